@@ -314,8 +314,10 @@ module gpuzip
     ! after the step, the save fails with GPUZIP_ERR_VALUES (on a GPU, the call that would give TERMINATE fails), and
     ! the shot cannot continue. Not with `zero_copy`, policy lru or a codec by name.
     integer(c_int32_t) :: shared_levels = 0
-    ! Reserved: must be zero.
-    integer(c_int32_t) :: reserved_32 = 0
+    ! Mixed storage: snapshots that stay in device memory are raw, and those that go to the host are compressed. 0: if
+    ! algorithm or codec are `auto`, the library uses it where the predicted time is shorter. 1: always; needs a codec.
+    ! 2: never. Not with policy lru or algorithm online.
+    integer(c_int32_t) :: mixed_storage = 0
     ! k > 1: the adjoint needs u(0), u(k), u(2k), ... only, as an imaging condition does that is applied every k-th time
     ! step. A BACKWARD then stands for k steps, from `ts`, a multiple of k, to `ts_end`, and schedules,
     ! `checkpointing_snaps` and `schedule_chunk` count these k steps as one. Every snapshot is a whole state. 0 and 1:
@@ -405,8 +407,9 @@ module gpuzip
     integer(c_int64_t) :: host_bytes = 0
     ! The codec that was chosen: GPUZIP_COMPRESSOR_*, never AUTO; 0 for a schedule without a session.
     integer(c_int32_t) :: compressor = 0
-    ! Reserved; the library writes zero.
-    integer(c_int32_t) :: reserved_32 = 0
+    ! Mixed storage (`mixed_storage`): device slots that hold raw states; the others hold compressed snapshots. 0 if all
+    ! snapshots are stored in the same way.
+    integer(c_int32_t) :: raw_slots = 0
     ! The `device_budget` of the plan in bytes, as configured, or as algorithm `auto` set it from the free memory; 0:
     ! none.
     integer(c_int64_t) :: device_budget = 0

@@ -608,9 +608,11 @@ typedef struct gpuzip_config_t {
    */
   int32_t shared_levels GPUZIP_DEFAULT(0);
   /*
-   Reserved: must be zero.
+   Mixed storage: snapshots that stay in device memory are raw, and those that go to the host are
+   compressed. 0: if algorithm or codec are `auto`, the library uses it where the predicted time
+   is shorter. 1: always; needs a codec. 2: never. Not with policy lru or algorithm online.
    */
-  int32_t reserved_32 GPUZIP_DEFAULT(0);
+  int32_t mixed_storage GPUZIP_DEFAULT(0);
   /*
    k > 1: the adjoint needs u(0), u(k), u(2k), ... only, as an imaging condition does that is
    applied every k-th time step. A BACKWARD then stands for k steps, from `ts`, a multiple of k,
@@ -788,9 +790,10 @@ typedef struct gpuzip_summary_t {
    */
   int32_t compressor;
   /*
-   Reserved; the library writes zero.
+   Mixed storage (`mixed_storage`): device slots that hold raw states; the others hold compressed
+   snapshots. 0 if all snapshots are stored in the same way.
    */
-  int32_t reserved_32;
+  int32_t raw_slots;
   /*
    The `device_budget` of the plan in bytes, as configured, or as algorithm `auto` set it from
    the free memory; 0: none.

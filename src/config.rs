@@ -69,6 +69,9 @@ pub struct Config {
     /// Whether the planner chooses between raw snapshots and the codecs that keep the bound of
     /// `compression`.
     pub any_codec: bool,
+    /// Whether snapshots that stay on the device are raw and those that go to the host compressed;
+    /// `None`: as is faster, where the planner chooses.
+    pub mixed_storage: Option<bool>,
     /// Whether raw snapshots of consecutive states share the time level that both contain.
     pub shared_levels: bool,
     /// The expected ratio of compressed snapshots; at most 1: not known.
@@ -117,6 +120,7 @@ impl Default for Config {
             link_bandwidth: 0.0,
             compression: Settings::default(),
             any_codec: false,
+            mixed_storage: None,
             shared_levels: false,
             compression_factor: 0.0,
             profile: None,

@@ -150,6 +150,13 @@ impl Expected {
         Expected { stream: vec![0; codec.capacity()], codec, noisy }
     }
 
+    /// Returns the fields of u(ts).
+    fn raw(&self, ts: i64, fields: &[Field]) -> Vec<Vec<u8>> {
+        let mut app = App::new(fields);
+        app.set(ts, self.noisy);
+        app.data
+    }
+
     /// Returns the bytes of the snapshot of u(ts) and the fields that this snapshot decodes to.
     fn of(&mut self, ts: i64, fields: &[Field]) -> (u64, Vec<Vec<u8>>) {
         let mut app = App::new(fields);
@@ -162,6 +169,26 @@ impl Expected {
             (bytes as u64, app.data)
         }
     }
+}
+
+/// Whether the snapshot of a SAVE or RESTORE is raw: with mixed storage, where its slot says so.
+fn is_raw(session: &mut Session, tick: Tick) -> Result<bool> {
+    let plan = session.plan()?;
+    Ok(plan.steps[tick.step].slot < plan.raw_slots)
+}
+
+/// The bytes of the snapshot of a SAVE.
+fn bytes_of(
+    session: &mut Session,
+    tick: Tick,
+    expected: &mut Expected,
+    fields: &[Field],
+) -> Result<u64> {
+    let raw = Layout::new(fields.to_vec())?.slot_bytes;
+    Ok(match is_raw(session, tick)? {
+        true => raw,
+        false => expected.of(tick.action.ts as i64, fields).0,
+    })
 }
 
 /// Runs `shots` shots, checks every restored state and the budgets, and returns the statistics of
@@ -197,23 +224,27 @@ fn run(
                         put(&app, &session.save_begin(ts, fields.len(), HOST)?);
                     }
                     session.save_commit(ts, HOST)?;
-                    stored += expected.of(ts, fields).0;
+                    stored += bytes_of(&mut session, tick, &mut expected, fields)?;
                 }
                 Kind::Save => {
                     app.set(ts, noisy);
                     session.save(ts, &app.app_fields(), HOST)?;
-                    stored += expected.of(ts, fields).0;
-                }
-                Kind::Restore if config.zero_copy => {
-                    let pointers = session.retrieve_acquire(ts, fields.len(), HOST)?;
-                    app.spoil();
-                    take(&mut app, &pointers);
-                    assert!(app.data == expected.of(ts, fields).1, "state {ts}");
+                    stored += bytes_of(&mut session, tick, &mut expected, fields)?;
                 }
                 Kind::Restore => {
-                    app.spoil();
-                    session.retrieve(ts, &app.app_fields(), HOST)?;
-                    assert!(app.data == expected.of(ts, fields).1, "state {ts}");
+                    if config.zero_copy {
+                        let pointers = session.retrieve_acquire(ts, fields.len(), HOST)?;
+                        app.spoil();
+                        take(&mut app, &pointers);
+                    } else {
+                        app.spoil();
+                        session.retrieve(ts, &app.app_fields(), HOST)?;
+                    }
+                    let right = match is_raw(&mut session, tick)? {
+                        true => expected.raw(ts, fields),
+                        false => expected.of(ts, fields).1,
+                    };
+                    assert!(app.data == right, "state {ts}");
                 }
                 Kind::Terminate => break,
                 _ => {}
@@ -286,6 +317,85 @@ fn every_algorithm_policy_and_capacity() {
                 .unwrap();
         }
     }
+}
+
+/// Mixed storage: raw states come back bit by bit, coded ones as decoded, and the budgets are kept,
+/// also by snapshots that are larger than expected. Both kinds occur, and only coded snapshots go to
+/// the host.
+#[test]
+fn raw_and_coded_snapshots_beside_one_another() {
+    let fields = fields(400);
+    let raw = raw_bytes(&fields);
+    let (mut ran, mut both) = (0, 0);
+    for algorithm in [
+        Algorithm::Revolve,
+        Algorithm::Uniform,
+        Algorithm::Zcut,
+        Algorithm::TwoLevel,
+        Algorithm::Hrevolve,
+        Algorithm::StoreAll,
+    ] {
+        for (states, noisy) in [(4, 0), (5, 7), (9, 3)] {
+            for zero_copy in [false, true] {
+                let spare = if zero_copy { 2 } else { 0 };
+                let config = Config {
+                    zero_copy,
+                    mixed_storage: Some(true),
+                    device_budget: (states + spare) * raw,
+                    host_budget: 100 * raw,
+                    compression_factor: 4.0,
+                    ..config(algorithm, if algorithm == Algorithm::StoreAll { 0 } else { 20 }, 0)
+                };
+                let shots = run(&config, 61, &fields, noisy, 3).unwrap();
+                ran += 1;
+                let state = Layout::new(fields.clone()).unwrap().slot_bytes;
+                for stats in &shots {
+                    let moved = stats.d2h_bytes + stats.h2d_bytes;
+                    let snapshots = stats.d2h + stats.misses;
+                    assert!(noisy > 0 || moved < snapshots * state / 2, "{stats:?}");
+                    both += usize::from(stats.write_backs_avoided > 0 && stats.d2h > 0);
+                }
+            }
+        }
+    }
+    println!("{both} of {} shots with raw and coded snapshots", 3 * ran);
+    assert!(both > 2 * ran, "{both} of {}", 3 * ran);
+}
+
+/// A schedule may need fewer raw slots than there are.
+#[test]
+fn raw_slots_may_be_left_over() {
+    let fields = fields(400);
+    for steps in 1..9 {
+        for cache in 5..40 {
+            let config = Config {
+                mixed_storage: Some(true),
+                compression_factor: 4.0,
+                ..config(Algorithm::Revolve, 12, cache)
+            };
+            match run(&config, steps, &fields, 0, 1) {
+                Ok(_) => {}
+                Err(error) => assert_eq!(error.code, Code::Budget, "{error}"),
+            }
+        }
+    }
+}
+
+/// What mixed storage cannot have is refused with what it needs.
+#[test]
+fn mixed_storage_needs_room_for_both() {
+    let fields = fields(400);
+    let raw = raw_bytes(&fields);
+    let small = Config {
+        mixed_storage: Some(true),
+        device_budget: 2 * raw,
+        compression_factor: 4.0,
+        ..config(Algorithm::Revolve, 12, 0)
+    };
+    let error = run(&small, 61, &fields, 0, 1).unwrap_err();
+    assert_eq!(error.code, Code::Budget);
+    assert!(error.message.contains("mixed_storage = 1") && error.message.contains("device_budget"));
+    run(&Config { mixed_storage: Some(false), ..small }, 61, &fields, 0, 1).unwrap();
 }
 
 /// A device budget of three raw snapshots holds more than three compressed ones: in the first shot
@@ -564,6 +674,7 @@ fn bytes_of_the_cache_wait_for_their_download() {
         policy: Policy::Clairvoyant,
         cache: 4,
         zero_copy: false,
+        raw_slots: 0,
         device_slots: 4,
         host_slots: 6,
         steps: saves

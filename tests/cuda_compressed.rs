@@ -12,13 +12,16 @@ mod emu;
 #[path = "cuda/nvcomp.rs"]
 mod nvcomp;
 
-use app::{config, host_syncs, run, Draw, Job, Streams};
+use app::{config, host_syncs, run, run_zero_copy, shapes, Draw, Job, Streams};
 use gpuzip::codec::{ErrorBound, Method, Settings};
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::AppField;
+use gpuzip::error::Code;
+use gpuzip::layout::Layout;
 use gpuzip::plan::Policy;
 use gpuzip::schedule::Algorithm;
 use gpuzip::session::Session;
+use gpuzip::tier::SnapshotCoder;
 
 /// Bytes of device memory, for staging buffers, working memory of kernels, slots, and the
 /// application's fields.
@@ -87,6 +90,60 @@ fn every_restore_is_that_of_the_host_codec() {
         );
         assert_eq!(outcome.wrong, 0, "seed {seed}, mode {mode}: {job:?}");
     }
+}
+
+/// Mixed storage, with copies and with zero copy: raw states come back bit by bit, coded ones as the
+/// host's codec gives them, and the device budget is kept to the byte.
+#[test]
+fn raw_and_coded_snapshots_beside_one_another() {
+    if !inside("raw_and_coded_snapshots_beside_one_another") {
+        return;
+    }
+    let layout = Layout::new(shapes()).unwrap();
+    let seeds: u64 = if std::env::var_os("GPUZIP_TEST_LONG").is_some() { 3000 } else { 40 };
+    let mut both = 0;
+    for seed in 0..seeds {
+        let mode = [emu::RANDOM, emu::RANDOM, emu::LATE, emu::EARLY, emu::TIMED][seed as usize % 5];
+        let mut draw = Draw((seed + 7).wrapping_mul(0x2545_f491_4f6c_dd1d) | 1);
+        let zero_copy = seed % 2 == 1;
+        let mut job = draw_job(seed);
+        job.steps += 12;
+        let compression = &job.config.compression;
+        let spare = if zero_copy { 2 } else { 0 };
+        let states = u64::from(draw.below(4)) + 4 + spare;
+        let device_budget =
+            SnapshotCoder::gpu_bytes(compression, &layout).unwrap() + states * layout.slot_bytes;
+        if job.config.algorithm == Some(Algorithm::Online) {
+            job.config.algorithm = Some(Algorithm::Revolve);
+        }
+        job.config = Config {
+            policy: Policy::Clairvoyant,
+            mixed_storage: Some(true),
+            compression_factor: 2.0 + f64::from(draw.below(2)),
+            device_budget,
+            cache: 0,
+            snapshots: job.config.snapshots + 6,
+            ..job.config
+        };
+        assert_eq!(emu::reset(seed, mode, job.devices, MEMORY), 0, "left over before seed {seed}");
+        let releases = || seed % 4 == 1;
+        let outcome = match zero_copy {
+            true => run_zero_copy(&Job { devices: 1, ..job.clone() }, seed, host_syncs, releases),
+            false => run(&job, seed, host_syncs),
+        };
+        let outcome = match outcome {
+            // The rate of zfp decides the bytes of a snapshot, which may leave no room for raw ones.
+            Err(error) if error.code == Code::Budget => continue,
+            outcome => outcome.unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}")),
+        };
+        assert_eq!(outcome.wrong, 0, "seed {seed}, mode {mode}: {job:?}");
+        for stats in &outcome.stats {
+            assert!(stats.peak_device_bytes <= device_budget, "seed {seed}: {stats:?}, {job:?}");
+            both += u32::from(stats.d2h > 0 && stats.write_backs_avoided > 0);
+        }
+    }
+    println!("{both} shots with raw and coded snapshots");
+    assert!(both as u64 > seeds / 2, "{both} of {seeds}");
 }
 
 /// The host never waits for a device that keeps up, and compressed bytes cross the link.

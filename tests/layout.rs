@@ -42,7 +42,7 @@ layouts! {
         bitcomp_delta 88, bitcomp_algorithm 96, struct_size 104, backend 112, device 116, device_budget 120, host_budget 128,
         disk_budget 136, policy 144, error_bound_mode 148, error_bound 152, nonfinite 160, max_in_flight 164, range_actions 168,
         snapshot_rule 172, schedule_chunk 176, uniform_reading 180, zero_copy 184, link_bandwidth 192, profile_path 200, trace_out 208, persist_dir 216,
-        persist_overhead 224, stop_budget_s 232, shared_levels 240, reserved_32 244, adjoint_every 248, reserved_difference_bound 252, huge_pages 256, reserved_strict 260,
+        persist_overhead 224, stop_budget_s 232, shared_levels 240, mixed_storage 244, adjoint_every 248, reserved_difference_bound 252, huge_pages 256, reserved_strict 260,
         reserved 264;
     gpuzip_stats_t, 280: struct_size 0, forward_steps 8, saves 16, restores 24, backward_steps 32, hits 40, misses 48, prefetches 56,
         late_prefetches 64, h2d 72, d2h 80, h2d_bytes 88, d2h_bytes 96, disk_bytes 104, write_backs_avoided 112, raw_bytes 120,
@@ -50,7 +50,7 @@ layouts! {
         decompress 192, stall 200, run_ahead_wait 208, reserved 216;
     gpuzip_summary_t, 224: struct_size 0, algorithm 8, policy 12, steps 16, snapshots 20, cache 24, chunk 28, forward_steps 32, saves 40,
         restores 48, backward_steps 56, max_live 64, actions 72, h2d 80, d2h 88, hits 96, misses 104, prefetches 112, min_lead 120,
-        mean_lead 128, slot_bytes 136, device_bytes 144, host_bytes 152, compressor 160, reserved_32 164, device_budget 168,
+        mean_lead 128, slot_bytes 136, device_bytes 144, host_bytes 152, compressor 160, raw_slots 164, device_budget 168,
         host_budget 176, predicted_s 184, bound_s 192, reserved 200;
     gpuzip_codec_info_t, 112, type at 20: struct_size 0, arrays 8, compressor 12, content 16, field 24, reference 28, n1 32, n2 40, n3 48,
         bound 56, raw_bytes 64, stored_bytes 72, reserved 80;

@@ -153,6 +153,7 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
         compression: compression(&given)?,
         shared_levels: shared_levels(&given)?,
         compression_factor: factor(given.compression_factor)?,
+        mixed_storage: mixed_storage(&given)?,
         any_codec: given.compressor == GPUZIP_COMPRESSOR_AUTO,
         profile: profile_file.as_deref().map_or(Ok(None), profile_of)?,
         profile_file,
@@ -244,6 +245,30 @@ fn shared_levels(c: &gpuzip_config_t) -> Result<bool> {
         }
         None => Ok(true),
     }
+}
+
+fn mixed_storage(c: &gpuzip_config_t) -> Result<Option<bool>> {
+    match c.mixed_storage {
+        0 => return Ok(None),
+        1 => {}
+        2 => return Ok(Some(false)),
+        other => {
+            return fail!(
+                Config,
+                "mixed_storage = {other}: use 0 (where it is faster), 1 (always) or 2 (never)"
+            )
+        }
+    }
+    if c.compressor == 0 {
+        return fail!(Config, "mixed_storage = 1 with compressor = 0 (none): snapshots on the host are compressed; name a codec, or 15 (auto)");
+    }
+    if c.policy != GPUZIP_POLICY_CLAIRVOYANT {
+        return fail!(Unsupported, "mixed_storage = 1 with policy = {}: the published policy knows one way to store snapshots; use policy 0", c.policy);
+    }
+    if c.checkpointing_algorithm == Algorithm::Online as i32 {
+        return fail!(Unsupported, "mixed_storage = 1 with algorithm online: which snapshots go to the host is not known when they are saved; use 0");
+    }
+    Ok(Some(true))
 }
 
 fn bandwidth(value: f64) -> Result<f64> {
@@ -380,7 +405,6 @@ fn check_supported(c: &gpuzip_config_t) -> Result<()> {
     if let Some((name, _)) = files.into_iter().find(|(_, path)| !path.is_null()) {
         return fail!(Unsupported, "{name}: not in this version; leave it NULL");
     }
-    zero_words("config->reserved_32", &[c.reserved_32 as u64], Code::Config)?;
     let difference_bound = [c.reserved_difference_bound as u64];
     zero_words("config->reserved_difference_bound", &difference_bound, Code::Config)?;
     zero_words("config->reserved_strict", &[c.reserved_strict as u64], Code::Config)?;

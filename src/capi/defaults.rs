@@ -46,7 +46,7 @@ pub(super) const ZERO: gpuzip_config_t = gpuzip_config_t {
     persist_overhead: 0.0,
     stop_budget_s: 0.0,
     shared_levels: 0,
-    reserved_32: 0,
+    mixed_storage: 0,
     adjoint_every: 0,
     reserved_difference_bound: 0,
     huge_pages: 0,

@@ -71,6 +71,7 @@ pub(super) fn summarize(
     if let Some(Planned { plan, compression, tiers, budgets }) = planned {
         (summary.device_budget, summary.host_budget) = budgets;
         summary.compressor = compression.method.number().into();
+        summary.raw_slots = i32::try_from(plan.raw_slots).unwrap_or(i32::MAX);
         summary.policy = plan.policy as i32;
         summary.cache = i32::try_from(plan.cache).unwrap_or(i32::MAX);
         summary.h2d = plan.counts.h2d;

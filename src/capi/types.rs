@@ -387,8 +387,10 @@ pub struct gpuzip_config_t {
     /// GPUZIP_ERR_VALUES (on a GPU, the call that would give TERMINATE fails), and the shot cannot
     /// continue. Not with `zero_copy`, policy lru or a codec by name.
     pub shared_levels: i32,
-    /// Reserved: must be zero.
-    pub reserved_32: i32,
+    /// Mixed storage: snapshots that stay in device memory are raw, and those that go to the host are
+    /// compressed. 0: if algorithm or codec are `auto`, the library uses it where the predicted time
+    /// is shorter. 1: always; needs a codec. 2: never. Not with policy lru or algorithm online.
+    pub mixed_storage: i32,
     /// k > 1: the adjoint needs u(0), u(k), u(2k), ... only, as an imaging condition does that is
     /// applied every k-th time step. A BACKWARD then stands for k steps, from `ts`, a multiple of k,
     /// to `ts_end`, and schedules, `checkpointing_snaps` and `schedule_chunk` count these k steps
@@ -530,8 +532,9 @@ pub struct gpuzip_summary_t {
     /// The codec that was chosen: GPUZIP_COMPRESSOR_*, never AUTO; 0 for a schedule without a
     /// session.
     pub compressor: i32,
-    /// Reserved; the library writes zero.
-    pub reserved_32: i32,
+    /// Mixed storage (`mixed_storage`): device slots that hold raw states; the others hold compressed
+    /// snapshots. 0 if all snapshots are stored in the same way.
+    pub raw_slots: i32,
     /// The `device_budget` of the plan in bytes, as configured, or as algorithm `auto` set it from
     /// the free memory; 0: none.
     pub device_budget: u64,

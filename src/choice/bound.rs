@@ -53,8 +53,13 @@ pub(super) fn stream(schedule: &Schedule, tiers: &TierSpec) -> Result<f64> {
         _ => (own * costs.copy, costs.copy),
     };
     let repeated = schedule.forward_steps().saturating_sub(restores) as f64 * costs.forward.least();
-    let saves = accesses.saturating_sub(restores) as f64 * (costs.compress + copy_in);
-    let restores = restores as f64 * (costs.decompress + copy_out);
+    let (mut save, mut restore) = (costs.compress + copy_in, costs.decompress + copy_out);
+    if tiers.raw_slots.is_some() {
+        let raw = if tiers.zero_copy { 0.0 } else { costs.raw_copy() };
+        (save, restore) = (save.min(raw), restore.min(raw));
+    }
+    let saves = accesses.saturating_sub(restores) as f64 * save;
+    let restores = restores as f64 * restore;
     Ok(costs.forward.total(schedule.steps - 1)
         + repeated
         + costs.backward.total(schedule.steps)
@@ -68,7 +73,7 @@ pub(super) fn stream(schedule: &Schedule, tiers: &TierSpec) -> Result<f64> {
 /// only a full cache makes uploads necessary, and every upload follows the download of its snapshot.
 pub(super) fn bound(schedule: &Schedule, tiers: &TierSpec, limit: f64) -> Result<Option<Bound>> {
     let costs = &tiers.costs;
-    let stream = stream(schedule, tiers)?;
+    let mut stream = stream(schedule, tiers)?;
     if stream >= limit {
         return Ok(None);
     }
@@ -77,8 +82,16 @@ pub(super) fn bound(schedule: &Schedule, tiers: &TierSpec, limit: f64) -> Result
         Some(transfers) if tiers.policy == Policy::Clairvoyant && cache > 0 => transfers,
         _ => Default::default(),
     };
+    let mut written = moved.d2h;
+    if tiers.raw_slots.is_some() {
+        // A snapshot that is fetched is compressed, and decoded afterwards. The schedule with the
+        // fewest fetches may have more write-backs than the plan.
+        let raw = if tiers.zero_copy { 0.0 } else { costs.raw_copy() };
+        stream += moved.h2d as f64 * (costs.decompress - raw).max(0.0);
+        written = 0;
+    }
     let own = costs.own_part();
     let link = costs.forward.total(schedule.steps - 1) + moved.h2d as f64 * own * costs.upload;
-    let makespan = stream.max(link).max(moved.d2h as f64 * own * costs.download);
+    let makespan = stream.max(link).max(written as f64 * own * costs.download);
     Ok(Some(Bound { stream, link, makespan }))
 }

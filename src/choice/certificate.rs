@@ -59,6 +59,10 @@ struct Problem<'a> {
     /// Seconds of the stream for a SAVE and a RESTORE, at least.
     save: f64,
     restore: f64,
+    /// Seconds of the stream that a SAVE takes more if its snapshot goes to the host, and a RESTORE
+    /// if its snapshot comes from there.
+    more_save: f64,
+    more_restore: f64,
 }
 
 impl<'a> Problem<'a> {
@@ -71,14 +75,24 @@ impl<'a> Problem<'a> {
             true => (0.0, 0.0),
             false => (own * costs.copy.min(costs.download), own * costs.copy.min(costs.upload)),
         };
-        let coded = if costs.compressed { 0.0 } else { restore };
+        let decoded = if costs.compressed { 0.0 } else { restore };
+        let (mut save, mut restore) = (costs.compress + save, costs.decompress + decoded);
+        let (mut more_save, mut more_restore) = (0.0, 0.0);
+        if tiers.raw_slots.is_some() {
+            // What goes to the host is compressed; whatever else is cheaper may be raw.
+            let raw = if tiers.zero_copy { 0.0 } else { costs.raw_copy() };
+            (more_save, more_restore) = ((save - raw).max(0.0), (restore - raw).max(0.0));
+            (save, restore) = (save.min(raw), restore.min(raw));
+        }
         Problem {
             steps,
             tiers,
             cache: tiers.cache.unwrap_or(all).min(all),
             host: tiers.host.unwrap_or(all).min(all),
-            save: costs.compress + save,
-            restore: costs.decompress + coded,
+            save,
+            restore,
+            more_save,
+            more_restore,
         }
     }
 
@@ -122,8 +136,8 @@ impl<'a> Problem<'a> {
             Prices {
                 save: self.save / step,
                 restore: self.restore / step,
-                upload: up * costs.upload / stream,
-                download: down * costs.download / stream,
+                upload: up * costs.upload / stream + self.more_restore / step,
+                download: down * costs.download / stream + self.more_save / step,
             },
         )
     }
@@ -182,9 +196,11 @@ pub fn certify(
                 // A schedule for fewer slots on the device leaves room for uploads that run ahead;
                 // for small problems all numbers of slots are tried.
                 let is_small = steps <= FEW_STEPS;
-                let least = if is_small { 0 } else { problem.cache.saturating_sub(1).max(1) };
+                let slots = tiers.inner_slots().unwrap_or(problem.cache).min(problem.cache);
+                let least = if is_small { 0 } else { slots.saturating_sub(1).max(1) };
+                let most = if is_small { problem.cache } else { slots };
                 let mut attempts = vec![priced];
-                for cache in least..=problem.cache {
+                for cache in least..=most {
                     let hosts = if is_small { 0 } else { problem.host };
                     for host in hosts..=problem.host {
                         if (cache, host) != (problem.cache, problem.host) {

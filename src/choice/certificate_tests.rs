@@ -11,6 +11,7 @@ fn tiers(link: f64, copy: f64, cache: u32, host: u32) -> TierSpec {
     TierSpec {
         slot_bytes: 1,
         cache: Some(cache),
+        raw_slots: None,
         host: Some(host),
         policy: Policy::Clairvoyant,
         zero_copy: false,

@@ -61,10 +61,10 @@ pub fn search(
 }
 
 /// Returns the number of snapshots that every session can hold, and the slots of the smallest
-/// cache.
+/// cache that can hold all snapshots inside an interval.
 fn limits(sessions: &[TierSpec], most: u32) -> (u32, u32) {
     let most = sessions.iter().map(|tiers| tiers.capacity(most)).min().unwrap_or(most);
-    (most, sessions.iter().filter_map(|tiers| tiers.cache).min().unwrap_or(most))
+    (most, sessions.iter().filter_map(TierSpec::inner_slots).min().unwrap_or(most))
 }
 
 fn fail_least<T>(alternatives: &[Vec<TierSpec>]) -> Result<T> {

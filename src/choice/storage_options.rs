@@ -1,12 +1,13 @@
 //! The storage options of a session: the configured way to store snapshots, or the ways that the
 //! planner chooses from.
 
-use super::tier_spec::{spare_beside, TierSpec};
+use super::tier_spec::{spare_beside, TierSpec, LEAST_CODED, LEAST_RAW};
 use crate::codec::{Method, Settings, SnapshotCodec};
 use crate::config::{Backend, Config};
 use crate::error::{fail, Code, Result};
 use crate::layout::{aligned, Layout, Levels, ALIGNMENT};
 use crate::plan::Policy;
+use crate::schedule::Algorithm;
 use crate::tier::SnapshotCoder;
 
 /// Factor between the bytes planned for a snapshot and the bytes of the largest measured snapshot:
@@ -29,7 +30,7 @@ pub struct StorageOption {
 pub fn storage_options(config: &Config, layout: &Layout) -> Result<Vec<StorageOption>> {
     let mut options = Vec::from_iter(shared(config, layout));
     if !config.any_codec {
-        options.push(option(config, &config.compression, layout)?);
+        with_mixed(config, option(config, &config.compression, layout)?, &mut options)?;
         return Ok(options);
     }
     let raw = config.compression.with(Method::None);
@@ -49,10 +50,40 @@ pub fn storage_options(config: &Config, layout: &Layout) -> Result<Vec<StorageOp
             Err(error) if matches!(error.code, Code::Budget | Code::Unsupported) => {
                 log::info!("{} is not offered: {error}", settings.method.name())
             }
-            option => options.push(option?),
+            option => with_mixed(config, option?, &mut options)?,
         }
     }
     Ok(options)
+}
+
+/// Adds an option, and beside it or in its place the same one with mixed storage, as the
+/// configuration says.
+fn with_mixed(
+    config: &Config,
+    option: StorageOption,
+    options: &mut Vec<StorageOption>,
+) -> Result<()> {
+    let is_chosen = config.any_codec || config.algorithm.is_none();
+    let is_possible = config.algorithm != Some(Algorithm::Online);
+    let mixed = match config.mixed_storage.unwrap_or(is_chosen && is_possible) {
+        true => option.tiers.mixed(),
+        false => None,
+    };
+    let is_coded = option.compression.method != Method::None;
+    let always = config.mixed_storage == Some(true) && is_coded;
+    if always && mixed.is_none() {
+        return fail!(
+            Budget,
+            "mixed_storage = 1: the device cache holds {} compressed snapshots of {} bytes, and mixed storage needs room for {LEAST_RAW} raw states of \
+             {} bytes and {LEAST_CODED} smaller compressed snapshots: raise device_budget or cache_capacity, or use mixed_storage = 0",
+            option.tiers.cache.unwrap_or(0),
+            option.tiers.slot_bytes,
+            option.tiers.costs.state_bytes
+        );
+    }
+    let mixed = mixed.map(|tiers| StorageOption { tiers, ..option.clone() });
+    options.extend((!always).then_some(option).into_iter().chain(mixed));
+    Ok(())
 }
 
 /// Returns the option of raw snapshots that share time levels, if the configuration allows it and

@@ -17,6 +17,10 @@ pub struct TierSpec {
     pub slot_bytes: u64,
     /// Slots of the device cache; `None`: one for each snapshot.
     pub cache: Option<u32>,
+    /// Mixed storage: so many of the slots of the device cache hold raw states, and the others
+    /// compressed snapshots of `slot_bytes` bytes, which are the only ones that go to the host.
+    /// `None`: all snapshots are stored in the same way.
+    pub raw_slots: Option<u32>,
     /// Slots of the host pool; `None`: as many as the plan needs.
     pub host: Option<u32>,
     /// The replacement policy.
@@ -52,6 +56,13 @@ pub struct Shared {
 /// snapshot has, and one for the first snapshot that is evicted or fetched.
 const LEAST_PLACES: u64 = 2;
 
+/// The least number of slots for compressed snapshots with mixed storage: in one a snapshot is read,
+/// into one the next snapshot arrives, and from one a snapshot leaves.
+pub(super) const LEAST_CODED: u32 = 3;
+
+/// The least number of slots for raw snapshots with mixed storage.
+pub(super) const LEAST_RAW: u32 = 2;
+
 impl TierSpec {
     /// Returns tiers that fill `budgets` with snapshots of states of `state_bytes` bytes, raw or
     /// through `codec`, under the clairvoyant policy (Belady 1966).
@@ -69,6 +80,7 @@ impl TierSpec {
         TierSpec {
             slot_bytes,
             cache: Some(cache),
+            raw_slots: None,
             host,
             policy,
             zero_copy,
@@ -160,6 +172,7 @@ impl TierSpec {
         TierSpec {
             slot_bytes,
             cache,
+            raw_slots: None,
             host,
             policy,
             zero_copy,
@@ -212,6 +225,47 @@ impl TierSpec {
         Ok(TierSpec { costs: self.costs.in_macro_steps(macro_steps), ..self })
     }
 
+    /// Returns these tiers for mixed storage: raw states take as much of the device cache as leaves
+    /// room for [`LEAST_CODED`] compressed snapshots, and compressed snapshots the rest. Returns
+    /// `None` if the tiers do not hold compressed snapshots under the clairvoyant policy in a limited
+    /// device cache, or if there is no room for [`LEAST_RAW`] raw states.
+    pub fn mixed(&self) -> Option<Self> {
+        let (state, slot, most) = (self.costs.state_bytes, self.slot_bytes, self.cache?);
+        let is_possible = self.costs.compressed
+            && self.policy == Policy::Clairvoyant
+            && self.shared.is_none()
+            && (1..state).contains(&slot);
+        if !is_possible || most < LEAST_CODED + LEAST_RAW {
+            return None;
+        }
+        let bytes = self.packed_bytes.unwrap_or(u64::from(most).saturating_mul(slot));
+        let raw = slots_of(bytes.saturating_sub(u64::from(LEAST_CODED) * slot), state);
+        let raw = raw.min(most - LEAST_CODED);
+        let coded = slots_of(bytes.saturating_sub(u64::from(raw) * state), slot).min(most - raw);
+        (raw >= LEAST_RAW).then(|| TierSpec {
+            cache: Some(raw + coded),
+            raw_slots: Some(raw),
+            ..self.clone()
+        })
+    }
+
+    /// Returns tiers with a quarter less of the slots that `plan` has on the device.
+    pub fn with_fewer_slots(&self, plan: &Plan) -> Self {
+        let fewer = |slots: u32| slots - slots.div_ceil(4);
+        let raw = self.raw_slots.map(fewer);
+        let cache = match (self.raw_slots, raw) {
+            (Some(all), Some(raw)) => raw + fewer(self.cache.unwrap_or(all).saturating_sub(all)),
+            _ => fewer(plan.device_slots),
+        };
+        TierSpec { cache: Some(cache), raw_slots: raw, packed_bytes: None, ..self.clone() }
+    }
+
+    /// Returns the slots of the device cache that can hold all snapshots inside an interval; `None`:
+    /// one for each snapshot.
+    pub fn inner_slots(&self) -> Option<u32> {
+        self.raw_slots.or(self.cache)
+    }
+
     /// Returns the bytes of device memory that a plan takes.
     pub fn device_bytes(&self, plan: &Plan) -> u64 {
         // Tiers without a limit have counted no spare slots; a plan of one slot needs them.
@@ -242,8 +296,15 @@ impl TierSpec {
     pub(super) fn for_part(&self, part: u32) -> Self {
         const FEW_SLOTS: u32 = 16;
         let cache = |slots: u32| slots.min(FEW_SLOTS.max(slots.div_ceil(part)));
+        // Compressed snapshots only pass through the device cache.
+        let raw_slots = self.raw_slots.map(cache);
+        let passed = |raw: u32| self.cache.map_or(0, |all| all - raw);
         TierSpec {
-            cache: self.cache.map(cache),
+            cache: match (self.raw_slots, raw_slots) {
+                (Some(all), Some(raw)) => Some(raw + passed(all)),
+                _ => self.cache.map(cache),
+            },
+            raw_slots,
             host: self.host.map(|slots| slots.div_ceil(part)),
             packed_bytes: None,
             budgets: Budgets::NONE,
@@ -267,6 +328,9 @@ impl TierSpec {
 
     fn plan(&self, index: &Index, snapshots: u32) -> Result<Plan> {
         let cache = self.cache.unwrap_or(snapshots);
+        if let Some(raw) = self.raw_slots {
+            return Plan::mixed(index, raw, cache.saturating_sub(raw), self.zero_copy);
+        }
         if self.zero_copy {
             return Plan::handing_over(index, cache);
         }
@@ -288,6 +352,7 @@ impl TierSpec {
     /// Returns whether `plan` is a plan for these tiers.
     fn is_of(&self, plan: &Plan, snapshots: u32) -> bool {
         plan.cache == self.cache.unwrap_or(snapshots)
+            && plan.raw_slots == self.raw_slots.unwrap_or(0)
             && plan.policy == self.policy
             && plan.zero_copy == self.zero_copy
             && plan.shares.is_some() == self.shared.is_some()
@@ -318,7 +383,9 @@ impl TierSpec {
     /// Returns the bytes of the device cache and of the host pool that a plan needs.
     pub fn bytes_of(&self, plan: &Plan) -> (u64, u64) {
         let bytes = |slots: u32| u64::from(slots).saturating_mul(self.slot_bytes);
-        let (device, host) = (bytes(plan.device_slots), bytes(plan.host_slots));
+        let Costs { state_bytes, .. } = self.costs;
+        let device = plan.bytes_of_slots(plan.device_slots, state_bytes, self.slot_bytes);
+        let host = bytes(plan.host_slots);
         let Some(shared) = &self.shared else { return (device, host) };
         let previous = |places: u32| u64::from(places).saturating_mul(shared.previous_bytes);
         let (device_places, host_places) = plan.places();

@@ -11,6 +11,7 @@
 
 mod index;
 mod issue;
+mod mixed;
 mod online;
 mod replace;
 mod time_levels;
@@ -132,6 +133,9 @@ pub struct Plan {
     pub cache: u32,
     /// Whether the application works in the slots (zero copy).
     pub zero_copy: bool,
+    /// Mixed storage: the slots of the device cache with smaller numbers hold raw snapshots, all
+    /// other slots compressed ones. 0: all snapshots are stored in the same way.
+    pub raw_slots: u32,
     /// Device cache slots that the plan uses.
     pub device_slots: u32,
     /// Host slots that the plan uses.
@@ -181,6 +185,15 @@ impl Plan {
         let mut plan = Self::of(index, cache, Policy::Clairvoyant)?;
         plan.shares = Some(time_levels::share(index, &plan.steps, &plan.fetches)?);
         Ok(plan)
+    }
+
+    /// Bytes of the first `slots` slots of the device cache, of which each holds a snapshot of
+    /// `slot_bytes` bytes, or with mixed storage, where its number says so, a raw state of
+    /// `state_bytes` bytes.
+    pub fn bytes_of_slots(&self, slots: u32, state_bytes: u64, slot_bytes: u64) -> u64 {
+        let raw = slots.min(self.raw_slots);
+        let bytes = |slots: u32, each: u64| u64::from(slots).saturating_mul(each);
+        bytes(raw, state_bytes).saturating_add(bytes(slots - raw, slot_bytes))
     }
 
     /// Where the previous time level of the snapshot of plan step number `step` lies, in the cache and in

@@ -197,6 +197,7 @@ impl Plan {
             policy,
             cache,
             zero_copy: false,
+            raw_slots: 0,
             device_slots: cache.min(snapshots),
             host_slots: if snapshots > cache { snapshots } else { 0 },
             steps: Vec::new(),

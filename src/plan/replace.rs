@@ -7,7 +7,7 @@ use crate::fallible_vec::{self, filled, push, with_room};
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 /// The device cache in a dry run of the schedule, without data.
-struct Cache<'a> {
+pub(super) struct Cache<'a> {
     index: &'a Index,
     capacity: u32,
     /// Number of slots used so far; slots from this number on are empty.
@@ -49,25 +49,7 @@ pub(super) fn replace(
     zero_copy: bool,
     left: Option<&Left>,
 ) -> Result<Plan> {
-    let accesses = index.accesses.len();
-    let most_uses = (2 * capacity as usize).saturating_add(64).min(accesses);
-    let mut cache = Cache {
-        index,
-        capacity,
-        used: 0,
-        content: Vec::new(),
-        last_use: Vec::new(),
-        place: filled(NONE, index.states)?,
-        saved: filled(NONE, index.states)?,
-        order: BTreeMap::new(),
-        next_uses: with_room(most_uses)?.into(),
-        dead: VecDeque::new(),
-        pinned: Vec::new(),
-        fetches: Vec::new(),
-        zero_copy,
-        in_hand: NONE,
-        always: Plan::always_has_slot(zero_copy, capacity),
-    };
+    let mut cache = Cache::new(index, capacity, zero_copy)?;
     let mut steps = with_room(index.accesses.len())?;
     if let Some(left) = left {
         steps.extend_from_slice(&left.steps);
@@ -75,7 +57,7 @@ pub(super) fn replace(
     }
     for e in steps.len() as u32..index.accesses.len() as u32 {
         steps.push(match policy {
-            _ if capacity == 0 => cache.without(e),
+            Policy::Lru if capacity == 0 => cache.without(e),
             Policy::Clairvoyant => cache.clairvoyant(e)?,
             Policy::Lru => cache.lru(e)?,
         });
@@ -84,6 +66,7 @@ pub(super) fn replace(
         policy,
         cache: capacity,
         zero_copy,
+        raw_slots: 0,
         device_slots: cache.used,
         host_slots: 0,
         steps,
@@ -95,7 +78,50 @@ pub(super) fn replace(
     })
 }
 
-impl Cache<'_> {
+impl<'a> Cache<'a> {
+    /// Makes an empty cache of `capacity` slots.
+    pub(super) fn new(index: &'a Index, capacity: u32, zero_copy: bool) -> Result<Self> {
+        let most_uses = (2 * capacity as usize).saturating_add(64).min(index.accesses.len());
+        Ok(Cache {
+            index,
+            capacity,
+            used: 0,
+            content: Vec::new(),
+            last_use: Vec::new(),
+            place: filled(NONE, index.states)?,
+            saved: filled(NONE, index.states)?,
+            order: BTreeMap::new(),
+            next_uses: with_room(most_uses)?.into(),
+            dead: VecDeque::new(),
+            pinned: Vec::new(),
+            fetches: Vec::new(),
+            zero_copy,
+            in_hand: NONE,
+            always: Plan::always_has_slot(zero_copy, capacity),
+        })
+    }
+
+    /// Number of slots used so far.
+    pub(super) fn used(&self) -> u32 {
+        self.used
+    }
+
+    /// Whether no snapshot was fetched so far.
+    pub(super) fn has_no_fetches(&self) -> bool {
+        self.fetches.is_empty()
+    }
+
+    /// The transfers to the device so far.
+    pub(super) fn into_fetches(self) -> Vec<Fetch> {
+        self.fetches
+    }
+
+    /// Notes that the application works outside this cache: in the slot of no plan step before the
+    /// next one.
+    pub(super) fn is_left(&mut self) {
+        self.in_hand = NONE;
+    }
+
     /// Notes the next use of the snapshot of u(ts) in `slot`, so that it can be evicted, unless the host
     /// does not have it and cannot get it.
     fn keep(&mut self, ts: u32, next: u32, slot: u32) {
@@ -151,7 +177,10 @@ impl Cache<'_> {
     ///
     /// Under zero copy with two slots or more, every step gets a slot: the application needs memory in
     /// any case, and a slot serves as well as memory beside the slots.
-    fn clairvoyant(&mut self, e: u32) -> Result<Step> {
+    pub(super) fn clairvoyant(&mut self, e: u32) -> Result<Step> {
+        if self.capacity == 0 {
+            return Ok(self.without(e));
+        }
         let access = self.index.accesses[e as usize];
         let ts = access.ts as usize;
         let (slot, host) = if access.save {

@@ -114,6 +114,42 @@ fn check_handing_over(schedule: &Schedule, cache: u32) -> Plan {
     plan
 }
 
+/// Mixed storage: checks that no raw snapshot leaves its slot, that the two kinds of snapshots have
+/// slots of their own, and that the raw ones are those which `raw_slots` slots alone would keep.
+fn check_mixed(schedule: &Schedule, raw_slots: u32, coded_slots: u32, zero_copy: bool) -> Plan {
+    let index = Index::new(schedule).unwrap();
+    let plan = Plan::mixed(&index, raw_slots, coded_slots, zero_copy).unwrap();
+    check(schedule, &plan);
+    let alone = Plan::made(&index, raw_slots, Policy::Clairvoyant, zero_copy).unwrap();
+    let is_raw = |step: &Step| step.slot < raw_slots;
+    let mut coded = vec![false; index.states];
+    for (e, access) in index.accesses.iter().enumerate() {
+        let (step, ts) = (&plan.steps[e], access.ts as usize);
+        if access.save {
+            coded[ts] = alone.steps[e].host != NONE;
+        }
+        assert!(!is_raw(step) || step.host == NONE, "a raw snapshot in host slot {}", step.host);
+        assert!(!coded[ts] || !is_raw(step), "a coded snapshot in slot {}", step.slot);
+        let is_stored = step.slot != NONE || step.host != NONE;
+        assert!(coded[ts] || is_raw(step) || !is_stored, "a raw snapshot in slot {}", step.slot);
+    }
+    let coded_saves = alone.steps.iter().zip(&index.accesses);
+    let coded_saves = coded_saves.filter(|(s, a)| a.save && s.host != NONE).count();
+    assert!(plan.counts.d2h <= coded_saves as u64);
+    assert!(
+        plan.device_slots <= raw_slots + coded_slots
+            && plan.fetches.len() as u64 <= plan.counts.h2d
+    );
+    // Zero copy: the application works in a raw slot until the next step has ended.
+    for (e, pair) in plan.steps.windows(2).enumerate().filter(|_| zero_copy) {
+        let (this, next) = (index.accesses[e], index.accesses[e + 1]);
+        let same_snapshot = !next.save && next.ts == this.ts;
+        assert!(!is_raw(&pair[0]) || pair[0].slot != pair[1].slot || same_snapshot);
+        assert!(raw_slots < 2 || coded[next.ts as usize] || is_raw(&pair[1]) || !next.save);
+    }
+    plan
+}
+
 /// Mean number of forward and backward steps between the issue of a fetch and its RESTORE, for an
 /// application that releases its slot before the next SAVE or RESTORE.
 fn mean_lead_when_released(schedule: &Schedule, plan: &Plan) -> f64 {
@@ -447,6 +483,10 @@ proptest! {
             let (lru_h2d, lru_d2h) = moves(&schedule, cache, Policy::Lru);
             prop_assert!(h2d <= lru_h2d && d2h <= lru_d2h);
             check_handing_over(&schedule, cache);
+            for coded in 0..4 {
+                check_mixed(&schedule, cache, coded, false);
+                check_mixed(&schedule, cache, coded, true);
+            }
         }
     }
 
@@ -456,6 +496,10 @@ proptest! {
         let (h2d, _) = moves(&schedule, cache, Policy::Clairvoyant);
         moves(&schedule, cache, Policy::Lru);
         check_handing_over(&schedule, cache);
+        for coded in 0..3 {
+            check_mixed(&schedule, cache, coded, false);
+            check_mixed(&schedule, cache, coded, true);
+        }
         if n < 12 && cache > 0 {
             prop_assert_eq!(h2d, fewest(&Index::new(&schedule).unwrap(), cache as usize, false));
         }

@@ -41,9 +41,10 @@ impl Budgets {
     }
 
     /// Fails if a plan needs more than a budget. The error text says which budgets would be enough.
-    pub fn check(&self, plan: &Plan, slot_bytes: u64) -> Result<()> {
+    /// `state_bytes` are the bytes of a raw state.
+    pub fn check(&self, plan: &Plan, state_bytes: u64, slot_bytes: u64) -> Result<()> {
         let bytes = |slots: u64| slots.saturating_mul(slot_bytes);
-        let device = bytes(plan.device_slots as u64);
+        let device = plan.bytes_of_slots(plan.device_slots, state_bytes, slot_bytes);
         if device > self.device {
             return fail!(
                 Budget,

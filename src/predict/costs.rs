@@ -148,6 +148,11 @@ impl Costs {
         }
     }
 
+    /// Seconds of copying a raw state within the device.
+    pub fn raw_copy(&self) -> f64 {
+        self.copy * (self.state_bytes as f64 / self.stored_bytes.max(1) as f64)
+    }
+
     /// The costs of a schedule whose steps are macro-steps, from the costs of its time steps.
     pub fn in_macro_steps(self, macro_steps: MacroSteps) -> Self {
         Costs {

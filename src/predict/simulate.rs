@@ -107,15 +107,20 @@ impl<'a> Run<'a> {
         budgets: Budgets,
         timeline: Option<Timeline>,
     ) -> Result<Self> {
-        budgets.check(plan, costs.slot_bytes)?;
+        budgets.check(plan, costs.state_bytes, costs.slot_bytes)?;
         // Tiers of any number of slots have fewer than 2^64 bytes if a snapshot has at most `MOST`.
-        let bytes = costs.stored_bytes.min(MOST);
-        let part = bytes as f64 / costs.stored_bytes.max(1) as f64;
-        let previous_bytes = match bytes == costs.stored_bytes {
-            true => costs.previous_bytes.min(bytes),
-            false => ((costs.previous_bytes as f64 * part) as u64).min(bytes),
+        // With mixed storage the tiers also hold raw states; else a state takes the bytes of a
+        // snapshot.
+        let is_mixed = plan.raw_slots > 0 && costs.compressed;
+        let of_state = if is_mixed { costs.state_bytes } else { costs.stored_bytes };
+        let bytes = of_state.min(MOST);
+        let scaled = |of: u64| match bytes == of_state {
+            true => of,
+            false => (of as f64 * (bytes as f64 / of_state as f64)) as u64,
         };
-        let clocks = Box::new(Clocks::new(costs, bytes, timeline));
+        let previous_bytes = scaled(costs.previous_bytes).min(bytes);
+        let stored = if is_mixed { scaled(costs.stored_bytes).max(1) } else { bytes };
+        let clocks = Box::new(Clocks::new(costs, stored, timeline));
         let field =
             |bytes: u64| Field { n: [bytes, 1, 1], scalar: Scalar::Byte, previous_of: None };
         let own = bytes - previous_bytes;
@@ -143,7 +148,7 @@ impl<'a> Run<'a> {
             let levels = Levels { own: vec![(0, 0)], previous, own_bytes: own, previous_bytes };
             Tiers::sharing_levels(clocks, layout, plan, levels, FieldChecksums::Absent)?
         } else {
-            let coder = costs.compressed.then_some(SnapshotCoder::Assumed { bytes });
+            let coder = costs.compressed.then_some(SnapshotCoder::Assumed { bytes: stored });
             // Every snapshot finds room: the number of slots says how many fit.
             Tiers::new(clocks, layout, plan, coder, ROOM, ROOM)?
         };
@@ -155,7 +160,7 @@ impl<'a> Run<'a> {
             );
         }
         if on_disk > 0 {
-            tiers.use_disk(on_disk, bytes, ROOM)?;
+            tiers.use_disk(on_disk, stored, ROOM)?;
         }
         Ok(Run {
             plan,
@@ -295,7 +300,9 @@ impl<'a> Run<'a> {
         let bytes = |slots: u32| u64::from(slots).saturating_mul(self.costs.slot_bytes);
         let tally = &mut self.tally;
         if step.slot != NONE {
-            tally.device_peak = tally.device_peak.max(bytes(step.slot + 1));
+            let Costs { state_bytes, slot_bytes, .. } = *self.costs;
+            let device = self.plan.bytes_of_slots(step.slot + 1, state_bytes, slot_bytes);
+            tally.device_peak = tally.device_peak.max(device);
         }
         if step.host != NONE && step.host < self.on_disk {
             tally.disk_peak = tally.disk_peak.max(bytes(step.host + 1));

@@ -9,6 +9,7 @@ mod engine;
 mod estimate;
 mod open;
 mod performance_log;
+mod replan;
 mod shot;
 mod timeline;
 mod tuning;

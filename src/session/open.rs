@@ -108,58 +108,6 @@ impl Session {
         Ok(())
     }
 
-    /// Plans anew for the backend that the fields of the first save have told, with the costs and
-    /// the free memory of that backend. The plan stays as it is if other sessions follow the
-    /// schedule, if the application was already told of the schedule, or if no plan fits.
-    pub(super) fn settle_on(&mut self, target: Target) {
-        let mut config = self.config.clone();
-        config.backend = target.backend();
-        let were_left = self.promise.take().is_some();
-        if were_left {
-            (config.device_budget, config.host_budget) = (0, 0);
-            budget(&mut config, &self.layout, self.schedule.steps(), Some(target));
-        }
-        let replanned = storage_options(&config, &self.layout).and_then(|options| {
-            self.schedule.replan_at_start(
-                self.number,
-                options.iter().map(|option| option.tiers.clone()).collect(),
-            )?;
-            Ok(options)
-        });
-        match replanned {
-            Ok(options) => (self.config, self.options, self.decision) = (config, options, None),
-            Err(error) => log::log!(
-                if were_left { log::Level::Warn } else { log::Level::Info },
-                "the plan is the one that was made before the backend was known: {error}; for a plan by the backend's free memory and costs set \
-                 backend = {}, or give the fields with their data at init",
-                if target.backend() == Backend::Host { 1 } else { 2 }
-            ),
-        }
-        self.promise = were_left.then(|| Promise::of(&self.config));
-    }
-
-    /// Plans anew for another number of time steps, between two shots. Budgets that the library chose
-    /// are chosen anew, too, after the memory of the old plan was freed.
-    pub(super) fn plan_for(&mut self, steps: i64) -> Result<()> {
-        let mut config = self.config.clone();
-        let were_left = self.promise.is_some();
-        if were_left {
-            let steps = config.check_steps(steps)?;
-            (self.engine, self.promise) = (None, None);
-            (config.device_budget, config.host_budget) = (0, 0);
-            budget(&mut config, &self.layout, steps, self.target);
-            self.promise = Some(Promise::of(&self.config));
-        }
-        let options = storage_options(&config, &self.layout)?;
-        let tiers = options.iter().map(|option| option.tiers.clone()).collect();
-        self.schedule.set_steps(self.number, steps, tiers)?;
-        if were_left {
-            self.promise = Some(Promise::of(&config));
-        }
-        (self.config, self.options, self.decision) = (config, options, None);
-        Ok(())
-    }
-
     /// Opens the device and allocates the tiers, if the device is known and this was not done yet.
     pub(super) fn open(&mut self) -> Result<()> {
         if self.tick.is_none() {
@@ -283,7 +231,10 @@ impl Session {
                 self.option.tiers.slot_bytes,
                 beside_cache,
             );
-            self.option.tiers = TierSpec { cache: self.option.tiers.cache, ..tiers };
+            self.option.tiers = match self.option.tiers.raw_slots {
+                Some(_) => mixed_of(&tiers)?,
+                None => TierSpec { cache: self.option.tiers.cache, ..tiers },
+            };
         }
         loop {
             let plan = self.schedule.plan(&self.option.tiers)?;
@@ -294,12 +245,13 @@ impl Session {
             let beside = spare.saturating_add(beside_slots - own);
             match device.reserve(Memory::Device, cache.saturating_add(beside)) {
                 Err(error) if error.code == Code::Memory && cache > 0 => {
-                    let fewer = plan.device_slots - plan.device_slots.div_ceil(4);
+                    let fewer = self.option.tiers.with_fewer_slots(&plan);
                     log::warn!(
-                        "{error}: the device cache shrinks from {} to {fewer} slots",
-                        plan.device_slots
+                        "{error}: the device cache shrinks from {} to {} slots",
+                        plan.device_slots,
+                        fewer.cache.unwrap_or(0)
                     );
-                    (self.option.tiers.cache, self.option.tiers.packed_bytes) = (Some(fewer), None);
+                    self.option.tiers = fewer;
                 }
                 result => {
                     result?;
@@ -323,35 +275,19 @@ impl Session {
             }
         }
     }
+}
 
-    /// Plans the tiers anew with `largest`, the bytes of the largest compressed snapshot of the
-    /// shot before, if the number of slots that the device budget holds changes. The schedule
-    /// stays.
-    pub(super) fn replan(&mut self, largest: u64) -> Result<()> {
-        let Some(engine) = &mut self.engine else { return Ok(()) };
-        if largest == 0 || self.config.device_budget == 0 {
-            return Ok(());
-        }
-        let tiers = tiers_of(
-            &self.config,
-            &self.option.compression,
-            &self.layout,
-            aligned(largest),
-            self.option.tiers.beside_cache,
-        );
-        let tiers = TierSpec { host: self.option.tiers.host, ..tiers };
-        if tiers.cache != self.option.tiers.cache {
-            if let Ok(plan) = self.schedule.plan(&tiers) {
-                log::info!(
-                    "{} device and {} host slots of {largest} bytes",
-                    plan.device_slots,
-                    plan.host_slots
-                );
-                engine.tiers.fit(&plan)?;
-                (engine.plan, self.option.tiers) = (plan, tiers);
-            }
-        }
-        Ok(())
+/// Returns these tiers of compressed snapshots for mixed storage.
+fn mixed_of(tiers: &TierSpec) -> Result<TierSpec> {
+    match tiers.mixed() {
+        Some(mixed) => Ok(mixed),
+        None => fail!(
+            Budget,
+            "mixed storage: the device cache has no room any more for raw states of {} bytes beside compressed snapshots of {} bytes: raise \
+             device_budget, or use mixed_storage = 2",
+            tiers.costs.state_bytes,
+            tiers.slot_bytes
+        ),
     }
 }
 

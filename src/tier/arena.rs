@@ -1,6 +1,6 @@
 //! An allocator for snapshots of different sizes within one slab: first fit, lowest address first.
 
-use crate::error::Result;
+use crate::error::{fail, Result};
 use crate::fallible_vec;
 use crate::layout::aligned;
 use std::ops::Range;
@@ -8,7 +8,8 @@ use std::ops::Range;
 /// The free bytes of a slab.
 #[derive(Debug)]
 pub struct Arena {
-    capacity: u64,
+    /// All bytes of the slab that the arena may give.
+    bytes: Range<u64>,
     /// The free ranges in ascending order. No two of these ranges touch.
     free: Vec<Range<u64>>,
     /// The end of the highest range that was ever taken, in bytes.
@@ -16,9 +17,24 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// Makes an arena of `capacity` bytes, all of them free.
-    pub fn new(capacity: u64) -> Self {
-        Arena { capacity, free: std::iter::once(0..capacity).collect(), peak: 0 }
+    /// Makes an arena of these bytes of a slab, all of them free.
+    pub fn new(bytes: Range<u64>) -> Self {
+        Arena { free: std::iter::once(bytes.clone()).collect(), bytes, peak: 0 }
+    }
+
+    /// Lets the arena begin `begin` bytes behind the begin of the slab, and frees all ranges. Fails if
+    /// the arena ends before.
+    pub fn begin_at(&mut self, begin: u64) -> Result<()> {
+        if begin > self.bytes.end {
+            return fail!(
+                Memory,
+                "internal error, please report it: {begin} bytes of a cache of {} bytes are for raw snapshots",
+                self.bytes.end
+            );
+        }
+        self.bytes.start = begin;
+        self.clear();
+        Ok(())
     }
 
     /// Reserves memory so that up to `taken` ranges can be taken at a time without an allocation.
@@ -57,7 +73,7 @@ impl Arena {
     /// Frees all ranges.
     pub fn clear(&mut self) {
         self.free.clear();
-        self.free.push(0..self.capacity);
+        self.free.push(self.bytes.clone());
     }
 
     /// Free bytes, the sum of all free ranges.
@@ -65,9 +81,9 @@ impl Arena {
         self.free.iter().map(|range| range.end - range.start).sum()
     }
 
-    /// The end of the highest range that was ever taken, in bytes.
+    /// The end of the highest range that was ever taken, in bytes; the begin of the arena at least.
     pub fn peak(&self) -> u64 {
-        self.peak
+        self.peak.max(self.bytes.start)
     }
 }
 
@@ -87,7 +103,7 @@ mod tests {
         /// Taken ranges never overlap and lie within the slab. Freed ranges become one range again.
         #[test]
         fn ranges_never_overlap(calls in prop::collection::vec((0..40u64, any::<prop::sample::Index>()), 1..200)) {
-            let mut arena = Arena::new(64 * ALIGNMENT);
+            let mut arena = Arena::new(0..64 * ALIGNMENT);
             let mut taken: Vec<Range<u64>> = Vec::new();
             for (blocks, which) in calls {
                 if blocks >= 20 && !taken.is_empty() {

@@ -9,11 +9,13 @@
 //! which events a lane waits for before the lane touches these bytes. A raw snapshot lies at a
 //! fixed offset, slot number times slot size. A compressed snapshot takes as many bytes as it has,
 //! wherever an `Arena` finds them free. If the cache has too few free bytes, the compressed
-//! snapshot stays in the pool, and a RESTORE reads the snapshot from there.
+//! snapshot stays in the pool, and a RESTORE reads the snapshot from there. With mixed storage the
+//! first slots of the cache hold raw snapshots, and compressed snapshots take bytes behind them.
 
 mod arena;
 mod disk;
 mod field_checksums;
+mod mixed;
 mod packed;
 mod raw;
 mod shared;
@@ -27,6 +29,7 @@ use crate::plan::{Issued, Moment, Plan, PreviousLevel, Step, NONE, SPARE_SLOTS};
 use disk::Disk;
 pub use disk::STAGING_BUFFERS;
 pub use field_checksums::FieldChecksums;
+use mixed::Mixed;
 use packed::Packed;
 use raw::Raw;
 use shared::Shared;
@@ -158,6 +161,9 @@ impl Tiers {
         pool: u64,
     ) -> Result<Self> {
         let store: Box<dyn Store> = match coder {
+            Some(coder) if plan.raw_slots > 0 => {
+                Box::new(Mixed::new(Packed::new(coder, cache, pool)))
+            }
             Some(coder) => Box::new(Packed::new(coder, cache, pool)),
             None => Box::new(Raw),
         };

@@ -54,17 +54,23 @@ impl Packed {
             coder,
             made: VecDeque::new(),
             calls: 0,
-            cache_bytes: Arena::new(cache),
-            pool_bytes: Arena::new(pool),
+            cache_bytes: Arena::new(0..cache),
+            pool_bytes: Arena::new(0..pool),
             read: None,
             written: None,
             largest: 0,
         }
     }
 
+    /// Keeps the first `bytes` bytes of the cache free of compressed snapshots. Fails if the cache
+    /// has fewer bytes.
+    pub fn leave_to_others(&mut self, bytes: u64) -> Result<()> {
+        self.cache_bytes.begin_at(bytes)
+    }
+
     /// Counts a save or restore and places the snapshots that are due by that count. Which
     /// snapshots are due depends on the count alone, never on how far the GPU has come.
-    fn next_call(&mut self, slots: &mut Slots) -> Result<()> {
+    pub fn next_call(&mut self, slots: &mut Slots) -> Result<()> {
         self.calls += 1;
         let (calls, lag) = (self.calls, self.coder.lag() as u64);
         while self.made.front().is_some_and(|made| made.call + lag < calls) {

@@ -339,7 +339,7 @@ impl Part {
             Kind::Restore => {
                 self.poison();
                 insist(job, || session.retrieve(ts as i64, &self.app_fields(), stream))?;
-                self.restored = true;
+                self.restored = !is_raw(session, tick)?;
                 self.look(ts);
                 // The restored state is on this stream. Alternating streams share the fields, so
                 // that the application can go on with the next stream after a handover; independent
@@ -500,8 +500,9 @@ pub fn run_zero_copy_armed(
                 // The state moves on into the application's own memory. The memory that the library
                 // handed out is checked before the next action that uses it.
                 let slot = std::mem::replace(&mut part.fields[0], own.clone());
+                let restored = part.restored;
                 part.forward(ts);
-                part.fields[0] = slot;
+                (part.fields[0], part.restored) = (slot, restored);
             }
             Kind::Forward | Kind::Save if computes_for_save || handed != Some(ts) => {
                 if let Some(last) = handed {
@@ -521,6 +522,7 @@ pub fn run_zero_copy_armed(
                 }
                 part.fields[0] =
                     at(insist(job, || session.retrieve_acquire(ts as i64, count, stream))?);
+                part.restored = !is_raw(&mut session, tick)?;
                 part.look(ts);
                 (handed, acquired) = (Some(ts), Some(ts));
                 if action.flags & flags::LAST_USE != 0 {
@@ -548,6 +550,12 @@ pub fn run_zero_copy_armed(
     outcome.wrong = part.wrong_states();
     outcome.stats.push(session.stats()?);
     Ok(outcome)
+}
+
+/// Whether the snapshot of a SAVE or RESTORE is a raw one beside compressed ones.
+fn is_raw(session: &mut Session, tick: Tick) -> Result<bool> {
+    let plan = session.plan()?;
+    Ok(plan.steps[tick.step].slot < plan.raw_slots)
 }
 
 fn insist<R>(job: &Job, mut call: impl FnMut() -> Result<R>) -> Result<R> {

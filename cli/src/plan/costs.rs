@@ -8,6 +8,7 @@ use gpuzip::plan::SPARE_SLOTS;
 use gpuzip::predict::{Budgets, CodecProfile, Profile, Survey};
 use gpuzip::schedule::MacroSteps;
 use serde_json::{json, Value};
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Costs and budgets. What is not given is the profile's, or what the library assumes of a GPU
@@ -339,28 +340,32 @@ fn no_budgets() -> String {
 }
 
 impl Machine {
-    /// Returns the tiers for raw snapshots, for snapshots compressed with each codec, and for raw
-    /// snapshots that share time levels.
+    /// Returns the ways to store snapshots: raw, with each codec, with each codec beside raw
+    /// snapshots, and raw with shared time levels.
+    fn storages(&self) -> Vec<(Storage<'_>, TierSpec)> {
+        let mut storages = vec![(Storage::Raw, self.sizes(None))];
+        for (name, codec) in &self.codecs {
+            let tiers = self.sizes(Some(codec));
+            let mixed = tiers.mixed();
+            storages.push((Storage::Coded(name, codec), tiers));
+            storages.extend(mixed.map(|tiers| (Storage::Mixed(name, codec), tiers)));
+        }
+        storages.extend(self.previous_bytes.map(|bytes| {
+            let (budgets, state) = (self.budgets, self.state_bytes);
+            let tiers = TierSpec::filling_shared(budgets, &self.profile, state, bytes);
+            (Storage::Shared, self.capped(tiers))
+        }));
+        storages
+    }
+
+    /// Returns the tiers for each way to store snapshots.
     pub fn alternatives(&self) -> Vec<Vec<TierSpec>> {
-        let codecs = std::iter::once(None).chain(self.codecs.iter().map(|(_, codec)| Some(codec)));
-        let shared = self.previous_bytes.map(|bytes| {
-            TierSpec::filling_shared(self.budgets, &self.profile, self.state_bytes, bytes)
-        });
-        codecs
-            .map(|codec| self.sizes(codec))
-            .chain(shared.map(|tiers| self.capped(tiers)))
-            .map(|tiers| vec![tiers])
-            .collect()
+        self.storages().into_iter().map(|(_, tiers)| vec![tiers]).collect()
     }
 
-    /// Returns the codec of an alternative; `None` for raw snapshots.
-    pub fn codec(&self, alternative: usize) -> Option<&CodecProfile> {
-        alternative.checked_sub(1).and_then(|k| self.codecs.get(k)).map(|(_, codec)| codec)
-    }
-
-    /// Whether the snapshots of an alternative share time levels.
-    pub fn is_shared(&self, alternative: usize) -> bool {
-        alternative > self.codecs.len()
+    /// Returns how the snapshots of an alternative are stored.
+    pub fn storage(&self, alternative: usize) -> Storage<'_> {
+        self.storages().get(alternative).map_or(Storage::Raw, |&(storage, _)| storage)
     }
 
     /// Returns one line for each cost: its name, its value and its source.
@@ -396,11 +401,28 @@ impl Machine {
             ..tiers
         }
     }
+}
 
-    /// Describes how the snapshots of an alternative are stored.
-    pub fn stored(&self, alternative: usize) -> String {
-        let codec = alternative.checked_sub(1).and_then(|k| self.codecs.get(k));
-        let raw = if self.is_shared(alternative) { "raw, shared" } else { "raw" };
-        codec.map_or(raw.into(), |(name, _)| name.clone())
+/// A way to store snapshots, with the name and the figures of its codec.
+#[derive(Clone, Copy)]
+pub enum Storage<'a> {
+    /// All snapshots are raw.
+    Raw,
+    /// All snapshots are compressed.
+    Coded(&'a str, &'a CodecProfile),
+    /// Snapshots that go to the host are compressed, the others raw.
+    Mixed(&'a str, &'a CodecProfile),
+    /// Raw snapshots share time levels.
+    Shared,
+}
+
+impl fmt::Display for Storage<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Storage::Raw => f.pad("raw"),
+            Storage::Coded(name, _) => f.pad(name),
+            Storage::Mixed(name, _) => f.pad(&format!("{name}, mixed")),
+            Storage::Shared => f.pad("raw, shared"),
+        }
     }
 }

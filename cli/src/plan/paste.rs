@@ -1,6 +1,6 @@
 //! Writes a plan as lines of a configuration file.
 
-use super::costs::Machine;
+use super::costs::{Machine, Storage};
 use super::text::size;
 use gpuzip::choice::Candidate;
 use gpuzip::plan::Policy;
@@ -17,14 +17,20 @@ pub fn lines(best: &Candidate, machine: &Machine) -> Vec<String> {
         [("device_budget", machine.budgets.device), ("host_budget", machine.budgets.host)];
     let of_budgets = budgets.into_iter().filter(|(_, bytes)| (1..u64::MAX).contains(bytes));
     lines.extend(of_budgets.map(|(key, bytes)| format!("{key} = {bytes}  # {}", size(bytes))));
-    match machine.codec(best.alternative) {
-        Some(codec) => lines.extend(of_codec(codec)),
-        None => lines.push("compressor = none".into()),
+    let storage = machine.storage(best.alternative);
+    match storage {
+        Storage::Coded(_, codec) | Storage::Mixed(_, codec) => lines.extend(of_codec(codec)),
+        Storage::Raw | Storage::Shared => lines.push("compressor = none".into()),
+    }
+    match storage {
+        Storage::Mixed(..) => lines.push("mixed_storage = 1".into()),
+        Storage::Coded(..) => lines.push("mixed_storage = 2".into()),
+        Storage::Raw | Storage::Shared => {}
     }
     if machine.zero_copy {
         lines.push("zero_copy = 1".into());
     }
-    if machine.is_shared(best.alternative) {
+    if let Storage::Shared = storage {
         lines.push("shared_levels = 1".into());
     }
     if best.simulation.disk_peak > 0 {
@@ -49,7 +55,11 @@ fn schedule(best: &Candidate) -> Vec<String> {
         ];
     }
     let has_inner = matches!(schedule.algorithm, Algorithm::TwoLevel | Algorithm::Hrevolve);
-    let has_keys = schedule.cache() == 0 && !(has_inner && schedule.inner() != cache);
+    let inner = plan.map_or(0, |plan| match plan.raw_slots {
+        0 => plan.cache,
+        raw => raw,
+    });
+    let has_keys = schedule.cache() == 0 && !(has_inner && schedule.inner() != inner);
     if !has_keys {
         return vec![
             "# auto: the slots inside this plan's intervals have no key; with these costs in its profile (profile_path) a session finds it.".into(),

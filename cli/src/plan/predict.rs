@@ -150,9 +150,11 @@ fn given(arguments: &Arguments, machine: &Machine) -> Result<Vec<Candidate>> {
     let mut ranked = Vec::new();
     for (alternative, tiers) in machine.alternatives().iter().flatten().enumerate() {
         let cache = tiers.cache.unwrap_or(0);
-        let schedule = arguments.schedule.schedule(cache)?;
+        let schedule = arguments.schedule.schedule(tiers.inner_slots().unwrap_or(0))?;
         let plan = match (&tiers.shared, arguments.policy) {
-            (None, policy) if !tiers.zero_copy => Plan::new(&schedule, cache, policy)?,
+            (None, policy) if !tiers.zero_copy && tiers.raw_slots.is_none() => {
+                Plan::new(&schedule, cache, policy)?
+            }
             (_, Policy::Lru) => continue,
             (_, Policy::Clairvoyant) => (*tiers.plan_for(&schedule, &[])?).clone(),
         };
@@ -213,9 +215,10 @@ fn found(arguments: &Arguments, machine: &Machine) -> Result<(Vec<Candidate>, Ce
     Ok((ranked, certificate))
 }
 
-/// Whether GPUZIP's recipes can be played on these tiers: they copy, and they know no shared levels.
+/// Whether GPUZIP's recipes can be played on these tiers: they copy, and they know
+/// neither shared levels nor mixed storage.
 fn is_published(tiers: &TierSpec) -> bool {
-    tiers.shared.is_none() && !tiers.zero_copy
+    tiers.shared.is_none() && !tiers.zero_copy && tiers.raw_slots.is_none()
 }
 
 fn sort(ranked: &mut [Candidate]) {
@@ -238,7 +241,7 @@ fn configuration(candidate: &Candidate, machine: &Machine) -> Map<String, Value>
         ("for_cache", schedule.cache().into()),
         ("cache_capacity", candidate.plans.first().map_or(0, |plan| plan.cache).into()),
         ("policy", policy(candidate).name().into()),
-        ("stored", machine.stored(candidate.alternative).into()),
+        ("stored", machine.storage(candidate.alternative).to_string().into()),
         ("zero_copy", machine.zero_copy.into()),
     ])
 }
@@ -325,7 +328,7 @@ fn table(ranked: &[Candidate], machine: &Machine) -> io::Result<()> {
             c.snapshots.to_string(),
             some(if c.algorithm == Algorithm::Uniform { 0 } else { c.chunk }),
             some(inner),
-            machine.stored(candidate.alternative),
+            machine.storage(candidate.alternative).to_string(),
             seconds(s.makespan),
             format!("{:.2}", s.over_problem_ideal()),
             format!("{:.0} %", s.stall() / s.makespan * 100.0),

@@ -1,0 +1,66 @@
+//! Mixed storage: a snapshot that stays on the device is stored raw, a snapshot that goes to the host
+//! is compressed.
+//!
+//! A raw snapshot costs the least time of the application's stream and the most memory; a compressed
+//! one takes little room in host memory and on the link, but coding takes time. In a nested schedule
+//! most snapshots never leave the device, and so the raw ones are most of all SAVEs and RESTOREs.
+
+use super::replace::Cache;
+use super::{Counts, Index, Plan, Policy, Step, NONE};
+use crate::error::Result;
+use crate::fallible_vec::{filled, with_room};
+
+impl Plan {
+    /// Plans an indexed schedule for mixed storage, with `raw_slots` device slots for raw snapshots
+    /// and `coded_slots` smaller ones, numbered after them, through which compressed snapshots pass.
+    /// The plan of a cache of `raw_slots` slots alone tells which snapshots go to the host: these are
+    /// compressed, wherever they lie.
+    pub fn mixed(index: &Index, raw_slots: u32, coded_slots: u32, zero_copy: bool) -> Result<Self> {
+        let alone = Self::made(index, raw_slots, Policy::Clairvoyant, zero_copy)?;
+        let mut raw = Cache::new(index, raw_slots, zero_copy)?;
+        // The application never works in compressed snapshots.
+        let mut coded = Cache::new(index, coded_slots, false)?;
+        let mut is_coded = filled(false, index.states)?;
+        let mut steps: Vec<Step> = with_room(index.accesses.len())?;
+        for (e, access) in (0..).zip(&index.accesses) {
+            let is_coded = &mut is_coded[access.ts as usize];
+            if access.save {
+                *is_coded = alone.steps[e as usize].host != NONE;
+            }
+            steps.push(match *is_coded {
+                true => {
+                    raw.is_left();
+                    let step = coded.clairvoyant(e)?;
+                    let slot = if step.slot == NONE { NONE } else { raw_slots + step.slot };
+                    Step { slot, ..step }
+                }
+                // No raw snapshot is evicted: those of this plan are fewer than the ones of the plan
+                // that never evicted them.
+                false => raw.clairvoyant(e)?,
+            });
+        }
+        let device_slots = match coded.used() {
+            0 => raw.used(),
+            used => raw_slots + used,
+        };
+        debug_assert!(raw_slots == 0 || raw.has_no_fetches());
+        let mut plan = Plan {
+            policy: Policy::Clairvoyant,
+            cache: raw_slots.saturating_add(coded_slots),
+            zero_copy,
+            raw_slots,
+            device_slots,
+            host_slots: 0,
+            steps,
+            fetches: coded.into_fetches(),
+            counts: Counts::default(),
+            shares: None,
+            forward: None,
+            drops: false,
+        };
+        plan.fetches.sort_unstable();
+        plan.place_on_host(index, None)?;
+        plan.count(index);
+        Ok(plan)
+    }
+}

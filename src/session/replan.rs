@@ -1,0 +1,103 @@
+//! Plans of a session that replace its first one: for a backend that was not known before, for
+//! another number of time steps, for snapshots of another size.
+
+use super::open::budget;
+use super::Session;
+use crate::choice::{storage_options, tiers_of, Promise, Target, TierSpec};
+use crate::config::Backend;
+use crate::error::Result;
+use crate::layout::aligned;
+
+impl Session {
+    /// Plans anew for the backend that the fields of the first save have told, with the costs and
+    /// the free memory of that backend. The plan stays as it is if other sessions follow the
+    /// schedule, if the application was already told of the schedule, or if no plan fits.
+    pub(super) fn settle_on(&mut self, target: Target) {
+        let mut config = self.config.clone();
+        config.backend = target.backend();
+        let were_left = self.promise.take().is_some();
+        if were_left {
+            (config.device_budget, config.host_budget) = (0, 0);
+            budget(&mut config, &self.layout, self.schedule.steps(), Some(target));
+        }
+        let replanned = storage_options(&config, &self.layout).and_then(|options| {
+            self.schedule.replan_at_start(
+                self.number,
+                options.iter().map(|option| option.tiers.clone()).collect(),
+            )?;
+            Ok(options)
+        });
+        match replanned {
+            Ok(options) => (self.config, self.options, self.decision) = (config, options, None),
+            Err(error) => log::log!(
+                if were_left { log::Level::Warn } else { log::Level::Info },
+                "the plan is the one that was made before the backend was known: {error}; for a plan by the backend's free memory and costs set \
+                 backend = {}, or give the fields with their data at init",
+                if target.backend() == Backend::Host { 1 } else { 2 }
+            ),
+        }
+        self.promise = were_left.then(|| Promise::of(&self.config));
+    }
+
+    /// Plans anew for another number of time steps, between two shots. Budgets that the library chose
+    /// are chosen anew, too, after the memory of the old plan was freed.
+    pub(super) fn plan_for(&mut self, steps: i64) -> Result<()> {
+        let mut config = self.config.clone();
+        let were_left = self.promise.is_some();
+        if were_left {
+            let steps = config.check_steps(steps)?;
+            (self.engine, self.promise) = (None, None);
+            (config.device_budget, config.host_budget) = (0, 0);
+            budget(&mut config, &self.layout, steps, self.target);
+            self.promise = Some(Promise::of(&self.config));
+        }
+        let options = storage_options(&config, &self.layout)?;
+        let tiers = options.iter().map(|option| option.tiers.clone()).collect();
+        self.schedule.set_steps(self.number, steps, tiers)?;
+        if were_left {
+            self.promise = Some(Promise::of(&config));
+        }
+        (self.config, self.options, self.decision) = (config, options, None);
+        Ok(())
+    }
+
+    /// Plans the tiers anew with `largest`, the bytes of the largest compressed snapshot of the
+    /// shot before, if the number of slots that the device budget holds changes. The schedule
+    /// stays.
+    pub(super) fn replan(&mut self, largest: u64) -> Result<()> {
+        let Some(engine) = &mut self.engine else { return Ok(()) };
+        if largest == 0 || self.config.device_budget == 0 {
+            return Ok(());
+        }
+        let tiers = tiers_of(
+            &self.config,
+            &self.option.compression,
+            &self.layout,
+            aligned(largest),
+            self.option.tiers.beside_cache,
+        );
+        let tiers = match self.option.tiers.raw_slots {
+            // A cache that had to shrink has no room for the raw states of the whole budget.
+            Some(_) if self.option.tiers.packed_bytes.is_none() => return Ok(()),
+            Some(_) => match tiers.mixed() {
+                Some(mixed) => mixed,
+                None => return Ok(()),
+            },
+            None => tiers,
+        };
+        let tiers = TierSpec { host: self.option.tiers.host, ..tiers };
+        let slots = |tiers: &TierSpec| (tiers.cache, tiers.raw_slots);
+        if slots(&tiers) != slots(&self.option.tiers) {
+            if let Ok(plan) = self.schedule.plan(&tiers) {
+                log::info!(
+                    "{} device and {} host slots of {largest} bytes",
+                    plan.device_slots,
+                    plan.host_slots
+                );
+                engine.tiers.fit(&plan)?;
+                (engine.plan, self.option.tiers) = (plan, tiers);
+            }
+        }
+        Ok(())
+    }
+}
