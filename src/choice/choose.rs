@@ -44,6 +44,7 @@ pub fn choose_among(config: &Config, steps: u32, sessions: &[Vec<TierSpec>]) -> 
             .every()
         {
             1 => error,
+            _ if steps == 0 => error,
             every => error.within(format_args!(
                 "adjoint_every = {every}: {steps} time steps are {} steps of the schedule",
                 macro_steps.count()
@@ -211,7 +212,7 @@ fn searched(config: &Config, steps: u32, alternatives: &[Vec<TierSpec>]) -> Resu
 /// Returns the snapshots inside an interval of two-level or hrevolve: the slots of the smallest device
 /// cache. If no session has a cache, returns 0, with which the schedule chooses the number.
 fn inner_slots(sessions: &[TierSpec]) -> u32 {
-    sessions.iter().filter_map(|s| s.cache).min().unwrap_or(0)
+    sessions.iter().filter_map(TierSpec::inner_slots).min().unwrap_or(0)
 }
 
 fn make(config: &Config, steps: u32, snapshots: u32, inner: u32) -> Result<Schedule> {

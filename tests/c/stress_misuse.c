@@ -121,13 +121,13 @@ static const gpuzip_config_t *a_config(thread_t *t, unsigned char buffer[4096])
   for (int64_t changes = between(r, 0, 4); changes > 0; changes--) {
     int32_t *const ints[] = {&c->checkpointing_algorithm, &c->checkpointing_snaps, &c->cache_capacity, &c->compressor, &c->log_level,
                              &c->zfp_bit_rate, &c->backend, &c->device, &c->policy, &c->error_bound_mode, &c->nonfinite, &c->max_in_flight,
-                             &c->range_actions, &c->snapshot_rule, &c->schedule_chunk, &c->uniform_reading, &c->zero_copy, &c->shared_levels,
+                             &c->range_actions, &c->snapshot_rule, &c->schedule_chunk, &c->uniform_reading, &c->zero_copy, &c->shared_levels, &c->mixed_storage,
                              &c->bitcomp_delta_config, &c->bitcomp_algorithm, &c->enable_compression_rate_log};
     double *const doubles[] = {&c->error_bound, &c->cuszp_err_bound, &c->bitcomp_delta, &c->link_bandwidth, &c->persist_overhead, &c->stop_budget_s};
     uint64_t *const words[] = {&c->device_budget, &c->host_budget, &c->disk_budget};
     switch (between(r, 0, 5)) {
-      case 0: case 1: *ints[between(r, 0, 20)] = (int32_t)between(r, 0, 8); break;
-      case 2: *ints[between(r, 0, 20)] = (int32_t)next(r); break;
+      case 0: case 1: *ints[between(r, 0, 21)] = (int32_t)between(r, 0, 8); break;
+      case 2: *ints[between(r, 0, 21)] = (int32_t)next(r); break;
       case 3: *words[between(r, 0, 2)] = next(r) >> between(r, 0, 63); break;
       case 4: {
         const uint64_t bits = next(r);

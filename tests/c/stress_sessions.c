@@ -27,6 +27,8 @@ typedef struct {
   gpuzip_config_t config;
   loss_t loss;
   int steps, sessions, rounding, flush;
+  int every;         /* time steps of a BACKWARD */
+  int open, ended;   /* the number of steps is told by gpuzip_end_forward; it was told in this shot */
   gpuzip_t *handles[2];
   gpuzip_schedule_t *schedule;
   app_t apps[2];
@@ -106,8 +108,11 @@ static void settle(job_t *job)
   if (c->zero_copy) c->policy = 0;
   if (c->zero_copy || c->policy || c->compressor) c->shared_levels = 0;
   if (c->compressor == 15 && c->compression_factor <= 1.0f) c->nonfinite = 0;
+  if (algorithm == GPUZIP_ALGORITHM_ONLINE) c->zero_copy = c->policy = c->shared_levels = c->adjoint_every = 0;
+  if (c->adjoint_every > 1) c->shared_levels = 0;
+  if (c->mixed_storage == 1 && (!c->compressor || c->policy || algorithm == GPUZIP_ALGORITHM_ONLINE)) c->mixed_storage = 0;
   const int needs_snapshots = algorithm == GPUZIP_ALGORITHM_UNIFORM || algorithm == GPUZIP_ALGORITHM_TWO_LEVEL ||
-                              algorithm == GPUZIP_ALGORITHM_HREVOLVE;
+                              algorithm == GPUZIP_ALGORITHM_HREVOLVE || algorithm == GPUZIP_ALGORITHM_ONLINE;
   if (needs_snapshots && !c->host_budget && !c->device_budget && !c->checkpointing_snaps) c->checkpointing_snaps = 5;
   if (algorithm == GPUZIP_ALGORITHM_ZCUT || algorithm == GPUZIP_ALGORITHM_TWO_LEVEL) c->schedule_chunk = 0;
   if (algorithm == GPUZIP_ALGORITHM_HREVOLVE && c->schedule_chunk == 1) c->schedule_chunk = 2;
@@ -127,7 +132,9 @@ static void record(job_t *job)
   config.checkpointing_snaps = (int32_t)between(&job->random, 1, 9);
   snprintf(path, sizeof path, "stress-%ld.trace", (long)getpid());
   FILE *file = fopen(path, "w");
-  CHECK(file != NULL && gpuzip_schedule_create(&config, job->steps, &schedule) == GPUZIP_OK, "%s", path);
+  /* A trace counts the time steps of a BACKWARD as one. */
+  const int every = job->config.adjoint_every > 1 ? job->config.adjoint_every : 1;
+  CHECK(file != NULL && gpuzip_schedule_create(&config, (job->steps + every - 1) / every, &schedule) == GPUZIP_OK, "%s", path);
   do {
     CHECK(gpuzip_schedule_get_action(schedule, &a) == GPUZIP_OK, "a schedule to record");
     fprintf(file, "%d %s\n", a.ts, names[a.type]);
@@ -149,8 +156,8 @@ static void choose(job_t *job)
   for (uint32_t k = 0; k < job->apps[0].nfields; k++) raw += job->apps[0].bytes[k] + 256;
   c->backend = 1;
   c->log_level = 3;
-  c->checkpointing_algorithm = (int32_t)between(r, 1, 7);
-  if (c->checkpointing_algorithm == 7) c->checkpointing_algorithm = GPUZIP_ALGORITHM_HREVOLVE;
+  c->checkpointing_algorithm = (int32_t)between(r, 1, 8);
+  if (c->checkpointing_algorithm >= 7) c->checkpointing_algorithm++; /* 7 is no algorithm */
   if (!once_in(r, 5)) c->checkpointing_snaps = (int32_t)between(r, 1, 14);
   c->cache_capacity = (int32_t)between(r, 0, 7);
   if (once_in(r, 3)) c->device_budget = raw * (uint64_t)between(r, 1, 12) + (uint64_t)between(r, 0, 300);
@@ -162,6 +169,8 @@ static void choose(job_t *job)
   c->uniform_reading = once_in(r, 6);
   c->zero_copy = once_in(r, 4);
   c->shared_levels = once_in(r, 3);
+  if (once_in(r, 4)) c->adjoint_every = (int32_t)between(r, 0, 7);
+  c->mixed_storage = (int32_t)(once_in(r, 2) ? between(r, 1, 2) : 0);
   if (once_in(r, 30)) c->link_bandwidth = 2e9;
   choose_codec(job, job->apps[0].amplitude);
   if (!once_in(r, 10)) settle(job);
@@ -169,16 +178,20 @@ static void choose(job_t *job)
   job->rounding = roundings[between(r, 0, 4)];
   job->flush = once_in(r, 3);
   if (once_in(r, 10)) record(job);
+  job->every = c->adjoint_every > 1 ? c->adjoint_every : 1;
+  job->open = c->checkpointing_algorithm == GPUZIP_ALGORITHM_ONLINE && c->compressor != GPUZIP_COMPRESSOR_AUTO &&
+              job->steps > 1 && once_in(r, 2);
 }
 
 /* Makes the sessions. Returns 0 if gpuzip refuses the configuration with an error text, else 1. */
 static int open_sessions(job_t *job)
 {
   int32_t status;
+  const int steps = job->open ? 0 : job->steps;
   if (job->sessions == 1) {
-    IN(job, status, gpuzip_init(&job->config, job->steps, job->apps[0].fields, job->apps[0].nfields, &job->handles[0]));
+    IN(job, status, gpuzip_init(&job->config, steps, job->apps[0].fields, job->apps[0].nfields, &job->handles[0]));
   } else {
-    IN(job, status, gpuzip_schedule_create(&job->config, job->steps, &job->schedule));
+    IN(job, status, gpuzip_schedule_create(&job->config, steps, &job->schedule));
     for (int k = 0; k < 2 && status == GPUZIP_OK; k++)
       IN(job, status, gpuzip_attach(job->schedule, &job->config, job->apps[k].fields, job->apps[k].nfields, &job->handles[k]));
   }
@@ -282,16 +295,28 @@ static void forward(job_t *job, int32_t ts, int32_t ts_end, uint32_t flags)
   for (int k = 0; k < job->sessions; k++) app_advance(&job->apps[k], ts_end);
 }
 
-static void backward(job_t *job, int32_t ts, uint32_t flags)
+static void backward(job_t *job, int32_t ts, int32_t ts_end, uint32_t flags)
 {
-  CHECK(ts == job->reversed - 1 && ts == job->live, "BACKWARD %d after %d, state %d is live", ts, job->reversed, job->live);
-  CHECK(!(flags & GPUZIP_FLAG_FIRST_BACKWARD) == (ts != job->steps - 1), "the wrong flag FIRST_BACKWARD");
+  CHECK(ts_end == job->reversed - 1 && ts == job->live, "BACKWARD %d to %d after %d, state %d is live", ts, ts_end, job->reversed, job->live);
+  CHECK(ts % job->every == 0 && (ts_end - ts + 1 == job->every || ts_end == job->steps - 1), "BACKWARD %d to %d", ts, ts_end);
+  CHECK(!(flags & GPUZIP_FLAG_FIRST_BACKWARD) == (ts_end != job->steps - 1), "the wrong flag FIRST_BACKWARD");
+  CHECK(!job->open || job->ended, "BACKWARD %d before the forward phase ended", ts);
   job->reversed = ts;
+}
+
+/* Ends the forward phase if its number of steps is not known and its last state is live. */
+static int32_t end_forward(job_t *job)
+{
+  int32_t status = GPUZIP_OK;
+  if (!job->open || job->ended || job->live != job->steps - 1) return GPUZIP_OK;
+  job->ended = 1;
+  IN(job, status, gpuzip_end_forward(job->handles[0]));
+  return status;
 }
 
 static void begin_shot(job_t *job)
 {
-  job->live = 0, job->reversed = job->steps, job->forward_steps = 0;
+  job->live = 0, job->reversed = job->steps, job->forward_steps = 0, job->ended = 0;
   memset(job->saved_at, 0, sizeof job->saved_at);
   memset(job->seen, 0, sizeof job->seen);
   memset(job->given, 0, sizeof job->given);
@@ -315,7 +340,8 @@ static int32_t next_action(job_t *job, gpuzip_action_t *a)
  * a configuration for which no plan fits all sessions. */
 static void check_failure(const job_t *job, int32_t status)
 {
-  if (status == GPUZIP_ERR_CONFIG && job->schedule != NULL && job->live == 0) {
+  const int is_refused = status == GPUZIP_ERR_CONFIG || status == GPUZIP_ERR_UNSUPPORTED;
+  if (is_refused && job->schedule != NULL && job->live == 0) {
     job->counts->refused++;
     return;
   }
@@ -343,10 +369,15 @@ static int pull(job_t *job)
         if (job->config.zero_copy && (a.flags & GPUZIP_FLAG_NEXT_IS_SAVE) && once_in(&job->random, 2))
           for (int k = 0; k < job->sessions && status == GPUZIP_OK; k++)
             IN(job, status, gpuzip_save_begin(job->handles[k], a.ts_end, job->given[k], job->apps[k].nfields, NULL));
+        /* The last state may be saved before the forward phase ends. */
+        if (!(a.flags & GPUZIP_FLAG_NEXT_IS_SAVE) || once_in(&job->random, 2)) status = end_forward(job);
         break;
       case GPUZIP_ACTION_SAVE:
+        status = serve(job, &a);
+        if (status == GPUZIP_OK) status = end_forward(job);
+        break;
       case GPUZIP_ACTION_RESTORE: status = serve(job, &a); break;
-      case GPUZIP_ACTION_BACKWARD: backward(job, a.ts, a.flags); break;
+      case GPUZIP_ACTION_BACKWARD: backward(job, a.ts, a.ts_end, a.flags); break;
       case GPUZIP_ACTION_TERMINATE: return 1;
       default: CHECK(0, "action %d", a.type);
     }
@@ -358,12 +389,19 @@ static int32_t on_forward(void *user, int32_t ts, int32_t ts_end, uint32_t flags
 {
   job_t *job = user;
   forward(job, ts, ts_end, flags);
+  CHECK(end_forward(job) == GPUZIP_OK, "the end of the forward phase");
   return once_in(&job->random, 2000) ? 77 : 0;
 }
 
 static int32_t on_backward(void *user, int32_t ts, uint32_t flags)
 {
-  backward(user, ts, flags);
+  backward(user, ts, ts, flags);
+  return 0;
+}
+
+static int32_t on_backward_range(void *user, int32_t ts, int32_t ts_end, uint32_t flags)
+{
+  backward(user, ts, ts_end, flags);
   return 0;
 }
 
@@ -404,6 +442,7 @@ static int32_t on_observe(void *user, int32_t type, int32_t ts, uint32_t flags)
 static int run(job_t *job)
 {
   gpuzip_callbacks_t callbacks = {.struct_size = sizeof callbacks, .user = job, .forward = on_forward, .backward = on_backward, .locate = on_locate, .observe = on_observe};
+  if (job->every > 1 || once_in(&job->random, 2)) callbacks.backward = NULL, callbacks.backward_range = on_backward_range;
   const app_t *app = &job->apps[0];
   int32_t status;
   begin_shot(job);
