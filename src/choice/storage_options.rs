@@ -207,10 +207,11 @@ mod tests {
             d2h_gbs: gbs,
             ..Profile::typical_gpu(state)
         };
-        let chosen = |gbs: f64, host: u64| {
+        let chosen = |gbs: f64, host: u64, mixed_storage: Option<bool>| {
             let config = Config {
                 zero_copy: true,
                 any_codec: true,
+                mixed_storage,
                 compression_factor: 4.0,
                 device_budget: 6 * state,
                 host_budget: host * state,
@@ -225,13 +226,17 @@ mod tests {
                     (o.compression.method == Method::None, o.tiers.zero_copy, o.tiers.beside_cache)
                 })
                 .collect();
-            assert_eq!(seen, [(true, true, 0), (false, true, 2 * state)]);
+            // Raw, compressed, and mixed.
+            let coded = (false, true, 2 * state);
+            let ways = if mixed_storage.is_some() { 2 } else { 3 };
+            assert_eq!(seen, [(true, true, 0), coded, coded][..ways]);
             assert_eq!(options[0].tiers.cache, Some(6));
             let tiers = options.into_iter().map(|option| option.tiers).collect();
             let choice = choose_among(&config, 500, &[tiers]).unwrap();
             assert!(choice.plans[0].zero_copy);
             choice.alternative
         };
-        assert_eq!((chosen(1e6, 600), chosen(0.05, 40)), (0, 1));
+        assert_eq!((chosen(1e6, 600, None), chosen(0.05, 40, None)), (0, 2));
+        assert_eq!((chosen(1e6, 600, Some(false)), chosen(0.05, 40, Some(false))), (0, 1));
     }
 }
