@@ -336,8 +336,8 @@ fn raw_and_coded(ratio: f64, op: f64, zero_copy: bool) -> [TierSpec; 2] {
 fn mixed_storage_is_ahead_where_coding_takes_long() {
     let n = 3751;
     for (ratio, op, zero_copy, most, others) in [
-        (4.0, 0.85, false, 2.03, 2.19),
-        (4.0, 0.85, true, 1.755, 1.84),
+        (4.0, 0.85, false, 2.02, 2.19),
+        (4.0, 0.85, true, 1.74, 1.84),
         (15.0, 0.5, true, 1.54, 1.59),
         (4.0, 0.3, false, 1.79, 1.69),
     ] {
