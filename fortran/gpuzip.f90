@@ -314,9 +314,9 @@ module gpuzip
     ! after the step, the save fails with GPUZIP_ERR_VALUES (on a GPU, the call that would give TERMINATE fails), and
     ! the shot cannot continue. Not with `zero_copy`, policy lru or a codec by name.
     integer(c_int32_t) :: shared_levels = 0
-    ! Mixed storage: snapshots that stay in device memory are raw, and those that go to the host are compressed. 0: if
-    ! algorithm or codec are `auto`, the library uses it where the predicted time is shorter. 1: always; needs a codec.
-    ! 2: never. Not with policy lru or algorithm online.
+    ! Mixed storage: snapshots that stay in device memory are raw, and those that go to the host are compressed. 0: with
+    ! codec `auto`, where the predicted time is shorter; a codec that is named is used for all snapshots. 1: always;
+    ! needs a codec. 2: never. Not with policy lru or algorithm online.
     integer(c_int32_t) :: mixed_storage = 0
     ! k > 1: the adjoint needs u(0), u(k), u(2k), ... only, as an imaging condition does that is applied every k-th time
     ! step. A BACKWARD then stands for k steps, from `ts`, a multiple of k, to `ts_end`, and schedules,
@@ -1049,6 +1049,15 @@ module gpuzip
       integer(c_int64_t), value :: bytes
     end function
 
+    integer(c_int32_t) function c_gpuzip_profile_steps(handle, parts, forward_ms, backward_ms) &
+        bind(c, name='gpuzip_profile_steps')
+      import
+      type(c_ptr), value :: handle
+      integer(c_int32_t), value :: parts
+      real(c_double), intent(in) :: forward_ms
+      real(c_double), intent(in) :: backward_ms
+    end function
+
     integer(c_int32_t) function c_gpuzip_profile_info(data, bytes, index, info) bind(c, name='gpuzip_profile_info')
       import
       type(c_ptr), value :: data
@@ -1147,6 +1156,7 @@ module gpuzip
   public :: gpuzip_fingerprint, gpuzip_schedule_fingerprint, gpuzip_agree
   public :: gpuzip_finalize, gpuzip_codec_bound, gpuzip_codec_compress, gpuzip_codec_decompress, gpuzip_codec_info
   public :: gpuzip_codec_register, gpuzip_autotune, gpuzip_profile_export, gpuzip_profile_import, gpuzip_profile_info
+  public :: gpuzip_profile_steps
 
 contains
 
@@ -1767,6 +1777,25 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     call finish(c_gpuzip_profile_import(handle%handle, c_loc(profile), size(profile, kind=c_int64_t)), stat, errmsg)
+  end subroutine
+
+  ! Gives the steps of each part of the sweep times of their own, in milliseconds. Both arrays have one
+  ! time for each part.
+  subroutine gpuzip_profile_steps(handle, forward_ms, backward_ms, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    real(c_double), contiguous, intent(in) :: forward_ms(:), backward_ms(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (size(forward_ms) /= size(backward_ms)) then
+      call finish(gpuzip_err_argument, stat, errmsg, 'gpuzip_profile_steps: forward_ms and backward_ms have different sizes')
+      return
+    end if
+    if (size(forward_ms) == 0) then
+      call finish(c_gpuzip_profile_steps(handle%handle, 0_c_int32_t, 0.0_c_double, 0.0_c_double), stat, errmsg)
+    else
+      call finish(c_gpuzip_profile_steps(handle%handle, size(forward_ms, kind=c_int32_t), forward_ms(1), backward_ms(1)), &
+                  stat, errmsg)
+    end if
   end subroutine
 
   ! `index` counts the codecs of the profile from 0, as in C.

@@ -609,8 +609,9 @@ typedef struct gpuzip_config_t {
   int32_t shared_levels GPUZIP_DEFAULT(0);
   /*
    Mixed storage: snapshots that stay in device memory are raw, and those that go to the host are
-   compressed. 0: if algorithm or codec are `auto`, the library uses it where the predicted time
-   is shorter. 1: always; needs a codec. 2: never. Not with policy lru or algorithm online.
+   compressed. 0: with codec `auto`, where the predicted time is shorter; a codec that is named
+   is used for all snapshots. 1: always; needs a codec. 2: never. Not with policy lru or
+   algorithm online.
    */
   int32_t mixed_storage GPUZIP_DEFAULT(0);
   /*
@@ -1864,6 +1865,24 @@ gpuzip_status_t gpuzip_profile_export(struct gpuzip_t *handle,
 gpuzip_status_t gpuzip_profile_import(struct gpuzip_t *handle,
                                       const void *data,
                                       uint64_t bytes);
+
+/*
+ Gives the time steps of each part of the sweep times of their own, where steps do not all take
+ equally long, and makes a new plan by them. The sweep is divided into `parts` parts of equal
+ length, at most 4096 (as many as time steps: one time for each step); a step of part k takes
+ `forward_ms[k]` and `backward_ms[k]` milliseconds. `parts` = 0: every step takes the mean. All
+ other speeds are those of the session's profile, or else typical of the backend. The times become
+ a part of that profile, so that `gpuzip_profile_export` has them; `gpuzip_profile_import` replaces
+ them, and so does a measurement. Call it before the first action, or after TERMINATE for the next
+ shot, on all ranks with the same numbers.
+
+ Pointers:
+ `forward_ms` and `backward_ms` point to `parts` numbers each; NULL is allowed for `parts` = 0.
+ */
+gpuzip_status_t gpuzip_profile_steps(struct gpuzip_t *handle,
+                                     uint32_t parts,
+                                     const double *forward_ms,
+                                     const double *backward_ms);
 
 /*
  Describes the profile in `data` and its codec number `index`, counted from 0. If `index` is

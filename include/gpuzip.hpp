@@ -523,6 +523,17 @@ class session : public detail::handle<gpuzip_t, gpuzip_finalize> {
     call(out, gpuzip_profile_import, bytes.data(), bytes.size());
   }
 
+  /* Gives the steps of each part of the sweep times of their own, and makes a new plan by them, as
+   * gpuzip_profile_steps. An entry has the milliseconds of a forward and of a backward step. */
+  void profile_steps(const std::vector<std::pair<double, double>> &times, status *out = nullptr) {
+    std::vector<double> forward_ms, backward_ms;
+    for (const std::pair<double, double> &part : times) {
+      forward_ms.push_back(part.first);
+      backward_ms.push_back(part.second);
+    }
+    call(out, gpuzip_profile_steps, static_cast<std::uint32_t>(times.size()), forward_ms.data(), backward_ms.data());
+  }
+
   /* Frees the session now and reports a failure, which the destructor cannot do. */
   void finalize(status *out = nullptr) {
     detail::call(out, [&] { return gpuzip_finalize(release()); });

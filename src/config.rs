@@ -70,7 +70,7 @@ pub struct Config {
     /// `compression`.
     pub any_codec: bool,
     /// Whether snapshots that stay on the device are raw and those that go to the host compressed;
-    /// `None`: as is faster, where the planner chooses.
+    /// `None`: as is faster, where the planner chooses the codec.
     pub mixed_storage: Option<bool>,
     /// Whether raw snapshots of consecutive states share the time level that both contain.
     pub shared_levels: bool,

@@ -742,6 +742,75 @@ fn counting_shot(handle: *mut gpuzip_t, data: &mut [f32]) -> Vec<(i32, i32, u32)
 
 /// A session with another number of time steps does what a new session with that number does.
 #[test]
+fn steps_may_have_times_of_their_own() {
+    let config = gpuzip_config_t {
+        device_budget: 4 * 4096,
+        host_budget: 20 * 4096,
+        ..config(GPUZIP_ALGORITHM_AUTO, 0, 0)
+    };
+    let mut data = vec![0f32; 1000];
+    let fields = [field(&mut data)];
+    let handle = init(&config, 100, &fields);
+    let set = |forward: &[f64], backward: &[f64]| {
+        // SAFETY: both slices have as many numbers as the call is told.
+        unsafe {
+            gpuzip_profile_steps(handle, forward.len() as u32, forward.as_ptr(), backward.as_ptr())
+        }
+    };
+    let predicted = || {
+        let mut summary = gpuzip_summary_t {
+            struct_size: size_of::<gpuzip_summary_t>() as u64,
+            ..Default::default()
+        };
+        // SAFETY: the summary is live.
+        assert_eq!(unsafe { gpuzip_summary(handle, &mut summary) }, GPUZIP_OK);
+        assert!(0.0 < summary.bound_s && summary.bound_s <= summary.predicted_s);
+        summary.predicted_s
+    };
+    // 99 forward steps of 1 ms, 100 backward steps of 2 ms, and what is repeated.
+    assert_eq!(set(&[1.0], &[2.0]), GPUZIP_OK, "{}", last_error());
+    let even = predicted();
+    assert!(even >= 0.299, "{even}");
+    // The same sum, with the long steps at the end, which no schedule repeats as often.
+    assert_eq!(set(&[0.5, 1.5], &[2.0, 2.0]), GPUZIP_OK, "{}", last_error());
+    let late = predicted();
+    assert_eq!(set(&[1.5, 0.5], &[2.0, 2.0]), GPUZIP_OK, "{}", last_error());
+    let early = predicted();
+    assert!(late >= 0.2985 && early >= 0.299 && (late - early).abs() > 1e-4, "{late} {early}");
+    // A time for each step; then the exported profile has them.
+    let each: Vec<f64> = (0..100).map(|ts| 1.0 + f64::from(ts) / 100.0).collect();
+    assert_eq!(set(&each, &each), GPUZIP_OK, "{}", last_error());
+    let own = predicted();
+    let mut bytes = 0;
+    // SAFETY: the number is live, and the vector has as many bytes as it says.
+    let profile = unsafe {
+        assert_eq!(gpuzip_profile_export(handle, null_mut(), 0, &mut bytes), GPUZIP_OK);
+        let mut profile = vec![0u8; bytes as usize];
+        let data = profile.as_mut_ptr().cast();
+        assert_eq!(gpuzip_profile_export(handle, data, bytes, &mut bytes), GPUZIP_OK);
+        profile
+    };
+    assert!(profile.len() > 1600, "{}", profile.len());
+    assert_eq!(set(&[], &[]), GPUZIP_OK, "{}", last_error());
+    assert_ne!(predicted(), own);
+    // SAFETY: the bytes are live.
+    let imported = unsafe { gpuzip_profile_import(handle, profile.as_ptr().cast(), bytes) };
+    assert_eq!((imported, predicted()), (GPUZIP_OK, own));
+    // Refused, with nothing changed.
+    for (forward, part) in [(f64::NAN, "forward_ms of a part"), (-1.0, "forward_ms of a part = -1")]
+    {
+        assert_eq!(set(&[1.0, forward], &[1.0, 1.0]), GPUZIP_ERR_ARGUMENT);
+        assert!(last_error().contains(part), "{}", last_error());
+    }
+    assert_eq!(set(&vec![1.0; 4097], &vec![1.0; 4097]), GPUZIP_ERR_ARGUMENT);
+    assert!(last_error().contains("at most 4096"), "{}", last_error());
+    assert_eq!(predicted(), own);
+    let actions = counting_shot(handle, &mut data);
+    assert_eq!(actions.iter().filter(|a| a.0 == GPUZIP_ACTION_BACKWARD).count(), 100);
+    assert_eq!(gpuzip_finalize(handle), GPUZIP_OK);
+}
+
+#[test]
 fn the_next_shot_may_have_another_number_of_steps() {
     let budgets = |device_budget, host_budget| gpuzip_config_t {
         device_budget,

@@ -183,6 +183,7 @@ fn calls_on(Handles { session: h, schedule: s }: Handles) -> Vec<(&'static str, 
         gpuzip_run_reverse(h, &callbacks, &field, 1, null_mut());
         gpuzip_autotune(h);
         gpuzip_profile_export(h, null_mut(), 0, &mut bytes);
+        gpuzip_profile_steps(h, 0, std::ptr::null(), std::ptr::null());
         gpuzip_profile_import(h, profile.as_mut_ptr().cast(), profile.len() as u64);
         gpuzip_peek_action(h, &mut action);
         gpuzip_fingerprint(h, &mut bytes);

@@ -459,6 +459,51 @@ fn a_measured_profile_is_planned_with() {
     }
 }
 
+/// `--step-ms`: all steps of one part take its time, and mixed storage is ranked and can be pasted.
+#[test]
+fn steps_may_vary() {
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let file = |name: &str, text: &str| {
+        let path = dir.join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let budgets = "plan --steps 100 --state-bytes 1G --device-budget 4G --host-budget 9G";
+    let even = json(&format!("{budgets} --forward-ms 10 --backward-ms 20"));
+    let same = json(&format!("{budgets} --step-ms {}", file("even.txt", "10 20\n\n10 20\n")));
+    assert_eq!(even["makespan_s"], same["makespan_s"]);
+    let late = json(&format!("{budgets} --step-ms {}", file("late.txt", "1 20\n19 20\n")));
+    let ideal = number(&late, "makespan_s") / number(&late, "over_problem_ideal");
+    assert!((ideal - 3.0).abs() < 0.03, "{ideal}");
+    assert_ne!(late["makespan_s"], even["makespan_s"]);
+    for (text, part) in [
+        ("", "no lines"),
+        ("1 2 3\n", "line 1"),
+        ("1 2\n1 x\n", "line 2"),
+        ("1 -2\n", "backward_ms"),
+    ] {
+        let refused = gpuzip(&format!("{budgets} --step-ms {}", file("bad.txt", text)));
+        let text = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success() && text.contains(part), "{text}");
+    }
+}
+
+/// Where coding takes long, the best plan has raw snapshots on the device and compressed ones on the
+/// host, and its configuration says so.
+#[test]
+fn mixed_storage_is_ranked_beside() {
+    let line = format!("{RAW} --ratio 4 --codec-gbs 147.1,126.3");
+    let found = json(&line);
+    assert_eq!(found["configuration"]["stored"], "ratio 4, mixed");
+    assert!(number(&found, "over_problem_ideal") <= 2.04, "{found}");
+    let text = succeeds(&line);
+    assert!(text.contains("\nmixed_storage = 1\n"), "{text}");
+    let ranked = found["ranked"].as_array().unwrap();
+    let stored: std::collections::BTreeSet<&str> =
+        ranked.iter().map(|row| row["stored"].as_str().unwrap()).collect();
+    assert!(stored.contains("raw") && stored.contains("ratio 4"), "{stored:?}");
+}
+
 /// A profile that is accepted can be planned with, whatever the states are: no arithmetic leaves
 /// its range (tests are built with checks), and every time that is predicted is a number.
 #[test]

@@ -4,7 +4,8 @@ use super::entry::{entry, not_null, write, write_sized};
 use super::handles::with_session;
 use super::types::*;
 use crate::error::{fail, Result};
-use crate::predict::Profile;
+use crate::fallible_vec::with_room;
+use crate::predict::{Profile, MOST_PARTS};
 use crate::session::Session;
 use std::ffi::c_void;
 
@@ -75,6 +76,44 @@ pub unsafe extern "C" fn gpuzip_profile_import(
         // SAFETY: by this function's contract.
         let profile = unsafe { read(data, bytes) }?;
         with_session(handle, |session| session.import(profile))
+    })
+}
+
+/// Gives the time steps of each part of the sweep times of their own, where steps do not all take
+/// equally long, and makes a new plan by them. The sweep is divided into `parts` parts of equal
+/// length, at most 4096 (as many as time steps: one time for each step); a step of part k takes
+/// `forward_ms[k]` and `backward_ms[k]` milliseconds. `parts` = 0: every step takes the mean. All
+/// other speeds are those of the session's profile, or else typical of the backend. The times become
+/// a part of that profile, so that `gpuzip_profile_export` has them; `gpuzip_profile_import` replaces
+/// them, and so does a measurement. Call it before the first action, or after TERMINATE for the next
+/// shot, on all ranks with the same numbers.
+///
+/// # Safety
+/// `forward_ms` and `backward_ms` point to `parts` numbers each; NULL is allowed for `parts` = 0.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_profile_steps(
+    handle: *mut gpuzip_t,
+    parts: u32,
+    forward_ms: *const f64,
+    backward_ms: *const f64,
+) -> gpuzip_status_t {
+    entry("gpuzip_profile_steps", || {
+        let mut steps = Vec::new();
+        if parts > 0 {
+            not_null(forward_ms, "forward_ms")?;
+            not_null(backward_ms, "backward_ms")?;
+            if parts as usize > MOST_PARTS {
+                return fail!(
+                    Argument,
+                    "parts = {parts}: at most {MOST_PARTS}; give means of consecutive steps"
+                );
+            }
+            // SAFETY: by this function's contract.
+            let of = |from: *const f64, k: usize| unsafe { from.add(k).read_unaligned() };
+            steps = with_room(parts as usize)?;
+            steps.extend((0..parts as usize).map(|k| [of(forward_ms, k), of(backward_ms, k)]));
+        }
+        with_session(handle, |session| session.set_step_times(&steps))
     })
 }
 

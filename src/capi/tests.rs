@@ -118,6 +118,7 @@ fn entries() -> Vec<(&'static str, Box<dyn Fn() -> i32>)> {
         gpuzip_autotune(null_mut());
         gpuzip_profile_export(null_mut(), null_mut(), 0, null_mut());
         gpuzip_profile_import(null_mut(), null(), 0);
+        gpuzip_profile_steps(null_mut(), 0, null(), null());
         gpuzip_profile_info(null(), 0, 0, null_mut());
         gpuzip_codec_bound(null(), null(), 0, null_mut());
         gpuzip_codec_compress(null(), null(), 0, null_mut(), 0, null_mut());

@@ -388,8 +388,9 @@ pub struct gpuzip_config_t {
     /// continue. Not with `zero_copy`, policy lru or a codec by name.
     pub shared_levels: i32,
     /// Mixed storage: snapshots that stay in device memory are raw, and those that go to the host are
-    /// compressed. 0: if algorithm or codec are `auto`, the library uses it where the predicted time
-    /// is shorter. 1: always; needs a codec. 2: never. Not with policy lru or algorithm online.
+    /// compressed. 0: with codec `auto`, where the predicted time is shorter; a codec that is named
+    /// is used for all snapshots. 1: always; needs a codec. 2: never. Not with policy lru or
+    /// algorithm online.
     pub mixed_storage: i32,
     /// k > 1: the adjoint needs u(0), u(k), u(2k), ... only, as an imaging condition does that is
     /// applied every k-th time step. A BACKWARD then stands for k steps, from `ts`, a multiple of k,

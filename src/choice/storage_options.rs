@@ -46,11 +46,13 @@ pub fn storage_options(config: &Config, layout: &Layout) -> Result<Vec<StorageOp
     }
     options.push(option(config, &raw, layout)?);
     for settings in codecs {
-        match option(config, &settings, layout) {
+        let added = option(config, &settings, layout)
+            .and_then(|option| with_mixed(config, option, &mut options));
+        match added {
             Err(error) if matches!(error.code, Code::Budget | Code::Unsupported) => {
                 log::info!("{} is not offered: {error}", settings.method.name())
             }
-            option => with_mixed(config, option?, &mut options)?,
+            added => added?,
         }
     }
     Ok(options)
@@ -63,9 +65,9 @@ fn with_mixed(
     option: StorageOption,
     options: &mut Vec<StorageOption>,
 ) -> Result<()> {
-    let is_chosen = config.any_codec || config.algorithm.is_none();
-    let is_possible = config.algorithm != Some(Algorithm::Online);
-    let mixed = match config.mixed_storage.unwrap_or(is_chosen && is_possible) {
+    // A codec that is named is one for all snapshots.
+    let is_weighed = config.any_codec && config.algorithm != Some(Algorithm::Online);
+    let mixed = match config.mixed_storage.unwrap_or(is_weighed) {
         true => option.tiers.mixed(),
         false => None,
     };

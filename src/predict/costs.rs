@@ -12,6 +12,9 @@ pub enum Times {
     Each(f64),
     /// The step ts -> ts+1 takes the `ts`-th of these n values, in seconds.
     PerStep(Arc<[f64]>),
+    /// The n time steps are divided into as many parts of equal length as there are values; a step of
+    /// part k takes the k-th value, in seconds. n = 0: not known yet, and every step takes the mean.
+    Parts(Arc<[f64]>, u32),
     /// A step stands for a macro-step, whose time steps take these times.
     Macro(Arc<Times>, MacroSteps),
 }
@@ -23,6 +26,11 @@ impl Times {
         match self {
             Times::Each(seconds) => *seconds,
             Times::PerStep(seconds) => seconds.get(ts as usize).copied().unwrap_or(0.0),
+            Times::Parts(parts, 0) => mean(parts),
+            Times::Parts(parts, steps) => {
+                let part = u64::from(ts) * parts.len() as u64 / u64::from(*steps);
+                parts.get(part as usize).copied().unwrap_or(0.0)
+            }
             Times::Macro(times, of) => match &**times {
                 Times::Each(seconds) => *seconds * of.of(ts).len() as f64,
                 times => of.of(ts).map(|ts| times.of(ts)).sum(),
@@ -35,7 +43,24 @@ impl Times {
         match self {
             Times::Each(seconds) => *seconds * steps as f64,
             Times::PerStep(seconds) => seconds.iter().take(steps as usize).sum(),
+            Times::Parts(parts, 0) => mean(parts) * steps as f64,
+            Times::Parts(parts, all) => {
+                let (all, count) = (u64::from(*all), parts.len() as u64);
+                // The first step of part k.
+                let first = |k: u64| (k * all).div_ceil(count).min(u64::from(steps));
+                let seconds = |(k, s): (u64, &f64)| (first(k + 1) - first(k)) as f64 * s;
+                (0..).zip(parts.iter()).map(seconds).sum()
+            }
             Times::Macro(times, of) => times.total(of.of(steps).start),
+        }
+    }
+
+    /// The mean of the seconds of a time step.
+    pub fn mean(&self) -> f64 {
+        match self {
+            Times::Each(seconds) => *seconds,
+            Times::PerStep(values) | Times::Parts(values, _) => mean(values),
+            Times::Macro(times, _) => times.mean(),
         }
     }
 
@@ -44,7 +69,10 @@ impl Times {
     pub fn least(&self) -> f64 {
         match self {
             Times::Each(seconds) => *seconds,
-            Times::PerStep(seconds) => seconds.iter().copied().fold(f64::INFINITY, f64::min),
+            Times::Parts(parts, 0) => mean(parts),
+            Times::PerStep(seconds) | Times::Parts(seconds, _) => {
+                seconds.iter().copied().fold(f64::INFINITY, f64::min)
+            }
             Times::Macro(times, of) => match &**times {
                 Times::Each(_) => self.of(0),
                 _ => (0..(of.count() - 1).max(1)).map(|k| self.of(k)).fold(f64::INFINITY, f64::min),
@@ -54,9 +82,13 @@ impl Times {
 
     /// The times of macro-steps whose time steps take these times.
     fn of_macro_steps(self, macro_steps: MacroSteps) -> Self {
+        let known = match self {
+            Times::Parts(parts, _) => Times::Parts(parts, macro_steps.time_steps()),
+            times => times,
+        };
         match macro_steps.every() {
-            1 => self,
-            _ => Times::Macro(Arc::new(self), macro_steps),
+            1 => known,
+            _ => Times::Macro(Arc::new(known), macro_steps),
         }
     }
 
@@ -72,6 +104,10 @@ impl Times {
             _ => Ok(()),
         }
     }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
 /// The costs of everything that a plan consists of, in seconds, for snapshots of one layout and
@@ -130,9 +166,14 @@ impl Costs {
         let shrunk = |ratio: f64| (state_bytes as f64 / ratio).ceil() as u64;
         let (stored_bytes, slot_bytes) =
             codec.map_or((state_bytes, state_bytes), |c| (shrunk(c.ratio), shrunk(c.worst_ratio)));
+        let scale = profile.scale(state_bytes) / 1e3;
+        let times = |each: f64, of: usize| match &profile.steps[..] {
+            [] => Times::Each(each * scale),
+            parts => Times::Parts(parts.iter().map(|part| part[of] * scale).collect(), 0),
+        };
         Costs {
-            forward: Times::Each(profile.forward_ms * profile.scale(state_bytes) / 1e3),
-            backward: Times::Each(profile.backward_ms * profile.scale(state_bytes) / 1e3),
+            forward: times(profile.forward_ms, 0),
+            backward: times(profile.backward_ms, 1),
             copy: seconds(stored_bytes, profile.d2d_gbs),
             compress: codec.map_or(0.0, |c| seconds(state_bytes, c.compress_gbs)),
             decompress: codec.map_or(0.0, |c| seconds(state_bytes, c.decompress_gbs)),
@@ -153,7 +194,8 @@ impl Costs {
         self.copy * (self.state_bytes as f64 / self.stored_bytes.max(1) as f64)
     }
 
-    /// The costs of a schedule whose steps are macro-steps, from the costs of its time steps.
+    /// The costs of a schedule for the time steps of `macro_steps`, whose steps are macro-steps, from
+    /// the costs of time steps.
     pub fn in_macro_steps(self, macro_steps: MacroSteps) -> Self {
         Costs {
             forward: self.forward.of_macro_steps(macro_steps),

@@ -18,7 +18,7 @@ mod timeline;
 
 pub use budgets::Budgets;
 pub use costs::{Costs, Times};
-pub use profile::{CodecProfile, Profile};
+pub use profile::{CodecProfile, Profile, MOST_PARTS};
 pub(crate) use simulate::simulate_within;
 pub use simulate::{simulate, simulate_timeline};
 pub use simulation::Simulation;

@@ -6,6 +6,7 @@
 
 use crate::codec::Settings;
 use crate::error::{fail, Result};
+use crate::fallible_vec::with_room;
 
 /// Limits of a profile's numbers. Within these limits no cost and no sum of costs leaves the range
 /// of FP64.
@@ -14,6 +15,9 @@ const MOST_MS: f64 = 1e12;
 const LEAST_GBS: f64 = 1e-9;
 const LEAST_RATIO: f64 = 1e-3;
 const MOST_RATIO: f64 = 1e9;
+
+/// The most parts of a sweep whose steps have times of their own.
+pub const MOST_PARTS: usize = 4096;
 
 /// Bytes per second of 1 GB/s.
 const GIGA: f64 = 1e9;
@@ -42,6 +46,10 @@ pub struct Profile {
     pub disk_read_gbs: f64,
     /// Writing snapshots to disk, in GB/s.
     pub disk_write_gbs: f64,
+    /// Milliseconds of a forward and of a backward step in each part of the sweep, which has as many
+    /// parts of equal length as there are entries, at most [`MOST_PARTS`]. Empty: every step takes
+    /// `forward_ms` or `backward_ms`, which are else the means.
+    pub steps: Vec<[f64; 2]>,
     /// Speeds and ratios of codecs on snapshots of this application. Raw snapshots need no entry.
     pub codecs: Vec<CodecProfile>,
 }
@@ -104,6 +112,7 @@ impl Profile {
             d2d_gbs: free,
             disk_read_gbs: free,
             disk_write_gbs: free,
+            steps: Vec::new(),
             codecs: Vec::new(),
         }
     }
@@ -120,8 +129,33 @@ impl Profile {
             d2d_gbs,
             disk_read_gbs: 2.0,
             disk_write_gbs: 2.0,
+            steps: Vec::new(),
             codecs: Vec::new(),
         }
+    }
+
+    /// Gives the steps of each part of the sweep times of their own, in milliseconds of a forward and
+    /// of a backward step of a state of `bytes` bytes. Without any, every step takes the means.
+    pub fn with_steps(self, steps: &[[f64; 2]], bytes: u64) -> Result<Self> {
+        if steps.len() > MOST_PARTS {
+            return fail!(
+                Argument,
+                "{} parts of the sweep: at most {MOST_PARTS}; give means of consecutive steps",
+                steps.len()
+            );
+        }
+        let scale = self.scale(bytes).max(f64::MIN_POSITIVE);
+        let mut parts = with_room(steps.len())?;
+        parts.extend(steps.iter().map(|part| part.map(|ms| ms / scale)));
+        let mean = |of: usize| {
+            parts.iter().map(|part: &[f64; 2]| part[of]).sum::<f64>() / parts.len() as f64
+        };
+        let profile = match parts.is_empty() {
+            true => Profile { steps: parts, ..self },
+            false => Profile { forward_ms: mean(0), backward_ms: mean(1), steps: parts, ..self },
+        };
+        profile.check()?;
+        Ok(profile)
     }
 
     /// The entry of a codec with these settings, if the profile has one.
@@ -153,6 +187,17 @@ impl Profile {
                 true => Ok(()),
                 false => fail!(Argument, "{name} = {value}: it must be from {least:e} to {most:e}"),
             };
+        if self.steps.len() > MOST_PARTS {
+            return fail!(
+                Argument,
+                "{} parts of the sweep: at most {MOST_PARTS}; give means of consecutive steps",
+                self.steps.len()
+            );
+        }
+        for [forward, backward] in &self.steps {
+            within("forward_ms of a part", *forward, 0.0, MOST_MS)?;
+            within("backward_ms of a part", *backward, 0.0, MOST_MS)?;
+        }
         within("forward_ms", self.forward_ms, 0.0, MOST_MS)?;
         within("backward_ms", self.backward_ms, 0.0, MOST_MS)?;
         let links =

@@ -4,7 +4,7 @@
 //! | bytes | little endian |
 //! |---|---|
 //! | 0..4 | `gpzp` |
-//! | 4..8 | version: 2 (version 1 had another checksum) |
+//! | 4..8 | version: 2, or 3 with times of parts of the sweep (version 1 had another checksum) |
 //! | 8..16 | length of all bytes |
 //! | 16..24 | checksum of the bytes from 24 on |
 //! | 24..28 | backend: 0 any, 1 host, 2 CUDA |
@@ -14,17 +14,21 @@
 //! | 56..96 | five FP64: GB/s to the device, to the host, within the device, from disk, to disk |
 //! | 56 per codec | four 32-bit words: number, parameter, mode of the bound, 0; |
 //! | | five FP64: bound, GB/s of compression and of decompression, ratio, worst ratio |
+//! | version 3: 8 | number of parts of the sweep whose steps have times of their own, at least 1 |
+//! | 16 per part | two FP64: milliseconds of a forward and of a backward step |
 
-use super::profile::{CodecProfile, Profile};
+use super::profile::{CodecProfile, Profile, MOST_PARTS};
 use crate::codec::checksum;
 use crate::error::{fail, Result};
 
 const MAGIC: &[u8; 4] = b"gpzp";
 const VERSION: u32 = 2;
+const VERSION_WITH_PARTS: u32 = 3;
 /// Bytes before the part that the checksum covers.
 const PREFIX: usize = 24;
 const FIXED: usize = 96;
 const CODEC: usize = 56;
+const PART: usize = 16;
 /// More codecs than exist.
 const MOST_CODECS: u32 = 256;
 
@@ -33,7 +37,8 @@ impl Profile {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(FIXED + CODEC * self.codecs.len());
         bytes.extend(MAGIC);
-        bytes.extend(VERSION.to_le_bytes());
+        let version = if self.steps.is_empty() { VERSION } else { VERSION_WITH_PARTS };
+        bytes.extend(version.to_le_bytes());
         bytes.extend([0; PREFIX - 8]);
         bytes.extend(self.backend.to_le_bytes());
         bytes.extend((self.codecs.len() as u32).to_le_bytes());
@@ -54,6 +59,10 @@ impl Profile {
                     .flat_map(f64::to_le_bytes),
             );
         }
+        if !self.steps.is_empty() {
+            bytes.extend((self.steps.len() as u64).to_le_bytes());
+            bytes.extend(self.steps.iter().flatten().copied().flat_map(f64::to_le_bytes));
+        }
         let size = bytes.len() as u64;
         bytes[8..16].copy_from_slice(&size.to_le_bytes());
         let sum = checksum(&bytes[PREFIX..], 0);
@@ -63,12 +72,19 @@ impl Profile {
 
     /// Reads a profile from its bytes. The error says why the bytes are no valid profile.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        check_prefix(bytes)?;
+        let has_parts = check_prefix(bytes)? == VERSION_WITH_PARTS;
         let mut words = Words(&bytes[PREFIX..]);
         let (backend, count) = (words.i32(), words.i32() as u32);
+        let without_parts = FIXED + CODEC * count.min(MOST_CODECS) as usize;
+        let parts = match bytes.get(without_parts..) {
+            Some(rest) if has_parts => Words(rest).u64(),
+            _ => 0,
+        };
+        let of_parts = if has_parts { 8 + PART as u64 * parts.min(MOST_PARTS as u64) } else { 0 };
         if !(0..=2).contains(&backend)
             || count > MOST_CODECS
-            || bytes.len() != FIXED + CODEC * count as usize
+            || has_parts != (parts > 0)
+            || bytes.len() as u64 != without_parts as u64 + of_parts
         {
             return fail!(
                 Stream,
@@ -76,7 +92,7 @@ impl Profile {
                 bytes.len()
             );
         }
-        let profile = Profile {
+        let mut profile = Profile {
             backend,
             state_bytes: words.u64(),
             forward_ms: words.f64(),
@@ -87,7 +103,12 @@ impl Profile {
             disk_read_gbs: words.f64(),
             disk_write_gbs: words.f64(),
             codecs: (0..count).map(|_| words.codec()).collect(),
+            steps: Vec::new(),
         };
+        if has_parts {
+            words.u64();
+            profile.steps = (0..parts).map(|_| [words.f64(), words.f64()]).collect();
+        }
         match profile.check() {
             Ok(()) => Ok(profile),
             Err(error) => fail!(Stream, "the profile is damaged: {error}"),
@@ -95,7 +116,8 @@ impl Profile {
     }
 }
 
-fn check_prefix(bytes: &[u8]) -> Result<()> {
+/// Returns the version of these bytes.
+fn check_prefix(bytes: &[u8]) -> Result<u32> {
     if bytes.len() < 8 || !bytes.starts_with(MAGIC) {
         return fail!(
             Stream,
@@ -105,8 +127,8 @@ fn check_prefix(bytes: &[u8]) -> Result<()> {
     }
     let mut words = Words(&bytes[4..]);
     let version = words.i32() as u32;
-    if version != VERSION {
-        return fail!(Stream, "a profile of version {version}: this library reads version {VERSION}; measure again with this library");
+    if !(VERSION..=VERSION_WITH_PARTS).contains(&version) {
+        return fail!(Stream, "a profile of version {version}: this library reads versions {VERSION} and {VERSION_WITH_PARTS}; measure again with this library");
     }
     let size = words.u64();
     if bytes.len() < FIXED || size != bytes.len() as u64 {
@@ -119,7 +141,7 @@ fn check_prefix(bytes: &[u8]) -> Result<()> {
     if words.u64() != checksum(&bytes[PREFIX..], 0) {
         return fail!(Stream, "the checksum of the profile is wrong: it was damaged on its way");
     }
-    Ok(())
+    Ok(version)
 }
 
 /// The bytes that are left to read. Reads behind the end return zeros.
@@ -166,6 +188,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// A profile with steps of their own in each part of the sweep.
+    fn parted(numbers: &[f64], codecs: usize, parts: usize) -> Profile {
+        let n = |k: usize| numbers[k % numbers.len()];
+        let steps = (0..parts).map(|k| [n(k), n(k + 1)]).collect();
+        Profile { steps, ..profile(numbers, codecs) }
+    }
+
     fn profile(numbers: &[f64], codecs: usize) -> Profile {
         let n = |k: usize| numbers[k % numbers.len()];
         let codec = |k: usize| CodecProfile {
@@ -193,14 +222,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn come_back_as_they_went(numbers in prop::collection::vec(1e-3..1e9f64, 1..9), codecs in 0usize..6) {
-            let profile = profile(&numbers, codecs);
+        fn come_back_as_they_went(numbers in prop::collection::vec(1e-3..1e9f64, 1..9), codecs in 0usize..6, parts in 0usize..9) {
+            let profile = parted(&numbers, codecs, parts);
             prop_assert_eq!(Profile::from_bytes(&profile.to_bytes()).unwrap(), profile);
         }
 
         #[test]
-        fn damage_is_seen(numbers in prop::collection::vec(1e-9..1e9f64, 1..9), codecs in 0usize..6, at: prop::sample::Index, bit in 0..8u32) {
-            let bytes = profile(&numbers, codecs).to_bytes();
+        fn damage_is_seen(numbers in prop::collection::vec(1e-9..1e9f64, 1..9), codecs in 0usize..6, parts in 0usize..5, at: prop::sample::Index, bit in 0..8u32) {
+            let bytes = parted(&numbers, codecs, parts).to_bytes();
             let mut flipped = bytes.clone();
             flipped[at.index(bytes.len())] ^= 1 << bit;
             prop_assert!(Profile::from_bytes(&flipped).is_err());
@@ -209,9 +238,9 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_end_well(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_end_well(bytes in prop::collection::vec(any::<u8>(), 0..200), parts in 0usize..2) {
             prop_assert!(Profile::from_bytes(&bytes).is_err());
-            let mut sealed = [&profile(&[1.0], 0).to_bytes()[..PREFIX], &bytes].concat();
+            let mut sealed = [&parted(&[1.0], 0, parts).to_bytes()[..PREFIX], &bytes].concat();
             let (size, sum) = (sealed.len() as u64, checksum(&bytes, 0));
             sealed[8..16].copy_from_slice(&size.to_le_bytes());
             sealed[16..24].copy_from_slice(&sum.to_le_bytes());
@@ -250,7 +279,8 @@ mod tests {
         let negative = Profile { h2d_gbs: -1.0, ..profile(&[2.0], 0) }.to_bytes();
         for (bytes, part) in [
             (with(4, 1), "version 1"),
-            (with(4, 3), "version 3"),
+            (with(4, 3), "damaged"),
+            (with(4, 4), "version 4"),
             (with(0, b'x'), "no profile"),
             (with(50, 1), "checksum"),
             (good[..100].to_vec(), "of which 100"),

@@ -122,6 +122,28 @@ fn long_steps_hide_all_transfers() {
     assert!(found.waiting == 0.0 && found.h2d > 15, "{found:?}");
 }
 
+/// Times of parts are those of the steps in them, in every sum.
+#[test]
+fn parts_take_the_time_of_their_steps() {
+    for steps in [1u32, 2, 5, 40, 97] {
+        for count in [1usize, 2, 3, 7, 40, 97, 150] {
+            let parts: Vec<f64> = (0..count).map(|k| 1.0 + ((k * 7) % 5) as f64).collect();
+            let of = Times::Parts(parts.clone().into(), steps);
+            let each: Vec<f64> =
+                (0..steps as usize).map(|ts| parts[ts * count / steps as usize]).collect();
+            let single = Times::PerStep(each.clone().into());
+            for ts in 0..=steps {
+                assert!(ts == steps || of.of(ts) == single.of(ts), "{steps} {count} {ts}");
+                assert!(near(of.total(ts), single.total(ts)), "{steps} {count} {ts}");
+            }
+            assert!(of.least() <= single.least());
+            if steps >= count as u32 {
+                assert_eq!(of.least(), single.least());
+            }
+        }
+    }
+}
+
 /// A macro-step takes as long as its time steps, and the last one is shorter.
 #[test]
 fn macro_steps_take_the_time_of_their_steps() {

@@ -7,7 +7,7 @@ use crate::choice::Tick;
 use crate::device::Device;
 use crate::error::Result;
 use crate::plan::Plan;
-use crate::predict::{Costs, Times};
+use crate::predict::Costs;
 use crate::schedule::{flags, trace, Algorithm, Kind, Schedule};
 use crate::stats::Stats;
 use crate::timeline::{nvtx, Label, Object, Row, TimelineFile};
@@ -212,16 +212,9 @@ fn of_plan(about: Object, plan: &Plan) -> Object {
 /// The costs that the plan was made with, in seconds and bytes. Times that differ from step to step
 /// appear as their mean.
 fn of_costs(costs: &Costs) -> Object {
-    fn mean(times: &Times) -> f64 {
-        match times {
-            Times::Each(seconds) => *seconds,
-            Times::PerStep(values) => values.iter().sum::<f64>() / values.len().max(1) as f64,
-            Times::Macro(times, _) => mean(times),
-        }
-    }
     let about = Object::new()
-        .value("forward", mean(&costs.forward))
-        .value("backward", mean(&costs.backward));
+        .value("forward", costs.forward.mean())
+        .value("backward", costs.backward.mean());
     let about = about
         .value("copy", costs.copy)
         .value("compress", costs.compress)

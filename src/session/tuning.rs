@@ -91,6 +91,24 @@ impl Session {
         }
     }
 
+    /// Gives the steps of each part of the sweep times of their own, in milliseconds of a forward and
+    /// of a backward step, and plans anew by them, between shots. If this fails, nothing has changed.
+    pub fn set_step_times(&mut self, steps: &[[f64; 2]]) -> Result<()> {
+        self.process.check()?;
+        let state_bytes = self.layout.slot_bytes;
+        let profile = match (self.profile(), self.target) {
+            (Ok(profile), _) => profile,
+            (_, Some(Target::Host)) => {
+                Profile::typical_host(state_bytes, self.config.link_bandwidth)
+            }
+            (_, Some(Target::Cuda(_))) => Profile::typical_gpu(state_bytes),
+            (_, None) => {
+                return fail!(State, "the session does not know its backend yet, whose speeds go with the times of steps: set backend, or give the fields with their data at init")
+            }
+        };
+        self.import(profile.with_steps(steps, state_bytes)?)
+    }
+
     /// Takes `profile` as the session's profile and plans anew by it, between shots. If this fails,
     /// nothing has changed.
     pub fn import(&mut self, profile: Profile) -> Result<()> {

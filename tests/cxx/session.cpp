@@ -115,6 +115,8 @@ void sweeps() {
   session.setup_steps(kSteps + 5);
   CHECK(session.summary().steps == kSteps + 5);
   session.setup_steps(kSteps);
+  session.profile_steps({{1.0, 1.0}, {3.0, 1.0}});
+  CHECK(session.summary().predicted_s >= 3e-3 * (kSteps - 1));
   gpuzip::schedule schedule = session.get_schedule();
   CHECK(session.peek_action().it == 0 && session.peek_action().type == GPUZIP_ACTION_SAVE && schedule.peek_action().it == 0);
   int reductions = 0;

@@ -31,6 +31,10 @@ pub struct CostOptions {
     /// Milliseconds of a backward step; as a forward step if only that is given
     #[arg(long, value_name = "MS", requires = "state", value_parser = positive)]
     backward_ms: Option<f64>,
+    /// Milliseconds of the steps where they vary: a line for each of at most 4096 parts of equal length
+    /// of the sweep, with the time of a forward and of a backward step
+    #[arg(long, value_name = "FILE", requires = "state", conflicts_with_all = ["forward_ms", "backward_ms"])]
+    step_ms: Option<PathBuf>,
     /// GB/s of the link: both ways, or to the device and to the host
     #[arg(long, value_name = "GB/S[,GB/S]", requires = "state", value_parser = pair)]
     link_gbs: Option<Pair>,
@@ -137,6 +141,8 @@ pub struct Machine {
     pub previous_bytes: Option<u64>,
     /// The macro-steps that a plan is for; `None`: its steps are time steps.
     pub macro_steps: Option<MacroSteps>,
+    /// The time steps, if their number is known, joined to macro-steps or not.
+    pub steps: Option<MacroSteps>,
     /// For each cost: its option, its value and the source of the value.
     pub origins: Vec<(&'static str, String, &'static str)>,
 }
@@ -152,8 +158,9 @@ impl CostOptions {
         &self,
         cache: Option<u32>,
         survey: Option<Survey>,
-        macro_steps: Option<MacroSteps>,
+        steps: Option<MacroSteps>,
     ) -> Result<Machine> {
+        let macro_steps = steps.filter(|steps| steps.every() > 1);
         let measured = self.profile.as_deref().map(read_profile).transpose()?;
         let state_bytes =
             self.state_bytes.or(measured.as_ref().map(|profile| profile.state_bytes)).unwrap_or(0);
@@ -187,7 +194,7 @@ impl CostOptions {
         };
         let codecs = self.codecs(measured.as_ref());
         let is_measured = measured.is_some();
-        let profile = self.speeds(measured, state_bytes);
+        let profile = self.speeds(measured, state_bytes)?;
         Profile {
             codecs: codecs.iter().map(|(_, codec)| codec.clone()).collect(),
             ..profile.clone()
@@ -204,12 +211,13 @@ impl CostOptions {
             cache,
             zero_copy: self.zero_copy,
             previous_bytes: self.shared_bytes,
+            steps,
             macro_steps,
             origins,
         })
     }
 
-    fn speeds(&self, measured: Option<Profile>, state_bytes: u64) -> Profile {
+    fn speeds(&self, measured: Option<Profile>, state_bytes: u64) -> Result<Profile> {
         let known = match measured {
             Some(profile) => {
                 let scale = profile.scale(state_bytes);
@@ -217,6 +225,7 @@ impl CostOptions {
                     state_bytes,
                     forward_ms: profile.forward_ms * scale,
                     backward_ms: profile.backward_ms * scale,
+                    steps: profile.steps.iter().map(|part| part.map(|ms| ms * scale)).collect(),
                     ..profile
                 }
             }
@@ -226,7 +235,13 @@ impl CostOptions {
         let backward = self.forward_ms.map_or(known.backward_ms, |_| forward_ms);
         let link = self.link_gbs.unwrap_or(Pair(known.h2d_gbs, known.d2h_gbs));
         let disk = self.disk_gbs.unwrap_or(Pair(known.disk_read_gbs, known.disk_write_gbs));
-        Profile {
+        let is_given = self.forward_ms.or(self.backward_ms).is_some();
+        let steps = match &self.step_ms {
+            Some(file) => read_steps(file)?,
+            None if is_given => Vec::new(),
+            None => known.steps.clone(),
+        };
+        let profile = Profile {
             forward_ms,
             backward_ms: self.backward_ms.unwrap_or(backward),
             h2d_gbs: link.0,
@@ -235,7 +250,8 @@ impl CostOptions {
             disk_read_gbs: disk.0,
             disk_write_gbs: disk.1,
             ..known
-        }
+        };
+        profile.with_steps(&steps, state_bytes)
     }
 
     /// Lists every cost with its source: given, measured or assumed.
@@ -254,7 +270,12 @@ impl CostOptions {
                 format!("{a} and {b} GB/s")
             }
         };
+        let forward = match self.step_ms {
+            Some(_) => "the mean of --step-ms",
+            None => source(self.forward_ms.is_some()),
+        };
         let backward = match (self.backward_ms, self.forward_ms) {
+            _ if self.step_ms.is_some() => "the mean of --step-ms",
             (None, Some(_)) => "taken from --forward-ms",
             (given, _) => source(given.is_some()),
         };
@@ -264,7 +285,7 @@ impl CostOptions {
             false => format!("{} GB/s", profile.d2d_gbs),
         };
         let mut origins = vec![
-            ("--forward-ms", milliseconds(profile.forward_ms), source(self.forward_ms.is_some())),
+            ("--forward-ms", milliseconds(profile.forward_ms), forward),
             ("--backward-ms", milliseconds(profile.backward_ms), backward),
             ("--link-gbs", both(profile.h2d_gbs, profile.d2h_gbs), source(self.link_gbs.is_some())),
             (
@@ -325,6 +346,35 @@ fn read_profile(file: &Path) -> Result<Profile> {
     let bytes = gpuzip::files::read(file, gpuzip::files::LARGEST_PROFILE)
         .map_err(|e| Error::new(Code::Io, format!("--profile {}: {e}", file.display())))?;
     Profile::from_bytes(&bytes).map_err(|e| e.within(format_args!("--profile {}", file.display())))
+}
+
+/// Reads the milliseconds of a forward and of a backward step in each part of the sweep.
+fn read_steps(file: &Path) -> Result<Vec<[f64; 2]>> {
+    let of =
+        |message: String| Error::new(Code::Io, format!("--step-ms {}: {message}", file.display()));
+    let bytes =
+        gpuzip::files::read(file, gpuzip::files::LARGEST_PROFILE).map_err(|e| of(e.to_string()))?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| of("it is no text".into()))?;
+    let mut steps = Vec::new();
+    for (k, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let numbers: Vec<f64> =
+            line.split_whitespace().map_while(|word| word.parse().ok()).collect();
+        match numbers[..] {
+            [forward, backward] if line.split_whitespace().count() == 2 => {
+                steps.push([forward, backward])
+            }
+            _ => {
+                return Err(of(format!(
+                    "line {}: two numbers are expected, the milliseconds of a forward and of a backward step",
+                    k + 1
+                )))
+            }
+        }
+    }
+    if steps.is_empty() {
+        return Err(of("it has no lines".into()));
+    }
+    Ok(steps)
 }
 
 /// Returns the error text for missing budgets: what a session does without budgets, and that this
@@ -394,8 +444,8 @@ impl Machine {
     fn capped(&self, tiers: TierSpec) -> TierSpec {
         TierSpec {
             cache: tiers.cache.map(|slots| slots.min(self.cache.unwrap_or(u32::MAX))),
-            costs: match self.macro_steps {
-                Some(macro_steps) => tiers.costs.in_macro_steps(macro_steps),
+            costs: match self.steps {
+                Some(steps) => tiers.costs.in_macro_steps(steps),
                 None => tiers.costs,
             },
             ..tiers

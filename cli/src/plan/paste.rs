@@ -22,10 +22,8 @@ pub fn lines(best: &Candidate, machine: &Machine) -> Vec<String> {
         Storage::Coded(_, codec) | Storage::Mixed(_, codec) => lines.extend(of_codec(codec)),
         Storage::Raw | Storage::Shared => lines.push("compressor = none".into()),
     }
-    match storage {
-        Storage::Mixed(..) => lines.push("mixed_storage = 1".into()),
-        Storage::Coded(..) => lines.push("mixed_storage = 2".into()),
-        Storage::Raw | Storage::Shared => {}
+    if let Storage::Mixed(..) = storage {
+        lines.push("mixed_storage = 1".into());
     }
     if machine.zero_copy {
         lines.push("zero_copy = 1".into());

@@ -28,7 +28,8 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     }
     let survey = arguments.survey.survey();
     let macro_steps = arguments.schedule.macro_steps().filter(|steps| steps.every() > 1);
-    let machine = arguments.costs.machine(arguments.cache, survey, macro_steps)?;
+    let time_steps = arguments.schedule.macro_steps();
+    let machine = arguments.costs.machine(arguments.cache, survey, time_steps)?;
     arguments.svg.as_deref().map_or(Ok(()), folder_of_drawings)?;
     let (ranked, certificate) = match arguments.schedule.algorithm() {
         Some(algorithm) if arguments.thorough => {
