@@ -72,7 +72,8 @@ bench-codecs: bench-fields ## measures every codec on bench-fields' and the fold
 	$(if $(SNAPSHOTS),sh benches/codecs.sh $(SNAPSHOTS))
 
 # Runs rtm3d over a simulated link with `auto` and with a grid of configurations made by hand, and
-# draws the run times into build/grid.svg. GRID: the number of time steps, then rtm3d's options.
+# draws the run times into build/grid.svg. GRID: the number of time steps (3751,30: with 30 snapshots on
+# the host), then rtm3d's options.
 GRID ?= 3751 --n1 120 --n2 400 --n3 1 --border 40
 bench-grid: build ## compares `auto` with 70 configurations made by hand over a simulated link (20 minutes)
 	$(RTM3D)
