@@ -198,7 +198,8 @@ fn algorithm_of(number: i32) -> Result<Option<Algorithm>> {
         Some(algorithm) => Ok(Some(algorithm)),
         None if number == 7 => fail!(
             Unsupported,
-            "checkpointing_algorithm = {number}: multistage is not in this version; use 0 to 6, 8 or 9 (GPUZIP_ALGORITHM_*)"
+            "checkpointing_algorithm = {number}: multistage is Revolve with snapshots on two levels of memory; use 1 (revolve) with cache_capacity or \
+             budgets, for which every plan places snapshots on both levels with no more transfers, or 8 (hrevolve)"
         ),
         None => fail!(Config, "checkpointing_algorithm = {number}: use 0 to 6, 8 or 9 (GPUZIP_ALGORITHM_*)"),
     }

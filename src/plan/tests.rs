@@ -412,6 +412,44 @@ fn clairvoyant_fetches_as_little_as_possible_for_traces_and_may_write_back_once_
     assert!(more[0] > 1300 && more[1] > 0, "transfers more than the fewest, 0, 1 and 2: {more:?}");
 }
 
+/// Multistage checkpointing (Stumm and Walther 2009) is Revolve with the levels of the stack of
+/// snapshots that are accessed most in fast memory for the whole run. A plan of the same schedule,
+/// in which a snapshot may move, never has more transfers, and mostly far fewer.
+#[test]
+fn multistage_is_a_plan_of_revolve_with_fixed_places() {
+    let accesses_of = |n: u32, s: u32| {
+        let index = Index::new(&Schedule::revolve(n, s).unwrap()).unwrap();
+        let (mut stack, mut accesses): (Vec<u32>, _) = (Vec::new(), vec![(0, 0); s as usize]);
+        for access in &index.accesses {
+            if access.save {
+                stack.push(access.ts);
+                accesses[stack.len() - 1].0 += 1;
+            } else {
+                let level = stack.iter().position(|&ts| ts == access.ts).unwrap();
+                accesses[level].1 += 1;
+                stack.truncate(level + usize::from(access.next != NONE));
+            }
+        }
+        accesses
+    };
+    let all: Vec<u64> = accesses_of(100, 10).iter().map(|&(w, r)| w + r).collect();
+    // The numbers that Stumm and Walther publish.
+    assert_eq!(all, [3, 5, 7, 10, 14, 17, 20, 23, 26, 29]);
+    let (mut fewer, mut equal) = (0, 0);
+    for (n, s) in [(100, 10), (300, 12), (1000, 20), (57, 5)] {
+        let mut levels = accesses_of(n, s);
+        levels.sort_unstable_by_key(|&(writes, reads)| std::cmp::Reverse(writes + reads));
+        for cache in 1..s {
+            let on_host = &levels[cache as usize..];
+            let fixed: u64 = on_host.iter().map(|&(writes, reads)| writes + reads).sum();
+            let (h2d, d2h) = moves(&Schedule::revolve(n, s).unwrap(), cache, Policy::Clairvoyant);
+            assert!(h2d + d2h <= fixed, "n {n}, s {s}, {cache} slots: {h2d} + {d2h}, {fixed}");
+            *(if h2d + d2h < fixed { &mut fewer } else { &mut equal }) += 1;
+        }
+    }
+    assert!(fewer > equal, "{fewer} {equal}");
+}
+
 #[test]
 fn a_plan_is_printable_and_repeatable() {
     let schedule = Schedule::revolve(40, 5).unwrap();
