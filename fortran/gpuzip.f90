@@ -315,8 +315,10 @@ module gpuzip
     ! the shot cannot continue. Not with `zero_copy`, policy lru or a codec by name.
     integer(c_int32_t) :: shared_levels = 0
     ! Mixed storage: snapshots that stay in device memory are raw, and those that go to the host are compressed. 0: with
-    ! codec `auto`, where the predicted time is shorter; a codec that is named is used for all snapshots. 1: always;
-    ! needs a codec. 2: never. Not with policy lru or algorithm online.
+    ! codec `auto` and without `zero_copy`, where the predicted time is shorter; a codec that is named is used for all
+    ! snapshots. 1: wherever snapshots are compressed; needs a codec and `device_budget`. With `zero_copy` the
+    ! application must then not write to memory from `gpuzip_retrieve_acquire`, except after GPUZIP_FLAG_LAST_USE. 2:
+    ! never. Not with policy lru or algorithm online.
     integer(c_int32_t) :: mixed_storage = 0
     ! k > 1: the adjoint needs u(0), u(k), u(2k), ... only, as an imaging condition does that is applied every k-th time
     ! step. A BACKWARD then stands for k steps, from `ts`, a multiple of k, to `ts_end`, and schedules,

@@ -609,8 +609,10 @@ typedef struct gpuzip_config_t {
   int32_t shared_levels GPUZIP_DEFAULT(0);
   /*
    Mixed storage: snapshots that stay in device memory are raw, and those that go to the host are
-   compressed. 0: with codec `auto`, where the predicted time is shorter; a codec that is named
-   is used for all snapshots. 1: always; needs a codec. 2: never. Not with policy lru or
+   compressed. 0: with codec `auto` and without `zero_copy`, where the predicted time is shorter;
+   a codec that is named is used for all snapshots. 1: wherever snapshots are compressed; needs a
+   codec and `device_budget`. With `zero_copy` the application must then not write to memory from
+   `gpuzip_retrieve_acquire`, except after GPUZIP_FLAG_LAST_USE. 2: never. Not with policy lru or
    algorithm online.
    */
   int32_t mixed_storage GPUZIP_DEFAULT(0);
@@ -1661,7 +1663,8 @@ gpuzip_status_t gpuzip_save_commit(struct gpuzip_t *handle,
  Zero copy: hands out memory that holds u(ts), in the order of `stream`, until the next save or
  retrieve is done on the stream; the memory need not be given back. The current action must be
  RESTORE of `ts`. The application must not write to the memory unless the action has
- GPUZIP_FLAG_LAST_USE or the snapshots are compressed (`compressor` of `gpuzip_summary_t`).
+ GPUZIP_FLAG_LAST_USE or all snapshots are compressed (in `gpuzip_summary_t`, `compressor` is not 0
+ and `raw_slots` is 0).
 
  Pointers:
  `data` is NULL or points to room for `nfields` addresses.

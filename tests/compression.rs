@@ -366,19 +366,22 @@ fn raw_and_coded_snapshots_beside_one_another() {
 #[test]
 fn raw_slots_may_be_left_over() {
     let fields = fields(400);
+    let (raw, mut ran) = (raw_bytes(&fields), 0);
     for steps in 1..9 {
-        for cache in 5..40 {
+        for cache in 12..40 {
             let config = Config {
                 mixed_storage: Some(true),
                 compression_factor: 4.0,
-                ..config(Algorithm::Revolve, 12, cache)
+                device_budget: cache * raw / 4,
+                ..config(Algorithm::Revolve, 12, 0)
             };
             match run(&config, steps, &fields, 0, 1) {
-                Ok(_) => {}
+                Ok(_) => ran += 1,
                 Err(error) => assert_eq!(error.code, Code::Budget, "{error}"),
             }
         }
     }
+    assert!(ran > 100, "{ran}");
 }
 
 /// What mixed storage cannot have is refused with what it needs.

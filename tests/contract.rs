@@ -797,8 +797,7 @@ fn steps_may_have_times_of_their_own() {
     let imported = unsafe { gpuzip_profile_import(handle, profile.as_ptr().cast(), bytes) };
     assert_eq!((imported, predicted()), (GPUZIP_OK, own));
     // Refused, with nothing changed.
-    for (forward, part) in [(f64::NAN, "forward_ms of a part"), (-1.0, "forward_ms of a part = -1")]
-    {
+    for (forward, part) in [(f64::NAN, "forward_ms[1] = NaN"), (-1.0, "forward_ms[1] = -1")] {
         assert_eq!(set(&[1.0, forward], &[1.0, 1.0]), GPUZIP_ERR_ARGUMENT);
         assert!(last_error().contains(part), "{}", last_error());
     }

@@ -476,12 +476,9 @@ fn steps_may_vary() {
     let ideal = number(&late, "makespan_s") / number(&late, "over_problem_ideal");
     assert!((ideal - 3.0).abs() < 0.03, "{ideal}");
     assert_ne!(late["makespan_s"], even["makespan_s"]);
-    for (text, part) in [
-        ("", "no lines"),
-        ("1 2 3\n", "line 1"),
-        ("1 2\n1 x\n", "line 2"),
-        ("1 -2\n", "backward_ms"),
-    ] {
+    for (text, part) in
+        [("", "no lines"), ("1 2 3\n", "line 1"), ("1 2\n1 x\n", "line 2"), ("1 -2\n", "line 1")]
+    {
         let refused = gpuzip(&format!("{budgets} --step-ms {}", file("bad.txt", text)));
         let text = String::from_utf8_lossy(&refused.stderr);
         assert!(!refused.status.success() && text.contains(part), "{text}");

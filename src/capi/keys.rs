@@ -138,7 +138,7 @@ keys! {
     persist_overhead: Double, "of the run time", POSITIVE, "most of the run time that restart files may take; this version accepts 0 only";
     stop_budget_s: Double, "s", POSITIVE, "most time that a requested stop may take; this version accepts 0 only";
     shared_levels: Int, "", NO_YES, "two consecutive raw snapshots store the time level that they share once";
-    mixed_storage: Int, "", Names(&[("planned", 0), ("always", 1), ("never", 2)]), "snapshots that stay on the device are raw, those that go to the host compressed; planned: with compressor auto, where it is faster";
+    mixed_storage: Int, "", Names(&[("planned", 0), ("always", 1), ("never", 2)]), "snapshots that stay on the device are raw, those that go to the host compressed; planned: with compressor auto and without zero_copy, where it is faster";
     adjoint_every: Int, "time steps", COUNT, "the adjoint needs every k-th state only, and BACKWARDs are ranges of k steps; 0 and 1: every state";
     huge_pages: Int, "", Names(&[("measured", 0), ("always", 1), ("never", 2)]), "huge pages for the memory of the host backend; measured: unless their first use takes long on this machine";
 }

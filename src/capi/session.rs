@@ -346,7 +346,8 @@ pub extern "C" fn gpuzip_save_commit(
 /// Zero copy: hands out memory that holds u(ts), in the order of `stream`, until the next save or
 /// retrieve is done on the stream; the memory need not be given back. The current action must be
 /// RESTORE of `ts`. The application must not write to the memory unless the action has
-/// GPUZIP_FLAG_LAST_USE or the snapshots are compressed (`compressor` of `gpuzip_summary_t`).
+/// GPUZIP_FLAG_LAST_USE or all snapshots are compressed (in `gpuzip_summary_t`, `compressor` is not 0
+/// and `raw_slots` is 0).
 ///
 /// # Safety
 /// `data` is NULL or points to room for `nfields` addresses.

@@ -388,8 +388,10 @@ pub struct gpuzip_config_t {
     /// continue. Not with `zero_copy`, policy lru or a codec by name.
     pub shared_levels: i32,
     /// Mixed storage: snapshots that stay in device memory are raw, and those that go to the host are
-    /// compressed. 0: with codec `auto`, where the predicted time is shorter; a codec that is named
-    /// is used for all snapshots. 1: always; needs a codec. 2: never. Not with policy lru or
+    /// compressed. 0: with codec `auto` and without `zero_copy`, where the predicted time is shorter;
+    /// a codec that is named is used for all snapshots. 1: wherever snapshots are compressed; needs a
+    /// codec and `device_budget`. With `zero_copy` the application must then not write to memory from
+    /// `gpuzip_retrieve_acquire`, except after GPUZIP_FLAG_LAST_USE. 2: never. Not with policy lru or
     /// algorithm online.
     pub mixed_storage: i32,
     /// k > 1: the adjoint needs u(0), u(k), u(2k), ... only, as an imaging condition does that is

@@ -16,6 +16,8 @@ pub(super) struct Bound {
     link: f64,
     /// The least time of the shot: the largest of all bounds.
     pub makespan: f64,
+    /// By how much repeated steps that take as long as the mean step take longer than the fastest.
+    uneven: f64,
 }
 
 impl Bound {
@@ -23,14 +25,14 @@ impl Bound {
     /// schedules first: the stream and the link rarely overlap without gaps. `gaps` is the part of
     /// the shorter of the two that does not overlap.
     pub fn guess(&self, gaps: f64) -> f64 {
-        self.makespan + gaps * self.stream.min(self.link)
+        self.makespan + self.uneven + gaps * self.stream.min(self.link)
     }
 
     /// Returns the `gaps` with which the guess would have been `makespan` seconds.
     pub fn gaps(&self, makespan: f64) -> f64 {
         let overlapping = self.stream.min(self.link);
         if overlapping > 0.0 {
-            (makespan - self.makespan) / overlapping
+            (makespan - self.makespan - self.uneven) / overlapping
         } else {
             0.0
         }
@@ -93,5 +95,11 @@ pub(super) fn bound(schedule: &Schedule, tiers: &TierSpec, limit: f64) -> Result
     let own = costs.own_part();
     let link = costs.forward.total(schedule.steps - 1) + moved.h2d as f64 * own * costs.upload;
     let makespan = stream.max(link).max(written as f64 * own * costs.download);
-    Ok(Some(Bound { stream, link, makespan }))
+    let restores = u64::from(schedule.steps) - 1;
+    let repeated = schedule.forward_steps().saturating_sub(restores) as f64;
+    let mean = costs.forward.total(schedule.steps) / f64::from(schedule.steps);
+    let more = mean - costs.forward.least();
+    // Steps that are all alike differ by rounding errors only.
+    let uneven = if more > 1e-9 * mean { repeated * more } else { 0.0 };
+    Ok(Some(Bound { stream, link, makespan, uneven }))
 }

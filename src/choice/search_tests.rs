@@ -1,7 +1,7 @@
 use super::*;
 use crate::choice::{lower_bound, published};
 use crate::plan::{Plan, Policy};
-use crate::predict::{simulate, Budgets, CodecProfile, Costs, Profile};
+use crate::predict::{simulate, Budgets, CodecProfile, Costs, Profile, Times};
 
 /// Costs in units of a forward step: `transfer` is the time of a snapshot on the link in one
 /// direction, `op` the time of the copy of a SAVE or RESTORE, or of the codec.
@@ -356,4 +356,19 @@ fn mixed_storage_is_ahead_where_coding_takes_long() {
         let bound = lower_bound(n, &mixed, 0).unwrap() / mixed.costs.problem_ideal(n);
         assert!((1.0..=own).contains(&bound), "{what}: {bound}");
     }
+}
+
+/// A search that tries a part of a long problem first knows that steps differ over the sweep: a few
+/// steps more do not make a plan much slower.
+#[test]
+fn long_sweeps_with_uneven_steps_are_searched_well() {
+    let parts: Vec<f64> = [0.0].into_iter().chain([1.0; 7]).collect();
+    let predicted = |n: u32| {
+        let times = || Times::Parts(parts.clone().into(), n);
+        let costs = Costs { forward: times(), backward: times(), ..balance(2.0, 0.1, false) };
+        best(n, tiers(costs, 8, 60)).simulation.over_problem_ideal()
+    };
+    let (short, long) = (predicted(SHORT - 1), predicted(SHORT + 1));
+    println!("{short:.3} and {long:.3}");
+    assert!(long <= 1.03 * short, "{long} beside {short}");
 }

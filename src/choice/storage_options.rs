@@ -65,8 +65,10 @@ fn with_mixed(
     option: StorageOption,
     options: &mut Vec<StorageOption>,
 ) -> Result<()> {
-    // A codec that is named is one for all snapshots.
-    let is_weighed = config.any_codec && config.algorithm != Some(Algorithm::Online);
+    // A codec that is named is one for all snapshots, and an application that computes in the slots
+    // may write to decoded states, but not to raw ones: it has to ask for these.
+    let is_weighed =
+        config.any_codec && !config.zero_copy && config.algorithm != Some(Algorithm::Online);
     let mixed = match config.mixed_storage.unwrap_or(is_weighed) {
         true => option.tiers.mixed(),
         false => None,
@@ -76,11 +78,10 @@ fn with_mixed(
     if always && mixed.is_none() {
         return fail!(
             Budget,
-            "mixed_storage = 1: the device cache holds {} compressed snapshots of {} bytes, and mixed storage needs room for {LEAST_RAW} raw states of \
-             {} bytes and {LEAST_CODED} smaller compressed snapshots: raise device_budget or cache_capacity, or use mixed_storage = 0",
-            option.tiers.cache.unwrap_or(0),
-            option.tiers.slot_bytes,
-            option.tiers.costs.state_bytes
+            "mixed_storage = 1 needs a device_budget with room for {LEAST_RAW} raw states of {} bytes and {LEAST_CODED} compressed snapshots, which are planned \
+             with {} bytes each: raise device_budget and cache_capacity; tell the ratio by compression_factor or a profile; or use mixed_storage = 0",
+            option.tiers.costs.state_bytes,
+            option.tiers.slot_bytes
         );
     }
     let mixed = mixed.map(|tiers| StorageOption { tiers, ..option.clone() });
@@ -228,17 +229,17 @@ mod tests {
                     (o.compression.method == Method::None, o.tiers.zero_copy, o.tiers.beside_cache)
                 })
                 .collect();
-            // Raw, compressed, and mixed.
+            // Raw, and compressed or mixed.
             let coded = (false, true, 2 * state);
-            let ways = if mixed_storage.is_some() { 2 } else { 3 };
-            assert_eq!(seen, [(true, true, 0), coded, coded][..ways]);
+            assert_eq!(seen, [(true, true, 0), coded]);
             assert_eq!(options[0].tiers.cache, Some(6));
             let tiers = options.into_iter().map(|option| option.tiers).collect();
             let choice = choose_among(&config, 500, &[tiers]).unwrap();
             assert!(choice.plans[0].zero_copy);
             choice.alternative
         };
-        assert_eq!((chosen(1e6, 600, None), chosen(0.05, 40, None)), (0, 2));
-        assert_eq!((chosen(1e6, 600, Some(false)), chosen(0.05, 40, Some(false))), (0, 1));
+        for mixed in [None, Some(false), Some(true)] {
+            assert_eq!((chosen(1e6, 600, mixed), chosen(0.05, 40, mixed)), (0, 1));
+        }
     }
 }

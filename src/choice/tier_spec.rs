@@ -76,7 +76,8 @@ impl TierSpec {
         let slot_bytes = costs.slot_bytes;
         let cache = slots_of(budgets.device, slot_bytes);
         let host = Some(budgets.slots_outside(slot_bytes));
-        let (policy, zero_copy, packed_bytes, beside_cache) = (Policy::Clairvoyant, false, None, 0);
+        let (policy, zero_copy, beside_cache) = (Policy::Clairvoyant, false, 0);
+        let packed_bytes = codec.map(|_| budgets.device);
         TierSpec {
             slot_bytes,
             cache: Some(cache),
@@ -227,8 +228,8 @@ impl TierSpec {
 
     /// Returns these tiers for mixed storage: raw states take as much of the device cache as leaves
     /// room for [`LEAST_CODED`] compressed snapshots, and compressed snapshots the rest. Returns
-    /// `None` if the tiers do not hold compressed snapshots under the clairvoyant policy in a limited
-    /// device cache, or if there is no room for [`LEAST_RAW`] raw states.
+    /// `None` if the tiers do not hold compressed snapshots under the clairvoyant policy within a budget
+    /// of device memory, or if there is no room for [`LEAST_RAW`] raw states.
     pub fn mixed(&self) -> Option<Self> {
         let (state, slot, most) = (self.costs.state_bytes, self.slot_bytes, self.cache?);
         let is_possible = self.costs.compressed
@@ -238,7 +239,7 @@ impl TierSpec {
         if !is_possible || most < LEAST_CODED + LEAST_RAW {
             return None;
         }
-        let bytes = self.packed_bytes.unwrap_or(u64::from(most).saturating_mul(slot));
+        let bytes = self.packed_bytes?;
         let raw = slots_of(bytes.saturating_sub(u64::from(LEAST_CODED) * slot), state);
         let raw = raw.min(most - LEAST_CODED);
         let coded = slots_of(bytes.saturating_sub(u64::from(raw) * state), slot).min(most - raw);
@@ -252,11 +253,9 @@ impl TierSpec {
     /// Returns tiers with a quarter less of the slots that `plan` has on the device.
     pub fn with_fewer_slots(&self, plan: &Plan) -> Self {
         let fewer = |slots: u32| slots - slots.div_ceil(4);
-        let raw = self.raw_slots.map(fewer);
-        let cache = match (self.raw_slots, raw) {
-            (Some(all), Some(raw)) => raw + fewer(self.cache.unwrap_or(all).saturating_sub(all)),
-            _ => fewer(plan.device_slots),
-        };
+        let used = self.raw_slots.map(|raw| raw.min(plan.device_slots));
+        let raw = used.map(fewer);
+        let cache = raw.unwrap_or(0) + fewer(plan.device_slots - used.unwrap_or(0));
         TierSpec { cache: Some(cache), raw_slots: raw, packed_bytes: None, ..self.clone() }
     }
 
@@ -307,6 +306,7 @@ impl TierSpec {
             raw_slots,
             host: self.host.map(|slots| slots.div_ceil(part)),
             packed_bytes: None,
+            costs: self.costs.for_part(part),
             budgets: Budgets::NONE,
             shared: self.shared.clone().map(|shared| Shared { device: None, host: None, ..shared }),
             ..self.clone()

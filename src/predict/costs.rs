@@ -92,6 +92,22 @@ impl Times {
         }
     }
 
+    /// The times of a sweep with one `part`-th of the time steps, which take as long as the steps at
+    /// the same places of the whole sweep.
+    fn for_part(&self, part: u32) -> Self {
+        match self {
+            Times::Each(seconds) => Times::Each(*seconds),
+            Times::PerStep(seconds) => {
+                Times::PerStep(seconds.iter().copied().step_by(part as usize).collect())
+            }
+            Times::Parts(parts, steps) => Times::Parts(parts.clone(), steps.div_ceil(part)),
+            Times::Macro(times, of) => Times::Macro(
+                Arc::new(times.for_part(part)),
+                MacroSteps::new(of.every(), of.time_steps().div_ceil(part)),
+            ),
+        }
+    }
+
     /// Fails if there are not times for `steps` steps.
     fn check(&self, name: &str, steps: u32) -> Result<()> {
         match self {
@@ -201,6 +217,15 @@ impl Costs {
             forward: self.forward.of_macro_steps(macro_steps),
             backward: self.backward.of_macro_steps(macro_steps),
             ..self
+        }
+    }
+
+    /// The costs of a sweep with one `part`-th of the time steps.
+    pub(crate) fn for_part(&self, part: u32) -> Self {
+        Costs {
+            forward: self.forward.for_part(part),
+            backward: self.backward.for_part(part),
+            ..self.clone()
         }
     }
 

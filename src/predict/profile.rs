@@ -144,6 +144,16 @@ impl Profile {
                 steps.len()
             );
         }
+        for (k, part) in steps.iter().enumerate() {
+            for (name, ms) in ["forward_ms", "backward_ms"].into_iter().zip(part) {
+                if !(0.0..=MOST_MS).contains(ms) {
+                    return fail!(
+                        Argument,
+                        "{name}[{k}] = {ms}: milliseconds from 0 to {MOST_MS:e}"
+                    );
+                }
+            }
+        }
         let scale = self.scale(bytes).max(f64::MIN_POSITIVE);
         let mut parts = with_room(steps.len())?;
         parts.extend(steps.iter().map(|part| part.map(|ms| ms / scale)));

@@ -96,8 +96,9 @@ impl Session {
     pub fn set_step_times(&mut self, steps: &[[f64; 2]]) -> Result<()> {
         self.process.check()?;
         let state_bytes = self.layout.slot_bytes;
-        let profile = match (self.profile(), self.target) {
-            (Ok(profile), _) => profile,
+        // The profile of the plan: one that was measured since is not used before it is imported.
+        let profile = match (&self.config.profile, self.target) {
+            (Some(profile), _) => profile.clone(),
             (_, Some(Target::Host)) => {
                 Profile::typical_host(state_bytes, self.config.link_bandwidth)
             }

@@ -360,12 +360,15 @@ fn read_steps(file: &Path) -> Result<Vec<[f64; 2]>> {
         let numbers: Vec<f64> =
             line.split_whitespace().map_while(|word| word.parse().ok()).collect();
         match numbers[..] {
-            [forward, backward] if line.split_whitespace().count() == 2 => {
+            [forward, backward]
+                if line.split_whitespace().count() == 2
+                    && [forward, backward].iter().all(|ms| *ms > 0.0 && ms.is_finite()) =>
+            {
                 steps.push([forward, backward])
             }
             _ => {
                 return Err(of(format!(
-                    "line {}: two numbers are expected, the milliseconds of a forward and of a backward step",
+                    "line {}: two numbers greater than 0 are expected, the milliseconds of a forward and of a backward step",
                     k + 1
                 )))
             }
