@@ -116,8 +116,8 @@ impl<'a> Cache<'a> {
         self.fetches
     }
 
-    /// Notes that the application works outside this cache: in the slot of no plan step before the
-    /// next one.
+    /// Notes that a plan step used memory outside this cache, so that the application works in no slot
+    /// of this cache any more.
     pub(super) fn is_left(&mut self) {
         self.in_hand = NONE;
     }
