@@ -97,6 +97,15 @@ module gpuzip
   integer(c_int32_t), parameter, public :: gpuzip_flag_last_use = 4
   ! FORWARD: the next action saves the state that this action computes (the last state of a range).
   integer(c_int32_t), parameter, public :: gpuzip_flag_next_is_save = 8
+  ! Any action: a stop was requested (`gpuzip_request_stop`). The seconds that are left are in the statistics,
+  ! `stop_left`.
+  integer(c_int32_t), parameter, public :: gpuzip_flag_interrupt = 16
+  ! `gpuzip_persist_due`: no generation is to be written now.
+  integer(c_int32_t), parameter, public :: gpuzip_due_no = 0
+  ! `gpuzip_persist_due`: a generation may be written.
+  integer(c_int32_t), parameter, public :: gpuzip_due_yes = 1
+  ! `gpuzip_persist_due`: a stop was requested.
+  integer(c_int32_t), parameter, public :: gpuzip_due_stop = 2
   ! Replays the recorded schedule in `trace_file_path`.
   integer(c_int32_t), parameter, public :: gpuzip_algorithm_trace = 0
   ! Revolve: binomial checkpointing (Griewank and Walther 2000).
@@ -257,7 +266,9 @@ module gpuzip
     integer(c_int64_t) :: device_budget = 0
     ! Bytes of host memory for snapshots; 0: as many as the plan needs, or for `auto` as `device_budget` says.
     integer(c_int64_t) :: host_budget = 0
-    ! Bytes of disk for snapshots; must be 0 (no disk tier in this version).
+    ! Most bytes of disk that snapshots take, in the folders of `disk_path`. Snapshots go there when `host_budget`,
+    ! which must be set, too, has no room for them; four snapshots of `host_budget` are then buffers of the disk. 0: no
+    ! snapshot goes to disk. Not with `shared_levels`.
     integer(c_int64_t) :: disk_budget = 0
     ! GPUZIP_POLICY_*.
     integer(c_int32_t) :: policy = 0
@@ -303,11 +314,13 @@ module gpuzip
     ! the file at the end of every shot, before TERMINATE is handed out. If a part cannot be written, a warning is
     ! logged, and the file ends before that part as valid JSON.
     type(c_ptr) :: trace_out = c_null_ptr
-    ! A directory for restart files; must be NULL (not in this version).
+    ! The folder for restart files, which `gpuzip_persist_open` opens. NULL: none.
     type(c_ptr) :: persist_dir = c_null_ptr
-    ! Share of the run time that restart files may take; must be 0 (not in this version).
+    ! Share of the run time that restart files may take (`gpuzip_persist_due`), at most 1: the application's wait, and
+    ! the processor time of the thread that writes the files; 0: 0.035.
     real(c_double) :: persist_overhead = 0
-    ! Seconds that a requested stop may take; must be 0 (not in this version).
+    ! Seconds that a requested stop may take until the last generation is on the disk. The number holds for the whole
+    ! process; 0: 1.5.
     real(c_double) :: stop_budget_s = 0
     ! 1: raw snapshots of consecutive states share a time level, which is stored once: the previous time level (`role`)
     ! of u(t+1) is a field of u(t). Every save compares the checksums of the two. If the application changed the level
@@ -333,8 +346,12 @@ module gpuzip
     integer(c_int32_t) :: huge_pages = 0
     ! Reserved: must be zero.
     integer(c_int32_t) :: reserved_strict = 0
+    ! The folders of the snapshots on disk, separated by colons; every snapshot is striped over all of them, so name one
+    ! on each disk. The files in them have no names and are gone when the session ends, also when the process is killed.
+    ! NULL or empty: the folder that the environment variable TMPDIR names, or else /var/tmp.
+    type(c_ptr) :: disk_path = c_null_ptr
     ! Reserved: must be zero.
-    integer(c_int64_t) :: reserved(13) = 0
+    integer(c_int64_t) :: reserved(12) = 0
   end type
 
   ! What the application must do next.
@@ -405,7 +422,7 @@ module gpuzip
     ! Bytes of device memory: the device cache, the two states that `zero_copy` may need beside it, and the buffers of a
     ! codec's kernels.
     integer(c_int64_t) :: device_bytes = 0
-    ! Bytes of host memory for the snapshots.
+    ! Bytes of host memory for the snapshots, with the buffers of the disk.
     integer(c_int64_t) :: host_bytes = 0
     ! The codec that was chosen: GPUZIP_COMPRESSOR_*, never AUTO; 0 for a schedule without a session.
     integer(c_int32_t) :: compressor = 0
@@ -425,8 +442,10 @@ module gpuzip
     ! them is faster within the same slots. The plan is at most `predicted_s / bound_s` times slower than the best one.
     ! `gpuzip plan --thorough` finds a larger bound of the same kind for long problems. 0 where `predicted_s` is 0.
     real(c_double) :: bound_s = 0
+    ! Bytes of disk for the snapshots.
+    integer(c_int64_t) :: disk_bytes = 0
     ! Reserved; the library writes zero.
-    integer(c_int64_t) :: reserved(3) = 0
+    integer(c_int64_t) :: reserved(2) = 0
   end type
 
   ! One array of the state: n1 x n2 x n3 values, n1 fastest, contiguous or with gaps between its rows and planes.
@@ -493,7 +512,7 @@ module gpuzip
     integer(c_int64_t) :: h2d_bytes = 0
     ! Bytes from device to host memory.
     integer(c_int64_t) :: d2h_bytes = 0
-    ! Bytes written to and read from disk; 0 in this version.
+    ! Bytes of snapshots written to and read from disk.
     integer(c_int64_t) :: disk_bytes = 0
     ! Snapshots that were never written back to the host: saves = d2h + write_backs_avoided.
     integer(c_int64_t) :: write_backs_avoided = 0
@@ -522,8 +541,20 @@ module gpuzip
     real(c_double) :: stall = 0
     ! Seconds that the host waited for the GPU because it was `max_in_flight` actions ahead.
     real(c_double) :: run_ahead_wait = 0
+    ! Generations of restart files that the session has written, over all shots.
+    integer(c_int64_t) :: generations = 0
+    ! Bytes of these generations.
+    integer(c_int64_t) :: persist_bytes = 0
+    ! Seconds that the application has waited for these generations.
+    real(c_double) :: persist = 0
+    ! Seconds that are left of a requested stop, negative when the time is over; 0 without a request.
+    real(c_double) :: stop_left = 0
+    ! Snapshots read from disk.
+    integer(c_int64_t) :: disk_reads = 0
+    ! Snapshots written to disk.
+    integer(c_int64_t) :: disk_writes = 0
     ! Reserved; the library writes zero.
-    integer(c_int64_t) :: reserved(8) = 0
+    integer(c_int64_t) :: reserved(2) = 0
   end type
 
   ! The functions that `gpuzip_run_forward` and `gpuzip_run_reverse` call, in the calling thread. The functions must not
@@ -567,9 +598,9 @@ module gpuzip
     real(c_double) :: d2h_gbs = 0
     ! GB/s of copies within device memory.
     real(c_double) :: d2d_gbs = 0
-    ! GB/s of reading from disk; an assumed value in this version.
+    ! GB/s of reading snapshots from disk, assumed unless the measured session had a disk.
     real(c_double) :: disk_read_gbs = 0
-    ! GB/s of writing to disk; an assumed value in this version.
+    ! GB/s of writing snapshots to disk, assumed unless the measured session had a disk.
     real(c_double) :: disk_write_gbs = 0
     ! The backend of the measurement: 1 host, 2 CUDA; 0: any.
     integer(c_int32_t) :: backend = 0
@@ -590,6 +621,54 @@ module gpuzip
     real(c_double) :: ratio = 0
     ! Compression ratio of the state that compressed worst.
     real(c_double) :: worst_ratio = 0
+    ! Reserved; the library writes zero.
+    integer(c_int64_t) :: reserved(4) = 0
+  end type
+
+  ! Options of `gpuzip_persist_open`.
+  type, bind(c), public :: gpuzip_persist_options_t
+    ! sizeof(gpuzip_persist_options_t), set by the caller.
+    integer(c_int64_t) :: struct_size = 64
+    ! Number of this rank, from 0.
+    integer(c_int32_t) :: rank = 0
+    ! Number of ranks; 0 stands for 1.
+    integer(c_int32_t) :: ranks = 0
+    ! Finds the minimum over all ranks. May be NULL with one rank.
+    type(c_funptr) :: agree_min = c_null_funptr
+    ! Passed to `agree_min` unchanged.
+    type(c_ptr) :: user = c_null_ptr
+    ! Reserved: must be zero.
+    integer(c_int64_t) :: reserved(4) = 0
+  end type
+
+  ! Memory of the application that restart files keep.
+  type, bind(c), public :: gpuzip_array_t
+    ! The name of the array, which differs from that of every other: at most 80 bytes of UTF-8. Names that begin with
+    ! "gpuzip " are the library's own.
+    type(c_ptr) :: name = c_null_ptr
+    ! Shape and memory of the array, as those of a field of a state; `role` does not count.
+    type(gpuzip_field_t) :: field = gpuzip_field_t()
+    ! 0: the array changes between shots only, such as an image summed over shots. 1: it changes during a shot, such as
+    ! a wavefield; only generations within a shot hold it.
+    integer(c_int32_t) :: scope = 0
+    ! Reserved: must be zero.
+    integer(c_int32_t) :: reserved0 = 0
+    ! Reserved: must be zero.
+    integer(c_int64_t) :: reserved(2) = 0
+  end type
+
+  ! A generation of restart files.
+  type, bind(c), public :: gpuzip_generation_t
+    ! sizeof(gpuzip_generation_t), set by the caller.
+    integer(c_int64_t) :: struct_size = 72
+    ! Number of the generation, from 1; 0: there is none.
+    integer(c_int64_t) :: generation = 0
+    ! Number of the shot to go on with.
+    integer(c_int64_t) :: shot = 0
+    ! The last action of that shot that was done; -1: the generation is of the begin of the shot.
+    integer(c_int64_t) :: it = 0
+    ! Bytes of this rank's file.
+    integer(c_int64_t) :: bytes = 0
     ! Reserved; the library writes zero.
     integer(c_int64_t) :: reserved(4) = 0
   end type
@@ -1068,6 +1147,63 @@ module gpuzip
       type(gpuzip_profile_info_t), intent(inout) :: info
     end function
 
+    integer(c_int32_t) function c_gpuzip_persist_open(handle, options) bind(c, name='gpuzip_persist_open')
+      import
+      type(c_ptr), value :: handle
+      type(gpuzip_persist_options_t), intent(in) :: options
+    end function
+
+    integer(c_int32_t) function c_gpuzip_persist_due(handle, due) bind(c, name='gpuzip_persist_due')
+      import
+      type(c_ptr), value :: handle
+      integer(c_int32_t), intent(inout) :: due
+    end function
+
+    integer(c_int32_t) function c_gpuzip_persist_write(handle, shot, arrays, narrays, stream) &
+        bind(c, name='gpuzip_persist_write')
+      import
+      type(c_ptr), value :: handle
+      integer(c_int64_t), value :: shot
+      type(gpuzip_array_t), intent(in) :: arrays(*)
+      integer(c_int32_t), value :: narrays
+      type(c_ptr), value :: stream
+    end function
+
+    integer(c_int32_t) function c_gpuzip_persist_wait(handle) bind(c, name='gpuzip_persist_wait')
+      import
+      type(c_ptr), value :: handle
+    end function
+
+    integer(c_int32_t) function c_gpuzip_persist_find(handle, found) bind(c, name='gpuzip_persist_find')
+      import
+      type(c_ptr), value :: handle
+      type(gpuzip_generation_t), intent(inout) :: found
+    end function
+
+    integer(c_int32_t) function c_gpuzip_persist_read(handle, arrays, narrays, stream) &
+        bind(c, name='gpuzip_persist_read')
+      import
+      type(c_ptr), value :: handle
+      type(gpuzip_array_t), intent(in) :: arrays(*)
+      integer(c_int32_t), value :: narrays
+      type(c_ptr), value :: stream
+    end function
+
+    subroutine c_gpuzip_request_stop() bind(c, name='gpuzip_request_stop')
+      import
+    end subroutine
+
+    integer(c_int32_t) function c_gpuzip_stop_requested(seconds_left) bind(c, name='gpuzip_stop_requested')
+      import
+      real(c_double), intent(inout) :: seconds_left
+    end function
+
+    integer(c_int32_t) function c_gpuzip_catch_signals(signals, nsignals) bind(c, name='gpuzip_catch_signals')
+      import
+      integer(c_int32_t), intent(in) :: signals(*)
+      integer(c_int32_t), value :: nsignals
+    end function
+
     integer(c_int32_t) function c_gpuzip_codec_bound(config, fields, nfields, bytes) bind(c, name='gpuzip_codec_bound')
       import
       type(gpuzip_config_t), intent(in) :: config
@@ -1159,6 +1295,8 @@ module gpuzip
   public :: gpuzip_finalize, gpuzip_codec_bound, gpuzip_codec_compress, gpuzip_codec_decompress, gpuzip_codec_info
   public :: gpuzip_codec_register, gpuzip_autotune, gpuzip_profile_export, gpuzip_profile_import, gpuzip_profile_info
   public :: gpuzip_profile_steps
+  public :: gpuzip_persist_open, gpuzip_persist_due, gpuzip_persist_write, gpuzip_persist_wait, gpuzip_persist_find
+  public :: gpuzip_persist_read, gpuzip_request_stop, gpuzip_stop_requested, gpuzip_catch_signals
 
 contains
 
@@ -1594,6 +1732,136 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     call finish(c_gpuzip_agree(handle%handle, c_funloc(least), stream_or_null(user)), stat, errmsg)
+  end subroutine
+
+  ! Opens the folder of restart files. With several ranks, `rank` counts from 0, and `agree_min` replaces its value by the
+  ! least value over all ranks; `user` is passed to it.
+  subroutine gpuzip_persist_open(handle, rank, ranks, agree_min, user, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer(c_int32_t), intent(in), optional :: rank, ranks
+    procedure(gpuzip_least_t), optional :: agree_min
+    type(c_ptr), intent(in), optional :: user
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(gpuzip_persist_options_t), target :: options
+    if (present(rank)) options%rank = rank
+    if (present(ranks)) options%ranks = ranks
+    if (present(agree_min)) options%agree_min = c_funloc(agree_min)
+    options%user = stream_or_null(user)
+    call finish(c_gpuzip_persist_open(handle%handle, options), stat, errmsg)
+  end subroutine
+
+  ! Returns gpuzip_due_no, gpuzip_due_yes or gpuzip_due_stop.
+  subroutine gpuzip_persist_due(handle, due, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer(c_int32_t), intent(out) :: due
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    due = gpuzip_due_no
+    call finish(c_gpuzip_persist_due(handle%handle, due), stat, errmsg)
+  end subroutine
+
+  ! Writes a generation of the begin of shot `shot`, or within it. Array i has the name `names(i)`, the memory `fields(i)`
+  ! and the scope `scopes(i)`: 0 it changes between shots only, 1 during a shot.
+  subroutine gpuzip_persist_write(handle, shot, names, fields, scopes, stream, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer(c_int64_t), intent(in) :: shot
+    character(*), intent(in) :: names(:)
+    type(gpuzip_field_t), intent(in) :: fields(:)
+    integer, intent(in) :: scopes(:)
+    type(c_ptr), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(len(names) + 1, c_char), target :: texts(size(names))
+    type(gpuzip_array_t), target :: arrays(size(names))
+    if (.not. are_named(names, fields, scopes, texts, arrays, 'gpuzip_persist_write', stat, errmsg)) return
+    call finish(c_gpuzip_persist_write(handle%handle, shot, arrays, size(arrays, kind=c_int32_t), stream_or_null(stream)), &
+                stat, errmsg)
+  end subroutine
+
+  subroutine gpuzip_persist_wait(handle, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_persist_wait(handle%handle), stat, errmsg)
+  end subroutine
+
+  ! Finds the newest generation; `found%generation` is 0 if there is none.
+  subroutine gpuzip_persist_find(handle, found, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    type(gpuzip_generation_t), intent(out) :: found
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_persist_find(handle%handle, found), stat, errmsg)
+  end subroutine
+
+  ! Goes on from the generation that gpuzip_persist_find found; arguments as for gpuzip_persist_write.
+  subroutine gpuzip_persist_read(handle, names, fields, scopes, stream, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    character(*), intent(in) :: names(:)
+    type(gpuzip_field_t), intent(in) :: fields(:)
+    integer, intent(in) :: scopes(:)
+    type(c_ptr), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(len(names) + 1, c_char), target :: texts(size(names))
+    type(gpuzip_array_t), target :: arrays(size(names))
+    if (.not. are_named(names, fields, scopes, texts, arrays, 'gpuzip_persist_read', stat, errmsg)) return
+    call finish(c_gpuzip_persist_read(handle%handle, arrays, size(arrays, kind=c_int32_t), stream_or_null(stream)), &
+                stat, errmsg)
+  end subroutine
+
+  ! Describes the arrays of a call for restart files.
+  logical function are_named(names, fields, scopes, texts, arrays, call, stat, errmsg)
+    character(*), intent(in) :: names(:), call
+    type(gpuzip_field_t), intent(in) :: fields(:)
+    integer, intent(in) :: scopes(:)
+    character(*, c_char), intent(out), target :: texts(:)
+    type(gpuzip_array_t), intent(out) :: arrays(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer :: i
+    are_named = size(fields) == size(names) .and. size(scopes) == size(names)
+    if (.not. are_named) then
+      call finish(gpuzip_err_argument, stat, errmsg, &
+                  call // ': names, fields and scopes have different sizes; give one of each for every array')
+      return
+    end if
+    are_named = is_described(fields, call, stat, errmsg)
+    if (.not. are_named) return
+    do i = 1, size(names)
+      texts(i) = trim(names(i)) // c_null_char
+      arrays(i)%name = c_loc(texts(i))
+      arrays(i)%field = fields(i)
+      arrays(i)%scope = scopes(i)
+    end do
+  end function
+
+  ! Requests that the run stop.
+  subroutine gpuzip_request_stop()
+    call c_gpuzip_request_stop()
+  end subroutine
+
+  ! Whether a stop was requested, and the seconds that are left.
+  logical function gpuzip_stop_requested(seconds_left)
+    real(c_double), intent(out), optional :: seconds_left
+    real(c_double) :: left
+    left = 0
+    gpuzip_stop_requested = c_gpuzip_stop_requested(left) /= 0
+    if (present(seconds_left)) seconds_left = left
+  end function
+
+  ! Lets signals request a stop; without `signals`, SIGTERM and SIGUSR1.
+  subroutine gpuzip_catch_signals(signals, stat, errmsg)
+    integer(c_int32_t), intent(in), optional :: signals(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int32_t), parameter :: usual(2) = [15, 10]
+    if (present(signals)) then
+      call finish(c_gpuzip_catch_signals(signals, size(signals, kind=c_int32_t)), stat, errmsg)
+    else
+      call finish(c_gpuzip_catch_signals(usual, size(usual, kind=c_int32_t)), stat, errmsg)
+    end if
   end subroutine
 
   subroutine gpuzip_dispatch(handle, it, stat, errmsg)

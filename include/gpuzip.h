@@ -181,6 +181,27 @@
 #define GPUZIP_FLAG_NEXT_IS_SAVE 8
 
 /*
+ Any action: a stop was requested (`gpuzip_request_stop`). The seconds that are left are in the
+ statistics, `stop_left`.
+ */
+#define GPUZIP_FLAG_INTERRUPT 16
+
+/*
+ `gpuzip_persist_due`: no generation is to be written now.
+ */
+#define GPUZIP_DUE_NO 0
+
+/*
+ `gpuzip_persist_due`: a generation may be written.
+ */
+#define GPUZIP_DUE_YES 1
+
+/*
+ `gpuzip_persist_due`: a stop was requested.
+ */
+#define GPUZIP_DUE_STOP 2
+
+/*
  Replays the recorded schedule in `trace_file_path`.
  */
 #define GPUZIP_ALGORITHM_TRACE 0
@@ -506,7 +527,9 @@ typedef struct gpuzip_config_t {
    */
   uint64_t host_budget GPUZIP_DEFAULT(0);
   /*
-   Bytes of disk for snapshots; must be 0 (no disk tier in this version).
+   Most bytes of disk that snapshots take, in the folders of `disk_path`. Snapshots go there when
+   `host_budget`, which must be set, too, has no room for them; four snapshots of `host_budget`
+   are then buffers of the disk. 0: no snapshot goes to disk. Not with `shared_levels`.
    */
   uint64_t disk_budget GPUZIP_DEFAULT(0);
   /*
@@ -588,15 +611,17 @@ typedef struct gpuzip_config_t {
    */
   const char *trace_out GPUZIP_DEFAULT(0);
   /*
-   A directory for restart files; must be NULL (not in this version).
+   The folder for restart files, which `gpuzip_persist_open` opens. NULL: none.
    */
   const char *persist_dir GPUZIP_DEFAULT(0);
   /*
-   Share of the run time that restart files may take; must be 0 (not in this version).
+   Share of the run time that restart files may take (`gpuzip_persist_due`), at most 1: the
+   application's wait, and the processor time of the thread that writes the files; 0: 0.035.
    */
   double persist_overhead GPUZIP_DEFAULT(0);
   /*
-   Seconds that a requested stop may take; must be 0 (not in this version).
+   Seconds that a requested stop may take until the last generation is on the disk. The number holds
+   for the whole process; 0: 1.5.
    */
   double stop_budget_s GPUZIP_DEFAULT(0);
   /*
@@ -640,9 +665,16 @@ typedef struct gpuzip_config_t {
    */
   int32_t reserved_strict GPUZIP_DEFAULT(0);
   /*
+   The folders of the snapshots on disk, separated by colons; every snapshot is striped over all
+   of them, so name one on each disk. The files in them have no names and are gone when the
+   session ends, also when the process is killed. NULL or empty: the folder that the environment
+   variable TMPDIR names, or else /var/tmp.
+   */
+  const char *disk_path GPUZIP_DEFAULT(0);
+  /*
    Reserved: must be zero.
    */
-  uint64_t reserved[13] GPUZIP_DEFAULT({0});
+  uint64_t reserved[12] GPUZIP_DEFAULT({0});
 #if defined(__cplusplus) && __cplusplus < 201402L
   gpuzip_config_t()
   {
@@ -784,7 +816,7 @@ typedef struct gpuzip_summary_t {
    */
   uint64_t device_bytes;
   /*
-   Bytes of host memory for the snapshots.
+   Bytes of host memory for the snapshots, with the buffers of the disk.
    */
   uint64_t host_bytes;
   /*
@@ -821,9 +853,13 @@ typedef struct gpuzip_summary_t {
    */
   double bound_s;
   /*
+   Bytes of disk for the snapshots.
+   */
+  uint64_t disk_bytes;
+  /*
    Reserved; the library writes zero.
    */
-  uint64_t reserved[3];
+  uint64_t reserved[2];
 } gpuzip_summary_t;
 
 /*
@@ -945,7 +981,7 @@ typedef struct gpuzip_stats_t {
    */
   uint64_t d2h_bytes;
   /*
-   Bytes written to and read from disk; 0 in this version.
+   Bytes of snapshots written to and read from disk.
    */
   uint64_t disk_bytes;
   /*
@@ -1004,9 +1040,33 @@ typedef struct gpuzip_stats_t {
    */
   double run_ahead_wait;
   /*
+   Generations of restart files that the session has written, over all shots.
+   */
+  uint64_t generations;
+  /*
+   Bytes of these generations.
+   */
+  uint64_t persist_bytes;
+  /*
+   Seconds that the application has waited for these generations.
+   */
+  double persist;
+  /*
+   Seconds that are left of a requested stop, negative when the time is over; 0 without a request.
+   */
+  double stop_left;
+  /*
+   Snapshots read from disk.
+   */
+  uint64_t disk_reads;
+  /*
+   Snapshots written to disk.
+   */
+  uint64_t disk_writes;
+  /*
    Reserved; the library writes zero.
    */
-  uint64_t reserved[8];
+  uint64_t reserved[2];
 } gpuzip_stats_t;
 
 /*
@@ -1140,11 +1200,11 @@ typedef struct gpuzip_profile_info_t {
    */
   double d2d_gbs;
   /*
-   GB/s of reading from disk; an assumed value in this version.
+   GB/s of reading snapshots from disk, assumed unless the measured session had a disk.
    */
   double disk_read_gbs;
   /*
-   GB/s of writing to disk; an assumed value in this version.
+   GB/s of writing snapshots to disk, assumed unless the measured session had a disk.
    */
   double disk_write_gbs;
   /*
@@ -1189,6 +1249,94 @@ typedef struct gpuzip_profile_info_t {
    */
   uint64_t reserved[4];
 } gpuzip_profile_info_t;
+
+/*
+ Options of `gpuzip_persist_open`.
+ */
+typedef struct gpuzip_persist_options_t {
+  /*
+   sizeof(gpuzip_persist_options_t), set by the caller.
+   */
+  uint64_t struct_size;
+  /*
+   Number of this rank, from 0.
+   */
+  int32_t rank;
+  /*
+   Number of ranks; 0 stands for 1.
+   */
+  int32_t ranks;
+  /*
+   Finds the minimum over all ranks. May be NULL with one rank.
+   */
+  gpuzip_least_t agree_min;
+  /*
+   Passed to `agree_min` unchanged.
+   */
+  void *user;
+  /*
+   Reserved: must be zero.
+   */
+  uint64_t reserved[4];
+} gpuzip_persist_options_t;
+
+/*
+ Memory of the application that restart files keep.
+ */
+typedef struct gpuzip_array_t {
+  /*
+   The name of the array, which differs from that of every other: at most 80 bytes of UTF-8. Names
+   that begin with "gpuzip " are the library's own.
+   */
+  const char *name;
+  /*
+   Shape and memory of the array, as those of a field of a state; `role` does not count.
+   */
+  struct gpuzip_field_t field;
+  /*
+   0: the array changes between shots only, such as an image summed over shots. 1: it changes during
+   a shot, such as a wavefield; only generations within a shot hold it.
+   */
+  int32_t scope;
+  /*
+   Reserved: must be zero.
+   */
+  int32_t reserved0;
+  /*
+   Reserved: must be zero.
+   */
+  uint64_t reserved[2];
+} gpuzip_array_t;
+
+/*
+ A generation of restart files.
+ */
+typedef struct gpuzip_generation_t {
+  /*
+   sizeof(gpuzip_generation_t), set by the caller.
+   */
+  uint64_t struct_size;
+  /*
+   Number of the generation, from 1; 0: there is none.
+   */
+  int64_t generation;
+  /*
+   Number of the shot to go on with.
+   */
+  int64_t shot;
+  /*
+   The last action of that shot that was done; -1: the generation is of the begin of the shot.
+   */
+  int64_t it;
+  /*
+   Bytes of this rank's file.
+   */
+  uint64_t bytes;
+  /*
+   Reserved; the library writes zero.
+   */
+  uint64_t reserved[4];
+} gpuzip_generation_t;
 
 /*
  Describes one array of a compressed stream. Set `struct_size` to sizeof(gpuzip_codec_info_t)
@@ -1830,7 +1978,8 @@ gpuzip_status_t gpuzip_agree(struct gpuzip_t *handle,
 
  The session times the steps of that shot. In each of eight parts of the sweep it also copies one
  of the saved states within the device and across the link, and compresses and decompresses it
- with the codecs that the configuration names or leaves to choose from. The results of the shot
+ with the codecs that the configuration names or leaves to choose from. If the number of steps is
+ not known, it does so from each power of 2 to the next. The results of the shot
  are those of any other shot. The shot takes longer and needs additional memory: one state on the
  device, one on the host, and what the codecs need. When TERMINATE has been handed out, the
  session has the profile: it writes the profile to `profile_path` if that is set, and
@@ -1899,6 +2048,142 @@ gpuzip_status_t gpuzip_profile_info(const void *data,
                                     uint64_t bytes,
                                     uint32_t index,
                                     struct gpuzip_profile_info_t *info);
+
+/*
+ Opens the folder `persist_dir` of the session's configuration for restart files, and makes the folder
+ if it is missing. One process at a time uses the files of a rank. With `options` NULL there is one
+ rank.
+
+ A *generation* is one file for each rank that holds all that the rank needs to go on. It becomes
+ visible when it is complete and on the disk, and two generations are kept, so that a run can be killed
+ at any moment.
+
+ With several ranks, all ranks make every call whose name begins with `gpuzip_persist_` together, and
+ each of these calls may call `agree_min`. `agree_min` must not call the library with this session.
+
+ Pointers:
+ `options` is NULL or points to options whose `struct_size` is set, and `agree_min` does what
+ `gpuzip_least_t` says, with `user`, until the session is finalized.
+ */
+gpuzip_status_t gpuzip_persist_open(struct gpuzip_t *handle,
+                                    const struct gpuzip_persist_options_t *options);
+
+/*
+ Says whether a generation is to be written now: `*due` becomes GPUZIP_DUE_NO (0), GPUZIP_DUE_YES (1)
+ if the time that generations may take (`persist_overhead`) permits another one, or GPUZIP_DUE_STOP (2)
+ if a stop was requested: then write a generation, wait for it (`gpuzip_persist_wait`) and end the run.
+ With one rank the call takes some 50 ns and may be made after every action. With several ranks a stop
+ that one rank was asked for is due on all of them.
+
+ Pointers:
+ `due` is NULL or points to a number.
+ */
+gpuzip_status_t gpuzip_persist_due(struct gpuzip_t *handle,
+                                   int32_t *due);
+
+/*
+ Writes a generation, from which a run goes on with shot `shot`.
+
+ Between shots, that is before the first action or after TERMINATE, the generation is of the begin of
+ that shot and holds the arrays with `scope` 0. Within a shot, after the work of the current action and
+ before the next one, the generation is of this action and holds all arrays, the stored snapshots as
+ they are, and the position in the schedule; the shot number is the same as before the shot. A session
+ with `shared_levels`, with algorithm online or with other sessions on its schedule writes generations
+ between shots only.
+
+ Names of arrays that begin with "gpuzip " are the library's own: an array with such a name is
+ GPUZIP_ERR_ARGUMENT.
+
+ The arrays are memory that may be read as that of `gpuzip_save`, on the host or, for a session on a
+ GPU, on the device, in the order of `stream`. On return the library has read them. Another thread then
+ puts the generation on the disk; if that fails, the next call for restart files returns the error, and
+ the older generations are as they were.
+
+ If a stop was requested within a shot, the most valuable comes first: a generation of the begin of this
+ shot, unless this session wrote or read one, and then one of this action if it is expected to be on the
+ disk within `stop_budget_s`.
+
+ Pointers:
+ `arrays` points to `narrays` arrays with names and readable data.
+ */
+gpuzip_status_t gpuzip_persist_write(struct gpuzip_t *handle,
+                                     int64_t shot,
+                                     const struct gpuzip_array_t *arrays,
+                                     uint32_t narrays,
+                                     void *stream);
+
+/*
+ Waits until the last generation is on the disk, and returns its error if it is not.
+ */
+gpuzip_status_t gpuzip_persist_wait(struct gpuzip_t *handle);
+
+/*
+ Finds the newest generation that every rank can read completely, with every checksum right, and
+ describes it in `*found`; `found->generation` is 0 if there is none. Generations that are damaged are
+ passed over for older ones, with a warning. If there are generations and none can be read, or the
+ newest was written with other numbers of steps, fields, codec settings or ranks, the call fails and
+ says what differs.
+
+ Pointers:
+ `found` is NULL or points to a struct whose `struct_size` is set.
+ */
+gpuzip_status_t gpuzip_persist_find(struct gpuzip_t *handle,
+                                    struct gpuzip_generation_t *found);
+
+/*
+ Goes on from the generation that `gpuzip_persist_find` found last: fills the arrays with what they held
+ when it was written, by their names, and moves the session to where it was. Call it before the first
+ action of a session; the arrays are those with which the generation was written, in the same shapes.
+
+ For the begin of a shot (`it` = -1) the arrays with `scope` 0 are filled, and the application goes on
+ with the shot as with any other. Otherwise all arrays are filled, and the shot goes on: without
+ `gpuzip_setup`, the next `gpuzip_get_action` returns action `it` + 1, and everything that follows is as
+ if the run had not stopped, the flags and the statistics too.
+
+ If the session's schedule differs, as it may where budgets follow from the free memory, the session
+ takes the schedule of the generation if its budgets can hold it.
+
+ Pointers:
+ `arrays` points to `narrays` arrays with names and writable data.
+ */
+gpuzip_status_t gpuzip_persist_read(struct gpuzip_t *handle,
+                                    const struct gpuzip_array_t *arrays,
+                                    uint32_t narrays,
+                                    void *stream);
+
+/*
+ Requests that the run stop: `gpuzip_persist_due` then says so, and every later action has
+ GPUZIP_FLAG_INTERRUPT. Only the first request of a process counts. May be called in a signal handler
+ and from any thread.
+ */
+void gpuzip_request_stop(void);
+
+/*
+ Returns 1 if a stop of this process was requested, and else 0. `*seconds_left`, unless NULL, becomes
+ what is left of `stop_budget_s`: negative when the time is over; 0 without a request.
+
+ Pointers:
+ `seconds_left` is NULL or points to a number.
+ */
+int32_t gpuzip_stop_requested(double *seconds_left);
+
+/*
+ Lets `nsignals` signals request a stop, as `gpuzip_request_stop` does; with `signals` NULL and
+ `nsignals` 0, SIGTERM and SIGUSR1. A handler that the application had installed for a signal is called after that, on
+ the alternate stack where there is one, with the signals blocked that it wanted to be blocked. The default
+ action of a signal, such as to end the process, is not taken any more: the application ends the run.
+
+ A further call for a signal changes nothing. A handler that the application installs after the first call
+ must therefore call the one that sigaction returned to it, or call gpuzip_request_stop itself.
+
+ SIGKILL and SIGSTOP cannot be caught. SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS and SIGABRT tell of
+ faults in the program. All of these are refused with GPUZIP_ERR_ARGUMENT.
+
+ Pointers:
+ `signals` is NULL or points to `nsignals` numbers.
+ */
+gpuzip_status_t gpuzip_catch_signals(const int32_t *signals,
+                                     uint32_t nsignals);
 
 /*
  Computes `*bytes`, the room in bytes that `gpuzip_codec_compress` needs for these fields: at

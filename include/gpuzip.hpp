@@ -208,7 +208,7 @@ struct type_of<std::complex<double>, false> : std::integral_constant<std::int32_
  * strings are std::string, which this object owns; an empty string is not set. Pass
  * `c_config()` to the calls of gpuzip.h. */
 struct config : gpuzip_config_t {
-  std::string trace_file_path, float_kind, profile_path, trace_out, persist_dir;
+  std::string trace_file_path, float_kind, profile_path, trace_out, persist_dir, disk_path;
 
   config() : gpuzip_config_t() {
     detail::call(nullptr, [&] { return gpuzip_config_init(this); });
@@ -229,6 +229,7 @@ struct config : gpuzip_config_t {
     detail::take(loaded.profile_path, c.profile_path);
     detail::take(loaded.trace_out, c.trace_out);
     detail::take(loaded.persist_dir, c.persist_dir);
+    detail::take(loaded.disk_path, c.disk_path);
     return loaded;
   }
 
@@ -242,6 +243,7 @@ struct config : gpuzip_config_t {
     c.profile_path = detail::c_string(self.profile_path);
     c.trace_out = detail::c_string(self.trace_out);
     c.persist_dir = detail::c_string(self.persist_dir);
+    c.disk_path = detail::c_string(self.disk_path);
     return c;
   }
 };
@@ -390,6 +392,39 @@ inline gpuzip_callbacks_t c_callbacks(const callbacks &calls) {
 
 }  // namespace detail
 
+/* The arrays that restart files keep, with the names that `add` gives them. */
+class arrays {
+ public:
+  /* Adds an array; `scope` 0: it changes between shots only, 1: it changes during a shot. The name is
+   * copied. */
+  arrays &add(const std::string &name, const gpuzip_field_t &memory, std::int32_t scope = 0) {
+    gpuzip_array_t array = gpuzip_array_t();
+    array.field = memory;
+    array.scope = scope;
+    names_.push_back(name);
+    list_.push_back(array);
+    return *this;
+  }
+
+  /* The arrays for a call of gpuzip.h. */
+  const std::vector<gpuzip_array_t> &list() {
+    for (std::size_t i = 0; i < list_.size(); ++i) list_[i].name = names_[i].c_str();
+    return list_;
+  }
+
+ private:
+  std::vector<std::string> names_;
+  std::vector<gpuzip_array_t> list_;
+};
+
+/* Lets signals request a stop, as gpuzip_catch_signals: without numbers SIGTERM and SIGUSR1. A program
+ * requests a stop, and asks for one, with gpuzip_request_stop and gpuzip_stop_requested. */
+inline void catch_signals(const std::vector<int> &signals = std::vector<int>(), status *out = nullptr) {
+  const std::vector<std::int32_t> numbers(signals.begin(), signals.end());
+  const auto count = static_cast<std::uint32_t>(numbers.size());
+  detail::call(out, [&] { return gpuzip_catch_signals(numbers.empty() ? nullptr : numbers.data(), count); });
+}
+
 /* A session: one device of one application. `stream` is NULL on the host backend. */
 class session : public detail::handle<gpuzip_t, gpuzip_finalize> {
  public:
@@ -502,6 +537,50 @@ class session : public detail::handle<gpuzip_t, gpuzip_finalize> {
     gpuzip_summary_t numbers = detail::sized<gpuzip_summary_t>();
     call(out, gpuzip_summary, &numbers);
     return numbers;
+  }
+
+  /* Opens the folder of restart files, as gpuzip_persist_open. */
+  void persist_open(status *out = nullptr) { call(out, gpuzip_persist_open, nullptr); }
+
+  /* The same for one of several ranks. `agree_min` returns the least of a value over all ranks, and
+   * must outlive the session. */
+  void persist_open(std::int32_t rank, std::int32_t ranks, const std::function<std::int64_t(std::int64_t value)> &agree_min,
+                    status *out = nullptr) {
+    gpuzip_persist_options_t options = detail::sized<gpuzip_persist_options_t>();
+    options.rank = rank;
+    options.ranks = ranks;
+    options.agree_min = detail::agree_least;
+    options.user = const_cast<std::function<std::int64_t(std::int64_t)> *>(&agree_min);
+    call(out, gpuzip_persist_open, &options);
+  }
+
+  /* Returns GPUZIP_DUE_*, as gpuzip_persist_due. */
+  std::int32_t persist_due(status *out = nullptr) {
+    std::int32_t due = GPUZIP_DUE_NO;
+    call(out, gpuzip_persist_due, &due);
+    return due;
+  }
+
+  /* Writes a generation, as gpuzip_persist_write. */
+  void persist_write(std::int64_t shot, arrays &kept, void *stream = nullptr, status *out = nullptr) {
+    const std::vector<gpuzip_array_t> &list = kept.list();
+    call(out, gpuzip_persist_write, shot, list.data(), static_cast<std::uint32_t>(list.size()), stream);
+  }
+
+  /* Waits until the last generation is on the disk. */
+  void persist_wait(status *out = nullptr) { call(out, gpuzip_persist_wait); }
+
+  /* Returns the newest generation; its number is 0 if there is none. */
+  gpuzip_generation_t persist_find(status *out = nullptr) {
+    gpuzip_generation_t found = detail::sized<gpuzip_generation_t>();
+    call(out, gpuzip_persist_find, &found);
+    return found;
+  }
+
+  /* Goes on from the generation that persist_find found, as gpuzip_persist_read. */
+  void persist_read(arrays &kept, void *stream = nullptr, status *out = nullptr) {
+    const std::vector<gpuzip_array_t> &list = kept.list();
+    call(out, gpuzip_persist_read, list.data(), static_cast<std::uint32_t>(list.size()), stream);
   }
 
   /* Measures a profile during the next shot, as gpuzip_autotune. */

@@ -43,6 +43,11 @@ pub struct Config {
     pub device_budget: u64,
     /// Most bytes of host memory for snapshots.
     pub host_budget: u64,
+    /// Most bytes of disk for snapshots that host memory has no room for; 0: none go to disk.
+    pub disk_budget: u64,
+    /// The folders over whose disks the snapshots on disk are striped; empty: `TMPDIR`, or else
+    /// /var/tmp.
+    pub disk_folders: Vec<PathBuf>,
     /// Whether a session takes a share of the free memory if its algorithm is `auto` and neither
     /// budgets nor snapshots are set.
     pub default_budgets: bool,
@@ -87,9 +92,24 @@ pub struct Config {
     pub performance_log: bool,
     /// The pattern for the name of the timeline file; [`crate::timeline`] says what it stands for.
     pub trace_out: Option<PathBuf>,
+    /// The folder of restart files.
+    pub persist_dir: Option<PathBuf>,
+    /// Most of the run time that restart files may take; 0: the default.
+    pub persist_overhead: f64,
+    /// Most seconds that a requested stop may take; 0: the default.
+    pub stop_budget: f64,
 }
 
 impl Config {
+    /// Returns the folders of the snapshots on disk.
+    pub fn disk_folders(&self) -> Vec<PathBuf> {
+        if !self.disk_folders.is_empty() {
+            return self.disk_folders.clone();
+        }
+        let given = std::env::var_os("TMPDIR").filter(|path| !path.is_empty());
+        vec![given.map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from)]
+    }
+
     /// Checks the number of time steps; 0 is allowed for algorithm `online` only.
     pub fn check_steps(&self, steps: i64) -> Result<u32> {
         check_steps_of(steps, self.algorithm == Some(Algorithm::Online))
@@ -109,6 +129,8 @@ impl Default for Config {
             policy: Policy::Clairvoyant,
             device_budget: 0,
             host_budget: 0,
+            disk_budget: 0,
+            disk_folders: Vec::new(),
             default_budgets: false,
             backend: Backend::ByFields,
             device: None,
@@ -128,6 +150,9 @@ impl Default for Config {
             log_ratio: false,
             performance_log: false,
             trace_out: None,
+            persist_dir: None,
+            persist_overhead: 0.0,
+            stop_budget: 0.0,
         }
     }
 }

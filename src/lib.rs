@@ -8,7 +8,7 @@
 //! the C ABI; [`session`], which an application drives; `tune`, the measurement of a shot;
 //! [`choice`], which makes a plan from a configuration; [`config`]; [`predict`], the simulation of
 //! a run without data; [`tier`], device cache and host pool; [`plan`]; [`codec`]; [`device`],
-//! memory and order; [`schedule`]; and the ground: layout, scalar types, files, errors.
+//! memory and order; [`persist`], durable files; [`schedule`]; and the ground: layout, scalar types, files, errors.
 
 pub mod available;
 pub mod capi;
@@ -23,6 +23,7 @@ mod guarded;
 pub mod layout;
 mod nearest;
 pub mod numbers;
+pub mod persist;
 pub mod plan;
 pub mod predict;
 mod process;
@@ -31,6 +32,7 @@ pub mod scalar;
 pub mod schedule;
 pub mod session;
 pub mod stats;
+mod stop;
 pub mod tier;
 pub mod timeline;
 mod tune;

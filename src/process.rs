@@ -63,6 +63,12 @@ impl Process {
         self.0 > 0
     }
 
+    /// Returns the number of the calling process. May be called in a signal handler; a fork is noticed
+    /// once `watch` was called.
+    pub fn number_now() -> u64 {
+        GENERATION.load(Ordering::Relaxed) + 1
+    }
+
     /// Returns a number other than 0 that differs between a process and its forked children.
     pub fn number(self) -> u64 {
         self.0 + 1

@@ -1,5 +1,31 @@
 //! The statistics of a session: counts, bytes and seconds of one shot.
 
+/// A statistic as a number of 64 bits.
+trait Word {
+    fn word(&self) -> u64;
+    fn of_word(word: u64) -> Self;
+}
+
+impl Word for u64 {
+    fn word(&self) -> u64 {
+        *self
+    }
+
+    fn of_word(word: u64) -> Self {
+        word
+    }
+}
+
+impl Word for f64 {
+    fn word(&self) -> u64 {
+        self.to_bits()
+    }
+
+    fn of_word(word: u64) -> Self {
+        f64::from_bits(word)
+    }
+}
+
 macro_rules! stats {
     ($($(#[doc = $doc:literal])* $name:ident: $kind:ty,)*) => {
         /// Statistics of one shot. The names are those of the C ABI.
@@ -9,6 +35,18 @@ macro_rules! stats {
         }
 
         impl Stats {
+            /// Returns every statistic as a number of 64 bits: counts as they are, seconds as the
+            /// bits of the floating-point number.
+            pub fn words(&self) -> Vec<u64> {
+                vec![$(self.$name.word()),*]
+            }
+
+            /// Returns the statistics of these numbers; missing ones are 0.
+            pub fn of_words(words: &[u64]) -> Self {
+                let mut words = words.iter().copied();
+                Stats { $($name: <$kind>::of_word(words.next().unwrap_or(0)),)* }
+            }
+
             /// Returns the name and the value, as text, of every statistic.
             pub fn columns(&self) -> Vec<(&'static str, String)> {
                 vec![$((stringify!($name), self.$name.to_string())),*]
@@ -42,6 +80,12 @@ stats! {
     h2d_bytes: u64,
     /// Bytes transferred from device to host memory.
     d2h_bytes: u64,
+    /// Bytes written to and read from disk.
+    disk_bytes: u64,
+    /// Snapshots read from disk.
+    disk_reads: u64,
+    /// Snapshots written to disk.
+    disk_writes: u64,
     /// Saves whose snapshot was not written to the host, because no restore reads it there.
     write_backs_avoided: u64,
     /// Bytes of the saved fields.
@@ -68,4 +112,10 @@ stats! {
     stall: f64,
     /// Seconds that the host waited because it was `max_in_flight` actions ahead of the device.
     run_ahead_wait: f64,
+    /// Number of generations of restart files that this session wrote.
+    generations: u64,
+    /// Bytes of these generations.
+    persist_bytes: u64,
+    /// Seconds that the application waited for these generations.
+    persist: f64,
 }

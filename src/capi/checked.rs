@@ -77,12 +77,14 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
     check_supported(&given)?;
     level_of(given.log_level)?;
     // SAFETY: by this function's contract.
-    let (trace, float_kind, profile, trace_out) = unsafe {
+    let (trace, float_kind, profile, trace_out, disk_path, persist_dir) = unsafe {
         (
             path_of(given.trace_file_path),
             path_of(given.float_kind),
             path_of(given.profile_path),
             path_of(given.trace_out),
+            path_of(given.disk_path),
+            path_of(given.persist_dir),
         )
     };
     let profile_file = profile.filter(|path| !path.is_empty()).map(file_of);
@@ -114,6 +116,8 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
         },
         device_budget: given.device_budget,
         host_budget: given.host_budget,
+        disk_budget: disk_budget(&given)?,
+        disk_folders: disk_path.map_or_else(Vec::new, folders_of),
         default_budgets: true,
         backend: match given.backend {
             0 => Backend::ByFields,
@@ -164,6 +168,9 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
         )?,
         performance_log: one_of("enable_performance_log", given.enable_performance_log, "0 or 1")?,
         trace_out: trace_out.filter(|path| !path.is_empty()).map(file_of),
+        persist_dir: persist_dir.filter(|path| !path.is_empty()).map(file_of),
+        persist_overhead: share("persist_overhead", given.persist_overhead)?,
+        stop_budget: seconds("stop_budget_s", given.stop_budget_s)?,
     })
 }
 
@@ -224,6 +231,31 @@ fn zero_copy(c: &gpuzip_config_t) -> Result<bool> {
         return fail!(Config, "zero_copy = 1 with policy = {}: the published policy copies; use policy 0 or zero_copy 0", c.policy);
     }
     Ok(c.zero_copy == 1)
+}
+
+fn disk_budget(c: &gpuzip_config_t) -> Result<u64> {
+    if c.disk_budget > 0 && c.host_budget == 0 {
+        return fail!(
+            Config,
+            "disk_budget = {} with host_budget = 0: snapshots go to disk through host memory, when host memory is full; set host_budget to \
+             the bytes of at least four snapshots",
+            c.disk_budget
+        );
+    }
+    if c.disk_budget > 0 && c.shared_levels == 1 {
+        return fail!(
+            Unsupported,
+            "shared_levels = 1 with disk_budget = {}: snapshots that share time levels have no place on disk; use 0 for one of them",
+            c.disk_budget
+        );
+    }
+    Ok(c.disk_budget)
+}
+
+/// Returns the folders of a list that colons separate.
+fn folders_of(list: &CStr) -> Vec<PathBuf> {
+    let folders = list.to_bytes().split(|byte| *byte == b':').filter(|folder| !folder.is_empty());
+    folders.map(|folder| PathBuf::from(std::ffi::OsStr::from_bytes(folder))).collect()
 }
 
 fn shared_levels(c: &gpuzip_config_t) -> Result<bool> {
@@ -385,6 +417,22 @@ fn warn_of_bound(given: &gpuzip_config_t, checked: &Config) {
     );
 }
 
+fn share(name: &str, value: f64) -> Result<f64> {
+    match (0.0..=1.0).contains(&value) {
+        true => Ok(value),
+        false => {
+            fail!(Config, "{name} = {value}: a share of the run time, up to 1, or 0 for 0.035")
+        }
+    }
+}
+
+fn seconds(name: &str, value: f64) -> Result<f64> {
+    match (0.0..=1e9).contains(&value) {
+        true => Ok(value),
+        false => fail!(Config, "{name} = {value}: seconds, up to 1e9, or 0 for 1.5"),
+    }
+}
+
 fn factor(value: f32) -> Result<f64> {
     match value.is_finite() && value >= 0.0 {
         true => Ok(value as f64),
@@ -394,18 +442,6 @@ fn factor(value: f32) -> Result<f64> {
 
 /// Refuses settings that this version cannot carry out, instead of ignoring them silently.
 fn check_supported(c: &gpuzip_config_t) -> Result<()> {
-    let numbers = [
-        ("disk_budget", c.disk_budget as f64),
-        ("persist_overhead", c.persist_overhead),
-        ("stop_budget_s", c.stop_budget_s),
-    ];
-    if let Some((name, value)) = numbers.into_iter().find(|(_, value)| *value != 0.0) {
-        return fail!(Unsupported, "{name} = {value}: this version keeps nothing on disk; use 0");
-    }
-    let files = [("persist_dir", c.persist_dir)];
-    if let Some((name, _)) = files.into_iter().find(|(_, path)| !path.is_null()) {
-        return fail!(Unsupported, "{name}: not in this version; leave it NULL");
-    }
     let difference_bound = [c.reserved_difference_bound as u64];
     zero_words("config->reserved_difference_bound", &difference_bound, Code::Config)?;
     zero_words("config->reserved_strict", &[c.reserved_strict as u64], Code::Config)?;

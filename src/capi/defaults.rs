@@ -51,7 +51,8 @@ pub(super) const ZERO: gpuzip_config_t = gpuzip_config_t {
     reserved_difference_bound: 0,
     huge_pages: 0,
     reserved_strict: 0,
-    reserved: [0; 13],
+    disk_path: null(),
+    reserved: [0; 12],
 };
 
 /// gpuzip's defaults: algorithm auto and log level WARN, every other field as in `ZERO`.

@@ -120,7 +120,7 @@ keys! {
     device: Int, "", COUNT, "the CUDA device; 0: the device of the fields, or else the current device; k+1: CUDA device k";
     device_budget: Bytes, "bytes", POSITIVE, "most device memory that a session takes; 0: cache_capacity decides";
     host_budget: Bytes, "bytes", POSITIVE, "most host memory for snapshots; 0: what the plan needs; for auto without any budget at most half of the free memory";
-    disk_budget: Bytes, "bytes", POSITIVE, "most disk space for snapshots; this version accepts 0 only";
+    disk_budget: Bytes, "bytes", POSITIVE, "most disk space for snapshots that host_budget has no room for; 0: none go to disk";
     policy: Int, "", Names(&[("clairvoyant", GPUZIP_POLICY_CLAIRVOYANT), ("lru", GPUZIP_POLICY_LRU)]), "which snapshot leaves the device cache; clairvoyant: the one that is needed last; lru: as in GPUZIP 2.x";
     error_bound_mode: Int, "", Names(&[("max", 0), ("absolute", 1), ("range", 2), ("psnr", 3)]), "what error_bound is relative to; psnr: error_bound is a target in dB";
     error_bound: Double, "by its mode", POSITIVE, "the bound of codecs that keep one; 0: 1e-3 of the maximum or of the range";
@@ -134,13 +134,14 @@ keys! {
     link_bandwidth: Bandwidth, "bytes/s", POSITIVE, "host backend: bandwidth of a simulated link, each way; 0: no simulated link";
     profile_path: Text, "", Files, "the file with measured costs: auto reads the file if it exists, gpuzip_autotune writes it";
     trace_out: Text, "", Files, "the file for a timeline of the run, for ui.perfetto.dev and gpuzip report; %r: rank, %p: process";
-    persist_dir: Text, "", Files, "the folder of restart files; this version accepts no value";
-    persist_overhead: Double, "of the run time", POSITIVE, "most of the run time that restart files may take; this version accepts 0 only";
-    stop_budget_s: Double, "s", POSITIVE, "most time that a requested stop may take; this version accepts 0 only";
+    persist_dir: Text, "", Files, "the folder of restart files, which the application asks for (gpuzip_persist_open)";
+    persist_overhead: Double, "of the run time", POSITIVE, "most of the run time that restart files take: the application's wait, and the processor time of the thread that writes; 0: 0.035";
+    stop_budget_s: Double, "s", POSITIVE, "most time that a requested stop may take; 0: 1.5";
     shared_levels: Int, "", NO_YES, "two consecutive raw snapshots store the time level that they share once";
     mixed_storage: Int, "", Names(&[("planned", 0), ("always", 1), ("never", 2)]), "snapshots that stay on the device are raw, those that go to the host compressed; planned: with compressor auto and without zero_copy, where it is faster";
     adjoint_every: Int, "time steps", COUNT, "the adjoint needs every k-th state only, and BACKWARDs are ranges of k steps; 0 and 1: every state";
     huge_pages: Int, "", Names(&[("measured", 0), ("always", 1), ("never", 2)]), "huge pages for the memory of the host backend; measured: unless their first use takes long on this machine";
+    disk_path: Text, "", Files, "the folders of snapshots on disk, separated by colons, one on each disk; not set: TMPDIR, or else /var/tmp";
 }
 
 impl Key {

@@ -14,7 +14,8 @@ use std::ffi::c_void;
 ///
 /// The session times the steps of that shot. In each of eight parts of the sweep it also copies one
 /// of the saved states within the device and across the link, and compresses and decompresses it
-/// with the codecs that the configuration names or leaves to choose from. The results of the shot
+/// with the codecs that the configuration names or leaves to choose from. If the number of steps is
+/// not known, it does so from each power of 2 to the next. The results of the shot
 /// are those of any other shot. The shot takes longer and needs additional memory: one state on the
 /// device, one on the host, and what the codecs need. When TERMINATE has been handed out, the
 /// session has the profile: it writes the profile to `profile_path` if that is set, and

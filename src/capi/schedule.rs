@@ -10,16 +10,18 @@ use crate::error::{fail, Result};
 use crate::plan::{Plan, Policy};
 use crate::predict::simulate;
 use crate::schedule::{validate_schedule, Algorithm, Schedule, Summary};
+use crate::stop;
 use std::sync::Arc;
 
 /// Converts an action to the struct of the ABI.
 pub(super) fn action_of(tick: Tick) -> gpuzip_action_t {
     let Tick { it, action, end, .. } = tick;
+    let interrupt = if stop::seconds_left().is_some() { GPUZIP_FLAG_INTERRUPT } else { 0 };
     gpuzip_action_t {
         r#type: action.kind as i32,
         ts: action.ts as i32,
         ts_end: end as i32,
-        flags: action.flags,
+        flags: action.flags | interrupt,
         it,
         reserved: [0; 2],
     }
@@ -85,7 +87,12 @@ pub(super) fn summarize(
         summary.mean_lead = plan.counts.mean_lead * f64::from(every);
         summary.slot_bytes = tiers.slot_bytes;
         summary.device_bytes = tiers.device_bytes(plan);
-        summary.host_bytes = tiers.bytes_of(plan).1;
+        summary.host_bytes = match budgets.1 {
+            // Compressed snapshots share the bytes of the host budget, however many slots they have.
+            most if most > 0 && tiers.costs.compressed => tiers.bytes_of(plan).1.min(most),
+            _ => tiers.bytes_of(plan).1,
+        };
+        summary.disk_bytes = tiers.disk_bytes(plan);
         if summary.device_bytes.max(summary.host_bytes) == u64::MAX {
             return fail!(Memory, "snapshots of {} bytes do not fit any memory", tiers.slot_bytes);
         }

@@ -11,6 +11,7 @@ use crate::layout::{Field, MAX_FIELDS};
 use crate::scalar::Scalar;
 use crate::session::{estimate, Estimate, Session};
 use crate::stats::Stats;
+use crate::stop;
 use std::ffi::c_void;
 
 /// Reads the fields of a call, with the addresses of their memory.
@@ -424,6 +425,9 @@ fn stats_of(stats: &Stats) -> gpuzip_stats_t {
         d2h: stats.d2h,
         h2d_bytes: stats.h2d_bytes,
         d2h_bytes: stats.d2h_bytes,
+        disk_bytes: stats.disk_bytes,
+        disk_reads: stats.disk_reads,
+        disk_writes: stats.disk_writes,
         write_backs_avoided: stats.write_backs_avoided,
         raw_bytes: stats.raw_bytes,
         stored_bytes: stats.stored_bytes,
@@ -437,6 +441,10 @@ fn stats_of(stats: &Stats) -> gpuzip_stats_t {
         decompress: stats.decompress,
         stall: stats.stall,
         run_ahead_wait: stats.run_ahead_wait,
+        generations: stats.generations,
+        persist_bytes: stats.persist_bytes,
+        persist: stats.persist,
+        stop_left: stop::seconds_left().unwrap_or(0.0),
         ..Default::default()
     }
 }

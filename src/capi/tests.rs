@@ -125,6 +125,13 @@ fn entries() -> Vec<(&'static str, Box<dyn Fn() -> i32>)> {
         gpuzip_codec_decompress(null(), 0, null(), 0);
         gpuzip_codec_info(null(), 0, 0, null_mut());
         gpuzip_codec_register(null(), null_mut());
+        gpuzip_persist_open(null_mut(), null());
+        gpuzip_persist_due(null_mut(), null_mut());
+        gpuzip_persist_write(null_mut(), 0, null(), 0, null_mut());
+        gpuzip_persist_wait(null_mut());
+        gpuzip_persist_find(null_mut(), null_mut());
+        gpuzip_persist_read(null_mut(), null(), 0, null_mut());
+        gpuzip_catch_signals(null(), 1);
     }
 }
 
@@ -261,7 +268,7 @@ fn bad_configurations_name_the_field() {
     let mut data = vec![0f32; 4];
     let fields = [field(&mut data)];
     type Change = fn(&mut gpuzip_config_t);
-    let cases: [(Change, i32, &str); 44] = [
+    let cases: [(Change, i32, &str); 46] = [
         (|c| c.checkpointing_algorithm = 17, GPUZIP_ERR_CONFIG, "checkpointing_algorithm = 17"),
         (|c| c.checkpointing_algorithm = 7, GPUZIP_ERR_UNSUPPORTED, "checkpointing_algorithm = 7"),
         (|c| c.checkpointing_algorithm = 0, GPUZIP_ERR_CONFIG, "trace_file_path"),
@@ -304,7 +311,12 @@ fn bad_configurations_name_the_field() {
         (|c| c.log_level = 4, GPUZIP_ERR_CONFIG, "log_level = 4"),
         (|c| c.backend = 3, GPUZIP_ERR_CONFIG, "backend = 3"),
         (|c| c.device = 1, GPUZIP_ERR_ARGUMENT, "is host memory"),
-        (|c| c.disk_budget = 9, GPUZIP_ERR_UNSUPPORTED, "disk_budget = 9"),
+        (|c| c.disk_budget = 9, GPUZIP_ERR_CONFIG, "disk_budget = 9 with host_budget = 0"),
+        (
+            |c| (c.disk_budget, c.host_budget, c.shared_levels) = (9, 9, 1),
+            GPUZIP_ERR_UNSUPPORTED,
+            "shared_levels = 1 with disk_budget = 9",
+        ),
         (|c| c.policy = 2, GPUZIP_ERR_CONFIG, "policy = 2"),
         (|c| c.snapshot_rule = 2, GPUZIP_ERR_CONFIG, "snapshot_rule = 2"),
         (|c| c.uniform_reading = -1, GPUZIP_ERR_CONFIG, "uniform_reading = -1"),
@@ -321,8 +333,9 @@ fn bad_configurations_name_the_field() {
         ),
         (|c| c.shared_levels = 2, GPUZIP_ERR_CONFIG, "shared_levels = 2"),
         (|c| c.max_in_flight = -5, GPUZIP_ERR_CONFIG, "max_in_flight = -5"),
-        (|c| c.stop_budget_s = 1.5, GPUZIP_ERR_UNSUPPORTED, "stop_budget_s = 1.5"),
-        (|c| c.persist_overhead = f64::NAN, GPUZIP_ERR_UNSUPPORTED, "persist_overhead"),
+        (|c| c.stop_budget_s = -1.5, GPUZIP_ERR_CONFIG, "stop_budget_s = -1.5"),
+        (|c| c.persist_overhead = f64::NAN, GPUZIP_ERR_CONFIG, "persist_overhead"),
+        (|c| c.persist_overhead = 1.5, GPUZIP_ERR_CONFIG, "persist_overhead = 1.5"),
         (|c| c.enable_performance_log = -7, GPUZIP_ERR_CONFIG, "enable_performance_log = -7"),
         (
             |c| c.enable_compression_rate_log = 2,
@@ -578,7 +591,7 @@ fn freeing_a_configuration_takes_no_strings_from_another() {
     let loaded: Vec<gpuzip_config_t> =
         (0..9).map(|k| load(&format!("trace_out = name of this test {k}\n")).1).collect();
     let mut never = config();
-    never.reserved[12] = 3;
+    never.reserved[11] = 3;
     assert_eq!(free(&mut never), GPUZIP_OK);
     for mut copy in loaded.clone() {
         assert_eq!((free(&mut copy), free(&mut copy)), (GPUZIP_OK, GPUZIP_OK));
@@ -682,6 +695,64 @@ fn the_estimate_is_what_init_takes() {
     let status =
         unsafe { gpuzip_memory_required(&config, 400, fields.as_ptr(), 1, &mut published) };
     assert_eq!((status, published.predicted_s, published.bound_s), (GPUZIP_OK, 0.0, 0.0));
+}
+
+/// A shot whose largest snapshot is larger than expected changes the slots of the next shot. All slots
+/// together take no more host memory than the budget, since compressed snapshots share its bytes.
+#[test]
+fn larger_snapshots_leave_the_host_budget() {
+    let mut data = vec![0f32; 4096];
+    let fields = [field(&mut data)];
+    let config = gpuzip_config_t {
+        checkpointing_algorithm: GPUZIP_ALGORITHM_REVOLVE,
+        checkpointing_snaps: 8,
+        compressor: GPUZIP_COMPRESSOR_LORENZO,
+        compression_factor: 8.0,
+        device_budget: 6 * 2048,
+        host_budget: 8 * 2048,
+        backend: 1,
+        ..config()
+    };
+    let (status, handle) = init(&config, 60, &fields);
+    assert_eq!(status, GPUZIP_OK, "{}", last_error());
+    let summary = || {
+        let mut summary = gpuzip_summary_t {
+            struct_size: size_of::<gpuzip_summary_t>() as u64,
+            ..Default::default()
+        };
+        // SAFETY: the summary is a live value.
+        assert_eq!(unsafe { gpuzip_summary(handle, &mut summary) }, GPUZIP_OK);
+        summary
+    };
+    let before = summary();
+    let mut action = gpuzip_action_t::default();
+    loop {
+        // SAFETY: the action is a live value, and the field points to the data.
+        unsafe {
+            assert_eq!(gpuzip_get_action(handle, &mut action), GPUZIP_OK, "{}", last_error());
+            match action.r#type {
+                GPUZIP_ACTION_TERMINATE => break,
+                GPUZIP_ACTION_SAVE => {
+                    // Only u(0) is hard to compress.
+                    let noise = |i: u32| i.wrapping_mul(2_654_435_769) as f32;
+                    let value = |i: u32| if action.ts == 0 { noise(i) } else { 1.0 };
+                    data.iter_mut().zip(0..).for_each(|(data, i)| *data = value(i));
+                    let status = gpuzip_save(handle, action.ts, fields.as_ptr(), 1, null_mut());
+                    assert_eq!(status, GPUZIP_OK, "{}", last_error());
+                }
+                GPUZIP_ACTION_RESTORE => {
+                    let status = gpuzip_retrieve(handle, action.ts, fields.as_ptr(), 1, null_mut());
+                    assert_eq!(status, GPUZIP_OK, "{}", last_error());
+                }
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(gpuzip_setup(handle), GPUZIP_OK, "{}", last_error());
+    let after = summary();
+    assert!(after.slot_bytes > before.slot_bytes && after.cache < before.cache, "{after:?}");
+    assert!(after.host_bytes > 0 && after.host_bytes <= config.host_budget, "{after:?}");
+    assert_eq!(gpuzip_finalize(handle), GPUZIP_OK);
 }
 
 /// With BACKWARDs of several time steps a shot still computes every time step.

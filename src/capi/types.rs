@@ -75,6 +75,17 @@ pub const GPUZIP_FLAG_LAST_USE: u32 = 4;
 /// FORWARD: the next action saves the state that this action computes (the last state of a range).
 pub const GPUZIP_FLAG_NEXT_IS_SAVE: u32 = 8;
 
+/// Any action: a stop was requested (`gpuzip_request_stop`). The seconds that are left are in the
+/// statistics, `stop_left`.
+pub const GPUZIP_FLAG_INTERRUPT: u32 = 16;
+
+/// `gpuzip_persist_due`: no generation is to be written now.
+pub const GPUZIP_DUE_NO: i32 = 0;
+/// `gpuzip_persist_due`: a generation may be written.
+pub const GPUZIP_DUE_YES: i32 = 1;
+/// `gpuzip_persist_due`: a stop was requested.
+pub const GPUZIP_DUE_STOP: i32 = 2;
+
 /// Replays the recorded schedule in `trace_file_path`.
 pub const GPUZIP_ALGORITHM_TRACE: i32 = 0;
 /// Revolve: binomial checkpointing (Griewank and Walther 2000).
@@ -321,7 +332,9 @@ pub struct gpuzip_config_t {
     /// Bytes of host memory for snapshots; 0: as many as the plan needs, or for `auto` as
     /// `device_budget` says.
     pub host_budget: u64,
-    /// Bytes of disk for snapshots; must be 0 (no disk tier in this version).
+    /// Most bytes of disk that snapshots take, in the folders of `disk_path`. Snapshots go there when
+    /// `host_budget`, which must be set, too, has no room for them; four snapshots of `host_budget`
+    /// are then buffers of the disk. 0: no snapshot goes to disk. Not with `shared_levels`.
     pub disk_budget: u64,
     /// GPUZIP_POLICY_*.
     pub policy: i32,
@@ -375,11 +388,13 @@ pub struct gpuzip_config_t {
     /// part cannot be written, a warning is logged, and the file ends before that part as valid
     /// JSON.
     pub trace_out: *const c_char,
-    /// A directory for restart files; must be NULL (not in this version).
+    /// The folder for restart files, which `gpuzip_persist_open` opens. NULL: none.
     pub persist_dir: *const c_char,
-    /// Share of the run time that restart files may take; must be 0 (not in this version).
+    /// Share of the run time that restart files may take (`gpuzip_persist_due`), at most 1: the
+    /// application's wait, and the processor time of the thread that writes the files; 0: 0.035.
     pub persist_overhead: f64,
-    /// Seconds that a requested stop may take; must be 0 (not in this version).
+    /// Seconds that a requested stop may take until the last generation is on the disk. The number holds
+    /// for the whole process; 0: 1.5.
     pub stop_budget_s: f64,
     /// 1: raw snapshots of consecutive states share a time level, which is stored once: the
     /// previous time level (`role`) of u(t+1) is a field of u(t). Every save compares the checksums
@@ -409,8 +424,13 @@ pub struct gpuzip_config_t {
     pub huge_pages: i32,
     /// Reserved: must be zero.
     pub reserved_strict: i32,
+    /// The folders of the snapshots on disk, separated by colons; every snapshot is striped over all
+    /// of them, so name one on each disk. The files in them have no names and are gone when the
+    /// session ends, also when the process is killed. NULL or empty: the folder that the environment
+    /// variable TMPDIR names, or else /var/tmp.
+    pub disk_path: *const c_char,
     /// Reserved: must be zero.
-    pub reserved: [u64; 13],
+    pub reserved: [u64; 12],
 }
 
 /// Counts and times of one session since its last setup.
@@ -443,7 +463,7 @@ pub struct gpuzip_stats_t {
     pub h2d_bytes: u64,
     /// Bytes from device to host memory.
     pub d2h_bytes: u64,
-    /// Bytes written to and read from disk; 0 in this version.
+    /// Bytes of snapshots written to and read from disk.
     pub disk_bytes: u64,
     /// Snapshots that were never written back to the host: saves = d2h + write_backs_avoided.
     pub write_backs_avoided: u64,
@@ -474,8 +494,20 @@ pub struct gpuzip_stats_t {
     pub stall: f64,
     /// Seconds that the host waited for the GPU because it was `max_in_flight` actions ahead.
     pub run_ahead_wait: f64,
+    /// Generations of restart files that the session has written, over all shots.
+    pub generations: u64,
+    /// Bytes of these generations.
+    pub persist_bytes: u64,
+    /// Seconds that the application has waited for these generations.
+    pub persist: f64,
+    /// Seconds that are left of a requested stop, negative when the time is over; 0 without a request.
+    pub stop_left: f64,
+    /// Snapshots read from disk.
+    pub disk_reads: u64,
+    /// Snapshots written to disk.
+    pub disk_writes: u64,
     /// Reserved; the library writes zero.
-    pub reserved: [u64; 8],
+    pub reserved: [u64; 2],
 }
 
 /// The numbers of a schedule and, for a session, of its plan and its memory.
@@ -530,7 +562,7 @@ pub struct gpuzip_summary_t {
     /// Bytes of device memory: the device cache, the two states that `zero_copy` may need beside it,
     /// and the buffers of a codec's kernels.
     pub device_bytes: u64,
-    /// Bytes of host memory for the snapshots.
+    /// Bytes of host memory for the snapshots, with the buffers of the disk.
     pub host_bytes: u64,
     /// The codec that was chosen: GPUZIP_COMPRESSOR_*, never AUTO; 0 for a schedule without a
     /// session.
@@ -553,8 +585,10 @@ pub struct gpuzip_summary_t {
     /// `predicted_s / bound_s` times slower than the best one. `gpuzip plan --thorough` finds a
     /// larger bound of the same kind for long problems. 0 where `predicted_s` is 0.
     pub bound_s: f64,
+    /// Bytes of disk for the snapshots.
+    pub disk_bytes: u64,
     /// Reserved; the library writes zero.
-    pub reserved: [u64; 3],
+    pub reserved: [u64; 2],
 }
 
 /// The content of a profile. Times are for a state of `state_bytes` bytes; GB/s are 1e9 bytes per
@@ -576,9 +610,9 @@ pub struct gpuzip_profile_info_t {
     pub d2h_gbs: f64,
     /// GB/s of copies within device memory.
     pub d2d_gbs: f64,
-    /// GB/s of reading from disk; an assumed value in this version.
+    /// GB/s of reading snapshots from disk, assumed unless the measured session had a disk.
     pub disk_read_gbs: f64,
-    /// GB/s of writing to disk; an assumed value in this version.
+    /// GB/s of writing snapshots to disk, assumed unless the measured session had a disk.
     pub disk_write_gbs: f64,
     /// The backend of the measurement: 1 host, 2 CUDA; 0: any.
     pub backend: i32,
@@ -738,6 +772,73 @@ pub type gpuzip_observe_t =
 /// ranks, as `MPI_Allreduce(MPI_IN_PLACE, value, 1, MPI_INT64_T, MPI_MIN, communicator)` does.
 /// Returns 0, or another number on failure.
 pub type gpuzip_least_t = Option<unsafe extern "C" fn(user: *mut c_void, value: *mut i64) -> i32>;
+
+/// Memory of the application that restart files keep.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct gpuzip_array_t {
+    /// The name of the array, which differs from that of every other: at most 80 bytes of UTF-8. Names
+    /// that begin with "gpuzip " are the library's own.
+    pub name: *const c_char,
+    /// Shape and memory of the array, as those of a field of a state; `role` does not count.
+    pub field: gpuzip_field_t,
+    /// 0: the array changes between shots only, such as an image summed over shots. 1: it changes during
+    /// a shot, such as a wavefield; only generations within a shot hold it.
+    pub scope: i32,
+    /// Reserved: must be zero.
+    pub reserved0: i32,
+    /// Reserved: must be zero.
+    pub reserved: [u64; 2],
+}
+
+/// Options of `gpuzip_persist_open`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct gpuzip_persist_options_t {
+    /// sizeof(gpuzip_persist_options_t), set by the caller.
+    pub struct_size: u64,
+    /// Number of this rank, from 0.
+    pub rank: i32,
+    /// Number of ranks; 0 stands for 1.
+    pub ranks: i32,
+    /// Finds the minimum over all ranks. May be NULL with one rank.
+    pub agree_min: gpuzip_least_t,
+    /// Passed to `agree_min` unchanged.
+    pub user: *mut c_void,
+    /// Reserved: must be zero.
+    pub reserved: [u64; 4],
+}
+
+impl Default for gpuzip_persist_options_t {
+    fn default() -> Self {
+        gpuzip_persist_options_t {
+            struct_size: std::mem::size_of::<Self>() as u64,
+            rank: 0,
+            ranks: 0,
+            agree_min: None,
+            user: std::ptr::null_mut(),
+            reserved: [0; 4],
+        }
+    }
+}
+
+/// A generation of restart files.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct gpuzip_generation_t {
+    /// sizeof(gpuzip_generation_t), set by the caller.
+    pub struct_size: u64,
+    /// Number of the generation, from 1; 0: there is none.
+    pub generation: i64,
+    /// Number of the shot to go on with.
+    pub shot: i64,
+    /// The last action of that shot that was done; -1: the generation is of the begin of the shot.
+    pub it: i64,
+    /// Bytes of this rank's file.
+    pub bytes: u64,
+    /// Reserved; the library writes zero.
+    pub reserved: [u64; 4],
+}
 
 /// The functions that `gpuzip_run_forward` and `gpuzip_run_reverse` call, in the calling thread.
 /// The functions must not throw or longjmp. They may ask about the session (`gpuzip_stats`,

@@ -19,6 +19,7 @@ fn tiers(link: f64, copy: f64, cache: u32, host: u32) -> TierSpec {
         beside_cache: 0,
         costs: Costs { copy, upload: link, download: link, ..Costs::default() },
         budgets: Budgets { device: cache as u64, host: host as u64, disk: 0 },
+        folders: 1,
         shared: None,
     }
 }

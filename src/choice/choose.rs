@@ -1,6 +1,7 @@
 //! The choice of a schedule and its plans from a configuration.
 
-use super::search::{clearly_less, search, Keep};
+use super::refine::search_and_refine;
+use super::search::{clearly_less, Candidate};
 use super::tier_spec::TierSpec;
 use crate::config::Config;
 use crate::error::{fail, Code, Result};
@@ -201,12 +202,9 @@ fn searched(config: &Config, steps: u32, alternatives: &[Vec<TierSpec>]) -> Resu
         0 => u32::MAX,
         set => set,
     };
-    let best = search(steps, most, alternatives, Keep::Best)?;
-    Ok(best.into_iter().next().map(|best| Choice {
-        alternative: best.alternative,
-        schedule: best.schedule,
-        plans: best.plans,
-    }))
+    let best = search_and_refine(steps, most, alternatives)?;
+    let Candidate { alternative, schedule, plans, .. } = best;
+    Ok(Some(Choice { alternative, schedule, plans }))
 }
 
 /// Returns the snapshots inside an interval of two-level or hrevolve: the slots of the smallest device

@@ -1,4 +1,5 @@
 use super::*;
+use crate::choice::{search, Keep};
 use crate::config::Backend;
 use crate::plan::Policy;
 use crate::predict::{Budgets, Profile};

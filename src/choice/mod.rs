@@ -11,6 +11,10 @@ mod bound;
 mod budgets;
 mod certificate;
 mod choose;
+#[cfg(test)]
+mod exhaustive;
+#[cfg(test)]
+mod exhaustive_tests;
 mod portfolio;
 mod published;
 mod refine;

@@ -1,116 +1,154 @@
-//! Refines the schedule of a small problem: single splits are changed as long as the predicted time
-//! falls.
-//!
-//! A schedule that stores snapshots as a stack is a binary tree. A node is a range of states; its
-//! upper child is the range above the first advance, its lower child the range below. A rotation of
-//! the tree changes one split and leaves all other splits where they are, and rotations lead from any
-//! tree to any other.
+//! Refines schedules of a small problem: one or two splits at a time are changed as long as the
+//! predicted time falls.
 
-use super::search::{clearly_less, evaluate, Candidate};
+use super::portfolio::portfolio;
+use super::search::{clearly_less, evaluate, limits, search, Candidate, Keep};
 use super::tier_spec::TierSpec;
 use crate::error::Result;
-use crate::fallible_vec;
-use crate::schedule::{Action, Kind, Schedule};
-use std::iter::Peekable;
+use crate::plan::Plan;
+use crate::predict::Simulation;
+use crate::schedule::{Schedule, Tree};
+use std::sync::Arc;
 
-/// A range of states.
-#[derive(Clone)]
-enum Range {
-    One,
-    /// The upper and the lower part.
-    Split(Box<(Range, Range)>),
-}
+/// The most schedules that are refined for each number of snapshots, and the most that are refined by two
+/// rotations at a time in all.
+const MOST_STARTS: usize = 3;
+const MOST_BY_PAIRS: usize = 3;
 
-impl Range {
-    fn split(upper: Range, lower: Range) -> Self {
-        Range::Split(Box::new((upper, lower)))
-    }
+/// Schedules to begin with, each with its predicted seconds: of each number of snapshots the
+/// fastest ones. Trees with unlike numbers of snapshots are many rotations apart.
+#[derive(Default)]
+pub(super) struct Starts(Vec<(f64, Schedule)>);
 
-    /// Number of states.
-    fn len(&self) -> u32 {
-        match self {
-            Range::One => 1,
-            Range::Split(parts) => parts.0.len() + parts.1.len(),
+impl Starts {
+    /// Adds a schedule. Of schedules that take equally long the first one stays.
+    pub fn add(&mut self, seconds: f64, schedule: &Schedule) {
+        let same = |k: &usize| self.0[*k].1.snapshots == schedule.snapshots;
+        let alike: Vec<usize> = (0..self.0.len()).filter(same).collect();
+        let is_equal = |k: &usize| {
+            let other = self.0[*k].0;
+            clearly_less(other) <= seconds && clearly_less(seconds) <= other
+        };
+        if alike.iter().any(is_equal) {
+            return;
+        }
+        if alike.len() < MOST_STARTS {
+            return self.0.push((seconds, schedule.clone()));
+        }
+        let slowest = alike.into_iter().max_by(|a, b| self.0[*a].0.total_cmp(&self.0[*b].0));
+        if let Some(slowest) = slowest.filter(|slowest| seconds < self.0[*slowest].0) {
+            self.0[slowest] = (seconds, schedule.clone());
         }
     }
 }
 
-/// Reads the actions that reverse u(base) and all states above, where u(base) is live.
-/// Returns `None` if the snapshots form no stack.
-fn parse(actions: &mut Peekable<impl Iterator<Item = Action>>, base: u32) -> Option<Range> {
-    let mut uppers = Vec::new();
-    actions.next_if(|next| next.kind == Kind::Save);
-    loop {
-        let action = actions.next()?;
-        match action.kind {
-            Kind::Backward if action.ts == base => break,
-            Kind::Forward if action.ts == base + 1 => {}
-            _ => return None,
+/// Schedules that become faster by rotations.
+struct Climb<'a> {
+    sessions: &'a [TierSpec],
+    /// The most snapshots.
+    most: u32,
+    tree: Tree,
+    seconds: f64,
+    found: Option<(Schedule, Vec<Arc<Plan>>, Simulation)>,
+}
+
+impl Climb<'_> {
+    /// Takes a tree if its schedule is faster. Returns whether it is.
+    fn attempt(&mut self, tree: Tree) -> Result<bool> {
+        let schedule = Schedule::of_tree(tree)?;
+        if schedule.snapshots > self.most {
+            return Ok(false);
         }
-        let mut live = action.ts;
-        while let Some(step) = actions.next_if(|next| next.kind == Kind::Forward) {
-            live = step.ts;
+        let evaluated = evaluate(&schedule, self.sessions, clearly_less(self.seconds))?;
+        let is_faster = evaluated.is_some();
+        if let Some((plans, simulation)) = evaluated {
+            (self.tree, self.seconds) = (tree, simulation.makespan);
+            self.found = Some((schedule, plans, simulation));
         }
-        uppers.push(parse(actions, live)?);
-        actions.next_if(|next| next.kind == Kind::Restore && next.ts == base)?;
+        Ok(is_faster)
     }
-    Some(uppers.into_iter().rev().fold(Range::One, |lower, upper| Range::split(upper, lower)))
-}
 
-/// Adds the actions that reverse a range whose base u(base) is live; `is_stored`: and stored.
-fn emit(actions: &mut Vec<Action>, range: &Range, base: u32, is_stored: bool) -> Result<()> {
-    let mut act = |kind, ts| fallible_vec::push(actions, Action { kind, ts, flags: 0 });
-    let Range::Split(parts) = range else { return act(Kind::Backward, base) };
-    if !is_stored {
-        act(Kind::Save, base)?;
-    }
-    let middle = base + parts.1.len();
-    (base + 1..=middle).try_for_each(|ts| act(Kind::Forward, ts))?;
-    emit(actions, &parts.0, middle, false)?;
-    fallible_vec::push(actions, Action { kind: Kind::Restore, ts: base, flags: 0 })?;
-    emit(actions, &parts.1, base, true)
-}
-
-/// The ranges that one rotation makes of `range`.
-fn rotations(range: &Range) -> Vec<Range> {
-    let Range::Split(parts) = range else { return Vec::new() };
-    let (upper, lower) = &**parts;
-    let within_upper = rotations(upper).into_iter().map(|upper| Range::split(upper, lower.clone()));
-    let within_lower = rotations(lower).into_iter().map(|lower| Range::split(upper.clone(), lower));
-    let mut all: Vec<Range> = within_upper.chain(within_lower).collect();
-    if let Range::Split(parts) = upper {
-        all.push(Range::split(parts.0.clone(), Range::split(parts.1.clone(), lower.clone())));
-    }
-    if let Range::Split(parts) = lower {
-        all.push(Range::split(Range::split(upper.clone(), parts.0.clone()), parts.1.clone()));
-    }
-    all
-}
-
-/// Returns a plan that is faster than `best` and that no rotation makes faster still; `None` if no
-/// rotation helps, or the snapshots of `best` form no stack.
-pub(super) fn refine(best: &Candidate, sessions: &[TierSpec]) -> Result<Option<Candidate>> {
-    let Some(mut range) = parse(&mut best.schedule.actions().peekable(), 0) else {
-        return Ok(None);
-    };
-    let mut found: Option<Candidate> = None;
-    let mut limit = clearly_less(best.simulation.makespan);
-    loop {
-        let mut step = None;
-        for candidate in rotations(&range) {
-            let mut actions = Vec::new();
-            emit(&mut actions, &candidate, 0, false)?;
-            fallible_vec::push(&mut actions, Action { kind: Kind::Terminate, ts: 0, flags: 0 })?;
-            let schedule = Schedule::nested(actions)?;
-            if let Some((plans, simulation)) = evaluate(&schedule, sessions, limit)? {
-                limit = clearly_less(simulation.makespan);
-                found = Some(Candidate { schedule, plans, simulation, ..best.clone() });
-                step = Some(candidate);
+    /// Rotates as long as that makes the schedule faster.
+    fn up(&mut self) -> Result<()> {
+        let mut is_faster = true;
+        while std::mem::take(&mut is_faster) {
+            for tree in self.tree.rotations() {
+                is_faster |= self.attempt(tree)?;
             }
         }
-        match step {
-            Some(next) => range = next,
-            None => return Ok(found),
+        Ok(())
+    }
+
+    /// Rotates as long as one or two rotations at a time make the schedule faster.
+    fn up_by_pairs(&mut self) -> Result<()> {
+        'again: loop {
+            self.up()?;
+            for between in self.tree.rotations() {
+                for tree in between.rotations() {
+                    if self.attempt(tree)? {
+                        continue 'again;
+                    }
+                }
+            }
+            return Ok(());
         }
     }
+}
+
+/// Up to this number of time steps sessions refine their plan, which takes 0.05 s at most.
+const FEW_FOR_SESSIONS: u32 = 24;
+
+/// Returns the plan with the shortest predicted time, as [`search`] finds it, refined if it has few steps.
+pub fn search_and_refine(
+    steps: u32,
+    most: u32,
+    alternatives: &[Vec<TierSpec>],
+) -> Result<Candidate> {
+    let best = search(steps, most, alternatives, Keep::Best)?.swap_remove(0);
+    if steps > FEW_FOR_SESSIONS {
+        return Ok(best);
+    }
+    let refined = refine(&best, Starts::default(), &alternatives[best.alternative], most)?;
+    Ok(refined.unwrap_or(best))
+}
+
+/// Returns a plan with at most `most` snapshots that is faster than `best`, and that neither one nor two
+/// rotations make faster still; `None` if there is none. `starts`, `best` and the schedules of the portfolio
+/// are what the search for it begins with.
+pub(super) fn refine(
+    best: &Candidate,
+    mut starts: Starts,
+    sessions: &[TierSpec],
+    most: u32,
+) -> Result<Option<Candidate>> {
+    let (held, cache) = limits(sessions, most);
+    for schedule in portfolio(best.schedule.steps, held, cache)? {
+        if let Some((_, simulation)) = evaluate(&schedule, sessions, f64::INFINITY)? {
+            starts.add(simulation.makespan, &schedule);
+        }
+    }
+    starts.add(best.simulation.makespan, &best.schedule);
+    let mut climbs: Vec<Climb> = Vec::new();
+    for (seconds, schedule) in starts.0 {
+        if let Some(tree) = Tree::like(schedule.actions()) {
+            let mut climb = Climb { sessions, most, tree, seconds, found: None };
+            climb.up()?;
+            climbs.push(climb);
+        }
+    }
+    climbs.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    climbs.dedup_by(|a, b| clearly_less(a.seconds) <= b.seconds);
+    climbs.truncate(MOST_BY_PAIRS);
+    for climb in &mut climbs {
+        climb.up_by_pairs()?;
+    }
+    let highest = climbs.into_iter().min_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    let limit = clearly_less(best.simulation.makespan);
+    let found = highest.filter(|highest| highest.seconds < limit).and_then(|highest| highest.found);
+    Ok(found.map(|(schedule, plans, simulation)| Candidate {
+        schedule,
+        plans,
+        simulation,
+        ..best.clone()
+    }))
 }

@@ -62,7 +62,7 @@ pub fn search(
 
 /// Returns the number of snapshots that every session can hold, and the slots of the smallest
 /// cache that can hold all snapshots inside an interval.
-fn limits(sessions: &[TierSpec], most: u32) -> (u32, u32) {
+pub(super) fn limits(sessions: &[TierSpec], most: u32) -> (u32, u32) {
     let most = sessions.iter().map(|tiers| tiers.capacity(most)).min().unwrap_or(most);
     (most, sessions.iter().filter_map(TierSpec::inner_slots).min().unwrap_or(most))
 }

@@ -34,6 +34,7 @@ fn tiers(costs: Costs, cache: u32, host: u32) -> TierSpec {
         beside_cache,
         costs,
         budgets,
+        folders: 1,
         shared,
     }
 }

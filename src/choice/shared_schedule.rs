@@ -4,7 +4,9 @@ use crate::choice::{choose_among, choose_schedule, Choice, TierSpec};
 use crate::config::Config;
 use crate::error::{fail, Result};
 use crate::plan::Plan;
-use crate::schedule::{validate_schedule, Action, Kind, MacroSteps, Ranges, Schedule, Terms};
+use crate::schedule::{
+    validate_schedule, Action, Algorithm, Kind, MacroSteps, Ranges, Schedule, Terms,
+};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -248,27 +250,23 @@ impl SharedSchedule {
     /// SAVE with which every shot of more than one time step begins. Fails if the application was
     /// told more of the schedule than that SAVE.
     pub fn replan_at_start(&self, number: u64, options: Vec<TierSpec>) -> Result<()> {
+        self.lock()?.replan_at_start(&self.config, self.steps(), number, options)
+    }
+
+    /// Decides the schedule anew with other tiers of session `number`: of any session before the
+    /// first action of a shot, or as `replan_at_start` does. Fails if the application or another rank
+    /// was told of the schedule.
+    pub fn replan_untold(&self, number: u64, options: Vec<TierSpec>) -> Result<()> {
         let mut state = self.lock()?;
-        let Some(tick) =
-            state.current.filter(|tick| tick.it == 0 && tick.action.kind == Kind::Save)
-        else {
-            return fail!(State, "the schedule is past its first SAVE");
-        };
-        if state.told {
-            return fail!(State, "the application or another rank was told of the schedule already, by a summary, a peek or a fingerprint");
+        if state.current.is_some() {
+            return state.replan_at_start(&self.config, self.steps(), number, options);
         }
-        if state.sessions.len() != 1 || !state.sessions.contains_key(&number) {
-            return fail!(State, "{} sessions follow the schedule", state.sessions.len());
-        }
-        let sessions = BTreeMap::from([(number, options)]);
+        state.check_untold()?;
+        let mut sessions = state.sessions.clone();
+        sessions.insert(number, options);
         let choice = decide(&self.config, self.steps(), &sessions)?;
-        let mut actions = actions_of(&choice.schedule, &self.config);
-        match actions.next() {
-            Some((action, end)) if (action, end) == (tick.action, tick.end) => {}
-            _ => return fail!(State, "another schedule would begin otherwise"),
-        }
-        (state.sessions, state.decided, state.actions) = (sessions, Some(choice), Some(actions));
-        state.decisions += 1;
+        state.sessions = sessions;
+        state.take(choice);
         Ok(())
     }
 
@@ -360,6 +358,37 @@ impl SharedSchedule {
         Ok(state.actions(&self.config, self.steps())?.peek_kind())
     }
 
+    /// Returns how many SAVEs and RESTOREs are among the actions of a shot up to action `it`, for
+    /// session `number`, which alone must follow the schedule. Walks through these actions.
+    pub fn accesses_until(&self, number: u64, it: i64) -> Result<usize> {
+        let mut state = self.lock()?;
+        state.check_alone(number)?;
+        Ok(state.until(&self.config, self.steps(), it)?.1)
+    }
+
+    /// Whether session `number` alone follows the schedule.
+    pub fn is_alone(&self, number: u64) -> bool {
+        self.lock().is_ok_and(|state| state.check_alone(number).is_ok())
+    }
+
+    /// Moves the schedule, before the first action of a shot, to action `it`, as if all actions up to
+    /// it had been done, and returns that action. `first` is the number of the plan's step for the
+    /// next SAVE or RESTORE.
+    pub fn resume(&self, number: u64, it: i64, first: usize) -> Result<Tick> {
+        let mut state = self.lock()?;
+        state.check_alone(number)?;
+        if let Some(tick) = state.current {
+            return fail!(State, "the schedule is at action {}: a shot goes on from a restart file before its first action", tick.it);
+        }
+        let (actions, _, (action, end)) = state.until(&self.config, self.steps(), it)?;
+        let is_access = matches!(action.kind, Kind::Save | Kind::Restore);
+        let step = first.wrapping_sub(usize::from(is_access));
+        let tick = Tick { sweep: state.sweep, it, step, action, end };
+        (state.actions, state.current, state.step) = (Some(actions), Some(tick), first);
+        state.told = true;
+        Ok(tick)
+    }
+
     /// Returns the current action; `None` before the first one.
     pub fn current(&self) -> Result<Option<Tick>> {
         Ok(self.lock()?.current)
@@ -382,6 +411,41 @@ impl SharedSchedule {
 }
 
 impl State {
+    /// As `SharedSchedule::replan_at_start`.
+    fn replan_at_start(
+        &mut self,
+        config: &Config,
+        steps: u32,
+        number: u64,
+        options: Vec<TierSpec>,
+    ) -> Result<()> {
+        let Some(tick) = self.current.filter(|tick| tick.it == 0 && tick.action.kind == Kind::Save)
+        else {
+            return fail!(State, "the schedule is past its first SAVE");
+        };
+        self.check_untold()?;
+        if self.sessions.len() != 1 || !self.sessions.contains_key(&number) {
+            return fail!(State, "{} sessions follow the schedule", self.sessions.len());
+        }
+        let sessions = BTreeMap::from([(number, options)]);
+        let choice = decide(config, steps, &sessions)?;
+        let mut actions = actions_of(&choice.schedule, config);
+        match actions.next() {
+            Some((action, end)) if (action, end) == (tick.action, tick.end) => {}
+            _ => return fail!(State, "another schedule would begin otherwise"),
+        }
+        (self.sessions, self.decided, self.actions) = (sessions, Some(choice), Some(actions));
+        self.decisions += 1;
+        Ok(())
+    }
+
+    fn check_untold(&self) -> Result<()> {
+        match self.told {
+            true => fail!(State, "the application or another rank was told of the schedule already, by a summary, a peek or a fingerprint"),
+            false => Ok(()),
+        }
+    }
+
     fn check_between_shots(&self) -> Result<()> {
         if let Some(tick) = self.current.filter(|tick| tick.action.kind != Kind::Terminate) {
             return fail!(
@@ -391,6 +455,45 @@ impl State {
             );
         }
         Ok(())
+    }
+
+    /// Fails unless session `number` is the only one that follows the schedule.
+    fn check_alone(&self, number: u64) -> Result<()> {
+        if self.sessions.len() != 1 || !self.sessions.contains_key(&number) {
+            return fail!(
+                Unsupported,
+                "{} sessions follow the schedule: a restart file within a shot is of a session that follows it alone; write one between shots",
+                self.sessions.len()
+            );
+        }
+        Ok(())
+    }
+
+    /// Returns the actions of a shot behind action `it`, the number of SAVEs and RESTOREs up to that
+    /// action, and the action.
+    fn until(
+        &mut self,
+        config: &Config,
+        steps: u32,
+        it: i64,
+    ) -> Result<(Ranges, usize, (Action, u32))> {
+        let schedule = &self.decide(config, steps)?.schedule;
+        if schedule.algorithm == Algorithm::Online {
+            return fail!(
+                Unsupported,
+                "algorithm online: its snapshots cannot be written to a restart file within a shot; write one between shots"
+            );
+        }
+        let mut actions = actions_of(schedule, config);
+        let (mut accesses, mut last) = (0, None);
+        for (_, (action, end)) in (0..=it).zip(&mut actions) {
+            accesses += usize::from(matches!(action.kind, Kind::Save | Kind::Restore));
+            last = Some((action, end));
+        }
+        match last {
+            Some(last) if last.0.kind != Kind::Terminate => Ok((actions, accesses, last)),
+            _ => fail!(Argument, "action {it}: the schedule has fewer actions"),
+        }
     }
 
     /// Replaces the decision by `choice`.

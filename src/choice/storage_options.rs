@@ -5,6 +5,7 @@ use super::tier_spec::{spare_beside, TierSpec, LEAST_CODED, LEAST_RAW};
 use crate::codec::{Method, Settings, SnapshotCodec};
 use crate::config::{Backend, Config};
 use crate::error::{fail, Code, Result};
+use crate::files::PAGE;
 use crate::layout::{aligned, Layout, Levels, ALIGNMENT};
 use crate::plan::Policy;
 use crate::schedule::Algorithm;
@@ -28,6 +29,22 @@ pub struct StorageOption {
 /// Returns the storage options for states of this layout. They depend only on the arguments,
 /// profile included.
 pub fn storage_options(config: &Config, layout: &Layout) -> Result<Vec<StorageOption>> {
+    let options = all_options(config, layout)?;
+    let least = options.iter().map(|option| option.tiers.bytes_on_disk()).min().unwrap_or(0);
+    if (1..least).contains(&config.disk_budget) {
+        return fail!(
+            Budget,
+            "disk_budget = {}: a snapshot takes {least} bytes of disk, which are whole pages of {PAGE} bytes in each of the {} folders of disk_path: \
+             raise disk_budget to at least that, name fewer folders, or set disk_budget = 0",
+            config.disk_budget,
+            config.disk_folders.len().max(1)
+        );
+    }
+    Ok(options)
+}
+
+/// Returns the storage options, some of which may have no room in the budgets.
+fn all_options(config: &Config, layout: &Layout) -> Result<Vec<StorageOption>> {
     let mut options = Vec::from_iter(shared(config, layout));
     if !config.any_codec {
         with_mixed(config, option(config, &config.compression, layout)?, &mut options)?;

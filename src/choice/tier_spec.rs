@@ -2,6 +2,7 @@
 
 use crate::codec::{Method, Settings};
 use crate::config::{Backend, Config};
+use crate::device::DiskSpace;
 use crate::error::{fail, Result};
 use crate::layout::Levels;
 use crate::plan::{spare_bytes, Index, Plan, Policy};
@@ -21,7 +22,7 @@ pub struct TierSpec {
     /// compressed snapshots of `slot_bytes` bytes, which are the only ones that go to the host.
     /// `None`: all snapshots are stored in the same way.
     pub raw_slots: Option<u32>,
-    /// Slots of the host pool; `None`: as many as the plan needs.
+    /// Slots of the host pool, in memory and on disk; `None`: as many as the plan needs.
     pub host: Option<u32>,
     /// The replacement policy.
     pub policy: Policy,
@@ -36,6 +37,8 @@ pub struct TierSpec {
     pub costs: Costs,
     /// The limits of the tiers in bytes that the simulator must keep.
     pub budgets: Budgets,
+    /// Number of folders over which snapshots on disk are striped.
+    pub folders: usize,
     /// Limits in bytes of tiers whose snapshots share time levels; `None`: they do not.
     pub shared: Option<Shared>,
 }
@@ -75,6 +78,9 @@ impl TierSpec {
         let costs = Costs::new(profile, state_bytes, codec);
         let slot_bytes = costs.slot_bytes;
         let cache = slots_of(budgets.device, slot_bytes);
+        let folders = 1;
+        let budgets =
+            budgets.with_disk_for(slot_bytes, DiskSpace::bytes_of_slot(slot_bytes, folders));
         let host = Some(budgets.slots_outside(slot_bytes));
         let (policy, zero_copy, beside_cache) = (Policy::Clairvoyant, false, 0);
         let packed_bytes = codec.map(|_| budgets.device);
@@ -89,6 +95,7 @@ impl TierSpec {
             beside_cache,
             costs,
             budgets,
+            folders,
             shared: None,
         }
     }
@@ -155,6 +162,10 @@ impl TierSpec {
         beside_cache: u64,
     ) -> Self {
         let slots = |budget: u64| slots_of(budget, slot_bytes);
+        let folders = config.disk_folders.len().max(1);
+        let outside =
+            Budgets { device: u64::MAX, host: config.host_budget, disk: config.disk_budget }
+                .with_disk_for(slot_bytes, DiskSpace::bytes_of_slot(slot_bytes, folders));
         let cache = match (config.device_budget, config.cache) {
             (0, 0) if is_unlimited(config) => None,
             (0, cache) => Some(cache),
@@ -166,10 +177,11 @@ impl TierSpec {
                 Some(0)
             }
             0 => None,
-            budget => Some(slots(budget)),
+            _ => Some(outside.slots_outside(slot_bytes)),
         };
+        let budgets = if config.disk_budget > 0 { outside } else { Budgets::NONE };
         let costs = costs(config, compression, slot_bytes, raw);
-        let (policy, zero_copy, budgets) = (config.policy, config.zero_copy, Budgets::NONE);
+        let (policy, zero_copy) = (config.policy, config.zero_copy);
         TierSpec {
             slot_bytes,
             cache,
@@ -181,6 +193,7 @@ impl TierSpec {
             beside_cache,
             costs,
             budgets,
+            folders,
             shared: None,
         }
     }
@@ -232,18 +245,26 @@ impl TierSpec {
     /// of device memory, or if there is no room for [`LEAST_RAW`] raw states.
     pub fn mixed(&self) -> Option<Self> {
         let (state, slot, most) = (self.costs.state_bytes, self.slot_bytes, self.cache?);
+        let raw = slots_of(self.packed_bytes?.checked_sub(u64::from(LEAST_CODED) * slot)?, state);
+        self.mixed_with(raw.min(most.checked_sub(LEAST_CODED)?))
+    }
+
+    /// Returns these tiers for mixed storage with `raw` raw states in the device cache, and compressed
+    /// snapshots in the rest of it. The number of raw states alone decides which snapshots of a schedule
+    /// are compressed. Returns `None` as `mixed` does, and if there is no room for [`LEAST_CODED`]
+    /// compressed snapshots.
+    pub fn mixed_with(&self, raw: u32) -> Option<Self> {
+        let (state, slot, most) = (self.costs.state_bytes, self.slot_bytes, self.cache?);
         let is_possible = self.costs.compressed
             && self.policy == Policy::Clairvoyant
             && self.shared.is_none()
             && (1..state).contains(&slot);
-        if !is_possible || most < LEAST_CODED + LEAST_RAW {
+        if !is_possible {
             return None;
         }
-        let bytes = self.packed_bytes?;
-        let raw = slots_of(bytes.saturating_sub(u64::from(LEAST_CODED) * slot), state);
-        let raw = raw.min(most - LEAST_CODED);
-        let coded = slots_of(bytes.saturating_sub(u64::from(raw) * state), slot).min(most - raw);
-        (raw >= LEAST_RAW).then(|| TierSpec {
+        let left = self.packed_bytes?.saturating_sub(u64::from(raw).saturating_mul(state));
+        let coded = slots_of(left, slot).min(most.saturating_sub(raw));
+        (raw >= LEAST_RAW && coded >= LEAST_CODED).then(|| TierSpec {
             cache: Some(raw + coded),
             raw_slots: Some(raw),
             ..self.clone()
@@ -369,6 +390,14 @@ impl TierSpec {
         }
     }
 
+    /// Returns a plan for `index`, the rest of an indexed schedule of `snapshots` snapshots. Fails if it
+    /// does not fit these tiers.
+    pub fn plan_of_rest(&self, index: &Index, snapshots: u32) -> Result<Plan> {
+        let plan = self.plan(index, snapshots)?;
+        self.check(&plan)?;
+        Ok(plan)
+    }
+
     /// Returns whether a plan fits these tiers.
     pub(super) fn admits(&self, plan: &Plan) -> bool {
         let (device, host) = self.bytes_of(plan);
@@ -380,12 +409,26 @@ impl TierSpec {
             && within(|s| s.host, host)
     }
 
-    /// Returns the bytes of the device cache and of the host pool that a plan needs.
+    /// Returns the number of pool slots of a plan that lie on disk.
+    pub fn on_disk(&self, plan: &Plan) -> u32 {
+        self.budgets.on_disk(plan.host_slots, self.slot_bytes)
+    }
+
+    /// Returns the bytes of disk that a snapshot takes: whole pages in each folder.
+    pub fn bytes_on_disk(&self) -> u64 {
+        DiskSpace::bytes_of_slot(self.slot_bytes, self.folders)
+    }
+
+    /// Returns the bytes of disk that a plan needs.
+    pub fn disk_bytes(&self, plan: &Plan) -> u64 {
+        u64::from(self.on_disk(plan)).saturating_mul(self.bytes_on_disk())
+    }
+
+    /// Returns the bytes of the device cache and of host memory that a plan needs.
     pub fn bytes_of(&self, plan: &Plan) -> (u64, u64) {
-        let bytes = |slots: u32| u64::from(slots).saturating_mul(self.slot_bytes);
         let Costs { state_bytes, .. } = self.costs;
         let device = plan.bytes_of_slots(plan.device_slots, state_bytes, self.slot_bytes);
-        let host = bytes(plan.host_slots);
+        let (host, _) = self.budgets.bytes_outside(plan.host_slots, self.slot_bytes);
         let Some(shared) = &self.shared else { return (device, host) };
         let previous = |places: u32| u64::from(places).saturating_mul(shared.previous_bytes);
         let (device_places, host_places) = plan.places();
@@ -406,10 +449,11 @@ impl TierSpec {
         }
         fail!(
             Budget,
-            "the plan stores {} snapshots of {} bytes in host memory, and host_budget holds {}: raise host_budget to {} bytes or the device \
+            "the plan stores {} snapshots of {} bytes in host memory, and host_budget{} holds {}: raise host_budget to {} bytes or the device \
              cache, or lower checkpointing_snaps",
             plan.host_slots,
             self.slot_bytes,
+            if (1..u64::MAX).contains(&self.budgets.disk) { " with disk_budget" } else { "" },
             self.host.unwrap_or(0),
             (plan.host_slots as u64).saturating_mul(self.slot_bytes)
         )

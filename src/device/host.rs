@@ -6,20 +6,19 @@
 //! one.
 
 use super::cuda::Launcher;
+use super::disk::{no_disk, DiskLanes, DiskSpace, Passing, Wait};
 use super::overlap::touches;
 use super::recorder::{Log, Recorder, Teller};
 use super::slab::{Pages, Slab, Toucher};
-use super::thread::Thread;
+use super::worker::{Progress, Task, Worker};
 use super::{
-    no_disk, AppMemory, Coding, Crossing, Device, Event, Lane, Memory, Place, Rows, Stream, Traffic,
+    Address, AppMemory, Coding, Crossing, Device, Event, Lane, Memory, Place, Rows, Stream, Traffic,
 };
 use crate::error::{fail, Result};
 use crate::fallible_vec;
-use crate::process::Process;
 use crate::timeline::{Label, Span};
-use std::collections::VecDeque;
-use std::ffi::{c_void, CStr};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The host as a device.
@@ -32,8 +31,10 @@ pub struct HostDevice {
     pages: Pages,
     to_device: Arc<Link>,
     to_host: Arc<Link>,
-    upload: Worker,
-    download: Worker,
+    upload: Worker<Transfer>,
+    download: Worker<Transfer>,
+    /// The disk, if the session has one. Ends before the host slab.
+    disk: Option<DiskLanes>,
     traffic: Traffic,
     /// For each event, the lane on which the event was recorded last, and the number of tasks that
     /// the lane had been given by then.
@@ -50,8 +51,6 @@ pub struct HostDevice {
     coded: (f64, f64),
     /// The spans, if spans are kept.
     teller: Option<Teller>,
-    /// The process that owns the worker threads; a forked child does not have them.
-    process: Process,
 }
 
 impl HostDevice {
@@ -68,6 +67,7 @@ impl HostDevice {
             pages,
             upload: Worker::start(c"gpuzip-upload")?,
             download: Worker::start(c"gpuzip-download")?,
+            disk: None,
             to_device: link(),
             to_host: link(),
             traffic: Traffic::default(),
@@ -79,26 +79,24 @@ impl HostDevice {
             coding: None,
             coded: (0.0, 0.0),
             teller: None,
-            process: Process::current(),
         })
     }
 
-    fn worker(&mut self, lane: Lane) -> Option<&mut Worker> {
+    /// How many tasks a lane has done, and how many it was given; `None` for the application's
+    /// lane, whose work has ended when its call returns.
+    fn progress(&self, lane: Lane) -> Option<(&Arc<Progress>, u64)> {
         match lane {
             Lane::App => None,
-            Lane::Upload => Some(&mut self.upload),
-            Lane::Download => Some(&mut self.download),
-            Lane::DiskRead | Lane::DiskWrite => None,
+            Lane::Upload => Some((&self.upload.progress, self.upload.pushed)),
+            Lane::Download => Some((&self.download.progress, self.download.pushed)),
+            Lane::DiskRead | Lane::DiskWrite => self.disk.as_ref()?.progress(lane),
         }
     }
 
-    fn queue(&self, lane: Lane) -> Option<&Arc<Queue>> {
-        match lane {
-            Lane::App => None,
-            Lane::Upload => Some(&self.upload.queue),
-            Lane::Download => Some(&self.download.queue),
-            Lane::DiskRead | Lane::DiskWrite => None,
-        }
+    /// The log and the label of the span of a copy, if spans are kept.
+    fn span(&self, lane: Lane, crossing: &Crossing, bytes: u64) -> Option<(Arc<Log>, Label)> {
+        let teller = self.teller.as_ref()?;
+        Some((teller.log(), teller.subject.copy(lane, crossing, bytes)))
     }
 
     fn address(&self, place: Place, bytes: u64) -> Result<Address> {
@@ -115,7 +113,7 @@ impl HostDevice {
                     memory.bytes()
                 )
             }
-            Place::Disk(_) => return fail!(Unsupported, "the host backend has no disk"),
+            Place::Disk(_) => return fail!(Device, "a place on disk has no address"),
         };
         if offset.checked_add(bytes).is_none_or(|end| end > slab.len() as u64) {
             return fail!(
@@ -137,9 +135,31 @@ impl Device for HostDevice {
                 self.device = Slab::with(bytes, self.pages)?;
             }
             Memory::Host => self.host = Slab::with(bytes, self.pages)?,
-            Memory::Disk => return no_disk(bytes),
         }
         Ok(())
+    }
+
+    fn mount(&mut self, space: DiskSpace) -> Result<()> {
+        // The lanes of the old disk end before the new ones begin.
+        self.disk = None;
+        self.disk = Some(DiskLanes::new(space)?);
+        Ok(())
+    }
+
+    fn check_disk(&mut self) -> Result<()> {
+        self.disk.as_ref().map_or(Ok(()), DiskLanes::check)
+    }
+
+    fn forget_faults(&mut self) {
+        self.disk.iter().for_each(DiskLanes::forget_faults);
+    }
+
+    fn issued(&self, lane: Lane) -> u64 {
+        self.progress(lane).map_or(0, |(_, issued)| issued)
+    }
+
+    fn finish_read(&mut self, read: u64) -> Result<()> {
+        self.disk.as_ref().map_or(Ok(()), |disk| disk.finish_read(read))
     }
 
     fn touch_ahead(&mut self) {
@@ -192,31 +212,38 @@ impl Device for HostDevice {
     }
 
     fn copy(&mut self, lane: Lane, to: Place, from: Place, bytes: u64) -> Result<()> {
+        if let Some(transfer) = Passing::of(to, from) {
+            let address = self.address(transfer.memory, bytes)?;
+            let span = self.span(lane, &Crossing::None, bytes);
+            self.traffic.count(to, from, bytes);
+            let Some(disk) = &mut self.disk else { return no_disk() };
+            return disk.pass(lane, transfer, address, bytes, span);
+        }
         let (target, source) = (self.address(to, bytes)?, self.address(from, bytes)?);
         let rows = rows_of(to, from, bytes)?;
         let crossing = self.traffic.count(to, from, bytes);
-        let span = self
-            .teller
-            .as_ref()
-            .map(|teller| (teller.log(), teller.subject.copy(lane, &crossing, bytes)));
+        let span = self.span(lane, &crossing, bytes);
         let link = match crossing {
             Crossing::ToDevice => Some(self.to_device.clone()),
             Crossing::ToHost => Some(self.to_host.clone()),
             Crossing::None => None,
         };
         let copy = Copy { to: target, from: source, bytes: bytes as usize, rows, link, span };
-        match self.worker(lane) {
-            Some(worker) => worker.push(Task::Copy(copy)),
-            None => {
+        match lane {
+            Lane::Upload => self.upload.push(Transfer::Copy(copy)),
+            Lane::Download => self.download.push(Transfer::Copy(copy)),
+            Lane::App => {
                 copy.run();
                 Ok(())
+            }
+            Lane::DiskRead | Lane::DiskWrite => {
+                fail!(Device, "a copy on a disk lane has one end on disk")
             }
         }
     }
 
     fn record(&mut self, lane: Lane, event: Event) -> Result<()> {
-        let sequence = self.worker(lane).map_or(0, |worker| worker.pushed);
-        self.events[event.0] = (lane, sequence);
+        self.events[event.0] = (lane, self.issued(lane));
         Ok(())
     }
 
@@ -224,29 +251,38 @@ impl Device for HostDevice {
         let (recorded, sequence) = self.events[event.0];
         // Work on the application's lane has ended when its call returns, and a lane is always in
         // order with itself: no wait is needed.
-        let Some(other) = self.queue(recorded).filter(|_| recorded != lane).cloned() else {
+        let Some((other, _)) = self.progress(recorded).filter(|_| recorded != lane) else {
             return Ok(());
         };
-        match self.worker(lane) {
-            None => other.wait(sequence),
-            Some(_) if other.lock().done >= sequence => Ok(()),
-            Some(worker) => worker.push(Task::Wait(other, sequence)),
+        if lane != Lane::App && other.has(sequence) {
+            return Ok(());
+        }
+        let other = other.clone();
+        match lane {
+            Lane::App => other.wait(sequence),
+            Lane::Upload => self.upload.push(Transfer::Wait(other, sequence)),
+            Lane::Download => self.download.push(Transfer::Wait(other, sequence)),
+            Lane::DiskRead | Lane::DiskWrite => match &mut self.disk {
+                Some(disk) => disk.wait(lane, Wait::Lane(other, sequence)),
+                None => no_disk(),
+            },
         }
     }
 
     fn is_done(&mut self, event: Event) -> Result<bool> {
         let (lane, sequence) = self.events[event.0];
-        Ok(self.queue(lane).is_none_or(|queue| queue.lock().done >= sequence))
+        Ok(self.progress(lane).is_none_or(|(progress, _)| progress.has(sequence)))
     }
 
     fn finish(&mut self, event: Event) -> Result<()> {
         let (lane, sequence) = self.events[event.0];
-        self.queue(lane).map_or(Ok(()), |queue| queue.wait(sequence))
+        self.progress(lane).map_or(Ok(()), |(progress, _)| progress.wait(sequence))
     }
 
     fn synchronize(&mut self) -> Result<()> {
-        self.upload.queue.wait(self.upload.pushed)?;
-        self.download.queue.wait(self.download.pushed)
+        self.upload.finish()?;
+        self.download.finish()?;
+        self.disk.as_ref().map_or(Ok(()), DiskLanes::finish)
     }
 
     fn traffic(&self) -> Traffic {
@@ -303,6 +339,7 @@ impl Recorder for HostDevice {
         if let Some(teller) = &mut self.teller {
             teller.subject.ts = ts;
         }
+        self.disk.iter_mut().for_each(|disk| disk.concerns(ts));
     }
 
     fn spans(&mut self) -> Result<Vec<Span>> {
@@ -325,21 +362,13 @@ impl Launcher for HostDevice {}
 
 impl Drop for HostDevice {
     fn drop(&mut self) {
-        if !self.process.is_current() {
-            // A forked child does not have the worker threads: joining them would wait for ever.
-            return;
-        }
+        // A lane ends after its last task, for which it may wait for the other lanes. All of them end
+        // before the slabs.
         self.upload.stop();
         self.download.stop();
+        self.disk = None;
     }
 }
-
-/// Checked memory that a lane may use.
-#[derive(Clone, Copy)]
-struct Address(*mut u8);
-
-// SAFETY: the session orders all uses of an address by events, and the slabs outlive the workers.
-unsafe impl Send for Address {}
 
 /// How a copy between two places gathers or scatters rows; `None` if both places are contiguous.
 fn rows_of(to: Place, from: Place, bytes: u64) -> Result<Option<Scattered>> {
@@ -431,113 +460,20 @@ impl Link {
     }
 }
 
-enum Task {
+/// Work of a transfer lane.
+enum Transfer {
     Copy(Copy),
-    Wait(Arc<Queue>, u64),
+    /// Waits until another lane has done its first tasks, so many.
+    Wait(Arc<Progress>, u64),
 }
 
-/// The tasks of a worker, and the number of tasks that are done.
-struct Queue {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    tasks: VecDeque<Task>,
-    done: u64,
-    /// True if no task will be added any more, or none will be done any more.
-    closed: bool,
-}
-
-impl Queue {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn wait(&self, sequence: u64) -> Result<()> {
-        let mut state = self.lock();
-        while state.done < sequence && !state.closed {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+impl Task for Transfer {
+    fn run(self) {
+        match self {
+            Transfer::Copy(copy) => copy.run(),
+            // A lane stops only when its device is dropped. Then no code waits for this copy any
+            // more, and the error is ignored.
+            Transfer::Wait(other, sequence) => drop(other.wait(sequence)),
         }
-        if state.done < sequence {
-            return fail!(Device, "a transfer lane has stopped");
-        }
-        Ok(())
-    }
-
-    /// Waits for the next task and returns it; `None` once the queue is closed and empty.
-    fn next(&self) -> Option<Task> {
-        let mut state = self.lock();
-        loop {
-            if let Some(task) = state.tasks.pop_front() {
-                return Some(task);
-            }
-            if state.closed {
-                return None;
-            }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-}
-
-/// A transfer lane.
-struct Worker {
-    queue: Arc<Queue>,
-    pushed: u64,
-    thread: Option<Thread>,
-}
-
-impl Worker {
-    fn start(name: &CStr) -> Result<Self> {
-        let queue = Arc::new(Queue { state: Mutex::default(), changed: Condvar::new() });
-        let tasks = queue.clone();
-        let run = move || {
-            let _closing = Closing(tasks.clone());
-            while let Some(task) = tasks.next() {
-                match task {
-                    Task::Copy(copy) => copy.run(),
-                    // A lane stops only when its device is dropped. Then no code waits for this
-                    // copy any more, and the error is ignored.
-                    Task::Wait(other, sequence) => drop(other.wait(sequence)),
-                }
-                tasks.lock().done += 1;
-                tasks.changed.notify_all();
-            }
-        };
-        Ok(Worker { queue, pushed: 0, thread: Some(Thread::start(name, run)?) })
-    }
-
-    fn push(&mut self, task: Task) -> Result<()> {
-        fallible_vec::push_back(&mut self.queue.lock().tasks, task)?;
-        self.pushed += 1;
-        self.queue.changed.notify_all();
-        Ok(())
-    }
-
-    fn stop(&mut self) {
-        let Some(thread) = self.thread.take() else { return };
-        self.queue.lock().closed = true;
-        self.queue.changed.notify_all();
-        thread.join();
-    }
-}
-
-impl Drop for Worker {
-    /// Ends the worker of a device whose constructor failed. Other workers were stopped by their
-    /// device.
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
-/// Closes the queue of a worker when the worker ends, by a panic or not. Without this, code that
-/// waits for the worker would wait for ever.
-struct Closing(Arc<Queue>);
-
-impl Drop for Closing {
-    fn drop(&mut self) {
-        self.0.lock().closed = true;
-        self.0.changed.notify_all();
     }
 }

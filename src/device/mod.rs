@@ -2,9 +2,11 @@
 //!
 //! A lane runs its operations in the order in which they were enqueued. Operations of different
 //! lanes are ordered by events alone. On a GPU a lane is a stream. On the host backend the
-//! application's lane is the calling thread, and the two transfer lanes are worker threads.
+//! application's lane is the calling thread, and the two transfer lanes are worker threads. The lanes
+//! of the disk are worker threads on every device.
 
 pub mod cuda;
+mod disk;
 mod host;
 mod overlap;
 mod packed;
@@ -12,14 +14,16 @@ mod recorder;
 mod rows;
 mod slab;
 mod thread;
+mod worker;
 
-use crate::error::{fail, Result};
+use crate::error::Result;
 use crate::layout::Field;
 use cuda::Launcher;
 use std::any::Any;
 use std::ffi::c_void;
 
 pub use cuda::CudaDevice;
+pub use disk::{DiskSpace, DIRECT_FROM};
 pub use host::HostDevice;
 pub(crate) use overlap::check_disjoint;
 pub(crate) use packed::Packed;
@@ -27,6 +31,7 @@ pub use recorder::{Coding, Recorder};
 pub use rows::Rows;
 pub use slab::Pages;
 pub(crate) use slab::Slab;
+pub(crate) use thread::{processor_time, Thread};
 
 /// A queue of operations that run in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +104,31 @@ impl AppMemory {
         self.rows.span()
     }
 
+    /// The contiguous parts of the values, in order, each of at most `longest` bytes.
+    pub(crate) fn parts(self, longest: usize) -> impl Iterator<Item = AppMemory> {
+        let (address, row) = (self.address, self.rows.row());
+        self.rows.starts().flat_map(move |start| {
+            (0..row).step_by(longest.max(1)).map(move |at| AppMemory {
+                // SAFETY: the part lies in the memory of the values.
+                address: unsafe { address.add(start + at) },
+                rows: Rows::contiguous((row - at).min(longest)),
+            })
+        })
+    }
+
+    /// Splits contiguous values behind the first `bytes` bytes; `None`: nothing is left.
+    pub(crate) fn split(self, bytes: usize) -> (AppMemory, Option<AppMemory>) {
+        if bytes >= self.bytes() {
+            return (self, None);
+        }
+        let part = |at: usize, bytes: usize| AppMemory {
+            // SAFETY: `at` lies within the values, which are contiguous.
+            address: unsafe { self.address.add(at) },
+            rows: Rows::contiguous(bytes),
+        };
+        (part(0, bytes), Some(part(bytes, self.bytes() - bytes)))
+    }
+
     /// How the values lie in memory.
     pub(crate) fn rows(&self) -> Rows {
         self.rows
@@ -146,14 +176,14 @@ pub enum Memory {
     Device,
     /// The host slab, for the host pool.
     Host,
-    /// The disk.
-    Disk,
 }
 
-/// The error of a device without a disk that is asked for `bytes` bytes of one.
-fn no_disk(bytes: u64) -> Result<()> {
-    fail!(Unsupported, "this backend has no disk, and {bytes} bytes of it are needed")
-}
+/// Checked memory that a lane may use.
+#[derive(Clone, Copy)]
+struct Address(*mut u8);
+
+// SAFETY: the session orders all uses of an address by events, and the slabs outlive the workers.
+unsafe impl Send for Address {}
 
 /// Bytes that were copied, by direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -166,7 +196,14 @@ pub struct Traffic {
     pub d2d_bytes: u64,
     /// Between host memory and disk, both ways.
     pub disk_bytes: u64,
+    /// Snapshots read from disk.
+    pub disk_reads: u64,
+    /// Snapshots written to disk.
+    pub disk_writes: u64,
 }
+
+/// Most bytes that one call of `Device::read` or `Device::write` copies for a restart file.
+pub const PIECE: usize = 1 << 20;
 
 /// The direction in which a copy crosses the link.
 pub(crate) enum Crossing {
@@ -179,6 +216,8 @@ impl Traffic {
     /// Counts a copy.
     pub(crate) fn count(&mut self, to: Place, from: Place, bytes: u64) -> Crossing {
         let on_host = |place| matches!(place, Place::Host(_));
+        self.disk_reads += u64::from(matches!(from, Place::Disk(_)));
+        self.disk_writes += u64::from(matches!(to, Place::Disk(_)));
         let (count, crossing) = match (on_host(to), on_host(from)) {
             _ if matches!((to, from), (Place::Disk(_), _) | (_, Place::Disk(_))) => {
                 (&mut self.disk_bytes, Crossing::None)
@@ -195,13 +234,38 @@ impl Traffic {
 /// A device with two slabs of memory. Dropping a device waits for all work under way.
 ///
 /// Only these functions block the calling thread until work has ended on the device: `finish`,
-/// `keep_up`, `finish_calls`, `synchronize`, the drop, `leave` after an error, `finish_spans` of
+/// `finish_read`, `keep_up`, `finish_calls`, `synchronize`, the drop, `leave` after an error, `finish_spans` of
 /// [`Recorder`], and `run` of [`Launcher`]. On the host backend, work on the application's lane
 /// (copies, and waits for a transfer) is done in the calling thread.
 pub trait Device: Any + Recorder + Launcher + Send {
     /// Provides `bytes` bytes of `memory`, in place of those provided before. Call this before any
-    /// copy. Fails for [`Memory::Disk`] on a device without a disk.
+    /// copy.
     fn reserve(&mut self, memory: Memory, bytes: u64) -> Result<()>;
+
+    /// Takes `space` as the device's disk, in place of the disk before, and starts the disk lanes.
+    fn mount(&mut self, space: DiskSpace) -> Result<()>;
+
+    /// Fails if a disk lane has failed since `forget_faults`. Never blocks.
+    fn check_disk(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Forgets the failures of the disk lanes. The lanes have no work.
+    fn forget_faults(&mut self) {}
+
+    /// Number of operations that were enqueued on a worker thread's lane so far; 0 for other lanes.
+    fn issued(&self, lane: Lane) -> u64 {
+        let _ = lane;
+        0
+    }
+
+    /// Blocks the calling thread until the first `read` operations of the lane of disk reads have
+    /// ended. Fails if a disk lane has failed: the snapshot that was read last may then be wrong.
+    /// The default is that of a device without a disk, or with a simulated one.
+    fn finish_read(&mut self, read: u64) -> Result<()> {
+        let _ = read;
+        Ok(())
+    }
 
     /// Starts touching the pages of the device slab in the background, if the system provides
     /// memory page by page at first use.
@@ -228,6 +292,25 @@ pub trait Device: Any + Recorder + Launcher + Send {
         // SAFETY: `pointer` has checked that both ranges lie in the host slab, which no lane reads
         // or writes now. `ptr::copy` allows the two ranges to overlap.
         unsafe { std::ptr::copy(from.cast::<u8>(), to.cast::<u8>(), bytes as usize) };
+        Ok(())
+    }
+
+    /// Copies the bytes at `place` into `to` and returns when they are there. A slab or the disk is
+    /// read only while the lanes have no work, as for `move_in_pool`; a field of the application in
+    /// the order of the application's lane, between `enter` and `leave`.
+    fn read(&mut self, place: Place, to: &mut [u8]) -> Result<()> {
+        let from = self.pointer(place, to.len() as u64)?;
+        // SAFETY: `pointer` has checked that the bytes lie in their slab or field, which no lane
+        // writes now. `to` is memory of this process that the device does not own.
+        unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), to.as_mut_ptr(), to.len()) };
+        Ok(())
+    }
+
+    /// Copies the bytes of `from` to `place` and returns when they are there; otherwise as `read`.
+    fn write(&mut self, place: Place, from: &[u8]) -> Result<()> {
+        let to = self.pointer(place, from.len() as u64)?;
+        // SAFETY: as in `read`; no lane reads the bytes at `place` now.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.cast::<u8>(), from.len()) };
         Ok(())
     }
 

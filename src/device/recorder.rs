@@ -53,6 +53,8 @@ impl Subject {
     /// The label of a copy.
     pub fn copy(&self, lane: Lane, crossing: &Crossing, bytes: u64) -> Label {
         let (row, what) = match (crossing, lane) {
+            (Crossing::None, Lane::DiskRead) => (Row::DiskRead, "read"),
+            (Crossing::None, Lane::DiskWrite) => (Row::DiskWrite, "write"),
             (Crossing::None, _) => (Row::Codec, "copy"),
             (Crossing::ToDevice, Lane::App) => (Row::DirectUpload, "upload"),
             (Crossing::ToDevice, _) => (Row::Upload, "upload"),
@@ -145,6 +147,21 @@ pub struct Log {
 }
 
 impl Log {
+    /// Makes a log whose time begins now.
+    pub fn new() -> Self {
+        Log { origin: Instant::now(), spans: Mutex::default() }
+    }
+
+    /// Returns the spans that were added since this function was last called.
+    pub fn take(&self) -> Result<Vec<Span>> {
+        self.spans.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Keeps no spans from now on.
+    pub fn close(&self) {
+        self.spans.lock().unwrap_or_else(PoisonError::into_inner).close();
+    }
+
     /// Adds a span. Copies of the fields of one snapshot by the calling thread become one span.
     pub fn add(&self, label: Label, begin: Instant, end: Instant) {
         let begin = begin.saturating_duration_since(self.origin).as_secs_f64();
@@ -173,7 +190,7 @@ pub struct Teller {
 
 impl Teller {
     pub fn new() -> Self {
-        let log = Arc::new(Log { origin: Instant::now(), spans: Mutex::default() });
+        let log = Arc::new(Log::new());
         Teller { log, subject: Subject::default(), computing: None, interrupted: None }
     }
 
@@ -183,11 +200,11 @@ impl Teller {
     }
 
     pub fn spans(&self) -> Result<Vec<Span>> {
-        self.log.spans.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.log.take()
     }
 
     pub fn close(&self) {
-        self.log.spans.lock().unwrap_or_else(PoisonError::into_inner).close();
+        self.log.close();
     }
 
     pub fn begin_action(&mut self, action: Option<Label>) {

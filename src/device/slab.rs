@@ -1,6 +1,6 @@
 //! Slabs: large pieces of host memory.
 
-use super::thread::Thread;
+use super::thread::{processor_time, Thread};
 use super::{AppMemory, Rows};
 use crate::error::{fail, Result};
 use crate::process::Process;
@@ -80,9 +80,9 @@ impl Slab {
     fn huge_pages_are_dear(&self) -> bool {
         let touched = |from: usize, advice: i32| {
             self.advise(from, TRIAL, advice);
-            let begin = thread_seconds();
+            let begin = processor_time().as_secs_f64();
             let done = self.advise(from, TRIAL, libc::MADV_POPULATE_WRITE);
-            done.then(|| thread_seconds() - begin)
+            done.then(|| processor_time().as_secs_f64() - begin)
         };
         match (touched(0, libc::MADV_HUGEPAGE), touched(TRIAL, libc::MADV_NOHUGEPAGE)) {
             (Some(huge), Some(small)) => huge > DEARER * small,
@@ -142,14 +142,6 @@ impl Slab {
         let slab = Slab { address: self.address, bytes: self.bytes };
         Toucher::start(ManuallyDrop::new(slab))
     }
-}
-
-/// Seconds of processor time that this thread has used.
-fn thread_seconds() -> f64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` belongs to this function.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
 impl Drop for Slab {

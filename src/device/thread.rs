@@ -5,6 +5,7 @@ use crate::error::{fail, Result};
 use std::ffi::{c_void, CStr};
 use std::mem::MaybeUninit;
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::time::Duration;
 
 /// Bytes of a thread's stack: the size that the standard library takes, whatever the limits of the
 /// process.
@@ -45,6 +46,14 @@ impl Thread {
         // handle.
         unsafe { libc::pthread_join(self.0, std::ptr::null_mut()) };
     }
+}
+
+/// The processor time that the calling thread has taken so far.
+pub fn processor_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the system writes the time to `time`; the clock exists on every Linux system.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
 
 /// Starts a thread that runs `run` with `argument`.

@@ -6,13 +6,16 @@ use std::ffi::{CStr, CString, OsStr};
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
 
 /// Mode bits: write permission of the group and of others.
 const OTHERS_WRITE: u32 = 0o022;
+/// Mode of a file for this user alone.
+const PRIVATE: libc::mode_t = 0o600;
 /// Most temporary names that are tried. The names are random, so that repeated collisions are no
 /// accident.
 const NAMES_TRIED: u32 = 16;
@@ -81,21 +84,68 @@ impl Folder {
 
     /// Returns the bytes of a regular file, at most `limit` bytes. Does not follow symbolic links.
     pub fn read(&self, name: &OsStr, limit: u64) -> io::Result<Vec<u8>> {
-        let file = self.open_file(name, libc::O_RDONLY)?;
+        let file = self.open_to_read(name)?;
         check_size(file.metadata()?.len(), limit)?;
         read_all(&file, limit)
     }
 
     /// Opens a regular file for a lock, and creates the file if it is missing.
     pub fn lock_file(&self, name: &OsStr) -> io::Result<File> {
-        self.open_file(name, libc::O_RDWR | libc::O_CREAT)
+        self.open_file(name, libc::O_RDWR | libc::O_CREAT, self.mode())
+    }
+
+    /// Opens a regular file for reading. Does not follow symbolic links.
+    pub fn open_to_read(&self, name: &OsStr) -> io::Result<File> {
+        self.open_file(name, libc::O_RDONLY, 0)
+    }
+
+    /// Creates a file for this user alone, for reading and writing. The name must be free.
+    pub fn create_private(&self, name: &OsStr) -> io::Result<File> {
+        self.open_file(name, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, PRIVATE)
+    }
+
+    /// Opens a regular file for reading and writing, and creates it for this user alone if it is
+    /// missing. Does not follow symbolic links.
+    pub fn open_private(&self, name: &OsStr) -> io::Result<File> {
+        self.open_file(name, libc::O_RDWR | libc::O_CREAT, PRIVATE)
     }
 
     /// Removes a file.
     pub fn remove(&self, name: &OsStr) -> io::Result<()> {
         let name = c_name(name)?;
         // SAFETY: the descriptor of an open folder, and a string that ends with NUL.
-        checked(unsafe { libc::unlinkat(self.file.as_raw_fd(), name.as_ptr(), 0) }).map(drop)
+        retried(|| unsafe { libc::unlinkat(self.file.as_raw_fd(), name.as_ptr(), 0) }).map(drop)
+    }
+
+    /// Gives a file another name in this folder. A file that has the new name is replaced.
+    pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        let (from, to, folder) = (c_name(from)?, c_name(to)?, self.file.as_raw_fd());
+        // SAFETY: the descriptor of an open folder, and strings that end with NUL.
+        retried(|| unsafe { libc::renameat(folder, from.as_ptr(), folder, to.as_ptr()) }).map(drop)
+    }
+
+    /// Puts the names of the folder's files on the disk. A file system that cannot do so for a
+    /// folder (EINVAL, EOPNOTSUPP) keeps names safe by itself or not at all: that is no error.
+    pub fn sync(&self) -> io::Result<()> {
+        match self.file.sync_all() {
+            Err(e) if matches!(e.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Calls `visit` with the name of every entry of the folder but `.` and `..`, in any order,
+    /// until `visit` fails.
+    pub fn names<E: From<io::Error>>(
+        &self,
+        visit: &mut dyn FnMut(&OsStr) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut entries = Entries::of(self)?;
+        while let Some(name) = entries.next()? {
+            if !matches!(name.as_bytes(), b"." | b"..") {
+                visit(name)?;
+            }
+        }
+        Ok(())
     }
 
     /// Replaces the file `name` by one with the bytes of all `parts`. They are written to a
@@ -129,15 +179,27 @@ impl Folder {
         renamed.map(drop)
     }
 
-    /// Creates a file with a random name that no other process, thread, container or host chooses.
+    /// Creates a file for reading and writing by this user alone, and removes its name at once.
+    pub(super) fn create_nameless(&self) -> io::Result<File> {
+        let (name, file) = self.create(libc::O_RDWR, 0o600)?;
+        // SAFETY: the descriptor of an open folder, and a string that ends with NUL.
+        checked(unsafe { libc::unlinkat(self.file.as_raw_fd(), name.as_ptr(), 0) })?;
+        Ok(file)
+    }
+
     fn create_temporary(&self) -> io::Result<(CString, File)> {
+        self.create(libc::O_WRONLY, self.mode())
+    }
+
+    /// Creates a file with a random name that no other process, thread, container or host chooses.
+    fn create(&self, flags: i32, mode: libc::mode_t) -> io::Result<(CString, File)> {
         let mut tried = 0;
         loop {
             // The standard library seeds each `RandomState` with random numbers of the system; the
             // process number distinguishes a forked child from its parent.
             let random = RandomState::new().hash_one(std::process::id());
             let temporary = c_name(OsStr::new(&format!(".gpuzip-{random:016x}.part")))?;
-            match self.open_at(&temporary, libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL) {
+            match self.open_at(&temporary, flags | libc::O_CREAT | libc::O_EXCL, mode) {
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists && tried < NAMES_TRIED => {
                     tried += 1
                 }
@@ -146,8 +208,13 @@ impl Folder {
         }
     }
 
-    fn open_file(&self, name: &OsStr, flags: i32) -> io::Result<File> {
-        let file = self.open_at(&c_name(name)?, flags)?;
+    /// Returns the mode of a new file that is not for this user alone.
+    fn mode(&self) -> libc::mode_t {
+        0o666 & !if self.trusted { OTHERS_WRITE } else { 0 }
+    }
+
+    fn open_file(&self, name: &OsStr, flags: i32, mode: libc::mode_t) -> io::Result<File> {
+        let file = self.open_at(&c_name(name)?, flags, mode)?;
         let found = file.metadata()?;
         check_kind(&found)?;
         if self.trusted {
@@ -156,10 +223,9 @@ impl Folder {
         Ok(file)
     }
 
-    fn open_at(&self, name: &CStr, flags: i32) -> io::Result<File> {
-        let mode: libc::mode_t = 0o666 & !if self.trusted { OTHERS_WRITE } else { 0 };
+    fn open_at(&self, name: &CStr, flags: i32, mode: libc::mode_t) -> io::Result<File> {
         // SAFETY: the descriptor of an open folder, and a string that ends with NUL.
-        let descriptor = checked(unsafe {
+        let descriptor = retried(|| unsafe {
             libc::openat(
                 self.file.as_raw_fd(),
                 name.as_ptr(),
@@ -189,6 +255,62 @@ fn check_owner(found: &Metadata) -> io::Result<()> {
             "has mode {:o}, so that others may write to it (chmod go-w)",
             mode & 0o7777
         ))),
+    }
+}
+
+/// The names in a folder, read one after another (`readdir`).
+struct Entries(NonNull<libc::DIR>);
+
+impl Entries {
+    fn of(folder: &Folder) -> io::Result<Self> {
+        // The stream owns its descriptor, and reads from the folder's beginning.
+        let own = IntoRawFd::into_raw_fd(folder.open_at(c".", libc::O_DIRECTORY, 0)?);
+        // SAFETY: the descriptor of an open folder, which belongs to the stream if the call succeeds.
+        match NonNull::new(unsafe { libc::fdopendir(own) }) {
+            Some(stream) => Ok(Entries(stream)),
+            None => {
+                let error = io::Error::last_os_error();
+                // SAFETY: the call failed, so the descriptor is still this function's.
+                drop(unsafe { File::from_raw_fd(own) });
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns the next name, which is valid until the next call.
+    fn next(&mut self) -> io::Result<Option<&OsStr>> {
+        // SAFETY: the address of this thread's error number, and an open stream, which this object
+        // alone uses. The name in the returned entry ends with NUL and is valid until the next call.
+        unsafe {
+            *libc::__errno_location() = 0;
+            match libc::readdir(self.0.as_ptr()) {
+                entry if entry.is_null() => match *libc::__errno_location() {
+                    0 => Ok(None),
+                    error => Err(io::Error::from_raw_os_error(error)),
+                },
+                entry => {
+                    let name = CStr::from_ptr((&raw const (*entry).d_name).cast());
+                    Ok(Some(OsStr::from_bytes(name.to_bytes())))
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Entries {
+    fn drop(&mut self) {
+        // SAFETY: the stream is open, and nothing uses it from now on.
+        unsafe { libc::closedir(self.0.as_ptr()) };
+    }
+}
+
+/// Makes a system call, where -1 means failure, again as long as a signal interrupts it.
+fn retried(mut call: impl FnMut() -> i32) -> io::Result<i32> {
+    loop {
+        match checked(call()) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
     }
 }
 

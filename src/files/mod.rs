@@ -1,5 +1,5 @@
 //! All files that the library opens or writes: configuration, trace, profile, timeline, performance
-//! log, compiled kernels.
+//! log, compiled kernels, and the files of snapshots on disk.
 //!
 //! - Only regular files are opened. A FIFO, a device, a socket or a folder is an error that says
 //!   so, and opening one never waits.
@@ -11,9 +11,11 @@
 
 mod folder;
 mod quiet;
+mod scratch;
 
 pub use folder::{replace, Folder};
 pub use quiet::quietly;
+pub use scratch::{Page, Scratch, PAGE};
 
 use std::fs::{File, FileType, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -150,6 +152,14 @@ pub fn write_over_all(file: &File, length: u64, bytes: &[u8]) -> io::Result<()> 
     quietly(|| file.write_all_at(bytes, length)).inspect_err(|_| drop(file.set_len(length)))?;
     quietly(|| file.write_all_at(bytes, 0))?;
     file.set_len(bytes.len() as u64)
+}
+
+/// Lets the system forget the bytes of a file that it keeps in memory and that are on the disk, so
+/// that they are read from the disk the next time. A system that cannot forget them reads them from
+/// memory.
+pub fn forget_cached(file: &File) {
+    // SAFETY: the descriptor of an open file; the call only gives advice.
+    unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
 }
 
 fn checked_open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {

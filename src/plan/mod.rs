@@ -14,6 +14,7 @@ mod issue;
 mod mixed;
 mod online;
 mod replace;
+mod rest;
 mod time_levels;
 
 use crate::error::{fail, Result};
@@ -25,6 +26,7 @@ use std::fmt;
 pub use index::{Access, ForwardPhase, Index};
 pub use issue::{Issued, Moment};
 pub use online::Forward;
+pub use rest::Kept;
 pub use time_levels::{PreviousLevel, Shares};
 
 /// The absence of a number: no slot, no later use.
@@ -233,8 +235,10 @@ impl Plan {
     /// free again after the last RESTORE that reads it, since the transfer has ended by then.
     /// Lifetimes may overlap in any way. The slot that was freed last is reused first.
     ///
-    /// The host slots of an online schedule's forward phase, `left`, are decided already. They are
-    /// free again after the last RESTORE of the snapshot, wherever that RESTORE reads.
+    /// The host slots of an online schedule's forward phase, `left`, are decided already, and so is
+    /// their number: the tiers exist. The highest free number is used first, because the slots with
+    /// the lowest numbers lie on disk if there is one. A slot of `left` is free again after the last
+    /// RESTORE of its snapshot, wherever that RESTORE reads.
     fn place_on_host(&mut self, index: &Index, left: Option<&Left>) -> Result<()> {
         let (states, write_all) = (index.states, self.policy == Policy::Lru);
         let mut needed = filled(false, states)?;
@@ -243,15 +247,15 @@ impl Plan {
         let mut free = Vec::new();
         let first = left.map_or(0, |left| left.steps.len());
         if let Some(left) = left {
-            self.host_slots = left.pool_used;
-            let mut taken = filled(false, left.pool_used as usize)?;
+            self.host_slots = left.pool_slots;
+            let mut taken = filled(false, left.pool_slots as usize)?;
             for (&ts, &host) in &left.in_pool {
                 // The snapshot of the last state is dropped.
                 let is_needed = ts as usize + 1 < states;
                 taken[host as usize] = is_needed;
                 place[ts as usize] = if is_needed { host } else { NONE };
             }
-            let mut empty = (0..left.pool_used).rev().filter(|&host| !taken[host as usize]);
+            let mut empty = (0..left.pool_slots).filter(|&host| !taken[host as usize]);
             empty.try_for_each(|host| fallible_vec::push(&mut free, host))?;
         }
         for (e, access) in index.accesses.iter().enumerate().skip(first).rev() {

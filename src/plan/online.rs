@@ -52,11 +52,13 @@ pub struct Forward {
     order: VecDeque<u32>,
     /// The time step of the snapshot in each slot of the cache that was used.
     content: Vec<u32>,
-    /// The pool slots of the written snapshots by time step, the free pool slots, and the number of
-    /// pool slots used so far.
+    /// The pool slots of the written snapshots by time step, and the free pool slots that were used
+    /// before, in ascending order.
     in_pool: HashMap<u32, u32>,
     free: Vec<u32>,
-    pool_used: u32,
+    /// Number of pool slots that were never used: those with the lowest numbers, which lie on disk if
+    /// there is one.
+    unused: u32,
 }
 
 impl Forward {
@@ -73,7 +75,7 @@ impl Forward {
             content: Vec::new(),
             in_pool: HashMap::new(),
             free: Vec::new(),
-            pool_used: 0,
+            unused: pool_slots(snapshots, cache),
         }
     }
 
@@ -141,12 +143,17 @@ impl Forward {
         };
         self.first += 1;
         if let Some(freed) = replaces.and_then(|ts| self.in_pool.remove(&ts)) {
+            let at = self.free.partition_point(|&free| free < freed);
             push(&mut self.free, freed)?;
+            self.free[at..].rotate_right(1);
         }
         let mut host = NONE;
         if written.unwrap_or(true) {
-            host = self.free.pop().unwrap_or(self.pool_used);
-            self.pool_used = self.pool_used.max(host + 1);
+            // The highest free number: slots in host memory come before slots on disk.
+            host = self.free.pop().unwrap_or_else(|| {
+                self.unused = self.unused.saturating_sub(1);
+                self.unused
+            });
             insert(&mut self.in_pool, ts, host)?;
         }
         match self.content.get_mut(slot as usize) {
@@ -158,16 +165,25 @@ impl Forward {
     }
 }
 
+/// Number of pool slots of an online schedule of `snapshots` snapshots.
+fn pool_slots(snapshots: u32, cache: u32) -> u32 {
+    if snapshots > cache {
+        snapshots
+    } else {
+        0
+    }
+}
+
 /// What the forward phase has left to the reverse phase.
 pub(super) struct Left {
     /// The steps of the plan so far.
     pub steps: Vec<Step>,
     /// The time step of the snapshot in each slot of the cache that was used.
     pub content: Vec<u32>,
-    /// The pool slots of the snapshots that were written, by time step, and the number of pool slots
-    /// that were used.
+    /// The pool slots of the snapshots that were written, by time step, and the number of all pool
+    /// slots.
     pub in_pool: HashMap<u32, u32>,
-    pub pool_used: u32,
+    pub pool_slots: u32,
     /// For each state, whether its snapshot is in the cache only.
     pub pinned: Vec<bool>,
 }
@@ -180,12 +196,13 @@ impl Left {
         for _ in 0..phase.saves {
             push(&mut steps, forward.next_save()?)?;
         }
-        let Forward { content, in_pool, pool_used, .. } = forward;
+        let Forward { content, in_pool, .. } = forward;
+        let pool_slots = pool_slots(phase.snapshots, cache);
         let mut pinned = filled(false, index.states)?;
         for ts in content.iter().filter(|ts| !in_pool.contains_key(ts)) {
             pinned[*ts as usize] = true;
         }
-        Ok(Left { steps, content, in_pool, pool_used, pinned })
+        Ok(Left { steps, content, in_pool, pool_slots, pinned })
     }
 }
 
@@ -199,7 +216,7 @@ impl Plan {
             zero_copy: false,
             raw_slots: 0,
             device_slots: cache.min(snapshots),
-            host_slots: if snapshots > cache { snapshots } else { 0 },
+            host_slots: pool_slots(snapshots, cache),
             steps: Vec::new(),
             fetches: Vec::new(),
             counts: Counts::default(),

@@ -2,7 +2,7 @@
 
 use crate::error::{fail, Result};
 use crate::plan::Plan;
-use crate::tier::STAGING_BUFFERS;
+use crate::tier::staging_bytes;
 
 /// The most bytes that the tiers may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub struct Budgets {
     pub device: u64,
     /// Host memory for the pool, in bytes.
     pub host: u64,
-    /// Disk space, in bytes.
+    /// Disk space, in bytes of snapshots.
     pub disk: u64,
 }
 
@@ -19,24 +19,47 @@ impl Budgets {
     /// No limits.
     pub const NONE: Budgets = Budgets { device: u64::MAX, host: u64::MAX, disk: u64::MAX };
 
+    /// Returns these budgets with the disk space that is left for bytes of snapshots of `slot_bytes`
+    /// bytes each, if every snapshot takes `bytes_on_disk` bytes of the disk.
+    pub fn with_disk_for(self, slot_bytes: u64, bytes_on_disk: u64) -> Self {
+        match self.disk {
+            u64::MAX => self,
+            disk => {
+                Budgets { disk: (disk / bytes_on_disk.max(1)).saturating_mul(slot_bytes), ..self }
+            }
+        }
+    }
+
     /// Number of host slots that lie on disk if a plan needs `slots` host slots of `slot_bytes`
     /// bytes each. The slots with the lowest numbers lie on disk: they hold the snapshots that are
-    /// needed least often. If any slot lies on disk, host memory keeps four slots through which
-    /// snapshots pass to and from disk, two in each direction.
+    /// needed least often. If any slot lies on disk, host memory keeps four staging buffers through
+    /// which snapshots pass to and from disk, two in each direction.
     pub fn on_disk(&self, slots: u32, slot_bytes: u64) -> u32 {
-        let held = self.host / slot_bytes.max(1);
-        if held >= slots as u64 {
+        let held = |bytes: u64| bytes / slot_bytes.max(1);
+        if self.host == u64::MAX || held(self.host) >= slots as u64 {
             return 0;
         }
-        slots - held.saturating_sub(STAGING_BUFFERS) as u32
+        slots - held(self.host.saturating_sub(staging_bytes(slot_bytes))) as u32
+    }
+
+    /// Bytes of host memory and of disk of a pool with `slots` slots of `slot_bytes` bytes each.
+    pub fn bytes_outside(&self, slots: u32, slot_bytes: u64) -> (u64, u64) {
+        let bytes = |slots: u32| u64::from(slots).saturating_mul(slot_bytes);
+        match self.on_disk(slots, slot_bytes) {
+            0 => (bytes(slots), 0),
+            on_disk => {
+                let staged = staging_bytes(slot_bytes);
+                (bytes(slots - on_disk).saturating_add(staged), bytes(on_disk))
+            }
+        }
     }
 
     /// Number of snapshots of `slot_bytes` bytes that host memory and disk hold together.
     pub fn slots_outside(&self, slot_bytes: u64) -> u32 {
         let slots = |bytes: u64| bytes / slot_bytes.max(1);
         let (host, disk) = (slots(self.host), slots(self.disk));
-        let with_disk =
-            if host >= STAGING_BUFFERS { (host - STAGING_BUFFERS).saturating_add(disk) } else { 0 };
+        let beside_staging = self.host.checked_sub(staging_bytes(slot_bytes)).map(slots);
+        let with_disk = beside_staging.map_or(0, |held| held.saturating_add(disk));
         u32::try_from(host.max(with_disk)).unwrap_or(u32::MAX - 1)
     }
 
@@ -53,11 +76,7 @@ impl Budgets {
             );
         }
         let (slots, host) = (plan.host_slots as u64, bytes(plan.host_slots as u64));
-        let on_disk = self.on_disk(plan.host_slots, slot_bytes) as u64;
-        let (memory, disk) = (
-            bytes((slots - on_disk) + if on_disk > 0 { STAGING_BUFFERS } else { 0 }),
-            bytes(on_disk),
-        );
+        let (memory, disk) = self.bytes_outside(plan.host_slots, slot_bytes);
         if memory > self.host || disk > self.disk {
             return fail!(
                 Budget,
@@ -65,7 +84,7 @@ impl Budgets {
                  of disk; {host} bytes of host memory would do, or {} and {host} bytes of disk",
                 self.host,
                 self.disk,
-                bytes(STAGING_BUFFERS)
+                staging_bytes(slot_bytes)
             );
         }
         Ok(())

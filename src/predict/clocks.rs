@@ -7,7 +7,8 @@ use super::simulation::Simulation;
 use super::timeline::{Row, Timeline};
 use crate::device::cuda::Launcher;
 use crate::device::{
-    AppMemory, Coding, Crossing, Device, Event, Lane, Memory, Place, Recorder, Stream, Traffic,
+    AppMemory, Coding, Crossing, Device, DiskSpace, Event, Lane, Memory, Place, Recorder, Stream,
+    Traffic,
 };
 use crate::error::Result;
 use crate::fallible_vec;
@@ -121,6 +122,10 @@ impl Clocks {
 
 impl Device for Clocks {
     fn reserve(&mut self, _: Memory, _: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn mount(&mut self, _: DiskSpace) -> Result<()> {
         Ok(())
     }
 

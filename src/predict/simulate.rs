@@ -18,7 +18,7 @@ use crate::layout::{Field, Layout, Levels, PreviousField};
 use crate::plan::{spare_bytes, Plan, NONE};
 use crate::scalar::Scalar;
 use crate::schedule::{flags, Action, Kind, Schedule};
-use crate::tier::{FieldChecksums, SnapshotCoder, Tiers, STAGING_BUFFERS};
+use crate::tier::{staging_bytes, FieldChecksums, SnapshotCoder, Tiers};
 use std::any::Any;
 use std::ops::Range;
 
@@ -307,8 +307,9 @@ impl<'a> Run<'a> {
         if step.host != NONE && step.host < self.on_disk {
             tally.disk_peak = tally.disk_peak.max(bytes(step.host + 1));
         } else if step.host != NONE {
-            let staged = if self.on_disk > 0 { STAGING_BUFFERS as u32 } else { 0 };
-            tally.host_peak = tally.host_peak.max(bytes(step.host + 1 - self.on_disk + staged));
+            let staged = if self.on_disk > 0 { staging_bytes(self.costs.slot_bytes) } else { 0 };
+            let held = bytes(step.host + 1 - self.on_disk).saturating_add(staged);
+            tally.host_peak = tally.host_peak.max(held);
         }
         debug_assert!(
             tally.device_peak <= self.budgets.device && tally.host_peak <= self.budgets.host

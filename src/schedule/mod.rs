@@ -21,6 +21,7 @@ mod revolve;
 mod terms;
 pub mod trace;
 mod transfers;
+mod tree;
 mod validate;
 
 use crate::error::{fail, Result};
@@ -37,6 +38,7 @@ pub use revolve::{adjust, beta, forward_steps, writes};
 pub use terms::Terms;
 pub use trace::Trace;
 pub use transfers::Transfers;
+pub use tree::Tree;
 pub use validate::{validate, validate_ranges, validate_schedule, Summary};
 
 /// What the application does next. The values are those of GPUZIP 2.x.
@@ -381,6 +383,12 @@ impl Schedule {
         Ok(Schedule { steps, macro_steps, form: Form::Online(online), ..open })
     }
 
+    /// Whether the forward phase of an online schedule ends after the SAVE of its last state, if the
+    /// forward phase saves this state.
+    pub fn ends_after_save(&self) -> bool {
+        matches!(&self.form, Form::Online(online) if online.after_save)
+    }
+
     /// A recorded schedule.
     pub fn trace(trace: Arc<Trace>) -> Self {
         let Summary { backward_steps, max_live, .. } = trace.summary;
@@ -399,8 +407,15 @@ impl Schedule {
         priced.actions()?.map(Self::nested).transpose()
     }
 
+    /// The nested schedule of a tree, recorded.
+    pub fn of_tree(tree: Tree) -> Result<Self> {
+        let mut trace = Trace::new(tree.actions()?, None)?;
+        trace.tree = Some(tree);
+        Ok(Schedule { algorithm: Algorithm::Hrevolve, ..Self::trace(Arc::new(trace)) })
+    }
+
     /// The nested schedule of these actions, recorded.
-    pub(crate) fn nested(actions: Vec<Action>) -> Result<Self> {
+    fn nested(actions: Vec<Action>) -> Result<Self> {
         let recorded = Self::trace(Arc::new(Trace::new(actions, None)?));
         Ok(Schedule { algorithm: Algorithm::Hrevolve, ..recorded })
     }
@@ -425,6 +440,19 @@ impl Schedule {
     /// Whether the actions are recorded, and not generated from the parameters.
     pub fn is_recorded(&self) -> bool {
         matches!(self.form, Form::Trace(_))
+    }
+
+    /// The tree that the schedule was made from, if it was.
+    pub fn tree(&self) -> Option<Tree> {
+        match &self.form {
+            Form::Trace(trace) => trace.tree,
+            Form::Intervals(_) | Form::Online(_) => None,
+        }
+    }
+
+    /// Whether `terms` describe the schedule.
+    pub fn has_terms(&self) -> bool {
+        !self.is_recorded() || self.tree().is_some()
     }
 
     /// Generates the actions from the first one to TERMINATE.

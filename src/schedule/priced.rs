@@ -78,32 +78,51 @@ fn units(price: f64) -> i32 {
     (price * UNIT).clamp(0.0, f64::from(NEVER)) as i32
 }
 
+/// Lengths of ranges whose costs are computed together. The tables are larger than the caches of a
+/// core, and so each cost is read once for all lengths of a block.
+const BLOCK: usize = 4;
+
 /// The least sum of an advance by j steps, `upper` of the rest and `lower` of the first j states,
-/// over all j from 1 to the length of the slices. `upper` begins with the rest for j = 1.
-fn least(upper: &[i32], lower: &[i32]) -> i32 {
+/// over all j from `first` on, as many as `lower` has. `upper` begins with the rest for j = `first`.
+fn least(upper: &[i32], lower: &[i32], first: usize) -> i32 {
+    least_of_block([upper], lower, first)[0]
+}
+
+/// As `least`, for each of several `upper`.
+fn least_of_block<const N: usize>(upper: [&[i32]; N], lower: &[i32], first: usize) -> [i32; N] {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
         // SAFETY: the processor has AVX2.
-        return unsafe { least_avx2(upper, lower) };
+        return unsafe { least_avx2(upper, lower, first) };
     }
-    least_of(upper, lower)
+    least_of(upper, lower, first)
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn least_avx2(upper: &[i32], lower: &[i32]) -> i32 {
-    least_of(upper, lower)
+fn least_avx2<const N: usize>(upper: [&[i32]; N], lower: &[i32], first: usize) -> [i32; N] {
+    least_of(upper, lower, first)
 }
 
 #[inline(always)]
-fn least_of(upper: &[i32], lower: &[i32]) -> i32 {
+fn least_of<const N: usize>(upper: [&[i32]; N], lower: &[i32], first: usize) -> [i32; N] {
     // No sum overflows; a check for it in every term would keep the compiler from using vectors.
-    let mut advance = 0i32;
-    upper.iter().zip(lower).fold(NEVER, |least, (upper, lower)| {
+    let upper = upper.map(|upper| &upper[..lower.len()]);
+    let mut least = [NEVER; N];
+    let mut advance = first as i32 * UNIT as i32;
+    for (i, lower) in lower.iter().enumerate() {
+        let lower = lower.wrapping_add(advance);
         advance = advance.wrapping_add(UNIT as i32);
-        least.min(upper.wrapping_add(*lower).wrapping_add(advance))
-    })
+        for (least, upper) in least.iter_mut().zip(&upper) {
+            *least = lower.wrapping_add(upper[i]).min(*least);
+        }
+    }
+    least
 }
+
+/// For the lengths of a block, the least sums of a table's ranges over a part of all advances: with
+/// the base on the device, on the host and in both places.
+type Sums = [[i32; BLOCK]; 3];
 
 impl Priced {
     /// Computes the costs of all ranges of at most `steps` states, `cache` device slots and `host`
@@ -133,8 +152,12 @@ impl Priced {
         let (save, restore) = (units(prices.save), units(prices.restore));
         let (upload, download) = (units(prices.upload), units(prices.download));
         let mut priced = Priced { steps, cache, host, save, restore, upload, download, tables };
-        for len in 2..=steps {
-            priced.extend(len);
+        let mut sums: Vec<Sums> = filled([[NEVER; BLOCK]; 3], priced.tables.len())?;
+        for first in (2..=steps).step_by(BLOCK) {
+            priced.begin_block(first, &mut sums);
+            for len in first..(first + BLOCK).min(steps + 1) {
+                priced.extend(len, first, &sums);
+            }
         }
         Ok(Some(priced))
     }
@@ -152,23 +175,67 @@ impl Priced {
         &self.at(c, h).live[self.steps - len + 1..self.steps]
     }
 
-    /// Computes the costs of ranges of `len` states from those of shorter ranges.
-    fn extend(&mut self, len: usize) {
+    /// Computes the sums of the block of lengths that begins with `first`, over the advances for which
+    /// the costs of both parts are known for all lengths of the block.
+    fn begin_block(&self, first: usize, sums: &mut [Sums]) {
+        let known = BLOCK..first;
+        for (k, (table, sums)) in self.tables.iter().zip(sums).enumerate() {
+            *sums = [[NEVER; BLOCK]; 3];
+            if known.is_empty() {
+                continue;
+            }
+            // The rest of a range of `first + d` states after an advance by `BLOCK` states.
+            let upper = std::array::from_fn(|d| {
+                let len = (first + d).min(self.steps);
+                &table.live[self.steps + BLOCK - len..]
+            });
+            let (has_device, has_host) = self.has_base(k / (self.host + 1), k % (self.host + 1));
+            let lower = [
+                (has_device, &table.device),
+                (has_host, &table.fetched),
+                (has_device && has_host, &table.both),
+            ];
+            for (sums, (is_there, lower)) in sums.iter_mut().zip(lower) {
+                if is_there {
+                    *sums = least_of_block(upper, &lower[known.clone()], BLOCK);
+                }
+            }
+        }
+    }
+
+    /// Whether a base may take a slot on the device, or on the host, if these numbers of slots are free
+    /// beside it.
+    fn has_base(&self, c: usize, h: usize) -> (bool, bool) {
+        (c < self.cache, h < self.host)
+    }
+
+    /// Computes the costs of ranges of `len` states from those of shorter ranges. `sums` has the sums of
+    /// the block that begins with `first`.
+    fn extend(&mut self, len: usize, first: usize, sums: &[Sums]) {
         let slots = |priced: &Self| {
             let hosts = priced.host;
             (0..=priced.cache).flat_map(move |c| (0..=hosts).map(move |h| (c, h)))
         };
         let restore = self.restore;
-        for (c, h) in slots(self) {
+        for ((c, h), sums) in slots(self).zip(sums) {
             let (rests, table) = (self.rests(c, h, len), self.at(c, h));
-            let (has_device, has_host) = (c < self.cache, h < self.host);
-            let cost = |is_there: bool, lower: &[i32], price: i32| match is_there {
-                true => (least(rests, &lower[1..len]) + price).min(NEVER),
+            let (has_device, has_host) = self.has_base(c, h);
+            // The short advances and the long ones.
+            let (short, long) = (1..BLOCK.min(len), first.max(BLOCK)..len.max(BLOCK));
+            let cost = |is_there: bool, kind: usize, lower: &[i32], price: i32| match is_there {
+                true => {
+                    let short = least(rests, &lower[short.clone()], 1);
+                    let long = match long.is_empty() {
+                        true => NEVER,
+                        false => least(&rests[long.start - 1..], &lower[long.clone()], long.start),
+                    };
+                    (sums[kind][len - first].min(short).min(long) + price).min(NEVER)
+                }
                 false => NEVER,
             };
-            let device = cost(has_device, &table.device, restore);
-            let host = cost(has_host, &table.fetched, restore.saturating_add(self.upload));
-            let both = cost(has_device && has_host, &table.both, restore);
+            let device = cost(has_device, 0, &table.device, restore);
+            let host = cost(has_host, 1, &table.fetched, restore.saturating_add(self.upload));
+            let both = cost(has_device && has_host, 2, &table.both, restore);
             let table = self.at_mut(c, h);
             (table.device[len], table.host[len], table.both[len]) = (device, host, both);
         }
@@ -350,7 +417,7 @@ impl Priced {
     /// The cost of a stored range whose base stays where it is until the first advance is made.
     fn split_cost(&self, base: Base, c: usize, h: usize, len: usize) -> i32 {
         let lower = &self.lower(base, c, h)[1..len];
-        (least(self.rests(c, h, len), lower) + self.price(base)).min(NEVER)
+        (least(self.rests(c, h, len), lower, 1) + self.price(base)).min(NEVER)
     }
 }
 
@@ -368,6 +435,33 @@ mod tests {
         let actions = priced.actions().unwrap().unwrap();
         let schedule = Schedule::trace(Arc::new(Trace::new(actions, Some(steps)).unwrap()));
         crate::schedule::validate(schedule.actions(), steps, None).unwrap()
+    }
+
+    /// The costs that are computed in blocks are those of each length by itself.
+    #[test]
+    fn blocks_change_nothing() {
+        let prices = Prices { save: 0.3, restore: 0.4, upload: 1.7, download: 0.9 };
+        for (cache, host) in [(0, 3), (1, 0), (1, 2), (3, 2)] {
+            let priced = priced(43, cache, host, prices).unwrap();
+            for (c, h) in
+                (0..=cache as usize).flat_map(|c| (0..=host as usize).map(move |h| (c, h)))
+            {
+                let table = priced.at(c, h);
+                for len in 2..=43 {
+                    if h < host as usize {
+                        assert_eq!(
+                            table.host[len],
+                            priced.split_cost(Base::Host, c, h, len),
+                            "{len}"
+                        );
+                    }
+                    if c < cache as usize && h == 0 {
+                        let alone = priced.split_cost(Base::Device, c, h, len);
+                        assert_eq!(table.device[len], alone, "{c} slots, {len} states");
+                    }
+                }
+            }
+        }
     }
 
     /// Where transfers cost nothing, slots on the host are slots as good as others: the cheapest

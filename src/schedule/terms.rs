@@ -2,7 +2,7 @@
 //! which shows whether all ranks have the same schedule.
 
 use super::intervals::Intervals;
-use super::{Algorithm, Form, Schedule};
+use super::{Algorithm, Form, Schedule, Tree};
 use crate::error::{fail, Result};
 
 /// A generated schedule, without its number of time steps, as three numbers from 0 to `i64::MAX`.
@@ -24,7 +24,15 @@ impl Schedule {
                     (intervals.cache() as i64) << 31 | self.chunk as i64,
                 ]
             }
-            Form::Online(_) | Form::Trace(_) => [head, 0, 0],
+            Form::Trace(_) => match self.tree() {
+                // No algorithm has the number 0 and an even spacing.
+                Some(tree) => {
+                    let word = |first: u32| (tree.bits() >> first) as i64 & i64::MAX;
+                    [(self.snapshots as i64) << 5 | 1, word(0), word(63)]
+                }
+                None => [head, 0, 0],
+            },
+            Form::Online(_) => [head, 0, 0],
         }
     }
 
@@ -36,6 +44,17 @@ impl Schedule {
         else {
             return fail!(Argument, "{head}, {within}, {rest}: no schedule has these numbers");
         };
+        if algorithm == Algorithm::Trace && head & 1 == 1 {
+            let bits = within as u128 | (rest as u128) << 63;
+            let schedule = Tree::of_bits(bits, steps).map(Self::of_tree).transpose()?;
+            return match schedule.filter(|schedule| schedule.snapshots == low(head >> 5, 32)) {
+                Some(schedule) => Ok(schedule),
+                None => fail!(
+                    Argument,
+                    "{head}, {within}, {rest}: no schedule of {steps} steps has these numbers"
+                ),
+            };
+        }
         if algorithm == Algorithm::Trace {
             return fail!(Config, "another rank follows a trace: give all ranks checkpointing_algorithm = 0 and the same trace_file_path");
         }

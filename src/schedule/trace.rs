@@ -2,7 +2,7 @@
 //! ACTION is FORWARD, SAVE, SAVE_INTERMEDIARY (= SAVE), RESTORE, BACKWARD, FIRSTURN (= BACKWARD) or
 //! TERMINATE. Blank lines are allowed; any other text is an error.
 
-use super::{flags, validate, Action, Kind, Summary, MAX_STEPS};
+use super::{flags, validate, Action, Kind, Summary, Tree, MAX_STEPS};
 use crate::error::{fail, Error, Result};
 use crate::fallible_vec;
 use crate::files;
@@ -15,6 +15,8 @@ pub struct Trace {
     pub(super) actions: Vec<Action>,
     /// Counts of the actions and snapshots.
     pub summary: Summary,
+    /// The tree that the actions were made from, if they were.
+    pub(super) tree: Option<Tree>,
 }
 
 /// The most actions of a trace with any number of time steps.
@@ -98,10 +100,11 @@ impl Trace {
         let unchecked = std::sync::Arc::new(Trace {
             actions,
             summary: Summary { backward_steps: steps as u64, ..Summary::default() },
+            tree: None,
         });
         let summary = validate(super::Schedule::trace(unchecked.clone()).actions(), steps, None)?;
         match std::sync::Arc::try_unwrap(unchecked) {
-            Ok(Trace { actions, .. }) => Ok(Trace { actions, summary }),
+            Ok(Trace { actions, .. }) => Ok(Trace { actions, summary, tree: None }),
             Err(_) => fail!(State, "the trace is in use"),
         }
     }

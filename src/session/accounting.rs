@@ -7,8 +7,19 @@ use crate::error::Result;
 use crate::plan::spare_bytes;
 use crate::schedule::Kind;
 use crate::stats::Stats;
-use crate::tier::Saved;
+use crate::tier::{staging_bytes, Saved};
 use std::time::Instant;
+
+impl Stats {
+    /// Counts what a SAVE of a state of `raw_bytes` bytes did.
+    pub(super) fn count(&mut self, saved: Saved, raw_bytes: u64) {
+        let Saved { bytes, written, .. } = saved;
+        self.d2h += u64::from(written);
+        self.write_backs_avoided += u64::from(!written);
+        self.raw_bytes += if bytes > 0 { raw_bytes } else { 0 };
+        self.stored_bytes += bytes;
+    }
+}
 
 impl Session {
     /// Adds the seconds since the application got its current action to `forward` or `backward` of
@@ -26,11 +37,8 @@ impl Session {
     /// becomes known after its SAVE call, so the snapshot is counted in a later call.
     pub(super) fn count_saved(&mut self) {
         let Some(engine) = &mut self.engine else { return };
-        for Saved { ts, bytes, written } in engine.tiers.saved() {
-            self.stats.d2h += u64::from(written);
-            self.stats.write_backs_avoided += u64::from(!written);
-            self.stats.raw_bytes += if bytes > 0 { self.layout.raw_bytes } else { 0 };
-            self.stats.stored_bytes += bytes;
+        for saved @ Saved { ts, bytes, .. } in engine.tiers.saved() {
+            self.stats.count(saved, self.layout.raw_bytes);
             if self.config.log_ratio && bytes > 0 {
                 let ratio = self.layout.raw_bytes as f64 / bytes as f64;
                 log::info!(
@@ -45,24 +53,35 @@ impl Session {
     pub fn stats(&mut self) -> Result<Stats> {
         self.process.check()?;
         let mut stats = self.stats.clone();
+        (stats.generations, stats.persist_bytes, stats.persist) = self.persisted();
         if let Some(Engine { plan, tiers, traffic_before, stalled_before, coded_before, .. }) =
             &mut self.engine
         {
             let traffic = tiers.device().traffic();
-            stats.stall = tiers.device().stalled()? - *stalled_before;
-            stats.h2d_bytes = traffic.h2d_bytes - traffic_before.h2d_bytes;
-            stats.d2h_bytes = traffic.d2h_bytes - traffic_before.d2h_bytes;
+            let before = &self.carried;
+            stats.stall = before.stall + tiers.device().stalled()? - *stalled_before;
+            stats.h2d_bytes = before.h2d_bytes + traffic.h2d_bytes - traffic_before.h2d_bytes;
+            stats.d2h_bytes = before.d2h_bytes + traffic.d2h_bytes - traffic_before.d2h_bytes;
+            stats.disk_bytes = before.disk_bytes + traffic.disk_bytes - traffic_before.disk_bytes;
+            stats.disk_reads = before.disk_reads + traffic.disk_reads - traffic_before.disk_reads;
+            stats.disk_writes =
+                before.disk_writes + traffic.disk_writes - traffic_before.disk_writes;
+            let on_disk = tiers.on_disk();
             let times = |slots: u32| (slots as u64).saturating_mul(self.layout.slot_bytes);
+            let in_memory = plan.host_slots.saturating_sub(on_disk);
             let (cache, pool) =
-                tiers.peaks().unwrap_or((times(plan.device_slots), times(plan.host_slots)));
+                tiers.peaks().unwrap_or((times(plan.device_slots), times(in_memory)));
+            let staged = if on_disk > 0 { staging_bytes(self.option.tiers.slot_bytes) } else { 0 };
             let is_coded = self.option.compression.method != Method::None;
             let state = self.layout.slot_bytes;
             let spare = spare_bytes(plan.zero_copy, is_coded, plan.cache, state);
-            stats.peak_device_bytes = cache + spare;
-            stats.peak_host_bytes = pool;
+            stats.peak_device_bytes = before.peak_device_bytes.max(cache + spare);
+            stats.peak_host_bytes = before.peak_host_bytes.max(pool + staged);
             let coded = tiers.device().coded()?;
-            (stats.compress, stats.decompress) =
-                (coded.0 - coded_before.0, coded.1 - coded_before.1);
+            (stats.compress, stats.decompress) = (
+                before.compress + coded.0 - coded_before.0,
+                before.decompress + coded.1 - coded_before.1,
+            );
         }
         Ok(stats)
     }

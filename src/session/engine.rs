@@ -2,7 +2,8 @@
 
 use crate::device::{AppMemory, Stream, Traffic};
 use crate::error::{Code, Error, Result};
-use crate::plan::Plan;
+use crate::plan::{Index, Plan};
+use crate::schedule::Kind;
 use crate::tier::Tiers;
 use crate::timeline::nvtx;
 use crate::tune::Tuner;
@@ -10,12 +11,23 @@ use std::ffi::CString;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 
+/// The plan that an engine plays the rest of, and what its index is.
+pub(super) struct Whole {
+    pub(super) plan: Arc<Plan>,
+    /// The number of a step of the whole plan minus its number in the rest.
+    pub(super) ahead: i64,
+    /// The index of the rest, if the rest was planned anew, for other memory.
+    pub(super) anew: Option<Box<Index>>,
+}
+
 /// A plan, the tiers that it is played on, and how far it has been played.
 pub(super) struct Engine {
     /// Sequence number of the shared schedule's decision that `plan` belongs to.
     pub(super) decision: u64,
     pub(super) plan: Arc<Plan>,
     pub(super) tiers: Tiers,
+    /// The plan whose rest `plan` is, while a shot goes on from a restart file.
+    pub(super) whole: Option<Whole>,
     /// The SAVE that `save_begin` has begun: its step of the plan, and the memory that the
     /// application was given for its state.
     pub(super) begun: Option<(usize, Vec<AppMemory>)>,
@@ -42,6 +54,14 @@ impl Engine {
         }
     }
 
+    /// Number of steps of the whole plan that are played, if the current action has the number `step`
+    /// and is served.
+    pub(super) fn done(&self, step: usize, kind: Kind) -> usize {
+        let played = step.wrapping_add(usize::from(matches!(kind, Kind::Save | Kind::Restore)));
+        let ahead = self.whole.as_ref().map_or(0, |whole| whole.ahead);
+        (played as i64 + ahead).max(0) as usize
+    }
+
     /// Prepares the tiers and the counters for a shot. If this fails, the shot so far is broken,
     /// since its snapshots are gone.
     pub(super) fn reset(&mut self) -> Result<()> {
@@ -54,6 +74,18 @@ impl Engine {
             (device.stalled()?, device.coded()?, device.traffic());
         (self.begun, self.acquired, self.broken) = (None, None, None);
         Ok(())
+    }
+
+    /// Runs `body`, which moves snapshots for a restart file. The statistics of the shot leave out its
+    /// transfers to and from disk.
+    pub(super) fn uncounted<R>(&mut self, body: impl FnOnce(&mut Self) -> R) -> R {
+        let Traffic { disk_bytes, disk_reads, disk_writes, .. } = self.tiers.device().traffic();
+        let result = body(self);
+        let after = self.tiers.device().traffic();
+        self.traffic_before.disk_bytes += after.disk_bytes - disk_bytes;
+        self.traffic_before.disk_reads += after.disk_reads - disk_reads;
+        self.traffic_before.disk_writes += after.disk_writes - disk_writes;
+        result
     }
 
     /// Blocks the calling thread until all calls have ended on the device, and fails if one of them

@@ -4,12 +4,16 @@
 //! Every call takes one straight way: action -> step of the plan -> tier -> codec -> device.
 
 mod accounting;
+mod array;
 mod calls;
 mod engine;
 mod estimate;
+mod generation;
 mod open;
 mod performance_log;
+mod persist;
 mod replan;
+mod restart;
 mod shot;
 mod timeline;
 mod tuning;
@@ -28,18 +32,25 @@ use crate::schedule::{trace, Action, Kind};
 use crate::stats::Stats;
 use crate::timeline::{nvtx, TimelineFile};
 use engine::Engine;
+use restart::Indexed;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::Instant;
 
+pub use array::Array;
 pub use estimate::{estimate, Estimate};
+pub use persist::{AgreeMin, Due, Found, Persist};
+pub use restart::{Position, Snapshot};
 
 /// A session: what the C handle `gpuzip_t` stands for.
 pub struct Session {
     schedule: Arc<SharedSchedule>,
     /// The session's number among the sessions that follow the schedule.
     number: u64,
+    /// What the plan follows: where the disk had less room than configured, `disk_budget` is that room.
     config: Config,
+    /// The configured `disk_budget`, in bytes.
+    disk_budget: u64,
     /// The host memory that the session's budgets promise, if the library chose the budgets.
     promise: Option<Promise>,
     layout: Layout,
@@ -65,6 +76,19 @@ pub struct Session {
     /// The time at which the application got its current action.
     since: Instant,
     stats: Stats,
+    /// The statistics with which this shot went on from a restart file; zero for any other shot.
+    carried: Stats,
+    /// Bytes of the largest compressed snapshot that the shot, or the shot before the first one, had
+    /// in the session that wrote a restart file, for the session that goes on from it.
+    largest_before: u64,
+    /// The bytes of a snapshot by which the plan was made anew since its decision; 0: it was not.
+    planned_by: u64,
+    /// The restart files, once they are open.
+    persist: Option<Box<Persist>>,
+    /// The plan for which the device is opened, if it is the rest of a shot that was planned anew.
+    rest: Option<Arc<Plan>>,
+    /// The index of the schedule, once a restart file within a shot was written or read.
+    indexed: Option<Box<Indexed>>,
     /// Number of shots that reached TERMINATE.
     shots: u64,
     /// Whether the current shot is counted in `shots`, or has failed in its last check and the
@@ -115,7 +139,9 @@ impl Session {
     pub fn plan(&mut self) -> Result<Arc<Plan>> {
         let decision = self.schedule.decisions()?;
         match &self.engine {
-            Some(engine) if engine.decision == decision => Ok(engine.plan.clone()),
+            Some(engine) if engine.decision == decision => {
+                Ok(engine.whole.as_ref().map_or(&engine.plan, |whole| &whole.plan).clone())
+            }
             _ => {
                 self.settle()?;
                 self.schedule.plan(&self.option.tiers)
@@ -192,7 +218,12 @@ impl Session {
     pub fn get_forward_action(&mut self) -> Result<Option<Tick>> {
         self.process.check()?;
         self.check_served()?;
-        if self.stats.backward_steps > 0 {
+        let backward_steps = self.stats.backward_steps;
+        if backward_steps > 0 && backward_steps == self.carried.backward_steps {
+            // The shot went on within its reverse sweep.
+            return Ok(None);
+        }
+        if backward_steps > 0 {
             return fail!(State, "the shot is being reversed: call setup for the next shot first");
         }
         self.open()?;

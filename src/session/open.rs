@@ -8,13 +8,14 @@ use crate::choice::{
 };
 use crate::codec::{Method, Settings, SnapshotCodec};
 use crate::config::{Backend, Config};
-use crate::device::{cuda, AppField, Device, Memory, Traffic};
-use crate::error::{fail, Code, Result};
-use crate::layout::{aligned, Layout};
+use crate::device::{cuda, AppField, Device, DiskSpace, Memory, Traffic};
+use crate::error::{fail, text, Code, Error, Result};
+use crate::layout::{aligned, Layout, ALIGNMENT};
 use crate::plan::{spare_bytes, Plan};
 use crate::process::Process;
 use crate::stats::Stats;
-use crate::tier::{FieldChecksums, SnapshotCoder, Tiers};
+use crate::stop;
+use crate::tier::{staging_bytes, FieldChecksums, SnapshotCoder, Tiers};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -28,6 +29,9 @@ impl Session {
         check_macro_steps(&config, &schedule)?;
         if config.backend == Backend::Cuda {
             cuda::require_device()?;
+        }
+        if config.stop_budget > 0.0 {
+            stop::set_budget(config.stop_budget);
         }
         let target = target_of(&mut config, fields)?;
         let are_left = choice::are_left(&config);
@@ -51,6 +55,7 @@ impl Session {
         Ok(Session {
             schedule,
             number,
+            disk_budget: config.disk_budget,
             config,
             promise,
             layout,
@@ -66,6 +71,12 @@ impl Session {
             stopped: None,
             since: Instant::now(),
             stats: Stats::default(),
+            carried: Stats::default(),
+            largest_before: 0,
+            planned_by: 0,
+            persist: None,
+            rest: None,
+            indexed: None,
             shots: 0,
             ended: false,
             tuning: false,
@@ -89,7 +100,7 @@ impl Session {
         if self.option.compression != option.compression {
             self.codec = None;
         }
-        (self.option, self.decision) = (option.clone(), Some(decision));
+        (self.option, self.decision, self.planned_by) = (option.clone(), Some(decision), 0);
         Ok(())
     }
 
@@ -139,30 +150,43 @@ impl Session {
             _ => FieldChecksums::Host,
         };
         let reserved = self.reserve(&mut *device, coder.as_mut(), &mut checksums);
-        let (plan, cache, pool) = match reserved {
-            Ok(reserved) => reserved,
-            Err(error) => {
+        let reserved = reserved.and_then(|reserved| {
+            let disk = self.reserve_disk(&reserved.0)?;
+            Ok((reserved, disk))
+        });
+        let ((plan, cache, pool), space) = match reserved {
+            Ok((reserved, Room::Enough(space))) => (reserved, space),
+            failed => {
                 coder.iter_mut().for_each(|coder| coder.close(&mut *device));
                 checksums.close(&mut *device);
-                return Err(error);
+                failed?;
+                drop(device);
+                return self.open();
             }
         };
         log::info!(
-            "{} device and {} host slots of {} bytes",
+            "{} device and {} host slots of {} bytes, {} of them on disk",
             plan.device_slots,
             plan.host_slots,
-            self.option.tiers.slot_bytes
+            self.option.tiers.slot_bytes,
+            space.as_ref().map_or(0, DiskSpace::slots)
         );
-        let tiers = match self.option.levels.clone() {
+        let mut tiers = match self.option.levels.clone() {
             Some(levels) => {
                 Tiers::sharing_levels(device, self.layout.clone(), &plan, levels, checksums)?
             }
             None => Tiers::new(device, self.layout.clone(), &plan, coder, cache, pool)?,
         };
+        if let Some(space) = space {
+            let slots = space.slots();
+            tiers.device().mount(space)?;
+            tiers.use_disk(slots, self.option.tiers.slot_bytes, pool)?;
+        }
         self.engine = Some(Engine {
             decision: self.decision.unwrap_or(0),
             plan,
             tiers,
+            whole: None,
             begun: None,
             acquired: None,
             broken: None,
@@ -173,6 +197,63 @@ impl Session {
         });
         self.begin_tuning();
         self.open_timeline(target);
+        Ok(())
+    }
+
+    /// Reserves the disk space that `plan` needs. If there is less space, plans anew with as much disk
+    /// as there is.
+    fn reserve_disk(&mut self, plan: &Plan) -> Result<Room> {
+        let (slots, slot_bytes) = (self.option.tiers.on_disk(plan), self.option.tiers.slot_bytes);
+        if slots == 0 {
+            return Ok(Room::Enough(None));
+        }
+        let space = DiskSpace::reserve(&self.config.disk_folders(), slots, slot_bytes)?;
+        if space.slots() == slots {
+            for folder in space.in_memory() {
+                log::warn!(
+                    "disk_path: {} lies in main memory (tmpfs), so that its snapshots take memory beside host_budget: name a folder on a disk",
+                    folder.display()
+                );
+            }
+            return Ok(Room::Enough(Some(space)));
+        }
+        let bytes_on_disk = self.option.tiers.bytes_on_disk();
+        let bytes = |slots: u32| u64::from(slots).saturating_mul(bytes_on_disk);
+        let (needed, room) = (bytes(slots), bytes(space.slots()));
+        let folders = space.folders();
+        drop(space);
+        let less = format!(
+            "{folders} has room for {room} bytes of snapshots and the plan needs {needed}: free space there, or name other folders in disk_path"
+        );
+        if self.rest.is_some() {
+            return fail!(
+                Budget,
+                "{less}; the shot goes on from restart files, which another plan does not fit"
+            );
+        }
+        self.plan_with_disk(room).map_err(|e| match e.code {
+            Code::State => Error::new(
+                Code::Budget,
+                text(format_args!(
+                    "{less}; no smaller plan can be made any more, because {}",
+                    e.message
+                )),
+            ),
+            _ => e.within(format_args!("{less}, or set disk_budget to what there is")),
+        })?;
+        log::warn!(
+            "disk_budget = {needed} bytes were planned, and {folders} has room for {room}: the plan was made anew for these"
+        );
+        Ok(Room::Less)
+    }
+
+    /// Plans anew with `disk_budget` bytes of disk.
+    fn plan_with_disk(&mut self, disk_budget: u64) -> Result<()> {
+        let config = Config { disk_budget, ..self.config.clone() };
+        let options = storage_options(&config, &self.layout)?;
+        let tiers = options.iter().map(|option| option.tiers.clone()).collect();
+        self.schedule.replan_untold(self.number, tiers)?;
+        (self.config, self.options, self.decision) = (config, options, None);
         Ok(())
     }
 
@@ -198,7 +279,7 @@ impl Session {
     }
 
     /// Reserves device and host memory for the plan; returns the plan and the bytes of its device
-    /// cache and host pool. If the device has too little free memory, the cache shrinks by a
+    /// cache and host pool, behind which the staging buffers of the disk lie. If the device has too little free memory, the cache shrinks by a
     /// quarter and this tries again.
     pub(super) fn reserve(
         &mut self,
@@ -237,14 +318,17 @@ impl Session {
             };
         }
         loop {
-            let plan = self.schedule.plan(&self.option.tiers)?;
+            let plan = match &self.rest {
+                Some(rest) => rest.clone(),
+                None => self.schedule.plan(&self.option.tiers)?,
+            };
             let times = |slots: u32, bytes: u64| (slots as u64).saturating_mul(bytes);
             let cache = self.option.tiers.cache_bytes(&plan);
             let (state, zero_copy) = (self.layout.slot_bytes, self.config.zero_copy);
             let spare = spare_bytes(zero_copy, most.is_some(), plan.cache, state);
             let beside = spare.saturating_add(beside_slots - own);
             match device.reserve(Memory::Device, cache.saturating_add(beside)) {
-                Err(error) if error.code == Code::Memory && cache > 0 => {
+                Err(error) if error.code == Code::Memory && cache > 0 && self.rest.is_none() => {
                     let fewer = self.option.tiers.with_fewer_slots(&plan);
                     log::warn!(
                         "{error}: the device cache shrinks from {} to {} slots",
@@ -255,14 +339,18 @@ impl Session {
                 }
                 result => {
                     result?;
+                    let staged = match self.option.tiers.on_disk(&plan) {
+                        0 => 0,
+                        _ => staging_bytes(self.option.tiers.slot_bytes),
+                    };
                     let pool = match (most, self.config.host_budget) {
-                        (None, _) => self.option.tiers.bytes_of(&plan).1,
+                        (None, _) => self.option.tiers.bytes_of(&plan).1.saturating_sub(staged),
                         (Some(most), 0) => {
                             times(plan.host_slots.saturating_add(plan.device_slots), aligned(most))
                         }
-                        (Some(_), budget) => budget,
+                        (Some(_), budget) => budget.saturating_sub(staged) / ALIGNMENT * ALIGNMENT,
                     };
-                    device.reserve(Memory::Host, pool)?;
+                    device.reserve(Memory::Host, pool.saturating_add(staged))?;
                     if most.is_none() {
                         // Raw snapshots use every byte of their slots. Compressed snapshots may
                         // never use most of the cache, so its pages are not touched ahead.
@@ -275,6 +363,14 @@ impl Session {
             }
         }
     }
+}
+
+/// The disk space that there is for a plan.
+enum Room {
+    /// The space that the plan needs; `None` if the plan needs none.
+    Enough(Option<DiskSpace>),
+    /// Less. The session has a new plan.
+    Less,
 }
 
 /// Returns these tiers of compressed snapshots for mixed storage.

@@ -4,7 +4,7 @@
 use super::open::budget;
 use super::Session;
 use crate::choice::{storage_options, tiers_of, Promise, Target, TierSpec};
-use crate::config::Backend;
+use crate::config::{Backend, Config};
 use crate::error::Result;
 use crate::layout::aligned;
 
@@ -13,7 +13,7 @@ impl Session {
     /// the free memory of that backend. The plan stays as it is if other sessions follow the
     /// schedule, if the application was already told of the schedule, or if no plan fits.
     pub(super) fn settle_on(&mut self, target: Target) {
-        let mut config = self.config.clone();
+        let mut config = Config { disk_budget: self.disk_budget, ..self.config.clone() };
         config.backend = target.backend();
         let were_left = self.promise.take().is_some();
         if were_left {
@@ -42,7 +42,7 @@ impl Session {
     /// Plans anew for another number of time steps, between two shots. Budgets that the library chose
     /// are chosen anew, too, after the memory of the old plan was freed.
     pub(super) fn plan_for(&mut self, steps: i64) -> Result<()> {
-        let mut config = self.config.clone();
+        let mut config = Config { disk_budget: self.disk_budget, ..self.config.clone() };
         let were_left = self.promise.is_some();
         if were_left {
             let steps = config.check_steps(steps)?;
@@ -63,10 +63,12 @@ impl Session {
 
     /// Plans the tiers anew with `largest`, the bytes of the largest compressed snapshot of the
     /// shot before, if the number of slots that the device budget holds changes. The schedule
-    /// stays.
+    /// stays. With mixed storage the slots for raw snapshots stay, too, and with them which snapshots
+    /// are compressed: the restored bits of a shot do not depend on the shots before it.
     pub(super) fn replan(&mut self, largest: u64) -> Result<()> {
         let Some(engine) = &mut self.engine else { return Ok(()) };
-        if largest == 0 || self.config.device_budget == 0 {
+        // The slots on disk have the size that the plan at the begin of the session gave them.
+        if largest == 0 || self.config.device_budget == 0 || engine.tiers.on_disk() > 0 {
             return Ok(());
         }
         let tiers = tiers_of(
@@ -79,15 +81,14 @@ impl Session {
         let tiers = match self.option.tiers.raw_slots {
             // A cache that had to shrink has no room for the raw states of the whole budget.
             Some(_) if self.option.tiers.packed_bytes.is_none() => return Ok(()),
-            Some(_) => match tiers.mixed() {
+            Some(raw) => match tiers.mixed_with(raw) {
                 Some(mixed) => mixed,
                 None => return Ok(()),
             },
             None => tiers,
         };
         let tiers = TierSpec { host: self.option.tiers.host, ..tiers };
-        let slots = |tiers: &TierSpec| (tiers.cache, tiers.raw_slots);
-        if slots(&tiers) != slots(&self.option.tiers) {
+        if tiers.cache != self.option.tiers.cache {
             if let Ok(plan) = self.schedule.plan(&tiers) {
                 log::info!(
                     "{} device and {} host slots of {largest} bytes",
@@ -95,7 +96,7 @@ impl Session {
                     plan.host_slots
                 );
                 engine.tiers.fit(&plan)?;
-                (engine.plan, self.option.tiers) = (plan, tiers);
+                (engine.plan, self.option.tiers, self.planned_by) = (plan, tiers, largest);
             }
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! The begin and the end of a shot.
 
+use super::engine::Whole;
 use super::Session;
 use crate::error::Result;
 use crate::schedule::Kind;
@@ -17,10 +18,22 @@ impl Session {
         if self.tick.is_some() && self.is_measured() {
             self.end_tuning();
         }
+        let largest = self.largest();
+        self.largest_before = 0;
         if let Some(engine) = &mut self.engine {
-            let largest = engine.tiers.largest();
             engine.reset()?;
             self.sweep = self.schedule.rewind()?;
+            match engine.whole.take() {
+                // The memory is that of the rest: the next action opens the device anew.
+                Some(Whole { anew: Some(_), .. }) => self.engine = None,
+                Some(whole) => {
+                    engine.tiers.fit(&whole.plan)?;
+                    engine.plan = whole.plan;
+                }
+                None => {}
+            }
+        }
+        if let Some(engine) = &mut self.engine {
             if self.schedule.steps() == 0 {
                 engine.plan = self.schedule.plan(&self.option.tiers)?;
             }
@@ -29,7 +42,7 @@ impl Session {
         self.sweep = self.schedule.rewind()?;
         (self.tick, self.served, self.stopped, self.range, self.ended) =
             (None, true, None, None, false);
-        self.stats = Stats::default();
+        (self.stats, self.carried) = (Stats::default(), Stats::default());
         if !self.is_measured() {
             self.begin_tuning();
         }
@@ -87,15 +100,18 @@ impl Session {
         if !self.process.is_current() {
             return Ok(());
         }
+        // A lost generation is told, too, unless another error is.
+        let settled = self.persist.as_mut().map_or(Ok(()), |persist| persist.settle());
         self.end_reversed_shot()?;
-        match self
+        let checked = match self
             .engine
             .as_mut()
             .filter(|engine| engine.broken.is_none() && engine.tiers.is_checked_later())
         {
             Some(engine) if self.stats.restores > 0 && !self.ended => engine.finish(),
             _ => Ok(()),
-        }
+        };
+        checked.and(settled)
     }
 
     /// Stops this shot: every call but setup and the end of the session then fails with `why`.

@@ -150,7 +150,9 @@ impl Session {
         };
         let about = about
             .text_of("compressor", self.option.compression.method.name())
-            .value("link_bandwidth", self.config.link_bandwidth);
+            .value("link_bandwidth", self.config.link_bandwidth)
+            .value("host_budget", self.config.host_budget)
+            .value("disk_budget", self.config.disk_budget);
         Ok(about
             .value("costs", of_costs(&self.option.tiers.costs).text())
             .value("stats", of_stats(&stats).text()))
@@ -199,13 +201,16 @@ fn of_schedule(about: Object, schedule: &Schedule) -> Object {
         .value("chunk", schedule.chunk)
         .value("inner", inner)
         .value("for_cache", schedule.cache())
+        .value("after_save", schedule.ends_after_save())
+        .text_of("tree", &schedule.tree().map_or(String::new(), |tree| tree.bits().to_string()))
 }
 
 fn of_plan(about: Object, plan: &Plan) -> Object {
     let about = about
         .value("cache", plan.cache)
         .text_of("policy", plan.policy.name())
-        .value("zero_copy", plan.zero_copy);
+        .value("zero_copy", plan.zero_copy)
+        .value("raw_slots", plan.raw_slots);
     about.value("device_slots", plan.device_slots).value("host_slots", plan.host_slots)
 }
 
@@ -222,6 +227,8 @@ fn of_costs(costs: &Costs) -> Object {
     let about = about
         .value("upload", costs.upload)
         .value("download", costs.download)
+        .value("disk_read", costs.disk_read)
+        .value("disk_write", costs.disk_write)
         .value("compressed", costs.compressed);
     about
         .value("state_bytes", costs.state_bytes)

@@ -3,6 +3,7 @@
 use super::{Engine, Session};
 use crate::choice::Target;
 use crate::choice::{candidates, storage_options};
+use crate::config::Config;
 use crate::device::{AppMemory, Stream};
 use crate::error::{fail, Result};
 use crate::files;
@@ -21,9 +22,6 @@ impl Session {
                 "autotune at action {}: a whole shot is measured; call it before the first action",
                 tick.it
             );
-        }
-        if self.schedule.steps() == 0 {
-            return fail!(Unsupported, "autotune with steps = 0: states are sampled at equal distances, for which the number of steps must be known; measure a shot with a known number");
         }
         self.tuning = true;
         if self.tick.is_none() {
@@ -115,7 +113,7 @@ impl Session {
     pub fn import(&mut self, profile: Profile) -> Result<()> {
         self.process.check()?;
         check_backend(&profile, self.target)?;
-        let mut config = self.config.clone();
+        let mut config = Config { disk_budget: self.disk_budget, ..self.config.clone() };
         config.profile = Some(profile);
         let options = storage_options(&config, &self.layout)?;
         self.schedule

@@ -3,8 +3,8 @@
 
 use super::packed::Packed;
 use super::raw::Raw;
-use super::slots::{Held, Slots};
-use super::{PreviousLevels, Store};
+use super::slots::{Held, Saved, Slots};
+use super::{PreviousLevels, Room, Store, Stored};
 use crate::device::AppMemory;
 use crate::error::Result;
 use crate::plan::{Plan, Step};
@@ -112,6 +112,24 @@ impl Store for Mixed {
         spare: u32,
     ) -> Result<(Vec<*mut c_void>, bool)> {
         self.call(slots, step)?.acquire(slots, step, read, spare)
+    }
+
+    fn stored(&mut self, slots: &mut Slots, at: Step, ts: i64) -> Result<Stored> {
+        self.of(at).stored(slots, at, ts)
+    }
+
+    fn pending(&mut self, slots: &mut Slots) -> Result<Vec<Saved>> {
+        self.packed.pending(slots)
+    }
+
+    fn make_room(
+        &mut self,
+        slots: &mut Slots,
+        step: Step,
+        ts: i64,
+        stored: (u64, bool),
+    ) -> Result<Room> {
+        self.of(step).make_room(slots, step, ts, stored)
     }
 
     fn check(&mut self, slots: &mut Slots) -> Result<()> {

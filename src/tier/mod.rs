@@ -22,12 +22,13 @@ mod shared;
 mod slots;
 mod snapshot_coder;
 
-use crate::device::{AppMemory, Device};
+use crate::device::{AppMemory, Device, Place, PIECE};
 use crate::error::{fail, Result};
+use crate::fallible_vec;
 use crate::layout::{Layout, Levels};
 use crate::plan::{Issued, Moment, Plan, PreviousLevel, Step, NONE, SPARE_SLOTS};
+pub use disk::staging_bytes;
 use disk::Disk;
-pub use disk::STAGING_BUFFERS;
 pub use field_checksums::FieldChecksums;
 use mixed::Mixed;
 use packed::Packed;
@@ -102,6 +103,20 @@ trait Store: Send {
         without_zero_copy()
     }
 
+    fn stored(&mut self, _: &mut Slots, _: Step, _: i64) -> Result<Stored> {
+        without_restart()
+    }
+
+    fn pending(&mut self, _: &mut Slots) -> Result<Vec<Saved>> {
+        Ok(Vec::new())
+    }
+
+    /// Makes room for the snapshot of u(ts) of `stored`, in the slots of a step, and returns where
+    /// its bytes go. The lanes have no work.
+    fn make_room(&mut self, _: &mut Slots, _: Step, _: i64, _: (u64, bool)) -> Result<Room> {
+        without_restart()
+    }
+
     fn check(&mut self, _: &mut Slots) -> Result<()> {
         Ok(())
     }
@@ -128,6 +143,29 @@ fn without_zero_copy<T>() -> Result<T> {
         "shared_levels = 1: snapshots that share time levels are copied; set zero_copy = 0"
     )
 }
+
+fn without_restart<T>() -> Result<T> {
+    fail!(
+        Unsupported,
+        "shared_levels = 1: snapshots that share time levels cannot be written to a restart file; write one between shots, or set shared_levels = 0"
+    )
+}
+
+/// The bytes of a snapshot as they lie in a tier.
+#[derive(Clone, Copy, Debug)]
+pub struct Stored {
+    /// Time step of the state.
+    ts: i64,
+    place: Place,
+    /// Number of bytes of the snapshot.
+    pub bytes: u64,
+    /// Whether the bytes are the stream of a codec; otherwise they are the fields, at the offsets of the
+    /// layout.
+    pub is_coded: bool,
+}
+
+/// The one or two places to which the bytes of a snapshot go.
+type Room = [Option<Place>; 2];
 
 /// What a RESTORE found.
 #[derive(Clone, Copy, Debug)]
@@ -198,12 +236,17 @@ impl Tiers {
     }
 
     /// Puts the first `slots` pool slots on the device's disk, where each takes `slot_bytes` bytes.
-    /// [`STAGING_BUFFERS`] buffers of `slot_bytes` bytes begin `at` bytes behind the begin of the
-    /// host slab. All slots are empty afterwards.
+    /// [`staging_bytes`] bytes of the host slab from `at` on are the staging buffers. All slots are
+    /// empty afterwards.
     pub fn use_disk(&mut self, slots: u32, slot_bytes: u64, at: u64) -> Result<()> {
         self.slots.disk = Disk::new(&mut *self.slots.device, slots, slot_bytes, at)?;
         self.empty();
         Ok(())
+    }
+
+    /// Number of pool slots on disk.
+    pub fn on_disk(&self) -> u32 {
+        self.slots.disk.slots
     }
 
     fn empty(&mut self) {
@@ -220,6 +263,7 @@ impl Tiers {
     pub fn clear(&mut self) -> Result<()> {
         self.slots.device.synchronize()?;
         self.slots.device.forget_stream();
+        self.slots.device.forget_faults();
         let checked = self.store.check(&mut self.slots);
         self.empty();
         checked
@@ -233,6 +277,7 @@ impl Tiers {
     /// Waits for all calls of the device. Fails if one of these calls reported an error.
     pub fn finish(&mut self) -> Result<()> {
         self.slots.device.finish_calls()?;
+        self.slots.device.check_disk()?;
         self.store.check(&mut self.slots)
     }
 
@@ -283,6 +328,7 @@ impl Tiers {
     /// As `save`, for the state u(ts) that the application has computed at the addresses from
     /// `begin_save`.
     pub fn commit_save(&mut self, plan: &Plan, number: usize, ts: i64) -> Result<()> {
+        self.slots.device.check_disk()?;
         self.store.commit_save(&mut self.slots, plan.steps[number], ts, spare(number))?;
         self.issue(plan, Moment::After(number))
     }
@@ -325,6 +371,90 @@ impl Tiers {
         self.issue(plan, Moment::Released(number))
     }
 
+    /// Waits for all work of the device, so that `stored`, `read` and `load` may touch the slots.
+    pub fn settle(&mut self) -> Result<()> {
+        self.slots.device.synchronize()
+    }
+
+    /// Finds the bytes of the snapshot of u(ts), which lies in the slots `at`. Call `settle` before.
+    pub fn stored(&mut self, at: Step, ts: i64) -> Result<Stored> {
+        self.store.stored(&mut self.slots, at, ts)
+    }
+
+    /// What the saves do that `saved` has not returned because their snapshots still wait in staging
+    /// buffers. Call `settle` before.
+    pub fn pending(&mut self) -> Result<Vec<Saved>> {
+        self.store.pending(&mut self.slots)
+    }
+
+    /// Passes the bytes of a snapshot to `sink`, in pieces of at most [`PIECE`] bytes. Call `settle`
+    /// before.
+    pub fn read_stored(
+        &mut self,
+        stored: Stored,
+        sink: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let mut piece = fallible_vec::filled(0u8, stored.bytes.min(PIECE as u64) as usize)?;
+        let Slots { device, disk, .. } = &mut self.slots;
+        device.concerns(stored.ts);
+        let place = match stored.place {
+            Place::Disk(from) => disk.read_now(&mut **device, from, stored.bytes)?,
+            place => place,
+        };
+        let mut at = 0;
+        while at < stored.bytes {
+            let piece_bytes = (stored.bytes - at).min(PIECE as u64) as usize;
+            let piece = &mut piece[..piece_bytes];
+            device.read(place.plus(at), piece)?;
+            sink(piece)?;
+            at += piece_bytes as u64;
+        }
+        Ok(())
+    }
+
+    /// Plays step `number` of the plan as a SAVE of u(ts) whose snapshot `source` passes on piece by
+    /// piece: `bytes` bytes, the stream of a codec if `is_coded`.
+    pub fn load(
+        &mut self,
+        plan: &Plan,
+        number: usize,
+        ts: i64,
+        (bytes, is_coded): (u64, bool),
+        source: impl FnOnce(&mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>,
+    ) -> Result<()> {
+        let step = plan.steps[number];
+        self.settle()?;
+        let room = self.store.make_room(&mut self.slots, step, ts, (bytes, is_coded))?;
+        let Slots { device, disk, .. } = &mut self.slots;
+        let device = &mut **device;
+        device.concerns(ts);
+        let mut at = 0;
+        source(&mut |piece| {
+            let end = at + piece.len() as u64;
+            if end > bytes {
+                return fail!(Stream, "the snapshot of state {ts} has more than {bytes} bytes");
+            }
+            for place in room.iter().flatten() {
+                let place = match place {
+                    Place::Disk(_) => disk.passage(),
+                    place => *place,
+                };
+                device.write(place.plus(at), piece)?;
+            }
+            at = end;
+            Ok(())
+        })?;
+        if at != bytes {
+            return fail!(Stream, "the snapshot of state {ts} has {at} bytes instead of {bytes}");
+        }
+        for place in room.into_iter().flatten() {
+            if let Place::Disk(to) = place {
+                disk.write_now(device, to, bytes)?;
+            }
+        }
+        self.issue(plan, Moment::After(number))
+    }
+
     /// Plays a RESTORE. `body` reads the snapshot, and returns a result and whether the snapshot had
     /// to cross the link.
     fn read<R>(
@@ -344,9 +474,10 @@ impl Tiers {
         Ok((result, Restored { moved, prefetched, late }))
     }
 
-    /// Issues the transfers that were due before step `number` of the plan: there are such transfers
-    /// only if the plan was completed since the step before, at the end of an online forward phase.
+    /// Fails if a disk lane has failed. Issues the transfers that were due before step `number` of
+    /// the plan: there are such transfers only if the plan was completed since the step before, at the end of an online forward phase.
     fn catch_up(&mut self, plan: &Plan, number: usize) -> Result<()> {
+        self.slots.device.check_disk()?;
         match number.checked_sub(1) {
             Some(before) if plan.drops => self.issue(plan, Moment::After(before)),
             _ => Ok(()),

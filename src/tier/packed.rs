@@ -1,8 +1,8 @@
 //! Compressed snapshots in the tiers. Each snapshot takes as many bytes of a slab as it has.
 
 use super::arena::Arena;
-use super::slots::{DeviceSlot, Held, HostSlot, Saved, Slots};
-use super::{PreviousLevels, SnapshotCoder, Store};
+use super::slots::{Held, HostSlot, Saved, Slots};
+use super::{PreviousLevels, Room, SnapshotCoder, Store, Stored};
 use crate::device::{AppMemory, Event, Lane, Place};
 use crate::error::{fail, Result};
 use crate::fallible_vec;
@@ -202,17 +202,25 @@ impl Packed {
     /// Empties pool slot `slot` and takes `bytes` bytes of the pool for the snapshot of state `ts`.
     fn place_in_pool(&mut self, slots: &mut Slots, slot: u32, ts: i64, bytes: u64) -> Result<()> {
         self.leave_pool(slots, slot)?;
-        slots.pool[slot as usize].at = if slots.disk.has(slot) {
-            slots.disk.place(slot, bytes)?
+        let is_oversized = slots.disk.has(slot) && !slots.disk.holds(bytes);
+        slots.pool[slot as usize].is_oversized = is_oversized;
+        slots.pool[slot as usize].at = if slots.is_on_disk(slot) {
+            slots.disk.place(slot, bytes)
         } else {
-            self.take_of_pool(slots, bytes)?
+            let taken = self.take_of_pool(slots, bytes);
+            match is_oversized {
+                true => taken
+                    .map_err(|e| e.within("a snapshot that is larger than its place on disk"))?,
+                false => taken?,
+            }
         };
         slots.pool[slot as usize].ts = ts;
         Ok(())
     }
 
     fn leave_pool(&mut self, slots: &mut Slots, slot: u32) -> Result<()> {
-        let HostSlot { at, reader, ts, written, download } = &mut slots.pool[slot as usize];
+        let is_on_disk = slots.is_on_disk(slot);
+        let HostSlot { at, reader, ts, written, download, .. } = &mut slots.pool[slot as usize];
         *ts = -1;
         let at = std::mem::take(at);
         if at.is_empty() {
@@ -221,7 +229,7 @@ impl Packed {
         // If a cache slot reads its snapshot from this pool slot, the cache slot keeps the bytes.
         let cached = slots.cache.get_mut(*reader as usize);
         let cached = cached.filter(|cached| cached.held == Held::InPoolSlot(slot));
-        if slots.disk.has(slot) {
+        if is_on_disk {
             return match cached {
                 Some(_) => fail!(
                     Unsupported,
@@ -246,8 +254,10 @@ impl Packed {
             return Ok(at);
         }
         slots.device.synchronize()?;
-        let in_memory = slots.pool.iter_mut().skip(slots.disk.slots as usize);
-        let in_slots = in_memory.map(|slot| &mut slot.at).filter(|at| !at.is_empty());
+        let on_disk = slots.disk.slots as usize;
+        let pool = slots.pool.iter_mut().enumerate();
+        let in_memory = pool.filter(|(k, slot)| *k >= on_disk || slot.is_oversized);
+        let in_slots = in_memory.map(|(_, slot)| &mut slot.at).filter(|at| !at.is_empty());
         let overflow = slots.cache.iter_mut().filter_map(|slot| {
             if let Held::InPool(at) = &mut slot.held {
                 Some(at)
@@ -340,10 +350,8 @@ impl Store for Packed {
         };
         let (moved, from, bytes) = match held {
             Held::InCache(at) => {
-                let DeviceSlot { filled, filling, .. } = slots.cache[step.slot as usize];
-                if filling {
-                    slots.device.wait(Lane::App, filled)?;
-                    slots.cache[step.slot as usize].filling = false;
+                if slots.cache[step.slot as usize].filling {
+                    slots.await_upload(step.slot)?;
                 }
                 (step.host != NONE, Place::Device(at.start), at.end - at.start)
             }
@@ -354,7 +362,10 @@ impl Store for Packed {
                 let (bytes, written) = match &held {
                     Held::InPoolSlot(host) => {
                         let written = slots.pool[*host as usize].written;
-                        (slots.pool_bytes(*host), Some(written).filter(|_| !slots.disk.has(*host)))
+                        (
+                            slots.pool_bytes(*host),
+                            Some(written).filter(|_| !slots.is_on_disk(*host)),
+                        )
                     }
                     Held::InPool(at) => (at.end - at.start, self.written.map(|(_, event)| event)),
                     _ => return fail!(Device, "the snapshot of state {ts} is in no tier"),
@@ -405,6 +416,71 @@ impl Store for Packed {
         slots.device.concerns(read.0);
         let moved = self.restore(slots, step, PreviousLevels::default(), read, &fields)?;
         Ok((slots.pointers(NONE, spare)?, moved))
+    }
+
+    fn stored(&mut self, slots: &mut Slots, at: Step, ts: i64) -> Result<Stored> {
+        let coded = |place, bytes| Ok(Stored { ts, place, bytes, is_coded: true });
+        if let Some(buffer) = self.made.iter().rev().find(|made| made.ts == ts).map(|m| m.buffer) {
+            let bytes = self.coder.size(&mut *slots.device, buffer)?;
+            return coded(self.coder.buffer(buffer), bytes);
+        }
+        let in_host = |host: u32| coded(slots.in_host(host), slots.pool_bytes(host));
+        if slots.is_in_memory(at.host) {
+            return in_host(at.host);
+        }
+        match slots.cache.get(at.slot as usize).map(|slot| slot.held.clone()) {
+            Some(Held::InCache(range)) => {
+                coded(Place::Device(range.start), range.end - range.start)
+            }
+            Some(Held::InPool(range)) => coded(Place::Host(range.start), range.end - range.start),
+            Some(Held::InPoolSlot(host)) => in_host(host),
+            _ if at.host != NONE => in_host(at.host),
+            _ => fail!(Device, "the snapshot of state {ts} is in no tier"),
+        }
+    }
+
+    fn pending(&mut self, slots: &mut Slots) -> Result<Vec<Saved>> {
+        let Packed { made, coder, .. } = self;
+        let saved = made.iter().map(|made| {
+            let bytes = coder.size(&mut *slots.device, made.buffer)?;
+            Ok(Saved { ts: made.ts, bytes, written: made.step.host != NONE })
+        });
+        saved.collect()
+    }
+
+    fn make_room(
+        &mut self,
+        slots: &mut Slots,
+        step: Step,
+        ts: i64,
+        (bytes, is_coded): (u64, bool),
+    ) -> Result<Room> {
+        if !is_coded {
+            return fail!(
+                Stream,
+                "the snapshot of state {ts} is raw, and this session stores it compressed"
+            );
+        }
+        self.largest = self.largest.max(bytes);
+        let in_cache = step.slot != NONE && self.place_in_cache(slots, step.slot, bytes);
+        if step.host != NONE {
+            self.place_in_pool(slots, step.host, ts, bytes)?;
+        }
+        let host = (step.host != NONE).then_some(step.host);
+        if in_cache {
+            slots.cache[step.slot as usize].host = step.host;
+            return Ok([Some(slots.in_slot(step.slot, 0)), host.map(|host| slots.in_host(host))]);
+        }
+        if let Some(host) = host {
+            slots.stay_in_pool(step);
+            return Ok([Some(slots.in_host(host)), None]);
+        }
+        let at = self.take_of_pool(slots, bytes)?;
+        let place = Place::Host(at.start);
+        if let Some(slot) = slots.cache.get_mut(step.slot as usize) {
+            (slot.held, slot.host) = (Held::InPool(at), NONE);
+        }
+        Ok([Some(place), None])
     }
 
     fn check(&mut self, _: &mut Slots) -> Result<()> {

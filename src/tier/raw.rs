@@ -1,9 +1,9 @@
 //! Raw snapshots: each lies at a fixed offset, slot number times slot size.
 
 use super::slots::{Saved, Slots};
-use super::{PreviousLevels, Store};
+use super::{PreviousLevels, Room, Store, Stored};
 use crate::device::{AppMemory, Lane};
-use crate::error::Result;
+use crate::error::{fail, Result};
 use crate::plan::{Step, NONE};
 use std::ffi::c_void;
 
@@ -107,5 +107,33 @@ impl Store for Raw {
             slots.await_fetch(step)?;
         }
         Ok((slots.pointers(step.slot, spare)?, step.host != NONE))
+    }
+
+    fn stored(&mut self, slots: &mut Slots, at: Step, ts: i64) -> Result<Stored> {
+        let place = match slots.is_in_memory(at.host) || at.slot == NONE {
+            true => slots.in_host(at.host),
+            false => slots.in_slot(at.slot, 0),
+        };
+        Ok(Stored { ts, place, bytes: slots.layout.slot_bytes, is_coded: false })
+    }
+
+    fn make_room(
+        &mut self,
+        slots: &mut Slots,
+        step: Step,
+        ts: i64,
+        (bytes, is_coded): (u64, bool),
+    ) -> Result<Room> {
+        if is_coded || bytes != slots.layout.slot_bytes {
+            return fail!(
+                Stream,
+                "the snapshot of state {ts} has {bytes} bytes{}, and this session stores raw snapshots of {} bytes",
+                if is_coded { " of a codec" } else { "" },
+                slots.layout.slot_bytes
+            );
+        }
+        slots.store_in_pool(step, ts);
+        let cached = (step.slot != NONE).then(|| slots.in_slot(step.slot, 0));
+        Ok([cached, (step.host != NONE).then(|| slots.in_host(step.host))])
     }
 }

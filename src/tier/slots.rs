@@ -20,6 +20,9 @@ pub struct DeviceSlot {
     /// The end of the upload into this slot, and whether a RESTORE has yet to wait for that upload.
     pub filled: Event,
     pub filling: bool,
+    /// If that upload is of a snapshot from disk: number of the operations of the lane of disk reads
+    /// with which the snapshot is in host memory; otherwise 0.
+    pub from_disk: u64,
     /// The end of the download from this slot, and whether a download was issued.
     pub read: Event,
     pub reading: bool,
@@ -48,6 +51,9 @@ pub struct HostSlot {
     pub reader: u32,
     /// Time step of the snapshot's state; -1 if the slot is empty.
     pub ts: i64,
+    /// Whether the slot is one on disk whose snapshot lies in host memory all the same, since the
+    /// snapshot is larger than the slot.
+    pub is_oversized: bool,
     /// The end of the download into this slot, and the number of that download.
     pub written: Event,
     pub download: u64,
@@ -116,6 +122,7 @@ impl Slots {
                 host: NONE,
                 filled,
                 filling: false,
+                from_disk: 0,
                 read,
                 reading: false,
                 download: 0,
@@ -123,7 +130,14 @@ impl Slots {
         }
         for _ in self.pool.len()..plan.host_slots as usize {
             let written = self.device.event()?;
-            self.pool.push(HostSlot { at: 0..0, reader: NONE, ts: -1, written, download: 0 });
+            self.pool.push(HostSlot {
+                at: 0..0,
+                reader: NONE,
+                ts: -1,
+                is_oversized: false,
+                written,
+                download: 0,
+            });
         }
         Ok(())
     }
@@ -140,6 +154,7 @@ impl Slots {
         for (k, slot) in self.pool.iter_mut().enumerate() {
             let on_disk = self.disk.slots as usize;
             slot.at = fixed(if k < on_disk { k } else { k - on_disk }).unwrap_or(0..0);
+            slot.is_oversized = false;
         }
         self.saved.clear();
     }
@@ -177,7 +192,7 @@ impl Slots {
     /// The place to which `lane` copies a snapshot that goes to pool slot `host`. If the slot is on
     /// disk, `lane` waits for a staging buffer.
     pub fn begin_write(&mut self, lane: Lane, host: u32) -> Result<Place> {
-        if self.disk.has(host) {
+        if self.is_on_disk(host) {
             return self.disk.leave(&mut *self.device, lane);
         }
         if self.drops && lane == Lane::App {
@@ -191,7 +206,7 @@ impl Slots {
     /// event, since every later transfer waits for that lane.
     pub fn end_write(&mut self, lane: Lane, host: u32) -> Result<()> {
         let written = self.pool[host as usize].written;
-        if self.disk.has(host) {
+        if self.is_on_disk(host) {
             let (to, bytes) = (self.pool[host as usize].at.start, self.pool_bytes(host));
             return self.disk.write(&mut *self.device, lane, to, bytes, written);
         }
@@ -206,7 +221,7 @@ impl Slots {
     /// to host memory.
     pub fn begin_read(&mut self, lane: Lane, host: u32) -> Result<Place> {
         let written = self.pool[host as usize].written;
-        if self.disk.has(host) {
+        if self.is_on_disk(host) {
             let (from, bytes) = (self.pool[host as usize].at.start, self.pool_bytes(host));
             return self.disk.read(&mut *self.device, lane, from, bytes, written);
         }
@@ -218,7 +233,7 @@ impl Slots {
 
     /// Ends what `begin_read` began, after the copy by `lane`.
     pub fn end_read(&mut self, lane: Lane, host: u32) -> Result<()> {
-        if self.disk.has(host) {
+        if self.is_on_disk(host) {
             return self.disk.arrive(&mut *self.device, lane);
         }
         Ok(())
@@ -234,6 +249,24 @@ impl Slots {
     /// The place in host memory of pool slot `slot`.
     pub fn in_pool(&self, slot: u32) -> Place {
         Place::Host(self.pool[slot as usize].at.start)
+    }
+
+    /// Whether `slot` is a pool slot whose snapshot lies in host memory.
+    pub fn is_in_memory(&self, slot: u32) -> bool {
+        slot != NONE && !self.is_on_disk(slot)
+    }
+
+    /// Whether `slot` is a pool slot whose snapshot lies on disk.
+    pub fn is_on_disk(&self, slot: u32) -> bool {
+        self.disk.has(slot) && !self.pool[slot as usize].is_oversized
+    }
+
+    /// The place of pool slot `slot`, in host memory or on disk.
+    pub fn in_host(&self, slot: u32) -> Place {
+        match self.is_on_disk(slot) {
+            true => Place::Disk(self.pool[slot as usize].at.start),
+            false => self.in_pool(slot),
+        }
     }
 
     /// Bytes of the snapshot in pool slot `slot`.
@@ -305,8 +338,24 @@ impl Slots {
         self.device.copy(Lane::Upload, to, from, self.pool_bytes(step.host))?;
         self.end_read(Lane::Upload, step.host)?;
         self.device.record(Lane::Upload, filled)?;
+        let is_on_disk = self.is_on_disk(step.host);
+        let from_disk = if is_on_disk { self.device.issued(Lane::DiskRead) } else { 0 };
         let slot = &mut self.cache[step.slot as usize];
         (slot.host, slot.filling, slot.reading) = (step.host, true, false);
+        slot.from_disk = from_disk;
+        Ok(())
+    }
+
+    /// Makes the application's lane wait for the upload into cache slot `slot`. If the snapshot comes
+    /// from disk, the calling thread waits until the snapshot is in host memory, and this function
+    /// fails if the snapshot is not the one that was written.
+    pub fn await_upload(&mut self, slot: u32) -> Result<()> {
+        let DeviceSlot { filled, from_disk, .. } = self.cache[slot as usize];
+        if from_disk > 0 {
+            self.device.finish_read(from_disk)?;
+        }
+        self.device.wait(Lane::App, filled)?;
+        self.cache[slot as usize].filling = false;
         Ok(())
     }
 
@@ -330,18 +379,17 @@ impl Slots {
     /// Makes the application's lane wait for the upload into the slot of a RESTORE, if there is an
     /// upload.
     pub fn await_fetch(&mut self, step: Step) -> Result<()> {
-        let DeviceSlot { filled, filling, .. } = self.cache[step.slot as usize];
-        if filling {
-            self.device.wait(Lane::App, filled)?;
+        if self.cache[step.slot as usize].filling {
+            self.await_upload(step.slot)
         } else if step.host != NONE {
-            return fail!(
+            fail!(
                 Device,
                 "the snapshot in slot {} was never fetched from host slot {}",
                 step.slot,
                 step.host
-            );
+            )
+        } else {
+            Ok(())
         }
-        self.cache[step.slot as usize].filling = false;
-        Ok(())
     }
 }

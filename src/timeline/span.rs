@@ -24,11 +24,15 @@ pub enum Row {
     /// Transfers from device to host memory on the application's stream, for snapshots without a
     /// slot.
     DirectDownload,
+    /// Reads of snapshots from disk.
+    DiskRead,
+    /// Writes of snapshots to disk.
+    DiskWrite,
 }
 
 impl Row {
     /// All rows, in the order in which a viewer shows them.
-    pub const ALL: [Row; 7] = [
+    pub const ALL: [Row; 9] = [
         Row::Compute,
         Row::Stall,
         Row::Codec,
@@ -36,6 +40,8 @@ impl Row {
         Row::Download,
         Row::DirectUpload,
         Row::DirectDownload,
+        Row::DiskRead,
+        Row::DiskWrite,
     ];
 
     /// Returns the name of the row.
@@ -48,6 +54,8 @@ impl Row {
             Row::Download => "d2h",
             Row::DirectUpload => "h2d on the stream",
             Row::DirectDownload => "d2h on the stream",
+            Row::DiskRead => "disk read",
+            Row::DiskWrite => "disk write",
         }
     }
 

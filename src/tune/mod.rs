@@ -17,7 +17,8 @@ use probe::Probe;
 use std::collections::VecDeque;
 
 /// Number of equal parts of the time steps, in each of which one state is sampled: in a wave
-/// simulation the states change as the waves fill the model.
+/// simulation the states change as the waves fill the model. Of an unknown number of steps, one state is
+/// sampled between each power of 2 and the next.
 const SAMPLES: u64 = 8;
 
 /// What was measured of one shot so far.
@@ -44,7 +45,7 @@ pub struct Tuner {
 
 impl Tuner {
     /// Makes a tuner for a shot of `steps` time steps on `target`, which samples states with
-    /// `codecs`.
+    /// `codecs`. 0 steps: their number is not known.
     pub fn new(
         target: Target,
         config: &Config,
@@ -102,9 +103,13 @@ impl Tuner {
         self.failed.is_none() && !tried
     }
 
-    /// Returns the index of the part of the time steps that `ts` lies in.
+    /// Returns the index of the part of the time steps that `ts` lies in. If the number of steps is not
+    /// known, a part is from one power of 2 to the next.
     fn part(&self, ts: i64) -> u64 {
-        (ts as u64).saturating_mul(SAMPLES) / self.steps.max(1) % SAMPLES
+        match self.steps {
+            0 => (ts as u64).max(1).ilog2().into(),
+            steps => (ts as u64).saturating_mul(SAMPLES) / steps % SAMPLES,
+        }
     }
 
     /// Samples u(ts), which is in `fields` on `stream`. An error is kept for `finish`: sampling
@@ -140,16 +145,17 @@ impl Tuner {
         else {
             return fail!(
                 State,
-                "a shot of {} steps with too few saves and restores to measure anything",
-                self.steps
+                "the shot has too few saves and restores to measure anything: measure one with more time steps"
             );
         };
         let backend = if self.target == Target::Host { 1 } else { 2 };
         let (forward_ms, backward_ms) = (forward * 1e3, backward * 1e3);
         let state_bytes = self.layout.slot_bytes;
-        let probe::Findings { h2d_gbs, d2h_gbs, d2d_gbs, codecs } = findings;
-        // A tuner does not measure the disk; the profile takes typical values for it.
-        let disk = Profile::typical_gpu(state_bytes);
+        let probe::Findings { h2d_gbs, d2h_gbs, d2d_gbs, disk_gbs, codecs } = findings;
+        // Without a disk in the session, the profile takes typical values for it.
+        let typical = Profile::typical_gpu(state_bytes);
+        let (disk_read_gbs, disk_write_gbs) =
+            disk_gbs.unwrap_or((typical.disk_read_gbs, typical.disk_write_gbs));
         Ok(Profile {
             backend,
             state_bytes,
@@ -158,8 +164,10 @@ impl Tuner {
             h2d_gbs,
             d2h_gbs,
             d2d_gbs,
+            disk_read_gbs,
+            disk_write_gbs,
             codecs,
-            ..disk
+            ..typical
         })
     }
 }

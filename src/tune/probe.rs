@@ -1,5 +1,5 @@
 //! Timed trials on the application's live fields: copies within the device, transfers across the
-//! link, and codecs, one at a time.
+//! link and, if the session may use a disk, to and from disk, and codecs, one at a time.
 //!
 //! A probe opens a device of its own, with memory beside the session's memory, and works on the
 //! application's stream. It only reads the fields. It waits for the device after every trial, so
@@ -8,11 +8,13 @@
 use crate::choice::Target;
 use crate::codec::{Settings, SnapshotCodec};
 use crate::config::Config;
-use crate::device::{AppMemory, Device, Lane, Memory, Place, Stream};
+use crate::device::{AppMemory, Device, DiskSpace, Lane, Memory, Place, Stream};
 use crate::error::Result;
 use crate::layout::Layout;
 use crate::predict::CodecProfile;
 use crate::tier::SnapshotCoder;
+use std::sync::Arc;
+use std::time::Instant;
 
 /// Rounds of copies that are timed for each sampled state.
 const COPIES: usize = 2;
@@ -26,6 +28,10 @@ pub struct Probe {
     to_host: Vec<f64>,
     within: Vec<f64>,
     trials: Vec<Trial>,
+    /// Room for a state on disk, if the session may use a disk.
+    disk: Option<Arc<DiskSpace>>,
+    to_disk: Vec<f64>,
+    from_disk: Vec<f64>,
 }
 
 /// The results of one codec so far: stored bytes and seconds for each sampled state.
@@ -45,6 +51,8 @@ pub struct Findings {
     pub d2h_gbs: f64,
     /// Within device memory.
     pub d2d_gbs: f64,
+    /// From disk to host memory, and from host memory to disk; `None` if that was not measured.
+    pub disk_gbs: Option<(f64, f64)>,
     /// The codecs.
     pub codecs: Vec<CodecProfile>,
 }
@@ -68,6 +76,9 @@ impl Probe {
             to_host,
             within,
             trials,
+            disk: disk_of(config, layout),
+            to_disk: Vec::new(),
+            from_disk: Vec::new(),
         };
         for settings in codecs {
             match coder(target, &mut *probe.device, settings, layout) {
@@ -98,7 +109,8 @@ impl Probe {
         Ok((self.device.stalled()? - before, result))
     }
 
-    /// Times copies of the state within the device, to the host, and back.
+    /// Times copies of the state within the device, to the host, and back, and from the host to disk
+    /// and back.
     pub fn copies(&mut self, fields: &[AppMemory], stream: Stream) -> Result<()> {
         let (here, host, bytes) = (Place::Device(0), Place::Host(0), self.layout.slot_bytes);
         let places: Vec<u64> = self.layout.offsets.clone();
@@ -127,7 +139,34 @@ impl Probe {
                 self.to_device.push(to_device);
             }
         }
+        self.passages()?;
         self.warm = true;
+        Ok(())
+    }
+
+    /// Times the way of the state in host memory to disk and back. A disk that fails is not measured.
+    fn passages(&mut self) -> Result<()> {
+        let Some(disk) = self.disk.take() else { return Ok(()) };
+        let bytes = self.layout.slot_bytes;
+        let address = self.device.pointer(Place::Host(0), bytes)?;
+        // SAFETY: the host memory of this probe's device, on which no lane works: `timed` has waited.
+        let memory = unsafe { std::slice::from_raw_parts_mut(address.cast(), bytes as usize) };
+        let mut pass = || -> Result<(f64, f64)> {
+            let begin = Instant::now();
+            disk.write(0, memory)?;
+            disk.settle()?;
+            let written = Instant::now();
+            disk.read(0, memory)?;
+            Ok(((written - begin).as_secs_f64(), written.elapsed().as_secs_f64()))
+        };
+        match pass() {
+            Ok((to_disk, from_disk)) => {
+                self.to_disk.push(to_disk);
+                self.from_disk.push(from_disk);
+                self.disk = Some(disk);
+            }
+            Err(error) => log::warn!("the disk is not measured: {error}"),
+        }
         Ok(())
     }
 
@@ -182,6 +221,7 @@ impl Probe {
         let gbs = |seconds: &mut Vec<f64>| Some(state / median(seconds)?.max(1e-9) / 1e9);
         let [h2d_gbs, d2h_gbs, d2d_gbs] =
             [gbs(&mut self.to_device)?, gbs(&mut self.to_host)?, gbs(&mut self.within)?];
+        let disk_gbs = gbs(&mut self.from_disk).zip(gbs(&mut self.to_disk));
         let codec = |trial: &mut Trial| {
             let largest = *trial.stored.iter().max()? as f64;
             let mean = trial.stored.iter().map(|&bytes| bytes as f64).sum::<f64>()
@@ -198,6 +238,7 @@ impl Probe {
             h2d_gbs,
             d2h_gbs,
             d2d_gbs,
+            disk_gbs,
             codecs: self.trials.iter_mut().filter_map(codec).collect(),
         })
     }
@@ -218,6 +259,22 @@ impl Trial {
             stored: Vec::new(),
             compress: Vec::new(),
             decompress: Vec::new(),
+        }
+    }
+}
+
+/// Returns room for one state on the disk of the session; `None` if the session uses no disk, or if
+/// there is no room.
+fn disk_of(config: &Config, layout: &Layout) -> Option<Arc<DiskSpace>> {
+    if config.disk_budget == 0 {
+        return None;
+    }
+    match DiskSpace::reserve(&config.disk_folders(), 1, layout.slot_bytes) {
+        Ok(space) if space.slots() == 1 => Some(Arc::new(space)),
+        Ok(_) => None,
+        Err(error) => {
+            log::warn!("the disk is not measured: {error}");
+            None
         }
     }
 }

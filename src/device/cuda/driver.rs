@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 /// The oldest driver that has all functions that this library calls: that of CUDA 12.0.
 const OLDEST_DRIVER: i32 = 12000;
 
-/// Every function that this library calls. A driver without one of them is refused before the first
-/// call.
+/// Every function that this library calls, but one that it can do without (`disk.rs`). A driver
+/// without one of them is refused before the first call.
 const FUNCTIONS: [&CStr; 37] = [
     c"cuInit",
     c"cuDriverGetVersion",
@@ -63,6 +63,7 @@ pub type Status = i32;
 pub const SUCCESS: Status = CUresult::CUDA_SUCCESS as Status;
 pub const NOT_READY: Status = CUresult::CUDA_ERROR_NOT_READY as Status;
 pub const NOT_INITIALIZED: Status = CUresult::CUDA_ERROR_NOT_INITIALIZED as Status;
+pub const NOT_SUPPORTED: Status = CUresult::CUDA_ERROR_NOT_SUPPORTED as Status;
 pub const INVALID_IMAGE: Status = CUresult::CUDA_ERROR_INVALID_IMAGE as Status;
 pub const NO_BINARY_FOR_GPU: Status = CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU as Status;
 const OUT_OF_MEMORY: Status = CUresult::CUDA_ERROR_OUT_OF_MEMORY as Status;

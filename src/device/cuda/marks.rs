@@ -46,7 +46,7 @@ impl Marks {
             let event = self
                 .spare
                 .pop()
-                .map_or_else(|| new_event(CUevent_flags::CU_EVENT_DISABLE_TIMING), Ok)?;
+                .map_or_else(|| new_event(CUevent_flags::CU_EVENT_DISABLE_TIMING as u32), Ok)?;
             if let Err(error) = cu!(cuEventRecord(event, stream)) {
                 self.spare.push(event);
                 return Err(error);

@@ -4,6 +4,7 @@
 //! The application's lane is the stream that the application gives in each call. In every call this
 //! stream first waits for the end of the previous call, which may have been on another stream.
 
+mod disk;
 mod driver;
 mod images;
 mod launch;
@@ -12,19 +13,24 @@ mod memory;
 mod nvrtc;
 mod timers;
 
+use super::disk::{no_disk, DiskLanes, DiskSpace, Passing, Wait};
 use super::overlap::touches;
+use super::recorder::Log;
 use super::{
-    no_disk, AppMemory, Coding, Device, Event, Lane, Memory, Place, Recorder, Stream, Traffic,
+    Address, AppMemory, Coding, Crossing, Device, Event, Lane, Memory, Place, Recorder, Stream,
+    Traffic,
 };
 use crate::error::{fail, Result};
 use crate::fallible_vec;
 use crate::process::Process;
 use crate::timeline::{Label, Span};
-use cudarc::driver::sys::{CUcontext, CUdevice, CUevent, CUevent_flags, CUstream, CUstream_flags};
+use cudarc::driver::sys::{CUcontext, CUdevice, CUevent, CUstream, CUstream_flags};
+use disk::{DiskEvent, Events, Words};
 use driver::{cu, status, Current};
 use marks::Marks;
 use std::collections::VecDeque;
 use std::ffi::c_void;
+use std::sync::Arc;
 use timers::{Pair, Pairs, Timers};
 
 use driver::device_count;
@@ -57,7 +63,13 @@ pub struct CudaDevice {
     host: HostSlab,
     upload: CUstream,
     download: CUstream,
-    events: Vec<CUevent>,
+    events: Events,
+    /// The disk, if the session has one, and the numbers in memory that streams wait for it by, if
+    /// the driver can do that. The disk ends before the numbers, and before the host slab.
+    disk: Option<DiskLanes>,
+    words: Option<Words>,
+    /// The log of the spans of the disk lanes, if spans are kept.
+    disk_log: Option<Arc<Log>>,
     /// The application's stream of the current call, or of the last call of this sweep. The stream
     /// stays valid until the next call.
     app: Option<CUstream>,
@@ -105,7 +117,10 @@ impl CudaDevice {
             host: HostSlab::default(),
             upload: std::ptr::null_mut(),
             download: std::ptr::null_mut(),
-            events: Vec::new(),
+            events: Events::default(),
+            disk: None,
+            words: None,
+            disk_log: None,
             app: None,
             marks: Marks::default(),
             entered: None,
@@ -135,7 +150,7 @@ impl CudaDevice {
             Lane::Upload => Ok(self.upload),
             Lane::Download => Ok(self.download),
             Lane::DiskRead | Lane::DiskWrite => {
-                fail!(Unsupported, "the CUDA backend has no disk")
+                fail!(Device, "the lanes of the disk are no streams")
             }
         }
     }
@@ -145,7 +160,7 @@ impl CudaDevice {
             Place::Device(offset) => (self.device.address(), self.device.bytes(), offset),
             Place::Host(offset) => (self.host.address(), self.host.bytes(), offset),
             Place::App(memory) => (memory.address as u64, memory.bytes() as u64, 0),
-            Place::Disk(_) => return fail!(Unsupported, "the CUDA backend has no disk"),
+            Place::Disk(_) => return fail!(Device, "a place on disk has no address"),
         };
         if offset.checked_add(bytes).is_none_or(|end| end > size) {
             return fail!(Device, "a copy of {bytes} bytes at {offset} exceeds its {size} bytes");
@@ -205,9 +220,9 @@ fn is_done(event: CUevent) -> Result<bool> {
     }
 }
 
-fn new_event(flags: CUevent_flags) -> Result<CUevent> {
+fn new_event(flags: u32) -> Result<CUevent> {
     let mut event = std::ptr::null_mut();
-    cu!(cuEventCreate(&mut event, flags as u32))?;
+    cu!(cuEventCreate(&mut event, flags))?;
     Ok(event)
 }
 
@@ -217,9 +232,35 @@ impl Device for CudaDevice {
         match memory {
             Memory::Device => self.device = DeviceSlab::new(bytes)?,
             Memory::Host => self.host = HostSlab::new(bytes)?,
-            Memory::Disk => return no_disk(bytes),
         }
         Ok(())
+    }
+
+    fn mount(&mut self, space: DiskSpace) -> Result<()> {
+        let _current = Current::new(self.context)?;
+        // The lanes of the old disk end before the new ones begin.
+        self.disk = None;
+        self.words = Words::new();
+        self.disk = Some(DiskLanes::new(space)?);
+        self.events.block = true;
+        Ok(())
+    }
+
+    fn check_disk(&mut self) -> Result<()> {
+        self.disk.as_ref().map_or(Ok(()), DiskLanes::check)
+    }
+
+    fn forget_faults(&mut self) {
+        self.disk.iter().for_each(DiskLanes::forget_faults);
+    }
+
+    fn issued(&self, lane: Lane) -> u64 {
+        let progress = self.disk.as_ref().and_then(|disk| disk.progress(lane));
+        progress.map_or(0, |(_, issued)| issued)
+    }
+
+    fn finish_read(&mut self, read: u64) -> Result<()> {
+        self.disk.as_ref().map_or(Ok(()), |disk| disk.finish_read(read))
     }
 
     fn enter(&mut self, stream: Stream, call: &'static str) -> Result<()> {
@@ -261,14 +302,34 @@ impl Device for CudaDevice {
         slabs.into_iter().any(|(address, bytes)| touches(field, address, bytes))
     }
 
+    fn read(&mut self, place: Place, to: &mut [u8]) -> Result<()> {
+        let _current = Current::new(self.context)?;
+        let (from, stream) = (self.address(place, to.len() as u64)?, self.app_stream());
+        cu!(cuMemcpyAsync(to.as_mut_ptr() as u64, from, to.len(), stream))?;
+        cu!(cuStreamSynchronize(stream))
+    }
+
+    fn write(&mut self, place: Place, from: &[u8]) -> Result<()> {
+        let _current = Current::new(self.context)?;
+        let (to, stream) = (self.address(place, from.len() as u64)?, self.app_stream());
+        cu!(cuMemcpyAsync(to, from.as_ptr() as u64, from.len(), stream))?;
+        cu!(cuStreamSynchronize(stream))
+    }
+
     fn event(&mut self) -> Result<Event> {
         let _current = Current::new(self.context)?;
-        fallible_vec::more(&mut self.events, 1)?;
-        self.events.push(new_event(CUevent_flags::CU_EVENT_DISABLE_TIMING)?);
-        Ok(Event(self.events.len() - 1))
+        self.events.add().map(Event)
     }
 
     fn copy(&mut self, lane: Lane, to: Place, from: Place, bytes: u64) -> Result<()> {
+        if let Some(transfer) = Passing::of(to, from) {
+            let address = Address(self.address(transfer.memory, bytes)? as *mut u8);
+            let label = self.timers.subject.copy(lane, &Crossing::None, bytes);
+            let span = self.disk_log.clone().map(|log| (log, label));
+            self.traffic.count(to, from, bytes);
+            let Some(disk) = &mut self.disk else { return no_disk() };
+            return disk.pass(lane, transfer, address, bytes, span);
+        }
         let (target, source) = (self.address(to, bytes)?, self.address(from, bytes)?);
         let stream = self.stream(lane)?;
         let timer = self.timers.begin(&mut self.pairs, stream)?;
@@ -290,21 +351,69 @@ impl Device for CudaDevice {
     }
 
     fn record(&mut self, lane: Lane, event: Event) -> Result<()> {
-        cu!(cuEventRecord(self.events[event.0], self.stream(lane)?))
+        if !matches!(lane, Lane::DiskRead | Lane::DiskWrite) {
+            let stream = self.stream(lane)?;
+            return cu!(cuEventRecord(self.events.recorded(event.0)?, stream));
+        }
+        let sequence = self.issued(lane) + 1;
+        let Some(disk) = &mut self.disk else { return no_disk() };
+        disk.post(lane, self.words.as_ref().map(|words| words.of(lane)), sequence as u32)?;
+        self.events.set_on_disk(event.0, (lane, sequence));
+        Ok(())
     }
 
     fn wait(&mut self, lane: Lane, event: Event) -> Result<()> {
-        cu!(cuStreamWaitEvent(self.stream(lane)?, self.events[event.0], 0))
+        let recorded = self.events.get(event.0);
+        let is_of_disk = matches!(lane, Lane::DiskRead | Lane::DiskWrite);
+        let Some((other, sequence)) = recorded.on_disk else {
+            if !is_of_disk {
+                return cu!(cuStreamWaitEvent(self.stream(lane)?, recorded.event.0, 0));
+            }
+            let event = DiskEvent::new(&recorded.event, self.context);
+            let Some(disk) = &mut self.disk else { return no_disk() };
+            return disk.wait(lane, Wait::Call(Box::new(move || event.wait())));
+        };
+        let Some(disk) = &mut self.disk else { return no_disk() };
+        let progress = disk.progress(other).map(|(progress, _)| progress.clone());
+        let Some(progress) = progress.filter(|progress| !progress.has(sequence)) else {
+            return Ok(());
+        };
+        if is_of_disk {
+            return if lane == other {
+                Ok(())
+            } else {
+                disk.wait(lane, Wait::Lane(progress, sequence))
+            };
+        }
+        let stream = self.stream(lane)?;
+        let is_waiting =
+            self.words.as_ref().map_or(Ok(false), |words| words.wait(other, sequence, stream))?;
+        match is_waiting {
+            true => Ok(()),
+            false => progress.wait(sequence),
+        }
     }
 
     fn is_done(&mut self, event: Event) -> Result<bool> {
-        is_done(self.events[event.0])
+        let recorded = self.events.get(event.0);
+        match recorded.on_disk {
+            None => is_done(recorded.event.0),
+            Some((lane, sequence)) => {
+                let progress = self.disk.as_ref().and_then(|disk| disk.progress(lane));
+                Ok(progress.is_none_or(|(progress, _)| progress.has(sequence)))
+            }
+        }
     }
 
     fn finish(&mut self, event: Event) -> Result<()> {
-        match self.is_done(event)? {
-            true => Ok(()),
-            false => cu!(cuEventSynchronize(self.events[event.0])),
+        let recorded = self.events.get(event.0);
+        match recorded.on_disk {
+            None if is_done(recorded.event.0)? => Ok(()),
+            None => cu!(cuEventSynchronize(recorded.event.0)),
+            Some((lane, sequence)) => {
+                let progress = self.disk.as_ref().and_then(|disk| disk.progress(lane));
+                progress.map_or(Ok(()), |(progress, _)| progress.wait(sequence))
+            }
         }
     }
 
@@ -334,6 +443,7 @@ impl Device for CudaDevice {
         }
         cu!(cuStreamSynchronize(self.upload))?;
         cu!(cuStreamSynchronize(self.download))?;
+        self.disk.as_ref().map_or(Ok(()), DiskLanes::finish)?;
         match self.entered {
             Some(_) => Ok(()),
             None => self.harvest(),
@@ -387,7 +497,10 @@ impl Recorder for CudaDevice {
 
     fn keep_spans(&mut self) -> Result<()> {
         let _current = Current::new(self.context)?;
-        self.timers.keep_spans(self.upload)
+        self.timers.keep_spans(self.upload)?;
+        // The stream was idle: the clock of the device has begun just now.
+        self.disk_log = Some(Arc::new(Log::new()));
+        Ok(())
     }
 
     /// Before the first call of a sweep, the application's stream is unknown. An idle stream then
@@ -403,14 +516,22 @@ impl Recorder for CudaDevice {
 
     fn concerns(&mut self, ts: i64) {
         self.timers.subject.ts = ts;
+        self.disk.iter_mut().for_each(|disk| disk.concerns(ts));
     }
 
     fn spans(&mut self) -> Result<Vec<Span>> {
-        self.timers.spans()
+        let mut spans = self.timers.spans()?;
+        if let Some(log) = &self.disk_log {
+            let on_disk = log.take()?;
+            fallible_vec::more(&mut spans, on_disk.len())?;
+            spans.extend(on_disk);
+        }
+        Ok(spans)
     }
 
     fn close_spans(&mut self) {
         self.timers.close_spans();
+        self.disk_log.take().iter().for_each(|log| log.close());
     }
 
     fn finish_spans(&mut self) -> Result<()> {
@@ -443,8 +564,11 @@ impl Drop for CudaDevice {
             // A forked child must not call CUDA; the inherited memory belongs to the parent.
             std::mem::take(&mut self.device).forget();
             std::mem::take(&mut self.host).forget();
+            std::mem::forget(self.words.take());
             return;
         }
+        // The lanes of the disk end first: they use the host slab.
+        self.disk = None;
         // An error cannot be reported here, and a driver that is shutting down returns errors only.
         if let Ok(_current) = Current::new(self.context) {
             if let Some(call) = self.calls.back() {
@@ -461,11 +585,12 @@ impl Drop for CudaDevice {
                 .into_events()
                 .chain(std::mem::take(&mut self.timers).into_events());
             for event in timed
-                .chain(self.events.drain(..))
+                .chain(self.events.drain())
                 .chain(std::mem::take(&mut self.marks).into_events())
             {
                 let _ = cu!(cuEventDestroy_v2(event));
             }
+            self.words = None;
             self.device = DeviceSlab::default();
             self.host = HostSlab::default();
         }

@@ -53,8 +53,8 @@ impl Pairs {
         if let Some(pair) = self.0.pop() {
             return Ok(pair);
         }
-        let begin = new_event(CUevent_flags::CU_EVENT_DEFAULT)?;
-        match new_event(CUevent_flags::CU_EVENT_DEFAULT) {
+        let begin = new_event(CUevent_flags::CU_EVENT_DEFAULT as u32)?;
+        match new_event(CUevent_flags::CU_EVENT_DEFAULT as u32) {
             Ok(end) => Ok(Pair { begin, end }),
             Err(error) => {
                 let _ = cu!(cuEventDestroy_v2(begin));
@@ -132,7 +132,7 @@ pub struct Timers {
 impl Timers {
     /// Starts keeping spans. Time 0 is when `stream`, which must be idle, reaches this call.
     pub fn keep_spans(&mut self, stream: CUstream) -> Result<()> {
-        let event = new_event(CUevent_flags::CU_EVENT_DEFAULT)?;
+        let event = new_event(CUevent_flags::CU_EVENT_DEFAULT as u32)?;
         let recorded =
             cu!(cuEventRecord(event, stream)).and_then(|()| cu!(cuEventSynchronize(event)));
         self.clock = Some(Clock { event, at: 0.0 });

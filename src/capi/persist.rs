@@ -1,0 +1,307 @@
+//! The calls for restart files, and for stopping a run.
+
+use super::entry::{entry, not_null, read_sized, text, write, write_sized, zero_words};
+use super::float::in_caller;
+use super::handles::with_session;
+use super::session::app_fields;
+use super::types::*;
+use crate::device::Stream;
+use crate::error::{fail, Code, Result};
+use crate::persist::Name;
+use crate::session::{AgreeMin, Array};
+use crate::stop;
+use std::ffi::c_void;
+
+/// Most arrays of a call.
+const MOST_ARRAYS: u32 = 4096;
+/// Most signals of a call.
+const MOST_SIGNALS: u32 = 64;
+
+/// The pointer that the caller's reduction gets.
+struct User(*mut c_void);
+
+// SAFETY: the pointer is only handed to the caller's function. The header says that this function is
+// called in the threads that make persist calls.
+unsafe impl Send for User {}
+
+/// Returns the reduction of the options.
+fn agree_min(least: gpuzip_least_t, user: User, ranks: u32) -> Result<AgreeMin> {
+    match least {
+        None if ranks == 1 => Ok(Box::new(Ok)),
+        None => fail!(Argument, "options->agree_min is NULL with ranks = {ranks}: give a function that finds a minimum over all ranks"),
+        Some(least) => Ok(Box::new(move |mut value| {
+            let user = &user;
+            // SAFETY: by the contract of `gpuzip_persist_open`.
+            match in_caller(|| unsafe { least(user.0, &mut value) }) {
+                0 => Ok(value),
+                other => {
+                    fail!(Callback, "callback agree_min returned {other}: ranks are no longer in step")
+                }
+            }
+        })),
+    }
+}
+
+/// Opens the folder `persist_dir` of the session's configuration for restart files, and makes the folder
+/// if it is missing. One process at a time uses the files of a rank. With `options` NULL there is one
+/// rank.
+///
+/// A *generation* is one file for each rank that holds all that the rank needs to go on. It becomes
+/// visible when it is complete and on the disk, and two generations are kept, so that a run can be killed
+/// at any moment.
+///
+/// With several ranks, all ranks make every call whose name begins with `gpuzip_persist_` together, and
+/// each of these calls may call `agree_min`. `agree_min` must not call the library with this session.
+///
+/// # Safety
+/// `options` is NULL or points to options whose `struct_size` is set, and `agree_min` does what
+/// `gpuzip_least_t` says, with `user`, until the session is finalized.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_persist_open(
+    handle: *mut gpuzip_t,
+    options: *const gpuzip_persist_options_t,
+) -> gpuzip_status_t {
+    entry("gpuzip_persist_open", || {
+        let mut given = gpuzip_persist_options_t::default();
+        if !options.is_null() {
+            // SAFETY: by this function's contract; `struct_size` is checked before the rest is read.
+            given = unsafe {
+                let size = (&raw const (*options).struct_size).read_unaligned();
+                let remedy = "set it to sizeof(gpuzip_persist_options_t)";
+                read_sized(options, "options", size, remedy, Code::Argument)?
+            };
+            zero_words("options->reserved", &given.reserved, Code::Argument)?;
+        }
+        let (rank, ranks) = (given.rank, given.ranks.max(i32::from(given.ranks == 0)));
+        if !(0..ranks.max(1)).contains(&rank) || ranks < 1 {
+            return fail!(Argument, "options->rank = {rank}, options->ranks = {ranks}: ranks is at least 1, and rank a number from 0 to ranks - 1");
+        }
+        let (rank, ranks) = (rank as u32, ranks as u32);
+        let least = agree_min(given.agree_min, User(given.user), ranks)?;
+        with_session(handle, |session| session.persist_open((rank, ranks), least))
+    })
+}
+
+/// Says whether a generation is to be written now: `*due` becomes GPUZIP_DUE_NO (0), GPUZIP_DUE_YES (1)
+/// if the time that generations may take (`persist_overhead`) permits another one, or GPUZIP_DUE_STOP (2)
+/// if a stop was requested: then write a generation, wait for it (`gpuzip_persist_wait`) and end the run.
+/// With one rank the call takes some 50 ns and may be made after every action. With several ranks a stop
+/// that one rank was asked for is due on all of them.
+///
+/// # Safety
+/// `due` is NULL or points to a number.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_persist_due(
+    handle: *mut gpuzip_t,
+    due: *mut i32,
+) -> gpuzip_status_t {
+    entry("gpuzip_persist_due", || {
+        not_null(due, "due")?;
+        let found = with_session(handle, |session| session.persist_due())?;
+        // SAFETY: by this function's contract.
+        unsafe { write(due, "due", found as i32) }
+    })
+}
+
+/// Writes a generation, from which a run goes on with shot `shot`.
+///
+/// Between shots, that is before the first action or after TERMINATE, the generation is of the begin of
+/// that shot and holds the arrays with `scope` 0. Within a shot, after the work of the current action and
+/// before the next one, the generation is of this action and holds all arrays, the stored snapshots as
+/// they are, and the position in the schedule; the shot number is the same as before the shot. A session
+/// with `shared_levels`, with algorithm online or with other sessions on its schedule writes generations
+/// between shots only.
+///
+/// Names of arrays that begin with "gpuzip " are the library's own: an array with such a name is
+/// GPUZIP_ERR_ARGUMENT.
+///
+/// The arrays are memory that may be read as that of `gpuzip_save`, on the host or, for a session on a
+/// GPU, on the device, in the order of `stream`. On return the library has read them. Another thread then
+/// puts the generation on the disk; if that fails, the next call for restart files returns the error, and
+/// the older generations are as they were.
+///
+/// If a stop was requested within a shot, the most valuable comes first: a generation of the begin of this
+/// shot, unless this session wrote or read one, and then one of this action if it is expected to be on the
+/// disk within `stop_budget_s`.
+///
+/// # Safety
+/// `arrays` points to `narrays` arrays with names and readable data.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_persist_write(
+    handle: *mut gpuzip_t,
+    shot: i64,
+    arrays: *const gpuzip_array_t,
+    narrays: u32,
+    stream: *mut c_void,
+) -> gpuzip_status_t {
+    entry("gpuzip_persist_write", || {
+        // SAFETY: by this function's contract.
+        let arrays = unsafe { app_arrays(arrays, narrays) }?;
+        with_session(handle, |session| session.persist_write(shot, &arrays, Stream(stream)))
+    })
+}
+
+/// Waits until the last generation is on the disk, and returns its error if it is not.
+#[no_mangle]
+pub extern "C" fn gpuzip_persist_wait(handle: *mut gpuzip_t) -> gpuzip_status_t {
+    entry("gpuzip_persist_wait", || with_session(handle, |session| session.persist_wait()))
+}
+
+/// Finds the newest generation that every rank can read completely, with every checksum right, and
+/// describes it in `*found`; `found->generation` is 0 if there is none. Generations that are damaged are
+/// passed over for older ones, with a warning. If there are generations and none can be read, or the
+/// newest was written with other numbers of steps, fields, codec settings or ranks, the call fails and
+/// says what differs.
+///
+/// # Safety
+/// `found` is NULL or points to a struct whose `struct_size` is set.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_persist_find(
+    handle: *mut gpuzip_t,
+    found: *mut gpuzip_generation_t,
+) -> gpuzip_status_t {
+    entry("gpuzip_persist_find", || {
+        not_null(found, "found")?;
+        let newest = with_session(handle, |session| session.persist_find())?;
+        let described = newest.map_or_else(
+            || gpuzip_generation_t { it: -1, ..Default::default() },
+            |found| gpuzip_generation_t {
+                generation: found.generation as i64,
+                shot: found.shot,
+                it: found.it,
+                bytes: found.bytes,
+                ..Default::default()
+            },
+        );
+        // SAFETY: by this function's contract.
+        unsafe { write_sized(found, "found", described) }
+    })
+}
+
+/// Goes on from the generation that `gpuzip_persist_find` found last: fills the arrays with what they held
+/// when it was written, by their names, and moves the session to where it was. Call it before the first
+/// action of a session; the arrays are those with which the generation was written, in the same shapes.
+///
+/// For the begin of a shot (`it` = -1) the arrays with `scope` 0 are filled, and the application goes on
+/// with the shot as with any other. Otherwise all arrays are filled, and the shot goes on: without
+/// `gpuzip_setup`, the next `gpuzip_get_action` returns action `it` + 1, and everything that follows is as
+/// if the run had not stopped, the flags and the statistics too.
+///
+/// If the session's schedule differs, as it may where budgets follow from the free memory, the session
+/// takes the schedule of the generation if its budgets can hold it.
+///
+/// # Safety
+/// `arrays` points to `narrays` arrays with names and writable data.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_persist_read(
+    handle: *mut gpuzip_t,
+    arrays: *const gpuzip_array_t,
+    narrays: u32,
+    stream: *mut c_void,
+) -> gpuzip_status_t {
+    entry("gpuzip_persist_read", || {
+        // SAFETY: by this function's contract.
+        let arrays = unsafe { app_arrays(arrays, narrays) }?;
+        with_session(handle, |session| session.persist_read(&arrays, Stream(stream)))
+    })
+}
+
+/// Requests that the run stop: `gpuzip_persist_due` then says so, and every later action has
+/// GPUZIP_FLAG_INTERRUPT. Only the first request of a process counts. May be called in a signal handler
+/// and from any thread.
+#[no_mangle]
+pub extern "C" fn gpuzip_request_stop() {
+    stop::request();
+}
+
+/// Returns 1 if a stop of this process was requested, and else 0. `*seconds_left`, unless NULL, becomes
+/// what is left of `stop_budget_s`: negative when the time is over; 0 without a request.
+///
+/// # Safety
+/// `seconds_left` is NULL or points to a number.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_stop_requested(seconds_left: *mut f64) -> i32 {
+    let left = stop::seconds_left();
+    if !seconds_left.is_null() {
+        // SAFETY: by this function's contract.
+        unsafe { seconds_left.write_unaligned(left.unwrap_or(0.0)) };
+    }
+    left.is_some().into()
+}
+
+/// Lets `nsignals` signals request a stop, as `gpuzip_request_stop` does; with `signals` NULL and
+/// `nsignals` 0, SIGTERM and SIGUSR1. A handler that the application had installed for a signal is called after that, on
+/// the alternate stack where there is one, with the signals blocked that it wanted to be blocked. The default
+/// action of a signal, such as to end the process, is not taken any more: the application ends the run.
+///
+/// A further call for a signal changes nothing. A handler that the application installs after the first call
+/// must therefore call the one that sigaction returned to it, or call gpuzip_request_stop itself.
+///
+/// SIGKILL and SIGSTOP cannot be caught. SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS and SIGABRT tell of
+/// faults in the program. All of these are refused with GPUZIP_ERR_ARGUMENT.
+///
+/// # Safety
+/// `signals` is NULL or points to `nsignals` numbers.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_catch_signals(
+    signals: *const i32,
+    nsignals: u32,
+) -> gpuzip_status_t {
+    entry("gpuzip_catch_signals", || {
+        if signals.is_null() && nsignals > 0 {
+            return not_null(signals, "signals");
+        }
+        if signals.is_null() {
+            return stop::catch(&[libc::SIGTERM, libc::SIGUSR1]);
+        }
+        if nsignals > MOST_SIGNALS {
+            return fail!(Argument, "nsignals = {nsignals}: at most {MOST_SIGNALS}");
+        }
+        for i in 0..nsignals as usize {
+            // SAFETY: by this function's contract.
+            stop::catch(&[unsafe { signals.add(i).read_unaligned() }])?;
+        }
+        Ok(())
+    })
+}
+
+/// Reads the arrays of a call.
+///
+/// # Safety
+/// `arrays` is NULL or points to `narrays` arrays, whose names are NULL or strings and whose data, where
+/// not NULL, is memory for their values.
+unsafe fn app_arrays(arrays: *const gpuzip_array_t, narrays: u32) -> Result<Vec<Array>> {
+    if narrays == 0 {
+        return Ok(Vec::new());
+    }
+    not_null(arrays, "arrays")?;
+    if narrays > MOST_ARRAYS {
+        return fail!(
+            Argument,
+            "narrays = {narrays}: a generation holds at most {MOST_ARRAYS} arrays"
+        );
+    }
+    let convert = |i: u32| {
+        // SAFETY: by this function's contract, and i < narrays.
+        let given = unsafe { arrays.add(i as usize).read_unaligned() };
+        let within = |e: crate::error::Error| e.within(format_args!("array {i}"));
+        // SAFETY: by this function's contract.
+        let name = unsafe { text(given.name, "name") }.map_err(within)?;
+        let Ok(name) = name.to_str() else {
+            return fail!(Argument, "array {i}: its name {name:?} is no UTF-8");
+        };
+        if !(0..=1).contains(&given.scope) {
+            return fail!(Argument, "array {name}: scope = {}: 0 (changes between shots only) or 1 (changes during a shot)", given.scope);
+        }
+        zero_words("reserved0", &[given.reserved0 as u64], Code::Argument).map_err(within)?;
+        zero_words("reserved", &given.reserved, Code::Argument).map_err(within)?;
+        // SAFETY: one field, which is a copy; its data is as this function's contract says.
+        let fields = unsafe { app_fields(&given.field, 1) };
+        let field = fields.map_err(|e| e.within(format_args!("array {name}")))?[0];
+        if field.field.n.contains(&0) || field.field.bytes().is_none() {
+            return fail!(Argument, "array {name}: extents {:?}: each is at least 1, and the values fit the address space", field.field.n);
+        }
+        Ok(Array { name: Name::new(name)?, field, changes_within: given.scope == 1 })
+    };
+    (0..narrays).map(convert).collect()
+}

@@ -1,0 +1,164 @@
+//! How the streams of a CUDA device and the lanes of its disk, which are threads of the host, wait
+//! for one another.
+//!
+//! A disk lane waits for an event of the driver in its own thread. A stream waits for a number in
+//! page-locked memory that the disk lane sets; if the driver cannot do that, the calling thread
+//! waits. A function that the driver calls in a stream (cuLaunchHostFunc) would not do: functions of
+//! all streams may share one thread, and one that waits for a disk would stop the others.
+//!
+//! No lane waits for work that is enqueued later than the wait, so that waits never form a circle.
+
+use super::driver::{self, cu, status, Current};
+use super::new_event;
+use crate::device::disk::Word;
+use crate::device::Lane;
+use crate::error::Result;
+use crate::fallible_vec;
+use cudarc::driver::sys::{CUcontext, CUevent, CUevent_flags, CUstream, CUstreamWaitValue_flags};
+use std::ffi::c_void;
+use std::sync::atomic::AtomicU32;
+use std::sync::Arc;
+
+/// An event of the driver, shared with the disk lanes that wait for it.
+pub struct Shared(pub CUevent);
+
+// SAFETY: handles of the driver may be used from any thread.
+unsafe impl Send for Shared {}
+// SAFETY: as above; an event has no state in this process.
+unsafe impl Sync for Shared {}
+
+/// An event that a disk lane waits for.
+pub struct DiskEvent {
+    event: Arc<Shared>,
+    context: CUcontext,
+}
+
+// SAFETY: handles of the driver may be used from any thread.
+unsafe impl Send for DiskEvent {}
+
+impl DiskEvent {
+    pub fn new(event: &Arc<Shared>, context: CUcontext) -> Self {
+        DiskEvent { event: event.clone(), context }
+    }
+
+    /// Blocks the calling thread until the work before the event has ended.
+    pub fn wait(&self) -> Result<()> {
+        let _current = Current::new(self.context)?;
+        cu!(cuEventSynchronize(self.event.0))
+    }
+}
+
+/// An event of the device, and where it was recorded last.
+pub struct Recorded {
+    pub event: Arc<Shared>,
+    /// The disk lane on which the event was recorded last, and the number of operations of this lane
+    /// up to the record; `None`: the event was recorded on a stream, or never.
+    pub on_disk: Option<(Lane, u64)>,
+}
+
+/// The events of a device.
+#[derive(Default)]
+pub struct Events {
+    all: Vec<Recorded>,
+    /// Events of the driver that were replaced while a disk lane waited for them.
+    retired: Vec<Arc<Shared>>,
+    /// Whether disk lanes wait for events, in threads that should sleep meanwhile.
+    pub block: bool,
+}
+
+impl Events {
+    /// Makes an event and returns its number.
+    pub fn add(&mut self) -> Result<usize> {
+        fallible_vec::more(&mut self.all, 1)?;
+        let event = self.make()?;
+        self.all.push(Recorded { event, on_disk: None });
+        Ok(self.all.len() - 1)
+    }
+
+    fn make(&self) -> Result<Arc<Shared>> {
+        let timing = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
+        let blocking = CUevent_flags::CU_EVENT_BLOCKING_SYNC as u32;
+        Ok(Arc::new(Shared(new_event(timing | if self.block { blocking } else { 0 })?)))
+    }
+
+    pub fn get(&self, number: usize) -> &Recorded {
+        &self.all[number]
+    }
+
+    pub fn set_on_disk(&mut self, number: usize, on_disk: (Lane, u64)) {
+        self.all[number].on_disk = Some(on_disk);
+    }
+
+    /// Returns the event of the driver to be recorded on a stream. If a disk lane still waits for an
+    /// earlier record, this is another event: a disk lane that waits for an event waits for its last
+    /// record, not for the last one when the wait was enqueued.
+    pub fn recorded(&mut self, number: usize) -> Result<CUevent> {
+        self.all[number].on_disk = None;
+        if Arc::strong_count(&self.all[number].event) > 1 {
+            let free = self.retired.iter().position(|event| Arc::strong_count(event) == 1);
+            let other = match free {
+                Some(k) => self.retired.swap_remove(k),
+                None => self.make()?,
+            };
+            fallible_vec::more(&mut self.retired, 1)?;
+            self.retired.push(std::mem::replace(&mut self.all[number].event, other));
+        }
+        Ok(self.all[number].event.0)
+    }
+
+    /// Returns all events, for the caller to destroy.
+    pub fn drain(&mut self) -> impl Iterator<Item = CUevent> + '_ {
+        let all = self.all.drain(..).map(|recorded| recorded.event);
+        all.chain(self.retired.drain(..)).map(|event| event.0)
+    }
+}
+
+/// Two numbers in page-locked memory, which streams wait for: the number of operations that the lane
+/// of disk reads has done, and that of the lane of disk writes.
+pub struct Words(*mut c_void);
+
+// SAFETY: the memory belongs to this object, and its numbers are atomics.
+unsafe impl Send for Words {}
+
+/// Bytes between the two numbers.
+const APART: usize = 128;
+
+impl Words {
+    /// Allocates the numbers, both 0, in the current context; `None` if streams of this driver cannot
+    /// wait for numbers, or the memory is refused.
+    pub fn new() -> Option<Self> {
+        if !driver::has(c"cuStreamWaitValue32_v2") {
+            return None;
+        }
+        let mut address = std::ptr::null_mut();
+        cu!(cuMemHostAlloc(&mut address, 2 * APART, 0)).ok()?;
+        // SAFETY: the memory was just allocated with this size.
+        unsafe { address.cast::<u8>().write_bytes(0, 2 * APART) };
+        Some(Words(address))
+    }
+
+    /// Returns the number of a disk lane.
+    pub fn of(&self, lane: Lane) -> Word {
+        let at = if lane == Lane::DiskWrite { APART } else { 0 };
+        // SAFETY: both numbers lie in the memory of this object.
+        Word(unsafe { self.0.cast::<u8>().add(at) }.cast::<AtomicU32>())
+    }
+
+    /// Makes `stream` wait until the number of a disk lane has reached `number`. Returns false if the
+    /// driver cannot do that.
+    pub fn wait(&self, lane: Lane, number: u64, stream: CUstream) -> Result<bool> {
+        let address = self.of(lane).0 as u64;
+        let reached = CUstreamWaitValue_flags::CU_STREAM_WAIT_VALUE_GEQ as u32;
+        // Numbers are compared as on a circle: only their last 32 bits count.
+        match status!(cuStreamWaitValue32_v2(stream, address, number as u32, reached)) {
+            driver::NOT_SUPPORTED => Ok(false),
+            result => driver::check(result, "cuStreamWaitValue32").map(|()| true),
+        }
+    }
+}
+
+impl Drop for Words {
+    fn drop(&mut self) {
+        let _ = cu!(cuMemFreeHost(self.0));
+    }
+}

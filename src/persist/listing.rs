@@ -1,0 +1,98 @@
+//! What is in a folder of generations, of all ranks, for a reader that changes nothing and takes no
+//! lock: a run may be writing to the folder at the same time.
+
+use super::container::{io_error, Container};
+use super::journal::{self, Line};
+use super::names::FileName;
+use super::store::{check_origin, Reader};
+use crate::error::Result;
+use crate::fallible_vec;
+use crate::files::{self, Folder};
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The generations in a folder when it was listed.
+pub struct Listing {
+    folder: Folder,
+    path: PathBuf,
+    files: Vec<FileName>,
+}
+
+impl Listing {
+    /// Lists a folder.
+    pub fn of(dir: &Path) -> Result<Self> {
+        let within = |e| io_error(e).within(dir.display());
+        let folder = Folder::open(dir).map_err(within)?;
+        let mut files = Vec::new();
+        let listed = folder.names(&mut |name| -> io::Result<()> {
+            match FileName::read(name) {
+                Some(found) => Ok(fallible_vec::push(&mut files, found)?),
+                None => Ok(()),
+            }
+        });
+        listed.map_err(within)?;
+        Ok(Listing { folder, path: dir.to_path_buf(), files })
+    }
+
+    /// Returns the ranks of which the folder has files, in rising order.
+    pub fn ranks(&self) -> Result<Vec<u32>> {
+        let mut ranks = fallible_vec::with_room(self.files.len())?;
+        ranks.extend(self.files.iter().map(|name| name.rank()));
+        ranks.sort_unstable();
+        ranks.dedup();
+        Ok(ranks)
+    }
+
+    /// Returns the numbers of a rank's published generations, in rising order.
+    pub fn generations(&self, rank: u32) -> Result<Vec<u64>> {
+        let mut found = Vec::new();
+        for name in &self.files {
+            if let FileName::Generation { generation, .. } = name {
+                if name.rank() == rank {
+                    fallible_vec::push(&mut found, *generation)?;
+                }
+            }
+        }
+        found.sort_unstable();
+        Ok(found)
+    }
+
+    /// Returns whether the folder has a file of a generation now.
+    pub fn has(&self, rank: u32, generation: u64) -> bool {
+        let name = OsString::from(FileName::Generation { rank, generation }.text());
+        !matches!(self.folder.open_to_read(&name), Err(e) if e.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// Returns the number of a rank's files that are being written, or whose writer died.
+    pub fn unfinished(&self, rank: u32) -> usize {
+        let is_own =
+            |name: &&FileName| matches!(name, FileName::Temporary { .. }) && name.rank() == rank;
+        self.files.iter().filter(is_own).count()
+    }
+
+    /// Opens a generation; checks all of it but the payloads.
+    pub fn open(&self, rank: u32, generation: u64) -> Result<Reader> {
+        let name = OsString::from(FileName::Generation { rank, generation }.text());
+        let opened = self.folder.open_to_read(&name).map_err(io_error).and_then(Container::open);
+        let reader = opened.map_err(|e| e.within(self.path.join(&name).display()))?;
+        check_origin(reader.origin(), rank, generation)
+            .map_err(|e| e.within(self.path.join(&name).display()))?;
+        Ok(reader)
+    }
+
+    /// Returns the valid lines of a rank's journal, oldest first; none if there is no journal.
+    pub fn journal(&self, rank: u32) -> Result<Vec<Line>> {
+        let name = OsString::from(FileName::Journal { rank }.text());
+        journal::read(&self.folder, &name).map_err(|e| e.within(self.path.join(&name).display()))
+    }
+
+    /// Returns whether a process holds a rank's lock. The lock is free again at once.
+    pub fn is_in_use(&self, rank: u32) -> bool {
+        let name = OsString::from(FileName::Lock { rank }.text());
+        let Ok(file) = self.folder.open_to_read(&name) else { return false };
+        let is_free = files::try_lock(&file).unwrap_or(true);
+        let _ = file.unlock();
+        !is_free
+    }
+}

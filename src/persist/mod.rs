@@ -1,0 +1,71 @@
+//! Durable generations: bytes to files that survive a crash, and back with every byte checked.
+//!
+//! A *generation* is one self-contained copy of what one rank needs to go on. It is one file, a
+//! *container*: a header that says which run, shot and action it is of, records of named bytes, an
+//! index and a footer, all with checksums (`format.rs`; byte by byte in docs/persist-format.md).
+//!
+//! A rank opens its [`Store`] in a folder, and writes and publishes generations there:
+//!
+//! ```no_run
+//! # use gpuzip::persist::{Fingerprint, Header, Kind, Name, RecordHead, Store};
+//! # fn main() -> gpuzip::error::Result<()> {
+//! let mut store = Store::open("restart".as_ref(), 0, 1)?;
+//! let mut fingerprint = Fingerprint::new();
+//! fingerprint.add("steps", 3751)?;
+//! let image = [0; 1000];
+//! let mut writer = store.begin(Header { fingerprint: fingerprint.clone(), shot: 7, it: -1 })?;
+//! writer.record(RecordHead {
+//!     kind: Kind::Array,
+//!     name: Name::new("image")?,
+//!     ts: -1,
+//!     codec: 0,
+//!     raw_bytes: 1000,
+//!     stored_bytes: 1000,
+//! })?;
+//! writer.write(&image)?;
+//! let finished = writer.finish()?; // `Writer` and `Finished` may be sent to another thread
+//! store.publish(finished)?;
+//!
+//! // Goes on from the newest generation that all ranks can read. This is the only rank.
+//! if let Some(reader) = store.newest(&fingerprint, &mut |value| Ok(value))? {
+//!     let mut image = Vec::new();
+//!     reader.read(0, &mut |bytes| Ok(image.extend_from_slice(bytes)))?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What holds:
+//! - A published generation is on the disk under its name, or `publish` fails. A reader finds all of
+//!   a generation or nothing of it.
+//! - Two generations are kept. An older one goes only after a newer one was read back and checked.
+//! - With several ranks, tell the store which generation all ranks have published
+//!   ([`Store::confirm`]); until then older ones stay. All ranks begin their generations in the same
+//!   order, so that a number means the same state on all of them.
+//! - [`Store::newest`] passes over generations that are damaged or missing on any rank.
+//! - A record whose checksum is wrong is an error of [`Container::read`]. What `read` gave out before
+//!   is invalid then.
+//! - One process at a time uses the files of a rank.
+//! - Memory: 1 MiB, and 128 bytes for each record.
+//!
+//! This floor knows no session, no schedule and no codec.
+
+mod container;
+mod fingerprint;
+mod format;
+mod journal;
+mod listing;
+mod name;
+mod names;
+mod newest;
+mod store;
+
+pub use container::{Container, Source, PIECE};
+pub use fingerprint::{Fingerprint, MOST_VALUES};
+pub use format::{Header, Kind, Origin, Record, RecordHead};
+pub use journal::{lines, Line, LINE};
+pub use listing::Listing;
+pub use name::{Name, LONGEST_NAME};
+pub use names::{FileName, LAST_GENERATION};
+pub use newest::AgreeMin;
+pub use store::{Finished, Reader, Store, Writer, KEPT, MOST_RANKS};

@@ -1,0 +1,151 @@
+//! Arrays of the application in restart files: their records, and their bytes from memory to a file
+//! and back.
+
+use super::restart::hash;
+use crate::device::{AppField, AppMemory, Device, Place, PIECE};
+use crate::error::{fail, Result};
+use crate::fallible_vec::{filled, push};
+use crate::layout::Field;
+use crate::persist::{Kind, Name, Reader, RecordHead, Writer};
+
+/// Memory of the application that restart files keep.
+pub struct Array {
+    /// The name by which a restart finds the array.
+    pub name: Name,
+    /// Shape and memory of the array.
+    pub field: AppField,
+    /// Whether the array changes during a shot, so that only a generation within a shot holds the array.
+    pub changes_within: bool,
+}
+
+impl Array {
+    pub(super) fn memory(&self) -> Result<AppMemory> {
+        match self.field.memory {
+            Some(memory) => Ok(memory),
+            None => fail!(Argument, "array {}: data is NULL", self.name),
+        }
+    }
+
+    /// The head of the array's record. Its number `ts` tells the shape.
+    fn head(&self) -> RecordHead {
+        let Field { n, scalar, .. } = self.field.field;
+        let words = n.iter().flat_map(|n| n.to_le_bytes()).chain([scalar as u8]);
+        let bytes = self.field.field.bytes().unwrap_or(0);
+        RecordHead {
+            kind: Kind::Array,
+            name: self.name,
+            ts: hash(words) as i64,
+            codec: 0,
+            raw_bytes: bytes,
+            stored_bytes: bytes,
+        }
+    }
+}
+
+/// Copies bytes between the application's memory and a buffer: by the device, or, before a session has
+/// one, as host memory.
+fn read(device: Option<&mut dyn Device>, from: AppMemory, to: &mut [u8]) -> Result<()> {
+    match device {
+        Some(device) => device.read(Place::App(from), to),
+        None => {
+            // SAFETY: memory of the application, at least as long as `to`, by the promise of
+            // `AppMemory`.
+            unsafe { std::ptr::copy_nonoverlapping(from.address(), to.as_mut_ptr(), to.len()) };
+            Ok(())
+        }
+    }
+}
+
+fn write(device: Option<&mut dyn Device>, to: AppMemory, from: &[u8]) -> Result<()> {
+    match device {
+        Some(device) => device.write(Place::App(to), from),
+        None => {
+            // SAFETY: as in `read`.
+            unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.address(), from.len()) };
+            Ok(())
+        }
+    }
+}
+
+/// Writes the record of an array.
+pub(super) fn put(
+    writer: &mut Writer,
+    mut device: Option<&mut (dyn Device + '_)>,
+    array: &Array,
+) -> Result<()> {
+    writer.record(array.head())?;
+    let memory = array.memory()?;
+    let mut buffer = filled(0u8, memory.bytes().min(PIECE))?;
+    for part in memory.parts(PIECE) {
+        let piece = &mut buffer[..part.bytes()];
+        read(device.as_deref_mut(), part, piece)?;
+        writer.write(piece)?;
+    }
+    Ok(())
+}
+
+/// Returns the record of each array that the generation holds. The generation must hold the arrays that
+/// are given, in these shapes, and no others; those that change within a shot only if it is of an action.
+pub(super) fn match_arrays<'a>(
+    reader: &Reader,
+    arrays: &'a [Array],
+    within: bool,
+) -> Result<Vec<(usize, &'a Array)>> {
+    let records = || {
+        let records = reader.records().iter().enumerate();
+        records.filter(|(_, record)| record.head.kind == Kind::Array)
+    };
+    let mut found = Vec::new();
+    for array in arrays.iter().filter(|array| within || !array.changes_within) {
+        let (name, head) = (array.name, array.head());
+        let Some((k, record)) = records().find(|(_, record)| record.head.name == name) else {
+            return fail!(Shape, "array {name}: the generation does not hold it; give the arrays with which it was written");
+        };
+        if (record.head.ts, record.head.stored_bytes) != (head.ts, head.stored_bytes) {
+            return fail!(
+                Shape,
+                "array {name} has {} bytes, and was written with {}: give it the extents and the type with which it was written",
+                head.stored_bytes,
+                record.head.stored_bytes
+            );
+        }
+        push(&mut found, (k, array))?;
+    }
+    match records().find(|(k, _)| found.iter().all(|(known, _)| known != k)) {
+        None => Ok(found),
+        Some((_, record)) => fail!(
+            Shape,
+            "the generation holds the array {}, and the call does not name it: give the arrays with which it was written",
+            record.head.name
+        ),
+    }
+}
+
+/// The part of an array that is not filled yet.
+pub(super) struct Cursor {
+    parts: Box<dyn Iterator<Item = AppMemory>>,
+    current: Option<AppMemory>,
+}
+
+impl Cursor {
+    pub(super) fn new(memory: AppMemory) -> Self {
+        Cursor { parts: Box::new(memory.parts(PIECE)), current: None }
+    }
+
+    pub(super) fn put(
+        &mut self,
+        mut device: Option<&mut (dyn Device + '_)>,
+        mut piece: &[u8],
+    ) -> Result<()> {
+        while !piece.is_empty() {
+            let Some(part) = self.current.take().or_else(|| self.parts.next()) else {
+                return fail!(Stream, "more bytes than the array has");
+            };
+            let (first, rest) = part.split(piece.len());
+            write(device.as_deref_mut(), first, &piece[..first.bytes()])?;
+            piece = &piece[first.bytes()..];
+            self.current = rest;
+        }
+        Ok(())
+    }
+}

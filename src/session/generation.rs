@@ -1,0 +1,381 @@
+//! One generation of restart files: what a session writes into it, and how a session goes on from it.
+
+use super::array::{match_arrays, put, Array, Cursor};
+use super::persist::{Found, Persist};
+use super::restart::{hash, Position, Snapshot};
+use super::Session;
+use crate::choice::Target;
+use crate::device::{Device, Stream};
+use crate::error::{fail, Result};
+use crate::fallible_vec::{copied, push};
+use crate::persist::{Fingerprint, Header, Kind, Name, Reader, RecordHead};
+use crate::plan::Kept;
+use crate::stop;
+use std::time::Instant;
+
+/// The name of the record that holds the position of the shot.
+const POSITION: &str = "gpuzip position";
+/// The begin of the names that arrays of the application cannot have.
+const OWN_NAMES: &str = "gpuzip ";
+/// Most bytes of the record that holds the position.
+const LONGEST_POSITION: u64 = 1 << 16;
+
+impl Session {
+    /// What must be equal in the session that wrote a generation and in one that goes on from it. The
+    /// schedule is compared when the generation is read.
+    fn fingerprint(&mut self) -> Result<Fingerprint> {
+        let macro_steps = self.schedule.macro_steps();
+        self.settle()?;
+        let compression = &self.option.compression;
+        let fields = self.layout.fields.iter().flat_map(|field| {
+            let role = field.previous_of.map_or(0, |field| field + 1);
+            field.n.into_iter().chain([field.scalar as u64, role.into()])
+        });
+        let fields = hash(fields.flat_map(u64::to_le_bytes));
+        let settings = match self.codec_number() {
+            0 => 0,
+            _ => hash(format!("{compression:?}").bytes()),
+        };
+        let mut fingerprint = Fingerprint::new();
+        for (name, value) in [
+            ("steps", macro_steps.time_steps().into()),
+            ("fields", fields),
+            ("adjoint_every", macro_steps.every().into()),
+            ("range_actions", self.schedule.config().range_actions.into()),
+            ("compressor", self.codec_number().into()),
+            ("the codec's settings", settings),
+        ] {
+            fingerprint.add(name, value)?;
+        }
+        Ok(fingerprint)
+    }
+
+    fn codec_number(&self) -> u32 {
+        u32::from(self.option.compression.method.number())
+    }
+
+    /// Checks the arrays of a call, and opens the device that copies them.
+    fn expect_arrays(&mut self, arrays: &[Array]) -> Result<()> {
+        let mut fields = Vec::new();
+        for (k, array) in arrays.iter().enumerate() {
+            array.memory()?;
+            if arrays[..k].iter().any(|other| other.name == array.name) {
+                return fail!(Argument, "array {}: two arrays have this name", array.name);
+            }
+            push(&mut fields, array.field)?;
+        }
+        match self.target {
+            // A session on a GPU copies from memory of either kind.
+            Some(Target::Cuda(_)) => {}
+            _ => self.place(&fields)?,
+        }
+        self.open()
+    }
+
+    /// Writes a generation: between shots, of the begin of shot `shot`; within a shot, of the current
+    /// action, which must be served. If a stop was requested, a generation of the begin of the shot comes
+    /// first, if there is none, and the one of the action only if it is expected to be done in time. All
+    /// ranks call this together.
+    pub fn persist_write(&mut self, shot: i64, arrays: &[Array], stream: Stream) -> Result<()> {
+        self.with_persist(|session, persist| {
+            let begin = Instant::now();
+            let written = session.write_due(persist, shot, arrays, stream);
+            persist.waited(begin);
+            written
+        })
+    }
+
+    fn write_due(
+        &mut self,
+        persist: &mut Persist,
+        shot: i64,
+        arrays: &[Array],
+        stream: Stream,
+    ) -> Result<()> {
+        let settled = persist.settle_all();
+        let is_stopping = !persist.all(stop::seconds_left().is_none())?;
+        let Err(earlier) = settled else {
+            return self.write_now(persist, shot, arrays, stream, is_stopping);
+        };
+        if is_stopping {
+            // The last generations are worth more than the report that an earlier one is lost.
+            self.write_now(persist, shot, arrays, stream, true)?;
+            persist.settle_all()?;
+            return Err(earlier
+                .within("the generation of this stop is on the disk, and an earlier one failed"));
+        }
+        Err(earlier)
+    }
+
+    /// Writes what is due. Whatever fails on this rank alone, it asks the other ranks as often as they
+    /// ask it.
+    fn write_now(
+        &mut self,
+        persist: &mut Persist,
+        shot: i64,
+        arrays: &[Array],
+        stream: Stream,
+        is_stopping: bool,
+    ) -> Result<()> {
+        let is_between = self.is_between_shots();
+        let prepared = self.prepare(shot, arrays, is_between || is_stopping);
+        let begin = persist.together(prepared)?;
+        let (all, none) = (persist.all(is_between)?, persist.all(!is_between)?);
+        if !all && !none {
+            return fail!(State, "some ranks are between two shots and others within a shot: all ranks write a generation at the same action");
+        }
+        if is_between {
+            let written = self.write_generation(persist, shot, (&begin, &[]), arrays, stream);
+            return persist.together(written);
+        }
+        let position = self.position();
+        if is_stopping && !persist.all(persist.begun_shot == Some(shot))? {
+            // The state at the begin of the shot is worth most and has the fewest bytes.
+            let written = self.write_generation(persist, shot, (&begin, &[]), arrays, stream);
+            persist.together(written)?;
+            persist.settle_all()?;
+        }
+        let shots_only = !persist.all(!self.writes_between_shots_only())?;
+        if is_stopping && shots_only {
+            return Ok(());
+        }
+        let (position, kept) = persist.together(position)?;
+        if is_stopping {
+            let bytes = self.expected_bytes(arrays, &kept);
+            let (left, needed) =
+                (stop::seconds_left().unwrap_or(f64::INFINITY), persist.expected_seconds(bytes));
+            if !persist.all(needed <= left)? {
+                log::warn!(
+                    "stop: {left:.2} s are left, and the {bytes} bytes of the state within shot {shot} would take {needed:.2} s: the run goes on from the begin of \
+                     the shot; for more, raise stop_budget_s"
+                );
+                return Ok(());
+            }
+        }
+        let written = self.write_generation(persist, shot, (&position, &kept), arrays, stream);
+        persist.together(written)
+    }
+
+    /// Checks what a generation is to be of, and returns the begin of the current or the next shot, if
+    /// a generation of it may be written.
+    fn prepare(&mut self, shot: i64, arrays: &[Array], begins: bool) -> Result<Position> {
+        if shot < 0 {
+            return fail!(Argument, "shot = {shot}: shots are numbered from 0");
+        }
+        for Array { name, .. } in arrays {
+            if name.as_str().starts_with(OWN_NAMES) {
+                return fail!(Argument, "array {name}: names that begin with \"{OWN_NAMES}\" are the library's own: give it another name");
+            }
+        }
+        self.expect_arrays(arrays)?;
+        match begins {
+            true => self.position_of_begin(),
+            false => Ok(Position::default()),
+        }
+    }
+
+    /// Bytes of a generation within a shot, at most.
+    fn expected_bytes(&self, arrays: &[Array], kept: &[Kept]) -> u64 {
+        let arrays = arrays.iter().map(|array| array.field.field.bytes().unwrap_or(0)).sum::<u64>();
+        let each = match self.largest() {
+            0 => self.layout.slot_bytes,
+            largest => largest.min(self.layout.slot_bytes),
+        };
+        arrays.saturating_add(each.saturating_mul(kept.len() as u64))
+    }
+
+    fn write_generation(
+        &mut self,
+        persist: &mut Persist,
+        shot: i64,
+        (position, kept): (&Position, &[Kept]),
+        arrays: &[Array],
+        stream: Stream,
+    ) -> Result<()> {
+        let begin = Instant::now();
+        let it = position.it;
+        let header = Header { fingerprint: self.fingerprint()?, shot, it };
+        let mut writer = persist.store()?.begin(header)?;
+        let arrays = arrays.iter().filter(|array| it >= 0 || !array.changes_within);
+        let (codec, raw_bytes) = (self.codec_number(), self.layout.raw_bytes);
+        let (macro_steps, mut position) = (self.schedule.macro_steps(), position.clone());
+        let written = match &mut self.engine {
+            None => arrays.into_iter().try_for_each(|array| put(&mut writer, None, array)),
+            // An error of a file must not break the shot.
+            Some(engine) => engine.call(stream, "persist", |engine| {
+                engine.tiers.settle()?;
+                let device = engine.tiers.device();
+                for array in arrays {
+                    if let Err(error) = put(&mut writer, Some(device), array) {
+                        return Ok(Err(error));
+                    }
+                }
+                for saved in engine.tiers.pending()? {
+                    position.stats.count(saved, raw_bytes);
+                }
+                let first_state = |ts| macro_steps.of(ts).start;
+                let mut pass = |of, piece: Option<&[u8]>| match piece {
+                    Some(piece) => writer.write(piece),
+                    None => writer.record(head_of(of, codec, raw_bytes)?),
+                };
+                Ok(engine.uncounted(|engine| {
+                    Session::pass_snapshots(&mut engine.tiers, kept, first_state, &mut pass)
+                }))
+            })?,
+        };
+        written?;
+        let bytes = position.to_bytes();
+        let head = RecordHead {
+            kind: Kind::Other,
+            name: Name::new(POSITION)?,
+            ts: it,
+            codec: 0,
+            raw_bytes: bytes.len() as u64,
+            stored_bytes: bytes.len() as u64,
+        };
+        writer.record(head)?;
+        writer.write(&bytes)?;
+        let finished = writer.finish()?;
+        let (generation, bytes) = (finished.generation(), finished.bytes());
+        let begun_shot = (it < 0).then_some(shot);
+        persist.publish(finished, begin.elapsed().as_secs_f64(), begun_shot)?;
+        log::info!("generation {generation}: {bytes} bytes, shot {shot}, action {it}");
+        Ok(())
+    }
+
+    /// Finds the newest generation that is right on all ranks, which `persist_read` reads. All ranks call
+    /// this together.
+    pub fn persist_find(&mut self) -> Result<Option<Found>> {
+        self.with_persist(|session, persist| {
+            persist.settle_all()?;
+            let expected = session.fingerprint();
+            let expected = persist.together(expected)?;
+            persist.found = persist.with_ranks(|store, agree| store.newest(&expected, agree))?;
+            Ok(persist.found.as_ref().map(|reader| Found {
+                generation: reader.origin().generation,
+                shot: reader.header().shot,
+                it: reader.header().it,
+                bytes: reader.length(),
+            }))
+        })
+    }
+
+    /// Goes on from the generation that `persist_find` found: fills the arrays, and moves the session to
+    /// where the generation was written.
+    pub fn persist_read(&mut self, arrays: &[Array], stream: Stream) -> Result<()> {
+        self.with_persist(|session, persist| {
+            let Some(reader) = persist.found.take() else {
+                return fail!(State, "there is no generation to read: call gpuzip_persist_find first, which finds one");
+            };
+            session.read_generation(&reader, arrays, stream)?;
+            let header = reader.header();
+            persist.begun_shot = (header.it < 0).then_some(header.shot);
+            Ok(())
+        })
+    }
+
+    fn read_generation(&mut self, reader: &Reader, arrays: &[Array], stream: Stream) -> Result<()> {
+        if !self.is_between_shots() {
+            return fail!(State, "a shot is under way: a restart file is read before its first action; call gpuzip_setup first");
+        }
+        let within = reader.header().it >= 0;
+        let position = position_of(reader)?;
+        let places = match_arrays(reader, arrays, within)?;
+        self.expect_arrays(arrays)?;
+        // Nothing is changed if the file was damaged since it was found.
+        reader.verify()?;
+        self.setup()?;
+        let gone_on = self.go_on_with(reader, &position, &places, stream);
+        let gone_on = gone_on.map_err(|error| self.on_less_disk(error));
+        if gone_on.is_err() {
+            self.stop(
+                "a restart file was not read completely, and the arrays may hold a part of it",
+            );
+        }
+        gone_on
+    }
+
+    /// Moves the session to `position`, and fills the arrays last: until then a failure changes none.
+    fn go_on_with(
+        &mut self,
+        reader: &Reader,
+        position: &Position,
+        places: &[(usize, &Array)],
+        stream: Stream,
+    ) -> Result<()> {
+        let within = position.it >= 0;
+        if within || self.codec_number() != 0 {
+            self.adopt(position)?;
+            self.open()?;
+        }
+        if within {
+            let (mut snapshots, mut numbers) = (Vec::new(), Vec::new());
+            for (k, record) in reader.records().iter().enumerate() {
+                let RecordHead { kind, ts, codec, stored_bytes: bytes, .. } = record.head;
+                if kind == Kind::Snapshot {
+                    push(&mut snapshots, Snapshot { ts, bytes, is_coded: codec != 0 })?;
+                    push(&mut numbers, k)?;
+                }
+            }
+            self.resume(position, &snapshots, stream, &mut |k, sink| {
+                reader.read(numbers[k], sink)
+            })?;
+        } else {
+            self.go_on_from(position)?;
+        }
+        let fill = |mut device: Option<&mut dyn Device>| -> Result<()> {
+            for &(k, array) in places {
+                let mut rest = Cursor::new(array.memory()?);
+                reader.read(k, &mut |piece| rest.put(device.as_deref_mut(), piece))?;
+            }
+            Ok(())
+        };
+        match &mut self.engine {
+            None => fill(None),
+            Some(engine) => {
+                engine.call(stream, "restart", |engine| fill(Some(engine.tiers.device())))
+            }
+        }
+    }
+}
+
+fn head_of(snapshot: Snapshot, codec: u32, raw_bytes: u64) -> Result<RecordHead> {
+    let Snapshot { ts, bytes, is_coded } = snapshot;
+    Ok(RecordHead {
+        kind: Kind::Snapshot,
+        name: Name::new("snapshot")?,
+        ts,
+        codec: if is_coded { codec } else { 0 },
+        raw_bytes: if is_coded { raw_bytes } else { bytes },
+        stored_bytes: bytes,
+    })
+}
+
+/// Reads the position of the shot.
+fn position_of(reader: &Reader) -> Result<Position> {
+    let name = Name::new(POSITION)?;
+    let is_it = |head: &RecordHead| head.kind == Kind::Other && head.name == name;
+    let found = reader.records().iter().position(|record| is_it(&record.head));
+    let Some(k) = found.filter(|k| reader.records()[*k].head.stored_bytes <= LONGEST_POSITION)
+    else {
+        return fail!(
+            Stream,
+            "the generation does not say where the run stopped: another program wrote it"
+        );
+    };
+    let mut bytes = Vec::new();
+    reader.read(k, &mut |piece| {
+        bytes.extend_from_slice(&copied(piece)?);
+        Ok(())
+    })?;
+    let position = Position::of_bytes(&bytes)?;
+    match position.it == reader.header().it {
+        true => Ok(position),
+        false => fail!(
+            Stream,
+            "the generation is of action {} by its begin and of action {} by its content",
+            reader.header().it,
+            position.it
+        ),
+    }
+}

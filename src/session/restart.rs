@@ -1,0 +1,372 @@
+//! Restart within a shot: what a shot has come to, as numbers and stored bytes, and a session that
+//! goes on from there.
+//!
+//! The session that goes on plays the rest of the plan of the session that stopped
+//! (`src/plan/rest.rs`): it first loads the snapshots into the slots where the plan keeps them, as
+//! the bytes that they were, and then serves the actions that are left. It so restores the same bits,
+//! and counts what the other session would have counted.
+
+use super::engine::{Engine, Whole};
+use super::Session;
+use crate::device::Stream;
+use crate::error::{fail, Code, Error, Result};
+use crate::plan::{Index, Kept};
+use crate::schedule::{Algorithm, Kind, Schedule, Terms};
+use crate::stats::Stats;
+use crate::tier::{Stored, Tiers};
+use std::sync::Arc;
+
+/// The index of a plan's schedule, for the decision of the schedule with this number.
+pub(super) struct Indexed {
+    decision: u64,
+    index: Index,
+}
+
+/// What a shot has come to, or the begin of a shot (`it` = -1).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Position {
+    /// Number of the action that was served last; -1: none.
+    pub it: i64,
+    /// Fingerprint of the schedule.
+    pub schedule: u64,
+    /// The schedule as numbers, and whether it is a recorded one, which these do not describe.
+    pub terms: Terms,
+    /// 1 if the schedule is recorded.
+    pub recorded: u64,
+    /// Fingerprint of the plan; 0 for the begin of a shot.
+    pub plan: u64,
+    /// The bytes of a compressed snapshot by which the plan was made anew since the first one; 0: it is
+    /// the first one.
+    pub planned_by: u64,
+    /// Bytes of the largest compressed snapshot of the shot so far, or for the begin of a shot of the
+    /// shot before: the next plan follows from it.
+    pub largest: u64,
+    /// With mixed storage, a hash of what its plans follow from; 0: all snapshots are stored alike.
+    pub mixed: u64,
+    /// The statistics of the shot so far.
+    pub stats: Stats,
+}
+
+/// Words of a position before those of the statistics, the version included.
+const HEAD: usize = 11;
+/// The version of a position in a restart file.
+const VERSION: u64 = 2;
+
+impl Position {
+    /// Returns the position as bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let [a, b, c] = self.terms.map(|term| term as u64);
+        let head: [u64; HEAD] = [
+            VERSION,
+            self.it as u64,
+            self.schedule,
+            a,
+            b,
+            c,
+            self.recorded,
+            self.plan,
+            self.planned_by,
+            self.largest,
+            self.mixed,
+        ];
+        head.into_iter().chain(self.stats.words()).flat_map(u64::to_le_bytes).collect()
+    }
+
+    /// Reads what `to_bytes` returned.
+    pub fn of_bytes(bytes: &[u8]) -> Result<Self> {
+        let words: Vec<u64> =
+            bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        let Some((
+            &[version, it, schedule, a, b, c, recorded, plan, planned_by, largest, mixed],
+            stats,
+        )) = words.split_first_chunk::<HEAD>()
+        else {
+            return fail!(Stream, "the position of the shot has {} bytes only", bytes.len());
+        };
+        if version != VERSION {
+            return fail!(Stream, "the position of the shot has version {version}: this library reads {VERSION}; go on with the library that wrote it");
+        }
+        let terms = [a, b, c].map(|term| term as i64);
+        let (it, stats) = (it as i64, Stats::of_words(stats));
+        Ok(Position { it, schedule, terms, recorded, plan, planned_by, largest, mixed, stats })
+    }
+}
+
+/// FNV-1a.
+pub(super) fn hash(bytes: impl IntoIterator<Item = u8>) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+/// A stored snapshot of a shot.
+#[derive(Clone, Copy, Debug)]
+pub struct Snapshot {
+    /// Time step of the state.
+    pub ts: i64,
+    /// Bytes of the snapshot.
+    pub bytes: u64,
+    /// Whether they are the stream of a codec.
+    pub is_coded: bool,
+}
+
+/// Takes a snapshot, and then its bytes piece by piece.
+type Receive<'a> = &'a mut dyn FnMut(Snapshot, Option<&[u8]>) -> Result<()>;
+/// Passes the bytes of the snapshot of a number on to a function, piece by piece.
+type Pass<'a> = &'a mut dyn FnMut(usize, &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
+
+impl Session {
+    /// Whether no shot is under way.
+    pub fn is_between_shots(&self) -> bool {
+        self.tick.is_none_or(|tick| tick.action.kind == Kind::Terminate)
+    }
+
+    /// Whether the state within a shot cannot be written to a restart file.
+    pub(super) fn writes_between_shots_only(&self) -> bool {
+        self.option.levels.is_some()
+            || self.schedule.config().algorithm == Some(Algorithm::Online)
+            || !self.schedule.is_alone(self.number)
+    }
+
+    /// Returns the begin of the next shot as a position.
+    pub fn position_between_shots(&mut self) -> Result<Position> {
+        let schedule = self.schedule.decide()?;
+        Ok(Position { it: -1, ..self.position_in(&schedule)? })
+    }
+
+    /// Returns the begin of the current shot, or, between shots, of the next one.
+    pub(super) fn position_of_begin(&mut self) -> Result<Position> {
+        let position = self.position_between_shots()?;
+        match self.is_between_shots() {
+            true => Ok(position),
+            // The plan of this shot does not follow from this shot's own snapshots.
+            false => Ok(Position { largest: 0, ..position }),
+        }
+    }
+
+    /// What the plans of mixed storage follow from, and with it which snapshots are compressed.
+    fn mixed(&self) -> u64 {
+        let tiers = &self.option.tiers;
+        tiers.raw_slots.map_or(0, |raw| {
+            let cache = tiers.cache.map_or(u64::MAX, u64::from);
+            let slots = [raw.into(), cache, self.config.device_budget];
+            hash(slots.into_iter().flat_map(u64::to_le_bytes)) | 1
+        })
+    }
+
+    fn position_in(&self, schedule: &Schedule) -> Result<Position> {
+        Ok(Position {
+            schedule: schedule.fingerprint(self.schedule.config().range_actions),
+            terms: schedule.terms(),
+            recorded: (!schedule.has_terms()).into(),
+            planned_by: self.planned_by,
+            largest: self.largest(),
+            mixed: self.mixed(),
+            ..Position::default()
+        })
+    }
+
+    /// Returns what the current shot has come to, and where its snapshots lie. The current action must
+    /// be served.
+    pub(super) fn position(&mut self) -> Result<(Position, Vec<Kept>)> {
+        self.check_served()?;
+        let Some(tick) = self.tick else { return fail!(State, "no action has come yet") };
+        if self.option.levels.is_some() {
+            return fail!(Unsupported, "shared_levels = 1: snapshots that share time levels cannot be written to a restart file within a shot; write one between shots, or use shared_levels = 0");
+        }
+        // This also refuses schedules and sessions of which no rest can be played.
+        let done = match &self.engine {
+            Some(engine) => engine.done(tick.step, tick.action.kind),
+            None => self.schedule.accesses_until(self.number, tick.it)?,
+        };
+        let schedule = self.schedule.decide()?;
+        self.schedule.accesses_until(self.number, 0)?;
+        let plan = self.plan()?;
+        let (kept, plan) = match &self.engine {
+            Some(Engine { plan, whole: Some(Whole { anew: Some(index), .. }), .. }) => {
+                (plan.kept_after(index, done)?, 0)
+            }
+            _ => (plan.kept_after(self.index(&schedule)?, done)?, plan.fingerprint()),
+        };
+        let position =
+            Position { it: tick.it, plan, stats: self.stats()?, ..self.position_in(&schedule)? };
+        Ok((position, kept))
+    }
+
+    /// Bytes of the largest compressed snapshot since the last setup.
+    pub(super) fn largest(&self) -> u64 {
+        let largest = self.engine.as_ref().map_or(0, |engine| engine.tiers.largest());
+        largest.max(self.largest_before)
+    }
+
+    /// Prepares the first shot of this session, which goes on at the begin of a shot or within it.
+    pub(super) fn go_on_from(&mut self, position: &Position) -> Result<()> {
+        self.open()?;
+        self.replan(position.planned_by)?;
+        if self.mixed() != position.mixed {
+            return fail!(
+                Config,
+                "the restart files were written with other budgets or another mixed_storage, and with mixed storage these decide which snapshots are \
+                 compressed: give the configuration that wrote the files, device_budget and mixed_storage included"
+            );
+        }
+        self.largest_before = position.largest;
+        match position.it < 0 {
+            true => self.setup(),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns the index of the decided schedule. It is kept for later calls.
+    fn index(&mut self, schedule: &Schedule) -> Result<&Index> {
+        let decision = self.schedule.decisions()?;
+        if self.indexed.as_ref().is_none_or(|indexed| indexed.decision != decision) {
+            self.indexed = None;
+        }
+        match &mut self.indexed {
+            Some(indexed) => Ok(&indexed.index),
+            none => {
+                let index = Index::new(schedule)?;
+                Ok(&none.insert(Box::new(Indexed { decision, index })).index)
+            }
+        }
+    }
+
+    /// Passes the stored bytes of the snapshots `kept`, those of `position`, to `sink`: first `None`
+    /// with each snapshot, then its bytes piece by piece.
+    pub(super) fn pass_snapshots(
+        tiers: &mut Tiers,
+        kept: &[Kept],
+        first_state: impl Fn(u32) -> u32,
+        sink: Receive,
+    ) -> Result<()> {
+        for &Kept { ts, at } in kept {
+            let ts = i64::from(first_state(ts));
+            let stored @ Stored { bytes, is_coded, .. } = tiers.stored(at, ts)?;
+            let snapshot = Snapshot { ts, bytes, is_coded };
+            sink(snapshot, None)?;
+            tiers.read_stored(stored, &mut |piece| sink(snapshot, Some(piece)))?;
+        }
+        Ok(())
+    }
+
+    /// Takes the schedule of `position`, if the schedule of this session differs.
+    pub fn adopt(&mut self, position: &Position) -> Result<()> {
+        if self.schedule.fingerprint()? == position.schedule {
+            return Ok(());
+        }
+        let differs = |why: &str| {
+            fail!(
+                Config,
+                "the restart files were written with another schedule{why}: give the configuration that wrote the files, budgets and profile included, or another folder"
+            )
+        };
+        if position.recorded != 0 {
+            return differs(", a recorded one");
+        }
+        self.schedule.take_terms(position.terms)?;
+        match self.schedule.fingerprint()? == position.schedule {
+            true => Ok(()),
+            false => differs(""),
+        }
+    }
+
+    /// An error of going on from restart files, which says so if the disk has less room than
+    /// `disk_budget`: a plan may not fit that did fit the session that wrote the files.
+    pub(super) fn on_less_disk(&self, error: Error) -> Error {
+        let (room, budget) = (self.config.disk_budget, self.disk_budget);
+        if room >= budget || !matches!(error.code, Code::Budget | Code::Config) {
+            return error;
+        }
+        let folders = self.config.disk_folders();
+        let folders: Vec<_> = folders.iter().map(|folder| folder.display().to_string()).collect();
+        error.within(format_args!(
+            "{} has room for {room} bytes of snapshots now, of disk_budget = {budget}: free space there, or name other folders in disk_path",
+            folders.join(":")
+        ))
+    }
+
+    /// Goes on with the shot of `position`, whose snapshots are `snapshots`: the next action is the one
+    /// after `position.it`. `source` passes the bytes of snapshot number k on to a function. The session
+    /// is before the first action of a shot, with its device open.
+    pub fn resume(
+        &mut self,
+        position: &Position,
+        snapshots: &[Snapshot],
+        stream: Stream,
+        source: Pass,
+    ) -> Result<()> {
+        self.process.check()?;
+        if self.tick.is_some() {
+            return fail!(State, "a shot is under way: a restart file is read before its first action; call gpuzip_setup first");
+        }
+        self.go_on_from(position)?;
+        let done = self.schedule.accesses_until(self.number, position.it)?;
+        let (schedule, whole) = (self.schedule.decide()?, self.plan()?);
+        let macro_steps = schedule.macro_steps();
+        let is_same = whole.fingerprint() == position.plan;
+        if !is_same && self.option.tiers.raw_slots.is_some() {
+            return fail!(
+                Config,
+                "the restart files were written with another plan, of other budgets or another profile, and with mixed storage the plan decides which \
+                 snapshots are compressed: give the configuration that wrote the files, device_budget and host_budget included"
+            );
+        }
+        let (rest, kept, whole) = if is_same {
+            let kept = whole.kept_after(self.index(&schedule)?, done)?;
+            let ahead = done as i64 - kept.len() as i64;
+            let rest = whole.rest(&kept, done)?;
+            let kept: Vec<u32> = kept.iter().map(|kept| kept.ts).collect();
+            (rest, kept, Whole { plan: whole, ahead, anew: None })
+        } else {
+            let index = self.index(&schedule)?.rest(done)?;
+            let loads = index.accesses.len() + done - whole.steps.len();
+            let kept: Vec<u32> = index.accesses[..loads].iter().map(|access| access.ts).collect();
+            let rest = self.option.tiers.plan_of_rest(&index, schedule.snapshots)?;
+            (rest, kept, Whole { plan: whole, ahead: 0, anew: Some(Box::new(index)) })
+        };
+        let first = kept.len();
+        let expected = kept.iter().map(|&ts| i64::from(macro_steps.of(ts).start));
+        if !expected.eq(snapshots.iter().map(|snapshot| snapshot.ts)) {
+            return fail!(
+                Stream,
+                "the restart files hold {} snapshots at action {}, and not those of the schedule",
+                snapshots.len(),
+                position.it
+            );
+        }
+        let (rest, number) = (Arc::new(rest), self.number);
+        if whole.anew.is_some() {
+            // The rest may need other memory than the whole plan.
+            self.engine = None;
+            self.rest = Some(rest.clone());
+            let opened = self.open();
+            self.rest = None;
+            opened?;
+        }
+        let engine = self.engine()?;
+        engine.reset()?;
+        engine.tiers.fit(&rest)?;
+        engine.plan = rest;
+        engine.whole = Some(whole);
+        let loaded = engine.call(stream, "restart", |engine| {
+            engine.uncounted(|engine| {
+                let plan = engine.plan.clone();
+                snapshots.iter().enumerate().try_for_each(|(k, snapshot)| {
+                    let Snapshot { ts, bytes, is_coded } = *snapshot;
+                    engine.tiers.load(&plan, k, ts, (bytes, is_coded), |sink| source(k, sink))
+                })
+            })
+        });
+        if let Err(error) = loaded {
+            // No wrong state is left: the shot is prepared anew.
+            self.setup()?;
+            return Err(error);
+        }
+        let tick = self.schedule.resume(number, position.it, first)?;
+        self.end_tuning();
+        (self.tick, self.served, self.sweep) = (Some(tick), true, tick.sweep);
+        (self.stats, self.carried) = (position.stats.clone(), position.stats.clone());
+        self.since = std::time::Instant::now();
+        Ok(())
+    }
+}
