@@ -111,8 +111,8 @@ static __device__ __forceinline__ u32 warp_scan(u32 v, u32 *all)
 /*
  * Returns the sum of v over the threads of the block before this one; *all: the sum over all
  * threads. `room`: 33 words of shared memory. They can be used for something else behind the next
- * barrier, and for another scan at once: the words that a warp reads at the end of a scan are
- * overwritten only after all warps have begun the next scan.
+ * barrier, and for another scan at once: a warp's own word is overwritten only after all its lanes
+ * have read it, the other words only after all warps have begun the next scan.
  */
 static __device__ __forceinline__ u32 block_scan(u32 v, u32 *all, u32 *room)
 {
@@ -131,6 +131,7 @@ static __device__ __forceinline__ u32 block_scan(u32 v, u32 *all, u32 *room)
     __syncthreads();
     before += room[warp];
     *all = room[32];
+    __syncwarp();
     return before;
 }
 

@@ -192,7 +192,10 @@ template <int S, class T> static __device__ __forceinline__ u32 find_ones(Shared
         first += 32 * threads;
     }
     sync<S>();
-    return s->behind[tile];
+    const u32 behind = s->behind[tile];
+    /* The next call overwrites the word. */
+    sync<S>();
+    return behind;
 }
 
 /*
@@ -462,8 +465,9 @@ template <int S> static __device__ __forceinline__ void decode(Shared *s, real *
     decode_piece<S>(s, &payload, tables->order[side]);
     store_piece<S>(s, &payload, grid, x, whole);
     __syncthreads();
+    /* Volatile: blocks that begin now read the word. Whether they still decode does not matter. */
     if (threadIdx.x == 0 && s->damaged)
-        job->damaged = 1;
+        ((volatile Job *)job)->damaged = 1;
 }
 
 /* Decodes the pieces of an array from piece `first` on, one piece per block. */
@@ -471,7 +475,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     dct_decode(real *x, const real *later, const Tables *tables, Job *job, const Control *control, const u64 *places, u32 first)
 {
     __shared__ Shared s;
-    if (__syncthreads_or(!job->go || job->damaged))
+    if (__syncthreads_or(!job->go || ((volatile Job *)job)->damaged))
         return;
     const real *whole = job->reference ? later : 0;
     if (LARGE == SMALL || (*(const u8 *)job->payload) == LARGE)

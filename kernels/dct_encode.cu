@@ -65,9 +65,9 @@ static __device__ __forceinline__ int is_last(Shared *s, Control *control)
     __syncthreads();
     if (threadIdx.x == 0) {
         s->flag = atomicAdd(&control->done, 1u) == gridDim.x - 1;
+        __threadfence();
         if (s->flag)
             control->done = 0;
-        __threadfence();
     }
     __syncthreads();
     return s->flag;
@@ -187,9 +187,10 @@ static __device__ __forceinline__ void halve(const Job *job, Control *control, u
 
 /*
  * Engine::compress_mean of the host: from the squared error of the whole array, decides whether the
- * index is final, and otherwise chooses the next index.
+ * index is final, and otherwise chooses the next index. The block's other threads may already read
+ * `none` and `found`, so that these are volatile; all threads wait for this one before they act.
  */
-static __device__ __forceinline__ void next_step(const Job *job, Control *control, u64 values)
+static __device__ __forceinline__ void next_step(const Job *job, volatile Control *control, u64 values)
 {
     volatile u64 *tally = control->tally[0];
     const u64 energy = tally[0];

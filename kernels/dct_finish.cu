@@ -79,6 +79,19 @@ static __device__ __forceinline__ u64 word_at(const u8 *payload, u64 at, u64 by)
 }
 
 /*
+ * As `word_at`, but reads only bytes that belong at `begin` or behind it and before `end`: other
+ * blocks may be writing the bytes in front of them, and nothing may have written those behind them.
+ */
+static __device__ __forceinline__ u64 bytes_at(const u8 *payload, u64 at, u64 by, u64 begin, u64 end)
+{
+    u64 word = 0;
+    for (u32 k = 0; k < 8; k++)
+        if (at + k >= begin && at + k < end)
+            word |= (u64)payload[at + k + by] << 8 * k;
+    return word;
+}
+
+/*
  * Moves chunk `chunk` of the tiles `by` bytes towards the header. The destination may overlap the
  * chunk itself and up to two earlier chunks. The block loads its chunk into registers, announces
  * this, waits until these earlier chunks have been loaded, and then stores its chunk. The blocks
@@ -91,7 +104,8 @@ static __device__ __forceinline__ void move(u8 *payload, u64 begin, u64 end, u64
 #pragma unroll
     for (u32 i = 0; i < WORDS; i++) {
         const u64 at = first + 8 * (i * MOVERS + threadIdx.x);
-        words[i] = at < end ? word_at(payload, at, by) : 0;
+        const int inner = at != first && at >= begin + 8 && at + 16 <= end;
+        words[i] = at >= end ? 0 : inner ? word_at(payload, at, by) : bytes_at(payload, at, by, begin, end);
     }
     __syncthreads();
     if (threadIdx.x == 0) {

@@ -382,13 +382,13 @@ template <int S> static __device__ __forceinline__ void write_raw(Shared *s, con
 template <int S> static __device__ __forceinline__ void write(Shared *s, const Source *from, Coded<S> *c)
 {
     const u32 mine = own_tile<S>(), begin = 8 * s->offsets[mine];
-    /*
-     * c->all and c->rest_all are read again from shared memory, because registers are scarce
-     * between `code` and here.
-     */
-    c->all = s->strings[mine];
-    c->rest_all = s->rests[mine];
     if (!s->raw[mine] && s->bytes[mine] != 0) {
+        /*
+         * c->all and c->rest_all are read again from shared memory, because registers are scarce
+         * between `code` and here.
+         */
+        c->all = s->strings[mine];
+        c->rest_all = s->rests[mine];
         if (threadIdx.x % Tile<S>::threads == 0) {
             const u32 count = c->count + 4, size = 31 - __clz(count);
             Pen pen = pen_at(s->words, begin);

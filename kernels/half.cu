@@ -84,8 +84,12 @@ extern "C" __global__ void half_decode(real *x, const real *later, u64 n, Job *j
     const u64 *from = (const u64 *)job->payload;
     const real *whole = job->reference ? later : 0;
     const u64 thread = (u64)blockIdx.x * blockDim.x + threadIdx.x, stride = (u64)gridDim.x * blockDim.x;
+    if (job->bytes != HEAD + 2 * n) {
+        job->damaged = 1;
+        return;
+    }
     const i32 s = (i32)from[0];
-    if (job->bytes != HEAD + 2 * n || from[0] >> 32 != 0 || from[1] != 0 || s < LEAST || s > MOST) {
+    if (from[0] >> 32 != 0 || from[1] != 0 || s < LEAST || s > MOST) {
         job->damaged = 1;
         return;
     }

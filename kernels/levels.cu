@@ -32,6 +32,7 @@ extern "C" __global__ void level_sum(const u32 *x, u64 words, u64 *work, LevelSu
     __syncthreads();
     if (threadIdx.x != 0 || atomicAdd(&work[1], 1ull) != gridDim.x - 1)
         return;
+    __threadfence();
     sum = atomicExch(&work[0], 0ull);
     work[1] = 0;
     if (use.to != 0)

@@ -351,10 +351,10 @@ static __device__ __forceinline__ u32 tell_size(const Grid &grid, u32 tile, u32 
 }
 
 /*
- * Writes the end of a group: which of its tiles are stored, and their sizes. The first warp calls
- * this function.
+ * Writes the end of a group: which of its tiles are stored, and their sizes, of which this tile's
+ * is `own`. The first warp calls this function.
  */
-static __device__ __forceinline__ void put_sizes(u32 tile, u64 stored, const volatile u32 *sizes, u64 *table, u8 *to)
+static __device__ __forceinline__ void put_sizes(u32 tile, u32 own, u64 stored, const volatile u32 *sizes, u64 *table, u8 *to)
 {
     const u32 first = tile & ~(GROUP - 1u);
     if (lane_id() == 0)
@@ -362,7 +362,7 @@ static __device__ __forceinline__ void put_sizes(u32 tile, u64 stored, const vol
     for (u32 i = lane_id(); i < GROUP; i += 32) {
         if (!(stored >> i & 1))
             continue;
-        const u32 rank = __popcll(stored & ((1ull << i) - 1)), size = sizes[first + i];
+        const u32 rank = __popcll(stored & ((1ull << i) - 1)), told = sizes[first + i], size = first + i == tile ? own : told;
         to[2 * rank] = (u8)size;
         to[2 * rank + 1] = (u8)(size >> 8);
     }
@@ -440,7 +440,7 @@ extern "C" __global__ void ENCODER lorenzo_encode(const real *x, const real *lat
                 job->bytes = end <= grid.n[0] * grid.n[1] * grid.n[2] * sizeof(real) ? end : NONE;
         }
         if (tile % GROUP == GROUP - 1 || tile == grid.count - 1)
-            put_sizes(tile, stored, sizes, table, (u8 *)(job->payload + head + before + size));
+            put_sizes(tile, size, stored, sizes, table, (u8 *)(job->payload + head + before + size));
     }
     __syncthreads();
     const u64 address = job->payload + head + begin;

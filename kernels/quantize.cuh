@@ -149,8 +149,12 @@ static __device__ void measure(const real *x, const real *later, u64 n, Job *job
  */
 extern "C" __global__ void quantize_prepare(const real *x, const real *later, u64 n, Job *job, Quanta *quanta, u64 *zeros, u64 words)
 {
-    if (!job->go)
+    if (!job->go) {
+        /* The coder's kernel reads the number of levels before it knows that it does not run. */
+        if (blockIdx.x == 0 && threadIdx.x == 0)
+            quanta->levels = 0;
         return;
+    }
     const u64 stride = (u64)gridDim.x * blockDim.x;
     for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < words; i += stride)
         zeros[i] = 0;
@@ -285,25 +289,35 @@ static __device__ __forceinline__ void put_word(u64 address, u32 bytes, u32 j, u
         to[i] = (u8)(shifted >> 8 * i);
 }
 
-/*
- * Copies a piece from shared memory to `address`; the whole block calls this function. `words` must
- * have one word more than the piece takes.
- */
+/* Returns word j of a piece of `bytes` bytes; nothing may have written what is behind the piece. */
+static __device__ __forceinline__ u32 piece_word(const u32 *words, u32 bytes, u32 j)
+{
+    if (4 * j + 4 <= bytes)
+        return words[j];
+    u32 word = 0;
+    for (u32 k = 4 * j; k < bytes; k++)
+        word |= (u32)((const u8 *)words)[k] << 8 * (k & 3);
+    return word;
+}
+
+/* Copies a piece from shared memory to `address`; the whole block calls this function. */
 static __device__ void put_piece(u64 address, u32 bytes, const u32 *words)
 {
     for (u32 j = threadIdx.x; j < words_of(address, bytes); j += blockDim.x)
-        put_word(address, bytes, j, j == 0 ? 0 : words[j - 1], words[j]);
+        put_word(address, bytes, j, j == 0 ? 0 : piece_word(words, bytes, j - 1), piece_word(words, bytes, j));
 }
 
 /*
  * Copies a piece from `address` to shared memory; the whole block calls this function. The piece
- * begins at byte `address & 3` of `words`.
+ * begins at byte `address & 3` of `words`. Behind it are two words of zeros, since `word_at` reads
+ * beyond the bytes that it needs; `words` must have room for them.
  */
 static __device__ void get_piece(u64 address, u32 bytes, u32 *words)
 {
     const u32 *from = (const u32 *)(address & ~3ull);
-    for (u32 j = threadIdx.x; j < words_of(address, bytes); j += blockDim.x)
-        words[j] = from[j];
+    const u32 count = words_of(address, bytes);
+    for (u32 j = threadIdx.x; j < count + 2; j += blockDim.x)
+        words[j] = j < count ? from[j] : 0;
 }
 
 /* Returns four bytes of shared memory that begin at any byte. */

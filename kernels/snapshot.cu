@@ -318,6 +318,15 @@ extern "C" __global__ void snapshot_decide(const Settings *settings, const Field
 
 static __device__ u64 padded(u64 payload) { return (HEADER + payload + 63) / 64 * 64; }
 
+/* Returns the `count` bytes at `from`, of which no more may have been written. */
+static __device__ u64 last_word(const u8 *from, u32 count)
+{
+    u64 word = 0;
+    for (u32 k = 0; k < count; k++)
+        word |= (u64)from[k] << 8 * k;
+    return word;
+}
+
 /*
  * Writes the payload if no coder has made it, and zeros behind the payload, and sums up the
  * checksum of the payload. A block has CHECKSUM_RUN threads or a multiple.
@@ -340,7 +349,7 @@ extern "C" __global__ void snapshot_fill(const real *x, u64 n, Job *job)
         else if (job->content == 2)
             word = bits_of_double(job->value);
         else if (coded)
-            word = to[w];
+            word = bytes - 8 * w >= 8 ? to[w] : last_word((const u8 *)&to[w], (u32)(bytes - 8 * w));
         else
 #if FP64
             word = bits_of(x[w]);

@@ -69,7 +69,7 @@ const char *emu_struck(void);
 
 /* Makes the k-th call of a kind from now return CUDA_SUCCESS without any effect; k = 0: none.
  * Kinds: "wait" (cuStreamWaitEvent), "record" (cuEventRecord), "sync" (cuStreamSynchronize,
- * cuEventSynchronize, cuCtxSynchronize). */
+ * cuEventSynchronize, cuCtxSynchronize), "value" (cuStreamWaitValue32). */
 int32_t emu_drop(const char *kind, uint64_t k);
 
 /* Kinds of entries in the history, which lists the program's requests in the order of its calls.

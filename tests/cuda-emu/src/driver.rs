@@ -11,7 +11,7 @@ use crate::host_thread;
 use crate::launch::{Function, Module};
 use crate::memory::{Kind, Memory};
 use crate::rng::Rng;
-use crate::settings::{read, Settings};
+use crate::settings::{read, Kernels, Settings};
 use crate::status::{Result, Status, NOT_INITIALIZED, NOT_PERMITTED, SUCCESS};
 use crate::stream::{Point, Stream};
 use crate::table::Table;
@@ -57,7 +57,7 @@ impl Driver {
             modules: Table::new(0x40_0000_0000),
             functions: Table::new(0x50_0000_0000),
             log: Log::new(),
-            memory: Memory::default(),
+            memory: Memory::new(settings.kernels == Kernels::Ptx),
             clock: Clock::new(),
             faults: Faults::default(),
             counters: Counters::new(),

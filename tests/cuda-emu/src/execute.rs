@@ -60,6 +60,9 @@ pub enum Action {
     Record(usize),
     /// Does nothing; the operation waits for the operations in its list `after`.
     Wait,
+    /// Waits until the 32-bit number at this address has reached this value, on the circle of 32-bit
+    /// numbers.
+    WaitValue(usize, u32),
     /// Calls a function of the host with this argument.
     Host(HostFn, usize),
     /// Runs a kernel.
@@ -90,12 +93,18 @@ impl Driver {
                 // SAFETY: the range was just found inside a live region, which is mapped and
                 // writable.
                 unsafe { std::ptr::write_bytes(*address as *mut u8, *value, *len) };
+                if let Some(interpreted) = &mut self.memory.interpreted {
+                    interpreted.write(*address as u64, *len as u64);
+                }
             }
             Action::Host(function, data) => {
+                if let Some(interpreted) = &mut self.memory.interpreted {
+                    interpreted.write_all();
+                }
                 host_thread::start(op.id, *function, *data);
                 return Ok(Progress::Started);
             }
-            Action::Record(_) | Action::Wait | Action::Work(_) => {}
+            Action::Record(_) | Action::Wait | Action::WaitValue(..) | Action::Work(_) => {}
         }
         Ok(Progress::Finished)
     }
@@ -115,6 +124,9 @@ impl Driver {
         // the caller of a driver function, who cannot touch it before that function returns. Staged
         // bytes are `len` long.
         unsafe { std::ptr::copy((from + offset) as *const u8, (to + offset) as *mut u8, piece) };
+        if let Some(interpreted) = &mut self.memory.interpreted {
+            interpreted.copy((to + offset) as u64, (from + offset) as u64, piece as u64);
+        }
         copy.done += piece;
         Ok(if copy.done == copy.len { Progress::Finished } else { Progress::Partial })
     }
@@ -155,7 +167,7 @@ impl Driver {
             }
             Action::Launch(_) => Some((device, Engine::Compute, self.clock.launch)),
             Action::Work(time) => Some((device, Engine::Compute, *time)),
-            Action::Record(_) | Action::Wait | Action::Host(..) => None,
+            Action::Record(_) | Action::Wait | Action::WaitValue(..) | Action::Host(..) => None,
         }
     }
 

@@ -30,6 +30,8 @@ pub enum Drop {
     Record = 1,
     /// `cuStreamSynchronize`, `cuEventSynchronize`, `cuCtxSynchronize`
     Sync = 2,
+    /// `cuStreamWaitValue32`
+    Value = 3,
 }
 
 /// The name under which the execution of a copy can be made to fail.
@@ -41,7 +43,7 @@ const KERNEL: &str = "kernel";
 #[derive(Default)]
 pub struct Faults {
     faults: Vec<Fault>,
-    drops: [u64; 3],
+    drops: [u64; 4],
     /// The last call that failed by request.
     pub struck: Option<Call>,
 }

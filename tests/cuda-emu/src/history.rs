@@ -75,7 +75,9 @@ impl Driver {
             }
             Action::Set(to, _, len) => (Kind::Set, *to as u64, 0, *len as u64, 0),
             Action::Record(event) => (Kind::Record, 0, 0, 0, self.events.handle(*event) as u64),
-            Action::Host(..) | Action::Launch(_) | Action::Work(_) => (Kind::Other, 0, 0, 0, 0),
+            Action::WaitValue(..) | Action::Host(..) | Action::Launch(_) | Action::Work(_) => {
+                (Kind::Other, 0, 0, 0, 0)
+            }
         };
         self.note(Entry {
             kind,

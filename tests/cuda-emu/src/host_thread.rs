@@ -13,8 +13,9 @@ pub type HostFn = extern "C" fn(*mut c_void);
 /// The time that a call waits for a host function to return before the call goes on. A host
 /// function that returns within this time keeps the run deterministic.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// The longest time that [`wait`] sleeps.
-const SLICE: Duration = Duration::from_millis(20);
+/// The longest time that [`wait`] sleeps. A stream that waits for a number in memory is not told when
+/// the number changes.
+const SLICE: Duration = Duration::from_micros(100);
 
 struct Job {
     op: u64,

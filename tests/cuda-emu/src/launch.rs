@@ -1,9 +1,11 @@
-//! Modules, kernels and their launches: a module is a shared library made by [`crate::nvrtc`], a
-//! launch runs its grid block by block.
+//! Modules, kernels and their launches: a module is a shared library made by [`crate::nvrtc`], whose
+//! grids run block by block, or PTX, whose grids [`crate::interpreted`] runs.
 
 use crate::driver::Driver;
 use crate::execute::{Action, Progress};
-use crate::nvrtc;
+use crate::interpreted::{self, Interpreted};
+use crate::nvrtc::{self, Image};
+use crate::ptx;
 use crate::settings::Mode;
 use crate::status::{
     Result, INVALID_HANDLE, INVALID_IMAGE, INVALID_VALUE, LAUNCH_FAILED, NOT_FOUND,
@@ -104,25 +106,48 @@ impl Library {
     }
 }
 
+/// The code of a module.
+enum Code {
+    Library(Arc<Library>),
+    Ptx(Arc<ptx::Module>),
+}
+
 /// A module.
 pub struct Module {
     /// Index of its context.
     pub context: usize,
-    library: Arc<Library>,
+    code: Code,
+}
+
+/// Where a kernel begins.
+#[derive(Clone, Copy)]
+enum Begin {
+    /// The kernel was compiled for the host.
+    Native(Entry),
+    /// The kernel is interpreted; its number in the module of PTX.
+    Ptx(usize),
 }
 
 /// A kernel.
 pub struct Function {
     /// Index of its module.
     module: usize,
-    entry: Entry,
+    begin: Begin,
     /// FNV-1a of its name.
     name: u64,
     shared: u32,
 }
 
-/// A launch of a kernel: a grid, of which some blocks may have run.
-pub struct Launch {
+/// A launch of a kernel.
+pub enum Launch {
+    /// Of a shared library.
+    Native(Native),
+    /// Of PTX.
+    Interpreted(Box<Interpreted>),
+}
+
+/// A grid of a shared library, of which some blocks may have run.
+pub struct Native {
     library: Arc<Library>,
     entry: Entry,
     /// The copy of the arguments, which `entry` made.
@@ -138,16 +163,16 @@ pub struct Launch {
 }
 
 // SAFETY: the pointer `arguments` points to bytes that belong to this launch alone.
-unsafe impl Send for Launch {}
+unsafe impl Send for Native {}
 
-impl Drop for Launch {
+impl Drop for Native {
     fn drop(&mut self) {
         // SAFETY: `entry` made the copy, and the library is still open.
         unsafe { (self.entry)(2, self.arguments) };
     }
 }
 
-impl Launch {
+impl Native {
     fn blocks(&self) -> usize {
         self.grid.iter().map(|blocks| *blocks as usize).product()
     }
@@ -164,8 +189,11 @@ impl Driver {
             return Err(INVALID_VALUE);
         }
         // SAFETY: the caller promises that `image` is null or an image of the software NVRTC.
-        let bytes = unsafe { nvrtc::decode(image) }.ok_or(INVALID_IMAGE)?;
-        let index = self.modules.insert(Module { context, library: Library::open(&bytes)? });
+        let code = match unsafe { nvrtc::decode(image) }.ok_or(INVALID_IMAGE)? {
+            Image::Library(bytes) => Code::Library(Library::open(&bytes)?),
+            Image::Ptx(text) => Code::Ptx(interpreted::load(&text)?),
+        };
+        let index = self.modules.insert(Module { context, code });
         Ok(self.modules.handle(index))
     }
 
@@ -195,9 +223,13 @@ impl Driver {
     pub fn module_function(&mut self, module: usize, name: &str) -> Result<usize> {
         self.current()?;
         let module = self.modules.find(module).ok_or(INVALID_HANDLE)?;
-        let entry = self.modules[module].library.kernel(name).ok_or(NOT_FOUND)?;
+        let begin = match &self.modules[module].code {
+            Code::Library(library) => library.kernel(name).map(Begin::Native),
+            Code::Ptx(code) => code.function(name).map(Begin::Ptx),
+        };
+        let begin = begin.ok_or(NOT_FOUND)?;
         let index =
-            self.functions.insert(Function { module, entry, name: fnv(name), shared: SHARED });
+            self.functions.insert(Function { module, begin, name: fnv(name), shared: SHARED });
         Ok(self.functions.handle(index))
     }
 
@@ -246,7 +278,7 @@ impl Driver {
     ) -> Result {
         let stream = self.stream(stream)?;
         let function = self.functions.find(function).ok_or(INVALID_HANDLE)?;
-        let Function { module, entry, name, shared: most } = self.functions[function];
+        let Function { module, begin, name, shared: most } = self.functions[function];
         if self.modules[module].context != self.streams[stream].context {
             return Err(INVALID_HANDLE);
         }
@@ -256,11 +288,49 @@ impl Driver {
         if !fits || !grid_fits || shared > most || grid.contains(&0) || block.contains(&0) {
             return Err(INVALID_VALUE);
         }
+        let (launch, words) = match (&self.modules[module].code, begin) {
+            (Code::Library(library), Begin::Native(entry)) => {
+                let library = Arc::clone(library);
+                // SAFETY: the caller promises a pointer to each argument, and the module is loaded.
+                unsafe { self.native(library, entry, grid, block, shared, parameters) }
+            }
+            (Code::Ptx(code), Begin::Ptx(kernel)) => {
+                let code = Arc::clone(code);
+                let device = self.contexts[self.streams[stream].context].device;
+                let shape = ptx::Shape { grid, block, shared };
+                let order = self.settings.interleaving;
+                let seed = self.rng.next();
+                // SAFETY: the caller promises a pointer to each argument.
+                let launch = unsafe {
+                    Interpreted::new(code, kernel, shape, most, device, parameters, order, seed)
+                }?;
+                let words = launch.words.clone();
+                (Launch::Interpreted(Box::new(launch)), words)
+            }
+            _ => return Err(INVALID_HANDLE),
+        };
+        let operation = self.enqueue(stream, Action::Launch(Box::new(launch)), Vec::new());
+        self.note_arguments(stream, operation, name, &words);
+        Ok(())
+    }
+
+    /// Makes a launch of a shared library. Returns also the first 8 bytes of each argument.
+    ///
+    /// # Safety
+    /// As for [`Driver::launch`].
+    unsafe fn native(
+        &mut self,
+        library: Arc<Library>,
+        entry: Entry,
+        grid: [u32; 3],
+        block: [u32; 3],
+        shared: u32,
+        parameters: *mut *mut c_void,
+    ) -> (Launch, Vec<u64>) {
         // SAFETY: the caller promises a pointer to each argument, and the module is loaded.
         let arguments = unsafe { entry(0, parameters.cast()) };
-        let library = Arc::clone(&self.modules[module].library);
         let mut launch =
-            Launch { library, entry, arguments, grid, block, shared, done: 0, first: 0, stride: 1 };
+            Native { library, entry, arguments, grid, block, shared, done: 0, first: 0, stride: 1 };
         if self.settings.mode == Mode::Random {
             let blocks = launch.blocks();
             launch.first = self.rng.below(blocks);
@@ -272,13 +342,15 @@ impl Driver {
         let mut words = Words { arguments, count: 0, at: [0; 32] };
         // SAFETY: `arguments` is the copy that `entry` made.
         unsafe { entry(3, (&raw mut words).cast()) };
-        let operation = self.enqueue(stream, Action::Launch(Box::new(launch)), Vec::new());
-        self.note_arguments(stream, operation, name, &words.at[..words.count as usize]);
-        Ok(())
+        (Launch::Native(launch), words.at[..words.count as usize].to_vec())
     }
 
     /// Runs some of the remaining blocks: in random mode often a part of them, otherwise all.
     pub fn launch_piece(&mut self, launch: &mut Launch) -> Result<Progress> {
+        let launch = match launch {
+            Launch::Native(launch) => launch,
+            Launch::Interpreted(launch) => return self.interpret(launch),
+        };
         if launch.done == 0 {
             self.faults.kernel()?;
         }
@@ -301,7 +373,7 @@ impl Driver {
     }
 }
 
-fn run_block(launch: &Launch, index: usize, seed: u64) -> Result {
+fn run_block(launch: &Native, index: usize, seed: u64) -> Result {
     let ([x, y, z], [a, b, c]) = (launch.grid, launch.block);
     let (columns, rows) = (x as usize, y as usize);
     let [i, j, k] =

@@ -7,8 +7,8 @@
 //! says how to use the driver.
 //!
 //! The modules, from the C functions downwards: [`api`] (the C functions); [`driver`] (one lock,
-//! one state); `scheduler` and `execute`; `stream`, `event`, `context`, `memory`; `launch` and
-//! `nvrtc` (kernels); `clock`, `faults`, `counters`, `history`, `settings`.
+//! one state); `scheduler` and `execute`; `stream`, `event`, `context`, `memory`; `launch`,
+//! `interpreted`, `nvrtc` and `nvidia` (kernels); [`ptx`] (NVIDIA's PTX, interpreted); `clock`, `faults`, `counters`, `history`, `settings`.
 
 pub mod api;
 mod call;
@@ -21,9 +21,12 @@ mod execute;
 mod faults;
 mod history;
 mod host_thread;
+mod interpreted;
 mod launch;
 mod memory;
+mod nvidia;
 mod nvrtc;
+pub mod ptx;
 mod rng;
 mod scheduler;
 mod settings;

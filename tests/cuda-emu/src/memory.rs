@@ -1,6 +1,7 @@
 //! The memory regions that the driver knows: device, managed and page-locked memory. Addresses are
 //! not reused before a reset, so that each use of freed memory is detected.
 
+use crate::ptx;
 use crate::status::{Result, OPERATING_SYSTEM};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -72,9 +73,16 @@ pub struct Memory {
     quarantine: VecDeque<(usize, usize)>,
     quarantined: usize,
     ids: u64,
+    /// What interpreted kernels may access; `None`: kernels are not interpreted.
+    pub interpreted: Option<ptx::Memory>,
 }
 
 impl Memory {
+    /// Makes an empty memory, with what the interpreter of kernels needs or without.
+    pub fn new(is_interpreted: bool) -> Self {
+        Self { interpreted: is_interpreted.then(Default::default), ..Self::default() }
+    }
+
     /// Allocates a region filled with the poison byte.
     pub fn allocate(
         &mut self,
@@ -94,6 +102,9 @@ impl Memory {
     pub fn add(&mut self, base: usize, size: usize, kind: Kind, context: usize, device: usize) {
         self.ids += 1;
         self.regions.insert(base, Region { base, size, kind, context, device, id: self.ids });
+        if let Some(interpreted) = &mut self.interpreted {
+            interpreted.add(base as u64, size as u64, (kind == Kind::Device).then_some(device));
+        }
     }
 
     /// Returns the live region that starts at `base`.
@@ -116,6 +127,9 @@ impl Memory {
     /// Removes a region, and fills it with the poison byte unless the application allocated it.
     pub fn free(&mut self, base: usize) -> Option<Region> {
         let region = self.regions.remove(&base)?;
+        if let Some(interpreted) = &mut self.interpreted {
+            interpreted.remove(base as u64);
+        }
         if region.kind != Kind::Registered {
             // SAFETY: the region came from `allocate` and was live until now.
             unsafe { std::ptr::write_bytes(base as *mut u8, POISON, region.size) };
@@ -138,7 +152,8 @@ impl Memory {
     /// Makes allocation begin again at the first address. No region may be live.
     pub fn restart(&mut self) {
         let arenas = std::mem::take(&mut self.arenas);
-        *self = Self { arenas, ..Self::default() };
+        let interpreted = self.interpreted.as_ref().map(|_| ptx::Memory::default());
+        *self = Self { arenas, interpreted, ..Self::default() };
     }
 
     /// Returns the address of unused address space for `size` bytes and a gap.

@@ -20,7 +20,7 @@ const TIMED_PATIENCE: u32 = 64;
 enum Next {
     /// The first operation of this stream must run.
     Run(usize),
-    /// A host function must return.
+    /// A host function must return, or the program must set a number in memory.
     Host,
     /// The operation can never complete.
     Never,
@@ -87,10 +87,9 @@ impl Driver {
     fn ready(&self, stream: usize) -> bool {
         let stream = &self.streams[stream];
         !stream.in_flight
-            && stream
-                .queue
-                .front()
-                .is_some_and(|op| op.after.iter().all(|point| self.log.done(point.op)))
+            && stream.queue.front().is_some_and(|op| {
+                op.after.iter().all(|point| self.log.done(point.op)) && !op.awaits_value()
+            })
     }
 
     /// Returns the next step that an operation which has not run needs.
@@ -105,6 +104,7 @@ impl Driver {
                 return Next::Host;
             }
             match head.after.iter().find(|point| !self.log.done(point.op)) {
+                None if head.awaits_value() => return Next::Host,
                 None => return Next::Run(stream),
                 Some(point) => stream = point.stream,
             }
@@ -256,7 +256,8 @@ mod tests {
     use crate::settings::Settings;
 
     fn driver(mode: Mode) -> (Driver, usize, usize) {
-        let mut driver = Driver::new(Settings { seed: 0, mode, devices: 1, memory: 1, version: 0 });
+        let mut driver =
+            Driver::new(Settings { seed: 0, mode, devices: 1, memory: 1, ..Settings::from_env() });
         driver.primary_retain(0).unwrap();
         let (a, b) = (driver.new_stream(0, false, false), driver.new_stream(0, false, false));
         (driver, a, b)

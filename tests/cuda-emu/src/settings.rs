@@ -1,5 +1,6 @@
 //! The settings of a reset, and the environment variables from which the first settings come.
 
+use crate::ptx::Interleaving;
 use std::env::var;
 
 /// How the scheduler chooses among the operations that the ordering rules allow.
@@ -34,6 +35,15 @@ impl Mode {
     }
 }
 
+/// What runs kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kernels {
+    /// The machine's C++ compiler and fibres.
+    Host,
+    /// NVIDIA's compiler and the interpreter of PTX.
+    Ptx,
+}
+
 /// The settings of a reset.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -47,6 +57,10 @@ pub struct Settings {
     pub memory: u64,
     /// The version that `cuDriverGetVersion` gives.
     pub version: i32,
+    /// What runs kernels.
+    pub kernels: Kernels,
+    /// How the interpreter interleaves blocks and warps.
+    pub interleaving: Interleaving,
 }
 
 impl Settings {
@@ -59,7 +73,20 @@ impl Settings {
             devices: read("CUDA_EMU_DEVICES", 1, |text| text.parse().ok()),
             memory: read("CUDA_EMU_MEMORY", 1 << 30, bytes),
             version: read("CUDA_EMU_DRIVER_VERSION", 12_040, |text| text.parse().ok()),
+            kernels: Kernels::from_env(),
+            interleaving: read("CUDA_EMU_PTX_ORDER", Interleaving::Any, Interleaving::from_name),
         }
+    }
+}
+
+impl Kernels {
+    /// Reads the variable `CUDA_EMU_KERNELS`.
+    pub fn from_env() -> Self {
+        read("CUDA_EMU_KERNELS", Self::Host, |text| match text {
+            "host" => Some(Self::Host),
+            "ptx" => Some(Self::Ptx),
+            _ => None,
+        })
     }
 }
 

@@ -5,8 +5,10 @@ use crate::driver::Driver;
 use crate::execute::{Action, Copy};
 use crate::faults::Drop;
 use crate::history::{Entry, Kind};
+use crate::memory::Place;
 use crate::status::{Result, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, NOT_READY};
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The handles that name a default stream.
 const NULL: usize = 0;
@@ -56,6 +58,18 @@ pub struct Stream {
     pub end: f64,
     /// Virtual seconds that the stream has waited for other streams.
     pub stall: f64,
+}
+
+impl Op {
+    /// Returns whether the number in memory for which the operation waits is still too small. The
+    /// program sets it at any time.
+    pub fn awaits_value(&self) -> bool {
+        let Action::WaitValue(address, value) = self.action else { return false };
+        // SAFETY: the address was in a live region of the program when the wait was enqueued, and the
+        // program may not free this memory before the stream is past the wait. It is a multiple of 4.
+        let number = unsafe { AtomicU32::from_ptr(address as *mut u32) }.load(Ordering::Acquire);
+        (number.wrapping_sub(value) as i32) < 0
+    }
 }
 
 impl Driver {
@@ -222,6 +236,27 @@ impl Driver {
         if let Some(record) = record.filter(|record| !self.reached(*record)) {
             self.enqueue(stream, Action::Wait, vec![record]);
         }
+        Ok(())
+    }
+
+    /// `cuStreamWaitValue32`, which waits for a number that is not less (flags 0).
+    pub fn stream_wait_value(
+        &mut self,
+        handle: usize,
+        address: usize,
+        value: u32,
+        flags: u32,
+    ) -> Result {
+        let stream = self.stream(handle)?;
+        let is_known = matches!(self.memory.place(address, 4), Place::Inside(_));
+        if flags != 0 || !is_known || address % 4 != 0 {
+            return Err(INVALID_VALUE);
+        }
+        if self.faults.dropped(Drop::Value) {
+            self.counters.totals.dropped += 1;
+            return Ok(());
+        }
+        self.enqueue(stream, Action::WaitValue(address, value), Vec::new());
         Ok(())
     }
 

@@ -71,6 +71,36 @@ fn with_a_wait_no_seed_goes_wrong() {
     }
 }
 
+/// A stream that waits for a number goes on when the program has set the number, not before, also
+/// beyond the end of the 32-bit numbers.
+#[test]
+fn a_stream_waits_for_a_number() {
+    for mode in [Mode::Random, Mode::Late, Mode::Early, Mode::Timed] {
+        for first in [1u32, u32::MAX] {
+            seeds(20, mode, || {
+                let word = pinned(4);
+                // SAFETY: the page-locked memory has room for the number, and lives on.
+                let number = unsafe { std::sync::atomic::AtomicU32::from_ptr(word as *mut u32) };
+                number.store(first.wrapping_sub(1), std::sync::atomic::Ordering::Release);
+                let (s, e) = (stream(NON_BLOCKING), event(2));
+                assert_ne!(cuStreamWaitValue32_v2(s, word, first, 1), SUCCESS);
+                ok(cuStreamWaitValue32_v2(s, word, first, 0));
+                ok(cuEventRecord(e, s));
+                assert!((0..200).all(|_| cuEventQuery(e) != SUCCESS));
+                let setter = std::thread::spawn(move || {
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                    number.store(first.wrapping_add(1), std::sync::atomic::Ordering::Release);
+                });
+                ok(cuEventSynchronize(e));
+                setter.join().unwrap();
+                ok(cuEventDestroy_v2(e));
+                ok(cuStreamDestroy_v2(s));
+                ok(cuMemFreeHost(word));
+            });
+        }
+    }
+}
+
 #[test]
 fn a_lost_wait_or_record_is_seen() {
     for kind in ["wait", "record"] {

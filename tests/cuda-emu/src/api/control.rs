@@ -20,13 +20,7 @@ pub extern "C" fn emu_reset(seed: u64, mode: i32, devices: i32, bytes_per_device
     };
     let mut driver = lock();
     driver.run_all();
-    let settings = Settings {
-        seed,
-        mode,
-        devices,
-        memory: bytes_per_device,
-        version: driver.settings.version,
-    };
+    let settings = Settings { seed, mode, devices, memory: bytes_per_device, ..driver.settings };
     i32::try_from(driver.reset(settings)).unwrap_or(i32::MAX)
 }
 
@@ -107,8 +101,8 @@ pub extern "C" fn emu_struck() -> *const c_char {
     lock().faults.struck.map_or(std::ptr::null(), |call| C_NAMES[call as usize])
 }
 
-/// Makes the `k`-th call of a kind (`wait`, `record` or `sync`) from now succeed without any
-/// effect; `k` = 0: none.
+/// Makes the `k`-th call of a kind (`wait`, `record`, `sync` or `value`) from now succeed without
+/// any effect; `k` = 0: none.
 ///
 /// # Safety
 /// `kind` must be null or a C string.
@@ -119,6 +113,7 @@ pub unsafe extern "C" fn emu_drop(kind: *const c_char, k: u64) -> Status {
         Some("wait") => Drop::Wait,
         Some("record") => Drop::Record,
         Some("sync") => Drop::Sync,
+        Some("value") => Drop::Value,
         _ => return INVALID_VALUE,
     };
     lock().faults.drop_later(kind, k);

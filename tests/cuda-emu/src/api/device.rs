@@ -1,7 +1,7 @@
 //! Initialisation, errors and devices.
 
 use super::{exports, Out};
-use crate::status::{describe, Status, INVALID_VALUE, NO_DEVICE};
+use crate::status::{describe, Status, INVALID_VALUE, NOT_FOUND, NO_DEVICE};
 use std::ffi::{c_char, CStr};
 
 /// The name that `cuDeviceGetName` gives.
@@ -83,4 +83,12 @@ fn device_attribute(attribute: i32, device: i32) -> Option<i32> {
         _ => 0,
     };
     (1..=160).contains(&attribute).then_some(known)
+}
+
+/// Gives none of NVIDIA's private tables: NVRTC asks for one when it finds a libcuda.
+#[no_mangle]
+#[allow(non_snake_case, reason = "the name is the driver's")]
+pub extern "C" fn cuGetExportTable(table: Out<usize>, _id: *const u8) -> Status {
+    let _ = table.set(0);
+    NOT_FOUND
 }

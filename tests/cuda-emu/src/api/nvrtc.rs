@@ -1,7 +1,9 @@
 //! The entry points of `libnvrtc`, which do not use the driver's state.
 
 use super::{Handle, Out};
+use crate::nvidia;
 use crate::nvrtc::{Program, LOWERED, MINOR};
+use crate::settings::Kernels;
 use crate::table::Table;
 use std::ffi::{c_char, CStr, CString};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
@@ -86,7 +88,14 @@ macro_rules! nvrtc {
 nvrtc! {
     /// Gives version 12.x, where x changes with the headers that are compiled with every kernel, so
     /// that images made with other headers belong to another version.
-    fn nvrtcVersion(major: Out<i32>, minor: Out<i32>) put(&major, 12).and_then(|()| put(&minor, MINOR)).err().unwrap_or(0);
+    /// NVIDIA's compiler has versions of its own here, apart from those of machine code.
+    fn nvrtcVersion(major: Out<i32>, minor: Out<i32>) {
+        let version = match Kernels::from_env() {
+            Kernels::Host => (12, MINOR),
+            Kernels::Ptx => (12, 1_000_000 + nvidia::version().1),
+        };
+        put(&major, version.0).and_then(|()| put(&minor, version.1)).err().unwrap_or(0)
+    };
     /// Makes a program with a copy of a source and of its headers.
     fn nvrtcCreateProgram(
         program: Out<Handle>, source: *const c_char, name: *const c_char, count: i32, headers: *const *const c_char, names: *const *const c_char
@@ -114,11 +123,15 @@ nvrtc! {
         *handle = 0;
         0
     };
-    /// Compiles the program with the C++ compiler.
+    /// Compiles the program with the C++ compiler, or with NVIDIA's to PTX.
     fn nvrtcCompileProgram(program: Handle, count: i32, options: *const *const c_char) with(program, |program| {
         // SAFETY: the caller promises `count` C strings in `options`.
         let options = unsafe { owned_array(count, options) }?;
-        program.compile(&options).then_some(()).ok_or(COMPILATION)
+        let done = match Kernels::from_env() {
+            Kernels::Host => program.compile(&options),
+            Kernels::Ptx => nvidia::compile(program, &options),
+        };
+        done.then_some(()).ok_or(COMPILATION)
     });
     /// Gives the bytes of the PTX with its NUL.
     fn nvrtcGetPTXSize(program: Handle, size: Out<usize>) with(program, |program| put(&size, program.image.len() + 1));

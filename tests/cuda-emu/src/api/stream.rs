@@ -1,6 +1,6 @@
 //! The functions of streams.
 
-use super::{exports, Handle, Out};
+use super::{exports, Address, Handle, Out};
 use crate::call::Call;
 use crate::driver::{call_and_wait, Driver};
 use crate::execute::Action;
@@ -27,6 +27,9 @@ exports! {
     /// Makes later operations of the stream wait for the event's last record at the time of this
     /// call.
     fn cuStreamWaitEvent(stream: Handle, event: Handle, flags: u32) |driver| driver.stream_wait(stream, event, flags);
+    /// Makes later operations of the stream wait until the number at `address`, in page-locked
+    /// memory, has reached `value`, on the circle of 32-bit numbers.
+    fn cuStreamWaitValue32_v2(stream: Handle, address: Address, value: u32, flags: u32) |driver| driver.stream_wait_value(stream, address, value, flags);
     /// Gives the context of a stream.
     fn cuStreamGetCtx(stream: Handle, context: Out<Handle>) |driver| {
         context.check()?;
