@@ -1,10 +1,11 @@
 //! The `gpuzip` command: shows and checks schedules, counts the transfers of their plans, compares
-//! runs with their plans, measures codecs on a user's data, compiles kernels in advance, checks
-//! configurations, and shows what this machine can use.
+//! runs with their plans, measures codecs on a user's data, compiles kernels in advance, verifies
+//! restart files, checks configurations, and shows what this machine can use.
 
 mod codec;
 mod config;
 mod info;
+mod inspect;
 mod kernels;
 mod metrics;
 mod options;
@@ -33,6 +34,7 @@ enum Command {
     Report(report::Arguments),
     Codec(codec::Arguments),
     Kernels(kernels::Arguments),
+    Inspect(inspect::Arguments),
     Config(config::Arguments),
     Info(info::Arguments),
 }
@@ -64,6 +66,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Report(arguments) => report::run(&arguments),
         Command::Codec(arguments) => codec::run(&arguments),
         Command::Kernels(arguments) => kernels::run(&arguments),
+        Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
     }

@@ -116,6 +116,19 @@ fn a_codec_is_ranked_beside_raw_snapshots() {
         .all(|row| snapshots(&row)));
 }
 
+/// A named schedule for which raw snapshots are too large is planned with the snapshots that fit; the
+/// budgets are an error only if none do.
+#[test]
+fn a_named_schedule_leaves_out_what_does_not_fit() {
+    let line = format!("{RAW} --algorithm revolve --snapshots 200");
+    let refused = gpuzip(&line);
+    let message = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && message.contains("host memory"), "{message}");
+    let found = json(&format!("{line} --ratio 4 --codec-gbs 126"));
+    let ranked = found["ranked"].as_array().unwrap();
+    assert!(!ranked.is_empty() && ranked.iter().all(|row| row["stored"] != "raw"), "{found}");
+}
+
 #[test]
 fn tables_have_units() {
     let table = succeeds(&format!("{RAW} --ratio 4"));

@@ -145,20 +145,44 @@ fn every_algorithm_is_known() {
         ..plain(Algorithm::Revolve)
     };
     let recorded = Config { trace_file: Some(trace), ..plain(Algorithm::Trace) };
-    let auto = Config {
+    let budgets = |device: u64, host: u64| Config {
         algorithm: None,
-        host_budget: 6 * BYTES,
-        device_budget: 2 * BYTES,
+        host_budget: host * BYTES,
+        device_budget: device * BYTES,
         snapshots: 0,
         cache: 0,
         ..Config::default()
     };
+    let auto = budgets(2, 6);
+    // Plans of so few steps are refined; some of these are no member of the portfolio.
+    let gbs = BYTES as f64 / (8.0 * STEPS[0]) / 1e9;
+    let profile = gpuzip::predict::Profile {
+        forward_ms: STEPS[0] * 1e3,
+        backward_ms: STEPS[1] * 1e3,
+        h2d_gbs: gbs,
+        d2h_gbs: gbs,
+        ..gpuzip::predict::Profile::free()
+    };
+    let refined = [(1, 2), (1, 3), (2, 1), (2, 3), (3, 2)].map(|(device, host)| Config {
+        link_bandwidth: gbs * 1e9,
+        profile: Some(profile.clone()),
+        ..budgets(device, host)
+    });
+    let mixed = Config {
+        compression: gpuzip::codec::Settings {
+            method: gpuzip::codec::Method::Fp16,
+            ..Default::default()
+        },
+        mixed_storage: Some(true),
+        ..budgets(5, 3)
+    };
     let sparse = Config { adjoint_every: 5, ..plain(Algorithm::Revolve) };
     let ranges = Config { range_actions: true, ..plain(Algorithm::Revolve) };
     let others = [Algorithm::Zcut, Algorithm::StoreAll, Algorithm::Uniform].map(plain);
-    let configs = [published, two_level, lru, compressed, recorded, auto, ranges, sparse]
+    let configs = [published, two_level, lru, compressed, recorded, auto, ranges, sparse, mixed]
         .into_iter()
-        .chain(others);
+        .chain(others)
+        .chain(refined);
     let files: Vec<String> = configs
         .enumerate()
         .map(|(k, config)| {
@@ -167,6 +191,12 @@ fn every_algorithm_is_known() {
             path.to_str().unwrap().to_string()
         })
         .collect();
+    let timelines: Vec<String> =
+        files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
+    let is_refined =
+        |text: &&String| text.contains("\"tree\":\"") && !text.contains("\"tree\":\"\"");
+    assert!(timelines.iter().filter(is_refined).count() > 0);
+    assert!(timelines.iter().any(|text| text.contains("\"raw_slots\":3")));
     let arguments: Vec<&str> = files.iter().map(String::as_str).chain(["--json"]).collect();
     let found: Value = serde_json::from_str(&succeeds(&arguments)).unwrap();
     let runs = found["runs"].as_array().unwrap();
@@ -183,6 +213,52 @@ fn every_algorithm_is_known() {
             "the same steps: {run}"
         );
     }
+}
+
+/// A shot of unknown length whose forward sweep was ended after the SAVE of its last state: the plan has
+/// this SAVE, too.
+#[test]
+fn an_online_shot_may_end_after_a_save() {
+    let path = folder("online").join("run.json");
+    let field = Field { n: [BYTES / 4, 1, 1], scalar: Scalar::F32, previous_of: None };
+    let mut values = vec![0.25f32; BYTES as usize / 4];
+    // SAFETY: the values outlive the session, and nothing else looks at them.
+    let memory = unsafe { AppMemory::new(values.as_mut_ptr().cast(), BYTES as usize) };
+    let fields = [AppField { field, memory: Some(memory) }];
+    let (backend, trace_out) = (Backend::Host, Some(path.clone()));
+    let config = Config { backend, trace_out, link_bandwidth: 0.0, ..linked(Algorithm::Online) };
+    let mut session = Session::new(config, 0, &fields).unwrap();
+    let none = Stream(std::ptr::null_mut());
+    let (mut is_forward, mut saves) = (true, 0);
+    loop {
+        let action = session.get_action().unwrap().action;
+        match action.kind {
+            Kind::Save => {
+                session.save(action.ts as i64, &fields, none).unwrap();
+                saves += 1;
+                if is_forward && action.ts >= 8 {
+                    session.end_forward().unwrap();
+                    is_forward = false;
+                }
+            }
+            Kind::Restore => session.retrieve(action.ts as i64, &fields, none).unwrap(),
+            Kind::Terminate => break,
+            _ => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+    drop(session);
+    let found: Value =
+        serde_json::from_str(&succeeds(&[path.to_str().unwrap(), "--json"])).unwrap();
+    let run = &found["runs"][0];
+    let [planned, measured] = ["planned", "measured"].map(|name| &run[name]);
+    for key in ["h2d", "d2h", "h2d_bytes", "d2h_bytes"] {
+        assert_eq!(number(planned, key), number(measured, key), "{key}: {run}");
+    }
+    // Without that SAVE the plan has fewer.
+    let [after, before] =
+        [true, false].map(|after_save| Schedule::online(9, 5, after_save).unwrap());
+    assert_eq!(after.actions().filter(|action| action.kind == Kind::Save).count(), saves);
+    assert!(before.actions().filter(|action| action.kind == Kind::Save).count() < saves);
 }
 
 #[test]

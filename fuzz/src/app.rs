@@ -292,7 +292,13 @@ pub struct Session {
     /// True after a permitted error, or after a call that leaves the session in another state: the
     /// session needs a setup.
     pub broken: bool,
+    /// True if the number of steps is not known at the begin of a shot; and in this shot, until the
+    /// forward sweep is ended. Then `steps` is 0.
+    is_online: bool,
+    /// See `is_online`.
+    pub is_open: bool,
     steps: i64,
+    every: i64,
     zero_copy: bool,
     tolerance: Tolerance,
 }
@@ -342,7 +348,10 @@ impl Session {
             live: 0,
             reversed: steps,
             broken: false,
+            is_online: steps == 0,
+            is_open: steps == 0,
             steps,
+            every: i64::from(config.adjoint_every.max(1)),
             zero_copy,
             tolerance,
         }
@@ -357,8 +366,31 @@ impl Session {
     pub fn setup(&mut self) -> Result<(), i32> {
         checked(gpuzip_setup(self.handle))?;
         self.action = gpuzip_action_t { it: NONE_YET, ..Default::default() };
+        self.is_open = self.is_online;
+        self.steps = if self.is_open { 0 } else { self.steps };
         (self.pending, self.live, self.reversed, self.broken) = (false, 0, self.steps, false);
         Ok(())
+    }
+
+    /// Ends the forward sweep of a shot whose number of steps is not known. A call that comes at another
+    /// time is refused and changes nothing.
+    pub fn end_forward(&mut self) {
+        let result = checked(gpuzip_end_forward(self.handle));
+        if self.broken {
+            return;
+        }
+        let may_end = self.is_open && !self.pending && self.action.it >= 0;
+        match result {
+            Ok(()) => {
+                assert!(may_end, "end_forward at {:?}", self.action);
+                (self.is_open, self.steps, self.reversed) = (false, self.live + 1, self.live + 1);
+            }
+            Err(GPUZIP_ERR_STATE) => assert!(!may_end, "end_forward: {}", last_error()),
+            Err(_) => {
+                assert!(may_end && permitted(result), "end_forward: {result:?}, {}", last_error());
+                self.broken = true;
+            }
+        }
     }
 
     /// Updates this value after a run by callbacks, which ended at the first BACKWARD, or, with
@@ -417,17 +449,15 @@ impl Session {
         let (ts, end) = (i64::from(action.ts), i64::from(action.ts_end));
         match action.r#type {
             GPUZIP_ACTION_FORWARD => {
-                assert!(
-                    ts == self.live + 1 && (ts..self.steps).contains(&end),
-                    "{action:?} from u({})",
-                    self.live
-                );
+                let fits = if self.is_open { end == ts } else { (ts..self.steps).contains(&end) };
+                assert!(ts == self.live + 1 && fits, "{action:?} from u({})", self.live);
                 self.live = end;
             }
             GPUZIP_ACTION_SAVE => assert_eq!(ts, self.live),
             GPUZIP_ACTION_RESTORE => assert!((0..self.steps).contains(&ts)),
             GPUZIP_ACTION_BACKWARD => {
-                assert_eq!((ts, ts), (self.live, self.reversed - 1));
+                assert_eq!((ts, end), (self.live, self.reversed - 1));
+                assert!(ts % self.every == 0 && end - ts < self.every, "{action:?}");
                 self.reversed = ts;
             }
             other => assert_eq!((other, self.reversed), (GPUZIP_ACTION_TERMINATE, 0)),

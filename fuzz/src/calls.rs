@@ -57,6 +57,7 @@ fn call(operation: u8, session: &mut Session, input: &mut Input) {
         23..=24 => by_callbacks(session, input),
         25 => tune(session, input),
         26 => own_schedule(session, input),
+        28..=29 => session.end_forward(),
         27 => {
             let handle = session.handle;
             assert!(
@@ -109,7 +110,7 @@ fn drawn(input: &mut Input, fields: &[gpuzip_field_t]) -> gpuzip_config_t {
     let flags = input.byte();
     let [snaps, cache, chunk, device, host] = input.take();
     let mut config = gpuzip_config_t {
-        checkpointing_algorithm: input.of(&[1, 2, 3, 4, 5, 6, 1, 4]),
+        checkpointing_algorithm: input.of(&[1, 2, 3, 4, 5, 6, 9, 8]),
         checkpointing_snaps: i32::from(snaps % 12),
         cache_capacity: i32::from(cache % 7),
         schedule_chunk: i32::from(chunk % 5),
@@ -126,6 +127,7 @@ fn drawn(input: &mut Input, fields: &[gpuzip_field_t]) -> gpuzip_config_t {
         backend: i32::from(flags & 16 == 0),
         log_level: i32::from(flags >> 7) * 2,
         max_in_flight: i32::from(chunk >> 5),
+        adjoint_every: if device & 3 == 1 { 2 + i32::from(device >> 6) } else { 0 },
         link_bandwidth: if cache == 255 { 1e9 } else { 0.0 },
         ..config()
     };
@@ -179,7 +181,10 @@ fn init(input: &mut Input) -> Option<Session> {
     let fields = fields(input);
     let config = drawn(input, &fields);
     let kind = input.below(KINDS);
-    Session::new(&config, steps(input), &fields, kind).ok()
+    let steps = steps(input);
+    // The number of steps of half of the online shots is not known.
+    let is_open = config.checkpointing_algorithm == GPUZIP_ALGORITHM_ONLINE && steps % 2 == 0;
+    Session::new(&config, if is_open { 0 } else { steps }, &fields, kind).ok()
 }
 
 /// Checks that the memory that a session would need is within the budget, where gpuzip knows it
@@ -266,7 +271,7 @@ fn ask(session: &Session) {
             checked(gpuzip_stats(session.handle, &mut stats)),
         )
     };
-    if told == (Ok(()), Ok(())) && !session.broken {
+    if told == (Ok(()), Ok(())) && !session.broken && !session.is_open {
         assert!(
             stats.saves <= summary.saves
                 && stats.restores <= summary.restores
@@ -327,12 +332,12 @@ unsafe extern "C" fn forward(user: *mut c_void, ts: i32, ts_end: i32, _: u32) ->
 
 /// # Safety
 /// `user` must be the `Run` of this run, and nothing else may use this `Run` during the call.
-unsafe extern "C" fn backward(user: *mut c_void, ts: i32, _: u32) -> i32 {
+unsafe extern "C" fn backward(user: *mut c_void, ts: i32, ts_end: i32, _: u32) -> i32 {
     // SAFETY: the caller promises that `user` is the `Run` of this run and not used otherwise.
     let run = unsafe { &mut *user.cast::<Run>() };
     assert!(
         !run.known
-            || (i64::from(ts), i64::from(ts)) == (run.session.live, run.session.reversed - 1)
+            || (i64::from(ts), i64::from(ts_end)) == (run.session.live, run.session.reversed - 1)
     );
     run.session.reversed = i64::from(ts);
     run.check(ts);
@@ -351,8 +356,12 @@ unsafe extern "C" fn observe(user: *mut c_void, kind: i32, ts: i32, _: u32) -> i
     run.result()
 }
 
-/// Runs the rest of the shot, or of its forward sweep, by callbacks.
+/// Runs the rest of the shot, or of its forward sweep, by callbacks. A forward sweep without a known
+/// end would not come back.
 fn by_callbacks(session: &mut Session, input: &mut Input) {
+    if session.is_open {
+        return;
+    }
     let (whole, stop_at, meddle) = (input.coin(), u32::from(input.byte()), input.byte());
     session.app.compute(session.live);
     let fields = session.app.fields();
@@ -367,7 +376,7 @@ fn by_callbacks(session: &mut Session, input: &mut Input) {
         struct_size,
         user,
         forward: Some(forward),
-        backward: Some(backward),
+        backward_range: Some(backward),
         observe: Some(observe),
         ..zero
     };
@@ -509,6 +518,10 @@ fn strangers(input: &mut Input) {
             gpuzip_schedule_get_action(schedule, &mut action),
             gpuzip_schedule_rewind(schedule),
             gpuzip_schedule_release(schedule),
+            gpuzip_persist_open(handle, std::ptr::null()),
+            gpuzip_persist_write(handle, number as i64, std::ptr::null(), 0, null_mut()),
+            gpuzip_persist_wait(handle),
+            gpuzip_persist_read(handle, std::ptr::null(), 0, null_mut()),
         ]
     };
     assert!(

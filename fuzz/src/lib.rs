@@ -12,6 +12,7 @@ mod config;
 mod guard;
 mod input;
 pub mod mutate;
+mod persist;
 mod profile;
 mod stream;
 mod trace;
@@ -21,10 +22,11 @@ pub type Target = fn(&[u8]);
 
 /// All targets: the name, which is also the name of the corpus folder in `fuzz/corpus/`, and the
 /// function.
-pub const TARGETS: [(&str, Target); 5] = [
+pub const TARGETS: [(&str, Target); 6] = [
     ("config", config::run),
     ("trace", trace::run),
     ("profile", profile::run),
     ("stream", stream::run),
+    ("persist", persist::run),
     ("calls", calls::run),
 ];

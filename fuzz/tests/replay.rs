@@ -66,6 +66,11 @@ fn stream() {
 }
 
 #[test]
+fn persist() {
+    replay("persist", 60_000);
+}
+
+#[test]
 fn calls() {
     replay("calls", 2_000);
 }

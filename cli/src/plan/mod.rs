@@ -34,7 +34,7 @@ pub struct Arguments {
     #[command(flatten)]
     costs: costs::CostOptions,
     /// Without --algorithm: try schedules by dynamic programming, too, and prove a better lower bound
-    /// of the time; takes some 10 seconds
+    /// of the time; takes up to 5 seconds on one core
     #[arg(long, requires = "state")]
     thorough: bool,
     /// Write the schedule of the best plan to this file, for trace_file_path

@@ -13,8 +13,12 @@ pub fn lines(best: &Candidate, machine: &Machine) -> Vec<String> {
     let mut lines = schedule(best);
     let every = best.schedule.macro_steps().every();
     lines.extend((every > 1).then(|| format!("adjoint_every = {every}")));
-    let budgets =
-        [("device_budget", machine.budgets.device), ("host_budget", machine.budgets.host)];
+    let uses_disk = best.simulation.disk_peak > 0;
+    let budgets = [
+        ("device_budget", machine.budgets.device),
+        ("host_budget", machine.budgets.host),
+        ("disk_budget", if uses_disk { machine.budgets.disk } else { 0 }),
+    ];
     let of_budgets = budgets.into_iter().filter(|(_, bytes)| (1..u64::MAX).contains(bytes));
     lines.extend(of_budgets.map(|(key, bytes)| format!("{key} = {bytes}  # {}", size(bytes))));
     let storage = machine.storage(best.alternative);
@@ -31,9 +35,10 @@ pub fn lines(best: &Candidate, machine: &Machine) -> Vec<String> {
     if let Storage::Shared = storage {
         lines.push("shared_levels = 1".into());
     }
-    if best.simulation.disk_peak > 0 {
+    if uses_disk {
         lines.push(
-            "# This plan keeps snapshots on disk, which sessions of this version do not.".into(),
+            "# disk_path = ...: folders, separated by colons; not set: TMPDIR, or else /var/tmp"
+                .into(),
         );
     }
     lines

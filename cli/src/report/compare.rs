@@ -7,7 +7,7 @@ use crate::plan::size;
 use gpuzip::error::Result;
 use gpuzip::plan::{Index, Plan, Policy};
 use gpuzip::predict::{simulate_timeline, Budgets, Costs, Row, Simulation, Timeline, Times};
-use gpuzip::schedule::{Algorithm, MacroSteps, Schedule, Trace};
+use gpuzip::schedule::{Algorithm, MacroSteps, Schedule, Trace, Tree};
 use gpuzip::timeline::Row as Lane;
 use serde_json::{json, Map, Value};
 use std::path::Path;
@@ -72,16 +72,21 @@ impl Columns {
         let schedule = schedule(shot)?;
         let plan = plan(shot, &schedule)?;
         let planned = planned_costs(shot)?;
+        let budgets = match shot.budgets() {
+            Some((host, disk)) => Budgets { host, disk, ..Budgets::NONE },
+            None => Budgets::NONE,
+        };
+        let has_disk = shot.budgets().is_some();
         let simulated = |costs: &Costs| {
             let costs = costs.clone().in_macro_steps(schedule.macro_steps());
-            simulate_timeline(&schedule, &plan, &costs, Budgets::NONE)
+            simulate_timeline(&schedule, &plan, &costs, budgets)
         };
         let (first, first_timeline) = simulated(&planned)?;
         let remade = measured_costs(shot, &planned, &first)?;
         let (second, simulated) = simulated(&remade)?;
         Ok(Columns {
-            planned: predicted(&first, &first_timeline),
-            remade: predicted(&second, &simulated),
+            planned: predicted(&first, &first_timeline, has_disk),
+            remade: predicted(&second, &simulated, has_disk),
             measured: measured(shot, &schedule)?,
             simulated,
             found: timeline(shot),
@@ -107,8 +112,11 @@ fn schedule(shot: &Shot) -> Result<Schedule> {
         Some(Algorithm::Uniform) => Schedule::uniform(steps, snapshots),
         Some(Algorithm::Zcut) => Schedule::zcut(steps, snapshots, chunk),
         Some(Algorithm::TwoLevel) => Schedule::two_level(steps, snapshots, chunk, inner),
-        Some(Algorithm::Hrevolve) => Schedule::hrevolve(steps, snapshots, chunk, inner),
-        Some(Algorithm::Online) => Schedule::online(steps, snapshots, false),
+        Some(Algorithm::Hrevolve) => match tree(shot, steps)? {
+            Some(tree) => Schedule::of_tree(tree),
+            None => Schedule::hrevolve(steps, snapshots, chunk, inner),
+        },
+        Some(Algorithm::Online) => Schedule::online(steps, snapshots, shot.is("after_save")),
         Some(Algorithm::StoreAll) => Schedule::store_all(steps),
         None => {
             refuse(format!("algorithm {:?}: not one of this version", shot.text_of("algorithm")))
@@ -117,8 +125,25 @@ fn schedule(shot: &Shot) -> Result<Schedule> {
     Ok(schedule?.through(shot.count_of("for_cache")?).in_macro_steps(macro_steps))
 }
 
+/// The tree of a short schedule that a search refined. Timelines of versions without them name none.
+fn tree(shot: &Shot, steps: u32) -> Result<Option<Tree>> {
+    let text = shot.text_of("tree");
+    if text.is_empty() {
+        return Ok(None);
+    }
+    match text.parse().ok().and_then(|bits| Tree::of_bits(bits, steps)) {
+        Some(tree) => Ok(Some(tree)),
+        None => refuse(format!("tree {text:?}: not a schedule of {steps} steps")),
+    }
+}
+
 fn plan(shot: &Shot, schedule: &Schedule) -> Result<Plan> {
     let cache = shot.count_of("cache")?;
+    let raw = shot.raw_slots();
+    if raw > 0 {
+        let coded = cache.saturating_sub(raw);
+        return Plan::mixed(&Index::new(schedule)?, raw, coded, shot.is("zero_copy"));
+    }
     if shot.is("zero_copy") {
         return Plan::handing_over(&Index::new(schedule)?, cache);
     }
@@ -142,8 +167,8 @@ fn planned_costs(shot: &Shot) -> Result<Costs> {
         decompress: shot.cost("decompress")?,
         upload: shot.cost("upload")?,
         download: shot.cost("download")?,
-        disk_read: 0.0,
-        disk_write: 0.0,
+        disk_read: if shot.budgets().is_some() { shot.cost("disk_read")? } else { 0.0 },
+        disk_write: if shot.budgets().is_some() { shot.cost("disk_write")? } else { 0.0 },
         state_bytes: shot.cost("state_bytes")? as u64,
         stored_bytes: shot.cost("stored_bytes")? as u64,
         slot_bytes: shot.cost("slot_bytes")? as u64,
@@ -190,6 +215,8 @@ fn measured_costs(shot: &Shot, planned: &Costs, predicted: &Simulation) -> Resul
         copy: mean(&[Lane::Codec], &["copy"], planned.copy),
         compress: mean(&[Lane::Codec], &["compress"], planned.compress),
         decompress: mean(&[Lane::Codec], &["decompress"], planned.decompress),
+        disk_read: mean(&[Lane::DiskRead], &[], planned.disk_read),
+        disk_write: mean(&[Lane::DiskWrite], &[], planned.disk_write),
         upload: mean(&UPLOADS, &[], planned.upload),
         download: mean(&DOWNLOADS, &[], planned.download),
         stored_bytes: per(up + down, transfers, planned.stored_bytes as f64).round() as u64,
@@ -197,8 +224,8 @@ fn measured_costs(shot: &Shot, planned: &Costs, predicted: &Simulation) -> Resul
     })
 }
 
-fn predicted(s: &Simulation, timeline: &Timeline) -> Values {
-    Values(vec![
+fn predicted(s: &Simulation, timeline: &Timeline, has_disk: bool) -> Values {
+    let mut values = vec![
         ("makespan_s", s.makespan),
         ("plan_ideal_s", s.plan_ideal),
         ("problem_ideal_s", s.problem_ideal),
@@ -219,7 +246,15 @@ fn predicted(s: &Simulation, timeline: &Timeline) -> Values {
         ("d2h_bytes", s.d2h_bytes as f64),
         ("device_peak", s.device_peak as f64),
         ("host_peak", s.host_peak as f64),
-    ])
+    ];
+    if has_disk {
+        values.extend([
+            ("disk_reads", s.disk_reads as f64),
+            ("disk_writes", s.disk_writes as f64),
+            ("disk_bytes", s.disk_bytes as f64),
+        ]);
+    }
+    Values(values)
 }
 
 fn measured(shot: &Shot, schedule: &Schedule) -> Result<Values> {
@@ -232,7 +267,7 @@ fn measured(shot: &Shot, schedule: &Schedule) -> Result<Values> {
     let stall = |names: &[&str]| shot.busy(&[Lane::Stall], names).0;
     let codec = |name: &str| shot.busy(&[Lane::Codec], &[name]).0;
     let makespan = shot.makespan();
-    Ok(Values(vec![
+    let mut values = vec![
         ("makespan_s", makespan),
         ("plan_ideal_s", forward + backward),
         ("problem_ideal_s", problem),
@@ -253,7 +288,13 @@ fn measured(shot: &Shot, schedule: &Schedule) -> Result<Values> {
         ("d2h_bytes", shot.stat("d2h_bytes")?),
         ("device_peak", shot.stat("peak_device_bytes")?),
         ("host_peak", shot.stat("peak_host_bytes")?),
-    ]))
+    ];
+    if shot.budgets().is_some() {
+        for name in ["disk_reads", "disk_writes", "disk_bytes"] {
+            values.push((name, shot.stat(name)?));
+        }
+    }
+    Ok(Values(values))
 }
 
 /// Converts the spans of a shot to the rows of a simulated timeline.
@@ -272,9 +313,13 @@ fn timeline(shot: &Shot) -> Timeline {
         };
         timeline.add(row, span.begin, span.end);
     }
-    for (row, lanes) in
-        [(Row::Codec, &[Lane::Codec][..]), (Row::H2d, &UPLOADS), (Row::D2h, &DOWNLOADS)]
-    {
+    for (row, lanes) in [
+        (Row::Codec, &[Lane::Codec][..]),
+        (Row::H2d, &UPLOADS),
+        (Row::D2h, &DOWNLOADS),
+        (Row::DiskRead, &[Lane::DiskRead]),
+        (Row::DiskWrite, &[Lane::DiskWrite]),
+    ] {
         let mut free = 0.0f64;
         for span in of(lanes) {
             // Spans of two lanes may overlap in time.

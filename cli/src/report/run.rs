@@ -136,6 +136,12 @@ impl Shot {
         self.about["every"].as_u64().and_then(|every| u32::try_from(every).ok()).unwrap_or(1)
     }
 
+    /// Returns the device slots for raw snapshots in mixed storage; 0 without it, and in timelines of
+    /// versions without it.
+    pub fn raw_slots(&self) -> u32 {
+        self.about["raw_slots"].as_u64().and_then(|slots| u32::try_from(slots).ok()).unwrap_or(0)
+    }
+
     /// Returns a text that the run recorded for this shot; empty if there is none.
     pub fn text_of(&self, name: &str) -> &str {
         self.about[name].as_str().unwrap_or("")
@@ -160,6 +166,12 @@ impl Shot {
     /// snapshots shared time levels; else 0.
     pub fn previous_bytes(&self) -> u64 {
         self.about["costs"]["previous_bytes"].as_u64().unwrap_or(0)
+    }
+
+    /// Returns the budgets of host memory and disk in bytes, if the shot had a disk.
+    pub fn budgets(&self) -> Option<(u64, u64)> {
+        let budget = |name: &str| self.about[name].as_u64().unwrap_or(0);
+        Some((budget("host_budget"), budget("disk_budget"))).filter(|(_, disk)| *disk > 0)
     }
 
     /// Returns one of the statistics of the shot.

@@ -1,0 +1,42 @@
+//! `gpuzip inspect`: what is in a folder of restart files, whether it can be read, and what a restart
+//! would go on from. Changes nothing, and works while a run writes to the folder.
+
+mod folder;
+mod show;
+
+use crate::output::emit_json;
+use crate::Failure;
+use clap::Args;
+use folder::Folder;
+use gpuzip::error::{Code, Error};
+use std::path::PathBuf;
+
+/// List and verify the generations in a folder of restart files, and say what would be restored
+#[derive(Args)]
+pub struct Arguments {
+    /// The folder (persist_dir)
+    dir: PathBuf,
+    /// List every record of each generation, not only those that are damaged
+    #[arg(long)]
+    records: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the subcommand. That nothing can be restored is an error, so that a script can ask.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let folder = Folder::read(&arguments.dir)?;
+    if arguments.json {
+        emit_json(show::json(&folder))?;
+    } else {
+        show::text(&folder, arguments.records)?;
+    }
+    match &folder.restored {
+        Ok(_) => Ok(()),
+        Err(reason) => {
+            let text = format!("{}: nothing can be restored: {reason}", arguments.dir.display());
+            Err(Error::new(Code::Io, text).into())
+        }
+    }
+}

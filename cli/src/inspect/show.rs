@@ -1,0 +1,210 @@
+//! How `gpuzip inspect` shows what it found: text for people, JSON for programs.
+
+use super::folder::{Content, Folder, Generation, Rank, Restored};
+use crate::plan::size;
+use gpuzip::codec::Method;
+use gpuzip::persist::Record;
+use serde_json::{json, Map, Value};
+use std::io::{self, BufWriter, Write};
+
+/// Most ranks that a sentence lists.
+const MOST_LISTED: usize = 8;
+
+/// Says where in the run a generation was written.
+fn place(shot: i64, it: i64) -> String {
+    match it {
+        -1 => format!("begin of shot {shot}"),
+        it => format!("shot {shot} after action {it}"),
+    }
+}
+
+fn codec(number: u32) -> String {
+    let known = Method::ALL.into_iter().find(|method| u32::from(method.number()) == number);
+    known.map_or_else(|| format!("codec {number}"), |method| method.name().into())
+}
+
+fn record_line(record: &Record, damage: Option<&str>) -> String {
+    let head = &record.head;
+    let what = match head.ts {
+        -1 => format!("{} {}", head.kind.name(), head.name),
+        ts => format!("{} {} of time step {ts}", head.kind.name(), head.name),
+    };
+    let bytes = match head.codec {
+        0 => size(head.stored_bytes),
+        number => format!(
+            "{} by {} ({} raw)",
+            size(head.stored_bytes),
+            codec(number),
+            size(head.raw_bytes)
+        ),
+    };
+    format!("{what}, {bytes}: {}", damage.unwrap_or("right"))
+}
+
+fn generation_lines(
+    generation: &Generation,
+    all_records: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let number = generation.number;
+    let content = match &generation.content {
+        Ok(content) => content,
+        Err(reason) => return writeln!(out, "  generation {number}: cannot be used: {reason}"),
+    };
+    let header = content.reader.header();
+    let damaged = content.damage.iter().flatten().count();
+    let verdict = match damaged {
+        0 => "right".into(),
+        count => format!("{count} of {} records damaged", content.damage.len()),
+    };
+    writeln!(
+        out,
+        "  generation {number}: {}, {}, {} records: {verdict}",
+        place(header.shot, header.it),
+        size(content.reader.length()),
+        content.damage.len()
+    )?;
+    for (record, damage) in content.records() {
+        if all_records || damage.is_some() {
+            writeln!(out, "    {}", record_line(record, damage))?;
+        }
+    }
+    Ok(())
+}
+
+fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+fn rank_line(rank: &Rank) -> String {
+    let mut line = format!("rank {}", rank.rank);
+    if rank.is_in_use {
+        line += ", in use by a process";
+    }
+    match &rank.journal {
+        Some(lines) => line += &format!(", {} in the journal", count(lines.len(), "generation")),
+        None => line += ", the journal cannot be read",
+    }
+    if rank.unfinished > 0 {
+        line += &format!(", {}", count(rank.unfinished, "unfinished file"));
+    }
+    line
+}
+
+fn restored_line(restored: &Restored) -> String {
+    let mut line = format!(
+        "would be restored: generation {}, {}",
+        restored.generation,
+        place(restored.shot, restored.it)
+    );
+    let missing = &restored.missing;
+    if !missing.is_empty() {
+        let names: Vec<String> = missing.iter().take(MOST_LISTED).map(u32::to_string).collect();
+        let more = if missing.len() > MOST_LISTED { ", ..." } else { "" };
+        line += &format!(
+            ", if {} other ranks have it, too, whose files are not here: {}{more}",
+            missing.len(),
+            names.join(", ")
+        );
+    }
+    line
+}
+
+/// Prints the folder as text.
+pub fn text(folder: &Folder, all_records: bool) -> io::Result<()> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    for rank in &folder.ranks {
+        writeln!(out, "{}", rank_line(rank))?;
+        for generation in &rank.generations {
+            generation_lines(generation, all_records, &mut out)?;
+        }
+    }
+    if let Ok(restored) = &folder.restored {
+        writeln!(out, "{}", restored_line(restored))?;
+    }
+    out.flush()
+}
+
+fn record_json(record: &Record, damage: Option<&str>) -> Value {
+    let head = &record.head;
+    json!({
+        "kind": head.kind.name(),
+        "name": head.name.as_str(),
+        "ts": head.ts,
+        "codec": head.codec,
+        "raw_bytes": head.raw_bytes,
+        "stored_bytes": head.stored_bytes,
+        "right": damage.is_none(),
+        "reason": damage,
+    })
+}
+
+fn content_json(content: &Content) -> Map<String, Value> {
+    let (header, origin) = (content.reader.header(), content.reader.origin());
+    let fingerprint: Map<String, Value> = header
+        .fingerprint
+        .values()
+        .iter()
+        .map(|(name, value)| (name.as_str().to_owned(), (*value).into()))
+        .collect();
+    let records: Vec<Value> =
+        content.records().map(|(record, damage)| record_json(record, damage)).collect();
+    [
+        ("shot", header.shot.into()),
+        ("it", header.it.into()),
+        ("ranks", origin.ranks.into()),
+        ("time", origin.time.into()),
+        ("bytes", content.reader.length().into()),
+        ("fingerprint", fingerprint.into()),
+        ("records", records.into()),
+    ]
+    .into_iter()
+    .map(|(name, value): (&str, Value)| (name.to_owned(), value))
+    .collect()
+}
+
+fn generation_json(generation: &Generation) -> Value {
+    let mut values = Map::new();
+    values.insert("generation".into(), generation.number.into());
+    values.insert("right".into(), generation.is_right().into());
+    let damage = |content: &Content| content.damage.iter().flatten().next().cloned();
+    let reason = match &generation.content {
+        Ok(content) => damage(content),
+        Err(reason) => Some(reason.clone()),
+    };
+    values.insert("reason".into(), reason.into());
+    if let Ok(content) = &generation.content {
+        values.append(&mut content_json(content));
+    }
+    values.into()
+}
+
+/// Returns the folder as a JSON object.
+pub fn json(folder: &Folder) -> Map<String, Value> {
+    let rank = |rank: &Rank| {
+        json!({
+            "rank": rank.rank,
+            "in_use": rank.is_in_use,
+            "unfinished": rank.unfinished,
+            "journal": rank.journal,
+            "generations": rank.generations.iter().map(generation_json).collect::<Vec<_>>(),
+        })
+    };
+    let restored = folder.restored.as_ref().ok().map(|restored| {
+        json!({
+            "generation": restored.generation,
+            "shot": restored.shot,
+            "it": restored.it,
+            "missing_ranks": restored.missing,
+        })
+    });
+    [
+        ("folder", folder.path.display().to_string().into()),
+        ("ranks", folder.ranks.iter().map(rank).collect::<Vec<_>>().into()),
+        ("restored", restored.into()),
+        ("reason", folder.restored.as_ref().err().cloned().into()),
+    ]
+    .into_iter()
+    .map(|(name, value): (&str, Value)| (name.to_owned(), value))
+    .collect()
+}

@@ -1,0 +1,217 @@
+//! `gpuzip inspect` on folders of restart files: right, damaged, in use, and none.
+
+use gpuzip::persist::{
+    FileName, Fingerprint, Finished, Header, Kind, Name, RecordHead, Store, Writer,
+};
+use serde_json::{json, Value};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn folder(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("inspect-{name}"));
+    let _ = std::fs::remove_dir_all(&path);
+    path
+}
+
+fn inspect(folder: &Path, options: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gpuzip"));
+    command.arg("inspect").arg(folder).args(options).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+fn lines(folder: &Path, options: &[&str]) -> Vec<String> {
+    let output = inspect(folder, options);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout).lines().map(str::to_owned).collect()
+}
+
+fn json_of(folder: &Path) -> Value {
+    serde_json::from_slice(&inspect(folder, &["--json"]).stdout).unwrap()
+}
+
+/// Begins a generation of a shot, with an image of 2 KiB and a snapshot that lorenzo made 100 bytes
+/// of.
+fn begun(store: &mut Store, shot: i64, it: i64) -> Writer {
+    let mut fingerprint = Fingerprint::new();
+    fingerprint.add("steps", 300).unwrap();
+    let mut writer = store.begin(Header { fingerprint, shot, it }).unwrap();
+    for (kind, name, ts, codec, raw_bytes, stored_bytes) in
+        [(Kind::Array, "image", -1, 0, 2048, 2048), (Kind::Snapshot, "u", 17, 4, 4096, 100)]
+    {
+        let name = Name::new(name).unwrap();
+        let head = RecordHead { kind, name, ts, codec, raw_bytes, stored_bytes };
+        writer.record(head).unwrap();
+        writer.write(&vec![7; stored_bytes as usize]).unwrap();
+    }
+    writer
+}
+
+fn publish(store: &mut Store, shot: i64, it: i64) -> u64 {
+    let finished: Finished = begun(store, shot, it).finish().unwrap();
+    store.publish(finished).unwrap()
+}
+
+fn generation(folder: &Path, rank: u32, generation: u64) -> PathBuf {
+    folder.join(FileName::Generation { rank, generation }.text())
+}
+
+/// Changes the byte of a file that is so many bytes before its end.
+fn damage(file: &Path, before_end: usize) {
+    let mut bytes = std::fs::read(file).unwrap();
+    let at = bytes.len() - before_end;
+    bytes[at] ^= 1;
+    std::fs::write(file, bytes).unwrap();
+}
+
+/// Bytes of the index and the footer of a generation of two records.
+const END: usize = 2 * 128 + 56;
+
+#[test]
+fn the_newest_generation_that_is_right_on_all_ranks_would_be_restored() {
+    let path = folder("ranks");
+    for rank in [0, 1] {
+        let mut store = Store::open(&path, rank, 2).unwrap();
+        for shot in 1..=4 {
+            publish(&mut store, shot, if shot == 4 { 12 } else { -1 });
+            store.confirm(shot as u64);
+        }
+    }
+    let size = std::fs::metadata(generation(&path, 0, 4)).unwrap().len();
+    let shown = format!("{:.1} KiB", size as f64 / 1024.0);
+    let right = |number: u64, place: &str| {
+        format!("  generation {number}: {place}, {shown}, 2 records: right")
+    };
+    let expected = |rank: u32| {
+        vec![
+            format!("rank {rank}, 4 generations in the journal"),
+            right(4, "shot 4 after action 12"),
+            right(3, "begin of shot 3"),
+        ]
+    };
+    let mut all = [expected(0), expected(1)].concat();
+    all.push("would be restored: generation 4, shot 4 after action 12".into());
+    assert_eq!(lines(&path, &[]), all);
+    // The snapshot of rank 1's newest generation is damaged: its last byte lies before the index.
+    damage(&generation(&path, 1, 4), END + 1);
+    let found = lines(&path, &[]);
+    assert_eq!(found[..4], all[..4]);
+    assert!(found[4].ends_with("2 records: 1 of 2 records damaged"), "{found:?}");
+    let begin =
+        "    snapshot u of time step 17, 100 B by lorenzo (4.0 KiB raw): is damaged: the checksum";
+    assert!(found[5].starts_with(begin), "{found:?}");
+    assert_eq!(found[7], "would be restored: generation 3, begin of shot 3");
+    assert_eq!(found.len(), 8);
+    let value = json_of(&path);
+    assert_eq!(
+        value["restored"],
+        json!({ "generation": 3, "shot": 3, "it": -1, "missing_ranks": [] })
+    );
+    let newest = &value["ranks"][1]["generations"][0];
+    assert_eq!((&newest["right"], &newest["bytes"]), (&json!(false), &json!(size)));
+    assert!(newest["reason"].as_str().unwrap().contains("the checksum of record 1"));
+    let verdicts: Vec<_> =
+        newest["records"].as_array().unwrap().iter().map(|record| &record["right"]).collect();
+    assert_eq!(verdicts, [&json!(true), &json!(false)]);
+    assert_eq!(newest["fingerprint"], json!({ "steps": 300 }));
+    assert_eq!(value["ranks"][0]["journal"], json!([1, 2, 3, 4]));
+    let record = json!({
+        "kind": "snapshot", "name": "u", "ts": 17, "codec": 4, "raw_bytes": 4096,
+        "stored_bytes": 100, "right": true, "reason": null,
+    });
+    assert_eq!(value["ranks"][0]["generations"][1]["records"][1], record);
+    // All records.
+    let found = lines(&path, &["--records"]);
+    assert_eq!(found.len(), 3 + 2 * 4 + 4);
+    assert_eq!(found[2], "    array image, 2.0 KiB: right");
+    // A header that is damaged makes the generation of no use at all.
+    damage(&generation(&path, 0, 3), size as usize - 30);
+    let output = inspect(&path, &[]);
+    assert_eq!(output.status.code(), Some(2));
+    let found = text(&output.stdout);
+    assert!(
+        found.contains("  generation 3: cannot be used: ") && found.contains("header"),
+        "{found}"
+    );
+    let error = text(&output.stderr);
+    assert!(
+        error.contains("nothing can be restored: no generation can be read on all ranks"),
+        "{error}"
+    );
+    std::fs::remove_dir_all(path).unwrap();
+}
+
+#[test]
+fn ranks_whose_files_are_elsewhere_are_named() {
+    let path = folder("elsewhere");
+    publish(&mut Store::open(&path, 2, 4).unwrap(), 5, -1);
+    assert_eq!(
+        lines(&path, &[]).last().unwrap(),
+        "would be restored: generation 1, begin of shot 5, if 3 other ranks have it, too, whose files are not here: 0, 1, 3"
+    );
+    assert_eq!(json_of(&path)["restored"]["missing_ranks"], json!([0, 1, 3]));
+    std::fs::remove_dir_all(path).unwrap();
+}
+
+/// Names, lengths and times of change of a folder's files.
+fn state(folder: &Path) -> Vec<(std::ffi::OsString, u64, std::time::SystemTime)> {
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| {
+            let entry = entry.unwrap();
+            let found = entry.metadata().unwrap();
+            (entry.file_name(), found.len(), found.modified().unwrap())
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn a_folder_in_use_is_read_and_not_changed() {
+    let path = folder("in-use");
+    let mut store = Store::open(&path, 0, 1).unwrap();
+    publish(&mut store, 1, -1);
+    let writer = begun(&mut store, 2, -1);
+    let before = state(&path);
+    let found = lines(&path, &[]);
+    assert_eq!(
+        found[0],
+        "rank 0, in use by a process, 1 generation in the journal, 1 unfinished file"
+    );
+    assert_eq!(found[2], "would be restored: generation 1, begin of shot 1");
+    assert_eq!(state(&path), before);
+    store.publish(writer.finish().unwrap()).unwrap();
+    drop(store);
+    let rank = &json_of(&path)["ranks"][0];
+    assert_eq!((&rank["in_use"], &rank["unfinished"]), (&json!(false), &json!(0)));
+    assert_eq!(rank["generations"].as_array().unwrap().len(), 2);
+    std::fs::remove_dir_all(path).unwrap();
+}
+
+#[test]
+fn nothing_to_restore_is_an_error_with_the_reason() {
+    let path = folder("nothing");
+    let fails = |folder: &Path, reason: &str| {
+        let output = inspect(folder, &[]);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(&folder.display().to_string()) && error.contains(reason), "{error}");
+    };
+    fails(&path, "No such file or directory");
+    std::fs::create_dir(&path).unwrap();
+    fails(&path, "the folder has no restart files");
+    std::fs::write(path.join("other"), "").unwrap();
+    fails(&path.join("other"), "Not a directory");
+    let mut store = Store::open(&path, 0, 1).unwrap();
+    fails(&path, "nothing can be restored: no generation was published");
+    publish(&mut store, 1, -1);
+    std::fs::write(generation(&path, 0, 1), "torn").unwrap();
+    fails(&path, "nothing can be restored: no generation of rank 0 can be read");
+    let value = json_of(&path);
+    assert_eq!(value["restored"], Value::Null);
+    assert_eq!(value["reason"], "no generation of rank 0 can be read");
+    std::fs::remove_dir_all(path).unwrap();
+}
