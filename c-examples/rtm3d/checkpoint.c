@@ -110,13 +110,13 @@ static void backward(shot_t *shot, const gpuzip_action_t *action, image_t *image
 }
 
 /* The checkpointing loop: does what each action says, until TERMINATE. */
-static int sweep(gpuzip_t *session, shot_t *shot, image_t *image)
+static int sweep(gpuzip_t *session, shot_t *shot, image_t *image, restart_t *restart)
 {
     const grid_t *g = &shot->medium->grid;
     gpuzip_field_t fields[2];
     gpuzip_action_t action;
+    int status;
 
-    shot_begin(shot);
     for (;;) {
         if (checkpoint_failed(gpuzip_get_action(session, &action)))
             return -1;
@@ -142,6 +142,8 @@ static int sweep(gpuzip_t *session, shot_t *shot, image_t *image)
         default:
             return complain("gpuzip_get_action: %s", gpuzip_last_error());
         }
+        if (restart != NULL && (status = restart_within(restart)) != RESTART_GO_ON)
+            return status;
     }
 }
 
@@ -183,9 +185,10 @@ static int save_in_slot(handed_t *h, shot_t *shot, int32_t ts)
 }
 
 /* The checkpointing loop with zero copy. */
-static int sweep_in_slots(handed_t *h, shot_t *shot, image_t *image, int is_lossy)
+static int sweep_in_slots(handed_t *h, shot_t *shot, image_t *image, int is_lossy, restart_t *restart)
 {
     gpuzip_action_t action;
+    int status;
 
     for (;;) {
         if (checkpoint_failed(gpuzip_get_action(h->session, &action)))
@@ -215,6 +218,8 @@ static int sweep_in_slots(handed_t *h, shot_t *shot, image_t *image, int is_loss
         default:
             return complain("gpuzip_get_action: %s", gpuzip_last_error());
         }
+        if (restart != NULL && (status = restart_within(restart)) != RESTART_GO_ON)
+            return status;
     }
 }
 
@@ -226,9 +231,8 @@ static int migrate_in_slots(checkpoint_t *c, shot_t *shot, image_t *image)
 
     if (shot->exchange != NULL)
         return complain("zero_copy = 1 with --decompose: neighbours write into the wavefield, which may be a snapshot; use 0");
-    shot_begin(shot);
     handed_begin(&handed, c->session, &shot->u, NULL);
-    status = sweep_in_slots(&handed, shot, image, checkpoint_is_lossy(c));
+    status = sweep_in_slots(&handed, shot, image, checkpoint_is_lossy(c), c->restart);
     shot->u = handed.own;
     return status;
 }
@@ -236,13 +240,20 @@ static int migrate_in_slots(checkpoint_t *c, shot_t *shot, image_t *image)
 int checkpoint_migrate(checkpoint_t *c, shot_t *shot, image_t *image)
 {
     gpuzip_stats_t stats = {.struct_size = sizeof stats};  /* the statistics of this shot */
+    int status;
 
-    if (checkpoint_failed(gpuzip_setup(c->session)) ||
-        (c->zero_copy ? migrate_in_slots(c, shot, image) : sweep(c->session, shot, image)) != 0 ||
-        checkpoint_failed(gpuzip_stats(c->session, &stats)))
+    if (c->restart != NULL && c->restart->within)
+        c->restart->within = 0;
+    else if (checkpoint_failed(gpuzip_setup(c->session)))
         return -1;
-    stats_add(&c->total, &stats);
-    return 0;
+    else
+        shot_begin(shot);
+    status = c->zero_copy ? migrate_in_slots(c, shot, image) : sweep(c->session, shot, image, c->restart);
+    if (status == 0 && checkpoint_failed(gpuzip_stats(c->session, &stats)))
+        status = -1;
+    if (status == 0)
+        stats_add(&c->total, &stats);
+    return status;
 }
 
 void checkpoint_close(checkpoint_t *c)

@@ -4,6 +4,7 @@
 
 #include <gpuzip.h>
 
+#include "restart.h"
 #include "setting.h"
 #include "shot.h"
 
@@ -15,6 +16,7 @@ typedef struct checkpoint_t {
     int32_t shared_levels;
     int32_t zfp_bit_rate, error_bound_mode;
     double error_bound;        /* error bound of the codec, plan.compressor */
+    restart_t *restart;        /* asked after every action, or NULL */
     gpuzip_summary_t plan;     /* the library's decisions, equal for all shots */
     gpuzip_stats_t total;      /* counts and seconds summed over shots; largest peaks */
 } checkpoint_t;
@@ -35,8 +37,8 @@ gpuzip_status_t checkpoint_start(checkpoint_t *c, const char *config, int zero_c
  * device and budgets. The caller keeps `cfg`. */
 gpuzip_status_t checkpoint_configure(checkpoint_t *c, const gpuzip_config_t *cfg, const setting_t *setting,
                                      const grid_t *g, size_t steps, size_t every, const wavefield_t *u);
-/* Migrates one shot, whose data were observed, into `image`. Returns 0, or -1 with the reason
- * on stderr. */
+/* Migrates one shot, whose data were observed, into `image`. With c->restart->within the shot goes on
+ * where the generation was written. Returns 0, -1 with the reason on stderr, or RESTART_STOPPED. */
 int checkpoint_migrate(checkpoint_t *c, shot_t *shot, image_t *image);
 void checkpoint_close(checkpoint_t *c);
 /* Returns whether snapshots are lossy: the image then differs from that of a run that keeps every

@@ -121,11 +121,27 @@ static int make_times(job_t *job, const options_t *o, double vmin, double vmax)
     return 0;
 }
 
+/* Checks the options of workers. */
+static int check_claim(const options_t *o)
+{
+    if (o->claim == NULL && (o->sum || o->no_wait || o->lease > 0.0))
+        return complain("%s: is for workers; add --claim", o->sum ? "--sum" : o->no_wait ? "--no-wait" : "--lease");
+    if (o->claim != NULL && (o->verify || o->taylor || o->dump != NULL || o->sweep))
+        return complain("--claim %s %s: needs all shots in one process; leave one out", o->claim,
+                        o->verify ? "--verify" : o->taylor ? "--taylor" : o->sweep ? "--sweep" : "--dump-snapshots");
+    if (o->claim != NULL && o->tune)
+        return complain("--claim %s --tune: every worker would plan by its own measurement; measure once, without --claim, with the key "
+                        "profile_path set, and let the workers read that profile", o->claim);
+    return 0;
+}
+
 /* Sets up the tasks that replace a migration: dumps and sweeps. */
 static int make_task(job_t *job, const options_t *o)
 {
     const size_t cells = job->grid.n1 * job->grid.n2 * job->grid.n3;
 
+    if (check_claim(o) != 0)
+        return -1;
     if (o->dump != NULL && o->verify)
         return complain("--dump-snapshots %s --verify: there is no image; leave one out", o->dump);
     if (o->dump != NULL && o->sweep)
@@ -137,6 +153,11 @@ static int make_task(job_t *job, const options_t *o)
     if (o->codecs != NULL && !o->sweep)
         return complain("--codecs %s: these are settings of --sweep; one codec for a migration is the key "
                         "compressor of --config", o->codecs);
+    if (o->restart != NULL && o->claim != NULL)
+        return complain("--restart %s --claim %s: shots that are claimed need no restart files; leave one out", o->restart, o->claim);
+    if (o->restart != NULL && (o->dump != NULL || o->sweep || o->taylor || o->tune))
+        return complain("--restart %s %s: restart files are of a migration alone; leave one out", o->restart,
+                        o->dump != NULL ? "--dump-snapshots" : o->sweep ? "--sweep" : o->taylor ? "--taylor" : "--tune");
     if (o->taylor && !o->gradient)
         return complain("--taylor: tests a gradient; add --gradient");
     if (o->taylor && memcmp(job->model, job->smooth, cells * sizeof *job->model) == 0)
@@ -161,9 +182,10 @@ int job_prepare(job_t *job, const options_t *o)
     double vmin = 0.0, vmax = 0.0;
 
     *job = (job_t){.name = o->model != NULL ? o->model : "built-in salt dome",
-                   .config = o->config, .out = o->out != NULL ? o->out : "rtm3d-out",
+                   .config = o->config, .restart = o->restart, .out = o->out != NULL ? o->out : "rtm3d-out",
                    .shots = or_default(o->shots, o->sweep ? 1 : 8), .every = or_default(o->every, 1), .verify = o->verify, .json = o->json,
-                   .gradient = o->gradient, .taylor = o->taylor, .tune = o->tune, .zero_copy = o->zero_copy};
+                   .gradient = o->gradient, .taylor = o->taylor, .tune = o->tune, .zero_copy = o->zero_copy,
+                   .claim = o->claim, .lease = o->lease > 0.0 ? o->lease : 120.0, .sum = o->sum, .no_wait = o->no_wait};
     if (make_grid(job, o, &n3) == 0 && make_models(job, o, n3, &vmin, &vmax) == 0 &&
         make_times(job, o, vmin, vmax) == 0 && make_task(job, o) == 0)
         return 0;

@@ -10,6 +10,7 @@ typedef struct job_t {
     const char *name;    /* name of the model */
     const char *config;  /* path of gpuzip's configuration file, or NULL */
     const char *out;     /* folder for the files of the run */
+    const char *restart; /* folder for restart files, or NULL */
     grid_t grid;
     float *model;        /* the true model, in which data are observed */
     float *smooth;       /* the smooth model, in which waves are migrated */
@@ -21,7 +22,9 @@ typedef struct job_t {
     size_t dumps;        /* their number; 0: migrate */
     setting_t *setting;  /* codec settings to compare */
     size_t settings;     /* their number; 0: migrate once */
-    int verify, json, gradient, taylor, tune, zero_copy;
+    const char *claim;   /* folder from which shots are taken, or NULL */
+    double lease;        /* seconds; see claim.h */
+    int verify, json, gradient, taylor, tune, zero_copy, sum, no_wait;
 } job_t;
 
 /* Returns 0, or -1 with the reason and a remedy on stderr; after -1 nothing is left to be

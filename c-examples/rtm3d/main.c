@@ -22,8 +22,9 @@
 #include "sweep.h"
 #include "taylor.h"
 #include "tune.h"
+#include "worker.h"
 
-enum { DONE = 0, FAILED = 1, BAD_OPTIONS = 2 };
+enum { DONE = 0, FAILED = 1, BAD_OPTIONS = 2, STOPPED = RESTART_STOPPED };
 
 /* Everything that a run allocates. After zeroing, the run can be freed at any point. */
 typedef struct run_t {
@@ -31,6 +32,7 @@ typedef struct run_t {
     survey_t survey;
     shot_t shot;
     checkpoint_t checkpoint;
+    restart_t restart; /* for --restart */
     reference_t reference;
     int observed;      /* whether the shot has data */
     image_t one;       /* image of one shot */
@@ -109,22 +111,50 @@ static double steps_to_take(const run_t *run, const job_t *job)
     return progress_steps_of_shot(job, &run->checkpoint) * (double)job->shots;
 }
 
+/* Goes on from restart files, if there are any, and lets the migration write more of them. */
+static int open_restart(run_t *run, const job_t *job, results_t *r)
+{
+    run->restart = (restart_t){.folder = job->restart, .session = run->checkpoint.session, .shot = &run->shot,
+                               .one = &run->one, .image = &run->image, .misfit = &r->misfit,
+                               .expected = job->verify ? &run->expected : NULL};
+    restart_job(&run->restart, job, &run->truth);
+    run->checkpoint.restart = &run->restart;
+    return restart_open(&run->restart, NULL);
+}
+
+/* Says how a stopped run goes on, and returns RESTART_STOPPED. */
+static int stopped(const run_t *run)
+{
+    progress_end();
+    fprintf(stderr, RTM_PROGRAM ": stopped on request within shot %zu of %zu: continue with --restart %s\n",
+            run->restart.number + 1, run->survey.shots, run->restart.folder);
+    return RESTART_STOPPED;
+}
+
 static int migrate(run_t *run, const job_t *job, results_t *r)
 {
     progress_size(job, &run->checkpoint, 2 * job->grid.points * sizeof(real), 2);
     progress_begin(steps_to_take(run, job));
     run->shot.stepped = progress_step;
-    for (size_t i = 0; i < job->shots; i++) {
+    if (job->restart != NULL && open_restart(run, job, r) != 0)
+        return -1;
+    for (size_t i = run->restart.number; i < job->shots; i++) {
         int status;
-        progress_shot(i, job->shots, "modelling");
-        TIMED(r->modelling, shot_observe(&run->shot, &run->truth, i));
+        if (run->restart.within) {
+            run->shot.source = run->survey.source[i];  /* all else comes from the restart files */
+        } else {
+            if (job->restart != NULL && (status = restart_between(&run->restart, i)) != RESTART_GO_ON)
+                return status == RESTART_STOPPED ? stopped(run) : -1;
+            progress_shot(i, job->shots, "modelling");
+            TIMED(r->modelling, shot_observe(&run->shot, &run->truth, i));
+            image_clear(&run->one);
+        }
         progress_shot(i, job->shots, "migrating");
-        image_clear(&run->one);
         if (job->tune && i == 0 && tune_begin(&run->checkpoint) != 0)
             return -1;
         TIMED(r->migration, status = checkpoint_migrate(&run->checkpoint, &run->shot, &run->one));
         if (status != 0)
-            return -1;
+            return status == RESTART_STOPPED ? stopped(run) : -1;
         if (job->tune && i == 0 && tune(run, r) != 0)
             return -1;
         progress_replan(steps_to_take(run, job));  /* `auto` may have made a new plan */
@@ -210,13 +240,20 @@ static int run_job(const job_t *job)
 {
     run_t run;
     results_t r = {.identical = 0};
-    int status = FAILED;
+    int status = FAILED, migrated;
 
     memset(&run, 0, sizeof run);
+    if (job->restart != NULL && restart_name(job->restart) != 0)
+        return FAILED;
     if (checkpoint_open(&run.checkpoint, job->config, job->zero_copy, &job->grid, job->steps, job->every, NULL) != 0)
         return BAD_OPTIONS;
-    if (output_open(&r.files, job->out) == 0 && run_open(&run, job) == 0 &&
-        migrate(&run, job, &r) == 0 && output_write(&r.files, job, &run.image) == 0 &&
+    if (output_open(&r.files, job->out) != 0 || run_open(&run, job) != 0) {
+        run_close(&run);
+        return FAILED;
+    }
+    if ((migrated = migrate(&run, job, &r)) == RESTART_STOPPED)
+        status = STOPPED;
+    else if (migrated == 0 && output_write(&r.files, job, &run.image) == 0 &&
         (!job->gradient || finish_gradient(&run, job, &r) == 0)) {
         r.identical = job->verify && same(&run.image, &run.expected);
         if (job->verify && !r.identical)
@@ -227,6 +264,77 @@ static int run_job(const job_t *job)
         status = (job->verify && !r.identical) || (job->taylor && !r.right) ? FAILED : printed();
     }
     run_close(&run);
+    return status;
+}
+
+/* A worker of --claim. */
+typedef struct claimed_t {
+    run_t run;
+    const job_t *job;
+    results_t r;
+} claimed_t;
+
+static void step_of_worker(void)
+{
+    progress_step();
+    worker_beat();
+}
+
+static int migrate_claimed(void *all, size_t shot, double *misfit)
+{
+    claimed_t *c = all;
+    run_t *run = &c->run;
+    int status;
+
+    progress_begin(progress_steps_of_shot(c->job, &run->checkpoint));
+    run->shot.stepped = step_of_worker;
+    progress_shot(shot, c->job->shots, "modelling");
+    shot_observe(&run->shot, &run->truth, shot);
+    progress_shot(shot, c->job->shots, "migrating");
+    status = checkpoint_migrate(&run->checkpoint, &run->shot, &run->one);
+    *misfit = c->job->gradient ? gradient_misfit(&run->shot) : 0.0;
+    progress_end();
+    return status;
+}
+
+static int write_claimed(void *all)
+{
+    claimed_t *c = all;
+
+    if (output_open(&c->r.files, c->job->out) != 0 || output_write(&c->r.files, c->job, &c->run.image) != 0)
+        return -1;
+    return c->job->gradient ? finish_gradient(&c->run, c->job, &c->r) : 0;
+}
+
+static int run_worker(const job_t *job)
+{
+    claimed_t c;
+    run_t *run = &c.run;
+    worker_t worker = {.job = job, .shot = &run->shot, .truth = &run->truth, .one = &run->one, .sum = &run->image, .run = &c,
+                       .migrate = migrate_claimed, .write = write_claimed, .claims = {.folder = -1}};
+    int status = FAILED;
+
+    memset(&c, 0, sizeof c);
+    c.job = job;
+    if (run_open(run, job) == 0) {
+        /* The fields tell the device at once: all workers then describe the plan that they follow. */
+        if (!job->sum && checkpoint_open(&run->checkpoint, job->config, job->zero_copy, &job->grid, job->steps, job->every, &run->shot.u) != 0) {
+            run_close(run);
+            return BAD_OPTIONS;
+        }
+        if (!job->sum) {
+            worker.checkpoint = &run->checkpoint;
+            progress_size(job, &run->checkpoint, 2 * job->grid.points * sizeof(real), 2);
+        }
+        if (worker_run(&worker) == 0) {
+            worker_report(&worker, &c.r.files);
+            status = printed();
+        } else if (worker.claims.is_refused) {
+            status = BAD_OPTIONS;
+        }
+        claims_close(&worker.claims);
+    }
+    run_close(run);
     return status;
 }
 
@@ -250,6 +358,8 @@ int main(int argc, char **argv)
         status = snapshots_dump(&job) == 0 ? printed() : FAILED;
     else if (job.settings > 0)
         status = run_sweep(&job);
+    else if (job.claim != NULL)
+        status = run_worker(&job);
     else
         status = run_job(&job);
     job_free(&job);

@@ -62,6 +62,16 @@ static const struct option {
      "measure steps, copies and codecs in the first shot, and plan the others by that"},
     {"--zero-copy", FLAG, offsetof(options_t, zero_copy), 0, 0,
      "compute in the library's memory, so that saving and retrieving copy nothing (key zero_copy)"},
+    {"--claim", TEXT, offsetof(options_t, claim), 0, 0,
+     "take shots from this folder, which any number of workers share, and add them up when all are done"},
+    {"--lease", NUMBER, offsetof(options_t, lease), 1, 1e9,
+     "with --claim: seconds without a sign of life after which another worker takes this one's shot over (default 120)"},
+    {"--no-wait", FLAG, offsetof(options_t, no_wait), 0, 0,
+     "with --claim: end when other workers have all shots that are left, instead of waiting for them"},
+    {"--sum", FLAG, offsetof(options_t, sum), 0, 0,
+     "with --claim: compute no shot; add up the committed ones and write the image (again)"},
+    {"--restart", TEXT, offsetof(options_t, restart), 0, 0,
+     "write restart files to this folder, and go on from them if there are any; SIGTERM and SIGUSR1 stop the run"},
     {"--json", FLAG, offsetof(options_t, json), 0, 0, "one JSON object on stdout, nothing else"},
     {"--bench", FLAG, offsetof(options_t, bench), 0, 0,
      "time the propagator alone (148^3 points unless --n1 --n2 --n3)"},
@@ -86,7 +96,8 @@ void options_help(const char *about, const char *without)
     for (size_t i = 0; i < OPTION_COUNT; i++)
         if (!listed(without, OPTIONS[i].name))
             printf("  %-16s %s\n", OPTIONS[i].name, OPTIONS[i].help);
-    puts("\nexit code: 0 done; 1 failed, or what --verify or --taylor compared is not the same; 2 bad options or model");
+    puts("\nexit code: 0 done; 1 failed, or what --verify or --taylor compared is not the same; 2 bad options or model;\n"
+         "           3 stopped on request, to be continued with --restart");
 }
 
 /* Finds the option named `arg`, up to a '=' in `arg`. */

@@ -7,10 +7,10 @@
 /* Numbers that the command line does not give are 0, and job.c sets them; strings are then
  * NULL. */
 typedef struct options_t {
-    const char *model, *init, *config, *out, *dump, *codecs;
+    const char *model, *init, *config, *out, *dump, *codecs, *claim, *restart;
     size_t n1, n2, n3, steps, shots, every, border, extrude;
-    double dx, dt, freq, smooth;
-    int verify, json, bench, sweep, gradient, taylor, tune, zero_copy, help;
+    double dx, dt, freq, smooth, lease;
+    int verify, json, bench, sweep, gradient, taylor, tune, zero_copy, sum, no_wait, help;
 } options_t;
 
 /* Returns 0, or -1 with option, value and remedy on stderr. */

@@ -73,6 +73,8 @@ void gpu_shot_open(gpu_shot_t *shot, const medium_t *truth, const medium_t *smoo
     shot->smooth = gpu_medium_open(smooth);
     shot->u = gpu_wavefield_open(g);
     shot->lambda = gpu_wavefield_open(g);
+    if (survey->every > 1)
+        shot->ahead = gpu_wavefield_open(g);
     shot->observed = cuda_alloc(survey->steps * survey->receivers);
     shot->synthetic = cuda_alloc(survey->steps * survey->receivers);
     CUDA(cudaMalloc(&shot->receiver, bytes));
@@ -90,6 +92,7 @@ void gpu_shot_close(gpu_shot_t *shot)
     CUDA(cudaFree(shot->receiver));
     CUDA(cudaFree(shot->synthetic));
     CUDA(cudaFree(shot->observed));
+    gpu_wavefield_close(&shot->ahead);
     gpu_wavefield_close(&shot->lambda);
     gpu_wavefield_close(&shot->u);
     gpu_medium_close(&shot->smooth);
@@ -136,7 +139,24 @@ void gpu_shot_forward_to(gpu_shot_t *shot, size_t ts, int record, float *next)
     step(shot, &shot->smooth, ts, record ? shot->synthetic : NULL, next);
 }
 
-void gpu_shot_backward(gpu_shot_t *shot, size_t ts, const float *u, image_t *image)
+void gpu_shot_record_rest(gpu_shot_t *shot, size_t ts)
+{
+    const size_t bytes = shot->smooth.grid.points * sizeof(float);
+    const wavefield_t u = shot->u;
+
+    if (ts + 1 >= shot->survey->steps)
+        return;
+    CUDA(cudaMemcpyAsync(shot->ahead.curr, u.curr, bytes, cudaMemcpyDeviceToDevice, shot->stream));
+    CUDA(cudaMemcpyAsync(shot->ahead.prev, u.prev, bytes, cudaMemcpyDeviceToDevice, shot->stream));
+    shot->u = shot->ahead;
+    for (size_t next = ts + 1; next < shot->survey->steps; next++)
+        gpu_shot_forward(shot, next, 1);
+    shot->ahead = shot->u;  /* curr and prev may have changed places */
+    shot->u = u;
+}
+
+/* Enqueues lambda(ts+1) -> lambda(ts). */
+static void step_back(gpu_shot_t *shot, size_t ts)
 {
     const survey_t *s = shot->survey;
     const size_t at = (ts + 1) * s->receivers;
@@ -145,7 +165,13 @@ void gpu_shot_backward(gpu_shot_t *shot, size_t ts, const float *u, image_t *ima
     if (ts + 1 < s->steps)
         gpu_inject_residual(&shot->smooth, shot->lambda.curr, shot->receiver, s->receivers,
                             shot->observed + at, shot->synthetic + at, shot->stream);
-    gpu_correlate(&shot->smooth.grid, u, shot->lambda.curr, image, shot->stream);
     if (shot->stepped != NULL)
         shot->stepped();
+}
+
+void gpu_shot_backward(gpu_shot_t *shot, size_t ts, size_t ts_end, const float *u, image_t *image)
+{
+    for (size_t t = ts_end + 1; t-- > ts;)
+        step_back(shot, t);
+    gpu_correlate(&shot->smooth.grid, u, shot->lambda.curr, image, shot->stream);
 }

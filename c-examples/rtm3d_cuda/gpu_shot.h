@@ -11,6 +11,7 @@ typedef struct gpu_shot_t {
     size_t *receiver;             /* [receivers], a copy of the survey's */
     size_t source;                /* position of this shot */
     wavefield_t u, lambda;
+    wavefield_t ahead;            /* of gpu_shot_record_rest; NULL if every state enters the image */
     float *observed, *synthetic;  /* [steps][receivers] */
     cudaStream_t stream;          /* stream of all work of the shot */
     void (*stepped)(void);        /* called after each time step is enqueued, or NULL */
@@ -38,6 +39,7 @@ void gpu_shot_observe(gpu_shot_t *shot, size_t number);
 void gpu_shot_begin(gpu_shot_t *shot);
 void gpu_shot_forward(gpu_shot_t *shot, size_t ts, int record);
 void gpu_shot_forward_to(gpu_shot_t *shot, size_t ts, int record, float *next);
-void gpu_shot_backward(gpu_shot_t *shot, size_t ts, const float *u, image_t *image);
+void gpu_shot_record_rest(gpu_shot_t *shot, size_t ts);
+void gpu_shot_backward(gpu_shot_t *shot, size_t ts, size_t ts_end, const float *u, image_t *image);
 
 #endif

@@ -5,6 +5,14 @@
 /* Device memory in bytes that is left to the driver and to other programs. */
 #define SPARE ((size_t)512 << 20)
 
+/* The adjoint steps of a BACKWARD action. */
+static void backward(gpu_shot_t *shot, const gpuzip_action_t *action, image_t *image)
+{
+    if (action->flags & GPUZIP_FLAG_FIRST_BACKWARD)
+        gpu_shot_record_rest(shot, (size_t)action->ts);
+    gpu_shot_backward(shot, (size_t)action->ts, (size_t)action->ts_end, shot->u.curr, image);
+}
+
 /*
  * The checkpointing loop: does what each action says, until TERMINATE. Kernels, saves and
  * retrieves are enqueued on one stream, which alone orders them: the host runs ahead.
@@ -35,7 +43,7 @@ static int sweep(gpuzip_t *session, gpu_shot_t *shot, image_t *image)
             gpu_clear_halo(g, &shot->u, shot->stream);
             break;
         case GPUZIP_ACTION_BACKWARD:
-            gpu_shot_backward(shot, (size_t)action.ts, shot->u.curr, image);
+            backward(shot, &action, image);
             break;
         case GPUZIP_ACTION_TERMINATE:
             return 0;
@@ -110,7 +118,7 @@ static int sweep_in_slots(handed_t *h, gpu_shot_t *shot, image_t *image, int is_
                 gpu_clear_halo(&shot->smooth.grid, &shot->u, shot->stream);
             break;
         case GPUZIP_ACTION_BACKWARD:
-            gpu_shot_backward(shot, (size_t)action.ts, shot->u.curr, image);
+            backward(shot, &action, image);
             if (checkpoint_failed(handed_give_back(h, NULL)))
                 return -1;
             break;
@@ -186,7 +194,10 @@ void gpu_reference_migrate(gpu_reference_t *r, gpu_shot_t *shot, image_t *image)
         gpu_shot_forward(shot, ts, 1);
         keep(ts);
     }
-    for (size_t ts = r->steps; ts-- > 0;)
-        gpu_shot_backward(shot, ts, r->states[ts], image);
+    for (size_t end = r->steps; end > 0;) {  /* the steps of one BACKWARD are ts to end - 1 */
+        const size_t every = shot->survey->every, ts = (end - 1) / every * every;
+        gpu_shot_backward(shot, ts, end - 1, r->states[ts], image);
+        end = ts;
+    }
     CUDA(cudaStreamSynchronize(shot->stream));
 }

@@ -34,6 +34,7 @@ static int run_prepare(run_t *run, const job_t *job)
         survey_init(&run->survey, g, job->steps, job->shots, job->dt, job->freq) != 0 ||
         image_init(&run->one, g) != 0 || image_init(&run->image, g) != 0 || image_init(&run->expected, g) != 0)
         return complain("no memory for %zu points and %zu steps of data", g->points, job->steps);
+    run->survey.every = job->every;
     gpu_shot_open(&run->shot, &run->truth, &run->smooth, &run->survey);
     run->sums = gpu_image_open(g);
     CUDA(cudaDeviceSynchronize());
@@ -87,7 +88,7 @@ static void time_steps(run_t *run, results_t *r)
     }) / steps;
     r->backward_step = cuda_seconds(shot->stream, repeats, [&](cudaStream_t) {
         for (int i = 0; i < steps; i++)
-            gpu_shot_backward(shot, 0, shot->u.curr, &run->sums);
+            gpu_shot_backward(shot, 0, 0, shot->u.curr, &run->sums);
     }) / steps;
 }
 
@@ -227,13 +228,13 @@ int main(int argc, char **argv)
     if (options_parse(&options, argc, argv) != 0)
         return BAD_OPTIONS;
     if (options.help) {
-        options_help("reverse time migration on a GPU, with adjoint checkpointing by gpuzip", "--gradient --taylor --every");
+        options_help("reverse time migration on a GPU, with adjoint checkpointing by gpuzip", "--gradient --taylor --claim --lease --no-wait --sum");
         return DONE;
     }
     if (options.bench)
         return gpu_bench(&options) == 0 ? DONE : FAILED;
-    if (options.every > 1)
-        return complain("--every %zu: is of rtm3d and rtm3d_mpi, on the CPU; leave it out", options.every), BAD_OPTIONS;
+    if (options.claim != NULL)
+        return complain("--claim %s: is rtm3d's, on the CPU; leave it out", options.claim), BAD_OPTIONS;
     if (options.gradient)
         return complain("--gradient: is rtm3d's, on the CPU; leave it out"), BAD_OPTIONS;
     if (job_prepare(&job, &options) != 0)

@@ -27,7 +27,7 @@
 #include "sweep.h"
 #include "tune.h"
 
-enum { DONE = 0, FAILED = 1, BAD_OPTIONS = 2 };
+enum { DONE = 0, FAILED = 1, BAD_OPTIONS = 2, STOPPED = RESTART_STOPPED };
 
 /* The results of a rank. */
 typedef struct tally_t {
@@ -46,6 +46,7 @@ typedef struct run_t {
     survey_t survey;
     shot_t shot;
     checkpoint_t checkpoint;
+    restart_t restart;           /* for --restart */
     tuned_t tuned;               /* for --tune: the profile of rank 0, on all ranks */
     reference_t reference;
     image_t one, expected;       /* images of one shot: checkpointing, every state kept */
@@ -196,14 +197,19 @@ static int migrate_one(void *data, size_t number, image_t *image)
     tally_t *t = &run->tally;
     double start = seconds();
 
+    int status;
+
     if (run->rank == 0)
         progress_shot(number, run->job->shots, "migrating");
-    shot_observe(&run->shot, &run->truth, number);
+    if (run->restart.within)
+        run->shot.source = run->survey.source[number];  /* all else comes from the restart files */
+    else
+        shot_observe(&run->shot, &run->truth, number);
     t->modelling += seconds() - start;
 
     start = seconds();
-    if (checkpoint_migrate(&run->checkpoint, &run->shot, image) != 0)
-        return -1;
+    if ((status = checkpoint_migrate(&run->checkpoint, &run->shot, image)) != 0)
+        return status;
     t->migration += seconds() - start;
     if (!run->job->verify)
         return 0;
@@ -253,15 +259,56 @@ static void begin_progress(run_t *run)
     run->shot.stepped = progress_step;
 }
 
-static void migrate_slabs(run_t *run)
+/* The minimum over all ranks that the library asks for. */
+static int32_t agree_min(void *user, int64_t *value)
 {
-    for (size_t i = 0; i < run->job->shots; i++) {
-        image_clear(&run->one);
-        if (migrate_one(run, i, &run->one) != 0)
+    (void)user;
+    return MPI_Allreduce(MPI_IN_PLACE, value, 1, MPI_INT64_T, MPI_MIN, MPI_COMM_WORLD);
+}
+
+/* Goes on from restart files, if all ranks have some, and lets the migration write more of them. */
+static int open_restart(run_t *run)
+{
+    const gpuzip_persist_options_t options = {.struct_size = sizeof options, .rank = run->rank, .ranks = run->ranks,
+                                              .agree_min = agree_min};
+
+    run->restart = (restart_t){.folder = run->job->restart, .session = run->checkpoint.session, .shot = &run->shot,
+                               .one = &run->one, .image = &run->part};
+    restart_job(&run->restart, run->job, &run->truth);
+    run->checkpoint.restart = &run->restart;
+    return restart_open(&run->restart, &options);
+}
+
+/* Returns DONE or STOPPED. */
+static int migrate_slabs(run_t *run)
+{
+    int status = RESTART_GO_ON;
+
+    if (run->job->restart != NULL && open_restart(run) != 0)
+        node_end_all(MPI_COMM_WORLD);
+    for (size_t i = run->restart.number; i < run->job->shots && status == RESTART_GO_ON; i++) {
+        if (!run->restart.within) {
+            if (run->job->restart != NULL)
+                status = restart_between(&run->restart, i);
+            image_clear(&run->one);
+        }
+        if (status == RESTART_GO_ON)
+            status = migrate_one(run, i, &run->one);
+        if (status == RESTART_FAILED)
             node_end_all(MPI_COMM_WORLD);
-        image_stack(&run->part, &run->one);
+        if (status == RESTART_GO_ON)
+            image_stack(&run->part, &run->one);
+    }
+    if (status == RESTART_STOPPED) {
+        if (run->rank == 0) {
+            progress_end();
+            fprintf(stderr, RTM_PROGRAM ": stopped on request within shot %zu of %zu: continue with --restart %s\n",
+                    run->restart.number + 1, run->job->shots, run->restart.folder);
+        }
+        return STOPPED;
     }
     slab_gather(&run->slab, &run->part, &run->image);
+    return DONE;
 }
 
 /* Adds the statistics of ranks with shots of their own: sums, and the larger of each peak, as
@@ -338,6 +385,8 @@ static int run_job(run_t *run)
     int code;
     double start;
 
+    if (run->job->restart != NULL && restart_name(run->job->restart) != 0)
+        return FAILED;
     node_open(&run->node, MPI_COMM_WORLD);
     code = run_open(run, &files);
     if (code == DONE && run->job->tune)
@@ -346,13 +395,14 @@ static int run_job(run_t *run)
         start = seconds();
         begin_progress(run);
         if (run->decompose)
-            migrate_slabs(run);
+            code = migrate_slabs(run);
         else
             shots_migrate(MPI_COMM_WORLD, run->job->shots, migrate_one, run, &run->one, run->rank == 0 ? &run->image : NULL);
-        if (run->rank == 0)
+        if (run->rank == 0 && code == DONE)
             progress_end();
         gather_tallies(run);
-        code = agree(run->rank == 0 ? report(run, &files, seconds() - start) : DONE);
+        if (code == DONE)
+            code = agree(run->rank == 0 ? report(run, &files, seconds() - start) : DONE);
     }
     run_close(run);
     node_close(&run->node);
@@ -411,6 +461,15 @@ static int prepare(job_t *job, const options_t *o, const run_t *run)
         complain("--gradient: is rtm3d's, of one process; leave it out");
         return BAD_OPTIONS;
     }
+    if (o->claim != NULL) {
+        complain("--claim %s: is rtm3d's, of one process; leave it out", o->claim);
+        return BAD_OPTIONS;
+    }
+    if (o->restart != NULL && (!run->decompose || o->verify)) {
+        complain("--restart %s %s: restart files are of --decompose, without --verify", o->restart,
+                 o->verify ? "--verify" : "without --decompose");
+        return BAD_OPTIONS;
+    }
     if (o->sweep && run->decompose) {
         complain("--sweep --decompose: a sweep is of one rank; leave one out");
         return BAD_OPTIONS;
@@ -451,7 +510,7 @@ static int main_of_rank(int argc, char **argv)
         return code;
     if (options.help) {
         if (run.rank == 0) {
-            options_help("reverse time migration on many ranks, with adjoint checkpointing by gpuzip", "--gradient --taylor");
+            options_help("reverse time migration on many ranks, with adjoint checkpointing by gpuzip", "--gradient --taylor --claim --lease --no-wait --sum");
             puts("of MPI:\n  --decompose      all ranks migrate each shot together, a slab of the grid each (default: shots are distributed)");
         }
         return DONE;

@@ -1,22 +1,100 @@
 ! Migration of a shot with gpuzip: all that checkpointing adds to a time loop.
 module checkpoint
+  use, intrinsic :: iso_c_binding
+  use, intrinsic :: iso_fortran_env, only: error_unit
   use gpuzip
   use shot
   implicit none
 
+  ! What is kept in restart files: the shot under way, counted from 1, and whether the run goes on within it.
+  type restart_t
+    logical :: on = .false.       ! whether the job asks for restart files
+    logical :: within = .false.
+    logical :: stopped = .false.  ! a stop was requested, and the files are on the disk
+    integer :: number = 1
+    real(dp) :: job(10) = 0       ! everything that decides the image: see job_names
+  end type
+
+  character(8), parameter :: job_names(10) = [character(8) :: 'n1', 'n2', 'n3', 'border', 'shots', 'steps', 'dx', 'dt', 'freq', &
+                                              'smooth']
+  character(16), parameter :: names(11) = [character(16) :: 'job', 'image', 'illumination', 'part of image', 'part of illum.', &
+                                           'u', 'u before', 'lambda', 'lambda after', 'observed', 'synthetic']
+  integer, parameter :: scopes(11) = [0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1]
+
 contains
+
+  ! The memory that restart files keep. curr and prev change places at every step.
+  function kept(restart, this, one, image) result(fields)
+    type(restart_t), intent(in), target :: restart
+    type(shot_t), intent(in) :: this
+    type(image_t), intent(in) :: one, image
+    type(gpuzip_field_t) :: fields(11)
+    fields = [gpuzip_field(restart%job), gpuzip_field(image%correlation), gpuzip_field(image%illumination), &
+              gpuzip_field(one%correlation), gpuzip_field(one%illumination), gpuzip_field(this%u%curr), gpuzip_field(this%u%prev), &
+              gpuzip_field(this%lambda%curr), gpuzip_field(this%lambda%prev), gpuzip_field(this%observed), &
+              gpuzip_field(this%synthetic)]
+  end function
+
+  ! Opens the folder of restart files and goes on from them, if there are any and they are of this job.
+  ! SIGTERM and SIGUSR1 stop the run.
+  subroutine restart_open(restart, session, this, one, image)
+    type(restart_t), intent(inout), target :: restart
+    type(gpuzip_t), intent(in) :: session
+    type(shot_t), intent(in) :: this
+    type(image_t), intent(in) :: one, image
+    type(gpuzip_generation_t) :: found
+    real(dp) :: mine(size(restart%job))
+    integer :: i
+    mine = restart%job
+    call gpuzip_persist_open(session)
+    call gpuzip_catch_signals()
+    call gpuzip_persist_find(session, found)
+    if (found%generation == 0) return
+    call gpuzip_persist_read(session, names, kept(restart, this, one, image), scopes)
+    do i = 1, size(mine)
+      if (transfer(restart%job(i), 0_c_int64_t) == transfer(mine(i), 0_c_int64_t)) cycle
+      write (error_unit, '(3a, es24.17, 3a, es24.17, a)') 'rtm3d: the run that wrote the restart files had ', &
+        trim(job_names(i)), ' =', restart%job(i), ', this run has ', trim(job_names(i)), ' =', mine(i), &
+        '; give the job of that run, or other restart_files'
+      flush (error_unit)
+      error stop 2
+    end do
+    restart%number = int(found%shot)
+    restart%within = found%it >= 0
+  end subroutine
+
+  ! Writes restart files if they are due: between shots, or after the work of an action.
+  subroutine restart_step(restart, session, this, one, image)
+    type(restart_t), intent(inout), target :: restart
+    type(gpuzip_t), intent(in) :: session
+    type(shot_t), intent(in) :: this
+    type(image_t), intent(in) :: one, image
+    integer(c_int32_t) :: due
+    if (.not. restart%on) return
+    call gpuzip_persist_due(session, due)
+    if (due == gpuzip_due_no) return
+    call gpuzip_persist_write(session, int(restart%number, c_int64_t), names, kept(restart, this, one, image), scopes)
+    restart%stopped = due == gpuzip_due_stop
+    if (restart%stopped) call gpuzip_persist_wait(session)
+  end subroutine
 
   ! Opens a session for `survey%steps` steps of the wavefield `u`, configured by the file `config`
   ! (none if blank) and by GPUZIP_* environment variables. `zero_copy`: whether states lie in memory of
   ! the session; set if the configuration asks for it.
-  subroutine checkpoint_open(session, config, zero_copy, survey, u)
+  subroutine checkpoint_open(session, config, zero_copy, survey, u, folder)
     type(gpuzip_t), intent(inout) :: session
     character(*), intent(in) :: config
     logical, intent(inout) :: zero_copy
     type(survey_t), intent(in) :: survey
     type(wavefield_t), intent(in) :: u
+    character(*), intent(in) :: folder  ! for restart files; blank: none
     type(gpuzip_config_t) :: settings
+    character(len(folder) + 1, c_char), target :: c_folder
+    type(c_ptr) :: loaded
     call gpuzip_config_load(settings, config)
+    loaded = settings%persist_dir
+    c_folder = trim(folder) // c_null_char
+    if (folder /= '') settings%persist_dir = c_loc(c_folder)
     if (zero_copy) settings%zero_copy = 1
     zero_copy = settings%zero_copy == 1
     settings%range_actions = settings%zero_copy  ! migrate takes one step per action, migrate_in_slots a range
@@ -24,20 +102,26 @@ contains
     ! role=1 declares prev as the previous time level of curr. A lossy codec then also bounds the
     ! error of their difference, which acts as a velocity.
     call gpuzip_init(settings, survey%steps, [gpuzip_field(u%curr), gpuzip_field(u%prev, role=1)], session)
+    settings%persist_dir = loaded
     call gpuzip_config_free(settings)
   end subroutine
 
   ! The checkpointing loop: does what each action says, until TERMINATE. Without `stat` an error
   ! ends the program.
-  subroutine migrate(session, this, medium, survey, image)
+  subroutine migrate(session, this, medium, survey, image, restart, stacked)
     type(gpuzip_t), intent(in) :: session
     type(shot_t), intent(inout) :: this
     type(medium_t), intent(in) :: medium
     type(survey_t), intent(in) :: survey
     type(image_t), intent(inout) :: image
+    type(restart_t), intent(inout) :: restart
+    type(image_t), intent(in) :: stacked  ! of the shots before
     type(gpuzip_action_t) :: action
-    call gpuzip_setup(session)
-    call shot_begin(this)
+    if (.not. restart%within) then
+      call gpuzip_setup(session)
+      call shot_begin(this)
+    end if
+    restart%within = .false.
     do
       call gpuzip_get_action(session, action)
       select case (action%type)
@@ -56,6 +140,8 @@ contains
       case (gpuzip_action_terminate)
         return
       end select
+      call restart_step(restart, session, this, image, stacked)
+      if (restart%stopped) return
     end do
   end subroutine
 

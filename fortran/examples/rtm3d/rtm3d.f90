@@ -18,7 +18,9 @@ program rtm3d
   character(1000) :: config = '', out = '.'
   ! Whether states lie in the library's memory, so that saving and retrieving copy nothing.
   logical :: zero_copy = .false.
-  namelist /job/ n1, n2, n3, border, shots, steps, dx, dt, freq, smooth, config, out, zero_copy
+  ! The folder for restart files, or blank: the run writes them, and goes on from them if there are any.
+  character(1000) :: restart_files = ''
+  namelist /job/ n1, n2, n3, border, shots, steps, dx, dt, freq, smooth, config, out, zero_copy, restart_files
 
   type(grid_t) :: g
   type(medium_t) :: truth, known
@@ -27,6 +29,7 @@ program rtm3d
   type(image_t) :: image, one  ! of all shots, and of one shot
   type(gpuzip_t) :: session
   type(gpuzip_stats_t) :: stats
+  type(restart_t), target :: restart
   real(sp), allocatable :: v(:, :, :), s(:, :, :)
   integer(int64) :: forward_steps = 0, start, finish, rate
   real(dp) :: seconds = 0, stall = 0
@@ -44,17 +47,28 @@ program rtm3d
   call new_shot(this, g, survey)
   call new_image(image, g)
   call new_image(one, g)
-  call checkpoint_open(session, config, zero_copy, survey, this%u)
+  call checkpoint_open(session, config, zero_copy, survey, this%u, restart_files)
   call tell_size
-  do i = 1, shots
-    call shot_observe(this, truth, survey, i)
+  restart%on = restart_files /= ''
+  restart%job = [real(dp) :: n1, n2, n3, border, shots, steps, dx, dt, freq, smooth]
+  if (restart%on) call restart_open(restart, session, this, one, image)
+  do i = restart%number, shots
+    restart%number = i
+    if (restart%within) then
+      this%source = survey%source(:, i)  ! all else comes from the restart files
+    else
+      call restart_step(restart, session, this, one, image)
+      if (restart%stopped) call stop_early
+      call shot_observe(this, truth, survey, i)
+      one%correlation = 0
+      one%illumination = 0
+    end if
     call system_clock(start, rate)
-    one%correlation = 0
-    one%illumination = 0
     if (zero_copy) then
       call migrate_in_slots(session, this, known, survey, one)
     else
-      call migrate(session, this, known, survey, one)
+      call migrate(session, this, known, survey, one, restart, image)
+      if (restart%stopped) call stop_early
     end if
     call system_clock(finish)
     seconds = seconds + real(finish - start, dp) / real(rate, dp)
@@ -90,6 +104,15 @@ contains
       state * steps, ' MB'
   end subroutine
 
+  ! Ends a run that was asked to stop.
+  subroutine stop_early
+    write (error_unit, '(2(a, i0), 2a)') 'rtm3d: stopped on request within shot ', restart%number, ' of ', shots, &
+      ': continue with the same restart_files, ', trim(restart_files)
+    flush (error_unit)
+    call gpuzip_finalize(session)
+    stop 3
+  end subroutine
+
   ! Reads the namelist from the file that the command line names.
   subroutine read_job
     character(1000) :: path, message
@@ -102,6 +125,7 @@ contains
     close (unit)
     if (min(n1, n2, n3) < 8 .or. border < 4 .or. shots < 1 .or. dx <= 0 .or. smooth <= 0) &
       call stop_with(trim(path) // ': wants n1, n2, n3 >= 8, border >= 4, shots >= 1, dx > 0 and smooth > 0')
+    if (zero_copy .and. restart_files /= '') call stop_with(trim(path) // ': restart_files with zero_copy: use one of the two')
     if (steps == 1 .or. steps < 0) call stop_with(trim(path) // ': wants steps >= 2, or 0 for enough to reach the bottom')
   end subroutine
 
