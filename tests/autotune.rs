@@ -448,6 +448,52 @@ fn shots_that_end_early_have_no_profile() {
     assert!(session.profile().unwrap().forward_ms > 0.0);
 }
 
+/// A shot whose number of steps is not known is measured, too: one state from each power of 2 to the next.
+#[test]
+fn shots_of_unknown_length_are_measured() {
+    let config = Config {
+        algorithm: Some(Algorithm::Online),
+        snapshots: 5,
+        compression: bounded(Method::Lorenzo),
+        ..host()
+    };
+    let memory = None;
+    let unknown: Vec<AppField> =
+        fields().into_iter().map(|field| AppField { field, memory }).collect();
+    let mut session = Session::new(config, 0, &unknown).unwrap();
+    session.autotune().unwrap();
+    let mut app = App::new(Duration::from_micros(300), Duration::from_micros(900));
+    app.set(0);
+    let (mut is_forward, mut reversed) = (true, 0);
+    loop {
+        let tick = session.get_action().unwrap();
+        let ts = tick.action.ts;
+        match tick.action.kind {
+            Kind::Forward => {
+                app.compute(0, |app| app.set(ts));
+                if is_forward && ts + 1 == STEPS {
+                    session.end_forward().unwrap();
+                    is_forward = false;
+                }
+            }
+            Kind::Save => session.save(ts.into(), &app.app_fields(), HOST).unwrap(),
+            Kind::Restore => session.retrieve(ts.into(), &app.app_fields(), HOST).unwrap(),
+            Kind::Backward => {
+                app.compute(1, |_| ());
+                reversed += 1;
+            }
+            Kind::Terminate => break,
+            Kind::Error => unreachable!("no schedule has it"),
+        }
+    }
+    assert_eq!(reversed, STEPS);
+    let profile = session.profile().unwrap();
+    // The steps take at least these times; a busy machine makes them longer.
+    assert!(profile.forward_ms > 0.25 && profile.backward_ms > 0.75, "{profile:?}");
+    assert!(profile.d2d_gbs > 0.0 && profile.h2d_gbs > 0.0, "{profile:?}");
+    assert!(profile.codecs.len() == 1 && profile.codecs[0].ratio > 1.5, "{profile:?}");
+}
+
 /// The times of steps in a profile scale with the bytes of a state, so that slabs of unequal size
 /// can share a profile.
 #[test]

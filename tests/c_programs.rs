@@ -57,6 +57,34 @@ fn a_c_program_is_clean_under_valgrind() {
     }
 }
 
+/// Processes that end, or close the library, without `gpuzip_finalize`, while snapshots are in
+/// transfer.
+#[test]
+fn a_process_may_leave_in_the_middle_of_a_shot() {
+    let dir = tempdir("leave");
+    let program = dir.join("leave");
+    let flags = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"];
+    run(Command::new("cc")
+        .args(flags)
+        .arg("-I")
+        .arg(root().join("include"))
+        .arg(root().join("tests/c/leave.c"))
+        .arg("-o")
+        .arg(&program)
+        .arg("-ldl"));
+    for way in ["return", "exit", "_exit", "thread", "atexit", "dlclose"] {
+        let output = Command::new("timeout")
+            .arg("60")
+            .arg(&program)
+            .arg(library().join("libgpuzip.so"))
+            .arg(way)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(7), "{way}: {text}");
+    }
+}
+
 #[test]
 fn the_callers_floating_point_environment_changes_nothing() {
     let dir = tempdir("float");

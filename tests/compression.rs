@@ -362,6 +362,73 @@ fn raw_and_coded_snapshots_beside_one_another() {
     assert!(both > 2 * ran, "{both} of {}", 3 * ran);
 }
 
+/// Runs a shot and returns what every SAVE and RESTORE has made: its state, whether the snapshot is
+/// raw, and the bits after the call.
+fn seen(session: &mut Session, app: &mut App, noisy: i64) -> Vec<(i64, bool, Vec<Vec<u8>>)> {
+    let mut all = Vec::new();
+    loop {
+        let tick = session.get_action().unwrap();
+        let ts = tick.action.ts as i64;
+        match tick.action.kind {
+            Kind::Save => {
+                app.set(ts, noisy);
+                session.save(ts, &app.app_fields(), HOST).unwrap();
+            }
+            Kind::Restore => {
+                app.spoil();
+                session.retrieve(ts, &app.app_fields(), HOST).unwrap();
+            }
+            Kind::Terminate => return all,
+            _ => continue,
+        }
+        all.push((ts, is_raw(session, tick).unwrap(), app.data.clone()));
+    }
+}
+
+/// With mixed storage, which snapshots of a shot are compressed does not depend on the shots before
+/// it, and so neither do the bits that it restores, although later shots get other plans.
+#[test]
+fn the_bits_of_a_shot_do_not_depend_on_the_shots_before_it() {
+    let fields = fields(400);
+    let raw = raw_bytes(&fields);
+    let (mut replanned, mut both) = (0, 0);
+    for algorithm in [Algorithm::Revolve, Algorithm::Hrevolve, Algorithm::StoreAll] {
+        for quarters in 14..30 {
+            let config = Config {
+                mixed_storage: Some(true),
+                device_budget: quarters * raw / 4,
+                host_budget: 100 * raw,
+                compression_factor: 3.0,
+                ..config(algorithm, if algorithm == Algorithm::StoreAll { 0 } else { 20 }, 0)
+            };
+            // A shot of noise is compressed less than expected, one of fronts more.
+            let shots = [0, 1, 0, 3];
+            let of = |before: &[i64], shot: i64| {
+                let mut app = App::new(&fields);
+                let mut session = Session::new(config.clone(), 61, &app.app_fields()).unwrap();
+                let first = session.plan().unwrap();
+                for &noisy in before {
+                    seen(&mut session, &mut app, noisy);
+                    session.setup().unwrap();
+                }
+                let is_same = session.plan().unwrap().steps == first.steps;
+                (seen(&mut session, &mut app, shot), is_same)
+            };
+            for (k, &shot) in shots.iter().enumerate().skip(1) {
+                let (alone, _) = of(&[], shot);
+                for before in [&shots[..k], &shots[k - 1..k]] {
+                    let (after, is_same) = of(before, shot);
+                    assert!(alone == after, "{algorithm:?}, {quarters} quarters, {before:?}");
+                    replanned += usize::from(!is_same);
+                }
+                both += usize::from(alone.iter().any(|save| save.1 != alone[0].1));
+            }
+        }
+    }
+    println!("{replanned} of 288 shots were planned anew, {both} of 144 have both kinds");
+    assert!(replanned > 50 && both > 100, "{replanned} {both}");
+}
+
 /// A schedule may need fewer raw slots than there are.
 #[test]
 fn raw_slots_may_be_left_over() {

@@ -49,6 +49,9 @@ fn draw_job(seed: u64) -> Job {
         [draw.below(4) as usize];
     let (steps, devices, shots) = (1 + draw.below(24), 1 + draw.below(3) as i32, 1 + draw.below(2));
     let config = Config { range_actions: draw.below(2) == 0, ..config };
+    let every = [1, 1, 2, 3, 7][draw.below(5) as usize];
+    let adjoint_every = if algorithm == Algorithm::Online { 1 } else { every };
+    let config = Config { adjoint_every, ..config };
     Job { config, steps, devices, shots, streams, stubborn: false }
 }
 

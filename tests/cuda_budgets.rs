@@ -9,7 +9,9 @@ mod common;
 #[allow(dead_code)] // Each test program uses a part of it.
 mod emu;
 
-use app::{host_syncs, run_armed, run_zero_copy_armed, Draw, Job, Outcome, Streams, MEMORY};
+use app::{
+    host_syncs, run_armed, run_tuned, run_zero_copy_armed, Draw, Job, Outcome, Streams, MEMORY,
+};
 use gpuzip::choice::{choose, TierSpec};
 use gpuzip::codec::{ErrorBound, Method, Settings};
 use gpuzip::config::{Backend, Config};
@@ -322,4 +324,54 @@ fn estimates_are_exact() {
         }
     }
     assert_eq!((refused, fewer), (19, 21));
+}
+
+/// Memory that others take later is not missed: a session takes its own when it opens the device, at
+/// init or at its first action, and asks for no more. Every allocation of the second shot fails here.
+#[test]
+fn memory_that_runs_out_after_init_is_not_needed() {
+    let cache = common::scratch("kernels");
+    let variables = [("GPUZIP_CACHE_DIR", cache.to_str().unwrap())];
+    if !emu::inside("memory_that_runs_out_after_init_is_not_needed", &variables) {
+        return;
+    }
+    let is_of_plan =
+        |error: &gpuzip::error::Error| matches!(error.code, Code::Budget | Code::Config);
+    let mut shots = 0;
+    for seed in 0..60 {
+        for function in ["cuMemAlloc_v2", "cuMemHostAlloc"] {
+            let mut job = Job { shots: 2, ..draw(seed) };
+            job.config.zero_copy = false;
+            if seed % 4 == 0 {
+                job.config.compression = Settings {
+                    method: Method::Fp16,
+                    bound: ErrorBound::DEFAULT,
+                    reject_nonfinite: false,
+                };
+            }
+            assert_eq!(emu::reset(seed, emu::RANDOM, 1, MEMORY), 0);
+            let begun = Cell::new(0);
+            let full = |_: &mut Session| {
+                begun.set(begun.get() + 1);
+                if begun.get() == 2 {
+                    emu::fail(function, -1, 2);
+                }
+                Ok(())
+            };
+            let result = run_tuned(&job, seed, host_syncs, || {}, full, |_| Ok(()));
+            assert_eq!(emu::struck(), None, "{function} in the second shot: {job:?}");
+            emu::fail(function, 0, 0);
+            match result {
+                Ok(outcome) => {
+                    assert_eq!(outcome.wrong, 0, "{job:?}");
+                    shots += outcome.stats.len();
+                }
+                // Some draws have no plan.
+                Err(error) => {
+                    assert!(begun.get() < 2 && is_of_plan(&error), "{job:?}: {error}")
+                }
+            }
+        }
+    }
+    assert!(shots > 100, "{shots}");
 }

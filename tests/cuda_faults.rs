@@ -12,7 +12,7 @@ mod emu;
 use app::{
     config, host_syncs, ok, reference, run, run_armed, run_zero_copy_armed, Job, Streams, MEMORY,
 };
-use cudarc::driver::sys::{CUcontext, CUresult};
+use cudarc::driver::sys::{self, CUcontext, CUresult};
 use gpuzip::codec::{ErrorBound, Method, Settings};
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::{AppField, AppMemory, Rows, Stream};
@@ -123,6 +123,7 @@ fn functions_of_the_library() -> BTreeSet<&'static str> {
 #[test]
 fn the_list_of_functions_is_complete() {
     let source: &'static str = [
+        include_str!("../src/device/cuda/disk.rs"),
         include_str!("../src/device/cuda/driver.rs"),
         include_str!("../src/device/cuda/launch.rs"),
         include_str!("../src/device/cuda/marks.rs"),
@@ -135,8 +136,11 @@ fn the_list_of_functions_is_complete() {
     let calls = ["cu!(cu", "status!(cu", "lookup::<GetErrorName>(\"cu"]
         .map(|call| source.split(call).skip(1));
     let name = |rest: &'static str| rest.split(['(', '"']).next();
-    let called: BTreeSet<String> =
+    let mut called: BTreeSet<String> =
         calls.into_iter().flatten().filter_map(name).map(|name| format!("cu{name}")).collect();
+    // The library looks for this function before it calls it.
+    assert!(source.contains("driver::has(c\"cuStreamWaitValue32_v2\")"));
+    assert!(called.remove("cuStreamWaitValue32_v2"));
     assert!(called.iter().eq(functions_of_the_library()), "{called:?}");
     assert!(
         !source.contains("sys::cu")
@@ -608,6 +612,64 @@ fn streams_of_other_contexts_are_refused() {
     }
     ok!(cuCtxPopCurrent_v2(&mut other));
     session.save(0, &fields, Stream(null_mut())).unwrap();
+}
+
+/// A call of the library may come while another context is current: the library works in its own
+/// context, and leaves the other one current.
+#[test]
+fn another_current_context_changes_nothing() {
+    if !emu::inside("another_current_context_changes_nothing", &[]) {
+        return;
+    }
+    const BYTES: usize = 400;
+    let (address, mut pinned, mut own): (_, _, sys::CUstream) =
+        (device_memory(), null_mut(), null_mut());
+    let (mut primary, mut other) = (null_mut(), null_mut());
+    ok!(cuCtxGetCurrent(&mut primary));
+    ok!(cuMemHostAlloc(&mut pinned, BYTES, 0));
+    ok!(cuStreamCreate(&mut own, 1));
+    ok!(cuCtxCreate_v2(&mut other, 0, 0));
+    let fields = field_at(address);
+    // The library's calls come in the other context, and those of the application in its own.
+    let elsewhere = |call: &mut dyn FnMut() -> Result<()>| {
+        let mut current = null_mut();
+        ok!(cuCtxSetCurrent(other));
+        call().unwrap();
+        ok!(cuCtxGetCurrent(&mut current));
+        assert_eq!(current, other, "the context of the caller is current again");
+        ok!(cuCtxSetCurrent(primary));
+    };
+    for policy in [Policy::Clairvoyant, Policy::Lru] {
+        let mut session = None;
+        elsewhere(&mut || {
+            session = Some(Session::new(reference(policy, 2).config, 30, &fields)?);
+            Ok(())
+        });
+        let mut session = session.unwrap();
+        let (mut tick, mut restored) = (session.get_action().unwrap(), 0);
+        while tick.action.kind != Kind::Terminate {
+            let ts = i64::from(tick.action.ts);
+            match tick.action.kind {
+                Kind::Save => {
+                    ok!(cuMemsetD8Async(address, ts as u8, BYTES, own));
+                    elsewhere(&mut || session.save(ts, &fields, Stream(own.cast())));
+                    ok!(cuMemsetD8Async(address, 0xee, BYTES, own));
+                }
+                Kind::Restore => {
+                    elsewhere(&mut || session.retrieve(ts, &fields, Stream(own.cast())));
+                    ok!(cuMemcpyDtoHAsync_v2(pinned, address, BYTES, own));
+                    ok!(cuStreamSynchronize(own));
+                    // SAFETY: page-locked memory of this length, which no copy touches any more.
+                    let seen = unsafe { std::slice::from_raw_parts(pinned.cast::<u8>(), BYTES) };
+                    assert!(seen.iter().all(|byte| *byte == ts as u8), "{policy:?}, state {ts}");
+                    restored += 1;
+                }
+                _ => {}
+            }
+            elsewhere(&mut || session.get_action().map(|next| tick = next));
+        }
+        assert!(restored > 20, "{restored}");
+    }
 }
 
 /// The per-thread default stream has one handle in all threads and is a different stream in each

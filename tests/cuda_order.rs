@@ -361,12 +361,12 @@ fn no_line_is_forgotten() {
         [include_str!("../src/device/cuda/mod.rs"), include_str!("../src/device/cuda/marks.rs")]
             .concat();
     // One call of each driver function is in `Device::wait` or `Device::record`, which the tiers
-    // call. One line has two names because it waits for two reasons, and two lines that wait for
-    // the slot of a restore share one name. One line waits for the download of a dropped snapshot,
-    // which no job of this test has: only online schedules drop snapshots.
+    // call. One line has two names because it waits for two reasons. One line waits for the
+    // download of a dropped snapshot, which no job of this test has: only online schedules drop
+    // snapshots. tests/cuda_disk.rs tests the waits and records of src/tier/disk.rs.
     assert!(tier.contains("if self.drops && lane == Lane::App {\n            self.device.wait("));
     assert_eq!(
-        tier.matches("device.wait(").count() + cuda.matches("cuStreamWaitEvent(").count() - 2,
+        tier.matches("device.wait(").count() + cuda.matches("cuStreamWaitEvent(").count() - 1,
         WAITS.len()
     );
     // timers.rs records the begin of a call, like the begin of all timed work.

@@ -16,11 +16,12 @@ use syn::{Attribute, Item, UseTree};
 
 /// The modules of the library from the ground up: a module may use the modules that precede it in
 /// this list.
-const FLOORS: [&str; 25] = [
+const FLOORS: [&str; 27] = [
     "error",
     "numbers",
     "nearest",
     "process",
+    "stop",
     "reserve",
     "fallible_vec",
     "guarded",
@@ -31,6 +32,7 @@ const FLOORS: [&str; 25] = [
     "stats",
     "timeline",
     "schedule",
+    "persist",
     "device",
     "codec",
     "plan",

@@ -157,6 +157,13 @@ fn calls_on(Handles { session: h, schedule: s }: Handles) -> Vec<(&'static str, 
         reserved: [0; 3],
     };
     let mut profile = gpuzip_profile();
+    let (mut due, mut found) = (
+        0,
+        gpuzip_generation_t {
+            struct_size: size_of::<gpuzip_generation_t>() as u64,
+            ..Default::default()
+        },
+    );
     macro_rules! statuses {
         ($($call:ident($($argument:expr),*);)*) => {
             // SAFETY: all pointers are to live values of the types that the calls expect.
@@ -188,6 +195,12 @@ fn calls_on(Handles { session: h, schedule: s }: Handles) -> Vec<(&'static str, 
         gpuzip_peek_action(h, &mut action);
         gpuzip_fingerprint(h, &mut bytes);
         gpuzip_agree(h, Some(alone), null_mut());
+        gpuzip_persist_open(h, std::ptr::null());
+        gpuzip_persist_due(h, &mut due);
+        gpuzip_persist_write(h, 0, std::ptr::null(), 0, null_mut());
+        gpuzip_persist_wait(h);
+        gpuzip_persist_find(h, &mut found);
+        gpuzip_persist_read(h, std::ptr::null(), 0, null_mut());
         gpuzip_schedule_peek_action(s, &mut action);
         gpuzip_schedule_fingerprint(s, &mut bytes);
         gpuzip_attach(s, &config, &field, 1, &mut own);

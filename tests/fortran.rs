@@ -218,6 +218,66 @@ fn job(dir: &Path, text: &str) -> PathBuf {
     path
 }
 
+/// A run that is killed or stopped goes on from its restart files with the same bits.
+#[test]
+fn a_run_that_was_ended_goes_on_with_the_same_bits() {
+    if !have("gfortran") {
+        return;
+    }
+    let (dir, plain) = (tempdir("fortran-restart"), tempdir("fortran-restart-plain"));
+    let files = dir.join("files");
+    let size = "n1 = 16, n2 = 12, n3 = 20, border = 6, shots = 2, steps = 80";
+    let text = |out: &Path| format!("{size}, out = '{}'", out.display());
+    run(command(&built().join("rtm3d")).arg(job(&plain, &text(&plain))));
+    let whole = job(&dir, &format!("{}, restart_files = '{}'", text(&dir), files.display()));
+    let start = || {
+        let mut command = command(&built().join("rtm3d"));
+        command.arg(&whole).env("GPUZIP_PERSIST_OVERHEAD", "1").env("GPUZIP_STOP_BUDGET_S", "60");
+        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped());
+        command.spawn().unwrap()
+    };
+    for signal in [libc::SIGKILL, libc::SIGTERM, libc::SIGKILL] {
+        let mut child = start();
+        let is_written = || {
+            let entries = std::fs::read_dir(&files).into_iter().flatten().flatten();
+            entries.into_iter().any(|e| e.file_name().to_string_lossy().ends_with(".gen"))
+        };
+        while child.try_wait().unwrap().is_none() && !is_written() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        // SAFETY: the child was not waited for, or has ended, so that its number is no one else's.
+        unsafe { libc::kill(child.id() as i32, signal) };
+        let ended = child.wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&ended.stderr).into_owned();
+        if ended.status.code() == Some(3) {
+            assert!(text.contains("continue with the same restart_files"), "{text}");
+        } else {
+            // It was killed, it had no handlers yet, or it was done.
+            assert!(ended.status.code().is_none_or(|code| code == 0), "{text}");
+        }
+    }
+    // No run goes on with the files of another job. Both jobs have the same fields.
+    let other = tempdir("fortran-restart-other");
+    for (name, value) in
+        [("dx", "24"), ("freq", "3"), ("dt", "0.001"), ("smooth", "2"), ("shots", "3")]
+    {
+        let text =
+            format!("{}, restart_files = '{}', {name} = {value}", text(&dir), files.display());
+        let output = command(&built().join("rtm3d")).arg(job(&other, &text)).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{name}: {told}");
+        // Another spacing has another time step, too.
+        assert!(told.contains(&format!("restart files had {name} =")), "{name}: {told}");
+    }
+    let last = start().wait_with_output().unwrap();
+    assert!(last.status.success(), "{}", String::from_utf8_lossy(&last.stderr));
+    for name in ["correlation.f32", "illumination.f32", "image.f32"] {
+        let file = |dir: &Path| std::fs::read(dir.join(name)).unwrap();
+        assert!(file(&dir) == file(&plain), "{name}");
+    }
+}
+
 /// The FNV-1a hash, in the form in which rtm3d prints it.
 fn hash(bytes: &[u8]) -> String {
     format!(
@@ -446,6 +506,24 @@ fn smoke_runs_plainly_and_refuses_what_is_no_number() {
                 && text.contains("smoke [steps [algorithm [snapshots [cache]]]]"),
             "{arguments:?}: {text}"
         );
+    }
+}
+
+/// Options that change the kinds of plain `integer` and `real` change nothing in the interface.
+#[test]
+fn default_kinds_of_8_bytes_change_nothing() {
+    if !have("gfortran") {
+        return;
+    }
+    for (name, kinds) in [
+        ("fortran-i8", "-fdefault-integer-8"),
+        ("fortran-i8-r8", "-fdefault-integer-8 -fdefault-real-8"),
+    ] {
+        let dir = tempdir(name);
+        let lib = format!("GPUZIP_LIB={}", library().display());
+        let smoke = dir.join("smoke");
+        make(&dir, &[smoke.to_str().unwrap(), &lib, &format!("FFLAGS=-O1 {kinds}")]);
+        assert_eq!(stdout(&run(&mut command(&smoke))), "identical\n", "{kinds}");
     }
 }
 

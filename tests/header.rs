@@ -7,7 +7,7 @@ use common::{have, root, run, tempdir};
 use std::process::Command;
 
 /// The files of `src/capi/` that hold the ABI, in the order of the header.
-const SOURCES: [&str; 10] = [
+const SOURCES: [&str; 11] = [
     "types.rs",
     "entry.rs",
     "logging.rs",
@@ -17,6 +17,7 @@ const SOURCES: [&str; 10] = [
     "run.rs",
     "agree.rs",
     "profile.rs",
+    "persist.rs",
     "codec.rs",
 ];
 

@@ -362,7 +362,18 @@ fn ranks_share_the_gpus_of_their_node() {
         .args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-fopenmp"])
         .arg(root().join("tests/c/mpi_node.c"))
         .arg(rtm3d_mpi.join("node.c"));
-    for part in ["checkpoint", "handed", "message", "setting", "shot", "propagator", "grid"] {
+    for part in [
+        "checkpoint",
+        "description",
+        "handed",
+        "message",
+        "setting",
+        "shot",
+        "shot_file",
+        "propagator",
+        "grid",
+        "restart",
+    ] {
         compile.arg(root().join(format!("c-examples/rtm3d/{part}.c")));
     }
     for include in [root().join("include"), root().join("c-examples/rtm3d"), rtm3d_mpi] {
@@ -474,4 +485,74 @@ fn a_failure_in_a_shot_ends_every_rank() {
 fn the_library_knows_no_mpi() {
     let needed = stdout(&run(Command::new("ldd").arg(library().join("libgpuzip.so"))));
     assert!(!needed.contains("libmpi"), "{needed}");
+}
+
+/// A run of slabs whose rank dies ends with all ranks and goes on from restart files; so does one that a
+/// signal stops.
+#[test]
+fn slabs_go_on_after_a_rank_died() {
+    use std::time::{Duration, Instant};
+    for name in mpis() {
+        let mpi = Mpi::new(name, "restart");
+        let files = mpi.dir.join("files");
+        let job =
+            "--n1 30 --n2 40 --n3 1 --border 8 --shots 3 --steps 120 --json --decompose --out out";
+        let arguments: Vec<&str> = job.split(' ').collect();
+        let expected = stdout(&mpi.ranks(2, &arguments, &[]));
+        let hash =
+            |json: &str| json.split("\"image_hash\": ").nth(1).map(|rest| rest[..18].to_string());
+        assert!(hash(&expected).is_some(), "{expected}");
+        let start = || {
+            let mut command = quiet(Command::new(format!("mpirun.{name}")));
+            if name == "openmpi" {
+                command.args(["--allow-run-as-root", "--oversubscribe"]);
+            }
+            command.args(["-n", "2"]).arg(mpi.dir.join("rtm3d_mpi")).args(&arguments);
+            command.arg("--restart").arg(&files).current_dir(&mpi.dir);
+            command.env("GPUZIP_PERSIST_OVERHEAD", "1").env("GPUZIP_STOP_BUDGET_S", "60");
+            command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+            command.spawn().unwrap()
+        };
+        // The generation that was published last, by the name of its file.
+        let newest = || {
+            let entries = std::fs::read_dir(&files).into_iter().flatten().flatten();
+            let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+            names
+                .filter(|name| name.ends_with(".gen"))
+                .map(|name| name[name.len() - 16..].to_string())
+                .max()
+        };
+        for signal in [libc::SIGKILL, libc::SIGTERM] {
+            let before = newest();
+            let mut child = start();
+            let begin = Instant::now();
+            // A signal while mpirun starts the ranks may leave them waiting in MPI_Init for ever.
+            while child.try_wait().unwrap().is_none() && newest() == before {
+                assert!(begin.elapsed() < Duration::from_secs(300));
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            // The last rank of this test, by its folder; the command lines of mpirun begin otherwise.
+            let program = format!("^{}", mpi.dir.join("rtm3d_mpi").display());
+            let ranks = Command::new("pgrep").args(["-f", &program]).output().unwrap();
+            let ranks = String::from_utf8(ranks.stdout).unwrap();
+            let rank = ranks.lines().last().and_then(|line| line.parse::<i32>().ok());
+            if let Some(rank) = rank.filter(|&rank| rank != child.id() as i32) {
+                // SAFETY: a process of this test.
+                unsafe { libc::kill(rank, signal) };
+            }
+            let output = child.wait_with_output().unwrap();
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            if output.status.success() {
+                assert_eq!(
+                    hash(&String::from_utf8_lossy(&output.stdout)),
+                    hash(&expected),
+                    "{text}"
+                );
+            }
+        }
+        let last = start().wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&last.stderr).into_owned();
+        assert!(last.status.success(), "{text}");
+        assert_eq!(hash(&String::from_utf8_lossy(&last.stdout)), hash(&expected), "{text}");
+    }
 }

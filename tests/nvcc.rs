@@ -209,6 +209,23 @@ fn the_kernels_have_the_bits_of_the_cpu() {
             assert_eq!(in_slots(&on_host, "1"), expected, "{args:?}, {compressor}");
             assert_eq!(in_slots(&rtm3d, "1"), expected, "{args:?}, {compressor}");
         }
+        // Images of every k-th state, with the steps after the last of them, by copies and in slots.
+        for (every, zero_copy) in [("4", "0"), ("5", "1"), ("12", "0")] {
+            let sparse = |program: &Path, more: &[&str]| {
+                let mut command = Command::new(program);
+                command.args(args).args(["--every", every, "--json", "--out"]).arg(dir.join("out"));
+                command.args(more).env("OMP_WAIT_POLICY", "passive");
+                command.env("GPUZIP_CHECKPOINTING_ALGORITHM", "revolve");
+                command.env("GPUZIP_CHECKPOINTING_SNAPS", "3").env("GPUZIP_CACHE_CAPACITY", "2");
+                command.env("GPUZIP_ZERO_COPY", zero_copy);
+                let json = stdout(&run(&mut command));
+                assert!(more.is_empty() || json.contains("\"identical\": true"), "{json}");
+                json[json.find("\"image_hash\"").unwrap()..][..80].to_string()
+            };
+            let expected = sparse(&rtm3d, &[]);
+            assert_eq!(sparse(&on_host, &["--verify"]), expected, "{args:?}, every {every}");
+            assert_ne!(expected, hashes(&rtm3d), "every {every}");
+        }
         // Decompression may leave values other than 0 in the halo; both programs must zero them.
         let lossy = |program: &Path| {
             let mut command = Command::new(program);

@@ -3,25 +3,12 @@
 
 mod common;
 
-use common::{library, root, run, scratch, stdout};
-use std::path::{Path, PathBuf};
+use common::{run, scratch, stdout};
+use std::path::Path;
 use std::process::Command;
-use std::sync::OnceLock;
 
-/// The program rtm3d, in the folder into which tests/rtm.rs builds, too.
 fn rtm3d() -> Command {
-    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    let program = PROGRAM.get_or_init(|| {
-        let dir = scratch("rtm");
-        let (build, lib) =
-            (format!("BUILD={}", dir.display()), format!("GPUZIP_LIB={}", library().display()));
-        run(Command::new("make")
-            .args(["-s", "-j2", "-C"])
-            .arg(root().join("c-examples/rtm3d"))
-            .args([&build, &lib]));
-        dir.join("rtm3d")
-    });
-    let mut command = Command::new(program);
+    let mut command = Command::new(common::rtm3d());
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("GPUZIP_")) {
         command.env_remove(name);
     }

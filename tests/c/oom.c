@@ -79,6 +79,7 @@ static const struct mode MODES[] = {
     {"zcut", PULL, 200, 1, SMALL, 0, "checkpointing_algorithm = zcut\n"},
     {"two-level", PULL, 200, 1, SMALL, 0, "checkpointing_algorithm = two-level\ncheckpointing_snaps = 30\nrange_actions = 1\n"},
     {"auto", PULL, 200, 2, SMALL, 0, "device_budget = 2000\nhost_budget = 4000\n"},
+    {"disk", PULL, 200, 2, SMALL, 0, "checkpointing_algorithm = revolve\ndevice_budget = 2000\nhost_budget = 4000\ndisk_budget = 80K\n"},
     {"auto-codec", PULL, 60, 1, BLOCK, 0.02, "compressor = auto\ndevice_budget = 40K\nhost_budget = 100K\n" BOUND},
     {"trace", PULL, 300, 1, SMALL, 0, "checkpointing_algorithm = trace\ntrace_file_path = oom-schedule.txt\n"},
     {"zero-copy", ZERO_COPY, 200, 2, SMALL, 0, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 9\ncache_capacity = 3\nzero_copy = 1\n"},

@@ -78,6 +78,9 @@ pub fn target() -> PathBuf {
 pub fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
+        if let Some(dir) = std::env::var_os("TMP_LIB") {
+            return dir.into();
+        }
         run(Command::new(env!("CARGO")).current_dir(root()).args([
             "build",
             "--release",
@@ -85,6 +88,21 @@ pub fn library() -> &'static Path {
             "--workspace",
         ]));
         target().join("release")
+    })
+}
+
+/// Returns the program rtm3d, after building it once in each process.
+pub fn rtm3d() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let program = scratch("rtm").join("rtm3d");
+        run(Command::new("make")
+            .args(["-s", "-j2", "-C"])
+            .arg(root().join("c-examples/rtm3d"))
+            .arg(format!("BUILD={}", scratch("rtm").display()))
+            .arg(format!("GPUZIP_LIB={}", library().display()))
+            .arg(&program));
+        program
     })
 }
 
@@ -107,4 +125,48 @@ pub fn compile_c_with(dir: &Path, compiler: &str, flags: &[&str], sources: &[&Pa
         .arg(&program)
         .args([&format!("-L{lib}"), "-lgpuzip", &format!("-Wl,-rpath,{lib}"), "-lm"]));
     program
+}
+
+/// Runs the test `name` of this program again, alone in a process, with a folder of its own. Returns
+/// the folder in that process; in the parent, waits for that process and returns `None`.
+pub fn alone(name: &str) -> Option<PathBuf> {
+    const FOLDER: &str = "GPUZIP_TEST_FOLDER";
+    if let Some(folder) = std::env::var_os(FOLDER) {
+        return Some(folder.into());
+    }
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args([name, "--exact", "--nocapture", "--test-threads=1"])
+        .env(FOLDER, tempdir(&format!("alone-{name}")))
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && text.contains("1 passed"), "{output:?}");
+    print!("{text}");
+    None
+}
+
+/// Limits the bytes of every file that this process writes.
+pub fn limit_files(bytes: u64) {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the call reads the limit only.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &limit) }, 0);
+}
+
+/// Compiles `tests/c/faults.c`, the library that makes file-system calls fail, once in each process;
+/// `None` without a compiler.
+pub fn faults_library() -> Option<&'static Path> {
+    static LIBRARY: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let built = LIBRARY.get_or_init(|| {
+        have("cc").then(|| {
+            let library =
+                tempdir(&format!("faults-library-{}", std::process::id())).join("faults.so");
+            run(Command::new("cc")
+                .args(["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o"])
+                .arg(&library)
+                .arg(root().join("tests/c/faults.c"))
+                .arg("-ldl"));
+            library
+        })
+    });
+    built.as_deref()
 }

@@ -186,7 +186,7 @@ pub fn struck() -> Option<&'static str> {
     (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_str().unwrap())
 }
 
-/// Loses the k-th wait, record or sync from now; 0 loses none.
+/// Loses the k-th wait, record, sync or wait for a value from now; 0 loses none.
 pub fn lose(kind: &str, k: u64) {
     let kind = CString::new(kind).unwrap();
     assert_eq!(drop_raw(kind.as_ptr(), k), 0);

@@ -391,7 +391,7 @@ void configurations(const std::string &folder) {
   CHECK(copy.checkpointing_algorithm == GPUZIP_ALGORITHM_AUTO && copy.log_level == 2 && copy.trace_file_path.empty());
   {
     const gpuzip::config loaded = gpuzip::config::load(file);
-    CHECK(loaded.trace_file_path == trace && loaded.checkpointing_snaps == 7 && loaded.reserved[12] == 0);
+    CHECK(loaded.trace_file_path == trace && loaded.checkpointing_snaps == 7 && loaded.reserved[11] == 0);
     copy = loaded;
   }
   CHECK(gpuzip::schedule(copy, 3).summary().forward_steps == 3 && copy.c_config().float_kind == nullptr);
@@ -532,6 +532,38 @@ void halos() {
         }) == GPUZIP_ERR_ARGUMENT);
 }
 
+/* Restart files within a shot, and a session that goes on from them. */
+void restart(const std::string &folder) {
+  std::vector<double> u(4, 1.0), stack(2, 3.0);
+  gpuzip::config config = revolve(3, 0);
+  config.persist_dir = folder + "/restart";
+  gpuzip::arrays kept;
+  kept.add("stack", gpuzip::field(stack)).add("u", gpuzip::field(u), 1);
+  {
+    gpuzip::session session(config, 9, {gpuzip::field(u)});
+    CHECK(thrown("gpuzip_persist_open", [&] { session.persist_due(); }) == GPUZIP_ERR_STATE);
+    session.persist_open();
+    CHECK(session.persist_find().generation == 0);
+    CHECK(session.get_action().type == GPUZIP_ACTION_SAVE);
+    session.save(0, {gpuzip::field(u)});
+    CHECK(session.persist_due() == GPUZIP_DUE_YES);
+    session.persist_write(5, kept);
+    session.persist_wait();
+    CHECK(session.stats().generations == 1);
+  }
+  u.assign(4, 0.0);
+  stack.assign(2, 0.0);
+  const std::function<std::int64_t(std::int64_t)> alone = [](std::int64_t value) { return value; };
+  gpuzip::session session(config, 9, {gpuzip::field(u)});
+  session.persist_open(0, 1, alone);
+  const gpuzip_generation_t found = session.persist_find();
+  CHECK(found.generation == 1 && found.shot == 5 && found.it == 0);
+  session.persist_read(kept);
+  CHECK(u == std::vector<double>(4, 1.0) && stack == std::vector<double>(2, 3.0) && session.get_action().it == 1);
+  gpuzip::catch_signals({23});
+  CHECK(thrown("signal 9", [] { gpuzip::catch_signals({9}); }) == GPUZIP_ERR_ARGUMENT);
+}
+
 }  // namespace
 
 int main(int, char **arguments) {
@@ -548,6 +580,7 @@ int main(int, char **arguments) {
   halos();
   configurations(arguments[1]);
   codecs();
+  restart(arguments[1]);
   std::puts("ok");
   return 0;
 }

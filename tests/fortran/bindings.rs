@@ -136,6 +136,7 @@ fn scalar(header: &Header, of: &Declaration) -> (&'static str, &'static str) {
         "int64_t" | "uint64_t" => ("integer(c_int64_t)", "0"),
         "float" => ("real(c_float)", "0"),
         "double" => ("real(c_double)", "0"),
+        "gpuzip_field_t" => ("type(gpuzip_field_t)", "gpuzip_field_t()"),
         name if header.callbacks.iter().any(|f| f.result.name == name) => {
             ("type(c_funptr)", "c_null_funptr")
         }
@@ -145,10 +146,13 @@ fn scalar(header: &Header, of: &Declaration) -> (&'static str, &'static str) {
     }
 }
 
-/// The Fortran declaration of argument number `at`; an argument in front of `nfields` is an array.
+/// The Fortran declaration of argument number `at`; an argument in front of its number is an array.
 fn argument(header: &Header, function: &Function, at: usize) -> String {
     let of = &function.arguments[at];
-    let many = function.arguments.get(at + 1).is_some_and(|next| next.name == "nfields");
+    let many = function
+        .arguments
+        .get(at + 1)
+        .is_some_and(|next| ["nfields", "narrays", "nsignals"].contains(&next.name.as_str()));
     let name = if many { format!("{}(*)", of.name) } else { of.name.clone() };
     let intent = if of.constant { "in" } else { "inout" };
     let opaque = header.opaque.contains(&of.base) || of.base == "void" || of.base == "char";

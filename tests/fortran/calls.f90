@@ -6,7 +6,7 @@ module calls_support
   implicit none
   integer :: lines = 0
   character(:), allocatable :: last_line
-  integer(c_int32_t), target :: mark = 77
+  integer(c_int32_t), target :: mark = 77, reductions = 0
 
   ! The application's data, which all callbacks of a run use.
   type run_t
@@ -33,6 +33,13 @@ contains
     if (stat /= status .or. index(errmsg, part) == 0) print '(i0, 4a)', stat, ' ', trim(errmsg), ' instead of ', part
     call expect(stat == status .and. index(errmsg, part) > 0, 'an error with its text')
   end subroutine
+
+  ! The same for restart files, which ask as often as they need.
+  integer(c_int32_t) function alone(user, value) bind(c)
+    type(c_ptr), value :: user
+    integer(c_int64_t), intent(inout) :: value
+    alone = merge(0_c_int32_t, 1_c_int32_t, c_associated(user) .and. abs(value) < huge(value))
+  end function
 
   ! The reduction for gpuzip_agree with a single rank: the minimum is the rank's own value.
   integer(c_int32_t) function on_least(user, value) bind(c)
@@ -372,6 +379,68 @@ contains
     call gpuzip_schedule_release(schedule)
   end subroutine
 
+  ! Writes restart files within a shot, and goes on from them with another session.
+  subroutine restart
+    type(gpuzip_config_t) :: config
+    type(gpuzip_t) :: session
+    type(gpuzip_action_t) :: action
+    type(gpuzip_generation_t) :: found
+    real(c_double), target :: u(4, 2), total(3)
+    character(5) :: names(2) = ['total', 'u    ']
+    character(1000, c_char), target :: folder
+    integer(c_int32_t) :: due
+    real(c_double) :: left
+    integer :: stat
+    character(200) :: errmsg
+    call gpuzip_config_init(config)
+    config%checkpointing_algorithm = gpuzip_algorithm_revolve
+    config%checkpointing_snaps = 3
+    call get_command_argument(1, folder)  ! a file of this test
+    call execute_command_line('rm -rf "' // trim(folder) // '.restart"')
+    folder = trim(folder) // '.restart' // c_null_char
+    config%persist_dir = c_loc(folder)
+    u = 1
+    total = 7
+    call gpuzip_init(config, 9, [gpuzip_field(u)], session)
+    call gpuzip_persist_due(session, due, stat, errmsg)
+    call refused(stat, errmsg, gpuzip_err_state, 'gpuzip_persist_open')
+    call gpuzip_persist_open(session)
+    call gpuzip_persist_find(session, found)
+    call expect(found%generation == 0 .and. found%it == -1, 'no restart files')
+    call gpuzip_get_action(session, action)
+    call gpuzip_save(session, action%ts, u)
+    u = 5
+    call gpuzip_persist_due(session, due)
+    call expect(due == gpuzip_due_yes, 'restart files are due')
+    call gpuzip_persist_write(session, 4_c_int64_t, names, [gpuzip_field(total), gpuzip_field(u)], [0, 1])
+    call gpuzip_persist_wait(session)
+    call gpuzip_persist_write(session, 4_c_int64_t, names, [gpuzip_field(total)], [0, 1], stat=stat, errmsg=errmsg)
+    call refused(stat, errmsg, gpuzip_err_argument, 'different sizes')
+    call gpuzip_finalize(session)
+    u = 0
+    total = 0
+    call gpuzip_init(config, 9, [gpuzip_field(u)], session)
+    call gpuzip_persist_open(session, 0, 1, alone, c_loc(mark))
+    call gpuzip_persist_find(session, found)
+    call expect(found%generation == 1 .and. found%shot == 4 .and. found%it == 0, 'the restart files')
+    call gpuzip_persist_read(session, names, [gpuzip_field(total), gpuzip_field(u)], [0, 1])
+    call expect(all(u == 5) .and. all(total == 7), 'the arrays')
+    call gpuzip_get_action(session, action)
+    call expect(action%it == 1 .and. action%type == gpuzip_action_forward, 'the next action')
+    call gpuzip_catch_signals()
+    call gpuzip_catch_signals([23_c_int32_t])
+    call gpuzip_catch_signals([9_c_int32_t], stat, errmsg)
+    call refused(stat, errmsg, gpuzip_err_argument, 'signal 9')
+    call expect(.not. gpuzip_stop_requested(), 'no request')
+    call gpuzip_request_stop()
+    call expect(gpuzip_stop_requested(left) .and. left > 0, 'a request')
+    call gpuzip_get_action(session, action)
+    call expect(gpuzip_has_flag(action, gpuzip_flag_interrupt), 'the flag')
+    call gpuzip_persist_due(session, due)
+    call expect(due == gpuzip_due_stop, 'a stop')
+    call gpuzip_finalize(session)
+  end subroutine
+
   subroutine sessions
     type(gpuzip_config_t) :: config
     type(gpuzip_t) :: session
@@ -381,7 +450,6 @@ contains
     real(c_float), target :: curr(5, 4), prev(5, 4)
     type(gpuzip_schedule_t) :: followed
     integer(c_int64_t) :: fingerprints(2) = 0
-    integer(c_int32_t), target :: reductions = 0
     integer :: recomputed = 0, reversed = 0
     call gpuzip_config_init(config)
     config%checkpointing_algorithm = gpuzip_algorithm_revolve
@@ -856,5 +924,6 @@ program calls
   call errors
   call profiles
   call codecs
+  call restart
   print '(a)', 'ok'
 end program

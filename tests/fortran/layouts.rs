@@ -67,9 +67,10 @@ pub fn fortran_program(header: &Header) -> String {
 
 const KINDS: &str = "module kinds
   use, intrinsic :: iso_c_binding
+  use gpuzip, only: gpuzip_field_t
   implicit none
   interface kind_of
-    module procedure i4, i8, f4, f8, address
+    module procedure i4, i8, f4, f8, address, field
   end interface
 contains
   subroutine show(name, base, member, bytes, kind)
@@ -97,6 +98,10 @@ contains
   character(8) function address(x)
     type(c_ptr), intent(in) :: x
     address = merge('address', '       ', .not. c_associated(x))
+  end function
+  character(8) function field(x)
+    type(gpuzip_field_t), intent(in) :: x
+    field = merge('address', '       ', .not. c_associated(x%data))  ! what C calls all but numbers
   end function
 end module
 

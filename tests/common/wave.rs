@@ -1,0 +1,211 @@
+//! A program that goes on from restart files: a wave equation, its adjoint, and the arrays that a
+//! generation keeps.
+#![allow(dead_code)] // Each test program uses a part of it.
+
+use super::common::tempdir;
+use gpuzip::choice::Tick;
+use gpuzip::config::Config;
+use gpuzip::device::{AppField, AppMemory, Stream};
+use gpuzip::error::Result;
+use gpuzip::layout::Field;
+use gpuzip::persist::Name;
+use gpuzip::scalar::Scalar;
+use gpuzip::schedule::Kind;
+use gpuzip::session::{Array, Session};
+use std::path::{Path, PathBuf};
+use std::ptr::null_mut;
+
+/// Values of a time level.
+pub const N: usize = 3000;
+
+/// Memory of the application: managed memory on a device, or ordinary memory.
+pub struct Memory {
+    at: *mut u8,
+    bytes: usize,
+    managed: bool,
+}
+
+impl Memory {
+    fn new(bytes: usize, managed: bool) -> Self {
+        let at = if managed {
+            let mut address = 0;
+            // SAFETY: a live context, and a place for the result.
+            let status = unsafe { cudarc::driver::sys::cuMemAllocManaged(&mut address, bytes, 1) };
+            assert_eq!(status, cudarc::driver::sys::CUresult::CUDA_SUCCESS);
+            address as *mut u8
+        } else {
+            Vec::leak(vec![0u64; bytes / 8]).as_mut_ptr().cast()
+        };
+        let memory = Memory { at, bytes, managed };
+        memory.bytes().fill(0);
+        memory
+    }
+
+    #[allow(clippy::mut_from_ref)] // One thread, which holds one slice at a time.
+    pub fn bytes(&self) -> &mut [u8] {
+        // SAFETY: the memory is this struct's own.
+        unsafe { std::slice::from_raw_parts_mut(self.at, self.bytes) }
+    }
+
+    #[allow(clippy::mut_from_ref)]
+    pub fn floats(&self) -> &mut [f32] {
+        // SAFETY: as above; every bit pattern is a float.
+        unsafe { std::slice::from_raw_parts_mut(self.at.cast(), self.bytes / 4) }
+    }
+
+    fn field(&self, previous_of: Option<u32>) -> AppField {
+        let field = Field { n: [self.bytes as u64 / 4, 1, 1], scalar: Scalar::F32, previous_of };
+        // SAFETY: the memory lives as long as this struct, and no call overlaps another use.
+        AppField { field, memory: Some(unsafe { AppMemory::new(self.at, self.bytes) }) }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        match self.managed {
+            // SAFETY: allocated by `new`.
+            true => drop(unsafe { cudarc::driver::sys::cuMemFree_v2(self.at as u64) }),
+            // SAFETY: as above.
+            false => drop(unsafe {
+                Vec::from_raw_parts(self.at.cast::<u64>(), self.bytes / 8, self.bytes / 8)
+            }),
+        }
+    }
+}
+
+/// A wave equation in one dimension, its adjoint, and what the two sum up.
+pub struct App {
+    pub curr: Memory,
+    pub prev: Memory,
+    pub adjoint: Memory,
+    pub sum: Memory,
+    /// Sum over shots.
+    pub stack: Memory,
+    /// Actions, and hashes of restored states.
+    pub told: Vec<(i64, i32, u32, u32, u32, u64)>,
+}
+
+impl App {
+    pub fn new(managed: bool) -> Self {
+        let memory = || Memory::new(4 * N, managed);
+        let (curr, prev, adjoint, sum) = (memory(), memory(), memory(), memory());
+        App { curr, prev, adjoint, sum, stack: memory(), told: Vec::new() }
+    }
+
+    pub fn begin(&mut self) {
+        for memory in [&self.curr, &self.prev, &self.adjoint, &self.sum] {
+            memory.floats().fill(0.0);
+        }
+        self.curr.floats()[N / 2] = 1.0;
+    }
+
+    pub fn fields(&self) -> [AppField; 2] {
+        [self.curr.field(None), self.prev.field(Some(0))]
+    }
+
+    pub fn arrays(&self) -> Vec<Array> {
+        let array = |name, memory: &Memory, changes_within| Array {
+            name: Name::new(name).unwrap(),
+            field: memory.field(None),
+            changes_within,
+        };
+        vec![
+            array("stack", &self.stack, false),
+            array("u", &self.curr, true),
+            array("u before", &self.prev, true),
+            array("adjoint", &self.adjoint, true),
+            array("sum", &self.sum, true),
+        ]
+    }
+
+    pub fn forward(&mut self, ts: u32) {
+        let (curr, prev) = (self.curr.floats(), self.prev.floats());
+        let mut left = 0.0;
+        for i in 0..N {
+            let right = if i + 1 < N { curr[i + 1] } else { 0.0 };
+            let next = 1.99 * curr[i] - prev[i] + 0.2 * (left - 2.0 * curr[i] + right);
+            left = curr[i];
+            prev[i] = next;
+        }
+        prev[N / 3] += (ts as f32 * 0.3).sin();
+        std::mem::swap(&mut self.curr, &mut self.prev);
+    }
+
+    fn backward(&mut self, ts: u32) {
+        let (curr, adjoint) = (self.curr.floats(), self.adjoint.floats());
+        for i in 0..N {
+            adjoint[i] = 0.9 * adjoint[i] + curr[i] * (1.0 + ts as f32);
+            self.sum.floats()[i] += adjoint[i] * curr[i];
+        }
+    }
+
+    pub fn live(&self) -> u64 {
+        let bytes = self.curr.bytes().iter().chain(self.prev.bytes().iter());
+        bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+    }
+
+    /// Does the work of an action.
+    pub fn serve(&mut self, session: &mut Session, tick: Tick) -> Result<()> {
+        let (ts, stream) = (tick.action.ts, Stream(null_mut()));
+        match tick.action.kind {
+            Kind::Forward => (ts..=tick.end).for_each(|ts| self.forward(ts)),
+            Kind::Save => session.save(ts.into(), &self.fields(), stream)?,
+            Kind::Restore => session.retrieve(ts.into(), &self.fields(), stream)?,
+            Kind::Backward => (ts..=tick.end).rev().for_each(|ts| self.backward(ts)),
+            _ => {}
+        }
+        // The host looks at the memory.
+        session.synchronize()?;
+        let kind = tick.action.kind as i32;
+        self.told.push((tick.it, kind, ts, tick.end, tick.action.flags, self.live()));
+        Ok(())
+    }
+
+    /// Adds the shot to the stack.
+    pub fn add_up(&mut self) {
+        for (stack, sum) in self.stack.floats().iter_mut().zip(self.sum.floats()) {
+            *stack += *sum;
+        }
+    }
+
+    /// Serves all actions that are left of a shot.
+    pub fn finish(&mut self, session: &mut Session) -> Result<()> {
+        loop {
+            let tick = session.get_action()?;
+            self.serve(session, tick)?;
+            if tick.action.kind == Kind::Terminate {
+                self.add_up();
+                return Ok(());
+            }
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Job {
+    pub config: Config,
+    pub steps: i64,
+}
+
+pub fn persisting(job: &Job, dir: &Path) -> Config {
+    Config { persist_dir: Some(dir.into()), ..job.config.clone() }
+}
+
+pub fn session(job: &Job, dir: &Path, app: &App) -> Result<Session> {
+    let mut session = Session::new(persisting(job, dir), job.steps, &app.fields())?;
+    session.persist_open((0, 1), Box::new(Ok))?;
+    Ok(session)
+}
+
+/// A folder in memory, where there is one: this test publishes very many generations.
+pub fn folder(name: &str) -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    let dir = match memory.is_dir() {
+        true => memory.join(format!("gpuzip-{name}-{}", std::process::id())),
+        false => tempdir(name),
+    };
+    let _ = std::fs::remove_dir_all(&dir);
+    dir
+}

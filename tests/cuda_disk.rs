@@ -1,0 +1,223 @@
+//! Sessions on the software CUDA driver whose snapshots go to disk: streams and the threads of the
+//! disk wait for one another, in every order that the driver allows.
+
+#[path = "cuda/app.rs"]
+#[allow(dead_code)] // Each test program uses a part of it.
+mod app;
+mod common;
+#[path = "cuda/emu.rs"]
+#[allow(dead_code)] // Each test program uses a part of it.
+mod emu;
+
+use app::{run, run_armed, run_zero_copy, Draw, Job, Streams};
+use gpuzip::codec::{ErrorBound, Method, Settings};
+use gpuzip::config::{Backend, Config};
+use gpuzip::error::Code;
+use gpuzip::plan::Policy;
+use gpuzip::schedule::Algorithm;
+
+/// Bytes of a slot for a state of the application.
+const SLOT: u64 = 1024;
+
+fn mode(seed: u64) -> i32 {
+    [emu::RANDOM, emu::LATE, emu::RANDOM, emu::TIMED, emu::EARLY][seed as usize % 5]
+}
+
+/// Returns a job whose snapshots go to disk.
+fn job(seed: u64) -> Job {
+    let mut draw = Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let algorithms = [
+        Algorithm::Revolve,
+        Algorithm::TwoLevel,
+        Algorithm::Zcut,
+        Algorithm::Hrevolve,
+        Algorithm::Online,
+    ];
+    let algorithm = algorithms[draw.below(5) as usize];
+    let cache = draw.below(4);
+    let lru = draw.below(3) == 0 && algorithm != Algorithm::Online;
+    let config = Config {
+        host_budget: (4 + u64::from(draw.below(4))) * SLOT,
+        disk_budget: 60 * 4096,
+        disk_folders: vec![common::scratch("cuda-disk")],
+        max_in_flight: [1, 4, 64][draw.below(3) as usize],
+        backend: Backend::Cuda,
+        ..app::config(
+            algorithm,
+            8 + draw.below(8),
+            cache,
+            if lru { Policy::Lru } else { Policy::Clairvoyant },
+        )
+    };
+    let streams = [Streams::Default, Streams::Own, Streams::Alternating, Streams::Independent];
+    Job {
+        config,
+        steps: 20 + draw.below(20),
+        devices: 1,
+        shots: 1 + draw.below(2),
+        streams: streams[draw.below(4) as usize],
+        stubborn: false,
+    }
+}
+
+/// Random jobs in all modes of the driver: every state is right.
+#[test]
+fn every_state_comes_back_from_disk() {
+    if !emu::inside("every_state_comes_back_from_disk", &[]) {
+        return;
+    }
+    let (mut reads, mut writes) = (0, 0);
+    for seed in 0..400 {
+        assert_eq!(emu::reset(seed, mode(seed), 1, app::MEMORY), 0, "{seed}");
+        let job = job(seed);
+        let outcome = run(&job, seed, || 0).unwrap_or_else(|e| panic!("{seed} {job:?}: {e}"));
+        assert_eq!(outcome.wrong, 0, "{seed} {job:?}");
+        reads += outcome.stats.iter().map(|stats| stats.disk_reads).sum::<u64>();
+        writes += outcome.stats.iter().map(|stats| stats.disk_writes).sum::<u64>();
+    }
+    assert!(reads > 1000 && writes > 1000, "{reads} {writes}");
+    assert!(emu::calls("cuStreamWaitValue32_v2") > 0);
+}
+
+/// Jobs with zero copy.
+#[test]
+fn with_zero_copy_too() {
+    if !emu::inside("with_zero_copy_too", &[]) {
+        return;
+    }
+    let mut reads = 0;
+    for seed in 0..150 {
+        assert_eq!(emu::reset(seed, mode(seed), 1, app::MEMORY), 0, "{seed}");
+        let mut job = job(seed);
+        let config = &mut job.config;
+        if config.algorithm == Some(Algorithm::Online) || config.policy == Policy::Lru {
+            continue;
+        }
+        if matches!(job.streams, Streams::Independent) {
+            job.streams = Streams::Own;
+        }
+        let mut turn = seed;
+        let releases = || {
+            turn += 1;
+            turn % 3 == 0
+        };
+        let outcome = run_zero_copy(&job, seed, || 0, releases)
+            .unwrap_or_else(|e| panic!("{seed} {job:?}: {e}"));
+        assert_eq!(outcome.wrong, 0, "{seed} {job:?}");
+        reads += outcome.stats.iter().map(|stats| stats.disk_reads).sum::<u64>();
+    }
+    assert!(reads > 100, "{reads}");
+}
+
+/// Jobs with a codec, whose kernels make snapshots of different sizes.
+#[test]
+fn with_a_codec_too() {
+    let images = common::scratch("kernels").display().to_string();
+    if !common::have("c++") || !emu::inside("with_a_codec_too", &[("GPUZIP_CACHE_DIR", &images)]) {
+        return;
+    }
+    let mut reads = 0;
+    for seed in 0..60 {
+        assert_eq!(emu::reset(seed, mode(seed), 1, 1 << 26), 0, "{seed}");
+        let mut job = job(seed);
+        let method = [Method::Fp16, Method::Lorenzo][seed as usize % 2].clone();
+        job.config.compression =
+            Settings { method, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
+        // A snapshot may be larger than a raw state.
+        job.config.host_budget *= 2;
+        job.config.disk_budget *= 2;
+        let outcome = run(&job, seed, || 0).unwrap_or_else(|e| panic!("{seed} {job:?}: {e}"));
+        assert_eq!(outcome.wrong, 0, "{seed} {job:?}");
+        reads += outcome.stats.iter().map(|stats| stats.disk_reads).sum::<u64>();
+    }
+    assert!(reads > 100, "{reads}");
+}
+
+/// A driver whose streams cannot wait for numbers in memory: the calling thread waits instead.
+#[test]
+fn without_waits_for_numbers_the_host_waits() {
+    if !emu::inside("without_waits_for_numbers_the_host_waits", &[]) {
+        return;
+    }
+    const NOT_SUPPORTED: i32 = 801;
+    for seed in 0..60 {
+        assert_eq!(emu::reset(seed, mode(seed), 1, app::MEMORY), 0, "{seed}");
+        let job = job(seed);
+        let arm = || emu::fail("cuStreamWaitValue32_v2", -1, NOT_SUPPORTED);
+        let outcome = run_armed(&job, seed, || 0, arm).unwrap_or_else(|e| panic!("{seed}: {e}"));
+        assert_eq!(outcome.wrong, 0, "{seed} {job:?}");
+    }
+}
+
+/// Driver calls that fail, one after the other: the job ends with an error or with right states, and
+/// never hangs.
+#[test]
+fn a_failing_driver_ends_no_job_wrongly() {
+    if !emu::inside("a_failing_driver_ends_no_job_wrongly", &[]) {
+        return;
+    }
+    const ILLEGAL_ADDRESS: i32 = 700;
+    let mut failed = 0;
+    for name in ["cuStreamWaitValue32_v2", "cuEventSynchronize", "cuEventRecord", "exec", "*"] {
+        for k in 1..40 {
+            let seed = 3 * k + 1;
+            // What was left by a failure cannot be freed, so that the driver cannot always start
+            // again.
+            if emu::reset(seed, mode(seed), 1, app::MEMORY) != 0 {
+                continue;
+            }
+            let job = job(seed);
+            let arm = || emu::fail(name, 5 * k as i64, ILLEGAL_ADDRESS);
+            // The application panics if a call of its own fails.
+            let run = std::panic::AssertUnwindSafe(|| run_armed(&job, seed, || 0, arm));
+            match std::panic::catch_unwind(run) {
+                Ok(Ok(outcome)) => assert_eq!(outcome.wrong, 0, "{name} {k}"),
+                Ok(Err(error)) => {
+                    let expected = [Code::Device, Code::Memory, Code::Io].contains(&error.code);
+                    assert!(expected, "{name} {k}: {error}");
+                    failed += 1;
+                }
+                Err(_) => {}
+            }
+        }
+    }
+    assert!(failed > 5, "{failed}");
+}
+
+/// Without a wait of a stream for a disk lane (`value`), or of a disk lane for a stream (`sync`), some
+/// seed shows a wrong state or an error: the waits of src/tier/disk.rs have a reason. The fifth wait,
+/// of the lane of reads for that of writes, is between two threads of the library, and a read without
+/// it is an error at once (`DiskSpace::read`).
+#[test]
+fn lost_waits_are_seen() {
+    if !emu::inside("lost_waits_are_seen", &[]) {
+        return;
+    }
+    assert_eq!(include_str!("../src/tier/disk.rs").matches("device.wait(").count(), 5);
+    for kind in ["value", "sync"] {
+        let (mut seen, mut tried) = (0, 0);
+        for cache in [0, 2] {
+            for k in 1..16 {
+                tried += 1;
+                let is_seen = (0..240).any(|seed| {
+                    assert_eq!(emu::reset(seed, mode(seed), 1, app::MEMORY), 0, "{seed}");
+                    let config = Config {
+                        host_budget: 5 * SLOT,
+                        disk_budget: 60 * 4096,
+                        disk_folders: vec![common::scratch("cuda-disk")],
+                        backend: Backend::Cuda,
+                        ..app::config(Algorithm::Revolve, 9, cache, Policy::Clairvoyant)
+                    };
+                    let streams = Streams::Own;
+                    let job =
+                        Job { config, steps: 24, devices: 1, shots: 1, streams, stubborn: false };
+                    let lost = run_armed(&job, seed, || 0, || emu::lose(kind, k));
+                    lost.map_or(true, |outcome| outcome.wrong > 0)
+                });
+                seen += u32::from(is_seen);
+            }
+        }
+        println!("{kind}: the loss of {seen} of {tried} waits is seen");
+        assert!(seen >= tried / 2, "{kind}: {seen} of {tried}");
+    }
+}
