@@ -42,6 +42,7 @@ test: deps build ## runs all tests; SKIP_DEPS=1 installs nothing with apt-get
 
 test-long: deps build ## runs all tests with the counts that docs/environment.md states (hours)
 	GPUZIP_TEST_LONG=1 $(CARGO) test --workspace
+	CARGO=$(CARGO) sh tests/on_ptx.sh
 
 # Coverage-guided fuzzing of parsers, codec streams and calls, FUZZ_SECONDS seconds per target;
 # fuzz/run.sh chooses the toolchain and writes findings and grown corpora to build/fuzz.
@@ -78,6 +79,20 @@ GRID ?= 3751 --n1 120 --n2 400 --n3 1 --border 40
 bench-grid: build ## compares `auto` with 70 configurations made by hand over a simulated link (20 minutes)
 	$(RTM3D)
 	$(CARGO) bench -p gpuzip-cli --bench grid -- $(abspath build)/rtm3d $(abspath build)/grid.svg $(GRID)
+
+# A migration whose snapshots exceed the host budget four times, with the rest on the disk of the folder
+# DISK, beside the simulator. DISK_CASE: the number of time steps, then rtm3d's options.
+DISK ?= build/disk
+DISK_CASE ?= 3751 --n1 120 --n2 400 --n3 1 --border 40
+bench-disk: build ## compares a migration with snapshots on disk with the simulator (1 minute)
+	$(RTM3D)
+	sh benches/disk.sh build/rtm3d $(TARGET)/release/gpuzip $(DISK) $(DISK_CASE)
+
+# What restart files cost, and how long a stop takes. RESTART_CASE: rtm3d's options.
+RESTART_CASE ?= --steps 480
+bench-restart: build ## measures the overhead of restart files and the time of a stop (15 minutes)
+	$(RTM3D)
+	sh benches/restart.sh build/rtm3d $(DISK) $(RESTART_CASE)
 
 header: ## rewrites include/gpuzip.h and the generated part of fortran/gpuzip.f90 from src/capi
 	GPUZIP_UPDATE_HEADER=1 $(CARGO) test --test header the_header_is_the_generated_one
