@@ -1,5 +1,6 @@
 #include "checkpoint.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -109,9 +110,18 @@ static void backward(shot_t *shot, const gpuzip_action_t *action, image_t *image
     shot_backward(shot, (size_t)action->ts, (size_t)action->ts_end, shot->u.curr, image);
 }
 
-/* The checkpointing loop: does what each action says, until TERMINATE. */
-static int sweep(gpuzip_t *session, shot_t *shot, image_t *image, restart_t *restart)
+/* What a run that can be stopped does between two actions. Returns RESTART_*. */
+static int after_action(const checkpoint_t *c)
 {
+    if (c->is_stopped != NULL && c->is_stopped())
+        return RESTART_STOPPED;
+    return c->restart != NULL ? restart_within(c->restart) : RESTART_GO_ON;
+}
+
+/* The checkpointing loop: does what each action says, until TERMINATE. */
+static int sweep(const checkpoint_t *c, shot_t *shot, image_t *image)
+{
+    gpuzip_t *const session = c->session;
     const grid_t *g = &shot->medium->grid;
     gpuzip_field_t fields[2];
     gpuzip_action_t action;
@@ -142,7 +152,7 @@ static int sweep(gpuzip_t *session, shot_t *shot, image_t *image, restart_t *res
         default:
             return complain("gpuzip_get_action: %s", gpuzip_last_error());
         }
-        if (restart != NULL && (status = restart_within(restart)) != RESTART_GO_ON)
+        if ((status = after_action(c)) != RESTART_GO_ON)
             return status;
     }
 }
@@ -185,8 +195,9 @@ static int save_in_slot(handed_t *h, shot_t *shot, int32_t ts)
 }
 
 /* The checkpointing loop with zero copy. */
-static int sweep_in_slots(handed_t *h, shot_t *shot, image_t *image, int is_lossy, restart_t *restart)
+static int sweep_in_slots(const checkpoint_t *c, handed_t *h, shot_t *shot, image_t *image)
 {
+    const int is_lossy = checkpoint_is_lossy(c);
     gpuzip_action_t action;
     int status;
 
@@ -218,7 +229,7 @@ static int sweep_in_slots(handed_t *h, shot_t *shot, image_t *image, int is_loss
         default:
             return complain("gpuzip_get_action: %s", gpuzip_last_error());
         }
-        if (restart != NULL && (status = restart_within(restart)) != RESTART_GO_ON)
+        if ((status = after_action(c)) != RESTART_GO_ON)
             return status;
     }
 }
@@ -232,7 +243,7 @@ static int migrate_in_slots(checkpoint_t *c, shot_t *shot, image_t *image)
     if (shot->exchange != NULL)
         return complain("zero_copy = 1 with --decompose: neighbours write into the wavefield, which may be a snapshot; use 0");
     handed_begin(&handed, c->session, &shot->u, NULL);
-    status = sweep_in_slots(&handed, shot, image, checkpoint_is_lossy(c), c->restart);
+    status = sweep_in_slots(c, &handed, shot, image);
     shot->u = handed.own;
     return status;
 }
@@ -248,7 +259,7 @@ int checkpoint_migrate(checkpoint_t *c, shot_t *shot, image_t *image)
         return -1;
     else
         shot_begin(shot);
-    status = c->zero_copy ? migrate_in_slots(c, shot, image) : sweep(c->session, shot, image, c->restart);
+    status = c->zero_copy ? migrate_in_slots(c, shot, image) : sweep(c, shot, image);
     if (status == 0 && checkpoint_failed(gpuzip_stats(c->session, &stats)))
         status = -1;
     if (status == 0)
@@ -266,6 +277,26 @@ void checkpoint_close(checkpoint_t *c)
 int checkpoint_is_lossy(const checkpoint_t *c)
 {
     return c->plan.compressor != GPUZIP_COMPRESSOR_NONE;
+}
+
+/* With lossy snapshots, the image depends on the codec, on the schedule, and with mixed storage on the
+ * number of slots for raw snapshots, which decides which snapshots are compressed. */
+int checkpoint_describe(const checkpoint_t *c, description_t *d)
+{
+    const gpuzip_summary_t *p = &c->plan;
+    uint64_t schedule = 0;
+
+    description_add(d, "codec %s\n", setting_codec(p->compressor));
+    if (!checkpoint_is_lossy(c))
+        return 0;
+    if (checkpoint_failed(gpuzip_fingerprint(c->session, &schedule)))
+        return -1;
+    description_add(d, "error_bound_mode %d\nerror_bound %.17g\nzfp_bit_rate %d\n", (int)c->error_bound_mode, c->error_bound, (int)c->zfp_bit_rate);
+    description_add(d, "raw_slots %d (mixed_storage, device_budget)\n", (int)p->raw_slots);
+    description_add(d, "algorithm %s\nsnapshots %d\ncache %d\nchunk %d\n", gpuzip_algorithm_name(p->algorithm), (int)p->snapshots, (int)p->cache, (int)p->chunk);
+    description_add(d, "schedule %016" PRIx64 "\n", schedule);
+    description_add(d, "libgpuzip %s\n", gpuzip_version());
+    return 0;
 }
 
 void checkpoint_codec(const checkpoint_t *c, char *text, size_t size)

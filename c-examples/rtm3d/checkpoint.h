@@ -17,6 +17,9 @@ typedef struct checkpoint_t {
     int32_t zfp_bit_rate, error_bound_mode;
     double error_bound;        /* error bound of the codec, plan.compressor */
     restart_t *restart;        /* asked after every action, or NULL */
+    /* Asked after every action whether to leave the shot, for which checkpoint_migrate then returns
+     * RESTART_STOPPED; or NULL. */
+    int (*is_stopped)(void);
     gpuzip_summary_t plan;     /* the library's decisions, equal for all shots */
     gpuzip_stats_t total;      /* counts and seconds summed over shots; largest peaks */
 } checkpoint_t;
@@ -44,6 +47,9 @@ void checkpoint_close(checkpoint_t *c);
 /* Returns whether snapshots are lossy: the image then differs from that of a run that keeps every
  * state. */
 int checkpoint_is_lossy(const checkpoint_t *c);
+/* Adds to a description what decides the bits of an image beside the job: the codec and, with lossy
+ * snapshots, the plan. Returns 0, or -1 with the reason on stderr. */
+int checkpoint_describe(const checkpoint_t *c, description_t *d);
 /* Describes the codec and its bound in words. */
 void checkpoint_codec(const checkpoint_t *c, char *text, size_t size);
 

@@ -5,7 +5,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,9 +16,6 @@
 #include "clock.h"
 #include "description.h"
 #include "message.h"
-
-#define JOB "job"
-#define DESCRIPTION_BYTES 8192  /* most bytes of a description */
 
 /* What the first line of a worker's file says. */
 typedef struct owner_t {
@@ -56,41 +52,6 @@ const char *claims_shot(const claims_t *c, size_t shot)
     return text;
 }
 
-/* Reads at most `size` - 1 bytes of a file of the folder as text. Returns their number, or -1. */
-static ssize_t read_text(const claims_t *c, const char *name, char *text, size_t size)
-{
-    const int file = shot_file_open(c->folder, name);
-    const ssize_t n = file >= 0 ? pread(file, text, size - 1, 0) : -1;
-
-    if (file >= 0)
-        close(file);
-    text[n > 0 ? n : 0] = '\0';
-    return n;
-}
-
-/* Writes a text under the name `name`, unless there is such a file. Returns 0 if there is one now. */
-static int publish(const claims_t *c, const char *name, const char *text)
-{
-    char part[192];
-    const size_t length = strlen(text);
-    int file, status = -1, why;
-
-    snprintf(part, sizeof part, "%s.%s.part", name, c->name);
-    if ((file = openat(c->folder, part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) < 0)
-        return -1;
-    if (write(file, text, length) == (ssize_t)length && fsync(file) == 0 &&
-        (linkat(c->folder, part, c->folder, name, 0) == 0 || errno == EEXIST))
-        status = 0;
-    why = errno;
-    /* A worker that finished the survey meanwhile may have swept the part away. */
-    if (status != 0 && faccessat(c->folder, name, F_OK, 0) == 0)
-        status = 0;
-    close(file);
-    unlinkat(c->folder, part, 0);
-    errno = why;
-    return status;
-}
-
 /* Compares the survey's description with this worker's, line by line. */
 static int compare(claims_t *c, char *theirs, char *ours, int is_part)
 {
@@ -106,17 +67,15 @@ static int compare(claims_t *c, char *theirs, char *ours, int is_part)
 /* Reads the description and compares it with that of this worker. */
 static int check_job(claims_t *c, const char *description, int is_part)
 {
-    char theirs[DESCRIPTION_BYTES], ours[DESCRIPTION_BYTES];
-    char *sum;
+    description_t theirs, ours;
+    const description_read_t found = description_read(&theirs, c->folder, &c->survey);
 
-    if (read_text(c, JOB, theirs, sizeof theirs) < 0)
+    if (found == DESCRIPTION_MISSING)
         return complain("--claim %s: its file job cannot be read: %s", c->dir, shot_file_error());
-    sum = strstr(theirs, "checksum ");
-    if (sum == NULL || sscanf(sum, "checksum %" SCNx32, &c->survey) != 1 || c->survey != crc32c(0, theirs, (size_t)(sum - theirs)))
+    if (found == DESCRIPTION_DAMAGED)
         return complain("--claim %s: its file job is damaged: its checksum is wrong; remove the file, and a worker writes it again", c->dir);
-    *sum = '\0';
-    snprintf(ours, sizeof ours, "%s", description);
-    return compare(c, theirs, ours, is_part);
+    snprintf(ours.text, sizeof ours.text, "%s", description);
+    return compare(c, theirs.text, ours.text, is_part);
 }
 
 /* Names the running kernel: locks are the same for all processes of a kernel. */
@@ -170,7 +129,7 @@ int claims_look(claims_t *c, const char *dir, const char *description, size_t sh
 
 int claims_open(claims_t *c, const char *dir, const char *description, size_t shots, double lease)
 {
-    char job[DESCRIPTION_BYTES];
+    char part[192];
 
     *c = (claims_t){.folder = -1, .file = -1};
     if (mkdir(dir, 0777) != 0 && errno != EEXIST)
@@ -180,9 +139,8 @@ int claims_open(claims_t *c, const char *dir, const char *description, size_t sh
     c->lease = lease;
     if (make_worker(c) != 0)
         return -1;
-    if ((size_t)snprintf(job, sizeof job, "%schecksum %08" PRIx32 "\n", description, crc32c(0, description, strlen(description))) >= sizeof job)
-        return complain("--claim %s: the description of the survey is longer than %d bytes", dir, DESCRIPTION_BYTES);
-    if (publish(c, JOB, job) != 0)
+    snprintf(part, sizeof part, DESCRIPTION_FILE ".%s.part", c->name);
+    if (description_write(description, c->folder, part) != 0)
         return complain("--claim %s: its file job cannot be written: %s", dir, strerror(errno));
     return check_job(c, description, 0);
 }
@@ -383,7 +341,7 @@ void claims_sweep(claims_t *c)
     }
     while ((entry = readdir(folder)) != NULL) {
         const char *const name = entry->d_name, *const end = strrchr(name, '.');
-        const int is_ours = strncmp(name, "shot-", 5) == 0 || strncmp(name, "sum.", 4) == 0 || strncmp(name, JOB ".", 4) == 0;
+        const int is_ours = strncmp(name, "shot-", 5) == 0 || strncmp(name, "sum.", 4) == 0 || strncmp(name, DESCRIPTION_FILE ".", sizeof DESCRIPTION_FILE) == 0;
         if (is_ours && end != NULL && (strncmp(end, ".claim-", 7) == 0 || strcmp(end, ".part") == 0))
             unlinkat(c->folder, name, 0);
     }

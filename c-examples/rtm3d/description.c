@@ -1,9 +1,13 @@
+#define _POSIX_C_SOURCE 200809L
 #include "description.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "shot_file.h"
 
@@ -76,4 +80,50 @@ int description_differs(char *theirs, char *ours, int is_part, const char **ther
         if (a == NULL || b == NULL || strcmp(a, b) != 0)
             return 1;
     }
+}
+
+int description_write(const char *text, int folder, const char *part)
+{
+    description_t whole;
+    const int n = snprintf(whole.text, sizeof whole.text, "%schecksum %08" PRIx32 "\n", text, crc32c(0, text, strlen(text)));
+    int file, status = -1, why;
+
+    if ((size_t)n >= sizeof whole.text) {
+        errno = EFBIG;
+        return -1;
+    }
+    if ((file = openat(folder, part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) < 0)
+        return -1;
+    if (write(file, whole.text, (size_t)n) == n && fsync(file) == 0 &&
+        (linkat(folder, part, folder, DESCRIPTION_FILE, 0) == 0 || errno == EEXIST))
+        status = 0;
+    why = errno;
+    /* A worker that finished the survey meanwhile may have swept the part away. */
+    if (status != 0 && faccessat(folder, DESCRIPTION_FILE, F_OK, 0) == 0)
+        status = 0;
+    close(file);
+    unlinkat(folder, part, 0);
+    errno = why;
+    return status;
+}
+
+description_read_t description_read(description_t *d, int folder, uint32_t *checksum)
+{
+    const int file = shot_file_open(folder, DESCRIPTION_FILE);
+    ssize_t n;
+    char *sum;
+
+    memset(d, 0, sizeof *d);
+    if (file < 0)
+        return DESCRIPTION_MISSING;
+    n = pread(file, d->text, sizeof d->text - 1, 0);
+    close(file);
+    if (n < 0)
+        return DESCRIPTION_MISSING;
+    sum = strstr(d->text, "checksum ");
+    if (sum == NULL || sscanf(sum, "checksum %" SCNx32, checksum) != 1 || *checksum != crc32c(0, d->text, (size_t)(sum - d->text)))
+        return DESCRIPTION_DAMAGED;
+    *sum = '\0';
+    d->length = (size_t)(sum - d->text);
+    return DESCRIPTION_GOOD;
 }

@@ -3,8 +3,12 @@
 #ifndef RTM_DESCRIPTION_H
 #define RTM_DESCRIPTION_H
 
+#include <stdint.h>
+
 #include "job.h"
 #include "shot.h"
+
+#define DESCRIPTION_FILE "job"  /* the description of a survey in the folder of its shots */
 
 typedef struct description_t {
     char text[4096];  /* ends with zeros */
@@ -20,5 +24,18 @@ void description_of_job(description_t *d, const job_t *job, const medium_t *trut
  * the end. Writes zeros into the texts. Returns whether they differ; `*there` and `*here` are then those
  * lines. */
 int description_differs(char *theirs, char *ours, int is_part, const char **there, const char **here);
+
+typedef enum description_read_t {
+    DESCRIPTION_GOOD,
+    DESCRIPTION_MISSING,  /* there is no file, or it cannot be opened: see shot_file_error */
+    DESCRIPTION_DAMAGED   /* its checksum is wrong */
+} description_read_t;
+
+/* Writes `text` and its checksum, the last line, to DESCRIPTION_FILE of the folder with the descriptor
+ * `folder`, unless there is such a file. `part`: the name of the file until it is complete. Returns 0 if
+ * there is a file now, or -1 with the reason in errno. */
+int description_write(const char *text, int folder, const char *part);
+/* Reads what description_write wrote; `*checksum` becomes its checksum. */
+description_read_t description_read(description_t *d, int folder, uint32_t *checksum);
 
 #endif

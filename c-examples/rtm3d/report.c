@@ -17,18 +17,24 @@ static const char *policy_name(int32_t policy)
     return policy == 1 ? "lru" : "clairvoyant";
 }
 
+/* A ratio to the time of the migration; 0 if there was none, since all shots came from --restart. */
+static double per_second(double amount, const results_t *r)
+{
+    return r->migration > 0.0 ? amount / r->migration : 0.0;
+}
+
 /* Points that the migration advanced per second, forward and backward. */
 static double points_per_second(const job_t *job, const checkpoint_t *c, const results_t *r)
 {
     const grid_t *g = &job->grid;
     const double points = (double)(g->e1 - 2 * HALO) * (double)(g->e2 - 2 * HALO) *
                           (double)(grid_dims(g) == 3 ? g->e3 - 2 * HALO : 1);
-    return points * (double)(c->total.forward_steps + c->total.backward_steps) / r->migration;
+    return per_second(points * (double)(c->total.forward_steps + c->total.backward_steps), r);
 }
 
 static double stall_fraction(const checkpoint_t *c, const results_t *r)
 {
-    return c->total.stall / r->migration;
+    return per_second(c->total.stall, r);
 }
 
 static void text_plan(const job_t *job, const checkpoint_t *c)

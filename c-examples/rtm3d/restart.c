@@ -1,15 +1,25 @@
-#define _POSIX_C_SOURCE 200809L /* setenv */
+#define _POSIX_C_SOURCE 200809L /* setenv, faccessat */
 #include "restart.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "checkpoint.h"
 #include "message.h"
 
 int restart_name(const char *folder)
 {
+    const int at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int is_survey = at >= 0 && faccessat(at, DESCRIPTION_FILE, F_OK, 0) == 0;
+
+    if (at >= 0)
+        close(at);
+    if (is_survey)
+        return complain("--restart %s: the folder holds shots of rtm3d --claim, or of rtm3d_mpi --restart without --decompose; give another "
+                        "folder", folder);
     return setenv("GPUZIP_PERSIST_DIR", folder, 1) == 0 ? 0 : complain("--restart %s: no memory for its name", folder);
 }
 

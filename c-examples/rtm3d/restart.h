@@ -31,7 +31,7 @@ typedef struct restart_t {
  * which data are observed. */
 void restart_job(restart_t *r, const job_t *job, const medium_t *truth);
 /* Names the folder to the library, before the session is made: sets its variable GPUZIP_PERSIST_DIR.
- * Returns 0 or -1. */
+ * Refuses the folder of a survey, whose shots are files of their own. Returns 0 or -1. */
 int restart_name(const char *folder);
 /* Opens the folder, catches SIGTERM and SIGUSR1, and goes on from the newest generation, if there is
  * one: the arrays get their values, and r->number and r->within say where to go on. The caller has set

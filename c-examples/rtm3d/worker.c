@@ -25,30 +25,10 @@ void worker_beat(void)
         claims_beat(beating);
 }
 
-/* With lossy snapshots, the image depends on the codec, on the schedule, and with mixed storage on the
- * number of slots for raw snapshots, which decides which snapshots are compressed. */
-static int describe_codec(description_t *d, const checkpoint_t *c)
-{
-    const gpuzip_summary_t *p = &c->plan;
-    uint64_t schedule = 0;
-
-    description_add(d, "codec %s\n", setting_codec(p->compressor));
-    if (!checkpoint_is_lossy(c))
-        return 0;
-    if (checkpoint_failed(gpuzip_fingerprint(c->session, &schedule)))
-        return -1;
-    description_add(d, "error_bound_mode %d\nerror_bound %.17g\nzfp_bit_rate %d\n", (int)c->error_bound_mode, c->error_bound, (int)c->zfp_bit_rate);
-    description_add(d, "raw_slots %d (mixed_storage, device_budget)\n", (int)p->raw_slots);
-    description_add(d, "algorithm %s\nsnapshots %d\ncache %d\nchunk %d\n", gpuzip_algorithm_name(p->algorithm), (int)p->snapshots, (int)p->cache, (int)p->chunk);
-    description_add(d, "schedule %016" PRIx64 "\n", schedule);
-    description_add(d, "libgpuzip %s\n", gpuzip_version());
-    return 0;
-}
-
 static int describe(description_t *d, const worker_t *w)
 {
     description_of_job(d, w->job, w->truth, w->shot);
-    return w->checkpoint != NULL ? describe_codec(d, w->checkpoint) : 0;
+    return w->checkpoint != NULL ? checkpoint_describe(w->checkpoint, d) : 0;
 }
 
 /* Finds a shot to compute, from shot `*at` on and around. Returns CLAIM_TAKEN with the shot in `*at`,

@@ -2,6 +2,7 @@
  * rtm3d_mpi: the migration of rtm3d on many ranks, with the options, files and JSON of rtm3d,
  * and equal bits. By default each rank migrates shots of its own: see shots.c. With --decompose
  * all ranks migrate each shot together, and each rank has a slab of the grid: see slab.c.
+ * --restart keeps the images of finished shots (kept.h), or with --decompose the state of the run.
  * Either way every rank has its own gpuzip session (plan.c); the library does not use MPI.
  */
 #include <math.h>
@@ -13,6 +14,7 @@
 #include "clock.h"
 #include "image.h"
 #include "job.h"
+#include "kept.h"
 #include "message.h"
 #include "node.h"
 #include "output.h"
@@ -27,7 +29,7 @@
 #include "sweep.h"
 #include "tune.h"
 
-enum { DONE = 0, FAILED = 1, BAD_OPTIONS = 2, STOPPED = RESTART_STOPPED };
+enum { DONE = 0, FAILED = 1, BAD_OPTIONS = 2, STOPPED = RESTART_STOPPED };  /* as KEPT_* of kept.h */
 
 /* The results of a rank. */
 typedef struct tally_t {
@@ -46,7 +48,8 @@ typedef struct run_t {
     survey_t survey;
     shot_t shot;
     checkpoint_t checkpoint;
-    restart_t restart;           /* for --restart */
+    restart_t restart;           /* for --restart with --decompose */
+    kept_t kept;                 /* for --restart without */
     tuned_t tuned;               /* for --tune: the profile of rank 0, on all ranks */
     reference_t reference;
     image_t one, expected;       /* images of one shot: checkpointing, every state kept */
@@ -150,6 +153,8 @@ static int open_sessions(run_t *run)
         return plan_open_together(&run->checkpoint, job->config, &run->node, grid_of(run), job->steps, job->every,
                                   by_profile(run), MPI_COMM_WORLD) == 0 ? DONE : BAD_OPTIONS;
     ROOT_FIRST(code, run->rank, open_session(run));
+    if (code == DONE && plan_compare(&run->checkpoint, MPI_COMM_WORLD) != 0)
+        code = BAD_OPTIONS;
     return code;
 }
 
@@ -170,6 +175,7 @@ static int run_open(run_t *run, outputs_t *files)
 
 static void run_close(run_t *run)
 {
+    kept_close(&run->kept);
     checkpoint_close(&run->checkpoint);
     tune_free(&run->tuned);
     reference_close(&run->reference);
@@ -246,11 +252,14 @@ static int tune(run_t *run)
 static void begin_progress(run_t *run)
 {
     const job_t *job = run->job;
-    const size_t ranks = (size_t)run->ranks, shots = run->decompose ? job->shots : (job->shots + ranks - 1) / ranks;
+    const size_t ranks = (size_t)run->ranks, left = job->shots - run->kept.count;
+    const size_t shots = run->decompose ? job->shots : (left + ranks - 1) / ranks;
 
     if (run->rank != 0)
         return;
     progress_size(job, &run->checkpoint, 2 * grid_of(run)->points * sizeof(real), 2);
+    if (run->kept.count > 0)
+        fprintf(stderr, RTM_PROGRAM ": goes on with %zu of %zu shots from %s\n", run->kept.count, job->shots, job->restart);
     if (run->ranks > 1)
         fprintf(stderr, run->decompose ? RTM_PROGRAM ": %d ranks; memory is that of rank 0's slab\n"
                                        : RTM_PROGRAM ": %d ranks; memory is that of each, and what follows counts rank 0's part of the shots\n",
@@ -309,6 +318,36 @@ static int migrate_slabs(run_t *run)
     }
     slab_gather(&run->slab, &run->part, &run->image);
     return DONE;
+}
+
+/* Opens the folder in which shots are kept, and lets SIGTERM and SIGUSR1 stop the run. */
+static int open_kept(run_t *run)
+{
+    description_t d;
+    int code = DONE;
+
+    description_of_job(&d, run->job, &run->truth, &run->shot);
+    if (checkpoint_describe(&run->checkpoint, &d) != 0 || checkpoint_failed(gpuzip_catch_signals(NULL, 0)))
+        code = FAILED;
+    if ((code = agree(code)) != DONE)
+        return code;
+    run->checkpoint.is_stopped = shots_is_stopped;
+    return kept_open(&run->kept, run->job->restart, &d, run->job->shots, &run->one, MPI_COMM_WORLD);
+}
+
+/* Returns DONE or STOPPED, on every rank. */
+static int migrate_shots(run_t *run)
+{
+    const job_t *job = run->job;
+    const int code = shots_migrate(MPI_COMM_WORLD, job->shots, job->restart != NULL ? &run->kept : NULL, migrate_one, run, &run->one,
+                                   run->rank == 0 ? &run->image : NULL);
+
+    if (code == STOPPED) {
+        progress_end();
+        fprintf(stderr, RTM_PROGRAM ": stopped on request, %zu of %zu shots are kept: continue with --restart %s\n", run->kept.count, job->shots,
+                job->restart);
+    }
+    return agree(code);
 }
 
 /* Adds the statistics of ranks with shots of their own: sums, and the larger of each peak, as
@@ -382,22 +421,24 @@ static int report(run_t *run, const outputs_t *files, double elapsed)
 static int run_job(run_t *run)
 {
     outputs_t files;
-    int code;
+    const int restarts = run->job->restart != NULL;
+    int code = DONE;
     double start;
 
-    if (run->job->restart != NULL && restart_name(run->job->restart) != 0)
-        return FAILED;
+    if (restarts && run->decompose)
+        ROOT_FIRST(code, run->rank, restart_name(run->job->restart) == 0 ? DONE : FAILED);
+    if (code != DONE)
+        return code;
     node_open(&run->node, MPI_COMM_WORLD);
     code = run_open(run, &files);
     if (code == DONE && run->job->tune)
         code = tune(run);
+    if (code == DONE && restarts && !run->decompose)
+        code = open_kept(run);
     if (code == DONE) {
         start = seconds();
         begin_progress(run);
-        if (run->decompose)
-            code = migrate_slabs(run);
-        else
-            shots_migrate(MPI_COMM_WORLD, run->job->shots, migrate_one, run, &run->one, run->rank == 0 ? &run->image : NULL);
+        code = run->decompose ? migrate_slabs(run) : migrate_shots(run);
         if (run->rank == 0 && code == DONE)
             progress_end();
         gather_tallies(run);
@@ -465,9 +506,8 @@ static int prepare(job_t *job, const options_t *o, const run_t *run)
         complain("--claim %s: is rtm3d's, of one process; leave it out", o->claim);
         return BAD_OPTIONS;
     }
-    if (o->restart != NULL && (!run->decompose || o->verify)) {
-        complain("--restart %s %s: restart files are of --decompose, without --verify", o->restart,
-                 o->verify ? "--verify" : "without --decompose");
+    if (o->restart != NULL && o->verify) {
+        complain("--restart %s --verify: what the run before computed is not compared; leave one out", o->restart);
         return BAD_OPTIONS;
     }
     if (o->sweep && run->decompose) {
@@ -511,7 +551,8 @@ static int main_of_rank(int argc, char **argv)
     if (options.help) {
         if (run.rank == 0) {
             options_help("reverse time migration on many ranks, with adjoint checkpointing by gpuzip", "--gradient --taylor --claim --lease --no-wait --sum");
-            puts("of MPI:\n  --decompose      all ranks migrate each shot together, a slab of the grid each (default: shots are distributed)");
+            puts("of MPI:\n  --decompose      all ranks migrate each shot together, a slab of the grid each (default: shots are distributed)\n"
+                 "  --restart with shots that are distributed: each finished shot is kept in the folder, which all ranks see");
         }
         return DONE;
     }

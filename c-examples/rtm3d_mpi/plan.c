@@ -4,6 +4,9 @@
 
 #include "message.h"
 
+#define BACKEND_TOLD 0  /* by the memory of the first snapshot */
+#define BACKEND_HOST 1
+
 int plan_open(checkpoint_t *c, const char *config, int zero_copy, const node_t *node, const grid_t *g, size_t steps,
               size_t every, tuned_t *tuned)
 {
@@ -14,6 +17,8 @@ int plan_open(checkpoint_t *c, const char *config, int zero_copy, const node_t *
     if (checkpoint_failed(gpuzip_config_init(&cfg)) || checkpoint_failed(gpuzip_config_load(config, &cfg)))
         return -1;
     cfg.zero_copy |= zero_copy;
+    if (cfg.backend == BACKEND_TOLD)
+        cfg.backend = BACKEND_HOST;  /* of this program's memory: the session opens it, and its plan stays */
     if (node_share(node, &cfg) == 0 && !checkpoint_failed(checkpoint_configure(c, &cfg, NULL, g, steps, every, NULL)) &&
         (tuned == NULL || tune_apply(tuned, c) == 0))
         status = 0;
@@ -63,4 +68,18 @@ int plan_share(tuned_t *tuned, checkpoint_t *c, MPI_Comm world)
         return -1;
     MPI_Bcast(tuned->profile, (int)tuned->bytes, MPI_BYTE, 0, world);
     return 0;
+}
+
+int plan_compare(const checkpoint_t *c, MPI_Comm world)
+{
+    int slots[2] = {c->plan.raw_slots, -c->plan.raw_slots}, rank;
+
+    MPI_Comm_rank(world, &rank);
+    MPI_Allreduce(MPI_IN_PLACE, slots, 2, MPI_INT, MPI_MAX, world);
+    if (slots[0] == -slots[1])
+        return 0;
+    if (rank == 0)
+        complain("mixed storage: a rank has %d slots for raw snapshots and another one has %d, so the image would depend on which of them "
+                 "migrates a shot; set device_budget to what every rank has, or mixed_storage = 2", slots[0], -slots[1]);
+    return -1;
 }

@@ -20,6 +20,11 @@ int plan_open(checkpoint_t *c, const char *config, int zero_copy, const node_t *
 int plan_open_together(checkpoint_t *c, const char *config, const node_t *node, const grid_t *g, size_t steps,
                        size_t every, tuned_t *tuned, MPI_Comm world);
 
+/* Compares the slots for raw snapshots of mixed storage, which fewer bytes of free memory may have made
+ * fewer: with lossy snapshots they decide the bits. Collective. Returns 0, or -1 on all ranks with the
+ * reason on stderr, if ranks differ. */
+int plan_compare(const checkpoint_t *c, MPI_Comm world);
+
 /* Gives the profile that rank 0 has measured to all ranks: ranks with equal configurations and
  * profiles make equal plans. Collective. Returns 0, or -1 on all ranks with the reason on
  * stderr. */
