@@ -102,6 +102,15 @@ pub(super) fn clearly_less(makespan: f64) -> f64 {
     makespan * (1.0 - 1e-9)
 }
 
+/// What tells a schedule with a storage option from all others of a search: the number of the storage
+/// option, and the schedule's algorithm and parameters.
+type Key = (usize, Algorithm, [u32; 4]);
+
+fn key(alternative: usize, schedule: &Schedule) -> Key {
+    let Schedule { algorithm, snapshots, chunk, .. } = *schedule;
+    (alternative, algorithm, [snapshots, chunk, schedule.inner(), schedule.cache()])
+}
+
 struct Search<'a> {
     alternatives: &'a [Vec<TierSpec>],
     keep: Keep,
@@ -109,6 +118,8 @@ struct Search<'a> {
     found: Vec<Candidate>,
     /// The schedules that were simulated.
     tried: Vec<Tried>,
+    /// The keys of these schedules: a second simulation could find nothing new.
+    keys: Vec<Key>,
     /// SAVEs and RESTOREs of the schedules that were simulated.
     work: u64,
     /// The error for the last schedule that has too many actions, or takes too much memory, to be
@@ -198,7 +209,8 @@ const USUAL_GAPS: f64 = 0.3;
 
 impl<'a> Search<'a> {
     fn new(alternatives: &'a [Vec<TierSpec>], keep: Keep) -> Self {
-        Search { alternatives, keep, found: Vec::new(), tried: Vec::new(), work: 0, too_long: None }
+        let (found, tried, keys) = Default::default();
+        Search { alternatives, keep, found, tried, keys, work: 0, too_long: None }
     }
 
     /// Finds the best plans for `steps` time steps and at most `most` snapshots.
@@ -272,6 +284,9 @@ impl<'a> Search<'a> {
     fn try_all(&mut self, members: Vec<(usize, Schedule)>, limit: u64) -> Result<()> {
         let mut waiting: Vec<Waiting> = fallible_vec::with_room(members.len())?;
         for (alternative, schedule) in members {
+            if self.keys.contains(&key(alternative, &schedule)) {
+                continue;
+            }
             if let Err(error) = schedule.check_length() {
                 self.too_long = Some(error);
                 continue;
@@ -289,10 +304,12 @@ impl<'a> Search<'a> {
             let to_beat = self.to_beat(alternative, schedule.algorithm);
             let is_in_time = self.work < limit || to_beat == f64::INFINITY;
             if bound.makespan < to_beat && is_in_time {
-                let algorithm = schedule.algorithm;
+                let (algorithm, this) = (schedule.algorithm, key(alternative, &schedule));
+                fallible_vec::push(&mut self.keys, this)?;
                 self.attempt(bound, alternative, schedule)?;
                 waiting.retain(|w| {
                     w.bound.makespan < self.to_beat(w.alternative, w.schedule.algorithm)
+                        && key(w.alternative, &w.schedule) != this
                 });
                 for w in &mut waiting {
                     if (w.alternative, w.schedule.algorithm) == (alternative, algorithm) {
