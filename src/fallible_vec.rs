@@ -5,7 +5,7 @@
 use crate::error::{text, Code, Error, Result};
 use crate::reserve::may_fail;
 use std::collections::{HashMap, VecDeque};
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash};
 
 /// Returns the error; the caller adds what the items are for (`Error::within`).
 #[cold]
@@ -50,7 +50,11 @@ pub fn collected<T>(items: impl ExactSizeIterator<Item = T>) -> Result<Vec<T>> {
 }
 
 /// Puts an item into a map.
-pub fn insert<K: Eq + Hash, V>(items: &mut HashMap<K, V>, key: K, item: V) -> Result<()> {
+pub fn insert<K: Eq + Hash, V, S: BuildHasher>(
+    items: &mut HashMap<K, V, S>,
+    key: K,
+    item: V,
+) -> Result<()> {
     if items.len() == items.capacity() && may_fail(|| items.try_reserve(1)).is_err() {
         return Err(refused::<(K, V)>(items.len() + 1));
     }

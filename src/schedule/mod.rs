@@ -96,7 +96,7 @@ impl Action {
 
 /// The algorithm of a schedule. The values are those of the configuration key
 /// `checkpointing_algorithm`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(i32)]
 pub enum Algorithm {
     /// A recorded schedule, read from a file.

@@ -11,6 +11,7 @@ use super::revolve::Range;
 use crate::error::Result;
 use crate::fallible_vec;
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// Numbers of transfers to and from the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +25,27 @@ pub struct Transfers {
 /// Transfers while a range is reversed, but for the write-back of the snapshot at its base; and
 /// whether that snapshot is fetched after the range has begun.
 type Counted = (Transfers, bool);
+
+/// The hash of one number: a product (Fibonacci hashing, Knuth, The Art of Computer Programming 6.4),
+/// whose high bits, which are the well mixed ones, become the low bits. Keys come from parameters of
+/// schedules, not from outside, so that the standard library's hash, which resists attacks and takes
+/// several times as long, is not needed.
+#[derive(Default)]
+struct Product(u64);
+
+impl Hasher for Product {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(self.0 ^ u64::from(byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0.rotate_left(32)
+    }
+}
 
 /// Up to this number of slots, ranges with equal counts are frequent enough that looking up a count
 /// takes less time than counting again.
@@ -42,8 +64,12 @@ fn of_parts(
         return one_by_one(whole, leaf, fills);
     }
     let end = whole.base + whole.len;
-    let key = |range: &Range| (range.len, range.slots(), range.base + range.len == end);
-    let mut known: HashMap<(u32, u32, bool), Counted> = HashMap::new();
+    // Slots have 31 bits at most, since `FEW_SLOTS` has fewer.
+    let key = |range: &Range| {
+        let is_at_end = u64::from(range.base + range.len == end);
+        u64::from(range.len) << 32 | u64::from(range.slots()) << 1 | is_at_end
+    };
+    let mut known: HashMap<u64, Counted, BuildHasherDefault<Product>> = HashMap::default();
     let mut open = Vec::from([whole.clone()]);
     while let Some(range) = open.last() {
         let counted = match leaf(range)? {
