@@ -142,10 +142,7 @@ fn the_list_of_functions_is_complete() {
     assert!(source.contains("driver::has(c\"cuStreamWaitValue32_v2\")"));
     assert!(called.remove("cuStreamWaitValue32_v2"));
     assert!(called.iter().eq(functions_of_the_library()), "{called:?}");
-    assert!(
-        !source.contains("sys::cu")
-            || source.matches("sys::cu").count() == source.matches("sys::culib()").count()
-    );
+    assert!(!source.contains("sys::cu"));
 }
 
 /// Functions that release an object, or that a release needs. If one of them fails, the object is
@@ -369,26 +366,48 @@ fn a_machine_without_devices() {
     }
 }
 
+/// Returns the path of a library that has two functions of a driver.
+fn stub() -> std::path::PathBuf {
+    let library = common::tempdir(&format!("stub-{}", std::process::id())).join("stub.so");
+    let source = library.with_extension("c");
+    std::fs::write(
+        &source,
+        "int cuInit(unsigned flags) { return flags != 0; }\nint cuDriverGetVersion(int *v) { *v = 12040; return 0; }\n",
+    )
+    .unwrap();
+    common::run(
+        std::process::Command::new("cc")
+            .args(["-shared", "-fPIC"])
+            .arg(&source)
+            .arg("-o")
+            .arg(&library),
+    );
+    library
+}
+
 #[test]
 fn a_driver_that_lacks_a_function() {
-    let library = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("stub.so");
-    if std::env::var_os("GPUZIP_TEST_EMULATED").is_none() {
-        let source = library.with_extension("c");
-        std::fs::write(
-            &source,
-            "int cuInit(unsigned flags) { return flags != 0; }\nint cuDriverGetVersion(int *v) { *v = 12040; return 0; }\n",
-        )
-        .unwrap();
-        common::run(
-            std::process::Command::new("cc")
-                .args(["-shared", "-fPIC"])
-                .arg(&source)
-                .arg("-o")
-                .arg(&library),
-        );
-    }
+    let is_parent = std::env::var_os("GPUZIP_TEST_EMULATED").is_none();
+    let library = if is_parent { stub() } else { Default::default() };
     if emu::inside_with("a_driver_that_lacks_a_function", &library, &[]) {
         cuda_is_refused_with("the CUDA driver lacks cu");
+    }
+}
+
+/// Programs use the driver by the name libcuda.so.1. A library of the name libcuda.so may be another
+/// file: the toolkit's stub, or a second copy of the driver in Windows Subsystem for Linux.
+#[test]
+fn the_driver_is_the_library_that_programs_use() {
+    const NAME: &str = "the_driver_is_the_library_that_programs_use";
+    let folder = (std::env::var_os("GPUZIP_TEST_EMULATED").is_none()).then(|| {
+        let folder = emu::folder_with(&format!("{NAME}-both"), &emu::driver());
+        std::fs::remove_file(folder.join("libcuda.so")).unwrap();
+        std::fs::copy(stub(), folder.join("libcuda.so")).unwrap();
+        folder.display().to_string()
+    });
+    if emu::inside(NAME, &[("LD_LIBRARY_PATH", &folder.unwrap_or_default())]) {
+        assert_eq!(gpuzip::device::cuda::devices().unwrap().len(), 1);
+        assert_eq!(emu::calls("cuInit"), 1, "calls of libcuda.so.1");
     }
 }
 

@@ -57,11 +57,17 @@ impl Machine {
 
     /// Runs the child.
     fn code(&self, folder: &Path, nvrtc: bool) -> Output {
+        self.code_with(folder, nvrtc, &[])
+    }
+
+    /// Runs the child with these environment variables.
+    fn code_with(&self, folder: &Path, nvrtc: bool, variables: &[(&str, &str)]) -> Output {
         Command::new(std::env::current_exe().unwrap())
             .args(["codes_a_field", "--exact", "--ignored", "--test-threads=1"])
             .env("LD_LIBRARY_PATH", &self.libraries[usize::from(!nvrtc)])
             .env("GPUZIP_CACHE_DIR", folder)
             .env("CXX", self.root.join("compiler"))
+            .envs(variables.iter().copied())
             .output()
             .unwrap()
     }
@@ -76,7 +82,12 @@ impl Machine {
 
     /// Runs the child, which must succeed, and counts its compilations.
     fn succeeds(&self, folder: &Path, nvrtc: bool) -> usize {
-        let output = self.code(folder, nvrtc);
+        self.succeeds_with(folder, nvrtc, &[])
+    }
+
+    /// Runs the child with these environment variables as `succeeds` does.
+    fn succeeds_with(&self, folder: &Path, nvrtc: bool, variables: &[(&str, &str)]) -> usize {
+        let output = self.code_with(folder, nvrtc, variables);
         assert!(
             output.status.success(),
             "{}{}",
@@ -98,6 +109,88 @@ fn write_image(file: &Path, image: &[u8]) {
         (hash ^ byte as u64).wrapping_mul(0x0100_0000_01b3)
     });
     std::fs::write(file, [&hash.to_le_bytes(), image].concat()).unwrap();
+}
+
+/// Renames an image to the name that an image of NVRTC 11.8 has. Returns the new path.
+fn make_of_another_nvrtc(file: &Path) -> PathBuf {
+    let name = file.file_name().unwrap().to_str().unwrap();
+    let stem = &name[..name.find("-nvrtc").unwrap()];
+    let new = file.with_file_name(format!("{stem}-nvrtc11.8.cubin"));
+    std::fs::rename(file, &new).unwrap();
+    new
+}
+
+/// The environment of a process whose device has this architecture, 86 for sm_86.
+fn device(architecture: &str) -> (&str, &str) {
+    ("CUDA_EMU_ARCHITECTURE", architecture)
+}
+
+/// An NVRTC that knows no architecture above sm_80.
+const OLD_NVRTC: (&str, &str) = ("CUDA_EMU_NVRTC_ARCHITECTURES", "70,75,80");
+
+#[test]
+fn nvrtc_is_found_by_the_name_of_every_version() {
+    let Some(machine) = Machine::new("names") else { return };
+    let library = machine.libraries[1].join("libnvrtc");
+    for (number, version) in ["so.13", "so.12", "so.11.2"].into_iter().enumerate() {
+        let named = library.with_extension(version);
+        std::fs::copy(emu::driver(), &named).unwrap();
+        let folder = machine.root.join(format!("cache-{number}"));
+        assert_eq!(machine.succeeds(&folder, false), MODULES, "{version}");
+        std::fs::remove_file(named).unwrap();
+    }
+}
+
+#[test]
+fn an_nvrtc_that_refuses_the_architecture_hides_no_image() {
+    let Some(machine) = Machine::new("refuses") else { return };
+    let folder = machine.root.join("cache");
+    assert_eq!(machine.succeeds_with(&folder, true, &[device("90")]), MODULES);
+    files(&folder).iter().for_each(|file| drop(make_of_another_nvrtc(file)));
+    assert_eq!(machine.succeeds_with(&folder, true, &[device("90"), OLD_NVRTC]), 0);
+}
+
+/// A device runs machine code of a lower minor compute capability of its major one, and no other.
+#[test]
+fn machine_code_of_a_lower_minor_capability_is_used() {
+    let Some(machine) = Machine::new("minor") else { return };
+    let folder = machine.root.join("cache");
+    assert_eq!(machine.succeeds_with(&folder, true, &[device("86")]), MODULES);
+    for (architecture, is_enough) in [("89", true), ("80", false), ("90", false), ("100", false)] {
+        let output = machine.code_with(&folder, false, &[device(architecture)]);
+        assert_eq!(output.status.success(), is_enough, "sm_{architecture}");
+    }
+    assert_eq!(machine.compilations(), 0);
+    assert_eq!(files(&folder).len(), MODULES, "no file is lost");
+}
+
+#[test]
+fn ptx_serves_a_device_that_nvrtc_does_not_know() {
+    let Some(machine) = Machine::new("ptx") else { return };
+    let folder = machine.root.join("cache");
+    let newer = [device("90"), OLD_NVRTC];
+    assert_eq!(machine.succeeds_with(&folder, true, &newer), MODULES);
+    assert_eq!(machine.succeeds_with(&folder, true, &newer), 0, "PTX is kept");
+    assert_eq!(machine.succeeds_with(&folder, false, &newer), 0, "PTX needs no NVRTC");
+    assert!(files(&folder).is_empty(), "machine code of sm_80 would be of no use");
+    // The driver compiles PTX for its own and for newer architectures only.
+    assert!(!machine.code_with(&folder, false, &[device("75")]).status.success());
+}
+
+/// The driver refuses an image: this machine's NVRTC makes its own image anew. The images of other
+/// versions of NVRTC, which other drivers may take, stay.
+#[test]
+fn a_refused_image_takes_no_other_image_with_it() {
+    let Some(machine) = Machine::new("refused") else { return };
+    let folder = machine.root.join("cache");
+    assert_eq!(machine.succeeds(&folder, true), MODULES);
+    let own = files(&folder).remove(0);
+    let of_others = make_of_another_nvrtc(&own);
+    write_image(&of_others, b"an image for another driver");
+    write_image(&own, b"an image for another driver");
+    assert_eq!(machine.succeeds(&folder, true), 1);
+    assert!(of_others.exists());
+    assert_eq!(machine.succeeds(&folder, true), 0);
 }
 
 #[test]
@@ -132,11 +225,7 @@ fn images_that_were_made_elsewhere_need_no_nvrtc() {
     assert!(said.contains("gpuzip kernels --prebuild"), "{said}");
     assert_eq!(machine.succeeds(&folder, true), MODULES);
     // The images may come from any version of NVRTC.
-    for file in files(&folder) {
-        let name = file.file_name().unwrap().to_str().unwrap().to_owned();
-        let stem = &name[..name.find("-nvrtc").unwrap()];
-        std::fs::rename(&file, folder.join(format!("{stem}-nvrtc11.8.cubin"))).unwrap();
-    }
+    files(&folder).iter().for_each(|file| drop(make_of_another_nvrtc(file)));
     assert_eq!(machine.succeeds(&folder, false), 0);
     // A damaged image counts as no image.
     std::fs::write(&files(&folder)[0], b"rubbish").unwrap();

@@ -66,6 +66,8 @@ pub const NOT_INITIALIZED: Status = CUresult::CUDA_ERROR_NOT_INITIALIZED as Stat
 pub const NOT_SUPPORTED: Status = CUresult::CUDA_ERROR_NOT_SUPPORTED as Status;
 pub const INVALID_IMAGE: Status = CUresult::CUDA_ERROR_INVALID_IMAGE as Status;
 pub const NO_BINARY_FOR_GPU: Status = CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU as Status;
+pub const INVALID_PTX: Status = CUresult::CUDA_ERROR_INVALID_PTX as Status;
+pub const UNSUPPORTED_PTX_VERSION: Status = CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION as Status;
 const OUT_OF_MEMORY: Status = CUresult::CUDA_ERROR_OUT_OF_MEMORY as Status;
 
 /// A function as cudarc declares it.

@@ -8,12 +8,18 @@
 //! by
 //! `gpuzip kernels --prebuild`.
 //!
+//! Where NVRTC does not know the architecture of a device, or the driver refuses NVRTC's image, the
+//! images of other versions of NVRTC are tried, then machine code for a lower minor compute
+//! capability of the same major one, which the device runs, too (sm_80 on sm_86), and last PTX,
+//! which the driver compiles. The file of a refused image stays or is replaced by the image of the
+//! same NVRTC: other devices and drivers use the same folder.
+//!
 //! An image is machine code. The folder is therefore made with mode 0700, and the folder and its
 //! files are used only if they belong to this user or root and no other user may write to them.
 //! Otherwise kernels are compiled and not kept, and a warning says what to do.
 
-use super::nvrtc;
-use crate::error::{Code, Error, Result};
+use super::nvrtc::{self, Form};
+use crate::error::{fail, Code, Error, Result};
 use crate::files::{self, Folder};
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -58,19 +64,62 @@ impl Source {
         OPTIONS.into_iter().map(String::from).chain(own).collect()
     }
 
-    /// The begin of the image file names of this source and architecture, without the compiler's
-    /// version.
-    fn stem(&self, architecture: u32) -> String {
-        let mut hash = Fnv::default();
-        hash.write(self.text().as_bytes());
-        self.options(architecture).iter().for_each(|option| hash.write(option.as_bytes()));
-        let scalar = if self.double { "f64" } else { "f32" };
-        format!("{}-{scalar}-sm{architecture}-{:016x}-nvrtc", self.name, hash.finish())
+    /// The options for compiling to an image of `kind`.
+    fn options_for(&self, kind: Kind) -> Vec<String> {
+        let mut options = self.options(kind.architecture);
+        if kind.form == Form::Ptx {
+            options.pop();
+            options.push(format!("--gpu-architecture=compute_{}", kind.architecture));
+        }
+        options
     }
 
-    fn compile(&self, architecture: u32) -> Result<Vec<u8>> {
-        log::info!("compiling kernels {} for sm_{architecture}", self.name);
-        nvrtc::compile(&self.text(), self.name, &self.options(architecture))
+    /// The begin of the image file names of this source and kind, without the compiler's version.
+    fn stem(&self, kind: Kind) -> String {
+        let mut hash = Fnv::default();
+        hash.write(self.text().as_bytes());
+        self.options_for(kind).iter().for_each(|option| hash.write(option.as_bytes()));
+        let scalar = if self.double { "f64" } else { "f32" };
+        let (target, architecture) = (kind.target(), kind.architecture);
+        format!("{}-{scalar}-{target}{architecture}-{:016x}-nvrtc", self.name, hash.finish())
+    }
+
+    fn compile(&self, kind: Kind) -> Result<Vec<u8>> {
+        log::info!("compiling kernels {} for {}_{}", self.name, kind.target(), kind.architecture);
+        nvrtc::compile(&self.text(), self.name, &self.options_for(kind), kind.form)
+    }
+}
+
+/// What an image is: machine code or PTX, and its architecture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Kind {
+    form: Form,
+    /// 90 for sm_90 or compute_90.
+    architecture: u32,
+}
+
+impl Kind {
+    fn cubin(architecture: u32) -> Self {
+        Kind { form: Form::Cubin, architecture }
+    }
+
+    fn ptx(architecture: u32) -> Self {
+        Kind { form: Form::Ptx, architecture }
+    }
+
+    /// NVIDIA's word before the number of the architecture.
+    fn target(self) -> &'static str {
+        match self.form {
+            Form::Cubin => "sm",
+            Form::Ptx => "compute",
+        }
+    }
+
+    fn extension(self) -> &'static str {
+        match self.form {
+            Form::Cubin => ".cubin",
+            Form::Ptx => ".ptx",
+        }
     }
 }
 
@@ -82,20 +131,36 @@ pub fn image(source: &Source, architecture: u32) -> Result<Vec<u8>> {
 
 /// As `image`, with `folder` as the cache.
 pub fn image_in(folder: Option<&Path>, source: &Source, architecture: u32) -> Result<Vec<u8>> {
-    let stem = source.stem(architecture);
-    let (major, minor) = match nvrtc::version() {
+    own(folder, source, Kind::cubin(architecture), true).map(|(image, _)| image)
+}
+
+/// The image that this machine's NVRTC makes, and whether the image was read from the cache.
+/// Without NVRTC, the image of any version of NVRTC. `may_read`: the cache may be read; otherwise
+/// the image is compiled, and replaces the file of the cache.
+fn own(
+    folder: Option<&Path>,
+    source: &Source,
+    kind: Kind,
+    may_read: bool,
+) -> Result<(Vec<u8>, bool)> {
+    let stem = source.stem(kind);
+    let version = match nvrtc::version() {
         Ok(version) => version,
         Err(missing) => {
-            return folder
-                .and_then(|path| any(&opened(Folder::trusted(path), path)?, path, &stem))
-                .ok_or(missing)
+            let kept = |path| all(path, |name| name.starts_with(&stem)).pop();
+            return match folder.and_then(kept) {
+                Some(image) => Ok((image, true)),
+                None => Err(missing),
+            };
         }
     };
+    let compile = || source.compile(kind).map(|image| (image, false));
     let cache = folder.and_then(|path| opened(Folder::trusted_or_new(path), path));
-    let (Some(cache), Some(path)) = (cache, folder) else { return source.compile(architecture) };
-    let name = format!("{stem}{major}.{minor}.cubin");
-    if let Some(image) = read(&cache, name.as_ref()) {
-        return Ok(image);
+    let (Some(cache), Some(path)) = (cache, folder) else { return compile() };
+    let name = file_name(&stem, version, kind);
+    let kept = || read(&cache, name.as_ref()).filter(|_| may_read);
+    if let Some(image) = kept() {
+        return Ok((image, true));
     }
     let _lock = lock(&cache).inspect_err(|e| {
         log::info!(
@@ -103,14 +168,100 @@ pub fn image_in(folder: Option<&Path>, source: &Source, architecture: u32) -> Re
             path.display()
         )
     });
-    if let Some(image) = read(&cache, name.as_ref()) {
-        return Ok(image);
+    if let Some(image) = kept() {
+        return Ok((image, true));
     }
-    let image = source.compile(architecture)?;
+    let (image, _) = compile()?;
     if let Err(e) = write(&cache, name.as_ref(), &image) {
         log::info!("compiled kernels are not kept: {}: {e}", path.join(name).display());
     }
-    Ok(image)
+    Ok((image, false))
+}
+
+fn file_name(stem: &str, (major, minor): (i32, i32), kind: Kind) -> String {
+    format!("{stem}{major}.{minor}{}", kind.extension())
+}
+
+/// Gives images of a source to `load`, best first, until `load` takes an image, and returns what
+/// `load` made. `load` returns `None` for an image that the driver does not take.
+pub fn offer<T>(
+    source: &Source,
+    architecture: u32,
+    load: &mut dyn FnMut(&[u8]) -> Result<Option<T>>,
+) -> Result<T> {
+    let folder = folder();
+    let (folder, kind) = (folder.as_deref(), Kind::cubin(architecture));
+    let first = own(folder, source, kind, true);
+    if let Ok((image, _)) = &first {
+        if let Some(loaded) = load(image)? {
+            return Ok(loaded);
+        }
+    }
+    for image in folder.map(|path| kept_cubins(path, source, architecture)).unwrap_or_default() {
+        if let Some(loaded) = load(&image)? {
+            return Ok(loaded);
+        }
+    }
+    // A kept image that the driver refuses may be the image of a driver that was replaced.
+    let second = match &first {
+        Ok((_, true)) => own(folder, source, kind, false),
+        _ => first,
+    };
+    let why = match second.and_then(|(image, _)| load(&image)) {
+        Ok(Some(loaded)) => return Ok(loaded),
+        Ok(None) => None,
+        Err(error) => Some(error),
+    };
+    for image in ptx(folder, source, architecture) {
+        if let Some(loaded) = load(&image)? {
+            return Ok(loaded);
+        }
+    }
+    match why {
+        Some(error) => Err(error),
+        None => fail!(
+            Device,
+            "the driver does not take the kernels {} that NVRTC made for sm_{architecture}",
+            source.name
+        ),
+    }
+}
+
+/// The kept machine code of a source that a device of this architecture runs: for the architecture
+/// itself, by all versions of NVRTC, then for lower minor compute capabilities, highest first.
+fn kept_cubins(path: &Path, source: &Source, architecture: u32) -> Vec<Vec<u8>> {
+    let mut images = Vec::new();
+    for lower in (architecture - architecture % 10..=architecture).rev() {
+        let stem = source.stem(Kind::cubin(lower));
+        images.extend(all(path, |name| name.starts_with(&stem)).into_iter().rev());
+    }
+    images
+}
+
+/// PTX of a source that the driver can compile for this architecture: of this machine's NVRTC, for
+/// the highest architecture that this NVRTC knows, and what the cache has, highest first.
+fn ptx(folder: Option<&Path>, source: &Source, architecture: u32) -> Vec<Vec<u8>> {
+    let known = nvrtc::architectures().unwrap_or_default();
+    let highest = known.into_iter().filter(|&known| known <= architecture).max();
+    let made = highest.map(|known| own(folder, source, Kind::ptx(known), true));
+    let mut images: Vec<Vec<u8>> = made.into_iter().flatten().map(|(image, _)| image).collect();
+    let scalar = if source.double { "f64" } else { "f32" };
+    let begin = format!("{}-{scalar}-compute", source.name);
+    let of = |name: &str| {
+        let number: u32 = name.strip_prefix(&begin)?.split('-').next()?.parse().ok()?;
+        let is_usable = number <= architecture && name.starts_with(&source.stem(Kind::ptx(number)));
+        is_usable.then_some(number)
+    };
+    if let Some(path) = folder {
+        let names = names(path, Form::Ptx);
+        let mut kept: Vec<u32> = names.iter().filter_map(|name| of(name)).collect();
+        kept.sort_unstable();
+        kept.dedup();
+        for number in kept.into_iter().rev() {
+            images.extend(all(path, |name| of(name) == Some(number)));
+        }
+    }
+    images
 }
 
 /// Returns a folder for images, or `None`. The first `None` of a process logs a warning.
@@ -132,15 +283,6 @@ fn opened(folder: io::Result<Folder>, path: &Path) -> Option<Folder> {
     None
 }
 
-/// Removes the images of a source that the driver does not accept, so that they are compiled again.
-pub fn forget(source: &Source, architecture: u32) {
-    let Some(path) = folder() else { return };
-    let Ok(folder) = Folder::trusted(&path) else { return };
-    for name in names(&path, &source.stem(architecture)) {
-        let _ = folder.remove(name.as_ref());
-    }
-}
-
 /// An image in a cache folder.
 #[derive(Clone, Debug)]
 pub struct Image {
@@ -159,7 +301,7 @@ pub struct Image {
 impl Image {
     /// Whether this is an image of `source` for `architecture`, from any version of the compiler.
     pub fn is_of(&self, source: &Source, architecture: u32) -> bool {
-        self.name.starts_with(&source.stem(architecture))
+        self.name.starts_with(&source.stem(Kind::cubin(architecture)))
     }
 }
 
@@ -188,7 +330,7 @@ pub fn images_in(path: &Path, sources: &[Source]) -> Result<Vec<Image>> {
             ..image
         })
     };
-    Ok(names(path, "").iter().filter_map(image).collect())
+    Ok(names(path, Form::Cubin).iter().filter_map(image).collect())
 }
 
 /// The default folder of images; `None` if no environment variable names one.
@@ -202,17 +344,21 @@ pub fn folder() -> Option<PathBuf> {
 
 /// The sorted names of the images in a folder. Code that uses an image opens it through the checked
 /// `Folder`.
-fn names(folder: &Path, stem: &str) -> Vec<String> {
+fn names(folder: &Path, form: Form) -> Vec<String> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    let mut names: Vec<String> =
-        names.filter(|name| name.starts_with(stem) && name.ends_with(".cubin")).collect();
+    let extension = Kind { form, architecture: 0 }.extension();
+    let mut names: Vec<String> = names.filter(|name| name.ends_with(extension)).collect();
     names.sort();
     names
 }
 
-fn any(folder: &Folder, path: &Path, stem: &str) -> Option<Vec<u8>> {
-    names(path, stem).iter().rev().find_map(|name| read(folder, name.as_ref()))
+/// The undamaged images in a folder whose names fit, sorted by name. A folder that is not trusted
+/// has none.
+fn all(path: &Path, fits: impl Fn(&str) -> bool) -> Vec<Vec<u8>> {
+    let Some(folder) = opened(Folder::trusted(path), path) else { return Vec::new() };
+    let names = [Form::Cubin, Form::Ptx].into_iter().flat_map(|form| names(path, form));
+    names.filter(|name| fits(name)).filter_map(|name| read(&folder, name.as_ref())).collect()
 }
 
 const LOCK: &str = "lock";
@@ -286,28 +432,28 @@ mod tests {
         ];
         let mut stems: Vec<String> = others
             .iter()
-            .map(|other| other.stem(80))
-            .chain([KERNEL.stem(80), KERNEL.stem(90)])
+            .map(|other| other.stem(Kind::cubin(80)))
+            .chain([KERNEL.stem(Kind::cubin(80)), KERNEL.stem(Kind::cubin(90))])
             .collect();
         assert_eq!(stems.len(), 7);
         assert!(
-            KERNEL.stem(80) == KERNEL.clone().stem(80)
-                && KERNEL.stem(80).starts_with("a-f32-sm80-")
+            KERNEL.stem(Kind::cubin(80)) == KERNEL.clone().stem(Kind::cubin(80))
+                && KERNEL.stem(Kind::cubin(80)).starts_with("a-f32-sm80-")
         );
         stems.sort();
         stems.dedup();
         assert_eq!(stems.len(), 7);
         // Also the hash alone differs, not only the readable part of the name.
         let hash = |stem: String| stem.split('-').nth(3).map(str::to_owned);
-        assert_ne!(hash(KERNEL.stem(80)), hash(KERNEL.stem(90)));
-        assert_ne!(hash(KERNEL.stem(80)), hash(others[0].stem(80)));
+        assert_ne!(hash(KERNEL.stem(Kind::cubin(80))), hash(KERNEL.stem(Kind::cubin(90))));
+        assert_ne!(hash(KERNEL.stem(Kind::cubin(80))), hash(others[0].stem(Kind::cubin(80))));
     }
 
     #[test]
     fn a_file_says_whether_it_is_whole() {
         let path = std::env::temp_dir().join(format!("gpuzip-images-{}", std::process::id()));
         let folder = Folder::trusted_or_new(&path).unwrap();
-        let name = format!("{}12.4.cubin", KERNEL.stem(80));
+        let name = format!("{}12.4.cubin", KERNEL.stem(Kind::cubin(80)));
         let (file, name) = (path.join(&name), OsStr::new(&name));
         let images = |sources| images_in(&path, sources).unwrap();
         write(&folder, name, b"an image").unwrap();
@@ -332,7 +478,7 @@ mod tests {
             fs::write(&file, bad).unwrap();
             assert!(read(&folder, name).is_none(), "bit {bit}");
         }
-        assert!(!images(&[KERNEL])[0].is_whole && any(&folder, &path, &KERNEL.stem(80)).is_none());
+        assert!(!images(&[KERNEL])[0].is_whole && all(&path, |_| true).is_empty());
         fs::remove_dir_all(&path).unwrap();
     }
 }

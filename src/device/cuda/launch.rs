@@ -41,26 +41,17 @@ impl Module {
     fn load(image: &[u8]) -> Result<Option<Self>> {
         let mut module = std::ptr::null_mut();
         match status!(cuModuleLoadData(&mut module, image.as_ptr().cast::<c_void>())) {
-            driver::INVALID_IMAGE | driver::NO_BINARY_FOR_GPU => Ok(None),
+            driver::INVALID_IMAGE
+            | driver::NO_BINARY_FOR_GPU
+            | driver::INVALID_PTX
+            | driver::UNSUPPORTED_PTX_VERSION => Ok(None),
             result => driver::check(result, "cuModuleLoadData").map(|()| Some(Module(module))),
         }
     }
 
-    /// Loads the module of a source. If the driver does not accept a cached image, which another
-    /// version of the driver may have left, the image is compiled again.
+    /// Loads the module of a source from the best image that the driver accepts.
     pub fn of(source: &Source, architecture: u32) -> Result<Self> {
-        if let Some(module) = Self::load(&images::image(source, architecture)?)? {
-            return Ok(module);
-        }
-        images::forget(source, architecture);
-        match Self::load(&images::image(source, architecture)?)? {
-            Some(module) => Ok(module),
-            None => fail!(
-                Device,
-                "the driver does not take the kernels {} that NVRTC made for sm_{architecture}",
-                source.name
-            ),
-        }
+        images::offer(source, architecture, &mut Self::load)
     }
 
     /// The kernel with this name.

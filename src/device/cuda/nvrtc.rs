@@ -3,7 +3,6 @@
 
 use crate::error::{fail, Code, Error, Result};
 use crate::fallible_vec;
-use cudarc::nvrtc::sys;
 use once_cell::race::OnceBox;
 use std::ffi::{c_char, c_void, CStr, CString};
 
@@ -26,6 +25,10 @@ struct Nvrtc {
     compile: unsafe extern "C" fn(Program, i32, *const *const c_char) -> Status,
     cubin_size: unsafe extern "C" fn(Program, *mut usize) -> Status,
     cubin: unsafe extern "C" fn(Program, *mut c_char) -> Status,
+    ptx_size: unsafe extern "C" fn(Program, *mut usize) -> Status,
+    ptx: unsafe extern "C" fn(Program, *mut c_char) -> Status,
+    architecture_count: unsafe extern "C" fn(*mut i32) -> Status,
+    architectures: unsafe extern "C" fn(*mut i32) -> Status,
     log_size: unsafe extern "C" fn(Program, *mut usize) -> Status,
     log: unsafe extern "C" fn(Program, *mut c_char) -> Status,
     destroy: unsafe extern "C" fn(*mut Program) -> Status,
@@ -45,31 +48,54 @@ fn nvrtc() -> Result<&'static Nvrtc> {
     }
 }
 
+/// Names of NVRTC's library: the name for linking, then the names in CUDA 13, 12, and 11.2 to 11.8.
+const NAMES: [&CStr; 4] =
+    [c"libnvrtc.so", c"libnvrtc.so.13", c"libnvrtc.so.12", c"libnvrtc.so.11.2"];
+
 fn find() -> Option<Nvrtc> {
-    // SAFETY: loading the library runs its initialisers, as in every program that uses NVRTC. The
-    // types of the functions are those of nvrtc.h.
-    unsafe {
-        if !sys::is_culib_present() {
-            return None;
-        }
-        let library = sys::culib();
-        macro_rules! get {
-            ($name:literal) => {
-                *library.get(concat!($name, "\0").as_bytes()).ok()?
-            };
-        }
-        Some(Nvrtc {
-            version: get!("nvrtcVersion"),
-            create: get!("nvrtcCreateProgram"),
-            compile: get!("nvrtcCompileProgram"),
-            cubin_size: get!("nvrtcGetCUBINSize"),
-            cubin: get!("nvrtcGetCUBIN"),
-            log_size: get!("nvrtcGetProgramLogSize"),
-            log: get!("nvrtcGetProgramLog"),
-            destroy: get!("nvrtcDestroyProgram"),
-            error: get!("nvrtcGetErrorString"),
-        })
+    NAMES.into_iter().find_map(open)
+}
+
+/// The functions of the library `name`; `None` if the library is missing or lacks a function.
+fn open(name: &CStr) -> Option<Nvrtc> {
+    // SAFETY: loading the library runs its initialisers, as in every program that uses NVRTC.
+    let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    if library.is_null() {
+        return None;
     }
+    macro_rules! get {
+        ($name:literal) => {
+            // SAFETY: the library is open, and the field that receives the function has the type of
+            // the function in nvrtc.h.
+            unsafe { function(library, $name) }?
+        };
+    }
+    Some(Nvrtc {
+        version: get!(c"nvrtcVersion"),
+        create: get!(c"nvrtcCreateProgram"),
+        compile: get!(c"nvrtcCompileProgram"),
+        cubin_size: get!(c"nvrtcGetCUBINSize"),
+        cubin: get!(c"nvrtcGetCUBIN"),
+        ptx_size: get!(c"nvrtcGetPTXSize"),
+        ptx: get!(c"nvrtcGetPTX"),
+        architecture_count: get!(c"nvrtcGetNumSupportedArchs"),
+        architectures: get!(c"nvrtcGetSupportedArchs"),
+        log_size: get!(c"nvrtcGetProgramLogSize"),
+        log: get!(c"nvrtcGetProgramLog"),
+        destroy: get!(c"nvrtcDestroyProgram"),
+        error: get!(c"nvrtcGetErrorString"),
+    })
+}
+
+/// The function `name` of an open library; `None` if the library lacks the function.
+///
+/// # Safety
+/// `F` is the type of a pointer to this function.
+unsafe fn function<F: Copy>(library: *mut c_void, name: &CStr) -> Option<F> {
+    // SAFETY: the library is open, and the symbol is looked up, not called.
+    let symbol = unsafe { libc::dlsym(library, name.as_ptr()) };
+    // SAFETY: `F` is a pointer, as the caller promises, and the symbol is not NULL.
+    (!symbol.is_null()).then(|| unsafe { std::mem::transmute_copy(&symbol) })
 }
 
 impl Nvrtc {
@@ -99,8 +125,29 @@ pub fn version() -> Result<(i32, i32)> {
     Ok((major, minor))
 }
 
-/// Compiles a source to a cubin. `name` is the source's name in messages.
-pub fn compile(source: &str, name: &str, options: &[String]) -> Result<Vec<u8>> {
+/// The architectures for which this NVRTC compiles: 90 for sm_90.
+pub fn architectures() -> Result<Vec<u32>> {
+    let nvrtc = nvrtc()?;
+    let mut count = 0;
+    // SAFETY: the count is written to a variable of this function.
+    nvrtc.check(unsafe { (nvrtc.architecture_count)(&mut count) }, "nvrtcGetNumSupportedArchs")?;
+    let mut all = fallible_vec::filled(0i32, count.max(0) as usize)?;
+    // SAFETY: `all` has room for as many numbers as NVRTC counts.
+    nvrtc.check(unsafe { (nvrtc.architectures)(all.as_mut_ptr()) }, "nvrtcGetSupportedArchs")?;
+    Ok(all.into_iter().map(|architecture| architecture as u32).collect())
+}
+
+/// What NVRTC makes of a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Machine code of one architecture.
+    Cubin,
+    /// Text that the driver compiles for its device.
+    Ptx,
+}
+
+/// Compiles a source. `name` is the source's name in messages.
+pub fn compile(source: &str, name: &str, options: &[String], form: Form) -> Result<Vec<u8>> {
     let nvrtc = nvrtc()?;
     let text = |text: &str| {
         let bytes = fallible_vec::copied(text.as_bytes())
@@ -127,6 +174,7 @@ pub fn compile(source: &str, name: &str, options: &[String]) -> Result<Vec<u8>> 
     // SAFETY: the program exists, and there are `options.len()` options.
     let compiled = unsafe { (nvrtc.compile)(program, options.len() as i32, options.as_ptr()) };
     let image = match nvrtc.check(compiled, "nvrtcCompileProgram") {
+        Ok(()) if form == Form::Ptx => read(nvrtc, program, nvrtc.ptx_size, nvrtc.ptx),
         Ok(()) => read(nvrtc, program, nvrtc.cubin_size, nvrtc.cubin),
         Err(error) => {
             let log = read(nvrtc, program, nvrtc.log_size, nvrtc.log).unwrap_or_default();

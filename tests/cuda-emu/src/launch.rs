@@ -9,7 +9,7 @@ use crate::ptx;
 use crate::settings::Mode;
 use crate::status::{
     Result, INVALID_HANDLE, INVALID_IMAGE, INVALID_VALUE, LAUNCH_FAILED, NOT_FOUND,
-    OPERATING_SYSTEM,
+    NO_BINARY_FOR_GPU, OPERATING_SYSTEM,
 };
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -189,7 +189,11 @@ impl Driver {
             return Err(INVALID_VALUE);
         }
         // SAFETY: the caller promises that `image` is null or an image of the software NVRTC.
-        let code = match unsafe { nvrtc::decode(image) }.ok_or(INVALID_IMAGE)? {
+        let (image, target) = unsafe { nvrtc::decode(image) }.ok_or(INVALID_IMAGE)?;
+        if target.is_some_and(|target| !target.runs_on(self.settings.architecture)) {
+            return Err(NO_BINARY_FOR_GPU);
+        }
+        let code = match image {
             Image::Library(bytes) => Code::Library(Library::open(&bytes)?),
             Image::Ptx(text) => Code::Ptx(interpreted::load(&text)?),
         };

@@ -45,7 +45,12 @@ exports! {
     /// Gives the value of a device attribute.
     fn cuDeviceGetAttribute(value: Out<i32>, attribute: i32, device: i32) |driver| {
         driver.device(device)?;
-        value.set(device_attribute(attribute, device).ok_or(INVALID_VALUE)?)
+        let known = match attribute {
+            75 => Some(driver.settings.architecture / 10),
+            76 => Some(driver.settings.architecture % 10),
+            _ => device_attribute(attribute, device),
+        };
+        value.set(known.ok_or(INVALID_VALUE)?)
     };
     /// Gives the memory of a device in bytes.
     fn cuDeviceTotalMem_v2(bytes: Out<usize>, device: i32) |driver| {
@@ -59,8 +64,8 @@ fn error_text(out: Out<*const c_char>, text: Option<&CStr>) -> crate::status::Re
     text.map(|_| ()).ok_or(INVALID_VALUE)
 }
 
-/// Returns the value of a `CUdevice_attribute`: the value of an ordinary device of compute
-/// capability 8.0, or 0 for a feature that this driver does not have.
+/// Returns the value of a `CUdevice_attribute`, but the compute capability: the value of an ordinary
+/// device, or 0 for a feature that this driver does not have.
 fn device_attribute(attribute: i32, device: i32) -> Option<i32> {
     let known = match attribute {
         1..=3 => 1024,        // threads per block, block dimensions x and y
@@ -78,7 +83,6 @@ fn device_attribute(attribute: i32, device: i32) -> Option<i32> {
         38 => 40 << 20,       // L2
         39 => 2048,           // threads per multiprocessor
         40 => 2,              // copy engines
-        75 => 8,              // compute capability
         81 | 97 => 163 << 10, // shared memory per multiprocessor, and opt-in per block
         _ => 0,
     };

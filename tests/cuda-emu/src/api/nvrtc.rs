@@ -2,7 +2,7 @@
 
 use super::{Handle, Out};
 use crate::nvidia;
-use crate::nvrtc::{Program, LOWERED, MINOR};
+use crate::nvrtc::{architectures, Program, Target, LOWERED, MINOR};
 use crate::settings::Kernels;
 use crate::table::Table;
 use std::ffi::{c_char, CStr, CString};
@@ -12,6 +12,7 @@ type Result<T = ()> = std::result::Result<T, i32>;
 
 const INVALID_INPUT: i32 = 3;
 const INVALID_PROGRAM: i32 = 4;
+const INVALID_OPTION: i32 = 5;
 const COMPILATION: i32 = 6;
 const NO_EXPRESSIONS_AFTER_COMPILATION: i32 = 8;
 const NO_LOWERED_NAMES_BEFORE_COMPILATION: i32 = 9;
@@ -127,25 +128,44 @@ nvrtc! {
     fn nvrtcCompileProgram(program: Handle, count: i32, options: *const *const c_char) with(program, |program| {
         // SAFETY: the caller promises `count` C strings in `options`.
         let options = unsafe { owned_array(count, options) }?;
+        let target = Target::of(&options);
+        if target.is_some_and(|target| !architectures().contains(&target.architecture)) {
+            program.log = "nvrtc: error: invalid value for --gpu-architecture (-arch)\n".into();
+            return Err(INVALID_OPTION);
+        }
         let done = match Kernels::from_env() {
             Kernels::Host => program.compile(&options),
             Kernels::Ptx => nvidia::compile(program, &options),
         };
         done.then_some(()).ok_or(COMPILATION)
     });
+    /// Gives the number of architectures that the compiler knows.
+    fn nvrtcGetNumSupportedArchs(count: Out<i32>) {
+        put(&count, architectures().len() as i32).err().unwrap_or(0)
+    };
+    /// Writes the architectures that the compiler knows.
+    fn nvrtcGetSupportedArchs(list: *mut i32) {
+        if list.is_null() {
+            return INVALID_INPUT;
+        }
+        let all = architectures();
+        // SAFETY: the caller promises room for the number that nvrtcGetNumSupportedArchs gives.
+        unsafe { std::ptr::copy_nonoverlapping(all.as_ptr(), list, all.len()) };
+        0
+    };
     /// Gives the bytes of the PTX with its NUL.
-    fn nvrtcGetPTXSize(program: Handle, size: Out<usize>) with(program, |program| put(&size, program.image.len() + 1));
-    /// Writes the PTX: the image that the driver loads.
+    fn nvrtcGetPTXSize(program: Handle, size: Out<usize>) with(program, |program| put(&size, program.image_as(false).len() + 1));
+    /// Writes the PTX: an image that the driver loads.
     fn nvrtcGetPTX(program: Handle, text: *mut c_char) with(program, |program| {
         // SAFETY: the caller promises room for the size that nvrtcGetPTXSize gives.
-        unsafe { copy_text(&program.image, text) }
+        unsafe { copy_text(&program.image_as(false), text) }
     });
-    /// Gives the bytes of the CUBIN, which is the same image as the PTX.
-    fn nvrtcGetCUBINSize(program: Handle, size: Out<usize>) with(program, |program| put(&size, program.image.len() + 1));
-    /// Writes the CUBIN, which is the same image as the PTX.
+    /// Gives the bytes of the CUBIN.
+    fn nvrtcGetCUBINSize(program: Handle, size: Out<usize>) with(program, |program| put(&size, program.image_as(true).len() + 1));
+    /// Writes the CUBIN: an image that the driver loads.
     fn nvrtcGetCUBIN(program: Handle, text: *mut c_char) with(program, |program| {
         // SAFETY: the caller promises room for the size that nvrtcGetCUBINSize gives.
-        unsafe { copy_text(&program.image, text) }
+        unsafe { copy_text(&program.image_as(true), text) }
     });
     /// Gives the bytes of the log with its NUL.
     fn nvrtcGetProgramLogSize(program: Handle, size: Out<usize>) with(program, |program| put(&size, program.log.len() + 1));
@@ -185,6 +205,7 @@ pub extern "C" fn nvrtcGetErrorString(code: i32) -> *const c_char {
         0 => c"NVRTC_SUCCESS",
         INVALID_INPUT => c"NVRTC_ERROR_INVALID_INPUT",
         INVALID_PROGRAM => c"NVRTC_ERROR_INVALID_PROGRAM",
+        INVALID_OPTION => c"NVRTC_ERROR_INVALID_OPTION",
         COMPILATION => c"NVRTC_ERROR_COMPILATION",
         NO_EXPRESSIONS_AFTER_COMPILATION => c"NVRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION",
         NO_LOWERED_NAMES_BEFORE_COMPILATION => c"NVRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION",
