@@ -153,6 +153,8 @@ fn run_armed(
         ahead.seconds += session.stats().unwrap().run_ahead_wait;
     }
     ahead.events.1 = emu::counters().events;
+    session.synchronize().unwrap();
+    assert_eq!(emu::spins(), 0, "a thread that waits for the device sleeps");
     ahead
 }
 

@@ -12,13 +12,14 @@ mod emu;
 #[path = "cuda/nvcomp.rs"]
 mod nvcomp;
 
-use app::{config, host_syncs, run, run_zero_copy, shapes, Draw, Job, Streams};
+use app::{config, host_syncs, ok, run, run_zero_copy, shapes, Draw, Job, Streams};
 use gpuzip::codec::{ErrorBound, Method, Settings};
 use gpuzip::config::{Backend, Config};
-use gpuzip::device::AppField;
+use gpuzip::device::{AppField, AppMemory, Stream};
 use gpuzip::error::Code;
-use gpuzip::layout::Layout;
+use gpuzip::layout::{Field, Layout};
 use gpuzip::plan::Policy;
+use gpuzip::scalar::Scalar;
 use gpuzip::schedule::Algorithm;
 use gpuzip::session::Session;
 use gpuzip::tier::SnapshotCoder;
@@ -199,6 +200,45 @@ fn inside_with(name: &str, library: &str) -> bool {
         assert_eq!(emu::reset(1, emu::RANDOM, 1, MEMORY), 0);
     }
     inside
+}
+
+/// A session that ends in mid-shot first waits for the kernels that its calls have enqueued, since
+/// the end unloads their modules: those of a codec, and those of the checksums of shared levels.
+#[test]
+fn a_session_that_ends_in_mid_shot_finishes_its_kernels() {
+    if !inside("a_session_that_ends_in_mid_shot_finishes_its_kernels") {
+        return;
+    }
+    let compression =
+        Settings { method: Method::Fp16, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
+    let base = config(Algorithm::StoreAll, 0, 2, Policy::Clairvoyant);
+    let shared = Config { shared_levels: true, ..base.clone() };
+    for config in [Config { compression, ..base }, shared] {
+        assert_eq!(emu::reset(1, emu::LATE, 1, MEMORY), 0);
+        let (mut context, mut stream) = (std::ptr::null_mut(), std::ptr::null_mut());
+        ok!(cuInit(0));
+        ok!(cuDevicePrimaryCtxRetain(&mut context, 0));
+        ok!(cuCtxSetCurrent(context));
+        ok!(cuStreamCreate(&mut stream, 1));
+        let mut addresses = [0; 2];
+        addresses.iter_mut().for_each(|address| ok!(cuMemAlloc_v2(address, 400)));
+        let fields =
+            [(addresses[0], None), (addresses[1], Some(0))].map(|(address, previous_of)| {
+                ok!(cuMemsetD8Async(address, 1, 400, stream));
+                let field = Field { n: [100, 1, 1], scalar: Scalar::F32, previous_of };
+                // SAFETY: device memory that lives until the session has ended.
+                let memory = unsafe { AppMemory::new(address as *mut u8, 400) };
+                AppField { field, memory: Some(memory) }
+            });
+        let mut session = Session::new(config, 5, &fields).unwrap();
+        session.get_action().unwrap();
+        session.save(0, &fields, Stream(stream.cast())).unwrap();
+        drop(session);
+        ok!(cuStreamSynchronize(stream));
+        ok!(cuStreamDestroy_v2(stream));
+        addresses.iter().for_each(|address| ok!(cuMemFree_v2(*address)));
+        ok!(cuDevicePrimaryCtxRelease_v2(0));
+    }
 }
 
 fn bitcomp() -> Job {

@@ -147,10 +147,7 @@ impl FieldChecksums {
     pub fn close(&mut self, device: &mut dyn Device) {
         let FieldChecksums::Gpu(gpu) = self else { return };
         let mut sum = gpu.sum.take();
-        let closed = device.run(&mut |_, _| {
-            drop(sum.take());
-            Ok(())
-        });
+        let closed = device.release(&mut || drop(sum.take()));
         if closed.is_err() {
             // Without the context there is no driver call that could release the module, and a
             // forked child must not call the driver.

@@ -241,10 +241,7 @@ impl SnapshotCoder {
     pub fn close(&mut self, device: &mut dyn Device) {
         let SnapshotCoder::Gpu(gpu) = self else { return };
         let (mut codec, mut reports) = (gpu.codec.take(), std::mem::take(&mut gpu.reports));
-        let closed = device.run(&mut |_, _| {
-            drop((codec.take(), std::mem::take(&mut reports)));
-            Ok(())
-        });
+        let closed = device.release(&mut || drop((codec.take(), std::mem::take(&mut reports))));
         if closed.is_err() {
             // Without the context, no driver call could release the codec and the reports. A forked
             // child must not call the driver.

@@ -67,6 +67,10 @@ int32_t emu_fail(const char *name, int64_t k, int32_t code);
 /* Returns the name of the last call that emu_fail made fail; NULL: none since the last reset. */
 const char *emu_struck(void);
 
+/* Returns the number of cuEventSynchronize calls since the last reset that had to wait for an event
+ * made without CU_EVENT_BLOCKING_SYNC: NVIDIA's driver may spin on a core for their time. */
+uint64_t emu_spins(void);
+
 /* Makes the k-th call of a kind from now return CUDA_SUCCESS without any effect; k = 0: none.
  * Kinds: "wait" (cuStreamWaitEvent), "record" (cuEventRecord), "sync" (cuStreamSynchronize,
  * cuEventSynchronize, cuCtxSynchronize), "value" (cuStreamWaitValue32). */

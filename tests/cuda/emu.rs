@@ -150,6 +150,8 @@ controls! {
     work as c"emu_work" (stream: *mut c_void, seconds: f64) -> i32;
     /// Sets the virtual seconds that every kernel takes; a reset keeps them.
     launch as c"emu_launch" (seconds: f64) -> i32;
+    /// Returns the number of waits for events by a thread that may have spun.
+    spins as c"emu_spins" () -> u64;
     struck_raw as c"emu_struck" () -> *const c_char;
     /// Keeps a history from now on.
     start_history as c"emu_history_start" () -> ();

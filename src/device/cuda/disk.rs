@@ -14,7 +14,7 @@ use crate::device::disk::Word;
 use crate::device::Lane;
 use crate::error::Result;
 use crate::fallible_vec;
-use cudarc::driver::sys::{CUcontext, CUevent, CUevent_flags, CUstream, CUstreamWaitValue_flags};
+use cudarc::driver::sys::{CUcontext, CUevent, CUstream, CUstreamWaitValue_flags};
 use std::ffi::c_void;
 use std::sync::atomic::AtomicU32;
 use std::sync::Arc;
@@ -62,23 +62,15 @@ pub struct Events {
     all: Vec<Recorded>,
     /// Events of the driver that were replaced while a disk lane waited for them.
     retired: Vec<Arc<Shared>>,
-    /// Whether disk lanes wait for events, in threads that should sleep meanwhile.
-    pub block: bool,
 }
 
 impl Events {
     /// Makes an event and returns its number.
     pub fn add(&mut self) -> Result<usize> {
         fallible_vec::more(&mut self.all, 1)?;
-        let event = self.make()?;
+        let event = make()?;
         self.all.push(Recorded { event, on_disk: None });
         Ok(self.all.len() - 1)
-    }
-
-    fn make(&self) -> Result<Arc<Shared>> {
-        let timing = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
-        let blocking = CUevent_flags::CU_EVENT_BLOCKING_SYNC as u32;
-        Ok(Arc::new(Shared(new_event(timing | if self.block { blocking } else { 0 })?)))
     }
 
     pub fn get(&self, number: usize) -> &Recorded {
@@ -98,7 +90,7 @@ impl Events {
             let free = self.retired.iter().position(|event| Arc::strong_count(event) == 1);
             let other = match free {
                 Some(k) => self.retired.swap_remove(k),
-                None => self.make()?,
+                None => make()?,
             };
             fallible_vec::more(&mut self.retired, 1)?;
             self.retired.push(std::mem::replace(&mut self.all[number].event, other));
@@ -111,6 +103,10 @@ impl Events {
         let all = self.all.drain(..).map(|recorded| recorded.event);
         all.chain(self.retired.drain(..)).map(|event| event.0)
     }
+}
+
+fn make() -> Result<Arc<Shared>> {
+    Ok(Arc::new(Shared(new_event(false)?)))
 }
 
 /// Two numbers in page-locked memory, which streams wait for: the number of operations that the lane

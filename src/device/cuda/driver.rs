@@ -3,7 +3,10 @@
 
 use crate::error::{fail, Code, Error, Result};
 use crate::process::Process;
-use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute, CUresult, CUstream};
+use cudarc::driver::sys::{
+    CUcontext, CUdevice, CUdevice_attribute, CUresult, CUstream, CUstreamCaptureMode,
+    CUstreamCaptureStatus,
+};
 use std::ffi::{c_char, c_void, CStr, CString};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
@@ -12,7 +15,7 @@ const OLDEST_DRIVER: i32 = 12000;
 
 /// Every function that this library calls, but one that it can do without (`disk.rs`). A driver
 /// without one of them is refused before the first call.
-const FUNCTIONS: [&CStr; 37] = [
+const FUNCTIONS: [&CStr; 39] = [
     c"cuInit",
     c"cuDriverGetVersion",
     c"cuGetErrorName",
@@ -38,6 +41,8 @@ const FUNCTIONS: [&CStr; 37] = [
     c"cuStreamDestroy_v2",
     c"cuStreamSynchronize",
     c"cuStreamWaitEvent",
+    c"cuStreamIsCapturing",
+    c"cuThreadExchangeStreamCaptureMode",
     c"cuEventCreate",
     c"cuEventDestroy_v2",
     c"cuEventRecord",
@@ -68,6 +73,7 @@ pub const INVALID_IMAGE: Status = CUresult::CUDA_ERROR_INVALID_IMAGE as Status;
 pub const NO_BINARY_FOR_GPU: Status = CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU as Status;
 pub const INVALID_PTX: Status = CUresult::CUDA_ERROR_INVALID_PTX as Status;
 pub const UNSUPPORTED_PTX_VERSION: Status = CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION as Status;
+const STREAM_CAPTURE_IMPLICIT: Status = CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT as Status;
 const OUT_OF_MEMORY: Status = CUresult::CUDA_ERROR_OUT_OF_MEMORY as Status;
 
 /// A function as cudarc declares it.
@@ -439,18 +445,58 @@ pub fn check_stream(stream: CUstream, context: CUcontext, ordinal: i32) -> Resul
     Ok(())
 }
 
+/// Whether `stream` is being captured into a CUDA graph. True also for the default stream while a
+/// stream that synchronises with the default stream is being captured.
+pub fn is_capturing(stream: CUstream) -> Result<bool> {
+    const NONE: u32 = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE as u32;
+    let mut state = NONE;
+    match status!(cuStreamIsCapturing(stream, (&raw mut state).cast())) {
+        STREAM_CAPTURE_IMPLICIT => Ok(true),
+        result => check(result, "cuStreamIsCapturing").map(|()| state != NONE),
+    }
+}
+
+/// Fails if `stream` is being captured into a CUDA graph: the graph would record the work of `call`,
+/// which would not run now.
+pub fn refuse_capture(stream: CUstream, call: &str) -> Result<()> {
+    if is_capturing(stream)? {
+        return fail!(
+            Argument,
+            "{call}: stream = {stream:p} is being captured into a CUDA graph, or is the default stream while such a capture goes on; a graph \
+             would record this call and not run it: end the capture before the call, and keep calls of gpuzip out of graphs"
+        );
+    }
+    Ok(())
+}
+
 /// Makes a context current until this object is dropped, which restores the caller's context.
-pub struct Current(());
+///
+/// Meanwhile the calling thread's mode of stream captures is RELAXED: in the mode GLOBAL, calls that
+/// wait, query or allocate would fail during a capture of another thread, and would make that
+/// capture invalid. The library works on streams that are not captured only.
+pub struct Current {
+    /// The mode of the calling thread before; `None`: the driver did not change it.
+    mode: Option<u32>,
+}
 
 impl Current {
     pub fn new(context: CUcontext) -> Result<Self> {
         cu!(cuCtxPushCurrent_v2(context))?;
-        Ok(Current(()))
+        const RELAXED: u32 = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as u32;
+        Ok(Current { mode: exchange_mode(RELAXED) })
     }
+}
+
+/// Sets the calling thread's mode of stream captures, and returns the mode before; `None` if the
+/// driver refuses. Then later calls of the library report what is wrong with the context.
+fn exchange_mode(mut mode: u32) -> Option<u32> {
+    let result = status!(cuThreadExchangeStreamCaptureMode((&raw mut mode).cast()));
+    (result == SUCCESS).then_some(mode)
 }
 
 impl Drop for Current {
     fn drop(&mut self) {
+        self.mode.and_then(exchange_mode);
         let mut context = std::ptr::null_mut();
         let _ = cu!(cuCtxPopCurrent_v2(&mut context));
     }

@@ -27,6 +27,14 @@ pub trait Launcher {
         let _ = body;
         fail!(Unsupported, "this backend runs no kernels")
     }
+
+    /// Calls `body`, which releases kernels, once all calls have ended: a module must not be unloaded
+    /// while kernels of it are queued. If this fails, `body` may not have been called. Call this
+    /// outside `enter` and `leave`.
+    fn release(&mut self, body: &mut dyn FnMut()) -> Result<()> {
+        let _ = body;
+        fail!(Unsupported, "this backend runs no kernels")
+    }
 }
 
 /// A kernel image that is loaded in a context.

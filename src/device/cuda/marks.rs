@@ -4,7 +4,7 @@
 use super::driver::cu;
 use super::{is_done, new_event};
 use crate::error::Result;
-use cudarc::driver::sys::{CUevent, CUevent_flags, CUstream};
+use cudarc::driver::sys::{CUevent, CUstream};
 use std::collections::VecDeque;
 use std::time::Instant;
 
@@ -43,10 +43,7 @@ impl Marks {
     /// to action `it - ahead` have ended. Returns the seconds of the wait.
     pub fn keep_up(&mut self, it: i64, ahead: i64, stream: CUstream) -> Result<f64> {
         if self.must_set(it, ahead) {
-            let event = self
-                .spare
-                .pop()
-                .map_or_else(|| new_event(CUevent_flags::CU_EVENT_DISABLE_TIMING as u32), Ok)?;
+            let event = self.spare.pop().map_or_else(|| new_event(false), Ok)?;
             if let Err(error) = cu!(cuEventRecord(event, stream)) {
                 self.spare.push(event);
                 return Err(error);

@@ -6,6 +6,7 @@ use crate::device::AppMemory;
 use crate::error::Result;
 use cudarc::driver::sys::{CUmemorytype, CUpointer_attribute};
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Where memory is located.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +29,7 @@ pub fn locate(memory: AppMemory) -> Result<Location> {
         return Ok(Location::Host);
     }
     driver::library()?;
-    if !driver::has(c"cuPointerGetAttributes") {
+    if !has_pointer_attributes() {
         return Ok(Location::Host);
     }
     let (mut kind, mut managed, mut ordinal) = (0u32, 0u32, 0i32);
@@ -55,6 +56,16 @@ pub fn locate(memory: AppMemory) -> Result<Location> {
         kind if kind == CUmemorytype::CU_MEMORYTYPE_DEVICE as u32 => Location::Device(ordinal),
         _ => Location::Host,
     })
+}
+
+/// Whether the driver can tell where memory is. The function is looked up until it is found, not for
+/// every field of every call.
+fn has_pointer_attributes() -> bool {
+    static FOUND: AtomicBool = AtomicBool::new(false);
+    if !FOUND.load(Ordering::Relaxed) {
+        FOUND.store(driver::has(c"cuPointerGetAttributes"), Ordering::Relaxed);
+    }
+    FOUND.load(Ordering::Relaxed)
 }
 
 /// Device memory in one piece.

@@ -24,7 +24,7 @@ use crate::error::{fail, Result};
 use crate::fallible_vec;
 use crate::process::Process;
 use crate::timeline::{Label, Span};
-use cudarc::driver::sys::{CUcontext, CUdevice, CUevent, CUstream, CUstream_flags};
+use cudarc::driver::sys::{CUcontext, CUdevice, CUevent, CUevent_flags, CUstream, CUstream_flags};
 use disk::{DiskEvent, Events, Words};
 use driver::{cu, status, Current};
 use marks::Marks;
@@ -220,7 +220,11 @@ fn is_done(event: CUevent) -> Result<bool> {
     }
 }
 
-fn new_event(flags: u32) -> Result<CUevent> {
+/// Makes an event, with a time or without. A thread that waits for the event sleeps; by default,
+/// NVIDIA's driver may spin, which would take a core from every rank whose device is behind.
+fn new_event(has_time: bool) -> Result<CUevent> {
+    let without_time = if has_time { 0 } else { CUevent_flags::CU_EVENT_DISABLE_TIMING as u32 };
+    let flags = CUevent_flags::CU_EVENT_BLOCKING_SYNC as u32 | without_time;
     let mut event = std::ptr::null_mut();
     cu!(cuEventCreate(&mut event, flags))?;
     Ok(event)
@@ -242,7 +246,6 @@ impl Device for CudaDevice {
         self.disk = None;
         self.words = Words::new();
         self.disk = Some(DiskLanes::new(space)?);
-        self.events.block = true;
         Ok(())
     }
 
@@ -266,7 +269,9 @@ impl Device for CudaDevice {
     fn enter(&mut self, stream: Stream, call: &'static str) -> Result<()> {
         driver::check_stream(stream.0.cast(), self.context, self.ordinal)?;
         self.entered = Some(Current::new(self.context)?);
-        let result = self.harvest().and_then(|()| self.begin_call(stream.0.cast(), call));
+        let result = driver::refuse_capture(stream.0.cast(), call)
+            .and_then(|()| self.harvest())
+            .and_then(|()| self.begin_call(stream.0.cast(), call));
         if result.is_err() {
             self.entered = None;
         }
@@ -421,6 +426,10 @@ impl Device for CudaDevice {
         match self.app {
             Some(stream) if self.marks.are_due(it, ahead) => {
                 let _current = Current::new(self.context)?;
+                // A mark would become a part of the graph, and could not be waited for.
+                if driver::is_capturing(stream)? {
+                    return Ok(0.0);
+                }
                 self.marks.keep_up(it, ahead, stream)
             }
             _ => Ok(0.0),
@@ -511,7 +520,12 @@ impl Recorder for CudaDevice {
         }
         let _current = Current::new(self.context)?;
         self.harvest()?;
-        self.timers.begin_action(&mut self.pairs, action, self.app.unwrap_or(self.upload))
+        let stream = self.app.unwrap_or(self.upload);
+        // Nothing can be timed in a capture: the span before goes on.
+        if driver::is_capturing(stream)? {
+            return Ok(());
+        }
+        self.timers.begin_action(&mut self.pairs, action, stream)
     }
 
     fn concerns(&mut self, ts: i64) {
@@ -555,6 +569,14 @@ impl Launcher for CudaDevice {
         let _current = Current::new(self.context)?;
         let result = body(&self.launches(Lane::Upload)?, self.architecture);
         cu!(cuStreamSynchronize(self.upload)).and(result)
+    }
+
+    fn release(&mut self, body: &mut dyn FnMut()) -> Result<()> {
+        self.process.check()?;
+        let finished = self.finish_calls();
+        let _current = Current::new(self.context)?;
+        body();
+        finished
     }
 }
 

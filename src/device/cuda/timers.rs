@@ -9,7 +9,7 @@ use crate::device::Lane;
 use crate::error::Result;
 use crate::fallible_vec;
 use crate::timeline::{Label, Row, Span, Spans};
-use cudarc::driver::sys::{CUevent, CUevent_flags, CUstream};
+use cudarc::driver::sys::{CUevent, CUstream};
 use std::collections::VecDeque;
 
 /// Seconds after which another event becomes the origin of the clock. The driver returns times as
@@ -53,8 +53,8 @@ impl Pairs {
         if let Some(pair) = self.0.pop() {
             return Ok(pair);
         }
-        let begin = new_event(CUevent_flags::CU_EVENT_DEFAULT as u32)?;
-        match new_event(CUevent_flags::CU_EVENT_DEFAULT as u32) {
+        let begin = new_event(true)?;
+        match new_event(true) {
             Ok(end) => Ok(Pair { begin, end }),
             Err(error) => {
                 let _ = cu!(cuEventDestroy_v2(begin));
@@ -132,7 +132,7 @@ pub struct Timers {
 impl Timers {
     /// Starts keeping spans. Time 0 is when `stream`, which must be idle, reaches this call.
     pub fn keep_spans(&mut self, stream: CUstream) -> Result<()> {
-        let event = new_event(CUevent_flags::CU_EVENT_DEFAULT as u32)?;
+        let event = new_event(true)?;
         let recorded =
             cu!(cuEventRecord(event, stream)).and_then(|()| cu!(cuEventSynchronize(event)));
         self.clock = Some(Clock { event, at: 0.0 });

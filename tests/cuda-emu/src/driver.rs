@@ -1,6 +1,7 @@
 //! The driver: one state behind one lock, and the code that begins and ends every call.
 
 use crate::call::Call;
+use crate::capture::Capture;
 use crate::clock::{Clock, Log};
 use crate::context::{Context, Device};
 use crate::counters::Counters;
@@ -15,6 +16,7 @@ use crate::settings::{read, Kernels, Settings};
 use crate::status::{Result, Status, NOT_INITIALIZED, NOT_PERMITTED, SUCCESS};
 use crate::stream::{Point, Stream};
 use crate::table::Table;
+use std::collections::BTreeMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -29,6 +31,10 @@ pub struct Driver {
     pub(crate) events: Table<Event>,
     pub(crate) modules: Table<Module>,
     pub(crate) functions: Table<Function>,
+    /// The captures by the index of their stream.
+    pub(crate) captures: BTreeMap<usize, Capture>,
+    /// The graphs: the number of operations of each.
+    pub(crate) graphs: Table<u64>,
     pub(crate) log: Log,
     pub(crate) memory: Memory,
     pub(crate) clock: Clock,
@@ -40,6 +46,8 @@ pub struct Driver {
     pub(crate) active: Vec<usize>,
     /// Number of queries since the last query that was answered with success.
     pub(crate) queries: u32,
+    /// Number of waits for an event by a host thread that did not sleep (`emu_spins`).
+    pub(crate) spins: u64,
     /// Number of the last reset.
     pub(crate) epoch: u64,
 }
@@ -56,6 +64,8 @@ impl Driver {
             events: Table::new(0x30_0000_0000),
             modules: Table::new(0x40_0000_0000),
             functions: Table::new(0x50_0000_0000),
+            captures: BTreeMap::new(),
+            graphs: Table::new(0x70_0000_0000),
             log: Log::new(),
             memory: Memory::new(settings.kernels == Kernels::Ptx),
             clock: Clock::new(),
@@ -64,6 +74,7 @@ impl Driver {
             history: None,
             active: Vec::new(),
             queries: 0,
+            spins: 0,
             epoch: 0,
         }
     }
@@ -105,7 +116,8 @@ impl Driver {
         }
         (self.initialised || matches!(call, Call::cuInit | Call::cuDriverGetVersion))
             .then_some(())
-            .ok_or(NOT_INITIALIZED)
+            .ok_or(NOT_INITIALIZED)?;
+        self.check_captures(call)
     }
 
     /// Frees a region and updates the counters.

@@ -7,6 +7,7 @@ use crate::history::{Entry, Kind};
 use crate::status::{Result, INVALID_HANDLE, INVALID_VALUE, NOT_READY};
 use crate::stream::Point;
 
+const BLOCKING: u32 = 1;
 const DISABLE_TIMING: u32 = 2;
 const INTERPROCESS: u32 = 4;
 
@@ -18,6 +19,10 @@ pub struct Event {
     pub timing: bool,
     /// The last record of the event.
     pub record: Option<Point>,
+    /// The stream in whose capture the event was recorded last, by index.
+    pub captured: Option<usize>,
+    /// True if a host thread that waits for the event sleeps.
+    pub is_blocking: bool,
     /// The virtual time in seconds at which the record in `record` ran.
     pub time: f64,
 }
@@ -33,6 +38,8 @@ impl Driver {
             context,
             timing: flags & DISABLE_TIMING == 0,
             record: None,
+            captured: None,
+            is_blocking: flags & BLOCKING != 0,
             time: 0.0,
         });
         self.counters.totals.events += 1;
@@ -71,7 +78,11 @@ impl Driver {
             self.counters.totals.dropped += 1;
             return Ok(());
         }
+        self.events[event].captured = self.captures.contains_key(&stream).then_some(stream);
         let op = self.enqueue(stream, Action::Record(event), Vec::new());
+        if op == 0 {
+            return Ok(());
+        }
         self.events[event].record = Some(Point { stream, op });
         Ok(())
     }
@@ -80,6 +91,7 @@ impl Driver {
     pub fn event_query(&mut self, handle: usize) -> Result {
         self.current()?;
         let event = self.event(handle)?;
+        self.refuse_captured_event(event)?;
         if let Some(record) = self.events[event].record {
             self.query(record).then_some(()).ok_or(NOT_READY)?;
         }

@@ -65,8 +65,8 @@ pub enum Action {
     WaitValue(usize, u32),
     /// Calls a function of the host with this argument.
     Host(HostFn, usize),
-    /// Runs a kernel.
-    Launch(Box<Launch>),
+    /// Runs a kernel of the module with this index.
+    Launch(Box<Launch>, usize),
     /// Takes this number of virtual seconds.
     Work(f64),
 }
@@ -87,7 +87,7 @@ impl Driver {
     pub fn execute(&mut self, op: &mut Op) -> Result<Progress> {
         match &mut op.action {
             Action::Copy(copy) => return self.copy_piece(copy),
-            Action::Launch(launch) => return self.launch_piece(launch),
+            Action::Launch(launch, module) => return self.launch_piece(launch, *module),
             Action::Set(address, value, len) => {
                 self.check(*address, *len)?;
                 // SAFETY: the range was just found inside a live region, which is mapped and
@@ -165,7 +165,7 @@ impl Driver {
             Action::Set(_, _, len) => {
                 Some((device, Engine::DeviceToDevice, seconds(Engine::DeviceToDevice, *len)))
             }
-            Action::Launch(_) => Some((device, Engine::Compute, self.clock.launch)),
+            Action::Launch(..) => Some((device, Engine::Compute, self.clock.launch)),
             Action::Work(time) => Some((device, Engine::Compute, *time)),
             Action::Record(_) | Action::Wait | Action::WaitValue(..) | Action::Host(..) => None,
         }

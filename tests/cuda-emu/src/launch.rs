@@ -8,8 +8,8 @@ use crate::nvrtc::{self, Image};
 use crate::ptx;
 use crate::settings::Mode;
 use crate::status::{
-    Result, INVALID_HANDLE, INVALID_IMAGE, INVALID_VALUE, LAUNCH_FAILED, NOT_FOUND,
-    NO_BINARY_FOR_GPU, OPERATING_SYSTEM,
+    Result, ILLEGAL_ADDRESS, INVALID_HANDLE, INVALID_IMAGE, INVALID_VALUE, LAUNCH_FAILED,
+    NOT_FOUND, NO_BINARY_FOR_GPU, OPERATING_SYSTEM,
 };
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -201,7 +201,7 @@ impl Driver {
         Ok(self.modules.handle(index))
     }
 
-    /// `cuModuleUnload`: queued kernels of the module still run.
+    /// `cuModuleUnload`: queued kernels of the module fail when they run.
     pub fn module_unload(&mut self, handle: usize) -> Result {
         self.current()?;
         let index = self.modules.find(handle).ok_or(INVALID_HANDLE)?;
@@ -313,7 +313,7 @@ impl Driver {
             }
             _ => return Err(INVALID_HANDLE),
         };
-        let operation = self.enqueue(stream, Action::Launch(Box::new(launch)), Vec::new());
+        let operation = self.enqueue(stream, Action::Launch(Box::new(launch), module), Vec::new());
         self.note_arguments(stream, operation, name, &words);
         Ok(())
     }
@@ -350,7 +350,12 @@ impl Driver {
     }
 
     /// Runs some of the remaining blocks: in random mode often a part of them, otherwise all.
-    pub fn launch_piece(&mut self, launch: &mut Launch) -> Result<Progress> {
+    /// Fails if the kernel's module was unloaded; `module` is the index of the module.
+    pub fn launch_piece(&mut self, launch: &mut Launch, module: usize) -> Result<Progress> {
+        if self.modules.get(module).is_none() {
+            eprintln!("cuda-emu: a module was unloaded while a kernel of it was queued");
+            return Err(ILLEGAL_ADDRESS);
+        }
         let launch = match launch {
             Launch::Native(launch) => launch,
             Launch::Interpreted(launch) => return self.interpret(launch),

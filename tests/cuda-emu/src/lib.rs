@@ -7,11 +7,12 @@
 //! says how to use the driver.
 //!
 //! The modules, from the C functions downwards: [`api`] (the C functions); [`driver`] (one lock,
-//! one state); `scheduler` and `execute`; `stream`, `event`, `context`, `memory`; `launch`,
+//! one state); `scheduler` and `execute`; `stream`, `event`, `capture`, `context`, `memory`; `launch`,
 //! `interpreted`, `nvrtc` and `nvidia` (kernels); [`ptx`] (NVIDIA's PTX, interpreted); `clock`, `faults`, `counters`, `history`, `settings`.
 
 pub mod api;
 mod call;
+mod capture;
 mod clock;
 mod context;
 mod counters;

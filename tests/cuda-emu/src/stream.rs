@@ -6,7 +6,9 @@ use crate::execute::{Action, Copy};
 use crate::faults::Drop;
 use crate::history::{Entry, Kind};
 use crate::memory::Place;
-use crate::status::{Result, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, NOT_READY};
+use crate::status::{
+    Result, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, NOT_READY, STREAM_CAPTURE_ISOLATION,
+};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -133,6 +135,13 @@ impl Driver {
     /// Returns the index of the stream that a handle names for the calling thread, if no error
     /// sticks to the stream's context or to the current context.
     pub fn stream(&mut self, handle: usize) -> Result<usize> {
+        let index = self.stream_or_implicit(handle)?;
+        self.refuse_implicit(index)?;
+        Ok(index)
+    }
+
+    /// As `stream`, also for the legacy default stream during a capture that forbids its use.
+    pub fn stream_or_implicit(&mut self, handle: usize) -> Result<usize> {
         let current = self.current()?;
         let index = match handle {
             NULL | LEGACY => self.legacy_stream(current),
@@ -170,7 +179,11 @@ impl Driver {
 
     /// Puts an operation at the end of a stream and returns its number. The operation runs after
     /// the operations in `after` and after those that the rules of the default stream require.
+    /// In a capture the operation goes into a graph instead, and its number is 0.
     pub fn enqueue(&mut self, stream: usize, action: Action, mut after: Vec<Point>) -> u64 {
+        if self.captured(stream) {
+            return 0;
+        }
         let context = &self.contexts[self.streams[stream].context];
         if context.legacy == Some(stream) {
             let others = context
@@ -208,6 +221,7 @@ impl Driver {
     /// `cuStreamQuery`
     pub fn stream_query(&mut self, handle: usize) -> Result {
         let index = self.stream(handle)?;
+        self.refuse_captured(index)?;
         let (last, context) = (self.last(index), self.streams[index].context);
         self.query(last).then_some(()).ok_or(NOT_READY)?;
         self.healthy(context)
@@ -224,6 +238,16 @@ impl Driver {
         if self.faults.dropped(Drop::Wait) {
             self.counters.totals.dropped += 1;
             return Ok(());
+        }
+        match (self.events[event].captured, self.captures.contains_key(&stream)) {
+            (Some(other), true) if other == stream => return Ok(()),
+            // Other streams cannot join a capture here.
+            (Some(_), _) => {
+                let _ = self.refuse_captured_event(event);
+                return Err(STREAM_CAPTURE_ISOLATION);
+            }
+            (None, true) => return self.refuse_isolation(stream),
+            (None, false) => {}
         }
         let record = self.events[event].record;
         self.note(Entry {

@@ -125,6 +125,17 @@ fn values<T: Copy>(address: Address, len: usize) -> Vec<T> {
     unsafe { std::slice::from_raw_parts(address as *const T, len) }.to_vec()
 }
 
+/// A kernel must have ended before its module is unloaded.
+#[test]
+fn a_kernel_fails_without_its_module() {
+    let _session = Session::new(0, Mode::Late);
+    let (_, image, _) = compile("extern \"C\" __global__ void one(int *p) { *p = 1; }", &[], &[]);
+    let (module, out) = (load(&image), device(&[0_u32]));
+    ok(launch(function(module, "one"), [1; 3], 1, 0, 0, &[p(&out)]));
+    ok(cuModuleUnload(module));
+    assert_eq!(cuCtxSynchronize(), ILLEGAL_ADDRESS);
+}
+
 #[test]
 fn a_grid_adds_vectors() {
     for mode in [Mode::Random, Mode::Late, Mode::Early, Mode::Timed] {
@@ -299,7 +310,7 @@ fn launches_are_checked() {
 }
 
 #[test]
-fn a_module_may_go_while_its_kernel_is_queued() {
+fn a_module_takes_its_kernels_with_it() {
     let _session = Session::new(0, Mode::Late);
     let (status, image, log) = compile(
         "extern \"C\" __global__ void one(int *p) { *p = 1; } __global__ void two() {}",
@@ -312,12 +323,12 @@ fn a_module_may_go_while_its_kernel_is_queued() {
     ok(launch(one, [1; 3], 1, 0, 0, &[p(&out)]));
     // As with NVIDIA's compiler, only a kernel with `extern "C"` keeps its name.
     assert_eq!(cuModuleGetFunction(Out::from(&mut 0), module, c"two".as_ptr()), NOT_FOUND);
+    ok(cuCtxSynchronize());
     ok(cuModuleUnload(module));
     assert_eq!(
         [cuModuleUnload(module), launch(one, [1; 3], 1, 0, 0, &[p(&out)])],
         [INVALID_HANDLE; 2]
     );
-    ok(cuCtxSynchronize());
     assert_eq!(values::<u32>(out, 1), [1]);
     assert_eq!(cuModuleLoadData(Out::from(&mut 0), c".version 8.0".as_ptr().cast()), INVALID_IMAGE);
 }

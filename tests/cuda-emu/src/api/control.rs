@@ -140,6 +140,13 @@ pub extern "C" fn emu_launch(seconds: f64) -> Status {
     SUCCESS
 }
 
+/// Returns the number of `cuEventSynchronize` calls since the last reset that had to wait for an
+/// event without the flag of blocking waits: a real driver may spin on a core for their time.
+#[no_mangle]
+pub extern "C" fn emu_spins() -> u64 {
+    lock().spins
+}
+
 /// Enqueues a computation of `seconds` virtual seconds in a stream.
 #[no_mangle]
 pub extern "C" fn emu_work(stream: Handle, seconds: f64) -> Status {

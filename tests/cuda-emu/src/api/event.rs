@@ -31,7 +31,10 @@ pub extern "C" fn cuEventSynchronize(event: Handle) -> Status {
     let begin = |driver: &mut Driver| {
         driver.current()?;
         let event = driver.event(event)?;
-        let work = driver.events[event].record.into_iter().collect();
+        driver.refuse_captured_event(event)?;
+        let work: Vec<_> = driver.events[event].record.into_iter().collect();
+        let must_wait = work.iter().any(|record| !driver.reached(*record));
+        driver.spins += u64::from(must_wait && !driver.events[event].is_blocking);
         Ok((driver.host_sync(work), driver.events[event].context))
     };
     call_and_wait(Call::cuEventSynchronize, begin, |driver, context| driver.healthy(context))

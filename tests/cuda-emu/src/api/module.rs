@@ -34,7 +34,8 @@ exports! {
         let name = unsafe { CStr::from_ptr(name) }.to_str().map_err(|_| INVALID_VALUE)?;
         function.set(driver.module_function(module, name)?)
     };
-    /// Unloads a module; queued kernels of the module still run.
+    /// Unloads a module. Queued kernels of the module fail when they run; NVIDIA does not say what
+    /// becomes of them.
     fn cuModuleUnload(module: Handle) |driver| driver.module_unload(module);
     /// Gives an attribute of a kernel; the values are those of a simple kernel.
     fn cuFuncGetAttribute(value: Out<i32>, attribute: i32, function: Handle) |driver| {

@@ -5,7 +5,7 @@ use crate::call::Call;
 use crate::driver::{call_and_wait, Driver};
 use crate::execute::Action;
 use crate::host_thread::HostFn;
-use crate::status::{Status, INVALID_VALUE};
+use crate::status::{Status, INVALID_VALUE, NOT_SUPPORTED};
 use std::ffi::c_void;
 
 exports! {
@@ -35,6 +35,41 @@ exports! {
         context.check()?;
         context.set(driver.stream_context(stream)?)
     };
+    /// Begins a capture. Mode 0: global, 1: of this thread, 2: relaxed.
+    fn cuStreamBeginCapture_v2(stream: Handle, mode: u32) |driver| driver.capture_begin(stream, mode);
+    /// Ends a capture and gives its graph, or 0 with the error of an invalid capture.
+    fn cuStreamEndCapture(stream: Handle, graph: Out<Handle>) |driver| {
+        graph.check()?;
+        let ended = driver.capture_end(stream);
+        graph.set(ended.unwrap_or(0))?;
+        ended.map(|_| ())
+    };
+    /// Gives 0 for a stream that is not being captured, 1 if it is, 2 if its capture is invalid.
+    fn cuStreamIsCapturing(stream: Handle, state: Out<u32>) |driver| {
+        state.check()?;
+        state.set(driver.is_capturing(stream)?)
+    };
+    /// Gives the calling thread another mode of captures, and the mode before in its place.
+    fn cuThreadExchangeStreamCaptureMode(mode: Out<u32>) |driver| {
+        mode.check()?;
+        // SAFETY: the caller gives a mode, and `check` has refused null.
+        let new = unsafe { mode.0.read() };
+        mode.set(driver.exchange_capture_mode(new)?)
+    };
+    /// Gives the number of operations in a graph; the operations themselves cannot be had.
+    fn cuGraphGetNodes(graph: Handle, nodes: *mut Handle, count: Out<usize>) |driver| {
+        let graph = driver.graphs.find(graph).ok_or(INVALID_VALUE)?;
+        if !nodes.is_null() {
+            return Err(NOT_SUPPORTED);
+        }
+        count.set(driver.graphs[graph] as usize)
+    };
+    /// Destroys a graph.
+    fn cuGraphDestroy(graph: Handle) |driver| {
+        let graph = driver.graphs.find(graph).ok_or(INVALID_VALUE)?;
+        driver.graphs.remove(graph);
+        Ok(())
+    };
     /// Enqueues a call of a host function. The function runs on a thread of the driver and must not
     /// call the driver.
     fn cuLaunchHostFunc(stream: Handle, function: Option<HostFn>, data: *mut c_void) |driver| {
@@ -50,6 +85,7 @@ exports! {
 pub extern "C" fn cuStreamSynchronize(stream: Handle) -> Status {
     let begin = |driver: &mut Driver| {
         let stream = driver.stream(stream)?;
+        driver.refuse_captured(stream)?;
         let work = vec![driver.last(stream)];
         Ok((driver.host_sync(work), driver.streams[stream].context))
     };

@@ -1,0 +1,191 @@
+//! Stream capture. Operations enqueued in a stream that is being captured go into a graph and do not
+//! run; graphs cannot be launched here. What CUDA forbids during a capture is an error, and makes
+//! the capture invalid.
+
+use crate::call::Call;
+use crate::context::thread_number;
+use crate::driver::Driver;
+use crate::status::{
+    Result, CAPTURED_EVENT, ILLEGAL_STATE, INVALID_VALUE, STREAM_CAPTURE_IMPLICIT,
+    STREAM_CAPTURE_INVALIDATED, STREAM_CAPTURE_ISOLATION, STREAM_CAPTURE_UNSUPPORTED,
+    STREAM_CAPTURE_WRONG_THREAD,
+};
+use std::cell::Cell;
+
+/// The modes of a capture and of a thread.
+const GLOBAL: u32 = 0;
+const RELAXED: u32 = 2;
+
+/// The states that `cuStreamIsCapturing` gives.
+const NONE: u32 = 0;
+const ACTIVE: u32 = 1;
+const INVALIDATED: u32 = 2;
+
+/// A capture that has begun and not ended.
+pub struct Capture {
+    mode: u32,
+    /// Number of the thread that began the capture.
+    thread: u64,
+    /// True once the program has made a call that CUDA forbids during this capture.
+    is_invalid: bool,
+    /// Number of operations in the graph.
+    operations: u64,
+}
+
+thread_local! {
+    /// The mode of the calling thread.
+    static MODE: Cell<u32> = const { Cell::new(GLOBAL) };
+}
+
+/// Calls that CUDA forbids during a capture, unless the calling thread's mode is `RELAXED`: they
+/// wait for work, ask about work, or allocate.
+const UNSAFE: [Call; 19] = [
+    Call::cuMemAlloc_v2,
+    Call::cuMemFree_v2,
+    Call::cuMemAllocManaged,
+    Call::cuMemHostAlloc,
+    Call::cuMemFreeHost,
+    Call::cuMemHostRegister_v2,
+    Call::cuMemHostUnregister,
+    Call::cuMemcpyHtoD_v2,
+    Call::cuMemcpyDtoH_v2,
+    Call::cuMemcpyDtoD_v2,
+    Call::cuMemsetD8_v2,
+    Call::cuEventQuery,
+    Call::cuEventSynchronize,
+    Call::cuStreamQuery,
+    Call::cuStreamSynchronize,
+    Call::cuCtxSynchronize,
+    Call::cuModuleLoadData,
+    Call::cuModuleLoadDataEx,
+    Call::cuModuleUnload,
+];
+
+impl Driver {
+    /// Fails if a capture forbids the calling thread this call: a capture of the thread itself, or a
+    /// capture of the mode GLOBAL of any thread. Such captures become invalid.
+    pub fn check_captures(&mut self, call: Call) -> Result {
+        if self.captures.is_empty() || MODE.get() == RELAXED || !UNSAFE.contains(&call) {
+            return Ok(());
+        }
+        let (own, is_global) = (thread_number(), MODE.get() == GLOBAL);
+        let mut result = Ok(());
+        for capture in self.captures.values_mut() {
+            let is_own = capture.thread == own && capture.mode != RELAXED;
+            if is_own || (is_global && capture.mode == GLOBAL) {
+                capture.is_invalid = true;
+                result = Err(STREAM_CAPTURE_UNSUPPORTED);
+            }
+        }
+        result
+    }
+
+    /// `cuThreadExchangeStreamCaptureMode`: returns the mode before.
+    pub fn exchange_capture_mode(&mut self, mode: u32) -> Result<u32> {
+        if mode > RELAXED {
+            return Err(INVALID_VALUE);
+        }
+        Ok(MODE.replace(mode))
+    }
+
+    /// `cuStreamBeginCapture`
+    pub fn capture_begin(&mut self, handle: usize, mode: u32) -> Result {
+        let stream = self.stream(handle)?;
+        let context = self.streams[stream].context;
+        if mode > RELAXED {
+            return Err(INVALID_VALUE);
+        }
+        if self.contexts[context].legacy == Some(stream) {
+            return Err(STREAM_CAPTURE_UNSUPPORTED);
+        }
+        if self.captures.contains_key(&stream) {
+            return Err(ILLEGAL_STATE);
+        }
+        let capture = Capture { mode, thread: thread_number(), is_invalid: false, operations: 0 };
+        self.captures.insert(stream, capture);
+        Ok(())
+    }
+
+    /// `cuStreamEndCapture`: returns the graph, of which only the number of operations is kept.
+    pub fn capture_end(&mut self, handle: usize) -> Result<usize> {
+        let stream = self.stream(handle)?;
+        let Some(capture) = self.captures.get(&stream) else { return Err(ILLEGAL_STATE) };
+        if capture.mode != RELAXED && capture.thread != thread_number() {
+            return Err(STREAM_CAPTURE_WRONG_THREAD);
+        }
+        let (is_invalid, operations) = (capture.is_invalid, capture.operations);
+        self.captures.remove(&stream);
+        if is_invalid {
+            return Err(STREAM_CAPTURE_INVALIDATED);
+        }
+        let graph = self.graphs.insert(operations);
+        Ok(self.graphs.handle(graph))
+    }
+
+    /// `cuStreamIsCapturing`
+    pub fn is_capturing(&mut self, handle: usize) -> Result<u32> {
+        let stream = self.stream_or_implicit(handle)?;
+        if self.is_implicit(stream) {
+            return Err(STREAM_CAPTURE_IMPLICIT);
+        }
+        Ok(match self.captures.get(&stream) {
+            None => NONE,
+            Some(capture) if capture.is_invalid => INVALIDATED,
+            Some(_) => ACTIVE,
+        })
+    }
+
+    /// Returns whether work in `stream` would depend on a capture that it is not part of: the stream
+    /// is the legacy default stream, and a stream that synchronises with it is being captured.
+    pub fn is_implicit(&self, stream: usize) -> bool {
+        let context = self.streams[stream].context;
+        self.contexts[context].legacy == Some(stream)
+            && self.captures.keys().any(|other| {
+                self.streams[*other].blocking && self.streams[*other].context == context
+            })
+    }
+
+    /// Refuses a use of the legacy default stream that `is_implicit` describes.
+    pub fn refuse_implicit(&mut self, stream: usize) -> Result {
+        if self.captures.is_empty() || !self.is_implicit(stream) {
+            return Ok(());
+        }
+        let streams = &self.streams;
+        self.captures
+            .iter_mut()
+            .filter(|(other, _)| streams[**other].blocking)
+            .for_each(|(_, capture)| capture.is_invalid = true);
+        Err(STREAM_CAPTURE_IMPLICIT)
+    }
+
+    /// Counts an operation of the graph, if the stream is being captured. Returns whether it is.
+    pub fn captured(&mut self, stream: usize) -> bool {
+        let capture = self.captures.get_mut(&stream);
+        capture.map(|capture| capture.operations += 1).is_some()
+    }
+
+    /// Refuses a wait for, or a question about, a stream that is being captured.
+    pub fn refuse_captured(&mut self, stream: usize) -> Result {
+        self.spoil(stream, STREAM_CAPTURE_UNSUPPORTED)
+    }
+
+    /// Refuses that a captured stream waits for work outside its capture.
+    pub fn refuse_isolation(&mut self, stream: usize) -> Result {
+        self.spoil(stream, STREAM_CAPTURE_ISOLATION)
+    }
+
+    fn spoil(&mut self, stream: usize, code: i32) -> Result {
+        let Some(capture) = self.captures.get_mut(&stream) else { return Ok(()) };
+        capture.is_invalid = true;
+        Err(code)
+    }
+
+    /// Refuses a wait for, or a question about, an event that was last recorded in a capture.
+    pub fn refuse_captured_event(&mut self, event: usize) -> Result {
+        let Some(stream) = self.events[event].captured else { return Ok(()) };
+        if let Some(capture) = self.captures.get_mut(&stream) {
+            capture.is_invalid = true;
+        }
+        Err(CAPTURED_EVENT)
+    }
+}
