@@ -737,6 +737,31 @@ fn the_per_thread_stream_of_two_threads_is_ordered() {
     }
 }
 
+/// Where kernels can use ordinary host memory, its address does not tell whether kernels compute the
+/// fields: the backend has to be named once CUDA is initialised, and a process without CUDA needs no
+/// change.
+#[test]
+fn host_memory_that_kernels_can_use_needs_a_named_backend() {
+    const NAME: &str = "host_memory_that_kernels_can_use_needs_a_named_backend";
+    if !emu::inside(NAME, &[("CUDA_EMU_PAGEABLE_ACCESS", "1")]) {
+        return;
+    }
+    host_session_works();
+    let on_device = field_at(device_memory());
+    let mut values = [0f32; 100];
+    let fields = field_at(values.as_mut_ptr() as u64);
+    let base = reference(Policy::Lru, 2).config;
+    let error = at_first_save(base.clone(), &fields).err().unwrap();
+    assert_eq!(error.code, Code::Config);
+    assert!(error.message.contains("backend = 1"), "{error}");
+    let named = Config { backend: Backend::Host, ..base.clone() };
+    at_first_save(named, &fields).unwrap().save(0, &fields, Stream(null_mut())).unwrap();
+    let error =
+        at_first_save(Config { backend: Backend::Cuda, ..base.clone() }, &fields).err().unwrap();
+    assert!(error.message.contains("host memory"), "{error}");
+    at_first_save(base, &on_device).unwrap().save(0, &on_device, Stream(null_mut())).unwrap();
+}
+
 /// A session on the host backend does not initialise CUDA, even if libcuda is loaded, for example
 /// by a CUDA-aware MPI.
 #[test]

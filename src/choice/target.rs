@@ -18,6 +18,7 @@ impl Target {
     /// Returns the device that the configuration names; or else the device whose memory holds the
     /// fields; or else the host if there is no CUDA device. `None`: only later fields can tell the
     /// device. CUDA is not started in this process while fields are to tell the device.
+    /// Fields in host memory that kernels can use do not tell the device, and are an error.
     pub fn of(config: &Config, fields: &[AppField]) -> Result<Option<Self>> {
         match (config.backend, config.device) {
             (Backend::Host, Some(device)) => {
@@ -44,8 +45,22 @@ impl Target {
             }
             _ if locations.is_empty() => None,
             (Backend::Cuda, None) => Some(Target::Cuda(cuda::current_device().unwrap_or(0))),
-            (_, None) => Some(Target::Host),
+            (_, None) => Self::of_host_memory().map(Some)?,
         })
+    }
+
+    /// Returns the host, for fields in host memory. Fails if kernels of a device can use this memory,
+    /// too, and may run in this process: the host backend would copy fields while kernels on a
+    /// stream still write them.
+    fn of_host_memory() -> Result<Self> {
+        if let Some(device) = cuda::device_with_pageable_access() {
+            return fail!(
+                Config,
+                "the fields are in host memory, which kernels of CUDA device {device} can use, too, and this process has initialised CUDA: set \
+                 backend = 1 (host) if the calling thread computes the fields, or give memory of cudaMalloc or cudaMallocManaged if kernels do"
+            );
+        }
+        Ok(Target::Host)
     }
 
     /// Returns the backend of this device.

@@ -355,6 +355,24 @@ pub fn is_started() -> bool {
     count_if_started().is_some()
 }
 
+/// Number of a device whose kernels can use ordinary host memory, as on GH200 and under Linux's
+/// heterogeneous memory management; `None` if there is none, or CUDA is not initialised in this
+/// process.
+pub fn device_with_pageable_access() -> Option<i32> {
+    let count = count_if_started()?;
+    if !has(c"cuDeviceGet") || !has(c"cuDeviceGetAttribute") {
+        return None;
+    }
+    let can = |ordinal: &i32| {
+        let (mut device, mut value) = (0, 0);
+        let which = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS;
+        cu!(cuDeviceGet(&mut device, *ordinal)).is_ok()
+            && cu!(cuDeviceGetAttribute(&mut value, which, device)).is_ok()
+            && value != 0
+    };
+    (0..count).find(can)
+}
+
 /// Files of which at least one exists if an NVIDIA driver serves devices: two of the kernel module,
 /// one of Windows Subsystem for Linux, and two of Tegra.
 const DEVICE_FILES: [&str; 5] =

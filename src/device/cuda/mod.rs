@@ -35,7 +35,8 @@ use timers::{Pair, Pairs, Timers};
 
 use driver::device_count;
 pub use driver::{
-    current_device, devices, free_memory, is_started, may_have_device, require_device, DeviceInfo,
+    current_device, device_with_pageable_access, devices, free_memory, is_started, may_have_device,
+    require_device, DeviceInfo,
 };
 pub use images::{folder as image_folder, image, image_in, images_in, Image, Source};
 pub use launch::{Argument, Function, Launcher, Module, Queue};

@@ -57,6 +57,8 @@ pub struct Settings {
     pub memory: u64,
     /// The version that `cuDriverGetVersion` gives.
     pub version: i32,
+    /// 1 if kernels can use ordinary host memory.
+    pub pageable_access: i32,
     /// The compute capability of the devices: 80 for 8.0.
     pub architecture: i32,
     /// What runs kernels.
@@ -75,6 +77,7 @@ impl Settings {
             devices: read("CUDA_EMU_DEVICES", 1, |text| text.parse().ok()),
             memory: read("CUDA_EMU_MEMORY", 1 << 30, bytes),
             version: read("CUDA_EMU_DRIVER_VERSION", 12_040, |text| text.parse().ok()),
+            pageable_access: read("CUDA_EMU_PAGEABLE_ACCESS", 0, |text| text.parse().ok()),
             architecture: read("CUDA_EMU_ARCHITECTURE", 80, |text| text.parse().ok()),
             kernels: Kernels::from_env(),
             interleaving: read("CUDA_EMU_PTX_ORDER", Interleaving::Any, Interleaving::from_name),

@@ -46,6 +46,7 @@ exports! {
     fn cuDeviceGetAttribute(value: Out<i32>, attribute: i32, device: i32) |driver| {
         driver.device(device)?;
         let known = match attribute {
+            88 => Some(driver.settings.pageable_access),
             75 => Some(driver.settings.architecture / 10),
             76 => Some(driver.settings.architecture % 10),
             _ => device_attribute(attribute, device),
@@ -64,7 +65,7 @@ fn error_text(out: Out<*const c_char>, text: Option<&CStr>) -> crate::status::Re
     text.map(|_| ()).ok_or(INVALID_VALUE)
 }
 
-/// Returns the value of a `CUdevice_attribute`, but the compute capability: the value of an ordinary
+/// Returns the value of a `CUdevice_attribute`, but the compute capability and pageable access: the value of an ordinary
 /// device, or 0 for a feature that this driver does not have.
 fn device_attribute(attribute: i32, device: i32) -> Option<i32> {
     let known = match attribute {
