@@ -30,9 +30,8 @@ pub fn simulate(
     costs: &Costs,
     budgets: Budgets,
 ) -> Result<Simulation> {
-    let (simulation, _) =
-        play(schedule, plan, costs, budgets, None, f64::INFINITY)?.unwrap_or_default();
-    Ok(simulation)
+    let played = play(schedule, plan, costs, budgets, None, f64::INFINITY)?;
+    Ok(played.unwrap_or_default().0)
 }
 
 /// As `simulate`, and also returns when each part of the machine was busy.
@@ -46,16 +45,24 @@ pub fn simulate_timeline(
     Ok(play(schedule, plan, costs, budgets, timeline, f64::INFINITY)?.unwrap_or_default())
 }
 
-/// As `simulate`, but returns `None` as soon as transfers have delayed the application's stream by
-/// more than `patience` seconds. Transfers that the stream does itself do not count.
+/// The end of a simulation that was given up: about as many seconds transfers would have delayed the
+/// application's stream, if the delays of all RESTOREs were like those of the RESTOREs so far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GivenUp {
+    pub delays: f64,
+}
+
+/// As `simulate`, but gives up as soon as transfers have delayed the application's stream by more than
+/// `patience` seconds. Transfers that the stream does itself do not count.
 pub(crate) fn simulate_within(
     schedule: &Schedule,
     plan: &Plan,
     costs: &Costs,
     budgets: Budgets,
     patience: f64,
-) -> Result<Option<Simulation>> {
-    Ok(play(schedule, plan, costs, budgets, None, patience)?.map(|(simulation, _)| simulation))
+) -> Result<std::result::Result<Simulation, GivenUp>> {
+    let played = play(schedule, plan, costs, budgets, None, patience)?;
+    Ok(played.map(|(simulation, _)| simulation))
 }
 
 fn play(
@@ -65,7 +72,7 @@ fn play(
     budgets: Budgets,
     timeline: Option<Timeline>,
     patience: f64,
-) -> Result<Option<(Simulation, Timeline)>> {
+) -> Result<std::result::Result<(Simulation, Timeline), GivenUp>> {
     let mut run = Run::new(plan, costs, budgets, timeline)?;
     let mut actions = schedule.actions();
     while let Some(action) = actions.next() {
@@ -73,10 +80,10 @@ fn play(
         run.act(action, more)
             .map_err(|e| e.within(format_args!("predicting the run time of a plan")))?;
         if run.delays > patience {
-            return Ok(None);
+            return Ok(Err(run.give_up()));
         }
     }
-    Ok(Some(run.finish(costs.problem_ideal(schedule.steps))?))
+    Ok(Ok(run.finish(costs.problem_ideal(schedule.steps))?))
 }
 
 /// A simulated run.
@@ -94,8 +101,12 @@ struct Run<'a> {
     is_begun: bool,
     /// Time steps that the clocks have not counted yet: their row, and their seconds.
     pending: (Row, f64),
-    /// Seconds by which transfers have delayed the application's stream so far.
+    /// Seconds by which transfers have delayed the application's stream so far, and by which they had
+    /// when the first RESTORE came.
     delays: f64,
+    delays_before: f64,
+    /// Number of RESTOREs so far.
+    restores: u64,
     /// What the simulated device does not count.
     tally: Simulation,
 }
@@ -173,6 +184,8 @@ impl<'a> Run<'a> {
             is_begun: false,
             pending: (Row::Forward, 0.0),
             delays: 0.0,
+            delays_before: 0.0,
+            restores: 0,
             tally: Simulation::default(),
         })
     }
@@ -289,8 +302,20 @@ impl<'a> Run<'a> {
         };
         self.tally.h2d += u64::from(restored.moved);
         self.tally.late += u64::from(restored.late);
+        if self.restores == 0 {
+            self.delays_before = self.delays;
+        }
+        self.restores += 1;
         self.delays = self.clocks()?.delays();
         Ok(())
+    }
+
+    fn give_up(&self) -> GivenUp {
+        if self.restores == 0 {
+            return GivenUp { delays: self.delays };
+        }
+        let whole = self.plan.counts.restores as f64 / self.restores as f64;
+        GivenUp { delays: self.delays_before + (self.delays - self.delays_before) * whole }
     }
 
     /// Raises the peaks of memory and disk to what the next step of the plan occupies. A budget is
