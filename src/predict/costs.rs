@@ -3,6 +3,7 @@
 use super::profile::{seconds, CodecProfile, Profile};
 use crate::error::{fail, Result};
 use crate::schedule::MacroSteps;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Seconds of the forward steps or of the backward steps.
@@ -35,6 +36,15 @@ impl Times {
                 Times::Each(seconds) => *seconds * of.of(ts).len() as f64,
                 times => of.of(ts).map(|ts| times.of(ts)).sum(),
             },
+        }
+    }
+
+    /// Seconds of the steps ts -> ts+1 for each ts of `steps`.
+    #[inline]
+    pub fn sum(&self, steps: Range<u32>) -> f64 {
+        match self {
+            Times::Each(seconds) => *seconds * steps.len() as f64,
+            _ => steps.map(|ts| self.of(ts)).sum(),
         }
     }
 

@@ -251,7 +251,7 @@ impl<'a> Run<'a> {
             self.pass_pending()?;
             self.pending.0 = row;
         }
-        self.pending.1 = steps.fold(self.pending.1, |seconds, ts| seconds + times.of(ts));
+        self.pending.1 += times.sum(steps);
         Ok(())
     }
 

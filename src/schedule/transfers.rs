@@ -181,12 +181,45 @@ impl Nested<'_> {
         Ok(counted)
     }
 
+    /// Transfers of two or more intervals whose starts are all stored. The last start is restored
+    /// first. The range from each start on is the upper part of the range from the start before on.
+    fn in_turn(&mut self, range: &Range) -> Result<Counted> {
+        let last = range.base + range.len - 1;
+        let ((first, first_fetched), (end, end_fetched)) =
+            (self.inside(range.base)?, self.inside(last)?);
+        // Upper parts, by their numbers of intervals from `filling` on, leave no slot for the start
+        // before them. More intervals use more slots.
+        let upper = |len: u32| Range::new(last + 1 - len, len, range.slots());
+        let (mut filling, mut fits) = (1, range.len);
+        while filling < fits {
+            let middle = filling + (fits - filling) / 2;
+            match self.used(&upper(middle)) >= self.cache {
+                true => fits = middle,
+                false => filling = middle + 1,
+            }
+        }
+        let whole = u64::from(range.len - 1);
+        let evicting = u64::from(range.len - filling);
+        // The starts but for the first and the last: those that are fetched after the part above
+        // them, or inside their intervals.
+        let fetched = match first_fetched {
+            true => whole - 1,
+            false => u64::from((range.len - 1).saturating_sub(filling)),
+        };
+        let sum = Transfers {
+            h2d: whole * first.h2d + end.h2d + evicting,
+            d2h: whole * first.d2h + end.d2h + fetched + u64::from(end_fetched),
+        };
+        Ok((sum, first_fetched || evicting > 0))
+    }
+
     fn count(mut self, whole: Range) -> Result<Transfers> {
         let used = Nested { last: None, ..self };
         let leaf = |range: &Range| {
             Ok(match range.len {
                 1 => Some(self.inside(range.base)?),
                 _ if used.used(range) <= self.cache => Some(Counted::default()),
+                _ if range.stores_all() => Some(self.in_turn(range)?),
                 _ => None,
             })
         };
