@@ -173,9 +173,9 @@ fn steady_state_never_waits() {
         assert_eq!(emu::reset(7, emu::EARLY, 1, MEMORY), 0);
         let outcome = run(&job, 7, host_syncs).unwrap();
         let (counters, stats, own) = (emu::counters(), &outcome.stats[0], outcome.own_bytes);
-        // The host waits four times when the kernels are loaded and told of the fields, and once at
-        // TERMINATE to check the last restores.
-        assert_eq!((outcome.wrong, outcome.syncs), (0, 5), "{cache} slots");
+        // When the kernels are told of the fields, the host waits within and after each of three
+        // copies, and once for all of them; and it waits at TERMINATE to check the last restores.
+        assert_eq!((outcome.wrong, outcome.syncs), (0, 8), "{cache} slots");
         // The codec gets tables of its settings, of two fields and of two groups, in bytes.
         let tables = 48 + 2 * 48 + 2 * 24;
         assert_eq!(counters.h2d_bytes - own.0, stats.h2d_bytes + tables);
@@ -200,6 +200,35 @@ fn inside_with(name: &str, library: &str) -> bool {
         assert_eq!(emu::reset(1, emu::RANDOM, 1, MEMORY), 0);
     }
     inside
+}
+
+/// The driver reads the settings and tables of a codec, which the library sends from pageable memory,
+/// as late as CUDA allows: when the copy runs. The library has not released them by then.
+#[test]
+fn what_is_sent_to_a_codec_lives_until_the_driver_has_read_it() {
+    let name = "what_is_sent_to_a_codec_lives_until_the_driver_has_read_it";
+    let kernels = common::scratch("kernels");
+    let variables =
+        [("GPUZIP_CACHE_DIR", kernels.to_str().unwrap()), ("CUDA_EMU_PAGEABLE_COPIES", "late")];
+    if !common::have("c++") || !emu::inside(name, &variables) {
+        return;
+    }
+    let own = METHODS.iter().filter(|method| !matches!(method, Method::Bitcomp { .. }));
+    for (seed, method) in (0..).zip(own) {
+        assert_eq!(emu::reset(seed, emu::LATE, 1, MEMORY), 0);
+        let compression = Settings {
+            method: method.clone(),
+            bound: ErrorBound::OfMax(1e-3),
+            reject_nonfinite: false,
+        };
+        let base = config(Algorithm::Revolve, 4, 2, Policy::Clairvoyant);
+        let config = Config { compression, ..base };
+        let streams = Streams::Own;
+        let job = Job { config, steps: 12, devices: 1, shots: 1, streams, stubborn: false };
+        let outcome = run(&job, seed, host_syncs).unwrap_or_else(|e| panic!("{method:?}: {e}"));
+        assert_eq!(outcome.wrong, 0, "{method:?}");
+        assert!(emu::counters().pageable_copies > 0, "{method:?}");
+    }
 }
 
 /// A session that ends in mid-shot first waits for the kernels that its calls have enqueued, since

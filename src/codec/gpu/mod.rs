@@ -156,11 +156,12 @@ fn blocks(work: u64, threads: u32, each: u64) -> u64 {
     work.div_ceil(threads as u64 * each)
 }
 
-/// Copies `text` to the device address `to`. The memory of `text` is pageable, so that the copy has
-/// read it when the function returns.
+/// Copies `text` to the device address `to`, and waits for the copy: CUDA does not promise that an
+/// asynchronous copy has read pageable memory, such as that of `text`, when its call returns.
 fn send(queue: &Queue, to: u64, text: &[u8]) -> Result<()> {
     if text.is_empty() {
         return Ok(());
     }
-    queue.copy(to, text.as_ptr() as u64, text.len() as u64)
+    queue.copy(to, text.as_ptr() as u64, text.len() as u64)?;
+    queue.finish()
 }

@@ -233,8 +233,7 @@ impl GpuCodec {
         self.at.state
     }
 
-    /// Copies settings and layout to the device in the form that the kernels read. The host memory
-    /// is pageable, so that each copy has read it when `send` returns.
+    /// Copies settings and layout to the device in the form that the kernels read.
     fn describe(&self, settings: &Settings, queue: &Queue) -> Result<()> {
         let (mode, value, sigmas) = match settings.bound {
             ErrorBound::OfMax(part) => (0u32, part, 0.0),

@@ -164,6 +164,11 @@ impl Queue {
         cu!(cuMemcpyAsync(to, from, bytes as usize, self.0))
     }
 
+    /// Waits for the work of the stream.
+    pub fn finish(&self) -> Result<()> {
+        cu!(cuStreamSynchronize(self.0))
+    }
+
     /// Enqueues the filling of `bytes` bytes of device memory at `at` with `byte`.
     pub fn fill(&self, at: u64, byte: u8, bytes: u64) -> Result<()> {
         cu!(cuMemsetD8Async(at, byte, bytes as usize, self.0))

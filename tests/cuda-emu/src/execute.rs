@@ -30,6 +30,9 @@ pub enum Side {
     Pageable(usize),
     /// The source bytes, read when the copy was enqueued.
     Staged(Vec<u8>),
+    /// An address in pageable memory, which the caller may have released or overwritten when the copy
+    /// runs.
+    Late(usize),
 }
 
 /// A copy, of which some bytes may be done.
@@ -82,6 +85,21 @@ pub enum Progress {
     Started,
 }
 
+/// Reads memory of this process that may have been released: an address that is not mapped any more is
+/// an error, and does not end the process.
+fn read_pageable(address: usize, len: usize) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; len];
+    let to = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: len };
+    let from = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: len };
+    // SAFETY: the kernel checks both ranges; the destination is a live vector of `len` bytes.
+    let read = unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) };
+    if read == len as isize {
+        Ok(bytes)
+    } else {
+        Err(ILLEGAL_ADDRESS)
+    }
+}
+
 impl Driver {
     /// Runs an operation, or a part of the operation.
     pub fn execute(&mut self, op: &mut Op) -> Result<Progress> {
@@ -115,6 +133,9 @@ impl Driver {
             self.faults.execution()?;
             copy.backwards = self.settings.mode == Mode::Random && self.rng.below(2) == 1;
         }
+        if let Side::Late(from) = copy.from {
+            copy.from = Side::Staged(read_pageable(from, copy.len)?);
+        }
         let (to, from) = (self.side(&copy.to, copy.len)?, self.side(&copy.from, copy.len)?);
         let rest = copy.len - copy.done;
         let torn = self.settings.mode == Mode::Random && rest > 1 && self.rng.below(2) == 1;
@@ -135,7 +156,7 @@ impl Driver {
     fn side(&self, side: &Side, len: usize) -> Result<usize> {
         match side {
             Side::Known(address) => self.check(*address, len).map(|()| *address),
-            Side::Pageable(address) => Ok(*address),
+            Side::Pageable(address) | Side::Late(address) => Ok(*address),
             Side::Staged(bytes) => Ok(bytes.as_ptr() as usize),
         }
     }

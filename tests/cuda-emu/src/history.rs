@@ -64,7 +64,7 @@ impl Driver {
     /// Notes an operation that was put into a stream.
     pub fn note_operation(&mut self, stream: usize, operation: u64, action: &Action) {
         let address = |side: &Side| match side {
-            Side::Known(address) | Side::Pageable(address) => *address as u64,
+            Side::Known(address) | Side::Pageable(address) | Side::Late(address) => *address as u64,
             Side::Staged(_) => 0,
         };
         let (kind, to, from, bytes, event) = match action {

@@ -59,6 +59,9 @@ pub struct Settings {
     pub version: i32,
     /// 1 if kernels can use ordinary host memory.
     pub pageable_access: i32,
+    /// Whether an asynchronous copy from pageable memory to a device reads the memory when the copy
+    /// runs, and not before the call returns.
+    pub reads_pageable_late: bool,
     /// The compute capability of the devices: 80 for 8.0.
     pub architecture: i32,
     /// What runs kernels.
@@ -78,6 +81,11 @@ impl Settings {
             memory: read("CUDA_EMU_MEMORY", 1 << 30, bytes),
             version: read("CUDA_EMU_DRIVER_VERSION", 12_040, |text| text.parse().ok()),
             pageable_access: read("CUDA_EMU_PAGEABLE_ACCESS", 0, |text| text.parse().ok()),
+            reads_pageable_late: read("CUDA_EMU_PAGEABLE_COPIES", false, |text| match text {
+                "staged" => Some(false),
+                "late" => Some(true),
+                _ => None,
+            }),
             architecture: read("CUDA_EMU_ARCHITECTURE", 80, |text| text.parse().ok()),
             kernels: Kernels::from_env(),
             interleaving: read("CUDA_EMU_PTX_ORDER", Interleaving::Any, Interleaving::from_name),

@@ -91,15 +91,20 @@ exports! {
 
 /// Enqueues a copy. The copy reads and writes page-locked memory when it runs. From pageable memory
 /// the bytes are read into a staging buffer before the call returns, after all earlier operations
-/// of the stream have run. To pageable memory the bytes are written before the call returns.
+/// of the stream have run; by `CUDA_EMU_PAGEABLE_COPIES=late`, an asynchronous copy to a device reads
+/// the bytes when the copy runs. To pageable memory the bytes are written before the call returns.
 fn copy(call: Call, request: Request) -> Status {
     let begin = |driver: &mut Driver| {
         let Some(checked) = driver.check_copy(request)? else { return Ok((Vec::new(), None)) };
         driver.counters.copy(checked.direction, checked.request.len);
         let pageable = checked.to_pageable || checked.from_pageable;
         driver.counters.totals.pageable_copies += u64::from(pageable);
-        driver.counters.totals.host_syncs += u64::from(pageable || checked.request.synchronous);
-        if checked.from_pageable && !checked.to_pageable {
+        let is_late = driver.settings.reads_pageable_late
+            && checked.direction == Direction::HostToDevice
+            && !checked.request.synchronous;
+        let waits = checked.request.synchronous || pageable && !is_late;
+        driver.counters.totals.host_syncs += u64::from(waits);
+        if checked.from_pageable && !checked.to_pageable && !is_late {
             return Ok((vec![driver.last(checked.stream)], Some((checked, true))));
         }
         let point = driver.queue_copy(&checked, false);
@@ -163,7 +168,8 @@ impl Driver {
         let to = if checked.to_pageable { Side::Pageable(to) } else { Side::Known(to) };
         let from = match (checked.from_pageable, stage) {
             (false, _) => Side::Known(from),
-            (true, false) => Side::Pageable(from),
+            (true, false) if checked.to_pageable => Side::Pageable(from),
+            (true, false) => Side::Late(from),
             (true, true) => {
                 // SAFETY: the caller of the driver function promises that these bytes may be read
                 // until the function returns.
