@@ -4,7 +4,7 @@ use crate::output::{emit_json, table};
 use crate::Failure;
 use clap::Args;
 use gpuzip::codec::gpu::sources;
-use gpuzip::device::cuda::{self, image_in, images_in, Image, Source};
+use gpuzip::device::cuda::{self, image_in, images_in, keep_ptx, Image, Source};
 use gpuzip::error::{Code, Error, Result};
 use serde_json::{json, Map, Value};
 use std::path::{Path, PathBuf};
@@ -18,6 +18,9 @@ pub struct Arguments {
     /// For these architectures, 90 for sm_90; those of this machine's GPUs if none are given
     #[arg(long, value_name = "ARCH", value_delimiter = ',', requires = "prebuild")]
     arch: Vec<u32>,
+    /// And PTX, from which a driver compiles for GPUs that came later than this machine's NVRTC
+    #[arg(long, requires = "prebuild")]
+    ptx: bool,
     /// The folder; if not given GPUZIP_CACHE_DIR, or gpuzip in XDG_CACHE_HOME or ~/.cache
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -50,28 +53,39 @@ fn architectures(asked: &[u32]) -> Result<Vec<u32>> {
 }
 
 /// Compiles all kernels, and fails if they cannot be kept in the folder; a session would go on.
-fn prebuild(folder: &Path, architectures: &[u32]) -> Result<()> {
+fn prebuild(folder: &Path, architectures: &[u32], ptx: bool) -> Result<()> {
     // Lists the folder first, so that an untrustworthy folder is an error before anything is
     // compiled.
     images_in(folder, &[])?;
-    let wanted: Vec<(Source, u32)> = architectures
-        .iter()
-        .flat_map(|&a| sources().into_iter().map(move |source| (source, a)))
-        .collect();
-    for (source, architecture) in &wanted {
-        image_in(Some(folder), source, *architecture)?;
+    // Sources, architectures, and whether as PTX.
+    let mut wanted: Vec<(Source, u32, bool)> = Vec::new();
+    for &architecture in architectures {
+        for source in sources() {
+            image_in(Some(folder), &source, architecture)?;
+            wanted.push((source, architecture, false));
+        }
+    }
+    for source in sources().into_iter().filter(|_| ptx) {
+        let architecture = keep_ptx(folder, &source)?;
+        wanted.push((source, architecture, true));
     }
     let kept = images_in(folder, &sources())?;
-    let is_kept = |(source, architecture): &&(Source, u32)| {
-        kept.iter().any(|image| image.is_whole && image.is_of(source, *architecture))
+    let is_kept = |(source, architecture, ptx): &&(Source, u32, bool)| {
+        let is_it = |image: &Image| {
+            image.is_whole
+                && (image.architecture, image.is_ptx) == (*architecture, *ptx)
+                && image.is_of(source)
+        };
+        kept.iter().any(is_it)
     };
-    if let Some((source, architecture)) = wanted.iter().find(|wanted| !is_kept(wanted)) {
+    if let Some((source, architecture, ptx)) = wanted.iter().find(|wanted| !is_kept(wanted)) {
         return Err(Error::new(
             Code::Io,
             format!(
-                "{}: {} for sm_{architecture} cannot be kept there",
+                "{}: {} for {}_{architecture} cannot be kept there",
                 folder.display(),
-                source.name
+                source.name,
+                if *ptx { "compute" } else { "sm" }
             ),
         ));
     }
@@ -87,7 +101,7 @@ fn state(image: &Image) -> &'static str {
 }
 
 fn object(folder: &Path, images: &[Image]) -> Map<String, Value> {
-    let of = |image: &Image| json!({ "file": image.name, "architecture": image.architecture, "bytes": image.bytes, "state": state(image) });
+    let of = |image: &Image| json!({ "file": image.name, "architecture": image.architecture, "ptx": image.is_ptx, "bytes": image.bytes, "state": state(image) });
     let values: [(&str, Value); 2] = [
         ("folder", folder.display().to_string().into()),
         ("images", images.iter().map(of).collect::<Vec<_>>().into()),
@@ -99,7 +113,7 @@ fn object(folder: &Path, images: &[Image]) -> Map<String, Value> {
 pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     let folder = folder(arguments)?;
     if arguments.prebuild {
-        prebuild(&folder, &architectures(&arguments.arch)?)?;
+        prebuild(&folder, &architectures(&arguments.arch)?, arguments.ptx)?;
     }
     let images = images_in(&folder, &sources())?;
     if arguments.json {

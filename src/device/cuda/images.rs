@@ -134,6 +134,16 @@ pub fn image_in(folder: Option<&Path>, source: &Source, architecture: u32) -> Re
     own(folder, source, Kind::cubin(architecture), true).map(|(image, _)| image)
 }
 
+/// Makes sure that `folder` has the PTX of a source for the highest architecture that this machine's
+/// NVRTC knows, and returns the architecture. The driver compiles PTX for architectures that came
+/// later than this NVRTC.
+pub fn keep_ptx(folder: &Path, source: &Source) -> Result<u32> {
+    let Some(highest) = nvrtc::architectures()?.into_iter().max() else {
+        return fail!(Device, "NVRTC names no architecture for which it compiles");
+    };
+    own(Some(folder), source, Kind::ptx(highest), true).map(|_| highest)
+}
+
 /// The image that this machine's NVRTC makes, and whether the image was read from the cache.
 /// Without NVRTC, the image of any version of NVRTC. `may_read`: the cache may be read; otherwise
 /// the image is compiled, and replaces the file of the cache.
@@ -288,8 +298,11 @@ fn opened(folder: io::Result<Folder>, path: &Path) -> Option<Folder> {
 pub struct Image {
     /// Name of the file.
     pub name: String,
-    /// The architecture for which the image is compiled: 90 for sm_90.
+    /// The architecture for which the image is compiled: 90 for sm_90 and compute_90.
     pub architecture: u32,
+    /// Whether the image is PTX, which the driver compiles for later architectures; else it is
+    /// machine code.
+    pub is_ptx: bool,
     /// Bytes of the file.
     pub bytes: u64,
     /// Whether the file is as it was written.
@@ -299,9 +312,10 @@ pub struct Image {
 }
 
 impl Image {
-    /// Whether this is an image of `source` for `architecture`, from any version of the compiler.
-    pub fn is_of(&self, source: &Source, architecture: u32) -> bool {
-        self.name.starts_with(&source.stem(Kind::cubin(architecture)))
+    /// Whether this is an image of `source`, from any version of the compiler.
+    pub fn is_of(&self, source: &Source) -> bool {
+        let kind = if self.is_ptx { Kind::ptx } else { Kind::cubin };
+        self.name.starts_with(&source.stem(kind(self.architecture)))
     }
 }
 
@@ -315,22 +329,22 @@ pub fn images_in(path: &Path, sources: &[Source]) -> Result<Vec<Image>> {
         }
         Err(e) => return Err(Error::new(Code::Io, format!("{}: {e}", path.display()))),
     };
-    let image = |name: &String| {
-        let architecture = name.split("-sm").nth(1)?.split('-').next()?.parse().ok()?;
+    let image = |name: &String, form: Form| {
+        let begin = format!("-{}", Kind { form, architecture: 0 }.target());
+        let architecture = name.split(&begin).nth(1)?.split('-').next()?.parse().ok()?;
         let bytes = fs::symlink_metadata(path.join(name)).ok()?.len();
         let image = Image {
             name: name.clone(),
             architecture,
+            is_ptx: form == Form::Ptx,
             bytes,
             is_whole: read(&folder, name.as_ref()).is_some(),
             is_current: false,
         };
-        Some(Image {
-            is_current: sources.iter().any(|source| image.is_of(source, architecture)),
-            ..image
-        })
+        Some(Image { is_current: sources.iter().any(|source| image.is_of(source)), ..image })
     };
-    Ok(names(path, Form::Cubin).iter().filter_map(image).collect())
+    let of = |form| names(path, form).into_iter().filter_map(move |name| image(&name, form));
+    Ok(of(Form::Cubin).chain(of(Form::Ptx)).collect())
 }
 
 /// The default folder of images; `None` if no environment variable names one.
@@ -466,7 +480,8 @@ mod tests {
                 && found[0].architecture == 80
                 && found[0].bytes == 16
         );
-        assert!(!images(&[])[0].is_current && !found[0].is_of(&KERNEL, 90));
+        assert!(found[0].is_of(&KERNEL) && !found[0].is_of(&Source { double: true, ..KERNEL }));
+        assert!(!images(&[])[0].is_current && !found[0].is_ptx);
         let whole = fs::read(&file).unwrap();
         for cut in 0..whole.len() {
             fs::write(&file, &whole[..cut]).unwrap();

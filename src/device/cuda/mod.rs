@@ -38,7 +38,7 @@ pub use driver::{
     current_device, device_with_pageable_access, devices, free_memory, is_started, may_have_device,
     require_device, DeviceInfo,
 };
-pub use images::{folder as image_folder, image, image_in, images_in, Image, Source};
+pub use images::{folder as image_folder, image, image_in, images_in, keep_ptx, Image, Source};
 pub use launch::{Argument, Function, Launcher, Module, Queue};
 pub use memory::{locate, Location};
 pub(crate) use memory::{DeviceSlab, HostSlab};
