@@ -96,6 +96,8 @@ struct Ended {
     text: String,
     /// The hash of the image; empty if the run ended before.
     hash: String,
+    /// The number of shots that an earlier run kept, as the report has it; empty if the run ended before.
+    kept: String,
 }
 
 impl Survey {
@@ -153,7 +155,8 @@ impl Survey {
         let json = stdout(&output);
         let hash = if json.contains("image_hash") { value(&json, "image_hash") } else { "" };
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        Ended { code: output.status.code(), text, hash: hash.to_string() }
+        let kept = if json.contains("\"kept\"") { value(&json, "kept") } else { "" };
+        Ended { code: output.status.code(), text, hash: hash.to_string(), kept: kept.to_string() }
     }
 
     /// Runs to the end, with the image of the run that was not stopped.
@@ -357,6 +360,10 @@ fn damaged_shots_of_a_survey_are_computed_again() {
             kept.iter().filter(|shot| now.get(shot.0) != Some(shot.1)).map(|shot| shot.0).collect();
         assert_eq!(again.len(), 4, "{name}: {again:?}");
         assert!(!survey.folder().join("shot-000002.image.0badcafe.part").exists());
+        // The report says which shots its times and counts are of.
+        std::fs::remove_file(survey.shot(5)).unwrap();
+        let done = survey.run(2, &[]);
+        assert_eq!((done.hash, done.kept), (survey.hash.clone(), "5".to_string()));
         // What is no file cannot be replaced by one: an error on all ranks.
         std::fs::remove_file(survey.shot(2)).unwrap();
         std::fs::create_dir(survey.shot(2)).unwrap();

@@ -82,15 +82,17 @@ static void text_memory(const job_t *job, const checkpoint_t *c)
 static void text_cost(const job_t *job, const checkpoint_t *c, const results_t *r)
 {
     const gpuzip_stats_t *t = &c->total;
-    const double once = (double)job->shots * (double)(job->steps - 1);
+    const double once = (double)(job->shots - r->kept) * (double)(job->steps - 1);
 
+    if (r->kept > 0)
+        printf("kept              %zu of the %zu shots by an earlier run; what follows is of the others\n", r->kept, job->shots);
     printf("migration         %.2f s, %.2f Gpoint/s (modelling the data: %.2f s)\n", r->migration,
            points_per_second(job, c, r) / 1e9, r->modelling);
     if (r->device != NULL)
         printf("  device          %s: %.3f ms a forward step, %.3f ms a backward step\n", r->device,
                1e3 * r->forward_step, 1e3 * r->backward_step);
     printf("  forward steps   %" PRIu64 ", %.2f times the %.0f of keeping every state\n",
-           t->forward_steps, (double)t->forward_steps / once, once);
+           t->forward_steps, once > 0.0 ? (double)t->forward_steps / once : 0.0, once);
     printf("  snapshots       %" PRIu64 " saved, %" PRIu64 " restored\n", t->saves, t->restores);
     printf("  transfers       %" PRIu64 " to the device, %" PRIu64 " back: %.1f MB and %.1f MB; disk %.1f MB\n",
            t->h2d, t->d2h, (double)t->h2d_bytes / 1e6, (double)t->d2h_bytes / 1e6,
@@ -237,6 +239,7 @@ void report_json(const job_t *job, const checkpoint_t *c, const results_t *r)
     if (r->tuned != NULL)
         tune_json(r->tuned, c);
     json_stats(&c->total);
+    printf(", \"kept\": %zu", r->kept);
     printf(", \"migration_seconds\": %.6f, \"modelling_seconds\": %.6f, \"stall_fraction\": %.6f, "
            "\"gpoints_per_second\": %.6f", r->migration, r->modelling, stall_fraction(c, r),
            points_per_second(job, c, r) / 1e9);

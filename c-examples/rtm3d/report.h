@@ -16,6 +16,7 @@ typedef struct outputs_t {
 } outputs_t;
 
 typedef struct results_t {
+    size_t kept;                  /* shots of an earlier run: not in the times and counts below */
     double modelling, migration;  /* seconds, all shots */
     double store_everything;      /* seconds, all shots; with --verify */
     /* Whether all bytes of both pairs of sums are equal; with --verify. */

@@ -50,6 +50,7 @@ typedef struct run_t {
     checkpoint_t checkpoint;
     restart_t restart;           /* for --restart with --decompose */
     kept_t kept;                 /* for --restart without */
+    size_t kept_before;          /* shots that were kept when the run began */
     tuned_t tuned;               /* for --tune: the profile of rank 0, on all ranks */
     reference_t reference;
     image_t one, expected;       /* images of one shot: checkpointing, every state kept */
@@ -255,6 +256,7 @@ static void begin_progress(run_t *run)
     const size_t ranks = (size_t)run->ranks, left = job->shots - run->kept.count;
     const size_t shots = run->decompose ? job->shots : (left + ranks - 1) / ranks;
 
+    run->kept_before = run->kept.count;
     if (run->rank != 0)
         return;
     progress_size(job, &run->checkpoint, 2 * grid_of(run)->points * sizeof(real), 2);
@@ -404,7 +406,7 @@ static int report(run_t *run, const outputs_t *files, double elapsed)
 {
     const job_t *job = run->job;
     const tally_t *t = &run->tally;
-    results_t r = {.modelling = t->modelling, .migration = t->migration, .store_everything = t->store_everything,
+    results_t r = {.kept = run->kept_before, .modelling = t->modelling, .migration = t->migration, .store_everything = t->store_everything,
                    .identical = job->verify && !t->different, .psnr = NAN, .tuned = by_profile(run), .files = *files};
 
     if (output_write(files, job, &run->image) != 0)
