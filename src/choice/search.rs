@@ -75,8 +75,8 @@ fn fail_least<T>(alternatives: &[Vec<TierSpec>]) -> Result<T> {
     fail!(Budget, "no schedule fits the budgets: one snapshot has {least} bytes; raise device_budget or host_budget to at least that")
 }
 
-/// Up to this number of time steps a search simulates all schedules whose bound allows them to be the
-/// best. Of a longer problem, a part is searched first.
+/// Up to this number of time steps a search may simulate any number of schedules. Of a longer problem,
+/// a part is searched first, and the simulations are limited (`work_limit`).
 const SHORT: u32 = 10_000;
 
 /// Of more than this number of time steps, a search for the best plan simulates no schedule that it

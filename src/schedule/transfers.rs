@@ -181,27 +181,30 @@ impl Nested<'_> {
         Ok(counted)
     }
 
-    /// Transfers of two or more intervals whose starts are all stored. The last start is restored
-    /// first. The range from each start on is the upper part of the range from the start before on.
+    /// Transfers of two or more intervals whose starts are all stored: the intervals are reversed one
+    /// after the other, the last one first. Revolve splits such a range into its first interval and
+    /// an upper part, which has all later intervals.
     fn in_turn(&mut self, range: &Range) -> Result<Counted> {
         let last = range.base + range.len - 1;
         let ((first, first_fetched), (end, end_fetched)) =
             (self.inside(range.base)?, self.inside(last)?);
-        // Upper parts, by their numbers of intervals from `filling` on, leave no slot for the start
-        // before them. More intervals use more slots.
+        // A start is evicted while the upper part above the start is reversed, if that part fills the
+        // cache. The more intervals a part has, the more slots it uses: `filling` is the least number
+        // of intervals of a part that fills the cache, found by bisection; the length of the range if
+        // no part does.
         let upper = |len: u32| Range::new(last + 1 - len, len, range.slots());
-        let (mut filling, mut fits) = (1, range.len);
-        while filling < fits {
-            let middle = filling + (fits - filling) / 2;
+        let (mut filling, mut most) = (1, range.len);
+        while filling < most {
+            let middle = filling + (most - filling) / 2;
             match self.used(&upper(middle)) >= self.cache {
-                true => fits = middle,
+                true => most = middle,
                 false => filling = middle + 1,
             }
         }
         let whole = u64::from(range.len - 1);
         let evicting = u64::from(range.len - filling);
-        // The starts but for the first and the last: those that are fetched after the part above
-        // them, or inside their intervals.
+        // Each fetched start was written back once. These are the fetched ones among the starts between
+        // the first and the last; the caller counts the first start.
         let fetched = match first_fetched {
             true => whole - 1,
             false => u64::from((range.len - 1).saturating_sub(filling)),
