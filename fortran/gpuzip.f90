@@ -350,8 +350,14 @@ module gpuzip
     ! on each disk. The files in them have no names and are gone when the session ends, also when the process is killed.
     ! NULL or empty: the folder that the environment variable TMPDIR names, or else /var/tmp.
     type(c_ptr) :: disk_path = c_null_ptr
+    ! Bytes of device memory that the library leaves to the application: the device cache takes only what is free beside
+    ! them when the session opens its device. If `device_budget` or `cache_capacity` ask for more, the cache gets fewer
+    ! slots, and a warning says so. What a session needs beside the cache (spare slots, work space of a codec) it takes
+    ! all the same. 0: the larger of 512 MiB and 2 % of the device's memory, at most an eighth of it; 1: none to speak
+    ! of. Without effect on the host backend.
+    integer(c_int64_t) :: device_reserve = 0
     ! Reserved: must be zero.
-    integer(c_int64_t) :: reserved(12) = 0
+    integer(c_int64_t) :: reserved(11) = 0
   end type
 
   ! What the application must do next.

@@ -672,9 +672,18 @@ typedef struct gpuzip_config_t {
    */
   const char *disk_path GPUZIP_DEFAULT(0);
   /*
+   Bytes of device memory that the library leaves to the application: the device cache takes
+   only what is free beside them when the session opens its device. If `device_budget` or
+   `cache_capacity` ask for more, the cache gets fewer slots, and a warning says so. What a
+   session needs beside the cache (spare slots, work space of a codec) it takes all the same. 0:
+   the larger of 512 MiB and 2 % of the device's memory, at most an eighth of it; 1: none to
+   speak of. Without effect on the host backend.
+   */
+  uint64_t device_reserve GPUZIP_DEFAULT(0);
+  /*
    Reserved: must be zero.
    */
-  uint64_t reserved[12] GPUZIP_DEFAULT({0});
+  uint64_t reserved[11] GPUZIP_DEFAULT({0});
 #if defined(__cplusplus) && __cplusplus < 201402L
   gpuzip_config_t()
   {

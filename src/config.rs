@@ -41,6 +41,9 @@ pub struct Config {
     pub policy: Policy,
     /// Most bytes of device memory that the session takes.
     pub device_budget: u64,
+    /// Bytes of device memory that the session leaves to the application;
+    /// [`Config::reserve_of`] says what 0 stands for.
+    pub device_reserve: u64,
     /// Most bytes of host memory for snapshots.
     pub host_budget: u64,
     /// Most bytes of disk for snapshots that host memory has no room for; 0: none go to disk.
@@ -110,6 +113,17 @@ impl Config {
         vec![given.map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from)]
     }
 
+    /// Returns the bytes of device memory that the session leaves to the application on a device
+    /// with `total` bytes: `device_reserve`, or by default the larger of 512 MiB and 2 % of the
+    /// device's memory, but at most an eighth of it. Modules, libraries and frameworks that the
+    /// application loads later take device memory, too.
+    pub fn reserve_of(&self, total: u64) -> u64 {
+        match self.device_reserve {
+            0 => (total / 50).max(512 << 20).min(total / 8),
+            bytes => bytes,
+        }
+    }
+
     /// Checks the number of time steps; 0 is allowed for algorithm `online` only.
     pub fn check_steps(&self, steps: i64) -> Result<u32> {
         check_steps_of(steps, self.algorithm == Some(Algorithm::Online))
@@ -128,6 +142,7 @@ impl Default for Config {
             cache: 0,
             policy: Policy::Clairvoyant,
             device_budget: 0,
+            device_reserve: 0,
             host_budget: 0,
             disk_budget: 0,
             disk_folders: Vec::new(),
@@ -244,6 +259,18 @@ mod tests {
             let error = parse(text).unwrap_err();
             assert!(error.message.contains(part), "{error}");
         }
+    }
+
+    #[test]
+    fn the_reserve_depends_on_the_device() {
+        const GIB: u64 = 1 << 30;
+        let reserve = |device_reserve: u64, total: u64| {
+            Config { device_reserve, ..Config::default() }.reserve_of(total)
+        };
+        assert_eq!(reserve(0, 80 * GIB), 80 * GIB / 50);
+        assert_eq!([reserve(0, 24 * GIB), reserve(0, 4 * GIB)], [GIB / 2; 2]);
+        assert_eq!(reserve(0, GIB), GIB / 8);
+        assert_eq!([reserve(1, GIB), reserve(3 * GIB, GIB)], [1, 3 * GIB]);
     }
 
     proptest! {

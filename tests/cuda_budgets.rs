@@ -161,6 +161,86 @@ fn a_device_with_less_than_the_budget_shrinks_the_cache() {
     assert!(runs > refused && shrunk > 300);
 }
 
+/// Of the memory that is free when a session opens its device, the session's cache leaves
+/// `device_reserve` bytes: the application can allocate them later. The default, an eighth of these
+/// small devices, is left, too. A session takes what it needs beside its cache all the same.
+#[test]
+fn the_device_reserve_is_left_to_the_application() {
+    if !emu::inside("the_device_reserve_is_left_to_the_application", &[]) {
+        return;
+    }
+    let (mut with_cache, mut without) = (0, 0);
+    for seed in 0..1000 {
+        let mut job = draw(seed);
+        job.config.device_reserve = [0, 1, 3 * SLOT, 7 * SLOT][seed as usize % 4];
+        let (room, own) = (seed % 12 * SLOT + seed % 5, 384 + 264);
+        let reserve = job.config.reserve_of(own + room);
+        assert_eq!(emu::reset(seed, emu::RANDOM, 1, own + room), 0);
+        let (result, (device, _)) = run(&job, seed);
+        let beside = spare_bytes(job.config.zero_copy, false, 0, SLOT);
+        assert!(
+            device <= beside || device + reserve <= room,
+            "seed {seed}: {device} of {room} bytes, of which {reserve} are reserved: {job:?}"
+        );
+        if let Ok(outcome) = result {
+            assert_eq!(outcome.wrong, 0, "seed {seed}: {job:?}");
+            with_cache += u64::from(device > beside);
+            without += u64::from(device <= beside && planned(&job) > beside);
+        }
+    }
+    println!("{with_cache} runs with a cache, {without} whose cache left no memory");
+    assert!(with_cache > 300 && without > 100);
+}
+
+/// A budget that does not fit beside the reserve gives a smaller cache, and the log says which
+/// settings decide.
+#[test]
+fn a_budget_that_does_not_fit_beside_the_reserve_is_named() {
+    let named = "a_budget_that_does_not_fit_beside_the_reserve_is_named";
+    if !emu::inside(named, &[]) {
+        return;
+    }
+    static WARNING: std::sync::Mutex<String> = std::sync::Mutex::new(String::new());
+    struct Keep;
+    impl log::Log for Keep {
+        fn enabled(&self, _: &log::Metadata) -> bool {
+            true
+        }
+        fn log(&self, record: &log::Record) {
+            if record.level() == log::Level::Warn {
+                *WARNING.lock().unwrap() = record.args().to_string();
+            }
+        }
+        fn flush(&self) {}
+    }
+    log::set_logger(&Keep).unwrap();
+    log::set_max_level(log::LevelFilter::Warn);
+    let config = Config {
+        algorithm: Some(Algorithm::Revolve),
+        backend: Backend::Cuda,
+        device: Some(0),
+        snapshots: 8,
+        device_budget: 8 * SLOT,
+        device_reserve: 5 * SLOT,
+        ..Config::default()
+    };
+    let field = Field { n: [128, 1, 1], scalar: Scalar::F64, previous_of: None };
+    let bytes = |capacity: u64| {
+        assert_eq!(emu::reset(1, emu::EARLY, 1, capacity), 0);
+        let mut session =
+            Session::new(config.clone(), 20, &[AppField { field, memory: None }]).unwrap();
+        session.plan().unwrap();
+        emu::counters().device_bytes
+    };
+    assert_eq!((bytes(13 * SLOT), WARNING.lock().unwrap().as_str()), (8 * SLOT, ""));
+    let taken = bytes(13 * SLOT - 1);
+    assert!((SLOT..8 * SLOT).contains(&taken), "{taken}");
+    let warning = WARNING.lock().unwrap().clone();
+    for part in ["8192 bytes", "13311 are free", "5120", "device_budget", "device_reserve"] {
+        assert!(warning.contains(part), "{part} in {warning}");
+    }
+}
+
 /// The working memory of a codec counts toward the budgets, too.
 #[test]
 fn compression_keeps_the_budgets() {

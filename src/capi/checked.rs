@@ -115,6 +115,7 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
             Policy::Clairvoyant
         },
         device_budget: given.device_budget,
+        device_reserve: given.device_reserve,
         host_budget: given.host_budget,
         disk_budget: disk_budget(&given)?,
         disk_folders: disk_path.map_or_else(Vec::new, folders_of),

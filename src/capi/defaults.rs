@@ -52,7 +52,8 @@ pub(super) const ZERO: gpuzip_config_t = gpuzip_config_t {
     huge_pages: 0,
     reserved_strict: 0,
     disk_path: null(),
-    reserved: [0; 12],
+    device_reserve: 0,
+    reserved: [0; 11],
 };
 
 /// gpuzip's defaults: algorithm auto and log level WARN, every other field as in `ZERO`.

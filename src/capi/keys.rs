@@ -142,6 +142,7 @@ keys! {
     adjoint_every: Int, "time steps", COUNT, "the adjoint needs every k-th state only, and BACKWARDs are ranges of k steps; 0 and 1: every state";
     huge_pages: Int, "", Names(&[("measured", 0), ("always", 1), ("never", 2)]), "huge pages for the memory of the host backend; measured: unless their first use takes long on this machine";
     disk_path: Text, "", Files, "the folders of snapshots on disk, separated by colons, one on each disk; not set: TMPDIR, or else /var/tmp";
+    device_reserve: Bytes, "bytes", POSITIVE, "device memory that is left to the application; 0: the larger of 512 MiB and 2 % of the device's memory, at most an eighth of it";
 }
 
 impl Key {

@@ -429,8 +429,15 @@ pub struct gpuzip_config_t {
     /// session ends, also when the process is killed. NULL or empty: the folder that the environment
     /// variable TMPDIR names, or else /var/tmp.
     pub disk_path: *const c_char,
+    /// Bytes of device memory that the library leaves to the application: the device cache takes
+    /// only what is free beside them when the session opens its device. If `device_budget` or
+    /// `cache_capacity` ask for more, the cache gets fewer slots, and a warning says so. What a
+    /// session needs beside the cache (spare slots, work space of a codec) it takes all the same. 0:
+    /// the larger of 512 MiB and 2 % of the device's memory, at most an eighth of it; 1: none to
+    /// speak of. Without effect on the host backend.
+    pub device_reserve: u64,
     /// Reserved: must be zero.
-    pub reserved: [u64; 12],
+    pub reserved: [u64; 11],
 }
 
 /// Counts and times of one session since its last setup.

@@ -10,7 +10,7 @@ use super::target::Target;
 use crate::available::{self, Available};
 use crate::codec::{Method, Settings, SnapshotCodec};
 use crate::config::{Backend, Config};
-use crate::device::cuda;
+use crate::device::cuda::{self, DeviceMemory};
 use crate::layout::{aligned, Layout, Levels};
 use crate::plan::{spare_bytes, Policy};
 use crate::process::Process;
@@ -56,8 +56,8 @@ impl Drop for Promise {
 pub struct Free {
     /// Host memory that this process may still take, less the memory that is promised.
     pub host: Available,
-    /// Free bytes of the CUDA device; `None` on the host backend.
-    pub device: Option<u64>,
+    /// Memory of the CUDA device; `None` on the host backend.
+    pub device: Option<DeviceMemory>,
     /// Number of ranks of this job on this node, which share its host memory.
     pub ranks: u32,
 }
@@ -81,12 +81,15 @@ impl Free {
 }
 
 /// Returns the free bytes of the device that a session will probably get, whose fields will tell
-/// the device later. Makes no CUDA context: without a current device, the total bytes of the first
-/// one.
-fn assumed_device() -> Option<u64> {
+/// the device later. Makes no CUDA context: without a current device, all bytes of the first one
+/// count as free.
+fn assumed_device() -> Option<DeviceMemory> {
     match cuda::current_device() {
         Some(ordinal) => cuda::free_memory(ordinal).ok(),
-        None => Some(cuda::devices().ok()?.first()?.memory_bytes),
+        None => {
+            let total = cuda::devices().ok()?.first()?.memory_bytes;
+            Some(DeviceMemory { free: total, total })
+        }
     }
 }
 
@@ -136,14 +139,17 @@ fn shares(config: &Config, layout: &Layout, steps: u32, free: &Free) -> Option<(
     let host = free.host.bytes / PARTS / u64::from(free.ranks.max(1));
     let least = enough(adjust(u64::from(states)).into());
     let cache = slot.saturating_mul(config.cache.into());
-    let (device, host) = match free.device {
+    let of_device = free.device.map(|DeviceMemory { free, total }| {
+        (free / PARTS).min(free.saturating_sub(config.reserve_of(total)))
+    });
+    let (device, host) = match of_device {
         None if config.cache > 0 => {
             (0, host.checked_sub(cache.saturating_add(beside_cache))?.min(enough(all)))
         }
         None => (host.min(enough(all)), 0),
         Some(_) if config.cache > 0 => (0, host.min(enough(all))),
-        Some(device) if device / PARTS >= enough(all) => (enough(all), 0),
-        Some(device) => (device / PARTS, host.min(enough(all))),
+        Some(device) if device >= enough(all) => (enough(all), 0),
+        Some(device) => (device, host.min(enough(all))),
     };
     let holds = device.saturating_add(host).saturating_add(cache) >= least
         && (config.cache > 0 || device >= enough(1));

@@ -18,7 +18,7 @@ mod worker;
 
 use crate::error::Result;
 use crate::layout::Field;
-use cuda::Launcher;
+use cuda::{DeviceMemory, Launcher};
 use std::any::Any;
 use std::ffi::c_void;
 
@@ -241,6 +241,12 @@ pub trait Device: Any + Recorder + Launcher + Send {
     /// Provides `bytes` bytes of `memory`, in place of those provided before. Call this before any
     /// copy.
     fn reserve(&mut self, memory: Memory, bytes: u64) -> Result<()>;
+
+    /// Free and total bytes of the device's memory; `None` where main memory serves as device
+    /// memory.
+    fn memory(&self) -> Result<Option<DeviceMemory>> {
+        Ok(None)
+    }
 
     /// Takes `space` as the device's disk, in place of the disk before, and starts the disk lanes.
     fn mount(&mut self, space: DiskSpace) -> Result<()>;

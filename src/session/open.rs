@@ -8,6 +8,7 @@ use crate::choice::{
 };
 use crate::codec::{Method, Settings, SnapshotCodec};
 use crate::config::{Backend, Config};
+use crate::device::cuda::DeviceMemory;
 use crate::device::{cuda, AppField, Device, DiskSpace, Memory, Traffic};
 use crate::error::{fail, text, Code, Error, Result};
 use crate::layout::{aligned, Layout, ALIGNMENT};
@@ -279,8 +280,9 @@ impl Session {
     }
 
     /// Reserves device and host memory for the plan; returns the plan and the bytes of its device
-    /// cache and host pool, behind which the staging buffers of the disk lie. If the device has too little free memory, the cache shrinks by a
-    /// quarter and this tries again.
+    /// cache and host pool, behind which the staging buffers of the disk lie. If the device has too
+    /// little free memory for both the session and `device_reserve`, the cache shrinks by a quarter
+    /// and this tries again.
     pub(super) fn reserve(
         &mut self,
         device: &mut dyn Device,
@@ -327,8 +329,14 @@ impl Session {
             let (state, zero_copy) = (self.layout.slot_bytes, self.config.zero_copy);
             let spare = spare_bytes(zero_copy, most.is_some(), plan.cache, state);
             let beside = spare.saturating_add(beside_slots - own);
-            match device.reserve(Memory::Device, cache.saturating_add(beside)) {
-                Err(error) if error.code == Code::Memory && cache > 0 && self.rest.is_none() => {
+            let (needed, can_shrink) =
+                (cache.saturating_add(beside), cache > 0 && self.rest.is_none());
+            let leaves_enough = match can_shrink {
+                true => leave_reserve(&self.config, &*device, needed),
+                false => Ok(()),
+            };
+            match leaves_enough.and_then(|()| device.reserve(Memory::Device, needed)) {
+                Err(error) if error.code == Code::Memory && can_shrink => {
                     let fewer = self.option.tiers.with_fewer_slots(&plan);
                     log::warn!(
                         "{error}: the device cache shrinks from {} to {} slots",
@@ -363,6 +371,21 @@ impl Session {
             }
         }
     }
+}
+
+/// Fails if a session that takes `needed` bytes of the device's memory leaves less than
+/// `device_reserve` to the application.
+fn leave_reserve(config: &Config, device: &dyn Device, needed: u64) -> Result<()> {
+    let Some(DeviceMemory { free, total }) = device.memory()? else { return Ok(()) };
+    let reserve = config.reserve_of(total);
+    if needed.saturating_add(reserve) > free {
+        return fail!(
+            Memory,
+            "{needed} bytes of device memory are planned and {free} are free, of which {reserve} are left to the application: lower device_budget \
+             or cache_capacity, or set device_reserve to the bytes that the application takes later"
+        );
+    }
+    Ok(())
 }
 
 /// The disk space that there is for a plan.

@@ -396,9 +396,18 @@ fn may_have_device_by(files: &[&str]) -> bool {
     }
 }
 
-/// Free bytes of a device's memory. If the current context is not on that device, the device's
-/// primary context is created for the question.
-pub fn free_memory(ordinal: i32) -> Result<u64> {
+/// Bytes of a device's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceMemory {
+    /// Bytes that nobody has taken.
+    pub free: u64,
+    /// All bytes.
+    pub total: u64,
+}
+
+/// Free and total bytes of a device's memory. If the current context is not on that device, the
+/// device's primary context is created for the question.
+pub fn free_memory(ordinal: i32) -> Result<DeviceMemory> {
     if current_device() == Some(ordinal) {
         return free_here();
     }
@@ -414,11 +423,11 @@ pub fn free_memory(ordinal: i32) -> Result<u64> {
     free
 }
 
-/// Free bytes of memory of the current context's device.
-fn free_here() -> Result<u64> {
+/// Free and total bytes of memory of the current context's device.
+pub fn free_here() -> Result<DeviceMemory> {
     let (mut free, mut total) = (0, 0);
     cu!(cuMemGetInfo_v2(&mut free, &mut total))?;
-    Ok(free as u64)
+    Ok(DeviceMemory { free: free as u64, total: total as u64 })
 }
 
 /// Fails if no session can use a CUDA device on this machine. The error says what is missing and

@@ -36,7 +36,7 @@ use timers::{Pair, Pairs, Timers};
 use driver::device_count;
 pub use driver::{
     current_device, device_with_pageable_access, devices, free_memory, is_started, may_have_device,
-    require_device, DeviceInfo,
+    require_device, DeviceInfo, DeviceMemory,
 };
 pub use images::{folder as image_folder, image, image_in, images_in, keep_ptx, Image, Source};
 pub use launch::{Argument, Function, Launcher, Module, Queue};
@@ -239,6 +239,11 @@ impl Device for CudaDevice {
             Memory::Host => self.host = HostSlab::new(bytes)?,
         }
         Ok(())
+    }
+
+    fn memory(&self) -> Result<Option<DeviceMemory>> {
+        let _current = Current::new(self.context)?;
+        driver::free_here().map(Some)
     }
 
     fn mount(&mut self, space: DiskSpace) -> Result<()> {
