@@ -62,6 +62,15 @@ struct State {
     u32 field;    /* number in the layout of the field with the error */
     u64 count;    /* number of values with the error */
 };
+/*
+ * Stores the result where the host reads it: page-locked memory, which the device can address. A copy
+ * to the host would wait behind the snapshots that the device's copy engine writes back.
+ */
+static __device__ void tell(State *report, const State *state)
+{
+    *report = *state;
+    __threadfence_system();
+}
 #define ERROR_VALUES 1
 #define ERROR_STREAM 2
 
@@ -367,9 +376,10 @@ extern "C" __global__ void snapshot_fill(const real *x, u64 n, Job *job)
 
 /*
  * Writes the header of field k (in the order of the streams), whose job has number `at`, as
- * Header::seal does. Job `next`, if there is one, begins behind this stream.
+ * Header::seal does. Job `next`, if there is one, begins behind this stream; otherwise the result
+ * goes to `report`.
  */
-extern "C" __global__ void snapshot_seal(const Settings *settings, const Field *fields, Group *groups, u32 k, Job *jobs, u32 at, u32 next, State *state)
+extern "C" __global__ void snapshot_seal(const Settings *settings, const Field *fields, Group *groups, u32 k, Job *jobs, u32 at, u32 next, State *state, State *report)
 {
     if (threadIdx.x != 0)
         return;
@@ -408,6 +418,8 @@ extern "C" __global__ void snapshot_seal(const Settings *settings, const Field *
     }
     if (next < 2 * settings->fields)
         jobs[next].payload = state->base + state->end + HEADER;
+    else
+        tell(report, state);
 }
 
 /* ---- Reading ---- */
@@ -503,12 +515,13 @@ extern "C" __global__ void snapshot_spread(real *x, const real *later, u64 n, co
         store(x, whole, i, job->content == 2 ? (real)job->value : from[i]);
 }
 
-/* Reports the first stream that its coder found damaged. */
-extern "C" __global__ void snapshot_conclude(const Settings *settings, const Field *fields, const Job *jobs, State *state)
+/* Reports the first stream that its coder found damaged; the result goes to `report`. */
+extern "C" __global__ void snapshot_conclude(const Settings *settings, const Field *fields, const Job *jobs, State *state, State *report)
 {
     if (threadIdx.x != 0)
         return;
     for (u32 k = 0; k < settings->fields; k++)
         if (jobs[k].go && jobs[k].damaged && state->error == 0)
             state->error = ERROR_STREAM, state->field = fields[k].index;
+    tell(report, state);
 }

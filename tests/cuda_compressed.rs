@@ -231,6 +231,28 @@ fn what_is_sent_to_a_codec_lives_until_the_driver_has_read_it() {
     }
 }
 
+/// The kernels store their reports in page-locked memory. A copy of a report would wait behind the
+/// write-backs of snapshots, since a device copies in one direction one copy after another.
+#[test]
+fn no_report_is_copied() {
+    if !inside("no_report_is_copied") {
+        return;
+    }
+    assert_eq!(emu::reset(1, emu::LATE, 1, MEMORY), 0);
+    emu::start_history();
+    let compression =
+        Settings { method: Method::Fp16, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
+    let base = config(Algorithm::Revolve, 4, 2, Policy::Clairvoyant);
+    let config = Config { compression, ..base };
+    let job =
+        Job { config, steps: 12, devices: 1, shots: 1, streams: Streams::Own, stubborn: false };
+    assert_eq!(run(&job, 1, host_syncs).unwrap().wrong, 0);
+    let of_report = std::mem::size_of::<gpuzip::codec::gpu::Report>() as u64;
+    let history = emu::history();
+    let copies = || history.iter().filter(|entry| entry.kind == emu::COPY);
+    assert!(copies().count() > 0 && copies().all(|copy| copy.bytes != of_report));
+}
+
 /// A session that ends in mid-shot first waits for the kernels that its calls have enqueued, since
 /// the end unloads their modules: those of a codec, and those of the checksums of shared levels.
 #[test]

@@ -47,7 +47,7 @@ pub struct GpuCoder {
     /// slab.
     buffer_bytes: u64,
     at: u64,
-    /// Page-locked reports: one of each staging buffer, then those of restores.
+    /// Page-locked reports, which kernels store: one of each staging buffer, then those of restores.
     reports: HostSlab,
     made: Vec<Event>,
     /// Restores whose reports are unread, oldest first: number of the report and time step of the
@@ -73,7 +73,7 @@ impl SnapshotCoder {
         let buffer_bytes = Self::buffer_bytes(settings, layout)?;
         let mut coder = None;
         device.run(&mut |queue, architecture| {
-            let reports = HostSlab::new(((BUFFERS + REPORTS) * size_of::<Report>()) as u64)?;
+            let reports = HostSlab::locked(((BUFFERS + REPORTS) * size_of::<Report>()) as u64)?;
             let codec = Some(GpuCodec::new(settings, layout, architecture, queue)?);
             let (made, read, restored) = (Vec::new(), Vec::new(), VecDeque::new());
             coder = Some(GpuCoder {
@@ -165,9 +165,8 @@ impl SnapshotCoder {
                 let Some(codec) = &gpu.codec else { return fail!(State, "no codec") };
                 let queue = device.launches(Lane::App)?;
                 device.begin_coding(Coding::Compress)?;
-                codec.compress(&queue, &addresses(fields), buffer)?;
+                codec.compress(&queue, &addresses(fields), buffer, gpu.report(k))?;
                 device.end_coding()?;
-                queue.copy(gpu.report(k), codec.report(), size_of::<Report>() as u64)?;
                 device.record(Lane::App, gpu.made[k])
             }
             SnapshotCoder::Assumed { .. } => {
@@ -260,7 +259,7 @@ impl GpuCoder {
         if self.reports.bytes() == 0 {
             return fail!(State, "no reports");
         }
-        // SAFETY: the report lies within the allocation and is aligned. The copy that wrote the
+        // SAFETY: the report lies within the allocation and is aligned. The kernel that wrote the
         // report has ended, as the caller made sure.
         Ok(unsafe { (self.report(k) as *const Report).read_volatile() })
     }
@@ -287,9 +286,9 @@ impl GpuCoder {
         let queue = device.launches(Lane::App)?;
         let k = self.next % REPORTS;
         device.begin_coding(Coding::Decompress)?;
-        codec.decompress(&queue, from, bytes, &addresses(fields))?;
+        let report = self.report(BUFFERS + k);
+        codec.decompress(&queue, from, bytes, &addresses(fields), report)?;
         device.end_coding()?;
-        queue.copy(self.report(BUFFERS + k), codec.report(), size_of::<Report>() as u64)?;
         device.record(Lane::App, self.read[k])?;
         self.restored.push_back((k, ts));
         self.next += 1;

@@ -74,39 +74,48 @@ pub fn races(
     races
 }
 
-/// The memory accesses of all kernels that code one snapshot, up to the copy of the report about
-/// the snapshot.
+/// The memory accesses of all kernels that code one snapshot.
 #[derive(Default)]
 struct Group {
-    /// Address from which the report is copied.
-    state: u64,
     to: Vec<Bytes>,
     from: Vec<Bytes>,
 }
 
+/// Bytes of a report about a snapshot.
+const REPORT: u64 = 32;
+
 impl Group {
-    /// Notes argument number `k` of a kernel; `before` are the arguments before it.
-    fn argument(&mut self, name: u64, k: usize, before: &[u64], value: u64, kernels: &Kernels) {
+    /// Notes argument number `k` of a kernel; `before` are the arguments before it. Returns the
+    /// address of the report if the kernel is the last one of the group, which stores the report.
+    fn argument(
+        &mut self,
+        name: u64,
+        k: usize,
+        before: &[u64],
+        value: u64,
+        kernels: &Kernels,
+    ) -> Option<u64> {
         let range = |at: u64, bytes: u64| at..at + bytes;
         let field = |values: u64| {
             kernels.fields.iter().find(|field| field.0 == values).map_or(0, |field| field.1)
         };
         if name == kernel("snapshot_prepare") && k == 3 {
-            *self =
-                Group { state: before[2], to: vec![range(value, kernels.room)], from: Vec::new() };
+            *self = Group { to: vec![range(value, kernels.room)], from: Vec::new() };
         } else if name == kernel("snapshot_survey") && k == 2 {
             self.from.push(range(before[0], field(value)));
         } else if name == kernel("snapshot_decide") && k == 0 {
             self.to.push(range(value, kernels.own));
         } else if name == kernel("snapshot_open") && k == 5 {
             *self = Group {
-                state: before[3],
                 to: vec![range(before[0], kernels.own)],
                 from: vec![range(before[4], value)],
             };
         } else if name == kernel("snapshot_spread") && k == 2 {
             self.to.push(range(before[0], field(value)));
         }
+        let is_last = name == kernel("snapshot_seal") && k == 8 && before[6] == u64::from(u32::MAX)
+            || name == kernel("snapshot_conclude") && k == 4;
+        is_last.then_some(value)
     }
 }
 
@@ -129,8 +138,7 @@ fn ordered(history: &[Entry], roles: &Roles, kernels: Option<&Kernels>) -> Vec<A
     let mut accesses: Vec<Access> = Vec::new();
     let mut group = Group::default();
     let mut words: (u64, Vec<u64>) = Default::default();
-    // `report`: where the last report was copied to. `reports`: the report whose copy an event
-    // marks. `recorded`: the event that a record operation records.
+    // `report`: where the last report was stored. `reports`: the report that an event marks. `recorded`: the event that a record operation records.
     let mut report = 0..0;
     let mut reports: HashMap<u64, Bytes> = HashMap::new();
     let mut recorded: HashMap<u64, u64> = HashMap::new();
@@ -150,9 +158,17 @@ fn ordered(history: &[Entry], roles: &Roles, kernels: Option<&Kernels>) -> Vec<A
                 if words.0 != entry.after {
                     words = (entry.after, Vec::new());
                 }
-                kernels.iter().for_each(|kernels| {
+                let stored = kernels.and_then(|kernels| {
                     group.argument(entry.event, entry.from as usize, &words.1, entry.to, kernels)
                 });
+                if let Some(at) = stored {
+                    report = at..at + REPORT;
+                    let Group { mut to, from } = std::mem::take(&mut group);
+                    to.push(report.clone());
+                    let after = of_stream[stream].clone();
+                    let number = after[stream];
+                    accesses.push(Access { stream, number, after, to, from, matters: false });
+                }
                 words.1.push(entry.to);
             }
             _ => {}
@@ -173,19 +189,6 @@ fn ordered(history: &[Entry], roles: &Roles, kernels: Option<&Kernels>) -> Vec<A
             continue;
         }
         join(&mut of_stream[stream], &host);
-        if entry.kind == emu::COPY && entry.from == group.state && group.state != 0 {
-            let Group { to, from, .. } = std::mem::take(&mut group);
-            let after = of_stream[stream].clone();
-            accesses.push(Access {
-                stream,
-                number: after[stream],
-                after,
-                to,
-                from,
-                matters: false,
-            });
-            report = entry.to..entry.to + entry.bytes;
-        }
         of_stream[stream][stream] += 1;
         let after = of_stream[stream].clone();
         of_operation.insert(entry.operation, after.clone());
@@ -231,9 +234,9 @@ fn mark_what_matters(accesses: &mut [Access], seen: &Bytes) {
 /// The purpose of an event of the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// The kernels have made a snapshot in a staging buffer and copied its report.
+    /// The kernels have made a snapshot in a staging buffer and stored its report.
     Made,
-    /// The kernels of a restore have read their snapshot and copied the report about it.
+    /// The kernels of a restore have read their snapshot and stored the report about it.
     Reported,
     /// An upload into a device slot has ended.
     Filled,

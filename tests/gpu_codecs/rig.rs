@@ -150,6 +150,8 @@ pub struct Rig {
     /// Device address of the room for a stream, with a guard behind the room.
     stage: u64,
     room: usize,
+    /// Page-locked memory for the codec's report.
+    report: *mut Report,
 }
 
 impl Rig {
@@ -192,6 +194,9 @@ impl Rig {
             })
             .collect();
         let stage = alloc(room + GUARD);
+        let mut report = std::ptr::null_mut();
+        ok!(cuMemHostAlloc(&mut report, size_of::<Report>(), 0));
+        let report = report.cast();
         Rig {
             layout,
             settings,
@@ -204,6 +209,7 @@ impl Rig {
             skews,
             stage,
             room,
+            report,
         }
     }
 
@@ -224,15 +230,9 @@ impl Rig {
     }
 
     fn finish(&self) -> Result<u64> {
-        let mut report = Report::default();
-        ok!(cuMemcpyAsync(
-            (&raw mut report) as u64,
-            self.device().report(),
-            size_of::<Report>(),
-            self.stream
-        ));
         ok!(cuStreamSynchronize(self.stream));
-        report.check()
+        // SAFETY: the kernel that stored the report has ended.
+        unsafe { self.report.read_volatile() }.check()
     }
 
     /// The stream that the device's codec makes from values of this kind.
@@ -250,7 +250,7 @@ impl Rig {
         if std::env::var_os("CUDA_EMU_KERNELS").is_none() {
             ok!(cuMemsetD8Async(self.stage, 0xA5, self.room + GUARD, self.stream));
         }
-        self.device().compress(&self.queue, &self.fields, self.stage).unwrap();
+        self.device().compress(&self.queue, &self.fields, self.stage, self.report as u64).unwrap();
         let bytes = self.finish().unwrap() as usize;
         assert!(bytes <= self.room);
         let mut stream = vec![0; self.room + GUARD];
@@ -278,7 +278,13 @@ impl Rig {
             ));
         }
         self.device()
-            .decompress(&self.queue, self.stage, stream.len() as u64, &self.fields)
+            .decompress(
+                &self.queue,
+                self.stage,
+                stream.len() as u64,
+                &self.fields,
+                self.report as u64,
+            )
             .unwrap();
         let result = self.finish();
         self.check_guards();
@@ -302,10 +308,13 @@ impl Rig {
         copies.iter_mut().for_each(|copy| ok!(cuMemAlloc_v2(copy, raw)));
         let bytes = stream.len() as u64;
         let compress = self.median(repeats, |this| {
-            this.device().compress(&this.queue, &this.fields, this.stage).unwrap()
+            this.device()
+                .compress(&this.queue, &this.fields, this.stage, this.report as u64)
+                .unwrap()
         });
         let decompress = self.median(repeats, |this| {
-            this.device().decompress(&this.queue, this.stage, bytes, &this.fields).unwrap()
+            let report = this.report as u64;
+            this.device().decompress(&this.queue, this.stage, bytes, &this.fields, report).unwrap()
         });
         assert_eq!(self.finish().unwrap(), 0);
         let copy = self.median(repeats, |this| {
@@ -369,7 +378,13 @@ impl Rig {
         fields.iter_mut().for_each(|f| f.slice().fill(0xA5));
         let places: Vec<u64> = fields.iter().map(|f| f.at as u64).collect();
         self.device()
-            .decompress(&self.queue, from.at as u64, stream.len() as u64, &places)
+            .decompress(
+                &self.queue,
+                from.at as u64,
+                stream.len() as u64,
+                &places,
+                self.report as u64,
+            )
             .unwrap();
         let read = self.finish();
         let expected = self.host_read(stream);
@@ -618,6 +633,7 @@ impl Drop for Rig {
         {
             ok!(cuMemFree_v2(address));
         }
+        ok!(cuMemFreeHost(self.report.cast()));
         ok!(cuStreamDestroy_v2(self.stream));
         let mut popped: sys::CUcontext = std::ptr::null_mut();
         ok!(cuCtxPopCurrent_v2(&mut popped));

@@ -3,7 +3,7 @@
 //!
 //! The host never waits for the device in this module, and therefore does not know the result of a
 //! kernel: the kernels make all decisions. What the host must learn later, the size of a snapshot
-//! and any error, is a [`Report`] in device memory, which the caller copies when the host needs it.
+//! and any error, is a [`Report`], which the last kernel stores where the caller wants it.
 
 mod bfp;
 mod bitcomp;

@@ -29,7 +29,7 @@ pub(super) fn source(scalar: Scalar) -> Source {
     Source { name: "snapshot", parts: &PARTS, double: scalar == Scalar::F64 }
 }
 
-/// The result of coding or decoding a snapshot, copied from the device.
+/// The result of coding or decoding a snapshot, stored by the last kernel of the call.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
@@ -227,12 +227,6 @@ impl GpuCodec {
         self.memory.bytes()
     }
 
-    /// Returns the device address of the [`Report`] of the last call. The next call overwrites the
-    /// report.
-    pub fn report(&self) -> u64 {
-        self.at.state
-    }
-
     /// Copies settings and layout to the device in the form that the kernels read.
     fn describe(&self, settings: &Settings, queue: &Queue) -> Result<()> {
         let (mode, value, sigmas) = match settings.bound {
@@ -288,8 +282,9 @@ impl GpuCodec {
     }
 
     /// Enqueues the coding of the fields into a snapshot at the device address `stage`, a multiple
-    /// of 64, with `room` bytes.
-    pub fn compress(&self, queue: &Queue, fields: &[u64], stage: u64) -> Result<()> {
+    /// of 64, with room for the snapshot. The [`Report`] goes to the address `report`, in memory of
+    /// the device or in page-locked memory.
+    pub fn compress(&self, queue: &Queue, fields: &[u64], stage: u64, report: u64) -> Result<()> {
         let count = self.streams.len();
         queue.launch(
             self.prepare,
@@ -313,7 +308,7 @@ impl GpuCodec {
         let parts = self.parts();
         for (i, &(k, apart)) in parts.iter().enumerate() {
             let next = parts.get(i + 1).map_or(u32::MAX, |&(k, apart)| 2 * k as u32 + apart as u32);
-            self.stream(queue, fields, k, apart, next)?;
+            self.stream(queue, fields, (k, apart), next, report)?;
         }
         Ok(())
     }
@@ -392,14 +387,15 @@ impl GpuCodec {
     }
 
     /// Enqueues the kernels that make the stream of field `k` of the order, by itself if `apart`;
-    /// `next` is the number of the job of the stream behind it, or `u32::MAX`.
+    /// `next` is the number of the job of the stream behind it, or `u32::MAX`: the result then goes to
+    /// `report`.
     fn stream(
         &self,
         queue: &Queue,
         fields: &[u64],
-        k: usize,
-        apart: bool,
+        (k, apart): (usize, bool),
         next: u32,
+        report: u64,
     ) -> Result<()> {
         let stream = &self.streams[k];
         let (x, values) = (fields[stream.field], stream.shape.values() as u64);
@@ -420,14 +416,21 @@ impl GpuCodec {
             1,
             32,
             0,
-            &[&settings, &infos, &groups, &(k as u32), &jobs, &number, &next, &state],
+            &[&settings, &infos, &groups, &(k as u32), &jobs, &number, &next, &state, &report],
         )
     }
 
     /// Enqueues the decoding of the snapshot of `bytes` bytes at the device address `from`, a
     /// multiple of 64, into the fields. If the snapshot is damaged, the values of the fields are
-    /// undefined and the report contains the error.
-    pub fn decompress(&self, queue: &Queue, from: u64, bytes: u64, fields: &[u64]) -> Result<()> {
+    /// undefined. The [`Report`] goes to the address `report`, as that of `compress`.
+    pub fn decompress(
+        &self,
+        queue: &Queue,
+        from: u64,
+        bytes: u64,
+        fields: &[u64],
+        report: u64,
+    ) -> Result<()> {
         let Places { settings, fields: infos, jobs, state, scratch, .. } = self.at;
         queue.launch(self.open, 1, 32, 0, &[&settings, &infos, &jobs, &state, &from, &bytes])?;
         for k in 0..self.streams.len() {
@@ -457,7 +460,7 @@ impl GpuCodec {
                 &[&x, &later, &values, &self.job(k)],
             )?;
         }
-        queue.launch(self.conclude, 1, 32, 0, &[&settings, &infos, &jobs, &state])
+        queue.launch(self.conclude, 1, 32, 0, &[&settings, &infos, &jobs, &state, &report])
     }
 
     /// Drops the codec without freeing its device memory, modules and coders: for use where the

@@ -132,14 +132,22 @@ impl HostSlab {
         if bytes == 0 {
             return Ok(HostSlab::None);
         }
-        let mut address = std::ptr::null_mut();
-        match cu!(cuMemHostAlloc(&mut address, bytes as usize, 0)) {
-            Ok(()) => Ok(HostSlab::Locked { address, bytes }),
+        match Self::locked(bytes) {
             Err(error) => {
                 log::warn!("{bytes} bytes of host memory cannot be page-locked ({error}): transfers will be slower and block the host");
                 Slab::new(bytes).map(HostSlab::Pageable)
             }
+            locked => locked,
         }
+    }
+
+    /// Allocates `bytes` bytes of page-locked memory in the current context. Kernels use the memory
+    /// by the address that the host uses, as addresses are unified on 64-bit systems.
+    pub fn locked(bytes: u64) -> Result<Self> {
+        let mut address = std::ptr::null_mut();
+        cu!(cuMemHostAlloc(&mut address, bytes as usize, 0))
+            .map_err(|e| e.within(format_args!("{bytes} bytes of page-locked host memory")))?;
+        Ok(HostSlab::Locked { address, bytes })
     }
 
     /// Gives up the memory without freeing it: it belongs to another process.
