@@ -98,6 +98,9 @@ header: ## rewrites include/gpuzip.h and the generated part of fortran/gpuzip.f9
 	GPUZIP_UPDATE_HEADER=1 $(CARGO) test --test header the_header_is_the_generated_one
 	GPUZIP_UPDATE_HEADER=1 $(CARGO) test --test fortran the_module_follows_the_header
 
+counts: ## rewrites benches/results/kernel-counts.txt, the exact counts of kernels and driver calls
+	GPUZIP_UPDATE_COUNTS=1 $(CARGO) test --test counts
+
 # The library may add to the interface that abi/ records, and change nothing else in it;
 # tests/abi.rs compares the two.
 abi: ## rewrites abi/, the recorded interface that the library may only add to (needs abidw)
@@ -116,4 +119,4 @@ clean: ## removes target and build
 	$(CARGO) clean
 	rm -rf build
 
-.PHONY: all help docs build install uninstall demo test test-long fuzz deps bench bench-fields bench-codecs bench-grid header abi lint gpu-bundle clean
+.PHONY: all help docs build install uninstall demo test test-long fuzz deps bench bench-fields bench-codecs bench-grid header counts abi lint gpu-bundle clean

@@ -2,12 +2,12 @@
 //! needed.
 
 mod common;
+#[path = "common/nvrtc.rs"]
+mod nvrtc;
 
 use common::{root, stdout, tempdir};
-use cudarc::nvrtc::result as nvrtc;
 use gpuzip::codec::gpu::sources;
 use gpuzip::device::cuda::{image_in, Source};
-use std::ffi::CString;
 use std::process::Command;
 
 /// Runs a script of tests/ that installs a compiler and prints its path; returns the path.
@@ -137,19 +137,8 @@ fn nvrtc_takes_all_kernels_and_none_spills() {
 #[ignore = "runs in a process that finds NVRTC"]
 fn by_nvrtc() {
     for_all(&[70, 80, 90], |source, architecture| {
-        let program = nvrtc::create_program(&CString::new(source.text()).unwrap(), None).unwrap();
-        let options =
-            [source.options(architecture), vec!["--ptxas-options=-v".to_string()]].concat();
-        // SAFETY: `program` lives until it is destroyed below.
-        let (compiled, log) = unsafe {
-            (nvrtc::compile_program(program, &options), nvrtc::get_program_log(program).unwrap())
-        };
-        // SAFETY: NVRTC ends the log with a zero byte.
-        let log = unsafe { std::ffi::CStr::from_ptr(log.as_ptr()) }.to_string_lossy().into_owned();
-        assert!(compiled.is_ok(), "{} for sm_{architecture}: {log}", source.name);
+        let (log, _) = nvrtc::compiled(source, architecture);
         look_at(&log, source, architecture);
-        // SAFETY: `program` is destroyed once and not used afterwards.
-        unsafe { nvrtc::destroy_program(program) }.unwrap();
     });
     // The library itself compiles a source to an ELF file.
     let image = image_in(None, &sources()[0], 90).unwrap();

@@ -108,6 +108,28 @@ void emu_history_start(void);
 /* Copies the first `room` entries of the history and returns the number of all entries. */
 uint64_t emu_history(emu_entry_t *entries, uint64_t room);
 
+/* What the launches of an interpreted kernel (CUDA_EMU_KERNELS=ptx) have done. */
+typedef struct emu_kernel_t {
+    char name[48]; /* cut to 47 characters */
+    uint64_t launches, blocks;
+    uint64_t threads;    /* instructions of PTX, once per thread */
+    uint64_t warps;      /* instructions of PTX, once per group of lanes that runs them together */
+    uint64_t slots;      /* as warps, in tenths of the issue slots that they take as machine code */
+    uint64_t read;       /* 32-byte sectors of global memory that a launch reads, each once */
+    uint64_t written;    /* sectors that a launch writes, each once */
+    uint64_t requested;  /* sectors, once per access of a warp */
+    uint64_t wavefronts; /* passes of the banks of shared memory */
+    uint64_t text;       /* slots of the kernel's text, each instruction once */
+} emu_kernel_t;
+
+/* Counts from now on, until the next reset. With CUDA_EMU_PTX_ORDER=steady and EMU_EARLY the counts
+ * depend on the program alone. */
+void emu_count_kernels(void);
+
+/* Copies the counts of the first `room` kernels, by name, and returns the number of all kernels that
+ * have run since emu_count_kernels. */
+uint64_t emu_kernels(emu_kernel_t *kernels, uint64_t room);
+
 /* Virtual time, in seconds. Each device has one engine for each direction of copies and one engine
  * for computation; each engine runs one operation at a time. */
 int32_t emu_bandwidth(double h2d, double d2h, double d2d); /* bytes per second; outlives a reset */

@@ -65,6 +65,30 @@ pub struct Entry {
     pub bytes: u64,
 }
 
+/// `emu_kernel_t` of tests/cuda-emu/cuda_emu.h.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct KernelCounts {
+    pub name: [u8; 48],
+    pub launches: u64,
+    pub blocks: u64,
+    pub threads: u64,
+    pub warps: u64,
+    pub slots: u64,
+    pub read: u64,
+    pub written: u64,
+    pub requested: u64,
+    pub wavefronts: u64,
+    pub text: u64,
+}
+
+impl KernelCounts {
+    /// Returns the name of the kernel.
+    pub fn name(&self) -> &str {
+        CStr::from_bytes_until_nul(&self.name).unwrap().to_str().unwrap()
+    }
+}
+
 /// Runs the test `name` of this program again in a process whose libcuda is the software driver.
 /// Returns true in that process.
 ///
@@ -156,6 +180,9 @@ controls! {
     /// Keeps a history from now on.
     start_history as c"emu_history_start" () -> ();
     read_history as c"emu_history" (entries: *mut Entry, room: u64) -> u64;
+    /// Counts from now on what interpreted kernels do, from zero.
+    count_kernels as c"emu_count_kernels" () -> ();
+    read_kernels as c"emu_kernels" (kernels: *mut KernelCounts, room: u64) -> u64;
     /// Sets the bytes per second of virtual time of each direction; a reset keeps them.
     bandwidth as c"emu_bandwidth" (h2d: f64, d2h: f64, d2d: f64) -> i32;
 }
@@ -172,6 +199,17 @@ pub fn history() -> Vec<Entry> {
     let mut entries = vec![Entry::default(); read_history(std::ptr::null_mut(), 0) as usize];
     read_history(entries.as_mut_ptr(), entries.len() as u64);
     entries
+}
+
+/// Returns what the launches of each interpreted kernel have done since `count_kernels`.
+pub fn kernels() -> Vec<KernelCounts> {
+    let room = read_kernels(std::ptr::null_mut(), 0) as usize;
+    let mut all = Vec::with_capacity(room);
+    let count = read_kernels(all.as_mut_ptr(), room as u64) as usize;
+    assert!(count <= room);
+    // SAFETY: the driver has written `count` entries, for which there was room.
+    unsafe { all.set_len(count) };
+    all
 }
 
 /// Makes the k-th call of `name` from now fail with `code`, for k < 0 every call from the |k|-th

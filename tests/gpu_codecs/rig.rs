@@ -241,7 +241,8 @@ impl Rig {
         self.make(&fields)
     }
 
-    fn make(&self, fields: &[Vec<u8>]) -> Vec<u8> {
+    /// The stream that the device's codec makes of these fields.
+    pub fn make(&self, fields: &[Vec<u8>]) -> Vec<u8> {
         for (field, &to) in fields.iter().zip(&self.fields) {
             ok!(cuMemcpyAsync(to, field.as_ptr() as u64, field.len(), self.stream));
         }

@@ -11,6 +11,7 @@ use crate::history::Entry;
 use crate::host_thread;
 use crate::launch::{Function, Module};
 use crate::memory::{Kind, Memory};
+use crate::ptx::Counts;
 use crate::rng::Rng;
 use crate::settings::{read, Kernels, Settings};
 use crate::status::{Result, Status, NOT_INITIALIZED, NOT_PERMITTED, SUCCESS};
@@ -42,6 +43,9 @@ pub struct Driver {
     pub(crate) counters: Counters,
     /// The program's requests since `emu_history_start`; `None`: no history is kept.
     pub(crate) history: Option<Vec<Entry>>,
+    /// What the launches of each interpreted kernel have done since `emu_count_kernels`; `None`:
+    /// nothing is counted.
+    pub(crate) kernels: Option<BTreeMap<String, Counts>>,
     /// The indices of the streams whose queues are not empty.
     pub(crate) active: Vec<usize>,
     /// Number of queries since the last query that was answered with success.
@@ -72,6 +76,7 @@ impl Driver {
             faults: Faults::default(),
             counters: Counters::new(),
             history: None,
+            kernels: None,
             active: Vec::new(),
             queries: 0,
             spins: 0,

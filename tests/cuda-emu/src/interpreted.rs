@@ -127,6 +127,9 @@ impl Driver {
     pub fn interpret(&mut self, launch: &mut Interpreted) -> Result<Progress> {
         if !launch.has_begun {
             launch.has_begun = true;
+            if self.kernels.is_some() {
+                launch.grid.count();
+            }
             self.faults.kernel()?;
         }
         let torn = self.settings.mode == Mode::Random && self.rng.below(2) == 1;
@@ -134,6 +137,9 @@ impl Driver {
         let memory = self.memory.interpreted.get_or_insert_with(Memory::default);
         if !launch.grid.run(memory, count) {
             return Ok(Progress::Partial);
+        }
+        if let (Some(kernels), Some(counts)) = (&mut self.kernels, launch.grid.counts()) {
+            kernels.entry(launch.grid.name().to_owned()).or_default().add(&counts);
         }
         let Some(first) = launch.grid.reports().first() else { return Ok(Progress::Finished) };
         let code = match first.fault {

@@ -1,5 +1,7 @@
 //! Tests that `cuda_emu.h` is valid C and C++, and that its structs have the library's layouts.
 
+use cuda_emu::api::control::KernelCounts;
+use cuda_emu::ptx::Counts;
 use cuda_emu::{Entry, Totals};
 use std::io::Write;
 use std::mem::{offset_of, size_of};
@@ -34,6 +36,13 @@ fn the_header_describes_the_library() {
     check("sizeof(emu_entry_t)", size_of::<Entry>());
     for (field, offset) in entry {
         check(&format!("offsetof(emu_entry_t, {field})"), offset);
+    }
+    check("sizeof(emu_kernel_t)", size_of::<KernelCounts>());
+    let at = offset_of!(KernelCounts, counts);
+    for (field, offset) in
+        offsets!(Counts: launches blocks threads warps slots read written requested wavefronts text)
+    {
+        check(&format!("offsetof(emu_kernel_t, {field})"), at + offset);
     }
     for (compiler, language, standard) in [("gcc", "c", "c99"), ("g++", "c++", "c++11")] {
         let mut command = Command::new(compiler);

@@ -7,8 +7,10 @@ use crate::driver::{lock, Driver};
 use crate::execute::Action;
 use crate::faults::Drop;
 use crate::history::Entry;
+use crate::ptx::Counts;
 use crate::settings::{Mode, Settings};
 use crate::status::{Status, INVALID_VALUE, SUCCESS};
+use std::collections::BTreeMap;
 use std::ffi::{c_char, CStr};
 
 /// Resets the driver. Returns 0, or -1 for an unknown mode, or the number of objects and operations
@@ -75,6 +77,42 @@ pub unsafe extern "C" fn emu_history(entries: *mut Entry, room: u64) -> u64 {
         };
     }
     history.len() as u64
+}
+
+/// What the launches of an interpreted kernel have done; the layout is that of `emu_kernel_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct KernelCounts {
+    /// The name, cut to 47 characters, and zeros.
+    pub name: [u8; 48],
+    /// The counts of all its launches.
+    pub counts: Counts,
+}
+
+/// Counts from now on, until the next reset, what the launches of interpreted kernels do.
+#[no_mangle]
+pub extern "C" fn emu_count_kernels() {
+    lock().kernels = Some(BTreeMap::new());
+}
+
+/// Copies the counts of the first `room` kernels, by name, and returns the number of kernels that
+/// have run since `emu_count_kernels`.
+///
+/// # Safety
+/// `kernels` must be null or have room for `room` entries.
+#[no_mangle]
+pub unsafe extern "C" fn emu_kernels(kernels: *mut KernelCounts, room: u64) -> u64 {
+    let driver = lock();
+    let Some(all) = &driver.kernels else { return 0 };
+    if !kernels.is_null() {
+        for (i, (text, &counts)) in all.iter().take(room as usize).enumerate() {
+            let mut name = [0; 48];
+            name.iter_mut().zip(text.bytes().take(47)).for_each(|(to, byte)| *to = byte);
+            // SAFETY: the caller promises that `kernels` has room for `room` entries.
+            unsafe { kernels.add(i).write(KernelCounts { name, counts }) };
+        }
+    }
+    all.len() as u64
 }
 
 /// Makes the `k`-th call of `name` from now return `code`, without doing anything else. A negative

@@ -56,6 +56,9 @@ impl Context {
         if matches!(inst.space, Space::Param | Space::Const) {
             return self.load_constant(core, warp, mask, inst);
         }
+        if self.counter.is_some() {
+            self.count(warp, mask, inst);
+        }
         match inst.op {
             Op::Ld => self.load(core, warp, memory, mask, pc, inst),
             Op::St => self.store(core, warp, memory, mask, pc, inst),
@@ -233,6 +236,25 @@ impl Context {
             warp.rows[inst.d[0] as usize][lane] = old;
         }
         Ok(())
+    }
+
+    /// Counts an access of the lanes of `mask`.
+    fn count(&mut self, warp: &mut Warp, mask: u32, inst: &Inst) {
+        let addresses = self.addresses(warp, inst);
+        let Some(counter) = &mut self.counter else { return };
+        let (mut global, mut shared) = (Vec::new(), Vec::new());
+        for lane in lanes_of(mask) {
+            let address = addresses[lane];
+            match inst.space {
+                Space::Shared => shared.push((lane, address)),
+                Space::Generic if address >= SHARED_WINDOW => {
+                    shared.push((lane, address - SHARED_WINDOW));
+                }
+                _ => global.push(address),
+            }
+        }
+        counter.global(inst, &global);
+        counter.shared(inst, &shared);
     }
 
     fn addresses(&self, warp: &mut Warp, inst: &Inst) -> Row {

@@ -3,6 +3,7 @@
 use super::alu::Registers;
 use super::block::{Core, Shape, Warp};
 use super::clock::Given;
+use super::counts::Counter;
 use super::inst::*;
 use super::memory::Memory;
 use super::module::{Function, Module};
@@ -44,6 +45,8 @@ pub struct Context {
     pub reports: Vec<Report>,
     /// Number of instructions of threads that have run.
     pub executed: u64,
+    /// Counts what the launch does, if asked for.
+    pub counter: Option<Box<Counter>>,
     /// The value of `executed` at the last event that brings the launch forward: a store, an atomic
     /// that changes memory, a barrier, the end of a thread.
     pub progress: u64,
@@ -58,6 +61,8 @@ pub enum Choice {
     Ahead,
     /// As `Behind`, more often any lane, and sometimes only some lanes of a group.
     Random,
+    /// Always those that are furthest behind.
+    Steady,
 }
 
 impl Context {
@@ -126,6 +131,7 @@ impl Context {
         };
         let pc = match self.choice {
             Choice::Behind if draw > 0 => behind,
+            Choice::Steady => behind,
             Choice::Ahead if draw > 1 => ahead,
             Choice::Random if draw > 3 => behind,
             _ => any(),
@@ -156,6 +162,9 @@ impl Context {
             begun = false;
             let inst = &function.code[pc as usize];
             self.executed += u64::from(mask.count_ones());
+            if let Some(counter) = &mut self.counter {
+                counter.execute(pc, mask);
+            }
             let mut active = mask;
             let mut registers = Registers { rows: &mut warp.rows, constants: &function.constants };
             if inst.guard != NONE {

@@ -1,6 +1,7 @@
 //! A launch: which blocks are resident, and which warp runs when.
 
 use super::block::{Block, Shape};
+use super::counts::{Counter, Counts};
 use super::exec::{drain, Choice, Context, Stop};
 use super::inst::ALL;
 use super::memory::Memory;
@@ -20,7 +21,9 @@ pub enum Interleaving {
     Starved,
     /// The last blocks, warps and lanes first.
     Reverse,
-    /// One of the others, by the seed.
+    /// One block at a time, in order, and a warp runs as long as it can; the seed decides nothing.
+    Steady,
+    /// One of the others except `Steady`, by the seed.
     Any,
 }
 
@@ -32,6 +35,7 @@ impl Interleaving {
             "greedy" => Self::Greedy,
             "starved" => Self::Starved,
             "reverse" => Self::Reverse,
+            "steady" => Self::Steady,
             "any" => Self::Any,
             _ => return None,
         })
@@ -93,6 +97,7 @@ impl Grid {
         let choice = match interleaving {
             Interleaving::Random => Choice::Random,
             Interleaving::Reverse => Choice::Ahead,
+            Interleaving::Steady => Choice::Steady,
             _ => Choice::Behind,
         };
         let (total, code) = (shape.blocks(), module.functions[function].code.len());
@@ -105,8 +110,9 @@ impl Grid {
             _ => (0, 1),
         };
         let fits = (RESIDENT / shape.span().max(1)).clamp(1, 8) as usize;
-        let most = 1 + rng.below(fits);
-        let delays = rng.below(4) != 0;
+        let steady = interleaving == Interleaving::Steady;
+        let most = if steady { 1 } else { 1 + rng.below(fits) };
+        let delays = rng.below(4) != 0 && !steady;
         let victim = rng.below(shape.span() as usize / 32);
         let context = Context {
             module,
@@ -122,6 +128,7 @@ impl Grid {
             recent: vec![usize::MAX; code],
             reports: Vec::new(),
             executed: 0,
+            counter: None,
             progress: 0,
         };
         Self {
@@ -147,9 +154,26 @@ impl Grid {
         &self.context.reports
     }
 
+    /// Returns the name of the kernel.
+    pub fn name(&self) -> &str {
+        &self.context.function().name
+    }
+
     /// Returns the number of instructions of threads that have run.
     pub fn executed(&self) -> u64 {
         self.context.executed
+    }
+
+    /// Counts what the launch does from now on.
+    pub fn count(&mut self) {
+        let blocks = self.context.shape.blocks();
+        let counter = Counter::new(&self.context.function().code, blocks);
+        self.context.counter = Some(Box::new(counter));
+    }
+
+    /// Returns the counts since `count`, if it was called.
+    pub fn counts(&self) -> Option<Counts> {
+        self.context.counter.as_ref().map(|counter| counter.counts)
     }
 
     /// Runs at least `count` instructions of threads, if there are so many. Returns whether the
@@ -194,14 +218,15 @@ impl Grid {
         self.turns += 1;
         let context = &mut self.context;
         let turns = match self.interleaving {
-            Interleaving::Greedy => 4096,
+            Interleaving::Greedy | Interleaving::Steady => 4096,
             Interleaving::Starved => 96,
             Interleaving::Reverse => 512,
             _ => 1 + context.rng.below(256) as u32,
         };
         let block = &mut self.blocks[b];
         context.run(&mut block.core, &mut block.warps[w], memory, turns)?;
-        if self.interleaving != Interleaving::Greedy && context.rng.below(8) == 0 {
+        let is_greedy = matches!(self.interleaving, Interleaving::Greedy | Interleaving::Steady);
+        if !is_greedy && context.rng.below(8) == 0 {
             let mask = context.rng.next() as u32;
             drain(&mut block.core, &mut block.warps[w], mask);
         }
@@ -247,8 +272,12 @@ impl Grid {
         let can = |at: usize| self.blocks[at / warps].warps[at % warps].running() != 0;
         let last = self.current.0 * warps + self.current.1;
         let from = match self.interleaving {
-            Interleaving::Greedy if last < total && can(last) && self.turns < 4 => last,
-            Interleaving::Greedy => last + 1,
+            Interleaving::Greedy | Interleaving::Steady
+                if last < total && can(last) && self.turns < 4 =>
+            {
+                last
+            }
+            Interleaving::Greedy | Interleaving::Steady => last + 1,
             Interleaving::Reverse if rng.below(8) != 0 => {
                 let at = (0..total).rev().find(|&at| can(at))?;
                 return Some((at / warps, at % warps));

@@ -5,13 +5,14 @@
 //! whose operands are rows of a warp's registers), `inst`. A launch: [`grid`] (which warp runs),
 //! `exec` (a group of lanes runs), `alu` and `convert` (arithmetic), `access` (loads, stores,
 //! atomics), `sync` (barriers, fences, shuffles). The checks: [`memory`], `races`, `clock`,
-//! `stores`, [`report`].
+//! `stores`, [`report`]. Beside them: [`counts`].
 
 mod access;
 mod alu;
 mod block;
 mod clock;
 mod convert;
+pub mod counts;
 mod decode;
 mod exec;
 pub mod grid;
@@ -25,6 +26,7 @@ mod sync;
 mod text;
 
 pub use block::Shape;
+pub use counts::Counts;
 pub use grid::{Grid, Interleaving};
 pub use memory::Memory;
 pub use module::{Function, Module, Unknown};
