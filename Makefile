@@ -98,8 +98,12 @@ header: ## rewrites include/gpuzip.h and the generated part of fortran/gpuzip.f9
 	GPUZIP_UPDATE_HEADER=1 $(CARGO) test --test header the_header_is_the_generated_one
 	GPUZIP_UPDATE_HEADER=1 $(CARGO) test --test fortran the_module_follows_the_header
 
-counts: ## rewrites benches/results/kernel-counts.txt, the exact counts of kernels and driver calls
-	GPUZIP_UPDATE_COUNTS=1 $(CARGO) test --test counts
+counts: ## rewrites benches/results/kernel-counts.txt, exact counts of kernels and driver calls, and roofline.md
+	GPUZIP_UPDATE_COUNTS=1 $(CARGO) test --test counts no_figure
+	$(MAKE) -s roofline
+
+roofline: ## rewrites benches/results/roofline.md, speeds of kernels that are predicted from their counts
+	python3 benches/roofline.py
 
 # The library may add to the interface that abi/ records, and change nothing else in it;
 # tests/abi.rs compares the two.
@@ -119,4 +123,4 @@ clean: ## removes target and build
 	$(CARGO) clean
 	rm -rf build
 
-.PHONY: all help docs build install uninstall demo test test-long fuzz deps bench bench-fields bench-codecs bench-grid header counts abi lint gpu-bundle clean
+.PHONY: all help docs build install uninstall demo test test-long fuzz deps bench bench-fields bench-codecs bench-grid header counts roofline abi lint gpu-bundle clean

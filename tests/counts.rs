@@ -96,6 +96,17 @@ fn no_figure_of_the_table_got_worse() {
     }
 }
 
+#[test]
+fn the_roofline_follows_from_the_table() {
+    if !common::have("python3") {
+        return;
+    }
+    let script = common::root().join("benches/roofline.py");
+    let page = common::stdout(&common::run(Command::new("python3").arg(script).arg("--print")));
+    let kept = common::root().join("benches/results/roofline.md");
+    assert!(std::fs::read_to_string(kept).unwrap() == page, "`make roofline` writes the page anew");
+}
+
 /// Makes all parts of the table, two at a time.
 fn all_rows(nvrtc: &str) -> Vec<table::Row> {
     let (parts, next) = (parts(), AtomicUsize::new(0));
