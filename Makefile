@@ -105,6 +105,9 @@ counts: ## rewrites benches/results/kernel-counts.txt, exact counts of kernels a
 roofline: ## rewrites benches/results/roofline.md, speeds of kernels that are predicted from their counts
 	python3 benches/roofline.py
 
+end-to-end: build ## rewrites benches/results/end-to-end.md, shots on GPUs that are predicted from roofline.md (1 minute)
+	python3 benches/end_to_end.py $(TARGET)/release/gpuzip
+
 # The library may add to the interface that abi/ records, and change nothing else in it;
 # tests/abi.rs compares the two.
 abi: ## rewrites abi/, the recorded interface that the library may only add to (needs abidw)
@@ -123,4 +126,4 @@ clean: ## removes target and build
 	$(CARGO) clean
 	rm -rf build
 
-.PHONY: all help docs build install uninstall demo test test-long fuzz deps bench bench-fields bench-codecs bench-grid header counts roofline abi lint gpu-bundle clean
+.PHONY: all help docs build install uninstall demo test test-long fuzz deps bench bench-fields bench-codecs bench-grid header counts roofline end-to-end abi lint gpu-bundle clean

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""end_to_end.py GPUZIP: a shot of rtm3d_cuda at the size of GPUZIP's Salt data set, predicted for every
+schedule and codec by `gpuzip plan` (GPUZIP is the command's path) with the speeds of roofline.py, as
+benches/results/end-to-end.md. `make end-to-end` writes the file. Nothing here was measured."""
+import json
+import pathlib
+import subprocess
+import sys
+
+import roofline
+
+STEPS = 3751
+STATE = 0.92e9  # bytes: two time levels in FP32
+CELLS = STATE / 8
+# GPU, link, GB/s each way: 80 % of the peak of PCIe with 16 lanes and of NVLink-C2C.
+NODES = [("A100-80", "PCIe 4", 25), ("H100", "PCIe 5", 50), ("GH200", "NVLink-C2C", 360)]
+# Bytes for snapshots in device memory, and in host memory per GPU.
+BUDGETS = [(4 * STATE, 128e9), (60e9, 128e9)]
+CODECS = [("zfp", "-"), ("fp16", "-"), ("bfp", "-"), ("cuszp", "1e-3"), ("lorenzo", "1e-3"), ("dct", "1e-3")]
+ALGORITHMS = ["revolve", "hrevolve", "two-level", "zcut", "uniform", "store-all"]
+
+
+def plans(gpuzip, gpu, link, budgets, codec, zero_copy):
+    """The plans that `gpuzip plan` ranks, the quickest one first: raw ones, and ones with the codec if there is
+    one."""
+    forward, backward = roofline.step(gpu, CELLS)
+    copy = roofline.DRAM * roofline.MACHINES[gpu][2] / 2  # a copy reads and writes
+    command = [gpuzip, "plan", "--json", "--steps", STEPS, "--state-bytes", f"{STATE:.0f}",
+               "--forward-ms", f"{forward * 1e3:.4f}", "--backward-ms", f"{backward * 1e3:.4f}", "--link-gbs", link,
+               "--d2d-gbs", f"{copy:.0f}", "--device-budget", f"{budgets[0]:.0f}", "--host-budget", f"{budgets[1]:.0f}"]
+    if codec:
+        name, bound = codec
+        speeds = [roofline.speed(name, work, "f32", 3, bound, gpu, CELLS) for work in ("compress", "decompress")]
+        command += ["--ratio", f"{roofline.ratio(name, 'f32', 3, bound):.2f}", "--codec-gbs", "{:.1f},{:.1f}".format(*speeds)]
+    if zero_copy:
+        command.append("--zero-copy")
+    result = subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True)
+    return json.loads(result.stdout)["ranked"]
+
+
+def least(ranked, codec, algorithm=None, policy="clairvoyant"):
+    """The least time over ideal of plans with the codec (raw ones without a codec), of one algorithm or of all."""
+    times = [plan["over_problem_ideal"] for plan in ranked
+             if algorithm in (None, plan["checkpointing_algorithm"]) and plan["policy"] == policy
+             and (plan["stored"] == "raw") == (codec is None)]
+    return f"{min(times):.2f}" if times else ""
+
+
+def page(gpuzip):
+    out, over = HEAD, {"revolve": [], "uniform": []}
+    out += roofline.row("GPU, link", "forward step, ms", "backward step, ms", "transfer of a raw state, ms", "copy within the device, ms", "ideal, s") + roofline.row(*["---"] * 6)
+    for gpu, link, speed in NODES:
+        forward, backward = roofline.step(gpu, CELLS)
+        copy = STATE / (roofline.DRAM * roofline.MACHINES[gpu][2] / 2 * 1e9)
+        out += roofline.row(f"{gpu}, {link}", f"{forward * 1e3:.2f}", f"{backward * 1e3:.2f}", f"{STATE / speed / 1e6:.1f}", f"{copy * 1e3:.2f}", f"{STEPS * (forward + backward):.1f}")
+    out += ASSUMPTIONS
+    for budgets in BUDGETS:
+        for gpu, link, speed in NODES:
+            out += f"\n### {gpu}, {link}, {budgets[0] / 1e9:.1f} GB of device memory for snapshots\n\n"
+            out += roofline.row("snapshots", *ALGORITHMS, "best, zero copy", "GPUZIP's Revolve", "GPUZIP's Uniform") + roofline.row(*["---"] * (4 + len(ALGORITHMS)))
+            for codec in [None] + CODECS:
+                ours = plans(gpuzip, gpu, speed, budgets, codec, False)
+                in_place = plans(gpuzip, gpu, speed, budgets, codec, True)
+                for algorithm, times in over.items():
+                    times.append(float(least(ours, codec, algorithm, "lru")) / float(least(ours, codec)))
+                out += roofline.row(codec[0] if codec else "raw", *(least(ours, codec, algorithm) for algorithm in ALGORITHMS), least(in_place, codec),
+                                    least(ours, codec, "revolve", "lru"), least(ours, codec, "uniform", "lru"))
+    ranges = {algorithm: f"{min(times):.1f} to {max(times):.1f}" for algorithm, times in over.items()}
+    return out + SAYS.format(**ranges) + CONFIRM
+
+
+HEAD = f"""# A shot end to end, predicted
+
+A shot of `c-examples/rtm3d_cuda` at the size of GPUZIP's Salt data set: {STEPS} time steps, states of {STATE / 1e9:.2f} GB (two time levels in FP32).
+No GPU was used. Every time on this page is *predicted*: `gpuzip plan` plays each plan with the library's own engine on a device of
+clocks, whose kernels take what [the roofline](roofline.md) says. `make end-to-end` writes the page.
+
+Times are over the ideal: the time of {STEPS} forward and {STEPS} backward steps alone.
+
+"""
+
+ASSUMPTIONS = f"""
+| what | assumed | from |
+| --- | --- | --- |
+| forward step | one `step3` on {CELLS / 1e6:.0f} million cells | the roofline; injection and recording take nothing |
+| backward step | one `step3` for the adjoint field, and `correlate` | the roofline; the state is at hand |
+| coding | the sum of the codec's kernels over both time levels, each as a field of its own | the roofline, FP32 in 3-D, bound 1e-3; zfp with 8 bits per value |
+| ratio | that of the counted fields: {", ".join(f"{name} {roofline.ratio(name, 'f32', 3, bound):.1f}" for name, bound in CODECS)} | [counts](kernel-counts.txt); wavefields differ ([Compression](../../docs/compression.md)) |
+| link | {", ".join(f"{link} {speed} GB/s" for _, link, speed in NODES)}, each way, both ways at once | 80 % of the peak |
+| copies within the device | {roofline.DRAM:.0%} of DRAM's peak, read and written | |
+| kernels and copies | do not slow each other down | |
+| device memory for snapshots | {BUDGETS[0][0] / 1e9:.2f} GB (4 raw slots, as GPUZIP had) and {BUDGETS[1][0] / 1e9:.0f} GB (an 80 GB device) | |
+| host memory for snapshots | {BUDGETS[0][1] / 1e9:.0f} GB per GPU | |
+| GPUZIP's recipe | Revolve with 8 snapshots by its rule, or Uniform; LRU replacement and its prefetching (PSA) | `policy = lru`; the same kernels and links as ours, and copies that do not block |
+
+## Times over ideal
+
+An empty cell: the schedule does not fit. "best, zero copy": the application computes in the slots (`rtm3d_cuda` does with `zero_copy`), the best
+schedule. Rows of codecs are plans that use the codec, for all snapshots or for those that go to the host (mixed storage).
+"""
+
+SAYS = """
+## What the tables say
+
+- At equal memory, codec and link, and without zero copy, GPUZIP's Revolve takes {revolve} times as long as the best schedule here, and its
+  Uniform {uniform} times.
+- With the memory of a whole 80 GB device, raw snapshots are as good as compressed ones within some percent: coding a state takes
+  longer than a step, and few snapshots move. With zero copy only the recomputed steps remain.
+- With 4 slots on PCIe, fast codecs with mixed storage are ahead where the application copies: `bfp`, whose error is fixed, then
+  `cuszp`. With zero copy, raw snapshots in a nested schedule are; a codec then needs two of the four slots as working memory.
+- On NVLink-C2C no codec gains more than a few percent.
+- `dct`, with the best ratio, is too slow for steps as short as these: it is for slower steps, or memory that holds little.
+"""
+
+CONFIRM = """
+## What a first run on a GPU must confirm
+
+1. The codecs' speeds beside the roofline, `dct` and `lorenzo` first: whether 60 % of the issue slots are reached (`gpu-bundle/run.sh`, its benchmark of the codecs).
+2. The time of `step3` and `correlate` at this size (`rtm3d_cuda --bench`), which all times over ideal have in the denominator.
+3. The link each way and both ways at once, with page-locked memory, beside a running `step3`: whether 80 % of the peak holds and
+   how much copies slow kernels down.
+4. Whether saves of coded snapshots wait for nothing on the host (`stall` of the bundle): the predictions have no host time.
+5. One shot of each of: GPUZIP's Revolve with LRU, `auto` with copies, `auto` with zero copy, each with `gpuzip report` beside its prediction.
+6. The ratios on the run's own wavefields (`gpuzip_autotune`).
+"""
+
+if __name__ == "__main__":
+    (roofline.ROOT / "benches/results/end-to-end.md").write_text(page(sys.argv[1]))
