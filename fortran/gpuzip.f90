@@ -559,8 +559,11 @@ module gpuzip
     integer(c_int64_t) :: disk_reads = 0
     ! Snapshots written to disk.
     integer(c_int64_t) :: disk_writes = 0
+    ! Bytes of host memory for snapshots that the system did not let a GPU's driver page-lock: copies from and to them
+    ! are slower, and block the host. 0: all that was wanted is page-locked, or the session is on the host backend.
+    integer(c_int64_t) :: pageable_bytes = 0
     ! Reserved; the library writes zero.
-    integer(c_int64_t) :: reserved(2) = 0
+    integer(c_int64_t) :: reserved(1) = 0
   end type
 
   ! The functions that `gpuzip_run_forward` and `gpuzip_run_reverse` call, in the calling thread. The functions must not

@@ -1073,9 +1073,15 @@ typedef struct gpuzip_stats_t {
    */
   uint64_t disk_writes;
   /*
+   Bytes of host memory for snapshots that the system did not let a GPU's driver page-lock: copies
+   from and to them are slower, and block the host. 0: all that was wanted is page-locked, or the
+   session is on the host backend.
+   */
+  uint64_t pageable_bytes;
+  /*
    Reserved; the library writes zero.
    */
-  uint64_t reserved[2];
+  uint64_t reserved[1];
 } gpuzip_stats_t;
 
 /*

@@ -292,6 +292,104 @@ fn compression_keeps_the_budgets() {
     assert!(kept > refused && refused > 0);
 }
 
+/// Bytes of a segment in the tests of page-locked memory: snapshots cross the borders of segments.
+const SEGMENT: u64 = 700;
+/// Bytes of the page-locked reports of a codec.
+const REPORTS: u64 = 66 * 32;
+
+/// Returns a job whose snapshots go to the host, raw or (`is_coded`) compressed, without budgets.
+fn pooled(seed: u64, is_coded: bool) -> Job {
+    let method = if is_coded { Method::Fp16 } else { Method::None };
+    let mut job = draw(seed);
+    job.config = Config {
+        algorithm: Some(Algorithm::Revolve),
+        snapshots: 6 + seed as u32 % 5,
+        cache: seed as u32 % 3,
+        device_budget: 0,
+        host_budget: 0,
+        zero_copy: false,
+        compression: Settings { method, bound: ErrorBound::DEFAULT, reject_nonfinite: false },
+        ..job.config
+    };
+    Job { steps: 30, shots: 2, ..job }
+}
+
+/// Runs the test `name` as `emu::inside` does, with kernels and with small segments.
+fn inside_with_segments(name: &str) -> bool {
+    let images = common::scratch("kernels").display().to_string();
+    let inside = common::have("c++") && emu::inside(name, &[("GPUZIP_CACHE_DIR", &images)]);
+    if inside {
+        gpuzip::device::cuda::set_segment_bytes(SEGMENT);
+    }
+    inside
+}
+
+/// A pool of compressed snapshots without a budget is page-locked as far as snapshots have needed it,
+/// not for snapshots that are as large as they can be. Copies may cross the borders of segments.
+#[test]
+fn the_pool_grows_as_snapshots_need_it() {
+    if !inside_with_segments("the_pool_grows_as_snapshots_need_it") {
+        return;
+    }
+    let mut most = 0;
+    for seed in 0..60 {
+        let is_coded = seed % 3 > 0;
+        let job = pooled(seed, is_coded);
+        let mode = [emu::RANDOM, emu::LATE, emu::EARLY][seed as usize / 3 % 3];
+        assert_eq!(emu::reset(seed, mode, 1, MEMORY), 0);
+        let (result, (_, host)) = run(&job, seed);
+        let outcome = result.unwrap();
+        assert_eq!(outcome.wrong, 0, "seed {seed}: {job:?}");
+        let peak = outcome.stats.iter().map(|stats| stats.peak_host_bytes).max().unwrap();
+        if !is_coded {
+            assert_eq!(host, peak, "seed {seed}: {job:?}");
+            continue;
+        }
+        let needed = peak.next_multiple_of(SEGMENT).max(SEGMENT) + REPORTS;
+        assert!(host <= needed, "seed {seed}: {host} bytes, {needed} are needed: {job:?}");
+        most = most.max(peak);
+    }
+    assert!(most > 3 * SEGMENT, "{most}");
+}
+
+/// Where the system allows less page-locked memory than a session wants, the session page-locks what
+/// it can, and the statistics tell the rest.
+#[test]
+fn what_can_be_page_locked_is() {
+    if !inside_with_segments("what_can_be_page_locked_is") {
+        return;
+    }
+    let mut partial = 0;
+    for seed in 0..40 {
+        let is_coded = seed % 2 == 1;
+        let job = Job { shots: 1, ..pooled(seed, is_coded) };
+        assert_eq!(emu::reset(seed, emu::RANDOM, 1, MEMORY), 0);
+        let reports = if is_coded { REPORTS } else { 0 };
+        let room = reports + seed % 4 * SEGMENT;
+        let (own, pageable) = (Cell::new(0), Cell::new(0));
+        let arm = || {
+            own.set(emu::counters().host_bytes);
+            emu::pin_at_most(own.get() + room);
+        };
+        let tell = |session: &mut Session| {
+            pageable.set(session.pageable_bytes());
+            Ok(())
+        };
+        let outcome = run_tuned(&job, seed, host_syncs, arm, |_| Ok(()), tell).unwrap();
+        let locked = emu::counters().peak_host_bytes - own.get();
+        assert_eq!(outcome.wrong, 0, "seed {seed}: {job:?}");
+        if pageable.get() > 0 {
+            assert_eq!(locked, room, "seed {seed}: {job:?}");
+            partial += u64::from(room > reports);
+        }
+        if !is_coded {
+            let wanted = outcome.stats[0].peak_host_bytes;
+            assert_eq!(locked + pageable.get(), wanted, "seed {seed}: {job:?}");
+        }
+    }
+    assert!(partial > 10, "{partial}");
+}
+
 const METHODS: [Method; 7] = [
     Method::None,
     Method::Fp16,

@@ -45,7 +45,7 @@ fn memory_that_runs_out_shrinks_the_cache_or_is_an_error() {
     }
     // The library's allocations fail, one in each run. The application's own allocations come
     // first, two by each function.
-    for (function, own) in [("cuMemAlloc_v2", 2), ("cuMemHostAlloc", 2)] {
+    for (function, own) in [("cuMemAlloc_v2", 2), ("cuMemHostRegister_v2", 0)] {
         for k in 1..4 {
             assert_eq!(emu::reset(k, emu::RANDOM, 1, MEMORY), 0);
             emu::fail(function, own + k as i64, 2);
@@ -147,8 +147,9 @@ fn the_list_of_functions_is_complete() {
 
 /// Functions that release an object, or that a release needs. If one of them fails, the object is
 /// released when its context ends.
-const ENDS: [&str; 7] = [
+const ENDS: [&str; 8] = [
     "cuMemFree_v2",
+    "cuMemHostUnregister",
     "cuMemFreeHost",
     "cuEventDestroy_v2",
     "cuStreamDestroy_v2",

@@ -405,7 +405,10 @@ pub unsafe extern "C" fn gpuzip_stats(
     stats: *mut gpuzip_stats_t,
 ) -> gpuzip_status_t {
     entry("gpuzip_stats", || {
-        let value = with_session(handle, |session| Ok(stats_of(&session.stats()?)))?;
+        let value = with_session(handle, |session| {
+            let pageable_bytes = session.pageable_bytes();
+            Ok(gpuzip_stats_t { pageable_bytes, ..stats_of(&session.stats()?) })
+        })?;
         // SAFETY: by this function's contract.
         unsafe { write_sized(stats, "stats", value) }
     })

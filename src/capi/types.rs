@@ -513,8 +513,12 @@ pub struct gpuzip_stats_t {
     pub disk_reads: u64,
     /// Snapshots written to disk.
     pub disk_writes: u64,
+    /// Bytes of host memory for snapshots that the system did not let a GPU's driver page-lock: copies
+    /// from and to them are slower, and block the host. 0: all that was wanted is page-locked, or the
+    /// session is on the host backend.
+    pub pageable_bytes: u64,
     /// Reserved; the library writes zero.
-    pub reserved: [u64; 2],
+    pub reserved: [u64; 1],
 }
 
 /// The numbers of a schedule and, for a session, of its plan and its memory.

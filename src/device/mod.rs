@@ -242,6 +242,18 @@ pub trait Device: Any + Recorder + Launcher + Send {
     /// copy.
     fn reserve(&mut self, memory: Memory, bytes: u64) -> Result<()>;
 
+    /// Page-locks the first `bytes` bytes of the host slab, as far as the system allows. The default is
+    /// that of a device to which page-locked memory is of no use.
+    fn lock(&mut self, bytes: u64) -> Result<()> {
+        let _ = bytes;
+        Ok(())
+    }
+
+    /// Bytes of the host slab that `lock` could not page-lock.
+    fn pageable_bytes(&self) -> u64 {
+        0
+    }
+
     /// Free and total bytes of the device's memory; `None` where main memory serves as device
     /// memory.
     fn memory(&self) -> Result<Option<DeviceMemory>> {

@@ -47,6 +47,32 @@ impl Slab {
 
     /// Maps `bytes` bytes of zeros in pages of the given kind.
     pub fn with(bytes: u64, pages: Pages) -> Result<Self> {
+        let slab = Self::map(bytes, 0)?;
+        let size = slab.bytes;
+        match pages {
+            _ if size == 0 => true,
+            Pages::Small => slab.advise(0, size, libc::MADV_NOHUGEPAGE),
+            Pages::Measured if size >= 4 * TRIAL && slab.huge_pages_are_dear() => {
+                slab.advise(TRIAL, size - TRIAL, libc::MADV_NOHUGEPAGE)
+            }
+            _ => slab.advise(0, size, libc::MADV_HUGEPAGE),
+        };
+        Ok(slab)
+    }
+
+    /// Maps `bytes` bytes of zeros in huge pages for page-locking, of which a part may never be used:
+    /// the system promises no memory for them. A forked child does not have the mapping, so that a
+    /// fork does not move pages to which a device writes.
+    pub fn to_lock(bytes: u64) -> Result<Self> {
+        let slab = Self::map(bytes, libc::MAP_NORESERVE)?;
+        if slab.bytes > 0 {
+            slab.advise(0, slab.bytes, libc::MADV_HUGEPAGE);
+            slab.advise(0, slab.bytes, libc::MADV_DONTFORK);
+        }
+        Ok(slab)
+    }
+
+    fn map(bytes: u64, flags: i32) -> Result<Self> {
         if bytes == 0 {
             return Ok(Slab { address: std::ptr::NonNull::dangling().as_ptr(), bytes: 0 });
         }
@@ -55,22 +81,14 @@ impl Slab {
             return fail!(Memory, "{bytes} bytes of snapshots do not fit the address space");
         };
         let (access, kind) =
-            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags);
         // SAFETY: a new anonymous mapping touches no memory that is in use.
         let address = unsafe { libc::mmap(std::ptr::null_mut(), size, access, kind, -1, 0) };
         if address == libc::MAP_FAILED {
             let reason = std::io::Error::last_os_error();
             return fail!(Memory, "cannot allocate {bytes} bytes for snapshots ({reason}): lower the budgets or the number of snapshots");
         }
-        let slab = Slab { address: address.cast(), bytes: size };
-        match pages {
-            Pages::Small => slab.advise(0, size, libc::MADV_NOHUGEPAGE),
-            Pages::Measured if size >= 4 * TRIAL && slab.huge_pages_are_dear() => {
-                slab.advise(TRIAL, size - TRIAL, libc::MADV_NOHUGEPAGE)
-            }
-            _ => slab.advise(0, size, libc::MADV_HUGEPAGE),
-        };
-        Ok(slab)
+        Ok(Slab { address: address.cast(), bytes: size })
     }
 
     /// Touches one piece of the slab in huge pages and the next piece in ordinary pages, and

@@ -86,6 +86,11 @@ impl Session {
         Ok(stats)
     }
 
+    /// Returns the bytes of host memory for snapshots that could not be page-locked for a GPU.
+    pub fn pageable_bytes(&mut self) -> u64 {
+        self.engine.as_mut().map_or(0, |engine| engine.tiers.device().pageable_bytes())
+    }
+
     pub(super) fn end_shot(&mut self) {
         self.ended = true;
         self.shots += 1;

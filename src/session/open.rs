@@ -351,14 +351,24 @@ impl Session {
                         0 => 0,
                         _ => staging_bytes(self.option.tiers.slot_bytes),
                     };
+                    let snapshots = plan.host_slots.saturating_add(plan.device_slots);
+                    // On a GPU the pool has twice the addresses that snapshots can take, so that there
+                    // always is a free range for one more (`Arena`); an address takes no memory.
+                    let copies = if matches!(self.target, Some(Target::Cuda(_))) { 2 } else { 1 };
                     let pool = match (most, self.config.host_budget) {
                         (None, _) => self.option.tiers.bytes_of(&plan).1.saturating_sub(staged),
-                        (Some(most), 0) => {
-                            times(plan.host_slots.saturating_add(plan.device_slots), aligned(most))
-                        }
+                        (Some(most), 0) => times(snapshots, aligned(most)).saturating_mul(copies),
                         (Some(_), budget) => budget.saturating_sub(staged) / ALIGNMENT * ALIGNMENT,
                     };
                     device.reserve(Memory::Host, pool.saturating_add(staged))?;
+                    // A pool of compressed snapshots of which no budget is asked grows as they need it.
+                    let grows =
+                        most.is_some() && (self.config.host_budget == 0 || self.promise.is_some());
+                    device.lock(match (grows, self.config.compression_factor > 1.0) {
+                        (false, _) => pool.saturating_add(staged),
+                        (true, true) => times(plan.host_slots, self.option.tiers.slot_bytes),
+                        (true, false) => u64::from(plan.host_slots.min(1)),
+                    })?;
                     if most.is_none() {
                         // Raw snapshots use every byte of their slots. Compressed snapshots may
                         // never use most of the cache, so its pages are not touched ahead.

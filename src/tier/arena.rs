@@ -120,5 +120,19 @@ mod tests {
             taken.into_iter().for_each(|range| arena.give(range));
             prop_assert_eq!(arena.take(64 * ALIGNMENT), Some(0..64 * ALIGNMENT));
         }
+
+        /// An arena of twice the bytes that all snapshots can take has a free range for every
+        /// snapshot, whatever the sizes: the n - 1 others leave at most n free ranges, with more than
+        /// n times the most bytes of one in all.
+        #[test]
+        fn twice_the_bytes_are_enough(sizes in prop::collection::vec((1..=8u64, 0..6usize), 1..300)) {
+            let mut arena = Arena::new(0..2 * 6 * 8 * ALIGNMENT);
+            let mut taken: [Option<Range<u64>>; 6] = Default::default();
+            for (blocks, which) in sizes {
+                taken[which].take().into_iter().for_each(|range| arena.give(range));
+                taken[which] = arena.take(blocks * ALIGNMENT);
+                prop_assert!(taken[which].is_some());
+            }
+        }
     }
 }

@@ -251,6 +251,7 @@ impl Packed {
     /// in all.
     fn take_of_pool(&mut self, slots: &mut Slots, bytes: u64) -> Result<Range<u64>> {
         if let Some(at) = self.pool_bytes.take(bytes) {
+            slots.device.lock(at.end)?;
             return Ok(at);
         }
         slots.device.synchronize()?;

@@ -8,7 +8,7 @@
 
 use crate::codec::gpu::{GpuCodec, Report};
 use crate::codec::{Settings, SnapshotCodec};
-use crate::device::cuda::HostSlab;
+use crate::device::cuda::LockedMemory;
 use crate::device::{AppMemory, Coding, Device, Event, Lane, Place, Slab};
 use crate::error::{fail, Error, Result};
 use crate::layout::{aligned, Layout};
@@ -48,7 +48,7 @@ pub struct GpuCoder {
     buffer_bytes: u64,
     at: u64,
     /// Page-locked reports, which kernels store: one of each staging buffer, then those of restores.
-    reports: HostSlab,
+    reports: Option<LockedMemory>,
     made: Vec<Event>,
     /// Restores whose reports are unread, oldest first: number of the report and time step of the
     /// state.
@@ -73,7 +73,8 @@ impl SnapshotCoder {
         let buffer_bytes = Self::buffer_bytes(settings, layout)?;
         let mut coder = None;
         device.run(&mut |queue, architecture| {
-            let reports = HostSlab::locked(((BUFFERS + REPORTS) * size_of::<Report>()) as u64)?;
+            let reports =
+                Some(LockedMemory::new(((BUFFERS + REPORTS) * size_of::<Report>()) as u64)?);
             let codec = Some(GpuCodec::new(settings, layout, architecture, queue)?);
             let (made, read, restored) = (Vec::new(), Vec::new(), VecDeque::new());
             coder = Some(GpuCoder {
@@ -239,24 +240,24 @@ impl SnapshotCoder {
     /// Releases the kernels and the reports.
     pub fn close(&mut self, device: &mut dyn Device) {
         let SnapshotCoder::Gpu(gpu) = self else { return };
-        let (mut codec, mut reports) = (gpu.codec.take(), std::mem::take(&mut gpu.reports));
-        let closed = device.release(&mut || drop((codec.take(), std::mem::take(&mut reports))));
+        let (mut codec, mut reports) = (gpu.codec.take(), gpu.reports.take());
+        let closed = device.release(&mut || drop((codec.take(), reports.take())));
         if closed.is_err() {
             // Without the context, no driver call could release the codec and the reports. A forked
             // child must not call the driver.
             codec.into_iter().for_each(GpuCodec::forget);
-            reports.forget();
+            reports.into_iter().for_each(LockedMemory::forget);
         }
     }
 }
 
 impl GpuCoder {
     fn report(&self, k: usize) -> u64 {
-        self.reports.address() + (k * size_of::<Report>()) as u64
+        self.reports.as_ref().map_or(0, LockedMemory::address) + (k * size_of::<Report>()) as u64
     }
 
     fn read_report(&self, k: usize) -> Result<Report> {
-        if self.reports.bytes() == 0 {
+        if self.reports.is_none() {
             return fail!(State, "no reports");
         }
         // SAFETY: the report lies within the allocation and is aligned. The kernel that wrote the

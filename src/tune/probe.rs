@@ -89,6 +89,7 @@ impl Probe {
         let stages = probe.trials.iter().map(|trial| trial.coder.device_bytes()).max().unwrap_or(0);
         probe.device.reserve(Memory::Device, layout.slot_bytes + stages)?;
         probe.device.reserve(Memory::Host, layout.slot_bytes)?;
+        probe.device.lock(layout.slot_bytes)?;
         probe.trials.iter_mut().for_each(|trial| trial.coder.settle_at(layout.slot_bytes));
         Ok(probe)
     }

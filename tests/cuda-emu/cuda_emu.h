@@ -38,7 +38,7 @@ typedef struct emu_counters_t {
     uint64_t pending;          /* operations queued now */
     uint64_t abandoned;        /* objects that died with their context instead of being freed */
     uint64_t device_bytes, peak_device_bytes; /* all devices together */
-    uint64_t host_bytes, peak_host_bytes; /* memory from cuMemHostAlloc */
+    uint64_t host_bytes, peak_host_bytes; /* page-locked memory, allocated or registered */
     double host_wait_s;        /* virtual seconds that the host waited */
 } emu_counters_t;
 
@@ -70,6 +70,9 @@ const char *emu_struck(void);
 /* Returns the number of cuEventSynchronize calls since the last reset that had to wait for an event
  * made without CU_EVENT_BLOCKING_SYNC: NVIDIA's driver may spin on a core for their time. */
 uint64_t emu_spins(void);
+/* Limits the bytes of page-locked memory, allocated or registered, until the next reset; the calls that
+ * would exceed the limit fail with CUDA_ERROR_OUT_OF_MEMORY. */
+void emu_pinned(uint64_t bytes);
 
 /* Makes the k-th call of a kind from now return CUDA_SUCCESS without any effect; k = 0: none.
  * Kinds: "wait" (cuStreamWaitEvent), "record" (cuEventRecord), "sync" (cuStreamSynchronize,

@@ -174,6 +174,8 @@ controls! {
     work as c"emu_work" (stream: *mut c_void, seconds: f64) -> i32;
     /// Sets the virtual seconds that every kernel takes; a reset keeps them.
     launch as c"emu_launch" (seconds: f64) -> i32;
+    /// Limits the bytes of page-locked memory until the next reset.
+    pin_at_most as c"emu_pinned" (bytes: u64) -> ();
     /// Returns the number of waits for events by a thread that may have spun.
     spins as c"emu_spins" () -> u64;
     struck_raw as c"emu_struck" () -> *const c_char;

@@ -15,7 +15,7 @@ const OLDEST_DRIVER: i32 = 12000;
 
 /// Every function that this library calls, but one that it can do without (`disk.rs`). A driver
 /// without one of them is refused before the first call.
-const FUNCTIONS: [&CStr; 39] = [
+const FUNCTIONS: [&CStr; 41] = [
     c"cuInit",
     c"cuDriverGetVersion",
     c"cuGetErrorName",
@@ -33,6 +33,8 @@ const FUNCTIONS: [&CStr; 39] = [
     c"cuMemFree_v2",
     c"cuMemHostAlloc",
     c"cuMemFreeHost",
+    c"cuMemHostRegister_v2",
+    c"cuMemHostUnregister",
     c"cuMemcpyAsync",
     c"cuPointerGetAttributes",
     c"cuCtxGetCurrent",

@@ -6,7 +6,7 @@ use crate::device::AppMemory;
 use crate::error::Result;
 use cudarc::driver::sys::{CUmemorytype, CUpointer_attribute};
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Where memory is located.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,44 +110,20 @@ impl Drop for DeviceSlab {
     }
 }
 
-/// Host memory in one piece, page-locked if the system allows it.
-#[derive(Default)]
-pub enum HostSlab {
-    #[default]
-    None,
-    Locked {
-        address: *mut c_void,
-        bytes: u64,
-    },
-    Pageable(Slab),
-}
+/// Page-locked host memory of the driver. Kernels use the memory by the address that the host uses, as
+/// addresses are unified on 64-bit systems.
+pub struct LockedMemory(*mut c_void);
 
-// SAFETY: the slab owns its memory. The lanes decide who reads and writes it when.
-unsafe impl Send for HostSlab {}
+// SAFETY: the memory belongs to this object; events decide who reads and writes it when.
+unsafe impl Send for LockedMemory {}
 
-impl HostSlab {
-    /// Allocates `bytes` bytes in the current context. Memory that cannot be page-locked stays
-    /// pageable: the driver then copies through buffers of its own.
+impl LockedMemory {
+    /// Allocates `bytes` bytes in the current context.
     pub fn new(bytes: u64) -> Result<Self> {
-        if bytes == 0 {
-            return Ok(HostSlab::None);
-        }
-        match Self::locked(bytes) {
-            Err(error) => {
-                log::warn!("{bytes} bytes of host memory cannot be page-locked ({error}): transfers will be slower and block the host");
-                Slab::new(bytes).map(HostSlab::Pageable)
-            }
-            locked => locked,
-        }
-    }
-
-    /// Allocates `bytes` bytes of page-locked memory in the current context. Kernels use the memory
-    /// by the address that the host uses, as addresses are unified on 64-bit systems.
-    pub fn locked(bytes: u64) -> Result<Self> {
         let mut address = std::ptr::null_mut();
         cu!(cuMemHostAlloc(&mut address, bytes as usize, 0))
             .map_err(|e| e.within(format_args!("{bytes} bytes of page-locked host memory")))?;
-        Ok(HostSlab::Locked { address, bytes })
+        Ok(LockedMemory(address))
     }
 
     /// Gives up the memory without freeing it: it belongs to another process.
@@ -156,26 +132,120 @@ impl HostSlab {
     }
 
     pub fn address(&self) -> u64 {
-        match self {
-            HostSlab::None => 0,
-            HostSlab::Locked { address, .. } => *address as u64,
-            HostSlab::Pageable(slab) => slab.address() as u64,
+        self.0 as u64
+    }
+}
+
+impl Drop for LockedMemory {
+    fn drop(&mut self) {
+        let _ = cu!(cuMemFreeHost(self.0));
+    }
+}
+
+/// Bytes of a segment: the part of the host memory that is page-locked in one call. A pool that grows
+/// by a segment has at most so many bytes page-locked for nothing, and the save that needs them waits
+/// for one call.
+static SEGMENT: AtomicU64 = AtomicU64::new(256 << 20);
+
+/// Sets the bytes of a segment for all slabs that are made later: for tests, whose slabs are small.
+#[doc(hidden)]
+pub fn set_segment_bytes(bytes: u64) {
+    SEGMENT.store(bytes.max(1), Ordering::Relaxed);
+}
+
+/// Host memory at contiguous addresses, which is page-locked segment by segment as far as the system
+/// allows. The driver copies from and to the rest through buffers of its own.
+#[derive(Default)]
+pub struct HostSlab {
+    slab: Option<Slab>,
+    segment: u64,
+    /// Bytes from the begin that are page-locked: whole segments, or all bytes.
+    locked: u64,
+    /// Bytes from the begin that are to be page-locked.
+    wanted: u64,
+    /// Whether a segment could not be page-locked; none is tried afterwards.
+    is_refused: bool,
+}
+
+impl HostSlab {
+    /// Maps `bytes` bytes, of which none is page-locked. Memory that is never used takes none of the
+    /// system's.
+    pub fn new(bytes: u64) -> Result<Self> {
+        let slab = (bytes > 0).then(|| Slab::to_lock(bytes)).transpose()?;
+        Ok(HostSlab { slab, segment: SEGMENT.load(Ordering::Relaxed), ..Default::default() })
+    }
+
+    /// Notes that the first `bytes` bytes are to be page-locked. Returns whether `lock` has to be
+    /// called for that.
+    pub fn want(&mut self, bytes: u64) -> bool {
+        self.wanted = self.wanted.max(bytes.min(self.bytes()));
+        self.locked < self.wanted && !self.is_refused
+    }
+
+    /// Page-locks the segments of the wanted bytes in the current context, as far as the system
+    /// allows.
+    pub fn lock(&mut self) {
+        while self.want(0) {
+            let size = self.segment.min(self.bytes() - self.locked);
+            let at = (self.address() + self.locked) as *mut c_void;
+            match cu!(cuMemHostRegister_v2(at, size as usize, 0)) {
+                Ok(()) => self.locked += size,
+                Err(error) => {
+                    self.is_refused = true;
+                    log::warn!(
+                        "{} bytes of host memory are page-locked, and {size} bytes more cannot be ({error}): copies of snapshots beyond these \
+                         bytes are slower and block the host; lower host_budget, or raise the limit of locked memory (ulimit -l)",
+                        self.locked
+                    );
+                }
+            }
         }
     }
 
+    /// Bytes that were to be page-locked and are not.
+    pub fn pageable_bytes(&self) -> u64 {
+        self.wanted.saturating_sub(self.locked)
+    }
+
+    /// Splits `bytes` bytes from `offset` on at the borders of segments: the driver copies no bytes in
+    /// one call of which a part is page-locked, or which were page-locked in two calls. Returns the
+    /// offsets within these bytes at which the parts begin, and the bytes of each part.
+    pub fn parts(&self, offset: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> {
+        let (segment, end) = (self.segment.max(1), offset + bytes);
+        let mut at = offset;
+        std::iter::from_fn(move || {
+            let part = (segment - at % segment).min(end - at);
+            let begin = at - offset;
+            at += part;
+            (part > 0).then_some((begin, part))
+        })
+    }
+
+    /// Gives up the memory without freeing it: it belongs to another process.
+    pub fn forget(mut self) {
+        self.slab.take().map(std::mem::forget);
+        self.locked = 0;
+    }
+
+    pub fn address(&self) -> u64 {
+        self.slab.as_ref().map_or(0, |slab| slab.address() as u64)
+    }
+
     pub fn bytes(&self) -> u64 {
-        match self {
-            HostSlab::None => 0,
-            HostSlab::Locked { bytes, .. } => *bytes,
-            HostSlab::Pageable(slab) => slab.len() as u64,
-        }
+        self.slab.as_ref().map_or(0, |slab| slab.len() as u64)
     }
 }
 
 impl Drop for HostSlab {
     fn drop(&mut self) {
-        if let HostSlab::Locked { address, .. } = self {
-            let _ = cu!(cuMemFreeHost(*address));
+        let mut at = 0;
+        while at < self.locked {
+            if cu!(cuMemHostUnregister((self.address() + at) as *mut c_void)).is_err() {
+                // The driver may still use the pages: they stay mapped.
+                self.slab.take().map(std::mem::forget);
+                return;
+            }
+            at += self.segment;
         }
     }
 }

@@ -28,6 +28,7 @@ use cudarc::driver::sys::{CUcontext, CUdevice, CUevent, CUevent_flags, CUstream,
 use disk::{DiskEvent, Events, Words};
 use driver::{cu, status, Current};
 use marks::Marks;
+use memory::HostSlab;
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -40,8 +41,8 @@ pub use driver::{
 };
 pub use images::{folder as image_folder, image, image_in, images_in, keep_ptx, Image, Source};
 pub use launch::{Argument, Function, Launcher, Module, Queue};
-pub use memory::{locate, Location};
-pub(crate) use memory::{DeviceSlab, HostSlab};
+pub use memory::{locate, set_segment_bytes, Location};
+pub(crate) use memory::{DeviceSlab, LockedMemory};
 
 /// A call of the application: the events at its begin and end.
 struct Call {
@@ -169,6 +170,17 @@ impl CudaDevice {
         Ok(base + offset)
     }
 
+    /// The parts that a copy of `bytes` bytes consists of, where a side of the copy may be host memory
+    /// ([`HostSlab::parts`]).
+    fn parts(&self, to: Place, from: Place, bytes: u64) -> impl Iterator<Item = (u64, u64)> {
+        let (in_host, whole) = match (to, from) {
+            (Place::Host(offset), _) | (_, Place::Host(offset)) => (Some(offset), None),
+            _ => (None, Some((0, bytes))),
+        };
+        let of_host = in_host.map(|offset| self.host.parts(offset, bytes));
+        of_host.into_iter().flatten().chain(whole)
+    }
+
     /// Adds up the seconds of the calls that have ended, and removes these calls from the list. The
     /// last ended call stays: the next call waits for its end, and the time between the two calls
     /// begins there.
@@ -239,6 +251,18 @@ impl Device for CudaDevice {
             Memory::Host => self.host = HostSlab::new(bytes)?,
         }
         Ok(())
+    }
+
+    fn lock(&mut self, bytes: u64) -> Result<()> {
+        if self.host.want(bytes) {
+            let _current = Current::new(self.context)?;
+            self.host.lock();
+        }
+        Ok(())
+    }
+
+    fn pageable_bytes(&self) -> u64 {
+        self.host.pageable_bytes()
     }
 
     fn memory(&self) -> Result<Option<DeviceMemory>> {
@@ -316,14 +340,20 @@ impl Device for CudaDevice {
     fn read(&mut self, place: Place, to: &mut [u8]) -> Result<()> {
         let _current = Current::new(self.context)?;
         let (from, stream) = (self.address(place, to.len() as u64)?, self.app_stream());
-        cu!(cuMemcpyAsync(to.as_mut_ptr() as u64, from, to.len(), stream))?;
+        let at = to.as_mut_ptr() as u64;
+        for (begin, part) in self.parts(place, place, to.len() as u64) {
+            cu!(cuMemcpyAsync(at + begin, from + begin, part as usize, stream))?;
+        }
         cu!(cuStreamSynchronize(stream))
     }
 
     fn write(&mut self, place: Place, from: &[u8]) -> Result<()> {
         let _current = Current::new(self.context)?;
         let (to, stream) = (self.address(place, from.len() as u64)?, self.app_stream());
-        cu!(cuMemcpyAsync(to, from.as_ptr() as u64, from.len(), stream))?;
+        let at = from.as_ptr() as u64;
+        for (begin, part) in self.parts(place, place, from.len() as u64) {
+            cu!(cuMemcpyAsync(to + begin, at + begin, part as usize, stream))?;
+        }
         cu!(cuStreamSynchronize(stream))
     }
 
@@ -344,9 +374,12 @@ impl Device for CudaDevice {
         let (target, source) = (self.address(to, bytes)?, self.address(from, bytes)?);
         let stream = self.stream(lane)?;
         let timer = self.timers.begin(&mut self.pairs, stream)?;
-        if let Err(error) = cu!(cuMemcpyAsync(target, source, bytes as usize, stream)) {
-            timer.into_iter().for_each(|pair| self.pairs.give(pair));
-            return Err(error);
+        for (begin, part) in self.parts(to, from, bytes) {
+            let copied = cu!(cuMemcpyAsync(target + begin, source + begin, part as usize, stream));
+            if let Err(error) = copied {
+                timer.into_iter().for_each(|pair| self.pairs.give(pair));
+                return Err(error);
+            }
         }
         let crossing = self.traffic.count(to, from, bytes);
         match timer {

@@ -51,7 +51,7 @@ pub struct Totals {
     pub device_bytes: u64,
     /// The largest value of `device_bytes`.
     pub peak_device_bytes: u64,
-    /// Bytes of live page-locked memory from `cuMemHostAlloc`.
+    /// Bytes of live page-locked memory, allocated or registered.
     pub host_bytes: u64,
     /// The largest value of `host_bytes`.
     pub peak_host_bytes: u64,

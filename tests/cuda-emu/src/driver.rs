@@ -52,6 +52,8 @@ pub struct Driver {
     pub(crate) queries: u32,
     /// Number of waits for an event by a host thread that did not sleep (`emu_spins`).
     pub(crate) spins: u64,
+    /// Most bytes of page-locked memory (`emu_pinned`).
+    pub(crate) most_pinned: u64,
     /// Number of the last reset.
     pub(crate) epoch: u64,
 }
@@ -80,6 +82,7 @@ impl Driver {
             active: Vec::new(),
             queries: 0,
             spins: 0,
+            most_pinned: u64::MAX,
             epoch: 0,
         }
     }
@@ -134,7 +137,7 @@ impl Driver {
         } else {
             totals.host_allocations -= 1;
         }
-        if region.kind == Kind::Pinned {
+        if !region.kind.is_device() {
             totals.host_bytes -= region.size as u64;
         }
         if region.kind == Kind::Device {

@@ -185,6 +185,12 @@ pub extern "C" fn emu_spins() -> u64 {
     lock().spins
 }
 
+/// Limits the bytes of page-locked memory, allocated or registered, until the next reset.
+#[no_mangle]
+pub extern "C" fn emu_pinned(bytes: u64) {
+    lock().most_pinned = bytes;
+}
+
 /// Enqueues a computation of `seconds` virtual seconds in a stream.
 #[no_mangle]
 pub extern "C" fn emu_work(stream: Handle, seconds: f64) -> Status {

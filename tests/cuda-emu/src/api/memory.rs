@@ -54,11 +54,12 @@ exports! {
         if flags > HOST_ALLOC_FLAGS {
             return Err(INVALID_VALUE);
         }
-        address.set(driver.allocate(bytes, Kind::Pinned, context)?)?;
-        let totals = &mut driver.counters.totals;
-        totals.host_bytes += bytes as u64;
-        totals.peak_host_bytes = totals.peak_host_bytes.max(totals.host_bytes);
-        Ok(())
+        driver.lock_pages(bytes)?;
+        let allocated = driver.allocate(bytes, Kind::Pinned, context);
+        if allocated.is_err() {
+            driver.counters.totals.host_bytes -= bytes as u64;
+        }
+        address.set(allocated?)
     };
     /// Frees page-locked memory at once. A queued copy from or to this memory is an error when the
     /// copy runs.
@@ -79,6 +80,7 @@ exports! {
             Place::Inside(_) | Place::Across => return Err(HOST_MEMORY_ALREADY_REGISTERED),
             Place::Elsewhere => {}
         }
+        driver.lock_pages(bytes)?;
         let device = driver.contexts[context].device;
         driver.memory.add(address, bytes, Kind::Registered, context, device);
         driver.counters.totals.host_allocations += 1;
@@ -116,6 +118,18 @@ pub extern "C" fn cuMemFree_v2(address: Address) -> Status {
 }
 
 impl Driver {
+    /// Counts page-locked bytes; fails if there are more than `emu_pinned` allows.
+    fn lock_pages(&mut self, bytes: usize) -> Result {
+        let totals = &mut self.counters.totals;
+        let locked = totals.host_bytes + bytes as u64;
+        if locked > self.most_pinned {
+            return Err(OUT_OF_MEMORY);
+        }
+        totals.host_bytes = locked;
+        totals.peak_host_bytes = totals.peak_host_bytes.max(locked);
+        Ok(())
+    }
+
     fn allocate(&mut self, bytes: usize, kind: Kind, context: usize) -> Result<Address> {
         if bytes == 0 {
             return Err(INVALID_VALUE);
