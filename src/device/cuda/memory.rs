@@ -223,7 +223,7 @@ impl HostSlab {
 
     /// Gives up the memory without freeing it: it belongs to another process.
     pub fn forget(mut self) {
-        self.slab.take().map(std::mem::forget);
+        self.slab.take().into_iter().for_each(std::mem::forget);
         self.locked = 0;
     }
 
@@ -242,7 +242,7 @@ impl Drop for HostSlab {
         while at < self.locked {
             if cu!(cuMemHostUnregister((self.address() + at) as *mut c_void)).is_err() {
                 // The driver may still use the pages: they stay mapped.
-                self.slab.take().map(std::mem::forget);
+                self.slab.take().into_iter().for_each(std::mem::forget);
                 return;
             }
             at += self.segment;
