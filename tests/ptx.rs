@@ -51,6 +51,7 @@ fn inside_with(name: &str, more: &[(&str, &str)]) -> bool {
     let (kernels, ptx) = (common::scratch("kernels"), common::scratch("ptx"));
     let variables = [
         ("CUDA_EMU_KERNELS", "ptx"),
+        ("CUDA_EMU_ARGUMENTS", "null-behind"),
         ("CUDA_EMU_NVRTC", folder.to_str().unwrap()),
         ("CUDA_EMU_PTX_CACHE", ptx.to_str().unwrap()),
         ("GPUZIP_CACHE_DIR", kernels.to_str().unwrap()),
@@ -354,6 +355,7 @@ fn not_found(
         .env("RUST_BACKTRACE", "0")
         .env("LD_LIBRARY_PATH", emu::folder_with(&format!("plant-{number}"), &emu::driver()))
         .env("CUDA_EMU_KERNELS", "ptx")
+        .env("CUDA_EMU_ARGUMENTS", "null-behind")
         .env("CUDA_EMU_NVRTC", folder)
         .env("CUDA_EMU_PTX_CACHE", common::scratch("ptx"))
         .env("CUDA_EMU_PLANT", format!("{}\n=>\n{}", plant.old, plant.new))

@@ -56,6 +56,36 @@ pub const PLANTS: &[Plant] = &[
         &["Mask"],
         Run::Codec("bfp", CUBE, true),
     ),
+    // Too few arguments, too many arguments, an argument of 8 bytes for a parameter of 16
+    // bytes, more shared memory than a block may have.
+    plant(
+        "bfp.cu",
+        "bfp_decode(real *x, const real *later, u64 n, Job *job)",
+        "bfp_decode(real *x, const real *later, u64 n, Job *job, u64 more)",
+        &["Launch"],
+        Run::Codec("bfp", LINE, false),
+    ),
+    plant(
+        "bfp.cu",
+        "bfp_encode(const real *x, const real *later, u64 n, Job *job)\n{",
+        "bfp_encode(const real *x, const real *later, u64 n)\n{\n    Job *job = (Job *)n;",
+        &["Launch"],
+        Run::Codec("bfp", PLANE, true),
+    ),
+    plant(
+        "half.cu",
+        "half_encode(const real *x, const real *later, u64 n, Job *job)\n{",
+        "half_encode(ulonglong2 two, const real *later, u64 n, Job *job)\n{\n    const real *x = (const real *)two.x;",
+        &["Launch"],
+        Run::Codec("fp16", CUBE, false),
+    ),
+    plant(
+        "zfp.cu",
+        "__shared__ u16 doubled[256];",
+        "__shared__ u16 doubled[25600];",
+        &["Launch"],
+        Run::Codec("zfp", LINE, false),
+    ),
     plant(
         "bitcomp.cu",
         "sums[blockIdx.x] = sum;",

@@ -2,10 +2,11 @@
 
 use crate::driver::Driver;
 use crate::execute::Progress;
-use crate::ptx::{Fault, Grid, Interleaving, Memory, Module, Report, Shape};
+use crate::ptx::{Fault, Function, Grid, Interleaving, Memory, Module, Report, Shape};
 use crate::settings::Mode;
 use crate::status::{
-    Result, ILLEGAL_ADDRESS, INVALID_IMAGE, INVALID_VALUE, LAUNCH_FAILED, MISALIGNED_ADDRESS,
+    Result, Status, ILLEGAL_ADDRESS, INVALID_IMAGE, INVALID_VALUE, LAUNCH_FAILED,
+    MISALIGNED_ADDRESS,
 };
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -43,18 +44,14 @@ pub fn load(text: &str) -> Result<Arc<Module>> {
 
 impl Interpreted {
     /// Makes a launch; `shape.shared` and `most` are bytes of dynamic shared memory.
-    ///
-    /// # Safety
-    /// `parameters` must point to an array with a pointer to each argument of the kernel; for a
-    /// kernel without arguments it may be null.
     #[allow(clippy::too_many_arguments, reason = "what a launch has")]
-    pub unsafe fn new(
+    pub fn new(
         module: Arc<Module>,
         kernel: usize,
         mut shape: Shape,
         most: u32,
         device: usize,
-        parameters: *mut *mut c_void,
+        arguments: Arguments,
         order: Interleaving,
         seed: u64,
     ) -> Result<Self> {
@@ -64,46 +61,96 @@ impl Interpreted {
         let too_many = function.most_threads != 0 && shape.threads() > function.most_threads;
         let too_much =
             dynamic != 0 && shape.shared > most.max(48 << 10) || function.shared > 48 << 10;
-        let none = parameters.is_null() && !function.parameters.is_empty();
-        let refused = |what: String| {
-            let kernel = function.name.clone();
-            let (block, thread, line, source) = ([0; 3], 0, 0, None);
-            let fault = Fault::Launch;
-            eprintln!("cuda-emu: {}", Report { fault, kernel, block, thread, line, source, what });
-            INVALID_VALUE
-        };
-        if too_many || too_much || none {
-            return Err(refused(format!(
-                "{} threads per block of at most {}, {} bytes of shared memory of at most {most}, arguments {}",
+        if too_many || too_much {
+            let what = format!(
+                "{} threads per block of at most {}, {} bytes of shared memory of at most {most}",
                 shape.threads(),
                 function.most_threads,
                 shape.shared,
-                if none { "missing" } else { "given" }
-            )));
+            );
+            return Err(refused(function, what));
         }
-        let end = function.parameters.last().map_or(0, |(at, bytes)| at + bytes) as usize;
-        let mut bytes = vec![0u8; end];
-        let mut words = Vec::new();
-        for (i, (at, size)) in function.parameters.iter().enumerate() {
-            let to = &mut bytes[*at as usize..(at + size) as usize];
-            // SAFETY: the caller promises a pointer to each argument.
-            let from = unsafe { parameters.add(i).read() } as usize;
-            if !copied(from, to) {
-                let count = function.parameters.len();
-                return Err(refused(format!("argument {i} of {count}: {from:#x} is no memory")));
-            }
-            let mut word = [0; 8];
-            let count = to.len().min(8);
-            word[..count].copy_from_slice(&to[..count]);
-            words.push(u64::from_le_bytes(word));
-        }
+        let Arguments { bytes, words } = arguments;
         let grid = Grid::new(module, kernel, bytes, shape, device, order, seed);
         Ok(Self { grid, has_begun: false, words })
     }
 }
 
-/// Copies the bytes at an address, where `to` is as long as what the caller promises. Returns
-/// whether there is memory: a launch with too few arguments gives wild pointers.
+/// The arguments of a launch.
+pub struct Arguments {
+    /// The arguments as the kernel's parameters lie in memory.
+    bytes: Vec<u8>,
+    /// The first 8 bytes of each argument.
+    words: Vec<u64>,
+}
+
+impl Arguments {
+    /// Reads the arguments of a launch of `function` through `pointers`, the array that the
+    /// application gave to `cuLaunchKernel`, and no others than the kernel's PTX declares. Refuses a
+    /// launch that has too few arguments or arguments of other sizes, as far as memory shows it:
+    /// - an element of `pointers`, or an argument, that lies in no memory (a null pointer, too);
+    /// - an argument that is not aligned as its parameter is, and two arguments of which one begins
+    ///   within the other: the application's variable is shorter than the parameter;
+    /// - with `null_behind`, an element behind the last argument's that is not null: the application
+    ///   gives more arguments than the kernel has.
+    pub fn read(
+        function: &Function,
+        pointers: *mut *mut c_void,
+        null_behind: bool,
+    ) -> Result<Self> {
+        let count = function.parameters.len();
+        let pointer = |i: usize| {
+            let mut address = [0; size_of::<usize>()];
+            copied((pointers as usize).wrapping_add(i * address.len()), &mut address)
+                .then_some(usize::from_ne_bytes(address))
+        };
+        let end = function.parameters.last().map_or(0, |(at, size, _)| at + size) as usize;
+        let (mut bytes, mut words) = (vec![0u8; end], Vec::new());
+        let mut places: Vec<(usize, u32)> = Vec::new();
+        for (i, &(at, size, align)) in function.parameters.iter().enumerate() {
+            let wrong = |what: &str| refused(function, format!("argument {i} of {count}: {what}"));
+            let from = pointer(i).ok_or_else(|| wrong("the array of pointers is no memory"))?;
+            let to = &mut bytes[at as usize..(at + size) as usize];
+            if !copied(from, to) {
+                return Err(wrong(&format!("{from:#x} is no memory")));
+            }
+            if from % align as usize != 0 {
+                return Err(wrong(&format!("{from:#x} is no address of {size} aligned bytes")));
+            }
+            let overlaps = |&&(other, of_other): &&(usize, u32)| {
+                (other, of_other) != (from, size)
+                    && other < from + size as usize
+                    && from < other + of_other as usize
+            };
+            if let Some((other, of_other)) = places.iter().find(overlaps) {
+                return Err(wrong(&format!(
+                    "{size} bytes at {from:#x} and another argument's {of_other} bytes at {other:#x} overlap"
+                )));
+            }
+            places.push((from, size));
+            let mut word = [0; 8];
+            let len = to.len().min(8);
+            word[..len].copy_from_slice(&to[..len]);
+            words.push(u64::from_le_bytes(word));
+        }
+        if null_behind && !pointers.is_null() && pointer(count) != Some(0) {
+            return Err(refused(function, format!("more arguments than the kernel's {count}")));
+        }
+        Ok(Self { bytes, words })
+    }
+}
+
+/// Reports a launch that a device refuses, or that cannot be what the application means. Returns the
+/// status of the launch.
+pub fn refused(function: &Function, what: String) -> Status {
+    let kernel = function.name.clone();
+    let (fault, block, thread, line, source) = (Fault::Launch, [0; 3], 0, 0, None);
+    eprintln!("cuda-emu: {}", Report { fault, kernel, block, thread, line, source, what });
+    INVALID_VALUE
+}
+
+/// Copies the bytes at an address. Returns whether there is memory: a launch with too few arguments
+/// gives wild pointers.
 fn copied(from: usize, to: &mut [u8]) -> bool {
     let (base, len) = (to.as_mut_ptr().cast(), to.len());
     let local = libc::iovec { iov_base: base, iov_len: len };
@@ -116,8 +163,8 @@ fn copied(from: usize, to: &mut [u8]) -> bool {
     if std::io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT) || count >= 0 {
         return false;
     }
-    // SAFETY: the system does not allow the call above; the caller promises that the argument is
-    // there.
+    // SAFETY: the system does not allow the call above; the application promises the driver that its
+    // pointers to arguments are valid.
     unsafe { std::ptr::copy_nonoverlapping(from as *const u8, to.as_mut_ptr(), len) };
     true
 }

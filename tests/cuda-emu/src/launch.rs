@@ -3,7 +3,7 @@
 
 use crate::driver::Driver;
 use crate::execute::{Action, Progress};
-use crate::interpreted::{self, Interpreted};
+use crate::interpreted::{self, Arguments, Interpreted};
 use crate::nvrtc::{self, Image};
 use crate::ptx;
 use crate::settings::Mode;
@@ -290,6 +290,12 @@ impl Driver {
         let fits = threads <= THREADS && block.iter().all(|size| *size <= 1024) && block[2] <= 64;
         let grid_fits = grid[0] <= i32::MAX as u32 && grid[1].max(grid[2]) <= 65_535;
         if !fits || !grid_fits || shared > most || grid.contains(&0) || block.contains(&0) {
+            if let (Code::Ptx(code), Begin::Ptx(kernel)) = (&self.modules[module].code, begin) {
+                let what = format!(
+                    "a grid of {grid:?} blocks of {block:?} threads, {shared} bytes of dynamic shared memory of at most {most}"
+                );
+                interpreted::refused(&code.functions[kernel], what);
+            }
             return Err(INVALID_VALUE);
         }
         let (launch, words) = match (&self.modules[module].code, begin) {
@@ -304,10 +310,10 @@ impl Driver {
                 let shape = ptx::Shape { grid, block, shared };
                 let order = self.settings.interleaving;
                 let seed = self.rng.next();
-                // SAFETY: the caller promises a pointer to each argument.
-                let launch = unsafe {
-                    Interpreted::new(code, kernel, shape, most, device, parameters, order, seed)
-                }?;
+                let null_behind = self.settings.null_behind_arguments;
+                let arguments = Arguments::read(&code.functions[kernel], parameters, null_behind)?;
+                let launch =
+                    Interpreted::new(code, kernel, shape, most, device, arguments, order, seed)?;
                 let words = launch.words.clone();
                 (Launch::Interpreted(Box::new(launch)), words)
             }

@@ -68,6 +68,8 @@ pub struct Settings {
     pub kernels: Kernels,
     /// How the interpreter interleaves blocks and warps.
     pub interleaving: Interleaving,
+    /// Whether a null pointer stands behind the pointers to the arguments of each launch.
+    pub null_behind_arguments: bool,
 }
 
 impl Settings {
@@ -89,6 +91,11 @@ impl Settings {
             architecture: read("CUDA_EMU_ARCHITECTURE", 80, |text| text.parse().ok()),
             kernels: Kernels::from_env(),
             interleaving: read("CUDA_EMU_PTX_ORDER", Interleaving::Any, Interleaving::from_name),
+            null_behind_arguments: read("CUDA_EMU_ARGUMENTS", false, |text| match text {
+                "any" => Some(false),
+                "null-behind" => Some(true),
+                _ => None,
+            }),
         }
     }
 }

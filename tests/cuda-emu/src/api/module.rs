@@ -47,7 +47,7 @@ exports! {
 }
 
 /// Enqueues a kernel with a copy of its arguments. The number and the types of the arguments are
-/// not checked, and `extra` is not supported.
+/// checked as far as memory shows them for PTX, else not; `extra` is not supported.
 #[no_mangle]
 #[allow(non_snake_case, clippy::too_many_arguments, reason = "the driver's signature")]
 pub extern "C" fn cuLaunchKernel(

@@ -41,8 +41,8 @@ pub struct Module {
 pub struct Function {
     /// The name.
     pub name: String,
-    /// Offset and size in bytes of each parameter.
-    pub parameters: Vec<(u32, u32)>,
+    /// Offset, size and alignment in bytes of each parameter.
+    pub parameters: Vec<(u32, u32, u32)>,
     /// The instructions.
     pub code: Vec<Inst>,
     /// Number of rows of registers, with those of the special registers.
@@ -268,7 +268,7 @@ fn function(
     for parameter in parameters.split(',').filter(|text| !text.trim().is_empty()) {
         let parameter = variable(parameter).map_err(at_head)?;
         end = end.next_multiple_of(parameter.align);
-        function.parameters.push((end, parameter.bytes()));
+        function.parameters.push((end, parameter.bytes(), parameter.align));
         decoder.symbols.insert(parameter.name.to_owned(), Symbol::Parameter(end));
         end += parameter.bytes();
     }
@@ -326,7 +326,7 @@ mod tests {
         let module = Module::parse(text).unwrap();
         assert_eq!((module.bytes, module.data[0], module.data[1]), (16, 0xFF_0201, 5 << 32));
         let f = &module.functions[module.function("f").unwrap()];
-        assert_eq!(f.parameters, [(0, 4), (8, 24)]);
+        assert_eq!(f.parameters, [(0, 4, 4), (8, 24, 8)]);
         assert_eq!((f.shared, f.most_threads, f.code.len()), (16, 256, 3));
         assert_eq!(f.code[0].source, (1, 3));
         assert_eq!(f.constants.iter().map(|row| row[0]).collect::<Vec<_>>(), [8, 0xFFFF_FFFF]);
