@@ -69,7 +69,9 @@ pub(super) fn stream(schedule: &Schedule, tiers: &TierSpec) -> Result<f64> {
 }
 
 /// Returns the bounds of `schedule` on `tiers`; `None` if the schedule takes `limit` seconds or
-/// longer even without transfers, which is found in less time than the transfers are counted.
+/// longer even without transfers, which is found in less time than the transfers are counted. The
+/// transfers are counted as long as they take less than `limit` seconds; bounds above the limit are
+/// therefore lower than they could be.
 ///
 /// The link works beside the application's stream. No upload begins before the first RESTORE, because
 /// only a full cache makes uploads necessary, and every upload follows the download of its snapshot.
@@ -80,7 +82,10 @@ pub(super) fn bound(schedule: &Schedule, tiers: &TierSpec, limit: f64) -> Result
         return Ok(None);
     }
     let cache = tiers.cache.unwrap_or(schedule.snapshots);
-    let moved = match schedule.transfers(cache)? {
+    let own = costs.own_part();
+    let forward = costs.forward.total(schedule.steps - 1);
+    let enough = ((limit - forward) / (own * costs.upload)).ceil() as u64;
+    let moved = match schedule.transfers(cache, enough)? {
         Some(transfers) if tiers.policy == Policy::Clairvoyant && cache > 0 => transfers,
         _ => Default::default(),
     };
@@ -92,8 +97,7 @@ pub(super) fn bound(schedule: &Schedule, tiers: &TierSpec, limit: f64) -> Result
         stream += moved.h2d as f64 * (costs.decompress - raw).max(0.0);
         written = 0;
     }
-    let own = costs.own_part();
-    let link = costs.forward.total(schedule.steps - 1) + moved.h2d as f64 * own * costs.upload;
+    let link = forward + moved.h2d as f64 * own * costs.upload;
     let makespan = stream.max(link).max(written as f64 * own * costs.download);
     let restores = u64::from(schedule.steps) - 1;
     let repeated = schedule.forward_steps().saturating_sub(restores) as f64;

@@ -103,10 +103,7 @@ fn work_limit(steps: u32) -> u64 {
     if steps <= SHORT {
         return u64::MAX;
     }
-    // 700 steps^(2/3), in integers, which are the same on every machine.
-    let is_above = |root: &u64| root.pow(3) > u64::from(steps);
-    let root = (1..).find(is_above).unwrap_or(1) - 1;
-    (700 * root.pow(2)).max(1_200_000)
+    1_200_000 + 2 * u64::from(steps)
 }
 
 /// Returns the time, in seconds, below which another prediction is less than `makespan` by more than
@@ -323,7 +320,21 @@ impl<'a> Search<'a> {
                 self.too_long = Some(error);
                 continue;
             }
+            let t0 = std::time::Instant::now();
             let bound = self.bound(alternative, &schedule)?;
+            if std::env::var("DBG").is_ok() && t0.elapsed().as_secs_f64() > 1e-3 {
+                println!(
+                    "DBGB n {} {:?} {} {} {} {}  {:.4}s {:?}",
+                    schedule.steps,
+                    schedule.algorithm,
+                    schedule.snapshots,
+                    schedule.chunk,
+                    schedule.inner(),
+                    schedule.cache(),
+                    t0.elapsed().as_secs_f64(),
+                    bound.map(|b| b.makespan / self.to_beat(alternative, schedule.algorithm))
+                );
+            }
             let to_beat = self.to_beat(alternative, schedule.algorithm);
             let Some(bound) = bound.filter(|bound| bound.makespan < to_beat) else {
                 fallible_vec::insert(&mut self.settled, this, ())?;
@@ -389,7 +400,13 @@ impl<'a> Search<'a> {
         let sessions = self.alternatives[alternative].len() as u64;
         let actions = schedule.accesses()?.saturating_add(schedule.forward_steps() / 8);
         self.work = self.work.saturating_add(actions.saturating_mul(sessions));
-        let evaluated = match evaluate(&schedule, &self.alternatives[alternative], limit) {
+        let t0 = std::time::Instant::now();
+        let ev = evaluate(&schedule, &self.alternatives[alternative], limit);
+        if std::env::var("DBG").is_ok() {
+            println!("DBG n {} {:?} {} {} {} {} work {actions} guess? limit {limit:.1} bound {:.4} -> {} {:.4}s", schedule.steps, schedule.algorithm, schedule.snapshots, schedule.chunk, schedule.inner(), schedule.cache(), bound.makespan / limit,
+            match &ev { Ok(Evaluated::Faster(_, s)) => format!("faster {}", s.makespan), Ok(Evaluated::Slower{about}) => format!("slower {}", about / limit), _ => "err".into() }, t0.elapsed().as_secs_f64());
+        }
+        let evaluated = match ev {
             // A plan for which there is no memory now cannot be played either.
             Err(error) if error.code == Code::Memory => {
                 self.too_long = Some(error);

@@ -375,3 +375,54 @@ fn long_sweeps_with_uneven_steps_are_searched_well() {
     println!("{short:.3} and {long:.3}");
     assert!(long <= 1.03 * short, "{long} beside {short}");
 }
+
+#[test]
+fn zz_time() {
+    let reps: u32 = std::env::var("REPS").map_or(3, |s| s.parse().unwrap());
+    let only: Option<usize> = std::env::var("ONLY").ok().map(|s| s.parse().unwrap());
+    let cases = [
+        (10_000, 12.0, 0.48, 4, 397),
+        (10_000, 3.0, 0.85, 16, 1589),
+        (10_000, 0.8, 0.5, 60, 5960),
+        (10_000, 20.0, 0.8, 2, 40),
+        (10_000, 1.5, 0.8, 40, 100),
+        (100_000, 12.0, 0.48, 4, 3970),
+        (100_000, 3.0, 0.85, 16, 15_890),
+        (100_000, 0.8, 0.5, 60, 59_600),
+        (100_000, 20.0, 0.8, 2, 400),
+        (100_000, 1.5, 0.8, 40, 1000),
+        (1_000_000, 12.0, 0.48, 4, 39_700),
+        (1_000_000, 3.0, 0.85, 16, 158_900),
+        (1_000_000, 0.8, 0.5, 60, 596_000),
+        (1_000_000, 20.0, 0.8, 2, 4000),
+        (1_000_000, 1.5, 0.8, 40, 10_000),
+        (1_000_000, 28.0, 0.5, 4, 2500),
+        (1_000_000, 12.0, 0.48, 4, 3000),
+        (1_000_000, 8.0, 0.5, 4, 6000),
+        (1_000_000, 2.0, 0.5, 40, 18_000),
+        (1_000_000, 20.0, 0.8, 2, 40),
+        (1_000_000, 5.0, 0.2, 300, 300),
+    ];
+    for (i, (n, x, op, c, h)) in cases.into_iter().enumerate() {
+        if only.is_some_and(|o| o != i) {
+            continue;
+        }
+        let mut least = f64::INFINITY;
+        let mut b = None;
+        for _ in 0..reps {
+            let begin = std::time::Instant::now();
+            b = Some(best(n, tiers(balance(x, op, false), c, h)));
+            least = least.min(begin.elapsed().as_secs_f64());
+        }
+        let b = b.unwrap();
+        println!(
+            "{i} {n} {x} {c}/{h} {least:.4} {:.5} {:?} {} {} {} {}",
+            b.simulation.over_problem_ideal(),
+            b.schedule.algorithm,
+            b.schedule.snapshots,
+            b.schedule.chunk,
+            b.schedule.inner(),
+            b.schedule.cache()
+        );
+    }
+}

@@ -494,15 +494,18 @@ impl Schedule {
     }
 
     /// Numbers of transfers of the best plan (clairvoyant policy) through a device cache of `cache`
-    /// slots, without making the plan. `None` for a trace, whose snapshots may form no stack, and for
-    /// an online schedule, whose transfers do not depend on what follows.
-    pub fn transfers(&self, cache: u32) -> Result<Option<Transfers>> {
+    /// slots, without making the plan. If more than `enough` snapshots are fetched, the numbers are
+    /// lower bounds, of which `h2d` is above `enough`. `None` for a trace, whose snapshots may form no
+    /// stack, and for an online schedule, whose transfers do not depend on what follows.
+    pub fn transfers(&self, cache: u32, enough: u64) -> Result<Option<Transfers>> {
         match &self.form {
             Form::Intervals(_) if cache == 0 => {
                 let restores = self.steps as u64 - 1;
                 Ok(Some(Transfers { h2d: restores, d2h: self.accesses()? - restores }))
             }
-            Form::Intervals(intervals) => transfers::of_intervals(intervals, cache).map(Some),
+            Form::Intervals(intervals) => {
+                transfers::of_intervals(intervals, cache, enough).map(Some)
+            }
             Form::Online(_) | Form::Trace(_) => Ok(None),
         }
     }

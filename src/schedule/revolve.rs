@@ -102,11 +102,6 @@ impl Depth {
             self.r -= 1;
         }
     }
-
-    /// The depth for the same r and one snapshot less.
-    fn narrower(&self) -> Self {
-        Depth { s: self.s - 1, r: self.r, below: self.below * self.s / (self.s + self.r - 1) }
-    }
 }
 
 /// The length of the longest range that `s` slots reverse with no time step computed more than `r`
@@ -119,16 +114,25 @@ impl Depth {
 /// over k < r of
 /// C(s - cache + k - 1, k) beta(cache, r - k).
 fn in_pieces(s: u64, r: u64, cache: u64, limit: u64) -> u64 {
-    let (mut paths, mut piece, mut sum) = (1u128, beta(cache as i64, r as i64) as u128, 0u128);
-    for k in 0..r {
-        sum += paths * piece;
-        if sum >= limit as u128 {
+    let (mut paths, mut piece, mut sum) = (1u64, 1u64, 0u64);
+    // piece = beta(cache, r). The products before the division have 64 bits at most, since all factors are
+    // below 2^32: a `limit` is a number of time steps.
+    let (low, high) = (cache.min(r), cache.max(r));
+    for k in 1..=low {
+        piece = piece * (high + k) / k;
+        if piece >= limit {
             return limit;
         }
-        paths = paths * (s - cache + k) as u128 / (k + 1) as u128;
-        piece = piece * (r - k) as u128 / (cache + r - k) as u128;
     }
-    sum as u64
+    for k in 0..r {
+        sum = sum.saturating_add(paths.saturating_mul(piece));
+        if sum >= limit {
+            return limit;
+        }
+        paths = paths * (s - cache + k) / (k + 1);
+        piece = piece * (r - k) / (cache + r - k);
+    }
+    sum
 }
 
 /// Number of snapshot writes of a range that is split for a cache, the write of its base included.
@@ -211,29 +215,31 @@ impl Range {
     /// reversed in pieces that fit the cache, as far as the forward steps stay the fewest.
     pub fn split(&mut self) -> Range {
         let (n, s) = (self.len as u64, self.slots as u64);
+        let mut depth = self.depth;
         let j = if self.slots == 1 {
             n - 1
         } else {
             self.depth.rise(n);
             let Depth { r, below, .. } = self.depth;
-            let kept = if self.cache > 0 && s > self.cache as u64 {
-                Some(in_pieces(s, r - 1, self.cache as u64, n))
-            } else {
-                None
-            };
-            let s_r2 = below * (r - 1) / (s + r - 1); // beta(s, r-2)
-            let s1_r = below * s / r; // beta(s-1, r)
+            // Pascal's rule, beta(s, r) = beta(s-1, r) + beta(s, r-1), saves divisions.
             let s1_r1 = below * s / (s + r - 1); // beta(s-1, r-1)
-            let s2_r1 = s1_r1 * (s - 1) / (s + r - 2); // beta(s-2, r-1)
-            let s1_r2 = s1_r1 * (r - 1) / (s + r - 2); // beta(s-1, r-2)
+            let s1_r = below * s / r; // beta(s-1, r)
+            let s_r2 = below - s1_r1; // beta(s, r-2)
             let low = s_r2.max(n.saturating_sub(s1_r)).max(1);
             let high = below.min(n - s1_r1);
-            let a = n.saturating_sub(s1_r1 + s2_r1);
-            let b = s_r2 + s1_r2;
-            kept.unwrap_or(a.min(b)).clamp(low, high)
+            depth = Depth { s: s - 1, r, below: s1_r1 };
+            let best = if self.cache > 0 && s > self.cache as u64 {
+                in_pieces(s, r - 1, self.cache as u64, n)
+            } else {
+                let s2_r1 = s1_r1 * (s - 1) / (s + r - 2); // beta(s-2, r-1)
+                let s1_r2 = s1_r1 - s2_r1; // beta(s-1, r-2)
+                let a = n.saturating_sub(s1_r1 + s2_r1);
+                let b = s_r2 + s1_r2;
+                a.min(b)
+            };
+            best.clamp(low, high)
         };
         let upper = (n - j) as u32;
-        let mut depth = if self.slots > 1 { self.depth.narrower() } else { self.depth };
         depth.rise(upper as u64);
         self.len = j as u32;
         let slots = self.slots.saturating_sub(1).max(1);

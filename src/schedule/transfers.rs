@@ -5,6 +5,9 @@
 //! cache. A snapshot leaves a cache of C slots when C other snapshots lie above that snapshot. An
 //! evicted snapshot is fetched at its next RESTORE. A snapshot is written back once, if it is ever
 //! fetched. The tests compare these counts with those of plans.
+//!
+//! A caller who only needs to know whether more than `enough` snapshots are fetched says so: counting
+//! ends as soon as there are more, and returns lower bounds.
 
 use super::intervals::Intervals;
 use super::revolve::Range;
@@ -57,11 +60,12 @@ const FEW_SLOTS: u32 = 256;
 /// for the range at the end, whose last interval may be shorter; each is counted once.
 fn of_parts(
     whole: Range,
+    enough: u64,
     mut leaf: impl FnMut(&Range) -> Result<Option<Counted>>,
     fills: impl Fn(&Range) -> bool,
 ) -> Result<Counted> {
     if whole.slots() > FEW_SLOTS {
-        return one_by_one(whole, leaf, fills);
+        return one_by_one(whole, enough, leaf, fills);
     }
     let end = whole.base + whole.len;
     // Slots have 31 bits at most, since `FEW_SLOTS` has fewer.
@@ -101,6 +105,7 @@ fn of_parts(
 /// Does what `of_parts` does in another way: visits every range.
 fn one_by_one(
     whole: Range,
+    enough: u64,
     mut leaf: impl FnMut(&Range) -> Result<Option<Counted>>,
     fills: impl Fn(&Range) -> bool,
 ) -> Result<Counted> {
@@ -123,12 +128,15 @@ fn one_by_one(
         sum.h2d += moved.h2d;
         sum.d2h += moved.d2h + u64::from(now_fetched && !fetched && !is_base);
         base_fetched |= now_fetched && is_base;
+        if sum.h2d > enough {
+            break;
+        }
     }
     Ok((sum, base_fetched))
 }
 
 /// Transfers of one interval.
-fn of_range(whole: Range, cache: u32) -> Result<Counted> {
+fn of_range(whole: Range, cache: u32, enough: u64) -> Result<Counted> {
     let leaf = |range: &Range| {
         let used = range.used();
         Ok(if used <= cache {
@@ -140,13 +148,14 @@ fn of_range(whole: Range, cache: u32) -> Result<Counted> {
             None
         })
     };
-    of_parts(whole, leaf, |upper| upper.used() >= cache)
+    of_parts(whole, enough, leaf, |upper| upper.used() >= cache)
 }
 
 /// A nested schedule whose transfers are counted.
 struct Nested<'a> {
     intervals: &'a Intervals,
     cache: u32,
+    enough: u64,
     /// What `of_range` says of an interval, for the last length that was asked for.
     last: Option<(u32, Counted)>,
 }
@@ -176,7 +185,8 @@ impl Nested<'_> {
         if let Some((_, known)) = self.last.filter(|(known, _)| *known == len) {
             return Ok(known);
         }
-        let counted = of_range(self.interval(i).through(self.intervals.cache()), self.cache)?;
+        let range = self.interval(i).through(self.intervals.cache());
+        let counted = of_range(range, self.cache, self.enough)?;
         self.last = Some((len, counted));
         Ok(counted)
     }
@@ -217,7 +227,7 @@ impl Nested<'_> {
     }
 
     fn count(mut self, whole: Range) -> Result<Transfers> {
-        let used = Nested { last: None, ..self };
+        let (used, enough) = (Nested { last: None, ..self }, self.enough);
         let leaf = |range: &Range| {
             Ok(match range.len {
                 1 => Some(self.inside(range.base)?),
@@ -226,15 +236,17 @@ impl Nested<'_> {
                 _ => None,
             })
         };
-        let (sum, base_fetched) = of_parts(whole, leaf, |upper| used.used(upper) >= used.cache)?;
+        let (sum, base_fetched) =
+            of_parts(whole, enough, leaf, |upper| used.used(upper) >= used.cache)?;
         Ok(Transfers { d2h: sum.d2h + u64::from(base_fetched), ..sum })
     }
 }
 
-/// Transfers of all intervals and of their starts, through `cache` > 0 slots.
-pub(super) fn of_intervals(intervals: &Intervals, cache: u32) -> Result<Transfers> {
+/// Transfers of all intervals and of their starts, through `cache` > 0 slots. If more than `enough`
+/// snapshots are fetched, the numbers are lower bounds, of which `h2d` is above `enough`.
+pub(super) fn of_intervals(intervals: &Intervals, cache: u32, enough: u64) -> Result<Transfers> {
     if let Some(outer) = intervals.outer() {
-        return Nested { intervals, cache, last: None }.count(outer);
+        return Nested { intervals, cache, enough, last: None }.count(outer);
     }
     let mut sum = Transfers::default();
     let mut highest = 0;
@@ -243,7 +255,7 @@ pub(super) fn of_intervals(intervals: &Intervals, cache: u32) -> Result<Transfer
         let (len, slots) = (intervals.length(i), intervals.slots(i));
         let (inside, base_fetched) = match last {
             Some((key, known)) if key == (len, slots) => known,
-            _ => of_range(Range::new(0, len, slots).through(intervals.cache()), cache)?,
+            _ => of_range(Range::new(0, len, slots).through(intervals.cache()), cache, enough)?,
         };
         last = Some(((len, slots), (inside, base_fetched)));
         // `highest` is the highest stack place used after this start is stored and before it is
@@ -252,6 +264,9 @@ pub(super) fn of_intervals(intervals: &Intervals, cache: u32) -> Result<Transfer
         highest = highest.max(i + Range::new(0, len, slots).used());
         sum.h2d += inside.h2d + u64::from(start_fetched);
         sum.d2h += inside.d2h + u64::from(start_fetched || base_fetched);
+        if sum.h2d > enough {
+            break;
+        }
     }
     Ok(sum)
 }
@@ -270,7 +285,7 @@ mod tests {
             for schedule in [Schedule::revolve(n, s), Schedule::uniform(n, s), Schedule::uniform_published(n, s), Schedule::zcut(n, 0, m), two_level, nested] {
                 let schedule = schedule.unwrap();
                 let counts = Plan::new(&schedule, cache, Policy::Clairvoyant).unwrap().counts;
-                let transfers = schedule.transfers(cache).unwrap().unwrap();
+                let transfers = schedule.transfers(cache, u64::MAX).unwrap().unwrap();
                 prop_assert_eq!((transfers.h2d, transfers.d2h), (counts.h2d, counts.d2h), "{:?}", schedule);
             }
         }
@@ -287,8 +302,41 @@ mod tests {
                 let summary = validate(through.actions(), n, Some(schedule.snapshots)).unwrap();
                 prop_assert_eq!((summary.forward_steps, summary.saves + summary.restores), (schedule.forward_steps(), through.accesses().unwrap()));
                 let counts = Plan::new(&through, cache, Policy::Clairvoyant).unwrap().counts;
-                let transfers = through.transfers(cache).unwrap().unwrap();
+                let transfers = through.transfers(cache, u64::MAX).unwrap().unwrap();
                 prop_assert_eq!((transfers.h2d, transfers.d2h), (counts.h2d, counts.d2h), "{:?}", through);
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Counting that ends early returns lower bounds, which say that there are more transfers. The
+        /// schedules have more and fewer slots than `FEW_SLOTS`.
+        #[test]
+        fn counting_ends_early(n in 1u32..20_000, s in 1u32..600, m in 1u32..600, c in 1u32..300, cache in 1u32..16, part in 0f64..1.2) {
+            let two_level = Schedule::two_level(n, n.div_ceil(m) + c, m, c);
+            let nested = Schedule::hrevolve(n, s + c, m + 1, c);
+            for schedule in [Schedule::revolve(n, s), Schedule::uniform(n, s), Schedule::zcut(n, 0, m), two_level, nested] {
+                let schedule = schedule.unwrap().through(cache);
+                let all = schedule.transfers(cache, u64::MAX).unwrap().unwrap();
+                let enough = (all.h2d as f64 * part) as u64;
+                let some = schedule.transfers(cache, enough).unwrap().unwrap();
+                if all.h2d <= enough {
+                    prop_assert_eq!(some, all);
+                } else {
+                    prop_assert!(some.h2d > enough && some.h2d <= all.h2d && some.d2h <= all.d2h, "{:?}", schedule);
+                }
+            }
+        }
+
+        /// Counts of schedules with more slots than `FEW_SLOTS` equal those of plans.
+        #[test]
+        fn counts_of_many_slots_equal_those_of_plans(n in 300u32..5000, s in 257u32..500, cache in 1u32..16) {
+            for schedule in [Schedule::revolve(n, s).unwrap(), Schedule::revolve(n, s).unwrap().through(cache)] {
+                let counts = Plan::new(&schedule, cache, Policy::Clairvoyant).unwrap().counts;
+                let transfers = schedule.transfers(cache, u64::MAX).unwrap().unwrap();
+                prop_assert_eq!((transfers.h2d, transfers.d2h), (counts.h2d, counts.d2h), "{:?}", schedule);
             }
         }
     }
@@ -307,7 +355,7 @@ mod tests {
             (600, 60, 4, 862, 697, 666),
         ] {
             let moved = |schedule: &Schedule| {
-                schedule.transfers(cache).unwrap().map(|t| t.h2d + t.d2h).unwrap()
+                schedule.transfers(cache, u64::MAX).unwrap().map(|t| t.h2d + t.d2h).unwrap()
             };
             let schedule = Schedule::revolve(n, s).unwrap();
             assert_eq!(
