@@ -41,8 +41,8 @@ pub(super) fn portfolio(steps: u32, most: u32, cache: u32) -> Result<Vec<Schedul
         if cache > 0 && snapshots > cache {
             // Fewer slots than there are leave some for the application and for uploads that run
             // ahead.
-            let fewer = std::iter::once(cache - 1).chain(spread(cache).into_iter().rev().take(3));
-            for slots in fewer.filter(|&slots| slots > 0).chain([cache]) {
+            let fewer = spread(cache).into_iter().rev().take(3);
+            for slots in [cache, cache - 1].into_iter().chain(fewer).filter(|&slots| slots > 0) {
                 fallible_vec::push(&mut members, revolve.clone().through(slots))?;
             }
         }
