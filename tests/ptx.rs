@@ -15,6 +15,8 @@ mod rig;
 mod nvcomp;
 #[path = "ptx/plants.rs"]
 mod plants;
+#[path = "ptx/rtm3d.rs"]
+mod rtm3d;
 
 use gpuzip::codec::gpu::FieldSum;
 use gpuzip::codec::{checksum, Content, ErrorBound, Header, Method, Settings};
@@ -258,6 +260,17 @@ fn levels() {
     }
 }
 
+/// The kernels of the example `rtm3d_cuda`.
+#[test]
+fn rtm3d_cuda() {
+    if !inside("rtm3d_cuda") {
+        return;
+    }
+    for seed in 0..if long() { 100 } else { 6 } {
+        rtm3d::run(seed);
+    }
+}
+
 /// Compares checksums of fields by the kernel with those of the host.
 fn sum_fields(seed: u64) {
     use cudarc::driver::sys;
@@ -388,6 +401,7 @@ fn planted_bug() {
                 assert_eq!(emu::reset(seed, emu::RANDOM, 1, 1 << 28), 0);
                 sum_fields(seed);
             }
+            plants::Run::Rtm3d => rtm3d::run(seed),
             plants::Run::Codec(name, n, double) => {
                 assert_eq!(emu::reset(seed, emu::RANDOM, 1, 1 << 28), 0);
                 let (method, bound) = method_of(name);

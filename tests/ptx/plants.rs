@@ -6,6 +6,8 @@ pub enum Run {
     Codec(&'static str, [u64; 3], bool),
     /// The checksums of fields.
     Levels,
+    /// The kernels of `rtm3d_cuda`.
+    Rtm3d,
 }
 
 /// A planted bug.
@@ -302,6 +304,20 @@ pub const PLANTS: &[Plant] = &[
         "j < count;",
         &["Uninitialised"],
         Run::Codec("lorenzo", CUBE, false),
+    ),
+    plant(
+        "../c-examples/rtm3d_cuda/kernels.cu",
+        "        __syncthreads();\n\n        if (i3 + 1 < last)",
+        "        if (i3 + 1 < last)",
+        EARLY,
+        Run::Rtm3d,
+    ),
+    plant(
+        "../c-examples/rtm3d_cuda/kernels.cu",
+        "const int x = inside(i1, m.e1)",
+        "const int x = inside(i1, m.e1 + TILE1)",
+        &["Bounds", "Uninitialised", "Race"],
+        Run::Rtm3d,
     ),
     plant(
         "snapshot.cu",

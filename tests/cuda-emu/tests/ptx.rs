@@ -112,6 +112,8 @@ fn arithmetic_has_the_results_of_ptx() {
         ("setp.lt.s32 %p3, -1, 1;\nselp.u32 %r9, 5, 6, %p3;", 5),
         ("setp.lt.u32 %p3, -1, 1;\nselp.u32 %r9, 5, 6, %p3;", 6),
         ("mov.u32 %r5, 77;\n@!%p1 mov.u32 %r5, 78;\nmov.u32 %r9, %r5;", 77),
+        ("st.global.u32 [%rd2], 0x80000001;\nld.global.s32 %rd5, [%rd2];\nshr.u64 %rd5, %rd5, 4;\ncvt.u32.u64 %r9, %rd5;", 0xF800_0000),
+        ("st.global.u32 [%rd2], 0x80000001;\nld.global.u32 %rd5, [%rd2];\nshr.u64 %rd5, %rd5, 4;\ncvt.u32.u64 %r9, %rd5;", 0x0800_0000),
         ("redux.sync.add.u32 %r9, 2, 0x1;", 2),
         ("shfl.sync.idx.b32 %r9|%p3, %r1, 5, 31, 0x1;", 0xA5A5_A5A5),
     ];

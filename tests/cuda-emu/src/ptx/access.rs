@@ -102,7 +102,8 @@ impl Context {
             let mut registers = Registers { rows: &mut warp.rows, constants };
             for k in 0..inst.vector as usize {
                 let address = base + at + bytes * k as u64;
-                registers.set(inst.d[k], lane, read(&[], false, address, bytes));
+                let value = inst.ty.extend(read(&[], false, address, bytes));
+                registers.set(inst.d[k], lane, value);
             }
         }
         Ok(())
@@ -138,7 +139,7 @@ impl Context {
                     }
                 };
                 if inst.d[k] != NONE {
-                    warp.rows[inst.d[k] as usize][lane] = value;
+                    warp.rows[inst.d[k] as usize][lane] = inst.ty.extend(value);
                 }
             }
         }

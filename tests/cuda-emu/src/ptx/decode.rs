@@ -401,12 +401,22 @@ impl Decoder {
                 inst.op = Op::Ld;
                 let rows = self.group(operands[0], inst.ty)?;
                 inst.d[..rows.len()].copy_from_slice(&rows);
-                // A signed value would have to be extended to a wider register.
-                let wider = |row: &u32| {
-                    self.widths.get(*row as usize).is_some_and(|ty| ty.bytes() > inst.ty.bytes())
+                let is_wide = |row: &u32, bytes: u32| {
+                    self.widths.get(*row as usize).is_some_and(|ty| ty.bytes() > bytes)
                 };
-                known &= rows.len() as u32 == inst.vector
-                    && !(inst.ty.is_signed() && rows.iter().any(wider));
+                known &= rows.len() as u32 == inst.vector;
+                // The load extends a signed value to the 64 bits of its register. No register of 16
+                // or 32 bits is loaded with a narrower signed value.
+                let narrower = inst.ty.is_signed() && !rows.iter().all(|row| is_wide(row, 4));
+                if narrower {
+                    known &= !rows.iter().any(|row| is_wide(row, inst.ty.bytes()));
+                    inst.ty = match inst.ty.bytes() {
+                        1 => Ty::U8,
+                        2 => Ty::U16,
+                        4 => Ty::U32,
+                        _ => Ty::U64,
+                    };
+                }
             }
             "st" => {
                 inst.op = Op::St;
