@@ -119,7 +119,7 @@ put_all() {
         put_filled $name.cmake "$PREFIX/share/cmake/gpuzip" '${CMAKE_CURRENT_LIST_DIR}' '${_gpuzip_prefix}'
     done
     if [ -f fortran/gpuzip.f90 ]; then put_fortran; fi
-    for name in LICENSE README.md CHANGELOG.md CITATION.cff CONTRIBUTING.md SECURITY.md docs/*.md docs/*.svg benches/results/*.md; do put 644 $name "$PREFIX/share/doc/gpuzip/$name"; done
+    for name in LICENSE README.md CHANGELOG.md CITATION.cff CONTRIBUTING.md SECURITY.md docs/*.md docs/*.svg benches/results/*.md benches/results/*.txt; do put 644 $name "$PREFIX/share/doc/gpuzip/$name"; done
 }
 
 install_from() {
