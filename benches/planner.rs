@@ -22,9 +22,9 @@ const STATE: usize = 1 << 20;
 const STEP: f64 = 3e-3;
 const TRANSFER: f64 = 12.0 * STEP;
 
-/// Limits: time of a search over 10,000 steps and of planning and simulating a million steps, both
-/// in seconds; relative error of a prediction.
-const SEARCH_S: f64 = 0.2;
+/// Limits: times of searches over 10^4, 10^5 and 10^6 steps, and of planning and simulating a million
+/// steps, all in seconds; relative error of a prediction.
+const SEARCH_S: [(u32, f64); 3] = [(10_000, 0.05), (100_000, 0.2), (1_000_000, 1.0)];
 const MILLION_S: f64 = 5.0;
 const ERROR: f64 = 0.10;
 
@@ -36,26 +36,34 @@ fn timed<R>(body: impl FnOnce() -> R) -> (f64, R) {
 
 /// Prints the time of searches and of a simulation of a million steps.
 fn speed() {
-    println!("search over n = 10000, device slots / host slots; snapshots move in X steps and are copied in op");
+    println!("search; snapshots move in X steps and are copied in op; device slots / host slots for 10^4 steps, and as many times the host slots as steps");
     let cases = [
         (12.0, 0.48, 4, 397),
         (3.0, 0.85, 16, 1589),
         (0.8, 0.5, 60, 5960),
         (20.0, 0.8, 2, 40),
         (1.5, 0.8, 40, 100),
+        (28.0, 0.5, 4, 25),
+        (8.0, 0.5, 4, 60),
+        (2.0, 0.5, 40, 180),
     ];
-    for (transfer, copy, device, host) in cases {
-        let profile = Profile { forward_ms: 1e3, backward_ms: 1e3, ..Profile::free() };
-        let mut tiers = TierSpec::filling(Budgets { device, host, disk: 0 }, &profile, 1, None);
-        (tiers.costs.upload, tiers.costs.download, tiers.costs.copy) = (transfer, transfer, copy);
-        let (seconds, found) =
-            timed(|| search(10_000, u32::MAX, &[vec![tiers.clone()]], Keep::Best).unwrap());
-        let Schedule { algorithm, snapshots, chunk, .. } = found[0].schedule;
-        println!(
-            "X = {transfer:>4}, op = {copy:.2}, {device:>3} / {host:>4}: {seconds:.3} s <= {SEARCH_S}: {} {snapshots} {chunk}, {:.3} times the ideal",
-            algorithm.name(),
-            found[0].simulation.over_problem_ideal()
-        );
+    for (steps, limit) in SEARCH_S {
+        for (transfer, copy, device, host) in cases {
+            let profile = Profile { forward_ms: 1e3, backward_ms: 1e3, ..Profile::free() };
+            let slots = host * u64::from(steps / SEARCH_S[0].0);
+            let budgets = Budgets { device, host: slots, disk: 0 };
+            let mut tiers = TierSpec::filling(budgets, &profile, 1, None);
+            (tiers.costs.upload, tiers.costs.download, tiers.costs.copy) =
+                (transfer, transfer, copy);
+            let (seconds, found) =
+                timed(|| search(steps, u32::MAX, &[vec![tiers.clone()]], Keep::Best).unwrap());
+            let Schedule { algorithm, snapshots, chunk, .. } = found[0].schedule;
+            println!(
+                "n = {steps:>7}, X = {transfer:>4}, op = {copy:.2}, {device:>3} / {host:>4}: {seconds:.3} s <= {limit}: {} {snapshots} {chunk}, {:.3} times the ideal",
+                algorithm.name(),
+                found[0].simulation.over_problem_ideal()
+            );
+        }
     }
     let million = || {
         let schedule = Schedule::revolve(1_000_000, 100).unwrap();

@@ -98,13 +98,14 @@ const PART: u32 = 8;
 
 /// Returns the most SAVEs and RESTOREs that a search for more than `SHORT` steps plans and simulates. One
 /// core plans and simulates some 10^7 of them in a second, so that a search takes at most 0.05 s for
-/// 10^4 steps, 0.2 s for 10^5 and 1 s for 10^6 (21 balances). Of 400 random balances with 2,000 to 14,000
-/// steps, 381 plans are as fast as without a limit, or faster; the worst of the others is 7.5 % slower.
+/// 10^4 steps, 0.2 s for 10^5 and 1 s for 10^6 (24 balances of `make bench`; up to 0.15 s for 10^4 steps
+/// if the device has one slot). Of 400 random balances with 2,000 to 14,000 steps, 378 plans are as fast
+/// as without a limit, or faster; the worst of the others is 7.5 % slower.
 fn work_limit(steps: u32) -> u64 {
     // The cube root in integers, which is the same on every machine.
     let is_above = |root: &u64| root.pow(3) > u64::from(steps);
     let root = (1..).find(is_above).unwrap_or(1) - 1;
-    (32_000 * root).max(1_000_000)
+    (32_000 * root).max(900_000)
 }
 
 /// Returns the time, in seconds, below which another prediction is less than `makespan` by more than
@@ -132,8 +133,9 @@ struct Search<'a> {
     /// The schedules that were simulated, or cannot be faster than a plan that was found. The time to
     /// beat only falls, so that none of these schedules needs a second look.
     settled: HashMap<Key, ()>,
-    /// SAVEs and RESTOREs of the schedules that were simulated.
+    /// SAVEs and RESTOREs of the schedules that were simulated, and of the last one of them.
     work: u64,
+    last_work: u64,
     /// The error for the last schedule that has too many actions, or takes too much memory, to be
     /// planned.
     too_long: Option<Error>,
@@ -259,7 +261,7 @@ const USUAL_GAPS: f64 = 0.3;
 impl<'a> Search<'a> {
     fn new(alternatives: &'a [Vec<TierSpec>], keep: Keep) -> Self {
         let (found, tried, settled) = Default::default();
-        Search { alternatives, keep, found, tried, settled, work: 0, too_long: None }
+        Search { alternatives, keep, found, tried, settled, work: 0, last_work: 0, too_long: None }
     }
 
     /// Finds the best plans for `steps` time steps and at most `most` snapshots.
@@ -333,8 +335,8 @@ impl<'a> Search<'a> {
     }
 
     /// Tries schedules, the most promising first, as long as less than `limit` SAVEs and RESTOREs
-    /// have been simulated in all. A schedule of which the search keeps no plan yet is tried in any
-    /// case.
+    /// have been simulated in all, with half of the next schedule, which counts as long as the last one.
+    /// A schedule of which the search keeps no plan yet is tried in any case.
     fn try_all(&mut self, members: Vec<(usize, Schedule)>, limit: u64) -> Result<()> {
         let mut waiting: Vec<Waiting> = fallible_vec::with_room(members.len())?;
         let mut listed: HashMap<Key, ()> = HashMap::new();
@@ -365,7 +367,8 @@ impl<'a> Search<'a> {
             // The order of the others stays: it decides between equal guesses.
             let Waiting { guess, distance, bound, alternative, schedule } = waiting.remove(next);
             let to_beat = self.to_beat(alternative, schedule.algorithm);
-            let is_in_time = self.work < limit || to_beat == f64::INFINITY;
+            let is_in_time =
+                self.work.saturating_add(self.last_work / 2) < limit || to_beat == f64::INFINITY;
             let is_much_slower = self.keep == Keep::Best
                 && schedule.steps > SHORT
                 && distance < ALIKE
@@ -413,7 +416,8 @@ impl<'a> Search<'a> {
         let limit = self.to_beat(alternative, schedule.algorithm);
         let sessions = self.alternatives[alternative].len() as u64;
         let actions = schedule.accesses()?.saturating_add(schedule.forward_steps() / 8);
-        self.work = self.work.saturating_add(actions.saturating_mul(sessions));
+        self.last_work = actions.saturating_mul(sessions);
+        self.work = self.work.saturating_add(self.last_work);
         let evaluated = match evaluate(&schedule, &self.alternatives[alternative], limit) {
             // A plan for which there is no memory now cannot be played either.
             Err(error) if error.code == Code::Memory => {
