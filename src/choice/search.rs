@@ -98,8 +98,8 @@ const PART: u32 = 8;
 
 /// Returns the most SAVEs and RESTOREs that a search for more than `SHORT` steps plans and simulates. One
 /// core plans and simulates some 10^7 of them in a second, so that a search takes at most 0.05 s for
-/// 10^4 steps, 0.2 s for 10^5 and 1 s for 10^6 (24 balances of `make bench`; up to 0.15 s for 10^4 steps
-/// if the device has one slot). Of 400 random balances with 2,000 to 14,000 steps, 378 plans are as fast
+/// 10^4 steps, 0.2 s for 10^5 and 1 s for 10^6 (24 balances of `make bench`; some random ones take up to
+/// 0.15 s for 10^4 steps). Of 400 random balances with 2,000 to 14,000 steps, 378 plans are as fast
 /// as without a limit, or faster; the worst of the others is 7.5 % slower.
 fn work_limit(steps: u32) -> u64 {
     // The cube root in integers, which is the same on every machine.
