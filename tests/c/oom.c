@@ -566,18 +566,22 @@ static void *memory(size_t bytes)
   void *memory = NULL;
   if (on_gpu) {
     /* The host may read and write the device memory of the software CUDA driver. */
-    static int (*alloc)(unsigned long long *, size_t);
+    static int (*alloc)(unsigned long long *, size_t), (*copy)(unsigned long long, const void *, size_t);
     unsigned long long address = 0;
     if (alloc == NULL) {
       void *driver = dlopen("libcuda.so.1", RTLD_NOW), *context = NULL;
       if (driver == NULL) die("no driver: %s", dlerror());
-      *(void **)&alloc = dlsym(driver, "cuMemAlloc_v2");
+      *(void **)&alloc = dlsym(driver, "cuMemAlloc_v2"), *(void **)&copy = dlsym(driver, "cuMemcpyHtoD_v2");
       int (*init)(unsigned), (*retain)(void **, int), (*set)(void *);
       *(void **)&init = dlsym(driver, "cuInit"), *(void **)&retain = dlsym(driver, "cuDevicePrimaryCtxRetain");
       *(void **)&set = dlsym(driver, "cuCtxSetCurrent");
       if (init(0) != 0 || retain(&context, 0) != 0 || set(context) != 0) die("no context");
     }
-    if (alloc(&address, bytes) != 0) die("no device memory");
+    /* The driver's check of kernels that read unwritten memory knows of copies, not of the host's
+     * writes to device memory. */
+    void *zeros = calloc(1, bytes);
+    if (zeros == NULL || alloc(&address, bytes) != 0 || copy(address, zeros, bytes) != 0) die("no device memory");
+    free(zeros);
     memory = (void *)(uintptr_t)address;
   } else memory = malloc(bytes);
   if (memory == NULL) die("no memory");

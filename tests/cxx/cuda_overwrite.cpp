@@ -38,6 +38,11 @@ std::vector<float> state(int ts, float offset) {
   return values;
 }
 
+// Copies the state of time step `ts` to device memory, which no kernel may read unwritten.
+void upload(std::uint64_t address, int ts, float offset) {
+  cuda("cuMemcpyHtoD_v2", address, static_cast<const void *>(state(ts, offset).data()), N * sizeof(float));
+}
+
 Field_t field(std::uint64_t address) {
   Field_t f;
   f.data = reinterpret_cast<void *>(address);
@@ -75,6 +80,7 @@ int refusals(gpuzip_config_t config, const std::uint64_t address[2]) {
   count += refused(GPUZIP_ERR_ARGUMENT, "Copy the field to host memory first", [&] { codec->Decompress(buffer.data(), device); });
   count += refused(GPUZIP_ERR_ARGUMENT, "Copy the field to host memory first", [&] { codec->Decompress(device, values.data()); });
 
+  for (int k = 0; k < 2; k++) upload(address[k], 0, 100.f * static_cast<float>(k));
   const std::unique_ptr<Checkpointing> schedule(CheckpointingBuilder(&config, STEPS));
   const std::unique_ptr<Prefetch> prefetch(PrefetchBuilder(&config, N, 1, 1, STEPS, schedule.get()));
   schedule->GetAction();
@@ -105,18 +111,18 @@ int main(int, char **argv) {
   prefetch->Asynchronous(std::strcmp(argv[1], "asynchronous") == 0);
 
   bool same = true;
-  const auto upload = [&](int ts) {
-    for (int k = 0; k < 2; k++) cuda("cuMemcpyHtoD_v2", address[k], static_cast<const void *>(state(ts, 100.f * k).data()), N * sizeof(float));
+  const auto upload_pair = [&](int ts) {
+    for (int k = 0; k < 2; k++) upload(address[k], ts, 100.f * static_cast<float>(k));
   };
   prefetch->Setup();
   chkpt->Reset();
-  upload(0);
+  upload_pair(0);
   for (;;) {
     const Action action = chkpt->GetAction();
     prefetch->Dispatch(chkpt->GetIt());
     Field_t curr = field(address[0]), prev = field(address[1]);
     if (action.actionType == ACTION_TERMINATE) break;
-    if (action.actionType == ACTION_FORWARD) upload(action.ts);
+    if (action.actionType == ACTION_FORWARD) upload_pair(action.ts);
     if (action.actionType == ACTION_SAVE) {
       prefetch->Save(action.ts, &curr, &prev);
       for (std::uint64_t a : address) cuda("cuMemsetD8Async", a, static_cast<unsigned char>(0xee), N * sizeof(float), other);
