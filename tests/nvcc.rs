@@ -2,6 +2,9 @@
 //! of rtm3d. No GPU is needed.
 
 mod common;
+#[allow(dead_code)] // Each test program uses a part of it.
+#[path = "cuda/example.rs"]
+mod example;
 
 use common::{library, root, run, stdout, tempdir};
 use std::path::{Path, PathBuf};
@@ -99,59 +102,10 @@ fn the_kernels_do_not_spill() {
     assert_eq!(kernels, 3, "{text}");
 }
 
-/// Translates a CUDA source to C++ for tests/cuda-host: kernel launches become calls.
-fn for_the_host(source: &str) -> String {
-    let mut text = source.to_string();
-    while let Some(open) = text.find("<<<") {
-        let name =
-            text[..open].rfind(|c: char| !c.is_alphanumeric() && c != '_').map_or(0, |at| at + 1);
-        let close = open + text[open..].find(">>>(").expect("a launch");
-        let end = close + text[close..].find(");").expect("its end");
-        let call = format!(
-            "cuda_host_launch({}, [=] {{ {}({}); }});",
-            &text[open + 3..close],
-            &text[name..open],
-            &text[close + 4..end]
-        );
-        text.replace_range(name..end + 2, &call);
-    }
-    text
-}
-
 /// Builds a program of rtm3d_cuda from `parts`, with its kernels on the CPU; returns the paths of
 /// this program and of rtm3d.
 fn on_the_host(dir: &Path, parts: &[&str]) -> (PathBuf, PathBuf) {
-    let (cuda, rtm3d) = (root().join("c-examples/rtm3d_cuda"), root().join("c-examples/rtm3d"));
-    let (build, lib) =
-        (format!("BUILD={}", dir.display()), format!("GPUZIP_LIB={}", library().display()));
-    run(Command::new("make").args(["-j2", "-C"]).arg(&rtm3d).args([&build, &lib]));
-    let mut compile = Command::new("g++");
-    compile.args(["-std=c++17", "-O2", "-U_FORTIFY_SOURCE", "-ffp-contract=off", "-fopenmp"]);
-    for include in [root().join("tests/cuda-host"), cuda.clone(), rtm3d, root().join("include")] {
-        compile.arg("-I").arg(include);
-    }
-    for part in ["cuda", "gpu_bench", "gpu_shot", "kernels"].iter().chain(parts) {
-        let source = std::fs::read_to_string(cuda.join(format!("{part}.cu"))).unwrap();
-        let translated = dir.join(format!("{part}.cpp"));
-        std::fs::write(&translated, for_the_host(&source)).unwrap();
-        compile.arg(translated);
-    }
-    for object in
-        std::fs::read_dir(dir.join("rtm3d.obj")).unwrap().map(|entry| entry.unwrap().path())
-    {
-        if !["main.o", "bench.o"].contains(&object.file_name().unwrap().to_str().unwrap()) {
-            compile.arg(object);
-        }
-    }
-    let lib = library().display();
-    let program = dir.join("on_host");
-    run(compile.arg("-o").arg(&program).args([
-        &format!("-L{lib}"),
-        "-lgpuzip",
-        &format!("-Wl,-rpath,{lib}"),
-        "-lm",
-    ]));
-    (program, dir.join("rtm3d"))
+    example::build(dir, "tests/cuda-host", parts, &[])
 }
 
 /// Runs the kernels and the time loop thread by thread on the CPU, on grids that tiles, halos and

@@ -8,6 +8,9 @@ mod common;
 #[path = "cuda/emu.rs"]
 mod emu;
 #[allow(dead_code)] // Each test program uses a part of it.
+#[path = "cuda/example.rs"]
+mod example;
+#[allow(dead_code)] // Each test program uses a part of it.
 #[path = "gpu_codecs/rig.rs"]
 mod rig;
 

@@ -2,8 +2,8 @@
  * Enough of the CUDA runtime to run the examples on the CPU. "Device" memory is host memory; every
  * stream is NULL, and its work runs at once; a kernel runs block after block with one fibre per
  * thread, and __syncthreads switches the fibre. The tests that use this header check the results of
- * kernels and host code, not their ordering, which tests with tests/cuda-emu check. tests/nvcc.rs
- * rewrites `f<<<...>>>(...)` to cuda_host_launch.
+ * kernels and host code, not their ordering, which tests with tests/cuda-emu check.
+ * tests/cuda/example.rs rewrites `f<<<...>>>(...)` to CUDA_LAUNCH.
  */
 #ifndef CUDA_HOST_RUNTIME_H
 #define CUDA_HOST_RUNTIME_H
@@ -115,6 +115,9 @@ static inline void cuda_host_launch(dim3 grid, dim3 block, size_t, cudaStream_t,
                 cuda_host_run_block((size_t)block.x * block.y * block.z);
             }
 }
+
+#define CUDA_UNPACK(...) __VA_ARGS__
+#define CUDA_LAUNCH(kernel, place, arguments) cuda_host_launch(CUDA_UNPACK place, [=] { kernel##_kernel arguments; })
 
 enum cudaError_t { cudaSuccess, cudaErrorMemoryAllocation };
 enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault };

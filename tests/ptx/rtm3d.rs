@@ -19,28 +19,12 @@ const HALO: usize = 4;
 const TILE: [u32; 2] = [32, 16];
 const LINE: u32 = 128;
 
-/// Words of C that the kernels' file gets from headers.
-const HEAD: &str = "typedef unsigned long size_t; typedef long ptrdiff_t;\n#define HALO 4\n\
-    struct grid_t { size_t e1, e2, e3; };\n\
-    struct medium_t { grid_t grid; const float *scale, *damp1, *damp2, *damp3; };\n";
-
 /// The kernels' `view_t`.
 #[repr(C)]
 struct View {
     extents: [i32; 3],
     scale: u64,
     damp: [u64; 3],
-}
-
-/// Returns the kernels without the functions of the host that launch them, as NVRTC takes them.
-fn source() -> String {
-    let file = crate::common::root().join("c-examples/rtm3d_cuda/kernels.cu");
-    let text = std::fs::read_to_string(file).unwrap();
-    let (kernels, _) = text.split_once("static int multiprocessors()").expect("kernels first");
-    kernels
-        .replace("#include \"kernels.h\"", HEAD)
-        .replace("static view_t view", "static __device__ view_t view")
-        .replace("static __global__", "extern \"C\" __global__")
 }
 
 /// A device with the module of the kernels.
@@ -57,7 +41,9 @@ impl Gpu {
             options: vec!["--fmad=false".to_owned(), "--gpu-architecture=compute_80".to_owned()],
             ..Default::default()
         };
-        let image = cudarc::nvrtc::compile_ptx_with_opts(source(), options).unwrap().to_src();
+        let image = cudarc::nvrtc::compile_ptx_with_opts(crate::example::kernels(), options)
+            .unwrap()
+            .to_src();
         let image = CString::new(image).unwrap();
         let (mut context, mut module, mut stream) = (null_mut(), null_mut(), null_mut());
         ok!(cuInit(0));
