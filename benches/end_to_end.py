@@ -122,6 +122,7 @@ CONFIRM = """
 4. Whether saves of coded snapshots wait for nothing on the host (`stall` of the bundle): the predictions have no host time.
 5. One shot of each of: GPUZIP's Revolve with LRU, `auto` with copies, `auto` with zero copy, each with `gpuzip report` beside its prediction.
 6. The ratios on the run's own wavefields (`gpuzip_autotune`).
+7. That a copy on another stream goes between two chunks of a transfer (64 MiB), as simulator and software driver assume: a small copy beside a large transfer.
 """
 
 if __name__ == "__main__":

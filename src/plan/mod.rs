@@ -346,4 +346,4 @@ impl fmt::Display for Plan {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

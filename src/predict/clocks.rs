@@ -2,13 +2,13 @@
 //! this device as they play the plan on a device with memory.
 
 use super::costs::Costs;
-use super::lanes::{Condition, Lanes, Transfer};
+use super::lanes::{Condition, Duration, Lanes, Transfer};
 use super::simulation::Simulation;
 use super::timeline::{Row, Timeline};
 use crate::device::cuda::Launcher;
 use crate::device::{
-    AppMemory, Coding, Crossing, Device, DiskSpace, Event, Lane, Memory, Place, Recorder, Stream,
-    Traffic,
+    chunk_bytes, AppMemory, Coding, Crossing, Device, DiskSpace, Event, Lane, Memory, Place,
+    Recorder, Stream, Traffic,
 };
 use crate::error::Result;
 use crate::fallible_vec;
@@ -111,6 +111,18 @@ impl Clocks {
         }
     }
 
+    /// How long a transfer of an engine takes, and each of its chunks. A disk lane moves a snapshot in
+    /// one piece.
+    fn in_chunks(&self, engine: Lane, seconds: f64) -> Duration {
+        let of_snapshot = match engine {
+            Lane::Upload => self.costs.upload,
+            Lane::Download => self.costs.download,
+            _ => return Duration { seconds, chunk: f64::INFINITY },
+        };
+        let chunk = chunk_bytes() as f64 / self.costs.stored_bytes.max(1) as f64;
+        Duration { seconds, chunk: of_snapshot * chunk }
+    }
+
     /// The time at which an event is reached, in seconds.
     fn time_of(&mut self, event: Event) -> Result<f64> {
         match self.events[event.0] {
@@ -183,7 +195,7 @@ impl Device for Clocks {
             (lane, _) => {
                 let mut condition = std::mem::take(&mut self.conditions[lane as usize]);
                 condition.issued = condition.issued.max(self.now);
-                self.lanes.issue(lane, condition, seconds)?;
+                self.lanes.issue(lane, condition, self.in_chunks(engine, seconds))?;
             }
         }
         Ok(())

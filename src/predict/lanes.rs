@@ -2,7 +2,8 @@
 //!
 //! A transfer begins when its engine is free and the transfers that it depends on have ended. The
 //! end of a transfer is computed as late as possible, when a caller asks for it. Until then, a copy
-//! on the application's own stream may come in between, as on a device.
+//! on the application's own stream may come in between, as on a device: when the engine has ended the
+//! chunk of the transfer that it is at.
 
 use super::timeline::{Row, Timeline};
 use crate::device::Lane;
@@ -43,17 +44,28 @@ impl Condition {
     }
 }
 
-/// A transfer that has not begun, and its duration in seconds.
+/// How long a transfer takes, and each of its chunks, in seconds.
+#[derive(Clone, Copy)]
+pub(super) struct Duration {
+    pub seconds: f64,
+    pub chunk: f64,
+}
+
+/// A transfer that has not begun.
 #[derive(Clone, Copy)]
 struct Job {
     condition: Condition,
-    seconds: f64,
+    duration: Duration,
 }
 
 #[derive(Default)]
 struct Engine {
     /// The time at which the transfers that have begun will have ended, in seconds.
     free: f64,
+    /// Since when the transfer that has begun last goes on without interruption, in seconds, and how
+    /// long each of its chunks takes.
+    since: f64,
+    chunk: f64,
     /// Transfers that have not begun, in order; and the end times, in seconds, of those that have.
     queue: VecDeque<Job>,
     ends: Vec<f64>,
@@ -82,17 +94,17 @@ impl Lanes {
         self.last(lane).map_or(0, |transfer| u64::from(transfer.number))
     }
 
-    /// Enqueues a transfer of `seconds` seconds.
-    pub fn issue(&mut self, lane: Lane, condition: Condition, seconds: f64) -> Result<()> {
+    /// Enqueues a transfer.
+    pub fn issue(&mut self, lane: Lane, condition: Condition, duration: Duration) -> Result<()> {
         let queue = &mut self.engines[engine_of(lane)].queue;
-        fallible_vec::push_back(queue, Job { condition, seconds })
+        fallible_vec::push_back(queue, Job { condition, duration })
     }
 
     /// The end time of a transfer, in seconds, if no copy of the application's stream comes in
     /// between after this call.
     pub fn end(&mut self, Transfer { engine, number }: Transfer) -> Result<f64> {
         while self.engines[engine].ends.len() < number as usize {
-            let Some(Job { condition, seconds }) = self.engines[engine].queue.pop_front() else {
+            let Some(Job { condition, duration }) = self.engines[engine].queue.pop_front() else {
                 return Ok(0.0);
             };
             let mut ready = condition.issued;
@@ -101,15 +113,17 @@ impl Lanes {
                     ready = ready.max(self.end(Transfer { engine, number })?);
                 }
             }
-            self.begin(engine, ready, seconds)?;
+            self.begin(engine, ready, duration)?;
         }
         Ok(self.engines[engine].ends.get(number as usize - 1).copied().unwrap_or(0.0))
     }
 
     /// Begins the next transfer of an engine, not before time `ready`.
-    fn begin(&mut self, engine: usize, ready: f64, seconds: f64) -> Result<()> {
-        let end = self.occupy(engine, ready, seconds);
-        fallible_vec::push(&mut self.engines[engine].ends, end)
+    fn begin(&mut self, engine: usize, ready: f64, duration: Duration) -> Result<()> {
+        let end = self.occupy(engine, ready, duration.seconds);
+        let this = &mut self.engines[engine];
+        (this.since, this.chunk) = (end - duration.seconds, duration.chunk);
+        fallible_vec::push(&mut this.ends, end)
     }
 
     /// Occupies an engine for one transfer, not before time `ready`. Returns the end time of the
@@ -126,7 +140,7 @@ impl Lanes {
 
     /// Begins all transfers of an engine that can begin at time `now` or before.
     fn advance(&mut self, engine: usize, now: f64) -> Result<()> {
-        while let Some(&Job { condition, seconds }) = self.engines[engine].queue.front() {
+        while let Some(&Job { condition, duration }) = self.engines[engine].queue.front() {
             let mut ready = condition.issued;
             for (other, number) in condition.after.into_iter().enumerate() {
                 if number == 0 {
@@ -146,15 +160,81 @@ impl Lanes {
                 return Ok(());
             }
             self.engines[engine].queue.pop_front();
-            self.begin(engine, ready, seconds)?;
+            self.begin(engine, ready, duration)?;
         }
         Ok(())
     }
 
-    /// Inserts a transfer of the application's own stream, which waits only for the transfer that
-    /// the engine of `lane` does at time `now`. Returns the end time.
+    /// Inserts a transfer of the application's own stream, which waits only for the chunk of a
+    /// transfer that the engine of `lane` is at at time `now`. Returns the end time.
     pub fn cut_in(&mut self, lane: Lane, now: f64, seconds: f64) -> Result<f64> {
-        self.advance(engine_of(lane), now)?;
-        Ok(self.occupy(engine_of(lane), now, seconds))
+        let number = engine_of(lane);
+        self.advance(number, now)?;
+        let engine = &mut self.engines[number];
+        let chunks = ((now - engine.since) / engine.chunk).floor() + 1.0;
+        let begin = engine.since + chunks * engine.chunk;
+        // A transfer that begins later than now was asked for its end, which stays.
+        if !(engine.since <= now && begin < engine.free) {
+            return Ok(self.occupy(number, now, seconds));
+        }
+        let (end, rest) = (begin + seconds, engine.free - begin);
+        (engine.since, engine.free) = (end, end + rest);
+        if let Some(last) = engine.ends.last_mut() {
+            *last = engine.free;
+        }
+        if let Some(timeline) = &mut self.timeline {
+            timeline.cut_in(row(number), begin, end);
+        }
+        Ok(end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A transfer from 0 to 10 seconds in chunks of 2 seconds.
+    fn under_way() -> (Lanes, Transfer) {
+        let mut lanes = Lanes::new(Some(Timeline::default()));
+        let duration = Duration { seconds: 10.0, chunk: 2.0 };
+        lanes.issue(Lane::Upload, Condition::default(), duration).unwrap();
+        let last = lanes.last(Lane::Upload).unwrap();
+        (lanes, last)
+    }
+
+    #[test]
+    fn a_copy_of_the_application_waits_for_one_chunk() {
+        let (mut lanes, transfer) = under_way();
+        assert_eq!(lanes.cut_in(Lane::Upload, 3.0, 1.0).unwrap(), 5.0);
+        assert_eq!(lanes.end(transfer).unwrap(), 11.0);
+        // The transfer goes on from 5 to 7, since its next chunk is ready before this copy.
+        assert_eq!(lanes.cut_in(Lane::Upload, 5.0, 1.0).unwrap(), 8.0);
+        assert_eq!(lanes.cut_in(Lane::Upload, 11.5, 1.0).unwrap(), 13.0);
+        assert_eq!(lanes.end(transfer).unwrap(), 12.0);
+        let spans = [(0.0, 4.0), (4.0, 5.0), (5.0, 7.0), (7.0, 8.0), (8.0, 12.0), (12.0, 13.0)];
+        assert_eq!(lanes.timeline.unwrap().row(Row::H2d), spans);
+    }
+
+    #[test]
+    fn what_waits_for_an_interrupted_transfer_waits_for_its_new_end() {
+        let (mut lanes, transfer) = under_way();
+        let mut condition = Condition::default();
+        condition.and(transfer);
+        let duration = Duration { seconds: 1.0, chunk: f64::INFINITY };
+        lanes.issue(Lane::Download, condition, duration).unwrap();
+        assert_eq!(lanes.cut_in(Lane::Upload, 0.5, 4.0).unwrap(), 6.0);
+        let download = lanes.last(Lane::Download).unwrap();
+        assert_eq!(lanes.end(download).unwrap(), 15.0);
+    }
+
+    /// The other engine, and a transfer in one piece, let nothing come in between.
+    #[test]
+    fn nothing_else_is_interrupted() {
+        let (mut lanes, transfer) = under_way();
+        assert_eq!(lanes.cut_in(Lane::Download, 3.0, 1.0).unwrap(), 4.0);
+        assert_eq!(lanes.end(transfer).unwrap(), 10.0);
+        let whole = Duration { seconds: 10.0, chunk: f64::INFINITY };
+        lanes.issue(Lane::Download, Condition::default(), whole).unwrap();
+        assert_eq!(lanes.cut_in(Lane::Download, 5.0, 1.0).unwrap(), 15.0);
     }
 }

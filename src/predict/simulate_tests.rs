@@ -406,3 +406,32 @@ proptest! {
         prop_assert!(at(0.0) <= at(transfer) && at(transfer) <= at(10.0 * transfer + 1.0));
     }
 }
+
+/// In a trace whose snapshots form no stack, half of the RESTOREs find no slot. They read from the host
+/// beside the prefetches, and wait for one chunk of a prefetch instead of for all of it. A transfer takes
+/// 16 forward steps: a raw snapshot of two time levels behind PCIe 4.
+#[test]
+fn a_restore_that_is_needed_now_overtakes_prefetches_at_the_end_of_a_chunk() {
+    let mut draws = (1u32..).map(|k| k.wrapping_mul(2_654_435_761) >> 7);
+    let mut draw = move || draws.next().unwrap();
+    let (mut sum, mut best) = (0.0, 0.0f64);
+    let traces = 200;
+    for _ in 0..traces {
+        let (n, cache) = (20 + draw() % 200, 1 + draw() % 8);
+        let seeds: Vec<u32> = (0..400).map(|_| draw()).collect();
+        let trace = crate::plan::tests::random_trace(n, &seeds);
+        let schedule = Schedule::trace(trace.into());
+        let makespan = |bytes: u64| {
+            let of = costs(16.0, 0.8, 2.5);
+            let costs = Costs { state_bytes: bytes, stored_bytes: bytes, slot_bytes: bytes, ..of };
+            played(&schedule, cache, Policy::Clairvoyant, &costs).makespan
+        };
+        let (whole, chunks) = (makespan(1 << 20), makespan(1 << 30));
+        assert!(chunks <= whole * (1.0 + 1e-9), "{chunks} in chunks, {whole} in one piece");
+        sum += 1.0 - chunks / whole;
+        best = best.max(1.0 - chunks / whole);
+    }
+    let mean = sum / f64::from(traces);
+    println!("{:.2} % less time, at best {:.2} %", 100.0 * mean, 100.0 * best);
+    assert!(mean > 0.005 && best > 0.03, "{mean}, {best}");
+}

@@ -84,4 +84,14 @@ impl Timeline {
             _ => intervals.push((begin, end)),
         }
     }
+
+    /// Inserts a span within the last span of a row, whose rest comes later by as many seconds.
+    pub fn cut_in(&mut self, row: Row, begin: f64, end: f64) {
+        if let Some(last) = self.rows[row as usize].last_mut() {
+            let rest = last.1 - begin;
+            last.1 = begin;
+            self.add(row, begin, end);
+            self.add(row, end, end + rest);
+        }
+    }
 }

@@ -187,6 +187,8 @@ controls! {
     read_kernels as c"emu_kernels" (kernels: *mut KernelCounts, room: u64) -> u64;
     /// Sets the bytes per second of virtual time of each direction; a reset keeps them.
     bandwidth as c"emu_bandwidth" (h2d: f64, d2h: f64, d2d: f64) -> i32;
+    /// Returns the host's virtual time in seconds.
+    host_clock as c"emu_host_clock" () -> f64;
 }
 
 /// Returns the counters since the last reset.

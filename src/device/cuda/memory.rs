@@ -208,13 +208,15 @@ impl HostSlab {
     }
 
     /// Splits `bytes` bytes from `offset` on at the borders of segments: the driver copies no bytes in
-    /// one call of which a part is page-locked, or which were page-locked in two calls. Returns the
-    /// offsets within these bytes at which the parts begin, and the bytes of each part.
-    pub fn parts(&self, offset: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> {
+    /// one call of which a part is page-locked, or which were page-locked in two calls. Also splits
+    /// them at multiples of `longest`. Returns the offsets within these bytes at which the parts begin,
+    /// and the bytes of each part.
+    pub fn parts(&self, offset: u64, bytes: u64, longest: u64) -> impl Iterator<Item = (u64, u64)> {
         let (segment, end) = (self.segment.max(1), offset + bytes);
         let mut at = offset;
         std::iter::from_fn(move || {
-            let part = (segment - at % segment).min(end - at);
+            let to_border = |every: u64| every - at % every;
+            let part = to_border(segment).min(to_border(longest)).min(end - at);
             let begin = at - offset;
             at += part;
             (part > 0).then_some((begin, part))

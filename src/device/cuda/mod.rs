@@ -17,8 +17,8 @@ use super::disk::{no_disk, DiskLanes, DiskSpace, Passing, Wait};
 use super::overlap::touches;
 use super::recorder::Log;
 use super::{
-    Address, AppMemory, Coding, Crossing, Device, Event, Lane, Memory, Place, Recorder, Stream,
-    Traffic,
+    chunk_bytes, Address, AppMemory, Coding, Crossing, Device, Event, Lane, Memory, Place,
+    Recorder, Stream, Traffic,
 };
 use crate::error::{fail, Result};
 use crate::fallible_vec;
@@ -171,13 +171,21 @@ impl CudaDevice {
     }
 
     /// The parts that a copy of `bytes` bytes consists of, where a side of the copy may be host memory
-    /// ([`HostSlab::parts`]).
-    fn parts(&self, to: Place, from: Place, bytes: u64) -> impl Iterator<Item = (u64, u64)> {
+    /// ([`HostSlab::parts`]). A transfer lane moves chunks; the application's stream waits for its own
+    /// copy in any case.
+    fn parts(
+        &self,
+        lane: Lane,
+        to: Place,
+        from: Place,
+        bytes: u64,
+    ) -> impl Iterator<Item = (u64, u64)> {
+        let longest = if lane == Lane::App { u64::MAX } else { chunk_bytes() };
         let (in_host, whole) = match (to, from) {
             (Place::Host(offset), _) | (_, Place::Host(offset)) => (Some(offset), None),
             _ => (None, Some((0, bytes))),
         };
-        let of_host = in_host.map(|offset| self.host.parts(offset, bytes));
+        let of_host = in_host.map(|offset| self.host.parts(offset, bytes, longest));
         of_host.into_iter().flatten().chain(whole)
     }
 
@@ -341,7 +349,7 @@ impl Device for CudaDevice {
         let _current = Current::new(self.context)?;
         let (from, stream) = (self.address(place, to.len() as u64)?, self.app_stream());
         let at = to.as_mut_ptr() as u64;
-        for (begin, part) in self.parts(place, place, to.len() as u64) {
+        for (begin, part) in self.parts(Lane::App, place, place, to.len() as u64) {
             cu!(cuMemcpyAsync(at + begin, from + begin, part as usize, stream))?;
         }
         cu!(cuStreamSynchronize(stream))
@@ -351,7 +359,7 @@ impl Device for CudaDevice {
         let _current = Current::new(self.context)?;
         let (to, stream) = (self.address(place, from.len() as u64)?, self.app_stream());
         let at = from.as_ptr() as u64;
-        for (begin, part) in self.parts(place, place, from.len() as u64) {
+        for (begin, part) in self.parts(Lane::App, place, place, from.len() as u64) {
             cu!(cuMemcpyAsync(to + begin, at + begin, part as usize, stream))?;
         }
         cu!(cuStreamSynchronize(stream))
@@ -374,7 +382,7 @@ impl Device for CudaDevice {
         let (target, source) = (self.address(to, bytes)?, self.address(from, bytes)?);
         let stream = self.stream(lane)?;
         let timer = self.timers.begin(&mut self.pairs, stream)?;
-        for (begin, part) in self.parts(to, from, bytes) {
+        for (begin, part) in self.parts(lane, to, from, bytes) {
             let copied = cu!(cuMemcpyAsync(target + begin, source + begin, part as usize, stream));
             if let Err(error) = copied {
                 timer.into_iter().for_each(|pair| self.pairs.give(pair));
