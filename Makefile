@@ -117,8 +117,8 @@ lint: ## checks the format and runs clippy
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 
-# A machine without a GPU can build the bundle; `./run.sh OUT` in the bundle's folder runs it on a
-# machine with a GPU and writes the results into the folder OUT.
+# A machine without a GPU can build the bundle; `./run` in the bundle's folder runs it on a machine
+# with a GPU and writes the results into the folder `results`.
 gpu-bundle: build ## packs tests and benchmarks for a machine with a GPU into build/gpu-bundle
 	sh gpu-bundle/make.sh build/gpu-bundle $(TARGET) "$(CARGO)"
 

@@ -115,7 +115,7 @@ SAYS = """
 CONFIRM = """
 ## What a first run on a GPU must confirm
 
-1. The codecs' speeds beside the roofline, `dct` and `lorenzo` first: whether 60 % of the issue slots are reached (`gpu-bundle/run.sh`, its benchmark of the codecs).
+1. The codecs' speeds beside the roofline, `dct` and `lorenzo` first: whether 60 % of the issue slots are reached (`gpu-bundle/run kernels`).
 2. The time of `step3` and `correlate` at this size (`rtm3d_cuda --bench`), which all times over ideal have in the denominator.
 3. The link each way and both ways at once, with page-locked memory, beside a running `step3`: whether 80 % of the peak holds and
    how much copies slow kernels down.

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""summary.py OUT: the results that run.sh left in OUT, as Markdown. A part that is missing or broken is left out."""
+"""summary.py OUT: the rows of OUT/results.jsonl, which `run` left there, as Markdown."""
 import json
 import pathlib
 import sys
+
+# Members that say where a row is from, and stand in the heading.
+ABOUT = ("part", "probe", "device", "software")
 
 
 def rows(path):
@@ -22,6 +25,22 @@ def table(head, body):
     for row in body:
         print("| " + " | ".join(str(cell) for cell in row) + " |")
     print()
+
+
+def text(value):
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value)
+
+
+def plain(found):
+    """A table of rows of one kind, with their members as columns."""
+    keys = [key for key in dict.fromkeys(key for row in found for key in row) if key not in ABOUT]
+    table([key.replace("_", " ") for key in keys], ([text(row.get(key)) for key in keys] for row in found))
 
 
 def stall_rows(runs):
@@ -47,44 +66,53 @@ def stall_rows(runs):
         )
 
 
+def stall(runs):
+    first = runs[0]
+    same = len({run["image_hash"] for run in runs if run.get("ratio", 1) == 1}) == 1
+    print(f"{first['algorithm']}, {first['extent']}^3 points, {first['steps']} steps. A snapshot is {first['slot_bytes'] / 1e6:.0f} MB, a "
+          f"forward step {1e3 * first['forward_step_seconds']:.3f} ms, a backward step {1e3 * first['backward_step_seconds']:.3f} ms. "
+          f"Images: {'identical' if same else 'DIFFERENT'}.\n")
+    table(("algorithm", "snapshots", "cache", "policy", "seconds", "stall", "GB up", "GB down", "speed-up", "over ideal of plan",
+           "over ideal of problem", "ratio", "image dB", "GB of device"), stall_rows(runs))
+
+
+def images(found):
+    """The kernels that the driver loaded; those that it refused are named."""
+    refused = [row["source"] for row in found if not row["loads"]]
+    print(f"{len(found)} kernel images: {'all load' if not refused else 'REFUSED: ' + ', '.join(refused)}.\n")
+
+
 def main(folder):
-    print("# gpuzip on a GPU\n")
-    device = folder / "device.log"
-    if device.exists():
-        print("```\n" + device.read_text().strip() + "\n```\n")
-    verdicts = [row for path in sorted(folder.glob("*.json")) for row in rows(path) if "exit_code" in row]
-    table(("part", "result", "seconds"),
-          ((v["part"], {0: "ok", 77: "skipped", 124: "out of time"}.get(v["exit_code"], f"FAILED ({v['exit_code']})"), v["seconds"]) for v in verdicts))
-    bench = rows(folder / "bench.jsonl")
-    if bench:
-        print("## Propagator and copies\n")
-        table(("extent", "Gpoint/s", "GB/s", "copy on the device", "of it", "up", "down", "both ways"),
-              ((f"{b['e1']}x{b['e2']}x{b['e3']}", b["gpoints_per_second"], b["gb_per_second"], b["copy_gb_per_second"],
-                f"{100 * b['of_copy']:.0f} %", b["h2d_gb_per_second"], b["d2h_gb_per_second"], b["both_ways_gb_per_second"])
-               for b in bench))
-    kernels = rows(folder / "kernels.jsonl")
-    if kernels:
-        print("## Codecs, a pair of time levels\n")
-        table(("codec", "bound", "extent", "fill", "ratio", "compress GB/s", "decompress GB/s", "copy GB/s", "of the copy", "of the copy"),
-              ((k["codec"], k["bound"], k["extent"], k["fill"], k["ratio"], k["compress_gbs"], k["decompress_gbs"], k["copy_gbs"],
-                f"{100 * k['compress_of_copy']:.0f} %", f"{100 * k['decompress_of_copy']:.0f} %") for k in kernels))
-    rtm = rows(folder / "rtm.jsonl")
-    if rtm:
-        print("## Images against keeping every state\n")
-        table(("cells", "algorithm", "cache", "identical", "hash", "seconds", "stall"),
-              ((f"{r['n1']}x{r['n2']}x{r['n3']}", r["algorithm"], r["cache"], r["identical"], r["image_hash"],
-                f"{r['migration_seconds']:.3f}", f"{r['stall']:.3f}") for r in rtm))
-    for path in sorted(folder.glob("stall-*.jsonl")):
-        runs = rows(path)
-        if not runs:
-            continue
-        first = runs[0]
-        same = len({run["image_hash"] for run in runs if run.get("ratio", 1) == 1}) == 1
-        print(f"## Stall: {first['algorithm']}, {first['extent']}^3 points, {first['steps']} steps\n")
-        print(f"A snapshot is {first['slot_bytes'] / 1e6:.0f} MB, a forward step {1e3 * first['forward_step_seconds']:.3f} ms, a "
-              f"backward step {1e3 * first['backward_step_seconds']:.3f} ms. Images: {'identical' if same else 'DIFFERENT'}.\n")
-        table(("algorithm", "snapshots", "cache", "policy", "seconds", "stall", "GB up", "GB down", "speed-up", "over ideal of plan",
-               "over ideal of problem", "ratio", "image dB", "GB of device"), stall_rows(runs))
+    all_rows = rows(folder / "results.jsonl")
+    verdicts = [row for row in all_rows if "exit_code" in row and "limit" in row]
+    found = [row for row in all_rows if row not in verdicts]
+    machine = next((row for row in found if row.get("probe") == "machine"), None)
+    device = next((row["device"] for row in found if "device" in row), "unknown device")
+    software = any(row.get("software") for row in found)
+    print(f"# gpuzip on {device}\n")
+    if software:
+        print("The device is the software CUDA driver of `tests/cuda-emu`: nothing here is a figure of a GPU.\n")
+    commits = sorted({row["commit"] for row in verdicts})
+    gpus = sorted({row["gpu"] for row in verdicts if row.get("gpu")})
+    version = f", CUDA driver {machine['driver_version']}" if machine else ""
+    print(f"Commit {', '.join(commits) or 'unknown'}. GPU and driver: {'; '.join(gpus) or device}{version}. Each part: `run PART`.\n")
+    table(("part", "result", "seconds", "limit"),
+          ((v["part"], {0: "ok", 77: "skipped", 124: "out of time", 137: "out of time"}.get(v["exit_code"], f"FAILED ({v['exit_code']})"),
+            v["seconds"], v["limit"]) for v in verdicts))
+    for part in dict.fromkeys(row["part"] for row in found):
+        of = [row for row in found if row["part"] == part]
+        print(f"## {part}\n")
+        for probe in dict.fromkeys(row.get("probe") for row in of):
+            kind = [row for row in of if row.get("probe") == probe]
+            if probe == "image":
+                images(kind)
+            elif part.startswith("stall") and not software:
+                stall(kind)
+            else:
+                plain(kind)
+    log = folder / "machine.log"
+    if log.exists():
+        print("## The log of `machine`\n\n```text\n" + log.read_text().strip() + "\n```")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ pub fn kernels() -> String {
 /// Translates a CUDA source to C++: a kernel launch `f<<<...>>>(...)` becomes the macro
 /// `CUDA_LAUNCH(f, (...), (...))` of the stand-in for the runtime. The kernel `f` becomes the function
 /// `f_kernel`, since a function `f` of the host may exist, too.
-fn in_cpp(source: &str) -> String {
+pub fn in_cpp(source: &str) -> String {
     let mut text = source.to_string();
     while let Some(open) = text.find("<<<") {
         let name =
@@ -39,8 +39,11 @@ fn in_cpp(source: &str) -> String {
         let kernel = text[name..open].to_string();
         text.replace_range(name..end + 2, &call);
         let named = [format!(" {kernel}("), format!("\n{kernel}(")];
-        let at = named.iter().find_map(|named| text.find(named)).expect("the kernel");
-        text.insert_str(at + 1 + kernel.len(), "_kernel");
+        match named.iter().find_map(|named| text.find(named)) {
+            Some(at) => text.insert_str(at + 1 + kernel.len(), "_kernel"),
+            // An earlier launch has named the kernel.
+            None => assert!(text.contains(&format!(" {kernel}_kernel(")), "{kernel}"),
+        }
     }
     text
 }
@@ -49,6 +52,17 @@ fn in_cpp(source: &str) -> String {
 /// stand-in for the CUDA runtime and with more arguments of g++; returns the paths of this program
 /// and of rtm3d.
 pub fn build(dir: &Path, runtime: &str, parts: &[&str], more: &[String]) -> (PathBuf, PathBuf) {
+    build_with(dir, runtime, parts, more, &[])
+}
+
+/// Builds as `build` does, with words of the sources replaced, such as sizes that are a GPU's.
+pub fn build_with(
+    dir: &Path,
+    runtime: &str,
+    parts: &[&str],
+    more: &[String],
+    words: &[(&str, &str)],
+) -> (PathBuf, PathBuf) {
     let (cuda, rtm3d) = (root().join("c-examples/rtm3d_cuda"), root().join("c-examples/rtm3d"));
     let (build, lib) =
         (format!("BUILD={}", dir.display()), format!("GPUZIP_LIB={}", library().display()));
@@ -61,6 +75,7 @@ pub fn build(dir: &Path, runtime: &str, parts: &[&str], more: &[String]) -> (Pat
     for part in ["cuda", "gpu_bench", "gpu_shot", "kernels"].iter().chain(parts) {
         let source = std::fs::read_to_string(cuda.join(format!("{part}.cu"))).unwrap();
         let translated = dir.join(format!("{part}.cpp"));
+        let source = words.iter().fold(source, |text, (from, to)| text.replace(from, to));
         std::fs::write(&translated, in_cpp(&source)).unwrap();
         compile.arg(translated);
     }

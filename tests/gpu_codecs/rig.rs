@@ -504,6 +504,23 @@ impl Rig {
         self.compare(&format!("{kind:?}, seed {seed}"), fields)
     }
 
+    /// Checks as `check` does, and then that the device makes the same stream and decodes the same
+    /// values `times` times. Returns the stream and its FNV-1a hash.
+    pub fn repeats(&mut self, kind: Kind, seed: u64, times: u32) -> (Vec<u8>, u64) {
+        let stream = self.check(kind, seed);
+        let fields = self.host_fields(kind, seed);
+        let first = self.read(&stream).unwrap();
+        for time in 0..times {
+            let what = || format!("{:?} of {:?}, time {time}", self.settings, self.layout.fields);
+            assert!(self.make(&fields) == stream, "{}: another stream", what());
+            assert!(self.read(&stream).unwrap() == first, "{}: other values", what());
+        }
+        let hash = stream.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, &byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+        });
+        (stream, hash)
+    }
+
     /// Does the work of `check` for these fields.
     pub fn compare(&mut self, what: &str, mut fields: Vec<Vec<u8>>) -> Vec<u8> {
         let what = format!("{:?} of {:?}, {what}", self.settings, self.layout.fields);

@@ -448,30 +448,39 @@ pub fn require_device() -> Result<()> {
     }
 }
 
-/// Fails if `stream` belongs to another context than the device's primary one, since such streams
-/// cannot be ordered with gpuzip's. The default streams belong to the current context. If the
-/// current context is another one on the same device, the application's default stream is not
-/// gpuzip's.
-pub fn check_stream(stream: CUstream, context: CUcontext, ordinal: i32) -> Result<()> {
-    /// The handles NULL, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are 0, 1 and 2.
-    const DEFAULT_STREAMS: usize = 3;
-    let mut of = std::ptr::null_mut();
-    let is_default = (stream as usize) < DEFAULT_STREAMS;
-    if is_default {
-        cu!(cuCtxGetCurrent(&mut of))?;
-    } else {
-        cu!(cuStreamGetCtx(stream, &mut of))?;
-    }
-    let mut foreign = !of.is_null() && of != context;
-    if foreign && is_default {
-        let mut device = 0;
+/// Whether `stream` is NULL, CU_STREAM_LEGACY or CU_STREAM_PER_THREAD: these handles are 0, 1 and 2,
+/// and stand for streams of the current context.
+pub fn is_default(stream: CUstream) -> bool {
+    (stream as usize) < 3
+}
+
+/// Fails if the current context, to which the default streams belong, is another one than the
+/// device's primary context on the same device: such streams cannot be ordered with gpuzip's.
+pub fn check_default_stream(stream: CUstream, context: CUcontext, ordinal: i32) -> Result<()> {
+    let (mut current, mut device) = (std::ptr::null_mut(), 0);
+    cu!(cuCtxGetCurrent(&mut current))?;
+    if !current.is_null() && current != context {
         cu!(cuCtxGetDevice(&mut device))?;
-        foreign = device == ordinal;
-    }
-    if foreign {
-        return fail!(Argument, "stream = {stream:p} belongs to another context than device {ordinal}'s primary one, which gpuzip uses");
+        if device == ordinal {
+            return foreign_stream(stream, ordinal);
+        }
     }
     Ok(())
+}
+
+/// Fails if `stream`, which is no default stream, belongs to another context than the device's
+/// primary one. Call this where a context is current: the application may have none.
+pub fn check_stream(stream: CUstream, context: CUcontext, ordinal: i32) -> Result<()> {
+    let mut of = std::ptr::null_mut();
+    cu!(cuStreamGetCtx(stream, &mut of))?;
+    if !of.is_null() && of != context {
+        return foreign_stream(stream, ordinal);
+    }
+    Ok(())
+}
+
+fn foreign_stream(stream: CUstream, ordinal: i32) -> Result<()> {
+    fail!(Argument, "stream = {stream:p} belongs to another context than device {ordinal}'s primary one, which gpuzip uses")
 }
 
 /// Whether `stream` is being captured into a CUDA graph. True also for the default stream while a

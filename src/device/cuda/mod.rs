@@ -305,9 +305,15 @@ impl Device for CudaDevice {
     }
 
     fn enter(&mut self, stream: Stream, call: &'static str) -> Result<()> {
-        driver::check_stream(stream.0.cast(), self.context, self.ordinal)?;
-        self.entered = Some(Current::new(self.context)?);
-        let result = driver::refuse_capture(stream.0.cast(), call)
+        let (given, context, ordinal) = (stream.0.cast(), self.context, self.ordinal);
+        let is_default = driver::is_default(given);
+        if is_default {
+            driver::check_default_stream(given, context, ordinal)?;
+        }
+        self.entered = Some(Current::new(context)?);
+        let made = if is_default { Ok(()) } else { driver::check_stream(given, context, ordinal) };
+        let result = made
+            .and_then(|()| driver::refuse_capture(given, call))
             .and_then(|()| self.harvest())
             .and_then(|()| self.begin_call(stream.0.cast(), call));
         if result.is_err() {

@@ -7,6 +7,7 @@ use crate::status::{
 };
 use crate::stream::Point;
 use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A device.
@@ -60,7 +61,10 @@ struct Stack {
 }
 
 thread_local! {
-    static STACK: RefCell<Stack> = const { RefCell::new(Stack { epoch: 0, handles: Vec::new() }) };
+    /// Never dropped, so that a function that runs at exit, after the thread's other values were
+    /// dropped, can call the driver.
+    static STACK: ManuallyDrop<RefCell<Stack>> =
+        const { ManuallyDrop::new(RefCell::new(Stack { epoch: 0, handles: Vec::new() })) };
     static NUMBER: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -76,7 +80,8 @@ pub fn thread_number() -> u64 {
 impl Driver {
     /// Calls `body` with the calling thread's stack.
     fn stack<T>(&self, body: impl FnOnce(&mut Vec<usize>) -> T) -> T {
-        STACK.with_borrow_mut(|stack| {
+        STACK.with(|stack| {
+            let stack = &mut *stack.borrow_mut();
             if stack.epoch != self.epoch {
                 *stack = Stack { epoch: self.epoch, handles: Vec::new() };
             }
