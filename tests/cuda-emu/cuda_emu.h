@@ -111,6 +111,10 @@ void emu_history_start(void);
 /* Copies the first `room` entries of the history and returns the number of all entries. */
 uint64_t emu_history(emu_entry_t *entries, uint64_t room);
 
+/* Writes the CUipcMemHandle (64 bytes) of `bytes` bytes of device memory that another process has
+ * allocated. */
+int32_t emu_ipc(void *handle, uint64_t bytes);
+
 /* What the launches of an interpreted kernel (CUDA_EMU_KERNELS=ptx) have done. */
 typedef struct emu_kernel_t {
     char name[48]; /* cut to 47 characters */

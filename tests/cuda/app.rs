@@ -19,9 +19,13 @@ use gpuzip::scalar::Scalar;
 use gpuzip::schedule::{flags, Algorithm, Kind};
 use gpuzip::session::Session;
 use gpuzip::stats::Stats;
+use memory::FieldMemory;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
+
+#[path = "memory.rs"]
+pub mod memory;
 
 macro_rules! ok {
     ($function:ident($($argument:expr),* $(,)?)) => {{
@@ -125,9 +129,9 @@ struct Part {
     turn: usize,
     /// One set of fields, or one set for each stream.
     fields: Vec<Vec<(Field, u64)>>,
-    /// Addresses of the fields that the application has allocated. With zero copy, `fields` may
-    /// refer to memory of the library instead.
-    own: Vec<u64>,
+    /// The memory of the fields that the application has allocated, per set. With zero copy, `fields`
+    /// may refer to memory of the library instead.
+    own: Vec<Vec<FieldMemory>>,
     /// Page-locked memory: all states, and room for the copies of all fields that are checked.
     states: *mut u8,
     seen: *mut u8,
@@ -139,6 +143,11 @@ struct Part {
     /// The time step of the state that each place of `seen` must hold, and whether the state comes
     /// from a snapshot.
     expected: Vec<(u32, bool)>,
+}
+
+/// Returns the fields of a set with the addresses of their memory.
+fn named(shapes: &[Field], memory: &[FieldMemory]) -> Vec<(Field, u64)> {
+    shapes.iter().copied().zip(memory.iter().map(|own| own.address)).collect()
 }
 
 /// Copies of the fields for which `seen` has room, per time step: far more than any job here makes,
@@ -221,15 +230,14 @@ impl Part {
         }
         let mut handover = std::ptr::null_mut();
         ok!(cuEventCreate(&mut handover, 2));
-        let alloc = |field: Field| {
-            let mut address = 0;
-            ok!(cuMemAlloc_v2(&mut address, field.bytes().unwrap() as usize));
-            (field, address)
-        };
         let sets = if job.streams == Streams::Independent { 2 } else { 1 };
-        let fields: Vec<Vec<_>> =
-            (0..sets).map(|_| shapes.iter().copied().map(alloc).collect()).collect();
-        let own = fields.iter().flatten().map(|(_, address)| *address).collect();
+        let own: Vec<Vec<FieldMemory>> = (0..sets)
+            .map(|set| {
+                let bytes = |field: &Field| field.bytes().unwrap() as usize;
+                shapes.iter().map(|field| FieldMemory::new(bytes(field), streams[set])).collect()
+            })
+            .collect();
+        let fields = own.iter().map(|set| named(&shapes, set)).collect();
         let pinned = |bytes: usize| {
             let mut address: *mut c_void = std::ptr::null_mut();
             ok!(cuMemHostAlloc(&mut address, bytes, 0));
@@ -333,6 +341,7 @@ impl Part {
                 // Only an online schedule saves the last state. BACKWARD follows.
                 if ts + 1 < job.steps {
                     self.poison();
+                    self.renew();
                     self.next_stream();
                 }
             }
@@ -360,6 +369,15 @@ impl Part {
     fn poison(&mut self) {
         for (field, address) in self.set() {
             ok!(cuMemsetD8Async(*address, 0xee, field.bytes().unwrap() as usize, self.stream()));
+        }
+    }
+
+    /// Gives memory of a pool back at this point of the stream, and takes other memory.
+    fn renew(&mut self) {
+        let (stream, set) = (self.stream(), self.turn % self.fields.len());
+        for ((field, address), own) in self.fields[set].iter_mut().zip(&mut self.own[set]) {
+            own.renew(field.bytes().unwrap() as usize, stream);
+            *address = own.address;
         }
     }
 
@@ -418,13 +436,11 @@ impl Drop for Part {
         // SAFETY: everything was made by `new` and is not used any more.
         unsafe {
             let _ = sys::cuCtxSetCurrent(self.context);
+            self.own.iter().flatten().for_each(FieldMemory::free);
             for stream in self.streams.iter().filter(|s| !s.is_null()) {
                 let _ = sys::cuStreamDestroy_v2(*stream);
             }
             let _ = sys::cuEventDestroy_v2(self.handover);
-            for address in &self.own {
-                let _ = sys::cuMemFree_v2(*address);
-            }
             let _ = sys::cuMemFreeHost(self.states.cast());
             let _ = sys::cuMemFreeHost(self.seen.cast());
             let _ = sys::cuCtxSetCurrent(std::ptr::null_mut());

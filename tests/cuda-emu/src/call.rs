@@ -24,6 +24,8 @@ calls! {
     cuCtxCreate_v2 cuCtxDestroy_v2 cuCtxSetCurrent cuCtxGetCurrent cuCtxPushCurrent_v2 cuCtxPopCurrent_v2 cuCtxGetDevice
     cuCtxSynchronize cuCtxGetStreamPriorityRange
     cuMemGetInfo_v2 cuMemAlloc_v2 cuMemFree_v2 cuMemAllocManaged cuMemHostAlloc cuMemFreeHost cuMemHostRegister_v2 cuMemHostUnregister
+    cuMemAllocAsync cuMemFreeAsync cuMemGetAllocationGranularity cuMemAddressReserve cuMemAddressFree cuMemCreate cuMemRelease cuMemMap cuMemUnmap
+    cuMemSetAccess cuIpcGetMemHandle cuIpcOpenMemHandle_v2 cuIpcCloseMemHandle
     cuMemcpyAsync cuMemcpyHtoDAsync_v2 cuMemcpyDtoHAsync_v2 cuMemcpyDtoDAsync_v2 cuMemcpyHtoD_v2 cuMemcpyDtoH_v2 cuMemcpyDtoD_v2
     cuMemsetD8Async cuMemsetD8_v2 cuPointerGetAttribute cuPointerGetAttributes
     cuStreamCreate cuStreamCreateWithPriority cuStreamDestroy_v2 cuStreamSynchronize cuStreamQuery cuStreamWaitEvent cuStreamWaitValue32_v2 cuStreamGetCtx

@@ -1,5 +1,6 @@
 //! The driver: one state behind one lock, and the code that begins and ends every call.
 
+use crate::api::mapped::Physical;
 use crate::call::Call;
 use crate::capture::Capture;
 use crate::clock::{Clock, Log};
@@ -10,7 +11,7 @@ use crate::faults::Faults;
 use crate::history::Entry;
 use crate::host_thread;
 use crate::launch::{Function, Module};
-use crate::memory::{Kind, Memory};
+use crate::memory::Memory;
 use crate::ptx::Counts;
 use crate::rng::Rng;
 use crate::settings::{read, Kernels, Settings};
@@ -38,6 +39,10 @@ pub struct Driver {
     pub(crate) graphs: Table<u64>,
     pub(crate) log: Log,
     pub(crate) memory: Memory,
+    /// Reserved ranges of addresses by their begin: the bytes of each (`cuMemAddressReserve`).
+    pub(crate) reserved: BTreeMap<usize, usize>,
+    /// Physical memory that `cuMemCreate` made.
+    pub(crate) physical: Table<Physical>,
     pub(crate) clock: Clock,
     pub(crate) faults: Faults,
     pub(crate) counters: Counters,
@@ -74,6 +79,8 @@ impl Driver {
             graphs: Table::new(0x70_0000_0000),
             log: Log::new(),
             memory: Memory::new(settings.kernels == Kernels::Ptx),
+            reserved: BTreeMap::new(),
+            physical: Table::new(0x80_0000_0000),
             clock: Clock::new(),
             faults: Faults::default(),
             counters: Counters::new(),
@@ -140,9 +147,8 @@ impl Driver {
         if !region.kind.is_device() {
             totals.host_bytes -= region.size as u64;
         }
-        if region.kind == Kind::Device {
-            totals.device_bytes -= region.size as u64;
-            self.devices[region.device].used -= region.size as u64;
+        if region.kind.takes_capacity() {
+            self.give_capacity(region.device, region.size);
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::clock::Engine;
 use crate::driver::Driver;
 use crate::host_thread::{self, HostFn};
 use crate::launch::Launch;
-use crate::memory::Place;
+use crate::memory::{Life, Place};
 use crate::settings::Mode;
 use crate::status::{Result, ILLEGAL_ADDRESS};
 use crate::stream::Op;
@@ -68,6 +68,10 @@ pub enum Action {
     WaitValue(usize, u32),
     /// Calls a function of the host with this argument.
     Host(HostFn, usize),
+    /// Lets operations use the memory of a pool at this address (`cuMemAllocAsync`).
+    Begin(usize),
+    /// Frees the memory of a pool at this address (`cuMemFreeAsync`).
+    End(usize),
     /// Runs a kernel of the module with this index.
     Launch(Box<Launch>, usize),
     /// Takes this number of virtual seconds.
@@ -122,6 +126,8 @@ impl Driver {
                 host_thread::start(op.id, *function, *data);
                 return Ok(Progress::Started);
             }
+            Action::Begin(base) => self.memory.set_life(*base, Life::Live),
+            Action::End(base) => self.release_region(*base),
             Action::Record(_) | Action::Wait | Action::WaitValue(..) | Action::Work(_) => {}
         }
         Ok(Progress::Finished)
@@ -163,8 +169,8 @@ impl Driver {
 
     fn check(&self, address: usize, len: usize) -> Result {
         match self.memory.place(address, len) {
-            Place::Inside(_) => Ok(()),
-            Place::Across | Place::Elsewhere => Err(ILLEGAL_ADDRESS),
+            Place::Inside(region) if region.life != Life::Coming => Ok(()),
+            Place::Inside(_) | Place::Across | Place::Elsewhere => Err(ILLEGAL_ADDRESS),
         }
     }
 
@@ -188,7 +194,12 @@ impl Driver {
             }
             Action::Launch(..) => Some((device, Engine::Compute, self.clock.launch)),
             Action::Work(time) => Some((device, Engine::Compute, *time)),
-            Action::Record(_) | Action::Wait | Action::WaitValue(..) | Action::Host(..) => None,
+            Action::Begin(_)
+            | Action::End(_)
+            | Action::Record(_)
+            | Action::Wait
+            | Action::WaitValue(..)
+            | Action::Host(..) => None,
         }
     }
 

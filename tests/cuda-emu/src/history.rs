@@ -75,9 +75,12 @@ impl Driver {
             }
             Action::Set(to, _, len) => (Kind::Set, *to as u64, 0, *len as u64, 0),
             Action::Record(event) => (Kind::Record, 0, 0, 0, self.events.handle(*event) as u64),
-            Action::WaitValue(..) | Action::Host(..) | Action::Launch(..) | Action::Work(_) => {
-                (Kind::Other, 0, 0, 0, 0)
-            }
+            Action::Begin(_)
+            | Action::End(_)
+            | Action::WaitValue(..)
+            | Action::Host(..)
+            | Action::Launch(..)
+            | Action::Work(_) => (Kind::Other, 0, 0, 0, 0),
         };
         self.note(Entry {
             kind,

@@ -1,5 +1,5 @@
-//! The memory regions that the driver knows: device, managed and page-locked memory. Addresses are
-//! not reused before a reset, so that each use of freed memory is detected.
+//! The memory regions that the driver knows: device memory of every origin, managed and page-locked
+//! memory. Addresses are not reused before a reset, so that each use of freed memory is detected.
 
 use crate::ptx;
 use crate::status::{Result, OPERATING_SYSTEM};
@@ -27,13 +27,44 @@ pub enum Kind {
     Pinned,
     /// `cuMemHostRegister`
     Registered,
+    /// `cuMemAllocAsync`
+    Pool,
+    /// `cuMemMap`
+    Mapped,
+    /// `cuIpcOpenMemHandle`
+    Opened,
 }
 
 impl Kind {
     /// Returns whether the memory counts as device memory for the direction of a copy.
     pub fn is_device(self) -> bool {
-        matches!(self, Self::Device | Self::Managed)
+        !matches!(self, Self::Pinned | Self::Registered)
     }
+
+    /// Returns whether the driver tells a context of the memory: pools and virtual memory belong to a
+    /// device.
+    pub fn has_context(self) -> bool {
+        !matches!(self, Self::Pool | Self::Mapped)
+    }
+
+    /// Returns whether the memory takes of the device's capacity. Mapped memory does where it is
+    /// made, not where it is mapped.
+    pub fn takes_capacity(self) -> bool {
+        matches!(self, Self::Device | Self::Pool)
+    }
+}
+
+/// When memory of a pool may be used: from the allocation to the release, in the order of their
+/// streams. All other memory is live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// The allocation is enqueued: the memory may be named in calls, and not used yet.
+    Coming,
+    /// The memory may be used.
+    Live,
+    /// The release is enqueued: the memory may not be named in calls any more, and queued operations
+    /// may use it.
+    Going,
 }
 
 /// A live region.
@@ -45,12 +76,14 @@ pub struct Region {
     pub size: usize,
     /// Kind of memory.
     pub kind: Kind,
-    /// Index of the context that owns the region.
+    /// Index of the context that owns the region; of mapped memory, the number of its physical memory.
     pub context: usize,
     /// Ordinal of that context's device.
     pub device: usize,
     /// A number that no other region has.
     pub id: u64,
+    /// When the memory may be used.
+    pub life: Life,
 }
 
 /// Where a range of addresses lies.
@@ -101,10 +134,56 @@ impl Memory {
     /// Registers a region that the application allocated.
     pub fn add(&mut self, base: usize, size: usize, kind: Kind, context: usize, device: usize) {
         self.ids += 1;
-        self.regions.insert(base, Region { base, size, kind, context, device, id: self.ids });
-        if let Some(interpreted) = &mut self.interpreted {
-            interpreted.add(base as u64, size as u64, (kind == Kind::Device).then_some(device));
+        let life = if kind == Kind::Pool { Life::Coming } else { Life::Live };
+        self.regions.insert(base, Region { base, size, kind, context, device, id: self.ids, life });
+        if life == Life::Live {
+            self.give_to_kernels(base);
         }
+    }
+
+    /// Lets interpreted kernels access a region.
+    fn give_to_kernels(&mut self, base: usize) {
+        let (Some(interpreted), Some(region)) = (&mut self.interpreted, self.regions.get(&base))
+        else {
+            return;
+        };
+        // What another process has written and what every device may use counts as the host's.
+        let is_own =
+            region.kind.is_device() && !matches!(region.kind, Kind::Managed | Kind::Opened);
+        let device = is_own.then_some(region.device);
+        interpreted.add(base as u64, region.size as u64, device);
+    }
+
+    /// Lets operations use memory of a pool from now on, or keeps later calls from naming it.
+    pub fn set_life(&mut self, base: usize, life: Life) {
+        if let Some(region) = self.regions.get_mut(&base) {
+            region.life = life;
+        }
+        if life == Life::Live {
+            self.give_to_kernels(base);
+        }
+    }
+
+    /// Returns the first of the mapped regions, of one device, that hold a range without a gap.
+    fn mapped(&self, address: usize, end: usize) -> Option<Region> {
+        let (_, first) = self.regions.range(..=address).next_back()?;
+        let mut at = first.base;
+        while at < end {
+            let region = self.regions.get(&at)?;
+            if region.kind != Kind::Mapped || region.device != first.device {
+                return None;
+            }
+            at += region.size;
+        }
+        Some(*first)
+    }
+
+    /// Maps physical memory with this number at reserved addresses. The region has no context: the
+    /// number stands in its place.
+    pub fn map(&mut self, base: usize, size: usize, device: usize, physical: usize) {
+        // SAFETY: the bytes are of a range that `carve` gave, and no live region holds them.
+        unsafe { std::ptr::write_bytes(base as *mut u8, POISON, size) };
+        self.add(base, size, Kind::Mapped, physical, device);
     }
 
     /// Returns the live region that starts at `base`.
@@ -119,7 +198,9 @@ impl Memory {
             Some((_, region)) if region.base <= address && end <= region.base + region.size => {
                 Place::Inside(*region)
             }
-            Some((_, region)) if region.base + region.size > address => Place::Across,
+            Some((_, region)) if region.base + region.size > address => {
+                self.mapped(address, end).map_or(Place::Across, Place::Inside)
+            }
             _ => Place::Elsewhere,
         }
     }
@@ -133,9 +214,12 @@ impl Memory {
         if region.kind != Kind::Registered {
             // SAFETY: the region came from `allocate` and was live until now.
             unsafe { std::ptr::write_bytes(base as *mut u8, POISON, region.size) };
-            self.quarantine.push_back((base, region.size));
-            self.quarantined += region.size;
-            self.trim();
+            // Other memory may be mapped at the addresses of mapped memory at once.
+            if region.kind != Kind::Mapped {
+                self.quarantine.push_back((base, region.size));
+                self.quarantined += region.size;
+                self.trim();
+            }
         }
         Some(region)
     }
@@ -144,7 +228,7 @@ impl Memory {
     pub fn of_context(&self, context: usize) -> Vec<usize> {
         self.regions
             .values()
-            .filter(|region| region.context == context)
+            .filter(|region| region.context == context && region.kind != Kind::Mapped)
             .map(|region| region.base)
             .collect()
     }
@@ -157,7 +241,7 @@ impl Memory {
     }
 
     /// Returns the address of unused address space for `size` bytes and a gap.
-    fn carve(&mut self, size: usize) -> Result<usize> {
+    pub fn carve(&mut self, size: usize) -> Result<usize> {
         let step = size
             .checked_next_multiple_of(ALIGN)
             .and_then(|size| size.checked_add(ALIGN))

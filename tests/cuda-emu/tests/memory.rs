@@ -178,3 +178,112 @@ fn what_is_alive_is_counted() {
         (1, 1, u64::MAX)
     );
 }
+
+/// Memory of a pool lives from its allocation to its release in the order of the streams: a copy on
+/// another stream that nothing orders comes too early, or too late, under some seeds.
+#[test]
+fn memory_of_a_pool_lives_in_the_order_of_the_streams() {
+    for (ordered, expected) in [(true, [true, false]), (false, [true, true])] {
+        let mut outcomes = [false; 2];
+        for seed in 0..60 {
+            let _session = Session::new(seed, Mode::Random);
+            let (s, other, host) = (stream(NON_BLOCKING), stream(NON_BLOCKING), pinned(100));
+            let (begun, used) = (event(0), event(0));
+            let mut pool = 0;
+            ok(cuMemAllocAsync(Out::from(&mut pool), 100, s));
+            ok(cuEventRecord(begun, s));
+            let wait =
+                |stream, event| if ordered { cuStreamWaitEvent(stream, event, 0) } else { 0 };
+            let results = [
+                wait(other, begun),
+                cuMemcpyHtoDAsync_v2(pool, host, 100, other),
+                cuEventRecord(used, other),
+                wait(s, used),
+                cuMemFreeAsync(pool, s),
+                cuStreamSynchronize(other),
+                cuStreamSynchronize(s),
+            ];
+            let is_late = results.contains(&ILLEGAL_ADDRESS);
+            assert!(is_late || results == [0; 7], "{results:?}");
+            outcomes[usize::from(is_late)] = true;
+            // The error sticks: the end of the context frees what is left.
+            if is_late {
+                continue;
+            }
+            assert_eq!(cuMemcpyHtoDAsync_v2(pool, host, 100, s), INVALID_VALUE, "freed memory");
+            for event in [begun, used] {
+                ok(cuEventDestroy_v2(event));
+            }
+            ok(cuMemFreeHost(host));
+            ok(cuStreamDestroy_v2(s));
+            ok(cuStreamDestroy_v2(other));
+            assert_eq!(totals().device_bytes, 0);
+        }
+        assert_eq!(outcomes, expected, "ordered: {ordered}");
+    }
+}
+
+/// Returns the type, the context and the device that the driver tells of a pointer, by the numbers of
+/// `CUpointer_attribute`.
+fn told(address: Address) -> (u32, usize, i32) {
+    let (mut kind, mut context, mut device) = (0u32, usize::MAX, -1);
+    let values = [
+        (&raw mut kind).cast::<c_void>(),
+        (&raw mut context).cast(),
+        (&raw mut device).cast::<c_void>(),
+    ];
+    // SAFETY: three attributes and three places of their types.
+    ok(unsafe { cuPointerGetAttributes(3, [2, 1, 9].as_ptr(), values.as_ptr(), address) });
+    (kind, context, device)
+}
+
+/// Two pieces of physical memory side by side are one range for copies, as long as both are mapped.
+#[test]
+fn mapped_memory_side_by_side_is_one_range() {
+    let _session = Session::new(3, Mode::Late);
+    let location = Location { kind: 1, id: 1 };
+    let mut properties = Properties { kind: 1, handles: 0, location };
+    let (mut piece, mut base, host) = (0, 0, pinned(4096));
+    ok(cuMemGetAllocationGranularity(Out::from(&mut piece), Out::from(&mut properties), 0));
+    ok(cuMemAddressReserve(Out::from(&mut base), 3 * piece, 0, 0, 0));
+    for k in 0..2 {
+        let mut handle = 0;
+        ok(cuMemCreate(Out::from(&mut handle), piece, Out::from(&mut properties), 0));
+        ok(cuMemMap(base + k * piece, piece, 0, handle, 0));
+        assert_eq!(cuMemMap(base + 2 * piece, piece, 0, handle, 0), INVALID_VALUE, "mapped twice");
+        ok(cuMemRelease(handle));
+    }
+    let mut access = Access { location, flags: 3 };
+    ok(cuMemSetAccess(base, 2 * piece, Out::from(&mut access), 1));
+    assert_eq!(told(base + piece + 5), (2, 0, 1), "of no context");
+    assert_eq!(totals().device_bytes, 2 * piece as u64);
+    let (s, middle) = (stream(NON_BLOCKING), base + piece - 100);
+    ok(cuMemcpyHtoDAsync_v2(middle, host, 200, s));
+    ok(cuStreamSynchronize(s));
+    assert_eq!(cuMemcpyHtoDAsync_v2(base + 2 * piece - 100, host, 200, s), INVALID_VALUE);
+    assert_eq!(cuMemFree_v2(base), INVALID_VALUE);
+    assert_eq!(cuMemAddressFree(base, 3 * piece), INVALID_VALUE, "mapped");
+    ok(cuMemcpyDtoHAsync_v2(host, middle, 200, s));
+    ok(cuMemUnmap(base + piece, piece));
+    assert_eq!(cuStreamSynchronize(s), ILLEGAL_ADDRESS, "unmapped under a queued copy");
+    ok(cuMemUnmap(base, piece));
+    ok(cuMemAddressFree(base, 3 * piece));
+    assert_eq!(totals().device_bytes, 0);
+}
+
+#[test]
+fn memory_of_another_process_is_device_memory() {
+    let session = Session::new(3, Mode::Late);
+    let (own, mut address) = (device_memory(100), 0);
+    let mut handle = MemHandle::default();
+    ok(cuIpcGetMemHandle(Out::from(&mut handle), own));
+    assert_eq!(cuIpcOpenMemHandle_v2(Out::from(&mut address), handle, 1), INVALID_CONTEXT);
+    ok(emu_ipc(Out::from(&mut handle), 100));
+    ok(cuIpcOpenMemHandle_v2(Out::from(&mut address), handle, 1));
+    assert_eq!(told(address), (2, session.context, 0));
+    assert_eq!(cuIpcGetMemHandle(Out::from(&mut handle), address), INVALID_VALUE);
+    assert_eq!(cuMemFree_v2(address), INVALID_VALUE);
+    assert_eq!(totals().device_bytes, 100, "the other process has the memory");
+    ok(cuIpcCloseMemHandle(address));
+    ok(cuMemFree_v2(own));
+}

@@ -4,7 +4,7 @@ use super::{exports, Address, Handle};
 use crate::call::Call;
 use crate::driver::{call_and_wait, Driver};
 use crate::execute::{Action, Copy, Direction, Side};
-use crate::memory::{Place, Region};
+use crate::memory::{Life, Place, Region};
 use crate::status::{Result, Status, INVALID_VALUE};
 use crate::stream::Point;
 
@@ -157,8 +157,8 @@ impl Driver {
             return Err(INVALID_VALUE);
         }
         match self.memory.place(address, len) {
-            Place::Inside(region) => Ok(Some(region)),
-            Place::Across => Err(INVALID_VALUE),
+            Place::Inside(region) if region.life != Life::Going => Ok(Some(region)),
+            Place::Inside(_) | Place::Across => Err(INVALID_VALUE),
             Place::Elsewhere => Ok(None),
         }
     }

@@ -3,7 +3,7 @@
 use super::{exports, Address, Out};
 use crate::call::Call;
 use crate::driver::{call_and_wait, Driver};
-use crate::memory::{Kind, Place};
+use crate::memory::{Kind, Life, Place};
 use crate::status::{
     Result, Status, HOST_MEMORY_ALREADY_REGISTERED, HOST_MEMORY_NOT_REGISTERED, INVALID_VALUE,
     OUT_OF_MEMORY,
@@ -27,16 +27,12 @@ exports! {
         let context = driver.current()?;
         address.check()?;
         let device = driver.contexts[context].device;
-        let used = driver.devices[device].used;
-        if bytes as u64 > driver.settings.memory - used {
-            return Err(OUT_OF_MEMORY);
+        driver.take_capacity(device, bytes)?;
+        let allocated = driver.allocate(bytes, Kind::Device, context);
+        if allocated.is_err() {
+            driver.give_capacity(device, bytes);
         }
-        address.set(driver.allocate(bytes, Kind::Device, context)?)?;
-        driver.devices[device].used += bytes as u64;
-        let totals = &mut driver.counters.totals;
-        totals.device_bytes += bytes as u64;
-        totals.peak_device_bytes = totals.peak_device_bytes.max(totals.device_bytes);
-        Ok(())
+        address.set(allocated?)
     };
     /// Allocates managed memory, which takes nothing of the device's capacity.
     fn cuMemAllocManaged(address: Out<Address>, bytes: usize, flags: u32) |driver| {
@@ -104,7 +100,8 @@ pub extern "C" fn cuMemFree_v2(address: Address) -> Status {
         let region = *driver
             .memory
             .at(address)
-            .filter(|region| region.kind.is_device())
+            .filter(|region| matches!(region.kind, Kind::Device | Kind::Managed | Kind::Pool))
+            .filter(|region| region.life == Life::Live)
             .ok_or(INVALID_VALUE)?;
         driver.healthy(region.context)?;
         driver.counters.totals.host_syncs += 1;
@@ -130,7 +127,26 @@ impl Driver {
         Ok(())
     }
 
-    fn allocate(&mut self, bytes: usize, kind: Kind, context: usize) -> Result<Address> {
+    /// Takes bytes of a device's memory; fails if there are not so many.
+    pub(super) fn take_capacity(&mut self, device: usize, bytes: usize) -> Result {
+        let used = &mut self.devices[device].used;
+        if bytes as u64 > self.settings.memory - *used {
+            return Err(OUT_OF_MEMORY);
+        }
+        *used += bytes as u64;
+        let totals = &mut self.counters.totals;
+        totals.device_bytes += bytes as u64;
+        totals.peak_device_bytes = totals.peak_device_bytes.max(totals.device_bytes);
+        Ok(())
+    }
+
+    /// Gives bytes of a device's memory back.
+    pub(crate) fn give_capacity(&mut self, device: usize, bytes: usize) {
+        self.counters.totals.device_bytes -= bytes as u64;
+        self.devices[device].used -= bytes as u64;
+    }
+
+    pub(super) fn allocate(&mut self, bytes: usize, kind: Kind, context: usize) -> Result<Address> {
         if bytes == 0 {
             return Err(INVALID_VALUE);
         }

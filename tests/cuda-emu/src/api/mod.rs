@@ -6,10 +6,13 @@ pub mod control;
 pub mod copy;
 pub mod device;
 pub mod event;
+pub mod ipc;
+pub mod mapped;
 pub mod memory;
 pub mod module;
 pub mod nvrtc;
 pub mod pointer;
+pub mod pool;
 pub mod stream;
 
 use crate::status::{Result, INVALID_VALUE};

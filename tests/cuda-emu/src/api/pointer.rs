@@ -73,16 +73,20 @@ fn find(driver: &Driver, address: Address) -> Option<Region> {
 fn value(driver: &Driver, attribute: u32, address: Address, region: &Region) -> Result<Value> {
     let device_memory = region.kind.is_device();
     Ok(match attribute {
+        1 if !region.kind.has_context() => Value::Long(0),
         1 => Value::Long(driver.contexts.handle(region.context)),
         2 => Value::Word(if device_memory { 2 } else { 1 }),
         3 => Value::Long(address),
-        4 if region.kind != Kind::Device => Value::Long(address),
+        4 if !device_memory || region.kind == Kind::Managed => Value::Long(address),
         7 => Value::Long(region.id as usize),
         8 => Value::Word(u32::from(region.kind == Kind::Managed)),
         9 => Value::Word(region.device as u32),
+        10 => Value::Word(u32::from(region.kind == Kind::Device)),
         11 => Value::Long(region.base),
         12 => Value::Long(region.size),
         13 => Value::Word(1),
+        // A pool has no handle here: 1 stands for the device's own pool.
+        17 => Value::Long(usize::from(region.kind == Kind::Pool)),
         _ => return Err(INVALID_VALUE),
     })
 }
@@ -90,8 +94,8 @@ fn value(driver: &Driver, attribute: u32, address: Address, region: &Region) -> 
 /// Returns the value of a `CUpointer_attribute` of memory that the driver does not know.
 fn nothing(attribute: u32) -> Result<Value> {
     Ok(match attribute {
-        1 | 3 | 4 | 7 | 11 | 12 => Value::Long(0),
-        2 | 8 | 13 => Value::Word(0),
+        1 | 3 | 4 | 7 | 11 | 12 | 17 => Value::Long(0),
+        2 | 8 | 10 | 13 => Value::Word(0),
         9 => Value::Word(-2_i32 as u32),
         _ => return Err(INVALID_VALUE),
     })

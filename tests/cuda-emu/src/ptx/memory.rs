@@ -111,9 +111,19 @@ impl Memory {
 
     /// Notes that bytes have been written, by the host or by a copy of written bytes.
     pub fn write(&mut self, address: u64, bytes: u64) {
-        if let Some(index) = self.find(address, bytes) {
-            self.all[index].write(address, bytes);
+        let (mut at, end) = (address, address + bytes);
+        while let Some((index, room)) = self.room(at).filter(|_| at < end) {
+            let piece = room.min(end - at);
+            self.all[index].write(at, piece);
+            at += piece;
         }
+    }
+
+    /// Returns the number of the allocation that has this address, and its bytes from there on. What
+    /// is mapped side by side is several allocations.
+    fn room(&self, address: u64) -> Option<(usize, u64)> {
+        let index = self.find(address, 1)?;
+        Some((index, self.all[index].base + self.all[index].size - address))
     }
 
     /// Notes that anything may have been written: a function of the host can write memory.
@@ -123,8 +133,20 @@ impl Memory {
 
     /// Notes a copy: what was not written at the source is not written at the destination.
     pub fn copy(&mut self, to: u64, from: u64, bytes: u64) {
-        let Some(source) = self.find(from, bytes) else { return self.write(to, bytes) };
-        let Some(target) = self.find(to, bytes) else { return };
+        let mut done = 0;
+        while done < bytes {
+            let Some((source, room)) = self.room(from + done) else {
+                return self.write(to + done, bytes - done);
+            };
+            let Some((target, place)) = self.room(to + done) else { return };
+            let piece = room.min(place).min(bytes - done);
+            self.copy_between(target, source, to + done, from + done, piece);
+            done += piece;
+        }
+    }
+
+    /// As `copy`, from one allocation to one allocation.
+    fn copy_between(&mut self, target: usize, source: usize, to: u64, from: u64, bytes: u64) {
         let whole = (0..bytes)
             .step_by(64)
             .all(|at| self.all[source].is_written(from + at, (bytes - at).min(64)));
@@ -162,6 +184,12 @@ mod tests {
         memory.copy(2110, 3000, 8);
         memory.copy(2010, 1000, 1);
         assert!(at(&mut memory, 2110, 8) && !at(&mut memory, 2010, 1));
+        // Two allocations side by side.
+        memory.add(2200, 200, Some(0));
+        memory.write(2190, 20);
+        memory.copy(1000, 2190, 20);
+        assert!(at(&mut memory, 2190, 10) && at(&mut memory, 2200, 10));
+        assert!(at(&mut memory, 1000, 20) && !at(&mut memory, 2210, 1));
         memory.remove(2000);
         assert!(memory.find(2000, 1).is_none() && memory.find(1199, 2).is_none());
     }

@@ -4,8 +4,8 @@
 #![allow(dead_code, unused_imports, reason = "each test file uses its share")]
 
 pub use cuda_emu::api::{
-    context::*, control::*, copy::*, device::*, event::*, memory::*, module::*, nvrtc::*,
-    pointer::*, stream::*,
+    context::*, control::*, copy::*, device::*, event::*, ipc::*, mapped::*, memory::*, module::*,
+    nvrtc::*, pointer::*, pool::*, stream::*,
 };
 pub use cuda_emu::api::{Address, Handle, Out};
 pub use cuda_emu::{status::*, Entry, Kind, Mode, Totals};
