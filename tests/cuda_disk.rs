@@ -109,6 +109,28 @@ fn every_state_comes_back_from_disk() {
     assert!(emu::calls("cuStreamWaitValue32_v2") > 0);
 }
 
+/// A GPU's queues have 1024 places, and a call for a full queue waits: nobody waits for a call that the
+/// waiting thread would make later, and the order of the calls stays. Here queues have 1 to 3 places.
+#[test]
+fn full_queues_make_the_host_wait_and_no_more() {
+    let name = "full_queues_make_the_host_wait_and_no_more";
+    if std::env::var_os("GPUZIP_TEST_EMULATED").is_none() {
+        for places in ["1", "2", "3"] {
+            emu::inside(name, &[("CUDA_EMU_QUEUE", places)]);
+        }
+        return;
+    }
+    for seed in 0..100 {
+        assert_eq!(emu::reset(seed, mode(seed), 1, app::MEMORY), 0, "{seed}");
+        let job = job(seed);
+        let outcome = run(&job, seed, || 0).unwrap_or_else(|e| panic!("{seed} {job:?}: {e}"));
+        assert_eq!(outcome.wrong, 0, "{seed} {job:?}");
+        // Nothing is queued where operations run at once.
+        assert!(emu::full_queues() > 0 || mode(seed) == emu::EARLY, "{seed}");
+    }
+    assert!(emu::calls("cuStreamWaitValue32_v2") > 0);
+}
+
 /// Jobs with zero copy.
 #[test]
 fn with_zero_copy_too() {

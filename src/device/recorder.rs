@@ -120,6 +120,12 @@ pub trait Recorder {
         Ok(())
     }
 
+    /// Tells that the sweep is broken off: the application may have destroyed its stream. What it
+    /// computes since its last call may stay without a span.
+    fn break_off(&mut self) -> Result<()> {
+        self.begin_action(None)
+    }
+
     /// Names the state `ts` as the subject of all copies and coding work from here on.
     fn concerns(&mut self, ts: i64) {
         let _ = ts;

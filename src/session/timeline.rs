@@ -102,10 +102,10 @@ impl Session {
         self.timeline_result(result);
     }
 
-    /// Ends the span of the application's last action, before a new shot.
+    /// Ends the application's last action, before a new shot.
     pub(super) fn timeline_break(&mut self) {
         let Some((device, _)) = self.recorded() else { return };
-        let result = device.begin_action(None).map_err(|e| e.message);
+        let result = device.break_off().map_err(|e| e.message);
         self.timeline_result(result);
     }
 

@@ -115,6 +115,9 @@ uint64_t emu_history(emu_entry_t *entries, uint64_t room);
  * allocated. */
 int32_t emu_ipc(void *handle, uint64_t bytes);
 
+/* Number of calls since the last reset that waited because the queue of their stream was full. */
+uint64_t emu_full_queues(void);
+
 /* What the launches of an interpreted kernel (CUDA_EMU_KERNELS=ptx) have done. */
 typedef struct emu_kernel_t {
     char name[48]; /* cut to 47 characters */

@@ -184,6 +184,8 @@ controls! {
     read_history as c"emu_history" (entries: *mut Entry, room: u64) -> u64;
     /// Counts from now on what interpreted kernels do, from zero.
     count_kernels as c"emu_count_kernels" () -> ();
+    /// Returns the number of calls that waited because the queue of their stream was full.
+    full_queues as c"emu_full_queues" () -> u64;
     /// Writes the handle of bytes of device memory that another process has.
     ipc as c"emu_ipc" (handle: *mut c_void, bytes: u64) -> i32;
     read_kernels as c"emu_kernels" (kernels: *mut KernelCounts, room: u64) -> u64;

@@ -581,6 +581,12 @@ impl Recorder for CudaDevice {
         self.timers.begin_action(&mut self.pairs, action, stream)
     }
 
+    fn break_off(&mut self) -> Result<()> {
+        let _current = Current::new(self.context)?;
+        self.timers.forget_action(&mut self.pairs);
+        Ok(())
+    }
+
     fn concerns(&mut self, ts: i64) {
         self.timers.subject.ts = ts;
         self.disk.iter_mut().for_each(|disk| disk.concerns(ts));

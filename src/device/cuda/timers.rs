@@ -233,6 +233,11 @@ impl Timers {
         self.close(pairs, pair, Lane::App, stream, label, None).map(|()| Some(label))
     }
 
+    /// Forgets what the application computes, whose end only its stream could tell.
+    pub fn forget_action(&mut self, pairs: &mut Pairs) {
+        self.computing.take().into_iter().for_each(|(_, pair)| pairs.give(pair));
+    }
+
     /// Begins a call of the application.
     pub fn enter(&mut self, pairs: &mut Pairs, call: &'static str, stream: CUstream) -> Result<()> {
         self.subject.call = call;

@@ -57,8 +57,12 @@ pub struct Driver {
     pub(crate) queries: u32,
     /// Number of waits for an event by a host thread that did not sleep (`emu_spins`).
     pub(crate) spins: u64,
+    /// Number of calls that waited because a queue was full (`emu_full_queues`).
+    pub(crate) full_queues: u64,
     /// Most bytes of page-locked memory (`emu_pinned`).
     pub(crate) most_pinned: u64,
+    /// The operation that must run before the call returns, since the queue is full behind it.
+    pub(crate) overfull: Option<Point>,
     /// Number of the last reset.
     pub(crate) epoch: u64,
 }
@@ -89,7 +93,9 @@ impl Driver {
             active: Vec::new(),
             queries: 0,
             spins: 0,
+            full_queues: 0,
             most_pinned: u64::MAX,
+            overfull: None,
             epoch: 0,
         }
     }
@@ -181,6 +187,9 @@ pub(crate) fn call_and_wait<T>(
         }
         Err(code) => Err(code),
     };
+    if let Some(target) = driver.overfull.take() {
+        driver = make_room(driver, target);
+    }
     driver.tick();
     result.err().unwrap_or(SUCCESS)
 }
@@ -192,19 +201,36 @@ fn wait_for(
 ) -> MutexGuard<'static, Driver> {
     driver.note_sync(targets);
     for target in targets {
-        let mut progress = (driver.counters.totals.executed, Instant::now());
-        while !driver.advance(*target) {
-            drop(driver);
-            host_thread::wait();
-            driver = lock();
-            if driver.counters.totals.executed != progress.0 {
-                progress = (driver.counters.totals.executed, Instant::now());
-            }
-            if progress.1.elapsed() > deadlock_limit() {
-                fatal("deadlock: a host function does not return, and the host waits for work behind it");
-            }
-        }
+        driver = run_to(driver, *target);
         driver.waited(*target);
+    }
+    driver
+}
+
+/// Waits until a full queue has room again. Operations that are enqueued meanwhile, by other threads,
+/// wait for themselves. The wait is no synchronisation that the program has asked for.
+fn make_room(driver: MutexGuard<'static, Driver>, target: Point) -> MutexGuard<'static, Driver> {
+    let mut driver = run_to(driver, target);
+    driver.full_queues += 1;
+    driver.waited(target);
+    driver
+}
+
+/// Runs operations until the target has run.
+fn run_to(mut driver: MutexGuard<'static, Driver>, target: Point) -> MutexGuard<'static, Driver> {
+    let mut progress = (driver.counters.totals.executed, Instant::now());
+    while !driver.advance(target) {
+        drop(driver);
+        host_thread::wait();
+        driver = lock();
+        if driver.counters.totals.executed != progress.0 {
+            progress = (driver.counters.totals.executed, Instant::now());
+        }
+        if progress.1.elapsed() > deadlock_limit() {
+            fatal(
+                "deadlock: a host function does not return, and the host waits for work behind it",
+            );
+        }
     }
     driver
 }

@@ -68,6 +68,10 @@ pub struct Settings {
     pub kernels: Kernels,
     /// How the interpreter interleaves blocks and warps.
     pub interleaving: Interleaving,
+    /// Whether the use of a destroyed stream ends the process.
+    pub aborts_on_destroyed: bool,
+    /// The largest number of operations in a stream's queue.
+    pub queue: usize,
     /// Whether a null pointer stands behind the pointers to the arguments of each launch.
     pub null_behind_arguments: bool,
 }
@@ -91,6 +95,12 @@ impl Settings {
             architecture: read("CUDA_EMU_ARCHITECTURE", 80, |text| text.parse().ok()),
             kernels: Kernels::from_env(),
             interleaving: read("CUDA_EMU_PTX_ORDER", Interleaving::Any, Interleaving::from_name),
+            aborts_on_destroyed: read("CUDA_EMU_DESTROYED_STREAMS", false, |text| match text {
+                "error" => Some(false),
+                "abort" => Some(true),
+                _ => None,
+            }),
+            queue: read("CUDA_EMU_QUEUE", 1024, |text| text.parse().ok().filter(|&most| most > 0)),
             null_behind_arguments: read("CUDA_EMU_ARGUMENTS", false, |text| match text {
                 "any" => Some(false),
                 "null-behind" => Some(true),

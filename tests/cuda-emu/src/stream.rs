@@ -1,7 +1,7 @@
 //! Streams: queues of operations, each with the list of operations that it must wait for.
 
 use crate::context::thread_number;
-use crate::driver::Driver;
+use crate::driver::{fatal, Driver};
 use crate::execute::{Action, Copy};
 use crate::faults::Drop;
 use crate::history::{Entry, Kind};
@@ -146,11 +146,14 @@ impl Driver {
         let index = match handle {
             NULL | LEGACY => self.legacy_stream(current),
             PER_THREAD => self.thread_stream(current),
-            _ => self
-                .streams
-                .find(handle)
-                .filter(|index| !self.streams[*index].destroyed)
-                .ok_or(INVALID_HANDLE)?,
+            _ => {
+                let live = |index: &usize| !self.streams[*index].destroyed;
+                let found = self.streams.find(handle).filter(live);
+                if found.is_none() && self.settings.aborts_on_destroyed {
+                    fatal(&format!("{handle:#x} is no stream, or a destroyed one"));
+                }
+                found.ok_or(INVALID_HANDLE)?
+            }
         };
         self.healthy(self.streams[index].context)?;
         Ok(index)
@@ -204,6 +207,11 @@ impl Driver {
         }
         target.queue.push_back(op);
         target.tail = id;
+        if target.queue.len() > self.settings.queue {
+            // The call waits until the oldest of these operations has run.
+            let oldest = target.queue[target.queue.len() - 1 - self.settings.queue].id;
+            self.overfull = Some(Point { stream, op: oldest });
+        }
         self.counters.totals.pending += 1;
         id
     }

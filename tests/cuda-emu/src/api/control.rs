@@ -185,6 +185,12 @@ pub extern "C" fn emu_spins() -> u64 {
     lock().spins
 }
 
+/// Returns the number of calls since the last reset that waited because a queue was full.
+#[no_mangle]
+pub extern "C" fn emu_full_queues() -> u64 {
+    lock().full_queues
+}
+
 /// Limits the bytes of page-locked memory, allocated or registered, until the next reset.
 #[no_mangle]
 pub extern "C" fn emu_pinned(bytes: u64) {
