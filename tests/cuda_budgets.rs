@@ -390,6 +390,53 @@ fn what_can_be_page_locked_is() {
     assert!(partial > 10, "{partial}");
 }
 
+/// Host memory comes from the NUMA node next to the device: node 0, as the software driver says.
+#[test]
+fn host_memory_is_close_to_the_device() {
+    let preferred = || {
+        let maps = std::fs::read_to_string("/proc/self/numa_maps").unwrap_or_default();
+        maps.lines().filter(|line| line.contains(" prefer:0")).count()
+    };
+    if !inside_with_segments("host_memory_is_close_to_the_device") {
+        return;
+    }
+    if !system_takes_preferences() {
+        println!("skipped: this system takes no preferences of NUMA nodes");
+        return;
+    }
+    assert_eq!(emu::reset(1, emu::RANDOM, 1, MEMORY), 0);
+    let (before, most) = (preferred(), Cell::new(0));
+    let tell = |_: &mut Session| {
+        most.set(preferred());
+        Ok(())
+    };
+    let job = Job { shots: 1, ..pooled(0, false) };
+    run_tuned(&job, 1, host_syncs, || {}, |_| Ok(()), tell).unwrap();
+    assert!(most.get() > before, "{} mappings with a preferred node", most.get());
+}
+
+/// Whether `mbind` works here: kernels without NUMA and some containers refuse it.
+fn system_takes_preferences() -> bool {
+    let bytes = 4096;
+    let (access, kind) = (libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping of one page, for which the preferred node is set, and which is unmapped.
+    unsafe {
+        let page = libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0);
+        let node = 1u64;
+        let preferred = libc::syscall(
+            libc::SYS_mbind,
+            page,
+            bytes,
+            libc::MPOL_PREFERRED,
+            &raw const node,
+            65,
+            0,
+        );
+        libc::munmap(page, bytes);
+        preferred == 0 && std::path::Path::new("/proc/self/numa_maps").exists()
+    }
+}
+
 const METHODS: [Method; 7] = [
     Method::None,
     Method::Fp16,

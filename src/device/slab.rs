@@ -62,14 +62,33 @@ impl Slab {
 
     /// Maps `bytes` bytes of zeros in huge pages for page-locking, of which a part may never be used:
     /// the system promises no memory for them. A forked child does not have the mapping, so that a
-    /// fork does not move pages to which a device writes.
-    pub fn to_lock(bytes: u64) -> Result<Self> {
+    /// fork does not move pages to which a device writes. Pages come from the NUMA node `node` as long as
+    /// it has free ones, wherever the thread runs that touches them first: a device reaches the memory
+    /// of other nodes through the link between processors only.
+    pub fn to_lock(bytes: u64, node: Option<u32>) -> Result<Self> {
         let slab = Self::map(bytes, libc::MAP_NORESERVE)?;
         if slab.bytes > 0 {
             slab.advise(0, slab.bytes, libc::MADV_HUGEPAGE);
             slab.advise(0, slab.bytes, libc::MADV_DONTFORK);
+            node.into_iter().for_each(|node| slab.prefer(node));
         }
         Ok(slab)
+    }
+
+    /// Asks the system for pages of the NUMA node `node`. A system that refuses gives pages of the node
+    /// of the thread that touches them first, which are as right.
+    fn prefer(&self, node: u32) {
+        const NODES: usize = 1024;
+        let mut nodes = [0u64; NODES / 64];
+        let Some(word) = nodes.get_mut(node as usize / 64) else { return };
+        *word |= 1 << (node % 64);
+        // SAFETY: the range is the slab's own mapping, of which no page is touched yet; the system reads
+        // `NODES` bits of `nodes`. It reads one bit less than it is told.
+        unsafe {
+            let (at, length) = (self.address, self.bytes);
+            let set = nodes.as_ptr();
+            libc::syscall(libc::SYS_mbind, at, length, libc::MPOL_PREFERRED, set, NODES + 1, 0);
+        }
     }
 
     fn map(bytes: u64, flags: i32) -> Result<Self> {

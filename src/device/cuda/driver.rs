@@ -540,6 +540,21 @@ impl Drop for Current {
     }
 }
 
+/// Number of the NUMA node whose memory is closest to the device; `None` if the system has no such
+/// nodes, or the driver cannot tell (before CUDA 12.2).
+pub fn closest_node(device: CUdevice) -> Option<u32> {
+    type GetAttribute = unsafe extern "C" fn(*mut i32, i32, CUdevice) -> Status;
+    static FOUND: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+    // cudarc's enumeration does not have this attribute for each version of CUDA.
+    const HOST_NUMA_ID: i32 = 134;
+    let mut node = -1;
+    // SAFETY: the driver is loaded, since `device` comes from it; the driver writes one integer.
+    let status = unsafe {
+        lookup::<GetAttribute>("cuDeviceGetAttribute", &FOUND)(&mut node, HOST_NUMA_ID, device)
+    };
+    (status == SUCCESS).then(|| u32::try_from(node).ok())?
+}
+
 /// The architecture for which kernels are compiled: 10 times the compute capability, as in sm_90.
 pub fn architecture(device: CUdevice) -> Result<u32> {
     let attribute = |which: CUdevice_attribute| {

@@ -169,9 +169,9 @@ pub struct HostSlab {
 
 impl HostSlab {
     /// Maps `bytes` bytes, of which none is page-locked. Memory that is never used takes none of the
-    /// system's.
-    pub fn new(bytes: u64) -> Result<Self> {
-        let slab = (bytes > 0).then(|| Slab::to_lock(bytes)).transpose()?;
+    /// system's. Pages come from the NUMA node `node` as long as it has free ones.
+    pub fn new(bytes: u64, node: Option<u32>) -> Result<Self> {
+        let slab = (bytes > 0).then(|| Slab::to_lock(bytes, node)).transpose()?;
         Ok(HostSlab { slab, segment: SEGMENT.load(Ordering::Relaxed), ..Default::default() })
     }
 

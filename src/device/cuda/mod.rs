@@ -256,7 +256,7 @@ impl Device for CudaDevice {
         let _current = Current::new(self.context)?;
         match memory {
             Memory::Device => self.device = DeviceSlab::new(bytes)?,
-            Memory::Host => self.host = HostSlab::new(bytes)?,
+            Memory::Host => self.host = HostSlab::new(bytes, driver::closest_node(self.handle))?,
         }
         Ok(())
     }
