@@ -99,7 +99,7 @@ header: ## rewrites include/gpuzip.h and the generated part of fortran/gpuzip.f9
 	GPUZIP_UPDATE_HEADER=1 $(CARGO) test --test fortran the_module_follows_the_header
 
 counts: ## rewrites benches/results/kernel-counts.txt, exact counts of kernels and driver calls, and roofline.md
-	GPUZIP_UPDATE_COUNTS=1 $(CARGO) test --test counts no_figure
+	GPUZIP_UPDATE_COUNTS=1 $(CARGO) test --test counts -- no_figure the_quality
 	$(MAKE) -s roofline
 
 roofline: ## rewrites benches/results/roofline.md, speeds of kernels that are predicted from their counts

@@ -72,6 +72,16 @@ def ratio(codec, kind, rank, bound):
                 if words == ("stream", codec, "bytes", kind, str(rank), bound))
 
 
+def quality():
+    """PSNR in dB of the fields that were counted, by codec, type, dimensions and bound."""
+    found = {}
+    for line in (ROOT / "benches/results/quality.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            key, figures = line.split(":")
+            found[tuple(key.split())] = float(figures.split()[0])
+    return found
+
+
 def cases():
     """Codecs and bounds in the order of the table. With a PSNR, dct makes more passes over a large field
     than over the one that was counted."""
@@ -101,12 +111,13 @@ def page():
     out += row("clock, GHz", *(f"{m[1]:.2f}" for m in MACHINES.values()))
     out += row("DRAM peak, GB/s", *(f"{m[2]:,}" for m in MACHINES.values()))
     out += FORMULA
+    psnr = quality()
     for kind, rank in (("f32", 3), ("f64", 3), ("f32", 2), ("f32", 1)):
         out += f"\n{'FP32' if kind == 'f32' else 'FP64'} fields of 512^3 values in {rank} dimension{'s' if rank > 1 else ''}, GB/s, *predicted*:\n\n"
-        out += row("codec", "bound", "ratio", *MACHINES) + row(*["---"] * (3 + len(MACHINES)))
+        out += row("codec", "bound", "ratio", "PSNR, dB", *MACHINES) + row(*["---"] * (4 + len(MACHINES)))
         for codec, bound in cases():
             speeds = (f"{three(speed(codec, 'compress', kind, rank, bound, m))} / {three(speed(codec, 'decompress', kind, rank, bound, m))}" for m in MACHINES)
-            out += row(codec, bound, f"{ratio(codec, kind, rank, bound):.1f}", *speeds)
+            out += row(codec, bound, f"{ratio(codec, kind, rank, bound):.1f}", f"{psnr[codec, kind, str(rank), bound]:.0f}", *speeds)
     out += KERNELS
     out += row("codec", "work", "kernel", "thread instructions", "slots", "bytes of DRAM", "wavefronts x 32", "limit", "share of the time") + row(*["---"] * 9)
     for codec, bound in cases():
@@ -159,8 +170,9 @@ scaled to that. With a PSNR `dct` makes other passes over a large field than ove
 
 ## Codecs
 
-Compress / decompress. The fields that were counted: plane waves with 12 to 20 points per wavelength, a third at rest. zfp has 8 bits per
-value. Codecs take the values from DRAM and leave the stream there; no link is involved.
+Compress / decompress. The fields that were counted: plane waves with 12 to 20 points per wavelength, a third at rest. The PSNR is
+[measured](quality.txt) on these fields with the library's own codecs: 20 log10 of the range over the root mean square error. zfp has 8
+bits per value. Codecs take the values from DRAM and leave the stream there; no link is involved.
 """
 
 KERNELS = """
@@ -181,13 +193,23 @@ bytes of DRAM are taken, 24 per point. Gpoint/s, *predicted*:
 PUBLISHED = """
 ## Published figures of other codecs
 
-| codec | GPU | compress | decompress | source |
-| --- | --- | --- | --- | --- |
-| cuSZp2 | A100 | 332 GB/s | 513 GB/s | Huang, Di, Li and Cappello, SC24; means over 9 data sets, end to end ([abstract](https://hgpu.org/?p=29746)) |
+*Published* by others, measured on their data; no figure here is ours.
 
-Their data sets, bounds and ratios are not those of this page, and cuSZp2 is one kernel, while `cuszp` of this page surveys the values
-first (its bound is relative to the largest value), moves the compressed bytes together and sums them up for a checksum. No
-published figure of cuSZp3, cuZFP or nvCOMP's Bitcomp was found that could be cited with GPU and settings, so none stands here.
+| codec | GPU | data | bound | ratio | compress | decompress | source |
+| --- | --- | --- | --- | --- | --- | --- | --- |
+| cuSZp2 | A100 | 9 data sets, means | several | | 332 GB/s | 513 GB/s | Huang, Di, Li and Cappello, SC24, [abstract](https://hgpu.org/?p=29746) |
+| cuSZp3, plain, 3-D | A100 | FP32, `pressure_2000` of SDRBench's RTM, 1008 x 1008 x 352 | 1e-3 of the range | 28.2 | 418 | 879 | [README](https://github.com/szcompressor/cuSZp/blob/0035d3976d4346dda6baac30b196f2b2deeaade0/README.md) of its authors |
+| cuSZp3, plain, 1-D | A100 | the same | 1e-3 of the range | 22.3 | 410 | 628 | the same |
+| cuSZp3, outlier, 1-D | A100 | FP32, `xx` of HACC | 1e-4 of the range | 6.3 | 341 | 413 | the same |
+| cuSZp3, outlier, 1-D | A100 | FP64, `acd-tst` | 1e-4 of the range | 13.7 | 553 | 550 | the same |
+| cuZFP | A100 | FP32, `Pf48` of Hurricane ISABEL, 500 x 500 x 100 | not given | | about 180 GB/s | about 130 GB/s | a user's comment of 2023-09-20 in [LLNL/zfp#144](https://github.com/LLNL/zfp/issues/144) |
+| cuZFP | V100 | the same | rate 1 | 32 | 200 GB/s | | the answer of zfp's author, the same |
+
+The README's numbers are called GB/s; the repository's [test programs](https://github.com/szcompressor/cuSZp/blob/04799de1f9aaf46f619ff70864faa2f42bac23a0/examples/cuSZp_test_f32_3D.cpp)
+compute them as MiB per ms, 1.05 GB/s each. Data, bounds and ratios are not those of this page. cuSZp is one kernel and is given its
+bound as a number, while `cuszp` of this page surveys the values first (its bound is relative to the largest value), moves the
+compressed bytes together and sums them up for a checksum. No published PSNR belongs to these rows. No figure of nvCOMP's Bitcomp was
+found that could be cited with GPU and settings, so none stands here.
 """
 
 if __name__ == "__main__":

@@ -14,8 +14,13 @@ mod rig;
 
 #[path = "counts/cubin.rs"]
 mod cubin;
+#[allow(dead_code)] // Each test program uses a part of it.
+#[path = "cuda/example.rs"]
+mod example;
 #[path = "common/nvrtc.rs"]
 mod nvrtc;
+#[path = "counts/quality.rs"]
+mod quality;
 #[path = "counts/session.rs"]
 mod session;
 #[path = "counts/steps.rs"]
@@ -94,6 +99,19 @@ fn no_figure_of_the_table_got_worse() {
         let left_out = format!("image sm_{} ", cubin::LONG);
         table::compare(&rows, |key| all_architectures() || !key.starts_with(&left_out));
     }
+}
+
+/// The table of quality is that of the codecs: each codec, type, number of dimensions and bound of the
+/// counts has its figures.
+#[test]
+fn the_quality_is_that_of_the_codecs() {
+    let text = quality::text();
+    if std::env::var_os(UPDATE).is_some() {
+        std::fs::write(quality::path(), text).unwrap();
+        return;
+    }
+    let kept = std::fs::read_to_string(quality::path()).unwrap();
+    assert!(kept == text, "`make counts` writes the figures anew:\n{text}");
 }
 
 #[test]

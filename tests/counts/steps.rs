@@ -1,7 +1,7 @@
 //! The kernel of a time step of `c-examples/rtm3d_cuda`, of which a run is made beside the codecs.
 
-use crate::common::root;
 use crate::emu;
+use crate::example::{self, View, HALO};
 use crate::table::Row;
 use cudarc::driver::sys::{self, CUresult};
 use std::ffi::{c_void, CString};
@@ -18,33 +18,6 @@ macro_rules! ok {
 /// Extents of the array: 124 x 128 x 64 cells, whole tiles of the kernel, and a halo of 4 cells on
 /// each side.
 const E: [usize; 3] = [132, 136, 72];
-const HALO: usize = 4;
-
-/// Words of C that the kernels' file gets from headers.
-const HEAD: &str = "typedef unsigned long size_t; typedef long ptrdiff_t;\n#define HALO 4\n\
-    struct grid_t { size_t e1, e2, e3; };\n\
-    struct medium_t { grid_t grid; const float *scale, *damp1, *damp2, *damp3; };\n";
-
-/// The kernels' `view_t`.
-#[repr(C)]
-struct View {
-    extents: [i32; 3],
-    scale: u64,
-    damp: [u64; 3],
-}
-
-/// Returns `step3`, from the file of the kernels, as NVRTC takes it and with its name.
-fn source() -> String {
-    let file = root().join("c-examples/rtm3d_cuda/kernels.cu");
-    let text = std::fs::read_to_string(file).unwrap();
-    let (kernels, _) = text.split_once("/* The step in 2-D").expect("step3 first");
-    let kernels = kernels
-        .replace("#include \"kernels.h\"", HEAD)
-        .replace("static view_t view", "static __device__ view_t view")
-        .replace("static __global__", "extern \"C\" __global__");
-    assert!(kernels.contains("step3(view_t m"), "{kernels}");
-    kernels
-}
 
 /// Returns the row of `step3`; all figures are per cell.
 pub fn rows() -> Vec<Row> {
@@ -53,7 +26,7 @@ pub fn rows() -> Vec<Row> {
         options: vec!["--fmad=false".to_owned(), "--gpu-architecture=compute_80".to_owned()],
         ..Default::default()
     };
-    let image = cudarc::nvrtc::compile_ptx_with_opts(source(), options).unwrap().to_src();
+    let image = cudarc::nvrtc::compile_ptx_with_opts(example::kernels(), options).unwrap().to_src();
     let image = CString::new(image).unwrap();
     let (mut context, mut module, mut stream) = (null_mut(), null_mut(), null_mut());
     ok!(cuInit(0));

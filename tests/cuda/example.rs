@@ -9,6 +9,17 @@ const HEAD: &str = "typedef unsigned long size_t; typedef long ptrdiff_t;\n#defi
     struct grid_t { size_t e1, e2, e3; };\n\
     struct medium_t { grid_t grid; const float *scale, *damp1, *damp2, *damp3; };\n";
 
+/// Cells around the grid that stay zero.
+pub const HALO: usize = 4;
+
+/// The kernels' `view_t`: extents of the arrays, and addresses of the medium's arrays.
+#[repr(C)]
+pub struct View {
+    pub extents: [i32; 3],
+    pub scale: u64,
+    pub damp: [u64; 3],
+}
+
 /// Returns the kernels without the functions of the host that launch them, as NVRTC takes them.
 pub fn kernels() -> String {
     let file = root().join("c-examples/rtm3d_cuda/kernels.cu");

@@ -1,6 +1,7 @@
 //! The kernels of `c-examples/rtm3d_cuda` on PTX: each value must have the bits of its formula.
 
 use crate::emu;
+use crate::example::{View, HALO};
 use crate::rig::Draw;
 use cudarc::driver::sys::{self, CUresult};
 use std::ffi::{c_void, CStr, CString};
@@ -14,18 +15,9 @@ macro_rules! ok {
     }};
 }
 
-const HALO: usize = 4;
 /// The threads of a tile of `step3`, and of a block of the other kernels.
 const TILE: [u32; 2] = [32, 16];
 const LINE: u32 = 128;
-
-/// The kernels' `view_t`.
-#[repr(C)]
-struct View {
-    extents: [i32; 3],
-    scale: u64,
-    damp: [u64; 3],
-}
 
 /// A device with the module of the kernels.
 struct Gpu {
