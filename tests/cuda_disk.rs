@@ -285,3 +285,34 @@ fn lost_waits_are_seen() {
     println!("the loss of {seen} of 30 waits of disk lanes and the application is seen");
     assert!(seen >= 15, "{seen}");
 }
+
+/// A session for many snapshots makes as many events of the driver as one for few: an event takes
+/// memory of the device, and a pool may have 10^5 slots.
+#[test]
+fn the_number_of_events_does_not_depend_on_the_slots_of_the_pool() {
+    if !emu::inside("the_number_of_events_does_not_depend_on_the_slots_of_the_pool", &[]) {
+        return;
+    }
+    let made = |steps: u32, disk_budget: u64| {
+        assert_eq!(emu::reset(1, emu::EARLY, 1, 16 * app::MEMORY), 0);
+        let place = Config {
+            host_budget: if disk_budget > 0 { 5 * SLOT } else { 0 },
+            disk_budget,
+            disk_folders: vec![common::scratch("cuda-disk")],
+            backend: Backend::Cuda,
+            max_in_flight: 4,
+            ..app::config(Algorithm::StoreAll, 0, 2, Policy::Clairvoyant)
+        };
+        let streams = Streams::Own;
+        let job = Job { config: place, steps, devices: 1, shots: 2, streams, stubborn: false };
+        let outcome = run(&job, 1, || 0).unwrap();
+        assert_eq!(outcome.wrong, 0);
+        assert!(outcome.stats[0].d2h_bytes > 0);
+        emu::calls("cuEventCreate")
+    };
+    for disk_budget in [0, 1 << 21] {
+        let (few, many) = (made(20, disk_budget), made(400, disk_budget));
+        println!("{many} events");
+        assert!(few > 0 && many == few, "{few} events, {many} with 20 times as many slots");
+    }
+}

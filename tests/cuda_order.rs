@@ -70,13 +70,12 @@ impl Case {
         })
     }
 
-    /// Returns the numbers of device slots and host slots of the job's plan.
-    fn slots(&self) -> [u32; 2] {
+    /// Returns the number of device slots of the job's plan.
+    fn slots(&self) -> u32 {
         let config = Config { backend: Backend::Cuda, device: Some(0), ..self.job.config.clone() };
         let fields: Vec<AppField> =
             app::shapes().into_iter().map(|field| AppField { field, memory: None }).collect();
-        let plan = estimate(config, self.job.steps as i64, &fields).unwrap().choice.plans.remove(0);
-        [plan.device_slots, plan.host_slots]
+        estimate(config, self.job.steps as i64, &fields).unwrap().choice.plans[0].device_slots
     }
 
     /// Runs the job with call number `lost.1` of the kind `lost.0` lost. Looks for races if `looks`
@@ -84,14 +83,14 @@ impl Case {
     fn try_without(
         &self,
         seed: u64,
-        slots: [u32; 2],
+        slots: u32,
         kernels: Option<&Kernels>,
         lost: (&str, u64),
         looks: bool,
     ) -> Result<Trial> {
         let outcome = self.run(seed, mode(seed), || emu::lose(lost.0, lost.1))?;
         let history = if looks || outcome.wrong > 0 { emu::history() } else { Vec::new() };
-        let roles = Roles::new(&history, slots[0], slots[1], self.compresses());
+        let roles = Roles::new(&history, slots, self.compresses());
         let races = races(&history, &roles, kernels, &outcome.seen);
         Ok(Trial { wrong: outcome.wrong, history, roles, races })
     }
@@ -243,7 +242,7 @@ enum Loss {
     Unexplained,
 }
 
-fn loss(case: &Case, slots: [u32; 2], kernels: Option<&Kernels>, kind: &str, k: u64) -> Loss {
+fn loss(case: &Case, slots: u32, kernels: Option<&Kernels>, kind: &str, k: u64) -> Loss {
     let mut unordered = false;
     for seed in 0..HUNT {
         let Ok(trial) = case.try_without(seed, slots, kernels, (kind, k), seed < LOOKS) else {
@@ -318,13 +317,20 @@ fn with_a_codec_too() {
     let implied = [
         ("wait", "upload: until what was there was downloaded"),
         ("wait", "upload: until the snapshot is on the host"),
-        ("wait", "pool: until what was there was downloaded"),
-        ("wait", "restore: until the snapshot is on the host"),
         ("wait", "call: until the call before, on another stream"),
         ("record", "download, for the snapshot"),
         ("record", "snapshot read, for the report"),
     ];
-    check(&losses(compressed_cases()), &OF_RAW, &implied);
+    // The library leaves out a wait for a download that the application's stream has waited for
+    // before. In these jobs no call of these sites is left; tests/cuda_compressed.rs has jobs whose
+    // snapshots find no room in the cache.
+    let left_out = [
+        ("wait", "pool: until what was there was downloaded"),
+        ("wait", "restore: until the snapshot is on the host"),
+    ];
+    let found = losses(compressed_cases());
+    assert!(left_out.iter().all(|site| !found.contains_key(site)), "{found:?}");
+    check(&found, &[&OF_RAW[..], &left_out].concat(), &implied);
 }
 
 /// Checks that the loss of some call of each site, except the sites in `others`, is seen, and that
@@ -364,7 +370,7 @@ fn no_line_is_forgotten() {
     // call. One line has two names because it waits for two reasons. One line waits for the
     // download of a dropped snapshot, which no job of this test has: only online schedules drop
     // snapshots. tests/cuda_disk.rs tests the waits and records of src/tier/disk.rs.
-    assert!(tier.contains("if self.drops && lane == Lane::App {\n            self.device.wait("));
+    assert!(tier.contains("self.drops && lane == Lane::App) {\n            self.device.wait("));
     assert_eq!(
         tier.matches("device.wait(").count() + cuda.matches("cuStreamWaitEvent(").count() - 1,
         WAITS.len()

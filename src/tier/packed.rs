@@ -1,7 +1,7 @@
 //! Compressed snapshots in the tiers. Each snapshot takes as many bytes of a slab as it has.
 
 use super::arena::Arena;
-use super::slots::{Held, HostSlot, Saved, Slots};
+use super::slots::{Download, Held, HostSlot, Saved, Slots};
 use super::{PreviousLevels, Room, SnapshotCoder, Store, Stored};
 use crate::device::{AppMemory, Event, Lane, Place};
 use crate::error::{fail, Result};
@@ -25,8 +25,8 @@ pub struct Packed {
     /// the order of issue, and its event. A lane waits for this download before it writes free bytes
     /// of the cache.
     read: Option<(u64, Event)>,
-    /// As `read`, for the latest download into bytes of the pool that were freed since.
-    written: Option<(u64, Event)>,
+    /// The latest download into bytes of the pool that were freed since.
+    written: Download,
     /// Bytes of the largest compressed snapshot of this sweep.
     largest: u64,
 }
@@ -57,7 +57,7 @@ impl Packed {
             cache_bytes: Arena::new(0..cache),
             pool_bytes: Arena::new(0..pool),
             read: None,
-            written: None,
+            written: Download::NONE,
             largest: 0,
         }
     }
@@ -140,7 +140,7 @@ impl Packed {
             NONE => Some(self.take_of_pool(slots, bytes)?),
             _ => None,
         };
-        if let Some((_, written)) = self.written {
+        if let Some(written) = slots.end_of(self.written) {
             slots.device.wait(Lane::App, written)?;
         }
         if let Some(at) = outside {
@@ -220,7 +220,7 @@ impl Packed {
 
     fn leave_pool(&mut self, slots: &mut Slots, slot: u32) -> Result<()> {
         let is_on_disk = slots.is_on_disk(slot);
-        let HostSlot { at, reader, ts, written, download, .. } = &mut slots.pool[slot as usize];
+        let HostSlot { at, reader, ts, download, .. } = &mut slots.pool[slot as usize];
         *ts = -1;
         let at = std::mem::take(at);
         if at.is_empty() {
@@ -238,7 +238,7 @@ impl Packed {
                 None => Ok(()),
             };
         }
-        self.written = later(self.written, (*download, *written));
+        self.written = self.written.or_later(*download);
         match cached {
             Some(cached) => cached.held = Held::InPool(at),
             None => self.pool_bytes.give(at),
@@ -303,7 +303,7 @@ impl Store for Packed {
         self.made.clear();
         self.cache_bytes.clear();
         self.pool_bytes.clear();
-        (self.read, self.written) = (None, None);
+        (self.read, self.written) = (None, Download::NONE);
         self.largest = 0;
     }
 
@@ -361,14 +361,11 @@ impl Store for Packed {
                 let to = self.coder.buffer(buffer);
                 slots.device.concerns(ts);
                 let (bytes, written) = match &held {
-                    Held::InPoolSlot(host) => {
-                        let written = slots.pool[*host as usize].written;
-                        (
-                            slots.pool_bytes(*host),
-                            Some(written).filter(|_| !slots.is_on_disk(*host)),
-                        )
-                    }
-                    Held::InPool(at) => (at.end - at.start, self.written.map(|(_, event)| event)),
+                    Held::InPoolSlot(host) => (
+                        slots.pool_bytes(*host),
+                        slots.written(*host).filter(|_| !slots.is_on_disk(*host)),
+                    ),
+                    Held::InPool(at) => (at.end - at.start, slots.end_of(self.written)),
                     _ => return fail!(Device, "the snapshot of state {ts} is in no tier"),
                 };
                 if let Some(written) = written {

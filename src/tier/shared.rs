@@ -119,8 +119,9 @@ impl Shared {
         other: u32,
         in_cache: bool,
     ) -> Result<()> {
-        if !in_cache {
-            slots.device.wait(Lane::App, slots.pool[other as usize].written)?;
+        let written = if in_cache { None } else { slots.written(other) };
+        if let Some(written) = written {
+            slots.device.wait(Lane::App, written)?;
         }
         let Shared { levels, checksums, .. } = self;
         let at = u64::from(other) * levels.own_bytes;
@@ -177,7 +178,11 @@ impl Shared {
             }
             PreviousLevel::Nowhere => {}
         }
-        slots.device.record(Lane::Download, slots.pool[step.host as usize].written)
+        slots.number_download(step);
+        match slots.written(step.host) {
+            Some(written) => slots.device.record(Lane::Download, written),
+            None => Ok(()),
+        }
     }
 
     /// Records on the download lane that all downloads so far read cache slot `slot`.
@@ -196,13 +201,16 @@ impl Shared {
         host: u32,
         previous: PreviousLevel,
     ) -> Result<()> {
-        slots.device.wait(lane, slots.pool[host as usize].written)?;
-        match previous {
-            PreviousLevel::Slot(other) => {
-                slots.device.wait(lane, slots.pool[other as usize].written)
+        let other = match previous {
+            PreviousLevel::Slot(other) => Some(other),
+            _ => None,
+        };
+        for host in [Some(host), other].into_iter().flatten() {
+            if let Some(written) = slots.written(host) {
+                slots.device.wait(lane, written)?;
             }
-            _ => Ok(()),
         }
+        Ok(())
     }
 }
 

@@ -26,7 +26,9 @@ pub struct DeviceSlot {
     /// The end of the download from this slot, and whether a download was issued.
     pub read: Event,
     pub reading: bool,
-    /// Number of that download, counted over all downloads of the session.
+    /// The end of that download, for lanes that read the pool slot to which it went; and its number,
+    /// counted over all downloads of the session.
+    pub written: Event,
     pub download: u64,
 }
 
@@ -54,9 +56,31 @@ pub struct HostSlot {
     /// Whether the slot is one on disk whose snapshot lies in host memory all the same, since the
     /// snapshot is larger than the slot.
     pub is_oversized: bool,
-    /// The end of the download into this slot, and the number of that download.
+    /// A slot on disk: the end of the write of its snapshot.
     pub written: Event,
-    pub download: u64,
+    /// The download into this slot, if there was one.
+    pub download: Download,
+}
+
+/// A download: its number, and the cache slot from which it went. A pool has any number of slots and
+/// the cache has few: a pool slot has no event, but finds that of its download in the cache slot.
+#[derive(Clone, Copy)]
+pub struct Download {
+    number: u64,
+    slot: u32,
+}
+
+impl Download {
+    pub const NONE: Self = Download { number: 0, slot: NONE };
+
+    /// Returns the later of two downloads.
+    pub fn or_later(self, other: Self) -> Self {
+        if other.number > self.number {
+            other
+        } else {
+            self
+        }
+    }
 }
 
 /// What a SAVE did with its snapshot.
@@ -116,7 +140,8 @@ impl Slots {
         fallible_vec::up_to(&mut self.cache, plan.device_slots as usize)?;
         fallible_vec::up_to(&mut self.pool, plan.host_slots as usize)?;
         for _ in self.cache.len()..plan.device_slots as usize {
-            let (filled, read) = (self.device.event()?, self.device.event()?);
+            let device = &mut self.device;
+            let (filled, read, written) = (device.event()?, device.event()?, device.event()?);
             self.cache.push(DeviceSlot {
                 held: Held::Nowhere,
                 host: NONE,
@@ -125,18 +150,19 @@ impl Slots {
                 from_disk: 0,
                 read,
                 reading: false,
+                written,
                 download: 0,
             });
         }
         for _ in self.pool.len()..plan.host_slots as usize {
-            let written = self.device.event()?;
+            let written = self.device.disk_event()?;
             self.pool.push(HostSlot {
                 at: 0..0,
                 reader: NONE,
                 ts: -1,
                 is_oversized: false,
                 written,
-                download: 0,
+                download: Download::NONE,
             });
         }
         Ok(())
@@ -155,6 +181,7 @@ impl Slots {
             let on_disk = self.disk.slots as usize;
             slot.at = fixed(if k < on_disk { k } else { k - on_disk }).unwrap_or(0..0);
             slot.is_oversized = false;
+            slot.download = Download::NONE;
         }
         self.saved.clear();
     }
@@ -177,16 +204,35 @@ impl Slots {
             return Ok(());
         }
         let read = slot.read;
+        self.number_download(step);
         self.device.record(Lane::App, self.app)?;
         self.device.wait(Lane::Download, self.app)?;
         let (to, from) = (self.begin_write(Lane::Download, step.host)?, self.in_slot(step.slot, 0));
         self.device.copy(Lane::Download, to, from, self.pool_bytes(step.host))?;
         self.device.record(Lane::Download, read)?;
-        self.end_write(Lane::Download, step.host)?;
+        self.end_write(Lane::Download, step.host)
+    }
+
+    /// Counts the download of a step, whose cache slot and pool slot remember its number.
+    pub fn number_download(&mut self, step: Step) {
         self.downloads += 1;
         self.cache[step.slot as usize].download = self.downloads;
-        self.pool[step.host as usize].download = self.downloads;
-        Ok(())
+        let download = Download { number: self.downloads, slot: step.slot };
+        self.pool[step.host as usize].download = download;
+    }
+
+    /// The event at the end of a download, or `None` if the application's lane has waited for that
+    /// download: before another download from its cache slot begins, the application's lane has filled
+    /// the slot, or waited for an upload into the slot, and either comes after the first download.
+    pub fn end_of(&self, download: Download) -> Option<Event> {
+        let slot = self.cache.get(download.slot as usize);
+        slot.filter(|slot| slot.download == download.number).map(|slot| slot.written)
+    }
+
+    /// The event at the end of the download into pool slot `host` in host memory; `None` as for
+    /// `end_of`.
+    pub fn written(&self, host: u32) -> Option<Event> {
+        self.end_of(self.pool[host as usize].download)
     }
 
     /// The place to which `lane` copies a snapshot that goes to pool slot `host`. If the slot is on
@@ -195,8 +241,8 @@ impl Slots {
         if self.is_on_disk(host) {
             return self.disk.leave(&mut *self.device, lane);
         }
-        if self.drops && lane == Lane::App {
-            self.device.wait(lane, self.pool[host as usize].written)?;
+        if let Some(written) = self.written(host).filter(|_| self.drops && lane == Lane::App) {
+            self.device.wait(lane, written)?;
         }
         Ok(self.in_pool(host))
     }
@@ -205,14 +251,14 @@ impl Slots {
     /// and the record of the slot's event. A copy on the application's lane to host memory needs no
     /// event, since every later transfer waits for that lane.
     pub fn end_write(&mut self, lane: Lane, host: u32) -> Result<()> {
-        let written = self.pool[host as usize].written;
         if self.is_on_disk(host) {
+            let HostSlot { written, .. } = self.pool[host as usize];
             let (to, bytes) = (self.pool[host as usize].at.start, self.pool_bytes(host));
             return self.disk.write(&mut *self.device, lane, to, bytes, written);
         }
-        match lane {
-            Lane::App => Ok(()),
-            lane => self.device.record(lane, written),
+        match self.written(host).filter(|_| lane != Lane::App) {
+            Some(written) => self.device.record(lane, written),
+            None => Ok(()),
         }
     }
 
@@ -220,12 +266,12 @@ impl Slots {
     /// snapshot is there, except for one case: the application's lane does not wait for a download
     /// to host memory.
     pub fn begin_read(&mut self, lane: Lane, host: u32) -> Result<Place> {
-        let written = self.pool[host as usize].written;
         if self.is_on_disk(host) {
+            let HostSlot { written, .. } = self.pool[host as usize];
             let (from, bytes) = (self.pool[host as usize].at.start, self.pool_bytes(host));
             return self.disk.read(&mut *self.device, lane, from, bytes, written);
         }
-        if lane != Lane::App {
+        if let Some(written) = self.written(host).filter(|_| lane != Lane::App) {
             self.device.wait(lane, written)?;
         }
         Ok(self.in_pool(host))

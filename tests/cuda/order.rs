@@ -242,7 +242,7 @@ enum Role {
     Filled,
     /// A download from a device slot has ended.
     Read,
-    /// A download into a host slot has ended.
+    /// A download from a device slot has ended, for those that wait for the snapshot in its host slot.
     Written,
     /// A point on the application's stream, for the upload lane or the download lane.
     App,
@@ -261,16 +261,13 @@ pub struct Roles(HashMap<u64, Role>);
 impl Roles {
     /// Finds the role of every event, because the library makes its events in a known order. The
     /// history must begin before the library makes its first event.
-    pub fn new(history: &[Entry], device_slots: u32, host_slots: u32, compresses: bool) -> Self {
+    pub fn new(history: &[Entry], device_slots: u32, compresses: bool) -> Self {
         let of_packer = if compresses { [2, 64] } else { [0, 0] };
         let of_packer = std::iter::repeat_n(Role::Made, of_packer[0])
             .chain(std::iter::repeat_n(Role::Reported, of_packer[1]));
-        let of_tiers =
-            [Role::Filled, Role::Read].into_iter().cycle().take(2 * device_slots as usize);
-        let of_tiers = [Role::App].into_iter().chain(of_tiers);
-        let mut first = of_packer
-            .chain(of_tiers)
-            .chain(std::iter::repeat_n(Role::Written, host_slots as usize));
+        let of_slot = [Role::Filled, Role::Read, Role::Written];
+        let of_tiers = of_slot.into_iter().cycle().take(of_slot.len() * device_slots as usize);
+        let mut first = of_packer.chain([Role::App]).chain(of_tiers);
         let mut roles = HashMap::new();
         let mut before = Entry::default();
         for entry in history {

@@ -50,7 +50,8 @@ impl DiskEvent {
 
 /// An event of the device, and where it was recorded last.
 pub struct Recorded {
-    pub event: Arc<Shared>,
+    /// The event of the driver; `None` until an event of disk lanes is recorded on a stream.
+    pub event: Option<Arc<Shared>>,
     /// The disk lane on which the event was recorded last, and the number of operations of this lane
     /// up to the record; `None`: the event was recorded on a stream, or never.
     pub on_disk: Option<(Lane, u64)>,
@@ -65,11 +66,9 @@ pub struct Events {
 }
 
 impl Events {
-    /// Makes an event and returns its number.
-    pub fn add(&mut self) -> Result<usize> {
-        fallible_vec::more(&mut self.all, 1)?;
-        let event = make()?;
-        self.all.push(Recorded { event, on_disk: None });
+    /// Adds an event and returns its number.
+    pub fn add(&mut self, event: Option<Arc<Shared>>) -> Result<usize> {
+        fallible_vec::push(&mut self.all, Recorded { event, on_disk: None })?;
         Ok(self.all.len() - 1)
     }
 
@@ -85,27 +84,31 @@ impl Events {
     /// earlier record, this is another event: a disk lane that waits for an event waits for its last
     /// record, not for the last one when the wait was enqueued.
     pub fn recorded(&mut self, number: usize) -> Result<CUevent> {
-        self.all[number].on_disk = None;
-        if Arc::strong_count(&self.all[number].event) > 1 {
-            let free = self.retired.iter().position(|event| Arc::strong_count(event) == 1);
-            let other = match free {
-                Some(k) => self.retired.swap_remove(k),
-                None => make()?,
-            };
-            fallible_vec::more(&mut self.retired, 1)?;
-            self.retired.push(std::mem::replace(&mut self.all[number].event, other));
+        let Recorded { event, on_disk } = &mut self.all[number];
+        *on_disk = None;
+        match event {
+            Some(event) if Arc::strong_count(event) == 1 => return Ok(event.0),
+            _ => {}
         }
-        Ok(self.all[number].event.0)
+        let free = self.retired.iter().position(|event| Arc::strong_count(event) == 1);
+        let other = match free {
+            Some(k) => self.retired.swap_remove(k),
+            None => make()?,
+        };
+        fallible_vec::more(&mut self.retired, 1)?;
+        let handle = other.0;
+        self.retired.extend(event.replace(other));
+        Ok(handle)
     }
 
     /// Returns all events, for the caller to destroy.
     pub fn drain(&mut self) -> impl Iterator<Item = CUevent> + '_ {
-        let all = self.all.drain(..).map(|recorded| recorded.event);
+        let all = self.all.drain(..).filter_map(|recorded| recorded.event);
         all.chain(self.retired.drain(..)).map(|event| event.0)
     }
 }
 
-fn make() -> Result<Arc<Shared>> {
+pub fn make() -> Result<Arc<Shared>> {
     Ok(Arc::new(Shared(new_event(false)?)))
 }
 

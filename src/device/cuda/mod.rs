@@ -373,7 +373,12 @@ impl Device for CudaDevice {
 
     fn event(&mut self) -> Result<Event> {
         let _current = Current::new(self.context)?;
-        self.events.add().map(Event)
+        let event = Some(disk::make()?);
+        self.events.add(event).map(Event)
+    }
+
+    fn disk_event(&mut self) -> Result<Event> {
+        self.events.add(None).map(Event)
     }
 
     fn copy(&mut self, lane: Lane, to: Place, from: Place, bytes: u64) -> Result<()> {
@@ -424,10 +429,12 @@ impl Device for CudaDevice {
         let recorded = self.events.get(event.0);
         let is_of_disk = matches!(lane, Lane::DiskRead | Lane::DiskWrite);
         let Some((other, sequence)) = recorded.on_disk else {
+            // An event without one of the driver was never recorded.
+            let Some(event) = &recorded.event else { return Ok(()) };
             if !is_of_disk {
-                return cu!(cuStreamWaitEvent(self.stream(lane)?, recorded.event.0, 0));
+                return cu!(cuStreamWaitEvent(self.stream(lane)?, event.0, 0));
             }
-            let event = DiskEvent::new(&recorded.event, self.context);
+            let event = DiskEvent::new(event, self.context);
             let Some(disk) = &mut self.disk else { return no_disk() };
             return disk.wait(lane, Wait::Call(Box::new(move || event.wait())));
         };
@@ -455,7 +462,7 @@ impl Device for CudaDevice {
     fn is_done(&mut self, event: Event) -> Result<bool> {
         let recorded = self.events.get(event.0);
         match recorded.on_disk {
-            None => is_done(recorded.event.0),
+            None => recorded.event.as_ref().map_or(Ok(true), |event| is_done(event.0)),
             Some((lane, sequence)) => {
                 let progress = self.disk.as_ref().and_then(|disk| disk.progress(lane));
                 Ok(progress.is_none_or(|(progress, _)| progress.has(sequence)))
@@ -465,10 +472,11 @@ impl Device for CudaDevice {
 
     fn finish(&mut self, event: Event) -> Result<()> {
         let recorded = self.events.get(event.0);
-        match recorded.on_disk {
-            None if is_done(recorded.event.0)? => Ok(()),
-            None => cu!(cuEventSynchronize(recorded.event.0)),
-            Some((lane, sequence)) => {
+        match (recorded.on_disk, &recorded.event) {
+            (None, None) => Ok(()),
+            (None, Some(event)) if is_done(event.0)? => Ok(()),
+            (None, Some(event)) => cu!(cuEventSynchronize(event.0)),
+            (Some((lane, sequence)), _) => {
                 let progress = self.disk.as_ref().and_then(|disk| disk.progress(lane));
                 progress.map_or(Ok(()), |(progress, _)| progress.wait(sequence))
             }
