@@ -187,6 +187,42 @@ fn steady_state_never_waits() {
     }
 }
 
+/// In a pool without a budget there always is a free range for one more snapshot, whatever the sizes
+/// of the others and the order in which they were freed: no save waits for the device to move
+/// snapshots together. The host waits as often as with a pool that is far larger.
+#[test]
+fn no_save_moves_snapshots_of_the_pool() {
+    if !inside("no_save_moves_snapshots_of_the_pool") {
+        return;
+    }
+    let algorithms = [Algorithm::Online, Algorithm::Uniform, Algorithm::Revolve, Algorithm::Zcut];
+    for seed in 0..32 {
+        let settings = |host_budget| {
+            // Most snapshots are then as large as they can be, and those of constants small, so that
+            // each of these leaves a range in which no other fits.
+            let compression = Settings {
+                method: [Method::Lorenzo, Method::Cuszp][seed as usize / 4 % 2].clone(),
+                bound: ErrorBound::OfMax(1e-12),
+                reject_nonfinite: false,
+            };
+            let (snapshots, cache) = (3 + seed as u32 % 7, seed as u32 / 2 % 3);
+            let plain =
+                config(algorithms[seed as usize % 4], snapshots, cache, Policy::Clairvoyant);
+            Config { compression, host_budget, max_in_flight: 1 << 20, ..plain }
+        };
+        let waits = [0, 1 << 20].map(|host_budget| {
+            let config = settings(host_budget);
+            let (streams, stubborn) = (Streams::Own, false);
+            let job = Job { config, steps: 40, devices: 1, shots: 1, streams, stubborn };
+            assert_eq!(emu::reset(seed, emu::EARLY, 1, MEMORY), 0);
+            let outcome = run(&job, seed, host_syncs).unwrap();
+            assert_eq!(outcome.wrong, 0, "seed {seed}: {job:?}");
+            outcome.syncs
+        });
+        assert_eq!(waits[0], waits[1], "seed {seed}: {:?}", settings(0));
+    }
+}
+
 /// Runs the test `name` again in a process with the software driver and with `library` as
 /// libnvcomp. Returns true in that process.
 fn inside_with(name: &str, library: &str) -> bool {
