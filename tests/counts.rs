@@ -125,6 +125,24 @@ fn the_roofline_follows_from_the_table() {
     assert!(std::fs::read_to_string(kept).unwrap() == page, "`make roofline` writes the page anew");
 }
 
+/// The page of whole shots follows from the roofline and from the schedules that `gpuzip plan` finds.
+/// Takes a minute, and runs with GPUZIP_TEST_LONG only.
+#[test]
+fn the_page_of_shots_follows_from_the_roofline() {
+    if std::env::var_os("GPUZIP_TEST_LONG").is_none() || !common::have("python3") {
+        return;
+    }
+    let mut script = Command::new("python3");
+    script.arg(common::root().join("benches/end_to_end.py"));
+    let page =
+        common::stdout(&common::run(script.arg(common::library().join("gpuzip")).arg("--print")));
+    let kept = common::root().join("benches/results/end-to-end.md");
+    assert!(
+        std::fs::read_to_string(kept).unwrap() == page,
+        "`make end-to-end` writes the page anew"
+    );
+}
+
 /// Makes all parts of the table, two at a time.
 fn all_rows(nvrtc: &str) -> Vec<table::Row> {
     let (parts, next) = (parts(), AtomicUsize::new(0));
