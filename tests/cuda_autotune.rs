@@ -114,9 +114,12 @@ fn shots_that_are_measured_are_right() {
 /// In virtual time a forward step of the application takes as long as its copies.
 #[test]
 fn times_are_those_of_the_device() {
-    if !inside("times_are_those_of_the_device") {
-        return;
+    if inside("times_are_those_of_the_device") {
+        measure();
     }
+}
+
+fn measure() {
     let base = app::reference(Policy::Clairvoyant, 3);
     let job = Job { shots: 1, ..base };
     assert_eq!(emu::reset(3, emu::TIMED, 1, MEMORY), 0);
@@ -142,4 +145,19 @@ fn times_are_those_of_the_device() {
         "{profile:?}"
     );
     assert!(profile.d2d_gbs > 0.0 && profile.d2d_gbs.is_finite());
+    let turns = Profile::in_turns(profile.h2d_gbs, profile.d2h_gbs);
+    match std::env::var_os("CUDA_EMU_COPY_ENGINES") {
+        None => assert!(profile.both_gbs > 1.5 * turns, "{turns}: {profile:?}"),
+        Some(_) => assert_eq!(profile.both_gbs, turns, "{profile:?}"),
+    }
+}
+
+/// A device with one copy engine.
+#[test]
+fn one_copy_engine_is_found() {
+    let images = common::scratch("one_copy_engine_is_found").display().to_string();
+    let variables = [("GPUZIP_CACHE_DIR", &*images), ("CUDA_EMU_COPY_ENGINES", "1")];
+    if common::have("c++") && emu::inside("one_copy_engine_is_found", &variables) {
+        measure();
+    }
 }

@@ -279,6 +279,12 @@ pub trait Device: Any + Recorder + Launcher + Send {
         Ok(None)
     }
 
+    /// Number of copy engines of the device: with one, both directions of the link take turns. The
+    /// default is that of a device whose directions are independent of one another.
+    fn copy_engines(&self) -> Result<u32> {
+        Ok(2)
+    }
+
     /// Takes `space` as the device's disk, in place of the disk before, and starts the disk lanes.
     fn mount(&mut self, space: DiskSpace) -> Result<()>;
 

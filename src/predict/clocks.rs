@@ -51,7 +51,7 @@ impl Clocks {
             whole,
             now: 0.0,
             conditions: Default::default(),
-            lanes: Lanes::new(timeline),
+            lanes: Lanes::new(costs.one_engine, timeline),
             events: Vec::new(),
             traffic: Traffic::default(),
             direct: 0.0,

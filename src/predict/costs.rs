@@ -169,6 +169,8 @@ pub struct Costs {
     /// Bytes of a state that are the previous time level of its other fields, if snapshots share
     /// time levels; else 0.
     pub previous_bytes: u64,
+    /// Whether one copy engine serves both directions of the link, which then take turns.
+    pub one_engine: bool,
     /// Whether snapshots are compressed. A compressed snapshot has no fixed place in a slot, and
     /// waits for the download from any bytes that were freed before.
     pub compressed: bool,
@@ -211,6 +213,7 @@ impl Costs {
             stored_bytes,
             slot_bytes,
             previous_bytes: 0,
+            one_engine: profile.has_one_engine(),
             compressed: codec.is_some(),
         }
     }

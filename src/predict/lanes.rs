@@ -4,6 +4,9 @@
 //! end of a transfer is computed as late as possible, when a caller asks for it. Until then, a copy
 //! on the application's own stream may come in between, as on a device: when the engine has ended the
 //! chunk of the transfer that it is at.
+//!
+//! On a device with one copy engine both directions share it. The engine then does the chunks of both
+//! directions one at a time, first the one that can begin first.
 
 use super::timeline::{Row, Timeline};
 use crate::device::Lane;
@@ -56,6 +59,18 @@ pub(super) struct Duration {
 struct Job {
     condition: Condition,
     duration: Duration,
+    /// Number of the transfer among those of all engines.
+    order: u64,
+}
+
+/// The next chunk of a lane on a shared engine: when it could begin for its own sake, and when the
+/// engine is free, too, in seconds.
+#[derive(Clone, Copy)]
+struct Chunk {
+    engine: usize,
+    ready: f64,
+    start: f64,
+    order: u64,
 }
 
 #[derive(Default)]
@@ -66,6 +81,9 @@ struct Engine {
     /// long each of its chunks takes.
     since: f64,
     chunk: f64,
+    /// On a shared engine: the end of the last chunk of the first transfer of `queue`, in seconds, if
+    /// that transfer has begun. Its duration is that of the chunks to come.
+    begun: Option<f64>,
     /// Transfers that have not begun, in order; and the end times, in seconds, of those that have.
     queue: VecDeque<Job>,
     ends: Vec<f64>,
@@ -74,12 +92,19 @@ struct Engine {
 /// The four copy engines.
 pub(super) struct Lanes {
     engines: [Engine; 4],
+    /// Whether both directions of the link share one engine, and the time, in seconds, at which that
+    /// engine will have ended the chunks that have begun.
+    is_shared: bool,
+    free: f64,
+    /// Number of transfers so far.
+    issued: u64,
     pub timeline: Option<Timeline>,
 }
 
 impl Lanes {
-    pub fn new(timeline: Option<Timeline>) -> Self {
-        Lanes { engines: Default::default(), timeline }
+    /// `is_shared`: one engine serves both directions of the link.
+    pub fn new(is_shared: bool, timeline: Option<Timeline>) -> Self {
+        Lanes { engines: Default::default(), is_shared, free: 0.0, issued: 0, timeline }
     }
 
     /// The last transfer that was issued on `lane`; `None` before the first one.
@@ -97,14 +122,23 @@ impl Lanes {
     /// Enqueues a transfer.
     pub fn issue(&mut self, lane: Lane, condition: Condition, duration: Duration) -> Result<()> {
         let queue = &mut self.engines[engine_of(lane)].queue;
-        fallible_vec::push_back(queue, Job { condition, duration })
+        self.issued += 1;
+        fallible_vec::push_back(queue, Job { condition, duration, order: self.issued })
     }
 
     /// The end time of a transfer, in seconds, if no copy of the application's stream comes in
     /// between after this call.
     pub fn end(&mut self, Transfer { engine, number }: Transfer) -> Result<f64> {
         while self.engines[engine].ends.len() < number as usize {
-            let Some(Job { condition, duration }) = self.engines[engine].queue.pop_front() else {
+            if self.is_of_link(engine) {
+                match self.next_chunk()? {
+                    Some(chunk) => self.pass(chunk)?,
+                    None => return Ok(0.0),
+                }
+                continue;
+            }
+            let Some(Job { condition, duration, .. }) = self.engines[engine].queue.pop_front()
+            else {
                 return Ok(0.0);
             };
             let mut ready = condition.issued;
@@ -140,7 +174,7 @@ impl Lanes {
 
     /// Begins all transfers of an engine that can begin at time `now` or before.
     fn advance(&mut self, engine: usize, now: f64) -> Result<()> {
-        while let Some(&Job { condition, duration }) = self.engines[engine].queue.front() {
+        while let Some(&Job { condition, duration, .. }) = self.engines[engine].queue.front() {
             let mut ready = condition.issued;
             for (other, number) in condition.after.into_iter().enumerate() {
                 if number == 0 {
@@ -165,10 +199,94 @@ impl Lanes {
         Ok(())
     }
 
+    /// Whether the lane of this engine shares its engine with another lane.
+    fn is_of_link(&self, engine: usize) -> bool {
+        self.is_shared && engine <= engine_of(Lane::Download)
+    }
+
+    /// The chunk that the shared engine does next; `None` if no transfer is left.
+    fn next_chunk(&mut self) -> Result<Option<Chunk>> {
+        let mut first: Option<Chunk> = None;
+        for engine in [Lane::Upload, Lane::Download].map(engine_of) {
+            let Some(&Job { condition, order, .. }) = self.engines[engine].queue.front() else {
+                continue;
+            };
+            let Some(ready) = self.ready(engine, condition)? else { continue };
+            let start = ready.max(self.free);
+            let is_first = first.is_none_or(|other| {
+                (start, ready, order) < (other.start, other.ready, other.order)
+            });
+            if is_first {
+                first = Some(Chunk { engine, ready, start, order });
+            }
+        }
+        Ok(first)
+    }
+
+    /// When the next chunk of a lane on the shared engine could begin, in seconds; `None` if the chunk
+    /// waits for a transfer of the other lane that has not ended.
+    fn ready(&mut self, engine: usize, condition: Condition) -> Result<Option<f64>> {
+        if self.engines[engine].begun.is_some() {
+            return Ok(self.engines[engine].begun);
+        }
+        let mut ready = condition.issued;
+        for (other, number) in condition.after.into_iter().enumerate().filter(|(_, n)| *n > 0) {
+            if !self.is_of_link(other) {
+                ready = ready.max(self.end(Transfer { engine: other, number })?);
+                continue;
+            }
+            match self.engines[other].ends.get(number as usize - 1) {
+                Some(&end) => ready = ready.max(end),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(ready))
+    }
+
+    /// Lets the shared engine do a chunk.
+    fn pass(&mut self, Chunk { engine: number, start, .. }: Chunk) -> Result<()> {
+        let engine = &mut self.engines[number];
+        let Some(job) = engine.queue.front_mut() else { return Ok(()) };
+        let Duration { seconds, chunk } = job.duration;
+        // The sum of all chunks may differ from the whole by a rounding error.
+        let is_last = seconds <= chunk * (1.0 + 1e-9) || chunk <= 0.0;
+        let end = start + if is_last { seconds } else { chunk };
+        job.duration.seconds = seconds - chunk;
+        engine.begun = Some(end).filter(|_| !is_last);
+        if is_last {
+            engine.queue.pop_front();
+            fallible_vec::push(&mut engine.ends, end)?;
+        }
+        self.free = end;
+        if let Some(timeline) = &mut self.timeline {
+            timeline.add(row(number), start, end);
+        }
+        Ok(())
+    }
+
+    /// As `cut_in`, on the shared engine.
+    fn cut_in_shared(&mut self, engine: usize, now: f64, seconds: f64) -> Result<f64> {
+        while let Some(chunk) = self.next_chunk()? {
+            if (chunk.start, chunk.ready) > (self.free.max(now), now) {
+                break;
+            }
+            self.pass(chunk)?;
+        }
+        let begin = self.free.max(now);
+        self.free = begin + seconds;
+        if let Some(timeline) = &mut self.timeline {
+            timeline.add(row(engine), begin, self.free);
+        }
+        Ok(self.free)
+    }
+
     /// Inserts a transfer of the application's own stream, which waits only for the chunk of a
     /// transfer that the engine of `lane` is at at time `now`. Returns the end time.
     pub fn cut_in(&mut self, lane: Lane, now: f64, seconds: f64) -> Result<f64> {
         let number = engine_of(lane);
+        if self.is_of_link(number) {
+            return self.cut_in_shared(number, now, seconds);
+        }
         self.advance(number, now)?;
         let engine = &mut self.engines[number];
         let chunks = ((now - engine.since) / engine.chunk).floor() + 1.0;
@@ -195,7 +313,7 @@ mod tests {
 
     /// A transfer from 0 to 10 seconds in chunks of 2 seconds.
     fn under_way() -> (Lanes, Transfer) {
-        let mut lanes = Lanes::new(Some(Timeline::default()));
+        let mut lanes = Lanes::new(false, Some(Timeline::default()));
         let duration = Duration { seconds: 10.0, chunk: 2.0 };
         lanes.issue(Lane::Upload, Condition::default(), duration).unwrap();
         let last = lanes.last(Lane::Upload).unwrap();
@@ -236,5 +354,24 @@ mod tests {
         let whole = Duration { seconds: 10.0, chunk: f64::INFINITY };
         lanes.issue(Lane::Download, Condition::default(), whole).unwrap();
         assert_eq!(lanes.cut_in(Lane::Download, 5.0, 1.0).unwrap(), 15.0);
+    }
+
+    /// One engine for both directions: the chunks of an upload and of a download take turns, and a copy
+    /// of the application waits for one chunk that is ready before it.
+    #[test]
+    fn a_shared_engine_takes_turns() {
+        let mut lanes = Lanes::new(true, Some(Timeline::default()));
+        let duration = Duration { seconds: 4.0, chunk: 2.0 };
+        lanes.issue(Lane::Upload, Condition::default(), duration).unwrap();
+        let upload = lanes.last(Lane::Upload).unwrap();
+        lanes.issue(Lane::Download, Condition::default(), duration).unwrap();
+        let download = lanes.last(Lane::Download).unwrap();
+        let mut condition = Condition::default();
+        condition.and(download);
+        lanes.issue(Lane::Upload, condition, duration).unwrap();
+        let last = lanes.last(Lane::Upload).unwrap();
+        assert_eq!(lanes.cut_in(Lane::Upload, 1.0, 1.0).unwrap(), 5.0);
+        let ends = [upload, download, last].map(|transfer| lanes.end(transfer).unwrap());
+        assert_eq!(ends, [7.0, 9.0, 13.0]);
     }
 }

@@ -40,6 +40,9 @@ pub struct Profile {
     pub h2d_gbs: f64,
     /// The link from device to host memory, in GB/s.
     pub d2h_gbs: f64,
+    /// Both directions of the link together while snapshots move both ways, in GB/s. 0: not measured;
+    /// each direction is then as fast as alone.
+    pub both_gbs: f64,
     /// Copying a state within device memory, as a raw SAVE or RESTORE does, in GB/s.
     pub d2d_gbs: f64,
     /// Reading snapshots from disk, in GB/s.
@@ -109,6 +112,7 @@ impl Profile {
             backward_ms: 0.0,
             h2d_gbs: free,
             d2h_gbs: free,
+            both_gbs: 0.0,
             d2d_gbs: free,
             disk_read_gbs: free,
             disk_write_gbs: free,
@@ -126,6 +130,7 @@ impl Profile {
             backward_ms: 2.5 * forward_ms,
             h2d_gbs: link_gbs,
             d2h_gbs: link_gbs,
+            both_gbs: 0.0,
             d2d_gbs,
             disk_read_gbs: 2.0,
             disk_write_gbs: 2.0,
@@ -166,6 +171,18 @@ impl Profile {
         };
         profile.check()?;
         Ok(profile)
+    }
+
+    /// Whether the two directions of the link take turns, as on a device with one copy engine: if the
+    /// time for a snapshot each way is nearer to the sum of the times alone than to the longer one.
+    pub(super) fn has_one_engine(&self) -> bool {
+        let (up, down) = (1.0 / self.h2d_gbs, 1.0 / self.d2h_gbs);
+        self.both_gbs > 0.0 && 2.0 / self.both_gbs > up.max(down) + 0.5 * up.min(down)
+    }
+
+    /// GB/s of both directions together if they take turns.
+    pub fn in_turns(h2d_gbs: f64, d2h_gbs: f64) -> f64 {
+        2.0 / (1.0 / h2d_gbs + 1.0 / d2h_gbs)
     }
 
     /// The entry of a codec with these settings, if the profile has one.
@@ -220,6 +237,9 @@ impl Profile {
             links.into_iter().chain(disk).chain(self.codecs.iter().flat_map(of_codec))
         {
             within(name, speed, LEAST_GBS, f64::INFINITY)?;
+        }
+        if self.both_gbs != 0.0 {
+            within("both_gbs", self.both_gbs, LEAST_GBS, f64::INFINITY)?;
         }
         for codec in &self.codecs {
             within("ratio", codec.ratio, LEAST_RATIO, MOST_RATIO)?;

@@ -4,7 +4,7 @@
 //! | bytes | little endian |
 //! |---|---|
 //! | 0..4 | `gpzp` |
-//! | 4..8 | version: 2, or 3 with times of parts of the sweep (version 1 had another checksum) |
+//! | 4..8 | version: 2, 3 with times of parts of the sweep, or 4 (version 1 had another checksum) |
 //! | 8..16 | length of all bytes |
 //! | 16..24 | checksum of the bytes from 24 on |
 //! | 24..28 | backend: 0 any, 1 host, 2 CUDA |
@@ -14,8 +14,9 @@
 //! | 56..96 | five FP64: GB/s to the device, to the host, within the device, from disk, to disk |
 //! | 56 per codec | four 32-bit words: number, parameter, mode of the bound, 0; |
 //! | | five FP64: bound, GB/s of compression and of decompression, ratio, worst ratio |
-//! | version 3: 8 | number of parts of the sweep whose steps have times of their own, at least 1 |
+//! | versions 3 and 4: 8 | number of parts of the sweep whose steps have times of their own, in version 3 at least 1 |
 //! | 16 per part | two FP64: milliseconds of a forward and of a backward step |
+//! | version 4: 8 | FP64: GB/s of both directions of the link together, not 0 |
 
 use super::profile::{CodecProfile, Profile, MOST_PARTS};
 use crate::codec::checksum;
@@ -24,6 +25,7 @@ use crate::error::{fail, Result};
 const MAGIC: &[u8; 4] = b"gpzp";
 const VERSION: u32 = 2;
 const VERSION_WITH_PARTS: u32 = 3;
+const VERSION_WITH_BOTH: u32 = 4;
 /// Bytes before the part that the checksum covers.
 const PREFIX: usize = 24;
 const FIXED: usize = 96;
@@ -37,7 +39,11 @@ impl Profile {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(FIXED + CODEC * self.codecs.len());
         bytes.extend(MAGIC);
-        let version = if self.steps.is_empty() { VERSION } else { VERSION_WITH_PARTS };
+        let version = match (self.both_gbs == 0.0, self.steps.is_empty()) {
+            (true, true) => VERSION,
+            (true, false) => VERSION_WITH_PARTS,
+            (false, _) => VERSION_WITH_BOTH,
+        };
         bytes.extend(version.to_le_bytes());
         bytes.extend([0; PREFIX - 8]);
         bytes.extend(self.backend.to_le_bytes());
@@ -59,9 +65,12 @@ impl Profile {
                     .flat_map(f64::to_le_bytes),
             );
         }
-        if !self.steps.is_empty() {
+        if version >= VERSION_WITH_PARTS {
             bytes.extend((self.steps.len() as u64).to_le_bytes());
             bytes.extend(self.steps.iter().flatten().copied().flat_map(f64::to_le_bytes));
+        }
+        if version >= VERSION_WITH_BOTH {
+            bytes.extend(self.both_gbs.to_le_bytes());
         }
         let size = bytes.len() as u64;
         bytes[8..16].copy_from_slice(&size.to_le_bytes());
@@ -72,7 +81,8 @@ impl Profile {
 
     /// Reads a profile from its bytes. The error says why the bytes are no valid profile.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let has_parts = check_prefix(bytes)? == VERSION_WITH_PARTS;
+        let version = check_prefix(bytes)?;
+        let (has_parts, has_both) = (version >= VERSION_WITH_PARTS, version >= VERSION_WITH_BOTH);
         let mut words = Words(&bytes[PREFIX..]);
         let (backend, count) = (words.i32(), words.i32() as u32);
         let without_parts = FIXED + CODEC * count.min(MOST_CODECS) as usize;
@@ -81,10 +91,11 @@ impl Profile {
             _ => 0,
         };
         let of_parts = if has_parts { 8 + PART as u64 * parts.min(MOST_PARTS as u64) } else { 0 };
+        let of_both = if has_both { 8 } else { 0 };
         if !(0..=2).contains(&backend)
             || count > MOST_CODECS
-            || has_parts != (parts > 0)
-            || bytes.len() as u64 != without_parts as u64 + of_parts
+            || (!has_both && has_parts != (parts > 0))
+            || bytes.len() as u64 != without_parts as u64 + of_parts + of_both
         {
             return fail!(
                 Stream,
@@ -99,6 +110,7 @@ impl Profile {
             backward_ms: words.f64(),
             h2d_gbs: words.f64(),
             d2h_gbs: words.f64(),
+            both_gbs: 0.0,
             d2d_gbs: words.f64(),
             disk_read_gbs: words.f64(),
             disk_write_gbs: words.f64(),
@@ -108,6 +120,12 @@ impl Profile {
         if has_parts {
             words.u64();
             profile.steps = (0..parts).map(|_| [words.f64(), words.f64()]).collect();
+        }
+        if has_both {
+            profile.both_gbs = words.f64();
+            if profile.both_gbs == 0.0 {
+                return fail!(Stream, "the profile is damaged: it has no speed of both directions");
+            }
         }
         match profile.check() {
             Ok(()) => Ok(profile),
@@ -127,8 +145,8 @@ fn check_prefix(bytes: &[u8]) -> Result<u32> {
     }
     let mut words = Words(&bytes[4..]);
     let version = words.i32() as u32;
-    if !(VERSION..=VERSION_WITH_PARTS).contains(&version) {
-        return fail!(Stream, "a profile of version {version}: this library reads versions {VERSION} and {VERSION_WITH_PARTS}; measure again with this library");
+    if !(VERSION..=VERSION_WITH_BOTH).contains(&version) {
+        return fail!(Stream, "a profile of version {version}: this library reads versions {VERSION} to {VERSION_WITH_BOTH}; measure again with this library");
     }
     let size = words.u64();
     if bytes.len() < FIXED || size != bytes.len() as u64 {
@@ -250,6 +268,28 @@ mod tests {
         }
     }
 
+    /// The speed of both directions comes back, with and without times of parts; profiles without it
+    /// have the bytes that they had before there was such a speed.
+    #[test]
+    fn both_directions_make_version_4() {
+        for parts in [0, 3] {
+            let old = parted(&[2.0], 1, parts);
+            let new = Profile { both_gbs: 3.5, ..old.clone() };
+            let bytes = new.to_bytes();
+            assert_eq!((bytes[4], old.to_bytes()[4]), (4, if parts > 0 { 3 } else { 2 }));
+            assert_eq!(Profile::from_bytes(&bytes).unwrap(), new);
+            assert_eq!(Profile::from_bytes(&old.to_bytes()).unwrap().both_gbs, 0.0);
+            assert!(Profile::from_bytes(&bytes[..bytes.len() - 8]).is_err());
+        }
+    }
+
+    #[test]
+    fn directions_take_turns_if_both_need_the_sum_of_the_times() {
+        let of = |both_gbs| Profile { both_gbs, ..Profile::typical_gpu(1) }.has_one_engine();
+        assert_eq!(Profile::in_turns(25.0, 25.0), 25.0);
+        assert_eq!([0.0, 25.0, 30.0, 40.0, 50.0].map(of), [false, true, true, false, false]);
+    }
+
     #[test]
     fn the_bytes_are_the_same_everywhere() {
         let bytes = profile(&[2.0], 1).to_bytes();
@@ -280,7 +320,8 @@ mod tests {
         for (bytes, part) in [
             (with(4, 1), "version 1"),
             (with(4, 3), "damaged"),
-            (with(4, 4), "version 4"),
+            (with(4, 4), "damaged"),
+            (with(4, 5), "version 5"),
             (with(0, b'x'), "no profile"),
             (with(50, 1), "checksum"),
             (good[..100].to_vec(), "of which 100"),

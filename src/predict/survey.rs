@@ -43,6 +43,7 @@ impl Survey {
         let profile = Profile {
             h2d_gbs: profile.h2d_gbs * link,
             d2h_gbs: profile.d2h_gbs * link,
+            both_gbs: profile.both_gbs * link,
             disk_read_gbs: profile.disk_read_gbs * disk,
             disk_write_gbs: profile.disk_write_gbs * disk,
             ..profile.clone()

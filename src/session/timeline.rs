@@ -229,6 +229,7 @@ fn of_costs(costs: &Costs) -> Object {
         .value("download", costs.download)
         .value("disk_read", costs.disk_read)
         .value("disk_write", costs.disk_write)
+        .value("one_engine", costs.one_engine)
         .value("compressed", costs.compressed);
     about
         .value("state_bytes", costs.state_bytes)

@@ -151,7 +151,7 @@ impl Tuner {
         let backend = if self.target == Target::Host { 1 } else { 2 };
         let (forward_ms, backward_ms) = (forward * 1e3, backward * 1e3);
         let state_bytes = self.layout.slot_bytes;
-        let probe::Findings { h2d_gbs, d2h_gbs, d2d_gbs, disk_gbs, codecs } = findings;
+        let probe::Findings { h2d_gbs, d2h_gbs, both_gbs, d2d_gbs, disk_gbs, codecs } = findings;
         // Without a disk in the session, the profile takes typical values for it.
         let typical = Profile::typical_gpu(state_bytes);
         let (disk_read_gbs, disk_write_gbs) =
@@ -163,6 +163,7 @@ impl Tuner {
             backward_ms,
             h2d_gbs,
             d2h_gbs,
+            both_gbs,
             d2d_gbs,
             disk_read_gbs,
             disk_write_gbs,

@@ -1,5 +1,5 @@
 //! Timed trials on the application's live fields: copies within the device, transfers across the
-//! link and, if the session may use a disk, to and from disk, and codecs, one at a time.
+//! link, on a GPU both ways at once, too, and, if the session may use a disk, to and from disk, and codecs, one at a time.
 //!
 //! A probe opens a device of its own, with memory beside the session's memory, and works on the
 //! application's stream. It only reads the fields. It waits for the device after every trial, so
@@ -8,10 +8,10 @@
 use crate::choice::Target;
 use crate::codec::{Settings, SnapshotCodec};
 use crate::config::Config;
-use crate::device::{AppMemory, Device, DiskSpace, Lane, Memory, Place, Stream};
+use crate::device::{AppMemory, Device, DiskSpace, Event, Lane, Memory, Place, Stream};
 use crate::error::Result;
 use crate::layout::Layout;
-use crate::predict::CodecProfile;
+use crate::predict::{CodecProfile, Profile};
 use crate::tier::SnapshotCoder;
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,9 +23,14 @@ const COPIES: usize = 2;
 pub struct Probe {
     device: Box<dyn Device>,
     layout: Layout,
+    /// Whether the device is a GPU, whose transfer lanes copy at once as far as its copy engines do; and
+    /// events for copies both ways.
+    on_gpu: bool,
+    ways: [Event; 3],
     warm: bool,
     to_device: Vec<f64>,
     to_host: Vec<f64>,
+    both: Vec<f64>,
     within: Vec<f64>,
     trials: Vec<Trial>,
     /// Room for a state on disk, if the session may use a disk.
@@ -49,6 +54,8 @@ pub struct Findings {
     pub h2d_gbs: f64,
     /// From device to host memory.
     pub d2h_gbs: f64,
+    /// Both directions together, on a GPU; 0: not measured.
+    pub both_gbs: f64,
     /// Within device memory.
     pub d2d_gbs: f64,
     /// From disk to host memory, and from host memory to disk; `None` if that was not measured.
@@ -66,14 +73,18 @@ impl Probe {
         layout: &Layout,
         codecs: &[Settings],
     ) -> Result<Self> {
-        let device = target.open(config)?;
+        let mut device = target.open(config)?;
+        let ways = [device.event()?, device.event()?, device.event()?];
         let (to_device, to_host, within, trials) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut probe = Probe {
             device,
             layout: layout.clone(),
+            on_gpu: matches!(target, Target::Cuda(_)),
+            ways,
             warm: false,
             to_device,
             to_host,
+            both: Vec::new(),
             within,
             trials,
             disk: disk_of(config, layout),
@@ -133,16 +144,40 @@ impl Probe {
                 self.timed(stream, |device| device.copy(Lane::App, host, here, bytes))?;
             let (to_device, ()) =
                 self.timed(stream, |device| device.copy(Lane::App, here, host, bytes))?;
+            let both = match self.on_gpu {
+                true => Some(self.both_ways(stream)?),
+                false => None,
+            };
             // The first round also pays for the first touch of the memory, and is not counted.
             if self.warm || k > 0 {
                 self.within.push(within);
                 self.to_host.push(to_host);
                 self.to_device.push(to_device);
+                self.both.extend(both);
             }
         }
         self.passages()?;
         self.warm = true;
         Ok(())
+    }
+
+    /// Times the two halves of the state on their ways to the host and to the device at once, on the
+    /// transfer lanes. Returns the seconds for a whole state each way.
+    fn both_ways(&mut self, stream: Stream) -> Result<f64> {
+        let half = self.layout.slot_bytes / 2;
+        let [begin, up, down] = self.ways;
+        let body = |device: &mut dyn Device| {
+            device.record(Lane::App, begin)?;
+            device.wait(Lane::Upload, begin)?;
+            device.wait(Lane::Download, begin)?;
+            device.copy(Lane::Upload, Place::Device(0), Place::Host(0), half)?;
+            device.copy(Lane::Download, Place::Host(half), Place::Device(half), half)?;
+            device.record(Lane::Upload, up)?;
+            device.record(Lane::Download, down)?;
+            device.wait(Lane::App, up)?;
+            device.wait(Lane::App, down)
+        };
+        Ok(2.0 * self.timed(stream, body)?.0)
     }
 
     /// Times the way of the state in host memory to disk and back. A disk that fails is not measured.
@@ -222,6 +257,12 @@ impl Probe {
         let gbs = |seconds: &mut Vec<f64>| Some(state / median(seconds)?.max(1e-9) / 1e9);
         let [h2d_gbs, d2h_gbs, d2d_gbs] =
             [gbs(&mut self.to_device)?, gbs(&mut self.to_host)?, gbs(&mut self.within)?];
+        // One engine is certain from its count; a measured time may be of a busy moment.
+        let both_gbs = match self.device.copy_engines() {
+            _ if !self.on_gpu => 0.0,
+            Ok(1) => Profile::in_turns(h2d_gbs, d2h_gbs),
+            _ => 2.0 * gbs(&mut self.both)?,
+        };
         let disk_gbs = gbs(&mut self.from_disk).zip(gbs(&mut self.to_disk));
         let codec = |trial: &mut Trial| {
             let largest = *trial.stored.iter().max()? as f64;
@@ -238,6 +279,7 @@ impl Probe {
         Some(Findings {
             h2d_gbs,
             d2h_gbs,
+            both_gbs,
             d2d_gbs,
             disk_gbs,
             codecs: self.trials.iter_mut().filter_map(codec).collect(),

@@ -173,6 +173,7 @@ fn planned_costs(shot: &Shot) -> Result<Costs> {
         stored_bytes: shot.cost("stored_bytes")? as u64,
         slot_bytes: shot.cost("slot_bytes")? as u64,
         previous_bytes: shot.previous_bytes(),
+        one_engine: shot.has_one_engine(),
         compressed: shot.is_compressed(),
     })
 }

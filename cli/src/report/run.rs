@@ -162,6 +162,11 @@ impl Shot {
         self.about["costs"]["compressed"].as_bool().unwrap_or(false)
     }
 
+    /// Returns whether one copy engine served both directions of the link.
+    pub fn has_one_engine(&self) -> bool {
+        self.about["costs"]["one_engine"].as_bool().unwrap_or(false)
+    }
+
     /// Returns the bytes of a state that are the previous time level of other fields, if the shot's
     /// snapshots shared time levels; else 0.
     pub fn previous_bytes(&self) -> u64 {

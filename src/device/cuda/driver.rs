@@ -317,6 +317,14 @@ pub fn device_count() -> Result<i32> {
     Ok(count)
 }
 
+/// Number of engines of a device that copy while kernels run.
+pub fn copy_engines(device: CUdevice) -> Result<u32> {
+    let mut count = 0;
+    let which = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT;
+    cu!(cuDeviceGetAttribute(&mut count, which, device))?;
+    Ok(count.max(0) as u32)
+}
+
 /// All CUDA devices in the order of their numbers. The error says why there is no driver.
 pub fn devices() -> Result<Vec<DeviceInfo>> {
     let info = |ordinal| {

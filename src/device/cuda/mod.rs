@@ -278,6 +278,10 @@ impl Device for CudaDevice {
         driver::free_here().map(Some)
     }
 
+    fn copy_engines(&self) -> Result<u32> {
+        driver::copy_engines(self.handle)
+    }
+
     fn mount(&mut self, space: DiskSpace) -> Result<()> {
         let _current = Current::new(self.context)?;
         // The lanes of the old disk end before the new ones begin.

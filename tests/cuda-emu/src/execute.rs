@@ -187,7 +187,11 @@ impl Driver {
                     Direction::DeviceToDevice => Engine::DeviceToDevice,
                     Direction::HostToHost => return None,
                 };
-                Some((copy.device, engine, seconds(engine, copy.len)))
+                let taken = match engine {
+                    Engine::DeviceToHost if self.settings.copy_engines == 1 => Engine::HostToDevice,
+                    engine => engine,
+                };
+                Some((copy.device, taken, seconds(engine, copy.len)))
             }
             Action::Set(_, _, len) => {
                 Some((device, Engine::DeviceToDevice, seconds(Engine::DeviceToDevice, *len)))

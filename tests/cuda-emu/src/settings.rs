@@ -57,6 +57,8 @@ pub struct Settings {
     pub memory: u64,
     /// The version that `cuDriverGetVersion` gives.
     pub version: i32,
+    /// Copy engines of each device: 2, one for each direction, or 1 for both.
+    pub copy_engines: i32,
     /// 1 if kernels can use ordinary host memory.
     pub pageable_access: i32,
     /// Whether an asynchronous copy from pageable memory to a device reads the memory when the copy
@@ -86,6 +88,11 @@ impl Settings {
             devices: read("CUDA_EMU_DEVICES", 1, |text| text.parse().ok()),
             memory: read("CUDA_EMU_MEMORY", 1 << 30, bytes),
             version: read("CUDA_EMU_DRIVER_VERSION", 12_040, |text| text.parse().ok()),
+            copy_engines: read("CUDA_EMU_COPY_ENGINES", 2, |text| match text {
+                "1" => Some(1),
+                "2" => Some(2),
+                _ => None,
+            }),
             pageable_access: read("CUDA_EMU_PAGEABLE_ACCESS", 0, |text| text.parse().ok()),
             reads_pageable_late: read("CUDA_EMU_PAGEABLE_COPIES", false, |text| match text {
                 "staged" => Some(false),

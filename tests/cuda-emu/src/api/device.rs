@@ -47,6 +47,7 @@ exports! {
         driver.device(device)?;
         let known = match attribute {
             88 => Some(driver.settings.pageable_access),
+            40 => Some(driver.settings.copy_engines),
             75 => Some(driver.settings.architecture / 10),
             76 => Some(driver.settings.architecture % 10),
             _ => device_attribute(attribute, device),
@@ -83,7 +84,6 @@ fn device_attribute(attribute: i32, device: i32) -> Option<i32> {
         37 => 5120,           // bus width, bits
         38 => 40 << 20,       // L2
         39 => 2048,           // threads per multiprocessor
-        40 => 2,              // copy engines
         81 | 97 => 163 << 10, // shared memory per multiprocessor, and opt-in per block
         _ => 0,
     };
