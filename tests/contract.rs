@@ -503,7 +503,7 @@ fn damage_is_told_where_the_shot_ends_whatever_ends_it() {
         println!("skipped: no C++ compiler for the kernels of the software driver");
         return;
     }
-    let kernels = common::scratch("kernels");
+    let kernels = emu::images();
     if !emu::inside(
         "damage_is_told_where_the_shot_ends_whatever_ends_it",
         &[("GPUZIP_CACHE_DIR", kernels.to_str().unwrap())],

@@ -180,7 +180,7 @@ fn rows_of(part: &str, nvrtc: &str) -> Vec<table::Row> {
             .env("CUDA_EMU_PTX_ORDER", "steady")
             .env("CUDA_EMU_NVRTC", nvrtc)
             .env("CUDA_EMU_PTX_CACHE", common::scratch("ptx"))
-            .env("GPUZIP_CACHE_DIR", common::scratch("kernels"));
+            .env("GPUZIP_CACHE_DIR", emu::images_of("ptx"));
     }
     let output = command.output().unwrap();
     let text = common::stdout(&output);

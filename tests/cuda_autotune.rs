@@ -56,7 +56,7 @@ fn draw_job(seed: u64) -> Job {
 
 fn inside(name: &str) -> bool {
     common::have("c++")
-        && emu::inside(name, &[("GPUZIP_CACHE_DIR", common::scratch(name).to_str().unwrap())])
+        && emu::inside(name, &[("GPUZIP_CACHE_DIR", emu::images().to_str().unwrap())])
 }
 
 /// The first shot is measured, the second is not, and the third follows a plan by the measured

@@ -244,7 +244,7 @@ fn a_budget_that_does_not_fit_beside_the_reserve_is_named() {
 /// The working memory of a codec counts toward the budgets, too.
 #[test]
 fn compression_keeps_the_budgets() {
-    let images = common::scratch("kernels").display().to_string();
+    let images = emu::images().display().to_string();
     if !common::have("c++")
         || !emu::inside("compression_keeps_the_budgets", &[("GPUZIP_CACHE_DIR", &images)])
     {
@@ -316,7 +316,7 @@ fn pooled(seed: u64, is_coded: bool) -> Job {
 
 /// Runs the test `name` as `emu::inside` does, with kernels and with small segments.
 fn inside_with_segments(name: &str) -> bool {
-    let images = common::scratch("kernels").display().to_string();
+    let images = emu::images().display().to_string();
     let inside = common::have("c++") && emu::inside(name, &[("GPUZIP_CACHE_DIR", &images)]);
     if inside {
         gpuzip::device::cuda::set_segment_bytes(SEGMENT);
@@ -487,7 +487,7 @@ fn estimated(config: &Config, state: &[AppField]) -> u64 {
 /// one byte less the session is refused, or has fewer slots.
 #[test]
 fn estimates_are_exact() {
-    let images = common::scratch("kernels").display().to_string();
+    let images = emu::images().display().to_string();
     if !common::have("c++") || !emu::inside("estimates_are_exact", &[("GPUZIP_CACHE_DIR", &images)])
     {
         return;
@@ -555,7 +555,7 @@ fn estimates_are_exact() {
 /// init or at its first action, and asks for no more. Every allocation of the second shot fails here.
 #[test]
 fn memory_that_runs_out_after_init_is_not_needed() {
-    let cache = common::scratch("kernels");
+    let cache = emu::images();
     let variables = [("GPUZIP_CACHE_DIR", cache.to_str().unwrap())];
     if !emu::inside("memory_that_runs_out_after_init_is_not_needed", &variables) {
         return;

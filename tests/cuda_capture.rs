@@ -100,10 +100,7 @@ fn configs() -> [Config; 2] {
 
 fn inside(name: &str) -> bool {
     common::have("c++")
-        && emu::inside(
-            name,
-            &[("GPUZIP_CACHE_DIR", &common::scratch("kernels").display().to_string())],
-        )
+        && emu::inside(name, &[("GPUZIP_CACHE_DIR", &emu::images().display().to_string())])
 }
 
 /// Runs a shot. `call` gets the session, the action's kind and its time step, and makes the call.

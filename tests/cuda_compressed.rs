@@ -226,7 +226,7 @@ fn no_save_moves_snapshots_of_the_pool() {
 /// Runs the test `name` again in a process with the software driver and with `library` as
 /// libnvcomp. Returns true in that process.
 fn inside_with(name: &str, library: &str) -> bool {
-    let kernels = common::scratch("kernels");
+    let kernels = emu::images();
     let inside = common::have("c++")
         && emu::inside(
             name,
@@ -243,7 +243,7 @@ fn inside_with(name: &str, library: &str) -> bool {
 #[test]
 fn what_is_sent_to_a_codec_lives_until_the_driver_has_read_it() {
     let name = "what_is_sent_to_a_codec_lives_until_the_driver_has_read_it";
-    let kernels = common::scratch("kernels");
+    let kernels = emu::images();
     let variables =
         [("GPUZIP_CACHE_DIR", kernels.to_str().unwrap()), ("CUDA_EMU_PAGEABLE_COPIES", "late")];
     if !common::have("c++") || !emu::inside(name, &variables) {

@@ -164,7 +164,7 @@ fn with_zero_copy_too() {
 /// Jobs with a codec, whose kernels make snapshots of different sizes.
 #[test]
 fn with_a_codec_too() {
-    let images = common::scratch("kernels").display().to_string();
+    let images = emu::images().display().to_string();
     if !common::have("c++") || !emu::inside("with_a_codec_too", &[("GPUZIP_CACHE_DIR", &images)]) {
         return;
     }

@@ -91,7 +91,7 @@ fn small_jobs() -> Vec<Job> {
 
 /// Runs the test `name` as `emu::inside` does, with a folder for compiled kernels.
 fn inside_with_kernels(name: &str) -> bool {
-    emu::inside(name, &[("GPUZIP_CACHE_DIR", &common::scratch("kernels").display().to_string())])
+    emu::inside(name, &[("GPUZIP_CACHE_DIR", &emu::images().display().to_string())])
 }
 
 /// Runs a job, as `run_armed` does. A job with zero copy gives every second acquired state back.
@@ -550,7 +550,7 @@ fn the_drop_in_headers_are_host_synchronous() {
         command
             .env("LD_LIBRARY_PATH", &folder)
             .env("CUDA_EMU_SEED", seed.to_string())
-            .env("GPUZIP_CACHE_DIR", common::scratch("kernels"))
+            .env("GPUZIP_CACHE_DIR", emu::images())
             .arg(mode);
         common::stdout(&common::run(&mut command))
     };

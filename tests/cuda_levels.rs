@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 
 fn inside(name: &str) -> bool {
     common::have("c++")
-        && emu::inside(name, &[("GPUZIP_CACHE_DIR", common::scratch("kernels").to_str().unwrap())])
+        && emu::inside(name, &[("GPUZIP_CACHE_DIR", emu::images().to_str().unwrap())])
 }
 
 fn mode(seed: u64) -> i32 {

@@ -307,7 +307,7 @@ fn every_wait_and_every_record_is_needed_or_implied() {
 /// buffers and read snapshots in staging buffers or in the cache.
 #[test]
 fn with_a_codec_too() {
-    let images = common::scratch("kernels").display().to_string();
+    let images = emu::images().display().to_string();
     if !common::have("c++") || !emu::inside("with_a_codec_too", &[("GPUZIP_CACHE_DIR", &images)]) {
         return;
     }

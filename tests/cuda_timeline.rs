@@ -204,7 +204,7 @@ fn compression_is_timed() {
     if !common::have("c++")
         || !emu::inside(
             "compression_is_timed",
-            &[("GPUZIP_CACHE_DIR", common::scratch("compression_is_timed").to_str().unwrap())],
+            &[("GPUZIP_CACHE_DIR", emu::images().to_str().unwrap())],
         )
     {
         return;

@@ -93,7 +93,7 @@ fn check_real(name: &str, method: Method, bounds: &[ErrorBound]) {
         return;
     };
     if !common::have("c++")
-        || !emu::inside(name, &[("GPUZIP_CACHE_DIR", common::scratch("kernels").to_str().unwrap())])
+        || !emu::inside(name, &[("GPUZIP_CACHE_DIR", emu::images().to_str().unwrap())])
     {
         return;
     }
@@ -122,7 +122,7 @@ fn check_real(name: &str, method: Method, bounds: &[ErrorBound]) {
 /// the host refuses, and touch no memory but the stream and the fields.
 fn check_damaged(name: &str, method: Method) {
     if !common::have("c++")
-        || !emu::inside(name, &[("GPUZIP_CACHE_DIR", common::scratch("kernels").to_str().unwrap())])
+        || !emu::inside(name, &[("GPUZIP_CACHE_DIR", emu::images().to_str().unwrap())])
     {
         return;
     }
@@ -192,7 +192,7 @@ fn lorenzo() {
 fn lorenzo_takes_all_differences() {
     let name = "lorenzo_takes_all_differences";
     if !common::have("c++")
-        || !emu::inside(name, &[("GPUZIP_CACHE_DIR", common::scratch("kernels").to_str().unwrap())])
+        || !emu::inside(name, &[("GPUZIP_CACHE_DIR", emu::images().to_str().unwrap())])
     {
         return;
     }
@@ -257,10 +257,7 @@ fn bfp_of_damaged_streams() {
 #[test]
 fn zfp() {
     if !common::have("c++")
-        || !emu::inside(
-            "zfp",
-            &[("GPUZIP_CACHE_DIR", common::scratch("kernels").to_str().unwrap())],
-        )
+        || !emu::inside("zfp", &[("GPUZIP_CACHE_DIR", emu::images().to_str().unwrap())])
     {
         return;
     }
@@ -430,7 +427,7 @@ fn dct_of_strings_that_are_too_long() {
 /// found.
 fn inside(name: &str) -> bool {
     let inside = common::have("c++")
-        && emu::inside(name, &[("GPUZIP_CACHE_DIR", common::scratch("kernels").to_str().unwrap())]);
+        && emu::inside(name, &[("GPUZIP_CACHE_DIR", emu::images().to_str().unwrap())]);
     if inside {
         assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
     }
@@ -441,10 +438,7 @@ fn inside(name: &str) -> bool {
 #[test]
 fn groups() {
     if !common::have("c++")
-        || !emu::inside(
-            "groups",
-            &[("GPUZIP_CACHE_DIR", common::scratch("kernels").to_str().unwrap())],
-        )
+        || !emu::inside("groups", &[("GPUZIP_CACHE_DIR", emu::images().to_str().unwrap())])
     {
         return;
     }
@@ -467,10 +461,7 @@ fn groups() {
 #[test]
 fn damage() {
     if !common::have("c++")
-        || !emu::inside(
-            "damage",
-            &[("GPUZIP_CACHE_DIR", common::scratch("kernels").to_str().unwrap())],
-        )
+        || !emu::inside("damage", &[("GPUZIP_CACHE_DIR", emu::images().to_str().unwrap())])
     {
         return;
     }

@@ -45,7 +45,7 @@ fn starts(name: &str) -> bool {
             && emu::inside(
                 name,
                 &[
-                    ("GPUZIP_CACHE_DIR", common::scratch("kernels").to_str().unwrap()),
+                    ("GPUZIP_CACHE_DIR", emu::images().to_str().unwrap()),
                     ("CUDA_EMU_MEMORY", "64M"),
                 ],
             )

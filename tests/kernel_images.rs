@@ -25,6 +25,10 @@ fn codes_a_field() {
     let settings =
         Settings { method: Method::Fp16, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
     Rig::new(settings, &[([40, 3, 1], Scalar::F32, None)]).check(Kind::Smooth, 1);
+    // SAFETY: the library is looked for among those that are loaded, and is not loaded.
+    let nvrtc =
+        unsafe { libc::dlopen(c"libnvrtc.so".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    println!("{}", if nvrtc.is_null() { "NVRTC was not opened" } else { "NVRTC was opened" });
 }
 
 /// Number of modules whose kernels `codes_a_field` needs.
@@ -63,7 +67,7 @@ impl Machine {
     /// Runs the child with these environment variables.
     fn code_with(&self, folder: &Path, nvrtc: bool, variables: &[(&str, &str)]) -> Output {
         Command::new(std::env::current_exe().unwrap())
-            .args(["codes_a_field", "--exact", "--ignored", "--test-threads=1"])
+            .args(["codes_a_field", "--exact", "--ignored", "--nocapture", "--test-threads=1"])
             .env("LD_LIBRARY_PATH", &self.libraries[usize::from(!nvrtc)])
             .env("GPUZIP_CACHE_DIR", folder)
             .env("CXX", self.root.join("compiler"))
@@ -191,6 +195,25 @@ fn a_refused_image_takes_no_other_image_with_it() {
     assert_eq!(machine.succeeds(&folder, true), 1);
     assert!(of_others.exists());
     assert_eq!(machine.succeeds(&folder, true), 0);
+}
+
+/// The images of any version of NVRTC are used without opening this machine's, whose library is large.
+#[test]
+fn nvrtc_is_not_opened_for_images_that_are_there() {
+    let Some(machine) = Machine::new("not-opened") else { return };
+    let folder = machine.root.join("cache");
+    let is_opened = || {
+        let output = machine.code_with(&folder, true, &[]);
+        let said = common::stdout(&output);
+        assert!(output.status.success() && said.contains("NVRTC was"), "{said}");
+        said.contains("NVRTC was opened")
+    };
+    assert!(is_opened());
+    assert!(!is_opened());
+    files(&folder).iter().for_each(|file| drop(make_of_another_nvrtc(file)));
+    assert!(!is_opened());
+    std::fs::write(&files(&folder)[0], b"rubbish").unwrap();
+    assert!(is_opened(), "an image is damaged");
 }
 
 #[test]

@@ -100,7 +100,7 @@ fn every_allocation_may_fail_on_cuda() {
             "repeat-revolve",
         ]);
     }
-    let cache = common::scratch("oom-kernels");
+    let cache = emu::images();
     for mode in modes {
         let most = if is_long() && mode != "autotune" { "0" } else { "3" };
         let mut command = program(&dir);

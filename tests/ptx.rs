@@ -53,7 +53,7 @@ fn inside_with(name: &str, more: &[(&str, &str)]) -> bool {
         return true;
     }
     let Some(folder) = nvrtc() else { return false };
-    let (kernels, ptx) = (common::scratch("kernels"), common::scratch("ptx"));
+    let (kernels, ptx) = (emu::images_of("ptx"), common::scratch("ptx"));
     let variables = [
         ("CUDA_EMU_KERNELS", "ptx"),
         ("CUDA_EMU_ARGUMENTS", "null-behind"),

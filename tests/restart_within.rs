@@ -407,7 +407,7 @@ fn a_restart_after_every_action_goes_on_as_if_nothing_had_happened() {
 #[test]
 fn a_restart_on_a_gpu_goes_on_as_if_nothing_had_happened() {
     const NAME: &str = "a_restart_on_a_gpu_goes_on_as_if_nothing_had_happened";
-    let cache = common::scratch("kernels");
+    let cache = emu::images();
     if !common::have("c++") || !emu::inside(NAME, &[("GPUZIP_CACHE_DIR", cache.to_str().unwrap())])
     {
         return;

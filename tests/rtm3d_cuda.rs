@@ -69,7 +69,7 @@ fn a_shot_has_the_image_of_the_cpu() {
             command
                 .env("LD_LIBRARY_PATH", &folder)
                 .env("CUDA_EMU_SEED", (10 * seed + number).to_string())
-                .env("GPUZIP_CACHE_DIR", common::scratch("kernels"))
+                .env("GPUZIP_CACHE_DIR", emu::images())
                 .env("GPUZIP_BACKEND", "cuda");
             // On the CPU, fields are in the library's memory only where a setting says so.
             let of_cpu = hash(shot(&rtm3d, options, &dir), settings);

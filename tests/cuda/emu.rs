@@ -102,6 +102,28 @@ pub fn driver() -> PathBuf {
     std::env::current_exe().unwrap().with_file_name("libcuda_emu.so")
 }
 
+/// Returns the folder for compiled kernels of the path that `CUDA_EMU_KERNELS` names.
+pub fn images() -> PathBuf {
+    let is_ptx = std::env::var_os("CUDA_EMU_KERNELS").is_some_and(|path| path == "ptx");
+    images_of(if is_ptx { "ptx" } else { "host" })
+}
+
+/// Returns the folder for compiled kernels that the path `path` runs, `host` or `ptx`. The library
+/// takes any image of a source and an architecture, whatever compiler made it: so each path has a
+/// folder of its own, whose name changes with what turns sources into images.
+pub fn images_of(path: &str) -> PathBuf {
+    let makers = [
+        include_str!("../cuda-emu/kernel.h"),
+        include_str!("../cuda-emu/kernel_intrinsics.h"),
+        include_str!("../cuda-emu/src/nvrtc.rs"),
+        include_str!("../cuda-emu/src/nvidia.rs"),
+        include_str!("../nvrtc.sh"),
+    ];
+    let mut hash = std::collections::hash_map::DefaultHasher::new();
+    std::hash::Hash::hash(&makers, &mut hash);
+    crate::common::scratch(&format!("kernels-{path}-{:016x}", std::hash::Hasher::finish(&hash)))
+}
+
 /// Makes and returns a folder in which `library` is libcuda and libnvrtc.
 pub fn folder_with(name: &str, library: &Path) -> PathBuf {
     // A colon would separate folders in LD_LIBRARY_PATH.

@@ -20,7 +20,7 @@ fn inside(name: &str) -> bool {
 }
 
 fn inside_with(name: &str, library: &str, define: &str) -> bool {
-    let kernels = common::scratch("kernels");
+    let kernels = emu::images();
     let variables = |library: &str| {
         emu::inside(
             name,

@@ -4,9 +4,8 @@
 //! `~/.cache/gpuzip`. A file is written under another name and then renamed, so that a file is
 //! whole or does not exist; a hash in the file shows whether the file is whole. If the folder
 //! cannot be written, images are not kept. Of ranks that start together on a node, one compiles and
-//! the others wait. Without NVRTC, an image from any version of NVRTC is used; such images are made
-//! by
-//! `gpuzip kernels --prebuild`.
+//! the others wait. An image from any version of NVRTC is used, and then NVRTC is not even opened;
+//! `gpuzip kernels --prebuild` makes such images for machines that lack NVRTC.
 //!
 //! Where NVRTC does not know the architecture of a device, or the driver refuses NVRTC's image, the
 //! images of other versions of NVRTC are tried, then machine code for a lower minor compute
@@ -144,9 +143,10 @@ pub fn keep_ptx(folder: &Path, source: &Source) -> Result<u32> {
     own(Some(folder), source, Kind::ptx(highest), true).map(|_| highest)
 }
 
-/// The image that this machine's NVRTC makes, and whether the image was read from the cache.
-/// Without NVRTC, the image of any version of NVRTC. `may_read`: the cache may be read; otherwise
-/// the image is compiled, and replaces the file of the cache.
+/// The image of a source, and whether the image was read from the cache: one that any version of
+/// NVRTC has made, or else the one that this machine's NVRTC makes. NVRTC, a large library, is not
+/// opened for an image that is there. `may_read`: the cache may be read; otherwise the image is
+/// compiled, and replaces the file of the cache.
 fn own(
     folder: Option<&Path>,
     source: &Source,
@@ -154,16 +154,11 @@ fn own(
     may_read: bool,
 ) -> Result<(Vec<u8>, bool)> {
     let stem = source.stem(kind);
-    let version = match nvrtc::version() {
-        Ok(version) => version,
-        Err(missing) => {
-            let kept = |path| all(path, |name| name.starts_with(&stem)).pop();
-            return match folder.and_then(kept) {
-                Some(image) => Ok((image, true)),
-                None => Err(missing),
-            };
-        }
-    };
+    let kept = folder.filter(|_| may_read).and_then(|path| any_kept(path, &stem));
+    if let Some(image) = kept {
+        return Ok((image, true));
+    }
+    let version = nvrtc::version()?;
     let compile = || source.compile(kind).map(|image| (image, false));
     let cache = folder.and_then(|path| opened(Folder::trusted_or_new(path), path));
     let (Some(cache), Some(path)) = (cache, folder) else { return compile() };
@@ -370,9 +365,27 @@ fn names(folder: &Path, form: Form) -> Vec<String> {
 /// The undamaged images in a folder whose names fit, sorted by name. A folder that is not trusted
 /// has none.
 fn all(path: &Path, fits: impl Fn(&str) -> bool) -> Vec<Vec<u8>> {
-    let Some(folder) = opened(Folder::trusted(path), path) else { return Vec::new() };
+    let Some(folder) = existing(path) else { return Vec::new() };
     let names = [Form::Cubin, Form::Ptx].into_iter().flat_map(|form| names(path, form));
     names.filter(|name| fits(name)).filter_map(|name| read(&folder, name.as_ref())).collect()
+}
+
+/// The undamaged image in a folder whose name begins with `stem`; the last by name, if there are
+/// several.
+fn any_kept(path: &Path, stem: &str) -> Option<Vec<u8>> {
+    let folder = existing(path)?;
+    let names = [Form::Cubin, Form::Ptx].into_iter().flat_map(|form| names(path, form));
+    let mut fitting: Vec<String> = names.filter(|name| name.starts_with(stem)).collect();
+    fitting.sort();
+    fitting.into_iter().rev().find_map(|name| read(&folder, name.as_ref()))
+}
+
+/// Returns a folder for images if it exists and is trusted.
+fn existing(path: &Path) -> Option<Folder> {
+    match Folder::trusted(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+        folder => opened(folder, path),
+    }
 }
 
 const LOCK: &str = "lock";
