@@ -23,6 +23,15 @@ impl std::fmt::Display for Unknown {
 /// The result of reading PTX.
 pub type Read<T> = Result<T, Unknown>;
 
+/// Bytes of a line of a module's variables.
+const LINE: usize = 256;
+
+/// Variables of a module. They begin at a multiple of 256 bytes, as on a GPU: the sectors that a kernel
+/// touches, which are counted, do not depend on the host's allocator.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(256))]
+pub struct Line([u8; LINE]);
+
 /// A loaded module.
 #[derive(Debug)]
 pub struct Module {
@@ -31,7 +40,7 @@ pub struct Module {
     /// The names of source files by their numbers.
     pub files: HashMap<u32, String>,
     /// The values of the module's variables, which kernels only read.
-    pub data: Vec<u64>,
+    pub data: Vec<Line>,
     /// Number of bytes of `data` that are used.
     pub bytes: usize,
 }
@@ -142,9 +151,9 @@ impl Module {
                 _ => {}
             }
         }
-        let mut data = vec![0u64; bytes.len().div_ceil(8).max(1)];
-        for (i, byte) in bytes.iter().enumerate() {
-            data[i / 8] |= u64::from(*byte) << (8 * (i % 8));
+        let mut data = vec![Line([0; LINE]); bytes.len().div_ceil(LINE).max(1)];
+        for (line, bytes) in data.iter_mut().zip(bytes.chunks(LINE)) {
+            line.0[..bytes.len()].copy_from_slice(bytes);
         }
         let base = data.as_ptr() as u64;
         while at < all.len() {
@@ -324,7 +333,9 @@ mod tests {
             .visible .entry f(\n.param .u32 f_param_0,\n.param .align 8 .b8 f_param_1[24]\n)\n.maxntid 128, 2, 1\n.minnctapersm 8\n{\n\
             .reg .b32 %r<4>;\n.shared .align 2 .b8 a[6];\n.shared .align 8 .b8 b[8];\n.loc 1 3 0\nmov.u32 %r1, b;\nmov.u32 %r2, -1;\nret;\n}\n";
         let module = Module::parse(text).unwrap();
-        assert_eq!((module.bytes, module.data[0], module.data[1]), (16, 0xFF_0201, 5 << 32));
+        assert_eq!((module.bytes, module.data.as_ptr() as usize % LINE), (16, 0));
+        let expected = [1, 2, 255, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0];
+        assert_eq!(module.data[0].0[..16], expected);
         let f = &module.functions[module.function("f").unwrap()];
         assert_eq!(f.parameters, [(0, 4, 4), (8, 24, 8)]);
         assert_eq!((f.shared, f.most_threads, f.code.len()), (16, 256, 3));
