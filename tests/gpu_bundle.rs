@@ -9,7 +9,7 @@ mod emu;
 #[path = "cuda/example.rs"]
 mod example;
 
-use common::{have, library, root, run, scratch, stdout, tempdir};
+use common::{have, library, root, run, stdout, tempdir};
 use std::os::unix::fs::{symlink, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -220,7 +220,7 @@ fn all_parts_run_on_the_software_driver() {
         .arg(bundle.join("run"))
         .env("OUT", dir.join("out"))
         .env("LD_LIBRARY_PATH", driver)
-        .env("GPUZIP_CACHE_DIR", scratch("kernels"))
+        .env("GPUZIP_CACHE_DIR", emu::images())
         .env("CUDA_EMU_MEMORY", "256M")
         .envs([("EXTENT", "48"), ("STEPS", "8"), ("SNAPSHOTS", "6"), ("LIMIT", "20")])
         .env("PATH", stand_ins(&dir))
