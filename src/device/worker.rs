@@ -8,6 +8,10 @@ use std::collections::VecDeque;
 use std::ffi::CStr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+/// Tasks that a worker's queue has room for from its start. How many tasks wait depends on how fast
+/// the threads are; with this room the queue seldom takes memory during a run.
+const ROOM: usize = 32;
+
 /// Work of a worker thread.
 pub trait Task: Send + 'static {
     /// Does the work.
@@ -103,7 +107,8 @@ pub struct Worker<T: Task> {
 impl<T: Task> Worker<T> {
     /// Starts a thread named `name`.
     pub fn start(name: &CStr) -> Result<Self> {
-        let waiting = Waiting::<T> { tasks: VecDeque::new(), closed: false };
+        let tasks: VecDeque<T> = fallible_vec::with_room(ROOM)?.into();
+        let waiting = Waiting { tasks, closed: false };
         let queue = Arc::new(Queue { state: Mutex::new(waiting), changed: Condvar::new() });
         let progress = Arc::new(Progress::default());
         let (tasks, ending) = (queue.clone(), Ending(progress.clone()));
