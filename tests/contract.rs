@@ -2,11 +2,9 @@
 //! actions, shots that end early, and ranks that agree on a schedule.
 
 #[path = "cuda/app.rs"]
-#[allow(dead_code)] // Each test program uses a part of it.
 mod app;
 mod common;
 #[path = "cuda/emu.rs"]
-#[allow(dead_code)] // Each test program uses a part of it.
 mod emu;
 
 use app::ok;

@@ -5,7 +5,6 @@
 //! that is not the one of the table makes other code: with it the test is skipped.
 
 mod common;
-#[allow(dead_code)] // Each test program uses a part of it.
 #[path = "cuda/emu.rs"]
 mod emu;
 #[allow(dead_code)] // Each test program uses a part of it.

@@ -2,11 +2,9 @@
 //! `max_in_flight` actions, and without a wait if the device keeps up.
 
 #[path = "cuda/app.rs"]
-#[allow(dead_code)] // Each test program uses a part of it.
 mod app;
 mod common;
 #[path = "cuda/emu.rs"]
-#[allow(dead_code)] // Each test program uses a part of it.
 mod emu;
 
 #[path = "cuda/order.rs"]

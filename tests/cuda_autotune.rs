@@ -2,11 +2,9 @@
 //! nothing is left behind, and the times are those of the device.
 
 #[path = "cuda/app.rs"]
-#[allow(dead_code)] // Each test program uses a part of it.
 mod app;
 mod common;
 #[path = "cuda/emu.rs"]
-#[allow(dead_code)] // Each test program uses a part of it.
 mod emu;
 
 use app::{config, host_syncs, run_tuned, Draw, Job, Streams};

@@ -2,11 +2,9 @@
 //! disk wait for one another, in every order that the driver allows.
 
 #[path = "cuda/app.rs"]
-#[allow(dead_code)] // Each test program uses a part of it.
 mod app;
 mod common;
 #[path = "cuda/emu.rs"]
-#[allow(dead_code)] // Each test program uses a part of it.
 mod emu;
 
 use app::{run, run_armed, run_zero_copy, Draw, Job, Streams};

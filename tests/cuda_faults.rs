@@ -2,11 +2,9 @@
 //! that fail, pointers and streams of other devices or contexts, drivers that cannot be used.
 
 #[path = "cuda/app.rs"]
-#[allow(dead_code)] // Each test program uses a part of it.
 mod app;
 mod common;
 #[path = "cuda/emu.rs"]
-#[allow(dead_code)] // Each test program uses a part of it.
 mod emu;
 
 use app::{

@@ -2,11 +2,9 @@
 //! the state before, so that all later states show a wrong restore. On the software driver, NVRTC
 //! is the machine's C++ compiler, and a thread of a kernel is a fibre.
 
-#[allow(dead_code)] // Each test program uses a part of it.
 #[path = "cuda/app.rs"]
 mod app;
 mod common;
-#[allow(dead_code)] // Each test program uses a part of it.
 #[path = "cuda/emu.rs"]
 mod emu;
 

@@ -3,11 +3,9 @@
 //! and a shot ends with an error if a previous time level differs from the state before.
 
 #[path = "cuda/app.rs"]
-#[allow(dead_code)] // Each test program uses a part of it.
 mod app;
 mod common;
 #[path = "cuda/emu.rs"]
-#[allow(dead_code)] // Each test program uses a part of it.
 mod emu;
 #[path = "cuda/order.rs"]
 #[allow(dead_code)] // Each test program uses a part of it.

@@ -3,11 +3,9 @@
 //! proved to imply it.
 
 #[path = "cuda/app.rs"]
-#[allow(dead_code)] // Each test program uses a part of it.
 mod app;
 mod common;
 #[path = "cuda/emu.rs"]
-#[allow(dead_code)] // Each test program uses a part of it.
 mod emu;
 #[path = "cuda/order.rs"]
 mod order;

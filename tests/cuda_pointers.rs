@@ -2,11 +2,9 @@
 //! process. The library takes them as it takes memory of `cuMemAlloc`.
 
 #[path = "cuda/app.rs"]
-#[allow(dead_code)] // Each test program uses a part of it.
 mod app;
 mod common;
 #[path = "cuda/emu.rs"]
-#[allow(dead_code)] // Each test program uses a part of it.
 mod emu;
 
 use app::memory::{want, FieldMemory, Kind, ALL};

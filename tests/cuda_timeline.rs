@@ -3,11 +3,9 @@
 //! only at TERMINATE. In virtual time the spans are right to the microsecond.
 
 #[path = "cuda/app.rs"]
-#[allow(dead_code)] // Each test program uses a part of it.
 mod app;
 mod common;
 #[path = "cuda/emu.rs"]
-#[allow(dead_code)] // Each test program uses a part of it.
 mod emu;
 #[path = "timeline/reading.rs"]
 mod reading;

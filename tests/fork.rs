@@ -3,11 +3,9 @@
 //! parent's handles returns GPUZIP_ERR_FORKED, and new configurations, schedules and sessions work.
 
 #[path = "cuda/app.rs"]
-#[allow(dead_code)] // Each test program uses a part of it.
 mod app;
 mod common;
 #[path = "cuda/emu.rs"]
-#[allow(dead_code)] // Each test program uses a part of it.
 mod emu;
 
 use app::ok;

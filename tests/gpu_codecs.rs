@@ -4,7 +4,6 @@
 #[path = "gpu_codecs/bitcomp.rs"]
 mod bitcomp;
 mod common;
-#[allow(dead_code)] // Each test program uses a part of it.
 #[path = "cuda/emu.rs"]
 mod emu;
 #[path = "cuda/nvcomp.rs"]

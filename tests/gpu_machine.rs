@@ -4,11 +4,9 @@
 //! small sizes on the software CUDA driver, which gives no figures.
 
 #[path = "cuda/app.rs"]
-#[allow(dead_code)] // Each test program uses a part of it.
 mod app;
 mod common;
 #[path = "cuda/emu.rs"]
-#[allow(dead_code)] // Each test program uses a part of it.
 mod emu;
 #[path = "gpu_machine/gpu.rs"]
 mod gpu;

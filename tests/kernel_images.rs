@@ -2,7 +2,6 @@
 //! on another machine, or in a folder that cannot be used.
 
 mod common;
-#[allow(dead_code)] // Each test program uses a part of it.
 #[path = "cuda/emu.rs"]
 mod emu;
 #[allow(dead_code)] // Each test program uses a part of it.

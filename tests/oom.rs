@@ -3,7 +3,6 @@
 
 mod common;
 #[path = "cuda/emu.rs"]
-#[allow(dead_code)] // Each test program uses a part of it.
 mod emu;
 
 use common::{compile_c_with, library_path, root, run, stdout, tempdir};

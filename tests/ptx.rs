@@ -4,7 +4,6 @@
 //! report anything. Without NVIDIA's NVRTC, which tests/nvrtc.sh installs, these tests are skipped.
 
 mod common;
-#[allow(dead_code)] // Each test program uses a part of it.
 #[path = "cuda/emu.rs"]
 mod emu;
 #[allow(dead_code)] // Each test program uses a part of it.

@@ -2,7 +2,6 @@
 //! rtm3d on the CPU, bit for bit. `sh tests/on_ptx.sh` runs its kernels on NVIDIA's PTX.
 
 mod common;
-#[allow(dead_code)] // Each test program uses a part of it.
 #[path = "cuda/emu.rs"]
 mod emu;
 #[allow(dead_code)] // Each test program uses a part of it.

@@ -5,6 +5,7 @@
 //! into the fields. After SAVE and BACKWARD the application poisons the fields on the same stream.
 //! The fields that every RESTORE and BACKWARD finds are copied out and compared at the end, so that
 //! anything that the library does too early or too late shows in the copied bytes.
+#![allow(dead_code)] // Each test program uses a part of it.
 
 use crate::emu;
 use cudarc::driver::sys::{self, CUcontext, CUevent, CUstream};

@@ -1,5 +1,6 @@
 //! The software CUDA driver, as a test sees it: processes whose libcuda is the software driver, and
 //! the functions that control the driver.
+#![allow(dead_code)] // Each test program uses a part of it.
 
 use crate::common::tempdir;
 use std::ffi::{c_char, c_void, CStr, CString};

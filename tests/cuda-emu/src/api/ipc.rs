@@ -36,10 +36,7 @@ exports! {
     };
     /// Unmaps the memory of another process.
     fn cuIpcCloseMemHandle(address: Address) |driver| {
-        driver.current()?;
-        driver.memory.at(address).filter(|region| region.kind == Kind::Opened).ok_or(INVALID_VALUE)?;
-        driver.release_region(address);
-        Ok(())
+        driver.release_of(Kind::Opened, address, INVALID_VALUE)
     };
 }
 

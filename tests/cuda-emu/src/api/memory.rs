@@ -60,10 +60,7 @@ exports! {
     /// Frees page-locked memory at once. A queued copy from or to this memory is an error when the
     /// copy runs.
     fn cuMemFreeHost(address: Address) |driver| {
-        driver.current()?;
-        driver.memory.at(address).filter(|region| region.kind == Kind::Pinned).ok_or(INVALID_VALUE)?;
-        driver.release_region(address);
-        Ok(())
+        driver.release_of(Kind::Pinned, address, INVALID_VALUE)
     };
     /// Page-locks memory of the application.
     fn cuMemHostRegister_v2(address: Address, bytes: usize, flags: u32) |driver| {
@@ -84,10 +81,7 @@ exports! {
     };
     /// Ends the page-locking of memory of the application.
     fn cuMemHostUnregister(address: Address) |driver| {
-        driver.current()?;
-        driver.memory.at(address).filter(|region| region.kind == Kind::Registered).ok_or(HOST_MEMORY_NOT_REGISTERED)?;
-        driver.release_region(address);
-        Ok(())
+        driver.release_of(Kind::Registered, address, HOST_MEMORY_NOT_REGISTERED)
     };
 }
 
@@ -144,6 +138,15 @@ impl Driver {
     pub(crate) fn give_capacity(&mut self, device: usize, bytes: usize) {
         self.counters.totals.device_bytes -= bytes as u64;
         self.devices[device].used -= bytes as u64;
+    }
+
+    /// Releases the region of this kind that begins at `address`; `otherwise` is the error if there
+    /// is none.
+    pub(super) fn release_of(&mut self, kind: Kind, address: Address, otherwise: Status) -> Result {
+        self.current()?;
+        self.memory.at(address).filter(|region| region.kind == kind).ok_or(otherwise)?;
+        self.release_region(address);
+        Ok(())
     }
 
     pub(super) fn allocate(&mut self, bytes: usize, kind: Kind, context: usize) -> Result<Address> {
