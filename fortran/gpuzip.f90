@@ -615,8 +615,8 @@ module gpuzip
     integer(c_int32_t) :: backend = 0
     ! Number of codecs in the profile.
     integer(c_int32_t) :: codecs = 0
-    ! GPUZIP_COMPRESSOR_* of codec number `index` of the call; this member and those below are 0 if the profile has no
-    ! such codec.
+    ! GPUZIP_COMPRESSOR_* of codec number `index` of the call; this member and those down to `worst_ratio` are 0 if the
+    ! profile has no such codec.
     integer(c_int32_t) :: compressor = 0
     ! `error_bound_mode` with which that codec was measured.
     integer(c_int32_t) :: error_bound_mode = 0
@@ -630,8 +630,11 @@ module gpuzip
     real(c_double) :: ratio = 0
     ! Compression ratio of the state that compressed worst.
     real(c_double) :: worst_ratio = 0
+    ! GB/s of both directions of the link together while snapshots move both ways; 0: not measured, and each direction
+    ! is then as fast as alone.
+    real(c_double) :: both_gbs = 0
     ! Reserved; the library writes zero.
-    integer(c_int64_t) :: reserved(4) = 0
+    integer(c_int64_t) :: reserved(3) = 0
   end type
 
   ! Options of `gpuzip_persist_open`.

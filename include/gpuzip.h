@@ -1231,8 +1231,8 @@ typedef struct gpuzip_profile_info_t {
    */
   uint32_t codecs;
   /*
-   GPUZIP_COMPRESSOR_* of codec number `index` of the call; this member and those below are 0
-   if the profile has no such codec.
+   GPUZIP_COMPRESSOR_* of codec number `index` of the call; this member and those down to
+   `worst_ratio` are 0 if the profile has no such codec.
    */
   int32_t compressor;
   /*
@@ -1260,9 +1260,14 @@ typedef struct gpuzip_profile_info_t {
    */
   double worst_ratio;
   /*
+   GB/s of both directions of the link together while snapshots move both ways; 0: not
+   measured, and each direction is then as fast as alone.
+   */
+  double both_gbs;
+  /*
    Reserved; the library writes zero.
    */
-  uint64_t reserved[4];
+  uint64_t reserved[3];
 } gpuzip_profile_info_t;
 
 /*

@@ -55,7 +55,10 @@ void tune_text(const tuned_t *t, const checkpoint_t *c)
 
     look(t, 0, &p);
     printf("measured          %.3f ms a forward step, %.3f ms a backward step\n", p.forward_ms, p.backward_ms);
-    printf("  copies          %.2f GB/s to the device, %.2f to the host, %.2f within\n", p.h2d_gbs, p.d2h_gbs, p.d2d_gbs);
+    printf("  copies          %.2f GB/s to the device, %.2f to the host, %.2f within", p.h2d_gbs, p.d2h_gbs, p.d2d_gbs);
+    if (p.both_gbs > 0)
+        printf(", %.2f to both together", p.both_gbs);
+    printf("\n");
     for (uint32_t i = 0; look(t, i, &p); i++)
         printf("  %-16s%.2f GB/s, back %.2f GB/s, ratio %.2f, at worst %.2f\n", setting_codec(p.compressor), p.compress_gbs,
                p.decompress_gbs, p.ratio, p.worst_ratio);
@@ -68,8 +71,9 @@ void tune_json(const tuned_t *t, const checkpoint_t *c)
     gpuzip_profile_info_t p;
 
     look(t, 0, &p);
-    printf(", \"forward_ms\": %.6g, \"backward_ms\": %.6g, \"h2d_gbs\": %.6g, \"d2h_gbs\": %.6g, \"d2d_gbs\": %.6g",
-           p.forward_ms, p.backward_ms, p.h2d_gbs, p.d2h_gbs, p.d2d_gbs);
+    printf(", \"forward_ms\": %.6g, \"backward_ms\": %.6g, \"h2d_gbs\": %.6g, \"d2h_gbs\": %.6g", p.forward_ms,
+           p.backward_ms, p.h2d_gbs, p.d2h_gbs);
+    printf(", \"both_gbs\": %.6g, \"d2d_gbs\": %.6g", p.both_gbs, p.d2d_gbs);
     printf(", \"profile\": \"");  /* the content of a file at profile_path */
     for (uint64_t i = 0; i < t->bytes; i++)
         printf("%02x", t->profile[i]);

@@ -248,6 +248,7 @@ fn absurd_costs_are_refused() {
         ("--backward-ms 1e13", "backward_ms"),
         ("--link-gbs 1e-300", "h2d_gbs"),
         ("--link-gbs 1,1e-12", "d2h_gbs"),
+        ("--both-gbs 1e-12", "both_gbs"),
         ("--d2d-gbs 5e-324", "d2d_gbs"),
         ("--ratio 1e300", "ratio"),
         ("--ratio 4,1e-9", "worst_ratio"),
@@ -421,6 +422,39 @@ fn impossible_costs_are_refused() {
         assert_eq!(output.status.code(), Some(2), "{line}: {message}");
         assert!(message.contains(part), "{line}: {message}");
     }
+}
+
+/// Where the directions of the link take turns, the plan counts it, by --both-gbs as by a profile.
+/// --link-gbs is another link of the same device, so that its directions take turns as before.
+#[test]
+fn directions_that_take_turns_are_planned_with() {
+    use gpuzip::predict::Profile;
+    let job = "plan --steps 3751 --algorithm revolve --snapshots 100 --device-budget 4G --host-budget 149G";
+    let speeds = |link: f64, both: f64| {
+        let profile = Profile {
+            h2d_gbs: link,
+            d2h_gbs: link,
+            both_gbs: both,
+            ..Profile::typical_gpu(1 << 30)
+        };
+        let file =
+            PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("both-{link}-{both}.profile"));
+        std::fs::write(&file, profile.to_bytes()).unwrap();
+        format!("--profile {}", file.display())
+    };
+    let seconds = |options: &str| number(&json(&format!("{job} {options}")), "makespan_s");
+    let plain = "--state-bytes 1G --link-gbs 8";
+    let (apart, in_turns) = (seconds(plain), seconds(&format!("{plain} --both-gbs 8")));
+    assert!(in_turns > apart, "{in_turns} {apart}");
+    // Nearer to both at once than to turns.
+    assert_eq!(seconds(&format!("{plain} --both-gbs 15")), apart);
+    assert_eq!((seconds(&speeds(8.0, 8.0)), seconds(&speeds(8.0, 15.0))), (in_turns, apart));
+    let other_link = |both| seconds(&format!("{} --link-gbs 8", speeds(25.0, both)));
+    assert_eq!((other_link(25.0), other_link(49.0), other_link(0.0)), (in_turns, apart, apart));
+    let text =
+        String::from_utf8(gpuzip(&format!("{job} {} --link-gbs 8", speeds(25.0, 25.0))).stdout)
+            .unwrap();
+    assert!(text.contains("--both-gbs") && text.contains("take turns in the profile"), "{text}");
 }
 
 /// What an application measured, in place of options; options that are given come first.

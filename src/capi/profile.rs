@@ -175,6 +175,7 @@ fn info_of(profile: &Profile, index: u32) -> gpuzip_profile_info_t {
         decompress_gbs: codec.decompress_gbs,
         ratio: codec.ratio,
         worst_ratio: codec.worst_ratio,
+        both_gbs: profile.both_gbs,
         ..Default::default()
     }
 }

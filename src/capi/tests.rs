@@ -1093,3 +1093,23 @@ fn statuses_are_the_codes_and_have_names() {
         );
     }
 }
+
+#[test]
+fn a_profile_tells_both_directions_together() {
+    use crate::predict::{CodecProfile, Profile};
+    let codec = CodecProfile { ratio: 4.0, worst_ratio: 3.0, ..Default::default() };
+    let codec = CodecProfile { compress_gbs: 1.0, decompress_gbs: 2.0, ..codec };
+    for (both_gbs, codecs) in [(0.0, vec![]), (30.5, vec![]), (30.5, vec![codec])] {
+        let worst = codecs.first().map_or(0.0, |codec: &CodecProfile| codec.worst_ratio);
+        let bytes = Profile { both_gbs, codecs, ..Profile::typical_gpu(1 << 20) }.to_bytes();
+        let mut info = gpuzip_profile_info_t {
+            struct_size: size_of::<gpuzip_profile_info_t>() as u64,
+            ..Default::default()
+        };
+        // SAFETY: the pointers are to live Rust values.
+        let status =
+            unsafe { gpuzip_profile_info(bytes.as_ptr().cast(), bytes.len() as u64, 0, &mut info) };
+        assert_eq!((status, info.both_gbs, info.worst_ratio), (GPUZIP_OK, both_gbs, worst));
+        assert_eq!((info.h2d_gbs, info.reserved), (25.0, [0; 3]));
+    }
+}

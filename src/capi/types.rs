@@ -629,8 +629,8 @@ pub struct gpuzip_profile_info_t {
     pub backend: i32,
     /// Number of codecs in the profile.
     pub codecs: u32,
-    /// GPUZIP_COMPRESSOR_* of codec number `index` of the call; this member and those below are 0
-    /// if the profile has no such codec.
+    /// GPUZIP_COMPRESSOR_* of codec number `index` of the call; this member and those down to
+    /// `worst_ratio` are 0 if the profile has no such codec.
     pub compressor: i32,
     /// `error_bound_mode` with which that codec was measured.
     pub error_bound_mode: i32,
@@ -644,8 +644,11 @@ pub struct gpuzip_profile_info_t {
     pub ratio: f64,
     /// Compression ratio of the state that compressed worst.
     pub worst_ratio: f64,
+    /// GB/s of both directions of the link together while snapshots move both ways; 0: not
+    /// measured, and each direction is then as fast as alone.
+    pub both_gbs: f64,
     /// Reserved; the library writes zero.
-    pub reserved: [u64; 4],
+    pub reserved: [u64; 3],
 }
 
 /// Receives log lines. The function must not throw, longjmp, fork or call gpuzip. Any thread may

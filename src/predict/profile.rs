@@ -180,6 +180,15 @@ impl Profile {
         self.both_gbs > 0.0 && 2.0 / self.both_gbs > up.max(down) + 0.5 * up.min(down)
     }
 
+    /// GB/s of both directions of another link together, on the device that was measured: 0, each
+    /// direction as fast as alone, unless its directions take turns.
+    pub fn both_gbs_of(&self, h2d_gbs: f64, d2h_gbs: f64) -> f64 {
+        match self.has_one_engine() {
+            true => Self::in_turns(h2d_gbs, d2h_gbs),
+            false => 0.0,
+        }
+    }
+
     /// GB/s of both directions together if they take turns.
     pub fn in_turns(h2d_gbs: f64, d2h_gbs: f64) -> f64 {
         2.0 / (1.0 / h2d_gbs + 1.0 / d2h_gbs)

@@ -38,6 +38,10 @@ pub struct CostOptions {
     /// GB/s of the link: both ways, or to the device and to the host
     #[arg(long, value_name = "GB/S[,GB/S]", requires = "state", value_parser = pair)]
     link_gbs: Option<Pair>,
+    /// GB/s of both directions of the link together while snapshots move both ways; without it, as
+    /// the profile has it, else each direction as fast as alone
+    #[arg(long, value_name = "GB/S", requires = "state", value_parser = positive)]
+    both_gbs: Option<f64>,
     /// GB/s of copies within the device
     #[arg(long, value_name = "GB/S", requires = "state", value_parser = positive)]
     d2d_gbs: Option<f64>,
@@ -234,6 +238,10 @@ impl CostOptions {
         let forward_ms = self.forward_ms.unwrap_or(known.forward_ms);
         let backward = self.forward_ms.map_or(known.backward_ms, |_| forward_ms);
         let link = self.link_gbs.unwrap_or(Pair(known.h2d_gbs, known.d2h_gbs));
+        let both_gbs = self.both_gbs.unwrap_or_else(|| match self.link_gbs {
+            Some(Pair(up, down)) => known.both_gbs_of(up, down),
+            None => known.both_gbs,
+        });
         let disk = self.disk_gbs.unwrap_or(Pair(known.disk_read_gbs, known.disk_write_gbs));
         let is_given = self.forward_ms.or(self.backward_ms).is_some();
         let steps = match &self.step_ms {
@@ -246,6 +254,7 @@ impl CostOptions {
             backward_ms: self.backward_ms.unwrap_or(backward),
             h2d_gbs: link.0,
             d2h_gbs: link.1,
+            both_gbs,
             d2d_gbs: self.d2d_gbs.unwrap_or(known.d2d_gbs),
             disk_read_gbs: disk.0,
             disk_write_gbs: disk.1,
@@ -294,6 +303,15 @@ impl CostOptions {
                 if self.zero_copy { "zero copy" } else { source(self.d2d_gbs.is_some()) },
             ),
         ];
+        if profile.both_gbs > 0.0 {
+            let source = match (self.both_gbs, self.link_gbs) {
+                (None, Some(_)) => {
+                    "taken from --link-gbs: the directions take turns in the profile"
+                }
+                (given, _) => source(given.is_some()),
+            };
+            origins.insert(3, ("--both-gbs", format!("{} GB/s", profile.both_gbs), source));
+        }
         if self.disk_budget.is_some() {
             let speeds = both(profile.disk_read_gbs, profile.disk_write_gbs);
             let source = if self.disk_gbs.is_some() { "given" } else { "assumed" };
