@@ -94,9 +94,10 @@ bench-restart: build ## measures the overhead of restart files and the time of a
 	$(RTM3D)
 	sh benches/restart.sh build/rtm3d $(DISK) $(RESTART_CASE)
 
-header: ## rewrites include/gpuzip.h and the generated part of fortran/gpuzip.f90 from src/capi
+header: ## rewrites include/gpuzip.h and what is generated from it for Fortran and Python
 	GPUZIP_UPDATE_HEADER=1 $(CARGO) test --test header the_header_is_the_generated_one
 	GPUZIP_UPDATE_HEADER=1 $(CARGO) test --test fortran the_module_follows_the_header
+	GPUZIP_UPDATE_HEADER=1 $(CARGO) test --test python the_tables_follow_the_header
 
 counts: ## rewrites benches/results/kernel-counts.txt, exact counts of kernels and driver calls, and roofline.md
 	GPUZIP_UPDATE_COUNTS=1 $(CARGO) test --test counts -- no_figure the_quality

@@ -190,7 +190,7 @@ fn gpuzip(arguments: &[&str]) -> String {
 
 #[test]
 fn every_block_has_a_language_that_is_tested() {
-    let tested = ["c", "cpp", "fortran", "sh", "ini", "make", "cmake", "rust", "text"];
+    let tested = ["c", "cpp", "fortran", "python", "sh", "ini", "make", "cmake", "rust", "text"];
     for page in pages() {
         for block in page.blocks() {
             assert!(
@@ -282,6 +282,8 @@ impl Sandbox<'_> {
             }
             "cmake" => self.copied(block, "CMakeLists.txt"),
             "rust" => self.copied(block, ".rs"),
+            // python/tests/test_docs.py runs the blocks of this page.
+            "python" => assert_eq!(self.page.name, "docs/python.md"),
             _ => {}
         }
     }

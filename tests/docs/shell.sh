@@ -24,3 +24,7 @@ sh() {
     command sh -n "$@"
 }
 
+# Checks that the folder holds a package; tests/python.rs installs it.
+pip() {
+    [ "$1" = install ] && [ -f "$2/pyproject.toml" ] || { echo "pip $*: no such package" >&2; return 1; }
+}

@@ -1,0 +1,504 @@
+"""Arrays of any library as fields of the C interface."""
+
+import ctypes
+import sys
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+
+from . import _abi
+from .errors import ArrayError
+from .streams import handle_of
+
+_ssize = ctypes.c_ssize_t
+
+
+class _Buffer(ctypes.Structure):
+    """Py_buffer."""
+
+    _fields_ = [
+        ("buf", ctypes.c_void_p),
+        ("obj", ctypes.c_void_p),
+        ("len", _ssize),
+        ("itemsize", _ssize),
+        ("readonly", ctypes.c_int),
+        ("ndim", ctypes.c_int),
+        ("format", ctypes.c_char_p),
+        ("shape", ctypes.POINTER(_ssize)),
+        ("strides", ctypes.POINTER(_ssize)),
+        ("suboffsets", ctypes.POINTER(_ssize)),
+        ("internal", ctypes.c_void_p),
+    ]
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+class _Versioned(ctypes.Structure):
+    """DLManagedTensorVersioned."""
+
+    _fields_ = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _DLTensor),
+    ]
+
+
+_get_buffer = ctypes.pythonapi.PyObject_GetBuffer
+_get_buffer.argtypes = (ctypes.py_object, ctypes.POINTER(_Buffer), ctypes.c_int)
+_release_buffer = ctypes.pythonapi.PyBuffer_Release
+_release_buffer.argtypes = (ctypes.POINTER(_Buffer),)
+_release_buffer.restype = None
+_capsule_is = ctypes.pythonapi.PyCapsule_IsValid
+_capsule_is.argtypes = (ctypes.py_object, ctypes.c_char_p)
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
+_capsule_pointer.restype = ctypes.c_void_p
+_has_buffer = ctypes.pythonapi.PyObject_CheckBuffer
+_has_buffer.argtypes = (ctypes.py_object,)
+
+# PyBUF_STRIDED_RO | PyBUF_FORMAT
+_STRIDED = 0x18 | 4
+_CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED = 1, 2, 3, 13
+_DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 14: "oneAPI"}
+
+# Kind of a value and its bytes: the type of the C interface. Half precision and booleans are stored
+# exactly, as integers of their size are.
+_TYPES = {
+    ("f", 4): _abi.TYPE_F32,
+    ("f", 8): _abi.TYPE_F64,
+    ("f", 2): _abi.TYPE_I16,
+    ("c", 8): _abi.TYPE_COMPLEX_F32,
+    ("c", 16): _abi.TYPE_COMPLEX_F64,
+    ("b", 1): _abi.TYPE_I8,
+    ("S", 1): _abi.TYPE_BYTE,
+    ("V", 1): _abi.TYPE_BYTE,
+}
+for _kind in "iu":
+    for _type, _bytes in enumerate((1, 2, 4, 8), _abi.TYPE_I8):
+        _TYPES[_kind, _bytes] = _type
+# Type of the C interface: kind and bytes in the notation of NumPy.
+TYPESTRS = {
+    _abi.TYPE_F32: "<f4",
+    _abi.TYPE_F64: "<f8",
+    _abi.TYPE_I8: "|i1",
+    _abi.TYPE_I16: "<i2",
+    _abi.TYPE_I32: "<i4",
+    _abi.TYPE_I64: "<i8",
+    _abi.TYPE_COMPLEX_F32: "<c8",
+    _abi.TYPE_COMPLEX_F64: "<c16",
+    _abi.TYPE_BYTE: "|u1",
+}
+# Characters of the module struct, and those that NumPy adds to them: kind of the value.
+_KINDS = {**dict.fromkeys("efd", "f"), "Z": "c", "?": "b", "c": "S", "s": "S"}
+_KINDS.update(dict.fromkeys("bhilqn", "i"))
+_KINDS.update(dict.fromkeys("BHILQN", "u"))
+_NAMES = {
+    "float": ("f", 8),
+    "double": ("f", 8),
+    "half": ("f", 2),
+    "single": ("f", 4),
+    "complex": ("c", 16),
+    "int": ("i", 8),
+    "bool": ("b", 1),
+    "bool_": ("b", 1),
+    "bytes": ("S", 1),
+}
+
+
+def type_of(dtype: Any) -> int:
+    """Returns the type of the C interface for a dtype of any library, or for its name."""
+    text = getattr(dtype, "str", None)  # numpy.dtype
+    if not isinstance(text, str):
+        text = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype))
+    name = text.split(".")[-1]  # torch.float32
+    if name[:1] in "<>|=" and len(name) > 1:
+        return _typestr(name)
+    kind, digits = name.rstrip("0123456789"), name[len(name.rstrip("0123456789")) :]
+    if len(kind) == 1 and digits:
+        found = _TYPES.get((kind, int(digits)))
+    elif digits:
+        letter = {"float": "f", "complex": "c", "int": "i", "uint": "u", "bfloat": "f"}.get(kind)
+        found = _TYPES.get((letter or "", int(digits) // 8))
+    else:
+        found = _TYPES.get(_NAMES.get(name, ("", 0)))
+    if found is None:
+        raise ArrayError(f"there is no type of fields for {dtype!r}")
+    return found
+
+
+def _typestr(text: str) -> int:
+    found = _TYPES.get((text[1:2], int(text[2:]))) if text[2:].isdigit() else None
+    if found is None or (text[0] == ">" and text[2:] != "1") or sys.byteorder != "little":
+        raise ArrayError(f"values of type {text} cannot be fields; pass a view of them as bytes")
+    return found
+
+
+_FORMATS: "dict[Tuple[bytes, int], int]" = {}
+
+
+def _format_type(form: bytes, itemsize: int) -> int:
+    """Returns the type for a format of the buffer protocol."""
+    found = _FORMATS.get((form, itemsize))
+    if found is not None:
+        return found
+    text = form.decode("latin-1")
+    plain = text[1:] if text[:1] in ("@", "=", "<") else text
+    kind = _KINDS.get(plain[:1], "") if len(plain) == 1 or plain in ("Zf", "Zd", "1s") else ""
+    found = _TYPES.get((kind, itemsize))
+    if found is None:
+        raise ArrayError(
+            f"values with the format {text!r} of {itemsize} bytes cannot be fields: the types are "
+            "floats of 2, 4 and 8 bytes, complex values of 8 and 16, integers of 1 to 8 and bytes, "
+            "in the byte order of this machine"
+        )
+    _FORMATS[form, itemsize] = found
+    return found
+
+
+class Described(NamedTuple):
+    """What an array is; strides are in bytes, None if the array is contiguous in C order."""
+
+    data: int
+    shape: Tuple[int, ...]
+    strides: Optional[Tuple[int, ...]]
+    type: int
+    itemsize: int
+    readonly: bool
+    # Whether the array named itself as memory of a CUDA device or as managed memory.
+    device: bool
+    # Address of the stream that orders the work on the array; 0: the array names none.
+    stream: int
+    # Keeps the memory valid while it exists.
+    owner: Any
+
+
+class _Held:
+    """A buffer of the buffer protocol, released when this object goes."""
+
+    __slots__ = ("view",)
+
+    def __init__(self, array: Any) -> None:
+        self.view = _Buffer()
+        _get_buffer(array, self.view, _STRIDED)
+
+    def __del__(self) -> None:
+        if self.view.obj:
+            _release_buffer(self.view)
+
+
+def _by_buffer(array: Any) -> Described:
+    try:
+        held = _Held(array)
+    except (BufferError, ValueError, TypeError) as reason:
+        raise ArrayError(f"{type(array).__name__} gives no access to its memory: {reason}") from None
+    view = held.view
+    n, form, size = view.ndim, view.format or b"B", view.itemsize
+    shape = tuple(view.shape[:n]) if n else ()
+    strides = tuple(view.strides[:n]) if n and view.strides else None
+    kind = _format_type(form, size)
+    return Described(view.buf or 0, shape, strides, kind, size, bool(view.readonly), False, 0, held)
+
+
+def _by_cuda(array: Any, described: Any) -> Described:
+    """The array by `__cuda_array_interface__`."""
+    if described.get("mask") is not None:
+        raise ArrayError("an array with a mask cannot be a field")
+    data, readonly = described["data"]
+    text = described["typestr"]
+    stream = described.get("stream")
+    if stream is None and type(array).__module__.split(".")[0] == "torch":
+        # PyTorch's interface (version 2) does not name the stream.
+        stream = sys.modules["torch"].cuda.current_stream(array.device).cuda_stream
+    return Described(
+        data or 0,
+        tuple(described["shape"]),
+        described.get("strides"),
+        _typestr(text),
+        int(text[2:]),
+        bool(readonly),
+        True,
+        stream or 0,
+        (array, described),
+    )
+
+
+def _by_dlpack(array: Any, stream: Optional[int], writable: bool) -> Described:
+    device = array.__dlpack_device__()[0]
+    if device not in (_CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED):
+        raise ArrayError(
+            f"{type(array).__name__} is on a device of the kind {_DEVICES.get(device, device)}: "
+            "fields are in memory of the host or of a CUDA device"
+        )
+    # 1 is the legacy default stream, in which the producer then orders its work before ours.
+    keys = {} if device == _CPU else {"stream": stream or 1}
+    try:
+        capsule = array.__dlpack__(max_version=(1, 0), **keys)
+    except TypeError:
+        capsule = array.__dlpack__(**keys)
+    except BufferError as reason:
+        raise ArrayError(f"{type(array).__name__} gives no access to its memory: {reason}") from None
+    flags = 0
+    if _capsule_is(capsule, b"dltensor_versioned"):
+        versioned = _Versioned.from_address(_capsule_pointer(capsule, b"dltensor_versioned"))
+        if versioned.major != 1:
+            raise ArrayError(f"DLPack {versioned.major}.{versioned.minor} is not known; 1.x is")
+        tensor, flags = versioned.tensor, versioned.flags
+    elif _capsule_is(capsule, b"dltensor"):
+        tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+    else:
+        raise ArrayError("__dlpack__ gave no capsule of a tensor, or one that was used before")
+    n, size = tensor.ndim, tensor.bits // 8
+    kind = {0: "i", 1: "u", 2: "f", 3: "V", 4: "f", 5: "c", 6: "b"}.get(tensor.code, "")
+    found = _TYPES.get((kind, size)) if tensor.lanes == 1 and tensor.bits % 8 == 0 else None
+    if found is None:
+        raise ArrayError(
+            f"{type(array).__name__}: values of DLPack's type code {tensor.code} with "
+            f"{tensor.lanes} x {tensor.bits} bits cannot be fields"
+        )
+    if writable and flags & 2:
+        raise ArrayError(f"{type(array).__name__}: DLPack gives a copy, which cannot be written to")
+    strides = tuple(s * size for s in tensor.strides[:n]) if tensor.strides else None
+    return Described(
+        (tensor.data or 0) + tensor.byte_offset,
+        tuple(tensor.shape[:n]),
+        strides,
+        found,
+        size,
+        bool(flags & 1),
+        device in (_CUDA, _CUDA_MANAGED),
+        0,
+        capsule,
+    )
+
+
+def describe(array: Any, writable: bool, stream: Optional[int] = None) -> Described:
+    """Finds the memory of an array: by `__cuda_array_interface__`, by the buffer protocol, or by
+    DLPack, in this order."""
+    if isinstance(array, Memory):
+        return array._described(writable)
+    cuda = getattr(array, "__cuda_array_interface__", None)
+    if cuda is not None:
+        found = _by_cuda(array, cuda)
+    elif _has_buffer(array):
+        found = _by_buffer(array)
+    elif hasattr(array, "__dlpack__"):
+        found = _by_dlpack(array, stream, writable)
+    else:
+        raise ArrayError(
+            f"{type(array).__name__} is not an array: it has neither the buffer protocol nor "
+            "__cuda_array_interface__ nor __dlpack__"
+        )
+    if writable and found.readonly:
+        raise ArrayError(
+            f"{type(array).__name__} of shape {found.shape} is read-only, and the call writes to it: "
+            "pass an array that can be written to"
+        )
+    return found
+
+
+def _layout_error(found: Described, why: str) -> ArrayError:
+    return ArrayError(
+        f"the array of shape {found.shape} and strides {found.strides} bytes {why}: pass a "
+        "contiguous copy (numpy.ascontiguousarray), or for an array in Fortran order its transpose"
+    )
+
+
+def _extents(shape: Sequence[int]) -> Tuple[int, int, int]:
+    """n1, n2, n3 of a shape in C order: the last dimension is n1, and all dimensions before the
+    last two are n3."""
+    n3 = 1
+    for n in shape[:-2]:
+        n3 *= n
+    return (
+        shape[-1] if shape else 1,
+        shape[-2] if len(shape) > 1 else 1,
+        n3,
+    )
+
+
+def fill(field: _abi.gpuzip_field_t, found: Described) -> None:
+    """Writes address, extents, pitches and type of an array to a field."""
+    n1, n2, n3 = _extents(found.shape)
+    field.data, field.type = found.data, found.type
+    field.n1, field.n2, field.n3 = n1, n2, n3
+    strides, size, shape = found.strides, found.itemsize, found.shape
+    if strides is None:
+        return
+    step, contiguous = size, True
+    for n, stride in zip(reversed(shape), reversed(strides)):
+        contiguous = contiguous and (n == 1 or stride == step)
+        step *= n
+    if contiguous:
+        return
+    if n1 > 1 and strides[-1] != size:
+        raise _layout_error(found, "has no contiguous rows")
+    row = strides[-2] if n2 > 1 else n1 * size
+    if row < n1 * size or row % size:
+        raise _layout_error(found, "has rows that overlap, or in descending order")
+    plane, step = n2 * row, 0
+    for n, stride in zip(reversed(shape[:-2]), reversed(strides[:-2])):
+        if n == 1:
+            continue
+        if step == 0:
+            plane = stride
+        elif stride != step:
+            raise _layout_error(found, "has more than three dimensions, and gaps between the outer ones")
+        step = stride * n
+    if n3 > 1 and (plane < (n2 - 1) * row + n1 * size or plane % size):
+        raise _layout_error(found, "has planes that overlap, or in descending order")
+    field.pitch2, field.pitch3 = row // size, plane // size
+
+
+class Memory:
+    """Memory of the library that holds one field of a state (zero copy).
+
+    Shape and type are those of the field. `numpy.asarray(memory)` or, without NumPy,
+    `memory.view()` gives access on the host, and `cupy.asarray(memory)` or
+    `torch.as_tensor(memory)` on a GPU. The memory belongs to the library: it stays valid as the
+    call says that returned it, and no longer than the session. An array made from it must not be
+    used afterwards.
+    """
+
+    __slots__ = ("data", "shape", "type", "readonly", "device", "stream", "_session", "__weakref__")
+
+    def __init__(
+        self, data: int, shape: Tuple[int, ...], type: int, readonly: bool, device: bool, stream: Optional[int], session: Any
+    ) -> None:
+        self.data, self.shape, self.type, self.readonly = data, shape, type, readonly
+        self.device, self.stream, self._session = device, stream, session
+
+    @property
+    def dtype(self) -> str:
+        """The type of the values in the notation of NumPy, such as "<f4"."""
+        return TYPESTRS[self.type]
+
+    def _interface(self) -> "dict[str, Any]":
+        return {
+            "data": (self.data, self.readonly),
+            "shape": self.shape,
+            "typestr": self.dtype,
+            "strides": None,
+            "version": 3,
+        }
+
+    @property
+    def __array_interface__(self) -> "dict[str, Any]":
+        if self.device:
+            raise AttributeError("the memory is on a GPU: use __cuda_array_interface__")
+        return self._interface()
+
+    @property
+    def __cuda_array_interface__(self) -> "dict[str, Any]":
+        if not self.device:
+            raise AttributeError("the memory is on the host: use __array_interface__")
+        return {**self._interface(), "stream": self.stream or 1}
+
+    def view(self) -> memoryview:
+        """Returns the memory as a memoryview of the field's shape; of bytes if the values are
+        complex."""
+        if self.device:
+            raise ArrayError("the memory is on a GPU: use __cuda_array_interface__")
+        size = int(self.dtype[2:])
+        count = size
+        for n in self.shape:
+            count *= n
+        raw = memoryview((ctypes.c_char * count).from_address(self.data)).cast("B")
+        letter = {"<f4": "f", "<f8": "d", "|i1": "b", "<i2": "h", "<i4": "i", "<i8": "q"}.get(self.dtype)
+        if letter:
+            raw = raw.cast(letter, self.shape) if self.shape else raw.cast(letter)
+        return raw.toreadonly() if self.readonly else raw
+
+    def _described(self, writable: bool) -> Described:
+        if writable and self.readonly:
+            raise ArrayError("memory of a snapshot that is needed again is read-only")
+        size = int(self.dtype[2:])
+        stream = self.stream or 0
+        return Described(self.data, self.shape, None, self.type, size, self.readonly, self.device, stream, self)
+
+
+class Field:
+    """One array of the state, where an array alone does not say enough.
+
+    `Field(array, role=1)` is the previous time level of the field with number 0. `Field(shape=(96,
+    64, 48), dtype="float32")` describes a field without memory: its shape in C order, so that the
+    last extent is that of adjacent values, and the type of its values as a name or a dtype of any
+    library.
+    """
+
+    __slots__ = ("array", "shape", "dtype", "role")
+
+    def __init__(self, array: Any = None, *, shape: Any = None, dtype: Any = None, role: int = 0) -> None:
+        if (array is None) == (shape is None) or (shape is None) != (dtype is None):
+            raise TypeError("Field takes an array, or a shape and a dtype")
+        self.array, self.dtype, self.role = array, dtype, role
+        self.shape = None if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
+
+    def __repr__(self) -> str:
+        what = f"shape={self.shape}, dtype={self.dtype!r}" if self.array is None else repr(self.array)
+        return f"Field({what}, role={self.role})"
+
+
+class Fields(NamedTuple):
+    """Arrays, ready for a call."""
+
+    array: Any
+    count: int
+    stream: Optional[int]
+    # Whether an array is on a GPU.
+    device: bool
+    owners: List[Any]
+    shapes: List[Tuple[int, ...]]
+    # Whether every field has memory.
+    memory: bool
+
+
+def fields_of(arrays: Sequence[Any], writable: bool, stream: Any = None, roles: Sequence[int] = ()) -> Fields:
+    """Makes the fields of a call. Without `stream` the arrays name the stream."""
+    given = handle_of(stream)
+    made = (_abi.gpuzip_field_t * len(arrays))()
+    owners, shapes, device, memory, streams = [], [], False, True, set()
+    for k, array in enumerate(arrays):
+        field = made[k]
+        if type(array) is Field:
+            field.role = array.role
+            if array.array is None:
+                field.type = type_of(array.dtype)
+                field.n1, field.n2, field.n3 = _extents(array.shape)
+                shapes.append(array.shape)
+                memory = False
+                continue
+            array = array.array
+        if roles:
+            field.role = roles[k]
+        found = describe(array, writable, given)
+        try:
+            fill(field, found)
+        except ArrayError as reason:
+            raise ArrayError(f"field {k}: {reason}") from None
+        owners.append(found.owner)
+        shapes.append(found.shape)
+        device = device or found.device
+        if found.device:
+            streams.add(handle_of(found.stream))
+    if stream is None and streams:
+        if len(streams) > 1:
+            raise ArrayError(
+                f"the arrays name {len(streams)} different streams: give the one that orders the "
+                "work on all of them as `stream`"
+            )
+        given = streams.pop()
+    return Fields(made, len(arrays), given, device, owners, shapes, memory)

@@ -1,0 +1,56 @@
+"""Finds and opens libgpuzip.
+
+The library is the file, or is in the folder, that the environment variable GPUZIP_LIBRARY names;
+else it is the file in this package; else the one that the system's loader finds.
+"""
+
+import ctypes
+import os
+
+from . import _abi
+
+SONAME = "libgpuzip.so.0"
+PACKAGE = os.path.dirname(os.path.abspath(__file__))
+
+
+def _path() -> str:
+    named = os.environ.get("GPUZIP_LIBRARY")
+    if named:
+        return os.path.join(named, SONAME) if os.path.isdir(named) else named
+    packaged = os.path.join(PACKAGE, SONAME)
+    return packaged if os.path.exists(packaged) else SONAME
+
+
+def _open() -> ctypes.CDLL:
+    path = _path()
+    try:
+        library = ctypes.CDLL(path)
+    except OSError as reason:
+        raise ImportError(
+            f"gpuzip cannot open its library {path}: {reason}. Install the package with pip, which "
+            "builds the library into it, or set GPUZIP_LIBRARY to the library's file or folder"
+        ) from None
+    try:
+        version = library.gpuzip_abi_version
+    except AttributeError:
+        raise ImportError(f"{path} is not libgpuzip: it has no gpuzip_abi_version") from None
+    version.restype = ctypes.c_uint32
+    if version() != _abi.ABI_VERSION:
+        raise ImportError(
+            f"{path} has version {version()} of the ABI, and this package needs version "
+            f"{_abi.ABI_VERSION}: install the package and the library from one release"
+        )
+    for name, (result, arguments) in _abi.FUNCTIONS.items():
+        try:
+            function = getattr(library, name)
+        except AttributeError:
+            raise ImportError(
+                f"{path} has no function {name}: it is older than this package; install the "
+                "package and the library from one release"
+            ) from None
+        function.restype = result
+        function.argtypes = arguments
+    return library
+
+
+library = _open()

@@ -1,0 +1,31 @@
+"""Plans: what a session would decide and take, asked before it is made."""
+
+from typing import Any, Optional, Sequence
+
+from . import _abi
+from . import config as _config
+from ._arrays import fields_of
+from ._library import library
+from ._records import filled
+from .config import Config
+from .records import Summary
+from .session import Arrays, sequence
+
+
+def plan(
+    fields: Arrays, steps: int = 0, config: Optional[Config] = None, *, roles: Sequence[int] = (), **keys: Any
+) -> Summary:
+    """Returns what `Session` with these arguments would decide, and allocates nothing: the schedule
+    and its counts, transfers, bytes of device and host memory, the predicted time of a shot in
+    seconds (`predicted_s`) and a lower bound of that time (`bound_s`).
+
+    A `Field(shape=..., dtype=...)` stands for a field without memory. `profile_path` names the
+    speeds that the prediction uses; without it they are typical of the backend.
+    """
+    made = fields_of(sequence(fields), False, roles=roles)
+    struct = _config.of(config, keys)._struct
+    return filled(
+        Summary,
+        _abi.gpuzip_summary_t,
+        lambda raw: library.gpuzip_memory_required(struct, steps, made.array, made.count, raw),
+    )

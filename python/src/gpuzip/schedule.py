@@ -1,0 +1,163 @@
+"""Schedules: the order of actions of an adjoint run, without a session or shared by several."""
+
+import ctypes
+import os
+import tempfile
+import weakref
+from typing import Any, Iterable, Iterator, List, Optional, Tuple, Union
+
+from . import _abi
+from . import config as _config
+from ._library import library
+from ._records import filled
+from .actions import TERMINATE, Action, ActionType, action_of
+from .config import Config
+from .errors import ScheduleError, check
+from .records import Summary
+from .session import Arrays, Session
+
+Path = Union[str, "os.PathLike[str]"]
+
+
+def _release(handle: int, process: int) -> None:
+    if os.getpid() == process:
+        check(library.gpuzip_schedule_release(handle))
+
+
+class Schedule:
+    """The actions that reverse `steps` time steps.
+
+    `Schedule(1000, checkpointing_algorithm="revolve", checkpointing_snaps=10)` is a schedule of its
+    own; `config` and `keys` are as for `Session`. Iterating gives the actions, TERMINATE included,
+    from the current one on; `rewind` goes back to the begin. Without sessions, algorithm `auto` is
+    Revolve with GPUZIP's number of snapshots.
+
+    A schedule shared by several sessions, one for each device: `attach` makes the sessions, the
+    loop runs over the schedule, and `Session.dispatch` makes each session follow.
+    """
+
+    def __init__(self, steps: int = 0, config: Optional[Config] = None, **keys: Any) -> None:
+        handle = ctypes.c_void_p()
+        check(
+            library.gpuzip_schedule_create(_config.of(config, keys)._struct, steps, handle)
+        )
+        self._own(handle)
+
+    def _own(self, handle: ctypes.c_void_p) -> None:
+        self._handle = handle.value
+        self._finalizer = weakref.finalize(self, _release, handle.value, os.getpid())
+
+    @classmethod
+    def of(cls, session: Session) -> "Schedule":
+        """Returns the schedule that a session follows."""
+        schedule = cls.__new__(cls)
+        handle = ctypes.c_void_p()
+        check(library.gpuzip_get_schedule(session._handle, handle))
+        schedule._own(handle)
+        return schedule
+
+    @classmethod
+    def read(cls, path: Path, **keys: Any) -> "Schedule":
+        """Reads a trace: a file with one `<timestep> <ACTION>` per line, in the format of GPUZIP
+        2.x. A trace that does not reverse its steps is a `ScheduleError`."""
+        with open(path) as file:
+            steps = sum(1 for line in file if line.split()[1:] in (["BACKWARD"], ["FIRSTURN"]))
+        keys.update(checkpointing_algorithm="trace", trace_file_path=path)
+        return cls(steps, **keys)
+
+    def attach(self, fields: Arrays, config: Optional[Config] = None, **keys: Any) -> Session:
+        """Makes a session that follows this schedule; arguments as for `Session`."""
+        return Session(fields, 0, config, schedule=self, **keys)
+
+    def __iter__(self) -> Iterator[Action]:
+        while True:
+            action = self.get_action()
+            yield action
+            if action.type == TERMINATE:
+                return
+
+    def get_action(self) -> Action:
+        """Moves to the next action and returns it. After TERMINATE only `rewind` is valid."""
+        raw = _abi.gpuzip_action_t()
+        check(library.gpuzip_schedule_get_action(self._handle, raw))
+        return action_of(raw)
+
+    def peek(self) -> Action:
+        """Returns the action that comes next, and changes nothing."""
+        raw = _abi.gpuzip_action_t()
+        check(library.gpuzip_schedule_peek_action(self._handle, raw))
+        return action_of(raw)
+
+    def rewind(self) -> "Schedule":
+        """Goes back to before the first action, and returns the schedule. Its sessions then need
+        `setup`."""
+        check(library.gpuzip_schedule_rewind(self._handle))
+        return self
+
+    def summary(self) -> Summary:
+        """Returns the counts of the actions; the members about a plan are 0."""
+        return filled(
+            Summary,
+            _abi.gpuzip_summary_t,
+            lambda raw: library.gpuzip_schedule_summary(self._handle, raw),
+        )
+
+    def fingerprint(self) -> int:
+        """Returns a 64-bit number that is equal for equal schedules."""
+        value = ctypes.c_uint64()
+        check(library.gpuzip_schedule_fingerprint(self._handle, value))
+        return value.value
+
+    def actions(self) -> List[Action]:
+        """Returns all actions, TERMINATE included, and rewinds the schedule."""
+        self.rewind()
+        try:
+            return list(self)
+        finally:
+            self.rewind()
+
+    def write(self, path: Path) -> None:
+        """Writes the schedule as a trace, for `Schedule.read` and for the keys
+        `checkpointing_algorithm = trace` and `trace_file_path`. Rewinds the schedule."""
+        write_trace(path, self.actions())
+
+    def release(self) -> None:
+        """Gives the schedule back. Sessions that follow it keep it alive."""
+        self._finalizer()
+
+    def __enter__(self) -> "Schedule":
+        return self
+
+    def __exit__(self, *_reason: Any) -> None:
+        self.release()
+
+
+def write_trace(path: Path, actions: Iterable[Any]) -> None:
+    """Writes actions as a trace: `Action`s, or pairs of a time step and the name of an action."""
+    with open(path, "w") as file:
+        for action in actions:
+            if isinstance(action, Action):
+                if action.ts_end != action.ts:
+                    raise ScheduleError(
+                        f"action {action.it} covers the steps {action.ts} to {action.ts_end}: a trace "
+                        "has one step per line; make the schedule without range_actions and "
+                        "adjoint_every"
+                    )
+                file.write(f"{action.ts} {action.type.name}\n")
+            else:
+                ts, name = action
+                file.write(f"{ts} {name.name if isinstance(name, ActionType) else name}\n")
+
+
+def validate(actions: Iterable[Any]) -> Summary:
+    """Proves by replay that `actions`, as for `write_trace`, reverse their steps, and returns their
+    counts. A sequence that does not is a `ScheduleError` or `ParseError` that names the line, from
+    1."""
+    handle, path = tempfile.mkstemp(suffix=".trace")
+    os.close(handle)
+    try:
+        write_trace(path, actions)
+        with Schedule.read(path) as schedule:
+            return schedule.summary()
+    finally:
+        os.unlink(path)

@@ -1,0 +1,33 @@
+"""The programs of docs/python.md: they run one after the other, as one program."""
+
+import contextlib
+import io
+import os
+import unittest
+
+PAGE = os.environ.get("GPUZIP_TEST_PAGE", os.path.join(os.path.dirname(__file__), "../../docs/python.md"))
+
+
+class Page(unittest.TestCase):
+    def test_every_program_runs(self):
+        with open(PAGE) as file:
+            parts = file.read().split("\n```")
+        blocks = [part.split("\n", 1) for part in parts[1::2]]
+        programs = [text for language, text in blocks if language == "python"]
+        outputs = [text for language, text in blocks if language == "text"]
+        self.assertGreater(len(programs), 3)
+        names, printed = {}, io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            for program in programs:
+                exec(compile(program, PAGE, "exec"), names)
+        for text in outputs:
+            self.assertIn(text + "\n", printed.getvalue())
+        # Comments behind calls of print say what is printed.
+        for line in "\n".join(programs).split("\n"):
+            if "print(" in line and "  # " in line:
+                self.assertIn(line.split("  # ")[1] + "\n", printed.getvalue())
+        self.assertEqual(printed.getvalue().count("1.979449291628\n"), 2)
+
+
+if __name__ == "__main__":
+    unittest.main()

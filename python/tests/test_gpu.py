@@ -1,0 +1,131 @@
+"""Arrays on a GPU, by `__cuda_array_interface__` and by DLPack. tests/python.rs runs these tests on
+the software CUDA driver."""
+
+import array
+import ctypes
+import unittest
+
+import gpuzip
+from support import initial, reverse, states, step
+
+cuda = ctypes.CDLL("libcuda.so.1")
+
+
+def driver(name, *arguments):
+    status = getattr(cuda, name)(*arguments)
+    if status != 0:
+        raise RuntimeError(f"{name}: CUDA error {status}")
+
+
+class Gpu:
+    """The primary context of device 0, current in this thread."""
+
+    context = ctypes.c_void_p()
+
+    @classmethod
+    def open(cls):
+        if not cls.context.value:
+            driver("cuInit", 0)
+            driver("cuDevicePrimaryCtxRetain", ctypes.byref(cls.context), 0)
+        driver("cuCtxSetCurrent", cls.context)
+
+
+class Stream:
+    """A CUDA stream with the protocol of cuda.core."""
+
+    def __init__(self):
+        Gpu.open()
+        self.handle = ctypes.c_void_p()
+        driver("cuStreamCreate", ctypes.byref(self.handle), 1)
+
+    def __cuda_stream__(self):
+        return 0, self.handle.value
+
+    def wait(self):
+        driver("cuStreamSynchronize", self.handle)
+
+
+class Memory:
+    """Device memory of FP64 values; the number of live objects is counted."""
+
+    live = 0
+
+    def __init__(self, values, stream=None):
+        Gpu.open()
+        self.values, self.stream = values, stream
+        self.address = ctypes.c_uint64()
+        driver("cuMemAlloc_v2", ctypes.byref(self.address), ctypes.c_size_t(8 * values))
+        Memory.live += 1
+
+    def __del__(self):
+        Memory.live -= 1
+        cuda.cuMemFree_v2(self.address)
+
+    def handle(self):
+        return self.stream.handle if self.stream else ctypes.c_void_p()
+
+    def put(self, host):
+        raw = (ctypes.c_double * self.values).from_buffer(host)
+        driver("cuMemcpyHtoDAsync_v2", self.address, raw, ctypes.c_size_t(8 * self.values), self.handle())
+        driver("cuStreamSynchronize", self.handle())
+
+    def get(self):
+        host = array.array("d", bytes(8 * self.values))
+        raw = (ctypes.c_double * self.values).from_buffer(host)
+        driver("cuMemcpyDtoHAsync_v2", raw, self.address, ctypes.c_size_t(8 * self.values), self.handle())
+        driver("cuStreamSynchronize", self.handle())
+        return host
+
+
+class ByInterface(Memory):
+    """An array by `__cuda_array_interface__`; without a stream of version 2."""
+
+    readonly = False
+
+    @property
+    def __cuda_array_interface__(self):
+        described = {
+            "shape": (self.values,),
+            "typestr": "<f8",
+            "data": (self.address.value, self.readonly),
+            "version": 3 if self.stream else 2,
+        }
+        if self.stream:
+            described["stream"] = self.stream.handle.value
+        return described
+
+
+def compute(memory):
+    """A time step, by way of the host."""
+    host = memory.get()
+    step(host)
+    memory.put(host)
+
+
+class Sessions(unittest.TestCase):
+    KEYS = {"checkpointing_algorithm": "revolve", "checkpointing_snaps": 4, "cache_capacity": 3}
+
+    def shot(self, memory, expected, **call):
+        memory.put(initial())
+        with gpuzip.Session(memory, 30, **self.KEYS) as session:
+            for action in session:
+                if action.type == gpuzip.FORWARD:
+                    compute(memory)
+                elif action.type == gpuzip.SAVE:
+                    session.save(action.ts, memory, **call)
+                elif action.type == gpuzip.RESTORE:
+                    session.retrieve(action.ts, memory, **call)
+                else:
+                    self.assertEqual(bytes(memory.get()), expected[action.ts])
+            return session.stats()
+
+    def test_the_cuda_array_interface_on_its_stream(self):
+        stats = self.shot(ByInterface(5, Stream()), states(30))
+        self.assertGreater(stats.d2h + stats.h2d, 0)
+
+    def test_the_default_stream(self):
+        self.shot(ByInterface(5), states(30))
+
+
+if __name__ == "__main__":
+    unittest.main()

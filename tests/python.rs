@@ -1,0 +1,125 @@
+//! The Python package: its tables follow the header, `pip install ./python` works in a fresh
+//! environment, and its tests and the programs of its documentation run there.
+
+#[path = "python/bindings.rs"]
+mod bindings;
+mod common;
+#[allow(dead_code)] // Each test program uses a part of it.
+#[path = "cuda/emu.rs"]
+mod emu;
+#[allow(dead_code)] // Fortran's module has the comments of the header, too.
+#[path = "fortran/header.rs"]
+mod header;
+
+use common::{compile_c, have, library, root, run, stdout, target, tempdir};
+use header::Header;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
+}
+
+#[test]
+fn the_tables_follow_the_header() {
+    let header = Header::parse(&read("include/gpuzip.h"));
+    let files = [("_abi.py", bindings::abi(&header)), ("records.py", bindings::records(&header))];
+    for (name, generated) in files {
+        let path = format!("python/src/gpuzip/{name}");
+        if std::env::var_os("GPUZIP_UPDATE_HEADER").is_some() {
+            std::fs::write(root().join(&path), &generated).unwrap();
+        }
+        assert!(
+            generated == read(&path),
+            "{path} differs from include/gpuzip.h: run `make header` and commit it"
+        );
+    }
+}
+
+/// A command in an environment without gpuzip's and Python's variables.
+fn command(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars() {
+        if ["GPUZIP_", "PYTHON", "VIRTUAL_ENV"].iter().any(|prefix| name.starts_with(prefix)) {
+            command.env_remove(name);
+        }
+    }
+    command.env("PYTHONDONTWRITEBYTECODE", "1");
+    command
+}
+
+/// Makes a fresh environment and installs the package there, once in each process. Returns the
+/// environment's Python, or the reason why there is none.
+fn python() -> Option<&'static Path> {
+    static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let made = PYTHON.get_or_init(|| {
+        let folder = tempdir("python");
+        let works = |command: &mut Command| match command.output() {
+            Ok(output) if output.status.success() => Ok(()),
+            Ok(output) => {
+                let text = String::from_utf8_lossy(&output.stderr).trim().to_string();
+                Err(text.lines().last().unwrap_or_default().to_string())
+            }
+            Err(e) => Err(e.to_string()),
+        };
+        works(command(Path::new("python3")).args(["-m", "venv"]).arg(&folder))
+            .map_err(|e| format!("python3 makes no virtual environment: {e}"))?;
+        let python = folder.join("bin/python");
+        let pip = || {
+            let mut pip = command(&python);
+            pip.args(["-m", "pip", "--disable-pip-version-check", "install", "--quiet"]);
+            pip
+        };
+        works(pip().args(["--only-binary", ":all:", "hatchling", "numpy"]))
+            .map_err(|e| format!("pip cannot install hatchling and numpy: {e}"))?;
+        library();
+        run(pip()
+            .arg(root().join("python"))
+            .env("CARGO_TARGET_DIR", target())
+            .env("CARGO", env!("CARGO")));
+        Ok(python)
+    });
+    match made {
+        Ok(python) => Some(python),
+        Err(reason) => {
+            println!("skipped: {reason}");
+            None
+        }
+    }
+}
+
+/// Runs all tests in files of this pattern in `python/tests`. No test may be skipped.
+fn run_tests(pattern: &str, prepare: impl FnOnce(&mut Command)) {
+    let Some(python) = python() else { return };
+    let mut tests = command(python);
+    tests
+        .args(["-W", "error", "-m", "unittest", "discover", "-p", pattern, "-s"])
+        .arg(root().join("python/tests"))
+        .current_dir(tempdir(&format!("python-{}", pattern.trim_end_matches("*.py"))));
+    prepare(&mut tests);
+    let report = String::from_utf8_lossy(&run(&mut tests).stderr).into_owned();
+    assert!(report.trim_end().ends_with("\nOK") && !report.contains("Ran 0 tests"), "{report}");
+}
+
+#[test]
+fn the_package_does_what_the_library_does() {
+    if !have("cc") {
+        return;
+    }
+    let dir = tempdir("python-c");
+    let program = compile_c(&dir, "cc", &[], &root().join("c-examples/minimal.c"));
+    let printed = stdout(&run(&mut Command::new(program)));
+    run_tests("test_[!g]*.py", |tests| {
+        tests
+            .env("GPUZIP_TEST_C_OUTPUT", &printed)
+            .env("GPUZIP_TEST_PAGE", root().join("docs/python.md"));
+    });
+}
+
+#[test]
+fn arrays_on_a_gpu() {
+    run_tests("test_gpu*.py", |tests| {
+        tests.env("LD_LIBRARY_PATH", emu::folder_with("python-driver", &emu::driver()));
+    });
+}
