@@ -4,7 +4,6 @@
 #[path = "python/bindings.rs"]
 mod bindings;
 mod common;
-#[allow(dead_code)] // Each test program uses a part of it.
 #[path = "cuda/emu.rs"]
 mod emu;
 #[allow(dead_code)] // Fortran's module has the comments of the header, too.

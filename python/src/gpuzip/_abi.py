@@ -305,7 +305,8 @@ gpuzip_profile_info_t._fields_ = [
     ("decompress_gbs", ctypes.c_double),
     ("ratio", ctypes.c_double),
     ("worst_ratio", ctypes.c_double),
-    ("reserved", ctypes.c_uint64 * 4),
+    ("both_gbs", ctypes.c_double),
+    ("reserved", ctypes.c_uint64 * 3),
 ]
 
 gpuzip_persist_options_t._fields_ = [

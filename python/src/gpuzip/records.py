@@ -258,8 +258,8 @@ class ProfileInfo(NamedTuple):
     """Number of codecs in the profile."""
 
     compressor: int
-    """GPUZIP_COMPRESSOR_* of codec number `index` of the call; this member and those below are 0
-    if the profile has no such codec."""
+    """GPUZIP_COMPRESSOR_* of codec number `index` of the call; this member and those down to
+    `worst_ratio` are 0 if the profile has no such codec."""
 
     error_bound_mode: int
     """`error_bound_mode` with which that codec was measured."""
@@ -278,6 +278,10 @@ class ProfileInfo(NamedTuple):
 
     worst_ratio: float
     """Compression ratio of the state that compressed worst."""
+
+    both_gbs: float
+    """GB/s of both directions of the link together while snapshots move both ways; 0: not
+    measured, and each direction is then as fast as alone."""
 
 
 class CodecInfo(NamedTuple):
