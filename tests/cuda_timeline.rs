@@ -233,3 +233,50 @@ fn compression_is_timed() {
     close(per[2].0, 2.0 * per[1].0, 1e-2);
     close(per[2].1, 2.0 * per[1].1, 1e-2);
 }
+
+/// Kernels with names of their own take times of their own. A session's coding takes what the times of
+/// its launches add up to, in virtual time as in the statistics.
+#[test]
+fn every_kernel_takes_its_own_time() {
+    const TIMES: [(&str, f64); 5] = [
+        ("snapshot_survey", 1.5e-4),
+        ("half_encode", 3e-4),
+        ("snapshot_seal", 2e-5),
+        ("half_decode", 7e-4),
+        ("snapshot_conclude", 5e-5),
+    ];
+    let images = emu::images();
+    let times = TIMES.map(|(name, seconds)| format!("{name}:{seconds}")).join(",");
+    let variables =
+        [("GPUZIP_CACHE_DIR", images.to_str().unwrap()), ("CUDA_EMU_KERNEL_TIMES", &times)];
+    if !common::have("c++") || !emu::inside("every_kernel_takes_its_own_time", &variables) {
+        return;
+    }
+    let folder = common::tempdir("cuda-timeline-kernels");
+    let compression =
+        Settings { method: Method::Fp16, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
+    let config = Config { compression, ..config(Algorithm::Revolve, 5, 2, Policy::Clairvoyant) };
+    assert_eq!(emu::reset(1, emu::TIMED, 1, 1 << 22), 0);
+    emu::start_history();
+    let (shot, stats) = timed(config, 30, &folder.join("shot.json"));
+    let history = emu::history();
+    // The first argument of a launch stands for the launch; its entry has the FNV-1a of the name.
+    let launches = |name: &str| {
+        let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+        });
+        let is_launch =
+            |entry: &&emu::Entry| (entry.kind, entry.event, entry.from) == (emu::ARGUMENT, hash, 0);
+        history.iter().filter(is_launch).count() as u64
+    };
+    let [survey, encode, seal, decode, conclude] = TIMES.map(|(name, _)| launches(name));
+    assert_eq!((survey, encode, decode), (stats.saves, stats.saves, stats.restores));
+    assert_eq!((seal, conclude), (stats.saves, stats.restores));
+    let sum: f64 = TIMES.iter().map(|(name, time)| launches(name) as f64 * time).sum();
+    close(stats.compress + stats.decompress, sum, 1e-5 * sum);
+    close(shot.seconds("codec", &[]), sum, 1e-5 * sum);
+    // The application's stream waits for its codec.
+    let (compute, stall) = (shot.seconds("compute", &[]), shot.seconds("stall", &[]));
+    assert!(stall >= sum, "{stall} {sum}");
+    close(shot.about["makespan_s"].as_f64().unwrap(), compute + stall, 1e-5);
+}

@@ -106,6 +106,7 @@ impl Driver {
             let mut faults = Faults::default();
             faults.parse(text).map(|()| faults)
         });
+        driver.clock.kernels = read("CUDA_EMU_KERNEL_TIMES", Default::default(), Clock::kernels_of);
         driver
     }
 
@@ -117,9 +118,9 @@ impl Driver {
             let mut memory = std::mem::take(&mut self.memory);
             memory.restart();
             let (initialised, epoch) = (self.initialised, self.epoch + 1);
-            let (bandwidth, launch) = (self.clock.bandwidth, self.clock.launch);
+            let clock = std::mem::replace(&mut self.clock, Clock::new());
             *self = Self { initialised, memory, epoch, ..Self::new(settings) };
-            (self.clock.bandwidth, self.clock.launch) = (bandwidth, launch);
+            self.clock = Clock { host: 0.0, ..clock };
         }
         alive
     }

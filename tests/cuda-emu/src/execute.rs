@@ -73,7 +73,7 @@ pub enum Action {
     /// Frees the memory of a pool at this address (`cuMemFreeAsync`).
     End(usize),
     /// Runs a kernel of the module with this index.
-    Launch(Box<Launch>, usize),
+    Launch(Box<Launch>, usize, f64),
     /// Takes this number of virtual seconds.
     Work(f64),
 }
@@ -109,7 +109,7 @@ impl Driver {
     pub fn execute(&mut self, op: &mut Op) -> Result<Progress> {
         match &mut op.action {
             Action::Copy(copy) => return self.copy_piece(copy),
-            Action::Launch(launch, module) => return self.launch_piece(launch, *module),
+            Action::Launch(launch, module, _) => return self.launch_piece(launch, *module),
             Action::Set(address, value, len) => {
                 self.check(*address, *len)?;
                 // SAFETY: the range was just found inside a live region, which is mapped and
@@ -196,8 +196,9 @@ impl Driver {
             Action::Set(_, _, len) => {
                 Some((device, Engine::DeviceToDevice, seconds(Engine::DeviceToDevice, *len)))
             }
-            Action::Launch(..) => Some((device, Engine::Compute, self.clock.launch)),
-            Action::Work(time) => Some((device, Engine::Compute, *time)),
+            Action::Launch(_, _, time) | Action::Work(time) => {
+                Some((device, Engine::Compute, *time))
+            }
             Action::Begin(_)
             | Action::End(_)
             | Action::Record(_)

@@ -1,6 +1,7 @@
 //! Modules, kernels and their launches: a module is a shared library made by [`crate::nvrtc`], whose
 //! grids run block by block, or PTX, whose grids [`crate::interpreted`] runs.
 
+use crate::clock::fnv;
 use crate::driver::Driver;
 use crate::execute::{Action, Progress};
 use crate::interpreted::{self, Arguments, Interpreted};
@@ -319,7 +320,10 @@ impl Driver {
             }
             _ => return Err(INVALID_HANDLE),
         };
-        let operation = self.enqueue(stream, Action::Launch(Box::new(launch), module), Vec::new());
+        let blocks = grid.iter().map(|size| u64::from(*size)).product::<u64>();
+        let seconds = self.clock.of_kernel(name, blocks * threads);
+        let action = Action::Launch(Box::new(launch), module, seconds);
+        let operation = self.enqueue(stream, action, Vec::new());
         self.note_arguments(stream, operation, name, &words);
         Ok(())
     }
@@ -413,13 +417,6 @@ fn run_block(launch: &Native, index: usize, seed: u64) -> Result {
     let text = unsafe { CStr::from_ptr(failure) }.to_string_lossy();
     eprintln!("cuda-emu: block ({i}, {j}, {k}) of a kernel failed: {text}");
     Err(LAUNCH_FAILED)
-}
-
-/// Returns the 64-bit FNV-1a hash of a text.
-fn fnv(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-    })
 }
 
 fn common_divisor(a: usize, b: usize) -> usize {
