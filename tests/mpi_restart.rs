@@ -409,7 +409,7 @@ fn folders_of_other_surveys_are_refused() {
         refuse(2, &["--shots", "5"], 2, &["had --shots 6, this run has --shots 5;"]);
         refuse(2, &["--decompose"], 1, &["the folder holds shots of"]);
         let lock = std::fs::File::open(survey.folder().join("lock")).unwrap();
-        lock.lock().unwrap();
+        assert!(gpuzip::files::try_lock(&lock).unwrap());
         refuse(2, &[], 1, &["another run uses this folder"]);
         drop(lock);
         assert_eq!(survey.kept(), kept);

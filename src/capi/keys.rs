@@ -69,7 +69,7 @@ const POSITIVE: Allowed = Numbers(0.0, f64::MAX);
 const NO_YES: Allowed =
     Names(&[("false", 0), ("true", 1), ("no", 0), ("yes", 1), ("off", 0), ("on", 1)]);
 /// The algorithms and `auto` in the order of their numbers.
-const ALGORITHMS: Allowed = Names(&{
+const ALGORITHM_NAMES: [(&str, i32); Algorithm::ALL.len() + 1] = {
     let mut names = [("auto", GPUZIP_ALGORITHM_AUTO); Algorithm::ALL.len() + 1];
     let mut k = 0;
     while k < Algorithm::ALL.len() {
@@ -79,9 +79,10 @@ const ALGORITHMS: Allowed = Names(&{
         k += 1;
     }
     names
-});
+};
+const ALGORITHMS: Allowed = Names(&ALGORITHM_NAMES);
 /// The codecs in the order of their numbers, zfp under a second name as well, and `auto`.
-const CODECS: Allowed = Codecs(&{
+const CODEC_NAMES: [(&str, i32); Method::ALL.len() + 2] = {
     let mut names = [("auto", GPUZIP_COMPRESSOR_AUTO); Method::ALL.len() + 2];
     let (mut k, mut next) = (0, 0);
     while k < Method::ALL.len() {
@@ -95,7 +96,8 @@ const CODECS: Allowed = Codecs(&{
         k += 1;
     }
     names
-});
+};
+const CODECS: Allowed = Codecs(&CODEC_NAMES);
 
 keys! {
     checkpointing_algorithm: Int, "", ALGORITHMS, "the schedule; auto: the schedule with the shortest predicted time within the budgets";

@@ -308,10 +308,11 @@ pub(super) fn scan(x: &mut Numbers, chain: bool, level: Level) {
     #[cfg(target_arch = "x86_64")]
     match level {
         // SAFETY: `level` is an instruction set that the machine has.
+        #[cfg(avx512)]
         Level::Avx512 => return unsafe { scan_avx512(x, chain) },
         // SAFETY: `level` is an instruction set that the machine has.
         Level::Avx2 => return unsafe { scan_avx2(x, chain) },
-        Level::Portable => {}
+        _ => {}
     }
     let _ = level;
     let mut sum = 0i32;
@@ -349,7 +350,8 @@ fn scan_avx2(x: &mut Numbers, chain: bool) {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(avx512)]
+#[allow(clippy::incompatible_msrv)] // `avx512` is set where the compiler has these functions.
 #[target_feature(enable = "avx512f")]
 fn scan_avx512(x: &mut Numbers, chain: bool) {
     use std::arch::x86_64::*;

@@ -3,6 +3,9 @@
 //!
 //! All versions come from the same source, and Rust never fuses a multiplication with an addition,
 //! so that all versions give the same bits.
+//!
+//! build.rs sets `avx512` for x86-64 machines and compilers that know AVX-512 (rustc 1.89 and later).
+//! Without it, the version for AVX2 is the best one.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -29,7 +32,8 @@ pub fn levels() -> Vec<Level> {
         use std::arch::is_x86_feature_detected as has;
         if has!("avx2") && has!("bmi1") && has!("bmi2") && has!("lzcnt") && has!("popcnt") {
             levels.push(Level::Avx2);
-            if has!("avx512f")
+            if cfg!(avx512)
+                && has!("avx512f")
                 && has!("avx512bw")
                 && has!("avx512cd")
                 && has!("avx512dq")
@@ -82,9 +86,9 @@ pub fn dispatch<K: Kernel>(kernel: K) -> K::Output {
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => unsafe { avx2(kernel) },
         // SAFETY: `level` returns only instruction sets that the machine has.
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(avx512)]
         Level::Avx512 => unsafe { avx512(kernel) },
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(not(avx512))]
         _ => kernel.run(),
     }
 }
@@ -95,7 +99,7 @@ fn avx2<K: Kernel>(kernel: K) -> K::Output {
     kernel.run()
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(avx512)]
 #[target_feature(
     enable = "avx2,bmi1,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512cd,avx512dq,avx512vl"
 )]

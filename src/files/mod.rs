@@ -17,7 +17,7 @@ pub use folder::{replace, Folder};
 pub use quiet::quietly;
 pub use scratch::{Page, Scratch, PAGE};
 
-use std::fs::{File, FileType, Metadata, OpenOptions, TryLockError};
+use std::fs::{File, FileType, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
@@ -93,17 +93,23 @@ pub fn lock(file: &File, patience: Duration) -> io::Result<()> {
 /// Takes the lock of a file if it is free, and returns whether it was free. On a file system
 /// without locks it always is.
 pub fn try_lock(file: &File) -> io::Result<bool> {
-    match file.try_lock() {
-        Ok(()) => Ok(true),
-        Err(TryLockError::WouldBlock) => Ok(false),
-        Err(TryLockError::Error(e)) if e.kind() == io::ErrorKind::Interrupted => Ok(false),
-        Err(TryLockError::Error(e))
-            if matches!(e.raw_os_error(), Some(libc::ENOLCK | libc::EOPNOTSUPP | libc::ENOSYS)) =>
-        {
-            Ok(true)
-        }
-        Err(TryLockError::Error(e)) => Err(e),
+    // SAFETY: the descriptor belongs to `file`, which is open.
+    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+        return Ok(true);
     }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::EWOULDBLOCK | libc::EINTR) => Ok(false),
+        Some(libc::ENOLCK | libc::EOPNOTSUPP | libc::ENOSYS) => Ok(true),
+        _ => Err(error),
+    }
+}
+
+/// Releases the lock of a file. Closing the file would not, as long as a forked child has a copy of
+/// the descriptor.
+pub fn unlock(file: &File) {
+    // SAFETY: the descriptor belongs to `file`, which is open.
+    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
 }
 
 /// Appends a record in one write. If only a part of it fits, the file is cut back to `length`, its

@@ -92,7 +92,7 @@ impl Listing {
         let name = OsString::from(FileName::Lock { rank }.text());
         let Ok(file) = self.folder.open_to_read(&name) else { return false };
         let is_free = files::try_lock(&file).unwrap_or(true);
-        let _ = file.unlock();
+        files::unlock(&file);
         !is_free
     }
 }

@@ -286,7 +286,7 @@ impl Drop for Store {
     /// and with it the lock.
     fn drop(&mut self) {
         if self.process.is_current() {
-            let _ = self.lock.unlock();
+            files::unlock(&self.lock);
         }
     }
 }

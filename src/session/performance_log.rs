@@ -67,7 +67,7 @@ fn append_row(path: &Path, columns: Vec<(&str, String)>, patience: Duration) -> 
     let appended = files::append(&file, length, text.as_bytes());
     // The lock is released explicitly: a child process that was forked meanwhile has a copy of the
     // descriptor, and closing this one would not release the lock.
-    let _ = file.unlock();
+    files::unlock(&file);
     appended
 }
 

@@ -30,7 +30,7 @@ impl Drop for File {
     /// with it the lock, for which the next run would wait.
     fn drop(&mut self) {
         if self.process.is_current() {
-            let _ = self.file.unlock();
+            files::unlock(&self.file);
         }
     }
 }

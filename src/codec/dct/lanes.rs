@@ -16,15 +16,17 @@ pub(super) fn transpose<T: Copy, const L: usize>(
 ) {
     #[cfg(target_arch = "x86_64")]
     match (level, size_of::<T>(), L) {
+        #[cfg(avx512)]
         (Level::Avx512, 4, 16) => {
             // SAFETY: the machine has AVX-512 F (`level`), and both squares have 16 x 16 words of 4
             // bytes.
-            return unsafe { x86::transpose_16(from.as_ptr().cast(), to.as_mut_ptr().cast()) };
+            return unsafe { x86_512::transpose_16(from.as_ptr().cast(), to.as_mut_ptr().cast()) };
         }
+        #[cfg(avx512)]
         (Level::Avx512, 8, 8) => {
             // SAFETY: the machine has AVX-512 F (`level`), and both squares have 8 x 8 words of 8
             // bytes.
-            return unsafe { x86::transpose_8(from.as_ptr().cast(), to.as_mut_ptr().cast()) };
+            return unsafe { x86_512::transpose_8(from.as_ptr().cast(), to.as_mut_ptr().cast()) };
         }
         (Level::Avx2, 4, 16) => {
             // SAFETY: the machine has AVX2 (`level`), and both squares have 16 x 16 words of 4 bytes.
@@ -61,8 +63,9 @@ pub(super) fn square_mut<T, const L: usize>(
     }
 }
 
-#[cfg(target_arch = "x86_64")]
-mod x86 {
+#[cfg(avx512)]
+#[allow(clippy::incompatible_msrv)] // `avx512` is set where the compiler has these functions.
+mod x86_512 {
     use std::arch::x86_64::*;
 
     /// # Safety
@@ -142,6 +145,11 @@ mod x86 {
             a[i + BIT] = _mm512_permutex2var_epi64(x, high, y);
         }
     }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
 
     /// # Safety
     /// `from` and `to` must have 16 rows of 16 words of 4 bytes, aligned to 64 bytes; the machine
