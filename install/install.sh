@@ -119,6 +119,7 @@ put_all() {
         put_filled $name.cmake "$PREFIX/share/cmake/gpuzip" '${CMAKE_CURRENT_LIST_DIR}' '${_gpuzip_prefix}'
     done
     if [ -f fortran/gpuzip.f90 ]; then put_fortran; fi
+    for page in $(cd "$work/share" && find . -type f | sort); do put 644 "$work/share/$page" "$PREFIX/share/${page#./}"; done
     for name in LICENSE README.md CHANGELOG.md CITATION.cff CONTRIBUTING.md SECURITY.md docs/*.md docs/*.svg benches/results/*.md benches/results/*.txt; do put 644 $name "$PREFIX/share/doc/gpuzip/$name"; done
 }
 
@@ -131,6 +132,8 @@ install_from() {
     version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
     major=${version%%.*}
     if [ -f fortran/gpuzip.f90 ]; then make_fortran; fi
+    mkdir "$work/share"
+    "$1/gpuzip" pages "$work/share" || echo "$1/gpuzip does not run on this machine: manual pages and completions are left out"
     mkdir -p "$DESTDIR/"
     touch "$work/old" "$work/folders"
     if [ -f "$manifest" ]; then sort "$manifest" >"$work/old"; fi

@@ -203,10 +203,12 @@ fn install_is_idempotent_and_uninstall_leaves_what_is_not_ours() {
         "lib/pkgconfig/gpuzip.pc",
     ];
     let more = [
+        "share/bash-completion/completions/gpuzip",
         "share/cmake/gpuzip/gpuzipConfig.cmake",
         "share/doc/gpuzip/LICENSE",
         "share/doc/gpuzip/README.md",
         "share/doc/gpuzip/docs/README.md",
+        "share/man/man1/gpuzip-plan.1",
         &so,
         &links[0],
         &links[1],

@@ -1,6 +1,7 @@
 //! The `gpuzip` command: shows and checks schedules, counts the transfers of their plans, compares
 //! runs with their plans, measures codecs on a user's data, compiles kernels in advance, verifies
-//! restart files, checks configurations, and shows what this machine can use.
+//! restart files, checks configurations, shows what this machine can use, and writes manual pages and
+//! completions of shells.
 
 mod codec;
 mod config;
@@ -10,11 +11,12 @@ mod kernels;
 mod metrics;
 mod options;
 mod output;
+mod pages;
 mod plan;
 mod report;
 mod schedule;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use gpuzip::error::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -37,6 +39,7 @@ enum Command {
     Inspect(inspect::Arguments),
     Config(config::Arguments),
     Info(info::Arguments),
+    Pages(pages::Arguments),
 }
 
 /// Why the command stops.
@@ -69,6 +72,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
+        Command::Pages(arguments) => pages::run(Cli::command(), &arguments),
     }
 }
 
