@@ -3,9 +3,12 @@
 import contextlib
 import io
 import os
+import tempfile
 import unittest
 
-PAGE = os.environ.get("GPUZIP_TEST_PAGE", os.path.join(os.path.dirname(__file__), "../../docs/python.md"))
+PAGE = os.path.abspath(
+    os.environ.get("GPUZIP_TEST_PAGE", os.path.join(os.path.dirname(__file__), "../../docs/python.md"))
+)
 
 
 class Page(unittest.TestCase):
@@ -16,6 +19,11 @@ class Page(unittest.TestCase):
         programs = [text for language, text in blocks if language == "python"]
         outputs = [text for language, text in blocks if language == "text"]
         self.assertGreater(len(programs), 3)
+        # The programs write files.
+        self.addCleanup(os.chdir, os.getcwd())
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        os.chdir(folder.name)
         names, printed = {}, io.StringIO()
         with contextlib.redirect_stdout(printed):
             for program in programs:

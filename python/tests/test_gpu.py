@@ -95,6 +95,25 @@ class ByInterface(Memory):
         return described
 
 
+class ByDlpack(Memory):
+    """An array of which DLPack is the only interface, in a capsule of the first form."""
+
+    _shape = (ctypes.c_int64 * 1)
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+    def __dlpack__(self, stream=None):
+        self.asked = stream
+        # DLManagedTensor: the tensor, then its context and its deleter.
+        self.extents = self._shape(self.values)
+        raw = gpuzip._arrays._DLTensor(self.address.value, 2, 0, 1, 2, 64, 1, self.extents, None, 0)
+        self.managed = ctypes.create_string_buffer(bytes(raw) + bytes(16))
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+        return new(ctypes.addressof(self.managed), b"dltensor", None)
+
+
 def compute(memory):
     """A time step, by way of the host."""
     host = memory.get()
@@ -125,6 +144,49 @@ class Sessions(unittest.TestCase):
 
     def test_the_default_stream(self):
         self.shot(ByInterface(5), states(30))
+
+    def test_dlpack_on_the_default_stream_and_on_a_given_one(self):
+        memory = ByDlpack(5)
+        self.shot(memory, states(30))
+        self.assertEqual(memory.asked, 1)
+        stream = Stream()
+        memory = ByDlpack(5, stream)
+        self.shot(memory, states(30), stream=stream)
+        self.assertEqual(memory.asked, stream.handle.value)
+
+    def test_arrays_on_different_streams_need_a_stream(self):
+        first, second = ByInterface(5, Stream()), ByInterface(5, Stream())
+        with gpuzip.Session(first, 3, **self.KEYS) as session:
+            next(session)
+            with self.assertRaisesRegex(gpuzip.ArrayError, "2 different streams"):
+                session.save(0, first, second)
+            session.save(0, first)
+
+    def test_arrays_live_until_the_gpu_has_read_them(self):
+        state = gpuzip.Field(shape=5, dtype="float64")
+        with gpuzip.Session(state, 3, backend="cuda", **self.KEYS) as session:
+            next(session)
+            live = Memory.live
+            memory = ByInterface(5, Stream())
+            memory.put(initial())
+            session.save(0, memory)
+            del memory
+            self.assertEqual(Memory.live, live + 1)
+            session.synchronize()
+            self.assertEqual(Memory.live, live)
+
+    def test_read_only_arrays(self):
+        memory = ByInterface(5)
+        memory.put(initial())
+        with gpuzip.Session(memory, 3, **self.KEYS) as session:
+            for action in session:
+                if action.type == gpuzip.SAVE:
+                    session.save(action.ts, memory)
+                elif action.type == gpuzip.RESTORE:
+                    memory.readonly = True
+                    with self.assertRaisesRegex(gpuzip.ArrayError, "read-only"):
+                        session.retrieve(action.ts, memory)
+                    break
 
 
 if __name__ == "__main__":

@@ -2,10 +2,11 @@
 
 import ctypes
 import sys
+from operator import index
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import _abi
-from .errors import ArrayError
+from .errors import ArgumentError, ArrayError
 from .streams import handle_of
 
 _ssize = ctypes.c_ssize_t
@@ -195,9 +196,9 @@ class _Held:
         self.view = _Buffer()
         _get_buffer(array, self.view, _STRIDED)
 
-    def __del__(self) -> None:
+    def __del__(self, release: Any = _release_buffer) -> None:
         if self.view.obj:
-            _release_buffer(self.view)
+            release(self.view)
 
 
 def _by_buffer(array: Any) -> Described:
@@ -218,15 +219,14 @@ def _by_cuda(array: Any, described: Any) -> Described:
     if described.get("mask") is not None:
         raise ArrayError("an array with a mask cannot be a field")
     data, readonly = described["data"]
-    text = described["typestr"]
-    stream = described.get("stream")
+    text, strides, stream = described["typestr"], described.get("strides"), described.get("stream")
     if stream is None and type(array).__module__.split(".")[0] == "torch":
         # PyTorch's interface (version 2) does not name the stream.
         stream = sys.modules["torch"].cuda.current_stream(array.device).cuda_stream
     return Described(
-        data or 0,
-        tuple(described["shape"]),
-        described.get("strides"),
+        int(data or 0),
+        tuple(map(int, described["shape"])),
+        None if strides is None else tuple(map(int, strides)),
         _typestr(text),
         int(text[2:]),
         bool(readonly),
@@ -315,6 +315,23 @@ def _layout_error(found: Described, why: str) -> ArrayError:
         f"the array of shape {found.shape} and strides {found.strides} bytes {why}: pass a "
         "contiguous copy (numpy.ascontiguousarray), or for an array in Fortran order its transpose"
     )
+
+
+def extents_of(shape: Any) -> Tuple[int, ...]:
+    """Returns a shape as a tuple of ints: a number is the shape of one dimension."""
+    shape = tuple(map(index, shape)) if hasattr(shape, "__iter__") else (index(shape),)
+    if any(n < 1 for n in shape):
+        raise ArrayError(f"a field of shape {shape} has no values")
+    return shape
+
+
+def int32(name: str, value: Any) -> int:
+    """Returns a whole number of any type as an int that C's int32_t can hold; ctypes would drop
+    the upper bits of a larger one."""
+    number = index(value)
+    if not -(2**31) <= number < 2**31:
+        raise ArgumentError(f"{name} = {number}: use a number from {-(2**31)} to {2**31 - 1}")
+    return number
 
 
 def _extents(shape: Sequence[int]) -> Tuple[int, int, int]:
@@ -445,7 +462,7 @@ class Field:
         if (array is None) == (shape is None) or (shape is None) != (dtype is None):
             raise TypeError("Field takes an array, or a shape and a dtype")
         self.array, self.dtype, self.role = array, dtype, role
-        self.shape = None if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
+        self.shape = None if shape is None else extents_of(shape)
 
     def __repr__(self) -> str:
         what = f"shape={self.shape}, dtype={self.dtype!r}" if self.array is None else repr(self.array)

@@ -4,7 +4,7 @@ from typing import Any, Optional, Sequence
 
 from . import _abi
 from . import config as _config
-from ._arrays import fields_of
+from ._arrays import fields_of, int32
 from ._library import library
 from ._records import filled
 from .config import Config
@@ -27,5 +27,7 @@ def plan(
     return filled(
         Summary,
         _abi.gpuzip_summary_t,
-        lambda raw: library.gpuzip_memory_required(struct, steps, made.array, made.count, raw),
+        lambda raw: library.gpuzip_memory_required(
+            struct, int32("steps", steps), made.array, made.count, raw
+        ),
     )

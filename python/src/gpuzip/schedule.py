@@ -8,6 +8,7 @@ from typing import Any, Iterable, Iterator, List, Optional, Tuple, Union
 
 from . import _abi
 from . import config as _config
+from ._arrays import int32
 from ._library import library
 from ._records import filled
 from .actions import TERMINATE, Action, ActionType, action_of
@@ -39,7 +40,9 @@ class Schedule:
     def __init__(self, steps: int = 0, config: Optional[Config] = None, **keys: Any) -> None:
         handle = ctypes.c_void_p()
         check(
-            library.gpuzip_schedule_create(_config.of(config, keys)._struct, steps, handle)
+            library.gpuzip_schedule_create(
+                _config.of(config, keys)._struct, int32("steps", steps), handle
+            )
         )
         self._own(handle)
 

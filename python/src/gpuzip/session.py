@@ -5,17 +5,17 @@ import os
 import weakref
 from collections import deque
 from contextlib import contextmanager
-from typing import Any, Callable, Deque, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Deque, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _abi
 from . import config as _config
-from ._arrays import Fields, Memory, fields_of
+from ._arrays import Fields, Memory, fields_of, int32
 from ._callbacks import Carrier, least
 from ._library import library
 from ._records import filled
 from .actions import _KINDS, Action, action_of
 from .config import Config
-from .errors import ArgumentError, ConfigError, Error, StateError, check, last_error
+from .errors import ArgumentError, ConfigError, Error, ShapeError, check, last_error
 from .profile import Profile
 from .records import Generation, Stats, Summary
 from .streams import handle_of
@@ -113,6 +113,7 @@ class Session:
         self._shapes, self._types = made.shapes, [f.type for f in made.array]
         self._roles = [f.role for f in made.array]
         self._in_flight: Deque[Tuple[int, Optional[int], List[Any]]] = deque()
+        self._several_streams = False
         self._ahead = config.max_in_flight or 64
         self._it = -1
         # Callbacks that the library may call until the session is finalized, and the schedule.
@@ -120,7 +121,11 @@ class Session:
         self._carrier = Carrier()
         handle = ctypes.c_void_p()
         if schedule is None:
-            check(library.gpuzip_init(config._struct, steps, made.array, made.count, handle))
+            check(
+                library.gpuzip_init(
+                    config._struct, int32("steps", steps), made.array, made.count, handle
+                )
+            )
         else:
             check(
                 library.gpuzip_attach(
@@ -186,7 +191,7 @@ class Session:
         if steps is None:
             check(library.gpuzip_setup(self._handle))
         else:
-            check(library.gpuzip_setup_steps(self._handle, steps))
+            check(library.gpuzip_setup_steps(self._handle, int32("steps", steps)))
         self._it = -1
         return self
 
@@ -202,11 +207,11 @@ class Session:
         valid until the next save or retrieve.
         """
         fields = self._fields(arrays, False, stream)
-        status = library.gpuzip_save(self._handle, ts, fields.array, fields.count, fields.stream)
+        status = library.gpuzip_save(self._handle, int32("ts", ts), fields.array, fields.count, fields.stream)
         if status < 0:
             raise last_error(status)
         if self._on_device or fields.device:
-            self._in_flight.append((self._it, fields.stream, fields.owners))
+            self._keep(fields.stream, fields.owners)
 
     def retrieve(self, ts: int, *arrays: Any, stream: Any = None) -> None:
         """Overwrites `arrays`, or without arrays those given to the session, with u(ts). The
@@ -218,12 +223,12 @@ class Session:
         """
         fields = self._fields(arrays, True, stream)
         status = library.gpuzip_retrieve(
-            self._handle, ts, fields.array, fields.count, fields.stream
+            self._handle, int32("ts", ts), fields.array, fields.count, fields.stream
         )
         if status < 0:
             raise last_error(status)
         if self._on_device or fields.device:
-            self._in_flight.append((self._it, fields.stream, fields.owners))
+            self._keep(fields.stream, fields.owners)
 
     def synchronize(self) -> None:
         """Blocks until all saves and retrieves so far have read and written their arrays. Needed
@@ -243,13 +248,13 @@ class Session:
         """
         given = handle_of(stream)
         data = (ctypes.c_void_p * len(self._shapes))()
-        check(library.gpuzip_save_begin(self._handle, ts, data, len(data), given))
+        check(library.gpuzip_save_begin(self._handle, int32("ts", ts), data, len(data), given))
         return self._slot(data, ts, given, False)
 
     def save_commit(self, ts: int, stream: Any = None) -> None:
         """Saves u(ts), which work on `stream` has computed in the memory of `save_begin`. The
         current action is SAVE of `ts`. The memory must not be written to any more."""
-        check(library.gpuzip_save_commit(self._handle, ts, handle_of(stream)))
+        check(library.gpuzip_save_commit(self._handle, int32("ts", ts), handle_of(stream)))
 
     @contextmanager
     def slot(self, ts: int, stream: Any = None) -> Iterator[Slot]:
@@ -269,13 +274,13 @@ class Session:
         """
         given = handle_of(stream)
         data = (ctypes.c_void_p * len(self._shapes))()
-        check(library.gpuzip_retrieve_acquire(self._handle, ts, data, len(data), given))
+        check(library.gpuzip_retrieve_acquire(self._handle, int32("ts", ts), data, len(data), given))
         return self._slot(data, ts, given, not writable)
 
     def retrieve_release(self, ts: int, stream: Any = None) -> None:
         """Gives the memory of `retrieve_acquire` back early, so that the library fetches the next
         snapshot into it. The work on it must be done or enqueued on `stream`."""
-        check(library.gpuzip_retrieve_release(self._handle, ts, handle_of(stream)))
+        check(library.gpuzip_retrieve_release(self._handle, int32("ts", ts), handle_of(stream)))
 
     @contextmanager
     def acquire(self, ts: int, stream: Any = None, writable: bool = False) -> Iterator[Slot]:
@@ -284,7 +289,7 @@ class Session:
         try:
             yield slot
         finally:
-            check(library.gpuzip_retrieve_release(self._handle, ts, handle_of(stream)))
+            check(library.gpuzip_retrieve_release(self._handle, int32("ts", ts), handle_of(stream)))
 
     # Callbacks instead of a loop.
 
@@ -437,7 +442,7 @@ class Session:
         made, count, given, owners = self._named(arrays, within, True, stream)
         self._carrier.check(library.gpuzip_persist_read(self._handle, made, count, given))
         if self._on_device:
-            self._in_flight.append((self._it, given, owners))
+            self._keep(given, owners)
 
     # The end.
 
@@ -478,13 +483,22 @@ class Session:
             arrays, writable, stream, self._roles if len(arrays) == len(self._roles) else ()
         )
 
+    def _keep(self, stream: Optional[int], owners: List[Any]) -> None:
+        """Keeps arrays alive that the GPU reads or writes in the order of `stream`."""
+        queue = self._in_flight
+        self._several_streams = bool(queue) and (self._several_streams or stream != queue[-1][1])
+        queue.append((self._it, stream, owners))
+        # The library counts actions on the stream of the last call only: with several streams,
+        # waiting is the one way to know that the GPU has done with an array.
+        if self._several_streams and len(queue) > 4 * self._ahead:
+            self.synchronize()
+
     def _forget(self, it: int) -> None:
         """Lets go of arrays that the GPU has done with: of actions that are `max_in_flight` or more
         before action `it`, if all calls named one stream."""
         queue = self._in_flight
-        if all(stream == queue[-1][1] for _, stream, _ in queue):
-            while queue and queue[0][0] <= it - self._ahead:
-                queue.popleft()
+        while not self._several_streams and queue and queue[0][0] <= it - self._ahead:
+            queue.popleft()
 
     def _slot(self, data: Any, ts: int, stream: Optional[int], readonly: bool) -> Slot:
         slot = Slot(
@@ -508,7 +522,15 @@ class Session:
                 located.append(found.owners)
                 if not self._on_device:
                     del located[:-1]
+                if found.count != count:
+                    raise ShapeError(f"locate returned {found.count} fields of {count}")
                 for k in range(count):
+                    of, to = found.array[k], target[k]
+                    if any(getattr(of, m) != getattr(to, m) for m in ("n1", "n2", "n3", "type")):
+                        raise ShapeError(
+                            f"locate returned an array of shape {found.shapes[k]} as field {k}, whose "
+                            f"shape is {self._shapes[k]}, or an array of other values"
+                        )
                     target[k].data = found.array[k].data
                     target[k].pitch2, target[k].pitch3 = found.array[k].pitch2, found.array[k].pitch3
                 return 0
@@ -529,7 +551,7 @@ class Session:
             carrier.check(call(self._handle, callbacks, fields.array, fields.count, fields.stream))
         finally:
             if self._on_device or fields.device:
-                self._in_flight.append((self._it, fields.stream, [fields.owners, located]))
+                self._keep(fields.stream, [fields.owners, located])
 
     def _named(
         self, arrays: Mapping[str, Any], within: Optional[Mapping[str, Any]], writable: bool, stream: Any
@@ -539,6 +561,8 @@ class Session:
         fields = fields_of([array for _, array, _ in items], writable, stream)
         made = (_abi.gpuzip_array_t * len(items))()
         for k, (name, _, scope) in enumerate(items):
+            if "\0" in name:
+                raise ArgumentError(f"the name {name!r} of an array has a NUL")
             made[k].name, made[k].field, made[k].scope = name.encode(), fields.array[k], scope
             made[k].field.role = 0
         return made, len(items), fields.stream, fields.owners
