@@ -282,8 +282,10 @@ impl Sandbox<'_> {
             }
             "cmake" => self.copied(block, "CMakeLists.txt"),
             "rust" => self.copied(block, ".rs"),
-            // python/tests/test_docs.py runs the blocks of this page.
-            "python" => assert_eq!(self.page.name, "docs/python.md"),
+            // python/tests/test_docs.py and python/tests/adapter_jax.py run the blocks of these pages.
+            "python" => {
+                assert!(["docs/python.md", "docs/jax.md"].contains(&self.page.name.as_str()));
+            }
             _ => {}
         }
     }

@@ -122,3 +122,22 @@ fn arrays_on_a_gpu() {
         tests.env("LD_LIBRARY_PATH", emu::folder_with("python-driver", &emu::driver()));
     });
 }
+
+/// JAX has some 100 MB to download.
+#[test]
+fn gradients_in_jax() {
+    if std::env::var_os("GPUZIP_TEST_LONG").is_none() {
+        println!("skipped: installs JAX, with GPUZIP_TEST_LONG set");
+        return;
+    }
+    let Some(python) = python() else { return };
+    let mut pip = command(python);
+    pip.args(["-m", "pip", "--disable-pip-version-check", "install", "--quiet", "jax"]);
+    if !pip.status().is_ok_and(|status| status.success()) {
+        println!("skipped: pip cannot install JAX");
+        return;
+    }
+    run_tests("adapter_jax.py", |tests| {
+        tests.env("GPUZIP_TEST_PAGE", root().join("docs/jax.md"));
+    });
+}

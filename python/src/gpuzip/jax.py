@@ -1,0 +1,142 @@
+"""Gradients of long loops in JAX: a scan whose reverse pass has its states from gpuzip."""
+
+import functools
+import weakref
+from typing import Any, Callable, Tuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .actions import FORWARD, RESTORE, SAVE
+from .errors import ArgumentError
+from .session import Session
+
+_compiled: "weakref.WeakKeyDictionary[Any, Tuple[Any, Any]]" = weakref.WeakKeyDictionary()
+
+
+def _functions(step: Callable[..., Any]) -> Tuple[Any, Any]:
+    """The compiled step, and the compiled adjoint of one step, which adds to the parameters' adjoint."""
+
+    def adjoint(state: Any, t: Any, params: Any, cotangent: Any, sums: Any) -> Tuple[Any, Any]:
+        _, pull_back = jax.vjp(lambda state, params: step(state, t, *params), state, params)
+        before, more = pull_back(cotangent)
+        return before, jax.tree.map(lambda a, b: a + b if a.dtype == b.dtype else a, sums, more)
+
+    if step not in _compiled:
+        _compiled[step] = (jax.jit(step), jax.jit(adjoint))
+    return _compiled[step]
+
+
+class _Sweep:
+    """One forward sweep, and the session that has its states until the reverse sweep."""
+
+    def __init__(self, step: Callable[..., Any], n: int, config: Any, state: Any, params: Any) -> None:
+        self.forward, self.adjoint = _functions(step)
+        self.n, self.params = n, params
+        leaves, self.tree = jax.tree.flatten(state)
+        self.shardings = [leaf.sharding for leaf in leaves]
+        # JAX never changes an array, so that a RESTORE needs memory of its own.
+        self.buffers = [np.empty(leaf.shape, leaf.dtype) for leaf in leaves]
+        self.session = Session(tuple(self.buffers), n, **config)
+        self.state = state
+
+    def until_backward(self) -> None:
+        """Does what the schedule wants up to the next BACKWARD, whose state is then `state`."""
+        for action in self.session:
+            if action.type == FORWARD:
+                for t in range(action.ts - 1, action.ts_end):
+                    self.state = self.forward(self.state, np.int32(t), *self.params)
+            elif action.type == SAVE:
+                host = tuple(np.ascontiguousarray(leaf) for leaf in jax.tree.leaves(self.state))
+                self.session.save(action.ts, *host)
+            elif action.type == RESTORE:
+                self.session.retrieve(action.ts, *self.buffers)
+                self.session.synchronize()
+                leaves = [
+                    jax.device_put(np.array(buffer), sharding)
+                    for buffer, sharding in zip(self.buffers, self.shardings)
+                ]
+                self.state = jax.tree.unflatten(self.tree, leaves)
+            else:
+                return
+
+
+class _Kept:
+    """A node without leaves, by which JAX hands a sweep from the forward to the reverse pass."""
+
+    def __init__(self, sweep: _Sweep) -> None:
+        self.sweep = sweep
+
+
+jax.tree_util.register_pytree_node(_Kept, lambda kept: ((), kept), lambda kept, _: kept)
+
+
+def _refuse_tracers(*values: Any) -> None:
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values)):
+        raise ArgumentError(
+            "gpuzip.jax.scan runs outside of jax.jit, jax.vmap and jax.lax.scan, and compiles `step` "
+            "itself: call it from a function that is not compiled"
+        )
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1, 2))
+def _scan(step: Callable[..., Any], n: int, config: Any, state: Any, params: Any) -> Any:
+    _refuse_tracers(state, params)
+    forward, _ = _functions(step)
+    for t in range(n):
+        state = forward(state, np.int32(t), *params)
+    return state
+
+
+def _forward(step: Callable[..., Any], n: int, config: Any, state: Any, params: Any) -> Tuple[Any, Any]:
+    _refuse_tracers(state, params)
+    sweep = _Sweep(step, n, dict(config), state, params)
+    sweep.until_backward()
+    return sweep.forward(sweep.state, np.int32(n - 1), *params), _Kept(sweep)
+
+
+def _reverse(step: Callable[..., Any], n: int, config: Any, kept: _Kept, cotangent: Any) -> Tuple[Any, Any]:
+    sweep = kept.sweep
+    if sweep.session is None:
+        raise ArgumentError("a reverse sweep of gpuzip.jax.scan runs once: call jax.grad or jax.vjp again")
+    with sweep.session:
+        sums = jax.tree.map(_zeros, sweep.params)
+        for t in range(n - 1, -1, -1):
+            if t < n - 1:
+                sweep.until_backward()
+            cotangent, sums = sweep.adjoint(sweep.state, np.int32(t), sweep.params, cotangent, sums)
+    sweep.session = sweep.state = None  # type: ignore[assignment]
+    return cotangent, sums
+
+
+def _zeros(leaf: Any) -> Any:
+    """The adjoint of a parameter before the first time step; integers have none."""
+    if jnp.issubdtype(jnp.result_type(leaf), jnp.inexact):
+        return jnp.zeros(jnp.shape(leaf), jnp.result_type(leaf))
+    return np.zeros(jnp.shape(leaf), jax.dtypes.float0)
+
+
+_scan.defvjp(_forward, _reverse)
+
+
+def scan(step: Callable[..., Any], state: Any, n: int, *params: Any, **config: Any) -> Any:
+    """Returns the state after `n` time steps: `step(state, t, *params)` returns the state t + 1 of
+    state t, for t = 0, ..., n - 1.
+
+    `state` and `params` are pytrees of arrays; the state keeps its structure, shapes and types.
+    `jax.grad` and `jax.vjp` differentiate by the initial state and by `params`. The forward pass then
+    keeps as many states as the session's configuration allows (`config`, the keys of
+    `gpuzip.Session`, such as `checkpointing_snaps=10` or `host_budget="4 GiB"`), and the reverse pass
+    computes the others again. Without a gradient no state is kept. With lossless storage, the default,
+    the gradient has the bits of a run that keeps every state.
+
+    `step` is compiled by `jax.jit`; the loop itself is Python's and runs outside of `jax.jit`,
+    `jax.vmap` and `jax.lax.scan`, where it raises an `ArgumentError`. States travel through host
+    memory. A gradient of a gradient is not supported, and a function that `jax.vjp` returns can be
+    called once. Other errors are those of `gpuzip.Session`.
+    """
+    if n < 1:
+        raise ArgumentError(f"n is {n}: gpuzip.jax.scan needs at least one time step")
+    state = jax.tree.map(jnp.asarray, state)
+    return _scan(step, int(n), tuple(sorted(config.items())), state, params)

@@ -1,0 +1,129 @@
+"""gpuzip.jax.scan beside the gradients of jax.lax.scan."""
+
+import gc
+import os
+import unittest
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import gpuzip
+import gpuzip.jax
+
+jax.config.update("jax_enable_x64", True)
+
+N = 200
+FEW = {"checkpointing_algorithm": "revolve", "checkpointing_snaps": 7}
+ALL = {"checkpointing_algorithm": "store-all"}
+
+
+def step(state, t, speed, source=0.0):
+    """A wave with a restoring force that grows with time, and a counter beside it."""
+    u, before, count = state
+    curvature = jnp.roll(u, 1) - 2 * u + jnp.roll(u, -1)
+    return 2 * u - before + speed * curvature - 1e-4 * t * jnp.sin(u) + source, u, count + 1
+
+
+def begin(u):
+    return u, u, jnp.int32(0)
+
+
+def ours(u, *params, n=N, **config):
+    last, _, count = gpuzip.jax.scan(step, begin(u), n, *params, **config)
+    assert int(jax.lax.stop_gradient(count)) == n
+    return jnp.sum(last**2)
+
+
+def plain(u, *params, n=N):
+    def body(state, t):
+        return step(state, t, *params), None
+
+    (last, _, _), _ = jax.lax.scan(body, begin(u), jnp.arange(n, dtype=jnp.int32))
+    return jnp.sum(last**2)
+
+
+class Scan(unittest.TestCase):
+    def setUp(self):
+        self.u = jnp.exp(-(jnp.linspace(-3, 3, 64) ** 2))
+        self.speed = jnp.linspace(0.1, 0.3, 64)
+
+    def gradients(self, function, **options):
+        return jax.value_and_grad(lambda *x: function(*x, **options), (0, 1))(self.u, self.speed)
+
+    def test_the_gradient_is_that_of_a_plain_scan(self):
+        expected, slopes = self.gradients(plain)
+        for config in (FEW, ALL, {"host_budget": "20K"}, {**FEW, "range_actions": True}):
+            value, gradients = self.gradients(ours, **config)
+            np.testing.assert_allclose(value, expected, rtol=1e-12)
+            for gradient, slope in zip(gradients, slopes):
+                error = jnp.max(jnp.abs(gradient - slope)) / jnp.max(jnp.abs(slope))
+                self.assertLess(float(error), 1e-12)
+
+    def test_snapshots_change_no_bit(self):
+        every = self.gradients(ours, **ALL)
+        for snapshots in (1, 3, 30):
+            few = self.gradients(ours, checkpointing_algorithm="revolve", checkpointing_snaps=snapshots, n=60)
+            again = self.gradients(ours, **ALL, n=60)
+            jax.tree.map(np.testing.assert_array_equal, few, again)
+        jax.tree.map(np.testing.assert_array_equal, self.gradients(ours, **FEW), every)
+
+    def test_short_loops_and_single_precision(self):
+        for n in (1, 2, 3):
+            value, gradients = self.gradients(ours, n=n, **FEW)
+            expected, slopes = self.gradients(plain, n=n)
+            np.testing.assert_allclose(value, expected, rtol=1e-13)
+            for gradient, slope in zip(gradients, slopes):
+                np.testing.assert_allclose(gradient, slope, rtol=1e-11, atol=1e-13)
+        u = self.u.astype(jnp.float32)
+        gradient = jax.grad(lambda u: ours(u, jnp.float32(0.2), **FEW))(u)
+        self.assertEqual(gradient.dtype, jnp.float32)
+        slope = jax.grad(lambda u: plain(u, jnp.float32(0.2)))(u)
+        np.testing.assert_allclose(gradient, slope, rtol=1e-4, atol=1e-4)
+
+    def test_without_a_gradient_nothing_is_kept(self):
+        value = ours(self.u, self.speed, checkpointing_algorithm="trace", trace_file_path="nowhere")
+        np.testing.assert_allclose(value, plain(self.u, self.speed), rtol=1e-12)
+
+    def test_a_reverse_sweep_runs_once(self):
+        _, pull_back = jax.vjp(lambda u: ours(u, self.speed, **FEW), self.u)
+        pull_back(1.0)
+        with self.assertRaisesRegex(gpuzip.ArgumentError, "runs once"):
+            pull_back(1.0)
+
+    def test_what_is_not_differentiated_to_the_end_is_freed(self):
+        for _ in range(50):
+            jax.vjp(lambda u: ours(u, self.speed, **FEW), self.u)
+        gc.collect()
+        live = [x for x in gc.get_objects() if isinstance(x, gpuzip.Session)]
+        self.assertLess(len(live), 3)
+
+    def test_wrong_calls_say_what_to_do(self):
+        def run(u):
+            return ours(u, self.speed, **FEW)
+
+        for wrong in (jax.jit(run), jax.grad(jax.jit(run)), lambda u: jax.vmap(run)(u[None])):
+            with self.assertRaisesRegex(gpuzip.ArgumentError, "outside of jax.jit"):
+                wrong(self.u)
+        with self.assertRaisesRegex(gpuzip.ArgumentError, "n is 0"):
+            ours(self.u, self.speed, n=0)
+        with self.assertRaisesRegex(gpuzip.ConfigError, "checkpointing_snaps"):
+            jax.grad(lambda u: ours(u, self.speed, checkpointing_snap=3))(self.u)
+
+    def test_the_page_is_right(self):
+        page = os.environ.get("GPUZIP_TEST_PAGE", os.path.join(os.path.dirname(__file__), "../../docs/jax.md"))
+        with open(page) as file:
+            program = file.read().split("```python\n")[1].split("```")[0]
+        names = {}
+        exec(compile(program, page, "exec"), names)
+        every = program.replace('"revolve"', '"store-all"').replace(", checkpointing_snaps=20", "")
+        self.assertNotEqual(every, program)
+        all_kept = {}
+        exec(compile(every, page, "exec"), all_kept)
+        for name in ("by_u", "by_speed"):
+            np.testing.assert_array_equal(names[name], all_kept[name])
+            self.assertGreater(float(jnp.max(jnp.abs(names[name]))), 0.1)
+
+
+if __name__ == "__main__":
+    unittest.main()
