@@ -212,7 +212,9 @@ fn every_block_compiles_or_runs() {
         let blocks = page.blocks();
         if !blocks.is_empty() {
             let sandbox = Sandbox::new(&page);
-            blocks.iter().for_each(|block| sandbox.check(block));
+            let next = blocks.iter().skip(1).map(Some).chain([None]);
+            blocks.iter().zip(next).for_each(|(block, next)| sandbox.check(block, next));
+            sandbox.pictures(&blocks);
         }
     }
 }
@@ -229,6 +231,9 @@ struct Sandbox<'a> {
 const FRAGMENT: &str =
     "static void fragment(gpuzip_t *session, gpuzip_schedule_t *schedule, gpuzip_config_t config, gpuzip_action_t action, \
     gpuzip_field_t *fields, uint32_t nfields, int32_t steps, void *stream, int shots, MPI_Comm world, int rank)\n{\n";
+
+/// Pages whose commands print what the page shows after them.
+const EXACT: [&str; 2] = ["docs/tutorial.md", "docs/faq.md"];
 
 impl Sandbox<'_> {
     fn new(page: &Page) -> Sandbox<'_> {
@@ -255,17 +260,41 @@ impl Sandbox<'_> {
         Sandbox { page, dir }
     }
 
+    /// Compares the pictures of a page whose commands draw pictures with what its commands have drawn.
+    fn pictures(&self, blocks: &[Block]) {
+        if !blocks.iter().any(|block| block.language == "sh" && block.text.contains("--svg")) {
+            return;
+        }
+        for (line, link) in self.page.links().iter().filter(|(_, link)| link.ends_with(".svg")) {
+            let place = format!("{}:{line}: {link}", self.page.name);
+            let drawn = fs::read_to_string(self.dir.join(link))
+                .unwrap_or_else(|e| panic!("{place}: no command of the page draws it: {e}"));
+            let file = root().join("docs").join(link);
+            if std::env::var_os("GPUZIP_UPDATE_DOCS").is_some() {
+                fs::write(&file, &drawn).unwrap();
+            }
+            assert!(
+                fs::read_to_string(&file).is_ok_and(|kept| kept == drawn),
+                "{place}: the command draws another picture: run `make docs` and commit it"
+            );
+        }
+    }
+
     fn name(&self, block: &Block, extension: &str) -> PathBuf {
         self.dir.join(format!("line{}.{extension}", block.line))
     }
 
-    fn check(&self, block: &Block) {
+    /// Checks a block; `next` is the block after it.
+    fn check(&self, block: &Block, next: Option<&Block>) {
         println!("{}:{}: {}", self.page.name, block.line, block.language);
+        if self.is_excerpt(block) {
+            return;
+        }
         match block.language.as_str() {
             "c" => self.compiled(block, "cc", &["-std=c99", "-pedantic"], "c"),
             "cpp" => self.compiled(block, "c++", &["-std=c++14"], "cpp"),
             "fortran" => self.fortran(block),
-            "sh" => self.shell(block),
+            "sh" => self.shell(block, next),
             "ini" => {
                 let file = self.name(block, "cfg");
                 fs::write(&file, &block.text).unwrap();
@@ -288,6 +317,20 @@ impl Sandbox<'_> {
             }
             _ => {}
         }
+    }
+
+    /// Whether the block stands word for word in the source of an example, which other blocks of the
+    /// page or other tests compile.
+    fn is_excerpt(&self, block: &Block) -> bool {
+        let is_example = |path: &&PathBuf| {
+            ["c-examples", "fortran"].iter().any(|folder| path.starts_with(root().join(folder)))
+        };
+        ["c", "fortran"].contains(&block.language.as_str())
+            && sources()
+                .iter()
+                .filter(is_example)
+                .filter_map(|path| fs::read_to_string(path).ok())
+                .any(|text| text.contains(&block.text))
     }
 
     /// Compiles and runs a block that is a whole program. Other blocks are only compiled:
@@ -366,11 +409,21 @@ impl Sandbox<'_> {
 
     /// Runs the commands of a block, except those that take long: `make` only prints its commands,
     /// and only names and options are checked for `cargo` and for the examples in `build/`.
-    fn shell(&self, block: &Block) {
-        if block.text.contains("pkg-config") && !have("pkg-config") {
-            return;
+    ///
+    /// On a page of `EXACT`, a block `text` after the commands is all that they print, error messages
+    /// included.
+    fn shell(&self, block: &Block, next: Option<&Block>) {
+        for program in ["pkg-config", "mpicc", "gfortran"] {
+            if block.text.contains(&format!("{program} ")) && !have(program) {
+                return;
+            }
         }
         let mut script = fs::read_to_string(root().join("tests/docs/shell.sh")).unwrap();
+        let printed = next
+            .filter(|next| next.language == "text" && EXACT.contains(&self.page.name.as_str()));
+        if printed.is_some() {
+            script.push_str("exec 2>&1\nset +e\ntrap 'exit 0' EXIT\n");
+        }
         for command in block.text.replace("\\\n", " ").lines() {
             let words: Vec<&str> = command.split('#').next().unwrap().split_whitespace().collect();
             let built = words.iter().position(|word| word.starts_with("build/"));
@@ -399,10 +452,16 @@ impl Sandbox<'_> {
         ] {
             command.env_remove(variable);
         }
-        run(command
+        let output = run(command
             .env("LD_LIBRARY_PATH", library_path())
             .env("REPOSITORY", root())
-            .env("CARGO_TARGET_DIR", target()));
+            .env("CARGO_TARGET_DIR", target())
+            .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+            .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"));
+        if let Some(expected) = printed {
+            let place = format!("{}:{}", self.page.name, expected.line);
+            assert_eq!(stdout(&output), expected.text, "{place}: what the commands print");
+        }
     }
 
     /// Checks that the example has a folder in `c-examples/` and that its options exist.

@@ -254,6 +254,41 @@ fn ranges_are_the_schedule_with_forwards_in_a_row_as_one() {
     assert!(text(&short).replace('\n', "|").starts_with(expected), "{}", text(&short));
 }
 
+/// The lines of a drawing have a horizontal length for each step done.
+#[test]
+fn a_drawn_schedule_has_its_snapshots_and_steps() {
+    let file = temporary("schedule.svg", b"");
+    for options in [
+        "revolve --steps 24 --snapshots 4",
+        "store-all --steps 9",
+        "zcut --steps 100",
+        "revolve --steps 25 --snapshots 3 --every 2",
+    ] {
+        let counts = json(&format!("schedule --algorithm {options} --svg {}", file.display()));
+        let drawing = std::fs::read_to_string(&file).unwrap();
+        let mut lengths = std::collections::HashMap::<&str, Vec<f64>>::new();
+        for line in drawing.lines().filter(|line| line.contains("stroke-width=\"2\"")) {
+            let value = |name: &str| line.split(name).nth(1).unwrap().split('"').nth(1).unwrap();
+            let [from, to] = ["x1=", "x2="].map(|name| value(name).parse::<f64>().unwrap());
+            lengths.entry(value("stroke=")).or_default().push(to - from);
+        }
+        let [forward, backward, saves] =
+            ["forward_steps", "backward_steps", "saves"].map(|key| counts[key].as_u64().unwrap());
+        let steps =
+            |inks: &[&str]| inks.iter().filter_map(|ink| lengths.get(ink)).flatten().sum::<f64>();
+        assert_eq!(lengths["#e69f00"].len() as u64, saves, "{options}: a line for each SAVE");
+        let (rising, falling) = (steps(&["#0072b2", "#8cc9ec"]), steps(&["#009e73"]));
+        let ratio = rising / falling * backward as f64 / forward as f64;
+        assert!((ratio - 1.0).abs() < 0.01, "{options}: {rising} to {falling} pixels");
+    }
+    let much =
+        format!("schedule --algorithm revolve --steps 20001 --snapshots 4 --svg {}", file.display());
+    assert!(text(&gpuzip(&much).stderr).contains("draw fewer time steps"));
+    let nowhere = "schedule --algorithm revolve --steps 9 --snapshots 4 --svg not/there.svg";
+    assert!(text(&gpuzip(nowhere).stderr).contains("not/there.svg"));
+    std::fs::remove_file(file).unwrap();
+}
+
 #[test]
 fn a_printed_plan_is_its_listing_alone() {
     let options = "plan --algorithm revolve --steps 50 --snapshots 6 --cache 2 --print";

@@ -50,6 +50,13 @@ impl Page {
         ));
     }
 
+    /// Draws a line of twice the usual width.
+    pub fn bold(&mut self, [x1, y1, x2, y2]: [f64; 4], ink: &str) {
+        self.add(format_args!(
+            r#"<line x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}" stroke="{ink}" stroke-width="2" stroke-linecap="round"/>"#
+        ));
+    }
+
     pub fn text(&mut self, x: f64, y: f64, anchor: Anchor, size: f64, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "start",

@@ -1,13 +1,16 @@
 //! `gpuzip schedule`: makes a schedule, checks it and counts its actions.
 
+mod draw;
+
 use crate::options::ScheduleOptions;
-use crate::output::{emit, OutputOptions};
+use crate::output::{emit, write_drawing, OutputOptions};
 use crate::Failure;
 use clap::Args;
 use gpuzip::error::Result;
 use gpuzip::schedule::{forward_steps, trace, validate_schedule, Algorithm, Schedule};
 use serde_json::{Map, Value};
 use std::io::{self, Write};
+use std::path::PathBuf;
 
 /// Generate a schedule, prove it by replaying it, and count its actions
 #[derive(Args)]
@@ -18,6 +21,10 @@ pub struct Arguments {
     /// range_actions = 1; no trace file. With --every BACKWARDs are such ranges, too
     #[arg(long)]
     range: bool,
+    /// Draw the schedule into this file: the time step that the application is at over the steps
+    /// done, and the snapshots stored meanwhile
+    #[arg(long, value_name = "FILE.svg")]
+    svg: Option<PathBuf>,
     #[command(flatten)]
     output: OutputOptions,
 }
@@ -67,6 +74,9 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     }
     if arguments.range {
         values.insert("actions".into(), schedule.ranges(true).count().into());
+    }
+    if let Some(file) = &arguments.svg {
+        write_drawing(file, &draw::draw(&schedule)?)?;
     }
     let listing = |out: &mut dyn Write| write_ranges(&schedule, arguments.range, out);
     Ok(emit(values, "schedule", &listing, &arguments.output)?)
