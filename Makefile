@@ -11,7 +11,7 @@ all: build
 help: ## lists these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s%s\n", $$1, $$2 }' Makefile
 
-docs: ## rewrites the tables of docs/ that are generated from the sources
+docs: ## rewrites the tables and pictures of docs/ that are generated
 	GPUZIP_UPDATE_DOCS=1 $(CARGO) test --test docs -- the_configuration_page the_api_page_has every_block_compiles
 
 build: ## builds the library and the command `gpuzip` (release)

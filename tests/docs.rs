@@ -419,8 +419,8 @@ impl Sandbox<'_> {
             }
         }
         let mut script = fs::read_to_string(root().join("tests/docs/shell.sh")).unwrap();
-        let printed = next
-            .filter(|next| next.language == "text" && EXACT.contains(&self.page.name.as_str()));
+        let printed =
+            next.filter(|next| next.language == "text" && EXACT.contains(&self.page.name.as_str()));
         if printed.is_some() {
             script.push_str("exec 2>&1\nset +e\ntrap 'exit 0' EXIT\n");
         }

@@ -281,8 +281,10 @@ fn a_drawn_schedule_has_its_snapshots_and_steps() {
         let ratio = rising / falling * backward as f64 / forward as f64;
         assert!((ratio - 1.0).abs() < 0.01, "{options}: {rising} to {falling} pixels");
     }
-    let much =
-        format!("schedule --algorithm revolve --steps 20001 --snapshots 4 --svg {}", file.display());
+    let much = format!(
+        "schedule --algorithm revolve --steps 20001 --snapshots 4 --svg {}",
+        file.display()
+    );
     assert!(text(&gpuzip(&much).stderr).contains("draw fewer time steps"));
     let nowhere = "schedule --algorithm revolve --steps 9 --snapshots 4 --svg not/there.svg";
     assert!(text(&gpuzip(nowhere).stderr).contains("not/there.svg"));
