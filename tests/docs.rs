@@ -311,9 +311,10 @@ impl Sandbox<'_> {
             }
             "cmake" => self.copied(block, "CMakeLists.txt"),
             "rust" => self.copied(block, ".rs"),
-            // python/tests/test_docs.py and python/tests/adapter_jax.py run the blocks of these pages.
+            // test_docs.py and adapter_*.py in python/tests run the blocks of these pages.
             "python" => {
-                assert!(["docs/python.md", "docs/jax.md"].contains(&self.page.name.as_str()));
+                let pages = ["docs/python.md", "docs/jax.md", "docs/pyrevolve.md"];
+                assert!(pages.contains(&self.page.name.as_str()));
             }
             _ => {}
         }

@@ -123,21 +123,31 @@ fn arrays_on_a_gpu() {
     });
 }
 
-/// JAX has some 100 MB to download.
-#[test]
-fn gradients_in_jax() {
+/// Runs `python/tests/adapter_NAME.py` with packages that have up to some 100 MB to download.
+fn adapter(name: &str, packages: &[&str]) {
     if std::env::var_os("GPUZIP_TEST_LONG").is_none() {
-        println!("skipped: installs JAX, with GPUZIP_TEST_LONG set");
+        println!("skipped: installs {}, with GPUZIP_TEST_LONG set", packages.join(" and "));
         return;
     }
     let Some(python) = python() else { return };
     let mut pip = command(python);
-    pip.args(["-m", "pip", "--disable-pip-version-check", "install", "--quiet", "jax"]);
+    pip.args(["-m", "pip", "--disable-pip-version-check", "install", "--quiet"]).args(packages);
     if !pip.status().is_ok_and(|status| status.success()) {
-        println!("skipped: pip cannot install JAX");
+        println!("skipped: pip cannot install {}", packages.join(" and "));
         return;
     }
-    run_tests("adapter_jax.py", |tests| {
-        tests.env("GPUZIP_TEST_PAGE", root().join("docs/jax.md"));
+    run_tests(&format!("adapter_{name}.py"), |tests| {
+        tests.env("GPUZIP_TEST_PAGE", root().join(format!("docs/{name}.md")));
     });
+}
+
+#[test]
+fn gradients_in_jax() {
+    adapter("jax", &["jax"]);
+}
+
+/// The source package of PyRevolve is compiled: it needs a C++ compiler.
+#[test]
+fn revolvers_of_pyrevolve() {
+    adapter("pyrevolve", &["pyrevolve==2.2.8", "pytest"]);
 }

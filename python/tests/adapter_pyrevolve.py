@@ -1,0 +1,241 @@
+"""gpuzip.pyrevolve beside PyRevolve: its tests with the import changed, and the same adjoints."""
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+import numpy as np
+import pyrevolve
+
+import gpuzip
+import gpuzip.pyrevolve as ours
+from sources import unpacked
+
+# The tests of PyRevolve import these classes; its source package lacks the file.
+UTILS = """
+import numpy as np
+from gpuzip.pyrevolve import Checkpoint, Operator
+
+class SimpleCheckpoint(Checkpoint):
+    dtype, size = np.float32, 1
+    def __init__(self):
+        self.save_counter = self.load_counter = 0
+    def get_data(self, timestep):
+        self.save_counter += 1
+        return []
+    def get_data_location(self, timestep):
+        self.load_counter += 1
+        return []
+
+class SimpleOperator(Operator):
+    def __init__(self):
+        self.counter = 0
+    def apply(self, t_start, t_end):
+        assert t_start < t_end
+        self.counter += t_end - t_start
+
+class IncrementOperator(Operator):
+    def __init__(self, direction, field):
+        self.direction, self.field = direction, field
+    def apply(self, t_start, t_end):
+        self.field[:] += self.direction * (t_end - t_start)
+
+class IncrementCheckpoint(Checkpoint):
+    def __init__(self, objects):
+        self.objects, self.dtype = objects, objects[0].dtype
+        self.size = sum(a.size for a in objects)
+    def get_data(self, timestep):
+        return self.objects
+
+def YoCheckpoint(field):
+    return IncrementCheckpoint([field])
+
+class IncOperator(Operator):
+    def __init__(self, direction, u, v=None):
+        self.direction, self.u, self.v, self.counter = direction, u, v, 0
+    def apply(self, t_start, t_end):
+        if self.direction == 1:
+            self.u += t_end - t_start
+        else:
+            self.v[:] = 1 - self.u
+        self.counter += t_end - t_start
+"""
+
+
+class Problem:
+    """A chaotic map of two arrays, and the sum of its states weighted by an adjoint."""
+
+    def __init__(self, size=50):
+        self.u, self.before = np.linspace(0.1, 0.9, size), np.linspace(0.2, 0.3, size).astype("f4")
+        self.adjoint, self.forward_steps, self.size = np.ones(size), 0, 2 * size
+        self.dtype = np.float64
+
+    def get_data(self, timestep):
+        return [self.u, self.before]
+
+    get_data_location = get_data
+
+    def apply(self, t_start, t_end):
+        for t in range(t_start, t_end):
+            self.before[:], self.u[:] = self.u, 3.9 * self.u * (1 - self.u) * (1 - 1e-6 * t) + 1e-9 * self.before
+            self.forward_steps += 1
+
+    def adjoint_operator(self):
+        def apply(t_start, t_end):
+            assert t_end == t_start + 1
+            self.adjoint[:] = np.sin(self.adjoint + self.u * self.before + t_start)
+
+        operator = ours.Operator()
+        operator.apply = apply
+        return operator
+
+    def run(self, make):
+        revolver = make(self, self, self.adjoint_operator())
+        revolver.apply_forward()
+        last = self.u.copy()
+        revolver.apply_reverse()
+        return revolver, last, self.adjoint
+
+    def keep_all(self, n):
+        states = []
+        for t in range(n):
+            self.apply(t, t + 1)
+            states.append((self.u.copy(), self.before.copy()))
+        for t in reversed(range(n)):
+            self.u, self.before = states[t]
+            self.adjoint_operator().apply(t, t + 1)
+        return states[-1][0], self.adjoint
+
+
+class Small(Problem):
+    """With one array in double precision: PyRevolve stores all arrays in one type."""
+
+    def get_data(self, timestep):
+        return [self.u]
+
+    get_data_location = get_data
+
+    def apply(self, t_start, t_end):
+        for t in range(t_start, t_end):
+            self.u[:] = 3.9 * self.u * (1 - self.u) * (1 - 1e-6 * t)
+            self.forward_steps += 1
+
+
+class PyRevolve(unittest.TestCase):
+    def same(self, found, expected):
+        for a, b in zip(found, expected):
+            np.testing.assert_array_equal(a, b)
+
+    def test_the_tests_of_pyrevolve_pass(self):
+        folder = os.path.join(unpacked("pyrevolve", pyrevolve.__version__), "tests")
+        for name in os.listdir(folder):
+            with open(os.path.join(folder, name)) as file:
+                text = file.read()
+            text, changed = re.subn(r"from pyrevolve(\.\w+)? import", "from gpuzip.pyrevolve import", text)
+            self.assertGreater(changed, 0, name)
+            with open(os.path.join(folder, name), "w") as file:
+                file.write(text)
+        with open(os.path.join(folder, "utils.py"), "w") as file:
+            file.write(UTILS)
+        run = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
+            cwd=folder, capture_output=True, text=True,
+        )  # fmt: skip
+        self.assertEqual(run.returncode, 0, run.stdout)
+        passed = int(re.search(r"(\d+) passed", run.stdout)[1])
+        self.assertGreater(passed, 2000)
+
+    def test_the_adjoint_is_pyrevolves(self):
+        for n, c in ((2, 1), (10, 2), (40, 5), (40, 39), (40, 60), (41, None)):
+            theirs, here = Small(), Small()
+            expected = theirs.run(lambda *of: pyrevolve.Revolver(*of, c, n))
+            found = here.run(lambda *of: ours.Revolver(*of, c, n))
+            self.same(found[1:], expected[1:])
+            self.same(found[1:], Small().keep_all(n))
+            self.assertEqual(here.forward_steps, theirs.forward_steps)
+            self.assertEqual(found[0].ratio, expected[0].ratio)
+
+    def test_the_number_of_checkpoints_is_pyrevolves(self):
+        for n in range(2, 3000):
+            self.assertEqual(ours.adjust(n), pyrevolve.adjust(n))
+
+    def test_every_revolver_finds_the_same_states(self):
+        n, folder = 40, os.getcwd()
+        levels = [ours.NumpyStorage(1, 2, None), ours.DiskStorage(1, 9, None, filedir=folder)]
+        copy = {"scheme": "custom", "compressor": lambda p, a: a.copy(), "decompressor": lambda p, a: a}
+        makers = [
+            lambda *of: ours.SingleLevelRevolver(*of, 4, n),
+            lambda *of: ours.DiskRevolver(*of, 9, n, filedir=folder),
+            lambda *of: ours.SingleLevelRevolver(*of, 9, n, diskstorage=True, filedir=folder),
+            lambda *of: ours.MultiLevelRevolver(*of, n, levels),
+            lambda *of: ours.Revolver(*of, 7, n, compression_params=copy),
+            lambda *of: ours.Revolver(*of, 7, n, range_actions=False),
+            lambda *of: ours.Revolver(*of, None, n, host_budget="6M"),
+            lambda *of: ours.Revolver(*of, None, n, checkpointing_algorithm="zcut", checkpointing_snaps=8),
+        ]
+        size = 60000
+        expected = [a.copy() for a in Problem(size).keep_all(n)]
+        for k, make in enumerate(makers):
+            revolver, *found = Problem(size).run(make)
+            self.same(found, expected)
+            self.assertEqual(revolver.session.stats().disk_writes > 0 if k < 4 else False, k in (1, 2, 3))
+            if k == 4:
+                self.assertEqual(revolver.session._kept, {})
+
+    def test_a_revolver_runs_again_and_sees_the_arrays_of_then(self):
+        problem = Problem()
+        revolver = ours.Revolver(problem, problem, problem.adjoint_operator(), 3, 20)
+        self.assertEqual(revolver.session.summary().snapshots, 3)
+        for first in (0.1, 0.3):
+            problem.u, problem.before = np.full(50, first), np.zeros(50, "f4")
+            problem.adjoint = np.ones(50)
+            revolver.apply_forward()
+            revolver.apply_reverse()
+            again = Problem()
+            again.u, again.before = np.full(50, first), np.zeros(50, "f4")
+            self.same([problem.adjoint], again.keep_all(20)[1:])
+
+    def test_compression_keeps_its_tolerance(self):
+        fields = [np.sin(np.linspace(0, 9, 4096)).reshape(64, 64)]
+        for params in ({"scheme": "zfp", "tolerance": 1e-4, "parallel": True}, {"scheme": "lorenzo", "error_bound": 1e-4}):
+            pack, unpack = ours.init_compression(params)
+            packed = pack(fields[0])
+            self.assertLess(len(packed.data), fields[0].nbytes / 4)
+            self.assertLess(np.max(np.abs(unpack(packed) - fields[0])), 1.0001e-4)
+            found = Problem().run(lambda *of: ours.Revolver(*of, 3, 20, compression_params=params))
+            self.assertNotEqual(found[0].session.summary().compressor, 0)
+
+    def test_refused(self):
+        problem = Small()
+        of = (problem, problem, problem.adjoint_operator())
+        for kind, text, make in (
+            (gpuzip.ArgumentError, "n_timesteps is None.*online", lambda: ours.Revolver(*of, 3, None)),
+            (gpuzip.ArgumentError, "n_timesteps is 0", lambda: ours.Revolver(*of, 3, 0)),
+            (gpuzip.UnsupportedError, "blosc", lambda: ours.Revolver(*of, 3, 9, compression_params={"scheme": "blosc"})),
+            (gpuzip.UnsupportedError, "stats", lambda: ours.Revolver(*of, 3, 9, profiler=object())),
+            (gpuzip.UnsupportedError, "keepfiles", lambda: ours.DiskStorage(1, 1, None, keepfiles=True)),
+            (gpuzip.UnsupportedError, "adjoint_every", lambda: ours.Revolver(*of, 3, 9, adjoint_every=2)),
+            (gpuzip.ConfigError, "no configuration key 'scheduler'", lambda: ours.Revolver(*of, 3, 9, scheduler=1)),
+            (gpuzip.ArgumentError, "storage_list is empty", lambda: ours.MultiLevelRevolver(*of, 9, [])),
+            (gpuzip.ConfigError, "compressor = 'lz'", lambda: problem.run(lambda *of: ours.Revolver(*of, 3, 9, compression_params={"scheme": "lz"}))),
+        ):  # fmt: skip
+            with self.assertRaisesRegex(kind, text):
+                make()
+
+    def test_the_page_is_right(self):
+        page = os.environ.get("GPUZIP_TEST_PAGE", os.path.join(os.path.dirname(__file__), "../../docs/pyrevolve.md"))
+        with open(page) as file:
+            program = file.read().split("```python\n")[1].split("```")[0]
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(program, page, "exec"), {})
+        # The digits of docs/python.md.
+        self.assertEqual(printed.getvalue(), "du(1000)/du(0) = 1.979449291628\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
