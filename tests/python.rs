@@ -123,20 +123,24 @@ fn arrays_on_a_gpu() {
     });
 }
 
-/// Runs `python/tests/adapter_NAME.py` with packages that have up to some 100 MB to download.
+/// Runs `python/tests/adapter_NAME.py` with packages that have up to some 100 MB to download. They go
+/// to a folder of their own, so that other tests keep their NumPy.
 fn adapter(name: &str, packages: &[&str]) {
     if std::env::var_os("GPUZIP_TEST_LONG").is_none() {
         println!("skipped: installs {}, with GPUZIP_TEST_LONG set", packages.join(" and "));
         return;
     }
     let Some(python) = python() else { return };
+    let folder = tempdir(&format!("python-packages-{name}"));
     let mut pip = command(python);
-    pip.args(["-m", "pip", "--disable-pip-version-check", "install", "--quiet"]).args(packages);
+    pip.args(["-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--target"]);
+    pip.arg(&folder).args(packages);
     if !pip.status().is_ok_and(|status| status.success()) {
         println!("skipped: pip cannot install {}", packages.join(" and "));
         return;
     }
     run_tests(&format!("adapter_{name}.py"), |tests| {
+        tests.env("PYTHONPATH", &folder);
         tests.env("GPUZIP_TEST_PAGE", root().join(format!("docs/{name}.md")));
     });
 }
@@ -150,4 +154,15 @@ fn gradients_in_jax() {
 #[test]
 fn revolvers_of_pyrevolve() {
     adapter("pyrevolve", &["pyrevolve==2.2.8", "pytest"]);
+}
+
+#[test]
+fn schedules_of_checkpoint_schedules() {
+    adapter("checkpoint_schedules", &["checkpoint_schedules==1.0.4", "pytest"]);
+}
+
+/// Devito compiles its time steps with gcc.
+#[test]
+fn images_and_gradients_in_devito() {
+    adapter("devito", &["devito==4.8.23", "pyrevolve==2.2.8", "scipy", "matplotlib", "pytest"]);
 }

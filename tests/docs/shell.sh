@@ -28,3 +28,8 @@ sh() {
 pip() {
     [ "$1" = install ] && [ -f "$2/pyproject.toml" ] || { echo "pip $*: no such package" >&2; return 1; }
 }
+
+# Checks that a script exists and has no syntax error; tests/python.rs runs it.
+python() {
+    command python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' "$1"
+}

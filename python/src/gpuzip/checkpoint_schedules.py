@@ -1,0 +1,193 @@
+"""Schedules of gpuzip for programs of the package checkpoint_schedules, and its schedules for gpuzip.
+
+`GpuzipSchedule` is a `CheckpointSchedule` whose actions are those of gpuzip, and `actions` returns the
+actions of any `CheckpointSchedule` as gpuzip's, for `gpuzip.write_trace` and `gpuzip.validate`.
+"""
+
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+from checkpoint_schedules import (  # type: ignore[import-untyped]
+    CheckpointSchedule,
+    Copy,
+    EndForward,
+    EndReverse,
+    Forward,
+    Move,
+    Reverse,
+    StorageType,
+)
+
+from .actions import BACKWARD, FORWARD, RESTORE, SAVE, TERMINATE, Action, ActionType
+from .errors import ArgumentError, ScheduleError, UnsupportedError
+from .records import Summary
+from .schedule import Schedule
+
+
+class GpuzipSchedule(CheckpointSchedule):  # type: ignore[misc]
+    """The actions of gpuzip that reverse `max_n` time steps.
+
+    `config` are keys of the configuration, such as `checkpointing_algorithm="revolve"` and
+    `checkpointing_snaps=10`, as for `gpuzip.Schedule`. A state that gpuzip saves is forward restart data
+    (`write_ics`); the data of one adjoint step at a time is in working memory. At most `ram` states are
+    in RAM at a time, those that are written and read most often, and the others on DISK; None: all
+    states are in RAM. One adjoint calculation is permitted.
+
+    A schedule that saves a state and leaves it without a time step, which checkpoint_schedules cannot
+    express, is an `UnsupportedError`.
+    """
+
+    def __init__(self, max_n: int, *, ram: Optional[int] = None, **config: Any) -> None:
+        super().__init__(max_n)
+        if max_n is None:
+            raise ArgumentError("max_n is None: schedules of gpuzip need the number of time steps")
+        if ram is not None and ram < 0:
+            raise ArgumentError(f"ram = {ram}: use a number of states from 0 on, or None for all states")
+        with Schedule(max_n, **{**config, "range_actions": True}) as schedule:
+            self._steps = _read(schedule.actions())
+            self._summary = schedule.summary()
+        self._in_ram = _heaviest(self._steps, ram)
+        self._exhausted = False
+
+    def summary(self) -> Summary:
+        """Returns gpuzip's counts. Time steps computed by checkpoint_schedules' actions are `max_n` more
+        than `forward_steps`: each adjoint step has one that writes its data."""
+        return self._summary
+
+    def _iterator(self) -> Iterator[Any]:
+        places = _Places()
+        saving: Any = None
+        for action in self._steps:
+            ts = action.ts
+            if action.type == SAVE:
+                if not action.last_use:
+                    saving = self._storage(places.take(ts))
+            elif action.type == FORWARD:
+                self._n = action.ts_end
+                yield Forward(ts - 1, self._n, saving is not None, False, saving or StorageType.WORK)
+                saving = None
+            elif action.type == RESTORE:
+                self._n = ts
+                from_storage = self._storage(places.of[ts])
+                kind = Copy
+                if action.last_use:
+                    places.give_back(ts)
+                    kind = Move
+                yield kind(ts, from_storage, StorageType.WORK)
+            elif action.type == BACKWARD:
+                self._n = ts + 1
+                yield Forward(ts, ts + 1, False, True, StorageType.WORK)
+                if action.first_backward:
+                    yield EndForward()
+                self._r += 1
+                yield Reverse(ts + 1, ts, True)
+        self._exhausted = True
+        yield EndReverse()
+
+    def _storage(self, place: int) -> Any:
+        return StorageType.RAM if place in self._in_ram else StorageType.DISK
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the schedule has concluded."""
+        return self._exhausted
+
+    def uses_storage_type(self, storage_type: Any) -> bool:
+        """Whether states are stored in storage of this type."""
+        used = range(self._summary.max_live)
+        return any(self._storage(place) == storage_type for place in used)
+
+
+class _Places:
+    """The place of each stored state: the lowest that is free."""
+
+    def __init__(self) -> None:
+        self.of: Dict[int, int] = {}
+
+    def take(self, ts: int) -> int:
+        taken = set(self.of.values())
+        self.of[ts] = next(place for place in range(len(taken) + 1) if place not in taken)
+        return self.of[ts]
+
+    def give_back(self, ts: int) -> None:
+        del self.of[ts]
+
+
+def _read(actions: List[Action]) -> List[Action]:
+    """Returns the actions, or fails if a saved state is left without a time step."""
+    for action, after in zip(actions, actions[1:]):
+        if action.type == SAVE and not action.last_use and after.type != FORWARD:
+            raise UnsupportedError(
+                f"action {action.it} saves u({action.ts}), and the next is a {after.type.name}: "
+                "checkpoint_schedules stores a state only with a time step from it; use the algorithm revolve"
+            )
+        if action.type == BACKWARD and action.ts_end != action.ts:
+            raise UnsupportedError("adjoint_every: checkpoint_schedules has one adjoint step for each time step")
+    return actions
+
+
+def _heaviest(actions: List[Action], ram: Optional[int]) -> Any:
+    """The places in RAM: the `ram` places with the most writes and reads (Stumm and Walther 2009)."""
+    weights: Dict[int, int] = {}
+    places = _Places()
+    for action in actions:
+        if action.type == SAVE and not action.last_use:
+            place = places.take(action.ts)
+        elif action.type == RESTORE:
+            place = places.of[action.ts]
+            if action.last_use:
+                places.give_back(action.ts)
+        else:
+            continue
+        weights[place] = weights.get(place, 0) + 1
+    return set(sorted(weights, key=lambda place: (-weights[place], place))[:ram])
+
+
+def actions(schedule: Any, steps: Optional[int] = None) -> List[Tuple[int, ActionType]]:
+    """Returns one adjoint calculation of a `CheckpointSchedule` as pairs of a time step and an action of
+    gpuzip, for `gpuzip.write_trace` and `gpuzip.validate`. The schedule is used up by the call.
+
+    `steps` is the number of time steps, for schedules that are not given it (`max_n` is None). Stored
+    data of either kind, for forward restarts and for adjoint steps, is a saved state, and RAM and DISK
+    are one: where a state lies is decided by the budgets of the session. Time steps after the last state
+    that an adjoint step or a stored state needs are left out.
+    """
+    n = schedule.max_n or steps
+    if n is None or (steps is not None and steps != n):
+        raise ArgumentError(f"steps = {steps}: the schedule has max_n = {schedule.max_n}; give the number of time steps")
+    found: List[Tuple[int, ActionType]] = []
+    live, stored = 0, set()
+
+    def at(ts: int, action: ActionType) -> None:
+        """Computes u(ts) where it is not live, and then does the action."""
+        nonlocal live
+        if live > ts:
+            found.append((ts, RESTORE))
+        else:
+            found.extend((k, FORWARD) for k in range(live + 1, ts + 1))
+        live = ts
+        found.append((ts, action))
+
+    for action in schedule:
+        if isinstance(action, Forward):
+            end = min(action.n1, n)
+            several = action.write_adj_deps and (action.storage != StorageType.WORK or end > action.n0 + 1)
+            for ts in range(action.n0, end) if several else [action.n0] * bool(action.write_ics):
+                if ts not in stored:
+                    stored.add(ts)
+                    at(ts, SAVE)
+            if end == n and schedule.max_n is None:
+                schedule.finalize(n)
+        elif isinstance(action, (Copy, Move)):
+            if action.to_storage == StorageType.WORK:
+                live = action.n
+                found.append((live, RESTORE))
+            if isinstance(action, Move) and action.to_storage in (StorageType.WORK, StorageType.NONE):
+                stored.discard(action.n)
+        elif isinstance(action, Reverse):
+            for ts in action:
+                at(ts, BACKWARD)
+        elif isinstance(action, EndReverse):
+            return [*found, (0, TERMINATE)]
+        elif not isinstance(action, EndForward):
+            raise ScheduleError(f"{action!r} is no action of checkpoint_schedules")
+    raise ScheduleError("the schedule has no adjoint calculation, which ends with EndReverse")

@@ -1,0 +1,186 @@
+"""gpuzip.checkpoint_schedules: its schedules pass the tests of checkpoint_schedules, and the schedules of
+that package reverse their steps as traces of gpuzip."""
+
+import contextlib
+import importlib.metadata
+import io
+import os
+import sys
+import tempfile
+import unittest
+import warnings
+
+import checkpoint_schedules as theirs
+from checkpoint_schedules import Forward, StorageType
+
+import gpuzip
+from gpuzip.checkpoint_schedules import GpuzipSchedule, actions
+from sources import unpacked
+from support import initial, reverse, states
+
+# Of MixedCheckpointSchedule without Numba.
+warnings.filterwarnings("ignore", "Numba not available")
+SIZES = [(n, s) for n in (1, 2, 3, 5, 10, 37, 100) for s in (1, 2, 3, 5, 8, 20, 60)]
+ALGORITHMS = {
+    "revolve": ("checkpointing_snaps",),
+    "zcut": ("checkpointing_snaps",),
+    "uniform": ("checkpointing_snaps",),
+    "two-level": ("checkpointing_snaps", "cache_capacity"),
+    "hrevolve": ("checkpointing_snaps", "cache_capacity"),
+    "store-all": (),
+}
+
+
+def quiet(function, *arguments):
+    """PeriodicDiskRevolve prints its periods, and so do the tests."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        return function(*arguments)
+
+
+def steps_of(schedule, n):
+    """Time steps of all Forwards up to the end of the first adjoint calculation."""
+    steps = 0
+    for action in schedule:
+        if isinstance(action, Forward):
+            end = min(action.n1, n)
+            steps += end - action.n0
+            if end == n and schedule.max_n is None:
+                schedule.finalize(n)
+        elif isinstance(action, theirs.EndReverse):
+            return steps
+
+
+class CheckpointSchedules(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = unpacked("checkpoint_schedules", importlib.metadata.version("checkpoint_schedules"))
+        sys.path.insert(0, os.path.join(folder, "tests"))
+        import test_validity
+
+        cls.validity = staticmethod(test_validity.test_validity)
+        cls.schedules = [
+            getattr(test_validity, name)
+            for name in (
+                "h_revolve disk_revolve multistage twolevel_binomial periodic_disk revolve mixed "
+                "single_disk_copy single_disk_move single_memory"
+            ).split()
+        ]
+
+    def test_our_schedules_pass_their_test(self):
+        for algorithm, numbers in ALGORITHMS.items():
+            for n, s in SIZES:
+                keys = {"checkpointing_algorithm": algorithm, **dict(zip(numbers, (s, 2)))}
+                for ram in (None, 0, 1, 3):
+
+                    def make(n, _):
+                        schedule = GpuzipSchedule(n, ram=ram, **keys)
+                        live = schedule.summary().max_live
+                        in_ram = live if ram is None else min(ram, live)
+                        for kind, used in ((StorageType.RAM, in_ram), (StorageType.DISK, live - in_ram)):
+                            self.assertEqual(schedule.uses_storage_type(kind), used > 0)
+                        return schedule, {StorageType.RAM: in_ram, StorageType.DISK: live - in_ram}, 1
+
+                    quiet(self.validity, make, n, (s,))
+                schedule = GpuzipSchedule(n, **keys)
+                expected = gpuzip.Schedule(n, **keys).summary().forward_steps
+                self.assertEqual(schedule.summary().forward_steps, expected)
+                self.assertFalse(schedule.is_exhausted)
+                self.assertEqual(steps_of(schedule, n), expected + n)
+                self.assertTrue(schedule.is_exhausted)
+
+    def test_their_schedules_are_traces_that_reverse_their_steps(self):
+        done = dict.fromkeys((make.__name__ for make in self.schedules), 0)
+        for make in self.schedules:
+            for n, s in SIZES:
+                if s >= max(2, n) or quiet(make, n, s)[0] is None:
+                    continue
+                found = quiet(lambda: actions(make(n, s)[0], n))
+                summary = gpuzip.validate(found)
+                self.assertEqual(summary.steps, n)
+                steps = quiet(lambda: steps_of(make(n, s)[0], n)) - n
+                name = make.__name__
+                done[name] += 1
+                if name.endswith("revolve") or name in ("multistage", "periodic_disk"):
+                    self.assertEqual(summary.forward_steps, steps, (name, n, s))
+                elif name == "twolevel_binomial":
+                    # Steps behind the last stored state, which gpuzip leaves to the application.
+                    self.assertIn(steps - summary.forward_steps, (0, 1, 2))
+                else:
+                    self.assertLess(summary.forward_steps, steps + n)
+                if name in ("revolve", "multistage", "mixed"):
+                    self.assertLessEqual(summary.max_live, s)
+        self.assertTrue(all(count > 10 for count in done.values()), done)
+
+    def test_both_revolves_have_one_count(self):
+        for n, s in SIZES:
+            ours = gpuzip.Schedule(n, checkpointing_algorithm="revolve", checkpointing_snaps=s)
+            expected = ours.summary().forward_steps + n
+            self.assertEqual(steps_of(theirs.Revolve(n, s), n), expected)
+            self.assertEqual(steps_of(theirs.MultistageCheckpointSchedule(n, s, 0), n), expected)
+
+    def test_sessions_run_their_schedules(self):
+        n, expected = 40, states(40)
+        for schedule in (
+            theirs.HRevolve(n, 2, 3),
+            theirs.MixedCheckpointSchedule(n, 5),
+            theirs.TwoLevelCheckpointSchedule(7, 2),
+            theirs.SingleMemoryStorageSchedule(),
+            GpuzipSchedule(n, checkpointing_algorithm="revolve", checkpointing_snaps=3),
+        ):
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "trace")
+                gpuzip.write_trace(path, actions(schedule, n))
+                u = initial()
+                with gpuzip.Session(u, n, checkpointing_algorithm="trace", trace_file_path=path) as session:
+                    done = reverse(session, u, expected)
+            self.assertEqual(sum(a.type == gpuzip.BACKWARD for a in done), n)
+
+    def test_a_round_trip_changes_nothing(self):
+        for n, s in SIZES:
+            keys = {"checkpointing_algorithm": "revolve", "checkpointing_snaps": s}
+            ours = gpuzip.Schedule(n, **keys).actions()
+            expected = [(a.ts, a.type) for a in ours]
+            self.assertEqual(actions(GpuzipSchedule(n, **keys)), expected)
+
+    def test_a_state_without_a_time_step_is_refused(self):
+        lines = "0 SAVE,1 FORWARD,1 SAVE,0 RESTORE,1 FORWARD,2 FORWARD,2 BACKWARD,1 RESTORE,1 BACKWARD,0 RESTORE,0 BACKWARD"
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "trace")
+            with open(path, "w") as file:
+                file.write(lines.replace(",", "\n") + "\n0 TERMINATE\n")
+            with self.assertRaisesRegex(gpuzip.UnsupportedError, r"saves u\(1\), and the next is a RESTORE"):
+                GpuzipSchedule(3, checkpointing_algorithm="trace", trace_file_path=path)
+
+    def test_refused(self):
+        for kind, text, call in (
+            (gpuzip.ArgumentError, "max_n is None", lambda: GpuzipSchedule(None)),
+            (gpuzip.ArgumentError, "ram = -1", lambda: GpuzipSchedule(9, ram=-1)),
+            (gpuzip.UnsupportedError, "adjoint_every", lambda: GpuzipSchedule(9, adjoint_every=3, checkpointing_algorithm="revolve", checkpointing_snaps=3)),
+            (gpuzip.ConfigError, "checkpointing_snap'", lambda: GpuzipSchedule(9, checkpointing_snap=3)),
+            (gpuzip.ArgumentError, "steps = None", lambda: actions(theirs.SingleMemoryStorageSchedule())),
+            (gpuzip.ArgumentError, "max_n = 9", lambda: actions(theirs.Revolve(9, 3), 8)),
+            (gpuzip.ScheduleError, "no adjoint calculation", lambda: actions(theirs.NoneCheckpointSchedule(), 5)),
+        ):  # fmt: skip
+            with self.assertRaisesRegex(kind, text):
+                call()
+
+    def test_the_page_is_right(self):
+        page = os.environ.get(
+            "GPUZIP_TEST_PAGE", os.path.join(os.path.dirname(__file__), "../../docs/checkpoint_schedules.md")
+        )
+        with open(page) as file:
+            text = file.read()
+        program, printed = (text.split(f"```{kind}\n")[1].split("```")[0] for kind in ("python", "text"))
+        output = io.StringIO()
+        before = os.getcwd()
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(output):
+            os.chdir(folder)
+            try:
+                exec(compile(program, page, "exec"), {})
+            finally:
+                os.chdir(before)
+        self.assertEqual(output.getvalue(), printed)
+
+
+if __name__ == "__main__":
+    unittest.main()
