@@ -107,6 +107,13 @@ class Devito(unittest.TestCase):
         done = python("-c", program)
         self.assertEqual(done.stdout, printed, done.stderr)
 
+    def test_the_benchmark_compares_equal_gradients(self):
+        program = os.path.join(HERE, "../benches/adapters/devito.py")
+        runs = [python(program, way) for way in ("full_storage", "gpuzip")]
+        full, few = (json.loads(run.stdout.splitlines()[-1]) for run in runs)
+        self.assertEqual(full["digits"], few["digits"])
+        self.assertLess(few["peak_mib"], full["peak_mib"] / 2)
+
     def test_a_picture_is_drawn(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "image.png")

@@ -319,10 +319,10 @@ def _layout_error(found: Described, why: str) -> ArrayError:
 
 def extents_of(shape: Any) -> Tuple[int, ...]:
     """Returns a shape as a tuple of ints: a number is the shape of one dimension."""
-    shape = tuple(map(index, shape)) if hasattr(shape, "__iter__") else (index(shape),)
-    if any(n < 1 for n in shape):
-        raise ArrayError(f"a field of shape {shape} has no values")
-    return shape
+    extents = tuple(map(index, shape)) if hasattr(shape, "__iter__") else (index(shape),)
+    if any(n < 1 for n in extents):
+        raise ArrayError(f"a field of shape {extents} has no values")
+    return extents
 
 
 def int32(name: str, value: Any) -> int:
@@ -434,7 +434,7 @@ class Memory:
         for n in self.shape:
             count *= n
         raw = memoryview((ctypes.c_char * count).from_address(self.data)).cast("B")
-        letter = {"<f4": "f", "<f8": "d", "|i1": "b", "<i2": "h", "<i4": "i", "<i8": "q"}.get(self.dtype)
+        letter: Any = {"<f4": "f", "<f8": "d", "|i1": "b", "<i2": "h", "<i4": "i", "<i8": "q"}.get(self.dtype)
         if letter:
             raw = raw.cast(letter, self.shape) if self.shape else raw.cast(letter)
         return raw.toreadonly() if self.readonly else raw
@@ -462,7 +462,7 @@ class Field:
         if (array is None) == (shape is None) or (shape is None) != (dtype is None):
             raise TypeError("Field takes an array, or a shape and a dtype")
         self.array, self.dtype, self.role = array, dtype, role
-        self.shape = None if shape is None else extents_of(shape)
+        self.shape: Any = None if shape is None else extents_of(shape)
 
     def __repr__(self) -> str:
         what = f"shape={self.shape}, dtype={self.dtype!r}" if self.array is None else repr(self.array)
@@ -473,7 +473,7 @@ class Fields(NamedTuple):
     """Arrays, ready for a call."""
 
     array: Any
-    count: int
+    count: int  # type: ignore[assignment]  # tuple.count
     stream: Optional[int]
     # Whether an array is on a GPU.
     device: bool

@@ -11,6 +11,6 @@ T = TypeVar("T")
 def filled(record: Type[T], struct: Type[ctypes.Structure], call: Callable[[Any], int]) -> T:
     """Returns the record of the struct that `call` fills."""
     raw = struct()
-    raw.struct_size = ctypes.sizeof(struct)  # type: ignore[attr-defined]
+    raw.struct_size = ctypes.sizeof(struct)
     check(call(raw))
     return record(*(getattr(raw, name) for name in record._fields))  # type: ignore[attr-defined]

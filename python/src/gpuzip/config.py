@@ -10,7 +10,7 @@ from . import _abi
 from ._library import library
 from .errors import ConfigError, check
 
-_TYPES = dict(_abi.gpuzip_config_t._fields_)
+_TYPES = {field[0]: field[1] for field in _abi.gpuzip_config_t._fields_}
 _UNITS = {"": 1, "b": 1}
 for _power, _letter in enumerate("kmgt", 1):
     _UNITS[_letter] = _UNITS[_letter + "ib"] = 1024**_power

@@ -20,7 +20,7 @@ _log: Any = None
 
 def algorithm_name(algorithm: int) -> str:
     """Returns the name of an algorithm ALGORITHM_*, as configurations spell it."""
-    return library.gpuzip_algorithm_name(algorithm).decode()
+    return str(library.gpuzip_algorithm_name(algorithm).decode())
 
 
 def set_log_level(level: int) -> None:

@@ -47,8 +47,8 @@ class Schedule:
         self._own(handle)
 
     def _own(self, handle: ctypes.c_void_p) -> None:
-        self._handle = handle.value
-        self._finalizer = weakref.finalize(self, _release, handle.value, os.getpid())
+        self._handle = handle.value or 0
+        self._finalizer = weakref.finalize(self, _release, self._handle, os.getpid())
 
     @classmethod
     def of(cls, session: Session) -> "Schedule":

@@ -132,8 +132,8 @@ class Session:
                     schedule._handle, config._struct, made.array, made.count, handle
                 )
             )
-        self._handle = handle.value
-        self._finalizer = weakref.finalize(self, _close, handle.value, os.getpid(), self._kept)
+        self._handle = handle.value or 0
+        self._finalizer = weakref.finalize(self, _close, self._handle, os.getpid(), self._kept)
 
     # The loop.
 
@@ -545,7 +545,7 @@ class Session:
             if name not in ("forward", "backward", "backward_range"):
                 raise TypeError(f"there is no callback {name!r}")
             if function is not None:
-                kind = dict(_abi.gpuzip_callbacks_t._fields_)[name]
+                kind = {field[0]: field[1] for field in _abi.gpuzip_callbacks_t._fields_}[name]
                 setattr(callbacks, name, carrier.wrap(kind, function))
         try:
             carrier.check(call(self._handle, callbacks, fields.array, fields.count, fields.stream))
