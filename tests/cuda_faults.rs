@@ -393,6 +393,34 @@ fn a_driver_that_lacks_a_function() {
     }
 }
 
+/// Returns the path of a library as the toolkit's folder lib64/stubs has it, for linking where there is
+/// no driver: it has all functions, and each returns CUDA_ERROR_STUB_LIBRARY.
+fn toolkit_stub() -> std::path::PathBuf {
+    let library = common::tempdir(&format!("toolkit-stub-{}", std::process::id())).join("stub.so");
+    let symbols = common::stdout(&common::run(
+        std::process::Command::new("nm").args(["-D", "--defined-only", "-j"]).arg(emu::driver()),
+    ));
+    let functions: String = symbols
+        .lines()
+        .filter(|name| name.starts_with("cu"))
+        .map(|name| format!("int {name}(void) {{ return 34; }}\n"))
+        .collect();
+    let source = library.with_extension("c");
+    std::fs::write(&source, functions).unwrap();
+    let mut compiler = std::process::Command::new("cc");
+    common::run(compiler.args(["-shared", "-fPIC"]).arg(&source).arg("-o").arg(&library));
+    library
+}
+
+#[test]
+fn the_stub_of_the_toolkit_is_no_driver() {
+    let is_parent = std::env::var_os("GPUZIP_TEST_EMULATED").is_none();
+    let library = if is_parent { toolkit_stub() } else { Default::default() };
+    if emu::inside_with("the_stub_of_the_toolkit_is_no_driver", &library, &[]) {
+        cuda_is_refused_with("stub for linking, not a driver");
+    }
+}
+
 /// Programs use the driver by the name libcuda.so.1. A library of the name libcuda.so may be another
 /// file: the toolkit's stub, or a second copy of the driver in Windows Subsystem for Linux.
 #[test]

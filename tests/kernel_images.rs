@@ -70,6 +70,8 @@ impl Machine {
             .env("LD_LIBRARY_PATH", &self.libraries[usize::from(!nvrtc)])
             .env("GPUZIP_CACHE_DIR", folder)
             .env("CXX", self.root.join("compiler"))
+            .env_remove("CUDA_HOME")
+            .env_remove("CUDA_PATH")
             .envs(variables.iter().copied())
             .output()
             .unwrap()
@@ -141,6 +143,26 @@ fn nvrtc_is_found_by_the_name_of_every_version() {
         let folder = machine.root.join(format!("cache-{number}"));
         assert_eq!(machine.succeeds(&folder, false), MODULES, "{version}");
         std::fs::remove_file(named).unwrap();
+    }
+}
+
+/// A toolkit whose libraries the loader does not know: CUDA_HOME names its folder.
+#[test]
+fn nvrtc_is_found_in_the_folder_of_the_toolkit() {
+    let Some(machine) = Machine::new("toolkit") else { return };
+    let toolkit = machine.root.join("toolkit");
+    std::fs::create_dir_all(toolkit.join("lib64")).unwrap();
+    for (number, variable) in ["CUDA_HOME", "CUDA_PATH"].into_iter().enumerate() {
+        let folder = machine.root.join(format!("cache-{number}"));
+        let variables = [(variable, toolkit.to_str().unwrap())];
+        let library = toolkit.join("lib64/libnvrtc.so.12");
+        let output = machine.code_with(&folder, false, &variables);
+        let text =
+            [common::stdout(&output), String::from_utf8_lossy(&output.stderr).into()].concat();
+        assert!(!output.status.success() && text.contains("CUDA_HOME"), "{text}");
+        std::fs::copy(emu::driver(), &library).unwrap();
+        assert_eq!(machine.succeeds_with(&folder, false, &variables), MODULES, "{variable}");
+        std::fs::remove_file(library).unwrap();
     }
 }
 

@@ -70,6 +70,8 @@ pub type Status = i32;
 pub const SUCCESS: Status = CUresult::CUDA_SUCCESS as Status;
 pub const NOT_READY: Status = CUresult::CUDA_ERROR_NOT_READY as Status;
 pub const NOT_INITIALIZED: Status = CUresult::CUDA_ERROR_NOT_INITIALIZED as Status;
+/// Every function of the toolkit's stub of the driver returns this status. The stub is for linking.
+pub const STUB_LIBRARY: Status = CUresult::CUDA_ERROR_STUB_LIBRARY as Status;
 pub const NOT_SUPPORTED: Status = CUresult::CUDA_ERROR_NOT_SUPPORTED as Status;
 pub const INVALID_IMAGE: Status = CUresult::CUDA_ERROR_INVALID_IMAGE as Status;
 pub const NO_BINARY_FOR_GPU: Status = CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU as Status;
@@ -146,6 +148,13 @@ pub(super) use {any, cu, status};
 pub fn check(result: Status, call: &str) -> Result<()> {
     let code = match result {
         SUCCESS => return Ok(()),
+        STUB_LIBRARY => {
+            return fail!(
+                Device,
+                "{call}: the libcuda that was found is the CUDA toolkit's stub for linking, not a driver: install NVIDIA's driver, \
+                 and take the toolkit's folder lib64/stubs off LD_LIBRARY_PATH"
+            )
+        }
         OUT_OF_MEMORY => Code::Memory,
         _ => Code::Device,
     };

@@ -47,7 +47,7 @@ pub fn locate(memory: AppMemory) -> Result<Location> {
         values.as_mut_ptr(),
         memory.address as u64
     ));
-    if result == driver::NOT_INITIALIZED {
+    if [driver::NOT_INITIALIZED, driver::STUB_LIBRARY].contains(&result) {
         return Ok(Location::Host);
     }
     driver::check(result, "cuPointerGetAttributes")?;

@@ -4,7 +4,8 @@
 use crate::error::{fail, Code, Error, Result};
 use crate::fallible_vec;
 use once_cell::race::OnceBox;
-use std::ffi::{c_char, c_void, CStr, CString};
+use std::ffi::{c_char, c_void, CStr, CString, OsString};
+use std::os::unix::ffi::OsStrExt;
 
 type Program = *mut c_void;
 /// The result of an NVRTC function: a number, so that an unknown code of a newer version is no
@@ -42,8 +43,8 @@ fn nvrtc() -> Result<&'static Nvrtc> {
         Ok(nvrtc) => Ok(nvrtc),
         Err(()) => fail!(
             Device,
-            "no NVRTC (libnvrtc.so.12 or newer) on this machine's library path to compile kernels with: install it, or run `gpuzip kernels \
-             --prebuild` where it is and let GPUZIP_CACHE_DIR name the folder"
+            "no NVRTC (libnvrtc.so.12 or newer) to compile kernels with, on this machine's library path or in lib64 of the CUDA toolkit that \
+             CUDA_HOME names: install it, or run `gpuzip kernels --prebuild` where it is and let GPUZIP_CACHE_DIR name the folder"
         ),
     }
 }
@@ -52,8 +53,21 @@ fn nvrtc() -> Result<&'static Nvrtc> {
 const NAMES: [&CStr; 4] =
     [c"libnvrtc.so", c"libnvrtc.so.13", c"libnvrtc.so.12", c"libnvrtc.so.11.2"];
 
+/// Finds NVRTC where the loader looks for libraries, or in a CUDA toolkit that the loader does not
+/// know. Programs with the rights of another user than their caller read no variable, as the loader
+/// then ignores LD_LIBRARY_PATH.
 fn find() -> Option<Nvrtc> {
-    NAMES.into_iter().find_map(open)
+    // SAFETY: the call reads a number that the kernel gave the process.
+    let is_trusted = unsafe { libc::getauxval(libc::AT_SECURE) } == 0;
+    let toolkits =
+        ["CUDA_HOME", "CUDA_PATH"].map(|name| std::env::var_os(name).filter(|_| is_trusted));
+    let in_toolkit = |folder: OsString| {
+        NAMES.into_iter().find_map(|name| {
+            let path = [folder.as_bytes(), b"/lib64/", name.to_bytes()].concat();
+            open(&CString::new(path).ok()?)
+        })
+    };
+    NAMES.into_iter().find_map(open).or_else(|| toolkits.into_iter().flatten().find_map(in_toolkit))
 }
 
 /// The functions of the library `name`; `None` if the library is missing or lacks a function.
