@@ -28,11 +28,16 @@ fn built(name: &str) -> Option<PathBuf> {
 
 /// The example with these options, separated by blanks, on a number of ranks.
 fn burgers(dir: &Path, ranks: u32, options: &str) -> Command {
+    on_ranks(dir, &dir.join("burgers"), ranks, options)
+}
+
+/// A program with these options, separated by blanks, on a number of ranks.
+fn on_ranks(dir: &Path, program: &Path, ranks: u32, options: &str) -> Command {
     let mut command = Command::new("mpirun");
     command
         .current_dir(dir)
         .args(["--oversubscribe", "-n", &ranks.to_string()])
-        .arg(dir.join("burgers"))
+        .arg(program)
         .args(options.split_whitespace())
         .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
         .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
@@ -86,6 +91,66 @@ fn gradients_have_equal_bits() {
                 let again = if stages { forward - (n - 1) } else { forward };
                 assert_eq!(computed, n + again, "{known}");
             }
+        }
+    }
+}
+
+/// PETSc's own examples of adjoints, unchanged: the name below PETSc's folder of examples of TS, other
+/// sources, ranks, options. `ex20opt_ic` is an optimisation, with a gradient in each iteration.
+const EXAMPLES: [(&str, &[&str], u32, &str); 5] = [
+    ("ex20adj", &[], 1, "-ts_type cn -ts_dt 0.001 -mu 100000 -ts_max_steps 15"),
+    ("ex20adj", &[], 1, "-ts_type theta -ts_theta_endpoint -ts_theta_theta 0.5 -monitor 0 -ts_dt 0.001 -mu 100000"),
+    ("ex23fwdadj", &[], 1, "-ts_type cn"),
+    ("ex20opt_ic", &[], 1, "-ts_type cn -tao_monitor -mu 1000 -ts_dt 0.03125"),
+    (
+        "advection-diffusion-reaction/ex5adj",
+        &["advection-diffusion-reaction/reaction_diffusion"],
+        2,
+        "-implicitform 0 -ts_type rk -ts_rk_type 4 -ts_max_steps 10 -da_grid_x 20 -da_grid_y 20 -ts_adjoint_monitor_sensi",
+    ),
+];
+
+#[test]
+fn petscs_examples_print_the_same_sensitivities() {
+    let Some(dir) = built("petsc-examples") else { return };
+    let pkg_config = |option: &str| {
+        let text = stdout(&run(Command::new("pkg-config").args([option, "PETSc"])));
+        text.split_whitespace().map(String::from).collect::<Vec<_>>()
+    };
+    let folder = Path::new(&pkg_config("--variable=prefix")[0])
+        .join("share/petsc/examples/src/ts/tutorials");
+    if !folder.is_dir() {
+        println!("skipped: no {} (Debian: libpetsc3.18-dev-examples)", folder.display());
+        return;
+    }
+    for (name, others, ranks, options) in EXAMPLES {
+        let program = dir.join(name.rsplit('/').next().unwrap());
+        let sources = [&[name], others].concat();
+        run(Command::new("mpicc")
+            .args(sources.iter().map(|source| folder.join(format!("{source}.c"))))
+            .args([&pkg_config("--cflags")[..], &pkg_config("--libs")].concat())
+            .args(["-lm", "-o"])
+            .arg(&program));
+        let print = |trajectory: &str| {
+            let text = stdout(&run(&mut on_ranks(
+                &dir,
+                &program,
+                ranks,
+                &format!("{options} {trajectory}"),
+            )));
+            // The names of some vectors are addresses.
+            text.lines()
+                .filter(|line| !line.starts_with("Vec Object: Vec_0x"))
+                .collect::<Vec<_>>()
+                .join("\n")
+        };
+        let expected = print("-ts_trajectory_type memory -ts_trajectory_solution_only 0");
+        assert!(expected.lines().count() > 5, "{name} prints no sensitivities: {expected}");
+        let library = dir.join("libgpuzip_petsc.so");
+        for more in ["", "-ts_trajectory_gpuzip_snapshots 3 -ts_trajectory_solution_only 1"] {
+            let gpuzip =
+                format!("-dll_append {} -ts_trajectory_type gpuzip {more}", library.display());
+            assert_eq!(print(&gpuzip), expected, "{name} {options} {gpuzip}");
         }
     }
 }
