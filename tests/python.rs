@@ -158,7 +158,7 @@ fn revolvers_of_pyrevolve() {
 
 #[test]
 fn schedules_of_checkpoint_schedules() {
-    adapter("checkpoint_schedules", &["checkpoint_schedules==1.0.4", "pytest"]);
+    adapter("checkpoint_schedules", &["checkpoint_schedules==1.0.4", "pytest", "pyadjoint-ad"]);
 }
 
 /// Devito compiles its time steps with gcc.

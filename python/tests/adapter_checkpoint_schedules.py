@@ -135,6 +135,30 @@ class CheckpointSchedules(unittest.TestCase):
                     done = reverse(session, u, expected)
             self.assertEqual(sum(a.type == gpuzip.BACKWARD for a in done), n)
 
+    def test_gradients_of_pyadjoint(self):
+        import pyadjoint
+
+        def gradient(n, schedule=None):
+            tape = pyadjoint.Tape()
+            with pyadjoint.set_working_tape(tape):
+                pyadjoint.continue_annotation()
+                if schedule is not None:
+                    tape.enable_checkpointing(schedule)
+                control = x = pyadjoint.AdjFloat(0.2)
+                for _ in tape.timestepper(iter(range(n))):
+                    x = x * 3.7 * (1.0 - x)
+                functional = pyadjoint.ReducedFunctional(x * x, pyadjoint.Control(control))
+                pyadjoint.pause_annotation()
+                # The second functional is of another control, and computes all states again.
+                return x, functional.derivative(), functional(pyadjoint.AdjFloat(0.3)), functional.derivative()
+
+        for n in (2, 10, 40):
+            expected = gradient(n)
+            self.assertNotEqual(expected[1], expected[3])
+            for algorithm in ("revolve", "uniform", "zcut"):
+                schedule = GpuzipSchedule(n, checkpointing_algorithm=algorithm, checkpointing_snaps=4)
+                self.assertEqual(gradient(n, schedule), expected)
+
     def test_a_round_trip_changes_nothing(self):
         for n, s in SIZES:
             keys = {"checkpointing_algorithm": "revolve", "checkpointing_snaps": s}
