@@ -123,8 +123,12 @@ lint: ## checks the format and runs clippy
 gpu-bundle: build ## packs tests and benchmarks for a machine with a GPU into build/gpu-bundle
 	sh gpu-bundle/make.sh build/gpu-bundle $(TARGET) "$(CARGO)"
 
+# packaging/release.sh makes all files of a release: docs/install.md.
+dist: ## makes build/dist/gpuzip-VERSION.tar.gz, sources with all crates, which build without a network
+	CARGO=$(CARGO) sh packaging/dist.sh
+
 clean: ## removes target and build
 	$(CARGO) clean
 	rm -rf build
 
-.PHONY: all help docs build install uninstall demo test test-long fuzz deps bench bench-fields bench-codecs bench-grid header counts roofline end-to-end abi lint gpu-bundle clean
+.PHONY: all help docs build install uninstall demo test test-long fuzz deps bench bench-fields bench-codecs bench-grid header counts roofline end-to-end abi lint gpu-bundle dist clean

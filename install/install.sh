@@ -73,16 +73,16 @@ up() { echo "${1#"$PREFIX"/}" | sed 's,[^/][^/]*,..,g'; }
 below() { case $1 in "$PREFIX"/*) true ;; *) false ;; esac; }
 from_prefix() { if below "$1"; then echo "$2/${1#"$PREFIX"/}"; else echo "$1"; fi; }
 
-# Installs install/$1.in as $2/$1. $3 is how its language says the folder that it is in, $4 how it says PREFIX.
+# Installs install/$1.in as $2/$1, or as $2/$5. $3 is how its language says the folder that it is in, $4 how it says PREFIX.
 put_filled() {
     prefix=$PREFIX
     if below "$2"; then prefix="$3/$(up "$2")"; fi
     for value in "VERSION=$version" "MAJOR=$major" "PREFIX=$prefix" "LIBDIR=$(from_prefix "$LIBDIR" "$4")" \
-        "INCLUDEDIR=$(from_prefix "$INCLUDEDIR" "$4")" "LIBS=$static_libs"; do
+        "INCLUDEDIR=$(from_prefix "$INCLUDEDIR" "$4")" "BINDIR=$(from_prefix "$BINDIR" "$4")" "LIBS=$static_libs"; do
         printf 's|@%s@|%s|g\n' "${value%%=*}" "$(printf %s "${value#*=}" | sed 's/[&|\\]/\\&/g')"
     done >"$work/sed"
     sed -f "$work/sed" "install/$1.in" >"$work/filled"
-    put 644 "$work/filled" "$2/$1"
+    put 644 "$work/filled" "$2/${5:-$1}"
 }
 
 # Compiles the module, before anything is installed.
@@ -99,6 +99,7 @@ make_fortran() {
 # The library and its module, for compilers that can read it; CMake projects compile the source with their own.
 put_fortran() {
     put 644 fortran/gpuzip.f90 "$data/fortran/gpuzip.f90"
+    put_filled fpm.toml "$data/fortran" "" ""
     [ -f "$work/libgpuzip_fortran.a" ] || return 0
     put 644 "$work/libgpuzip_fortran.a" "$LIBDIR/libgpuzip_fortran.a"
     put 644 "$work/gpuzip.mod" "$LIBDIR/gpuzip/fortran/gpuzip.mod"
@@ -118,6 +119,7 @@ put_all() {
     for name in gpuzipConfig gpuzipConfigVersion; do
         put_filled $name.cmake "$PREFIX/share/cmake/gpuzip" '${CMAKE_CURRENT_LIST_DIR}' '${_gpuzip_prefix}'
     done
+    put_filled modulefile "$PREFIX/share/modulefiles/gpuzip" '[file dirname $ModulesCurrentModulefile]' '$prefix' "$version"
     if [ -f fortran/gpuzip.f90 ]; then put_fortran; fi
     for page in $(cd "$work/share" && find . -type f | sort); do put 644 "$work/share/$page" "$PREFIX/share/${page#./}"; done
     for name in LICENSE README.md CHANGELOG.md CITATION.cff CONTRIBUTING.md SECURITY.md docs/*.md docs/*.svg benches/results/*.md benches/results/*.txt; do put 644 $name "$PREFIX/share/doc/gpuzip/$name"; done

@@ -5,6 +5,7 @@ target/release, after `cargo build --release` has brought it up to date.
 """
 
 import os
+import re
 import subprocess
 import sysconfig
 from pathlib import Path
@@ -13,10 +14,33 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 FILES = {"libgpuzip.so": "libgpuzip.so.0", "gpuzip": "gpuzip"}
 
+# Processors by the number e_machine in the header of an ELF file.
+PROCESSORS = {62: "x86_64", 183: "aarch64"}
+
+
+def platform_tag(files):
+    """The platform that the ELF files need, as PEP 600 names it.
+
+    The version of glibc is the newest one that the files name; symbols carry such versions. Names
+    that are in a file for another reason can only make the version newer. From 2.17 on, pip calls
+    the platform manylinux2014 as well.
+    """
+    contents = [path.read_bytes() for path in files]
+    versions = [int(v) for bytes in contents for v in re.findall(rb"\0GLIBC_2\.(\d+)", bytes)]
+    processors = {PROCESSORS.get(int.from_bytes(bytes[18:20], "little")) for bytes in contents}
+    if not versions or len(processors) != 1 or None in processors:
+        # Another C library or processor: the files run on machines such as this one.
+        return sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    (processor,) = processors
+    if max(versions) <= 17:
+        return f"manylinux2014_{processor}.manylinux_2_17_{processor}"
+    return f"manylinux_2_{max(versions)}_{processor}"
+
 
 class Hook(BuildHookInterface):
     def initialize(self, version, build_data):
         folder = self.binaries()
+        sources = []
         for name, packaged in FILES.items():
             source = folder / name
             if not source.exists() and name != packaged:
@@ -24,10 +48,10 @@ class Hook(BuildHookInterface):
             if not source.exists():
                 raise FileNotFoundError(f"{source} is missing: `make build` makes it")
             build_data["force_include"][str(source)] = f"gpuzip/{packaged}"
+            sources.append(source)
         build_data["pure_python"] = False
-        # The files need no version of Python, but this operating system and processor.
-        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-        build_data["tag"] = f"py3-none-{platform}"
+        # The files need no version of Python.
+        build_data["tag"] = f"py3-none-{platform_tag(sources)}"
 
     def binaries(self):
         """The folder with the library and the command."""

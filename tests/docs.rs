@@ -135,7 +135,8 @@ impl Page {
     }
 }
 
-/// All files below the repository's root, without build products and hidden folders.
+/// All files below the repository's root, without build products, hidden folders, and the folder
+/// `vendor` of the tarball.
 fn sources() -> &'static [PathBuf] {
     static SOURCES: OnceLock<Vec<PathBuf>> = OnceLock::new();
     fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -143,8 +144,8 @@ fn sources() -> &'static [PathBuf] {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_str().unwrap();
             if path.is_dir() && !path.is_symlink() {
-                let product =
-                    name.starts_with('.') || ["target", "build", "corpus"].contains(&name);
+                let product = name.starts_with('.')
+                    || ["target", "build", "corpus", "vendor"].contains(&name);
                 if !product {
                     walk(&path, found);
                 }

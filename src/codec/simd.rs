@@ -26,6 +26,7 @@ static LEVEL: AtomicU8 = AtomicU8::new(0);
 
 /// Returns the levels that this machine has, the best one last.
 pub fn levels() -> Vec<Level> {
+    #[cfg_attr(not(target_arch = "x86_64"), allow(unused_mut))]
     let mut levels = vec![Level::Portable];
     #[cfg(target_arch = "x86_64")]
     {

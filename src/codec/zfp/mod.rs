@@ -53,9 +53,9 @@
 //! exponent only, no bit planes are computed. A batch has 1024 (FP64: 512) values, so that every
 //! batch begins at a whole 64-bit word of the stream.
 
-#[cfg(target_arch = "x86_64")]
 mod block_bits;
 mod blocks;
+#[cfg(target_arch = "x86_64")]
 mod bmi;
 mod embed;
 mod few;
@@ -200,6 +200,7 @@ struct Job {
     grid: Grid,
     dims: u32,
     spec: Spec,
+    #[cfg(target_arch = "x86_64")]
     bmi: bool,
     /// The blocks are coded many at a time with vector instructions (module `few`).
     few: bool,
@@ -309,7 +310,14 @@ impl Zfp {
     fn job(&self) -> Job {
         let (level, spec) = (simd::level(), self.spec);
         let few = spec.size == 16 && spec.left() <= few::MOST && level != Level::Portable;
-        Job { grid: self.grid, dims: self.dims, spec, bmi: level == Level::Avx512, few }
+        Job {
+            grid: self.grid,
+            dims: self.dims,
+            spec,
+            #[cfg(target_arch = "x86_64")]
+            bmi: level == Level::Avx512,
+            few,
+        }
     }
 
     /// Returns the number of dimensions of the blocks.
