@@ -4,7 +4,7 @@
 # downloaded from (by default the local folder that it is in).
 #   spack/package.py       conda/recipe.yaml
 #   easybuild/gpuzip-VERSION-GCCcore-14.3.0.eb
-#   debian/                to be copied into the unpacked tarball
+#   debian/                to be copied into the unpacked tarball; MAINTAINER: its name and address
 set -eu
 LC_ALL=C
 export LC_ALL
@@ -13,6 +13,7 @@ export LC_ALL
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(cd "$(dirname "$1")" && pwd)
 url=${3:-file://$folder}
+maintainer=${MAINTAINER:-The gpuzip authors <gpuzip@example.org>}
 key() { sed -n "s/^$1 = \"\(.*\)\"\$/\1/p" "$here/../Cargo.toml" | head -n 1; }
 version=$(key version)
 [ "$(basename "$1")" = "gpuzip-$version.tar.gz" ] || { echo "recipes.sh: $1 is not gpuzip-$version.tar.gz" >&2; exit 1; }
@@ -29,6 +30,6 @@ for recipe in spack/package.py easybuild/gpuzip.eb conda/recipe.yaml $(cd "$here
     mkdir -p "$(dirname "$filled")"
     sed -e "s|@VERSION@|$version|g" -e "s|@SHA256@|$sha256|g" -e "s|@URL@|$url|g" -e "s|@DATE@|$date|g" \
         -e "s|@RUST@|$(key rust-version)|g" -e "s|@LICENSE@|$(key license)|g" \
-        -e "s|@DESCRIPTION@|$(key description)|g" "$here/$recipe" >"$filled"
+        -e "s|@MAINTAINER@|$maintainer|g" -e "s|@DESCRIPTION@|$(key description)|g" "$here/$recipe" >"$filled"
     [ ! -x "$here/$recipe" ] || chmod +x "$filled"
 done

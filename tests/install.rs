@@ -190,6 +190,7 @@ fn install_is_idempotent_and_uninstall_leaves_what_is_not_ours() {
     let to = format!("PREFIX={}", path(&prefix));
     make(&["install", &to]);
     let installed = tree(&prefix);
+    let module = format!("share/modulefiles/gpuzip/{VERSION}");
     let so = format!("lib/libgpuzip.so.{VERSION}");
     let links = [
         format!("lib/libgpuzip.so -> libgpuzip.so.{MAJOR}"),
@@ -208,7 +209,9 @@ fn install_is_idempotent_and_uninstall_leaves_what_is_not_ours() {
         "share/doc/gpuzip/LICENSE",
         "share/doc/gpuzip/README.md",
         "share/doc/gpuzip/docs/README.md",
+        "share/gpuzip/fortran/fpm.toml",
         "share/man/man1/gpuzip-plan.1",
+        &module,
         &so,
         &links[0],
         &links[1],
