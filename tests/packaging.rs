@@ -37,8 +37,11 @@ fn git(dir: &Path, arguments: &[&str]) -> String {
 
 /// What a script of `dir` prints to stderr when it refuses its arguments.
 fn refusal(dir: &Path, script: &str, arguments: &[&str]) -> String {
-    let output =
-        Command::new("sh").arg(dir.join("packaging").join(script)).args(arguments).output().unwrap();
+    let output = Command::new("sh")
+        .arg(dir.join("packaging").join(script))
+        .args(arguments)
+        .output()
+        .unwrap();
     assert!(!output.status.success(), "{script} {arguments:?} succeeded");
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -358,7 +361,8 @@ fn the_oldest_rust_checks_the_library_and_the_command() {
     }
     let install = ["toolchain", "install", RUST, "--profile", "minimal"];
     let _ = Command::new("rustup").args(install).output();
-    let version = Command::new("rustup").args(["run", RUST, "cargo", "--version"]).output().unwrap();
+    let version =
+        Command::new("rustup").args(["run", RUST, "cargo", "--version"]).output().unwrap();
     if !version.status.success() {
         println!("skipped: rustup cannot install Rust {RUST}");
         return;
@@ -464,8 +468,7 @@ fn a_release_has_binaries_for_old_systems() {
     assert_eq!(git(&clone, &["tag"]), "");
     let release = clone.join(format!("build/release-{VERSION}"));
     run(Command::new("sha256sum").args(["--check", "SHA256SUMS"]).current_dir(&release));
-    let wheel =
-        format!("gpuzip-{VERSION}-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl");
+    let wheel = format!("gpuzip-{VERSION}-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl");
     let binaries = format!("gpuzip-{VERSION}-linux-x86_64");
     for name in [
         format!("gpuzip-{VERSION}.tar.gz"),
@@ -479,8 +482,8 @@ fn a_release_has_binaries_for_old_systems() {
     let unpacked = tempdir("packaging-unpacked");
     let tarball = release.join(format!("{binaries}.tar.gz"));
     run(Command::new("tar").arg("-xzf").arg(tarball).current_dir(&unpacked));
-    let unzip = ["-m", "zipfile", "-e", release.join(&wheel).to_str().unwrap(), "wheel"]
-        .map(String::from);
+    let unzip =
+        ["-m", "zipfile", "-e", release.join(&wheel).to_str().unwrap(), "wheel"].map(String::from);
     run(Command::new("python3").args(unzip).current_dir(&unpacked));
     for file in [
         format!("{binaries}/lib/libgpuzip.so"),
