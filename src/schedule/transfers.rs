@@ -54,6 +54,9 @@ impl Hasher for Product {
 /// takes less time than counting again.
 const FEW_SLOTS: u32 = 256;
 
+/// As `FEW_SLOTS`, for ranges with fewer states than this number, of which few are equal.
+const FEW_STATES: u32 = 64;
+
 /// Counts the transfers of `whole` from those of its parts. `leaf` counts ranges that are not split.
 /// `fills` says whether the cache has no slot left for the base of a range while the upper part of
 /// that range is reversed. Ranges with equally many states and slots move equally many snapshots, but
@@ -64,7 +67,7 @@ fn of_parts(
     mut leaf: impl FnMut(&Range) -> Result<Option<Counted>>,
     fills: impl Fn(&Range) -> bool,
 ) -> Result<Counted> {
-    if whole.slots() > FEW_SLOTS {
+    if whole.slots() > FEW_SLOTS || whole.len < FEW_STATES {
         return one_by_one(whole, enough, leaf, fills);
     }
     let end = whole.base + whole.len;
@@ -112,18 +115,16 @@ fn one_by_one(
     let base = whole.base;
     let (mut sum, mut base_fetched) = Counted::default();
     // Ranges, each with whether the snapshot at its base was fetched before.
-    let mut open = Vec::from([(whole, false)]);
-    while let Some((mut range, fetched)) = open.pop() {
-        let (moved, now_fetched) = match leaf(&range)? {
-            Some(counted) => counted,
-            None => {
-                let upper = range.split();
-                let fills = fills(&upper);
-                fallible_vec::push(&mut open, (range.clone(), fetched || fills))?;
-                fallible_vec::push(&mut open, (upper, false))?;
-                (Transfers { h2d: u64::from(fills), d2h: 0 }, fills)
-            }
-        };
+    let mut open = Vec::new();
+    let (mut range, mut fetched) = (whole, false);
+    loop {
+        let counted = leaf(&range)?;
+        let mut upper = None;
+        let (moved, now_fetched) = counted.unwrap_or_else(|| {
+            let upper = upper.insert(range.split());
+            let fills = fills(upper);
+            (Transfers { h2d: u64::from(fills), d2h: 0 }, fills)
+        });
         let is_base = range.base == base;
         sum.h2d += moved.h2d;
         sum.d2h += moved.d2h + u64::from(now_fetched && !fetched && !is_base);
@@ -131,6 +132,16 @@ fn one_by_one(
         if sum.h2d > enough {
             break;
         }
+        (range, fetched) = match upper {
+            Some(upper) => {
+                fallible_vec::push(&mut open, (range, fetched || now_fetched))?;
+                (upper, false)
+            }
+            None => match open.pop() {
+                Some(next) => next,
+                None => break,
+            },
+        };
     }
     Ok((sum, base_fetched))
 }
@@ -199,18 +210,14 @@ impl Nested<'_> {
         let ((first, first_fetched), (end, end_fetched)) =
             (self.inside(range.base)?, self.inside(last)?);
         // A start is evicted while the upper part above the start is reversed, if that part fills the
-        // cache. The more intervals a part has, the more slots it uses: `filling` is the least number
-        // of intervals of a part that fills the cache, found by bisection; the length of the range if
-        // no part does.
-        let upper = |len: u32| Range::new(last + 1 - len, len, range.slots());
-        let (mut filling, mut most) = (1, range.len);
-        while filling < most {
-            let middle = filling + (most - filling) / 2;
-            match self.used(&upper(middle)) >= self.cache {
-                true => most = middle,
-                false => filling = middle + 1,
-            }
-        }
+        // cache. The more intervals a part has, the more slots it uses (`used`): `filling` is the least
+        // number of intervals of a part that fills the cache; the length of the range if no part does.
+        let (any, end_used) = (self.interval(range.base).used(), self.interval(last).used());
+        let filling = match end_used >= self.cache {
+            true => 1,
+            false => (self.cache + 1 - end_used).min((self.cache + 2).saturating_sub(any)).max(2),
+        };
+        let filling = filling.min(range.len);
         let whole = u64::from(range.len - 1);
         let evicting = u64::from(range.len - filling);
         // Each fetched start was written back once. These are the fetched ones among the starts between
