@@ -29,6 +29,7 @@ pub struct Index {
     pub states: usize,
     /// The forward phase of an online schedule.
     pub forward: Option<ForwardPhase>,
+    pub(super) is_one_by_one: bool,
 }
 
 /// The forward phase of an online schedule: its snapshots may be dropped without a RESTORE.
@@ -56,7 +57,7 @@ impl Index {
         let mut actions = schedule.actions();
         while let Some(action) = actions.next() {
             match action.kind {
-                Kind::Forward => clock += 1 + u64::from(actions.skip_like(action)),
+                Kind::Forward => clock += 1 + u64::from(actions.skip_forward()),
                 Kind::Backward => {
                     if clock + 1 == schedule.steps as u64 && schedule.algorithm == Algorithm::Online
                     {
@@ -91,6 +92,13 @@ impl Index {
             let this = if access.save { NONE } else { e as u32 };
             access.next = std::mem::replace(&mut upcoming[access.ts as usize], this);
         }
-        Ok(Index { accesses, states, forward })
+        Ok(Index { accesses, states, forward, is_one_by_one: schedule.is_of_intervals() })
+    }
+
+    /// Whether one BACKWARD comes between two RESTOREs, before the first one and after the last one, and
+    /// FORWARD only leads to the state of the next SAVE or BACKWARD. The SAVEs and RESTOREs then say what
+    /// comes between them.
+    pub fn is_one_by_one(&self) -> bool {
+        self.is_one_by_one
     }
 }

@@ -42,7 +42,7 @@ impl Index {
             clock: access.clock - before,
             ..*access
         }));
-        Ok(Index { accesses, states: self.states, forward: None })
+        Ok(Index { accesses, states: self.states, forward: None, is_one_by_one: false })
     }
 }
 

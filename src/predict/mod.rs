@@ -8,7 +8,9 @@
 mod budgets;
 mod clocks;
 mod costs;
+mod delays;
 mod lanes;
+mod least;
 mod profile;
 mod profile_file;
 mod simulate;
@@ -20,7 +22,7 @@ pub use budgets::Budgets;
 pub use costs::{Costs, Times};
 pub use profile::{CodecProfile, Profile, MOST_PARTS};
 pub use simulate::{simulate, simulate_timeline};
-pub(crate) use simulate::{simulate_within, GivenUp};
+pub(crate) use simulate::{simulate_within, Limit, TooSlow};
 pub use simulation::Simulation;
 pub use survey::Survey;
 pub use timeline::{Row, Timeline};

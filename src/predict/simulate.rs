@@ -10,12 +10,14 @@
 use super::budgets::Budgets;
 use super::clocks::Clocks;
 use super::costs::{Costs, Times};
+use super::delays::Delays;
+use super::least::{least, ROUNDING};
 use super::simulation::Simulation;
 use super::timeline::{Row, Timeline};
 use crate::device::AppMemory;
 use crate::error::{fail, Result};
 use crate::layout::{Field, Layout, Levels, PreviousField};
-use crate::plan::{spare_bytes, Plan, NONE};
+use crate::plan::{spare_bytes, Index, Plan, NONE};
 use crate::scalar::Scalar;
 use crate::schedule::{flags, Action, Kind, Schedule};
 use crate::tier::{staging_bytes, FieldChecksums, SnapshotCoder, Tiers};
@@ -30,8 +32,9 @@ pub fn simulate(
     costs: &Costs,
     budgets: Budgets,
 ) -> Result<Simulation> {
-    let played = play(schedule, plan, costs, budgets, None, f64::INFINITY)?;
-    Ok(played.unwrap_or_default().0)
+    let run = Run::new(plan, costs, budgets, None)?;
+    let ideal = costs.problem_ideal(schedule.steps);
+    Ok(run.play(generated(schedule), ideal, f64::INFINITY)?.unwrap_or_default().0)
 }
 
 /// As `simulate`, and also returns when each part of the machine was busy.
@@ -41,49 +44,60 @@ pub fn simulate_timeline(
     costs: &Costs,
     budgets: Budgets,
 ) -> Result<(Simulation, Timeline)> {
-    let timeline = Some(Timeline::default());
-    Ok(play(schedule, plan, costs, budgets, timeline, f64::INFINITY)?.unwrap_or_default())
+    let run = Run::new(plan, costs, budgets, Some(Timeline::default()))?;
+    let ideal = costs.problem_ideal(schedule.steps);
+    Ok(run.play(generated(schedule), ideal, f64::INFINITY)?.unwrap_or_default())
 }
 
-/// The end of a simulation that was given up: about as many seconds transfers would have delayed the
-/// application's stream, if the delays of all RESTOREs were like those of the RESTOREs so far.
+/// What a plan must keep so that its simulation goes on to the end, in seconds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct GivenUp {
-    pub delays: f64,
+pub(crate) struct Limit {
+    /// The run takes less than this.
+    pub makespan: f64,
+    /// A lower bound of the time of the application's stream without delays by transfers.
+    pub stream: f64,
 }
 
-/// As `simulate`, but gives up as soon as transfers have delayed the application's stream by more than
-/// `patience` seconds. Transfers that the stream does itself do not count.
+/// The end of a simulation of a plan that takes the limit or longer: about so many seconds, but at least
+/// the limit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TooSlow {
+    pub about: f64,
+}
+
+/// As `simulate`, for a schedule with this index, but gives up as soon as it is certain that the run
+/// takes the limit or longer.
 pub(crate) fn simulate_within(
-    schedule: &Schedule,
+    (schedule, index): (&Schedule, &Index),
     plan: &Plan,
     costs: &Costs,
     budgets: Budgets,
-    patience: f64,
-) -> Result<std::result::Result<Simulation, GivenUp>> {
-    let played = play(schedule, plan, costs, budgets, None, patience)?;
-    Ok(played.map(|(simulation, _)| simulation))
+    Limit { makespan, stream }: Limit,
+) -> Result<std::result::Result<Simulation, TooSlow>> {
+    let (patience, ideal) = (makespan - stream, costs.problem_ideal(schedule.steps));
+    let too_slow = |delays: f64| TooSlow { about: makespan.max(stream + delays) };
+    match least(index, plan, costs, patience)? {
+        Err(delays) => return Ok(Err(too_slow(delays))),
+        Ok(about) if about * (1.0 - ROUNDING) >= makespan => return Ok(Err(TooSlow { about })),
+        Ok(_) => {}
+    }
+    let run = Run::new(plan, costs, budgets, None)?;
+    Ok(match run.play(generated(schedule), ideal, patience)? {
+        Err(delays) => Err(too_slow(delays)),
+        Ok((run, _)) if run.makespan >= makespan => Err(TooSlow { about: run.makespan }),
+        Ok((run, _)) => Ok(run),
+    })
 }
 
-fn play(
-    schedule: &Schedule,
-    plan: &Plan,
-    costs: &Costs,
-    budgets: Budgets,
-    timeline: Option<Timeline>,
-    patience: f64,
-) -> Result<std::result::Result<(Simulation, Timeline), GivenUp>> {
-    let mut run = Run::new(plan, costs, budgets, timeline)?;
+/// The actions of a schedule, each with the number of FORWARD actions after it that are like it and are
+/// left out.
+fn generated(schedule: &Schedule) -> impl Iterator<Item = (Action, u32)> {
     let mut actions = schedule.actions();
-    while let Some(action) = actions.next() {
+    std::iter::from_fn(move || {
+        let action = actions.next()?;
         let more = if action.kind == Kind::Forward { actions.skip_like(action) } else { 0 };
-        run.act(action, more)
-            .map_err(|e| e.within(format_args!("predicting the run time of a plan")))?;
-        if run.delays > patience {
-            return Ok(Err(run.give_up()));
-        }
-    }
-    Ok(Ok(run.finish(costs.problem_ideal(schedule.steps))?))
+        Some((action, more))
+    })
 }
 
 /// A simulated run.
@@ -101,12 +115,7 @@ struct Run<'a> {
     is_begun: bool,
     /// Time steps that the clocks have not counted yet: their row, and their seconds.
     pending: (Row, f64),
-    /// Seconds by which transfers have delayed the application's stream so far, and by which they had
-    /// when the first RESTORE came.
-    delays: f64,
-    delays_before: f64,
-    /// Number of RESTOREs so far.
-    restores: u64,
+    delays: Delays,
     /// What the simulated device does not count.
     tally: Simulation,
 }
@@ -183,11 +192,29 @@ impl<'a> Run<'a> {
             plan_step: 0,
             is_begun: false,
             pending: (Row::Forward, 0.0),
-            delays: 0.0,
-            delays_before: 0.0,
-            restores: 0,
+            delays: Delays::default(),
             tally: Simulation::default(),
         })
+    }
+
+    /// Plays all actions, for a problem whose ideal time is `problem_ideal` seconds. Gives up as soon as
+    /// transfers have delayed the application's stream by more than `patience` seconds, and then
+    /// returns about how many seconds the delays would be in all. Transfers that the stream does itself
+    /// do not count.
+    fn play(
+        mut self,
+        actions: impl Iterator<Item = (Action, u32)>,
+        problem_ideal: f64,
+        patience: f64,
+    ) -> Result<std::result::Result<(Simulation, Timeline), f64>> {
+        for (action, more) in actions {
+            self.act(action, more)
+                .map_err(|e| e.within(format_args!("predicting the run time of a plan")))?;
+            if self.delays.seconds > patience {
+                return Ok(Err(self.delays.in_all(self.plan)));
+            }
+        }
+        Ok(Ok(self.finish(problem_ideal)?))
     }
 
     fn clocks(&mut self) -> Result<&mut Clocks> {
@@ -269,7 +296,8 @@ impl<'a> Run<'a> {
     fn count_save(&mut self, begin: f64) -> Result<()> {
         let clocks = self.clocks()?;
         let (end, delays) = (clocks.now(), clocks.delays());
-        (self.tally.saving, self.delays) = (self.tally.saving + end - begin, delays);
+        self.tally.saving += end - begin;
+        self.delays.seconds = delays;
         Ok(())
     }
 
@@ -302,20 +330,9 @@ impl<'a> Run<'a> {
         };
         self.tally.h2d += u64::from(restored.moved);
         self.tally.late += u64::from(restored.late);
-        if self.restores == 0 {
-            self.delays_before = self.delays;
-        }
-        self.restores += 1;
-        self.delays = self.clocks()?.delays();
+        self.delays.count_restore(self.delays.seconds);
+        self.delays.seconds = self.clocks()?.delays();
         Ok(())
-    }
-
-    fn give_up(&self) -> GivenUp {
-        if self.restores == 0 {
-            return GivenUp { delays: self.delays };
-        }
-        let whole = self.plan.counts.restores as f64 / self.restores as f64;
-        GivenUp { delays: self.delays_before + (self.delays - self.delays_before) * whole }
     }
 
     /// Raises the peaks of memory and disk to what the next step of the plan occupies. A budget is

@@ -313,6 +313,18 @@ impl Sweep {
         skipped
     }
 
+    /// Skips the next FORWARD actions up to the goal. Returns their number.
+    pub fn skip_all(&mut self) -> u32 {
+        let skipped = self.goal.saturating_sub(self.live);
+        self.live += skipped;
+        skipped
+    }
+
+    /// Time step of the live state.
+    pub fn live(&self) -> u32 {
+        self.live
+    }
+
     fn range(&self) -> Range {
         let i = self.interval;
         Range::new(self.intervals.start(i), self.intervals.length(i), self.intervals.slots(i))

@@ -442,6 +442,11 @@ impl Schedule {
         matches!(self.form, Form::Trace(_))
     }
 
+    /// Whether the schedule reverses intervals one after the other, and is neither recorded nor online.
+    pub fn is_of_intervals(&self) -> bool {
+        matches!(self.form, Form::Intervals(_))
+    }
+
     /// The tree that the schedule was made from, if it was.
     pub fn tree(&self) -> Option<Tree> {
         match &self.form {
@@ -618,6 +623,16 @@ impl Actions {
         }
         let skipped = sweep.skip_to(u32::MAX);
         self.furthest += skipped;
+        skipped
+    }
+
+    /// Skips FORWARD actions that come next, after a FORWARD. Returns their number; it may be less than
+    /// there are.
+    #[inline]
+    pub fn skip_forward(&mut self) -> u32 {
+        let Source::Sweep(sweep) = &mut self.source else { return 0 };
+        let skipped = sweep.skip_all();
+        self.furthest = self.furthest.max(sweep.live());
         skipped
     }
 }
