@@ -40,8 +40,8 @@ pub(super) fn portfolio(steps: u32, most: u32, cache: u32) -> Result<Vec<Schedul
         let revolve = Schedule::revolve(steps, snapshots)?;
         if cache > 0 && snapshots > cache {
             // Fewer slots than there are leave some for the application and for uploads that run
-            // ahead.
-            let fewer = spread(cache).into_iter().rev().take(3);
+            // ahead. A larger cache has the schedules for 1, 2, 3, 5, ... slots of a smaller one, too.
+            let fewer = spread(cache).into_iter().rev();
             for slots in [cache, cache - 1].into_iter().chain(fewer).filter(|&slots| slots > 0) {
                 fallible_vec::push(&mut members, revolve.clone().through(slots))?;
             }
@@ -135,6 +135,11 @@ pub(super) fn neighbours(
             // Shorter intervals, of which a few starts are not stored.
             for chunk in best.chunk.saturating_sub(2)..=best.chunk {
                 nested(&mut members, steps, most, chunk, &[inner, inner.saturating_sub(1)])?;
+            }
+            let starts = steps.div_ceil(best.chunk) - 1;
+            for starts in [20, 8, 4].map(|part| starts - starts.div_ceil(part)) {
+                let snapshots = starts.max(1).saturating_add(inner);
+                nested(&mut members, steps, snapshots.min(most), best.chunk, &[inner])?;
             }
             let spilling = |m: &&Schedule| {
                 closely && m.algorithm == TwoLevel && m.inner() > cache && cache > 0

@@ -223,8 +223,8 @@ fn no_member_of_the_portfolio_is_faster() {
     }
 }
 
-/// With more slots a plan is never slower, whichever tier gets them, but for less than a percent in
-/// few cases: the search varies parameters step by step and may end beside the best ones.
+/// With more slots a plan is never slower, whichever tier gets them, but for less than 0.1 % in one of a
+/// thousand cases: the search varies parameters step by step and may end beside the best ones.
 #[test]
 fn more_slots_never_give_a_slower_plan() {
     let (mut slower, mut worst) = (0, 1.0f64);
@@ -256,7 +256,7 @@ fn more_slots_never_give_a_slower_plan() {
     }
     println!("{slower} of {pairs} slower, at most {worst} times");
     assert!(
-        slower * 100 <= pairs && worst <= 1.01,
+        slower * 1_000 <= pairs && worst <= 1.001,
         "{slower} of {pairs} slower, at most {worst} times"
     );
 }
