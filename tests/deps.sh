@@ -4,12 +4,14 @@
 set -u
 
 packages="cc:gcc c++:g++ make:make gfortran:gfortran valgrind:valgrind libzfp.so:libzfp-dev cmake:cmake pkg-config:pkg-config abidiff:abigail-tools \
-mpicc.openmpi:libopenmpi-dev mpirun.openmpi:openmpi-bin mpicc.mpich:libmpich-dev mpirun.mpich:mpich"
+mpicc.openmpi:libopenmpi-dev mpirun.openmpi:openmpi-bin mpicc.mpich:libmpich-dev mpirun.mpich:mpich PETSc.pc:petsc-dev"
 
-# have NAME: succeeds if the program, or the shared library (a name that ends in .so), is installed.
+# have NAME: succeeds if the program, the shared library (a name that ends in .so) or the module of
+# pkg-config (.pc) is installed.
 have() {
     case "$1" in
     *.so) PATH="$PATH:/sbin:/usr/sbin" ldconfig -p 2>/dev/null | grep -q "/$1" ;;
+    *.pc) pkg-config --exists "${1%.pc}" 2>/dev/null ;;
     *) command -v "$1" >/dev/null 2>&1 ;;
     esac
 }
