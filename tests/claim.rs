@@ -272,6 +272,45 @@ fn killed_workers_change_no_bit_and_repeat_no_work() {
     survey.check(shots, &plain);
 }
 
+/// With --only, workers compute their shots and no other one, and do not add up.
+#[test]
+fn a_worker_may_be_given_its_shot() {
+    let survey = Survey::new("only", QUICK, 3);
+    let plain = survey.plain();
+    for (shot, computed, images) in [("3", "1", 1), ("1", "1", 2), ("3", "0", 2), ("2", "1", 3)] {
+        let json = stdout(&run(&mut survey.worker(&["--only", shot])));
+        assert_eq!((value(&json, "computed"), value(&json, "done")), (computed, "false"), "{json}");
+        assert!(survey.file(&format!("shot-{:0>6}.image", shot)).exists());
+        assert_eq!(survey.names(".image").len(), images, "{json}");
+    }
+    let told = stdout(&run(&mut survey.command(&[], &["--claim", "survey", "--only", "2"])));
+    assert!(told.contains("\nshot 2            committed\n"), "{told}");
+    let json = stdout(&run(&mut survey.worker(&[])));
+    assert_eq!((value(&json, "computed"), hashes(&json)), ("0", plain.1.clone()));
+    survey.check(3, &plain);
+}
+
+/// A worker with --only waits for a worker that has the shot and takes the shot over when that one dies.
+#[test]
+fn a_given_shot_is_taken_over_from_a_dead_worker() {
+    let survey = Survey::new("only-dead", SLOW, 2);
+    let plain = survey.plain();
+    let first = quiet(&mut survey.worker(&["--only", "2"]));
+    until("a shot is begun", || survey.home.join("survey").exists() && survey.begun() > 0);
+    signal(&first, libc::SIGSTOP);
+    let json = stdout(&run(&mut survey.worker(&["--only", "2", "--no-wait"])));
+    assert_eq!((value(&json, "computed"), value(&json, "held")), ("0", "1"), "{json}");
+    let second = quiet(&mut survey.worker(&["--only", "2"]));
+    until("the second worker is there", || survey.names("worker-").len() >= 3);
+    signal(&first, libc::SIGKILL);
+    let output = second.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", told(&output));
+    assert_eq!((value(&stdout(&output), "computed"), survey.begun()), ("1", 2));
+    run(&mut survey.worker(&[]));
+    survey.check(2, &plain);
+    first.wait_with_output().unwrap();
+}
+
 /// A damaged file of a shot is found by its checksum, named, and computed again: every bit of the
 /// header, bits of the sums, every kind of wrong length, and the file of another shot.
 #[test]
@@ -594,6 +633,9 @@ fn options_of_workers_need_a_folder_and_exclude_others() {
         ("--sum", "--sum: is for workers; add --claim"),
         ("--no-wait", "--no-wait: is for workers; add --claim"),
         ("--lease 5", "--lease: is for workers; add --claim"),
+        ("--only 1", "--only: is for workers; add --claim"),
+        ("--claim s --only 3", "--only 3: the survey has 2 shots"),
+        ("--claim s --only 2 --sum", "--only 2 --sum: a shot, or the sum of all"),
         ("--claim s --verify", "--claim s --verify: needs all shots in one process"),
         ("--claim s --gradient --taylor", "--claim s --taylor: needs all shots"),
         ("--claim s --sweep", "--claim s --sweep: needs all shots"),

@@ -122,10 +122,14 @@ static int make_times(job_t *job, const options_t *o, double vmin, double vmax)
 }
 
 /* Checks the options of workers. */
-static int check_claim(const options_t *o)
+static int check_claim(const options_t *o, size_t shots)
 {
-    if (o->claim == NULL && (o->sum || o->no_wait || o->lease > 0.0))
-        return complain("%s: is for workers; add --claim", o->sum ? "--sum" : o->no_wait ? "--no-wait" : "--lease");
+    if (o->claim == NULL && (o->sum || o->no_wait || o->lease > 0.0 || o->only > 0))
+        return complain("%s: is for workers; add --claim", o->sum ? "--sum" : o->no_wait ? "--no-wait" : o->only > 0 ? "--only" : "--lease");
+    if (o->only > 0 && o->sum)
+        return complain("--only %zu --sum: a shot, or the sum of all; leave one out", o->only);
+    if (o->only > shots)
+        return complain("--only %zu: the survey has %zu shots", o->only, shots);
     if (o->claim != NULL && (o->verify || o->taylor || o->dump != NULL || o->sweep))
         return complain("--claim %s %s: needs all shots in one process; leave one out", o->claim,
                         o->verify ? "--verify" : o->taylor ? "--taylor" : o->sweep ? "--sweep" : "--dump-snapshots");
@@ -140,7 +144,7 @@ static int make_task(job_t *job, const options_t *o)
 {
     const size_t cells = job->grid.n1 * job->grid.n2 * job->grid.n3;
 
-    if (check_claim(o) != 0)
+    if (check_claim(o, job->shots) != 0)
         return -1;
     if (o->dump != NULL && o->verify)
         return complain("--dump-snapshots %s --verify: there is no image; leave one out", o->dump);
@@ -185,7 +189,7 @@ int job_prepare(job_t *job, const options_t *o)
                    .config = o->config, .restart = o->restart, .out = o->out != NULL ? o->out : "rtm3d-out",
                    .shots = or_default(o->shots, o->sweep ? 1 : 8), .every = or_default(o->every, 1), .verify = o->verify, .json = o->json,
                    .gradient = o->gradient, .taylor = o->taylor, .tune = o->tune, .zero_copy = o->zero_copy,
-                   .claim = o->claim, .lease = o->lease > 0.0 ? o->lease : 120.0, .sum = o->sum, .no_wait = o->no_wait};
+                   .claim = o->claim, .lease = o->lease > 0.0 ? o->lease : 120.0, .only = o->only, .sum = o->sum, .no_wait = o->no_wait};
     if (make_grid(job, o, &n3) == 0 && make_models(job, o, n3, &vmin, &vmax) == 0 &&
         make_times(job, o, vmin, vmax) == 0 && make_task(job, o) == 0)
         return 0;

@@ -24,6 +24,7 @@ typedef struct job_t {
     size_t settings;     /* their number; 0: migrate once */
     const char *claim;   /* folder from which shots are taken, or NULL */
     double lease;        /* seconds; see claim.h */
+    size_t only;         /* number, from 1, of the shot that this worker computes; 0: any */
     int verify, json, gradient, taylor, tune, zero_copy, sum, no_wait;
 } job_t;
 

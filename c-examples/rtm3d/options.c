@@ -68,6 +68,8 @@ static const struct option {
      "with --claim: seconds without a sign of life after which another worker takes this one's shot over (default 120)"},
     {"--no-wait", FLAG, offsetof(options_t, no_wait), 0, 0,
      "with --claim: end when other workers have all shots that are left, instead of waiting for them"},
+    {"--only", COUNT, offsetof(options_t, only), 1, 1e6,
+     "with --claim: compute this shot, counted from 1, unless it is committed; no other one, and no sum"},
     {"--sum", FLAG, offsetof(options_t, sum), 0, 0,
      "with --claim: compute no shot; add up the committed ones and write the image (again)"},
     {"--restart", TEXT, offsetof(options_t, restart), 0, 0,

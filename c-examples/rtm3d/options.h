@@ -8,7 +8,7 @@
  * NULL. */
 typedef struct options_t {
     const char *model, *init, *config, *out, *dump, *codecs, *claim, *restart;
-    size_t n1, n2, n3, steps, shots, every, border, extrude;
+    size_t n1, n2, n3, steps, shots, every, border, extrude, only;
     double dx, dt, freq, smooth, lease;
     int verify, json, bench, sweep, gradient, taylor, tune, zero_copy, sum, no_wait, help;
 } options_t;

@@ -173,6 +173,25 @@ static int work(worker_t *w, char *committed)
     return 0;
 }
 
+/* --only: waits for another worker that has the shot, and takes the shot over if that worker dies. */
+static int only_one(worker_t *w)
+{
+    const size_t shot = w->job->only - 1;
+    double wait = SHORTEST, told = seconds() - TOLD;
+    claim_t claim;
+
+    while ((claim = claims_take(&w->claims, shot)) == CLAIM_HELD) {
+        w->held = 1;
+        if (w->job->no_wait)
+            return 0;
+        wait_for_others(w, &wait, &told);
+    }
+    w->held = 0;
+    if (claim == CLAIM_FAILED)
+        return -1;
+    return claim == CLAIM_TAKEN ? compute(w, shot) : 0;
+}
+
 /* --sum: nothing is written to the folder. */
 static int sum_only(worker_t *w)
 {
@@ -207,6 +226,8 @@ int worker_run(worker_t *w)
     if (claims_open(&w->claims, job->claim, description.text, job->shots, job->lease) != 0)
         return -1;
     signal(SIGXFSZ, SIG_IGN);  /* a write beyond the largest size of a file is then an error */
+    if (job->only > 0)
+        return only_one(w);
     committed = calloc(job->shots, 1);
     if (committed == NULL)
         return complain("no memory for %zu shots", job->shots);
@@ -241,8 +262,11 @@ void worker_report(const worker_t *w, const outputs_t *files)
     }
     printf("survey            %s: %zu shots, %zu of them computed by this worker\n", w->job->claim, w->job->shots, w->computed);
     if (!w->is_done) {
-        printf(w->held > 0 ? "not done          %zu shots are with other workers; nothing is left for this one\n"
-                           : "not done          another worker adds up the shots\n", w->held);
+        if (w->job->only > 0)
+            printf("shot %-13zu%s\n", w->job->only, w->held > 0 ? "with another worker" : "committed");
+        else
+            printf(w->held > 0 ? "not done          %zu shots are with other workers; nothing is left for this one\n"
+                               : "not done          another worker adds up the shots\n", w->held);
         return;
     }
     printf("image hash        %016" PRIx64 "\n", image_hash(w->sum->correlation, w->sum->cells));

@@ -30,8 +30,8 @@ typedef struct worker_t {
 } worker_t;
 
 /* Works until the survey is done, or with --no-wait until other workers have all shots that are
- * left; with --sum, adds up committed shots and computes none. The caller has set the members above
- * `claims`, and closes w->claims. Returns 0, or -1 with the reason on stderr. */
+ * left; with --only, until that shot is committed; with --sum, adds up committed shots and computes
+ * none. The caller has set the members above `claims`, and closes w->claims. Returns 0, or -1 with the reason on stderr. */
 int worker_run(worker_t *w);
 /* Gives a sign of life between two time steps. */
 void worker_beat(void);

@@ -228,7 +228,7 @@ int main(int argc, char **argv)
     if (options_parse(&options, argc, argv) != 0)
         return BAD_OPTIONS;
     if (options.help) {
-        options_help("reverse time migration on a GPU, with adjoint checkpointing by gpuzip", "--gradient --taylor --claim --lease --no-wait --sum");
+        options_help("reverse time migration on a GPU, with adjoint checkpointing by gpuzip", "--gradient --taylor --claim --lease --no-wait --only --sum");
         return DONE;
     }
     if (options.bench)

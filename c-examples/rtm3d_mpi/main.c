@@ -552,7 +552,7 @@ static int main_of_rank(int argc, char **argv)
         return code;
     if (options.help) {
         if (run.rank == 0) {
-            options_help("reverse time migration on many ranks, with adjoint checkpointing by gpuzip", "--gradient --taylor --claim --lease --no-wait --sum");
+            options_help("reverse time migration on many ranks, with adjoint checkpointing by gpuzip", "--gradient --taylor --claim --lease --no-wait --only --sum");
             puts("of MPI:\n  --decompose      all ranks migrate each shot together, a slab of the grid each (default: shots are distributed)\n"
                  "  --restart with shots that are distributed: each finished shot is kept in the folder, which all ranks see");
         }
