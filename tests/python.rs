@@ -9,6 +9,8 @@ mod emu;
 #[allow(dead_code)] // Fortran's module has the comments of the header, too.
 #[path = "fortran/header.rs"]
 mod header;
+#[path = "common/venv.rs"]
+mod venv;
 
 use common::{compile_c, have, library, root, run, stdout, target, tempdir};
 use header::Header;
@@ -36,44 +38,15 @@ fn the_tables_follow_the_header() {
     }
 }
 
-/// A command in an environment without gpuzip's and Python's variables.
-fn command(program: &Path) -> Command {
-    let mut command = Command::new(program);
-    for (name, _) in std::env::vars() {
-        if ["GPUZIP_", "PYTHON", "VIRTUAL_ENV"].iter().any(|prefix| name.starts_with(prefix)) {
-            command.env_remove(name);
-        }
-    }
-    command.env("PYTHONDONTWRITEBYTECODE", "1");
-    command
-}
-
 /// Makes a fresh environment and installs the package there, once in each process. Returns the
 /// environment's Python, or the reason why there is none.
 fn python() -> Option<&'static Path> {
     static PYTHON: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let made = PYTHON.get_or_init(|| {
         let folder = tempdir("python");
-        let works = |command: &mut Command| match command.output() {
-            Ok(output) if output.status.success() => Ok(()),
-            Ok(output) => {
-                let text = String::from_utf8_lossy(&output.stderr).trim().to_string();
-                Err(text.lines().last().unwrap_or_default().to_string())
-            }
-            Err(e) => Err(e.to_string()),
-        };
-        works(command(Path::new("python3")).args(["-m", "venv"]).arg(&folder))
-            .map_err(|e| format!("python3 makes no virtual environment: {e}"))?;
-        let python = folder.join("bin/python");
-        let pip = || {
-            let mut pip = command(&python);
-            pip.args(["-m", "pip", "--disable-pip-version-check", "install", "--quiet"]);
-            pip
-        };
-        works(pip().args(["--only-binary", ":all:", "hatchling", "numpy"]))
-            .map_err(|e| format!("pip cannot install hatchling and numpy: {e}"))?;
+        let python = venv::make(&folder, &["hatchling", "numpy"])?;
         library();
-        run(pip()
+        run(venv::pip(&python)
             .arg(root().join("python"))
             .env("CARGO_TARGET_DIR", target())
             .env("CARGO", env!("CARGO")));
@@ -91,7 +64,7 @@ fn python() -> Option<&'static Path> {
 /// Runs all tests in files of this pattern in `python/tests`. No test may be skipped.
 fn run_tests(pattern: &str, prepare: impl FnOnce(&mut Command)) {
     let Some(python) = python() else { return };
-    let mut tests = command(python);
+    let mut tests = venv::command(python);
     tests
         .args(["-W", "error", "-m", "unittest", "discover", "-p", pattern, "-s"])
         .arg(root().join("python/tests"))
@@ -132,9 +105,8 @@ fn adapter(name: &str, packages: &[&str]) {
     }
     let Some(python) = python() else { return };
     let folder = tempdir(&format!("python-packages-{name}"));
-    let mut pip = command(python);
-    pip.args(["-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--target"]);
-    pip.arg(&folder).args(packages);
+    let mut pip = venv::pip(python);
+    pip.arg("--target").arg(&folder).args(packages);
     if !pip.status().is_ok_and(|status| status.success()) {
         println!("skipped: pip cannot install {}", packages.join(" and "));
         return;

@@ -765,21 +765,9 @@ fn bad_jobs_are_told_what_is_wrong() {
     }
 }
 
-/// The folder with real models and wavefields, if it is found.
-fn data() -> Option<PathBuf> {
-    let shared =
-        std::env::var_os("GPUZIP_SHARED").map_or_else(|| root().join("../shared"), PathBuf::from);
-    let data = shared.join("data");
-    if data.is_dir() {
-        return Some(data);
-    }
-    println!("skipped: no real models (set GPUZIP_SHARED)");
-    None
-}
-
 #[test]
 fn a_real_model_is_migrated_bit_for_bit() {
-    let Some(data) = data() else { return };
+    let Some(data) = common::data() else { return };
     let model = data.join("overthrust2d_201x81_25m_vp.f32");
     let args = [
         "--model",

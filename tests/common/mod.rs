@@ -106,6 +106,18 @@ pub fn rtm3d() -> &'static Path {
     })
 }
 
+/// The folder with real models and wavefields, in the folder that `GPUZIP_SHARED` names or in `../shared`.
+pub fn data() -> Option<PathBuf> {
+    let shared =
+        std::env::var_os("GPUZIP_SHARED").map_or_else(|| root().join("../shared"), PathBuf::from);
+    let data = shared.join("data");
+    if data.is_dir() {
+        return Some(data);
+    }
+    println!("skipped: no real models (set GPUZIP_SHARED)");
+    None
+}
+
 /// Compiles a C program against the library and returns its path. `flags` come before the source.
 pub fn compile_c(dir: &Path, compiler: &str, flags: &[&str], source: &Path) -> PathBuf {
     compile_c_with(dir, compiler, flags, &[source])

@@ -1,0 +1,108 @@
+"""A survey whose shots are tasks of Dask, on workers that may die.
+
+    pip install distributed
+    python python/examples/survey.py --shots 200 --workers 4 --folder survey --out image -- --n1 81 --n2 201
+
+The options behind `--` are those of the program rtm3d (c-examples/rtm3d). A task runs this program for
+one shot, which it commits to the folder. All workers see this folder. If a worker dies, Dask gives its
+task to another worker. The last task adds up the shots in the order of their numbers: the image has the
+bits of one run of rtm3d with the same options. After a death of the script itself, the same command goes
+on from the shots in the folder.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import subprocess
+import time
+
+import dask
+import psutil
+from distributed import Client, LocalCluster, as_completed
+
+
+def arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--shots", type=int, default=200)
+    parser.add_argument("--folder", default="survey", help="for the images of the shots; all workers see it")
+    parser.add_argument("--out", default="image", help="folder for the image")
+    parser.add_argument("--rtm3d", default="build/rtm3d", help="the program")
+    parser.add_argument("--workers", type=int, default=2, help="number of workers, each with one shot at a time")
+    parser.add_argument("--threads", type=int, default=1, help="of OpenMP, for each worker")
+    parser.add_argument("--slurm", action="store_true", help="make each worker a job of Slurm, with dask-jobqueue")
+    parser.add_argument("--kill", type=int, default=0, help="kill local workers so many times, at random moments")
+    parser.add_argument("options", nargs="*", help="options of rtm3d, behind --")
+    return parser.parse_args()
+
+
+def start_cluster(workers, threads, slurm):
+    # Dask gives a task up when more workers than this have died of it. The default, 3, is few for nodes
+    # that are taken away at any time.
+    dask.config.set({"distributed.scheduler.allowed-failures": 10})
+    if not slurm:
+        return LocalCluster(n_workers=workers, threads_per_worker=1)
+    from dask_jobqueue import SLURMCluster
+
+    # Memory, account, queue and time of a job are in ~/.config/dask/jobqueue.yaml.
+    cluster = SLURMCluster(cores=1, job_cpu=threads)
+    cluster.scale(jobs=workers)
+    return cluster
+
+
+def rtm3d(command, threads, directory):
+    """Runs the program in a directory and returns what it tells as JSON."""
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    ended = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True)
+    if ended.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: exit code {ended.returncode}\n{ended.stderr}")
+    return json.loads(ended.stdout)
+
+
+def kill_one(cluster):
+    """Kills a local worker that computes a shot, and the program, as the death of a node does. Returns 1, or 0
+    if no worker has computed a shot for a minute."""
+    time.sleep(random.uniform(0.0, 0.3))
+    end = time.time() + 60.0
+    while time.time() < end:
+        ids = [nanny.pid for nanny in cluster.workers.values() if nanny.pid]
+        for worker in random.sample(ids, len(ids)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                worker = psutil.Process(worker)
+                programs = worker.children()
+                if programs:
+                    worker.kill()
+                    for program in programs:
+                        program.kill()
+                    return 1
+        time.sleep(0.01)
+    return 0
+
+
+def main():
+    o = arguments()
+    survey = ["--json", "--shots", str(o.shots), "--claim", o.folder, "--out", o.out]
+    command = [o.rtm3d, *o.options, *survey]
+    start = time.time()
+    # A worker is killed after so many completed shots.
+    doomed = set(random.sample(range(1, o.shots // 2 + 1), o.kill))
+    killed = 0
+    with start_cluster(o.workers, o.threads, o.slurm) as cluster, Client(cluster) as client:
+        # Dask repeats a task whose worker dies; `retries` is for tasks that fail, as on a full disk.
+        run = {"pure": False, "retries": 2}
+        shots = [[*command, "--only", str(shot)] for shot in range(1, o.shots + 1)]
+        tasks = client.map(rtm3d, shots, threads=o.threads, directory=os.getcwd(), **run)
+        results = as_completed(tasks)
+        del tasks  # a result that is still asked for is computed again when the worker that has it dies
+        for completed, task in enumerate(results, start=1):
+            task.result()
+            if completed in doomed:
+                killed += kill_one(cluster)
+        # This worker of the survey also computes shots whose files it finds missing or damaged.
+        told = client.submit(rtm3d, command, o.threads, os.getcwd(), **run).result()
+    print(json.dumps({"seconds": round(time.time() - start, 1), "killed": killed, **told}))
+
+
+if __name__ == "__main__":
+    main()
