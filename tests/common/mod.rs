@@ -106,7 +106,8 @@ pub fn rtm3d() -> &'static Path {
     })
 }
 
-/// The folder with real models and wavefields, in the folder that `GPUZIP_SHARED` names or in `../shared`.
+/// The folder `data` with real models and wavefields, below the folder that `GPUZIP_SHARED` names or
+/// `../shared`.
 pub fn data() -> Option<PathBuf> {
     let shared =
         std::env::var_os("GPUZIP_SHARED").map_or_else(|| root().join("../shared"), PathBuf::from);
