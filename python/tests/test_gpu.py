@@ -50,19 +50,30 @@ class Memory:
 
     live = 0
 
+    owned = False
+
     def __init__(self, values, stream=None):
         Gpu.open()
+        self.owned = True
         self.values, self.stream = values, stream
         self.address = ctypes.c_uint64()
         driver("cuMemAlloc_v2", ctypes.byref(self.address), ctypes.c_size_t(8 * values))
         Memory.live += 1
 
     def __del__(self):
-        Memory.live -= 1
-        cuda.cuMemFree_v2(self.address)
+        if self.owned:
+            Memory.live -= 1
+            cuda.cuMemFree_v2(self.address)
 
     def handle(self):
         return self.stream.handle if self.stream else ctypes.c_void_p()
+
+    @classmethod
+    def at(cls, address, values, stream):
+        """Memory of somebody else."""
+        memory = cls.__new__(cls)
+        memory.values, memory.stream, memory.address = values, stream, ctypes.c_uint64(address)
+        return memory
 
     def put(self, host):
         raw = (ctypes.c_double * self.values).from_buffer(host)
@@ -187,6 +198,83 @@ class Sessions(unittest.TestCase):
                     with self.assertRaisesRegex(gpuzip.ArrayError, "read-only"):
                         session.retrieve(action.ts, memory)
                     break
+
+    def test_callbacks(self):
+        expected, stream = states(30), Stream()
+        buffers, live, seen, observed = [ByInterface(5, stream) for _ in range(2)], [0], [], []
+
+        def forward(ts, ts_end, flags):
+            host = buffers[live[0]].get()
+            step(host)
+            live[0] = 1 - live[0]
+            buffers[live[0]].put(host)
+
+        def backward(ts, flags):
+            seen.append(ts)
+            self.assertEqual(bytes(buffers[live[0]].get()), expected[ts])
+
+        with gpuzip.Session(buffers[0], 30, **self.KEYS) as session:
+            for _ in range(2):
+                live[0] = 0
+                buffers[0].put(initial())
+                session.run(forward, backward, buffers[0], locate=lambda kind, ts: buffers[live[0]], observe=lambda *it: observed.append(it))
+                session.setup()
+        self.assertEqual(seen, 2 * list(range(29, -1, -1)))
+        self.assertGreater(len(observed), 8)
+
+    def test_exceptions_of_callbacks(self):
+        memory, reason = ByInterface(5, Stream()), ValueError("in the time step")
+        memory.put(initial())
+
+        def forward(ts, ts_end, flags):
+            if ts == 17:
+                raise reason
+            compute(memory)
+
+        with gpuzip.Session(memory, 30, **self.KEYS) as session:
+            with self.assertRaises(ValueError) as caught:
+                session.run(forward, None, memory)
+            self.assertIs(caught.exception, reason)
+
+    def test_zero_copy(self):
+        """A program that computes in the memory of the session, on its stream."""
+        expected, stream = states(30), Stream()
+        own = ByInterface(5, stream)
+
+        def at(slot):
+            described = slot[0].__cuda_array_interface__
+            self.assertEqual((described["shape"], described["stream"]), ((5,), stream.handle.value))
+            with self.assertRaisesRegex(gpuzip.ArrayError, "on a GPU"):
+                slot[0].view()
+            return Memory.at(described["data"][0], 5, stream)
+
+        for algorithm in ("revolve", "store-all"):
+            keys = {**self.KEYS, "checkpointing_algorithm": algorithm, "cache_capacity": 4}
+            own.put(initial())
+            u, begun, acquired = own, None, 0
+            with gpuzip.Session(own, 30, zero_copy=True, **keys) as session:
+                for action in session:
+                    if action.type == gpuzip.FORWARD:
+                        host = u.get()
+                        step(host)
+                        u = own
+                        if action.next_is_save:
+                            begun = session.save_begin(action.ts, stream)
+                            u = at(begun)
+                        u.put(host)
+                    elif action.type == gpuzip.SAVE:
+                        if action.ts == 0:
+                            begun = session.save_begin(0, stream)
+                            at(begun).put(u.get())
+                        begun.commit()
+                    elif action.type == gpuzip.RESTORE:
+                        slot = session.retrieve_acquire(action.ts, stream)
+                        acquired += 1
+                        self.assertTrue(slot[0].__cuda_array_interface__["data"][1])
+                        u = at(slot)
+                    else:
+                        self.assertEqual(bytes(u.get()), expected[action.ts])
+                self.assertEqual(acquired, session.stats().restores)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from ._abi import (  # noqa: F401
 from ._arrays import Field, Memory
 from ._library import library as _library
 from .actions import BACKWARD, FORWARD, RESTORE, SAVE, TERMINATE, Action, ActionType
-from .codec import decode, encode
+from .codec import decode, encode, register_codec
 from .codec import info as codec_info
 from .config import Config, keys
 from .errors import (

@@ -1,7 +1,7 @@
 """Codecs: arrays in host memory as compressed streams."""
 
 import ctypes
-from typing import Any, Callable, List, Optional, Sequence
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 from . import _abi
 from . import config as _config
@@ -9,7 +9,7 @@ from ._arrays import TYPESTRS, Memory, fields_of
 from ._library import library
 from ._records import filled
 from .config import Config
-from .errors import check
+from .errors import check, raised
 from .records import CodecInfo
 
 
@@ -50,3 +50,52 @@ def info(stream: Any) -> List[CodecInfo]:
 
     first = one(0)
     return [first, *(one(index) for index in range(1, first.arrays))]
+
+
+Compress = Callable[[Memory, float, bool], Optional[bytes]]
+Decompress = Callable[[bytes, Memory], Any]
+
+_registered: List[Tuple[Any, ...]] = []  # The library calls these functions as long as the process lives.
+
+
+def register_codec(name: str, compress: Compress, decompress: Decompress) -> int:
+    """Registers a codec of the application for the rest of the process, and returns its number for
+    the key `compressor`: 64, 65, ... in the order of registration. Streams can be read where the
+    same codecs are registered in the same order.
+
+    `compress(values, bound, rms)` returns the compressed bytes of `values`, a `Memory` on the host
+    that it must not keep, or None to store them as they are. It keeps `bound` for every value, or
+    with `rms` as root mean square error. `decompress(stream, values)` fills `values` from these
+    bytes. The library calls both in the thread that saves or retrieves, which then holds the
+    interpreter's lock. An exception of theirs is the `__cause__` of the error of that call.
+    """
+
+    def memory(field: Any, readonly: bool) -> Memory:
+        shape = (field.n3, field.n2, field.n1)
+        return Memory(field.data, shape, field.type, readonly, False, None, None)
+
+    def max_bytes(_user: Any, field: Any) -> int:
+        f = field[0]
+        return int(f.n1 * f.n2 * f.n3 * int(TYPESTRS[f.type][2:]))
+
+    def pack(_user: Any, field: Any, rms: int, bound: float, to: int, room: int, size: Any) -> int:
+        stream = compress(memory(field[0], True), bound, rms == 1)
+        if stream is None or len(stream) > room:
+            return 1
+        ctypes.memmove(to, bytes(stream), len(stream))
+        size[0] = len(stream)
+        return 0
+
+    def unpack(_user: Any, stream: int, size: int, field: Any) -> int:
+        decompress(ctypes.string_at(stream, size), memory(field[0], False))
+        return 0
+
+    plugin = _abi.gpuzip_codec_plugin_t()
+    plugin.struct_size, plugin.name = ctypes.sizeof(plugin), name.encode()
+    plugin.max_bytes = _abi.gpuzip_codec_max_bytes_t(max_bytes)
+    plugin.compress = _abi.gpuzip_codec_compress_t(raised(pack))
+    plugin.decompress = _abi.gpuzip_codec_decompress_t(raised(unpack))
+    number = ctypes.c_int32()
+    check(library.gpuzip_codec_register(plugin, number))
+    _registered.append((plugin.max_bytes, plugin.compress, plugin.decompress))
+    return number.value

@@ -5,7 +5,8 @@ do. Each class is also one of Python's own exceptions where one fits, so that `e
 and `except MemoryError` work as elsewhere.
 """
 
-from typing import Dict, Type
+import threading
+from typing import Any, Callable, Dict, Type
 
 from . import _abi
 from ._library import library
@@ -120,11 +121,29 @@ for _status, _class in CLASSES.items():
     _class.status = _status
 
 
+_thread = threading.local()  # `raised`: what a function of `raised` below has raised, until it is told
+
+
+def raised(function: Callable[..., int]) -> Callable[..., int]:
+    """Returns a function for the library to call: after an exception it returns a status, and the
+    exception becomes the cause of the error with which the library's call ends."""
+
+    def called(*arguments: Any) -> int:
+        try:
+            return function(*arguments)
+        except BaseException as reason:
+            _thread.raised = reason
+            return _abi.ERR_CALLBACK
+
+    return called
+
+
 def last_error(status: int) -> Error:
     """Returns the exception for `status`, with the text of this thread's last error."""
     text = library.gpuzip_last_error().decode("utf-8", "replace")
     error = CLASSES.get(status, Error)(text)
     error.status = status
+    error.__cause__ = _thread.__dict__.pop("raised", None)
     return error
 
 
