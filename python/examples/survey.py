@@ -34,20 +34,25 @@ def arguments():
     parser.add_argument("--slurm", action="store_true", help="make each worker a job of Slurm, with dask-jobqueue")
     parser.add_argument("--kill", type=int, default=0, help="kill local workers so many times, at random moments")
     parser.add_argument("options", nargs="*", help="options of rtm3d, behind --")
-    return parser.parse_args()
+    o = parser.parse_args()
+    if o.kill > (0 if o.slurm else o.shots // 2):
+        parser.error("--kill: local workers only, and at most one for two shots")
+    return o
 
 
 def start_cluster(workers, threads, slurm):
     # Dask gives a task up when more workers than this have died of it. The default, 3, is few for nodes
     # that are taken away at any time.
     dask.config.set({"distributed.scheduler.allowed-failures": 10})
-    if not slurm:
-        return LocalCluster(n_workers=workers, threads_per_worker=1)
-    from dask_jobqueue import SLURMCluster
+    if slurm:
+        from dask_jobqueue import SLURMCluster
 
-    # Memory, account, queue and time of a job are in ~/.config/dask/jobqueue.yaml.
-    cluster = SLURMCluster(cores=1, job_cpu=threads)
-    cluster.scale(jobs=workers)
+        # Memory, account, queue and time of a job are in ~/.config/dask/jobqueue.yaml.
+        cluster = SLURMCluster(cores=1, job_cpu=threads)
+    else:
+        cluster = LocalCluster(n_workers=0, threads_per_worker=1)
+    # Unlike scale(), adapt() also replaces workers that do not come back.
+    cluster.adapt(minimum=workers, maximum=workers)
     return cluster
 
 
@@ -60,7 +65,7 @@ def rtm3d(command, threads, directory):
     return json.loads(ended.stdout)
 
 
-def kill_one(cluster):
+def kill_one(cluster, program):
     """Kills a local worker that computes a shot, and the program, as the death of a node does. Returns 1, or 0
     if no worker has computed a shot for a minute."""
     time.sleep(random.uniform(0.0, 0.3))
@@ -70,11 +75,11 @@ def kill_one(cluster):
         for worker in random.sample(ids, len(ids)):
             with contextlib.suppress(psutil.NoSuchProcess):
                 worker = psutil.Process(worker)
-                programs = worker.children()
+                programs = [child for child in worker.children() if child.name() == program]
                 if programs:
                     worker.kill()
-                    for program in programs:
-                        program.kill()
+                    for child in programs:
+                        child.kill()
                     return 1
         time.sleep(0.01)
     return 0
@@ -98,7 +103,7 @@ def main():
         for completed, task in enumerate(results, start=1):
             task.result()
             if completed in doomed:
-                killed += kill_one(cluster)
+                killed += kill_one(cluster, os.path.basename(o.rtm3d))
         # This worker of the survey also computes shots whose files it finds missing or damaged.
         told = client.submit(rtm3d, command, o.threads, os.getcwd(), **run).result()
     print(json.dumps({"seconds": round(time.time() - start, 1), "killed": killed, **told}))
