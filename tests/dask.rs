@@ -65,6 +65,7 @@ fn survey(python: &Path, dir: &Path, option: &str, shots: usize, more: &[&str]) 
         .args(options())
         .current_dir(dir)
         .env("PATH", format!("{}:{}", dir.display(), std::env::var("PATH").unwrap()))
+        .env("DASK_JOBQUEUE__SLURM__MEMORY", "1GB")
         .env("OMP_WAIT_POLICY", "passive");
     let told = stdout(&run(&mut script));
     serde_json::from_str(told.lines().last().unwrap()).unwrap()
@@ -104,7 +105,7 @@ fn begun_and_committed(folder: &Path) -> (usize, usize) {
 fn killed_workers_of_dask_change_no_bit() {
     let Some(python) = python() else { return };
     let long = std::env::var_os("GPUZIP_TEST_LONG").is_some();
-    let (shots, kills) = if long { (240, 24) } else { (24, 3) };
+    let (shots, kills) = if long { (240, 24) } else { (24, 2) };
     let dir = tempdir("dask");
     let told = survey(python, &dir, "--workers", shots, &["--kill", &kills.to_string()]);
     let (begun, committed) = begun_and_committed(&dir.join("survey"));
