@@ -24,7 +24,7 @@ def unpack(stream, values):
     values.view().cast("B")[:] = zlib.decompress(stream)
 
 
-ZLIB = gpuzip.register_codec("zlib", pack, unpack)
+ZLIB = gpuzip.register_codec("test of zlib", pack, unpack)
 
 
 class Registered(unittest.TestCase):
@@ -47,7 +47,7 @@ class Registered(unittest.TestCase):
             self.assertEqual(len(unpacked), session.stats().restores)
 
     def test_values_may_be_stored_as_they_are(self):
-        number = gpuzip.register_codec("none", lambda values, bound, rms: None, unpack)
+        number = gpuzip.register_codec("test of none", lambda values, bound, rms: None, unpack)
         values = initial(100)
         again = initial(100)
         again[:] = array.array("d", bytes(800))

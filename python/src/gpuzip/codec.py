@@ -60,8 +60,8 @@ _registered: List[Tuple[Any, ...]] = []  # The library calls these functions as 
 
 def register_codec(name: str, compress: Compress, decompress: Decompress) -> int:
     """Registers a codec of the application for the rest of the process, and returns its number for
-    the key `compressor`: 64, 65, ... in the order of registration. Streams can be read where the
-    same codecs are registered in the same order.
+    the key `compressor`: 64, 65, ... in the order of registration. No other codec has this name.
+    Streams can be read where the same codecs are registered in the same order.
 
     `compress(values, bound, rms)` returns the compressed bytes of `values`, a `Memory` on the host
     that it must not keep, or None to store them as they are. It keeps `bound` for every value, or
