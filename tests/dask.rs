@@ -1,5 +1,5 @@
-//! `python/examples/survey.py`: shots as tasks of Dask, whose workers are killed at random moments. The
-//! image has the bytes of one run of rtm3d.
+//! `python/examples/survey.py`: shots as tasks of Dask, whose workers are killed at random moments.
+//! The image has the bytes of one run of rtm3d.
 
 mod common;
 #[path = "common/venv.rs"]
@@ -26,8 +26,8 @@ fn python() -> Option<&'static Path> {
     }
 }
 
-/// Shots of 0.2 s: of a slice of the Overthrust model if its file is there, or else of the salt dome
-/// that is built in.
+/// Shots of 0.2 s: of a slice of the Overthrust model if its file is there, or else of the salt
+/// dome that is built in.
 fn options() -> Vec<String> {
     let sizes = match common::data() {
         Some(data) => format!(
@@ -111,7 +111,7 @@ fn killed_workers_of_dask_change_no_bit() {
     let (begun, committed) = begun_and_committed(&dir.join("survey"));
     println!("{shots} shots, {}; {begun} begun, {committed} committed", told);
     assert_eq!(told["killed"], kills, "{told}");
-    // A worker of Dask may die before its program begins the shot, or after it has committed the shot.
+    // A worker of Dask may die before its program begins the shot, or after the shot is committed.
     assert!(begun > shots || kills < 10, "{begun} shots begun");
     assert!(begun <= shots + kills, "shots were repeated without a death: {begun} begun");
     check(&dir, &told, shots);

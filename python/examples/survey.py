@@ -1,13 +1,13 @@
 """A survey whose shots are tasks of Dask, on workers that may die.
 
     pip install distributed
-    python python/examples/survey.py --shots 200 --workers 4 --folder survey --out image -- --n1 81 --n2 201
+    python python/examples/survey.py --shots 200 --workers 4 -- --model vp.f32 --n1 81 --n2 201
 
-The options behind `--` are those of the program rtm3d (c-examples/rtm3d). A task runs this program for
-one shot, which it commits to the folder. All workers see this folder. If a worker dies, Dask gives its
-task to another worker. The last task adds up the shots in the order of their numbers: the image has the
-bits of one run of rtm3d with the same options. After a death of the script itself, the same command goes
-on from the shots in the folder.
+The options behind `--` are those of the program rtm3d (c-examples/rtm3d). A task runs this program
+for one shot, which it commits to the folder. All workers see this folder. If a worker dies, Dask
+gives its task to another worker. The last task adds up the shots in the order of their numbers: the
+image has the bits of one run of rtm3d with the same options. After a death of the script itself,
+the same command goes on from the shots in the folder.
 """
 
 import argparse
@@ -25,15 +25,16 @@ from distributed import Client, LocalCluster, as_completed
 
 def arguments():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--shots", type=int, default=200)
-    parser.add_argument("--folder", default="survey", help="for the images of the shots; all workers see it")
-    parser.add_argument("--out", default="image", help="folder for the image")
-    parser.add_argument("--rtm3d", default="build/rtm3d", help="the program")
-    parser.add_argument("--workers", type=int, default=2, help="number of workers, each with one shot at a time")
-    parser.add_argument("--threads", type=int, default=1, help="of OpenMP, for each worker")
-    parser.add_argument("--slurm", action="store_true", help="make each worker a job of Slurm, with dask-jobqueue")
-    parser.add_argument("--kill", type=int, default=0, help="kill local workers so many times, at random moments")
-    parser.add_argument("options", nargs="*", help="options of rtm3d, behind --")
+    add = parser.add_argument
+    add("--shots", type=int, default=200)
+    add("--folder", default="survey", help="for the images of the shots; all workers see it")
+    add("--out", default="image", help="folder for the image")
+    add("--rtm3d", default="build/rtm3d", help="the program")
+    add("--workers", type=int, default=2, help="how many, each with one shot at a time")
+    add("--threads", type=int, default=1, help="of OpenMP, for each worker")
+    add("--slurm", action="store_true", help="each worker is a job of Slurm, by dask-jobqueue")
+    add("--kill", type=int, default=0, help="kill local workers so many times, at random moments")
+    add("options", nargs="*", help="options of rtm3d, behind --")
     o = parser.parse_args()
     if o.kill > (0 if o.slurm else o.shots // 2):
         parser.error("--kill: local workers only, and at most one for two shots")
@@ -41,8 +42,8 @@ def arguments():
 
 
 def start_cluster(workers, threads, slurm):
-    # Dask gives a task up when more workers than this have died of it. The default, 3, is few for nodes
-    # that are taken away at any time.
+    # Dask gives a task up when more workers than this have died of it. The default, 3, is few for
+    # nodes that are taken away at any time.
     dask.config.set({"distributed.scheduler.allowed-failures": 10})
     if slurm:
         from dask_jobqueue import SLURMCluster
@@ -66,8 +67,8 @@ def rtm3d(command, threads, directory):
 
 
 def kill_one(cluster, program):
-    """Kills a local worker that computes a shot, and the program, as the death of a node does. Returns 1, or 0
-    if no worker has computed a shot for a minute."""
+    """Kills a local worker that computes a shot, and the program, as the death of a node does.
+    Returns 1, or 0 if no worker has computed a shot for a minute."""
     time.sleep(random.uniform(0.0, 0.3))
     end = time.time() + 60.0
     while time.time() < end:
@@ -87,26 +88,27 @@ def kill_one(cluster, program):
 
 def main():
     o = arguments()
-    survey = ["--json", "--shots", str(o.shots), "--claim", o.folder, "--out", o.out]
-    command = [o.rtm3d, *o.options, *survey]
+    job = ["--shots", str(o.shots), "--claim", o.folder, "--out", o.out, "--json"]
+    command = [o.rtm3d, *o.options, *job]
     start = time.time()
     # A worker is killed after so many completed shots.
     doomed = set(random.sample(range(1, o.shots // 2 + 1), o.kill))
     killed = 0
     with start_cluster(o.workers, o.threads, o.slurm) as cluster, Client(cluster) as client:
-        # Dask repeats a task whose worker dies; `retries` is for tasks that fail, as on a full disk.
-        run = {"pure": False, "retries": 2}
+        # Dask repeats tasks whose worker dies; `retries` is for tasks that fail, as on a full disk.
+        run = {"threads": o.threads, "directory": os.getcwd(), "pure": False, "retries": 2}
         shots = [[*command, "--only", str(shot)] for shot in range(1, o.shots + 1)]
-        tasks = client.map(rtm3d, shots, threads=o.threads, directory=os.getcwd(), **run)
+        tasks = client.map(rtm3d, shots, **run)
         results = as_completed(tasks)
-        del tasks  # a result that is still asked for is computed again when the worker that has it dies
+        del tasks  # Dask computes results that are still held again when their worker dies.
         for completed, task in enumerate(results, start=1):
             task.result()
             if completed in doomed:
                 killed += kill_one(cluster, os.path.basename(o.rtm3d))
         # This worker of the survey also computes shots whose files it finds missing or damaged.
-        told = client.submit(rtm3d, command, o.threads, os.getcwd(), **run).result()
-    print(json.dumps({"seconds": round(time.time() - start, 1), "killed": killed, **told}))
+        told = client.submit(rtm3d, command, **run).result()
+    took = round(time.time() - start, 1)
+    print(json.dumps({"seconds": took, "killed": killed, **told}))
 
 
 if __name__ == "__main__":
