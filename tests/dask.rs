@@ -78,7 +78,8 @@ fn check(dir: &Path, told: &Value, shots: usize) {
         plain.env_remove(name);
     }
     plain.args(options()).args(["--shots", &shots.to_string(), "--json", "--out", "plain"]);
-    let plain = stdout(&run(plain.env("OMP_NUM_THREADS", "2").current_dir(dir)));
+    plain.env("OMP_WAIT_POLICY", "passive").env("OMP_NUM_THREADS", "1");
+    let plain = stdout(&run(plain.current_dir(dir)));
     let plain: Value = serde_json::from_str(&plain).unwrap();
     for hash in ["image_hash", "illumination_hash"] {
         assert_eq!(told[hash], plain[hash], "{told}");
@@ -100,14 +101,15 @@ fn begun_and_committed(folder: &Path) -> (usize, usize) {
     (all.matches(" begins shot ").count(), all.matches(" commits shot ").count())
 }
 
-/// In `make test-long`, 240 shots on workers of which 24 are killed.
+/// In `make test-long`, 240 shots on 4 workers that are killed 24 times.
 #[test]
 fn killed_workers_of_dask_change_no_bit() {
     let Some(python) = python() else { return };
     let long = std::env::var_os("GPUZIP_TEST_LONG").is_some();
-    let (shots, kills) = if long { (240, 24) } else { (24, 2) };
+    let (shots, kills, workers) = if long { (240, 24, "4") } else { (16, 2, "2") };
     let dir = tempdir("dask");
-    let told = survey(python, &dir, "--workers", shots, &["--kill", &kills.to_string()]);
+    let more = ["--kill", &kills.to_string(), "--workers", workers];
+    let told = survey(python, &dir, "--workers", shots, &more);
     let (begun, committed) = begun_and_committed(&dir.join("survey"));
     println!("{shots} shots, {}; {begun} begun, {committed} committed", told);
     assert_eq!(told["killed"], kills, "{told}");
