@@ -2,14 +2,14 @@
 
 import functools
 import weakref
-from typing import Any, Callable, Tuple
+from typing import Any, Callable, Dict, List, Tuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .actions import FORWARD, RESTORE, SAVE
-from .errors import ArgumentError
+from .errors import ArgumentError, UnsupportedError
 from .session import Session
 
 _compiled: "weakref.WeakKeyDictionary[Any, Tuple[Any, Any]]" = weakref.WeakKeyDictionary()
@@ -21,11 +21,22 @@ def _functions(step: Callable[..., Any]) -> Tuple[Any, Any]:
     def adjoint(state: Any, t: Any, params: Any, cotangent: Any, sums: Any) -> Tuple[Any, Any]:
         _, pull_back = jax.vjp(lambda state, params: step(state, t, *params), state, params)
         before, more = pull_back(cotangent)
-        return before, jax.tree.map(lambda a, b: a + b if a.dtype == b.dtype else a, sums, more)
+        # Integers have adjoints of the type float0, which cannot be added.
+        return before, jax.tree.map(lambda a, b: b if b.dtype == jax.dtypes.float0 else a + b, sums, more)
 
     if step not in _compiled:
         _compiled[step] = (jax.jit(step), jax.jit(adjoint))
     return _compiled[step]
+
+
+def _host(leaves: List[Any]) -> List[Any]:
+    """The arrays in host memory. One array may be two leaves; a session wants memory for each of them."""
+    found: Dict[int, Any] = {}
+    for leaf in leaves:
+        array = np.ascontiguousarray(leaf)
+        array = array.copy() if array.__array_interface__["data"][0] in found else array
+        found[array.__array_interface__["data"][0]] = array
+    return list(found.values())
 
 
 class _Sweep:
@@ -48,8 +59,7 @@ class _Sweep:
                 for t in range(action.ts - 1, action.ts_end):
                     self.state = self.forward(self.state, np.int32(t), *self.params)
             elif action.type == SAVE:
-                host = tuple(np.ascontiguousarray(leaf) for leaf in jax.tree.leaves(self.state))
-                self.session.save(action.ts, *host)
+                self.session.save(action.ts, _host(jax.tree.leaves(self.state)))
             elif action.type == RESTORE:
                 self.session.retrieve(action.ts, *self.buffers)
                 self.session.synchronize()
@@ -58,6 +68,8 @@ class _Sweep:
                     for buffer, sharding in zip(self.buffers, self.shardings)
                 ]
                 self.state = jax.tree.unflatten(self.tree, leaves)
+            elif action.ts_end > action.ts:
+                raise UnsupportedError("adjoint_every: gpuzip.jax.scan does the adjoint of every time step by itself")
             else:
                 return
 
