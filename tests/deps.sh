@@ -1,17 +1,23 @@
 #!/bin/sh
 # Installs the programs that the tests call, if run as root where apt-get exists, and names the
 # programs that stay missing: the tests that need them are skipped. SKIP_DEPS=1 installs nothing.
+# `deps.sh long` also installs what only `make test-long` uses.
 set -u
 
 packages="cc:gcc c++:g++ make:make gfortran:gfortran valgrind:valgrind libzfp.so:libzfp-dev cmake:cmake pkg-config:pkg-config abidiff:abigail-tools \
 mpicc.openmpi:libopenmpi-dev mpirun.openmpi:openmpi-bin mpicc.mpich:libmpich-dev mpirun.mpich:mpich PETSc.pc:petsc-dev"
 
-# have NAME: succeeds if the program, the shared library (a name that ends in .so) or the module of
-# pkg-config (.pc) is installed.
+if [ "${1:-}" = long ] && apt-cache show python3-torch >/dev/null 2>&1; then
+    packages="$packages torch.py:python3-torch"
+fi
+
+# have NAME: succeeds if the program, the shared library (a name that ends in .so), the module of
+# pkg-config (.pc) or the module of the system's Python (.py) is installed.
 have() {
     case "$1" in
     *.so) PATH="$PATH:/sbin:/usr/sbin" ldconfig -p 2>/dev/null | grep -q "/$1" ;;
     *.pc) pkg-config --exists "${1%.pc}" 2>/dev/null ;;
+    *.py) /usr/bin/python3 -c "import ${1%.py}" 2>/dev/null ;;
     *) command -v "$1" >/dev/null 2>&1 ;;
     esac
 }

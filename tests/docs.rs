@@ -314,7 +314,8 @@ impl Sandbox<'_> {
             "rust" => self.copied(block, ".rs"),
             // test_docs.py and adapter_*.py in python/tests run the blocks of these pages.
             "python" => {
-                let tested = ["python", "jax", "pyrevolve", "devito", "checkpoint_schedules"];
+                let tested =
+                    ["python", "jax", "torch", "pyrevolve", "devito", "checkpoint_schedules"];
                 assert!(tested.iter().any(|name| self.page.name == format!("docs/{name}.md")));
             }
             _ => {}

@@ -63,7 +63,12 @@ fn python() -> Option<&'static Path> {
 
 /// Runs all tests in files of this pattern in `python/tests`. No test may be skipped.
 fn run_tests(pattern: &str, prepare: impl FnOnce(&mut Command)) {
-    let Some(python) = python() else { return };
+    if let Some(python) = python() {
+        run_tests_with(python, pattern, prepare);
+    }
+}
+
+fn run_tests_with(python: &Path, pattern: &str, prepare: impl FnOnce(&mut Command)) {
     let mut tests = venv::command(python);
     tests
         .args(["-W", "error", "-m", "unittest", "discover", "-p", pattern, "-s"])
@@ -119,7 +124,36 @@ fn adapter(name: &str, packages: &[&str]) {
 
 #[test]
 fn gradients_in_jax() {
-    adapter("jax", &["jax"]);
+    adapter("jax", &["jax", "equinox", "matplotlib"]);
+}
+
+/// PyTorch is not downloaded: its package for Linux has some gigabytes. The test needs a Python that has
+/// it, such as Debian's with the package python3-torch, and lends that one the installed gpuzip.
+#[test]
+fn gradients_in_torch() {
+    if std::env::var_os("GPUZIP_TEST_LONG").is_none() {
+        println!("skipped: runs with GPUZIP_TEST_LONG set");
+        return;
+    }
+    let has_torch = |path: &&Path| {
+        let output = command(path).args(["-c", "import numpy, torch"]).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    let Some(theirs) =
+        [Path::new("python3"), Path::new("/usr/bin/python3")].into_iter().find(has_torch)
+    else {
+        println!("skipped: no Python has PyTorch and NumPy; Debian's package is python3-torch");
+        return;
+    };
+    let Some(python) = python() else { return };
+    let code = "import gpuzip; print(gpuzip.__path__[0])";
+    let package = stdout(&run(command(python).args(["-c", code])));
+    let folder = tempdir("python-packages-torch");
+    std::os::unix::fs::symlink(package.trim(), folder.join("gpuzip")).unwrap();
+    run_tests_with(theirs, "adapter_torch.py", |tests| {
+        tests.env("PYTHONPATH", &folder);
+        tests.env("GPUZIP_TEST_PAGE", root().join("docs/torch.md"));
+    });
 }
 
 /// The source package of PyRevolve is compiled: it needs a C++ compiler.

@@ -1,0 +1,288 @@
+"""Gradients of long loops in PyTorch: a loop over time steps whose reverse pass has its states from gpuzip."""
+
+import contextlib
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+
+import torch
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from .actions import FORWARD, RESTORE, SAVE
+from .errors import ArgumentError, UnsupportedError
+from .session import Session
+
+Leaves = List[Any]
+
+# Stands for a parameter that is a tensor, which PyTorch keeps.
+_saved = object()
+
+# DLPack and __cuda_array_interface__ have no such types: their bits go as integers of the same size.
+_AS_INTEGERS = {torch.bool: torch.uint8, torch.bfloat16: torch.int16}
+
+
+def _field(leaf: Any) -> Any:
+    """The tensor as an array of a session, in C order; a contiguous tensor shares its memory."""
+    leaf = leaf.detach().resolve_conj().resolve_neg().contiguous()
+    return leaf.view(_AS_INTEGERS[leaf.dtype]) if leaf.dtype in _AS_INTEGERS else leaf
+
+
+def _fields(leaves: Leaves) -> Leaves:
+    """The tensors as arrays of a session, which share no memory with each other."""
+    fields, end = [_field(leaf) for leaf in leaves], 0
+    for k in sorted(range(len(fields)), key=lambda k: int(fields[k].data_ptr())):
+        if fields[k].data_ptr() < end:
+            fields[k] = fields[k].clone()
+        else:
+            end = fields[k].data_ptr() + fields[k].numel() * fields[k].element_size()
+    return fields
+
+
+def _differentiable(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor) and (leaf.is_floating_point() or leaf.is_complex())
+
+
+def _kind(leaf: Any) -> Tuple[Any, ...]:
+    return tuple(leaf.shape), leaf.dtype, leaf.device
+
+
+class _Loop:
+    """The time step as a function of lists of tensors."""
+
+    def __init__(self, step: Callable[..., Any], n: int, state_tree: Any, params_tree: Any) -> None:
+        self.step, self.n, self.state_tree, self.params_tree = step, n, state_tree, params_tree
+
+    def advance(self, leaves: Leaves, t: int, params: Leaves) -> Leaves:
+        """The state t + 1. The first time step also shows whether `step` is one."""
+        state, named = tree_unflatten(leaves, self.state_tree), tree_unflatten(params, self.params_tree)
+        versions = [leaf._version for leaf in leaves] if t == 0 else []
+        after, tree = tree_flatten(self.step(state, t, *named))
+        if t == 0:
+            self._check(leaves, versions, after, tree)
+        return list(after)
+
+    def _check(self, before: Leaves, versions: List[int], after: Leaves, tree: Any) -> None:
+        if tree != self.state_tree:
+            raise ArgumentError(f"step returns the structure {tree}, and the state has {self.state_tree}")
+        for k, (leaf, old) in enumerate(zip(after, before)):
+            if not isinstance(leaf, torch.Tensor) or _kind(leaf) != _kind(old):
+                found = _kind(leaf) if isinstance(leaf, torch.Tensor) else type(leaf).__name__
+                raise ArgumentError(f"step returns {found} for leaf {k} of the state, which is {_kind(old)}")
+        if versions != [leaf._version for leaf in before]:
+            raise ArgumentError("step changes its state in place: return new tensors")
+
+
+class _Random:
+    """The states of PyTorch's random number generators, of the CPU and of the GPUs of the state."""
+
+    def __init__(self, leaves: Leaves, preserve: bool) -> None:
+        self.preserve = preserve
+        self.gpus = sorted({leaf.get_device() for leaf in leaves if leaf.is_cuda})
+
+    def get(self) -> Any:
+        if self.preserve:
+            return torch.get_rng_state(), [torch.cuda.get_rng_state(gpu) for gpu in self.gpus]
+        return None
+
+    def set(self, states: Any) -> None:
+        if self.preserve:
+            torch.set_rng_state(states[0])
+            for gpu, state in zip(self.gpus, states[1]):
+                torch.cuda.set_rng_state(state, gpu)
+
+    def unchanged(self) -> Any:
+        """A block after which the generators are as they were before it."""
+        return torch.random.fork_rng(self.gpus, enabled=self.preserve)
+
+
+def _autocast() -> Any:
+    """Returns a function that makes blocks with the autocast of this moment."""
+    if hasattr(torch, "get_autocast_dtype"):
+        found = [(d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in ("cpu", "cuda")]
+    else:
+        found = [
+            ("cpu", torch.is_autocast_cpu_enabled(), torch.get_autocast_cpu_dtype()),
+            ("cuda", torch.is_autocast_enabled(), torch.get_autocast_gpu_dtype()),
+        ]
+    # Without a GPU, PyTorch warns of an autocast for one.
+    used = [(device, on, dtype) for device, on, dtype in found if device == "cpu" or torch.cuda.is_available()]
+    cache = torch.is_autocast_cache_enabled()
+
+    @contextlib.contextmanager
+    def block() -> Iterator[None]:
+        with contextlib.ExitStack() as blocks:
+            for device, on, dtype in used:
+                blocks.enter_context(torch.autocast(device, enabled=on, dtype=dtype, cache_enabled=cache))
+            yield
+
+    return block
+
+
+class _Sweep:
+    """One forward sweep, and the session that has its states until the reverse sweep."""
+
+    def __init__(self, loop: _Loop, state: Leaves, preserve_rng_state: bool, config: Dict[str, Any]) -> None:
+        self.loop, self.kinds = loop, [_kind(leaf) for leaf in state]
+        # For each leaf of the initial state, the first leaf that is the same tensor.
+        self.first = [list(map(id, state)).index(id(leaf)) for leaf in state]
+        self.state: Leaves = []
+        self.params: Leaves = []
+        self.session: Optional[Session] = Session(_fields(state), loop.n, **config)
+        self.random, self.autocast = _Random(state, preserve_rng_state), _autocast()
+        # The random number generators at the saved states.
+        self.saved: Dict[int, Any] = {}
+
+    def forward(self, state: Leaves, params: Leaves) -> Tuple[Leaves, Leaves]:
+        """Returns the states n - 1 and n. `generators` are the random number generators at n - 1."""
+        self.state, self.params = state, params
+        self.until_backward()
+        before, self.generators = self.state, self.random.get()
+        self.state, self.params = [], []
+        return before, self.loop.advance(before, self.loop.n - 1, params)
+
+    def until_backward(self) -> None:
+        """Does what the schedule wants up to the next BACKWARD, whose state is then `state`."""
+        assert self.session is not None
+        for action in self.session:
+            if action.type == FORWARD:
+                for t in range(action.ts - 1, action.ts_end):
+                    self.state = self.loop.advance(self.state, t, self.params)
+            elif action.type == SAVE:
+                self.session.save(action.ts, _fields(self.state))
+                self.saved[action.ts] = self.random.get()
+            elif action.type == RESTORE:
+                self.state = [torch.empty(shape, dtype=dtype, device=device) for shape, dtype, device in self.kinds]
+                self.session.retrieve(action.ts, _fields(self.state))
+                self.random.set(self.saved.pop(action.ts) if action.last_use else self.saved[action.ts])
+            elif action.ts_end > action.ts:
+                raise UnsupportedError("adjoint_every: gpuzip.torch.scan does the adjoint of every time step by itself")
+            else:
+                return
+
+    def reverse(self, state: Leaves, params: Leaves, cotangents: Sequence[Any]) -> Tuple[Leaves, Leaves]:
+        """Returns the adjoints of the initial state and of the parameters."""
+        session = self.session
+        if session is None:
+            raise ArgumentError(
+                "a reverse sweep of gpuzip.torch.scan runs once, also with retain_graph=True: "
+                "call gpuzip.torch.scan again"
+            )
+        self.state, self.params = state, params
+        adjoint: Leaves = list(cotangents)
+        sums: Leaves = [None] * len(params)
+        with session, self.autocast(), self.random.unchanged():
+            self.random.set(self.generators)
+            for t in range(self.loop.n - 1, -1, -1):
+                if t < self.loop.n - 1:
+                    self.until_backward()
+                adjoint, sums = self.pull_back(t, adjoint, sums)
+        self.session, self.state, self.params = None, [], []
+        return adjoint, sums
+
+    def pull_back(self, t: int, adjoint: Leaves, sums: Leaves) -> Tuple[Leaves, Leaves]:
+        """The adjoint of time step t, which adds to the parameters' adjoints `sums`. The parameters are
+        results of their own, with the adjoints `sums`: PyTorch then adds up in the order in which it
+        does so for a plain loop."""
+        state = [leaf.detach().requires_grad_(_differentiable(leaf)) for leaf in self.state]
+        if t == 0:
+            state = [state[k] for k in self.first]
+        with torch.enable_grad():
+            after = self.loop.advance(state, t, self.params)
+        # Of t - 1, the state comes from the session.
+        self.state = []
+        if t == self.loop.n - 1:
+            _refuse_others(after, [*state, *self.params])
+        results = [(leaf, weight) for leaf, weight in zip(after, adjoint) if weight is not None and leaf.requires_grad]
+        results += [(param, total) for param, total in zip(self.params, sums) if total is not None]
+        by = {id(leaf): leaf for leaf in (*state, *self.params) if getattr(leaf, "requires_grad", False)}
+        if not results or not by:
+            return [None] * len(state), sums
+        leaves, weights = zip(*results)
+        found = dict(zip(by, torch.autograd.grad(leaves, list(by.values()), weights, allow_unused=True)))
+        # A tensor that is two leaves has its adjoint once.
+        return [found.pop(id(leaf), None) for leaf in state], [found.pop(id(param), None) for param in self.params]
+
+
+def _refuse_others(results: Leaves, known: Leaves) -> None:
+    """Raises an error if the results depend on a tensor to be differentiated that is not known."""
+    nodes, seen = [leaf.grad_fn for leaf in results], {None}
+    while nodes:
+        node = nodes.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if type(node).__name__ == "AccumulateGrad" and not any(node.variable is leaf for leaf in known):
+            raise ArgumentError(_OTHERS.format(tuple(node.variable.shape)))
+        nodes += [before for before, _ in node.next_functions]
+
+
+_OTHERS = (
+    "step reads a tensor of shape {} that requires a gradient and is not among its arguments: pass it to "
+    "gpuzip.torch.scan as one of `params`, or detach it"
+)
+
+
+class _Scan(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, sweep: _Sweep, *leaves: Any) -> Any:
+        count = len(sweep.kinds)
+        before, after = sweep.forward(list(leaves[:count]), list(leaves[count:]))
+        ctx.sweep = sweep
+        ctx.params = [_saved if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves[count:]]
+        # PyTorch frees these with the graph, and says so if they are changed in place until then.
+        ctx.save_for_backward(*before, *(leaf for leaf in leaves[count:] if isinstance(leaf, torch.Tensor)))
+        ctx.set_materialize_grads(False)
+        ctx.mark_non_differentiable(*(leaf for leaf in after if not _differentiable(leaf)))
+        # Each result is a tensor of its own.
+        return tuple(leaf.view_as(leaf) if id(leaf) in map(id, after[:k]) else leaf for k, leaf in enumerate(after))
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Any) -> Any:
+        if torch.is_grad_enabled():
+            raise UnsupportedError(
+                "a gradient of a gradient: gpuzip.torch.scan has first gradients only; leave out create_graph=True"
+            )
+        count = len(cotangents)
+        saved, wanted = ctx.saved_tensors, ctx.needs_input_grad[1 + count :]
+        tensors = iter(saved[count:])
+        params = [
+            next(tensors).detach().requires_grad_(needed) if param is _saved else param
+            for param, needed in zip(ctx.params, wanted)
+        ]
+        adjoint, sums = ctx.sweep.reverse(list(saved[:count]), params, cotangents)
+        return (None, *adjoint, *sums)
+
+
+def scan(
+    step: Callable[..., Any], state: Any, n: int, *params: Any, preserve_rng_state: bool = True, **config: Any
+) -> Any:
+    """Returns the state after `n` time steps: `step(state, t, *params)` returns the state t + 1 of
+    state t, for t = 0, ..., n - 1.
+
+    `state` is a tensor, or tensors in tuples, lists and dicts; it keeps its structure, shapes, types and
+    devices, and `step` does not change it in place. `params` are such, too, and may hold other values.
+    Autograd differentiates by the initial state and by `params`, and by no other tensor: an
+    `ArgumentError` says where `step` reads one that requires a gradient. The forward pass keeps as
+    many states as the session's configuration allows (`config`, the keys of `gpuzip.Session`, such as
+    `checkpointing_snaps=10` or `host_budget="4 GiB"`), and the reverse pass computes the others again. Where
+    no gradient is required no state is kept.
+
+    The step runs under the autocast of the call in both passes, and with `preserve_rng_state` draws the
+    same random numbers whenever it computes a time step. A gradient of a gradient (`create_graph=True`)
+    is an `UnsupportedError`, and a second reverse sweep (`retain_graph=True`) an `ArgumentError`. Other
+    errors are those of `gpuzip.Session`.
+    """
+    if n < 1:
+        raise ArgumentError(f"n is {n}: gpuzip.torch.scan needs at least one time step")
+    leaves, state_tree = tree_flatten(state)
+    named, params_tree = tree_flatten(params)
+    for k, leaf in enumerate(leaves):
+        if not isinstance(leaf, torch.Tensor):
+            raise ArgumentError(f"leaf {k} of the state is a {type(leaf).__name__}: make it a tensor")
+    loop = _Loop(step, int(n), state_tree, params_tree)
+    if torch.is_grad_enabled() and any(getattr(leaf, "requires_grad", False) for leaf in (*leaves, *named)):
+        leaves = _Scan.apply(_Sweep(loop, leaves, preserve_rng_state, config), *leaves, *named)
+        return tree_unflatten(list(leaves), state_tree)
+    for t in range(loop.n):
+        leaves = loop.advance(leaves, t, named)
+        if t == 0:
+            _refuse_others(leaves, [])
+    return tree_unflatten(leaves, state_tree)

@@ -1,0 +1,280 @@
+"""gpuzip.torch.scan beside the gradients of a plain loop."""
+
+import gc
+import os
+import unittest
+
+import torch
+
+import gpuzip
+import gpuzip.torch
+from support import benchmark
+
+N = 200
+FEW = {"checkpointing_algorithm": "revolve", "checkpointing_snaps": 7}
+ALL = {"checkpointing_algorithm": "store-all"}
+
+
+def step(state, t, speed, source=None):
+    """A wave with a restoring force that grows with time, and a counter beside it."""
+    u, before, count = state["u"], state["levels"][0], state["levels"][1]
+    curvature = torch.roll(u, 1) - 2 * u + torch.roll(u, -1)
+    after = 2 * u - before + speed * curvature - 1e-4 * t * speed * torch.sin(u)
+    return {"u": after if source is None else after + source, "levels": (u, count + 1)}
+
+
+def begin(u):
+    return {"u": u, "levels": (torch.zeros_like(u), torch.tensor(0))}
+
+
+def plain_loop(step, state, n, *params):
+    for t in range(n):
+        state = step(state, t, *params)
+    return state
+
+
+def run(scan, u, *params, n=N, step=step, **config):
+    last = scan(step, begin(u), n, *params, **config)
+    assert int(last["levels"][1]) == n
+    return torch.sum(last["u"] ** 2) + torch.sum(last["levels"][0])
+
+
+def ours(*arguments, **config):
+    return run(gpuzip.torch.scan, *arguments, **config)
+
+
+def plain(*arguments, **options):
+    return run(plain_loop, *arguments, **options)
+
+
+class Scan(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(7)
+        self.u = torch.exp(-(torch.linspace(-3, 3, 64, dtype=torch.float64) ** 2)).requires_grad_()
+        self.speed = torch.linspace(0.1, 0.3, 64, dtype=torch.float64).requires_grad_()
+        self.source = torch.linspace(-1e-3, 1e-3, 64, dtype=torch.float64).requires_grad_()
+
+    def gradients(self, function, *inputs, **options):
+        inputs = inputs or (self.u, self.speed, self.source)
+        value = function(*inputs, **options)
+        return (value.detach(), *torch.autograd.grad(value, [x for x in inputs if x.requires_grad]))
+
+    def same(self, found, expected):
+        self.assertEqual(len(found), len(expected))
+        for k, (a, b) in enumerate(zip(found, expected)):
+            self.assertTrue(a.dtype == b.dtype and torch.equal(a, b), k)
+            self.assertGreater(float(torch.max(torch.abs(a))), 0)
+
+    def test_the_gradient_has_the_bits_of_a_plain_loop(self):
+        expected = self.gradients(plain)
+        budget = {"host_budget": "20K"}
+        for config in (FEW, ALL, budget, {**FEW, "range_actions": True}, {**FEW, "checkpointing_snaps": 1}):
+            self.same(self.gradients(ours, **config), expected)
+
+    def test_short_loops_and_single_precision(self):
+        for n in (1, 2, 3):
+            inputs = (self.u, self.speed)
+            self.same(self.gradients(ours, *inputs, n=n, **FEW), self.gradients(plain, *inputs, n=n))
+        single = [x.detach().float().requires_grad_() for x in (self.u, self.speed)]
+        self.same(self.gradients(ours, *single, **FEW), self.gradients(plain, *single))
+
+    def test_types_of_states(self):
+        def mixed(state, t, weight):
+            half, flags, z = state
+            flags = torch.logical_xor(flags, half > 0.4)
+            z = z * weight * torch.exp(1j * z.real)
+            return (half * 0.99 + flags.to(half.dtype) * 0.01), flags, z
+
+        state = (torch.rand(9).bfloat16(), torch.rand(9) > 0.5, torch.rand(2, 5, dtype=torch.complex128).conj().mT)
+        weight = torch.tensor(0.9, dtype=torch.float64, requires_grad=True)
+
+        def loss(scan, **config):
+            half, flags, z = scan(mixed, state, 30, weight, **config)
+            return z.abs().sum() + half.double().sum() + flags.sum()
+
+        expected, found = ((v, *torch.autograd.grad(v, weight)) for v in (loss(plain_loop), loss(gpuzip.torch.scan, **FEW)))
+        self.same(found, expected)
+
+    def test_what_is_not_differentiated(self):
+        speed = self.speed.detach()
+        self.same(self.gradients(ours, self.u, speed, **FEW), self.gradients(plain, self.u, speed))
+        u = self.u.detach()
+        self.same(self.gradients(ours, u, self.speed, **FEW), self.gradients(plain, u, self.speed))
+        # A parameter that no step reads has no gradient, and parameters need not be tensors.
+        unused = torch.ones(3, requires_grad=True)
+
+        def named(state, t, params):
+            assert params["kind"] == "wave"
+            return step(state, t, params["speed"])
+
+        params = {"speed": self.speed, "kind": "wave", "unused": unused, "nothing": None}
+        value = ours(self.u, params, step=named, **FEW)
+        found = torch.autograd.grad(value, (self.u, self.speed, unused), allow_unused=True)
+        self.assertIsNone(found[2])
+        self.same((value.detach(), *found[:2]), self.gradients(plain, self.u, self.speed))
+
+    def test_one_tensor_as_two_leaves_and_a_detached_state(self):
+        def swap(state, t):
+            a, b = state
+            return (a * torch.cos(b), a * torch.cos(b)) if t % 5 else (b, b)
+
+        def twice(state, t):
+            after = state[0] * 0.9 + 0.1
+            return after, after
+
+        def cut(state, t):
+            return (torch.sin(state[0]).detach() if t == 10 else torch.sin(state[0]) + state[1], state[1])
+
+        for function in (swap, twice, cut):
+            values = []
+            for scan, config in ((plain_loop, {}), (gpuzip.torch.scan, FEW)):
+                a, b = scan(function, (self.u, self.speed), 23, **config)
+                value = (a * b).sum() + (2 * b).sum()
+                values.append((value.detach(), *torch.autograd.grad(value, (self.u, self.speed), allow_unused=True)))
+            (first, *slopes), (second, *found) = values
+            self.assertTrue(torch.equal(first, second))
+            for slope, mine in zip(slopes, found):
+                zero = torch.zeros_like(self.u)
+                slope, mine = (zero if x is None else x for x in (slope, mine))
+                error = torch.max(torch.abs(mine - slope))
+                self.assertLessEqual(float(error), 1e-12 * float(torch.max(torch.abs(slope))), function)
+
+    def test_a_module_by_its_parameters(self):
+        try:
+            from torch.func import functional_call
+        except ImportError:
+            from torch.nn.utils.stateless import functional_call
+        cell = torch.nn.GRUCell(4, 8).double()
+        data, state = torch.rand(50, 3, 4, dtype=torch.float64), torch.zeros(3, 8, dtype=torch.float64)
+
+        def one(state, t, weights, data):
+            return functional_call(cell, weights, (data[t], state))
+
+        weights = dict(cell.named_parameters())
+        gpuzip.torch.scan(one, state, 50, weights, data, **FEW).sum().backward()
+        found = [weight.grad.clone() for weight in cell.parameters()]
+        cell.zero_grad()
+        for t in range(50):
+            state = cell(data[t], state)
+        state.sum().backward()
+        for slope, weight in zip(found, cell.parameters()):
+            self.assertLess(float((slope - weight.grad).abs().max()), 1e-12 * float(weight.grad.abs().max()))
+
+    def test_random_numbers_are_drawn_again(self):
+        def noisy(state, t, speed):
+            return step(state, t, speed, 1e-2 * torch.rand_like(speed) * state["u"])
+
+        results = []
+        for function, config in ((plain, {}), (ours, FEW)):
+            torch.manual_seed(3)
+            value = function(self.u, self.speed, step=noisy, **config)
+            drawn = torch.rand(3)
+            found = torch.autograd.grad(value, (self.u, self.speed))
+            results.append((value.detach(), *found, drawn, torch.rand(3)))
+        self.same(*results)
+        torch.manual_seed(3)
+        value = ours(self.u, self.speed, step=noisy, preserve_rng_state=False, **FEW)
+        torch.rand(6)
+        self.assertFalse(torch.equal(torch.autograd.grad(value, self.u)[0], results[0][1]))
+
+    def test_autocast_is_that_of_the_call(self):
+        def layer(u, t, weight):
+            return torch.tanh(u @ weight).float()
+
+        weight = (torch.rand(16, 16) / 4).requires_grad_()
+        results = []
+        for scan, config in ((plain_loop, {}), (gpuzip.torch.scan, FEW)):
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                value = scan(layer, torch.ones(2, 16), 20, weight, **config).sum()
+            results.append((value.detach(), *torch.autograd.grad(value, weight)))
+        error = (results[0][1] - results[1][1]).abs().max()
+        self.assertTrue(torch.equal(results[0][0], results[1][0]))
+        # Gradients of a weight in half precision are added up in half precision by the plain loop.
+        self.assertLess(float(error), 0.02 * float(results[0][1].abs().max()))
+        full = scan(layer, torch.ones(2, 16), 20, weight.detach()).sum()
+        self.assertNotEqual(float(full), float(results[0][0]))
+
+    def test_without_a_gradient_nothing_is_kept(self):
+        nowhere = {"checkpointing_algorithm": "trace", "trace_file_path": "nowhere"}
+        with torch.no_grad():
+            value = ours(self.u, self.speed, **nowhere)
+        again = ours(self.u.detach(), self.speed.detach(), **nowhere)
+        for found in (value, again):
+            self.assertFalse(found.requires_grad)
+            self.assertTrue(torch.equal(found, plain(self.u, self.speed).detach()))
+
+    def test_a_lossy_codec_keeps_the_gradient_close(self):
+        expected = self.gradients(plain)
+        found = self.gradients(ours, **FEW, compressor="lorenzo", error_bound_mode="absolute", error_bound=1e-8)
+        self.assertFalse(torch.equal(found[1], expected[1]))
+        for a, b in zip(found, expected):
+            self.assertLess(float((a - b).abs().max()), 1e-4 * float(b.abs().max()))
+
+    def test_a_reverse_sweep_runs_once_and_has_first_gradients(self):
+        value = ours(self.u, self.speed, **FEW)
+        torch.autograd.grad(value, self.u, retain_graph=True)
+        with self.assertRaisesRegex(gpuzip.ArgumentError, "runs once"):
+            torch.autograd.grad(value, self.u)
+        with self.assertRaisesRegex(gpuzip.UnsupportedError, "leave out create_graph=True"):
+            torch.autograd.grad(ours(self.u, self.speed, **FEW), self.u, create_graph=True)
+
+    def test_what_is_not_differentiated_to_the_end_is_freed(self):
+        for _ in range(50):
+            ours(self.u, self.speed, **FEW)
+        gc.collect()
+        live = [x for x in gc.get_objects() if type(x) is gpuzip.Session]
+        self.assertLess(len(live), 3)
+
+    def test_tensors_that_change_before_the_reverse_sweep(self):
+        u = self.u.detach().clone().requires_grad_()
+        value = ours(u, self.speed, **FEW)
+        with torch.no_grad():
+            u += 1  # u(0) is in the session.
+        self.same(torch.autograd.grad(value, u), torch.autograd.grad(plain(self.u, self.speed), self.u))
+        value = ours(self.u, self.speed, **FEW)
+        with torch.no_grad():
+            self.speed += 1
+        with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+            value.backward()
+
+    def test_wrong_calls_say_what_to_do(self):
+        def scan(step, state, n=9, *params, **config):
+            return gpuzip.torch.scan(step, state, n, *params, **{**FEW, **config})
+
+        u, weight = self.u, self.speed
+        wrong = (
+            ("n is 0", lambda: scan(lambda u, t: u, u, 0)),
+            ("leaf 1 of the state is a float", lambda: scan(lambda s, t: s, (u, 1.0))),
+            ("structure", lambda: scan(lambda u, t: (u, u), u)),
+            ("leaf 0 of the state, which is .*64", lambda: scan(lambda u, t: u.float(), u)),
+            ("returns float for leaf 0", lambda: scan(lambda u, t: 1.0, u)),
+            ("changes its state in place", lambda: scan(lambda u, t: u.mul_(2), u.detach())),
+            (r"shape \(64,\) that requires a gradient", lambda: scan(lambda u, t: u * weight, u).sum().backward()),
+            (r"shape \(64,\) that requires a gradient", lambda: scan(lambda u, t: u * weight, u.detach())),
+        )
+        for text, call in wrong:
+            with self.assertRaisesRegex(gpuzip.ArgumentError, text):
+                call()
+        with self.assertRaisesRegex(gpuzip.UnsupportedError, "adjoint_every"):
+            scan(lambda u, t: u, u, adjoint_every=3)
+        with self.assertRaisesRegex(gpuzip.ConfigError, "checkpointing_snaps"):
+            scan(lambda u, t: u, u, checkpointing_snap=3)
+
+    def test_the_page_is_right(self):
+        page = os.environ.get("GPUZIP_TEST_PAGE", os.path.join(os.path.dirname(__file__), "../../docs/torch.md"))
+        with open(page) as file:
+            program = file.read().split("```python\n")[1].split("```")[0]
+        names, all_kept = {}, {}
+        exec(compile(program, page, "exec"), names)
+        every = program.replace('"revolve"', '"store-all"').replace(", checkpointing_snaps=20", "")
+        self.assertNotEqual(every, program)
+        exec(compile(every, page, "exec"), all_kept)
+        self.same([names["u"].grad, names["speed"].grad], [all_kept["u"].grad, all_kept["speed"].grad])
+
+    def test_the_benchmark_compares_equal_gradients(self):
+        rows = benchmark("torch")
+        self.assertEqual([row[-1] for row in rows], ["–"] + ["equal bits"] * (len(rows) - 1))
+
+
+if __name__ == "__main__":
+    unittest.main()
