@@ -9,7 +9,7 @@ RTM3D  = $(MAKE) -s -C c-examples/rtm3d GPUZIP_LIB=$(TARGET)/release
 all: build
 
 help: ## lists these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s%s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s%s\n", $$1, $$2 }' Makefile
 
 docs: ## rewrites the tables and pictures of docs/ that are generated
 	GPUZIP_UPDATE_DOCS=1 $(CARGO) test --test docs -- the_configuration_page the_api_page_has every_block_compiles
@@ -40,7 +40,9 @@ demo: build ## migrates a built-in model and compares the image with a run that 
 test: deps build ## runs all tests; SKIP_DEPS=1 installs nothing with apt-get
 	$(CARGO) test --workspace
 
-test-long: deps build ## runs all tests with the counts that docs/environment.md states (hours)
+test-long: ## runs all tests with the counts that docs/environment.md states (hours)
+	sh tests/deps.sh long
+	$(MAKE) build
 	GPUZIP_TEST_LONG=1 $(CARGO) test --workspace
 	CARGO=$(CARGO) sh tests/on_ptx.sh
 
@@ -94,6 +96,12 @@ bench-restart: build ## measures the overhead of restart files and the time of a
 	$(RTM3D)
 	sh benches/restart.sh build/rtm3d $(DISK) $(RESTART_CASE)
 
+# The frameworks and gpuzip are packages of PYTHON; those that are missing are skipped by name.
+# ADAPTERS: names of files in python/benches/adapters; by default all.
+PYTHON ?= python3
+bench-adapters: ## compares the Python adapters with what PyTorch, JAX, Devito and PyRevolve offer (20 minutes)
+	$(PYTHON) python/benches/adapters.py $(ADAPTERS)
+
 header: ## rewrites include/gpuzip.h and what is generated from it for Fortran and Python
 	GPUZIP_UPDATE_HEADER=1 $(CARGO) test --test header the_header_is_the_generated_one
 	GPUZIP_UPDATE_HEADER=1 $(CARGO) test --test fortran the_module_follows_the_header
@@ -131,4 +139,4 @@ clean: ## removes target and build
 	$(CARGO) clean
 	rm -rf build
 
-.PHONY: all help docs build install uninstall demo test test-long fuzz deps bench bench-fields bench-codecs bench-grid header counts roofline end-to-end abi lint gpu-bundle dist clean
+.PHONY: all help docs build install uninstall demo test test-long fuzz deps bench bench-fields bench-codecs bench-grid bench-adapters header counts roofline end-to-end abi lint gpu-bundle dist clean

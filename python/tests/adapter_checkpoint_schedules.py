@@ -16,7 +16,7 @@ from checkpoint_schedules import Forward, StorageType
 import gpuzip
 from gpuzip.checkpoint_schedules import GpuzipSchedule, actions
 from sources import unpacked
-from support import initial, reverse, states
+from support import benchmark, initial, reverse, states
 
 # Of MixedCheckpointSchedule without Numba.
 warnings.filterwarnings("ignore", "Numba not available")
@@ -204,6 +204,10 @@ class CheckpointSchedules(unittest.TestCase):
             finally:
                 os.chdir(before)
         self.assertEqual(output.getvalue(), printed)
+
+    def test_the_benchmark_compares_equal_gradients(self):
+        rows = benchmark("checkpoint_schedules")
+        self.assertEqual([row[-1] for row in rows], ["–"] + ["equal bits"] * 3)
 
 
 if __name__ == "__main__":

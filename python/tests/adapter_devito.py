@@ -9,6 +9,8 @@ import unittest
 
 import numpy as np
 
+from support import benchmark
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 EXAMPLE = os.path.join(HERE, "..", "examples", "devito_rtm.py")
 OVERTHRUST = os.path.join(HERE, "../../../shared/data/overthrust2d_201x81_25m_vp.f32")
@@ -127,6 +129,8 @@ class Devito(unittest.TestCase):
         self.assertEqual(revolvers, ("pyrevolve.pyrevolve",) * 2 + ("gpuzip.devito",) * 2)
         self.assertEqual(set(repeated), {"True"})
         self.assertEqual(len(set(gradients)), 1)
+        rows = benchmark("devito")
+        self.assertEqual([row[-1] for row in rows], ["–"] + ["equal bits"] * 3)
 
     def test_a_picture_is_drawn(self):
         with tempfile.TemporaryDirectory() as folder:

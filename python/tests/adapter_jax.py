@@ -1,7 +1,11 @@
 """gpuzip.jax.scan beside the gradients of jax.lax.scan."""
 
 import gc
+import json
 import os
+import subprocess
+import sys
+import tempfile
 import unittest
 
 import jax
@@ -10,6 +14,7 @@ import numpy as np
 
 import gpuzip
 import gpuzip.jax
+from support import benchmark
 
 jax.config.update("jax_enable_x64", True)
 
@@ -81,6 +86,35 @@ class Scan(unittest.TestCase):
         slope = jax.grad(lambda u: plain(u, jnp.float32(0.2)))(u)
         np.testing.assert_allclose(gradient, slope, rtol=1e-4, atol=1e-4)
 
+    def test_one_array_as_two_leaves(self):
+        def energy(speed, config):
+            return ours(self.u, speed, **config)
+
+        slopes = [jax.grad(energy)(self.speed, config) for config in (FEW, ALL)]
+        np.testing.assert_array_equal(*slopes)
+        expected = jax.grad(lambda speed: plain(self.u, speed))(self.speed)
+        self.assertLess(float(jnp.max(jnp.abs(slopes[0] - expected)) / jnp.max(jnp.abs(expected))), 1e-12)
+
+    def test_integers_among_the_parameters(self):
+        def picked(state, t, speed, table):
+            return step(state, t, speed * table[t % 3])
+
+        def energy(speed, table, config):
+            return jnp.sum(gpuzip.jax.scan(picked, begin(self.u), 30, speed, table, **config)[0])
+
+        def expected(speed, table):
+            state = begin(self.u)
+            for t in range(30):
+                state = picked(state, t, speed, table)
+            return jnp.sum(state[0])
+
+        table = jnp.array([1, 0, 1])
+        slope = jax.grad(energy)(self.speed, table, FEW)
+        np.testing.assert_array_equal(slope, jax.grad(energy)(self.speed, table, ALL))
+        np.testing.assert_allclose(slope, jax.grad(expected)(self.speed, table), rtol=1e-11, atol=1e-13)
+        by_table = jax.grad(energy, (0, 1), allow_int=True)(self.speed, table, FEW)[1]
+        self.assertEqual(by_table.dtype, jax.dtypes.float0)
+
     def test_without_a_gradient_nothing_is_kept(self):
         value = ours(self.u, self.speed, checkpointing_algorithm="trace", trace_file_path="nowhere")
         np.testing.assert_allclose(value, plain(self.u, self.speed), rtol=1e-12)
@@ -107,6 +141,8 @@ class Scan(unittest.TestCase):
                 wrong(self.u)
         with self.assertRaisesRegex(gpuzip.ArgumentError, "n is 0"):
             ours(self.u, self.speed, n=0)
+        with self.assertRaisesRegex(gpuzip.UnsupportedError, "adjoint_every"):
+            jax.grad(lambda u: ours(u, self.speed, adjoint_every=3, **FEW))(self.u)
         with self.assertRaisesRegex(gpuzip.ConfigError, "checkpointing_snaps"):
             jax.grad(lambda u: ours(u, self.speed, checkpointing_snap=3))(self.u)
 
@@ -123,6 +159,27 @@ class Scan(unittest.TestCase):
         for name in ("by_u", "by_speed"):
             np.testing.assert_array_equal(names[name], all_kept[name])
             self.assertGreater(float(jnp.max(jnp.abs(names[name]))), 0.1)
+
+    def test_an_inversion_finds_the_body(self):
+        example = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../examples/jax_fwi.py")
+        small = ("--points", "48", "--steps", "260", "--shots", "3", "--iterations", "5")
+        velocities = []
+        with tempfile.TemporaryDirectory() as folder:
+            picture, output = os.path.join(folder, "picture.png"), os.path.join(folder, "velocity.npy")
+            for options in (("--states", "full"), ("--snapshots", "8", "--plot", picture)):
+                words = [sys.executable, example, *small, *options, "--output", output]
+                done = subprocess.run(words, capture_output=True, text=True)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                found = json.loads(done.stdout.splitlines()[-1])
+                self.assertLess(found["misfit"][1], 0.1 * found["misfit"][0])
+                self.assertLess(found["error"][1], 0.5 * found["error"][0])
+                velocities.append(np.load(output))
+            self.assertGreater(os.path.getsize(picture), 10000)
+        np.testing.assert_allclose(*velocities, rtol=1e-9)
+
+    def test_the_benchmark_compares_gradients(self):
+        rows = benchmark("jax")
+        self.assertEqual([row[-1] for row in rows if row[0].startswith("gpuzip")], ["equal bits"] * 2)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import pyrevolve
 import gpuzip
 import gpuzip.pyrevolve as ours
 from sources import unpacked
+from support import benchmark
 
 # The tests of PyRevolve import these classes; its source package lacks the file.
 UTILS = """
@@ -235,6 +236,10 @@ class PyRevolve(unittest.TestCase):
             exec(compile(program, page, "exec"), {})
         # The digits of docs/python.md.
         self.assertEqual(printed.getvalue(), "du(1000)/du(0) = 1.979449291628\n")
+
+    def test_the_benchmark_compares_equal_gradients(self):
+        rows = benchmark("pyrevolve")
+        self.assertEqual([row[-1] for row in rows], ["–"] + ["equal bits"] * 3)
 
 
 if __name__ == "__main__":

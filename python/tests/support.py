@@ -1,6 +1,9 @@
 """What the tests share: a chaotic loop whose every state is known, and NumPy if it is there."""
 
 import array
+import os
+import subprocess
+import sys
 import unittest
 
 import gpuzip
@@ -10,6 +13,7 @@ try:
 except ImportError:
     numpy = None
 
+BENCHMARKS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../benches/adapters.py")
 needs_numpy = unittest.skipIf(numpy is None, "NumPy is not installed")
 
 
@@ -50,3 +54,13 @@ def reverse(session, u, expected, check=None):
         if check:
             check(action)
     return actions
+
+
+def benchmark(name):
+    """Runs the benchmark of an adapter with a small problem; it compares the gradients of its ways.
+    Returns the cells of the table's rows."""
+    done = subprocess.run([sys.executable, BENCHMARKS, "--small", name], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [line.strip("| ").split(" | ") for line in done.stdout.splitlines() if line.startswith("| ")]
+    assert len(rows) > 2, done.stdout + done.stderr
+    return rows[1:]
