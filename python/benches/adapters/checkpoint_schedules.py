@@ -53,7 +53,7 @@ class Energy(pyadjoint.Block):
 
     def evaluate_adj_component(self, inputs, adj_inputs, block_variable, idx, prepared=None):
         u, before = inputs[0].levels
-        return adj_inputs[0] * np.stack([2 * u, 0 * before])
+        return float(adj_inputs[0]) * np.stack([2 * u, 0 * before])
 
 
 def computed(block, value):
