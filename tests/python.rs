@@ -136,7 +136,7 @@ fn gradients_in_torch() {
         return;
     }
     let has_torch = |path: &&Path| {
-        let output = command(path).args(["-c", "import numpy, torch"]).output();
+        let output = venv::command(path).args(["-c", "import numpy, torch"]).output();
         output.is_ok_and(|output| output.status.success())
     };
     let Some(theirs) =
@@ -147,7 +147,7 @@ fn gradients_in_torch() {
     };
     let Some(python) = python() else { return };
     let code = "import gpuzip; print(gpuzip.__path__[0])";
-    let package = stdout(&run(command(python).args(["-c", code])));
+    let package = stdout(&run(venv::command(python).args(["-c", code])));
     let folder = tempdir("python-packages-torch");
     std::os::unix::fs::symlink(package.trim(), folder.join("gpuzip")).unwrap();
     run_tests_with(theirs, "adapter_torch.py", |tests| {
