@@ -204,12 +204,14 @@ PUBLISHED = """
 | cuSZp3, outlier, 1-D | A100 | FP64, `acd-tst` | 1e-4 of the range | 13.7 | 553 | 550 | the same |
 | cuZFP | A100 | FP32, `Pf48` of Hurricane ISABEL, 500 x 500 x 100 | not given | | about 180 GB/s | about 130 GB/s | a user's comment of 2023-09-20 in [LLNL/zfp#144](https://github.com/LLNL/zfp/issues/144) |
 | cuZFP | V100 | the same | rate 1 | 32 | 200 GB/s | | the answer of zfp's author, the same |
+| Bitcomp of nvCOMP 2.1 | A100, 40 GB | FP32, six columns of Fannie Mae's loan data of 2009 Q2 | lossless | 1.2 to 28 | 410 to 560 GB/s | 190 to 500 GB/s | charts of nvCOMP's repository: [ratio](https://github.com/NVIDIA/nvcomp/blob/0993107a7970e4df818dc57191a5f35209c9a685/doc/CompressionRatios.svg), [compression](https://github.com/NVIDIA/nvcomp/blob/0993107a7970e4df818dc57191a5f35209c9a685/doc/CompressionThroughput.svg), [decompression](https://github.com/NVIDIA/nvcomp/blob/f8ad353a2555bc7c3647f90f40a128bc878890f5/doc/DecompressionThroughput.svg) |
 
 The README's numbers are called GB/s; the repository's [test programs](https://github.com/szcompressor/cuSZp/blob/04799de1f9aaf46f619ff70864faa2f42bac23a0/examples/cuSZp_test_f32_3D.cpp)
 compute them as MiB per ms, 1.05 GB/s each. Data, bounds and ratios are not those of this page. cuSZp is one kernel and is given its
 bound as a number, while `cuszp` of this page surveys the values first (its bound is relative to the largest value), moves the
-compressed bytes together and sums them up for a checksum. No published PSNR belongs to these rows. No figure of nvCOMP's Bitcomp was
-found that could be cited with GPU and settings, so none stands here.
+compressed bytes together and sums them up for a checksum. No published PSNR belongs to these rows. Bitcomp's figures are read off charts,
+and its data are tables of loans, not wavefields. gpuzip's `bitcomp` calls NVIDIA's library, whose kernels are closed and cannot be
+counted: this page predicts no speed of `bitcomp`.
 """
 
 if __name__ == "__main__":

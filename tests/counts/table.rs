@@ -90,6 +90,8 @@ const HEAD: &str = "\
 #   bytes of spills, instructions of machine code (SASS).
 # session CODEC BOUND WAY: kernel launches and driver calls per save and per restore of two time
 #   levels, means of a shot after the first; way: all snapshots in the device cache, or over the link.
+# bitcomp: the kernels of NVIDIA's library are closed and cannot be counted; the rows `image` are of the
+#   kernels around them.
 ";
 
 /// Writes the table.
