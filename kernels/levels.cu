@@ -5,7 +5,8 @@
 
 /*
  * What the checksum of a field is used for. `to`, `with` and `verdict` are addresses of words in
- * device memory; an address of 0 means that this use does not apply.
+ * device memory, `to` and `with` also in page-locked host memory; an address of 0 means that this use
+ * does not apply.
  */
 struct LevelSum {
     u64 to;       /* where the checksum is stored */

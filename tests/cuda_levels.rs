@@ -109,6 +109,30 @@ fn steady_state_never_waits() {
     }
 }
 
+/// In the pool the kernel itself stores and reads checksums, so that none of them queues behind
+/// snapshots of the same direction. Where the pool is not page-locked, copies move the checksums.
+#[test]
+fn checksums_of_the_pool_are_not_copied() {
+    if !inside("checksums_of_the_pool_are_not_copied") {
+        return;
+    }
+    let job = job(Algorithm::StoreAll, 0, 0, 12, Streams::Own);
+    let copies = |pinned: u64| {
+        assert_eq!(emu::reset(3, emu::RANDOM, 1, MEMORY), 0);
+        let arm = || {
+            emu::start_history();
+            emu::pin_at_most(pinned);
+        };
+        let outcome = run_armed(&job, 3, host_syncs, arm).unwrap();
+        assert_eq!(outcome.wrong, 0);
+        let history = emu::history();
+        history.iter().filter(|entry| (entry.kind, entry.bytes) == (emu::COPY, 8)).count()
+    };
+    // The verdict of all comparisons is fetched at TERMINATE. Without page-locked memory, every one of
+    // the 11 SAVEs stores a checksum, and all but the first fetch the one before.
+    assert_eq!((copies(u64::MAX), copies(0)), (1, 1 + 11 + 10));
+}
+
 /// If the previous time level of a state differs from the state before, the shot ends with an error
 /// that names the state, and the next shot is right.
 #[test]

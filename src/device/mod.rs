@@ -273,6 +273,13 @@ pub trait Device: Any + Recorder + Launcher + Send {
         0
     }
 
+    /// Whether kernels can use these bytes by the address from `pointer`: device memory, and host memory
+    /// that is page-locked.
+    fn is_for_kernels(&self, place: Place, bytes: u64) -> bool {
+        let _ = bytes;
+        matches!(place, Place::Device(_))
+    }
+
     /// Free and total bytes of the device's memory; `None` where main memory serves as device
     /// memory.
     fn memory(&self) -> Result<Option<DeviceMemory>> {

@@ -63,7 +63,9 @@ impl FieldChecksums {
         device.run(&mut |queue, _| queue.fill(address, 0, Levels::WORK_BYTES))
     }
 
-    /// Stores the checksum of `field` at `to`, on the application's lane.
+    /// Stores the checksum of `field` at `to`, on the application's lane. A copy of 8 bytes would queue
+    /// behind the chunks of write-backs and prefetches: in the host pool the kernel itself writes and
+    /// reads checksums, as far as the pool is page-locked.
     pub fn keep(&mut self, device: &mut dyn Device, field: AppMemory, to: Place) -> Result<()> {
         match (self, to) {
             (FieldChecksums::Absent, _) => Ok(()),
@@ -74,13 +76,13 @@ impl FieldChecksums {
                 unsafe { word.write(of_host(field)) };
                 Ok(())
             }
-            (FieldChecksums::Gpu(gpu), Place::Host(_)) => {
+            (FieldChecksums::Gpu(gpu), _) if device.is_for_kernels(to, 8) => {
+                gpu.enqueue(device, field, [device.pointer(to, 8)? as u64, 0, 0, 0])
+            }
+            (FieldChecksums::Gpu(gpu), _) => {
                 let passing = Place::Device(gpu.at + PASSING);
                 gpu.enqueue(device, field, [device.pointer(passing, 8)? as u64, 0, 0, 0])?;
                 device.copy(Lane::App, to, passing, 8)
-            }
-            (FieldChecksums::Gpu(gpu), _) => {
-                gpu.enqueue(device, field, [device.pointer(to, 8)? as u64, 0, 0, 0])
             }
         }
     }
@@ -110,13 +112,13 @@ impl FieldChecksums {
             }
             FieldChecksums::Gpu(gpu) => gpu,
         };
-        let with = match with {
-            Place::Host(_) => {
+        let with = match device.is_for_kernels(with, 8) {
+            true => with,
+            false => {
                 let passing = Place::Device(gpu.at + PASSING);
                 device.copy(Lane::App, passing, with, 8)?;
                 passing
             }
-            with => with,
         };
         let [with, verdict] =
             [with, Place::Device(gpu.at + VERDICT)].map(|place| device.pointer(place, 8));

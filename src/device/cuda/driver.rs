@@ -334,6 +334,15 @@ pub fn copy_engines(device: CUdevice) -> Result<u32> {
     Ok(count.max(0) as u32)
 }
 
+/// Whether kernels of a device use memory that was page-locked after its allocation by the address that
+/// the host uses.
+pub fn uses_host_addresses(device: CUdevice) -> Result<bool> {
+    let mut answer = 0;
+    let which = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM;
+    cu!(cuDeviceGetAttribute(&mut answer, which, device))?;
+    Ok(answer != 0)
+}
+
 /// All CUDA devices in the order of their numbers. The error says why there is no driver.
 pub fn devices() -> Result<Vec<DeviceInfo>> {
     let info = |ordinal| {

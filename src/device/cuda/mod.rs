@@ -58,6 +58,8 @@ pub struct CudaDevice {
     handle: CUdevice,
     /// The architecture for which kernels have to be compiled: 90 for sm_90.
     architecture: u32,
+    /// Whether kernels use page-locked memory by the address that the host uses.
+    uses_host_addresses: bool,
     /// The process that owns the handles and the memory; a forked child does not.
     process: Process,
     context: CUcontext,
@@ -113,6 +115,7 @@ impl CudaDevice {
             ordinal,
             handle,
             architecture,
+            uses_host_addresses: driver::uses_host_addresses(handle)?,
             process: Process::current(),
             context,
             device: DeviceSlab::default(),
@@ -271,6 +274,15 @@ impl Device for CudaDevice {
 
     fn pageable_bytes(&self) -> u64 {
         self.host.pageable_bytes()
+    }
+
+    fn is_for_kernels(&self, place: Place, bytes: u64) -> bool {
+        match place {
+            Place::Host(offset) => {
+                self.uses_host_addresses && offset + bytes <= self.host.locked_bytes()
+            }
+            place => matches!(place, Place::Device(_)),
+        }
     }
 
     fn memory(&self) -> Result<Option<DeviceMemory>> {

@@ -80,7 +80,7 @@ fn device_attribute(attribute: i32, device: i32) -> Option<i32> {
         16 => 108,            // multiprocessors
         33 => device + 1,     // PCI bus
         // overlap, map, concurrency, unified addressing, priorities, managed, register, mapping, pools
-        15 | 19 | 31 | 41 | 78 | 83 | 99 | 102 | 115 => 1,
+        15 | 19 | 31 | 41 | 78 | 83 | 91 | 99 | 102 | 115 => 1,
         37 => 5120,           // bus width, bits
         38 => 40 << 20,       // L2
         39 => 2048,           // threads per multiprocessor
