@@ -59,6 +59,15 @@ impl App {
         ok!(cuMemsetD8Async(self.field, ts as u8, BYTES, self.own));
     }
 
+    /// Makes the stream `after` wait for the stream `before`.
+    fn order(&self, before: CUstream, after: CUstream) {
+        let mut event = null_mut();
+        ok!(cuEventCreate(&mut event, 2));
+        ok!(cuEventRecord(event, before));
+        ok!(cuStreamWaitEvent(after, event, 0));
+        ok!(cuEventDestroy_v2(event));
+    }
+
     /// Checks that the field is state `ts`; waits for the device.
     fn check(&self, ts: u32) {
         let mut found = [0u8; BYTES];
@@ -128,8 +137,8 @@ fn shot(
 }
 
 /// A save or retrieve on a stream that is being captured is an error that names the capture. The
-/// capture stays valid and empty, and the same call succeeds after the capture. So does the default
-/// stream while a stream that synchronises with it is being captured. Nor do the marks before
+/// capture stays valid and empty, and the same call succeeds after the capture. So is a call on a stream
+/// that has joined the capture of another stream, and on the default stream while a stream that synchronises with it is being captured. Nor do the marks before
 /// actions get into a capture.
 #[test]
 fn a_call_in_a_capture_is_refused() {
@@ -150,14 +159,23 @@ fn a_call_in_a_capture_is_refused() {
             }
         };
         let call = |session: &mut Session, kind, ts| {
-            for (captured, stream) in [(app.own, app.own), (app.blocking, null_mut())] {
-                ok!(cuStreamBeginCapture_v2(captured, GLOBAL));
+            let mut refuse = |session: &mut Session, stream: CUstream| {
                 let error = make(session, kind, ts, stream).unwrap_err();
                 assert_eq!(error.code, Code::Argument, "{error}");
                 assert!(error.message.contains("captured into a CUDA graph"), "{error}");
-                assert_eq!(end_capture(captured), 0, "nothing was recorded");
                 refused += 1;
+            };
+            for (captured, stream) in [(app.own, app.own), (app.blocking, null_mut())] {
+                ok!(cuStreamBeginCapture_v2(captured, GLOBAL));
+                refuse(session, stream);
+                assert_eq!(end_capture(captured), 0, "nothing was recorded");
             }
+            // A stream that has joined a capture, by a wait for an event of the captured stream.
+            ok!(cuStreamBeginCapture_v2(app.blocking, GLOBAL));
+            app.order(app.blocking, app.own);
+            refuse(session, app.own);
+            app.order(app.own, app.blocking);
+            assert_eq!(end_capture(app.blocking), 2, "the application's two records alone");
             make(session, kind, ts, app.own).unwrap();
             if kind == Kind::Restore && is_exact {
                 app.check(ts as u32);

@@ -33,7 +33,7 @@ pub struct Driver {
     pub(crate) events: Table<Event>,
     pub(crate) modules: Table<Module>,
     pub(crate) functions: Table<Function>,
-    /// The captures by the index of their stream.
+    /// The captures by the index of the stream that began each.
     pub(crate) captures: BTreeMap<usize, Capture>,
     /// The graphs: the number of operations of each.
     pub(crate) graphs: Table<u64>,

@@ -1,5 +1,6 @@
 //! Events: marks in streams.
 
+use crate::capture::Captured;
 use crate::driver::Driver;
 use crate::execute::Action;
 use crate::faults::Drop;
@@ -19,8 +20,8 @@ pub struct Event {
     pub timing: bool,
     /// The last record of the event.
     pub record: Option<Point>,
-    /// The stream in whose capture the event was recorded last, by index.
-    pub captured: Option<usize>,
+    /// The last record, if it was in a stream that was being captured.
+    pub captured: Option<Captured>,
     /// True if a host thread that waits for the event sleeps.
     pub is_blocking: bool,
     /// The virtual time in seconds at which the record in `record` ran.
@@ -78,7 +79,7 @@ impl Driver {
             self.counters.totals.dropped += 1;
             return Ok(());
         }
-        self.events[event].captured = self.captures.contains_key(&stream).then_some(stream);
+        self.events[event].captured = self.captured_record(stream);
         let op = self.enqueue(stream, Action::Record(event), Vec::new());
         if op == 0 {
             return Ok(());

@@ -6,9 +6,7 @@ use crate::execute::{Action, Copy};
 use crate::faults::Drop;
 use crate::history::{Entry, Kind};
 use crate::memory::Place;
-use crate::status::{
-    Result, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, NOT_READY, STREAM_CAPTURE_ISOLATION,
-};
+use crate::status::{Result, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, NOT_READY};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -247,15 +245,8 @@ impl Driver {
             self.counters.totals.dropped += 1;
             return Ok(());
         }
-        match (self.events[event].captured, self.captures.contains_key(&stream)) {
-            (Some(other), true) if other == stream => return Ok(()),
-            // Other streams cannot join a capture here.
-            (Some(_), _) => {
-                let _ = self.refuse_captured_event(event);
-                return Err(STREAM_CAPTURE_ISOLATION);
-            }
-            (None, true) => return self.refuse_isolation(stream),
-            (None, false) => {}
+        if self.captured_wait(stream, self.events[event].captured)? {
+            return Ok(());
         }
         let record = self.events[event].record;
         self.note(Entry {

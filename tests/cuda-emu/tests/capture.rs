@@ -56,11 +56,10 @@ fn what_a_capture_forbids_makes_it_invalid() {
     let (s, other, e, captured) = (stream(NON_BLOCKING), stream(NON_BLOCKING), event(2), event(2));
     ok(cuEventRecord(e, other));
     type Call<'a> = &'a dyn Fn() -> Status;
-    let calls: [(Call, Status); 6] = [
+    let calls: [(Call, Status); 5] = [
         (&|| cuStreamSynchronize(s), STREAM_CAPTURE_UNSUPPORTED),
         (&|| cuStreamQuery(s), STREAM_CAPTURE_UNSUPPORTED),
         (&|| cuStreamWaitEvent(s, e, 0), STREAM_CAPTURE_ISOLATION),
-        (&|| cuStreamWaitEvent(other, captured, 0), STREAM_CAPTURE_ISOLATION),
         (&|| cuEventQuery(captured), CAPTURED_EVENT),
         (&|| cuEventSynchronize(captured), CAPTURED_EVENT),
     ];
@@ -73,6 +72,52 @@ fn what_a_capture_forbids_makes_it_invalid() {
     ok(cuStreamSynchronize(other));
     [e, captured].into_iter().for_each(|event| ok(cuEventDestroy_v2(event)));
     [s, other].into_iter().for_each(|stream| ok(cuStreamDestroy_v2(stream)));
+}
+
+/// A stream that waits for an event of a captured stream joins the capture, which ends well only after
+/// a stream of it has waited for all that the other one was given.
+#[test]
+fn a_stream_joins_a_capture() {
+    let _session = Session::new(0, Mode::Early);
+    let (s, other, third) = (stream(NON_BLOCKING), stream(NON_BLOCKING), stream(NON_BLOCKING));
+    let (device, fork, join) = (device_memory(10), event(2), event(2));
+    let begin = || {
+        ok(cuStreamBeginCapture_v2(s, RELAXED));
+        ok(cuEventRecord(fork, s));
+        ok(cuStreamWaitEvent(other, fork, 0));
+        ok(cuMemsetD8Async(device, 2, 10, other));
+    };
+    begin();
+    assert_eq!((state(s), state(other), state(third)), (1, 1, 0));
+    assert_eq!(cuStreamBeginCapture_v2(other, RELAXED), ILLEGAL_STATE);
+    ok(cuEventRecord(join, other));
+    ok(cuStreamWaitEvent(s, join, 0));
+    assert_eq!((end(s), state(other)), ((SUCCESS, 3), 0));
+    // SAFETY: within the allocation, on which no operation is queued.
+    assert_ne!(unsafe { (device as *const u8).read() }, 2, "nothing has run");
+
+    begin();
+    assert_eq!(end(s).0, STREAM_CAPTURE_UNJOINED);
+    begin();
+    ok(cuEventRecord(join, other));
+    ok(cuMemsetD8Async(device, 3, 10, other));
+    ok(cuStreamWaitEvent(s, join, 0));
+    assert_eq!(end(s).0, STREAM_CAPTURE_UNJOINED, "the last memset");
+    begin();
+    assert_eq!(end(other).0, STREAM_CAPTURE_UNMATCHED);
+    assert_eq!((state(s), end(s).0), (2, STREAM_CAPTURE_INVALIDATED));
+    begin();
+    assert_eq!(cuStreamSynchronize(other), STREAM_CAPTURE_UNSUPPORTED);
+    assert_eq!(end(s).0, STREAM_CAPTURE_INVALIDATED);
+    begin();
+    ok(cuStreamBeginCapture_v2(third, RELAXED));
+    assert_eq!(cuStreamWaitEvent(third, fork, 0), STREAM_CAPTURE_MERGE);
+    assert_eq!((end(third).0, end(s).0), (STREAM_CAPTURE_INVALIDATED, STREAM_CAPTURE_INVALIDATED));
+    // The event was recorded in a capture that has ended.
+    assert_eq!(cuStreamWaitEvent(other, fork, 0), STREAM_CAPTURE_ISOLATION);
+    [fork, join].into_iter().for_each(|event| ok(cuEventDestroy_v2(event)));
+    [s, other, third].into_iter().for_each(|stream| ok(cuStreamDestroy_v2(stream)));
+    ok(cuMemFree_v2(device));
 }
 
 #[test]
