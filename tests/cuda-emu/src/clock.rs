@@ -55,6 +55,15 @@ impl Clock {
             .map_or(self.launch, |[launch, thread]| launch + thread * threads as f64)
     }
 
+    /// Reads three speeds, in bytes per second, separated by commas: of copies to the device, from the
+    /// device, and within the device. `None` if the text is something else.
+    pub fn bandwidth_of(text: &str) -> Option<[f64; 3]> {
+        let speed =
+            |text: &str| text.parse().ok().filter(|speed: &f64| speed.is_finite() && *speed > 0.0);
+        let speeds: Option<Vec<f64>> = text.split(',').map(speed).collect();
+        speeds?.try_into().ok()
+    }
+
     /// Reads the times of kernels: `name:seconds` or `name:seconds:seconds per thread`, separated by
     /// commas. `None` if the text is something else.
     pub fn kernels_of(text: &str) -> Option<HashMap<u64, [f64; 2]>> {
@@ -129,6 +138,14 @@ mod tests {
         assert_eq!(clock.of_kernel(fnv("b"), 2), 1.5);
         for wrong in ["", "a", "a:", ":1", "a:-1", "a:inf", "a:1:x", "a:1:2:3", "a:1,"] {
             assert!(Clock::kernels_of(wrong).is_none(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn bandwidths_are_three_speeds() {
+        assert_eq!(Clock::bandwidth_of("25e9,2.5e10,1e12"), Some([25e9, 25e9, 1e12]));
+        for wrong in ["", "1,2", "1,2,3,4", "1,2,0", "1,2,-3", "1,2,inf", "1,2,x"] {
+            assert_eq!(Clock::bandwidth_of(wrong), None, "{wrong}");
         }
     }
 }

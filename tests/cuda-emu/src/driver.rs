@@ -107,6 +107,8 @@ impl Driver {
             faults.parse(text).map(|()| faults)
         });
         driver.clock.kernels = read("CUDA_EMU_KERNEL_TIMES", Default::default(), Clock::kernels_of);
+        driver.clock.bandwidth =
+            read("CUDA_EMU_BANDWIDTH", driver.clock.bandwidth, Clock::bandwidth_of);
         driver
     }
 
