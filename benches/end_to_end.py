@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """end_to_end.py GPUZIP [--print]: a shot of rtm3d_cuda at the size of GPUZIP's Salt data set, predicted for every
 schedule and codec by `gpuzip plan` (GPUZIP is the command's path) with the speeds of roofline.py, as
-benches/results/end-to-end.md. `make end-to-end` writes the file. Nothing here was measured."""
+benches/results/end-to-end.md, with the shots that were played (sessions.py). `make end-to-end` writes the file.
+Nothing here was measured."""
 import json
 import pathlib
 import subprocess
@@ -46,6 +47,19 @@ def least(ranked, codec, algorithm=None, policy="clairvoyant"):
     return f"{min(times):.2f}" if times else ""
 
 
+def played():
+    """The shots that were played in virtual time, beside what was predicted for them."""
+    rows = json.loads((roofline.ROOT / "benches/results/sessions.json").read_text())
+    out = roofline.row("GPU, link", "snapshots", "plan", "schedule", "predicted", "played", "difference", "transfers to the device + to the host")
+    out += roofline.row(*["---"] * 8)
+    for row in rows:
+        expected = row["predicted"] + row["own_copies"]
+        stored = row["codec"] + (", mixed" if row["stored"].endswith("mixed") else "")
+        out += roofline.row(f"{row['gpu']}, {row['link']}", stored, row["what"], row["schedule"], f"{row['predicted']:.3f}", f"{row['session']:.3f}",
+                            f"{100 * (row['session'] / expected - 1):+.2f} %", f"{row['transfers'][0]} + {row['transfers'][1]}")
+    return PLAYED.format(steps=rows[0]["steps"], copies=max(row["own_copies"] for row in rows)) + out
+
+
 def page(gpuzip):
     out, over = HEAD, {"revolve": [], "uniform": []}
     out += roofline.row("GPU, link", "forward step, ms", "backward step, ms", "transfer of a raw state, ms", "copy within the device, ms", "ideal, s") + roofline.row(*["---"] * 6)
@@ -66,7 +80,7 @@ def page(gpuzip):
                 out += roofline.row(codec[0] if codec else "raw", *(least(ours, codec, algorithm) for algorithm in ALGORITHMS), least(in_place, codec),
                                     least(ours, codec, "revolve", "lru"), least(ours, codec, "uniform", "lru"))
     ranges = {algorithm: f"{min(times):.1f} to {max(times):.1f}" for algorithm, times in over.items()}
-    return out + SAYS.format(**ranges) + CONFIRM
+    return out + SAYS.format(**ranges) + played() + CONFIRM
 
 
 HEAD = f"""# A shot end to end, predicted
@@ -110,6 +124,28 @@ SAYS = """
   `cuszp`. With zero copy, raw snapshots in a nested schedule are; a codec then needs two of the four slots as working memory.
 - On NVLink-C2C no codec gains more than a few percent.
 - `dct`, with the best ratio, is too slow for steps as short as these: it is for slower steps, or memory that holds little.
+"""
+
+PLAYED = """
+## Shots that were played
+
+Rows of these tables were also *played*: `c-examples/rtm3d_cuda` as it is, with its kernels and those of the library, took all {steps} time
+steps with the plan of the row on the [software CUDA driver](../../tests/cuda-emu/README.md), in virtual time. The grid is small and flat. Each
+kernel takes, by its name, what the roofline says of one for the large state; each copy and each transfer takes what it would take there,
+since the speeds are smaller by as much as the states are. So the numbers are those of the sequence of driver calls that the library and
+the program really make, with their waits. They are *predicted* as the others: no GPU was used, and a call takes the host no time.
+
+| what | assumed in addition |
+| --- | --- |
+| coding | the launches for a snapshot share what the kernels take for two time levels; the half of an encoder's launches that is skipped takes nothing |
+| sizes of coded snapshots | those of this small wavefield, with links that are as much slower as `bfp`, `zfp` or, on average, `cuszp` make its snapshots smaller |
+| transfers | in one piece, not in chunks of 64 MiB: `tests/cuda_links.rs` has the chunks |
+
+Times over ideal; "GPUZIP's Revolve" with LRU. The difference is that of the played time from the predicted one and, with zero copy, what
+`rtm3d_cuda` itself copies ({copies:.3f} of the ideal at most): one time level for every state that is saved one step after another one,
+and state 0. Two more things that the predictions do not know: a coded snapshot leaves for the host two saves later, when its size is
+known; and with zero copy the program asks for a slot one step before the last, since it computes both time levels of a state there.
+
 """
 
 CONFIRM = """
