@@ -375,3 +375,28 @@ fn long_sweeps_with_uneven_steps_are_searched_well() {
     println!("{short:.3} and {long:.3}");
     assert!(long <= 1.03 * short, "{long} beside {short}");
 }
+
+/// An event for each of two equal fields would let a restore read the first field while the second one
+/// is uploaded: a late restore would end half of its copy or decoding earlier, or half of the upload if
+/// that is shorter. Few restores are late (docs/performance.md, Transfers).
+#[test]
+fn events_of_fields_would_gain_little() {
+    for (transfer, op, compressed, cache, host) in [
+        (12.0, 0.48, false, 2, 30),
+        (12.0, 0.48, false, 4, 30),
+        (12.0, 0.48, false, 4, 149),
+        (12.0, 0.85, true, 4, 30),
+        (3.0, 0.85, true, 4, 30),
+        (3.0, 0.85, true, 16, 596),
+    ] {
+        let tiers = tiers(balance(transfer, op, compressed), cache, host);
+        let gain = |found: &Candidate| {
+            let s = &found.simulation;
+            100.0 * s.late as f64 * op.min(transfer) / 2.0 / s.makespan
+        };
+        let ours = gain(&best(3751, tiers.clone()));
+        let theirs = gain(&published(3751, &tiers).unwrap()[0]);
+        println!("X {transfer}, op {op}, {cache} and {host} slots: {ours:.3} %, GPUZIP's Revolve {theirs:.3} %");
+        assert!(ours < 0.015 && theirs < 0.5, "{ours} % and {theirs} %");
+    }
+}
