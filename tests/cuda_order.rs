@@ -289,7 +289,7 @@ fn loss(case: &Case, slots: u32, kernels: Option<&Kernels>, kind: &str, k: u64) 
 type Found = BTreeMap<(&'static str, &'static str), BTreeMap<Loss, usize>>;
 
 /// Returns, for each site of a wait or record in the library, what the loss of each of its calls in
-/// these cases does; for the sites for which `of` returns true.
+/// these cases does; for the sites for which `asked` returns true.
 fn losses(cases: Vec<Case>, asked: impl Fn(&(&str, &str)) -> bool) -> Found {
     let mut found = Found::new();
     for case in cases {
