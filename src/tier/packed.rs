@@ -502,3 +502,7 @@ impl Store for Packed {
         self.coder.close(&mut *slots.device);
     }
 }
+
+#[cfg(test)]
+#[path = "packed_tests.rs"]
+mod tests;
