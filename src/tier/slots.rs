@@ -110,8 +110,6 @@ pub struct Slots {
     pub spare: u64,
     /// Recorded on the application's lane before a transfer, which waits for this event.
     pub app: Event,
-    /// Whether a free pool slot may still be written by the download of a dropped snapshot.
-    pub drops: bool,
 }
 
 impl Slots {
@@ -120,23 +118,11 @@ impl Slots {
         let app = device.event()?;
         let (cache, pool, saved) = (Vec::new(), Vec::new(), Vec::new());
         let disk = Disk::default();
-        Ok(Slots {
-            device,
-            layout,
-            cache,
-            pool,
-            disk,
-            saved,
-            downloads: 0,
-            spare,
-            app,
-            drops: false,
-        })
+        Ok(Slots { device, layout, cache, pool, disk, saved, downloads: 0, spare, app })
     }
 
     /// Makes the slots that `plan` has more than there are.
     pub fn fit(&mut self, plan: &Plan) -> Result<()> {
-        self.drops = plan.drops;
         fallible_vec::up_to(&mut self.cache, plan.device_slots as usize)?;
         fallible_vec::up_to(&mut self.pool, plan.host_slots as usize)?;
         for _ in self.cache.len()..plan.device_slots as usize {
@@ -236,13 +222,14 @@ impl Slots {
     }
 
     /// The place to which `lane` copies a snapshot that goes to pool slot `host`. If the slot is on
-    /// disk, `lane` waits for a staging buffer.
+    /// disk, `lane` waits for a staging buffer. In host memory, `lane` need not wait for the last
+    /// download into the slot: the download lane has that download before it, and the application's
+    /// lane has waited for a RESTORE of the snapshot. A dropped snapshot has no RESTORE, but no SAVE of
+    /// a schedule that drops snapshots goes past a cache to the pool, unless compressed snapshots
+    /// find no room in the cache; then the lane has waited for `Packed::written`.
     pub fn begin_write(&mut self, lane: Lane, host: u32) -> Result<Place> {
         if self.is_on_disk(host) {
             return self.disk.leave(&mut *self.device, lane);
-        }
-        if let Some(written) = self.written(host).filter(|_| self.drops && lane == Lane::App) {
-            self.device.wait(lane, written)?;
         }
         Ok(self.in_pool(host))
     }
