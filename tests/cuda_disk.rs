@@ -159,11 +159,16 @@ fn with_zero_copy_too() {
     assert!(reads > 100, "{reads}");
 }
 
-/// Jobs with a codec, whose kernels make snapshots of different sizes.
+/// Jobs with a codec, whose kernels make snapshots of different sizes; with queues of a GPU's size, and
+/// with queues that are full all the time.
 #[test]
 fn with_a_codec_too() {
-    let images = emu::images().display().to_string();
-    if !common::have("c++") || !emu::inside("with_a_codec_too", &[("GPUZIP_CACHE_DIR", &images)]) {
+    if std::env::var_os("GPUZIP_TEST_EMULATED").is_none() {
+        let images = emu::images().display().to_string();
+        for places in ["1024", "2"].iter().filter(|_| common::have("c++")) {
+            let variables = [("GPUZIP_CACHE_DIR", images.as_str()), ("CUDA_EMU_QUEUE", places)];
+            emu::inside("with_a_codec_too", &variables);
+        }
         return;
     }
     let mut reads = 0;
