@@ -69,6 +69,43 @@ class Registered(unittest.TestCase):
             gpuzip.encode(values, compressor=200)
         self.assertIsNone(caught.exception.__cause__)
 
+    def test_an_interrupt_goes_through(self):
+        values = array.array("d", [k % 7 for k in range(4096)])
+        stream = gpuzip.encode(values, compressor=ZLIB)
+        for kind in (KeyboardInterrupt, SystemExit):
+            raised.append(kind())
+            with self.assertRaises(kind):
+                gpuzip.encode(values, compressor=ZLIB)
+            raised.append(kind())
+            with self.assertRaises(kind):
+                gpuzip.decode(stream, values)
+        gpuzip.decode(stream, values)
+
+    def test_streams_of_values_of_several_bytes(self):
+        def pack_words(values, bound, rms):
+            stream = zlib.compress(values.view().cast("B"))
+            return array.array("Q", len(stream).to_bytes(8, "little") + stream + bytes(-len(stream) % 8))
+
+        def unpack_words(stream, values):
+            end = 8 + int.from_bytes(stream[:8], "little")
+            values.view().cast("B")[:] = zlib.decompress(stream[8:end])
+
+        number = gpuzip.register_codec("test of words", pack_words, unpack_words)
+        values = array.array("d", [k % 7 for k in range(4096)])
+        again = array.array("d", bytes(8 * 4096))
+        gpuzip.decode(gpuzip.encode(values, compressor=number), again)
+        self.assertEqual(again, values)
+
+    def test_wrong_registrations(self):
+        for name, functions, text in (
+            ("none", (None, unpack), "compress = None"),
+            ("number", (pack, 3), "decompress = 3 must be functions"),
+            ("zero\0", (pack, unpack), "zero characters"),
+            ("test of zlib", (pack, unpack), "a name of its own"),
+        ):
+            with self.assertRaisesRegex(gpuzip.ArgumentError, text):
+                gpuzip.register_codec(name, *functions)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -9,7 +9,7 @@ from ._arrays import TYPESTRS, Memory, fields_of
 from ._library import library
 from ._records import filled
 from .config import Config
-from .errors import check, raised
+from .errors import ArgumentError, check, raised
 from .records import CodecInfo
 
 
@@ -67,8 +67,13 @@ def register_codec(name: str, compress: Compress, decompress: Decompress) -> int
     that it must not keep, or None to store them as they are. It keeps `bound` for every value, or
     with `rms` as root mean square error. `decompress(stream, values)` fills `values` from these
     bytes. The library calls both in the thread that saves or retrieves, which then holds the
-    interpreter's lock. An exception of theirs is the `__cause__` of the error of that call.
+    interpreter's lock. An exception of theirs is the `__cause__` of the error of that call; a
+    KeyboardInterrupt or SystemExit ends the call itself.
     """
+    if not (callable(compress) and callable(decompress)):
+        raise ArgumentError(f"codec {name!r}: compress = {compress!r} and decompress = {decompress!r} must be functions")
+    if "\0" in name:
+        raise ArgumentError(f"name = {name!r}: a name has no zero characters")
 
     def memory(field: Any, readonly: bool) -> Memory:
         shape = (field.n3, field.n2, field.n1)
@@ -79,10 +84,14 @@ def register_codec(name: str, compress: Compress, decompress: Decompress) -> int
         return int(f.n1 * f.n2 * f.n3 * int(TYPESTRS[f.type][2:]))
 
     def pack(_user: Any, field: Any, rms: int, bound: float, to: int, room: int, size: Any) -> int:
-        stream = compress(memory(field[0], True), bound, rms == 1)
-        if stream is None or len(stream) > room:
+        compressed = compress(memory(field[0], True), bound, rms == 1)
+        if compressed is None:
             return 1
-        ctypes.memmove(to, bytes(stream), len(stream))
+        # Of an array of 4-byte values, `len` is not the number of bytes.
+        stream = memoryview(compressed).tobytes()
+        if len(stream) > room:
+            return 1
+        ctypes.memmove(to, stream, len(stream))
         size[0] = len(stream)
         return 0
 

@@ -138,12 +138,16 @@ def raised(function: Callable[..., int]) -> Callable[..., int]:
     return called
 
 
-def last_error(status: int) -> Error:
-    """Returns the exception for `status`, with the text of this thread's last error."""
+def last_error(status: int) -> BaseException:
+    """Returns the exception for `status`, with the text of this thread's last error, or the
+    KeyboardInterrupt or SystemExit with which a function of `raised` ended."""
+    reason = _thread.__dict__.pop("raised", None)
+    if reason is not None and not isinstance(reason, Exception):
+        return reason
     text = library.gpuzip_last_error().decode("utf-8", "replace")
     error = CLASSES.get(status, Error)(text)
     error.status = status
-    error.__cause__ = _thread.__dict__.pop("raised", None)
+    error.__cause__ = reason
     return error
 
 
