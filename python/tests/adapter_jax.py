@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -125,6 +126,26 @@ class Scan(unittest.TestCase):
         with self.assertRaisesRegex(gpuzip.ArgumentError, "runs once"):
             pull_back(1.0)
 
+    def test_a_reverse_sweep_that_fails_is_over(self):
+        _, pull_back = jax.vjp(lambda u: ours(u, self.speed, **FEW), self.u)
+        with mock.patch.object(gpuzip.jax._Sweep, "until_backward", side_effect=KeyboardInterrupt):
+            with self.assertRaises(KeyboardInterrupt):
+                pull_back(1.0)
+        with self.assertRaisesRegex(gpuzip.ArgumentError, "runs once"):
+            pull_back(1.0)
+
+    def test_types_of_jax(self):
+        def shrink(state, t, speed):
+            u, low = state
+            return u * speed + low.astype(u.dtype), (low * 0.5).astype(jnp.bfloat16)
+
+        def total(speed, config):
+            return jnp.sum(gpuzip.jax.scan(shrink, (self.u, self.u.astype(jnp.bfloat16)), 30, speed, **config)[0])
+
+        slopes = [jax.grad(total)(self.speed, config) for config in (FEW, ALL)]
+        np.testing.assert_array_equal(*slopes)
+        self.assertGreater(float(jnp.max(jnp.abs(slopes[0]))), 0)
+
     def test_what_is_not_differentiated_to_the_end_is_freed(self):
         for _ in range(50):
             jax.vjp(lambda u: ours(u, self.speed, **FEW), self.u)
@@ -139,6 +160,8 @@ class Scan(unittest.TestCase):
         for wrong in (jax.jit(run), jax.grad(jax.jit(run)), lambda u: jax.vmap(run)(u[None])):
             with self.assertRaisesRegex(gpuzip.ArgumentError, "outside of jax.jit"):
                 wrong(self.u)
+        with self.assertRaisesRegex(TypeError, "n = 2.5"):
+            gpuzip.jax.scan(step, begin(self.u), 2.5, self.speed)
         with self.assertRaisesRegex(gpuzip.ArgumentError, "n is 0"):
             ours(self.u, self.speed, n=0)
         with self.assertRaisesRegex(gpuzip.UnsupportedError, "adjoint_every"):

@@ -328,7 +328,10 @@ def extents_of(shape: Any) -> Tuple[int, ...]:
 def int32(name: str, value: Any) -> int:
     """Returns a whole number of any type as an int that C's int32_t can hold; ctypes would drop
     the upper bits of a larger one."""
-    number = index(value)
+    try:
+        number = index(value)
+    except TypeError:
+        raise TypeError(f"{name} = {value!r}: use a whole number") from None
     if not -(2**31) <= number < 2**31:
         raise ArgumentError(f"{name} = {number}: use a number from {-(2**31)} to {2**31 - 1}")
     return number

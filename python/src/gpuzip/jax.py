@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ._arrays import int32
 from .actions import FORWARD, RESTORE, SAVE
 from .errors import ArgumentError, UnsupportedError
 from .session import Session
@@ -29,13 +30,18 @@ def _functions(step: Callable[..., Any]) -> Tuple[Any, Any]:
     return _compiled[step]
 
 
+def _bits(array: Any) -> Any:
+    """The array for a session. Types that JAX adds to NumPy's, such as bfloat16, go as integers of their size."""
+    return array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "V" else array
+
+
 def _host(leaves: List[Any]) -> List[Any]:
     """The arrays in host memory. One array may be two leaves; a session wants memory for each of them."""
     found: Dict[int, Any] = {}
     for leaf in leaves:
         array = np.ascontiguousarray(leaf)
         array = array.copy() if array.__array_interface__["data"][0] in found else array
-        found[array.__array_interface__["data"][0]] = array
+        found[array.__array_interface__["data"][0]] = _bits(array)
     return list(found.values())
 
 
@@ -49,7 +55,7 @@ class _Sweep:
         self.shardings = [leaf.sharding for leaf in leaves]
         # JAX never changes an array, so that a RESTORE needs memory of its own.
         self.buffers = [np.empty(leaf.shape, leaf.dtype) for leaf in leaves]
-        self.session = Session(tuple(self.buffers), n, **config)
+        self.session = Session(tuple(map(_bits, self.buffers)), n, **config)
         self.state = state
 
     def until_backward(self) -> None:
@@ -61,7 +67,7 @@ class _Sweep:
             elif action.type == SAVE:
                 self.session.save(action.ts, _host(jax.tree.leaves(self.state)))
             elif action.type == RESTORE:
-                self.session.retrieve(action.ts, *self.buffers)
+                self.session.retrieve(action.ts, *map(_bits, self.buffers))
                 self.session.synchronize()
                 leaves = [
                     jax.device_put(np.array(buffer), sharding)
@@ -112,13 +118,15 @@ def _reverse(step: Callable[..., Any], n: int, config: Any, kept: _Kept, cotange
     sweep = kept.sweep
     if sweep.session is None:
         raise ArgumentError("a reverse sweep of gpuzip.jax.scan runs once: call jax.grad or jax.vjp again")
-    with sweep.session:
-        sums = jax.tree.map(_zeros, sweep.params)
-        for t in range(n - 1, -1, -1):
-            if t < n - 1:
-                sweep.until_backward()
-            cotangent, sums = sweep.adjoint(sweep.state, np.int32(t), sweep.params, cotangent, sums)
-    sweep.session = sweep.state = None  # type: ignore[assignment]
+    try:
+        with sweep.session:
+            sums = jax.tree.map(_zeros, sweep.params)
+            for t in range(n - 1, -1, -1):
+                if t < n - 1:
+                    sweep.until_backward()
+                cotangent, sums = sweep.adjoint(sweep.state, np.int32(t), sweep.params, cotangent, sums)
+    finally:
+        sweep.session = sweep.state = None  # type: ignore[assignment]
     return cotangent, sums
 
 
@@ -148,7 +156,8 @@ def scan(step: Callable[..., Any], state: Any, n: int, *params: Any, **config: A
     memory. A gradient of a gradient is not supported, and a function that `jax.vjp` returns can be
     called once. Other errors are those of `gpuzip.Session`.
     """
+    n = int32("n", n)
     if n < 1:
         raise ArgumentError(f"n is {n}: gpuzip.jax.scan needs at least one time step")
     state = jax.tree.map(jnp.asarray, state)
-    return _scan(step, int(n), tuple(sorted(config.items())), state, params)
+    return _scan(step, n, tuple(sorted(config.items())), state, params)
