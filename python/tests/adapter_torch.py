@@ -199,7 +199,9 @@ class Scan(unittest.TestCase):
         with torch.no_grad():
             value = ours(self.u, self.speed, **nowhere)
         again = ours(self.u.detach(), self.speed.detach(), **nowhere)
-        for found in (value, again):
+        with torch.inference_mode():
+            inferred = ours(self.u.clone(), self.speed, **nowhere)
+        for found in (value, again, inferred.clone()):
             self.assertFalse(found.requires_grad)
             self.assertTrue(torch.equal(found, plain(self.u, self.speed).detach()))
 
@@ -215,6 +217,18 @@ class Scan(unittest.TestCase):
         torch.autograd.grad(value, self.u, retain_graph=True)
         with self.assertRaisesRegex(gpuzip.ArgumentError, "runs once"):
             torch.autograd.grad(value, self.u)
+        fails = [True]
+
+        def once(u, t):
+            if fails and torch.is_grad_enabled() and t == 5:
+                raise KeyError(fails.pop())
+            return torch.sin(u)
+
+        value = gpuzip.torch.scan(once, self.u, 9, **FEW).sum()
+        with self.assertRaises(KeyError):
+            value.backward(retain_graph=True)
+        with self.assertRaisesRegex(gpuzip.ArgumentError, "runs once"):
+            value.backward()
         with self.assertRaisesRegex(gpuzip.UnsupportedError, "leave out create_graph=True"):
             torch.autograd.grad(ours(self.u, self.speed, **FEW), self.u, create_graph=True)
 
@@ -241,6 +255,12 @@ class Scan(unittest.TestCase):
         def scan(step, state, n=9, *params, **config):
             return gpuzip.torch.scan(step, state, n, *params, **{**FEW, **config})
 
+        def counted(state, t, weight):
+            u, count = state
+            if t == 8:
+                count.add_(1)
+            return u * weight * count, count.clone()
+
         u, weight = self.u, self.speed
         wrong = (
             ("n is 0", lambda: scan(lambda u, t: u, u, 0)),
@@ -249,12 +269,19 @@ class Scan(unittest.TestCase):
             ("leaf 0 of the state, which is .*64", lambda: scan(lambda u, t: u.float(), u)),
             ("returns float for leaf 0", lambda: scan(lambda u, t: 1.0, u)),
             ("changes its state in place", lambda: scan(lambda u, t: u.mul_(2), u.detach())),
+            ("step 8 changes its state in place", lambda: scan(counted, (u.detach(), torch.tensor(1)), 9, weight)),
+            ("step 8 returns", lambda: scan(lambda u, t: u[:3] if t == 8 else u + 1, u)),
             (r"shape \(64,\) that requires a gradient", lambda: scan(lambda u, t: u * weight, u).sum().backward()),
             (r"shape \(64,\) that requires a gradient", lambda: scan(lambda u, t: u * weight, u.detach())),
         )
         for text, call in wrong:
             with self.assertRaisesRegex(gpuzip.ArgumentError, text):
                 call()
+        with self.assertRaisesRegex(TypeError, "n = 2.5"):
+            scan(lambda u, t: u, u, 2.5)
+        for leaf in (torch.zeros(0), torch.eye(3).to_sparse(), torch.ones(3, device="meta")):
+            with self.assertRaisesRegex(gpuzip.UnsupportedError, "leaf 1 of the state, .* has no memory"):
+                scan(lambda state, t: state, (u, leaf))
         with self.assertRaisesRegex(gpuzip.UnsupportedError, "adjoint_every"):
             scan(lambda u, t: u, u, adjoint_every=3)
         with self.assertRaisesRegex(gpuzip.ConfigError, "checkpointing_snaps"):

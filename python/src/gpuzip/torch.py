@@ -6,6 +6,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from ._arrays import int32
 from .actions import FORWARD, RESTORE, SAVE
 from .errors import ArgumentError, UnsupportedError
 from .session import Session
@@ -19,6 +20,19 @@ _saved = object()
 _AS_INTEGERS = {torch.bool: torch.uint8, torch.bfloat16: torch.int16}
 
 
+_NO_MEMORY = (
+    "leaf {} of the state, of shape {} on {}, has no memory to save: it is empty or sparse, on the device meta, or "
+    "in a transform of torch.func; gpuzip.torch.scan differentiates by autograd, with dense tensors as the state"
+)
+
+
+def _has_memory(leaf: Any) -> bool:
+    try:
+        return leaf.numel() > 0 and leaf.data_ptr() != 0
+    except RuntimeError:
+        return False
+
+
 def _field(leaf: Any) -> Any:
     """The tensor as an array of a session, in C order; a contiguous tensor shares its memory."""
     leaf = leaf.detach().resolve_conj().resolve_neg().contiguous()
@@ -27,6 +41,9 @@ def _field(leaf: Any) -> Any:
 
 def _fields(leaves: Leaves) -> Leaves:
     """The tensors as arrays of a session, which share no memory with each other."""
+    for k, leaf in enumerate(leaves):
+        if not _has_memory(leaf):
+            raise UnsupportedError(_NO_MEMORY.format(k, tuple(leaf.shape), leaf.device))
     fields, end = [_field(leaf) for leaf in leaves], 0
     for k in sorted(range(len(fields)), key=lambda k: int(fields[k].data_ptr())):
         if fields[k].data_ptr() < end:
@@ -44,6 +61,11 @@ def _kind(leaf: Any) -> Tuple[Any, ...]:
     return tuple(leaf.shape), leaf.dtype, leaf.device
 
 
+def _versions(leaves: Leaves) -> List[int]:
+    """Numbers that change when a tensor is changed in place; tensors of inference mode have none."""
+    return [0 if leaf.is_inference() else leaf._version for leaf in leaves]
+
+
 class _Loop:
     """The time step as a function of lists of tensors."""
 
@@ -51,23 +73,19 @@ class _Loop:
         self.step, self.n, self.state_tree, self.params_tree = step, n, state_tree, params_tree
 
     def advance(self, leaves: Leaves, t: int, params: Leaves) -> Leaves:
-        """The state t + 1. The first time step also shows whether `step` is one."""
+        """The state t + 1."""
         state, named = tree_unflatten(leaves, self.state_tree), tree_unflatten(params, self.params_tree)
-        versions = [leaf._version for leaf in leaves] if t == 0 else []
+        versions = _versions(leaves)
         after, tree = tree_flatten(self.step(state, t, *named))
-        if t == 0:
-            self._check(leaves, versions, after, tree)
-        return list(after)
-
-    def _check(self, before: Leaves, versions: List[int], after: Leaves, tree: Any) -> None:
         if tree != self.state_tree:
-            raise ArgumentError(f"step returns the structure {tree}, and the state has {self.state_tree}")
-        for k, (leaf, old) in enumerate(zip(after, before)):
+            raise ArgumentError(f"step {t} returns the structure {tree}, and the state has {self.state_tree}")
+        for k, (leaf, old) in enumerate(zip(after, leaves)):
             if not isinstance(leaf, torch.Tensor) or _kind(leaf) != _kind(old):
                 found = _kind(leaf) if isinstance(leaf, torch.Tensor) else type(leaf).__name__
-                raise ArgumentError(f"step returns {found} for leaf {k} of the state, which is {_kind(old)}")
-        if versions != [leaf._version for leaf in before]:
-            raise ArgumentError("step changes its state in place: return new tensors")
+                raise ArgumentError(f"step {t} returns {found} for leaf {k} of the state, which is {_kind(old)}")
+        if versions != _versions(leaves):
+            raise ArgumentError(f"step {t} changes its state in place: return new tensors")
+        return list(after)
 
 
 class _Random:
@@ -168,13 +186,15 @@ class _Sweep:
         self.state, self.params = state, params
         adjoint: Leaves = list(cotangents)
         sums: Leaves = [None] * len(params)
-        with session, self.autocast(), self.random.unchanged():
-            self.random.set(self.generators)
-            for t in range(self.loop.n - 1, -1, -1):
-                if t < self.loop.n - 1:
-                    self.until_backward()
-                adjoint, sums = self.pull_back(t, adjoint, sums)
-        self.session, self.state, self.params = None, [], []
+        try:
+            with session, self.autocast(), self.random.unchanged():
+                self.random.set(self.generators)
+                for t in range(self.loop.n - 1, -1, -1):
+                    if t < self.loop.n - 1:
+                        self.until_backward()
+                    adjoint, sums = self.pull_back(t, adjoint, sums)
+        finally:
+            self.session, self.state, self.params = None, [], []
         return adjoint, sums
 
     def pull_back(self, t: int, adjoint: Leaves, sums: Leaves) -> Tuple[Leaves, Leaves]:
@@ -270,6 +290,7 @@ def scan(
     is an `UnsupportedError`, and a second reverse sweep (`retain_graph=True`) an `ArgumentError`. Other
     errors are those of `gpuzip.Session`.
     """
+    n = int32("n", n)
     if n < 1:
         raise ArgumentError(f"n is {n}: gpuzip.torch.scan needs at least one time step")
     leaves, state_tree = tree_flatten(state)
@@ -277,7 +298,7 @@ def scan(
     for k, leaf in enumerate(leaves):
         if not isinstance(leaf, torch.Tensor):
             raise ArgumentError(f"leaf {k} of the state is a {type(leaf).__name__}: make it a tensor")
-    loop = _Loop(step, int(n), state_tree, params_tree)
+    loop = _Loop(step, n, state_tree, params_tree)
     if torch.is_grad_enabled() and any(getattr(leaf, "requires_grad", False) for leaf in (*leaves, *named)):
         leaves = _Scan.apply(_Sweep(loop, leaves, preserve_rng_state, config), *leaves, *named)
         return tree_unflatten(list(leaves), state_tree)
