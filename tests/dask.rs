@@ -143,3 +143,30 @@ fn jobs_of_dask_jobqueue_make_the_image() {
     assert_eq!(jobs.count(), 2, "{told}");
     check(&dir, &told, 4);
 }
+
+/// Wrong calls end with a text that names the value, and not with a wait for ever.
+#[test]
+fn wrong_calls_of_the_survey_say_what_to_do() {
+    let Some(python) = python() else { return };
+    let dir = tempdir("dask-wrong");
+    let program = rtm3d().to_str().unwrap();
+    fs::write(dir.join("file"), "").unwrap();
+    let missing = "no such program; `make -C c-examples/rtm3d` builds build/rtm3d";
+    for (more, code, text) in [
+        ("--rtm3d nowhere", 2, format!("--rtm3d nowhere: {missing}")),
+        ("--shots 0", 2, "--shots 0: at least 1".into()),
+        ("--workers 0", 2, "--workers 0: at least 1".into()),
+        ("--threads -1", 2, "--threads -1: at least 1".into()),
+        ("--kill -1", 2, "--kill -1: local workers only".into()),
+        ("--shots 2 --kill 2", 2, "--kill 2: local workers only, and at most one for two".into()),
+        ("--shots 1 -- --salt 3", 1, "\nrtm3d: --salt: no such option; see --help\n".into()),
+        ("--shots 1 --folder file", 1, "--claim file: the folder cannot be opened".into()),
+    ] {
+        let mut script = venv::command(python);
+        script.arg(common::root().join("python/examples/survey.py")).current_dir(&dir);
+        let output = script.args(["--rtm3d", program]).args(more.split(' ')).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{more}: {told}");
+        assert!(told.contains(&text) && !told.contains("most recent call"), "{more}: {told}");
+    }
+}

@@ -15,12 +15,14 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import subprocess
+import sys
 import time
 
 import dask
 import psutil
-from distributed import Client, LocalCluster, as_completed
+from distributed import Client, KilledWorker, LocalCluster, as_completed
 
 
 def arguments():
@@ -36,8 +38,13 @@ def arguments():
     add("--kill", type=int, default=0, help="kill local workers so many times, at random moments")
     add("options", nargs="*", help="options of rtm3d, behind --")
     o = parser.parse_args()
-    if o.kill > (0 if o.slurm else o.shots // 2):
-        parser.error("--kill: local workers only, and at most one for two shots")
+    for name in ("shots", "workers", "threads"):
+        if getattr(o, name) < 1:
+            parser.error(f"--{name} {getattr(o, name)}: at least 1")
+    if not 0 <= o.kill <= (0 if o.slurm else o.shots // 2):
+        parser.error(f"--kill {o.kill}: local workers only, and at most one for two shots")
+    if shutil.which(o.rtm3d) is None:
+        parser.error(f"--rtm3d {o.rtm3d}: no such program; `make -C c-examples/rtm3d` builds build/rtm3d")
     return o
 
 
@@ -112,4 +119,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (RuntimeError, OSError, KilledWorker) as reason:
+        sys.exit(f"survey.py: {reason}")
