@@ -143,8 +143,14 @@ def main():
     parser.add_argument("--way", help=argparse.SUPPRESS)
     parser.add_argument("--output", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    options.runs = options.runs or (1 if options.small else 5)
-    names = options.names or sorted(file.stem for file in FOLDER.glob("*.py"))
+    options.runs = (1 if options.small else 5) if options.runs is None else options.runs
+    if options.runs < 1:
+        parser.error(f"--runs {options.runs}: at least 1")
+    known = sorted(file.stem for file in FOLDER.glob("*.py"))
+    for name in options.names:
+        if name not in known and not (name.endswith(".py") and Path(name).is_file()):
+            parser.error(f"{name}: no such file, and none of the adapters {', '.join(known)}")
+    names = options.names or known
     files = [Path(name) if name.endswith(".py") else FOLDER / f"{name}.py" for name in names]
     if options.way:
         return run_one(module_of(files[0], options.small), options.way, options.output)

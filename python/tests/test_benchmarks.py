@@ -74,6 +74,16 @@ class Benchmarks(unittest.TestCase):
         done = self.run_of("--small", ways=WAYS.replace("return first() * (1 + 1e-13)", "raise ValueError(3)"))
         self.assertEqual((done.returncode, done.stderr.splitlines()[-1]), (1, "ways, close: the run failed"))
 
+    def test_wrong_options_are_named(self):
+        for options, text in (
+            (("nonsense",), "nonsense: no such file, and none of the adapters checkpoint_schedules, "),
+            (("nowhere.py",), "nowhere.py: no such file"),
+            (("--runs", "0", "jax"), "--runs 0: at least 1"),
+        ):
+            done = self.run_of(*options)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(text, done.stderr.splitlines()[-1])
+
 
 if __name__ == "__main__":
     unittest.main()
