@@ -261,6 +261,12 @@ class Scan(unittest.TestCase):
                 count.add_(1)
             return u * weight * count, count.clone()
 
+        def early(u, t):
+            return u + weight if t < 3 else torch.sin(u)
+
+        def late(u, t):
+            return u + weight if t > 3 else torch.sin(u)
+
         u, weight = self.u, self.speed
         wrong = (
             ("n is 0", lambda: scan(lambda u, t: u, u, 0)),
@@ -273,6 +279,8 @@ class Scan(unittest.TestCase):
             ("step 8 returns", lambda: scan(lambda u, t: u[:3] if t == 8 else u + 1, u)),
             (r"shape \(64,\) that requires a gradient", lambda: scan(lambda u, t: u * weight, u).sum().backward()),
             (r"shape \(64,\) that requires a gradient", lambda: scan(lambda u, t: u * weight, u.detach())),
+            ("that requires a gradient", lambda: scan(early, u).sum().backward()),
+            ("that requires a gradient", lambda: scan(late, u.detach())),
         )
         for text, call in wrong:
             with self.assertRaisesRegex(gpuzip.ArgumentError, text):

@@ -208,8 +208,7 @@ class _Sweep:
             after = self.loop.advance(state, t, self.params)
         # Of t - 1, the state comes from the session.
         self.state = []
-        if t == self.loop.n - 1:
-            _refuse_others(after, [*state, *self.params])
+        _refuse_others(after, [*state, *self.params])
         results = [(leaf, weight) for leaf, weight in zip(after, adjoint) if weight is not None and leaf.requires_grad]
         results += [(param, total) for param, total in zip(self.params, sums) if total is not None]
         by = {id(leaf): leaf for leaf in (*state, *self.params) if getattr(leaf, "requires_grad", False)}
@@ -304,6 +303,5 @@ def scan(
         return tree_unflatten(list(leaves), state_tree)
     for t in range(loop.n):
         leaves = loop.advance(leaves, t, named)
-        if t == 0:
-            _refuse_others(leaves, [])
+        _refuse_others(leaves, [])
     return tree_unflatten(leaves, state_tree)
