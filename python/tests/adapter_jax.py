@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import weakref
 from unittest import mock
 
 import jax
@@ -152,6 +153,18 @@ class Scan(unittest.TestCase):
         gc.collect()
         live = [x for x in gc.get_objects() if isinstance(x, gpuzip.Session)]
         self.assertLess(len(live), 3)
+
+    def test_steps_that_are_not_used_any_more_are_freed(self):
+        steps = weakref.WeakSet()
+        for k in range(40):
+
+            def scaled(u, t, speed, k=k):
+                return k * speed * u
+
+            steps.add(scaled)
+            gpuzip.jax.scan(scaled, self.u, 3, self.speed)
+        gc.collect()
+        self.assertLess(len(steps), 20)
 
     def test_wrong_calls_say_what_to_do(self):
         def run(u):

@@ -1,7 +1,6 @@
 """Gradients of long loops in JAX: a scan whose reverse pass has its states from gpuzip."""
 
 import functools
-import weakref
 from typing import Any, Callable, Dict, List, Tuple
 
 import jax
@@ -13,9 +12,8 @@ from .actions import FORWARD, RESTORE, SAVE
 from .errors import ArgumentError, UnsupportedError
 from .session import Session
 
-_compiled: "weakref.WeakKeyDictionary[Any, Tuple[Any, Any]]" = weakref.WeakKeyDictionary()
-
-
+# Compiled functions hold what they were compiled from, so the cache has to forget some of them.
+@functools.lru_cache(maxsize=16)
 def _functions(step: Callable[..., Any]) -> Tuple[Any, Any]:
     """The compiled step, and the compiled adjoint of one step, which adds to the parameters' adjoint."""
 
@@ -25,9 +23,7 @@ def _functions(step: Callable[..., Any]) -> Tuple[Any, Any]:
         # Integers have adjoints of the type float0, which cannot be added.
         return before, jax.tree.map(lambda a, b: b if b.dtype == jax.dtypes.float0 else a + b, sums, more)
 
-    if step not in _compiled:
-        _compiled[step] = (jax.jit(step), jax.jit(adjoint))
-    return _compiled[step]
+    return jax.jit(step), jax.jit(adjoint)
 
 
 def _bits(array: Any) -> Any:
