@@ -9,7 +9,7 @@ RTM3D  = $(MAKE) -s -C c-examples/rtm3d GPUZIP_LIB=$(TARGET)/release
 all: build
 
 help: ## lists these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s%s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s%s\n", $$1, $$2 }' Makefile
 
 docs: ## rewrites the tables and pictures of docs/ that are generated
 	GPUZIP_UPDATE_DOCS=1 $(CARGO) test --test docs -- the_configuration_page the_api_page_has every_block_compiles
