@@ -8,7 +8,7 @@
 //! plan.
 
 use super::bound::{bound, stream, Bound};
-use super::portfolio::{neighbours, portfolio};
+use super::portfolio::{neighbours, portfolio, Grid};
 use super::tier_spec::TierSpec;
 use crate::error::{fail, Code, Error, Result};
 use crate::fallible_vec;
@@ -304,10 +304,12 @@ impl<'a> Search<'a> {
             let members = self.ask_part(steps, most)?;
             self.try_all(members, limit)?;
         }
+        let is_fine = steps <= SHORT && !self.is_short_part;
+        let grid = if is_fine { Grid::Fine } else { Grid::Coarse };
         let mut members = Vec::new();
         for (alternative, sessions) in self.alternatives.iter().enumerate() {
             let (most, cache) = limits(sessions, most);
-            for schedule in portfolio(steps, most, cache)? {
+            for schedule in portfolio(steps, most, cache, grid)? {
                 fallible_vec::push(&mut members, (alternative, schedule))?;
             }
         }
