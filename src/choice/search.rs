@@ -110,9 +110,7 @@ const WORK_OF_SHORT_PART: u64 = 3;
 
 /// Returns the most SAVEs and RESTOREs that a search for more than `SHORT` steps plans and simulates. One
 /// core plans and simulates some 10^7 of them in a second, so that a search takes at most 0.05 s for
-/// 10^4 steps, 0.2 s for 10^5 and 1 s for 10^6 (24 balances of `make bench`). Of 400 random balances with
-/// 2,000 to 14,000 steps, 2 take longer than that, at most 0.06 s; 385 plans are as fast as without a
-/// limit, or faster, and the worst of the others is 2.3 % slower.
+/// 10^4 steps, 0.15 s for 10^5 and 1 s for 10^6 (24 balances of `make bench`; one takes 1.02 s).
 fn work_limit(steps: u32) -> u64 {
     // The cube root in integers, which is the same on every machine.
     let is_above = |root: &u64| root.pow(3) > u64::from(steps);
