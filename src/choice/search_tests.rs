@@ -223,15 +223,13 @@ fn no_member_of_the_portfolio_is_faster() {
     }
 }
 
-/// With more slots a plan is never slower, whichever tier gets them, but for less than 0.1 % in one of
-/// 10,000 cases: the search varies parameters step by step and may end beside the best ones.
-#[test]
-fn more_slots_never_give_a_slower_plan() {
+/// Plans random problems and the same problems with more slots, on the device, on the host or on both.
+/// Returns the number of problems whose plan is slower with more slots, and by which factor the worst is.
+fn slower_with_more_slots(pairs: u64, steps_of: impl Fn(f64) -> u32) -> (u64, f64) {
     let (mut slower, mut worst) = (0, 1.0f64);
-    let pairs = problems(10_000);
     for seed in 1..=pairs {
         let mut random = numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let steps = 20 + (random() * random() * 1500.0) as u32;
+        let steps = steps_of(random() * random());
         let small = random_tiers(&mut random, steps);
         let more = |slots: Option<u32>, by: f64| slots.map(|s| s + (f64::from(s) * by) as u32 + 1);
         let by = random() * random();
@@ -255,10 +253,26 @@ fn more_slots_never_give_a_slower_plan() {
         worst = worst.max(ratio);
     }
     println!("{slower} of {pairs} slower, at most {worst} times");
-    assert!(
-        slower * 10_000 <= pairs && worst <= 1.001,
-        "{slower} of {pairs} slower, at most {worst} times"
-    );
+    (slower, worst)
+}
+
+/// With more slots a plan is never slower, whichever tier gets them, but for less than 0.1 % in one of
+/// 10,000 cases: the search varies parameters step by step and may end beside the best ones.
+#[test]
+fn more_slots_never_give_a_slower_plan() {
+    let pairs = problems(10_000);
+    let (slower, worst) = slower_with_more_slots(pairs, |part| 20 + (part * 1500.0) as u32);
+    assert!(slower * 10_000 <= pairs && worst <= 1.001);
+}
+
+/// Where the time of a search is limited, more slots give a slower plan in 16 of 1,000 cases, by 3.1 % at
+/// most.
+#[test]
+fn more_slots_hardly_ever_give_a_slower_plan_of_a_long_problem() {
+    let pairs = problems(1_000);
+    let (slower, worst) =
+        slower_with_more_slots(pairs, |part| SHORT + 1 + (part * 12_000.0) as u32);
+    assert!(slower * 50 <= pairs && worst <= 1.05);
 }
 
 #[test]
