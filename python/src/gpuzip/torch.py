@@ -13,12 +13,10 @@ from .session import Session
 
 Leaves = List[Any]
 
-# Stands for a parameter that is a tensor, which PyTorch keeps.
-_saved = object()
+_saved = object()  # Stands for a parameter that is a tensor, which PyTorch keeps.
 
 # DLPack and __cuda_array_interface__ have no such types: their bits go as integers of the same size.
 _AS_INTEGERS = {torch.bool: torch.uint8, torch.bfloat16: torch.int16}
-
 
 _NO_MEMORY = (
     "leaf {} of the state, of shape {} on {}, has no memory to save: it is empty or sparse, on the device meta, or "
@@ -145,8 +143,7 @@ class _Sweep:
         self.params: Leaves = []
         self.session: Optional[Session] = Session(_fields(state), loop.n, **config)
         self.random, self.autocast = _Random(state, preserve_rng_state), _autocast()
-        # The random number generators at the saved states.
-        self.saved: Dict[int, Any] = {}
+        self.saved: Dict[int, Any] = {}  # The random number generators at the saved states.
 
     def forward(self, state: Leaves, params: Leaves) -> Tuple[Leaves, Leaves]:
         """Returns the states n - 1 and n. `generators` are the random number generators at n - 1."""
@@ -206,8 +203,7 @@ class _Sweep:
             state = [state[k] for k in self.first]
         with torch.enable_grad():
             after = self.loop.advance(state, t, self.params)
-        # Of t - 1, the state comes from the session.
-        self.state = []
+        self.state = []  # The state t - 1 comes from the session.
         _refuse_others(after, [*state, *self.params])
         results = [(leaf, weight) for leaf, weight in zip(after, adjoint) if weight is not None and leaf.requires_grad]
         results += [(param, total) for param, total in zip(self.params, sums) if total is not None]
@@ -256,15 +252,12 @@ class _Scan(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *cotangents: Any) -> Any:
         if torch.is_grad_enabled():
-            raise UnsupportedError(
-                "a gradient of a gradient: gpuzip.torch.scan has first gradients only; leave out create_graph=True"
-            )
-        count = len(cotangents)
-        saved, wanted = ctx.saved_tensors, ctx.needs_input_grad[1 + count :]
+            raise UnsupportedError("gradients of gradients: gpuzip.torch.scan has none; leave out create_graph=True")
+        count, saved = len(cotangents), ctx.saved_tensors
         tensors = iter(saved[count:])
         params = [
             next(tensors).detach().requires_grad_(needed) if param is _saved else param
-            for param, needed in zip(ctx.params, wanted)
+            for param, needed in zip(ctx.params, ctx.needs_input_grad[1 + count :])
         ]
         adjoint, sums = ctx.sweep.reverse(list(saved[:count]), params, cotangents)
         return (None, *adjoint, *sums)
@@ -284,10 +277,9 @@ def scan(
     `checkpointing_snaps=10` or `host_budget="4 GiB"`), and the reverse pass computes the others again. Where
     no gradient is required no state is kept.
 
-    The step runs under the autocast of the call in both passes, and with `preserve_rng_state` draws the
-    same random numbers whenever it computes a time step. A gradient of a gradient (`create_graph=True`)
-    is an `UnsupportedError`, and a second reverse sweep (`retain_graph=True`) an `ArgumentError`. Other
-    errors are those of `gpuzip.Session`.
+    The step runs under the autocast of the call in both passes, and with `preserve_rng_state` draws the same
+    random numbers whenever it computes a time step. A gradient of a gradient is an `UnsupportedError`, and a
+    second reverse sweep (`retain_graph=True`) an `ArgumentError`. Other errors are those of `gpuzip.Session`.
     """
     n = int32("n", n)
     if n < 1:
