@@ -109,13 +109,14 @@ impl CudaDevice {
         let (mut handle, mut context) = (0, std::ptr::null_mut());
         cu!(cuDeviceGet(&mut handle, ordinal))?;
         let architecture = driver::architecture(handle)?;
+        let uses_host_addresses = driver::uses_host_addresses(handle)?;
         cu!(cuDevicePrimaryCtxRetain(&mut context, handle))?;
         // From here on, dropping `this` releases what the device has.
         let mut this = CudaDevice {
             ordinal,
             handle,
             architecture,
-            uses_host_addresses: driver::uses_host_addresses(handle)?,
+            uses_host_addresses,
             process: Process::current(),
             context,
             device: DeviceSlab::default(),
