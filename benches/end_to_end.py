@@ -130,7 +130,7 @@ PLAYED = """
 ## Shots that were played
 
 Rows of these tables were also *played*: `c-examples/rtm3d_cuda` as it is, with its kernels and those of the library, took all {steps} time
-steps with the plan of the row on the [software CUDA driver](../../tests/cuda-emu/README.md), in virtual time. The grid is small and flat. Each
+steps with the plan of the row on the [software CUDA driver](../../docs/testing.md), in virtual time. The grid is small and flat. Each
 kernel takes, by its name, what the roofline says of one for the large state; each copy and each transfer takes what it would take there,
 since the speeds are smaller by as much as the states are. So the numbers are those of the sequence of driver calls that the library and
 the program really make, with their waits. They are *predicted* as the others: no GPU was used, and a call takes the host no time.
