@@ -33,17 +33,14 @@ struct dim3 {
     unsigned x, y, z;
     constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
 };
-static dim3 gridDim, blockDim, blockIdx, threadIdx;
+static dim3 gridDim, blockDim(0, 0, 0), blockIdx, threadIdx;
 enum { warpSize = 32 };
 
 /* ---- Fibres ---- */
 
-enum emu_state { EMU_READY, EMU_BARRIER, EMU_WARP, EMU_DONE };
+enum emu_state : unsigned char { EMU_READY, EMU_BARRIER, EMU_WARP, EMU_DONE };
 struct emu_fibre {
     jmp_buf here;
-    dim3 index;
-    emu_state state;
-    bool begun;
     unsigned mask, kind; /* lanes and kind of the collective; the kind of a barrier is its line */
     uint64_t value;      /* this lane's input to the collective; a barrier's predicate */
     uint64_t seen[32];   /* the inputs of all lanes */
@@ -51,6 +48,11 @@ struct emu_fibre {
 };
 enum { EMU_STACK = 256 << 10, EMU_THREADS = 1024 };
 static emu_fibre emu_fibres[EMU_THREADS];
+/* What every round looks up of each thread, in arrays of its own, which fit the first-level cache. */
+static emu_state emu_states[EMU_THREADS];
+static dim3 emu_indices[EMU_THREADS];
+/* Whether the fibre has a stack, on which it waits between two blocks, too. */
+static bool emu_begun[EMU_THREADS];
 static unsigned emu_threads, emu_current;
 static char *emu_stacks;
 static jmp_buf emu_block;
@@ -92,30 +94,31 @@ __attribute__((noipa)) static void emu_suspend()
 [[noreturn]] __attribute__((noipa)) static void emu_fail(const char *why)
 {
     emu_error = why;
-    emu_fibres[emu_current].state = EMU_DONE;
     _longjmp(emu_block, 1);
 }
 
+/* A fibre runs a thread of one block after the other. */
 static void emu_begin()
 {
-    emu_kernel_entry(1, emu_arguments);
-    emu_fibres[emu_current].state = EMU_DONE;
-    _longjmp(emu_block, 1);
+    for (;;) {
+        emu_kernel_entry(1, emu_arguments);
+        emu_states[emu_current] = EMU_DONE;
+        emu_suspend();
+    }
 }
 
-/* Runs a thread until it waits or ends. A fibre begins with setcontext and switches with longjmp,
- * which, unlike swapcontext, makes no system call. */
+/* Runs a thread until it waits or ends. A fibre begins with setcontext, which makes system calls, once
+ * and not for every block, and switches with longjmp, which makes none. */
 __attribute__((noipa)) static void emu_resume(unsigned i)
 {
     static ucontext_t context;
-    emu_fibre *f = &emu_fibres[i];
 
-    emu_current = i, threadIdx = f->index;
+    emu_current = i, threadIdx = emu_indices[i];
     if (_setjmp(emu_block) != 0)
         return;
-    if (f->begun)
-        _longjmp(f->here, 1);
-    f->begun = true;
+    if (emu_begun[i])
+        _longjmp(emu_fibres[i].here, 1);
+    emu_begun[i] = true;
     getcontext(&context);
     context.uc_stack.ss_sp = emu_stacks + (size_t)i * EMU_STACK;
     context.uc_stack.ss_size = EMU_STACK;
@@ -133,9 +136,9 @@ static void emu_release_warp(unsigned first, unsigned i)
 
     for (unsigned lane = 0; lane < 32 && first + lane < emu_threads; lane++) {
         const emu_fibre &f = emu_fibres[first + lane];
-        if (!(mask >> lane & 1) || f.state == EMU_DONE)
+        if (!(mask >> lane & 1) || emu_states[first + lane] == EMU_DONE)
             continue;
-        if (f.state != EMU_WARP || f.mask != mask || f.kind != kind)
+        if (emu_states[first + lane] != EMU_WARP || f.mask != mask || f.kind != kind)
             return;
         arrived |= 1u << lane;
     }
@@ -143,7 +146,7 @@ static void emu_release_warp(unsigned first, unsigned i)
         if (!(arrived >> lane & 1))
             continue;
         emu_fibre &f = emu_fibres[first + lane];
-        f.arrived = arrived, f.state = EMU_READY;
+        f.arrived = arrived, emu_states[first + lane] = EMU_READY;
         for (unsigned other = 0; other < 32; other++)
             f.seen[other] = arrived >> other & 1 ? emu_fibres[first + other].value : 0xa5a5a5a5a5a5a5a5u;
     }
@@ -156,12 +159,12 @@ static void emu_round()
     const unsigned start = emu_random(emu_threads), down = emu_random(2), held = emu_random(16) > 0 ? emu_late : 0;
 
     for (unsigned k = 0; k < emu_threads && !emu_error; k++) {
-        const unsigned i = (start + (down ? emu_threads - k : k)) % emu_threads;
-        if (emu_fibres[i].state == EMU_READY && !(held >> i / 32 & 1))
+        const unsigned up = start + (down ? emu_threads - k : k), i = up < emu_threads ? up : up - emu_threads;
+        if (emu_states[i] == EMU_READY && !(held >> i / 32 & 1))
             emu_resume(i);
     }
     for (unsigned i = 0; i < emu_threads; i++)
-        if (emu_fibres[i].state == EMU_WARP)
+        if (emu_states[i] == EMU_WARP)
             emu_release_warp(i & ~31u, i);
 }
 
@@ -173,15 +176,15 @@ static bool emu_open_barrier()
 
     for (unsigned i = 0; i < emu_threads; i++) {
         const emu_fibre &f = emu_fibres[i];
-        if (f.state == EMU_DONE)
+        if (emu_states[i] == EMU_DONE)
             continue;
-        if (f.state != EMU_BARRIER || (line != 0 && f.kind != line))
+        if (emu_states[i] != EMU_BARRIER || (line != 0 && f.kind != line))
             return false;
         line = f.kind, count += f.value;
     }
     for (unsigned i = 0; i < emu_threads; i++)
-        if (emu_fibres[i].state == EMU_BARRIER)
-            emu_fibres[i].state = EMU_READY, emu_fibres[i].seen[0] = count;
+        if (emu_states[i] == EMU_BARRIER)
+            emu_states[i] = EMU_READY, emu_fibres[i].seen[0] = count;
     emu_late = emu_draw_late();
     return line != 0;
 }
@@ -205,21 +208,25 @@ extern "C" const char *emu_run_block(void *(*entry)(int, void *), void *argument
             return "no memory for stacks";
         emu_stacks = (char *)m;
     }
-    gridDim = dim3(g[0], g[1], g[2]), blockDim = dim3(g[3], g[4], g[5]), blockIdx = dim3(g[6], g[7], g[8]);
     emu_threads = g[3] * g[4] * g[5];
+    if (blockDim.x != g[3] || blockDim.y != g[4] || blockDim.z != g[5])
+        for (unsigned i = 0; i < emu_threads; i++)
+            emu_indices[i] = dim3(i % g[3], i / g[3] % g[4], i / g[3] / g[4]);
+    gridDim = dim3(g[0], g[1], g[2]), blockDim = dim3(g[3], g[4], g[5]), blockIdx = dim3(g[6], g[7], g[8]);
     emu_kernel_entry = entry, emu_arguments = arguments, emu_dice = seed, emu_error = NULL;
     emu_late = emu_draw_late();
     memset(emu_dynamic_shared, 0xa5, shared);
     memset(__start_emu_shared, 0xa5, (size_t)(__stop_emu_shared - __start_emu_shared));
     for (unsigned i = 0; i < emu_threads; i++) {
-        emu_fibres[i].index = dim3(i % g[3], i / g[3] % g[4], i / g[3] / g[4]);
-        emu_fibres[i].state = EMU_READY, emu_fibres[i].begun = false;
+        /* A thread of a block that failed is left where it was: its fibre begins anew. */
+        emu_begun[i] &= emu_states[i] == EMU_DONE;
+        emu_states[i] = EMU_READY;
     }
     for (;;) {
         emu_round();
         unsigned done = 0, ready = 0;
         for (unsigned i = 0; i < emu_threads; i++)
-            done += emu_fibres[i].state == EMU_DONE, ready += emu_fibres[i].state == EMU_READY;
+            done += emu_states[i] == EMU_DONE, ready += emu_states[i] == EMU_READY;
         if (emu_error || done == emu_threads)
             return emu_error;
         if (ready == 0 && !emu_open_barrier())
@@ -262,7 +269,7 @@ template <class... A> static void *emu_kernel(void (*f)(A...), int what, void *p
 static inline unsigned emu_barrier(unsigned line, uint64_t value)
 {
     emu_fibre &f = emu_fibres[emu_current];
-    f.kind = line, f.value = value, f.state = EMU_BARRIER;
+    f.kind = line, f.value = value, emu_states[emu_current] = EMU_BARRIER;
     emu_suspend();
     return (unsigned)emu_fibres[emu_current].seen[0];
 }

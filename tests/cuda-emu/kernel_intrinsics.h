@@ -26,7 +26,7 @@ static inline emu_fibre &emu_collect(unsigned mask, unsigned kind, uint64_t valu
     emu_fibre &f = emu_fibres[emu_current];
     if (!(mask >> emu_lane() & 1))
         emu_fail("a warp collective whose mask lacks the calling lane");
-    f.mask = mask, f.kind = kind, f.value = value, f.state = EMU_WARP;
+    f.mask = mask, f.kind = kind, f.value = value, emu_states[emu_current] = EMU_WARP;
     emu_suspend();
     return emu_fibres[emu_current];
 }
