@@ -114,7 +114,7 @@ counts: ## rewrites benches/results/kernel-counts.txt, exact counts of kernels a
 roofline: ## rewrites benches/results/roofline.md, speeds of kernels that are predicted from their counts
 	python3 benches/roofline.py
 
-end-to-end: build ## rewrites benches/results/end-to-end.md, shots on GPUs predicted from roofline.md, some played (15 minutes)
+end-to-end: build ## rewrites benches/results/end-to-end.md, shots on GPUs predicted from roofline.md and played (40 minutes)
 	GPUZIP_UPDATE_SESSIONS=1 $(CARGO) test --test end_to_end
 	python3 benches/end_to_end.py $(TARGET)/release/gpuzip
 

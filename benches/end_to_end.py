@@ -5,6 +5,7 @@ benches/results/end-to-end.md, with the shots that were played (sessions.py). `m
 Nothing here was measured."""
 import json
 import pathlib
+import statistics
 import subprocess
 import sys
 
@@ -19,6 +20,10 @@ NODES = [("A100-80", "PCIe 4", 25), ("H100", "PCIe 5", 50), ("GH200", "NVLink-C2
 BUDGETS = [(4 * STATE, 128e9), (60e9, 128e9)]
 CODECS = [("zfp", "-"), ("fp16", "-"), ("bfp", "-"), ("cuszp", "1e-3"), ("lorenzo", "1e-3"), ("dct", "1e-3")]
 ALGORITHMS = ["revolve", "hrevolve", "two-level", "zcut", "uniform", "store-all"]
+
+# Of each column the name, the algorithm (None: the best one), the policy, and whether the application computes in the slots.
+COLUMNS = [(algorithm, algorithm, "clairvoyant", False) for algorithm in ALGORITHMS]
+COLUMNS += [("best, zero copy", None, "clairvoyant", True), ("GPUZIP's Revolve", "revolve", "lru", False), ("GPUZIP's Uniform", "uniform", "lru", False)]
 
 
 def plans(gpuzip, gpu, link, budgets, codec, zero_copy):
@@ -39,25 +44,51 @@ def plans(gpuzip, gpu, link, budgets, codec, zero_copy):
     return json.loads(result.stdout)["ranked"]
 
 
-def least(ranked, codec, algorithm=None, policy="clairvoyant"):
-    """The least time over ideal of plans with the codec (raw ones without a codec), of one algorithm or of all."""
-    times = [plan["over_problem_ideal"] for plan in ranked
-             if algorithm in (None, plan["checkpointing_algorithm"]) and plan["policy"] == policy
-             and (plan["stored"] == "raw") == (codec is None)]
-    return f"{min(times):.2f}" if times else ""
+def chosen(ranked, codec, column):
+    """The plan of a column with the least time, of the plans with the codec (of the raw ones without a codec); None
+    if there is none."""
+    _, algorithm, policy, _ = column
+    fitting = [plan for plan in ranked if algorithm in (None, plan["checkpointing_algorithm"]) and plan["policy"] == policy
+               and (plan["stored"] == "raw") == (codec is None)]
+    return min(fitting, key=lambda plan: plan["makespan_s"], default=None)
+
+
+def least(ranked, codec, column):
+    """The time over ideal of the plan of a column; None if there is none."""
+    plan = chosen(ranked, codec, column)
+    return plan and plan["over_problem_ideal"]
+
+
+def off(row):
+    """By how much, in percent, a played shot takes longer than predicted, without what rtm3d_cuda itself copies."""
+    return 100 * (row["session"] / (row["predicted"] + row["own_copies"]) - 1)
 
 
 def played():
-    """The shots that were played in virtual time, beside what was predicted for them."""
+    """The shots that were played in virtual time: their times, and how far they are from what was predicted."""
     rows = json.loads((roofline.ROOT / "benches/results/sessions.json").read_text())
-    out = roofline.row("GPU, link", "snapshots", "plan", "schedule", "predicted", "played", "difference", "transfers to the device + to the host")
-    out += roofline.row(*["---"] * 8)
+    names = [name for name, *_ in COLUMNS]
+    out = PLAYED.format(steps=rows[0]["steps"], copies=max(row["own_copies"] for row in rows), shots=len(rows))
+    kinds = {}
     for row in rows:
-        expected = row["predicted"] + row["own_copies"]
-        stored = row["codec"] + (", mixed" if row["stored"].endswith("mixed") else "")
-        out += roofline.row(f"{row['gpu']}, {row['link']}", stored, row["what"], row["schedule"], f"{row['predicted']:.3f}", f"{row['session']:.3f}",
-                            f"{100 * (row['session'] / expected - 1):+.2f} %", f"{row['transfers'][0]} + {row['transfers'][1]}")
-    return PLAYED.format(steps=rows[0]["steps"], copies=max(row["own_copies"] for row in rows)) + out
+        stored = "raw" if row["codec"] == "raw" else "mixed storage" if row["stored"].endswith("mixed") else "coded"
+        kinds.setdefault((stored, row["column"] == "best, zero copy"), []).append(row)
+    out += roofline.row("snapshots", "shots", "least difference", "mean", "greatest", "its GPU, codec, column", "shots with other transfers than planned") + roofline.row(*["---"] * 7)
+    for (stored, in_place), group in kinds.items():
+        last = max(group, key=lambda row: abs(off(row)))
+        out += roofline.row(stored + (", zero copy" if in_place else ""), len(group), *(f"{of(map(off, group)):+.2f} %" for of in (min, lambda x: statistics.mean(list(x)), max)),
+                            f"{last['gpu']}, {last['codec']}, {last['column']} ({off(last):+.2f} %)", sum(row["transfers"] != row["planned_transfers"] for row in group))
+    for budgets in BUDGETS:
+        for gpu, link, _ in NODES:
+            if not any((row["gpu"], row["device_bytes"]) == (gpu, budgets[0]) for row in rows):
+                continue
+            of_node = {(row["codec"], row["column"]): row for row in rows if (row["gpu"], row["device_bytes"]) == (gpu, budgets[0])}
+            out += f"\n### Played: {gpu}, {link}, {budgets[0] / 1e9:.1f} GB of device memory for snapshots\n\n"
+            out += roofline.row("snapshots", *names) + roofline.row(*["---"] * (1 + len(names)))
+            for codec in ["raw"] + [name for name, _ in CODECS]:
+                cells = [of_node.get((codec, name)) for name in names]
+                out += roofline.row(codec, *(f"{row['session']:.2f}" if row else "" for row in cells))
+    return out
 
 
 def page(gpuzip):
@@ -71,14 +102,14 @@ def page(gpuzip):
     for budgets in BUDGETS:
         for gpu, link, speed in NODES:
             out += f"\n### {gpu}, {link}, {budgets[0] / 1e9:.1f} GB of device memory for snapshots\n\n"
-            out += roofline.row("snapshots", *ALGORITHMS, "best, zero copy", "GPUZIP's Revolve", "GPUZIP's Uniform") + roofline.row(*["---"] * (4 + len(ALGORITHMS)))
+            out += roofline.row("snapshots", *(name for name, *_ in COLUMNS)) + roofline.row(*["---"] * (1 + len(COLUMNS)))
             for codec in [None] + CODECS:
-                ours = plans(gpuzip, gpu, speed, budgets, codec, False)
-                in_place = plans(gpuzip, gpu, speed, budgets, codec, True)
-                for algorithm, times in over.items():
-                    times.append(float(least(ours, codec, algorithm, "lru")) / float(least(ours, codec)))
-                out += roofline.row(codec[0] if codec else "raw", *(least(ours, codec, algorithm) for algorithm in ALGORITHMS), least(in_place, codec),
-                                    least(ours, codec, "revolve", "lru"), least(ours, codec, "uniform", "lru"))
+                ranked = [plans(gpuzip, gpu, speed, budgets, codec, zero_copy) for zero_copy in (False, True)]
+                times = [least(ranked[column[3]], codec, column) for column in COLUMNS]
+                best = min(time for column, time in zip(COLUMNS, times) if time and column[2:] == ("clairvoyant", False))
+                for algorithm, ratios in over.items():
+                    ratios.append(next(time for column, time in zip(COLUMNS, times) if column[1:3] == (algorithm, "lru")) / best)
+                out += roofline.row(codec[0] if codec else "raw", *(f"{time:.2f}" if time else "" for time in times))
     ranges = {algorithm: f"{min(times):.1f} to {max(times):.1f}" for algorithm, times in over.items()}
     return out + SAYS.format(**ranges) + played() + CONFIRM
 
@@ -129,22 +160,23 @@ SAYS = """
 PLAYED = """
 ## Shots that were played
 
-Rows of these tables were also *played*: `c-examples/rtm3d_cuda` as it is, with its kernels and those of the library, took all {steps} time
-steps with the plan of the row on the [software CUDA driver](../../docs/testing.md), in virtual time. The grid is small and flat. Each
-kernel takes, by its name, what the roofline says of one for the large state; each copy and each transfer takes what it would take there,
+{shots} shots, of the tables for 4 slots and, on H100, for 60 GB, were also *played*: `c-examples/rtm3d_cuda` as it is, with its kernels and those of the library, took all
+{steps} time steps with the plan of the cell on the [software CUDA driver](../../docs/testing.md), in virtual time. The grid is small and flat.
+Each kernel takes, by its name, what the roofline says of one for the large state; each copy and each transfer takes what it would take there,
 since the speeds are smaller by as much as the states are. So the numbers are those of the sequence of driver calls that the library and
 the program really make, with their waits. They are *predicted* as the others: no GPU was used, and a call takes the host no time.
 
 | what | assumed in addition |
 | --- | --- |
 | coding | the launches for a snapshot share what the kernels take for two time levels; the half of an encoder's launches that is skipped takes nothing |
-| sizes of coded snapshots | those of this small wavefield, with links that are as much slower as `bfp`, `zfp` or, on average, `cuszp` make its snapshots smaller |
+| sizes of coded snapshots | those of this small wavefield, with links that are as much slower as the codec makes its snapshots smaller, on average; `cuszp`, `lorenzo` and `dct` with looser bounds |
+| mixed storage | as many raw slots as planned; as many coded slots as fit, which are fewer where the headers of small snapshots count: `fp16`, `lorenzo`, `dct` |
 | transfers | in one piece, not in chunks of 64 MiB: `tests/cuda_links.rs` has the chunks |
 
-Times over ideal; "GPUZIP's Revolve" with LRU. The difference is that of the played time from the predicted one and, with zero copy, what
-`rtm3d_cuda` itself copies ({copies:.3f} of the ideal at most): one time level for every state that is saved one step after another one,
-and state 0. Two more things that the predictions do not know: a coded snapshot leaves for the host two saves later, when its size is
-known; and with zero copy the program asks for a slot one step before the last, since it computes both time levels of a state there.
+Differences of the played times from the predicted ones and, with zero copy, from what `rtm3d_cuda` itself copies in addition ({copies:.3f} of
+the ideal at most): one time level for every state that is saved one step after another one, and state 0. Two more things that the predictions
+do not know: a coded snapshot leaves for the host two saves later, when its size is known; and with zero copy the program asks for a slot one step
+before the last, since it computes both time levels of a state there.
 
 """
 

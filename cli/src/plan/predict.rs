@@ -262,6 +262,7 @@ fn configuration(candidate: &Candidate, machine: &Machine) -> Map<String, Value>
         ("inner", inner.into()),
         ("for_cache", schedule.cache().into()),
         ("cache_capacity", candidate.plans.first().map_or(0, |plan| plan.cache).into()),
+        ("raw_slots", candidate.plans.first().map_or(0, |plan| plan.raw_slots).into()),
         ("policy", policy(candidate).name().into()),
         ("stored", machine.storage(candidate.alternative).to_string().into()),
         ("zero_copy", machine.zero_copy.into()),
