@@ -110,7 +110,7 @@ const WORK_OF_SHORT_PART: u64 = 3;
 
 /// Returns the most SAVEs and RESTOREs that a search for more than `SHORT` steps plans and simulates. One
 /// core plans and simulates some 10^7 of them in a second, so that a search takes at most 0.05 s for
-/// 10^4 steps, 0.15 s for 10^5 and 1 s for 10^6 (24 balances of `make bench`; one takes 1.02 s).
+/// 10^4 steps, 0.2 s for 10^5 and 1 s for 10^6 (24 balances of `make bench`; two take a tenth longer).
 fn work_limit(steps: u32) -> u64 {
     // The cube root in integers, which is the same on every machine.
     let is_above = |root: &u64| root.pow(3) > u64::from(steps);
