@@ -73,10 +73,10 @@ def played():
     for row in rows:
         stored = "raw" if row["codec"] == "raw" else "mixed storage" if row["stored"].endswith("mixed") else "coded"
         kinds.setdefault((stored, row["column"] == "best, zero copy"), []).append(row)
-    out += roofline.row("snapshots", "shots", "least difference", "mean", "greatest", "its GPU, codec, column", "shots with other transfers than planned") + roofline.row(*["---"] * 7)
+    out += roofline.row("snapshots", "shots", "least difference", "mean", "greatest", "the shot farthest from its prediction", "shots with other transfers than planned") + roofline.row(*["---"] * 7)
     for (stored, in_place), group in kinds.items():
-        last = max(group, key=lambda row: abs(off(row)))
-        out += roofline.row(stored + (", zero copy" if in_place else ""), len(group), *(f"{of(map(off, group)):+.2f} %" for of in (min, lambda x: statistics.mean(list(x)), max)),
+        differences, last = [off(row) for row in group], max(group, key=lambda row: abs(off(row)))
+        out += roofline.row(stored + (", zero copy" if in_place else ""), len(group), *(f"{of(differences):+.2f} %" for of in (min, statistics.mean, max)),
                             f"{last['gpu']}, {last['codec']}, {last['column']} ({off(last):+.2f} %)", sum(row["transfers"] != row["planned_transfers"] for row in group))
     for budgets in BUDGETS:
         for gpu, link, _ in NODES:
@@ -160,23 +160,23 @@ SAYS = """
 PLAYED = """
 ## Shots that were played
 
-{shots} shots, of the tables for 4 slots and, on H100, for 60 GB, were also *played*: `c-examples/rtm3d_cuda` as it is, with its kernels and those of the library, took all
-{steps} time steps with the plan of the cell on the [software CUDA driver](../../docs/testing.md), in virtual time. The grid is small and flat.
-Each kernel takes, by its name, what the roofline says of one for the large state; each copy and each transfer takes what it would take there,
-since the speeds are smaller by as much as the states are. So the numbers are those of the sequence of driver calls that the library and
+{shots} shots were also *played*: every cell of the tables for 4 slots, and of the table for 60 GB on H100. `c-examples/rtm3d_cuda` as it is,
+with its kernels and those of the library, took all {steps} time steps with the plan of the cell on the
+[software CUDA driver](../../docs/testing.md), in virtual time. The grid is small and flat. Each kernel takes, by its name, what the
+roofline says of one for the large state; each copy and each transfer takes what it would take there, since the speeds are smaller by as much as the states are. So the numbers are those of the sequence of driver calls that the library and
 the program really make, with their waits. They are *predicted* as the others: no GPU was used, and a call takes the host no time.
 
 | what | assumed in addition |
 | --- | --- |
 | coding | the launches for a snapshot share what the kernels take for two time levels; the half of an encoder's launches that is skipped takes nothing |
 | sizes of coded snapshots | those of this small wavefield, with links that are as much slower as the codec makes its snapshots smaller, on average; `cuszp`, `lorenzo` and `dct` with looser bounds |
-| mixed storage | as many raw slots as planned; as many coded slots as fit, which are fewer where the headers of small snapshots count: `fp16`, `lorenzo`, `dct` |
+| mixed storage | as many raw slots as planned; coded snapshots find less room than planned where the headers of small snapshots count, so that shots have other transfers, which the table below counts |
 | transfers | in one piece, not in chunks of 64 MiB: `tests/cuda_links.rs` has the chunks |
 
-Differences of the played times from the predicted ones and, with zero copy, from what `rtm3d_cuda` itself copies in addition ({copies:.3f} of
-the ideal at most): one time level for every state that is saved one step after another one, and state 0. Two more things that the predictions
-do not know: a coded snapshot leaves for the host two saves later, when its size is known; and with zero copy the program asks for a slot one step
-before the last, since it computes both time levels of a state there.
+The first table has the differences of the played times from the predicted ones. With zero copy, the time that `rtm3d_cuda` itself copies counts
+as predicted ({copies:.3f} of the ideal at most): one time level for every state that is saved one step after another one, and state 0. The
+predictions do not know two more things: a coded snapshot leaves for the host two saves later, when its size is known; and with zero
+copy the program asks for a slot one step before the last, since it computes both time levels of a state there.
 
 """
 

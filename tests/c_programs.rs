@@ -46,6 +46,7 @@ fn a_c_program_is_clean_under_valgrind() {
         "--show-leak-kinds=definite,indirect,possible",
         "--errors-for-leak-kinds=definite,indirect,possible",
     ];
+    // Programs that take no argument ignore it.
     let few = std::env::var_os("GPUZIP_TEST_LONG").is_none().then_some("few");
     let check = |source: &str| {
         let program = compile_c(&dir, "cc", &["-std=c99", "-g", "-pthread"], &root().join(source));
