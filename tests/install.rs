@@ -388,6 +388,23 @@ fn fortran_through_pkg_config() {
     expect_ok(&program, Some(prefix()), Some(&prefix().join("lib64")));
 }
 
+/// The examples find the installed library without LD_LIBRARY_PATH.
+#[test]
+fn the_fortran_examples_start_from_an_installation() {
+    if !have("pkg-config") || !have("gfortran") {
+        return;
+    }
+    let build = tempdir("install-fortran");
+    let program = build.join("smoke");
+    let mut make = Command::new("make");
+    make.arg("-C").arg(root().join("fortran")).arg(format!("BUILD={}", path(&build)));
+    make.env_remove("GPUZIP_LIB").env("PKG_CONFIG_PATH", prefix().join("lib64/pkgconfig"));
+    run(make.arg(&program));
+    run(Command::new(&program).args(["60", "1", "8", "3"]).env_remove("LD_LIBRARY_PATH"));
+    let needs = stdout(&run(Command::new("ldd").arg(&program).env_remove("LD_LIBRARY_PATH")));
+    assert!(needs.contains(path(&prefix().join("lib64"))), "{needs}");
+}
+
 #[test]
 fn fortran_through_cmake() {
     if !have("cmake") || !has_fortran() {
