@@ -15,7 +15,7 @@ docs: ## rewrites the tables and pictures of docs/ that are generated
 	GPUZIP_UPDATE_DOCS=1 $(CARGO) test --test docs -- the_configuration_page the_api_page_has every_block_compiles
 
 build: ## builds the library and the command `gpuzip` (release)
-	$(CARGO) build --release --workspace
+	$(CARGO) build --release -p gpuzip -p gpuzip-cli
 
 # The installed folder PREFIX may be moved later. install/install.sh documents LIBDIR, INCLUDEDIR,
 # BINDIR, DESTDIR and FC. Without cargo on the PATH (as under `make build && sudo make install`),
