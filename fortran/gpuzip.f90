@@ -151,7 +151,7 @@ module gpuzip
   ! of its field's maximum; on wavefields the PSNR is 95 to 100 dB.
   integer(c_int32_t), parameter, public :: gpuzip_compressor_fp16 = 6
   ! Blocks of 32 8-bit integers with a common exponent: 3.9 times smaller than FP32. Every value is within 1/127 of its
-  ! block's maximum; on wavefields the PSNR is 65 to 70 dB.
+  ! block's maximum, or within 2^-126 (FP64: 2^-1022) if this is larger; on wavefields the PSNR is 65 to 70 dB.
   integer(c_int32_t), parameter, public :: gpuzip_compressor_bfp = 7
   ! The library chooses raw snapshots or one of the codecs that keep an error bound. `error_bound` must be set, and the
   ! profile (`profile_path`, `gpuzip_profile_import`) must have measured these codecs with that bound. If it has

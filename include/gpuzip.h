@@ -304,7 +304,8 @@
 
 /*
  Blocks of 32 8-bit integers with a common exponent: 3.9 times smaller than FP32. Every value is
- within 1/127 of its block's maximum; on wavefields the PSNR is 65 to 70 dB.
+ within 1/127 of its block's maximum, or within 2^-126 (FP64: 2^-1022) if this is larger; on
+ wavefields the PSNR is 65 to 70 dB.
  */
 #define GPUZIP_COMPRESSOR_BFP 7
 

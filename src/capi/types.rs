@@ -136,7 +136,8 @@ pub const GPUZIP_COMPRESSOR_DCT: i32 = 5;
 /// within 2^-11 (4.9e-4) of its field's maximum; on wavefields the PSNR is 95 to 100 dB.
 pub const GPUZIP_COMPRESSOR_FP16: i32 = 6;
 /// Blocks of 32 8-bit integers with a common exponent: 3.9 times smaller than FP32. Every value is
-/// within 1/127 of its block's maximum; on wavefields the PSNR is 65 to 70 dB.
+/// within 1/127 of its block's maximum, or within 2^-126 (FP64: 2^-1022) if this is larger; on
+/// wavefields the PSNR is 65 to 70 dB.
 pub const GPUZIP_COMPRESSOR_BFP: i32 = 7;
 /// The library chooses raw snapshots or one of the codecs that keep an error bound. `error_bound`
 /// must be set, and the profile (`profile_path`, `gpuzip_profile_import`) must have measured these
