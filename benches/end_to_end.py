@@ -131,7 +131,7 @@ ASSUMPTIONS = f"""
 | backward step | one `step3` for the adjoint field, and `correlate` | the roofline; the state is at hand |
 | coding | the sum of the codec's kernels over both time levels, each as a field of its own | the roofline, FP32 in 3-D, bound 1e-3; zfp with 8 bits per value |
 | ratio | that of the counted fields: {", ".join(f"{name} {roofline.ratio(name, 'f32', 3, bound):.1f}" for name, bound in CODECS)} | [counts](kernel-counts.txt); wavefields differ ([Compression](../../docs/compression.md)) |
-| link | {", ".join(f"{link} {speed} GB/s" for _, link, speed in NODES)}, each way, both ways at once | 80 % of the peak |
+| link | {", ".join(f"{link} {speed} GB/s" for _, link, speed in NODES)}, each way, both ways at once | 80 % of the peak; the page does not model that LPDDR5X, the memory of a GH200's CPU, serves about 384 to 500 GB/s for reading and writing together, so copies both ways at once are slower there than predicted |
 | copies within the device | {roofline.DRAM:.0%} of DRAM's peak, read and written | |
 | kernels and copies | do not slow each other down | |
 | device memory for snapshots | {BUDGETS[0][0] / 1e9:.2f} GB (4 raw slots, as GPUZIP had) and {BUDGETS[1][0] / 1e9:.0f} GB (an 80 GB device) | |
