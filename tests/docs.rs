@@ -543,7 +543,38 @@ fn the_readme_is_short() {
     );
 }
 
+// Tables, as GitHub shows them: the cells that a row has too many are lost without a word.
+
+#[test]
+fn every_row_of_a_table_has_as_many_cells_as_its_head() {
+    for page in pages() {
+        let mut head = None;
+        for (at, line, fenced) in page.lines() {
+            if fenced || !line.starts_with('|') {
+                head = None;
+                continue;
+            }
+            let cells: usize =
+                line.split('`').step_by(2).map(|text| text.matches('|').count()).sum();
+            assert_eq!(cells, *head.get_or_insert(cells), "{}:{at}: {line}", page.name);
+        }
+    }
+}
+
 // Links and names.
+
+/// The shell finds `gpuzip` after `export PATH=...`, which docs/command.md has.
+#[test]
+fn a_page_that_calls_the_command_says_where_the_command_is() {
+    for page in pages() {
+        let calls = |block: &Block| {
+            block.language == "sh" && block.text.lines().any(|line| line.starts_with("gpuzip "))
+        };
+        let says = page.links().iter().any(|(_, link)| link.ends_with("command.md"))
+            || page.blocks().iter().any(|block| block.text.contains("export PATH="));
+        assert!(says || !page.blocks().iter().any(calls), "{} calls gpuzip", page.name);
+    }
+}
 
 #[test]
 fn every_link_leads_somewhere() {
