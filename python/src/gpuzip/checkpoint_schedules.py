@@ -28,9 +28,9 @@ class GpuzipSchedule(CheckpointSchedule):  # type: ignore[misc]
 
     `config` are keys of the configuration, such as `checkpointing_algorithm="revolve"` and
     `checkpointing_snaps=10`, as for `gpuzip.Schedule`. A state that gpuzip saves is forward restart data
-    (`write_ics`); the data of one adjoint step at a time is in working memory. At most `ram` states are
-    in RAM at a time, those that are written and read most often, and the others on DISK; None: all
-    states are in RAM. One adjoint calculation is permitted.
+    (`write_ics`). At most `ram` of these are in RAM at a time, those that are written and read most
+    often, and the others on DISK; None: all are in RAM. RAM also has the data of one adjoint step at a
+    time. One adjoint calculation is permitted.
 
     A schedule that saves a state and leaves it without a time step, which checkpoint_schedules cannot
     express, is an `UnsupportedError`.
@@ -75,9 +75,12 @@ class GpuzipSchedule(CheckpointSchedule):  # type: ignore[misc]
                 yield kind(ts, from_storage, StorageType.WORK)
             elif action.type == BACKWARD:
                 self._n = ts + 1
-                yield Forward(ts, ts + 1, False, True, StorageType.WORK)
+                # Working memory would do, but there pyadjoint drops what the step started from, and its
+                # adjoint then reads the values of the control at which the tape was recorded.
+                yield Forward(ts, ts + 1, False, True, StorageType.RAM)
                 if action.first_backward:
                     yield EndForward()
+                yield Move(ts, StorageType.RAM, StorageType.WORK)
                 self._r += 1
                 yield Reverse(ts + 1, ts, True)
         self._exhausted = True
@@ -92,9 +95,9 @@ class GpuzipSchedule(CheckpointSchedule):  # type: ignore[misc]
         return self._exhausted
 
     def uses_storage_type(self, storage_type: Any) -> bool:
-        """Whether states are stored in storage of this type."""
+        """Whether data is stored in storage of this type."""
         used = range(self._summary.max_live)
-        return any(self._storage(place) == storage_type for place in used)
+        return storage_type == StorageType.RAM or any(self._storage(place) == storage_type for place in used)
 
 
 class _Places:
@@ -180,7 +183,10 @@ def actions(schedule: Any, steps: Optional[int] = None) -> List[Tuple[int, Actio
         elif isinstance(action, (Copy, Move)):
             if action.to_storage == StorageType.WORK:
                 live = action.n
-                found.append((live, RESTORE))
+                if isinstance(action, Move) and found[-1:] == [(live, SAVE)]:
+                    found.pop()  # The state is live, and is not needed again.
+                else:
+                    found.append((live, RESTORE))
             if isinstance(action, Move) and action.to_storage in (StorageType.WORK, StorageType.NONE):
                 stored.discard(action.n)
         elif isinstance(action, Reverse):
