@@ -589,6 +589,39 @@ fn what_is_no_file_is_an_error_at_once() {
     }
 }
 
+/// In a folder to which others may write, a link under a name that they can guess leads to a file of
+/// theirs or of somebody else: no worker writes through a link.
+#[test]
+fn no_file_is_written_through_a_link_that_others_left() {
+    let plain = Survey::new("link-plain", QUICK, 2).plain();
+    // `$$` is the process number of the worker, too, which takes the shell's place. The last names
+    // are those of workers that made their names from the process number.
+    let plant = "for name in job.part job.worker-$(hostname)-$$-0.part sum.image.part \
+        shot-000001.image.worker-$(hostname)-$$-0.part sum.image.worker-$(hostname)-$$-0.part \
+        worker-$(hostname)-$$-0; do LINK ../victim survey/$name || exit 9; done; exec \"$@\"";
+    for link in ["ln -s", "ln"] {
+        let survey = Survey::new("link", QUICK, 2);
+        fs::create_dir(survey.home.join("survey")).unwrap();
+        fs::write(survey.home.join("victim"), "precious").unwrap();
+        // Hard links are made from the folder of the survey's parent.
+        let plant = plant.replace("LINK ../", if link == "ln" { "ln " } else { "ln -s ../" });
+        let done = run(&mut survey.worker_within(&["sh", "-c", &plant, "sh"], &[]));
+        assert_eq!(hashes(&stdout(&done)), plain.1);
+        assert_eq!(fs::read_to_string(survey.home.join("victim")).unwrap(), "precious", "{link}");
+
+        // The files of the results have fixed names.
+        let image = survey.home.join("images/image.f32");
+        fs::remove_file(&image).unwrap();
+        match link {
+            "ln" => fs::hard_link(survey.home.join("victim"), &image).unwrap(),
+            _ => std::os::unix::fs::symlink("../victim", &image).unwrap(),
+        }
+        let refused = survey.worker(&["--sum"]).output().unwrap();
+        assert_eq!(refused.status.code(), Some(1), "{link}: {}", told(&refused));
+        assert_eq!(fs::read_to_string(survey.home.join("victim")).unwrap(), "precious", "{link}");
+    }
+}
+
 /// With lossy snapshots, the codec's bound and the schedule belong to the survey, and with mixed
 /// storage the number of raw snapshots, too.
 #[test]

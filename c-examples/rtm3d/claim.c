@@ -129,8 +129,6 @@ int claims_look(claims_t *c, const char *dir, const char *description, size_t sh
 
 int claims_open(claims_t *c, const char *dir, const char *description, size_t shots, double lease)
 {
-    char part[192];
-
     *c = (claims_t){.folder = -1, .file = -1};
     if (mkdir(dir, 0777) != 0 && errno != EEXIST)
         return complain("--claim %s: the folder cannot be made: %s", dir, strerror(errno));
@@ -139,8 +137,7 @@ int claims_open(claims_t *c, const char *dir, const char *description, size_t sh
     c->lease = lease;
     if (make_worker(c) != 0)
         return -1;
-    snprintf(part, sizeof part, DESCRIPTION_FILE ".%s.part", c->name);
-    if (description_write(description, c->folder, part) != 0)
+    if (description_write(description, c->folder) != 0)
         return complain("--claim %s: its file job cannot be written: %s", dir, strerror(errno));
     return check_job(c, description, 0);
 }
@@ -288,11 +285,10 @@ void claims_release(claims_t *c)
 
 int claims_commit(claims_t *c, size_t shot, const image_t *image, double misfit)
 {
-    char name[CLAIM_NAME], part[320];
+    char name[CLAIM_NAME];
 
     file_of(c, shot, "image", name);
-    snprintf(part, sizeof part, "%s.%s.part", name, c->name);
-    if (!claims_committed(c, shot) && shot_file_write(c->folder, name, part, (shot_key_t){c->survey, shot}, image, misfit) != 0) {
+    if (!claims_committed(c, shot) && shot_file_write(c->folder, name, (shot_key_t){c->survey, shot}, image, misfit) != 0) {
         const int why = errno;
         if (!claims_committed(c, shot)) {
             claims_release(c);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "new_file.h"
 #include "shot_file.h"
 
 void description_add(description_t *d, const char *format, ...)
@@ -82,17 +83,18 @@ int description_differs(char *theirs, char *ours, int is_part, const char **ther
     }
 }
 
-int description_write(const char *text, int folder, const char *part)
+int description_write(const char *text, int folder)
 {
     description_t whole;
     const int n = snprintf(whole.text, sizeof whole.text, "%schecksum %08" PRIx32 "\n", text, crc32c(0, text, strlen(text)));
+    char part[PART_NAME];
     int file, status = -1, why;
 
     if ((size_t)n >= sizeof whole.text) {
         errno = EFBIG;
         return -1;
     }
-    if ((file = openat(folder, part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) < 0)
+    if ((file = part_create(folder, DESCRIPTION_FILE, part)) < 0)
         return -1;
     if (write(file, whole.text, (size_t)n) == n && fsync(file) == 0 &&
         (linkat(folder, part, folder, DESCRIPTION_FILE, 0) == 0 || errno == EEXIST))

@@ -32,9 +32,8 @@ typedef enum description_read_t {
 } description_read_t;
 
 /* Writes `text` and its checksum, the last line, to DESCRIPTION_FILE of the folder with the descriptor
- * `folder`, unless there is such a file. `part`: the name of the file until it is complete. Returns 0 if
- * there is a file now, or -1 with the reason in errno. */
-int description_write(const char *text, int folder, const char *part);
+ * `folder`, unless there is such a file. Returns 0 if there is a file now, or -1 with the reason in errno. */
+int description_write(const char *text, int folder);
 /* Reads what description_write wrote; `*checksum` becomes its checksum. */
 description_read_t description_read(description_t *d, int folder, uint32_t *checksum);
 

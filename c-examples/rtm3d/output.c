@@ -10,6 +10,7 @@
 #include "display.h"
 #include "image.h"
 #include "message.h"
+#include "new_file.h"
 
 static int name_file(char *path, size_t size, const char *folder, const char *file)
 {
@@ -61,7 +62,7 @@ int output_open(outputs_t *f, const char *out)
 
 static int write_raw(const char *path, const float *data, size_t count)
 {
-    FILE *file = fopen(path, "wb");
+    FILE *file = new_file(path);
     int status = file != NULL && fwrite(data, sizeof *data, count, file) == count ? 0 : -1;
 
     if (file != NULL && fclose(file) != 0)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "deflate.h"
+#include "new_file.h"
 
 #define UP 2  /* the filter that subtracts the row above */
 
@@ -70,7 +71,7 @@ int png_write(const char *path, const unsigned char *pixels, size_t width, size_
 {
     unsigned char *rows = filter(pixels, width, height), *stream = NULL;
     size_t length = 0;
-    FILE *file = fopen(path, "wb");
+    FILE *file = new_file(path);
     int status = -1;
 
     if (rows != NULL)

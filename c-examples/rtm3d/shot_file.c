@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "new_file.h"
+
 /* The header: 72 bytes without gaps. Lengths are in values of `real`. */
 typedef struct head_t {
     char magic[8];
@@ -77,14 +79,14 @@ static head_t head_of(shot_key_t key, const image_t *image)
     return head;
 }
 
-/* The error of shot_file_open if there is something else under the name; opening a file for reading has no
- * such error. */
-#define NOT_REGULAR EINVAL
+/* The error of shot_file_open if there is something else under the name, a symbolic link included: somebody
+ * else may have put the link there. */
+#define NOT_REGULAR ELOOP
 
 int shot_file_open(int folder, const char *name)
 {
     /* Without O_NONBLOCK the call would wait until somebody writes to a named pipe. */
-    const int file = openat(folder, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    const int file = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     struct stat info;
 
     if (file < 0 || (fstat(file, &info) == 0 && S_ISREG(info.st_mode)))
@@ -143,11 +145,12 @@ static int write_file(int file, const head_t *head, const parts_t *parts)
     return status == 0 ? fsync(file) : -1;
 }
 
-int shot_file_write(int folder, const char *name, const char *part, shot_key_t key, const image_t *image, double misfit)
+int shot_file_write(int folder, const char *name, shot_key_t key, const image_t *image, double misfit)
 {
     const parts_t parts = parts_of(image);
     head_t head = head_of(key, image);
-    const int file = openat(folder, part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    char part[PART_NAME];
+    const int file = part_create(folder, name, part);
     int status, why;
 
     if (file < 0)

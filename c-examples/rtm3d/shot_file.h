@@ -31,10 +31,10 @@ typedef enum shot_read_t {
 int shot_file_open(int folder, const char *name);
 /* The reason of the last failure of shot_file_open, which is in errno. */
 const char *shot_file_error(void);
-/* Writes the sums of `image` and the misfit to the file `part` of the folder with the descriptor
- * `folder`, syncs the file, renames it to `name`, replacing an older file, and syncs the folder.
- * Returns 0, or -1 with the reason in errno; `part` is then removed. */
-int shot_file_write(int folder, const char *name, const char *part, shot_key_t key, const image_t *image, double misfit);
+/* Writes the sums of `image` and the misfit to a new file (part_create) of the folder with the
+ * descriptor `folder`, syncs the file, renames it to `name`, replacing an older file, and syncs the
+ * folder. Returns 0, or -1 with the reason in errno; the new file is then removed. */
+int shot_file_write(int folder, const char *name, shot_key_t key, const image_t *image, double misfit);
 /* Reads what shot_file_write wrote into `image` and `misfit`, which hold anything unless the result
  * is SHOT_GOOD. */
 shot_read_t shot_file_read(int folder, const char *name, shot_key_t key, image_t *image, double *misfit, const char **why);

@@ -9,6 +9,7 @@
 
 #include "json.h"
 #include "message.h"
+#include "new_file.h"
 #include "output.h"
 #include "shot.h"
 
@@ -77,7 +78,7 @@ static void to_bytes(unsigned char *out, const real *in, size_t count)
 
 static int write_field(const char *path, const grid_t *g, const real *field)
 {
-    FILE *file = fopen(path, "wb");
+    FILE *file = new_file(path);
     unsigned char *line = malloc(4 * g->e1);
     int status = file != NULL && line != NULL ? 0 : -1;
 

@@ -5,7 +5,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +32,7 @@ static int take_lock(kept_t *k)
 {
     const struct timespec pause = {.tv_nsec = 100 * 1000 * 1000};
 
-    k->lock = openat(k->folder, LOCK, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    k->lock = openat(k->folder, LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (k->lock < 0)
         return complain("--restart %s: its file " LOCK " cannot be opened: %s", k->dir, strerror(errno));
     for (int i = 0; flock(k->lock, LOCK_EX | LOCK_NB) != 0; i++) {
@@ -55,6 +54,14 @@ static int is_generation(const char *name)
     return end != NULL && strncmp(name, "gpuzip-r", 8) == 0 && strcmp(end, ".gen") == 0;
 }
 
+/* Whether the file is a shot or a description that was never completed. */
+static int is_part(const char *name)
+{
+    const char *const end = strrchr(name, '.');
+    return end != NULL && strcmp(end, ".part") == 0 &&
+           (strncmp(name, "shot-", 5) == 0 || strncmp(name, DESCRIPTION_FILE ".", sizeof DESCRIPTION_FILE) == 0);
+}
+
 /* Lists the kept shots in k->has, from the names in the folder: looking for each of them would let a
  * network file system remember for some time that those are missing that other ranks write soon.
  * Removes what ranks left that died while they wrote. Returns KEPT_*. */
@@ -72,14 +79,13 @@ static int list(kept_t *k)
         return KEPT_FAILED;
     }
     while (code == KEPT_OPEN && (entry = readdir(folder)) != NULL) {
-        const char *const end = strrchr(entry->d_name, '.');
         char name[SHOT_NAME];
         size_t shot;
 
         if (is_generation(entry->d_name)) {
             complain("--restart %s: the folder holds files of rtm3d --restart or of --decompose (%s); give another folder", k->dir, entry->d_name);
             code = KEPT_REFUSED;
-        } else if (end != NULL && strncmp(entry->d_name, "shot-", 5) == 0 && strcmp(end, ".part") == 0) {
+        } else if (is_part(entry->d_name)) {
             unlinkat(k->folder, entry->d_name, 0);
         } else if (sscanf(entry->d_name, "shot-%zu", &shot) == 1 && shot - 1 < k->shots &&
                    strcmp(entry->d_name, name_of(shot - 1, name)) == 0) {
@@ -149,7 +155,7 @@ static int open_first(kept_t *k, const description_t *d)
         return code;
     if (k->count == 0 && is_own_job(k))
         unlinkat(k->folder, DESCRIPTION_FILE, 0);  /* no shot depends on the options of the run before */
-    if (description_write(d->text, k->folder, DESCRIPTION_FILE ".part") != 0) {
+    if (description_write(d->text, k->folder) != 0) {
         complain("--restart %s: its file job cannot be written: %s", k->dir, strerror(errno));
         return KEPT_FAILED;
     }
@@ -208,7 +214,6 @@ static int worst(int code, MPI_Comm comm)
 int kept_open(kept_t *k, const char *dir, const description_t *d, size_t shots, image_t *one, MPI_Comm comm)
 {
     description_t own;
-    struct timespec now;
     int code, ranks;
 
     *k = (kept_t){.dir = dir, .folder = -1, .lock = -1, .shots = shots, .has = calloc(shots, 1)};
@@ -224,9 +229,6 @@ int kept_open(kept_t *k, const char *dir, const description_t *d, size_t shots, 
         (code = worst(k->rank == 0 ? open_first(k, &own) : KEPT_OPEN, comm)) != KEPT_OPEN ||
         (code = worst(k->rank != 0 ? open_other(k, &own) : KEPT_OPEN, comm)) != KEPT_OPEN)
         return code;
-    clock_gettime(CLOCK_REALTIME, &now);
-    k->run = (uint32_t)now.tv_sec ^ (uint32_t)now.tv_nsec ^ (uint32_t)getpid();
-    MPI_Bcast(&k->run, 1, MPI_UINT32_T, 0, comm);
     MPI_Bcast(k->has, (int)shots, MPI_SIGNED_CHAR, 0, comm);
     if ((code = worst(check_shots(k, one, ranks), comm)) != KEPT_OPEN)
         return code;
@@ -251,11 +253,9 @@ void kept_close(kept_t *k)
 
 int kept_write(const kept_t *k, size_t shot, const image_t *image)
 {
-    char name[SHOT_NAME], part[2 * SHOT_NAME];
+    char name[SHOT_NAME];
 
-    /* A rank of a run whose rank 0 died may still write: so each run has names of its own. */
-    snprintf(part, sizeof part, "%s.%08" PRIx32 ".part", name_of(shot, name), k->run);
-    if (shot_file_write(k->folder, name, part, (shot_key_t){k->survey, shot}, image, 0.0) == 0)
+    if (shot_file_write(k->folder, name_of(shot, name), (shot_key_t){k->survey, shot}, image, 0.0) == 0)
         return 1;
     warn("--restart %s: the run goes on without the file of shot %zu of %zu: %s", k->dir, shot + 1, k->shots, strerror(errno));
     return 0;

@@ -21,7 +21,6 @@ typedef struct kept_t {
     int folder, lock;   /* descriptors; -1: not open */
     int rank;
     uint32_t survey;    /* checksum of the description */
-    uint32_t run;       /* number of this run, in the names of files that are not complete */
     size_t shots;
     signed char *has;   /* [shots]: 1 if the shot was found complete when the folder was opened */
     size_t count;       /* number of kept shots; on rank 0, after shots_migrate, with those of this run */
