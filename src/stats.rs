@@ -1,9 +1,16 @@
 //! The statistics of a session: counts, bytes and seconds of one shot.
 
+/// Most that a count can be: no shot reaches this number, and a shot that goes on from a restart
+/// file can add to it.
+const MOST: u64 = 1 << 62;
+
 /// A statistic as a number of 64 bits.
 trait Word {
     fn word(&self) -> u64;
-    fn of_word(word: u64) -> Self;
+    /// Returns the statistic; `None` if no shot can have it.
+    fn of_word(word: u64) -> Option<Self>
+    where
+        Self: Sized;
 }
 
 impl Word for u64 {
@@ -11,8 +18,8 @@ impl Word for u64 {
         *self
     }
 
-    fn of_word(word: u64) -> Self {
-        word
+    fn of_word(word: u64) -> Option<Self> {
+        (word <= MOST).then_some(word)
     }
 }
 
@@ -21,8 +28,8 @@ impl Word for f64 {
         self.to_bits()
     }
 
-    fn of_word(word: u64) -> Self {
-        f64::from_bits(word)
+    fn of_word(word: u64) -> Option<Self> {
+        Some(f64::from_bits(word)).filter(|seconds| seconds.is_finite())
     }
 }
 
@@ -41,10 +48,11 @@ macro_rules! stats {
                 vec![$(self.$name.word()),*]
             }
 
-            /// Returns the statistics of these numbers; missing ones are 0.
-            pub fn of_words(words: &[u64]) -> Self {
+            /// Returns the statistics of these numbers; missing ones are 0. `None` if no shot can
+            /// have one of them: the numbers may be those of any file.
+            pub fn of_words(words: &[u64]) -> Option<Self> {
                 let mut words = words.iter().copied();
-                Stats { $($name: <$kind>::of_word(words.next().unwrap_or(0)),)* }
+                Some(Stats { $($name: <$kind>::of_word(words.next().unwrap_or(0))?,)* })
             }
 
             /// Returns the name and the value, as text, of every statistic.

@@ -1,9 +1,14 @@
 //! `gpuzip inspect` on folders of restart files: right, damaged, in use, and none.
 
+#[path = "../../tests/common/hostile.rs"]
+mod hostile;
+
 use gpuzip::persist::{
-    FileName, Fingerprint, Finished, Header, Kind, Name, RecordHead, Store, Writer,
+    FileName, Fingerprint, Finished, Header, Kind, Name, RecordHead, Store, Writer, MOST_RANKS,
 };
+use hostile::{Hostile, Random};
 use serde_json::{json, Value};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -107,7 +112,7 @@ fn the_newest_generation_that_is_right_on_all_ranks_would_be_restored() {
     let value = json_of(&path);
     assert_eq!(
         value["restored"],
-        json!({ "generation": 3, "shot": 3, "it": -1, "missing_ranks": [] })
+        json!({ "generation": 3, "shot": 3, "it": -1, "missing": 0, "missing_ranks": [] })
     );
     let newest = &value["ranks"][1]["generations"][0];
     assert_eq!((&newest["right"], &newest["bytes"]), (&json!(false), &json!(size)));
@@ -153,6 +158,87 @@ fn ranks_whose_files_are_elsewhere_are_named() {
     );
     assert_eq!(json_of(&path)["restored"]["missing_ranks"], json!([0, 1, 3]));
     std::fs::remove_dir_all(path).unwrap();
+}
+
+/// A file of a few hundred bytes that says it is of as many ranks as a run can have: of the ranks
+/// without files, the lowest thousand are listed, and all are counted.
+#[test]
+fn a_file_that_states_millions_of_ranks_takes_no_memory_for_them() {
+    let path = folder("millions");
+    publish(&mut Store::open(&path, 1, MOST_RANKS).unwrap(), 5, -1);
+    assert_eq!(
+        lines(&path, &[]).last().unwrap(),
+        "would be restored: generation 1, begin of shot 5, if 16777215 other ranks have it, too, whose files are not here: 0, 2, 3, 4, 5, 6, 7, 8, ..."
+    );
+    let restored = &json_of(&path)["restored"];
+    let listed: Vec<u32> = serde_json::from_value(restored["missing_ranks"].clone()).unwrap();
+    assert!(listed.into_iter().eq((0..=1000).filter(|rank| *rank != 1)));
+    assert_eq!(restored["missing"], json!(MOST_RANKS - 1));
+    std::fs::remove_dir_all(path).unwrap();
+}
+
+/// A folder has more files than the command may have open at a time.
+#[test]
+fn a_folder_of_many_ranks_is_read_with_few_open_files() {
+    let path = folder("open-files");
+    for rank in 0..40 {
+        publish(&mut Store::open(&path, rank, 40).unwrap(), 5, -1);
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gpuzip"));
+    limited(&mut command, libc::RLIMIT_NOFILE, 20);
+    let output = command.arg("inspect").arg(&path).output().unwrap();
+    let last = text(&output.stdout).lines().last();
+    assert_eq!(last, Some("would be restored: generation 1, begin of shot 5"));
+    std::fs::remove_dir_all(path).unwrap();
+}
+
+/// Files with right checksums and absurd numbers, a folder of many ranks at a time: 2,000, in long
+/// tests 10^5. The command says of each whether it can be used, and never takes 64 MiB of memory.
+#[test]
+fn hostile_files_are_listed_within_64_mib() {
+    const RANKS: u32 = 200;
+    let path = folder("hostile");
+    publish(&mut Store::open(&path, 0, RANKS).unwrap(), 3, 17);
+    let real = Hostile::of(&std::fs::read(generation(&path, 0, 1)).unwrap());
+    let folders = if std::env::var_os("GPUZIP_TEST_LONG").is_some() { 500 } else { 10 };
+    let (mut right, mut random) = (0, Random::new(32));
+    for k in 0..folders {
+        for rank in 0..RANKS {
+            let bytes = real.clone().of_rank(rank, RANKS).changed(&mut random);
+            std::fs::write(generation(&path, rank, 1), bytes).unwrap();
+        }
+        for options in [&["--json"][..], &[], &["--records"]] {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_gpuzip"));
+            limited(&mut command, libc::RLIMIT_AS, 64 << 20);
+            let output = command.arg("inspect").arg(&path).args(options).output().unwrap();
+            let error = text(&output.stderr);
+            assert!(matches!(output.status.code(), Some(0 | 2)), "{k} {options:?}: {error}");
+            assert!(!error.contains("panicked"), "{k} {options:?}: {error}");
+            if options == ["--json"] {
+                let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+                let ranks = value["ranks"].as_array().unwrap();
+                assert_eq!(ranks.len(), RANKS as usize);
+                right +=
+                    ranks.iter().filter(|rank| rank["generations"][0]["right"] == true).count();
+            }
+        }
+    }
+    let files = folders * RANKS as usize;
+    assert!((files / 20..files - files / 20).contains(&right), "{right} of {files} are right");
+    println!("{files} hostile files, {right} of them with right checksums throughout");
+    std::fs::remove_dir_all(path).unwrap();
+}
+
+/// Limits what the process of the command may use.
+fn limited(command: &mut Command, resource: libc::__rlimit_resource_t, most: u64) {
+    let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
+    // SAFETY: between fork and exec the closure makes one system call, which is allowed there.
+    unsafe {
+        command.pre_exec(move || match libc::setrlimit(resource, &limit) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        })
+    };
 }
 
 /// Names, lengths and times of change of a folder's files.

@@ -276,7 +276,32 @@ fn absurd_numbers_with_right_checksums_are_refused() {
             assert_eq!(error.code, Code::Stream, "{name} = {number}: {error}");
         }
     }
+    let with_header = |offset: usize, number: &[u8]| {
+        let mut bytes = good.clone();
+        bytes[offset..offset + number.len()].copy_from_slice(number);
+        let header = HEADER + 2 * VALUE + 4;
+        let crc = crc32c::crc32c(&bytes[..header]).to_le_bytes();
+        bytes[header..header + 4].copy_from_slice(&crc);
+        bytes[end + 32..end + 36].copy_from_slice(&crc);
+        let crc = crc32c::crc32c(&bytes[end..end + 44]);
+        bytes[end + 44..end + 48].copy_from_slice(&crc.to_le_bytes());
+        check(&bytes).err().unwrap()
+    };
+    for (offset, number, text) in [
+        (24, &[0; 8][..], "generation 0"),
+        (24, &[255; 8], "generation 18446744073709551615"),
+        (32, &[255; 8], "shot -1"),
+        (32, &i64::MIN.to_le_bytes(), "shot -9223372036854775808"),
+        (40, &(-2i64).to_le_bytes(), "action -2"),
+        (48, &4u32.to_le_bytes(), "rank 4 of 4 ranks"),
+        (48, &[0; 8], "rank 0 of 0 ranks"),
+        (52, &1_409_286_144_u32.to_le_bytes(), "rank 3 of 1409286144 ranks"),
+    ] {
+        let error = with_header(offset, number);
+        assert!(error.code == Code::Stream && error.message.contains(text), "{text}: {error}");
+    }
     assert_eq!(with_entry(0, 3).code, Code::Stream, "an unknown kind");
+    assert_eq!(with_entry(4, 0).code, Code::Stream, "a length before the codec, without a codec");
     assert_eq!(with_entry(48, 0).code, Code::Stream, "no name");
 }
 

@@ -9,6 +9,7 @@
 
 use super::fingerprint::{Fingerprint, MOST_VALUES};
 use super::name::{Name, LONGEST_NAME};
+use super::names::LAST_GENERATION;
 use crate::error::{fail, Result};
 use crate::fallible_vec;
 
@@ -34,6 +35,9 @@ pub const ENTRY: usize = 48 + LONGEST_NAME;
 pub const FOOTER: usize = 56;
 /// Most records of a container.
 pub const MOST_RECORDS: u64 = 1 << 20;
+
+/// Most ranks of a run.
+pub const MOST_RANKS: u32 = 1 << 24;
 
 /// What a generation is of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -239,6 +243,7 @@ impl Header {
         let (rank, ranks) = (fields.u32(), fields.u32());
         let (confirmed, time) = (fields.u64(), fields.i64());
         let origin = Origin { generation, rank, ranks, confirmed, time };
+        check_numbers(&origin, shot, it)?;
         let mut fingerprint = Fingerprint::new();
         for k in 0..values {
             let (name, value) = (fields.name(), fields.u64());
@@ -249,6 +254,27 @@ impl Header {
         }
         Ok((Header { fingerprint, shot, it }, origin, crc))
     }
+}
+
+/// Fails if a header whose checksum is right holds a number that no writer writes.
+fn check_numbers(origin: &Origin, shot: i64, it: i64) -> Result<()> {
+    let Origin { generation, rank, ranks, .. } = *origin;
+    if !(1..=LAST_GENERATION).contains(&generation) {
+        return damaged(format_args!(
+            "its header says generation {generation}: generations are numbered from 1 to {LAST_GENERATION}"
+        ));
+    }
+    if ranks > MOST_RANKS || rank >= ranks {
+        return damaged(format_args!(
+            "its header says rank {rank} of {ranks} ranks: a run has at most {MOST_RANKS} ranks, numbered from 0"
+        ));
+    }
+    if shot < 0 || it < -1 {
+        return damaged(format_args!(
+            "its header says shot {shot} and action {it}: both are numbered from 0, and action -1 is the begin of the shot"
+        ));
+    }
+    Ok(())
 }
 
 impl Record {
@@ -272,12 +298,15 @@ impl Record {
         let (kind, codec, ts) = (Kind::read(fields.u32()), fields.u32(), fields.i64());
         let (begin, stored_bytes, raw_bytes) = (fields.u64(), fields.u64(), fields.u64());
         let (crc, zero, name) = (fields.u32(), fields.u32(), fields.name());
-        match (kind, name, begin == offset && zero == 0) {
+        let is_sized = codec != 0 || raw_bytes == stored_bytes;
+        match (kind, name, begin == offset && zero == 0 && is_sized) {
             (Some(kind), Some(name), true) => {
                 let head = RecordHead { kind, name, ts, codec, raw_bytes, stored_bytes };
                 Ok(Record { head, offset, crc })
             }
-            _ => damaged(format_args!("record {k} of its index is none")),
+            _ => damaged(format_args!(
+                "entry {k} of its index, with offset {begin}, {stored_bytes} bytes ({raw_bytes} bytes before codec {codec}), is no record"
+            )),
         }
     }
 }

@@ -87,7 +87,10 @@ impl Position {
             return fail!(Stream, "the position of the shot has version {version}: this library reads {VERSION}; go on with the library that wrote it");
         }
         let terms = [a, b, c].map(|term| term as i64);
-        let (it, stats) = (it as i64, Stats::of_words(stats));
+        let Some(stats) = Stats::of_words(stats) else {
+            return fail!(Stream, "the position of the shot has statistics that no shot can have");
+        };
+        let it = it as i64;
         Ok(Position { it, schedule, terms, recorded, plan, planned_by, largest, mixed, stats })
     }
 }

@@ -1,8 +1,12 @@
 //! What `gpuzip inspect` finds in a folder.
 
 use gpuzip::error::{Code, Error, Result};
-use gpuzip::persist::{Listing, Reader, Record};
+use gpuzip::persist::{Header, Listing, Origin, Record};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+
+/// Most ranks without files that are listed.
+const MOST_LISTED: usize = 1000;
 
 /// A folder of restart files.
 pub struct Folder {
@@ -33,10 +37,14 @@ pub struct Generation {
 }
 
 /// What is in the file of a generation whose header, index and footer are right.
+/// The file is closed again: a folder may have more files than a process may have open.
 pub struct Content {
-    pub reader: Reader,
-    /// For each record, why its bytes cannot be used; `None`: they are right.
-    pub damage: Vec<Option<String>>,
+    pub header: Header,
+    pub origin: Origin,
+    /// Bytes of the file.
+    pub length: u64,
+    /// The records, each with why its bytes cannot be used; `None`: they are right.
+    pub records: Vec<(Record, Option<String>)>,
 }
 
 /// What a restart goes on from.
@@ -44,8 +52,11 @@ pub struct Restored {
     pub generation: u64,
     pub shot: i64,
     pub it: i64,
-    /// Ranks of the run of which the folder has no files.
-    pub missing: Vec<u32>,
+    /// Number of the run's ranks of which the folder has no files.
+    pub missing: u32,
+    /// The lowest `MOST_LISTED` of these ranks: the number of ranks stands in a file, and a file that
+    /// is a few KB long can state millions.
+    pub lowest_missing: Vec<u32>,
 }
 
 impl Folder {
@@ -93,7 +104,7 @@ impl Rank {
 impl Generation {
     /// Returns whether all of the generation can be read.
     pub fn is_right(&self) -> bool {
-        self.content.as_ref().is_ok_and(|content| content.damage.iter().all(Option::is_none))
+        self.content.as_ref().is_ok_and(|content| content.damage().next().is_none())
     }
 }
 
@@ -111,13 +122,18 @@ impl Content {
             Err(e) => return Ok(Some(Err(e.message))),
         };
         let verdict = |k| reader.read(k, &mut |_| Ok(())).err().map(|e| e.message);
-        let damage = (0..reader.records().len()).map(verdict).collect();
-        Ok(Some(Ok(Content { reader, damage })))
+        let records = reader.records().iter().enumerate().map(|(k, record)| (*record, verdict(k)));
+        Ok(Some(Ok(Content {
+            records: records.collect(),
+            header: reader.header().clone(),
+            origin: *reader.origin(),
+            length: reader.length(),
+        })))
     }
 
-    /// Returns the records, each with why its bytes cannot be used.
-    pub fn records(&self) -> impl Iterator<Item = (&Record, Option<&str>)> {
-        self.reader.records().iter().zip(self.damage.iter().map(Option::as_deref))
+    /// Returns why bytes of records cannot be used, for each damaged record.
+    pub fn damage(&self) -> impl Iterator<Item = &String> {
+        self.records.iter().filter_map(|(_, damage)| damage.as_ref())
     }
 }
 
@@ -140,12 +156,15 @@ fn restored(ranks: &[Rank]) -> std::result::Result<Restored, String> {
             None => "no generation can be read on all ranks".into(),
         });
     };
-    let header = content.reader.header();
-    let has = |rank: &u32| with_files.iter().any(|found| found.rank == *rank);
+    let (header, ranks) = (&content.header, content.origin.ranks);
+    let present: BTreeSet<u32> =
+        with_files.iter().map(|found| found.rank).filter(|rank| *rank < ranks).collect();
+    let missing = (0..ranks).filter(|rank| !present.contains(rank));
     Ok(Restored {
         generation: number,
         shot: header.shot,
         it: header.it,
-        missing: (0..content.reader.origin().ranks).filter(|rank| !has(rank)).collect(),
+        missing: ranks - present.len() as u32,
+        lowest_missing: missing.take(MOST_LISTED).collect(),
     })
 }

@@ -51,22 +51,21 @@ fn generation_lines(
         Ok(content) => content,
         Err(reason) => return writeln!(out, "  generation {number}: cannot be used: {reason}"),
     };
-    let header = content.reader.header();
-    let damaged = content.damage.iter().flatten().count();
-    let verdict = match damaged {
+    let header = &content.header;
+    let verdict = match content.damage().count() {
         0 => "right".into(),
-        count => format!("{count} of {} records damaged", content.damage.len()),
+        count => format!("{count} of {} records damaged", content.records.len()),
     };
     writeln!(
         out,
         "  generation {number}: {}, {}, {} records: {verdict}",
         place(header.shot, header.it),
-        size(content.reader.length()),
-        content.damage.len()
+        size(content.length),
+        content.records.len()
     )?;
-    for (record, damage) in content.records() {
+    for (record, damage) in &content.records {
         if all_records || damage.is_some() {
-            writeln!(out, "    {}", record_line(record, damage))?;
+            writeln!(out, "    {}", record_line(record, damage.as_deref()))?;
         }
     }
     Ok(())
@@ -97,13 +96,13 @@ fn restored_line(restored: &Restored) -> String {
         restored.generation,
         place(restored.shot, restored.it)
     );
-    let missing = &restored.missing;
-    if !missing.is_empty() {
-        let names: Vec<String> = missing.iter().take(MOST_LISTED).map(u32::to_string).collect();
-        let more = if missing.len() > MOST_LISTED { ", ..." } else { "" };
+    if restored.missing > 0 {
+        let lowest = restored.lowest_missing.iter().take(MOST_LISTED);
+        let names: Vec<String> = lowest.map(u32::to_string).collect();
+        let more = if restored.missing as usize > names.len() { ", ..." } else { "" };
         line += &format!(
             ", if {} other ranks have it, too, whose files are not here: {}{more}",
-            missing.len(),
+            restored.missing,
             names.join(", ")
         );
     }
@@ -140,21 +139,22 @@ fn record_json(record: &Record, damage: Option<&str>) -> Value {
 }
 
 fn content_json(content: &Content) -> Map<String, Value> {
-    let (header, origin) = (content.reader.header(), content.reader.origin());
+    let Content { header, origin, .. } = content;
     let fingerprint: Map<String, Value> = header
         .fingerprint
         .values()
         .iter()
         .map(|(name, value)| (name.as_str().to_owned(), (*value).into()))
         .collect();
+    let records = content.records.iter();
     let records: Vec<Value> =
-        content.records().map(|(record, damage)| record_json(record, damage)).collect();
+        records.map(|(record, damage)| record_json(record, damage.as_deref())).collect();
     [
         ("shot", header.shot.into()),
         ("it", header.it.into()),
         ("ranks", origin.ranks.into()),
         ("time", origin.time.into()),
-        ("bytes", content.reader.length().into()),
+        ("bytes", content.length.into()),
         ("fingerprint", fingerprint.into()),
         ("records", records.into()),
     ]
@@ -167,9 +167,8 @@ fn generation_json(generation: &Generation) -> Value {
     let mut values = Map::new();
     values.insert("generation".into(), generation.number.into());
     values.insert("right".into(), generation.is_right().into());
-    let damage = |content: &Content| content.damage.iter().flatten().next().cloned();
     let reason = match &generation.content {
-        Ok(content) => damage(content),
+        Ok(content) => content.damage().next().cloned(),
         Err(reason) => Some(reason.clone()),
     };
     values.insert("reason".into(), reason.into());
@@ -195,7 +194,8 @@ pub fn json(folder: &Folder) -> Map<String, Value> {
             "generation": restored.generation,
             "shot": restored.shot,
             "it": restored.it,
-            "missing_ranks": restored.missing,
+            "missing": restored.missing,
+            "missing_ranks": restored.lowest_missing,
         })
     });
     [
