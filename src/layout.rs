@@ -23,6 +23,19 @@ impl Field {
     }
 }
 
+impl std::fmt::Display for Field {
+    /// Writes type and extents, without the extents of dimensions that are not used.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let [n1, n2, n3] = self.n;
+        write!(f, "{} {n1}", self.scalar.name())?;
+        match (n2, n3) {
+            (1, 1) => Ok(()),
+            (n2, 1) => write!(f, " x {n2}"),
+            (n2, n3) => write!(f, " x {n2} x {n3}"),
+        }
+    }
+}
+
 /// Most fields of a state: more than any code has, and few enough to notice a wrong count.
 pub const MAX_FIELDS: usize = 1024;
 

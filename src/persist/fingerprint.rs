@@ -12,6 +12,17 @@ pub const MOST_VALUES: usize = 64;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fingerprint {
     values: Vec<(Name, u64)>,
+    /// What values of this run mean, for messages. A fingerprint that was read from a file has none.
+    meanings: Vec<(Name, Meaning)>,
+}
+
+/// What a value of a fingerprint means to people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// The value is a hash of what the text says.
+    HashOf(String),
+    /// The value is one of these numbers, each of which has a name.
+    OneOf(Vec<(u64, &'static str)>),
 }
 
 impl Fingerprint {
@@ -23,6 +34,12 @@ impl Fingerprint {
     /// Adds a value. Fails if there is a value of this name, or `MOST_VALUES` values already.
     pub fn add(&mut self, name: &str, value: u64) -> Result<()> {
         self.add_named(Name::new(name)?, value)
+    }
+
+    /// Adds a value as `add` does, and says what it means.
+    pub fn add_with(&mut self, name: &str, value: u64, meaning: Meaning) -> Result<()> {
+        self.add(name, value)?;
+        fallible_vec::push(&mut self.meanings, (Name::new(name)?, meaning))
     }
 
     pub(super) fn add_named(&mut self, name: Name, value: u64) -> Result<()> {
@@ -53,16 +70,16 @@ impl Fingerprint {
                 Some(found) => {
                     return fail!(
                         Config,
-                        "the restart files were written with {name} = {}, and this run has {name} = {}: give the configuration that wrote the files, or another folder",
-                        Shown(found),
-                        Shown(*value)
+                        "the restart files were written with {}, and this run has {}: give the configuration that wrote the files, or another folder",
+                        expected.shown_of_other(name, found),
+                        expected.shown(name, *value)
                     )
                 }
                 None => {
                     return fail!(
                         Config,
-                        "the restart files say nothing about {name}, and this run has {name} = {}: another version of the program wrote the files",
-                        Shown(*value)
+                        "the restart files say nothing about {name}, and this run has {}: another version of the program wrote the files",
+                        expected.shown(name, *value)
                     )
                 }
             }
@@ -71,22 +88,38 @@ impl Fingerprint {
             None => Ok(()),
             Some((name, value)) => fail!(
                 Config,
-                "the restart files were written with {name} = {}, about which this run says nothing: another version of the program wrote the files",
-                Shown(*value)
+                "the restart files were written with {name} = {value}, about which this run says nothing: another version of the program wrote the files"
             ),
         }
     }
+
+    /// Returns a value of this run as people read it.
+    fn shown(&self, name: &Name, value: u64) -> String {
+        match self.meaning(name) {
+            Some(Meaning::HashOf(text)) => format!("{name} = {text}"),
+            Some(Meaning::OneOf(names)) => format!("{name} = {}", name_of(names, value)),
+            None => format!("{name} = {value}"),
+        }
+    }
+
+    /// Returns the value of a file, which differs from this run's, as people read it. A file holds of
+    /// some values only the hash, which tells that they differ and not what they were.
+    fn shown_of_other(&self, name: &Name, value: u64) -> String {
+        match self.meaning(name) {
+            Some(Meaning::HashOf(_)) => format!("other {name}"),
+            _ => self.shown(name, value),
+        }
+    }
+
+    fn meaning(&self, name: &Name) -> Option<&Meaning> {
+        self.meanings.iter().find(|(known, _)| known == name).map(|(_, meaning)| meaning)
+    }
 }
 
-/// A value as people read it: small numbers are counts, large ones hashes.
-struct Shown(u64);
-
-impl std::fmt::Display for Shown {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0 {
-            count if count < 1 << 40 => write!(f, "{count}"),
-            hash => write!(f, "{hash:#018x}"),
-        }
+fn name_of(names: &[(u64, &'static str)], value: u64) -> String {
+    match names.iter().find(|(number, _)| *number == value) {
+        Some((_, name)) => (*name).to_owned(),
+        None => format!("{value}, which this version of gpuzip does not know"),
     }
 }
 
@@ -106,11 +139,7 @@ mod tests {
         written.check(&of(&[("fields", u64::MAX - 1), ("steps", 300)])).unwrap();
         for (values, texts) in [
             (vec![("steps", 200), ("fields", u64::MAX - 1)], ["steps = 300", "steps = 200"]),
-            (
-                vec![("steps", 300), ("fields", 1 << 41)],
-                ["fields = 0xfffffffffffffffe", "fields = 0x0000020000000000"],
-            ),
-            (vec![("steps", 300)], ["fields = 0xfffffffffffffffe", "says nothing"]),
+            (vec![("steps", 300)], ["fields = 18446744073709551614", "says nothing"]),
             (
                 vec![("steps", 300), ("fields", u64::MAX - 1), ("codec", 3)],
                 ["say nothing about codec", "codec = 3"],
@@ -118,6 +147,42 @@ mod tests {
         ] {
             let error = written.check(&of(&values)).unwrap_err().message;
             assert!(texts.iter().all(|text| error.contains(text)), "{error}");
+        }
+    }
+
+    /// Hashes are told as what they are of, and numbers of things as the names of the things.
+    #[test]
+    fn values_are_told_as_what_they_mean() {
+        let expected = |fields: u64, codec: u64| {
+            let mut expected = Fingerprint::new();
+            let text = Meaning::HashOf("f32 10 x 20 x 30".into());
+            expected.add_with("fields", fields, text).unwrap();
+            let names = Meaning::OneOf(vec![(0, "none"), (4, "lorenzo")]);
+            expected.add_with("compressor", codec, names).unwrap();
+            expected
+        };
+        let written = of(&[("fields", 1 << 50), ("compressor", 0)]);
+        written.check(&expected(1 << 50, 0)).unwrap();
+        let other = of(&[("fields", 1 << 50), ("compressor", 99)]);
+        for (written, expected, text) in [
+            (
+                &written,
+                expected(7, 0),
+                "with other fields, and this run has fields = f32 10 x 20 x 30:",
+            ),
+            (
+                &written,
+                expected(1 << 50, 4),
+                "with compressor = none, and this run has compressor = lorenzo:",
+            ),
+            (
+                &other,
+                expected(1 << 50, 4),
+                "compressor = 99, which this version of gpuzip does not",
+            ),
+        ] {
+            let error = written.check(&expected).unwrap_err().message;
+            assert!(error.contains(text), "{error}");
         }
     }
 

@@ -61,11 +61,11 @@ mod newest;
 mod store;
 
 pub use container::{Container, Source, PIECE};
-pub use fingerprint::{Fingerprint, MOST_VALUES};
-pub use format::{Header, Kind, Origin, Record, RecordHead};
+pub use fingerprint::{Fingerprint, Meaning, MOST_VALUES};
+pub use format::{Header, Kind, Origin, Record, RecordHead, MOST_RANKS};
 pub use journal::{lines, Line, LINE};
 pub use listing::Listing;
 pub use name::{Name, LONGEST_NAME};
 pub use names::{FileName, LAST_GENERATION};
 pub use newest::AgreeMin;
-pub use store::{Finished, Reader, Store, Writer, KEPT, MOST_RANKS};
+pub use store::{Finished, Reader, Store, Writer, KEPT};

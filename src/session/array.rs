@@ -7,6 +7,7 @@ use crate::error::{fail, Result};
 use crate::fallible_vec::{filled, push};
 use crate::layout::Field;
 use crate::persist::{Kind, Name, Reader, RecordHead, Writer};
+use crate::scalar::Scalar;
 
 /// Memory of the application that restart files keep.
 pub struct Array {
@@ -28,17 +29,40 @@ impl Array {
 
     /// The head of the array's record. Its number `ts` tells the shape.
     fn head(&self) -> RecordHead {
-        let Field { n, scalar, .. } = self.field.field;
-        let words = n.iter().flat_map(|n| n.to_le_bytes()).chain([scalar as u8]);
         let bytes = self.field.field.bytes().unwrap_or(0);
         RecordHead {
             kind: Kind::Array,
             name: self.name,
-            ts: hash(words) as i64,
+            ts: shape_number(&self.field.field),
             codec: 0,
             raw_bytes: bytes,
             stored_bytes: bytes,
         }
+    }
+}
+
+/// Returns the number that stands for type and extents of an array in its record.
+fn shape_number(Field { n, scalar, .. }: &Field) -> i64 {
+    hash(n.iter().flat_map(|n| n.to_le_bytes()).chain([*scalar as u8])) as i64
+}
+
+/// Describes the array of a record, which has another shape than `field`. The record holds the number
+/// of bytes and a hash of the shape, which is found if the array has the extents of `field` in some
+/// order, or has them but for the first one.
+fn shape_of_record(head: &RecordHead, field: &Field) -> String {
+    let [n1, n2, n3] = field.n;
+    let orders =
+        [[n1, n2, n3], [n1, n3, n2], [n2, n1, n3], [n2, n3, n1], [n3, n1, n2], [n3, n2, n1]];
+    let shapes = Scalar::ALL.into_iter().flat_map(|scalar| {
+        let line = head.stored_bytes / scalar.bytes();
+        let others = orders.map(|[_, b, c]| [line.checked_div(b * c).unwrap_or(0), b, c]);
+        let all = orders.into_iter().chain(others).chain([[line, 1, 1]]);
+        all.map(move |n| Field { n, scalar, previous_of: None })
+    });
+    let found = shapes.into_iter().find(|shape| shape_number(shape) == head.ts);
+    match found {
+        Some(shape) => format!("as {shape}"),
+        None => format!("with {} bytes and in another shape", head.stored_bytes),
     }
 }
 
@@ -104,9 +128,10 @@ pub(super) fn match_arrays<'a>(
         if (record.head.ts, record.head.stored_bytes) != (head.ts, head.stored_bytes) {
             return fail!(
                 Shape,
-                "array {name} has {} bytes, and was written with {}: give it the extents and the type with which it was written",
+                "array {name} is {} ({} bytes), and was written {}: give it the extents and the type with which it was written",
+                array.field.field,
                 head.stored_bytes,
-                record.head.stored_bytes
+                shape_of_record(&record.head, &array.field.field)
             );
         }
         push(&mut found, (k, array))?;

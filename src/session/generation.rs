@@ -5,10 +5,12 @@ use super::persist::{Found, Persist};
 use super::restart::{hash, Position, Snapshot};
 use super::Session;
 use crate::choice::Target;
+use crate::codec::{Method, Settings};
 use crate::device::{Device, Stream};
 use crate::error::{fail, Result};
 use crate::fallible_vec::{copied, push};
-use crate::persist::{Fingerprint, Header, Kind, Name, Reader, RecordHead};
+use crate::layout::Field;
+use crate::persist::{Fingerprint, Header, Kind, Meaning, Name, Reader, RecordHead};
 use crate::plan::Kept;
 use crate::stop;
 use std::time::Instant;
@@ -17,6 +19,8 @@ use std::time::Instant;
 const POSITION: &str = "gpuzip position";
 /// The begin of the names that arrays of the application cannot have.
 const OWN_NAMES: &str = "gpuzip ";
+/// Most shapes of fields that a message lists.
+const MOST_SHAPES: usize = 8;
 /// Most bytes of the record that holds the position.
 const LONGEST_POSITION: u64 = 1 << 16;
 
@@ -27,6 +31,7 @@ impl Session {
         let macro_steps = self.schedule.macro_steps();
         self.settle()?;
         let compression = &self.option.compression;
+        let shapes = shapes_of(&self.layout.fields);
         let fields = self.layout.fields.iter().flat_map(|field| {
             let role = field.previous_of.map_or(0, |field| field + 1);
             field.n.into_iter().chain([field.scalar as u64, role.into()])
@@ -36,17 +41,16 @@ impl Session {
             0 => 0,
             _ => hash(format!("{compression:?}").bytes()),
         };
+        let codec_text = settings_text(compression);
+        let codecs = Method::ALL.iter().map(|method| (method.number().into(), method.name()));
         let mut fingerprint = Fingerprint::new();
-        for (name, value) in [
-            ("steps", macro_steps.time_steps().into()),
-            ("fields", fields),
-            ("adjoint_every", macro_steps.every().into()),
-            ("range_actions", self.schedule.config().range_actions.into()),
-            ("compressor", self.codec_number().into()),
-            ("the codec's settings", settings),
-        ] {
-            fingerprint.add(name, value)?;
-        }
+        fingerprint.add("steps", macro_steps.time_steps().into())?;
+        fingerprint.add_with("fields", fields, Meaning::HashOf(shapes))?;
+        fingerprint.add("adjoint_every", macro_steps.every().into())?;
+        fingerprint.add("range_actions", self.schedule.config().range_actions.into())?;
+        let codecs = Meaning::OneOf(codecs.collect());
+        fingerprint.add_with("compressor", self.codec_number().into(), codecs)?;
+        fingerprint.add_with("the codec's settings", settings, Meaning::HashOf(codec_text))?;
         Ok(fingerprint)
     }
 
@@ -336,6 +340,30 @@ impl Session {
                 engine.call(stream, "restart", |engine| fill(Some(engine.tiers.device())))
             }
         }
+    }
+}
+
+/// Returns types and extents of the fields of a state for a message, equal neighbours once.
+fn shapes_of(fields: &[Field]) -> String {
+    let is_equal = |a: &Field, b: &Field| (a.n, a.scalar) == (b.n, b.scalar);
+    let parts = fields.chunk_by(is_equal).map(|equal| match equal.len() {
+        1 => equal[0].to_string(),
+        count => format!("{count} times {}", equal[0]),
+    });
+    let parts: Vec<String> = parts.take(MOST_SHAPES).collect();
+    format!("{} ({} in all)", parts.join(", "), fields.len())
+}
+
+/// Returns the settings of a codec for a message, by the keys of the configuration.
+fn settings_text(settings: &Settings) -> String {
+    let (mode, bound) = settings.bound.key();
+    match settings.method {
+        Method::None => "none".into(),
+        Method::Zfp { rate } => format!("{rate} bits per value"),
+        Method::Bitcomp { sparse } => {
+            format!("error_bound {bound} of error_bound_mode {mode}, sparse {}", u8::from(sparse))
+        }
+        _ => format!("error_bound {bound} of error_bound_mode {mode}"),
     }
 }
 
