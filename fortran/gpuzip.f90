@@ -344,8 +344,10 @@ module gpuzip
     ! huge pages takes this machine more than 1.5 times as long as that of 16 MiB of ordinary pages. 1: always huge
     ! pages, for runs of very many shots, in which copies are then 9 to 21 % faster. 2: never huge pages.
     integer(c_int32_t) :: huge_pages = 0
-    ! Reserved: must be zero.
-    integer(c_int32_t) :: reserved_strict = 0
+    ! Restart files that another user could have made or changed. 0: a folder or a generation of another user than this
+    ! process's and root is used, with a warning. 1: `gpuzip_persist_open` fails if the folder, or one of its files that
+    ! are read, belongs to another user or if its mode lets others write to it.
+    integer(c_int32_t) :: strict = 0
     ! The folders of the snapshots on disk, separated by colons; every snapshot is striped over all of them, so name one
     ! on each disk. The files in them have no names and are gone when the session ends, also when the process is killed.
     ! NULL or empty: the folder that the environment variable TMPDIR names, or else /var/tmp.

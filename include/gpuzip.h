@@ -662,9 +662,12 @@ typedef struct gpuzip_config_t {
    */
   int32_t huge_pages GPUZIP_DEFAULT(0);
   /*
-   Reserved: must be zero.
+   Restart files that another user could have made or changed. 0: a folder or a generation of
+   another user than this process's and root is used, with a warning. 1: `gpuzip_persist_open`
+   fails if the folder, or one of its files that are read, belongs to another user or if its mode
+   lets others write to it.
    */
-  int32_t reserved_strict GPUZIP_DEFAULT(0);
+  int32_t strict GPUZIP_DEFAULT(0);
   /*
    The folders of the snapshots on disk, separated by colons; every snapshot is striped over all
    of them, so name one on each disk. The files in them have no names and are gone when the

@@ -97,6 +97,8 @@ pub struct Config {
     pub trace_out: Option<PathBuf>,
     /// The folder of restart files.
     pub persist_dir: Option<PathBuf>,
+    /// Whether restart files that another user could have made are an error, and no warning.
+    pub strict: bool,
     /// Most of the run time that restart files may take; 0: the default.
     pub persist_overhead: f64,
     /// Most seconds that a requested stop may take; 0: the default.
@@ -166,6 +168,7 @@ impl Default for Config {
             performance_log: false,
             trace_out: None,
             persist_dir: None,
+            strict: false,
             persist_overhead: 0.0,
             stop_budget: 0.0,
         }

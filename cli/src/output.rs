@@ -111,6 +111,6 @@ pub fn folder_of_drawings(path: &Path) -> Result<()> {
 
 /// Writes a drawing; an error names the file that could not be written.
 pub fn write_drawing(path: &Path, drawing: &str) -> Result<()> {
-    std::fs::write(path, drawing)
+    gpuzip::files::replace(path, drawing.as_bytes())
         .map_err(|e| Error::new(Code::Io, format!("{}: {e}", path.display())))
 }

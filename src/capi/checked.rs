@@ -144,6 +144,7 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
                 )
             }
         },
+        strict: one_of("strict", given.strict, "0 (a warning) or 1 (an error)")?,
         range_actions: one_of(
             "range_actions",
             given.range_actions,
@@ -445,6 +446,5 @@ fn factor(value: f32) -> Result<f64> {
 fn check_supported(c: &gpuzip_config_t) -> Result<()> {
     let difference_bound = [c.reserved_difference_bound as u64];
     zero_words("config->reserved_difference_bound", &difference_bound, Code::Config)?;
-    zero_words("config->reserved_strict", &[c.reserved_strict as u64], Code::Config)?;
     zero_words("config->reserved", &c.reserved, Code::Config)
 }

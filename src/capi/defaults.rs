@@ -50,7 +50,7 @@ pub(super) const ZERO: gpuzip_config_t = gpuzip_config_t {
     adjoint_every: 0,
     reserved_difference_bound: 0,
     huge_pages: 0,
-    reserved_strict: 0,
+    strict: 0,
     disk_path: null(),
     device_reserve: 0,
     reserved: [0; 11],

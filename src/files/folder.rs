@@ -1,7 +1,9 @@
 //! A folder that is opened once: its files are opened, replaced and removed by their names in it,
 //! even if the folder's path is changed meanwhile.
 
-use super::{above_standard, check_kind, check_size, checked_open, quietly, read_all, FLAGS};
+use super::{
+    above_standard, check_kind, check_names, check_size, checked_open, quietly, read_all, FLAGS,
+};
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::hash::{BuildHasher, RandomState};
@@ -20,19 +22,26 @@ const PRIVATE: libc::mode_t = 0o600;
 /// accident.
 const NAMES_TRIED: u32 = 16;
 
+/// Most symbolic links that lead to a file, as on Linux.
+const MOST_LINKS: u32 = 40;
+
 /// Replaces the content of the file at `path` by `bytes`, or creates the file. A reader finds all
 /// old bytes or all new bytes, also after a crash. If anything fails, the old file stays as it was.
 /// The new file has the permissions of the old one. A symbolic link stays, and the file that it
 /// names is replaced.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let path = target_of(path)?;
+    let link = path;
+    let path = target_of(link)?;
     let old = match std::fs::symlink_metadata(&path) {
         // A file that this user may not write is not replaced either.
         Ok(_) => Some(
-            checked_open(&path, OpenOptions::new().write(true))?.metadata()?.permissions().mode()
+            checked_open(&path, OpenOptions::new().write(true), libc::O_NOFOLLOW)?
+                .metadata()?
+                .permissions()
+                .mode()
                 & 0o777,
         ),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+        Err(e) if e.kind() == io::ErrorKind::NotFound && path == link => None,
         Err(e) => return Err(e),
     };
     let name = path.file_name().ok_or_else(|| io::Error::other("names no file"))?;
@@ -44,11 +53,41 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     )
 }
 
-/// Returns the path of the file that a symbolic link names, or `path` itself.
-fn target_of(path: &Path) -> io::Result<PathBuf> {
-    match std::fs::symlink_metadata(path) {
-        Ok(found) if found.file_type().is_symlink() => path.canonicalize(),
-        _ => Ok(path.to_path_buf()),
+/// Returns the path of the file that a symbolic link names, or `path` itself. Fails if the link, or
+/// one that it leads to, belongs to another user than this process's and root.
+pub(super) fn target_of(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_path_buf();
+    for _ in 0..MOST_LINKS {
+        let mut options = OpenOptions::new();
+        let options = options.read(true).custom_flags(libc::O_PATH | libc::O_NOFOLLOW | FLAGS);
+        // A path that cannot be opened so is opened by the caller, which gets the reason.
+        let Ok(link) = options.open(&path) else { return Ok(path) };
+        let found = link.metadata()?;
+        if !found.is_symlink() {
+            return Ok(path);
+        }
+        if let Some(owner) = stranger(&found) {
+            return Err(io::Error::other(format!(
+                "is a symbolic link of user {owner}: name the file itself"
+            )));
+        }
+        path.pop();
+        path.push(read_link(&link)?);
+    }
+    Err(io::Error::from_raw_os_error(libc::ELOOP))
+}
+
+/// Returns the path that an open symbolic link holds.
+fn read_link(link: &File) -> io::Result<PathBuf> {
+    let mut bytes = [0u8; libc::PATH_MAX as usize];
+    // SAFETY: the descriptor of an open link, an empty path, and memory of the length that is given.
+    let length = unsafe {
+        libc::readlinkat(link.as_raw_fd(), c"".as_ptr(), bytes.as_mut_ptr().cast(), bytes.len())
+    };
+    match usize::try_from(length) {
+        Ok(length) if length < bytes.len() => Ok(OsStr::from_bytes(&bytes[..length]).into()),
+        Ok(_) => Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG)),
+        Err(_) => Err(io::Error::last_os_error()),
     }
 }
 
@@ -80,6 +119,11 @@ impl Folder {
     pub fn trusted_or_new(path: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(path)?;
         Folder::trusted(path)
+    }
+
+    /// Returns owner and mode of the folder.
+    pub fn metadata(&self) -> io::Result<Metadata> {
+        self.file.metadata()
     }
 
     /// Returns the bytes of a regular file, at most `limit` bytes. Does not follow symbolic links.
@@ -220,6 +264,9 @@ impl Folder {
         if self.trusted {
             check_owner(&found)?;
         }
+        if flags & libc::O_ACCMODE != libc::O_RDONLY {
+            check_names(&found)?;
+        }
         Ok(file)
     }
 
@@ -238,14 +285,23 @@ impl Folder {
     }
 }
 
+/// Returns the user of this process.
+fn user() -> libc::uid_t {
+    // SAFETY: `geteuid` has no arguments and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// Returns the owner of a file or folder if that is another user than this process's and root.
+pub fn stranger(found: &Metadata) -> Option<libc::uid_t> {
+    Some(found.uid()).filter(|owner| *owner != user() && *owner != 0)
+}
+
 /// Refuses a file or folder that another user may have written.
 fn check_owner(found: &Metadata) -> io::Result<()> {
-    // SAFETY: `geteuid` has no arguments and cannot fail.
-    let user = unsafe { libc::geteuid() };
-    if found.uid() != user && found.uid() != 0 {
+    if let Some(owner) = stranger(found) {
         return Err(io::Error::other(format!(
-            "belongs to user {} and not to user {user}, whose process this is",
-            found.uid()
+            "belongs to user {owner} and not to user {}, whose process this is",
+            user()
         )));
     }
     let mode = found.permissions().mode();

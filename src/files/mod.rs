@@ -4,6 +4,8 @@
 //! - Only regular files are opened. A FIFO, a device, a socket or a folder is an error that says
 //!   so, and opening one never waits.
 //! - A file that is read whole has a size limit, and refused memory is an error.
+//! - No file is written through a link that another user can have made: a symbolic link must be this
+//!   user's or root's, and a file that is changed in its place must have one name (no hard links).
 //! - No descriptor is 0, 1 or 2, even if the application has closed these: what a program prints
 //!   never lands in a file of the library.
 //! - A write that fails raises no signal (`quiet`) and leaves nothing behind: the file is as it
@@ -13,14 +15,14 @@ mod folder;
 mod quiet;
 mod scratch;
 
-pub use folder::{replace, Folder};
+pub use folder::{replace, stranger, Folder};
 pub use quiet::quietly;
 pub use scratch::{Page, Scratch, PAGE};
 
 use std::fs::{File, FileType, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -41,7 +43,7 @@ const FIRST_DESCRIPTOR: i32 = 3;
 
 /// Opens a regular file of at most `limit` bytes for reading.
 pub fn open(path: &Path, limit: u64) -> io::Result<File> {
-    let file = checked_open(path, OpenOptions::new().read(true))?;
+    let file = checked_open(path, OpenOptions::new().read(true), 0)?;
     check_size(file.metadata()?.len(), limit)?;
     Ok(file)
 }
@@ -63,12 +65,12 @@ fn read_all(file: &File, limit: u64) -> io::Result<Vec<u8>> {
 
 /// Opens a regular file for writing, and creates it if it is missing. Its content stays.
 pub fn open_to_write(path: &Path) -> io::Result<File> {
-    checked_open(path, OpenOptions::new().read(true).write(true).create(true).truncate(false))
+    open_to_change(path, OpenOptions::new().read(true).write(true).create(true).truncate(false))
 }
 
 /// Opens a file as `open_to_write` does, for appending: every write goes behind the file's end.
 pub fn open_to_append(path: &Path) -> io::Result<File> {
-    checked_open(path, OpenOptions::new().read(true).append(true).create(true))
+    open_to_change(path, OpenOptions::new().read(true).append(true).create(true))
 }
 
 /// Waits at most `patience` for the lock of a file (flock). The lock keeps out other processes, and
@@ -168,13 +170,22 @@ pub fn forget_cached(file: &File) {
     unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
 }
 
-fn checked_open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+/// Opens a file as `checked_open` does, to change it in its place. Fails if the path is a symbolic
+/// link of another user or if the file has a second name: the bytes would go to a file that this user
+/// did not choose.
+fn open_to_change(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let file = checked_open(&folder::target_of(path)?, options, libc::O_NOFOLLOW)?;
+    check_names(&file.metadata()?)?;
+    Ok(file)
+}
+
+fn checked_open(path: &Path, options: &mut OpenOptions, more: i32) -> io::Result<File> {
     // The kind is checked before the file is opened, because opening a device or a FIFO can have
     // effects, and again afterwards, because the path may name another file by then.
     if let Ok(found) = std::fs::metadata(path) {
         check_kind(&found)?;
     }
-    let file = options.custom_flags(FLAGS).open(path)?;
+    let file = options.custom_flags(FLAGS | more).open(path)?;
     check_kind(&file.metadata()?)?;
     above_standard(file)
 }
@@ -198,6 +209,16 @@ fn check_kind(found: &Metadata) -> io::Result<()> {
         false => {
             Err(io::Error::other(format!("is {}: give a regular file", kind_of(found.file_type()))))
         }
+    }
+}
+
+/// Refuses to change a file that has other names: another user may have made a hard link to it.
+fn check_names(found: &Metadata) -> io::Result<()> {
+    match found.nlink() {
+        0 | 1 => Ok(()),
+        names => Err(io::Error::other(format!(
+            "has {names} names (hard links), and would be changed under all of them: remove this name"
+        ))),
     }
 }
 

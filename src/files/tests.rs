@@ -96,6 +96,49 @@ fn a_file_is_replaced_in_one_piece_with_its_permissions_and_through_links() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
+/// Makes user 65534 the owner of a file, folder or link, if this process may.
+fn give_away(path: &Path) -> bool {
+    std::os::unix::fs::lchown(path, Some(65534), None).is_ok()
+}
+
+#[test]
+fn no_file_is_changed_through_a_link_of_others() {
+    let path = folder("links");
+    let victim = path.join("victim");
+    std::fs::write(&victim, "precious").unwrap();
+    std::fs::hard_link(&victim, path.join("hard")).unwrap();
+    symlink("victim", path.join("theirs")).unwrap();
+    symlink("theirs", path.join("mine")).unwrap();
+    let within = Folder::open(&path).unwrap();
+    let (hard, soft) = (OsStr::new("hard"), OsStr::new("mine"));
+    for opened in [
+        open_to_write(&path.join(hard)),
+        open_to_append(&path.join(hard)),
+        within.open_private(hard),
+        within.lock_file(hard),
+    ] {
+        assert!(opened.unwrap_err().to_string().contains("has 2 names (hard links)"));
+    }
+    assert!(within.open_private(soft).is_err() && within.lock_file(soft).is_err());
+    assert!(within.create_private(hard).is_err() && within.create_private(soft).is_err());
+    // A file that is replaced keeps its other names.
+    replace(&path.join(hard), b"new").unwrap();
+    assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
+    // This user's own links are followed, and those of others are not.
+    drop(open_to_append(&path.join(soft)).unwrap());
+    if give_away(&path.join("theirs")) {
+        for error in [
+            open_to_write(&path.join(soft)).unwrap_err(),
+            open_to_append(&path.join("theirs")).unwrap_err(),
+            replace(&path.join(soft), b"x").unwrap_err(),
+        ] {
+            assert!(error.to_string().contains("is a symbolic link of user 65534"), "{error}");
+        }
+    }
+    assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
+    std::fs::remove_dir_all(path).unwrap();
+}
+
 /// While several threads replace a file, every reader finds a complete one.
 #[test]
 fn readers_of_a_file_that_is_replaced_find_whole_ones() {

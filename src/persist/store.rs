@@ -2,7 +2,7 @@
 //! removed when newer ones were read back.
 
 use super::container::{io_error, Container, ContainerWriter};
-use super::format::{Header, Origin, RecordHead};
+use super::format::{Header, Origin, RecordHead, MOST_RANKS};
 use super::journal::{self, Line};
 use super::names::{FileName, LAST_GENERATION};
 use crate::error::{fail, text, Code, Error, Result};
@@ -10,7 +10,8 @@ use crate::fallible_vec;
 use crate::files::{self, Folder};
 use crate::process::Process;
 use std::ffi::OsString;
-use std::fs::{DirBuilder, File};
+use std::fmt::Display;
+use std::fs::{DirBuilder, File, Metadata};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
@@ -19,8 +20,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Generations that stay in the folder: if the newest cannot be read, the one before it is there.
 pub const KEPT: usize = 2;
-/// Most ranks of a run.
-pub const MOST_RANKS: u32 = 1 << 24;
 /// A rank's lock is waited for at most this long: time for a killed process to end.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Most bytes of the text in a lock file that is shown.
@@ -50,14 +49,32 @@ impl Store {
     /// Opens a folder of generations for `rank` of `ranks` ranks, and makes the folder, for this
     /// user alone, if it is missing. Takes the rank's lock, and removes what writers that died have
     /// left behind. The lock of a process that died is free.
+    ///
+    /// A folder of another user than this process's and root is taken with a warning, and so are
+    /// generations: groups share folders, and a container or a server of files may show other owners.
     pub fn open(dir: &Path, rank: u32, ranks: u32) -> Result<Store> {
+        Store::open_as(dir, rank, ranks, &open_folder)
+    }
+
+    /// Does as `open`, but fails if the folder belongs to another user than this process's and root,
+    /// or if others can write to it. No file of such an owner or mode is used.
+    pub fn open_trusted(dir: &Path, rank: u32, ranks: u32) -> Result<Store> {
+        Store::open_as(dir, rank, ranks, &Folder::trusted_or_new)
+    }
+
+    fn open_as(
+        dir: &Path,
+        rank: u32,
+        ranks: u32,
+        open: &dyn Fn(&Path) -> io::Result<Folder>,
+    ) -> Result<Store> {
         if ranks == 0 || ranks > MOST_RANKS || rank >= ranks {
             return fail!(
                 Argument,
                 "rank = {rank} of ranks = {ranks}: ranks is a number from 1 to {MOST_RANKS}, and rank one from 0 to ranks - 1"
             );
         }
-        let opened = open_folder(dir).map_err(|e| {
+        let opened = open(dir).map_err(|e| {
             let hint = if is_dangling(dir) { " (a symbolic link to nothing)" } else { "" };
             io_error(e).within(format_args!("folder of restart files {}{hint}", dir.display()))
         })?;
@@ -235,6 +252,8 @@ impl Store {
     pub(super) fn open_generation(&self, generation: u64, from_disk: bool) -> Result<Reader> {
         let name = FileName::Generation { rank: self.rank, generation };
         let file = self.folder.open_to_read(name.text().as_ref()).map_err(io_error)?;
+        let found = file.metadata().map_err(io_error)?;
+        warn_of_stranger(&self.place(name), &found);
         if from_disk {
             files::forget_cached(&file);
         }
@@ -395,7 +414,18 @@ pub(super) fn check_origin(origin: &Origin, rank: u32, generation: u64) -> Resul
 
 fn open_folder(dir: &Path) -> io::Result<Folder> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-    Folder::open(dir)
+    let folder = Folder::open(dir)?;
+    warn_of_stranger(&dir.display(), &folder.metadata()?);
+    Ok(folder)
+}
+
+/// Warns that a folder or a file belongs to another user than this process's and root.
+fn warn_of_stranger(place: &dyn Display, found: &Metadata) {
+    if let Some(owner) = files::stranger(found) {
+        log::warn!(
+            "{place} belongs to user {owner}, who could have put wrong numbers there: set strict = 1 to refuse such restart files"
+        );
+    }
 }
 
 fn is_dangling(dir: &Path) -> bool {

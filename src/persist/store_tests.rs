@@ -258,6 +258,52 @@ fn impossible_ranks_are_refused() {
     }
 }
 
+/// Lock and journal that have a second name, which may be another user's file.
+#[test]
+fn no_lock_and_no_journal_is_written_through_a_hard_link() {
+    let path = folder("hard-links");
+    std::fs::create_dir(&path).unwrap();
+    let victim = path.join("victim");
+    std::fs::write(&victim, "precious").unwrap();
+    std::fs::hard_link(&victim, path.join("gpuzip-r000000.lock")).unwrap();
+    let error = Store::open(&path, 0, 1).err().unwrap();
+    assert!(error.message.contains("gpuzip-r000000.lock: has 2 names"), "{error}");
+    std::fs::remove_file(path.join("gpuzip-r000000.lock")).unwrap();
+    std::fs::hard_link(&victim, path.join("gpuzip-r000000.journal")).unwrap();
+    let mut store = Store::open(&path, 0, 1).unwrap();
+    // The generation is complete without its line in the journal.
+    publish(&mut store, 7);
+    assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
+    std::fs::remove_dir_all(path).unwrap();
+}
+
+/// Folders and generations of another user are used, unless they are to be trusted.
+#[test]
+fn files_of_another_user_are_refused_where_they_must_be_trusted() {
+    let path = folder("strangers");
+    let mut store = Store::open_trusted(&path, 0, 1).unwrap();
+    publish(&mut store, 7);
+    drop(store);
+    let generation = path.join("gpuzip-r000000-g000000000001.gen");
+    let found = |store: Result<Store>| -> Result<i64> {
+        let found = store?.newest(&fingerprint(300), &mut |value| Ok(value))?;
+        Ok(found.map_or(-1, |reader| reader.header().shot))
+    };
+    std::fs::set_permissions(&generation, PermissionsExt::from_mode(0o620)).unwrap();
+    assert_eq!(found(Store::open(&path, 0, 1)).unwrap(), 7);
+    let error = found(Store::open_trusted(&path, 0, 1)).unwrap_err();
+    assert!(error.message.contains("generation 1 has mode 620"), "{error}");
+    std::fs::set_permissions(&generation, PermissionsExt::from_mode(0o600)).unwrap();
+    for given in [&generation, &path] {
+        if std::os::unix::fs::chown(given, Some(65534), None).is_ok() {
+            assert_eq!(found(Store::open(&path, 0, 1)).unwrap(), 7);
+            let error = found(Store::open_trusted(&path, 0, 1)).unwrap_err();
+            assert!(error.message.contains("belongs to user 65534"), "{error}");
+        }
+    }
+    std::fs::remove_dir_all(path).unwrap();
+}
+
 #[test]
 fn folders_that_cannot_be_used_are_named() {
     let path = folder("unusable");

@@ -328,7 +328,10 @@ impl Session {
         }
         let overhead = self.config.persist_overhead;
         let overhead = if overhead == 0.0 { DEFAULT_OVERHEAD } else { overhead };
-        let store = Store::open(dir, rank, ranks)?;
+        let store = match self.config.strict {
+            true => Store::open_trusted(dir, rank, ranks),
+            false => Store::open(dir, rank, ranks),
+        }?;
         self.persist = Some(Box::new(Persist::new(Some(store), overhead, ranks, agree_min)));
         Ok(())
     }

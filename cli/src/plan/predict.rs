@@ -98,8 +98,9 @@ fn over(best: &Candidate, bound: f64) -> f64 {
 }
 
 fn write_trace(best: &Candidate, file: &std::path::Path) -> io::Result<()> {
-    let out = BufWriter::new(std::fs::File::create(file)?);
-    trace::write(best.schedule.actions(), out)
+    let mut text = Vec::new();
+    trace::write(best.schedule.actions(), &mut text)?;
+    gpuzip::files::replace(file, &text)
 }
 
 /// Prints how far the best plan is from the bound, what the predictions are based on, and how to

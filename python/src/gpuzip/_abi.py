@@ -176,7 +176,7 @@ gpuzip_config_t._fields_ = [
     ("adjoint_every", ctypes.c_int32),
     ("reserved_difference_bound", ctypes.c_int32),
     ("huge_pages", ctypes.c_int32),
-    ("reserved_strict", ctypes.c_int32),
+    ("strict", ctypes.c_int32),
     ("disk_path", ctypes.c_char_p),
     ("device_reserve", ctypes.c_uint64),
     ("reserved", ctypes.c_uint64 * 11),
@@ -685,6 +685,12 @@ KEYS = {
         "measured (0), always (1), never (2)",
         {"measured": 0, "always": 1, "never": 2},
         "huge pages for the memory of the host backend; measured: unless their first use takes long on this machine",
+    ),
+    "strict": (
+        "",
+        "false (0), true (1)",
+        {"false": 0, "true": 1, "no": 0, "yes": 1, "off": 0, "on": 1},
+        "restart files that another user could have made or changed; false: a warning, true: an error",
     ),
     "disk_path": (
         "",
