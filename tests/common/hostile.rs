@@ -193,7 +193,8 @@ impl Hostile {
         let payload = &mut self.records[record].1;
         let words = payload.len() / 8;
         if words > 0 {
-            let word = random.below(if random.below(4) == 0 { words } else { words.min(16) });
+            let most = if random.below(4) == 0 { words } else { words.min(16) };
+            let word = random.below(most);
             let (shift, width) = [(0, 8), (0, 4), (4, 4), (3, 1)][random.below(4)];
             put(payload, 8 * word + shift, width, random);
         }
