@@ -97,18 +97,20 @@ compile() {
     return 1
 }
 
-# c_programs SESSIONS CALLS: compiles and runs the C programs of tests/c; stress_sessions runs
-# SESSIONS random sessions, stress_misuse makes CALLS random calls from eight threads.
+# c_programs SESSIONS CALLS: compiles and runs the C programs of tests/c; everything runs
+# SESSIONS random sessions without faults, stress_misuse makes CALLS random calls from eight threads.
 c_programs() {
     for name in abi run online codec halo; do
         compile "$name" cc -std=c99 "$root/tests/c/$name.c" && check "tests/c/$name.c" ok "$out/$name"
     done
-    # shellcheck disable=SC2086 # flags are words
-    cc -std=c11 -g -O1 -fno-omit-frame-pointer -frounding-math $flags -I "$root/include" -c -o "$out/state.o" "$root/tests/c/stress_state.c" ||
-        { echo "$tool: tests/c/stress_state.c cannot be compiled"; failed=$((failed + 1)); return; }
-    objects=$out/state.o
-    compile stress_sessions cc -std=c11 -frounding-math "$root/tests/c/stress_sessions.c" &&
-        check tests/c/stress_sessions.c "misused calls" "$out/stress_sessions" 0 "$1"
+    for part in stress_state everything_draw everything_shot everything_restart; do
+        # shellcheck disable=SC2086 # flags are words
+        cc -std=c11 -g -O1 -fno-omit-frame-pointer -frounding-math $flags -I "$root/include" -c -o "$out/$part.o" "$root/tests/c/$part.c" ||
+            { echo "$tool: tests/c/$part.c cannot be compiled"; failed=$((failed + 1)); return; }
+        objects="$objects $out/$part.o"
+    done
+    compile everything cc -std=c11 -frounding-math "$root/tests/c/everything.c" &&
+        check tests/c/everything.c "misused calls" "$out/everything" 0 "$1"
     objects=""
     compile stress_misuse cc -std=c11 -frounding-math "$root/tests/c/stress_misuse.c" &&
         check tests/c/stress_misuse.c compared "$out/stress_misuse" 1 "$2"

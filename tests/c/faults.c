@@ -21,6 +21,8 @@
  *
  * Every call of the process is counted by one thread at a time (a spin lock). */
 #define _GNU_SOURCE
+#include "faults.h"
+
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -61,6 +63,9 @@ static char folder[PATH_MAX];
 static int log_file = -1;
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 static int ready;
+/* No fault ends the process: the faults are those of file_faults. */
+static int goes_on;
+static atomic_long made;
 
 #define NEXT(name) ((__typeof__(&name))next_of(#name))
 static void *next_of(const char *name)
@@ -127,13 +132,26 @@ __attribute__((constructor)) static void begin(void)
     ready = 1;
 }
 
+void file_faults(long share, uint64_t seed)
+{
+    while (atomic_flag_test_and_set(&busy)) {
+    }
+    if (!ready && getcwd(folder, sizeof folder)) ready = 1;
+    goes_on = 1;
+    random_share = share;
+    random_state = seed * 2 + 1;
+    atomic_flag_clear(&busy);
+}
+
+long file_faults_made(void) { return made; }
+
 static int is_watched(int fd) { return ready && fd >= 0 && fd < MOST_FILES && files[fd].watched; }
 
 /* Whether a path, relative to the folder of descriptor `at`, is below the watched folder. */
 static int is_below(int at, const char *path)
 {
     if (!ready || !path) return 0;
-    if (*path != '/') return at != AT_FDCWD && is_watched(at);
+    if (*path != '/') return at == AT_FDCWD ? goes_on : is_watched(at);
     size_t length = strlen(folder);
     return !strncmp(path, folder, length) && (path[length] == '/' || !path[length]);
 }
@@ -155,7 +173,7 @@ static int random_fault(enum call call)
         {EIO, EINTR, EROFS, EIO, EINTR, EIO, EINTR, KILL},     {EIO, ENOSPC, EINVAL, EINTR, EIO, ENOSPC, EINTR, KILL},
         {EIO, EINTR, EIO, ENOSPC, EIO, EINTR, EIO, KILL}};
     int fault = of_call[call][random_number() % 8];
-    if (fault <= KILL && random_number() % 4) return EIO;
+    if (fault <= KILL && (goes_on || random_number() % 4)) return EIO;
     return fault;
 }
 
@@ -194,7 +212,7 @@ static int fault_for(enum call call)
     int moves = call == WRITE || call == READ;
     if (!moves && (fault == SHORT || fault == FLIP)) fault = NONE;
     if (call == READ && (fault == TORN || fault == POWER)) fault = KILL;
-    if (fault) note(call, fault);
+    if (fault) note(call, fault), made++;
     if (fault == STOP) kill(getpid(), SIGSTOP);
     if (fault == LOGGED || fault == STOP) fault = NONE;
     if (fault == KILL || (call != WRITE && (fault == TORN || fault == POWER))) end_process(fault);

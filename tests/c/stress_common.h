@@ -1,5 +1,5 @@
-/* Declarations of both stress programs: seeded random numbers, and a check that prints the number
- * of the failed job. */
+/* Declarations of the stress programs: seeded random numbers, and a check that prints the number of
+ * the failed job. */
 #ifndef STRESS_COMMON_H
 #define STRESS_COMMON_H
 
@@ -12,13 +12,16 @@
  * alone repeats the failure. */
 extern _Thread_local uint64_t current_job;
 
+/* Ends the process, or the input of a fuzzer, after a failed check. */
+void stress_failed(void);
+
 #define CHECK(condition, ...)                                                                                        \
   do {                                                                                                               \
     if (!(condition)) {                                                                                              \
       fprintf(stderr, "%s:%d: job %llu: %s\n  ", __FILE__, __LINE__, (unsigned long long)current_job, #condition);    \
       fprintf(stderr, __VA_ARGS__);                                                                                  \
       fprintf(stderr, "\n  last error: %s\n", gpuzip_last_error());                                                  \
-      exit(1);                                                                                                       \
+      stress_failed();                                                                                               \
     }                                                                                                                \
   } while (0)
 
@@ -30,13 +33,19 @@ static inline uint64_t mix(uint64_t x)
   return x ^ (x >> 31);
 }
 
+/* Random numbers: those of the input of a fuzzer, two bytes each, and then those of a generator. */
 typedef struct {
   uint64_t state;
+  const unsigned char *bytes, *end;
 } random_t;
 
 static inline uint64_t next(random_t *r)
 {
-  return mix(r->state += 0x9e3779b97f4a7c15u);
+  const uint64_t random = mix(r->state += 0x9e3779b97f4a7c15u);
+  if (r->end - r->bytes < 2) return random;
+  r->bytes += 2;
+  r->state += (uint64_t)r->bytes[-2] << 8 | r->bytes[-1];
+  return (uint64_t)r->bytes[-2] << 8 | r->bytes[-1];
 }
 
 /* Returns a random number from `low` to `high`, both included. */

@@ -22,13 +22,61 @@ static double value(uint64_t seed, int kind, int t, size_t i, int nonfinite)
   }
 }
 
+static size_t value_bytes(int32_t type)
+{
+  static const size_t bytes[] = {4, 8, 1, 2, 4, 8, 8, 16, 1};
+  return bytes[type];
+}
+
+static int is_coded(const gpuzip_field_t *field)
+{
+  return field->type == GPUZIP_TYPE_F32 || field->type == GPUZIP_TYPE_F64;
+}
+
 static void fill(void *to, const gpuzip_field_t *field, size_t values, uint64_t seed, int kind, int t, double amplitude, int nonfinite)
 {
-  for (size_t i = 0; i < values; i++) {
+  if (!is_coded(field))
+    for (size_t i = 0; i < values * value_bytes(field->type); i++) ((unsigned char *)to)[i] = (unsigned char)mix(seed + (uint64_t)(t + 2) * 1000003u + i);
+  for (size_t i = 0; is_coded(field) && i < values; i++) {
     const double x = amplitude * value(seed, kind, t, i, nonfinite);
     if (field->type == GPUZIP_TYPE_F64) ((double *)to)[i] = x;
     else ((float *)to)[i] = (float)x;
   }
+}
+
+/* Returns the number of values between `data` and row `i2` of plane `i3`. */
+static uint64_t row(const gpuzip_field_t *field, uint64_t i2, uint64_t i3)
+{
+  const uint64_t pitch2 = field->pitch2 ? field->pitch2 : field->n1;
+  return i2 * pitch2 + i3 * (field->pitch3 ? field->pitch3 : field->n2 * pitch2);
+}
+
+/* Copies the values between the live field and contiguous memory: into the field if `from` is not
+ * NULL, else to `to`. */
+static void copy_rows(const gpuzip_field_t *field, const unsigned char *from, unsigned char *to)
+{
+  const size_t size = value_bytes(field->type), bytes = (size_t)field->n1 * size;
+  size_t at = 0;
+  for (uint64_t i3 = 0; i3 < field->n3; i3++)
+    for (uint64_t i2 = 0; i2 < field->n2; i2++, at += bytes) {
+      unsigned char *here = (unsigned char *)field->data + row(field, i2, i3) * size;
+      if (from != NULL) memcpy(here, from + at, bytes);
+      else memcpy(to + at, here, bytes);
+    }
+}
+
+/* Checks that no call has written between the rows. `app_spoil` has filled the field before. */
+static void check_gaps(const app_t *app, uint32_t k, int ts)
+{
+  const gpuzip_field_t *field = &app->fields[k];
+  const size_t size = value_bytes(field->type);
+  size_t at = 0;
+  for (uint64_t i3 = 0; i3 < field->n3; i3++)
+    for (uint64_t i2 = 0; i2 < field->n2; i2++) {
+      const size_t begin = (size_t)row(field, i2, i3) * size;
+      for (; at < begin; at++) CHECK(((unsigned char *)field->data)[at] == 0xc5, "state %d, field %u: byte %zu of a gap was written", ts, k, at);
+      at = begin + (size_t)field->n1 * size;
+    }
 }
 
 void app_make(app_t *app, random_t *r, int steps)
@@ -55,11 +103,15 @@ void app_make(app_t *app, random_t *r, int steps)
       field->n3 = (uint64_t)(once_in(r, 2) ? 1 : between(r, 1, 5));
       while (field->n1 * field->n2 * field->n3 > 1200) field->n1 = field->n1 / 2 + 1;
       field->type = once_in(r, 3) ? GPUZIP_TYPE_F64 : GPUZIP_TYPE_F32;
+      if (once_in(r, 8)) field->type = (int32_t)between(r, GPUZIP_TYPE_I8, GPUZIP_TYPE_BYTE);
+      if (once_in(r, 5)) field->pitch2 = field->n1 + (uint64_t)between(r, 0, 3);
+      if (once_in(r, 5)) field->pitch3 = field->n2 * (field->pitch2 ? field->pitch2 : field->n1) + (uint64_t)between(r, 0, 5);
       seeds[k] = next(r), kinds[k] = (int)between(r, 0, KINDS - 1);
     }
     app->values[k] = (size_t)(field->n1 * field->n2 * field->n3);
-    app->bytes[k] = app->values[k] * (field->type == GPUZIP_TYPE_F64 ? 8 : 4);
-    field->data = malloc(app->bytes[k]);
+    app->bytes[k] = app->values[k] * value_bytes(field->type);
+    app->room[k] = (size_t)(row(field, field->n2 - 1, field->n3 - 1) + field->n1) * value_bytes(field->type);
+    field->data = malloc(app->room[k]);
     CHECK(field->data != NULL, "no memory");
     for (int t = 0; t < steps; t++) {
       app->copies[t][k] = malloc(app->bytes[k]);
@@ -77,14 +129,30 @@ void app_free(app_t *app)
   }
 }
 
+void app_put(app_t *app, uint32_t k, const void *values)
+{
+  copy_rows(&app->fields[k], values, NULL);
+}
+
 void app_advance(app_t *app, int ts)
 {
-  for (uint32_t k = 0; k < app->nfields; k++) memcpy(app->fields[k].data, app->copies[ts][k], app->bytes[k]);
+  for (uint32_t k = 0; k < app->nfields; k++) app_put(app, k, app->copies[ts][k]);
 }
 
 void app_spoil(app_t *app)
 {
-  for (uint32_t k = 0; k < app->nfields; k++) memset(app->fields[k].data, 0xc5, app->bytes[k]);
+  for (uint32_t k = 0; k < app->nfields; k++) memset(app->fields[k].data, 0xc5, app->room[k]);
+}
+
+void app_move(app_t *app)
+{
+  for (uint32_t k = 0; k < app->nfields; k++) {
+    void *moved = malloc(app->room[k]);
+    CHECK(moved != NULL, "no memory");
+    memcpy(moved, app->fields[k].data, app->room[k]);
+    free(app->fields[k].data);
+    app->fields[k].data = moved;
+  }
 }
 
 static double at(const void *array, const gpuzip_field_t *field, size_t i)
@@ -126,10 +194,17 @@ static void check_bound(const size_of_t *s, size_t values, const loss_t *loss, d
 
 void app_check(const app_t *app, int ts, const loss_t *loss)
 {
+  void *live[MOST_FIELDS];
+  for (uint32_t k = 0; k < app->nfields; k++) {
+    check_gaps(app, k, ts);
+    live[k] = malloc(app->bytes[k]);
+    CHECK(live[k] != NULL, "no memory");
+    copy_rows(&app->fields[k], NULL, live[k]);
+  }
   for (uint32_t k = 0; k < app->nfields; k++) {
     const gpuzip_field_t *field = &app->fields[k];
-    const void *was = app->copies[ts][k], *is = field->data;
-    if (loss->exact) {
+    const void *was = app->copies[ts][k], *is = live[k];
+    if (loss->exact || !is_coded(field)) {
       CHECK(memcmp(was, is, app->bytes[k]) == 0, "state %d, field %u is not what was saved", ts, k);
       continue;
     }
@@ -143,7 +218,7 @@ void app_check(const app_t *app, int ts, const loss_t *loss)
       count(&all, x, (long double)x - y);
       if (field->role == 0) continue;
       const uint32_t later = (uint32_t)field->role - 1;
-      const double a = at(app->copies[ts][later], field, i), b = at(app->fields[later].data, field, i);
+      const double a = at(app->copies[ts][later], field, i), b = at(live[later], field, i);
       /* The codecs compute the difference of FP32 fields in FP32. */
       const double d = field->type == GPUZIP_TYPE_F64 ? a - x : (double)((float)a - (float)x);
       count(&difference, d, ((long double)a - b) - ((long double)x - y));
@@ -157,4 +232,5 @@ void app_check(const app_t *app, int ts, const loss_t *loss)
     scale = loss->loose * (all.max + scale) + 3e-29;
     CHECK(loss->bounded || all.worst <= scale, "state %d, field %u: error %g of a field of %g", ts, k, all.worst, all.max);
   }
+  for (uint32_t k = 0; k < app->nfields; k++) free(live[k]);
 }

@@ -21,7 +21,8 @@ typedef struct {
 typedef struct {
   uint32_t nfields;
   gpuzip_field_t fields[MOST_FIELDS]; /* shapes; `data` points to the live state */
-  size_t bytes[MOST_FIELDS];
+  size_t bytes[MOST_FIELDS];             /* the values alone, without gaps */
+  size_t room[MOST_FIELDS];              /* the memory at `data`, with the gaps of the pitches */
   size_t values[MOST_FIELDS];
   int steps;
   void *copies[MOST_STEPS][MOST_FIELDS]; /* the program's copies of u(0) .. u(steps - 1) */
@@ -34,8 +35,12 @@ void app_make(app_t *app, random_t *r, int steps);
 void app_free(app_t *app);
 /* Makes u(ts) the live state by copying the program's copy. */
 void app_advance(app_t *app, int ts);
-/* Overwrites the live state with bytes that no state has. */
+/* Overwrites the live state, and the gaps between its rows, with bytes that no state has. */
 void app_spoil(app_t *app);
+/* Copies field `k` from contiguous memory into the live state. */
+void app_put(app_t *app, uint32_t k, const void *values);
+/* Moves the memory of the live state to other addresses. */
+void app_move(app_t *app);
 /* Compares the live state with the program's copy of u(ts); the process ends if `loss` does not
  * allow the difference. */
 void app_check(const app_t *app, int ts, const loss_t *loss);
