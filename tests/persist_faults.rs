@@ -4,6 +4,12 @@
 //! makes the calls fail.
 
 mod common;
+#[path = "persist_faults/hostile.rs"]
+mod hostile;
+#[path = "common/hostile.rs"]
+mod mutations;
+#[path = "common/wave.rs"]
+mod wave;
 
 use common::{faults_library, tempdir};
 use gpuzip::error::Result;
@@ -69,6 +75,18 @@ fn newest(store: &mut Store) -> Result<(u64, i64)> {
         assert!(bytes == vec![byte(shot, k); length], "WRONG: record {k} of shot {shot}");
     }
     Ok((reader.origin().generation, shot))
+}
+
+#[test]
+#[ignore = "runs in a process of its own"]
+fn plays_hostile_files() {
+    hostile::plays();
+}
+
+/// Files that somebody made with right checksums and absurd numbers.
+#[test]
+fn hostile_files_end_no_process_and_take_no_memory() {
+    hostile::run();
 }
 
 /// The child process: opens the folder, goes on from the newest generation and publishes one
