@@ -83,7 +83,7 @@ fn list(arguments: &Arguments) -> io::Result<()> {
     let mut rows = vec![head(&["key", "default", "unit", "meaning"])];
     rows.extend(KEYS.iter().map(row));
     columns(&rows)?;
-    println!();
+    writeln!(io::stdout())?;
     let mut rows = vec![head(&["variable that is no key", "meaning"])];
     rows.extend(VARIABLES.iter().map(|(name, doc)| head(&[name, doc])));
     columns(&rows)

@@ -15,8 +15,8 @@ pub struct Arguments {
     /// Compile what is not there yet
     #[arg(long)]
     prebuild: bool,
-    /// For these architectures, 90 for sm_90; those of this machine's GPUs if none are given
-    #[arg(long, value_name = "ARCH", value_delimiter = ',', requires = "prebuild")]
+    /// For these architectures, sm_90 or 90; those of this machine's GPUs if none are given
+    #[arg(long, value_name = "ARCH", value_delimiter = ',', requires = "prebuild", value_parser = architecture, allow_hyphen_values = true)]
     arch: Vec<u32>,
     /// And PTX, from which a driver compiles for GPUs that came later than this machine's NVRTC
     #[arg(long, requires = "prebuild")]
@@ -29,7 +29,20 @@ pub struct Arguments {
     json: bool,
 }
 
+/// Parses the name of an architecture, `sm_90` or `90`.
+fn architecture(text: &str) -> std::result::Result<u32, String> {
+    let digits = text.trim().strip_prefix("sm_").unwrap_or(text.trim());
+    let number = digits.parse().ok().filter(|number| (10..1000).contains(number));
+    number.ok_or_else(|| "give sm_ and the digits of the compute capability, as sm_90".into())
+}
+
+/// Returns the folder of kernels. Fails if --dir names a folder that is not there and is not to be
+/// filled.
 fn folder(arguments: &Arguments) -> Result<PathBuf> {
+    if let Some(dir) = arguments.dir.as_deref().filter(|dir| !arguments.prebuild && !dir.is_dir()) {
+        let text = format!("--dir {}: no such folder; --prebuild makes it", dir.display());
+        return Err(Error::new(Code::Io, text));
+    }
     let named = arguments.dir.clone().or_else(cuda::image_folder);
     named.ok_or_else(|| {
         Error::new(

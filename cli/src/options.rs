@@ -1,9 +1,11 @@
 //! The options that describe a schedule, and the schedule that they ask for.
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::Args;
+use gpuzip::capi::{Key, KEYS};
 use gpuzip::error::{Code, Error, Result};
 use gpuzip::schedule::{adjust, Algorithm, MacroSteps, Schedule, Trace, MAX_STEPS};
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -18,25 +20,25 @@ pub struct ScheduleOptions {
     #[arg(long, conflicts_with = "algorithm")]
     online: bool,
     /// Time steps; for trace taken from the file
-    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = count, allow_hyphen_values = true)]
     pub steps: Option<u32>,
     /// Snapshots stored at one time, at most; zcut takes what its chunks need if none are given,
     /// store-all and trace always do
-    #[arg(long, value_name = "S", value_parser = count, default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
+    #[arg(long, value_name = "S", value_parser = count, default_value_t = 0, hide_default_value = true, allow_hyphen_values = true)]
     pub snapshots: u32,
     /// The adjoint needs u at every K-th time step only (adjoint_every): K time steps count as one for
     /// snapshots, chunks and traces
-    #[arg(long, value_name = "K", value_parser = at_least_one, default_value_t = 1, hide_default_value = true, allow_negative_numbers = true)]
+    #[arg(long, value_name = "K", value_parser = at_least_one, default_value_t = 1, hide_default_value = true, allow_hyphen_values = true)]
     pub every: u32,
     /// Chunk of zcut, interval of two-level and hrevolve, in states; chosen if not given
-    #[arg(long, value_name = "M", value_parser = count, default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
+    #[arg(long, value_name = "M", value_parser = count, default_value_t = 0, hide_default_value = true, allow_hyphen_values = true)]
     chunk: u32,
     /// Slots inside an interval of two-level or hrevolve, its checkpoint's included, at most
-    #[arg(long, value_name = "C", value_parser = count, default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
+    #[arg(long, value_name = "C", value_parser = count, default_value_t = 0, hide_default_value = true, allow_hyphen_values = true)]
     inner: u32,
     /// Of the schedules with as few steps, the one that moves least through a device cache of so
     /// many slots
-    #[arg(long, value_name = "C", value_parser = count, default_value_t = 0, hide_default_value = true, allow_negative_numbers = true)]
+    #[arg(long, value_name = "C", value_parser = count, default_value_t = 0, hide_default_value = true, allow_hyphen_values = true)]
     for_cache: u32,
     /// Uniform as GPUZIP 2.x published it: a baseline
     #[arg(long)]
@@ -54,9 +56,44 @@ pub struct ScheduleOptions {
 struct Named(Option<Algorithm>);
 
 fn algorithms() -> impl TypedValueParser<Value = Named> {
-    let names =
-        PossibleValuesParser::new(Algorithm::ALL.map(Algorithm::name).into_iter().chain(["auto"]));
-    names.map(|name| Named(Algorithm::ALL.into_iter().find(|a| a.name() == name)))
+    ValueOf::key("checkpointing_algorithm", &[])
+        .map(|name| Named(Algorithm::ALL.into_iter().find(|a| a.name() == name)))
+}
+
+/// Parses a value of a configuration key, written as in a configuration file, to its name.
+#[derive(Clone)]
+pub struct ValueOf {
+    key: &'static Key,
+    /// The names that the option offers.
+    names: Vec<&'static str>,
+}
+
+impl ValueOf {
+    /// The parser of the key `name`; the option does not offer the values in `without`.
+    pub fn key(name: &str, without: &[&str]) -> Self {
+        let key = KEYS.iter().find(|key| key.name == name).unwrap_or(&KEYS[0]);
+        let offered = |name: &&str| key.value_name(name) == Some(*name) && !without.contains(name);
+        ValueOf { key, names: key.value_names().filter(offered).collect() }
+    }
+}
+
+impl TypedValueParser for ValueOf {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> std::result::Result<String, clap::Error> {
+        let name = value.to_str().and_then(|text| self.key.value_name(text)).map(OsStr::new);
+        let names = PossibleValuesParser::new(&self.names);
+        names.parse_ref(command, argument, name.unwrap_or(value))
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(self.names.iter().map(PossibleValue::new)))
+    }
 }
 
 /// Parses a whole number as in a configuration, where 1e4 is a whole number.
@@ -68,7 +105,7 @@ pub fn count(text: &str) -> std::result::Result<u32, String> {
 }
 
 /// Parses a whole number that is not 0.
-fn at_least_one(text: &str) -> std::result::Result<u32, String> {
+pub fn at_least_one(text: &str) -> std::result::Result<u32, String> {
     match count(text) {
         Ok(number) if number > 0 => Ok(number),
         _ => Err(format!("give a whole number from 1 to {MAX_STEPS}")),

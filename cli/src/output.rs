@@ -91,11 +91,23 @@ fn rows(values: &Map<String, Value>) -> Vec<(String, String)> {
     values.iter().map(|(name, value)| row(name, value)).collect()
 }
 
-/// Makes the folder for drawings if its parent folder exists.
+/// Whether the name of a file says that the file is an SVG drawing.
+pub fn is_svg(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("svg"))
+}
+
+/// Makes the folder for drawings if its parent folder exists. A new folder has no ending: `x.png` is
+/// the name of a file in another format.
 pub fn folder_of_drawings(path: &Path) -> Result<()> {
-    if path.extension().is_some_and(|extension| extension == "svg") {
+    if is_svg(path) {
         return refuse(format!(
             "--svg {}: there are several drawings, each with a name of its own: give a folder",
+            path.display()
+        ));
+    }
+    if path.extension().is_some() && !path.is_dir() {
+        return refuse(format!(
+            "--svg {}: drawings are SVG: give the name of a folder without an ending, or make the folder before",
             path.display()
         ));
     }
@@ -111,6 +123,13 @@ pub fn folder_of_drawings(path: &Path) -> Result<()> {
 
 /// Writes a drawing; an error names the file that could not be written.
 pub fn write_drawing(path: &Path, drawing: &str) -> Result<()> {
-    gpuzip::files::replace(path, drawing.as_bytes())
-        .map_err(|e| Error::new(Code::Io, format!("{}: {e}", path.display())))
+    if !is_svg(path) {
+        return refuse(format!(
+            "--svg {}: the drawing is SVG: give a name that ends in .svg",
+            path.display()
+        ));
+    }
+    gpuzip::files::replace(path, drawing.as_bytes()).map_err(|e| {
+        Error::new(Code::Io, format!("--svg {}: the file cannot be written: {e}", path.display()))
+    })
 }

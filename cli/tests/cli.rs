@@ -454,6 +454,69 @@ fn values_that_are_missing_or_impossible_are_refused() {
     }
 }
 
+/// Every option that takes numbers says which numbers it takes; no option takes one for another
+/// option.
+#[test]
+fn numbers_that_are_impossible_are_refused() {
+    let schedule = "--steps --snapshots --every --chunk --inner --for-cache";
+    let plan = "--cache --state-bytes --forward-ms --backward-ms --link-gbs --both-gbs --d2d-gbs \
+                --disk-gbs --device-budget --host-budget --disk-budget --shared-bytes --ratio \
+                --codec-gbs --ranks --ranks-per-node --links-per-node --shots";
+    for (command, options) in [
+        ("schedule", schedule),
+        ("plan", schedule),
+        ("plan", plan),
+        ("codec", "--rate --dims --bound --link-gbs"),
+        ("report", "--shot"),
+        ("kernels --prebuild", "--arch"),
+    ] {
+        for option in options.split_whitespace() {
+            for value in ["-1", "-1,2", "1,2,-3", "many", "0x10"] {
+                let line = format!("{command} {option} {value}");
+                is_refused(&line, &format!("for '{option} <"));
+                let message = gpuzip(&line).stderr;
+                let says = ["give ", "write "].iter().any(|word| text(&message).contains(word));
+                assert!(says && !text(&message).contains("invalid digit"), "{}", text(&message));
+            }
+        }
+    }
+}
+
+/// Names on the command line are those of configuration files: in either case, with `-` or `_`, or
+/// the number.
+#[test]
+fn names_are_read_as_in_a_configuration() {
+    let counts = |algorithm: &str| {
+        json(&format!("schedule --algorithm {algorithm} --steps 40 --snapshots 6"))
+    };
+    for (spelled, name) in [("Revolve", "revolve"), ("TWO_LEVEL", "two-level"), ("1", "revolve")] {
+        assert_eq!(counts(spelled), counts(name));
+    }
+    let lru = json("plan --algorithm Revolve --steps 40 --snapshots 6 --cache 3 --policy LRU");
+    assert_eq!(lru["policy"], "lru");
+    let file = temporary("names.f32", &[0; 4096]).display().to_string();
+    assert_eq!(json(&format!("codec --codec cuZFP --dims 1024 {file}"))["codec"], "zfp");
+    is_refused(&format!("codec --codec auto --dims 1024 {file}"), "possible values: none, zfp");
+}
+
+/// A drawing is SVG, whatever the name of its file says.
+#[test]
+fn drawings_have_names_of_drawings() {
+    let dir = temporary("drawings", b"").with_extension("folder");
+    std::fs::create_dir(&dir).unwrap();
+    let name = |name: &str| dir.join(name).display().to_string();
+    let schedule = "schedule --algorithm revolve --steps 9 --snapshots 3 --svg";
+    let plan = "plan --steps 9 --state-bytes 1M --device-budget 4M";
+    is_refused(&format!("{schedule} {}", name("x.png")), "give a name that ends in .svg");
+    is_refused(&format!("{plan} --svg {}", name("x.png")), "without an ending");
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0);
+    is_refused(&format!("{plan} --trace-out {}", name("not/there")), "--trace-out ");
+    std::fs::create_dir(dir.join("run.1")).unwrap();
+    succeeds(&format!("{plan} --svg {}", name("run.1")));
+    succeeds(&format!("{schedule} {}", name("x.SVG")));
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
 #[test]
 fn bad_traces_are_refused() {
     for (name, content, options, part) in [
@@ -741,14 +804,17 @@ fn inputs_that_are_no_files_are_refused() {
 #[test]
 fn arrays_that_do_not_fit_are_refused() {
     let file = temporary("short.f32", &[0; 400]).display().to_string();
-    is_refused(&format!("codec --codec dct --dims 101 {file}"), "400 bytes");
+    is_refused(
+        &format!("codec --codec dct --dims 101 {file}"),
+        "the file has 400 bytes, and 101 x 1 x 1 values of 4 bytes are 404 bytes",
+    );
     is_refused(&format!("codec --codec dct --dims 5,5,4,1 {file}"), "three extents");
     is_refused(&format!("codec --codec dct --dims 0 {file}"), "no extent");
     is_refused(&format!("codec --codec gzip --dims 100 {file}"), "gzip");
     is_refused(&format!("codec --codec dct --bound 1e-3 --dims 100 {file}"), "rel:1e-3");
     is_refused(
         &format!("codec --codec dct --bound rel:-1 --dims 100 {file}"),
-        "no positive number",
+        "after rel: give a number greater than 0",
     );
     is_refused(
         &format!("codec --codec dct --bound max:1 --dims 100 {file}"),

@@ -193,7 +193,7 @@ fn what_is_damaged_is_made_anew() {
 #[test]
 fn images_that_are_there_need_no_compiler() {
     let Some(machine) = Machine::new("absent") else { return };
-    let made = machine.images("--prebuild --arch 80", "both");
+    let made = machine.images("--prebuild --arch sm_80", "both");
     machine.compilations();
     assert_eq!(
         (machine.images("--prebuild --arch 80", "driver"), machine.compilations()),
@@ -212,8 +212,9 @@ fn a_folder_that_cannot_be_written_is_named() {
             && text.contains("cannot be kept"),
         "{text}"
     );
-    // To list is no mistake.
-    assert!(machine.run("--dir /dev/null/kernels", "both").status.success());
+    let listed = machine.run("--dir /dev/null/kernels", "both");
+    assert!(String::from_utf8_lossy(&listed.stderr).contains("no such folder"), "{listed:?}");
+    assert_eq!(listed.status.code(), Some(2));
     assert_eq!(
         machine.run("--arch 80", "both").status.code(),
         Some(2),

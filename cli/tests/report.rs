@@ -350,6 +350,9 @@ fn other_files_and_drawings_by_name() {
     assert!(drawing.is_file());
     let several = report(&[timeline, timeline, "--svg", folder.join("two.svg").to_str().unwrap()]);
     assert!(String::from_utf8_lossy(&several.stderr).contains("give a folder"), "{several:?}");
+    let picture = report(&[timeline, "--svg", folder.join("x.png").to_str().unwrap()]);
+    assert!(String::from_utf8_lossy(&picture.stderr).contains("drawings are SVG"), "{picture:?}");
+    assert!(!folder.join("x.png").exists());
     let nowhere = report(&[timeline, "--svg", folder.join("not/there").to_str().unwrap()]);
     assert!(String::from_utf8_lossy(&nowhere.stderr).contains("cannot be made"), "{nowhere:?}");
 }

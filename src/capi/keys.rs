@@ -226,6 +226,19 @@ impl Key {
         }
     }
 
+    /// Returns the names of the values that the key accepts.
+    pub fn value_names(&self) -> impl Iterator<Item = &'static str> {
+        self.names().iter().map(|(name, _)| *name)
+    }
+
+    /// Returns the first name of the value that `text` stands for in a configuration: a name in upper
+    /// or lower case, with `-` or `_`, or the value's number. `None` if `text` is no such value.
+    pub fn value_name(&self, text: &str) -> Option<&'static str> {
+        let number = || i32::try_from(numbers::whole(text)?).ok();
+        let number = self.number_of(text).or_else(number)?;
+        self.names().iter().find(|(_, named)| *named == number).map(|(name, _)| *name)
+    }
+
     /// Describes the values that the key accepts, for error texts.
     pub fn choices(&self) -> String {
         let numbered = |names: &[(&str, i32)]| -> String {

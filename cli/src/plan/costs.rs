@@ -1,6 +1,6 @@
 //! The options that give the costs of steps, copies and snapshots, and the memory.
 
-use crate::options::refuse;
+use crate::options::{at_least_one, refuse};
 use clap::Args;
 use gpuzip::choice::TierSpec;
 use gpuzip::error::{Code, Error, Result};
@@ -19,54 +19,54 @@ use std::path::{Path, PathBuf};
 )]
 pub struct CostOptions {
     /// Bytes of a state; K, M, G and T are powers of 1024, kB, MB, GB and TB of 1000
-    #[arg(long, value_name = "BYTES", value_parser = bytes, group = "state")]
+    #[arg(long, value_name = "BYTES", value_parser = bytes, group = "state", allow_hyphen_values = true)]
     state_bytes: Option<u64>,
     /// What an application has measured, the file of its profile_path: steps, copies, codecs and
     /// bytes of a state
     #[arg(long, value_name = "FILE", group = "state")]
     profile: Option<PathBuf>,
     /// Milliseconds of a forward step
-    #[arg(long, value_name = "MS", requires = "state", value_parser = positive)]
+    #[arg(long, value_name = "MS", requires = "state", value_parser = positive, allow_hyphen_values = true)]
     forward_ms: Option<f64>,
     /// Milliseconds of a backward step; as a forward step if only that is given
-    #[arg(long, value_name = "MS", requires = "state", value_parser = positive)]
+    #[arg(long, value_name = "MS", requires = "state", value_parser = positive, allow_hyphen_values = true)]
     backward_ms: Option<f64>,
     /// Milliseconds of the steps where they vary: a line for each of at most 4096 parts of equal length
     /// of the sweep, with the time of a forward and of a backward step
     #[arg(long, value_name = "FILE", requires = "state", conflicts_with_all = ["forward_ms", "backward_ms"])]
     step_ms: Option<PathBuf>,
     /// GB/s of the link: both ways, or to the device and to the host
-    #[arg(long, value_name = "GB/S[,GB/S]", requires = "state", value_parser = pair)]
+    #[arg(long, value_name = "GB/S[,GB/S]", requires = "state", value_parser = pair, allow_hyphen_values = true)]
     link_gbs: Option<Pair>,
     /// GB/s of both directions of the link together while snapshots move both ways; without it, as
     /// the profile has it, else each direction as fast as alone
-    #[arg(long, value_name = "GB/S", requires = "state", value_parser = positive)]
+    #[arg(long, value_name = "GB/S", requires = "state", value_parser = positive, allow_hyphen_values = true)]
     both_gbs: Option<f64>,
     /// GB/s of copies within the device
-    #[arg(long, value_name = "GB/S", requires = "state", value_parser = positive)]
+    #[arg(long, value_name = "GB/S", requires = "state", value_parser = positive, allow_hyphen_values = true)]
     d2d_gbs: Option<f64>,
     /// GB/s of the disk: both ways, or of reading and of writing
-    #[arg(long, value_name = "GB/S[,GB/S]", requires = "state", value_parser = pair)]
+    #[arg(long, value_name = "GB/S[,GB/S]", requires = "state", value_parser = pair, allow_hyphen_values = true)]
     disk_gbs: Option<Pair>,
     /// Bytes of device memory for snapshots
-    #[arg(long, value_name = "BYTES", requires = "state", value_parser = bytes)]
+    #[arg(long, value_name = "BYTES", requires = "state", value_parser = bytes, allow_hyphen_values = true)]
     device_budget: Option<u64>,
     /// Bytes of host memory for snapshots
-    #[arg(long, value_name = "BYTES", requires = "state", value_parser = bytes)]
+    #[arg(long, value_name = "BYTES", requires = "state", value_parser = bytes, allow_hyphen_values = true)]
     host_budget: Option<u64>,
     /// Bytes of disk for snapshots
-    #[arg(long, value_name = "BYTES", requires = "state", value_parser = bytes)]
+    #[arg(long, value_name = "BYTES", requires = "state", value_parser = bytes, allow_hyphen_values = true)]
     disk_budget: Option<u64>,
     /// Bytes of a state that are the previous time level of its other fields; plans that keep it
     /// once (shared_levels) are ranked beside
-    #[arg(long, value_name = "BYTES", requires = "state", value_parser = bytes)]
+    #[arg(long, value_name = "BYTES", requires = "state", value_parser = bytes, allow_hyphen_values = true)]
     shared_bytes: Option<u64>,
     /// Ratio of a codec, or the mean one and the worst one; plans for raw snapshots are ranked
     /// beside
-    #[arg(long, value_name = "RATIO[,RATIO]", requires = "state", value_parser = pair)]
+    #[arg(long, value_name = "RATIO[,RATIO]", requires = "state", value_parser = pair, allow_hyphen_values = true)]
     ratio: Option<Pair>,
     /// GB/s of the codec on raw bytes: both ways, or of compression and of decompression
-    #[arg(long, value_name = "GB/S[,GB/S]", requires = "ratio", value_parser = pair)]
+    #[arg(long, value_name = "GB/S[,GB/S]", requires = "ratio", value_parser = pair, allow_hyphen_values = true)]
     codec_gbs: Option<Pair>,
     /// Plans for an application that computes in the slots (zero_copy): a SAVE or RESTORE copies
     /// nothing within the device
@@ -81,17 +81,17 @@ pub struct CostOptions {
 )]
 pub struct SurveyOptions {
     /// Ranks in all, one device each
-    #[arg(long, value_name = "N", requires = "state", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", requires = "state", value_parser = at_least_one, allow_hyphen_values = true)]
     ranks: Option<u32>,
     /// Ranks of one node
-    #[arg(long, value_name = "M", requires = "ranks", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "M", requires = "ranks", value_parser = at_least_one, allow_hyphen_values = true)]
     ranks_per_node: Option<u32>,
     /// Links of one node, each with --link-gbs
-    #[arg(long, value_name = "L", requires = "ranks", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "L", requires = "ranks", value_parser = at_least_one, allow_hyphen_values = true)]
     links_per_node: Option<u32>,
     /// Shots of the survey
-    #[arg(long, value_name = "K", requires = "ranks", value_parser = clap::value_parser!(u64).range(1..))]
-    shots: Option<u64>,
+    #[arg(long, value_name = "K", requires = "ranks", value_parser = at_least_one, allow_hyphen_values = true)]
+    shots: Option<u32>,
 }
 
 impl SurveyOptions {
@@ -100,7 +100,12 @@ impl SurveyOptions {
         let ranks = self.ranks?;
         let (ranks_per_node, links_per_node) =
             (self.ranks_per_node.unwrap_or(1), self.links_per_node.unwrap_or(1));
-        Some(Survey { ranks, ranks_per_node, links_per_node, shots: self.shots.unwrap_or(1) })
+        Some(Survey {
+            ranks,
+            ranks_per_node,
+            links_per_node,
+            shots: self.shots.unwrap_or(1).into(),
+        })
     }
 }
 
@@ -118,8 +123,9 @@ fn positive(text: &str) -> std::result::Result<f64, String> {
 fn pair(text: &str) -> std::result::Result<Pair, String> {
     match text.split_once(',') {
         None => positive(text).map(|both| Pair(both, both)),
-        Some((first, second)) => Ok(Pair(positive(first)?, positive(second)?)),
+        Some((first, second)) => positive(first).and_then(|a| Ok(Pair(a, positive(second)?))),
     }
+    .map_err(|_| "give one number greater than 0, or two with a comma between them".into())
 }
 
 fn bytes(text: &str) -> std::result::Result<u64, String> {

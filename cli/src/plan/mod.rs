@@ -10,10 +10,10 @@ pub mod svg;
 mod text;
 pub mod timeline;
 
-use crate::options::ScheduleOptions;
+use crate::options::{ScheduleOptions, ValueOf};
 use crate::output::OutputOptions;
 use crate::Failure;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::TypedValueParser;
 use clap::Args;
 use gpuzip::plan::Policy;
 pub use text::{seconds, size};
@@ -26,7 +26,7 @@ pub struct Arguments {
     schedule: ScheduleOptions,
     /// Slots of the device cache; two-level takes as many inside an interval unless --inner is
     /// given. With --device-budget: at most
-    #[arg(long, value_name = "C", value_parser = crate::options::count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "C", value_parser = crate::options::count, allow_hyphen_values = true)]
     cache: Option<u32>,
     /// What the device cache replaces: by the known schedule, or GPUZIP 2.x's published baseline
     #[arg(long, default_value = Policy::Clairvoyant.name(), value_parser = policies())]
@@ -51,8 +51,13 @@ pub struct Arguments {
 }
 
 fn policies() -> impl TypedValueParser<Value = Policy> {
-    let names = PossibleValuesParser::new([Policy::Clairvoyant, Policy::Lru].map(Policy::name));
-    names.map(|name| if name == Policy::Lru.name() { Policy::Lru } else { Policy::Clairvoyant })
+    ValueOf::key("policy", &[]).map(|name| {
+        if name == Policy::Lru.name() {
+            Policy::Lru
+        } else {
+            Policy::Clairvoyant
+        }
+    })
 }
 
 /// Runs the subcommand.

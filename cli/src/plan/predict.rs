@@ -7,7 +7,7 @@ use crate::options::refuse;
 use crate::output::{emit, emit_json, folder_of_drawings, write_drawing};
 use crate::Failure;
 use gpuzip::choice::{certify, published, search, Candidate, Certificate, Keep, TierSpec};
-use gpuzip::error::{Code, Result};
+use gpuzip::error::{Code, Error, Result};
 use gpuzip::plan::{Plan, Policy};
 use gpuzip::predict::{simulate, Simulation, Survey};
 use gpuzip::schedule::{trace, Algorithm, Schedule};
@@ -46,7 +46,10 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     };
     let Some(best) = ranked.first() else { return Ok(()) };
     if let Some(file) = &arguments.trace_out {
-        write_trace(best, file)?;
+        write_trace(best, file).map_err(|e| {
+            let text = format!("--trace-out {}: the file cannot be written: {e}", file.display());
+            Error::new(Code::Io, text)
+        })?;
     }
     if let Some(folder) = &arguments.svg {
         write_drawing(&folder.join("timeline.svg"), &timeline::draw(best, &machine)?)?;

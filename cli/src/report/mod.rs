@@ -4,7 +4,8 @@ mod compare;
 mod draw;
 mod run;
 
-use crate::output::{emit_json, folder_of_drawings, write_drawing};
+use crate::options::at_least_one;
+use crate::output::{emit_json, folder_of_drawings, is_svg, write_drawing};
 use crate::Failure;
 use clap::Args;
 use compare::{Columns, Values};
@@ -22,8 +23,8 @@ pub struct Arguments {
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<PathBuf>,
     /// The shot to show, from 1; without it, the one of median makespan
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
-    shot: Option<u64>,
+    #[arg(long, value_name = "K", value_parser = at_least_one, allow_hyphen_values = true)]
+    shot: Option<u32>,
     /// Draw the run beside the plan: into this file, if its name ends in .svg and there is one
     /// RUN, or else into this folder as <RUN's name>.svg. The folder is made if the one that
     /// it is to be in exists
@@ -39,7 +40,7 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     let mut found = Vec::new();
     for path in &arguments.runs {
         let run = Run::read(path)?;
-        let shown = run.shown(arguments.shot)?;
+        let shown = run.shown(arguments.shot.map(u64::from))?;
         let columns = Columns::of(shown).map_err(|e| e.within(path.display()))?;
         if let Some(target) = &arguments.svg {
             write_drawing(
@@ -60,7 +61,7 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
 
 /// Returns the file for the drawing of a run.
 fn drawing_of(run: &Path, target: &Path, runs: usize) -> Result<PathBuf> {
-    if runs == 1 && target.extension().is_some_and(|extension| extension == "svg") {
+    if runs == 1 && is_svg(target) {
         return Ok(target.to_path_buf());
     }
     folder_of_drawings(target)?;
