@@ -1,5 +1,6 @@
 """gpuzip.jax.scan beside the gradients of jax.lax.scan."""
 
+import functools
 import gc
 import json
 import os
@@ -165,6 +166,77 @@ class Scan(unittest.TestCase):
             gpuzip.jax.scan(scaled, self.u, 3, self.speed)
         gc.collect()
         self.assertLess(len(steps), 20)
+
+    def test_what_a_step_reads_is_that_of_the_call(self):
+        class Model:
+            def __init__(self):
+                self.dt, self.parts, self.table = 0.1, {"rate": 0.5}, np.ones(1)
+
+            def step(self, u, t, speed):
+                return u + self.dt * self.parts["rate"] * jnp.sin(speed * u) * self.table
+
+            def __call__(self, u, t, speed):
+                return self.step(u, t, speed)
+
+        model, rate = Model(), 1.0
+
+        def inner(u, t, speed):
+            return rate * model.step(u, t, speed)
+
+        def changes():
+            nonlocal rate
+            yield None
+            model.dt = 0.3
+            yield None
+            model.parts["rate"] = 0.7
+            yield None
+            model.table[:] = 1.5
+            yield None
+            rate = 0.9
+            yield None
+
+        def gradient(scan, step, **config):
+            return jax.grad(lambda *x: jnp.sum(scan(step, x[0], 9, x[1], **config) ** 2), (0, 1))(self.u, self.speed)
+
+        def loop(step, u, n, speed):
+            for t in range(n):
+                u = step(u, t, speed)
+            return u
+
+        partial = functools.partial(lambda scale, u, t, speed: scale * model.step(u, t, speed), 0.8)
+        for _ in changes():
+            for step in (model.step, model, inner, partial, lambda *x: inner(*x)):
+                for found, expected in zip(gradient(gpuzip.jax.scan, step, **FEW), gradient(loop, step)):
+                    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+        # The reverse sweep has the values of the forward sweep.
+        _, pull_back = jax.vjp(lambda u: gpuzip.jax.scan(model.step, u, 9, self.speed, **FEW), self.u)
+        expected = jax.vjp(lambda u: loop(model.step, u, 9, self.speed), self.u)[1](self.u)
+        model.dt = 7.0
+        np.testing.assert_allclose(pull_back(self.u)[0], expected[0], rtol=1e-12, atol=1e-14)
+
+    def test_calls_with_one_function_share_its_code(self):
+        traces = [0]
+
+        def counted(u, t, speed):
+            count(traces)
+            return u * speed
+
+        def count(traces, add=lambda traces: traces.__setitem__(0, traces[0] + 1)):
+            add(traces)
+
+        def constant(u, t, speed):
+            return u * speed * 0.5
+
+        gpuzip.jax.scan(constant, self.u, 3, self.speed)
+        kept = constant._gpuzip_compiled[2]
+        gpuzip.jax.scan(constant, self.u, 5, self.speed, **FEW)
+        self.assertIs(constant._gpuzip_compiled[2], kept)
+        gpuzip.jax.scan(counted, self.u, 3, self.speed)
+        self.assertEqual(traces[0], 1)
+
+    def test_a_value_to_differentiate_by_must_be_a_parameter(self):
+        with self.assertRaisesRegex(gpuzip.ArgumentError, "one of `params`"):
+            jax.grad(lambda s: jnp.sum(gpuzip.jax.scan(lambda u, t: u * s, self.u, 5, **FEW)))(2.0)
 
     def test_wrong_calls_say_what_to_do(self):
         def run(u):

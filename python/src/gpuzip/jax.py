@@ -1,29 +1,87 @@
 """Gradients of long loops in JAX: a scan whose reverse pass has its states from gpuzip."""
 
 import functools
+from types import FunctionType
 from typing import Any, Callable, Dict, List, Tuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import jaxpr_as_fun
 
 from ._arrays import int32
+from ._reads import CONSTANTS, reads
 from .actions import FORWARD, RESTORE, SAVE
 from .errors import ArgumentError, UnsupportedError
 from .session import Session
 
-# Compiled functions hold what they were compiled from, so the cache has to forget some of them.
-@functools.lru_cache(maxsize=16)
-def _functions(step: Callable[..., Any]) -> Tuple[Any, Any]:
-    """The compiled step, and the compiled adjoint of one step, which adds to the parameters' adjoint."""
 
-    def adjoint(state: Any, t: Any, params: Any, cotangent: Any, sums: Any) -> Tuple[Any, Any]:
-        _, pull_back = jax.vjp(lambda state, params: step(state, t, *params), state, params)
-        before, more = pull_back(cotangent)
-        # Integers have adjoints of the type float0, which cannot be added.
-        return before, jax.tree.map(lambda a, b: b if b.dtype == jax.dtypes.float0 else a + b, sums, more)
+def _kinds(tree: Any) -> Any:
+    """Structure, shapes and types of a pytree, as they decide which code JAX compiles."""
+    leaves, structure = jax.tree.flatten(tree)
+    return structure, [(jnp.shape(x), jnp.result_type(x), getattr(x, "weak_type", isinstance(x, _PYTHON))) for x in leaves]
 
-    return jax.jit(step), jax.jit(adjoint)
+
+_PYTHON = (bool, int, float, complex)
+
+
+class _Compiled:
+    """The compiled time step and its compiled adjoint, which adds to the parameters' adjoint. Both come from
+    one trace of `step`: a value that the step reads beside its arguments is that of the trace."""
+
+    def __init__(self, step: Callable[..., Any], state: Any, params: Any) -> None:
+        traced, kinds = jax.make_jaxpr(lambda state, t, params: step(state, t, *params), return_shape=True)(
+            state, np.int32(0), params
+        )
+        if any(isinstance(value, jax.core.Tracer) for value in traced.consts):
+            raise ArgumentError(_OTHERS)
+        (after, found), (before, wanted) = _kinds(kinds), _kinds(state)
+        if after != before or any(a[:2] != b[:2] for a, b in zip(found, wanted)):
+            raise ArgumentError(f"step returns {after} with {found}, and the state has {before} with {wanted}")
+        run, tree = jaxpr_as_fun(traced), jax.tree.structure(kinds)
+
+        def forward(state: Any, t: Any, *params: Any) -> Any:
+            return jax.tree.unflatten(tree, run(*jax.tree.leaves((state, t, params))))
+
+        def adjoint(state: Any, t: Any, params: Any, cotangent: Any, sums: Any) -> Tuple[Any, Any]:
+            _, pull_back = jax.vjp(lambda state, params: forward(state, t, *params), state, params)
+            before, more = pull_back(cotangent)
+            # Integers have adjoints of the type float0, which cannot be added.
+            return before, jax.tree.map(lambda a, b: b if b.dtype == jax.dtypes.float0 else a + b, sums, more)
+
+        self.forward, self.adjoint = jax.jit(forward), jax.jit(adjoint)
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, (jax.Array, np.ndarray, np.generic))
+
+
+def _constant(value: Any) -> bool:
+    """Whether the value itself cannot change."""
+    if isinstance(value, jax.Array):
+        return not isinstance(value, jax.core.Tracer)
+    return isinstance(value, (*CONSTANTS, np.generic))
+
+
+def _compiled(step: Callable[..., Any], state: Any, params: Any) -> _Compiled:
+    """The compiled code of `step`. A function keeps it, with all that it reads beside its arguments, and so
+    calls with the same function share it until one of these values is another."""
+    found = reads(step, _is_array) if isinstance(step, FunctionType) else []
+    if not found or not all(_constant(value) for _, value in found):
+        return _Compiled(step, state, params)
+    kinds = _kinds((state, params))
+    known, before, kept = getattr(step, "_gpuzip_compiled", (None, [], None))
+    if known != kinds or len(before) != len(found) or any(a is not b for (_, a), (_, b) in zip(before, found)):
+        kept = _Compiled(step, state, params)
+        step._gpuzip_compiled = kinds, found, kept  # type: ignore[attr-defined]
+    assert kept is not None
+    return kept
+
+
+_OTHERS = (
+    "step reads a value by which jax.grad, jax.vjp or another transformation works, and which is not among its "
+    "arguments: pass it to gpuzip.jax.scan as one of `params`"
+)
 
 
 def _bits(array: Any) -> Any:
@@ -44,8 +102,8 @@ def _host(leaves: List[Any]) -> List[Any]:
 class _Sweep:
     """One forward sweep, and the session that has its states until the reverse sweep."""
 
-    def __init__(self, step: Callable[..., Any], n: int, config: Any, state: Any, params: Any) -> None:
-        self.forward, self.adjoint = _functions(step)
+    def __init__(self, compiled: _Compiled, n: int, config: Any, state: Any, params: Any) -> None:
+        self.forward, self.adjoint = compiled.forward, compiled.adjoint
         self.n, self.params = n, params
         leaves, self.tree = jax.tree.flatten(state)
         self.shardings = [leaf.sharding for leaf in leaves]
@@ -95,22 +153,21 @@ def _refuse_tracers(*values: Any) -> None:
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1, 2))
-def _scan(step: Callable[..., Any], n: int, config: Any, state: Any, params: Any) -> Any:
+def _scan(compiled: _Compiled, n: int, config: Any, state: Any, params: Any) -> Any:
     _refuse_tracers(state, params)
-    forward, _ = _functions(step)
     for t in range(n):
-        state = forward(state, np.int32(t), *params)
+        state = compiled.forward(state, np.int32(t), *params)
     return state
 
 
-def _forward(step: Callable[..., Any], n: int, config: Any, state: Any, params: Any) -> Tuple[Any, Any]:
+def _forward(compiled: _Compiled, n: int, config: Any, state: Any, params: Any) -> Tuple[Any, Any]:
     _refuse_tracers(state, params)
-    sweep = _Sweep(step, n, dict(config), state, params)
+    sweep = _Sweep(compiled, n, dict(config), state, params)
     sweep.until_backward()
     return sweep.forward(sweep.state, np.int32(n - 1), *params), _Kept(sweep)
 
 
-def _reverse(step: Callable[..., Any], n: int, config: Any, kept: _Kept, cotangent: Any) -> Tuple[Any, Any]:
+def _reverse(compiled: _Compiled, n: int, config: Any, kept: _Kept, cotangent: Any) -> Tuple[Any, Any]:
     sweep = kept.sweep
     if sweep.session is None:
         raise ArgumentError("a reverse sweep of gpuzip.jax.scan runs once: call jax.grad or jax.vjp again")
@@ -156,4 +213,4 @@ def scan(step: Callable[..., Any], state: Any, n: int, *params: Any, **config: A
     if n < 1:
         raise ArgumentError(f"n is {n}: gpuzip.jax.scan needs at least one time step")
     state = jax.tree.map(jnp.asarray, state)
-    return _scan(step, n, tuple(sorted(config.items())), state, params)
+    return _scan(_compiled(step, state, params), n, tuple(sorted(config.items())), state, params)
