@@ -189,7 +189,7 @@ class CheckpointSchedules(unittest.TestCase):
                             "p": lambda: 0.5 * before / (1.0 + x * x),
                         }[word](), x
                 whole = [pyadjoint.Control(initial), pyadjoint.Control(m)]
-                functional = pyadjoint.ReducedFunctional(x * x + x * m, whole)
+                functional = pyadjoint.ReducedFunctional(2.0 + x * x + x * m, whole)
                 pyadjoint.pause_annotation()
                 found = [functional.derivative()]
                 for _ in range(2):

@@ -1,8 +1,10 @@
 """Sessions: the loop, states, statistics, shots, callbacks, zero copy, restart files, the end."""
 
 import array
+import copy
 import gc
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -54,6 +56,23 @@ class Loop(unittest.TestCase):
             self.assertEqual(stats.restores, summary.restores)
             self.assertEqual(stats.backward_steps, 40)
             self.assertEqual([a.it for a in actions], list(range(len(actions))))
+
+    def test_sessions_and_schedules_are_not_copied_and_configurations_are(self):
+        keys = {"checkpointing_snaps": 3, "zero_copy": True, **REVOLVE}
+        with gpuzip.Session(initial(), 9, **keys) as session, gpuzip.Schedule(9, **REVOLVE) as schedule:
+            session.get_action()
+            slot = session.save_begin(0)
+            for value in (session, schedule, slot, slot[0], [session]):
+                for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+                    if not (isinstance(value, list) and copied is copy.copy):
+                        with self.assertRaisesRegex(TypeError, "cannot be pickled or copied"):
+                            copied(value)
+        config = gpuzip.Config(host_budget="4G", error_bound=1e-3, disk_path="/tmp/a b", zero_copy=True)
+        for copied in (copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))):
+            other = copied(config)
+            self.assertEqual(other, config)
+            other.host_budget = "1G"
+            self.assertEqual(config.host_budget, 4 << 30)
 
     def test_flags_and_peek(self):
         u = initial()

@@ -6,6 +6,7 @@ from operator import index
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import _abi
+from ._library import Unshared
 from .errors import ArgumentError, ArrayError
 from .streams import handle_of
 
@@ -383,7 +384,7 @@ def fill(field: _abi.gpuzip_field_t, found: Described) -> None:
     field.pitch2, field.pitch3 = row // size, plane // size
 
 
-class Memory:
+class Memory(Unshared):
     """Memory of the library that holds one field of a state (zero copy).
 
     Shape and type are those of the field. `numpy.asarray(memory)` or, without NumPy,

@@ -6,6 +6,7 @@ else it is the file in this package; else the one that the system's loader finds
 
 import ctypes
 import os
+from typing import Any, NoReturn
 
 from . import _abi
 
@@ -54,3 +55,16 @@ def _open() -> ctypes.CDLL:
 
 
 library = _open()
+
+
+class Unshared:
+    """An object of one process that cannot be copied: the library knows it by a number, or it is memory."""
+
+    __slots__ = ()
+
+    def __reduce_ex__(self, _protocol: Any) -> NoReturn:
+        name = type(self).__name__
+        raise TypeError(
+            f"a gpuzip.{name} cannot be pickled or copied: it belongs to the process that made it; "
+            "give a worker a gpuzip.Config and make what it needs there"
+        )

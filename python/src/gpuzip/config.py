@@ -115,6 +115,9 @@ class Config:
         """Returns a configuration with the same values, changed by `keys`."""
         return Config(**{**self.changed(), **keys})
 
+    def __reduce__(self) -> Any:
+        return _made, (self.changed(),)
+
     def changed(self) -> Dict[str, Any]:
         """Returns the keys whose values are not the defaults, with their values."""
         return {key: value for key, value in self if value != _DEFAULTS[key]}
@@ -148,6 +151,11 @@ class Config:
 
     def __repr__(self) -> str:
         return f"Config({', '.join(f'{key}={value!r}' for key, value in self.changed().items())})"
+
+
+def _made(keys: Dict[str, Any]) -> Config:
+    """The configuration of a pickle."""
+    return Config(**keys)
 
 
 def _hint(key: str) -> str:

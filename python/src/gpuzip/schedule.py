@@ -9,7 +9,7 @@ from typing import Any, Iterable, Iterator, List, Optional, Tuple, Union
 from . import _abi
 from . import config as _config
 from ._arrays import int32
-from ._library import library
+from ._library import Unshared, library
 from ._records import filled
 from .actions import TERMINATE, Action, ActionType, action_of
 from .config import Config
@@ -25,7 +25,7 @@ def _release(handle: int, process: int) -> None:
         check(library.gpuzip_schedule_release(handle))
 
 
-class Schedule:
+class Schedule(Unshared):
     """The actions that reverse `steps` time steps.
 
     `Schedule(1000, checkpointing_algorithm="revolve", checkpointing_snaps=10)` is a schedule of its

@@ -11,7 +11,7 @@ from . import _abi
 from . import config as _config
 from ._arrays import Fields, Memory, fields_of, int32
 from ._callbacks import Carrier, least
-from ._library import library
+from ._library import Unshared, library
 from ._records import filled
 from .actions import _KINDS, Action, action_of
 from .config import Config
@@ -40,7 +40,7 @@ def _close(handle: int, process: int, _kept: List[Any]) -> None:
         check(library.gpuzip_finalize(handle))
 
 
-class Slot(Tuple[Memory, ...]):
+class Slot(Unshared, Tuple[Memory, ...]):
     """The memory of the fields of one state (zero copy), one `Memory` for each field."""
 
     _session: "Session"
@@ -53,7 +53,7 @@ class Slot(Tuple[Memory, ...]):
         self._session.save_commit(self._ts, stream=self._stream if stream is None else stream)
 
 
-class Session:
+class Session(Unshared):
     """Saves and restores the states of adjoint runs, and says what to do next.
 
     ::
