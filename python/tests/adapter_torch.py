@@ -251,6 +251,59 @@ class Scan(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
             value.backward()
 
+    def test_what_a_step_reads_must_not_change(self):
+        class Model:
+            def __init__(self):
+                self.dt, self.scale, self.calls = 0.1, torch.ones(1, dtype=torch.float64), 0
+                self.adds, self.binds, self.order = False, False, 1
+
+            def step(self, u, t, speed):
+                self.calls += 1
+                if self.adds:
+                    self.scale.add_(0.01)
+                if self.binds:
+                    self.scale = self.scale + 0.01
+                return u + self.dt * self.scale * torch.sin(speed * u) ** self.order
+
+        def value(model, **config):
+            return gpuzip.torch.scan(model.step, self.u, 20, self.speed, **{**FEW, **config}).sum()
+
+        def adds(u, t, b):
+            b.add_(0.01)
+            return u * b
+
+        def changed(name, change):
+            model = Model()
+            found = value(model)
+            change(model)
+            with self.assertRaisesRegex(gpuzip.ArgumentError, f"{name} has changed"):
+                found.backward()
+
+        changed("step.dt|self.dt", lambda model: setattr(model, "dt", 0.2))
+        changed("self.order", lambda model: setattr(model, "order", 2))
+        changed("self.scale", lambda model: model.scale.mul_(2))
+        changed("self.scale", lambda model: setattr(model, "scale", model.scale * 2))
+        changed("self.adds", lambda model: setattr(model, "adds", True))
+        for name in ("adds", "binds"):
+            model = Model()
+            setattr(model, name, True)
+            with self.assertRaisesRegex(gpuzip.ArgumentError, "self.scale has changed"):
+                value(model)
+        with self.assertRaisesRegex(gpuzip.ArgumentError, "parameter 0 has changed"):
+            gpuzip.torch.scan(adds, self.u, 20, torch.ones(1, dtype=torch.float64), **FEW)
+        norm = torch.nn.BatchNorm1d(64, affine=False).double()
+        state = self.u.expand(3, 64)
+        with self.assertRaisesRegex(gpuzip.ArgumentError, "BatchNorm.*eval mode"):
+            gpuzip.torch.scan(lambda u, t: u + norm(u * t), state, 5, **FEW)
+        gpuzip.torch.scan(lambda u, t: u + norm.eval()(u * t), state, 5, **FEW).sum().backward()
+        # Between calls everything may change, and counting is no change.
+        model = Model()
+        for dt in (0.1, 0.2):
+            model.dt = dt
+            found = torch.autograd.grad(value(model), (self.u, self.speed))
+            expected = torch.autograd.grad(plain_loop(model.step, self.u, 20, self.speed).sum(), (self.u, self.speed))
+            self.same(found, expected)
+
     def test_wrong_calls_say_what_to_do(self):
         def scan(step, state, n=9, *params, **config):
             return gpuzip.torch.scan(step, state, n, *params, **{**FEW, **config})

@@ -3,10 +3,12 @@
 import contextlib
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
+import numpy as np
 import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from ._arrays import int32
+from ._reads import CONSTANTS, reads
 from .actions import FORWARD, RESTORE, SAVE
 from .errors import ArgumentError, UnsupportedError
 from .session import Session
@@ -62,6 +64,45 @@ def _kind(leaf: Any) -> Tuple[Any, ...]:
 def _versions(leaves: Leaves) -> List[int]:
     """Numbers that change when a tensor is changed in place; tensors of inference mode have none."""
     return [0 if leaf.is_inference() else leaf._version for leaf in leaves]
+
+
+def _watched(step: Callable[..., Any], params: Leaves) -> Dict[Tuple[str, int], Any]:
+    """What the steps read beside state and t, by name: numbers and texts, tensors with the numbers of
+    their changes in place, and bytes of NumPy's arrays."""
+    found: Dict[Tuple[str, int], Any] = {}
+    given = [(f"parameter {k}", leaf) for k, leaf in enumerate(params) if isinstance(leaf, torch.Tensor)]
+    for name, value in (*given, *reads(step, lambda value: isinstance(value, (torch.Tensor, *_ARRAYS)))):
+        key = name, sum(known == name for known, _ in found) if (name, 0) in found else 0
+        if isinstance(value, torch.Tensor):
+            # A detached tensor shares the number of changes, and keeps no graph alive.
+            found[key] = value.detach(), id(value) if value.layout != torch.strided else value.data_ptr(), _versions([value])
+        elif isinstance(value, _ARRAYS):
+            found[key] = value.tobytes()
+        elif isinstance(value, CONSTANTS):
+            found[key] = value
+    return found
+
+
+_ARRAYS = (np.ndarray, np.generic)
+
+
+def _refuse_changes(before: Dict[Any, Any], after: Dict[Any, Any], inside: bool) -> None:
+    """Raises an error if a value has changed. `inside` a sweep a step may count its calls."""
+    for key, old in before.items():
+        new = after.get(key)
+        if isinstance(old, tuple):
+            same = isinstance(new, tuple) and old[1:] == new[1:]
+        else:
+            same = old is new or (type(old) is type(new) and old == new)
+        if not same and not (inside and isinstance(old, (bool, int, str, type(None)))):
+            raise ArgumentError(_CHANGED.format(key[0]))
+
+
+_CHANGED = (
+    "{} has changed since the forward sweep began: gpuzip.torch.scan computes states again, and they would be "
+    "others; make what the steps change a part of the state, change other values after the reverse sweep only, "
+    "and use modules that count, such as BatchNorm, in eval mode or without running statistics"
+)
 
 
 class _Loop:
@@ -143,15 +184,20 @@ class _Sweep:
         self.params: Leaves = []
         self.session: Optional[Session] = Session(_fields(state), loop.n, **config)
         self.random, self.autocast = _Random(state, preserve_rng_state), _autocast()
+        self.watched: Dict[Any, Any] = {}
         self.saved: Dict[int, Any] = {}  # The random number generators at the saved states.
 
     def forward(self, state: Leaves, params: Leaves) -> Tuple[Leaves, Leaves]:
         """Returns the states n - 1 and n. `generators` are the random number generators at n - 1."""
         self.state, self.params = state, params
+        watched = _watched(self.loop.step, params)
         self.until_backward()
         before, self.generators = self.state, self.random.get()
         self.state, self.params = [], []
-        return before, self.loop.advance(before, self.loop.n - 1, params)
+        after = self.loop.advance(before, self.loop.n - 1, params)
+        self.watched = _watched(self.loop.step, params)
+        _refuse_changes(watched, self.watched, True)
+        return before, after
 
     def until_backward(self) -> None:
         """Does what the schedule wants up to the next BACKWARD, whose state is then `state`."""
@@ -184,12 +230,15 @@ class _Sweep:
         adjoint: Leaves = list(cotangents)
         sums: Leaves = [None] * len(params)
         try:
+            watched, self.watched = self.watched, {}
+            _refuse_changes(watched, _watched(self.loop.step, params), False)
             with session, self.autocast(), self.random.unchanged():
                 self.random.set(self.generators)
                 for t in range(self.loop.n - 1, -1, -1):
                     if t < self.loop.n - 1:
                         self.until_backward()
                     adjoint, sums = self.pull_back(t, adjoint, sums)
+            _refuse_changes(watched, _watched(self.loop.step, params), True)
         finally:
             self.session, self.state, self.params = None, [], []
         return adjoint, sums
