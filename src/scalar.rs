@@ -210,6 +210,14 @@ macro_rules! bytes {
 }
 
 impl<'a> Array<'a> {
+    /// Returns the number of values.
+    pub fn count(self) -> usize {
+        match self {
+            Array::F32(x) => x.len(),
+            Array::F64(x) => x.len(),
+        }
+    }
+
     /// Returns the memory of the values as bytes.
     pub fn bytes(self) -> &'a [u8] {
         match self {

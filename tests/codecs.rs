@@ -103,7 +103,7 @@ fn check_bound(bound: ErrorBound, x: &[f64], errors: &[f64], what: &str) {
             // Errors are divided by the largest one, because their squares might overflow.
             let unit = worst.max(f64::MIN_POSITIVE);
             let mse = finite.iter().map(|(_, error)| (error / unit) * (error / unit)).sum::<f64>()
-                / x.len() as f64;
+                / finite.len() as f64;
             let limit = range * 10f64.powf(-db / 20.0);
             assert!(
                 mse.sqrt() * unit <= limit * (1.0 + 1e-9) + f64::MIN_POSITIVE,
@@ -112,6 +112,24 @@ fn check_bound(bound: ErrorBound, x: &[f64], errors: &[f64], what: &str) {
             );
         }
         _ => {}
+    }
+}
+
+/// A PSNR is one of the finite values: NaN in most of an array do not weaken the bound on the others.
+#[test]
+fn the_psnr_is_that_of_the_finite_values() {
+    let n = [256, 256, 1];
+    for (method, scalar) in
+        methods().iter().flat_map(|m| [Scalar::F32, Scalar::F64].map(|scalar| (m, scalar)))
+    {
+        let fields = [Field { n, scalar, previous_of: None }];
+        for last in [3, 25, 255] {
+            let wave = |_, i: usize| match i / 256 <= last {
+                true => (0.05 * (i % 256) as f64).sin() * (0.3 * (i / 256) as f64).cos(),
+                false => [f64::NAN, f64::INFINITY][i % 2],
+            };
+            check(method, ErrorBound::Psnr(60.0), &State::new(&fields, wave));
+        }
     }
 }
 

@@ -9,7 +9,8 @@ use crate::scalar::{Array, ArrayMut};
 pub enum Bound {
     /// |x - decoded x| is at most this value, for every finite x.
     Max(f64),
-    /// The root mean square of x - decoded x over the array is at most this value.
+    /// The root mean square of x - decoded x over the array, where a value that is not finite counts
+    /// as one without an error, is at most this value.
     Rms(f64),
 }
 

@@ -174,8 +174,8 @@ pub enum ErrorBound {
     Absolute(f64),
     /// 2: the bound is this fraction of max x - min x over the array.
     OfRange(f64),
-    /// 3: the peak signal-to-noise ratio, 20 log10(range / root mean square error), is at least
-    /// this many dB.
+    /// 3: the peak signal-to-noise ratio over the finite values, 20 log10(range / root mean square
+    /// error), is at least this many dB.
     Psnr(f64),
     /// The bound is half of the value that GPUZIP's configuration of Bitcomp calls delta.
     Delta(Delta),
@@ -211,7 +211,13 @@ impl ErrorBound {
             ErrorBound::OfMax(part) => Bound::Max(part * values.max_abs()),
             ErrorBound::Absolute(bound) => Bound::Max(bound),
             ErrorBound::OfRange(part) => Bound::Max(part * range),
-            ErrorBound::Psnr(db) => Bound::Rms(range * Self::psnr_factor(db)),
+            ErrorBound::Psnr(db) => {
+                // Coders take the mean over all values, of which those that are not finite have no
+                // error: a mean over the finite ones alone is larger by the ratio of the counts.
+                let all = x.count() as f64;
+                let finite = all - values.nonfinite as f64;
+                Bound::Rms(range * Self::psnr_factor(db) * (finite / all).sqrt())
+            }
             ErrorBound::Delta(delta) => Bound::Max(delta.of(&Statistics::of(x)) / 2.0),
         }
     }
