@@ -235,13 +235,13 @@ fn a_plan_that_was_shown_stays() {
     let memory = unsafe { AppMemory::new(data.as_mut_ptr().cast(), 1024) };
     let fingerprint_after = |tell: &dyn Fn(&mut Session)| {
         let mut session = Session::new(config(), STEPS.into(), &[field]).unwrap();
-        let before = session.schedule().decide().unwrap().fingerprint(false);
+        let before = session.schedule().decide().unwrap().fingerprint(false).unwrap();
         tell(&mut session);
         assert_eq!(session.get_action().unwrap().action.kind, Kind::Save);
         session
             .save(0, &[AppField { memory: Some(memory), ..field }], Stream(std::ptr::null_mut()))
             .unwrap();
-        (before, session.schedule().decide().unwrap().fingerprint(false))
+        (before, session.schedule().decide().unwrap().fingerprint(false).unwrap())
     };
     let (before, after) = fingerprint_after(&|_| {});
     assert_ne!(before, after, "nobody was told: the plan is the host's");

@@ -52,6 +52,11 @@ pub fn search(
     for tiers in alternatives.iter().flatten() {
         tiers.costs.check(steps)?;
     }
+    // Revolve takes the fewest forward steps: where even Revolve takes too many, nothing is searched.
+    if let Some(held) = alternatives.iter().map(|sessions| limits(sessions, most).0).max() {
+        let all = steps.saturating_sub(1).max(1);
+        Schedule::revolve(steps, held.clamp(1, all))?.check_length()?;
+    }
     let mut search = Search::new(alternatives, keep);
     search.run(steps, most)?;
     if search.found.is_empty() {

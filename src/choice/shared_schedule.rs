@@ -243,7 +243,7 @@ impl SharedSchedule {
     /// Returns a 64-bit fingerprint of the actions that the application gets; see
     /// `Schedule::fingerprint`.
     pub fn fingerprint(&self) -> Result<u64> {
-        Ok(self.tell()?.fingerprint(self.config.range_actions))
+        self.tell()?.fingerprint(self.config.range_actions)
     }
 
     /// Decides the schedule anew with other tiers of its only session, number `number`, during the
@@ -320,9 +320,7 @@ impl SharedSchedule {
         let Some((action, end)) = state.actions(&self.config, self.steps())?.next() else {
             return fail!(State, "the sweep has terminated: only setup is valid now");
         };
-        if action.kind == Kind::Error {
-            return fail!(Memory, "there is no memory to go on with the schedule: free memory, then call setup for a new shot");
-        }
+        action.check_memory()?;
         let tick = state.tick(action, end);
         state.step += usize::from(matches!(action.kind, Kind::Save | Kind::Restore));
         state.current = Some(tick);
@@ -337,7 +335,10 @@ impl SharedSchedule {
         ready(state.sweep, state.current)?;
         state.told = true;
         match state.actions(&self.config, self.steps())?.peek() {
-            Some((action, end)) => Ok(state.tick(action, end)),
+            Some((action, end)) => {
+                action.check_memory()?;
+                Ok(state.tick(action, end))
+            }
             None => fail!(State, "the sweep has terminated: only setup is valid now"),
         }
     }
@@ -395,17 +396,17 @@ impl SharedSchedule {
     }
 
     /// Returns to the state before the first action, and returns the number of the new shot.
-    /// Changes nothing if the schedule is there already: every session of a shared schedule may
-    /// call this.
+    /// Begins no new shot if the schedule is there already: every session of a shared schedule may
+    /// call this. The actions begin anew even then: memory may have run out before the first one.
     pub fn rewind(&self) -> Result<u64> {
         let mut state = self.lock()?;
         if state.current.is_some() {
             state.sweep += 1;
-            (state.actions, state.current, state.step) = (None, None, 0);
             if let Some(open) = state.open.take() {
                 state.decided = Some(open);
             }
         }
+        (state.actions, state.current, state.step) = (None, None, 0);
         Ok(state.sweep)
     }
 }
@@ -487,6 +488,7 @@ impl State {
         let mut actions = actions_of(schedule, config);
         let (mut accesses, mut last) = (0, None);
         for (_, (action, end)) in (0..=it).zip(&mut actions) {
+            action.check_memory()?;
             accesses += usize::from(matches!(action.kind, Kind::Save | Kind::Restore));
             last = Some((action, end));
         }

@@ -78,12 +78,7 @@ impl Index {
                     )?;
                 }
                 Kind::Terminate => {}
-                Kind::Error => {
-                    return fail!(
-                        Memory,
-                        "no memory to generate the schedule: take fewer snapshots"
-                    )
-                }
+                Kind::Error => action.check_memory()?,
             }
         }
         let states = schedule.steps as usize;

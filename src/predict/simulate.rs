@@ -261,12 +261,7 @@ impl<'a> Run<'a> {
             Kind::Terminate => {
                 self.pass_pending()?;
             }
-            Kind::Error => {
-                return fail!(
-                    Memory,
-                    "no memory to generate the schedule: take fewer time steps or snapshots"
-                )
-            }
+            Kind::Error => action.check_memory()?,
         }
         Ok(())
     }

@@ -102,8 +102,8 @@ impl Intervals {
             let least = steps.div_ceil(snapshots);
             return fail!(
                 Config,
-                "snapshots = {snapshots}: {steps} steps in chunks of {length} have {stored} starts to store; raise the snapshots to \
-                 {stored} or the chunk to {least}"
+                "checkpointing_snaps = {snapshots}: {steps} steps in chunks of schedule_chunk = {length} states have {stored} starts to store; raise \
+                 checkpointing_snaps to {stored} or schedule_chunk to {least}"
             );
         }
         let spacing = Spacing::Length(length);

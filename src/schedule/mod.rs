@@ -84,6 +84,17 @@ pub struct Action {
 }
 
 impl Action {
+    /// Fails if this action is the ERROR that ends a schedule for whose actions there is no memory.
+    pub fn check_memory(self) -> Result<()> {
+        match self.kind {
+            Kind::Error => fail!(
+                Memory,
+                "there is no memory to go on with the schedule: free memory, then call setup for a new shot, or take fewer snapshots"
+            ),
+            _ => Ok(()),
+        }
+    }
+
     fn new(kind: Kind, ts: u32) -> Self {
         Action { kind, ts, flags: 0 }
     }
@@ -216,7 +227,7 @@ fn check(steps: u32, snapshots: u32) -> Result<()> {
     if snapshots == 0 {
         return fail!(
             Config,
-            "snapshots = 0: this algorithm needs the number of snapshots, at least 1"
+            "checkpointing_snaps = 0: this algorithm needs the number of snapshots, at least 1"
         );
     }
     Ok(())
@@ -344,7 +355,7 @@ impl Schedule {
         if chunk == 1 {
             return fail!(
                 Config,
-                "chunk = 1: an interval of a nested schedule has at least 2 states; for one state take revolve"
+                "schedule_chunk = 1: an interval of a nested schedule has at least 2 states; for one state take revolve"
             );
         }
         let inner = if inner == 0 { snapshots / 2 } else { inner.min(snapshots - 1) };
@@ -376,6 +387,8 @@ impl Schedule {
     /// snapshot is dropped, and its slot was wasted.
     pub fn online(steps: u32, snapshots: u32, after_save: bool) -> Result<Self> {
         check(steps, snapshots)?;
+        // No schedule takes fewer forward steps than Revolve, and the rule sees all states.
+        Self::revolve(steps, snapshots)?.check_length()?;
         let ended = Some(Arc::new(Ended::after(steps - 1, snapshots, after_save)?));
         let online = Online { slots: snapshots, after_save, ended };
         let macro_steps = MacroSteps::new(1, steps);

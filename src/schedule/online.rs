@@ -56,6 +56,8 @@ pub struct Rule {
     slots: u32,
     /// The next state.
     live: u32,
+    /// States before this one are not saved unless an earlier state is; 0: not known.
+    quiet: u32,
     kept: Kept,
 }
 
@@ -67,7 +69,7 @@ fn steps(n: u32, slots: u32) -> i64 {
 impl Rule {
     /// The rule for `slots` >= 1 slots, before u(0).
     pub fn new(slots: u32) -> Self {
-        Rule { slots, live: 0, kept: Kept::All }
+        Rule { slots, live: 0, quiet: 0, kept: Kept::All }
     }
 
     /// The time step of the next state.
@@ -82,7 +84,7 @@ impl Rule {
         if live < slots {
             return Ok(Some(Saving { replaces: None }));
         }
-        if slots == 1 {
+        if slots == 1 || live < self.quiet {
             return Ok(None);
         }
         if matches!(self.kept, Kept::All) {
@@ -147,22 +149,11 @@ impl Rule {
             self.weigh(&mut kept, 1, live);
             self.kept = kept;
         }
+        let first = u64::from(live) < revolve::beta(i64::from(s), 2);
         let Kept::Listed { at, prefix } = &mut self.kept else { return Ok(None) };
-        let last = at.len() - 1;
-        let open = live - at[last];
-        let without = steps(open + 1, 1);
-        let lower = at[last] - at[last - 1];
-        let merged = steps(lower + open, 2) - steps(lower, 2) - without;
-        let inner = prefix[last - 1];
-        let (mut cost, mut which) = (merged, last);
-        if last > 1 {
-            let other = inner.least - inner.gains + steps(open, 2) - without;
-            let first = u64::from(live) < revolve::beta(i64::from(s), 2);
-            if other < merged || (first && other == merged) {
-                (cost, which) = (other, inner.which as usize);
-            }
-        }
+        let (cost, which) = cheapest(at, prefix, live, first);
         if cost > 0 {
+            self.quiet = if first { 0 } else { quiet_until(at, prefix, live) };
             return Ok(None);
         }
         let replaced = at.remove(which);
@@ -196,6 +187,48 @@ impl Rule {
             }
         }
     }
+}
+
+/// Returns the fewest additional steps of a SAVE of the state `live` if one more FORWARD follows, and
+/// which snapshot it replaces then. `first`: of equally good snapshots that are not the last one, an
+/// inner one is replaced.
+fn cheapest(at: &[u32], prefix: &[Prefix], live: u32, first: bool) -> (i64, usize) {
+    let last = at.len() - 1;
+    let open = live - at[last];
+    let without = steps(open + 1, 1);
+    let lower = at[last] - at[last - 1];
+    let merged = steps(lower + open, 2) - steps(lower, 2) - without;
+    if last > 1 {
+        let inner = prefix[last - 1];
+        let other = inner.least - inner.gains + steps(open, 2) - without;
+        if other < merged || (first && other == merged) {
+            return (other, inner.which as usize);
+        }
+    }
+    (merged, last)
+}
+
+/// Returns the first state behind `live` whose SAVE costs nothing, if no state is saved before it;
+/// `live` is a state whose SAVE costs something.
+///
+/// Both costs of [`cheapest`] fall from some state on, and rise before it: t(n, 1) grows by n with each
+/// step, and t(n, 2) by about the root of 2 n. So a cost that is positive at `live` falls below 1 once.
+fn quiet_until(at: &[u32], prefix: &[Prefix], live: u32) -> u32 {
+    let costs = |state: u32| cheapest(at, prefix, state, false).0 > 0;
+    let (mut low, mut by) = (live, 1);
+    while low.saturating_add(by) < MAX_STEPS && costs(low + by) {
+        (low, by) = (low + by, by.saturating_mul(2));
+    }
+    let mut high = low.saturating_add(by).min(MAX_STEPS);
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if costs(middle) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    high
 }
 
 /// The forward phase of a schedule for n steps, as it was when it ended.
@@ -361,6 +394,23 @@ impl Iterator for Phases {
 mod tests {
     use super::super::{validate_schedule, Schedule};
     use super::*;
+
+    /// A rule that weighs every state decides as one that knows which states need no weighing.
+    #[test]
+    fn states_that_are_passed_over_are_those_that_cost() {
+        for slots in 2..14 {
+            let (mut quick, mut plain) = (Rule::new(slots), Rule::new(slots));
+            for live in 0..30_000 {
+                plain.quiet = 0;
+                assert_eq!(
+                    quick.next_state().unwrap(),
+                    plain.next_state().unwrap(),
+                    "{slots} slots, state {live}"
+                );
+            }
+            assert!(slots > 8 || quick.quiet > 0);
+        }
+    }
 
     /// Forward steps if the phase ends at the live state `last` with these snapshots.
     fn total(at: &[u32], slots: u32, last: u32) -> i64 {

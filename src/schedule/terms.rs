@@ -82,18 +82,19 @@ impl Schedule {
     /// schedule.
     ///
     /// The fingerprint of an endless schedule is that of its parameters.
-    pub fn fingerprint(&self, ranges: bool) -> u64 {
+    pub fn fingerprint(&self, ranges: bool) -> Result<u64> {
         let mixed = |hash: u64, word: u64| {
             let x = (hash ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
             (x ^ x >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93).rotate_left(29)
         };
         let action = |hash, (action, end): (super::Action, u32)| {
+            action.check_memory()?;
             let word = (action.kind as u64) << 56 | (action.flags as u64) << 32 | action.ts as u64;
-            mixed(mixed(hash, word), end as u64)
+            Ok(mixed(mixed(hash, word), end as u64))
         };
         if self.steps == 0 {
-            return self.terms().iter().fold(0, |hash, &term| mixed(hash, term as u64));
+            return Ok(self.terms().iter().fold(0, |hash, &term| mixed(hash, term as u64)));
         }
-        self.ranges(ranges).fold(0, action)
+        self.ranges(ranges).try_fold(0, action)
     }
 }

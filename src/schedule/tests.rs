@@ -215,7 +215,10 @@ fn zcut_has_its_published_counts() {
     counts(&Schedule::zcut(200, 25, 10).unwrap());
     let error = Schedule::zcut(200, 12, 10).unwrap_err();
     assert_eq!(error.code, Code::Config);
-    assert!(error.message.contains("snapshots = 12") && error.message.contains("20"), "{error}");
+    assert!(
+        error.message.contains("checkpointing_snaps = 12") && error.message.contains("20"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -158,7 +158,7 @@ impl Session {
 
     fn position_in(&self, schedule: &Schedule) -> Result<Position> {
         Ok(Position {
-            schedule: schedule.fingerprint(self.schedule.config().range_actions),
+            schedule: schedule.fingerprint(self.schedule.config().range_actions)?,
             terms: schedule.terms(),
             recorded: (!schedule.has_terms()).into(),
             planned_by: self.planned_by,

@@ -374,14 +374,14 @@ static int session(void)
     wrong = wrong || FAILS(gpuzip_setup(handle)) || shot(handle, NULL, 0);
   }
   if (wrong) {
-    /* After the shortage, gpuzip_setup and another shot work, or fail with an error text. */
+    /* After the shortage, gpuzip_setup works, or fails with an error text. Where it works, so does another
+     * shot. */
     const int how = shared->how;
     if (how != FAIL_NEVER) {
       end_shortage();
       if (!FAILS(gpuzip_setup(handle))) {
         if (schedule != NULL) FAILS(gpuzip_schedule_rewind(schedule));
-        if (mode->kind == RUN) run(handle);
-        else shot(handle, schedule, 0);
+        if (mode->kind == RUN ? run(handle) : shot(handle, schedule, 0)) die("the shot after the shortage fails: %s", gpuzip_last_error());
       }
     }
   }
