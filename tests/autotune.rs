@@ -505,6 +505,48 @@ fn steps_of_larger_states_take_longer() {
     assert_eq!(twice.backward.of(0), 2e-3);
 }
 
+/// The measurement of the disk takes its room out of `disk_budget`, beside the slots of the plan.
+#[test]
+fn the_measurement_keeps_the_disk_budget() {
+    let folder = common::tempdir("autotune-disk");
+    let pages = STATE.next_multiple_of(4096);
+    for spare in [0, 1] {
+        let config = Config {
+            algorithm: Some(Algorithm::Revolve),
+            host_budget: 5 * STATE,
+            disk_budget: (8 + spare) * pages,
+            disk_folders: vec![folder.clone()],
+            ..host()
+        };
+        let mut session = open(&config);
+        session.autotune().unwrap();
+        let (mut app, mut most) = (quick(), 0);
+        app.set(0);
+        loop {
+            let tick = session.get_action().unwrap();
+            let ts = tick.action.ts;
+            match tick.action.kind {
+                Kind::Forward => app.set(ts),
+                Kind::Save => session.save(ts.into(), &app.app_fields(), HOST).unwrap(),
+                Kind::Restore => session.retrieve(ts.into(), &app.app_fields(), HOST).unwrap(),
+                Kind::Terminate => break,
+                _ => {}
+            }
+            most = most.max(bytes_in(&folder));
+        }
+        assert!(most > 0 && most <= config.disk_budget, "{most} of {}", config.disk_budget);
+    }
+}
+
+/// Returns the bytes of the files without a name in `folder` that this process has open.
+fn bytes_in(folder: &std::path::Path) -> u64 {
+    let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten().map(|entry| entry.path());
+    open.filter(|path| std::fs::read_link(path).is_ok_and(|to| to.starts_with(folder)))
+        .filter_map(|path| std::fs::metadata(path).ok())
+        .map(|file| file.len())
+        .sum()
+}
+
 #[test]
 fn zero_copy_is_measured_too() {
     let mut session = open(&Config {

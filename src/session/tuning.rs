@@ -34,9 +34,11 @@ impl Session {
     pub(super) fn begin_tuning(&mut self) {
         if let (true, Some(engine), Some(target)) = (self.tuning, &mut self.engine, self.target) {
             let codecs = candidates(&self.config);
+            let planned = self.option.tiers.disk_bytes(&engine.plan);
+            let disk_budget = self.config.disk_budget.saturating_sub(planned);
             engine.tuner = Some(Box::new(Tuner::new(
                 target,
-                &self.config,
+                &Config { disk_budget, ..self.config.clone() },
                 &self.layout,
                 self.schedule.steps(),
                 codecs,

@@ -307,12 +307,20 @@ impl Trial {
 }
 
 /// Returns room for one state on the disk of the session; `None` if the session uses no disk, or if
-/// there is no room.
+/// there is no room. `disk_budget` of `config` is what the plan of the session leaves of it.
 fn disk_of(config: &Config, layout: &Layout) -> Option<Arc<DiskSpace>> {
-    if config.disk_budget == 0 {
+    let folders = config.disk_folders();
+    let needed = DiskSpace::bytes_of_slot(layout.slot_bytes, folders.len());
+    if config.disk_budget < needed {
+        if !config.disk_folders.is_empty() {
+            log::info!(
+                "the disk is not measured: disk_budget leaves {} bytes beside the plan, and a state takes {needed}: raise disk_budget by {needed}",
+                config.disk_budget
+            );
+        }
         return None;
     }
-    match DiskSpace::reserve(&config.disk_folders(), 1, layout.slot_bytes) {
+    match DiskSpace::reserve(&folders, 1, layout.slot_bytes) {
         Ok(space) if space.slots() == 1 => Some(Arc::new(space)),
         Ok(_) => None,
         Err(error) => {
