@@ -144,13 +144,15 @@ impl Session {
                 Some(SnapshotCoder::on_gpu(&mut *device, &self.option.compression, &self.layout)?)
             }
         };
-        let mut checksums = match target {
-            Target::Cuda(_) if self.option.levels.is_some() => {
-                FieldChecksums::on_gpu(&mut *device)?
-            }
-            _ => FieldChecksums::Host,
+        let mut checksums = FieldChecksums::Host;
+        let reserved = match (target, &self.option.levels) {
+            (Target::Cuda(_), Some(_)) => FieldChecksums::on_gpu(&mut *device),
+            _ => Ok(FieldChecksums::Host),
         };
-        let reserved = self.reserve(&mut *device, coder.as_mut(), &mut checksums);
+        let reserved = reserved.and_then(|made| {
+            checksums = made;
+            self.reserve(&mut *device, coder.as_mut(), &mut checksums)
+        });
         let reserved = reserved.and_then(|reserved| {
             let disk = self.reserve_disk(&reserved.0)?;
             Ok((reserved, disk))

@@ -191,13 +191,16 @@ impl Tiers {
     /// `cache` bytes of the device slab and `pool` bytes of the host slab; raw snapshots ignore
     /// both numbers except that spare memory begins at `cache`.
     pub fn new(
-        device: Box<dyn Device>,
+        mut device: Box<dyn Device>,
         layout: Layout,
         plan: &Plan,
-        coder: Option<SnapshotCoder>,
+        mut coder: Option<SnapshotCoder>,
         cache: u64,
         pool: u64,
     ) -> Result<Self> {
+        let app = device.event().inspect_err(|_| {
+            coder.iter_mut().for_each(|coder| coder.close(&mut *device));
+        })?;
         let store: Box<dyn Store> = match coder {
             Some(coder) if plan.raw_slots > 0 => {
                 Box::new(Mixed::new(Packed::new(coder, cache, pool)))
@@ -205,19 +208,20 @@ impl Tiers {
             Some(coder) => Box::new(Packed::new(coder, cache, pool)),
             None => Box::new(Raw),
         };
-        Self::of(Slots::new(device, layout, cache)?, store, plan)
+        Self::of(Slots::new(device, app, layout, cache), store, plan)
     }
 
     /// Makes the tiers of `plan` for raw snapshots that share the time levels `levels`.
     pub fn sharing_levels(
-        device: Box<dyn Device>,
+        mut device: Box<dyn Device>,
         layout: Layout,
         plan: &Plan,
         levels: Levels,
-        checksums: FieldChecksums,
+        mut checksums: FieldChecksums,
     ) -> Result<Self> {
+        let app = device.event().inspect_err(|_| checksums.close(&mut *device))?;
         let store = Box::new(Shared::new(levels, checksums));
-        Self::of(Slots::new(device, layout, 0)?, store, plan)
+        Self::of(Slots::new(device, app, layout, 0), store, plan)
     }
 
     fn of(slots: Slots, store: Box<dyn Store>, plan: &Plan) -> Result<Self> {

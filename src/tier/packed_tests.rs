@@ -156,13 +156,14 @@ impl Counts {
         let plan = Plan::of(&index, cache, policy).unwrap();
         let moves = Arc::new(AtomicU64::new(0));
         let field = Field { n: [SLOT, 1, 1], scalar: Scalar::Byte, previous_of: None };
-        let slots =
-            Slots::new(Box::new(Counting(moves.clone())), Layout::new(vec![field]).unwrap(), 0);
+        let mut device = Box::new(Counting(moves.clone()));
+        let app = device.event().unwrap();
+        let slots = Slots::new(device, app, Layout::new(vec![field]).unwrap(), 0);
         let bytes = |slots: u32| u64::from(slots) * SLOT;
         let coder = SnapshotCoder::Assumed { bytes: SLOT };
         let packed = Packed::new(coder, bytes(plan.device_slots), bytes(plan.host_slots));
         let drawn = Drawn { packed, most, state: self.plans };
-        let mut tiers = Tiers::of(slots.unwrap(), Box::new(drawn), &plan).unwrap();
+        let mut tiers = Tiers::of(slots, Box::new(drawn), &plan).unwrap();
         let ended = index.accesses.iter().enumerate().try_for_each(|(number, access)| {
             let (ts, last) = (i64::from(access.ts), access.next == NONE);
             if access.save {

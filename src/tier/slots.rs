@@ -114,11 +114,11 @@ pub struct Slots {
 
 impl Slots {
     /// Makes no slots yet. Spare memory begins `spare` bytes behind the begin of the device slab.
-    pub fn new(mut device: Box<dyn Device>, layout: Layout, spare: u64) -> Result<Self> {
-        let app = device.event()?;
+    /// `app` is an event of the device.
+    pub fn new(device: Box<dyn Device>, app: Event, layout: Layout, spare: u64) -> Self {
         let (cache, pool, saved) = (Vec::new(), Vec::new(), Vec::new());
         let disk = Disk::default();
-        Ok(Slots { device, layout, cache, pool, disk, saved, downloads: 0, spare, app })
+        Slots { device, layout, cache, pool, disk, saved, downloads: 0, spare, app }
     }
 
     /// Makes the slots that `plan` has more than there are.

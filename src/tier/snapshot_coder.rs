@@ -89,13 +89,26 @@ impl SnapshotCoder {
             });
             Ok(())
         })?;
-        let Some(mut coder) = coder else { return fail!(Unsupported, "the device has no kernels") };
-        for events in [(&mut coder.made, BUFFERS), (&mut coder.read, REPORTS)] {
+        let Some(coder) = coder else { return fail!(Unsupported, "the device has no kernels") };
+        let mut coder = SnapshotCoder::Gpu(Box::new(coder));
+        match coder.make_events(device) {
+            Ok(()) => Ok(coder),
+            Err(error) => {
+                coder.close(device);
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes the events of the staging buffers and the reports on a GPU.
+    fn make_events(&mut self, device: &mut dyn Device) -> Result<()> {
+        let SnapshotCoder::Gpu(gpu) = self else { return Ok(()) };
+        for events in [(&mut gpu.made, BUFFERS), (&mut gpu.read, REPORTS)] {
             for _ in 0..events.1 {
                 events.0.push(device.event()?);
             }
         }
-        Ok(SnapshotCoder::Gpu(Box::new(coder)))
+        Ok(())
     }
 
     /// Bytes of one staging buffer on a GPU.
