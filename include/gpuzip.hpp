@@ -188,7 +188,10 @@ template <>
 struct integer_of<8> : std::integral_constant<std::int32_t, GPUZIP_TYPE_I64> {};
 
 template <class T, bool is_integer = std::is_integral<T>::value>
-struct type_of;
+struct type_of {
+  static_assert(sizeof(T) == 0, "gpuzip has no type of values for this type, such as long double: use float, double, an integer type or "
+                                "std::complex of float or double, or a field of bytes (GPUZIP_TYPE_BYTE)");
+};
 template <class T>
 struct type_of<T, true> : integer_of<sizeof(T)> {};
 template <>
