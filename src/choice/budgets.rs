@@ -124,7 +124,7 @@ pub fn take(config: &mut Config, layout: &Layout, steps: u32, free: Option<&Free
     let (limit, ranks) = free.map_or(("", 1), |free| (free.host.limit, free.ranks));
     log::info!(
         "no budgets are set: device_budget = {device} and host_budget = {host} bytes are taken, at most half of the free memory ({limit}, \
-         {ranks} ranks on this node); set device_budget or host_budget for others"
+         ranks on this node: {ranks}); set device_budget or host_budget for others"
     );
 }
 

@@ -162,7 +162,7 @@ fn online_snapshots(config: &Config, sessions: &[TierSpec]) -> Result<u32> {
 fn choose_by_rule(config: &Config, steps: u32, sessions: &[TierSpec]) -> Result<Choice> {
     if config.algorithm == Some(Algorithm::Trace) {
         let Some(path) = &config.trace_file else {
-            return fail!(Config, "checkpointing_algorithm = 0 (trace) needs trace_file_path");
+            return fail!(Config, "checkpointing_algorithm = 0 (trace) needs trace_file_path; a struct that is all zero has this algorithm, too: call gpuzip_config_init first");
         };
         let schedule = Schedule::trace(Arc::new(Trace::load(path, Some(steps))?));
         return finish(schedule, sessions);
@@ -184,6 +184,12 @@ fn choose_by_rule(config: &Config, steps: u32, sessions: &[TierSpec]) -> Result<
         },
         set => set,
     };
+    if config.algorithm == Some(Algorithm::StoreAll) && (1..all).contains(&snapshots) {
+        log::warn!(
+            "checkpointing_snaps = {snapshots} has no effect: store-all keeps all {all} states; use checkpointing_algorithm = 4 (auto), which keeps as \
+             many as checkpointing_snaps says"
+        );
+    }
     finish(make(config, steps, snapshots, inner_slots(sessions))?, sessions)
 }
 

@@ -9,7 +9,7 @@ use crate::files::PAGE;
 use crate::layout::{aligned, Layout, Levels, ALIGNMENT};
 use crate::plan::Policy;
 use crate::schedule::Algorithm;
-use crate::tier::SnapshotCoder;
+use crate::tier::{staging_bytes, SnapshotCoder};
 
 /// Factor between the bytes planned for a snapshot and the bytes of the largest measured snapshot:
 /// snapshots that were not measured may be larger.
@@ -38,6 +38,16 @@ pub fn storage_options(config: &Config, layout: &Layout) -> Result<Vec<StorageOp
              raise disk_budget to at least that, name fewer folders, or set disk_budget = 0",
             config.disk_budget,
             config.disk_folders.len().max(1)
+        );
+    }
+    let staged = options.iter().map(|option| staging_bytes(option.tiers.slot_bytes)).min();
+    let staged = staged.unwrap_or(0);
+    if config.disk_budget > 0 && (1..staged).contains(&config.host_budget) {
+        log::warn!(
+            "disk_budget = {} is not used: snapshots go to disk through staging buffers of {staged} bytes, and host_budget = {}: raise host_budget to \
+             at least {staged} bytes",
+            config.disk_budget,
+            config.host_budget
         );
     }
     Ok(options)
@@ -142,6 +152,15 @@ fn option(config: &Config, compression: &Settings, layout: &Layout) -> Result<St
         );
     }
     let expected = aligned(expected_bytes(config, compression, layout)?);
+    let has_budget = config.device_budget > 0 || config.host_budget > 0;
+    if has_budget && compression.method.is_bounded() && expected > layout.slot_bytes {
+        log::warn!(
+            "compressor = {}: nothing says by how much snapshots shrink, so each is planned with {expected} bytes, more than the {} of a raw one: set \
+             compression_factor, or import a profile that gpuzip_autotune has measured",
+            compression.method.name(),
+            layout.slot_bytes
+        );
+    }
     Ok(StorageOption {
         compression: compression.clone(),
         levels: None,
