@@ -721,8 +721,9 @@ module gpuzip
   end type
 
   ! A codec of the application. The library calls its functions from any thread that saves or retrieves, from several
-  ! threads at a time; the functions must not throw. The library adds headers and checksums, and handles constant arrays
-  ! and differences of time levels itself. It does not check that the codec keeps the error bound.
+  ! threads at a time; the functions must not throw. A call that they make on a session or schedule returns
+  ! GPUZIP_ERR_STATE. The library adds headers and checksums, and handles constant arrays and differences of time levels
+  ! itself. It does not check that the codec keeps the error bound.
   type, bind(c), public :: gpuzip_codec_plugin_t
     ! sizeof(gpuzip_codec_plugin_t), set by the caller.
     integer(c_int64_t) :: struct_size = 80

@@ -1459,7 +1459,8 @@ typedef int32_t (*gpuzip_codec_decompress_t)(void *user,
 
 /*
  A codec of the application. The library calls its functions from any thread that saves or
- retrieves, from several threads at a time; the functions must not throw. The library adds
+ retrieves, from several threads at a time; the functions must not throw. A call that they make on
+ a session or schedule returns GPUZIP_ERR_STATE. The library adds
  headers and checksums, and handles constant arrays and differences of time levels itself. It
  does not check that the codec keeps the error bound.
  */
@@ -1986,7 +1987,8 @@ gpuzip_status_t gpuzip_schedule_fingerprint(struct gpuzip_schedule_t *schedule,
 
  `least` is called 5 times on every rank, even where the rank has failed, with `user` as its
  first argument. A rank whose `gpuzip_init` failed calls `gpuzip_agree` with `handle` NULL, so
- that the other ranks do not wait for it. If `least` returns an error, the library does not call
+ that the other ranks do not wait for it; `gpuzip_last_error` then still returns the error of
+ `gpuzip_init`. If `least` returns an error, the library does not call
  it again, and this rank returns GPUZIP_ERR_CALLBACK.
 
  Pointers:

@@ -9,10 +9,11 @@ mod emu;
 
 use app::ok;
 use gpuzip::capi::*;
-use std::ffi::{c_void, CStr, CString};
+use std::ffi::{c_char, c_void, CStr, CString};
 use std::mem::MaybeUninit;
 use std::process::Command;
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Barrier, Mutex};
 
 fn config(algorithm: i32, snaps: i32, cache: i32) -> gpuzip_config_t {
@@ -601,6 +602,176 @@ unsafe extern "C" fn no_network(user: *mut c_void, _: *mut i64) -> i32 {
     9
 }
 
+/// What the functions of the application that run in the middle of a call do: calls on the session
+/// and the schedule of that call, and on the log callback. Returns the statuses.
+fn calls_from_inside(user: *mut c_void) -> [i32; 6] {
+    // SAFETY: `user` is the `Inside` that was registered, which lives during the test.
+    let Inside { handle, schedule, .. } = unsafe { &*user.cast::<Inside>() };
+    let (handle, schedule) = (handle.load(Ordering::Relaxed), schedule.load(Ordering::Relaxed));
+    let (mut action, mut fingerprint) = (gpuzip_action_t::default(), 0);
+    let mut stats =
+        gpuzip_stats_t { struct_size: size_of::<gpuzip_stats_t>() as u64, ..Default::default() };
+    // SAFETY: all pointers are to live values.
+    unsafe {
+        [
+            gpuzip_stats(handle, &mut stats),
+            gpuzip_get_action(handle, &mut action),
+            gpuzip_setup(handle),
+            gpuzip_schedule_fingerprint(schedule, &mut fingerprint),
+            gpuzip_schedule_get_action(schedule, &mut action),
+            gpuzip_set_log_callback(None, null_mut()),
+        ]
+    }
+}
+
+/// A session, its schedule, and the statuses of the calls from inside another call.
+struct Inside {
+    handle: AtomicPtr<gpuzip_t>,
+    schedule: AtomicPtr<gpuzip_schedule_t>,
+    seen: Mutex<Vec<[i32; 6]>>,
+}
+
+impl Inside {
+    fn call(user: *mut c_void) {
+        let statuses = calls_from_inside(user);
+        // SAFETY: as in `calls_from_inside`.
+        unsafe { &*user.cast::<Inside>() }.seen.lock().unwrap().push(statuses);
+    }
+}
+
+unsafe extern "C" fn inside_max_bytes(user: *mut c_void, _: *const gpuzip_field_t) -> u64 {
+    Inside::call(user);
+    8
+}
+
+unsafe extern "C" fn inside_compress(
+    user: *mut c_void,
+    _: *const gpuzip_field_t,
+    _: i32,
+    _: f64,
+    to: *mut c_void,
+    _: u64,
+    bytes: *mut u64,
+) -> i32 {
+    Inside::call(user);
+    // SAFETY: the library gives room for `max_bytes` bytes, and a place for their number.
+    unsafe {
+        to.cast::<u8>().write_bytes(0, 8);
+        *bytes = 8;
+    }
+    0
+}
+
+unsafe extern "C" fn inside_decompress(
+    user: *mut c_void,
+    _: *const c_void,
+    _: u64,
+    _: *const gpuzip_field_t,
+) -> i32 {
+    Inside::call(user);
+    0
+}
+
+unsafe extern "C" fn inside_log(_: i32, _: *const c_char, user: *mut c_void) {
+    Inside::call(user);
+}
+
+/// A registered codec or a log callback runs while the library holds the locks of the call that
+/// runs the function: calls on sessions and schedules from there are errors and do not hang, and the
+/// outer call goes on.
+#[test]
+fn calls_from_inside_a_call_are_errors() {
+    if !alone("calls_from_inside_a_call_are_errors", &[]) {
+        return;
+    }
+    let inside = Inside {
+        handle: AtomicPtr::default(),
+        schedule: AtomicPtr::default(),
+        seen: Mutex::default(),
+    };
+    let user = (&raw const inside).cast_mut().cast::<c_void>();
+    let plugin = gpuzip_codec_plugin_t {
+        struct_size: size_of::<gpuzip_codec_plugin_t>() as u64,
+        name: c"inside".as_ptr(),
+        user,
+        max_bytes: Some(inside_max_bytes),
+        compress: Some(inside_compress),
+        decompress: Some(inside_decompress),
+        reserved: [0; 4],
+    };
+    let mut number = 0;
+    // SAFETY: the table lives, and its functions return.
+    assert_eq!(unsafe { gpuzip_codec_register(&plugin, &mut number) }, GPUZIP_OK);
+    let mut data: Vec<f32> = (0..64).map(|i| i as f32).collect();
+    let fields = [field(&mut data)];
+    let config = gpuzip_config_t { compressor: number, error_bound: 1e-3, ..revolve() };
+    let handle = init(&config, 10, &fields);
+    let mut schedule = null_mut();
+    // SAFETY: all pointers are to live values.
+    assert_eq!(unsafe { gpuzip_get_schedule(handle, &mut schedule) }, GPUZIP_OK);
+    inside.handle.store(handle, Ordering::Relaxed);
+    inside.schedule.store(schedule, Ordering::Relaxed);
+    inside.seen.lock().unwrap().clear();
+    // SAFETY: the fields live.
+    unsafe { serve_until(handle, &fields, is_terminate) };
+    let of_codec = std::mem::take(&mut *inside.seen.lock().unwrap());
+    assert!(of_codec.len() > 2);
+    // SAFETY: `user` lives until the callback is taken back.
+    assert_eq!(unsafe { gpuzip_set_log_callback(Some(inside_log), user) }, GPUZIP_OK);
+    assert_eq!(gpuzip_set_log_level(0), GPUZIP_OK);
+    assert_eq!(gpuzip_setup_steps(handle, 12), GPUZIP_OK, "{}", last_error());
+    assert_eq!(gpuzip_schedule_release(null_mut()), GPUZIP_ERR_ARGUMENT);
+    // SAFETY: NULL takes the callback back.
+    assert_eq!(unsafe { gpuzip_set_log_callback(None, null_mut()) }, GPUZIP_OK);
+    let all = std::mem::take(&mut *inside.seen.lock().unwrap());
+    assert!(!all.is_empty());
+    for statuses in of_codec.into_iter().chain(all) {
+        assert_eq!(statuses, [GPUZIP_ERR_STATE; 6]);
+    }
+    // SAFETY: the fields live.
+    unsafe { serve_until(handle, &fields, is_terminate) };
+    finalize(handle);
+    assert_eq!(gpuzip_schedule_release(schedule), GPUZIP_OK);
+}
+
+/// A session whose snapshots turn out larger than planned plans anew, within the disk that it has.
+#[test]
+fn a_new_plan_for_larger_snapshots_keeps_the_disk_budget() {
+    let folder = CString::new(common::tempdir("larger-snapshots").to_str().unwrap()).unwrap();
+    let config = gpuzip_config_t {
+        compressor: GPUZIP_COMPRESSOR_LORENZO,
+        compression_factor: 4.0,
+        error_bound: 3.24e-7,
+        device_budget: 843,
+        host_budget: 2703,
+        disk_budget: 9995,
+        disk_path: folder.as_ptr(),
+        ..config(GPUZIP_ALGORITHM_ONLINE, 0, 4)
+    };
+    let mut data: Vec<f32> =
+        (0..98u32).map(|i| (i.wrapping_mul(0x9E37_79B9) >> 8) as f32).collect();
+    let fields = [field(&mut data)];
+    let handle = init(&config, 0, &fields);
+    let mut status = GPUZIP_OK;
+    while status == GPUZIP_OK {
+        let action = next(handle);
+        if action.r#type == GPUZIP_ACTION_SAVE {
+            // SAFETY: the fields live.
+            status = unsafe { gpuzip_save(handle, action.ts, fields.as_ptr(), 1, null_mut()) };
+        }
+    }
+    assert_eq!(status, GPUZIP_ERR_BUDGET, "{}", last_error());
+    assert_eq!(gpuzip_setup(handle), GPUZIP_OK);
+    let mut summary = gpuzip_summary_t {
+        struct_size: size_of::<gpuzip_summary_t>() as u64,
+        ..Default::default()
+    };
+    // SAFETY: the summary lives.
+    assert_eq!(unsafe { gpuzip_summary(handle, &mut summary) }, GPUZIP_OK);
+    assert!(summary.disk_bytes <= config.disk_budget, "{} bytes of disk", summary.disk_bytes);
+    finalize(handle);
+}
+
 /// The fingerprint of a session is that of its schedule, and differs if the actions differ. Two
 /// ranks with different numbers of snapshots agree on the smaller number and then run the same
 /// actions.
@@ -675,6 +846,25 @@ fn a_rank_without_a_session_takes_part_in_every_reduction() {
     let mut data = vec![0f32; 16];
     let handle = init(&revolve(), 20, &[field(&mut data)]);
     let address = handle as usize;
+    // The reason why a rank has no session stays in its last error.
+    let reason = {
+        let (mut none, mut calls) = (null_mut(), 0);
+        // SAFETY: all pointers are to live values.
+        unsafe {
+            assert_eq!(
+                gpuzip_init(&revolve(), -5, &field(&mut data), 1, &mut none),
+                GPUZIP_ERR_ARGUMENT
+            );
+            let reason = last_error();
+            assert_eq!(
+                gpuzip_agree(null_mut(), Some(no_network), (&raw mut calls).cast()),
+                GPUZIP_ERR_CALLBACK
+            );
+            assert_eq!(last_error(), reason);
+            reason
+        }
+    };
+    assert!(reason.contains("gpuzip_init") && reason.contains("-5"), "{reason}");
     for bad in [0, 0x77] {
         let (well, failed) = std::thread::scope(|scope| {
             let (well, failed) = (scope.spawn(|| rank(address)), scope.spawn(|| rank(bad)));

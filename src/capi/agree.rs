@@ -1,6 +1,6 @@
 //! Calls for ranks in lockstep: fingerprints of schedules, and one common schedule for all ranks.
 
-use super::entry::{entry, entry_that_frees, write};
+use super::entry::{entry, entry_that_frees, keeping_last_error, write};
 use super::float::in_caller;
 use super::handles::{self, with_session};
 use super::types::*;
@@ -59,7 +59,8 @@ pub unsafe extern "C" fn gpuzip_schedule_fingerprint(
 ///
 /// `least` is called 5 times on every rank, even where the rank has failed, with `user` as its
 /// first argument. A rank whose `gpuzip_init` failed calls `gpuzip_agree` with `handle` NULL, so
-/// that the other ranks do not wait for it. If `least` returns an error, the library does not call
+/// that the other ranks do not wait for it; `gpuzip_last_error` then still returns the error of
+/// `gpuzip_init`. If `least` returns an error, the library does not call
 /// it again, and this rank returns GPUZIP_ERR_CALLBACK.
 ///
 /// # Safety
@@ -71,17 +72,27 @@ pub unsafe extern "C" fn gpuzip_agree(
     user: *mut c_void,
 ) -> gpuzip_status_t {
     // This call is never refused for lack of memory: the other ranks would wait for this rank.
-    entry_that_frees("gpuzip_agree", || {
-        let Some(least) = least else { return fail!(Argument, "least is NULL") };
-        let shared = with_session(handle, |session| Ok(session.schedule().clone()));
-        agree(shared.as_deref().map_err(Clone::clone), |mut value| -> Result<i64> {
-            // SAFETY: by this function's contract.
-            match in_caller(|| unsafe { least(user, &mut value) }) {
-                0 => Ok(value),
-                other => {
-                    fail!(Callback, "callback least returned {other}: ranks are no longer in step")
+    let call = || {
+        entry_that_frees("gpuzip_agree", || {
+            let Some(least) = least else { return fail!(Argument, "least is NULL") };
+            let shared = with_session(handle, |session| Ok(session.schedule().clone()));
+            agree(shared.as_deref().map_err(Clone::clone), |mut value| -> Result<i64> {
+                // SAFETY: by this function's contract.
+                match in_caller(|| unsafe { least(user, &mut value) }) {
+                    0 => Ok(value),
+                    other => {
+                        fail!(
+                            Callback,
+                            "callback least returned {other}: ranks are no longer in step"
+                        )
+                    }
                 }
-            }
+            })
         })
-    })
+    };
+    // The reason why a rank has no session is in the thread's last error.
+    if handle.is_null() && least.is_some() {
+        return keeping_last_error(call);
+    }
+    call()
 }

@@ -2,7 +2,7 @@
 
 use super::checked::checked;
 use super::entry::{entry, not_null, read_sized, write, write_sized, zero_words};
-use super::float::in_caller;
+use super::handles::in_inner;
 use super::session::app_fields;
 use super::types::*;
 use crate::choice::Target;
@@ -237,14 +237,17 @@ unsafe impl Send for Calls {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Calls {}
 
+const MAX_BYTES: &str = "function max_bytes of a registered codec";
+const COMPRESS: &str = "function compress of a registered codec";
+const DECOMPRESS: &str = "function decompress of a registered codec";
+
 impl Calls {
     fn coder(&self, shape: Shape) -> Plugin {
         let field = field_of(std::ptr::null_mut(), shape);
         // SAFETY: the application promised at registration what `max_bytes` does.
-        let most = self
-            .0
-            .max_bytes
-            .map_or(0, |max_bytes| in_caller(|| unsafe { max_bytes(self.0.user, &field) }));
+        let most = self.0.max_bytes.map_or(0, |max_bytes| {
+            in_inner(MAX_BYTES, || unsafe { max_bytes(self.0.user, &field) })
+        });
         Plugin {
             calls: *self,
             shape,
@@ -287,7 +290,7 @@ impl Coder for Plugin {
         let status = plugin.compress.map_or(1, |compress| {
             // SAFETY: the application promised at registration what `compress` does; the array is
             // only read.
-            in_caller(|| unsafe {
+            in_inner(COMPRESS, || unsafe {
                 compress(
                     plugin.user,
                     &field,
@@ -317,7 +320,7 @@ impl Coder for Plugin {
         let status = plugin.decompress.map_or(-1, |decompress| {
             // SAFETY: the application promised at registration what `decompress` does; the function
             // writes only the values of the array.
-            in_caller(|| unsafe {
+            in_inner(DECOMPRESS, || unsafe {
                 decompress(plugin.user, from.as_ptr().cast(), from.len() as u64, &field)
             })
         });

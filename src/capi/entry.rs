@@ -60,6 +60,19 @@ fn set_last_error(text: std::fmt::Arguments) {
     let _ = LAST_ERROR.try_with(keep);
 }
 
+/// Runs `body` and then gives the thread's last error the text that it had before, if it had one.
+pub(super) fn keeping_last_error<R>(body: impl FnOnce() -> R) -> R {
+    // SAFETY: the buffer belongs to this thread, and no reference to its bytes outlives the copy.
+    let copy = || LAST_ERROR.try_with(|buffer| unsafe { buffer.get().read() });
+    let before = copy();
+    let result = body();
+    if let Some(before) = before.ok().filter(|text| text[0] != 0) {
+        // SAFETY: as above.
+        let _ = LAST_ERROR.try_with(|buffer| unsafe { buffer.get().write(before) });
+    }
+    result
+}
+
 /// Shows "rank k: " before the text of an error where a launcher has started several ranks.
 struct Rank(Option<u32>);
 

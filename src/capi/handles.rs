@@ -1,11 +1,13 @@
 //! Handles: numbers that look like pointers. The library looks them up and never dereferences them,
 //! so a stale or foreign handle, or a handle of the wrong kind, is an error.
 
+use super::float::in_caller;
 use super::types::{gpuzip_schedule_t, gpuzip_t};
 use crate::choice::SharedSchedule;
 use crate::error::{fail, Result};
 use crate::guarded::Guarded;
 use crate::session::Session;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -69,11 +71,45 @@ pub(super) fn add_schedule(shared: Arc<SharedSchedule>) -> Result<*mut gpuzip_sc
     Ok(handle as *mut gpuzip_schedule_t)
 }
 
+thread_local! {
+    /// The function of the application that this thread runs in the middle of a call, with the locks
+    /// of that call held.
+    static INNER: Cell<Option<&'static str>> = const { Cell::new(None) };
+}
+
+/// Runs `body`, which calls the function `name` of the application, in the middle of a call. Until
+/// `body` returns, calls of this thread on sessions and schedules are errors: they might wait for
+/// ever for a lock that this thread holds itself, or for a thread that waits for this one.
+pub(super) fn in_inner<R>(name: &'static str, body: impl FnOnce() -> R) -> R {
+    // A thread that is ending has lost its mark, and has left every call.
+    let mark = |name| INNER.try_with(|inner| inner.replace(name)).unwrap_or(None);
+    let outer = mark(Some(name));
+    let result = in_caller(body);
+    mark(outer);
+    result
+}
+
+/// Returns the function of the application that this thread runs in the middle of a call, if any.
+pub(super) fn inner() -> Option<&'static str> {
+    INNER.try_with(Cell::get).unwrap_or(None)
+}
+
+/// Fails within a function that [`in_inner`] runs.
+pub(super) fn refuse_inner() -> Result<()> {
+    inner().map_or(Ok(()), |name| {
+        fail!(
+            State,
+            "{name} makes this call, and the library waits for {name}: make the call after {name} has returned"
+        )
+    })
+}
+
 /// Locks a live session and runs `body` on it.
 pub(super) fn with_session<R>(
     handle: *mut gpuzip_t,
     body: impl FnOnce(&mut Session) -> Result<R>,
 ) -> Result<R> {
+    refuse_inner()?;
     let handles = HANDLES.read()?;
     let Some(session) = handles.sessions.get(&(handle as usize)).cloned() else {
         return handles.unknown(handle as usize, SESSION);
@@ -86,6 +122,7 @@ pub(super) fn with_session<R>(
 }
 
 pub(super) fn schedule(handle: *mut gpuzip_schedule_t) -> Result<Arc<SharedSchedule>> {
+    refuse_inner()?;
     let handles = HANDLES.read()?;
     match handles.schedules.get(&(handle as usize)) {
         Some(shared) => Ok(shared.clone()),

@@ -2,7 +2,7 @@
 //! whole process.
 
 use super::entry::entry;
-use super::float::in_caller;
+use super::handles::{in_inner, inner, refuse_inner};
 use super::types::{gpuzip_log_callback_t, gpuzip_status_t};
 use crate::error::{fail, Result};
 use crate::fallible_vec::{self, with_room};
@@ -34,6 +34,9 @@ static CALLBACK: AtomicPtr<Callback> = AtomicPtr::new(null_mut());
 /// Locked for reading while a callback runs and for writing while it is replaced: after the
 /// replacement the old callback no longer runs.
 static RUNNING: Guarded<()> = Guarded::new((), || ());
+
+/// The callback in texts of errors.
+const CALLBACK_NAME: &str = "the log callback";
 
 struct Router;
 
@@ -70,6 +73,10 @@ impl Log for Router {
     }
 
     fn log(&self, record: &Record) {
+        // A line about a call that the callback itself makes would call the callback again, and so on.
+        if inner() == Some(CALLBACK_NAME) {
+            return;
+        }
         let Ok(_running) = RUNNING.read() else { return };
         // SAFETY: the pointer is NULL or a callback, which is freed only under the lock for
         // writing.
@@ -91,7 +98,7 @@ impl Log for Router {
             .unwrap_or(c"no memory for a line of the log");
         // SAFETY: the application registered this function to receive log lines; the text lives
         // during the call.
-        in_caller(|| unsafe { function(level, text.as_ptr(), *user) });
+        in_inner(CALLBACK_NAME, || unsafe { function(level, text.as_ptr(), *user) });
     }
 
     fn flush(&self) {}
@@ -184,6 +191,7 @@ pub extern "C" fn gpuzip_set_log_callback(
     user: *mut c_void,
 ) -> gpuzip_status_t {
     entry("gpuzip_set_log_callback", || {
+        refuse_inner()?;
         install();
         let new =
             callback.map(|function| Callback { function, user }).map_or(Ok(null_mut()), on_heap)?;

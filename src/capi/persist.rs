@@ -1,8 +1,7 @@
 //! The calls for restart files, and for stopping a run.
 
 use super::entry::{entry, not_null, read_sized, text, write, write_sized, zero_words};
-use super::float::in_caller;
-use super::handles::with_session;
+use super::handles::{in_inner, with_session};
 use super::session::app_fields;
 use super::types::*;
 use crate::device::Stream;
@@ -32,7 +31,7 @@ fn agree_min(least: gpuzip_least_t, user: User, ranks: u32) -> Result<AgreeMin> 
         Some(least) => Ok(Box::new(move |mut value| {
             let user = &user;
             // SAFETY: by the contract of `gpuzip_persist_open`.
-            match in_caller(|| unsafe { least(user.0, &mut value) }) {
+            match in_inner("callback agree_min", || unsafe { least(user.0, &mut value) }) {
                 0 => Ok(value),
                 other => {
                     fail!(Callback, "callback agree_min returned {other}: ranks are no longer in step")

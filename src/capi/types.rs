@@ -731,7 +731,8 @@ pub type gpuzip_codec_decompress_t = Option<
 >;
 
 /// A codec of the application. The library calls its functions from any thread that saves or
-/// retrieves, from several threads at a time; the functions must not throw. The library adds
+/// retrieves, from several threads at a time; the functions must not throw. A call that they make on
+/// a session or schedule returns GPUZIP_ERR_STATE. The library adds
 /// headers and checksums, and handles constant arrays and differences of time levels itself. It
 /// does not check that the codec keeps the error bound.
 #[repr(C)]
