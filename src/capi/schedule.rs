@@ -9,7 +9,7 @@ use crate::codec::Settings;
 use crate::error::{fail, Result};
 use crate::plan::{Plan, Policy};
 use crate::predict::simulate;
-use crate::schedule::{validate_schedule, Algorithm, Schedule, Summary};
+use crate::schedule::{validate_schedule, Action, Algorithm, Schedule, Summary};
 use crate::stop;
 use std::sync::Arc;
 
@@ -65,7 +65,10 @@ pub(super) fn summarize(
         max_live: counts.max_live as u64,
         actions: match schedule.algorithm {
             // Its FORWARDs are validated one by one.
-            Algorithm::Online if schedule.steps > 0 => schedule.ranges(ranges).count() as u64,
+            Algorithm::Online if schedule.steps > 0 => {
+                let count = |n, (action, _): (Action, u32)| action.check_memory().map(|()| n + 1);
+                schedule.ranges(ranges).try_fold(0u64, count)?
+            }
             _ => counts.actions,
         },
         ..Default::default()

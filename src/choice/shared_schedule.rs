@@ -124,8 +124,8 @@ impl SharedSchedule {
         schedule.check_length()?;
         validate_if_asked(&schedule, false)?;
         let mut actions = schedule.actions();
-        for _ in 0..=tick.it {
-            actions.next();
+        for (_, action) in (0..=tick.it).zip(&mut actions) {
+            action.check_memory()?;
         }
         log::info!(
             "online: the forward phase has ended after {steps} steps, {} forward steps in all",

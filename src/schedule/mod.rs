@@ -388,7 +388,9 @@ impl Schedule {
     pub fn online(steps: u32, snapshots: u32, after_save: bool) -> Result<Self> {
         check(steps, snapshots)?;
         // No schedule takes fewer forward steps than Revolve, and the rule sees all states.
-        Self::revolve(steps, snapshots)?.check_length()?;
+        Self::revolve(steps, snapshots)?
+            .check_length()
+            .map_err(|e| e.within("online takes no fewer steps than revolve"))?;
         let ended = Some(Arc::new(Ended::after(steps - 1, snapshots, after_save)?));
         let online = Online { slots: snapshots, after_save, ended };
         let macro_steps = MacroSteps::new(1, steps);
