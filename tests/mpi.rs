@@ -249,6 +249,7 @@ fn ranks_share_the_gpus_of_their_node() {
         "description",
         "handed",
         "message",
+        "new_file",
         "setting",
         "shot",
         "shot_file",
