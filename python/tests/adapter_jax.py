@@ -17,6 +17,7 @@ import numpy as np
 
 import gpuzip
 import gpuzip.jax
+from programs import Program, loop
 from support import benchmark
 
 jax.config.update("jax_enable_x64", True)
@@ -237,6 +238,22 @@ class Scan(unittest.TestCase):
     def test_a_value_to_differentiate_by_must_be_a_parameter(self):
         with self.assertRaisesRegex(gpuzip.ArgumentError, "one of `params`"):
             jax.grad(lambda s: jnp.sum(gpuzip.jax.scan(lambda u, t: u * s, self.u, 5, **FEW)))(2.0)
+
+    def test_random_programs(self):
+        programs, cases = (50, 20) if os.environ.get("GPUZIP_TEST_LONG") else (4, 3)
+        for seed in range(programs):
+            program = Program(seed, jnp, lambda values, shape: jnp.array(values).reshape(shape))
+            for case in range(cases):
+                n, keys = program.config(longest=6)
+                inputs = program.inputs()
+                expected, found = (
+                    jax.grad(lambda *x: program.loss(scan, n, *x, **options), (0, 1, 2, 3))(*inputs)
+                    for scan, options in ((loop, {}), (gpuzip.jax.scan, keys))
+                )
+                for one, other in zip(expected, found):
+                    error, most = (float(jnp.max(jnp.abs(x))) for x in (one - other, one))
+                    self.assertLessEqual(error, 1e-12 * most, (seed, case))
+                program.change()
 
     def test_wrong_calls_say_what_to_do(self):
         def run(u):

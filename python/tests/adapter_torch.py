@@ -8,6 +8,7 @@ import torch
 
 import gpuzip
 import gpuzip.torch
+from programs import Program
 from support import benchmark
 
 N = 200
@@ -303,6 +304,26 @@ class Scan(unittest.TestCase):
             found = torch.autograd.grad(value(model), (self.u, self.speed))
             expected = torch.autograd.grad(plain_loop(model.step, self.u, 20, self.speed).sum(), (self.u, self.speed))
             self.same(found, expected)
+
+    def test_random_programs(self):
+        for seed in range(100 if os.environ.get("GPUZIP_TEST_LONG") else 10):
+            dtype = (torch.float64, torch.float32)[seed % 3 == 2]
+            program = Program(seed, torch, lambda values, shape: torch.tensor(values, dtype=dtype).reshape(shape))
+            for case in range(10):
+                n, keys = program.config()
+                inputs = [x.requires_grad_() for x in program.inputs()]
+                expected, found = (
+                    torch.autograd.grad(program.loss(scan, n, *inputs, **options), inputs, allow_unused=True)
+                    for scan, options in ((plain_loop, {}), (gpuzip.torch.scan, keys))
+                )
+                for one, other in zip(expected, found):
+                    zero = torch.zeros(program.shape, dtype=dtype)
+                    one, other = (zero if x is None else x for x in (one, other))
+                    # One tensor that is read as two parameters has its adjoints added in another order.
+                    error = float((one - other).abs().max())
+                    scale = 1e-12 if dtype == torch.float64 else 1e-5
+                    self.assertLessEqual(error, scale * float(one.abs().max()), (seed, case))
+                program.change()
 
     def test_wrong_calls_say_what_to_do(self):
         def scan(step, state, n=9, *params, **config):
