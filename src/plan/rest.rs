@@ -2,15 +2,15 @@
 //! goes on with.
 
 use super::{Access, Fetch, Index, Plan, Step, NONE};
-use crate::error::{fail, Result};
+use crate::error::Result;
 use crate::fallible_vec::{filled, push, with_room};
 
-/// A stored snapshot, and where it lies after some steps of a plan.
+/// A stored snapshot that a later step of a plan reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
     /// Time step of the state, as the schedule counts.
     pub ts: u32,
-    /// The slots that hold the snapshot: at least one of both.
+    /// The slots from which later steps read the snapshot: at least one of both.
     pub at: Step,
 }
 
@@ -47,60 +47,30 @@ impl Index {
 }
 
 impl Plan {
-    /// Returns the snapshots that later steps read, in the order of their time steps, after the first
-    /// `done` steps of this plan of `index` and the fetches that are issued by then.
-    pub fn kept_after(&self, index: &Index, done: usize) -> Result<Vec<Kept>> {
-        let nowhere = Step { slot: NONE, host: NONE };
-        let mut place = filled(nowhere, index.states)?;
-        let mut needed = filled(false, index.states)?;
-        // The time step of the snapshot that each slot holds.
-        let mut in_slot = filled(NONE, self.device_slots as usize)?;
-        let mut in_host = filled(NONE, self.host_slots as usize)?;
-        for (access, &step) in index.accesses.iter().zip(&self.steps).take(done) {
-            let ts = access.ts as usize;
-            if let Some(content) = in_slot.get_mut(step.slot as usize) {
-                *content = access.ts;
-            }
-            if access.save {
-                if let Some(content) = in_host.get_mut(step.host as usize) {
-                    *content = access.ts;
-                }
-                place[ts] = step;
-            } else if step.slot != NONE {
-                place[ts].slot = step.slot;
-            }
-            needed[ts] = access.next != NONE;
-        }
-        // A fetch may have overwritten the slot already: the snapshot that was there is read from the
-        // host, if it is read again, and so is the one that is on its way.
-        for fetch in self.fetches.iter().filter(|fetch| fetch.restore as usize >= done) {
-            let taken = (fetch.issue_after.min(fetch.released_after) as usize) < done;
-            let slot = self.steps[fetch.restore as usize].slot;
-            if let (true, Some(content)) = (taken, in_slot.get_mut(slot as usize)) {
-                *content = NONE;
-            }
+    /// Returns the snapshots that the steps of this plan of `index` from number `done` on read, in the
+    /// order of their time steps, and the slots from which they do: the slot of the device cache, if
+    /// the next RESTORE of the snapshot finds it there, and the host slot, if any RESTORE reads it from
+    /// there. A slot that the next SAVE takes is never among them: the application may hold its memory.
+    pub fn needed_from(&self, index: &Index, done: usize) -> Result<Vec<Kept>> {
+        const NOWHERE: Step = Step { slot: NONE, host: NONE };
+        let mut place = filled(NOWHERE, index.states)?;
+        for (access, step) in index.accesses.iter().zip(&self.steps).skip(done).rev() {
+            let place = &mut place[access.ts as usize];
+            *place = match (access.save, step.host) {
+                (true, _) => NOWHERE,
+                (false, NONE) => Step { slot: step.slot, ..*place },
+                (false, host) => Step { slot: NONE, host },
+            };
         }
         let mut kept = Vec::new();
-        for ts in (0..index.states as u32).filter(|&ts| needed[ts as usize]) {
-            let holds = |contents: &[u32], slot: u32| match contents.get(slot as usize) {
-                Some(&content) if content == ts => slot,
-                _ => NONE,
-            };
-            let at = place[ts as usize];
-            let at = Step { slot: holds(&in_slot, at.slot), host: holds(&in_host, at.host) };
-            if at == nowhere {
-                return fail!(
-                    Schedule,
-                    "internal error, please report it: after {done} steps of the plan the snapshot of state {ts} is in no slot"
-                );
-            }
+        for (ts, &at) in (0..).zip(&place).filter(|(_, at)| **at != NOWHERE) {
             push(&mut kept, Kept { ts, at })?;
         }
         Ok(kept)
     }
 
     /// Returns the rest of this plan of `index` after its first `done` steps, which begins with a SAVE
-    /// of each of the snapshots `kept`, the result of `kept_after`, in their order. The rest plays the
+    /// of each of the snapshots `kept`, the result of `needed_from`, in their order. The rest plays the
     /// same SAVEs and RESTOREs in the same slots as the whole plan.
     pub fn rest(&self, kept: &[Kept], done: usize) -> Result<Plan> {
         let loads = kept.len();

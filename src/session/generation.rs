@@ -132,7 +132,7 @@ impl Session {
             let written = self.write_generation(persist, shot, (&begin, &[]), arrays, stream);
             return persist.together(written);
         }
-        let position = self.position();
+        let position = self.position(stream);
         if is_stopping && !persist.all(persist.begun_shot == Some(shot))? {
             // The state at the begin of the shot is worth most and has the fewest bytes.
             let written = self.write_generation(persist, shot, (&begin, &[]), arrays, stream);
@@ -202,7 +202,7 @@ impl Session {
         let mut writer = persist.store()?.begin(header)?;
         let arrays = arrays.iter().filter(|array| it >= 0 || !array.changes_within);
         let (codec, raw_bytes) = (self.codec_number(), self.layout.raw_bytes);
-        let (macro_steps, mut position) = (self.schedule.macro_steps(), position.clone());
+        let macro_steps = self.schedule.macro_steps();
         let written = match &mut self.engine {
             None => arrays.into_iter().try_for_each(|array| put(&mut writer, None, array)),
             // An error of a file must not break the shot.
@@ -213,9 +213,6 @@ impl Session {
                     if let Err(error) = put(&mut writer, Some(device), array) {
                         return Ok(Err(error));
                     }
-                }
-                for saved in engine.tiers.pending()? {
-                    position.stats.count(saved, raw_bytes);
                 }
                 let first_state = |ts| macro_steps.of(ts).start;
                 let mut pass = |of, piece: Option<&[u8]>| match piece {

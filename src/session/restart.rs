@@ -168,9 +168,9 @@ impl Session {
         })
     }
 
-    /// Returns what the current shot has come to, and where its snapshots lie. The current action must
-    /// be served.
-    pub(super) fn position(&mut self) -> Result<(Position, Vec<Kept>)> {
+    /// Returns what the current shot has come to, and the snapshots that the rest of the shot reads, all
+    /// of which are placed and counted. The current action must be served.
+    pub(super) fn position(&mut self, stream: Stream) -> Result<(Position, Vec<Kept>)> {
         self.check_served()?;
         let Some(tick) = self.tick else { return fail!(State, "no action has come yet") };
         if self.option.levels.is_some() {
@@ -181,14 +181,18 @@ impl Session {
             Some(engine) => engine.done(tick.step, tick.action.kind),
             None => self.schedule.accesses_until(self.number, tick.it)?,
         };
+        if let Some(engine) = &mut self.engine {
+            engine.call(stream, "persist", |engine| engine.tiers.settle())?;
+            self.count_saved();
+        }
         let schedule = self.schedule.decide()?;
         self.schedule.accesses_until(self.number, 0)?;
         let plan = self.plan()?;
         let (kept, plan) = match &self.engine {
             Some(Engine { plan, whole: Some(Whole { anew: Some(index), .. }), .. }) => {
-                (plan.kept_after(index, done)?, 0)
+                (plan.needed_from(index, done)?, 0)
             }
-            _ => (plan.kept_after(self.index(&schedule)?, done)?, plan.fingerprint()),
+            _ => (plan.needed_from(self.index(&schedule)?, done)?, plan.fingerprint()),
         };
         let position =
             Position { it: tick.it, plan, stats: self.stats()?, ..self.position_in(&schedule)? };
@@ -315,7 +319,7 @@ impl Session {
             );
         }
         let (rest, kept, whole) = if is_same {
-            let kept = whole.kept_after(self.index(&schedule)?, done)?;
+            let kept = whole.needed_from(self.index(&schedule)?, done)?;
             let ahead = done as i64 - kept.len() as i64;
             let rest = whole.rest(&kept, done)?;
             let kept: Vec<u32> = kept.iter().map(|kept| kept.ts).collect();

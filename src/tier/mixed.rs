@@ -3,7 +3,7 @@
 
 use super::packed::Packed;
 use super::raw::Raw;
-use super::slots::{Held, Saved, Slots};
+use super::slots::{Held, Slots};
 use super::{PreviousLevels, Room, Store, Stored};
 use crate::device::AppMemory;
 use crate::error::Result;
@@ -118,8 +118,8 @@ impl Store for Mixed {
         self.of(at).stored(slots, at, ts)
     }
 
-    fn pending(&mut self, slots: &mut Slots) -> Result<Vec<Saved>> {
-        self.packed.pending(slots)
+    fn settle(&mut self, slots: &mut Slots) -> Result<()> {
+        self.packed.settle(slots)
     }
 
     fn make_room(

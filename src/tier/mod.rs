@@ -107,8 +107,9 @@ trait Store: Send {
         without_restart()
     }
 
-    fn pending(&mut self, _: &mut Slots) -> Result<Vec<Saved>> {
-        Ok(Vec::new())
+    /// Places all snapshots that wait in staging buffers.
+    fn settle(&mut self, _: &mut Slots) -> Result<()> {
+        Ok(())
     }
 
     /// Makes room for the snapshot of u(ts) of `stored`, in the slots of a step, and returns where
@@ -375,20 +376,17 @@ impl Tiers {
         self.issue(plan, Moment::Released(number))
     }
 
-    /// Waits for all work of the device, so that `stored`, `read` and `load` may touch the slots.
+    /// Places all snapshots that wait in staging buffers, and waits for all work of the device, so that
+    /// `stored`, `read_stored` and `load` may touch the slots. Call this between `enter` and `leave`.
     pub fn settle(&mut self) -> Result<()> {
+        self.store.settle(&mut self.slots)?;
         self.slots.device.synchronize()
     }
 
-    /// Finds the bytes of the snapshot of u(ts), which lies in the slots `at`. Call `settle` before.
+    /// Finds the bytes of the snapshot of u(ts), which lies in the slots `at`. Fails if the store knows
+    /// otherwise. Call `settle` before.
     pub fn stored(&mut self, at: Step, ts: i64) -> Result<Stored> {
         self.store.stored(&mut self.slots, at, ts)
-    }
-
-    /// What the saves do that `saved` has not returned because their snapshots still wait in staging
-    /// buffers. Call `settle` before.
-    pub fn pending(&mut self) -> Result<Vec<Saved>> {
-        self.store.pending(&mut self.slots)
     }
 
     /// Passes the bytes of a snapshot to `sink`, in pieces of at most [`PIECE`] bytes. Call `settle`

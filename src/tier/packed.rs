@@ -1,6 +1,7 @@
 //! Compressed snapshots in the tiers. Each snapshot takes as many bytes of a slab as it has.
 
 use super::arena::Arena;
+use super::raw::place_of;
 use super::slots::{Download, Held, HostSlot, Saved, Slots};
 use super::{PreviousLevels, Room, SnapshotCoder, Store, Stored};
 use crate::device::{AppMemory, Event, Lane, Place};
@@ -122,7 +123,7 @@ impl Packed {
         self.largest = self.largest.max(bytes);
         let from = self.coder.buffer(buffer);
         slots.device.concerns(ts);
-        let in_cache = step.slot != NONE && self.place_in_cache(slots, step.slot, bytes);
+        let in_cache = step.slot != NONE && self.place_in_cache(slots, step.slot, ts, bytes);
         if step.host != NONE {
             self.place_in_pool(slots, step.host, ts, bytes)?;
         }
@@ -146,7 +147,7 @@ impl Packed {
         if let Some(at) = outside {
             slots.device.copy(Lane::App, Place::Host(at.start), from, bytes)?;
             if let Some(slot) = slots.cache.get_mut(step.slot as usize) {
-                (slot.held, slot.host) = (Held::InPool(at), NONE);
+                (slot.held, slot.host, slot.ts) = (Held::InPool(at), NONE, ts);
             }
         } else {
             let to = slots.begin_write(Lane::App, step.host)?;
@@ -173,14 +174,13 @@ impl Packed {
         }
     }
 
-    /// Empties cache slot `slot` and takes `bytes` bytes of the cache for it. Returns false, with
+    /// Empties cache slot `slot` and takes `bytes` bytes of the cache for its snapshot, of u(ts). Returns false, with
     /// the slot empty, if the cache has no free range that long.
-    fn place_in_cache(&mut self, slots: &mut Slots, slot: u32, bytes: u64) -> bool {
+    fn place_in_cache(&mut self, slots: &mut Slots, slot: u32, ts: i64, bytes: u64) -> bool {
         self.leave_cache(slots, slot);
-        match self.cache_bytes.take(bytes) {
-            Some(at) => slots.cache[slot as usize].held = Held::InCache(at),
-            None => return false,
-        }
+        let Some(at) = self.cache_bytes.take(bytes) else { return false };
+        let slot = &mut slots.cache[slot as usize];
+        (slot.held, slot.ts) = (Held::InCache(at), ts);
         true
     }
 
@@ -196,7 +196,7 @@ impl Packed {
             Held::InPool(at) => self.pool_bytes.give(at),
             Held::InPoolSlot(_) | Held::Nowhere => {}
         }
-        (slot.filling, slot.reading) = (false, false);
+        (slot.ts, slot.filling, slot.reading) = (-1, false, false);
     }
 
     /// Empties pool slot `slot` and takes `bytes` bytes of the pool for the snapshot of state `ts`.
@@ -327,8 +327,9 @@ impl Store for Packed {
     fn fetch(&mut self, slots: &mut Slots, step: Step, _: PreviousLevels) -> Result<()> {
         self.place_made_for(slots, step)?;
         let bytes = slots.pool_bytes(step.host);
-        slots.device.concerns(slots.pool[step.host as usize].ts);
-        if !self.place_in_cache(slots, step.slot, bytes) {
+        let ts = slots.pool[step.host as usize].ts;
+        slots.device.concerns(ts);
+        if !self.place_in_cache(slots, step.slot, ts, bytes) {
             slots.stay_in_pool(step);
             return Ok(());
         }
@@ -345,6 +346,7 @@ impl Store for Packed {
     ) -> Result<bool> {
         self.next_call(slots)?;
         self.place_made_for(slots, step)?;
+        slots.expect(place_of(step), ts)?;
         let held = match slots.cache.get(step.slot as usize) {
             Some(slot) => slot.held.clone(),
             None => Held::InPoolSlot(step.host),
@@ -418,10 +420,7 @@ impl Store for Packed {
 
     fn stored(&mut self, slots: &mut Slots, at: Step, ts: i64) -> Result<Stored> {
         let coded = |place, bytes| Ok(Stored { ts, place, bytes, is_coded: true });
-        if let Some(buffer) = self.made.iter().rev().find(|made| made.ts == ts).map(|m| m.buffer) {
-            let bytes = self.coder.size(&mut *slots.device, buffer)?;
-            return coded(self.coder.buffer(buffer), bytes);
-        }
+        slots.expect(at, ts)?;
         let in_host = |host: u32| coded(slots.in_host(host), slots.pool_bytes(host));
         if slots.is_in_memory(at.host) {
             return in_host(at.host);
@@ -437,13 +436,8 @@ impl Store for Packed {
         }
     }
 
-    fn pending(&mut self, slots: &mut Slots) -> Result<Vec<Saved>> {
-        let Packed { made, coder, .. } = self;
-        let saved = made.iter().map(|made| {
-            let bytes = coder.size(&mut *slots.device, made.buffer)?;
-            Ok(Saved { ts: made.ts, bytes, written: made.step.host != NONE })
-        });
-        saved.collect()
+    fn settle(&mut self, slots: &mut Slots) -> Result<()> {
+        self.place_made(slots, |made, _| made > 0)
     }
 
     fn make_room(
@@ -460,7 +454,7 @@ impl Store for Packed {
             );
         }
         self.largest = self.largest.max(bytes);
-        let in_cache = step.slot != NONE && self.place_in_cache(slots, step.slot, bytes);
+        let in_cache = step.slot != NONE && self.place_in_cache(slots, step.slot, ts, bytes);
         if step.host != NONE {
             self.place_in_pool(slots, step.host, ts, bytes)?;
         }
@@ -476,7 +470,7 @@ impl Store for Packed {
         let at = self.take_of_pool(slots, bytes)?;
         let place = Place::Host(at.start);
         if let Some(slot) = slots.cache.get_mut(step.slot as usize) {
-            (slot.held, slot.host) = (Held::InPool(at), NONE);
+            (slot.held, slot.host, slot.ts) = (Held::InPool(at), NONE, ts);
         }
         Ok([Some(place), None])
     }

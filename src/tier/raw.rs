@@ -10,6 +10,14 @@ use std::ffi::c_void;
 /// The store of raw snapshots, which needs nothing beside the slots.
 pub struct Raw;
 
+/// The slot from which a RESTORE reads: that of the cache, if the step has one.
+pub fn place_of(step: Step) -> Step {
+    match step.slot {
+        NONE => step,
+        _ => Step { host: NONE, ..step },
+    }
+}
+
 impl Store for Raw {
     fn empty(&mut self, slots: &mut Slots) {
         slots.empty(Some(slots.layout.slot_bytes));
@@ -32,7 +40,7 @@ impl Store for Raw {
             slots.copy_in(slots.in_slot(step.slot, 0), fields)?;
             slots.write_back(step)?;
         }
-        slots.store_in_pool(step, ts);
+        slots.hold(step, ts);
         let bytes = slots.layout.slot_bytes;
         slots.saved.push(Saved { ts, bytes, written: step.host != NONE });
         Ok(())
@@ -48,9 +56,10 @@ impl Store for Raw {
         slots: &mut Slots,
         step: Step,
         _: PreviousLevels,
-        _: (i64, bool),
+        (ts, _): (i64, bool),
         fields: &[AppMemory],
     ) -> Result<bool> {
+        slots.expect(place_of(step), ts)?;
         if step.slot == NONE {
             // The application's lane need not wait for the download: the operation that took the
             // snapshot's cache slot did, and the application's lane has waited for that operation.
@@ -71,6 +80,7 @@ impl Store for Raw {
         spare: u32,
     ) -> Result<Vec<*mut c_void>> {
         slots.clear_for_save(step)?;
+        slots.hand_out(step.slot);
         slots.pointers(step.slot, spare)
     }
 
@@ -85,7 +95,7 @@ impl Store for Raw {
         } else {
             slots.write_back(step)?;
         }
-        slots.store_in_pool(step, ts);
+        slots.hold(step, ts);
         let bytes = if stored { bytes } else { 0 };
         slots.saved.push(Saved { ts, bytes, written: step.host != NONE });
         Ok(())
@@ -95,10 +105,11 @@ impl Store for Raw {
         &mut self,
         slots: &mut Slots,
         step: Step,
-        (ts, _): (i64, bool),
+        (ts, last): (i64, bool),
         spare: u32,
     ) -> Result<(Vec<*mut c_void>, bool)> {
         slots.device.concerns(ts);
+        slots.expect(place_of(step), ts)?;
         if step.slot == NONE {
             let (to, from) = (slots.in_slot(NONE, spare), slots.begin_read(Lane::App, step.host)?);
             slots.device.copy(Lane::App, to, from, slots.layout.slot_bytes)?;
@@ -106,10 +117,14 @@ impl Store for Raw {
         } else {
             slots.await_fetch(step)?;
         }
+        if last {
+            slots.hand_out(step.slot);
+        }
         Ok((slots.pointers(step.slot, spare)?, step.host != NONE))
     }
 
     fn stored(&mut self, slots: &mut Slots, at: Step, ts: i64) -> Result<Stored> {
+        slots.expect(at, ts)?;
         let place = match slots.is_in_memory(at.host) || at.slot == NONE {
             true => slots.in_host(at.host),
             false => slots.in_slot(at.slot, 0),
@@ -132,7 +147,7 @@ impl Store for Raw {
                 slots.layout.slot_bytes
             );
         }
-        slots.store_in_pool(step, ts);
+        slots.hold(step, ts);
         let cached = (step.slot != NONE).then(|| slots.in_slot(step.slot, 0));
         Ok([cached, (step.host != NONE).then(|| slots.in_host(step.host))])
     }

@@ -8,6 +8,7 @@
 //! TERMINATE.
 
 use super::field_checksums::FieldChecksums;
+use super::raw::place_of;
 use super::slots::{Saved, Slots};
 use super::{PreviousLevels, Store};
 use crate::device::{AppMemory, Event, Lane, Place};
@@ -245,7 +246,7 @@ impl Store for Shared {
         fields: &[AppMemory],
     ) -> Result<()> {
         slots.clear_for_save(step)?;
-        slots.store_in_pool(step, ts);
+        slots.hold(step, ts);
         if let PreviousLevel::Place(k) = previous_levels.0 {
             self.clear_place(slots, Lane::App, k)?;
         }
@@ -287,7 +288,8 @@ impl Store for Shared {
         previous_levels: PreviousLevels,
     ) -> Result<()> {
         let slot = slots.cache[step.slot as usize].clone();
-        slots.device.concerns(slots.pool[step.host as usize].ts);
+        let ts = slots.pool[step.host as usize].ts;
+        slots.device.concerns(ts);
         slots.device.record(Lane::App, slots.app)?;
         slots.device.wait(Lane::Upload, slots.app)?;
         if slot.reading {
@@ -310,7 +312,7 @@ impl Store for Shared {
         }
         slots.device.record(Lane::Upload, slot.filled)?;
         let slot = &mut slots.cache[step.slot as usize];
-        (slot.host, slot.filling, slot.reading) = (step.host, true, false);
+        (slot.ts, slot.host, slot.filling, slot.reading) = (ts, step.host, true, false);
         Ok(())
     }
 
@@ -319,9 +321,10 @@ impl Store for Shared {
         slots: &mut Slots,
         step: Step,
         previous_levels: PreviousLevels,
-        _: (i64, bool),
+        (ts, _): (i64, bool),
         fields: &[AppMemory],
     ) -> Result<bool> {
+        slots.expect(place_of(step), ts)?;
         let (from, previous) = if step.slot == NONE {
             self.await_pool(slots, Lane::App, step.host, previous_levels.1)?;
             (slots.in_pool(step.host), self.in_pool(previous_levels.1))

@@ -15,6 +15,9 @@ use std::ops::Range;
 pub struct DeviceSlot {
     /// Where the snapshot of this slot lies.
     pub held: Held,
+    /// Time step of the state whose snapshot the slot holds, or will hold when the upload under way
+    /// has ended; -1 if the slot holds no snapshot.
+    pub ts: i64,
     /// Compressed snapshots: the pool slot that also holds the snapshot, or [`NONE`].
     pub host: u32,
     /// The end of the upload into this slot, and whether a RESTORE has yet to wait for that upload.
@@ -130,6 +133,7 @@ impl Slots {
             let (filled, read, written) = (device.event()?, device.event()?, device.event()?);
             self.cache.push(DeviceSlot {
                 held: Held::Nowhere,
+                ts: -1,
                 host: NONE,
                 filled,
                 filling: false,
@@ -161,13 +165,12 @@ impl Slots {
         let fixed = |k: usize| slot_bytes.map(|bytes| offset(k, bytes)..offset(k + 1, bytes));
         for (k, slot) in self.cache.iter_mut().enumerate() {
             slot.held = fixed(k).map_or(Held::Nowhere, Held::InCache);
-            (slot.filling, slot.reading) = (false, false);
+            (slot.ts, slot.filling, slot.reading) = (-1, false, false);
         }
         for (k, slot) in self.pool.iter_mut().enumerate() {
             let on_disk = self.disk.slots as usize;
             slot.at = fixed(if k < on_disk { k } else { k - on_disk }).unwrap_or(0..0);
-            slot.is_oversized = false;
-            slot.download = Download::NONE;
+            (slot.ts, slot.is_oversized, slot.download) = (-1, false, Download::NONE);
         }
         self.saved.clear();
     }
@@ -272,10 +275,36 @@ impl Slots {
         Ok(())
     }
 
-    /// Notes that the pool slot of a SAVE, if the step has one, holds u(ts).
-    pub fn store_in_pool(&mut self, step: Step, ts: i64) {
+    /// Notes that the slots of a SAVE, as many as the step has, hold u(ts).
+    pub fn hold(&mut self, step: Step, ts: i64) {
+        if let Some(slot) = self.cache.get_mut(step.slot as usize) {
+            slot.ts = ts;
+        }
         if let Some(slot) = self.pool.get_mut(step.host as usize) {
             slot.ts = ts;
+        }
+    }
+
+    /// Notes that cache slot `slot`, if it is one, holds no snapshot: the application may write there.
+    pub fn hand_out(&mut self, slot: u32) {
+        if let Some(slot) = self.cache.get_mut(slot as usize) {
+            slot.ts = -1;
+        }
+    }
+
+    /// Fails unless the slots `at`, one or two, hold u(ts). Every read of a snapshot asks this: no
+    /// wrong state is handed to the application or written to a restart file.
+    pub fn expect(&self, at: Step, ts: i64) -> Result<()> {
+        let in_cache =
+            self.cache.get(at.slot as usize).map(|slot| ("device cache", at.slot, slot.ts));
+        let in_pool = self.pool.get(at.host as usize).map(|slot| ("host pool", at.host, slot.ts));
+        let held = [in_cache, in_pool].into_iter().flatten();
+        match held.into_iter().find(|(_, _, held)| *held != ts) {
+            None => Ok(()),
+            Some((tier, slot, held)) => fail!(
+                Schedule,
+                "internal error, please report it: the plan reads the snapshot of state {ts} from slot {slot} of the {tier}, which holds that of state {held} (-1: none)"
+            ),
         }
     }
 
@@ -373,8 +402,9 @@ impl Slots {
         self.device.record(Lane::Upload, filled)?;
         let is_on_disk = self.is_on_disk(step.host);
         let from_disk = if is_on_disk { self.device.issued(Lane::DiskRead) } else { 0 };
+        let ts = self.pool[step.host as usize].ts;
         let slot = &mut self.cache[step.slot as usize];
-        (slot.host, slot.filling, slot.reading) = (step.host, true, false);
+        (slot.ts, slot.host, slot.filling, slot.reading) = (ts, step.host, true, false);
         slot.from_disk = from_disk;
         Ok(())
     }
@@ -396,8 +426,9 @@ impl Slots {
     /// snapshot: the cache slot of the step, if the step has one, holds no bytes.
     pub fn stay_in_pool(&mut self, step: Step) {
         if let Some(slot) = self.cache.get_mut(step.slot as usize) {
-            (slot.held, slot.host) = (Held::InPoolSlot(step.host), step.host);
-            self.pool[step.host as usize].reader = step.slot;
+            let pool = &mut self.pool[step.host as usize];
+            (slot.held, slot.host, slot.ts) = (Held::InPoolSlot(step.host), step.host, pool.ts);
+            pool.reader = step.slot;
         }
     }
 
