@@ -2,6 +2,9 @@
 //! same plans. The program is not in this repository: it is looked for in the folder that
 //! `GPUZIP_SHARED` names, or else in `../shared`.
 
+#[path = "reference/golden.rs"]
+mod golden;
+
 use gpuzip::plan::{Index, Plan, Policy, NONE};
 use gpuzip::predict::{simulate, Budgets, Costs, Times};
 use gpuzip::schedule::{Kind, Schedule};
