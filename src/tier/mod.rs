@@ -15,6 +15,8 @@
 mod arena;
 mod disk;
 mod field_checksums;
+#[cfg(test)]
+mod judge;
 mod mixed;
 mod packed;
 mod raw;
