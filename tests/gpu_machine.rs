@@ -84,10 +84,11 @@ fn prebuild() {
         return;
     };
     let archs = std::env::var("GPUZIP_TEST_ARCHS").unwrap();
-    for arch in archs.split_whitespace() {
-        cuda::image_in(Some(&folder), &source(), arch.parse().unwrap()).unwrap();
+    let archs: Vec<u32> = archs.split_whitespace().map(|arch| arch.parse().unwrap()).collect();
+    for &arch in &archs {
+        cuda::image_in(Some(&folder), &source(), arch).unwrap();
     }
-    cuda::keep_ptx(&folder, &source()).unwrap();
+    cuda::keep_ptx(&folder, &source(), *archs.iter().max().unwrap()).unwrap();
 }
 
 /// Which driver and compiler this process finds, and whether the driver loads every kernel.

@@ -284,9 +284,9 @@ fn a_folder_that_cannot_be_written_is_none() {
     }
 }
 
-/// An attack on the cache folder or on its images: name, function, and a part of the warning about
-/// a folder that is not trusted (empty where only images are attacked).
-type Attack = (&'static str, fn(&Path), &'static str);
+/// An attack on the cache folder or on its images: name, function, whether the folder itself is
+/// refused, and a part of the reason.
+type Attack = (&'static str, fn(&Path), bool, &'static str);
 
 fn attacks() -> Vec<Attack> {
     fn mode(path: &Path, mode: u32) {
@@ -296,8 +296,13 @@ fn attacks() -> Vec<Attack> {
         files(folder).iter().for_each(|file| change(file));
     }
     let mut attacks: Vec<Attack> = vec![
-        ("a folder that all may write to", |folder| mode(folder, 0o777), "chmod go-w"),
-        ("images that all may write to", |folder| each(folder, |file| mode(file, 0o666)), ""),
+        ("a folder that all may write to", |folder| mode(folder, 0o777), true, "chmod go-w"),
+        (
+            "images that all may write to",
+            |folder| each(folder, |file| mode(file, 0o666)),
+            false,
+            "chmod go-w",
+        ),
         (
             "links to images",
             |folder| {
@@ -307,7 +312,8 @@ fn attacks() -> Vec<Attack> {
                     std::os::unix::fs::symlink(elsewhere, file).unwrap();
                 })
             },
-            "",
+            false,
+            "symbolic link",
         ),
         (
             "images without end",
@@ -321,7 +327,14 @@ fn attacks() -> Vec<Attack> {
                         .unwrap()
                 })
             },
-            "",
+            false,
+            "is too large",
+        ),
+        (
+            "damaged images",
+            |folder| each(folder, |file| std::fs::write(file, b"rubbish").unwrap()),
+            false,
+            "is damaged",
         ),
     ];
     // SAFETY: geteuid takes no pointer and cannot fail.
@@ -329,6 +342,7 @@ fn attacks() -> Vec<Attack> {
         attacks.push((
             "another user's folder",
             |folder| std::os::unix::fs::chown(folder, Some(65534), None).unwrap(),
+            true,
             "belongs to user 65534",
         ));
         attacks.push((
@@ -336,7 +350,8 @@ fn attacks() -> Vec<Attack> {
             |folder| {
                 each(folder, |file| std::os::unix::fs::chown(file, Some(65534), None).unwrap())
             },
-            "",
+            false,
+            "belongs to user 65534",
         ));
     } else {
         println!("skipped: files of another user, which only root can make");
@@ -345,29 +360,44 @@ fn attacks() -> Vec<Attack> {
 }
 
 /// Machine code is loaded only from files that no other user can have written; otherwise the
-/// kernels are compiled again.
+/// kernels are compiled again. Without NVRTC, the error says which folder or file is refused, why,
+/// and what to do.
 #[test]
 fn images_that_others_may_have_written_are_not_loaded() {
     let Some(machine) = Machine::new("attacks") else { return };
     let made = machine.root.join("made");
     assert_eq!(machine.succeeds(&made, true), MODULES);
-    for (number, (attack, make, said)) in attacks().into_iter().enumerate() {
+    for (number, (attack, make, is_of_folder, why)) in attacks().into_iter().enumerate() {
         let folder = machine.root.join(format!("attack-{number}/cache"));
         std::fs::create_dir_all(&folder).unwrap();
         for file in files(&made) {
             std::fs::copy(&file, folder.join(file.file_name().unwrap())).unwrap();
         }
         make(&folder);
+        let output = machine.code(&folder, false);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        let refused = folder.join(if is_of_folder { "" } else { "half-" });
+        let named = format!("not used: {}", refused.display());
+        match output.status.success() {
+            true => println!("skipped in part: this machine has NVRTC"),
+            false => assert!(
+                error.contains(named.trim_end_matches('/'))
+                    && error.contains(why)
+                    && error.contains("GPUZIP_CACHE_DIR name a whole copy"),
+                "{attack}: {error}"
+            ),
+        }
+        machine.compilations();
         let output = machine.code(&folder, true);
         assert!(output.status.success(), "{attack}: {}", common::stdout(&output));
         assert_eq!(machine.compilations(), MODULES, "{attack}");
         let log = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(
             log.matches("compiled kernels are not kept").count(),
-            usize::from(!said.is_empty()),
+            usize::from(is_of_folder),
             "{attack}: {log}"
         );
-        assert!(log.contains(said), "{attack}: {log}");
+        assert!(!is_of_folder || log.contains(why), "{attack}: {log}");
     }
 }
 

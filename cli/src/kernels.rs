@@ -18,7 +18,7 @@ pub struct Arguments {
     /// For these architectures, sm_90 or 90; those of this machine's GPUs if none are given
     #[arg(long, value_name = "ARCH", value_delimiter = ',', requires = "prebuild", value_parser = architecture, allow_hyphen_values = true)]
     arch: Vec<u32>,
-    /// And PTX, from which a driver compiles for GPUs that came later than this machine's NVRTC
+    /// And PTX of the highest of these architectures, from which a driver compiles for later GPUs
     #[arg(long, requires = "prebuild")]
     ptx: bool,
     /// The folder; if not given GPUZIP_CACHE_DIR, or gpuzip in XDG_CACHE_HOME or ~/.cache
@@ -78,9 +78,11 @@ fn prebuild(folder: &Path, architectures: &[u32], ptx: bool) -> Result<()> {
             wanted.push((source, architecture, false));
         }
     }
-    for source in sources().into_iter().filter(|_| ptx) {
-        let architecture = keep_ptx(folder, &source)?;
-        wanted.push((source, architecture, true));
+    if let Some(&architecture) = architectures.iter().max().filter(|_| ptx) {
+        for source in sources() {
+            keep_ptx(folder, &source, architecture)?;
+            wanted.push((source, architecture, true));
+        }
     }
     let kept = images_in(folder, &sources())?;
     let is_kept = |(source, architecture, ptx): &&(Source, u32, bool)| {

@@ -133,14 +133,10 @@ pub fn image_in(folder: Option<&Path>, source: &Source, architecture: u32) -> Re
     own(folder, source, Kind::cubin(architecture), true).map(|(image, _)| image)
 }
 
-/// Makes sure that `folder` has the PTX of a source for the highest architecture that this machine's
-/// NVRTC knows, and returns the architecture. The driver compiles PTX for architectures that came
-/// later than this NVRTC.
-pub fn keep_ptx(folder: &Path, source: &Source) -> Result<u32> {
-    let Some(highest) = nvrtc::architectures()?.into_iter().max() else {
-        return fail!(Device, "NVRTC names no architecture for which it compiles");
-    };
-    own(Some(folder), source, Kind::ptx(highest), true).map(|_| highest)
+/// Makes sure that `folder` has the PTX of a source for `architecture`. The driver compiles PTX for
+/// its device, if the device has this architecture or came later.
+pub fn keep_ptx(folder: &Path, source: &Source, architecture: u32) -> Result<()> {
+    own(Some(folder), source, Kind::ptx(architecture), true).map(drop)
 }
 
 /// The image of a source, and whether the image was read from the cache: one that any version of
@@ -158,12 +154,17 @@ fn own(
     if let Some(image) = kept {
         return Ok((image, true));
     }
-    let version = nvrtc::version()?;
-    let compile = || source.compile(kind).map(|image| (image, false));
+    // Where NVRTC is missing, the kept images were the only ones: the error says why they are not used.
+    let refused = |error: Error| match folder.and_then(|path| refusal(path, &stem)) {
+        Some(why) => Error { message: format!("{}; {why}", error.message), ..error },
+        None => error,
+    };
+    let version = nvrtc::version().map_err(refused)?;
+    let compile = || source.compile(kind).map(|image| (image, false)).map_err(refused);
     let cache = folder.and_then(|path| opened(Folder::trusted_or_new(path), path));
     let (Some(cache), Some(path)) = (cache, folder) else { return compile() };
     let name = file_name(&stem, version, kind);
-    let kept = || read(&cache, name.as_ref()).filter(|_| may_read);
+    let kept = || read(&cache, name.as_ref()).ok().filter(|_| may_read);
     if let Some(image) = kept() {
         return Ok((image, true));
     }
@@ -333,7 +334,7 @@ pub fn images_in(path: &Path, sources: &[Source]) -> Result<Vec<Image>> {
             architecture,
             is_ptx: form == Form::Ptx,
             bytes,
-            is_whole: read(&folder, name.as_ref()).is_some(),
+            is_whole: read(&folder, name.as_ref()).is_ok(),
             is_current: false,
         };
         Some(Image { is_current: sources.iter().any(|source| image.is_of(source)), ..image })
@@ -367,7 +368,7 @@ fn names(folder: &Path, form: Form) -> Vec<String> {
 fn all(path: &Path, fits: impl Fn(&str) -> bool) -> Vec<Vec<u8>> {
     let Some(folder) = existing(path) else { return Vec::new() };
     let names = [Form::Cubin, Form::Ptx].into_iter().flat_map(|form| names(path, form));
-    names.filter(|name| fits(name)).filter_map(|name| read(&folder, name.as_ref())).collect()
+    names.filter(|name| fits(name)).filter_map(|name| read(&folder, name.as_ref()).ok()).collect()
 }
 
 /// The undamaged image in a folder whose name begins with `stem`; the last by name, if there are
@@ -377,7 +378,7 @@ fn any_kept(path: &Path, stem: &str) -> Option<Vec<u8>> {
     let names = [Form::Cubin, Form::Ptx].into_iter().flat_map(|form| names(path, form));
     let mut fitting: Vec<String> = names.filter(|name| name.starts_with(stem)).collect();
     fitting.sort();
-    fitting.into_iter().rev().find_map(|name| read(&folder, name.as_ref()))
+    fitting.into_iter().rev().find_map(|name| read(&folder, name.as_ref()).ok())
 }
 
 /// Returns a folder for images if it exists and is trusted.
@@ -386,6 +387,25 @@ fn existing(path: &Path) -> Option<Folder> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => None,
         folder => opened(folder, path),
     }
+}
+
+/// Returns why no kept image whose name begins with `stem` is used, and what to do about this: the
+/// folder or an image is refused or damaged. `None` if there is no such folder or image.
+fn refusal(path: &Path, stem: &str) -> Option<String> {
+    let (refused, why) = match Folder::trusted(path) {
+        Err(why) if why.kind() == io::ErrorKind::NotFound => return None,
+        Err(why) => (path.to_path_buf(), why),
+        Ok(folder) => [Form::Cubin, Form::Ptx]
+            .into_iter()
+            .flat_map(|form| names(path, form))
+            .filter(|name| name.starts_with(stem))
+            .find_map(|name| Some((path.join(&name), read(&folder, name.as_ref()).err()?)))?,
+    };
+    Some(format!(
+        "compiled kernels are kept but not used: {}: {why}; let GPUZIP_CACHE_DIR name a whole copy of \
+         the folder that belongs to you and that nobody else may write to (cp -r, chmod -R go-w)",
+        refused.display()
+    ))
 }
 
 const LOCK: &str = "lock";
@@ -398,14 +418,18 @@ fn lock(folder: &Folder) -> io::Result<File> {
     Ok(file)
 }
 
-/// The image in a file; `None` if the hash at the begin of the file does not fit. The hash detects
-/// damage. Against intent, the owner and the mode of the folder and the file are checked.
-fn read(folder: &Folder, name: &OsStr) -> Option<Vec<u8>> {
-    let mut bytes = folder.read(name, files::LARGEST_IMAGE).ok()?;
-    let (sum, image) = bytes.split_first_chunk::<8>()?;
-    let is_whole = !image.is_empty() && u64::from_le_bytes(*sum) == Fnv::of(image);
+/// The image in a file. A file whose first 8 bytes are not the hash of the rest is an error. The hash
+/// detects damage. Against intent, the owner and the mode of the folder and the file are checked.
+fn read(folder: &Folder, name: &OsStr) -> io::Result<Vec<u8>> {
+    let mut bytes = folder.read(name, files::LARGEST_IMAGE)?;
+    let is_whole = bytes.split_first_chunk().is_some_and(|(hash, image)| {
+        !image.is_empty() && u64::from_le_bytes(*hash) == Fnv::of(image)
+    });
+    if !is_whole {
+        return Err(io::Error::other("is damaged: its hash does not fit its content"));
+    }
     bytes.drain(..8);
-    is_whole.then_some(bytes)
+    Ok(bytes)
 }
 
 fn write(folder: &Folder, name: &OsStr, image: &[u8]) -> io::Result<()> {
@@ -498,13 +522,13 @@ mod tests {
         let whole = fs::read(&file).unwrap();
         for cut in 0..whole.len() {
             fs::write(&file, &whole[..cut]).unwrap();
-            assert!(read(&folder, name).is_none(), "cut at {cut}");
+            assert!(read(&folder, name).is_err(), "cut at {cut}");
         }
         for bit in 0..8 * whole.len() {
             let mut bad = whole.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
             fs::write(&file, bad).unwrap();
-            assert!(read(&folder, name).is_none(), "bit {bit}");
+            assert!(read(&folder, name).is_err(), "bit {bit}");
         }
         assert!(!images(&[KERNEL])[0].is_whole && all(&path, |_| true).is_empty());
         fs::remove_dir_all(&path).unwrap();
