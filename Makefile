@@ -128,7 +128,7 @@ lint: ## checks the format and runs clippy
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 
 # A machine without a GPU can build the bundle; `./run` in the bundle's folder runs it on a machine
-# with a GPU and writes the results into the folder `results`.
+# with a GPU and leaves a summary and the rest in the folder `results`.
 gpu-bundle: build ## packs tests and benchmarks for a machine with a GPU into build/gpu-bundle
 	sh gpu-bundle/make.sh build/gpu-bundle $(TARGET) "$(CARGO)"
 

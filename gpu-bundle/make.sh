@@ -1,39 +1,69 @@
 #!/bin/sh
-# make.sh FOLDER TARGET CARGO: fills FOLDER with the bundle. The library and the command line tool are built already, in TARGET/release.
+# make.sh FOLDER TARGET CARGO: fills FOLDER with the bundle, and fails if the bundle is too large to
+# be sent. The library and the command line tool are built already, in TARGET/release.
 set -eu
 
-bundle=$1 target=$2 cargo=$3
+bundle=$1 target=$(cd "$2" && pwd) cargo=$3
 here=$(dirname "$0")
 nvcc=$(sh "$here/../tests/nvcc.sh")
 work=$bundle.work
-archs="75 80 90"
-case $("$nvcc" --version) in *"release 12."*) archs="70 80 90" ;; esac
+# Most that a bundle may have, in KiB: 45 MiB.
+limit=46080
+# Machine code for each of these, and PTX of the last one for later GPUs. A GPU also runs the
+# machine code of a lower minor compute capability: sm_80 serves sm_86 and sm_89, sm_100 serves
+# sm_103.
+archs="75 80 90 100 120"
+# The newest NVRTC makes the better machine code, which drivers before CUDA 13 refuse; they take the
+# images and the PTX of the other one.
+nvrtcs="12.9.86 13.5.37"
+# nvcc's architectures: an older one does not know all, and the last that it knows gives the PTX.
+known=$("$nvcc" --list-gpu-code)
+for arch in $archs; do
+    case $known in *sm_"$arch"*) for_nvcc="${for_nvcc-} $arch" ;; esac
+done
 
-rm -rf "$bundle"
+rm -rf "$bundle" "$work"
 mkdir -p "$bundle" "$work"
-make -s -C "$here/../c-examples/rtm3d_cuda" all minimal BUILD="$(cd "$work" && pwd)" GPUZIP_LIB="$target/release" \
-    NVCC="$nvcc" ARCHS="$archs"
-tests=$("$cargo" test --release --no-run --test cuda --test gpu_codecs --test gpu_machine --message-format=json 2>/dev/null |
-    sed -n 's/.*"executable":"\([^"]*\)".*/\1/p')
+make -s -C "$here/../c-examples/rtm3d_cuda" all minimal BUILD="$(cd "$work" && pwd)" \
+    GPUZIP_LIB="$target/release" NVCC="$nvcc" ARCHS="$for_nvcc"
+tests=$("$cargo" test --release --no-run --test cuda --test gpu_codecs --test gpu_machine \
+    --message-format=json 2>/dev/null | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p')
 for test in cuda gpu_codecs gpu_machine; do
-    cp "$(echo "$tests" | grep "/$test-[0-9a-f]*\$" | tail -n 1)" "$bundle/$(echo $test | tr _ -)-tests"
+    program=$(echo "$tests" | grep "/$test-[0-9a-f]*\$" | tail -n 1)
+    cp "$program" "$bundle/$(echo $test | tr _ -)-tests"
 done
 cp -P "$target"/release/libgpuzip.so* "$target/release/gpuzip" "$bundle/"
 cp "$work/rtm3d_cuda" "$work/stall" "$work/minimal_cuda" "$bundle/"
-cp "$here/run" "$here/summary.py" "$bundle/"
+cp "$here/run" "$here/summary.py" "$here/ncu.py" "$bundle/"
 ${CC:-cc} -shared -fPIC -O1 -o "$bundle/lose_wait.so" "$here/../tests/c/lose_wait.c" -ldl
-rm -rf "$work"
-(cd "$here" && git describe --always --dirty --abbrev=12 2>/dev/null || echo unknown) >"$bundle/commit"
+(cd "$here" && git describe --always --dirty --abbrev=12 2>/dev/null || echo unknown) \
+    >"$bundle/commit"
 # What machines for computing may lack.
 gomp=$(ldd "$bundle/rtm3d_cuda" | sed -n 's/.*libgomp.* => \([^ ]*\).*/\1/p')
 [ -z "$gomp" ] || cp -L "$gomp" "$bundle/"
-for program in "$bundle"/libgpuzip.so "$bundle/gpuzip" "$bundle/rtm3d_cuda" "$bundle/stall" "$bundle/minimal_cuda" "$bundle"/*-tests; do
-    strip --strip-unneeded "$program"
+for program in libgpuzip.so gpuzip rtm3d_cuda stall minimal_cuda cuda-tests gpu-codecs-tests \
+    gpu-machine-tests; do
+    strip --strip-unneeded "$bundle/$program"
 done
-# The kernels of the library and of the tests, for machines without NVRTC; others compile them for themselves.
-if nvrtc=$(sh "$here/../tests/nvrtc.sh"); then
+
+# The kernels of the library and of the tests, for machines without NVRTC; others compile them for
+# themselves. Each NVRTC has a folder of its own: one that finds an image makes no second one.
+mkdir "$work/kernels"
+for version in $nvrtcs; do
+    nvrtc=$(sh "$here/../tests/nvrtc.sh" "$version") || continue
     # shellcheck disable=SC2046,SC2086 # one word per option
-    LD_LIBRARY_PATH=$nvrtc "$bundle/gpuzip" kernels --prebuild --dir "$bundle/kernels" $(printf -- '--arch %s ' $archs)
-    LD_LIBRARY_PATH=$nvrtc GPUZIP_TEST_PREBUILD=$bundle/kernels GPUZIP_TEST_ARCHS=$archs "$bundle/gpu-machine-tests" prebuild --exact
-fi
-du -sh "$bundle"
+    LD_LIBRARY_PATH=$nvrtc "$bundle/gpuzip" kernels --prebuild --ptx --dir "$work/$version" \
+        $(printf -- '--arch %s ' $archs)
+    LD_LIBRARY_PATH=$nvrtc GPUZIP_TEST_PREBUILD=$work/$version GPUZIP_TEST_ARCHS=$archs \
+        "$bundle/gpu-machine-tests" prebuild --exact
+    cp "$work/$version"/*.cubin "$work/$version"/*.ptx "$work/kernels/"
+done
+tar -C "$work" -czf "$bundle/kernels.tar.gz" kernels
+rm -rf "$work"
+
+size=$(du -sk "$bundle" | cut -f 1)
+echo "$bundle: $size KiB"
+[ "$size" -le $limit ] || {
+    echo "make.sh: $bundle has $size KiB and must have at most $limit KiB to be sent" >&2
+    exit 1
+}

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""summary.py OUT: the rows of OUT/results.jsonl, which `run` left there, as Markdown."""
+"""summary.py RESULTS LOGS: the rows of the file RESULTS (results.jsonl of `run`) as Markdown, with
+the log of the part `machine` and the ends of the logs of parts that failed, from the folder LOGS."""
 import json
 import pathlib
 import sys
 
 # Members that say where a row is from, and stand in the heading.
 ABOUT = ("part", "probe", "device", "software")
+# Lines that the summary keeps of the log of a part that failed.
+LOG_LINES = 60
 
 
 def rows(path):
@@ -82,8 +85,36 @@ def images(found):
     print(f"{len(found)} kernel images: {'all load' if not refused else 'REFUSED: ' + ', '.join(refused)}.\n")
 
 
-def main(folder):
-    all_rows = rows(folder / "results.jsonl")
+def result(verdict):
+    """The word for how a part ended: 124 and 137 are the exit codes of `timeout`."""
+    code = verdict["exit_code"]
+    if code in (124, 137):
+        if not verdict.get("cut"):
+            return "out of time"
+        return "cut at the deadline" if verdict["limit"] else "not begun before the deadline"
+    return {0: "ok", 77: "skipped"}.get(code, f"FAILED ({code})")
+
+
+def overview(verdicts):
+    table(("part", "result", "seconds", "limit"),
+          ((v["part"], result(v), v["seconds"], v["limit"]) for v in verdicts))
+    cut = [v for v in verdicts if v.get("cut") and v["exit_code"] in (124, 137)]
+    if cut:
+        print(f"The deadline of {cut[0]['deadline']} s cut: {', '.join(v['part'] for v in cut)}. "
+              "`run PART` runs a part by itself.\n")
+
+
+def log(folder, part, lines=None):
+    """The last lines of a part's log; all of them if `lines` is None."""
+    path = folder / f"{part}.log"
+    if path.exists():
+        kept = path.read_text(errors="replace").strip().splitlines()
+        kept = kept[-lines:] if lines else kept
+        print(f"## The log of `{part}`\n\n```text\n" + "\n".join(kept) + "\n```\n")
+
+
+def main(results, logs):
+    all_rows = rows(results)
     verdicts = [row for row in all_rows if "exit_code" in row and "limit" in row]
     found = [row for row in all_rows if row not in verdicts]
     machine = next((row for row in found if row.get("probe") == "machine"), None)
@@ -91,14 +122,14 @@ def main(folder):
     software = any(row.get("software") for row in found)
     print(f"# gpuzip on {device}\n")
     if software:
-        print("The device is the software CUDA driver of `tests/cuda-emu`: nothing here is a figure of a GPU.\n")
+        print("The device is the software CUDA driver of `tests/cuda-emu`: nothing here is a figure "
+              "of a GPU.\n")
     commits = sorted({row["commit"] for row in verdicts})
     gpus = sorted({row["gpu"] for row in verdicts if row.get("gpu")})
     version = f", CUDA driver {machine['driver_version']}" if machine else ""
-    print(f"Commit {', '.join(commits) or 'unknown'}. GPU and driver: {'; '.join(gpus) or device}{version}. Each part: `run PART`.\n")
-    table(("part", "result", "seconds", "limit"),
-          ((v["part"], {0: "ok", 77: "skipped", 124: "out of time", 137: "out of time"}.get(v["exit_code"], f"FAILED ({v['exit_code']})"),
-            v["seconds"], v["limit"]) for v in verdicts))
+    print(f"Commit {', '.join(commits) or 'unknown'}. GPU and driver: {'; '.join(gpus) or device}"
+          f"{version}. Each part: `run PART`.\n")
+    overview(verdicts)
     for part in dict.fromkeys(row["part"] for row in found):
         of = [row for row in found if row["part"] == part]
         print(f"## {part}\n")
@@ -110,10 +141,11 @@ def main(folder):
                 stall(kind)
             else:
                 plain(kind)
-    log = folder / "machine.log"
-    if log.exists():
-        print("## The log of `machine`\n\n```text\n" + log.read_text().strip() + "\n```")
+    log(logs, "machine")
+    for verdict in verdicts:
+        if verdict["exit_code"] not in (0, 77) and verdict["part"] != "machine":
+            log(logs, verdict["part"], LOG_LINES)
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]))
+    main(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))

@@ -586,48 +586,89 @@ fn a_hundred_times() {
     }
 }
 
+/// The value at index `i` of a wave in a cube of `extent`^3 values whose front is `front` points from
+/// the centre.
+fn wave_at(i: usize, extent: usize, front: f64) -> f32 {
+    let at = |i: usize| i as f64 - extent as f64 / 2.0;
+    let (x, y, z) = (at(i % extent), at(i / extent % extent), at(i / extent / extent));
+    let value = [(0.0, 1.0), (0.3, -0.6), (-0.2, 0.4)].map(|(shift, amplitude)| {
+        let r = ((x - shift * extent as f64).powi(2) + y * y + (z + shift * 50.0).powi(2)).sqrt();
+        let a = (front - r).max(0.0) * 0.6;
+        amplitude * a.sin() * (-a / 60.0).exp() / (r + 4.0) * a.min(1.0)
+    });
+    value.iter().sum::<f64>() as f32
+}
+
 /// A wave in a cube of `extent`^3 FP32 values whose front is `reach` * `extent` points from the
-/// centre; the second field is the wave one time step earlier.
+/// centre; the second field is the wave one time step earlier. All processors compute: on one, the
+/// waves of 400^3 points would take half a minute.
 fn wave(extent: usize, reach: f64) -> Vec<Vec<u8>> {
+    let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get());
+    let count = extent.pow(3).div_ceil(threads);
     let level = |step: f64| {
-        let mut bytes = Vec::with_capacity(4 * extent.pow(3));
-        let at = |i: usize| i as f64 - extent as f64 / 2.0;
-        for i in 0..extent.pow(3) {
-            let (x, y, z) = (at(i % extent), at(i / extent % extent), at(i / extent / extent));
-            let value = [(0.0, 1.0), (0.3, -0.6), (-0.2, 0.4)].map(|(shift, amplitude)| {
-                let r = ((x - shift * extent as f64).powi(2) + y * y + (z + shift * 50.0).powi(2))
-                    .sqrt();
-                let a = (reach * extent as f64 - r - step).max(0.0) * 0.6;
-                amplitude * a.sin() * (-a / 60.0).exp() / (r + 4.0) * a.min(1.0)
-            });
-            bytes.extend((value.iter().sum::<f64>() as f32).to_le_bytes());
-        }
+        let mut bytes = vec![0; 4 * extent.pow(3)];
+        std::thread::scope(|scope| {
+            for (thread, part) in bytes.chunks_mut(4 * count).enumerate() {
+                scope.spawn(move || {
+                    for (i, value) in part.chunks_exact_mut(4).enumerate() {
+                        let front = reach * extent as f64 - step;
+                        let at = wave_at(thread * count + i, extent, front);
+                        value.copy_from_slice(&at.to_le_bytes());
+                    }
+                });
+            }
+        });
         bytes
     };
     vec![level(0.0), level(0.4)]
 }
 
+/// A codec for the two fields of `wave`, with a bound relative to the largest value.
+fn wave_rig(method: &Method, extent: usize, bound: f64) -> Rig {
+    let n = [extent as u64; 3];
+    let fields = [(n, Scalar::F32, None), (n, Scalar::F32, Some(0))];
+    Rig::new(settings(method.clone(), ErrorBound::OfMax(bound)), &fields)
+}
+
+/// Compresses a wave once with every codec: a profiler, under which the GPU bundle runs this test,
+/// sees every encoder once.
+#[test]
+fn encoders() {
+    if !on_a_gpu() {
+        println!("skipped: GPUZIP_TEST_GPU is not set");
+        return;
+    }
+    let extent = if is_software() { 20 } else { 256 };
+    let fields = wave(extent, 1.2);
+    for method in METHODS {
+        let bytes = wave_rig(&method, extent, 1e-3).make(&fields).len();
+        println!(
+            "{{\"probe\": \"encoded\", \"codec\": \"{}\", \"raw_bytes\": {}, \"bytes\": {bytes}}}",
+            method.name(),
+            8 * extent.pow(3)
+        );
+    }
+}
+
 /// Prints one JSON object per codec, bound, grid and fill, with the throughput in GB/s of
-/// uncompressed data for compression, decompression, and a copy on the device.
+/// uncompressed data for compression, decompression, and a copy on the device. The rows that tell
+/// most come first: a time limit cuts the last ones.
 #[test]
 fn throughput() {
     if !on_a_gpu() && !inside("throughput") {
         return;
     }
     let is_gpu = !is_software();
-    let extents: &[usize] = if is_gpu { &[128, 256, 400] } else { &[20] };
+    let extents: &[usize] = if is_gpu { &[400, 256, 128] } else { &[20] };
     let bitcomp = (is_gpu && bitcomp::is_there()).then_some(Method::Bitcomp { sparse: false });
     for &extent in extents {
-        let n = [extent as u64; 3];
-        for (fill, reach) in [("half", 0.3), ("filled", 1.2)] {
+        for (fill, reach) in [("filled", 1.2), ("half", 0.3)] {
             let fields = wave(extent, reach);
             let raw = fields.iter().map(Vec::len).sum::<usize>() as f64;
             for method in METHODS.into_iter().chain(bitcomp.clone()) {
                 let bounds = if method.is_bounded() { &[1e-2, 1e-3, 1e-4][..] } else { &[1e-3] };
                 for &bound in bounds {
-                    let settings = settings(method.clone(), ErrorBound::OfMax(bound));
-                    let mut rig =
-                        Rig::new(settings, &[(n, Scalar::F32, None), (n, Scalar::F32, Some(0))]);
+                    let mut rig = wave_rig(&method, extent, bound);
                     let ([compress, decompress, copy], bytes) =
                         rig.time(&fields, if is_gpu { 21 } else { 1 });
                     // The software driver's times are no figures.

@@ -1,10 +1,15 @@
 #!/bin/sh
-# Prints the folder that holds NVIDIA's NVRTC library, which this script installs once from PyPI
-# under build/. Exits with 1, and the reason on stderr, where the installation fails.
+# nvrtc.sh [VERSION]: prints the folder that holds NVIDIA's NVRTC library, which this script installs
+# once from PyPI under build/. Exits with 1, and the reason on stderr, where the installation fails.
 set -u
 
-# The last version of NVRTC that compiles for sm_70.
-version=12.9.86
+# 12.9.86 is the last version of NVRTC that compiles for sm_70. PyPI's packages of CUDA 12 have the
+# release in their names, and a folder of their own; all later packages have neither.
+version=${1:-12.9.86}
+case $version in
+12.*) package=nvidia-cuda-nvrtc-cu12 library=nvidia/cuda_nvrtc/lib ;;
+*) package=nvidia-cuda-nvrtc library=nvidia/cu${version%%.*}/lib ;;
+esac
 root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 folder=$root/build/nvrtc-$version
 
@@ -16,11 +21,11 @@ if [ ! -e "$folder/complete" ]; then
     new=$folder.$$
     trap 'rm -rf "$new"' EXIT
     if ! log=$(python3 -m pip --disable-pip-version-check install --quiet --no-deps --no-compile --only-binary :all: \
-        --target "$new" "nvidia-cuda-nvrtc-cu12==$version" 2>&1); then
+        --target "$new" "$package==$version" 2>&1); then
         echo "NVRTC: PyPI's cannot be had: $(echo "$log" | tail -n 1)" >&2
         exit 1
     fi
     touch "$new/complete"
     mv -T "$new" "$folder" 2>/dev/null || [ -e "$folder/complete" ] || { echo "NVRTC: $folder cannot be made" >&2; exit 1; }
 fi
-echo "$folder/nvidia/cuda_nvrtc/lib"
+echo "$folder/$library"
