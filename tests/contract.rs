@@ -716,13 +716,11 @@ fn calls_from_inside_a_call_are_errors() {
     unsafe { serve_until(handle, &fields, is_terminate) };
     let of_codec = std::mem::take(&mut *inside.seen.lock().unwrap());
     assert!(of_codec.len() > 2);
-    // SAFETY: `user` lives until the callback is taken back.
-    assert_eq!(unsafe { gpuzip_set_log_callback(Some(inside_log), user) }, GPUZIP_OK);
+    assert_eq!(gpuzip_set_log_callback(Some(inside_log), user), GPUZIP_OK);
     assert_eq!(gpuzip_set_log_level(0), GPUZIP_OK);
     assert_eq!(gpuzip_setup_steps(handle, 12), GPUZIP_OK, "{}", last_error());
     assert_eq!(gpuzip_schedule_release(null_mut()), GPUZIP_ERR_ARGUMENT);
-    // SAFETY: NULL takes the callback back.
-    assert_eq!(unsafe { gpuzip_set_log_callback(None, null_mut()) }, GPUZIP_OK);
+    assert_eq!(gpuzip_set_log_callback(None, null_mut()), GPUZIP_OK);
     let all = std::mem::take(&mut *inside.seen.lock().unwrap());
     assert!(!all.is_empty());
     for statuses in of_codec.into_iter().chain(all) {
