@@ -228,6 +228,8 @@ class CheckpointSchedules(unittest.TestCase):
             (gpuzip.ArgumentError, "ram = -1", lambda: GpuzipSchedule(9, ram=-1)),
             (gpuzip.UnsupportedError, "adjoint_every", lambda: GpuzipSchedule(9, adjoint_every=3, checkpointing_algorithm="revolve", checkpointing_snaps=3)),
             (gpuzip.ConfigError, "checkpointing_snap'", lambda: GpuzipSchedule(9, checkpointing_snap=3)),
+            (gpuzip.ConfigError, "host_budget has no effect", lambda: GpuzipSchedule(9, host_budget="1G")),
+            (gpuzip.ConfigError, "compressor has no effect", lambda: GpuzipSchedule(9, compressor="lorenzo", error_bound=1e-3)),
             (gpuzip.ArgumentError, "steps = None", lambda: actions(theirs.SingleMemoryStorageSchedule())),
             (gpuzip.ArgumentError, "max_n = 9", lambda: actions(theirs.Revolve(9, 3), 8)),
             (gpuzip.ScheduleError, "no adjoint calculation", lambda: actions(theirs.NoneCheckpointSchedule(), 5)),

@@ -18,9 +18,17 @@ from checkpoint_schedules import (  # type: ignore[import-untyped]
 )
 
 from .actions import BACKWARD, FORWARD, RESTORE, SAVE, TERMINATE, Action, ActionType
-from .errors import ArgumentError, ScheduleError, UnsupportedError
+from .config import Config
+from .errors import ArgumentError, ConfigError, ScheduleError, UnsupportedError
 from .records import Summary
 from .schedule import Schedule
+
+
+# The keys that change the actions of a schedule, and its log.
+_KEYS = {
+    "adjoint_every", "cache_capacity", "checkpointing_algorithm", "checkpointing_snaps", "log_level", "range_actions",
+    "schedule_chunk", "snapshot_rule", "strict", "trace_file_path", "uniform_reading",
+}  # fmt: skip
 
 
 class GpuzipSchedule(CheckpointSchedule):  # type: ignore[misc]
@@ -42,6 +50,9 @@ class GpuzipSchedule(CheckpointSchedule):  # type: ignore[misc]
             raise ArgumentError("max_n is None: schedules of gpuzip need the number of time steps")
         if ram is not None and ram < 0:
             raise ArgumentError(f"ram = {ram}: use a number of states from 0 on, or None for all states")
+        for key in Config(**config).changed():
+            if key not in _KEYS:
+                raise ConfigError(f"{key} has no effect on a GpuzipSchedule, whose states pyadjoint stores: leave it out")
         with Schedule(max_n, **{**config, "range_actions": True}) as schedule:
             self._steps = _read(schedule.actions())
             self._summary = schedule.summary()
