@@ -204,7 +204,8 @@ class CheckpointSchedules(unittest.TestCase):
             return GpuzipSchedule(n, checkpointing_algorithm=algorithm, **snapshots)
 
         for seed in range(1000 if os.environ.get("GPUZIP_TEST_LONG") else 100):
-            self.assertEqual(gradients(seed, ours), gradients(seed), seed)
+            # As texts, in which one NaN is the other.
+            self.assertEqual(repr(gradients(seed, ours)), repr(gradients(seed)), seed)
 
     def test_a_round_trip_changes_nothing(self):
         for n, s in SIZES:
