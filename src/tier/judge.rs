@@ -212,7 +212,9 @@ impl Kind {
         };
         // The assumed coder's staging buffer is the first snapshot's place of the device slab.
         let cache = STATE * u64::from(plan.device_slots + 1);
-        let slots = Slots::new(Box::new(judge), layout, cache).unwrap();
+        let mut judge = Box::new(judge);
+        let app = judge.event().unwrap();
+        let slots = Slots::new(judge, app, layout, cache);
         let packed = || {
             let pool = STATE * u64::from(plan.host_slots + plan.device_slots);
             Packed::new(SnapshotCoder::Assumed { bytes: STATE / 2 }, cache, pool)
