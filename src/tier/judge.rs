@@ -196,10 +196,6 @@ impl Kind {
         }
     }
 
-    fn is_coded(self) -> bool {
-        matches!(self, Kind::Coded | Kind::Mixed | Kind::CodedZeroCopy)
-    }
-
     fn tiers(self, plan: &Plan, judge: Judge) -> Tiers {
         let field =
             |bytes: u64, previous_of| Field { n: [bytes, 1, 1], scalar: Scalar::Byte, previous_of };
