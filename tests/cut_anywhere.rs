@@ -217,7 +217,7 @@ fn job(algorithm: Algorithm, steps: i64, snapshots: u32, cache: u32, kind: usize
         device_budget: if mixed { u64::from(cache + 2) * state } else { 0 },
         // Four of the slots are the staging buffers of the disk.
         host_budget: if disk { (4 + u64::from(cache % 2)) * state } else { 0 },
-        disk_budget: if disk { 60 * state } else { 0 },
+        disk_budget: if disk { 1 << 20 } else { 0 },
         zero_copy: kind / STORAGE.len() > 0,
         backend: Backend::Host,
         mixed_storage: mixed.then_some(true),
@@ -272,8 +272,14 @@ fn folder(name: &str) -> PathBuf {
 #[test]
 fn a_slot_that_the_application_holds_is_never_read_for_a_generation() {
     let dir = folder("cut-held");
-    let mut job = job(Algorithm::TwoLevel, 33, 0, 2, STORAGE.len() + 1);
-    job.config.chunk = 7;
+    let mut job = job(Algorithm::TwoLevel, 25, 0, 2, STORAGE.len() + 1);
+    job.config.chunk = 3;
+    let [.., disk_reads, disk_writes, _, _, _, _, _] =
+        App::new(&job, &dir).unwrap().play(&[]).1[..]
+    else {
+        unreachable!()
+    };
+    assert!(disk_reads > 0 && disk_writes > 0);
     assert!(check(&job, &dir, 7) > 100);
     let _ = std::fs::remove_dir_all(&dir);
 }
