@@ -78,15 +78,13 @@ pub fn target() -> PathBuf {
 pub fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
-        if let Some(dir) = std::env::var_os("TMP_LIB") {
-            return dir.into();
-        }
-        run(Command::new(env!("CARGO")).current_dir(root()).args([
-            "build",
-            "--release",
-            "--quiet",
-            "--workspace",
-        ]));
+        // The packages that `make build` builds: others would have other features of dependencies
+        // and so build the library again.
+        let packages = ["-p", "gpuzip", "-p", "gpuzip-cli"];
+        run(Command::new(env!("CARGO"))
+            .current_dir(root())
+            .args(["build", "--release", "--quiet"])
+            .args(packages));
         target().join("release")
     })
 }
