@@ -5,7 +5,7 @@
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 gpuzip=$here/target/release/gpuzip
-[ -x "$gpuzip" ] || (cd "$here" && cargo build --release --quiet --workspace)
+[ -x "$gpuzip" ] || (cd "$here" && cargo build --release --quiet -p gpuzip -p gpuzip-cli)
 [ $# -eq 1 ] && [ -d "$1" ] || { echo "usage: sh benches/codecs.sh FOLDER" >&2; exit 2; }
 for curr in "$1"/*_curr.f32; do
     dims=$(basename "$curr" | sed -n 's/[^0-9]*.*_\([0-9]*\)x\([0-9]*\)x\([0-9]*\)_.*/\1,\2,\3/p')

@@ -64,7 +64,7 @@ class Hook(BuildHookInterface):
         try:
             # Cargo builds nothing where target/release is up to date.
             subprocess.run(
-                [os.environ.get("CARGO", "cargo"), "build", "--release", "--workspace"],
+                [os.environ.get("CARGO", "cargo"), "build", "--release", "-p", "gpuzip", "-p", "gpuzip-cli"],
                 cwd=repository,
                 check=True,
             )
