@@ -63,11 +63,9 @@ class Hook(BuildHookInterface):
         target = Path(os.environ.get("CARGO_TARGET_DIR", repository / "target"))
         try:
             # Cargo builds nothing where target/release is up to date.
-            subprocess.run(
-                [os.environ.get("CARGO", "cargo"), "build", "--release", "-p", "gpuzip", "-p", "gpuzip-cli"],
-                cwd=repository,
-                check=True,
-            )
+            cargo = os.environ.get("CARGO", "cargo")
+            packages = ["-p", "gpuzip", "-p", "gpuzip-cli"]
+            subprocess.run([cargo, "build", "--release", *packages], cwd=repository, check=True)
         except FileNotFoundError:
             if not (target / "release" / "libgpuzip.so").exists():
                 raise RuntimeError(
