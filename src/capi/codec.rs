@@ -244,8 +244,8 @@ const DECOMPRESS: &str = "function decompress of a registered codec";
 impl Calls {
     fn coder(&self, shape: Shape) -> Plugin {
         let field = field_of(std::ptr::null_mut(), shape);
-        // SAFETY: the application promised at registration what `max_bytes` does.
         let most = self.0.max_bytes.map_or(0, |max_bytes| {
+            // SAFETY: the application promised at registration what `max_bytes` does.
             in_inner(MAX_BYTES, || unsafe { max_bytes(self.0.user, &field) })
         });
         Plugin {
