@@ -440,7 +440,7 @@ fn values_that_are_missing_or_impossible_are_refused() {
         ),
         (
             "schedule --algorithm zcut --steps 100 --snapshots 5 --chunk 10",
-            "raise the snapshots to 10",
+            "raise checkpointing_snaps to 10",
         ),
         ("plan --algorithm revolve --steps 9 --snapshots 3", "--cache"),
         (

@@ -52,13 +52,9 @@ fn base(job: Job, within: bool, dir: &Path) -> Base {
     let mut app = App::new(false);
     let mut one = session(&job, dir, &app).unwrap();
     app.begin();
-    let last = if within { 6 } else { -1 };
-    while last >= 0 {
+    for _ in 0..if within { 7 } else { 0 } {
         let tick = one.get_action().unwrap();
         app.serve(&mut one, tick).unwrap();
-        if tick.it == last {
-            break;
-        }
     }
     write(&mut one, &app).unwrap();
     drop(one);
