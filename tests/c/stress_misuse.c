@@ -160,7 +160,7 @@ static const gpuzip_config_t *a_config(thread_t *t, unsigned char buffer[4096])
 
 static int32_t some_steps(thread_t *t)
 {
-  static const int32_t steps[] = {1, 2, 3, 17, 40, 100, 300};
+  static const int32_t steps[] = {1, 2, 3, 17, 40, 100, 150};
   if (!once_in(&t->random, 10)) return steps[between(&t->random, 0, 6)];
   t->must_fail = 1;
   return (int32_t)between(&t->random, INT32_MIN, 0);
