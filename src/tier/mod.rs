@@ -16,7 +16,7 @@ mod arena;
 mod disk;
 mod field_checksums;
 #[cfg(test)]
-mod judge;
+mod judge_tests;
 mod mixed;
 mod packed;
 mod raw;
