@@ -225,7 +225,8 @@ static __device__ double bound_of(const Settings *settings, const Survey *s, u64
     case 1: return settings->value;
     case 4: return 0.5 * delta_of(settings->value * max, max);
     case 5: return 0.5 * delta_of((s->sigma > 0 ? smaller(2 * settings->sigmas * s->sigma, most) : max) * settings->value, max);
-    default: return range * settings->value * sqrt((double)(values - s->nonfinite) / (double)values);
+    case 3: return range * settings->value * sqrt((double)(values - s->nonfinite) / (double)values);
+    default: return range * settings->value;
     }
 }
 

@@ -67,9 +67,12 @@ fn check_shapes(method: Method, bounds: &[ErrorBound]) {
                 let mut one = Rig::skewed(settings(method.clone(), bound), &of_one, seed / 8 % 2);
                 let mut pair =
                     Rig::skewed(settings(method.clone(), bound), &of_pair, seed / 16 % 2);
-                // All kinds with the first bound, every fourth kind with each other bound.
-                for (k, &kind) in KINDS.iter().enumerate().filter(|(k, _)| b == 0 || k % 4 == b % 4)
-                {
+                // All kinds with the first bound; with each other bound every fourth kind, and the
+                // kinds with values that are not finite, which a bound may count or leave out.
+                let drawn = |k: usize, kind| {
+                    b == 0 || k % 4 == b % 4 || matches!(kind, Kind::NotFinite | Kind::Bits)
+                };
+                for (k, &kind) in KINDS.iter().enumerate().filter(|&(k, &kind)| drawn(k, kind)) {
                     seed += 1;
                     one.check(kind, seed + k as u64);
                     pair.check(kind, seed + k as u64);
