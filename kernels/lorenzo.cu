@@ -338,10 +338,13 @@ static __device__ __forceinline__ u32 tell_size(const Grid &grid, u32 tile, u32 
         for (u32 from = 0; from < GROUP; from += 32) {
             const u32 other = first + from + lane_id();
             u32 word = other == tile ? known | size : known;
-            do {
+            if (other < tile)
+                word = sizes[other];
+            while (__any_sync(~0u, word == 0)) {
+                __nanosleep(20);
                 if (other < tile)
                     word = sizes[other];
-            } while (__any_sync(~0u, word == 0));
+            }
             *stored |= (u64)__ballot_sync(~0u, word != known) << from;
         }
         sum += 2 * __popcll(*stored);
