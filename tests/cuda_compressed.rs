@@ -287,6 +287,20 @@ fn no_report_is_copied() {
     assert!(copies().count() > 0 && copies().all(|copy| copy.bytes != of_report));
 }
 
+/// A driver that loads lazily loads a kernel's code when the kernel is looked up or asked for an
+/// attribute of the code, else at its first launch, in the middle of a save.
+#[test]
+fn every_kernel_that_is_looked_up_is_loaded() {
+    if !inside("every_kernel_that_is_looked_up_is_loaded") {
+        return;
+    }
+    assert_eq!(emu::reset(1, emu::LATE, 1, MEMORY), 0);
+    assert_eq!(run(&draw_job(1), 1, host_syncs).unwrap().wrong, 0);
+    let looked_up = emu::calls("cuModuleGetFunction");
+    assert!(looked_up > 0);
+    assert_eq!(emu::calls("cuFuncGetAttribute"), looked_up);
+}
+
 /// A session that ends in mid-shot first waits for the kernels that its calls have enqueued, since
 /// the end unloads their modules: those of a codec, and those of the checksums of shared levels.
 #[test]

@@ -15,7 +15,7 @@ const OLDEST_DRIVER: i32 = 12000;
 
 /// Every function that this library calls, but one that it can do without (`disk.rs`). A driver
 /// without one of them is refused before the first call.
-const FUNCTIONS: [&CStr; 41] = [
+const FUNCTIONS: [&CStr; 42] = [
     c"cuInit",
     c"cuDriverGetVersion",
     c"cuGetErrorName",
@@ -55,6 +55,7 @@ const FUNCTIONS: [&CStr; 41] = [
     c"cuMemsetD8Async",
     c"cuModuleLoadData",
     c"cuModuleGetFunction",
+    c"cuFuncGetAttribute",
     c"cuModuleUnload",
     c"cuLaunchKernel",
 ];

@@ -4,7 +4,7 @@ use super::driver::{self, cu, status};
 use super::images::{self, Source};
 use crate::device::{Lane, Stream};
 use crate::error::{fail, Result};
-use cudarc::driver::sys::{CUfunction, CUmodule, CUstream};
+use cudarc::driver::sys::{CUfunction, CUfunction_attribute, CUmodule, CUstream};
 use std::ffi::{c_void, CStr};
 
 /// The most blocks of a launch. CUDA allows far more in one dimension; kernels loop over the values
@@ -62,10 +62,16 @@ impl Module {
         images::offer(source, architecture, &mut Self::load)
     }
 
-    /// The kernel with this name.
+    /// The kernel with this name, loaded on the device. A driver that loads lazily would else load
+    /// the kernel's code at the first launch, and may wait there for the device (CUDA Programming
+    /// Guide, "Lazy Loading"). The number of registers is an attribute of the loaded code.
     pub fn function(&self, name: &CStr) -> Result<Function> {
-        let mut function = std::ptr::null_mut();
+        let (mut function, mut registers) = (std::ptr::null_mut(), 0);
         cu!(cuModuleGetFunction(&mut function, self.0, name.as_ptr()))
+            .and_then(|()| {
+                let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_NUM_REGS;
+                cu!(cuFuncGetAttribute(&mut registers, attribute, function))
+            })
             .map_err(|e| e.within(format_args!("kernel {name:?}")))?;
         Ok(Function(function))
     }
