@@ -93,7 +93,8 @@ module gpuzip
   integer(c_int32_t), parameter, public :: gpuzip_flag_recompute = 1
   ! BACKWARD: the first one of the reverse sweep.
   integer(c_int32_t), parameter, public :: gpuzip_flag_first_backward = 2
-  ! RESTORE: no later action needs the snapshot. SAVE: no action will restore the snapshot.
+  ! RESTORE: no later action needs the snapshot. SAVE: no action will restore the snapshot; online schedules do not say
+  ! so of a SAVE, since their forward phase does not depend on where it ends.
   integer(c_int32_t), parameter, public :: gpuzip_flag_last_use = 4
   ! FORWARD: the next action saves the state that this action computes (the last state of a range).
   integer(c_int32_t), parameter, public :: gpuzip_flag_next_is_save = 8
@@ -197,9 +198,11 @@ module gpuzip
   type, bind(c), public :: gpuzip_config_t
     ! GPUZIP_ALGORITHM_*.
     integer(c_int32_t) :: checkpointing_algorithm = 0
-    ! Most snapshots that are stored at a time. 0: as many as the budgets allow; without budgets as many as the
-    ! algorithm needs (Revolve: GPUZIP's number, see `snapshot_rule`), and for `auto` in `gpuzip_init` as many as half
-    ! of the free memory holds (see `device_budget`). Uniform, two-level and hrevolve need this number or a budget.
+    ! The number of snapshots that the schedule may store at a time; it is an error if the budgets hold fewer. 0: as
+    ! many as the budgets allow; without budgets as many as the algorithm needs (Revolve: GPUZIP's number, see
+    ! `snapshot_rule`), and for `auto` in `gpuzip_init` as many as half of the free memory holds (see `device_budget`).
+    ! Uniform, two-level and hrevolve need this number or a budget; store-all keeps every state, and warns if that is
+    ! more.
     integer(c_int32_t) :: checkpointing_snaps = 0
     ! Slots of the device cache: 0 no cache, 1 one slot, from 2 on cache and prefetch. With `device_budget`, the most
     ! slots.

@@ -171,7 +171,8 @@
 #define GPUZIP_FLAG_FIRST_BACKWARD 2
 
 /*
- RESTORE: no later action needs the snapshot. SAVE: no action will restore the snapshot.
+ RESTORE: no later action needs the snapshot. SAVE: no action will restore the snapshot; online
+ schedules do not say so of a SAVE, since their forward phase does not depend on where it ends.
  */
 #define GPUZIP_FLAG_LAST_USE 4
 
@@ -402,10 +403,11 @@ typedef struct gpuzip_config_t {
    */
   int32_t checkpointing_algorithm GPUZIP_DEFAULT(0);
   /*
-   Most snapshots that are stored at a time. 0: as many as the budgets allow; without budgets
-   as many as the algorithm needs (Revolve: GPUZIP's number, see `snapshot_rule`), and for
-   `auto` in `gpuzip_init` as many as half of the free memory holds (see `device_budget`).
-   Uniform, two-level and hrevolve need this number or a budget.
+   The number of snapshots that the schedule may store at a time; it is an error if the budgets
+   hold fewer. 0: as many as the budgets allow; without budgets as many as the algorithm needs
+   (Revolve: GPUZIP's number, see `snapshot_rule`), and for `auto` in `gpuzip_init` as many as
+   half of the free memory holds (see `device_budget`). Uniform, two-level and hrevolve need
+   this number or a budget; store-all keeps every state, and warns if that is more.
    */
   int32_t checkpointing_snaps GPUZIP_DEFAULT(0);
   /*

@@ -24,8 +24,8 @@ pub enum Backend {
 pub struct Config {
     /// The algorithm; `None` lets the library choose (`auto`).
     pub algorithm: Option<Algorithm>,
-    /// Most snapshots that are stored at a time; 0: what fits the budgets, or what the algorithm
-    /// needs.
+    /// The number of snapshots that the schedule may store at a time; 0: what fits the budgets, or
+    /// what the algorithm needs.
     pub snapshots: u32,
     /// States of a chunk (zCut) or of an interval (two-level); 0: the library chooses.
     pub chunk: u32,

@@ -61,7 +61,18 @@ pub(super) unsafe fn adopted(config: *const gpuzip_config_t) -> Result<Config> {
     // SAFETY: by this function's contract.
     unsafe {
         let (given, checked) = (read(config)?, checked(config)?);
-        set_level(given.log_level)?;
+        // A struct that nobody filled says DEBUG, too, and comes to an error.
+        let filled = given.checkpointing_algorithm != GPUZIP_ALGORITHM_TRACE
+            || !given.trace_file_path.is_null();
+        if filled {
+            set_level(given.log_level)?;
+        }
+        if filled && given.struct_size == 0 {
+            log::info!(
+                "struct_size = 0: only the keys before struct_size were read, the others have their \
+                 defaults; call gpuzip_config_init first to set others"
+            );
+        }
         warn_of_bound(&given, &checked);
         Ok(checked)
     }

@@ -101,7 +101,7 @@ const CODECS: Allowed = Codecs(&CODEC_NAMES);
 
 keys! {
     checkpointing_algorithm: Int, "", ALGORITHMS, "the schedule; auto: the schedule with the shortest predicted time within the budgets";
-    checkpointing_snaps: Int, "snapshots", COUNT, "most snapshots that are stored at a time; 0: what fits the budgets, or what the algorithm needs";
+    checkpointing_snaps: Int, "snapshots", COUNT, "snapshots that may be stored at a time, an error if the budgets hold fewer; 0: what fits the budgets, or what the algorithm needs";
     cache_capacity: Int, "slots", COUNT, "slots of the device cache; 0: no cache, from 2 on with prefetch; with device_budget: the most slots";
     compressor: Int, "", CODECS, "the codec of snapshots; auto: the codec with the shortest predicted time that keeps error_bound, or none";
     log_level: Int, "", Names(&[("debug", 0), ("info", 1), ("warn", 2), ("error", 3)]), "the least important level that is logged, for the whole process";

@@ -1026,8 +1026,10 @@ fn a_summary_counts_time_steps() {
     }
 }
 
+/// Settings that have no effect, or another one than somebody who sets them expects, are warnings,
+/// which reach the callback.
 #[test]
-fn log_lines_reach_the_callback() {
+fn settings_without_effect_are_warnings_for_the_callback() {
     static LINES: Mutex<Vec<(i32, String)>> = Mutex::new(Vec::new());
     unsafe extern "C" fn collect(level: i32, message: *const c_char, user: *mut c_void) {
         assert_eq!(user as usize, 42);
@@ -1035,17 +1037,39 @@ fn log_lines_reach_the_callback() {
         let text = unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned();
         LINES.lock().unwrap().push((level, text));
     }
+    let store_all = GPUZIP_ALGORITHM_STORE_ALL;
+    let cases = [
+        (gpuzip_config_t { device_budget: 100, ..revolve(2, 1) }, "device_budget = 100"),
+        (
+            gpuzip_config_t { checkpointing_algorithm: store_all, ..revolve(3, 0) },
+            "checkpointing_snaps = 3 has no effect: store-all keeps all 10 states",
+        ),
+        (
+            gpuzip_config_t { host_budget: 2 * 4096, disk_budget: 1 << 20, ..revolve(0, 0) },
+            "disk_budget = 1048576 is not used",
+        ),
+        (
+            gpuzip_config_t {
+                compressor: GPUZIP_COMPRESSOR_LORENZO,
+                host_budget: 1 << 20,
+                ..revolve(0, 0)
+            },
+            "lorenzo: nothing says by how much snapshots shrink",
+        ),
+    ];
     assert_eq!(gpuzip_set_log_callback(Some(collect), 42 as *mut c_void), GPUZIP_OK);
-    let mut data = vec![0f32; 1000];
-    let config = gpuzip_config_t { device_budget: 100, log_level: 1, ..revolve(2, 1) };
-    let (_, handle) = init(&config, 5, &[field(&mut data)]);
+    for (config, _) in &cases {
+        let mut data = vec![0f32; 1000];
+        let (status, handle) = init(config, 11, &[field(&mut data)]);
+        assert_eq!(status, GPUZIP_OK, "{}", last_error());
+        gpuzip_finalize(handle);
+    }
     assert_eq!(gpuzip_set_log_callback(None, null_mut()), GPUZIP_OK);
-    gpuzip_finalize(handle);
     let lines = LINES.lock().unwrap();
-    assert!(
-        lines.iter().any(|(level, text)| *level == 2 && text.contains("device_budget = 100")),
-        "{lines:?}"
-    );
+    for (_, expected) in cases {
+        let said = |(level, text): &(i32, String)| *level == 2 && text.contains(expected);
+        assert!(lines.iter().any(said), "{expected}: {lines:?}");
+    }
 }
 
 #[test]

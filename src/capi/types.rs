@@ -70,7 +70,8 @@ pub const GPUZIP_ACTION_ERROR: i32 = 5;
 pub const GPUZIP_FLAG_RECOMPUTE: u32 = 1;
 /// BACKWARD: the first one of the reverse sweep.
 pub const GPUZIP_FLAG_FIRST_BACKWARD: u32 = 2;
-/// RESTORE: no later action needs the snapshot. SAVE: no action will restore the snapshot.
+/// RESTORE: no later action needs the snapshot. SAVE: no action will restore the snapshot; online
+/// schedules do not say so of a SAVE, since their forward phase does not depend on where it ends.
 pub const GPUZIP_FLAG_LAST_USE: u32 = 4;
 /// FORWARD: the next action saves the state that this action computes (the last state of a range).
 pub const GPUZIP_FLAG_NEXT_IS_SAVE: u32 = 8;
@@ -251,10 +252,11 @@ pub struct gpuzip_action_t {
 pub struct gpuzip_config_t {
     /// GPUZIP_ALGORITHM_*.
     pub checkpointing_algorithm: i32,
-    /// Most snapshots that are stored at a time. 0: as many as the budgets allow; without budgets
-    /// as many as the algorithm needs (Revolve: GPUZIP's number, see `snapshot_rule`), and for
-    /// `auto` in `gpuzip_init` as many as half of the free memory holds (see `device_budget`).
-    /// Uniform, two-level and hrevolve need this number or a budget.
+    /// The number of snapshots that the schedule may store at a time; it is an error if the budgets
+    /// hold fewer. 0: as many as the budgets allow; without budgets as many as the algorithm needs
+    /// (Revolve: GPUZIP's number, see `snapshot_rule`), and for `auto` in `gpuzip_init` as many as
+    /// half of the free memory holds (see `device_budget`). Uniform, two-level and hrevolve need
+    /// this number or a budget; store-all keeps every state, and warns if that is more.
     pub checkpointing_snaps: i32,
     /// Slots of the device cache: 0 no cache, 1 one slot, from 2 on cache and prefetch. With
     /// `device_budget`, the most slots.

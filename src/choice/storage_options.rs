@@ -153,9 +153,9 @@ fn option(config: &Config, compression: &Settings, layout: &Layout) -> Result<St
     }
     let expected = aligned(expected_bytes(config, compression, layout)?);
     let has_budget = config.device_budget > 0 || config.host_budget > 0;
-    if has_budget && compression.method.is_bounded() && expected > layout.slot_bytes {
+    if has_budget && compression.method.is_bounded() && expected >= layout.slot_bytes {
         log::warn!(
-            "compressor = {}: nothing says by how much snapshots shrink, so each is planned with {expected} bytes, more than the {} of a raw one: set \
+            "compressor = {}: nothing says by how much snapshots shrink, so each is planned with {expected} bytes, no fewer than the {} of a raw one: set \
              compression_factor, or import a profile that gpuzip_autotune has measured",
             compression.method.name(),
             layout.slot_bytes

@@ -281,10 +281,30 @@ static void log_line(int level, const char *message, void *user)
   *(int *)user += level >= 0 && message[0] != '\0';
 }
 
+/* A struct that nobody filled is an error that says what to call, and no reason to print more. */
+static void unfilled(const int *lines)
+{
+  state_t s;
+  gpuzip_field_t f[2];
+  gpuzip_t *h = NULL;
+  gpuzip_config_t config;
+  const int before = *lines;
+  fields_of(&s, f);
+  memset(&config, 0, sizeof config);
+  CHECK(gpuzip_init(&config, STEPS, f, 2, &h) == GPUZIP_ERR_CONFIG && h == NULL);
+  CHECK(strstr(gpuzip_last_error(), "call gpuzip_config_init first") != NULL && *lines == before);
+  /* With an algorithm it is a configuration whose other keys have their defaults, which is said. */
+  config.checkpointing_algorithm = GPUZIP_ALGORITHM_REVOLVE;
+  config.host_budget = 1;
+  CHECK(gpuzip_init(&config, STEPS, f, 2, &h) == GPUZIP_OK && *lines > before);
+  CHECK(gpuzip_finalize(h) == GPUZIP_OK);
+}
+
 int main(void)
 {
   int lines = 0;
   CHECK(gpuzip_set_log_callback(log_line, &lines) == GPUZIP_OK);
+  unfilled(&lines);
   whole_sweeps();
   zero_copy();
   errors();

@@ -438,7 +438,7 @@ KEYS = {
         "snapshots",
         "a whole number from 0 to 2147483647",
         {},
-        "most snapshots that are stored at a time; 0: what fits the budgets, or what the algorithm needs",
+        "snapshots that may be stored at a time, an error if the budgets hold fewer; 0: what fits the budgets, or what the algorithm needs",
     ),
     "cache_capacity": (
         "slots",
