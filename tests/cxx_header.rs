@@ -28,6 +28,26 @@ fn every_standard_and_compiler_takes_it() {
     }
 }
 
+/// A field of a type without a type of values says so in a sentence of its own.
+#[test]
+fn a_type_without_a_type_of_values_is_refused_in_words() {
+    let source = tempdir("cxx_types").join("types.cpp");
+    for (of, words) in [("float", false), ("long double", true), ("void *", true)] {
+        let line = format!("{of} u[9];\nauto f = gpuzip::field(u, 9);");
+        fs::write(&source, format!("#include <gpuzip.hpp>\n{line}\n")).unwrap();
+        let mut compiler = Command::new("c++");
+        compiler.args(["-std=c++14", "-fsyntax-only", "-I"]).arg(root().join("include"));
+        let errors = compiler.arg(&source).output().unwrap().stderr;
+        let errors = String::from_utf8(errors).unwrap();
+        assert_eq!(
+            errors.contains("gpuzip has no type of values for this type"),
+            words,
+            "{errors}"
+        );
+        assert_eq!(errors.is_empty(), !words, "{errors}");
+    }
+}
+
 #[test]
 fn it_covers_the_abi() {
     let (c, cxx) = (header("gpuzip.h"), header("gpuzip.hpp"));
