@@ -1,6 +1,6 @@
 //! Random use and misuse of the C ABI by programs that keep a copy of every state.
-//! `GPUZIP_TEST_LONG=1` runs ten times as many sessions and calls, with the seeds and counts that
-//! docs/environment.md states.
+//! `GPUZIP_TEST_LONG=1` runs so many sessions and calls as docs/environment.md states, with its
+//! seeds.
 
 mod common;
 
@@ -8,12 +8,12 @@ use common::{library, root, run, stdout, tempdir};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Returns `full` with GPUZIP_TEST_LONG, else a tenth of `full`.
-fn share(full: u64) -> u64 {
+/// Returns `full` with GPUZIP_TEST_LONG, else `full / part`.
+fn share(full: u64, part: u64) -> u64 {
     if std::env::var_os("GPUZIP_TEST_LONG").is_some() {
         full
     } else {
-        full / 10
+        full / part
     }
 }
 
@@ -39,34 +39,44 @@ fn compile(dir: &Path, name: &str, sources: &[&str]) -> PathBuf {
     program
 }
 
-/// Random sessions that combine everything a session can be asked for, with faults of memory and
-/// files (one thread), and eight at a time (no faults). The program compares every restored state
-/// with its own copy.
+/// A folder for the files of the jobs from `first` on: on the disk for the last of them, in memory,
+/// if there is such a place, for the others, since fsync takes most of the time on a disk.
+fn folder(first: u64) -> PathBuf {
+    let name = format!("everything-{first}");
+    let memory = Path::new("/dev/shm").join(format!("gpuzip-{name}-{}", std::process::id()));
+    match first < 2_000_000 && std::fs::create_dir(&memory).is_ok() {
+        true => memory,
+        false => tempdir(&name),
+    }
+}
+
+/// Random sessions that combine everything a session can be asked for: one at a time with faults of
+/// memory and files, eight at a time, and eight at a time with faults. The program compares every
+/// restored state with its own copy, and looks for what is left in the end.
 #[test]
 fn random_sessions_restore_what_they_saved() {
     let sources = ["", "_draw", "_shot", "_restart"].map(|part| format!("everything{part}.c"));
     let mut sources: Vec<_> = sources.iter().map(String::as_str).collect();
     sources.extend(["stress_state.c", "failing_memory.c", "faults.c"]);
     let program = compile(&tempdir("everything"), "everything", &sources);
-    let half = share(16_000) / 2;
-    let parts: Vec<_> = [("0", "1"), ("1000000", "8")]
-        .map(|(first, threads)| {
-            let (program, dir) = (program.clone(), tempdir(&format!("everything-{threads}")));
-            std::thread::spawn(move || {
-                stdout(&run(Command::new(program).current_dir(dir).args([
-                    first,
-                    &half.to_string(),
-                    threads,
-                ])))
-            })
+    let parts = [(0, 80_000, "1"), (1_000_000, 25_000, "8"), (2_000_000, 25_000, "8 faults")];
+    let parts = parts.map(|(first, full, how)| {
+        let (program, dir) = (program.clone(), folder(first));
+        std::thread::spawn(move || {
+            let jobs = share(full, 50);
+            let mut run_of = Command::new(program);
+            run_of.args([format!("{first}"), format!("{jobs}")]).args(how.split(' '));
+            let printed = stdout(&run(run_of.current_dir(&dir)));
+            std::fs::remove_dir_all(dir).unwrap();
+            (jobs, printed)
         })
-        .into_iter()
-        .map(|part| part.join().unwrap())
-        .collect();
-    for printed in parts {
+    });
+    for (jobs, printed) in parts.map(|part| part.join().unwrap()) {
         print!("{printed}");
-        assert!(printed.starts_with(&format!("{half} jobs: ")), "{printed}");
-        assert!(!printed.contains(" 0 restarts"), "{printed}");
+        assert!(printed.starts_with(&format!("{jobs} jobs: ")), "{printed}");
+        for none in [" 0 of them while memory was out", " 0 restarts"] {
+            assert!(!printed.contains(none), "{printed}");
+        }
     }
 }
 
@@ -75,7 +85,7 @@ fn random_sessions_restore_what_they_saved() {
 fn misuse_from_threads_is_always_an_error() {
     let dir = tempdir("stress_misuse");
     let program = compile(&dir, "stress_misuse", &["stress_misuse.c"]);
-    let calls = share(2_000_000);
+    let calls = share(2_000_000, 10);
     let printed =
         stdout(&run(Command::new(program).current_dir(&dir).args(["1", &calls.to_string()])));
     print!("{printed}");

@@ -5,15 +5,17 @@
  * state is compared with the program's own copy of that state, and each action with the rules of
  * checkpointing.
  *
- *   everything FIRST COUNT [THREADS]
+ *   everything FIRST COUNT [THREADS [faults]]
  *
- * runs the jobs FIRST .. FIRST + COUNT - 1 in the current folder and prints counts of their results.
- * All random choices of a job follow from its number. With more than one thread no faults are made,
- * because they would hit all threads. The program exits with 1 at the first failed check, and also
- * if a job takes longer than SECONDS. */
+ * runs the jobs FIRST .. FIRST + COUNT - 1 in the current folder and prints counts of their
+ * results. All random choices of a job follow from its number. Faults hit all threads: with more
+ * than one thread they are made only if asked for, and then a job does not follow from its number
+ * alone. The program exits with 1 at the first failed check, and also if a job takes longer than
+ * SECONDS. In the end no memory, descriptor or file may be left. */
 #define _POSIX_C_SOURCE 200809L
 #include "everything.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -26,16 +28,18 @@
 /* The parts that make faults are linked only where faults are wanted. */
 #pragma weak failing_memory_arm
 #pragma weak failing_memory_disarm
-#pragma weak failing_memory_failed
+#pragma weak failing_memory_failed_ever
 #pragma weak failing_memory_live
 #pragma weak file_faults
 #pragma weak file_faults_made
 
-enum { SECONDS = 120, MOST_THREADS = 8, KINDS = 256 };
+/* At most MOST_LIVE blocks of memory that belong to no session are live in the end. */
+enum { SECONDS = 120, MOST_THREADS = 8, KINDS = 256, MOST_LIVE = 64 };
 
 _Thread_local uint64_t current_job;
 static _Atomic uint64_t jobs_of_threads[MOST_THREADS];
-static uint64_t earlier_faults;
+static int wants_faults;
+const char *everything_place = ".";
 
 /* The reasons of refusals. */
 static struct {
@@ -44,38 +48,17 @@ static struct {
 } kinds[KINDS];
 static pthread_mutex_t kinds_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-static void reproduce(uint64_t job)
-{
-  char line[80];
-  const int length = snprintf(line, sizeof line, "run again: everything %llu 1\n", (unsigned long long)job);
-  if (write(STDERR_FILENO, line, (size_t)length) < 0) _exit(2);
-}
-
-void stress_failed(void)
-{
-  reproduce(current_job);
-  exit(1);
-}
-
-static void too_long(int signal)
-{
-  (void)signal;
-  for (int k = 0; k < MOST_THREADS; k++)
-    if (jobs_of_threads[k] != UINT64_MAX) reproduce(jobs_of_threads[k]);
-  _exit(3);
-}
-
 uint64_t faults_made(void)
 {
   if (failing_memory_arm == NULL) return 0;
-  return earlier_faults + (uint64_t)failing_memory_failed() + (uint64_t)file_faults_made();
+  return (uint64_t)failing_memory_failed_ever() + (uint64_t)file_faults_made();
 }
 
 void begin_faults(job_t *job)
 {
   const int64_t kind = between(&job->random, 0, 3);
-  earlier_faults += (uint64_t)failing_memory_failed();
-  if (kind < 2) failing_memory_arm(kind ? FAIL_ONE : FAIL_FROM, (long)between(&job->random, 1, 60), 0);
+  if (kind < 2)
+    failing_memory_arm(kind ? FAIL_ONE : FAIL_FROM, (long)between(&job->random, 1, 60), 0);
   else file_faults((long)between(&job->random, 20, 300), next(&job->random));
   job->armed = 1;
 }
@@ -91,10 +74,11 @@ void end_faults(job_t *job)
 /* Checks that a refusal names a key, and counts its text without numbers. */
 void count_refusal(int32_t status)
 {
-  static const char *const keys[] = {"checkpointing_algorithm", "checkpointing_snaps", "cache_capacity", "compressor", "compression_factor",
-                                     "trace_file_path", "zfp_bit_rate", "device_budget", "host_budget", "disk_budget", "policy", "error_bound",
-                                     "nonfinite", "snapshot_rule", "schedule_chunk", "zero_copy", "shared_levels", "mixed_storage", "adjoint_every",
-                                     "steps"};
+  static const char *const keys[] = {
+      "checkpointing_algorithm", "checkpointing_snaps", "cache_capacity", "compressor",
+      "compression_factor", "trace_file_path", "zfp_bit_rate", "device_budget", "host_budget",
+      "disk_budget", "policy", "error_bound", "nonfinite", "snapshot_rule", "schedule_chunk",
+      "zero_copy", "shared_levels", "mixed_storage", "adjoint_every", "steps"};
   char text[200];
   size_t n = 0;
   int named = 0;
@@ -124,20 +108,18 @@ static int begin(job_t *job)
   const int asks = job->sessions == 1 && once_in(&job->random, 20);
   int32_t status, asked = GPUZIP_OK;
   required.struct_size = sizeof required;
-  if (asks) IN(job, asked, gpuzip_memory_required(&job->config, job->open ? 0 : job->now.steps, app->fields, app->nfields, &required));
+  if (asks)
+    IN(job, asked,
+       gpuzip_memory_required(&job->config, job->open ? 0 : job->now.steps, app->fields,
+                              app->nfields, &required));
   if (job->faults && once_in(&job->random, 3)) begin_faults(job);
-  status = open_sessions(job);
-  if (status == GPUZIP_OK && job->persist) status = open_folder(job);
-  if (status != GPUZIP_OK && faults_made() != job->faults_before) {
-    end_faults(job);
-    job->counts->faulted++;
-    close_sessions(job);
-    status = open_sessions(job);
-    if (status == GPUZIP_OK && job->persist) status = open_folder(job);
-  }
-  if (asks) CHECK(status == asked, "gpuzip_memory_required returned %d, gpuzip_init %d", asked, status);
+  status = open_again(job);
+  if (asks && job->alone)
+    CHECK(status == asked, "gpuzip_memory_required returned %d, gpuzip_init %d", asked, status);
   if (status == GPUZIP_OK) return 1;
-  CHECK(status == GPUZIP_ERR_CONFIG || status == GPUZIP_ERR_BUDGET || status == GPUZIP_ERR_UNSUPPORTED, "status %d", status);
+  CHECK(status == GPUZIP_ERR_CONFIG || status == GPUZIP_ERR_BUDGET ||
+            status == GPUZIP_ERR_UNSUPPORTED,
+        "status %d", status);
   count_refusal(status);
   job->counts->refused++;
   return 0;
@@ -146,9 +128,10 @@ static int begin(job_t *job)
 /* Measures a profile in the next shot, or gives the session one. */
 static void tune(job_t *job)
 {
-  const double forward[2] = {(double)between(&job->random, 1, 50), 3.0}, backward[2] = {7.0, (double)between(&job->random, 1, 50)};
+  const double forward[2] = {(double)between(&job->random, 1, 50), 3.0},
+               backward[2] = {7.0, (double)between(&job->random, 1, 50)};
   int32_t status;
-  if (job->sessions > 1 || job->persist) return;
+  if (job->sessions > 1) return;
   if (once_in(&job->random, 12)) {
     IN(job, status, gpuzip_autotune(job->handles[0]));
     if (status != GPUZIP_OK) check_failure(job, status);
@@ -156,6 +139,7 @@ static void tune(job_t *job)
   } else if (once_in(&job->random, 12) && job->now.steps > 1) {
     IN(job, status, gpuzip_profile_steps(job->handles[0], 2, forward, backward));
     if (status != GPUZIP_OK) check_failure(job, status);
+    else job->profiled = 1;
   }
 }
 
@@ -171,6 +155,7 @@ static void import(job_t *job)
   if (status == GPUZIP_ERR_STATE) return; /* a shot of few steps measures nothing */
   if (status == GPUZIP_OK) IN(job, status, gpuzip_profile_import(job->handles[0], profile, bytes));
   if (status != GPUZIP_OK) check_failure(job, status);
+  else job->profiled = 1;
 }
 
 /* Prepares the next shot, of another number of steps now and then. */
@@ -184,7 +169,10 @@ static void next_shot(job_t *job)
     /* The first call may return an error of the shot before. */
     if (status != GPUZIP_OK) {
       check_failure(job, status);
-      IN(job, status, gpuzip_setup(job->handles[k]));
+      for (uint64_t before = UINT64_MAX; status != GPUZIP_OK && before != faults_made();) {
+        before = faults_made();
+        IN(job, status, gpuzip_setup(job->handles[k]));
+      }
     }
     CHECK(status == GPUZIP_OK, "setup for the next shot: status %d", status);
   }
@@ -193,10 +181,13 @@ static void next_shot(job_t *job)
   const int steps = (int)between(&job->random, 1, most);
   IN(job, status, gpuzip_setup_steps(job->handles[0], steps));
   /* A trace counts the time steps of a BACKWARD as one. */
-  const int is_other = (steps + job->every - 1) / job->every != (job->now.steps + job->every - 1) / job->every;
+  const int is_other = (steps + job->every - 1) / job->every !=
+                       (job->now.steps + job->every - 1) / job->every;
   const int is_trace = job->config.checkpointing_algorithm == GPUZIP_ALGORITHM_TRACE;
-  const int is_fixed = (steps != job->now.steps && (job->open || job->sessions > 1)) || (is_trace && is_other);
-  CHECK((status != GPUZIP_OK) >= is_fixed, "a shot of %d steps instead of %d", steps, job->now.steps);
+  const int is_fixed = (steps != job->now.steps && (job->open || job->sessions > 1)) ||
+                       (is_trace && is_other);
+  CHECK((status != GPUZIP_OK) >= is_fixed, "a shot of %d steps instead of %d", steps,
+        job->now.steps);
   if (status == GPUZIP_OK) job->now.steps = steps;
   else CHECK(status < 0 && strlen(gpuzip_last_error()) > 20, "status %d", status);
 }
@@ -215,8 +206,7 @@ static void run_shots(job_t *job)
     if (job->handles[0] == NULL) {
       /* A fault has hit the restart. */
       close_sessions(job);
-      status = open_sessions(job);
-      if (status == GPUZIP_OK) status = open_folder(job);
+      status = open_again(job);
       CHECK(status == GPUZIP_OK, "a session after the faults: status %d", status);
     }
     next_shot(job);
@@ -231,18 +221,54 @@ void run_job(uint64_t number, random_t random, int worker, int alone, counts_t *
   jobs_of_threads[worker] = number;
   alarm(SECONDS);
   job->random = random, job->counts = counts, job->alone = alone;
-  snprintf(job->folder, sizeof job->folder, "restart-%d", worker);
-  snprintf(job->trace, sizeof job->trace, "everything-%d.trace", worker);
-  counts->jobs++, job->restarts_left = 3;
+  snprintf(job->folder, sizeof job->folder, "%s/restart-%d", everything_place, worker);
+  snprintf(job->trace, sizeof job->trace, "%s/everything-%d.trace", everything_place, worker);
+  counts->jobs++, job->restarts_left = 5;
   choose(job);
-  job->faults = alone && failing_memory_arm != NULL && once_in(&job->random, 4);
+  job->faults = wants_faults && failing_memory_arm != NULL && once_in(&job->random, 4);
   job->faults_before = faults_made();
   if (begin(job)) counts->sessions++, run_shots(job);
   end_faults(job);
   close_sessions(job);
   if (job->persist) remove_folder(job);
+  if (job->config.trace_file_path != NULL) remove(job->trace);
   for (int k = 0; k < job->sessions; k++) app_free(&job->apps[k]);
   free(job);
+}
+
+#ifdef NO_MAIN
+/* Runs the job that the bytes of a fuzzer's input describe, in the folder `place`. */
+void everything_of_bytes(const char *place, const unsigned char *bytes, size_t n)
+{
+  static int is_ready;
+  counts_t counts = {0};
+  const random_t random = {0, bytes, bytes + n};
+  if (!is_ready) register_codecs();
+  is_ready = 1, everything_place = place;
+  run_job(0, random, 0, 0, &counts);
+  alarm(0);
+}
+#else
+static void reproduce(uint64_t job)
+{
+  char line[80];
+  const int length = snprintf(line, sizeof line, "run again: everything %llu 1\n",
+                              (unsigned long long)job);
+  if (write(STDERR_FILENO, line, (size_t)length) < 0) _exit(2);
+}
+
+void stress_failed(void)
+{
+  reproduce(current_job);
+  exit(1);
+}
+
+static void too_long(int signal)
+{
+  (void)signal;
+  for (int k = 0; k < MOST_THREADS; k++)
+    if (jobs_of_threads[k] != UINT64_MAX) reproduce(jobs_of_threads[k]);
+  _exit(3);
 }
 
 typedef struct {
@@ -267,7 +293,16 @@ static void on_log(int32_t level, const char *message, void *user)
   (void)level, (void)message, (void)user;
 }
 
-#ifndef NO_MAIN
+/* Returns the number of entries of a folder. */
+static int entries(const char *path)
+{
+  int n = 0;
+  DIR *folder = opendir(path);
+  while (folder != NULL && readdir(folder) != NULL) n++;
+  if (folder != NULL) closedir(folder);
+  return n;
+}
+
 int main(int argc, char **argv)
 {
   static worker_t workers[MOST_THREADS];
@@ -276,9 +311,11 @@ int main(int argc, char **argv)
   if (argc < 3) return fprintf(stderr, "usage: %s FIRST COUNT [THREADS]\n", argv[0]), 2;
   const int n = argc > 3 ? atoi(argv[3]) : 1;
   if (n < 1 || n > MOST_THREADS) return fprintf(stderr, "THREADS: 1 to %d\n", MOST_THREADS), 2;
+  wants_faults = n == 1 || argc > 4;
   signal(SIGALRM, too_long);
   gpuzip_set_log_callback(on_log, NULL);
   register_codecs();
+  const int files = entries("."), descriptors = entries("/proc/self/fd");
   for (int k = 0; k < MOST_THREADS; k++) jobs_of_threads[k] = UINT64_MAX;
   for (int k = 0; k < n; k++) {
     const worker_t w = {strtoull(argv[1], NULL, 10), strtoull(argv[2], NULL, 10), k, n, {0}};
@@ -288,15 +325,27 @@ int main(int argc, char **argv)
   }
   for (int k = 0; k < n; k++) {
     if (n > 1) pthread_join(threads[k], NULL);
-    for (size_t c = 0; c < sizeof sum / sizeof(uint64_t); c++) ((uint64_t *)&sum)[c] += ((uint64_t *)&workers[k].counts)[c];
+    for (size_t c = 0; c < sizeof sum / sizeof(uint64_t); c++)
+      ((uint64_t *)&sum)[c] += ((uint64_t *)&workers[k].counts)[c];
+  }
+  CHECK(entries(".") <= files, "%d files are left", entries(".") - files);
+  CHECK(entries("/proc/self/fd") == descriptors, "%d descriptors are open, and %d were before",
+        entries("/proc/self/fd"), descriptors);
+  if (failing_memory_arm != NULL) {
+    const long live = failing_memory_live();
+    CHECK(live < MOST_LIVE, "%ld blocks of memory of the library are left", live);
   }
 #define U(name) (unsigned long long)sum.name
-  printf("%llu jobs: %llu refused, %llu sessions, %llu shots to their end, %llu ended by an error that was due, %llu by faults, %llu actions, "
-         "%llu saves, %llu restores compared, %llu misused calls, %llu questions, %llu generations, %llu restarts, %llu of them from an older generation, "
-         "%llu faults\n",
-         U(jobs), U(refused), U(sessions), U(shots), U(due), U(faulted), U(actions), U(saves), U(restores), U(misused), U(asked), U(written),
-         U(restarts), U(older), (unsigned long long)faults_made());
-  for (int k = 0; k < KINDS && kinds[k].count; k++) printf("refused %llu: %s\n", (unsigned long long)kinds[k].count, kinds[k].text);
+  printf("%llu jobs: %llu refused, %llu sessions, %llu shots to their end, "
+         "%llu ended by an error that was due, %llu by faults, %llu actions, %llu saves, "
+         "%llu restores compared, %llu misused calls, %llu questions, %llu generations, "
+         "%llu of them while memory was out, %llu restarts, "
+         "%llu of them from an older generation, %llu faults\n",
+         U(jobs), U(refused), U(sessions), U(shots), U(due), U(faulted), U(actions), U(saves),
+         U(restores), U(misused), U(asked), U(written), U(out), U(restarts), U(older),
+         (unsigned long long)faults_made());
+  for (int k = 0; k < KINDS && kinds[k].count; k++)
+    printf("refused %llu: %s\n", (unsigned long long)kinds[k].count, kinds[k].text);
   return 0;
 }
 #endif

@@ -8,7 +8,8 @@
 
 /* The results of the jobs of one thread. */
 typedef struct {
-  uint64_t jobs, refused, sessions, shots, due, faulted, actions, saves, restores, misused, asked, written, restarts, older;
+  uint64_t jobs, refused, sessions, shots, due, faulted, actions, saves, restores, misused, asked,
+      written, out, restarts, older;
 } counts_t;
 
 /* What the program knows of a shot. It is kept with every generation, and a restart brings it
@@ -20,7 +21,7 @@ typedef struct {
   uint64_t forward_steps;
 } shot_t;
 
-enum { GENERATIONS = 24 };
+enum { GENERATIONS = 200 };
 
 typedef struct {
   random_t random;
@@ -32,8 +33,10 @@ typedef struct {
   int sessions;
   int alone;  /* no other thread of the program has sessions */
   int faults; /* faults may be made in this job */
-  int persist; /* restart files are written */
+  int persist; /* restart files are written: */
+  int eager;   /* one generation in so many actions */
   int tuned;  /* gpuzip_autotune measures this shot */
+  int profiled; /* a session of this job was given a profile */
   uint64_t faults_before;
   gpuzip_t *handles[2];
   gpuzip_schedule_t *schedule;
@@ -42,11 +45,12 @@ typedef struct {
   int armed;                         /* faults are being made */
   gpuzip_action_t expected;          /* the action that a peek has told, if `peeked` */
   int peeked;
-  void *given[2][MOST_FIELDS];       /* zero copy: the slot from gpuzip_save_begin for the next SAVE */
+  void *given[2][MOST_FIELDS]; /* zero copy: the slot from gpuzip_save_begin for the next SAVE */
+  int in_hand; /* zero copy: 1 + the state of a RESTORE whose memory was not given back, else 0 */
   shot_t memos[GENERATIONS];         /* what was known when a generation was written */
   int memos_kept, restarts_left;
   int64_t image[2], wave[3];         /* arrays in the restart files */
-  char folder[32], trace[32];
+  char folder[320], trace[320], disks[640];
   counts_t *counts;
 } job_t;
 
@@ -78,8 +82,13 @@ void check_numbers(job_t *job);
 /* Ends the process unless `status` is an error that was due. */
 void check_failure(job_t *job, int32_t status);
 
+/* Makes the sessions of a job and opens the folder for restart files, again while faults of files
+ * and memory hit this. Returns the status. */
+int32_t open_again(job_t *job);
 /* Opens the folder for restart files. */
 int32_t open_folder(job_t *job);
+/* Asks for a generation, which this program does not remember. */
+int32_t write_arrays(job_t *job);
 /* Writes a generation of the current action (`within` = 1) or of the begin of the shot. */
 int32_t write_generation(job_t *job, int within);
 /* Ends the session as a process that is killed does, makes another one, and goes on from the newest
@@ -96,7 +105,8 @@ uint64_t faults_made(void);
 /* Counts the reason of a refusal: its text, without the numbers. */
 void count_refusal(int32_t status);
 
-/* Runs one job. */
-void run_job(uint64_t number, random_t random, int worker, int may_fault, counts_t *counts);
+/* Runs one job in the folder `everything_place`. */
+extern const char *everything_place;
+void run_job(uint64_t number, random_t random, int worker, int alone, counts_t *counts);
 
 #endif

@@ -21,10 +21,12 @@ static uint64_t most_bytes(void *user, const gpuzip_field_t *field)
 
 static void turn(const void *from, void *to, uint64_t bytes)
 {
-  for (uint64_t k = 0; k < bytes; k++) ((unsigned char *)to)[k] = ((const unsigned char *)from)[bytes - 1 - k];
+  for (uint64_t k = 0; k < bytes; k++)
+    ((unsigned char *)to)[k] = ((const unsigned char *)from)[bytes - 1 - k];
 }
 
-static int32_t turned_in(void *user, const gpuzip_field_t *field, int32_t rms, double bound, void *to, uint64_t capacity, uint64_t *bytes)
+static int32_t turned_in(void *user, const gpuzip_field_t *field, int32_t rms, double bound,
+                         void *to, uint64_t capacity, uint64_t *bytes)
 {
   (void)user, (void)rms, (void)bound;
   *bytes = bytes_of(field);
@@ -41,7 +43,8 @@ static int32_t turned_out(void *user, const void *from, uint64_t bytes, const gp
   return 0;
 }
 
-static int32_t steps_in(void *user, const gpuzip_field_t *field, int32_t rms, double bound, void *to, uint64_t capacity, uint64_t *bytes)
+static int32_t steps_in(void *user, const gpuzip_field_t *field, int32_t rms, double bound,
+                        void *to, uint64_t capacity, uint64_t *bytes)
 {
   const uint64_t values = field->n1 * field->n2 * field->n3;
   const double width = bound; /* half of what is allowed, for the rounding of the value */
@@ -50,7 +53,8 @@ static int32_t steps_in(void *user, const gpuzip_field_t *field, int32_t rms, do
   if (*bytes > capacity || !(width > 1e-300)) return 1;
   memcpy(to, &width, 8);
   for (uint64_t k = 0; k < values; k++) {
-    const double x = field->type == GPUZIP_TYPE_F64 ? ((const double *)field->data)[k] : (double)((const float *)field->data)[k];
+    const double x = field->type == GPUZIP_TYPE_F64 ? ((const double *)field->data)[k]
+                                                    : (double)((const float *)field->data)[k];
     if (!(fabs(x / width) < 1e4)) return 1;
     const int32_t number = (int32_t)(x / width + (x < 0 ? -0.5 : 0.5));
     memcpy((char *)to + 8 + 4 * k, &number, 4);
@@ -76,10 +80,19 @@ static int32_t steps_out(void *user, const void *from, uint64_t bytes, const gpu
 
 void register_codecs(void)
 {
-  gpuzip_codec_plugin_t turned = {.struct_size = sizeof turned, .name = "turned", .max_bytes = most_bytes, .compress = turned_in, .decompress = turned_out};
-  gpuzip_codec_plugin_t steps = {.struct_size = sizeof steps, .name = "steps", .max_bytes = most_bytes, .compress = steps_in, .decompress = steps_out};
+  gpuzip_codec_plugin_t turned = {.struct_size = sizeof turned,
+                                  .name = "turned",
+                                  .max_bytes = most_bytes,
+                                  .compress = turned_in,
+                                  .decompress = turned_out};
+  gpuzip_codec_plugin_t steps = {.struct_size = sizeof steps,
+                                 .name = "steps",
+                                 .max_bytes = most_bytes,
+                                 .compress = steps_in,
+                                 .decompress = steps_out};
   int32_t number = 0;
-  CHECK(gpuzip_codec_register(&turned, &number) == GPUZIP_OK && number == TURNED, "codec %d", number);
+  CHECK(gpuzip_codec_register(&turned, &number) == GPUZIP_OK && number == TURNED, "codec %d",
+        number);
   CHECK(gpuzip_codec_register(&steps, &number) == GPUZIP_OK && number == STEPS, "codec %d", number);
 }
 
@@ -117,19 +130,26 @@ static void settle(job_t *job)
   if (c->zero_copy) c->policy = 0;
   if (c->zero_copy || c->policy || c->compressor || c->disk_budget) c->shared_levels = 0;
   if (c->compressor == 15 && c->compression_factor <= 1.0f) c->nonfinite = 0;
-  if (algorithm == GPUZIP_ALGORITHM_ONLINE) c->zero_copy = c->policy = c->shared_levels = c->adjoint_every = 0;
+  if (algorithm == GPUZIP_ALGORITHM_ONLINE)
+    c->zero_copy = c->policy = c->shared_levels = c->adjoint_every = 0;
   if (c->adjoint_every > 1) c->shared_levels = 0;
-  if (c->mixed_storage == 1 && (!c->compressor || c->policy || algorithm == GPUZIP_ALGORITHM_ONLINE)) c->mixed_storage = 0;
-  const int needs_snapshots = algorithm == GPUZIP_ALGORITHM_UNIFORM || algorithm == GPUZIP_ALGORITHM_TWO_LEVEL ||
-                              algorithm == GPUZIP_ALGORITHM_HREVOLVE || algorithm == GPUZIP_ALGORITHM_ONLINE;
-  if (needs_snapshots && !c->host_budget && !c->device_budget && !c->checkpointing_snaps) c->checkpointing_snaps = 5;
-  if (algorithm == GPUZIP_ALGORITHM_ZCUT || algorithm == GPUZIP_ALGORITHM_TWO_LEVEL) c->schedule_chunk = 0;
+  if (c->mixed_storage == 1 &&
+      (!c->compressor || c->policy || algorithm == GPUZIP_ALGORITHM_ONLINE))
+    c->mixed_storage = 0;
+  const int needs_snapshots = algorithm == GPUZIP_ALGORITHM_UNIFORM ||
+                              algorithm == GPUZIP_ALGORITHM_TWO_LEVEL ||
+                              algorithm == GPUZIP_ALGORITHM_HREVOLVE ||
+                              algorithm == GPUZIP_ALGORITHM_ONLINE;
+  if (needs_snapshots && !c->host_budget && !c->device_budget && !c->checkpointing_snaps)
+    c->checkpointing_snaps = 5;
+  if (algorithm == GPUZIP_ALGORITHM_ZCUT) c->schedule_chunk = 0;
   if (algorithm == GPUZIP_ALGORITHM_HREVOLVE && c->schedule_chunk == 1) c->schedule_chunk = 2;
-  if (algorithm == GPUZIP_ALGORITHM_STORE_ALL && !c->disk_budget) c->checkpointing_snaps = 0, c->host_budget = c->device_budget = 0;
+  if (algorithm == GPUZIP_ALGORITHM_STORE_ALL && !c->disk_budget)
+    c->checkpointing_snaps = 0, c->host_budget = c->device_budget = 0;
 }
 
-/* Writes a Revolve schedule into a trace file and configures the algorithm `trace` to replay it. */
-static void record(job_t *job)
+/* Writes a Revolve schedule into the job's trace file. Returns the status of the schedule. */
+static int32_t write_trace(job_t *job, int32_t snaps, int steps)
 {
   static const char *const names[] = {"FORWARD", "SAVE", "RESTORE", "BACKWARD", "TERMINATE"};
   gpuzip_config_t config;
@@ -138,16 +158,31 @@ static void record(job_t *job)
   gpuzip_config_init(&config);
   config.log_level = 3;
   config.checkpointing_algorithm = GPUZIP_ALGORITHM_REVOLVE;
-  config.checkpointing_snaps = (int32_t)between(&job->random, 1, 9);
+  config.checkpointing_snaps = snaps;
   FILE *file = fopen(job->trace, "w");
+  CHECK(file != NULL, "%s", job->trace);
+  int32_t status = gpuzip_schedule_create(&config, steps, &schedule);
+  for (a.type = 0; status == GPUZIP_OK && a.type != GPUZIP_ACTION_TERMINATE;) {
+    status = gpuzip_schedule_get_action(schedule, &a);
+    if (status == GPUZIP_OK) fprintf(file, "%d %s\n", a.ts, names[a.type]);
+  }
+  CHECK(fclose(file) == 0, "%s", job->trace);
+  if (schedule != NULL) CHECK(gpuzip_schedule_release(schedule) == GPUZIP_OK, "release");
+  return status;
+}
+
+/* Makes a trace file and configures the algorithm `trace` to replay it. */
+static void record(job_t *job)
+{
   /* A trace counts the time steps of a BACKWARD as one. */
   const int every = job->config.adjoint_every > 1 ? job->config.adjoint_every : 1;
-  CHECK(file != NULL && gpuzip_schedule_create(&config, (job->now.steps + every - 1) / every, &schedule) == GPUZIP_OK, "%s", job->trace);
-  do {
-    CHECK(gpuzip_schedule_get_action(schedule, &a) == GPUZIP_OK, "a schedule to record");
-    fprintf(file, "%d %s\n", a.ts, names[a.type]);
-  } while (a.type != GPUZIP_ACTION_TERMINATE);
-  CHECK(fclose(file) == 0 && gpuzip_schedule_release(schedule) == GPUZIP_OK, "%s", job->trace);
+  const int32_t snaps = (int32_t)between(&job->random, 1, 9);
+  int32_t status = GPUZIP_ERR_PANIC;
+  for (uint64_t before = UINT64_MAX; status != GPUZIP_OK && before != faults_made();) {
+    before = faults_made();
+    status = write_trace(job, snaps, (job->now.steps + every - 1) / every);
+  }
+  CHECK(status == GPUZIP_OK, "a schedule to record: status %d", status);
   job->config.checkpointing_algorithm = GPUZIP_ALGORITHM_TRACE;
   job->config.trace_file_path = job->trace;
 }
@@ -160,34 +195,43 @@ static void choose_tiers(job_t *job)
   for (uint32_t k = 0; k < job->apps[0].nfields; k++) raw += job->apps[0].bytes[k] + 256;
   if (!once_in(r, 5)) c->checkpointing_snaps = (int32_t)between(r, 1, 14);
   c->cache_capacity = (int32_t)between(r, 0, 7);
-  if (once_in(r, 3)) c->device_budget = raw * (uint64_t)between(r, 1, 12) + (uint64_t)between(r, 0, 300);
-  if (once_in(r, 3)) c->host_budget = raw * (uint64_t)between(r, 1, 30) + (uint64_t)between(r, 0, 300);
-  if (!once_in(r, 3)) return;
+  if (once_in(r, 3))
+    c->device_budget = raw * (uint64_t)between(r, 1, 12) + (uint64_t)between(r, 0, 300);
+  if (once_in(r, 3))
+    c->host_budget = raw * (uint64_t)between(r, 1, 30) + (uint64_t)between(r, 0, 300);
+  if (once_in(r, 2)) return;
   c->host_budget = raw * (uint64_t)between(r, 3, 9) + (uint64_t)between(r, 0, 300);
-  c->disk_budget = (raw / 4096 + 1) * 4096 * (uint64_t)between(r, 1, 40) + (uint64_t)between(r, 0, 300);
-  c->disk_path = once_in(r, 3) ? ".:." : ".";
+  c->disk_budget = (raw / 4096 + 1) * 4096 * (uint64_t)between(r, 1, 40) +
+                   (uint64_t)between(r, 0, 300);
+  snprintf(job->disks, sizeof job->disks, once_in(r, 3) ? "%s:%s" : "%s", everything_place,
+           everything_place);
+  c->disk_path = job->disks;
 }
 
 void choose(job_t *job)
 {
+  static const int eager[] = {30, 20, 8, 3};
   static const int algorithms[] = {1, 2, 3, 5, 6, 8, 9};
-  static const int roundings[] = {FE_TONEAREST, FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
+  static const int roundings[] = {FE_TONEAREST, FE_TONEAREST, FE_UPWARD, FE_DOWNWARD,
+                                  FE_TOWARDZERO};
   random_t *r = &job->random;
   gpuzip_config_t *c = &job->config;
   gpuzip_config_init(c);
-  job->now.steps = (int)(once_in(r, 4) ? between(r, 1, 5) : between(r, 1, once_in(r, 8) ? MOST_STEPS : 30));
+  job->now.steps = (int)(once_in(r, 4) ? between(r, 1, 5)
+                                       : between(r, 1, once_in(r, 4) ? MOST_STEPS : 30));
   job->sessions = once_in(r, 10) ? 2 : 1;
   for (int k = 0; k < job->sessions; k++) app_make(&job->apps[k], r, job->now.steps);
   c->backend = 1;
   c->log_level = 3;
-  c->checkpointing_algorithm = once_in(r, 60) ? GPUZIP_ALGORITHM_AUTO : algorithms[between(r, 0, 6)];
+  c->checkpointing_algorithm = once_in(r, 60) ? GPUZIP_ALGORITHM_AUTO
+                                              : algorithms[between(r, 0, 6)];
   choose_tiers(job);
   c->policy = once_in(r, 4);
   c->range_actions = once_in(r, 3);
   c->snapshot_rule = once_in(r, 12);
   c->schedule_chunk = (int32_t)(once_in(r, 3) ? between(r, 1, 20) : 0);
   c->uniform_reading = once_in(r, 6);
-  c->zero_copy = once_in(r, 3);
+  c->zero_copy = between(r, 0, 4) < 2;
   c->shared_levels = once_in(r, 3);
   if (once_in(r, 4)) c->adjoint_every = (int32_t)between(r, 0, 7);
   c->mixed_storage = (int32_t)(once_in(r, 2) ? between(r, 1, 2) : 0);
@@ -198,8 +242,9 @@ void choose(job_t *job)
   job->flush = once_in(r, 3);
   if (once_in(r, 10)) record(job);
   job->every = c->adjoint_every > 1 ? c->adjoint_every : 1;
-  job->open = c->checkpointing_algorithm == GPUZIP_ALGORITHM_ONLINE && c->compressor != GPUZIP_COMPRESSOR_AUTO &&
-              job->now.steps > 1 && once_in(r, 2);
-  job->persist = job->sessions == 1 && once_in(r, 3);
+  job->open = c->checkpointing_algorithm == GPUZIP_ALGORITHM_ONLINE &&
+              c->compressor != GPUZIP_COMPRESSOR_AUTO && job->now.steps > 1 && once_in(r, 2);
+  job->persist = job->sessions == 1 && between(r, 0, 4) < 2;
+  job->eager = eager[between(r, 0, 3)];
   if (job->persist) c->persist_dir = job->folder;
 }

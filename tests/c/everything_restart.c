@@ -4,6 +4,7 @@
 #include "everything.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,10 +14,13 @@ enum { ARRAYS = 2 };
 static void describe(job_t *job, gpuzip_array_t arrays[ARRAYS])
 {
   memset(arrays, 0, ARRAYS * sizeof *arrays);
-  arrays[0].name = "image", arrays[0].field.data = job->image, arrays[0].field.n1 = sizeof job->image / 8;
-  arrays[1].name = "wave", arrays[1].field.data = job->wave, arrays[1].field.n1 = sizeof job->wave / 8;
+  arrays[0].name = "image", arrays[0].field.data = job->image,
+  arrays[0].field.n1 = sizeof job->image / 8;
+  arrays[1].name = "wave", arrays[1].field.data = job->wave,
+  arrays[1].field.n1 = sizeof job->wave / 8;
   arrays[1].scope = 1;
-  for (int k = 0; k < ARRAYS; k++) arrays[k].field.n2 = arrays[k].field.n3 = 1, arrays[k].field.type = GPUZIP_TYPE_I64;
+  for (int k = 0; k < ARRAYS; k++)
+    arrays[k].field.n2 = arrays[k].field.n3 = 1, arrays[k].field.type = GPUZIP_TYPE_I64;
 }
 
 /* Gives the arrays the values that they have at a point of a shot. */
@@ -33,19 +37,29 @@ int32_t open_folder(job_t *job)
   return status;
 }
 
-int32_t write_generation(job_t *job, int within)
+int32_t write_arrays(job_t *job)
 {
   gpuzip_array_t arrays[ARRAYS];
   int32_t status;
-  CHECK(within == (job->now.it >= 0), "a generation of another point");
   compute(&job->now, job->image, job->wave);
   describe(job, arrays);
-  /* If the call fails after it has begun, the generation may exist all the same. */
-  if (job->memos_kept == GENERATIONS) memmove(job->memos, job->memos + 1, sizeof job->memos[0] * --job->memos_kept);
-  job->memos[job->memos_kept++] = job->now;
   IN(job, status, gpuzip_persist_write(job->handles[0], job->now.shot, arrays, ARRAYS, NULL));
   memset(job->image, 0x5a, sizeof job->image);
-  if (status == GPUZIP_OK && once_in(&job->random, 2)) IN(job, status, gpuzip_persist_wait(job->handles[0]));
+  return status;
+}
+
+int32_t write_generation(job_t *job, int within)
+{
+  int32_t status;
+  CHECK(within == (job->now.it >= 0), "a generation of another point");
+  /* If the call fails after it has begun, the generation may exist all the same. */
+  if (job->memos_kept == GENERATIONS)
+    memmove(job->memos, job->memos + 1, sizeof job->memos[0] * --job->memos_kept);
+  job->memos[job->memos_kept++] = job->now;
+  status = write_arrays(job);
+  if (status == GPUZIP_ERR_STATE) job->memos_kept--; /* refused before it began */
+  if (status == GPUZIP_OK && once_in(&job->random, 2))
+    IN(job, status, gpuzip_persist_wait(job->handles[0]));
   job->counts->written += status == GPUZIP_OK;
   return status;
 }
@@ -57,11 +71,12 @@ static const shot_t *memo_of(job_t *job, const gpuzip_generation_t *found)
   for (int k = job->memos_kept - 1; k >= 0; k--)
     if (job->memos[k].shot == found->shot && job->memos[k].it == found->it) {
       job->counts->older += k < job->memos_kept - 1;
-      CHECK(k == job->memos_kept - 1 || faults_made() != job->faults_before, "generation %lld is not the newest", (long long)found->generation);
+      CHECK(k == job->memos_kept - 1 || faults_made() != job->faults_before,
+            "generation %lld is not the newest", (long long)found->generation);
       return &job->memos[k];
     }
-  CHECK(0, "generation %lld of shot %lld, action %lld, which nobody has written", (long long)found->generation, (long long)found->shot,
-        (long long)found->it);
+  CHECK(0, "generation %lld of shot %lld, action %lld, which nobody has written",
+        (long long)found->generation, (long long)found->shot, (long long)found->it);
   return NULL;
 }
 
@@ -77,8 +92,11 @@ static int32_t go_on(job_t *job, const gpuzip_generation_t *found)
   IN(job, status, gpuzip_persist_read(job->handles[0], arrays, ARRAYS, NULL));
   if (status != GPUZIP_OK) return status;
   compute(memo, image, wave);
-  CHECK(memcmp(image, job->image, sizeof image) == 0, "the image of shot %lld is another", (long long)memo->shot);
-  if (memo->it >= 0) CHECK(memcmp(wave, job->wave, sizeof wave) == 0, "the wave of action %lld is another", (long long)memo->it);
+  CHECK(memcmp(image, job->image, sizeof image) == 0, "the image of shot %lld is another",
+        (long long)memo->shot);
+  if (memo->it >= 0)
+    CHECK(memcmp(wave, job->wave, sizeof wave) == 0, "the wave of action %lld is another",
+          (long long)memo->it);
   job->now = *memo;
   app_spoil(&job->apps[0]);
   app_advance(&job->apps[0], job->now.live);
@@ -86,17 +104,61 @@ static int32_t go_on(job_t *job, const gpuzip_generation_t *found)
   return GPUZIP_OK;
 }
 
+int32_t open_again(job_t *job)
+{
+  uint64_t before = job->faults_before;
+  int32_t status;
+  for (;;) {
+    status = open_sessions(job);
+    if (status == GPUZIP_OK && job->persist) status = open_folder(job);
+    if (status == GPUZIP_OK || faults_made() == before) return status;
+    before = faults_made();
+    job->armed = 1; /* perhaps another thread makes the faults: they end, too */
+    end_faults(job);
+    job->counts->faulted++;
+    close_sessions(job);
+  }
+}
+
+/* Whether a restart without the profile of the run before may be refused: the profile has decided
+ * what is stored. */
+static int needs_profile(const job_t *job)
+{
+  const gpuzip_config_t *c = &job->config;
+  return job->profiled && (c->compressor == GPUZIP_COMPRESSOR_AUTO || c->mixed_storage ||
+                           c->checkpointing_algorithm == GPUZIP_ALGORITHM_AUTO);
+}
+
 int32_t restart(job_t *job)
 {
   gpuzip_generation_t found = {.struct_size = sizeof found};
-  if (once_in(&job->random, 2) && job->handles[0] != NULL) (void)gpuzip_persist_wait(job->handles[0]);
+  unsigned char profile[4096];
+  uint64_t bytes = 0;
+  const int asks = job->profiled && job->handles[0] != NULL && once_in(&job->random, 2);
+  if (asks && gpuzip_profile_export(job->handles[0], profile, sizeof profile, &bytes) != GPUZIP_OK)
+    bytes = 0;
+  if (once_in(&job->random, 2) && job->handles[0] != NULL)
+    (void)gpuzip_persist_wait(job->handles[0]);
   close_sessions(job);
   job->now.steps = job->memos[job->memos_kept - 1].steps;
   int32_t status = open_sessions(job);
   if (status == GPUZIP_OK) status = open_folder(job);
+  if (status == GPUZIP_OK && bytes > 0)
+    IN(job, status, gpuzip_profile_import(job->handles[0], profile, bytes));
   if (status == GPUZIP_OK) IN(job, status, gpuzip_persist_find(job->handles[0], &found));
   job->tuned = 0;
+  job->in_hand = 0;
   memset(job->given, 0, sizeof job->given);
+  if (status == GPUZIP_ERR_CONFIG && needs_profile(job)) {
+    /* The run begins again in an empty folder. */
+    count_refusal(status);
+    close_sessions(job);
+    remove_folder(job);
+    job->memos_kept = 0;
+    status = open_again(job);
+    begin_shot(job);
+    return status;
+  }
   if (status != GPUZIP_OK) return status;
   if (found.generation != 0) return go_on(job, &found);
   CHECK(faults_made() != job->faults_before, "no generation is found");
@@ -104,13 +166,24 @@ int32_t restart(job_t *job)
   return GPUZIP_OK;
 }
 
-void remove_folder(const job_t *job)
+static void unlink_all(const job_t *job)
 {
-  char path[512];
+  char path[640];
   DIR *folder = opendir(job->folder);
   for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
     snprintf(path, sizeof path, "%s/%s", job->folder, entry->d_name);
     if (entry->d_name[0] != '.') unlink(path);
   }
-  if (folder != NULL) closedir(folder), rmdir(job->folder);
+  if (folder != NULL) closedir(folder);
+}
+
+/* The faults of another thread may hit a removal. */
+void remove_folder(const job_t *job)
+{
+  for (uint64_t before = UINT64_MAX; before != faults_made();) {
+    before = faults_made();
+    unlink_all(job);
+    if (rmdir(job->folder) == 0 || errno == ENOENT) return;
+  }
+  CHECK(0, "%s cannot be removed", job->folder);
 }

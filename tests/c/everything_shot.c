@@ -1,5 +1,5 @@
-/* One shot of a job: every action with its checks, by the pull loop and by callbacks, and wrong calls
- * and questions in between. */
+/* One shot of a job: every action with its checks, by the pull loop and by callbacks, and wrong
+ * calls and questions in between. */
 #define _POSIX_C_SOURCE 200809L
 #include "everything.h"
 
@@ -46,11 +46,15 @@ int32_t open_sessions(job_t *job)
   const int steps = job->open ? 0 : job->now.steps;
   job->peeked = 0;
   if (job->sessions == 1) {
-    IN(job, status, gpuzip_init(&job->config, steps, job->apps[0].fields, job->apps[0].nfields, &job->handles[0]));
+    IN(job, status,
+       gpuzip_init(&job->config, steps, job->apps[0].fields, job->apps[0].nfields,
+                   &job->handles[0]));
   } else {
     IN(job, status, gpuzip_schedule_create(&job->config, steps, &job->schedule));
     for (int k = 0; k < 2 && status == GPUZIP_OK; k++)
-      IN(job, status, gpuzip_attach(job->schedule, &job->config, job->apps[k].fields, job->apps[k].nfields, &job->handles[k]));
+      IN(job, status,
+         gpuzip_attach(job->schedule, &job->config, job->apps[k].fields, job->apps[k].nfields,
+                       &job->handles[k]));
   }
   CHECK(status != GPUZIP_OK || job->handles[0] != NULL, "success without a session");
   return status;
@@ -79,7 +83,7 @@ static void misuse(job_t *job, const gpuzip_action_t *now, int served)
   const int32_t other = job->now.steps + 7; /* no state has this number */
   before.struct_size = after.struct_size = sizeof before;
   CHECK(gpuzip_stats(h, &before) == GPUZIP_OK, "statistics");
-  switch (between(&job->random, 0, 11)) {
+  switch (between(&job->random, 0, 12)) {
     case 0: IN(job, status, gpuzip_save(h, other, app->fields, app->nfields, NULL)); break;
     case 1: IN(job, status, gpuzip_retrieve(h, other, app->fields, app->nfields, NULL)); break;
     case 2: IN(job, status, gpuzip_save(h, now->ts, app->fields, app->nfields + 1, NULL)); break;
@@ -89,8 +93,14 @@ static void misuse(job_t *job, const gpuzip_action_t *now, int served)
     case 6: IN(job, status, gpuzip_save_commit(h, other, NULL)); break;
     case 7: IN(job, status, gpuzip_autotune(h)); break;
     case 8: IN(job, status, gpuzip_profile_import(h, &before, sizeof before)); break;
-    case 9: IN(job, status, job->open ? gpuzip_dispatch(h, now->it + 3) : gpuzip_end_forward(h)); break;
+    case 9:
+      IN(job, status, job->open ? gpuzip_dispatch(h, now->it + 3) : gpuzip_end_forward(h));
+      break;
     case 10: IN(job, status, gpuzip_persist_read(h, NULL, 1, NULL)); break;
+    case 11:
+      if (served || (now->type != GPUZIP_ACTION_SAVE && now->type != GPUZIP_ACTION_RESTORE)) return;
+      status = write_arrays(job);
+      break;
     default:
       if (served) {
         IN(job, status, gpuzip_save(h, now->ts, app->fields, app->nfields, NULL));
@@ -102,7 +112,8 @@ static void misuse(job_t *job, const gpuzip_action_t *now, int served)
   CHECK(status < 0, "a call that does not fit succeeded");
   CHECK(strlen(gpuzip_last_error()) > 20, "a refusal without a reason");
   CHECK(gpuzip_stats(h, &after) == GPUZIP_OK, "statistics");
-  CHECK(before.saves == after.saves && before.restores == after.restores && before.forward_steps == after.forward_steps &&
+  CHECK(before.saves == after.saves && before.restores == after.restores &&
+            before.forward_steps == after.forward_steps &&
             before.backward_steps == after.backward_steps,
         "a refused call was counted");
   job->counts->misused++;
@@ -118,7 +129,8 @@ static void ask(job_t *job)
   int32_t status, due;
   stats.struct_size = sizeof stats, summary.struct_size = sizeof summary;
   IN(job, status, gpuzip_stats(h, &stats));
-  CHECK(status == GPUZIP_OK && stats.forward_steps == job->now.forward_steps, "%llu forward steps", (unsigned long long)stats.forward_steps);
+  CHECK(status == GPUZIP_OK && stats.forward_steps == job->now.forward_steps, "%llu forward steps",
+        (unsigned long long)stats.forward_steps);
   CHECK(stats.backward_steps == (uint64_t)(job->now.steps - job->now.reversed),
         "%llu backward steps", (unsigned long long)stats.backward_steps);
   /* A summary takes longer than the rest of a session: it bounds the time of the best plan. */
@@ -130,7 +142,8 @@ static void ask(job_t *job)
     for (int k = 0; k < 2; k++) {
       IN(job, status, gpuzip_fingerprint(h, &print[k]));
       if (status != GPUZIP_OK) check_failure(job, status);
-      else if (k == 1) CHECK(print[0] == print[1] || excused(job), "two fingerprints of one schedule");
+      else if (k == 1)
+        CHECK(print[0] == print[1] || excused(job), "two fingerprints of one schedule");
     }
   if (job->persist && once_in(&job->random, 4)) {
     IN(job, status, gpuzip_persist_due(h, &due));
@@ -159,7 +172,8 @@ static int32_t store(job_t *job, int k, int32_t ts)
     IN(job, status, gpuzip_save_begin(job->handles[k], ts, job->given[k], app->nfields, NULL));
     if (status != GPUZIP_OK) return status;
   }
-  for (uint32_t f = 0; f < app->nfields; f++) memcpy(job->given[k][f], app->copies[ts][f], app->bytes[f]);
+  for (uint32_t f = 0; f < app->nfields; f++)
+    memcpy(job->given[k][f], app->copies[ts][f], app->bytes[f]);
   job->given[k][0] = NULL;
   IN(job, status, gpuzip_save_commit(job->handles[k], ts, NULL));
   return status;
@@ -180,7 +194,32 @@ static int32_t fetch(job_t *job, int k, int32_t ts, int is_last)
   for (uint32_t f = 0; f < app->nfields; f++) app_put(app, f, data[f]);
   /* After its last use the memory is the application's. */
   for (uint32_t f = 0; is_last && f < app->nfields; f++) memset(data[f], 0x3c, app->bytes[f]);
-  if (once_in(&job->random, 2)) IN(job, status, gpuzip_retrieve_release(job->handles[k], ts, NULL));
+  job->in_hand = ts + 1;
+  return status;
+}
+
+/* Gives the memory of the RESTORE back, or leaves that to the next action. */
+static int32_t give_back(job_t *job)
+{
+  const int32_t ts = job->in_hand - 1;
+  int32_t status = GPUZIP_OK;
+  job->in_hand = 0;
+  if (ts < 0 || once_in(&job->random, 2)) return GPUZIP_OK;
+  for (int k = 0; k < job->sessions && status == GPUZIP_OK; k++)
+    IN(job, status, gpuzip_retrieve_release(job->handles[k], ts, NULL));
+  return status;
+}
+
+/* Takes the memory of the next SAVE. It is the application's now, which writes to it at once. */
+static int32_t take(job_t *job, int32_t ts)
+{
+  int32_t status = GPUZIP_OK;
+  for (int k = 0; k < job->sessions && status == GPUZIP_OK; k++) {
+    const app_t *app = &job->apps[k];
+    IN(job, status, gpuzip_save_begin(job->handles[k], ts, job->given[k], app->nfields, NULL));
+    for (uint32_t f = 0; status == GPUZIP_OK && f < app->nfields; f++)
+      memset(job->given[k][f], 0x5a, app->bytes[f]);
+  }
   return status;
 }
 
@@ -208,9 +247,11 @@ static int32_t serve(job_t *job, const gpuzip_action_t *a)
 
 static void forward(job_t *job, int32_t ts, int32_t ts_end, uint32_t flags)
 {
-  CHECK(job->now.live == ts - 1 && ts <= ts_end && ts_end < job->now.steps, "FORWARD %d to %d from state %d", ts, ts_end, job->now.live);
+  CHECK(job->now.live == ts - 1 && ts <= ts_end && ts_end < job->now.steps,
+        "FORWARD %d to %d from state %d", ts, ts_end, job->now.live);
   CHECK(ts == ts_end || job->config.range_actions, "a range that nobody asked for");
-  CHECK(!(flags & GPUZIP_FLAG_RECOMPUTE) == !job->now.seen[ts_end], "FORWARD %d has the wrong flag RECOMPUTE", ts_end);
+  CHECK(!(flags & GPUZIP_FLAG_RECOMPUTE) == !job->now.seen[ts_end],
+        "FORWARD %d has the wrong flag RECOMPUTE", ts_end);
   for (int t = ts; t <= ts_end; t++) job->now.seen[t] = 1;
   job->now.forward_steps += (uint64_t)(ts_end - ts + 1);
   job->now.live = ts_end;
@@ -219,9 +260,13 @@ static void forward(job_t *job, int32_t ts, int32_t ts_end, uint32_t flags)
 
 static void backward(job_t *job, int32_t ts, int32_t ts_end, uint32_t flags)
 {
-  CHECK(ts_end == job->now.reversed - 1 && ts == job->now.live, "BACKWARD %d to %d after %d, state %d is live", ts, ts_end, job->now.reversed, job->now.live);
-  CHECK(ts % job->every == 0 && (ts_end - ts + 1 == job->every || ts_end == job->now.steps - 1), "BACKWARD %d to %d", ts, ts_end);
-  CHECK(!(flags & GPUZIP_FLAG_FIRST_BACKWARD) == (ts_end != job->now.steps - 1), "the wrong flag FIRST_BACKWARD");
+  CHECK(ts_end == job->now.reversed - 1 && ts == job->now.live,
+        "BACKWARD %d to %d after %d, state %d is live", ts, ts_end, job->now.reversed,
+        job->now.live);
+  CHECK(ts % job->every == 0 && (ts_end - ts + 1 == job->every || ts_end == job->now.steps - 1),
+        "BACKWARD %d to %d", ts, ts_end);
+  CHECK(!(flags & GPUZIP_FLAG_FIRST_BACKWARD) == (ts_end != job->now.steps - 1),
+        "the wrong flag FIRST_BACKWARD");
   CHECK(!job->open || job->now.ended, "BACKWARD %d before the forward phase ended", ts);
   job->now.reversed = ts;
 }
@@ -238,7 +283,9 @@ static int32_t end_forward(job_t *job)
 
 void begin_shot(job_t *job)
 {
-  const shot_t fresh = {.shot = job->now.shot, .it = -1, .steps = job->now.steps, .reversed = job->now.steps};
+  job->in_hand = 0;
+  const shot_t fresh = {
+      .shot = job->now.shot, .it = -1, .steps = job->now.steps, .reversed = job->now.steps};
   job->now = fresh, job->peeked = 0;
   memset(job->given, 0, sizeof job->given);
   for (int k = 0; k < job->sessions; k++) app_spoil(&job->apps[k]), app_advance(&job->apps[k], 0);
@@ -251,14 +298,16 @@ static int32_t next_action(job_t *job, gpuzip_action_t *a)
     IN(job, status, gpuzip_get_action(job->handles[0], a));
     const gpuzip_action_t *e = &job->expected;
     if (status == GPUZIP_OK && job->peeked)
-      CHECK(e->type == a->type && e->ts == a->ts && e->ts_end == a->ts_end && e->flags == a->flags && e->it == a->it,
-            "action %d of %d, number %lld, is not action %d of %d, number %lld, that was peeked", a->type, a->ts, (long long)a->it, e->type, e->ts,
-            (long long)e->it);
+      CHECK(e->type == a->type && e->ts == a->ts && e->ts_end == a->ts_end &&
+                e->flags == a->flags && e->it == a->it,
+            "action %d of %d, number %lld, is not action %d of %d, number %lld, that was peeked",
+            a->type, a->ts, (long long)a->it, e->type, e->ts, (long long)e->it);
     job->peeked = 0;
     return status;
   }
   IN(job, status, gpuzip_schedule_get_action(job->schedule, a));
-  for (int k = 0; k < 2 && status == GPUZIP_OK; k++) IN(job, status, gpuzip_dispatch(job->handles[k], a->it));
+  for (int k = 0; k < 2 && status == GPUZIP_OK; k++)
+    IN(job, status, gpuzip_dispatch(job->handles[k], a->it));
   return status;
 }
 
@@ -267,9 +316,12 @@ static int32_t next_action(job_t *job, gpuzip_action_t *a)
  * schedule, because no plan fits all sessions. */
 void check_failure(job_t *job, int32_t status)
 {
-  CHECK(status < 0 && status != GPUZIP_ERR_PANIC && status != GPUZIP_ERR_POISONED && strcmp(gpuzip_status_string(status), "unknown") != 0, "status %d", status);
+  CHECK(status < 0 && status != GPUZIP_ERR_PANIC && status != GPUZIP_ERR_POISONED &&
+            strcmp(gpuzip_status_string(status), "unknown") != 0,
+        "status %d", status);
   CHECK(strlen(gpuzip_last_error()) > 20, "an error without a reason");
-  const int is_refused = status == GPUZIP_ERR_CONFIG || status == GPUZIP_ERR_UNSUPPORTED || status == GPUZIP_ERR_BUDGET;
+  const int is_refused = status == GPUZIP_ERR_CONFIG || status == GPUZIP_ERR_UNSUPPORTED ||
+                         status == GPUZIP_ERR_BUDGET;
   if (is_refused && job->schedule != NULL && job->now.live == 0) {
     job->counts->refused++, count_refusal(status);
     return;
@@ -278,39 +330,53 @@ void check_failure(job_t *job, int32_t status)
     job->counts->faulted++;
     return;
   }
-  const int refuses = job->config.nonfinite && (job->apps[0].nonfinite || (job->sessions == 2 && job->apps[1].nonfinite));
-  CHECK((status == GPUZIP_ERR_BUDGET && job->config.compressor != 0) || (status == GPUZIP_ERR_VALUES && refuses), "status %d", status);
+  const int refuses = job->config.nonfinite &&
+                      (job->apps[0].nonfinite || (job->sessions == 2 && job->apps[1].nonfinite));
+  CHECK((status == GPUZIP_ERR_BUDGET && job->config.compressor != 0) ||
+            (status == GPUZIP_ERR_VALUES && refuses),
+        "status %d", status);
   job->counts->due++;
+}
+
+/* Writes a generation of the current action now and then. */
+static void write_now(job_t *job)
+{
+  const gpuzip_config_t *c = &job->config;
+  if (!job->persist || !once_in(&job->random, job->eager)) return;
+  if (c->shared_levels || c->checkpointing_algorithm == GPUZIP_ALGORITHM_ONLINE) return;
+  job->counts->out += job->given[0][0] != NULL || job->in_hand;
+  const int32_t status = write_generation(job, 1);
+  if (status != GPUZIP_OK) check_failure(job, status);
 }
 
 /* Makes and tests restart files after an action that was served. Returns the status of the restart,
  * if there is one. */
 static int32_t persist(job_t *job)
 {
-  if (!job->persist) return GPUZIP_OK;
-  const int within = !job->config.shared_levels && job->config.checkpointing_algorithm != GPUZIP_ALGORITHM_ONLINE;
-  if (within && once_in(&job->random, 20)) {
-    const int32_t status = write_generation(job, 1);
-    if (status != GPUZIP_OK) check_failure(job, status);
-  }
-  if (job->memos_kept == 0 || job->restarts_left == 0 || !once_in(&job->random, 30)) return GPUZIP_OK;
+  write_now(job);
+  if (!job->persist || job->memos_kept == 0 || job->restarts_left == 0) return GPUZIP_OK;
+  if (!once_in(&job->random, job->eager + 10)) return GPUZIP_OK;
   return job->restarts_left--, restart(job);
 }
 
 /* Does what an action asks for. */
 static int32_t act(job_t *job, const gpuzip_action_t *a)
 {
+  const int is_next_save = (a->flags & GPUZIP_FLAG_NEXT_IS_SAVE) != 0;
   int32_t status = GPUZIP_OK;
   switch (a->type) {
     case GPUZIP_ACTION_FORWARD:
       forward(job, a->ts, a->ts_end, a->flags);
-      if (job->config.zero_copy && (a->flags & GPUZIP_FLAG_NEXT_IS_SAVE) && once_in(&job->random, 2))
-        for (int k = 0; k < job->sessions && status == GPUZIP_OK; k++)
-          IN(job, status, gpuzip_save_begin(job->handles[k], a->ts_end, job->given[k], job->apps[k].nfields, NULL));
+      job->now.it = a->it;
+      write_now(job);
+      if (job->config.zero_copy && is_next_save && once_in(&job->random, 2))
+        status = take(job, a->ts_end);
       /* The last state may be saved before the forward phase ends. */
-      if (status == GPUZIP_OK && (!(a->flags & GPUZIP_FLAG_NEXT_IS_SAVE) || once_in(&job->random, 2))) status = end_forward(job);
+      if (status == GPUZIP_OK && (!is_next_save || once_in(&job->random, 2)))
+        status = end_forward(job);
       return status;
-    case GPUZIP_ACTION_SAVE: return status = serve(job, a), status == GPUZIP_OK ? end_forward(job) : status;
+    case GPUZIP_ACTION_SAVE:
+      return status = serve(job, a), status == GPUZIP_OK ? end_forward(job) : status;
     case GPUZIP_ACTION_RESTORE: return serve(job, a);
     case GPUZIP_ACTION_BACKWARD: return backward(job, a->ts, a->ts_end, a->flags), GPUZIP_OK;
     default: CHECK(0, "action %d", a->type); return GPUZIP_ERR_PANIC;
@@ -329,7 +395,8 @@ static int pull(job_t *job)
     if (status != GPUZIP_OK) return check_failure(job, status), 0;
     job->counts->actions++;
     if (a.type == GPUZIP_ACTION_TERMINATE) return 1;
-    CHECK(a.it == job->now.it + 1, "action %lld after action %lld", (long long)a.it, (long long)job->now.it);
+    CHECK(a.it == job->now.it + 1, "action %lld after action %lld", (long long)a.it,
+          (long long)job->now.it);
     if (a.it == give_up) return 0;
     if (once_in(&job->random, 40)) misuse(job, &a, 0);
     status = act(job, &a);
@@ -338,6 +405,7 @@ static int pull(job_t *job)
     if (once_in(&job->random, 40)) misuse(job, &a, 1);
     if (once_in(&job->random, 20)) ask(job);
     status = persist(job);
+    if (status == GPUZIP_OK) status = give_back(job);
     if (status != GPUZIP_OK) return check_failure(job, status), 0;
   }
 }
@@ -365,11 +433,13 @@ static int32_t on_backward_range(void *user, int32_t ts, int32_t ts_end, uint32_
 
 /* Before a RESTORE the callback overwrites the fields, and moves them to other memory now and
  * then. */
-static int32_t on_locate(void *user, int32_t type, int32_t ts, gpuzip_field_t *fields, uint32_t nfields)
+static int32_t on_locate(void *user, int32_t type, int32_t ts, gpuzip_field_t *fields,
+                         uint32_t nfields)
 {
   job_t *job = user;
   app_t *app = &job->apps[0];
-  CHECK(nfields == app->nfields && (type == GPUZIP_ACTION_RESTORE || ts == job->now.live), "locate of state %d", ts);
+  CHECK(nfields == app->nfields && (type == GPUZIP_ACTION_RESTORE || ts == job->now.live),
+        "locate of state %d", ts);
   if (type == GPUZIP_ACTION_RESTORE) app_spoil(app);
   if (type == GPUZIP_ACTION_RESTORE && once_in(&job->random, 2)) app_move(app);
   for (uint32_t k = 0; k < nfields; k++) fields[k].data = app->fields[k].data;
@@ -393,14 +463,21 @@ static int32_t on_observe(void *user, int32_t type, int32_t ts, uint32_t flags)
 /* Runs one shot by callbacks. */
 static int run(job_t *job)
 {
-  gpuzip_callbacks_t callbacks = {.struct_size = sizeof callbacks, .user = job, .forward = on_forward, .backward = on_backward, .locate = on_locate, .observe = on_observe};
-  if (job->every > 1 || once_in(&job->random, 2)) callbacks.backward = NULL, callbacks.backward_range = on_backward_range;
+  gpuzip_callbacks_t callbacks = {.struct_size = sizeof callbacks,
+                                  .user = job,
+                                  .forward = on_forward,
+                                  .backward = on_backward,
+                                  .locate = on_locate,
+                                  .observe = on_observe};
+  if (job->every > 1 || once_in(&job->random, 2))
+    callbacks.backward = NULL, callbacks.backward_range = on_backward_range;
   const app_t *app = &job->apps[0];
   int32_t status;
   /* Runs are made in the default floating-point environment, in which the callbacks check states;
    * tests/c/float.c tests runs in other environments. */
   status = gpuzip_run_forward(job->handles[0], &callbacks, app->fields, app->nfields, NULL);
-  if (status == GPUZIP_OK) status = gpuzip_run_reverse(job->handles[0], &callbacks, app->fields, app->nfields, NULL);
+  if (status == GPUZIP_OK)
+    status = gpuzip_run_reverse(job->handles[0], &callbacks, app->fields, app->nfields, NULL);
   if (status == GPUZIP_ERR_CALLBACK) return 0;
   if (status != GPUZIP_OK) return check_failure(job, status), 0;
   return 1;
@@ -408,18 +485,21 @@ static int run(job_t *job)
 
 int run_shot(job_t *job)
 {
-  const int callbacks = !job->config.zero_copy && job->sessions == 1 && job->now.it < 0 && !job->persist && once_in(&job->random, 4);
+  const int callbacks = !job->config.zero_copy && job->sessions == 1 && job->now.it < 0 &&
+                        !job->persist && once_in(&job->random, 4);
   return callbacks ? run(job) : pull(job);
 }
 
-/* Returns the bytes of the files without a name that this process has open: the snapshots on disk. */
+/* Returns the bytes of the files without a name that this process has open: the snapshots on
+ * disk. */
 static uint64_t bytes_on_disk(void)
 {
   uint64_t bytes = 0;
   DIR *folder = opendir("/proc/self/fd");
   for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
     struct stat found;
-    if (fstat(atoi(entry->d_name), &found) == 0 && S_ISREG(found.st_mode) && found.st_nlink == 0) bytes += (uint64_t)found.st_size;
+    if (fstat(atoi(entry->d_name), &found) == 0 && S_ISREG(found.st_mode) && found.st_nlink == 0)
+      bytes += (uint64_t)found.st_size;
   }
   if (folder != NULL) closedir(folder);
   return bytes;
@@ -434,20 +514,33 @@ void check_numbers(job_t *job)
     gpuzip_summary_t summary;
     stats.struct_size = sizeof stats, summary.struct_size = sizeof summary;
     CHECK(gpuzip_stats(job->handles[k], &stats) == GPUZIP_OK, "statistics");
-    CHECK(stats.backward_steps == (uint64_t)job->now.steps, "%llu backward steps", (unsigned long long)stats.backward_steps);
-    CHECK(stats.forward_steps == job->now.forward_steps, "%llu forward steps", (unsigned long long)stats.forward_steps);
+    CHECK(stats.backward_steps == (uint64_t)job->now.steps, "%llu backward steps",
+          (unsigned long long)stats.backward_steps);
+    CHECK(stats.forward_steps == job->now.forward_steps, "%llu forward steps",
+          (unsigned long long)stats.forward_steps);
     CHECK(stats.restores == stats.hits + stats.misses, "hits and misses");
     if (job->tuned) continue; /* a measurement takes additional memory */
-    if (c->device_budget) CHECK(stats.peak_device_bytes <= c->device_budget, "%llu bytes of device memory", (unsigned long long)stats.peak_device_bytes);
-    if (c->host_budget) CHECK(stats.peak_host_bytes <= c->host_budget, "%llu bytes of host memory", (unsigned long long)stats.peak_host_bytes);
+    if (c->device_budget)
+      CHECK(stats.peak_device_bytes <= c->device_budget, "%llu bytes of device memory",
+            (unsigned long long)stats.peak_device_bytes);
+    if (c->host_budget)
+      CHECK(stats.peak_host_bytes <= c->host_budget, "%llu bytes of host memory",
+            (unsigned long long)stats.peak_host_bytes);
     if (!once_in(&job->random, 20)) continue;
     const int32_t status = gpuzip_summary(job->handles[k], &summary);
     CHECK(status == GPUZIP_OK || excused(job), "summary");
     if (status != GPUZIP_OK) continue;
-    if (c->device_budget) CHECK(summary.device_bytes <= c->device_budget, "a plan with %llu bytes of device memory", (unsigned long long)summary.device_bytes);
-    if (c->host_budget) CHECK(summary.host_bytes <= c->host_budget, "a plan with %llu bytes of host memory", (unsigned long long)summary.host_bytes);
-    CHECK(summary.disk_bytes <= c->disk_budget, "a plan with %llu bytes of disk", (unsigned long long)summary.disk_bytes);
+    if (c->device_budget)
+      CHECK(summary.device_bytes <= c->device_budget, "a plan with %llu bytes of device memory",
+            (unsigned long long)summary.device_bytes);
+    if (c->host_budget)
+      CHECK(summary.host_bytes <= c->host_budget, "a plan with %llu bytes of host memory",
+            (unsigned long long)summary.host_bytes);
+    CHECK(summary.disk_bytes <= c->disk_budget, "a plan with %llu bytes of disk",
+          (unsigned long long)summary.disk_bytes);
   }
   /* Other threads have files, too. */
-  if (c->disk_budget && job->alone) CHECK(bytes_on_disk() <= c->disk_budget * (uint64_t)job->sessions, "%llu bytes on disk", (unsigned long long)bytes_on_disk());
+  if (c->disk_budget && job->alone)
+    CHECK(bytes_on_disk() <= c->disk_budget * (uint64_t)job->sessions, "%llu bytes on disk",
+          (unsigned long long)bytes_on_disk());
 }

@@ -23,7 +23,7 @@ extern void __libc_free(void *memory);
 static uintptr_t text_begin, text_end;
 static atomic_int how = FAIL_NEVER;
 static atomic_ulong least;
-static atomic_long first, asked, failed, live, small, peak;
+static atomic_long first, asked, failed, failed_ever, live, small, peak;
 
 /* The live blocks and mappings of the library: a hash table of addresses and sizes (open
  * addressing, linear probing). The address REMOVED marks a place whose block was given back. */
@@ -41,7 +41,8 @@ static int find_text(struct dl_phdr_info *info, size_t size, void *data)
   if (strstr(info->dlpi_name, "libgpuzip.so") == NULL) return 0;
   for (int i = 0; i < info->dlpi_phnum; i++) {
     const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-    if (p->p_type == PT_LOAD && (p->p_flags & PF_X)) text_begin = info->dlpi_addr + p->p_vaddr, text_end = text_begin + p->p_memsz;
+    if (p->p_type == PT_LOAD && (p->p_flags & PF_X))
+      text_begin = info->dlpi_addr + p->p_vaddr, text_end = text_begin + p->p_memsz;
   }
   return 1;
 }
@@ -58,7 +59,7 @@ static int fails(size_t bytes)
   const int now = atomic_load(&how);
   const long number = atomic_fetch_add(&asked, 1) + 1, at = atomic_load(&first);
   if (!(now == FAIL_ONE && number == at) && !(now == FAIL_FROM && number >= at)) return 0;
-  atomic_fetch_add(&failed, 1);
+  atomic_fetch_add(&failed, 1), atomic_fetch_add(&failed_ever, 1);
   errno = ENOMEM;
   return 1;
 }
@@ -183,7 +184,8 @@ int munmap(void *memory, size_t bytes)
   return real(memory, bytes);
 }
 
-int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                   void *argument)
 {
   static int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
   if (real == NULL) *(void **)&real = next("pthread_create");
@@ -209,5 +211,6 @@ long failing_memory_disarm(void)
 }
 
 long failing_memory_failed(void) { return atomic_load(&failed); }
+long failing_memory_failed_ever(void) { return atomic_load(&failed_ever); }
 long failing_memory_live(void) { return atomic_load(&live); }
 long failing_memory_peak(void) { return atomic_load(&peak); }

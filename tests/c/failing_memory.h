@@ -17,6 +17,8 @@ void failing_memory_restart(void);
 long failing_memory_disarm(void);
 /* Returns the number of requests that failed since failing_memory_arm. */
 long failing_memory_failed(void);
+/* Returns the number of requests that have ever failed. */
+long failing_memory_failed_ever(void);
 /* Returns the number of blocks and mappings that the library holds. */
 long failing_memory_live(void);
 /* Returns the largest sum, since failing_memory_arm, of the bytes in the library's live blocks of

@@ -1,9 +1,10 @@
-/* A library that is loaded before libc (LD_PRELOAD) and makes file-system calls fail. Only calls for
- * files below the folder GPUZIP_FAULTS_DIR, and for that folder itself, are counted and can fail.
+/* A library that is loaded before libc (LD_PRELOAD) and makes file-system calls fail. Only calls
+ * for files below the folder GPUZIP_FAULTS_DIR, and for that folder itself, are counted and can
+ * fail.
  *
  * GPUZIP_FAULTS is a list of rules, separated by commas. A rule is CALL:WHEN:WHAT.
- *   CALL  open (also openat), write (also pwrite), read (also pread), fsync (also fdatasync), rename
- *         (also renameat), unlink (also unlinkat), ftruncate, fallocate, close; `any`: all of them
+ *   CALL  open (also openat), write (also pwrite), read (also pread), fsync (also fdatasync),
+ *         rename (also renameat), unlink (also unlinkat), ftruncate, fallocate, close; `any`: all of them
  *   WHEN  a number n: the n-th of these calls, from 1 on; `n+`: the n-th and all after it; `*`: all
  *   WHAT  EIO, ENOSPC, EDQUOT, EINTR, EXDEV, EINVAL, EROFS, EACCES: the call fails with this number
  *         and has no effect, except that close does close (as on Linux)
@@ -40,13 +41,16 @@
 #include <unistd.h>
 
 enum call { OPEN, WRITE, READ, FSYNC, RENAME, UNLINK, FTRUNCATE, FALLOCATE, CLOSE, ANY };
-static const char *const call_names[] = {"open", "write", "read", "fsync", "rename", "unlink", "ftruncate", "fallocate", "close", "any"};
+static const char *const call_names[] = {"open",   "write",     "read",      "fsync", "rename",
+                                         "unlink", "ftruncate", "fallocate", "close", "any"};
 
 /* Faults that are no error number. */
 enum { NONE = 0, SHORT = -1, FLIP = -2, KILL = -3, TORN = -4, POWER = -5, LOGGED = -6, STOP = -7 };
-static const struct { const char *name; int fault; } faults[] = {
-    {"EIO", EIO}, {"ENOSPC", ENOSPC}, {"EDQUOT", EDQUOT}, {"EINTR", EINTR}, {"EXDEV", EXDEV}, {"EINVAL", EINVAL}, {"EROFS", EROFS},
-    {"EACCES", EACCES}, {"short", SHORT}, {"flip", FLIP}, {"kill", KILL}, {"torn", TORN}, {"power", POWER}, {"none", LOGGED}, {"stop", STOP}};
+static const struct { const char *name; int fault;
+} faults[] = {{"EIO", EIO},     {"ENOSPC", ENOSPC}, {"EDQUOT", EDQUOT}, {"EINTR", EINTR},
+              {"EXDEV", EXDEV}, {"EINVAL", EINVAL}, {"EROFS", EROFS},   {"EACCES", EACCES},
+              {"short", SHORT}, {"flip", FLIP},     {"kill", KILL},     {"torn", TORN},
+              {"power", POWER}, {"none", LOGGED},   {"stop", STOP}};
 enum { FAULTS = sizeof faults / sizeof faults[0] };
 
 struct rule { enum call call; long first, last; int fault; };
@@ -122,9 +126,12 @@ static void read_rule(char *text)
 
 __attribute__((constructor)) static void begin(void)
 {
-    const char *dir = getenv("GPUZIP_FAULTS_DIR"), *text = getenv("GPUZIP_FAULTS"), *log = getenv("GPUZIP_FAULTS_LOG");
+    const char *dir = getenv("GPUZIP_FAULTS_DIR"), *text = getenv("GPUZIP_FAULTS"),
+               *log = getenv("GPUZIP_FAULTS_LOG");
     if (!dir || !text || !realpath(dir, folder)) return;
-    if (log) log_file = (int)syscall(SYS_openat, AT_FDCWD, log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (log)
+        log_file = (int)syscall(SYS_openat, AT_FDCWD, log,
+                                O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     char *copy = strdup(text), *rest = copy;
     for (char *rule; (rule = strsep(&rest, ","));)
         if (*rule) read_rule(rule);
@@ -162,16 +169,19 @@ static uint64_t random_number(void)
     return random_state >> 33;
 }
 
-/* Faults that such a call can have on a real system. Kills are rare, and flips of written bytes too,
- * because each ends a whole run or generation. */
+/* Faults that such a call can have on a real system. Kills are rare, and flips of written bytes
+ * too, because each ends a whole run or generation. */
 static int random_fault(enum call call)
 {
-    static const int of_call[ANY][8] = {
-        {EIO, ENOSPC, EINTR, EACCES, EIO, EROFS, EINTR, KILL}, {EIO, ENOSPC, EINTR, SHORT, SHORT, EDQUOT, FLIP, TORN},
-        {EIO, EINTR, SHORT, SHORT, FLIP, EIO, EINTR, KILL},    {EIO, ENOSPC, EDQUOT, EIO, EINTR, EIO, EINTR, POWER},
-        {EIO, EINVAL, EXDEV, ENOSPC, EINTR, EROFS, EIO, POWER}, {EIO, EINTR, EROFS, EACCES, EIO, EINTR, EIO, KILL},
-        {EIO, EINTR, EROFS, EIO, EINTR, EIO, EINTR, KILL},     {EIO, ENOSPC, EINVAL, EINTR, EIO, ENOSPC, EINTR, KILL},
-        {EIO, EINTR, EIO, ENOSPC, EIO, EINTR, EIO, KILL}};
+    static const int of_call[ANY][8] = {{EIO, ENOSPC, EINTR, EACCES, EIO, EROFS, EINTR, KILL},
+                                        {EIO, ENOSPC, EINTR, SHORT, SHORT, EDQUOT, FLIP, TORN},
+                                        {EIO, EINTR, SHORT, SHORT, FLIP, EIO, EINTR, KILL},
+                                        {EIO, ENOSPC, EDQUOT, EIO, EINTR, EIO, EINTR, POWER},
+                                        {EIO, EINVAL, EXDEV, ENOSPC, EINTR, EROFS, EIO, POWER},
+                                        {EIO, EINTR, EROFS, EACCES, EIO, EINTR, EIO, KILL},
+                                        {EIO, EINTR, EROFS, EIO, EINTR, EIO, EINTR, KILL},
+                                        {EIO, ENOSPC, EINVAL, EINTR, EIO, ENOSPC, EINTR, KILL},
+                                        {EIO, EINTR, EIO, ENOSPC, EIO, EINTR, EIO, KILL}};
     int fault = of_call[call][random_number() % 8];
     if (fault <= KILL && (goes_on || random_number() % 4)) return EIO;
     return fault;
@@ -189,7 +199,8 @@ static void end_process(int fault)
     if (fault == POWER)
         for (int fd = 0; fd < MOST_FILES; fd++) {
             struct stat found;
-            if (files[fd].watched && !fstat(fd, &found) && S_ISREG(found.st_mode) && found.st_size > files[fd].synced)
+            if (files[fd].watched && !fstat(fd, &found) && S_ISREG(found.st_mode) &&
+                found.st_size > files[fd].synced)
                 syscall(SYS_ftruncate, fd, files[fd].synced);
         }
     kill(getpid(), SIGKILL);
@@ -206,9 +217,12 @@ static int fault_for(enum call call)
     counts[ANY]++;
     for (int k = 0; k < rule_count && !fault; k++) {
         long count = counts[rules[k].call];
-        if ((rules[k].call == call || rules[k].call == ANY) && count >= rules[k].first && count <= rules[k].last) fault = rules[k].fault;
+        if ((rules[k].call == call || rules[k].call == ANY) && count >= rules[k].first &&
+            count <= rules[k].last)
+            fault = rules[k].fault;
     }
-    if (!fault && random_share && random_number() % 1000 < (uint64_t)random_share) fault = random_fault(call);
+    if (!fault && random_share && random_number() % 1000 < (uint64_t)random_share)
+        fault = random_fault(call);
     int moves = call == WRITE || call == READ;
     if (!moves && (fault == SHORT || fault == FLIP)) fault = NONE;
     if (call == READ && (fault == TORN || fault == POWER)) fault = KILL;
@@ -294,15 +308,16 @@ WRITE_FUNCTION(write, (int fd, const void *from, size_t n), (fd, from, n))
 WRITE_FUNCTION(pwrite, (int fd, const void *from, size_t n, off_t at), (fd, from, n, at))
 WRITE_FUNCTION(pwrite64, (int fd, const void *from, size_t n, off64_t at), (fd, from, n, at))
 
-#define READ_FUNCTION(name, parameters, arguments) \
-    ssize_t name parameters \
-    { \
-        int fault = is_watched(fd) && n ? fault_for(READ) : NONE; \
-        FAIL_WITH(fault) \
-        if (fault == SHORT) n = n > 1 ? n / 2 : n; \
-        ssize_t got = NEXT(name) arguments; \
-        if (fault == FLIP && got > 0) ((char *)to)[random_number() % (size_t)got] ^= (char)(1 << random_number() % 8); \
-        return got; \
+#define READ_FUNCTION(name, parameters, arguments)                                                 \
+    ssize_t name parameters                                                                        \
+    {                                                                                              \
+        int fault = is_watched(fd) && n ? fault_for(READ) : NONE;                                  \
+        FAIL_WITH(fault)                                                                           \
+        if (fault == SHORT) n = n > 1 ? n / 2 : n;                                                 \
+        ssize_t got = NEXT(name) arguments;                                                        \
+        if (fault == FLIP && got > 0)                                                              \
+            ((char *)to)[random_number() % (size_t)got] ^= (char)(1 << random_number() % 8);       \
+        return got;                                                                                \
     }
 READ_FUNCTION(read, (int fd, void *to, size_t n), (fd, to, n))
 READ_FUNCTION(pread, (int fd, void *to, size_t n, off_t at), (fd, to, n, at))
@@ -328,14 +343,19 @@ SYNC_FUNCTION(fdatasync)
         FAIL_WITH(fault) \
         return NEXT(name) arguments; \
     }
-FUNCTION(RENAME, rename, (const char *from, const char *to), (from, to), is_below(AT_FDCWD, from) || is_below(AT_FDCWD, to))
-FUNCTION(RENAME, renameat, (int at, const char *from, int to_at, const char *to), (at, from, to_at, to), is_below(at, from) || is_below(to_at, to))
+FUNCTION(RENAME, rename, (const char *from, const char *to), (from, to),
+         is_below(AT_FDCWD, from) || is_below(AT_FDCWD, to))
+FUNCTION(RENAME, renameat, (int at, const char *from, int to_at, const char *to),
+         (at, from, to_at, to), is_below(at, from) || is_below(to_at, to))
 FUNCTION(UNLINK, unlink, (const char *path), (path), is_below(AT_FDCWD, path))
-FUNCTION(UNLINK, unlinkat, (int at, const char *path, int flags), (at, path, flags), is_below(at, path))
+FUNCTION(UNLINK, unlinkat, (int at, const char *path, int flags), (at, path, flags),
+         is_below(at, path))
 FUNCTION(FTRUNCATE, ftruncate, (int fd, off_t n), (fd, n), is_watched(fd))
 FUNCTION(FTRUNCATE, ftruncate64, (int fd, off64_t n), (fd, n), is_watched(fd))
-FUNCTION(FALLOCATE, fallocate, (int fd, int mode, off_t at, off_t n), (fd, mode, at, n), is_watched(fd))
-FUNCTION(FALLOCATE, fallocate64, (int fd, int mode, off64_t at, off64_t n), (fd, mode, at, n), is_watched(fd))
+FUNCTION(FALLOCATE, fallocate, (int fd, int mode, off_t at, off_t n), (fd, mode, at, n),
+         is_watched(fd))
+FUNCTION(FALLOCATE, fallocate64, (int fd, int mode, off64_t at, off64_t n), (fd, mode, at, n),
+         is_watched(fd))
 
 /* close closes the file even if it fails. */
 int close(int fd)

@@ -15,14 +15,15 @@ extern _Thread_local uint64_t current_job;
 /* Ends the process, or the input of a fuzzer, after a failed check. */
 void stress_failed(void);
 
-#define CHECK(condition, ...)                                                                                        \
-  do {                                                                                                               \
-    if (!(condition)) {                                                                                              \
-      fprintf(stderr, "%s:%d: job %llu: %s\n  ", __FILE__, __LINE__, (unsigned long long)current_job, #condition);    \
-      fprintf(stderr, __VA_ARGS__);                                                                                  \
-      fprintf(stderr, "\n  last error: %s\n", gpuzip_last_error());                                                  \
-      stress_failed();                                                                                               \
-    }                                                                                                                \
+#define CHECK(condition, ...)                                                                      \
+  do {                                                                                             \
+    if (!(condition)) {                                                                            \
+      fprintf(stderr, "%s:%d: job %llu: %s\n  ", __FILE__, __LINE__,                               \
+              (unsigned long long)current_job, #condition);                                        \
+      fprintf(stderr, __VA_ARGS__);                                                                \
+      fprintf(stderr, "\n  last error: %s\n", gpuzip_last_error());                                \
+      stress_failed();                                                                             \
+    }                                                                                              \
   } while (0)
 
 /* The output function of SplitMix64 (Steele, Lea and Flood 2014). */

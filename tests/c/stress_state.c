@@ -33,10 +33,12 @@ static int is_coded(const gpuzip_field_t *field)
   return field->type == GPUZIP_TYPE_F32 || field->type == GPUZIP_TYPE_F64;
 }
 
-static void fill(void *to, const gpuzip_field_t *field, size_t values, uint64_t seed, int kind, int t, double amplitude, int nonfinite)
+static void fill(void *to, const gpuzip_field_t *field, size_t values, uint64_t seed, int kind,
+                 int t, double amplitude, int nonfinite)
 {
   if (!is_coded(field))
-    for (size_t i = 0; i < values * value_bytes(field->type); i++) ((unsigned char *)to)[i] = (unsigned char)mix(seed + (uint64_t)(t + 2) * 1000003u + i);
+    for (size_t i = 0; i < values * value_bytes(field->type); i++)
+      ((unsigned char *)to)[i] = (unsigned char)mix(seed + (uint64_t)(t + 2) * 1000003u + i);
   for (size_t i = 0; is_coded(field) && i < values; i++) {
     const double x = amplitude * value(seed, kind, t, i, nonfinite);
     if (field->type == GPUZIP_TYPE_F64) ((double *)to)[i] = x;
@@ -74,7 +76,9 @@ static void check_gaps(const app_t *app, uint32_t k, int ts)
   for (uint64_t i3 = 0; i3 < field->n3; i3++)
     for (uint64_t i2 = 0; i2 < field->n2; i2++) {
       const size_t begin = (size_t)row(field, i2, i3) * size;
-      for (; at < begin; at++) CHECK(((unsigned char *)field->data)[at] == 0xc5, "state %d, field %u: byte %zu of a gap was written", ts, k, at);
+      for (; at < begin; at++)
+        CHECK(((unsigned char *)field->data)[at] == 0xc5,
+              "state %d, field %u: byte %zu of a gap was written", ts, k, at);
       at = begin + (size_t)field->n1 * size;
     }
 }
@@ -105,18 +109,22 @@ void app_make(app_t *app, random_t *r, int steps)
       field->type = once_in(r, 3) ? GPUZIP_TYPE_F64 : GPUZIP_TYPE_F32;
       if (once_in(r, 8)) field->type = (int32_t)between(r, GPUZIP_TYPE_I8, GPUZIP_TYPE_BYTE);
       if (once_in(r, 5)) field->pitch2 = field->n1 + (uint64_t)between(r, 0, 3);
-      if (once_in(r, 5)) field->pitch3 = field->n2 * (field->pitch2 ? field->pitch2 : field->n1) + (uint64_t)between(r, 0, 5);
+      if (once_in(r, 5))
+        field->pitch3 = field->n2 * (field->pitch2 ? field->pitch2 : field->n1) +
+                        (uint64_t)between(r, 0, 5);
       seeds[k] = next(r), kinds[k] = (int)between(r, 0, KINDS - 1);
     }
     app->values[k] = (size_t)(field->n1 * field->n2 * field->n3);
     app->bytes[k] = app->values[k] * value_bytes(field->type);
-    app->room[k] = (size_t)(row(field, field->n2 - 1, field->n3 - 1) + field->n1) * value_bytes(field->type);
+    app->room[k] = (size_t)(row(field, field->n2 - 1, field->n3 - 1) + field->n1) *
+                   value_bytes(field->type);
     field->data = malloc(app->room[k]);
     CHECK(field->data != NULL, "no memory");
     for (int t = 0; t < steps; t++) {
       app->copies[t][k] = malloc(app->bytes[k]);
       CHECK(app->copies[t][k] != NULL, "no memory");
-      fill(app->copies[t][k], field, app->values[k], seeds[k], kinds[k], field->role ? t - 1 : t, app->amplitude, app->nonfinite);
+      fill(app->copies[t][k], field, app->values[k], seeds[k], kinds[k], field->role ? t - 1 : t,
+           app->amplitude, app->nonfinite);
     }
   }
 }
@@ -183,13 +191,20 @@ static void count(size_of_t *s, double x, long double error)
   s->squares += error * error;
 }
 
-static void check_bound(const size_of_t *s, size_t values, const loss_t *loss, double slack, int ts, uint32_t k)
+static void check_bound(const size_of_t *s, size_t values, const loss_t *loss, double slack, int ts,
+                        uint32_t k)
 {
   const double range = s->finite ? s->high - s->low : 0.0;
-  double limit = loss->mode == 0 ? loss->bound * s->max : loss->mode == 1 ? loss->bound : loss->bound * range;
+  double limit = loss->mode == 0   ? loss->bound * s->max
+                 : loss->mode == 1 ? loss->bound
+                                   : loss->bound * range;
   double error = s->worst;
-  if (loss->mode == 3) limit = range * pow(10.0, -loss->bound / 20.0) * (1.0 + 1e-9) + 2.3e-308, error = (double)sqrtl(s->squares / (long double)values);
-  CHECK(s->finite == 0 || error <= limit * slack, "state %d, field %u: error %g is above the bound %g (mode %d)", ts, k, error, limit, loss->mode);
+  if (loss->mode == 3)
+    limit = range * pow(10.0, -loss->bound / 20.0) * (1.0 + 1e-9) + 2.3e-308,
+    error = (double)sqrtl(s->squares / (long double)values);
+  CHECK(s->finite == 0 || error <= limit * slack,
+        "state %d, field %u: error %g is above the bound %g (mode %d)", ts, k, error, limit,
+        loss->mode);
 }
 
 void app_check(const app_t *app, int ts, const loss_t *loss)
@@ -214,7 +229,8 @@ void app_check(const app_t *app, int ts, const loss_t *loss)
       const double x = at(was, field, i), y = at(is, field, i);
       const size_t bytes = app->bytes[k] / app->values[k];
       if (!isfinite(x) || !isfinite(y))
-        CHECK(memcmp((const char *)was + i * bytes, (const char *)is + i * bytes, bytes) == 0, "state %d, field %u, value %zu: %g became %g", ts, k, i, x, y);
+        CHECK(memcmp((const char *)was + i * bytes, (const char *)is + i * bytes, bytes) == 0,
+              "state %d, field %u, value %zu: %g became %g", ts, k, i, x, y);
       count(&all, x, (long double)x - y);
       if (field->role == 0) continue;
       const uint32_t later = (uint32_t)field->role - 1;
@@ -226,11 +242,13 @@ void app_check(const app_t *app, int ts, const loss_t *loss)
     }
     const double rounding = field->type == GPUZIP_TYPE_F64 ? 1.0 + 1e-9 : 1.0 + 1e-6;
     if (loss->bounded && field->role == 0) check_bound(&all, app->values[k], loss, 1.0, ts, k);
-    if (loss->bounded && field->role != 0) check_bound(&difference, app->values[k], loss, rounding, ts, k);
+    if (loss->bounded && field->role != 0)
+      check_bound(&difference, app->values[k], loss, rounding, ts, k);
     /* Codecs without a bound: zfp, in gpuzip as in libzfp, loses the values of a block in which no
      * value reaches 2^-98 (FP64: 2^-962). The term 3e-29 allows for this loss. */
     scale = loss->loose * (all.max + scale) + 3e-29;
-    CHECK(loss->bounded || all.worst <= scale, "state %d, field %u: error %g of a field of %g", ts, k, all.worst, all.max);
+    CHECK(loss->bounded || all.worst <= scale, "state %d, field %u: error %g of a field of %g", ts,
+          k, all.worst, all.max);
   }
   for (uint32_t k = 0; k < app->nfields; k++) free(live[k]);
 }
