@@ -17,7 +17,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 out=${FUZZ_OUT:-$root/build/fuzz}
 seconds=${FUZZ_SECONDS:-60}
 jobs=${FUZZ_JOBS:-$(getconf _NPROCESSORS_ONLN)}
-targets=${*:-config trace profile stream persist calls}
+targets=${*:-config trace profile stream persist calls everything}
 cargo=${CARGO:-cargo}
 
 toolchain=${FUZZ_TOOLCHAIN:-}

@@ -9,6 +9,7 @@ mod abi;
 mod app;
 mod calls;
 mod config;
+mod everything;
 mod guard;
 mod input;
 pub mod mutate;
@@ -22,11 +23,12 @@ pub type Target = fn(&[u8]);
 
 /// All targets: the name, which is also the name of the corpus folder in `fuzz/corpus/`, and the
 /// function.
-pub const TARGETS: [(&str, Target); 6] = [
+pub const TARGETS: [(&str, Target); 7] = [
     ("config", config::run),
     ("trace", trace::run),
     ("profile", profile::run),
     ("stream", stream::run),
     ("persist", persist::run),
     ("calls", calls::run),
+    ("everything", everything::run),
 ];

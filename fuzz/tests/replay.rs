@@ -76,6 +76,11 @@ fn calls() {
 }
 
 #[test]
+fn everything() {
+    replay("everything", 200);
+}
+
+#[test]
 fn every_target_is_replayed() {
     let source = include_str!("replay.rs");
     for (name, _) in TARGETS {
