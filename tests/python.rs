@@ -101,7 +101,7 @@ fn arrays_on_a_gpu() {
     });
 }
 
-/// Runs `python/tests/adapter_NAME.py` with packages that have up to some 100 MB to download. They go
+/// Runs `python/tests/adapter_NAME*.py` with packages that have up to some 100 MB to download. They go
 /// to a folder of their own, so that other tests keep their NumPy.
 fn adapter(name: &str, packages: &[&str]) {
     if std::env::var_os("GPUZIP_TEST_LONG").is_none() {
@@ -116,8 +116,8 @@ fn adapter(name: &str, packages: &[&str]) {
         println!("skipped: pip cannot install {}", packages.join(" and "));
         return;
     }
-    run_tests(&format!("adapter_{name}.py"), |tests| {
-        tests.env("PYTHONPATH", &folder);
+    run_tests(&format!("adapter_{name}*.py"), |tests| {
+        tests.env("PYTHONPATH", &folder).env("GPUZIP_TEST_LONG", "1");
         tests.env("GPUZIP_TEST_PAGE", root().join(format!("docs/{name}.md")));
     });
 }
@@ -150,8 +150,8 @@ fn gradients_in_torch() {
     let package = stdout(&run(venv::command(python).args(["-c", code])));
     let folder = tempdir("python-packages-torch");
     std::os::unix::fs::symlink(package.trim(), folder.join("gpuzip")).unwrap();
-    run_tests_with(theirs, "adapter_torch.py", |tests| {
-        tests.env("PYTHONPATH", &folder);
+    run_tests_with(theirs, "adapter_torch*.py", |tests| {
+        tests.env("PYTHONPATH", &folder).env("GPUZIP_TEST_LONG", "1");
         tests.env("GPUZIP_TEST_PAGE", root().join("docs/torch.md"));
     });
 }

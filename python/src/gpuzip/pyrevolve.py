@@ -5,10 +5,12 @@ A `Revolver` takes a `Checkpoint`, two `Operator`s and numbers as in PyRevolve. 
 such as `host_budget="4 GiB"`, and win over what PyRevolve's arguments say.
 """
 
+import contextlib
+import threading
 from collections import namedtuple
 from functools import partial
 from math import comb
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
@@ -16,7 +18,7 @@ from . import codec
 from .actions import BACKWARD, FORWARD, RESTORE, SAVE, TERMINATE
 from .actions import Action as Step
 from .config import Config
-from .errors import ArgumentError, UnsupportedError
+from .errors import ArgumentError, StateError, UnsupportedError
 from .plan import plan
 from .schedule import Schedule
 from .session import Session
@@ -168,6 +170,8 @@ class BaseRevolver:
         self._session: Any = None
         self._first: Any = None
         self._begun = False
+        self._reversible = False
+        self._alone = threading.Lock()
 
     def _levels(self, arrays: Any) -> Dict[str, Any]:
         """The keys for levels on disk; their host budget is for staging buffers and the other levels."""
@@ -204,22 +208,44 @@ class BaseRevolver:
         """Forward steps up to the last state that an adjoint step needs, per time step."""
         return float(self.session.summary().forward_steps / self.n_timesteps)
 
+    @contextlib.contextmanager
+    def _sweep(self) -> Iterator[None]:
+        """A block that no other sweep runs beside. What follows an exception in it is not reversible."""
+        if not self._alone.acquire(blocking=False):
+            raise StateError(
+                "a Revolver does one sweep at a time: use one for each thread, and none in its operators"
+            )
+        try:
+            self._reversible = False
+            yield
+        finally:
+            self._alone.release()
+
     def apply_forward(self) -> None:
         """Computes u(1), ..., u(n) and saves states on the way. Every call begins a run."""
-        self._first = None
-        if self._begun:
-            self._session.setup()
-        session, self._at, self._begun = self.session, 0, True
-        while session.peek().type != BACKWARD:
-            self._serve(session.get_action())
-        self._advance(self.n_timesteps)
+        with self._sweep():
+            self._first = None
+            if self._begun:
+                self._session.setup()
+            session, self._at, self._begun = self.session, 0, True
+            while session.peek().type != BACKWARD:
+                self._serve(session.get_action())
+            self._advance(self.n_timesteps)
+            self._reversible = True
 
     def apply_reverse(self) -> None:
-        """Calls the reverse operator for the steps n-1 -> n, ..., 0 -> 1."""
-        action = self.session.get_action()
-        while action.type != TERMINATE:
-            self._serve(action)
+        """Calls the reverse operator for the steps n-1 -> n, ..., 0 -> 1, once for each `apply_forward`."""
+        reversible = self._reversible
+        with self._sweep():
+            if not reversible:
+                raise StateError(
+                    "apply_reverse follows an apply_forward that came to its end, and runs once: call "
+                    "apply_forward, from the initial state; after an exception, too"
+                )
             action = self.session.get_action()
+            while action.type != TERMINATE:
+                self._serve(action)
+                action = self.session.get_action()
 
     def _serve(self, action: Step) -> None:
         """Does one action. FORWARDs wait until an action needs their state: see `_advance`."""
@@ -246,6 +272,8 @@ class BaseRevolver:
 def adjust(timesteps: int) -> int:
     """PyRevolve's number of checkpoints: about as many as each step is computed times. Revolve with c
     checkpoints reverses (c + r)! / (c! r!) steps, each computed at most r times."""
+    if timesteps == 1:
+        return 1
     snaps = reps = next(k for k in range(timesteps + 1) if comb(2 * k, k) >= timesteps)
     more = 0
     while comb(snaps + reps, reps) >= timesteps:
