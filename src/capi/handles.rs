@@ -1,5 +1,6 @@
 //! Handles: numbers that look like pointers. The library looks them up and never dereferences them,
-//! so a stale or foreign handle, or a handle of the wrong kind, is an error.
+//! so a stale or foreign handle, or a handle of the wrong kind, is an error. A handle has the number
+//! of its process, so that no process takes the handle of another one for its own.
 
 use super::float::in_caller;
 use super::types::{gpuzip_schedule_t, gpuzip_t};
@@ -14,8 +15,8 @@ use std::sync::{Arc, Mutex};
 
 /// The live handles of this process.
 struct Handles {
-    /// The first number that this process may have given to a handle; smaller ones are the handles
-    /// of the process that this one was forked from.
+    /// The first count that this process may have given to a handle; smaller ones are counts of the
+    /// handles of the process that this one was forked from.
     first: usize,
     sessions: BTreeMap<usize, Arc<Mutex<Session>>>,
     schedules: BTreeMap<usize, Arc<SharedSchedule>>,
@@ -28,11 +29,17 @@ impl Handles {
 
     /// Returns the error for a handle that is not live.
     fn unknown<R>(&self, handle: usize, kind: &str) -> Result<R> {
+        let (process, count) = (handle >> COUNT_BITS, handle % (1 << COUNT_BITS));
+        let is_handle = count >= FIRST && count % STEP == 0;
         match handle {
             0 => fail!(Argument, "the {kind} handle is NULL"),
-            _ if (FIRST..self.first).contains(&handle) && handle % STEP == 0 => {
+            _ if is_handle && process != this_process() && count < self.first => {
                 fail!(Forked, "{handle:#x} is a handle of the process that this one was forked from: make a new {kind} after fork")
             }
+            _ if is_handle && process != this_process() => fail!(
+                Handle,
+                "{handle:#x} is a {kind} handle of process {process}, if of any: make a new {kind} in each process"
+            ),
             _ => fail!(
                 Handle,
                 "{handle:#x} is no live {kind} handle: was it finalized or released before?"
@@ -43,18 +50,24 @@ impl Handles {
 
 const FIRST: usize = 0x1000;
 const STEP: usize = 16;
+/// Bits of a handle that count; the bits above are the process id, of which Linux has at most 2^22.
+const COUNT_BITS: u32 = 40;
 const SESSION: &str = "gpuzip_t";
 const SCHEDULE: &str = "gpuzip_schedule_t";
 
-/// The next handle. No number is given twice or to both kinds of handle, and a forked child gives
-/// no number that its parent gave before the fork.
+/// The count of the next handle. No number is given twice or to both kinds of handle, and a forked
+/// child gives no count that its parent gave before the fork.
 static NEXT: AtomicUsize = AtomicUsize::new(FIRST);
 
 static HANDLES: Guarded<Handles> =
     Guarded::new(Handles::from(FIRST), || Handles::from(NEXT.load(Ordering::Relaxed)));
 
+fn this_process() -> usize {
+    std::process::id() as usize
+}
+
 fn next() -> usize {
-    NEXT.fetch_add(STEP, Ordering::Relaxed)
+    (this_process() << COUNT_BITS) + NEXT.fetch_add(STEP, Ordering::Relaxed)
 }
 
 pub(super) fn add_session(session: Session) -> Result<*mut gpuzip_t> {

@@ -1026,6 +1026,29 @@ fn a_summary_counts_time_steps() {
     }
 }
 
+/// Processes number their handles alike; the number of another process is an error all the same.
+#[test]
+fn a_number_of_another_process_is_no_handle() {
+    let mut data = vec![0f32; 100];
+    let (status, own) = init(&revolve(2, 1), 5, &[field(&mut data)]);
+    assert_eq!(status, GPUZIP_OK);
+    if let Ok(number) = std::env::var("GPUZIP_TEST_HANDLE") {
+        let other = number.parse::<usize>().unwrap() as *mut gpuzip_t;
+        assert_ne!(own, other);
+        assert_eq!(gpuzip_setup(other), GPUZIP_ERR_HANDLE);
+        let parent = format!("handle of process {}", std::os::unix::process::parent_id());
+        assert!(last_error().contains(&parent), "{}", last_error());
+    } else {
+        let mut process = std::process::Command::new(std::env::current_exe().unwrap());
+        process.args(["--exact", "capi::tests::a_number_of_another_process_is_no_handle"]);
+        let ran = process.env("GPUZIP_TEST_HANDLE", (own as usize).to_string()).output().unwrap();
+        let said = String::from_utf8_lossy(&ran.stdout);
+        assert!(ran.status.success() && said.contains("1 passed"), "{said}");
+    }
+    assert_eq!(gpuzip_setup(own), GPUZIP_OK);
+    gpuzip_finalize(own);
+}
+
 /// Settings that have no effect, or another one than somebody who sets them expects, are warnings,
 /// which reach the callback.
 #[test]
