@@ -14,8 +14,10 @@ limit=46080
 # sm_103.
 archs="75 80 90 100 120"
 # The newest NVRTC makes the better machine code, which drivers before CUDA 13 refuse; they take the
-# images and the PTX of the other one.
+# images and the PTX of the other one, which makes none for the GPUs that need such a new driver in
+# most machines: compiling its PTX is their last resort.
 nvrtcs="12.9.86 13.5.37"
+archs_of() { case $1 in 12.*) echo 75 80 90 ;; *) echo "$archs" ;; esac; }
 # nvcc's architectures: an older one does not know all, and the last that it knows gives the PTX.
 known=$("$nvcc" --list-gpu-code)
 for arch in $archs; do
@@ -51,10 +53,11 @@ done
 mkdir "$work/kernels"
 for version in $nvrtcs; do
     nvrtc=$(sh "$here/../tests/nvrtc.sh" "$version") || continue
-    # shellcheck disable=SC2046,SC2086 # one word per option
+    # shellcheck disable=SC2046 # one word per option
     LD_LIBRARY_PATH=$nvrtc "$bundle/gpuzip" kernels --prebuild --ptx --dir "$work/$version" \
-        $(printf -- '--arch %s ' $archs)
-    LD_LIBRARY_PATH=$nvrtc GPUZIP_TEST_PREBUILD=$work/$version GPUZIP_TEST_ARCHS=$archs \
+        $(printf -- '--arch %s ' $(archs_of "$version"))
+    LD_LIBRARY_PATH=$nvrtc GPUZIP_TEST_PREBUILD=$work/$version \
+        GPUZIP_TEST_ARCHS=$(archs_of "$version") \
         "$bundle/gpu-machine-tests" prebuild --exact
     cp "$work/$version"/*.cubin "$work/$version"/*.ptx "$work/kernels/"
 done
