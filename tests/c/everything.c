@@ -226,7 +226,7 @@ void run_job(uint64_t number, random_t random, int worker, int alone, counts_t *
   counts->jobs++, job->restarts_left = 5;
   choose(job);
   job->faults = wants_faults && failing_memory_arm != NULL && once_in(&job->random, 4);
-  job->faults_before = faults_made();
+  job->faults_before = faults_made(), job->others_bytes = bytes_on_disk();
   if (begin(job)) counts->sessions++, run_shots(job);
   end_faults(job);
   close_sessions(job);

@@ -37,7 +37,7 @@ typedef struct {
   int eager;   /* one generation in so many actions */
   int tuned;  /* gpuzip_autotune measures this shot */
   int profiled; /* a session of this job was given a profile */
-  uint64_t faults_before;
+  uint64_t faults_before, others_bytes; /* before the job */
   gpuzip_t *handles[2];
   gpuzip_schedule_t *schedule;
   app_t apps[2];
@@ -77,6 +77,9 @@ void close_sessions(job_t *job);
  * error that was due ended it. */
 int run_shot(job_t *job);
 void begin_shot(job_t *job);
+/* Returns the bytes of the files without a name that this process has open: the snapshots on
+ * disk. */
+uint64_t bytes_on_disk(void);
 /* Checks the numbers of a session whose shot has ended. */
 void check_numbers(job_t *job);
 /* Ends the process unless `status` is an error that was due. */

@@ -490,9 +490,7 @@ int run_shot(job_t *job)
   return callbacks ? run(job) : pull(job);
 }
 
-/* Returns the bytes of the files without a name that this process has open: the snapshots on
- * disk. */
-static uint64_t bytes_on_disk(void)
+uint64_t bytes_on_disk(void)
 {
   uint64_t bytes = 0;
   DIR *folder = opendir("/proc/self/fd");
@@ -540,7 +538,8 @@ void check_numbers(job_t *job)
           (unsigned long long)summary.disk_bytes);
   }
   /* Other threads have files, too. */
-  if (c->disk_budget && job->alone)
-    CHECK(bytes_on_disk() <= c->disk_budget * (uint64_t)job->sessions, "%llu bytes on disk",
-          (unsigned long long)bytes_on_disk());
+  if (!c->disk_budget || !job->alone) return;
+  const uint64_t bytes = bytes_on_disk() - job->others_bytes;
+  CHECK(bytes <= c->disk_budget * (uint64_t)job->sessions, "%llu bytes on disk",
+        (unsigned long long)bytes);
 }
