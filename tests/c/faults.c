@@ -4,7 +4,8 @@
  *
  * GPUZIP_FAULTS is a list of rules, separated by commas. A rule is CALL:WHEN:WHAT.
  *   CALL  open (also openat), write (also pwrite), read (also pread), fsync (also fdatasync),
- *         rename (also renameat), unlink (also unlinkat), ftruncate, fallocate, close; `any`: all of them
+ *         rename (also renameat), unlink (also unlinkat), ftruncate, fallocate, close; `any`: all of
+ *         them
  *   WHEN  a number n: the n-th of these calls, from 1 on; `n+`: the n-th and all after it; `*`: all
  *   WHAT  EIO, ENOSPC, EDQUOT, EINTR, EXDEV, EINVAL, EROFS, EACCES: the call fails with this number
  *         and has no effect, except that close does close (as on Linux)
