@@ -284,6 +284,16 @@ fn a_slot_that_the_application_holds_is_never_read_for_a_generation() {
     let _ = std::fs::remove_dir_all(&dir);
 }
 
+/// A transfer that the release of a state has issued is issued once more after a restart, and counts
+/// once.
+#[test]
+fn a_transfer_that_a_release_has_issued_counts_once() {
+    let dir = folder("cut-early");
+    let job = job(Algorithm::StoreAll, 8, 0, 2, 2 * STORAGE.len() + 1);
+    assert!(job.releases && check(&job, &dir, 7) > 30);
+    let _ = std::fs::remove_dir_all(&dir);
+}
+
 #[test]
 fn a_shot_that_is_cut_anywhere_goes_on_as_if_nothing_had_happened() {
     let dir = folder("cut-anywhere");

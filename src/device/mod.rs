@@ -231,6 +231,22 @@ pub(crate) enum Crossing {
     ToHost,
 }
 
+impl std::ops::Sub for Traffic {
+    type Output = Traffic;
+
+    /// What was copied after `before`.
+    fn sub(self, before: Self) -> Self {
+        Traffic {
+            h2d_bytes: self.h2d_bytes - before.h2d_bytes,
+            d2h_bytes: self.d2h_bytes - before.d2h_bytes,
+            d2d_bytes: self.d2d_bytes - before.d2d_bytes,
+            disk_bytes: self.disk_bytes - before.disk_bytes,
+            disk_reads: self.disk_reads - before.disk_reads,
+            disk_writes: self.disk_writes - before.disk_writes,
+        }
+    }
+}
+
 impl Traffic {
     /// Counts a copy.
     pub(crate) fn count(&mut self, to: Place, from: Place, bytes: u64) -> Crossing {

@@ -8,7 +8,7 @@
 
 use super::engine::{Engine, Whole};
 use super::Session;
-use crate::device::Stream;
+use crate::device::{Stream, Traffic};
 use crate::error::{fail, Code, Error, Result};
 use crate::plan::{Index, Kept};
 use crate::schedule::{Algorithm, Kind, Schedule, Terms};
@@ -194,8 +194,12 @@ impl Session {
             }
             _ => (plan.needed_from(self.index(&schedule)?, done)?, plan.fingerprint()),
         };
-        let position =
-            Position { it: tick.it, plan, stats: self.stats()?, ..self.position_in(&schedule)? };
+        let mut stats = self.stats()?;
+        let early = self.engine.as_ref().map_or_else(Traffic::default, |e| e.tiers.early());
+        stats.h2d_bytes -= early.h2d_bytes;
+        stats.disk_bytes -= early.disk_bytes;
+        stats.disk_reads -= early.disk_reads;
+        let position = Position { it: tick.it, plan, stats, ..self.position_in(&schedule)? };
         Ok((position, kept))
     }
 

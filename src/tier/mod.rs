@@ -24,7 +24,7 @@ mod shared;
 mod slots;
 mod snapshot_coder;
 
-use crate::device::{AppMemory, Device, Place, PIECE};
+use crate::device::{AppMemory, Device, Place, Traffic, PIECE};
 use crate::error::{fail, Result};
 use crate::fallible_vec;
 use crate::layout::{Layout, Levels};
@@ -187,6 +187,9 @@ pub struct Tiers {
     store: Box<dyn Store>,
     /// The plan's transfers to the device that are issued already.
     issued: Issued,
+    /// The traffic of the transfers that `release` has issued since the last step was played. A
+    /// session that goes on from here issues them after its first step.
+    early: Traffic,
 }
 
 impl Tiers {
@@ -228,7 +231,8 @@ impl Tiers {
     }
 
     fn of(slots: Slots, store: Box<dyn Store>, plan: &Plan) -> Result<Self> {
-        let mut tiers = Tiers { slots, store, issued: Issued::default() };
+        let (issued, early) = (Issued::default(), Traffic::default());
+        let mut tiers = Tiers { slots, store, issued, early };
         tiers.fit(plan)?;
         Ok(tiers)
     }
@@ -258,7 +262,7 @@ impl Tiers {
 
     fn empty(&mut self) {
         self.store.empty(&mut self.slots);
-        self.issued = Issued::default();
+        (self.issued, self.early) = (Issued::default(), Traffic::default());
     }
 
     /// The device of these tiers, for reading its traffic and times.
@@ -375,7 +379,16 @@ impl Tiers {
     /// Issues the transfers that waited only until the application gave back the addresses from
     /// `acquire`. `number` is the RESTORE's step of the plan, after which no other step was played.
     pub fn release(&mut self, plan: &Plan, number: usize) -> Result<()> {
-        self.issue(plan, Moment::Released(number))
+        let before = self.slots.device.traffic() - self.early;
+        let issued = self.issue(plan, Moment::Released(number));
+        self.early = self.slots.device.traffic() - before;
+        issued
+    }
+
+    /// Returns the traffic of transfers that the first step of a session that goes on from here
+    /// issues once more.
+    pub fn early(&self) -> Traffic {
+        self.early
     }
 
     /// Places all snapshots that wait in staging buffers, and waits for all work of the device, so that
@@ -491,6 +504,9 @@ impl Tiers {
     /// Issues the transfers that are due at `moment`, in the plan's order. Each transfer begins
     /// after all work that the application's lane has so far.
     fn issue(&mut self, plan: &Plan, moment: Moment) -> Result<()> {
+        if !matches!(moment, Moment::Released(_)) {
+            self.early = Traffic::default();
+        }
         while let Some(fetch) = self.issued.due(plan, moment) {
             let number = fetch.restore as usize;
             let previous_levels = plan.previous_levels(number);
