@@ -17,7 +17,7 @@ import numpy as np
 
 import gpuzip
 import gpuzip.jax
-from programs import Program, loop
+from programs import Program, Stop, interrupted, loop, together
 from support import benchmark
 
 jax.config.update("jax_enable_x64", True)
@@ -239,21 +239,86 @@ class Scan(unittest.TestCase):
         with self.assertRaisesRegex(gpuzip.ArgumentError, "one of `params`"):
             jax.grad(lambda s: jnp.sum(gpuzip.jax.scan(lambda u, t: u * s, self.u, 5, **FEW)))(2.0)
 
+    def program(self, seed):
+        return Program(seed, jnp, jnp.array, lambda x, kind: x.astype(kind))
+
+    def pull_back(self, program, scan, n, inputs, keys):
+        """A function that returns the gradient of the program's loss."""
+        value, back = jax.vjp(lambda *x: program.loss(scan, n, *x, **keys), *inputs)
+        return lambda: back(jnp.ones_like(value))
+
+    def near(self, program, found, expected, what):
+        for one, other in zip(expected, found):
+            self.assertEqual(one.dtype, other.dtype)
+            error, most = (float(jnp.max(jnp.abs(x))) for x in (one - other, one))
+            self.assertLessEqual(error, program.bound * most, what)
+
     def test_random_programs(self):
-        programs, cases = (50, 20) if os.environ.get("GPUZIP_TEST_LONG") else (4, 3)
+        programs, cases = (50, 20) if os.environ.get("GPUZIP_TEST_LONG") else (3, 4)
+        stopped = twice = 0
         for seed in range(programs):
-            program = Program(seed, jnp, lambda values, shape: jnp.array(values).reshape(shape))
+            program = self.program(seed)
             for case in range(cases):
                 n, keys = program.config(longest=6)
-                inputs = program.inputs()
-                expected, found = (
-                    jax.grad(lambda *x: program.loss(scan, n, *x, **options), (0, 1, 2, 3))(*inputs)
-                    for scan, options in ((loop, {}), (gpuzip.jax.scan, keys))
-                )
-                for one, other in zip(expected, found):
-                    error, most = (float(jnp.max(jnp.abs(x))) for x in (one - other, one))
-                    self.assertLessEqual(error, 1e-12 * most, (seed, case))
+                inputs, draw, what = program.inputs(), program.draw, (seed, case, n, keys)
+                expected = self.pull_back(program, loop, n, inputs, {})()
+                back = None
+                if draw.random() < 0.3:
+                    with interrupted(draw):
+                        try:
+                            back = self.pull_back(program, gpuzip.jax.scan, n, inputs, keys)
+                            self.near(program, back(), expected, what)
+                        except Stop:
+                            stopped += 1
+                else:
+                    back = self.pull_back(program, gpuzip.jax.scan, n, inputs, keys)
+                    self.near(program, back(), expected, what)
+                if back is not None:
+                    twice += 1
+                    with self.assertRaisesRegex(gpuzip.ArgumentError, "runs once"):
+                        back()
+                if draw.random() < 0.3:
+                    again = self.pull_back(program, gpuzip.jax.scan, n, inputs, keys)
+                    self.near(program, again(), expected, what)
                 program.change()
+        self.assertGreater(min(stopped, twice), 0)
+
+    def test_random_programs_in_threads(self):
+        rounds = 30 if os.environ.get("GPUZIP_TEST_LONG") else 1
+        for number in range(rounds):
+            programs = [self.program(1000 + 3 * number + k) for k in range(3)]
+
+            def work(program, inputs, n, keys):
+                for _ in range(2):
+                    expected = self.pull_back(program, loop, n, inputs, {})()
+                    found = self.pull_back(program, gpuzip.jax.scan, n, inputs, keys)()
+                    self.near(program, found, expected, (number, n, keys))
+
+            def drawn(program):
+                config = program.config(longest=6)
+                return functools.partial(work, program, program.inputs(), *config)
+
+            together([drawn(program) for program in programs])
+            # One program in all threads, and so one function that keeps its compiled code.
+            step = programs[0].step()
+            with mock.patch.object(programs[0], "step", lambda: step):
+                together([drawn(programs[0]) for _ in range(3)])
+
+    def test_one_reverse_sweep_in_several_threads(self):
+        for _ in range(3):
+            value, back = jax.vjp(lambda u: ours(u, self.speed, n=20, **FEW), self.u)
+            expected = jax.vjp(lambda u: ours(u, self.speed, n=20, **FEW), self.u)[1](1.0)
+            found, refused = [], []
+
+            def work():
+                try:
+                    found.append(back(1.0))
+                except gpuzip.ArgumentError:
+                    refused.append(1)
+
+            together([work] * 4)
+            self.assertEqual((len(found), len(refused)), (1, 3))
+            np.testing.assert_array_equal(found[0], expected)
 
     def test_wrong_calls_say_what_to_do(self):
         def run(u):

@@ -1,5 +1,5 @@
-"""Random programs with a Revolver: beside PyRevolve's own and beside a run that keeps all states, to the
-last bit; with exceptions in the middle, second sweeps, threads and codecs."""
+"""Random programs with a Revolver: beside PyRevolve's own and beside a run that keeps all
+states, to the last bit; with exceptions in the middle, second sweeps, threads and codecs."""
 
 import os
 import random
@@ -23,7 +23,8 @@ class Stop(Exception):
 
 
 class Program:
-    """A time step of some arrays, and an adjoint step that reads the states before and behind it."""
+    """A time step of some arrays, and an adjoint step that reads the states before and behind
+    it."""
 
     def __init__(self, seed, one_type):
         self.draw = draw = random.Random(seed)

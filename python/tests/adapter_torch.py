@@ -1,5 +1,7 @@
 """gpuzip.torch.scan beside the gradients of a plain loop."""
 
+import contextlib
+import functools
 import gc
 import os
 import unittest
@@ -8,7 +10,7 @@ import torch
 
 import gpuzip
 import gpuzip.torch
-from programs import Program
+from programs import Program, Stop, interrupted, together
 from support import benchmark
 
 N = 200
@@ -305,25 +307,87 @@ class Scan(unittest.TestCase):
             expected = torch.autograd.grad(plain_loop(model.step, self.u, 20, self.speed).sum(), (self.u, self.speed))
             self.same(found, expected)
 
+    def program(self, seed):
+        return Program(
+            seed,
+            torch,
+            lambda values, kind: torch.tensor(values, dtype=getattr(torch, kind)),
+            lambda x, kind: x.to(getattr(torch, kind)),
+        )
+
+    def slopes(self, program, scan, n, inputs, **keys):
+        """A function that returns the gradient of the program's loss."""
+        inputs = [x.detach().requires_grad_() for x in inputs]
+        value = program.loss(scan, n, *inputs, **keys)
+        options = {"allow_unused": True, "retain_graph": True}
+
+        def back():
+            found = torch.autograd.grad(value, inputs, **options)
+            return [torch.zeros_like(x) if y is None else y for x, y in zip(inputs, found)]
+
+        return back
+
+    def near(self, program, found, expected, what):
+        for one, other in zip(expected, found):
+            # One tensor that is read as two parameters has its adjoints added in another order.
+            self.assertEqual(one.dtype, other.dtype)
+            error = float((one - other).abs().max())
+            self.assertLessEqual(error, program.bound * float(one.abs().max()), what)
+
     def test_random_programs(self):
+        stopped = twice = 0
         for seed in range(100 if os.environ.get("GPUZIP_TEST_LONG") else 10):
-            dtype = (torch.float64, torch.float32)[seed % 3 == 2]
-            program = Program(seed, torch, lambda values, shape: torch.tensor(values, dtype=dtype).reshape(shape))
+            program = self.program(seed)
             for case in range(10):
                 n, keys = program.config()
-                inputs = [x.requires_grad_() for x in program.inputs()]
-                expected, found = (
-                    torch.autograd.grad(program.loss(scan, n, *inputs, **options), inputs, allow_unused=True)
-                    for scan, options in ((plain_loop, {}), (gpuzip.torch.scan, keys))
-                )
-                for one, other in zip(expected, found):
-                    zero = torch.zeros(program.shape, dtype=dtype)
-                    one, other = (zero if x is None else x for x in (one, other))
-                    # One tensor that is read as two parameters has its adjoints added in another order.
-                    error = float((one - other).abs().max())
-                    scale = 1e-12 if dtype == torch.float64 else 1e-5
-                    self.assertLessEqual(error, scale * float(one.abs().max()), (seed, case))
+                inputs, draw, what = program.inputs(), program.draw, (seed, case, n, keys)
+                expected = self.slopes(program, plain_loop, n, inputs)()
+                back = None
+                with interrupted(draw) if draw.random() < 0.3 else contextlib.nullcontext():
+                    try:
+                        back = self.slopes(program, gpuzip.torch.scan, n, inputs, **keys)
+                        self.near(program, back(), expected, what)
+                    except Stop:
+                        stopped += 1
+                if back is not None:
+                    twice += 1
+                    with self.assertRaisesRegex(gpuzip.ArgumentError, "runs once"):
+                        back()
+                if draw.random() < 0.3:
+                    again = self.slopes(program, gpuzip.torch.scan, n, inputs, **keys)
+                    self.near(program, again(), expected, what)
                 program.change()
+        self.assertGreater(min(stopped, twice), 0)
+
+    def test_random_programs_in_threads(self):
+        for number in range(100 if os.environ.get("GPUZIP_TEST_LONG") else 5):
+            programs = [self.program(1000 + 3 * number + k) for k in range(3)]
+
+            def work(program, inputs, n, keys):
+                for _ in range(2):
+                    expected = self.slopes(program, plain_loop, n, inputs)()
+                    found = self.slopes(program, gpuzip.torch.scan, n, inputs, **keys)()
+                    self.near(program, found, expected, (number, n, keys))
+
+            for group in (programs, programs[:1] * 3):
+                drawn = [(program, program.inputs(), *program.config()) for program in group]
+                together([functools.partial(work, *each) for each in drawn])
+
+    def test_one_reverse_sweep_in_several_threads(self):
+        for _ in range(10):
+            expected = torch.autograd.grad(ours(self.u, self.speed, n=20, **FEW), self.u)
+            value = ours(self.u, self.speed, n=20, **FEW)
+            found, refused = [], []
+
+            def work():
+                try:
+                    found.append(torch.autograd.grad(value, self.u, retain_graph=True))
+                except gpuzip.ArgumentError:
+                    refused.append(1)
+
+            together([work] * 4)
+            self.assertEqual((len(found), len(refused)), (1, 3))
+            self.same(found[0], expected)
 
     def test_wrong_calls_say_what_to_do(self):
         def scan(step, state, n=9, *params, **config):

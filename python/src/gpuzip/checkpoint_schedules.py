@@ -19,7 +19,7 @@ from checkpoint_schedules import (  # type: ignore[import-untyped]
 
 from .actions import BACKWARD, FORWARD, RESTORE, SAVE, TERMINATE, Action, ActionType
 from .config import Config
-from .errors import ArgumentError, ConfigError, ScheduleError, UnsupportedError
+from .errors import ArgumentError, ConfigError, ScheduleError, StateError, UnsupportedError
 from .records import Summary
 from .schedule import Schedule
 
@@ -41,7 +41,8 @@ class GpuzipSchedule(CheckpointSchedule):  # type: ignore[misc]
     time. One adjoint calculation is permitted.
 
     A schedule that saves a state and leaves it without a time step, which checkpoint_schedules cannot
-    express, is an `UnsupportedError`.
+    express, is an `UnsupportedError`. After an exception within an adjoint calculation the next one
+    is a `StateError`: pyadjoint would repeat the part before the exception only.
     """
 
     def __init__(self, max_n: int, *, ram: Optional[int] = None, **config: Any) -> None:
@@ -58,6 +59,8 @@ class GpuzipSchedule(CheckpointSchedule):  # type: ignore[misc]
             self._summary = schedule.summary()
         self._in_ram = _heaviest(self._steps, ram)
         self._exhausted = False
+        # Adjoint steps that are left in the calculation in progress, and whether one is being done.
+        self._left, self._doing = 0, False
 
     def summary(self) -> Summary:
         """Returns gpuzip's counts. Time steps computed by checkpoint_schedules' actions are `max_n` more
@@ -93,7 +96,7 @@ class GpuzipSchedule(CheckpointSchedule):  # type: ignore[misc]
                     yield EndForward()
                 yield Move(ts, StorageType.RAM, StorageType.WORK)
                 self._r += 1
-                yield Reverse(ts + 1, ts, True)
+                yield _Reverse(self, ts)
         self._exhausted = True
         yield EndReverse()
 
@@ -109,6 +112,31 @@ class GpuzipSchedule(CheckpointSchedule):  # type: ignore[misc]
         """Whether data is stored in storage of this type."""
         used = range(self._summary.max_live)
         return storage_type == StorageType.RAM or any(self._storage(place) == storage_type for place in used)
+
+
+class _Reverse(Reverse):  # type: ignore[misc]
+    """An adjoint step of which the schedule hears. pyadjoint keeps the actions of its first
+    derivative and repeats them; where an exception ended it, these are not all."""
+
+    def __init__(self, schedule: GpuzipSchedule, ts: int) -> None:
+        super().__init__(ts + 1, ts, True)
+        self._schedule = schedule
+
+    def __iter__(self) -> Iterator[int]:
+        schedule, ts = self._schedule, self.n0
+        following = (schedule._left or schedule.max_n) - 1
+        if schedule._doing or ts not in (following, schedule._left):
+            raise StateError(
+                "an adjoint calculation was left by an exception, and would now be done in part: "
+                "record the tape again, with a new GpuzipSchedule"
+            )
+        schedule._doing = True
+        yield ts
+        schedule._left, schedule._doing = ts, False
+
+
+# Some programs look at the name of an action's class, and `repr` prints it.
+_Reverse.__name__ = _Reverse.__qualname__ = "Reverse"
 
 
 class _Places:

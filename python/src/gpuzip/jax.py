@@ -111,6 +111,7 @@ class _Sweep:
         self.buffers = [np.empty(leaf.shape, leaf.dtype) for leaf in leaves]
         self.session = Session(tuple(map(_bits, self.buffers)), n, **config)
         self.state = state
+        self.unused = [None]  # Of threads that take it, one finds it.
 
     def until_backward(self) -> None:
         """Does what the schedule wants up to the next BACKWARD, whose state is then `state`."""
@@ -169,8 +170,12 @@ def _forward(compiled: _Compiled, n: int, config: Any, state: Any, params: Any) 
 
 def _reverse(compiled: _Compiled, n: int, config: Any, kept: _Kept, cotangent: Any) -> Tuple[Any, Any]:
     sweep = kept.sweep
-    if sweep.session is None:
-        raise ArgumentError("a reverse sweep of gpuzip.jax.scan runs once: call jax.grad or jax.vjp again")
+    try:
+        sweep.unused.pop()
+    except IndexError:
+        raise ArgumentError(
+            "a reverse sweep of gpuzip.jax.scan runs once: call jax.grad or jax.vjp again"
+        ) from None
     try:
         with sweep.session:
             sums = jax.tree.map(_zeros, sweep.params)

@@ -183,6 +183,7 @@ class _Sweep:
         self.state: Leaves = []
         self.params: Leaves = []
         self.session: Optional[Session] = Session(_fields(state), loop.n, **config)
+        self.unused = [None]  # Of threads that take it, one finds it.
         self.random, self.autocast = _Random(state, preserve_rng_state), _autocast()
         self.watched: Dict[Any, Any] = {}
         self.saved: Dict[int, Any] = {}  # The random number generators at the saved states.
@@ -220,12 +221,15 @@ class _Sweep:
 
     def reverse(self, state: Leaves, params: Leaves, cotangents: Sequence[Any]) -> Tuple[Leaves, Leaves]:
         """Returns the adjoints of the initial state and of the parameters."""
-        session = self.session
-        if session is None:
+        try:
+            self.unused.pop()
+        except IndexError:
             raise ArgumentError(
                 "a reverse sweep of gpuzip.torch.scan runs once, also with retain_graph=True: "
                 "call gpuzip.torch.scan again"
-            )
+            ) from None
+        session = self.session
+        assert session is not None
         self.state, self.params = state, params
         adjoint: Leaves = list(cotangents)
         sums: Leaves = [None] * len(params)
