@@ -254,7 +254,7 @@ class Scan(unittest.TestCase):
             self.assertLessEqual(error, program.bound * most, what)
 
     def test_random_programs(self):
-        programs, cases = (50, 20) if os.environ.get("GPUZIP_TEST_LONG") else (3, 4)
+        programs, cases = (50, 20) if os.environ.get("GPUZIP_TEST_LONG") else (3, 3)
         stopped = twice = 0
         for seed in range(programs):
             program = self.program(seed)
@@ -284,7 +284,7 @@ class Scan(unittest.TestCase):
         self.assertGreater(min(stopped, twice), 0)
 
     def test_random_programs_in_threads(self):
-        rounds = 30 if os.environ.get("GPUZIP_TEST_LONG") else 1
+        rounds, longest = (30, 6) if os.environ.get("GPUZIP_TEST_LONG") else (1, 2)
         for number in range(rounds):
             programs = [self.program(1000 + 3 * number + k) for k in range(3)]
 
@@ -295,7 +295,7 @@ class Scan(unittest.TestCase):
                     self.near(program, found, expected, (number, n, keys))
 
             def drawn(program):
-                config = program.config(longest=6)
+                config = program.config(longest)
                 return functools.partial(work, program, program.inputs(), *config)
 
             together([drawn(program) for program in programs])
