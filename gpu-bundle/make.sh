@@ -13,9 +13,9 @@ limit=46080
 # machine code of a lower minor compute capability: sm_80 serves sm_86 and sm_89, sm_100 serves
 # sm_103.
 archs="75 80 90 100 120"
-# The newest NVRTC makes the better machine code, which drivers before CUDA 13 refuse; they take the
-# images and the PTX of the other one, which makes none for the GPUs that need such a new driver in
-# most machines: compiling its PTX is their last resort.
+# The newest NVRTC makes the better machine code, which drivers before CUDA 13 refuse. Such drivers
+# take the machine code of the older NVRTC; for sm_100 and sm_120 they compile its PTX, so that the
+# bundle is no larger than it may be.
 nvrtcs="12.9.86 13.5.37"
 archs_of() { case $1 in 12.*) echo 75 80 90 ;; *) echo "$archs" ;; esac; }
 # nvcc's architectures: an older one does not know all, and the last that it knows gives the PTX.

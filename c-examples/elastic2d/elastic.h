@@ -12,6 +12,11 @@
 #ifndef ELASTIC_H
 #define ELASTIC_H
 
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L
+#endif
+
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -217,7 +222,10 @@ static int finish(const char *path)
 #endif
     for (int turn = 0; turn < 2 * ranks; turn++) {
         if (turn % ranks == rank) { /* the ranks append to the file in turn */
-            FILE *file = fopen(path, turn == 0 ? "wb" : "ab");
+            /* Never through a link, which somebody else can have made in a shared folder. */
+            int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | (turn == 0 ? O_TRUNC : O_APPEND);
+            int descriptor = open(path, flags, 0666);
+            FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, turn == 0 ? "wb" : "ab");
             size_t count = (size_t)nx * NZ;
             int is_written = file && fwrite(gradient[turn / ranks] + NZ, sizeof(real), count, file) == count;
             if (!file || fclose(file) || !is_written) return perror(path), 1;

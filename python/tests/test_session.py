@@ -521,5 +521,34 @@ class Threads(unittest.TestCase):
             session.run_forward(forward, u)
 
 
+class Files(unittest.TestCase):
+    def test_no_file_is_written_through_a_link_of_others(self):
+        with tempfile.TemporaryDirectory() as folder:
+            names = ("victim", "link", "second")
+            victim, link, second = (os.path.join(folder, name) for name in names)
+            writes = (gpuzip.Profile(b"profile").save, lambda path: gpuzip.write_trace(path, []))
+            for write in writes:
+                with open(victim, "w") as file:
+                    file.write("precious")
+                os.link(victim, second)
+                os.symlink(victim, link)
+                paths = [second, folder, os.devnull]
+                if os.geteuid() == 0:
+                    os.chown(link, 65534, 65534, follow_symlinks=False)
+                    paths.append(link)
+                for path in paths:
+                    with self.assertRaises(OSError):
+                        write(path)
+                with open(victim) as file:
+                    self.assertEqual(file.read(), "precious")
+                os.unlink(second)
+                os.chown(link, os.geteuid(), os.getegid(), follow_symlinks=False)
+                write(link)  # The user's own link is followed.
+                with open(victim) as file:
+                    self.assertNotEqual(file.read(), "precious")
+                self.assertTrue(os.path.islink(link))
+                os.unlink(link)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -221,11 +221,8 @@ impl Profile {
         let within =
             |name: &str, value: f64, least: f64, most: f64| match value >= least && value <= most {
                 true => Ok(()),
-                false if least == 0.0 => {
-                    fail!(Argument, "{name} = {value:?}: it must be from 0 to {most:e}")
-                }
                 false => {
-                    fail!(Argument, "{name} = {value:?}: it must be from {least:e} to {most:e}")
+                    fail!(Argument, "{name} = {value:?}: it must be from {least:?} to {most:e}")
                 }
             };
         if self.steps.len() > MOST_PARTS {

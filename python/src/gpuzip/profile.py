@@ -4,6 +4,7 @@ import os
 from typing import List, Union
 
 from . import _abi
+from ._files import new_file
 from ._library import library
 from ._records import filled
 from .records import ProfileInfo
@@ -30,8 +31,8 @@ class Profile:
             return cls(file.read())
 
     def save(self, path: Union[str, "os.PathLike[str]"]) -> None:
-        """Writes the profile to a file, for the key `profile_path`."""
-        with open(path, "wb") as file:
+        """Writes the profile to a file, for the key `profile_path`; never through a link of others."""
+        with new_file(path) as file:
             file.write(self.data)
 
     def info(self, index: int = 0) -> ProfileInfo:

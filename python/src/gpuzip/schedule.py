@@ -1,6 +1,7 @@
 """Schedules: the order of actions of an adjoint run, without a session or shared by several."""
 
 import ctypes
+import io
 import os
 import tempfile
 import weakref
@@ -9,6 +10,7 @@ from typing import Any, Iterable, Iterator, List, Optional, Tuple, Union
 from . import _abi
 from . import config as _config
 from ._arrays import int32
+from ._files import new_file
 from ._library import Unshared, library
 from ._records import filled
 from .actions import TERMINATE, Action, ActionType, action_of
@@ -136,8 +138,9 @@ class Schedule(Unshared):
 
 
 def write_trace(path: Path, actions: Iterable[Any]) -> None:
-    """Writes actions as a trace: `Action`s, or pairs of a time step and the name of an action."""
-    with open(path, "w") as file:
+    """Writes actions as a trace: `Action`s, or pairs of a time step and the name of an action. The
+    file is never written through a link of another user."""
+    with io.TextIOWrapper(new_file(path)) as file:
         for action in actions:
             if isinstance(action, Action):
                 if action.ts_end != action.ts:
