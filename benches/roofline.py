@@ -55,7 +55,7 @@ def kernels(codec, work, kind, rank, bound):
 
 
 def seconds(codec, work, kind, rank, bound, machine, values):
-    """Predicted seconds to code a field of so many values."""
+    """Predicted seconds to code a field of `values` values."""
     parts = kernels(codec, work, kind, rank, bound).values()
     return sum(max(limits(part, machine).values()) * values + part["launches"] * LAUNCH for part in parts)
 

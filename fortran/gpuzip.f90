@@ -682,7 +682,7 @@ module gpuzip
     integer(c_int64_t) :: generation = 0
     ! Number of the shot to go on with.
     integer(c_int64_t) :: shot = 0
-    ! The last action of that shot that was done; -1: the generation is of the begin of the shot.
+    ! The last action of that shot that was done; -1: the generation is of the start of the shot.
     integer(c_int64_t) :: it = 0
     ! Bytes of this rank's file.
     integer(c_int64_t) :: bytes = 0
@@ -1779,7 +1779,7 @@ contains
     call finish(c_gpuzip_persist_due(handle%handle, due), stat, errmsg)
   end subroutine
 
-  ! Writes a generation of the begin of shot `shot`, or within it. Array i has the name `names(i)`, the memory `fields(i)`
+  ! Writes a generation of the start of shot `shot`, or within it. Array i has the name `names(i)`, the memory `fields(i)`
   ! and the scope `scopes(i)`: 0 it changes between shots only, 1 during a shot.
   subroutine gpuzip_persist_write(handle, shot, names, fields, scopes, stream, stat, errmsg)
     type(gpuzip_t), intent(in) :: handle

@@ -65,7 +65,7 @@ pub struct Config {
     pub huge_pages: Pages,
     /// Whether consecutive FORWARDs are one action.
     pub range_actions: bool,
-    /// The adjoint needs u at every so many time steps only, at least 1.
+    /// The adjoint needs u only every `adjoint_every` time steps, at least 1.
     pub adjoint_every: u32,
     /// Most actions that the host runs ahead of a GPU.
     pub max_in_flight: u32,

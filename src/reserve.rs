@@ -1,5 +1,5 @@
 //! The allocator of the library. Rust aborts the process if an allocation fails whose caller cannot
-//! handle the failure, such as that of a box, a text or a list of fields. If the system refuses
+//! handle the failure, such as the allocation of a box, a text or a list of fields. If the system refuses
 //! such a request, this allocator serves it from a reserve of static memory. The reserve does not
 //! serve requests above `LARGEST` bytes: their size depends on steps, snapshots, values or files,
 //! and their callers use `fallible_vec`, which reports the failure.
@@ -243,8 +243,8 @@ fn give(offset: usize, layout: Layout) {
 /// The right of one call to use bytes of the reserve, and the process that gave the right.
 pub struct Lease(usize, Process);
 
-/// Admits a call. Returns `None` if the system has no memory and so much of the reserve is in use
-/// that the call might not get the memory that it needs.
+/// Admits a call. Returns `None` if the system has no memory and the rest of the reserve might be less
+/// than the call needs.
 #[inline(always)]
 pub fn lease() -> Option<Lease> {
     if USED.load(Ordering::Relaxed) == 0 {

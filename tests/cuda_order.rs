@@ -403,7 +403,7 @@ fn no_line_is_forgotten() {
         tier.matches("device.wait(").count() + cuda.matches("cuStreamWaitEvent(").count(),
         WAITS.len()
     );
-    // timers.rs records the begin of a call, like the begin of all timed work.
+    // timers.rs records the start of a call, like the start of all timed work.
     assert_eq!(
         include_str!("../src/device/cuda/timers.rs").matches("cuEventRecord(pair.begin").count(),
         1

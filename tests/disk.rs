@@ -29,7 +29,7 @@ struct App {
     data: Vec<f32>,
     ts: u32,
     shot: u32,
-    /// If not 0, all states have one value at all positions, but those of every so many time steps.
+    /// If not 0, all states have one value at all positions, but those of every `quiet`-th time step.
     quiet: u32,
 }
 
@@ -136,7 +136,7 @@ fn on_pages(slot: u64, folders: u64) -> u64 {
     slot.div_ceil(folders).next_multiple_of(4096) * folders
 }
 
-/// A configuration with room for so many snapshots of `slot` bytes on the device, in host memory and in
+/// A configuration with room for these numbers of snapshots of `slot` bytes on the device, in host memory and in
 /// one folder.
 fn config(algorithm: Option<Algorithm>, snapshots: u32, slots: [u64; 3], slot: u64) -> Config {
     let [device, host, disk] = slots;

@@ -269,7 +269,7 @@ fn checkout(dir: &Path) -> PathBuf {
     release
 }
 
-/// Builds a library with so many bytes of data.
+/// Builds a library with this number of bytes of data.
 fn library_of(release: &Path, bytes: usize) {
     let source = release.join("library.c");
     std::fs::write(&source, format!("char data[{bytes}] = {{1}};\n")).unwrap();

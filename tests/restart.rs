@@ -206,7 +206,7 @@ fn a_storm_of_signals_stops_the_run_once() {
     );
 }
 
-/// With no time left, the begin of the shot is written, and the run goes on from there.
+/// With no time left, the start of the shot is written, and the run goes on from there.
 #[test]
 fn without_time_the_run_goes_on_from_the_begin_of_its_shot() {
     let dir = tempdir("restart-no-time");
@@ -214,7 +214,7 @@ fn without_time_the_run_goes_on_from_the_begin_of_its_shot() {
     let folder = dir.join("files");
     let job = || {
         let mut command = rtm3d(&dir.join("out"), Some(&folder), &[]);
-        // Generations are due at the begin of the run only, and a stop has no time.
+        // Generations are due at the start of the run only, and a stop has no time.
         command.envs([("GPUZIP_STOP_BUDGET_S", "1e-6"), ("GPUZIP_PERSIST_OVERHEAD", "1e-9")]);
         command
     };

@@ -211,14 +211,14 @@ fn rank(rank: usize, trouble: u32, dir: &Path, agree_min: AgreeMin) -> (Result<(
     let mut arrays = app.arrays();
     let mut shot = 0;
     match (rank, trouble) {
-        // Its file of the begin of the shot, or of the action, cannot be made.
+        // Its file of the start of the shot, or of the action, cannot be made.
         (0, 0 | 1) => {
             let name = format!("gpuzip-r000000-g{:012}.tmp/inside", trouble + 1);
             std::fs::create_dir_all(dir.join(name)).unwrap();
         }
         (0, 2) => arrays[1].field.memory = None,
         (0, 3) => shot = -1,
-        // The publication of the generation of the begin fails.
+        // The publication of the generation of the start fails.
         (0, 4) => {
             let name = "gpuzip-r000000-g000000000001.gen/inside";
             std::fs::create_dir_all(dir.join(name)).unwrap();

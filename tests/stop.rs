@@ -85,7 +85,7 @@ fn a_signal_requests_a_stop_once_and_calls_the_handler_that_was_there() {
         assert!(stats.stop_left > 0.0 && stats.stop_left <= first);
         assert_eq!(gpuzip_persist_due(handle, &mut due), GPUZIP_OK);
         assert_eq!(due, GPUZIP_DUE_STOP);
-        // The begin of the shot comes first, and then the action.
+        // The start of the shot comes first, and then the action.
         assert_eq!(gpuzip_persist_write(handle, 3, null(), 0, null_mut()), GPUZIP_OK);
         assert_eq!(gpuzip_persist_wait(handle), GPUZIP_OK, "{}", last_error());
         assert_eq!(gpuzip_stats(handle, &mut stats), GPUZIP_OK);

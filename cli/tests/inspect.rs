@@ -63,7 +63,7 @@ fn generation(folder: &Path, rank: u32, generation: u64) -> PathBuf {
     folder.join(FileName::Generation { rank, generation }.text())
 }
 
-/// Changes the byte of a file that is so many bytes before its end.
+/// Changes the byte of a file that is `before_end` bytes before its end.
 fn damage(file: &Path, before_end: usize) {
     let mut bytes = std::fs::read(file).unwrap();
     let at = bytes.len() - before_end;
@@ -93,7 +93,7 @@ fn the_newest_generation_that_is_right_on_all_ranks_would_be_restored() {
         vec![
             format!("rank {rank}, 4 generations in the journal"),
             right(4, "shot 4 after action 12"),
-            right(3, "begin of shot 3"),
+            right(3, "start of shot 3"),
         ]
     };
     let mut all = [expected(0), expected(1)].concat();
@@ -107,7 +107,7 @@ fn the_newest_generation_that_is_right_on_all_ranks_would_be_restored() {
     let begin =
         "    snapshot u of time step 17, 100 B by lorenzo (4.0 KiB raw): is damaged: the checksum";
     assert!(found[5].starts_with(begin), "{found:?}");
-    assert_eq!(found[7], "would be restored: generation 3, begin of shot 3");
+    assert_eq!(found[7], "would be restored: generation 3, start of shot 3");
     assert_eq!(found.len(), 8);
     let value = json_of(&path);
     assert_eq!(
@@ -154,7 +154,7 @@ fn ranks_whose_files_are_elsewhere_are_named() {
     publish(&mut Store::open(&path, 2, 4).unwrap(), 5, -1);
     assert_eq!(
         lines(&path, &[]).last().unwrap(),
-        "would be restored: generation 1, begin of shot 5, if 3 other ranks have it, too, whose files are not here: 0, 1, 3"
+        "would be restored: generation 1, start of shot 5, if 3 other ranks have it, too, whose files are not here: 0, 1, 3"
     );
     assert_eq!(json_of(&path)["restored"]["missing_ranks"], json!([0, 1, 3]));
     std::fs::remove_dir_all(path).unwrap();
@@ -168,7 +168,7 @@ fn a_file_that_states_millions_of_ranks_takes_no_memory_for_them() {
     publish(&mut Store::open(&path, 1, MOST_RANKS).unwrap(), 5, -1);
     assert_eq!(
         lines(&path, &[]).last().unwrap(),
-        "would be restored: generation 1, begin of shot 5, if 16777215 other ranks have it, too, whose files are not here: 0, 2, 3, 4, 5, 6, 7, 8, ..."
+        "would be restored: generation 1, start of shot 5, if 16777215 other ranks have it, too, whose files are not here: 0, 2, 3, 4, 5, 6, 7, 8, ..."
     );
     let restored = &json_of(&path)["restored"];
     let listed: Vec<u32> = serde_json::from_value(restored["missing_ranks"].clone()).unwrap();
@@ -188,7 +188,7 @@ fn a_folder_of_many_ranks_is_read_with_few_open_files() {
     limited(&mut command, libc::RLIMIT_NOFILE, 20);
     let output = command.arg("inspect").arg(&path).output().unwrap();
     let last = text(&output.stdout).lines().last();
-    assert_eq!(last, Some("would be restored: generation 1, begin of shot 5"));
+    assert_eq!(last, Some("would be restored: generation 1, start of shot 5"));
     std::fs::remove_dir_all(path).unwrap();
 }
 
@@ -267,7 +267,7 @@ fn a_folder_in_use_is_read_and_not_changed() {
         found[0],
         "rank 0, in use by a process, 1 generation in the journal, 1 unfinished file"
     );
-    assert_eq!(found[2], "would be restored: generation 1, begin of shot 1");
+    assert_eq!(found[2], "would be restored: generation 1, start of shot 1");
     assert_eq!(state(&path), before);
     store.publish(writer.finish().unwrap()).unwrap();
     drop(store);

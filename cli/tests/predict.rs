@@ -4,8 +4,8 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// A V100 behind PCIe 3 with GPUZIP 2.x's Salt model: a snapshot moves in the time of 12 forward
-/// steps and is copied in that of 0.48.
+/// A V100 behind PCIe 3 with GPUZIP 2.x's Salt model: the transfer of a snapshot takes 12
+/// forward steps, a copy within the device 0.48.
 const RAW: &str =
     "plan --steps 3751 --state-bytes 1G --forward-ms 10 --link-gbs 8.9478485 --d2d-gbs 223.69621 --device-budget 4G --host-budget 149G";
 

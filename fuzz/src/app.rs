@@ -292,7 +292,7 @@ pub struct Session {
     /// True after a permitted error, or after a call that leaves the session in another state: the
     /// session needs a setup.
     pub broken: bool,
-    /// True if the number of steps is not known at the begin of a shot; and in this shot, until the
+    /// True if the number of steps is not known at the start of a shot; and in this shot, until the
     /// forward sweep is ended. Then `steps` is 0.
     is_online: bool,
     /// See `is_online`.

@@ -35,7 +35,7 @@ def arguments():
     add("--workers", type=int, default=2, help="how many, each with one shot at a time")
     add("--threads", type=int, default=1, help="of OpenMP, for each worker")
     add("--slurm", action="store_true", help="each worker is a job of Slurm, by dask-jobqueue")
-    add("--kill", type=int, default=0, help="kill local workers so many times, at random moments")
+    add("--kill", type=int, default=0, help="number of times that a local worker is killed, at random moments")
     add("options", nargs="*", help="options of rtm3d, behind --")
     o = parser.parse_args()
     for name in ("shots", "workers", "threads"):
@@ -98,7 +98,7 @@ def main():
     job = ["--shots", str(o.shots), "--claim", o.folder, "--out", o.out, "--json"]
     command = [o.rtm3d, *o.options, *job]
     start = time.time()
-    # A worker is killed after so many completed shots.
+    # Numbers of completed shots after which a worker is killed.
     doomed = set(random.sample(range(1, o.shots // 2 + 1), o.kill))
     killed = 0
     with start_cluster(o.workers, o.threads, o.slurm) as cluster, Client(cluster) as client:

@@ -73,7 +73,7 @@ class Job:
             file.write(bytes([byte]))
 
     def restart(self, within):
-        """Goes on in another session after the current action, or from the begin of the shot; from
+        """Goes on in another session after the current action, or from the start of the shot; from
         the older one of two equal generations, if the newest is damaged."""
         damaged = self.draw.random() < 0.2
         shots, inner = {"progress": self.progress}, {"u": self.u}

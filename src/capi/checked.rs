@@ -397,7 +397,8 @@ fn error_bound(c: &gpuzip_config_t) -> Result<ErrorBound> {
         (1 | 3, 0.0) => {
             return fail!(
                 Config,
-                "error_bound = 0 with error_bound_mode = {}: it has no default there",
+                "error_bound = 0 with error_bound_mode = {}: only modes 0 (max) and 2 (range) have a default; \
+                 set error_bound",
                 c.error_bound_mode
             )
         }

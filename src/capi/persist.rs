@@ -104,7 +104,7 @@ pub unsafe extern "C" fn gpuzip_persist_due(
 
 /// Writes a generation, from which a run goes on with shot `shot`.
 ///
-/// Between shots, that is before the first action or after TERMINATE, the generation is of the begin of
+/// Between shots, that is before the first action or after TERMINATE, the generation is of the start of
 /// that shot and holds the arrays with `scope` 0. Within a shot, after the work of the current action and
 /// before the next one, the generation is of this action and holds all arrays, the stored snapshots as
 /// they are, and the position in the schedule; the shot number is the same as before the shot. A session
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn gpuzip_persist_due(
 /// puts the generation on the disk; if that fails, the next call for restart files returns the error, and
 /// the older generations are as they were.
 ///
-/// If a stop was requested within a shot, the most valuable comes first: a generation of the begin of this
+/// If a stop was requested within a shot, the most valuable comes first: a generation of the start of this
 /// shot, unless this session wrote or read one, and then one of this action if it is expected to be on the
 /// disk within `stop_budget_s`.
 ///
@@ -181,7 +181,7 @@ pub unsafe extern "C" fn gpuzip_persist_find(
 /// when it was written, by their names, and moves the session to where it was. Call it before the first
 /// action of a session; the arrays are those with which the generation was written, in the same shapes.
 ///
-/// For the begin of a shot (`it` = -1) the arrays with `scope` 0 are filled, and the application goes on
+/// For the start of a shot (`it` = -1) the arrays with `scope` 0 are filled, and the application goes on
 /// with the shot as with any other. Otherwise all arrays are filled, and the shot goes on: without
 /// `gpuzip_setup`, the next `gpuzip_get_action` returns action `it` + 1, and everything that follows is as
 /// if the run had not stopped, the flags and the statistics too.

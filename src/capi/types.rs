@@ -853,7 +853,7 @@ pub struct gpuzip_generation_t {
     pub generation: i64,
     /// Number of the shot to go on with.
     pub shot: i64,
-    /// The last action of that shot that was done; -1: the generation is of the begin of the shot.
+    /// The last action of that shot that was done; -1: the generation is of the start of the shot.
     pub it: i64,
     /// Bytes of this rank's file.
     pub bytes: u64,

@@ -44,7 +44,7 @@ pub(super) const FEW_STEPS: u32 = 32;
 pub(super) fn portfolio(steps: u32, most: u32, cache: u32, grid: Grid) -> Result<Vec<Schedule>> {
     let all = steps.saturating_sub(1).max(1);
     let is_fine = grid == Grid::Fine;
-    // Slots and starts of intervals are one so many-th apart.
+    // Each number of slots, or of starts of intervals, is one `part`-th larger than the one before.
     let part = if is_fine { 8 } else { 2 };
     let mut members = Vec::new();
     if most >= all {

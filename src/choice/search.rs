@@ -106,11 +106,11 @@ const ALIKE_IN_SHORT_PART: f64 = 2.0;
 /// they are tried once.
 const MOST_ROUNDS: u32 = 12;
 
-/// A problem is so many times as long as the part of it that is searched first.
+/// A search begins with a part of the problem: the steps divided by this number.
 const PART: u32 = 8;
 
-/// The search of a part with at most `SHORT` steps may simulate one so many-th of what a search of a
-/// whole problem beyond `SHORT` steps may.
+/// The work limit of a search for more than `SHORT` steps, divided by this number, is the limit for a
+/// part with at most `SHORT` steps.
 const WORK_OF_SHORT_PART: u64 = 3;
 
 /// Returns the most SAVEs and RESTOREs that a search for more than `SHORT` steps plans and simulates. One
@@ -187,7 +187,7 @@ struct Tried {
     algorithm: Algorithm,
     /// Where the schedule is among the schedules of its algorithm.
     place: Place,
-    /// See `Bound::gaps`; for a schedule that was given up, about so much.
+    /// See `Bound::gaps`; an estimate for a schedule whose simulation was given up.
     gaps: f64,
 }
 
@@ -223,8 +223,8 @@ impl Place {
 
 /// Returns schedules for `steps` time steps and at most `most` snapshots that are like `schedule`, which
 /// is for one `PART`-th of the steps. Intervals have the same length. One schedule has `PART` times as
-/// many snapshots, or starts of intervals; another has so many that a time step is computed as often on
-/// average. A schedule for the device cache of the part, `caches.0`, becomes one for that of the whole
+/// many snapshots, or starts of intervals; another has as many as let a time step be computed as often
+/// on average. A schedule for the device cache of the part, `caches.0`, becomes one for that of the whole
 /// problem, `caches.1`.
 fn longer(schedule: &Schedule, steps: u32, most: u32, caches: (u32, u32)) -> Result<Vec<Schedule>> {
     let (chunk, inner) = (schedule.chunk, schedule.inner());
@@ -371,7 +371,7 @@ impl<'a> Search<'a> {
 
     /// Tries schedules, the most promising first, as long as less than `limit` SAVEs and RESTOREs
     /// have been simulated in all, with half of the next schedule, which counts as long as the last one.
-    /// A schedule of which the search keeps no plan yet is tried in any case.
+    /// A schedule is tried in any case if the search keeps no plan of it yet.
     fn try_all(&mut self, members: Vec<(usize, Schedule)>, limit: u64) -> Result<()> {
         let mut waiting: Vec<Waiting> = fallible_vec::with_room(members.len())?;
         let mut listed: HashMap<Key, ()> = HashMap::new();
@@ -490,8 +490,8 @@ impl<'a> Search<'a> {
 pub(super) enum Evaluated {
     /// The plans of all sessions, and the simulation of the slowest.
     Faster(Vec<Arc<Plan>>, Simulation),
-    /// A plan does not fit its tiers, or takes the limit or longer: about so many seconds, but at least
-    /// the limit.
+    /// A plan does not fit its tiers, or takes the limit or longer. `about` estimates its seconds, and is
+    /// at least the limit.
     Slower { about: f64 },
 }
 

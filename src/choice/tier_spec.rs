@@ -18,7 +18,7 @@ pub struct TierSpec {
     pub slot_bytes: u64,
     /// Slots of the device cache; `None`: one for each snapshot.
     pub cache: Option<u32>,
-    /// Mixed storage: so many of the slots of the device cache hold raw states, and the others
+    /// Mixed storage: this number of the device cache's slots hold raw states, and the others
     /// compressed snapshots of `slot_bytes` bytes, which are the only ones that go to the host.
     /// `None`: all snapshots are stored in the same way.
     pub raw_slots: Option<u32>,

@@ -45,7 +45,7 @@ pub struct HostDevice {
     /// When the last call ended, and the measured seconds between calls.
     left: Option<Instant>,
     gaps: Option<Vec<f64>>,
-    /// The coding work under way and its begin; and the seconds of compression and of
+    /// The coding work under way and its start; and the seconds of compression and of
     /// decompression.
     coding: Option<(Coding, Instant)>,
     coded: (f64, f64),
@@ -443,8 +443,8 @@ struct Link {
 
 impl Link {
     /// Blocks until the link would have moved `bytes` bytes. The simulated transfer begins at
-    /// `begin`, or later when the link is free; this begin is returned. The end is computed from
-    /// this begin, so that a sleep that lasts too long does not delay the transfers after it.
+    /// `begin`, or later when the link is free; its start is returned. The end is computed from
+    /// its start, so that a sleep that lasts too long does not delay the transfers after it.
     fn pace(&self, begin: Instant, bytes: usize) -> Instant {
         if self.bandwidth <= 0.0 {
             return begin;
@@ -463,7 +463,7 @@ impl Link {
 /// Work of a transfer lane.
 enum Transfer {
     Copy(Copy),
-    /// Waits until another lane has done its first tasks, so many.
+    /// Waits until the other lane has done this number of tasks since it was made.
     Wait(Arc<Progress>, u64),
 }
 

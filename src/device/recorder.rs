@@ -83,7 +83,7 @@ pub trait Recorder {
     }
 
     /// Seconds of the application's stream between consecutive calls: from the end of the previous
-    /// call to the begin of each call, in order. Returns one number for each call that has ended
+    /// call to the start of each call, in order. Returns one number for each call that has ended
     /// since this function was last asked; NaN for the first call.
     fn gaps(&mut self) -> Result<Vec<f64>> {
         Ok(Vec::new())

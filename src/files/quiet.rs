@@ -17,7 +17,7 @@ pub fn quietly<R>(body: impl FnOnce() -> R) -> R {
 /// Blocks the signals until it is dropped, also by a panic.
 struct Mask {
     before: libc::sigset_t,
-    /// Those of the signals that were not pending before.
+    /// The blocked signals that were not pending before.
     ours: libc::sigset_t,
 }
 

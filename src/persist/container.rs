@@ -226,7 +226,7 @@ impl<S: Source> Container<S> {
         let footer = Footer::from_bytes(&end, length, header_bytes as u64, header_crc)?;
         if footer.generation != origin.generation {
             return damaged(format_args!(
-                "its begin is of generation {} and its end of generation {}",
+                "its start is of generation {} and its end of generation {}",
                 origin.generation, footer.generation
             ));
         }

@@ -47,7 +47,7 @@ pub struct Header {
     /// Number of the shot that the run goes on with.
     pub shot: i64,
     /// Number of the action in the shot that was the last one before the generation; -1: the
-    /// generation is of the begin of the shot.
+    /// generation is of the start of the shot.
     pub it: i64,
 }
 
@@ -62,7 +62,7 @@ pub struct Origin {
     pub ranks: u32,
     /// When this generation was begun, all ranks had this generation or a newer one; 0: not known.
     pub confirmed: u64,
-    /// Seconds from 1970 to the begin of the writing, by the machine's clock. Only shown.
+    /// Seconds from 1970 to the start of the writing, by the machine's clock. Only shown.
     pub time: i64,
 }
 
@@ -271,7 +271,7 @@ fn check_numbers(origin: &Origin, shot: i64, it: i64) -> Result<()> {
     }
     if shot < 0 || it < -1 {
         return damaged(format_args!(
-            "its header says shot {shot} and action {it}: both are numbered from 0, and action -1 is the begin of the shot"
+            "its header says shot {shot} and action {it}: both are numbered from 0, and action -1 is the start of the shot"
         ));
     }
     Ok(())
@@ -357,7 +357,7 @@ impl Footer {
             ));
         }
         if footer.header_crc != header_crc {
-            return damaged(format_args!("its begin and its end are of different generations"));
+            return damaged(format_args!("its start and its end are of different generations"));
         }
         let end = length - FOOTER as u64;
         let fits = footer.records <= MOST_RECORDS

@@ -26,7 +26,7 @@ pub struct Line {
     pub generation: u64,
     /// The shot that the run goes on with.
     pub shot: i64,
-    /// The last action before the generation; -1: begin of the shot.
+    /// The last action before the generation; -1: start of the shot.
     pub it: i64,
     /// Bytes of the container.
     pub bytes: u64,

@@ -35,7 +35,7 @@ impl Listing {
         Ok(Listing { folder, path: dir.to_path_buf(), files })
     }
 
-    /// Returns the ranks of which the folder has files, in rising order.
+    /// Returns the ranks that have files in the folder, in rising order.
     pub fn ranks(&self) -> Result<Vec<u32>> {
         let mut ranks = fallible_vec::with_room(self.files.len())?;
         ranks.extend(self.files.iter().map(|name| name.rank()));

@@ -115,7 +115,7 @@ struct Search {
     /// Only generations older than this one are considered.
     below: u64,
     found: Option<(u64, Reader)>,
-    /// The newest generation of which a right generation says that all ranks had it.
+    /// The newest generation that all ranks had, as a later generation that is right says.
     newest_confirmed: u64,
     /// The generations that were passed over, each with its reason.
     passed_over: String,

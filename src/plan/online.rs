@@ -17,10 +17,10 @@ use crate::schedule::Rule;
 use std::collections::{HashMap, VecDeque};
 
 /// The most SAVEs by which the rule is played ahead to learn whether a snapshot leaves the cache. A
-/// snapshot of which this is not known by then is written.
+/// snapshot is written if the answer is not known by then.
 const AHEAD: usize = 1024;
 
-/// So many entries of snapshots that have left the cache may stay in `Forward::order` in any case.
+/// Number of entries of snapshots that have left the cache that may stay in `Forward::order` in any case.
 const FEW: usize = 64;
 
 /// A SAVE of the forward phase that was played ahead.

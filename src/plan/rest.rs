@@ -16,7 +16,7 @@ pub struct Kept {
 
 impl Index {
     /// Returns the SAVEs and RESTOREs that are left after the first `done` ones, behind a SAVE of each
-    /// snapshot that they read, in the order of the time steps: an index of which any plan can be made.
+    /// snapshot that they read, in the order of the time steps: an index from which any plan can be made.
     pub fn rest(&self, done: usize) -> Result<Index> {
         // The next RESTORE of each state's snapshot.
         let mut next = filled(NONE, self.states)?;

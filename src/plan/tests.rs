@@ -458,8 +458,8 @@ fn a_plan_is_printable_and_repeatable() {
     assert_eq!(format!("{plan}").lines().count(), plan.steps.len() + plan.fetches.len());
 }
 
-/// How often a plan's transfers are not in the order of need, each compared with those issued later: fetches of
-/// which a later one is needed earlier; write-backs of which a later one is waited for earlier, by the
+/// How often a plan's transfers are not in the order of need, each compared with those issued later: a fetch
+/// before one that is needed earlier; a write-back before one that is waited for earlier, by the
 /// next step that fills its slot or by the RESTORE that fetches it; and snapshots that cross the link on
 /// the application's own stream, which may find a transfer under way that is needed later.
 fn out_of_order(schedule: &Schedule, plan: &Plan) -> [usize; 3] {

@@ -11,8 +11,8 @@ use crate::error::Result;
 use crate::fallible_vec::filled;
 use crate::plan::{Index, Issued, Moment, Plan, Step, NONE};
 
-/// By so much, as a part of the time of the run, rounding errors may make the delays larger than those
-/// of a simulation.
+/// The largest amount, as a fraction of the time of the run, by which rounding errors may make the
+/// delays larger than in a simulation.
 pub(super) const ROUNDING: f64 = 1e-11;
 
 /// A slot of the device cache. Times are in seconds.
@@ -42,8 +42,8 @@ struct Run<'a> {
     issued: Issued,
 }
 
-/// Returns a lower bound of the seconds that `plan`, a plan of this index, takes; 0 for a plan of which
-/// this module knows nothing. If transfers delay the application's stream by more than `patience`
+/// Returns a lower bound of the seconds that `plan`, a plan of this index, takes; 0 for a plan of a
+/// kind that this module does not know. If transfers delay the application's stream by more than `patience`
 /// seconds, returns about how many seconds the delays are in all, as a simulation that gives up does.
 pub(super) fn least(
     index: &Index,

@@ -139,8 +139,10 @@ fn check_prefix(bytes: &[u8]) -> Result<u32> {
     if bytes.len() < 8 || !bytes.starts_with(MAGIC) {
         return fail!(
             Stream,
-            "these {} bytes are no profile: they do not begin like one",
-            bytes.len()
+            "these {} bytes are no profile: a profile begins with \"gpzp\", these with \"{}\"; give a file \
+             that gpuzip_autotune or gpuzip_profile_export wrote",
+            bytes.len(),
+            bytes[..bytes.len().min(4)].escape_ascii()
         );
     }
     let mut words = Words(&bytes[4..]);

@@ -36,7 +36,7 @@ pub struct Prices {
     pub download: f64,
 }
 
-/// Where the snapshot at the begin of a range is. `c` slots on the device and `h` slots on the host
+/// Where the snapshot at the start of a range is. `c` slots on the device and `h` slots on the host
 /// are free beside those of this snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Base {

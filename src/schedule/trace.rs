@@ -67,7 +67,11 @@ impl Trace {
                 continue;
             }
             if actions.len() >= most {
-                return fail!(Parse, "line {number}: more than {most} actions: no schedule of so many time steps needs that many");
+                return fail!(
+                    Parse,
+                    "line {number}: more than {most} actions, which no schedule needs for the number of time \
+                     steps that was given"
+                );
             }
             let within = |e: Error| e.within(format_args!("line {number}"));
             parse(text)

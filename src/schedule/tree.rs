@@ -53,8 +53,8 @@ impl Tree {
         self.0
     }
 
-    /// Returns the tree with the advances and BACKWARDs of a schedule; `None` if there is none. Where
-    /// the snapshots of the schedule form no stack, the schedule of the tree is another one.
+    /// Returns the tree whose schedule has the advances and BACKWARDs of `actions`; `None` if no tree has
+    /// them. If the snapshots of `actions` form no stack, the schedule of the tree differs from `actions`.
     pub fn like(actions: impl Iterator<Item = Action>) -> Option<Self> {
         let (mut bits, mut nodes, mut states, mut was_forward) = (0u128, 0, 0, false);
         for action in actions {
@@ -154,7 +154,7 @@ mod tests {
         known
     }
 
-    /// Rotations lead to all trees, of which there are as many as the Catalan numbers say, and each tree
+    /// Rotations lead to all trees, whose number is a Catalan number, and each tree
     /// is a schedule that reverses all steps and has the same tree.
     #[test]
     fn rotations_lead_to_every_schedule() {

@@ -150,7 +150,12 @@ impl Model {
             Kind::Forward => self.forward(action, end),
             Kind::Backward => self.reverse(action, end),
             _ if end != action.ts => {
-                fail!(Schedule, "ends at {end}, and only FORWARD and BACKWARD cover several steps")
+                fail!(
+                    Schedule,
+                    "ends at {end} and begins at {}: only FORWARD and BACKWARD cover several steps; give \
+                     both the same step",
+                    action.ts
+                )
             }
             Kind::Save => self.save(action, limit),
             Kind::Restore => self.restore(action),

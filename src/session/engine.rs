@@ -11,7 +11,7 @@ use std::ffi::CString;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 
-/// The plan that an engine plays the rest of, and what its index is.
+/// A plan of a whole shot of which an engine plays the rest, and the index of that plan.
 pub(super) struct Whole {
     pub(super) plan: Arc<Plan>,
     /// The number of a step of the whole plan minus its number in the rest.
@@ -46,7 +46,7 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    /// Lets an open plan have the step `number`, that of a SAVE.
+    /// Extends an open plan, which grows with each SAVE, up to the step `number`.
     pub(super) fn reach(&mut self, number: usize) -> Result<()> {
         match self.plan.is_open() && self.plan.steps.len() <= number {
             true => Arc::make_mut(&mut self.plan).reach(number),

@@ -17,7 +17,7 @@ use std::time::Instant;
 
 /// The name of the record that holds the position of the shot.
 const POSITION: &str = "gpuzip position";
-/// The begin of the names that arrays of the application cannot have.
+/// The start of the names that arrays of the application cannot have.
 const OWN_NAMES: &str = "gpuzip ";
 /// Most shapes of fields that a message lists.
 const MOST_SHAPES: usize = 8;
@@ -76,8 +76,8 @@ impl Session {
         self.open()
     }
 
-    /// Writes a generation: between shots, of the begin of shot `shot`; within a shot, of the current
-    /// action, which must be served. If a stop was requested, a generation of the begin of the shot comes
+    /// Writes a generation: between shots, of the start of shot `shot`; within a shot, of the current
+    /// action, which must be served. If a stop was requested, a generation of the start of the shot comes
     /// first, if there is none, and the one of the action only if it is expected to be done in time. All
     /// ranks call this together.
     pub fn persist_write(&mut self, shot: i64, arrays: &[Array], stream: Stream) -> Result<()> {
@@ -134,7 +134,7 @@ impl Session {
         }
         let position = self.position(stream);
         if is_stopping && !persist.all(persist.begun_shot == Some(shot))? {
-            // The state at the begin of the shot is worth most and has the fewest bytes.
+            // The state at the start of the shot is worth most and has the fewest bytes.
             let written = self.write_generation(persist, shot, (&begin, &[]), arrays, stream);
             persist.together(written)?;
             persist.settle_all()?;
@@ -150,7 +150,7 @@ impl Session {
                 (stop::seconds_left().unwrap_or(f64::INFINITY), persist.expected_seconds(bytes));
             if !persist.all(needed <= left)? {
                 log::warn!(
-                    "stop: {left:.2} s are left, and the {bytes} bytes of the state within shot {shot} would take {needed:.2} s: the run goes on from the begin of \
+                    "stop: {left:.2} s are left, and the {bytes} bytes of the state within shot {shot} would take {needed:.2} s: the run goes on from the start of \
                      the shot; for more, raise stop_budget_s"
                 );
                 return Ok(());
@@ -160,7 +160,7 @@ impl Session {
         persist.together(written)
     }
 
-    /// Checks what a generation is to be of, and returns the begin of the current or the next shot, if
+    /// Checks what a generation is to be of, and returns the start of the current or the next shot, if
     /// a generation of it may be written.
     fn prepare(&mut self, shot: i64, arrays: &[Array], begins: bool) -> Result<Position> {
         if shot < 0 {
@@ -398,7 +398,7 @@ fn position_of(reader: &Reader) -> Result<Position> {
         true => Ok(position),
         false => fail!(
             Stream,
-            "the generation is of action {} by its begin and of action {} by its content",
+            "the generation is of action {} by its start and of action {} by its content",
             reader.header().it,
             position.it
         ),

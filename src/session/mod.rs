@@ -81,7 +81,8 @@ pub struct Session {
     /// Bytes of the largest compressed snapshot that the shot, or the shot before the first one, had
     /// in the session that wrote a restart file, for the session that goes on from it.
     largest_before: u64,
-    /// The bytes of a snapshot by which the plan was made anew since its decision; 0: it was not.
+    /// Bytes of a snapshot with which the plan was made again since the schedule was decided; 0: the plan
+    /// is the one of the decision.
     planned_by: u64,
     /// The restart files, once they are open.
     persist: Option<Box<Persist>>,

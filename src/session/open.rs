@@ -363,7 +363,7 @@ impl Session {
                         (Some(_), budget) => budget.saturating_sub(staged) / ALIGNMENT * ALIGNMENT,
                     };
                     device.reserve(Memory::Host, pool.saturating_add(staged))?;
-                    // A pool of compressed snapshots of which no budget is asked grows as they need it.
+                    // Without a budget, a pool of compressed snapshots grows as the snapshots need it.
                     let grows =
                         most.is_some() && (self.config.host_budget == 0 || self.promise.is_some());
                     device.lock(match (grows, self.config.compression_factor > 1.0) {

@@ -24,14 +24,14 @@ pub enum Due {
     Stop = 2,
 }
 
-/// What a generation is of.
+/// The generation that `persist_find` found: what it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Number of the generation.
     pub generation: u64,
     /// Number of the shot to go on with.
     pub shot: i64,
-    /// The last action of that shot that was done; -1: the begin of the shot.
+    /// The last action of that shot that was done; -1: the start of the shot.
     pub it: i64,
     /// Bytes of the file.
     pub bytes: u64,
@@ -50,7 +50,7 @@ pub struct Persist {
     next: Option<Instant>,
     /// Bytes per second of the last generation, until it was durable; 0: none was written.
     bandwidth: f64,
-    /// The shot whose begin a generation of this process holds.
+    /// The shot whose start a generation of this process holds.
     pub(super) begun_shot: Option<i64>,
     /// The generation that `persist_find` found, until it is read.
     pub(super) found: Option<Reader>,
@@ -112,6 +112,18 @@ const DEFAULT_OVERHEAD: f64 = 0.035;
 /// The bandwidth that is assumed before one is measured, in bytes per second.
 const ASSUMED_BANDWIDTH: f64 = 0.3e9;
 
+/// Returns the store of a session, which an internal error during a publication takes away.
+fn present(store: &mut Option<Store>) -> Result<&mut Store> {
+    match store {
+        Some(store) => Ok(store),
+        None => fail!(
+            State,
+            "an internal error has ended the writing of restart files: finalize the session and go on in \
+             a new one"
+        ),
+    }
+}
+
 impl Persist {
     fn new(store: Option<Store>, overhead: f64, ranks: u32, agree_min: AgreeMin) -> Self {
         Persist {
@@ -134,12 +146,7 @@ impl Persist {
 
     /// Returns the store; no publication is under way.
     pub(super) fn store(&mut self) -> Result<&mut Store> {
-        match &mut self.store {
-            Some(store) => Ok(store),
-            None => {
-                fail!(State, "this session can write no more generations after an internal error")
-            }
-        }
+        present(&mut self.store)
     }
 
     /// Calls `body` with the store and the minimum over all ranks.
@@ -147,10 +154,7 @@ impl Persist {
         &mut self,
         body: impl FnOnce(&mut Store, &mut dyn FnMut(i64) -> Result<i64>) -> Result<R>,
     ) -> Result<R> {
-        let Persist { store: Some(store), agree_min, .. } = self else {
-            return self.store().and_then(|_| fail!(State, "no store"));
-        };
-        body(store, agree_min)
+        body(present(&mut self.store)?, &mut self.agree_min)
     }
 
     /// Publishes a generation in the background. `seconds`: what writing it took.
@@ -201,7 +205,7 @@ impl Persist {
         Ok(())
     }
 
-    /// As `settle`; with several ranks, on all of them, each of which fails if one does.
+    /// As `settle`. With several ranks, all of them call this function, and all fail if one does.
     pub(super) fn settle_all(&mut self) -> Result<()> {
         let settled = self.settle();
         if self.ranks == 1 {

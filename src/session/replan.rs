@@ -67,7 +67,7 @@ impl Session {
     /// are compressed: the restored bits of a shot do not depend on the shots before it.
     pub(super) fn replan(&mut self, largest: u64) -> Result<()> {
         let Some(engine) = &mut self.engine else { return Ok(()) };
-        // The slots on disk have the size that the plan at the begin of the session gave them. A
+        // The slots on disk have the size that the plan at the start of the session gave them. A
         // session without a slot on disk has opened no file, and its new plan must do without, too.
         if largest == 0 || self.config.device_budget == 0 || engine.tiers.on_disk() > 0 {
             return Ok(());

@@ -22,7 +22,7 @@ pub(super) struct Indexed {
     index: Index,
 }
 
-/// What a shot has come to, or the begin of a shot (`it` = -1).
+/// What a shot has come to, or the start of a shot (`it` = -1).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Position {
     /// Number of the action that was served last; -1: none.
@@ -33,12 +33,12 @@ pub struct Position {
     pub terms: Terms,
     /// 1 if the schedule is recorded.
     pub recorded: u64,
-    /// Fingerprint of the plan; 0 for the begin of a shot.
+    /// Fingerprint of the plan; 0 for the start of a shot.
     pub plan: u64,
     /// The bytes of a compressed snapshot by which the plan was made anew since the first one; 0: it is
     /// the first one.
     pub planned_by: u64,
-    /// Bytes of the largest compressed snapshot of the shot so far, or for the begin of a shot of the
+    /// Bytes of the largest compressed snapshot of the shot so far, or for the start of a shot of the
     /// shot before: the next plan follows from it.
     pub largest: u64,
     /// With mixed storage, a hash of what its plans follow from; 0: all snapshots are stored alike.
@@ -130,13 +130,13 @@ impl Session {
             || !self.schedule.is_alone(self.number)
     }
 
-    /// Returns the begin of the next shot as a position.
+    /// Returns the start of the next shot as a position.
     pub fn position_between_shots(&mut self) -> Result<Position> {
         let schedule = self.schedule.decide()?;
         Ok(Position { it: -1, ..self.position_in(&schedule)? })
     }
 
-    /// Returns the begin of the current shot, or, between shots, of the next one.
+    /// Returns the start of the current shot, or, between shots, of the next one.
     pub(super) fn position_of_begin(&mut self) -> Result<Position> {
         let position = self.position_between_shots()?;
         match self.is_between_shots() {
@@ -146,7 +146,8 @@ impl Session {
         }
     }
 
-    /// What the plans of mixed storage follow from, and with it which snapshots are compressed.
+    /// Returns a checksum of what decides which snapshots mixed storage compresses; 0 without mixed
+    /// storage.
     fn mixed(&self) -> u64 {
         let tiers = &self.option.tiers;
         tiers.raw_slots.map_or(0, |raw| {
@@ -168,15 +169,15 @@ impl Session {
         })
     }
 
-    /// Returns what the current shot has come to, and the snapshots that the rest of the shot reads, all
-    /// of which are placed and counted. The current action must be served.
+    /// Returns what the current shot has come to, and the snapshots that the rest of the shot reads. All
+    /// of these snapshots are placed and counted. The current action must be served.
     pub(super) fn position(&mut self, stream: Stream) -> Result<(Position, Vec<Kept>)> {
         self.check_served()?;
         let Some(tick) = self.tick else { return fail!(State, "no action has come yet") };
         if self.option.levels.is_some() {
             return fail!(Unsupported, "shared_levels = 1: snapshots that share time levels cannot be written to a restart file within a shot; write one between shots, or use shared_levels = 0");
         }
-        // This also refuses schedules and sessions of which no rest can be played.
+        // This also refuses schedules and sessions whose rest cannot be played by itself.
         let done = match &self.engine {
             Some(engine) => engine.done(tick.step, tick.action.kind),
             None => self.schedule.accesses_until(self.number, tick.it)?,
@@ -209,7 +210,7 @@ impl Session {
         largest.max(self.largest_before)
     }
 
-    /// Prepares the first shot of this session, which goes on at the begin of a shot or within it.
+    /// Prepares the first shot of this session, which goes on at the start of a shot or within it.
     pub(super) fn go_on_from(&mut self, position: &Position) -> Result<()> {
         self.open()?;
         self.replan(position.planned_by)?;

@@ -1,4 +1,4 @@
-//! The begin and the end of a shot.
+//! The start and the end of a shot.
 
 use super::engine::Whole;
 use super::Session;

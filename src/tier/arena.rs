@@ -22,7 +22,7 @@ impl Arena {
         Arena { free: std::iter::once(bytes.clone()).collect(), bytes, peak: 0 }
     }
 
-    /// Lets the arena begin `begin` bytes behind the begin of the slab, and frees all ranges. Fails if
+    /// Lets the arena begin `begin` bytes behind the start of the slab, and frees all ranges. Fails if
     /// the arena ends before.
     pub fn begin_at(&mut self, begin: u64) -> Result<()> {
         if begin > self.bytes.end {
@@ -81,7 +81,7 @@ impl Arena {
         self.free.iter().map(|range| range.end - range.start).sum()
     }
 
-    /// The end of the highest range that was ever taken, in bytes; the begin of the arena at least.
+    /// The end of the highest range that was ever taken, in bytes; the start of the arena at least.
     pub fn peak(&self) -> u64 {
         self.peak.max(self.bytes.start)
     }

@@ -55,7 +55,7 @@ struct Passage {
     passed: usize,
 }
 
-/// A staging buffer, `at` bytes behind the begin of the host slab. Its events are recorded when a
+/// A staging buffer, `at` bytes behind the start of the host slab. Its events are recorded when a
 /// snapshot has arrived in the buffer, and when the snapshot has left the buffer.
 #[derive(Clone, Copy)]
 struct Buffer {
@@ -81,7 +81,7 @@ impl Passage {
 
 impl Disk {
     /// Puts the first `slots` pool slots, of `slot_bytes` bytes each, on the disk of `device`. The
-    /// staging buffers take `staging_bytes` bytes of the host slab, `at` bytes behind its begin.
+    /// staging buffers take `staging_bytes` bytes of the host slab, `at` bytes behind its start.
     pub fn new(device: &mut dyn Device, slots: u32, slot_bytes: u64, at: u64) -> Result<Self> {
         let bytes = buffer_bytes(slot_bytes);
         let at = if bytes == slot_bytes { at } else { at.next_multiple_of(PAGE as u64) };

@@ -34,7 +34,7 @@ impl Mixed {
     }
 
     /// As `of`, for a SAVE or RESTORE. Compressed snapshots that wait in staging buffers are placed
-    /// after a number of SAVEs and RESTOREs, of which those of raw snapshots are some.
+    /// after a number of SAVEs and RESTOREs; this call counts those of raw snapshots, too.
     fn call(&mut self, slots: &mut Slots, step: Step) -> Result<&mut dyn Store> {
         if step.slot < self.raw_slots {
             self.packed.next_call(slots)?;

@@ -116,7 +116,7 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// Makes no slots yet. Spare memory begins `spare` bytes behind the begin of the device slab.
+    /// Makes no slots yet. Spare memory begins `spare` bytes behind the start of the device slab.
     /// `app` is an event of the device.
     pub fn new(device: Box<dyn Device>, app: Event, layout: Layout, spare: u64) -> Self {
         let (cache, pool, saved) = (Vec::new(), Vec::new(), Vec::new());

@@ -47,7 +47,8 @@ pub struct GpuCoder {
     /// slab.
     buffer_bytes: u64,
     at: u64,
-    /// Page-locked reports, which kernels store: one of each staging buffer, then those of restores.
+    /// Page-locked reports, which kernels store: one for each staging buffer, then one for
+    /// each restore under way.
     reports: Option<LockedMemory>,
     made: Vec<Event>,
     /// Restores whose reports are unread, oldest first: number of the report and time step of the

@@ -92,7 +92,7 @@ int32_t open_again(job_t *job);
 int32_t open_folder(job_t *job);
 /* Asks for a generation, which this program does not remember. */
 int32_t write_arrays(job_t *job);
-/* Writes a generation of the current action (`within` = 1) or of the begin of the shot. */
+/* Writes a generation of the current action (`within` = 1) or of the start of the shot. */
 int32_t write_generation(job_t *job, int within);
 /* Ends the session as a process that is killed does, makes another one, and goes on from the newest
  * generation. On success the job stands where that generation was written. */

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// By how much a figure may be worse than in the table.
 const SLACK: f64 = 0.02;
 
-/// The begin of the line that names the version of NVRTC.
+/// The start of the line that names the version of NVRTC.
 const VERSION: &str = "# NVRTC ";
 
 /// A row: what the figures are of, in words, and the figures with their names.

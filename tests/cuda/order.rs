@@ -246,7 +246,7 @@ enum Role {
     Written,
     /// A point on the application's stream, for the upload lane or the download lane.
     App,
-    /// The begin of a call.
+    /// The start of a call.
     Begin,
     /// The end of a call.
     End,
@@ -281,7 +281,7 @@ impl Roles {
                 );
                 roles.insert(entry.event, role);
             }
-            // Two events made one right after the other are the begin and the end of a call; a
+            // Two events made one right after the other are the start and the end of a call; a
             // single event is a mark.
             if before.kind == emu::EVENT
                 && entry.kind != emu::EVENT
@@ -356,7 +356,7 @@ pub const RECORDS: [&str; 10] = [
     "download, for the snapshot",
     "application, for the upload",
     "upload, for the slot",
-    "begin of a call",
+    "start of a call",
     "end of a call",
     "mark between actions",
     "snapshot made, for its size",

@@ -46,7 +46,7 @@ fn write(session: &mut gpuzip::session::Session, app: &App) -> Result<()> {
     session.persist_wait()
 }
 
-/// Writes a generation of the begin of a shot, or of the action 6 of a shot.
+/// Writes a generation of the start of a shot, or of the action 6 of a shot.
 fn base(job: Job, within: bool, dir: &Path) -> Base {
     let _ = fs::remove_dir_all(dir);
     let mut app = App::new(false);

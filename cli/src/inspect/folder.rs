@@ -52,7 +52,7 @@ pub struct Restored {
     pub generation: u64,
     pub shot: i64,
     pub it: i64,
-    /// Number of the run's ranks of which the folder has no files.
+    /// Number of the run's ranks that have no files in the folder.
     pub missing: u32,
     /// The lowest `MOST_LISTED` of these ranks: the number of ranks stands in a file, and a file that
     /// is a few KB long can state millions.

@@ -13,7 +13,7 @@ const MOST_LISTED: usize = 8;
 /// Says where in the run a generation was written.
 fn place(shot: i64, it: i64) -> String {
     match it {
-        -1 => format!("begin of shot {shot}"),
+        -1 => format!("start of shot {shot}"),
         it => format!("shot {shot} after action {it}"),
     }
 }

@@ -38,7 +38,7 @@ class Action(NamedTuple):
     flags: int
     """FLAG_* combined with bitwise or; the properties below read them."""
     it: int
-    """Number of this action since the begin of the shot; the first action is 0."""
+    """Number of this action since the start of the shot; the first action is 0."""
 
     @property
     def recompute(self) -> bool:

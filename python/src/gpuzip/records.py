@@ -338,7 +338,7 @@ class Generation(NamedTuple):
     """Number of the shot to go on with."""
 
     it: int
-    """The last action of that shot that was done; -1: the generation is of the begin of the
+    """The last action of that shot that was done; -1: the generation is of the start of the
     shot."""
 
     bytes: int

@@ -32,7 +32,7 @@ class Schedule(Unshared):
 
     `Schedule(1000, checkpointing_algorithm="revolve", checkpointing_snaps=10)` is a schedule of its
     own; `config` and `keys` are as for `Session`. Iterating gives the actions, TERMINATE included,
-    from the current one on; `rewind` goes back to the begin. Without sessions, algorithm `auto` is
+    from the current one on; `rewind` goes back to the start. Without sessions, algorithm `auto` is
     Revolve with GPUZIP's number of snapshots.
 
     A schedule shared by several sessions, one for each device: `attach` makes the sessions, the

@@ -69,8 +69,8 @@ pub(super) const LONGEST: u16 = 1 << 15;
 /// Items behind the last number that `unaries` may overwrite.
 pub(super) const MORE: usize = WINDOW as usize + 8;
 
-/// For each byte the unary numbers that end in this byte. The first number counts only those of its
-/// zeros that are in this byte.
+/// For each byte the unary numbers that end in this byte. The first number may have begun in an earlier
+/// byte: only its zeros in this byte are counted.
 static UNARIES: [[u8; 8]; 256] = {
     let mut table = [[0; 8]; 256];
     let mut byte = 0;

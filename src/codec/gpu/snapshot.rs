@@ -422,7 +422,7 @@ impl GpuCodec {
 
     /// Enqueues the decoding of the snapshot of `bytes` bytes at the device address `from`, a
     /// multiple of 64, into the fields. If the snapshot is damaged, the values of the fields are
-    /// undefined. The [`Report`] goes to the address `report`, as that of `compress`.
+    /// undefined. The [`Report`] goes to the address `report`, as in `compress`.
     pub fn decompress(
         &self,
         queue: &Queue,
@@ -505,7 +505,7 @@ fn coders_of(
         }
     }
     if coders.is_empty() {
-        return fail!(Unsupported, "compressor none: nothing to do for kernels");
+        return fail!(Unsupported, "compressor = none has no kernels: set compressor to a codec");
     }
     Ok((shapes, coders))
 }

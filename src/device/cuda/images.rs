@@ -73,7 +73,7 @@ impl Source {
         options
     }
 
-    /// The begin of the image file names of this source and kind, without the compiler's version.
+    /// The start of the image file names of this source and kind, without the compiler's version.
     fn stem(&self, kind: Kind) -> String {
         let mut hash = Fnv::default();
         hash.write(self.text().as_bytes());

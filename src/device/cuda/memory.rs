@@ -143,8 +143,8 @@ impl Drop for LockedMemory {
 }
 
 /// Bytes of a segment: the part of the host memory that is page-locked in one call. A pool that grows
-/// by a segment has at most so many bytes page-locked for nothing, and the save that needs them waits
-/// for one call.
+/// by a segment has at most this number of bytes page-locked for nothing, and the save that needs them
+/// waits for one call.
 static SEGMENT: AtomicU64 = AtomicU64::new(256 << 20);
 
 /// Sets the bytes of a segment for all slabs that are made later: for tests, whose slabs are small.
@@ -159,9 +159,9 @@ pub fn set_segment_bytes(bytes: u64) {
 pub struct HostSlab {
     slab: Option<Slab>,
     segment: u64,
-    /// Bytes from the begin that are page-locked: whole segments, or all bytes.
+    /// Bytes from the start that are page-locked: whole segments, or all bytes.
     locked: u64,
-    /// Bytes from the begin that are to be page-locked.
+    /// Bytes from the start that are to be page-locked.
     wanted: u64,
     /// Whether a segment could not be page-locked; none is tried afterwards.
     is_refused: bool,
@@ -202,7 +202,7 @@ impl HostSlab {
         }
     }
 
-    /// Bytes from the begin that are page-locked.
+    /// Bytes from the start that are page-locked.
     pub fn locked_bytes(&self) -> u64 {
         self.locked
     }
@@ -212,9 +212,9 @@ impl HostSlab {
         self.wanted.saturating_sub(self.locked)
     }
 
-    /// Splits `bytes` bytes from `offset` on at the borders of segments: the driver copies no bytes in
-    /// one call of which a part is page-locked, or which were page-locked in two calls. Also splits
-    /// them at multiples of `longest`. Returns the offsets within these bytes at which the parts begin,
+    /// Splits `bytes` bytes from `offset` on at the borders of segments: one call of
+    /// the driver cannot copy bytes that are page-locked in part, or by two calls. Also splits them at
+    /// multiples of `longest`. Returns the offsets within these bytes at which the parts begin,
     /// and the bytes of each part.
     pub fn parts(&self, offset: u64, bytes: u64, longest: u64) -> impl Iterator<Item = (u64, u64)> {
         let (segment, end) = (self.segment.max(1), offset + bytes);

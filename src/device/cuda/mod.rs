@@ -44,7 +44,7 @@ pub use launch::{Argument, Function, Launcher, Module, Queue};
 pub use memory::{locate, set_segment_bytes, Location};
 pub(crate) use memory::{DeviceSlab, LockedMemory};
 
-/// A call of the application: the events at its begin and end.
+/// A call of the application: the events at its start and end.
 struct Call {
     pair: Pair,
     label: Label,

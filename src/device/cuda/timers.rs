@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 /// FP32 milliseconds, which distinguish microseconds over this interval.
 const TURN: f64 = 0.25;
 
-/// Two timed events, at the begin and at the end of some work.
+/// Two timed events, at the start and at the end of some work.
 #[derive(Clone, Copy)]
 pub struct Pair {
     pub begin: CUevent,
@@ -63,7 +63,7 @@ impl Pairs {
         }
     }
 
-    /// Returns a pair whose begin is recorded on `stream`.
+    /// Returns a pair whose start is recorded on `stream`.
     pub fn begun(&mut self, stream: CUstream) -> Result<Pair> {
         let pair = self.take()?;
         let recorded = cu!(cuEventRecord(pair.begin, stream));
@@ -255,7 +255,7 @@ impl Timers {
     }
 
     /// Adds the span of a call that has ended, if spans are kept. When the origin of the clock is
-    /// more than `TURN` seconds old, the begin of this call becomes the new origin.
+    /// more than `TURN` seconds old, the start of this call becomes the new origin.
     pub fn called(&mut self, pair: &mut Pair, label: Label, seconds: f64) -> Result<()> {
         let Some(clock) = &mut self.clock else { return Ok(()) };
         let begin = clock.time(pair.begin)?;

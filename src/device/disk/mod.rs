@@ -47,7 +47,7 @@ impl Passing {
 
 /// What a disk lane waits for.
 pub enum Wait {
-    /// Until another lane has done its first tasks, so many.
+    /// Until the other lane has done this number of tasks since it was made.
     Lane(Arc<Progress>, u64),
     /// Until this function returns, which the lane calls.
     Call(Box<dyn FnOnce() -> Result<()> + Send>),

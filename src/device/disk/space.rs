@@ -10,14 +10,14 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Snapshots of at least so many bytes go past the page cache. Of smaller ones, of which the page
-/// cache holds many, the calls of the system would take longer than the copy.
+/// Snapshots of at least this number of bytes go past the page cache. For smaller ones the calls of the
+/// system would take longer than the copy to the page cache, which holds many of them.
 pub const DIRECT_FROM: u64 = 1 << 20;
 
 /// Slots for snapshots on disk.
 ///
 /// A snapshot is cut into as many pieces of whole pages as there are files. Piece f of slot k lies in
-/// file f, k times `piece_bytes` bytes behind the begin of the file.
+/// file f, k times `piece_bytes` bytes behind the start of the file.
 pub struct DiskSpace {
     files: Vec<Arc<Folder>>,
     slots: u32,

@@ -121,7 +121,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Takes bytes of a device's memory; fails if there are not so many.
+    /// Takes bytes of a device's memory; fails if fewer are free.
     pub(super) fn take_capacity(&mut self, device: usize, bytes: usize) -> Result {
         let used = &mut self.devices[device].used;
         if bytes as u64 > self.settings.memory - *used {

@@ -316,7 +316,7 @@ impl Context {
                 }
                 let near = memory.before(address).map_or(String::new(), |allocation| {
                     let (base, size) = (allocation.base, allocation.size);
-                    format!(", {} bytes behind the begin of {size} bytes of memory", address - base)
+                    format!(", {} bytes behind the start of {size} bytes of memory", address - base)
                 });
                 let text = || format!("{bytes} bytes at address {address:#x}{near}");
                 self.report(Fault::Bounds, core, warp, lane, inst, text)?;

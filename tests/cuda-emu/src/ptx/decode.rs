@@ -275,7 +275,7 @@ impl Decoder {
         known.then_some(inst).ok_or_else(|| "not supported".into())
     }
 
-    /// Sets results and operands of an instruction that has so many of them.
+    /// Sets results and operands of an instruction that has these numbers of them.
     fn plain(
         &mut self,
         inst: &mut Inst,

@@ -176,7 +176,7 @@ impl Grid {
         self.context.counter.as_ref().map(|counter| counter.counts)
     }
 
-    /// Runs at least `count` instructions of threads, if there are so many. Returns whether the
+    /// Runs at least `count` instructions of threads, or all that are left. Returns whether the
     /// launch has ended.
     pub fn run(&mut self, memory: &mut Memory, count: u64) -> bool {
         let end = self.context.executed.saturating_add(count);
