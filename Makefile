@@ -1,5 +1,5 @@
 # gpuzip: `make demo` migrates a built-in model and shows what checkpointing cost; `make test` runs
-# all tests; `make help` lists the targets. The help text of a target stands behind two number
+# the tests; `make help` lists the targets. The help text of a target stands behind two number
 # signs on the target's line.
 
 CARGO ?= cargo
@@ -12,7 +12,8 @@ help: ## lists these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s%s\n", $$1, $$2 }' Makefile
 
 docs: ## rewrites the tables and pictures of docs/ that are generated
-	GPUZIP_UPDATE_DOCS=1 $(CARGO) test --test docs -- the_configuration_page the_api_page_has every_block_compiles
+	GPUZIP_UPDATE_DOCS=1 $(CARGO) test --test docs -- the_configuration_page the_api_page_has
+	GPUZIP_UPDATE_DOCS=1 $(CARGO) test --test foreign -- every_block_compiles
 
 build: ## builds the library and the command `gpuzip` (release)
 	$(CARGO) build --release -p gpuzip -p gpuzip-cli
@@ -35,15 +36,23 @@ uninstall: ## removes what `make install` put into PREFIX
 demo: build ## migrates a built-in model and compares the image with a run that keeps every state (1 minute)
 	$(RTM3D) demo
 
-# As root on Debian or Ubuntu, `make test` first installs with apt-get the missing programs that the
-# tests call; SKIP_DEPS=1 installs nothing. A test whose programs are missing is skipped by name.
-test: deps build ## runs all tests; SKIP_DEPS=1 installs nothing with apt-get
-	$(CARGO) test --workspace
+test: ## tests the library and the command; needs Rust and a C compiler only (8 minutes)
+	$(CARGO) test
+
+# The test programs beside those of `make test`. As root on Debian or Ubuntu, the missing programs that
+# the tests call are installed first with apt-get; SKIP_DEPS=1 installs nothing. A test whose programs
+# are missing is skipped by name.
+REST = --test kernels --test process --test foreign --test examples
+test-all: deps build ## runs the tests that `make test` leaves: other languages, MPI, PTX, kills (20 minutes)
+	$(CARGO) test $(REST)
+	$(CARGO) test -p gpuzip-fuzz -p gpuzip-cuda-emu
 
 test-long: ## runs all tests with the counts that docs/environment.md states (hours)
 	sh tests/deps.sh long
 	$(MAKE) build
-	GPUZIP_TEST_LONG=1 $(CARGO) test --workspace
+	GPUZIP_TEST_LONG=1 $(CARGO) test
+	GPUZIP_TEST_LONG=1 $(CARGO) test $(REST)
+	GPUZIP_TEST_LONG=1 $(CARGO) test -p gpuzip-fuzz -p gpuzip-cuda-emu
 	CARGO=$(CARGO) sh tests/on_ptx.sh
 
 # Coverage-guided fuzzing of parsers, codec streams and calls, FUZZ_SECONDS seconds per target;
@@ -103,29 +112,30 @@ bench-adapters: ## compares the Python adapters with what PyTorch, JAX, Devito a
 	$(PYTHON) python/benches/adapters.py $(ADAPTERS)
 
 header: ## rewrites include/gpuzip.h and what is generated from it for Fortran and Python
-	GPUZIP_UPDATE_HEADER=1 $(CARGO) test --test header the_header_is_the_generated_one
-	GPUZIP_UPDATE_HEADER=1 $(CARGO) test --test fortran the_module_follows_the_header
-	GPUZIP_UPDATE_HEADER=1 $(CARGO) test --test python the_tables_follow_the_header
+	GPUZIP_UPDATE_HEADER=1 $(CARGO) test --test abi the_header_is_the_generated_one
+	GPUZIP_UPDATE_HEADER=1 $(CARGO) test --test foreign the_module_follows_the_header
+	GPUZIP_UPDATE_HEADER=1 $(CARGO) test --test foreign the_tables_follow_the_header
 
 counts: ## rewrites benches/results/kernel-counts.txt, exact counts of kernels and driver calls, and roofline.md
-	GPUZIP_UPDATE_COUNTS=1 $(CARGO) test --test counts -- no_figure the_quality
+	GPUZIP_UPDATE_COUNTS=1 $(CARGO) test --test kernels -- no_figure the_quality
 	$(MAKE) -s roofline
 
 roofline: ## rewrites benches/results/roofline.md, speeds of kernels that are predicted from their counts
 	python3 benches/roofline.py
 
 end-to-end: build ## rewrites benches/results/end-to-end.md, shots on GPUs predicted from roofline.md and played (40 minutes)
-	GPUZIP_UPDATE_SESSIONS=1 $(CARGO) test --test end_to_end
+	GPUZIP_UPDATE_SESSIONS=1 $(CARGO) test --test examples end_to_end::
 	python3 benches/end_to_end.py $(TARGET)/release/gpuzip
 
 # The library may add to the interface that abi/ records, and change nothing else in it;
-# tests/abi.rs compares the two.
+# tests/foreign/recorded_abi.rs compares the two.
 abi: ## rewrites abi/, the recorded interface that the library may only add to (needs abidw)
-	GPUZIP_UPDATE_ABI=1 $(CARGO) test --test abi -- the_library_has constants_keep
+	GPUZIP_UPDATE_ABI=1 $(CARGO) test --test foreign -- the_library_has constants_keep
 
 lint: ## checks the format and runs clippy
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy $(REST) -- -D warnings
 
 # A machine without a GPU can build the bundle; `./run` in the bundle's folder runs it on a machine
 # with a GPU and leaves a summary and the rest in the folder `results`.
@@ -140,4 +150,4 @@ clean: ## removes target and build
 	$(CARGO) clean
 	rm -rf build
 
-.PHONY: all help docs build install uninstall demo test test-long fuzz deps bench bench-fields bench-codecs bench-grid bench-adapters header counts roofline end-to-end abi lint gpu-bundle dist clean
+.PHONY: all help docs build install uninstall demo test test-all test-long fuzz deps bench bench-fields bench-codecs bench-grid bench-adapters header counts roofline end-to-end abi lint gpu-bundle dist clean

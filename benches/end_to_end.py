@@ -171,7 +171,7 @@ the program really make, with their waits. They are *predicted* as the others: n
 | coding | the launches for a snapshot share what the kernels take for two time levels; the half of an encoder's launches that is skipped takes nothing |
 | sizes of coded snapshots | those of this small wavefield, with links that are as much slower as the codec makes its snapshots smaller, on average; `cuszp`, `lorenzo` and `dct` with looser bounds |
 | mixed storage | as many raw slots as planned; coded snapshots find less room than planned where the headers of small snapshots count, so that shots have other transfers, which the table below counts |
-| transfers | in one piece, not in chunks of 64 MiB: `tests/cuda_links.rs` has the chunks |
+| transfers | in one piece, not in chunks of 64 MiB: `tests/cuda/links.rs` has the chunks |
 
 The first table has the differences of the played times from the predicted ones. With zero copy, the time that `rtm3d_cuda` itself copies counts
 as predicted ({copies:.3f} of the ideal at most): one time level for every state that is saved one step after another one, and state 0. The

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """sessions.py GPUZIP PROGRAM STEPS [few]: the shots of end_to_end.py, or a few of them, by rtm3d_cuda on the software
 CUDA driver in virtual time, beside what `gpuzip plan` predicts for them, as JSON on standard output. GPUZIP is the
-command's path; PROGRAM is rtm3d_cuda as tests/end_to_end.rs builds it, whose libcuda is the software driver. Nothing
+command's path; PROGRAM is rtm3d_cuda as c-examples/rtm3d_cuda/tests/end_to_end.rs builds it, whose libcuda is the software driver. Nothing
 here was measured on a GPU.
 
 The grid is small and flat, and every kernel, copy and transfer takes the time of one for the states of end_to_end.py: a

@@ -28,12 +28,9 @@ rm -rf "$bundle" "$work"
 mkdir -p "$bundle" "$work"
 make -s -C "$here/../c-examples/rtm3d_cuda" all minimal BUILD="$(cd "$work" && pwd)" \
     GPUZIP_LIB="$target/release" NVCC="$nvcc" ARCHS="$for_nvcc"
-tests=$("$cargo" test --release --no-run --test cuda --test gpu_codecs --test gpu_machine \
-    --message-format=json 2>/dev/null | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p')
-for test in cuda gpu_codecs gpu_machine; do
-    program=$(echo "$tests" | grep "/$test-[0-9a-f]*\$" | tail -n 1)
-    cp "$program" "$bundle/$(echo $test | tr _ -)-tests"
-done
+tests=$("$cargo" test --release --no-run --test cuda --message-format=json 2>/dev/null |
+    sed -n 's/.*"executable":"\([^"]*\)".*/\1/p')
+cp "$(echo "$tests" | grep '/cuda-[0-9a-f]*$' | tail -n 1)" "$bundle/cuda-tests"
 cp -P "$target"/release/libgpuzip.so* "$target/release/gpuzip" "$bundle/"
 cp "$work/rtm3d_cuda" "$work/stall" "$work/minimal_cuda" "$bundle/"
 cp "$here/run" "$here/summary.py" "$here/ncu.py" "$bundle/"
@@ -43,8 +40,7 @@ ${CC:-cc} -shared -fPIC -O1 -o "$bundle/lose_wait.so" "$here/../tests/c/lose_wai
 # What machines for computing may lack.
 gomp=$(ldd "$bundle/rtm3d_cuda" | sed -n 's/.*libgomp.* => \([^ ]*\).*/\1/p')
 [ -z "$gomp" ] || cp -L "$gomp" "$bundle/"
-for program in libgpuzip.so gpuzip rtm3d_cuda stall minimal_cuda cuda-tests gpu-codecs-tests \
-    gpu-machine-tests; do
+for program in libgpuzip.so gpuzip rtm3d_cuda stall minimal_cuda cuda-tests; do
     strip --strip-unneeded "$bundle/$program"
 done
 
@@ -58,7 +54,7 @@ for version in $nvrtcs; do
         $(printf -- '--arch %s ' $(archs_of "$version"))
     LD_LIBRARY_PATH=$nvrtc GPUZIP_TEST_PREBUILD=$work/$version \
         GPUZIP_TEST_ARCHS=$(archs_of "$version") \
-        "$bundle/gpu-machine-tests" prebuild --exact
+        "$bundle/cuda-tests" machine::prebuild --exact
     cp "$work/$version"/*.cubin "$work/$version"/*.ptx "$work/kernels/"
 done
 tar -C "$work" -czf "$bundle/kernels.tar.gz" kernels

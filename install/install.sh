@@ -10,7 +10,7 @@ LC_ALL=C
 export LC_ALL
 cd "$(dirname "$0")/.."
 
-# What Rust's standard library needs in a static link: `rustc --print native-static-libs`; tests/install.rs compares.
+# What Rust's standard library needs in a static link: `rustc --print native-static-libs`; tests/foreign/install.rs compares.
 static_libs="-lgcc_s -lutil -lrt -lpthread -lm -ldl -lc"
 
 fail() {

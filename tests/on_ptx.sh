@@ -10,9 +10,8 @@ cd "$root"
 export CUDA_EMU_KERNELS=ptx CUDA_EMU_NVRTC="$folder" CUDA_EMU_PTX_CACHE="$root/build/ptx"
 [ $# -eq 0 ] || exec "${CARGO:-cargo}" test "$@"
 
-of_the_gpu=$(printf -- '--test %s ' gpu_codecs cuda_kernels cuda_levels cuda_compressed cuda_ahead cuda_order cuda_autotune \
-    cuda_budgets cuda_capture cuda_disk cuda_timeline cuda_faults cuda_pointers rtm3d_cuda)
-# shellcheck disable=SC2086 # one word per test program
-"${CARGO:-cargo}" test $of_the_gpu
-# Of these test programs the tests that have kernels: other tests' names have none of these words.
-"${CARGO:-cargo}" test --test oom --test restart_within -- on_cuda on_a_gpu
+# Of the program `host` the tests that have kernels: other tests' names have none of these words.
+"${CARGO:-cargo}" test --test cuda
+"${CARGO:-cargo}" test --test kernels order::
+"${CARGO:-cargo}" test --test examples rtm3d_cuda::
+"${CARGO:-cargo}" test --test process --test host -- on_cuda on_a_gpu

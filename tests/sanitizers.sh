@@ -141,13 +141,13 @@ C
 
 cxx_programs() {
     have c++ || return 0
-    compile session c++ -std=c++14 "$root/tests/cxx/session.cpp" && check tests/cxx/session.cpp ok "$out/session" "$out"
+    compile session c++ -std=c++14 "$root/tests/foreign/cxx/session.cpp" && check tests/foreign/cxx/session.cpp ok "$out/session" "$out"
     for name in errors compressor shots; do
-        compile "dropin_$name" c++ -std=c++14 -I "$root/include/gpuzip-dropin" "$root/tests/cxx/$name.cpp" || continue
+        compile "dropin_$name" c++ -std=c++14 -I "$root/include/gpuzip-dropin" "$root/tests/foreign/cxx/$name.cpp" || continue
         case $name in
-        errors) check tests/cxx/errors.cpp "all caught" "$out/dropin_errors" ;;
-        compressor) for codec in 1 3 4 5 6 7; do check "tests/cxx/compressor.cpp, codec $codec" "" "$out/dropin_compressor" "$codec" float; done ;;
-        shots) for algorithm in 1 2 3 4 5 6; do check "tests/cxx/shots.cpp, algorithm $algorithm" identical "$out/dropin_shots" 60 "$algorithm" 3 9 double; done ;;
+        errors) check tests/foreign/cxx/errors.cpp "all caught" "$out/dropin_errors" ;;
+        compressor) for codec in 1 3 4 5 6 7; do check "tests/foreign/cxx/compressor.cpp, codec $codec" "" "$out/dropin_compressor" "$codec" float; done ;;
+        shots) for algorithm in 1 2 3 4 5 6; do check "tests/foreign/cxx/shots.cpp, algorithm $algorithm" identical "$out/dropin_shots" 60 "$algorithm" 3 9 double; done ;;
         esac
     done
 }
@@ -156,8 +156,8 @@ fortran_programs() {
     have gfortran || return 0
     make -s -C "$root/fortran" BUILD="$out/fortran" GPUZIP_LIB="$lib" FFLAGS="-fcheck=all -g -O1 $flags" examples >"$out/log" 2>&1 ||
         { echo "$tool: the Fortran examples cannot be built"; cat "$out/log"; failed=$((failed + 1)); return; }
-    compile calls gfortran -fcheck=all -I "$out/fortran" -J "$out/fortran" "$root/tests/fortran/calls.f90" "$out/fortran/libgpuzip_fortran.a" &&
-        check tests/fortran/calls.f90 ok "$out/calls" "$out/calls.cfg" "$out/calls.trace"
+    compile calls gfortran -fcheck=all -I "$out/fortran" -J "$out/fortran" "$root/tests/foreign/fortran/calls.f90" "$out/fortran/libgpuzip_fortran.a" &&
+        check tests/foreign/fortran/calls.f90 ok "$out/calls" "$out/calls.cfg" "$out/calls.trace"
     check fortran/smoke.f90 identical "$out/fortran/smoke" 20 1 3 2
     echo "&job n1 = 11, n2 = 9, n3 = 10, steps = 40 /" >"$out/visco.nml"
     check fortran/examples/viscoacoustic.f90 "" "$out/fortran/viscoacoustic" "$out/visco.nml"

@@ -1,4 +1,4 @@
-"""Arrays on a GPU, by `__cuda_array_interface__` and by DLPack. tests/python.rs runs these tests on
+"""Arrays on a GPU, by `__cuda_array_interface__` and by DLPack. tests/foreign/python.rs runs these tests on
 the software CUDA driver."""
 
 import array

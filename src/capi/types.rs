@@ -1,4 +1,4 @@
-//! The structs and constants of the ABI. Their layouts are frozen: tests/layout.rs holds the
+//! The structs and constants of the ABI. Their layouts are frozen: tests/abi/layout.rs holds the
 //! offsets of the members.
 
 use std::ffi::{c_char, c_void};

@@ -1,4 +1,4 @@
-//! Which files are opened, and what a failed write leaves behind. `tests/files.rs` does the same to
+//! Which files are opened, and what a failed write leaves behind. `tests/host/files.rs` does the same to
 //! each file of the library.
 
 use super::*;

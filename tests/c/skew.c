@@ -1,5 +1,5 @@
 /* Runs a sweep in a program compiled with a header that is older (OLDER) or newer (NEWER: the
- * number of added words) than the library; tests/skew.rs makes the headers. The file is valid C99
+ * number of added words) than the library; tests/abi/skew.rs makes the headers. The file is valid C99
  * and C++. The program prints some statistics, and exits with 1 if the library writes beyond the
  * structs that this header declares, or leaves words of them unwritten. */
 #include <gpuzip.h>

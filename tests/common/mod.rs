@@ -1,6 +1,22 @@
 //! Helpers that test programs share: paths, compilers, and processes.
 #![allow(dead_code)] // Each test program uses a part of it.
 
+pub mod app;
+pub mod cases;
+pub mod checksum;
+pub mod emu;
+pub mod example;
+pub mod hostile;
+pub mod memory;
+pub mod nvcomp;
+pub mod nvrtc;
+pub mod order;
+pub mod pages;
+pub mod reading;
+pub mod rig;
+pub mod venv;
+pub mod wave;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -73,6 +89,26 @@ pub fn target() -> PathBuf {
     std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_path_buf()
 }
 
+/// Returns the folder of this build of the tests, <target>/<profile>.
+pub fn built() -> PathBuf {
+    std::env::current_exe().unwrap().ancestors().nth(2).unwrap().to_path_buf()
+}
+
+/// Returns a folder with the `libgpuzip.so` that was built together with this program, with the
+/// checks of its profile, for tests that need no build of the library but the tests' own.
+pub fn library_of_tests() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let folder = scratch("library-of-tests");
+        for name in ["libgpuzip.so", concat!("libgpuzip.so.", env!("CARGO_PKG_VERSION_MAJOR"))] {
+            // Another program may have made the link already.
+            let _ =
+                std::os::unix::fs::symlink(built().join("deps/libgpuzip.so"), folder.join(name));
+        }
+        folder
+    })
+}
+
 /// Returns the folder with the `libgpuzip.so` that `cargo build --release` makes, after building it
 /// once in each process.
 pub fn library() -> &'static Path {
@@ -125,8 +161,19 @@ pub fn compile_c(dir: &Path, compiler: &str, flags: &[&str], source: &Path) -> P
 /// Compiles a C program from several sources, of which the first names the program, against the
 /// library and returns its path.
 pub fn compile_c_with(dir: &Path, compiler: &str, flags: &[&str], sources: &[&Path]) -> PathBuf {
+    compile_against(library(), dir, compiler, flags, sources)
+}
+
+/// Compiles a C program as `compile_c_with` does, against the library in a folder.
+pub fn compile_against(
+    library: &Path,
+    dir: &Path,
+    compiler: &str,
+    flags: &[&str],
+    sources: &[&Path],
+) -> PathBuf {
     let program = dir.join(sources[0].file_stem().unwrap());
-    let lib = library().display().to_string();
+    let lib = library.display().to_string();
     run(Command::new(compiler)
         .args(flags)
         .arg("-I")
@@ -138,6 +185,35 @@ pub fn compile_c_with(dir: &Path, compiler: &str, flags: &[&str], sources: &[&Pa
     program
 }
 
+/// Returns the path of the test `name` of this program, as the test harness names it. `name` may be
+/// the last parts of the path: exactly one test must have them.
+pub fn test_path(name: &str) -> String {
+    static TESTS: OnceLock<Vec<String>> = OnceLock::new();
+    let tests = TESTS.get_or_init(|| {
+        let list = Command::new(std::env::current_exe().unwrap()).arg("--list").output().unwrap();
+        stdout(&list)
+            .lines()
+            .filter_map(|line| line.strip_suffix(": test"))
+            .map(Into::into)
+            .collect()
+    });
+    let end = format!("::{name}");
+    let mut found = tests.iter().filter(|test| *test == name || test.ends_with(&end));
+    match (found.next(), found.next()) {
+        (Some(test), None) => test.clone(),
+        (test, other) => panic!("one test must be named {name}: {test:?}, {other:?}"),
+    }
+}
+
+/// Returns the command that runs the test `name` of this program again, alone in a process. The test
+/// may be one that is ignored.
+pub fn again(name: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([&test_path(name), "--exact", "--include-ignored"]);
+    command.args(["--nocapture", "--test-threads=1"]);
+    command
+}
+
 /// Runs the test `name` of this program again, alone in a process, with a folder of its own. Returns
 /// the folder in that process; in the parent, waits for that process and returns `None`.
 pub fn alone(name: &str) -> Option<PathBuf> {
@@ -145,11 +221,7 @@ pub fn alone(name: &str) -> Option<PathBuf> {
     if let Some(folder) = std::env::var_os(FOLDER) {
         return Some(folder.into());
     }
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args([name, "--exact", "--nocapture", "--test-threads=1"])
-        .env(FOLDER, tempdir(&format!("alone-{name}")))
-        .output()
-        .unwrap();
+    let output = again(name).env(FOLDER, tempdir(&format!("alone-{name}"))).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success() && text.contains("1 passed"), "{output:?}");
     print!("{text}");

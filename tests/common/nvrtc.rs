@@ -1,7 +1,7 @@
 //! NVIDIA's NVRTC from tests/nvrtc.sh, in a process that finds its library: machine code of the
 //! kernels, and the log of the assembler. Test programs share what was compiled.
 
-use super::common::scratch;
+use super::scratch;
 use cudarc::nvrtc::{result, sys};
 use gpuzip::device::cuda::Source;
 use std::ffi::{CStr, CString};

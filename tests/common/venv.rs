@@ -1,5 +1,4 @@
 //! Virtual environments of Python for tests.
-#![allow(dead_code)] // Each test program uses a part of it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

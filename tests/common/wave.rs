@@ -1,8 +1,7 @@
 //! A program that goes on from restart files: a wave equation, its adjoint, and the arrays that a
 //! generation keeps.
-#![allow(dead_code)] // Each test program uses a part of it.
 
-use super::common::tempdir;
+use super::tempdir;
 use gpuzip::choice::Tick;
 use gpuzip::config::Config;
 use gpuzip::device::{AppField, AppMemory, Stream};

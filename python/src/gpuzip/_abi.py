@@ -1,6 +1,6 @@
 """The C ABI: constants, structs, functions and configuration keys.
 
-Generated from include/gpuzip.h by tests/python.rs; `make header` rewrites this file.
+Generated from include/gpuzip.h by tests/foreign/python.rs; `make header` rewrites this file.
 """
 
 # fmt: off

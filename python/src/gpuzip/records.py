@@ -1,6 +1,6 @@
 """What the library tells of schedules, sessions, profiles, streams and restart files.
 
-Generated from include/gpuzip.h by tests/python.rs; `make header` rewrites this file.
+Generated from include/gpuzip.h by tests/foreign/python.rs; `make header` rewrites this file.
 """
 
 from typing import NamedTuple

@@ -1,0 +1,8 @@
+//! The codecs by themselves: bounds, streams, damaged streams.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod damage;
+mod snapshots;
+mod zfp;

@@ -1,0 +1,680 @@
+//! Codecs as sessions and the C ABI use them: error bounds of whole snapshots, pairs of time
+//! levels, values that are not finite, damaged streams.
+
+use crate::common::checksum;
+use checksum::reseal;
+use gpuzip::codec::{simd, Bound, ErrorBound, Header, Method, Settings, Shape, SnapshotCodec};
+use gpuzip::device::AppMemory;
+use gpuzip::error::Code;
+use gpuzip::layout::{Field, Layout};
+use gpuzip::scalar::Scalar;
+use gpuzip::scalar::{Array, ArrayMut};
+use proptest::prelude::*;
+
+/// Fields and the bytes of their values.
+#[derive(Clone, Debug)]
+struct State {
+    fields: Vec<Field>,
+    data: Vec<Vec<u8>>,
+}
+
+impl State {
+    fn new(fields: &[Field], value: impl Fn(usize, usize) -> f64) -> Self {
+        let bytes = |(k, field): (usize, &Field)| {
+            let values = (0..field.n.iter().product::<u64>() as usize).map(|i| value(k, i));
+            match field.scalar {
+                Scalar::F32 => values.flat_map(|x| (x as f32).to_le_bytes()).collect(),
+                _ => values.flat_map(f64::to_le_bytes).collect::<Vec<u8>>(),
+            }
+        };
+        State { fields: fields.to_vec(), data: fields.iter().enumerate().map(bytes).collect() }
+    }
+
+    fn values(&self, k: usize) -> Vec<f64> {
+        match self.fields[k].scalar {
+            Scalar::F32 => self.data[k]
+                .chunks(4)
+                .map(|b| f32::from_le_bytes(b.try_into().unwrap()) as f64)
+                .collect(),
+            _ => {
+                self.data[k].chunks(8).map(|b| f64::from_le_bytes(b.try_into().unwrap())).collect()
+            }
+        }
+    }
+
+    fn memory(&mut self) -> Vec<AppMemory> {
+        // SAFETY: the vectors outlive the call that the memory is made for, and nothing else
+        // touches them meanwhile.
+        self.data
+            .iter_mut()
+            .map(|data| unsafe { AppMemory::new(data.as_mut_ptr(), data.len()) })
+            .collect()
+    }
+}
+
+fn codec(settings: &Settings, fields: &[Field]) -> SnapshotCodec {
+    SnapshotCodec::new(settings.clone(), &Layout::new(fields.to_vec()).unwrap()).unwrap()
+}
+
+fn compress(codec: &mut SnapshotCodec, state: &State) -> Vec<u8> {
+    let mut stream = vec![0xA5; codec.capacity()];
+    let mut state = state.clone();
+    // SAFETY: the fields are vectors of this test.
+    let bytes = unsafe { codec.compress(&state.memory(), &mut stream) }.unwrap();
+    stream.truncate(bytes);
+    stream
+}
+
+fn decompress(
+    codec: &mut SnapshotCodec,
+    stream: &[u8],
+    fields: &[Field],
+) -> gpuzip::error::Result<State> {
+    let mut state = State::new(fields, |_, _| f64::NAN);
+    // SAFETY: the fields are vectors of this test.
+    unsafe { codec.decompress(stream, &state.memory()) }?;
+    Ok(state)
+}
+
+fn settings(method: &Method, bound: ErrorBound) -> Settings {
+    Settings { method: method.clone(), bound, reject_nonfinite: false }
+}
+
+/// Checks the promise of an error bound for one array with the values `x` and their errors.
+fn check_bound(bound: ErrorBound, x: &[f64], errors: &[f64], what: &str) {
+    let finite: Vec<(f64, f64)> =
+        x.iter().copied().zip(errors.iter().copied()).filter(|(x, _)| x.is_finite()).collect();
+    assert!(finite.iter().all(|(_, error)| error.is_finite()), "{what}: finite values stay so");
+    let max = finite.iter().fold(0.0, |m: f64, (x, _)| m.max(x.abs()));
+    let (low, high) =
+        finite.iter().fold((f64::MAX, f64::MIN), |(low, high), (x, _)| (low.min(*x), high.max(*x)));
+    let range = (high - low).clamp(0.0, f64::MAX);
+    let worst = finite.iter().fold(0.0, |m: f64, (_, error)| m.max(error.abs()));
+    match bound {
+        ErrorBound::OfMax(b) => assert!(worst <= b * max, "{what}: {worst:e} > {b} * {max:e}"),
+        ErrorBound::Absolute(b) => assert!(worst <= b, "{what}: {worst:e} > {b:e}"),
+        ErrorBound::OfRange(b) => {
+            assert!(worst <= b * range, "{what}: {worst:e} > {b} * {range:e}")
+        }
+        ErrorBound::Psnr(db) if !finite.is_empty() => {
+            // Errors are divided by the largest one, because their squares might overflow.
+            let unit = worst.max(f64::MIN_POSITIVE);
+            let mse = finite.iter().map(|(_, error)| (error / unit) * (error / unit)).sum::<f64>()
+                / finite.len() as f64;
+            let limit = range * 10f64.powf(-db / 20.0);
+            assert!(
+                mse.sqrt() * unit <= limit * (1.0 + 1e-9) + f64::MIN_POSITIVE,
+                "{what}: rms {:e} > {limit:e}",
+                mse.sqrt() * unit
+            );
+        }
+        _ => {}
+    }
+}
+
+/// A PSNR is one of the finite values: NaN in most of an array do not weaken the bound on the others.
+#[test]
+fn the_psnr_is_that_of_the_finite_values() {
+    let n = [256, 256, 1];
+    for (method, scalar) in
+        methods().iter().flat_map(|m| [Scalar::F32, Scalar::F64].map(|scalar| (m, scalar)))
+    {
+        let fields = [Field { n, scalar, previous_of: None }];
+        for last in [3, 25, 255] {
+            let wave = |_, i: usize| match i / 256 <= last {
+                true => (0.05 * (i % 256) as f64).sin() * (0.3 * (i / 256) as f64).cos(),
+                false => [f64::NAN, f64::INFINITY][i % 2],
+            };
+            check(method, ErrorBound::Psnr(60.0), &State::new(&fields, wave));
+        }
+    }
+}
+
+fn check(method: &Method, bound: ErrorBound, state: &State) -> usize {
+    let mut codec = codec(&settings(method, bound), &state.fields);
+    let stream = compress(&mut codec, state);
+    assert!(
+        stream.len() as u64
+            <= SnapshotCodec::max_bytes(&Layout::new(state.fields.clone()).unwrap()),
+        "{method:?}"
+    );
+    let back = decompress(&mut codec, &stream, &state.fields).unwrap();
+    let errors = |k: usize| {
+        state.values(k).iter().zip(back.values(k)).map(|(x, y)| x - y).collect::<Vec<f64>>()
+    };
+    for k in 0..state.fields.len() {
+        let (x, y) = (state.values(k), back.values(k));
+        let same =
+            |(x, y): (&f64, &f64)| x.is_finite() && y.is_finite() || x.to_bits() == y.to_bits();
+        assert!(x.iter().zip(&y).all(same), "{method:?} field {k}: NaN and infinities survive");
+        if !method.is_bounded() {
+            continue;
+        }
+        let what = format!("{method:?} field {k} {:?}", state.fields[k]);
+        match state.fields[k].previous_of {
+            None => check_bound(bound, &x, &errors(k), &what),
+            Some(j) => {
+                let later = state.values(j as usize);
+                let difference: Vec<f64> = match state.fields[k].scalar {
+                    Scalar::F32 => {
+                        later.iter().zip(&x).map(|(a, b)| (*a as f32 - *b as f32) as f64).collect()
+                    }
+                    _ => later.iter().zip(&x).map(|(a, b)| a - b).collect(),
+                };
+                // `errors` are those of the exact difference, whereas `difference` is rounded to
+                // the type of the field; `slack` allows for that rounding.
+                let errors: Vec<f64> =
+                    errors(j as usize).iter().zip(errors(k)).map(|(a, b)| a - b).collect();
+                let slack =
+                    if let Scalar::F64 = state.fields[k].scalar { 1.0 + 1e-9 } else { 1.0 + 1e-6 };
+                let loosened = match bound {
+                    ErrorBound::OfMax(b) => ErrorBound::OfMax(b * slack),
+                    ErrorBound::OfRange(b) => ErrorBound::OfRange(b * slack),
+                    ErrorBound::Absolute(b) => ErrorBound::Absolute(b * slack),
+                    other => other,
+                };
+                check_bound(loosened, &difference, &errors, &format!("{what}, difference"));
+            }
+        }
+    }
+    stream.len()
+}
+
+/// Returns value `i` of field `k`, for one of the kinds of data that codecs meet.
+fn value(kind: usize, seed: u64, k: usize, i: usize, n: [u64; 3]) -> f64 {
+    let mut hash = seed ^ (i as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ k as u64;
+    hash = (hash ^ (hash >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    hash ^= hash >> 32;
+    let noise = (hash % 20001) as f64 / 10000.0 - 1.0;
+    let (a, b) = (i as u64 % n[0], i as u64 / n[0]);
+    let t = 0.13 * k as f64;
+    let smooth = (0.31 * a as f64 + t).sin() * (0.23 * b as f64 - t).cos();
+    match kind {
+        0 => smooth,
+        1 => noise,
+        2 => 3.25,
+        3 => 0.0,
+        4 => smooth * 1e35,
+        5 => smooth * 1e-36,
+        6 => noise * 2f64.powi((hash >> 40) as i32 % 100 - 50),
+        7 if hash.is_multiple_of(17) => {
+            [f64::NAN, f64::INFINITY, f64::NEG_INFINITY][hash as usize % 3]
+        }
+        7 => smooth,
+        8 => 1e-42 * smooth,
+        9 if hash.is_multiple_of(5) => -0.0,
+        9 => smooth * 1e-3 + if i % 97 == 3 { 1.0 } else { 0.0 },
+        _ => 1.0 + 1e-6 * smooth,
+    }
+}
+
+fn methods() -> Vec<Method> {
+    Method::ALL.into_iter().filter(|m| *m != Method::None && m.missing().is_none()).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// Error bounds hold for snapshots of one to three time levels and one more field, for every
+    /// kind of data.
+    #[test]
+    fn bounds_hold(
+        method in prop::sample::select(methods()),
+        n in prop_oneof![
+            (1..300u64).prop_map(|n| [n, 1, 1]), (1..40u64, 1..40u64).prop_map(|(a, b)| [a, b, 1]),
+            (1..20u64, 1..20u64, 1..20u64).prop_map(|(a, b, c)| [a, b, c]), (1..3u64, 1..50u64).prop_map(|(a, b)| [1, a * 9, b]),
+        ],
+        kind in 0..11usize, levels in 1..4usize, double in any::<bool>(), seed in any::<u64>(),
+        bound in prop_oneof![
+            (1..7i32).prop_map(|e| ErrorBound::OfMax(10f64.powi(-e))), (-9..3i32).prop_map(|e| ErrorBound::Absolute(10f64.powi(e))),
+            (1..6i32).prop_map(|e| ErrorBound::OfRange(10f64.powi(-e))), (20..120i32).prop_map(|d| ErrorBound::Psnr(d as f64)),
+        ],
+    ) {
+        let scalar = if double { Scalar::F64 } else { Scalar::F32 };
+        let mut fields: Vec<Field> =
+            (0..levels).map(|k| Field { n, scalar, previous_of: k.checked_sub(1).map(|k| k as u32) }).collect();
+        fields.push(Field { n: [n[0], 1, 1], scalar: Scalar::F64, previous_of: None });
+        check(&method, bound, &State::new(&fields, |k, i| value(kind, seed, k, i, n)));
+    }
+
+    /// Decoding a damaged stream ends, in values or in the error of a damaged stream; a stream that
+    /// was cut is refused.
+    #[test]
+    fn damaged_streams_are_refused(
+        method in prop::sample::select(methods()), kind in 0..2usize, seed in any::<u64>(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6), cut in any::<prop::sample::Index>(),
+    ) {
+        let n = [33, 12, 9];
+        let fields = [Field { n, scalar: Scalar::F32, previous_of: None }, Field { n, scalar: Scalar::F32, previous_of: Some(0) }];
+        let mut codec = codec(&settings(&method, ErrorBound::DEFAULT), &fields);
+        let good = compress(&mut codec, &State::new(&fields, |k, i| value(kind, seed, k, i, n)));
+        let mut bad = good.clone();
+        for (at, byte) in changes {
+            let at = at.index(bad.len());
+            bad[at] = byte;
+        }
+        // Padding between the streams of arrays is not checked, so that a changed stream may
+        // decode.
+        if bad != good {
+            if let Err(error) = decompress(&mut codec, &bad, &fields) {
+                prop_assert_eq!(error.code, Code::Stream, "{}", error);
+            }
+        }
+        let cut = cut.index(good.len());
+        prop_assert!(decompress(&mut codec, &good[..cut], &fields).is_err(), "cut at {}", cut);
+    }
+}
+
+/// Returns the range of the payload of the array at offset `at` of a snapshot, and the offset of
+/// the next array.
+fn payload(snapshot: &[u8], at: usize) -> (std::ops::Range<usize>, usize) {
+    let bytes = u64::from_le_bytes(snapshot[at + 48..at + 56].try_into().unwrap()) as usize;
+    (at + 64..at + 64 + bytes, at + (64 + bytes).next_multiple_of(64))
+}
+
+/// Replaces the payload of the array at offset `at` and corrects the checksum, so that only the
+/// codec can notice the change.
+fn forge(snapshot: &mut Vec<u8>, at: usize, forged: &[u8]) {
+    let (_, next) = payload(snapshot, at);
+    snapshot[at + 48..at + 56].copy_from_slice(&(forged.len() as u64).to_le_bytes());
+    let mut padded = forged.to_vec();
+    padded.resize(forged.len().next_multiple_of(64), 0);
+    snapshot.splice(at + 64..next, padded);
+    assert!(reseal(&mut snapshot[at..]));
+}
+
+/// A change of a payload.
+#[derive(Clone, Debug)]
+enum Forgery {
+    Byte(prop::sample::Index, u8),
+    Bit(prop::sample::Index, u32),
+    Word(prop::sample::Index, u64),
+    Fill(prop::sample::Index, usize, u8),
+    Copy(prop::sample::Index, prop::sample::Index, usize),
+    Cut(prop::sample::Index),
+    Longer(u8, usize),
+}
+
+impl Forgery {
+    fn apply(&self, payload: &mut Vec<u8>) {
+        let len = payload.len();
+        if len == 0 {
+            return payload.push(1);
+        }
+        match self {
+            Forgery::Byte(at, byte) => payload[at.index(len.min(64))] = *byte,
+            Forgery::Bit(at, bit) => payload[at.index(len)] ^= 1 << bit,
+            Forgery::Word(at, word) => {
+                let at = at.index(len.div_ceil(8)) * 8;
+                let end = len.min(at + 8);
+                payload[at..end].copy_from_slice(&word.to_le_bytes()[..end - at]);
+            }
+            Forgery::Fill(at, count, byte) => {
+                let at = at.index(len);
+                payload[at..len.min(at + count)].fill(*byte);
+            }
+            Forgery::Copy(from, to, count) => {
+                let (from, to) = (from.index(len), to.index(len));
+                payload.copy_within(from..from + (*count).min(len - from.max(to)), to);
+            }
+            Forgery::Cut(at) => payload.truncate(at.index(len)),
+            Forgery::Longer(byte, count) => payload.resize(len + count, *byte),
+        }
+    }
+}
+
+fn forgeries() -> impl Strategy<Value = Vec<Forgery>> {
+    let at = any::<prop::sample::Index>;
+    let word = prop_oneof![
+        any::<u64>(),
+        Just(0),
+        Just(u64::MAX),
+        Just(1 << 63),
+        (0..64u32).prop_map(|k| 1 << k),
+        (0..5000u64),
+        any::<f64>().prop_map(f64::to_bits),
+    ];
+    let one = prop_oneof![
+        (at(), any::<u8>()).prop_map(|(at, byte)| Forgery::Byte(at, byte)),
+        (at(), 0..8u32).prop_map(|(at, bit)| Forgery::Bit(at, bit)),
+        (at(), word).prop_map(|(at, word)| Forgery::Word(at, word)),
+        (at(), 1..300usize, prop_oneof![Just(0), Just(0xFF), any::<u8>()])
+            .prop_map(|(at, count, byte)| Forgery::Fill(at, count, byte)),
+        (at(), at(), 1..300usize).prop_map(|(from, to, count)| Forgery::Copy(from, to, count)),
+        at().prop_map(Forgery::Cut),
+        (any::<u8>(), 1..100usize).prop_map(|(byte, count)| Forgery::Longer(byte, count)),
+    ];
+    prop::collection::vec(one, 1..5)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, max_shrink_iters: 2000, ..ProptestConfig::default() })]
+
+    /// A forged payload with the right checksum ends in an error or in values, the same at every
+    /// instruction level, and leaves nothing behind in the coder.
+    #[test]
+    fn forged_payloads_do_no_harm(
+        method in prop::sample::select(methods()),
+        n in prop_oneof![
+            Just([1, 1, 1]), (1..5000u64).prop_map(|n| [n, 1, 1]), (1..80u64, 1..80u64).prop_map(|(a, b)| [a, b, 1]),
+            (1..40u64, 1..24u64, 1..20u64).prop_map(|(a, b, c)| [a, b, c]), (1..100u64).prop_map(|b| [1, 7, b]),
+        ],
+        kind in prop::sample::select(vec![0, 1, 6, 7, 9, 10]), double in any::<bool>(), seed in any::<u64>(), which in 0..2usize,
+        bound in prop_oneof![(1..6i32).prop_map(|e| ErrorBound::OfMax(10f64.powi(-e))), (20..110i32).prop_map(|d| ErrorBound::Psnr(d as f64))],
+        forgeries in forgeries(),
+    ) {
+        let scalar = if double { Scalar::F64 } else { Scalar::F32 };
+        let fields = [Field { n, scalar, previous_of: None }, Field { n, scalar, previous_of: Some(0) }];
+        let mut codec = codec(&settings(&method, bound), &fields);
+        let good = compress(&mut codec, &State::new(&fields, |k, i| value(kind, seed, k, i, n)));
+        let data = decompress(&mut codec, &good, &fields).unwrap().data;
+        let at = if which == 0 { 0 } else { payload(&good, 0).1 };
+        let mut forged = good[payload(&good, at).0].to_vec();
+        forgeries.iter().for_each(|forgery| forgery.apply(&mut forged));
+        let mut bad = good.clone();
+        forge(&mut bad, at, &forged);
+        let outcomes: Vec<_> = simd::levels()
+            .into_iter()
+            .map(|level| {
+                simd::set_level(level);
+                let outcome = decompress(&mut codec, &bad, &fields).map(|state| state.data).map_err(|error| error.code);
+                prop_assert!(decompress(&mut codec, &good, &fields).unwrap().data == data);
+                Ok(outcome)
+            })
+            .collect::<Result<_, _>>()?;
+        prop_assert!(outcomes.windows(2).all(|w| w[0] == w[1]));
+        prop_assert!(outcomes[0].as_ref().err().is_none_or(|code| *code == Code::Stream));
+    }
+}
+
+/// cuszp has no parameter: streams whose header has one are refused, with a text that names it.
+#[test]
+fn cuszp_takes_no_parameter() {
+    let n = [33, 12, 9];
+    let fields = [Field { n, scalar: Scalar::F32, previous_of: None }];
+    let state = State::new(&fields, |k, i| value(0, 5, k, i, n));
+    let settings = settings(&Method::Cuszp, ErrorBound::DEFAULT);
+    let good = compress(&mut codec(&settings, &fields), &state);
+    let read = |stream: &[u8]| {
+        let (header, ..) = Header::open(stream)?;
+        let method = Method::of_stream(header.codec, header.parameter)?;
+        decompress(&mut codec(&settings.with(method), &fields), stream, &fields)
+    };
+    assert!(read(&good).is_ok());
+    for parameter in [1u32, 2, u32::MAX] {
+        let mut bad = good.clone();
+        bad[12..16].copy_from_slice(&parameter.to_le_bytes());
+        assert!(reseal(&mut bad));
+        let error = read(&bad).err().unwrap();
+        let named = error.message.contains(&format!("codec 3 with parameter {parameter}"));
+        assert!(error.code == Code::Stream && named, "{error}");
+    }
+}
+
+#[test]
+fn bits_are_equal_at_every_level() {
+    let n = [70, 37, 19];
+    for method in methods() {
+        for scalar in [Scalar::F32, Scalar::F64] {
+            for bound in [ErrorBound::DEFAULT, ErrorBound::OfMax(1e-5), ErrorBound::Psnr(80.0)] {
+                let fields = [
+                    Field { n, scalar, previous_of: None },
+                    Field { n, scalar, previous_of: Some(0) },
+                ];
+                for kind in [0, 1, 6, 7, 9] {
+                    let state = State::new(&fields, |k, i| value(kind, 5, k, i, n));
+                    let mut codec = codec(&settings(&method, bound), &fields);
+                    let outcomes: Vec<_> = simd::levels()
+                        .into_iter()
+                        .map(|level| {
+                            simd::set_level(level);
+                            let stream = compress(&mut codec, &state);
+                            let data = decompress(&mut codec, &stream, &fields).unwrap().data;
+                            (stream, data)
+                        })
+                        .collect();
+                    assert!(
+                        outcomes.windows(2).all(|w| w[0] == w[1]),
+                        "{method:?} {scalar:?} {bound:?} kind {kind}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// A pair of time levels takes fewer bytes as one level and a difference than as two levels whose
+/// errors keep the bound of the difference.
+#[test]
+fn a_pair_is_coded_as_a_difference() {
+    let n = [48, 48, 48];
+    let wave = |k: usize, i: usize| {
+        let (a, b, c) = (i % 48, i / 48 % 48, i / 2304);
+        (0.21 * a as f64 + 0.17 * b as f64 + 0.1 * k as f64).sin() * (0.19 * c as f64).cos()
+    };
+    for method in methods().into_iter().filter(Method::is_bounded) {
+        let own = Field { n, scalar: Scalar::F32, previous_of: None };
+        let pair = [own, Field { previous_of: Some(0), ..own }];
+        let together = check(&method, ErrorBound::DEFAULT, &State::new(&pair, wave));
+        // The amplitude of the difference is a tenth of the amplitude of a level.
+        let apart = check(&method, ErrorBound::OfMax(0.5e-4), &State::new(&[own, own], wave));
+        assert!(together < apart, "{method:?}: {together} {apart}");
+    }
+}
+
+/// Draws fields that are previous time levels of one another, in any order and without a cycle: for
+/// each field the number of the field that it precedes, if any.
+fn roles() -> impl Strategy<Value = Vec<Option<u32>>> {
+    (1..6usize, any::<u64>()).prop_map(|(count, seed)| {
+        // The field `rank[k]` precedes one of the fields `rank[0..k]`, or none.
+        let mut hash = seed;
+        let mut next = move || {
+            hash = hash.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (hash >> 33) as usize
+        };
+        let mut rank: Vec<usize> = (0..count).collect();
+        for i in (1..count).rev() {
+            rank.swap(i, next() % (i + 1));
+        }
+        let mut roles = vec![None; count];
+        for k in 1..count {
+            let j = next() % (k + 1);
+            roles[rank[k]] = (j < k).then(|| rank[j] as u32);
+        }
+        roles
+    })
+}
+
+/// Returns value `i` of field `k`, for kinds of data with extreme magnitudes.
+fn extreme(kind: usize, seed: u64, k: usize, i: usize, n: [u64; 3], double: bool) -> f64 {
+    let smooth = value(0, seed, k, i, n);
+    let (largest, least) = if double { (f64::MAX, 5e-324) } else { (f32::MAX as f64, 1.4e-45) };
+    let sign = if i % 2 == 0 { 1.0 } else { -1.0 };
+    match kind {
+        0 => smooth * largest,
+        1 => sign * largest,
+        2 => largest * (1.0 - (i + k) as f64 * 1e-7),
+        3 => sign * least * (i % 9) as f64,
+        4 if i % 31 == 0 => [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, largest][(i / 31 + k) % 4],
+        4 => smooth,
+        5 => 1e8 + smooth + k as f64,
+        6 => sign * 0.0,
+        7 => [1.0, 1e-10, 1e10][(i + k) % 3],
+        8 => smooth * if double { 2f64.powi(1000) } else { 2f64.powi(120) },
+        9 => smooth * if double { 2f64.powi(-900) } else { 2f64.powi(-100) },
+        10 => {
+            if i == 7 {
+                largest
+            } else {
+                smooth
+            }
+        }
+        11 => largest - (i % 5) as f64 * largest * 2f64.powi(-9) * smooth.abs(),
+        12 => 3.0 + k as f64,
+        _ => value(kind - 13, seed, k, i, n),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, max_shrink_iters: 2000, ..ProptestConfig::default() })]
+
+    /// Bounds hold whatever the roles, the magnitudes and the bounds are.
+    #[test]
+    fn bounds_hold_at_the_edges(
+        method in prop::sample::select(methods()),
+        n in prop_oneof![
+            (1..300u64).prop_map(|n| [n, 1, 1]), (1..40u64, 1..40u64).prop_map(|(a, b)| [a, b, 1]),
+            (1..20u64, 1..20u64, 1..20u64).prop_map(|(a, b, c)| [a, b, c]), (1..3u64, 1..50u64).prop_map(|(a, b)| [1, a * 9, b]),
+        ],
+        kinds in prop::collection::vec(0..23usize, 6), roles in roles(), double in any::<bool>(), seed in any::<u64>(),
+        bound in prop_oneof![
+            (-12..2i32).prop_map(|e| ErrorBound::OfMax(10f64.powi(e))), (-320..309i32).prop_map(|e| ErrorBound::Absolute(10f64.powi(e))),
+            (-12..6i32).prop_map(|e| ErrorBound::Absolute(10f64.powi(e))),
+            (-12..2i32).prop_map(|e| ErrorBound::OfRange(10f64.powi(e))), (-100..400i32).prop_map(|d| ErrorBound::Psnr(d as f64)),
+        ],
+    ) {
+        let scalar = if double { Scalar::F64 } else { Scalar::F32 };
+        let fields: Vec<Field> = roles.iter().map(|&previous_of| Field { n, scalar, previous_of }).collect();
+        let same = seed.is_multiple_of(3);
+        check(&method, bound, &State::new(&fields, |k, i| extreme(kinds[if same { 0 } else { k }], seed, k, i, n, double)));
+    }
+
+    /// A coder writes at most `max_bytes` bytes, and its streams do not depend on the arrays that
+    /// it coded before.
+    #[test]
+    fn coders_need_no_more_than_they_say_and_remember_nothing(
+        method in prop::sample::select(methods()),
+        n in prop_oneof![
+            (1..3000u64).prop_map(|n| [n, 1, 1]), (1..80u64, 1..80u64).prop_map(|(a, b)| [a, b, 1]),
+            (1..40u64, 1..24u64, 1..20u64).prop_map(|(a, b, c)| [a, b, c]), (1..100u64).prop_map(|b| [1, 7, b]),
+        ],
+        kinds in prop::collection::vec(0..11usize, 1..5), double in any::<bool>(), seed in any::<u64>(), rms in any::<bool>(),
+        exponents in prop::collection::vec(-8..0i32, 5),
+    ) {
+        let shape = Shape { n: n.map(|n| n as usize), scalar: if double { Scalar::F64 } else { Scalar::F32 } };
+        let mut used = method.coder(shape).unwrap().unwrap();
+        for (k, &kind) in kinds.iter().enumerate() {
+            let x: Vec<f64> = (0..shape.values()).map(|i| value(kind, seed, k, i, n)).collect();
+            let single: Vec<f32> = x.iter().map(|&x| x as f32).collect();
+            let array = if double { Array::F64(&x) } else { Array::F32(&single) };
+            let most = x.iter().filter(|x| x.is_finite()).fold(0f64, |m, x| m.max(x.abs()));
+            let bound = most.max(1e-30) * 10f64.powi(exponents[k]);
+            let bound = if rms { Bound::Rms(bound) } else { Bound::Max(bound) };
+            let mut fresh = method.coder(shape).unwrap().unwrap();
+            let streams = [&mut used, &mut fresh].map(|coder| {
+                let mut to = vec![0x5A; coder.max_bytes()];
+                let bytes = coder.compress(array, bound, &mut to).unwrap();
+                to.truncate(bytes.unwrap_or(0));
+                let (mut y, mut wide) = (vec![f32::NAN; shape.values()], vec![f64::NAN; shape.values()]);
+                if bytes.is_some() {
+                    coder.decompress(&to, if double { ArrayMut::F64(&mut wide) } else { ArrayMut::F32(&mut y) }).unwrap();
+                }
+                (bytes, to, y.iter().map(|y| y.to_bits()).collect::<Vec<_>>(), wide.iter().map(|y| y.to_bits()).collect::<Vec<_>>())
+            });
+            prop_assert!(streams[0] == streams[1]);
+        }
+    }
+}
+
+/// In a raw stream the checksum detects every flipped bit of an FP32 value, whatever the other half
+/// of the 64-bit word is. The other halves here are those for which a checksum made of products
+/// (half 0 + a w + b)(half 1 + c w + d), with w the number of the word, would multiply the flipped
+/// half by 0.
+#[test]
+fn no_value_hides_another() {
+    let words = 600;
+    for (value, factor, beside) in
+        [(0x7F4A_7C15u32, 0x9E37_79B1u32, 1), (0xC2B2_AE3D, 0x85EB_CA77, 0)]
+    {
+        let hiding = |w: usize| {
+            f32::from_bits(0u32.wrapping_sub(value.wrapping_add(factor.wrapping_mul(8 + w as u32))))
+        };
+        let fields =
+            [Field { n: [2 * words as u64, 1, 1], scalar: Scalar::F32, previous_of: None }];
+        let mut state = State::new(&fields, |_, _| 1.0);
+        (0..words).for_each(|w| {
+            state.data[0][8 * w + 4 * (1 - beside)..][..4].copy_from_slice(&hiding(w).to_le_bytes())
+        });
+        let mut codec = codec(&Settings::default(), &fields);
+        let stream = compress(&mut codec, &state);
+        for (w, bit) in (0..words).flat_map(|w| [0, 7, 31].map(|bit| (w, bit))) {
+            let mut bad = stream.clone();
+            bad[64 + 8 * w + 4 * beside + bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(
+                decompress(&mut codec, &bad, &fields).unwrap_err().code,
+                Code::Stream,
+                "word {w}, bit {bit}"
+            );
+        }
+    }
+}
+
+/// Without a codec every bit survives, also the signs of zeros and pairs of time levels.
+#[test]
+fn raw_values_are_kept_bit_by_bit() {
+    for scalar in [Scalar::F32, Scalar::F64] {
+        let own = Field { n: [3, 1, 1], scalar, previous_of: None };
+        let fields = [own, Field { previous_of: Some(0), ..own }];
+        for state in [
+            State::new(&fields, |_, i| if i == 1 { -0.0 } else { 0.0 }),
+            State::new(&fields, |k, i| [i as f64 * 1e-30, 1.0][k]),
+        ] {
+            let mut codec = codec(&Settings::default(), &fields);
+            let stream = compress(&mut codec, &state);
+            assert!(decompress(&mut codec, &stream, &fields).unwrap().data == state.data);
+        }
+    }
+}
+
+/// NaN is refused in every time level, also where differences cannot be coded.
+#[test]
+fn nan_is_refused_in_every_level() {
+    let own = Field { n: [9, 1, 1], scalar: Scalar::F32, previous_of: None };
+    let fields =
+        [own, Field { previous_of: Some(0), ..own }, Field { previous_of: Some(1), ..own }];
+    for bad in 0..3 {
+        let mut state = State::new(&fields, |k, i| {
+            if (k, i) == (bad, 4) {
+                f64::NAN
+            } else {
+                1e8 + (i % 2 * 8 + k * 16) as f64
+            }
+        });
+        let settings = Settings {
+            reject_nonfinite: true,
+            ..settings(&Method::Lorenzo, ErrorBound::OfMax(1e-3))
+        };
+        let mut codec = codec(&settings, &fields);
+        let mut stream = vec![0; codec.capacity()];
+        // SAFETY: the fields are vectors of this test.
+        let error = unsafe { codec.compress(&state.memory(), &mut stream) }.unwrap_err();
+        assert_eq!(error.code, Code::Values, "{error}");
+    }
+}
+
+#[test]
+fn huge_shapes_are_refused() {
+    for method in methods() {
+        for n in [
+            [1 << 58, 1, 1],
+            [1 << 60, 1, 1],
+            [1 << 61, 1, 1],
+            [1 << 30, 1 << 30, 1],
+            [1 << 20, 1 << 20, 1 << 20],
+            [(1 << 61) - 1, 1, 1],
+        ] {
+            for scalar in [Scalar::F32, Scalar::F64] {
+                let field = Field { n, scalar, previous_of: None };
+                if let Ok(layout) =
+                    Layout::new(vec![field, Field { previous_of: Some(0), ..field }])
+                {
+                    assert!(SnapshotCodec::new(settings(&method, ErrorBound::DEFAULT), &layout)
+                        .is_err());
+                }
+                if let Ok(layout) = Layout::new(vec![field]) {
+                    let _ = SnapshotCodec::new(settings(&method, ErrorBound::DEFAULT), &layout);
+                }
+            }
+        }
+    }
+}

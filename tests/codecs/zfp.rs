@@ -1,0 +1,533 @@
+//! Compares gpuzip's zfp streams of a fixed rate (Lindstrom 2014) with those of libzfp.
+
+mod fixtures;
+mod libzfp;
+
+use gpuzip::codec::zfp::Zfp;
+use gpuzip::codec::{simd, Bound, Coder, Shape};
+use gpuzip::scalar::Scalar;
+use gpuzip::scalar::{Array, ArrayMut};
+use libzfp::Libzfp;
+use proptest::prelude::*;
+
+/// A type of values, with the operations that the tests need.
+trait Value: libzfp::Value + PartialEq + std::fmt::Debug {
+    const SCALAR: Scalar;
+    const MOST: u32;
+    fn array(x: &[Self]) -> Array<'_>;
+    fn array_mut(x: &mut [Self]) -> ArrayMut<'_>;
+    fn bits(self) -> u64;
+    fn of_bits(bits: u64) -> Self;
+    fn of(x: f64) -> Self;
+}
+
+macro_rules! value {
+    ($float:ident, $bits:ident, $variant:ident, $most:literal) => {
+        impl Value for $float {
+            const SCALAR: Scalar = Scalar::$variant;
+            const MOST: u32 = $most;
+            fn array(x: &[Self]) -> Array<'_> {
+                Array::$variant(x)
+            }
+            fn array_mut(x: &mut [Self]) -> ArrayMut<'_> {
+                ArrayMut::$variant(x)
+            }
+            fn bits(self) -> u64 {
+                self.to_bits() as u64
+            }
+            fn of_bits(bits: u64) -> Self {
+                $float::from_bits(bits as $bits)
+            }
+            fn of(x: f64) -> Self {
+                x as $float
+            }
+        }
+    };
+}
+
+value!(f32, u32, F32, 32);
+value!(f64, u64, F64, 64);
+
+/// A generator of reproducible random numbers (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A random value in [-1, 1).
+    fn real(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    }
+}
+
+/// Number of kinds of values that `field` makes.
+const KINDS: usize = 7;
+
+fn field<T: Value>(kind: usize, dims: &[usize], seed: u64) -> Vec<T> {
+    let mut random = Random(seed);
+    let nx = dims[0];
+    let ny = dims.get(1).copied().unwrap_or(1);
+    (0..dims.iter().product())
+        .map(|i: usize| {
+            let (x, y, z) = ((i % nx) as f64, (i / nx % ny) as f64, (i / nx / ny) as f64);
+            // A parabola per axis: smooth, and with the same bits on every machine.
+            let smooth = (x - 7.25) * (x - 20.0) * 0.01 - (y - 3.0) * (y + 1.5) * 0.03
+                + (z - 2.0) * z * 0.05;
+            let noise = random.real();
+            match kind {
+                0 => T::of(smooth),
+                1 => T::of(noise),
+                2 => T::of(if i / 50 % 2 == 0 { 0.0 } else { smooth * noise }),
+                3 => T::of(smooth * 1e30),
+                // Finite values with every exponent, including denormals and -0.
+                4 => loop {
+                    let value = T::of_bits(random.bits());
+                    if T::array(&[value]).finite() {
+                        break value;
+                    }
+                },
+                // Denormals and values near them.
+                5 => T::of_bits(
+                    random.bits()
+                        & if T::MOST == 32 { 0x8fff_ffff } else { 0x803f_ffff_ffff_ffff }
+                            >> (i / 64 % 8),
+                ),
+                _ => T::of(-1.0 + 1e-6 * (noise * 4.0).floor()),
+            }
+        })
+        .collect()
+}
+
+trait Finite {
+    fn finite(&self) -> bool;
+}
+
+impl Finite for Array<'_> {
+    fn finite(&self) -> bool {
+        match self {
+            Array::F32(x) => x.iter().all(|x| x.is_finite()),
+            Array::F64(x) => x.iter().all(|x| x.is_finite()),
+        }
+    }
+}
+
+fn shape<T: Value>(dims: &[usize]) -> Shape {
+    let mut n = [1; 3];
+    n[..dims.len()].copy_from_slice(dims);
+    Shape { n, scalar: T::SCALAR }
+}
+
+const DIMS: [&[usize]; 12] = [
+    &[1],
+    &[3],
+    &[64],
+    &[1031],
+    &[2, 2],
+    &[5, 7],
+    &[64, 4],
+    &[67, 33],
+    &[4, 4, 4],
+    &[2, 3, 5],
+    &[64, 8, 4],
+    &[35, 14, 9],
+];
+
+/// Checks that both libraries make the same stream of `x`, and decode the stream to the same
+/// values.
+fn compare<T: Value>(library: &Libzfp, dims: &[usize], rate: u32, x: &[T], what: &str) {
+    let mut zfp = Zfp::new(shape::<T>(dims), rate).unwrap();
+    let (mut ours, mut theirs) = (vec![0xaa; zfp.max_bytes()], vec![0; zfp.max_bytes()]);
+    assert!(zfp.encode(T::array(x), &mut ours).unwrap());
+    let len = library.compress(x, dims, rate, &mut theirs);
+    assert!(ours.len() - len < 8, "{what}: {} and {len} bytes", ours.len());
+    if let Some(at) = ours.iter().zip(&theirs).position(|(a, b)| a != b) {
+        panic!("{what}: byte {at} of {len} is {:02x}, not {:02x}", ours[at], theirs[at]);
+    }
+    both_decode::<T>(library, &mut zfp, dims, rate, &ours, what);
+}
+
+fn both_decode<T: Value>(
+    library: &Libzfp,
+    zfp: &mut Zfp,
+    dims: &[usize],
+    rate: u32,
+    stream: &[u8],
+    what: &str,
+) {
+    let len: usize = dims.iter().product();
+    let (mut ours, mut theirs) = (vec![T::of(7.0); len], vec![T::of(-7.0); len]);
+    zfp.decompress(stream, T::array_mut(&mut ours)).unwrap();
+    library.decompress(stream, dims, rate, &mut theirs);
+    if let Some(at) = ours.iter().zip(&theirs).position(|(a, b)| a.bits() != b.bits()) {
+        panic!("{what}: value {at} of {len} is {:?}, not {:?}", ours[at], theirs[at]);
+    }
+}
+
+fn compare_all<T: Value>(library: &Libzfp) {
+    for (seed, dims) in DIMS.iter().enumerate() {
+        for kind in 0..KINDS {
+            let x = field::<T>(kind, dims, seed as u64);
+            for rate in 1..=T::MOST {
+                compare(
+                    library,
+                    dims,
+                    rate,
+                    &x,
+                    &format!("{dims:?} {:?} kind {kind} rate {rate}", T::SCALAR),
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn streams_and_values_are_those_of_libzfp() {
+    let Some(library) = Libzfp::open() else { return };
+    compare_all::<f32>(&library);
+    compare_all::<f64>(&library);
+}
+
+#[test]
+fn so_are_those_of_every_length() {
+    let Some(library) = Libzfp::open() else { return };
+    for n in 1..=300 {
+        for rate in [1, 5, 8, 32] {
+            compare(
+                &library,
+                &[n],
+                rate,
+                &field::<f32>(n % KINDS, &[n], n as u64),
+                &format!("{n} F32 rate {rate}"),
+            );
+            compare(
+                &library,
+                &[n],
+                rate,
+                &field::<f64>(n % KINDS, &[n], n as u64),
+                &format!("{n} F64 rate {rate}"),
+            );
+        }
+    }
+}
+
+/// Encodes a field and writes random bytes to random places of the stream: as many bytes as the
+/// stream has, or three.
+fn damaged<T: Value>(zfp: &mut Zfp, dims: &[usize], random: &mut Random) -> Vec<u8> {
+    let mut stream = vec![0; zfp.max_bytes()];
+    assert!(zfp
+        .encode(T::array(&field::<T>(random.bits() as usize % KINDS, dims, 5)), &mut stream)
+        .unwrap());
+    let changed = if random.bits() % 2 == 0 { stream.len() } else { 3 };
+    for _ in 0..changed {
+        let at = random.bits() as usize % stream.len();
+        stream[at] = random.bits() as u8;
+    }
+    stream
+}
+
+fn decode_damaged<T: Value>(library: Option<&Libzfp>) {
+    let mut random = Random(9);
+    for dims in [&[77][..], &[19, 9], &[9, 6, 5]] {
+        for rate in 1..=T::MOST {
+            let mut zfp = Zfp::new(shape::<T>(dims), rate).unwrap();
+            for _ in 0..4 {
+                let stream = damaged::<T>(&mut zfp, dims, &mut random);
+                match library {
+                    Some(library) => both_decode::<T>(
+                        library,
+                        &mut zfp,
+                        dims,
+                        rate,
+                        &stream,
+                        &format!("{dims:?} rate {rate}"),
+                    ),
+                    None => every_value_is_written::<T>(&mut zfp, dims, &stream),
+                }
+            }
+        }
+    }
+}
+
+fn every_value_is_written<T: Value>(zfp: &mut Zfp, dims: &[usize], stream: &[u8]) {
+    let len: usize = dims.iter().product();
+    let (mut one, mut other) = (vec![T::of(7.0); len], vec![T::of(-7.0); len]);
+    zfp.decompress(stream, T::array_mut(&mut one)).unwrap();
+    zfp.decompress(stream, T::array_mut(&mut other)).unwrap();
+    assert!(one.iter().zip(&other).all(|(a, b)| a.bits() == b.bits()));
+}
+
+#[test]
+fn any_bytes_decode_to_an_array() {
+    decode_damaged::<f32>(None);
+    decode_damaged::<f64>(None);
+}
+
+proptest! {
+    #[test]
+    fn arrays_of_any_shape_decode_from_any_bytes(
+        dims in prop::collection::vec(1usize..24, 1..=3),
+        rate in 1u32..=64,
+        bytes in prop::collection::vec(any::<u8>(), 0..600),
+        cut in 0usize..2000,
+    ) {
+        let mut wide = Zfp::new(shape::<f64>(&dims), rate).unwrap();
+        let mut narrow = Zfp::new(shape::<f32>(&dims), rate.min(32)).unwrap();
+        let stream = |len| bytes.iter().copied().chain([0x5a, 0xff, 1]).cycle().take(len).collect::<Vec<u8>>();
+        let (most, most_narrow) = (wide.max_bytes(), narrow.max_bytes());
+        every_value_is_written::<f64>(&mut wide, &dims, &stream(most));
+        every_value_is_written::<f32>(&mut narrow, &dims, &stream(most_narrow));
+        if cut + 8 <= most {
+            let mut x = vec![0.0; dims.iter().product()];
+            prop_assert!(wide.decompress(&stream(cut), ArrayMut::F64(&mut x)).is_err());
+        }
+    }
+}
+
+#[test]
+fn any_bytes_decode_as_with_libzfp() {
+    let Some(library) = Libzfp::open() else { return };
+    decode_damaged::<f32>(Some(&library));
+    decode_damaged::<f64>(Some(&library));
+}
+
+/// Continues a 64-bit FNV-1a hash.
+fn hash(state: u64, bytes: impl IntoIterator<Item = u8>) -> u64 {
+    bytes
+        .into_iter()
+        .fold(state, |state, byte| (state ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// Hash of the streams and the decoded values of all shapes and kinds; `code` returns both for one
+/// array.
+fn hash_of_rate<T: Value>(mut code: impl FnMut(&[usize], &[T]) -> (Vec<u8>, Vec<T>)) -> u64 {
+    let mut state = 0xcbf2_9ce4_8422_2325;
+    for (seed, dims) in DIMS.iter().enumerate() {
+        for kind in 0..KINDS {
+            let (stream, decoded) = code(dims, &field::<T>(kind, dims, seed as u64));
+            state = hash(hash(state, stream), decoded.iter().flat_map(|x| x.bits().to_le_bytes()));
+        }
+    }
+    state
+}
+
+fn our_hash<T: Value>(rate: u32) -> u64 {
+    hash_of_rate::<T>(|dims, x| {
+        let mut zfp = Zfp::new(shape::<T>(dims), rate).unwrap();
+        let (mut stream, mut decoded) = (vec![0xaa; zfp.max_bytes()], x.to_vec());
+        assert!(zfp.encode(T::array(x), &mut stream).unwrap());
+        zfp.decompress(&stream, T::array_mut(&mut decoded)).unwrap();
+        (stream, decoded)
+    })
+}
+
+fn their_hash<T: Value>(library: &Libzfp, rate: u32) -> u64 {
+    hash_of_rate::<T>(|dims, x| {
+        // The bytes behind libzfp's stream are zeros, whatever the size of the words it was built
+        // with.
+        let (mut stream, mut decoded) =
+            (vec![0; Zfp::new(shape::<T>(dims), rate).unwrap().max_bytes()], x.to_vec());
+        library.compress(x, dims, rate, &mut stream);
+        library.decompress(&stream, dims, rate, &mut decoded);
+        (stream, decoded)
+    })
+}
+
+/// Compares hashes with those of libzfp in tests/codecs/zfp/fixtures.rs, for every instruction set of this
+/// processor; needs no libzfp.
+#[test]
+fn streams_and_values_are_those_that_libzfp_gave() {
+    for level in simd::levels() {
+        simd::set_level(level);
+        for (rate, expected) in (1..).zip(fixtures::F32) {
+            assert_eq!(our_hash::<f32>(rate), expected, "{level:?} F32 rate {rate}");
+        }
+        for (rate, expected) in (1..).zip(fixtures::F64) {
+            assert_eq!(our_hash::<f64>(rate), expected, "{level:?} F64 rate {rate}");
+        }
+    }
+}
+
+/// Run with `cargo test --test codecs -- zfp:: --ignored --nocapture print_fixtures`.
+#[test]
+#[ignore = "prints tests/codecs/zfp/fixtures.rs"]
+fn print_fixtures() {
+    let Some(library) = Libzfp::open() else { return };
+    println!("//! Made by libzfp 1.0.0: hashes of streams and decoded values at rates 1, 2, ...; `print_fixtures` prints them.\n");
+    println!(
+        "pub const F32: [u64; 32] = {:#x?};\n",
+        (1..=32).map(|rate| their_hash::<f32>(&library, rate)).collect::<Vec<_>>()
+    );
+    println!(
+        "pub const F64: [u64; 64] = {:#x?};",
+        (1..=64).map(|rate| their_hash::<f64>(&library, rate)).collect::<Vec<_>>()
+    );
+    let stream = |dims: &[usize], rate| {
+        let x: Vec<f32> = ramp(dims.iter().product());
+        let mut bytes = vec![0; Zfp::new(shape::<f32>(dims), rate).unwrap().max_bytes()];
+        library.compress(&x, dims, rate, &mut bytes);
+        println!("// {dims:?} rate {rate}: {bytes:#04x?}");
+    };
+    stream(&[7], 8);
+    stream(&[5, 3], 4);
+    stream(&[3, 2, 2], 3);
+}
+
+/// The values 1, 1.5, -2, 2.5, 3, -3.5, ...
+fn ramp(len: usize) -> Vec<f32> {
+    (0..len).map(|i| (1.0 + i as f32 / 2.0) * if i % 3 == 2 { -1.0 } else { 1.0 }).collect()
+}
+
+fn stream_of(n: [usize; 3], rate: u32) -> Vec<u8> {
+    let mut zfp = Zfp::new(Shape { n, scalar: Scalar::F32 }, rate).unwrap();
+    let mut stream = vec![0xaa; zfp.max_bytes()];
+    assert!(zfp.encode(Array::F32(&ramp(n.iter().product())), &mut stream).unwrap());
+    stream
+}
+
+#[test]
+fn small_arrays_have_these_streams() {
+    assert_eq!(stream_of([7, 1, 1], 8), fixtures::LINE);
+    assert_eq!(stream_of([5, 3, 1], 4), fixtures::PLANE);
+    assert_eq!(stream_of([3, 2, 2], 3), fixtures::CUBE);
+}
+
+#[test]
+fn extents_of_1_are_no_dimensions() {
+    assert_eq!(stream_of([1, 7, 1], 8), fixtures::LINE);
+    assert_eq!(stream_of([1, 5, 3], 4), fixtures::PLANE);
+    assert_eq!(stream_of([5, 1, 3], 4), fixtures::PLANE);
+}
+
+#[test]
+fn what_it_cannot_code_is_none() {
+    let bound = Bound::Max(1.0);
+    let mut zfp = Zfp::new(Shape { n: [100, 1, 1], scalar: Scalar::F32 }, 8).unwrap();
+    let mut to = vec![0; zfp.max_bytes()];
+    assert_eq!(zfp.compress(Array::F32(&[1.0; 100]), bound, &mut to).unwrap(), Some(104));
+    for odd in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        for at in [0, 63, 99] {
+            let mut x = [1.0; 100];
+            x[at] = odd;
+            assert_eq!(zfp.compress(Array::F32(&x), bound, &mut to).unwrap(), None);
+        }
+    }
+    // 5 values (20 bytes) take 2 blocks of 16 bytes, more than the raw values.
+    let mut zfp = Zfp::new(Shape { n: [5, 1, 1], scalar: Scalar::F32 }, 32).unwrap();
+    assert_eq!(zfp.compress(Array::F32(&[1.0; 5]), bound, &mut [0; 32]).unwrap(), None);
+}
+
+#[test]
+fn what_does_not_fit_is_an_error() {
+    let make = |n, scalar, rate| Zfp::new(Shape { n, scalar }, rate).is_ok();
+    assert!(make([8; 3], Scalar::F32, 32) && make([8; 3], Scalar::F64, 64));
+    assert!(
+        !make([8; 3], Scalar::F32, 0)
+            && !make([8; 3], Scalar::F32, 33)
+            && !make([8; 3], Scalar::F64, 65)
+    );
+    assert!(
+        !make([8, 0, 1], Scalar::F32, 8)
+            && !make([1 << 31; 3], Scalar::F32, 8)
+            && !make([usize::MAX, 1, 1], Scalar::F64, 64)
+    );
+
+    let mut zfp = Zfp::new(Shape { n: [100, 1, 1], scalar: Scalar::F32 }, 9).unwrap();
+    let (mut x, mut stream) = (ramp(100), vec![0; zfp.max_bytes()]);
+    assert_eq!(stream.len(), 120);
+    assert!(zfp.encode(Array::F32(&x), &mut stream[..119]).is_err());
+    assert!(zfp.encode(Array::F32(&x[1..]), &mut stream).is_err());
+    assert!(zfp.encode(Array::F64(&[0.0; 100]), &mut stream).is_err());
+    assert!(zfp.encode(Array::F32(&x), &mut stream).unwrap());
+    let expected = {
+        zfp.decompress(&stream, ArrayMut::F32(&mut x)).unwrap();
+        x.clone()
+    };
+    // 25 blocks of 36 bits are 113 bytes.
+    for len in 0..=stream.len() {
+        let decoded = zfp.decompress(&stream[..len], ArrayMut::F32(&mut x));
+        assert_eq!(decoded.is_ok(), len >= 113, "{len}");
+        assert!(x == expected);
+    }
+    stream.push(0);
+    assert!(zfp.decompress(&stream, ArrayMut::F32(&mut x)).is_err());
+    assert!(zfp.decompress(&stream[..120], ArrayMut::F32(&mut x[1..])).is_err());
+    assert!(zfp.decompress(&stream[..120], ArrayMut::F64(&mut [0.0; 100])).is_err());
+}
+
+/// Processor time of this thread in seconds, so that other programs do not disturb measurements.
+fn seconds() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` outlives the call.
+    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) }, 0);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+/// Processor time in seconds of the fastest of five runs.
+fn fastest(mut run: impl FnMut()) -> f64 {
+    let once = |_| {
+        let start = seconds();
+        run();
+        seconds() - start
+    };
+    (0..5).map(once).fold(f64::INFINITY, f64::min)
+}
+
+fn measure<T: Value>(library: &Libzfp, name: &str, dims: &[usize], x: &[T]) {
+    let gb = size_of_val(x) as f64 / 1e9;
+    let mut copy = x.to_vec();
+    let memcpy = gb / fastest(|| copy.copy_from_slice(std::hint::black_box(x)));
+    println!("{name} {dims:?} {:?}, GB/s beside memcpy at {memcpy:.1}; libzfp, then ours by instruction set:", T::SCALAR);
+    for rate in [4, 8, 16] {
+        let mut zfp = Zfp::new(shape::<T>(dims), rate).unwrap();
+        let mut stream = vec![0; zfp.max_bytes()];
+        let mut theirs = vec![0; zfp.max_bytes()];
+        let (to, from) = (
+            gb / fastest(|| _ = library.compress(x, dims, rate, &mut theirs)),
+            gb / fastest(|| _ = library.decompress(&theirs, dims, rate, &mut copy)),
+        );
+        let mut line = format!("  rate {rate:2}: compress {to:.2}, decompress {from:.2}");
+        for level in simd::levels() {
+            simd::set_level(level);
+            let ours_to = gb / fastest(|| assert!(zfp.encode(T::array(x), &mut stream).unwrap()));
+            assert_eq!(stream, theirs);
+            let ours_from =
+                gb / fastest(|| zfp.decompress(&stream, T::array_mut(&mut copy)).unwrap());
+            line += &format!(
+                " | {level:?} {ours_to:.2} ({:.1}x), {ours_from:.2} ({:.1}x)",
+                ours_to / to,
+                ours_from / from
+            );
+        }
+        println!("{line}");
+    }
+}
+
+/// Run with `cargo test --release --test codecs -- zfp:: --ignored --nocapture speed_beside_libzfp`. The
+/// variable ZFP_FIELDS lists files of FP32 values; their names contain the extents, as in
+/// 100x90x80.
+#[test]
+#[ignore = "measures"]
+fn speed_beside_libzfp() {
+    let Some(library) = Libzfp::open() else { return };
+    for path in std::env::var("ZFP_FIELDS").unwrap_or_default().split_whitespace() {
+        let bytes = std::fs::read(path).unwrap();
+        let x: Vec<f32> =
+            bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
+        let extents =
+            |part: &str| part.split('x').map(|n| n.parse().ok()).collect::<Option<Vec<usize>>>();
+        let mut dims = path
+            .split(['_', '/', '.'])
+            .filter_map(extents)
+            .find(|dims| dims.len() == 3)
+            .expect("extents in the name");
+        dims.retain(|&n| n > 1);
+        measure(&library, path, &dims, &x);
+        measure(&library, path, &dims, &x.iter().map(|&x| f64::from(x)).collect::<Vec<_>>());
+        measure(&library, path, &[x.len()], &x);
+    }
+}

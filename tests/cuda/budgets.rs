@@ -1,0 +1,596 @@
+//! Budgets in bytes on the CUDA backend, on the software CUDA driver, which counts the bytes that
+//! are allocated.
+
+use crate::common::cases::cases;
+use crate::common::{self, app, emu};
+use app::{
+    host_syncs, run_armed, run_tuned, run_zero_copy_armed, Draw, Job, Outcome, Streams, MEMORY,
+};
+use gpuzip::choice::{choose, TierSpec};
+use gpuzip::codec::{ErrorBound, Method, Settings};
+use gpuzip::config::{Backend, Config};
+use gpuzip::device::AppField;
+use gpuzip::error::{Code, Result};
+use gpuzip::layout::Field;
+use gpuzip::plan::{spare_bytes, Policy};
+use gpuzip::scalar::Scalar;
+use gpuzip::schedule::Algorithm;
+use gpuzip::session::{estimate, Estimate, Session};
+use std::cell::Cell;
+
+/// Bytes of a snapshot.
+const SLOT: u64 = 1024;
+
+/// The most bytes of device memory and of host memory that a run took, without the application's
+/// own memory.
+type Taken = (u64, u64);
+
+fn run(job: &Job, seed: u64) -> (Result<Outcome>, Taken) {
+    let own = Cell::new((0, 0));
+    let arm = || own.set((emu::counters().device_bytes, emu::counters().host_bytes));
+    let result = match job.config.zero_copy {
+        true => run_zero_copy_armed(job, seed, host_syncs, || seed % 2 == 0, arm),
+        false => run_armed(job, seed, host_syncs, arm),
+    };
+    let (peak, (device, host)) = (emu::counters(), own.get());
+    (result, (peak.peak_device_bytes - device, peak.peak_host_bytes - host))
+}
+
+/// Draws a job. Each of its two budgets is any number of bytes, or 0 for no budget.
+fn draw(seed: u64) -> Job {
+    let mut draw = Draw((seed + 1).wrapping_mul(0x2545_f491_4f6c_dd1d) | 1);
+    let mut budget = |most: u32| {
+        [0, SLOT as u32 + draw.below(most * SLOT as u32)][usize::from(draw.below(4) > 0)] as u64
+    };
+    let (device_budget, host_budget) = (budget(9), budget(14));
+    let algorithm =
+        [None, Some(Algorithm::Revolve), Some(Algorithm::Uniform), Some(Algorithm::TwoLevel)]
+            [draw.below(4) as usize];
+    let config = Config {
+        algorithm,
+        device_budget,
+        host_budget,
+        snapshots: [0, 0, 1 + draw.below(9)][draw.below(3) as usize],
+        cache: [0, 0, 1 + draw.below(6)][draw.below(3) as usize],
+        policy: [Policy::Clairvoyant, Policy::Clairvoyant, Policy::Lru][draw.below(3) as usize],
+        ..Config::default()
+    };
+    let zero_copy = config.policy == Policy::Clairvoyant && draw.below(2) == 0;
+    let config = Config { zero_copy, ..config };
+    Job {
+        config,
+        steps: 1 + draw.below(30),
+        devices: 1,
+        shots: 1,
+        streams: Streams::Own,
+        stubborn: false,
+    }
+}
+
+#[test]
+fn budgets_are_kept_to_the_byte() {
+    if !emu::inside("budgets_are_kept_to_the_byte", &[]) {
+        return;
+    }
+    let (mut kept, mut refused) = (0, 0);
+    for seed in 0..cases(500, 3000) {
+        let job = draw(seed);
+        assert_eq!(emu::reset(seed, emu::RANDOM, 1, MEMORY), 0);
+        let (result, (device, host)) = run(&job, seed);
+        let (device_budget, host_budget) = (job.config.device_budget, job.config.host_budget);
+        assert!(
+            device_budget == 0 || device <= device_budget,
+            "seed {seed}: {device} bytes, {job:?}"
+        );
+        assert!(host_budget == 0 || host <= host_budget, "seed {seed}: {host} bytes, {job:?}");
+        match result {
+            Ok(outcome) => {
+                let stats = &outcome.stats[0];
+                assert_eq!(outcome.wrong, 0, "seed {seed}: {job:?}");
+                assert_eq!(
+                    (stats.peak_device_bytes, stats.peak_host_bytes),
+                    (device, host),
+                    "seed {seed}: {job:?}"
+                );
+                kept += 1;
+            }
+            Err(error) => {
+                assert!(
+                    matches!(error.code, Code::Budget | Code::Config),
+                    "seed {seed}: {error}, {job:?}"
+                );
+                refused += 1;
+            }
+        }
+    }
+    println!("{kept} runs within their budgets, {refused} refused");
+    assert!(kept > 2 * refused && refused > 0);
+}
+
+/// Returns the bytes of device memory that a job takes on a device with enough memory.
+fn planned(job: &Job) -> u64 {
+    let plan =
+        choose(&job.config, job.steps, &[TierSpec::new(&job.config, SLOT, SLOT)]).unwrap().plans[0]
+            .clone();
+    u64::from(plan.device_slots) * SLOT + spare_bytes(plan.zero_copy, false, plan.cache, SLOT)
+}
+
+/// If a device has less memory than the budget allows, the cache shrinks to the memory that there
+/// is, or an error says that there is too little.
+#[test]
+fn a_device_with_less_than_the_budget_shrinks_the_cache() {
+    if !emu::inside("a_device_with_less_than_the_budget_shrinks_the_cache", &[]) {
+        return;
+    }
+    let (mut runs, mut shrunk, mut refused) = (0, 0, 0);
+    for seed in 0..cases(500, 3000) {
+        let job = draw(seed);
+        let room = seed % 7 * SLOT + seed % 5;
+        // The application's fields take 384 and 264 bytes of the device.
+        assert_eq!(emu::reset(seed, emu::RANDOM, 1, 384 + 264 + room), 0);
+        let (result, (device, host)) = run(&job, seed);
+        assert!(
+            device <= room && (job.config.host_budget == 0 || host <= job.config.host_budget),
+            "seed {seed}: {device}, {host}, {job:?}"
+        );
+        match result {
+            Ok(outcome) => {
+                assert_eq!(outcome.wrong, 0, "seed {seed}: {job:?}");
+                runs += 1;
+                shrunk += u64::from(device < planned(&job));
+            }
+            Err(error) => {
+                // With zero copy, a session without cache slots still needs memory for two states.
+                let needs_more =
+                    error.code == Code::Memory && job.config.zero_copy && room < 2 * SLOT;
+                assert!(
+                    needs_more || matches!(error.code, Code::Budget | Code::Config),
+                    "seed {seed}: {error}, {job:?}"
+                );
+                refused += 1;
+            }
+        }
+    }
+    println!("{runs} runs, {shrunk} of them with a smaller cache, {refused} refused");
+    assert!(runs > refused && shrunk > 300);
+}
+
+/// Of the memory that is free when a session opens its device, the session's cache leaves
+/// `device_reserve` bytes: the application can allocate them later. The default, an eighth of these
+/// small devices, is left, too. A session takes what it needs beside its cache all the same.
+#[test]
+fn the_device_reserve_is_left_to_the_application() {
+    if !emu::inside("the_device_reserve_is_left_to_the_application", &[]) {
+        return;
+    }
+    let (mut with_cache, mut without) = (0, 0);
+    for seed in 0..cases(300, 1000) {
+        let mut job = draw(seed);
+        job.config.device_reserve = [0, 1, 3 * SLOT, 7 * SLOT][seed as usize % 4];
+        let (room, own) = (seed % 12 * SLOT + seed % 5, 384 + 264);
+        let reserve = job.config.reserve_of(own + room);
+        assert_eq!(emu::reset(seed, emu::RANDOM, 1, own + room), 0);
+        let (result, (device, _)) = run(&job, seed);
+        let beside = spare_bytes(job.config.zero_copy, false, 0, SLOT);
+        assert!(
+            device <= beside || device + reserve <= room,
+            "seed {seed}: {device} of {room} bytes, of which {reserve} are reserved: {job:?}"
+        );
+        if let Ok(outcome) = result {
+            assert_eq!(outcome.wrong, 0, "seed {seed}: {job:?}");
+            with_cache += u64::from(device > beside);
+            without += u64::from(device <= beside && planned(&job) > beside);
+        }
+    }
+    println!("{with_cache} runs with a cache, {without} whose cache left no memory");
+    assert!(with_cache > 300 && without > 100);
+}
+
+/// A budget that does not fit beside the reserve gives a smaller cache, and the log says which
+/// settings decide.
+#[test]
+fn a_budget_that_does_not_fit_beside_the_reserve_is_named() {
+    let named = "a_budget_that_does_not_fit_beside_the_reserve_is_named";
+    if !emu::inside(named, &[]) {
+        return;
+    }
+    static WARNING: std::sync::Mutex<String> = std::sync::Mutex::new(String::new());
+    struct Keep;
+    impl log::Log for Keep {
+        fn enabled(&self, _: &log::Metadata) -> bool {
+            true
+        }
+        fn log(&self, record: &log::Record) {
+            if record.level() == log::Level::Warn {
+                *WARNING.lock().unwrap() = record.args().to_string();
+            }
+        }
+        fn flush(&self) {}
+    }
+    log::set_logger(&Keep).unwrap();
+    log::set_max_level(log::LevelFilter::Warn);
+    let config = Config {
+        algorithm: Some(Algorithm::Revolve),
+        backend: Backend::Cuda,
+        device: Some(0),
+        snapshots: 8,
+        device_budget: 8 * SLOT,
+        device_reserve: 5 * SLOT,
+        ..Config::default()
+    };
+    let field = Field { n: [128, 1, 1], scalar: Scalar::F64, previous_of: None };
+    let bytes = |capacity: u64| {
+        assert_eq!(emu::reset(1, emu::EARLY, 1, capacity), 0);
+        let mut session =
+            Session::new(config.clone(), 20, &[AppField { field, memory: None }]).unwrap();
+        session.plan().unwrap();
+        emu::counters().device_bytes
+    };
+    assert_eq!((bytes(13 * SLOT), WARNING.lock().unwrap().as_str()), (8 * SLOT, ""));
+    let taken = bytes(13 * SLOT - 1);
+    assert!((SLOT..8 * SLOT).contains(&taken), "{taken}");
+    let warning = WARNING.lock().unwrap().clone();
+    for part in ["8192 bytes", "13311 are free", "5120", "device_budget", "device_reserve"] {
+        assert!(warning.contains(part), "{part} in {warning}");
+    }
+}
+
+/// The working memory of a codec counts toward the budgets, too.
+#[test]
+fn compression_keeps_the_budgets() {
+    let images = emu::images().display().to_string();
+    if !common::have("c++")
+        || !emu::inside("compression_keeps_the_budgets", &[("GPUZIP_CACHE_DIR", &images)])
+    {
+        return;
+    }
+    let (mut kept, mut refused) = (0, 0);
+    for seed in 0..cases(50, 150) {
+        let mut job = draw(seed);
+        let mut draw = Draw(seed + 99);
+        job.config.device_budget =
+            [0, 5000 + u64::from(draw.below(8000))][usize::from(seed % 4 > 0)];
+        job.config.compression =
+            Settings { method: Method::Fp16, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
+        job.config.compression_factor = f64::from(draw.below(3));
+        job.config.zero_copy = false;
+        assert_eq!(emu::reset(seed, emu::RANDOM, 1, MEMORY), 0);
+        let (result, (device, host)) = run(&job, seed);
+        let (device_budget, host_budget) = (job.config.device_budget, job.config.host_budget);
+        assert!(
+            device_budget == 0 || device <= device_budget,
+            "seed {seed}: {device} bytes, {job:?}"
+        );
+        // The codec's reports are page-locked and outside the budget: 32 bytes for each of the last
+        // 66 snapshots.
+        assert!(
+            host_budget == 0 || host <= host_budget + 66 * 32,
+            "seed {seed}: {host} bytes, {job:?}"
+        );
+        match result {
+            Ok(outcome) => {
+                assert_eq!(outcome.wrong, 0, "seed {seed}: {job:?}");
+                assert!(outcome.stats[0].peak_device_bytes <= device, "seed {seed}: {job:?}");
+                kept += 1;
+            }
+            Err(error) => {
+                assert!(
+                    matches!(error.code, Code::Budget | Code::Config),
+                    "seed {seed}: {error}, {job:?}"
+                );
+                refused += 1;
+            }
+        }
+    }
+    println!("{kept} runs within their budgets, {refused} refused");
+    assert!(kept > refused && refused > 0);
+}
+
+/// Bytes of a segment in the tests of page-locked memory: snapshots cross the borders of segments.
+const SEGMENT: u64 = 700;
+/// Bytes of the page-locked reports of a codec.
+const REPORTS: u64 = 66 * 32;
+
+/// Returns a job whose snapshots go to the host, raw or (`is_coded`) compressed, without budgets.
+fn pooled(seed: u64, is_coded: bool) -> Job {
+    let method = if is_coded { Method::Fp16 } else { Method::None };
+    let mut job = draw(seed);
+    job.config = Config {
+        algorithm: Some(Algorithm::Revolve),
+        snapshots: 6 + seed as u32 % 5,
+        cache: seed as u32 % 3,
+        device_budget: 0,
+        host_budget: 0,
+        zero_copy: false,
+        compression: Settings { method, bound: ErrorBound::DEFAULT, reject_nonfinite: false },
+        ..job.config
+    };
+    Job { steps: 30, shots: 2, ..job }
+}
+
+/// Runs the test `name` as `emu::inside` does, with kernels and with small segments.
+fn inside_with_segments(name: &str) -> bool {
+    let images = emu::images().display().to_string();
+    let inside = common::have("c++") && emu::inside(name, &[("GPUZIP_CACHE_DIR", &images)]);
+    if inside {
+        gpuzip::device::cuda::set_segment_bytes(SEGMENT);
+    }
+    inside
+}
+
+/// A pool of compressed snapshots without a budget is page-locked as far as snapshots have needed it,
+/// not for snapshots that are as large as they can be. Copies may cross the borders of segments.
+#[test]
+fn the_pool_grows_as_snapshots_need_it() {
+    if !inside_with_segments("the_pool_grows_as_snapshots_need_it") {
+        return;
+    }
+    let mut most = 0;
+    for seed in 0..60 {
+        let is_coded = seed % 3 > 0;
+        let job = pooled(seed, is_coded);
+        let mode = [emu::RANDOM, emu::LATE, emu::EARLY][seed as usize / 3 % 3];
+        assert_eq!(emu::reset(seed, mode, 1, MEMORY), 0);
+        let (result, (_, host)) = run(&job, seed);
+        let outcome = result.unwrap();
+        assert_eq!(outcome.wrong, 0, "seed {seed}: {job:?}");
+        let peak = outcome.stats.iter().map(|stats| stats.peak_host_bytes).max().unwrap();
+        if !is_coded {
+            assert_eq!(host, peak, "seed {seed}: {job:?}");
+            continue;
+        }
+        let needed = peak.next_multiple_of(SEGMENT).max(SEGMENT) + REPORTS;
+        assert!(host <= needed, "seed {seed}: {host} bytes, {needed} are needed: {job:?}");
+        most = most.max(peak);
+    }
+    assert!(most > 3 * SEGMENT, "{most}");
+}
+
+/// Where the system allows less page-locked memory than a session wants, the session page-locks what
+/// it can, and the statistics tell the rest.
+#[test]
+fn what_can_be_page_locked_is() {
+    if !inside_with_segments("what_can_be_page_locked_is") {
+        return;
+    }
+    let mut partial = 0;
+    for seed in 0..40 {
+        let is_coded = seed % 2 == 1;
+        let job = Job { shots: 1, ..pooled(seed, is_coded) };
+        assert_eq!(emu::reset(seed, emu::RANDOM, 1, MEMORY), 0);
+        let reports = if is_coded { REPORTS } else { 0 };
+        let room = reports + seed % 4 * SEGMENT;
+        let (own, pageable) = (Cell::new(0), Cell::new(0));
+        let arm = || {
+            own.set(emu::counters().host_bytes);
+            emu::pin_at_most(own.get() + room);
+        };
+        let tell = |session: &mut Session| {
+            pageable.set(session.pageable_bytes());
+            Ok(())
+        };
+        let outcome = run_tuned(&job, seed, host_syncs, arm, |_| Ok(()), tell).unwrap();
+        let locked = emu::counters().peak_host_bytes - own.get();
+        assert_eq!(outcome.wrong, 0, "seed {seed}: {job:?}");
+        if pageable.get() > 0 {
+            assert_eq!(locked, room, "seed {seed}: {job:?}");
+            partial += u64::from(room > reports);
+        }
+        if !is_coded {
+            let wanted = outcome.stats[0].peak_host_bytes;
+            assert_eq!(locked + pageable.get(), wanted, "seed {seed}: {job:?}");
+        }
+    }
+    assert!(partial > 10, "{partial}");
+}
+
+/// Host memory comes from the NUMA node next to the device: node 0, as the software driver says.
+#[test]
+fn host_memory_is_close_to_the_device() {
+    let preferred = || {
+        let maps = std::fs::read_to_string("/proc/self/numa_maps").unwrap_or_default();
+        maps.lines().filter(|line| line.contains(" prefer:0")).count()
+    };
+    if !inside_with_segments("host_memory_is_close_to_the_device") {
+        return;
+    }
+    if !system_takes_preferences() {
+        println!("skipped: this system takes no preferences of NUMA nodes");
+        return;
+    }
+    assert_eq!(emu::reset(1, emu::RANDOM, 1, MEMORY), 0);
+    let (before, most) = (preferred(), Cell::new(0));
+    let tell = |_: &mut Session| {
+        most.set(preferred());
+        Ok(())
+    };
+    let job = Job { shots: 1, ..pooled(0, false) };
+    run_tuned(&job, 1, host_syncs, || {}, |_| Ok(()), tell).unwrap();
+    assert!(most.get() > before, "{} mappings with a preferred node", most.get());
+}
+
+/// Whether `mbind` works here: kernels without NUMA and some containers refuse it.
+fn system_takes_preferences() -> bool {
+    let bytes = 4096;
+    let (access, kind) = (libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping of one page, for which the preferred node is set, and which is unmapped.
+    unsafe {
+        let page = libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0);
+        let node = 1u64;
+        let preferred = libc::syscall(
+            libc::SYS_mbind,
+            page,
+            bytes,
+            libc::MPOL_PREFERRED,
+            &raw const node,
+            65,
+            0,
+        );
+        libc::munmap(page, bytes);
+        preferred == 0 && std::path::Path::new("/proc/self/numa_maps").exists()
+    }
+}
+
+const METHODS: [Method; 7] = [
+    Method::None,
+    Method::Fp16,
+    Method::Bfp,
+    Method::Zfp { rate: 11 },
+    Method::Cuszp,
+    Method::Lorenzo,
+    Method::Dct,
+];
+
+/// Returns states with fields of one, two and three dimensions, of both types, with and without
+/// pairs of time levels. The fields have no memory yet.
+fn states() -> Vec<Vec<AppField>> {
+    let state = |fields: &[([u64; 3], Scalar, Option<u32>)]| {
+        let field = |&(n, scalar, previous_of)| AppField {
+            field: Field { n, scalar, previous_of },
+            memory: None,
+        };
+        fields.iter().map(field).collect()
+    };
+    vec![
+        state(&[([5, 1, 1], Scalar::F32, None)]),
+        state(&[([33, 31, 1], Scalar::F64, None), ([33, 31, 1], Scalar::F64, Some(0))]),
+        state(&[
+            ([40, 9, 17], Scalar::F32, None),
+            ([2100, 1, 1], Scalar::F64, None),
+            ([40, 9, 17], Scalar::F32, Some(0)),
+        ]),
+    ]
+}
+
+/// Returns the bytes of device memory that a new session takes, and the number of slots in its
+/// device cache.
+fn taken(config: &Config, state: &[AppField]) -> Result<(u64, u32)> {
+    assert_eq!(emu::reset(1, emu::EARLY, 1, 1 << 30), 0);
+    let mut session = Session::new(config.clone(), 20, state)?;
+    let slots = session.plan()?.device_slots;
+    drop(session);
+    Ok((emu::counters().peak_device_bytes, slots))
+}
+
+fn estimated(config: &Config, state: &[AppField]) -> u64 {
+    let Estimate { choice, option, .. } = estimate(config.clone(), 20, state).unwrap();
+    option.tiers.device_bytes(&choice.plans[0])
+}
+
+/// The estimated bytes are the bytes that a session takes. A budget of these bytes is enough; with
+/// one byte less the session is refused, or has fewer slots.
+#[test]
+fn estimates_are_exact() {
+    let images = emu::images().display().to_string();
+    if !common::have("c++") || !emu::inside("estimates_are_exact", &[("GPUZIP_CACHE_DIR", &images)])
+    {
+        return;
+    }
+    let (mut refused, mut fewer) = (0, 0);
+    for (k, state) in states().iter().enumerate() {
+        for (m, method) in METHODS.into_iter().enumerate() {
+            for cache in [0, 3] {
+                let config = Config {
+                    algorithm: Some(Algorithm::Revolve),
+                    backend: Backend::Cuda,
+                    device: Some(0),
+                    snapshots: 6,
+                    cache,
+                    zero_copy: (k + m + cache as usize) % 3 == 0,
+                    compression: Settings {
+                        method: method.clone(),
+                        bound: ErrorBound::DEFAULT,
+                        reject_nonfinite: false,
+                    },
+                    compression_factor: [0.0, 2.7][m % 2],
+                    ..Config::default()
+                };
+                let bytes = estimated(&config, state);
+                let slots = taken(&config, state).unwrap().1;
+                assert_eq!(taken(&config, state).unwrap(), (bytes, slots), "{config:?}");
+                if bytes == 0 {
+                    continue;
+                }
+                let exact = Config { device_budget: bytes, ..config.clone() };
+                // Two spare slots, without a cache, are a cache of two slots in a budget of their bytes.
+                let is_raw = config.compression.method == Method::None;
+                let slots = if config.zero_copy && is_raw { slots.max(2) } else { slots };
+                assert_eq!(
+                    (estimated(&exact, state), taken(&exact, state).unwrap()),
+                    (bytes, (bytes, slots)),
+                    "{exact:?}"
+                );
+                match taken(&Config { device_budget: bytes - 1, ..config.clone() }, state) {
+                    Err(error) => {
+                        assert_eq!((error.code, cache), (Code::Budget, 0), "{error}");
+                        refused += 1;
+                    }
+                    Ok((less, left)) => {
+                        assert!(
+                            less < bytes && left < slots,
+                            "{less} of {bytes} bytes, {left} of {slots} slots: {config:?}"
+                        );
+                        fewer += 1;
+                    }
+                }
+                // If only the budget limits the number of slots, the session takes as many slots as
+                // the budget holds, and the estimate is exact.
+                let some = Config { device_budget: bytes + 70_000, cache: 0, ..config };
+                let bytes = estimated(&some, state);
+                assert!(bytes <= some.device_budget);
+                assert_eq!(taken(&some, state).unwrap().0, bytes, "{some:?}");
+            }
+        }
+    }
+    assert_eq!((refused, fewer), (19, 21));
+}
+
+/// Memory that others take later is not missed: a session takes its own when it opens the device, at
+/// init or at its first action, and asks for no more. Every allocation of the second shot fails here.
+#[test]
+fn memory_that_runs_out_after_init_is_not_needed() {
+    let cache = emu::images();
+    let variables = [("GPUZIP_CACHE_DIR", cache.to_str().unwrap())];
+    if !emu::inside("memory_that_runs_out_after_init_is_not_needed", &variables) {
+        return;
+    }
+    let is_of_plan =
+        |error: &gpuzip::error::Error| matches!(error.code, Code::Budget | Code::Config);
+    let mut shots = 0;
+    for seed in 0..60 {
+        for function in ["cuMemAlloc_v2", "cuMemHostAlloc"] {
+            let mut job = Job { shots: 2, ..draw(seed) };
+            job.config.zero_copy = false;
+            if seed % 4 == 0 {
+                job.config.compression = Settings {
+                    method: Method::Fp16,
+                    bound: ErrorBound::DEFAULT,
+                    reject_nonfinite: false,
+                };
+            }
+            assert_eq!(emu::reset(seed, emu::RANDOM, 1, MEMORY), 0);
+            let begun = Cell::new(0);
+            let full = |_: &mut Session| {
+                begun.set(begun.get() + 1);
+                if begun.get() == 2 {
+                    emu::fail(function, -1, 2);
+                }
+                Ok(())
+            };
+            let result = run_tuned(&job, seed, host_syncs, || {}, full, |_| Ok(()));
+            assert_eq!(emu::struck(), None, "{function} in the second shot: {job:?}");
+            emu::fail(function, 0, 0);
+            match result {
+                Ok(outcome) => {
+                    assert_eq!(outcome.wrong, 0, "{job:?}");
+                    shots += outcome.stats.len();
+                }
+                // Some draws have no plan.
+                Err(error) => {
+                    assert!(begun.get() < 2 && is_of_plan(&error), "{job:?}: {error}")
+                }
+            }
+        }
+    }
+    assert!(shots > 100, "{shots}");
+}

@@ -1,0 +1,317 @@
+//! Sessions on the software CUDA driver whose snapshots go to disk: streams and the threads of the
+//! disk wait for one another, in every order that the driver allows.
+
+use crate::common::cases::cases;
+use crate::common::{self, app, emu};
+use app::{run, run_armed, run_zero_copy, Draw, Job, Streams};
+use gpuzip::codec::{ErrorBound, Method, Settings};
+use gpuzip::config::{Backend, Config};
+use gpuzip::error::Code;
+use gpuzip::plan::Policy;
+use gpuzip::schedule::Algorithm;
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Whether every read and write of a file, which are those of the disk lanes, begins late.
+static IS_SLOW: AtomicBool = AtomicBool::new(false);
+
+/// Waits, if files are to be slow, for much longer than a thread that runs the streams takes to come
+/// to its next wait.
+fn begin_late() {
+    if IS_SLOW.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_micros(500));
+    }
+}
+
+/// The C library's function, which the library under test calls to read from disk.
+#[no_mangle]
+unsafe extern "C" fn pread64(file: c_int, to: *mut c_void, bytes: usize, at: i64) -> isize {
+    begin_late();
+    // SAFETY: the caller keeps the contract of the C function.
+    unsafe { libc::syscall(libc::SYS_pread64, file, to, bytes, at) as isize }
+}
+
+/// The C library's function, which the library under test calls to write to disk.
+#[no_mangle]
+unsafe extern "C" fn pwrite64(file: c_int, from: *const c_void, bytes: usize, at: i64) -> isize {
+    begin_late();
+    // SAFETY: the caller keeps the contract of the C function.
+    unsafe { libc::syscall(libc::SYS_pwrite64, file, from, bytes, at) as isize }
+}
+
+/// Bytes of a slot for a state of the application.
+const SLOT: u64 = 1024;
+
+fn mode(seed: u64) -> i32 {
+    [emu::RANDOM, emu::LATE, emu::RANDOM, emu::TIMED, emu::EARLY][seed as usize % 5]
+}
+
+/// Returns a job whose snapshots go to disk.
+fn job(seed: u64) -> Job {
+    let mut draw = Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let algorithms = [
+        Algorithm::Revolve,
+        Algorithm::TwoLevel,
+        Algorithm::Zcut,
+        Algorithm::Hrevolve,
+        Algorithm::Online,
+    ];
+    let algorithm = algorithms[draw.below(5) as usize];
+    let cache = draw.below(4);
+    let lru = draw.below(3) == 0 && algorithm != Algorithm::Online;
+    let config = Config {
+        host_budget: (4 + u64::from(draw.below(4))) * SLOT,
+        disk_budget: 60 * 4096,
+        disk_folders: vec![common::scratch("cuda-disk")],
+        max_in_flight: [1, 4, 64][draw.below(3) as usize],
+        backend: Backend::Cuda,
+        ..app::config(
+            algorithm,
+            8 + draw.below(8),
+            cache,
+            if lru { Policy::Lru } else { Policy::Clairvoyant },
+        )
+    };
+    let streams = [Streams::Default, Streams::Own, Streams::Alternating, Streams::Independent];
+    Job {
+        config,
+        steps: 20 + draw.below(20),
+        devices: 1,
+        shots: 1 + draw.below(2),
+        streams: streams[draw.below(4) as usize],
+        stubborn: false,
+    }
+}
+
+/// Random jobs in all modes of the driver: every state is right.
+#[test]
+fn every_state_comes_back_from_disk() {
+    if !emu::inside("every_state_comes_back_from_disk", &[]) {
+        return;
+    }
+    let (mut reads, mut writes) = (0, 0);
+    for seed in 0..400 {
+        assert_eq!(emu::reset(seed, mode(seed), 1, app::MEMORY), 0, "{seed}");
+        let job = job(seed);
+        let outcome = run(&job, seed, || 0).unwrap_or_else(|e| panic!("{seed} {job:?}: {e}"));
+        assert_eq!(outcome.wrong, 0, "{seed} {job:?}");
+        reads += outcome.stats.iter().map(|stats| stats.disk_reads).sum::<u64>();
+        writes += outcome.stats.iter().map(|stats| stats.disk_writes).sum::<u64>();
+    }
+    assert!(reads > 1000 && writes > 1000, "{reads} {writes}");
+    assert!(emu::calls("cuStreamWaitValue32_v2") > 0);
+}
+
+/// A GPU's queues have 1024 places, and a call for a full queue waits: nobody waits for a call that the
+/// waiting thread would make later, and the order of the calls stays. Here queues have 1 to 3 places.
+#[test]
+fn full_queues_make_the_host_wait_and_no_more() {
+    let name = "full_queues_make_the_host_wait_and_no_more";
+    if std::env::var_os("GPUZIP_TEST_EMULATED").is_none() {
+        for places in ["1", "2", "3"] {
+            emu::inside(name, &[("CUDA_EMU_QUEUE", places)]);
+        }
+        return;
+    }
+    for seed in 0..100 {
+        assert_eq!(emu::reset(seed, mode(seed), 1, app::MEMORY), 0, "{seed}");
+        let job = job(seed);
+        let outcome = run(&job, seed, || 0).unwrap_or_else(|e| panic!("{seed} {job:?}: {e}"));
+        assert_eq!(outcome.wrong, 0, "{seed} {job:?}");
+        // Nothing is queued where operations run at once.
+        assert!(emu::full_queues() > 0 || mode(seed) == emu::EARLY, "{seed}");
+    }
+    assert!(emu::calls("cuStreamWaitValue32_v2") > 0);
+}
+
+/// Jobs with zero copy.
+#[test]
+fn with_zero_copy_too() {
+    if !emu::inside("with_zero_copy_too", &[]) {
+        return;
+    }
+    let mut reads = 0;
+    for seed in 0..cases(50, 150) {
+        assert_eq!(emu::reset(seed, mode(seed), 1, app::MEMORY), 0, "{seed}");
+        let mut job = job(seed);
+        let config = &mut job.config;
+        if config.algorithm == Some(Algorithm::Online) || config.policy == Policy::Lru {
+            continue;
+        }
+        if matches!(job.streams, Streams::Independent) {
+            job.streams = Streams::Own;
+        }
+        let mut turn = seed;
+        let releases = || {
+            turn += 1;
+            turn % 3 == 0
+        };
+        let outcome = run_zero_copy(&job, seed, || 0, releases)
+            .unwrap_or_else(|e| panic!("{seed} {job:?}: {e}"));
+        assert_eq!(outcome.wrong, 0, "{seed} {job:?}");
+        reads += outcome.stats.iter().map(|stats| stats.disk_reads).sum::<u64>();
+    }
+    assert!(reads > 100, "{reads}");
+}
+
+/// Jobs with a codec, whose kernels make snapshots of different sizes; with queues of a GPU's size, and
+/// with queues that are full all the time.
+#[test]
+fn with_a_codec_too() {
+    if std::env::var_os("GPUZIP_TEST_EMULATED").is_none() {
+        let images = emu::images().display().to_string();
+        for places in ["1024", "2"].iter().filter(|_| common::have("c++")) {
+            let variables = [("GPUZIP_CACHE_DIR", images.as_str()), ("CUDA_EMU_QUEUE", places)];
+            emu::inside("with_a_codec_too", &variables);
+        }
+        return;
+    }
+    let mut reads = 0;
+    for seed in 0..cases(20, 60) {
+        assert_eq!(emu::reset(seed, mode(seed), 1, 1 << 26), 0, "{seed}");
+        let mut job = job(seed);
+        let method = [Method::Fp16, Method::Lorenzo][seed as usize % 2].clone();
+        job.config.compression =
+            Settings { method, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
+        // A snapshot may be larger than a raw state.
+        job.config.host_budget *= 2;
+        job.config.disk_budget *= 2;
+        let outcome = run(&job, seed, || 0).unwrap_or_else(|e| panic!("{seed} {job:?}: {e}"));
+        assert_eq!(outcome.wrong, 0, "{seed} {job:?}");
+        reads += outcome.stats.iter().map(|stats| stats.disk_reads).sum::<u64>();
+    }
+    assert!(reads > 100, "{reads}");
+}
+
+/// A driver whose streams cannot wait for numbers in memory: the calling thread waits instead.
+#[test]
+fn without_waits_for_numbers_the_host_waits() {
+    if !emu::inside("without_waits_for_numbers_the_host_waits", &[]) {
+        return;
+    }
+    const NOT_SUPPORTED: i32 = 801;
+    for seed in 0..60 {
+        assert_eq!(emu::reset(seed, mode(seed), 1, app::MEMORY), 0, "{seed}");
+        let job = job(seed);
+        let arm = || emu::fail("cuStreamWaitValue32_v2", -1, NOT_SUPPORTED);
+        let outcome = run_armed(&job, seed, || 0, arm).unwrap_or_else(|e| panic!("{seed}: {e}"));
+        assert_eq!(outcome.wrong, 0, "{seed} {job:?}");
+    }
+}
+
+/// Driver calls that fail, one after the other: the job ends with an error or with right states, and
+/// never hangs.
+#[test]
+fn a_failing_driver_ends_no_job_wrongly() {
+    if !emu::inside("a_failing_driver_ends_no_job_wrongly", &[]) {
+        return;
+    }
+    const ILLEGAL_ADDRESS: i32 = 700;
+    let mut failed = 0;
+    for name in ["cuStreamWaitValue32_v2", "cuEventSynchronize", "cuEventRecord", "exec", "*"] {
+        for k in 1..40 {
+            let seed = 3 * k + 1;
+            // What was left by a failure cannot be freed, so that the driver cannot always start
+            // again.
+            if emu::reset(seed, mode(seed), 1, app::MEMORY) != 0 {
+                continue;
+            }
+            let job = job(seed);
+            let arm = || emu::fail(name, 5 * k as i64, ILLEGAL_ADDRESS);
+            // The application panics if a call of its own fails.
+            let run = std::panic::AssertUnwindSafe(|| run_armed(&job, seed, || 0, arm));
+            match std::panic::catch_unwind(run) {
+                Ok(Ok(outcome)) => assert_eq!(outcome.wrong, 0, "{name} {k}"),
+                Ok(Err(error)) => {
+                    let expected = [Code::Device, Code::Memory, Code::Io].contains(&error.code);
+                    assert!(expected, "{name} {k}: {error}");
+                    failed += 1;
+                }
+                Err(_) => {}
+            }
+        }
+    }
+    assert!(failed > 5, "{failed}");
+}
+
+/// The job of `lost_waits_are_seen`.
+fn small_job(cache: u32) -> Job {
+    let config = Config {
+        host_budget: 5 * SLOT,
+        disk_budget: 60 * 4096,
+        disk_folders: vec![common::scratch("cuda-disk")],
+        backend: Backend::Cuda,
+        ..app::config(Algorithm::Revolve, 9, cache, Policy::Clairvoyant)
+    };
+    let streams = Streams::Own;
+    Job { config, steps: 24, devices: 1, shots: 1, streams, stubborn: false }
+}
+
+/// Whether a run of `small_job` without the `k`-th wait ends with a wrong state or an error, for some
+/// seed.
+fn is_loss_seen(kind: &str, k: u64, cache: u32) -> bool {
+    (0..240).any(|seed| {
+        assert_eq!(emu::reset(seed, mode(seed), 1, app::MEMORY), 0, "{seed}");
+        let outcome = run_armed(&small_job(cache), seed, || 0, || emu::lose(kind, k));
+        outcome.map_or(true, |outcome| outcome.wrong > 0)
+    })
+}
+
+/// Without any one wait of a stream for a disk lane (`value`), some seed shows a wrong state or an
+/// error, and so it is without most waits of a disk lane for a stream (`sync`, which counts the waits
+/// of the application, too): the waits of src/tier/disk.rs have a reason. The fifth wait, of the lane of
+/// reads for that of writes, is between two threads of the library, and a read without it is an error
+/// at once (`DiskSpace::read`).
+#[test]
+fn lost_waits_are_seen() {
+    if !emu::inside("lost_waits_are_seen", &[]) {
+        return;
+    }
+    assert_eq!(include_str!("../../src/tier/disk.rs").matches("device.wait(").count(), 5);
+    // A stream that no wait holds back must overtake the disk lanes, however fast this machine's disk
+    // and threads are.
+    IS_SLOW.store(true, Ordering::Relaxed);
+    // Without a cache, the waits after the sixth are of reads that the calling thread waits for, too.
+    for (cache, waits) in [(0, 6), (2, 11)] {
+        for k in 1..=waits {
+            assert!(is_loss_seen("value", k, cache), "the loss of wait {k} of {waits}");
+        }
+    }
+    IS_SLOW.store(false, Ordering::Relaxed);
+    let tried = [0, 2].iter().flat_map(|&cache| (1..16).map(move |k| (k, cache)));
+    let seen = tried.filter(|&(k, cache)| is_loss_seen("sync", k, cache)).count();
+    println!("the loss of {seen} of 30 waits of disk lanes and the application is seen");
+    assert!(seen >= 15, "{seen}");
+}
+
+/// A session for many snapshots makes as many events of the driver as one for few: an event takes
+/// memory of the device, and a pool may have 10^5 slots.
+#[test]
+fn the_number_of_events_does_not_depend_on_the_slots_of_the_pool() {
+    if !emu::inside("the_number_of_events_does_not_depend_on_the_slots_of_the_pool", &[]) {
+        return;
+    }
+    let made = |steps: u32, disk_budget: u64| {
+        assert_eq!(emu::reset(1, emu::EARLY, 1, 16 * app::MEMORY), 0);
+        let place = Config {
+            host_budget: if disk_budget > 0 { 5 * SLOT } else { 0 },
+            disk_budget,
+            disk_folders: vec![common::scratch("cuda-disk")],
+            backend: Backend::Cuda,
+            max_in_flight: 4,
+            ..app::config(Algorithm::StoreAll, 0, 2, Policy::Clairvoyant)
+        };
+        let streams = Streams::Own;
+        let job = Job { config: place, steps, devices: 1, shots: 2, streams, stubborn: false };
+        let outcome = run(&job, 1, || 0).unwrap();
+        assert_eq!(outcome.wrong, 0);
+        assert!(outcome.stats[0].d2h_bytes > 0);
+        emu::calls("cuEventCreate")
+    };
+    for disk_budget in [0, 1 << 21] {
+        let (few, many) = (made(20, disk_budget), made(400, disk_budget));
+        println!("{many} events");
+        assert!(few > 0 && many == few, "{few} events, {many} with 20 times as many slots");
+    }
+}

@@ -1,0 +1,217 @@
+//! A device with the kernels of `kernels.cu`: a GPU, or the software driver.
+
+use crate::common::app::ok;
+use cudarc::driver::sys::{self, CUcontext, CUevent, CUstream};
+use gpuzip::device::cuda::{devices, Argument, DeviceInfo, Function, Module, Queue, Source};
+use gpuzip::device::Stream;
+use std::ffi::{c_void, CStr, CString};
+use std::ptr::null_mut;
+
+/// The kernels, compiled as the library's are; `make gpu-bundle` compiles them in advance.
+pub fn source() -> Source {
+    Source {
+        name: "gpu_machine",
+        parts: &[("gpu_machine/kernels.cu", include_str!("kernels.cu"))],
+        double: false,
+    }
+}
+
+/// A device and its kernels.
+pub struct Gpu {
+    pub info: DeviceInfo,
+    pub context: CUcontext,
+    ordinal: i32,
+    module: Option<Module>,
+    fill: Function,
+    check: Function,
+    through: Function,
+    report: Function,
+    fault: Function,
+}
+
+impl Gpu {
+    /// Makes the device's primary context current and loads the kernels.
+    pub fn new(ordinal: i32) -> Self {
+        let info = devices().unwrap().swap_remove(ordinal as usize);
+        let mut context = null_mut();
+        ok!(cuInit(0));
+        ok!(cuDevicePrimaryCtxRetain(&mut context, ordinal));
+        ok!(cuCtxSetCurrent(context));
+        let module = Module::of(&source(), info.architecture).unwrap();
+        let function = |name: &CStr| module.function(name).unwrap();
+        let [fill, check, through, report, fault] =
+            [c"fill", c"check", c"through", c"report", c"fault"].map(function);
+        let module = Some(module);
+        Gpu { info, context, ordinal, module, fill, check, through, report, fault }
+    }
+
+    /// Whether the device is the software driver's: its times mean nothing.
+    pub fn is_software(&self) -> bool {
+        self.info.name.contains("software")
+    }
+
+    /// Returns one size for a GPU and another one for the software driver.
+    pub fn size<T>(&self, gpu: T, software: T) -> T {
+        if self.is_software() {
+            software
+        } else {
+            gpu
+        }
+    }
+
+    /// Prints a row of the results as a JSON object. `rest` are its members after those that say
+    /// what was run where.
+    pub fn row(&self, probe: &str, rest: &str) {
+        println!(
+            "{{\"probe\": \"{probe}\", \"device\": \"{}\", \"software\": {}, {rest}}}",
+            self.info.name,
+            self.is_software()
+        );
+    }
+
+    /// Returns a measured figure as JSON; the software driver's are left out.
+    pub fn figure(&self, value: f64) -> String {
+        if self.is_software() {
+            "null".to_owned()
+        } else {
+            format!("{value:.6}")
+        }
+    }
+
+    fn launch(&self, stream: CUstream, function: Function, count: u64, of: &[&dyn Argument]) {
+        let blocks = count.div_ceil(256).min(self.size(4096, 4));
+        Queue::new(Stream(stream.cast())).launch(function, blocks, 256, 0, of).unwrap();
+    }
+
+    /// Enqueues the writing of a state into `count` values, slowly by `rounds`.
+    pub fn fill(&self, stream: CUstream, at: u64, count: u64, state: u32, rounds: u32) {
+        self.launch(stream, self.fill, count, &[&at, &count, &state, &rounds]);
+    }
+
+    /// Enqueues the check of a state. The kernel adds the number of wrong values to the word at
+    /// `wrong`.
+    pub fn check(&self, s: CUstream, at: u64, count: u64, state: u32, of_1024: u32, wrong: u64) {
+        self.launch(s, self.check, count, &[&at, &count, &state, &of_1024, &wrong]);
+    }
+
+    /// Enqueues a kernel that reads and writes `count` values `rounds` times.
+    pub fn through(&self, stream: CUstream, at: u64, count: u64, rounds: u32) {
+        self.launch(stream, self.through, count, &[&at, &count, &rounds]);
+    }
+
+    /// Enqueues a kernel that stores 32 bytes at `to`.
+    pub fn report(&self, stream: CUstream, to: u64, word: u64) {
+        self.launch(stream, self.report, 1, &[&to, &word]);
+    }
+
+    /// Enqueues a kernel that fails if the word at `at` is 0.
+    pub fn fault(&self, stream: CUstream, at: u64) {
+        self.launch(stream, self.fault, 1, &[&at]);
+    }
+
+    /// Leaves everything as it is, for the end of a process.
+    pub fn forget(mut self) {
+        self.module.take().into_iter().for_each(std::mem::forget);
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Gpu {
+    fn drop(&mut self) {
+        // SAFETY: the context is live; a failure changes nothing.
+        let _ = unsafe { sys::cuCtxSynchronize() };
+        self.module = None;
+        // SAFETY: the context was retained by `new`.
+        let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.ordinal) };
+    }
+}
+
+/// Device memory, freed at the end.
+pub struct Memory(pub u64);
+
+impl Memory {
+    pub fn new(bytes: u64) -> Self {
+        let mut address = 0;
+        ok!(cuMemAlloc_v2(&mut address, bytes as usize));
+        Memory(address)
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: allocated by `new`; after a sticky error nothing can be freed.
+        let _ = unsafe { sys::cuMemFree_v2(self.0) };
+    }
+}
+
+/// Page-locked host memory, freed at the end.
+pub struct Pinned(pub *mut c_void);
+
+impl Pinned {
+    pub fn new(bytes: u64) -> Self {
+        let mut address = null_mut();
+        ok!(cuMemHostAlloc(&mut address, bytes as usize, 0));
+        Pinned(address)
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        // SAFETY: as for device memory.
+        let _ = unsafe { sys::cuMemFreeHost(self.0) };
+    }
+}
+
+/// A stream that does not synchronise with the default stream.
+pub fn stream() -> CUstream {
+    let mut stream = null_mut();
+    ok!(cuStreamCreate(&mut stream, 1));
+    stream
+}
+
+/// A pair of events around work on a stream.
+pub struct Pair([CUevent; 2]);
+
+impl Pair {
+    /// Runs `body` between the two events.
+    pub fn around(stream: CUstream, body: impl FnOnce()) -> Self {
+        let mut events = [null_mut(); 2];
+        events.iter_mut().for_each(|event| ok!(cuEventCreate(event, 0)));
+        ok!(cuEventRecord(events[0], stream));
+        body();
+        ok!(cuEventRecord(events[1], stream));
+        Pair(events)
+    }
+
+    /// Whether the second event is still to come.
+    pub fn is_running(&self) -> bool {
+        // SAFETY: a live event.
+        unsafe { sys::cuEventQuery(self.0[1]) == sys::CUresult::CUDA_ERROR_NOT_READY }
+    }
+
+    /// Waits for the second event and returns the seconds between the two.
+    pub fn seconds(self) -> f64 {
+        let mut milliseconds = 0.0f32;
+        ok!(cuEventSynchronize(self.0[1]));
+        ok!(cuEventElapsedTime(&mut milliseconds, self.0[0], self.0[1]));
+        self.0.iter().for_each(|event| ok!(cuEventDestroy_v2(*event)));
+        f64::from(milliseconds) / 1e3
+    }
+}
+
+/// Whether the driver has the function `name`; the software driver lacks some.
+pub fn driver_has(name: &str) -> bool {
+    let name = CString::new(name).unwrap();
+    // SAFETY: the library is loaded already; the symbol is looked up, not called.
+    unsafe {
+        let library = libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW);
+        !library.is_null() && !libc::dlsym(library, name.as_ptr()).is_null()
+    }
+}
+
+/// Sets `bytes` bytes of device memory. The driver's function alone may return before the memory is
+/// set, which other streams do not wait for.
+pub fn set(at: u64, byte: u8, bytes: usize) {
+    ok!(cuMemsetD8_v2(at, byte, bytes));
+    ok!(cuCtxSynchronize());
+}

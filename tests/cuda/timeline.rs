@@ -1,0 +1,275 @@
+//! Timelines of runs on the CUDA backend, on the software driver: a timeline has every action, its
+//! sums and counts are those of the statistics and of the plan, and the host waits for the timeline
+//! only at TERMINATE. In virtual time the spans are right to the microsecond.
+
+use crate::common::{self, app, emu, reading};
+use app::{config, host_syncs, ok, run, Draw, Job, Streams, MEMORY};
+use gpuzip::choice::{choose, TierSpec};
+use gpuzip::codec::{ErrorBound, Method, Settings};
+use gpuzip::config::{Backend, Config};
+use gpuzip::device::{AppField, AppMemory, Stream};
+use gpuzip::layout::Field;
+use gpuzip::plan::Policy;
+use gpuzip::scalar::Scalar;
+use gpuzip::schedule::{Action, Algorithm, Kind};
+use gpuzip::session::Session;
+use reading::{shots, Shot};
+use std::path::Path;
+
+/// Bytes of a snapshot.
+const SLOT: u64 = 1024;
+
+fn draw_job(seed: u64, path: &Path) -> Job {
+    let mut draw = Draw(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1);
+    let algorithms = [
+        Algorithm::Revolve,
+        Algorithm::Uniform,
+        Algorithm::Zcut,
+        Algorithm::TwoLevel,
+        Algorithm::StoreAll,
+        Algorithm::Hrevolve,
+    ];
+    let algorithm = algorithms[draw.below(6) as usize];
+    let policy = if draw.below(3) == 0 { Policy::Lru } else { Policy::Clairvoyant };
+    let config = Config {
+        max_in_flight: [1, 3, 64][draw.below(3) as usize],
+        range_actions: draw.below(2) == 0,
+        trace_out: Some(path.into()),
+        ..config(algorithm, 1 + draw.below(9), draw.below(6), policy)
+    };
+    let streams = [Streams::Default, Streams::Own, Streams::Alternating, Streams::Independent]
+        [draw.below(4) as usize];
+    Job {
+        config,
+        steps: 1 + draw.below(24),
+        devices: 1,
+        shots: 1 + draw.below(3),
+        streams,
+        stubborn: false,
+    }
+}
+
+fn actions_of(job: &Job) -> (Vec<(Action, u32)>, gpuzip::plan::Counts) {
+    let choice = choose(&job.config, job.steps, &[TierSpec::new(&job.config, SLOT, SLOT)]).unwrap();
+    (choice.schedule.ranges(job.config.range_actions).collect(), choice.plans[0].counts)
+}
+
+#[test]
+fn every_action_and_every_transfer_is_in_the_file() {
+    if !emu::inside("every_action_and_every_transfer_is_in_the_file", &[]) {
+        return;
+    }
+    let folder = common::tempdir("cuda-timeline");
+    for seed in 0..300 {
+        let mode = [emu::RANDOM, emu::RANDOM, emu::LATE, emu::EARLY, emu::TIMED][seed as usize % 5];
+        let path = folder.join(format!("{seed}.json"));
+        let job = draw_job(seed, &path);
+        assert_eq!(emu::reset(seed, mode, 1, MEMORY), 0, "left over before seed {seed}");
+        let outcome =
+            run(&job, seed, host_syncs).unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
+        let left = emu::counters();
+        assert_eq!(
+            (left.streams, left.events, left.allocations, left.retained),
+            (0, 0, 0, 0),
+            "seed {seed}: {left:?}"
+        );
+        assert_eq!(outcome.wrong, 0, "seed {seed}, mode {mode}: {job:?}");
+        let (found, (actions, plan)) = (shots(&path), actions_of(&job));
+        assert_eq!(found.len(), job.shots as usize);
+        found
+            .iter()
+            .zip(&outcome.stats)
+            .for_each(|(shot, stats)| shot.check(&actions, stats, &plan));
+        std::fs::remove_file(path).unwrap();
+    }
+}
+
+/// However many actions a shot has, the host waits for the timeline only at TERMINATE.
+#[test]
+fn only_the_end_of_a_shot_waits() {
+    if !emu::inside("only_the_end_of_a_shot_waits", &[]) {
+        return;
+    }
+    let folder = common::tempdir("cuda-timeline-waits");
+    let mut waits = Vec::new();
+    for (k, steps) in [20, 80, 160].into_iter().enumerate() {
+        let base = app::reference(Policy::Clairvoyant, 3);
+        let config = Config { trace_out: Some(folder.join(format!("{k}.json"))), ..base.config };
+        assert_eq!(emu::reset(1, emu::RANDOM, 1, 16 * MEMORY), 0);
+        waits.push(run(&Job { config, steps, ..base }, 1, host_syncs).unwrap().syncs);
+    }
+    assert!(waits.iter().all(|&count| count <= 6), "{waits:?}");
+}
+
+/// Seconds of a time step, and of the transfer of a state.
+const STEP: f64 = 1e-3;
+const TRANSFER: f64 = 2.5e-3;
+const VALUES: u64 = 1000;
+
+/// Runs a shot in virtual time, with time steps of `STEP` seconds, and returns its timeline and its
+/// statistics.
+fn timed(config: Config, steps: i64, path: &Path) -> (Shot, gpuzip::stats::Stats) {
+    assert_eq!(
+        emu::bandwidth(VALUES as f64 * 4.0 / TRANSFER, VALUES as f64 * 4.0 / TRANSFER, 1e12),
+        0
+    );
+    let (mut context, mut address, none) =
+        (std::ptr::null_mut(), 0, std::ptr::null_mut::<std::ffi::c_void>());
+    ok!(cuInit(0));
+    ok!(cuDevicePrimaryCtxRetain(&mut context, 0));
+    ok!(cuCtxSetCurrent(context));
+    ok!(cuMemAlloc_v2(&mut address, VALUES as usize * 4));
+    ok!(cuMemsetD8Async(address, 0x3c, VALUES as usize * 4, none.cast()));
+    let field = Field { n: [VALUES, 1, 1], scalar: Scalar::F32, previous_of: None };
+    // SAFETY: device memory that outlives the session.
+    let memory = unsafe { AppMemory::new(address as *mut u8, VALUES as usize * 4) };
+    let fields = [AppField { field, memory: Some(memory) }];
+    let config = Config {
+        backend: Backend::Cuda,
+        device: Some(0),
+        trace_out: Some(path.into()),
+        max_in_flight: 1 << 20,
+        ..config
+    };
+    let mut session = Session::new(config, steps, &fields).unwrap();
+    loop {
+        let tick = session.get_action().unwrap();
+        let ts = tick.action.ts as i64;
+        match tick.action.kind {
+            Kind::Save => session.save(ts, &fields, Stream(none)).unwrap(),
+            Kind::Restore => session.retrieve(ts, &fields, Stream(none)).unwrap(),
+            Kind::Terminate => break,
+            _ => assert_eq!(emu::work(none, STEP * (tick.end - tick.action.ts + 1) as f64), 0),
+        }
+    }
+    let stats = session.stats().unwrap();
+    drop(session);
+    ok!(cuMemFree_v2(address));
+    ok!(cuDevicePrimaryCtxRelease_v2(0));
+    (shots(path).pop().unwrap(), stats)
+}
+
+fn close(a: f64, b: f64, tolerance: f64) {
+    assert!((a - b).abs() <= tolerance, "{a} and {b}");
+}
+
+/// Spans are those of virtual time: steps and transfers take their configured times, and the stream
+/// of the application computes or waits all the time.
+#[test]
+fn spans_are_those_of_virtual_time() {
+    if !emu::inside("spans_are_those_of_virtual_time", &[]) {
+        return;
+    }
+    let folder = common::tempdir("cuda-timeline-virtual");
+    for (k, range_actions) in [false, true].into_iter().enumerate() {
+        assert_eq!(emu::reset(1, emu::TIMED, 1, MEMORY), 0);
+        let config =
+            Config { range_actions, ..config(Algorithm::Revolve, 5, 2, Policy::Clairvoyant) };
+        let (shot, stats) = timed(config, 60, &folder.join(format!("{k}.json")));
+        for span in shot.row("compute") {
+            let count =
+                span.arguments["last"].as_i64().map_or(1, |last| last - span.argument("state") + 1);
+            close(span.length / 1e6, STEP * count as f64, 2e-6);
+        }
+        for row in ["h2d", "d2h", "h2d on the stream", "d2h on the stream"] {
+            for span in shot.row(row) {
+                // A transfer may wait for the copy engine while another transfer uses it, on the
+                // application's stream too.
+                assert!(
+                    span.length / 1e6 >= TRANSFER * 0.999 && span.length / 1e6 <= 2.1 * TRANSFER,
+                    "{span:?}"
+                );
+            }
+        }
+        let (compute, stall) = (shot.seconds("compute", &[]), shot.seconds("stall", &[]));
+        close(compute, (stats.forward_steps + stats.backward_steps) as f64 * STEP, 1e-4);
+        close(stall, stats.stall, 1e-6);
+        assert!(stall > 0.1 * compute, "transfers are waited for");
+        close(shot.about["makespan_s"].as_f64().unwrap(), compute + stall, 0.01 * compute);
+    }
+}
+
+/// Compression on a GPU takes the time of its kernels, in the statistics as in the timeline.
+#[test]
+fn compression_is_timed() {
+    if !common::have("c++")
+        || !emu::inside(
+            "compression_is_timed",
+            &[("GPUZIP_CACHE_DIR", emu::images().to_str().unwrap())],
+        )
+    {
+        return;
+    }
+    let folder = common::tempdir("cuda-timeline-codec");
+    let compression =
+        Settings { method: Method::Fp16, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
+    let config = Config { compression, ..config(Algorithm::Revolve, 5, 2, Policy::Clairvoyant) };
+    let mut per = Vec::new();
+    for (k, seconds) in [0.0, 1e-4, 2e-4].into_iter().enumerate() {
+        assert_eq!(emu::reset(1, emu::TIMED, 1, 1 << 22), 0);
+        assert_eq!(emu::launch(seconds), 0);
+        let (shot, stats) = timed(config.clone(), 30, &folder.join(format!("{k}.json")));
+        close(shot.seconds("codec", &["compress"]), stats.compress, 1e-6);
+        close(shot.seconds("codec", &["decompress"]), stats.decompress, 1e-6);
+        per.push((
+            stats.compress / stats.saves as f64 / 1e-4,
+            stats.decompress / stats.restores as f64 / 1e-4,
+        ));
+    }
+    assert_eq!(emu::launch(0.0), 0);
+    println!("kernels of a save and of a restore: {per:?}");
+    close(per[0].0 + per[0].1, 0.0, 1e-2);
+    // Every snapshot takes the same whole number of kernels.
+    close(per[1].0, per[1].0.round(), 1e-2);
+    close(per[1].1, per[1].1.round(), 1e-2);
+    assert!(per[1].0 >= 4.0 && per[1].1 >= 4.0, "{per:?}");
+    close(per[2].0, 2.0 * per[1].0, 1e-2);
+    close(per[2].1, 2.0 * per[1].1, 1e-2);
+}
+
+/// Kernels with names of their own take times of their own. A session's coding takes what the times of
+/// its launches add up to, in virtual time as in the statistics.
+#[test]
+fn every_kernel_takes_its_own_time() {
+    const TIMES: [(&str, f64); 5] = [
+        ("snapshot_survey", 1.5e-4),
+        ("half_encode", 3e-4),
+        ("snapshot_seal", 2e-5),
+        ("half_decode", 7e-4),
+        ("snapshot_conclude", 5e-5),
+    ];
+    let images = emu::images();
+    let times = TIMES.map(|(name, seconds)| format!("{name}:{seconds}")).join(",");
+    let variables =
+        [("GPUZIP_CACHE_DIR", images.to_str().unwrap()), ("CUDA_EMU_KERNEL_TIMES", &times)];
+    if !common::have("c++") || !emu::inside("every_kernel_takes_its_own_time", &variables) {
+        return;
+    }
+    let folder = common::tempdir("cuda-timeline-kernels");
+    let compression =
+        Settings { method: Method::Fp16, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
+    let config = Config { compression, ..config(Algorithm::Revolve, 5, 2, Policy::Clairvoyant) };
+    assert_eq!(emu::reset(1, emu::TIMED, 1, 1 << 22), 0);
+    emu::start_history();
+    let (shot, stats) = timed(config, 30, &folder.join("shot.json"));
+    let history = emu::history();
+    // The first argument of a launch stands for the launch; its entry has the FNV-1a of the name.
+    let launches = |name: &str| {
+        let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+        });
+        let is_launch =
+            |entry: &&emu::Entry| (entry.kind, entry.event, entry.from) == (emu::ARGUMENT, hash, 0);
+        history.iter().filter(is_launch).count() as u64
+    };
+    let [survey, encode, seal, decode, conclude] = TIMES.map(|(name, _)| launches(name));
+    assert_eq!((survey, encode, decode), (stats.saves, stats.saves, stats.restores));
+    assert_eq!((seal, conclude), (stats.saves, stats.restores));
+    let sum: f64 = TIMES.iter().map(|(name, time)| launches(name) as f64 * time).sum();
+    close(stats.compress + stats.decompress, sum, 1e-5 * sum);
+    close(shot.seconds("codec", &[]), sum, 1e-5 * sum);
+    // The application's stream waits for its codec.
+    let (compute, stall) = (shot.seconds("compute", &[]), shot.seconds("stall", &[]));
+    assert!(stall >= sum, "{stall} {sum}");
+    close(shot.about["makespan_s"].as_f64().unwrap(), compute + stall, 1e-5);
+}

@@ -1,0 +1,166 @@
+//! C programs, linked to the library as users link them, under sanitizers and under valgrind; the
+//! exported symbols; the libraries that libgpuzip.so needs.
+
+use crate::common;
+use crate::common::cases::long;
+use common::{compile_c, have, library, root, run, stdout, tempdir};
+use std::process::Command;
+
+const SOURCES: [&str; 5] =
+    ["tests/c/abi.c", "tests/c/run.c", "tests/c/online.c", "tests/c/codec.c", "tests/c/halo.c"];
+
+#[test]
+fn a_c_program_is_clean_under_sanitizers() {
+    let dir = tempdir("sanitized");
+    let flags = [
+        "-std=c99",
+        "-g",
+        "-O1",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-pedantic",
+        "-fsanitize=address,undefined",
+        "-fno-sanitize-recover=all",
+    ];
+    let flags: Vec<&str> = flags.into_iter().chain(["-pthread"]).collect();
+    for source in SOURCES {
+        let program = compile_c(&dir, "cc", &flags, &root().join(source));
+        let output = run(Command::new(program).env("ASAN_OPTIONS", "detect_leaks=1"));
+        assert_eq!(stdout(&output), "ok\n", "{source}");
+    }
+}
+
+#[test]
+fn a_c_program_is_clean_under_valgrind() {
+    if !have("valgrind") {
+        return;
+    }
+    let dir = tempdir("valgrind");
+    let checks = [
+        "-q",
+        // The codecs have blocks of straight vector code that exceed valgrind's default limit.
+        "--vex-guest-max-insns=20",
+        "--error-exitcode=9",
+        "--leak-check=full",
+        "--show-leak-kinds=definite,indirect,possible",
+        "--errors-for-leak-kinds=definite,indirect,possible",
+    ];
+    // Programs that take no argument ignore it.
+    let few = (!long()).then_some("few");
+    let check = |source: &str| {
+        let program = compile_c(&dir, "cc", &["-std=c99", "-g", "-pthread"], &root().join(source));
+        let output = run(Command::new("valgrind").args(checks).arg(program).args(few));
+        assert_eq!(stdout(&output), "ok\n", "{source}");
+    };
+    // Valgrind runs one thread at a time, so two programs share the time of two cores.
+    std::thread::scope(|scope| {
+        scope.spawn(|| SOURCES[..2].iter().for_each(|source| check(source)));
+        SOURCES[2..].iter().for_each(|source| check(source));
+    });
+}
+
+/// Processes that end, or close the library, without `gpuzip_finalize`, while snapshots are in
+/// transfer.
+#[test]
+fn a_process_may_leave_in_the_middle_of_a_shot() {
+    let dir = tempdir("leave");
+    let program = dir.join("leave");
+    let flags = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"];
+    run(Command::new("cc")
+        .args(flags)
+        .arg("-I")
+        .arg(root().join("include"))
+        .arg(root().join("tests/c/leave.c"))
+        .arg("-o")
+        .arg(&program)
+        .arg("-ldl"));
+    for way in ["return", "exit", "_exit", "thread", "atexit", "dlclose"] {
+        let output = Command::new("timeout")
+            .arg("60")
+            .arg(&program)
+            .arg(library().join("libgpuzip.so"))
+            .arg(way)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(7), "{way}: {text}");
+    }
+}
+
+#[test]
+fn the_callers_floating_point_environment_changes_nothing() {
+    let dir = tempdir("float");
+    let flags = ["-std=gnu11", "-O1", "-frounding-math", "-Wall", "-Wextra", "-Werror", "-pthread"];
+    let program = compile_c(&dir, "cc", &flags, &root().join("tests/c/float.c"));
+    let long = long().then_some("long");
+    assert_eq!(stdout(&run(Command::new(program).args(long))), "ok\n");
+}
+
+/// In a locale with a decimal comma, which this test makes, gpuzip reads and writes numbers with a
+/// decimal point.
+#[test]
+fn a_locale_changes_nothing() {
+    let dir = tempdir("locale");
+    let source =
+        "LC_NUMERIC\ndecimal_point \",\"\nthousands_sep \".\"\ngrouping 3;3\nEND LC_NUMERIC\n";
+    std::fs::write(dir.join("comma.src"), source).unwrap();
+    // localedef warns, also by its exit status, of the categories that this locale does not define.
+    let made = Command::new("localedef")
+        .current_dir(&dir)
+        .args(["-c", "-i", "comma.src", "./comma"])
+        .output();
+    if made.is_err() || !dir.join("comma/LC_NUMERIC").exists() {
+        println!("skipped: localedef makes no locale here");
+        return;
+    }
+    let configuration = "compressor = lorenzo\nerror_bound = 0.0125\ncompression_factor = 2.5\ndevice_budget = 1.5G\nbackend = host\n\
+                         trace_out = run.json\nenable_performance_log = 1\n";
+    std::fs::write(dir.join("gpuzip.cfg"), configuration).unwrap();
+    let program = compile_c(
+        &dir,
+        "cc",
+        &["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"],
+        &root().join("tests/c/locale.c"),
+    );
+    assert_eq!(
+        stdout(&run(Command::new(program).current_dir(&dir).env("LOCPATH", &dir).arg("comma"))),
+        "ok\n"
+    );
+    let timeline = std::fs::read_to_string(dir.join("run.json")).unwrap();
+    serde_json::from_str::<serde_json::Value>(&timeline).unwrap();
+    let log = std::fs::read_to_string(dir.join("gpuzip_performance.csv")).unwrap();
+    let columns: Vec<usize> = log.lines().map(|line| line.split(',').count()).collect();
+    assert!(columns.len() == 2 && columns[0] == columns[1], "{log}");
+}
+
+#[test]
+fn only_the_abi_is_exported() {
+    let listed =
+        run(Command::new("nm").args(["-D", "--defined-only"]).arg(library().join("libgpuzip.so")));
+    let mut exported: Vec<String> = stdout(&listed)
+        .lines()
+        .filter_map(|line| line.split_whitespace().last().map(String::from))
+        .collect();
+    let header = std::fs::read_to_string(root().join("include/gpuzip.h")).unwrap();
+    let declared = header.lines().filter(|line| {
+        line.starts_with(|c: char| c.is_alphabetic())
+            && line.contains('(')
+            && !line.starts_with("typedef")
+    });
+    let mut declared: Vec<String> = declared
+        .filter_map(|line| line.split('(').next()?.rsplit([' ', '*']).next().map(String::from))
+        .collect();
+    exported.sort();
+    declared.sort();
+    assert_eq!(exported, declared);
+}
+
+#[test]
+fn it_needs_libc_only() {
+    let needed = stdout(&run(Command::new("ldd").arg(library().join("libgpuzip.so"))));
+    for line in needed.lines() {
+        let known = ["linux-vdso", "libc.so", "libm.so", "libgcc_s.so", "ld-linux"];
+        assert!(known.iter().any(|name| line.contains(name)), "{line}");
+    }
+}

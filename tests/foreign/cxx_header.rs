@@ -1,0 +1,121 @@
+//! `include/gpuzip.hpp`: every compiler accepts the header with every standard, the header covers
+//! the ABI, and a program that uses all of the header is clean under sanitizers and valgrind.
+
+use crate::common;
+use common::{compile_c, have, root, run, stdout, tempdir};
+use std::fs;
+use std::process::Command;
+
+const STRICT: [&str; 6] = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-Wshadow", "-Wconversion"];
+
+fn header(name: &str) -> String {
+    fs::read_to_string(root().join("include").join(name)).unwrap()
+}
+
+#[test]
+fn every_standard_and_compiler_takes_it() {
+    for compiler in ["c++", "clang++"].into_iter().filter(|compiler| have(compiler)) {
+        for standard in ["-std=c++14", "-std=c++17", "-std=c++20"] {
+            let mut command = Command::new(compiler);
+            command
+                .args([standard, "-fsyntax-only"])
+                .args(STRICT)
+                .arg("-I")
+                .arg(root().join("include"));
+            run(command.arg(root().join("tests/foreign/cxx/session.cpp")));
+        }
+    }
+}
+
+/// A field of a type without a type of values says so in a sentence of its own.
+#[test]
+fn a_type_without_a_type_of_values_is_refused_in_words() {
+    let source = tempdir("cxx_types").join("types.cpp");
+    for (of, words) in [("float", false), ("long double", true), ("void *", true)] {
+        let line = format!("{of} u[9];\nauto f = gpuzip::field(u, 9);");
+        fs::write(&source, format!("#include <gpuzip.hpp>\n{line}\n")).unwrap();
+        let mut compiler = Command::new("c++");
+        compiler.args(["-std=c++14", "-fsyntax-only", "-I"]).arg(root().join("include"));
+        let errors = compiler.arg(&source).output().unwrap().stderr;
+        let errors = String::from_utf8(errors).unwrap();
+        assert_eq!(
+            errors.contains("gpuzip has no type of values for this type"),
+            words,
+            "{errors}"
+        );
+        assert_eq!(errors.is_empty(), !words, "{errors}");
+    }
+}
+
+#[test]
+fn it_covers_the_abi() {
+    let (c, cxx) = (header("gpuzip.h"), header("gpuzip.hpp"));
+    let calls =
+        c.lines().filter_map(|line| line.strip_prefix("gpuzip_status_t ")?.split('(').next());
+    // C++ programs call these two functions as C programs do.
+    let left = ["gpuzip_set_log_level", "gpuzip_set_log_callback"];
+    for call in calls.filter(|call| !left.contains(call)) {
+        assert!(
+            cxx.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == call),
+            "{call} is not in gpuzip.hpp"
+        );
+    }
+    let begin = c.find("typedef struct gpuzip_config_t {").unwrap();
+    let members = c[begin..].lines().take_while(|line| !line.starts_with('}'));
+    let strings = members.filter_map(|line| {
+        line.split_once("char *")?.1.split(' ').next().filter(|_| !line.contains("bytes"))
+    });
+    let strings: Vec<&str> = strings.collect();
+    assert!(strings.len() >= 5, "{strings:?}");
+    for string in strings {
+        for use_of in [
+            format!("detail::take(loaded.{string}, c.{string})"),
+            format!("c.{string} = detail::c_string(self.{string})"),
+        ] {
+            assert!(cxx.contains(&use_of), "gpuzip.hpp does not own {string}: no {use_of}");
+        }
+    }
+}
+
+#[test]
+fn a_program_with_it_is_clean_under_sanitizers() {
+    if !have("c++") {
+        return;
+    }
+    let dir = tempdir("hpp-sanitized");
+    let flags =
+        ["-std=c++14", "-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+    let program = compile_c(&dir, "c++", &flags, &root().join("tests/foreign/cxx/session.cpp"));
+    let output = run(Command::new(program).arg(&dir).env("ASAN_OPTIONS", "detect_leaks=1"));
+    assert_eq!(stdout(&output), "ok\n");
+}
+
+#[test]
+fn a_program_with_it_is_clean_under_valgrind_in_two_units() {
+    if !have("c++") {
+        return;
+    }
+    let dir = tempdir("hpp-units");
+    let other = dir.join("other.cpp");
+    fs::write(
+        &other,
+        "#include <gpuzip.hpp>\nint other() { return gpuzip::config().log_level; }\n",
+    )
+    .unwrap();
+    let flags = ["-std=c++17", "-g", other.to_str().unwrap()];
+    let program = compile_c(&dir, "c++", &flags, &root().join("tests/foreign/cxx/session.cpp"));
+    let mut command = match have("valgrind") {
+        true => Command::new("valgrind"),
+        false => Command::new("env"),
+    };
+    if have("valgrind") {
+        command.args([
+            "-q",
+            "--error-exitcode=9",
+            "--leak-check=full",
+            "--show-leak-kinds=definite,indirect",
+            "--errors-for-leak-kinds=definite,indirect",
+        ]);
+    }
+    assert_eq!(stdout(&run(command.arg(program).arg(&dir))), "ok\n");
+}

@@ -1,0 +1,362 @@
+//! Sessions whose configuration sets neither budgets nor a number of snapshots, and the backend
+//! whose costs a session plans with.
+
+use crate::common::{self, emu};
+use gpuzip::config::{Backend, Config};
+use gpuzip::device::{AppField, AppMemory, Stream};
+use gpuzip::error::Code;
+use gpuzip::layout::Field;
+use gpuzip::scalar::Scalar;
+use gpuzip::schedule::{Algorithm, Kind};
+use gpuzip::session::{estimate, Session};
+use std::process::Command;
+
+const STEPS: u32 = 400;
+
+fn config() -> Config {
+    Config { default_budgets: true, ..Config::default() }
+}
+
+/// Returns a state of one field with this many FP64 values, without memory.
+fn state(values: u64) -> AppField {
+    AppField {
+        field: Field { n: [values, 1, 1], scalar: Scalar::F64, previous_of: None },
+        memory: None,
+    }
+}
+
+/// Runs a shot on fields in host memory. Returns the number of forward steps and the most bytes
+/// that the session took of device memory and of host memory.
+fn shot(config: Config, values: u64) -> (u64, u64, u64) {
+    let field = state(values);
+    let mut session = Session::new(config, STEPS.into(), &[field]).unwrap();
+    let mut data = vec![0f64; values as usize];
+    let stream = Stream(std::ptr::null_mut());
+    loop {
+        let action = session.get_action().unwrap().action;
+        // SAFETY: the vector outlives the calls, and nothing else touches it meanwhile.
+        let memory = unsafe { AppMemory::new(data.as_mut_ptr().cast(), 8 * values as usize) };
+        let fields = [AppField { memory: Some(memory), ..field }];
+        match action.kind {
+            Kind::Forward => data.fill(action.ts.into()),
+            Kind::Save => session.save(action.ts.into(), &fields, stream).unwrap(),
+            Kind::Restore => session.retrieve(action.ts.into(), &fields, stream).unwrap(),
+            Kind::Backward => {
+                assert!(data.iter().all(|&x| x == f64::from(action.ts)), "state {}", action.ts)
+            }
+            Kind::Terminate => break,
+            Kind::Error => unreachable!(),
+        }
+    }
+    let stats = session.stats().unwrap();
+    (stats.forward_steps, stats.peak_device_bytes, stats.peak_host_bytes)
+}
+
+/// Runs one test of this program in a process of its own, after the shell commands in `prepare`.
+/// Returns the output of the process.
+fn child(test: &str, prepare: &str, variables: &[(&str, &str)]) -> String {
+    let command = format!(
+        "{prepare} exec \"$0\" {} --exact --nocapture --test-threads=1",
+        common::test_path(test)
+    );
+    let program = std::env::current_exe().unwrap();
+    let mut command_line = Command::new("sh");
+    command_line
+        .args(["-c", &command])
+        .arg(program)
+        .env("GPUZIP_TEST_CHILD", "1")
+        .envs(variables.iter().copied());
+    common::stdout(&common::run(&mut command_line))
+}
+
+fn is_child() -> bool {
+    std::env::var_os("GPUZIP_TEST_CHILD").is_some()
+}
+
+/// If all states fit into memory, the session keeps every state, computes no step twice, and takes
+/// no more memory than the states need.
+#[test]
+fn memory_that_is_there_is_used() {
+    let config = Config { backend: Backend::Host, ..config() };
+    let all = u64::from(STEPS - 1) * 1024;
+    assert_eq!(shot(config.clone(), 128), (u64::from(STEPS - 1), all, 0));
+    let found = estimate(config, STEPS.into(), &[state(128)]).unwrap();
+    assert_eq!(found.choice.schedule.algorithm, Algorithm::StoreAll);
+    assert!(
+        (all..=all + 2 * 1024).contains(&found.budgets.0) && found.budgets.1 == 0,
+        "{:?}",
+        found.budgets
+    );
+}
+
+/// Values that the configuration sets are not changed. Without `default_budgets` the library sets
+/// no budgets.
+#[test]
+fn what_is_set_decides() {
+    let budgets = |config: Config| {
+        let found =
+            estimate(Config { backend: Backend::Host, ..config }, STEPS.into(), &[state(128)])
+                .unwrap();
+        (found.budgets, found.choice.schedule.algorithm, found.choice.schedule.snapshots)
+    };
+    assert_eq!(budgets(Config { snapshots: 9, ..config() }).0, (0, 0));
+    assert_eq!(budgets(Config { adjust_snapshots: true, ..config() }).0, (0, 0));
+    assert_eq!(budgets(Config { host_budget: 50_000, ..config() }).0, (0, 50_000));
+    assert_eq!(budgets(Config { device_budget: 50_000, ..config() }).0, (50_000, 0));
+    assert_eq!(
+        budgets(Config { algorithm: Some(Algorithm::Revolve), ..config() }),
+        ((0, 0), Algorithm::Revolve, 6)
+    );
+    assert_eq!(budgets(Config::default()), ((0, 0), Algorithm::Revolve, 6));
+    let ((device, host), ..) = budgets(Config { cache: 3, ..config() });
+    assert!(device == 0 && host >= u64::from(STEPS - 1) * 1024, "{device} and {host}");
+}
+
+/// The default budget is at most half of the memory that a limit of the process leaves: 400 MB of
+/// address space do not hold 400 states of 2 MB.
+#[test]
+fn a_limit_of_the_address_space_is_kept() {
+    if !is_child() {
+        child("a_limit_of_the_address_space_is_kept", "ulimit -v 400000;", &[]);
+        return;
+    }
+    let config = Config { backend: Backend::Host, ..config() };
+    let (device, host) = estimate(config.clone(), STEPS.into(), &[state(1 << 18)]).unwrap().budgets;
+    assert!(device < 200_000 << 10 && device > 50_000 << 10 && host == 0, "{device} and {host}");
+    let (steps, peak, _) = shot(config, 1 << 18);
+    assert!(
+        peak <= device && peak > device / 2 && steps < 3 * u64::from(STEPS),
+        "{steps} steps, {peak} bytes"
+    );
+}
+
+/// The ranks of a node divide its memory; the launcher's environment variable gives their number.
+#[test]
+fn ranks_share_their_node() {
+    let test = "ranks_share_their_node";
+    if is_child() {
+        let config = Config { backend: Backend::Host, ..config() };
+        println!(
+            "budget {}",
+            estimate(config, 1_000, &[state(1 << 40)]).map_or(0, |found| found.budgets.0)
+        );
+        println!(
+            "budget {}",
+            estimate(Config { backend: Backend::Host, ..self::config() }, 2, &[state(1 << 33)])
+                .map_or(0, |f| f.budgets.0)
+        );
+        let few = estimate(
+            Config { backend: Backend::Host, ..self::config() },
+            100_000,
+            &[state(1 << 18)],
+        )
+        .unwrap();
+        println!("budget {}", few.budgets.0);
+        return;
+    }
+    let budgets = |variables: &[(&str, &str)]| -> Vec<u64> {
+        let out = child(test, "", variables);
+        out.lines().filter_map(|line| line.split("budget ").nth(1)?.parse().ok()).collect()
+    };
+    let (alone, four) = (budgets(&[]), budgets(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "4")]));
+    assert_eq!(
+        (alone[0], four[0]),
+        (0, 0),
+        "states that no memory holds leave the budgets as they are"
+    );
+    let quarter = four[2] as f64 / alone[2] as f64;
+    assert!(alone[2] > 0 && (0.15..0.4).contains(&quarter), "{alone:?} {four:?}");
+}
+
+/// Starts CUDA, as an application does before it allocates device memory.
+fn start_cuda() {
+    assert_eq!(gpuzip::device::cuda::devices().unwrap().len(), 1);
+}
+
+/// As long as no field has memory, the library does not start CUDA unless the configuration names
+/// the CUDA backend: neither to find a device nor to find the size of its memory.
+#[test]
+fn fields_that_are_to_come_do_not_start_cuda() {
+    if !emu::inside("fields_that_are_to_come_do_not_start_cuda", &[]) {
+        return;
+    }
+    let cursor =
+        std::sync::Arc::new(gpuzip::choice::SharedSchedule::new(config(), STEPS.into()).unwrap());
+    assert_eq!(config().backend, Backend::ByFields);
+    estimate(config(), STEPS.into(), &[state(128)]).unwrap();
+    let own = Session::new(config(), STEPS.into(), &[state(128)]).unwrap();
+    let attached = Session::attach(cursor, config(), &[state(128)]).unwrap();
+    assert_eq!((emu::calls("cuInit"), emu::calls("cuDevicePrimaryCtxRetain")), (0, 0));
+    drop((own, attached));
+    assert_eq!(shot(config(), 128).0, u64::from(STEPS - 1));
+    assert_eq!(emu::calls("cuInit"), 0);
+    estimate(Config { backend: Backend::Cuda, ..config() }, STEPS.into(), &[state(128)]).unwrap();
+    assert_eq!(emu::calls("cuInit"), 1, "the backend that is named is looked at");
+}
+
+/// Zero copy needs the backend before the first field with memory could show it: the error says how
+/// to name the backend.
+#[test]
+fn zero_copy_on_an_unknown_backend_says_what_to_do() {
+    if !emu::inside("zero_copy_on_an_unknown_backend_says_what_to_do", &[]) {
+        return;
+    }
+    start_cuda();
+    let config = Config {
+        algorithm: Some(Algorithm::Revolve),
+        snapshots: 3,
+        zero_copy: true,
+        ..Config::default()
+    };
+    let mut session = Session::new(config.clone(), 9, &[state(128)]).unwrap();
+    session.get_action().unwrap();
+    let error = session.save_begin(0, 1, Stream(std::ptr::null_mut())).unwrap_err();
+    assert_eq!(error.code, Code::State);
+    for part in ["backend = 1", "backend = 2", "at init"] {
+        assert!(error.message.contains(part), "{part} in {error}");
+    }
+    let mut session =
+        Session::new(Config { backend: Backend::Host, ..config }, 9, &[state(128)]).unwrap();
+    session.get_action().unwrap();
+    session.save_begin(0, 1, Stream(std::ptr::null_mut())).unwrap();
+}
+
+/// A schedule that the application has been told of does not change, even if the fields of the
+/// first save are on another backend than assumed.
+#[test]
+fn a_plan_that_was_shown_stays() {
+    if !emu::inside("a_plan_that_was_shown_stays", &[]) {
+        return;
+    }
+    start_cuda();
+    assert_eq!(emu::reset(1, emu::EARLY, 1, 100 << 10), 0);
+    let (field, mut data) = (state(128), vec![0f64; 128]);
+    // SAFETY: the vector outlives the calls, and nothing else touches it meanwhile.
+    let memory = unsafe { AppMemory::new(data.as_mut_ptr().cast(), 1024) };
+    let fingerprint_after = |tell: &dyn Fn(&mut Session)| {
+        let mut session = Session::new(config(), STEPS.into(), &[field]).unwrap();
+        let before = session.schedule().decide().unwrap().fingerprint(false).unwrap();
+        tell(&mut session);
+        assert_eq!(session.get_action().unwrap().action.kind, Kind::Save);
+        session
+            .save(0, &[AppField { memory: Some(memory), ..field }], Stream(std::ptr::null_mut()))
+            .unwrap();
+        (before, session.schedule().decide().unwrap().fingerprint(false).unwrap())
+    };
+    let (before, after) = fingerprint_after(&|_| {});
+    assert_ne!(before, after, "nobody was told: the plan is the host's");
+    type Tell = fn(&mut Session);
+    let peek: Tell = |session| assert_eq!(session.peek_action().unwrap().it, 0);
+    let summary: Tell = |session| assert_eq!(session.schedule().tell().unwrap().steps, STEPS);
+    let fingerprint: Tell = |session| assert_ne!(session.schedule().fingerprint().unwrap(), 0);
+    for (name, tell) in [("peek", peek), ("summary", summary), ("fingerprint", fingerprint)] {
+        let (before, after) = fingerprint_after(&tell);
+        assert_eq!(before, after, "{name}");
+    }
+}
+
+/// On a machine with a driver but no device, as on one without a driver, a session whose fields
+/// have no memory yet plans with the costs of the host backend.
+#[test]
+fn without_a_device_the_costs_are_the_hosts() {
+    if !emu::inside("without_a_device_the_costs_are_the_hosts", &[]) {
+        return;
+    }
+    start_cuda();
+    assert_eq!(emu::reset(1, emu::EARLY, 0, 1 << 20), 0);
+    let all = u64::from(STEPS - 1) * 1024;
+    assert_eq!(shot(config(), 128), (u64::from(STEPS - 1), all, 0));
+    let budgets =
+        Config { device_budget: 100 * 1024, host_budget: 300 * 1024, ..Config::default() };
+    let found = |backend| {
+        estimate(Config { backend, ..budgets.clone() }, STEPS.into(), &[state(128)]).unwrap()
+    };
+    let (assumed, host) = (found(Backend::ByFields), found(Backend::Host));
+    assert_eq!(assumed.choice.schedule.algorithm, host.choice.schedule.algorithm);
+    assert_eq!(assumed.option.tiers.costs, host.option.tiers.costs);
+}
+
+/// On a machine with a device, the fields of the first save show whether the session is on that
+/// device, and the plan follows the costs of that backend.
+#[test]
+fn the_first_save_settles_the_costs() {
+    if !emu::inside("the_first_save_settles_the_costs", &[]) {
+        return;
+    }
+    start_cuda();
+    assert_eq!(emu::reset(1, emu::EARLY, 1, 100 << 10), 0);
+    let assumed = estimate(config(), STEPS.into(), &[state(128)]).unwrap();
+    assert_ne!(
+        assumed.choice.schedule.algorithm,
+        Algorithm::StoreAll,
+        "100 KiB of device memory have no room for all"
+    );
+    let all = u64::from(STEPS - 1) * 1024;
+    assert_eq!(shot(config(), 128), (u64::from(STEPS - 1), all, 0));
+    let budgets = Config { device_budget: 500 * 1024, ..Config::default() };
+    assert_eq!(shot(budgets.clone(), 128), shot(Config { backend: Backend::Host, ..budgets }, 128));
+}
+
+/// The default device budget is at most half of the GPU's free memory. If these bytes do not hold
+/// all states, the default host budget does.
+#[test]
+fn a_device_gives_half_of_its_free_memory() {
+    if !emu::inside("a_device_gives_half_of_its_free_memory", &[]) {
+        return;
+    }
+    assert_eq!(emu::reset(1, emu::EARLY, 1, 100 << 10), 0);
+    let config = Config { backend: Backend::Cuda, ..config() };
+    let found = estimate(config.clone(), STEPS.into(), &[state(128)]).unwrap();
+    assert_eq!(found.budgets.0, 50 << 10);
+    assert!(found.budgets.1 >= u64::from(STEPS - 1) * 1024, "{:?}", found.budgets);
+    let session = Session::new(config.clone(), STEPS.into(), &[state(128)]).unwrap();
+    assert!(emu::counters().device_bytes <= 50 << 10 && session.budgets() == found.budgets);
+    drop(session);
+    assert_eq!(emu::counters().retained, 0);
+    assert_eq!(emu::reset(1, emu::EARLY, 1, 2 << 20), 0);
+    let found = estimate(config, STEPS.into(), &[state(128)]).unwrap();
+    assert!(
+        found.budgets.0 >= u64::from(STEPS - 1) * 1024 && found.budgets.1 == 0,
+        "{:?}",
+        found.budgets
+    );
+}
+
+/// A backend that is not available is an error at init, which says what is missing and what to do.
+#[test]
+fn cuda_without_a_device_is_refused_at_init() {
+    if !emu::inside("cuda_without_a_device_is_refused_at_init", &[]) {
+        return;
+    }
+    assert_eq!(emu::reset(1, emu::EARLY, 0, 1 << 20), 0);
+    let mut data = [0f64; 8];
+    // SAFETY: the array outlives the calls, which do not use it.
+    let memory = unsafe { AppMemory::new(data.as_mut_ptr().cast(), 64) };
+    for memory in [None, Some(memory)] {
+        let field = AppField { memory, ..state(8) };
+        let error = Session::new(Config { backend: Backend::Cuda, ..config() }, 10, &[field])
+            .map(drop)
+            .unwrap_err();
+        assert_eq!(error.code, Code::Device, "{error}");
+        for part in ["backend = 2", "backend = 1"] {
+            assert!(error.message.contains(part), "{part} in {error}");
+        }
+    }
+}
+
+/// The CUDA backend without any driver is an error at init; the test needs a machine without a
+/// driver.
+#[test]
+fn cuda_without_a_driver_is_refused_at_init() {
+    if gpuzip::device::cuda::devices().is_ok() {
+        println!("skipped: this machine has a CUDA driver");
+        return;
+    }
+    let error = Session::new(Config { backend: Backend::Cuda, ..config() }, 10, &[state(8)])
+        .map(drop)
+        .unwrap_err();
+    assert!(
+        error.message.contains("libcuda.so.1") && error.message.contains("backend = 1"),
+        "{error}"
+    );
+}

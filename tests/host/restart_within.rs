@@ -1,0 +1,413 @@
+//! Restart at every action: a session that goes on from a generation serves the same actions, restores
+//! the same bits and counts the same as the session that was not interrupted.
+
+use crate::common::cases::cases;
+use crate::common::{self, emu, wave};
+use gpuzip::codec::{ErrorBound, Method, Settings};
+use gpuzip::config::{Backend, Config};
+use gpuzip::device::Stream;
+use gpuzip::error::Code;
+use gpuzip::persist::Name;
+use gpuzip::plan::Policy;
+use gpuzip::schedule::{Algorithm, Kind};
+use gpuzip::stats::Stats;
+use std::path::Path;
+use std::ptr::null_mut;
+use wave::{folder, session, App, Job, N};
+
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, n: u32) -> u32 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 33) as u32 % n
+    }
+}
+
+fn draw_job(seed: u64, managed: bool) -> Job {
+    let mut draw = Draw(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1);
+    let algorithms = [
+        Some(Algorithm::Revolve),
+        Some(Algorithm::Uniform),
+        Some(Algorithm::Zcut),
+        Some(Algorithm::TwoLevel),
+        Some(Algorithm::StoreAll),
+        Some(Algorithm::Hrevolve),
+        None,
+    ];
+    let algorithm = algorithms[draw.below(7) as usize];
+    let methods = [Method::None, Method::None, Method::Lorenzo, Method::Dct, Method::Fp16];
+    let method = methods[draw.below(5) as usize].clone();
+    let state = 8 * N as u64 + 512;
+    let mixed = method != Method::None && draw.below(2) == 0;
+    let slots = u64::from(1 + draw.below(5));
+    // Raw snapshots for which device and host have no room, on disk.
+    let disk = !mixed && method == Method::None && draw.below(2) == 0;
+    let device_budget = match mixed {
+        true => slots * state + if managed { 400_000 } else { 0 },
+        false => 0,
+    };
+    let host_slots = match (disk, algorithm) {
+        // Four of them are the staging buffers of the disk.
+        (true, _) => 5 + u64::from(draw.below(2)),
+        (false, None) => 3 + u64::from(draw.below(6)),
+        (false, Some(_)) => 0,
+    };
+    let config = Config {
+        algorithm,
+        snapshots: match algorithm {
+            Some(Algorithm::StoreAll) => 0,
+            _ if disk => 8 + draw.below(6),
+            _ => 2 + draw.below(6),
+        },
+        cache: if mixed { 0 } else { draw.below(6) },
+        device_budget,
+        host_budget: host_slots * state,
+        disk_budget: if disk { 30 * state } else { 0 },
+        policy: if !mixed && !disk && draw.below(4) == 0 && algorithm.is_some() {
+            Policy::Lru
+        } else {
+            Policy::Clairvoyant
+        },
+        backend: if managed { Backend::Cuda } else { Backend::Host },
+        range_actions: draw.below(2) == 0,
+        adjoint_every: [1, 1, 1, 3][draw.below(4) as usize],
+        max_in_flight: [1, 3, 64][draw.below(3) as usize],
+        mixed_storage: mixed.then_some(true),
+        compression: Settings {
+            bound: ErrorBound::OfMax(1e-3),
+            ..Settings { method, ..Settings::default() }
+        },
+        ..Config::default()
+    };
+    Job { config, steps: 2 + i64::from(draw.below(18)) }
+}
+
+/// Returns a job that differs from `job` in its numbers of slots only.
+fn other_memory(job: &Job) -> Job {
+    let state = 8 * N as u64 + 512;
+    let config = Config {
+        cache: job.config.cache + 2,
+        host_budget: job.config.host_budget + if job.config.host_budget > 0 { state } else { 0 },
+        ..job.config.clone()
+    };
+    Job { config, ..job.clone() }
+}
+
+/// Statistics that do not depend on time.
+fn counts(stats: &Stats) -> Vec<u64> {
+    let s = stats;
+    vec![
+        s.forward_steps,
+        s.saves,
+        s.restores,
+        s.backward_steps,
+        s.hits,
+        s.misses,
+        s.prefetches,
+        s.h2d,
+        s.d2h,
+        s.write_backs_avoided,
+        s.raw_bytes,
+        s.stored_bytes,
+        s.disk_reads,
+        s.disk_writes,
+    ]
+}
+
+/// Runs two shots without interruption, and then for every action of the second one with an
+/// interruption behind it. Returns the number of interruptions.
+fn check(job: &Job, managed: bool, name: &str) -> usize {
+    let dir = folder(name);
+    let stream = Stream(null_mut());
+    let mut whole = App::new(managed);
+    let mut one = match session(job, &dir, &whole) {
+        Ok(session) => session,
+        // Some draws have no plan.
+        Err(error) if matches!(error.code, Code::Budget | Code::Config | Code::Unsupported) => {
+            return 0
+        }
+        Err(error) => panic!("{job:?}: {error}"),
+    };
+    whole.begin();
+    whole.finish(&mut one).unwrap();
+    // The second shot: its plan may follow from the sizes of the first one's snapshots.
+    one.setup().unwrap();
+    whole.begin();
+    whole.told.clear();
+    let stacked = whole.stack.bytes().to_vec();
+    whole.finish(&mut one).unwrap();
+    let expected = counts(&one.stats().unwrap());
+    drop(one);
+
+    let actions = whole.told.len() - 1;
+    for stop in 0..actions {
+        let _ = std::fs::remove_dir_all(&dir);
+        let mut first = App::new(managed);
+        let mut one = session(job, &dir, &first).unwrap();
+        first.begin();
+        first.finish(&mut one).unwrap();
+        one.setup().unwrap();
+        first.begin();
+        first.told.clear();
+        for _ in 0..=stop {
+            let tick = one.get_action().unwrap();
+            first.serve(&mut one, tick).unwrap();
+        }
+        one.persist_write(1, &first.arrays(), stream).unwrap();
+        one.persist_wait().unwrap();
+        drop(one);
+
+        let mut second = App::new(managed);
+        let mut two = session(job, &dir, &second).unwrap();
+        let found = two.persist_find().unwrap().unwrap();
+        assert_eq!((found.shot, found.it), (1, stop as i64));
+        two.persist_read(&second.arrays(), stream)
+            .unwrap_or_else(|e| panic!("{job:?}, action {stop}: {e}"));
+        two.synchronize().unwrap();
+        assert!(second.stack.bytes() == &stacked[..], "{job:?}, action {stop}");
+        // The forward sweep of a shot that was being reversed is over.
+        if first.told.iter().any(|told| told.1 == Kind::Backward as i32) {
+            assert!(two.get_forward_action().unwrap().is_none());
+        }
+        // The generation of a session that went on is as good as that of the first one.
+        if stop % 3 == 1 {
+            two.persist_write(1, &second.arrays(), stream).unwrap();
+            drop(two);
+            second = App::new(managed);
+            two = session(job, &dir, &second).unwrap();
+            two.persist_find().unwrap().unwrap();
+            two.persist_read(&second.arrays(), stream).unwrap();
+            two.synchronize().unwrap();
+        }
+        // A session with other memory goes on by a plan of its own.
+        if stop % 4 == 2 && job.config.mixed_storage.is_none() {
+            let other = other_memory(job);
+            drop(two);
+            second = App::new(managed);
+            two = session(&other, &dir, &second).unwrap();
+            two.persist_find().unwrap().unwrap();
+            match two.persist_read(&second.arrays(), stream) {
+                Ok(()) => {}
+                Err(error) if error.code == Code::Budget => continue,
+                Err(error) => panic!("{job:?}, {other:?}, action {stop}: {error}"),
+            }
+            two.synchronize().unwrap();
+            second.told = first.told.clone();
+            second.finish(&mut two).unwrap_or_else(|e| panic!("{job:?}, action {stop}: {e}"));
+            assert_eq!(whole.told, second.told, "{job:?}, other memory, action {stop}");
+            assert!(whole.stack.bytes() == second.stack.bytes(), "{job:?}, action {stop}");
+            // The next shot has the plan of the whole schedule again.
+            two.setup().unwrap();
+            second.begin();
+            second.finish(&mut two).unwrap();
+            assert_eq!(two.stats().unwrap().saves, expected[1], "{job:?}");
+            continue;
+        }
+        if stop % 4 == 2 && job.config.mixed_storage.is_some() {
+            drop(two);
+            refuses_other_storage(job, &dir, managed);
+            continue;
+        }
+        second.told = first.told.clone();
+        second
+            .finish(&mut two)
+            .unwrap_or_else(|e| panic!("{job:?}, action {stop} of {actions}: {e}"));
+        let differs = whole.told.iter().zip(&second.told).position(|(a, b)| a != b);
+        assert_eq!(differs, None, "{job:?}, stopped after action {stop} of {actions}");
+        assert_eq!(whole.told.len(), second.told.len());
+        assert!(whole.stack.bytes() == second.stack.bytes(), "{job:?}, action {stop}");
+        assert_eq!(counts(&two.stats().unwrap()), expected, "{job:?}, action {stop}");
+    }
+    let _ = std::fs::remove_dir_all(&dir);
+    actions
+}
+
+/// Checks that with mixed storage no session of other budgets goes on: it would compress other
+/// snapshots, and restore other bits.
+fn refuses_other_storage(job: &Job, dir: &Path, managed: bool) {
+    let state = 8 * N as u64 + 512;
+    let of = |change: &dyn Fn(&mut Config)| {
+        let mut job = job.clone();
+        change(&mut job.config);
+        job
+    };
+    for other in [
+        of(&|config| config.mixed_storage = Some(false)),
+        of(&|config| config.device_budget += state),
+        of(&|config| config.device_budget += 3 * state),
+    ] {
+        let app = App::new(managed);
+        let Ok(mut session) = session(&other, dir, &app) else { continue };
+        session.persist_find().unwrap().unwrap();
+        let error = session.persist_read(&app.arrays(), Stream(null_mut())).unwrap_err();
+        assert!(matches!(error.code, Code::Config | Code::Budget), "{other:?}: {error}");
+        assert!(app.stack.bytes().iter().all(|byte| *byte == 0), "an array was changed");
+        // No shot begins as if nothing had failed.
+        assert_eq!(session.get_action().unwrap_err().code, Code::State);
+        session.setup().unwrap();
+        session.get_action().unwrap();
+    }
+}
+
+/// A job with mixed storage.
+fn mixed_job() -> Job {
+    let config = Config {
+        algorithm: Some(Algorithm::Revolve),
+        snapshots: 8,
+        device_budget: 8 * (8 * N as u64 + 512),
+        backend: Backend::Host,
+        mixed_storage: Some(true),
+        compression_factor: 2.0,
+        compression: Settings {
+            method: Method::Lorenzo,
+            bound: ErrorBound::OfMax(1e-3),
+            ..Settings::default()
+        },
+        ..Config::default()
+    };
+    Job { config, steps: 40 }
+}
+
+#[test]
+fn the_begin_of_a_shot_needs_the_budgets_of_its_mixed_storage() {
+    let (job, dir) = (mixed_job(), folder("restart-begin"));
+    let mut app = App::new(false);
+    let mut one = session(&job, &dir, &app).unwrap();
+    app.begin();
+    app.finish(&mut one).unwrap();
+    one.persist_write(1, &app.arrays(), Stream(null_mut())).unwrap();
+    one.persist_wait().unwrap();
+    one.setup().unwrap();
+    app.begin();
+    app.finish(&mut one).unwrap();
+    drop(one);
+    refuses_other_storage(&job, &dir, false);
+    let mut again = App::new(false);
+    let mut two = session(&job, &dir, &again).unwrap();
+    two.persist_find().unwrap().unwrap();
+    two.persist_read(&again.arrays(), Stream(null_mut())).unwrap();
+    again.begin();
+    again.finish(&mut two).unwrap();
+    assert!(app.stack.bytes() == again.stack.bytes());
+    let _ = std::fs::remove_dir_all(&dir);
+}
+
+#[test]
+fn a_lost_generation_is_told_and_its_begin_is_written_again() {
+    let (job, dir) = (
+        Job {
+            config: Config { snapshots: 4, backend: Backend::Host, ..Config::default() },
+            steps: 12,
+        },
+        folder("restart-lost"),
+    );
+    let (app, stream) = (App::new(false), Stream(null_mut()));
+    let blocked = |generation: u32| {
+        let name = format!("gpuzip-r000000-g{generation:012}.gen");
+        std::fs::create_dir_all(dir.join(name).join("inside")).unwrap();
+    };
+    let mut one = session(&job, &dir, &app).unwrap();
+    blocked(1);
+    one.persist_write(0, &app.arrays(), stream).unwrap();
+    assert_eq!(one.persist_wait().unwrap_err().code, Code::Io);
+    assert_eq!(one.stats().unwrap().generations, 0, "a lost generation does not count");
+    one.persist_write(0, &app.arrays(), stream).unwrap();
+    one.persist_wait().unwrap();
+    assert_eq!(one.stats().unwrap().generations, 1);
+    blocked(3);
+    one.persist_write(1, &app.arrays(), stream).unwrap();
+    let error = one.close().unwrap_err();
+    assert_eq!(error.code, Code::Io, "{error}");
+    let mut arrays = app.arrays();
+    arrays[0].name = Name::new("gpuzip position").unwrap();
+    let error = one.persist_write(2, &arrays, stream).unwrap_err();
+    assert!(error.code == Code::Argument && error.message.contains("gpuzip position"), "{error}");
+    drop(one);
+    let _ = std::fs::remove_dir_all(&dir);
+}
+
+#[test]
+fn a_generation_may_be_written_while_the_application_holds_a_slot() {
+    let dir = folder("restart-zero-copy");
+    let config =
+        Config { snapshots: 4, backend: Backend::Host, zero_copy: true, ..Config::default() };
+    let job = Job { config, steps: 8 };
+    let (app, stream) = (App::new(false), Stream(null_mut()));
+    let mut one = session(&job, &dir, &app).unwrap();
+    let (mut begun, mut acquired) = (0, 0);
+    loop {
+        let tick = one.get_action().unwrap();
+        let (ts, end) = (i64::from(tick.action.ts), i64::from(tick.end));
+        match tick.action.kind {
+            Kind::Terminate => break,
+            Kind::Forward if tick.action.flags & gpuzip::schedule::flags::NEXT_IS_SAVE != 0 => {
+                one.persist_write(0, &app.arrays(), stream).unwrap();
+                one.save_begin(end, 2, stream).unwrap();
+                begun += 1;
+            }
+            Kind::Save => {
+                one.save_begin(ts, 2, stream).unwrap();
+                one.save_commit(ts, stream).unwrap();
+            }
+            Kind::Restore => {
+                one.retrieve_acquire(ts, 2, stream).unwrap();
+                one.persist_write(0, &app.arrays(), stream).unwrap();
+                one.retrieve_release(ts, stream).unwrap();
+                acquired += 1;
+            }
+            _ => {}
+        }
+        one.persist_write(0, &app.arrays(), stream).unwrap();
+    }
+    assert!(begun > 0 && acquired > 0);
+    drop(one);
+    let _ = std::fs::remove_dir_all(&dir);
+}
+
+/// Checks the jobs of `count` seeds. Every kind of snapshot must be among them.
+fn every_seed(count: u64, managed: bool, name: &str) {
+    let (mut stops, mut kinds) = (0, std::collections::BTreeSet::new());
+    for job in (0..count).map(|seed| draw_job(seed, managed)) {
+        let here = check(&job, managed, name);
+        if here > 0 {
+            let config = &job.config;
+            let is_coded = config.compression.method.number() > 0;
+            kinds.insert((config.mixed_storage, is_coded, config.disk_budget > 0));
+        }
+        stops += here;
+    }
+    let expected =
+        [(None, false, false), (None, false, true), (None, true, false), (Some(true), true, false)];
+    assert!(
+        stops > 10 * count as usize && expected.iter().all(|kind| kinds.contains(kind)),
+        "{stops}, {kinds:?}"
+    );
+}
+
+#[test]
+fn a_restart_after_every_action_goes_on_as_if_nothing_had_happened() {
+    every_seed(cases(40, 2000), false, "restart-host");
+}
+
+#[test]
+fn a_restart_on_a_gpu_goes_on_as_if_nothing_had_happened() {
+    const NAME: &str = "a_restart_on_a_gpu_goes_on_as_if_nothing_had_happened";
+    let cache = emu::images();
+    if !common::have("c++") || !emu::inside(NAME, &[("GPUZIP_CACHE_DIR", cache.to_str().unwrap())])
+    {
+        return;
+    }
+    assert_eq!(emu::reset(1, emu::RANDOM, 1, 64 << 20), 0);
+    let mut context = null_mut();
+    // SAFETY: places for results, and the context is kept to the end.
+    unsafe {
+        use cudarc::driver::sys::{cuCtxSetCurrent, cuDevicePrimaryCtxRetain, cuInit, CUresult};
+        assert_eq!(cuInit(0), CUresult::CUDA_SUCCESS);
+        assert_eq!(cuDevicePrimaryCtxRetain(&mut context, 0), CUresult::CUDA_SUCCESS);
+        assert_eq!(cuCtxSetCurrent(context), CUresult::CUDA_SUCCESS);
+    }
+    every_seed(cases(14, 300), true, "restart-gpu");
+}

@@ -1,0 +1,11 @@
+//! `make test-all`: what the kernels are as machine code, and which order of their operations is
+//! needed.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod builds;
+mod bundle;
+mod counts;
+mod order;
+mod ptx;
