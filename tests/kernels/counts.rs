@@ -11,7 +11,7 @@ mod steps;
 mod table;
 
 use crate::common::cases::long;
-use crate::common::{self, emu, example, nvrtc, rig};
+use crate::common::{self, emu, rig};
 use gpuzip::codec::{ErrorBound, Method, Settings};
 use gpuzip::scalar::Scalar;
 use rig::{Draw, Rig};

@@ -6,7 +6,7 @@
 mod plants;
 
 use crate::common::cases::long;
-use crate::common::{self, emu, example, nvcomp, rig};
+use crate::common::{self, emu, nvcomp, rig};
 
 #[path = "ptx/rtm3d.rs"]
 mod rtm3d;

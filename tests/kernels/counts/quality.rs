@@ -21,7 +21,7 @@ const HEAD: &str = "\
 /// Returns the text of the file.
 pub fn text() -> String {
     let mut text = HEAD.to_owned();
-    for (method, bounds) in crate::codecs() {
+    for (method, bounds) in super::codecs() {
         for scalar in [Scalar::F32, Scalar::F64] {
             for (rank, n) in (1..).zip(super::SHAPES) {
                 for &(name, bound) in &bounds {
@@ -42,7 +42,7 @@ pub fn text() -> String {
 fn measured(settings: Settings, n: [u64; 3], scalar: Scalar) -> [f64; 2] {
     let layout = Layout::new(vec![Field { n, scalar, previous_of: None }]).unwrap();
     let mut codec = SnapshotCodec::new(settings, &layout).unwrap();
-    let field = crate::wavefield(n, scalar);
+    let field = super::wavefield(n, scalar);
     let (mut copy, mut stream) = (field.clone(), vec![0; codec.capacity()]);
     // SAFETY: `copy` outlives the codec's calls, and nothing else uses it during them.
     unsafe {

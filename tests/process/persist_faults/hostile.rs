@@ -13,7 +13,6 @@ use gpuzip::persist::FileName;
 use gpuzip::schedule::Algorithm;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::ptr::null_mut;
 
 /// Number of hostile files.
