@@ -223,8 +223,8 @@ impl Place {
 
 /// Returns schedules for `steps` time steps and at most `most` snapshots that are like `schedule`, which
 /// is for one `PART`-th of the steps. Intervals have the same length. One schedule has `PART` times as
-/// many snapshots, or starts of intervals; another has as many as let a time step be computed as often
-/// on average. A schedule for the device cache of the part, `caches.0`, becomes one for that of the whole
+/// many snapshots, or starts of intervals; in another a time step is computed as often on average. A
+/// schedule for the device cache of the part, `caches.0`, becomes one for the cache of the whole
 /// problem, `caches.1`.
 fn longer(schedule: &Schedule, steps: u32, most: u32, caches: (u32, u32)) -> Result<Vec<Schedule>> {
     let (chunk, inner) = (schedule.chunk, schedule.inner());
@@ -490,8 +490,8 @@ impl<'a> Search<'a> {
 pub(super) enum Evaluated {
     /// The plans of all sessions, and the simulation of the slowest.
     Faster(Vec<Arc<Plan>>, Simulation),
-    /// A plan does not fit its tiers, or takes the limit or longer. `about` estimates its seconds, and is
-    /// at least the limit.
+    /// A plan does not fit its tiers, or takes the limit or longer. `about` estimates its seconds, at
+    /// least the limit.
     Slower { about: f64 },
 }
 

@@ -210,9 +210,9 @@ pub const PIECE: usize = 1 << 20;
 /// microseconds, is less than a thousandth of the chunk.
 static CHUNK: AtomicU64 = AtomicU64::new(64 << 20);
 
-/// Returns the most bytes of a chunk. A transfer lane moves a snapshot in chunks, each a copy of its own:
-/// a copy engine of a GPU finishes the copy that it has begun before it takes one of another stream, such
-/// as the copy of a RESTORE without a slot, or one of the application's own.
+/// Returns the most bytes of a chunk. A transfer lane moves a snapshot in chunks, each a copy of its
+/// own: a copy engine of a GPU finishes the copy that it has begun before it takes one of another
+/// stream, such as the copy of a RESTORE without a slot, or one of the application's own.
 pub(crate) fn chunk_bytes() -> u64 {
     CHUNK.load(Ordering::Relaxed)
 }

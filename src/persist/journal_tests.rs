@@ -30,8 +30,7 @@ fn a_line_has_96_bytes_whatever_it_says() {
     }
     let text = String::from_utf8(line(17).to_bytes().to_vec()).unwrap();
     assert!(text.starts_with("gpz1                  17 ") && text.ends_with('\n'), "{text}");
-    // A generation number with more digits than a line has columns for is written as the largest one
-    // that fits.
+    // A number that is too long for its columns is written as the largest one that fits.
     let cut = Line { generation: u64::MAX, ..line(1) }.to_bytes();
     assert_eq!(Line::from_bytes(&cut).unwrap().generation, MOST);
 }

@@ -20,7 +20,7 @@ use std::collections::{HashMap, VecDeque};
 /// snapshot is written if the answer is not known by then.
 const AHEAD: usize = 1024;
 
-/// Number of entries of snapshots that have left the cache that may stay in `Forward::order` in any case.
+/// Entries of snapshots outside the cache that may stay in `Forward::order` in any case.
 const FEW: usize = 64;
 
 /// A SAVE of the forward phase that was played ahead.

@@ -43,8 +43,8 @@ struct Run<'a> {
 }
 
 /// Returns a lower bound of the seconds that `plan`, a plan of this index, takes; 0 for a plan of a
-/// kind that this module does not know. If transfers delay the application's stream by more than `patience`
-/// seconds, returns about how many seconds the delays are in all, as a simulation that gives up does.
+/// kind that this module does not know. If transfers delay the application's stream by more than
+/// `patience` seconds, returns an estimate of all delays, as a simulation that gives up does.
 pub(super) fn least(
     index: &Index,
     plan: &Plan,

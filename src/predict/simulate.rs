@@ -58,8 +58,8 @@ pub(crate) struct Limit {
     pub stream: f64,
 }
 
-/// A simulation was given up, because the plan takes the limit or longer. The seconds are an estimate, at
-/// least the limit.
+/// A simulation was given up, because the plan takes the limit or longer. The seconds are an
+/// estimate, at least the limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TooSlow {
     pub about: f64,

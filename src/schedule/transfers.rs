@@ -54,8 +54,7 @@ impl Hasher for Product {
 /// takes less time than counting again.
 const FEW_SLOTS: u32 = 256;
 
-/// Ranges with fewer states than this number are counted without a table, as ranges with more than
-/// `FEW_SLOTS` slots are: few of them are equal.
+/// Ranges with fewer states than this number are counted without a table: few of them are equal.
 const FEW_STATES: u32 = 64;
 
 /// Counts the transfers of `whole` from those of its parts. `leaf` counts ranges that are not split.

@@ -53,8 +53,8 @@ impl Tree {
         self.0
     }
 
-    /// Returns the tree whose schedule has the advances and BACKWARDs of `actions`; `None` if no tree has
-    /// them. If the snapshots of `actions` form no stack, the schedule of the tree differs from `actions`.
+    /// Returns the tree whose schedule has the advances and BACKWARDs of `actions`, if there is one. If
+    /// the snapshots of `actions` form no stack, the schedule of the tree differs from `actions`.
     pub fn like(actions: impl Iterator<Item = Action>) -> Option<Self> {
         let (mut bits, mut nodes, mut states, mut was_forward) = (0u128, 0, 0, false);
         for action in actions {

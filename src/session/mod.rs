@@ -81,8 +81,7 @@ pub struct Session {
     /// Bytes of the largest compressed snapshot that the shot, or the shot before the first one, had
     /// in the session that wrote a restart file, for the session that goes on from it.
     largest_before: u64,
-    /// Bytes of a snapshot with which the plan was made again since the schedule was decided; 0: the plan
-    /// is the one of the decision.
+    /// Bytes of a snapshot by which the plan was made after the decision; 0: by the decision itself.
     planned_by: u64,
     /// The restart files, once they are open.
     persist: Option<Box<Persist>>,

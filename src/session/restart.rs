@@ -146,8 +146,7 @@ impl Session {
         }
     }
 
-    /// Returns a checksum of what decides which snapshots mixed storage compresses; 0 without mixed
-    /// storage.
+    /// Returns a checksum of what decides which snapshots mixed storage compresses; 0: not mixed.
     fn mixed(&self) -> u64 {
         let tiers = &self.option.tiers;
         tiers.raw_slots.map_or(0, |raw| {
