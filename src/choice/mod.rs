@@ -12,9 +12,7 @@ mod budgets;
 mod certificate;
 mod choose;
 #[cfg(test)]
-mod exhaustive;
-#[cfg(test)]
-mod exhaustive_tests;
+mod optima_tests;
 mod portfolio;
 mod published;
 mod refine;

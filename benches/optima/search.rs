@@ -1,5 +1,5 @@
-//! An exhaustive search for small problems, with which tests compare the plans of `auto`: the
-//! shortest time of all nested schedules with all placements of their snapshots.
+//! An exhaustive search for small problems: the shortest time of all nested schedules with all
+//! placements of their snapshots.
 //!
 //! It shares no code with schedules, plans, tiers and clocks, but counts time as they do: a SAVE and
 //! a RESTORE copy on the application's stream, or use the link while the stream waits; a download
@@ -9,10 +9,7 @@
 //!
 //! The search is A*: it follows the runs with the smallest lower bounds first (`bound`).
 
-#[path = "exhaustive_bound.rs"]
-mod bound;
-
-use bound::Bound;
+use crate::bound::Bound;
 use std::collections::hash_map::Entry;
 use std::collections::{BinaryHeap, HashMap};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
@@ -21,7 +18,7 @@ use std::hash::{BuildHasherDefault, Hash, Hasher};
 pub const STEP: i32 = 16;
 
 /// No time step: no state is live, or a place in a list is empty.
-const NONE: u8 = u8::MAX;
+pub const NONE: u8 = u8::MAX;
 
 /// The most snapshots on the device and on the host.
 const CACHE: usize = 4;
@@ -42,8 +39,8 @@ pub struct Problem {
 
 /// A short list.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct List<T, const N: usize> {
-    len: u8,
+pub struct List<T, const N: usize> {
+    pub len: u8,
     items: [T; N],
 }
 
@@ -52,7 +49,7 @@ impl<T: Copy, const N: usize> List<T, N> {
         List { len: 0, items: [empty; N] }
     }
 
-    fn all(&self) -> &[T] {
+    pub fn all(&self) -> &[T] {
         &self.items[..self.len as usize]
     }
 
@@ -77,7 +74,7 @@ impl<T: Copy, const N: usize> List<T, N> {
 
 /// Where a snapshot is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Place {
+pub enum Place {
     Device,
     Host,
     Both,
@@ -98,7 +95,7 @@ impl Place {
 /// An upload that has not begun: it begins at `ready` or later, and after the downloads of two
 /// snapshots, of which either may be none.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Upload {
+pub struct Upload {
     ts: u8,
     after: [u8; 2],
     ready: i32,
@@ -108,25 +105,25 @@ const NO_UPLOAD: Upload = Upload { ts: NONE, after: [NONE; 2], ready: 0 };
 
 /// A run that has come so far.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Run {
-    now: i32,
+pub struct Run {
+    pub now: i32,
     /// The next state to be reversed, and the live state.
-    next: u8,
-    live: u8,
+    pub next: u8,
+    pub live: u8,
     /// Whether no time step was computed since the last SAVE or RESTORE: uploads may be issued.
     is_fresh: bool,
     /// The stored snapshots, the last one on top.
-    stack: List<(u8, Place), STACK>,
+    pub stack: List<(u8, Place), STACK>,
     /// Free slots of snapshots whose download has not ended.
     left: List<u8, CACHE>,
     /// The download that has begun, when it ends, and those that have not begun.
     downloading: u8,
-    download_end: i32,
-    downloads: List<u8, STACK>,
+    pub download_end: i32,
+    pub downloads: List<u8, STACK>,
     /// The upload that has begun, when it ends, and those that have not begun.
     uploading: u8,
-    upload_end: i32,
-    uploads: List<Upload, CACHE>,
+    pub upload_end: i32,
+    pub uploads: List<Upload, CACHE>,
 }
 
 /// A slot for a snapshot: a free one, one that `Run::left` has, or that of a snapshot on the stack,
@@ -434,23 +431,12 @@ impl Hasher for Quick {
     }
 }
 
-/// What the search found; times are in units.
-#[derive(Clone, Copy, Debug)]
-pub struct Optimum {
-    /// The time of the fastest run that was found, or the time that a run had to beat.
-    pub time: i32,
-    /// No run takes less. Equal to `time` if the search came to its end.
-    pub least: i32,
-    /// Runs that were followed.
-    pub runs: usize,
-}
-
-/// Returns the shortest time of a problem, or `most` if no run takes less. The search ends when it has
-/// followed `runs` runs.
-pub fn optimum(problem: &Problem, most: i32, runs: usize) -> Optimum {
+/// Returns the shortest time of a problem in units; `None` if its proof takes more than `most` runs
+/// that are followed.
+pub fn optimum(problem: &Problem, most: usize) -> Option<i32> {
     const LINK: [f64; 7] = [0.0, 0.03, 0.07, 0.12, 0.2, 0.3, 0.4];
     const SLOTS: [f64; 6] = [0.0, 0.1, 0.2, 0.3, 0.45, 0.6];
-    /// So many bounds are taken of those with the largest values for the whole problem.
+    /// How many bounds are used: those with the largest values for the whole problem.
     const BOUNDS: usize = 6;
     let begin = Run::begin(problem);
     let pairs = LINK.into_iter().flat_map(|up| LINK.map(|down| [up, down]));
@@ -464,7 +450,7 @@ pub fn optimum(problem: &Problem, most: i32, runs: usize) -> Optimum {
         let largest = bounds.iter().map(|bound| bound.of_run(run)).fold(0.0, f64::max);
         (largest * 64.0 - 1e-3) as i64
     };
-    let mut best = most;
+    let mut best = i32::MAX;
     let mut known: HashMap<Run, i32, BuildHasherDefault<Quick>> = HashMap::default();
     let mut waiting = BinaryHeap::from([Waiting(of_run(&begin), begin)]);
     let mut followed = 0;
@@ -476,9 +462,8 @@ pub fn optimum(problem: &Problem, most: i32, runs: usize) -> Optimum {
             continue;
         }
         followed += 1;
-        if followed > runs {
-            let least = i32::try_from((bound + 63) / 64).unwrap_or(best).min(best);
-            return Optimum { time: best, least, runs };
+        if followed > most {
+            return None;
         }
         run.successors(problem, |run| {
             if run.next == NONE {
@@ -498,5 +483,5 @@ pub fn optimum(problem: &Problem, most: i32, runs: usize) -> Optimum {
             }
         });
     }
-    Optimum { time: best, least: best, runs: followed }
+    Some(best)
 }

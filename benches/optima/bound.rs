@@ -1,7 +1,7 @@
 //! Lower bounds of the times of runs, for the exhaustive search: a dynamic program in which work,
 //! transfers and slots have prices.
 
-use super::{Place, Problem, Run, NONE, STEP};
+use crate::search::{Place, Problem, Run, NONE, STEP};
 
 /// The least prices of all nested ways to reverse a range. A run takes at least as long as the stream
 /// works, as the uploads take, as the downloads take, and as long as it takes to use the slots on the
