@@ -116,8 +116,6 @@ mod tiles;
 mod transform;
 
 #[cfg(test)]
-mod measure;
-#[cfg(test)]
 mod tests;
 
 /// The numbers of the format that the GPU backend shares with this implementation.

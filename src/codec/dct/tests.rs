@@ -4,12 +4,6 @@ use crate::scalar::Real;
 use proptest::prelude::*;
 use std::path::PathBuf;
 
-#[test]
-#[ignore = "prints measurements: run it in the release profile with --nocapture"]
-fn measure() {
-    super::measure::print();
-}
-
 fn random(state: &mut u64) -> f64 {
     *state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
     (*state >> 11) as f64 / (1u64 << 53) as f64 - 0.5
