@@ -32,10 +32,9 @@
 //! | N (FP64: 2 N) | zeros up to the next multiple of 16 |
 //! | that multiple of 16 | integers q of the n values in order, i8 each; -128 does not occur |
 
-use super::coder::{Bound, Coder, Shape};
+use super::fixed::{Fixed, Format, Values};
 use super::simd::{dispatch, Kernel};
-use crate::error::{fail, Result};
-use crate::scalar::{Array, ArrayMut, Real};
+use crate::scalar::Real;
 
 /// Values per block.
 const BLOCK: usize = 32;
@@ -44,98 +43,41 @@ const ALIGN: usize = 16;
 /// The smallest E. Blocks that contain only zeros and denormals have it, too.
 const LEAST: u16 = 8;
 
-/// Coder for arrays of one shape. It keeps no data between calls.
+/// Coder of `bfp` for arrays of one shape.
+pub type Bfp = Fixed<BlockFloat>;
+
+/// The format `bfp`.
 #[derive(Debug)]
-pub struct Bfp {
-    shape: Shape,
-    /// Size of the exponents, in bytes.
-    exponents: usize,
-    /// Offset of the integers in the payload, in bytes.
-    integers: usize,
-    /// Size of the payload, in bytes.
-    bytes: usize,
+pub enum BlockFloat {}
+
+impl Format for BlockFloat {
+    const NAME: &'static str = "bfp";
+
+    fn sizes(values: usize, bytes_of_value: usize) -> Option<(usize, usize)> {
+        Some((exponent_bytes(values, bytes_of_value).checked_next_multiple_of(ALIGN)?, values))
+    }
 }
 
-impl Bfp {
-    /// Makes a coder for arrays of this shape. Fails if the number of values overflows.
-    pub fn new(shape: Shape) -> Result<Self> {
-        let Some(values) = shape
-            .n
-            .iter()
-            .try_fold(1usize, |values, &n| values.checked_mul(n))
-            .filter(|&n| n <= isize::MAX as usize)
-        else {
-            return fail!(Shape, "bfp: {:?} values have no size in bytes", shape.n);
-        };
-        let exponents = values.div_ceil(BLOCK) * exponent_bytes(shape);
-        let integers = exponents.next_multiple_of(ALIGN);
-        Ok(Bfp { shape, exponents, integers, bytes: integers + values })
-    }
+/// Returns the size in bytes of the exponents of an array.
+fn exponent_bytes(values: usize, bytes_of_value: usize) -> usize {
+    values.div_ceil(BLOCK) * (bytes_of_value / 4)
+}
 
-    fn encode<T: Lane>(&self, x: &[T], to: &mut [u8]) -> Result<Option<usize>> {
-        if x.len() != self.shape.values() || to.len() < self.bytes {
-            return fail!(
-                Shape,
-                "bfp: {} values into {} bytes do not fit {:?}",
-                x.len(),
-                to.len(),
-                self.shape.n
-            );
-        }
-        let (head, q) = to[..self.bytes].split_at_mut(self.integers);
-        let (exponents, padding) = head.split_at_mut(self.exponents);
+impl<T: Lane> Values<T> for BlockFloat {
+    fn encode(x: &[T], head: &mut [u8], q: &mut [u8]) -> bool {
+        let (exponents, padding) = head.split_at_mut(exponent_bytes(x.len(), T::BYTES));
         padding.fill(0);
-        let coded = dispatch(Encode { x, exponents, q });
-        Ok(coded.then_some(self.bytes))
+        dispatch(Encode { x, exponents, q })
     }
 
-    fn decode<T: Lane>(&self, from: &[u8], x: &mut [T]) -> Result<()> {
-        if x.len() != self.shape.values() || from.len() != self.bytes {
-            return fail!(
-                Shape,
-                "bfp: {} bytes do not hold {} values of {:?}",
-                from.len(),
-                x.len(),
-                self.shape.n
-            );
-        }
-        let (head, q) = from.split_at(self.integers);
-        let (exponents, padding) = head.split_at(self.exponents);
-        if padding.iter().any(|&byte| byte != 0) || !dispatch(Decode { exponents, q, x }) {
-            return fail!(Stream, "bfp: an exponent is damaged");
-        }
-        Ok(())
-    }
-}
-
-fn exponent_bytes(shape: Shape) -> usize {
-    shape.scalar.bytes() as usize / 4
-}
-
-impl Coder for Bfp {
-    fn max_bytes(&self) -> usize {
-        self.bytes
-    }
-
-    fn compress(&mut self, x: Array<'_>, _: Bound, to: &mut [u8]) -> Result<Option<usize>> {
-        match x {
-            Array::F32(x) if self.shape.scalar == f32::SCALAR => self.encode(x, to),
-            Array::F64(x) if self.shape.scalar == f64::SCALAR => self.encode(x, to),
-            _ => fail!(Shape, "bfp: made for another type than {:?}", self.shape.scalar),
-        }
-    }
-
-    fn decompress(&mut self, from: &[u8], x: ArrayMut<'_>) -> Result<()> {
-        match x {
-            ArrayMut::F32(x) if self.shape.scalar == f32::SCALAR => self.decode(from, x),
-            ArrayMut::F64(x) if self.shape.scalar == f64::SCALAR => self.decode(from, x),
-            _ => fail!(Shape, "bfp: made for another type than {:?}", self.shape.scalar),
-        }
+    fn decode(head: &[u8], q: &[u8], x: &mut [T]) -> bool {
+        let (exponents, padding) = head.split_at(exponent_bytes(x.len(), T::BYTES));
+        padding.iter().all(|&byte| byte == 0) && dispatch(Decode { exponents, q, x })
     }
 }
 
 /// Arithmetic of the format for one type of value.
-trait Lane: Real {
+pub trait Lane: Real {
     /// The biased exponent that infinities and NaNs have in the IEEE format.
     const INFINITE: u16;
     /// Returns E of a block, or at least `INFINITE` if the block cannot be coded.
@@ -313,43 +255,19 @@ impl<T: Lane> Kernel for Decode<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::simd::{levels, set_level};
+    use super::super::fixed::tests as fixed;
+    use super::super::{Coder, Shape};
     use super::*;
+    use crate::error::Result;
+    use fixed::line;
     use proptest::prelude::*;
 
-    const ANY: Bound = Bound::Max(1.0);
-
-    fn line<T: Real>(n: usize) -> Shape {
-        Shape { n: [n, 1, 1], scalar: T::SCALAR }
-    }
-
-    /// Returns the payload, which must be equal at every instruction set.
     fn coded<T: Lane>(x: &[T]) -> Option<Vec<u8>> {
-        let mut coder = Bfp::new(line::<T>(x.len())).unwrap();
-        let streams = levels().into_iter().map(|level| {
-            set_level(level);
-            let mut to = vec![0xaa; coder.max_bytes()];
-            coder.compress(T::array(x), ANY, &mut to).unwrap().map(|bytes| {
-                assert_eq!(bytes, to.len());
-                to
-            })
-        });
-        streams.reduce(|a, b| if a == b { a } else { panic!("the levels differ") }).unwrap()
+        fixed::coded::<BlockFloat, T>(x)
     }
 
     fn decoded<T: Lane>(from: &[u8], n: usize) -> Result<Vec<T>> {
-        let mut coder = Bfp::new(line::<T>(n))?;
-        let arrays = levels().into_iter().map(|level| {
-            set_level(level);
-            let mut x = vec![T::from_f64(f64::NAN); n];
-            coder.decompress(from, T::array_mut(&mut x))?;
-            assert!(x.iter().all(|x| x.is_finite()), "a value was not written");
-            Ok(x)
-        });
-        let arrays = arrays.collect::<Result<Vec<_>>>()?;
-        let bits = |x: &Vec<T>| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-        assert!(arrays.iter().all(|x| bits(x) == bits(&arrays[0])), "the levels differ");
-        Ok(arrays.into_iter().next().unwrap())
+        fixed::decoded::<BlockFloat, T>(from, n)
     }
 
     /// Codes as the module's documentation says, by division and rounding in double precision, one
@@ -393,30 +311,9 @@ mod tests {
         Ok(())
     }
 
-    /// Fields that are smooth, noisy, sparse, constant or of mixed magnitudes, with a power of two
-    /// that scales them.
-    fn fields() -> impl Strategy<Value = (Vec<f64>, i32)> {
-        let values = (1..300usize, 0..5, any::<u64>()).prop_map(|(n, kind, seed)| {
-            let mut state = seed;
-            let mut noise = move || {
-                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                (state >> 11) as f64 / (1u64 << 52) as f64 - 1.0
-            };
-            let value = |i: usize| match kind {
-                0 => (i as f64 / 7.0).sin(),
-                1 => noise(),
-                2 => [0.0, -0.0, 1.0, noise()][(noise() * 2.0 + 2.0) as usize],
-                3 => 0.996_093_75,
-                _ => noise() * 2f64.powi((noise() * 60.0) as i32),
-            };
-            (0..n).map(value).collect()
-        });
-        (values, -100..60)
-    }
-
     proptest! {
         #[test]
-        fn bounded_and_as_the_text_says((x, scale) in fields()) {
+        fn bounded_and_as_the_text_says((x, scale) in fixed::fields(0.996_093_75, 60.0, -100..60)) {
             let single: Vec<f32> = x.iter().map(|x| (x * 2f64.powi(scale)) as f32).collect();
             check(&single)?;
             prop_assert_eq!(coded(&single).unwrap(), by_the_text(&single));
@@ -430,19 +327,6 @@ mod tests {
                 Some(_) => check(&x)?,
                 None => prop_assert!(x.iter().any(|x| x.abs().to_bits() >= 0x7f7f_0000)),
             }
-        }
-
-        #[test]
-        fn any_bytes_are_decoded_or_refused(n in 1..200usize, at in any::<prop::sample::Index>(), byte in any::<u8>(), noise in any::<bool>()) {
-            let x: Vec<f64> = (0..n).map(|i| i as f64).collect();
-            let mut stream = coded(&x).unwrap();
-            match noise {
-                false => *at.get_mut(&mut stream[..]) = byte,
-                true => stream.iter_mut().enumerate().for_each(|(i, to)| *to = byte.wrapping_mul(i as u8)),
-            }
-            let _ = decoded::<f64>(&stream, n);
-            stream.truncate(at.index(stream.len()));
-            prop_assert!(decoded::<f64>(&stream, n).is_err());
         }
     }
 
@@ -466,46 +350,5 @@ mod tests {
         assert_eq!((bytes(line::<f32>(1)), bytes(line::<f64>(33))), (17, 16 + 33));
         assert_eq!(bytes(line::<f32>(1 << 20)) * 32, (1 << 20) * 33);
         assert_eq!(bytes(line::<f64>(1 << 20)) * 32, (1 << 20) * 34);
-    }
-
-    #[test]
-    fn another_size_or_type_is_an_error() {
-        let mut coder = Bfp::new(line::<f32>(10)).unwrap();
-        assert!(coder.compress(Array::F64(&[0.0; 10]), ANY, &mut [0; 100]).is_err());
-        assert!(coder.compress(Array::F32(&[0.0; 9]), ANY, &mut [0; 100]).is_err());
-        assert!(coder.compress(Array::F32(&[0.0; 10]), ANY, &mut [0; 20]).is_err());
-        assert!(coder.decompress(&[8; 26], ArrayMut::F64(&mut [0.0; 10])).is_err());
-        assert!(coder.decompress(&[8; 26], ArrayMut::F32(&mut [0.0; 10])).is_err());
-    }
-
-    /// Codes GemPy's wavefields if the folder `GPUZIP_SHARED` (default: `../shared`) has them.
-    #[test]
-    fn real_wavefields() {
-        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-        let shared =
-            std::env::var_os("GPUZIP_SHARED").map_or_else(|| root.join("../shared"), Into::into);
-        for step in ["0400", "0800"] {
-            let Ok(bytes) = std::fs::read(
-                shared.join(format!("data/gempy2_3d_100x100x100_step{step}_curr.f32")),
-            ) else {
-                println!("skipped: no wavefields (set GPUZIP_SHARED)");
-                return;
-            };
-            let x: Vec<f32> =
-                bytes.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
-            let stream = coded(&x).unwrap();
-            let y = decoded::<f32>(&stream, x.len()).unwrap();
-            let square =
-                x.iter().zip(&y).map(|(&x, &y)| (x as f64 - y as f64).powi(2)).sum::<f64>()
-                    / x.len() as f64;
-            let range = x.iter().fold(f32::MIN, |a, &x| a.max(x))
-                - x.iter().fold(f32::MAX, |a, &x| a.min(x));
-            let (psnr, ratio) = (
-                20.0 * (range as f64 / square.sqrt()).log10(),
-                bytes.len() as f64 / stream.len() as f64,
-            );
-            println!("step {step}: ratio {ratio:.3}, {psnr:.1} dB");
-            assert!(ratio > 3.878 && psnr > 65.0);
-        }
     }
 }

@@ -29,93 +29,44 @@
 //! | 4 | 12 bytes of 0 |
 //! | 16 | halves in the order of the array, u16 each |
 
-use super::coder::{Bound, Coder, Shape};
+use super::fixed::{Fixed, Format, Values};
 use super::simd::{dispatch, Kernel};
-use crate::error::{fail, Result};
-use crate::scalar::{Array, ArrayMut, Real};
+use crate::scalar::Real;
 
 /// Bytes before the halves: a multiple of 16, so that vectors of halves are aligned.
 const HEAD: usize = 16;
 
-/// Coder for arrays of one shape. It keeps no data between calls.
+/// Coder of `fp16` for arrays of one shape.
+pub type Half = Fixed<Fp16>;
+
+/// The format `fp16`.
 #[derive(Debug)]
-pub struct Half {
-    shape: Shape,
-    /// Size of the payload, in bytes.
-    bytes: usize,
+pub enum Fp16 {}
+
+impl Format for Fp16 {
+    const NAME: &'static str = "fp16";
+
+    fn sizes(values: usize, _: usize) -> Option<(usize, usize)> {
+        Some((HEAD, values.checked_mul(2)?))
+    }
 }
 
-impl Half {
-    /// Makes a coder for arrays of this shape. Fails if the size of the payload overflows.
-    pub fn new(shape: Shape) -> Result<Self> {
-        match shape
-            .n
-            .iter()
-            .try_fold(2usize, |bytes, &n| bytes.checked_mul(n))
-            .and_then(|bytes| bytes.checked_add(HEAD))
-        {
-            Some(bytes) => Ok(Half { shape, bytes }),
-            None => fail!(Shape, "fp16: {:?} values have no size in bytes", shape.n),
-        }
-    }
-
-    fn encode<T: Lane>(&self, x: &[T], to: &mut [u8]) -> Result<Option<usize>> {
-        if x.len() != self.shape.values() || to.len() < self.bytes {
-            return fail!(
-                Shape,
-                "fp16: {} values into {} bytes do not fit {:?}",
-                x.len(),
-                to.len(),
-                self.shape.n
-            );
-        }
-        let Some(s) = exponent::<T>(dispatch(Peak(x))) else { return Ok(None) };
-        let (head, halves) = to[..self.bytes].split_at_mut(HEAD);
+impl<T: Lane> Values<T> for Fp16 {
+    fn encode(x: &[T], head: &mut [u8], halves: &mut [u8]) -> bool {
+        let Some(s) = exponent::<T>(dispatch(Peak(x))) else { return false };
         head.fill(0);
         head[..4].copy_from_slice(&s.to_le_bytes());
         dispatch(Encode { x, scale: T::power(s), to: halves.as_chunks_mut().0 });
-        Ok(Some(self.bytes))
+        true
     }
 
-    fn decode<T: Lane>(&self, from: &[u8], x: &mut [T]) -> Result<()> {
-        if x.len() != self.shape.values() || from.len() != self.bytes {
-            return fail!(
-                Shape,
-                "fp16: {} bytes do not hold {} values of {:?}",
-                from.len(),
-                x.len(),
-                self.shape.n
-            );
-        }
-        let (head, halves) = from.split_at(HEAD);
+    fn decode(head: &[u8], halves: &[u8], x: &mut [T]) -> bool {
         let s = i32::from_le_bytes([head[0], head[1], head[2], head[3]]);
         if !(T::LEAST..=T::MOST).contains(&s) || head[4..] != [0; HEAD - 4] {
-            return fail!(Stream, "fp16: the scale 2^{s} is damaged");
+            return false;
         }
         dispatch(Decode { from: halves.as_chunks().0, step: T::power(-s), x });
-        Ok(())
-    }
-}
-
-impl Coder for Half {
-    fn max_bytes(&self) -> usize {
-        self.bytes
-    }
-
-    fn compress(&mut self, x: Array<'_>, _: Bound, to: &mut [u8]) -> Result<Option<usize>> {
-        match x {
-            Array::F32(x) if self.shape.scalar == f32::SCALAR => self.encode(x, to),
-            Array::F64(x) if self.shape.scalar == f64::SCALAR => self.encode(x, to),
-            _ => fail!(Shape, "fp16: made for another type than {:?}", self.shape.scalar),
-        }
-    }
-
-    fn decompress(&mut self, from: &[u8], x: ArrayMut<'_>) -> Result<()> {
-        match x {
-            ArrayMut::F32(x) if self.shape.scalar == f32::SCALAR => self.decode(from, x),
-            ArrayMut::F64(x) if self.shape.scalar == f64::SCALAR => self.decode(from, x),
-            _ => fail!(Shape, "fp16: made for another type than {:?}", self.shape.scalar),
-        }
+        true
     }
 }
 
@@ -135,7 +86,7 @@ fn exponent<T: Lane>(peak: u64) -> Option<i32> {
 }
 
 /// Arithmetic of the format for one type of value.
-trait Lane: Real {
+pub trait Lane: Real {
     /// Bias of the exponent of the IEEE format.
     const BIAS: i32;
     /// The smallest s: the exponent for arrays that contain the largest magnitude that can be
@@ -275,43 +226,17 @@ impl<T: Lane> Kernel for Decode<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::simd::{levels, set_level};
+    use super::super::fixed::tests as fixed;
     use super::*;
+    use crate::error::Result;
     use proptest::prelude::*;
 
-    const ANY: Bound = Bound::Max(1.0);
-
-    fn line<T: Real>(n: usize) -> Shape {
-        Shape { n: [n, 1, 1], scalar: T::SCALAR }
-    }
-
-    /// Returns the payload, which must be equal at every instruction set.
     fn coded<T: Lane>(x: &[T]) -> Option<Vec<u8>> {
-        let mut coder = Half::new(line::<T>(x.len())).unwrap();
-        let streams = levels().into_iter().map(|level| {
-            set_level(level);
-            let mut to = vec![0xaa; coder.max_bytes()];
-            coder.compress(T::array(x), ANY, &mut to).unwrap().map(|bytes| {
-                assert_eq!((bytes, bytes), (to.len(), HEAD + 2 * x.len()));
-                to
-            })
-        });
-        streams.reduce(|a, b| if a == b { a } else { panic!("the levels differ") }).unwrap()
+        fixed::coded::<Fp16, T>(x)
     }
 
     fn decoded<T: Lane>(from: &[u8], n: usize) -> Result<Vec<T>> {
-        let mut coder = Half::new(line::<T>(n))?;
-        let arrays = levels().into_iter().map(|level| {
-            set_level(level);
-            let mut x = vec![T::from_f64(f64::NAN); n];
-            coder.decompress(from, T::array_mut(&mut x))?;
-            assert!(x.iter().all(|x| x.is_finite()), "a value was not written");
-            Ok(x)
-        });
-        let arrays = arrays.collect::<Result<Vec<_>>>()?;
-        let bits = |x: &Vec<T>| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-        assert!(arrays.iter().all(|x| bits(x) == bits(&arrays[0])), "the levels differ");
-        Ok(arrays.into_iter().next().unwrap())
+        fixed::decoded::<Fp16, T>(from, n)
     }
 
     /// Computes the bits of the half of a value by division and rounding in double precision.
@@ -352,30 +277,9 @@ mod tests {
         Ok(())
     }
 
-    /// Fields that are smooth, noisy, sparse, constant or of mixed magnitudes, with a power of two
-    /// that scales them.
-    fn fields() -> impl Strategy<Value = (Vec<f64>, i32)> {
-        let values = (1..300usize, 0..5, any::<u64>()).prop_map(|(n, kind, seed)| {
-            let mut state = seed;
-            let mut noise = move || {
-                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                (state >> 11) as f64 / (1u64 << 52) as f64 - 1.0
-            };
-            let value = |i: usize| match kind {
-                0 => (i as f64 / 7.0).sin(),
-                1 => noise(),
-                2 => [0.0, -0.0, 1.0, noise()][(noise() * 2.0 + 2.0) as usize],
-                3 => 65519.0 / 65536.0,
-                _ => noise() * 2f64.powi((noise() * 40.0) as i32),
-            };
-            (0..n).map(value).collect()
-        });
-        (values, -60..80)
-    }
-
     proptest! {
         #[test]
-        fn bounded_and_as_the_text_says((x, scale) in fields()) {
+        fn bounded_and_as_the_text_says((x, scale) in fixed::fields(65519.0 / 65536.0, 40.0, -60..80)) {
             check(&x.iter().map(|x| (x * 2f64.powi(scale)) as f32).collect::<Vec<_>>())?;
             check(&x.iter().map(|x| x * 2f64.powi(8 * scale)).collect::<Vec<_>>())?;
         }
@@ -389,22 +293,6 @@ mod tests {
                 true => (),
                 false => prop_assert!(coded(&x).is_none()),
             }
-        }
-
-        #[test]
-        fn any_bytes_are_decoded_or_refused(n in 1..200usize, at in any::<prop::sample::Index>(), bytes in any::<u64>()) {
-            let x: Vec<f32> = (0..n).map(|i| i as f32).collect();
-            let mut stream = coded(&x).unwrap();
-            *at.get_mut(&mut stream[..]) = bytes as u8;
-            let _ = decoded::<f32>(&stream, n);
-            let mut state = bytes;
-            for to in &mut stream[HEAD..] {
-                state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
-                *to = (state >> 33) as u8;
-            }
-            let _ = decoded::<f32>(&stream, n);
-            stream.truncate(at.index(stream.len()));
-            prop_assert!(decoded::<f32>(&stream, n).is_err());
         }
     }
 
@@ -462,47 +350,5 @@ mod tests {
         );
         assert!(coded(&[f32::MAX, 1.0]).is_none_or(|stream| decoded::<f32>(&stream, 2).is_ok()));
         assert!(coded(&[f64::MAX]).is_none_or(|stream| decoded::<f64>(&stream, 1).is_ok()));
-    }
-
-    #[test]
-    fn another_size_or_type_is_an_error() {
-        let mut coder = Half::new(line::<f32>(10)).unwrap();
-        assert!(coder.compress(Array::F64(&[0.0; 10]), ANY, &mut [0; 100]).is_err());
-        assert!(coder.compress(Array::F32(&[0.0; 9]), ANY, &mut [0; 100]).is_err());
-        assert!(coder.compress(Array::F32(&[0.0; 10]), ANY, &mut [0; 20]).is_err());
-        assert!(coder.decompress(&[0; 36], ArrayMut::F64(&mut [0.0; 10])).is_err());
-        assert!(coder.decompress(&[0; 36], ArrayMut::F32(&mut [0.0; 10])).is_ok());
-        assert!(coder.decompress(&[102; 36], ArrayMut::F32(&mut [0.0; 10])).is_err());
-    }
-
-    /// Codes GemPy's wavefields if the folder `GPUZIP_SHARED` (default: `../shared`) has them.
-    #[test]
-    fn real_wavefields() {
-        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-        let shared =
-            std::env::var_os("GPUZIP_SHARED").map_or_else(|| root.join("../shared"), Into::into);
-        for step in ["0400", "0800"] {
-            let Ok(bytes) = std::fs::read(
-                shared.join(format!("data/gempy2_3d_100x100x100_step{step}_curr.f32")),
-            ) else {
-                println!("skipped: no wavefields (set GPUZIP_SHARED)");
-                return;
-            };
-            let x: Vec<f32> =
-                bytes.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
-            let stream = coded(&x).unwrap();
-            let y = decoded::<f32>(&stream, x.len()).unwrap();
-            let square =
-                x.iter().zip(&y).map(|(&x, &y)| (x as f64 - y as f64).powi(2)).sum::<f64>()
-                    / x.len() as f64;
-            let range = x.iter().fold(f32::MIN, |a, &x| a.max(x))
-                - x.iter().fold(f32::MAX, |a, &x| a.min(x));
-            let (psnr, ratio) = (
-                20.0 * (range as f64 / square.sqrt()).log10(),
-                bytes.len() as f64 / stream.len() as f64,
-            );
-            println!("step {step}: ratio {ratio:.3}, {psnr:.1} dB");
-            assert!(ratio > 1.9999 && psnr > 94.0);
-        }
     }
 }

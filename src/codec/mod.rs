@@ -11,6 +11,7 @@ mod checksum;
 mod coder;
 mod cuszp;
 mod dct;
+mod fixed;
 pub mod gpu;
 mod half;
 mod lorenzo;
