@@ -10,7 +10,6 @@
 
 use super::block_bits::{low, peek, Lane, Spec, Tested, Tests, Writer, WORDS};
 use super::planes::Matrix;
-use super::short;
 
 /// The group tests of a plane, decoded from the next `TEST_BITS` bits.
 #[derive(Clone, Copy)]
@@ -114,10 +113,6 @@ pub fn encode<T: Tests>(spec: &Spec, m: &Matrix, exponents: &[u32], words: &mut 
         let end = out.position() + spec.bits;
         match exponent {
             0 => out.put(0, 1),
-            _ if spec.size == 4 && spec.width == 32 => {
-                short::put_block::<32>(spec, m, block, exponent, &mut out)
-            }
-            _ if spec.size == 4 => short::put_block::<64>(spec, m, block, exponent, &mut out),
             _ => put_block::<T>(spec, m, spec.lane(block), exponent, end, &mut out),
         }
         out.close(end);
@@ -175,14 +170,6 @@ fn put_tests<T: Tests>(rest: u64, left: u32, out: &mut Writer<'_>) -> u32 {
 #[inline(always)]
 pub fn decode<T: Tests>(spec: &Spec, words: &[u64; WORDS], exponents: &mut [u32], m: &mut Matrix) {
     *m = [[0; 8]; 64];
-    let few = spec.left() <= short::MOST;
-    match (spec.size, spec.width) {
-        (4, 32) if few => return short::decode_few::<32>(spec, words, exponents, m),
-        (4, _) if few => return short::decode_few::<64>(spec, words, exponents, m),
-        (4, 32) => return short::decode::<32>(spec, words, exponents, m),
-        (4, _) => return short::decode::<64>(spec, words, exponents, m),
-        _ => {}
-    }
     for (block, exponent) in exponents.iter_mut().enumerate() {
         *exponent = get_block::<T>(spec, words, block as u32 * spec.bits, m, spec.lane(block));
     }

@@ -1,7 +1,7 @@
 //! The transform of a batch of blocks: block floating point, decorrelation, order, negabinary. Each
 //! SIMD lane holds one block.
 
-use super::planes::{join, join_short, split, split_short, Matrix};
+use super::planes::{join, split, Matrix};
 use super::value::{Int, Value};
 use crate::codec::simd::Kernel;
 
@@ -109,10 +109,7 @@ impl<T: Value<N>, const N: usize> Kernel for Forward<'_, T, N> {
             }
             *row = T::words(lanes);
         }
-        match self.dims {
-            1 => split_short(coefficients, planes),
-            _ => split(coefficients, planes),
-        }
+        split(coefficients, planes);
         true
     }
 }
@@ -280,10 +277,7 @@ impl<T: Value<N>, const N: usize> Kernel for Inverse<'_, T, N> {
     fn run(self) {
         let Batch { rows, planes, exponents, work, coefficients } = self.batch;
         let order = order(self.dims);
-        match self.dims {
-            1 => join_short(planes, coefficients),
-            _ => join(planes, coefficients),
-        }
+        join(planes, coefficients);
         for (from, row) in coefficients.iter().enumerate() {
             let to = (from & !(order.len() - 1)) + usize::from(order[from % order.len()]);
             let mut lanes = T::lanes(*row);

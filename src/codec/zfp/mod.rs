@@ -48,10 +48,9 @@
 //! A vector has 64 bytes: 16 SIMD lanes of FP32 or 8 of FP64. In the transform a lane holds one
 //! block. A batch is 16 rows of 4 vectors: 16 (FP64: 8) blocks of 3-D arrays, 4 times as many of
 //! 2-D, 16 times as many of 1-D arrays. One transposition of 64 x 512 bits turns the coefficients
-//! of a batch into bit planes; in 1-D the coefficients become strings of 4-bit groups (nibbles).
-//! 2-D blocks of few bits are coded 32 at a time. At rates where a 1-D block has bits for its
-//! exponent only, no bit planes are computed. A batch has 1024 (FP64: 512) values, so that every
-//! batch begins at a whole 64-bit word of the stream.
+//! of a batch into bit planes. 2-D blocks of few bits are coded 32 at a time. At rates where a 1-D
+//! block has bits for its exponent only, no bit planes are computed. A batch has 1024 (FP64: 512)
+//! values, so that every batch begins at a whole 64-bit word of the stream.
 
 mod block_bits;
 mod blocks;
@@ -61,7 +60,6 @@ mod embed;
 mod few;
 mod lanes;
 mod planes;
-mod short;
 mod value;
 
 use super::simd::{self, Level};

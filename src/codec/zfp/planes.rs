@@ -2,8 +2,7 @@
 
 /// A matrix of 64 rows of 64 bytes. As coefficients: row i holds coefficient i of all blocks; word
 /// k of the row holds the lanes in these 8 bytes. As bit planes: row 8c + b holds bit b of byte c
-/// of every word; bit i of its word k comes from coefficient i. Blocks of 4 values have another
-/// form, which `split_short` describes.
+/// of every word; bit i of its word k comes from coefficient i.
 pub type Matrix = [[u64; 8]; 64];
 
 /// Turns coefficients into bit planes. The contents of `from` are lost.
@@ -47,65 +46,6 @@ pub fn join(from: &Matrix, to: &mut Matrix) {
             store(to, 8 * tile, 1, k, swap_bytes(swap_bits(rows)));
         }
     }
-}
-
-/// Turns the coefficients of blocks of 4 values into strings of nibbles. In rows 4g to 4g + 3,
-/// nibble 15 - j of word k of row 4g + i has bit 16i + j of the words k of the four rows. Each word
-/// has the nibbles of 16 planes; the top plane is the lowest nibble.
-#[inline(always)]
-pub fn split_short(from: &Matrix, to: &mut Matrix) {
-    for (from, to) in from.chunks_exact(4).zip(to.chunks_exact_mut(4)) {
-        for k in 0..8 {
-            let [a, b, c, d] = swap_quarters([from[0][k], from[1][k], from[2][k], from[3][k]]);
-            [to[0][k], to[1][k], to[2][k], to[3][k]] =
-                [to_nibbles(a), to_nibbles(b), to_nibbles(c), to_nibbles(d)];
-        }
-    }
-}
-
-/// Inverts `split_short`.
-#[inline(always)]
-pub fn join_short(from: &Matrix, to: &mut Matrix) {
-    for (from, to) in from.chunks_exact(4).zip(to.chunks_exact_mut(4)) {
-        for k in 0..8 {
-            let nibbles = [from[0][k], from[1][k], from[2][k], from[3][k]].map(of_nibbles);
-            [to[0][k], to[1][k], to[2][k], to[3][k]] = swap_quarters(nibbles);
-        }
-    }
-}
-
-/// Transposes the 4 x 4 quarters (16 bits each) of four words.
-#[inline(always)]
-fn swap_quarters([a, b, c, d]: [u64; 4]) -> [u64; 4] {
-    let [(a, c), (b, d)] = [exchange::<4>(a, c), exchange::<4>(b, d)];
-    let [(a, b), (c, d)] = [exchange::<2>(a, b), exchange::<2>(c, d)];
-    [a, b, c, d]
-}
-
-/// Moves bit j of quarter r to bit r of nibble 15 - j.
-#[inline(always)]
-fn to_nibbles(x: u64) -> u64 {
-    let x = swap_within::<24>(x, 0x0000_0000_ff00_ff00);
-    let x = swap_within::<12>(x, 0x0000_f0f0_0000_f0f0);
-    let x = swap_within::<6>(x, 0x00cc_00cc_00cc_00cc);
-    let x = swap_within::<3>(x, 0x0a0a_0a0a_0a0a_0a0a);
-    reverse_nibbles(x)
-}
-
-/// Inverts `to_nibbles`.
-#[inline(always)]
-fn of_nibbles(x: u64) -> u64 {
-    let x = swap_within::<3>(reverse_nibbles(x), 0x0a0a_0a0a_0a0a_0a0a);
-    let x = swap_within::<6>(x, 0x00cc_00cc_00cc_00cc);
-    let x = swap_within::<12>(x, 0x0000_f0f0_0000_f0f0);
-    swap_within::<24>(x, 0x0000_0000_ff00_ff00)
-}
-
-#[inline(always)]
-fn reverse_nibbles(x: u64) -> u64 {
-    const LOW: u64 = 0x0f0f_0f0f_0f0f_0f0f;
-    let x = x.swap_bytes();
-    (x >> 4 & LOW) | (x & LOW) << 4
 }
 
 /// Exchanges the bits of `mask` with the bits that are `BY` places higher.
@@ -192,21 +132,6 @@ mod tests {
                 state ^ (state >> 29)
             })
         })
-    }
-
-    #[test]
-    fn a_nibble_holds_a_bit_of_four_coefficients() {
-        let m = random();
-        let (mut nibbles, mut back) = ([[0; 8]; 64], [[0; 8]; 64]);
-        split_short(&m, &mut nibbles);
-        for (first, k) in (0..64).step_by(4).flat_map(|first| (0..8).map(move |k| (first, k))) {
-            for bit in 0..64 {
-                let nibble = (0..4).fold(0, |nibble, r| nibble | (m[first + r][k] >> bit & 1) << r);
-                assert_eq!(nibbles[first + bit / 16][k] >> (4 * (15 - bit % 16)) & 15, nibble);
-            }
-        }
-        join_short(&nibbles, &mut back);
-        assert_eq!(back, m);
     }
 
     #[test]
