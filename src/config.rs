@@ -1,7 +1,6 @@
 //! The configuration: its checked values, and the parser of its `key = value` files.
 
 use crate::codec::Settings;
-use crate::device::Pages;
 use crate::error::{fail, Result};
 use crate::plan::Policy;
 use crate::predict::Profile;
@@ -61,8 +60,6 @@ pub struct Config {
     pub device: Option<i32>,
     /// Whether the application works in the slots, so that its fields are not copied.
     pub zero_copy: bool,
-    /// The page size of the host backend's memory.
-    pub huge_pages: Pages,
     /// Whether consecutive FORWARDs are one action.
     pub range_actions: bool,
     /// The adjoint needs u only every `adjoint_every` time steps, at least 1.
@@ -152,7 +149,6 @@ impl Default for Config {
             backend: Backend::ByFields,
             device: None,
             zero_copy: false,
-            huge_pages: Pages::Measured,
             range_actions: false,
             adjoint_every: 1,
             max_in_flight: 64,

@@ -3,11 +3,11 @@
 
 use super::defaults::ZERO;
 use super::entry::{not_null, read_sized, zero_words};
+use super::keys::of_retired;
 use super::logging::{level_of, set_level};
 use super::types::*;
 use crate::codec::{plugin, Delta, ErrorBound, Method, Settings};
 use crate::config::{Backend, Config};
-use crate::device::Pages;
 use crate::error::{fail, Code, Error, Result};
 use crate::files;
 use crate::plan::Policy;
@@ -74,6 +74,9 @@ pub(super) unsafe fn adopted(config: *const gpuzip_config_t) -> Result<Config> {
             );
         }
         warn_of_bound(&given, &checked);
+        if given.reserved_huge_pages != 0 {
+            log::warn!("{}", of_retired("huge_pages"));
+        }
         Ok(checked)
     }
 }
@@ -144,17 +147,6 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
         },
         device: count("device", given.device)?.checked_sub(1).map(|k| k as i32),
         zero_copy: zero_copy(&given)?,
-        huge_pages: match given.huge_pages {
-            0 => Pages::Measured,
-            1 => Pages::Huge,
-            2 => Pages::Small,
-            other => {
-                return fail!(
-                    Config,
-                    "huge_pages = {other}: use 0 (measured), 1 (always) or 2 (never)"
-                )
-            }
-        },
         strict: one_of("strict", given.strict, "0 (a warning) or 1 (an error)")?,
         range_actions: one_of(
             "range_actions",

@@ -49,7 +49,7 @@ pub(super) const ZERO: gpuzip_config_t = gpuzip_config_t {
     mixed_storage: 0,
     adjoint_every: 0,
     reserved_difference_bound: 0,
-    huge_pages: 0,
+    reserved_huge_pages: 0,
     strict: 0,
     disk_path: null(),
     device_reserve: 0,

@@ -2,7 +2,7 @@
 
 use super::checked::checked;
 use super::defaults::DEFAULT;
-use super::keys::{Key, KEYS};
+use super::keys::{of_retired, Key, KEYS, RETIRED};
 use super::logging::warn_always;
 use super::types::gpuzip_config_t;
 use crate::config::{entries, shown};
@@ -63,8 +63,8 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Loads the defaults, then the file if `path` names one, then the environment variables. An
-    /// unknown variable whose name looks like one of gpuzip's is logged as a warning.
+    /// Loads the defaults, then the file if `path` names one, then the environment variables.
+    /// Retired keys, and unknown variables whose names look like gpuzip's, are logged as warnings.
     pub fn new(path: Option<&Path>) -> Result<Self> {
         let mut loaded = Loaded { config: DEFAULT, sources: [Source::Default; KEYS.len()] };
         if let Some(path) = path {
@@ -81,7 +81,7 @@ impl Loaded {
                 loaded.set(at, value, Source::Variable).map_err(|e| e.within(name))?;
             }
         }
-        warn_of_unknown_variables();
+        warn_of_variables();
         Ok(loaded)
     }
 
@@ -118,6 +118,10 @@ impl Loaded {
         for entry in entries(text) {
             let entry = entry?;
             let line = entry.line;
+            if RETIRED.contains(&entry.key) {
+                warn_always(&of_retired(entry.key));
+                continue;
+            }
             let Some(at) = KEYS.iter().position(|key| key.name == entry.key) else {
                 return fail!(
                     Config,
@@ -161,11 +165,15 @@ fn advice(word: &str) -> String {
     }
 }
 
-/// Warns of unknown GPUZIP_* variables: a mistyped variable has no effect that a user would notice.
-fn warn_of_unknown_variables() {
+/// Warns of retired and unknown GPUZIP_* variables: a mistyped variable has no effect that a user
+/// would notice.
+fn warn_of_variables() {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     for name in names {
-        if let Some(advice) = name.strip_prefix("GPUZIP_").and_then(unknown) {
+        let Some(word) = name.strip_prefix("GPUZIP_") else { continue };
+        if RETIRED.iter().any(|key| key.eq_ignore_ascii_case(word)) {
+            warn_always(&of_retired(&name));
+        } else if let Some(advice) = unknown(word) {
             warn_always(&format!(
                 "the variable {name} is none of gpuzip's and does nothing{advice}"
             ));

@@ -37,4 +37,8 @@ pub use session::*;
 pub use types::*;
 
 #[cfg(test)]
+mod config_tests;
+#[cfg(test)]
+mod plan_tests;
+#[cfg(test)]
 mod tests;

@@ -420,11 +420,8 @@ pub struct gpuzip_config_t {
     pub adjoint_every: i32,
     /// Reserved: must be zero.
     pub reserved_difference_bound: i32,
-    /// Size of the pages of the host backend's memory for snapshots. 0: huge pages, unless the
-    /// first touch of 16 MiB of huge pages takes this machine more than 1.5 times as long as that
-    /// of 16 MiB of ordinary pages. 1: always huge pages, for runs of very many shots, in which
-    /// copies are then 9 to 21 % faster. 2: never huge pages.
-    pub huge_pages: i32,
+    /// Without effect: the place of the former `huge_pages`. A value other than 0 gives a warning.
+    pub reserved_huge_pages: i32,
     /// Restart files that another user could have made or changed. 0: a folder or a generation of
     /// another user than this process's and root is used, with a warning. 1: `gpuzip_persist_open`
     /// fails if the folder, or one of its files that are read, belongs to another user or if its mode

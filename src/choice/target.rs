@@ -101,9 +101,7 @@ impl Target {
     /// Opens the device.
     pub fn open(self, config: &Config) -> Result<Box<dyn Device>> {
         match self {
-            Target::Host => {
-                Ok(Box::new(HostDevice::new(config.link_bandwidth, config.huge_pages)?))
-            }
+            Target::Host => Ok(Box::new(HostDevice::new(config.link_bandwidth)?)),
             Target::Cuda(ordinal) => Ok(Box::new(CudaDevice::new(ordinal)?)),
         }
     }

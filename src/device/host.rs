@@ -9,7 +9,7 @@ use super::cuda::Launcher;
 use super::disk::{no_disk, DiskLanes, DiskSpace, Passing, Wait};
 use super::overlap::touches;
 use super::recorder::{Log, Recorder, Teller};
-use super::slab::{Pages, Slab, Toucher};
+use super::slab::{Slab, Toucher};
 use super::worker::{Progress, Task, Worker};
 use super::{
     Address, AppMemory, Coding, Crossing, Device, Event, Lane, Memory, Place, Rows, Stream, Traffic,
@@ -28,7 +28,6 @@ pub struct HostDevice {
     toucher: Option<Toucher>,
     device: Slab,
     host: Slab,
-    pages: Pages,
     to_device: Arc<Link>,
     to_host: Arc<Link>,
     upload: Worker<Transfer>,
@@ -55,16 +54,14 @@ pub struct HostDevice {
 
 impl HostDevice {
     /// Makes the device and starts the two transfer lanes. `link_bandwidth` is the bandwidth of the
-    /// simulated link in bytes per second in each direction; 0: no simulation. `pages` is the kind
-    /// of pages of the slabs.
-    pub fn new(link_bandwidth: f64, pages: Pages) -> Result<Self> {
+    /// simulated link in bytes per second in each direction; 0: no simulation.
+    pub fn new(link_bandwidth: f64) -> Result<Self> {
         let link =
             || Arc::new(Link { bandwidth: link_bandwidth, free: Mutex::new(Instant::now()) });
         Ok(HostDevice {
             toucher: None,
             device: Slab::new(0)?,
             host: Slab::new(0)?,
-            pages,
             upload: Worker::start(c"gpuzip-upload")?,
             download: Worker::start(c"gpuzip-download")?,
             disk: None,
@@ -132,9 +129,9 @@ impl Device for HostDevice {
         match memory {
             Memory::Device => {
                 self.toucher = None;
-                self.device = Slab::with(bytes, self.pages)?;
+                self.device = Slab::new(bytes)?;
             }
-            Memory::Host => self.host = Slab::with(bytes, self.pages)?,
+            Memory::Host => self.host = Slab::new(bytes)?,
         }
         Ok(())
     }

@@ -30,7 +30,6 @@ pub(crate) use overlap::check_disjoint;
 pub(crate) use packed::Packed;
 pub use recorder::{Coding, Recorder};
 pub use rows::Rows;
-pub use slab::Pages;
 pub(crate) use slab::Slab;
 pub(crate) use thread::{processor_time, Thread};
 

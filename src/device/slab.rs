@@ -9,19 +9,6 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-/// The kind of memory pages of a slab, if the system offers huge pages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Pages {
-    /// Huge pages, unless a trial shows that the first touch of huge pages costs much more than
-    /// that of ordinary pages.
-    #[default]
-    Measured,
-    /// Huge pages.
-    Huge,
-    /// Ordinary pages.
-    Small,
-}
-
 /// Bytes that a trial touches in pages of each kind. A slab of less than four times this size gets
 /// huge pages without a trial.
 const TRIAL: usize = 16 << 20;
@@ -40,23 +27,16 @@ pub struct Slab {
 unsafe impl Send for Slab {}
 
 impl Slab {
-    /// Maps `bytes` bytes of zeros.
+    /// Maps `bytes` bytes of zeros. Their pages are huge if the system offers huge pages, unless a
+    /// trial shows that the first touch of huge pages costs much more than that of ordinary pages.
     pub fn new(bytes: u64) -> Result<Self> {
-        Self::with(bytes, Pages::Measured)
-    }
-
-    /// Maps `bytes` bytes of zeros in pages of the given kind.
-    pub fn with(bytes: u64, pages: Pages) -> Result<Self> {
         let slab = Self::map(bytes, 0)?;
         let size = slab.bytes;
-        match pages {
-            _ if size == 0 => true,
-            Pages::Small => slab.advise(0, size, libc::MADV_NOHUGEPAGE),
-            Pages::Measured if size >= 4 * TRIAL && slab.huge_pages_are_dear() => {
-                slab.advise(TRIAL, size - TRIAL, libc::MADV_NOHUGEPAGE)
-            }
-            _ => slab.advise(0, size, libc::MADV_HUGEPAGE),
-        };
+        if size >= 4 * TRIAL && slab.huge_pages_are_dear() {
+            slab.advise(TRIAL, size - TRIAL, libc::MADV_NOHUGEPAGE);
+        } else if size > 0 {
+            slab.advise(0, size, libc::MADV_HUGEPAGE);
+        }
         Ok(slab)
     }
 
@@ -242,32 +222,30 @@ impl Drop for Toucher {
 mod tests {
     use super::*;
 
-    /// Pages of every kind read as zeros and keep what is written while they are touched ahead.
+    /// Pages read as zeros and keep what is written while they are touched ahead.
     #[test]
-    fn pages_of_any_kind_are_memory() {
-        for pages in [Pages::Measured, Pages::Huge, Pages::Small] {
-            for bytes in [1, 4096, 5 * TRIAL + 4097] {
-                let mut slab = Slab::with(bytes as u64, pages).unwrap();
-                assert!(
-                    slab.bytes().iter().step_by(4096).all(|&byte| byte == 0) && slab.len() == bytes
-                );
-                let toucher = slab.touch_ahead();
-                slab.bytes_mut().iter_mut().step_by(4096).for_each(|byte| *byte = 7);
-                drop(toucher);
-                assert!(
-                    slab.bytes().iter().step_by(4096).all(|&byte| byte == 7)
-                        && slab.bytes()[bytes - 1] < 8
-                );
-            }
+    fn pages_are_memory() {
+        for bytes in [1, 4096, 5 * TRIAL + 4097] {
+            let mut slab = Slab::new(bytes as u64).unwrap();
+            assert!(
+                slab.bytes().iter().step_by(4096).all(|&byte| byte == 0) && slab.len() == bytes
+            );
+            let toucher = slab.touch_ahead();
+            slab.bytes_mut().iter_mut().step_by(4096).for_each(|byte| *byte = 7);
+            drop(toucher);
+            assert!(
+                slab.bytes().iter().step_by(4096).all(|&byte| byte == 7)
+                    && slab.bytes()[bytes - 1] < 8
+            );
         }
-        assert!(Slab::with(0, Pages::Small).unwrap().touch_ahead().is_none());
+        assert!(Slab::new(0).unwrap().touch_ahead().is_none());
     }
 
     /// A slab that is dropped while its pages are touched waits for the end of the thread.
     #[test]
     fn touching_ends_with_its_owner() {
         for _ in 0..20 {
-            let slab = Slab::with(1 << 30, Pages::Small).unwrap();
+            let slab = Slab::new(1 << 30).unwrap();
             drop(slab.touch_ahead());
         }
     }

@@ -175,7 +175,7 @@ gpuzip_config_t._fields_ = [
     ("mixed_storage", ctypes.c_int32),
     ("adjoint_every", ctypes.c_int32),
     ("reserved_difference_bound", ctypes.c_int32),
-    ("huge_pages", ctypes.c_int32),
+    ("reserved_huge_pages", ctypes.c_int32),
     ("strict", ctypes.c_int32),
     ("disk_path", ctypes.c_char_p),
     ("device_reserve", ctypes.c_uint64),
@@ -679,12 +679,6 @@ KEYS = {
         "a whole number from 0 to 2147483647",
         {},
         "the adjoint needs every k-th state only, and BACKWARDs are ranges of k steps; 0 and 1: every state",
-    ),
-    "huge_pages": (
-        "",
-        "measured (0), always (1), never (2)",
-        {"measured": 0, "always": 1, "never": 2},
-        "huge pages for the memory of the host backend; measured: unless their first use takes long on this machine",
     ),
     "strict": (
         "",

@@ -4,6 +4,7 @@ import ctypes
 import difflib
 import os
 import re
+import warnings
 from typing import Any, Dict, Iterator, Mapping, Optional, Union
 
 from . import _abi
@@ -11,6 +12,7 @@ from ._library import library
 from .errors import ConfigError, check
 
 _TYPES = {field[0]: field[1] for field in _abi.gpuzip_config_t._fields_}
+_RETIRED = {"huge_pages"}  # keys of earlier versions: accepted, with a warning
 _UNITS = {"": 1, "b": 1}
 for _power, _letter in enumerate("kmgt", 1):
     _UNITS[_letter] = _UNITS[_letter + "ib"] = 1024**_power
@@ -126,6 +128,9 @@ class Config:
         return ((key, getattr(self, key)) for key in _abi.KEYS)
 
     def __setattr__(self, key: str, value: Any) -> None:
+        if key in _RETIRED:
+            warnings.warn(f"{key} has no effect any more and can be removed", stacklevel=3)
+            return
         if key not in _abi.KEYS:
             raise ConfigError(f"there is no configuration key {key!r}{_hint(key)}")
         setattr(self._struct, key, _checked(key, value))
