@@ -12,6 +12,10 @@
 //! free bytes as a call may need. Blocks are taken and given back by single atomic operations, so
 //! that any thread may do so at any time. A forked child forgets the leases of its parent's
 //! threads.
+//!
+//! The feature `reserve`, which is on by default for the C libraries, makes this the allocator of
+//! the whole program. Without the feature the program keeps its own allocator, and Rust aborts the
+//! process where this file says that the reserve serves a request.
 
 use crate::process::{Count, Process};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -74,7 +78,8 @@ pub fn may_fail<R>(request: impl FnOnce() -> R) -> R {
 /// The system's allocator, with the reserve behind it.
 pub struct Allocator;
 
-#[global_allocator]
+#[cfg_attr(feature = "reserve", global_allocator)]
+#[cfg_attr(not(feature = "reserve"), allow(dead_code))]
 static ALLOCATOR: Allocator = Allocator;
 
 // SAFETY: memory comes from the system's allocator or from the reserve, which gives every block to
