@@ -114,11 +114,6 @@ impl Lanes {
         (number > 0).then_some(Transfer { engine: engine_of(lane), number })
     }
 
-    /// Number of transfers of an engine so far.
-    pub fn issued(&self, lane: Lane) -> u64 {
-        self.last(lane).map_or(0, |transfer| u64::from(transfer.number))
-    }
-
     /// Enqueues a transfer.
     pub fn issue(&mut self, lane: Lane, condition: Condition, duration: Duration) -> Result<()> {
         let queue = &mut self.engines[engine_of(lane)].queue;
