@@ -78,7 +78,8 @@ impl Clocks {
 
     /// Returns the times and the transferred bytes of the run so far, and its timeline.
     pub fn finish(&mut self) -> (Simulation, Timeline) {
-        let Traffic { h2d_bytes, d2h_bytes, disk_bytes, disk_reads, disk_writes, .. } = self.traffic;
+        let Traffic { h2d_bytes, d2h_bytes, disk_bytes, disk_reads, disk_writes, .. } =
+            self.traffic;
         let moved = |bytes: u64| {
             let bytes = u128::from(bytes) * u128::from(self.costs.stored_bytes);
             u64::try_from(bytes / u128::from(self.whole.max(1))).unwrap_or(u64::MAX)

@@ -123,7 +123,8 @@ fn a_device_with_less_than_the_budget_shrinks_the_cache() {
         return;
     }
     let (mut runs, mut shrunk, mut refused) = (0, 0, 0);
-    for seed in 0..cases(500, 3000) {
+    let seeds = cases(500, 3000);
+    for seed in 0..seeds {
         let job = draw(seed);
         let room = seed % 7 * SLOT + seed % 5;
         // The application's fields take 384 and 264 bytes of the device.
@@ -152,7 +153,7 @@ fn a_device_with_less_than_the_budget_shrinks_the_cache() {
         }
     }
     println!("{runs} runs, {shrunk} of them with a smaller cache, {refused} refused");
-    assert!(runs > refused && shrunk > 300);
+    assert!(runs > refused && 10 * shrunk > seeds);
 }
 
 /// Of the memory that is free when a session opens its device, the session's cache leaves
@@ -164,7 +165,8 @@ fn the_device_reserve_is_left_to_the_application() {
         return;
     }
     let (mut with_cache, mut without) = (0, 0);
-    for seed in 0..cases(300, 1000) {
+    let seeds = cases(300, 1000);
+    for seed in 0..seeds {
         let mut job = draw(seed);
         job.config.device_reserve = [0, 1, 3 * SLOT, 7 * SLOT][seed as usize % 4];
         let (room, own) = (seed % 12 * SLOT + seed % 5, 384 + 264);
@@ -183,7 +185,7 @@ fn the_device_reserve_is_left_to_the_application() {
         }
     }
     println!("{with_cache} runs with a cache, {without} whose cache left no memory");
-    assert!(with_cache > 300 && without > 100);
+    assert!(10 * with_cache > 3 * seeds && 10 * without > seeds);
 }
 
 /// A budget that does not fit beside the reserve gives a smaller cache, and the log says which
