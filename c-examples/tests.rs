@@ -5,7 +5,7 @@ mod common;
 
 #[path = "rtm3d/tests/claim.rs"]
 mod claim;
-#[path = "cpml3d/tests.rs"]
+#[path = "cpml3d/tests/gradient.rs"]
 mod cpml;
 #[path = "../python/examples/tests.rs"]
 mod dask;
@@ -29,5 +29,5 @@ mod rtm;
 mod rtm3d_cuda;
 #[path = "rtm3d/tests/output.rs"]
 mod rtm_output;
-#[path = "tutorial/tests.rs"]
+#[path = "tutorial/tests/gradients.rs"]
 mod tutorial;

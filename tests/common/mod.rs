@@ -5,6 +5,7 @@ pub mod app;
 pub mod cases;
 pub mod checksum;
 pub mod emu;
+#[path = "../../c-examples/rtm3d_cuda/tests/example.rs"]
 pub mod example;
 pub mod hostile;
 pub mod memory;

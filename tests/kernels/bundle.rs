@@ -346,7 +346,7 @@ fn minimal(dir: &Path, more: &[String]) -> PathBuf {
     run(Command::new("g++")
         .args(["-std=c++17", "-O2"])
         .args([
-            format!("-I{}", root().join("tests/cuda-runtime").display()),
+            format!("-I{}", root().join("c-examples/rtm3d_cuda/tests/cuda-runtime").display()),
             format!("-I{}", root().join("include").display()),
             format!("-DKERNELS=\"{}\"", of_gpu.display()),
         ])
@@ -380,7 +380,17 @@ fn software_bundle(dir: &Path, driver: &Path) -> PathBuf {
     for (name, parts) in [("rtm3d_cuda", &["migrate", "rtm3d_cuda"][..]), ("stall", &["stall"])] {
         let of = dir.join(name);
         std::fs::create_dir(&of).unwrap();
-        link(&example::build_with(&of, "tests/cuda-runtime", parts, &more, &small).0, name);
+        link(
+            &example::build_with(
+                &of,
+                "c-examples/rtm3d_cuda/tests/cuda-runtime",
+                parts,
+                &more,
+                &small,
+            )
+            .0,
+            name,
+        );
     }
     link(&minimal(dir, &linked), "minimal_cuda");
     for name in ["summary.py", "ncu.py"] {

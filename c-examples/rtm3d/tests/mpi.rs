@@ -57,7 +57,7 @@ fn planes_may_have_more_values_than_an_int_counts() {
         let mut compile = Command::new(format!("mpicc.{}", mpi.name));
         compile
             .args(["-std=c99", "-Wall", "-Wextra", "-Werror"])
-            .arg(root().join("tests/c/mpi_plane.c"));
+            .arg(root().join("c-examples/rtm3d/tests/mpi_plane.c"));
         compile
             .arg(root().join("c-examples/rtm3d_mpi/transfer.c"))
             .arg("-I")
@@ -206,7 +206,7 @@ fn ranks_with_different_plans_agree_or_fail_together() {
         let mut compile = Command::new(format!("mpicc.{}", mpi.name));
         compile
             .args(["-std=c99", "-Wall", "-Wextra", "-Werror"])
-            .arg(root().join("tests/c/mpi_agree.c"));
+            .arg(root().join("c-examples/rtm3d/tests/mpi_agree.c"));
         compile.arg("-I").arg(root().join("include")).arg("-o").arg(mpi.dir.join("rtm3d_mpi"));
         run(compile.args([&format!("-L{lib}"), "-lgpuzip", &format!("-Wl,-rpath,{lib}")]));
         assert_eq!(
@@ -238,7 +238,7 @@ fn ranks_share_the_gpus_of_their_node() {
     let mut compile = Command::new(format!("mpicc.{}", mpi.name));
     compile
         .args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-fopenmp"])
-        .arg(root().join("tests/c/mpi_node.c"))
+        .arg(root().join("c-examples/rtm3d/tests/mpi_node.c"))
         .arg(rtm3d_mpi.join("node.c"));
     for part in [
         "checkpoint",

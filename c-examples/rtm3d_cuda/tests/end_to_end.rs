@@ -23,7 +23,8 @@ fn program() -> (PathBuf, PathBuf) {
         "-l:libcuda.so.1".into(),
     ];
     let parts = ["migrate", "rtm3d_cuda"];
-    let (program, _) = example::build(&dir, "tests/cuda-runtime", &parts, &more);
+    let (program, _) =
+        example::build(&dir, "c-examples/rtm3d_cuda/tests/cuda-runtime", &parts, &more);
     (program, folder)
 }
 

@@ -101,7 +101,7 @@ fn the_kernels_do_not_spill() {
 /// Builds a program of rtm3d_cuda from `parts`, with its kernels on the CPU; returns the paths of
 /// this program and of rtm3d.
 fn on_the_host(dir: &Path, parts: &[&str]) -> (PathBuf, PathBuf) {
-    example::build(dir, "tests/cuda-host", parts, &[])
+    example::build(dir, "c-examples/rtm3d_cuda/tests/cuda-host", parts, &[])
 }
 
 /// Runs the kernels and the time loop thread by thread on the CPU, on grids that tiles, halos and

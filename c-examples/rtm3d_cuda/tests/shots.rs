@@ -54,8 +54,12 @@ fn a_shot_has_the_image_of_the_cpu() {
         format!("-L{}", folder.display()),
         "-l:libcuda.so.1".into(),
     ];
-    let (on_driver, rtm3d) =
-        example::build(&dir, "tests/cuda-runtime", &["migrate", "rtm3d_cuda"], &more);
+    let (on_driver, rtm3d) = example::build(
+        &dir,
+        "c-examples/rtm3d_cuda/tests/cuda-runtime",
+        &["migrate", "rtm3d_cuda"],
+        &more,
+    );
     for (options, seed) in SHOTS.into_iter().zip(1u32..) {
         for (settings, number) in SETTINGS.into_iter().zip(1u32..) {
             let mut command = shot(&on_driver, options, &dir);

@@ -18,7 +18,7 @@ fn the_elastic_gradient_is_the_derivative() {
             "-pedantic",
             "-Wno-unused-function",
         ])
-        .arg(root().join("tests/c/elastic.c"))
+        .arg(root().join("c-examples/tutorial/tests/elastic.c"))
         .args(["-lm", "-o"])
         .arg(dir.join("elastic")));
     assert_eq!(stdout(&run(&mut Command::new(dir.join("elastic")))), "ok\n");
