@@ -15,6 +15,7 @@ mod pages;
 mod plan;
 mod report;
 mod schedule;
+mod units;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use gpuzip::error::Error;

@@ -1,8 +1,7 @@
 //! The output of a subcommand: named values, as JSON or as text, and a listing.
 
 use crate::options::refuse;
-use crate::plan::seconds;
-use crate::plan::size;
+use crate::units::{seconds, size};
 use clap::Args;
 use gpuzip::error::{Code, Error, Result};
 use serde_json::{Map, Value};

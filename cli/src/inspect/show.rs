@@ -1,7 +1,7 @@
 //! How `gpuzip inspect` shows what it found: text for people, JSON for programs.
 
 use super::folder::{Content, Folder, Generation, Rank, Restored};
-use crate::plan::size;
+use crate::units::size;
 use gpuzip::codec::Method;
 use gpuzip::persist::Record;
 use serde_json::{json, Map, Value};

@@ -1,6 +1,7 @@
 //! The options that give the costs of steps, copies and snapshots, and the memory.
 
 use crate::options::{at_least_one, refuse};
+use crate::units::{seconds, size};
 use clap::Args;
 use gpuzip::choice::TierSpec;
 use gpuzip::error::{Code, Error, Result};
@@ -135,7 +136,7 @@ fn bytes(text: &str) -> std::result::Result<u64, String> {
 /// How byte counts are written, on the command line and in a configuration.
 const BYTES: &str = "give a number of bytes below 2^64: K, M, G, T and KiB to TiB are powers of 1024, kB to TB of 1000";
 
-/// The speeds and the memory of one rank, for planning.
+/// The speeds and the memory of one rank, and the ways to store its snapshots, for planning.
 #[derive(Clone)]
 pub struct Machine {
     pub profile: Profile,
@@ -155,6 +156,10 @@ pub struct Machine {
     pub steps: Option<MacroSteps>,
     /// For each cost: its option, its value and the source of the value.
     pub origins: Vec<(&'static str, String, &'static str)>,
+    /// The tiers for each way to store snapshots, as `gpuzip::choice::search` takes them.
+    pub alternatives: Vec<Vec<TierSpec>>,
+    /// How the snapshots of each alternative are stored.
+    pub storages: Vec<Storage>,
 }
 
 impl CostOptions {
@@ -213,7 +218,7 @@ impl CostOptions {
         let origins = self.origins(&profile, is_measured);
         let (profile, budgets) = survey
             .map_or_else(|| (profile.clone(), budgets), |survey| survey.share(&profile, budgets));
-        Ok(Machine {
+        let machine = Machine {
             profile,
             budgets,
             state_bytes,
@@ -224,7 +229,10 @@ impl CostOptions {
             steps,
             macro_steps,
             origins,
-        })
+            alternatives: Vec::new(),
+            storages: Vec::new(),
+        };
+        Ok(machine.with(budgets, cache))
     }
 
     fn speeds(&self, measured: Option<Profile>, state_bytes: u64) -> Result<Profile> {
@@ -294,7 +302,7 @@ impl CostOptions {
             (None, Some(_)) => "taken from --forward-ms",
             (given, _) => source(given.is_some()),
         };
-        let milliseconds = |ms: f64| super::text::seconds(ms / 1e3);
+        let milliseconds = |ms: f64| seconds(ms / 1e3);
         let d2d = match self.zero_copy {
             true => "not copied".into(),
             false => format!("{} GB/s", profile.d2d_gbs),
@@ -407,9 +415,8 @@ fn read_steps(file: &Path) -> Result<Vec<[f64; 2]>> {
 /// Returns the error text for missing budgets: what a session does without budgets, and that this
 /// command needs budgets, since it may run on another machine than the session.
 fn no_budgets() -> String {
-    let taken = gpuzip::available::host().map_or(String::new(), |free| {
-        format!(", {} on this one now", super::text::size(free.bytes / 2))
-    });
+    let taken = gpuzip::available::host()
+        .map_or(String::new(), |free| format!(", {} on this one now", size(free.bytes / 2)));
     format!(
         "how much memory is there for snapshots? give --device-budget or --host-budget, or --cache; a session without budgets takes at most half \
          of the memory that is free on its machine{taken}"
@@ -417,32 +424,30 @@ fn no_budgets() -> String {
 }
 
 impl Machine {
+    /// Returns this machine with other budgets and another limit for the slots of the device cache.
+    pub fn with(mut self, budgets: Budgets, cache: Option<u32>) -> Machine {
+        (self.budgets, self.cache) = (budgets, cache);
+        let ways = self.ways().into_iter();
+        (self.storages, self.alternatives) = ways.map(|(way, tiers)| (way, vec![tiers])).unzip();
+        self
+    }
+
     /// Returns the ways to store snapshots: raw, with each codec, with each codec beside raw
     /// snapshots, and raw with shared time levels.
-    fn storages(&self) -> Vec<(Storage<'_>, TierSpec)> {
-        let mut storages = vec![(Storage::Raw, self.sizes(None))];
+    fn ways(&self) -> Vec<(Storage, TierSpec)> {
+        let mut ways = vec![(Storage::Raw, self.sizes(None))];
         for (name, codec) in &self.codecs {
             let tiers = self.sizes(Some(codec));
             let mixed = tiers.mixed();
-            storages.push((Storage::Coded(name, codec), tiers));
-            storages.extend(mixed.map(|tiers| (Storage::Mixed(name, codec), tiers)));
+            ways.push((Storage::Coded(name.clone(), codec.clone()), tiers));
+            ways.extend(mixed.map(|tiers| (Storage::Mixed(name.clone(), codec.clone()), tiers)));
         }
-        storages.extend(self.previous_bytes.map(|bytes| {
+        ways.extend(self.previous_bytes.map(|bytes| {
             let (budgets, state) = (self.budgets, self.state_bytes);
             let tiers = TierSpec::filling_shared(budgets, &self.profile, state, bytes);
             (Storage::Shared, self.capped(tiers))
         }));
-        storages
-    }
-
-    /// Returns the tiers for each way to store snapshots.
-    pub fn alternatives(&self) -> Vec<Vec<TierSpec>> {
-        self.storages().into_iter().map(|(_, tiers)| vec![tiers]).collect()
-    }
-
-    /// Returns how the snapshots of an alternative are stored.
-    pub fn storage(&self, alternative: usize) -> Storage<'_> {
-        self.storages().get(alternative).map_or(Storage::Raw, |&(storage, _)| storage)
+        ways
     }
 
     /// Returns one line for each cost: its name, its value and its source.
@@ -481,19 +486,19 @@ impl Machine {
 }
 
 /// A way to store snapshots, with the name and the figures of its codec.
-#[derive(Clone, Copy)]
-pub enum Storage<'a> {
+#[derive(Clone)]
+pub enum Storage {
     /// All snapshots are raw.
     Raw,
     /// All snapshots are compressed.
-    Coded(&'a str, &'a CodecProfile),
+    Coded(String, CodecProfile),
     /// Snapshots that go to the host are compressed, the others raw.
-    Mixed(&'a str, &'a CodecProfile),
+    Mixed(String, CodecProfile),
     /// Raw snapshots share time levels.
     Shared,
 }
 
-impl fmt::Display for Storage<'_> {
+impl fmt::Display for Storage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Storage::Raw => f.pad("raw"),

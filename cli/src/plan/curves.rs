@@ -2,7 +2,7 @@
 
 use super::costs::Machine;
 use super::svg::{digits, round_values, Anchor, Page, BLUE, GREEN, ORANGE, PURPLE, RED};
-use super::text::size;
+use crate::units::size;
 use gpuzip::choice::{published, search, Keep};
 use gpuzip::error::Result;
 use gpuzip::predict::Budgets;
@@ -52,14 +52,13 @@ fn hosts(given: u64) -> Vec<u64> {
 }
 
 fn with(machine: &Machine, device: u64, host: u64) -> Machine {
-    Machine { budgets: Budgets { device, host, ..machine.budgets }, cache: None, ..machine.clone() }
+    machine.clone().with(Budgets { device, host, ..machine.budgets }, None)
 }
 
 fn best(steps: u32, machine: &Machine, devices: &[u64], host: u64) -> Result<Vec<(u64, f64)>> {
     let mut points = Vec::new();
     for &device in devices {
-        let found =
-            search(steps, u32::MAX, &with(machine, device, host).alternatives(), Keep::Best)?;
+        let found = search(steps, u32::MAX, &with(machine, device, host).alternatives, Keep::Best)?;
         points.extend(found.first().map(|c| (device, c.simulation.over_problem_ideal())));
     }
     Ok(points)
@@ -71,7 +70,7 @@ fn recipe(steps: u32, machine: &Machine, devices: &[u64]) -> Result<Vec<(u64, f6
     let mut points = Vec::new();
     for &device in devices {
         let mut times = Vec::new();
-        for tiers in with(machine, device, machine.budgets.host).alternatives().iter().flatten() {
+        for tiers in with(machine, device, machine.budgets.host).alternatives.iter().flatten() {
             times
                 .extend(published(steps, tiers)?.iter().map(|c| c.simulation.over_problem_ideal()));
         }

@@ -16,7 +16,6 @@ use crate::Failure;
 use clap::builder::TypedValueParser;
 use clap::Args;
 use gpuzip::plan::Policy;
-pub use text::{seconds, size};
 
 /// Plan where a schedule's snapshots live and when they move: count the transfers, or, with
 /// --state-bytes or --profile, predict times and find the best plan

@@ -1,7 +1,7 @@
 //! Writes a plan as lines of a configuration file.
 
 use super::costs::{Machine, Storage};
-use super::text::size;
+use crate::units::size;
 use gpuzip::choice::Candidate;
 use gpuzip::plan::Policy;
 use gpuzip::predict::CodecProfile;
@@ -21,7 +21,7 @@ pub fn lines(best: &Candidate, machine: &Machine) -> Vec<String> {
     ];
     let of_budgets = budgets.into_iter().filter(|(_, bytes)| (1..u64::MAX).contains(bytes));
     lines.extend(of_budgets.map(|(key, bytes)| format!("{key} = {bytes}  # {}", size(bytes))));
-    let storage = machine.storage(best.alternative);
+    let storage = &machine.storages[best.alternative];
     match storage {
         Storage::Coded(_, codec) | Storage::Mixed(_, codec) => lines.extend(of_codec(codec)),
         Storage::Raw | Storage::Shared => lines.push("compressor = none".into()),

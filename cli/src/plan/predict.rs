@@ -1,10 +1,11 @@
 //! Predicts the time of one schedule, or finds the best schedule and its rivals.
 
 use super::costs::Machine;
-use super::text::{name, policy, seconds, size};
+use super::text::{name, policy};
 use super::{curves, paste, timeline, Arguments};
 use crate::options::refuse;
 use crate::output::{emit, emit_json, folder_of_drawings, write_drawing};
+use crate::units::{seconds, size};
 use crate::Failure;
 use gpuzip::choice::{certify, published, search, Candidate, Certificate, Keep, TierSpec};
 use gpuzip::error::{Code, Error, Result};
@@ -153,7 +154,7 @@ fn closing(
 /// Plans the schedule that the options name, with raw and with compressed snapshots.
 fn given(arguments: &Arguments, machine: &Machine) -> Result<Vec<Candidate>> {
     let (mut ranked, mut too_large) = (Vec::new(), None);
-    for (alternative, tiers) in machine.alternatives().iter().flatten().enumerate() {
+    for (alternative, tiers) in machine.alternatives.iter().flatten().enumerate() {
         match given_with(arguments, tiers) {
             Ok(Some((schedule, plan, simulation))) => {
                 let plans = vec![Arc::new(plan)];
@@ -198,9 +199,8 @@ fn given_with(
 /// Sets the memory of plans with shared time levels: the bytes of their slots and of the places for
 /// shared levels.
 fn count_places(ranked: &mut [Candidate], machine: &Machine) {
-    let alternatives = machine.alternatives();
     for candidate in ranked {
-        let tiers = &alternatives[candidate.alternative][0];
+        let tiers = &machine.alternatives[candidate.alternative][0];
         if let (Some(_), Some(plan)) = (&tiers.shared, candidate.plans.first()) {
             let peaks = tiers.bytes_of(plan);
             (candidate.simulation.device_peak, candidate.simulation.host_peak) = peaks;
@@ -220,10 +220,10 @@ fn found(arguments: &Arguments, machine: &Machine) -> Result<(Vec<Candidate>, Ce
         return refuse("--policy lru without --algorithm: the search is for the best plan; its table has the published recipes".into());
     }
     let most = if options.snapshots == 0 { u32::MAX } else { options.snapshots };
-    let alternatives = machine.alternatives();
-    let mut ranked = search(steps, most, &alternatives, Keep::Families)?;
+    let alternatives = &machine.alternatives;
+    let mut ranked = search(steps, most, alternatives, Keep::Families)?;
     let work = if arguments.thorough { THOROUGH } else { QUICK };
-    let mut certificate = certify(steps, &alternatives, &ranked[0], work)?;
+    let mut certificate = certify(steps, alternatives, &ranked[0], work)?;
     // The dynamic program knows the slots of the tiers, and not --snapshots.
     ranked.extend(certificate.better.take().filter(|better| better.schedule.snapshots <= most));
     for (alternative, tiers) in
@@ -268,7 +268,7 @@ fn configuration(candidate: &Candidate, machine: &Machine) -> Map<String, Value>
         ("cache_capacity", candidate.plans.first().map_or(0, |plan| plan.cache).into()),
         ("raw_slots", candidate.plans.first().map_or(0, |plan| plan.raw_slots).into()),
         ("policy", policy(candidate).name().into()),
-        ("stored", machine.storage(candidate.alternative).to_string().into()),
+        ("stored", machine.storages[candidate.alternative].to_string().into()),
         ("zero_copy", machine.zero_copy.into()),
     ])
 }
@@ -355,7 +355,7 @@ fn table(ranked: &[Candidate], machine: &Machine) -> io::Result<()> {
             c.snapshots.to_string(),
             some(if c.algorithm == Algorithm::Uniform { 0 } else { c.chunk }),
             some(inner),
-            machine.storage(candidate.alternative).to_string(),
+            machine.storages[candidate.alternative].to_string(),
             seconds(s.makespan),
             format!("{:.2}", s.over_problem_ideal()),
             format!("{:.0} %", s.stall() / s.makespan * 100.0),

@@ -2,7 +2,8 @@
 
 use super::costs::Machine;
 use super::svg::{digits, round_values, Anchor, Page, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY};
-use super::text::{name, seconds};
+use super::text::name;
+use crate::units::seconds;
 use gpuzip::choice::Candidate;
 use gpuzip::error::Result;
 use gpuzip::predict::{simulate_timeline, Row, Timeline};
@@ -33,8 +34,7 @@ const LANES: [Lane; 4] = [
 
 /// Draws the timeline of a candidate's slowest session.
 pub fn draw(candidate: &Candidate, machine: &Machine) -> Result<String> {
-    let alternatives = machine.alternatives();
-    let (tiers, plan) = (&alternatives[candidate.alternative][0], &candidate.plans[0]);
+    let (tiers, plan) = (&machine.alternatives[candidate.alternative][0], &candidate.plans[0]);
     let (found, timeline) =
         simulate_timeline(&candidate.schedule, plan, &tiers.costs, tiers.budgets)?;
     let lanes = lanes(&[&timeline]);
@@ -46,7 +46,7 @@ pub fn draw(candidate: &Candidate, machine: &Machine) -> Result<String> {
         name(candidate),
         c.macro_steps().time_steps(),
         c.snapshots,
-        machine.storage(candidate.alternative),
+        machine.storages[candidate.alternative],
         seconds(found.makespan),
         found.over_problem_ideal()
     );

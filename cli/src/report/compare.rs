@@ -2,8 +2,7 @@
 
 use super::run::Shot;
 use crate::options::refuse;
-use crate::plan::seconds;
-use crate::plan::size;
+use crate::units::{seconds, size};
 use gpuzip::error::Result;
 use gpuzip::plan::{Index, Plan, Policy};
 use gpuzip::predict::{simulate_timeline, Budgets, Costs, Row, Simulation, Timeline, Times};

@@ -2,10 +2,9 @@
 
 use super::compare::Columns;
 use super::run::{Run, Shot};
-use crate::plan::seconds;
-use crate::plan::size;
 use crate::plan::svg::{Anchor, Page};
 use crate::plan::timeline::{details, keys, lanes, panel_height, shares, window, LEFT, WIDTH};
+use crate::units::{seconds, size};
 
 /// Describes a run in one line.
 pub fn title(run: &Run, shot: &Shot) -> String {

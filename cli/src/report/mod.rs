@@ -6,6 +6,7 @@ mod run;
 
 use crate::options::at_least_one;
 use crate::output::{emit_json, folder_of_drawings, is_svg, write_drawing};
+use crate::units::seconds;
 use crate::Failure;
 use clap::Args;
 use compare::{Columns, Values};
@@ -93,7 +94,7 @@ fn print(run: &Run, shown: &Shot, columns: &Columns) -> io::Result<()> {
         let mut times: Vec<f64> = run.shots.iter().map(Shot::makespan).collect();
         times.sort_by(f64::total_cmp);
         let [least, median, most] =
-            [0, (times.len() - 1) / 2, times.len() - 1].map(|k| crate::plan::seconds(times[k]));
+            [0, (times.len() - 1) / 2, times.len() - 1].map(|k| seconds(times[k]));
         writeln!(
             out,
             "shot {} of {}; makespans {least} to {most}, median {median}",
