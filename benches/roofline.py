@@ -90,7 +90,7 @@ def cases():
 
 
 def step(machine, cells):
-    """Predicted seconds of a forward and of a backward step of rtm3d_cuda on so many cells."""
+    """Predicted seconds of a forward and of a backward step of rtm3d_cuda on `cells` cells."""
     [part] = kernels("rtm3d", "step", "f32", 3, "-").values()
     forward = max(limits(part, machine).values()) * cells
     return forward, forward + CORRELATE * cells / (DRAM * MACHINES[machine][2] * 1e9)

@@ -25,7 +25,7 @@ GRID = ("--n1", 16, "--n2", 16, "--n3", 1, "--border", 4)
 LARGER_GRID = ("--n1", 48, *GRID[2:])
 # Codecs and columns of a few shots, all with the first GPU and the first budget.
 FEW = [("raw", "hrevolve"), ("raw", "best, zero copy"), ("raw", "GPUZIP's Revolve"), ("bfp", "two-level"), ("cuszp", "uniform"), ("zfp", "GPUZIP's Revolve")]
-# The error bounds of codecs whose snapshots have bytes that depend on the state. They are looser than those of
+# The error bounds of codecs whose snapshots have bytes that depend on the state. They are looser than in
 # end_to_end.py, so that small snapshots, too, take no larger part of a state than planned. No time depends on them.
 BOUNDS = {"cuszp": "1e-2", "lorenzo": "5e-2", "dct": "0.9"}
 # Kernels that are launched once for both fields.
@@ -86,7 +86,7 @@ def copies(actions):
 def kernel_times(gpu, codec):
     """Seconds of a launch of each kernel that takes time, by its name. The launches for a snapshot share what the
     kernel takes for two fields: some kernels are launched once for both; encoders are launched for each field with
-    the difference of the time levels and without it, of which half are skipped."""
+    the difference of the time levels and without it, and half of these launches are skipped."""
     forward, backward = roofline.step(gpu, end_to_end.CELLS)
     times = {"step2": forward, "correlate": backward - forward}
     for work in ("compress", "decompress") if codec else ():
@@ -112,7 +112,7 @@ def shot(command, steps, settings, variables):
 @functools.cache
 def bytes_of_snapshots(command, steps, settings, actions):
     """The average bytes of a snapshot that crosses the link, and of a raw one, in a shot with these settings and actions.
-    Without actions, in a shot that stores every state, of which the first ones, partly zero, take less and hardly
+    Without actions, in a shot that stores every state; the first states, partly zero, take less and hardly
     count."""
     settings = dict(settings)
     with tempfile.TemporaryDirectory() as folder:

@@ -21,7 +21,7 @@ fn number(variable: &str) -> u64 {
     std::env::var(variable).map_or(0, |text| text.parse().unwrap())
 }
 
-/// Runs the corpus of a target, and so many mutations.
+/// Runs the corpus of a target and `mutations` mutations of it.
 fn replay(name: &str, mutations: u64) {
     let (_, target) = TARGETS.into_iter().find(|(known, _)| *known == name).unwrap();
     let attempt = |input: &[u8]| {

@@ -55,8 +55,8 @@ class Program:
         return SparseTimeFunction(name=name, grid=self.grid, npoint=2, nt=steps + self.order)
 
     def equation(self, field, others, m, linear):
-        """The change of `field`; with `linear`, that of an adjoint, whose factors are the
-        states."""
+        """The change of `field`; with `linear`, the change of an adjoint field, whose factors are
+        the states."""
         x, y = self.grid.dimensions[:2]
         other = next(iter(others.values()))
         # Every field depends on the other: for one that does not, Devito 4.8.23 makes a loop over

@@ -51,7 +51,7 @@ class Accepted(unittest.TestCase):
     @needs_numpy
     def test_dlpack_of_the_host(self):
         class ByDlpack:
-            """An array of which DLPack is the only interface."""
+            """An array whose only interface is DLPack."""
 
             def __init__(self, of):
                 self.of = of

@@ -107,7 +107,7 @@ class ByInterface(Memory):
 
 
 class ByDlpack(Memory):
-    """An array of which DLPack is the only interface, in a capsule of the first form."""
+    """An array whose only interface is DLPack, in a capsule of the first form."""
 
     _shape = (ctypes.c_int64 * 1)
 

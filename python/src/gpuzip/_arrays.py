@@ -455,8 +455,8 @@ class Field:
     """One array of the state, where an array alone does not say enough.
 
     `Field(array, role=1)` is the previous time level of the field with number 0. `Field(shape=(96,
-    64, 48), dtype="float32")` describes a field without memory: its shape in C order, so that the
-    last extent is that of adjacent values, and the type of its values as a name or a dtype of any
+    64, 48), dtype="float32")` describes a field without memory: its shape in C order, so that
+    adjacent values lie along the last axis, and the type of its values as a name or a dtype of any
     library.
     """
 

@@ -37,7 +37,7 @@ def _cells(function: Any) -> Iterator[Tuple[str, Any]]:
 
 
 def _within(name: str, value: Any, names: Any) -> Dict[str, Any]:
-    """The values that `value` reads or holds, by name; those of a module are the ones in `names`."""
+    """The values that `value` reads or holds, by name. Of a module, only the values in `names`."""
     if isinstance(value, types.FunctionType):
         read = {n: value.__globals__[n] for n in _names(value.__code__) if n in value.__globals__}
         defaults = {f"{name}'s default {k}": x for k, x in enumerate(value.__defaults__ or ())}
@@ -65,9 +65,9 @@ def _within(name: str, value: Any, names: Any) -> Dict[str, Any]:
 
 
 def reads(step: Callable[..., Any], leaf: Callable[[Any], bool]) -> Reads:
-    """The values that `step` reads beside its arguments: those of its closure, of global variables
-    and default arguments, of the attributes of its object, and of functions, objects, dicts and
-    sequences among these. `leaf` says of a value that its parts are not looked at."""
+    """The values that `step` reads beside its arguments: the values of its closure, global
+    variables, default arguments and the attributes of its object, and what functions, objects,
+    dicts and sequences among these hold. `leaf` says of a value that its parts are not looked at."""
     found: Reads = []
     seen: Dict[int, Any] = {}
     names: "set[str]" = set()

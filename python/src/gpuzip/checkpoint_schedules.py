@@ -1,6 +1,6 @@
 """Schedules of gpuzip for programs of the package checkpoint_schedules, and its schedules for gpuzip.
 
-`GpuzipSchedule` is a `CheckpointSchedule` whose actions are those of gpuzip, and `actions` returns the
+`GpuzipSchedule` is a `CheckpointSchedule` with the actions of a gpuzip schedule, and `actions` returns the
 actions of any `CheckpointSchedule` as gpuzip's, for `gpuzip.write_trace` and `gpuzip.validate`.
 """
 
@@ -115,7 +115,7 @@ class GpuzipSchedule(CheckpointSchedule):  # type: ignore[misc]
 
 
 class _Reverse(Reverse):  # type: ignore[misc]
-    """An adjoint step of which the schedule hears. pyadjoint keeps the actions of its first
+    """An adjoint step that tells the schedule when it is done. pyadjoint keeps the actions of its first
     derivative and repeats them; where an exception ended it, these are not all."""
 
     def __init__(self, schedule: GpuzipSchedule, ts: int) -> None:

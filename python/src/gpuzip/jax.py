@@ -27,7 +27,7 @@ _PYTHON = (bool, int, float, complex)
 
 class _Compiled:
     """The compiled time step and its compiled adjoint, which adds to the parameters' adjoint. Both come from
-    one trace of `step`: a value that the step reads beside its arguments is that of the trace."""
+    one trace of `step`: what the step reads beside its arguments keeps the value it had in the trace."""
 
     def __init__(self, step: Callable[..., Any], state: Any, params: Any) -> None:
         traced, kinds = jax.make_jaxpr(lambda state, t, params: step(state, t, *params), return_shape=True)(
@@ -212,7 +212,7 @@ def scan(step: Callable[..., Any], state: Any, n: int, *params: Any, **config: A
     `step` is compiled by `jax.jit`; the loop itself is Python's and runs outside of `jax.jit`,
     `jax.vmap` and `jax.lax.scan`, where it raises an `ArgumentError`. States travel through host
     memory. A gradient of a gradient is not supported, and a function that `jax.vjp` returns can be
-    called once. Other errors are those of `gpuzip.Session`.
+    called once. It raises the errors of `gpuzip.Session`, too.
     """
     n = int32("n", n)
     if n < 1:

@@ -36,7 +36,7 @@ class Profile:
             file.write(self.data)
 
     def info(self, index: int = 0) -> ProfileInfo:
-        """Returns speeds, in milliseconds per step and in GB/s, and those of codec `index`."""
+        """Returns the speeds of steps in milliseconds, of copies and of codec `index` in GB/s."""
         return filled(
             ProfileInfo,
             _abi.gpuzip_profile_info_t,

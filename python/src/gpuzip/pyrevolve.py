@@ -128,7 +128,7 @@ class DiskStorage(Storage):
 
 
 class _Objects(Storage):
-    """A schedule of gpuzip whose states are objects of Python: those of a custom compressor."""
+    """A schedule of gpuzip whose states are objects of Python, which a custom compressor makes."""
 
     def __init__(self, steps: int, keys: Dict[str, Any], coder: Optional[Coder]) -> None:
         super().__init__(0, 0, None, coder=coder)
@@ -283,8 +283,8 @@ def adjust(timesteps: int) -> int:
 
 
 class SingleLevelRevolver(BaseRevolver):
-    """Revolve with `n_checkpoints` states in host memory, or on disk. Without a number it is that of
-    PyRevolve, or with keys of the configuration what gpuzip plans."""
+    """Revolve with `n_checkpoints` states in host memory, or on disk. Without `n_checkpoints`,
+    PyRevolve chooses the number, or gpuzip does if there are keys of the configuration."""
 
     def __init__(
         self, checkpoint: Any, fwd_operator: Any, rev_operator: Any, n_checkpoints: Optional[int],

@@ -49,7 +49,7 @@ class Slot(Unshared, Tuple[Memory, ...]):
 
     def commit(self, stream: Any = None) -> None:
         """Saves the state that the memory holds; the current action is its SAVE. Without `stream`
-        the stream is that of `Session.save_begin`."""
+        it uses the stream that `Session.save_begin` was given."""
         self._session.save_commit(self._ts, stream=self._stream if stream is None else stream)
 
 
@@ -72,7 +72,7 @@ class Session(Unshared):
     `fields` is one array or a tuple or list of arrays: the state. Arrays come by the buffer
     protocol (NumPy, memoryview, array.array, ctypes), by `__cuda_array_interface__` (CuPy, Numba,
     PyTorch, JAX) or by DLPack. An array is in C order; on the host its rows and planes may have
-    gaps, as those of `u[4:-4, 4:-4]` have, which are neither saved nor written. Only shape and type
+    gaps (`u[4:-4, 4:-4]` has such gaps), which are neither saved nor written. Only shape and type
     of the values are read here: every save and retrieve may name other arrays. A `Field` describes
     a field without an array, or gives it a role.
 
@@ -339,8 +339,8 @@ class Session(Unshared):
         return value.value
 
     def agree(self, minimum: Callable[[int], int]) -> None:
-        """Gives all ranks that compute one grid together one schedule, that of the rank with the
-        fewest snapshots. `minimum(value)` returns the least value of all ranks, such as
+        """Gives all ranks that compute one grid together one schedule: the schedule of the rank
+        with the fewest snapshots. `minimum(value)` returns the least value of all ranks, such as
         `lambda value: comm.allreduce(value, op=MPI.MIN)`; it is called 5 times on every rank. Every
         rank makes the call before the first action; a rank without a session calls `gpuzip.agree`.
         """
@@ -474,7 +474,7 @@ class Session(Unshared):
     def _fields(self, arrays: Sequence[Any], writable: bool, stream: Any) -> Fields:
         if not arrays:
             if self._defaults is None:
-                raise ArgumentError("the session was made without arrays: name those of the state")
+                raise ArgumentError("the session was made without arrays: name the arrays of the state")
             arrays = self._defaults
         elif len(arrays) == 1 and isinstance(arrays[0], (tuple, list)):
             arrays = arrays[0]

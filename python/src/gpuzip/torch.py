@@ -332,7 +332,7 @@ def scan(
 
     The step runs under the autocast of the call in both passes, and with `preserve_rng_state` draws the same
     random numbers whenever it computes a time step. A gradient of a gradient is an `UnsupportedError`, and a
-    second reverse sweep (`retain_graph=True`) an `ArgumentError`. Other errors are those of `gpuzip.Session`.
+    second reverse sweep (`retain_graph=True`) an `ArgumentError`. It raises the errors of `gpuzip.Session`, too.
     """
     n = int32("n", n)
     if n < 1:
