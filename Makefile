@@ -12,7 +12,7 @@ help: ## lists these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s%s\n", $$1, $$2 }' Makefile
 
 docs: ## rewrites the tables and pictures of docs/ that are generated
-	GPUZIP_UPDATE_DOCS=1 $(CARGO) test --test docs -- the_configuration_page the_api_page_has
+	GPUZIP_UPDATE_DOCS=1 $(CARGO) test --test docs -- the_configuration_page the_api_page_has the_limitations_page_has
 	GPUZIP_UPDATE_DOCS=1 $(CARGO) test --test foreign -- every_block_compiles
 
 build: ## builds the library and the command `gpuzip` (release)

@@ -1,10 +1,11 @@
 //! The configuration: its checked values, and the parser of its `key = value` files.
 
-use crate::codec::Settings;
+use crate::codec::{Method, Settings};
 use crate::error::{fail, Result};
 use crate::plan::Policy;
 use crate::predict::Profile;
 use crate::schedule::{check_steps_of, Algorithm};
+use crate::together::{Mode, Modes};
 use std::path::PathBuf;
 
 /// The kind of device that a session is on.
@@ -121,6 +122,26 @@ impl Config {
             0 => (total / 50).max(512 << 20).min(total / 8),
             bytes => bytes,
         }
+    }
+
+    /// Returns the modes that the configuration asks for.
+    pub fn modes(&self) -> Modes {
+        let Settings { method, reject_nonfinite, .. } = &self.compression;
+        let every = if self.adjoint_every > 1 { self.adjoint_every } else { 0 };
+        Modes::default()
+            .with(Mode::ZeroCopy, self.zero_copy)
+            .with(Mode::Lru, self.policy == Policy::Lru)
+            .with(Mode::SharedLevels, self.shared_levels)
+            .with(Mode::MixedStorage, self.mixed_storage == Some(true))
+            .with(Mode::Codec, method.number())
+            .with(Mode::NoCodec, *method == Method::None && !self.any_codec)
+            .with(Mode::AutoCodec, self.any_codec)
+            .with(Mode::RejectNonfinite, *reject_nonfinite)
+            .with(Mode::Disk, self.disk_budget)
+            .with(Mode::NoHostBudget, self.host_budget == 0)
+            .with(Mode::MacroSteps, every)
+            .with(Mode::Online, self.algorithm == Some(Algorithm::Online))
+            .with(Mode::SnapshotRule, self.adjust_snapshots)
     }
 
     /// Checks the number of time steps; 0 is allowed for algorithm `online` only.

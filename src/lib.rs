@@ -35,6 +35,7 @@ pub mod stats;
 mod stop;
 pub mod tier;
 pub mod timeline;
+pub mod together;
 mod tune;
 
 /// The version of the C ABI. It changes when a program that was built with an older header could

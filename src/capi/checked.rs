@@ -107,7 +107,7 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
     {
         return fail!(Config, "float_kind = {kind:?}: use \"float\" or \"double\"");
     }
-    Ok(Config {
+    let config = Config {
         algorithm: algorithm_of(given.checkpointing_algorithm)?,
         snapshots: count("checkpointing_snaps", given.checkpointing_snaps)?,
         chunk: count("schedule_chunk", given.schedule_chunk)?,
@@ -131,7 +131,7 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
         device_budget: given.device_budget,
         device_reserve: given.device_reserve,
         host_budget: given.host_budget,
-        disk_budget: disk_budget(&given)?,
+        disk_budget: given.disk_budget,
         disk_folders: disk_path.map_or_else(Vec::new, folders_of),
         default_budgets: true,
         backend: match given.backend {
@@ -146,7 +146,7 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
             }
         },
         device: count("device", given.device)?.checked_sub(1).map(|k| k as i32),
-        zero_copy: zero_copy(&given)?,
+        zero_copy: one_of("zero_copy", given.zero_copy, "0 or 1")?,
         strict: one_of("strict", given.strict, "0 (a warning) or 1 (an error)")?,
         range_actions: one_of(
             "range_actions",
@@ -160,9 +160,9 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
         },
         link_bandwidth: bandwidth(given.link_bandwidth)?,
         compression: compression(&given)?,
-        shared_levels: shared_levels(&given)?,
+        shared_levels: one_of("shared_levels", given.shared_levels, "0 or 1")?,
         compression_factor: factor(given.compression_factor)?,
-        mixed_storage: mixed_storage(&given)?,
+        mixed_storage: mixed_storage(given.mixed_storage)?,
         any_codec: given.compressor == GPUZIP_COMPRESSOR_AUTO,
         profile: profile_file.as_deref().map_or(Ok(None), profile_of)?,
         profile_file,
@@ -176,7 +176,9 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
         persist_dir: persist_dir.filter(|path| !path.is_empty()).map(file_of),
         persist_overhead: share("persist_overhead", given.persist_overhead)?,
         stop_budget: seconds("stop_budget_s", given.stop_budget_s)?,
-    })
+    };
+    config.modes().check()?;
+    Ok(config)
 }
 
 /// Returns a configuration's string, or `None` for NULL.
@@ -231,82 +233,22 @@ fn one_of(name: &str, value: i32, choices: &str) -> Result<bool> {
     }
 }
 
-fn zero_copy(c: &gpuzip_config_t) -> Result<bool> {
-    if one_of("zero_copy", c.zero_copy, "0 or 1")? && c.policy != GPUZIP_POLICY_CLAIRVOYANT {
-        return fail!(Config, "zero_copy = 1 with policy = {}: the published policy copies; use policy 0 or zero_copy 0", c.policy);
-    }
-    Ok(c.zero_copy == 1)
-}
-
-fn disk_budget(c: &gpuzip_config_t) -> Result<u64> {
-    if c.disk_budget > 0 && c.host_budget == 0 {
-        return fail!(
-            Config,
-            "disk_budget = {} with host_budget = 0: snapshots go to disk through host memory, when host memory is full; set host_budget to \
-             the bytes of at least four snapshots",
-            c.disk_budget
-        );
-    }
-    if c.disk_budget > 0 && c.shared_levels == 1 {
-        return fail!(
-            Unsupported,
-            "shared_levels = 1 with disk_budget = {}: snapshots that share time levels have no place on disk; use 0 for one of them",
-            c.disk_budget
-        );
-    }
-    Ok(c.disk_budget)
-}
-
 /// Returns the folders of a list that colons separate.
 fn folders_of(list: &CStr) -> Vec<PathBuf> {
     let folders = list.to_bytes().split(|byte| *byte == b':').filter(|folder| !folder.is_empty());
     folders.map(|folder| PathBuf::from(std::ffi::OsStr::from_bytes(folder))).collect()
 }
 
-fn shared_levels(c: &gpuzip_config_t) -> Result<bool> {
-    if !one_of("shared_levels", c.shared_levels, "0 or 1")? {
-        return Ok(false);
+fn mixed_storage(value: i32) -> Result<Option<bool>> {
+    match value {
+        0 => Ok(None),
+        1 => Ok(Some(true)),
+        2 => Ok(Some(false)),
+        other => fail!(
+            Config,
+            "mixed_storage = {other}: use 0 (where it is faster), 1 (always) or 2 (never)"
+        ),
     }
-    let named = if c.compressor == GPUZIP_COMPRESSOR_AUTO { 0 } else { c.compressor };
-    if c.adjoint_every > 1 {
-        return fail!(
-            Unsupported,
-            "shared_levels = 1 with adjoint_every = {every}: snapshots are {every} time steps apart and share no time level; use shared_levels \
-             = 0",
-            every = c.adjoint_every
-        );
-    }
-    let others = [("zero_copy", c.zero_copy), ("policy", c.policy), ("compressor", named)];
-    match others.into_iter().find(|(_, value)| *value != 0) {
-        Some((name, value)) => {
-            fail!(Unsupported, "shared_levels = 1 with {name} = {value}: it is for raw snapshots that are copied; use 0")
-        }
-        None => Ok(true),
-    }
-}
-
-fn mixed_storage(c: &gpuzip_config_t) -> Result<Option<bool>> {
-    match c.mixed_storage {
-        0 => return Ok(None),
-        1 => {}
-        2 => return Ok(Some(false)),
-        other => {
-            return fail!(
-                Config,
-                "mixed_storage = {other}: use 0 (where it is faster), 1 (always) or 2 (never)"
-            )
-        }
-    }
-    if c.compressor == 0 {
-        return fail!(Config, "mixed_storage = 1 with compressor = 0 (none): snapshots on the host are compressed; name a codec, or 15 (auto)");
-    }
-    if c.policy != GPUZIP_POLICY_CLAIRVOYANT {
-        return fail!(Unsupported, "mixed_storage = 1 with policy = {}: the published policy knows one way to store snapshots; use policy 0", c.policy);
-    }
-    if c.checkpointing_algorithm == Algorithm::Online as i32 {
-        return fail!(Unsupported, "mixed_storage = 1 with algorithm online: which snapshots go to the host is not known when they are saved; use 0");
-    }
-    Ok(Some(true))
 }
 
 fn bandwidth(value: f64) -> Result<f64> {
@@ -338,13 +280,6 @@ fn compression(c: &gpuzip_config_t) -> Result<Settings> {
         other => return fail!(Config, "compressor = {other}: use one of GPUZIP_COMPRESSOR_*"),
     };
     let reject_nonfinite = one_of("nonfinite", c.nonfinite, "0 (kept) or 1 (an error)")?;
-    if method == Method::None && reject_nonfinite {
-        return fail!(
-            Unsupported,
-            "nonfinite = 1 with compressor = {}: raw snapshots are not looked at; use 0",
-            c.compressor
-        );
-    }
     let bound = if method.is_bounded() || c.compressor == GPUZIP_COMPRESSOR_AUTO {
         error_bound(c)?
     } else {

@@ -100,7 +100,7 @@ pub(super) fn summarize(
             return fail!(Memory, "snapshots of {} bytes do not fit any memory", tiers.slot_bytes);
         }
         // The steps of the plan are macro-steps, those of the session's tiers are time steps.
-        let tiers = tiers.clone().in_macro_steps(macro_steps)?;
+        let tiers = tiers.clone().in_macro_steps(macro_steps);
         let is_known = schedule.steps > 0 && tiers.costs.check(schedule.steps).is_ok();
         if is_known && plan.policy == Policy::Clairvoyant {
             let simulation = simulate(schedule, plan, &tiers.costs, tiers.budgets)?;

@@ -5,9 +5,10 @@ use super::search::{clearly_less, Candidate};
 use super::tier_spec::TierSpec;
 use crate::config::Config;
 use crate::error::{fail, Code, Result};
-use crate::plan::{Index, Plan, Policy};
+use crate::plan::{Index, Plan};
 use crate::predict::simulate;
 use crate::schedule::{adjust, Algorithm, MacroSteps, Schedule, Trace};
+use crate::together::Mode;
 use std::sync::Arc;
 
 /// A schedule, and a plan of it for each session.
@@ -35,11 +36,18 @@ pub struct Choice {
 /// With `adjoint_every` all of this counts macro-steps instead of time steps: the schedule is one
 /// for the macro-steps, and so are costs and numbers of snapshots.
 pub fn choose_among(config: &Config, steps: u32, sessions: &[Vec<TierSpec>]) -> Result<Choice> {
+    let ways = sessions.iter().map(|options| options.len() as u64).filter(|&ways| ways > 1).max();
+    config
+        .modes()
+        .with(Mode::UnknownSteps, steps == 0)
+        .with(Mode::Ways, ways.unwrap_or(0))
+        .with(Mode::SharedLevels, sessions.iter().flatten().any(|tiers| tiers.shared.is_some()))
+        .check()?;
     let macro_steps = MacroSteps::new(config.adjoint_every, steps);
-    let of_macro_steps = |options: &Vec<TierSpec>| -> Result<Vec<TierSpec>> {
+    let of_macro_steps = |options: &Vec<TierSpec>| {
         options.iter().map(|tiers| tiers.clone().in_macro_steps(macro_steps)).collect()
     };
-    let sessions: Vec<_> = sessions.iter().map(of_macro_steps).collect::<Result<_>>()?;
+    let sessions: Vec<Vec<TierSpec>> = sessions.iter().map(of_macro_steps).collect();
     let choice =
         choose_steps(config, macro_steps.count(), &sessions).map_err(|error| match macro_steps
             .every()
@@ -61,9 +69,6 @@ fn choose_steps(config: &Config, steps: u32, sessions: &[Vec<TierSpec>]) -> Resu
         sessions.iter().filter_map(|options| options.get(k).or(options.last()).cloned()).collect()
     };
     let alternatives: Vec<Vec<TierSpec>> = (0..count).map(of).collect();
-    if config.algorithm == Some(Algorithm::Online) {
-        check_online(config, steps, &alternatives)?;
-    }
     if let Some(choice) = searched(config, steps, &alternatives)? {
         return Ok(choice);
     }
@@ -108,36 +113,6 @@ fn quickest(config: &Config, steps: u32, alternatives: &[Vec<TierSpec>]) -> Resu
         (None, Some(error)) => Err(error),
         (None, None) => fail!(Config, "there is no way to store snapshots to choose from"),
     }
-}
-
-/// Refuses what an online schedule cannot have.
-fn check_online(config: &Config, steps: u32, alternatives: &[Vec<TierSpec>]) -> Result<()> {
-    if config.zero_copy {
-        return fail!(Unsupported, "zero_copy = 1: a SAVE of an online schedule may replace a snapshot after its state was begun; use zero_copy = 0");
-    }
-    if alternatives.iter().flatten().any(|tiers| tiers.shared.is_some()) {
-        return fail!(Unsupported, "shared_levels = 1: the snapshots of an online schedule do not share time levels; use shared_levels = 0");
-    }
-    if config.adjoint_every > 1 {
-        return fail!(
-            Unsupported,
-            "adjoint_every = {}: an online schedule reverses every step by itself; use adjoint_every = 1",
-            config.adjoint_every
-        );
-    }
-    if config.policy == Policy::Lru {
-        return fail!(
-            Unsupported,
-            "policy = 1 (lru): an online schedule is planned by policy = 0 (clairvoyant)"
-        );
-    }
-    if steps == 0 && config.adjust_snapshots {
-        return fail!(Config, "snapshot_rule = 1: GPUZIP's number of snapshots follows from the number of steps, which is not known; set checkpointing_snaps");
-    }
-    if steps == 0 && alternatives.len() > 1 {
-        return fail!(Unsupported, "compressor = 15 (auto): the predicted time depends on the number of steps, which is not known; name a codec, or 0 for none");
-    }
-    Ok(())
 }
 
 /// Returns the number of snapshots of an online schedule: the configured one, or else as many as fit

@@ -7,6 +7,7 @@ use crate::plan::Plan;
 use crate::schedule::{
     validate_schedule, Action, Algorithm, Kind, MacroSteps, Ranges, Schedule, Terms,
 };
+use crate::together::{Mode, Modes};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -185,21 +186,11 @@ impl SharedSchedule {
         let steps = self.config.check_steps(steps)?;
         let mut state = self.lock()?;
         state.check_between_shots()?;
-        if steps == 0 || self.steps() == 0 {
-            return fail!(
-                State,
-                "steps = {steps} after {}: a shot of unknown length is ended by gpuzip_end_forward; \
-                 a session has either known numbers of steps or unknown ones",
-                self.steps()
-            );
-        }
-        if state.sessions.len() != 1 || !state.sessions.contains_key(&number) {
-            return fail!(
-                State,
-                "{} sessions follow the schedule, and the number of steps can be changed for one only: make a new schedule",
-                state.sessions.len()
-            );
-        }
+        state
+            .modes(number)
+            .with(Mode::OtherSteps, true)
+            .with(Mode::UnknownSteps, steps == 0 || self.steps() == 0)
+            .check()?;
         let sessions = BTreeMap::from([(number, options)]);
         let choice = decide(&self.config, steps, &sessions)?;
         self.steps.store(steps, Ordering::Relaxed);
@@ -359,25 +350,23 @@ impl SharedSchedule {
         Ok(state.actions(&self.config, self.steps())?.peek_kind())
     }
 
-    /// Returns how many SAVEs and RESTOREs are among the actions of a shot up to action `it`, for
-    /// session `number`, which alone must follow the schedule. Walks through these actions.
-    pub fn accesses_until(&self, number: u64, it: i64) -> Result<usize> {
-        let mut state = self.lock()?;
-        state.check_alone(number)?;
-        Ok(state.until(&self.config, self.steps(), it)?.1)
+    /// Returns how many SAVEs and RESTOREs are among the actions of a shot up to action `it`. Walks
+    /// through these actions.
+    pub fn accesses_until(&self, it: i64) -> Result<usize> {
+        Ok(self.lock()?.until(&self.config, self.steps(), it)?.1)
     }
 
-    /// Whether session `number` alone follows the schedule.
-    pub fn is_alone(&self, number: u64) -> bool {
-        self.lock().is_ok_and(|state| state.check_alone(number).is_ok())
+    /// Returns the modes of the schedule that decide what its session `number` may do with a shot.
+    pub fn modes(&self, number: u64) -> Result<Modes> {
+        let modes = self.lock()?.modes(number).with(Mode::UnknownSteps, self.steps() == 0);
+        Ok(modes.with(Mode::Online, self.config.algorithm == Some(Algorithm::Online)))
     }
 
     /// Moves the schedule, before the first action of a shot, to action `it`, as if all actions up to
     /// it had been done, and returns that action. `first` is the number of the plan's step for the
     /// next SAVE or RESTORE.
-    pub fn resume(&self, number: u64, it: i64, first: usize) -> Result<Tick> {
+    pub fn resume(&self, it: i64, first: usize) -> Result<Tick> {
         let mut state = self.lock()?;
-        state.check_alone(number)?;
         if let Some(tick) = state.current {
             return fail!(State, "the schedule is at action {}: a shot goes on from a restart file before its first action", tick.it);
         }
@@ -458,16 +447,11 @@ impl State {
         Ok(())
     }
 
-    /// Fails unless session `number` is the only one that follows the schedule.
-    fn check_alone(&self, number: u64) -> Result<()> {
-        if self.sessions.len() != 1 || !self.sessions.contains_key(&number) {
-            return fail!(
-                Unsupported,
-                "{} sessions follow the schedule: a restart file within a shot is of a session that follows it alone; write one between shots",
-                self.sessions.len()
-            );
-        }
-        Ok(())
+    /// Returns the number of sessions as a mode, unless session `number` is the only one.
+    fn modes(&self, number: u64) -> Modes {
+        let is_alone = self.sessions.len() == 1 && self.sessions.contains_key(&number);
+        let sessions = if is_alone { 0 } else { self.sessions.len() as u64 };
+        Modes::default().with(Mode::Sessions, sessions)
     }
 
     /// Returns the actions of a shot behind action `it`, the number of SAVEs and RESTOREs up to that
@@ -479,12 +463,6 @@ impl State {
         it: i64,
     ) -> Result<(Ranges, usize, (Action, u32))> {
         let schedule = &self.decide(config, steps)?.schedule;
-        if schedule.algorithm == Algorithm::Online {
-            return fail!(
-                Unsupported,
-                "algorithm online: its snapshots cannot be written to a restart file within a shot; write one between shots"
-            );
-        }
         let mut actions = actions_of(schedule, config);
         let (mut accesses, mut last) = (0, None);
         for (_, (action, end)) in (0..=it).zip(&mut actions) {

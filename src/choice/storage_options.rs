@@ -7,7 +7,6 @@ use crate::config::{Backend, Config};
 use crate::error::{fail, Code, Result};
 use crate::files::PAGE;
 use crate::layout::{aligned, Layout, Levels, ALIGNMENT};
-use crate::plan::Policy;
 use crate::schedule::Algorithm;
 use crate::tier::{staging_bytes, SnapshotCoder};
 
@@ -119,10 +118,7 @@ fn with_mixed(
 /// Returns the option of raw snapshots that share time levels, if the configuration allows it and
 /// the states have time levels to share.
 fn shared(config: &Config, layout: &Layout) -> Option<StorageOption> {
-    let possible = config.compression.method == Method::None
-        && !config.zero_copy
-        && config.policy == Policy::Clairvoyant;
-    let levels = layout.levels().filter(|_| config.shared_levels && possible)?;
+    let levels = layout.levels().filter(|_| config.shared_levels)?;
     let tiers = TierSpec::sharing(config, &levels, layout.slot_bytes);
     Some(StorageOption {
         compression: config.compression.with(Method::None),

@@ -225,18 +225,9 @@ impl TierSpec {
         tiers
     }
 
-    /// Returns the tiers for a schedule whose steps are macro-steps. Fails if snapshots share time
-    /// levels: snapshots that are several time steps apart have none in common.
-    pub(crate) fn in_macro_steps(self, macro_steps: MacroSteps) -> Result<Self> {
-        if macro_steps.every() > 1 && self.shared.is_some() {
-            return fail!(
-                Unsupported,
-                "shared_levels = 1 with adjoint_every = {every}: snapshots are {every} time steps apart and share no time level; use \
-                 shared_levels = 0",
-                every = macro_steps.every()
-            );
-        }
-        Ok(TierSpec { costs: self.costs.in_macro_steps(macro_steps), ..self })
+    /// Returns the tiers for a schedule whose steps are macro-steps.
+    pub(crate) fn in_macro_steps(self, macro_steps: MacroSteps) -> Self {
+        TierSpec { costs: self.costs.in_macro_steps(macro_steps), ..self }
     }
 
     /// Returns these tiers for mixed storage: raw states take as much of the device cache as leaves

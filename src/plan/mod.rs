@@ -17,9 +17,10 @@ mod replace;
 mod rest;
 mod time_levels;
 
-use crate::error::{fail, Result};
+use crate::error::Result;
 use crate::fallible_vec::{self, filled};
 use crate::schedule::Schedule;
+use crate::together::{refused, Mode};
 use online::Left;
 use std::fmt;
 
@@ -217,12 +218,8 @@ impl Plan {
             Some(phase) if policy == Policy::Clairvoyant && !zero_copy => {
                 Some(Left::by(index, phase, cache)?)
             }
-            Some(_) => {
-                return fail!(
-                    Unsupported,
-                    "an online schedule is planned by the clairvoyant policy, without zero copy"
-                )
-            }
+            Some(_) if zero_copy => return refused([Mode::ZeroCopy, Mode::Online]),
+            Some(_) => return refused([Mode::Lru, Mode::Online]),
         };
         let mut plan = replace::replace(index, cache, policy, zero_copy, left.as_ref())?;
         plan.fetches.sort_unstable();

@@ -21,6 +21,7 @@ use crate::plan::{spare_bytes, Index, Plan, NONE};
 use crate::scalar::Scalar;
 use crate::schedule::{flags, Action, Kind, Schedule};
 use crate::tier::{staging_bytes, FieldChecksums, SnapshotCoder, Tiers};
+use crate::together::{refused, Mode};
 use std::any::Any;
 use std::ops::Range;
 
@@ -174,10 +175,7 @@ impl<'a> Run<'a> {
         };
         let on_disk = budgets.on_disk(plan.host_slots, costs.slot_bytes);
         if on_disk > 0 && shares {
-            return fail!(
-                Unsupported,
-                "snapshots that share time levels have no place on disk: give a host budget for all of them"
-            );
+            return refused([Mode::SharedLevels, Mode::Disk]);
         }
         if on_disk > 0 {
             tiers.use_disk(on_disk, stored, ROOM)?;

@@ -8,6 +8,7 @@ use crate::fallible_vec;
 use crate::plan::Plan;
 use crate::schedule::{flags, trace, Kind};
 use crate::tier::{Restored, Tiers};
+use crate::together::Mode;
 use std::time::Instant;
 
 impl Session {
@@ -115,9 +116,7 @@ impl Session {
     /// callback gives the addresses of the fields before each save and retrieve, and the addresses
     /// in `fields` are not checked.
     pub fn check_run(&mut self, fields: &[AppField], located: bool) -> Result<()> {
-        if self.config.zero_copy {
-            return fail!(Unsupported, "zero_copy = 1: a run copies the fields; use 0, or gpuzip_get_action instead of the run");
-        }
+        self.config.modes().with(Mode::Run, true).check()?;
         if located {
             self.check_shapes(fields)
         } else {

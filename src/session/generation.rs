@@ -139,7 +139,7 @@ impl Session {
             persist.together(written)?;
             persist.settle_all()?;
         }
-        let shots_only = !persist.all(!self.writes_between_shots_only())?;
+        let shots_only = !persist.all(self.check_within_shot().is_ok())?;
         if is_stopping && shots_only {
             return Ok(());
         }

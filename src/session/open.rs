@@ -27,7 +27,7 @@ impl Session {
         fields: &[AppField],
     ) -> Result<Self> {
         let layout = Layout::new(fields.iter().map(|f| f.field).collect())?;
-        check_macro_steps(&config, &schedule)?;
+        check_with(&schedule, &config)?;
         if config.backend == Backend::Cuda {
             cuda::require_device()?;
         }
@@ -422,8 +422,8 @@ fn mixed_of(tiers: &TierSpec) -> Result<TierSpec> {
     }
 }
 
-/// Fails if the session's own configuration contradicts the macro-steps of the schedule.
-fn check_macro_steps(config: &Config, schedule: &SharedSchedule) -> Result<()> {
+/// Fails if the session's own configuration does not go together with the schedule.
+fn check_with(schedule: &SharedSchedule, config: &Config) -> Result<()> {
     let every = schedule.macro_steps().every();
     if config.adjoint_every > 1 && config.adjoint_every != every {
         return fail!(
@@ -432,14 +432,9 @@ fn check_macro_steps(config: &Config, schedule: &SharedSchedule) -> Result<()> {
             config.adjoint_every
         );
     }
-    if config.shared_levels && every > 1 {
-        return fail!(
-            Unsupported,
-            "shared_levels = 1, and the schedule of the session has adjoint_every = {every}: snapshots are {every} time steps apart and share \
-             no time level; use shared_levels = 0"
-        );
-    }
-    Ok(())
+    let of_schedule =
+        Config { adjoint_every: every, algorithm: schedule.config().algorithm, ..config.clone() };
+    of_schedule.modes().check()
 }
 
 /// Returns the device of these fields, if it is known, and sets `config.backend` to its backend:

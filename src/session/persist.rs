@@ -356,7 +356,7 @@ impl Session {
 
     /// Says whether a generation is to be written now. All ranks call this together.
     pub fn persist_due(&mut self) -> Result<Due> {
-        let shots_only = !self.is_between_shots() && self.writes_between_shots_only();
+        let shots_only = !self.is_between_shots() && self.check_within_shot().is_err();
         self.with_persist(|_, persist| match persist.due()? {
             Due::Yes if shots_only => Ok(Due::No),
             due => Ok(due),

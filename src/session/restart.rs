@@ -11,9 +11,10 @@ use super::Session;
 use crate::device::{Stream, Traffic};
 use crate::error::{fail, Code, Error, Result};
 use crate::plan::{Index, Kept};
-use crate::schedule::{Algorithm, Kind, Schedule, Terms};
+use crate::schedule::{Kind, Schedule, Terms};
 use crate::stats::Stats;
 use crate::tier::{Stored, Tiers};
+use crate::together::Mode;
 use std::sync::Arc;
 
 /// The index of a plan's schedule, for the decision of the schedule with this number.
@@ -123,11 +124,14 @@ impl Session {
         self.tick.is_none_or(|tick| tick.action.kind == Kind::Terminate)
     }
 
-    /// Whether the state within a shot cannot be written to a restart file.
-    pub(super) fn writes_between_shots_only(&self) -> bool {
-        self.option.levels.is_some()
-            || self.schedule.config().algorithm == Some(Algorithm::Online)
-            || !self.schedule.is_alone(self.number)
+    /// Fails if the state within a shot cannot be written to a restart file.
+    pub(super) fn check_within_shot(&self) -> Result<()> {
+        let levels = self.option.levels.is_some();
+        self.schedule
+            .modes(self.number)?
+            .with(Mode::WithinShot, true)
+            .with(Mode::SharedLevels, levels)
+            .check()
     }
 
     /// Returns the start of the next shot as a position.
@@ -173,20 +177,16 @@ impl Session {
     pub(super) fn position(&mut self, stream: Stream) -> Result<(Position, Vec<Kept>)> {
         self.check_served()?;
         let Some(tick) = self.tick else { return fail!(State, "no action has come yet") };
-        if self.option.levels.is_some() {
-            return fail!(Unsupported, "shared_levels = 1: snapshots that share time levels cannot be written to a restart file within a shot; write one between shots, or use shared_levels = 0");
-        }
-        // This also refuses schedules and sessions whose rest cannot be played by itself.
+        self.check_within_shot()?;
         let done = match &self.engine {
             Some(engine) => engine.done(tick.step, tick.action.kind),
-            None => self.schedule.accesses_until(self.number, tick.it)?,
+            None => self.schedule.accesses_until(tick.it)?,
         };
         if let Some(engine) = &mut self.engine {
             engine.call(stream, "persist", |engine| engine.tiers.settle())?;
             self.count_saved();
         }
         let schedule = self.schedule.decide()?;
-        self.schedule.accesses_until(self.number, 0)?;
         let plan = self.plan()?;
         let (kept, plan) = match &self.engine {
             Some(Engine { plan, whole: Some(Whole { anew: Some(index), .. }), .. }) => {
@@ -311,7 +311,8 @@ impl Session {
             return fail!(State, "a shot is under way: a restart file is read before its first action; call gpuzip_setup first");
         }
         self.go_on_from(position)?;
-        let done = self.schedule.accesses_until(self.number, position.it)?;
+        self.check_within_shot()?;
+        let done = self.schedule.accesses_until(position.it)?;
         let (schedule, whole) = (self.schedule.decide()?, self.plan()?);
         let macro_steps = schedule.macro_steps();
         let is_same = whole.fingerprint() == position.plan;
@@ -345,7 +346,7 @@ impl Session {
                 position.it
             );
         }
-        let (rest, number) = (Arc::new(rest), self.number);
+        let rest = Arc::new(rest);
         if whole.anew.is_some() {
             // The rest may need other memory than the whole plan.
             self.engine = None;
@@ -373,7 +374,7 @@ impl Session {
             self.setup()?;
             return Err(error);
         }
-        let tick = self.schedule.resume(number, position.it, first)?;
+        let tick = self.schedule.resume(position.it, first)?;
         self.end_tuning();
         (self.tick, self.served, self.sweep) = (Some(tick), true, tick.sweep);
         (self.stats, self.carried) = (position.stats.clone(), position.stats.clone());

@@ -29,6 +29,7 @@ use crate::error::{fail, Result};
 use crate::fallible_vec;
 use crate::layout::{Layout, Levels};
 use crate::plan::{Issued, Moment, Plan, PreviousLevel, Step, NONE, SPARE_SLOTS};
+use crate::together::{refused, Mode};
 pub use disk::staging_bytes;
 use disk::Disk;
 pub use field_checksums::FieldChecksums;
@@ -87,11 +88,11 @@ trait Store: Send {
     ) -> Result<bool>;
 
     fn begin_save(&mut self, _: &mut Slots, _: Step, _: u32) -> Result<Vec<*mut c_void>> {
-        without_zero_copy()
+        refused([Mode::SharedLevels, Mode::ZeroCopy])
     }
 
     fn commit_save(&mut self, _: &mut Slots, _: Step, _: i64, _: u32) -> Result<()> {
-        without_zero_copy()
+        refused([Mode::SharedLevels, Mode::ZeroCopy])
     }
 
     /// Returns the addresses, and whether the snapshot had to cross the link.
@@ -102,11 +103,11 @@ trait Store: Send {
         _: (i64, bool),
         _: u32,
     ) -> Result<(Vec<*mut c_void>, bool)> {
-        without_zero_copy()
+        refused([Mode::SharedLevels, Mode::ZeroCopy])
     }
 
     fn stored(&mut self, _: &mut Slots, _: Step, _: i64) -> Result<Stored> {
-        without_restart()
+        refused([Mode::SharedLevels, Mode::WithinShot])
     }
 
     /// Places all snapshots that wait in staging buffers.
@@ -117,7 +118,7 @@ trait Store: Send {
     /// Makes room for the snapshot of u(ts) of `stored`, in the slots of a step, and returns where
     /// its bytes go. The lanes have no work.
     fn make_room(&mut self, _: &mut Slots, _: Step, _: i64, _: (u64, bool)) -> Result<Room> {
-        without_restart()
+        refused([Mode::SharedLevels, Mode::WithinShot])
     }
 
     fn check(&mut self, _: &mut Slots) -> Result<()> {
@@ -138,20 +139,6 @@ trait Store: Send {
 
     /// Frees what the store has on the device.
     fn close(&mut self, _: &mut Slots) {}
-}
-
-fn without_zero_copy<T>() -> Result<T> {
-    fail!(
-        Unsupported,
-        "shared_levels = 1: snapshots that share time levels are copied; set zero_copy = 0"
-    )
-}
-
-fn without_restart<T>() -> Result<T> {
-    fail!(
-        Unsupported,
-        "shared_levels = 1: snapshots that share time levels cannot be written to a restart file; write one between shots, or set shared_levels = 0"
-    )
 }
 
 /// The bytes of a snapshot as they lie in a tier.

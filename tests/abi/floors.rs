@@ -16,8 +16,9 @@ use syn::{Attribute, Item, UseTree};
 
 /// The modules of the library from the ground up: a module may use the modules that precede it in
 /// this list.
-const FLOORS: [&str; 27] = [
+const FLOORS: [&str; 28] = [
     "error",
+    "together",
     "numbers",
     "nearest",
     "process",

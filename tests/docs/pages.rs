@@ -4,6 +4,7 @@
 
 use crate::common::pages::{gpuzip, page, pages, words, Block, Page};
 use crate::common::{root, run, stdout};
+use gpuzip::together::{Pair, PAIRS};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -388,6 +389,17 @@ fn the_api_page_has_the_statuses_of_the_header() {
     let mut rows = defines("GPUZIP_OK");
     rows.extend(defines("GPUZIP_ERR_"));
     table_is("docs/api.md", "statuses", ["status", "number", "meaning", ""], rows);
+}
+
+#[test]
+fn the_limitations_page_has_the_pairs_that_are_refused() {
+    let row = |pair: &Pair| {
+        let [one, other] = pair.modes.map(|mode| mode.name().replace('#', "N"));
+        let status = format!("GPUZIP_ERR_{}", format!("{:?}", pair.code).to_uppercase());
+        [one, other, format!("{}: {}", pair.why, pair.remedy), quoted(&status)]
+    };
+    let head = ["asked for", "together with", "reason: remedy", "status"];
+    table_is("docs/limitations.md", "pairs", head, PAIRS.iter().map(row).collect());
 }
 
 /// docs/performance.md counts the transfers for the schedule of GPUZIP 2.x's Salt data set (3751

@@ -8,6 +8,7 @@ use gpuzip::error::{Code, Error, Result};
 use gpuzip::plan::SPARE_SLOTS;
 use gpuzip::predict::{Budgets, CodecProfile, Profile, Survey};
 use gpuzip::schedule::MacroSteps;
+use gpuzip::together::{why, Mode};
 use serde_json::{json, Value};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -196,10 +197,10 @@ impl CostOptions {
                 "--shared-bytes {bytes}: a part of the {state_bytes} bytes of a state"
             ));
         }
-        if let (Some(_), Some(macro_steps)) = (self.shared_bytes, macro_steps) {
+        let every = macro_steps.filter(|_| self.shared_bytes.is_some()).map(MacroSteps::every);
+        if let (Some(every), Some(why)) = (every, why([Mode::SharedLevels, Mode::MacroSteps])) {
             return refuse(format!(
-                "--shared-bytes with --every {every}: snapshots are {every} time steps apart and share no time level; leave out --shared-bytes",
-                every = macro_steps.every()
+                "--shared-bytes with --every {every}: {why}; leave out --shared-bytes"
             ));
         }
         let budgets = Budgets {

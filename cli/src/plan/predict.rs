@@ -12,6 +12,7 @@ use gpuzip::error::{Code, Error, Result};
 use gpuzip::plan::{Plan, Policy};
 use gpuzip::predict::{simulate, Simulation, Survey};
 use gpuzip::schedule::{trace, Algorithm, Schedule};
+use gpuzip::together::{why, Mode};
 use serde_json::{json, Map, Value};
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
@@ -22,10 +23,9 @@ const THOROUGH: u64 = 30_000_000_000;
 
 /// Ranks the given schedule or the schedules found, and prints the predictions.
 pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
-    if arguments.policy == Policy::Lru && arguments.costs.zero_copy {
-        return Ok(refuse(
-            "--zero-copy with --policy lru: the published policy copies; leave out one".into(),
-        )?);
+    let is_asked = arguments.policy == Policy::Lru && arguments.costs.zero_copy;
+    if let Some(why) = why([Mode::ZeroCopy, Mode::Lru]).filter(|_| is_asked) {
+        return Ok(refuse(format!("--zero-copy with --policy lru: {why}; leave out one"))?);
     }
     let survey = arguments.survey.survey();
     let macro_steps = arguments.schedule.macro_steps().filter(|steps| steps.every() > 1);

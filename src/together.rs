@@ -1,0 +1,224 @@
+//! What cannot go together: one table of pairs of modes, each with the reason that the error gives.
+//! The table is asked when a configuration is read, and again when a session, a schedule or a call
+//! has settled the modes. docs/limitations.md has its rows.
+
+use crate::error::{fail, text, Code, Error, Result};
+
+/// Something that a configuration, a schedule or a call asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// The application works in the slots.
+    ZeroCopy,
+    /// The replacement policy that GPUZIP published.
+    Lru,
+    /// Raw snapshots of consecutive states share a time level.
+    SharedLevels,
+    /// Raw snapshots on the device, compressed ones on the host.
+    MixedStorage,
+    /// A named codec; its value is the codec's number.
+    Codec,
+    /// Snapshots are raw.
+    NoCodec,
+    /// The planner chooses the codec.
+    AutoCodec,
+    /// The planner has more than one way to store snapshots; the value is their number.
+    Ways,
+    /// NaN and infinities are errors.
+    RejectNonfinite,
+    /// Snapshots on disk; the value is the budget in bytes.
+    Disk,
+    /// Host memory has no budget.
+    NoHostBudget,
+    /// Macro-steps; the value is their number of time steps.
+    MacroSteps,
+    /// The algorithm for a number of steps that need not be known.
+    Online,
+    /// The number of time steps is not known.
+    UnknownSteps,
+    /// GPUZIP 2.x's rule gives the number of snapshots.
+    SnapshotRule,
+    /// Another number of time steps for the next shot.
+    OtherSteps,
+    /// A run by callbacks.
+    Run,
+    /// A restart file within a shot.
+    WithinShot,
+    /// Several sessions on one schedule; the value is their number.
+    Sessions,
+}
+
+/// Number of modes; `Sessions` is the last one.
+const MODES: usize = Mode::Sessions as usize + 1;
+
+impl Mode {
+    /// Returns the name of the mode in errors and in the documentation; `#` stands for the value.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mode::ZeroCopy => "zero_copy = 1",
+            Mode::Lru => "policy = 1 (lru)",
+            Mode::SharedLevels => "shared_levels = 1",
+            Mode::MixedStorage => "mixed_storage = 1",
+            Mode::Codec => "compressor = #",
+            Mode::NoCodec => "compressor = 0 (none)",
+            Mode::AutoCodec => "compressor = 15 (auto)",
+            Mode::Ways => "compressor = 15 (auto) with # ways to store snapshots",
+            Mode::RejectNonfinite => "nonfinite = 1",
+            Mode::Disk => "disk_budget = #",
+            Mode::NoHostBudget => "host_budget = 0",
+            Mode::MacroSteps => "adjoint_every = #",
+            Mode::Online => "checkpointing_algorithm = 9 (online)",
+            Mode::UnknownSteps => "steps = 0 (not known)",
+            Mode::SnapshotRule => "snapshot_rule = 1",
+            Mode::OtherSteps => "another number of steps",
+            Mode::Run => "a run by callbacks",
+            Mode::WithinShot => "a restart file within a shot",
+            Mode::Sessions => "a schedule that # sessions follow",
+        }
+    }
+}
+
+/// Two modes that cannot go together.
+pub struct Pair {
+    /// The modes, in the order in which the error names them.
+    pub modes: [Mode; 2],
+    /// The code of the error.
+    pub code: Code,
+    /// The reason that the error gives.
+    pub why: &'static str,
+    /// What the error tells the user to do.
+    pub remedy: &'static str,
+}
+
+macro_rules! pairs {
+    ($($one:ident + $other:ident: $code:ident, $why:literal; $remedy:literal.)*) => {
+        /// All pairs of modes that are refused. Of several that apply, the first one is the error.
+        pub const PAIRS: &[Pair] = &[$(Pair {
+            modes: [Mode::$one, Mode::$other],
+            code: Code::$code,
+            why: $why,
+            remedy: $remedy,
+        }),*];
+    };
+}
+
+pairs! {
+    ZeroCopy + Lru: Config, "the published policy copies"; "use policy = 0 or zero_copy = 0".
+    ZeroCopy + Online: Unsupported,
+        "a SAVE of an online schedule may replace a snapshot after its state was begun";
+        "use zero_copy = 0".
+    ZeroCopy + Run: Unsupported, "a run copies the fields";
+        "use zero_copy = 0, or gpuzip_get_action instead of the run".
+    SharedLevels + ZeroCopy: Unsupported, "snapshots that share time levels are copied";
+        "use 0 for one of them".
+    SharedLevels + Lru: Unsupported, "the published policy moves whole states";
+        "use 0 for one of them".
+    SharedLevels + Codec: Unsupported, "raw snapshots alone share time levels";
+        "use 0 for one of them".
+    SharedLevels + Disk: Unsupported, "snapshots that share time levels have no place on disk";
+        "use 0 for one of them".
+    SharedLevels + MacroSteps: Unsupported,
+        "snapshots that are several time steps apart share no time level"; "use shared_levels = 0".
+    SharedLevels + Online: Unsupported,
+        "the snapshots of an online schedule do not share time levels"; "use shared_levels = 0".
+    SharedLevels + WithinShot: Unsupported,
+        "snapshots that share time levels cannot be written to a restart file";
+        "write one between shots, or use shared_levels = 0".
+    MixedStorage + NoCodec: Config, "snapshots on the host are compressed";
+        "name a codec, or 15 (auto)".
+    MixedStorage + Lru: Unsupported, "the published policy knows one way to store snapshots";
+        "use policy = 0".
+    MixedStorage + Online: Unsupported,
+        "which snapshots go to the host is not known when they are saved"; "use mixed_storage = 0".
+    MacroSteps + Online: Unsupported, "an online schedule reverses every step by itself";
+        "use adjoint_every = 1".
+    Lru + Online: Unsupported, "an online schedule is planned by policy = 0 (clairvoyant)";
+        "use policy = 0".
+    SnapshotRule + UnknownSteps: Config,
+        "GPUZIP's number of snapshots follows from the number of steps"; "set checkpointing_snaps".
+    Ways + UnknownSteps: Unsupported,
+        "the predicted time depends on the number of steps"; "name a codec, or 0 for none".
+    RejectNonfinite + NoCodec: Unsupported, "raw snapshots are not looked at"; "use nonfinite = 0".
+    RejectNonfinite + AutoCodec: Unsupported, "raw snapshots are not looked at";
+        "use nonfinite = 0".
+    Disk + NoHostBudget: Config,
+        "snapshots go to disk through host memory, when host memory is full";
+        "set host_budget to the bytes of at least four snapshots".
+    WithinShot + Online: Unsupported, "the snapshots of an online schedule cannot be written to it";
+        "write one between shots".
+    WithinShot + Sessions: Unsupported, "it is of a session that follows its schedule alone";
+        "write one between shots".
+    OtherSteps + UnknownSteps: State,
+        "a session has either known numbers of steps, or shots that gpuzip_end_forward ends";
+        "make another session".
+    OtherSteps + Sessions: State, "the number of steps is one for all of them";
+        "make a new schedule".
+}
+
+/// The modes that are in use, each with its value: not 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Modes([u64; MODES]);
+
+impl Modes {
+    /// Returns these modes with the value of one of them replaced; 0: it is not in use.
+    pub fn with(mut self, mode: Mode, value: impl Into<u64>) -> Self {
+        self.0[mode as usize] = value.into();
+        self
+    }
+
+    /// Fails if two of the modes cannot go together.
+    pub fn check(self) -> Result<()> {
+        let is_used = |mode: &Mode| self.0[*mode as usize] != 0;
+        match PAIRS.iter().find(|pair| pair.modes.iter().all(is_used)) {
+            None => Ok(()),
+            Some(pair) => {
+                let named = |k: usize| {
+                    let mode = pair.modes[k];
+                    mode.name().replace('#', &self.0[mode as usize].to_string())
+                };
+                let (why, remedy) = (pair.why, pair.remedy);
+                let message = text(format_args!("{} with {}: {why}; {remedy}", named(0), named(1)));
+                Err(Error::new(pair.code, message))
+            }
+        }
+    }
+}
+
+/// Returns the reason for which two modes cannot go together; `None` if they can.
+pub fn why(modes: [Mode; 2]) -> Option<&'static str> {
+    PAIRS.iter().find(|pair| pair.modes == modes).map(|pair| pair.why)
+}
+
+/// Returns the error of two modes that a caller on a lower floor cannot have together.
+pub(crate) fn refused<T>(modes: [Mode; 2]) -> Result<T> {
+    let [one, other] = modes;
+    Modes::default().with(one, true).with(other, true).check()?;
+    fail!(Unsupported, "{} with {}: not in this version", one.name(), other.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_both_values_the_reason_and_the_remedy() {
+        let modes = Modes::default().with(Mode::Disk, 9u64).with(Mode::SharedLevels, true);
+        let error = modes.check().unwrap_err();
+        assert_eq!(error.code, Code::Unsupported);
+        assert_eq!(
+            error.message,
+            "shared_levels = 1 with disk_budget = 9: snapshots that share time levels have no place \
+             on disk; use 0 for one of them"
+        );
+        assert!(modes.with(Mode::Disk, 0u64).check().is_ok());
+    }
+
+    #[test]
+    fn no_pair_stands_twice() {
+        for (at, pair) in PAIRS.iter().enumerate() {
+            let [one, other] = pair.modes;
+            assert!(PAIRS[..at]
+                .iter()
+                .all(|earlier| ![[one, other], [other, one]].contains(&earlier.modes)));
+        }
+    }
+}
