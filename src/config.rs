@@ -1,6 +1,7 @@
 //! The configuration: its checked values, and the parser of its `key = value` files.
 
 use crate::codec::{Method, Settings};
+use crate::environment;
 use crate::error::{fail, Result};
 use crate::plan::Policy;
 use crate::predict::Profile;
@@ -109,8 +110,7 @@ impl Config {
         if !self.disk_folders.is_empty() {
             return self.disk_folders.clone();
         }
-        let given = std::env::var_os("TMPDIR").filter(|path| !path.is_empty());
-        vec![given.map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from)]
+        vec![environment::path("TMPDIR").unwrap_or_else(|| PathBuf::from("/var/tmp"))]
     }
 
     /// Returns the bytes of device memory that the session leaves to the application on a device

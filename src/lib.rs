@@ -16,6 +16,7 @@ pub mod choice;
 pub mod codec;
 pub mod config;
 pub mod device;
+pub mod environment;
 pub mod error;
 mod fallible_vec;
 pub mod files;

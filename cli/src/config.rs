@@ -3,7 +3,8 @@
 use crate::output::emit_json;
 use crate::Failure;
 use clap::Args;
-use gpuzip::capi::{Key, Loaded, Source, KEYS, VARIABLES};
+use gpuzip::capi::{Key, Loaded, Source, KEYS};
+use gpuzip::environment::VARIABLES;
 use serde_json::{json, Map, Value};
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;

@@ -59,26 +59,27 @@ pub(super) unsafe fn read(config: *const gpuzip_config_t) -> Result<gpuzip_confi
 /// As `checked`.
 pub(super) unsafe fn adopted(config: *const gpuzip_config_t) -> Result<Config> {
     // SAFETY: by this function's contract.
-    unsafe {
-        let (given, checked) = (read(config)?, checked(config)?);
-        // A struct that nobody filled says DEBUG, too, and comes to an error.
-        let filled = given.checkpointing_algorithm != GPUZIP_ALGORITHM_TRACE
-            || !given.trace_file_path.is_null();
-        if filled {
-            set_level(given.log_level)?;
-        }
-        if filled && given.struct_size == 0 {
-            log::info!(
-                "struct_size = 0: only the keys before struct_size were read, the others have their \
-                 defaults; call gpuzip_config_init first to set others"
-            );
-        }
-        warn_of_bound(&given, &checked);
-        if given.reserved_huge_pages != 0 {
-            log::warn!("{}", of_retired("huge_pages"));
-        }
-        Ok(checked)
+    let (given, checked) = unsafe {
+        let given = read(config)?;
+        (given, checked_copy(&given)?)
+    };
+    // A struct that nobody filled says DEBUG, too, and comes to an error.
+    let filled =
+        given.checkpointing_algorithm != GPUZIP_ALGORITHM_TRACE || !given.trace_file_path.is_null();
+    if filled {
+        set_level(given.log_level)?;
     }
+    if filled && given.struct_size == 0 {
+        log::info!(
+            "struct_size = 0: only the keys before struct_size were read, the others have their \
+             defaults; call gpuzip_config_init first to set others"
+        );
+    }
+    warn_of_bound(&given, &checked);
+    if given.reserved_huge_pages != 0 {
+        log::warn!("{}", of_retired("huge_pages"));
+    }
+    Ok(checked)
 }
 
 /// Reads and checks a configuration, without effect on the log level.
@@ -87,27 +88,39 @@ pub(super) unsafe fn adopted(config: *const gpuzip_config_t) -> Result<Config> {
 /// `config` is NULL or points to a configuration whose strings are NULL or valid.
 pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
     // SAFETY: by this function's contract.
-    let given = unsafe { read(config) }?;
-    check_supported(&given)?;
+    unsafe { checked_copy(&read(config)?) }
+}
+
+/// Checks the library's copy of a configuration.
+///
+/// # Safety
+/// The strings of `given` are NULL or valid.
+unsafe fn checked_copy(given: &gpuzip_config_t) -> Result<Config> {
+    check_supported(given)?;
     level_of(given.log_level)?;
     // SAFETY: by this function's contract.
-    let (trace, float_kind, profile, trace_out, disk_path, persist_dir) = unsafe {
-        (
-            path_of(given.trace_file_path),
-            path_of(given.float_kind),
-            path_of(given.profile_path),
-            path_of(given.trace_out),
-            path_of(given.disk_path),
-            path_of(given.persist_dir),
-        )
+    let config = unsafe {
+        let kind = path_of(given.float_kind);
+        if let Some(kind) = kind.filter(|k| !matches!(k.to_bytes(), b"" | b"float" | b"double")) {
+            return fail!(Config, "float_kind = {kind:?}: use \"float\" or \"double\"");
+        }
+        let config = schedule(given, Config::default())?;
+        let config = device(given, tiers(given, config)?)?;
+        let config = report(given, codec(given, config)?)?;
+        restart(given, config)?
     };
-    let profile_file = profile.filter(|path| !path.is_empty()).map(file_of);
-    if let Some(kind) =
-        float_kind.filter(|kind| !matches!(kind.to_bytes(), b"" | b"float" | b"double"))
-    {
-        return fail!(Config, "float_kind = {kind:?}: use \"float\" or \"double\"");
-    }
-    let config = Config {
+    config.modes().check()?;
+    Ok(config)
+}
+
+/// Returns `config` with the keys of the schedule.
+///
+/// # Safety
+/// As `checked_copy`.
+unsafe fn schedule(given: &gpuzip_config_t, config: Config) -> Result<Config> {
+    // SAFETY: by this function's contract.
+    let trace = unsafe { path_of(given.trace_file_path) };
+    Ok(Config {
         algorithm: algorithm_of(given.checkpointing_algorithm)?,
         snapshots: count("checkpointing_snaps", given.checkpointing_snaps)?,
         chunk: count("schedule_chunk", given.schedule_chunk)?,
@@ -122,18 +135,49 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
             "0 (ours) or 1 (as published)",
         )?,
         trace_file: trace.map(file_of),
+        range_actions: one_of(
+            "range_actions",
+            given.range_actions,
+            "0 (one step per FORWARD) or 1 (ranges)",
+        )?,
+        adjoint_every: count("adjoint_every", given.adjoint_every)?.max(1),
+        ..config
+    })
+}
+
+/// Returns `config` with the keys of the tiers.
+///
+/// # Safety
+/// As `checked_copy`.
+unsafe fn tiers(given: &gpuzip_config_t, config: Config) -> Result<Config> {
+    // SAFETY: by this function's contract.
+    let disk_path = unsafe { path_of(given.disk_path) };
+    let is_lru = one_of("policy", given.policy, "0 (clairvoyant) or 1 (lru)")?;
+    Ok(Config {
         cache: count("cache_capacity", given.cache_capacity)?,
-        policy: if one_of("policy", given.policy, "0 (clairvoyant) or 1 (lru)")? {
-            Policy::Lru
-        } else {
-            Policy::Clairvoyant
-        },
+        policy: if is_lru { Policy::Lru } else { Policy::Clairvoyant },
         device_budget: given.device_budget,
         device_reserve: given.device_reserve,
         host_budget: given.host_budget,
         disk_budget: given.disk_budget,
         disk_folders: disk_path.map_or_else(Vec::new, folders_of),
         default_budgets: true,
+        zero_copy: one_of("zero_copy", given.zero_copy, "0 or 1")?,
+        shared_levels: one_of("shared_levels", given.shared_levels, "0 or 1")?,
+        mixed_storage: mixed_storage(given.mixed_storage)?,
+        ..config
+    })
+}
+
+/// Returns `config` with the keys of the device.
+///
+/// # Safety
+/// As `checked_copy`.
+unsafe fn device(given: &gpuzip_config_t, config: Config) -> Result<Config> {
+    // SAFETY: by this function's contract.
+    let profile = unsafe { path_of(given.profile_path) };
+    let profile_file = profile.filter(|path| !path.is_empty()).map(file_of);
+    Ok(Config {
         backend: match given.backend {
             0 => Backend::ByFields,
             1 => Backend::Host,
@@ -146,26 +190,35 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
             }
         },
         device: count("device", given.device)?.checked_sub(1).map(|k| k as i32),
-        zero_copy: one_of("zero_copy", given.zero_copy, "0 or 1")?,
-        strict: one_of("strict", given.strict, "0 (a warning) or 1 (an error)")?,
-        range_actions: one_of(
-            "range_actions",
-            given.range_actions,
-            "0 (one step per FORWARD) or 1 (ranges)",
-        )?,
-        adjoint_every: count("adjoint_every", given.adjoint_every)?.max(1),
         max_in_flight: match count("max_in_flight", given.max_in_flight)? {
-            0 => Config::default().max_in_flight,
+            0 => config.max_in_flight,
             actions => actions,
         },
         link_bandwidth: bandwidth(given.link_bandwidth)?,
-        compression: compression(&given)?,
-        shared_levels: one_of("shared_levels", given.shared_levels, "0 or 1")?,
-        compression_factor: factor(given.compression_factor)?,
-        mixed_storage: mixed_storage(given.mixed_storage)?,
-        any_codec: given.compressor == GPUZIP_COMPRESSOR_AUTO,
         profile: profile_file.as_deref().map_or(Ok(None), profile_of)?,
         profile_file,
+        ..config
+    })
+}
+
+/// Returns `config` with the keys of the codec.
+fn codec(given: &gpuzip_config_t, config: Config) -> Result<Config> {
+    Ok(Config {
+        compression: compression(given)?,
+        any_codec: given.compressor == GPUZIP_COMPRESSOR_AUTO,
+        compression_factor: factor(given.compression_factor)?,
+        ..config
+    })
+}
+
+/// Returns `config` with the keys of logs and timelines.
+///
+/// # Safety
+/// As `checked_copy`.
+unsafe fn report(given: &gpuzip_config_t, config: Config) -> Result<Config> {
+    // SAFETY: by this function's contract.
+    let trace_out = unsafe { path_of(given.trace_out) };
+    Ok(Config {
         log_ratio: one_of(
             "enable_compression_rate_log",
             given.enable_compression_rate_log,
@@ -173,12 +226,24 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
         )?,
         performance_log: one_of("enable_performance_log", given.enable_performance_log, "0 or 1")?,
         trace_out: trace_out.filter(|path| !path.is_empty()).map(file_of),
+        ..config
+    })
+}
+
+/// Returns `config` with the keys of restart files.
+///
+/// # Safety
+/// As `checked_copy`.
+unsafe fn restart(given: &gpuzip_config_t, config: Config) -> Result<Config> {
+    // SAFETY: by this function's contract.
+    let persist_dir = unsafe { path_of(given.persist_dir) };
+    Ok(Config {
         persist_dir: persist_dir.filter(|path| !path.is_empty()).map(file_of),
+        strict: one_of("strict", given.strict, "0 (a warning) or 1 (an error)")?,
         persist_overhead: share("persist_overhead", given.persist_overhead)?,
         stop_budget: seconds("stop_budget_s", given.stop_budget_s)?,
-    };
-    config.modes().check()?;
-    Ok(config)
+        ..config
+    })
 }
 
 /// Returns a configuration's string, or `None` for NULL.

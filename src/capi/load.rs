@@ -6,6 +6,7 @@ use super::keys::{of_retired, Key, KEYS, RETIRED};
 use super::logging::warn_always;
 use super::types::gpuzip_config_t;
 use crate::config::{entries, shown};
+use crate::environment::{self, VARIABLES};
 use crate::error::{fail, Code, Error, Result};
 use crate::files;
 use crate::guarded::Guarded;
@@ -13,25 +14,6 @@ use crate::nearest::{extended, nearest};
 use crate::reserve::may_fail;
 use std::ffi::c_char;
 use std::path::Path;
-
-/// Environment variables that are not keys of the configuration, each with its meaning.
-pub const VARIABLES: &[(&str, &str)] = &[
-    (
-        "GPUZIP_CACHE_DIR",
-        "the folder of compiled kernels; not set: gpuzip in XDG_CACHE_HOME or ~/.cache",
-    ),
-    ("GPUZIP_LOG", "what of the log reaches stderr, in env_logger's syntax: warn, or gpuzip=debug"),
-    (
-        "GPUZIP_NVCOMP",
-        "the file of libnvcomp, for codec bitcomp; not set: libnvcomp.so.6, .5 or .4",
-    ),
-    ("GPUZIP_NVTX", "1: actions and calls are NVTX ranges, for Nsight Systems"),
-    (
-        "GPUZIP_PERFORMANCE_LOG",
-        "the file of enable_performance_log; not set: gpuzip_performance.csv",
-    ),
-    ("GPUZIP_VALIDATE", "1: every schedule is played and checked before it is used"),
-];
 
 /// Prefixes, after `GPUZIP_`, of the environment variables of the test suite.
 const OF_TESTS: [&str; 3] = ["TEST_", "UPDATE_", "DCT_"];
@@ -74,7 +56,7 @@ impl Loaded {
         }
         for (at, key) in KEYS.iter().enumerate() {
             let name = variable_of(key);
-            if let Some(value) = std::env::var_os(&name) {
+            if let Some(value) = environment::value(&name) {
                 let Some(value) = value.to_str() else {
                     return fail!(Config, "{name} = {value:?}: is not UTF-8");
                 };
@@ -168,8 +150,7 @@ fn advice(word: &str) -> String {
 /// Warns of retired and unknown GPUZIP_* variables: a mistyped variable has no effect that a user
 /// would notice.
 fn warn_of_variables() {
-    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    for name in names {
+    for name in environment::names() {
         let Some(word) = name.strip_prefix("GPUZIP_") else { continue };
         if RETIRED.iter().any(|key| key.eq_ignore_ascii_case(word)) {
             warn_always(&of_retired(&name));

@@ -4,6 +4,7 @@
 use super::entry::entry;
 use super::handles::{in_inner, inner, refuse_inner};
 use super::types::{gpuzip_log_callback_t, gpuzip_status_t};
+use crate::environment;
 use crate::error::{fail, Result};
 use crate::fallible_vec::{self, with_room};
 use crate::files::quietly;
@@ -48,7 +49,7 @@ fn filter() -> &'static Filter {
         let mut builder = env_filter::Builder::new();
         // A malformed GPUZIP_LOG is treated as if it were not set.
         let filter =
-            std::env::var("GPUZIP_LOG").ok().filter(|filter| builder.try_parse(filter).is_ok());
+            environment::text("GPUZIP_LOG").filter(|filter| builder.try_parse(filter).is_ok());
         if filter.is_none() {
             builder = env_filter::Builder::new();
             builder.filter_level(LevelFilter::Trace);

@@ -27,7 +27,7 @@ pub use codec::*;
 pub use config::*;
 pub use entry::*;
 pub use keys::{Allowed, Key, KEYS};
-pub use load::{Loaded, Source, VARIABLES};
+pub use load::{Loaded, Source};
 pub use logging::*;
 pub use persist::*;
 pub use profile::*;

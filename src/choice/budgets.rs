@@ -5,12 +5,14 @@
 //! differently: codes whose ranks exchange data in every step should set budgets, or agree on a
 //! schedule.
 
+use super::job::Job;
 use super::storage_options::candidates;
 use super::target::Target;
 use crate::available::{self, Available};
 use crate::codec::{Method, Settings, SnapshotCodec};
-use crate::config::{Backend, Config};
+use crate::config::Backend;
 use crate::device::cuda::{self, DeviceMemory};
+use crate::environment;
 use crate::layout::{aligned, Layout, Levels};
 use crate::plan::{spare_bytes, Policy};
 use crate::process::Process;
@@ -33,11 +35,11 @@ pub struct Promise {
 }
 
 impl Promise {
-    /// Promises the budgets of `config`. On the host backend the device cache is in main memory, so
+    /// Promises the budgets of `job`. On the host backend the device cache is in main memory, so
     /// that `device_budget` is promised as well.
-    pub fn of(config: &Config) -> Self {
-        let device = if config.backend == Backend::Cuda { 0 } else { config.device_budget };
-        let bytes = device.saturating_add(config.host_budget);
+    pub fn of(job: &Job) -> Self {
+        let device = if job.backend == Backend::Cuda { 0 } else { job.device_budget };
+        let bytes = device.saturating_add(job.host_budget);
         PROMISED.fetch_add(bytes, Ordering::Relaxed);
         Promise { bytes, process: Process::current() }
     }
@@ -65,15 +67,15 @@ pub struct Free {
 impl Free {
     /// Reads the free memory for a session on `target`; if the target is not known yet, for the
     /// backend that the configuration assumes. `None`: the free memory is not known.
-    pub fn now(config: &Config, target: Option<Target>) -> Option<Self> {
-        let device = match (target, config.backend) {
+    pub fn now(job: &Job, target: Option<Target>) -> Option<Self> {
+        let device = match (target, job.backend) {
             (Some(Target::Host), _) | (None, Backend::Host) => None,
             (Some(Target::Cuda(ordinal)), _) => Some(cuda::free_memory(ordinal).ok()?),
             // The fields will tell whether the session needs CUDA: CUDA is not started before.
             (None, Backend::ByFields) if !cuda::is_started() => return None,
             (None, _) => Some(assumed_device()?),
         };
-        let ranks = available::ranks_on_node(|name| std::env::var(name).ok());
+        let ranks = available::ranks_on_node(environment::text);
         let mut host = available::host()?;
         host.bytes = host.bytes.saturating_sub(PROMISED.load(Ordering::Relaxed));
         Some(Free { host, device, ranks })
@@ -95,32 +97,32 @@ fn assumed_device() -> Option<DeviceMemory> {
 
 /// Returns whether a configuration leaves the budgets to the library: the algorithm is `auto`, and
 /// nothing says how many snapshots there are.
-pub fn are_left(config: &Config) -> bool {
-    let none = config.device_budget == 0
-        && config.host_budget == 0
-        && config.snapshots == 0
-        && !config.adjust_snapshots;
-    config.default_budgets
-        && config.algorithm.is_none()
-        && config.policy == Policy::Clairvoyant
+pub fn are_left(job: &Job) -> bool {
+    let none = job.device_budget == 0
+        && job.host_budget == 0
+        && job.config.snapshots == 0
+        && !job.config.adjust_snapshots;
+    job.config.default_budgets
+        && job.config.algorithm.is_none()
+        && job.config.policy == Policy::Clairvoyant
         && none
 }
 
 /// Sets the budgets of a configuration that leaves them to the library, for `steps` time steps of
 /// states with this layout, and logs them. If the share of the free memory holds fewer snapshots
 /// than GPUZIP's rule (`adjust`) takes, the budgets stay 0 and that rule decides the number.
-pub fn take(config: &mut Config, layout: &Layout, steps: u32, free: Option<&Free>) {
-    if !are_left(config) {
+pub fn take(job: &mut Job, layout: &Layout, steps: u32, free: Option<&Free>) {
+    if !are_left(job) {
         return;
     }
-    let Some((device, host)) = free.and_then(|free| shares(config, layout, steps, free)) else {
+    let Some((device, host)) = free.and_then(|free| shares(job, layout, steps, free)) else {
         log::info!(
             "no budgets are set, and half of the free memory is not known or holds too few snapshots: set device_budget or host_budget{}",
-            if config.backend == Backend::ByFields { ", or backend, or give fields with their data" } else { "" }
+            if job.backend == Backend::ByFields { ", or backend, or give fields with their data" } else { "" }
         );
         return;
     };
-    (config.device_budget, config.host_budget) = (device, host);
+    (job.device_budget, job.host_budget) = (device, host);
     let (limit, ranks) = free.map_or(("", 1), |free| (free.host.limit, free.ranks));
     log::info!(
         "no budgets are set: device_budget = {device} and host_budget = {host} bytes are taken, at most half of the free memory ({limit}, \
@@ -130,68 +132,69 @@ pub fn take(config: &mut Config, layout: &Layout, steps: u32, free: Option<&Free
 
 /// Returns the bytes for the device cache and for the host pool; `None` if they hold too few
 /// snapshots. On the host backend the cache is in main memory, too, and gets all bytes.
-fn shares(config: &Config, layout: &Layout, steps: u32, free: &Free) -> Option<(u64, u64)> {
-    let slot = slot_bytes(config, layout);
-    let beside_cache = beside_cache(config, layout, free.device.is_some());
-    let states = MacroSteps::new(config.adjoint_every, steps).count();
+fn shares(job: &Job, layout: &Layout, steps: u32, free: &Free) -> Option<(u64, u64)> {
+    let slot = slot_bytes(job, layout);
+    let beside_cache = beside_cache(job, layout, free.device.is_some());
+    let states = MacroSteps::new(job.config.adjoint_every, steps).count();
     let all = u64::from(states.saturating_sub(1).max(1));
     let enough = |snapshots: u64| snapshots.saturating_mul(slot).saturating_add(beside_cache);
     let host = free.host.bytes / PARTS / u64::from(free.ranks.max(1));
     let least = enough(adjust(u64::from(states)).into());
-    let cache = slot.saturating_mul(config.cache.into());
+    let cache = slot.saturating_mul(job.config.cache.into());
     let of_device = free.device.map(|DeviceMemory { free, total }| {
-        (free / PARTS).min(free.saturating_sub(config.reserve_of(total)))
+        (free / PARTS).min(free.saturating_sub(job.config.reserve_of(total)))
     });
     let (device, host) = match of_device {
-        None if config.cache > 0 => {
+        None if job.config.cache > 0 => {
             (0, host.checked_sub(cache.saturating_add(beside_cache))?.min(enough(all)))
         }
         None => (host.min(enough(all)), 0),
-        Some(_) if config.cache > 0 => (0, host.min(enough(all))),
+        Some(_) if job.config.cache > 0 => (0, host.min(enough(all))),
         Some(device) if device >= enough(all) => (enough(all), 0),
         Some(device) => (device, host.min(enough(all))),
     };
     let holds = device.saturating_add(host).saturating_add(cache) >= least
-        && (config.cache > 0 || device >= enough(1));
+        && (job.config.cache > 0 || device >= enough(1));
     holds.then_some((device, host))
 }
 
 /// Returns the most bytes that a snapshot takes in a tier, over all storage options.
-fn slot_bytes(config: &Config, layout: &Layout) -> u64 {
-    match config.compression.method {
-        Method::None if !config.any_codec => layout.slot_bytes,
+fn slot_bytes(job: &Job, layout: &Layout) -> u64 {
+    match job.config.compression.method {
+        Method::None if !job.config.any_codec => layout.slot_bytes,
         _ => layout.slot_bytes.max(aligned(SnapshotCodec::max_bytes(layout))),
     }
 }
 
 /// Returns the bytes of device memory beside the snapshots: spare slots, the work space of shared
 /// time levels, and the memory that the kernels of a codec work in.
-fn beside_cache(config: &Config, layout: &Layout, by_kernels: bool) -> u64 {
+fn beside_cache(job: &Job, layout: &Layout, by_kernels: bool) -> u64 {
     let kernels = |settings: &Settings| SnapshotCoder::gpu_bytes(settings, layout).unwrap_or(0);
-    let codecs = candidates(config).iter().map(kernels).max().filter(|_| by_kernels).unwrap_or(0);
-    let levels = if config.shared_levels { Levels::WORK_BYTES } else { 0 };
+    let codecs = candidates(job).iter().map(kernels).max().filter(|_| by_kernels).unwrap_or(0);
+    let levels = if job.config.shared_levels { Levels::WORK_BYTES } else { 0 };
     spare_bytes(true, true, 0, layout.slot_bytes).saturating_add(codecs).saturating_add(levels)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
 
     #[test]
     fn what_one_session_was_promised_is_not_free_for_the_next() {
         const BYTES: u64 = 1 << 50;
         let promised = || PROMISED.load(Ordering::Relaxed);
-        let config = |backend| Config {
+        let job = |backend| Job {
             device_budget: BYTES,
             host_budget: BYTES,
             backend,
-            ..Config::default()
+            ..Job::new(Config::default())
         };
-        let first = Promise::of(&config(Backend::Host));
+        let first = Promise::of(&job(Backend::Host));
         assert_eq!(promised() / BYTES, 2);
-        let second = Promise::of(&config(Backend::Cuda));
+        let second = Promise::of(&job(Backend::Cuda));
         assert_eq!(promised() / BYTES, 3);
-        assert!(Free::now(&config(Backend::Host), None).is_none_or(|free| free.host.bytes == 0));
+        assert!(Free::now(&job(Backend::Host), None).is_none_or(|free| free.host.bytes == 0));
         drop(first);
         assert_eq!(promised() / BYTES, 1);
         drop(second);

@@ -11,6 +11,7 @@ mod bound;
 mod budgets;
 mod certificate;
 mod choose;
+mod job;
 #[cfg(test)]
 mod optima_tests;
 mod portfolio;
@@ -26,6 +27,7 @@ pub(crate) use agree::agree;
 pub(crate) use budgets::{are_left, take, Free, Promise};
 pub use certificate::{certify, lower_bound, Certificate};
 pub use choose::{choose, choose_among, choose_schedule, Choice};
+pub use job::Job;
 pub use published::published;
 pub use search::{search, Candidate, Keep};
 pub use shared_schedule::{SharedSchedule, Tick};

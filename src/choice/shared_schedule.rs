@@ -2,6 +2,7 @@
 
 use crate::choice::{choose_among, choose_schedule, Choice, TierSpec};
 use crate::config::Config;
+use crate::environment;
 use crate::error::{fail, Result};
 use crate::plan::Plan;
 use crate::schedule::{
@@ -30,7 +31,7 @@ pub struct Tick {
 
 /// A schedule shared by sessions: one caller advances it, and any number of sessions follow it.
 pub struct SharedSchedule {
-    config: Config,
+    config: Arc<Config>,
     /// Number of time steps; 0: each shot tells it at the end of its forward phase. Changes while
     /// `state` is locked.
     steps: AtomicU32,
@@ -59,7 +60,8 @@ struct State {
 impl SharedSchedule {
     /// Makes a schedule for `steps` time steps; 0 for algorithm online: not known yet. Its parameters
     /// are decided at the first action, when the tiers of all sessions are known.
-    pub fn new(config: Config, steps: i64) -> Result<Self> {
+    pub fn new(config: impl Into<Arc<Config>>, steps: i64) -> Result<Self> {
+        let config = config.into();
         let steps = config.check_steps(steps)?;
         let state = State {
             sessions: BTreeMap::new(),
@@ -545,7 +547,7 @@ fn decide(config: &Config, steps: u32, sessions: &BTreeMap<u64, Vec<TierSpec>>) 
 
 /// Validates a schedule whose number of steps is known, if `GPUZIP_VALIDATE` asks for it.
 fn validate_if_asked(schedule: &Schedule, join: bool) -> Result<()> {
-    if schedule.steps > 0 && std::env::var_os("GPUZIP_VALIDATE").is_some_and(|v| v == "1") {
+    if schedule.steps > 0 && environment::is_on("GPUZIP_VALIDATE") {
         validate_schedule(schedule, join)?;
     }
     Ok(())

@@ -1,9 +1,10 @@
 //! The storage options of a session: the configured way to store snapshots, or the ways that the
 //! planner chooses from.
 
+use super::job::Job;
 use super::tier_spec::{spare_beside, TierSpec, LEAST_CODED, LEAST_RAW};
 use crate::codec::{Method, Settings, SnapshotCodec};
-use crate::config::{Backend, Config};
+use crate::config::Backend;
 use crate::error::{fail, Code, Result};
 use crate::files::PAGE;
 use crate::layout::{aligned, Layout, Levels, ALIGNMENT};
@@ -27,53 +28,53 @@ pub struct StorageOption {
 
 /// Returns the storage options for states of this layout. They depend only on the arguments,
 /// profile included.
-pub fn storage_options(config: &Config, layout: &Layout) -> Result<Vec<StorageOption>> {
-    let options = all_options(config, layout)?;
+pub fn storage_options(job: &Job, layout: &Layout) -> Result<Vec<StorageOption>> {
+    let options = all_options(job, layout)?;
     let least = options.iter().map(|option| option.tiers.bytes_on_disk()).min().unwrap_or(0);
-    if (1..least).contains(&config.disk_budget) {
+    if (1..least).contains(&job.disk_budget) {
         return fail!(
             Budget,
             "disk_budget = {}: a snapshot takes {least} bytes of disk, which are whole pages of {PAGE} bytes in each of the {} folders of disk_path: \
              raise disk_budget to at least that, name fewer folders, or set disk_budget = 0",
-            config.disk_budget,
-            config.disk_folders.len().max(1)
+            job.disk_budget,
+            job.config.disk_folders.len().max(1)
         );
     }
     let staged = options.iter().map(|option| staging_bytes(option.tiers.slot_bytes)).min();
     let staged = staged.unwrap_or(0);
-    if config.disk_budget > 0 && (1..staged).contains(&config.host_budget) {
+    if job.disk_budget > 0 && (1..staged).contains(&job.host_budget) {
         log::warn!(
             "disk_budget = {} is not used: snapshots go to disk through staging buffers of {staged} bytes, and host_budget = {}: raise host_budget to \
              at least {staged} bytes",
-            config.disk_budget,
-            config.host_budget
+            job.disk_budget,
+            job.host_budget
         );
     }
     Ok(options)
 }
 
 /// Returns the storage options, some of which may have no room in the budgets.
-fn all_options(config: &Config, layout: &Layout) -> Result<Vec<StorageOption>> {
-    let mut options = Vec::from_iter(shared(config, layout));
-    if !config.any_codec {
-        with_mixed(config, option(config, &config.compression, layout)?, &mut options)?;
+fn all_options(job: &Job, layout: &Layout) -> Result<Vec<StorageOption>> {
+    let mut options = Vec::from_iter(shared(job, layout));
+    if !job.config.any_codec {
+        with_mixed(job, option(job, &job.config.compression, layout)?, &mut options)?;
         return Ok(options);
     }
-    let raw = config.compression.with(Method::None);
-    let known = candidates(config)
+    let raw = job.config.compression.with(Method::None);
+    let known = candidates(job)
         .into_iter()
-        .filter(|settings| config.profile.as_ref().is_some_and(|p| p.codec(settings).is_some()));
+        .filter(|settings| job.profile.as_ref().is_some_and(|p| p.codec(settings).is_some()));
     let mut codecs: Vec<Settings> = known.collect();
-    if codecs.is_empty() && config.compression_factor > 1.0 {
-        codecs.push(config.compression.with(Method::Lorenzo));
+    if codecs.is_empty() && job.config.compression_factor > 1.0 {
+        codecs.push(job.config.compression.with(Method::Lorenzo));
     }
     if codecs.is_empty() {
         log::warn!("compressor = auto: no codec was measured with this bound, and there is no compression_factor: snapshots are raw");
     }
-    options.push(option(config, &raw, layout)?);
+    options.push(option(job, &raw, layout)?);
     for settings in codecs {
-        let added = option(config, &settings, layout)
-            .and_then(|option| with_mixed(config, option, &mut options));
+        let added =
+            option(job, &settings, layout).and_then(|option| with_mixed(job, option, &mut options));
         match added {
             Err(error) if matches!(error.code, Code::Budget | Code::Unsupported) => {
                 log::info!("{} is not offered: {error}", settings.method.name())
@@ -86,21 +87,18 @@ fn all_options(config: &Config, layout: &Layout) -> Result<Vec<StorageOption>> {
 
 /// Adds an option, and beside it or in its place the same one with mixed storage, as the
 /// configuration says.
-fn with_mixed(
-    config: &Config,
-    option: StorageOption,
-    options: &mut Vec<StorageOption>,
-) -> Result<()> {
+fn with_mixed(job: &Job, option: StorageOption, options: &mut Vec<StorageOption>) -> Result<()> {
     // A codec that is named is one for all snapshots, and an application that computes in the slots
     // may write to decoded states, but not to raw ones: it has to ask for these.
-    let is_weighed =
-        config.any_codec && !config.zero_copy && config.algorithm != Some(Algorithm::Online);
-    let mixed = match config.mixed_storage.unwrap_or(is_weighed) {
+    let is_weighed = job.config.any_codec
+        && !job.config.zero_copy
+        && job.config.algorithm != Some(Algorithm::Online);
+    let mixed = match job.config.mixed_storage.unwrap_or(is_weighed) {
         true => option.tiers.mixed(),
         false => None,
     };
     let is_coded = option.compression.method != Method::None;
-    let always = config.mixed_storage == Some(true) && is_coded;
+    let always = job.config.mixed_storage == Some(true) && is_coded;
     if always && mixed.is_none() {
         return fail!(
             Budget,
@@ -117,38 +115,38 @@ fn with_mixed(
 
 /// Returns the option of raw snapshots that share time levels, if the configuration allows it and
 /// the states have time levels to share.
-fn shared(config: &Config, layout: &Layout) -> Option<StorageOption> {
-    let levels = layout.levels().filter(|_| config.shared_levels)?;
-    let tiers = TierSpec::sharing(config, &levels, layout.slot_bytes);
+fn shared(job: &Job, layout: &Layout) -> Option<StorageOption> {
+    let levels = layout.levels().filter(|_| job.config.shared_levels)?;
+    let tiers = TierSpec::sharing(job, &levels, layout.slot_bytes);
     Some(StorageOption {
-        compression: config.compression.with(Method::None),
+        compression: job.config.compression.with(Method::None),
         levels: Some(levels),
         tiers,
     })
 }
 
 /// Returns the codecs among which a configuration leaves the choice, or the configured codec.
-pub fn candidates(config: &Config) -> Vec<Settings> {
-    match config.compression.method {
-        _ if config.any_codec => {
-            Method::BOUNDED.into_iter().map(|method| config.compression.with(method)).collect()
+pub fn candidates(job: &Job) -> Vec<Settings> {
+    match job.config.compression.method {
+        _ if job.config.any_codec => {
+            Method::BOUNDED.into_iter().map(|method| job.config.compression.with(method)).collect()
         }
         Method::None => Vec::new(),
-        _ => vec![config.compression.clone()],
+        _ => vec![job.config.compression.clone()],
     }
 }
 
-fn option(config: &Config, compression: &Settings, layout: &Layout) -> Result<StorageOption> {
-    let beside_cache = beside_cache(config, compression, layout)?;
-    if (1..beside_cache).contains(&config.device_budget) {
+fn option(job: &Job, compression: &Settings, layout: &Layout) -> Result<StorageOption> {
+    let beside_cache = beside_cache(job, compression, layout)?;
+    if (1..beside_cache).contains(&job.device_budget) {
         return fail!(
             Budget,
             "device_budget = {}: it needs {beside_cache} bytes for other things than the cache",
-            config.device_budget
+            job.device_budget
         );
     }
-    let expected = aligned(expected_bytes(config, compression, layout)?);
-    let has_budget = config.device_budget > 0 || config.host_budget > 0;
+    let expected = aligned(expected_bytes(job, compression, layout)?);
+    let has_budget = job.device_budget > 0 || job.host_budget > 0;
     if has_budget && compression.method.is_bounded() && expected >= layout.slot_bytes {
         log::warn!(
             "compressor = {}: nothing says by how much snapshots shrink, so each is planned with {expected} bytes, no fewer than the {} of a raw one: set \
@@ -160,15 +158,15 @@ fn option(config: &Config, compression: &Settings, layout: &Layout) -> Result<St
     Ok(StorageOption {
         compression: compression.clone(),
         levels: None,
-        tiers: tiers_of(config, compression, layout, expected, beside_cache),
+        tiers: tiers_of(job, compression, layout, expected, beside_cache),
     })
 }
 
 /// Returns the bytes of device memory beside the cache: the spare slots of an application that works
 /// in the slots, and the work space of a codec on a GPU.
-fn beside_cache(config: &Config, compression: &Settings, layout: &Layout) -> Result<u64> {
-    let spare = spare_beside(config, compression, layout.slot_bytes);
-    let by_kernels = config.backend == Backend::Cuda && compression.method != Method::None;
+fn beside_cache(job: &Job, compression: &Settings, layout: &Layout) -> Result<u64> {
+    let spare = spare_beside(job, compression, layout.slot_bytes);
+    let by_kernels = job.backend == Backend::Cuda && compression.method != Method::None;
     Ok(spare.saturating_add(if by_kernels {
         SnapshotCoder::gpu_bytes(compression, layout)?
     } else {
@@ -180,38 +178,37 @@ fn beside_cache(config: &Config, compression: &Settings, layout: &Layout) -> Res
 /// beside the cache. Compressed snapshots get all of the device budget, but at most the bytes that
 /// `cache_capacity` snapshots can take.
 pub fn tiers_of(
-    config: &Config,
+    job: &Job,
     compression: &Settings,
     layout: &Layout,
     slot_bytes: u64,
     beside_cache: u64,
 ) -> TierSpec {
-    let mut tiers =
-        TierSpec::stored(config, compression, slot_bytes, layout.slot_bytes, beside_cache);
-    if compression.method != Method::None && config.device_budget > beside_cache {
-        let most = match config.cache {
+    let mut tiers = TierSpec::stored(job, compression, slot_bytes, layout.slot_bytes, beside_cache);
+    if compression.method != Method::None && job.device_budget > beside_cache {
+        let most = match job.config.cache {
             0 => u64::MAX,
             cap => aligned(SnapshotCodec::max_bytes(layout)).saturating_mul(cap as u64),
         };
         tiers.packed_bytes =
-            Some(most.min(config.device_budget - beside_cache) / ALIGNMENT * ALIGNMENT);
+            Some(most.min(job.device_budget - beside_cache) / ALIGNMENT * ALIGNMENT);
     }
     tiers
 }
 
 /// Returns the bytes to plan with for a snapshot: by the configured compression factor, or else by
 /// the worst measured ratio, or else those of a raw snapshot.
-fn expected_bytes(config: &Config, compression: &Settings, layout: &Layout) -> Result<u64> {
+fn expected_bytes(job: &Job, compression: &Settings, layout: &Layout) -> Result<u64> {
     if compression.method == Method::None {
         return Ok(layout.slot_bytes);
     }
     if !compression.method.is_bounded() {
-        return SnapshotCodec::expected_bytes(compression, layout, config.compression_factor);
+        return SnapshotCodec::expected_bytes(compression, layout, job.config.compression_factor);
     }
-    if config.compression_factor > 1.0 {
-        return Ok(SnapshotCodec::bytes_by_ratio(layout, config.compression_factor));
+    if job.config.compression_factor > 1.0 {
+        return Ok(SnapshotCodec::bytes_by_ratio(layout, job.config.compression_factor));
     }
-    let measured = config
+    let measured = job
         .profile
         .as_ref()
         .and_then(|profile| profile.codec(compression))
@@ -223,6 +220,7 @@ fn expected_bytes(config: &Config, compression: &Settings, layout: &Layout) -> R
 mod tests {
     use super::*;
     use crate::choice::choose_among;
+    use crate::config::Config;
     use crate::layout::Field;
     use crate::predict::Profile;
     use crate::scalar::Scalar;
@@ -254,7 +252,7 @@ mod tests {
                 profile: Some(profile(gbs)),
                 ..Config::default()
             };
-            let options = storage_options(&config, &layout).unwrap();
+            let options = storage_options(&Job::new(config.clone()), &layout).unwrap();
             let seen: Vec<_> = options
                 .iter()
                 .map(|o| {

@@ -1,5 +1,6 @@
 //! The specification of a session's tiers: slots, budgets, bytes and costs.
 
+use super::job::Job;
 use crate::codec::{Method, Settings};
 use crate::config::{Backend, Config};
 use crate::device::DiskSpace;
@@ -148,40 +149,43 @@ impl TierSpec {
     /// what the plan needs, or nothing if only a device budget decides the number of snapshots. The
     /// spare slots of an application that works in the slots are part of the device budget.
     pub fn new(config: &Config, slot_bytes: u64, raw: u64) -> Self {
-        let spare = spare_beside(config, &config.compression, raw);
-        Self::stored(config, &config.compression, slot_bytes, raw, spare)
+        let job = Job::new(config.clone());
+        let spare = spare_beside(&job, &config.compression, raw);
+        Self::stored(&job, &config.compression, slot_bytes, raw, spare)
     }
 
     /// Returns the tiers of `new` for snapshots that are compressed by `compression`, with
     /// `beside_cache` bytes of the device budget for other memory than the cache.
     pub fn stored(
-        config: &Config,
+        job: &Job,
         compression: &Settings,
         slot_bytes: u64,
         raw: u64,
         beside_cache: u64,
     ) -> Self {
         let slots = |budget: u64| slots_of(budget, slot_bytes);
-        let folders = config.disk_folders.len().max(1);
-        let outside =
-            Budgets { device: u64::MAX, host: config.host_budget, disk: config.disk_budget }
-                .with_disk_for(slot_bytes, DiskSpace::bytes_of_slot(slot_bytes, folders));
-        let cache = match (config.device_budget, config.cache) {
-            (0, 0) if is_unlimited(config) => None,
+        let folders = job.config.disk_folders.len().max(1);
+        let outside = Budgets { device: u64::MAX, host: job.host_budget, disk: job.disk_budget }
+            .with_disk_for(slot_bytes, DiskSpace::bytes_of_slot(slot_bytes, folders));
+        let cache = match (job.device_budget, job.config.cache) {
+            (0, 0) if is_unlimited(job) => None,
             (0, cache) => Some(cache),
             (budget, 0) => Some(slots(budget.saturating_sub(beside_cache))),
             (budget, most) => Some(slots(budget.saturating_sub(beside_cache)).min(most)),
         };
-        let host = match config.host_budget {
-            0 if config.device_budget > 0 && config.snapshots == 0 && !config.adjust_snapshots => {
+        let host = match job.host_budget {
+            0 if job.device_budget > 0
+                && job.config.snapshots == 0
+                && !job.config.adjust_snapshots =>
+            {
                 Some(0)
             }
             0 => None,
             _ => Some(outside.slots_outside(slot_bytes)),
         };
-        let budgets = if config.disk_budget > 0 { outside } else { Budgets::NONE };
-        let costs = costs(config, compression, slot_bytes, raw);
-        let (policy, zero_copy) = (config.policy, config.zero_copy);
+        let budgets = if job.disk_budget > 0 { outside } else { Budgets::NONE };
+        let costs = costs(job, compression, slot_bytes, raw);
+        let (policy, zero_copy) = (job.config.policy, job.config.zero_copy);
         TierSpec {
             slot_bytes,
             cache,
@@ -200,7 +204,7 @@ impl TierSpec {
 
     /// Returns the tiers of a session whose raw snapshots share time levels, with `raw` bytes per
     /// state.
-    pub fn sharing(config: &Config, levels: &Levels, raw: u64) -> Self {
+    pub fn sharing(job: &Job, levels: &Levels, raw: u64) -> Self {
         let least = LEAST_PLACES.saturating_mul(levels.previous_bytes);
         let left = |budget: u64, beside_cache: u64| {
             if budget == 0 {
@@ -209,18 +213,23 @@ impl TierSpec {
                 budget.saturating_sub(beside_cache).max(1)
             }
         };
-        let slots = left(config.device_budget, Levels::WORK_BYTES);
-        let within = Config {
+        let slots = left(job.device_budget, Levels::WORK_BYTES);
+        let within = Job {
             device_budget: left(slots, least),
-            host_budget: left(config.host_budget, least),
-            ..config.clone()
+            host_budget: left(job.host_budget, least),
+            ..job.clone()
         };
-        let mut tiers =
-            Self::stored(&within, &config.compression.with(Method::None), levels.own_bytes, raw, 0);
+        let mut tiers = Self::stored(
+            &within,
+            &job.config.compression.with(Method::None),
+            levels.own_bytes,
+            raw,
+            0,
+        );
         tiers.costs.previous_bytes = levels.previous_bytes;
         let limit = |budget: u64| Some(budget).filter(|&budget| budget > 0);
-        let (device, host) = (limit(slots), limit(config.host_budget));
-        tiers.beside_cache = if config.backend == Backend::Cuda { Levels::WORK_BYTES } else { 0 };
+        let (device, host) = (limit(slots), limit(job.host_budget));
+        tiers.beside_cache = if job.backend == Backend::Cuda { Levels::WORK_BYTES } else { 0 };
         tiers.shared = Some(Shared { previous_bytes: levels.previous_bytes, device, host });
         tiers
     }
@@ -453,8 +462,8 @@ impl TierSpec {
 
 /// Whether the device cache of a session without device budget and capacity has a slot for each
 /// snapshot.
-fn is_unlimited(config: &Config) -> bool {
-    config.algorithm.is_none() && config.host_budget == 0
+fn is_unlimited(job: &Job) -> bool {
+    job.config.algorithm.is_none() && job.host_budget == 0
 }
 
 /// Returns the number of slots of `slot_bytes` bytes that `budget` bytes hold.
@@ -462,24 +471,24 @@ fn slots_of(budget: u64, slot_bytes: u64) -> u32 {
     u32::try_from(budget / slot_bytes.max(1)).unwrap_or(u32::MAX - 1)
 }
 
-/// Returns the bytes of the spare slots of a session configured by `config` whose states have `raw`
+/// Returns the bytes of the spare slots of a session of this job whose states have `raw`
 /// bytes and are stored by `compression`.
-pub(crate) fn spare_beside(config: &Config, compression: &Settings, raw: u64) -> u64 {
-    let cache = match (config.device_budget, config.cache) {
-        (0, 0) if is_unlimited(config) => u32::MAX,
+pub(crate) fn spare_beside(job: &Job, compression: &Settings, raw: u64) -> u64 {
+    let cache = match (job.device_budget, job.config.cache) {
+        (0, 0) if is_unlimited(job) => u32::MAX,
         (0, cache) => cache,
         (budget, 0) => slots_of(budget, raw),
         (budget, most) => slots_of(budget, raw).min(most),
     };
-    spare_bytes(config.zero_copy, compression.method != Method::None, cache, raw)
+    spare_bytes(job.config.zero_copy, compression.method != Method::None, cache, raw)
 }
 
 /// Returns the costs of steps and snapshots: from the configured profile, or from a typical machine
 /// of the backend.
-fn costs(config: &Config, compression: &Settings, slot_bytes: u64, raw: u64) -> Costs {
-    let host = config.backend == Backend::Host;
-    let profile = config.profile.clone().unwrap_or_else(|| match host {
-        true => Profile::typical_host(raw, config.link_bandwidth),
+fn costs(job: &Job, compression: &Settings, slot_bytes: u64, raw: u64) -> Costs {
+    let host = job.backend == Backend::Host;
+    let profile = job.profile.clone().unwrap_or_else(|| match host {
+        true => Profile::typical_host(raw, job.config.link_bandwidth),
         false => Profile::typical_gpu(raw),
     });
     let ratio = raw as f64 / slot_bytes.max(1) as f64;

@@ -116,7 +116,7 @@ impl Session {
     /// callback gives the addresses of the fields before each save and retrieve, and the addresses
     /// in `fields` are not checked.
     pub fn check_run(&mut self, fields: &[AppField], located: bool) -> Result<()> {
-        self.config.modes().with(Mode::Run, true).check()?;
+        self.job.config.modes().with(Mode::Run, true).check()?;
         if located {
             self.check_shapes(fields)
         } else {

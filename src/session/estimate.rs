@@ -1,6 +1,6 @@
 //! What a session would decide, found without making a session.
 
-use super::open::{budget, target_of};
+use super::open::{budget, job_of};
 use crate::choice::{choose_among, storage_options, Choice, StorageOption};
 use crate::config::Config;
 use crate::device::AppField;
@@ -20,14 +20,14 @@ pub struct Estimate {
 
 /// Returns what a session of this configuration would decide for `steps` time steps and states of
 /// these fields. Allocates no snapshot memory.
-pub fn estimate(mut config: Config, steps: i64, fields: &[AppField]) -> Result<Estimate> {
+pub fn estimate(config: Config, steps: i64, fields: &[AppField]) -> Result<Estimate> {
     let (layout, steps) =
         (Layout::new(fields.iter().map(|f| f.field).collect())?, config.check_steps(steps)?);
-    let target = target_of(&mut config, fields)?;
-    budget(&mut config, &layout, steps, target);
-    let mut options = storage_options(&config, &layout)?;
+    let (mut job, target) = job_of(config.into(), fields)?;
+    budget(&mut job, &layout, steps, target);
+    let mut options = storage_options(&job, &layout)?;
     let tiers = options.iter().map(|option| option.tiers.clone()).collect();
-    let choice = choose_among(&config, steps, &[tiers])?;
+    let choice = choose_among(&job.config, steps, &[tiers])?;
     let option = options.swap_remove(choice.alternative);
-    Ok(Estimate { choice, option, budgets: (config.device_budget, config.host_budget) })
+    Ok(Estimate { choice, option, budgets: (job.device_budget, job.host_budget) })
 }

@@ -19,7 +19,7 @@ mod timeline;
 mod tuning;
 mod zero_copy;
 
-use crate::choice::{Promise, SharedSchedule, StorageOption, Target, Tick, TierSpec};
+use crate::choice::{Job, Promise, SharedSchedule, StorageOption, Target, Tick, TierSpec};
 use crate::codec::{Settings, SnapshotCodec};
 use crate::config::Config;
 use crate::device::{AppField, AppMemory};
@@ -47,10 +47,8 @@ pub struct Session {
     schedule: Arc<SharedSchedule>,
     /// The session's number among the sessions that follow the schedule.
     number: u64,
-    /// What the plan follows: where the disk had less room than configured, `disk_budget` is that room.
-    config: Config,
-    /// The configured `disk_budget`, in bytes.
-    disk_budget: u64,
+    /// What the plan follows.
+    job: Job,
     /// The host memory that the session's budgets promise, if the library chose the budgets.
     promise: Option<Promise>,
     layout: Layout,
@@ -111,6 +109,7 @@ impl Session {
     /// Makes a session with a schedule of its own, plans, and allocates the memory if the device is
     /// known.
     pub fn new(config: Config, steps: i64, fields: &[AppField]) -> Result<Self> {
+        let config = Arc::new(config);
         let shared = Arc::new(SharedSchedule::new(config.clone(), steps)?);
         let mut session = Self::join(shared, config, fields)?;
         session.plan()?;
@@ -127,7 +126,7 @@ impl Session {
         config: Config,
         fields: &[AppField],
     ) -> Result<Self> {
-        Self::join(shared, Config { default_budgets: false, ..config }, fields)
+        Self::join(shared, Config { default_budgets: false, ..config }.into(), fields)
     }
 
     /// Returns the schedule that this session follows.
@@ -161,7 +160,7 @@ impl Session {
 
     /// Returns `device_budget` and `host_budget` of the plan, in bytes; 0: no budget.
     pub fn budgets(&self) -> (u64, u64) {
-        (self.config.device_budget, self.config.host_budget)
+        (self.job.device_budget, self.job.host_budget)
     }
 
     /// Returns the tiers that the plan is made for.
@@ -337,7 +336,7 @@ impl Session {
     fn keep_up(&mut self, it: i64) -> Result<()> {
         if let Some(engine) = &mut self.engine {
             self.stats.run_ahead_wait +=
-                engine.tiers.device().keep_up(it, self.config.max_in_flight as i64)?;
+                engine.tiers.device().keep_up(it, self.job.config.max_in_flight as i64)?;
         }
         Ok(())
     }

@@ -4,7 +4,8 @@
 use super::engine::Engine;
 use super::{tuning, Session};
 use crate::choice::{
-    self, spare_beside, storage_options, tiers_of, Free, Promise, SharedSchedule, Target, TierSpec,
+    self, spare_beside, storage_options, tiers_of, Free, Job, Promise, SharedSchedule, Target,
+    TierSpec,
 };
 use crate::codec::{Method, Settings, SnapshotCodec};
 use crate::config::{Backend, Config};
@@ -23,7 +24,7 @@ use std::time::Instant;
 impl Session {
     pub(super) fn join(
         schedule: Arc<SharedSchedule>,
-        mut config: Config,
+        config: Arc<Config>,
         fields: &[AppField],
     ) -> Result<Self> {
         let layout = Layout::new(fields.iter().map(|f| f.field).collect())?;
@@ -34,19 +35,19 @@ impl Session {
         if config.stop_budget > 0.0 {
             stop::set_budget(config.stop_budget);
         }
-        let target = target_of(&mut config, fields)?;
-        let are_left = choice::are_left(&config);
-        budget(&mut config, &layout, schedule.steps(), target);
-        let promise = are_left.then(|| Promise::of(&config));
-        let options = storage_options(&config, &layout)?;
+        let (mut job, target) = job_of(config, fields)?;
+        let are_left = choice::are_left(&job);
+        budget(&mut job, &layout, schedule.steps(), target);
+        let promise = are_left.then(|| Promise::of(&job));
+        let options = storage_options(&job, &layout)?;
         let Some(option) = options.first().cloned() else {
             return fail!(Config, "no way to store snapshots");
         };
         let codec = codec_of(&option.compression, &layout)?;
-        if config.device_budget > 0 && option.tiers.cache == Some(0) {
+        if job.device_budget > 0 && option.tiers.cache == Some(0) {
             log::warn!(
                 "device_budget = {} is less than a snapshot of {} bytes: no device cache",
-                config.device_budget,
+                job.device_budget,
                 option.tiers.slot_bytes
             );
         }
@@ -56,8 +57,7 @@ impl Session {
         Ok(Session {
             schedule,
             number,
-            disk_budget: config.disk_budget,
-            config,
+            job,
             promise,
             layout,
             options,
@@ -110,7 +110,7 @@ impl Session {
     pub(super) fn place(&mut self, fields: &[AppField]) -> Result<()> {
         let target = match self.target {
             Some(target) => Some(target),
-            None => Target::of(&self.config, fields)?,
+            None => Target::of(&self.job.config, fields)?,
         };
         target.map_or(Ok(()), |target| target.check(fields))?;
         if let (None, Some(target)) = (self.target, target) {
@@ -127,7 +127,7 @@ impl Session {
         }
         self.follow_end()?;
         let (None, Some(target)) = (&self.engine, self.target) else { return Ok(()) };
-        if let Some(profile) = &self.config.profile {
+        if let Some(profile) = &self.job.profile {
             tuning::check_backend(profile, Some(target))?;
         }
         self.settle()?;
@@ -136,7 +136,7 @@ impl Session {
             // one.
             self.codec = codec_of(&self.option.compression, &self.layout)?;
         }
-        let mut device = target.open(&self.config)?;
+        let mut device = target.open(&self.job.config)?;
         let mut coder = match (self.codec.take(), target) {
             (None, _) => None,
             (Some(codec), Target::Host) => Some(SnapshotCoder::on_host(codec)?),
@@ -210,7 +210,7 @@ impl Session {
         if slots == 0 {
             return Ok(Room::Enough(None));
         }
-        let space = DiskSpace::reserve(&self.config.disk_folders(), slots, slot_bytes)?;
+        let space = DiskSpace::reserve(&self.job.config.disk_folders(), slots, slot_bytes)?;
         if space.slots() == slots {
             for folder in space.in_memory() {
                 log::warn!(
@@ -252,11 +252,11 @@ impl Session {
 
     /// Plans anew with `disk_budget` bytes of disk.
     fn plan_with_disk(&mut self, disk_budget: u64) -> Result<()> {
-        let config = Config { disk_budget, ..self.config.clone() };
-        let options = storage_options(&config, &self.layout)?;
+        let job = Job { disk_budget, ..self.job.clone() };
+        let options = storage_options(&job, &self.layout)?;
         let tiers = options.iter().map(|option| option.tiers.clone()).collect();
         self.schedule.replan_untold(self.number, tiers)?;
-        (self.config, self.options, self.decision) = (config, options, None);
+        (self.job, self.options, self.decision) = (job, options, None);
         Ok(())
     }
 
@@ -291,18 +291,18 @@ impl Session {
         coder: Option<&mut SnapshotCoder>,
         checksums: &mut FieldChecksums,
     ) -> Result<(Arc<Plan>, u64, u64)> {
-        let spare = spare_beside(&self.config, &self.option.compression, self.layout.slot_bytes);
+        let spare = spare_beside(&self.job, &self.option.compression, self.layout.slot_bytes);
         let most = coder.is_some().then(|| SnapshotCodec::max_bytes(&self.layout));
         // The staging buffers and the work space of the codec count in the budget, too.
         let (buffers, own) =
             coder.as_ref().map_or((0, 0), |coder| (coder.device_bytes(), coder.own_bytes()));
         let beside_slots = buffers.saturating_add(own).saturating_add(checksums.device_bytes());
         let beside_cache = spare.saturating_add(beside_slots);
-        if (1..beside_cache).contains(&self.config.device_budget) && buffers > 0 {
+        if (1..beside_cache).contains(&self.job.device_budget) && buffers > 0 {
             return fail!(
                 Budget,
                 "device_budget = {}: compression on this device works in {beside_cache} bytes",
-                self.config.device_budget
+                self.job.device_budget
             );
         }
         if self.option.levels.is_some() {
@@ -310,7 +310,7 @@ impl Session {
         } else if self.option.tiers.beside_cache != beside_cache {
             // The options were made before the backend was known, for other bytes beside the cache.
             let tiers = tiers_of(
-                &self.config,
+                &self.job,
                 &self.option.compression,
                 &self.layout,
                 self.option.tiers.slot_bytes,
@@ -328,13 +328,13 @@ impl Session {
             };
             let times = |slots: u32, bytes: u64| (slots as u64).saturating_mul(bytes);
             let cache = self.option.tiers.cache_bytes(&plan);
-            let (state, zero_copy) = (self.layout.slot_bytes, self.config.zero_copy);
+            let (state, zero_copy) = (self.layout.slot_bytes, self.job.config.zero_copy);
             let spare = spare_bytes(zero_copy, most.is_some(), plan.cache, state);
             let beside = spare.saturating_add(beside_slots - own);
             let (needed, can_shrink) =
                 (cache.saturating_add(beside), cache > 0 && self.rest.is_none());
             let leaves_enough = match can_shrink {
-                true => leave_reserve(&self.config, &*device, needed),
+                true => leave_reserve(&self.job.config, &*device, needed),
                 false => Ok(()),
             };
             match leaves_enough.and_then(|()| device.reserve(Memory::Device, needed)) {
@@ -357,7 +357,7 @@ impl Session {
                     // On a GPU the pool has twice the addresses that snapshots can take, so that there
                     // always is a free range for one more (`Arena`); an address takes no memory.
                     let copies = if matches!(self.target, Some(Target::Cuda(_))) { 2 } else { 1 };
-                    let pool = match (most, self.config.host_budget) {
+                    let pool = match (most, self.job.host_budget) {
                         (None, _) => self.option.tiers.bytes_of(&plan).1.saturating_sub(staged),
                         (Some(most), 0) => times(snapshots, aligned(most)).saturating_mul(copies),
                         (Some(_), budget) => budget.saturating_sub(staged) / ALIGNMENT * ALIGNMENT,
@@ -365,8 +365,8 @@ impl Session {
                     device.reserve(Memory::Host, pool.saturating_add(staged))?;
                     // Without a budget, a pool of compressed snapshots grows as the snapshots need it.
                     let grows =
-                        most.is_some() && (self.config.host_budget == 0 || self.promise.is_some());
-                    device.lock(match (grows, self.config.compression_factor > 1.0) {
+                        most.is_some() && (self.job.host_budget == 0 || self.promise.is_some());
+                    device.lock(match (grows, self.job.config.compression_factor > 1.0) {
                         (false, _) => pool.saturating_add(staged),
                         (true, true) => times(plan.host_slots, self.option.tiers.slot_bytes),
                         (true, false) => u64::from(plan.host_slots.min(1)),
@@ -437,18 +437,18 @@ fn check_with(schedule: &SharedSchedule, config: &Config) -> Result<()> {
     of_schedule.modes().check()
 }
 
-/// Returns the device of these fields, if it is known, and sets `config.backend` to its backend:
-/// costs and the work space of a codec depend on the backend.
-pub(super) fn target_of(config: &mut Config, fields: &[AppField]) -> Result<Option<Target>> {
-    let target = Target::of(config, fields)?;
-    config.backend = target.map_or(config.backend, Target::backend);
-    Ok(target)
+/// Returns the job of a session with these fields, and their device if it is known. Costs and the
+/// work space of a codec depend on its backend.
+pub(super) fn job_of(config: Arc<Config>, fields: &[AppField]) -> Result<(Job, Option<Target>)> {
+    let target = Target::of(&config, fields)?;
+    let backend = target.map_or(config.backend, Target::backend);
+    Ok((Job { backend, ..Job::new(config) }, target))
 }
 
 /// Sets the budgets from the free memory, if the configuration leaves them to the library.
-pub(super) fn budget(config: &mut Config, layout: &Layout, steps: u32, target: Option<Target>) {
-    if choice::are_left(config) {
-        choice::take(config, layout, steps, Free::now(config, target).as_ref());
+pub(super) fn budget(job: &mut Job, layout: &Layout, steps: u32, target: Option<Target>) {
+    if choice::are_left(job) {
+        choice::take(job, layout, steps, Free::now(job, target).as_ref());
     }
 }
 

@@ -1,5 +1,6 @@
 //! The performance log: a CSV file with one row per shot.
 
+use crate::environment;
 use crate::files;
 use crate::plan::Plan;
 use crate::schedule::Schedule;
@@ -19,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Appends a row for shot number `shot` of this process. The row is written as a whole or not at
 /// all, even if several processes share the file.
 pub fn append(shot: u64, schedule: &Schedule, plan: &Plan, stats: &Stats) -> io::Result<()> {
-    let path = std::env::var_os("GPUZIP_PERFORMANCE_LOG").unwrap_or_else(|| DEFAULT_PATH.into());
+    let path = environment::value("GPUZIP_PERFORMANCE_LOG").unwrap_or_else(|| DEFAULT_PATH.into());
     let mut columns = vec![
         ("process", std::process::id().to_string()),
         ("shot", shot.to_string()),

@@ -3,8 +3,8 @@
 
 use super::open::budget;
 use super::Session;
-use crate::choice::{storage_options, tiers_of, Promise, Target, TierSpec};
-use crate::config::{Backend, Config};
+use crate::choice::{storage_options, tiers_of, Job, Promise, Target, TierSpec};
+use crate::config::Backend;
 use crate::error::Result;
 use crate::layout::aligned;
 
@@ -13,14 +13,13 @@ impl Session {
     /// the free memory of that backend. The plan stays as it is if other sessions follow the
     /// schedule, if the application was already told of the schedule, or if no plan fits.
     pub(super) fn settle_on(&mut self, target: Target) {
-        let mut config = Config { disk_budget: self.disk_budget, ..self.config.clone() };
-        config.backend = target.backend();
+        let mut job = Job { backend: target.backend(), ..self.job.with_whole_disk() };
         let were_left = self.promise.take().is_some();
         if were_left {
-            (config.device_budget, config.host_budget) = (0, 0);
-            budget(&mut config, &self.layout, self.schedule.steps(), Some(target));
+            (job.device_budget, job.host_budget) = (0, 0);
+            budget(&mut job, &self.layout, self.schedule.steps(), Some(target));
         }
-        let replanned = storage_options(&config, &self.layout).and_then(|options| {
+        let replanned = storage_options(&job, &self.layout).and_then(|options| {
             self.schedule.replan_at_start(
                 self.number,
                 options.iter().map(|option| option.tiers.clone()).collect(),
@@ -28,7 +27,7 @@ impl Session {
             Ok(options)
         });
         match replanned {
-            Ok(options) => (self.config, self.options, self.decision) = (config, options, None),
+            Ok(options) => (self.job, self.options, self.decision) = (job, options, None),
             Err(error) => log::log!(
                 if were_left { log::Level::Warn } else { log::Level::Info },
                 "the plan is the one that was made before the backend was known: {error}; for a plan by the backend's free memory and costs set \
@@ -36,28 +35,28 @@ impl Session {
                 if target.backend() == Backend::Host { 1 } else { 2 }
             ),
         }
-        self.promise = were_left.then(|| Promise::of(&self.config));
+        self.promise = were_left.then(|| Promise::of(&self.job));
     }
 
     /// Plans anew for another number of time steps, between two shots. Budgets that the library chose
     /// are chosen anew, too, after the memory of the old plan was freed.
     pub(super) fn plan_for(&mut self, steps: i64) -> Result<()> {
-        let mut config = Config { disk_budget: self.disk_budget, ..self.config.clone() };
+        let mut job = self.job.with_whole_disk();
         let were_left = self.promise.is_some();
         if were_left {
-            let steps = config.check_steps(steps)?;
+            let steps = job.config.check_steps(steps)?;
             (self.engine, self.promise) = (None, None);
-            (config.device_budget, config.host_budget) = (0, 0);
-            budget(&mut config, &self.layout, steps, self.target);
-            self.promise = Some(Promise::of(&self.config));
+            (job.device_budget, job.host_budget) = (0, 0);
+            budget(&mut job, &self.layout, steps, self.target);
+            self.promise = Some(Promise::of(&self.job));
         }
-        let options = storage_options(&config, &self.layout)?;
+        let options = storage_options(&job, &self.layout)?;
         let tiers = options.iter().map(|option| option.tiers.clone()).collect();
         self.schedule.set_steps(self.number, steps, tiers)?;
         if were_left {
-            self.promise = Some(Promise::of(&config));
+            self.promise = Some(Promise::of(&job));
         }
-        (self.config, self.options, self.decision) = (config, options, None);
+        (self.job, self.options, self.decision) = (job, options, None);
         Ok(())
     }
 
@@ -69,11 +68,11 @@ impl Session {
         let Some(engine) = &mut self.engine else { return Ok(()) };
         // The slots on disk have the size that the plan at the start of the session gave them. A
         // session without a slot on disk has opened no file, and its new plan must do without, too.
-        if largest == 0 || self.config.device_budget == 0 || engine.tiers.on_disk() > 0 {
+        if largest == 0 || self.job.device_budget == 0 || engine.tiers.on_disk() > 0 {
             return Ok(());
         }
         let tiers = tiers_of(
-            &Config { disk_budget: 0, ..self.config.clone() },
+            &Job { disk_budget: 0, ..self.job.clone() },
             &self.option.compression,
             &self.layout,
             aligned(largest),

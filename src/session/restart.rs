@@ -155,7 +155,7 @@ impl Session {
         let tiers = &self.option.tiers;
         tiers.raw_slots.map_or(0, |raw| {
             let cache = tiers.cache.map_or(u64::MAX, u64::from);
-            let slots = [raw.into(), cache, self.config.device_budget];
+            let slots = [raw.into(), cache, self.job.device_budget];
             hash(slots.into_iter().flat_map(u64::to_le_bytes)) | 1
         })
     }
@@ -284,11 +284,11 @@ impl Session {
     /// An error of going on from restart files, which says so if the disk has less room than
     /// `disk_budget`: a plan may not fit that did fit the session that wrote the files.
     pub(super) fn on_less_disk(&self, error: Error) -> Error {
-        let (room, budget) = (self.config.disk_budget, self.disk_budget);
+        let (room, budget) = (self.job.disk_budget, self.job.config.disk_budget);
         if room >= budget || !matches!(error.code, Code::Budget | Code::Config) {
             return error;
         }
-        let folders = self.config.disk_folders();
+        let folders = self.job.config.disk_folders();
         let folders: Vec<_> = folders.iter().map(|folder| folder.display().to_string()).collect();
         error.within(format_args!(
             "{} has room for {room} bytes of snapshots now, of disk_budget = {budget}: free space there, or name other folders in disk_path",

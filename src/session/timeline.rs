@@ -34,7 +34,7 @@ impl Session {
 
     /// Begins a timeline, if `trace_out` asks for it.
     pub(super) fn open_timeline(&mut self, target: Target) {
-        let (Some(pattern), Some(engine)) = (&self.config.trace_out, &mut self.engine) else {
+        let (Some(pattern), Some(engine)) = (&self.job.config.trace_out, &mut self.engine) else {
             return;
         };
         let result = engine.tiers.device().keep_spans().map_err(|e| e.message);
@@ -150,9 +150,9 @@ impl Session {
         };
         let about = about
             .text_of("compressor", self.option.compression.method.name())
-            .value("link_bandwidth", self.config.link_bandwidth)
-            .value("host_budget", self.config.host_budget)
-            .value("disk_budget", self.config.disk_budget);
+            .value("link_bandwidth", self.job.config.link_bandwidth)
+            .value("host_budget", self.job.host_budget)
+            .value("disk_budget", self.job.disk_budget);
         Ok(about
             .value("costs", of_costs(&self.option.tiers.costs).text())
             .value("stats", of_stats(&stats).text()))

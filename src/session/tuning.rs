@@ -2,8 +2,7 @@
 
 use super::{Engine, Session};
 use crate::choice::Target;
-use crate::choice::{candidates, storage_options};
-use crate::config::Config;
+use crate::choice::{candidates, storage_options, Job};
 use crate::device::{AppMemory, Stream};
 use crate::error::{fail, Result};
 use crate::files;
@@ -33,12 +32,12 @@ impl Session {
     /// Begins to measure, if that is asked for and the session has opened its device.
     pub(super) fn begin_tuning(&mut self) {
         if let (true, Some(engine), Some(target)) = (self.tuning, &mut self.engine, self.target) {
-            let codecs = candidates(&self.config);
+            let codecs = candidates(&self.job);
             let planned = self.option.tiers.disk_bytes(&engine.plan);
-            let disk_budget = self.config.disk_budget.saturating_sub(planned);
+            let disk_budget = self.job.disk_budget.saturating_sub(planned);
             engine.tuner = Some(Box::new(Tuner::new(
                 target,
-                &Config { disk_budget, ..self.config.clone() },
+                Job { disk_budget, ..self.job.clone() },
                 &self.layout,
                 self.schedule.steps(),
                 codecs,
@@ -67,7 +66,7 @@ impl Session {
         let Some(tuner) = engine.tuner.take() else { return Ok(()) };
         self.end_tuning();
         let measured = tuner.finish();
-        match (&measured, &self.config.profile_file) {
+        match (&measured, &self.job.config.profile_file) {
             (Err(error), _) => log::warn!("autotune: {error}"),
             (Ok(profile), Some(path)) => match files::replace(path, &profile.to_bytes()) {
                 Ok(()) => log::info!("the profile was written to {}", path.display()),
@@ -84,7 +83,7 @@ impl Session {
 
     /// Returns the profile that was measured last, or else the configured one.
     pub fn profile(&self) -> Result<Profile> {
-        match (&self.measured, &self.config.profile) {
+        match (&self.measured, &self.job.profile) {
             (Some(measured), _) => measured.clone(),
             (None, Some(profile)) => Ok(profile.clone()),
             (None, None) => fail!(State, "the session has no profile: autotune a shot and run it to TERMINATE, or import one"),
@@ -97,10 +96,10 @@ impl Session {
         self.process.check()?;
         let state_bytes = self.layout.slot_bytes;
         // The profile of the plan: one that was measured since is not used before it is imported.
-        let profile = match (&self.config.profile, self.target) {
+        let profile = match (&self.job.profile, self.target) {
             (Some(profile), _) => profile.clone(),
             (_, Some(Target::Host)) => {
-                Profile::typical_host(state_bytes, self.config.link_bandwidth)
+                Profile::typical_host(state_bytes, self.job.config.link_bandwidth)
             }
             (_, Some(Target::Cuda(_))) => Profile::typical_gpu(state_bytes),
             (_, None) => {
@@ -115,12 +114,11 @@ impl Session {
     pub fn import(&mut self, profile: Profile) -> Result<()> {
         self.process.check()?;
         check_backend(&profile, self.target)?;
-        let mut config = Config { disk_budget: self.disk_budget, ..self.config.clone() };
-        config.profile = Some(profile);
-        let options = storage_options(&config, &self.layout)?;
+        let job = Job { profile: Some(profile), ..self.job.with_whole_disk() };
+        let options = storage_options(&job, &self.layout)?;
         self.schedule
             .replan(self.number, options.iter().map(|option| option.tiers.clone()).collect())?;
-        (self.config, self.options, self.decision, self.measured) = (config, options, None, None);
+        (self.job, self.options, self.decision, self.measured) = (job, options, None, None);
         Ok(())
     }
 }

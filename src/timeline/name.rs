@@ -1,6 +1,7 @@
 //! The name of a session's timeline file: different for every rank and for every session of a
 //! process.
 
+use crate::environment;
 use crate::error::Result;
 use crate::files;
 use crate::guarded::Guarded;
@@ -26,7 +27,7 @@ static TAKEN: Guarded<BTreeMap<PathBuf, u32>> = Guarded::new(BTreeMap::new(), BT
 /// Returns the rank of this process, if a launcher tells that there are several ranks. PMIx does
 /// not tell their number: its rank is taken if no other launcher tells one.
 pub fn rank() -> Option<u32> {
-    rank_in(|name| std::env::var(name).ok()?.parse().ok())
+    rank_in(|name| environment::text(name)?.parse().ok())
 }
 
 fn rank_in(number: impl Fn(&str) -> Option<u32>) -> Option<u32> {

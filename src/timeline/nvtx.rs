@@ -2,6 +2,7 @@
 //! library is installed, actions are ranges of the process, and calls of the library are ranges of
 //! the calling thread. Otherwise nothing is loaded and nothing happens.
 
+use crate::environment;
 use once_cell::race::OnceBox;
 use std::ffi::{c_char, c_int, c_void, CStr};
 
@@ -27,11 +28,7 @@ struct Library {
 fn library() -> Option<&'static Library> {
     static LIBRARY: OnceBox<Option<Library>> = OnceBox::new();
     LIBRARY
-        .get_or_init(|| {
-            Box::new(
-                std::env::var_os("GPUZIP_NVTX").filter(|value| value == "1").and_then(|_| find()),
-            )
-        })
+        .get_or_init(|| Box::new(environment::is_on("GPUZIP_NVTX").then(find).flatten()))
         .as_ref()
 }
 

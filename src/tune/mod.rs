@@ -4,9 +4,9 @@
 mod fit;
 mod probe;
 
-use crate::choice::Target;
+use crate::choice::{Job, Target};
 use crate::codec::Settings;
-use crate::config::Config;
+
 use crate::device::{AppMemory, Stream};
 use crate::error::{fail, Error, Result};
 use crate::fallible_vec;
@@ -24,7 +24,7 @@ const SAMPLES: u64 = 8;
 /// What was measured of one shot so far.
 pub struct Tuner {
     target: Target,
-    config: Config,
+    job: Job,
     layout: Layout,
     steps: u64,
     codecs: Vec<Settings>,
@@ -48,14 +48,14 @@ impl Tuner {
     /// `codecs`. 0 steps: their number is not known.
     pub fn new(
         target: Target,
-        config: &Config,
+        job: Job,
         layout: &Layout,
         steps: u32,
         codecs: Vec<Settings>,
     ) -> Self {
         Tuner {
             target,
-            config: config.clone(),
+            job,
             layout: layout.clone(),
             steps: steps.into(),
             codecs,
@@ -125,7 +125,7 @@ impl Tuner {
     fn attempt(&mut self, ts: i64, fields: &[AppMemory], stream: Stream) -> Result<()> {
         let probe = match self.probe.take() {
             Some(probe) => probe,
-            None => Probe::new(self.target, &self.config, &self.layout, &self.codecs)?,
+            None => Probe::new(self.target, &self.job, &self.layout, &self.codecs)?,
         };
         let probe = self.probe.insert(probe);
         probe.copies(fields, stream)?;

@@ -5,9 +5,8 @@
 //! application's stream. It only reads the fields. It waits for the device after every trial, so
 //! that a measured shot takes longer.
 
-use crate::choice::Target;
+use crate::choice::{Job, Target};
 use crate::codec::{Settings, SnapshotCodec};
-use crate::config::Config;
 use crate::device::{AppMemory, Device, DiskSpace, Event, Lane, Memory, Place, Stream};
 use crate::error::Result;
 use crate::layout::Layout;
@@ -67,13 +66,8 @@ pub struct Findings {
 impl Probe {
     /// Opens the device. Reserves one state of device memory, one state of host memory, and the
     /// work space of the codecs. Leaves out codecs that do not work on this device.
-    pub fn new(
-        target: Target,
-        config: &Config,
-        layout: &Layout,
-        codecs: &[Settings],
-    ) -> Result<Self> {
-        let mut device = target.open(config)?;
+    pub fn new(target: Target, job: &Job, layout: &Layout, codecs: &[Settings]) -> Result<Self> {
+        let mut device = target.open(&job.config)?;
         let ways = [device.event()?, device.event()?, device.event()?];
         let (to_device, to_host, within, trials) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut probe = Probe {
@@ -87,7 +81,7 @@ impl Probe {
             both: Vec::new(),
             within,
             trials,
-            disk: disk_of(config, layout),
+            disk: disk_of(job, layout),
             to_disk: Vec::new(),
             from_disk: Vec::new(),
         };
@@ -307,15 +301,15 @@ impl Trial {
 }
 
 /// Returns room for one state on the disk of the session; `None` if the session uses no disk, or if
-/// there is no room. `disk_budget` of `config` is what the plan of the session leaves of it.
-fn disk_of(config: &Config, layout: &Layout) -> Option<Arc<DiskSpace>> {
-    let folders = config.disk_folders();
+/// there is no room. `disk_budget` of `job` is what the plan of the session leaves of it.
+fn disk_of(job: &Job, layout: &Layout) -> Option<Arc<DiskSpace>> {
+    let folders = job.config.disk_folders();
     let needed = DiskSpace::bytes_of_slot(layout.slot_bytes, folders.len());
-    if config.disk_budget < needed {
-        if !config.disk_folders.is_empty() {
+    if job.disk_budget < needed {
+        if !job.config.disk_folders.is_empty() {
             log::info!(
                 "the disk is not measured: disk_budget leaves {} bytes beside the plan, and a state takes {needed}: raise disk_budget by {needed}",
-                config.disk_budget
+                job.disk_budget
             );
         }
         return None;

@@ -16,8 +16,9 @@ use syn::{Attribute, Item, UseTree};
 
 /// The modules of the library from the ground up: a module may use the modules that precede it in
 /// this list.
-const FLOORS: [&str; 28] = [
+const FLOORS: [&str; 29] = [
     "error",
+    "environment",
     "together",
     "numbers",
     "nearest",
@@ -272,6 +273,21 @@ fn circles(uses: &Uses) -> Vec<String> {
         seen.contains(from)
     };
     uses.keys().filter(|module| reach(module)).map(|module| name(module)).collect()
+}
+
+/// A plan follows from the configuration, not from the environment at the time of a call: all reads of
+/// environment variables stand in one file, where one sees them.
+#[test]
+fn one_file_reads_environment_variables() {
+    let mut all = BTreeMap::new();
+    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &[], &mut all);
+    let reads = |path: &Names| {
+        let last = path.last().filter(|_| path.len() > 1 && path.contains(&"env".to_owned()));
+        last.is_some_and(|name| name == "env" || name.starts_with("var"))
+    };
+    let readers = all.iter().filter(|(_, source)| source.paths.iter().any(reads));
+    let readers: Vec<String> = readers.map(|(module, _)| name(module)).collect();
+    assert_eq!(readers, ["environment"]);
 }
 
 #[test]

@@ -197,7 +197,7 @@ impl CostOptions {
                 "--shared-bytes {bytes}: a part of the {state_bytes} bytes of a state"
             ));
         }
-        let every = macro_steps.filter(|_| self.shared_bytes.is_some()).map(MacroSteps::every);
+        let every = macro_steps.filter(|_| self.shared_bytes.is_some()).map(|steps| steps.every());
         if let (Some(every), Some(why)) = (every, why([Mode::SharedLevels, Mode::MacroSteps])) {
             return refuse(format!(
                 "--shared-bytes with --every {every}: {why}; leave out --shared-bytes"

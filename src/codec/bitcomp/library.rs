@@ -7,6 +7,7 @@
 
 use crate::codec::coder::Shape;
 use crate::device::Stream;
+use crate::environment;
 use crate::error::{fail, Result};
 use crate::scalar::Real;
 use once_cell::race::OnceBox;
@@ -94,9 +95,9 @@ impl Library {
     /// call that found none, the next call looks again.
     pub fn get() -> Result<&'static Library> {
         static LIBRARY: OnceBox<Library> = OnceBox::new();
-        let open = || match std::env::var(PATH) {
-            Ok(path) => Library::open(&[&path]),
-            Err(_) => Library::open(&NAMES),
+        let open = || match environment::text(PATH) {
+            Some(path) => Library::open(&[&path]),
+            None => Library::open(&NAMES),
         };
         LIBRARY.get_or_try_init(|| open().map(Box::new))
     }

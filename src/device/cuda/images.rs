@@ -18,6 +18,7 @@
 //! Otherwise kernels are compiled and not kept, and a warning says what to do.
 
 use super::nvrtc::{self, Form};
+use crate::environment;
 use crate::error::{fail, Code, Error, Result};
 use crate::files::{self, Folder};
 use std::ffi::OsStr;
@@ -345,11 +346,9 @@ pub fn images_in(path: &Path, sources: &[Source]) -> Result<Vec<Image>> {
 
 /// The default folder of images; `None` if no environment variable names one.
 pub fn folder() -> Option<PathBuf> {
-    let of =
-        |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    of("GPUZIP_CACHE_DIR")
-        .or_else(|| of("XDG_CACHE_HOME").map(|dir| dir.join("gpuzip")))
-        .or_else(|| of("HOME").map(|dir| dir.join(".cache/gpuzip")))
+    environment::path("GPUZIP_CACHE_DIR")
+        .or_else(|| environment::path("XDG_CACHE_HOME").map(|dir| dir.join("gpuzip")))
+        .or_else(|| environment::path("HOME").map(|dir| dir.join(".cache/gpuzip")))
 }
 
 /// The sorted names of the images in a folder. Code that uses an image opens it through the checked

@@ -1,6 +1,7 @@
 //! NVRTC, the library that compiles kernels. NVRTC is opened at the first compilation, so that only
 //! compiling needs it.
 
+use crate::environment;
 use crate::error::{fail, Code, Error, Result};
 use crate::fallible_vec;
 use once_cell::race::OnceBox;
@@ -60,7 +61,7 @@ fn find() -> Option<Nvrtc> {
     // SAFETY: the call reads a number that the kernel gave the process.
     let is_trusted = unsafe { libc::getauxval(libc::AT_SECURE) } == 0;
     let toolkits =
-        ["CUDA_HOME", "CUDA_PATH"].map(|name| std::env::var_os(name).filter(|_| is_trusted));
+        ["CUDA_HOME", "CUDA_PATH"].map(|name| environment::value(name).filter(|_| is_trusted));
     let in_toolkit = |folder: OsString| {
         NAMES.into_iter().find_map(|name| {
             let path = [folder.as_bytes(), b"/lib64/", name.to_bytes()].concat();

@@ -1,0 +1,38 @@
+//! What is found out about a job, beside its configuration.
+
+use crate::config::{Backend, Config};
+use crate::predict::Profile;
+use std::sync::Arc;
+
+/// A configuration, and what a session has found out where the configuration leaves it open. A plan
+/// follows from the job, the number of steps and the layout of a state.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The configuration, as it was checked.
+    pub config: Arc<Config>,
+    /// The backend of the session: configured, or that of the fields.
+    pub backend: Backend,
+    /// Most bytes of device memory; configured, or a share of the free memory.
+    pub device_budget: u64,
+    /// Most bytes of host memory for snapshots; configured, or a share of the free memory.
+    pub host_budget: u64,
+    /// Most bytes of disk for snapshots: configured, or what the disk has.
+    pub disk_budget: u64,
+    /// The speeds to plan with: configured, imported or measured.
+    pub profile: Option<Profile>,
+}
+
+impl Job {
+    /// Returns the job of which nothing is known but the configuration.
+    pub fn new(config: impl Into<Arc<Config>>) -> Self {
+        let config = config.into();
+        let Config { backend, device_budget, host_budget, disk_budget, .. } = *config;
+        let profile = config.profile.clone();
+        Job { config, backend, device_budget, host_budget, disk_budget, profile }
+    }
+
+    /// Returns the job with the configured budget of disk space, whatever the disk had before.
+    pub fn with_whole_disk(&self) -> Self {
+        Job { disk_budget: self.config.disk_budget, ..self.clone() }
+    }
+}
