@@ -11,7 +11,7 @@ use super::target::Target;
 use crate::available::{self, Available};
 use crate::codec::{Method, Settings, SnapshotCodec};
 use crate::config::Backend;
-use crate::device::cuda::{self, DeviceMemory};
+use crate::device::{cuda, DeviceMemory};
 use crate::environment;
 use crate::layout::{aligned, Layout, Levels};
 use crate::plan::{spare_bytes, Policy};

@@ -5,14 +5,14 @@
 //! that such a link would need. This simulates the balance of an accelerator on a machine without
 //! one.
 
-use super::cuda::Launcher;
 use super::disk::{no_disk, DiskLanes, DiskSpace, Passing, Wait};
 use super::overlap::touches;
 use super::recorder::{Log, Recorder, Teller};
 use super::slab::{Slab, Toucher};
 use super::worker::{Progress, Task, Worker};
 use super::{
-    Address, AppMemory, Coding, Crossing, Device, Event, Lane, Memory, Place, Rows, Stream, Traffic,
+    Address, AppMemory, Coding, Crossing, Device, Event, Lane, Launcher, Memory, Place, Rows,
+    Stream, Traffic,
 };
 use crate::error::{fail, Result};
 use crate::fallible_vec;

@@ -8,6 +8,7 @@
 pub mod cuda;
 mod disk;
 mod host;
+mod launcher;
 mod overlap;
 mod packed;
 mod recorder;
@@ -18,7 +19,6 @@ mod worker;
 
 use crate::error::Result;
 use crate::layout::Field;
-use cuda::{DeviceMemory, Launcher};
 use std::any::Any;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,6 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub use cuda::CudaDevice;
 pub use disk::{DiskSpace, DIRECT_FROM};
 pub use host::HostDevice;
+pub use launcher::{DeviceMemory, Function, Launcher, Queue};
 pub(crate) use overlap::check_disjoint;
 pub(crate) use packed::Packed;
 pub use recorder::{Coding, Recorder};

@@ -5,10 +5,9 @@ use super::costs::Costs;
 use super::lanes::{Condition, Duration, Lanes, Transfer};
 use super::simulation::Simulation;
 use super::timeline::{Row, Timeline};
-use crate::device::cuda::Launcher;
 use crate::device::{
-    chunk_bytes, AppMemory, Coding, Crossing, Device, DiskSpace, Event, Lane, Memory, Place,
-    Recorder, Stream, Traffic,
+    chunk_bytes, AppMemory, Coding, Crossing, Device, DiskSpace, Event, Lane, Launcher, Memory,
+    Place, Recorder, Stream, Traffic,
 };
 use crate::error::Result;
 use crate::fallible_vec;

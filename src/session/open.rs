@@ -9,8 +9,7 @@ use crate::choice::{
 };
 use crate::codec::{Method, Settings, SnapshotCodec};
 use crate::config::{Backend, Config};
-use crate::device::cuda::DeviceMemory;
-use crate::device::{cuda, AppField, Device, DiskSpace, Memory, Traffic};
+use crate::device::{cuda, AppField, Device, DeviceMemory, DiskSpace, Memory, Traffic};
 use crate::error::{fail, text, Code, Error, Result};
 use crate::layout::{aligned, Layout, ALIGNMENT};
 use crate::plan::{spare_bytes, Plan};

@@ -3,8 +3,7 @@
 //! keeps vector clocks (Mattern 1989), one of each lane, and for ranges of bytes who touched them last.
 
 use super::*;
-use crate::device::cuda::Launcher;
-use crate::device::{DiskSpace, Event, Lane, Memory, Recorder, Stream, Traffic};
+use crate::device::{DiskSpace, Event, Lane, Launcher, Memory, Recorder, Stream, Traffic};
 use crate::layout::{Field, PreviousField};
 use crate::plan::{Index, Policy};
 use crate::scalar::Scalar;

@@ -1,8 +1,7 @@
 //! How often saves move the snapshots of the pool together, which makes the host wait for all lanes.
 
 use super::*;
-use crate::device::cuda::Launcher;
-use crate::device::{Device, DiskSpace, Memory, Recorder, Stream, Traffic};
+use crate::device::{Device, DiskSpace, Launcher, Memory, Recorder, Stream, Traffic};
 use crate::layout::{Field, Layout, ALIGNMENT};
 use crate::plan::{Index, Policy};
 use crate::scalar::Scalar;

@@ -275,6 +275,24 @@ fn circles(uses: &Uses) -> Vec<String> {
     uses.keys().filter(|module| reach(module)).map(|module| name(module)).collect()
 }
 
+/// The devices of the host and of predictions, and the stores, know no CUDA: they are what a build for
+/// another kind of device keeps.
+#[test]
+fn general_devices_and_stores_import_nothing_of_cuda() {
+    let mut all = BTreeMap::new();
+    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &[], &mut all);
+    let is_cuda = |module: &Names| module.starts_with(&["device".into(), "cuda".into()]);
+    // The coder keeps the codec's reports in memory that a GPU writes.
+    let is_general = |module: &Names| {
+        ["device", "plan", "predict", "tier"].contains(&module.first().map_or("", String::as_str))
+            && !is_cuda(module)
+            && name(module) != "tier::snapshot_coder"
+    };
+    let uses = uses(&all);
+    let found = uses.iter().filter(|(user, used)| is_general(user) && used.iter().any(is_cuda));
+    assert_eq!(found.map(|(user, _)| name(user)).collect::<Vec<_>>(), [""; 0]);
+}
+
 /// A plan follows from the configuration, not from the environment at the time of a call: all reads of
 /// environment variables stand in one file, where one sees them.
 #[test]

@@ -3,7 +3,7 @@
 use cudarc::driver::sys;
 use gpuzip::codec::gpu::{GpuCodec, Report};
 use gpuzip::codec::{Content, ErrorBound, Header, Settings, SnapshotCodec};
-use gpuzip::device::cuda::Queue;
+use gpuzip::device::Queue;
 use gpuzip::device::{AppMemory, Stream};
 use gpuzip::error::Result;
 use gpuzip::layout::{Field, Layout};

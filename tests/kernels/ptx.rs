@@ -13,7 +13,7 @@ mod rtm3d;
 
 use gpuzip::codec::gpu::FieldSum;
 use gpuzip::codec::{checksum, Content, ErrorBound, Header, Method, Settings};
-use gpuzip::device::cuda::Queue;
+use gpuzip::device::Queue;
 use gpuzip::device::Stream;
 use gpuzip::scalar::Scalar;
 use rig::{Draw, Kind, Rig, KINDS};

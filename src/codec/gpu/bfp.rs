@@ -2,7 +2,8 @@
 
 use super::{blocks, GpuCoder, Modules, Values, COMMON};
 use crate::codec::Shape;
-use crate::device::cuda::{Function, Queue, Source};
+use crate::device::cuda::Source;
+use crate::device::{Function, Queue};
 use crate::error::Result;
 use crate::scalar::Scalar;
 

@@ -3,7 +3,8 @@
 use super::quantize::{parts, Prepare, QUANTA, QUANTIZE, TILE};
 use super::{GpuCoder, Modules, Values, COMMON};
 use crate::codec::Shape;
-use crate::device::cuda::{Function, Queue, Source};
+use crate::device::cuda::Source;
+use crate::device::{Function, Queue};
 use crate::error::{fail, Result};
 use crate::scalar::Scalar;
 

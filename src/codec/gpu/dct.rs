@@ -3,7 +3,8 @@
 use super::{send, GpuCoder, Modules, Values, COMMON};
 use crate::codec::dct::{axes, longest_directory, order, sample_tiles, sides, Grid};
 use crate::codec::Shape;
-use crate::device::cuda::{Argument, Function, Queue, Source};
+use crate::device::cuda::{Argument, Source};
+use crate::device::{Function, Queue};
 use crate::error::{fail, Result};
 use crate::scalar::Scalar;
 

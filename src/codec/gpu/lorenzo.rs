@@ -4,7 +4,8 @@ use super::quantize::{parts, Prepare, QUANTA, QUANTIZE};
 use super::{GpuCoder, Modules, Values, COMMON};
 use crate::codec::lorenzo::Grid;
 use crate::codec::Shape;
-use crate::device::cuda::{Function, Queue, Source};
+use crate::device::cuda::Source;
+use crate::device::{Function, Queue};
 use crate::error::{fail, Result};
 use crate::scalar::Scalar;
 

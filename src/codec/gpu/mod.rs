@@ -20,7 +20,8 @@ pub use snapshot::{GpuCodec, Report};
 pub use sum::FieldSum;
 
 use super::{ErrorBound, Method, Settings, Shape};
-use crate::device::cuda::{Function, Module, Queue, Source};
+use crate::device::cuda::{Module, Source};
+use crate::device::{Function, Queue};
 use crate::error::{fail, Result};
 use crate::scalar::Scalar;
 use std::ffi::CStr;

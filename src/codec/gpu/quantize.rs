@@ -3,7 +3,8 @@
 
 use super::{blocks, Modules, Values};
 use crate::codec::Shape;
-use crate::device::cuda::{Function, Queue, Source};
+use crate::device::cuda::Source;
+use crate::device::{Function, Queue};
 use crate::error::Result;
 
 /// Part of the sources of these codecs.

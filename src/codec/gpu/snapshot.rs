@@ -4,7 +4,8 @@
 use super::{blocks, coder, send, GpuCoder, Modules, Values, COMMON};
 use crate::codec::snapshot_codec::groups_of;
 use crate::codec::{Delta, ErrorBound, Settings, Shape};
-use crate::device::cuda::{DeviceSlab, Function, Queue, Source};
+use crate::device::cuda::{DeviceSlab, Source};
+use crate::device::{Function, Queue};
 use crate::error::{fail, Result};
 use crate::layout::{aligned, Field, Layout};
 use crate::scalar::Scalar;

@@ -1,7 +1,8 @@
 //! The checksum of a field, by the kernel of kernels/levels.cu.
 
 use super::{blocks, Modules, COMMON};
-use crate::device::cuda::{Function, Queue, Source};
+use crate::device::cuda::Source;
+use crate::device::{Function, Queue};
 use crate::error::Result;
 
 const THREADS: u32 = 256;

@@ -1,6 +1,7 @@
 //! The CUDA driver. A missing driver is an error, every result is checked, and the caller's context
 //! is always restored.
 
+use crate::device::DeviceMemory;
 use crate::error::{fail, Code, Error, Result};
 use crate::process::Process;
 use cudarc::driver::sys::{
@@ -423,15 +424,6 @@ fn may_have_device_by(files: &[&str]) -> bool {
         // A container may show the files of its host and lack the library.
         None => files.iter().any(|file| std::path::Path::new(file).exists()) && library().is_ok(),
     }
-}
-
-/// Bytes of a device's memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DeviceMemory {
-    /// Bytes that nobody has taken.
-    pub free: u64,
-    /// All bytes.
-    pub total: u64,
 }
 
 /// Free and total bytes of a device's memory. If the current context is not on that device, the

@@ -2,40 +2,14 @@
 
 use super::driver::{self, cu, status};
 use super::images::{self, Source};
-use crate::device::{Lane, Stream};
-use crate::error::{fail, Result};
-use cudarc::driver::sys::{CUfunction, CUfunction_attribute, CUmodule, CUstream};
+use crate::device::{Function, Queue};
+use crate::error::Result;
+use cudarc::driver::sys::{CUfunction_attribute, CUmodule, CUstream};
 use std::ffi::{c_void, CStr};
 
 /// The most blocks of a launch. CUDA allows far more in one dimension; kernels loop over the values
 /// that are left.
 const MOST_BLOCKS: u64 = 1 << 20;
-
-/// What a device offers to codecs that run as CUDA kernels. Other devices take these functions as
-/// they are.
-pub trait Launcher {
-    /// The queue of `lane` on which kernels are enqueued. Call this between `enter` and `leave`.
-    fn launches(&self, lane: Lane) -> Result<Queue> {
-        let _ = lane;
-        fail!(Unsupported, "this backend runs no kernels")
-    }
-
-    /// Calls `body` with a queue that has no other work, and with the architecture for which
-    /// kernels have to be compiled. Returns when all work that `body` enqueued has ended. Call this
-    /// outside `enter` and `leave`.
-    fn run(&mut self, body: &mut dyn FnMut(&Queue, u32) -> Result<()>) -> Result<()> {
-        let _ = body;
-        fail!(Unsupported, "this backend runs no kernels")
-    }
-
-    /// Calls `body`, which releases kernels, once all calls have ended: a module must not be unloaded
-    /// while kernels of it are queued. If this fails, `body` may not have been called. Call this
-    /// outside `enter` and `leave`.
-    fn release(&mut self, body: &mut dyn FnMut()) -> Result<()> {
-        let _ = body;
-        fail!(Unsupported, "this backend runs no kernels")
-    }
-}
 
 /// A kernel image that is loaded in a context.
 pub struct Module(CUmodule);
@@ -73,7 +47,7 @@ impl Module {
                 cu!(cuFuncGetAttribute(&mut registers, attribute, function))
             })
             .map_err(|e| e.within(format_args!("kernel {name:?}")))?;
-        Ok(Function(function))
+        Ok(Function(function.cast()))
     }
 
     /// Gives up the module without unloading it: it belongs to another process.
@@ -87,20 +61,6 @@ impl Drop for Module {
         let _ = cu!(cuModuleUnload(self.0));
     }
 }
-
-/// A kernel of a module, valid as long as the module is loaded.
-#[derive(Clone, Copy)]
-pub struct Function(CUfunction);
-
-impl Function {
-    /// A function without a kernel, which cannot be launched.
-    pub fn none() -> Self {
-        Function(std::ptr::null_mut())
-    }
-}
-
-// SAFETY: handles of the driver may be used from any thread.
-unsafe impl Send for Function {}
 
 /// An argument of a kernel: plain data, copied at the launch.
 pub trait Argument {
@@ -119,21 +79,7 @@ macro_rules! arguments {
 }
 arguments! { i32 u32 u64 f64 [u64; 3] [u64; 4] [u64; 8] }
 
-/// A stream of the current context, on which kernels are enqueued.
-#[derive(Clone, Copy)]
-pub struct Queue(CUstream);
-
 impl Queue {
-    /// Makes a queue of the application's stream, or of another stream of the current context.
-    pub fn new(stream: Stream) -> Self {
-        Queue(stream.0.cast())
-    }
-
-    /// The stream.
-    pub fn stream(&self) -> Stream {
-        Stream(self.0.cast())
-    }
-
     /// Enqueues a kernel of `blocks` blocks of `threads` threads with `shared` bytes of dynamic
     /// shared memory. `blocks` is raised to 1 or lowered to 2^20. The arguments must be those that
     /// the kernel declares, in number and type.
@@ -151,7 +97,7 @@ impl Queue {
         }
         let blocks = blocks.clamp(1, MOST_BLOCKS) as u32;
         cu!(cuLaunchKernel(
-            function.0,
+            function.0.cast(),
             blocks,
             1u32,
             1u32,
@@ -159,7 +105,7 @@ impl Queue {
             1u32,
             1u32,
             shared,
-            self.0,
+            self.handle(),
             addresses.as_mut_ptr(),
             std::ptr::null_mut::<*mut c_void>()
         ))
@@ -167,16 +113,20 @@ impl Queue {
 
     /// Enqueues a copy of `bytes` bytes between any two addresses.
     pub fn copy(&self, to: u64, from: u64, bytes: u64) -> Result<()> {
-        cu!(cuMemcpyAsync(to, from, bytes as usize, self.0))
+        cu!(cuMemcpyAsync(to, from, bytes as usize, self.handle()))
     }
 
     /// Waits for the work of the stream.
     pub fn finish(&self) -> Result<()> {
-        cu!(cuStreamSynchronize(self.0))
+        cu!(cuStreamSynchronize(self.handle()))
     }
 
     /// Enqueues the filling of `bytes` bytes of device memory at `at` with `byte`.
     pub fn fill(&self, at: u64, byte: u8, bytes: u64) -> Result<()> {
-        cu!(cuMemsetD8Async(at, byte, bytes as usize, self.0))
+        cu!(cuMemsetD8Async(at, byte, bytes as usize, self.handle()))
+    }
+
+    fn handle(&self) -> CUstream {
+        self.stream().0.cast()
     }
 }

@@ -17,8 +17,8 @@ use super::disk::{no_disk, DiskLanes, DiskSpace, Passing, Wait};
 use super::overlap::touches;
 use super::recorder::Log;
 use super::{
-    chunk_bytes, Address, AppMemory, Coding, Crossing, Device, Event, Lane, Memory, Place,
-    Recorder, Stream, Traffic,
+    chunk_bytes, Address, AppMemory, Coding, Crossing, Device, DeviceMemory, Event, Lane, Launcher,
+    Memory, Place, Queue, Recorder, Stream, Traffic,
 };
 use crate::error::{fail, Result};
 use crate::fallible_vec;
@@ -37,10 +37,10 @@ use timers::{Pair, Pairs, Timers};
 use driver::device_count;
 pub use driver::{
     current_device, device_with_pageable_access, devices, free_memory, is_started, may_have_device,
-    require_device, DeviceInfo, DeviceMemory,
+    require_device, DeviceInfo,
 };
 pub use images::{folder as image_folder, image, image_in, images_in, keep_ptx, Image, Source};
-pub use launch::{Argument, Function, Launcher, Module, Queue};
+pub use launch::{Argument, Module};
 pub use memory::{locate, set_segment_bytes, Location};
 pub(crate) use memory::{DeviceSlab, LockedMemory};
 

@@ -2,8 +2,9 @@
 
 use crate::common::app::ok;
 use cudarc::driver::sys::{self, CUcontext, CUevent, CUstream};
-use gpuzip::device::cuda::{devices, Argument, DeviceInfo, Function, Module, Queue, Source};
+use gpuzip::device::cuda::{devices, Argument, DeviceInfo, Module, Source};
 use gpuzip::device::Stream;
+use gpuzip::device::{Function, Queue};
 use std::ffi::{c_void, CStr, CString};
 use std::ptr::null_mut;
 
