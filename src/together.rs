@@ -4,77 +4,49 @@
 
 use crate::error::{fail, text, Code, Error, Result};
 
-/// Something that a configuration, a schedule or a call asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// The application works in the slots.
-    ZeroCopy,
-    /// The replacement policy that GPUZIP published.
-    Lru,
-    /// Raw snapshots of consecutive states share a time level.
-    SharedLevels,
-    /// Raw snapshots on the device, compressed ones on the host.
-    MixedStorage,
-    /// A named codec; its value is the codec's number.
-    Codec,
-    /// Snapshots are raw.
-    NoCodec,
-    /// The planner chooses the codec.
-    AutoCodec,
-    /// The planner has more than one way to store snapshots; the value is their number.
-    Ways,
-    /// NaN and infinities are errors.
-    RejectNonfinite,
-    /// Snapshots on disk; the value is the budget in bytes.
-    Disk,
-    /// Host memory has no budget.
-    NoHostBudget,
-    /// Macro-steps; the value is their number of time steps.
-    MacroSteps,
-    /// The algorithm for a number of steps that need not be known.
-    Online,
-    /// The number of time steps is not known.
-    UnknownSteps,
-    /// GPUZIP 2.x's rule gives the number of snapshots.
-    SnapshotRule,
-    /// Another number of time steps for the next shot.
-    OtherSteps,
-    /// A run by callbacks.
-    Run,
-    /// A restart file within a shot.
-    WithinShot,
-    /// Several sessions on one schedule; the value is their number.
-    Sessions,
+macro_rules! modes {
+    ($($mode:ident => $name:literal;)*) => {
+        /// Something that a configuration, a schedule or a call asks for. In the names, `#` stands for
+        /// the mode's value.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Mode {
+            $(#[doc = $name] $mode,)*
+        }
+
+        /// Number of modes.
+        const MODES: usize = [$(Mode::$mode),*].len();
+
+        impl Mode {
+            /// Returns the name of the mode in errors and in the documentation.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Mode::$mode => $name,)*
+                }
+            }
+        }
+    };
 }
 
-/// Number of modes; `Sessions` is the last one.
-const MODES: usize = Mode::Sessions as usize + 1;
-
-impl Mode {
-    /// Returns the name of the mode in errors and in the documentation; `#` stands for the value.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Mode::ZeroCopy => "zero_copy = 1",
-            Mode::Lru => "policy = 1 (lru)",
-            Mode::SharedLevels => "shared_levels = 1",
-            Mode::MixedStorage => "mixed_storage = 1",
-            Mode::Codec => "compressor = #",
-            Mode::NoCodec => "compressor = 0 (none)",
-            Mode::AutoCodec => "compressor = 15 (auto)",
-            Mode::Ways => "compressor = 15 (auto) with # ways to store snapshots",
-            Mode::RejectNonfinite => "nonfinite = 1",
-            Mode::Disk => "disk_budget = #",
-            Mode::NoHostBudget => "host_budget = 0",
-            Mode::MacroSteps => "adjoint_every = #",
-            Mode::Online => "checkpointing_algorithm = 9 (online)",
-            Mode::UnknownSteps => "steps = 0 (not known)",
-            Mode::SnapshotRule => "snapshot_rule = 1",
-            Mode::OtherSteps => "another number of steps",
-            Mode::Run => "a run by callbacks",
-            Mode::WithinShot => "a restart file within a shot",
-            Mode::Sessions => "a schedule that # sessions follow",
-        }
-    }
+modes! {
+    ZeroCopy => "zero_copy = 1";
+    Lru => "policy = 1 (lru)";
+    SharedLevels => "shared_levels = 1";
+    MixedStorage => "mixed_storage = 1";
+    Codec => "compressor = #";
+    NoCodec => "compressor = 0 (none)";
+    AutoCodec => "compressor = 15 (auto)";
+    Ways => "compressor = 15 (auto) with # ways to store snapshots";
+    RejectNonfinite => "nonfinite = 1";
+    Disk => "disk_budget = #";
+    NoHostBudget => "host_budget = 0";
+    MacroSteps => "adjoint_every = #";
+    Online => "checkpointing_algorithm = 9 (online)";
+    UnknownSteps => "steps = 0 (not known)";
+    SnapshotRule => "snapshot_rule = 1";
+    OtherSteps => "another number of steps";
+    Run => "a run by callbacks";
+    WithinShot => "a restart file within a shot";
+    Sessions => "a schedule that # sessions follow";
 }
 
 /// Two modes that cannot go together.
@@ -167,19 +139,13 @@ impl Modes {
 
     /// Fails if two of the modes cannot go together.
     pub fn check(self) -> Result<()> {
-        let is_used = |mode: &Mode| self.0[*mode as usize] != 0;
-        match PAIRS.iter().find(|pair| pair.modes.iter().all(is_used)) {
-            None => Ok(()),
-            Some(pair) => {
-                let named = |k: usize| {
-                    let mode = pair.modes[k];
-                    mode.name().replace('#', &self.0[mode as usize].to_string())
-                };
-                let (why, remedy) = (pair.why, pair.remedy);
-                let message = text(format_args!("{} with {}: {why}; {remedy}", named(0), named(1)));
-                Err(Error::new(pair.code, message))
-            }
-        }
+        let value = |mode: Mode| self.0[mode as usize];
+        let is_used = |pair: &&Pair| pair.modes.into_iter().all(|mode| value(mode) != 0);
+        let Some(pair) = PAIRS.iter().find(is_used) else { return Ok(()) };
+        let [one, other] =
+            pair.modes.map(|mode| mode.name().replace('#', &value(mode).to_string()));
+        let message = text(format_args!("{one} with {other}: {}; {}", pair.why, pair.remedy));
+        Err(Error::new(pair.code, message))
     }
 }
 
@@ -188,11 +154,10 @@ pub fn why(modes: [Mode; 2]) -> Option<&'static str> {
     PAIRS.iter().find(|pair| pair.modes == modes).map(|pair| pair.why)
 }
 
-/// Returns the error of two modes that a caller on a lower floor cannot have together.
+/// Returns the error of two modes that code on a lower floor cannot have together.
 pub(crate) fn refused<T>(modes: [Mode; 2]) -> Result<T> {
-    let [one, other] = modes;
-    Modes::default().with(one, true).with(other, true).check()?;
-    fail!(Unsupported, "{} with {}: not in this version", one.name(), other.name())
+    let why = why(modes).unwrap_or("not in this version");
+    fail!(Unsupported, "{} with {}: {why}", modes[0].name(), modes[1].name())
 }
 
 #[cfg(test)]

@@ -99,27 +99,29 @@ unsafe fn checked_copy(given: &gpuzip_config_t) -> Result<Config> {
     check_supported(given)?;
     level_of(given.log_level)?;
     // SAFETY: by this function's contract.
-    let config = unsafe {
-        let kind = path_of(given.float_kind);
-        if let Some(kind) = kind.filter(|k| !matches!(k.to_bytes(), b"" | b"float" | b"double")) {
-            return fail!(Config, "float_kind = {kind:?}: use \"float\" or \"double\"");
-        }
-        let config = schedule(given, Config::default())?;
-        let config = device(given, tiers(given, config)?)?;
-        let config = report(given, codec(given, config)?)?;
-        restart(given, config)?
+    let text = |pointer| unsafe { path_of(pointer) };
+    let kind = text(given.float_kind).map_or(&b""[..], CStr::to_bytes);
+    if !matches!(kind, b"" | b"float" | b"double") {
+        let kind = kind.escape_ascii();
+        return fail!(Config, "float_kind = \"{kind}\": use \"float\" or \"double\"");
+    }
+    let path = |pointer| text(pointer).filter(|path| !path.is_empty()).map(file_of);
+    let config = Config {
+        trace_file: text(given.trace_file_path).map(file_of),
+        disk_folders: text(given.disk_path).map_or_else(Vec::new, folders_of),
+        profile_file: path(given.profile_path),
+        trace_out: path(given.trace_out),
+        persist_dir: path(given.persist_dir),
+        ..Config::default()
     };
+    let config = device(given, tiers(given, schedule(given, config)?)?)?;
+    let config = restart(given, report(given, codec(given, config)?)?)?;
     config.modes().check()?;
     Ok(config)
 }
 
 /// Returns `config` with the keys of the schedule.
-///
-/// # Safety
-/// As `checked_copy`.
-unsafe fn schedule(given: &gpuzip_config_t, config: Config) -> Result<Config> {
-    // SAFETY: by this function's contract.
-    let trace = unsafe { path_of(given.trace_file_path) };
+fn schedule(given: &gpuzip_config_t, config: Config) -> Result<Config> {
     Ok(Config {
         algorithm: algorithm_of(given.checkpointing_algorithm)?,
         snapshots: count("checkpointing_snaps", given.checkpointing_snaps)?,
@@ -134,7 +136,6 @@ unsafe fn schedule(given: &gpuzip_config_t, config: Config) -> Result<Config> {
             given.uniform_reading,
             "0 (ours) or 1 (as published)",
         )?,
-        trace_file: trace.map(file_of),
         range_actions: one_of(
             "range_actions",
             given.range_actions,
@@ -146,12 +147,7 @@ unsafe fn schedule(given: &gpuzip_config_t, config: Config) -> Result<Config> {
 }
 
 /// Returns `config` with the keys of the tiers.
-///
-/// # Safety
-/// As `checked_copy`.
-unsafe fn tiers(given: &gpuzip_config_t, config: Config) -> Result<Config> {
-    // SAFETY: by this function's contract.
-    let disk_path = unsafe { path_of(given.disk_path) };
+fn tiers(given: &gpuzip_config_t, config: Config) -> Result<Config> {
     let is_lru = one_of("policy", given.policy, "0 (clairvoyant) or 1 (lru)")?;
     Ok(Config {
         cache: count("cache_capacity", given.cache_capacity)?,
@@ -160,7 +156,6 @@ unsafe fn tiers(given: &gpuzip_config_t, config: Config) -> Result<Config> {
         device_reserve: given.device_reserve,
         host_budget: given.host_budget,
         disk_budget: given.disk_budget,
-        disk_folders: disk_path.map_or_else(Vec::new, folders_of),
         default_budgets: true,
         zero_copy: one_of("zero_copy", given.zero_copy, "0 or 1")?,
         shared_levels: one_of("shared_levels", given.shared_levels, "0 or 1")?,
@@ -170,13 +165,7 @@ unsafe fn tiers(given: &gpuzip_config_t, config: Config) -> Result<Config> {
 }
 
 /// Returns `config` with the keys of the device.
-///
-/// # Safety
-/// As `checked_copy`.
-unsafe fn device(given: &gpuzip_config_t, config: Config) -> Result<Config> {
-    // SAFETY: by this function's contract.
-    let profile = unsafe { path_of(given.profile_path) };
-    let profile_file = profile.filter(|path| !path.is_empty()).map(file_of);
+fn device(given: &gpuzip_config_t, config: Config) -> Result<Config> {
     Ok(Config {
         backend: match given.backend {
             0 => Backend::ByFields,
@@ -195,8 +184,7 @@ unsafe fn device(given: &gpuzip_config_t, config: Config) -> Result<Config> {
             actions => actions,
         },
         link_bandwidth: bandwidth(given.link_bandwidth)?,
-        profile: profile_file.as_deref().map_or(Ok(None), profile_of)?,
-        profile_file,
+        profile: config.profile_file.as_deref().map_or(Ok(None), profile_of)?,
         ..config
     })
 }
@@ -212,12 +200,7 @@ fn codec(given: &gpuzip_config_t, config: Config) -> Result<Config> {
 }
 
 /// Returns `config` with the keys of logs and timelines.
-///
-/// # Safety
-/// As `checked_copy`.
-unsafe fn report(given: &gpuzip_config_t, config: Config) -> Result<Config> {
-    // SAFETY: by this function's contract.
-    let trace_out = unsafe { path_of(given.trace_out) };
+fn report(given: &gpuzip_config_t, config: Config) -> Result<Config> {
     Ok(Config {
         log_ratio: one_of(
             "enable_compression_rate_log",
@@ -225,20 +208,13 @@ unsafe fn report(given: &gpuzip_config_t, config: Config) -> Result<Config> {
             "0 or 1",
         )?,
         performance_log: one_of("enable_performance_log", given.enable_performance_log, "0 or 1")?,
-        trace_out: trace_out.filter(|path| !path.is_empty()).map(file_of),
         ..config
     })
 }
 
 /// Returns `config` with the keys of restart files.
-///
-/// # Safety
-/// As `checked_copy`.
-unsafe fn restart(given: &gpuzip_config_t, config: Config) -> Result<Config> {
-    // SAFETY: by this function's contract.
-    let persist_dir = unsafe { path_of(given.persist_dir) };
+fn restart(given: &gpuzip_config_t, config: Config) -> Result<Config> {
     Ok(Config {
-        persist_dir: persist_dir.filter(|path| !path.is_empty()).map(file_of),
         strict: one_of("strict", given.strict, "0 (a warning) or 1 (an error)")?,
         persist_overhead: share("persist_overhead", given.persist_overhead)?,
         stop_budget: seconds("stop_budget_s", given.stop_budget_s)?,

