@@ -260,6 +260,7 @@ proptest! {
         seed: u64,
     ) {
         let exact = method == Method::None;
+        let shared_levels = shared_levels && exact;
         let config = Config { algorithm: Some(algorithm), snapshots, cache, shared_levels, ..base(method) };
         let mut sessions = open(&config, &fields, steps);
         for shot_number in 0..2 {
