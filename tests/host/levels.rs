@@ -329,6 +329,6 @@ fn what_cannot_be_shared_is_not() {
     let mut session = Session::new(config.clone(), 20, &unplaced(&alone)).unwrap();
     shot(&mut session, &alone, 20, 2, |_, app| app.data[4][0] ^= 1).unwrap();
     let lru = Config { policy: Policy::Lru, ..config };
-    let error = Session::new(lru, 20, &unplaced(&fields(20))).unwrap_err();
+    let error = Session::new(lru, 20, &unplaced(&fields(20))).err().unwrap();
     assert!(error.message.starts_with("shared_levels = 1 with policy = 1 (lru)"), "{error}");
 }
