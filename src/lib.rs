@@ -12,6 +12,9 @@
 
 pub mod available;
 pub mod capi;
+#[cfg(test)]
+#[path = "../tests/common/cases.rs"]
+mod cases;
 pub mod choice;
 pub mod codec;
 pub mod config;

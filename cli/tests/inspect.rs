@@ -1,5 +1,7 @@
 //! `gpuzip inspect` on folders of restart files: right, damaged, in use, and none.
 
+#[path = "../../tests/common/cases.rs"]
+mod cases;
 #[path = "../../tests/common/hostile.rs"]
 mod hostile;
 
@@ -200,7 +202,7 @@ fn hostile_files_are_listed_within_64_mib() {
     let path = folder("hostile");
     publish(&mut Store::open(&path, 0, RANKS).unwrap(), 3, 17);
     let real = Hostile::of(&std::fs::read(generation(&path, 0, 1)).unwrap());
-    let folders = if std::env::var_os("GPUZIP_TEST_LONG").is_some() { 500 } else { 10 };
+    let folders = cases::cases(10, 500);
     let (mut right, mut random) = (0, Random::new(32));
     for k in 0..folders {
         for rank in 0..RANKS {

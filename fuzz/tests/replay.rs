@@ -3,6 +3,9 @@
 //! An input that fails is left in `target/tmp/`, to be put into the corpus with the mend.
 //! `GPUZIP_TEST_LONG=1` runs fifty times as many mutations, `GPUZIP_TEST_SEED=<number>` other ones.
 
+#[path = "../../tests/common/cases.rs"]
+mod cases;
+
 use gpuzip_fuzz::mutate::{mutate, Random};
 use gpuzip_fuzz::TARGETS;
 use std::panic::{catch_unwind, resume_unwind};
@@ -39,8 +42,7 @@ fn replay(name: &str, mutations: u64) {
     let pool = corpus(name);
     pool.iter().for_each(|input| attempt(input));
     let mut random = Random::new(1 + number("GPUZIP_TEST_SEED"));
-    let times = if number("GPUZIP_TEST_LONG") == 0 { 1 } else { 50 };
-    for _ in 0..times * mutations {
+    for _ in 0..cases::cases(mutations, 50 * mutations) {
         attempt(&mutate(&pool, &mut random));
     }
 }

@@ -80,8 +80,7 @@ fn exhaustive(steps: u32, tiers: &TierSpec, known: &mut Vec<Vec<Vec<u32>>>) -> f
 /// bound. The search is optimal among them in most cases, and never far from it.
 #[test]
 fn small_problems_are_solved_and_bounded() {
-    let long = std::env::var_os("GPUZIP_TEST_LONG").is_some();
-    let (cases, longest) = if long { (300, 11) } else { (40, 9) };
+    let (cases, longest) = crate::cases::cases((40, 9), (300, 11));
     let seed = std::env::var("GPUZIP_TEST_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1u64);
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut draw = |n: u32| {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::cases::cases;
 use crate::choice::{lower_bound, published};
 use crate::plan::{Plan, Policy};
 use crate::predict::{simulate, Budgets, CodecProfile, Costs, Profile, Times};
@@ -190,19 +191,10 @@ fn numbers(mut state: u64) -> impl FnMut() -> f64 {
     }
 }
 
-/// The number of random problems: a hundredth of it, unless GPUZIP_TEST_LONG is set.
-fn problems(all: u64) -> u64 {
-    if std::env::var_os("GPUZIP_TEST_LONG").is_some() {
-        all
-    } else {
-        all / 100
-    }
-}
-
 /// No member of the portfolio is faster than the plan that a search finds.
 #[test]
 fn no_member_of_the_portfolio_is_faster() {
-    for seed in 1..=problems(10_000) {
+    for seed in 1..=cases(100u64, 10_000) {
         let mut random = numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let steps = 2 + (random() * random() * 250.0) as u32;
         let tiers = random_tiers(&mut random, steps);
@@ -260,7 +252,7 @@ fn slower_with_more_slots(pairs: u64, steps_of: impl Fn(f64) -> u32) -> (u64, f6
 /// 10,000 cases: the search varies parameters step by step and may end beside the best ones.
 #[test]
 fn more_slots_never_give_a_slower_plan() {
-    let pairs = problems(10_000);
+    let pairs = cases(100, 10_000);
     let (slower, worst) = slower_with_more_slots(pairs, |part| 20 + (part * 1500.0) as u32);
     assert!(slower * 10_000 <= pairs && worst <= 1.001);
 }
@@ -269,7 +261,7 @@ fn more_slots_never_give_a_slower_plan() {
 /// most.
 #[test]
 fn more_slots_hardly_ever_give_a_slower_plan_of_a_long_problem() {
-    let pairs = problems(1_000);
+    let pairs = cases(10, 1_000);
     let (slower, worst) =
         slower_with_more_slots(pairs, |part| SHORT + 1 + (part * 12_000.0) as u32);
     assert!(slower * 50 <= pairs && worst <= 1.05);

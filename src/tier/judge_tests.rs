@@ -3,6 +3,7 @@
 //! keeps vector clocks (Mattern 1989), one of each lane, and for ranges of bytes who touched them last.
 
 use super::*;
+use crate::cases::long;
 use crate::device::{DiskSpace, Event, Lane, Launcher, Memory, Recorder, Stream, Traffic};
 use crate::layout::{Field, PreviousField};
 use crate::plan::{Index, Policy};
@@ -348,8 +349,4 @@ fn a_wait_that_is_left_out_is_found() {
         println!("{kind:?}: {races} of {waits} waits, left out alone, are races");
         assert!(races * 10 > waits, "{kind:?}: {races} of {waits}");
     }
-}
-
-fn long() -> bool {
-    std::env::var_os("GPUZIP_TEST_LONG").is_some()
 }

@@ -1,5 +1,6 @@
-//! How much a test tries. The unit tests of the library, the tests of the command and the fuzz targets
-//! include this file, too.
+//! How much a test tries. The unit tests of the library, the tests of the command and the replay of
+//! the fuzz corpora include this file, too.
+#![allow(dead_code)] // Not every program has both kinds of tests.
 
 /// Whether `make test-long` runs: the variable `GPUZIP_TEST_LONG` is set.
 pub fn long() -> bool {

@@ -1,5 +1,6 @@
 //! Hostile restart files: real generations with changed numbers, lengths, names and payloads, whose
 //! checksums are made right again, so that the change is met by what reads behind the checksums.
+#![allow(dead_code)] // Each test program uses a part of it.
 
 /// Bytes of the header before and behind the fingerprint, of one of its values, of an entry of the
 /// index, and of the footer (docs/persist-format.md).
