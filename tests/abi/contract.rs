@@ -1,10 +1,11 @@
 //! What the header promises about fields that share memory, structs of newer headers, peeking at
 //! actions, shots that end early, and ranks that agree on a schedule.
 
+use crate::common::last_error;
 use crate::common::{self, app, emu};
 use app::ok;
 use gpuzip::capi::*;
-use std::ffi::{c_char, c_void, CStr, CString};
+use std::ffi::{c_char, c_void, CString};
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -46,11 +47,6 @@ fn at(address: usize, values: u64, role: i32) -> gpuzip_field_t {
 
 fn field(data: &mut [f32]) -> gpuzip_field_t {
     at(data.as_mut_ptr().expose_provenance(), data.len() as u64, 0)
-}
-
-fn last_error() -> String {
-    // SAFETY: the text is this thread's own.
-    unsafe { CStr::from_ptr(gpuzip_last_error()) }.to_string_lossy().into_owned()
 }
 
 fn init(config: &gpuzip_config_t, steps: i32, fields: &[gpuzip_field_t]) -> *mut gpuzip_t {

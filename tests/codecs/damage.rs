@@ -5,11 +5,12 @@
 //! GPUZIP_TEST_LONG, 10^6 damaged streams are tried.
 
 use crate::common::cases::cases;
+use crate::common::last_error;
 use crate::common::{self, checksum};
 use checksum::reseal;
 use gpuzip::capi::*;
 use gpuzip::codec::simd::{levels, set_level, Level};
-use std::ffi::{c_void, CStr};
+use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 // ---- The process: one test at a time; the largest allocation; the seed of a crash ----
@@ -407,11 +408,6 @@ impl Rig {
         // SAFETY: stream and output are memory of their sizes.
         unsafe { gpuzip_codec_info(data.as_ptr().cast(), stream.len() as u64, index, &mut info) }
     }
-}
-
-fn last_error() -> String {
-    // SAFETY: never NULL, and ends with a NUL.
-    unsafe { CStr::from_ptr(gpuzip_last_error()) }.to_string_lossy().into_owned()
 }
 
 /// Returns the offset of every array in the stream, with the size of its payload, both in bytes.

@@ -96,6 +96,12 @@ pub fn inside(name: &str, variables: &[(&str, &str)]) -> bool {
     inside_with(name, &driver(), variables)
 }
 
+/// Runs the test `name` as `inside` does, with a folder for compiled kernels. Returns false, too, where
+/// no compiler for the kernels is installed.
+pub fn with_kernels(name: &str) -> bool {
+    super::have("c++") && inside(name, &[("GPUZIP_CACHE_DIR", images().to_str().unwrap())])
+}
+
 /// Returns the path of the software driver: cargo puts the library beside the test programs.
 pub fn driver() -> PathBuf {
     std::env::current_exe().unwrap().with_file_name("libcuda_emu.so")

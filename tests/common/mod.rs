@@ -54,6 +54,13 @@ pub fn library_path() -> std::ffi::OsString {
     .unwrap()
 }
 
+/// The text of `gpuzip_last_error` for the calling thread.
+pub fn last_error() -> String {
+    // SAFETY: never NULL; the text ends with a NUL and is the thread's own.
+    let text = unsafe { std::ffi::CStr::from_ptr(gpuzip::capi::gpuzip_last_error()) };
+    text.to_string_lossy().into_owned()
+}
+
 /// Runs a command that must succeed.
 pub fn run(command: &mut Command) -> Output {
     if command.get_envs().all(|(name, _)| name != "LD_LIBRARY_PATH") {

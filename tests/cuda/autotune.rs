@@ -48,16 +48,11 @@ fn draw_job(seed: u64) -> Job {
     }
 }
 
-fn inside(name: &str) -> bool {
-    common::have("c++")
-        && emu::inside(name, &[("GPUZIP_CACHE_DIR", emu::images().to_str().unwrap())])
-}
-
 /// The first shot is measured, the second is not, and the third follows a plan by the measured
 /// profile.
 #[test]
 fn shots_that_are_measured_are_right() {
-    if !inside("shots_that_are_measured_are_right") {
+    if !emu::with_kernels("shots_that_are_measured_are_right") {
         return;
     }
     for seed in 0..cases(20, 60) {
@@ -108,7 +103,7 @@ fn shots_that_are_measured_are_right() {
 /// In virtual time a forward step of the application takes as long as its copies.
 #[test]
 fn times_are_those_of_the_device() {
-    if inside("times_are_those_of_the_device") {
+    if emu::with_kernels("times_are_those_of_the_device") {
         measure();
     }
 }

@@ -2,7 +2,7 @@
 //! are allocated.
 
 use crate::common::cases::cases;
-use crate::common::{self, app, emu};
+use crate::common::{app, emu};
 use app::{
     host_syncs, run_armed, run_tuned, run_zero_copy_armed, Draw, Job, Outcome, Streams, MEMORY,
 };
@@ -240,10 +240,7 @@ fn a_budget_that_does_not_fit_beside_the_reserve_is_named() {
 /// The working memory of a codec counts toward the budgets, too.
 #[test]
 fn compression_keeps_the_budgets() {
-    let images = emu::images().display().to_string();
-    if !common::have("c++")
-        || !emu::inside("compression_keeps_the_budgets", &[("GPUZIP_CACHE_DIR", &images)])
-    {
+    if !emu::with_kernels("compression_keeps_the_budgets") {
         return;
     }
     let (mut kept, mut refused) = (0, 0);
@@ -312,8 +309,7 @@ fn pooled(seed: u64, is_coded: bool) -> Job {
 
 /// Runs the test `name` as `emu::inside` does, with kernels and with small segments.
 fn inside_with_segments(name: &str) -> bool {
-    let images = emu::images().display().to_string();
-    let inside = common::have("c++") && emu::inside(name, &[("GPUZIP_CACHE_DIR", &images)]);
+    let inside = emu::with_kernels(name);
     if inside {
         gpuzip::device::cuda::set_segment_bytes(SEGMENT);
     }
@@ -483,9 +479,7 @@ fn estimated(config: &Config, state: &[AppField]) -> u64 {
 /// one byte less the session is refused, or has fewer slots.
 #[test]
 fn estimates_are_exact() {
-    let images = emu::images().display().to_string();
-    if !common::have("c++") || !emu::inside("estimates_are_exact", &[("GPUZIP_CACHE_DIR", &images)])
-    {
+    if !emu::with_kernels("estimates_are_exact") {
         return;
     }
     let (mut refused, mut fewer) = (0, 0);

@@ -2,7 +2,7 @@
 //! call on a captured stream is refused and leaves the capture as it is, and no call disturbs a
 //! capture of another thread.
 
-use crate::common::{self, app, emu};
+use crate::common::{app, emu};
 use app::{config, ok};
 use cudarc::driver::sys::{self, CUcontext, CUgraph, CUresult, CUstream, CUstreamCaptureMode};
 use gpuzip::codec::{ErrorBound, Method, Settings};
@@ -100,11 +100,6 @@ fn configs() -> [Config; 2] {
     [raw.clone(), Config { compression, max_in_flight: 64, ..raw }]
 }
 
-fn inside(name: &str) -> bool {
-    common::have("c++")
-        && emu::inside(name, &[("GPUZIP_CACHE_DIR", &emu::images().display().to_string())])
-}
-
 /// Runs a shot. `call` gets the session, the action's kind and its time step, and makes the call.
 fn shot(
     app: &App,
@@ -137,7 +132,7 @@ fn shot(
 /// actions get into a capture.
 #[test]
 fn a_call_in_a_capture_is_refused() {
-    if !inside("a_call_in_a_capture_is_refused") {
+    if !emu::with_kernels("a_call_in_a_capture_is_refused") {
         return;
     }
     for (seed, config) in configs().into_iter().enumerate() {
@@ -186,7 +181,7 @@ fn a_call_in_a_capture_is_refused() {
 /// allocate, a session is opened, runs a shot and ends, and the capture stays valid.
 #[test]
 fn a_capture_of_another_thread_is_left_alone() {
-    if !inside("a_capture_of_another_thread_is_left_alone") {
+    if !emu::with_kernels("a_capture_of_another_thread_is_left_alone") {
         return;
     }
     for (seed, config) in configs().into_iter().enumerate() {

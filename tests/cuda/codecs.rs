@@ -88,9 +88,7 @@ fn check_real(name: &str, method: Method, bounds: &[ErrorBound]) {
         println!("skipped: no wavefields (set GPUZIP_SHARED)");
         return;
     };
-    if !common::have("c++")
-        || !emu::inside(name, &[("GPUZIP_CACHE_DIR", emu::images().to_str().unwrap())])
-    {
+    if !emu::with_kernels(name) {
         return;
     }
     assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
@@ -116,9 +114,7 @@ fn check_real(name: &str, method: Method, bounds: &[ErrorBound]) {
 /// Damages payloads and makes their checksums right again: the device must refuse the streams that
 /// the host refuses, and touch no memory but the stream and the fields.
 fn check_damaged(name: &str, method: Method) {
-    if !common::have("c++")
-        || !emu::inside(name, &[("GPUZIP_CACHE_DIR", emu::images().to_str().unwrap())])
-    {
+    if !emu::with_kernels(name) {
         return;
     }
     assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
@@ -186,9 +182,7 @@ fn lorenzo() {
 #[test]
 fn lorenzo_takes_all_differences() {
     let name = "lorenzo_takes_all_differences";
-    if !common::have("c++")
-        || !emu::inside(name, &[("GPUZIP_CACHE_DIR", emu::images().to_str().unwrap())])
-    {
+    if !emu::with_kernels(name) {
         return;
     }
     assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
@@ -251,9 +245,7 @@ fn bfp_of_damaged_streams() {
 /// hold only their exponent; extents with every remainder modulo the block's side, 4.
 #[test]
 fn zfp() {
-    if !common::have("c++")
-        || !emu::inside("zfp", &[("GPUZIP_CACHE_DIR", emu::images().to_str().unwrap())])
-    {
+    if !emu::with_kernels("zfp") {
         return;
     }
     assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
@@ -417,8 +409,7 @@ fn dct_of_strings_that_are_too_long() {
 /// Returns true in the process that has the software driver, if a compiler for its kernels is
 /// found.
 fn inside(name: &str) -> bool {
-    let inside = common::have("c++")
-        && emu::inside(name, &[("GPUZIP_CACHE_DIR", emu::images().to_str().unwrap())]);
+    let inside = emu::with_kernels(name);
     if inside {
         assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
     }
@@ -428,9 +419,7 @@ fn inside(name: &str) -> bool {
 /// A layout with three time levels in two groups and both types.
 #[test]
 fn groups() {
-    if !common::have("c++")
-        || !emu::inside("codecs::groups", &[("GPUZIP_CACHE_DIR", emu::images().to_str().unwrap())])
-    {
+    if !emu::with_kernels("codecs::groups") {
         return;
     }
     assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
@@ -451,9 +440,7 @@ fn groups() {
 /// The device refuses a stream in which any bit is changed, and a stream that is cut anywhere.
 #[test]
 fn damage() {
-    if !common::have("c++")
-        || !emu::inside("damage", &[("GPUZIP_CACHE_DIR", emu::images().to_str().unwrap())])
-    {
+    if !emu::with_kernels("damage") {
         return;
     }
     assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);

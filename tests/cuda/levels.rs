@@ -3,18 +3,13 @@
 //! and a shot ends with an error if a previous time level differs from the state before.
 
 use crate::common::cases::cases;
-use crate::common::{self, app, emu, order};
+use crate::common::{app, emu, order};
 use app::{config, host_syncs, run, run_armed, run_left, Draw, Job, Streams, MEMORY};
 use gpuzip::config::Config;
 use gpuzip::error::Code;
 use gpuzip::plan::Policy;
 use gpuzip::schedule::{Algorithm, Kind};
 use std::sync::atomic::Ordering;
-
-fn inside(name: &str) -> bool {
-    common::have("c++")
-        && emu::inside(name, &[("GPUZIP_CACHE_DIR", emu::images().to_str().unwrap())])
-}
 
 fn mode(seed: u64) -> i32 {
     [emu::RANDOM, emu::LATE, emu::RANDOM, emu::TIMED, emu::EARLY][seed as usize % 5]
@@ -53,7 +48,7 @@ fn draw_job(seed: u64) -> Job {
 
 #[test]
 fn every_restore_is_whole() {
-    if !inside("every_restore_is_whole") {
+    if !emu::with_kernels("every_restore_is_whole") {
         return;
     }
     let seeds = cases(200, 20_000);
@@ -78,7 +73,7 @@ fn every_restore_is_whole() {
 /// moved twice.
 #[test]
 fn steady_state_never_waits() {
-    if !inside("levels::steady_state_never_waits") {
+    if !emu::with_kernels("levels::steady_state_never_waits") {
         return;
     }
     for cache in [0, 1, 2, 5] {
@@ -106,7 +101,7 @@ fn steady_state_never_waits() {
 /// snapshots of the same direction. Where the pool is not page-locked, copies move the checksums.
 #[test]
 fn checksums_of_the_pool_are_not_copied() {
-    if !inside("checksums_of_the_pool_are_not_copied") {
+    if !emu::with_kernels("checksums_of_the_pool_are_not_copied") {
         return;
     }
     let job = job(Algorithm::StoreAll, 0, 0, 12, Streams::Own);
@@ -130,7 +125,7 @@ fn checksums_of_the_pool_are_not_copied() {
 /// that names the state, and the next shot is right.
 #[test]
 fn levels_that_are_not_each_others_end_the_shot() {
-    if !inside("levels_that_are_not_each_others_end_the_shot") {
+    if !emu::with_kernels("levels_that_are_not_each_others_end_the_shot") {
         return;
     }
     for cache in [0, 1, 3, 12] {
@@ -159,7 +154,7 @@ fn levels_that_are_not_each_others_end_the_shot() {
 /// The next `setup` succeeds, and its shot is right.
 #[test]
 fn a_setup_that_finds_wrong_levels_ends_the_shot_too() {
-    if !inside("a_setup_that_finds_wrong_levels_ends_the_shot_too") {
+    if !emu::with_kernels("a_setup_that_finds_wrong_levels_ends_the_shot_too") {
         return;
     }
     app::SPOILED.store(4, Ordering::Relaxed);
@@ -193,7 +188,7 @@ fn a_setup_that_finds_wrong_levels_ends_the_shot_too() {
 /// time levels takes, and the statistics give these bytes exactly.
 #[test]
 fn budgets_are_kept() {
-    if !inside("budgets_are_kept") {
+    if !emu::with_kernels("budgets_are_kept") {
         return;
     }
     let (mut kept, mut refused) = (0, 0);
@@ -247,7 +242,7 @@ fn budgets_are_kept() {
 /// are proved to imply the lost one.
 #[test]
 fn every_wait_and_every_record_is_needed_or_implied() {
-    if !inside("every_wait_and_every_record_is_needed_or_implied") {
+    if !emu::with_kernels("every_wait_and_every_record_is_needed_or_implied") {
         return;
     }
     let mut seen = 0;

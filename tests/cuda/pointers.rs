@@ -57,8 +57,7 @@ fn every_kind_of_memory_is_saved_and_restored() {
 #[test]
 fn kernels_use_every_kind_of_memory() {
     let name = "kernels_use_every_kind_of_memory";
-    let kernels = emu::images().display().to_string();
-    if !common::have("c++") || !emu::inside(name, &[("GPUZIP_CACHE_DIR", &kernels)]) {
+    if !emu::with_kernels(name) {
         return;
     }
     for kind in ALL {

@@ -192,12 +192,7 @@ fn spans_are_those_of_virtual_time() {
 /// Compression on a GPU takes the time of its kernels, in the statistics as in the timeline.
 #[test]
 fn compression_is_timed() {
-    if !common::have("c++")
-        || !emu::inside(
-            "compression_is_timed",
-            &[("GPUZIP_CACHE_DIR", emu::images().to_str().unwrap())],
-        )
-    {
+    if !emu::with_kernels("compression_is_timed") {
         return;
     }
     let folder = common::tempdir("cuda-timeline-codec");

@@ -1,8 +1,9 @@
 //! Restart at every action: a session that goes on from a generation serves the same actions, restores
 //! the same bits and counts the same as the session that was not interrupted.
 
+use crate::common::app::Draw;
 use crate::common::cases::cases;
-use crate::common::{self, emu, wave};
+use crate::common::{emu, wave};
 use gpuzip::codec::{ErrorBound, Method, Settings};
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::Stream;
@@ -14,17 +15,6 @@ use gpuzip::stats::Stats;
 use std::path::Path;
 use std::ptr::null_mut;
 use wave::{folder, session, App, Job, N};
-
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, n: u32) -> u32 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 33) as u32 % n
-    }
-}
 
 fn draw_job(seed: u64, managed: bool) -> Job {
     let mut draw = Draw(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1);
@@ -395,9 +385,7 @@ fn a_restart_after_every_action_goes_on_as_if_nothing_had_happened() {
 #[test]
 fn a_restart_on_a_gpu_goes_on_as_if_nothing_had_happened() {
     const NAME: &str = "a_restart_on_a_gpu_goes_on_as_if_nothing_had_happened";
-    let cache = emu::images();
-    if !common::have("c++") || !emu::inside(NAME, &[("GPUZIP_CACHE_DIR", cache.to_str().unwrap())])
-    {
+    if !emu::with_kernels(NAME) {
         return;
     }
     assert_eq!(emu::reset(1, emu::RANDOM, 1, 64 << 20), 0);

@@ -2,9 +2,10 @@
 //! own.
 
 use crate::common;
+use crate::common::last_error;
 use common::alone;
 use gpuzip::capi::*;
-use std::ffi::{c_int, c_void, CStr, CString};
+use std::ffi::{c_int, c_void, CString};
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::ptr::{null, null_mut};
@@ -14,11 +15,6 @@ static CALLS: AtomicI32 = AtomicI32::new(0);
 
 extern "C" fn own(_: c_int) {
     CALLS.fetch_add(1, Ordering::Relaxed);
-}
-
-fn last_error() -> String {
-    // SAFETY: the text lives as long as the thread.
-    unsafe { CStr::from_ptr(gpuzip_last_error()) }.to_str().unwrap().into()
 }
 
 fn left() -> (i32, f64) {

@@ -322,8 +322,7 @@ fn every_wait_and_every_record_is_needed_or_implied() {
 /// buffers and read snapshots in staging buffers or in the cache.
 #[test]
 fn with_a_codec_too() {
-    let images = emu::images().display().to_string();
-    if !common::have("c++") || !emu::inside("with_a_codec_too", &[("GPUZIP_CACHE_DIR", &images)]) {
+    if !emu::with_kernels("with_a_codec_too") {
         return;
     }
     // In these jobs, the application orders its streams, snapshots have few different sizes, and
@@ -348,8 +347,7 @@ fn with_a_codec_too() {
 #[test]
 fn with_a_cache_that_is_too_small() {
     let name = "with_a_cache_that_is_too_small";
-    let images = emu::images().display().to_string();
-    if !common::have("c++") || !emu::inside(name, &[("GPUZIP_CACHE_DIR", &images)]) {
+    if !emu::with_kernels(name) {
         return;
     }
     let found = losses(tight_cases(), |site| WITHOUT_ROOM.contains(site));
