@@ -64,7 +64,7 @@ impl Foreign {
         let dir = std::env::temp_dir()
             .join(format!("gpuzip-foreign-{language}-{purpose}-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
-        for file in fs::read_dir(root().join("tests/install").join(language)).unwrap() {
+        for file in fs::read_dir(root().join("tests/foreign/install").join(language)).unwrap() {
             let file = file.unwrap();
             fs::copy(file.path(), dir.join(file.file_name())).unwrap();
         }
