@@ -11,6 +11,7 @@ mod checksum;
 mod coder;
 mod cuszp;
 mod dct;
+mod field_values;
 mod fixed;
 pub mod gpu;
 mod half;

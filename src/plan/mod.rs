@@ -343,4 +343,6 @@ impl fmt::Display for Plan {
 }
 
 #[cfg(test)]
+mod fewest_tests;
+#[cfg(test)]
 pub(crate) mod tests;

@@ -12,6 +12,8 @@
 //! A schedule knows neither sizes nor devices. Every algorithm returns one action per call in O(1)
 //! time, with O(snapshots) memory.
 
+mod action;
+mod actions;
 mod intervals;
 mod macro_steps;
 mod online;
@@ -25,11 +27,14 @@ mod tree;
 mod validate;
 
 use crate::error::{fail, Result};
+use actions::Source;
 use intervals::{Intervals, Sweep};
 use online::{Ended, Online, Phases};
 use std::ffi::CStr;
 use std::sync::Arc;
 
+pub use action::{flags, Action, Kind};
+pub use actions::Actions;
 pub use macro_steps::MacroSteps;
 pub use online::{Rule, Saving};
 pub use priced::{Priced, Prices};
@@ -40,70 +45,6 @@ pub use trace::Trace;
 pub use transfers::Transfers;
 pub use tree::Tree;
 pub use validate::{validate, validate_ranges, validate_schedule, Summary};
-
-/// What the application does next. The values are those of GPUZIP 2.x.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i32)]
-pub enum Kind {
-    /// Compute u(ts) from u(ts-1).
-    Forward = 0,
-    /// u(ts) is live: store it.
-    Save = 1,
-    /// Make u(ts) live from its snapshot.
-    Restore = 2,
-    /// u(ts) is live: do the adjoint of the step ts -> ts+1.
-    Backward = 3,
-    /// The sweep is over.
-    Terminate = 4,
-    /// The schedule cannot go on; the last error says why. Never part of a valid schedule.
-    Error = 5,
-}
-
-/// Flags of an action.
-pub mod flags {
-    /// FORWARD: the application computed this step before in this sweep.
-    pub const RECOMPUTE: u32 = 1;
-    /// BACKWARD: the first one of the sweep.
-    pub const FIRST_BACKWARD: u32 = 2;
-    /// RESTORE: no later RESTORE reads the snapshot. SAVE: no RESTORE reads the snapshot, so that
-    /// nothing is stored.
-    pub const LAST_USE: u32 = 4;
-    /// FORWARD: the next action saves the state that this action computes.
-    pub const NEXT_IS_SAVE: u32 = 8;
-}
-
-/// An action of a schedule: what the application does next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Action {
-    /// What to do.
-    pub kind: Kind,
-    /// The time step of the state that the action produces or needs.
-    pub ts: u32,
-    /// See [`flags`].
-    pub flags: u32,
-}
-
-impl Action {
-    /// Fails if this action is the ERROR that ends a schedule for whose actions there is no memory.
-    pub fn check_memory(self) -> Result<()> {
-        match self.kind {
-            Kind::Error => fail!(
-                Memory,
-                "there is no memory to go on with the schedule: free memory, then call setup for a new shot, or take fewer snapshots"
-            ),
-            _ => Ok(()),
-        }
-    }
-
-    fn new(kind: Kind, ts: u32) -> Self {
-        Action { kind, ts, flags: 0 }
-    }
-
-    fn with(mut self, flag: u32, on: bool) -> Self {
-        self.flags |= if on { flag } else { 0 };
-        self
-    }
-}
 
 /// The algorithm of a schedule. The values are those of the configuration key
 /// `checkpointing_algorithm`.
@@ -482,7 +423,7 @@ impl Schedule {
             Form::Online(online) => Source::Online(Box::new(Phases::new(online, self.steps))),
             Form::Trace(trace) => Source::Trace { trace: trace.clone(), next: 0 },
         };
-        Actions { source, furthest: 0, reversing: false }
+        Actions::new(source)
     }
 
     /// Number of SAVE and RESTORE actions, by a formula where one exists.
@@ -572,83 +513,6 @@ impl Schedule {
             Form::Online(_) => 0,
             Form::Trace(trace) => trace.summary.forward_steps,
         }
-    }
-}
-
-/// Iterates over the actions of a schedule.
-#[derive(Clone, Debug)]
-pub struct Actions {
-    source: Source,
-    furthest: u32,
-    reversing: bool,
-}
-
-#[derive(Clone, Debug)]
-enum Source {
-    Sweep(Sweep),
-    Online(Box<Phases>),
-    Trace { trace: Arc<Trace>, next: usize },
-}
-
-impl Iterator for Actions {
-    type Item = Action;
-
-    #[inline]
-    fn next(&mut self) -> Option<Action> {
-        let mut action = match &mut self.source {
-            Source::Sweep(sweep) => sweep.next()?,
-            Source::Online(phases) => phases.next()?,
-            Source::Trace { trace, next } => {
-                *next += 1;
-                *trace.actions.get(*next - 1)?
-            }
-        };
-        match action.kind {
-            Kind::Forward if action.ts <= self.furthest => action.flags |= flags::RECOMPUTE,
-            Kind::Forward => self.furthest = action.ts,
-            Kind::Backward if !self.reversing => {
-                self.reversing = true;
-                action.flags |= flags::FIRST_BACKWARD;
-            }
-            _ => {}
-        }
-        Some(action)
-    }
-}
-
-impl Actions {
-    /// The snapshot that is gone with the action that `next` returned last, although no RESTORE has read
-    /// it for the last time: in an online schedule, the snapshot that a SAVE replaces, and the one of
-    /// the last state.
-    pub fn dropped(&self) -> Option<u32> {
-        match &self.source {
-            Source::Online(phases) => phases.dropped(),
-            _ => None,
-        }
-    }
-
-    /// Skips the FORWARD actions that come next and differ from `last`, the FORWARD that `next`
-    /// returned last, in nothing but their time step. Returns their number; it may be less than
-    /// there are.
-    #[inline]
-    pub fn skip_like(&mut self, last: Action) -> u32 {
-        let Source::Sweep(sweep) = &mut self.source else { return 0 };
-        if last.flags & flags::RECOMPUTE != 0 {
-            return sweep.skip_to(self.furthest);
-        }
-        let skipped = sweep.skip_to(u32::MAX);
-        self.furthest += skipped;
-        skipped
-    }
-
-    /// Skips FORWARD actions that come next, after a FORWARD. Returns their number; it may be less than
-    /// there are.
-    #[inline]
-    pub fn skip_forward(&mut self) -> u32 {
-        let Source::Sweep(sweep) = &mut self.source else { return 0 };
-        let skipped = sweep.skip_all();
-        self.furthest = self.furthest.max(sweep.live());
-        skipped
     }
 }
 

@@ -1,66 +1,43 @@
-//! Codes and decodes `L` tiles at a time, one tile per SIMD lane. The result for a tile does not
-//! depend on the other tiles of its batch.
+//! Working memory to code and decode `L` tiles at a time, one tile per SIMD lane: the modules
+//! `encode` and `decode` do it. The result for a tile does not depend on the other tiles of its
+//! batch.
 
-use super::bits::{LONGEST, MORE};
-use super::grid::{mirror, Grid};
-use super::lanes::{square, square_mut, transpose, Lanes};
-use super::open::{Opened, Room};
-use super::quantiser::{Number, Quantiser, ENERGY};
-use super::rows::{Correction, Strings, LIMIT};
-use super::tiles::Tiles;
+use super::bits::MORE;
+use super::grid::Grid;
+use super::lanes::Lanes;
+use super::open::Room;
+use super::quantiser::Number;
+use super::rows::{Correction, Strings};
 use super::transform::transform;
-use crate::codec::simd::{dispatch, level, prefetch, Kernel, Level};
+use crate::codec::simd::Level;
 use crate::error::Result;
 use crate::fallible_vec;
-
-/// Added to the magnitude of a scaled coefficient before the fraction is cut off. The constant is
-/// below 1/2 because small magnitudes are more frequent than large ones.
-const ROUND: f64 = 0.45;
-
-/// Coefficients of a tile that are unpacked together: one or two rows.
-const BLOCK: usize = 16;
-
-/// How far ahead of its use input memory is prefetched, in units of `L` values of each tile.
-const READ_AHEAD: usize = 16;
-/// How far ahead of its use output memory is prefetched, in units of `L` values of each tile.
-const WRITE_AHEAD: usize = 8;
 
 /// Working memory for a batch of `L` tiles.
 pub(super) struct Batch<T, const L: usize> {
     /// The values of the tiles during the transforms; at the end the decoded values.
-    x: Vec<Lanes<T, L>>,
+    pub(super) x: Vec<Lanes<T, L>>,
     /// The values of the tiles before coding.
-    original: Vec<Lanes<T, L>>,
+    pub(super) original: Vec<Lanes<T, L>>,
     /// The quantised coefficients.
-    q: Vec<Lanes<i32, L>>,
-    level: Level,
+    pub(super) q: Vec<Lanes<i32, L>>,
+    pub(super) level: Level,
     /// For each row the sum of the magnitudes of its coefficients.
-    sums: Vec<Lanes<u32, L>>,
-    corrections: Vec<Correction>,
-    count: [usize; L],
+    pub(super) sums: Vec<Lanes<u32, L>>,
+    pub(super) corrections: Vec<Correction>,
+    pub(super) count: [usize; L],
     /// Tiles that must be stored raw.
-    raw: [bool; L],
+    pub(super) raw: [bool; L],
     /// For each tile the sum of its squared errors, in units of step^2 / `ENERGY`.
-    pub energy: [u64; L],
-    strings: Strings<L>,
-    opened: Vec<Room>,
+    pub(super) energy: [u64; L],
+    pub(super) strings: Strings<L>,
+    pub(super) opened: Vec<Room>,
     /// Working memory for the unary numbers of corrections.
-    numbers: Vec<u16>,
-}
-
-/// How a tile is coded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Coded {
-    /// All values of the tile decode to zero.
-    Empty,
-    /// The tile's bits take this number of bytes.
-    Bytes(usize),
-    /// The tile must be stored raw.
-    Raw,
+    pub(super) numbers: Vec<u16>,
 }
 
 /// The largest number of corrections of a tile of `values` values.
-fn most_corrections(values: usize) -> usize {
+pub(super) fn most_corrections(values: usize) -> usize {
     values / 4
 }
 
@@ -84,485 +61,11 @@ impl<T: Number, const L: usize> Batch<T, L> {
             numbers: fallible_vec::filled(0, most_corrections(values) + MORE)?,
         })
     }
-
-    /// Transforms and quantises the tiles `ids` of `x`, decodes them again and checks the decoded
-    /// values against the bound.
-    pub fn encode(&mut self, grid: &Grid, q: &Quantiser<T>, x: &[T], ids: &[usize; L]) {
-        dispatch(Encode { batch: self, grid, q, x, ids });
-    }
-
-    #[inline(always)]
-    fn encode_here(&mut self, grid: &Grid, q: &Quantiser<T>, x: &[T], ids: &[usize; L]) {
-        match grid.side {
-            8 => self.encode_side::<8>(grid, q, x, ids),
-            16 => self.encode_side::<16>(grid, q, x, ids),
-            _ => self.encode_side::<32>(grid, q, x, ids),
-        }
-    }
-
-    #[inline(always)]
-    fn encode_side<const S: usize>(
-        &mut self,
-        grid: &Grid,
-        q: &Quantiser<T>,
-        x: &[T],
-        ids: &[usize; L],
-    ) {
-        let values = grid.values();
-        self.level = level();
-        self.gather::<S>(grid, x, ids);
-        self.count = [0; L];
-        self.raw = [false; L];
-        self.energy = [0; L];
-        if self.negligible(grid, q) {
-            self.strings.clear();
-            if q.most.is_none() {
-                self.x[..grid.room()].fill(Lanes([T::default(); L]));
-                self.measure::<S>(grid, q, ids);
-            }
-            return;
-        }
-        ahead::<T, L, S>(&self.original, &mut self.x, grid);
-        let used = self.quantise::<S>(grid, q);
-        back::<T, L, S>(&mut self.x, grid, used);
-        self.check::<S>(grid, q, ids);
-        if values == 4096 {
-            self.sum_rows::<16>(grid);
-        } else {
-            self.sum_rows::<8>(grid);
-        }
-    }
-
-    /// Returns true if all values are so small that all coefficients become zero. The caller then
-    /// skips the transforms; the stream is the same with and without this test.
-    #[inline(always)]
-    fn negligible(&self, grid: &Grid, q: &Quantiser<T>) -> bool {
-        // The magnitude of a coefficient is at most the sum of the magnitudes of the values.
-        let small = q.step * T::from_f64(0.5) / T::from_i32(grid.values() as i32);
-        let small = if q.most.is_some_and(|most| most < small) { T::default() } else { small };
-        let mut large = Lanes([0u32; L]);
-        for x in self.original[..grid.room()].chunks(64) {
-            for x in x {
-                for l in 0..L {
-                    let fits = x.0[l].abs() <= small;
-                    large.0[l] |= u32::from(!fits);
-                }
-            }
-            if large.0 != [0; L] {
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Transforms along the last axis, quantises, and transforms the quantised coefficients back
-    /// along the last axis. Returns a count: along the first axis, coefficients from this index on
-    /// are zero.
-    #[inline(always)]
-    fn quantise<const S: usize>(&mut self, grid: &Grid, q: &Quantiser<T>) -> usize {
-        let (columns, stride) = (grid.values() / S, grid.stride());
-        let mut used = 0;
-        let limit = T::from_i32(LIMIT as i32 - 1);
-        let round = T::from_f64(ROUND);
-        let mut wild = Lanes([0u32; L]);
-        for c in 0..columns {
-            let mut line = transform::<T, L, S, false>(&load(&self.x, c, stride));
-            let mut some = Lanes([0i32; L]);
-            for (i, y) in line.iter_mut().enumerate() {
-                let to = &mut self.q[c + i * stride];
-                for l in 0..L {
-                    let scaled = y.0[l].abs() * q.inverse;
-                    let fits = scaled < limit;
-                    wild.0[l] |= u32::from(!fits);
-                    let magnitude = (if fits { scaled } else { T::default() } + round).trunc();
-                    let signed = if y.0[l] < T::default() { -magnitude } else { magnitude };
-                    to.0[l] = signed;
-                    some.0[l] |= signed;
-                    y.0[l] = T::from_i32(signed) * q.step;
-                }
-            }
-            if some.0.iter().fold(0, |any, s| any | s) != 0 {
-                used = used.max(c % S + 1);
-                line = transform::<T, L, S, true>(&line);
-            }
-            store(&mut self.x, c, stride, &line);
-        }
-        self.raw = wild.0.map(|w| w != 0);
-        used
-    }
-
-    /// Compares the decoded values with the original values and notes a correction for each value
-    /// outside the bound, or sums up the squared errors if the bound is on the mean square.
-    #[inline(always)]
-    fn check<const S: usize>(&mut self, grid: &Grid, q: &Quantiser<T>, ids: &[usize; L]) {
-        let values = grid.values();
-        let Some(most) = q.most else { return self.measure::<S>(grid, q, ids) };
-        let inside: [[usize; 3]; L] = std::array::from_fn(|l| grid.inside(ids[l]).1);
-        for p in 0..values {
-            let (o, d) = (&self.original[grid.at(p)], &self.x[grid.at(p)]);
-            let mut misses = Lanes([0u32; L]);
-            let mut any = 0;
-            for l in 0..L {
-                let fits = (o.0[l] - d.0[l]).abs() <= most;
-                misses.0[l] = u32::from(!fits);
-                any |= misses.0[l];
-            }
-            if any != 0 {
-                for l in 0..L {
-                    if misses.0[l] != 0 && !self.raw[l] && within(grid, inside[l], p) {
-                        self.correct(grid, q, most, l, p);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Notes a correction for value `p` of lane `l`, or marks the tile as raw if no correction
-    /// brings the value within the bound.
-    #[inline(always)]
-    fn correct(&mut self, grid: &Grid, q: &Quantiser<T>, most: T, l: usize, p: usize) {
-        let (o, d) = (self.original[grid.at(p)].0[l], self.x[grid.at(p)].0[l]);
-        let units = (o - d).abs() * q.per_unit;
-        let room = most_corrections(grid.values());
-        let few = units < T::from_i32(LONGEST.into());
-        if self.count[l] == room || !few {
-            self.raw[l] = true;
-            return;
-        }
-        let magnitude = (units + T::from_f64(0.5)).trunc();
-        let level = if o < d { -magnitude } else { magnitude };
-        let corrected = d + T::from_i32(level) * q.unit;
-        let fits = (o - corrected).abs() <= most;
-        if level == 0 || !fits {
-            self.raw[l] = true;
-            return;
-        }
-        self.corrections[l * room + self.count[l]] = Correction { at: p as u32, level };
-        self.count[l] += 1;
-    }
-
-    /// Sums up the squared errors of the values inside the array, per tile.
-    #[inline(always)]
-    fn measure<const S: usize>(&mut self, grid: &Grid, q: &Quantiser<T>, ids: &[usize; L]) {
-        let values = grid.values();
-        let inside: [[usize; 3]; L] = std::array::from_fn(|l| grid.inside(ids[l]).1);
-        let whole = inside.iter().all(|&inside| inside == grid.t);
-        let mut wild = Lanes([0u32; L]);
-        for first in (0..values).step_by(32) {
-            let mut sums = Lanes([0u32; L]);
-            for p in first..first + 32 {
-                let (o, d) = (&self.original[grid.at(p)], &self.x[grid.at(p)]);
-                for l in 0..L {
-                    let u = (o.0[l] - d.0[l]) * q.per_step;
-                    let square = u * u;
-                    let fits = square < T::from_i32(1 << 10);
-                    let unit = (if fits { square } else { T::default() } * T::from_f64(ENERGY))
-                        .trunc() as u32
-                        + 1;
-                    let counts = whole || within(grid, inside[l], p);
-                    wild.0[l] |= u32::from(!fits & counts);
-                    sums.0[l] += if counts { unit } else { 0 };
-                }
-            }
-            for l in 0..L {
-                self.energy[l] += u64::from(sums.0[l]);
-            }
-        }
-        for l in 0..L {
-            self.raw[l] |= wild.0[l] != 0;
-            if self.raw[l] {
-                self.energy[l] = 0;
-            }
-        }
-    }
-
-    /// Sums up the magnitudes of the coefficients of each row and makes the bit strings of the
-    /// tiles.
-    #[inline(always)]
-    fn sum_rows<const R: usize>(&mut self, grid: &Grid) {
-        for (row, sum) in grid.order.chunks_exact(R).zip(&mut self.sums) {
-            let mut sums = [0u32; L];
-            for &p in row {
-                let q = &self.q[p as usize];
-                for l in 0..L {
-                    sums[l] += q.0[l].unsigned_abs();
-                }
-            }
-            sum.0 = sums;
-        }
-        self.strings.make::<R>(&self.q, &grid.order, &self.sums[..grid.values() / R]);
-    }
-
-    /// Writes the tile of lane `l` to `to` if its bits take fewer than `most` bytes.
-    pub fn write(&mut self, grid: &Grid, l: usize, to: &mut [u8], most: usize) -> Coded {
-        let values = grid.values();
-        if self.raw[l] {
-            return Coded::Raw;
-        }
-        let room = most_corrections(values);
-        let corrections = &self.corrections[l * room..l * room + self.count[l]];
-        if corrections.is_empty() && self.strings.empty(l) {
-            return Coded::Empty;
-        }
-        let bytes = if values == 4096 {
-            self.strings.write::<16>(values, l, corrections, to, most)
-        } else {
-            self.strings.write::<8>(values, l, corrections, to, most)
-        };
-        bytes.map_or(Coded::Raw, Coded::Bytes)
-    }
-
-    /// Loads the tiles `ids`; values outside the array are mirror images of values inside.
-    #[inline(always)]
-    fn gather<const S: usize>(&mut self, grid: &Grid, x: &[T], ids: &[usize; L]) {
-        let [n1, n2, _] = grid.n;
-        let inside: [_; L] = std::array::from_fn(|l| grid.inside(ids[l]));
-        let begin = |at: [usize; 3]| (at[2] * n2 + at[1]) * n1 + at[0];
-        // First index of each tile that is inside the array as a whole and has lines of `S` values.
-        let whole: [_; L] = std::array::from_fn(|l| {
-            (inside[l].1 == grid.t && grid.t[0] == S).then(|| begin(inside[l].0))
-        });
-        let piece = S.min(L);
-        for p in (0..grid.values()).step_by(L) {
-            let mut rows = [Lanes([T::default(); L]); L];
-            for i in (0..L).step_by(piece) {
-                let ahead = begin(grid.coordinates(p + i));
-                let soon = begin(grid.coordinates((p + i + READ_AHEAD * L).min(grid.values() - L)));
-                for l in 0..L {
-                    if let Some(begin) = whole[l] {
-                        prefetch::<_, false>(x, begin + soon);
-                        rows[l].0[i..i + piece].copy_from_slice(&x[begin + ahead..][..piece]);
-                    }
-                }
-            }
-            for l in 0..L {
-                if whole[l].is_none() {
-                    self.gather_part(grid, x, inside[l].0, p, &mut rows[l].0);
-                }
-            }
-            transpose(&rows, square_mut(&mut self.original, grid.at(p)), self.level);
-        }
-    }
-
-    /// Loads values `p` to `p + L` of a tile that begins at `first` and is partly outside the
-    /// array.
-    #[inline(always)]
-    fn gather_part(&self, grid: &Grid, x: &[T], first: [usize; 3], p: usize, to: &mut [T; L]) {
-        let [n1, n2, n3] = grid.n;
-        let piece = grid.t[0].min(L);
-        for (i, to) in to.chunks_exact_mut(piece).enumerate() {
-            let at = grid.coordinates(p + i * piece);
-            let line = (mirror(first[2] + at[2], n3) * n2 + mirror(first[1] + at[1], n2)) * n1;
-            let line = &x[line..][..n1];
-            match line.get(first[0] + at[0]..first[0] + at[0] + piece) {
-                Some(from) => to.copy_from_slice(from),
-                None => {
-                    for (i, to) in to.iter_mut().enumerate() {
-                        *to = line[mirror(first[0] + at[0] + i, n1)];
-                    }
-                }
-            }
-        }
-    }
-
-    /// Decodes up to `L` tiles into the tiles `ids` of `x`. `bytes[l]` holds the bits of tile
-    /// `ids[l]`; `None` stands for a tile of zeros. Returns `None` if the bits are no valid tile.
-    pub fn decode(
-        &mut self,
-        grid: &Grid,
-        q: &Quantiser<T>,
-        bytes: &[Option<&[u8]>],
-        ids: &[usize],
-        x: &mut [T],
-    ) -> Option<()> {
-        dispatch(Decode { batch: self, grid, q, bytes, ids, x })
-    }
-
-    #[inline(always)]
-    fn decode_here(
-        &mut self,
-        grid: &Grid,
-        q: &Quantiser<T>,
-        bytes: &[Option<&[u8]>],
-        ids: &[usize],
-        x: &mut [T],
-    ) -> Option<()> {
-        match grid.side {
-            8 => self.decode_side::<8>(grid, q, bytes, ids, x),
-            16 => self.decode_side::<16>(grid, q, bytes, ids, x),
-            _ => self.decode_side::<32>(grid, q, bytes, ids, x),
-        }
-    }
-
-    #[inline(always)]
-    fn decode_side<const S: usize>(
-        &mut self,
-        grid: &Grid,
-        q: &Quantiser<T>,
-        bytes: &[Option<&[u8]>],
-        ids: &[usize],
-        x: &mut [T],
-    ) -> Option<()> {
-        let values = grid.values();
-        self.level = level();
-        let end = if values == 4096 {
-            self.read_rows::<16>(grid, q, bytes)?
-        } else {
-            self.read_rows::<8>(grid, q, bytes)?
-        };
-        let (columns, stride) = (values / S, grid.stride());
-        let mut used = 0;
-        for c in 0..columns {
-            if (grid.rank[c] as usize) < end {
-                used = used.max(c % S + 1);
-                let line = transform::<T, L, S, true>(&load(&self.x, c, stride));
-                store(&mut self.x, c, stride, &line);
-            }
-        }
-        back::<T, L, S>(&mut self.x, grid, used);
-        self.apply_corrections(grid, q);
-        let tiles = Tiles::new(grid, ids);
-        for p in (0..WRITE_AHEAD * L).step_by(L) {
-            tiles.prefetch::<T, S>(grid, p, x);
-        }
-        for p in (0..values).step_by(L) {
-            tiles.prefetch::<T, S>(grid, p + WRITE_AHEAD * L, x);
-            let mut rows = [Lanes([T::default(); L]); L];
-            transpose(square(&self.x, grid.at(p)), &mut rows, self.level);
-            tiles.store::<T, S>(grid, p, &rows, x);
-        }
-        Some(())
-    }
-
-    #[inline(always)]
-    fn apply_corrections(&mut self, grid: &Grid, q: &Quantiser<T>) {
-        let room = most_corrections(grid.values());
-        for l in 0..L {
-            for c in &self.corrections[l * room..l * room + self.count[l]] {
-                self.x[grid.at(c.at as usize)].0[l] += T::from_i32(c.level) * q.unit;
-            }
-        }
-    }
-
-    /// Reads coefficients and corrections. Returns a count: in the order of the rows, all
-    /// coefficients from this index on are zero. Returns `None` if the bits are no valid tile.
-    #[inline(always)]
-    fn read_rows<const R: usize>(
-        &mut self,
-        grid: &Grid,
-        q: &Quantiser<T>,
-        bytes: &[Option<&[u8]>],
-    ) -> Option<usize> {
-        let values = grid.values();
-        let room = most_corrections(values);
-        let mut tiles = [Opened::empty(); L];
-        for ((tile, bytes), room) in tiles.iter_mut().zip(bytes).zip(&mut self.opened) {
-            if let Some(bytes) = bytes {
-                *tile = Opened::new::<R>(values, bytes, room)?;
-            }
-        }
-        let end = tiles.iter().map(|tile| tile.rows).max().unwrap_or(0);
-        let (stored, zeros) = grid.order.split_at((end * R).next_multiple_of(BLOCK));
-        for (block, places) in stored.chunks_exact(BLOCK).enumerate() {
-            let mut rows = [[0u32; BLOCK]; L];
-            for l in 0..L {
-                for (part, row) in rows[l].chunks_exact_mut(R).enumerate() {
-                    let r = block * (BLOCK / R) + part;
-                    if let (true, Some(row)) = (r < tiles[l].rows, row.first_chunk_mut::<R>()) {
-                        tiles[l].row(r, row)?;
-                    }
-                }
-            }
-            let mut magnitudes = [Lanes([0u32; L]); BLOCK];
-            for (part, to) in magnitudes.chunks_exact_mut(L).enumerate() {
-                let mut from = [Lanes([0u32; L]); L];
-                for (to, from) in from.iter_mut().zip(&rows) {
-                    to.0.copy_from_slice(&from[part * L..(part + 1) * L]);
-                }
-                transpose(&from, square_mut(to, 0), self.level);
-            }
-            for (places, magnitudes) in places.chunks_exact(R).zip(magnitudes.chunks_exact(R)) {
-                let mut signs = Lanes::<_, L>(std::array::from_fn(|l| tiles[l].signs()));
-                let mut nonzero = Lanes([0u32; L]);
-                for (&p, magnitude) in places.iter().zip(magnitudes) {
-                    let mut x = Lanes([T::default(); L]);
-                    for l in 0..L {
-                        let a = magnitude.0[l];
-                        let negative = -((signs.0[l] & 1) as i32);
-                        signs.0[l] >>= u32::from(a != 0);
-                        nonzero.0[l] += u32::from(a != 0);
-                        x.0[l] = T::from_i32((a as i32 ^ negative) - negative) * q.step;
-                    }
-                    self.x[p as usize] = x;
-                }
-                for l in 0..L {
-                    tiles[l].skip_signs(nonzero.0[l]);
-                }
-            }
-        }
-        for &p in zeros {
-            self.x[p as usize] = Lanes([T::default(); L]);
-        }
-        self.count = [0; L];
-        for l in 0..L {
-            self.count[l] = tiles[l].corrections(
-                values,
-                &mut self.corrections[l * room..(l + 1) * room],
-                &mut self.numbers,
-            )?;
-        }
-        Some(end * R)
-    }
-}
-
-/// The arguments of `Batch::encode`, for the dispatch by instruction set.
-struct Encode<'a, T, const L: usize> {
-    batch: &'a mut Batch<T, L>,
-    grid: &'a Grid,
-    q: &'a Quantiser<T>,
-    x: &'a [T],
-    ids: &'a [usize; L],
-}
-
-impl<T: Number, const L: usize> Kernel for Encode<'_, T, L> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        self.batch.encode_here(self.grid, self.q, self.x, self.ids);
-    }
-}
-
-/// The arguments of `Batch::decode`, for the dispatch by instruction set.
-struct Decode<'a, T, const L: usize> {
-    batch: &'a mut Batch<T, L>,
-    grid: &'a Grid,
-    q: &'a Quantiser<T>,
-    bytes: &'a [Option<&'a [u8]>],
-    ids: &'a [usize],
-    x: &'a mut [T],
-}
-
-impl<T: Number, const L: usize> Kernel for Decode<'_, T, L> {
-    type Output = Option<()>;
-
-    #[inline(always)]
-    fn run(self) -> Option<()> {
-        self.batch.decode_here(self.grid, self.q, self.bytes, self.ids, self.x)
-    }
-}
-
-/// Returns true if place `p` of a tile is in the part of the tile with the extents `inside`.
-#[inline(always)]
-fn within(grid: &Grid, inside: [usize; 3], p: usize) -> bool {
-    p % grid.t[0] < inside[0]
-        && p / grid.t[0] % grid.t[1] < inside[1]
-        && p / grid.t[0] / grid.t[1] < inside[2]
 }
 
 /// Loads one line of `S` values of each tile, `stride` elements apart.
 #[inline(always)]
-fn load<T: Number, const L: usize, const S: usize>(
+pub(super) fn load<T: Number, const L: usize, const S: usize>(
     x: &[Lanes<T, L>],
     first: usize,
     stride: usize,
@@ -574,33 +77,9 @@ fn load<T: Number, const L: usize, const S: usize>(
     line
 }
 
-/// Transforms along all axes but the last, beginning with the first axis.
+/// Inverts `encode::ahead`. Along the first axis, coefficients from index `used` on are zero.
 #[inline(always)]
-fn ahead<T: Number, const L: usize, const S: usize>(
-    from: &[Lanes<T, L>],
-    to: &mut [Lanes<T, L>],
-    grid: &Grid,
-) {
-    let (values, stride) = (grid.values(), grid.stride());
-    if grid.dims == 1 {
-        return to[..values].copy_from_slice(&from[..values]);
-    }
-    for (from, to) in from.chunks_exact(stride).zip(to.chunks_exact_mut(stride)).take(S) {
-        for first in (0..values / S).step_by(S) {
-            store(to, first, 1, &transform::<T, L, S, false>(&load(from, first, 1)));
-        }
-        if grid.dims == 3 {
-            for first in 0..S {
-                let line = transform::<T, L, S, false>(&load(to, first, S));
-                store(to, first, S, &line);
-            }
-        }
-    }
-}
-
-/// Inverts `ahead`. Along the first axis, coefficients from index `used` on are zero.
-#[inline(always)]
-fn back<T: Number, const L: usize, const S: usize>(
+pub(super) fn back<T: Number, const L: usize, const S: usize>(
     x: &mut [Lanes<T, L>],
     grid: &Grid,
     used: usize,
@@ -624,7 +103,7 @@ fn back<T: Number, const L: usize, const S: usize>(
 
 /// Stores one line of `S` values of each tile, `stride` elements apart.
 #[inline(always)]
-fn store<T: Number, const L: usize, const S: usize>(
+pub(super) fn store<T: Number, const L: usize, const S: usize>(
     x: &mut [Lanes<T, L>],
     first: usize,
     stride: usize,

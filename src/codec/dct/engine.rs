@@ -1,7 +1,8 @@
 //! Codes whole arrays of one type: chooses the side of the tiles and the step, writes the directory
 //! and the payload.
 
-use super::batch::{Batch, Coded};
+use super::batch::Batch;
+use super::encode::Coded;
 use super::grid::{axes, sides, tiling, Grid};
 use super::quantiser::{Number, Quantiser, ENERGY};
 use crate::codec::Bound;

@@ -106,6 +106,8 @@
 
 mod batch;
 mod bits;
+mod decode;
+mod encode;
 mod engine;
 mod grid;
 mod lanes;

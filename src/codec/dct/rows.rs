@@ -153,6 +153,21 @@ impl<const L: usize> Strings<L> {
         }
     }
 
+    /// Appends a row whose coefficients are all zero.
+    #[inline(always)]
+    fn zero_row<const R: usize>(&mut self, r: usize, before: &mut Lanes<u32, L>) {
+        for l in 0..L {
+            let mode = choose::<R>(0, 0, before.0[l], r == 0);
+            if r < self.rows[l] {
+                self.mode(l, r, before.0[l], mode);
+                if mode == GROUPS {
+                    self.put(l, Part::Fixed, 0, R as u32 / 4);
+                }
+            }
+            before.0[l] = mode;
+        }
+    }
+
     #[inline(always)]
     fn row<const R: usize>(
         &mut self,
@@ -163,17 +178,7 @@ impl<const L: usize> Strings<L> {
         before: &mut Lanes<u32, L>,
     ) {
         if sums.0 == [0; L] {
-            for l in 0..L {
-                let mode = choose::<R>(0, 0, before.0[l], r == 0);
-                if r < self.rows[l] {
-                    self.mode(l, r, before.0[l], mode);
-                    if mode == GROUPS {
-                        self.put(l, Part::Fixed, 0, R as u32 / 4);
-                    }
-                }
-                before.0[l] = mode;
-            }
-            return;
+            return self.zero_row::<R>(r, before);
         }
         let mut row = [Lanes([0i32; L]); R];
         for (to, &p) in row.iter_mut().zip(places) {
@@ -207,22 +212,7 @@ impl<const L: usize> Strings<L> {
                 0
             };
         }
-        let (mut unary, mut bits) = (Lanes([0u64; L]), Lanes([0u32; L]));
-        for i in 0..R {
-            for l in 0..L {
-                let used = groups.0[l] >> (i / 4) & 1;
-                bits.0[l] += used * (row[i].0[l].unsigned_abs() >> shift.0[l]);
-                unary.0[l] |= u64::from(used) << (bits.0[l] & 63);
-                bits.0[l] += used;
-            }
-        }
-        let mut words = [Lanes([0u64; L]); 4];
-        for i in 0..R {
-            for l in 0..L {
-                let low = row[i].0[l].unsigned_abs() & ((1 << shift.0[l]) - 1);
-                words[i / 4].0[l] |= u64::from(low) << ((i as u32 % 4 * shift.0[l]) & 63);
-            }
-        }
+        let (unary, bits, words) = codes(&row, &shift, &groups);
         for l in 0..L {
             if r >= self.rows[l] {
                 continue;
@@ -296,6 +286,34 @@ impl<const L: usize> Strings<L> {
         let bytes = head.bits().div_ceil(8) as usize;
         (bytes < most).then_some(bytes)
     }
+}
+
+/// Makes the Rice codes of a row of each tile: the unary codes as bits, the number of these bits,
+/// and the fixed bits in one word per four coefficients. Only the groups of four whose bit is set in
+/// `groups` have codes. The word of unary codes is valid for at most 56 bits.
+#[inline(always)]
+fn codes<const R: usize, const L: usize>(
+    row: &[Lanes<i32, L>; R],
+    shift: &Lanes<u32, L>,
+    groups: &Lanes<u32, L>,
+) -> (Lanes<u64, L>, Lanes<u32, L>, [Lanes<u64, L>; 4]) {
+    let (mut unary, mut bits) = (Lanes([0u64; L]), Lanes([0u32; L]));
+    for i in 0..R {
+        for l in 0..L {
+            let used = groups.0[l] >> (i / 4) & 1;
+            bits.0[l] += used * (row[i].0[l].unsigned_abs() >> shift.0[l]);
+            unary.0[l] |= u64::from(used) << (bits.0[l] & 63);
+            bits.0[l] += used;
+        }
+    }
+    let mut words = [Lanes([0u64; L]); 4];
+    for i in 0..R {
+        for l in 0..L {
+            let low = row[i].0[l].unsigned_abs() & ((1 << shift.0[l]) - 1);
+            words[i / 4].0[l] |= u64::from(low) << ((i as u32 % 4 * shift.0[l]) & 63);
+        }
+    }
+    (unary, bits, words)
 }
 
 /// Returns the number of fixed bits of a row of `R` coefficients in mode `mode`.

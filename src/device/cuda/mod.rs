@@ -4,6 +4,7 @@
 //! The application's lane is the stream that the application gives in each call. In every call this
 //! stream first waits for the end of the previous call, which may have been on another stream.
 
+mod calls;
 mod disk;
 mod driver;
 mod images;
@@ -11,19 +12,19 @@ mod launch;
 mod marks;
 mod memory;
 mod nvrtc;
+mod recorder;
 mod timers;
 
 use super::disk::{no_disk, DiskLanes, DiskSpace, Passing, Wait};
 use super::overlap::touches;
 use super::recorder::Log;
 use super::{
-    chunk_bytes, Address, AppMemory, Coding, Crossing, Device, DeviceMemory, Event, Lane, Launcher,
-    Memory, Place, Queue, Recorder, Stream, Traffic,
+    chunk_bytes, Address, AppMemory, Crossing, Device, DeviceMemory, Event, Lane, Launcher, Memory,
+    Place, Queue, Stream, Traffic,
 };
 use crate::error::{fail, Result};
-use crate::fallible_vec;
 use crate::process::Process;
-use crate::timeline::{Label, Span};
+use calls::Call;
 use cudarc::driver::sys::{CUcontext, CUdevice, CUevent, CUevent_flags, CUstream, CUstream_flags};
 use disk::{DiskEvent, Events, Words};
 use driver::{cu, status, Current};
@@ -32,7 +33,7 @@ use memory::HostSlab;
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::sync::Arc;
-use timers::{Pair, Pairs, Timers};
+use timers::{Pairs, Timers};
 
 use driver::device_count;
 pub use driver::{
@@ -43,14 +44,6 @@ pub use images::{folder as image_folder, image, image_in, images_in, keep_ptx, I
 pub use launch::{Argument, Module};
 pub use memory::{locate, set_segment_bytes, Location};
 pub(crate) use memory::{DeviceSlab, LockedMemory};
-
-/// A call of the application: the events at its start and end.
-struct Call {
-    pair: Pair,
-    label: Label,
-    /// Whether the call's seconds are part of the sum already.
-    timed: bool,
-}
 
 /// A CUDA device as a session uses it: two slabs, two transfer streams, and events.
 pub struct CudaDevice {
@@ -191,50 +184,6 @@ impl CudaDevice {
         };
         let of_host = in_host.map(|offset| self.host.parts(offset, bytes, longest));
         of_host.into_iter().flatten().chain(whole)
-    }
-
-    /// Adds up the seconds of the calls that have ended, and removes these calls from the list. The
-    /// last ended call stays: the next call waits for its end, and the time between the two calls
-    /// begins there.
-    fn harvest(&mut self) -> Result<()> {
-        let (mut ended, mut before) = (0usize, None);
-        for call in &mut self.calls {
-            if !is_done(call.pair.end)? {
-                break;
-            }
-            if !call.timed {
-                let seconds = call.pair.seconds()?;
-                self.stalled += seconds;
-                if let Some(gaps) = &mut self.gaps {
-                    fallible_vec::push(
-                        gaps,
-                        before.map_or(Ok(f64::NAN), |end| timers::elapsed(end, call.pair.begin))?,
-                    )?;
-                }
-                self.timers.called(&mut call.pair, call.label, seconds)?;
-                call.timed = true;
-            }
-            before = Some(call.pair.end);
-            ended += 1;
-        }
-        let gone = ended.saturating_sub(1);
-        self.calls.drain(..gone).for_each(|call| self.pairs.give(call.pair));
-        self.timers.harvest(&mut self.pairs)
-    }
-
-    /// Begins a call on `stream`, which waits for the end of the previous call. The previous call
-    /// may have been on another stream. Comparing handles cannot tell, since the driver uses the
-    /// handle of a destroyed stream again.
-    fn begin_call(&mut self, stream: CUstream, call: &'static str) -> Result<()> {
-        if let Some(call) = self.calls.back() {
-            cu!(cuStreamWaitEvent(stream, call.pair.end, 0))?;
-        }
-        fallible_vec::one_more(&mut self.calls)?;
-        self.timers.enter(&mut self.pairs, call, stream)?;
-        let pair = self.pairs.begun(stream)?;
-        self.app = Some(stream);
-        self.calls.push_back(Call { pair, label: self.timers.subject.call(), timed: false });
-        Ok(())
     }
 }
 
@@ -544,102 +493,6 @@ impl Device for CudaDevice {
 
     fn traffic(&self) -> Traffic {
         self.traffic
-    }
-}
-
-impl Recorder for CudaDevice {
-    fn stalled(&mut self) -> Result<f64> {
-        let _current = Current::new(self.context)?;
-        self.harvest()?;
-        Ok(self.stalled)
-    }
-
-    fn time_gaps(&mut self, on: bool) {
-        self.gaps = on.then(Vec::new);
-    }
-
-    fn gaps(&mut self) -> Result<Vec<f64>> {
-        if self.gaps.is_some() {
-            let _current = Current::new(self.context)?;
-            self.harvest()?;
-        }
-        Ok(self.gaps.as_mut().map(std::mem::take).unwrap_or_default())
-    }
-
-    fn begin_coding(&mut self, coding: Coding) -> Result<()> {
-        let stream = self.app_stream();
-        self.timers.begin_coding(&mut self.pairs, coding, stream)
-    }
-
-    fn end_coding(&mut self) -> Result<()> {
-        let stream = self.app_stream();
-        self.timers.end_coding(&mut self.pairs, stream)
-    }
-
-    fn coded(&mut self) -> Result<(f64, f64)> {
-        let _current = Current::new(self.context)?;
-        self.harvest()?;
-        Ok(self.timers.coded)
-    }
-
-    fn keep_spans(&mut self) -> Result<()> {
-        let _current = Current::new(self.context)?;
-        self.timers.keep_spans(self.upload)?;
-        // The stream was idle: the clock of the device has begun just now.
-        self.disk_log = Some(Arc::new(Log::new()));
-        Ok(())
-    }
-
-    /// Before the first call of a sweep, the application's stream is unknown. An idle stream then
-    /// records when the host began the action.
-    fn begin_action(&mut self, action: Option<Label>) -> Result<()> {
-        if !self.timers.keeps_spans() {
-            return Ok(());
-        }
-        let _current = Current::new(self.context)?;
-        self.harvest()?;
-        let stream = self.app.unwrap_or(self.upload);
-        // Nothing can be timed in a capture: the span before goes on.
-        if driver::is_capturing(stream)? {
-            return Ok(());
-        }
-        self.timers.begin_action(&mut self.pairs, action, stream)
-    }
-
-    fn break_off(&mut self) -> Result<()> {
-        let _current = Current::new(self.context)?;
-        self.timers.forget_action(&mut self.pairs);
-        Ok(())
-    }
-
-    fn concerns(&mut self, ts: i64) {
-        self.timers.subject.ts = ts;
-        self.disk.iter_mut().for_each(|disk| disk.concerns(ts));
-    }
-
-    fn spans(&mut self) -> Result<Vec<Span>> {
-        let mut spans = self.timers.spans()?;
-        if let Some(log) = &self.disk_log {
-            let on_disk = log.take()?;
-            fallible_vec::more(&mut spans, on_disk.len())?;
-            spans.extend(on_disk);
-        }
-        Ok(spans)
-    }
-
-    fn close_spans(&mut self) {
-        self.timers.close_spans();
-        self.disk_log.take().iter().for_each(|log| log.close());
-    }
-
-    fn finish_spans(&mut self) -> Result<()> {
-        if !self.timers.keeps_spans() {
-            return Ok(());
-        }
-        self.finish_calls()?;
-        let _current = Current::new(self.context)?;
-        self.timers.finish()?;
-        self.harvest()
     }
 }
 

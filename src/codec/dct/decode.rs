@@ -1,0 +1,186 @@
+//! Decodes a batch of tiles. The module `open` reads the bits of one tile.
+
+use super::batch::{back, load, most_corrections, store, Batch};
+use super::grid::Grid;
+use super::lanes::{square, square_mut, transpose, Lanes};
+use super::open::Opened;
+use super::quantiser::{Number, Quantiser};
+use super::tiles::Tiles;
+use super::transform::transform;
+use crate::codec::simd::{dispatch, level, Kernel};
+
+/// Coefficients of a tile that are unpacked together: one or two rows.
+const BLOCK: usize = 16;
+
+/// How far ahead of its use output memory is prefetched, in units of `L` values of each tile.
+const WRITE_AHEAD: usize = 8;
+
+impl<T: Number, const L: usize> Batch<T, L> {
+    /// Decodes up to `L` tiles into the tiles `ids` of `x`. `bytes[l]` holds the bits of tile
+    /// `ids[l]`; `None` stands for a tile of zeros. Returns `None` if the bits are no valid tile.
+    pub fn decode(
+        &mut self,
+        grid: &Grid,
+        q: &Quantiser<T>,
+        bytes: &[Option<&[u8]>],
+        ids: &[usize],
+        x: &mut [T],
+    ) -> Option<()> {
+        dispatch(Decode { batch: self, grid, q, bytes, ids, x })
+    }
+
+    #[inline(always)]
+    fn decode_here(
+        &mut self,
+        grid: &Grid,
+        q: &Quantiser<T>,
+        bytes: &[Option<&[u8]>],
+        ids: &[usize],
+        x: &mut [T],
+    ) -> Option<()> {
+        match grid.side {
+            8 => self.decode_side::<8>(grid, q, bytes, ids, x),
+            16 => self.decode_side::<16>(grid, q, bytes, ids, x),
+            _ => self.decode_side::<32>(grid, q, bytes, ids, x),
+        }
+    }
+
+    #[inline(always)]
+    fn decode_side<const S: usize>(
+        &mut self,
+        grid: &Grid,
+        q: &Quantiser<T>,
+        bytes: &[Option<&[u8]>],
+        ids: &[usize],
+        x: &mut [T],
+    ) -> Option<()> {
+        let values = grid.values();
+        self.level = level();
+        let end = if values == 4096 {
+            self.read_rows::<16>(grid, q, bytes)?
+        } else {
+            self.read_rows::<8>(grid, q, bytes)?
+        };
+        let (columns, stride) = (values / S, grid.stride());
+        let mut used = 0;
+        for c in 0..columns {
+            if (grid.rank[c] as usize) < end {
+                used = used.max(c % S + 1);
+                let line = transform::<T, L, S, true>(&load(&self.x, c, stride));
+                store(&mut self.x, c, stride, &line);
+            }
+        }
+        back::<T, L, S>(&mut self.x, grid, used);
+        self.apply_corrections(grid, q);
+        let tiles = Tiles::new(grid, ids);
+        for p in (0..WRITE_AHEAD * L).step_by(L) {
+            tiles.prefetch::<T, S>(grid, p, x);
+        }
+        for p in (0..values).step_by(L) {
+            tiles.prefetch::<T, S>(grid, p + WRITE_AHEAD * L, x);
+            let mut rows = [Lanes([T::default(); L]); L];
+            transpose(square(&self.x, grid.at(p)), &mut rows, self.level);
+            tiles.store::<T, S>(grid, p, &rows, x);
+        }
+        Some(())
+    }
+
+    #[inline(always)]
+    fn apply_corrections(&mut self, grid: &Grid, q: &Quantiser<T>) {
+        let room = most_corrections(grid.values());
+        for l in 0..L {
+            for c in &self.corrections[l * room..l * room + self.count[l]] {
+                self.x[grid.at(c.at as usize)].0[l] += T::from_i32(c.level) * q.unit;
+            }
+        }
+    }
+
+    /// Reads coefficients and corrections. Returns a count: in the order of the rows, all
+    /// coefficients from this index on are zero. Returns `None` if the bits are no valid tile.
+    #[inline(always)]
+    fn read_rows<const R: usize>(
+        &mut self,
+        grid: &Grid,
+        q: &Quantiser<T>,
+        bytes: &[Option<&[u8]>],
+    ) -> Option<usize> {
+        let values = grid.values();
+        let room = most_corrections(values);
+        let mut tiles = [Opened::empty(); L];
+        for ((tile, bytes), room) in tiles.iter_mut().zip(bytes).zip(&mut self.opened) {
+            if let Some(bytes) = bytes {
+                *tile = Opened::new::<R>(values, bytes, room)?;
+            }
+        }
+        let end = tiles.iter().map(|tile| tile.rows).max().unwrap_or(0);
+        let (stored, zeros) = grid.order.split_at((end * R).next_multiple_of(BLOCK));
+        for (block, places) in stored.chunks_exact(BLOCK).enumerate() {
+            let mut rows = [[0u32; BLOCK]; L];
+            for l in 0..L {
+                for (part, row) in rows[l].chunks_exact_mut(R).enumerate() {
+                    let r = block * (BLOCK / R) + part;
+                    if let (true, Some(row)) = (r < tiles[l].rows, row.first_chunk_mut::<R>()) {
+                        tiles[l].row(r, row)?;
+                    }
+                }
+            }
+            let mut magnitudes = [Lanes([0u32; L]); BLOCK];
+            for (part, to) in magnitudes.chunks_exact_mut(L).enumerate() {
+                let mut from = [Lanes([0u32; L]); L];
+                for (to, from) in from.iter_mut().zip(&rows) {
+                    to.0.copy_from_slice(&from[part * L..(part + 1) * L]);
+                }
+                transpose(&from, square_mut(to, 0), self.level);
+            }
+            for (places, magnitudes) in places.chunks_exact(R).zip(magnitudes.chunks_exact(R)) {
+                let mut signs = Lanes::<_, L>(std::array::from_fn(|l| tiles[l].signs()));
+                let mut nonzero = Lanes([0u32; L]);
+                for (&p, magnitude) in places.iter().zip(magnitudes) {
+                    let mut x = Lanes([T::default(); L]);
+                    for l in 0..L {
+                        let a = magnitude.0[l];
+                        let negative = -((signs.0[l] & 1) as i32);
+                        signs.0[l] >>= u32::from(a != 0);
+                        nonzero.0[l] += u32::from(a != 0);
+                        x.0[l] = T::from_i32((a as i32 ^ negative) - negative) * q.step;
+                    }
+                    self.x[p as usize] = x;
+                }
+                for l in 0..L {
+                    tiles[l].skip_signs(nonzero.0[l]);
+                }
+            }
+        }
+        for &p in zeros {
+            self.x[p as usize] = Lanes([T::default(); L]);
+        }
+        self.count = [0; L];
+        for l in 0..L {
+            self.count[l] = tiles[l].corrections(
+                values,
+                &mut self.corrections[l * room..(l + 1) * room],
+                &mut self.numbers,
+            )?;
+        }
+        Some(end * R)
+    }
+}
+
+/// The arguments of `Batch::decode`, for the dispatch by instruction set.
+struct Decode<'a, T, const L: usize> {
+    batch: &'a mut Batch<T, L>,
+    grid: &'a Grid,
+    q: &'a Quantiser<T>,
+    bytes: &'a [Option<&'a [u8]>],
+    ids: &'a [usize],
+    x: &'a mut [T],
+}
+
+impl<T: Number, const L: usize> Kernel for Decode<'_, T, L> {
+    type Output = Option<()>;
+
+    #[inline(always)]
+    fn run(self) -> Option<()> {
+        self.batch.decode_here(self.grid, self.q, self.bytes, self.ids, self.x)
+    }
+}

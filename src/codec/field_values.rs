@@ -1,0 +1,132 @@
+//! The memory of a field as the values that a codec reads or writes, and the difference of two
+//! fields.
+
+use super::coder::Shape;
+use super::simd::{dispatch, Kernel};
+use super::value_range::ValueRange;
+use crate::device::{AppMemory, Rows, Slab};
+use crate::error::{fail, Result};
+use crate::scalar::{Array, ArrayMut, Real, Scalar};
+
+/// Returns the values of a field.
+///
+/// # Safety
+/// The memory must be readable, as `AppMemory` promises, for as long as the result is used.
+pub(super) unsafe fn values<'a>(memory: AppMemory, shape: Shape) -> Result<Array<'a>> {
+    let (address, len) = (check(memory, shape)?, shape.values());
+    // SAFETY: `check` has found `len` aligned values in the memory; by this function's contract the
+    // memory is readable.
+    Ok(unsafe {
+        match shape.scalar {
+            Scalar::F32 => Array::F32(std::slice::from_raw_parts(address.cast(), len)),
+            Scalar::F64 => Array::F64(std::slice::from_raw_parts(address.cast(), len)),
+            other => return other.not_coded(),
+        }
+    })
+}
+
+/// Returns the values of a field, to be written.
+///
+/// # Safety
+/// The memory must be writable, as `AppMemory` promises, for as long as the result is used, and
+/// nothing else may refer to the memory in that time.
+pub(super) unsafe fn values_mut<'a>(memory: AppMemory, shape: Shape) -> Result<ArrayMut<'a>> {
+    let (address, len) = (check(memory, shape)?, shape.values());
+    // SAFETY: `check` has found `len` aligned values in the memory; by this function's contract the
+    // memory is writable and nothing else refers to it.
+    Ok(unsafe {
+        match shape.scalar {
+            Scalar::F32 => ArrayMut::F32(std::slice::from_raw_parts_mut(address.cast(), len)),
+            Scalar::F64 => ArrayMut::F64(std::slice::from_raw_parts_mut(address.cast(), len)),
+            other => return other.not_coded(),
+        }
+    })
+}
+
+/// Returns the rows of a field whose values are copied without being read as numbers.
+pub(super) fn rows_of(memory: AppMemory, shape: Shape) -> Result<Rows> {
+    if memory.bytes() != shape.bytes() {
+        return fail!(
+            Argument,
+            "a field of {} bytes where {} are needed",
+            memory.bytes(),
+            shape.bytes()
+        );
+    }
+    Ok(memory.rows())
+}
+
+/// Checks that a field is contiguous, large enough and aligned for its type, and returns its
+/// address.
+fn check(memory: AppMemory, shape: Shape) -> Result<*mut u8> {
+    let (address, bytes) = (memory.address(), memory.bytes());
+    if !memory.rows().is_contiguous() {
+        return fail!(
+            Argument,
+            "a field of {bytes} bytes whose rows are apart where it must be in one piece"
+        );
+    }
+    if bytes < shape.bytes() {
+        return fail!(Argument, "a field of {bytes} bytes where {} are needed", shape.bytes());
+    }
+    if !(address as u64).is_multiple_of(shape.scalar.bytes()) {
+        return fail!(
+            Argument,
+            "a field at {address:p}: compression needs values at multiples of {} bytes",
+            shape.scalar.bytes()
+        );
+    }
+    Ok(address)
+}
+
+pub(super) fn value_range(x: Array<'_>) -> ValueRange {
+    match x {
+        Array::F32(x) => ValueRange::of(x),
+        Array::F64(x) => ValueRange::of(x),
+    }
+}
+
+/// Writes `x - y` to `difference` and returns the range of the differences.
+pub(super) fn subtract(x: Array<'_>, y: Array<'_>, difference: &mut Slab) -> ValueRange {
+    match (x, y) {
+        (Array::F32(x), Array::F32(y)) => {
+            ValueRange::of_difference(x, y, &mut difference.values_mut()[..x.len()])
+        }
+        (Array::F64(x), Array::F64(y)) => {
+            ValueRange::of_difference(x, y, &mut difference.values_mut()[..x.len()])
+        }
+        _ => ValueRange { min: 0.0, max: 0.0, nonfinite: 1 },
+    }
+}
+
+/// Replaces the differences in `field` by the values of `later` minus the differences.
+///
+/// # Safety
+/// Both fields must be accessible and `field` writable, as `AppMemory` promises.
+pub(super) unsafe fn subtract_from(later: AppMemory, field: AppMemory, shape: Shape) -> Result<()> {
+    let (a, b) = (later.address() as usize, field.address() as usize);
+    if a.abs_diff(b) < shape.bytes() {
+        return fail!(Argument, "two time levels overlap in memory, at {a:#x} and {b:#x}");
+    }
+    // SAFETY: both fields are accessible by this function's contract, and they do not overlap.
+    let pair = unsafe { (values(later, shape)?, values_mut(field, shape)?) };
+    match pair {
+        (Array::F32(x), ArrayMut::F32(y)) => dispatch(SubtractFrom(x, y)),
+        (Array::F64(x), ArrayMut::F64(y)) => dispatch(SubtractFrom(x, y)),
+        _ => {}
+    }
+    Ok(())
+}
+
+struct SubtractFrom<'a, T>(&'a [T], &'a mut [T]);
+
+impl<T: Real> Kernel for SubtractFrom<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (y, &x) in self.1.iter_mut().zip(self.0) {
+            *y = x - *y;
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The iterator over the actions of a schedule.
+
+use super::action::{flags, Action, Kind};
+use super::intervals::Sweep;
+use super::online::Phases;
+use super::trace::Trace;
+use std::sync::Arc;
+
+/// Iterates over the actions of a schedule.
+#[derive(Clone, Debug)]
+pub struct Actions {
+    source: Source,
+    furthest: u32,
+    reversing: bool,
+}
+
+/// Where the actions of a schedule come from.
+#[derive(Clone, Debug)]
+pub(super) enum Source {
+    Sweep(Sweep),
+    Online(Box<Phases>),
+    Trace { trace: Arc<Trace>, next: usize },
+}
+
+impl Iterator for Actions {
+    type Item = Action;
+
+    #[inline]
+    fn next(&mut self) -> Option<Action> {
+        let mut action = match &mut self.source {
+            Source::Sweep(sweep) => sweep.next()?,
+            Source::Online(phases) => phases.next()?,
+            Source::Trace { trace, next } => {
+                *next += 1;
+                *trace.actions.get(*next - 1)?
+            }
+        };
+        match action.kind {
+            Kind::Forward if action.ts <= self.furthest => action.flags |= flags::RECOMPUTE,
+            Kind::Forward => self.furthest = action.ts,
+            Kind::Backward if !self.reversing => {
+                self.reversing = true;
+                action.flags |= flags::FIRST_BACKWARD;
+            }
+            _ => {}
+        }
+        Some(action)
+    }
+}
+
+impl Actions {
+    pub(super) fn new(source: Source) -> Self {
+        Actions { source, furthest: 0, reversing: false }
+    }
+
+    /// The snapshot that is gone with the action that `next` returned last, although no RESTORE has read
+    /// it for the last time: in an online schedule, the snapshot that a SAVE replaces, and the one of
+    /// the last state.
+    pub fn dropped(&self) -> Option<u32> {
+        match &self.source {
+            Source::Online(phases) => phases.dropped(),
+            _ => None,
+        }
+    }
+
+    /// Skips the FORWARD actions that come next and differ from `last`, the FORWARD that `next`
+    /// returned last, in nothing but their time step. Returns their number; it may be less than
+    /// there are.
+    #[inline]
+    pub fn skip_like(&mut self, last: Action) -> u32 {
+        let Source::Sweep(sweep) = &mut self.source else { return 0 };
+        if last.flags & flags::RECOMPUTE != 0 {
+            return sweep.skip_to(self.furthest);
+        }
+        let skipped = sweep.skip_to(u32::MAX);
+        self.furthest += skipped;
+        skipped
+    }
+
+    /// Skips FORWARD actions that come next, after a FORWARD. Returns their number; it may be less than
+    /// there are.
+    #[inline]
+    pub fn skip_forward(&mut self) -> u32 {
+        let Source::Sweep(sweep) = &mut self.source else { return 0 };
+        let skipped = sweep.skip_all();
+        self.furthest = self.furthest.max(sweep.live());
+        skipped
+    }
+}
