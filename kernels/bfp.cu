@@ -1,4 +1,4 @@
-/* The codec bfp (block floating point); src/codec/bfp.rs describes the format. */
+/* The codec bfp (block floating point); src/codec/bfp/mod.rs describes the format. */
 #if FP64
 #define BIAS 1023u
 #define DIGITS 52

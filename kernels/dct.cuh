@@ -66,7 +66,7 @@ template <int S> struct Tile {
     static constexpr u32 lines = EACH / S;
 };
 
-/* The tiling of an array with tiles of one side. The host fills this in: src/codec/gpu/dct.rs. */
+/* The tiling of an array with tiles of one side. The host fills this in: src/codec/dct/gpu.rs. */
 struct Grid {
     u64 tiles;     /* number of tiles, below 2^32 */
     u64 m[3];      /* number of tiles along the axes of the array */

@@ -1,4 +1,4 @@
-/* The codec fp16; src/codec/half.rs describes the format. */
+/* The codec fp16; src/codec/fp16/mod.rs describes the format. */
 #if FP64
 #define BIAS 1023
 #define DIGITS 52

@@ -6,7 +6,7 @@ use crate::output::emit_json;
 use crate::Failure;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::Args;
-use gpuzip::codec::{Content, ErrorBound, Header, Method, Settings, SnapshotCodec};
+use gpuzip::codec::{Content, ErrorBound, Header, Method, Settings, SnapshotCodec, CODECS};
 use gpuzip::device::AppMemory;
 use gpuzip::error::{Code, Error, Result};
 use gpuzip::files;
@@ -56,7 +56,8 @@ pub struct Arguments {
 
 fn codecs() -> impl TypedValueParser<Value = Method> {
     ValueOf::key("compressor", &["auto"]).map(|name| {
-        Method::ALL.into_iter().find(|method| method.name() == name).unwrap_or(Method::None)
+        let own = CODECS.iter().find(|own| own.name == name);
+        own.map_or(Method::None, |own| own.method.clone())
     })
 }
 
@@ -393,13 +394,13 @@ fn all() -> Vec<Settings> {
         .map(ErrorBound::OfMax)
         .into_iter()
         .chain(EQUAL_PSNR.map(ErrorBound::Psnr));
+    let own = || CODECS.iter().map(|codec| codec.method.clone());
     let bounded = bounds.flat_map(|bound| {
-        let methods = Method::ALL
-            .into_iter()
-            .filter(|method| method.is_bounded() && method.missing().is_none());
+        let methods = own().filter(|method| method.is_bounded() && method.missing().is_none());
         methods.map(move |method| Settings { method, bound, ..Settings::default() })
     });
-    let fixed = [Method::None, Method::Fp16, Method::Bfp].into_iter();
+    let is_fixed = |m: &Method| !m.is_bounded() && !matches!(m, Method::Zfp { .. });
+    let fixed = own().filter(is_fixed);
     fixed.map(|method| Settings { method, ..Settings::default() }).chain(bounded).collect()
 }
 

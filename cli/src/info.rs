@@ -3,7 +3,7 @@
 use crate::output::{emit_json, table};
 use crate::Failure;
 use clap::Args;
-use gpuzip::codec::Method;
+use gpuzip::codec::CODECS;
 use gpuzip::device::cuda::{self, DeviceInfo};
 use gpuzip::error::Error;
 use gpuzip::schedule::Algorithm;
@@ -31,7 +31,7 @@ fn backends(cuda: &Result<Vec<DeviceInfo>, Error>) -> [Offer; 2] {
 }
 
 fn codecs() -> impl Iterator<Item = Offer> {
-    Method::ALL.into_iter().map(|method| Offer { name: method.name(), missing: method.missing() })
+    CODECS.iter().map(|codec| Offer { name: codec.name, missing: codec.method.missing() })
 }
 
 impl Offer {

@@ -6,7 +6,7 @@ use super::entry::{not_null, read_sized, zero_words};
 use super::keys::of_retired;
 use super::logging::{level_of, set_level};
 use super::types::*;
-use crate::codec::{plugin, Delta, ErrorBound, Method, Settings};
+use crate::codec::{Delta, ErrorBound, Method, Settings};
 use crate::config::{Backend, Config};
 use crate::error::{fail, Code, Error, Result};
 use crate::files;
@@ -302,15 +302,6 @@ fn bandwidth(value: f64) -> Result<f64> {
 /// Returns the codec and its error bound. Keys of codecs that are not chosen are not checked.
 fn compression(c: &gpuzip_config_t) -> Result<Settings> {
     let method = match c.compressor {
-        0 => Method::None,
-        1 => Method::Zfp { rate: rate(c.zfp_bit_rate)? },
-        2 => Method::Bitcomp { sparse: one_of("bitcomp_algorithm", c.bitcomp_algorithm, "0 (default) or 1 (sparse)")? },
-        3 => Method::Cuszp,
-        4 => Method::Lorenzo,
-        5 => Method::Dct,
-        6 => Method::Fp16,
-        7 => Method::Bfp,
-        64..=255 if plugin::is_registered(c.compressor as u8) => Method::Plugin(c.compressor as u8),
         GPUZIP_COMPRESSOR_AUTO if c.error_bound == 0.0 => {
             return fail!(
                 Config,
@@ -318,7 +309,14 @@ fn compression(c: &gpuzip_config_t) -> Result<Settings> {
             )
         }
         GPUZIP_COMPRESSOR_AUTO => Method::None,
-        other => return fail!(Config, "compressor = {other}: use one of GPUZIP_COMPRESSOR_*"),
+        GPUZIP_COMPRESSOR_ZFP => Method::Zfp { rate: rate(c.zfp_bit_rate)? },
+        GPUZIP_COMPRESSOR_BITCOMP => Method::Bitcomp {
+            sparse: one_of("bitcomp_algorithm", c.bitcomp_algorithm, "0 (default) or 1 (sparse)")?,
+        },
+        number => match Method::of_number(number) {
+            Some(method) => method,
+            None => return fail!(Config, "compressor = {number}: use one of GPUZIP_COMPRESSOR_*"),
+        },
     };
     let reject_nonfinite = one_of("nonfinite", c.nonfinite, "0 (kept) or 1 (an error)")?;
     let bound = if method.is_bounded() || c.compressor == GPUZIP_COMPRESSOR_AUTO {
@@ -345,7 +343,7 @@ fn error_bound(c: &gpuzip_config_t) -> Result<ErrorBound> {
         true => Ok(value),
         false => fail!(Config, "{name} = {value}: a positive number"),
     };
-    if c.compressor == 2
+    if c.compressor == GPUZIP_COMPRESSOR_BITCOMP
         && c.error_bound == 0.0
         && (c.bitcomp_range_fraction, c.bitcomp_delta) != (0.0, 0.0)
     {
@@ -357,7 +355,7 @@ fn error_bound(c: &gpuzip_config_t) -> Result<ErrorBound> {
         )?;
         return Ok(ErrorBound::Delta(delta));
     }
-    if c.compressor == 3 && c.error_bound == 0.0 && c.cuszp_err_bound != 0.0 {
+    if c.compressor == GPUZIP_COMPRESSOR_CUSZP && c.error_bound == 0.0 && c.cuszp_err_bound != 0.0 {
         return Ok(ErrorBound::OfRange(checked("cuszp_err_bound", c.cuszp_err_bound)?));
     }
     let value = match (c.error_bound_mode, c.error_bound) {
@@ -393,9 +391,10 @@ fn warn_of_bound(given: &gpuzip_config_t, checked: &Config) {
         "that codec keeps no bound"
     };
     log::warn!(
-        "error_bound = {bound} with compressor = {} ({}): {what}, so that the bound has no effect; take dct, lorenzo, cuszp, bitcomp or auto",
+        "error_bound = {bound} with compressor = {} ({}): {what}, so that the bound has no effect; take {} or auto",
         given.compressor,
-        method.name()
+        method.name(),
+        Method::bounded().iter().map(Method::name).collect::<Vec<_>>().join(", ")
     );
 }
 

@@ -3,7 +3,7 @@
 
 use super::defaults::DEFAULT;
 use super::types::*;
-use crate::codec::Method;
+use crate::codec;
 use crate::config::shown;
 use crate::error::{fail, Result};
 use crate::numbers;
@@ -82,12 +82,12 @@ const ALGORITHM_NAMES: [(&str, i32); Algorithm::ALL.len() + 1] = {
 };
 const ALGORITHMS: Allowed = Names(&ALGORITHM_NAMES);
 /// The codecs in the order of their numbers, zfp under a second name as well, and `auto`.
-const CODEC_NAMES: [(&str, i32); Method::ALL.len() + 2] = {
-    let mut names = [("auto", GPUZIP_COMPRESSOR_AUTO); Method::ALL.len() + 2];
+const CODEC_NAMES: [(&str, i32); codec::CODECS.len() + 2] = {
+    let mut names = [("auto", GPUZIP_COMPRESSOR_AUTO); codec::CODECS.len() + 2];
     let (mut k, mut next) = (0, 0);
-    while k < Method::ALL.len() {
-        let number = Method::ALL[k].number() as i32;
-        names[next] = (Method::ALL[k].name(), number);
+    while k < codec::CODECS.len() {
+        let number = codec::CODECS[k].number as i32;
+        names[next] = (codec::CODECS[k].name, number);
         next += 1;
         if number == GPUZIP_COMPRESSOR_ZFP {
             names[next] = ("cuzfp", number);

@@ -128,9 +128,10 @@ fn shared(job: &Job, layout: &Layout) -> Option<StorageOption> {
 /// Returns the codecs among which a configuration leaves the choice, or the configured codec.
 pub fn candidates(job: &Job) -> Vec<Settings> {
     match job.config.compression.method {
-        _ if job.config.any_codec => {
-            Method::BOUNDED.into_iter().map(|method| job.config.compression.with(method)).collect()
-        }
+        _ if job.config.any_codec => Method::bounded()
+            .into_iter()
+            .map(|method| job.config.compression.with(method))
+            .collect(),
         Method::None => Vec::new(),
         _ => vec![job.config.compression.clone()],
     }

@@ -1,5 +1,5 @@
 use super::super::bfp::BlockFloat;
-use super::super::half::Fp16;
+use super::super::fp16::Fp16;
 use super::super::simd::{levels, set_level};
 use super::*;
 use proptest::prelude::*;

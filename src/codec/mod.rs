@@ -2,8 +2,8 @@
 //! fields again.
 //!
 //! A [`Coder`] codes one array; a [`SnapshotCodec`] codes all fields of a state as streams with
-//! headers, within the error bounds asked for. Everything in this module but `gpu` runs on the host
-//! and defines the bytes that the kernels must produce.
+//! headers, within the error bounds asked for. Everything but the modules named `gpu` runs on the
+//! host and defines the bytes that the kernels must produce.
 
 mod bfp;
 mod bitcomp;
@@ -13,8 +13,8 @@ mod cuszp;
 mod dct;
 mod field_values;
 mod fixed;
+mod fp16;
 pub mod gpu;
-mod half;
 mod lorenzo;
 pub mod plugin;
 mod quantize;
@@ -22,13 +22,15 @@ mod settings;
 pub mod simd;
 mod snapshot_codec;
 mod stream;
+mod table;
 mod value_range;
 pub mod zfp;
 
 pub use bitcomp::Delta;
 pub use checksum::checksum;
 pub use coder::{Bound, Coder, Shape};
-pub use settings::{ErrorBound, Method, Settings};
+pub use settings::{ErrorBound, Settings};
 pub use snapshot_codec::SnapshotCodec;
 pub use stream::{Content, Header};
+pub use table::{Method, CODECS};
 pub use value_range::ValueRange;

@@ -3,8 +3,9 @@
 
 use super::coder::{Bound, Coder, Shape};
 use super::field_values::{rows_of, subtract, subtract_from, value_range, values, values_mut};
-use super::settings::{Method, Settings};
+use super::settings::Settings;
 use super::stream::{padded, Content, Header, HEADER};
+use super::table::Method;
 use super::value_range::ValueRange;
 use crate::device::{AppMemory, Packed, Slab};
 use crate::error::{fail, Code, Error, Result};

@@ -5,7 +5,7 @@ use super::persist::{Found, Persist};
 use super::restart::{hash, Position, Snapshot};
 use super::Session;
 use crate::choice::Target;
-use crate::codec::{Method, Settings};
+use crate::codec::{Method, Settings, CODECS};
 use crate::device::{Device, Stream};
 use crate::error::{fail, Result};
 use crate::fallible_vec::{copied, push};
@@ -42,7 +42,7 @@ impl Session {
             _ => hash(format!("{compression:?}").bytes()),
         };
         let codec_text = settings_text(compression);
-        let codecs = Method::ALL.iter().map(|method| (method.number().into(), method.name()));
+        let codecs = CODECS.iter().map(|codec| (codec.number.into(), codec.name));
         let mut fingerprint = Fingerprint::new();
         fingerprint.add("steps", macro_steps.time_steps().into())?;
         fingerprint.add_with("fields", fields, Meaning::HashOf(shapes))?;

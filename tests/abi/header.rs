@@ -68,6 +68,17 @@ fn the_header_is_the_generated_one() {
     );
 }
 
+/// The header has a constant for every row of the table of codecs, with the row's number.
+#[test]
+fn every_codec_has_a_constant() {
+    let header = std::fs::read_to_string(root().join("include/gpuzip.h")).unwrap();
+    for codec in gpuzip::codec::CODECS {
+        let name = codec.name.to_uppercase();
+        let line = format!("\n#define GPUZIP_COMPRESSOR_{name} {}\n", codec.number);
+        assert!(header.contains(&line), "src/capi/types.rs has no constant{line}");
+    }
+}
+
 #[test]
 fn every_c_and_cxx_standard_takes_it() {
     let strict = [

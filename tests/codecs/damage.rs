@@ -10,6 +10,7 @@ use crate::common::{self, checksum};
 use checksum::reseal;
 use gpuzip::capi::*;
 use gpuzip::codec::simd::{levels, set_level, Level};
+use gpuzip::codec::CODECS;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -178,7 +179,10 @@ impl Draw {
 
 // ---- Arrays and settings of codecs ----
 
-const COMPRESSORS: [i32; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
+/// The numbers of all codecs.
+fn compressors() -> Vec<i32> {
+    CODECS.iter().map(|codec| codec.number.into()).collect()
+}
 
 /// One or two arrays of a kind of values, and the settings of the codec that codes them.
 #[derive(Clone, Debug)]
@@ -205,7 +209,7 @@ impl Case {
             _ => [1 + draw.below(33), 1 + draw.below(18), 1 + draw.below(17)],
         };
         Case {
-            compressor: draw.of(&COMPRESSORS),
+            compressor: draw.of(&compressors()),
             rate: 1 + draw.below(32) as i32,
             mode,
             bound: if mode == 3 {
@@ -554,7 +558,7 @@ fn damage_case(rig: &mut Rig, seed: u64, count: usize, tally: &mut Tally) {
     let at = side(&mut draw);
     let Some(good) = rig.compress(&case, at) else { return };
     let other_case = Case {
-        compressor: if draw.below(2) == 0 { case.compressor } else { draw.of(&COMPRESSORS) },
+        compressor: if draw.below(2) == 0 { case.compressor } else { draw.of(&compressors()) },
         ..Case::draw(&mut draw)
     };
     let other = rig.compress(&other_case, Side::End).unwrap_or_default();
@@ -642,7 +646,7 @@ fn every_cut_is_refused_or_decoded() {
     let mut rig = Rig::new();
     let shapes: [([u64; 3], &[usize]); 3] =
         [([150, 1, 1], &[0, 1]), ([19, 11, 1], &[0]), ([9, 8, 10], &[0, 4])];
-    for compressor in COMPRESSORS {
+    for compressor in compressors() {
         for ((n, kinds), scalar) in shapes.into_iter().flat_map(|shape| [(shape, 0), (shape, 1)]) {
             for &kind in kinds {
                 let case = Case {

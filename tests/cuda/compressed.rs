@@ -5,7 +5,7 @@
 use crate::common::cases::cases;
 use crate::common::{self, app, emu, nvcomp};
 use app::{config, host_syncs, ok, run, run_zero_copy, shapes, Draw, Job, Streams};
-use gpuzip::codec::{ErrorBound, Method, Settings};
+use gpuzip::codec::{ErrorBound, Method, Settings, CODECS};
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::{AppField, AppMemory, Stream};
 use gpuzip::error::Code;
@@ -20,16 +20,16 @@ use gpuzip::tier::SnapshotCoder;
 /// application's fields.
 const MEMORY: u64 = 1 << 26;
 
-const METHODS: [Method; 8] = [
-    Method::Bitcomp { sparse: false },
-    Method::Bitcomp { sparse: true },
-    Method::Fp16,
-    Method::Bfp,
-    Method::Zfp { rate: 11 },
-    Method::Cuszp,
-    Method::Lorenzo,
-    Method::Dct,
-];
+/// All codecs that have kernels, with zfp at another rate than the default and both algorithms of Bitcomp.
+fn methods() -> Vec<Method> {
+    let with_kernels = CODECS.iter().filter(|codec| codec.has_kernels());
+    let own = with_kernels.map(|codec| match &codec.method {
+        Method::Zfp { .. } => Method::Zfp { rate: 11 },
+        method => method.clone(),
+    });
+    let coded = own.filter(|method| *method != Method::None);
+    coded.chain([Method::Bitcomp { sparse: true }]).collect()
+}
 
 fn draw_job(seed: u64) -> Job {
     let mut draw = Draw(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1);
@@ -45,7 +45,8 @@ fn draw_job(seed: u64) -> Job {
     let algorithm = algorithms[draw.below(7) as usize];
     let lru = draw.below(4) == 0 && algorithm != Algorithm::Online;
     let policy = if lru { Policy::Lru } else { Policy::Clairvoyant };
-    let method = METHODS[draw.below(METHODS.len() as u32) as usize].clone();
+    let methods = methods();
+    let method = methods[draw.below(methods.len() as u32) as usize].clone();
     let config = Config {
         max_in_flight: [1, 3, 64][draw.below(3) as usize],
         compression: Settings { method, bound: ErrorBound::OfMax(1e-3), reject_nonfinite: false },
@@ -241,7 +242,7 @@ fn what_is_sent_to_a_codec_lives_until_the_driver_has_read_it() {
     if !common::have("c++") || !emu::inside(name, &variables) {
         return;
     }
-    let own = METHODS.iter().filter(|method| !matches!(method, Method::Bitcomp { .. }));
+    let own = methods().into_iter().filter(|method| !matches!(method, Method::Bitcomp { .. }));
     for (seed, method) in (0..).zip(own) {
         assert_eq!(emu::reset(seed, emu::LATE, 1, MEMORY), 0);
         let compression = Settings {

@@ -402,6 +402,15 @@ fn the_limitations_page_has_the_pairs_that_are_refused() {
     table_is("docs/limitations.md", "pairs", head, PAIRS.iter().map(row).collect());
 }
 
+#[test]
+fn the_compression_page_has_every_codec() {
+    let text = page("docs/compression.md").text;
+    for codec in gpuzip::codec::CODECS.iter().filter(|codec| codec.number > 0) {
+        let row = format!("\n| `{}` |", codec.name);
+        assert!(text.contains(&row), "docs/compression.md has no row{row}");
+    }
+}
+
 /// docs/performance.md counts the transfers for the schedule of GPUZIP 2.x's Salt data set (3751
 /// time steps, 8 snapshots).
 #[test]

@@ -2,7 +2,7 @@
 
 use super::folder::{Content, Folder, Generation, Rank, Restored};
 use crate::units::size;
-use gpuzip::codec::Method;
+use gpuzip::codec::CODECS;
 use gpuzip::persist::Record;
 use serde_json::{json, Map, Value};
 use std::io::{self, BufWriter, Write};
@@ -19,8 +19,8 @@ fn place(shot: i64, it: i64) -> String {
 }
 
 fn codec(number: u32) -> String {
-    let known = Method::ALL.into_iter().find(|method| u32::from(method.number()) == number);
-    known.map_or_else(|| format!("codec {number}"), |method| method.name().into())
+    let known = CODECS.iter().find(|codec| u32::from(codec.number) == number);
+    known.map_or_else(|| format!("codec {number}"), |codec| codec.name.into())
 }
 
 fn record_line(record: &Record, damage: Option<&str>) -> String {

@@ -4,6 +4,7 @@ use crate::options::{at_least_one, refuse};
 use crate::units::{seconds, size};
 use clap::Args;
 use gpuzip::choice::TierSpec;
+use gpuzip::codec::CODECS;
 use gpuzip::error::{Code, Error, Result};
 use gpuzip::plan::SPARE_SLOTS;
 use gpuzip::predict::{Budgets, CodecProfile, Profile, Survey};
@@ -355,10 +356,10 @@ impl CostOptions {
             )
         });
         let named = |codec: &CodecProfile| {
-            let name = usize::try_from(codec.compressor).ok().and_then(|k| COMPRESSORS.get(k));
-            let name = name.map_or_else(
+            let own = CODECS.iter().find(|own| i32::from(own.number) == codec.compressor);
+            let name = own.map_or_else(
                 || format!("compressor {}", codec.compressor),
-                |name| name.to_string(),
+                |own| own.name.to_string(),
             );
             (
                 if codec.bound > 0.0 { format!("{name} {}", codec.bound) } else { name },
@@ -371,9 +372,6 @@ impl CostOptions {
             .collect()
     }
 }
-
-/// The names of the codecs, in the order of their numbers in a configuration.
-const COMPRESSORS: [&str; 8] = ["none", "zfp", "bitcomp", "cuszp", "lorenzo", "dct", "fp16", "bfp"];
 
 fn read_profile(file: &Path) -> Result<Profile> {
     let bytes = gpuzip::files::read(file, gpuzip::files::LARGEST_PROFILE)

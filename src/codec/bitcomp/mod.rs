@@ -11,6 +11,7 @@
 //! host: the kernels scale the values by 2^-e, and delta is 1.
 
 mod delta;
+pub(super) mod gpu;
 mod library;
 
 pub use delta::{Delta, Statistics};

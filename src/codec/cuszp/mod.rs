@@ -51,6 +51,7 @@
 
 mod decode;
 mod encode;
+pub(super) mod gpu;
 #[cfg(test)]
 mod tests;
 

@@ -109,6 +109,7 @@ mod bits;
 mod decode;
 mod encode;
 mod engine;
+pub(super) mod gpu;
 mod grid;
 mod lanes;
 mod open;

@@ -5,29 +5,22 @@
 //! kernel: the kernels make all decisions. What the host must learn later, the size of a snapshot
 //! and any error, is a [`Report`], which the last kernel stores where the caller wants it.
 
-mod bfp;
-mod bitcomp;
-mod cuszp;
-mod dct;
-mod half;
-mod lorenzo;
-mod quantize;
+pub(super) mod fixed;
+pub(super) mod quantize;
 mod snapshot;
 mod sum;
-mod zfp;
 
-pub use snapshot::{GpuCodec, Report};
+pub use snapshot::{sources, GpuCodec, Report};
 pub use sum::FieldSum;
 
-use super::{ErrorBound, Method, Settings, Shape};
-use crate::device::cuda::{Module, Source};
+use crate::device::cuda::{Argument, Module, Source};
 use crate::device::{Function, Queue};
-use crate::error::{fail, Result};
+use crate::error::Result;
 use crate::scalar::Scalar;
 use std::ffi::CStr;
 
 /// First part of every kernel source.
-const COMMON: (&str, &str) = ("common.cuh", include_str!("../../../kernels/common.cuh"));
+pub(super) const COMMON: (&str, &str) = ("common.cuh", include_str!("../../../kernels/common.cuh"));
 
 /// An array in device memory, or the difference of two arrays.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +63,21 @@ pub(crate) trait GpuCoder: Send {
     fn decompress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()>;
 }
 
+/// A kernel of a loaded module.
+#[derive(Clone, Copy)]
+pub(crate) struct Kernel {
+    function: Function,
+    /// Threads of a block, as the kernel declares them.
+    threads: u32,
+}
+
+impl Kernel {
+    /// Enqueues the kernel, as `Queue::launch` does.
+    pub fn launch(&self, queue: &Queue, blocks: u64, arguments: &[&dyn Argument]) -> Result<()> {
+        queue.launch(self.function, blocks, self.threads, arguments)
+    }
+}
+
 /// The loaded modules of one device; every module is loaded once. The default loads nothing: it
 /// serves coders that are only asked how much memory they need.
 #[derive(Default)]
@@ -84,8 +92,13 @@ impl Modules {
         Modules { architecture, loaded: Vec::new() }
     }
 
-    /// Returns a kernel of a source. Compiles and loads the source if it is not loaded yet.
-    pub fn kernel(&mut self, source: &Source, name: &CStr) -> Result<Function> {
+    /// Returns a kernel of a source, for blocks of `threads` threads. Compiles and loads the source
+    /// if it is not loaded yet.
+    pub fn kernel(&mut self, source: &Source, name: &CStr, threads: u32) -> Result<Kernel> {
+        Ok(Kernel { function: self.function(source, name)?, threads })
+    }
+
+    fn function(&mut self, source: &Source, name: &CStr) -> Result<Function> {
         if self.architecture == 0 {
             return Ok(Function::none());
         }
@@ -108,58 +121,20 @@ impl Modules {
     }
 }
 
-/// Returns all kernel sources, to be compiled in advance.
-pub fn sources() -> Vec<Source> {
-    let both = |source: fn(Scalar) -> Source| [source(Scalar::F32), source(Scalar::F64)];
-    let all = [
-        snapshot::source,
-        half::source,
-        bfp::source,
-        bitcomp::source,
-        zfp::source,
-        cuszp::source,
-        lorenzo::source,
-    ];
-    all.into_iter().flat_map(both).chain(dct::sources()).chain([sum::source()]).collect()
-}
-
-/// Makes the coder of the method in the settings, or `None` for `Method::None`.
-fn coder(
-    settings: &Settings,
-    shape: Shape,
-    modules: &mut Modules,
-) -> Result<Option<Box<dyn GpuCoder>>> {
-    let rms = matches!(settings.bound, ErrorBound::Psnr(_));
-    Ok(Some(match &settings.method {
-        Method::None => return Ok(None),
-        Method::Dct => Box::new(dct::Dct::new(shape, rms, modules)?),
-        Method::Fp16 => Box::new(half::Half::new(shape, modules)?),
-        Method::Zfp { rate } => Box::new(zfp::Zfp::new(shape, *rate, modules)?),
-        Method::Bitcomp { sparse } => {
-            Box::new(bitcomp::Bitcomp::new(shape, *sparse, rms, modules)?)
-        }
-        Method::Bfp => Box::new(bfp::Bfp::new(shape, modules)?),
-        Method::Cuszp => Box::new(cuszp::Cuszp::new(shape, modules)?),
-        Method::Lorenzo => Box::new(lorenzo::Lorenzo::new(shape, modules)?),
-        other => {
-            return fail!(
-                Unsupported,
-                "compressor {} has no kernels: use another one on CUDA, or the host backend",
-                other.name()
-            )
-        }
-    }))
+/// Returns the sources of a kernel for both types of values.
+pub(super) fn both(source: fn(Scalar) -> Source) -> Vec<Source> {
+    vec![source(Scalar::F32), source(Scalar::F64)]
 }
 
 /// Returns the number of blocks for `work` pieces of work, with `threads` threads per block and
 /// `each` pieces per thread.
-fn blocks(work: u64, threads: u32, each: u64) -> u64 {
+pub(super) fn blocks(work: u64, threads: u32, each: u64) -> u64 {
     work.div_ceil(threads as u64 * each)
 }
 
 /// Copies `text` to the device address `to`, and waits for the copy: CUDA does not promise that an
 /// asynchronous copy has read pageable memory, such as that of `text`, when its call returns.
-fn send(queue: &Queue, to: u64, text: &[u8]) -> Result<()> {
+pub(super) fn send(queue: &Queue, to: u64, text: &[u8]) -> Result<()> {
     if text.is_empty() {
         return Ok(());
     }

@@ -1,30 +1,29 @@
 //! Shared by the codecs that quantise values before they predict them: the kernel of
 //! kernels/quantize.cuh that finds the quantum for a bound.
 
-use super::{blocks, Modules, Values};
+use super::{blocks, Kernel, Modules, Values};
 use crate::codec::Shape;
 use crate::device::cuda::Source;
-use crate::device::{Function, Queue};
+use crate::device::Queue;
 use crate::error::Result;
 
 /// Part of the sources of these codecs.
-pub(super) const QUANTIZE: (&str, &str) =
-    ("quantize.cuh", include_str!("../../../kernels/quantize.cuh"));
+pub const QUANTIZE: (&str, &str) = ("quantize.cuh", include_str!("../../../kernels/quantize.cuh"));
 /// Bytes of the quanta, at the beginning of the scratch memory.
-pub(super) const QUANTA: u64 = 128;
+pub const QUANTA: u64 = 128;
 
 /// Values that a thread block codes.
-pub(super) const TILE: u64 = 2048;
+pub const TILE: u64 = 2048;
 
 const THREADS: u32 = 256;
 /// Largest number of blocks of a pass over an array: about as many as a GPU runs at a time.
 const BLOCKS: u64 = 1024;
 
 /// The kernel that runs before a coder's own kernel: it writes the quanta and zeros behind them.
-pub(super) struct Prepare {
+pub struct Prepare {
     values: u64,
     zeros: u64,
-    prepare: Function,
+    prepare: Kernel,
 }
 
 impl Prepare {
@@ -33,7 +32,7 @@ impl Prepare {
         Ok(Prepare {
             values: shape.values() as u64,
             zeros,
-            prepare: modules.kernel(source, c"quantize_prepare")?,
+            prepare: modules.kernel(source, c"quantize_prepare", THREADS)?,
         })
     }
 
@@ -47,13 +46,7 @@ impl Prepare {
         let zeros = scratch + QUANTA;
         let arguments: [&dyn crate::device::cuda::Argument; 7] =
             [&x.x, &x.later, &self.values, &job, &scratch, &zeros, &self.zeros];
-        queue.launch(
-            self.prepare,
-            blocks(self.values, THREADS, 16).min(BLOCKS),
-            THREADS,
-            0,
-            &arguments,
-        )
+        self.prepare.launch(queue, blocks(self.values, THREADS, 16).min(BLOCKS), &arguments)
     }
 }
 
@@ -62,6 +55,6 @@ const LAUNCH: u64 = 1 << 20;
 
 /// Returns the launches of a kernel with one block per tile: the first tile and the number of tiles
 /// of each. `tiles` is below 2^32.
-pub(super) fn parts(tiles: u64) -> impl Iterator<Item = (u32, u64)> {
+pub fn parts(tiles: u64) -> impl Iterator<Item = (u32, u64)> {
     (0..tiles).step_by(LAUNCH as usize).map(move |first| (first as u32, LAUNCH.min(tiles - first)))
 }

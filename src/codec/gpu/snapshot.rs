@@ -1,17 +1,20 @@
 //! Snapshots on a device: the work of [`SnapshotCodec`](crate::codec::SnapshotCodec), done by the
 //! kernels of kernels/snapshot.cu.
 
-use super::{blocks, coder, send, GpuCoder, Modules, Values, COMMON};
+use super::{blocks, both, send, sum, GpuCoder, Kernel, Modules, Values, COMMON};
 use crate::codec::snapshot_codec::groups_of;
+use crate::codec::table::CODECS;
 use crate::codec::{Delta, ErrorBound, Settings, Shape};
 use crate::device::cuda::{DeviceSlab, Source};
-use crate::device::{Function, Queue};
+use crate::device::Queue;
 use crate::error::{fail, Result};
 use crate::layout::{aligned, Field, Layout};
 use crate::scalar::Scalar;
 use std::ops::Range;
 
 const THREADS: u32 = 256;
+/// Threads of the kernels with one block that decide and write few words.
+const WARP: u32 = 32;
 /// Values per thread in a pass over an array: enough to hide the time of the reductions.
 const EACH: u64 = 16;
 
@@ -24,10 +27,16 @@ const SETTINGS: usize = 48;
 /// Largest number of blocks that sum the moments of an array; every block has one partial sum.
 const SUMS: u64 = 1024;
 
-pub(super) fn source(scalar: Scalar) -> Source {
+fn source(scalar: Scalar) -> Source {
     const PARTS: [(&str, &str); 2] =
         [COMMON, ("snapshot.cu", include_str!("../../../kernels/snapshot.cu"))];
     Source { name: "snapshot", parts: &PARTS, double: scalar == Scalar::F64 }
+}
+
+/// Returns all kernel sources, to be compiled in advance.
+pub fn sources() -> Vec<Source> {
+    let of_codecs = CODECS.iter().flat_map(|codec| (codec.sources)());
+    both(source).into_iter().chain(of_codecs).chain([sum::source()]).collect()
 }
 
 /// The result of coding or decoding a snapshot, stored by the last kernel of the call.
@@ -61,10 +70,10 @@ impl Report {
 /// The kernels for values of one type.
 #[derive(Clone, Copy)]
 struct Typed {
-    survey: Function,
-    moments: Function,
-    fill: Function,
-    spread: Function,
+    survey: Kernel,
+    moments: Kernel,
+    fill: Kernel,
+    spread: Kernel,
 }
 
 /// A field of the snapshot, in the order of the streams.
@@ -87,14 +96,14 @@ pub struct GpuCodec {
     groups: Vec<Range<usize>>,
     coders: Coders,
     modules: Modules,
-    prepare: Function,
-    sigma: Function,
-    decide: Function,
-    seal: Function,
-    open: Function,
-    verify: Function,
-    judge: Function,
-    conclude: Function,
+    prepare: Kernel,
+    sigma: Kernel,
+    decide: Kernel,
+    seal: Kernel,
+    open: Kernel,
+    verify: Kernel,
+    judge: Kernel,
+    conclude: Kernel,
     memory: DeviceSlab,
     at: Places,
 }
@@ -164,10 +173,10 @@ impl GpuCodec {
             let coder = shapes.iter().position(|&known| known == shape).unwrap_or(0);
             let source = source(shape.scalar);
             let typed = Typed {
-                survey: modules.kernel(&source, c"snapshot_survey")?,
-                moments: modules.kernel(&source, c"snapshot_moments")?,
-                fill: modules.kernel(&source, c"snapshot_fill")?,
-                spread: modules.kernel(&source, c"snapshot_spread")?,
+                survey: modules.kernel(&source, c"snapshot_survey", THREADS)?,
+                moments: modules.kernel(&source, c"snapshot_moments", THREADS)?,
+                fill: modules.kernel(&source, c"snapshot_fill", THREADS)?,
+                spread: modules.kernel(&source, c"snapshot_spread", THREADS)?,
             };
             let later =
                 of.previous_of.and_then(|j| streams.iter().position(|s| s.field == j as usize));
@@ -176,16 +185,16 @@ impl GpuCodec {
         let statistical = is_statistical(settings);
         let at = Places::of(layout, &coders, statistical);
         let plain = source(Scalar::F32);
-        let mut kernel = |name| modules.kernel(&plain, name);
+        let mut kernel = |name, threads| modules.kernel(&plain, name, threads);
         let mut codec = GpuCodec {
-            prepare: kernel(c"snapshot_prepare")?,
-            sigma: kernel(c"snapshot_sigma")?,
-            decide: kernel(c"snapshot_decide")?,
-            seal: kernel(c"snapshot_seal")?,
-            open: kernel(c"snapshot_open")?,
-            verify: kernel(c"snapshot_verify")?,
-            judge: kernel(c"snapshot_judge")?,
-            conclude: kernel(c"snapshot_conclude")?,
+            prepare: kernel(c"snapshot_prepare", WARP)?,
+            sigma: kernel(c"snapshot_sigma", THREADS)?,
+            decide: kernel(c"snapshot_decide", WARP)?,
+            seal: kernel(c"snapshot_seal", WARP)?,
+            open: kernel(c"snapshot_open", WARP)?,
+            verify: kernel(c"snapshot_verify", THREADS)?,
+            judge: kernel(c"snapshot_judge", WARP)?,
+            conclude: kernel(c"snapshot_conclude", WARP)?,
             statistical,
             streams,
             groups,
@@ -287,11 +296,9 @@ impl GpuCodec {
     /// the device or in page-locked memory.
     pub fn compress(&self, queue: &Queue, fields: &[u64], stage: u64, report: u64) -> Result<()> {
         let count = self.streams.len();
-        queue.launch(
-            self.prepare,
+        self.prepare.launch(
+            queue,
             1,
-            32,
-            0,
             &[&self.at.surveys, &(2 * count as u32 + 1), &self.at.state, &stage],
         )?;
         self.survey(queue, fields)?;
@@ -299,11 +306,9 @@ impl GpuCodec {
             self.deviations(queue, fields)?;
         }
         let Places { settings, fields: infos, groups, surveys, jobs, errors, state, .. } = self.at;
-        queue.launch(
-            self.decide,
+        self.decide.launch(
+            queue,
             1,
-            32,
-            0,
             &[&settings, &infos, &groups, &surveys, &jobs, &errors, &state],
         )?;
         let parts = self.parts();
@@ -344,13 +349,7 @@ impl GpuCodec {
             let values = stream.shape.values() as u64;
             let arguments: [&dyn crate::device::cuda::Argument; 6] =
                 [&fields[stream.field], &later, &values, &own, &of_later, &place(count + k)];
-            queue.launch(
-                stream.typed.survey,
-                blocks(values, THREADS, EACH),
-                THREADS,
-                0,
-                &arguments,
-            )?;
+            stream.typed.survey.launch(queue, blocks(values, THREADS, EACH), &arguments)?;
         }
         Ok(())
     }
@@ -368,20 +367,12 @@ impl GpuCodec {
                 (shape.values() as u64, self.at.surveys + at as u64 * SURVEY, self.at.sums);
             let count = blocks(values, THREADS, EACH).min(SUMS);
             for round in [0u32, 1] {
-                queue.launch(
-                    typed.moments,
+                typed.moments.launch(
+                    queue,
                     count,
-                    THREADS,
-                    0,
                     &[&fields[*field], &later, &values, &survey, &sums, &round],
                 )?;
-                queue.launch(
-                    self.sigma,
-                    1,
-                    THREADS,
-                    0,
-                    &[&survey, &values, &sums, &(count as u32), &round],
-                )?;
+                self.sigma.launch(queue, 1, &[&survey, &values, &sums, &(count as u32), &round])?;
             }
         }
         Ok(())
@@ -404,19 +395,11 @@ impl GpuCodec {
         let number = 2 * k as u32 + apart as u32;
         let job = self.job(number as usize);
         self.coders[stream.coder].compress(queue, Values { x, later }, job, self.at.scratch)?;
-        queue.launch(
-            stream.typed.fill,
-            blocks(values, THREADS, EACH),
-            THREADS,
-            0,
-            &[&x, &values, &job],
-        )?;
+        stream.typed.fill.launch(queue, blocks(values, THREADS, EACH), &[&x, &values, &job])?;
         let Places { settings, fields: infos, groups, jobs, state, .. } = self.at;
-        queue.launch(
-            self.seal,
+        self.seal.launch(
+            queue,
             1,
-            32,
-            0,
             &[&settings, &infos, &groups, &(k as u32), &jobs, &number, &next, &state, &report],
         )
     }
@@ -433,17 +416,11 @@ impl GpuCodec {
         report: u64,
     ) -> Result<()> {
         let Places { settings, fields: infos, jobs, state, scratch, .. } = self.at;
-        queue.launch(self.open, 1, 32, 0, &[&settings, &infos, &jobs, &state, &from, &bytes])?;
+        self.open.launch(queue, 1, &[&settings, &infos, &jobs, &state, &from, &bytes])?;
         for k in 0..self.streams.len() {
-            queue.launch(
-                self.verify,
-                blocks(bytes / 8, THREADS, EACH),
-                THREADS,
-                0,
-                &[&self.job(k)],
-            )?;
+            self.verify.launch(queue, blocks(bytes / 8, THREADS, EACH), &[&self.job(k)])?;
         }
-        queue.launch(self.judge, 1, 32, 0, &[&settings, &infos, &jobs, &state])?;
+        self.judge.launch(queue, 1, &[&settings, &infos, &jobs, &state])?;
         for (k, stream) in self.streams.iter().enumerate() {
             let (x, values) = (fields[stream.field], stream.shape.values() as u64);
             let later = stream.later.map_or(0, |j| fields[self.streams[j].field]);
@@ -453,15 +430,13 @@ impl GpuCodec {
                 self.job(k),
                 scratch,
             )?;
-            queue.launch(
-                stream.typed.spread,
+            stream.typed.spread.launch(
+                queue,
                 blocks(values, THREADS, EACH),
-                THREADS,
-                0,
                 &[&x, &later, &values, &self.job(k)],
             )?;
         }
-        queue.launch(self.conclude, 1, 32, 0, &[&settings, &infos, &jobs, &state, &report])
+        self.conclude.launch(queue, 1, &[&settings, &infos, &jobs, &state, &report])
     }
 
     /// Drops the codec without freeing its device memory, modules and coders: for use where the
@@ -491,6 +466,7 @@ fn coders_of(
     modules: &mut Modules,
 ) -> Result<(Vec<Shape>, Coders)> {
     let (mut shapes, mut coders) = (Vec::new(), Vec::new());
+    let rms = matches!(settings.bound, ErrorBound::Psnr(_));
     for (i, shape) in layout.fields.iter().map(shape_of).enumerate() {
         if !shape.scalar.is_coded() {
             return fail!(
@@ -502,7 +478,7 @@ fn coders_of(
         }
         if !shapes.contains(&shape) {
             shapes.push(shape);
-            coders.extend(coder(settings, shape, modules)?);
+            coders.extend(settings.method.gpu_coder(shape, rms, modules)?);
         }
     }
     if coders.is_empty() {

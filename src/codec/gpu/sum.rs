@@ -1,8 +1,8 @@
 //! The checksum of a field, by the kernel of kernels/levels.cu.
 
-use super::{blocks, Modules, COMMON};
+use super::{blocks, Kernel, Modules, COMMON};
 use crate::device::cuda::Source;
-use crate::device::{Function, Queue};
+use crate::device::Queue;
 use crate::error::Result;
 
 const THREADS: u32 = 256;
@@ -15,7 +15,7 @@ pub(super) fn source() -> Source {
 
 /// The checksum kernel, loaded on one device.
 pub struct FieldSum {
-    sum: Function,
+    sum: Kernel,
     modules: Modules,
 }
 
@@ -27,7 +27,7 @@ impl FieldSum {
     /// Compiles and loads the kernel for devices of this architecture.
     pub fn new(architecture: u32) -> Result<Self> {
         let mut modules = Modules::new(architecture);
-        Ok(FieldSum { sum: modules.kernel(&source(), c"level_sum")?, modules })
+        Ok(FieldSum { sum: modules.kernel(&source(), c"level_sum", THREADS)?, modules })
     }
 
     /// Enqueues the kernel that computes the checksum of the `bytes` bytes at `field`; `bytes` is a
@@ -45,11 +45,9 @@ impl FieldSum {
         [to, with, verdict, name]: [u64; 4],
     ) -> Result<()> {
         let words = bytes / 4;
-        queue.launch(
-            self.sum,
+        self.sum.launch(
+            queue,
             blocks(words, THREADS, 16),
-            THREADS,
-            0,
             &[&field, &words, &work, &[to, with, verdict, name]],
         )
     }

@@ -62,6 +62,7 @@
 
 mod decode;
 mod encode;
+pub(super) mod gpu;
 mod grid;
 mod predict;
 mod rows;

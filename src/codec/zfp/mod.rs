@@ -58,6 +58,7 @@ mod blocks;
 mod bmi;
 mod embed;
 mod few;
+pub(super) mod gpu;
 mod lanes;
 mod planes;
 mod value;

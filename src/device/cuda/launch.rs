@@ -80,15 +80,13 @@ macro_rules! arguments {
 arguments! { i32 u32 u64 f64 [u64; 3] [u64; 4] [u64; 8] }
 
 impl Queue {
-    /// Enqueues a kernel of `blocks` blocks of `threads` threads with `shared` bytes of dynamic
-    /// shared memory. `blocks` is raised to 1 or lowered to 2^20. The arguments must be those that
-    /// the kernel declares, in number and type.
+    /// Enqueues a kernel of `blocks` blocks of `threads` threads. `blocks` is raised to 1 or
+    /// lowered to 2^20. The arguments must be those that the kernel declares, in number and type.
     pub fn launch(
         &self,
         function: Function,
         blocks: u64,
         threads: u32,
-        shared: u32,
         arguments: &[&dyn Argument],
     ) -> Result<()> {
         let mut addresses = [std::ptr::null_mut(); 16];
@@ -104,7 +102,7 @@ impl Queue {
             threads,
             1u32,
             1u32,
-            shared,
+            0u32,
             self.handle(),
             addresses.as_mut_ptr(),
             std::ptr::null_mut::<*mut c_void>()

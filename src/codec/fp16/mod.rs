@@ -29,6 +29,8 @@
 //! | 4 | 12 bytes of 0 |
 //! | 16 | halves in the order of the array, u16 each |
 
+pub(super) mod gpu;
+
 use super::fixed::{Fixed, Format, Values};
 use super::simd::{dispatch, Kernel};
 use crate::scalar::Real;

@@ -1,27 +1,27 @@
 //! `cuszp` on a GPU, by the kernels of kernels/cuszp.cu.
 
-use super::quantize::{parts, Prepare, QUANTA, QUANTIZE, TILE};
-use super::{GpuCoder, Modules, Values, COMMON};
+use crate::codec::gpu::quantize::{parts, Prepare, QUANTA, QUANTIZE, TILE};
+use crate::codec::gpu::{GpuCoder, Kernel, Modules, Values, COMMON};
 use crate::codec::Shape;
 use crate::device::cuda::Source;
-use crate::device::{Function, Queue};
+use crate::device::Queue;
 use crate::error::{fail, Result};
 use crate::scalar::Scalar;
 
 const THREADS: u32 = 256;
 
-pub(super) fn source(scalar: Scalar) -> Source {
+pub fn source(scalar: Scalar) -> Source {
     const PARTS: [(&str, &str); 3] =
         [COMMON, QUANTIZE, ("cuszp.cu", include_str!("../../../kernels/cuszp.cu"))];
     Source { name: "cuszp", parts: &PARTS, double: scalar == Scalar::F64 }
 }
 
-pub(super) struct Cuszp {
+pub struct Cuszp {
     values: u64,
     tiles: u64,
     prepare: Prepare,
-    encode: Function,
-    decode: Function,
+    encode: Kernel,
+    decode: Kernel,
 }
 
 impl Cuszp {
@@ -41,8 +41,8 @@ impl Cuszp {
             tiles,
             // One word per tile for the decoupled look-back (Merrill and Garland 2016).
             prepare: Prepare::new(shape, tiles, &source, modules)?,
-            encode: modules.kernel(&source, c"cuszp_encode")?,
-            decode: modules.kernel(&source, c"cuszp_decode")?,
+            encode: modules.kernel(&source, c"cuszp_encode", THREADS)?,
+            decode: modules.kernel(&source, c"cuszp_decode", THREADS)?,
         })
     }
 }
@@ -58,7 +58,7 @@ impl GpuCoder for Cuszp {
         for (_, blocks) in parts(self.tiles) {
             let arguments: [&dyn crate::device::cuda::Argument; 6] =
                 [&x.x, &x.later, &self.values, &job, &scratch, &status];
-            queue.launch(self.encode, blocks, THREADS, 0, &arguments)?;
+            self.encode.launch(queue, blocks, &arguments)?;
         }
         Ok(())
     }
@@ -66,13 +66,7 @@ impl GpuCoder for Cuszp {
     fn decompress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()> {
         queue.fill(scratch, 0, 8 * self.tiles)?;
         for (_, blocks) in parts(self.tiles) {
-            queue.launch(
-                self.decode,
-                blocks,
-                THREADS,
-                0,
-                &[&x.x, &x.later, &self.values, &job, &scratch],
-            )?;
+            self.decode.launch(queue, blocks, &[&x.x, &x.later, &self.values, &job, &scratch])?;
         }
         Ok(())
     }

@@ -1,10 +1,10 @@
 //! `dct` on a GPU, by the kernels of kernels/dct*.cu.
 
-use super::{send, GpuCoder, Modules, Values, COMMON};
-use crate::codec::dct::{axes, longest_directory, order, sample_tiles, sides, Grid};
+use super::{axes, longest_directory, order, sample_tiles, sides, Grid};
+use crate::codec::gpu::{send, GpuCoder, Kernel, Modules, Values, COMMON};
 use crate::codec::Shape;
 use crate::device::cuda::{Argument, Source};
-use crate::device::{Function, Queue};
+use crate::device::Queue;
 use crate::error::{fail, Result};
 use crate::scalar::Scalar;
 
@@ -76,7 +76,7 @@ fn source(dims: usize, direction: usize, scalar: Scalar) -> Source {
     }
 }
 
-pub(super) fn sources() -> Vec<Source> {
+pub fn sources() -> Vec<Source> {
     let of = |dims| {
         [Scalar::F32, Scalar::F64]
             .into_iter()
@@ -85,20 +85,19 @@ pub(super) fn sources() -> Vec<Source> {
     (1..=3).flat_map(of).collect()
 }
 
-pub(super) struct Dct {
+pub struct Dct {
     shape: Shape,
-    dims: usize,
     /// The tilings of the array, the largest tile side first.
     grids: Vec<Grid>,
     /// True if bounds limit the root mean square error.
     rms: bool,
     /// Device address of `Tables`.
     constants: u64,
-    mean: Function,
-    encode: Function,
-    finish: Function,
-    open: Function,
-    decode: Function,
+    mean: Kernel,
+    encode: Kernel,
+    finish: Kernel,
+    open: Kernel,
+    decode: Kernel,
 }
 
 /// Device addresses in the scratch memory. Everything before `zeros` is set to zero before the
@@ -124,18 +123,18 @@ impl Dct {
                 shape.n
             );
         }
+        let threads = THREADS[dims - 1];
         let (encode, decode) = (source(dims, 0, shape.scalar), source(dims, 1, shape.scalar));
         Ok(Dct {
             shape,
-            dims,
             grids,
             rms,
             constants: 0,
-            mean: modules.kernel(&encode, c"dct_mean")?,
-            encode: modules.kernel(&encode, c"dct_encode")?,
-            finish: modules.kernel(&encode, c"dct_finish")?,
-            open: modules.kernel(&decode, c"dct_open")?,
-            decode: modules.kernel(&decode, c"dct_decode")?,
+            mean: modules.kernel(&encode, c"dct_mean", threads)?,
+            encode: modules.kernel(&encode, c"dct_encode", threads)?,
+            finish: modules.kernel(&encode, c"dct_finish", MOVERS)?,
+            open: modules.kernel(&decode, c"dct_open", MOVERS)?,
+            decode: modules.kernel(&decode, c"dct_decode", threads)?,
         })
     }
 
@@ -184,10 +183,6 @@ impl Dct {
             table: 0,
             end: zeros + 8 * (self.tiles() + 1),
         }
-    }
-
-    fn threads(&self) -> u32 {
-        THREADS[self.dims - 1]
     }
 
     /// Returns the words of `Grid` in kernels/dct.cuh.
@@ -257,23 +252,16 @@ impl GpuCoder for Dct {
 
     fn compress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()> {
         let Places { status, loaded, zeros, lengths, table, .. } = self.compressing(scratch);
-        let (threads, pieces, sample) =
-            (self.threads(), self.pieces(Grid::tiles), self.sample_blocks());
+        let (pieces, sample) = (self.pieces(Grid::tiles), self.sample_blocks());
         let tables = self.constants;
         queue.fill(scratch, 0, zeros - scratch)?;
         let mean = |round: u32, blocks: u64| {
-            queue.launch(
-                self.mean,
-                blocks,
-                threads,
-                0,
-                &[&x.x, &x.later, &tables, &job, &scratch, &round],
-            )
+            self.mean.launch(queue, blocks, &[&x.x, &x.later, &tables, &job, &scratch, &round])
         };
         let encode = |of_sample: u32, blocks: u64| {
             let arguments: [&dyn Argument; 9] =
                 [&x.x, &x.later, &tables, &job, &scratch, &status, &lengths, &table, &of_sample];
-            queue.launch(self.encode, blocks, threads, 0, &arguments)
+            self.encode.launch(queue, blocks, &arguments)
         };
         if self.rms {
             (0..ROUNDS).try_for_each(|round| mean(round, sample))?;
@@ -288,37 +276,23 @@ impl GpuCoder for Dct {
         }
         parts(pieces).try_for_each(|first| encode(0, (pieces - first as u64).min(AT_ONCE)))?;
         let moves = (self.shape.bytes() as u64 / CHUNK + 2).min(MOVING);
-        queue.launch(
-            self.finish,
-            moves,
-            MOVERS,
-            0,
-            &[&tables, &job, &scratch, &lengths, &table, &loaded],
-        )
+        self.finish.launch(queue, moves, &[&tables, &job, &scratch, &lengths, &table, &loaded])
     }
 
     fn decompress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()> {
         let Places { status, zeros, lengths, .. } = self.decompressing(scratch);
         let tables = self.constants;
         queue.fill(scratch, 0, zeros - scratch)?;
-        queue.launch(
-            self.open,
+        self.open.launch(
+            queue,
             self.tiles().div_ceil(PORTION),
-            MOVERS,
-            0,
             &[&tables, &job, &scratch, &status, &lengths],
         )?;
         let pieces = self.pieces(Grid::tiles);
         for first in parts(pieces) {
             let arguments: [&dyn Argument; 7] =
                 [&x.x, &x.later, &tables, &job, &scratch, &lengths, &first];
-            queue.launch(
-                self.decode,
-                (pieces - first as u64).min(AT_ONCE),
-                self.threads(),
-                0,
-                &arguments,
-            )?;
+            self.decode.launch(queue, (pieces - first as u64).min(AT_ONCE), &arguments)?;
         }
         Ok(())
     }

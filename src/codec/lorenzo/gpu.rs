@@ -1,29 +1,29 @@
 //! `lorenzo` on a GPU, by the kernels of kernels/lorenzo.cu.
 
-use super::quantize::{parts, Prepare, QUANTA, QUANTIZE};
-use super::{GpuCoder, Modules, Values, COMMON};
-use crate::codec::lorenzo::Grid;
+use super::Grid;
+use crate::codec::gpu::quantize::{parts, Prepare, QUANTA, QUANTIZE};
+use crate::codec::gpu::{GpuCoder, Kernel, Modules, Values, COMMON};
 use crate::codec::Shape;
 use crate::device::cuda::Source;
-use crate::device::{Function, Queue};
+use crate::device::Queue;
 use crate::error::{fail, Result};
 use crate::scalar::Scalar;
 
 const THREADS: u32 = 256;
 
-pub(super) fn source(scalar: Scalar) -> Source {
+pub fn source(scalar: Scalar) -> Source {
     const PARTS: [(&str, &str); 3] =
         [COMMON, QUANTIZE, ("lorenzo.cu", include_str!("../../../kernels/lorenzo.cu"))];
     Source { name: "lorenzo", parts: &PARTS, double: scalar == Scalar::F64 }
 }
 
-pub(super) struct Lorenzo {
+pub struct Lorenzo {
     tiles: u64,
     /// `Grid` of kernels/lorenzo.cu: extents, tiles per dimension, tiles, number of dimensions.
     grid: [u64; 8],
     prepare: Prepare,
-    encode: Function,
-    decode: Function,
+    encode: Kernel,
+    decode: Kernel,
 }
 
 impl Lorenzo {
@@ -46,8 +46,8 @@ impl Lorenzo {
             // Per tile, one word for the decoupled look-back (Merrill and Garland 2016) and half a
             // word for the size of the tile.
             prepare: Prepare::new(shape, count + count.div_ceil(2), &source, modules)?,
-            encode: modules.kernel(&source, c"lorenzo_encode")?,
-            decode: modules.kernel(&source, c"lorenzo_decode")?,
+            encode: modules.kernel(&source, c"lorenzo_encode", THREADS)?,
+            decode: modules.kernel(&source, c"lorenzo_decode", THREADS)?,
         })
     }
 }
@@ -62,11 +62,9 @@ impl GpuCoder for Lorenzo {
         let status = scratch + QUANTA;
         let sizes = status + 8 * self.tiles;
         for (_, blocks) in parts(self.tiles) {
-            queue.launch(
-                self.encode,
+            self.encode.launch(
+                queue,
                 blocks,
-                THREADS,
-                0,
                 &[&x.x, &x.later, &self.grid, &job, &scratch, &status, &sizes],
             )?;
         }
@@ -75,13 +73,7 @@ impl GpuCoder for Lorenzo {
 
     fn decompress(&self, queue: &Queue, x: Values, job: u64, _: u64) -> Result<()> {
         for (first, blocks) in parts(self.tiles) {
-            queue.launch(
-                self.decode,
-                blocks,
-                THREADS,
-                0,
-                &[&x.x, &x.later, &self.grid, &job, &first],
-            )?;
+            self.decode.launch(queue, blocks, &[&x.x, &x.later, &self.grid, &job, &first])?;
         }
         Ok(())
     }

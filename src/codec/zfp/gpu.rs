@@ -1,28 +1,27 @@
 //! `zfp` (Lindstrom 2014) on a GPU, by the kernels of kernels/zfp.cu.
 
-use super::{blocks, GpuCoder, Modules, Values, COMMON};
-use crate::codec::zfp::Zfp as Host;
+use super::Zfp as Host;
+use crate::codec::gpu::{blocks, GpuCoder, Kernel, Modules, Values, COMMON};
 use crate::codec::Shape;
 use crate::device::cuda::Source;
-use crate::device::{Function, Queue};
+use crate::device::Queue;
 use crate::error::Result;
 use crate::scalar::Scalar;
 
-pub(super) fn source(scalar: Scalar) -> Source {
+pub fn source(scalar: Scalar) -> Source {
     const PARTS: [(&str, &str); 2] = [COMMON, ("zfp.cu", include_str!("../../../kernels/zfp.cu"))];
     Source { name: "zfp", parts: &PARTS, double: scalar == Scalar::F64 }
 }
 
-pub(super) struct Zfp {
+pub struct Zfp {
     /// The extents other than 1, then ones.
     n: [u64; 3],
-    /// Number of zfp blocks of the array, and bits of each.
+    /// Thread blocks of a kernel; a thread codes one zfp block.
     blocks: u64,
+    /// Bits of a zfp block.
     bits: u32,
-    /// Threads of a thread block, as the kernels declare them.
-    threads: u32,
-    encode: Function,
-    decode: Function,
+    encode: Kernel,
+    decode: Kernel,
 }
 
 impl Zfp {
@@ -37,25 +36,14 @@ impl Zfp {
         };
         let threads = if host.dims() == 3 && shape.scalar == Scalar::F64 { 64 } else { 128 };
         let source = source(shape.scalar);
-        let (encode, decode) = (modules.kernel(&source, encode)?, modules.kernel(&source, decode)?);
-        Ok(Zfp {
-            n,
-            blocks: host.blocks() as u64,
-            bits: host.block_bits(),
-            threads,
-            encode,
-            decode,
-        })
+        let (encode, decode) =
+            (modules.kernel(&source, encode, threads)?, modules.kernel(&source, decode, threads)?);
+        let blocks = blocks(host.blocks() as u64, threads, 1);
+        Ok(Zfp { n, blocks, bits: host.block_bits(), encode, decode })
     }
 
-    fn launch(&self, queue: &Queue, kernel: Function, x: Values, job: u64) -> Result<()> {
-        queue.launch(
-            kernel,
-            blocks(self.blocks, self.threads, 1),
-            self.threads,
-            0,
-            &[&x.x, &x.later, &self.n, &self.bits, &job],
-        )
+    fn launch(&self, queue: &Queue, kernel: Kernel, x: Values, job: u64) -> Result<()> {
+        kernel.launch(queue, self.blocks, &[&x.x, &x.later, &self.n, &self.bits, &job])
     }
 }
 

@@ -1,10 +1,10 @@
 //! `bitcomp`: libnvcomp's kernels, and before and after them the kernels of kernels/bitcomp.cu.
 
-use super::{blocks, GpuCoder, Modules, Values, COMMON};
-use crate::codec::bitcomp::{Library, Plan, SLACK};
+use super::{Library, Plan, SLACK};
+use crate::codec::gpu::{blocks, GpuCoder, Kernel, Modules, Values, COMMON};
 use crate::codec::Shape;
 use crate::device::cuda::Source;
-use crate::device::{Function, Queue};
+use crate::device::Queue;
 use crate::error::Result;
 use crate::scalar::Scalar;
 
@@ -18,7 +18,7 @@ const BLOCKS: u64 = 4096;
 const SUMS: u64 = 256;
 const ARRAY: u64 = SUMS + 8 * BLOCKS;
 
-pub(super) fn source(scalar: Scalar) -> Source {
+pub fn source(scalar: Scalar) -> Source {
     const PARTS: [(&str, &str); 2] =
         [COMMON, ("bitcomp.cu", include_str!("../../../kernels/bitcomp.cu"))];
     Source { name: "bitcomp", parts: &PARTS, double: scalar == Scalar::F64 }
@@ -28,26 +28,26 @@ pub(super) fn source(scalar: Scalar) -> Source {
 /// kernels therefore always run, on what the array and the stream in device memory hold at that
 /// time. The stream of the array before stays in place until an undamaged payload replaces it, so
 /// that the stream can always be decoded.
-pub(super) struct Bitcomp {
+pub struct Bitcomp {
     shape: Shape,
     /// True if bounds limit the root mean square error.
     rms: bool,
     plan: Plan,
     /// Device address of Bitcomp's stream.
     stream: u64,
-    errors: Function,
-    judge: Function,
-    scale: Function,
-    take: Function,
-    give: Function,
-    store: Function,
+    errors: Kernel,
+    judge: Kernel,
+    scale: Kernel,
+    take: Kernel,
+    give: Kernel,
+    store: Kernel,
 }
 
 impl Bitcomp {
-    pub fn new(shape: Shape, sparse: bool, rms: bool, modules: &mut Modules) -> Result<Self> {
-        let plan = Plan::new(Library::get()?, shape, sparse as i32)?;
+    pub fn new(shape: Shape, algorithm: i32, rms: bool, modules: &mut Modules) -> Result<Self> {
+        let plan = Plan::new(Library::get()?, shape, algorithm)?;
         let source = source(shape.scalar);
-        let mut kernel = |name| modules.kernel(&source, name);
+        let mut kernel = |name| modules.kernel(&source, name, THREADS);
         Ok(Bitcomp {
             shape,
             rms,
@@ -83,20 +83,8 @@ impl Bitcomp {
         scratch: u64,
     ) -> Result<()> {
         let (values, sums) = (self.values(), scratch + SUMS);
-        queue.launch(
-            self.errors,
-            self.blocks(),
-            THREADS,
-            0,
-            &[&x.x, &x.later, &values, &y, &job, &sums],
-        )?;
-        queue.launch(
-            self.judge,
-            1,
-            THREADS,
-            0,
-            &[&job, &values, &sums, &(self.blocks() as u32), &bytes],
-        )
+        self.errors.launch(queue, self.blocks(), &[&x.x, &x.later, &values, &y, &job, &sums])?;
+        self.judge.launch(queue, 1, &[&job, &values, &sums, &(self.blocks() as u32), &bytes])
     }
 }
 
@@ -123,29 +111,17 @@ impl GpuCoder for Bitcomp {
         if self.rms {
             self.check(queue, x, 0, 0, job, scratch)?;
         }
-        queue.launch(
-            self.scale,
-            self.blocks(),
-            THREADS,
-            0,
-            &[&x.x, &x.later, &self.values(), &array, &job],
-        )?;
+        self.scale.launch(queue, self.blocks(), &[&x.x, &x.later, &self.values(), &array, &job])?;
         self.plan.enqueue_compress(queue.stream(), array, self.stream, scratch)?;
         self.plan.enqueue_uncompress(queue.stream(), self.stream, array)?;
         self.check(queue, x, array, scratch, job, scratch)?;
-        queue.launch(self.take, self.blocks(), THREADS, 0, &[&job, &self.stream])
+        self.take.launch(queue, self.blocks(), &[&job, &self.stream])
     }
 
     fn decompress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()> {
         let (array, most) = (scratch + ARRAY, 8 * self.plan.most_words() as u64);
-        queue.launch(self.give, self.blocks(), THREADS, 0, &[&job, &self.stream, &most])?;
+        self.give.launch(queue, self.blocks(), &[&job, &self.stream, &most])?;
         self.plan.enqueue_uncompress(queue.stream(), self.stream, array)?;
-        queue.launch(
-            self.store,
-            self.blocks(),
-            THREADS,
-            0,
-            &[&x.x, &x.later, &self.values(), &array, &job],
-        )
+        self.store.launch(queue, self.blocks(), &[&x.x, &x.later, &self.values(), &array, &job])
     }
 }

@@ -1,0 +1,318 @@
+//! The table of gpuzip's codecs. A row says what the rest of the library knows of a codec; the files
+//! of the codec lie in the folder of its name.
+
+use super::bfp::{self, Bfp};
+use super::bitcomp::{self, Bitcomp};
+use super::coder::{Coder, Shape};
+use super::cuszp::{self, Cuszp};
+use super::dct::{self, Dct};
+use super::fp16::{self, Half};
+use super::gpu::{both, GpuCoder, Modules};
+use super::lorenzo::{self, Lorenzo};
+use super::plugin;
+use super::zfp::{self, Zfp};
+use crate::device::cuda::Source;
+use crate::error::{fail, Result};
+use crate::scalar::Scalar;
+use std::mem::discriminant;
+
+/// A codec with its parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Method {
+    /// No codec; the values are stored raw.
+    None,
+    /// zfp (Lindstrom 2014) at a fixed rate; the payload is the stream that libzfp makes.
+    Zfp {
+        /// Bits per value.
+        rate: u32,
+    },
+    /// NVIDIA Bitcomp, from an installed libnvcomp.
+    Bitcomp {
+        /// Bitcomp's algorithm for arrays with many zeros.
+        sparse: bool,
+    },
+    /// cuSZp (Huang et al. 2023) in its published one-dimensional layout, with the outlier mode of
+    /// cuSZp 2.
+    Cuszp,
+    /// Lorenzo prediction (Ibarria et al. 2003) of quantised values in tiles.
+    Lorenzo,
+    /// Discrete cosine transform of tiles.
+    Dct,
+    /// Scaled half precision.
+    Fp16,
+    /// Blocks of 8-bit integers with a common exponent.
+    Bfp,
+    /// A codec that the application registered, by its number: 64 and up.
+    Plugin(u8),
+}
+
+/// A row of the table. The parameter that its functions take is `Method::parameter`.
+pub struct Codec {
+    /// The codec with the default of its parameter.
+    pub method: Method,
+    /// The value of the configuration key `compressor`, which is in the headers of streams too.
+    pub number: u8,
+    /// The name in configuration files and on the command line.
+    pub name: &'static str,
+    /// For a codec that keeps an error bound, its place among the codecs that `compressor = auto`
+    /// tries. `None`: the codec keeps no bound, and its payloads have a fixed size instead.
+    auto: Option<u8>,
+    /// Returns the largest number of bytes of the payload of an array.
+    most_bytes: fn(Shape, u32) -> Result<usize>,
+    /// Makes the coder of the host.
+    coder: fn(Shape, u32) -> Made<dyn Coder>,
+    /// Makes the coder of the kernels. `None`: the codec is refused on CUDA.
+    gpu_coder: Option<MakeGpuCoder>,
+    /// Returns the sources of the kernels.
+    pub(super) sources: fn() -> Vec<Source>,
+}
+
+impl Codec {
+    /// Returns whether the codec can code on CUDA.
+    pub fn has_kernels(&self) -> bool {
+        self.gpu_coder.is_some()
+    }
+}
+
+/// A coder, or `None` for `Method::None`, which needs no coder.
+type Made<C> = Result<Option<Box<C>>>;
+/// Makes a coder of kernels for a shape and a parameter; the `bool` says whether bounds limit the
+/// root mean square error.
+type MakeGpuCoder = fn(Shape, u32, bool, &mut Modules) -> Made<dyn GpuCoder>;
+
+/// gpuzip's own codecs in the order of their numbers.
+pub const CODECS: &[Codec] = &[
+    Codec {
+        method: Method::None,
+        number: 0,
+        name: "none",
+        auto: None,
+        most_bytes: |_, _| Ok(0),
+        coder: |_, _| Ok(None),
+        gpu_coder: Some(|_, _, _, _| Ok(None)),
+        sources: Vec::new,
+    },
+    Codec {
+        method: Method::Zfp { rate: 8 },
+        number: 1,
+        name: "zfp",
+        auto: None,
+        most_bytes: Zfp::most_bytes,
+        coder: |shape, rate| host(Zfp::new(shape, rate)),
+        gpu_coder: Some(|shape, rate, _, modules| gpu(zfp::gpu::Zfp::new(shape, rate, modules))),
+        sources: || both(zfp::gpu::source),
+    },
+    Codec {
+        method: Method::Bitcomp { sparse: false },
+        number: 2,
+        name: "bitcomp",
+        auto: Some(3),
+        most_bytes: |shape, _| Bitcomp::most_bytes(shape),
+        coder: |shape, sparse| host(Bitcomp::new(shape, sparse as i32)),
+        gpu_coder: Some(|shape, sparse, rms, modules| {
+            gpu(bitcomp::gpu::Bitcomp::new(shape, sparse as i32, rms, modules))
+        }),
+        sources: || both(bitcomp::gpu::source),
+    },
+    Codec {
+        method: Method::Cuszp,
+        number: 3,
+        name: "cuszp",
+        auto: Some(2),
+        most_bytes: |shape, _| Cuszp::most_bytes(&shape),
+        coder: |shape, _| host(Cuszp::new(&shape)),
+        gpu_coder: Some(|shape, _, _, modules| gpu(cuszp::gpu::Cuszp::new(shape, modules))),
+        sources: || both(cuszp::gpu::source),
+    },
+    Codec {
+        method: Method::Lorenzo,
+        number: 4,
+        name: "lorenzo",
+        auto: Some(0),
+        most_bytes: |shape, _| Lorenzo::most_bytes(&shape),
+        coder: |shape, _| host(Lorenzo::new(&shape)),
+        gpu_coder: Some(|shape, _, _, modules| gpu(lorenzo::gpu::Lorenzo::new(shape, modules))),
+        sources: || both(lorenzo::gpu::source),
+    },
+    Codec {
+        method: Method::Dct,
+        number: 5,
+        name: "dct",
+        auto: Some(1),
+        most_bytes: |shape, _| Dct::most_bytes(shape),
+        coder: |shape, _| host(Dct::new(shape)),
+        gpu_coder: Some(|shape, _, rms, modules| gpu(dct::gpu::Dct::new(shape, rms, modules))),
+        sources: dct::gpu::sources,
+    },
+    Codec {
+        method: Method::Fp16,
+        number: 6,
+        name: "fp16",
+        auto: None,
+        most_bytes: |shape, _| Ok(Half::new(shape)?.max_bytes()),
+        coder: |shape, _| host(Half::new(shape)),
+        gpu_coder: Some(|shape, _, _, modules| gpu(fp16::gpu::coder(shape, modules))),
+        sources: || both(fp16::gpu::source),
+    },
+    Codec {
+        method: Method::Bfp,
+        number: 7,
+        name: "bfp",
+        auto: None,
+        most_bytes: |shape, _| Ok(Bfp::new(shape)?.max_bytes()),
+        coder: |shape, _| host(Bfp::new(shape)),
+        gpu_coder: Some(|shape, _, _, modules| gpu(bfp::gpu::coder(shape, modules))),
+        sources: || both(bfp::gpu::source),
+    },
+];
+
+fn host(coder: Result<impl Coder + 'static>) -> Made<dyn Coder> {
+    Ok(Some(Box::new(coder?)))
+}
+
+fn gpu(coder: Result<impl GpuCoder + 'static>) -> Made<dyn GpuCoder> {
+    Ok(Some(Box::new(coder?)))
+}
+
+impl Method {
+    /// Returns gpuzip's own codecs that keep an error bound, in the order in which
+    /// `compressor = auto` tries them.
+    pub fn bounded() -> Vec<Method> {
+        let mut rows: Vec<_> = CODECS.iter().filter(|row| row.auto.is_some()).collect();
+        rows.sort_by_key(|row| row.auto);
+        rows.iter().map(|row| row.method.clone()).collect()
+    }
+
+    /// Returns the row of the codec, or the number of a registered codec as an error.
+    fn row(&self) -> std::result::Result<&'static Codec, u8> {
+        if let Method::Plugin(number) = self {
+            return Err(*number);
+        }
+        let is_own = |row: &&Codec| discriminant(&row.method) == discriminant(self);
+        Ok(CODECS.iter().find(is_own).expect("a row for every method"))
+    }
+
+    /// Returns the number of the codec, as in the configuration key `compressor`.
+    pub fn number(&self) -> u8 {
+        self.row().map_or_else(|number| number, |row| row.number)
+    }
+
+    /// Returns the name of the codec in configuration files and on the command line.
+    pub fn name(&self) -> &'static str {
+        self.row().map_or("registered", |row| row.name)
+    }
+
+    /// Returns the parameter that a decoder needs beside the payload; 0 for codecs without one.
+    pub fn parameter(&self) -> u32 {
+        match self {
+            Method::Zfp { rate } => *rate,
+            Method::Bitcomp { sparse } => *sparse as u32,
+            _ => 0,
+        }
+    }
+
+    /// Returns whether the codec keeps an error bound. The other codecs have payloads of a fixed
+    /// size instead.
+    pub fn is_bounded(&self) -> bool {
+        self.row().map_or(true, |row| row.auto.is_some())
+    }
+
+    /// Returns the codec with this number, with the default of its parameter; `None` if there is
+    /// no such codec.
+    pub fn of_number(number: i32) -> Option<Self> {
+        let number = u8::try_from(number).ok()?;
+        let own = CODECS.iter().find(|row| row.number == number).map(|row| row.method.clone());
+        own.or_else(|| plugin::is_registered(number).then_some(Method::Plugin(number)))
+    }
+
+    /// Returns the method that made a stream, from the codec number and the parameter in the
+    /// header.
+    pub fn of_stream(number: u8, parameter: u32) -> Result<Self> {
+        match Method::of_number(number.into()) {
+            Some(Method::Zfp { .. }) => Ok(Method::Zfp { rate: parameter }),
+            Some(Method::Bitcomp { .. }) => Ok(Method::Bitcomp { sparse: parameter == 1 }),
+            Some(method) => Ok(method),
+            None => fail!(Stream, "codec {number} of a stream: not known here"),
+        }
+    }
+
+    /// Returns the reason why the codec cannot be used on this machine, or `None` if it can be
+    /// used.
+    pub fn missing(&self) -> Option<String> {
+        self.coder(Shape { n: [64, 1, 1], scalar: Scalar::F32 }).err().map(|e| e.message)
+    }
+
+    /// Returns the largest number of bytes of the payload of an array of this shape; 0 for
+    /// `Method::None`. Fails as `coder` does.
+    pub fn most_bytes(&self, shape: Shape) -> Result<usize> {
+        match self.row() {
+            Ok(row) => (row.most_bytes)(shape, self.parameter()),
+            Err(number) => Ok(plugin::coder(number, shape)?.max_bytes()),
+        }
+    }
+
+    /// Makes a coder for arrays of one shape. Returns `None` for `Method::None`.
+    pub fn coder(&self, shape: Shape) -> Result<Option<Box<dyn Coder>>> {
+        match self.row() {
+            Ok(row) => (row.coder)(shape, self.parameter()),
+            Err(number) => plugin::coder(number, shape).map(Some),
+        }
+    }
+
+    /// Makes a coder of kernels for arrays of one shape, and loads the kernels into `modules`.
+    /// `rms`: bounds limit the root mean square error. Returns `None` for `Method::None`.
+    pub(super) fn gpu_coder(
+        &self,
+        shape: Shape,
+        rms: bool,
+        modules: &mut Modules,
+    ) -> Result<Option<Box<dyn GpuCoder>>> {
+        match self.row().ok().and_then(|row| row.gpu_coder) {
+            Some(make) => make(shape, self.parameter(), rms, modules),
+            None => fail!(
+                Unsupported,
+                "compressor {} has no kernels: use another one on CUDA, or the host backend",
+                self.name()
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_names_are_unique_and_lead_to_their_codec() {
+        for (k, row) in CODECS.iter().enumerate() {
+            assert_eq!((row.method.number(), row.method.name()), (row.number, row.name));
+            assert_eq!(
+                Method::of_number(row.number.into()),
+                Some(row.method.clone()),
+                "{}",
+                row.name
+            );
+            assert!(row.number < plugin::FIRST, "{}", row.name);
+            let later = &CODECS[k + 1..];
+            assert!(later.iter().all(|b| row.number < b.number && row.name != b.name));
+        }
+        assert_eq!([-1, 15, 63, 255, 256].map(Method::of_number), [const { None }; 5]);
+    }
+
+    #[test]
+    fn a_stream_leads_to_the_method_that_made_it() {
+        let with = [Method::Zfp { rate: 13 }, Method::Bitcomp { sparse: true }];
+        for method in CODECS.iter().map(|row| row.method.clone()).chain(with) {
+            let found = Method::of_stream(method.number(), method.parameter());
+            assert_eq!(found.unwrap(), method);
+        }
+        assert!(Method::of_stream(63, 0).is_err());
+    }
+
+    #[test]
+    fn auto_tries_the_codecs_with_a_bound_in_their_order() {
+        let names: Vec<_> = Method::bounded().iter().map(Method::name).collect();
+        assert_eq!(names, ["lorenzo", "dct", "cuszp", "bitcomp"]);
+        assert!(Method::bounded().iter().all(Method::is_bounded));
+    }
+}
