@@ -248,7 +248,7 @@ impl<T: Real> Ssim<'_, T> {
     }
 }
 
-/// Computes the sums of all windows along a row: first those of u, then those of v, and so on.
+/// Computes the sums of all windows along a row: first of u, then of v, and so on.
 #[inline(always)]
 fn moments(u: &[f64], v: &[f64], width: usize, to: &mut [f64]) {
     let windows = to.len() / MOMENTS;

@@ -112,7 +112,7 @@ impl SurveyOptions {
     }
 }
 
-/// Two numbers, of which the second is usually left out and then equal to the first.
+/// Two numbers. The second is usually left out and then equal to the first.
 #[derive(Clone, Copy)]
 struct Pair(f64, f64);
 
@@ -470,8 +470,8 @@ impl Machine {
         self.capped(filled(self.budgets, &self.profile, self.state_bytes, codec))
     }
 
-    /// Limits the slots of the device cache to the number that was asked for, and joins the costs of
-    /// time steps to those of macro-steps.
+    /// Limits the slots of the device cache to the number that was asked for, and adds up the costs
+    /// of the time steps of each macro-step.
     fn capped(&self, tiers: TierSpec) -> TierSpec {
         TierSpec {
             cache: tiers.cache.map(|slots| slots.min(self.cache.unwrap_or(u32::MAX))),

@@ -196,7 +196,7 @@ fn measured_costs(shot: &Shot, planned: &Costs, predicted: &Simulation) -> Resul
     };
     let (up, down) = (shot.stat("h2d_bytes")?, shot.stat("d2h_bytes")?);
     if planned.previous_bytes > 0 {
-        // A copy or a transfer moves all of a state or a part, and the costs are those of a whole
+        // A copy or a transfer moves all of a state or a part, and the costs are for a whole
         // state.
         let whole = |rows: &[Lane], names: &[&str], states: f64, else_: f64| {
             per(shot.busy(rows, names).0, states, else_)

@@ -1,8 +1,8 @@
 //! `gpuzip inspect` on folders of restart files: right, damaged, in use, and none.
 
-#[path = "../../tests/common/cases.rs"]
+#[path = "../../../tests/common/cases.rs"]
 mod cases;
-#[path = "../../tests/common/hostile.rs"]
+#[path = "../../../tests/common/hostile.rs"]
 mod hostile;
 
 use gpuzip::persist::{

@@ -1,32 +1,7 @@
 //! `--every`: schedules and plans of macro-steps.
 
-use serde_json::Value;
+use super::{is_refused, json, number, succeeds};
 use std::path::PathBuf;
-use std::process::{Command, Output};
-
-fn gpuzip(line: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_gpuzip")).args(line.split_whitespace()).output().unwrap()
-}
-
-fn succeeds(line: &str) -> String {
-    let output = gpuzip(line);
-    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn json(line: &str) -> Value {
-    serde_json::from_str(&succeeds(&format!("{line} --json"))).unwrap()
-}
-
-fn number(object: &Value, name: &str) -> f64 {
-    object[name].as_f64().unwrap_or_else(|| panic!("{name} in {object}"))
-}
-
-fn is_refused(line: &str, part: &str) {
-    let output = gpuzip(line);
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && text.contains(part), "{line}: {text}");
-}
 
 #[test]
 fn backwards_are_ranges_of_time_steps() {

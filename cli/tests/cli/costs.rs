@@ -1,0 +1,259 @@
+//! Costs that `gpuzip plan` takes from options, files and profiles, and those that it refuses.
+
+use super::predict::RAW;
+use super::{gpuzip, json, number};
+use std::path::PathBuf;
+
+/// Numbers that no machine has are refused by name, and none of them ends the command.
+#[test]
+fn absurd_costs_are_refused() {
+    let base = "plan --steps 60 --state-bytes 1M --device-budget 4M";
+    for (options, part) in [
+        ("--forward-ms 1e300", "forward_ms"),
+        ("--forward-ms inf", "forward_ms"),
+        ("--backward-ms 1e13", "backward_ms"),
+        ("--link-gbs 1e-300", "h2d_gbs"),
+        ("--link-gbs 1,1e-12", "d2h_gbs"),
+        ("--both-gbs 1e-12", "both_gbs"),
+        ("--d2d-gbs 5e-324", "d2d_gbs"),
+        ("--ratio 1e300", "ratio"),
+        ("--ratio 4,1e-9", "worst_ratio"),
+        ("--ratio 4 --codec-gbs 1e-99", "compress_gbs"),
+        ("--shared-bytes 1M", "--shared-bytes"),
+    ] {
+        let output = gpuzip(&format!("{base} {options}"));
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && message.contains(part), "{options}: {message}");
+    }
+    let steps = gpuzip("plan --steps 5000000000 --state-bytes 1M --device-budget 4M");
+    assert!(String::from_utf8_lossy(&steps.stderr).contains("2147483647"), "{steps:?}");
+    for options in [
+        "--steps 60 --state-bytes 1048576T --device-budget 16777215T --host-budget 16777215T",
+        "--steps 60 --state-bytes 1 --device-budget 16777215T --ratio 1e9 --forward-ms 1e-300 --link-gbs inf",
+        "--steps 60 --state-bytes 1M --device-budget 4M --ranks 4294967295 --ranks-per-node 4294967295 --shots 18446744073709551615",
+        "--steps 60 --state-bytes 1048576T --cache 4294967294",
+    ] {
+        let output = gpuzip(&format!("plan {options}"));
+        assert!(matches!(output.status.code(), Some(0 | 2)), "{options}: {output:?}");
+    }
+}
+
+#[test]
+fn impossible_costs_are_refused() {
+    for (line, part) in [
+        ("plan --steps 9 --state-bytes 1M", "--device-budget"),
+        ("plan --state-bytes 1M --device-budget 4M", "give --steps"),
+        ("plan --steps 9 --state-bytes 0 --device-budget 4M", "at least one byte"),
+        ("plan --steps 9 --state-bytes 99999999999T --device-budget 4M", "2^64"),
+        ("plan --steps 9 --state-bytes 1M --device-budget 4M --forward-ms 0", "greater than 0"),
+        ("plan --steps 9 --state-bytes 1M --device-budget 4M --link-gbs 3,-1", "greater than 0"),
+        ("plan --steps 9 --state-bytes 1M --device-budget 4M --codec-gbs 3", "--ratio"),
+        ("plan --steps 9 --forward-ms 3", "--state-bytes"),
+        (
+            "plan --steps 9 --state-bytes 1M --device-budget 4M --chunk 3",
+            "--chunk has no meaning for the search",
+        ),
+        ("plan --steps 9 --state-bytes 1M --device-budget 4M --policy lru", "published recipes"),
+        ("plan --steps 90 --state-bytes 1M --device-budget 1K", "one snapshot has 1048576 bytes"),
+        (
+            "plan --steps 90 --state-bytes 1M --device-budget 2M --algorithm revolve --snapshots 9",
+            "7340032 bytes of host memory would do",
+        ),
+        ("plan --steps 90 --state-bytes 1M --device-budget 2M --ranks 0", "ranks"),
+    ] {
+        let output = gpuzip(line);
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{line}: {message}");
+        assert!(message.contains(part), "{line}: {message}");
+    }
+}
+
+/// Where the directions of the link take turns, the plan counts it, by --both-gbs as by a profile.
+/// --link-gbs is another link of the same device, so that its directions take turns as before.
+#[test]
+fn directions_that_take_turns_are_planned_with() {
+    use gpuzip::predict::Profile;
+    let job = "plan --steps 3751 --algorithm revolve --snapshots 100 --device-budget 4G --host-budget 149G";
+    let speeds = |link: f64, both: f64| {
+        let profile = Profile {
+            h2d_gbs: link,
+            d2h_gbs: link,
+            both_gbs: both,
+            ..Profile::typical_gpu(1 << 30)
+        };
+        let file =
+            PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("both-{link}-{both}.profile"));
+        std::fs::write(&file, profile.to_bytes()).unwrap();
+        format!("--profile {}", file.display())
+    };
+    let seconds = |options: &str| number(&json(&format!("{job} {options}")), "makespan_s");
+    let plain = "--state-bytes 1G --link-gbs 8";
+    let (apart, in_turns) = (seconds(plain), seconds(&format!("{plain} --both-gbs 8")));
+    assert!(in_turns > apart, "{in_turns} {apart}");
+    // Nearer to both at once than to turns.
+    assert_eq!(seconds(&format!("{plain} --both-gbs 15")), apart);
+    assert_eq!((seconds(&speeds(8.0, 8.0)), seconds(&speeds(8.0, 15.0))), (in_turns, apart));
+    let other_link = |both| seconds(&format!("{} --link-gbs 8", speeds(25.0, both)));
+    assert_eq!((other_link(25.0), other_link(49.0), other_link(0.0)), (in_turns, apart, apart));
+    let text =
+        String::from_utf8(gpuzip(&format!("{job} {} --link-gbs 8", speeds(25.0, 25.0))).stdout)
+            .unwrap();
+    assert!(text.contains("--both-gbs") && text.contains("take turns in the profile"), "{text}");
+}
+
+/// What an application measured, in place of options; options that are given come first.
+#[test]
+fn a_measured_profile_is_planned_with() {
+    use gpuzip::predict::{CodecProfile, Profile};
+    let codec = CodecProfile {
+        compressor: 5,
+        bound: 1e-3,
+        ratio: 20.0,
+        worst_ratio: 15.0,
+        compress_gbs: 600.0,
+        decompress_gbs: 700.0,
+        ..Default::default()
+    };
+    let profile = Profile {
+        forward_ms: 10.0,
+        backward_ms: 10.0,
+        h2d_gbs: 8.9478485,
+        d2h_gbs: 8.9478485,
+        d2d_gbs: 223.69621,
+        codecs: vec![codec],
+        ..Profile::typical_gpu(1 << 30)
+    };
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("plan.profile");
+    std::fs::write(&file, profile.to_bytes()).unwrap();
+    let budgets = "--device-budget 4G --host-budget 149G";
+    let by_profile = json(&format!("plan --steps 3751 --profile {} {budgets}", file.display()));
+    let by_options = json(&format!("{RAW} --ratio 20,15 --codec-gbs 600,700"));
+    for key in ["makespan_s", "stall_s", "device_peak", "host_peak"] {
+        assert_eq!(by_profile[key], by_options[key], "{key}");
+    }
+    assert_eq!(
+        (&by_profile["configuration"]["stored"], &by_options["configuration"]["stored"]),
+        (&"dct 0.001".into(), &"ratio 20".into())
+    );
+    let slower = json(&format!(
+        "plan --steps 3751 --profile {} {budgets} --forward-ms 20 --backward-ms 20",
+        file.display()
+    ));
+    assert!(number(&slower, "makespan_s") > 1.5 * number(&by_profile, "makespan_s"));
+    std::fs::write(&file, "no profile").unwrap();
+    for wrong in [file.display().to_string(), "nowhere.profile".into()] {
+        let output = gpuzip(&format!("plan --steps 10 --profile {wrong} {budgets}"));
+        assert!(
+            !output.status.success() && String::from_utf8_lossy(&output.stderr).contains(&wrong),
+            "{output:?}"
+        );
+    }
+}
+
+/// `--step-ms`: all steps of one part take its time, and mixed storage is ranked and can be pasted.
+#[test]
+fn steps_may_vary() {
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let file = |name: &str, text: &str| {
+        let path = dir.join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let budgets = "plan --steps 100 --state-bytes 1G --device-budget 4G --host-budget 9G";
+    let even = json(&format!("{budgets} --forward-ms 10 --backward-ms 20"));
+    let same = json(&format!("{budgets} --step-ms {}", file("even.txt", "10 20\n\n10 20\n")));
+    assert_eq!(even["makespan_s"], same["makespan_s"]);
+    let late = json(&format!("{budgets} --step-ms {}", file("late.txt", "1 20\n19 20\n")));
+    let ideal = number(&late, "makespan_s") / number(&late, "over_problem_ideal");
+    assert!((ideal - 3.0).abs() < 0.03, "{ideal}");
+    assert_ne!(late["makespan_s"], even["makespan_s"]);
+    for (text, part) in
+        [("", "no lines"), ("1 2 3\n", "line 1"), ("1 2\n1 x\n", "line 2"), ("1 -2\n", "line 1")]
+    {
+        let refused = gpuzip(&format!("{budgets} --step-ms {}", file("bad.txt", text)));
+        let text = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success() && text.contains(part), "{text}");
+    }
+}
+
+/// A profile that is accepted can be planned with, whatever the states are: no arithmetic leaves
+/// its range (tests are built with checks), and every time that is predicted is a number.
+#[test]
+fn absurd_profiles_are_refused_or_planned_with() {
+    use gpuzip::choice::{search, Keep, TierSpec};
+    use gpuzip::predict::{Budgets, CodecProfile, Profile};
+    const NUMBERS: [f64; 17] = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        5e-324,
+        1e-300,
+        1e-9,
+        1e-3,
+        7.5,
+        1e6,
+        1e9,
+        1e12,
+        1e18,
+        1e300,
+        f64::MAX,
+        f64::INFINITY,
+        f64::NAN,
+    ];
+    let mut state = 1u64;
+    let mut below = |n: usize| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % n
+    };
+    let (mut planned, mut refused) = (0, 0);
+    for _ in 0..3000 {
+        // Most numbers are possible ones, or hardly any profile would be accepted.
+        let mut number = |least: usize, most: usize| {
+            if below(20) == 0 {
+                NUMBERS[below(17)]
+            } else {
+                NUMBERS[least + below(most - least)]
+            }
+        };
+        let (forward_ms, backward_ms) = (number(6, 12), number(6, 12));
+        let [h2d_gbs, d2h_gbs, d2d_gbs, disk_read_gbs, disk_write_gbs, compress_gbs, decompress_gbs] =
+            std::array::from_fn(|_| number(6, 16));
+        let (ratio, worst_ratio, bound) = (number(7, 11), number(7, 11), number(6, 10));
+        let codec = CodecProfile {
+            compressor: 5,
+            bound,
+            compress_gbs,
+            decompress_gbs,
+            ratio,
+            worst_ratio,
+            ..Default::default()
+        };
+        let state_bytes = [0, 1, 8, 1 << 30, 1 << 60, (1 << 60) + 1, u64::MAX][below(7)];
+        let speeds =
+            Profile { h2d_gbs, d2h_gbs, d2d_gbs, disk_read_gbs, disk_write_gbs, ..Profile::free() };
+        let given = Profile { state_bytes, forward_ms, backward_ms, codecs: vec![codec], ..speeds };
+        let Ok(profile) = Profile::from_bytes(&given.to_bytes()) else {
+            refused += 1;
+            continue;
+        };
+        let bytes = [1, 8, 1 << 30, 1 << 60, 1 << 63, u64::MAX][below(6)];
+        let (device, host) =
+            [(1, 0), (0, 9), (1 << 33, 1 << 36), (u64::MAX, u64::MAX), (1 << 62, u64::MAX)]
+                [below(5)];
+        let (steps, budgets) = (1 + below(40) as u32, Budgets { device, host, disk: 0 });
+        for codec in [None, profile.codecs.first()] {
+            if let Ok(found) = search(
+                steps,
+                u32::MAX,
+                &[vec![TierSpec::filling(budgets, &profile, bytes, codec)]],
+                Keep::Families,
+            ) {
+                assert!(found.iter().all(|c| c.simulation.makespan.is_finite()), "{profile:?}");
+                planned += 1;
+            }
+        }
+    }
+    assert!(planned > 300 && refused > 300, "{planned} planned, {refused} refused");
+}
