@@ -13,7 +13,7 @@ make() {
 cargo() {
     while [ $# -gt 0 ]; do
         if [ "$1" = --test ]; then
-            [ -f "$REPOSITORY/tests/$2/main.rs" ] || [ -f "$REPOSITORY/cli/tests/$2.rs" ] || { echo "there is no test program $2" >&2; return 1; }
+            [ -f "$REPOSITORY/tests/$2/main.rs" ] || [ -f "$REPOSITORY/cli/tests/$2/main.rs" ] || [ -f "$REPOSITORY/cli/tests/$2.rs" ] || { echo "there is no test program $2" >&2; return 1; }
         fi
         shift
     done
