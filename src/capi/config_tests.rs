@@ -97,6 +97,12 @@ fn bad_configurations_name_the_field() {
         assert_eq!(init(&config, 20, &fields).0, status, "{part}");
         assert!(last_error().contains(part), "{}", last_error());
     }
+}
+
+#[test]
+fn texts_of_the_configuration_that_name_nothing_are_in_the_error() {
+    let mut data = vec![0f32; 4];
+    let fields = [field(&mut data)];
     let config = gpuzip_config_t { float_kind: c"half".as_ptr(), ..revolve(3, 1) };
     assert_eq!(init(&config, 20, &fields).0, GPUZIP_ERR_CONFIG);
     assert!(last_error().contains("half"));

@@ -16,13 +16,12 @@
 #include <gpuzip.h>
 
 #include "failing_memory.h"
+#include "oom_modes.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fnmatch.h>
-#include <math.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,208 +30,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* PULL: a session in the pull loop. ZERO_COPY: the pull loop with zero copy. RUN: a session by
- * callbacks. ATTACH: a session attached to a schedule. AUTOTUNE: a session that measures and
- * exchanges its profile. FILES: a session whose configuration file is loaded within the trial.
- * THREADS: one thread for each of the modes that `config` names, all at the same time. REPEAT:
- * gpuzip_init of the mode that `config` names, TRIES times in a row. SCHEDULE: a schedule without
- * a session. CODEC: compression and decompression without a session. LOAD: gpuzip_config_load
- * alone. */
-enum kind { PULL, ZERO_COPY, RUN, ATTACH, AUTOTUNE, FILES, THREADS, REPEAT, SCHEDULE, CODEC, LOAD };
-
 enum { HANG = 300, MEMBERS = 16, TRIES = 5 };
 
-struct mode {
-  const char *name;
-  enum kind kind;
-  int steps, nfields;
-  uint64_t n[3];
-  int type;
-  double tolerance; /* largest absolute error of a restored value; all values lie in -1..1 */
-  const char *config;
-  unsigned long least; /* requests of fewer bytes are not counted and do not fail */
-  int spread;          /* n1 takes up to `spread` different values; 0: all fields have one shape */
-};
-
-#define BASE "log_level = 3\n"
-#define SMALL {5, 1, 1}, GPUZIP_TYPE_F32
-#define BLOCK {24, 18, 7}, GPUZIP_TYPE_F32
-#define SHAPES {3, 1, 1}, GPUZIP_TYPE_F32
-#define SPREAD 0, 19
-#define LONG 9000 /* steps whose lists do not fit into the library's reserve of memory */
-#define LARGE 32768
-#define BOUND "error_bound_mode = absolute\nerror_bound = 0.01\n"
-#define TIMELINE \
-  "checkpointing_algorithm = store-all\ncache_capacity = 40\ntrace_out = oom-timeline-%p.json\nenable_performance_log = 1\n"
-static const struct mode MODES[] = {
-    {"store-all", PULL, 90, 1, SMALL, 0, "checkpointing_algorithm = store-all\n"},
-    {"store-all-large", PULL, LONG, 1, SMALL, 0, "checkpointing_algorithm = store-all\n", LARGE},
-    {"store-all-cache", PULL, 90, 2, SMALL, 0, "checkpointing_algorithm = store-all\ncache_capacity = 40\n"},
-    {"store-all-cache-large", PULL, LONG, 2, SMALL, 0, "checkpointing_algorithm = store-all\ncache_capacity = 40\n", LARGE},
-    {"revolve", PULL, 300, 2, SMALL, 0, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 12\ncache_capacity = 3\n"},
-    {"revolve-long", PULL, 90, 1, SMALL, 0, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 30\ncache_capacity = 30\n"},
-    {"revolve-long-large", PULL, LONG, 1, SMALL, 0, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 900\ncache_capacity = 30\n", LARGE},
-    {"lru", PULL, 120, 1, SMALL, 0, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 9\ncache_capacity = 3\npolicy = lru\n"},
-    {"uniform", PULL, 200, 1, SMALL, 0, "checkpointing_algorithm = uniform\ncheckpointing_snaps = 12\n"},
-    {"uniform-published", PULL, 90, 1, SMALL, 0,
-     "checkpointing_algorithm = uniform\ncheckpointing_snaps = 12\nuniform_reading = 1\n"},
-    {"zcut", PULL, 200, 1, SMALL, 0, "checkpointing_algorithm = zcut\n"},
-    {"two-level", PULL, 200, 1, SMALL, 0, "checkpointing_algorithm = two-level\ncheckpointing_snaps = 30\nrange_actions = 1\n"},
-    {"auto", PULL, 200, 2, SMALL, 0, "device_budget = 2000\nhost_budget = 4000\n"},
-    {"disk", PULL, 200, 2, SMALL, 0, "checkpointing_algorithm = revolve\ndevice_budget = 2000\nhost_budget = 4000\ndisk_budget = 80K\n"},
-    {"auto-codec", PULL, 60, 1, BLOCK, 0.02, "compressor = auto\ndevice_budget = 40K\nhost_budget = 100K\n" BOUND},
-    {"trace", PULL, 300, 1, SMALL, 0, "checkpointing_algorithm = trace\ntrace_file_path = oom-schedule.txt\n"},
-    {"zero-copy", ZERO_COPY, 200, 2, SMALL, 0, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 9\ncache_capacity = 3\nzero_copy = 1\n"},
-    {"zero-copy-dct", ZERO_COPY, 40, 2, BLOCK, 0.02,
-     "checkpointing_algorithm = revolve\ncheckpointing_snaps = 9\nzero_copy = 1\ncompressor = dct\ndevice_budget = 80K\n" BOUND},
-    {"shared-levels", PULL, 90, 2, SMALL, 0, "checkpointing_algorithm = store-all\ncache_capacity = 40\nshared_levels = 1\n"},
-    {"shared-levels-large", PULL, LONG, 2, SMALL, 0, "checkpointing_algorithm = store-all\ncache_capacity = 40\nshared_levels = 1\n", LARGE},
-    {"run", RUN, 200, 2, SMALL, 0, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 9\ncache_capacity = 3\nrange_actions = 1\n"},
-    {"attach", ATTACH, 100, 2, SMALL, 0, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 9\ncache_capacity = 3\n"},
-    {"fields", PULL, 6, 1000, {3, 1, 1}, GPUZIP_TYPE_F64, 0, "checkpointing_algorithm = store-all\ncache_capacity = 2\n"},
-    {"fields-shared", PULL, 6, 1000, {3, 1, 1}, GPUZIP_TYPE_F64, 0, "checkpointing_algorithm = store-all\nshared_levels = 1\n"},
-    {"fields-dct", PULL, 6, 300, {3, 2, 1}, GPUZIP_TYPE_F64, 0.02, "checkpointing_algorithm = store-all\ncompressor = dct\n" BOUND},
-    {"shapes", PULL, 6, 1000, SHAPES, 0, "checkpointing_algorithm = store-all\ncache_capacity = 2\n", SPREAD},
-    {"shapes-shared", PULL, 6, 1000, SHAPES, 0, "checkpointing_algorithm = store-all\nshared_levels = 1\n", SPREAD},
-    {"shapes-dct", PULL, 5, 600, SHAPES, 0.02, "checkpointing_algorithm = store-all\ncompressor = dct\n" BOUND, SPREAD},
-    {"shapes-lorenzo", PULL, 5, 1000, SHAPES, 0.02, "checkpointing_algorithm = store-all\ncompressor = lorenzo\n" BOUND, SPREAD},
-    {"shapes-cuszp", PULL, 5, 600, SHAPES, 0.02, "checkpointing_algorithm = store-all\ncompressor = cuszp\n" BOUND, SPREAD},
-    {"shapes-zfp", PULL, 5, 600, SHAPES, 0.2, "checkpointing_algorithm = store-all\ncompressor = zfp\nzfp_bit_rate = 16\n", SPREAD},
-    {"shapes-fp16", PULL, 5, 600, SHAPES, 0.02, "checkpointing_algorithm = store-all\ncompressor = fp16\n", SPREAD},
-    {"shapes-bfp", PULL, 5, 600, SHAPES, 0.05, "checkpointing_algorithm = store-all\ncompressor = bfp\n", SPREAD},
-    {"shapes-auto", PULL, 5, 300, SHAPES, 0.05, "compressor = auto\ndevice_budget = 40K\nhost_budget = 100K\n" BOUND, SPREAD},
-    {"shapes-zero-copy", ZERO_COPY, 40, 2, BLOCK, 0, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 9\nzero_copy = 1\n", SPREAD},
-    {"zfp", PULL, 40, 2, BLOCK, 0.2, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 6\ncompressor = zfp\nzfp_bit_rate = 16\n"},
-    {"cuszp", PULL, 40, 2, BLOCK, 0.02, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 6\ncompressor = cuszp\n" BOUND},
-    {"lorenzo", PULL, 40, 2, BLOCK, 0.02, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 6\ncompressor = lorenzo\n" BOUND},
-    {"dct", PULL, 40, 2, BLOCK, 0.02, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 6\ncompressor = dct\n" BOUND},
-    {"dct-budget", PULL, 40, 2, {40, 36, 11}, GPUZIP_TYPE_F64, 0.02,
-     "checkpointing_algorithm = store-all\ncompressor = dct\ncompression_factor = 4\ndevice_budget = 500K\nhost_budget = 4M\n" BOUND},
-    {"mixed", PULL, 40, 2, BLOCK, 0.02,
-     "checkpointing_algorithm = hrevolve\ncompressor = fp16\ncompression_factor = 2\nmixed_storage = always\ndevice_budget = 200K\n" BOUND},
-    {"mixed-zero-copy", ZERO_COPY, 40, 2, BLOCK, 0.02,
-     "checkpointing_algorithm = hrevolve\ncompressor = fp16\ncompression_factor = 2\nmixed_storage = always\nzero_copy = 1\ndevice_budget = 200K\n" BOUND},
-    {"online", PULL, 200, 2, SMALL, 0, "checkpointing_algorithm = online\ncheckpointing_snaps = 12\ncache_capacity = 3\n"},
-    {"online-large", PULL, LONG, 1, SMALL, 0, "checkpointing_algorithm = online\ncheckpointing_snaps = 900\ncache_capacity = 30\n", LARGE},
-    {"fp16", PULL, 40, 2, BLOCK, 0.02, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 6\ncompressor = fp16\n"},
-    {"bfp", PULL, 40, 2, BLOCK, 0.05, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 6\ncompressor = bfp\n"},
-    {"trace-out", PULL, 90, 1, SMALL, 0, TIMELINE},
-    {"trace-out-large", PULL, LONG, 1, SMALL, 0, TIMELINE, LARGE},
-    {"autotune", AUTOTUNE, 60, 2, BLOCK, 0.05,
-     "checkpointing_algorithm = revolve\ncheckpointing_snaps = 6\ncompressor = auto\nprofile_path = oom-profile.gz\n" BOUND},
-    {"schedule", SCHEDULE, 90, 1, SMALL, 0, "checkpointing_algorithm = auto\n"},
-    {"schedule-large", SCHEDULE, LONG, 1, SMALL, 0, "checkpointing_algorithm = auto\n", LARGE},
-    {"schedule-trace", SCHEDULE, 300, 1, SMALL, 0, "checkpointing_algorithm = trace\ntrace_file_path = oom-schedule.txt\n"},
-    {"codec-zfp", CODEC, 0, 2, BLOCK, 0.2, "compressor = zfp\nzfp_bit_rate = 16\n"},
-    {"codec-cuszp", CODEC, 0, 2, BLOCK, 0.02, "compressor = cuszp\n" BOUND},
-    {"codec-lorenzo", CODEC, 0, 2, BLOCK, 0.02, "compressor = lorenzo\n" BOUND},
-    {"codec-dct", CODEC, 0, 2, {70, 66, 20}, GPUZIP_TYPE_F32, 0.02, "compressor = dct\n" BOUND},
-    {"codec-dct-64", CODEC, 0, 1, {70, 66, 20}, GPUZIP_TYPE_F64, 0.02, "compressor = dct\n" BOUND},
-    {"codec-fp16", CODEC, 0, 2, BLOCK, 0.02, "compressor = fp16\n"},
-    {"codec-bfp", CODEC, 0, 2, BLOCK, 0.05, "compressor = bfp\n"},
-    {"codec-fields", CODEC, 0, 1000, {4, 3, 2}, GPUZIP_TYPE_F64, 0.02, "compressor = lorenzo\n" BOUND},
-    {"codec-shapes-dct", CODEC, 0, 300, SHAPES, 0.02, "compressor = dct\n" BOUND, SPREAD},
-    {"codec-shapes-lorenzo", CODEC, 0, 1000, SHAPES, 0.02, "compressor = lorenzo\n" BOUND, SPREAD},
-    {"codec-shapes-cuszp", CODEC, 0, 1000, SHAPES, 0.02, "compressor = cuszp\n" BOUND, SPREAD},
-    {"codec-shapes-zfp", CODEC, 0, 300, SHAPES, 0.2, "compressor = zfp\nzfp_bit_rate = 16\n", SPREAD},
-    {"codec-shapes-fp16", CODEC, 0, 1000, SHAPES, 0.02, "compressor = fp16\n", SPREAD},
-    {"codec-shapes-bfp", CODEC, 0, 1000, SHAPES, 0.05, "compressor = bfp\n", SPREAD},
-    {"files", FILES, 300, 2, SMALL, 0,
-     "checkpointing_algorithm = trace\ntrace_file_path = oom-schedule.txt\ncache_capacity = 3\ntrace_out = oom-timeline-%p.json\n"},
-    {"threads", THREADS, .config = "store-all-cache store-all-cache store-all-cache store-all-cache store-all-cache store-all-cache "
-                                   "store-all-cache store-all-cache store-all-cache store-all-cache store-all-cache store-all-cache"},
-    {"threads-mixed", THREADS, .config = "revolve attach run zero-copy shared-levels trace trace-out auto"},
-    {"threads-codecs", THREADS, .config = "lorenzo cuszp fp16 bfp"},
-    {"threads-shapes", THREADS, .config = "shapes-dct shapes-lorenzo shapes-cuszp shapes-zfp shapes-fp16 shapes-bfp shapes shapes-shared"},
-    {"threads-calls", THREADS, .config = "codec-fields codec-shapes-lorenzo codec-shapes-cuszp codec-shapes-zfp codec-zfp codec-dct "
-                                         "schedule schedule-trace load files"},
-    {"threads-large", THREADS, .config = "store-all-large shared-levels-large schedule-large", .least = LARGE},
-    {"repeat-store-all", REPEAT, .config = "store-all-cache"},
-    {"repeat-revolve", REPEAT, .config = "revolve"},
-    {"repeat-auto", REPEAT, .config = "auto"},
-    {"repeat-trace", REPEAT, .config = "trace"},
-    {"repeat-files", REPEAT, .config = "files"},
-    {"repeat-profile", REPEAT, .config = "autotune"},
-    {"repeat-zero-copy-dct", REPEAT, .config = "zero-copy-dct"},
-    {"repeat-shapes", REPEAT, .config = "shapes"},
-    {"repeat-shapes-dct", REPEAT, .config = "shapes-dct"},
-    {"repeat-large", REPEAT, .config = "store-all-cache-large", .least = LARGE},
-    {"load", LOAD, 0, 1, SMALL, 0, "checkpointing_algorithm = revolve\ncheckpointing_snaps = 6\ntrace_out = some-file.json\n"},
-};
-enum { KINDS = sizeof MODES / sizeof MODES[0] };
-
-/* Memory shared by parent and child: the parent reads it when a trial has killed the child. */
-static struct shared {
-  long n, trials, failed, errors, peak;
-  int how, finished;
-} *shared;
-
-/* The mode of the trials. With THREADS and REPEAT, `mode` is the member that one thread or try
- * runs. */
-static const struct mode *whole;
-static __thread const struct mode *mode;
 static __thread gpuzip_config_t config;
-static __thread gpuzip_field_t *fields;
-static __thread size_t value_bytes;
 static __thread char *stream;
 static __thread uint64_t stream_bytes;
 static __thread int has_met; /* whether this thread has been in end_shortage during this trial */
 static pthread_barrier_t meeting;
 static int on_gpu, is_cold;
 static long asked_without_memory;
-
-static void die(const char *format, ...)
-{
-  va_list arguments;
-  va_start(arguments, format);
-  fprintf(stderr, "%s (%s), allocation %ld%s: ", whole->name, mode->name, shared->n, shared->how == FAIL_ONE ? "" : " and all later ones");
-  vfprintf(stderr, format, arguments);
-  fprintf(stderr, "\n  last error: %s\n", gpuzip_last_error());
-  _exit(1); /* other threads may be in the library */
-}
-
-/* Returns 1 if the call failed, else 0. A failed call must have left an error text. */
-static int failed(gpuzip_status_t status, const char *call)
-{
-  if (status == GPUZIP_OK) return 0;
-  if (status == GPUZIP_ERR_PANIC || status == GPUZIP_ERR_POISONED) die("%s: status %d", call, status);
-  if (gpuzip_last_error()[0] == '\0') die("%s failed with status %d and says nothing", call, status);
-  __atomic_fetch_add(&shared->errors, 1, __ATOMIC_RELAXED);
-  return 1;
-}
-#define FAILS(call) failed(call, #call)
-
-static size_t values(int k) { return fields[k].n1 * fields[k].n2 * fields[k].n3; }
-
-/* Returns the i-th value of field k in state u(ts). Fields 2j and 2j + 1 hold one wave: field 2j is
- * the previous time level of field 2j + 1. */
-static double value(int k, int ts, size_t i)
-{
-  if (mode->nfields == 1 || k % 2 == 0) ts--;
-  const size_t x = i % fields[k].n1, y = i / fields[k].n1;
-  return 0.9 * sin(0.3 * ts + 0.2 * (double)x + 0.13 * (double)y + k / 2);
-}
-
-static double at(const void *data, size_t i) { return value_bytes == 4 ? ((const float *)data)[i] : ((const double *)data)[i]; }
-
-static void set_state(gpuzip_field_t *to, int ts)
-{
-  for (int k = 0; k < mode->nfields; k++)
-    for (size_t i = 0; i < values(k); i++) {
-      if (value_bytes == 4) ((float *)to[k].data)[i] = (float)value(k, ts, i);
-      else ((double *)to[k].data)[i] = value(k, ts, i);
-    }
-}
-
-static void check_state(const gpuzip_field_t *of, int ts)
-{
-  for (int k = 0; k < mode->nfields; k++)
-    for (size_t i = 0; i < values(k); i++) {
-      const double right = value_bytes == 4 ? (float)value(k, ts, i) : value(k, ts, i);
-      if (!(fabs(at(of[k].data, i) - right) <= mode->tolerance))
-        die("state %d, field %d, value %zu is %g, not %g", ts, k, i, at(of[k].data, i), right);
-    }
-}
 
 /* Runs one shot in the pull loop and returns 1 if a call failed. */
 static int shot(gpuzip_t *handle, gpuzip_schedule_t *schedule, int stats)

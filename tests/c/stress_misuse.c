@@ -239,6 +239,18 @@ static int32_t make_session(thread_t *t)
   return status;
 }
 
+/* Decodes a damaged stream: one bit is changed, or bytes at its end are missing. */
+static int32_t damaged_stream(thread_t *t)
+{
+  random_t *r = &t->random;
+  unsigned char buffer[4096];
+  const uint64_t cut = once_in(r, 2) ? (uint64_t)between(r, 1, (int64_t)t->stream_bytes) : 0;
+  memcpy(buffer, t->stream, sizeof buffer);
+  if (cut == 0) buffer[next(r) % t->stream_bytes] ^= (unsigned char)(1 << next(r) % 8);
+  t->must_fail = 1;
+  return gpuzip_codec_decompress(buffer, t->stream_bytes - cut, t->good[2], 2);
+}
+
 static int32_t one_call(thread_t *t)
 {
   random_t *r = &t->random;
@@ -328,14 +340,7 @@ static int32_t one_call(thread_t *t)
       const gpuzip_field_t *f = some_fields(t, &nfields);
       return gpuzip_run_reverse(a_session(t), a_place(t, &callbacks), f, nfields, NULL);
     }
-    case 33: {
-      /* A damaged stream: one bit is changed, or bytes at its end are missing. */
-      const uint64_t cut = once_in(r, 2) ? (uint64_t)between(r, 1, (int64_t)t->stream_bytes) : 0;
-      memcpy(buffer, t->stream, sizeof buffer);
-      if (cut == 0) buffer[next(r) % t->stream_bytes] ^= (unsigned char)(1 << next(r) % 8);
-      t->must_fail = 1;
-      return gpuzip_codec_decompress(buffer, t->stream_bytes - cut, t->good[2], 2);
-    }
+    case 33: return damaged_stream(t);
     case 34:
       t->must_fail |= !good_size;
       return gpuzip_codec_info(t->stream, t->stream_bytes, (uint32_t)between(r, 0, 3),

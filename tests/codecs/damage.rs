@@ -4,13 +4,18 @@
 //! level, and takes bounded memory. Damage under a wrong checksum is always refused. With
 //! GPUZIP_TEST_LONG, 10^6 damaged streams are tried.
 
+mod changes;
+mod guarded;
+
 use crate::common::cases::cases;
 use crate::common::last_error;
 use crate::common::{self, checksum};
+use changes::{damage, pieces, replace, reseal_all};
 use checksum::reseal;
 use gpuzip::capi::*;
 use gpuzip::codec::simd::{levels, set_level, Level};
 use gpuzip::codec::CODECS;
+use guarded::{Guarded, Side, CANARY, ROOM};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -77,71 +82,6 @@ fn alone(name: &str) -> bool {
         unsafe { libc::signal(signal, on_signal as *const () as libc::sighandler_t) };
     }
     common::alone(name).is_some()
-}
-
-// ---- Memory between pages without access ----
-
-const PAGE: usize = 4096;
-const ROOM: usize = 512 << 10;
-/// Bytes beside the free end of a piece; a codec must not change them.
-const CANARY: [u8; 64] = [0xC5; 64];
-
-/// The end of a guarded room at which a piece lies, next to a page without access.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Side {
-    Begin,
-    End,
-}
-
-struct Guarded(*mut u8);
-
-impl Guarded {
-    fn new() -> Self {
-        // SAFETY: new pages, of which the first and the last stay without access.
-        unsafe {
-            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-            let pages =
-                libc::mmap(std::ptr::null_mut(), ROOM + 2 * PAGE, libc::PROT_NONE, flags, -1, 0);
-            assert_ne!(pages, libc::MAP_FAILED);
-            let room = pages.cast::<u8>().add(PAGE);
-            assert_eq!(libc::mprotect(room.cast(), ROOM, libc::PROT_READ | libc::PROT_WRITE), 0);
-            Guarded(room)
-        }
-    }
-
-    fn all(&mut self) -> &mut [u8] {
-        // SAFETY: the room, which `self` owns.
-        unsafe { std::slice::from_raw_parts_mut(self.0, ROOM) }
-    }
-
-    /// Returns a piece of `bytes` bytes, with a canary beside its free end.
-    fn piece(&mut self, side: Side, bytes: usize) -> &mut [u8] {
-        assert!(bytes + CANARY.len() <= ROOM);
-        let all = self.all();
-        match side {
-            Side::Begin => {
-                all[bytes..bytes + CANARY.len()].copy_from_slice(&CANARY);
-                &mut all[..bytes]
-            }
-            Side::End => {
-                let begin = ROOM - bytes;
-                all[begin - CANARY.len()..begin].copy_from_slice(&CANARY);
-                &mut all[begin..]
-            }
-        }
-    }
-
-    fn check(&mut self, side: Side, bytes: usize, what: &str) {
-        let at = if side == Side::Begin { bytes } else { ROOM - bytes - CANARY.len() };
-        assert!(self.all()[at..at + CANARY.len()] == CANARY, "{what}: written beside its memory");
-    }
-}
-
-impl Drop for Guarded {
-    fn drop(&mut self) {
-        // SAFETY: the pages that `new` mapped.
-        unsafe { libc::munmap(self.0.sub(PAGE).cast(), ROOM + 2 * PAGE) };
-    }
 }
 
 // ---- Pseudo-random numbers (splitmix64) ----
@@ -411,132 +351,6 @@ impl Rig {
         };
         // SAFETY: stream and output are memory of their sizes.
         unsafe { gpuzip_codec_info(data.as_ptr().cast(), stream.len() as u64, index, &mut info) }
-    }
-}
-
-/// Returns the offset of every array in the stream, with the size of its payload, both in bytes.
-fn pieces(stream: &[u8]) -> Vec<(usize, usize)> {
-    let (mut at, mut found) = (0, Vec::new());
-    while at + 64 <= stream.len() {
-        let payload = u64::from_le_bytes(stream[at + 48..at + 56].try_into().unwrap()) as usize;
-        if payload > stream.len() - at - 64 {
-            break;
-        }
-        found.push((at, payload));
-        at += (64 + payload).next_multiple_of(64);
-    }
-    found
-}
-
-/// Replaces the payload of the array at offset `at`, which has `old` bytes.
-fn replace(stream: &mut Vec<u8>, (at, old): (usize, usize), payload: &[u8]) {
-    let mut padded = payload.to_vec();
-    padded.resize(payload.len().next_multiple_of(64), 0);
-    stream.splice(at + 64..at + (64 + old).next_multiple_of(64), padded);
-    stream[at + 48..at + 56].copy_from_slice(&(payload.len() as u64).to_le_bytes());
-}
-
-// ---- Damage ----
-
-/// Damages a stream once. `other` is the stream of another case.
-fn damage(stream: &mut Vec<u8>, other: &[u8], draw: &mut Draw) {
-    let found = pieces(stream);
-    if found.is_empty() {
-        return;
-    }
-    let (at, len) = draw.of(&found);
-    let payload = at + 64..at + 64 + len;
-    // Lengths and tables stand in the first bytes of a payload: half of the damage goes there.
-    let place = |draw: &mut Draw| {
-        if draw.below(2) == 0 {
-            draw.below(len.min(64))
-        } else {
-            draw.below(len)
-        }
-    };
-    match draw.below(11) {
-        0 | 1 if len > 0 => {
-            (0..1 + draw.below(8)).for_each(|_| stream[at + 64 + place(draw)] ^= 1 << draw.below(8))
-        }
-        2 if len > 0 => stream[at + 64 + place(draw)] = draw.of(&[0, 1, 0x7F, 0x80, 0xFF]),
-        3 if len > 0 => {
-            let begin = place(draw);
-            let end = len.min(begin + 1 + draw.below(300));
-            let byte = draw.of(&[0, 0xFF, 0x55]);
-            stream[payload][begin..end].fill(byte);
-        }
-        4 if len > 0 => {
-            let (width, word) = (draw.of(&[1, 2, 4, 8]), draw.extreme().to_le_bytes());
-            let begin = place(draw) / width * width;
-            let end = len.min(begin + width);
-            stream[payload][begin..end].copy_from_slice(&word[..end - begin]);
-        }
-        5 => {
-            let mut bytes = stream[payload].to_vec();
-            match draw.below(3) {
-                0 => bytes.truncate(draw.below(len + 1)),
-                1 => bytes.resize(len + 1 + draw.below(200), draw.of(&[0, 0xFF, 0x33])),
-                _ => drop(bytes.drain(..draw.below(len + 1))),
-            }
-            replace(stream, (at, len), &bytes);
-        }
-        6 if len > 0 => {
-            let (from, to) = (draw.below(len), draw.below(len));
-            let count = draw.below(300).min(len - from.max(to));
-            stream[payload].copy_within(from..from + count, to);
-        }
-        7 => {
-            // All or the beginning of a payload of the other stream.
-            let theirs = pieces(other);
-            if !theirs.is_empty() {
-                let (there, bytes) = draw.of(&theirs);
-                let mut taken = other[there + 64..there + 64 + bytes].to_vec();
-                if draw.below(2) == 0 {
-                    let cut = draw.below(bytes.min(len) + 1);
-                    taken.truncate(cut);
-                    taken.extend(&stream[payload][cut.min(len)..]);
-                }
-                replace(stream, (at, len), &taken);
-            }
-        }
-        8 | 9 => {
-            // A field of the header: codec, content, type, zero, number, reference, parameter,
-            // extents, bound, size of the payload.
-            const FIELDS: [(usize, usize); 12] = [
-                (0, 4),
-                (4, 1),
-                (5, 1),
-                (6, 1),
-                (7, 1),
-                (8, 2),
-                (10, 2),
-                (12, 4),
-                (16, 8),
-                (24, 8),
-                (32, 8),
-                (40, 8),
-            ];
-            let (field, width) = if draw.below(5) == 0 { (48, 8) } else { draw.of(&FIELDS) };
-            let value = if draw.below(2) == 0 { draw.below(9) as u64 } else { draw.extreme() };
-            stream[at + field..at + field + width].copy_from_slice(&value.to_le_bytes()[..width]);
-        }
-        _ => {
-            // A whole array: dropped, appended a second time, or repeated at the front.
-            let end = at + (64 + len).next_multiple_of(64);
-            let piece = stream[at..end.min(stream.len())].to_vec();
-            match draw.below(3) {
-                0 => drop(stream.drain(at..end.min(stream.len()))),
-                1 => stream.extend(piece),
-                _ => drop(stream.splice(0..0, piece)),
-            }
-        }
-    }
-}
-
-/// Corrects the checksums of all arrays that can be found by the sizes in the headers.
-fn reseal_all(stream: &mut [u8]) {
-    for (at, _) in pieces(stream) {
-        reseal(&mut stream[at..]);
     }
 }
 

@@ -6,6 +6,10 @@
 //! The fields that every RESTORE and BACKWARD finds are copied out and compared at the end, so that
 //! anything that the library does too early or too late shows in the copied bytes.
 
+mod callbacks;
+mod left;
+mod zero_copy;
+
 use super::memory::FieldMemory;
 use crate::common::emu;
 use cudarc::driver::sys::{self, CUcontext, CUevent, CUstream};
@@ -33,6 +37,12 @@ macro_rules! ok {
 }
 #[allow(unused_imports)] // Not every test program uses the macro.
 pub(crate) use ok;
+#[allow(unused_imports)] // As above.
+pub use {
+    callbacks::run_by_callbacks,
+    left::{run_left, Left},
+    zero_copy::{run_zero_copy, run_zero_copy_armed},
+};
 
 /// A small generator, so that a seed names a job.
 pub struct Draw(pub u64);
@@ -461,110 +471,6 @@ pub struct Outcome {
     pub syncs: u64,
 }
 
-/// Runs a job's first shot on one device with zero copy. Each state is computed in the memory that
-/// the library hands out, and is checked there again just before the next save or retrieve. The
-/// application gives memory of a restored state back whenever `releases` says so. If streams
-/// alternate, each call is on the next stream.
-pub fn run_zero_copy(
-    job: &Job,
-    seed: u64,
-    syncs: impl Fn() -> u64,
-    releases: impl FnMut() -> bool,
-) -> Result<Outcome> {
-    run_zero_copy_armed(job, seed, syncs, releases, || {})
-}
-
-/// Runs a job as `run_zero_copy` does. `arm` is called once the application has allocated its
-/// memory, before it calls the library.
-pub fn run_zero_copy_armed(
-    job: &Job,
-    seed: u64,
-    syncs: impl Fn() -> u64,
-    mut releases: impl FnMut() -> bool,
-    arm: impl FnOnce(),
-) -> Result<Outcome> {
-    let mut part = Part::new(0, job, seed);
-    arm();
-    let config = Config { zero_copy: true, ..job.config.clone() };
-    let mut session = Session::new(config, job.steps as i64, &part.app_fields())?;
-    let mut outcome = Outcome { seen: part.seen(), ..Outcome::default() };
-    let count = shapes().len();
-    let own = part.fields[0].clone();
-    let at = |pointers: Vec<*mut c_void>| -> Vec<(Field, u64)> {
-        shapes().into_iter().zip(pointers.into_iter().map(|p| p as u64)).collect()
-    };
-    let mut handed: Option<u32> = None;
-    let mut acquired: Option<u32> = None;
-    session.setup()?;
-    let before = syncs();
-    loop {
-        let tick = insist(job, || session.get_action())?;
-        let (action, ts) = (tick.action, tick.end);
-        if job.streams == Streams::Alternating {
-            part.next_stream();
-        }
-        let stream = Stream(part.stream().cast());
-        let computes_for_save = action.flags & flags::NEXT_IS_SAVE != 0;
-        match action.kind {
-            Kind::Forward if !computes_for_save => {
-                if let Some(last) = handed {
-                    part.look(last);
-                }
-                // The state moves on into the application's own memory. The memory that the library
-                // handed out is checked before the next action that uses it.
-                let slot = std::mem::replace(&mut part.fields[0], own.clone());
-                let restored = part.restored;
-                part.forward(ts);
-                (part.fields[0], part.restored) = (slot, restored);
-            }
-            Kind::Forward | Kind::Save if computes_for_save || handed != Some(ts) => {
-                if let Some(last) = handed {
-                    part.look(last);
-                }
-                part.fields[0] = at(insist(job, || session.save_begin(ts as i64, count, stream))?);
-                part.forward(ts);
-                handed = Some(ts);
-                if action.kind == Kind::Save {
-                    insist(job, || session.save_commit(ts as i64, stream))?;
-                }
-            }
-            Kind::Save => insist(job, || session.save_commit(ts as i64, stream))?,
-            Kind::Restore => {
-                if let Some(last) = handed {
-                    part.look(last);
-                }
-                part.fields[0] =
-                    at(insist(job, || session.retrieve_acquire(ts as i64, count, stream))?);
-                part.restored = !is_raw(&mut session, tick)?;
-                part.look(ts);
-                (handed, acquired) = (Some(ts), Some(ts));
-                if action.flags & flags::LAST_USE != 0 {
-                    part.poison();
-                    handed = None;
-                }
-            }
-            Kind::Terminate => break,
-            Kind::Forward | Kind::Backward | Kind::Error => {}
-        }
-        if action.kind == Kind::Save {
-            acquired = None;
-        }
-        if let Some(last) = acquired.filter(|_| releases()) {
-            if handed == acquired {
-                part.look(last);
-                handed = None;
-            }
-            insist(job, || session.retrieve_release(last as i64, stream))?;
-            acquired = None;
-        }
-    }
-    outcome.syncs = syncs() - before;
-    part.fields[0] = own;
-    outcome.wrong = part.wrong_states();
-    outcome.stats.push(session.stats()?);
-    Ok(outcome)
-}
-
 /// Whether the snapshot of a SAVE or RESTORE is a raw one beside compressed ones.
 fn is_raw(session: &mut Session, tick: Tick) -> Result<bool> {
     let plan = session.plan()?;
@@ -650,179 +556,6 @@ pub fn run_tuned(
         }
     }
     Ok(outcome)
-}
-
-/// What became of a shot that the application left by calling `setup` in its middle.
-pub struct Left {
-    /// The error of `setup`.
-    pub setup: Error,
-    /// The number of saves and retrieves that succeeded in the old shot after `setup` had failed.
-    pub served: usize,
-    /// The error that ended the old shot; `None` if it went on to its TERMINATE.
-    pub refused: Option<Error>,
-    /// Number of wrong states in the whole shot that followed a second `setup`.
-    pub wrong: usize,
-}
-
-/// Runs a job on one device, and calls `setup` in place of doing what action `kind` of state `ts`
-/// asks, which must fail. The application goes on with the old shot as if it had not called
-/// `setup`, until a call fails. Then it makes the state `SPOILED` right, calls `setup` again, and
-/// runs a whole shot.
-pub fn run_left(job: &Job, seed: u64, kind: Kind, ts: u32) -> Result<Left> {
-    let mut part = Part::new(0, job, seed);
-    let mut session = Session::new(job.config.clone(), job.steps as i64, &part.app_fields())?;
-    let shot = |session: &mut Session, part: &mut Part, leaves: bool| {
-        let (mut setup, mut served) = (None, 0);
-        part.enter();
-        part.forward(0);
-        let ended = loop {
-            let tick = match session.get_action() {
-                Ok(tick) => tick,
-                Err(error) => break Err(error),
-            };
-            if leaves && (tick.action.kind, tick.action.ts) == (kind, ts) {
-                setup = session.setup().err();
-            }
-            if let Err(error) = part.serve(job, session, tick) {
-                break Err(error);
-            }
-            match tick.action.kind {
-                Kind::Save | Kind::Restore => served += usize::from(setup.is_some()),
-                Kind::Terminate => break Ok(()),
-                _ => {}
-            }
-        };
-        (setup, served, ended)
-    };
-    session.setup()?;
-    let (setup, served, ended) = shot(&mut session, &mut part, true);
-    let setup = setup.unwrap_or_else(|| panic!("setup succeeded: {ended:?}"));
-    part.wrong_states();
-    part.mend_spoiled();
-    session.setup()?;
-    shot(&mut session, &mut part, false).2?;
-    Ok(Left { setup, served, refused: ended.err(), wrong: part.wrong_states() })
-}
-
-/// Runs a job on one device by the callbacks of the C ABI: each shot in two runs, on one stream.
-/// The fields are poisoned whenever the library may no longer read them. Returns the number of
-/// wrong states.
-pub fn run_by_callbacks(job: &Job, seed: u64) -> usize {
-    use gpuzip::capi::*;
-    /// Returns the part that `user` of all callbacks points to.
-    fn part<'a>(user: *mut c_void) -> &'a mut Part {
-        // SAFETY: `user` is the part, which nothing else uses during a run.
-        unsafe { &mut *user.cast::<Part>() }
-    }
-    unsafe extern "C" fn forward(user: *mut c_void, ts: i32, ts_end: i32, _: u32) -> i32 {
-        (ts..=ts_end).for_each(|ts| part(user).forward(ts as u32));
-        0
-    }
-    unsafe extern "C" fn backward(user: *mut c_void, ts: i32, _: u32) -> i32 {
-        let part = part(user);
-        part.look(ts as u32);
-        part.poison();
-        0
-    }
-    unsafe extern "C" fn backward_range(user: *mut c_void, ts: i32, _: i32, flags: u32) -> i32 {
-        // SAFETY: as for this callback.
-        unsafe { backward(user, ts, flags) }
-    }
-    unsafe extern "C" fn locate(
-        user: *mut c_void,
-        kind: i32,
-        _: i32,
-        fields: *mut gpuzip_field_t,
-        count: u32,
-    ) -> i32 {
-        let part = part(user);
-        if kind == GPUZIP_ACTION_RESTORE {
-            part.poison();
-        }
-        // SAFETY: the library passes an array of `count` fields.
-        let fields = unsafe { std::slice::from_raw_parts_mut(fields, count as usize) };
-        fields
-            .iter_mut()
-            .zip(part.set())
-            .for_each(|(field, (_, address))| field.data = *address as *mut c_void);
-        0
-    }
-    unsafe extern "C" fn observe(user: *mut c_void, kind: i32, ts: i32, _: u32) -> i32 {
-        let part = part(user);
-        match kind {
-            GPUZIP_ACTION_SAVE => part.poison(),
-            _ => part.look(ts as u32),
-        }
-        0
-    }
-    let mut part = Part::new(0, job, seed);
-    let fields: Vec<gpuzip_field_t> = shapes()
-        .iter()
-        .map(|f| gpuzip_field_t {
-            data: std::ptr::null_mut(),
-            n1: f.n[0],
-            n2: f.n[1],
-            n3: f.n[2],
-            r#type: f.scalar as i32,
-            role: 0,
-            pitch2: 0,
-            pitch3: 0,
-            reserved: [0; 2],
-        })
-        .collect();
-    let callbacks = gpuzip_callbacks_t {
-        struct_size: size_of::<gpuzip_callbacks_t>() as u64,
-        user: (&raw mut part).cast(),
-        forward: Some(forward),
-        backward: Some(backward),
-        locate: Some(locate),
-        observe: Some(observe),
-        backward_range: (job.config.adjoint_every > 1).then_some(backward_range),
-        reserved: [0; 3],
-    };
-    let (mut config, mut handle) = (std::mem::MaybeUninit::uninit(), std::ptr::null_mut());
-    let (fields, count, stream) = (fields.as_ptr(), shapes().len() as u32, part.stream().cast());
-    // SAFETY: all pointers are to live objects.
-    unsafe {
-        assert_eq!(gpuzip_config_init(config.as_mut_ptr()), GPUZIP_OK);
-        let mut config = config.assume_init();
-        config.checkpointing_algorithm =
-            job.config.algorithm.map_or(GPUZIP_ALGORITHM_AUTO, |algorithm| algorithm as i32);
-        config.checkpointing_snaps = job.config.snapshots as i32;
-        config.cache_capacity = job.config.cache as i32;
-        config.policy = job.config.policy as i32;
-        config.max_in_flight = job.config.max_in_flight as i32;
-        config.range_actions = job.config.range_actions as i32;
-        config.adjoint_every = job.config.adjoint_every as i32;
-        let text = || std::ffi::CStr::from_ptr(gpuzip_last_error()).to_string_lossy().into_owned();
-        assert_eq!(
-            gpuzip_init(&config, job.steps as i32, fields, count, &mut handle),
-            GPUZIP_OK,
-            "{}",
-            text()
-        );
-        for _ in 0..job.shots {
-            assert_eq!(gpuzip_setup(handle), GPUZIP_OK);
-            part.enter();
-            part.forward(0);
-            assert_eq!(
-                gpuzip_run_forward(handle, &callbacks, fields, count, stream),
-                GPUZIP_OK,
-                "{}",
-                text()
-            );
-            assert_eq!(
-                gpuzip_run_reverse(handle, &callbacks, fields, count, stream),
-                GPUZIP_OK,
-                "{}",
-                text()
-            );
-        }
-        assert_eq!(gpuzip_finalize(handle), GPUZIP_OK);
-    }
-    let reversed = job.steps.div_ceil(job.config.adjoint_every) * job.shots;
-    assert!(part.expected.len() >= reversed as usize, "every reversed state is looked at");
-    part.wrong_states()
 }
 
 /// Returns a configuration with default values for everything else.

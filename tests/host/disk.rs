@@ -1,8 +1,11 @@
 //! Sessions whose snapshots go to disk: every restored state is the one that was saved, a fault of
 //! the disk is an error, and no file stays.
 
+mod faults;
+
 use crate::common;
 use common::{alone, limit_files, tempdir};
+use faults::nameless_in;
 use gpuzip::codec::{ErrorBound, Method, Settings};
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::{AppField, AppMemory, Stream};
@@ -373,64 +376,6 @@ fn large_snapshots_are_striped() {
     }
 }
 
-/// The descriptors of this process that are open on files without a name in `folder`.
-fn nameless_in(folder: &Path) -> Vec<PathBuf> {
-    let all = std::fs::read_dir("/proc/self/fd").unwrap();
-    all.filter_map(|entry| {
-        let entry = entry.ok()?.path();
-        let file = std::fs::read_link(&entry).ok()?;
-        let text = file.display().to_string();
-        (file.starts_with(folder) && text.ends_with("(deleted)")).then_some(entry)
-    })
-    .collect()
-}
-
-/// A snapshot whose bytes on disk were changed is not restored: the shot fails with an error that
-/// names the state, and the next shot is right.
-#[test]
-fn changed_bytes_are_an_error() {
-    for values in SIZES {
-        for changed in ["all", "one bit"] {
-            let folder = tempdir(&format!("disk-changed-{values}-{}", &changed[..3]));
-            let (mut session, mut app) = on_disk(&folder, values);
-            let open = nameless_in(&folder);
-            assert_eq!(open.len(), 1);
-            let file = std::fs::OpenOptions::new().read(true).write(true).open(&open[0]).unwrap();
-            let length = file.metadata().unwrap().len();
-            let spoil = || {
-                let mut bytes = vec![0; length as usize];
-                file.read_exact_at(&mut bytes, 0).unwrap();
-                match changed {
-                    "all" => bytes.iter_mut().for_each(|byte| *byte ^= 0x55),
-                    _ => bytes.iter_mut().step_by(4 * values as usize).for_each(|byte| *byte ^= 4),
-                }
-                file.write_all_at(&bytes, 0).unwrap();
-            };
-            let mut times = 0;
-            let error = shot(&mut session, &mut app, 0.0, |_| {
-                times += 1;
-                if times == 1 {
-                    spoil();
-                }
-            })
-            .unwrap_err();
-            assert_eq!(error.code, Code::Io, "{error}");
-            assert!(
-                error.message.contains("the snapshot of state ")
-                    && error.message.contains("CRC32C"),
-                "{error}"
-            );
-            let again = session
-                .get_action()
-                .and_then(|tick| session.retrieve(tick.action.ts.into(), &app.fields(), HOST));
-            assert!(again.is_err());
-            session.setup().unwrap();
-            app.shot = 7;
-            shot(&mut session, &mut app, 0.0, |_| {}).unwrap();
-        }
-    }
-}
-
 /// Where the disk has less room than the plan needs, the plan is made anew; without room, there is
 /// no disk.
 #[test]
@@ -562,174 +507,6 @@ fn later_plans_begin_from_the_configured_disk() {
     let expected = taken(&mut fresh);
     assert!(expected > 12 * 4096, "{expected}");
     assert_eq!(taken(&mut session), expected);
-}
-
-/// A disk that fails in the middle of a shot is an error of a later call, at the latest of the
-/// restore; nothing hangs, and the session can be used when the disk works again.
-#[test]
-fn a_failing_disk_is_an_error() {
-    let Some(folder) = alone("a_failing_disk_is_an_error") else { return };
-    for values in SIZES {
-        let (mut session, mut app) = on_disk(&folder, values);
-        let failed = |error: &Error| {
-            assert_eq!(error.code, Code::Io, "{error}");
-            assert!(error.message.contains("the snapshot of state "), "{error}");
-            assert!(error.message.contains(&folder.display().to_string()), "{error}");
-            assert!(error.message.contains("there is no room"), "{error}");
-        };
-        limit_files(2 * 4 * values);
-        failed(&shot(&mut session, &mut app, 0.0, |_| {}).unwrap_err());
-        limit_files(libc::RLIM_INFINITY);
-        session.setup().unwrap();
-        shot(&mut session, &mut app, 0.0, |_| {}).unwrap();
-    }
-}
-
-/// A full file system, and one in main memory. Only root may mount it.
-#[test]
-fn a_full_file_system_is_a_smaller_plan() {
-    let folder = tempdir("disk-mounted");
-    let mounted = Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=256k", "none"])
-        .arg(&folder)
-        .output()
-        .is_ok_and(|output| output.status.success());
-    if !mounted {
-        return println!("skipped: this user may not mount a file system");
-    }
-    let result = std::panic::catch_unwind(|| {
-        let config = Config {
-            disk_folders: vec![folder.clone(), folder.clone()],
-            ..config(None, 0, [2, 6, 60], 16384)
-        };
-        let mut app = App::new(4096, 0);
-        let mut session = Session::new(config, 90, &unplaced(&app)).unwrap();
-        shot(&mut session, &mut app, 0.0, |_| {}).unwrap();
-        let plan = session.plan().unwrap();
-        let taken = session.tiers().disk_bytes(&plan);
-        assert!((8 * 16384..=16 * 16384).contains(&taken), "{taken}");
-        assert!(session.stats().unwrap().disk_reads > 0);
-    });
-    assert!(Command::new("umount").arg(&folder).status().unwrap().success());
-    result.unwrap();
-}
-
-#[test]
-fn a_folder_that_cannot_be_used_is_an_error() {
-    let folder = tempdir("disk-none");
-    std::fs::write(folder.join("file"), "").unwrap();
-    for (name, part) in [("missing", "No such file"), ("file", "Not a directory")] {
-        let config = Config {
-            disk_folders: vec![folder.clone(), folder.join(name)],
-            ..config(Some(Algorithm::Revolve), 20, [2, 6, 40], 256)
-        };
-        let error = Session::new(config, 90, &unplaced(&App::new(64, 0))).err().unwrap();
-        assert_eq!(error.code, Code::Io);
-        assert!(error.message.contains(part) && error.message.contains(name), "{error}");
-        assert!(error.message.contains("disk_path"), "{error}");
-    }
-}
-
-/// No file has a name while a session runs, and no descriptor stays when it ends.
-#[test]
-fn no_file_stays() {
-    for values in SIZES {
-        let folder = tempdir(&format!("disk-nameless-{values}"));
-        let is_empty = || std::fs::read_dir(&folder).unwrap().next().is_none();
-        for _ in 0..20 {
-            let (mut session, mut app) = on_disk(&folder, values);
-            shot(&mut session, &mut app, 0.0, |_| assert!(is_empty())).unwrap();
-            assert_eq!((nameless_in(&folder).len(), is_empty()), (1, true));
-            drop(session);
-            assert_eq!((nameless_in(&folder).len(), is_empty()), (0, true));
-        }
-    }
-}
-
-/// A process that is killed in the middle of a shot leaves nothing.
-#[test]
-fn nothing_stays_of_a_killed_process() {
-    const NAME: &str = "nothing_stays_of_a_killed_process";
-    if let Some(folder) = std::env::var_os("GPUZIP_TEST_KILLED") {
-        let (mut session, mut app) = on_disk(Path::new(&folder), 1 << 18);
-        let mut restores = 0;
-        let _ = shot(&mut session, &mut app, 0.0, |_| {
-            restores += 1;
-            if restores == 5 {
-                println!("in the middle");
-                std::thread::sleep(std::time::Duration::from_secs(600));
-            }
-        });
-        return;
-    }
-    let folder = tempdir("disk-killed");
-    let mut child = common::again(NAME)
-        .env("GPUZIP_TEST_KILLED", &folder)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut said = std::io::BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    while !line.contains("in the middle") {
-        line.clear();
-        assert!(std::io::BufRead::read_line(&mut said, &mut line).unwrap() > 0, "the child ended");
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert!(std::fs::read_dir(&folder).unwrap().next().is_none());
-}
-
-/// Over many shots, neither descriptors nor memory grow.
-#[test]
-fn descriptors_and_memory_are_flat() {
-    let Some(folder) = alone("descriptors_and_memory_are_flat") else { return };
-    let (mut session, mut app) = on_disk(&folder, 64);
-    let mut shots = |count: u32| {
-        for k in 0..count {
-            app.shot = k;
-            session.setup().unwrap();
-            shot(&mut session, &mut app, 0.0, |_| {}).unwrap();
-        }
-        let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
-        let pages: u64 = pages.split(' ').nth(1).unwrap().parse().unwrap();
-        (std::fs::read_dir("/proc/self/fd").unwrap().count(), pages)
-    };
-    let before = shots(50);
-    let after = shots(600);
-    assert_eq!(before.0, after.0);
-    assert!(after.1 <= before.1 + 200, "{before:?} {after:?}");
-}
-
-/// A forked child cannot use the session of its parent, can drop it, and does not disturb it.
-#[test]
-fn a_forked_child_leaves_the_disk_alone() {
-    let Some(folder) = alone("a_forked_child_leaves_the_disk_alone") else { return };
-    let (mut session, mut app) = on_disk(&folder, 1 << 18);
-    let mut shared = Some(&mut session as *mut Session);
-    let session: &mut Session = &mut session;
-    let mut forks = 0;
-    shot(session, &mut app, 0.0, |_| {
-        forks += 1;
-        if forks % 7 != 3 {
-            return;
-        }
-        // SAFETY: the child uses its own copy of the session, and ends without returning.
-        unsafe {
-            let child = libc::fork();
-            if child == 0 {
-                libc::alarm(20);
-                let pointer = shared.take().unwrap();
-                let code = (*pointer).get_action().err().map(|error| error.code);
-                std::ptr::drop_in_place(pointer);
-                libc::_exit(i32::from(code != Some(Code::Forked)));
-            }
-            let mut status = -1;
-            assert_eq!(libc::waitpid(child, &mut status, 0), child);
-            assert_eq!(status, 0);
-        }
-    })
-    .unwrap();
-    assert!(forks > 20);
 }
 
 /// A compressed snapshot that is larger than its place on disk stays in host memory, if there is room.

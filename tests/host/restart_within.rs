@@ -107,6 +107,28 @@ fn counts(stats: &Stats) -> Vec<u64> {
     ]
 }
 
+/// Runs a shot, and the second one as far as the action `stop`, and writes a generation there.
+/// Returns the application.
+fn stopped(job: &Job, managed: bool, dir: &Path, stop: usize) -> App {
+    let stream = Stream(null_mut());
+    let _ = std::fs::remove_dir_all(dir);
+    let mut first = App::new(managed);
+    let mut one = session(job, dir, &first).unwrap();
+    first.begin();
+    first.finish(&mut one).unwrap();
+    one.setup().unwrap();
+    first.begin();
+    first.told.clear();
+    for _ in 0..=stop {
+        let tick = one.get_action().unwrap();
+        first.serve(&mut one, tick).unwrap();
+    }
+    one.persist_write(1, &first.arrays(), stream).unwrap();
+    one.persist_wait().unwrap();
+    drop(one);
+    first
+}
+
 /// Runs two shots without interruption, and then for every action of the second one with an
 /// interruption behind it. Returns the number of interruptions.
 fn check(job: &Job, managed: bool, name: &str) -> usize {
@@ -134,21 +156,7 @@ fn check(job: &Job, managed: bool, name: &str) -> usize {
 
     let actions = whole.told.len() - 1;
     for stop in 0..actions {
-        let _ = std::fs::remove_dir_all(&dir);
-        let mut first = App::new(managed);
-        let mut one = session(job, &dir, &first).unwrap();
-        first.begin();
-        first.finish(&mut one).unwrap();
-        one.setup().unwrap();
-        first.begin();
-        first.told.clear();
-        for _ in 0..=stop {
-            let tick = one.get_action().unwrap();
-            first.serve(&mut one, tick).unwrap();
-        }
-        one.persist_write(1, &first.arrays(), stream).unwrap();
-        one.persist_wait().unwrap();
-        drop(one);
+        let first = stopped(job, managed, &dir, stop);
 
         let mut second = App::new(managed);
         let mut two = session(job, &dir, &second).unwrap();

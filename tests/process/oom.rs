@@ -18,8 +18,9 @@ fn program(dir: &Path) -> Command {
         "-Werror",
         "-pthread",
     ];
-    let allocator = root().join("tests/c/failing_memory.c");
-    let program = compile_c_with(dir, "cc", &flags, &[&root().join("tests/c/oom.c"), &allocator]);
+    let sources =
+        ["oom.c", "oom_state.c", "failing_memory.c"].map(|name| root().join("tests/c").join(name));
+    let program = compile_c_with(dir, "cc", &flags, &sources.each_ref().map(|path| path.as_path()));
     let mut command = Command::new(program);
     command.current_dir(dir);
     command

@@ -1,5 +1,10 @@
 //! The example rtm3d: images of reverse time migrations must not depend on how states were kept.
 
+#[path = "images/gradients.rs"]
+mod gradients;
+#[path = "images/sweeps.rs"]
+mod sweeps;
+
 use crate::common;
 use crate::common::cases::long;
 use common::{library, root, run, stdout};
@@ -7,6 +12,9 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
+
+const FEW_SNAPSHOTS: [(&str, &str); 3] =
+    [("CHECKPOINTING_ALGORITHM", "revolve"), ("CHECKPOINTING_SNAPS", "5"), ("CACHE_CAPACITY", "2")];
 
 /// Builds a target of c-examples/rtm3d; all targets share one folder.
 fn build(target: &str) -> PathBuf {
@@ -465,111 +473,6 @@ fn states_can_be_dumped() {
     assert_eq!(file("0060", "curr"), curr);
 }
 
-/// The rows of a sweep over codec settings, each as the text of a JSON object.
-fn sweep(list: &str, out: &str) -> Vec<String> {
-    let job = [
-        "--n1", "16", "--n2", "12", "--n3", "20", "--steps", "60", "--border", "6", "--sweep",
-        "--json",
-    ];
-    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rtm").join(out);
-    let mut command = rtm3d();
-    command.env("GPUZIP_CHECKPOINTING_ALGORITHM", "revolve").env("GPUZIP_CHECKPOINTING_SNAPS", "5");
-    let json = stdout(&run(command.args(job).args(["--codecs", list, "--out"]).arg(&dir)));
-    assert_eq!(json.lines().count(), 1, "{json}");
-    assert_eq!(value(&json, "shots"), "1", "one shot unless it is told otherwise");
-    assert_eq!(value(&json, "ssim_window"), "7");
-    assert!(!dir.exists(), "a sweep writes no files");
-    let rows = json.split_once("\"results\": [").unwrap().1.trim_end().trim_end_matches("]}");
-    rows.split("}, ").map(|row| format!("{}}}", row.trim_end_matches('}'))).collect()
-}
-
-#[test]
-fn raw_snapshots_change_no_image() {
-    let rows = sweep("none,none:unpaired", "sweep-none");
-    assert_eq!(rows.len(), 2);
-    assert_eq!([value(&rows[0], "codec"), value(&rows[1], "codec")], ["none", "none:unpaired"]);
-    for row in &rows {
-        for view in ["", "filtered_", "shown_"] {
-            let figure = |name: &str| value(row, &format!("{view}{name}")).to_string();
-            // JSON has no infinity.
-            assert_eq!(
-                [figure("psnr"), figure("ssim"), figure("relative_l2")],
-                ["null", "1", "0"],
-                "{row}"
-            );
-        }
-        assert!((value(row, "ratio").parse::<f64>().unwrap() - 1.0).abs() < 1e-2, "{row}");
-        assert_eq!(
-            [value(row, "error"), value(row, "bound"), value(row, "rate"), value(row, "snapshots")],
-            ["null", "null", "null", "5"]
-        );
-        assert!(
-            value(row, "seconds").parse::<f64>().unwrap() > 0.0
-                && value(row, "stall").parse::<f64>().unwrap() > 0.0
-        );
-        let (raw, saves) = (
-            value(row, "raw_bytes").parse::<u64>().unwrap(),
-            value(row, "saves").parse::<u64>().unwrap(),
-        );
-        assert_eq!(raw, saves * 2 * 36 * 32 * 40 * 4);
-    }
-}
-
-/// The figures of images are of the size that the codecs' errors let expect, and declaring both
-/// time levels as a pair improves them.
-#[test]
-fn lossy_snapshots_are_told_from_raw_ones() {
-    let rows = sweep("fp16,bfp,bfp:unpaired", "sweep-lossy");
-    let figure = |row: usize, name: &str| {
-        value(&rows[row], name).parse::<f64>().unwrap_or_else(|_| panic!("{name}: {}", rows[row]))
-    };
-    for (row, ratio) in [(0, 2.0), (1, 3.8), (2, 3.8)] {
-        assert!((figure(row, "ratio") / ratio - 1.0).abs() < 0.1, "{}", rows[row]);
-        for view in ["", "filtered_", "shown_"] {
-            let of = |name: &str| figure(row, &format!("{view}{name}"));
-            assert!(of("psnr") > 30.0 && of("psnr") < 200.0, "{}", rows[row]);
-            assert!(of("ssim") > 0.9 && of("ssim") < 1.0, "{}", rows[row]);
-            assert!(of("relative_l2") > 0.0 && of("relative_l2") < 0.3, "{}", rows[row]);
-        }
-    }
-    assert!(figure(0, "filtered_psnr") > figure(1, "filtered_psnr") + 10.0, "{rows:?}");
-    assert!(figure(1, "psnr") > figure(2, "psnr") + 3.0, "{rows:?}");
-}
-
-/// A sweep goes on after a refused codec. `auto` without a bound is refused, because it takes lossy
-/// codecs only within a given bound.
-#[test]
-fn a_refused_codec_is_a_row_that_says_why() {
-    let rows = sweep("auto,none", "sweep-refused");
-    assert_eq!(rows.len(), 2);
-    assert!(value(&rows[0], "error").starts_with("gpuzip_"), "{}", rows[0]);
-    assert_eq!(
-        [value(&rows[0], "codec"), value(&rows[0], "ratio"), value(&rows[0], "ssim")],
-        ["auto", "null", "null"]
-    );
-    assert_eq!([value(&rows[1], "error"), value(&rows[1], "filtered_relative_l2")], ["null", "0"]);
-}
-
-#[test]
-fn the_default_sweep_has_every_codec() {
-    let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rtm").join("sweep-default");
-    let job = [
-        "--n1", "16", "--n2", "12", "--n3", "1", "--steps", "20", "--border", "6", "--sweep",
-        "--out",
-    ];
-    let text = stdout(&run(rtm3d().args(job).arg(out)));
-    let first = |line: &str| line.split_whitespace().next().map(String::from);
-    let settings: Vec<String> = text
-        .lines()
-        .skip_while(|line| !line.starts_with("codec "))
-        .skip(1)
-        .filter_map(first)
-        .collect();
-    let expected = "none dct:1e-2 dct:1e-3 dct:1e-4 lorenzo:1e-2 lorenzo:1e-3 lorenzo:1e-4 cuszp:1e-2 cuszp:1e-3 cuszp:1e-4 \
-                    zfp:4 zfp:8 zfp:16 fp16 bfp";
-    assert_eq!(settings, expected.split_whitespace().collect::<Vec<_>>());
-}
-
 #[test]
 fn the_figures_of_images_have_their_closed_forms() {
     print!("{}", stdout(&run(&mut Command::new(build("rtm_quality")))));
@@ -579,127 +482,6 @@ fn the_figures_of_images_have_their_closed_forms() {
 fn the_physics_passes_its_gates() {
     for program in ["rtm_physics_f32", "rtm_physics_f64"] {
         print!("{}", stdout(&run(Command::new(build(program)).env("OMP_WAIT_POLICY", "passive"))));
-    }
-}
-
-const GRADIENT_2D: [&str; 13] = [
-    "--n1",
-    "24",
-    "--n2",
-    "40",
-    "--n3",
-    "1",
-    "--steps",
-    "200",
-    "--shots",
-    "2",
-    "--border",
-    "8",
-    "--gradient",
-];
-const GRADIENT_3D: [&str; 13] = [
-    "--n1",
-    "16",
-    "--n2",
-    "12",
-    "--n3",
-    "20",
-    "--steps",
-    "160",
-    "--shots",
-    "2",
-    "--border",
-    "6",
-    "--gradient",
-];
-const FEW_SNAPSHOTS: [(&str, &str); 3] =
-    [("CHECKPOINTING_ALGORITHM", "revolve"), ("CHECKPOINTING_SNAPS", "5"), ("CACHE_CAPACITY", "2")];
-
-#[test]
-fn gradients_do_not_depend_on_schedule_policy_or_cache() {
-    for (args, out) in [(&GRADIENT_2D, "gradient-2d"), (&GRADIENT_3D, "gradient-3d")] {
-        let mut found = BTreeSet::new();
-        for algorithm in ["revolve", "uniform", "zcut", "two-level", "hrevolve", "store-all"] {
-            for (cache, policy) in
-                [("0", "lru"), ("1", "clairvoyant"), ("3", "lru"), ("8", "clairvoyant")]
-            {
-                let config = [
-                    ("CHECKPOINTING_ALGORITHM", algorithm),
-                    ("CHECKPOINTING_SNAPS", "7"),
-                    ("CACHE_CAPACITY", cache),
-                    ("POLICY", policy),
-                ];
-                let json = verify(args, out, &config);
-                found.insert(["gradient_hash", "misfit"].map(|key| value(&json, key).to_string()));
-            }
-        }
-        assert_eq!(found.len(), 1, "one gradient whatever the schedule and the cache: {found:?}");
-    }
-    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rtm/gradient-3d");
-    assert_eq!(floats(&dir.join("gradient.f32")).len(), 16 * 12 * 20);
-    assert!(std::fs::read(dir.join("gradient.png")).unwrap().starts_with(b"\x89PNG"));
-}
-
-/// The convergence rates in the list of a key, without those that are `null`: rtm3d does not judge
-/// them.
-fn rates(json: &str, key: &str) -> Vec<f64> {
-    let list = json.split_once(&format!("\"{key}\": [")).unwrap().1.split(']').next().unwrap();
-    list.split(", ").filter(|rate| *rate != "null").map(|rate| rate.parse().unwrap()).collect()
-}
-
-/// The Taylor test: remainders are of first order without the gradient's term and of second order
-/// with it. The gradient is computed from few snapshots.
-#[test]
-fn gradients_pass_a_taylor_test() {
-    let double = build_with("rtm-f64", "rtm3d", &["REAL=double", "CFLAGS=-O1 -Werror"]);
-    for (args, out) in [(&GRADIENT_2D, "taylor-2d"), (&GRADIENT_3D, "taylor-3d")] {
-        for (mut command, least, tolerance) in [(quiet(&double), 5, 0.02), (rtm3d(), 2, 0.1)] {
-            let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rtm").join(out);
-            command.args(args).args(["--taylor", "--verify", "--json", "--out"]).arg(out);
-            command.envs(FEW_SNAPSHOTS.map(|(key, value)| (format!("GPUZIP_{key}"), value)));
-            let json = stdout(&run(&mut command));
-            assert_eq!(
-                [value(&json, "identical"), value(&json, "right"), value(&json, "algorithm")],
-                ["true", "true", "revolve"]
-            );
-            let (first, second) = (rates(&json, "first_rates"), rates(&json, "second_rates"));
-            assert!(
-                first.len() == 5 && first.iter().all(|rate| (rate - 1.0).abs() < 0.1),
-                "the slope is no part of it: {json}"
-            );
-            assert!(
-                second.len() >= least && second.iter().all(|rate| (rate - 2.0).abs() < tolerance),
-                "{json}"
-            );
-        }
-    }
-}
-
-/// With lossy snapshots (bound 1e-3 by default) the relative L2 error of the gradient is below
-/// 0.03.
-#[test]
-fn lossy_snapshots_leave_a_gradient() {
-    for (args, out) in [(&GRADIENT_2D, "lossy-2d"), (&GRADIENT_3D, "lossy-3d")] {
-        let gradient = |codec: &str| {
-            let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rtm").join(out);
-            let config = FEW_SNAPSHOTS.map(|(key, value)| (format!("GPUZIP_{key}"), value));
-            let json = stdout(&run(rtm3d()
-                .args(args)
-                .args(["--json", "--out"])
-                .arg(&dir)
-                .envs(config)
-                .env("GPUZIP_COMPRESSOR", codec)));
-            (floats(&dir.join("gradient.f32")), value(&json, "misfit").to_string())
-        };
-        let ((raw, misfit), (lossy, same)) = (gradient("none"), gradient("dct"));
-        assert_eq!(misfit, same, "data come from the first pass, which restores nothing");
-        let norm = |values: &mut dyn Iterator<Item = f32>| {
-            values.map(|v| f64::from(v).powi(2)).sum::<f64>().sqrt()
-        };
-        let error =
-            norm(&mut raw.iter().zip(&lossy).map(|(a, b)| a - b)) / norm(&mut raw.iter().copied());
-        println!("{out}: relative L2 {error:.2e}");
-        assert!(error > 0.0 && error < 0.03, "{out}: {error}");
     }
 }
 

@@ -1,0 +1,186 @@
+//! Steps with times of their own, and shots with other numbers of steps.
+
+use super::*;
+
+/// Runs a shot in which every value of u(t) is t. Returns its actions, and the flags of each.
+fn counting_shot(handle: *mut gpuzip_t, data: &mut [f32]) -> Vec<(i32, i32, u32)> {
+    let mut actions = Vec::new();
+    data.fill(0.0);
+    loop {
+        let action = next(handle);
+        actions.push((action.r#type, action.ts, action.flags));
+        let ts = action.ts as f32;
+        match action.r#type {
+            GPUZIP_ACTION_FORWARD => data.iter_mut().for_each(|x| *x += 1.0),
+            GPUZIP_ACTION_TERMINATE => return actions,
+            _ => {}
+        }
+        let fields = [field(data)];
+        // SAFETY: the field is live.
+        let status = unsafe {
+            match action.r#type {
+                GPUZIP_ACTION_SAVE => {
+                    gpuzip_save(handle, action.ts, fields.as_ptr(), 1, null_mut())
+                }
+                GPUZIP_ACTION_RESTORE => {
+                    data.fill(-1.0);
+                    gpuzip_retrieve(handle, action.ts, fields.as_ptr(), 1, null_mut())
+                }
+                _ => GPUZIP_OK,
+            }
+        };
+        assert_eq!(status, GPUZIP_OK, "{}", last_error());
+        assert!(data.iter().all(|&x| x == ts), "u({ts}) is {:?}", data[0]);
+    }
+}
+
+/// A session with another number of time steps does what a new session with that number does.
+#[test]
+fn steps_may_have_times_of_their_own() {
+    let config = gpuzip_config_t {
+        device_budget: 4 * 4096,
+        host_budget: 20 * 4096,
+        ..config(GPUZIP_ALGORITHM_AUTO, 0, 0)
+    };
+    let mut data = vec![0f32; 1000];
+    let fields = [field(&mut data)];
+    let handle = init(&config, 100, &fields);
+    let set = |forward: &[f64], backward: &[f64]| {
+        // SAFETY: both slices have as many numbers as the call is told.
+        unsafe {
+            gpuzip_profile_steps(handle, forward.len() as u32, forward.as_ptr(), backward.as_ptr())
+        }
+    };
+    let predicted = || {
+        let mut summary = gpuzip_summary_t {
+            struct_size: size_of::<gpuzip_summary_t>() as u64,
+            ..Default::default()
+        };
+        // SAFETY: the summary is live.
+        assert_eq!(unsafe { gpuzip_summary(handle, &mut summary) }, GPUZIP_OK);
+        assert!(0.0 < summary.bound_s && summary.bound_s <= summary.predicted_s);
+        summary.predicted_s
+    };
+    // 99 forward steps of 1 ms, 100 backward steps of 2 ms, and what is repeated.
+    assert_eq!(set(&[1.0], &[2.0]), GPUZIP_OK, "{}", last_error());
+    let even = predicted();
+    assert!(even >= 0.299, "{even}");
+    // The same sum, with the long steps at the end, which no schedule repeats as often.
+    assert_eq!(set(&[0.5, 1.5], &[2.0, 2.0]), GPUZIP_OK, "{}", last_error());
+    let late = predicted();
+    assert_eq!(set(&[1.5, 0.5], &[2.0, 2.0]), GPUZIP_OK, "{}", last_error());
+    let early = predicted();
+    assert!(late >= 0.2985 && early >= 0.299 && (late - early).abs() > 1e-4, "{late} {early}");
+    // A time for each step; then the exported profile has them.
+    let each: Vec<f64> = (0..100).map(|ts| 1.0 + f64::from(ts) / 100.0).collect();
+    assert_eq!(set(&each, &each), GPUZIP_OK, "{}", last_error());
+    let own = predicted();
+    let mut bytes = 0;
+    // SAFETY: the number is live, and the vector has as many bytes as it says.
+    let profile = unsafe {
+        assert_eq!(gpuzip_profile_export(handle, null_mut(), 0, &mut bytes), GPUZIP_OK);
+        let mut profile = vec![0u8; bytes as usize];
+        let data = profile.as_mut_ptr().cast();
+        assert_eq!(gpuzip_profile_export(handle, data, bytes, &mut bytes), GPUZIP_OK);
+        profile
+    };
+    assert!(profile.len() > 1600, "{}", profile.len());
+    assert_eq!(set(&[], &[]), GPUZIP_OK, "{}", last_error());
+    assert_ne!(predicted(), own);
+    // SAFETY: the bytes are live.
+    let imported = unsafe { gpuzip_profile_import(handle, profile.as_ptr().cast(), bytes) };
+    assert_eq!((imported, predicted()), (GPUZIP_OK, own));
+    // Refused, with nothing changed.
+    for (forward, part) in [(f64::NAN, "forward_ms[1] = NaN"), (-1.0, "forward_ms[1] = -1")] {
+        assert_eq!(set(&[1.0, forward], &[1.0, 1.0]), GPUZIP_ERR_ARGUMENT);
+        assert!(last_error().contains(part), "{}", last_error());
+    }
+    assert_eq!(set(&vec![1.0; 4097], &vec![1.0; 4097]), GPUZIP_ERR_ARGUMENT);
+    assert!(last_error().contains("at most 4096"), "{}", last_error());
+    assert_eq!(predicted(), own);
+    let actions = counting_shot(handle, &mut data);
+    assert_eq!(actions.iter().filter(|a| a.0 == GPUZIP_ACTION_BACKWARD).count(), 100);
+    assert_eq!(gpuzip_finalize(handle), GPUZIP_OK);
+}
+
+#[test]
+fn the_next_shot_may_have_another_number_of_steps() {
+    let budgets = |device_budget, host_budget| gpuzip_config_t {
+        device_budget,
+        host_budget,
+        ..config(GPUZIP_ALGORITHM_AUTO, 0, 0)
+    };
+    let named = |algorithm| config(algorithm, 6, 3);
+    for config in [
+        budgets(4 * 4096, 20 * 4096),
+        budgets(0, 0),
+        named(GPUZIP_ALGORITHM_REVOLVE),
+        named(GPUZIP_ALGORITHM_HREVOLVE),
+        named(GPUZIP_ALGORITHM_UNIFORM),
+    ] {
+        let mut data = vec![0f32; 1000];
+        let fields = [field(&mut data)];
+        let handle = init(&config, 100, &fields);
+        for steps in [100, 37, 1, 400, 400, 2] {
+            assert_eq!(gpuzip_setup_steps(handle, steps), GPUZIP_OK, "{}", last_error());
+            let actions = counting_shot(handle, &mut data);
+            assert_eq!(
+                actions.iter().filter(|a| a.0 == GPUZIP_ACTION_BACKWARD).count() as i32,
+                steps
+            );
+            let fresh = init(&config, steps, &fields);
+            if config.host_budget > 0 || config.checkpointing_algorithm != GPUZIP_ALGORITHM_AUTO {
+                assert_eq!(actions, counting_shot(fresh, &mut data), "{steps} steps");
+            }
+            finalize(fresh);
+        }
+        // The number holds for the next shot, too, and in the middle of a shot a new one may begin.
+        assert_eq!(gpuzip_setup_steps(handle, 50), GPUZIP_OK, "{}", last_error());
+        next(handle);
+        assert_eq!(gpuzip_setup(handle), GPUZIP_OK);
+        let fifty = counting_shot(handle, &mut data);
+        assert_eq!(gpuzip_setup(handle), GPUZIP_OK);
+        for (steps, part) in [(0, "steps = 0"), (-7, "steps = -7")] {
+            assert_eq!(gpuzip_setup_steps(handle, steps), GPUZIP_ERR_ARGUMENT);
+            assert!(last_error().contains(part), "{}", last_error());
+            assert_eq!(counting_shot(handle, &mut data), fifty);
+        }
+        finalize(handle);
+    }
+}
+
+#[test]
+fn another_number_of_steps_is_refused_where_it_cannot_be() {
+    let mut data = vec![0f32; 1000];
+    let fields = [field(&mut data)];
+    // Store-all holds 9 states.
+    let store_all = gpuzip_config_t {
+        device_budget: 4 * 4096,
+        host_budget: 5 * 4096,
+        ..config(GPUZIP_ALGORITHM_STORE_ALL, 0, 0)
+    };
+    let handle = init(&store_all, 10, &fields);
+    assert_eq!(gpuzip_setup_steps(handle, 11), GPUZIP_ERR_BUDGET);
+    assert!(last_error().contains("store-all keeps 10 states"), "{}", last_error());
+    let ten = counting_shot(handle, &mut data);
+    assert_eq!(gpuzip_setup_steps(handle, 10), GPUZIP_OK, "{}", last_error());
+    assert_eq!(counting_shot(handle, &mut data), ten);
+
+    let (mut schedule, mut other) = (null_mut(), null_mut());
+    // SAFETY: all pointers are to live values.
+    unsafe {
+        assert_eq!(gpuzip_get_schedule(handle, &mut schedule), GPUZIP_OK);
+        assert_eq!(gpuzip_attach(schedule, &store_all, fields.as_ptr(), 1, &mut other), GPUZIP_OK);
+    }
+    assert_eq!(gpuzip_setup_steps(handle, 8), GPUZIP_ERR_STATE);
+    assert!(last_error().contains("2 sessions follow"), "{}", last_error());
+    finalize(other);
+    assert_eq!(gpuzip_setup_steps(handle, 8), GPUZIP_OK, "{}", last_error());
+    assert_eq!(gpuzip_schedule_release(schedule), GPUZIP_OK);
+    finalize(handle);
+
+    let online = init(&config(GPUZIP_ALGORITHM_ONLINE, 4, 2), 0, &fields);
+    assert_eq!(gpuzip_setup_steps(online, 8), GPUZIP_ERR_STATE);
+    assert!(last_error().contains("gpuzip_end_forward"), "{}", last_error());
+    finalize(online);
+}

@@ -1,0 +1,55 @@
+//! A job that leaves a shot in its middle.
+
+use super::*;
+
+/// What became of a shot that the application left by calling `setup` in its middle.
+pub struct Left {
+    /// The error of `setup`.
+    pub setup: Error,
+    /// The number of saves and retrieves that succeeded in the old shot after `setup` had failed.
+    pub served: usize,
+    /// The error that ended the old shot; `None` if it went on to its TERMINATE.
+    pub refused: Option<Error>,
+    /// Number of wrong states in the whole shot that followed a second `setup`.
+    pub wrong: usize,
+}
+
+/// Runs a job on one device, and calls `setup` in place of doing what action `kind` of state `ts`
+/// asks, which must fail. The application goes on with the old shot as if it had not called
+/// `setup`, until a call fails. Then it makes the state `SPOILED` right, calls `setup` again, and
+/// runs a whole shot.
+pub fn run_left(job: &Job, seed: u64, kind: Kind, ts: u32) -> Result<Left> {
+    let mut part = Part::new(0, job, seed);
+    let mut session = Session::new(job.config.clone(), job.steps as i64, &part.app_fields())?;
+    let shot = |session: &mut Session, part: &mut Part, leaves: bool| {
+        let (mut setup, mut served) = (None, 0);
+        part.enter();
+        part.forward(0);
+        let ended = loop {
+            let tick = match session.get_action() {
+                Ok(tick) => tick,
+                Err(error) => break Err(error),
+            };
+            if leaves && (tick.action.kind, tick.action.ts) == (kind, ts) {
+                setup = session.setup().err();
+            }
+            if let Err(error) = part.serve(job, session, tick) {
+                break Err(error);
+            }
+            match tick.action.kind {
+                Kind::Save | Kind::Restore => served += usize::from(setup.is_some()),
+                Kind::Terminate => break Ok(()),
+                _ => {}
+            }
+        };
+        (setup, served, ended)
+    };
+    session.setup()?;
+    let (setup, served, ended) = shot(&mut session, &mut part, true);
+    let setup = setup.unwrap_or_else(|| panic!("setup succeeded: {ended:?}"));
+    part.wrong_states();
+    part.mend_spoiled();
+    session.setup()?;
+    shot(&mut session, &mut part, false).2?;
+    Ok(Left { setup, served, refused: ended.err(), wrong: part.wrong_states() })
+}
