@@ -1,6 +1,6 @@
 //! `gpuzip codec`: every codec on the files of a user.
 
-use super::{is_refused, json, keys, number, runs, temporary, text};
+use super::{is_refused, json, keys, runs, temporary, text};
 use std::process::Command;
 
 const CODEC: [&str; 17] = [

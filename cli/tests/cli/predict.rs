@@ -1,9 +1,8 @@
 //! `gpuzip plan` with costs: predicted times, the best plan and its rivals, drawings, surveys.
 
-use super::{gpuzip, json, number, succeeds, text};
+use super::{gpuzip, json, number, succeeds};
 use serde_json::Value;
 use std::path::PathBuf;
-use std::process::{Command, Output};
 
 /// A V100 behind PCIe 3 with GPUZIP 2.x's Salt model: the transfer of a snapshot takes 12
 /// forward steps, a copy within the device 0.48.
