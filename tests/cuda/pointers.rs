@@ -46,7 +46,8 @@ fn every_kind_of_memory_is_saved_and_restored() {
         }
         for seed in 0..20 {
             assert_eq!(emu::reset(seed, emu::RANDOM, 1, MEMORY), 0);
-            let job = Job { shots: 1, streams: Streams::Own, ..job(seed) };
+            let mut job = Job { shots: 1, streams: Streams::Own, ..job(seed) };
+            job.config.policy = Policy::Clairvoyant;
             let outcome = run_zero_copy(&job, seed, host_syncs, || seed % 2 == 0).unwrap();
             assert_eq!(outcome.wrong, 0, "{kind:?}, zero copy, seed {seed}");
         }
