@@ -3,7 +3,7 @@
  * difference along a smooth direction, for lambda and for mu.
  */
 #define REAL double
-#include "../../c-examples/elastic2d/elastic.h"
+#include "../../elastic2d/elastic.h"
 
 /* Adds `scale` times the direction to `medium`: 0 is lambda, 1 is mu. */
 static void move(int medium, double scale)
