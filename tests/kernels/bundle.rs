@@ -70,7 +70,8 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 /// A bundle whose programs are scripts: the program of the part `minimal` notes the summary so far
-/// and who may write to the folder of kernels; the program of `capture` and `midshot` never ends.
+/// and who may write to the folder of kernels; the program of `suite` fails, and in
+/// `capture` and `midshot` it never ends.
 fn scripted_bundle(dir: &Path) -> PathBuf {
     let bundle = dir.join("bundle");
     std::fs::create_dir_all(dir.join("kernels")).unwrap();
@@ -93,7 +94,10 @@ fn scripted_bundle(dir: &Path) -> PathBuf {
         "#!/bin/sh\ncp \"$SEEN/out/summary.md\" \"$SEEN/before.md\"\n\
          stat -c '%a %u' \"$GPUZIP_CACHE_DIR\" \"$GPUZIP_CACHE_DIR/k.cubin\" >\"$SEEN/loaded\"\n",
     );
-    executable(&bundle.join("cuda-tests"), "#!/bin/sh\ntail -f /dev/null\n");
+    executable(
+        &bundle.join("cuda-tests"),
+        "#!/bin/sh\ncase $1 in sessions::*) exit 3 ;; esac\ntail -f /dev/null\n",
+    );
     bundle
 }
 
@@ -130,7 +134,7 @@ fn a_part_that_fails_or_hangs_stops_nothing() {
     let dir = tempdir("gpu-bundle-run");
     let text = scripted(&dir, "540", &["suite", "no-such", "capture", "minimal"]);
     let failed =
-        ["| suite | FAILED (127) |", "| no-such | FAILED (2) |", "| capture | out of time |"];
+        ["| suite | FAILED (3) |", "| no-such | FAILED (2) |", "| capture | out of time |"];
     has_rows(&text, &failed);
     let log = "## The log of `no-such`\n\n```text\nno such part: no-such\n```";
     has_rows(&text, &["| minimal | ok |", log]);
