@@ -386,7 +386,9 @@ fn no_line_is_forgotten() {
     .concat();
     let cuda = [
         include_str!("../../src/device/cuda/mod.rs"),
+        include_str!("../../src/device/cuda/calls.rs"),
         include_str!("../../src/device/cuda/marks.rs"),
+        include_str!("../../src/device/cuda/recorder.rs"),
     ]
     .concat();
     // One call of each driver function is in `Device::wait` or `Device::record`, which the tiers
