@@ -143,6 +143,8 @@ mod tests {
     /// Runs `body` in a forked child, and returns whether the child exited by itself and `body`
     /// returned true.
     fn child(body: impl FnOnce() -> bool) -> bool {
+        // As every call of the ABI does first: the fork is noticed from here on.
+        crate::process::watch();
         // SAFETY: the child runs `body` on its only thread, and ends with `_exit` or with the
         // signal of the alarm.
         unsafe {

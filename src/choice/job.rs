@@ -23,7 +23,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// Returns the job of which nothing is known but the configuration.
+    /// Returns the job before anything but its configuration is known.
     pub fn new(config: impl Into<Arc<Config>>) -> Self {
         let config = config.into();
         let Config { backend, device_budget, host_budget, disk_budget, .. } = *config;
