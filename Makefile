@@ -36,14 +36,14 @@ uninstall: ## removes what `make install` put into PREFIX
 demo: build ## migrates a built-in model and compares the image with a run that keeps every state (1 minute)
 	$(RTM3D) demo
 
-test: ## tests the library and the command; needs Rust and a C compiler only (8 minutes)
+test: ## tests the library and the command; needs Rust and a C compiler only (8 to 9 minutes)
 	$(CARGO) test
 
 # The test programs beside those of `make test`. As root on Debian or Ubuntu, the missing programs that
 # the tests call are installed first with apt-get; SKIP_DEPS=1 installs nothing. A test whose programs
 # are missing is skipped by name.
 REST = --test kernels --test process --test foreign --test examples
-test-all: deps build ## runs the tests that `make test` leaves: other languages, MPI, PTX, kills (20 minutes)
+test-all: deps build ## runs the tests that `make test` leaves: other languages, MPI, PTX, kills (about 25 minutes)
 	$(CARGO) test $(REST)
 	$(CARGO) test -p gpuzip-fuzz -p gpuzip-cuda-emu
 
