@@ -25,6 +25,7 @@ mod host_thread;
 mod interpreted;
 mod launch;
 mod memory;
+mod named;
 mod nvidia;
 mod nvrtc;
 pub mod ptx;
@@ -35,6 +36,7 @@ pub mod status;
 mod stream;
 mod table;
 
+pub use api::control::KernelCounts;
 pub use counters::Totals;
 pub use history::{Entry, Kind};
 pub use settings::Mode;

@@ -1,47 +1,40 @@
 //! The settings of a reset, and the environment variables from which the first settings come.
 
+use crate::named::named;
 use crate::ptx::Interleaving;
 use std::env::var;
 
-/// How the scheduler chooses among the operations that the ordering rules allow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// The seed decides; copies are torn into pieces.
-    Random = 0,
-    /// An operation runs only when the host waits and the wait depends on it.
-    Late = 1,
-    /// An operation runs inside the call that enqueues it, if the rules allow.
-    Early = 2,
-    /// Operations run in the order of virtual time.
-    Timed = 3,
+named! {
+    /// How the scheduler chooses among the operations that the ordering rules allow.
+    Mode {
+        /// The seed decides; copies are torn into pieces.
+        Random = "random",
+        /// An operation runs only when the host waits and the wait depends on it.
+        Late = "late",
+        /// An operation runs inside the call that enqueues it, if the rules allow.
+        Early = "early",
+        /// Operations run in the order of virtual time.
+        Timed = "timed",
+    }
 }
 
 impl Mode {
-    /// Returns the mode with this number in `cuda_emu.h`.
+    /// Returns the mode with this number.
     pub fn from_number(number: i32) -> Option<Self> {
         [Self::Random, Self::Late, Self::Early, Self::Timed]
             .into_iter()
             .find(|mode| *mode as i32 == number)
     }
-
-    fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "random" => Some(Self::Random),
-            "late" => Some(Self::Late),
-            "early" => Some(Self::Early),
-            "timed" => Some(Self::Timed),
-            _ => None,
-        }
-    }
 }
 
-/// What runs kernels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kernels {
-    /// The machine's C++ compiler and fibres.
-    Host,
-    /// NVIDIA's compiler and the interpreter of PTX.
-    Ptx,
+named! {
+    /// What runs kernels.
+    Kernels {
+        /// The machine's C++ compiler and fibres.
+        Host = "host",
+        /// NVIDIA's compiler and the interpreter of PTX.
+        Ptx = "ptx",
+    }
 }
 
 /// The settings of a reset.
@@ -88,31 +81,17 @@ impl Settings {
             devices: read("CUDA_EMU_DEVICES", 1, |text| text.parse().ok()),
             memory: read("CUDA_EMU_MEMORY", 1 << 30, bytes),
             version: read("CUDA_EMU_DRIVER_VERSION", 12_040, |text| text.parse().ok()),
-            copy_engines: read("CUDA_EMU_COPY_ENGINES", 2, |text| match text {
-                "1" => Some(1),
-                "2" => Some(2),
-                _ => None,
+            copy_engines: read("CUDA_EMU_COPY_ENGINES", 2, |text| {
+                text.parse().ok().filter(|count| [1, 2].contains(count))
             }),
             pageable_access: read("CUDA_EMU_PAGEABLE_ACCESS", 0, |text| text.parse().ok()),
-            reads_pageable_late: read("CUDA_EMU_PAGEABLE_COPIES", false, |text| match text {
-                "staged" => Some(false),
-                "late" => Some(true),
-                _ => None,
-            }),
+            reads_pageable_late: either("CUDA_EMU_PAGEABLE_COPIES", "staged", "late"),
             architecture: read("CUDA_EMU_ARCHITECTURE", 80, |text| text.parse().ok()),
             kernels: Kernels::from_env(),
             interleaving: read("CUDA_EMU_PTX_ORDER", Interleaving::Any, Interleaving::from_name),
-            aborts_on_destroyed: read("CUDA_EMU_DESTROYED_STREAMS", false, |text| match text {
-                "error" => Some(false),
-                "abort" => Some(true),
-                _ => None,
-            }),
+            aborts_on_destroyed: either("CUDA_EMU_DESTROYED_STREAMS", "error", "abort"),
             queue: read("CUDA_EMU_QUEUE", 1024, |text| text.parse().ok().filter(|&most| most > 0)),
-            null_behind_arguments: read("CUDA_EMU_ARGUMENTS", false, |text| match text {
-                "any" => Some(false),
-                "null-behind" => Some(true),
-                _ => None,
-            }),
+            null_behind_arguments: either("CUDA_EMU_ARGUMENTS", "any", "null-behind"),
         }
     }
 }
@@ -120,12 +99,15 @@ impl Settings {
 impl Kernels {
     /// Reads the variable `CUDA_EMU_KERNELS`.
     pub fn from_env() -> Self {
-        read("CUDA_EMU_KERNELS", Self::Host, |text| match text {
-            "host" => Some(Self::Host),
-            "ptx" => Some(Self::Ptx),
-            _ => None,
-        })
+        read("CUDA_EMU_KERNELS", Self::Host, Self::from_name)
     }
+}
+
+/// Returns whether the environment variable `name` is `set` and not `default`.
+fn either(name: &str, default: &str, set: &str) -> bool {
+    read(name, false, |text| {
+        [default, set].iter().position(|known| *known == text).map(|at| at == 1)
+    })
 }
 
 /// Returns the environment variable `name` as `parse` reads it, or `default` if it is not set.

@@ -7,6 +7,7 @@ use super::decode::SHARED_WINDOW;
 use super::exec::{drain, lanes_of, Choice, Context, Stop};
 use super::inst::*;
 use super::memory::Memory;
+use super::module::Function;
 use super::races::{check, words, Access, View};
 use super::report::Fault;
 use super::stores::{Found, Store};
@@ -42,211 +43,188 @@ impl Way {
     }
 }
 
+/// An instruction that accesses memory: where it is, and what it may touch.
+pub struct Site<'a> {
+    pub core: &'a mut Core,
+    pub warp: &'a mut Warp,
+    pub memory: &'a mut Memory,
+    pub pc: u32,
+    pub inst: &'a Inst,
+}
+
+impl Site<'_> {
+    /// Makes the stores of a lane visible.
+    fn drain(&mut self, lane: usize) {
+        drain(self.core, self.warp, 1 << lane);
+    }
+
+    /// Returns the number of bytes of one value.
+    fn bytes(&self) -> u64 {
+        self.inst.ty.bytes().into()
+    }
+
+    /// Returns the registers; the constants are those of `function`.
+    fn registers<'a>(&'a mut self, function: &'a Function) -> Registers<'a> {
+        Registers { rows: &mut self.warp.rows, constants: &function.constants }
+    }
+
+    /// Returns the addresses that the lanes access.
+    fn addresses(&mut self, function: &Function) -> Row {
+        let inst = self.inst;
+        let mut row = self.registers(function).get(inst.s[0]);
+        row.iter_mut().for_each(|address| *address = address.wrapping_add(inst.offset));
+        row
+    }
+}
+
 impl Context {
     /// Runs a load, a store or an atomic for the lanes of `mask`.
-    pub fn access(
-        &mut self,
-        core: &mut Core,
-        warp: &mut Warp,
-        memory: &mut Memory,
-        mask: u32,
-        pc: u32,
-        inst: &Inst,
-    ) -> Result<(), Stop> {
+    pub fn access(&mut self, site: &mut Site, mask: u32) -> Result<(), Stop> {
+        let inst = site.inst;
         if matches!(inst.space, Space::Param | Space::Const) {
-            return self.load_constant(core, warp, mask, inst);
+            return self.load_constant(site, mask);
         }
         if self.counter.is_some() {
-            self.count(warp, mask, inst);
+            self.count(site, mask);
         }
         match inst.op {
-            Op::Ld => self.load(core, warp, memory, mask, pc, inst),
-            Op::St => self.store(core, warp, memory, mask, pc, inst),
+            Op::Ld => self.load(site, mask),
+            Op::St => self.store(site, mask),
             Op::Atom(atom) => {
                 let turn = if self.choice == Choice::Random { self.rng.below(LANES) } else { 0 };
-                for lane in 0..LANES {
-                    let lane = (lane + turn) % LANES;
-                    if mask >> lane & 1 == 1 {
-                        self.atom(core, warp, memory, lane, pc, inst, atom)?;
-                    }
-                }
-                Ok(())
+                (0..LANES)
+                    .map(|lane| (lane + turn) % LANES)
+                    .filter(|lane| mask >> lane & 1 == 1)
+                    .try_for_each(|lane| self.atom(site, lane, atom))
             }
             _ => unreachable!("no access to memory"),
         }
     }
 
-    fn load_constant(
-        &mut self,
-        core: &Core,
-        warp: &mut Warp,
-        mask: u32,
-        inst: &Inst,
-    ) -> Result<(), Stop> {
-        let module = Arc::clone(&self.module);
-        let constants = &module.functions[self.function].constants;
+    fn load_constant(&mut self, site: &mut Site, mask: u32) -> Result<(), Stop> {
+        let (module, inst) = (Arc::clone(&self.module), site.inst);
+        let function = &module.functions[self.function];
         let (base, room) = match inst.space {
             Space::Param => (self.parameters.as_ptr() as u64, self.parameters.len() as u64),
             _ => (module.data.as_ptr() as u64, module.bytes as u64),
         };
-        let bytes = u64::from(inst.ty.bytes());
+        let bytes = site.bytes();
         for lane in lanes_of(mask) {
-            let registers = Registers { rows: &mut warp.rows, constants };
-            let at = registers.lane(inst.s[0], lane).wrapping_add(inst.offset);
+            let at = site.registers(function).lane(inst.s[0], lane).wrapping_add(inst.offset);
             let at = if inst.space == Space::Param { at } else { at.wrapping_sub(base) };
             let all = bytes * u64::from(inst.vector);
             if at.checked_add(all).is_none_or(|end| end > room) || at % bytes != 0 {
                 let text = || format!("{all} bytes at {at} of {room} bytes of constants");
-                return self.report(Fault::Bounds, core, warp, lane, inst, text);
+                return self.report(Fault::Bounds, site.core, site.warp, lane, inst, text);
             }
-            let mut registers = Registers { rows: &mut warp.rows, constants };
             for k in 0..inst.vector as usize {
                 let address = base + at + bytes * k as u64;
                 let value = inst.ty.extend(read(&[], false, address, bytes));
-                registers.set(inst.d[k], lane, value);
+                site.registers(function).set(inst.d[k], lane, value);
             }
         }
         Ok(())
     }
 
-    fn load(
-        &mut self,
-        core: &mut Core,
-        warp: &mut Warp,
-        memory: &mut Memory,
-        mask: u32,
-        pc: u32,
-        inst: &Inst,
-    ) -> Result<(), Stop> {
-        let bytes = u64::from(inst.ty.bytes());
-        let addresses = self.addresses(warp, inst);
+    fn load(&mut self, site: &mut Site, mask: u32) -> Result<(), Stop> {
+        let (bytes, inst) = (site.bytes(), site.inst);
+        let addresses = site.addresses(self.function());
         for lane in lanes_of(mask) {
-            let place =
-                self.touch(core, warp, memory, lane, pc, inst, addresses[lane], Way::Read)?;
+            let place = self.touch(site, lane, addresses[lane], Way::Read)?;
             if inst.volatile {
                 // A volatile load sees what others have written; the lane's own store goes first.
-                self.take(core, warp, lane, place);
+                self.take(site, lane, place);
             }
             for k in 0..inst.vector as usize {
                 let address = place.address + bytes * k as u64;
-                let value = match warp.stores.find(lane, place.shared, address, bytes) {
+                let value = match site.warp.stores.find(lane, place.shared, address, bytes) {
                     Found::Value(value) => value,
                     found => {
                         if found == Found::Part {
-                            drain(core, warp, 1 << lane);
+                            site.drain(lane);
                         }
-                        read(&core.shared, place.shared, address, bytes)
+                        read(&site.core.shared, place.shared, address, bytes)
                     }
                 };
                 if inst.d[k] != NONE {
-                    warp.rows[inst.d[k] as usize][lane] = inst.ty.extend(value);
+                    site.warp.rows[inst.d[k] as usize][lane] = inst.ty.extend(value);
                 }
             }
         }
         Ok(())
     }
 
-    fn store(
-        &mut self,
-        core: &mut Core,
-        warp: &mut Warp,
-        memory: &mut Memory,
-        mask: u32,
-        pc: u32,
-        inst: &Inst,
-    ) -> Result<(), Stop> {
-        let bytes = inst.ty.bytes();
-        let addresses = self.addresses(warp, inst);
+    fn store(&mut self, site: &mut Site, mask: u32) -> Result<(), Stop> {
+        let (bytes, inst) = (site.bytes(), site.inst);
         self.progress = self.executed;
         let module = Arc::clone(&self.module);
-        let constants = &module.functions[self.function].constants;
+        let function = &module.functions[self.function];
+        let addresses = site.addresses(function);
         for lane in lanes_of(mask) {
             if inst.volatile {
-                self.before_strong_write(warp, lane);
+                self.before_strong_write(site.warp, lane);
             }
-            let registers = Registers { rows: &mut warp.rows, constants };
             let mut values = [0; 4];
             for (value, row) in values.iter_mut().zip(&inst.s[1..=inst.vector as usize]) {
-                *value = inst.ty.cut(registers.lane(*row, lane));
+                *value = inst.ty.cut(site.registers(function).lane(*row, lane));
             }
-            let way = Way::Write(values);
-            let place = self.touch(core, warp, memory, lane, pc, inst, addresses[lane], way)?;
+            let place = self.touch(site, lane, addresses[lane], Way::Write(values))?;
             for (k, &value) in values[..inst.vector as usize].iter().enumerate() {
-                let address = place.address + u64::from(bytes) * k as u64;
+                let address = place.address + bytes * k as u64;
                 let (shared, delays) = (place.shared, self.delays && !inst.volatile);
-                let mine = warp.stores.find(lane, shared, address, bytes.into());
-                if !delays && mine != Found::Nothing || mine == Found::Part {
-                    drain(core, warp, 1 << lane);
+                let mine = site.warp.stores.find(lane, shared, address, bytes);
+                let must_drain =
+                    if delays { site.warp.stores.is_full(lane) } else { mine != Found::Nothing };
+                if must_drain || mine == Found::Part {
+                    site.drain(lane);
                 }
                 if delays {
-                    if warp.stores.is_full(lane) {
-                        drain(core, warp, 1 << lane);
-                    }
-                    warp.stores.push(Store {
-                        lane: lane as u8,
-                        bytes: bytes as u8,
-                        shared,
-                        address,
-                        value,
-                    });
+                    let (lane, bytes) = (lane as u8, bytes as u8);
+                    site.warp.stores.push(Store { lane, bytes, shared, address, value });
                 } else {
-                    write(&mut core.shared, shared, address, bytes.into(), value);
+                    write(&mut site.core.shared, shared, address, bytes, value);
                 }
             }
             if inst.volatile {
-                self.give(core, warp, lane, place, false);
+                self.give(site, lane, place, false);
             }
         }
         Ok(())
     }
 
-    #[allow(clippy::too_many_arguments, reason = "what an access needs")]
-    fn atom(
-        &mut self,
-        core: &mut Core,
-        warp: &mut Warp,
-        memory: &mut Memory,
-        lane: usize,
-        pc: u32,
-        inst: &Inst,
-        atom: Atom,
-    ) -> Result<(), Stop> {
-        let module = Arc::clone(&self.module);
-        let constants = &module.functions[self.function].constants;
-        let registers = Registers { rows: &mut warp.rows, constants };
+    fn atom(&mut self, site: &mut Site, lane: usize, atom: Atom) -> Result<(), Stop> {
+        let (module, inst) = (Arc::clone(&self.module), site.inst);
+        let registers = site.registers(&module.functions[self.function]);
         let address = registers.lane(inst.s[0], lane).wrapping_add(inst.offset);
-        let [b, c] = [1, 2].map(|i| match inst.s[i] {
-            NONE => 0,
-            row => inst.ty.cut(registers.lane(row, lane)),
-        });
-        self.before_strong_write(warp, lane);
-        let place = self.touch(core, warp, memory, lane, pc, inst, address, Way::Both)?;
-        let bytes = u64::from(inst.ty.bytes());
-        if warp.stores.find(lane, place.shared, place.address, bytes) != Found::Nothing {
-            drain(core, warp, 1 << lane);
+        let operand = inst.ty.cut(registers.lane(inst.s[1], lane));
+        self.before_strong_write(site.warp, lane);
+        let place = self.touch(site, lane, address, Way::Both)?;
+        let bytes = site.bytes();
+        if site.warp.stores.find(lane, place.shared, place.address, bytes) != Found::Nothing {
+            site.drain(lane);
         }
-        self.take(core, warp, lane, place);
-        let old = read(&core.shared, place.shared, place.address, bytes);
-        let new = result(atom, inst.ty, old, b, c);
+        self.take(site, lane, place);
+        let old = read(&site.core.shared, place.shared, place.address, bytes);
+        let new = result(atom, inst.ty, old, operand);
         if new != old {
             self.progress = self.executed;
         }
-        write(&mut core.shared, place.shared, place.address, bytes, new);
-        self.give(core, warp, lane, place, true);
+        write(&mut site.core.shared, place.shared, place.address, bytes, new);
+        self.give(site, lane, place, true);
         if inst.d[0] != NONE {
-            warp.rows[inst.d[0] as usize][lane] = old;
+            site.warp.rows[inst.d[0] as usize][lane] = old;
         }
         Ok(())
     }
 
     /// Counts an access of the lanes of `mask`.
-    fn count(&mut self, warp: &mut Warp, mask: u32, inst: &Inst) {
-        let addresses = self.addresses(warp, inst);
+    fn count(&mut self, site: &mut Site, mask: u32) {
+        let addresses = site.addresses(self.function());
         let Some(counter) = &mut self.counter else { return };
         let (mut global, mut shared) = (Vec::new(), Vec::new());
         for lane in lanes_of(mask) {
             let address = addresses[lane];
-            match inst.space {
+            match site.inst.space {
                 Space::Shared => shared.push((lane, address)),
                 Space::Generic if address >= SHARED_WINDOW => {
                     shared.push((lane, address - SHARED_WINDOW));
@@ -254,47 +232,36 @@ impl Context {
                 _ => global.push(address),
             }
         }
-        counter.global(inst, &global);
-        counter.shared(inst, &shared);
-    }
-
-    fn addresses(&self, warp: &mut Warp, inst: &Inst) -> Row {
-        let constants = &self.function().constants;
-        let mut row = Registers { rows: &mut warp.rows, constants }.get(inst.s[0]);
-        row.iter_mut().for_each(|address| *address = address.wrapping_add(inst.offset));
-        row
+        counter.global(site.inst, &global);
+        counter.shared(site.inst, &shared);
     }
 
     /// Checks an access of a lane: alignment, bounds, whether what is read has been written, races.
-    #[allow(clippy::too_many_arguments, reason = "what an access needs")]
     #[inline]
     fn touch(
         &mut self,
-        core: &mut Core,
-        warp: &mut Warp,
-        memory: &mut Memory,
+        site: &mut Site,
         lane: usize,
-        pc: u32,
-        inst: &Inst,
         address: u64,
         way: Way,
     ) -> Result<Place, Stop> {
+        let inst = site.inst;
         let bytes = u64::from(inst.ty.bytes() * inst.vector);
         let in_window = inst.space == Space::Generic && address >= SHARED_WINDOW;
         let shared = in_window || inst.space == Space::Shared;
         let address = if in_window { address - SHARED_WINDOW } else { address };
         if address % bytes != 0 {
             let text = || format!("{bytes} bytes at address {address:#x}");
-            self.report(Fault::Alignment, core, warp, lane, inst, text)?;
+            self.report(Fault::Alignment, site.core, site.warp, lane, inst, text)?;
         }
         let is_written = if shared {
-            if address + bytes > core.shared.len() as u64 {
-                let room = core.shared.len();
+            let room = site.core.shared.len();
+            if address + bytes > room as u64 {
                 let text =
                     || format!("{bytes} bytes at {address} of {room} bytes of shared memory");
-                self.report(Fault::Bounds, core, warp, lane, inst, text)?;
+                self.report(Fault::Bounds, site.core, site.warp, lane, inst, text)?;
             }
-            let written = &mut core.written[address as usize..(address + bytes) as usize];
+            let written = &mut site.core.written[address as usize..(address + bytes) as usize];
             match way {
                 Way::Write(_) => {
                     written.fill(true);
@@ -303,27 +270,28 @@ impl Context {
                 Way::Read | Way::Both => written.iter().all(|&is_written| is_written),
             }
         } else {
-            let index = self.recent[pc as usize];
-            let known = index != usize::MAX && memory.at(index).has(address, bytes);
-            let index = if known { Some(index) } else { memory.find(address, bytes) };
+            let index = self.recent[site.pc as usize];
+            let known = index != usize::MAX && site.memory.at(index).has(address, bytes);
+            let index = if known { Some(index) } else { site.memory.find(address, bytes) };
             let device = self.device;
-            let reachable = |index: &usize| memory.at(*index).device.is_none_or(|of| of == device);
+            let reachable =
+                |index: &usize| site.memory.at(*index).device.is_none_or(|of| of == device);
             let Some(index) = index.filter(reachable) else {
                 let data = self.module.data.as_ptr() as u64;
                 let room = self.module.bytes as u64;
                 if way == Way::Read && address >= data && address + bytes <= data + room {
                     return Ok(Place { shared, address });
                 }
-                let near = memory.before(address).map_or(String::new(), |allocation| {
+                let near = site.memory.before(address).map_or(String::new(), |allocation| {
                     let (base, size) = (allocation.base, allocation.size);
                     format!(", {} bytes behind the start of {size} bytes of memory", address - base)
                 });
                 let text = || format!("{bytes} bytes at address {address:#x}{near}");
-                self.report(Fault::Bounds, core, warp, lane, inst, text)?;
+                self.report(Fault::Bounds, site.core, site.warp, lane, inst, text)?;
                 unreachable!("the launch has ended");
             };
-            self.recent[pc as usize] = index;
-            let allocation = memory.at(index);
+            self.recent[site.pc as usize] = index;
+            let allocation = site.memory.at(index);
             if matches!(way, Way::Write(_)) {
                 allocation.write(address, bytes);
                 true
@@ -335,25 +303,22 @@ impl Context {
             let kind = if shared { "shared" } else { "global" };
             let text =
                 || format!("{bytes} bytes of {kind} memory at {address:#x} were never written");
-            self.report(Fault::Uninitialised, core, warp, lane, inst, text)?;
+            self.report(Fault::Uninitialised, site.core, site.warp, lane, inst, text)?;
         }
-        self.check_races(core, warp, lane, pc, inst, Place { shared, address }, bytes, way)?;
+        self.check_races(site, lane, Place { shared, address }, bytes, way)?;
         Ok(Place { shared, address })
     }
 
-    #[allow(clippy::too_many_arguments, reason = "what an access needs")]
     #[inline]
     fn check_races(
         &mut self,
-        core: &mut Core,
-        warp: &Warp,
+        site: &mut Site,
         lane: usize,
-        pc: u32,
-        inst: &Inst,
         place: Place,
         bytes: u64,
         way: Way,
     ) -> Result<(), Stop> {
+        let (core, warp, inst) = (&mut *site.core, &*site.warp, site.inst);
         let span = self.shape.span();
         let thread = core.number * span + warp.first + lane as u32;
         let view = View {
@@ -366,7 +331,8 @@ impl Context {
         let clock = warp.clocks.now(lane);
         let mut race = None;
         for (word, mask) in words(place.address, bytes) {
-            let mut new = Access::new(thread, clock, pc, mask, way != Way::Read, inst.volatile);
+            let mut new =
+                Access::new(thread, clock, site.pc, mask, way != Way::Read, inst.volatile);
             if !inst.volatile && way != Way::Read {
                 let size = inst.ty.bytes().into();
                 new = new.with_value(way.word(4 * word, place.address, size));
@@ -407,24 +373,24 @@ impl Context {
     }
 
     /// Takes what a word gives to a lane that reads it by a strong read.
-    fn take(&mut self, core: &mut Core, warp: &mut Warp, lane: usize, place: Place) {
-        let given = if place.shared { &core.given } else { &self.given };
+    fn take(&mut self, site: &mut Site, lane: usize, place: Place) {
+        let given = if place.shared { &site.core.given } else { &self.given };
         if given.is_empty() {
             return;
         }
         let Some(given) = given.get(&place.address).cloned() else { return };
         let span = self.shape.span();
-        let order = warp.order(lane);
+        let order = site.warp.order(lane);
         add(&mut order.read, &given.to_all, span);
-        if let Some((_, known)) = given.in_block.filter(|(block, _)| *block == core.number) {
+        if let Some((_, known)) = given.in_block.filter(|(block, _)| *block == site.core.number) {
             add(&mut order.read_of_block, &Some(known), span);
         }
     }
 
     /// Gives what a lane releases to a word that it writes by a strong write. With `adds`, what
     /// earlier writers gave stays.
-    fn give(&mut self, core: &mut Core, warp: &mut Warp, lane: usize, place: Place, adds: bool) {
-        let span = self.shape.span();
+    fn give(&mut self, site: &mut Site, lane: usize, place: Place, adds: bool) {
+        let (core, warp, span) = (&mut *site.core, &mut *site.warp, self.shape.span());
         let all = if place.shared { &mut core.given } else { &mut self.given };
         if !adds && !all.is_empty() {
             all.remove(&place.address);
@@ -494,9 +460,10 @@ pub fn write(shared: &mut [u8], is_shared: bool, address: u64, bytes: u64, value
 }
 
 /// Returns what an atomic makes of the old value.
-fn result(atom: Atom, ty: Ty, old: u64, b: u64, c: u64) -> u64 {
+fn result(atom: Atom, ty: Ty, old: u64, b: u64) -> u64 {
     let (x, y) = (ty.extend(old), ty.extend(b));
     let less = if ty.is_signed() { (y as i64) < x as i64 } else { y < x };
+    let (least, most) = if less { (b, old) } else { (old, b) };
     let value = match atom {
         Atom::Add if ty == Ty::F32 => {
             let sum = f32::from_bits(old as u32) + f32::from_bits(b as u32);
@@ -507,42 +474,9 @@ fn result(atom: Atom, ty: Ty, old: u64, b: u64, c: u64) -> u64 {
         Atom::And => old & b,
         Atom::Or => old | b,
         Atom::Xor => old ^ b,
-        Atom::Min => {
-            if less {
-                b
-            } else {
-                old
-            }
-        }
-        Atom::Max => {
-            if less {
-                old
-            } else {
-                b
-            }
-        }
+        Atom::Min => least,
+        Atom::Max => most,
         Atom::Exch => b,
-        Atom::Cas => {
-            if old == b {
-                c
-            } else {
-                old
-            }
-        }
-        Atom::Inc => {
-            if old >= b {
-                0
-            } else {
-                old + 1
-            }
-        }
-        Atom::Dec => {
-            if old == 0 || old > b {
-                b
-            } else {
-                old - 1
-            }
-        }
     };
     ty.cut(value)
 }

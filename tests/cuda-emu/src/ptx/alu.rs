@@ -7,6 +7,106 @@ use super::inst::*;
 /// The bits of every FP32 NaN that an operation makes.
 const NAN32: u64 = 0x7FFF_FFFF;
 
+/// Defines a function that runs an instruction of numbers of the type `$F`, which `$f` makes of the
+/// bits of a register, and `$bits` makes bits of again. The function returns false if there is no such
+/// instruction.
+macro_rules! floats {
+    ($name:ident, $F:ty, $f:expr, $bits:expr) => {
+        fn $name(&mut self, inst: &Inst, mask: u32) -> bool {
+            const SIGN: u64 = 1 << (8 * size_of::<$F>() - 1);
+            let (f, bits) = ($f, $bits);
+            let wide = |a: u64| f64::from(f(a));
+            match inst.op {
+                Op::Add => self.two(inst, mask, |a, b| bits(f(a) + f(b))),
+                Op::Sub => self.two(inst, mask, |a, b| bits(f(a) - f(b))),
+                Op::MulLo => self.two(inst, mask, |a, b| bits(f(a) * f(b))),
+                Op::Fma => self.three(inst, mask, |a, b, c| bits(f(a).mul_add(f(b), f(c)))),
+                Op::Div => self.two(inst, mask, |a, b| bits(f(a) / f(b))),
+                Op::Rcp => self.one(inst, mask, |a| bits(1.0 / f(a))),
+                Op::Sqrt => self.one(inst, mask, |a| bits(f(a).sqrt())),
+                Op::Neg => self.one(inst, mask, |a| a ^ SIGN),
+                Op::Abs => self.one(inst, mask, |a| a & (SIGN - 1)),
+                Op::Min => self.two(inst, mask, |a, b| bits(least(wide(a), wide(b)) as $F)),
+                Op::Max => self.two(inst, mask, |a, b| bits(-least(-wide(a), -wide(b)) as $F)),
+                _ => return false,
+            }
+            true
+        }
+    };
+}
+
+/// Defines a function that runs an instruction of integers of the types `$U` and `$S`, whose products
+/// have the types `$UU` and `$SS`. The function returns false if there is no such instruction.
+macro_rules! integers {
+    ($name:ident, $U:ty, $S:ty, $UU:ty, $SS:ty) => {
+        fn $name(&mut self, inst: &Inst, mask: u32) -> bool {
+            const BITS: u32 = <$U>::BITS;
+            let signed = inst.ty.is_signed();
+            let (u, s) = (|a: u64| a as $U, |a: u64| a as $S);
+            // The bits of a signed result, extended with zeros.
+            let bits = |a: $S| a as $U as u64;
+            let product = |a: u64, b: u64| match signed {
+                true => (a as $S as $SS * b as $S as $SS) as $UU,
+                false => a as $U as $UU * b as $U as $UU,
+            };
+            match inst.op {
+                Op::MulWide | Op::MadWide if BITS == 64 => return false,
+                Op::Bfi | Op::Bfind(_) | Op::Popc | Op::Clz | Op::Brev if BITS == 16 => {
+                    return false
+                }
+                Op::Add => self.two(inst, mask, |a, b| u(a).wrapping_add(u(b)) as u64),
+                Op::Sub => self.two(inst, mask, |a, b| u(a).wrapping_sub(u(b)) as u64),
+                Op::MulLo => self.two(inst, mask, |a, b| u(a).wrapping_mul(u(b)) as u64),
+                Op::MulHi => self.two(inst, mask, |a, b| (product(a, b) >> BITS) as $U as u64),
+                Op::MulWide => self.two(inst, mask, |a, b| product(a, b) as u64),
+                Op::MadLo => self
+                    .three(inst, mask, |a, b, c| u(a).wrapping_mul(u(b)).wrapping_add(u(c)) as u64),
+                Op::MadWide => {
+                    self.three(inst, mask, |a, b, c| product(a, b).wrapping_add(c as $UU) as u64)
+                }
+                Op::Div if signed => self.two(inst, mask, |a, b| {
+                    let otherwise = if b == 0 { -1 } else { <$S>::MIN };
+                    bits(s(a).checked_div(s(b)).unwrap_or(otherwise))
+                }),
+                Op::Div => {
+                    self.two(inst, mask, |a, b| u(a).checked_div(u(b)).unwrap_or(<$U>::MAX) as u64)
+                }
+                Op::Rem if signed => {
+                    self.two(inst, mask, |a, b| bits(s(a).checked_rem(s(b)).unwrap_or(0)))
+                }
+                Op::Rem => {
+                    self.two(inst, mask, |a, b| u(a).checked_rem(u(b)).unwrap_or(u(a)) as u64)
+                }
+                Op::Neg => self.one(inst, mask, |a| u(a).wrapping_neg() as u64),
+                Op::Abs => self.one(inst, mask, |a| bits(s(a).wrapping_abs())),
+                Op::Min if signed => self.two(inst, mask, |a, b| bits(s(a).min(s(b)))),
+                Op::Max if signed => self.two(inst, mask, |a, b| bits(s(a).max(s(b)))),
+                Op::Min => self.two(inst, mask, u64::min),
+                Op::Max => self.two(inst, mask, u64::max),
+                Op::Shl => self.two(inst, mask, |a, b| match b < BITS.into() {
+                    true => (u(a) << b) as u64,
+                    false => 0,
+                }),
+                Op::Shr if signed => {
+                    self.two(inst, mask, |a, b| bits(s(a) >> b.min(u64::from(BITS) - 1)))
+                }
+                Op::Shr => self.two(inst, mask, |a, b| if b < BITS.into() { a >> b } else { 0 }),
+                Op::Bfi => self.insert(inst, mask, BITS.into()),
+                Op::Bfind(amount) => self.one(inst, mask, |a| {
+                    let a = if signed && s(a) < 0 { !u(a) } else { u(a) };
+                    let highest = BITS as i32 - 1;
+                    found(highest - a.leading_zeros() as i32, highest, amount).into()
+                }),
+                Op::Popc => self.one(inst, mask, |a| u(a).count_ones().into()),
+                Op::Clz => self.one(inst, mask, |a| u(a).leading_zeros().into()),
+                Op::Brev => self.one(inst, mask, |a| u(a).reverse_bits() as u64),
+                _ => return false,
+            }
+            true
+        }
+    };
+}
+
 /// The registers of a warp: rows, and the constants of its kernel behind them.
 pub struct Registers<'a> {
     /// The rows of the registers.
@@ -129,7 +229,7 @@ impl Registers<'_> {
             Op::Setp(compare, unordered) => self.compare(inst, mask, compare, unordered),
             _ => match inst.ty.bytes() {
                 2 => return self.integer16(inst, mask),
-                4 => return self.integer32(inst, mask),
+                4 => return self.word(inst, mask) || self.integer32(inst, mask),
                 8 => return self.integer64(inst, mask),
                 _ => return false,
             },
@@ -167,189 +267,31 @@ impl Registers<'_> {
         }
     }
 
-    fn float32(&mut self, inst: &Inst, mask: u32) -> bool {
-        let f = |a: u64| f32::from_bits(a as u32);
-        let bits = |x: f32| if x.is_nan() { NAN32 } else { u64::from(x.to_bits()) };
-        match inst.op {
-            Op::Add => self.two(inst, mask, |a, b| bits(f(a) + f(b))),
-            Op::Sub => self.two(inst, mask, |a, b| bits(f(a) - f(b))),
-            Op::MulLo => self.two(inst, mask, |a, b| bits(f(a) * f(b))),
-            Op::Fma => self.three(inst, mask, |a, b, c| bits(f(a).mul_add(f(b), f(c)))),
-            Op::Div => self.two(inst, mask, |a, b| bits(f(a) / f(b))),
-            Op::Rcp => self.one(inst, mask, |a| bits(1.0 / f(a))),
-            Op::Sqrt => self.one(inst, mask, |a| bits(f(a).sqrt())),
-            Op::Neg => self.one(inst, mask, |a| a ^ 0x8000_0000),
-            Op::Abs => self.one(inst, mask, |a| a & 0x7FFF_FFFF),
-            Op::Min => self.two(inst, mask, |a, b| bits(least(f(a).into(), f(b).into()) as f32)),
-            Op::Max => {
-                self.two(inst, mask, |a, b| bits(-least(-f64::from(f(a)), -f64::from(f(b))) as f32))
-            }
-            _ => return false,
+    floats!(float32, f32, |a: u64| f32::from_bits(a as u32), |x: f32| {
+        if x.is_nan() {
+            NAN32
+        } else {
+            u64::from(x.to_bits())
         }
-        true
-    }
+    });
+    floats!(float64, f64, f64::from_bits, f64::to_bits);
 
-    fn float64(&mut self, inst: &Inst, mask: u32) -> bool {
-        let f = f64::from_bits;
-        match inst.op {
-            Op::Add => self.two(inst, mask, |a, b| (f(a) + f(b)).to_bits()),
-            Op::Sub => self.two(inst, mask, |a, b| (f(a) - f(b)).to_bits()),
-            Op::MulLo => self.two(inst, mask, |a, b| (f(a) * f(b)).to_bits()),
-            Op::Fma => self.three(inst, mask, |a, b, c| f(a).mul_add(f(b), f(c)).to_bits()),
-            Op::Div => self.two(inst, mask, |a, b| (f(a) / f(b)).to_bits()),
-            Op::Rcp => self.one(inst, mask, |a| (1.0 / f(a)).to_bits()),
-            Op::Sqrt => self.one(inst, mask, |a| f(a).sqrt().to_bits()),
-            Op::Neg => self.one(inst, mask, |a| a ^ 1 << 63),
-            Op::Abs => self.one(inst, mask, |a| a & !(1 << 63)),
-            Op::Min => self.two(inst, mask, |a, b| least(f(a), f(b)).to_bits()),
-            Op::Max => self.two(inst, mask, |a, b| (-least(-f(a), -f(b))).to_bits()),
-            _ => return false,
-        }
-        true
-    }
+    integers!(integer16, u16, i16, u32, i32);
+    integers!(integer32, u32, i32, u64, i64);
+    integers!(integer64, u64, i64, u128, i128);
 
-    fn integer16(&mut self, inst: &Inst, mask: u32) -> bool {
-        let signed = inst.ty.is_signed();
+    /// Runs the instructions that only exist for 32 bits.
+    fn word(&mut self, inst: &Inst, mask: u32) -> bool {
         match inst.op {
-            Op::Add => self.two(inst, mask, |a, b| a.wrapping_add(b) & 0xFFFF),
-            Op::Sub => self.two(inst, mask, |a, b| a.wrapping_sub(b) & 0xFFFF),
-            Op::MulLo => self.two(inst, mask, |a, b| a.wrapping_mul(b) & 0xFFFF),
-            Op::MulWide if signed => self.two(inst, mask, |a, b| {
-                u64::from((i32::from(a as i16) * i32::from(b as i16)) as u32)
-            }),
-            Op::MulWide => self.two(inst, mask, |a, b| a * b),
-            Op::Shl => self.two(inst, mask, |a, b| if b > 15 { 0 } else { a << b & 0xFFFF }),
-            Op::Shr if signed => {
-                self.two(inst, mask, |a, b| u64::from((a as i16 >> b.min(15)) as u16))
-            }
-            Op::Shr => self.two(inst, mask, |a, b| if b > 15 { 0 } else { a >> b }),
-            Op::Neg => self.one(inst, mask, |a| a.wrapping_neg() & 0xFFFF),
-            Op::Min if signed => {
-                self.two(inst, mask, |a, b| if (a as i16) < b as i16 { a } else { b })
-            }
-            Op::Max if signed => {
-                self.two(inst, mask, |a, b| if a as i16 > b as i16 { a } else { b })
-            }
-            Op::Min => self.two(inst, mask, |a, b| a.min(b)),
-            Op::Max => self.two(inst, mask, |a, b| a.max(b)),
-            _ => return false,
-        }
-        true
-    }
-
-    fn integer32(&mut self, inst: &Inst, mask: u32) -> bool {
-        let signed = inst.ty.is_signed();
-        let u = |a: u32| u64::from(a);
-        match inst.op {
-            Op::Add => self.two(inst, mask, |a, b| u((a as u32).wrapping_add(b as u32))),
-            Op::Sub => self.two(inst, mask, |a, b| u((a as u32).wrapping_sub(b as u32))),
-            Op::MulLo => self.two(inst, mask, |a, b| u((a as u32).wrapping_mul(b as u32))),
-            Op::MulHi if signed => {
-                self.two(inst, mask, |a, b| u(((a as i32 as i64 * b as i32 as i64) >> 32) as u32))
-            }
-            Op::MulHi => self.two(inst, mask, |a, b| (a * b) >> 32),
-            Op::MulWide if signed => {
-                self.two(inst, mask, |a, b| (a as i32 as i64 * b as i32 as i64) as u64)
-            }
-            Op::MulWide => self.two(inst, mask, |a, b| a * b),
-            Op::MadLo => self.three(inst, mask, |a, b, c| {
-                u((a as u32).wrapping_mul(b as u32).wrapping_add(c as u32))
-            }),
-            Op::MadWide if signed => self.three(inst, mask, |a, b, c| {
-                ((a as i32 as i64 * b as i32 as i64) as u64).wrapping_add(c)
-            }),
-            Op::MadWide => self.three(inst, mask, |a, b, c| (a * b).wrapping_add(c)),
-            Op::Div if signed => self.two(inst, mask, |a, b| {
-                u((a as i32).checked_div(b as i32).unwrap_or(if b == 0 { -1 } else { i32::MIN })
-                    as u32)
-            }),
-            Op::Div => {
-                self.two(inst, mask, |a, b| u((a as u32).checked_div(b as u32).unwrap_or(u32::MAX)))
-            }
-            Op::Rem if signed => {
-                self.two(inst, mask, |a, b| u((a as i32).checked_rem(b as i32).unwrap_or(0) as u32))
-            }
-            Op::Rem => {
-                self.two(inst, mask, |a, b| u((a as u32).checked_rem(b as u32).unwrap_or(a as u32)))
-            }
-            Op::Neg => self.one(inst, mask, |a| u((a as u32).wrapping_neg())),
-            Op::Abs => self.one(inst, mask, |a| u((a as i32).wrapping_abs() as u32)),
-            Op::Min if signed => self.two(inst, mask, |a, b| u((a as i32).min(b as i32) as u32)),
-            Op::Max if signed => self.two(inst, mask, |a, b| u((a as i32).max(b as i32) as u32)),
-            Op::Min => self.two(inst, mask, |a, b| a.min(b)),
-            Op::Max => self.two(inst, mask, |a, b| a.max(b)),
-            Op::Shl => self.two(inst, mask, |a, b| if b > 31 { 0 } else { u((a as u32) << b) }),
-            Op::Shr if signed => self.two(inst, mask, |a, b| u((a as i32 >> b.min(31)) as u32)),
-            Op::Shr => self.two(inst, mask, |a, b| if b > 31 { 0 } else { a >> b }),
             Op::Shf(left, clamped) => {
                 let count = |c: u64| if clamped { c.min(32) } else { c & 31 };
                 if left {
                     self.three(inst, mask, |a, b, c| ((b << 32 | a) << count(c)) >> 32);
                 } else {
-                    self.three(inst, mask, |a, b, c| u(((b << 32 | a) >> count(c)) as u32));
+                    self.three(inst, mask, |a, b, c| ((b << 32 | a) >> count(c)) as u32 as u64);
                 }
             }
-            Op::Prmt => self.three(inst, mask, |a, b, c| u(permute(a | b << 32, c))),
-            Op::Lop3 => {
-                let d = self.get(inst.s[3])[0];
-                self.three(inst, mask, |a, b, c| u(any_logic(a, b, c, d)));
-            }
-            Op::Bfe => self.three(inst, mask, |a, b, c| u(extract(a, b, c, 32, signed) as u32)),
-            Op::Bfi => self.insert(inst, mask, 32),
-            Op::Bfind(amount) => self.one(inst, mask, |a| {
-                let a = if signed && a as i32 <= -1 { u64::from(!(a as u32)) } else { a };
-                u(found(63 - a.leading_zeros() as i32, 31, amount))
-            }),
-            Op::Popc => self.one(inst, mask, |a| u((a as u32).count_ones())),
-            Op::Clz => self.one(inst, mask, |a| u((a as u32).leading_zeros())),
-            Op::Brev => self.one(inst, mask, |a| u((a as u32).reverse_bits())),
-            _ => return false,
-        }
-        true
-    }
-
-    fn integer64(&mut self, inst: &Inst, mask: u32) -> bool {
-        let signed = inst.ty.is_signed();
-        match inst.op {
-            Op::Add => self.two(inst, mask, u64::wrapping_add),
-            Op::Sub => self.two(inst, mask, u64::wrapping_sub),
-            Op::MulLo => self.two(inst, mask, u64::wrapping_mul),
-            Op::MulHi if signed => self.two(inst, mask, |a, b| {
-                ((i128::from(a as i64) * i128::from(b as i64)) >> 64) as u64
-            }),
-            Op::MulHi => {
-                self.two(inst, mask, |a, b| ((u128::from(a) * u128::from(b)) >> 64) as u64)
-            }
-            Op::MadLo => {
-                self.three(inst, mask, |a, b, c| a.wrapping_mul(b).wrapping_add(c));
-            }
-            Op::Div if signed => self.two(inst, mask, |a, b| {
-                (a as i64).checked_div(b as i64).unwrap_or(if b == 0 { -1 } else { i64::MIN })
-                    as u64
-            }),
-            Op::Div => self.two(inst, mask, |a, b| a.checked_div(b).unwrap_or(u64::MAX)),
-            Op::Rem if signed => {
-                self.two(inst, mask, |a, b| (a as i64).checked_rem(b as i64).unwrap_or(0) as u64)
-            }
-            Op::Rem => self.two(inst, mask, |a, b| a.checked_rem(b).unwrap_or(a)),
-            Op::Neg => self.one(inst, mask, u64::wrapping_neg),
-            Op::Abs => self.one(inst, mask, |a| (a as i64).wrapping_abs() as u64),
-            Op::Min if signed => self.two(inst, mask, |a, b| (a as i64).min(b as i64) as u64),
-            Op::Max if signed => self.two(inst, mask, |a, b| (a as i64).max(b as i64) as u64),
-            Op::Min => self.two(inst, mask, u64::min),
-            Op::Max => self.two(inst, mask, u64::max),
-            Op::Shl => self.two(inst, mask, |a, b| if b > 63 { 0 } else { a << b }),
-            Op::Shr if signed => self.two(inst, mask, |a, b| (a as i64 >> b.min(63)) as u64),
-            Op::Shr => self.two(inst, mask, |a, b| if b > 63 { 0 } else { a >> b }),
-            Op::Bfe => self.three(inst, mask, |a, b, c| extract(a, b, c, 64, signed)),
-            Op::Bfi => self.insert(inst, mask, 64),
-            Op::Bfind(amount) => self.one(inst, mask, |a| {
-                let a = if signed && (a as i64) < 0 { !a } else { a };
-                u64::from(found(63 - a.leading_zeros() as i32, 63, amount))
-            }),
-            Op::Popc => self.one(inst, mask, |a| u64::from(a.count_ones())),
-            Op::Clz => self.one(inst, mask, |a| u64::from(a.leading_zeros())),
-            Op::Brev => self.one(inst, mask, u64::reverse_bits),
+            Op::Prmt => self.three(inst, mask, |a, b, c| permute(a | b << 32, c).into()),
             _ => return false,
         }
         true
@@ -406,40 +348,6 @@ fn permute(bytes: u64, selector: u64) -> u32 {
         let byte = if nibble & 8 == 0 { byte } else { (byte as i8 >> 7) as u8 };
         all | u32::from(byte) << (8 * i)
     })
-}
-
-/// `lop3`: the function of three bits that a table of 8 bits gives.
-fn any_logic(a: u64, b: u64, c: u64, table: u64) -> u32 {
-    (0..8).filter(|i| table >> i & 1 == 1).fold(0, |all, i| {
-        let part = |x: u64, bit: u32| if bit != 0 { x as u32 } else { !(x as u32) };
-        all | part(a, i & 4) & part(b, i & 2) & part(c, i & 1)
-    })
-}
-
-/// `bfe`: the `c` bits of `a` from bit `b` on, extended with zeros or with the sign.
-fn extract(a: u64, b: u64, c: u64, width: u64, signed: bool) -> u64 {
-    let (from, count) = (b & 0xFF, c & 0xFF);
-    if count == 0 {
-        return 0;
-    }
-    let a = if signed && width == 32 { a as i32 as i64 as u64 } else { a };
-    let shifted = match (from > 63, signed) {
-        (true, true) => (a as i64 >> 63) as u64,
-        (true, false) => 0,
-        (false, true) => (a as i64 >> from) as u64,
-        (false, false) => a >> from,
-    };
-    if count >= 64 {
-        return shifted;
-    }
-    // The sign is the highest bit of the field, or that of the number where the field ends behind
-    // the number.
-    let spare = 64 - count;
-    if signed {
-        ((shifted << spare) as i64 >> spare) as u64
-    } else {
-        shifted << spare >> spare
-    }
 }
 
 /// `bfind`: the place of a bit, or how far it is from the highest place; -1 if there is no bit.

@@ -161,7 +161,7 @@ pub fn slots(inst: &Inst) -> u16 {
         Op::And | Op::Or | Op::Xor | Op::Not | Op::Neg | Op::Abs if wide => 20,
         Op::Shl | Op::Shr if wide => 30,
         Op::Popc | Op::Clz | Op::Bfind(_) | Op::Brev if wide => 40,
-        Op::Clz | Op::Bfe | Op::Redux(_) => 20,
+        Op::Clz | Op::Redux(_) => 20,
         Op::Bfi => 30,
         Op::Fence | Op::FenceBlock => 40,
         _ => 10,

@@ -235,19 +235,20 @@ impl Decoder {
                 self.control(&mut inst, words[0], &modifiers, &operands)?
             }
             "setp" => {
-                let compare = modifiers.first().copied().unwrap_or("");
-                inst.op = comparison(compare).ok_or("an unknown comparison")?;
+                let name = modifiers.first().copied().unwrap_or("");
+                let compare = Compare::from_name(name.trim_end_matches('u'));
+                inst.op = Op::Setp(compare.ok_or("an unknown comparison")?, name.ends_with('u'));
                 let ty = inst.ty;
                 self.plain(&mut inst, &operands, 1, 2, ty)?;
                 modifiers.len() == 1
             }
             "cvt" => {
                 let [to, from] = types[..] else { return Err("not two types".into()) };
-                let (round, many) = rounding(&modifiers);
-                inst.op = Op::Cvt(from, round);
+                let round = modifiers.first().and_then(|word| Round::from_name(word));
+                inst.op = Op::Cvt(from, round.unwrap_or(Round::Exact));
                 inst.ty = to;
                 self.plain(&mut inst, &operands, 1, 1, from)?;
-                modifiers.len() == many
+                modifiers.len() == usize::from(round.is_some())
             }
             "cvta" => {
                 let sign = if modifiers.contains(&"to") { u64::MAX } else { 1 };
@@ -329,8 +330,6 @@ impl Decoder {
             "shr" => (Op::Shr, 2),
             "shf" => (Op::Shf(has("l"), has("clamp")), 3),
             "prmt" => (Op::Prmt, 3),
-            "lop3" => (Op::Lop3, 4),
-            "bfe" => (Op::Bfe, 3),
             "bfi" => (Op::Bfi, 4),
             "bfind" => (Op::Bfind(has("shiftamt")), 1),
             "popc" => (Op::Popc, 1),
@@ -381,17 +380,12 @@ impl Decoder {
                 "nc" if word == "ld" => {}
                 "gpu" | "sys" => {}
                 name if word == "atom" || word == "red" => {
-                    inst.op = Op::Atom(atom(name).ok_or("an unknown operation")?)
+                    inst.op = Op::Atom(Atom::from_name(name).ok_or("an unknown operation")?)
                 }
                 _ => known = false,
             }
         }
-        let expected = match word {
-            "ld" | "st" | "red" => 2,
-            _ if inst.op == Op::Atom(Atom::Cas) => 4,
-            _ => 3,
-        };
-        if operands.len() != expected {
+        if operands.len() != if word == "atom" { 3 } else { 2 } {
             return Err("a wrong number of operands".into());
         }
         let at = (word != "st" && word != "red") as usize;
@@ -429,9 +423,7 @@ impl Decoder {
                 if word == "atom" {
                     inst.d[0] = self.operand(operands[0], inst.ty)?;
                 }
-                for (to, text) in inst.s[1..].iter_mut().zip(&operands[at + 1..]) {
-                    *to = self.operand(text, inst.ty)?;
-                }
+                inst.s[1] = self.operand(operands[at + 1], inst.ty)?;
                 inst.volatile = true;
                 known &= matches!(inst.op, Op::Atom(_))
                     && matches!(inst.space, Space::Generic | Space::Global | Space::Shared)
@@ -469,7 +461,7 @@ impl Decoder {
             }
             ("bar" | "barrier", "sync") if operands == ["0"] => inst.op = Op::BarSync,
             ("bar" | "barrier", "red") if operands.get(1) == Some(&"0") => {
-                inst.op = Op::BarRed(fold(second).ok_or("an unknown reduction")?);
+                inst.op = Op::BarRed(Fold::from_name(second).ok_or("an unknown reduction")?);
                 self.plain(inst, operands, 1, 2, Ty::Pred)?;
             }
             ("shfl", "sync") => {
@@ -477,13 +469,7 @@ impl Decoder {
                     Some((d, p)) => (d, Some(p)),
                     None => (*operands.first().ok_or("no operands")?, None),
                 };
-                inst.op = Op::Shfl(match second {
-                    "up" => Shuffle::Up,
-                    "down" => Shuffle::Down,
-                    "bfly" => Shuffle::Bfly,
-                    "idx" => Shuffle::Idx,
-                    _ => return Ok(false),
-                });
+                inst.op = Op::Shfl(Shuffle::from_name(second).ok_or("an unknown shuffle")?);
                 // The mask comes first among the operands, as in all operations of a warp.
                 let [_, a, b, c, mask] = operands[..] else { return Err("not 5 operands".into()) };
                 self.plain(inst, &[d, mask, a, b, c], 1, 4, Ty::B32)?;
@@ -492,7 +478,7 @@ impl Decoder {
                 }
             }
             ("vote", "sync") => {
-                inst.op = Op::Vote(fold(second).ok_or("an unknown vote")?);
+                inst.op = Op::Vote(Fold::from_name(second).ok_or("an unknown vote")?);
                 let [d, a, mask] = operands[..] else { return Err("not 3 operands".into()) };
                 inst.negated |= a.starts_with('!');
                 if inst.guard != NONE {
@@ -501,7 +487,7 @@ impl Decoder {
                 self.plain(inst, &[d, mask, a.trim_start_matches('!')], 1, 2, Ty::B32)?;
             }
             ("redux", "sync") => {
-                inst.op = Op::Redux(fold(second).ok_or("an unknown reduction")?);
+                inst.op = Op::Redux(Fold::from_name(second).ok_or("an unknown reduction")?);
                 let [d, a, mask] = operands[..] else { return Err("not 3 operands".into()) };
                 self.plain(inst, &[d, mask, a], 1, 2, inst.ty)?;
             }
@@ -529,64 +515,4 @@ fn split(text: &str) -> Vec<&str> {
         parts.push(text[begin..].trim());
     }
     parts
-}
-
-fn comparison(name: &str) -> Option<Op> {
-    let compare = match name.trim_end_matches('u') {
-        "eq" => Compare::Eq,
-        "ne" => Compare::Ne,
-        "lt" | "lo" => Compare::Lt,
-        "le" | "ls" => Compare::Le,
-        "gt" | "hi" => Compare::Gt,
-        "ge" | "hs" => Compare::Ge,
-        "n" | "num" => Compare::Num,
-        "nan" => Compare::Nan,
-        _ => return None,
-    };
-    Some(Op::Setp(compare, name.ends_with('u')))
-}
-
-/// Returns the rounding of a conversion, and the number of modifiers that say it.
-fn rounding(modifiers: &[&str]) -> (Round, usize) {
-    let round = match modifiers.first().copied().unwrap_or("") {
-        "rn" | "rni" => Round::Nearest,
-        "rz" | "rzi" => Round::Zero,
-        "rm" | "rmi" => Round::Down,
-        "rp" | "rpi" => Round::Up,
-        _ => return (Round::Exact, 0),
-    };
-    (round, 1)
-}
-
-fn atom(name: &str) -> Option<Atom> {
-    Some(match name {
-        "add" => Atom::Add,
-        "and" => Atom::And,
-        "or" => Atom::Or,
-        "xor" => Atom::Xor,
-        "min" => Atom::Min,
-        "max" => Atom::Max,
-        "exch" => Atom::Exch,
-        "cas" => Atom::Cas,
-        "inc" => Atom::Inc,
-        "dec" => Atom::Dec,
-        _ => return None,
-    })
-}
-
-fn fold(name: &str) -> Option<Fold> {
-    Some(match name {
-        "all" => Fold::All,
-        "any" => Fold::Any,
-        "uni" => Fold::Uni,
-        "ballot" => Fold::Ballot,
-        "popc" => Fold::Popc,
-        "add" => Fold::Add,
-        "min" => Fold::Min,
-        "max" => Fold::Max,
-        "and" => Fold::And,
-        "or" => Fold::Or,
-        "xor" => Fold::Xor,
-        _ => return None,
-    })
 }

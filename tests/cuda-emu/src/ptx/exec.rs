@@ -1,5 +1,6 @@
 //! Runs a warp for a while: groups of lanes that are at the same instruction.
 
+use super::access::Site;
 use super::alu::Registers;
 use super::block::{Core, Shape, Warp};
 use super::clock::Given;
@@ -184,7 +185,7 @@ impl Context {
                 }
                 _ if active == 0 => pc += 1,
                 Op::Ld | Op::St | Op::Atom(_) => {
-                    self.access(core, warp, memory, active, pc, inst)?;
+                    self.access(&mut Site { core, warp, memory, pc, inst }, active)?;
                     pc += 1;
                 }
                 Op::Activemask => {

@@ -7,38 +7,25 @@ use super::inst::ALL;
 use super::memory::Memory;
 use super::module::Module;
 use super::report::{Fault, Report};
+use crate::named::named;
 use crate::rng::Rng;
 use std::sync::Arc;
 
-/// How blocks and warps are interleaved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Interleaving {
-    /// Any warp at any time; lanes of a warp may part without a reason.
-    Random,
-    /// A warp runs as long as it can.
-    Greedy,
-    /// One warp of each block hardly ever runs.
-    Starved,
-    /// The last blocks, warps and lanes first.
-    Reverse,
-    /// One block at a time, in order, and a warp runs as long as it can; the seed decides nothing.
-    Steady,
-    /// One of the others except `Steady`, by the seed.
-    Any,
-}
-
-impl Interleaving {
-    /// Returns the interleaving with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "random" => Self::Random,
-            "greedy" => Self::Greedy,
-            "starved" => Self::Starved,
-            "reverse" => Self::Reverse,
-            "steady" => Self::Steady,
-            "any" => Self::Any,
-            _ => return None,
-        })
+named! {
+    /// How blocks and warps are interleaved.
+    Interleaving {
+        /// Any warp at any time; lanes of a warp may part without a reason.
+        Random = "random",
+        /// A warp runs as long as it can.
+        Greedy = "greedy",
+        /// One warp of each block hardly ever runs.
+        Starved = "starved",
+        /// The last blocks, warps and lanes first.
+        Reverse = "reverse",
+        /// One block at a time, in order, and a warp runs as long as it can; the seed decides nothing.
+        Steady = "steady",
+        /// One of the others except `Steady`, by the seed.
+        Any = "any",
     }
 }
 

@@ -1,5 +1,7 @@
 //! The decoded form of an instruction. Operands are *rows*: the values of all lanes of a warp.
 
+use crate::named::named;
+
 /// Number of lanes of a warp.
 pub const LANES: usize = 32;
 /// The mask of all lanes.
@@ -10,50 +12,18 @@ pub type Row = [u64; LANES];
 /// The number of a row that does not exist.
 pub const NONE: u32 = u32::MAX;
 
-/// A type of PTX.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names are PTX's")]
-pub enum Ty {
-    B8,
-    U8,
-    S8,
-    B16,
-    U16,
-    S16,
-    B32,
-    U32,
-    S32,
-    F32,
-    B64,
-    U64,
-    S64,
-    F64,
-    Pred,
+named! {
+    /// A type of PTX.
+    Ty {
+        B8 = "b8", U8 = "u8", S8 = "s8",
+        B16 = "b16", U16 = "u16", S16 = "s16",
+        B32 = "b32", U32 = "u32", S32 = "s32", F32 = "f32",
+        B64 = "b64", U64 = "u64", S64 = "s64", F64 = "f64",
+        Pred = "pred",
+    }
 }
 
 impl Ty {
-    /// Returns the type with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "b8" => Self::B8,
-            "u8" => Self::U8,
-            "s8" => Self::S8,
-            "b16" => Self::B16,
-            "u16" => Self::U16,
-            "s16" => Self::S16,
-            "b32" => Self::B32,
-            "u32" => Self::U32,
-            "s32" => Self::S32,
-            "f32" => Self::F32,
-            "b64" => Self::B64,
-            "u64" => Self::U64,
-            "s64" => Self::S64,
-            "f64" => Self::F64,
-            "pred" => Self::Pred,
-            _ => return None,
-        })
-    }
-
     /// Returns the number of bytes of a value.
     pub fn bytes(self) -> u32 {
         match self {
@@ -107,83 +77,55 @@ pub enum Space {
     Param,
 }
 
-/// A comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Compare {
-    /// Equal.
-    Eq,
-    /// Not equal; false if a number is NaN.
-    Ne,
-    /// Less; for integers by the type's sign.
-    Lt,
-    /// Less or equal.
-    Le,
-    /// Greater.
-    Gt,
-    /// Greater or equal.
-    Ge,
-    /// Both operands are numbers.
-    Num,
-    /// At least one operand is NaN.
-    Nan,
+named! {
+    /// A comparison; for integers by the type's sign.
+    Compare {
+        Eq = "eq",
+        /// Not equal; false if a number is NaN.
+        Ne = "ne",
+        Lt = "lt" | "lo",
+        Le = "le" | "ls",
+        Gt = "gt" | "hi",
+        Ge = "ge" | "hs",
+        /// Both operands are numbers.
+        Num = "n" | "num",
+        /// At least one operand is NaN.
+        Nan = "nan",
+    }
 }
 
-/// A rounding of a conversion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Round {
-    /// The conversion needs none.
-    Exact,
-    /// To the nearest number, ties to even.
-    Nearest,
-    /// Towards zero.
-    Zero,
-    /// Down.
-    Down,
-    /// Up.
-    Up,
+named! {
+    /// A rounding of a conversion.
+    Round {
+        /// The conversion needs none.
+        Exact = "",
+        /// To the nearest number, ties to even.
+        Nearest = "rn" | "rni",
+        /// Towards zero.
+        Zero = "rz" | "rzi",
+        Down = "rm" | "rmi",
+        Up = "rp" | "rpi",
+    }
 }
 
-/// An atomic operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names are PTX's")]
-pub enum Atom {
-    Add,
-    And,
-    Or,
-    Xor,
-    Min,
-    Max,
-    Exch,
-    Cas,
-    Inc,
-    Dec,
+named! {
+    /// An atomic operation.
+    Atom {
+        Add = "add", And = "and", Or = "or", Xor = "xor", Min = "min", Max = "max", Exch = "exch",
+    }
 }
 
-/// A shuffle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names are PTX's")]
-pub enum Shuffle {
-    Up,
-    Down,
-    Bfly,
-    Idx,
+named! {
+    /// A shuffle.
+    Shuffle { Up = "up", Down = "down", Bfly = "bfly", Idx = "idx", }
 }
 
-/// What a vote, or a reduction over lanes or over a block, computes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names are PTX's")]
-pub enum Fold {
-    All,
-    Any,
-    Uni,
-    Ballot,
-    Popc,
-    Add,
-    Min,
-    Max,
-    And,
-    Or,
-    Xor,
+named! {
+    /// What a vote, or a reduction over lanes or over a block, computes.
+    Fold {
+        All = "all", Any = "any", Uni = "uni", Ballot = "ballot", Popc = "popc",
+        Add = "add", Min = "min", Max = "max", And = "and", Or = "or", Xor = "xor",
+    }
 }
 
 /// The operation of an instruction.
@@ -216,8 +158,6 @@ pub enum Op {
     /// Funnel shift: to the left or not, clamped or not.
     Shf(bool, bool),
     Prmt,
-    Lop3,
-    Bfe,
     Bfi,
     /// Whether the amount of the shift is asked for.
     Bfind(bool),
