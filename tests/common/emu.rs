@@ -2,91 +2,16 @@
 //! the functions that control the driver.
 
 use crate::common::tempdir;
+// The types alone: the functions are those of the loaded driver, which `control` finds.
+use cuda_emu::Mode;
+pub use cuda_emu::{Entry, KernelCounts, Kind, Totals};
 use std::ffi::{c_char, c_void, CStr, CString};
 use std::path::{Path, PathBuf};
 
-pub const RANDOM: i32 = 0;
-pub const LATE: i32 = 1;
-pub const EARLY: i32 = 2;
-pub const TIMED: i32 = 3;
-
-/// `emu_counters_t` of tests/cuda-emu/cuda_emu.h.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Counters {
-    pub h2d_bytes: u64,
-    pub d2h_bytes: u64,
-    pub d2d_bytes: u64,
-    pub h2h_bytes: u64,
-    pub h2d_copies: u64,
-    pub d2h_copies: u64,
-    pub d2d_copies: u64,
-    pub pageable_copies: u64,
-    pub calls: u64,
-    pub host_syncs: u64,
-    pub executed: u64,
-    pub dropped: u64,
-    pub streams: u64,
-    pub events: u64,
-    pub allocations: u64,
-    pub host_allocations: u64,
-    pub contexts: u64,
-    pub retained: u64,
-    pub pending: u64,
-    pub abandoned: u64,
-    pub device_bytes: u64,
-    pub peak_device_bytes: u64,
-    pub host_bytes: u64,
-    pub peak_host_bytes: u64,
-    pub host_wait_s: f64,
-}
-
-pub const COPY: i32 = 1;
-pub const RECORD: i32 = 3;
-pub const WAIT: i32 = 4;
-pub const SYNC: i32 = 5;
-pub const EVENT: i32 = 6;
-pub const STREAM: i32 = 7;
-pub const ARGUMENT: i32 = 8;
-pub const DONE: i32 = 9;
-
-/// `emu_entry_t` of tests/cuda-emu/cuda_emu.h.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Entry {
-    pub kind: i32,
-    pub stream: u32,
-    pub operation: u64,
-    pub after: u64,
-    pub event: u64,
-    pub to: u64,
-    pub from: u64,
-    pub bytes: u64,
-}
-
-/// `emu_kernel_t` of tests/cuda-emu/cuda_emu.h.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct KernelCounts {
-    pub name: [u8; 48],
-    pub launches: u64,
-    pub blocks: u64,
-    pub threads: u64,
-    pub warps: u64,
-    pub slots: u64,
-    pub read: u64,
-    pub written: u64,
-    pub requested: u64,
-    pub wavefronts: u64,
-    pub text: u64,
-}
-
-impl KernelCounts {
-    /// Returns the name of the kernel.
-    pub fn name(&self) -> &str {
-        CStr::from_bytes_until_nul(&self.name).unwrap().to_str().unwrap()
-    }
-}
+pub const RANDOM: i32 = Mode::Random as i32;
+pub const LATE: i32 = Mode::Late as i32;
+pub const EARLY: i32 = Mode::Early as i32;
+pub const TIMED: i32 = Mode::Timed as i32;
 
 /// Runs the test `name` of this program again in a process whose libcuda is the software driver.
 /// Returns true in that process.
@@ -183,7 +108,7 @@ macro_rules! controls {
         $($(#[doc = $doc])*
         pub fn $name($($argument: $kind),*) -> $result {
             type Function = unsafe extern "C" fn($($kind),*) -> $result;
-            // SAFETY: the types are those of cuda_emu.h.
+            // SAFETY: the types are those of cuda_emu::api::control.
             unsafe { std::mem::transmute::<*mut c_void, Function>(control($symbol))($($argument),*) }
         })*
     };
@@ -192,7 +117,7 @@ macro_rules! controls {
 controls! {
     /// Starts again. Nonzero if objects or operations are still alive; then nothing is reset.
     reset as c"emu_reset" (seed: u64, mode: i32, devices: i32, bytes_per_device: u64) -> i32;
-    read_counters as c"emu_counters" (out: *mut Counters) -> i32;
+    read_counters as c"emu_counters" (out: *mut Totals) -> i32;
     fail_raw as c"emu_fail" (name: *const c_char, k: i64, code: i32) -> i32;
     drop_raw as c"emu_drop" (kind: *const c_char, k: u64) -> i32;
     calls_raw as c"emu_calls" (name: *const c_char) -> u64;
@@ -222,8 +147,8 @@ controls! {
 }
 
 /// Returns the counters since the last reset.
-pub fn counters() -> Counters {
-    let mut counters = Counters::default();
+pub fn counters() -> Totals {
+    let mut counters = Totals::default();
     assert_eq!(read_counters(&mut counters), 0);
     counters
 }

@@ -146,15 +146,15 @@ fn ordered(history: &[Entry], roles: &Roles, kernels: Option<&Kernels>) -> Vec<A
         let stream = entry.stream as usize;
         let before = of_operation.get(&entry.after);
         let told = match entry.kind {
-            emu::SYNC => recorded.get(&entry.after).copied(),
-            emu::DONE => Some(entry.event).filter(|event| roles.is_of_report(*event)),
+            emu::Kind::Sync => recorded.get(&entry.after).copied(),
+            emu::Kind::Done => Some(entry.event).filter(|event| roles.is_of_report(*event)),
             _ => None,
         };
         match (entry.kind, before) {
-            (emu::WAIT, Some(before)) => join(&mut of_stream[stream], before),
-            (emu::SYNC, Some(before)) => join(&mut host, before),
-            (emu::DONE, Some(before)) if told.is_some() => join(&mut host, before),
-            (emu::ARGUMENT, _) => {
+            (emu::Kind::Wait, Some(before)) => join(&mut of_stream[stream], before),
+            (emu::Kind::Sync, Some(before)) => join(&mut host, before),
+            (emu::Kind::Done, Some(before)) if told.is_some() => join(&mut host, before),
+            (emu::Kind::Argument, _) => {
                 if words.0 != entry.after {
                     words = (entry.after, Vec::new());
                 }
@@ -192,7 +192,7 @@ fn ordered(history: &[Entry], roles: &Roles, kernels: Option<&Kernels>) -> Vec<A
         of_stream[stream][stream] += 1;
         let after = of_stream[stream].clone();
         of_operation.insert(entry.operation, after.clone());
-        if entry.kind == emu::RECORD && roles.is_of_report(entry.event) {
+        if entry.kind == emu::Kind::Record && roles.is_of_report(entry.event) {
             reports.insert(entry.event, report.clone());
             recorded.insert(entry.operation, entry.event);
         }
@@ -271,9 +271,11 @@ impl Roles {
         let mut roles = HashMap::new();
         let mut before = Entry::default();
         for entry in history {
-            if entry.kind == emu::EVENT {
+            if entry.kind == emu::Kind::Event {
                 let role = first.next().unwrap_or(
-                    if roles.get(&before.event) == Some(&Role::Begin) && before.kind == emu::EVENT {
+                    if roles.get(&before.event) == Some(&Role::Begin)
+                        && before.kind == emu::Kind::Event
+                    {
                         Role::End
                     } else {
                         Role::Begin
@@ -283,8 +285,8 @@ impl Roles {
             }
             // Two events made one right after the other are the start and the end of a call; a
             // single event is a mark.
-            if before.kind == emu::EVENT
-                && entry.kind != emu::EVENT
+            if before.kind == emu::Kind::Event
+                && entry.kind != emu::Kind::Event
                 && roles.get(&before.event) == Some(&Role::Begin)
             {
                 roles.insert(before.event, Role::Mark);
@@ -367,7 +369,7 @@ pub const RECORDS: [&str; 10] = [
 pub fn sites(history: &[Entry], roles: &Roles, compresses: bool) -> Sites {
     let lanes: Vec<u32> = history
         .iter()
-        .filter(|entry| entry.kind == emu::STREAM)
+        .filter(|entry| entry.kind == emu::Kind::Stream)
         .map(|entry| entry.stream)
         .collect();
     assert_eq!(lanes.len(), 2, "one library, two streams");
@@ -377,7 +379,9 @@ pub fn sites(history: &[Entry], roles: &Roles, compresses: bool) -> Sites {
         None => Lane::App,
     };
     let makes = |entry: &&Entry| {
-        entry.kind == emu::ARGUMENT && entry.event == kernel("snapshot_prepare") && entry.from == 3
+        entry.kind == emu::Kind::Argument
+            && entry.event == kernel("snapshot_prepare")
+            && entry.from == 3
     };
     let stages: Vec<u64> = history.iter().filter(makes).map(|entry| entry.to).collect();
     let stream_of: HashMap<u64, u32> =
@@ -386,48 +390,48 @@ pub fn sites(history: &[Entry], roles: &Roles, compresses: bool) -> Sites {
     for (i, entry) in history.iter().enumerate() {
         let Some(role) = roles.of(entry.event) else {
             match entry.kind {
-                emu::WAIT => sites.waits.push(None),
-                emu::RECORD => sites.records.push(None),
+                emu::Kind::Wait => sites.waits.push(None),
+                emu::Kind::Record => sites.records.push(None),
                 _ => {}
             }
             continue;
         };
         let site = match (entry.kind, lane(entry), role) {
-            (emu::WAIT, Lane::App, Role::Read) => [0, 8][usize::from(compresses)],
-            (emu::WAIT, Lane::Download, Role::App) => 1,
-            (emu::WAIT, Lane::Upload, Role::App) => 2,
-            (emu::WAIT, Lane::Upload, Role::Read) => [3, 9][usize::from(compresses)],
-            (emu::WAIT, Lane::Upload, Role::Written) => 4,
-            (emu::WAIT, Lane::App, Role::Filled) => 5,
-            (emu::WAIT, Lane::App, Role::Written) => {
+            (emu::Kind::Wait, Lane::App, Role::Read) => [0, 8][usize::from(compresses)],
+            (emu::Kind::Wait, Lane::Download, Role::App) => 1,
+            (emu::Kind::Wait, Lane::Upload, Role::App) => 2,
+            (emu::Kind::Wait, Lane::Upload, Role::Read) => [3, 9][usize::from(compresses)],
+            (emu::Kind::Wait, Lane::Upload, Role::Written) => 4,
+            (emu::Kind::Wait, Lane::App, Role::Filled) => 5,
+            (emu::Kind::Wait, Lane::App, Role::Written) => {
                 let copies =
-                    |other: &&Entry| other.kind == emu::COPY && other.stream == entry.stream;
+                    |other: &&Entry| other.kind == emu::Kind::Copy && other.stream == entry.stream;
                 let copy = history[i..].iter().find(copies).unwrap();
                 [10, 11][usize::from(stages.contains(&copy.to))]
             }
-            (emu::WAIT, Lane::App, Role::End) => {
+            (emu::Kind::Wait, Lane::App, Role::End) => {
                 6 + usize::from(stream_of[&entry.after] != entry.stream)
             }
-            (emu::RECORD, Lane::App, Role::App) => {
+            (emu::Kind::Record, Lane::App, Role::App) => {
                 let user = history[i..]
                     .iter()
-                    .find(|other| other.kind == emu::WAIT && other.event == entry.event)
+                    .find(|other| other.kind == emu::Kind::Wait && other.event == entry.event)
                     .unwrap();
                 [0, 3][usize::from(lane(user) == Lane::Upload)]
             }
-            (emu::RECORD, Lane::Download, Role::Read) => 1,
-            (emu::RECORD, Lane::Download, Role::Written) => 2,
-            (emu::RECORD, Lane::Upload, Role::Filled) => 4,
-            (emu::RECORD, Lane::App, Role::Begin) => 5,
-            (emu::RECORD, Lane::App, Role::End) => 6,
-            (emu::RECORD, Lane::App, Role::Mark) => 7,
-            (emu::RECORD, Lane::App, Role::Made) => 8,
-            (emu::RECORD, Lane::App, Role::Reported) => 9,
-            (emu::EVENT | emu::DONE, ..) => continue,
+            (emu::Kind::Record, Lane::Download, Role::Read) => 1,
+            (emu::Kind::Record, Lane::Download, Role::Written) => 2,
+            (emu::Kind::Record, Lane::Upload, Role::Filled) => 4,
+            (emu::Kind::Record, Lane::App, Role::Begin) => 5,
+            (emu::Kind::Record, Lane::App, Role::End) => 6,
+            (emu::Kind::Record, Lane::App, Role::Mark) => 7,
+            (emu::Kind::Record, Lane::App, Role::Made) => 8,
+            (emu::Kind::Record, Lane::App, Role::Reported) => 9,
+            (emu::Kind::Event | emu::Kind::Done, ..) => continue,
             _ => panic!("what is {entry:?}, {role:?}?"),
         };
         match entry.kind {
-            emu::WAIT => sites.waits.push(Some(WAITS[site])),
+            emu::Kind::Wait => sites.waits.push(Some(WAITS[site])),
             _ => sites.records.push(Some(RECORDS[site])),
         }
     }

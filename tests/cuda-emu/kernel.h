@@ -274,7 +274,6 @@ static inline unsigned emu_barrier(unsigned line, uint64_t value)
     return (unsigned)emu_fibres[emu_current].seen[0];
 }
 #define __syncthreads() ((void)emu_barrier(__LINE__, 0))
-#define __syncthreads_count(p) ((int)emu_barrier(__LINE__, (p) != 0))
 #define __syncthreads_or(p) ((int)(emu_barrier(__LINE__, (p) != 0) != 0))
 #define __syncthreads_and(p) ((int)(emu_barrier(__LINE__, (p) == 0) == 0))
 #define __trap() emu_fail("trap")

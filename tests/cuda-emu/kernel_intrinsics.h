@@ -30,10 +30,9 @@ static inline emu_fibre &emu_collect(unsigned mask, unsigned kind, uint64_t valu
     emu_suspend();
     return emu_fibres[emu_current];
 }
-enum { EMU_SYNC = 1, EMU_SHFL, EMU_VOTE, EMU_REDUCE, EMU_MATCH };
+enum { EMU_SYNC = 1, EMU_SHFL, EMU_VOTE, EMU_REDUCE };
 
 static inline void __syncwarp(unsigned mask = 0xffffffffu) { emu_collect(mask, EMU_SYNC, 0); }
-static inline unsigned __activemask() { return 1u << emu_lane(); }
 
 /* Returns the value of the lane `from`, or the calling lane's own value if `inside` is false:
  * `from` is then outside the lane's segment. */
@@ -57,11 +56,6 @@ template <class T> static inline T __shfl_up_sync(unsigned mask, T v, unsigned b
     const int lane = emu_lane(), from = lane - (int)by;
     return emu_shuffle(mask, v, from, from >= (lane & ~(width - 1)));
 }
-template <class T> static inline T __shfl_down_sync(unsigned mask, T v, unsigned by, int width = 32)
-{
-    const int lane = emu_lane(), from = lane + (int)by;
-    return emu_shuffle(mask, v, from, from < (lane & ~(width - 1)) + width);
-}
 static inline unsigned emu_vote(unsigned mask, bool p)
 {
     const emu_fibre &f = emu_collect(mask, EMU_VOTE, p);
@@ -73,14 +67,6 @@ static inline unsigned emu_vote(unsigned mask, bool p)
 static inline unsigned __ballot_sync(unsigned mask, int p) { return emu_vote(mask, p != 0); }
 static inline int __any_sync(unsigned mask, int p) { return emu_vote(mask, p != 0) != 0; }
 static inline int __all_sync(unsigned mask, int p) { return emu_vote(mask, p == 0) == 0; }
-template <class T> static inline unsigned __match_any_sync(unsigned mask, T v)
-{
-    const emu_fibre &f = emu_collect(mask, EMU_MATCH, emu_bits(v));
-    unsigned same = 0;
-    for (unsigned lane = 0; lane < 32; lane++)
-        same |= (f.arrived >> lane & 1 && f.seen[lane] == emu_bits(v) ? 1u : 0u) << lane;
-    return same;
-}
 template <class T, class F> static inline T emu_reduce(unsigned mask, T v, unsigned kind, F combine)
 {
     const emu_fibre &f = emu_collect(mask, EMU_REDUCE + 16 * kind, emu_bits(v));
@@ -98,9 +84,6 @@ EMU_REDUCTION(__reduce_min_sync, 3, unsigned, a < b ? a : b)
 EMU_REDUCTION(__reduce_min_sync, 4, int, a < b ? a : b)
 EMU_REDUCTION(__reduce_max_sync, 5, unsigned, a > b ? a : b)
 EMU_REDUCTION(__reduce_max_sync, 6, int, a > b ? a : b)
-EMU_REDUCTION(__reduce_or_sync, 7, unsigned, a | b)
-EMU_REDUCTION(__reduce_and_sync, 8, unsigned, a & b)
-EMU_REDUCTION(__reduce_xor_sync, 9, unsigned, a ^ b)
 
 /* ---- Atomic operations: indivisible, since a fibre switches before an operation, not inside.
  * ---- */
@@ -121,14 +104,10 @@ static inline void emu_contend()
         return old; \
     }
 EMU_ATOMIC(atomicAdd, old + v)
-EMU_ATOMIC(atomicSub, old - v)
 EMU_ATOMIC(atomicMin, v < old ? v : old)
 EMU_ATOMIC(atomicMax, v > old ? v : old)
 EMU_ATOMIC(atomicOr, old | v)
-EMU_ATOMIC(atomicAnd, old & v)
-EMU_ATOMIC(atomicXor, old ^ v)
 EMU_ATOMIC(atomicExch, v)
-EMU_ATOMIC(atomicInc, old >= v ? 0 : old + 1)
 template <class T> static inline T atomicCAS(T *p, emu_as<T> compare, emu_as<T> v)
 {
     emu_contend();
@@ -143,20 +122,11 @@ template <class T> static inline T atomicCAS(T *p, emu_as<T> compare, emu_as<T> 
 static inline int __popc(unsigned v) { return __builtin_popcount(v); }
 static inline int __popcll(unsigned long long v) { return __builtin_popcountll(v); }
 static inline int __clz(int v) { return v ? __builtin_clz((unsigned)v) : 32; }
-static inline int __clzll(long long v) { return v ? __builtin_clzll((unsigned long long)v) : 64; }
 static inline int __ffs(int v) { return __builtin_ffs(v); }
 static inline int __ffsll(long long v) { return __builtin_ffsll(v); }
-static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((uint64_t)a * b >> 32); }
 static inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) { return (unsigned long long)((unsigned __int128)a * b >> 64); }
 static inline unsigned __funnelshift_l(unsigned lo, unsigned hi, unsigned n) { return (unsigned)(((uint64_t)hi << 32 | lo) << (n & 31) >> 32); }
 static inline unsigned __funnelshift_r(unsigned lo, unsigned hi, unsigned n) { return (unsigned)(((uint64_t)hi << 32 | lo) >> (n & 31)); }
-static inline unsigned __brev(unsigned v)
-{
-    unsigned r = 0;
-    for (int i = 0; i < 32; i++)
-        r |= (v >> i & 1) << (31 - i);
-    return r;
-}
 static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned s)
 {
     const uint64_t bytes = (uint64_t)b << 32 | a;
@@ -171,26 +141,11 @@ static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned s)
 /* ---- Floating point ---- */
 
 static inline unsigned __float_as_uint(float v) { return emu_value<unsigned>(emu_bits(v)); }
-static inline int __float_as_int(float v) { return emu_value<int>(emu_bits(v)); }
 static inline float __uint_as_float(unsigned v) { return emu_value<float>(v); }
-static inline float __int_as_float(int v) { return emu_value<float>(emu_bits(v)); }
 static inline long long __double_as_longlong(double v) { return emu_value<long long>(emu_bits(v)); }
 static inline double __longlong_as_double(long long v) { return emu_value<double>(emu_bits(v)); }
-static inline float __fadd_rn(float a, float b) { return a + b; }
-static inline float __fsub_rn(float a, float b) { return a - b; }
-static inline float __fmul_rn(float a, float b) { return a * b; }
-static inline float __fdiv_rn(float a, float b) { return a / b; }
-static inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
-static inline double __dadd_rn(double a, double b) { return a + b; }
-static inline double __dsub_rn(double a, double b) { return a - b; }
-static inline double __dmul_rn(double a, double b) { return a * b; }
-static inline double __fma_rn(double a, double b, double c) { return fma(a, b, c); }
-static inline int __float2int_rn(float v) { return (int)rintf(v); }
-static inline int __float2int_rz(float v) { return (int)v; }
-static inline float rsqrtf(float v) { return 1 / sqrtf(v); }
 template <class A, class B> static constexpr inline decltype(A() + B()) min(A a, B b) { return a < b ? a : b; }
 template <class A, class B> static constexpr inline decltype(A() + B()) max(A a, B b) { return a > b ? a : b; }
-template <class T> static inline T __ldg(const T *p) { return *p; }
 
 /* ---- Vectors ---- */
 
@@ -201,15 +156,8 @@ template <class T> static inline T __ldg(const T *p) { return *p; }
     static inline name##2 make_##name##2(T x, T y) { return {x, y}; } \
     static inline name##3 make_##name##3(T x, T y, T z) { return {x, y, z}; } \
     static inline name##4 make_##name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
-EMU_VECTOR(signed char, char)
-EMU_VECTOR(unsigned char, uchar)
-EMU_VECTOR(short, short)
-EMU_VECTOR(unsigned short, ushort)
-EMU_VECTOR(int, int)
 EMU_VECTOR(unsigned, uint)
-EMU_VECTOR(long long, longlong)
 EMU_VECTOR(unsigned long long, ulonglong)
 EMU_VECTOR(float, float)
-EMU_VECTOR(double, double)
 
 #endif

@@ -278,7 +278,7 @@ fn no_report_is_copied() {
     assert_eq!(run(&job, 1, host_syncs).unwrap().wrong, 0);
     let of_report = std::mem::size_of::<gpuzip::codec::gpu::Report>() as u64;
     let history = emu::history();
-    let copies = || history.iter().filter(|entry| entry.kind == emu::COPY);
+    let copies = || history.iter().filter(|entry| entry.kind == emu::Kind::Copy);
     assert!(copies().count() > 0 && copies().all(|copy| copy.bytes != of_report));
 }
 

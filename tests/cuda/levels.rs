@@ -114,7 +114,7 @@ fn checksums_of_the_pool_are_not_copied() {
         let outcome = run_armed(&job, 3, host_syncs, arm).unwrap();
         assert_eq!(outcome.wrong, 0);
         let history = emu::history();
-        history.iter().filter(|entry| (entry.kind, entry.bytes) == (emu::COPY, 8)).count()
+        history.iter().filter(|entry| (entry.kind, entry.bytes) == (emu::Kind::Copy, 8)).count()
     };
     // The verdict of all comparisons is fetched at TERMINATE. Without page-locked memory, every one of
     // the 11 SAVEs stores a checksum, and all but the first fetch the one before.
@@ -272,7 +272,7 @@ fn every_wait_and_every_record_is_needed_or_implied() {
             );
         }
         let history = emu::history();
-        for (kind, of) in [("wait", emu::WAIT), ("record", emu::RECORD)] {
+        for (kind, of) in [("wait", emu::Kind::Wait), ("record", emu::Kind::Record)] {
             for k in 1..=history.iter().filter(|entry| entry.kind == of).count() as u64 {
                 let mut unordered = false;
                 let is_seen = (0..4000u64).find_map(|seed| {

@@ -253,8 +253,9 @@ fn every_kernel_takes_its_own_time() {
         let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
         });
-        let is_launch =
-            |entry: &&emu::Entry| (entry.kind, entry.event, entry.from) == (emu::ARGUMENT, hash, 0);
+        let is_launch = |entry: &&emu::Entry| {
+            (entry.kind, entry.event, entry.from) == (emu::Kind::Argument, hash, 0)
+        };
         history.iter().filter(is_launch).count() as u64
     };
     let [survey, encode, seal, decode, conclude] = TIMES.map(|(name, _)| launches(name));

@@ -220,16 +220,17 @@ fn kernel_rows(codec: &str, scalar: Scalar) -> Vec<table::Row> {
 /// Returns a row per kernel that has run; all figures but the launches are per value.
 fn counted(key: &str, values: f64) -> Vec<table::Row> {
     let row = |kernel: &emu::KernelCounts| {
+        let counts = &kernel.counts;
         let figures = vec![
-            ("launches", kernel.launches as f64),
-            ("thread", kernel.threads as f64 / values),
-            ("warp", 32.0 * kernel.warps as f64 / values),
-            ("slots", 3.2 * kernel.slots as f64 / values),
-            ("read", kernel.read as f64 / values),
-            ("written", kernel.written as f64 / values),
-            ("requested", kernel.requested as f64 / values),
-            ("wavefronts", 32.0 * kernel.wavefronts as f64 / values),
-            ("text", kernel.text as f64 / 10.0),
+            ("launches", counts.launches as f64),
+            ("thread", counts.threads as f64 / values),
+            ("warp", 32.0 * counts.warps as f64 / values),
+            ("slots", 3.2 * counts.slots as f64 / values),
+            ("read", counts.read as f64 / values),
+            ("written", counts.written as f64 / values),
+            ("requested", counts.requested as f64 / values),
+            ("wavefronts", 32.0 * counts.wavefronts as f64 / values),
+            ("text", counts.text as f64 / 10.0),
         ];
         table::Row::new(format!("kernel {key} {}", kernel.name()), figures)
     };

@@ -18,20 +18,20 @@ macro_rules! calls {
 }
 
 calls! {
-    cuInit cuDriverGetVersion cuGetErrorName cuGetErrorString
+    cuInit cuDriverGetVersion cuGetErrorName
     cuDeviceGetCount cuDeviceGet cuDeviceGetName cuDeviceGetAttribute cuDeviceTotalMem_v2
-    cuDevicePrimaryCtxRetain cuDevicePrimaryCtxRelease_v2 cuDevicePrimaryCtxGetState
+    cuDevicePrimaryCtxRetain cuDevicePrimaryCtxRelease_v2
     cuCtxCreate_v2 cuCtxDestroy_v2 cuCtxSetCurrent cuCtxGetCurrent cuCtxPushCurrent_v2 cuCtxPopCurrent_v2 cuCtxGetDevice
     cuCtxSynchronize cuCtxGetStreamPriorityRange
     cuMemGetInfo_v2 cuMemAlloc_v2 cuMemFree_v2 cuMemAllocManaged cuMemHostAlloc cuMemFreeHost cuMemHostRegister_v2 cuMemHostUnregister
     cuMemAllocAsync cuMemFreeAsync cuMemGetAllocationGranularity cuMemAddressReserve cuMemAddressFree cuMemCreate cuMemRelease cuMemMap cuMemUnmap
     cuMemSetAccess cuIpcGetMemHandle cuIpcOpenMemHandle_v2 cuIpcCloseMemHandle
-    cuMemcpyAsync cuMemcpyHtoDAsync_v2 cuMemcpyDtoHAsync_v2 cuMemcpyDtoDAsync_v2 cuMemcpyHtoD_v2 cuMemcpyDtoH_v2 cuMemcpyDtoD_v2
-    cuMemsetD8Async cuMemsetD8_v2 cuPointerGetAttribute cuPointerGetAttributes
+    cuMemcpyAsync cuMemcpyHtoDAsync_v2 cuMemcpyDtoHAsync_v2 cuMemcpyDtoDAsync_v2 cuMemcpyHtoD_v2 cuMemcpyDtoH_v2
+    cuMemsetD8Async cuMemsetD8_v2 cuPointerGetAttributes
     cuStreamCreate cuStreamCreateWithPriority cuStreamDestroy_v2 cuStreamSynchronize cuStreamQuery cuStreamWaitEvent cuStreamWaitValue32_v2 cuStreamGetCtx
     cuStreamBeginCapture_v2 cuStreamEndCapture cuStreamIsCapturing cuThreadExchangeStreamCaptureMode cuGraphGetNodes cuGraphDestroy
     cuEventCreate cuEventDestroy_v2 cuEventRecord cuEventQuery cuEventSynchronize cuEventElapsedTime cuLaunchHostFunc
-    cuModuleLoadData cuModuleLoadDataEx cuModuleGetFunction cuModuleUnload cuFuncGetAttribute cuFuncSetAttribute cuLaunchKernel
+    cuModuleLoadData cuModuleGetFunction cuModuleUnload cuFuncGetAttribute cuLaunchKernel
 }
 
 /// The entry point called `name`.

@@ -61,7 +61,7 @@ thread_local! {
 
 /// Calls that CUDA forbids during a capture, unless the calling thread's mode is `RELAXED`: they
 /// wait for work, ask about work, or allocate.
-const UNSAFE: [Call; 19] = [
+const UNSAFE: [Call; 17] = [
     Call::cuMemAlloc_v2,
     Call::cuMemFree_v2,
     Call::cuMemAllocManaged,
@@ -71,7 +71,6 @@ const UNSAFE: [Call; 19] = [
     Call::cuMemHostUnregister,
     Call::cuMemcpyHtoD_v2,
     Call::cuMemcpyDtoH_v2,
-    Call::cuMemcpyDtoD_v2,
     Call::cuMemsetD8_v2,
     Call::cuEventQuery,
     Call::cuEventSynchronize,
@@ -79,7 +78,6 @@ const UNSAFE: [Call; 19] = [
     Call::cuStreamSynchronize,
     Call::cuCtxSynchronize,
     Call::cuModuleLoadData,
-    Call::cuModuleLoadDataEx,
     Call::cuModuleUnload,
 ];
 

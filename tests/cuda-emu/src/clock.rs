@@ -31,8 +31,7 @@ pub type Engines = [f64; 4];
 
 /// The host's clock and the speeds.
 pub struct Clock {
-    /// The host's virtual time in seconds, which advances when the host waits or calls
-    /// `emu_host_work`.
+    /// The host's virtual time in seconds, which advances when the host waits.
     pub host: f64,
     /// Bytes per second of copies to the device, from the device, and within the device.
     pub bandwidth: [f64; 3],

@@ -3,7 +3,7 @@
 use crate::call::NAMES;
 use crate::execute::Direction;
 
-/// The totals that `emu_counters` writes; the layout is that of `emu_counters_t`.
+/// The totals that `emu_counters` writes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Totals {

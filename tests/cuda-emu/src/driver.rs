@@ -102,10 +102,6 @@ impl Driver {
 
     fn from_env() -> Self {
         let mut driver = Self::new(Settings::from_env());
-        driver.faults = read("CUDA_EMU_FAIL", Faults::default(), |text| {
-            let mut faults = Faults::default();
-            faults.parse(text).map(|()| faults)
-        });
         driver.clock.kernels = read("CUDA_EMU_KERNEL_TIMES", Default::default(), Clock::kernels_of);
         driver.clock.bandwidth =
             read("CUDA_EMU_BANDWIDTH", driver.clock.bandwidth, Clock::bandwidth_of);
@@ -133,9 +129,8 @@ impl Driver {
         self.counters.totals.calls += 1;
         self.counters.calls[call as usize] += 1;
         match call {
-            // These functions report errors of other calls, so the name "*" does not stand for
-            // them.
-            Call::cuGetErrorName | Call::cuGetErrorString => return self.faults.call_by_name(call),
+            // This function reports errors of other calls, so the name "*" does not stand for it.
+            Call::cuGetErrorName => return self.faults.call_by_name(call),
             _ => self.faults.call(call)?,
         }
         (self.initialised || matches!(call, Call::cuInit | Call::cuDriverGetVersion))

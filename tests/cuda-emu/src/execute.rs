@@ -208,30 +208,27 @@ impl Driver {
         }
     }
 
-    /// Returns three times at which an operation at the head of its stream could start: as far as
-    /// its stream allows; as far as the operations that it waits for allow, too; and as far as its
-    /// engine allows, too.
-    pub fn start_times(&self, stream: usize, op: &Op) -> (f64, f64, f64) {
+    /// Returns two times at which an operation at the head of its stream could start: as far as its
+    /// stream and the operations that it waits for allow, and as far as its engine allows, too.
+    pub fn start_times(&self, stream: usize, op: &Op) -> (f64, f64) {
         let own = op.enqueued.max(self.streams[stream].end);
         let ready = op.after.iter().fold(own, |time, point| time.max(self.log.end(point.op)));
         let engine = self
             .engine(stream, &op.action)
             .map_or(0.0, |(device, engine, _)| self.devices[device].engines[engine as usize]);
-        (own, ready, ready.max(engine))
+        (ready, ready.max(engine))
     }
 
     /// Advances the virtual time of stream and engine past an operation that has run, and returns
     /// the time at which the operation ended.
     pub fn pass_time(&mut self, stream: usize, op: &Op) -> f64 {
-        let (own, ready, start) = self.start_times(stream, op);
+        let (_, start) = self.start_times(stream, op);
         let engine = self.engine(stream, &op.action);
         let end = start + engine.map_or(0.0, |(_, _, seconds)| seconds);
         if let Some((device, engine, _)) = engine {
             self.devices[device].engines[engine as usize] = end;
         }
-        let target = &mut self.streams[stream];
-        target.stall += ready - own;
-        target.end = end;
+        self.streams[stream].end = end;
         if let Action::Record(event) = op.action {
             if let Some(event) = self
                 .events

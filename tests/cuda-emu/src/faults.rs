@@ -66,20 +66,6 @@ impl Faults {
         known
     }
 
-    /// Reads `name:k:code`, several separated by commas; `k+` means from the `k`-th on.
-    pub fn parse(&mut self, text: &str) -> Option<()> {
-        for part in text.split(',').filter(|part| !part.is_empty()) {
-            let mut fields = part.split(':');
-            let (name, k, code) = (fields.next()?, fields.next()?, fields.next()?.parse().ok()?);
-            let k = match k.strip_suffix('+') {
-                Some(k) => -k.parse::<i64>().ok()?,
-                None => k.parse::<i64>().ok()?,
-            };
-            self.add(name, k, code).then_some(())?;
-        }
-        Some(())
-    }
-
     /// Counts a call. Returns the error if this call is to fail.
     pub fn call(&mut self, call: Call) -> Result {
         let name = NAMES[call as usize];

@@ -4,7 +4,7 @@ use crate::driver::Driver;
 use crate::execute::{Action, Side};
 use crate::stream::Point;
 
-/// The kind of a request; the numbers are those of `cuda_emu.h`.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Kind {
@@ -25,13 +25,14 @@ pub enum Kind {
     Event = 6,
     /// A new stream.
     Stream = 7,
-    /// An argument of a kernel.
+    /// An argument of a kernel. `after`: the operation that runs the kernel; `event`: FNV-1a of the
+    /// kernel's name; `from`: the argument's number; `to`: its first 8 bytes.
     Argument = 8,
     /// A query has answered that an event is complete.
     Done = 9,
 }
 
-/// One entry as `emu_history` copies it; the layout is that of `emu_entry_t`.
+/// One entry as `emu_history` copies it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {

@@ -2,6 +2,7 @@
 
 use crate::driver::Driver;
 use crate::execute::Progress;
+use crate::launch::SHARED;
 use crate::ptx::{Fault, Function, Grid, Interleaving, Memory, Module, Report, Shape};
 use crate::settings::Mode;
 use crate::status::{
@@ -43,13 +44,11 @@ pub fn load(text: &str) -> Result<Arc<Module>> {
 }
 
 impl Interpreted {
-    /// Makes a launch; `shape.shared` and `most` are bytes of dynamic shared memory.
-    #[allow(clippy::too_many_arguments, reason = "what a launch has")]
+    /// Makes a launch; `shape.shared` is the number of bytes of dynamic shared memory.
     pub fn new(
         module: Arc<Module>,
         kernel: usize,
         mut shape: Shape,
-        most: u32,
         device: usize,
         arguments: Arguments,
         order: Interleaving,
@@ -59,11 +58,10 @@ impl Interpreted {
         let dynamic = shape.shared;
         shape.shared = function.shared.next_multiple_of(16) + dynamic;
         let too_many = function.most_threads != 0 && shape.threads() > function.most_threads;
-        let too_much =
-            dynamic != 0 && shape.shared > most.max(48 << 10) || function.shared > 48 << 10;
+        let too_much = dynamic != 0 && shape.shared > SHARED || function.shared > SHARED;
         if too_many || too_much {
             let what = format!(
-                "{} threads per block of at most {}, {} bytes of shared memory of at most {most}",
+                "{} threads per block of at most {}, {} bytes of shared memory of at most {SHARED}",
                 shape.threads(),
                 function.most_threads,
                 shape.shared,

@@ -18,10 +18,8 @@ use std::sync::Arc;
 
 /// The largest number of threads of a block.
 const THREADS: u64 = 1024;
-/// The bytes of dynamic shared memory that a block may have without `cuFuncSetAttribute`, and the
-/// most that `cuFuncSetAttribute` may allow.
-const SHARED: u32 = 48 << 10;
-const MOST_SHARED: u32 = 163 << 10;
+/// The most bytes of shared memory that a block may have.
+pub const SHARED: u32 = 48 << 10;
 
 /// `emu_words` of `kernel.h`: the first 8 bytes of a kernel's arguments.
 #[repr(C)]
@@ -97,9 +95,8 @@ impl Library {
             let address = unsafe { libc::dlsym(self.handle, name.as_ptr()) };
             (!address.is_null()).then_some(address)
         };
-        if !name.starts_with(nvrtc::LOWERED) {
-            symbol(name)?;
-        }
+        // As with NVIDIA's compiler, only a kernel with `extern "C"` keeps its name.
+        symbol(name)?;
         let entry = symbol(&format!("emu_kernel_{name}"))?;
         // SAFETY: the software NVRTC has added the trampolines to the source, with these names and
         // this type.
@@ -136,7 +133,6 @@ pub struct Function {
     begin: Begin,
     /// FNV-1a of its name.
     name: u64,
-    shared: u32,
 }
 
 /// A launch of a kernel.
@@ -233,38 +229,21 @@ impl Driver {
             Code::Ptx(code) => code.function(name).map(Begin::Ptx),
         };
         let begin = begin.ok_or(NOT_FOUND)?;
-        let index =
-            self.functions.insert(Function { module, begin, name: fnv(name), shared: SHARED });
+        let index = self.functions.insert(Function { module, begin, name: fnv(name) });
         Ok(self.functions.handle(index))
     }
 
     /// `cuFuncGetAttribute`: returns the value of a simple kernel.
     pub fn function_attribute(&mut self, function: usize, attribute: i32) -> Result<i32> {
-        let function = self.functions.find(function).ok_or(INVALID_HANDLE)?;
+        self.functions.find(function).ok_or(INVALID_HANDLE)?;
         match attribute {
             0 => Ok(THREADS as i32),
             1..=3 | 7 | 9 => Ok(0),
             4 => Ok(32),
             5 | 6 => Ok(80),
-            8 => Ok(self.functions[function].shared as i32),
+            8 => Ok(SHARED as i32),
             _ => Err(INVALID_VALUE),
         }
-    }
-
-    /// `cuFuncSetAttribute`: dynamic shared memory; the carveout is ignored.
-    pub fn set_function_attribute(
-        &mut self,
-        function: usize,
-        attribute: i32,
-        value: i32,
-    ) -> Result {
-        let function = self.functions.find(function).ok_or(INVALID_HANDLE)?;
-        match (attribute, u32::try_from(value)) {
-            (8, Ok(bytes)) if bytes <= MOST_SHARED => self.functions[function].shared = bytes,
-            (9, _) if (-1..=100).contains(&value) => {}
-            _ => return Err(INVALID_VALUE),
-        }
-        Ok(())
     }
 
     /// `cuLaunchKernel`
@@ -283,17 +262,17 @@ impl Driver {
     ) -> Result {
         let stream = self.stream(stream)?;
         let function = self.functions.find(function).ok_or(INVALID_HANDLE)?;
-        let Function { module, begin, name, shared: most } = self.functions[function];
+        let Function { module, begin, name } = self.functions[function];
         if self.modules[module].context != self.streams[stream].context {
             return Err(INVALID_HANDLE);
         }
         let threads = block.iter().map(|size| u64::from(*size)).product::<u64>();
         let fits = threads <= THREADS && block.iter().all(|size| *size <= 1024) && block[2] <= 64;
         let grid_fits = grid[0] <= i32::MAX as u32 && grid[1].max(grid[2]) <= 65_535;
-        if !fits || !grid_fits || shared > most || grid.contains(&0) || block.contains(&0) {
+        if !fits || !grid_fits || shared > SHARED || grid.contains(&0) || block.contains(&0) {
             if let (Code::Ptx(code), Begin::Ptx(kernel)) = (&self.modules[module].code, begin) {
                 let what = format!(
-                    "a grid of {grid:?} blocks of {block:?} threads, {shared} bytes of dynamic shared memory of at most {most}"
+                    "a grid of {grid:?} blocks of {block:?} threads, {shared} bytes of dynamic shared memory"
                 );
                 interpreted::refused(&code.functions[kernel], what);
             }
@@ -313,8 +292,7 @@ impl Driver {
                 let seed = self.rng.next();
                 let null_behind = self.settings.null_behind_arguments;
                 let arguments = Arguments::read(&code.functions[kernel], parameters, null_behind)?;
-                let launch =
-                    Interpreted::new(code, kernel, shape, most, device, arguments, order, seed)?;
+                let launch = Interpreted::new(code, kernel, shape, device, arguments, order, seed)?;
                 let words = launch.words.clone();
                 (Launch::Interpreted(Box::new(launch)), words)
             }

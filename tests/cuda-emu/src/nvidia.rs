@@ -4,7 +4,7 @@
 use crate::nvrtc::Program;
 use std::collections::hash_map::DefaultHasher;
 use std::env::var_os;
-use std::ffi::{c_char, c_void, CStr, CString};
+use std::ffi::{c_char, c_void, CString};
 use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -22,8 +22,6 @@ struct Functions {
         unsafe extern "C" fn(*mut Handle, *const c_char, *const c_char, i32, Texts, Texts) -> i32,
     destroy: unsafe extern "C" fn(*mut Handle) -> i32,
     compile: unsafe extern "C" fn(Handle, i32, Texts) -> i32,
-    expression: unsafe extern "C" fn(Handle, *const c_char) -> i32,
-    lowered: unsafe extern "C" fn(Handle, *const c_char, *mut *const c_char) -> i32,
     ptx_size: unsafe extern "C" fn(Handle, *mut usize) -> i32,
     ptx: unsafe extern "C" fn(Handle, *mut c_char) -> i32,
     log_size: unsafe extern "C" fn(Handle, *mut usize) -> i32,
@@ -58,8 +56,6 @@ fn load() -> Result<Functions, String> {
         create: get!(c"nvrtcCreateProgram"),
         destroy: get!(c"nvrtcDestroyProgram"),
         compile: get!(c"nvrtcCompileProgram"),
-        expression: get!(c"nvrtcAddNameExpression"),
-        lowered: get!(c"nvrtcGetLoweredName"),
         ptx_size: get!(c"nvrtcGetPTXSize"),
         ptx: get!(c"nvrtcGetPTX"),
         log_size: get!(c"nvrtcGetProgramLogSize"),
@@ -87,7 +83,6 @@ pub fn compile(program: &mut Program, options: &[String]) -> bool {
     let mut hash = DefaultHasher::new();
     (&program.source, &program.headers, &options, version()).hash(&mut hash);
     let kept = var_os("CUDA_EMU_PTX_CACHE")
-        .filter(|_| program.expressions.is_empty())
         .map(|folder| PathBuf::from(folder).join(format!("{:016x}.ptx", hash.finish())));
     if let Some(text) = kept.as_ref().and_then(|path| std::fs::read_to_string(path).ok()) {
         program.image = text;
@@ -159,19 +154,10 @@ impl Functions {
             if status != 0 {
                 return Err(format!("nvrtcCreateProgram: {status}"));
             }
-            for (expression, _) in &program.expressions {
-                (self.expression)(handle, text(expression)?.as_ptr());
-            }
             let status = (self.compile)(handle, options.len() as i32, options_at.as_ptr());
             program.log = self.text(handle, self.log_size, self.log);
             if status == 0 {
                 program.image = self.text(handle, self.ptx_size, self.ptx);
-                for (expression, lowered) in &mut program.expressions {
-                    let mut at = std::ptr::null();
-                    if (self.lowered)(handle, text(expression)?.as_ptr(), &mut at) == 0 {
-                        *lowered = CStr::from_ptr(at).to_owned();
-                    }
-                }
             }
             (self.destroy)(&mut handle);
             if status == 0 {

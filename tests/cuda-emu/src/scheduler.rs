@@ -190,7 +190,7 @@ impl Driver {
         let ready = self.active.iter().copied().filter(|stream| self.ready(*stream));
         let timed = ready.filter_map(|stream| {
             let head = self.streams[stream].queue.front()?;
-            let (_, ready, start) = self.start_times(stream, head);
+            let (ready, start) = self.start_times(stream, head);
             (start <= limit).then_some((start, ready, head.id, stream))
         });
         timed

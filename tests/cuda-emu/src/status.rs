@@ -1,4 +1,4 @@
-//! The `CUresult` codes that this driver returns, with the names and texts of NVIDIA's driver.
+//! The `CUresult` codes that this driver returns, with the names of NVIDIA's driver.
 
 use std::ffi::CStr;
 
@@ -11,7 +11,7 @@ macro_rules! codes {
     ($($name:ident = $value:literal, $full:literal, $text:literal;)*) => {
         $(#[doc = concat!("`", $full, "`: ", $text)] pub const $name: Status = $value;)*
 
-        const TABLE: &[(Status, &CStr, &CStr)] = &[$(($value, cstr(concat!($full, "\0")), cstr(concat!($text, "\0")))),*];
+        const TABLE: &[(Status, &CStr)] = &[$(($value, cstr(concat!($full, "\0")))),*];
     };
 }
 
@@ -59,7 +59,7 @@ codes! {
     UNKNOWN = 999, "CUDA_ERROR_UNKNOWN", "unknown error";
 }
 
-/// Returns the name and the text of a code.
-pub(crate) fn describe(code: Status) -> Option<(&'static CStr, &'static CStr)> {
-    TABLE.iter().find(|entry| entry.0 == code).map(|entry| (entry.1, entry.2))
+/// Returns the name of a code.
+pub(crate) fn name(code: Status) -> Option<&'static CStr> {
+    TABLE.iter().find(|entry| entry.0 == code).map(|entry| entry.1)
 }

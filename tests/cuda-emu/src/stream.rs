@@ -56,8 +56,6 @@ pub struct Stream {
     pub weight: usize,
     /// Virtual time in seconds at which the stream's last operation ended.
     pub end: f64,
-    /// Virtual seconds that the stream has waited for other streams.
-    pub stall: f64,
 }
 
 impl Op {
@@ -89,7 +87,6 @@ impl Driver {
             in_flight: false,
             weight,
             end,
-            stall: 0.0,
         };
         let index = self.streams.insert(stream);
         self.contexts[context].streams.push(index);

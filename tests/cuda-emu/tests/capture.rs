@@ -45,9 +45,6 @@ fn captured_operations_do_not_run() {
     assert_eq!((state(s), end(s), state(s)), (1, (SUCCESS, 2), 0));
     // SAFETY: within the allocation, on which no operation is queued.
     assert_eq!(unsafe { (device as *const u8).read() }, 1);
-    ok(cuMemFree_v2(device));
-    ok(cuEventDestroy_v2(e));
-    ok(cuStreamDestroy_v2(s));
 }
 
 #[test]
@@ -70,8 +67,6 @@ fn what_a_capture_forbids_makes_it_invalid() {
         assert_eq!((state(s), end(s).0), (2, STREAM_CAPTURE_INVALIDATED), "call {number}");
     }
     ok(cuStreamSynchronize(other));
-    [e, captured].into_iter().for_each(|event| ok(cuEventDestroy_v2(event)));
-    [s, other].into_iter().for_each(|stream| ok(cuStreamDestroy_v2(stream)));
 }
 
 /// A stream that waits for an event of a captured stream joins the capture, which ends well only after
@@ -115,9 +110,6 @@ fn a_stream_joins_a_capture() {
     assert_eq!((end(third).0, end(s).0), (STREAM_CAPTURE_INVALIDATED, STREAM_CAPTURE_INVALIDATED));
     // The event was recorded in a capture that has ended.
     assert_eq!(cuStreamWaitEvent(other, fork, 0), STREAM_CAPTURE_ISOLATION);
-    [fork, join].into_iter().for_each(|event| ok(cuEventDestroy_v2(event)));
-    [s, other, third].into_iter().for_each(|stream| ok(cuStreamDestroy_v2(stream)));
-    ok(cuMemFree_v2(device));
 }
 
 #[test]
@@ -132,8 +124,6 @@ fn the_legacy_stream_is_forbidden_beside_a_blocking_one() {
     ok(cuStreamBeginCapture_v2(blocking, GLOBAL));
     assert_eq!(cuMemsetD8Async(device, 1, 10, 0), STREAM_CAPTURE_IMPLICIT);
     assert_eq!(end(blocking).0, STREAM_CAPTURE_INVALIDATED);
-    ok(cuMemFree_v2(device));
-    ok(cuStreamDestroy_v2(blocking));
 }
 
 /// A capture of the mode GLOBAL forbids all threads, and one of the mode THREAD_LOCAL its own
@@ -177,6 +167,4 @@ fn the_modes_of_threads_and_captures() {
     assert_eq!(exchange(GLOBAL), RELAXED);
     assert_eq!(end(s).0, SUCCESS);
     assert_eq!(cuThreadExchangeStreamCaptureMode(Out::from(&mut 3)), INVALID_VALUE);
-    ok(cuEventDestroy_v2(e));
-    ok(cuStreamDestroy_v2(s));
 }

@@ -12,19 +12,16 @@ use std::time::Duration;
 fn the_kth_call_fails() {
     let _session = Session::new(0, Mode::Random);
     fail("cuMemAlloc_v2", 2, OUT_OF_MEMORY);
-    let a = device_memory(10);
+    device_memory(10);
     assert_eq!(cuMemAlloc_v2(Out::from(&mut 0), 10), OUT_OF_MEMORY);
-    let b = device_memory(10);
+    device_memory(10);
     fail("*", 1, UNKNOWN);
     assert_eq!(cuCtxSynchronize(), UNKNOWN);
     fail("*", 1, UNKNOWN);
     fail("*", 0, UNKNOWN);
     fail("cuMemHostAlloc", -2, OUT_OF_MEMORY);
-    let host = pinned(10);
+    pinned(10);
     assert_eq!([0, 1, 2].map(|_| cuMemHostAlloc(Out::from(&mut 0), 10, 0)), [OUT_OF_MEMORY; 3]);
-    ok(cuMemFree_v2(a));
-    ok(cuMemFree_v2(b));
-    ok(cuMemFreeHost(host));
     assert_eq!(
         // SAFETY: the first name is a C string, the second a null pointer.
         unsafe { [emu_fail(c"cuNonsense".as_ptr(), 1, 1), emu_fail(std::ptr::null(), 1, 1)] },
@@ -67,9 +64,6 @@ fn host_functions_run_in_order_and_may_not_call_the_driver() {
             (CALLS.load(Ordering::SeqCst), STATUS.load(Ordering::SeqCst)),
             (3, NOT_PERMITTED)
         );
-        ok(cuStreamDestroy_v2(a));
-        ok(cuStreamDestroy_v2(b));
-        ok(cuEventDestroy_v2(e));
     }
 }
 
@@ -91,10 +85,6 @@ fn a_host_function_that_waits_stops_only_its_stream() {
     assert_eq!((cuStreamQuery(a), totals().executed), (NOT_READY, 1));
     CALLS.store(100, Ordering::SeqCst);
     ok(cuStreamSynchronize(a));
-    ok(cuMemFree_v2(device));
-    ok(cuMemFreeHost(host));
-    ok(cuStreamDestroy_v2(a));
-    ok(cuStreamDestroy_v2(b));
 }
 
 /// Runs itself again in a process of its own, which must abort.
@@ -133,10 +123,7 @@ fn the_environment_gives_the_defaults() {
             .env("CUDA_EMU_DEVICES", "3")
             .env("CUDA_EMU_MEMORY", "2M")
             .env("CUDA_EMU_DRIVER_VERSION", "10020");
-        child
-            .env("CUDA_EMU_FAIL", "cuDeviceGetCount:2:999,cuDeviceGet:1+:101")
-            .env("CUDA_EMU_MODE", "late")
-            .env("CUDA_EMU_SEED", "5");
+        child.env("CUDA_EMU_MODE", "late").env("CUDA_EMU_SEED", "5");
         let output = child.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
         return;
@@ -144,10 +131,8 @@ fn the_environment_gives_the_defaults() {
     let (mut value, mut bytes) = (0, 0);
     assert_eq!(cuDeviceGetCount(Out::from(&mut value)), NOT_INITIALIZED);
     ok(cuInit(0));
-    assert_eq!(cuDeviceGetCount(Out::from(&mut value)), UNKNOWN);
     ok(cuDeviceGetCount(Out::from(&mut value)));
     assert_eq!(value, 3);
-    assert_eq!([1, 2].map(|_| cuDeviceGet(Out::from(&mut value), 0)), [INVALID_DEVICE; 2]);
     ok(cuDeviceTotalMem_v2(Out::from(&mut bytes), 0));
     ok(cuDriverGetVersion(Out::from(&mut value)));
     assert_eq!((bytes, value), (2 << 20, 10020));

@@ -73,4 +73,3 @@ extern "C" __global__ void spin(int *turn)
 {
     while (atomicCAS(turn, threadIdx.x, threadIdx.x + 1) != threadIdx.x) {}
 }
-template <int N> __global__ void scale(int *out) { out[threadIdx.x] = N * threadIdx.x; }

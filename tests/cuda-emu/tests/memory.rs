@@ -43,8 +43,6 @@ fn pageable_copies_are_staged_or_wait() {
         host.fill(0);
         ok(cuMemcpyDtoH_v2(host.as_mut_ptr() as usize, device, 100));
         assert_eq!(host, [9; 100]);
-        ok(cuMemFree_v2(device));
-        ok(cuStreamDestroy_v2(s));
     }
 }
 
@@ -69,9 +67,6 @@ fn copies_are_checked_when_they_are_asked_for() {
     assert_eq!((t.h2d_copies, t.d2h_copies, t.d2d_copies, t.host_syncs), (1, 1, 1, 0));
     ok(cuStreamSynchronize(s));
     assert_eq!(bytes(device, 10), [3; 10]);
-    ok(cuMemFree_v2(device));
-    ok(cuMemFreeHost(host));
-    ok(cuStreamDestroy_v2(s));
 }
 
 #[test]
@@ -111,17 +106,21 @@ fn registered_memory_is_page_locked_memory() {
     ok(cuMemHostUnregister(address));
     assert_eq!(cuMemHostUnregister(address), HOST_MEMORY_NOT_REGISTERED);
     assert_eq!(memory[0], 6, "not poisoned: it is the application's");
-    ok(cuMemFree_v2(device));
-    ok(cuStreamDestroy_v2(s));
 }
 
-fn attribute<T: Copy>(address: Address, attribute: u32, initial: T) -> Result<T> {
-    let mut value = initial;
-    // SAFETY: the tests request attributes whose size is that of `T`.
-    match unsafe { cuPointerGetAttribute((&raw mut value).cast::<c_void>(), attribute, address) } {
-        SUCCESS => Ok(value),
-        code => Err(code),
-    }
+/// What the driver tells of a pointer, by the numbers of `CUpointer_attribute`: the type (2), the
+/// context (1), the device (9), whether it is managed (8).
+fn told(address: Address) -> (u32, usize, i32, u32) {
+    let (mut kind, mut context, mut device, mut managed) = (9, usize::MAX, -1, 9);
+    let values = [
+        (&raw mut kind).cast::<c_void>(),
+        (&raw mut context).cast(),
+        (&raw mut device).cast(),
+        (&raw mut managed).cast(),
+    ];
+    // SAFETY: four attributes and four places of their types.
+    ok(unsafe { cuPointerGetAttributes(4, [2, 1, 9, 8].as_ptr(), values.as_ptr(), address) });
+    (kind, context, device, managed)
 }
 
 #[test]
@@ -130,27 +129,12 @@ fn pointers_have_attributes() {
     let (device, host, ordinary) = (device_memory(100), pinned(100), [0_u8; 8]);
     let mut managed = 0;
     ok(cuMemAllocManaged(Out::from(&mut managed), 100, 1));
-    let of = |address| {
-        (attribute(address, 2, 0_u32), attribute(address, 8, 9_u32), attribute(address, 9, 9_i32))
-    };
-    assert_eq!(of(device + 99), (Ok(2), Ok(0), Ok(0)));
-    assert_eq!(of(host), (Ok(1), Ok(0), Ok(0)));
-    assert_eq!(of(managed), (Ok(2), Ok(1), Ok(0)));
-    let nothing = (Err(INVALID_VALUE), Err(INVALID_VALUE), Err(INVALID_VALUE));
-    assert_eq!(of(ordinary.as_ptr() as usize), nothing);
-    assert_eq!(of(device + 100), nothing);
-    assert_eq!(attribute(device, 1, 0_usize), Ok(session.context));
-
-    let (mut kind, mut ordinal) = (9_u32, 9_i32);
-    let places = [(&raw mut kind).cast::<c_void>(), (&raw mut ordinal).cast::<c_void>()];
-    // SAFETY: both arrays have two elements, and both attributes have 4 bytes.
-    ok(unsafe {
-        cuPointerGetAttributes(2, [2, 9].as_ptr(), places.as_ptr(), ordinary.as_ptr() as usize)
-    });
-    assert_eq!((kind, ordinal), (0, -2));
-    ok(cuMemFree_v2(device));
-    ok(cuMemFree_v2(managed));
-    ok(cuMemFreeHost(host));
+    assert_eq!(told(device + 99), (2, session.context, 0, 0));
+    assert_eq!(told(host), (1, session.context, 0, 0));
+    assert_eq!(told(managed), (2, session.context, 0, 1));
+    let nothing = (0, 0, -2, 0);
+    assert_eq!(told(ordinary.as_ptr() as usize), nothing);
+    assert_eq!(told(device + 100), nothing);
 }
 
 #[test]
@@ -211,30 +195,10 @@ fn memory_of_a_pool_lives_in_the_order_of_the_streams() {
                 continue;
             }
             assert_eq!(cuMemcpyHtoDAsync_v2(pool, host, 100, s), INVALID_VALUE, "freed memory");
-            for event in [begun, used] {
-                ok(cuEventDestroy_v2(event));
-            }
-            ok(cuMemFreeHost(host));
-            ok(cuStreamDestroy_v2(s));
-            ok(cuStreamDestroy_v2(other));
             assert_eq!(totals().device_bytes, 0);
         }
         assert_eq!(outcomes, expected, "ordered: {ordered}");
     }
-}
-
-/// Returns the type, the context and the device that the driver tells of a pointer, by the numbers of
-/// `CUpointer_attribute`.
-fn told(address: Address) -> (u32, usize, i32) {
-    let (mut kind, mut context, mut device) = (0u32, usize::MAX, -1);
-    let values = [
-        (&raw mut kind).cast::<c_void>(),
-        (&raw mut context).cast(),
-        (&raw mut device).cast::<c_void>(),
-    ];
-    // SAFETY: three attributes and three places of their types.
-    ok(unsafe { cuPointerGetAttributes(3, [2, 1, 9].as_ptr(), values.as_ptr(), address) });
-    (kind, context, device)
 }
 
 /// Two pieces of physical memory side by side are one range for copies, as long as both are mapped.
@@ -255,7 +219,7 @@ fn mapped_memory_side_by_side_is_one_range() {
     }
     let mut access = Access { location, flags: 3 };
     ok(cuMemSetAccess(base, 2 * piece, Out::from(&mut access), 1));
-    assert_eq!(told(base + piece + 5), (2, 0, 1), "of no context");
+    assert_eq!(told(base + piece + 5), (2, 0, 1, 0), "of no context");
     assert_eq!(totals().device_bytes, 2 * piece as u64);
     let (s, middle) = (stream(NON_BLOCKING), base + piece - 100);
     ok(cuMemcpyHtoDAsync_v2(middle, host, 200, s));
@@ -280,10 +244,9 @@ fn memory_of_another_process_is_device_memory() {
     assert_eq!(cuIpcOpenMemHandle_v2(Out::from(&mut address), handle, 1), INVALID_CONTEXT);
     ok(emu_ipc(Out::from(&mut handle), 100));
     ok(cuIpcOpenMemHandle_v2(Out::from(&mut address), handle, 1));
-    assert_eq!(told(address), (2, session.context, 0));
+    assert_eq!(told(address), (2, session.context, 0, 0));
     assert_eq!(cuIpcGetMemHandle(Out::from(&mut handle), address), INVALID_VALUE);
     assert_eq!(cuMemFree_v2(address), INVALID_VALUE);
     assert_eq!(totals().device_bytes, 100, "the other process has the memory");
     ok(cuIpcCloseMemHandle(address));
-    ok(cuMemFree_v2(own));
 }

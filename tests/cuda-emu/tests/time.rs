@@ -42,15 +42,6 @@ impl Machine {
     }
 }
 
-impl Drop for Machine {
-    fn drop(&mut self) {
-        ok(cuStreamDestroy_v2(self.a));
-        ok(cuStreamDestroy_v2(self.b));
-        ok(cuMemFree_v2(self.device));
-        ok(cuMemFreeHost(self.host));
-    }
-}
-
 #[test]
 fn one_engine_per_direction() {
     let m = Machine::new(Mode::Timed);
@@ -79,26 +70,21 @@ fn work_hides_a_copy_and_a_late_copy_stalls_it() {
         ok(cuStreamWaitEvent(m.a, e, 0));
         ok(emu_work(m.a, 1.0));
         ok(cuStreamSynchronize(m.a));
-        close(emu_stall(m.a), stall);
         close(emu_clock(m.a), copy_first + stall + 1.0);
         close(emu_clock(m.b), 1.0);
-        ok(cuEventDestroy_v2(e));
     }
 }
 
 #[test]
-fn the_host_advances_by_waiting_and_working() {
+fn the_host_advances_by_waiting() {
     let m = Machine::new(Mode::Timed);
     m.upload(m.a);
-    ok(emu_host_work(0.75));
     assert_eq!(cuStreamQuery(m.a), NOT_READY);
     ok(cuStreamSynchronize(m.a));
-    close(emu_host_clock(), 1.0);
-    close(totals().host_wait_s, 0.25 - 1e-6);
-    m.upload(m.a);
-    ok(emu_host_work(5.0));
     ok(cuStreamQuery(m.a));
-    close(emu_clock(m.a), 2.0);
+    close(emu_host_clock(), 1.0);
+    close(totals().host_wait_s, 1.0 - 1e-6);
+    close(emu_clock(m.a), 1.0);
 }
 
 #[test]
@@ -119,7 +105,6 @@ fn events_tell_virtual_time() {
         ok(cuEventElapsedTime(Out::from(&mut milliseconds), start, end));
         close(f64::from(milliseconds), 1000.0);
         assert_eq!(cuEventElapsedTime(Out::from(&mut milliseconds), start, blind), INVALID_HANDLE);
-        [start, end, blind].into_iter().for_each(|event| ok(cuEventDestroy_v2(event)));
     }
 }
 

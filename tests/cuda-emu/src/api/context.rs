@@ -9,21 +9,9 @@ use crate::stream::Point;
 
 exports! {
     /// Retains the primary context of a device.
-    fn cuDevicePrimaryCtxRetain(context: Out<Handle>, device: i32) |driver| {
-        context.check()?;
-        context.set(driver.primary_retain(device)?)
-    };
-    /// Whether the primary context of a device is alive.
-    fn cuDevicePrimaryCtxGetState(device: i32, flags: Out<u32>, active: Out<i32>) |driver| {
-        let device = driver.device(device)?;
-        flags.set(0)?;
-        active.set(i32::from(driver.devices[device].retained > 0))
-    };
+    fn cuDevicePrimaryCtxRetain(context: Out<Handle>, device: i32) |driver| context.give(|| driver.primary_retain(device));
     /// Makes a context for the application and pushes it on this thread's stack.
-    fn cuCtxCreate_v2(context: Out<Handle>, _flags: u32, device: i32) |driver| {
-        context.check()?;
-        context.set(driver.context_create(device)?)
-    };
+    fn cuCtxCreate_v2(context: Out<Handle>, _flags: u32, device: i32) |driver| context.give(|| driver.context_create(device));
     /// Replaces the context on top of this thread's stack; a null handle pops it.
     fn cuCtxSetCurrent(context: Handle) |driver| driver.set_current(context);
     /// Gives the context on top of this thread's stack, null if the stack is empty.

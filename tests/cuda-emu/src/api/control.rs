@@ -1,4 +1,7 @@
-//! The control functions that a test uses besides the driver API; see `cuda_emu.h`.
+//! The control functions that a test uses besides the driver API. A test finds these functions with
+//! `dlsym` in the library that the program under test has loaded as libcuda.so.1: a second copy of the
+//! library, or the rlib, is a second driver. Functions that return a status return 0 for success unless
+//! said otherwise. All may be called from any thread, but not from a host function of a stream.
 
 use super::{Handle, Out};
 use crate::call::{find, C_NAMES};
@@ -10,11 +13,14 @@ use crate::history::Entry;
 use crate::ptx::Counts;
 use crate::settings::{Mode, Settings};
 use crate::status::{Status, INVALID_VALUE, SUCCESS};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::{c_char, CStr};
 
-/// Resets the driver. Returns 0, or -1 for an unknown mode, or the number of objects and operations
-/// that are still alive; without 0 nothing changes.
+/// Runs all queued work, then resets the driver: clears counters, virtual time, faults and drops.
+/// Handles and addresses begin again at their first values, so that the same calls give the same run.
+/// Returns 0, or -1 for an unknown mode, or the number of objects and operations that are still alive;
+/// without 0 nothing changes. `cuInit` need not be called again.
 #[no_mangle]
 pub extern "C" fn emu_reset(seed: u64, mode: i32, devices: i32, bytes_per_device: u64) -> i32 {
     let (Some(mode), Ok(devices)) = (Mode::from_number(mode), usize::try_from(devices)) else {
@@ -24,12 +30,6 @@ pub extern "C" fn emu_reset(seed: u64, mode: i32, devices: i32, bytes_per_device
     driver.run_all();
     let settings = Settings { seed, mode, devices, memory: bytes_per_device, ..driver.settings };
     i32::try_from(driver.reset(settings)).unwrap_or(i32::MAX)
-}
-
-/// Runs all queued operations that can run, without moving the host's virtual clock.
-#[no_mangle]
-pub extern "C" fn emu_run_all() {
-    lock().run_all();
 }
 
 /// Writes the totals since the last reset.
@@ -50,7 +50,8 @@ pub unsafe extern "C" fn emu_calls(name: *const c_char) -> u64 {
     index.map_or(u64::MAX, |index| lock().counters.calls[index])
 }
 
-/// Keeps a history of the program's requests from now on, until the next reset.
+/// Keeps a history of the program's requests from now on, until the next reset: no operations lost by
+/// `emu_drop`, and not the order that the legacy default stream and blocking streams keep.
 #[no_mangle]
 pub extern "C" fn emu_history_start() {
     lock().history = Some(Vec::new());
@@ -79,7 +80,7 @@ pub unsafe extern "C" fn emu_history(entries: *mut Entry, room: u64) -> u64 {
     history.len() as u64
 }
 
-/// What the launches of an interpreted kernel have done; the layout is that of `emu_kernel_t`.
+/// What the launches of an interpreted kernel have done.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct KernelCounts {
@@ -89,7 +90,16 @@ pub struct KernelCounts {
     pub counts: Counts,
 }
 
-/// Counts from now on, until the next reset, what the launches of interpreted kernels do.
+impl KernelCounts {
+    /// Returns the name of the kernel.
+    pub fn name(&self) -> Cow<'_, str> {
+        let end = self.name.iter().position(|byte| *byte == 0).unwrap_or(self.name.len());
+        String::from_utf8_lossy(&self.name[..end])
+    }
+}
+
+/// Counts from now on, until the next reset, what the launches of interpreted kernels do. With
+/// `CUDA_EMU_PTX_ORDER=steady` and the mode `Early` the counts depend on the program alone.
 #[no_mangle]
 pub extern "C" fn emu_count_kernels() {
     lock().kernels = Some(BTreeMap::new());
@@ -219,30 +229,10 @@ pub extern "C" fn emu_clock(stream: Handle) -> f64 {
     driver.stream(stream).map_or(f64::NAN, |stream| driver.streams[stream].end)
 }
 
-/// Returns the virtual seconds that a stream has waited for other streams; NaN if there is no such
-/// stream.
-#[no_mangle]
-pub extern "C" fn emu_stall(stream: Handle) -> f64 {
-    let mut driver = lock();
-    driver.stream(stream).map_or(f64::NAN, |stream| driver.streams[stream].stall)
-}
-
 /// Returns the host's virtual time in seconds.
 #[no_mangle]
 pub extern "C" fn emu_host_clock() -> f64 {
     lock().clock.host
-}
-
-/// Advances the host's virtual time by `seconds`.
-#[no_mangle]
-pub extern "C" fn emu_host_work(seconds: f64) -> Status {
-    if !seconds.is_finite() || seconds < 0.0 {
-        return INVALID_VALUE;
-    }
-    let mut driver = lock();
-    driver.clock.host += seconds;
-    driver.tick();
-    SUCCESS
 }
 
 /// # Safety

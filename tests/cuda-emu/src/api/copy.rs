@@ -34,14 +34,18 @@ struct Checked {
     device: usize,
 }
 
+/// Defines functions that copy; those without a stream use the legacy default stream, and the host
+/// waits.
 macro_rules! copies {
-    ($($(#[$doc:meta])* $name:ident $direction:expr;)*) => {
+    ($($(#[$doc:meta])* $name:ident($($stream:ident)?) $direction:expr;)*) => {
         $(
             $(#[$doc])*
             #[no_mangle]
             #[allow(non_snake_case, reason = "the name is the driver's")]
-            pub extern "C" fn $name(to: Address, from: Address, len: usize, stream: Handle) -> Status {
-                copy(Call::$name, Request { to, from, len, stream, direction: $direction, synchronous: false })
+            pub extern "C" fn $name(to: Address, from: Address, len: usize $(, $stream: Handle)?) -> Status {
+                let given: Option<Handle> = None $(.or(Some($stream)))?;
+                let (stream, synchronous) = (given.unwrap_or(LEGACY), given.is_none());
+                copy(Call::$name, Request { to, from, len, stream, direction: $direction, synchronous })
             }
         )*
     };
@@ -49,37 +53,18 @@ macro_rules! copies {
 
 copies! {
     /// Copies in the direction that the pointers determine.
-    cuMemcpyAsync None;
+    cuMemcpyAsync(stream) None;
     /// Copies from the host to a device.
-    cuMemcpyHtoDAsync_v2 Some(Direction::HostToDevice);
+    cuMemcpyHtoDAsync_v2(stream) Some(Direction::HostToDevice);
     /// Copies from a device to the host.
-    cuMemcpyDtoHAsync_v2 Some(Direction::DeviceToHost);
+    cuMemcpyDtoHAsync_v2(stream) Some(Direction::DeviceToHost);
     /// Copies within a device or between two devices.
-    cuMemcpyDtoDAsync_v2 Some(Direction::DeviceToDevice);
-}
-
-macro_rules! synchronous_copies {
-    ($($(#[$doc:meta])* $name:ident $direction:expr, $synchronous:literal;)*) => {
-        $(
-            $(#[$doc])*
-            #[no_mangle]
-            #[allow(non_snake_case, reason = "the name is the driver's")]
-            pub extern "C" fn $name(to: Address, from: Address, len: usize) -> Status {
-                let direction = Some($direction);
-                copy(Call::$name, Request { to, from, len, stream: LEGACY, direction, synchronous: $synchronous })
-            }
-        )*
-    };
-}
-
-synchronous_copies! {
+    cuMemcpyDtoDAsync_v2(stream) Some(Direction::DeviceToDevice);
     /// Copies to a device. From pageable memory the call returns when the bytes are in a staging
     /// buffer.
-    cuMemcpyHtoD_v2 Direction::HostToDevice, true;
-    /// Copies from a device; the host waits for the copy.
-    cuMemcpyDtoH_v2 Direction::DeviceToHost, true;
-    /// Copies within a device; the host does not wait for the copy.
-    cuMemcpyDtoD_v2 Direction::DeviceToDevice, false;
+    cuMemcpyHtoD_v2() Some(Direction::HostToDevice);
+    /// Copies from a device.
+    cuMemcpyDtoH_v2() Some(Direction::DeviceToHost);
 }
 
 exports! {

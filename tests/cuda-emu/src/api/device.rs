@@ -1,7 +1,7 @@
 //! Initialisation, errors and devices.
 
 use super::{exports, Out};
-use crate::status::{describe, Status, INVALID_VALUE, NOT_FOUND, NO_DEVICE};
+use crate::status::{name, Status, INVALID_VALUE, NOT_FOUND, NO_DEVICE};
 use std::ffi::{c_char, CStr};
 
 /// The name that `cuDeviceGetName` gives.
@@ -22,9 +22,10 @@ exports! {
     /// Gives the CUDA version, `1000 * major + 10 * minor`.
     fn cuDriverGetVersion(version: Out<i32>) |driver| version.set(driver.settings.version);
     /// Gives the name of an error code.
-    fn cuGetErrorName(code: Status, text: Out<*const c_char>) |_| error_text(text, describe(code).map(|known| known.0));
-    /// Gives the text of an error code.
-    fn cuGetErrorString(code: Status, text: Out<*const c_char>) |_| error_text(text, describe(code).map(|known| known.1));
+    fn cuGetErrorName(code: Status, text: Out<*const c_char>) |_| {
+        text.set(name(code).map_or(std::ptr::null(), CStr::as_ptr))?;
+        name(code).map(|_| ()).ok_or(INVALID_VALUE)
+    };
     /// Gives the number of devices.
     fn cuDeviceGetCount(count: Out<i32>) |driver| count.set(driver.devices.len() as i32);
     /// Gives the device with the number `ordinal`.
@@ -59,11 +60,6 @@ exports! {
         driver.device(device)?;
         bytes.set(driver.settings.memory as usize)
     };
-}
-
-fn error_text(out: Out<*const c_char>, text: Option<&CStr>) -> crate::status::Result {
-    out.set(text.map_or(std::ptr::null(), CStr::as_ptr))?;
-    text.map(|_| ()).ok_or(INVALID_VALUE)
 }
 
 /// Returns the value of a `CUdevice_attribute`, but the compute capability and pageable access: the value of an ordinary

@@ -7,10 +7,7 @@ use crate::status::Status;
 
 exports! {
     /// Makes an event. Flags: 1 blocking wait, 2 no timing, 4 shared by processes (needs 2).
-    fn cuEventCreate(event: Out<Handle>, flags: u32) |driver| {
-        event.check()?;
-        event.set(driver.event_create(flags)?)
-    };
+    fn cuEventCreate(event: Out<Handle>, flags: u32) |driver| event.give(|| driver.event_create(flags));
     /// Destroys an event; a queued record of the event still runs.
     fn cuEventDestroy_v2(event: Handle) |driver| driver.event_destroy(event);
     /// Records the event at the end of the stream; event and stream must be of one context.
@@ -18,10 +15,7 @@ exports! {
     /// Answers whether the last record of the event has run.
     fn cuEventQuery(event: Handle) |driver| driver.event_query(event);
     /// Gives the virtual milliseconds between the records of two events.
-    fn cuEventElapsedTime(milliseconds: Out<f32>, start: Handle, end: Handle) |driver| {
-        milliseconds.check()?;
-        milliseconds.set(driver.event_elapsed(start, end)?)
-    };
+    fn cuEventElapsedTime(milliseconds: Out<f32>, start: Handle, end: Handle) |driver| milliseconds.give(|| driver.event_elapsed(start, end));
 }
 
 /// Waits until the last record of the event has run.

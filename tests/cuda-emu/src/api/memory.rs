@@ -26,13 +26,7 @@ exports! {
     fn cuMemAlloc_v2(address: Out<Address>, bytes: usize) |driver| {
         let context = driver.current()?;
         address.check()?;
-        let device = driver.contexts[context].device;
-        driver.take_capacity(device, bytes)?;
-        let allocated = driver.allocate(bytes, Kind::Device, context);
-        if allocated.is_err() {
-            driver.give_capacity(device, bytes);
-        }
-        address.set(allocated?)
+        address.set(driver.allocate_of_device(bytes, Kind::Device, context)?)
     };
     /// Allocates managed memory, which takes nothing of the device's capacity.
     fn cuMemAllocManaged(address: Out<Address>, bytes: usize, flags: u32) |driver| {
@@ -132,6 +126,18 @@ impl Driver {
         totals.device_bytes += bytes as u64;
         totals.peak_device_bytes = totals.peak_device_bytes.max(totals.device_bytes);
         Ok(())
+    }
+
+    /// Allocates memory that takes of the capacity of the context's device.
+    pub(super) fn allocate_of_device(
+        &mut self,
+        bytes: usize,
+        kind: Kind,
+        context: usize,
+    ) -> Result<Address> {
+        let device = self.contexts[context].device;
+        self.take_capacity(device, bytes)?;
+        self.allocate(bytes, kind, context).inspect_err(|_| self.give_capacity(device, bytes))
     }
 
     /// Gives bytes of a device's memory back.

@@ -41,6 +41,12 @@ impl<'a, T> Out<'a, T> {
         Ok(())
     }
 
+    /// Writes the result of `make`, which is not called for a null pointer.
+    fn give(&self, make: impl FnOnce() -> Result<T>) -> Result {
+        self.check()?;
+        self.set(make()?)
+    }
+
     /// Writes the result.
     fn set(&self, value: T) -> Result {
         self.check()?;

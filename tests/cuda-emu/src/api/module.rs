@@ -14,15 +14,8 @@ use std::ffi::{c_char, c_void, CStr};
 exports! {
     /// Loads an image that the software NVRTC made; any other image is `INVALID_IMAGE`.
     fn cuModuleLoadData(module: Out<Handle>, image: *const c_void) |driver| {
-        module.check()?;
         // SAFETY: the caller gives an image; an image of the software NVRTC is a C string.
-        module.set(unsafe { driver.module_load(image.cast()) }?)
-    };
-    /// Loads an image as `cuModuleLoadData` does; the options are ignored.
-    fn cuModuleLoadDataEx(module: Out<Handle>, image: *const c_void, _count: u32, _options: *mut i32, _values: *mut *mut c_void) |driver| {
-        module.check()?;
-        // SAFETY: the caller gives an image; an image of the software NVRTC is a C string.
-        module.set(unsafe { driver.module_load(image.cast()) }?)
+        module.give(|| unsafe { driver.module_load(image.cast()) })
     };
     /// Gives the kernel with a name.
     fn cuModuleGetFunction(function: Out<Handle>, module: Handle, name: *const c_char) |driver| {
@@ -38,12 +31,7 @@ exports! {
     /// becomes of them.
     fn cuModuleUnload(module: Handle) |driver| driver.module_unload(module);
     /// Gives an attribute of a kernel; the values are those of a simple kernel.
-    fn cuFuncGetAttribute(value: Out<i32>, attribute: i32, function: Handle) |driver| {
-        value.check()?;
-        value.set(driver.function_attribute(function, attribute)?)
-    };
-    /// Sets the dynamic shared memory of a kernel; the carveout is ignored.
-    fn cuFuncSetAttribute(function: Handle, attribute: i32, value: i32) |driver| driver.set_function_attribute(function, attribute, value);
+    fn cuFuncGetAttribute(value: Out<i32>, attribute: i32, function: Handle) |driver| value.give(|| driver.function_attribute(function, attribute));
 }
 
 /// Enqueues a kernel with a copy of its arguments. The number and the types of the arguments are

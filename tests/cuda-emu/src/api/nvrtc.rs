@@ -2,10 +2,10 @@
 
 use super::{Handle, Out};
 use crate::nvidia;
-use crate::nvrtc::{architectures, Program, Target, LOWERED, MINOR};
+use crate::nvrtc::{architectures, Program, Target, MINOR};
 use crate::settings::Kernels;
 use crate::table::Table;
-use std::ffi::{c_char, CStr, CString};
+use std::ffi::{c_char, CStr};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 type Result<T = ()> = std::result::Result<T, i32>;
@@ -14,9 +14,6 @@ const INVALID_INPUT: i32 = 3;
 const INVALID_PROGRAM: i32 = 4;
 const INVALID_OPTION: i32 = 5;
 const COMPILATION: i32 = 6;
-const NO_EXPRESSIONS_AFTER_COMPILATION: i32 = 8;
-const NO_LOWERED_NAMES_BEFORE_COMPILATION: i32 = 9;
-const EXPRESSION_NOT_VALID: i32 = 10;
 
 fn programs() -> MutexGuard<'static, Table<Program>> {
     static PROGRAMS: LazyLock<Mutex<Table<Program>>> =
@@ -174,27 +171,6 @@ nvrtc! {
         // SAFETY: the caller promises room for the size that nvrtcGetProgramLogSize gives.
         unsafe { copy_text(&program.log, text) }
     });
-    /// Requests an instance of a template, or a kernel in a namespace.
-    fn nvrtcAddNameExpression(program: Handle, expression: *const c_char) with(program, |program| {
-        if !program.image.is_empty() {
-            return Err(NO_EXPRESSIONS_AFTER_COMPILATION);
-        }
-        // SAFETY: promised by the caller.
-        let expression = unsafe { owned(expression) }?;
-        let name = CString::new(format!("{LOWERED}{}", program.expressions.len())).map_err(|_| INVALID_INPUT)?;
-        program.expressions.push((expression, name));
-        Ok(())
-    });
-    /// Gives the lowered name of a name expression; the text lives as long as the program.
-    fn nvrtcGetLoweredName(program: Handle, expression: *const c_char, name: Out<*const c_char>) with(program, |program| {
-        if program.image.is_empty() {
-            return Err(NO_LOWERED_NAMES_BEFORE_COMPILATION);
-        }
-        // SAFETY: promised by the caller.
-        let expression = unsafe { owned(expression) }?;
-        let known = program.expressions.iter().find(|known| known.0 == expression).ok_or(EXPRESSION_NOT_VALID)?;
-        put(&name, known.1.as_ptr())
-    });
 }
 
 /// Returns the name of an error code.
@@ -207,9 +183,6 @@ pub extern "C" fn nvrtcGetErrorString(code: i32) -> *const c_char {
         INVALID_PROGRAM => c"NVRTC_ERROR_INVALID_PROGRAM",
         INVALID_OPTION => c"NVRTC_ERROR_INVALID_OPTION",
         COMPILATION => c"NVRTC_ERROR_COMPILATION",
-        NO_EXPRESSIONS_AFTER_COMPILATION => c"NVRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION",
-        NO_LOWERED_NAMES_BEFORE_COMPILATION => c"NVRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION",
-        EXPRESSION_NOT_VALID => c"NVRTC_ERROR_NAME_EXPRESSION_NOT_VALID",
         _ => c"NVRTC_ERROR unknown",
     };
     text.as_ptr()

@@ -1,4 +1,4 @@
-//! The functions that tell the attributes of a pointer. They need no current context.
+//! The function that tells the attributes of a pointer. It needs no current context.
 
 use super::Address;
 use crate::call::Call;
@@ -11,25 +11,6 @@ use std::ffi::c_void;
 enum Value {
     Word(u32),
     Long(usize),
-}
-
-/// Gives one attribute of a pointer; `INVALID_VALUE` for memory that the driver does not know.
-///
-/// # Safety
-/// `data` must be null or the place for that attribute.
-#[no_mangle]
-#[allow(non_snake_case, reason = "the name is the driver's")]
-pub unsafe extern "C" fn cuPointerGetAttribute(
-    data: *mut c_void,
-    attribute: u32,
-    address: Address,
-) -> Status {
-    call(Call::cuPointerGetAttribute, |driver| {
-        let region = find(driver, address).ok_or(INVALID_VALUE)?;
-        let value = value(driver, attribute, address, &region)?;
-        // SAFETY: the caller promises that `data` is null or the place for this attribute.
-        unsafe { write(data, value) }
-    })
 }
 
 /// Gives several attributes of a pointer; for memory that the driver does not know they are zero,

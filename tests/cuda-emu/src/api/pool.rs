@@ -13,13 +13,7 @@ exports! {
         let stream = driver.stream(stream)?;
         address.check()?;
         let context = driver.streams[stream].context;
-        let device = driver.contexts[context].device;
-        driver.take_capacity(device, bytes)?;
-        let allocated = driver.allocate(bytes, Kind::Pool, context);
-        if allocated.is_err() {
-            driver.give_capacity(device, bytes);
-        }
-        let base = allocated?;
+        let base = driver.allocate_of_device(bytes, Kind::Pool, context)?;
         driver.enqueue(stream, Action::Begin(base), Vec::new());
         address.set(base)
     };

@@ -11,15 +11,9 @@ use std::ffi::c_void;
 exports! {
     /// Makes a stream. Flags: 0: the stream synchronises with the legacy default stream, 1: it does
     /// not.
-    fn cuStreamCreate(stream: Out<Handle>, flags: u32) |driver| {
-        stream.check()?;
-        stream.set(driver.stream_create(flags)?)
-    };
+    fn cuStreamCreate(stream: Out<Handle>, flags: u32) |driver| stream.give(|| driver.stream_create(flags));
     /// Makes a stream; the priority is ignored.
-    fn cuStreamCreateWithPriority(stream: Out<Handle>, flags: u32, _priority: i32) |driver| {
-        stream.check()?;
-        stream.set(driver.stream_create(flags)?)
-    };
+    fn cuStreamCreateWithPriority(stream: Out<Handle>, flags: u32, _priority: i32) |driver| stream.give(|| driver.stream_create(flags));
     /// Destroys a stream; its queued operations still run.
     fn cuStreamDestroy_v2(stream: Handle) |driver| driver.stream_destroy(stream);
     /// Answers whether all operations of the stream have run.
@@ -31,10 +25,7 @@ exports! {
     /// memory, has reached `value`, on the circle of 32-bit numbers.
     fn cuStreamWaitValue32_v2(stream: Handle, address: Address, value: u32, flags: u32) |driver| driver.stream_wait_value(stream, address, value, flags);
     /// Gives the context of a stream.
-    fn cuStreamGetCtx(stream: Handle, context: Out<Handle>) |driver| {
-        context.check()?;
-        context.set(driver.stream_context(stream)?)
-    };
+    fn cuStreamGetCtx(stream: Handle, context: Out<Handle>) |driver| context.give(|| driver.stream_context(stream));
     /// Begins a capture. Mode 0: global, 1: of this thread, 2: relaxed.
     fn cuStreamBeginCapture_v2(stream: Handle, mode: u32) |driver| driver.capture_begin(stream, mode);
     /// Ends a capture and gives its graph, or 0 with the error of an invalid capture.
@@ -45,10 +36,7 @@ exports! {
         ended.map(|_| ())
     };
     /// Gives 0 for a stream that is not being captured, 1 if it is, 2 if its capture is invalid.
-    fn cuStreamIsCapturing(stream: Handle, state: Out<u32>) |driver| {
-        state.check()?;
-        state.set(driver.is_capturing(stream)?)
-    };
+    fn cuStreamIsCapturing(stream: Handle, state: Out<u32>) |driver| state.give(|| driver.is_capturing(stream));
     /// Gives the calling thread another mode of captures, and the mode before in its place.
     fn cuThreadExchangeStreamCaptureMode(mode: Out<u32>) |driver| {
         mode.check()?;

@@ -19,7 +19,8 @@ pub const CAPACITY: u64 = 1 << 20;
 /// The flag of streams that do not synchronise with the default stream.
 pub const NON_BLOCKING: u32 = 1;
 
-/// Exclusive use of the driver, with the primary context of device 0 current.
+/// Exclusive use of the driver, with the primary context of device 0 current. The end of a session
+/// ends the primary contexts, with all streams, events and memory of the test.
 pub struct Session {
     _lock: MutexGuard<'static, ()>,
     pub context: Handle,
@@ -36,7 +37,9 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         cuCtxSetCurrent(0);
-        cuDevicePrimaryCtxRelease_v2(0);
+        for device in 0..2 {
+            cuDevicePrimaryCtxRelease_v2(device);
+        }
     }
 }
 
