@@ -7,12 +7,14 @@ pub mod checksum;
 pub mod emu;
 #[path = "../../c-examples/rtm3d_cuda/tests/example.rs"]
 pub mod example;
+pub mod host;
 pub mod hostile;
 pub mod memory;
 pub mod nvcomp;
 pub mod nvrtc;
 pub mod order;
 pub mod pages;
+pub mod play;
 pub mod reading;
 pub mod rig;
 pub mod venv;

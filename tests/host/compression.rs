@@ -3,24 +3,24 @@
 
 mod failures;
 
-use gpuzip::choice::Target;
-use gpuzip::choice::{SharedSchedule, Tick};
+use crate::common::host::{self, coding, field, open, HostApp};
+use crate::common::play::{is_raw, play_with, step, unplaced, App, Slots, ALGORITHMS, HOST};
+use gpuzip::choice::{SharedSchedule, Target};
 use gpuzip::codec::{plugin, Bound, Coder, ErrorBound, Method, Settings, Shape, SnapshotCodec};
-use gpuzip::config::{Backend, Config};
-use gpuzip::device::{AppField, AppMemory, Memory, Stream};
+use gpuzip::config::Config;
+use gpuzip::device::{AppMemory, Memory};
 use gpuzip::error::{Code, Result};
 use gpuzip::layout::{Field, Layout};
 use gpuzip::plan::{Counts, Plan, Policy, Step, NONE};
 use gpuzip::scalar::Scalar;
 use gpuzip::scalar::{Array, ArrayMut};
-use gpuzip::schedule::{flags, Algorithm, Kind};
+use gpuzip::schedule::{Algorithm, Kind};
 use gpuzip::session::Session;
 use gpuzip::stats::Stats;
 use gpuzip::tier::{SnapshotCoder, Tiers};
 use proptest::prelude::*;
+use std::cell::Cell;
 use std::sync::{Arc, OnceLock};
-
-const HOST: Stream = Stream(std::ptr::null_mut());
 
 /// A codec whose sizes vary widely: each value becomes one byte, a multiple of the quantum, and the
 /// trailing zeros are left out.
@@ -67,134 +67,27 @@ fn trimmed() -> Method {
 
 /// Returns the fields of a state: two time levels in FP32 and a field in FP64.
 fn fields(n: u64) -> Vec<Field> {
-    let field = |n: [u64; 3], scalar, previous_of| Field { n, scalar, previous_of };
-    vec![
-        field([n, 3, 1], Scalar::F32, None),
-        field([n, 3, 1], Scalar::F32, Some(0)),
-        field([n / 2 + 1, 1, 1], Scalar::F64, None),
-    ]
+    let level = field([n, 3, 1], Scalar::F32);
+    vec![level, Field { previous_of: Some(0), ..level }, field([n / 2 + 1, 1, 1], Scalar::F64)]
 }
 
-/// An application whose state is known at every time step: a front that moves into the grid; every
-/// `noisy` time steps the values behind the front are noise, which does not compress.
-struct App {
-    fields: Vec<Field>,
-    data: Vec<Vec<u8>>,
-}
-
-impl App {
-    fn new(fields: &[Field]) -> Self {
-        App {
-            fields: fields.to_vec(),
-            data: fields.iter().map(|f| vec![0; f.bytes().unwrap() as usize]).collect(),
-        }
-    }
-
-    fn set(&mut self, ts: i64, noisy: i64) {
-        for (k, (field, data)) in self.fields.iter().zip(&mut self.data).enumerate() {
-            let values = field.n.iter().product::<u64>() as usize;
-            let value = |i: usize| {
-                let t = ts - i64::from(k == 1);
-                let front = (13 * ts as usize) % (2 * values + 1);
-                match i < front {
-                    true if noisy > 0 && ts % noisy == 0 => {
-                        ((i * 2654435761 + t as usize * 40503) % 65521) as f64 - 3e4
-                    }
-                    true => (0.1 * (i as f64 + 0.3 * t as f64)).sin(),
-                    false => 0.0,
-                }
-            };
-            for i in 0..values {
-                match field.scalar {
-                    Scalar::F32 => {
-                        data[4 * i..][..4].copy_from_slice(&(value(i) as f32).to_le_bytes())
-                    }
-                    _ => data[8 * i..][..8].copy_from_slice(&value(i).to_le_bytes()),
-                }
+/// Returns the values of states: a front that moves into the grid; every `noisy` time steps the values
+/// behind the front are noise, which does not compress.
+fn front(fields: &[Field], noisy: i64) -> impl Fn(u64, i64, usize, usize) -> f64 {
+    let counts: Vec<i64> = fields.iter().map(|f| f.n.iter().product::<u64>() as i64).collect();
+    move |_, ts, k, i| {
+        let (front, i) = ((13 * ts) % (2 * counts[k] + 1), i as i64);
+        match i < front {
+            true if noisy > 0 && ts % noisy == 0 => {
+                ((i * 2654435761 + ts * 40503) % 65521) as f64 - 3e4
             }
-        }
-    }
-
-    fn spoil(&mut self) {
-        self.data.iter_mut().for_each(|data| data.fill(0xEE));
-    }
-
-    fn memory(&mut self) -> Vec<AppMemory> {
-        // SAFETY: the vectors outlive the calls that the memory is made for, and nothing else
-        // touches them meanwhile.
-        self.data
-            .iter_mut()
-            .map(|data| unsafe { AppMemory::new(data.as_mut_ptr(), data.len()) })
-            .collect()
-    }
-
-    fn app_fields(&mut self) -> Vec<AppField> {
-        let memory = self.memory();
-        self.fields
-            .iter()
-            .zip(memory)
-            .map(|(&field, memory)| AppField { field, memory: Some(memory) })
-            .collect()
-    }
-}
-
-/// Computes what a codec makes of the states.
-struct Expected {
-    codec: SnapshotCodec,
-    stream: Vec<u8>,
-    noisy: i64,
-}
-
-impl Expected {
-    fn new(settings: &Settings, fields: &[Field], noisy: i64) -> Self {
-        let codec =
-            SnapshotCodec::new(settings.clone(), &Layout::new(fields.to_vec()).unwrap()).unwrap();
-        Expected { stream: vec![0; codec.capacity()], codec, noisy }
-    }
-
-    /// Returns the fields of u(ts).
-    fn raw(&self, ts: i64, fields: &[Field]) -> Vec<Vec<u8>> {
-        let mut app = App::new(fields);
-        app.set(ts, self.noisy);
-        app.data
-    }
-
-    /// Returns the bytes of the snapshot of u(ts) and the fields that this snapshot decodes to.
-    fn of(&mut self, ts: i64, fields: &[Field]) -> (u64, Vec<Vec<u8>>) {
-        let mut app = App::new(fields);
-        app.set(ts, self.noisy);
-        // SAFETY: the fields are the application's, and nobody else uses them now.
-        unsafe {
-            let bytes = self.codec.compress(&app.memory(), &mut self.stream).unwrap();
-            app.spoil();
-            self.codec.decompress(&self.stream[..bytes], &app.memory()).unwrap();
-            (bytes as u64, app.data)
+            true => (0.1 * (i as f64 + 0.3 * ts as f64)).sin(),
+            false => 0.0,
         }
     }
 }
 
-/// Whether the snapshot of a SAVE or RESTORE is raw: with mixed storage, where its slot says so.
-fn is_raw(session: &mut Session, tick: Tick) -> Result<bool> {
-    let plan = session.plan()?;
-    Ok(plan.steps[tick.step].slot < plan.raw_slots)
-}
-
-/// The bytes of the snapshot of a SAVE.
-fn bytes_of(
-    session: &mut Session,
-    tick: Tick,
-    expected: &mut Expected,
-    fields: &[Field],
-) -> Result<u64> {
-    let raw = Layout::new(fields.to_vec())?.slot_bytes;
-    Ok(match is_raw(session, tick)? {
-        true => raw,
-        false => expected.of(tick.action.ts as i64, fields).0,
-    })
-}
-
-/// Runs `shots` shots, checks every restored state and the budgets, and returns the statistics of
-/// each shot.
+/// Runs `shots` shots, checks the budgets, and returns the statistics of each shot.
 fn run(
     config: &Config,
     steps: u32,
@@ -202,96 +95,29 @@ fn run(
     noisy: i64,
     shots: usize,
 ) -> Result<Vec<Stats>> {
-    let mut app = App::new(fields);
-    let mut expected = Expected::new(&config.compression, fields, noisy);
-    let mut session = Session::new(config.clone(), steps as i64, &app.app_fields())?;
-    let mut all = Vec::new();
-    for _ in 0..shots {
+    let mut app = HostApp::new(fields, front(fields, noisy));
+    app.slots = config.zero_copy.then(|| Slots::new(true, || false));
+    let mut session = open(config, steps, fields)?;
+    let mut shot = || {
         session.setup()?;
-        let (mut stored, mut begun) = (0, false);
-        loop {
-            let tick = session.get_action()?;
-            let ts = tick.action.ts as i64;
-            match tick.action.kind {
-                Kind::Forward
-                    if config.zero_copy && tick.action.flags & flags::NEXT_IS_SAVE != 0 =>
-                {
-                    app.set(ts, noisy);
-                    put(&app, &session.save_begin(ts, fields.len(), HOST)?);
-                    begun = true;
-                }
-                Kind::Save if config.zero_copy => {
-                    if !std::mem::take(&mut begun) {
-                        app.set(ts, noisy);
-                        put(&app, &session.save_begin(ts, fields.len(), HOST)?);
-                    }
-                    session.save_commit(ts, HOST)?;
-                    stored += bytes_of(&mut session, tick, &mut expected, fields)?;
-                }
-                Kind::Save => {
-                    app.set(ts, noisy);
-                    session.save(ts, &app.app_fields(), HOST)?;
-                    stored += bytes_of(&mut session, tick, &mut expected, fields)?;
-                }
-                Kind::Restore => {
-                    if config.zero_copy {
-                        let pointers = session.retrieve_acquire(ts, fields.len(), HOST)?;
-                        app.spoil();
-                        take(&mut app, &pointers);
-                    } else {
-                        app.spoil();
-                        session.retrieve(ts, &app.app_fields(), HOST)?;
-                    }
-                    let right = match is_raw(&mut session, tick)? {
-                        true => expected.raw(ts, fields),
-                        false => expected.of(ts, fields).1,
-                    };
-                    assert!(app.data == right, "state {ts}");
-                }
-                Kind::Terminate => break,
-                _ => {}
-            }
-        }
-        let stats = session.stats()?;
-        assert!(stats.stored_bytes <= stored, "{stats:?}");
+        let stats = app.shot(&mut session)?;
+        assert!(stats.stored_bytes <= app.stored, "{stats:?}");
         assert_eq!(stats.restores, stats.hits + stats.misses);
-        if config.device_budget > 0 {
-            assert!(stats.peak_device_bytes <= config.device_budget, "{stats:?}");
-        }
-        if config.host_budget > 0 {
-            assert!(stats.peak_host_bytes <= config.host_budget, "{stats:?}");
-        }
-        all.push(stats);
-    }
-    Ok(all)
+        let (device, host) = (config.device_budget, config.host_budget);
+        assert!(device == 0 || stats.peak_device_bytes <= device, "{stats:?}");
+        assert!(host == 0 || stats.peak_host_bytes <= host, "{stats:?}");
+        Ok(stats)
+    };
+    (0..shots).map(|_| shot()).collect()
 }
 
-/// Copies the application's fields into the session's memory for a state.
-fn put(app: &App, pointers: &[*mut std::ffi::c_void]) {
-    for (data, &to) in app.data.iter().zip(pointers) {
-        // SAFETY: the session's memory for this field, which is the application's until the commit.
-        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), to.cast(), data.len()) };
-    }
-}
-
-fn take(app: &mut App, pointers: &[*mut std::ffi::c_void]) {
-    for (data, &from) in app.data.iter_mut().zip(pointers) {
-        // SAFETY: the session's memory, which holds this field.
-        unsafe { std::ptr::copy_nonoverlapping(from.cast(), data.as_mut_ptr(), data.len()) };
-    }
+/// Settings of a codec whose snapshots differ much in size.
+fn of_many_sizes() -> Settings {
+    coding(trimmed(), ErrorBound::Absolute(0.02))
 }
 
 fn config(algorithm: Algorithm, snapshots: u32, cache: u32) -> Config {
-    let compression =
-        Settings { method: trimmed(), bound: ErrorBound::Absolute(0.02), reject_nonfinite: false };
-    Config {
-        algorithm: Some(algorithm),
-        snapshots,
-        cache,
-        compression,
-        backend: Backend::Host,
-        ..Config::default()
-    }
+    Config { compression: of_many_sizes(), ..host::config(algorithm, snapshots, cache) }
 }
 
 fn raw_bytes(fields: &[Field]) -> u64 {
@@ -301,14 +127,7 @@ fn raw_bytes(fields: &[Field]) -> u64 {
 #[test]
 fn every_algorithm_policy_and_capacity() {
     let fields = fields(40);
-    for algorithm in [
-        Algorithm::Revolve,
-        Algorithm::Uniform,
-        Algorithm::Zcut,
-        Algorithm::TwoLevel,
-        Algorithm::Hrevolve,
-        Algorithm::StoreAll,
-    ] {
+    for algorithm in ALGORITHMS {
         for policy in [Policy::Clairvoyant, Policy::Lru] {
             for cache in 0..=6 {
                 run(&Config { policy, ..config(algorithm, 12, cache) }, 61, &fields, 7, 2).unwrap();
@@ -329,14 +148,7 @@ fn raw_and_coded_snapshots_beside_one_another() {
     let fields = fields(400);
     let raw = raw_bytes(&fields);
     let (mut ran, mut both) = (0, 0);
-    for algorithm in [
-        Algorithm::Revolve,
-        Algorithm::Uniform,
-        Algorithm::Zcut,
-        Algorithm::TwoLevel,
-        Algorithm::Hrevolve,
-        Algorithm::StoreAll,
-    ] {
+    for algorithm in ALGORITHMS {
         for (states, noisy) in [(4, 0), (5, 7), (9, 3)] {
             for zero_copy in [false, true] {
                 let spare = if zero_copy { 2 } else { 0 };
@@ -366,25 +178,15 @@ fn raw_and_coded_snapshots_beside_one_another() {
 
 /// Runs a shot and returns what every SAVE and RESTORE has made: its state, whether the snapshot is
 /// raw, and the bits after the call.
-fn seen(session: &mut Session, app: &mut App, noisy: i64) -> Vec<(i64, bool, Vec<Vec<u8>>)> {
+fn seen(session: &mut Session, app: &mut HostApp) -> Vec<(u32, bool, Vec<Vec<u8>>)> {
     let mut all = Vec::new();
-    loop {
-        let tick = session.get_action().unwrap();
-        let ts = tick.action.ts as i64;
-        match tick.action.kind {
-            Kind::Save => {
-                app.set(ts, noisy);
-                session.save(ts, &app.app_fields(), HOST).unwrap();
-            }
-            Kind::Restore => {
-                app.spoil();
-                session.retrieve(ts, &app.app_fields(), HOST).unwrap();
-            }
-            Kind::Terminate => return all,
-            _ => continue,
+    while let Some(tick) = step(session, app).unwrap() {
+        if matches!(tick.action.kind, Kind::Save | Kind::Restore) {
+            let bits = app.data().map(Into::into).collect();
+            all.push((tick.action.ts, is_raw(session, tick).unwrap(), bits));
         }
-        all.push((ts, is_raw(session, tick).unwrap(), app.data.clone()));
     }
+    all
 }
 
 /// With mixed storage, which snapshots of a shot are compressed does not depend on the shots before
@@ -406,15 +208,15 @@ fn the_bits_of_a_shot_do_not_depend_on_the_shots_before_it() {
             // A shot of noise is compressed less than expected, one of fronts more.
             let shots = [0, 1, 0, 3];
             let of = |before: &[i64], shot: i64| {
-                let mut app = App::new(&fields);
-                let mut session = Session::new(config.clone(), 61, &app.app_fields()).unwrap();
+                let mut session = open(&config, 61, &fields).unwrap();
+                let app = |noisy: i64| HostApp::new(&fields, front(&fields, noisy));
                 let first = session.plan().unwrap();
                 for &noisy in before {
-                    seen(&mut session, &mut app, noisy);
+                    app(noisy).shot(&mut session).unwrap();
                     session.setup().unwrap();
                 }
                 let is_same = session.plan().unwrap().steps == first.steps;
-                (seen(&mut session, &mut app, shot), is_same)
+                (seen(&mut session, &mut app(shot)), is_same)
             };
             for (k, &shot) in shots.iter().enumerate().skip(1) {
                 let (alone, _) = of(&[], shot);
@@ -476,9 +278,7 @@ fn mixed_storage_needs_room_for_both() {
 fn a_byte_budget_holds_as_many_as_fit() {
     let fields = fields(400);
     let raw = raw_bytes(&fields);
-    let compression =
-        Settings { method: trimmed(), bound: ErrorBound::Absolute(0.02), reject_nonfinite: false };
-    let base = Config { device_budget: 3 * raw, compression, ..config(Algorithm::Revolve, 12, 0) };
+    let base = Config { device_budget: 3 * raw, ..config(Algorithm::Revolve, 12, 0) };
     let unknown = run(&base, 200, &fields, 0, 3).unwrap();
     assert!(unknown[0].misses > 0 && unknown[1].misses < unknown[0].misses, "{unknown:?}");
     assert_eq!(unknown[1].misses, unknown[2].misses);
@@ -492,31 +292,21 @@ fn a_byte_budget_holds_as_many_as_fit() {
 
 #[test]
 fn nan_is_kept_or_refused() {
+    const NAN: [u8; 4] = f32::NAN.to_le_bytes();
     let fields = fields(40);
     for (reject, outcome) in [(false, None), (true, Some(Code::Values))] {
         let mut c = config(Algorithm::StoreAll, 0, 2);
         c.compression.reject_nonfinite = reject;
-        let mut app = App::new(&fields);
-        let mut session = Session::new(c, 5, &app.app_fields()).unwrap();
-        let mut saved = Vec::new();
+        let mut app = HostApp::new(&fields, front(&fields, 0));
+        app.change = Box::new(|_, state| state[1][4..8].copy_from_slice(&NAN));
+        let mut session = open(&c, 5, &fields).unwrap();
         let result = loop {
-            let tick = session.get_action().unwrap();
-            match tick.action.kind {
-                Kind::Save => {
-                    app.set(tick.action.ts as i64 + 1, 0);
-                    app.data[1][4..8].copy_from_slice(&f32::NAN.to_le_bytes());
-                    saved.push(app.data[1][4..8].to_vec());
-                    if let Err(error) = session.save(tick.action.ts as i64, &app.app_fields(), HOST)
-                    {
-                        break Some(error);
-                    }
+            match step(&mut session, &mut app) {
+                Ok(Some(tick)) if tick.action.kind == Kind::Restore => {
+                    assert_eq!(&app.data().nth(1).unwrap()[4..8], NAN);
                 }
-                Kind::Restore => {
-                    session.retrieve(tick.action.ts as i64, &app.app_fields(), HOST).unwrap();
-                    assert_eq!(&app.data[1][4..8], saved[0].as_slice());
-                }
-                Kind::Terminate => break None,
-                _ => {}
+                Ok(Some(_)) => {}
+                ended => break ended.err(),
             }
         };
         assert_eq!(result.as_ref().map(|e| e.code), outcome, "{result:?}");

@@ -4,13 +4,15 @@
 mod faults;
 
 use crate::common;
+use crate::common::host::{self, coding, field, HostApp};
+use crate::common::play::{
+    is_end, play_with, step, trace_that_is_no_stack, unplaced, App, Slots, HOST,
+};
 use common::{alone, limit_files, tempdir};
 use faults::nameless_in;
-use gpuzip::codec::{ErrorBound, Method, Settings};
-use gpuzip::config::{Backend, Config};
-use gpuzip::device::{AppField, AppMemory, Stream};
+use gpuzip::codec::{ErrorBound, Method};
+use gpuzip::config::Config;
 use gpuzip::error::{Code, Error, Result};
-use gpuzip::layout::Field;
 use gpuzip::plan::Policy;
 use gpuzip::predict::simulate;
 use gpuzip::scalar::Scalar;
@@ -21,116 +23,18 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The calling thread as a stream.
-const HOST: Stream = Stream(std::ptr::null_mut());
-
-/// An application whose state is one field of FP32 values, each of which follows from time step and
-/// position.
-struct App {
-    field: Field,
-    data: Vec<f32>,
-    ts: u32,
-    shot: u32,
-    /// If not 0, all states have one value at all positions, but those of every `quiet`-th time step.
-    quiet: u32,
+/// A value of an application whose states are one rough field of FP32 values.
+fn rough(shot: u64, ts: i64, _: usize, i: usize) -> f64 {
+    let place = (i as u32).wrapping_mul(2_654_435_761) >> 20;
+    f64::from(place) + (37 * ts) as f64 + (1000 * shot) as f64
 }
 
-fn value(shot: u32, ts: u32, i: usize) -> f32 {
-    ((i as u32).wrapping_mul(2_654_435_761) >> 20) as f32 + (37 * ts + 1000 * shot) as f32
+fn app_of(values: u64) -> HostApp<'static> {
+    HostApp::new(&[field([values, 1, 1], Scalar::F32)], rough)
 }
 
-impl App {
-    fn new(values: u64, shot: u32) -> Self {
-        let field = Field { n: [values, 1, 1], scalar: Scalar::F32, previous_of: None };
-        let mut app = App { field, data: vec![0.0; values as usize], ts: 0, shot, quiet: 0 };
-        app.at(0);
-        app
-    }
-
-    fn at(&mut self, ts: u32) {
-        self.ts = ts;
-        let mut data = std::mem::take(&mut self.data);
-        data.iter_mut().enumerate().for_each(|(i, x)| *x = self.value(ts, i));
-        self.data = data;
-    }
-
-    fn value(&self, ts: u32, i: usize) -> f32 {
-        value(self.shot, ts, if self.quiet > 0 && ts % self.quiet != 0 { 0 } else { i })
-    }
-
-    fn fields(&mut self) -> [AppField; 1] {
-        // SAFETY: the vector outlives the call that gets the field, and no other code touches the
-        // vector during this call.
-        let memory = unsafe { AppMemory::new(self.data.as_mut_ptr().cast(), 4 * self.data.len()) };
-        [AppField { field: self.field, memory: Some(memory) }]
-    }
-
-    /// The largest difference between the values and those of u(ts).
-    fn error(&self, ts: u32) -> f32 {
-        let differ = |(i, x): (usize, &f32)| (x - self.value(ts, i)).abs();
-        self.data.iter().enumerate().map(differ).fold(0.0, f32::max)
-    }
-}
-
-/// Runs a shot, whose restored states differ from the saved ones by at most `bound`. `before` is
-/// called before every retrieve.
-fn shot(
-    session: &mut Session,
-    app: &mut App,
-    bound: f32,
-    mut before: impl FnMut(u32),
-) -> Result<()> {
-    app.at(0);
-    loop {
-        let tick = session.get_action()?;
-        let ts = tick.action.ts;
-        match tick.action.kind {
-            Kind::Forward => (ts..=tick.end).for_each(|ts| app.at(ts)),
-            Kind::Save => session.save(ts.into(), &app.fields(), HOST)?,
-            Kind::Restore => {
-                before(ts);
-                app.data.fill(f32::NAN);
-                session.retrieve(ts.into(), &app.fields(), HOST)?;
-                assert!(app.error(ts) <= bound, "state {ts}: {}", app.error(ts));
-                app.at(ts);
-            }
-            Kind::Backward => assert_eq!(app.ts, ts),
-            Kind::Terminate => return Ok(()),
-            Kind::Error => panic!("the schedule has failed"),
-        }
-    }
-}
-
-/// Runs a shot with zero copy, as `shot`.
-fn shot_in_slots(session: &mut Session, app: &mut App, bound: f32) -> Result<()> {
-    let values = app.data.len();
-    // SAFETY: the library hands out memory for the values of the field.
-    let memory = |at: Vec<*mut std::ffi::c_void>| unsafe {
-        std::slice::from_raw_parts_mut(at[0].cast::<f32>(), values)
-    };
-    app.at(0);
-    loop {
-        let tick = session.get_action()?;
-        let ts = tick.action.ts;
-        match tick.action.kind {
-            Kind::Forward => (ts..=tick.end).for_each(|ts| app.at(ts)),
-            Kind::Save => {
-                let slot = memory(session.save_begin(ts.into(), 1, HOST)?);
-                slot.copy_from_slice(&app.data);
-                session.save_commit(ts.into(), HOST)?;
-            }
-            Kind::Restore => {
-                let slot = memory(session.retrieve_acquire(ts.into(), 1, HOST)?);
-                app.data.copy_from_slice(slot);
-                session.retrieve_release(ts.into(), HOST)?;
-                assert!(app.error(ts) <= bound, "state {ts}: {}", app.error(ts));
-                app.at(ts);
-            }
-            Kind::Backward => assert_eq!(app.ts, ts),
-            Kind::Terminate => return Ok(()),
-            Kind::Error => panic!("the schedule has failed"),
-        }
-    }
+fn open(config: Config, steps: u32, app: &HostApp) -> Result<Session> {
+    Session::new(config, steps.into(), &unplaced(&app.shapes))
 }
 
 /// The bytes that a snapshot takes on disk: whole pages in each folder.
@@ -138,33 +42,26 @@ fn on_pages(slot: u64, folders: u64) -> u64 {
     slot.div_ceil(folders).next_multiple_of(4096) * folders
 }
 
-/// A configuration with room for these numbers of snapshots of `slot` bytes on the device, in host memory and in
-/// one folder.
+/// A configuration with room for these numbers of snapshots of `slot` bytes on the device, in host
+/// memory and in one folder.
 fn config(algorithm: Option<Algorithm>, snapshots: u32, slots: [u64; 3], slot: u64) -> Config {
     let [device, host, disk] = slots;
     Config {
-        algorithm,
-        snapshots,
         device_budget: device * slot,
         host_budget: host * slot,
         disk_budget: disk * on_pages(slot, 1),
-        backend: Backend::Host,
-        ..Config::default()
+        ..host::config(algorithm, snapshots, 0)
     }
 }
 
-fn unplaced(app: &App) -> [AppField; 1] {
-    [AppField { field: app.field, memory: None }]
-}
-
 /// A session of 90 steps, with a disk in `folder`, whose snapshots of `values` FP32 values go to disk.
-fn on_disk(folder: &Path, values: u64) -> (Session, App) {
+fn on_disk(folder: &Path, values: u64) -> (Session, HostApp<'static>) {
     let config = Config {
         disk_folders: vec![folder.into()],
         ..config(Some(Algorithm::Revolve), 20, [2, 6, 40], 4 * values)
     };
-    let app = App::new(values, 0);
-    (Session::new(config, 90, &unplaced(&app)).unwrap(), app)
+    let app = app_of(values);
+    (open(config, 90, &app).unwrap(), app)
 }
 
 /// Sizes of snapshots that go through the page cache, and past it.
@@ -175,9 +72,8 @@ fn snapshots_beyond_host_memory_go_to_disk() {
     for values in SIZES {
         let (mut session, mut app) = on_disk(&tempdir(&format!("disk-{values}")), values);
         for k in 0..3 {
-            app.shot = k;
-            shot(&mut session, &mut app, 0.0, |_| {}).unwrap();
-            let stats = session.stats().unwrap();
+            app.seed = k;
+            let stats = app.shot(&mut session).unwrap();
             assert!(stats.disk_writes > 10 && stats.disk_reads > 10, "{stats:?}");
             assert_eq!(stats.disk_bytes, (stats.disk_writes + stats.disk_reads) * 4 * values);
             assert_eq!(stats.peak_host_bytes, 6 * 4 * values);
@@ -197,31 +93,14 @@ fn online_snapshots_fill_host_memory_first() {
             disk_folders: vec![tempdir("disk-online")],
             ..config(Some(Algorithm::Online), 14, [3, 7, 41], SLOT)
         };
-        let mut app = App::new(SLOT / 4, 0);
-        let mut session = Session::new(config, 0, &unplaced(&app)).unwrap();
-        app.at(0);
-        let mut has_ended = false;
-        loop {
-            let tick = session.get_action().unwrap();
-            let ts = tick.action.ts;
-            match tick.action.kind {
-                Kind::Forward => (ts..=tick.end).for_each(|ts| app.at(ts)),
-                Kind::Save => session.save(ts.into(), &app.fields(), HOST).unwrap(),
-                Kind::Restore => {
-                    app.data.fill(f32::NAN);
-                    session.retrieve(ts.into(), &app.fields(), HOST).unwrap();
-                    assert_eq!(app.error(ts), 0.0, "state {ts}");
-                    app.at(ts);
-                }
-                Kind::Backward => assert_eq!(app.ts, ts),
-                _ => break,
-            }
-            let is_saved = session.peek_action().unwrap().action.kind != Kind::Save;
-            if !has_ended && app.ts >= end && is_saved {
+        let mut app = app_of(SLOT / 4);
+        let mut session = open(config, 0, &app).unwrap();
+        while let Some(tick) = step(&mut session, &mut app).unwrap() {
+            if is_end(tick, end, true) {
                 session.end_forward().unwrap();
-                has_ended = true;
             }
         }
+        assert_eq!(app.reversed, end);
         let stats = session.stats().unwrap();
         assert!(stats.peak_host_bytes <= 7 * SLOT, "{stats:?}");
         // Three snapshots are in the cache, and three in host memory beside four staging buffers.
@@ -230,28 +109,6 @@ fn online_snapshots_fill_host_memory_first() {
         without += u32::from(stats.disk_writes == 0 && stats.d2h > 0);
     }
     assert!(with_disk > 10 && without > 0, "{with_disk} {without}");
-}
-
-/// A trace whose snapshots are not freed in the order of a stack.
-fn trace(folder: &Path, n: u32, stride: u32) -> PathBuf {
-    let mut lines: Vec<String> = (0..n)
-        .flat_map(|t| {
-            let forward = (t > 0).then(|| format!("{t} FORWARD"));
-            forward.into_iter().chain((t % stride == 0).then(|| format!("{t} SAVE")))
-        })
-        .collect();
-    lines.push(format!("{} BACKWARD", n - 1));
-    for t in (0..n - 1).rev() {
-        let nearest = t - t % stride;
-        let from = nearest / (1 + t % 3) / stride * stride;
-        lines.push(format!("{from} RESTORE"));
-        lines.extend((from + 1..=t).map(|s| format!("{s} FORWARD")));
-        lines.push(format!("{t} BACKWARD"));
-    }
-    lines.push("0 TERMINATE\n".into());
-    let path = folder.join(format!("{n}-{stride}.trace"));
-    std::fs::write(&path, lines.join("\n")).unwrap();
-    path
 }
 
 const ALGORITHMS: [Option<Algorithm>; 8] = [
@@ -287,11 +144,12 @@ proptest! {
             link_bandwidth: if slow { 1e8 } else { 0.0 },
             disk_folders: name.clone(),
             disk_budget: disk * on_pages(slot, folders as u64) + rest,
-            trace_file: traced.then(|| trace(&name[0], steps, stride)),
+            trace_file: traced.then(|| trace_that_is_no_stack(&name[0], steps, stride)),
             ..config(algorithm, 0, [device, host, disk], slot)
         };
-        let (mut app, disk_budget) = (App::new(values, 0), config.disk_budget);
-        let mut session = match Session::new(config, steps.into(), &unplaced(&app)) {
+        let (mut app, disk_budget) = (app_of(values), config.disk_budget);
+        app.slots = zero_copy.then(|| Slots::new(false, || true));
+        let mut session = match open(config, steps, &app) {
             Ok(session) => session,
             Err(error) => {
                 prop_assert_eq!(error.code, Code::Budget, "{}", error);
@@ -299,13 +157,9 @@ proptest! {
             }
         };
         for k in 0..shots {
-            app.shot = k;
+            app.seed = k.into();
             session.setup().unwrap();
-            match zero_copy {
-                true => shot_in_slots(&mut session, &mut app, 0.0).unwrap(),
-                false => shot(&mut session, &mut app, 0.0, |_| {}).unwrap(),
-            }
-            let (plan, stats) = (session.plan().unwrap(), session.stats().unwrap());
+            let (stats, plan) = (app.shot(&mut session).unwrap(), session.plan().unwrap());
             let schedule = session.schedule().decide().unwrap();
             let tiers = session.tiers().clone();
             let predicted = simulate(&schedule, &plan, &tiers.costs, tiers.budgets).unwrap();
@@ -328,16 +182,16 @@ proptest! {
     ) {
         let slot = (4 * values).next_multiple_of(256) + 1024;
         let method = [Method::Lorenzo, Method::Dct, Method::Fp16][method].clone();
-        let bound = 40.0;
         let online = online && !zero_copy && !mixed;
         let config = Config {
             zero_copy,
             mixed_storage: mixed.then_some(true),
-            compression: Settings { method, bound: ErrorBound::Absolute(f64::from(bound)), reject_nonfinite: false },
+            compression: coding(method, ErrorBound::Absolute(40.0)),
             ..config(online.then_some(Algorithm::Online), 0, [device, host, disk], slot)
         };
-        let mut app = App::new(values, 0);
-        let mut session = match Session::new(config, steps.into(), &unplaced(&app)) {
+        let mut app = app_of(values);
+        app.slots = zero_copy.then(|| Slots::new(false, || true));
+        let mut session = match open(config, steps, &app) {
             Ok(session) => session,
             Err(error) => {
                 prop_assert_eq!(error.code, Code::Budget, "{}", error);
@@ -345,12 +199,9 @@ proptest! {
             }
         };
         for k in 0..2 {
-            app.shot = k;
-            let ended = match zero_copy {
-                true => shot_in_slots(&mut session, &mut app, bound),
-                false => shot(&mut session, &mut app, bound, |_| {}),
-            };
-            ended.unwrap();
+            app.seed = k;
+            app.shot(&mut session).unwrap();
+            prop_assert_eq!(app.reversed, steps);
             session.setup().unwrap();
         }
     }
@@ -369,10 +220,9 @@ fn large_snapshots_are_striped() {
             disk_folders: (0..folders).map(|k| tempdir(&format!("disk-large-{k}"))).collect(),
             ..config(Some(Algorithm::Revolve), 12, [2, 6, 40], slot)
         };
-        let mut app = App::new(values, 0);
-        let mut session = Session::new(config, 40, &unplaced(&app)).unwrap();
-        shot(&mut session, &mut app, 0.0, |_| {}).unwrap();
-        assert!(session.stats().unwrap().disk_reads > 3);
+        let mut app = app_of(values);
+        let mut session = open(config, 40, &app).unwrap();
+        assert!(app.shot(&mut session).unwrap().disk_reads > 3);
     }
 }
 
@@ -385,17 +235,17 @@ fn less_room_is_a_smaller_plan() {
         let slot = 4 * values;
         let config =
             Config { disk_folders: vec![folder.clone()], ..config(None, 0, [2, 6, 60], slot) };
-        let mut app = App::new(values, 0);
+        let mut app = app_of(values);
         limit_files(libc::RLIM_INFINITY);
-        let mut most = Session::new(config.clone(), 90, &unplaced(&app)).unwrap();
+        let mut most = open(config.clone(), 90, &app).unwrap();
         let plan = most.plan().unwrap();
         let needed = most.tiers().disk_bytes(&plan);
         drop(most);
         assert!(needed > 30 * slot, "{needed}");
         for room in [20 * slot.max(4096), 3 * slot.max(4096), 1, 0] {
             limit_files(room);
-            let mut session = Session::new(config.clone(), 90, &unplaced(&app)).unwrap();
-            shot(&mut session, &mut app, 0.0, |_| {}).unwrap();
+            let mut session = open(config.clone(), 90, &app).unwrap();
+            app.shot(&mut session).unwrap();
             let plan = session.plan().unwrap();
             let taken = session.tiers().disk_bytes(&plan);
             assert!(taken <= room, "{taken} of {room}");
@@ -407,7 +257,7 @@ fn less_room_is_a_smaller_plan() {
         // A named number of snapshots does not fit a smaller disk: the error says what is missing.
         limit_files(3 * slot.max(4096));
         let config = Config { algorithm: Some(Algorithm::Revolve), snapshots: 40, ..config };
-        let error = Session::new(config, 90, &unplaced(&app)).err().unwrap();
+        let error = open(config, 90, &app).err().unwrap();
         assert_eq!(error.code, Code::Budget, "{error}");
         let text = &error.message;
         assert!(text.contains("has room for") && text.contains("disk_path"), "{text}");
@@ -420,7 +270,7 @@ fn less_room_is_a_smaller_plan() {
 #[test]
 fn a_disk_budget_for_less_than_one_snapshot_is_an_error() {
     let folder = tempdir("disk-less");
-    let app = App::new(64, 0);
+    let app = app_of(64);
     for folders in 1..4u64 {
         let of = |disk_budget: u64| {
             let config = Config {
@@ -428,7 +278,7 @@ fn a_disk_budget_for_less_than_one_snapshot_is_an_error() {
                 disk_folders: vec![folder.clone(); folders as usize],
                 ..config(Some(Algorithm::Revolve), 9, [2, 6, 0], 256)
             };
-            Session::new(config, 90, &unplaced(&app))
+            open(config, 90, &app)
         };
         for disk_budget in [1, 4096 * folders - 1] {
             let error = of(disk_budget).err().unwrap();
@@ -466,12 +316,11 @@ fn folders_may_lie_on_two_file_systems() {
                     disk_budget: 40 * on_pages(slot, 2),
                     ..config(Some(Algorithm::Revolve), 20, [2, 6, 0], slot)
                 };
-                let mut app = App::new(values, 0);
-                let mut session = Session::new(config, 90, &unplaced(&app)).unwrap();
+                let mut app = app_of(values);
+                let mut session = open(config, 90, &app).unwrap();
                 for k in 0..2 {
-                    app.shot = k;
-                    shot(&mut session, &mut app, 0.0, |_| {}).unwrap();
-                    assert!(session.stats().unwrap().disk_reads > 10);
+                    app.seed = k;
+                    assert!(app.shot(&mut session).unwrap().disk_reads > 10);
                     session.setup().unwrap();
                 }
                 let lengths = folders.map(|folder| {
@@ -492,18 +341,18 @@ fn folders_may_lie_on_two_file_systems() {
 fn later_plans_begin_from_the_configured_disk() {
     let Some(folder) = alone("later_plans_begin_from_the_configured_disk") else { return };
     let config = Config { disk_folders: vec![folder], ..config(None, 0, [2, 6, 60], 4096) };
-    let mut app = App::new(1024, 0);
+    let mut app = app_of(1024);
     let mut taken = |session: &mut Session| {
-        shot(session, &mut app, 0.0, |_| {}).unwrap();
+        app.shot(session).unwrap();
         let plan = session.plan().unwrap();
         session.tiers().disk_bytes(&plan)
     };
     limit_files(12 * 4096);
-    let mut session = Session::new(config.clone(), 90, &unplaced(&App::new(1024, 0))).unwrap();
+    let mut session = open(config.clone(), 90, &app_of(1024)).unwrap();
     assert!((1..=12 * 4096).contains(&taken(&mut session)));
     limit_files(libc::RLIM_INFINITY);
     session.setup_steps(91).unwrap();
-    let mut fresh = Session::new(config, 91, &unplaced(&App::new(1024, 0))).unwrap();
+    let mut fresh = open(config, 91, &app_of(1024)).unwrap();
     let expected = taken(&mut fresh);
     assert!(expected > 12 * 4096, "{expected}");
     assert_eq!(taken(&mut session), expected);
@@ -513,29 +362,24 @@ fn later_plans_begin_from_the_configured_disk() {
 #[test]
 fn a_snapshot_that_does_not_fit_its_place_stays_in_host_memory() {
     let values = 1024;
-    let compression = Settings {
-        method: Method::Lorenzo,
-        bound: ErrorBound::Absolute(1e-3),
-        reject_nonfinite: false,
-    };
     let config = Config {
-        compression,
+        compression: coding(Method::Lorenzo, ErrorBound::Absolute(1e-3)),
         compression_factor: 8.0,
         ..config(Some(Algorithm::Revolve), 60, [0, 1000, 0], 1024)
     };
-    let mut app = App::new(values, 0);
-    let slot = Session::new(config.clone(), 120, &unplaced(&app)).unwrap().slot_bytes();
+    let mut app = app_of(values);
+    let slot = open(config.clone(), 120, &app).unwrap().slot_bytes();
     let with = |host: u64| Config {
         host_budget: host * slot,
         disk_budget: 100 * on_pages(slot, 1),
         ..config.clone()
     };
-    app.quiet = 31;
-    let mut session = Session::new(with(4 + 30), 120, &unplaced(&app)).unwrap();
+    // States have one value at all positions, except every 31st state.
+    app.values = Box::new(|shot, ts, k, i| rough(shot, ts, k, if ts % 31 == 0 { i } else { 0 }));
+    let mut session = open(with(4 + 30), 120, &app).unwrap();
     for k in 0..3 {
-        app.shot = k;
-        shot(&mut session, &mut app, 2e-3, |_| {}).unwrap();
-        let stats = session.stats().unwrap();
+        app.seed = k;
+        let stats = app.shot(&mut session).unwrap();
         assert!(stats.disk_writes > 10 && stats.peak_host_bytes <= 34 * slot, "{stats:?}");
         session.setup().unwrap();
     }
@@ -544,14 +388,14 @@ fn a_snapshot_that_does_not_fit_its_place_stays_in_host_memory() {
     let saves =
         schedule.actions().filter(|action| matches!(action.kind, Kind::Save | Kind::Restore));
     let large = saves.zip(&plan.steps).filter(|(action, step)| {
-        action.kind == Kind::Save && action.ts % app.quiet == 0 && step.host < on_disk
+        action.kind == Kind::Save && action.ts % 31 == 0 && step.host < on_disk
     });
     assert!(large.count() > 0, "no snapshot was larger than its place");
 
     // All snapshots are too large, and host memory has room for the staging buffers only.
-    app.quiet = 0;
-    let mut session = Session::new(with(4), 120, &unplaced(&app)).unwrap();
-    let error = shot(&mut session, &mut app, 2e-3, |_| {}).unwrap_err();
+    app.values = Box::new(rough);
+    let mut session = open(with(4), 120, &app).unwrap();
+    let error = app.shot(&mut session).unwrap_err();
     assert_eq!(error.code, Code::Budget, "{error}");
     assert!(error.message.contains("its place on disk"), "{error}");
     assert!(error.message.contains("compression_factor"), "{error}");

@@ -34,55 +34,31 @@ fn a_failed_save_leaves_nothing_behind() {
     {
         let mut c = Config { device_budget, zero_copy, ..config(Algorithm::Revolve, 8, 3) };
         c.compression.reject_nonfinite = true;
-        let mut app = App::new(&fields);
-        let mut expected = Expected::new(&c.compression, &fields, 7);
-        let mut session = Session::new(c, 40, &app.app_fields()).unwrap();
+        let is_spoiled = Cell::new(false);
+        let mut app = HostApp::new(&fields, front(&fields, 7));
+        app.slots = zero_copy.then(|| Slots::new(false, || false));
+        app.change = Box::new(|_, state| {
+            if is_spoiled.get() {
+                state[2][..8].copy_from_slice(&f64::NAN.to_le_bytes());
+            }
+        });
+        let mut session = open(&c, 40, &fields).unwrap();
         for shot in 0..12 {
             session.setup().unwrap();
-            let mut saves = 0;
-            loop {
-                let Tick { action, .. } = session.get_action().unwrap();
-                let ts = action.ts as i64;
-                match action.kind {
-                    Kind::Save => {
-                        saves += 1;
-                        app.set(ts, 7);
-                        if saves == shot {
-                            app.data[2][..8].copy_from_slice(&f64::NAN.to_le_bytes());
-                        }
-                        let saved = if zero_copy {
-                            put(&app, &session.save_begin(ts, fields.len(), HOST).unwrap());
-                            session.save_commit(ts, HOST)
-                        } else {
-                            session.save(ts, &app.app_fields(), HOST)
-                        };
-                        assert_eq!(
-                            saved.as_ref().err().map(|e| e.code),
-                            (saves == shot).then_some(Code::Values)
-                        );
-                        if saved.is_err() {
-                            assert!(
-                                session.save(ts, &app.app_fields(), HOST).is_err()
-                                    && session.get_action().is_err()
-                            );
-                            break;
-                        }
-                    }
-                    Kind::Restore => {
-                        app.spoil();
-                        if zero_copy {
-                            let pointers =
-                                session.retrieve_acquire(ts, fields.len(), HOST).unwrap();
-                            take(&mut app, &pointers);
-                        } else {
-                            session.retrieve(ts, &app.app_fields(), HOST).unwrap();
-                        }
-                        assert!(app.data == expected.of(ts, &fields).1, "shot {shot}, state {ts}");
-                    }
-                    Kind::Terminate => break,
-                    _ => {}
-                }
-            }
+            let (mut saves, mut last) = (0, 0);
+            let ended = play_with(&mut session, &mut app, |_, tick| {
+                let is_save = tick.action.kind == Kind::Save;
+                saves += usize::from(is_save);
+                last = tick.action.ts.into();
+                is_spoiled.set(is_save && saves == shot);
+            });
+            let Err(error) = ended else {
+                assert!(shot == 0 || saves < shot);
+                continue;
+            };
+            assert_eq!((error.code, saves), (Code::Values, shot));
+            assert!(session.save(last, &app.fields(), HOST).is_err());
+            assert!(session.get_action().is_err());
         }
     }
 }
@@ -94,44 +70,26 @@ fn sessions_of_one_schedule_compress_each_for_itself() {
     let all = [fields(40), fields(7)];
     let raw = raw_bytes(&all[0]);
     let base = Config { device_budget: 2 * raw, ..config(Algorithm::Revolve, 9, 0) };
-    let other =
-        Settings { method: Method::Lorenzo, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
+    let other = coding(Method::Lorenzo, ErrorBound::DEFAULT);
     let configs = [base.clone(), Config { compression: other, ..base.clone() }];
     let cursor = Arc::new(SharedSchedule::new(base, 70).unwrap());
-    let mut apps: Vec<App> = all.iter().map(|fields| App::new(fields)).collect();
-    let mut expected: Vec<Expected> =
-        all.iter().zip(&configs).map(|(f, c)| Expected::new(&c.compression, f, 7)).collect();
-    let attach = |(app, config): (&mut App, &Config)| {
-        Session::attach(cursor.clone(), config.clone(), &app.app_fields()).unwrap()
-    };
-    let mut sessions: Vec<Session> = apps.iter_mut().zip(&configs).map(attach).collect();
+    let mut apps = all.each_ref().map(|fields| HostApp::new(fields, front(fields, 7)));
+    let attach =
+        |k: usize| Session::attach(cursor.clone(), configs[k].clone(), &unplaced(&all[k])).unwrap();
+    let mut sessions = [attach(0), attach(1)];
     for _ in 0..4 {
         sessions.iter_mut().for_each(|session| session.setup().unwrap());
         loop {
-            let Tick { action, it, .. } = cursor.advance().unwrap();
-            let ts = action.ts as i64;
-            for (k, session) in sessions.iter_mut().enumerate() {
-                session.dispatch(it).unwrap();
-                match action.kind {
-                    Kind::Save => {
-                        apps[k].set(ts, 7);
-                        session.save(ts, &apps[k].app_fields(), HOST).unwrap();
-                    }
-                    Kind::Restore => {
-                        apps[k].spoil();
-                        session.retrieve(ts, &apps[k].app_fields(), HOST).unwrap();
-                        assert!(
-                            apps[k].data == expected[k].of(ts, &all[k]).1,
-                            "session {k}, state {ts}"
-                        );
-                    }
-                    _ => {}
-                }
+            let tick = cursor.advance().unwrap();
+            for (session, app) in sessions.iter_mut().zip(&mut apps) {
+                session.dispatch(tick.it).unwrap();
+                app.serve(session, tick).unwrap();
             }
-            if action.kind == Kind::Terminate {
+            if tick.action.kind == Kind::Terminate {
                 break;
             }
         }
+        assert!(apps.iter().all(|app| app.reversed == 70));
     }
 }
 
@@ -140,17 +98,14 @@ fn sessions_of_one_schedule_compress_each_for_itself() {
 fn a_codec_without_memory_stays_an_error() {
     // 2^46 FP32 values are 256 TiB, more than any address space holds. `compression_factor`
     // announces that the snapshots are small, so that no budget refuses them.
-    let field = Field { n: [1 << 46, 1, 1], scalar: Scalar::F32, previous_of: None };
-    let compression =
-        Settings { method: trimmed(), bound: ErrorBound::Absolute(0.02), reject_nonfinite: false };
+    let shapes = [field([1 << 46, 1, 1], Scalar::F32)];
     let config = Config {
-        compression,
         compression_factor: 1e12,
         host_budget: 1 << 20,
         ..config(Algorithm::Revolve, 3, 0)
     };
     let cursor = Arc::new(SharedSchedule::new(config.clone(), 10).unwrap());
-    let mut session = Session::attach(cursor, config, &[AppField { field, memory: None }]).unwrap();
+    let mut session = Session::attach(cursor, config, &unplaced(&shapes)).unwrap();
     for _ in 0..2 {
         let error = session.get_action().unwrap_err();
         assert_eq!(error.code, Code::Memory, "{error}");
@@ -161,13 +116,8 @@ fn a_codec_without_memory_stays_an_error() {
 /// of several snapshots was freed last.
 #[test]
 fn bytes_of_the_cache_wait_for_their_download() {
-    let field = Field { n: [10 * 2048, 1, 1], scalar: Scalar::F32, previous_of: None };
-    let layout = Layout::new(vec![field]).unwrap();
-    let settings = Settings {
-        method: Method::Lorenzo,
-        bound: ErrorBound::Absolute(1e-3),
-        reject_nonfinite: false,
-    };
+    let layout = Layout::new(vec![field([10 * 2048, 1, 1], Scalar::F32)]).unwrap();
+    let settings = coding(Method::Lorenzo, ErrorBound::Absolute(1e-3));
     let codec = SnapshotCodec::new(settings, &layout).unwrap();
     // Each tuple is a time step, its slot in the device cache, and its number of tiles with noise.
     // The download of snapshot 3 is the last to begin; snapshot 4 takes its slot but does not fit

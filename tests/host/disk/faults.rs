@@ -14,6 +14,19 @@ pub(super) fn nameless_in(folder: &Path) -> Vec<PathBuf> {
     .collect()
 }
 
+/// Plays a shot. `before` is called before every retrieve.
+fn before_restores(
+    session: &mut Session,
+    app: &mut HostApp,
+    mut before: impl FnMut(),
+) -> Result<()> {
+    play_with(session, app, |_, tick| {
+        if tick.action.kind == Kind::Restore {
+            before();
+        }
+    })
+}
+
 /// A snapshot whose bytes on disk were changed is not restored: the shot fails with an error that
 /// names the state, and the next shot is right.
 #[test]
@@ -36,7 +49,7 @@ fn changed_bytes_are_an_error() {
                 file.write_all_at(&bytes, 0).unwrap();
             };
             let mut times = 0;
-            let error = shot(&mut session, &mut app, 0.0, |_| {
+            let error = before_restores(&mut session, &mut app, || {
                 times += 1;
                 if times == 1 {
                     spoil();
@@ -54,8 +67,8 @@ fn changed_bytes_are_an_error() {
                 .and_then(|tick| session.retrieve(tick.action.ts.into(), &app.fields(), HOST));
             assert!(again.is_err());
             session.setup().unwrap();
-            app.shot = 7;
-            shot(&mut session, &mut app, 0.0, |_| {}).unwrap();
+            app.seed = 7;
+            app.shot(&mut session).unwrap();
         }
     }
 }
@@ -74,10 +87,10 @@ fn a_failing_disk_is_an_error() {
             assert!(error.message.contains("there is no room"), "{error}");
         };
         limit_files(2 * 4 * values);
-        failed(&shot(&mut session, &mut app, 0.0, |_| {}).unwrap_err());
+        failed(&app.shot(&mut session).unwrap_err());
         limit_files(libc::RLIM_INFINITY);
         session.setup().unwrap();
-        shot(&mut session, &mut app, 0.0, |_| {}).unwrap();
+        app.shot(&mut session).unwrap();
     }
 }
 
@@ -98,9 +111,9 @@ fn a_full_file_system_is_a_smaller_plan() {
             disk_folders: vec![folder.clone(), folder.clone()],
             ..config(None, 0, [2, 6, 60], 16384)
         };
-        let mut app = App::new(4096, 0);
-        let mut session = Session::new(config, 90, &unplaced(&app)).unwrap();
-        shot(&mut session, &mut app, 0.0, |_| {}).unwrap();
+        let mut app = app_of(4096);
+        let mut session = open(config, 90, &app).unwrap();
+        app.shot(&mut session).unwrap();
         let plan = session.plan().unwrap();
         let taken = session.tiers().disk_bytes(&plan);
         assert!((8 * 16384..=16 * 16384).contains(&taken), "{taken}");
@@ -119,7 +132,7 @@ fn a_folder_that_cannot_be_used_is_an_error() {
             disk_folders: vec![folder.clone(), folder.join(name)],
             ..config(Some(Algorithm::Revolve), 20, [2, 6, 40], 256)
         };
-        let error = Session::new(config, 90, &unplaced(&App::new(64, 0))).err().unwrap();
+        let error = open(config, 90, &app_of(64)).err().unwrap();
         assert_eq!(error.code, Code::Io);
         assert!(error.message.contains(part) && error.message.contains(name), "{error}");
         assert!(error.message.contains("disk_path"), "{error}");
@@ -134,7 +147,7 @@ fn no_file_stays() {
         let is_empty = || std::fs::read_dir(&folder).unwrap().next().is_none();
         for _ in 0..20 {
             let (mut session, mut app) = on_disk(&folder, values);
-            shot(&mut session, &mut app, 0.0, |_| assert!(is_empty())).unwrap();
+            before_restores(&mut session, &mut app, || assert!(is_empty())).unwrap();
             assert_eq!((nameless_in(&folder).len(), is_empty()), (1, true));
             drop(session);
             assert_eq!((nameless_in(&folder).len(), is_empty()), (0, true));
@@ -149,7 +162,7 @@ fn nothing_stays_of_a_killed_process() {
     if let Some(folder) = std::env::var_os("GPUZIP_TEST_KILLED") {
         let (mut session, mut app) = on_disk(Path::new(&folder), 1 << 18);
         let mut restores = 0;
-        let _ = shot(&mut session, &mut app, 0.0, |_| {
+        let _ = before_restores(&mut session, &mut app, || {
             restores += 1;
             if restores == 5 {
                 println!("in the middle");
@@ -180,11 +193,11 @@ fn nothing_stays_of_a_killed_process() {
 fn descriptors_and_memory_are_flat() {
     let Some(folder) = alone("descriptors_and_memory_are_flat") else { return };
     let (mut session, mut app) = on_disk(&folder, 64);
-    let mut shots = |count: u32| {
+    let mut shots = |count: u64| {
         for k in 0..count {
-            app.shot = k;
+            app.seed = k;
             session.setup().unwrap();
-            shot(&mut session, &mut app, 0.0, |_| {}).unwrap();
+            app.shot(&mut session).unwrap();
         }
         let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
         let pages: u64 = pages.split(' ').nth(1).unwrap().parse().unwrap();
@@ -204,7 +217,7 @@ fn a_forked_child_leaves_the_disk_alone() {
     let mut shared = Some(&mut session as *mut Session);
     let session: &mut Session = &mut session;
     let mut forks = 0;
-    shot(session, &mut app, 0.0, |_| {
+    before_restores(session, &mut app, || {
         forks += 1;
         if forks % 7 != 3 {
             return;
