@@ -2,7 +2,7 @@
 //! every standard of C and C++.
 
 use crate::common;
-use common::{have, root, run, tempdir};
+use common::{have, needs, root, run, tempdir};
 use std::process::Command;
 
 /// The files of `src/capi/` that hold the ABI, in the order of the header.
@@ -125,9 +125,7 @@ int main(void) { return GPUZIP_OK; }
 
 #[test]
 fn a_cxx_configuration_knows_its_size_and_is_zero_otherwise() {
-    if !have("c++") {
-        return;
-    }
+    needs!("c++");
     let dir = tempdir("cxx-defaults");
     let source = dir.join("defaults.cpp");
     let program = dir.join("defaults");

@@ -94,6 +94,18 @@ pub fn have(program: &str) -> bool {
     found
 }
 
+/// Ends a test, which is thereby skipped, unless all of these programs can be started.
+#[allow(unused_macros)]
+macro_rules! needs {
+    ($($program:expr),+) => {
+        if $(!$crate::common::have($program))||+ {
+            return;
+        }
+    };
+}
+#[allow(unused_imports)]
+pub(crate) use needs;
+
 /// Returns cargo's target folder, from the path of a test program: <target>/<profile>/deps/<name>.
 pub fn target() -> PathBuf {
     std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_path_buf()

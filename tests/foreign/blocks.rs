@@ -1,7 +1,9 @@
 //! Every code block of the documentation compiles or runs.
 
 use crate::common::pages::{code, gpuzip, pages, sources, Block, Page};
-use crate::common::{compile_c, have, library, library_path, root, run, stdout, target, tempdir};
+use crate::common::{
+    compile_c, have, library, library_path, needs, root, run, stdout, target, tempdir,
+};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -188,9 +190,7 @@ impl Sandbox<'_> {
     /// Compiles and runs a block that is a whole program. Other blocks are only compiled, as
     /// statements of the subroutine in `tests/docs/fragment.f90`.
     fn fortran(&self, block: &Block) {
-        if !have("gfortran") {
-            return;
-        }
+        needs!("gfortran");
         let whole = block.text.lines().any(|line| line.trim_start().starts_with("program "));
         let source = self.name(block, "f90");
         let text = match whole {

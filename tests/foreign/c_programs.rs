@@ -3,7 +3,7 @@
 
 use crate::common;
 use crate::common::cases::long;
-use common::{compile_c, have, library, root, run, stdout, tempdir};
+use common::{compile_c, library, needs, root, run, stdout, tempdir};
 use std::process::Command;
 
 const SOURCES: [&str; 5] =
@@ -33,9 +33,7 @@ fn a_c_program_is_clean_under_sanitizers() {
 
 #[test]
 fn a_c_program_is_clean_under_valgrind() {
-    if !have("valgrind") {
-        return;
-    }
+    needs!("valgrind");
     let dir = tempdir("valgrind");
     let checks = [
         "-q",

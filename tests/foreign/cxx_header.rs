@@ -2,7 +2,7 @@
 //! the ABI, and a program that uses all of the header is clean under sanitizers and valgrind.
 
 use crate::common;
-use common::{compile_c, have, root, run, stdout, tempdir};
+use common::{compile_c, have, needs, root, run, stdout, tempdir};
 use std::fs;
 use std::process::Command;
 
@@ -79,9 +79,7 @@ fn it_covers_the_abi() {
 
 #[test]
 fn a_program_with_it_is_clean_under_sanitizers() {
-    if !have("c++") {
-        return;
-    }
+    needs!("c++");
     let dir = tempdir("hpp-sanitized");
     let flags =
         ["-std=c++14", "-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
@@ -92,9 +90,7 @@ fn a_program_with_it_is_clean_under_sanitizers() {
 
 #[test]
 fn a_program_with_it_is_clean_under_valgrind_in_two_units() {
-    if !have("c++") {
-        return;
-    }
+    needs!("c++");
     let dir = tempdir("hpp-units");
     let other = dir.join("other.cpp");
     fs::write(

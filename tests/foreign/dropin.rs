@@ -6,7 +6,7 @@
 mod awave;
 
 use crate::common::{self, emu};
-use common::{have, library, root, run, stdout, tempdir};
+use common::{have, library, needs, root, run, stdout, tempdir};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -69,9 +69,7 @@ fn expect(program: &Path, arguments: &[&str], output: &str) {
 
 #[test]
 fn every_header_stands_alone_in_every_standard() {
-    if !have("c++") {
-        return;
-    }
+    needs!("c++");
     let dir = tempdir("dropin-headers");
     for compiler_name in ["c++", "clang++"] {
         if !have(compiler_name) {
@@ -97,9 +95,7 @@ fn every_header_stands_alone_in_every_standard() {
 
 #[test]
 fn all_headers_in_two_units_of_one_program() {
-    if !have("c++") {
-        return;
-    }
+    needs!("c++");
     let dir = tempdir("dropin-units");
     for standard in ["-std=c++14", "-std=c++17", "-std=c++20"] {
         let objects = [1, 2].map(|unit| {
@@ -145,9 +141,7 @@ inline int nvtxRangePop() { return std::fprintf(stderr, \"pop\\n\"); }
 /// as in GPUZIP 2.x.
 #[test]
 fn every_name_of_the_original_compiles_and_does_its_work() {
-    if !have("c++") {
-        return;
-    }
+    needs!("c++");
     let dir = tempdir("dropin-probes");
     let (include, trace) = (stand_ins(&dir), dir.join("trace.txt"));
     let actions = "0 SAVE\n1 FORWARD\n2 FORWARD\n2 SAVE\n3 FORWARD\n3 FIRSTURN\n2 RESTORE\n2 BACKWARD\n0 RESTORE\n1 FORWARD\n1 BACKWARD\n\
@@ -189,9 +183,7 @@ fn every_name_of_the_original_compiles_and_does_its_work() {
 /// GPUZIP 2.x's macro USE_DOUBLE makes `real_t` a double.
 #[test]
 fn use_double_makes_fields_of_doubles() {
-    if !have("c++") {
-        return;
-    }
+    needs!("c++");
     let dir = tempdir("dropin-double");
     let source = dir.join("double.cpp");
     fs::write(
@@ -223,9 +215,7 @@ int main() {
 
 #[test]
 fn shots_are_identical_for_algorithms_and_caches() {
-    if !have("c++") {
-        return;
-    }
+    needs!("c++");
     let program = build_ours(&tempdir("dropin-shots"), "shots", &[]);
     for algorithm in 1..=6 {
         for cache in 0..=6 {
@@ -247,9 +237,7 @@ fn shots_are_identical_for_algorithms_and_caches() {
 
 #[test]
 fn every_builder_and_both_types() {
-    if !have("c++") {
-        return;
-    }
+    needs!("c++");
     let program = build_ours(&tempdir("dropin-builders"), "shots", &[]);
     for build in ["extents", "bytes", "first_save"] {
         for kind in ["float", "double"] {
@@ -264,9 +252,7 @@ fn every_builder_and_both_types() {
 
 #[test]
 fn recorded_traces_are_replayed() {
-    if !have("c++") {
-        return;
-    }
+    needs!("c++");
     let dir = tempdir("dropin-trace");
     let (record, replay) = (build_ours(&dir, "trace", &[]), build_ours(&dir, "shots", &[]));
     for algorithm in ["1", "2", "3", "5", "6"] {
@@ -286,18 +272,14 @@ fn recorded_traces_are_replayed() {
 
 #[test]
 fn errors_are_exceptions_and_the_process_lives() {
-    if !have("c++") {
-        return;
-    }
+    needs!("c++");
     let program = build_ours(&tempdir("dropin-errors"), "errors", &[]);
     expect(&program, &[], "all caught\n");
 }
 
 #[test]
 fn compressors_keep_their_bound_alone_and_in_a_prefetch() {
-    if !have("c++") {
-        return;
-    }
+    needs!("c++");
     let program = build_ours(&tempdir("dropin-compressor"), "compressor", &[]);
     for compressor in ["1", "2", "3", "4", "5", "6", "7"] {
         for kind in ["float", "double"] {
@@ -314,9 +296,7 @@ fn compressors_keep_their_bound_alone_and_in_a_prefetch() {
 /// errors, objects deleted in any order.
 #[test]
 fn sanitizers_find_nothing() {
-    if !have("c++") {
-        return;
-    }
+    needs!("c++");
     let dir = tempdir("dropin-sanitizers");
     let flags = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
     let clean = |program: &Path, arguments: &[&str], output: &str| {
@@ -343,9 +323,7 @@ fn sanitizers_find_nothing() {
 /// sessions still refers to it; the program therefore measures the memory of its process.
 #[test]
 fn memory_does_not_grow_with_shots_or_objects() {
-    if !have("c++") {
-        return;
-    }
+    needs!("c++");
     if !cfg!(target_os = "linux") {
         return println!("skipped: /proc is needed");
     }
@@ -357,9 +335,7 @@ fn memory_does_not_grow_with_shots_or_objects() {
 /// at DEBUG.
 #[test]
 fn the_logger_has_the_last_word() {
-    if !have("c++") {
-        return;
-    }
+    needs!("c++");
     let dir = tempdir("dropin-logger");
     let source = dir.join("logger.cpp");
     fs::write(
@@ -401,9 +377,7 @@ int main(int argc, char **argv) {
 
 #[test]
 fn a_configuration_file_of_the_original_is_read_as_it_is() {
-    if !have("c++") {
-        return;
-    }
+    needs!("c++");
     let dir = tempdir("dropin-config");
     let (file, source) = (dir.join("config.cfg"), dir.join("config.cpp"));
     let lines = "# GPUZIP 2.x\ncheckpointing_algorithm = 1\ncheckpointing_snaps = 8\ncache_capacity = 4\ncompressor = 3\nlog_level = 2\n\
@@ -452,9 +426,7 @@ fn make_swap(arguments: &[&str], dir: &Path) -> String {
 
 #[test]
 fn the_swap_example_gives_the_image_of_every_state() {
-    if !have("c++") || !have("make") {
-        return;
-    }
+    needs!("c++", "make");
     let dir = tempdir("dropin-swap");
     let strict = format!("CXXFLAGS=-O2 {}", STRICT.join(" "));
     let printed = make_swap(&[&strict, "run"], &dir);
@@ -479,9 +451,7 @@ fn the_swap_example_gives_the_image_of_every_state() {
 /// link line.
 #[test]
 fn the_swap_changes_one_include_path_and_one_link_line() {
-    if !have("make") {
-        return;
-    }
+    needs!("make");
     let dir = tempdir("dropin-swap-line");
     let words = |more: &[&str]| {
         let line = make_swap(&[&["-n", "CXX=c++"], more].concat(), &dir);
@@ -536,9 +506,7 @@ fn the_page_has_every_name() {
 /// the saved memory on any stream.
 #[test]
 fn the_drop_in_headers_are_host_synchronous() {
-    if !common::have("c++") {
-        return;
-    }
+    needs!("c++");
     let dir = common::tempdir("dropin-cuda");
     let include = format!("-I{}", common::root().join("include/gpuzip-dropin").display());
     let program = common::compile_c(

@@ -6,7 +6,7 @@ mod layouts;
 
 use crate::common;
 use crate::header;
-use common::{compile_c, have, library, root, run, stdout, tempdir};
+use common::{compile_c, have, library, needs, root, run, stdout, tempdir};
 use header::Header;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -131,9 +131,7 @@ fn is_constant(line: &str) -> bool {
 /// their compilers use.
 #[test]
 fn c_and_fortran_agree_on_constants_and_layouts() {
-    if !have("gfortran") {
-        return;
-    }
+    needs!("gfortran");
     let (dir, header) = (tempdir("fortran-layouts"), parsed());
     let (c, fortran) = (dir.join("layouts_c.c"), dir.join("layouts_fortran.f90"));
     std::fs::write(&c, layouts::c_program(&header)).unwrap();
@@ -157,9 +155,7 @@ fn c_and_fortran_agree_on_constants_and_layouts() {
 
 #[test]
 fn every_call_works_from_fortran() {
-    if !have("gfortran") {
-        return;
-    }
+    needs!("gfortran");
     let dir = tempdir("fortran-calls");
     let program = compile(&root().join("tests/foreign/fortran/calls.f90"), &dir, &[]);
     let files = [dir.join("a config"), dir.join("a trace")];
@@ -181,9 +177,7 @@ fn every_call_works_from_fortran() {
 
 #[test]
 fn states_are_identical_from_fortran() {
-    if !have("gfortran") {
-        return;
-    }
+    needs!("gfortran");
     let program = built().join("smoke");
     for algorithm in 1..=6 {
         for cache in [0, 1, 2, 5] {
@@ -218,9 +212,7 @@ fn job(dir: &Path, text: &str) -> PathBuf {
 /// A run that is killed or stopped goes on from its restart files with the same bits.
 #[test]
 fn a_run_that_was_ended_goes_on_with_the_same_bits() {
-    if !have("gfortran") {
-        return;
-    }
+    needs!("gfortran");
     let (dir, plain) = (tempdir("fortran-restart"), tempdir("fortran-restart-plain"));
     let files = dir.join("files");
     let size = "n1 = 16, n2 = 12, n3 = 20, border = 6, shots = 2, steps = 80";
@@ -298,9 +290,7 @@ fn c_example() -> &'static Path {
 
 #[test]
 fn the_image_is_that_of_the_c_example_bit_for_bit() {
-    if !have("gfortran") {
-        return;
-    }
+    needs!("gfortran");
     let (dir, fast) = (tempdir("fortran-rtm3d"), tempdir("fortran-fast"));
     let lib = format!("GPUZIP_LIB={}", library().display());
     // The C example and `fast` are built with the defaults of their makefiles, and `built()` with
@@ -366,9 +356,7 @@ fn the_image_is_that_of_the_c_example_bit_for_bit() {
 /// those that the C example chooses.
 #[test]
 fn the_defaults_are_those_of_the_c_example() {
-    if !have("gfortran") {
-        return;
-    }
+    needs!("gfortran");
     let (dir, out) = (tempdir("fortran-defaults-c"), tempdir("fortran-defaults"));
     run(command(c_example())
         .args(["--n1", "12", "--n2", "10", "--n3", "14", "--shots", "1", "--out"])
@@ -384,9 +372,7 @@ fn the_defaults_are_those_of_the_c_example() {
 
 #[test]
 fn bad_jobs_are_told_what_is_wrong() {
-    if !have("gfortran") {
-        return;
-    }
+    needs!("gfortran");
     let dir = tempdir("fortran-bad");
     for (text, part) in [
         ("n1 = 3", "n1, n2, n3 >= 8"),
@@ -415,9 +401,7 @@ fn bad_jobs_are_told_what_is_wrong() {
 
 #[test]
 fn the_viscoacoustic_gradient_passes_its_own_tests_and_they_can_fail() {
-    if !have("gfortran") {
-        return;
-    }
+    needs!("gfortran");
     let dir = tempdir("fortran-viscoacoustic");
     let viscoacoustic = |more: &str, config: &[(&str, &str)]| {
         let small = job(&dir, &format!("n1 = 11, n2 = 9, n3 = 10, steps = 50{more}"));
@@ -454,9 +438,7 @@ fn the_viscoacoustic_gradient_passes_its_own_tests_and_they_can_fail() {
 
 #[test]
 fn the_makefile_takes_the_library_from_pkg_config() {
-    if !have("gfortran") || !have("pkg-config") {
-        return;
-    }
+    needs!("gfortran", "pkg-config");
     let dir = tempdir("fortran-pkg-config");
     let lib = library().display();
     let package = format!("Name: gpuzip\nDescription: checkpointing\nVersion: 0\nLibs: -L{lib} -Wl,-rpath,{lib} -lgpuzip\n");
@@ -484,9 +466,7 @@ fn the_makefile_takes_the_library_from_pkg_config() {
 /// arguments.
 #[test]
 fn smoke_runs_plainly_and_refuses_what_is_no_number() {
-    if !have("gfortran") {
-        return;
-    }
+    needs!("gfortran");
     let smoke = built().join("smoke");
     for arguments in [&[][..], &["20"], &["20", "2", "4"]] {
         assert_eq!(
@@ -509,9 +489,7 @@ fn smoke_runs_plainly_and_refuses_what_is_no_number() {
 /// Options that change the kinds of plain `integer` and `real` change nothing in the interface.
 #[test]
 fn default_kinds_of_8_bytes_change_nothing() {
-    if !have("gfortran") {
-        return;
-    }
+    needs!("gfortran");
     for (name, kinds) in [
         ("fortran-i8", "-fdefault-integer-8"),
         ("fortran-i8-r8", "-fdefault-integer-8 -fdefault-real-8"),
@@ -528,9 +506,7 @@ fn default_kinds_of_8_bytes_change_nothing() {
 /// GPU.
 #[test]
 fn device_memory_is_taken_from_fortran() {
-    if !have("gfortran") {
-        return;
-    }
+    needs!("gfortran");
     let dir = tempdir("fortran-gpu");
     let driver = std::env::current_exe().unwrap().with_file_name("libcuda_emu.so");
     for name in ["libcuda.so", "libcuda.so.1"] {

@@ -2,7 +2,7 @@
 //! Fortran, through pkg-config and through CMake.
 
 use crate::common;
-use common::{have, root, run, stdout, target, tempdir};
+use common::{have, needs, root, run, stdout, target, tempdir};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -270,9 +270,7 @@ fn nothing_installed_names_the_place_it_was_made_in() {
 
 #[test]
 fn the_static_libraries_are_those_that_rustc_names() {
-    if !have("rustc") || !have("pkg-config") {
-        return;
-    }
+    needs!("rustc", "pkg-config");
     let dir = tempdir("install-static-libs");
     fs::write(dir.join("empty.rs"), "").unwrap();
     let mut rustc = Command::new("rustc");
@@ -291,9 +289,7 @@ fn the_static_libraries_are_those_that_rustc_names() {
 
 #[test]
 fn c_through_pkg_config() {
-    if !have("pkg-config") {
-        return;
-    }
+    needs!("pkg-config");
     let project = Foreign::new("c", "pkg");
     let strict = ["cc", "-std=c99", "-Wall", "-Wextra", "-Werror"];
     let lib = prefix().join("lib64");
@@ -319,9 +315,7 @@ fn c_through_pkg_config() {
 
 #[test]
 fn c_through_cmake() {
-    if !have("cmake") {
-        return;
-    }
+    needs!("cmake");
     let project = Foreign::new("c", "cmake");
     let programs = project.cmake();
     expect_ok(&programs.join("sweep"), Some(prefix()), None);
@@ -330,9 +324,7 @@ fn c_through_cmake() {
 
 #[test]
 fn cxx_through_pkg_config() {
-    if !have("c++") || !have("pkg-config") {
-        return;
-    }
+    needs!("c++", "pkg-config");
     let project = Foreign::new("cxx", "pkg");
     let strict = ["c++", "-std=c++14", "-Wall", "-Wextra", "-Werror"];
     let lib = prefix().join("lib64");
@@ -354,29 +346,16 @@ fn cxx_through_pkg_config() {
 
 #[test]
 fn cxx_through_cmake() {
-    if !have("c++") || !have("cmake") {
-        return;
-    }
+    needs!("c++", "cmake");
     let project = Foreign::new("cxx", "cmake");
     let programs = project.cmake();
     expect_ok(&programs.join("sweep"), Some(prefix()), None);
     expect_ok(&programs.join("dropin"), Some(prefix()), None);
 }
 
-/// Whether the Fortran module is installed; if not, prints that the test is skipped.
-fn has_fortran() -> bool {
-    let found = prefix().join("lib64/libgpuzip_fortran.a").exists();
-    if !found {
-        println!("skipped: libgpuzip_fortran.a is not installed");
-    }
-    found
-}
-
 #[test]
 fn fortran_through_pkg_config() {
-    if !have("pkg-config") || !has_fortran() {
-        return;
-    }
+    needs!("pkg-config", "gfortran");
     let project = Foreign::new("fortran", "pkg");
     let program = project.compile(
         prefix(),
@@ -390,9 +369,7 @@ fn fortran_through_pkg_config() {
 /// The examples find the installed library without LD_LIBRARY_PATH.
 #[test]
 fn the_fortran_examples_start_from_an_installation() {
-    if !have("pkg-config") || !have("gfortran") {
-        return;
-    }
+    needs!("pkg-config", "gfortran");
     let build = tempdir("install-fortran");
     let program = build.join("smoke");
     let mut make = Command::new("make");
@@ -406,18 +383,14 @@ fn the_fortran_examples_start_from_an_installation() {
 
 #[test]
 fn fortran_through_cmake() {
-    if !have("cmake") || !has_fortran() {
-        return;
-    }
+    needs!("cmake", "gfortran");
     let project = Foreign::new("fortran", "cmake");
     expect_ok(&project.cmake().join("sweep"), Some(prefix()), None);
 }
 
 #[test]
 fn a_wrong_version_or_component_is_not_found() {
-    if !have("cmake") {
-        return;
-    }
+    needs!("cmake");
     let project = Foreign::new("c", "wrong");
     let refused = |more: &[&str]| {
         let output = project.configure(more).output().unwrap();

@@ -3,7 +3,7 @@
 //! a release as far as its tag.
 
 use crate::common::{self, cases};
-use common::{have, library, root, run, stdout, target, tempdir};
+use common::{have, library, needs, root, run, stdout, target, tempdir};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -170,9 +170,7 @@ fn the_notes_are_the_section_of_the_changelog() {
 
 #[test]
 fn a_release_is_refused_that_does_not_agree_with_the_tree() {
-    if !have("git") {
-        return;
-    }
+    needs!("git");
     let section = format!("# Changelog\n\n## [{VERSION}] - 2026-01-02\n- One.\n");
     let dir = small_repository("packaging-refused", "# Changelog\n");
     git(&dir, &["init", "-q"]);
@@ -229,9 +227,7 @@ fn bad_arguments_are_refused() {
 
 #[test]
 fn the_tag_of_the_wheel_follows_from_its_files() {
-    if !have("python3") {
-        return;
-    }
+    needs!("python3");
     let dir = tempdir("packaging-tag");
     // The tag for files with a processor's number in the header of ELF and these versions of symbols.
     let tag = |files: &[(u8, &str)]| {
@@ -323,9 +319,7 @@ fn a_loaded_module_is_all_that_a_compiler_needs() {
 
 #[test]
 fn a_project_of_fpm_depends_on_the_installed_module() {
-    if !have("fpm") || !have("gfortran") {
-        return;
-    }
+    needs!("fpm", "gfortran");
     let prefix = installed("packaging-fpm");
     let project = prefix.with_file_name("project");
     fs::create_dir_all(project.join("app")).unwrap();
@@ -455,9 +449,7 @@ fn a_release_has_binaries_for_old_systems() {
     if !long("makes a release") || !have("readelf") {
         return;
     }
-    if !have("cargo-zigbuild") || !have("python3") {
-        return;
-    }
+    needs!("cargo-zigbuild", "python3");
     let Some(clone) = release_clone("packaging-release") else { return };
     run(Command::new("sh")
         .arg(clone.join("packaging/release.sh"))

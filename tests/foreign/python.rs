@@ -6,7 +6,7 @@ mod bindings;
 use crate::common::cases::long;
 use crate::common::{self, emu, venv};
 use crate::header;
-use common::{compile_c, have, library, root, run, stdout, target, tempdir};
+use common::{compile_c, library, needs, root, run, stdout, target, tempdir};
 use header::Header;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -75,9 +75,7 @@ fn run_tests_with(python: &Path, pattern: &str, prepare: impl FnOnce(&mut Comman
 
 #[test]
 fn the_package_does_what_the_library_does() {
-    if !have("cc") {
-        return;
-    }
+    needs!("cc");
     let dir = tempdir("python-c");
     let program = compile_c(&dir, "cc", &[], &root().join("c-examples/minimal.c"));
     let printed = stdout(&run(&mut Command::new(program)));
