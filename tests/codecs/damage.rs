@@ -4,7 +4,7 @@
 //! level, and takes bounded memory. Damage under a wrong checksum is always refused. With
 //! GPUZIP_TEST_LONG, 10^6 damaged streams are tried.
 
-mod changes;
+pub mod changes;
 mod guarded;
 
 use crate::common::cases::cases;
@@ -86,7 +86,7 @@ fn alone(name: &str) -> bool {
 
 // ---- Pseudo-random numbers (splitmix64) ----
 
-struct Draw(u64);
+pub struct Draw(pub u64);
 
 impl Draw {
     fn u64(&mut self) -> u64 {
@@ -96,11 +96,11 @@ impl Draw {
         x ^ x >> 31
     }
 
-    fn below(&mut self, n: usize) -> usize {
+    pub fn below(&mut self, n: usize) -> usize {
         (self.u64() % n.max(1) as u64) as usize
     }
 
-    fn of<T: Copy>(&mut self, from: &[T]) -> T {
+    pub fn of<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len())]
     }
 
@@ -378,6 +378,8 @@ fn damage_case(rig: &mut Rig, seed: u64, count: usize, tally: &mut Tally) {
     let other = rig.compress(&other_case, Side::End).unwrap_or_default();
     let (status, whole) = rig.decompress(&case, &good, at);
     assert_eq!(status, GPUZIP_OK, "{case:?}: {}", last_error());
+    let cut = draw.below(good.len());
+    assert_eq!(rig.decompress(&case, &good[..cut], at).0, GPUZIP_ERR_STREAM, "seed {seed}: {cut}");
     for _ in 0..count {
         let (mut bad, at) = (good.clone(), side(&mut draw));
         (0..1 + draw.below(3)).for_each(|_| damage(&mut bad, &other, &mut draw));
@@ -422,8 +424,9 @@ fn damage_case(rig: &mut Rig, seed: u64, count: usize, tally: &mut Tally) {
             // The zeros between arrays are not checked. Apart from them, a stream that decodes is
             // the one that was coded.
             assert!(
-                status != GPUZIP_OK || arrays == whole,
-                "seed {seed}: damage under a wrong checksum went unnoticed"
+                if status == GPUZIP_OK { arrays == whole } else { status == GPUZIP_ERR_STREAM },
+                "seed {seed}: damage under a wrong checksum: {status}: {}",
+                last_error()
             );
         }
     }

@@ -1,10 +1,9 @@
 //! Codecs as sessions and the C ABI use them: error bounds of whole snapshots, pairs of time
 //! levels, values that are not finite, damaged streams.
 
-mod forged;
-
-use crate::common::checksum;
-use checksum::reseal;
+use crate::common::checksum::reseal;
+use crate::damage::changes::{damage_payload, pieces, reseal_all};
+use crate::damage::Draw;
 use gpuzip::codec::{
     simd, Bound, ErrorBound, Header, Method, Settings, Shape, SnapshotCodec, CODECS,
 };
@@ -241,33 +240,6 @@ proptest! {
         fields.push(Field { n: [n[0], 1, 1], scalar: Scalar::F64, previous_of: None });
         check(&method, bound, &State::new(&fields, |k, i| value(kind, seed, k, i, n)));
     }
-
-    /// Decoding a damaged stream ends, in values or in the error of a damaged stream; a stream that
-    /// was cut is refused.
-    #[test]
-    fn damaged_streams_are_refused(
-        method in prop::sample::select(methods()), kind in 0..2usize, seed in any::<u64>(),
-        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6), cut in any::<prop::sample::Index>(),
-    ) {
-        let n = [33, 12, 9];
-        let fields = [Field { n, scalar: Scalar::F32, previous_of: None }, Field { n, scalar: Scalar::F32, previous_of: Some(0) }];
-        let mut codec = codec(&settings(&method, ErrorBound::DEFAULT), &fields);
-        let good = compress(&mut codec, &State::new(&fields, |k, i| value(kind, seed, k, i, n)));
-        let mut bad = good.clone();
-        for (at, byte) in changes {
-            let at = at.index(bad.len());
-            bad[at] = byte;
-        }
-        // Padding between the streams of arrays is not checked, so that a changed stream may
-        // decode.
-        if bad != good {
-            if let Err(error) = decompress(&mut codec, &bad, &fields) {
-                prop_assert_eq!(error.code, Code::Stream, "{}", error);
-            }
-        }
-        let cut = cut.index(good.len());
-        prop_assert!(decompress(&mut codec, &good[..cut], &fields).is_err(), "cut at {}", cut);
-    }
 }
 
 /// cuszp has no parameter: streams whose header has one are refused, with a text that names it.
@@ -456,6 +428,43 @@ proptest! {
             });
             prop_assert!(streams[0] == streams[1]);
         }
+    }
+
+    /// A damaged payload under a right checksum ends in an error or in values, the same at every
+    /// instruction level, and leaves nothing behind in the coder.
+    #[test]
+    fn forged_payloads_do_no_harm(
+        method in prop::sample::select(methods()),
+        n in prop_oneof![
+            Just([1, 1, 1]), (1..5000u64).prop_map(|n| [n, 1, 1]), (1..80u64, 1..80u64).prop_map(|(a, b)| [a, b, 1]),
+            (1..40u64, 1..24u64, 1..20u64).prop_map(|(a, b, c)| [a, b, c]), (1..100u64).prop_map(|b| [1, 7, b]),
+        ],
+        kind in prop::sample::select(vec![0, 1, 6, 7, 9, 10]), double in any::<bool>(), seed in any::<u64>(),
+        bound in prop_oneof![(1..6i32).prop_map(|e| ErrorBound::OfMax(10f64.powi(-e))), (20..110i32).prop_map(|d| ErrorBound::Psnr(d as f64))],
+    ) {
+        let scalar = if double { Scalar::F64 } else { Scalar::F32 };
+        let fields = [Field { n, scalar, previous_of: None }, Field { n, scalar, previous_of: Some(0) }];
+        let mut codec = codec(&settings(&method, bound), &fields);
+        let good = compress(&mut codec, &State::new(&fields, |k, i| value(kind, seed, k, i, n)));
+        let data = decompress(&mut codec, &good, &fields).unwrap().data;
+        let (mut bad, mut draw) = (good.clone(), Draw(seed));
+        let which = draw.below(2);
+        for _ in 0..1 + draw.below(4) {
+            let piece = pieces(&bad)[which];
+            damage_payload(draw.below(8), &mut bad, piece, &good, &mut draw);
+        }
+        reseal_all(&mut bad);
+        let outcomes: Vec<_> = simd::levels()
+            .into_iter()
+            .map(|level| {
+                simd::set_level(level);
+                let outcome = decompress(&mut codec, &bad, &fields).map(|state| state.data).map_err(|error| error.code);
+                prop_assert!(decompress(&mut codec, &good, &fields).unwrap().data == data);
+                Ok(outcome)
+            })
+            .collect::<Result<_, _>>()?;
+        prop_assert!(outcomes.windows(2).all(|w| w[0] == w[1]));
+        prop_assert!(outcomes[0].as_ref().err().is_none_or(|code| *code == Code::Stream));
     }
 }
 
