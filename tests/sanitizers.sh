@@ -156,7 +156,8 @@ fortran_programs() {
     have gfortran || return 0
     make -s -C "$root/fortran" BUILD="$out/fortran" GPUZIP_LIB="$lib" FFLAGS="-fcheck=all -g -O1 $flags" examples >"$out/log" 2>&1 ||
         { echo "$tool: the Fortran examples cannot be built"; cat "$out/log"; failed=$((failed + 1)); return; }
-    compile calls gfortran -fcheck=all -I "$out/fortran" -J "$out/fortran" "$root/tests/foreign/fortran/calls.f90" "$out/fortran/libgpuzip_fortran.a" &&
+    calls=$root/tests/foreign/fortran/calls
+    compile calls gfortran -fcheck=all -I "$out/fortran" -J "$out/fortran" "${calls}_support.f90" "${calls}_fields.f90" "$calls.f90" "$out/fortran/libgpuzip_fortran.a" &&
         check tests/foreign/fortran/calls.f90 ok "$out/calls" "$out/calls.cfg" "$out/calls.trace"
     check fortran/smoke.f90 identical "$out/fortran/smoke" 20 1 3 2
     echo "&job n1 = 11, n2 = 9, n3 = 10, steps = 40 /" >"$out/visco.nml"

@@ -18,6 +18,13 @@ use std::sync::OnceLock;
 const STRICT: &str = "-std=f2008 -pedantic -Wall -Wextra -Werror -Wno-uninitialized -Wno-maybe-uninitialized -Wno-compare-reals \
                       -Wno-function-elimination                       -fcheck=all -g -O1";
 
+/// The program that makes every call, in the order in which its modules are compiled.
+const CALLS: [&str; 3] = [
+    "tests/foreign/fortran/calls_support.f90",
+    "tests/foreign/fortran/calls_fields.f90",
+    "tests/foreign/fortran/calls.f90",
+];
+
 fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
@@ -54,9 +61,11 @@ fn built() -> &'static Path {
     })
 }
 
-/// Compiles a program with the module and the library; `link` adds options for the linker.
-fn compile(source: &Path, dir: &Path, link: &[&str]) -> PathBuf {
-    let (program, lib) = (dir.join(source.file_stem().unwrap()), library().display().to_string());
+/// Compiles a program, named after its last source, with the module and the library; `link` adds
+/// options for the linker.
+fn compile(sources: &[PathBuf], dir: &Path, link: &[&str]) -> PathBuf {
+    let name = sources.last().unwrap().file_stem().unwrap();
+    let (program, lib) = (dir.join(name), library().display().to_string());
     let mut command = Command::new("gfortran");
     command
         .args(STRICT.split_whitespace())
@@ -64,7 +73,7 @@ fn compile(source: &Path, dir: &Path, link: &[&str]) -> PathBuf {
         .arg(built())
         .arg("-J")
         .arg(dir)
-        .arg(source)
+        .args(sources)
         .arg("-o")
         .arg(&program);
     command.arg(built().join("libgpuzip_fortran.a")).args([
@@ -101,8 +110,8 @@ fn the_module_follows_the_header() {
 
 #[test]
 fn every_call_of_c_is_one_of_fortran_and_is_tested() {
-    let (header, module, calls) =
-        (parsed(), read("fortran/gpuzip.f90"), read("tests/foreign/fortran/calls.f90"));
+    let (header, module) = (parsed(), read("fortran/gpuzip.f90"));
+    let calls = CALLS.map(read).concat();
     let lists = module.lines().filter_map(|line| line.trim_start().strip_prefix("public :: "));
     let public: Vec<&str> = lists.flat_map(|names| names.split(", ")).collect();
     assert!(header.functions.len() >= 37, "{} functions found", header.functions.len());
@@ -114,17 +123,13 @@ fn every_call_of_c_is_one_of_fortran_and_is_tested() {
         let called = calls.match_indices(name).any(|(at, _)| {
             !calls[at + name.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_')
         });
-        assert!(called, "{name}: tests/foreign/fortran/calls.f90 does not call it");
+        assert!(called, "{name}: tests/foreign/fortran/calls*.f90 do not call it");
     }
-    assert_eq!(
-        header.constants.len(),
-        read("include/gpuzip.h").lines().filter(|line| is_constant(line)).count()
-    );
-}
-
-/// Whether a line of the header defines a number.
-fn is_constant(line: &str) -> bool {
-    line.starts_with("#define GPUZIP_") && line.ends_with(|c: char| c.is_ascii_digit())
+    let is_number = |line: &&str| {
+        line.starts_with("#define GPUZIP_") && line.ends_with(|c: char| c.is_ascii_digit())
+    };
+    let numbers = read("include/gpuzip.h").lines().filter(is_number).count();
+    assert_eq!(header.constants.len(), numbers);
 }
 
 /// Both programs are generated from the header and print the constants, sizes and offsets that
@@ -142,7 +147,7 @@ fn c_and_fortran_agree_on_constants_and_layouts() {
         &["-std=c11", "-Wall", "-Werror"],
         &c,
     ))));
-    let of_fortran = stdout(&run(&mut Command::new(compile(&fortran, &dir, &[]))));
+    let of_fortran = stdout(&run(&mut Command::new(compile(&[fortran], &dir, &[]))));
     assert!(
         of_c.lines().count() > 150 && of_c.contains("gpuzip_config_t.link_bandwidth 192 8 f8\n"),
         "{of_c}"
@@ -157,7 +162,7 @@ fn c_and_fortran_agree_on_constants_and_layouts() {
 fn every_call_works_from_fortran() {
     needs!("gfortran");
     let dir = tempdir("fortran-calls");
-    let program = compile(&root().join("tests/foreign/fortran/calls.f90"), &dir, &[]);
+    let program = compile(&CALLS.map(|source| root().join(source)), &dir, &[]);
     let files = [dir.join("a config"), dir.join("a trace")];
     assert_eq!(stdout(&run(command(&program).args(&files))), "ok\n");
     if have("valgrind") {
@@ -332,20 +337,11 @@ fn the_image_is_that_of_the_c_example_bit_for_bit() {
                     .envs(config.iter().copied())
                     .env("OMP_NUM_THREADS", threads));
                 let file = |name: &str| std::fs::read(out.join(name)).unwrap();
-                assert!(
-                    json.contains(&format!(
-                        "\"image_hash\": \"{}\"",
-                        hash(&file("correlation.f32"))
-                    )),
-                    "{config:?}: {json}"
-                );
-                assert!(
-                    json.contains(&format!(
-                        "\"illumination_hash\": \"{}\"",
-                        hash(&file("illumination.f32"))
-                    )),
-                    "{config:?}: {json}"
-                );
+                for (key, name) in [("image", "correlation"), ("illumination", "illumination")] {
+                    let told =
+                        format!("\"{key}_hash\": \"{}\"", hash(&file(&format!("{name}.f32"))));
+                    assert!(json.contains(&told), "{config:?}: {told}: {json}");
+                }
                 assert!(file("image.f32") == image, "{config:?}");
             }
         }
@@ -513,7 +509,7 @@ fn device_memory_is_taken_from_fortran() {
         std::os::unix::fs::symlink(&driver, dir.join(name)).unwrap();
     }
     let program = compile(
-        &root().join("tests/foreign/fortran/gpu.f90"),
+        &[root().join("tests/foreign/fortran/gpu.f90")],
         &dir,
         &[&format!("-L{}", dir.display()), "-lcuda"],
     );
@@ -535,8 +531,7 @@ fn another_compiler_takes_it() {
     let Some(flang) = flang() else { return };
     let dir = tempdir("fortran-flang");
     let (program, lib) = (dir.join("calls"), library().display().to_string());
-    let sources =
-        ["fortran/gpuzip.f90", "tests/foreign/fortran/calls.f90"].map(|source| root().join(source));
+    let sources = ["fortran/gpuzip.f90"].iter().chain(&CALLS).map(|source| root().join(source));
     let link = [&format!("-L{lib}"), "-lgpuzip", &format!("-Wl,-rpath,{lib}")];
     run(Command::new(flang).current_dir(&dir).args(sources).args(link).arg("-o").arg(&program));
     assert_eq!(

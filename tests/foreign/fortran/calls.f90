@@ -1,169 +1,16 @@
 ! Calls every procedure of module gpuzip at least once, and checks from the results that the
 ! arguments arrived. Prints "ok", or stops.
-module calls_support
+module calls_of
   use gpuzip
+  use calls_support
   use, intrinsic :: iso_c_binding
   implicit none
-  integer :: lines = 0
-  character(:), allocatable :: last_line
-  integer(c_int32_t), target :: mark = 77, reductions = 0
-
-  ! The application's data, which all callbacks of a run use.
-  type run_t
-    real(c_double) :: u(4, 2) = 0
-    integer :: now = 1, ts = 0, reversed = 0, restored = 0
-    integer(c_int32_t) :: result = gpuzip_ok
-  end type
-
-contains
-
-  subroutine expect(condition, what)
-    logical, intent(in) :: condition
-    character(*), intent(in) :: what
-    if (condition) return
-    print '(2a)', 'not so: ', what
-    error stop 1
-  end subroutine
-
-  ! Checks that a call failed with `status` and that its error text contains `part`.
-  subroutine refused(stat, errmsg, status, part)
-    integer, intent(in) :: stat
-    character(*), intent(in) :: errmsg, part
-    integer(c_int32_t), intent(in) :: status
-    if (stat /= status .or. index(errmsg, part) == 0) print '(i0, 4a)', stat, ' ', trim(errmsg), ' instead of ', part
-    call expect(stat == status .and. index(errmsg, part) > 0, 'an error with its text')
-  end subroutine
-
-  ! The same for restart files, which ask as often as they need.
-  integer(c_int32_t) function alone(user, value) bind(c)
-    type(c_ptr), value :: user
-    integer(c_int64_t), intent(inout) :: value
-    alone = merge(0_c_int32_t, 1_c_int32_t, c_associated(user) .and. abs(value) < huge(value))
-  end function
-
-  ! The reduction for gpuzip_agree with a single rank: the minimum is the rank's own value.
-  integer(c_int32_t) function on_least(user, value) bind(c)
-    type(c_ptr), value :: user
-    integer(c_int64_t), intent(inout) :: value
-    integer(c_int32_t), pointer :: calls
-    call c_f_pointer(user, calls)
-    calls = calls + 1
-    call expect(value >= 0, 'a value to be reduced')
-    on_least = 0
-  end function
-
-  subroutine on_line(level, message, user) bind(c)
-    integer(c_int32_t), value :: level
-    type(c_ptr), value :: message, user
-    integer(c_int32_t), pointer :: registered
-    call c_f_pointer(user, registered)
-    registered = level
-    last_line = gpuzip_from_c(message)
-    lines = lines + 1
-  end subroutine
-
-  ! A codec that keeps only the sign of each value: sign_bytes is its max_bytes callback.
-  integer(c_int64_t) function sign_bytes(user, field) bind(c)
-    type(c_ptr), value :: user
-    type(gpuzip_field_t), intent(in) :: field
-    call expect(c_associated(user, c_loc(mark)), 'user of max_bytes')
-    sign_bytes = field%n1 * field%n2 * field%n3
-  end function
-
-  integer(c_int32_t) function sign_compress(user, field, rms, bound, to, capacity, bytes) bind(c)
-    type(c_ptr), value :: user, to
-    type(gpuzip_field_t), intent(in) :: field
-    integer(c_int32_t), value :: rms
-    real(c_double), value :: bound
-    integer(c_int64_t), value :: capacity
-    integer(c_int64_t), intent(inout) :: bytes
-    integer(c_int8_t), pointer :: out(:)
-    real(c_float), pointer :: in(:, :)
-    call expect(c_associated(user, c_loc(mark)) .and. rms == 0 .and. bound > 0, 'arguments of compress')
-    call gpuzip_view(field, in)
-    bytes = size(in)
-    call expect(capacity >= bytes, 'capacity of compress')
-    call c_f_pointer(to, out, [bytes])
-    out = int(reshape(sign(1.0, in), [size(in)]), c_int8_t)
-    sign_compress = gpuzip_ok
-  end function
-
-  integer(c_int32_t) function sign_decompress(user, from, bytes, field) bind(c)
-    type(c_ptr), value :: user, from
-    integer(c_int64_t), value :: bytes
-    type(gpuzip_field_t), intent(in) :: field
-    integer(c_int8_t), pointer :: in(:)
-    real(c_float), pointer :: out(:, :)
-    call expect(c_associated(user, c_loc(mark)), 'user of decompress')
-    call gpuzip_view(field, out)
-    call c_f_pointer(from, in, [bytes])
-    out = reshape(real(in, c_float), shape(out))
-    sign_decompress = gpuzip_ok
-  end function
-  ! The callbacks of a run: each forward step adds 1 to u and swaps the two buffers.
-
-  integer(c_int32_t) function on_forward(user, ts, ts_end, flags) bind(c)
-    type(c_ptr), value :: user
-    integer(c_int32_t), value :: ts, ts_end, flags
-    type(run_t), pointer :: run
-    call c_f_pointer(user, run)
-    call expect(run%ts == ts - 1 .and. iand(flags, gpuzip_flag_recompute) >= 0, 'a forward step')
-    run%u(:, 3 - run%now) = run%u(:, run%now) + (ts_end - ts + 1)
-    run%now = 3 - run%now
-    run%ts = ts_end
-    on_forward = gpuzip_ok
-  end function
-
-  integer(c_int32_t) function on_backward(user, ts, flags) bind(c)
-    type(c_ptr), value :: user
-    integer(c_int32_t), value :: ts, flags
-    type(run_t), pointer :: run
-    call c_f_pointer(user, run)
-    call expect(run%ts == ts .and. all(run%u(:, run%now) == ts), 'the state of a backward step')
-    call expect(iand(flags, gpuzip_flag_first_backward) /= 0 .eqv. run%reversed == 0, 'the flag of a backward step')
-    run%reversed = run%reversed + 1
-    on_backward = run%result
-  end function
-
-  integer(c_int32_t) function on_backward_range(user, ts, ts_end, flags) bind(c)
-    type(c_ptr), value :: user
-    integer(c_int32_t), value :: ts, ts_end, flags
-    type(run_t), pointer :: run
-    call c_f_pointer(user, run)
-    call expect(run%ts == ts .and. all(run%u(:, run%now) == ts), 'the state of a range of backward steps')
-    call expect(iand(flags, gpuzip_flag_first_backward) /= 0 .eqv. run%reversed == 0, 'the flag of a range')
-    call expect(ts_end == 29 - run%reversed .and. (ts_end == ts + 3 .or. ts_end == 29), 'a range of backward steps')
-    run%reversed = run%reversed + ts_end - ts + 1
-    on_backward_range = run%result
-  end function
-
-  integer(c_int32_t) function on_locate(user, type, ts, fields, nfields) bind(c)
-    type(c_ptr), value :: user
-    integer(c_int32_t), value :: type, ts, nfields
-    type(gpuzip_field_t), intent(inout) :: fields(*)
-    type(run_t), pointer :: run
-    call c_f_pointer(user, run)
-    call expect(nfields == 1 .and. fields(1)%n1 == 4, 'the fields to be located')
-    if (type == gpuzip_action_restore) run%u(:, run%now) = -1
-    fields(1)%data = c_loc(run%u(1, run%now))
-    run%ts = ts
-    on_locate = gpuzip_ok
-  end function
-
-  integer(c_int32_t) function on_observe(user, type, ts, flags) bind(c)
-    type(c_ptr), value :: user
-    integer(c_int32_t), value :: type, ts, flags
-    type(run_t), pointer :: run
-    call c_f_pointer(user, run)
-    call expect(run%ts == ts .and. flags >= 0, 'what is observed')
-    if (type == gpuzip_action_restore) run%restored = run%restored + 1
-    on_observe = gpuzip_ok
-  end function
-end module
-
-module calls_of
-  use calls_support
-  implicit none
+  type(gpuzip_config_t) :: config
+  type(gpuzip_t) :: session
+  type(gpuzip_schedule_t) :: schedule
+  type(gpuzip_action_t) :: action
+  type(gpuzip_stats_t) :: stats
+  type(gpuzip_summary_t) :: summary
   character(300) :: errmsg
   integer :: stat
 
@@ -182,15 +29,12 @@ contains
   end subroutine
 
   subroutine logging
-    type(gpuzip_config_t) :: config
-    type(gpuzip_schedule_t) :: schedule
     call gpuzip_set_log_level(9, stat, errmsg)
     call refused(stat, errmsg, gpuzip_err_config, 'log_level = 9')
     call gpuzip_set_log_callback(on_line, c_loc(mark))
     call gpuzip_set_log_level(0)
     call gpuzip_config_init(config)
     config%log_level = 0
-    config%range_actions = 0
     call gpuzip_schedule_create(config, 20, schedule)
     call gpuzip_schedule_release(schedule)
     call gpuzip_schedule_release(schedule, stat, errmsg)
@@ -225,112 +69,14 @@ contains
     call refused(stat, errmsg, gpuzip_err_io, '/no/such/file')
   end subroutine
 
-  subroutine descriptions
-    real(c_double), target :: u(3, 4, 5, 6), one
-    type(gpuzip_field_t) :: field
-    field = gpuzip_field(u, role=1)
-    call expect(all([field%n1, field%n2, field%n3] == [3, 4, 30]) .and. field%role == 1, 'rank 4')
-    call expect(field%type == gpuzip_type_f64, 'its type')
-    call expect(c_associated(field%data, c_loc(u)), 'its address')
-    field = gpuzip_field(u(:, :, 2, 3))
-    call expect(all([field%n1, field%n2, field%n3] == [3, 4, 1]) .and. c_associated(field%data, c_loc(u(1, 1, 2, 3))), 'a section')
-    field = gpuzip_field(one)
-    call expect(all([field%n1, field%n2, field%n3] == 1) .and. field%role == 0, 'a scalar')
-    call sections(u)
-    field = gpuzip_field(c_loc(u), gpuzip_type_f64, shape(u), role=2)
-    call expect(all([field%n1, field%n2, field%n3] == [3, 4, 30]) .and. field%role == 2, 'an address and a shape')
-    field = gpuzip_field(c_null_ptr, gpuzip_type_f32, [3000000000_c_int64_t])
-    call expect(all([field%n1, field%n2, field%n3] == [3000000000_c_int64_t, 1_c_int64_t, 1_c_int64_t]), 'a long one')
-  end subroutine
-
-  ! Checks the fields made from array sections: pitches describe some, the others are refused.
-  subroutine sections(u)
-    real(c_double), target, intent(in) :: u(:, :, :, :)
-    integer(c_int8_t), target :: bytes(7, 3)
-    integer(c_int64_t), target :: words(3)
-    complex(c_float_complex), target :: z(4, 2, 2)
-    real(c_float), target :: nothing(0, 3)
-    type(gpuzip_field_t) :: field
-    integer :: i
-    field = gpuzip_field(u(2:3, 2:4, 3, 1))
-    call expect(all([field%n1, field%n2, field%n3, field%pitch2, field%pitch3] == [2, 3, 1, 3, 0]), 'the pitch of rows')
-    call expect(c_associated(field%data, c_loc(u(2, 2, 3, 1))), 'where a section begins')
-    field = gpuzip_field(u(1:2, ::3, 2:5:2, 4))
-    call expect(all([field%n1, field%n2, field%n3, field%pitch2, field%pitch3] == [2, 2, 2, 9, 24]), 'the pitch of planes')
-    field = gpuzip_field(u(:, 2, :, :))
-    call expect(all([field%n1, field%n2, field%n3, field%pitch2, field%pitch3] == [3, 5, 6, 12, 60]), 'rank 3 of rank 4')
-    field = gpuzip_field(u(:, 2:3, :, :))
-    call expect(all([field%n1, field%n2, field%n3, field%pitch2, field%pitch3] == [3, 2, 30, 3, 12]), 'rank 4')
-    field = gpuzip_field(u(:, :, 2:2, :))
-    call expect(all([field%n1, field%n2, field%n3, field%pitch2, field%pitch3] == [3, 4, 6, 3, 60]), 'rank 4 with one plane')
-    do i = 1, 4
-      if (i == 1) field = gpuzip_field(u(::2, :, 1, 1))
-      if (i == 2) field = gpuzip_field(u(2, :, 1, 1))
-      if (i == 3) field = gpuzip_field(u(:, 4:1:-1, 1, 1))
-      if (i == 4) field = gpuzip_field(u(:, :, 1:2, :))
-      call expect(field%type == gpuzip_type_strided, 'a strided section')
-    end do
-    field = gpuzip_field(nothing(:, ::2))
-    call expect(all([field%n1, field%n2, field%n3] == [0, 2, 1]), 'a section of nothing')
-    field = gpuzip_field(bytes(2:4, :))
-    call expect(all([field%n1, field%pitch2] == [3, 7]) .and. field%type == gpuzip_type_i8, 'bytes')
-    field = gpuzip_field(words)
-    call expect(all([field%n1, field%pitch2] == [3, 0]) .and. field%type == gpuzip_type_i64, 'words')
-    field = gpuzip_field(z(2:3, 2:2, :))
-    call expect(all([field%n1, field%n2, field%n3, field%pitch3] == [2, 1, 2, 8]), 'complex')
-    call expect(field%type == gpuzip_type_complex_f32, 'the type of complex')
-  end subroutine
-
-  ! Tests a session on a section with a halo of 4 cells and an integer array: the halo does not
-  ! change, and the values inside come back.
-  subroutine halos
-    type(gpuzip_config_t) :: config
-    type(gpuzip_t) :: session
-    type(gpuzip_action_t) :: action
-    type(gpuzip_summary_t) :: summary
-    real(c_float), target :: u(-3:9, -3:8)
-    integer(c_int16_t), target :: n(3)
-    call gpuzip_config_init(config)
-    config%checkpointing_algorithm = gpuzip_algorithm_revolve
-    config%checkpointing_snaps = 3
-    config%range_actions = 0
-    call gpuzip_init(config, 12, [gpuzip_field(u(1:5, 1:4)), gpuzip_field(n)], session)
-    call gpuzip_summary(session, summary)
-    call expect(summary%slot_bytes == 512, 'the bytes of a snapshot without halo')
-    u = -1
-    n = 0
-    u(1:5, 1:4) = 100
-    do
-      call gpuzip_get_action(session, action)
-      select case (action%type)
-      case (gpuzip_action_forward)
-        u(1:5, 1:4) = 100 + action%ts
-        n = int(action%ts, c_int16_t)
-      case (gpuzip_action_save)
-        call gpuzip_save(session, action%ts, [gpuzip_field(u(1:5, 1:4)), gpuzip_field(n)])
-      case (gpuzip_action_restore)
-        u = -2
-        call gpuzip_retrieve(session, action%ts, [gpuzip_field(u(1:5, 1:4)), gpuzip_field(n)])
-        call expect(all(u(1:5, 1:4) == 100 + action%ts) .and. all(n == action%ts), 'what was saved')
-        call expect(count(u == -2) == size(u) - 20, 'the halo')
-      case (gpuzip_action_terminate)
-        exit
-      end select
-    end do
-    call gpuzip_finalize(session)
-  end subroutine
-
   ! Tests two sessions on one schedule, and a trace file whose path is a Fortran string.
   subroutine schedules
-    type(gpuzip_config_t) :: config
-    type(gpuzip_schedule_t) :: schedule, same
-    type(gpuzip_t) :: session(2)
-    type(gpuzip_action_t) :: action
-    type(gpuzip_summary_t) :: summary
+    type(gpuzip_schedule_t) :: same
+    type(gpuzip_t) :: one, other
     real(c_double), target :: u(2), v(2)
     character(1000) :: path
     character(kind=c_char), allocatable, target :: buffer(:)
-    integer :: unit, i, ts = 0
+    integer :: unit, ts = 0
     call gpuzip_config_init(config)
     call get_command_argument(2, path)
     open (newunit=unit, file=path, action='write', status='replace')
@@ -338,32 +84,30 @@ contains
     close (unit)
     config%checkpointing_algorithm = gpuzip_algorithm_trace
     config%trace_file_path = gpuzip_to_c(path, buffer)
-    config%range_actions = 0
     call gpuzip_schedule_create(config, 2, schedule)
-    call gpuzip_attach(schedule, config, [gpuzip_field(u)], session(1))
-    call gpuzip_attach(schedule, config, [gpuzip_field(v)], session(2))
-    call gpuzip_get_schedule(session(2), same)
+    call gpuzip_attach(schedule, config, [gpuzip_field(u)], one)
+    call gpuzip_attach(schedule, config, [gpuzip_field(v)], other)
+    call gpuzip_get_schedule(other, same)
     call gpuzip_schedule_summary(same, summary)
     call expect(summary%steps == 2 .and. summary%saves == 1 .and. summary%actions == 6, 'the summary of a trace')
     do
       call gpuzip_schedule_get_action(same, action)
-      do i = 1, 2
-        call gpuzip_dispatch(session(i), action%it)
-      end do
+      call gpuzip_dispatch(one, action%it)
+      call gpuzip_dispatch(other, action%it)
       select case (action%type)
       case (gpuzip_action_forward)
         ts = ts + 1
       case (gpuzip_action_save)
         u = 1.5
         v = 2.5
-        call gpuzip_save(session(1), action%ts, u)
-        call gpuzip_save(session(2), action%ts, v)
+        call gpuzip_save(one, action%ts, u)
+        call gpuzip_save(other, action%ts, v)
       case (gpuzip_action_restore)
         u = 0
         v = 0
         ts = action%ts
-        call gpuzip_retrieve(session(1), action%ts, u)
-        call gpuzip_retrieve(session(2), action%ts, v)
+        call gpuzip_retrieve(one, action%ts, u)
+        call gpuzip_retrieve(other, action%ts, v)
       case (gpuzip_action_backward)
         call expect(ts == action%ts .and. all(u == 1.5) .and. all(v == 2.5), 'the states of two sessions')
       case (gpuzip_action_terminate)
@@ -371,30 +115,22 @@ contains
       end select
     end do
     call gpuzip_schedule_rewind(schedule)
-    do i = 1, 2
-      call gpuzip_setup(session(i))
-      call gpuzip_finalize(session(i))
-    end do
+    call gpuzip_setup(one)
+    call gpuzip_finalize(one)
+    call gpuzip_finalize(other)
     call gpuzip_schedule_release(same)
     call gpuzip_schedule_release(schedule)
   end subroutine
 
   ! Writes restart files within a shot, and goes on from them with another session.
   subroutine restart
-    type(gpuzip_config_t) :: config
-    type(gpuzip_t) :: session
-    type(gpuzip_action_t) :: action
     type(gpuzip_generation_t) :: found
     real(c_double), target :: u(4, 2), total(3)
     character(5) :: names(2) = ['total', 'u    ']
     character(1000, c_char), target :: folder
     integer(c_int32_t) :: due
     real(c_double) :: left
-    integer :: stat
-    character(200) :: errmsg
-    call gpuzip_config_init(config)
-    config%checkpointing_algorithm = gpuzip_algorithm_revolve
-    config%checkpointing_snaps = 3
+    config = revolve(3)
     call get_command_argument(1, folder)  ! a file of this test
     call execute_command_line('rm -rf "' // trim(folder) // '.restart"')
     folder = trim(folder) // '.restart' // c_null_char
@@ -442,20 +178,11 @@ contains
   end subroutine
 
   subroutine sessions
-    type(gpuzip_config_t) :: config
-    type(gpuzip_t) :: session
-    type(gpuzip_action_t) :: action
-    type(gpuzip_stats_t) :: stats
-    type(gpuzip_summary_t) :: summary, before
+    type(gpuzip_summary_t) :: before
     real(c_float), target :: curr(5, 4), prev(5, 4)
-    type(gpuzip_schedule_t) :: followed
     integer(c_int64_t) :: fingerprints(2) = 0
     integer :: recomputed = 0, reversed = 0
-    call gpuzip_config_init(config)
-    config%checkpointing_algorithm = gpuzip_algorithm_revolve
-    config%checkpointing_snaps = 3
-    config%cache_capacity = 2
-    config%range_actions = 0
+    config = revolve(3, 2)
     call gpuzip_memory_required(config, 12, [gpuzip_field(curr), gpuzip_field(prev, role=1)], before)
     call gpuzip_init(config, 12, [gpuzip_field(curr), gpuzip_field(prev, role=1)], session)
     call gpuzip_summary(session, summary)
@@ -472,16 +199,16 @@ contains
     call gpuzip_summary(session, summary)
     call gpuzip_peek_action(session, action)
     call expect(action%type == gpuzip_action_save .and. action%it == 0, 'the next action')
-    call gpuzip_get_schedule(session, followed)
+    call gpuzip_get_schedule(session, schedule)
     action%it = 7
-    call gpuzip_schedule_peek_action(followed, action)
+    call gpuzip_schedule_peek_action(schedule, action)
     call expect(action%it == 0, 'the next action of the schedule')
     call gpuzip_agree(session, on_least, c_loc(reductions))
     call expect(reductions == 5, 'reductions of an agreement')
     call gpuzip_fingerprint(session, fingerprints(1))
-    call gpuzip_schedule_fingerprint(followed, fingerprints(2))
+    call gpuzip_schedule_fingerprint(schedule, fingerprints(2))
     call expect(fingerprints(1) == fingerprints(2) .and. fingerprints(1) /= 0_c_int64_t, 'fingerprints')
-    call gpuzip_schedule_release(followed)
+    call gpuzip_schedule_release(schedule)
     curr = 0
     prev = -1
     do
@@ -515,17 +242,11 @@ contains
 
   ! Tests shots whose number of steps is unknown until gpuzip_end_forward.
   subroutine unknown_steps
-    type(gpuzip_config_t) :: config
-    type(gpuzip_t) :: session
-    type(gpuzip_action_t) :: action
-    type(gpuzip_summary_t) :: summary
     real(c_float), target :: u(5, 4)
     integer :: last, reversed
     logical :: open
-    call gpuzip_config_init(config)
+    config = revolve(3, 2)
     config%checkpointing_algorithm = gpuzip_algorithm_online
-    config%checkpointing_snaps = 3
-    config%cache_capacity = 2
     call gpuzip_init(config, 0, [gpuzip_field(u)], session)
     do last = 10, 30, 10
       call gpuzip_setup(session)
@@ -534,25 +255,15 @@ contains
       u = 0
       reversed = last + 1
       open = .true.
-      do
-        call gpuzip_get_action(session, action)
-        select case (action%type)
-        case (gpuzip_action_forward)
+      do while (next(session, action, gpuzip_field(u)))
+        if (action%type == gpuzip_action_forward) then
           u = u + 1
-          if (open .and. action%ts == last) then
-            call gpuzip_end_forward(session)
-            open = .false.
-          end if
-        case (gpuzip_action_save)
-          call gpuzip_save(session, action%ts, u)
-        case (gpuzip_action_restore)
-          call gpuzip_retrieve(session, action%ts, u)
-        case (gpuzip_action_backward)
+          if (open .and. action%ts == last) call gpuzip_end_forward(session)
+          if (action%ts == last) open = .false.
+        else if (action%type == gpuzip_action_backward) then
           reversed = reversed - 1
           call expect(action%ts == reversed .and. all(u == reversed), 'a state of a shot without a number of steps')
-        case (gpuzip_action_terminate)
-          exit
-        end select
+        end if
       end do
       call gpuzip_summary(session, summary)
       call expect(reversed == 0 .and. summary%steps == last + 1, 'the number of steps')
@@ -562,177 +273,17 @@ contains
     call gpuzip_finalize(session)
   end subroutine
 
-  ! Tests fields of both kinds and all ranks: a state of ten fields, then ten states of one field
-  ! each.
-  subroutine every_kind_and_rank
-    real(c_float), target :: a0, a1(2), a2(2, 3), a3(2, 3, 4), a4(2, 3, 4, 5)
-    real(c_double), target :: b0, b1(2), b2(2, 3), b3(2, 3, 4), b4(2, 3, 4, 5)
-    type(gpuzip_field_t) :: fields(10)
-    type(gpuzip_t) :: session
-    type(gpuzip_action_t) :: action
-    integer :: i
-    fields = [gpuzip_field(a0), gpuzip_field(a1), gpuzip_field(a2), gpuzip_field(a3), gpuzip_field(a4), &
-              gpuzip_field(b0), gpuzip_field(b1), gpuzip_field(b2), gpuzip_field(b3), gpuzip_field(b4)]
-    do i = 0, 10
-      call set(1)
-      if (i == 0) then
-        call begin(fields)
-      else
-        call begin(fields(i:i))
-      end if
-      do
-        call gpuzip_get_action(session, action)
-        if (action%type == gpuzip_action_save) call transfer_state(.true.)
-        if (action%type == gpuzip_action_restore) then
-          call set(0)
-          call transfer_state(.false.)
-          exit
-        end if
-      end do
-      call gpuzip_finalize(session)
-      call expect(sum_of_all() == merge(306, values_of(fields(max(i, 1))), i == 0), 'the fields that were restored, and no other')
-    end do
-
-  contains
-
-    subroutine set(to)
-      integer, intent(in) :: to
-      a0 = real(to); a1 = real(to); a2 = real(to); a3 = real(to); a4 = real(to)
-      b0 = to; b1 = to; b2 = to; b3 = to; b4 = to
-    end subroutine
-
-    integer function sum_of_all()
-      sum_of_all = nint(a0 + sum(a1) + sum(a2) + sum(a3) + sum(a4)) + nint(b0 + sum(b1) + sum(b2) + sum(b3) + sum(b4))
-    end function
-
-    integer function values_of(field)
-      type(gpuzip_field_t), intent(in) :: field
-      values_of = int(field%n1 * field%n2 * field%n3)
-    end function
-
-    subroutine begin(of)
-      type(gpuzip_field_t), intent(in) :: of(:)
-      type(gpuzip_config_t) :: config
-      call gpuzip_config_init(config)
-      config%checkpointing_algorithm = gpuzip_algorithm_revolve
-      config%checkpointing_snaps = 1
-      config%range_actions = 0
-      call gpuzip_init(config, 2, of, session)
-    end subroutine
-
-    subroutine transfer_state(save)
-      logical, intent(in) :: save
-      select case (i)
-      case (0)
-        if (save) call gpuzip_save(session, action%ts, fields)
-        if (.not. save) call gpuzip_retrieve(session, action%ts, fields)
-      case (1)
-        if (save) call gpuzip_save(session, action%ts, a0)
-        if (.not. save) call gpuzip_retrieve(session, action%ts, a0)
-      case (2)
-        if (save) call gpuzip_save(session, action%ts, a1)
-        if (.not. save) call gpuzip_retrieve(session, action%ts, a1)
-      case (3)
-        if (save) call gpuzip_save(session, action%ts, a2)
-        if (.not. save) call gpuzip_retrieve(session, action%ts, a2)
-      case (4)
-        if (save) call gpuzip_save(session, action%ts, a3)
-        if (.not. save) call gpuzip_retrieve(session, action%ts, a3)
-      case (5)
-        if (save) call gpuzip_save(session, action%ts, a4)
-        if (.not. save) call gpuzip_retrieve(session, action%ts, a4)
-      case (6)
-        if (save) call gpuzip_save(session, action%ts, b0)
-        if (.not. save) call gpuzip_retrieve(session, action%ts, b0)
-      case (7)
-        if (save) call gpuzip_save(session, action%ts, b1)
-        if (.not. save) call gpuzip_retrieve(session, action%ts, b1)
-      case (8)
-        if (save) call gpuzip_save(session, action%ts, b2)
-        if (.not. save) call gpuzip_retrieve(session, action%ts, b2)
-      case (9)
-        if (save) call gpuzip_save(session, action%ts, b3)
-        if (.not. save) call gpuzip_retrieve(session, action%ts, b3)
-      case (10)
-        if (save) call gpuzip_save(session, action%ts, b4)
-        if (.not. save) call gpuzip_retrieve(session, action%ts, b4)
-      end select
-    end subroutine
-  end subroutine
-
-  ! Tests zero copy: the application computes in the slots of the device cache, through array
-  ! pointers of every rank.
-  subroutine zero_copy
-    type(gpuzip_config_t) :: config
-    type(gpuzip_t) :: session
-    type(gpuzip_action_t) :: action
-    type(gpuzip_field_t) :: fields(2)
-    real(c_double), pointer :: u(:, :), flat(:), deep(:, :, :, :)
-    real(c_float), pointer :: v
-    integer :: reversed = 0
-    call gpuzip_config_init(config)
-    config%checkpointing_algorithm = gpuzip_algorithm_revolve
-    config%checkpointing_snaps = 3
-    config%cache_capacity = 4
-    config%zero_copy = 1
-    config%backend = 1
-    config%range_actions = 0
-    fields = [gpuzip_field(c_null_ptr, gpuzip_type_f64, [6, 2]), gpuzip_field(c_null_ptr, gpuzip_type_f32, [1])]
-    call gpuzip_view(fields(1), u, stat=stat, errmsg=errmsg)
-    call refused(stat, errmsg, gpuzip_err_shape, 'no data')
-    call gpuzip_init(config, 10, fields, session)
-    do
-      call gpuzip_get_action(session, action)
-      select case (action%type)
-      case (gpuzip_action_save)
-        call gpuzip_save_begin(session, action%ts, fields)
-        call gpuzip_view(fields(1), u)
-        call gpuzip_view(fields(2), v)
-        u = 10 * action%ts
-        v = real(-action%ts)
-        call gpuzip_save_commit(session, action%ts)
-      case (gpuzip_action_restore)
-        call gpuzip_retrieve_acquire(session, action%ts, fields)
-        call gpuzip_view(fields(1), u)
-        call gpuzip_view(fields(1), deep, [3, 1, 2, 2])
-        call gpuzip_view(fields(1), flat, [12])
-        call gpuzip_view(fields(2), v)
-        call expect(all(shape(u) == [6, 2]) .and. all(u == 10 * action%ts) .and. v == -action%ts, 'a state in the cache')
-        call expect(associated(flat) .and. all(deep == 10 * action%ts) .and. size(flat) == 12, 'other shapes')
-        call gpuzip_retrieve_release(session, action%ts)
-        reversed = reversed + 1
-        call gpuzip_view(fields(2), u, stat=stat, errmsg=errmsg)
-        call refused(stat, errmsg, gpuzip_err_shape, 'type 0 and the pointer the type 1')
-        call expect(.not. associated(u), 'no view')
-        call gpuzip_view(fields(1), flat, stat=stat, errmsg=errmsg)
-        call refused(stat, errmsg, gpuzip_err_shape, '6 x 2 x 1')
-        call gpuzip_view(fields(1), deep, [3, 2, 2, 2], stat, errmsg)
-        call refused(stat, errmsg, gpuzip_err_shape, '3 x 2 x 2 x 2')
-      case (gpuzip_action_terminate)
-        exit
-      end select
-    end do
-    call expect(reversed > 0, 'restores')
-    call gpuzip_finalize(session)
-  end subroutine
-
   subroutine runs
-    type(gpuzip_config_t) :: config
-    type(gpuzip_t) :: session
     type(gpuzip_callbacks_t) :: callbacks
-    type(gpuzip_stats_t) :: stats
     type(gpuzip_field_t) :: fields(1)
     type(run_t), target :: run
     integer :: ranges
-    call gpuzip_config_init(config)
-    config%checkpointing_algorithm = gpuzip_algorithm_revolve
-    config%checkpointing_snaps = 4
+    config = revolve(4)
     do ranges = 0, 1
       config%range_actions = ranges
       run = run_t()
       fields(1) = gpuzip_field(run%u(:, 1))
-      callbacks = gpuzip_callbacks_t(user=c_loc(run), forward=c_funloc(on_forward), backward=c_funloc(on_backward), &
-                                     locate=c_funloc(on_locate), observe=c_funloc(on_observe))
+      callbacks = callbacks_of(run)
       call gpuzip_init(config, 30, fields, session)
       call gpuzip_run_forward(session, callbacks, fields)
       call expect(run%ts == 29 .and. run%reversed == 0, 'the forward sweep')
@@ -751,21 +302,14 @@ contains
   end subroutine
 
   subroutine macro_steps
-    type(gpuzip_config_t) :: config
-    type(gpuzip_t) :: session
     type(gpuzip_callbacks_t) :: callbacks
-    type(gpuzip_stats_t) :: stats
     type(gpuzip_field_t) :: fields(1)
-    type(gpuzip_action_t) :: action
     type(run_t), target :: run
-    call gpuzip_config_init(config)
-    config%checkpointing_algorithm = gpuzip_algorithm_revolve
-    config%checkpointing_snaps = 3
+    config = revolve(3)
     config%adjoint_every = 4
     run = run_t()
     fields(1) = gpuzip_field(run%u(:, 1))
-    callbacks = gpuzip_callbacks_t(user=c_loc(run), forward=c_funloc(on_forward), backward=c_funloc(on_backward), &
-                                   locate=c_funloc(on_locate), observe=c_funloc(on_observe))
+    callbacks = callbacks_of(run)
     call gpuzip_init(config, 30, fields, session)
     call gpuzip_run_forward(session, callbacks, fields)
     call expect(run%ts == 28 .and. run%reversed == 0, 'the forward sweep of macro-steps')
@@ -781,13 +325,9 @@ contains
   end subroutine
 
   subroutine errors
-    type(gpuzip_config_t) :: config
-    type(gpuzip_t) :: session
-    type(gpuzip_action_t) :: action
     real(c_double), target :: u(6, 4), v(4)
     character(10) :: short
     call gpuzip_config_init(config)
-    config%range_actions = 0
     errmsg = 'as it was'
     call gpuzip_init(config, 10, [gpuzip_field(u)], session, stat, errmsg)
     call expect(stat == gpuzip_ok .and. errmsg == 'as it was', 'success')
@@ -817,9 +357,6 @@ contains
   end subroutine
 
   subroutine profiles
-    type(gpuzip_config_t) :: config
-    type(gpuzip_t) :: session
-    type(gpuzip_action_t) :: action
     type(gpuzip_profile_info_t) :: info
     real(c_float), target :: u(40, 30)
     integer(c_int8_t), allocatable, target :: profile(:), damaged(:)
@@ -833,18 +370,8 @@ contains
     call refused(stat, errmsg, gpuzip_err_state, 'no profile')
     call expect(.not. allocated(profile), 'no profile')
     call gpuzip_autotune(session)
-    do
-      call gpuzip_get_action(session, action)
-      select case (action%type)
-      case (gpuzip_action_forward)
-        u = u + 1
-      case (gpuzip_action_save)
-        call gpuzip_save(session, action%ts, u)
-      case (gpuzip_action_restore)
-        call gpuzip_retrieve(session, action%ts, u)
-      case (gpuzip_action_terminate)
-        exit
-      end select
+    do while (next(session, action, gpuzip_field(u)))
+      if (action%type == gpuzip_action_forward) u = u + 1
     end do
     call gpuzip_profile_export(session, profile)
     call gpuzip_profile_info(profile, 0, info)
@@ -861,7 +388,6 @@ contains
   end subroutine
 
   subroutine codecs
-    type(gpuzip_config_t) :: config
     type(gpuzip_codec_info_t) :: info
     type(gpuzip_codec_plugin_t) :: plugin
     character(kind=c_char), allocatable, target :: name(:)
@@ -907,6 +433,7 @@ contains
 end module
 
 program calls
+  use calls_of_fields
   use calls_of
   implicit none
   call texts
