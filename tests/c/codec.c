@@ -1,20 +1,9 @@
 /* Tests codecs through the C ABI: every codec on a pair of time levels, the header of its stream,
  * damaged streams, and a codec that the program registers, alone and in a session. The program
  * exits with 1 at the first failed check. */
-#include <gpuzip.h>
+#include "test.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define CHECK(condition)                                                                            \
-  do {                                                                                              \
-    if (!(condition)) {                                                                             \
-      fprintf(stderr, "%s:%d: %s\n  last error: %s\n", __FILE__, __LINE__, #condition, gpuzip_last_error()); \
-      exit(1);                                                                                      \
-    }                                                                                               \
-  } while (0)
 
 enum { N1 = 40, N2 = 30, N3 = 20, N = N1 * N2 * N3 };
 
@@ -28,9 +17,8 @@ static void wave(float *u, double t)
 
 static gpuzip_field_t field(float *data, int role)
 {
-  gpuzip_field_t f;
-  memset(&f, 0, sizeof f);
-  f.data = data, f.n1 = N1, f.n2 = N2, f.n3 = N3, f.role = role;
+  gpuzip_field_t f = field_of(data, N1, GPUZIP_TYPE_F32);
+  f.n2 = N2, f.n3 = N3, f.role = role;
   return f;
 }
 
@@ -163,27 +151,18 @@ static void own_codec(void)
   round_trip(number);
 
   fields[0] = field(curr, 0), fields[1] = field(prev, 1);
-  CHECK(gpuzip_config_init(&config) == GPUZIP_OK);
-  config.checkpointing_algorithm = GPUZIP_ALGORITHM_REVOLVE;
-  config.checkpointing_snaps = 4;
-  config.cache_capacity = 2;
+  config = revolve(4, 2);
   config.compressor = number;
   CHECK(gpuzip_init(&config, 20, fields, 2, &h) == GPUZIP_OK);
   CHECK(gpuzip_setup(h) == GPUZIP_OK);
-  for (;;) {
-    CHECK(gpuzip_get_action(h, &action) == GPUZIP_OK);
-    if (action.type == GPUZIP_ACTION_SAVE) {
-      wave(curr, 0.1 * action.ts), wave(prev, 0.1 * (action.ts - 1));
-      CHECK(gpuzip_save(h, action.ts, fields, 2, NULL) == GPUZIP_OK);
-    } else if (action.type == GPUZIP_ACTION_RESTORE) {
-      memset(curr, 0xEE, sizeof curr), memset(prev, 0xEE, sizeof prev);
-      CHECK(gpuzip_retrieve(h, action.ts, fields, 2, NULL) == GPUZIP_OK);
-      wave(out[0], 0.1 * action.ts), wave(out[1], 0.1 * (action.ts - 1));
-      CHECK(greatest(curr, out[0]) <= 1e-3 * greatest(out[0], NULL));
-    } else if (action.type == GPUZIP_ACTION_TERMINATE) {
-      break;
-    }
-  }
+  do {
+    WORKS(gpuzip_get_action(h, &action));
+    if (action.type == GPUZIP_ACTION_SAVE) wave(curr, 0.1 * action.ts), wave(prev, 0.1 * (action.ts - 1));
+    serve(h, &action, fields, 2);
+    if (action.type != GPUZIP_ACTION_RESTORE) continue;
+    wave(out[0], 0.1 * action.ts);
+    CHECK(greatest(curr, out[0]) <= 1e-3 * greatest(out[0], NULL));
+  } while (action.type != GPUZIP_ACTION_TERMINATE);
   stats.struct_size = sizeof stats;
   CHECK(gpuzip_stats(h, &stats) == GPUZIP_OK);
   CHECK(stats.stored_bytes > 0 && stats.stored_bytes < stats.raw_bytes * 6 / 10 && calls > 0);

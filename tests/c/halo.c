@@ -2,20 +2,9 @@
  * unchanged: in runs by callbacks, with zero copy, in codecs alone, and in wrong calls. The program
  * exits with 1 at the first failed check; tests/sanitizers.sh runs it under sanitizers and
  * valgrind. */
-#include <gpuzip.h>
+#include "test.h"
 
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define CHECK(condition)                                                                            \
-  do {                                                                                              \
-    if (!(condition)) {                                                                             \
-      fprintf(stderr, "%s:%d: %s\n  last error: %s\n", __FILE__, __LINE__, #condition, gpuzip_last_error()); \
-      exit(1);                                                                                      \
-    }                                                                                               \
-  } while (0)
 
 enum { HALO = 4, N1 = 9, N2 = 6, N3 = 5, STEPS = 23, COUNTERS = 5 };
 enum { P1 = N1 + 2 * HALO, P2 = N2 + 2 * HALO, P3 = N3 + 2 * HALO, ALL = P1 * P2 * P3 };
@@ -71,9 +60,7 @@ static void fields_of(const app_t *a, gpuzip_field_t f[2])
   f[0].data = a->p + at(0, 0, 0);
   f[0].n1 = N1, f[0].n2 = N2, f[0].n3 = N3;
   f[0].pitch2 = P1, f[0].pitch3 = (uint64_t)P1 * P2;
-  f[1].data = (void *)a->counter;
-  f[1].n1 = COUNTERS, f[1].n2 = f[1].n3 = 1;
-  f[1].type = GPUZIP_TYPE_I16;
+  f[1] = field_of((void *)a->counter, COUNTERS, GPUZIP_TYPE_I16);
 }
 
 static int32_t forward(void *user, int32_t ts, int32_t ts_end, uint32_t flags)
@@ -112,10 +99,7 @@ static int32_t observe(void *user, int32_t type, int32_t ts, uint32_t flags)
 
 static gpuzip_config_t config_with(int compressor)
 {
-  gpuzip_config_t c;
-  CHECK(gpuzip_config_init(&c) == GPUZIP_OK);
-  c.checkpointing_algorithm = GPUZIP_ALGORITHM_REVOLVE;
-  c.checkpointing_snaps = 4;
+  gpuzip_config_t c = revolve(4, 0);
   c.compressor = compressor;
   c.zfp_bit_rate = 20;
   c.error_bound = 1e-3;

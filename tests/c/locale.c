@@ -1,40 +1,22 @@
 /* Runs a session in a locale whose numbers have a decimal comma. The configuration gpuzip.cfg is
  * read, and the timeline, the performance log and error texts are written, with decimal points. The
  * argument is the name of the locale; the test that starts this program looks at the files. */
-#include <gpuzip.h>
+#include "test.h"
 
 #include <locale.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define CHECK(condition)                                                                            \
-  do {                                                                                              \
-    if (!(condition)) {                                                                             \
-      fprintf(stderr, "%s:%d: %s\n  last error: %s\n", __FILE__, __LINE__, #condition, gpuzip_last_error()); \
-      exit(1);                                                                                      \
-    }                                                                                               \
-  } while (0)
 
 int main(int argc, char **argv)
 {
   gpuzip_config_t config;
-  gpuzip_action_t action;
   gpuzip_t *handle;
   double state[4] = {1.5, 2.25, 3.125, 0.0625};
-  gpuzip_field_t field;
-  memset(&field, 0, sizeof field);
-  field.data = state, field.n1 = 4, field.n2 = field.n3 = 1, field.type = GPUZIP_TYPE_F64;
+  const gpuzip_field_t field = field_of(state, 4, GPUZIP_TYPE_F64);
   CHECK(argc == 2 && setlocale(LC_ALL, argv[1]) != NULL && strcmp(localeconv()->decimal_point, ",") == 0);
 
   CHECK(gpuzip_config_load("gpuzip.cfg", &config) == GPUZIP_OK);
   CHECK(config.error_bound == 0.0125 && config.compression_factor == 2.5f && config.device_budget == (uint64_t)3 << 29);
   CHECK(gpuzip_init(&config, 12, &field, 1, &handle) == GPUZIP_OK);
-  do {
-    CHECK(gpuzip_get_action(handle, &action) == GPUZIP_OK);
-    if (action.type == GPUZIP_ACTION_SAVE) CHECK(gpuzip_save(handle, action.ts, &field, 1, NULL) == GPUZIP_OK);
-    if (action.type == GPUZIP_ACTION_RESTORE) CHECK(gpuzip_retrieve(handle, action.ts, &field, 1, NULL) == GPUZIP_OK);
-  } while (action.type != GPUZIP_ACTION_TERMINATE);
+  while (next_action(handle, &field, 1).type != GPUZIP_ACTION_TERMINATE) continue;
   CHECK(gpuzip_finalize(handle) == GPUZIP_OK && gpuzip_config_free(&config) == GPUZIP_OK);
 
   /* An error text has a decimal point, too. */

@@ -2,20 +2,7 @@
  * byte, for many ends of the forward phase, several shots per session, raw and coded snapshots,
  * callbacks, and calls in the wrong phase. The program exits with 1 at the first failed check. With the
  * argument `few`, caches hold no snapshot, half of them or all: for tools under which programs are slow. */
-#include <gpuzip.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define CHECK(condition)                                                                            \
-  do {                                                                                              \
-    if (!(condition)) {                                                                             \
-      fprintf(stderr, "%s:%d: %s\n  last error: %s\n", __FILE__, __LINE__, #condition, gpuzip_last_error()); \
-      exit(1);                                                                                      \
-    }                                                                                               \
-  } while (0)
-#define FAILS(call, status, part) CHECK((call) == (status) && strstr(gpuzip_last_error(), part) != NULL)
+#include "test.h"
 
 enum { N = 37, MOST = 400 };
 
@@ -43,22 +30,21 @@ static void check(const app_t *a, int ts)
   for (int i = 0; i < N; i++) CHECK(a->u[i] == value(ts, i));
 }
 
-static gpuzip_field_t field_of(app_t *a)
-{
-  gpuzip_field_t f;
-  memset(&f, 0, sizeof f);
-  f.data = a->u, f.n1 = N, f.n2 = f.n3 = 1, f.type = GPUZIP_TYPE_F64;
-  return f;
-}
+static gpuzip_field_t values_of(app_t *a) { return field_of(a->u, N, GPUZIP_TYPE_F64); }
 
-static gpuzip_config_t config_of(int snapshots, int cache)
+static gpuzip_config_t online(int snapshots, int cache)
 {
-  gpuzip_config_t config;
-  CHECK(gpuzip_config_init(&config) == GPUZIP_OK);
-  config.checkpointing_algorithm = GPUZIP_ALGORITHM_ONLINE;
-  config.checkpointing_snaps = snapshots, config.cache_capacity = cache;
+  gpuzip_config_t config = config_of(GPUZIP_ALGORITHM_ONLINE, snapshots, cache);
   config.backend = 1, config.log_level = 3;
   return config;
+}
+
+static gpuzip_t *session(const gpuzip_config_t *config, app_t *a)
+{
+  const gpuzip_field_t f = values_of(a);
+  gpuzip_t *h;
+  WORKS(gpuzip_init(config, 0, &f, 1, &h));
+  return h;
 }
 
 static void start(app_t *a, gpuzip_t *h, int last)
@@ -72,7 +58,7 @@ static void start(app_t *a, gpuzip_t *h, int last)
  * `after_save`; else after its FORWARD. */
 static void shot(gpuzip_t *h, app_t *a, int last, int after_save)
 {
-  gpuzip_field_t f = field_of(a);
+  gpuzip_field_t f = values_of(a);
   gpuzip_action_t action, next;
   gpuzip_stats_t stats;
   gpuzip_summary_t summary;
@@ -99,12 +85,11 @@ static void shot(gpuzip_t *h, app_t *a, int last, int after_save)
     } else if (action.type == GPUZIP_ACTION_SAVE) {
       CHECK(a->ts == action.ts);
       FAILS(gpuzip_end_forward(h), GPUZIP_ERR_STATE, ended ? "" : "was not served");
-      CHECK(gpuzip_save(h, action.ts, &f, 1, NULL) == GPUZIP_OK);
+      serve(h, &action, &f, 1);
       a->saves++;
       if (ended || action.ts < last) continue;
     } else if (action.type == GPUZIP_ACTION_RESTORE) {
-      memset(a->u, 0xee, sizeof a->u);
-      CHECK(gpuzip_retrieve(h, action.ts, &f, 1, NULL) == GPUZIP_OK);
+      serve(h, &action, &f, 1);
       check(a, action.ts);
       a->ts = action.ts, a->restores++;
       continue;
@@ -140,11 +125,9 @@ static void shots(app_t *a, int few)
   for (int snapshots = 1; snapshots <= 9; snapshots += snapshots < 4 ? 1 : 2)
     for (int cache = 0; cache <= snapshots; cache += few ? (snapshots + 1) / 2 : 1)
       for (int ranges = 0; ranges < 2; ranges++) {
-        gpuzip_config_t config = config_of(snapshots, cache);
-        gpuzip_field_t f = field_of(a);
-        gpuzip_t *h;
+        gpuzip_config_t config = online(snapshots, cache);
         config.range_actions = ranges;
-        CHECK(gpuzip_init(&config, 0, &f, 1, &h) == GPUZIP_OK);
+        gpuzip_t *h = session(&config, a);
         for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) shot(h, a, ends[i], ends[i] == 0 || (i + ranges) % 2);
         CHECK(gpuzip_finalize(h) == GPUZIP_OK);
       }
@@ -155,17 +138,16 @@ static void stored_otherwise(app_t *a)
 {
   for (int kind = 0; kind < 3; kind++)
     for (int k = 0; k < 6; k++) {
-      gpuzip_config_t config = config_of(0, 0);
-      gpuzip_field_t f = field_of(a);
+      gpuzip_config_t config = online(0, 0);
+      gpuzip_field_t f = values_of(a);
       gpuzip_summary_t summary;
-      gpuzip_t *h;
       config.device_budget = 1024 * (uint64_t)(1 + k), config.host_budget = 1024 * (uint64_t)(9 - k);
       if (kind > 0) config.link_bandwidth = 3e6;
       if (kind > 1) config.compressor = GPUZIP_COMPRESSOR_FP16;
       summary.struct_size = sizeof summary;
       CHECK(gpuzip_memory_required(&config, 0, &f, 1, &summary) == GPUZIP_OK);
       CHECK(summary.steps == 0 && summary.snapshots > 0 && summary.device_bytes <= config.device_budget);
-      CHECK(gpuzip_init(&config, 0, &f, 1, &h) == GPUZIP_OK);
+      gpuzip_t *h = session(&config, a);
       shot(h, a, 80 + k, 0);
       shot(h, a, 33, 1);
       CHECK(gpuzip_finalize(h) == GPUZIP_OK);
@@ -191,13 +173,12 @@ static int backward(void *user, int32_t ts, uint32_t flags)
 
 static void by_callbacks(app_t *a)
 {
-  gpuzip_config_t config = config_of(4, 2);
-  gpuzip_field_t f = field_of(a);
+  const gpuzip_config_t config = online(4, 2);
+  const gpuzip_field_t f = values_of(a);
   gpuzip_callbacks_t c;
-  gpuzip_t *h;
+  gpuzip_t *h = session(&config, a);
   memset(&c, 0, sizeof c);
   c.struct_size = sizeof c, c.user = a, c.forward = forward, c.backward = backward;
-  CHECK(gpuzip_init(&config, 0, &f, 1, &h) == GPUZIP_OK);
   for (int last = 1; last < 60; last += 11) {
     start(a, h, last);
     CHECK(gpuzip_setup(h) == GPUZIP_OK);
@@ -210,9 +191,9 @@ static void by_callbacks(app_t *a)
 /* Two sessions on one schedule: one of them ends the forward phase. */
 static void together(app_t *a, app_t *b)
 {
-  gpuzip_config_t config = config_of(3, 1);
+  gpuzip_config_t config = online(3, 1);
   gpuzip_schedule_t *schedule;
-  gpuzip_field_t f = field_of(a), g = field_of(b);
+  gpuzip_field_t f = values_of(a), g = values_of(b);
   gpuzip_t *h, *k;
   CHECK(gpuzip_schedule_create(&config, 0, &schedule) == GPUZIP_OK);
   CHECK(gpuzip_attach(schedule, &config, &f, 1, &h) == GPUZIP_OK);
@@ -223,18 +204,13 @@ static void together(app_t *a, app_t *b)
     start(a, h, last), start(b, k, last);
     do {
       CHECK(gpuzip_get_action(h, &action) == GPUZIP_OK && gpuzip_dispatch(k, action.it) == GPUZIP_OK);
+      serve(h, &action, &f, 1), serve(k, &action, &g, 1);
       if (action.type == GPUZIP_ACTION_FORWARD) {
         compute(a, action.ts), compute(b, action.ts);
-        if (action.ts == last && !(action.flags & GPUZIP_FLAG_RECOMPUTE)) CHECK(gpuzip_end_forward(h) == GPUZIP_OK);
-      } else if (action.type == GPUZIP_ACTION_SAVE) {
-        CHECK(gpuzip_save(h, action.ts, &f, 1, NULL) == GPUZIP_OK && gpuzip_save(k, action.ts, &g, 1, NULL) == GPUZIP_OK);
-      } else if (action.type == GPUZIP_ACTION_RESTORE) {
-        CHECK(gpuzip_retrieve(h, action.ts, &f, 1, NULL) == GPUZIP_OK && gpuzip_retrieve(k, action.ts, &g, 1, NULL) == GPUZIP_OK);
-        check(a, action.ts), check(b, action.ts);
-      } else if (action.type == GPUZIP_ACTION_BACKWARD) {
-        check(a, action.ts), check(b, action.ts);
-        CHECK(action.ts == --a->reversed);
+        if (action.ts == last && !(action.flags & GPUZIP_FLAG_RECOMPUTE)) WORKS(gpuzip_end_forward(h));
       }
+      if (action.type != GPUZIP_ACTION_TERMINATE) check(a, action.ts), check(b, action.ts);
+      if (action.type == GPUZIP_ACTION_BACKWARD) CHECK(action.ts == --a->reversed);
     } while (action.type != GPUZIP_ACTION_TERMINATE);
     CHECK(a->reversed == 0);
   }
@@ -243,23 +219,23 @@ static void together(app_t *a, app_t *b)
 
 static void refused(app_t *a)
 {
-  gpuzip_config_t config = config_of(3, 1);
-  gpuzip_field_t f = field_of(a);
+  gpuzip_config_t config = online(3, 1);
+  gpuzip_field_t f = values_of(a);
   gpuzip_action_t action;
   gpuzip_t *h;
   config.checkpointing_algorithm = GPUZIP_ALGORITHM_REVOLVE;
   FAILS(gpuzip_init(&config, 0, &f, 1, &h), GPUZIP_ERR_ARGUMENT, "checkpointing_algorithm = 9 (online)");
   config.checkpointing_algorithm = GPUZIP_ALGORITHM_AUTO;
   FAILS(gpuzip_init(&config, 0, &f, 1, &h), GPUZIP_ERR_ARGUMENT, "steps = 0");
-  config = config_of(0, 1);
+  config = online(0, 1);
   FAILS(gpuzip_init(&config, 0, &f, 1, &h), GPUZIP_ERR_CONFIG, "online needs the number of snapshots");
-  config = config_of(3, 1), config.zero_copy = 1;
+  config = online(3, 1), config.zero_copy = 1;
   FAILS(gpuzip_init(&config, 0, &f, 1, &h), GPUZIP_ERR_UNSUPPORTED, "zero_copy = 1");
-  config = config_of(3, 1), config.policy = GPUZIP_POLICY_LRU;
+  config = online(3, 1), config.policy = GPUZIP_POLICY_LRU;
   FAILS(gpuzip_init(&config, 0, &f, 1, &h), GPUZIP_ERR_UNSUPPORTED, "policy = 1");
-  config = config_of(3, 1), config.snapshot_rule = 1;
+  config = online(3, 1), config.snapshot_rule = 1;
   FAILS(gpuzip_init(&config, 0, &f, 1, &h), GPUZIP_ERR_CONFIG, "snapshot_rule = 1");
-  config = config_of(3, 1);
+  config = online(3, 1);
   /* Online with a known number of steps runs like every other schedule. */
   CHECK(gpuzip_init(&config, 20, &f, 1, &h) == GPUZIP_OK);
   CHECK(gpuzip_get_action(h, &action) == GPUZIP_OK && action.type == GPUZIP_ACTION_SAVE);
