@@ -6,134 +6,28 @@ mod memory;
 mod ranks;
 mod steps;
 
+use crate::common::c_abi::*;
 use crate::common::last_error;
 use crate::common::{self, app, emu};
 use app::ok;
 use gpuzip::capi::*;
 use std::ffi::{c_char, c_void, CString};
-use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Barrier, Mutex};
 
-fn config(algorithm: i32, snaps: i32, cache: i32) -> gpuzip_config_t {
-    let mut config = MaybeUninit::uninit();
-    // SAFETY: init fills the whole struct.
-    let config = unsafe {
-        assert_eq!(gpuzip_config_init(config.as_mut_ptr()), GPUZIP_OK);
-        config.assume_init()
-    };
-    gpuzip_config_t {
-        checkpointing_algorithm: algorithm,
-        checkpointing_snaps: snaps,
-        cache_capacity: cache,
-        ..config
-    }
+fn with(algorithm: i32, snaps: i32, cache: i32) -> gpuzip_config_t {
+    gpuzip_config_t { checkpointing_algorithm: algorithm, ..revolve(snaps, cache) }
 }
 
-fn revolve() -> gpuzip_config_t {
-    config(GPUZIP_ALGORITHM_REVOLVE, 3, 2)
-}
-
-fn at(address: usize, values: u64, role: i32) -> gpuzip_field_t {
-    let data = std::ptr::with_exposed_provenance_mut(address);
-    gpuzip_field_t {
-        data,
-        n1: values,
-        n2: 1,
-        n3: 1,
-        r#type: GPUZIP_TYPE_F32,
-        role,
-        pitch2: 0,
-        pitch3: 0,
-        reserved: [0; 2],
-    }
-}
-
-fn field(data: &mut [f32]) -> gpuzip_field_t {
-    at(data.as_mut_ptr().expose_provenance(), data.len() as u64, 0)
-}
-
-fn init(config: &gpuzip_config_t, steps: i32, fields: &[gpuzip_field_t]) -> *mut gpuzip_t {
-    let mut handle = null_mut();
-    // SAFETY: all pointers are to live values.
-    let status =
-        unsafe { gpuzip_init(config, steps, fields.as_ptr(), fields.len() as u32, &mut handle) };
-    assert_eq!(status, GPUZIP_OK, "{}", last_error());
-    handle
-}
-
-fn next(handle: *mut gpuzip_t) -> gpuzip_action_t {
-    let mut action = gpuzip_action_t::default();
-    // SAFETY: all pointers are to live values.
-    assert_eq!(unsafe { gpuzip_get_action(handle, &mut action) }, GPUZIP_OK, "{}", last_error());
-    action
+fn at(address: usize, values: usize, role: i32) -> gpuzip_field_t {
+    field_at(std::ptr::with_exposed_provenance_mut(address), values, role)
 }
 
 fn peek(handle: *mut gpuzip_t) -> (i32, gpuzip_action_t) {
     let mut action = gpuzip_action_t::default();
     // SAFETY: all pointers are to live values.
     (unsafe { gpuzip_peek_action(handle, &mut action) }, action)
-}
-
-/// Serves SAVEs and RESTOREs of the fields, and returns the first action for which `stop` is true.
-///
-/// # Safety
-/// The fields are of live memory of the right kind.
-unsafe fn serve_until(
-    handle: *mut gpuzip_t,
-    fields: &[gpuzip_field_t],
-    stop: impl Fn(&gpuzip_action_t) -> bool,
-) -> gpuzip_action_t {
-    loop {
-        let action = next(handle);
-        if stop(&action) {
-            return action;
-        }
-        let (data, n) = (fields.as_ptr(), fields.len() as u32);
-        // SAFETY: by this function's contract.
-        let status = unsafe {
-            match action.r#type {
-                GPUZIP_ACTION_SAVE => gpuzip_save(handle, action.ts, data, n, null_mut()),
-                GPUZIP_ACTION_RESTORE => gpuzip_retrieve(handle, action.ts, data, n, null_mut()),
-                _ => GPUZIP_OK,
-            }
-        };
-        assert_eq!(status, GPUZIP_OK, "{}", last_error());
-    }
-}
-
-fn is_last_backward(action: &gpuzip_action_t) -> bool {
-    action.r#type == GPUZIP_ACTION_BACKWARD && action.ts == 0
-}
-
-fn is_terminate(action: &gpuzip_action_t) -> bool {
-    action.r#type == GPUZIP_ACTION_TERMINATE
-}
-
-fn finalize(handle: *mut gpuzip_t) {
-    assert_eq!(gpuzip_finalize(handle), GPUZIP_OK, "{}", last_error());
-}
-
-unsafe extern "C" fn forward(_: *mut c_void, _: i32, _: i32, _: u32) -> i32 {
-    0
-}
-
-unsafe extern "C" fn backward(_: *mut c_void, _: i32, _: u32) -> i32 {
-    0
-}
-
-fn callbacks() -> gpuzip_callbacks_t {
-    gpuzip_callbacks_t {
-        struct_size: size_of::<gpuzip_callbacks_t>() as u64,
-        user: null_mut(),
-        forward: Some(forward),
-        backward: Some(backward),
-        locate: None,
-        observe: None,
-        backward_range: None,
-        reserved: [0; 3],
-    }
 }
 
 /// `gpuzip_callbacks_t` as a newer header with three more members declares it.
@@ -147,7 +41,7 @@ struct NewerCallbacks {
 fn callbacks_of_a_newer_header_are_accepted_where_they_ask_for_nothing_new() {
     let mut data = vec![0f32; 16];
     let fields = [field(&mut data)];
-    let handle = init(&revolve(), 8, &fields);
+    let handle = init(&revolve(3, 2), 8, &fields);
     let mut given = NewerCallbacks { known: callbacks(), newer: [0; 3] };
     let mut run = |size: u64, newer: u64| {
         (given.known.struct_size, given.newer[2]) = (size, newer);
@@ -182,7 +76,7 @@ fn peeking_tells_the_next_action_and_changes_nothing() {
     ] {
         for range_actions in [0, 1] {
             let config =
-                gpuzip_config_t { schedule_chunk: chunk, range_actions, ..config(algorithm, 8, 2) };
+                gpuzip_config_t { schedule_chunk: chunk, range_actions, ..with(algorithm, 8, 2) };
             let mut data = vec![0f32; 16];
             let fields = [field(&mut data)];
             let (peeking, plain) = (init(&config, 21, &fields), init(&config, 21, &fields));
@@ -195,18 +89,8 @@ fn peeking_tells_the_next_action_and_changes_nothing() {
                     break;
                 }
                 for handle in [peeking, plain] {
-                    // SAFETY: all pointers are to live values.
-                    let status = unsafe {
-                        match expected.r#type {
-                            GPUZIP_ACTION_SAVE => {
-                                gpuzip_save(handle, expected.ts, fields.as_ptr(), 1, null_mut())
-                            }
-                            GPUZIP_ACTION_RESTORE => {
-                                gpuzip_retrieve(handle, expected.ts, fields.as_ptr(), 1, null_mut())
-                            }
-                            _ => GPUZIP_OK,
-                        }
-                    };
+                    // SAFETY: the fields live.
+                    let status = unsafe { serve(handle, &expected, &fields) };
                     assert_eq!(status, GPUZIP_OK, "{}", last_error());
                 }
             }
@@ -229,19 +113,11 @@ fn a_correlation_with_the_last_state_takes_a_step_more_and_skips_backward_0() {
     let states: Vec<f32> =
         std::iter::successors(Some(0.25), |u| Some(step(*u))).take(N as usize + 1).collect();
     let (mut u, mut found, mut sweep_ended_at) = (vec![0.25f32; 4], Vec::new(), None);
-    let handle = init(&revolve(), N + 1, &[field(&mut u)]);
+    let handle = init(&revolve(3, 2), N + 1, &[field(&mut u)]);
     loop {
         let action = next(handle);
-        // SAFETY: all pointers are to live values.
-        let status = unsafe {
-            match action.r#type {
-                GPUZIP_ACTION_SAVE => gpuzip_save(handle, action.ts, &field(&mut u), 1, null_mut()),
-                GPUZIP_ACTION_RESTORE => {
-                    gpuzip_retrieve(handle, action.ts, &field(&mut u), 1, null_mut())
-                }
-                _ => GPUZIP_OK,
-            }
-        };
+        // SAFETY: the field lives.
+        let status = unsafe { serve(handle, &action, &[field(&mut u)]) };
         assert_eq!(status, GPUZIP_OK, "{}", last_error());
         match action.r#type {
             GPUZIP_ACTION_FORWARD => u.iter_mut().for_each(|value| *value = step(*value)),
@@ -310,7 +186,7 @@ fn a_shot_that_is_left_after_its_last_backward_is_logged_once() {
     let mut data = vec![0f32; 16];
     let fields = [field(&mut data)];
     let handle = init(
-        &gpuzip_config_t { enable_performance_log: 1, trace_out: trace.as_ptr(), ..revolve() },
+        &gpuzip_config_t { enable_performance_log: 1, trace_out: trace.as_ptr(), ..revolve(3, 2) },
         9,
         &fields,
     );
@@ -335,10 +211,7 @@ fn a_shot_that_is_left_after_its_last_backward_is_logged_once() {
 /// all the same.
 #[test]
 fn damage_is_told_where_the_shot_ends_whatever_ends_it() {
-    if !common::have("c++") {
-        println!("skipped: no C++ compiler for the kernels of the software driver");
-        return;
-    }
+    common::needs!("c++"); // for the kernels of the software driver
     let kernels = emu::images();
     if !emu::inside(
         "damage_is_told_where_the_shot_ends_whatever_ends_it",
@@ -354,8 +227,7 @@ fn damage_is_told_where_the_shot_ends_whatever_ends_it() {
         ok!(cuCtxSetCurrent(context));
         ok!(cuMemAlloc_v2(&mut address, 2048));
         let fields = [at(address as usize, 64, 0), at(address as usize + 1024, 64, 1)];
-        let config =
-            gpuzip_config_t { shared_levels: 1, ..config(GPUZIP_ALGORITHM_STORE_ALL, 0, 3) };
+        let config = gpuzip_config_t { shared_levels: 1, ..with(GPUZIP_ALGORITHM_STORE_ALL, 0, 3) };
         let expected = if damaged { GPUZIP_ERR_VALUES } else { GPUZIP_OK };
         let reversed = |handle: *mut gpuzip_t| loop {
             let action = next(handle);
@@ -365,17 +237,7 @@ fn damage_is_told_where_the_shot_ends_whatever_ends_it() {
                 ok!(cuMemsetD8Async(address + 1024, past, 256, null_mut()));
             }
             // SAFETY: the device's memory.
-            let status = unsafe {
-                match action.r#type {
-                    GPUZIP_ACTION_SAVE => {
-                        gpuzip_save(handle, action.ts, fields.as_ptr(), 2, null_mut())
-                    }
-                    GPUZIP_ACTION_RESTORE => {
-                        gpuzip_retrieve(handle, action.ts, fields.as_ptr(), 2, null_mut())
-                    }
-                    _ => GPUZIP_OK,
-                }
-            };
+            let status = unsafe { serve(handle, &action, &fields) };
             assert_eq!(status, GPUZIP_OK, "{}", last_error());
             if is_last_backward(&action) {
                 break;
@@ -417,7 +279,7 @@ fn a_new_plan_for_larger_snapshots_keeps_the_disk_budget() {
         host_budget: 2703,
         disk_budget: 9995,
         disk_path: folder.as_ptr(),
-        ..config(GPUZIP_ALGORITHM_ONLINE, 0, 4)
+        ..with(GPUZIP_ALGORITHM_ONLINE, 0, 4)
     };
     let mut data: Vec<f32> =
         (0..98u32).map(|i| (i.wrapping_mul(0x9E37_79B9) >> 8) as f32).collect();
@@ -426,19 +288,12 @@ fn a_new_plan_for_larger_snapshots_keeps_the_disk_budget() {
     let mut status = GPUZIP_OK;
     while status == GPUZIP_OK {
         let action = next(handle);
-        if action.r#type == GPUZIP_ACTION_SAVE {
-            // SAFETY: the fields live.
-            status = unsafe { gpuzip_save(handle, action.ts, fields.as_ptr(), 1, null_mut()) };
-        }
+        // SAFETY: the fields live.
+        status = unsafe { serve(handle, &action, &fields) };
     }
     assert_eq!(status, GPUZIP_ERR_BUDGET, "{}", last_error());
     assert_eq!(gpuzip_setup(handle), GPUZIP_OK);
-    let mut summary = gpuzip_summary_t {
-        struct_size: size_of::<gpuzip_summary_t>() as u64,
-        ..Default::default()
-    };
-    // SAFETY: the summary lives.
-    assert_eq!(unsafe { gpuzip_summary(handle, &mut summary) }, GPUZIP_OK);
-    assert!(summary.disk_bytes <= config.disk_budget, "{} bytes of disk", summary.disk_bytes);
+    let disk_bytes = summary(handle).disk_bytes;
+    assert!(disk_bytes <= config.disk_budget, "{disk_bytes} bytes of disk");
     finalize(handle);
 }

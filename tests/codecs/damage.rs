@@ -9,7 +9,7 @@ mod guarded;
 
 use crate::common::cases::cases;
 use crate::common::last_error;
-use crate::common::{self, checksum};
+use crate::common::{self, c_abi, checksum};
 use changes::{damage, pieces, replace, reseal_all};
 use checksum::reseal;
 use gpuzip::capi::*;
@@ -170,17 +170,13 @@ impl Case {
     }
 
     fn config(&self) -> gpuzip_config_t {
-        let mut config = std::mem::MaybeUninit::zeroed();
-        // SAFETY: memory for a configuration, which the call fills.
-        let mut config: gpuzip_config_t = unsafe {
-            assert_eq!(gpuzip_config_init(config.as_mut_ptr()), GPUZIP_OK);
-            config.assume_init()
-        };
-        config.compressor = self.compressor;
-        config.zfp_bit_rate = self.rate;
-        config.error_bound_mode = self.mode;
-        config.error_bound = self.bound;
-        config
+        gpuzip_config_t {
+            compressor: self.compressor,
+            zfp_bit_rate: self.rate,
+            error_bound_mode: self.mode,
+            error_bound: self.bound,
+            ..c_abi::config()
+        }
     }
 
     fn value(&self, k: usize, i: usize) -> f64 {
@@ -229,17 +225,9 @@ impl Rig {
         let [n1, n2, n3] = case.n;
         let field = |(k, room): (usize, &mut Guarded)| {
             let data = room.piece(side, case.bytes()).as_mut_ptr().cast::<c_void>();
-            gpuzip_field_t {
-                data,
-                n1,
-                n2,
-                n3,
-                r#type: case.scalar,
-                role: (k > 0 && case.has_levels) as i32,
-                pitch2: 0,
-                pitch3: 0,
-                reserved: [0; 2],
-            }
+            let role = (k > 0 && case.has_levels) as i32;
+            let line = c_abi::field_at(data, n1 as usize, role);
+            gpuzip_field_t { n2, n3, r#type: case.scalar, ..line }
         };
         self.arrays.iter_mut().take(case.count).enumerate().map(field).collect()
     }

@@ -2,6 +2,7 @@
 #![allow(dead_code)] // Each test program uses a part of it.
 
 pub mod app;
+pub mod c_abi;
 pub mod cases;
 pub mod checksum;
 pub mod emu;

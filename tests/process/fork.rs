@@ -2,6 +2,8 @@
 //! child has none of these threads and must never wait for them. In the child every call on the
 //! parent's handles returns GPUZIP_ERR_FORKED, and new configurations, schedules and sessions work.
 
+use crate::common::c_abi::{callbacks, field, field_at, finalize, init, is_terminate, revolve};
+use crate::common::c_abi::{serve, serve_until};
 use crate::common::cases::cases;
 use crate::common::{self, app, emu};
 use app::ok;
@@ -22,37 +24,7 @@ const SMALL: usize = 64;
 const LARGE: usize = 1 << 16;
 
 fn config() -> gpuzip_config_t {
-    let mut config = MaybeUninit::uninit();
-    // SAFETY: gpuzip_config_init fills the whole struct.
-    let config = unsafe {
-        assert_eq!(gpuzip_config_init(config.as_mut_ptr()), GPUZIP_OK);
-        config.assume_init()
-    };
-    gpuzip_config_t {
-        checkpointing_algorithm: GPUZIP_ALGORITHM_REVOLVE,
-        checkpointing_snaps: 3,
-        cache_capacity: 2,
-        log_level: 0,
-        ..config
-    }
-}
-
-fn field_at(data: *mut c_void, values: usize) -> gpuzip_field_t {
-    gpuzip_field_t {
-        data,
-        n1: values as u64,
-        n2: 1,
-        n3: 1,
-        r#type: GPUZIP_TYPE_F32,
-        role: 0,
-        pitch2: 0,
-        pitch3: 0,
-        reserved: [0; 2],
-    }
-}
-
-fn field(data: &mut [f32]) -> gpuzip_field_t {
-    field_at(data.as_mut_ptr().cast(), data.len())
+    gpuzip_config_t { log_level: 0, ..revolve(3, 2) }
 }
 
 /// Runs a whole sweep on the host whose states are functions of their time step; returns whether
@@ -80,16 +52,8 @@ fn sweep(config: &gpuzip_config_t, values: usize) -> bool {
                     .enumerate()
                     .for_each(|(i, value)| *value = action.ts as f32 * 1000.0 + i as f32);
             }
-            right = match action.r#type {
-                GPUZIP_ACTION_SAVE => {
-                    gpuzip_save(handle, action.ts, &field, 1, null_mut()) == GPUZIP_OK
-                }
-                GPUZIP_ACTION_RESTORE => {
-                    gpuzip_retrieve(handle, action.ts, &field, 1, null_mut()) == GPUZIP_OK
-                }
-                GPUZIP_ACTION_BACKWARD => is(&state, action.ts),
-                _ => true,
-            };
+            right = serve(handle, &action, &[field]) == GPUZIP_OK
+                && (action.r#type != GPUZIP_ACTION_BACKWARD || is(&state, action.ts));
         }
         gpuzip_finalize(handle) == GPUZIP_OK && right && action.r#type == GPUZIP_ACTION_TERMINATE
     }
@@ -107,14 +71,6 @@ unsafe impl Sync for Handles {}
 // SAFETY: handles are numbers that the library looks up; no code here dereferences them.
 unsafe impl Send for Handles {}
 
-unsafe extern "C" fn forward(_: *mut c_void, _: i32, _: i32, _: u32) -> i32 {
-    0
-}
-
-unsafe extern "C" fn backward(_: *mut c_void, _: i32, _: u32) -> i32 {
-    0
-}
-
 unsafe extern "C" fn alone(_: *mut c_void, _: *mut i64) -> i32 {
     0
 }
@@ -131,16 +87,7 @@ fn calls_on(Handles { session: h, schedule: s }: Handles) -> Vec<(&'static str, 
         ..Default::default()
     };
     let (mut places, mut bytes) = ([null_mut::<c_void>()], 0);
-    let callbacks = gpuzip_callbacks_t {
-        struct_size: size_of::<gpuzip_callbacks_t>() as u64,
-        user: null_mut(),
-        forward: Some(forward),
-        backward: Some(backward),
-        locate: None,
-        observe: None,
-        backward_range: None,
-        reserved: [0; 3],
-    };
+    let callbacks = callbacks();
     let mut profile = gpuzip_profile();
     let (mut due, mut found) = (
         0,
@@ -262,7 +209,7 @@ fn child(parents: Handles, cuda_of_parent: bool) -> i32 {
         let mut handle = null_mut();
         let cuda = gpuzip_config_t { backend: 2, device: 1, ..config() };
         if cuda_of_parent
-            && gpuzip_init(&cuda, STEPS, &field_at(null_mut(), SMALL), 1, &mut handle)
+            && gpuzip_init(&cuda, STEPS, &field_at(null_mut(), SMALL, 0), 1, &mut handle)
                 != GPUZIP_ERR_FORKED
         {
             return 6;
@@ -458,34 +405,20 @@ fn fork_while_busy(times: u32, handles: Handles, cuda: Option<(CUcontext, u64)>)
 
 /// Saves and restores device memory in one run of a new session.
 fn cuda_saves(address: u64) {
-    let (field, mut handle, mut action) =
-        (field_at(address as *mut c_void, SMALL), null_mut(), gpuzip_action_t::default());
-    // SAFETY: all pointers are to live values; the field's data are live device memory.
-    unsafe {
-        assert_eq!(gpuzip_init(&config(), STEPS, &field, 1, &mut handle), GPUZIP_OK);
-        while gpuzip_get_action(handle, &mut action) == GPUZIP_OK
-            && action.r#type != GPUZIP_ACTION_TERMINATE
-        {
-            gpuzip_save(handle, action.ts, &field, 1, null_mut());
-            gpuzip_retrieve(handle, action.ts, &field, 1, null_mut());
-        }
-        assert_eq!(gpuzip_finalize(handle), GPUZIP_OK);
-    }
+    let fields = [field_at(address as *mut c_void, SMALL, 0)];
+    let handle = init(&config(), STEPS, &fields);
+    // SAFETY: the fields are live device memory.
+    unsafe { serve_until(handle, &fields, is_terminate) };
+    finalize(handle);
 }
 
 /// A session and a schedule for the parent's threads.
 fn handles() -> Handles {
-    let mut made = Handles { session: null_mut(), schedule: null_mut() };
-    let mut data = vec![0f32; LARGE];
+    let session = init(&config(), STEPS, &[field(&mut [0f32; LARGE])]);
+    let mut schedule = null_mut();
     // SAFETY: all pointers are to live values.
-    unsafe {
-        assert_eq!(
-            gpuzip_init(&config(), STEPS, &field(&mut data), 1, &mut made.session),
-            GPUZIP_OK
-        );
-        assert_eq!(gpuzip_schedule_create(&config(), STEPS, &mut made.schedule), GPUZIP_OK);
-    }
-    made
+    assert_eq!(unsafe { gpuzip_schedule_create(&config(), STEPS, &mut schedule) }, GPUZIP_OK);
+    Handles { session, schedule }
 }
 
 /// The test runs in a child process, because the forking process logs a lot to stderr.

@@ -104,11 +104,9 @@ fn calls_from_inside_a_call_are_errors() {
     assert_eq!(unsafe { gpuzip_codec_register(&plugin, &mut number) }, GPUZIP_OK);
     let mut data: Vec<f32> = (0..64).map(|i| i as f32).collect();
     let fields = [field(&mut data)];
-    let config = gpuzip_config_t { compressor: number, error_bound: 1e-3, ..revolve() };
+    let config = gpuzip_config_t { compressor: number, error_bound: 1e-3, ..revolve(3, 2) };
     let handle = init(&config, 10, &fields);
-    let mut schedule = null_mut();
-    // SAFETY: all pointers are to live values.
-    assert_eq!(unsafe { gpuzip_get_schedule(handle, &mut schedule) }, GPUZIP_OK);
+    let schedule = schedule_of(handle);
     inside.handle.store(handle, Ordering::Relaxed);
     inside.schedule.store(schedule, Ordering::Relaxed);
     inside.seen.lock().unwrap().clear();

@@ -7,7 +7,7 @@ fn fields_that_share_memory_are_refused_by_name() {
     let mut memory = vec![0f32; 64];
     let base = memory.as_mut_ptr().expose_provenance();
     let apart = [at(base, 16, 0), at(base + 64, 16, 1), at(base + 128, 16, 0)];
-    let handle = init(&revolve(), 8, &apart);
+    let handle = init(&revolve(3, 2), 8, &apart);
     let action = next(handle);
     assert_eq!((action.r#type, action.ts), (GPUZIP_ACTION_SAVE, 0));
     // One of the three fields moves to an offset, in bytes, at which it overlaps another field:
@@ -77,9 +77,9 @@ fn runs_and_codecs_refuse_fields_that_share_memory() {
     let base = memory.as_mut_ptr().expose_provenance();
     let (apart, shared) =
         ([at(base, 16, 0), at(base + 64, 16, 0)], [at(base, 16, 0), at(base + 32, 16, 0)]);
-    let handle = init(&revolve(), 8, &apart);
+    let handle = init(&revolve(3, 2), 8, &apart);
     let callbacks = callbacks();
-    let codec = gpuzip_config_t { compressor: GPUZIP_COMPRESSOR_LORENZO, ..revolve() };
+    let codec = gpuzip_config_t { compressor: GPUZIP_COMPRESSOR_LORENZO, ..revolve(3, 2) };
     let (mut stream, mut bytes) = (vec![0u64; 4096], 0);
     // SAFETY: all pointers are to live values.
     unsafe {
@@ -126,7 +126,7 @@ fn runs_and_codecs_refuse_fields_that_share_memory() {
 #[test]
 fn the_sessions_own_memory_is_no_field() {
     let mut data = vec![0f32; 64];
-    let handle = init(&gpuzip_config_t { zero_copy: 1, ..revolve() }, 8, &[field(&mut data)]);
+    let handle = init(&gpuzip_config_t { zero_copy: 1, ..revolve(3, 2) }, 8, &[field(&mut data)]);
     let mut given = [null_mut::<c_void>()];
     // SAFETY: all pointers are to live values.
     unsafe {

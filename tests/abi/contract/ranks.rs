@@ -43,30 +43,16 @@ unsafe extern "C" fn no_network(user: *mut c_void, _: *mut i64) -> i32 {
 fn ranks_agree_on_the_schedule_with_the_fewest_snapshots() {
     let all = Ranks { meeting: Barrier::new(2), least: Mutex::new(i64::MAX) };
     let rank = |values: usize| {
-        let config = gpuzip_config_t {
-            host_budget: 80_000,
-            backend: 1,
-            ..config(GPUZIP_ALGORITHM_REVOLVE, 0, 0)
-        };
+        let config = gpuzip_config_t { host_budget: 80_000, backend: 1, ..revolve(0, 0) };
         let mut data = vec![0f32; values];
         let fields = [field(&mut data)];
         let handle = init(&config, 150, &fields);
         let mut mine = Rank { all: &all, calls: 0 };
-        let (mut summary, mut before, mut after, mut of_schedule, mut schedule) = (
-            gpuzip_summary_t {
-                struct_size: size_of::<gpuzip_summary_t>() as u64,
-                ..Default::default()
-            },
-            0,
-            0,
-            0,
-            null_mut(),
-        );
+        let (mut before, mut after, mut of_schedule) = (0, 0, 0);
         // SAFETY: all pointers are to live values.
         unsafe {
             assert_eq!(gpuzip_fingerprint(handle, &mut before), GPUZIP_OK);
-            assert_eq!(gpuzip_summary(handle, &mut summary), GPUZIP_OK);
-            let planned = summary.snapshots;
+            let planned = summary(handle).snapshots;
             assert_eq!(
                 gpuzip_agree(handle, Some(least), (&raw mut mine).cast()),
                 GPUZIP_OK,
@@ -75,14 +61,14 @@ fn ranks_agree_on_the_schedule_with_the_fewest_snapshots() {
             );
             assert_eq!(mine.calls, 5);
             assert_eq!(gpuzip_fingerprint(handle, &mut after), GPUZIP_OK);
-            assert_eq!(gpuzip_get_schedule(handle, &mut schedule), GPUZIP_OK);
+            let schedule = schedule_of(handle);
             assert_eq!(gpuzip_schedule_fingerprint(schedule, &mut of_schedule), GPUZIP_OK);
             assert_eq!(gpuzip_schedule_release(schedule), GPUZIP_OK);
-            assert_eq!(gpuzip_summary(handle, &mut summary), GPUZIP_OK);
+            let agreed = summary(handle).snapshots;
             assert_eq!(after, of_schedule);
             serve_until(handle, &fields, is_terminate);
             finalize(handle);
-            (planned, summary.snapshots, before, after)
+            (planned, agreed, before, after)
         }
     };
     let (a, b) = std::thread::scope(|scope| {
@@ -108,7 +94,7 @@ fn a_rank_without_a_session_takes_part_in_every_reduction() {
         (status, mine.calls, last_error())
     };
     let mut data = vec![0f32; 16];
-    let handle = init(&revolve(), 20, &[field(&mut data)]);
+    let handle = init(&revolve(3, 2), 20, &[field(&mut data)]);
     let address = handle as usize;
     // The reason why a rank has no session stays in its last error.
     let reason = {
@@ -116,7 +102,7 @@ fn a_rank_without_a_session_takes_part_in_every_reduction() {
         // SAFETY: all pointers are to live values.
         unsafe {
             assert_eq!(
-                gpuzip_init(&revolve(), -5, &field(&mut data), 1, &mut none),
+                gpuzip_init(&revolve(3, 2), -5, &field(&mut data), 1, &mut none),
                 GPUZIP_ERR_ARGUMENT
             );
             let reason = last_error();

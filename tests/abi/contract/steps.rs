@@ -15,20 +15,11 @@ fn counting_shot(handle: *mut gpuzip_t, data: &mut [f32]) -> Vec<(i32, i32, u32)
             GPUZIP_ACTION_TERMINATE => return actions,
             _ => {}
         }
-        let fields = [field(data)];
+        if action.r#type == GPUZIP_ACTION_RESTORE {
+            data.fill(-1.0);
+        }
         // SAFETY: the field is live.
-        let status = unsafe {
-            match action.r#type {
-                GPUZIP_ACTION_SAVE => {
-                    gpuzip_save(handle, action.ts, fields.as_ptr(), 1, null_mut())
-                }
-                GPUZIP_ACTION_RESTORE => {
-                    data.fill(-1.0);
-                    gpuzip_retrieve(handle, action.ts, fields.as_ptr(), 1, null_mut())
-                }
-                _ => GPUZIP_OK,
-            }
-        };
+        let status = unsafe { serve(handle, &action, &[field(data)]) };
         assert_eq!(status, GPUZIP_OK, "{}", last_error());
         assert!(data.iter().all(|&x| x == ts), "u({ts}) is {:?}", data[0]);
     }
@@ -40,7 +31,7 @@ fn steps_may_have_times_of_their_own() {
     let config = gpuzip_config_t {
         device_budget: 4 * 4096,
         host_budget: 20 * 4096,
-        ..config(GPUZIP_ALGORITHM_AUTO, 0, 0)
+        ..with(GPUZIP_ALGORITHM_AUTO, 0, 0)
     };
     let mut data = vec![0f32; 1000];
     let fields = [field(&mut data)];
@@ -52,12 +43,7 @@ fn steps_may_have_times_of_their_own() {
         }
     };
     let predicted = || {
-        let mut summary = gpuzip_summary_t {
-            struct_size: size_of::<gpuzip_summary_t>() as u64,
-            ..Default::default()
-        };
-        // SAFETY: the summary is live.
-        assert_eq!(unsafe { gpuzip_summary(handle, &mut summary) }, GPUZIP_OK);
+        let summary = summary(handle);
         assert!(0.0 < summary.bound_s && summary.bound_s <= summary.predicted_s);
         summary.predicted_s
     };
@@ -108,9 +94,9 @@ fn the_next_shot_may_have_another_number_of_steps() {
     let budgets = |device_budget, host_budget| gpuzip_config_t {
         device_budget,
         host_budget,
-        ..config(GPUZIP_ALGORITHM_AUTO, 0, 0)
+        ..with(GPUZIP_ALGORITHM_AUTO, 0, 0)
     };
-    let named = |algorithm| config(algorithm, 6, 3);
+    let named = |algorithm| with(algorithm, 6, 3);
     for config in [
         budgets(4 * 4096, 20 * 4096),
         budgets(0, 0),
@@ -157,7 +143,7 @@ fn another_number_of_steps_is_refused_where_it_cannot_be() {
     let store_all = gpuzip_config_t {
         device_budget: 4 * 4096,
         host_budget: 5 * 4096,
-        ..config(GPUZIP_ALGORITHM_STORE_ALL, 0, 0)
+        ..with(GPUZIP_ALGORITHM_STORE_ALL, 0, 0)
     };
     let handle = init(&store_all, 10, &fields);
     assert_eq!(gpuzip_setup_steps(handle, 11), GPUZIP_ERR_BUDGET);
@@ -166,12 +152,10 @@ fn another_number_of_steps_is_refused_where_it_cannot_be() {
     assert_eq!(gpuzip_setup_steps(handle, 10), GPUZIP_OK, "{}", last_error());
     assert_eq!(counting_shot(handle, &mut data), ten);
 
-    let (mut schedule, mut other) = (null_mut(), null_mut());
+    let (schedule, mut other) = (schedule_of(handle), null_mut());
     // SAFETY: all pointers are to live values.
-    unsafe {
-        assert_eq!(gpuzip_get_schedule(handle, &mut schedule), GPUZIP_OK);
-        assert_eq!(gpuzip_attach(schedule, &store_all, fields.as_ptr(), 1, &mut other), GPUZIP_OK);
-    }
+    let attached = unsafe { gpuzip_attach(schedule, &store_all, fields.as_ptr(), 1, &mut other) };
+    assert_eq!(attached, GPUZIP_OK);
     assert_eq!(gpuzip_setup_steps(handle, 8), GPUZIP_ERR_STATE);
     assert!(last_error().contains("2 sessions follow"), "{}", last_error());
     finalize(other);
@@ -179,7 +163,7 @@ fn another_number_of_steps_is_refused_where_it_cannot_be() {
     assert_eq!(gpuzip_schedule_release(schedule), GPUZIP_OK);
     finalize(handle);
 
-    let online = init(&config(GPUZIP_ALGORITHM_ONLINE, 4, 2), 0, &fields);
+    let online = init(&with(GPUZIP_ALGORITHM_ONLINE, 4, 2), 0, &fields);
     assert_eq!(gpuzip_setup_steps(online, 8), GPUZIP_ERR_STATE);
     assert!(last_error().contains("gpuzip_end_forward"), "{}", last_error());
     finalize(online);
