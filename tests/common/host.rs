@@ -9,11 +9,13 @@ use gpuzip::config::{Backend, Config};
 use gpuzip::device::{AppField, AppMemory};
 use gpuzip::error::Result;
 use gpuzip::layout::{Field, Layout};
+use gpuzip::persist::Name;
 use gpuzip::scalar::Scalar;
 use gpuzip::schedule::{Algorithm, Kind};
-use gpuzip::session::Session;
+use gpuzip::session::{Array, Session};
 use gpuzip::stats::Stats;
 use std::ffi::c_void;
+use std::time::{Duration, Instant};
 
 /// A configuration of the host backend with default values for everything else.
 pub fn config(algorithm: impl Into<Option<Algorithm>>, snapshots: u32, cache: u32) -> Config {
@@ -76,6 +78,10 @@ pub struct HostApp<'a> {
     /// The number of time steps that are reversed, and the last of them.
     pub reversed: u32,
     last: u32,
+    /// The time that a step forward and a step backward take at least.
+    pub times: [Duration; 2],
+    /// The seconds that all these steps have taken by the application's clock, and their numbers.
+    spent: [(f64, u32); 2],
 }
 
 impl<'a> HostApp<'a> {
@@ -95,6 +101,8 @@ impl<'a> HostApp<'a> {
             stored: 0,
             reversed: 0,
             last: 0,
+            times: [Duration::ZERO; 2],
+            spent: [(0.0, 0); 2],
         };
         app.begin();
         app
@@ -177,6 +185,43 @@ impl<'a> HostApp<'a> {
         Ok((bytes as u64, state))
     }
 
+    /// Takes the time of a step forward (`kind` 0) or backward (`kind` 1).
+    fn compute(&mut self, kind: usize) {
+        let start = Instant::now();
+        while start.elapsed() < self.times[kind] {
+            std::hint::spin_loop();
+        }
+        let (seconds, steps) = self.spent[kind];
+        self.spent[kind] = (seconds + start.elapsed().as_secs_f64(), steps + 1);
+    }
+
+    /// Returns the mean milliseconds of a step forward and of a step backward.
+    pub fn mean_ms(&self) -> [f64; 2] {
+        self.spent.map(|(seconds, steps)| 1e3 * seconds / f64::from(steps))
+    }
+
+    /// Returns the application's own memory as an array of restart files.
+    pub fn arrays(&mut self) -> Vec<Array> {
+        let at = self.own.iter_mut().map(|field| field.as_mut_ptr()).collect::<Vec<_>>();
+        let array = |(k, field)| Array {
+            name: Name::new(&format!("field {k}")).unwrap(),
+            field,
+            changes_within: true,
+        };
+        self.placed(&at).into_iter().enumerate().map(array).collect()
+    }
+
+    /// Returns the fields with memory at these places.
+    fn placed(&self, at: &[*mut u8]) -> Vec<AppField> {
+        let placed = |(&field, (&at, own)): (&Field, (&*mut u8, &Vec<u8>))| {
+            // SAFETY: the memory outlives the call that the field is made for, and no other code
+            // touches the memory during this call.
+            let memory = unsafe { AppMemory::new(at, own.len()) };
+            AppField { field, memory: Some(memory) }
+        };
+        self.shapes.iter().zip(at.iter().zip(&self.own)).map(placed).collect()
+    }
+
     /// Plays the rest of a shot, and returns its statistics.
     pub fn shot(&mut self, session: &mut Session) -> Result<Stats> {
         play::play(session, self)?;
@@ -186,17 +231,12 @@ impl<'a> HostApp<'a> {
 
 impl App for HostApp<'_> {
     fn fields(&mut self) -> Vec<AppField> {
-        let placed = |((&field, &at), own): ((&Field, &*mut u8), &Vec<u8>)| {
-            // SAFETY: the memory outlives the call that the field is made for, and no other code
-            // touches the memory during this call.
-            let memory = unsafe { AppMemory::new(at, own.len()) };
-            AppField { field, memory: Some(memory) }
-        };
-        self.shapes.iter().zip(&self.at).zip(&self.own).map(placed).collect()
+        self.placed(&self.at)
     }
 
     fn forward(&mut self, ts: u32) {
         assert_eq!(self.live + 1, ts);
+        self.compute(0);
         (self.live, self.right) = (ts, None);
     }
 
@@ -228,6 +268,7 @@ impl App for HostApp<'_> {
     fn backward(&mut self, tick: Tick) {
         assert_eq!(self.live, tick.action.ts);
         assert!(self.reversed == 0 || tick.end + 1 == self.last, "{tick:?} behind {}", self.last);
+        (tick.action.ts..=tick.end).for_each(|_| self.compute(1));
         self.reversed += tick.end + 1 - tick.action.ts;
         self.last = tick.action.ts;
     }

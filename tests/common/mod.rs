@@ -251,6 +251,23 @@ pub fn alone(name: &str) -> Option<PathBuf> {
     None
 }
 
+/// Returns the descriptors of this process that are open on files without a name in `folder`.
+pub fn nameless_in(folder: &Path) -> Vec<PathBuf> {
+    let all = std::fs::read_dir("/proc/self/fd").unwrap();
+    all.filter_map(|entry| {
+        let entry = entry.ok()?.path();
+        let file = std::fs::read_link(&entry).ok()?;
+        let text = file.display().to_string();
+        (file.starts_with(folder) && text.ends_with("(deleted)")).then_some(entry)
+    })
+    .collect()
+}
+
+/// Returns the bytes of these files.
+pub fn bytes_of(files: &[PathBuf]) -> u64 {
+    files.iter().map(|file| std::fs::metadata(file).unwrap().len()).sum()
+}
+
 /// Limits the bytes of every file that this process writes.
 pub fn limit_files(bytes: u64) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };

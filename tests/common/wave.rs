@@ -1,18 +1,16 @@
 //! A program that goes on from restart files: a wave equation, its adjoint, and the arrays that a
 //! generation keeps.
 
-use super::tempdir;
+use super::{play, tempdir};
 use gpuzip::choice::Tick;
 use gpuzip::config::Config;
-use gpuzip::device::{AppField, AppMemory, Stream};
+use gpuzip::device::{AppField, AppMemory};
 use gpuzip::error::Result;
 use gpuzip::layout::Field;
 use gpuzip::persist::Name;
 use gpuzip::scalar::Scalar;
-use gpuzip::schedule::Kind;
 use gpuzip::session::{Array, Session};
 use std::path::{Path, PathBuf};
-use std::ptr::null_mut;
 
 /// Values of a time level.
 pub const N: usize = 3000;
@@ -98,7 +96,7 @@ impl App {
         self.curr.floats()[N / 2] = 1.0;
     }
 
-    pub fn fields(&self) -> [AppField; 2] {
+    fn levels(&self) -> [AppField; 2] {
         [self.curr.field(None), self.prev.field(Some(0))]
     }
 
@@ -117,7 +115,34 @@ impl App {
         ]
     }
 
-    pub fn forward(&mut self, ts: u32) {
+    pub fn live(&self) -> u64 {
+        let bytes = self.curr.bytes().iter().chain(self.prev.bytes().iter());
+        bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+    }
+
+    /// Adds the shot to the stack.
+    pub fn add_up(&mut self) {
+        for (stack, sum) in self.stack.floats().iter_mut().zip(self.sum.floats()) {
+            *stack += *sum;
+        }
+    }
+
+    /// Serves all actions that are left of a shot.
+    pub fn finish(&mut self, session: &mut Session) -> Result<()> {
+        play::play(session, self)?;
+        self.add_up();
+        Ok(())
+    }
+}
+
+impl play::App for App {
+    fn fields(&mut self) -> Vec<AppField> {
+        self.levels().into()
+    }
+
+    fn forward(&mut self, ts: u32) {
         let (curr, prev) = (self.curr.floats(), self.prev.floats());
         let mut left = 0.0;
         for i in 0..N {
@@ -130,55 +155,23 @@ impl App {
         std::mem::swap(&mut self.curr, &mut self.prev);
     }
 
-    fn backward(&mut self, ts: u32) {
-        let (curr, adjoint) = (self.curr.floats(), self.adjoint.floats());
-        for i in 0..N {
-            adjoint[i] = 0.9 * adjoint[i] + curr[i] * (1.0 + ts as f32);
-            self.sum.floats()[i] += adjoint[i] * curr[i];
-        }
-    }
-
-    pub fn live(&self) -> u64 {
-        let bytes = self.curr.bytes().iter().chain(self.prev.bytes().iter());
-        bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-        })
-    }
-
-    /// Does the work of an action.
-    pub fn serve(&mut self, session: &mut Session, tick: Tick) -> Result<()> {
-        let (ts, stream) = (tick.action.ts, Stream(null_mut()));
-        match tick.action.kind {
-            Kind::Forward => (ts..=tick.end).for_each(|ts| self.forward(ts)),
-            Kind::Save => session.save(ts.into(), &self.fields(), stream)?,
-            Kind::Restore => session.retrieve(ts.into(), &self.fields(), stream)?,
-            Kind::Backward => (ts..=tick.end).rev().for_each(|ts| self.backward(ts)),
-            _ => {}
-        }
-        // The host looks at the memory.
-        session.synchronize()?;
-        let kind = tick.action.kind as i32;
-        self.told.push((tick.it, kind, ts, tick.end, tick.action.flags, self.live()));
-        Ok(())
-    }
-
-    /// Adds the shot to the stack.
-    pub fn add_up(&mut self) {
-        for (stack, sum) in self.stack.floats().iter_mut().zip(self.sum.floats()) {
-            *stack += *sum;
-        }
-    }
-
-    /// Serves all actions that are left of a shot.
-    pub fn finish(&mut self, session: &mut Session) -> Result<()> {
-        loop {
-            let tick = session.get_action()?;
-            self.serve(session, tick)?;
-            if tick.action.kind == Kind::Terminate {
-                self.add_up();
-                return Ok(());
+    fn backward(&mut self, tick: Tick) {
+        let (curr, adjoint, sum) = (self.curr.floats(), self.adjoint.floats(), self.sum.floats());
+        for ts in (tick.action.ts..=tick.end).rev() {
+            for i in 0..N {
+                adjoint[i] = 0.9 * adjoint[i] + curr[i] * (1.0 + ts as f32);
+                sum[i] += adjoint[i] * curr[i];
             }
         }
+    }
+
+    fn serve(&mut self, session: &mut Session, tick: Tick) -> Result<()> {
+        play::serve(self, session, tick)?;
+        // The host looks at the memory.
+        session.synchronize()?;
+        let (kind, ts) = (tick.action.kind as i32, tick.action.ts);
+        self.told.push((tick.it, kind, ts, tick.end, tick.action.flags, self.live()));
+        Ok(())
     }
 }
 
@@ -193,7 +186,7 @@ pub fn persisting(job: &Job, dir: &Path) -> Config {
 }
 
 pub fn session(job: &Job, dir: &Path, app: &App) -> Result<Session> {
-    let mut session = Session::new(persisting(job, dir), job.steps, &app.fields())?;
+    let mut session = Session::new(persisting(job, dir), job.steps, &app.levels())?;
     session.persist_open((0, 1), Box::new(Ok))?;
     Ok(session)
 }

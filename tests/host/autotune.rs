@@ -4,143 +4,54 @@
 
 mod choice;
 
-use crate::common;
-use common::tempdir;
+use crate::common::host::{coding, field, HostApp};
+use crate::common::play::{is_end, step, step_all, unplaced, App, Slots};
+use crate::common::{bytes_of, nameless_in, tempdir};
 use gpuzip::choice::SharedSchedule;
 use gpuzip::codec::{ErrorBound, Method, Settings, SnapshotCodec};
 use gpuzip::config::{Backend, Config};
-use gpuzip::device::{AppField, AppMemory, Stream};
 use gpuzip::error::Code;
 use gpuzip::layout::{Field, Layout};
 use gpuzip::predict::{CodecProfile, Profile};
 use gpuzip::scalar::Scalar;
-use gpuzip::schedule::{Algorithm, Kind, Schedule};
+use gpuzip::schedule::{Algorithm, Schedule};
 use gpuzip::session::Session;
 use gpuzip::stats::Stats;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-const HOST: Stream = Stream(std::ptr::null_mut());
 const STEPS: u32 = 60;
 const VALUES: usize = 1 << 15;
 
-fn fields() -> Vec<Field> {
-    let field =
-        |previous_of| Field { n: [VALUES as u64 / 64, 64, 1], scalar: Scalar::F32, previous_of };
-    vec![field(None), field(Some(0))]
+fn fields() -> [Field; 2] {
+    let level = field([VALUES as u64 / 64, 64, 1], Scalar::F32);
+    [level, Field { previous_of: Some(0), ..level }]
 }
 
-/// An application whose states are waves that fill more and more of the grid. `forward` and
-/// `backward` are the shortest times of its steps.
-struct App {
-    data: [Vec<f32>; 2],
-    forward: Duration,
-    backward: Duration,
-    /// Seconds that the forward and the backward steps took by the application's own clock, and the
-    /// numbers of these steps.
-    spent: [(f64, u32); 2],
-}
-
-/// The fields of u(ts).
-fn state(ts: u32) -> &'static [Vec<f32>; 2] {
-    static STATES: OnceLock<Vec<[Vec<f32>; 2]>> = OnceLock::new();
-    let value = |ts: u32, k: u32, i: usize| {
-        let (front, t) = (VALUES * ts as usize / STEPS as usize, ts as f32 - k as f32);
-        if i < front {
-            (0.01 * i as f32 + 0.3 * t).sin() * (0.0007 * i as f32).cos()
-        } else {
-            0.0
-        }
-    };
-    let all = || {
-        (0..STEPS)
-            .map(|ts| [0, 1].map(|k| (0..VALUES).map(|i| value(ts, k, i)).collect()))
-            .collect()
-    };
-    &STATES.get_or_init(all)[ts as usize]
-}
-
-impl App {
-    fn new(forward: Duration, backward: Duration) -> Self {
-        App {
-            data: [vec![0.0; VALUES], vec![0.0; VALUES]],
-            forward,
-            backward,
-            spent: [(0.0, 0); 2],
-        }
-    }
-
-    fn set(&mut self, ts: u32) {
-        self.data.iter_mut().zip(state(ts)).for_each(|(data, state)| data.copy_from_slice(state));
-    }
-
-    /// Runs `body` as a forward step (`kind` 0) or a backward step (`kind` 1), which takes at least
-    /// the configured time.
-    fn compute(&mut self, kind: usize, body: impl FnOnce(&mut Self)) {
-        let begin = Instant::now();
-        body(self);
-        while begin.elapsed() < [self.forward, self.backward][kind] {
-            std::hint::spin_loop();
-        }
-        self.spent[kind].0 += begin.elapsed().as_secs_f64();
-        self.spent[kind].1 += 1;
-    }
-
-    fn mean_ms(&self, kind: usize) -> f64 {
-        1e3 * self.spent[kind].0 / self.spent[kind].1 as f64
-    }
-
-    fn memory(&mut self) -> Vec<AppMemory> {
-        // SAFETY: the vectors outlive the calls that the memory is made for, and nothing else
-        // touches them meanwhile.
-        self.data
-            .iter_mut()
-            .map(|data| unsafe { AppMemory::new(data.as_mut_ptr().cast(), 4 * VALUES) })
-            .collect()
-    }
-
-    fn app_fields(&mut self) -> Vec<AppField> {
-        let memory = self.memory();
-        fields()
-            .into_iter()
-            .zip(memory)
-            .map(|(field, memory)| AppField { field, memory: Some(memory) })
-            .collect()
+/// A value of an application whose states are waves that fill more and more of the grid.
+fn waves(_: u64, ts: i64, _: usize, i: usize) -> f64 {
+    static WAVE: OnceLock<Vec<f64>> = OnceLock::new();
+    let at = |j: usize| (0.01 * j as f64).sin() * (0.0007 * j as f64).cos();
+    let wave = WAVE.get_or_init(|| (0..VALUES + 30 * STEPS as usize).map(at).collect());
+    let front = VALUES as i64 * ts / i64::from(STEPS);
+    if (i as i64) < front {
+        wave[i + 30 * ts as usize]
+    } else {
+        0.0
     }
 }
 
-/// Runs a shot to TERMINATE and checks that every value of a restored state differs by at most
-/// `error` from the saved value. Returns the statistics.
-fn shot(session: &mut Session, app: &mut App, error: f32) -> Stats {
-    app.set(0);
-    loop {
-        let tick = session.get_action().unwrap();
-        let ts = tick.action.ts;
-        match tick.action.kind {
-            Kind::Forward => app.compute(0, |app| app.set(ts)),
-            Kind::Save => session.save(ts.into(), &app.app_fields(), HOST).unwrap(),
-            Kind::Restore => {
-                app.data.iter_mut().for_each(|data| data.fill(f32::NAN));
-                session.retrieve(ts.into(), &app.app_fields(), HOST).unwrap();
-                let pairs = app.data.iter().flatten().zip(state(ts).iter().flatten());
-                assert!(pairs.into_iter().all(|(a, b)| (a - b).abs() <= error), "state {ts}");
-                app.set(ts);
-            }
-            Kind::Backward => app.compute(1, |_| {}),
-            Kind::Terminate | Kind::Error => break,
-        }
-    }
-    session.stats().unwrap()
+fn app() -> HostApp<'static> {
+    HostApp::new(&fields(), waves)
 }
 
 fn open(config: &Config) -> Session {
-    let unplaced: Vec<AppField> =
-        fields().into_iter().map(|field| AppField { field, memory: None }).collect();
-    Session::new(config.clone(), STEPS.into(), &unplaced).unwrap()
+    Session::new(config.clone(), STEPS.into(), &unplaced(&fields())).unwrap()
 }
 
-fn quick() -> App {
-    App::new(Duration::ZERO, Duration::ZERO)
+/// Plays a shot of the application, and returns its statistics.
+fn shot(session: &mut Session) -> Stats {
+    app().shot(session).unwrap()
 }
 
 fn host() -> Config {
@@ -150,7 +61,7 @@ fn host() -> Config {
 const STATE: u64 = 8 * VALUES as u64;
 
 fn bounded(method: Method) -> Settings {
-    Settings { method, bound: ErrorBound::OfMax(1e-3), reject_nonfinite: false }
+    coding(method, ErrorBound::OfMax(1e-3))
 }
 
 /// Lets the session choose any codec with an error bound, within budgets that hold few raw states.
@@ -178,25 +89,19 @@ fn a_measured_shot_is_like_any_other_and_what_is_measured_is_there() {
     let mut last = String::new();
     for _ in 0..8 {
         let mut session = open(&base);
-        let mut app = App::new(forward, backward);
+        let mut app = app();
+        app.times = [forward, backward];
         session.autotune().unwrap();
         session.setup().unwrap();
-        let measured = shot(&mut session, &mut app, 3e-3);
+        let measured = app.shot(&mut session).unwrap();
         let profile = session.profile().unwrap();
-        let own = [app.mean_ms(0), app.mean_ms(1)];
+        let own = app.mean_ms();
         session.setup().unwrap();
         let counts = |s: &Stats| {
-            (
-                s.forward_steps,
-                s.backward_steps,
-                s.saves,
-                s.restores,
-                s.h2d_bytes,
-                s.d2h_bytes,
-                s.stored_bytes,
-            )
+            let steps = (s.forward_steps, s.backward_steps, s.saves, s.restores);
+            (steps, s.h2d_bytes, s.d2h_bytes, s.stored_bytes)
         };
-        assert_eq!(counts(&shot(&mut session, &mut app, 3e-3)), counts(&measured));
+        assert_eq!(counts(&app.shot(&mut session).unwrap()), counts(&measured));
         assert_eq!((profile.backend, profile.state_bytes), (1, STATE));
         last = format!("{own:?} {profile:?}");
         let methods: Vec<i32> = profile.codecs.iter().map(|codec| codec.compressor).collect();
@@ -226,16 +131,18 @@ fn ratios_are_those_of_live_states() {
     };
     let mut session = open(&base);
     session.autotune().unwrap();
-    shot(&mut session, &mut quick(), 3e-3);
+    shot(&mut session);
     let profile = session.profile().unwrap();
     let mut codec =
-        SnapshotCodec::new(bounded(Method::Lorenzo), &Layout::new(fields()).unwrap()).unwrap();
+        SnapshotCodec::new(bounded(Method::Lorenzo), &Layout::new(fields().to_vec()).unwrap())
+            .unwrap();
     let mut stream = vec![0; codec.capacity()];
-    let mut app = quick();
+    let mut app = app();
     let mut ratio = |ts| {
         app.set(ts);
+        let memory: Vec<_> = app.fields().iter().map(|field| field.memory.unwrap()).collect();
         // SAFETY: the fields are the application's, and nobody else uses them now.
-        STATE as f64 / unsafe { codec.compress(&app.memory(), &mut stream) }.unwrap() as f64
+        STATE as f64 / unsafe { codec.compress(&memory, &mut stream) }.unwrap() as f64
     };
     // The session tries the first state in each eighth of the sweep, but in the first eighth u(1),
     // since u(0) is at rest.
@@ -298,7 +205,7 @@ fn profiles_change_the_plan_between_shots() {
     for profile in &profiles {
         session.import(profile.clone()).unwrap();
         session.setup().unwrap();
-        let stats = shot(&mut session, &mut quick(), 3e-3);
+        let stats = shot(&mut session);
         let (schedule, actions) = schedule(&session);
         assert_eq!(
             (stats.backward_steps, stats.forward_steps),
@@ -325,34 +232,16 @@ fn sessions_of_one_schedule_change_together() {
     let config = any_codec();
     let cursor = Arc::new(SharedSchedule::new(config.clone(), STEPS.into()).unwrap());
     let attach =
-        |app: &mut App| Session::attach(cursor.clone(), config.clone(), &app.app_fields()).unwrap();
-    let mut apps = [quick(), quick()];
-    let mut sessions = apps.each_mut().map(attach);
+        |()| Session::attach(cursor.clone(), config.clone(), &unplaced(&fields())).unwrap();
+    let mut sessions = [(); 2].map(attach);
+    let mut apps = [app(), app()];
     for profile in [None, Some(both(100.0, 10.0, 2.0)), Some(both(100.0, 2.0, 30.0))] {
         for session in &mut sessions {
             profile.clone().map_or(Ok(()), |profile| session.import(profile)).unwrap();
         }
         sessions.iter_mut().for_each(|session| session.setup().unwrap());
-        apps.iter_mut().for_each(|app| app.set(0));
-        let mut backward = 0;
-        loop {
-            let tick = sessions[0].get_action().unwrap();
-            let ts = tick.action.ts;
-            for (session, app) in sessions.iter_mut().zip(&mut apps) {
-                session.dispatch(tick.it).unwrap();
-                match tick.action.kind {
-                    Kind::Forward => app.set(ts),
-                    Kind::Save => session.save(ts.into(), &app.app_fields(), HOST).unwrap(),
-                    Kind::Restore => session.retrieve(ts.into(), &app.app_fields(), HOST).unwrap(),
-                    _ => {}
-                }
-            }
-            backward += u32::from(tick.action.kind == Kind::Backward);
-            if tick.action.kind == Kind::Terminate {
-                break;
-            }
-        }
-        assert_eq!(backward, STEPS);
+        while step_all(&mut sessions, &mut apps).unwrap().is_some() {}
+        assert!(apps.iter().all(|app| app.reversed == STEPS));
         assert_eq!(sessions[0].compression(), sessions[1].compression());
         assert_eq!(sessions[0].compression().method == Method::None, profile.is_none());
     }
@@ -379,13 +268,13 @@ fn imports_come_between_shots_and_change_nothing_if_they_fail() {
     assert_eq!(schedule(&session).1, before.1);
     session.import(good.clone()).unwrap();
     assert_eq!(session.profile().unwrap(), good);
-    shot(&mut session, &mut quick(), 3e-3);
+    shot(&mut session);
     // A profile that is imported after TERMINATE applies to the next shot; the statistics of the
     // finished shot stay.
     session.import(both(0.001, 10.0, 10.0)).unwrap();
     assert_eq!(session.stats().unwrap().backward_steps, u64::from(STEPS));
     session.setup().unwrap();
-    shot(&mut session, &mut quick(), 3e-3);
+    shot(&mut session);
     assert_eq!(session.compression().method, Method::None);
 }
 
@@ -397,11 +286,11 @@ fn shots_that_end_early_have_no_profile() {
     session.autotune().unwrap();
     session.get_action().unwrap();
     session.setup().unwrap();
-    shot(&mut session, &mut quick(), 0.0);
+    shot(&mut session);
     assert_eq!(session.profile().unwrap_err().code, Code::State);
     session.autotune().unwrap();
     session.setup().unwrap();
-    shot(&mut session, &mut quick(), 0.0);
+    shot(&mut session);
     assert!(session.profile().unwrap().forward_ms > 0.0);
 }
 
@@ -414,36 +303,16 @@ fn shots_of_unknown_length_are_measured() {
         compression: bounded(Method::Lorenzo),
         ..host()
     };
-    let memory = None;
-    let unknown: Vec<AppField> =
-        fields().into_iter().map(|field| AppField { field, memory }).collect();
-    let mut session = Session::new(config, 0, &unknown).unwrap();
+    let mut session = Session::new(config, 0, &unplaced(&fields())).unwrap();
     session.autotune().unwrap();
-    let mut app = App::new(Duration::from_micros(300), Duration::from_micros(900));
-    app.set(0);
-    let (mut is_forward, mut reversed) = (true, 0);
-    loop {
-        let tick = session.get_action().unwrap();
-        let ts = tick.action.ts;
-        match tick.action.kind {
-            Kind::Forward => {
-                app.compute(0, |app| app.set(ts));
-                if is_forward && ts + 1 == STEPS {
-                    session.end_forward().unwrap();
-                    is_forward = false;
-                }
-            }
-            Kind::Save => session.save(ts.into(), &app.app_fields(), HOST).unwrap(),
-            Kind::Restore => session.retrieve(ts.into(), &app.app_fields(), HOST).unwrap(),
-            Kind::Backward => {
-                app.compute(1, |_| ());
-                reversed += 1;
-            }
-            Kind::Terminate => break,
-            Kind::Error => unreachable!("no schedule has it"),
+    let mut app = app();
+    app.times = [Duration::from_micros(300), Duration::from_micros(900)];
+    while let Some(tick) = step(&mut session, &mut app).unwrap() {
+        if is_end(tick, STEPS, false) {
+            session.end_forward().unwrap();
         }
     }
-    assert_eq!(reversed, STEPS);
+    assert_eq!(app.reversed, STEPS);
     let profile = session.profile().unwrap();
     // The steps take at least these times; a busy machine makes them longer.
     assert!(profile.forward_ms > 0.25 && profile.backward_ms > 0.75, "{profile:?}");
@@ -465,7 +334,7 @@ fn steps_of_larger_states_take_longer() {
 /// The measurement of the disk takes its room out of `disk_budget`, beside the slots of the plan.
 #[test]
 fn the_measurement_keeps_the_disk_budget() {
-    let folder = common::tempdir("autotune-disk");
+    let folder = tempdir("autotune-disk");
     let pages = STATE.next_multiple_of(4096);
     for spare in [0, 1] {
         let config = Config {
@@ -477,31 +346,12 @@ fn the_measurement_keeps_the_disk_budget() {
         };
         let mut session = open(&config);
         session.autotune().unwrap();
-        let (mut app, mut most) = (quick(), 0);
-        app.set(0);
-        loop {
-            let tick = session.get_action().unwrap();
-            let ts = tick.action.ts;
-            match tick.action.kind {
-                Kind::Forward => app.set(ts),
-                Kind::Save => session.save(ts.into(), &app.app_fields(), HOST).unwrap(),
-                Kind::Restore => session.retrieve(ts.into(), &app.app_fields(), HOST).unwrap(),
-                Kind::Terminate => break,
-                _ => {}
-            }
-            most = most.max(bytes_in(&folder));
+        let (mut app, mut most) = (app(), 0);
+        while step(&mut session, &mut app).unwrap().is_some() {
+            most = most.max(bytes_of(&nameless_in(&folder)));
         }
         assert!(most > 0 && most <= config.disk_budget, "{most} of {}", config.disk_budget);
     }
-}
-
-/// Returns the bytes of the files without a name in `folder` that this process has open.
-fn bytes_in(folder: &std::path::Path) -> u64 {
-    let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten().map(|entry| entry.path());
-    open.filter(|path| std::fs::read_link(path).is_ok_and(|to| to.starts_with(folder)))
-        .filter_map(|path| std::fs::metadata(path).ok())
-        .map(|file| file.len())
-        .sum()
 }
 
 #[test]
@@ -514,26 +364,9 @@ fn zero_copy_is_measured_too() {
         ..host()
     });
     session.autotune().unwrap();
-    let mut app = quick();
-    loop {
-        let tick = session.get_action().unwrap();
-        let ts = tick.action.ts;
-        match tick.action.kind {
-            Kind::Save => {
-                let data = session.save_begin(ts.into(), 2, HOST).unwrap();
-                app.set(ts);
-                for (from, to) in app.data.iter().zip(data) {
-                    // SAFETY: the session's memory for one field, which is the application's until
-                    // the commit.
-                    unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.cast(), VALUES) };
-                }
-                session.save_commit(ts.into(), HOST).unwrap();
-            }
-            Kind::Restore => drop(session.retrieve_acquire(ts.into(), 2, HOST).unwrap()),
-            Kind::Terminate => break,
-            _ => {}
-        }
-    }
+    let mut app = app();
+    app.slots = Some(Slots::new(false, || false));
+    app.shot(&mut session).unwrap();
     let profile = session.profile().unwrap();
     assert!(
         profile.codecs.len() == 1
@@ -550,7 +383,7 @@ fn the_file_is_the_profile() {
     let path = tempdir("autotune-file").join("site.profile");
     let mut session = open(&Config { profile_file: Some(path.clone()), ..any_codec() });
     session.autotune().unwrap();
-    shot(&mut session, &mut quick(), 3e-3);
+    shot(&mut session);
     let profile = session.profile().unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), profile.to_bytes());
     assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
@@ -558,6 +391,6 @@ fn the_file_is_the_profile() {
     let nowhere = path.join("under-a-file");
     let mut session = open(&Config { profile_file: Some(nowhere), ..any_codec() });
     session.autotune().unwrap();
-    assert_eq!(shot(&mut session, &mut quick(), 3e-3).backward_steps, u64::from(STEPS));
+    assert_eq!(shot(&mut session).backward_steps, u64::from(STEPS));
     assert!(session.profile().is_ok());
 }

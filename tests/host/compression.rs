@@ -321,7 +321,7 @@ proptest! {
     fn random_jobs(
         steps in 1..120u32, snapshots in 1..20u32, cache in 0..8u32, n in 1..60u64, noisy in 0..9i64, factor in 0..8u32,
         budgets in (0..6u64, 0..20u64), edge in (0..5u64, 0..5u64), policy in prop::sample::select(vec![Policy::Clairvoyant, Policy::Lru]), zero_copy in any::<bool>(),
-        algorithm in prop::sample::select(vec![Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel, Algorithm::Hrevolve]),
+        algorithm in prop::sample::select(&ALGORITHMS[..5]),
         link in any::<bool>(),
     ) {
         let fields = fields(n);
@@ -346,7 +346,7 @@ proptest! {
     fn slow_links_change_nothing(
         steps in 20..60u32, snapshots in 3..12u32, cache in 1..6u32, n in 20..60u64, noisy in 2..6i64, budget in 2..7u64,
         policy in prop::sample::select(vec![Policy::Clairvoyant, Policy::Lru, Policy::Lru]), bandwidth in prop::sample::select(vec![2e5, 1e6, 5e6]),
-        algorithm in prop::sample::select(vec![Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel, Algorithm::Hrevolve]),
+        algorithm in prop::sample::select(&ALGORITHMS[..5]),
         host in 0..9u64,
     ) {
         let fields = fields(n);

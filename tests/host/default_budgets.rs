@@ -1,11 +1,12 @@
 //! Sessions whose configuration sets neither budgets nor a number of snapshots, and the backend
 //! whose costs a session plans with.
 
+use crate::common::host::{field, noise, HostApp};
+use crate::common::play::HOST;
 use crate::common::{self, emu};
 use gpuzip::config::{Backend, Config};
-use gpuzip::device::{AppField, AppMemory, Stream};
+use gpuzip::device::{AppField, AppMemory};
 use gpuzip::error::Code;
-use gpuzip::layout::Field;
 use gpuzip::scalar::Scalar;
 use gpuzip::schedule::{Algorithm, Kind};
 use gpuzip::session::{estimate, Session};
@@ -19,10 +20,7 @@ fn config() -> Config {
 
 /// Returns a state of one field with this many FP64 values, without memory.
 fn state(values: u64) -> AppField {
-    AppField {
-        field: Field { n: [values, 1, 1], scalar: Scalar::F64, previous_of: None },
-        memory: None,
-    }
+    AppField { field: field([values, 1, 1], Scalar::F64), memory: None }
 }
 
 /// Runs a shot on fields in host memory. Returns the number of forward steps and the most bytes
@@ -30,25 +28,7 @@ fn state(values: u64) -> AppField {
 fn shot(config: Config, values: u64) -> (u64, u64, u64) {
     let field = state(values);
     let mut session = Session::new(config, STEPS.into(), &[field]).unwrap();
-    let mut data = vec![0f64; values as usize];
-    let stream = Stream(std::ptr::null_mut());
-    loop {
-        let action = session.get_action().unwrap().action;
-        // SAFETY: the vector outlives the calls, and nothing else touches it meanwhile.
-        let memory = unsafe { AppMemory::new(data.as_mut_ptr().cast(), 8 * values as usize) };
-        let fields = [AppField { memory: Some(memory), ..field }];
-        match action.kind {
-            Kind::Forward => data.fill(action.ts.into()),
-            Kind::Save => session.save(action.ts.into(), &fields, stream).unwrap(),
-            Kind::Restore => session.retrieve(action.ts.into(), &fields, stream).unwrap(),
-            Kind::Backward => {
-                assert!(data.iter().all(|&x| x == f64::from(action.ts)), "state {}", action.ts)
-            }
-            Kind::Terminate => break,
-            Kind::Error => unreachable!(),
-        }
-    }
-    let stats = session.stats().unwrap();
+    let stats = HostApp::new(&[field.field], noise).shot(&mut session).unwrap();
     (stats.forward_steps, stats.peak_device_bytes, stats.peak_host_bytes)
 }
 
@@ -210,7 +190,7 @@ fn zero_copy_on_an_unknown_backend_says_what_to_do() {
     };
     let mut session = Session::new(config.clone(), 9, &[state(128)]).unwrap();
     session.get_action().unwrap();
-    let error = session.save_begin(0, 1, Stream(std::ptr::null_mut())).unwrap_err();
+    let error = session.save_begin(0, 1, HOST).unwrap_err();
     assert_eq!(error.code, Code::State);
     for part in ["backend = 1", "backend = 2", "at init"] {
         assert!(error.message.contains(part), "{part} in {error}");
@@ -218,7 +198,7 @@ fn zero_copy_on_an_unknown_backend_says_what_to_do() {
     let mut session =
         Session::new(Config { backend: Backend::Host, ..config }, 9, &[state(128)]).unwrap();
     session.get_action().unwrap();
-    session.save_begin(0, 1, Stream(std::ptr::null_mut())).unwrap();
+    session.save_begin(0, 1, HOST).unwrap();
 }
 
 /// A schedule that the application has been told of does not change, even if the fields of the
@@ -238,9 +218,7 @@ fn a_plan_that_was_shown_stays() {
         let before = session.schedule().decide().unwrap().fingerprint(false).unwrap();
         tell(&mut session);
         assert_eq!(session.get_action().unwrap().action.kind, Kind::Save);
-        session
-            .save(0, &[AppField { memory: Some(memory), ..field }], Stream(std::ptr::null_mut()))
-            .unwrap();
+        session.save(0, &[AppField { memory: Some(memory), ..field }], HOST).unwrap();
         (before, session.schedule().decide().unwrap().fingerprint(false).unwrap())
     };
     let (before, after) = fingerprint_after(&|_| {});

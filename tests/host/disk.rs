@@ -8,8 +8,7 @@ use crate::common::host::{self, coding, field, HostApp};
 use crate::common::play::{
     is_end, play_with, step, trace_that_is_no_stack, unplaced, App, Slots, HOST,
 };
-use common::{alone, limit_files, tempdir};
-use faults::nameless_in;
+use common::{alone, bytes_of, limit_files, nameless_in, tempdir};
 use gpuzip::codec::{ErrorBound, Method};
 use gpuzip::config::Config;
 use gpuzip::error::{Code, Error, Result};
@@ -169,8 +168,7 @@ proptest! {
             );
             prop_assert!(stats.peak_host_bytes <= host * slot);
             prop_assert!(tiers.disk_bytes(&plan) <= disk_budget);
-            let files = name.iter().flat_map(|folder| nameless_in(folder));
-            let taken: u64 = files.map(|file| std::fs::metadata(file).unwrap().len()).sum();
+            let taken = name.iter().map(|folder| bytes_of(&nameless_in(folder))).sum::<u64>();
             prop_assert_eq!(taken, tiers.disk_bytes(&plan));
         }
     }
@@ -326,7 +324,7 @@ fn folders_may_lie_on_two_file_systems() {
                 let lengths = folders.map(|folder| {
                     let files = nameless_in(folder);
                     assert_eq!(files.len(), 1, "{}", folder.display());
-                    std::fs::metadata(&files[0]).unwrap().len()
+                    bytes_of(&files)
                 });
                 assert!(lengths[0] > 0 && lengths[0] == lengths[1], "{lengths:?}");
             }

@@ -3,147 +3,52 @@
 //! application that changes its previous time level never gets a wrong state.
 
 use crate::common::cases::cases;
-use gpuzip::config::{Backend, Config};
-use gpuzip::device::{AppField, AppMemory, Stream};
-use gpuzip::error::{Code, Result};
+use crate::common::host::{self, field, noise, open, HostApp};
+use gpuzip::config::Config;
+use gpuzip::error::Code;
 use gpuzip::layout::Field;
 use gpuzip::plan::Policy;
 use gpuzip::scalar::Scalar;
-use gpuzip::schedule::{Algorithm, Kind};
-use gpuzip::session::Session;
+use gpuzip::schedule::Algorithm;
 use gpuzip::stats::Stats;
 use proptest::prelude::*;
-
-const HOST: Stream = Stream(std::ptr::null_mut());
 
 /// Two time levels of a wave in FP32, two of a wave in FP64, and a field without a previous time
 /// level.
 fn fields(n: u64) -> Vec<Field> {
-    let field = |n: u64, scalar, previous_of| Field { n: [n, 3, 1], scalar, previous_of };
+    let single = field([n, 3, 1], Scalar::F32);
+    let double = field([n / 2 + 1, 3, 1], Scalar::F64);
     vec![
-        field(n, Scalar::F32, Some(1)),
-        field(n, Scalar::F32, None),
-        field(n / 2 + 1, Scalar::F64, None),
-        field(7, Scalar::F32, None),
-        field(n / 2 + 1, Scalar::F64, Some(2)),
+        Field { previous_of: Some(1), ..single },
+        single,
+        double,
+        field([7, 3, 1], Scalar::F32),
+        Field { previous_of: Some(2), ..double },
     ]
 }
 
-/// Pairs (previous time level, field), by number.
-const PAIRS: [(usize, usize); 2] = [(0, 1), (4, 2)];
-
-#[derive(Clone, PartialEq, Debug)]
-struct App {
-    data: Vec<Vec<u8>>,
-}
-
-impl App {
-    fn new(fields: &[Field], seed: u8) -> Self {
-        let fill = |(k, f): (usize, &Field)| {
-            (0..f.bytes().unwrap())
-                .map(|i| (i as u8).wrapping_mul(31 + k as u8).wrapping_add(seed))
-                .collect()
-        };
-        App { data: fields.iter().enumerate().map(fill).collect() }
-    }
-
-    /// Computes each new time level from both old ones; the newer old level becomes the previous
-    /// time level.
-    fn forward(&mut self) {
-        for (past, present) in PAIRS {
-            let mut carry = 1u8;
-            let mut next = self.data[past].clone();
-            for (new, &old) in next.iter_mut().zip(&self.data[present]) {
-                carry = carry.rotate_left(3) ^ old.wrapping_mul(5) ^ new.wrapping_add(17);
-                *new = carry;
-            }
-            self.data[past] = std::mem::replace(&mut self.data[present], next);
-        }
-        let mut carry = 0u8;
-        for byte in &mut self.data[3] {
-            carry = carry.rotate_left(1) ^ byte.wrapping_add(3);
-            *byte = carry;
-        }
-    }
-
-    fn app_fields(&mut self, fields: &[Field]) -> Vec<AppField> {
-        let one = |(&field, data): (&Field, &mut Vec<u8>)| {
-            // SAFETY: the vector outlives the call that the field is made for, and no other code
-            // touches the vector during this call.
-            let memory = unsafe { AppMemory::new(data.as_mut_ptr(), data.len()) };
-            AppField { field, memory: Some(memory) }
-        };
-        fields.iter().zip(&mut self.data).map(one).collect()
-    }
-}
-
-fn unplaced(fields: &[Field]) -> Vec<AppField> {
-    fields.iter().map(|&field| AppField { field, memory: None }).collect()
-}
-
-/// Runs a shot and checks every restored state; `spoil(ts, app)` may change the application's state
-/// after each step.
-fn shot(
-    session: &mut Session,
-    fields: &[Field],
-    steps: u32,
-    seed: u8,
-    spoil: impl Fn(u32, &mut App),
-) -> Result<Stats> {
-    let mut app = App::new(fields, seed);
-    let mut twin = app.clone();
-    let all: Vec<App> =
-        (0..steps).map(|t| (twin.clone(), twin.forward(), spoil(t + 1, &mut twin)).0).collect();
-    session.setup()?;
-    let mut reversed = 0;
-    loop {
-        let tick = session.get_action()?;
-        let ts = tick.action.ts;
-        match tick.action.kind {
-            Kind::Forward => (ts..=tick.end).for_each(|ts| (app.forward(), spoil(ts, &mut app)).1),
-            Kind::Save => session.save(ts.into(), &app.app_fields(fields), HOST)?,
-            Kind::Restore => {
-                app.data.iter_mut().for_each(|data| data.fill(0xEE));
-                session.retrieve(ts.into(), &app.app_fields(fields), HOST)?;
-                assert!(app == all[ts as usize], "state {ts}");
-            }
-            Kind::Backward => {
-                assert!(app == all[ts as usize], "state {ts} to reverse");
-                reversed += 1;
-            }
-            Kind::Terminate | Kind::Error => break,
-        }
-    }
-    assert_eq!(reversed, steps);
-    session.stats()
-}
+/// The fields that are previous time levels, by number.
+const PREVIOUS: [usize; 2] = [0, 4];
 
 fn config(algorithm: Option<Algorithm>, snapshots: u32, cache: u32) -> Config {
-    Config {
-        algorithm,
-        snapshots,
-        cache,
-        backend: Backend::Host,
-        shared_levels: true,
-        ..Config::default()
-    }
+    Config { shared_levels: true, ..host::config(algorithm, snapshots, cache) }
 }
 
 fn run(config: &Config, steps: u32, n: u64, seed: u8) -> Stats {
     let fields = fields(n);
-    let mut session = Session::new(config.clone(), steps.into(), &unplaced(&fields)).unwrap();
-    let first = shot(&mut session, &fields, steps, seed, |_, _| {}).unwrap();
-    let again = shot(&mut session, &fields, steps, seed ^ 0x5a, |_, _| {}).unwrap();
+    let mut session = open(config, steps, &fields).unwrap();
+    let mut app = HostApp::new(&fields, noise);
+    let mut shot = |seed: u8| {
+        app.seed = seed.into();
+        session.setup().unwrap();
+        let stats = app.shot(&mut session).unwrap();
+        assert_eq!(app.reversed, steps);
+        stats
+    };
+    let (first, again) = (shot(seed), shot(seed ^ 0x5a));
     let counts = |s: &Stats| {
-        (
-            s.saves,
-            s.restores,
-            s.h2d_bytes,
-            s.d2h_bytes,
-            s.stored_bytes,
-            s.peak_device_bytes,
-            s.peak_host_bytes,
-        )
+        let bytes = [s.h2d_bytes, s.d2h_bytes, s.stored_bytes];
+        (s.saves, s.restores, bytes, s.peak_device_bytes, s.peak_host_bytes)
     };
     assert_eq!(counts(&first), counts(&again));
     first
@@ -181,10 +86,12 @@ proptest! {
         let (device_budget, host_budget) = (device * state / 2, host * state / 2);
         let config = Config { device_budget, host_budget, ..config(algorithm, 0, 0) };
         let fields = fields(50);
-        match Session::new(config, steps.into(), &unplaced(&fields)) {
+        match open(&config, steps, &fields) {
             Err(error) => prop_assert!(error.code == Code::Budget, "{}", error),
             Ok(mut session) => {
-                let stats = shot(&mut session, &fields, steps, seed, |_, _| {}).unwrap();
+                let mut app = HostApp::new(&fields, noise);
+                app.seed = seed.into();
+                let stats = app.shot(&mut session).unwrap();
                 prop_assert!(device_budget == 0 || stats.peak_device_bytes <= device_budget);
                 prop_assert!(host_budget == 0 || stats.peak_host_bytes <= host_budget);
             }
@@ -197,7 +104,7 @@ proptest! {
 fn bytes(n: u64) -> (u64, u64) {
     let padded = |field: &Field| field.bytes().unwrap().next_multiple_of(256);
     let fields = fields(n);
-    let past = PAIRS.iter().map(|&(past, _)| padded(&fields[past])).sum::<u64>();
+    let past = PREVIOUS.iter().map(|&past| padded(&fields[past])).sum::<u64>();
     (fields.iter().map(padded).sum::<u64>() - past + 256, past)
 }
 
@@ -240,11 +147,10 @@ fn twice_as_many_states_fit() {
     let shared = Config { device_budget: budget, ..config(None, 0, 0) };
     let plain = Config { shared_levels: false, ..shared.clone() };
     let fields = fields(200);
-    let open =
-        |config: &Config| Session::new(config.clone(), steps.into(), &unplaced(&fields)).unwrap();
-    let [mut shared, mut plain] = [open(&shared), open(&plain)];
+    let [mut shared, mut plain] =
+        [shared, plain].map(|config| open(&config, steps, &fields).unwrap());
     let stats = [&mut shared, &mut plain]
-        .map(|session| shot(session, &fields, steps, 1, |_, _| {}).unwrap());
+        .map(|session| HostApp::new(&fields, noise).shot(session).unwrap());
     assert_eq!(shared.schedule().decide().unwrap().algorithm, Algorithm::StoreAll);
     assert_eq!(stats[0].forward_steps, u64::from(steps) - 1);
     assert!(stats[1].forward_steps > stats[0].forward_steps);
@@ -257,18 +163,15 @@ fn levels_that_are_not_each_others_are_refused() {
     let (fields, steps) = (fields(40), 30);
     for cache in [0, 1, 3, 40] {
         for (from, to) in [(0, steps), (7, 8), (29, 30)] {
-            let mut session = Session::new(
-                config(Some(Algorithm::StoreAll), 0, cache),
-                steps.into(),
-                &unplaced(&fields),
-            )
-            .unwrap();
-            let sponge = |ts: u32, app: &mut App| {
+            let config = config(Some(Algorithm::StoreAll), 0, cache);
+            let mut session = open(&config, steps, &fields).unwrap();
+            let mut app = HostApp::new(&fields, noise);
+            app.change = Box::new(move |ts, state| {
                 if (from..to).contains(&ts) {
-                    *app.data[4].last_mut().unwrap() ^= 1;
+                    *state[4].last_mut().unwrap() ^= 1;
                 }
-            };
-            match shot(&mut session, &fields, steps, 9, sponge) {
+            });
+            match app.shot(&mut session) {
                 // Only the last state is changed, and the last state is never saved.
                 Ok(_) => assert_eq!((from, to), (29, 30)),
                 Err(error) => {
@@ -282,7 +185,8 @@ fn levels_that_are_not_each_others_are_refused() {
                     assert_eq!(error.code, Code::State, "{error}");
                 }
             }
-            shot(&mut session, &fields, steps, 9, |_, _| {}).unwrap();
+            session.setup().unwrap();
+            HostApp::new(&fields, noise).shot(&mut session).unwrap();
         }
     }
 }
@@ -300,19 +204,18 @@ fn no_value_hides_a_change_of_the_level() {
     // All states in host memory, or all in the cache: the previous time level of each state is
     // stored with the state before.
     for (changed, cache) in (0..words).flat_map(|changed| [(changed, 0), (changed, steps)]) {
-        let mut session = Session::new(
-            config(Some(Algorithm::StoreAll), 0, cache),
-            steps.into(),
-            &unplaced(&fields),
-        )
-        .unwrap();
-        let spoil = |ts: u32, app: &mut App| {
-            (0..words).for_each(|w| app.data[1][8 * w..8 * w + 4].copy_from_slice(&hiding(w)));
-            if ts == 7 {
-                app.data[0][8 * changed + 5] ^= 0x10;
+        let config = config(Some(Algorithm::StoreAll), 0, cache);
+        let mut session = open(&config, steps, &fields).unwrap();
+        let mut app = HostApp::new(&fields, noise);
+        app.change = Box::new(move |ts, state| {
+            for level in &mut state[..2] {
+                (0..words).for_each(|w| level[8 * w..8 * w + 4].copy_from_slice(&hiding(w)));
             }
-        };
-        let error = shot(&mut session, &fields, steps, 3, spoil).unwrap_err();
+            if ts == 7 {
+                state[0][8 * changed + 5] ^= 0x10;
+            }
+        });
+        let error = app.shot(&mut session).unwrap_err();
         assert!(
             error.code == Code::Values && error.message.contains("field 0 of state 7 "),
             "{error}"
@@ -326,9 +229,9 @@ fn what_cannot_be_shared_is_not() {
     let mut alone = fields(20);
     alone.iter_mut().for_each(|field| field.previous_of = None);
     let config = config(Some(Algorithm::StoreAll), 0, 4);
-    let mut session = Session::new(config.clone(), 20, &unplaced(&alone)).unwrap();
-    shot(&mut session, &alone, 20, 2, |_, app| app.data[4][0] ^= 1).unwrap();
+    let mut session = open(&config, 20, &alone).unwrap();
+    HostApp::new(&alone, noise).shot(&mut session).unwrap();
     let lru = Config { policy: Policy::Lru, ..config };
-    let error = Session::new(lru, 20, &unplaced(&fields(20))).err().unwrap();
+    let error = open(&lru, 20, &fields(20)).err().unwrap();
     assert!(error.message.starts_with("shared_levels = 1 with policy = 1 (lru)"), "{error}");
 }

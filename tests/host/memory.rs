@@ -2,13 +2,11 @@
 //! alone in a process, whose memory it measures.
 
 use crate::common::alone;
-use gpuzip::codec::{ErrorBound, Method, Settings};
-use gpuzip::config::{Backend, Config};
-use gpuzip::device::{AppField, AppMemory, Stream};
-use gpuzip::layout::Field;
+use crate::common::host::{coding, config, field, open, HostApp};
+use gpuzip::codec::{ErrorBound, Method};
+use gpuzip::config::Config;
 use gpuzip::scalar::Scalar;
-use gpuzip::schedule::{Algorithm, Kind};
-use gpuzip::session::Session;
+use gpuzip::schedule::Algorithm;
 
 fn resident_pages() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
@@ -21,44 +19,19 @@ fn resident_pages() -> u64 {
 fn memory_is_flat_over_many_shots() {
     let Some(_) = alone("memory_is_flat_over_many_shots") else { return };
     for method in [Method::None, Method::Dct] {
-        let compression =
-            Settings { method, bound: ErrorBound::Absolute(0.1), reject_nonfinite: false };
-        let algorithm = Some(Algorithm::Revolve);
-        let config = Config {
-            algorithm,
-            snapshots: 9,
-            device_budget: 8000,
-            compression,
-            backend: Backend::Host,
-            ..Config::default()
-        };
-        let field = Field { n: [400, 1, 1], scalar: Scalar::F32, previous_of: None };
-        let mut data = vec![0f32; 400];
-        let mut session = Session::new(config, 80, &[AppField { field, memory: None }]).unwrap();
-        let mut shot = 0;
+        let compression = coding(method, ErrorBound::Absolute(0.1));
+        let config =
+            Config { device_budget: 8000, compression, ..config(Algorithm::Revolve, 9, 0) };
+        let shapes = [field([400, 1, 1], Scalar::F32)];
+        let mut session = open(&config, 80, &shapes).unwrap();
+        let mut app = HostApp::new(&shapes, |shot, ts, _, i| {
+            let is_old = i >= (shot as usize * 37 + ts as usize) % 400;
+            (i * (shot as usize - usize::from(is_old)) % 23) as f64
+        });
         let mut sweep = || {
+            app.seed += 1;
             session.setup().unwrap();
-            shot += 1;
-            loop {
-                let action = session.get_action().unwrap().action;
-                data.iter_mut()
-                    .take((shot * 37 + action.ts as usize) % 400)
-                    .enumerate()
-                    .for_each(|(i, x)| *x = (i * shot % 23) as f32);
-                // SAFETY: the vector outlives the calls, and no other code touches it during them.
-                let memory = unsafe { AppMemory::new(data.as_mut_ptr().cast(), 1600) };
-                let fields = [AppField { field, memory: Some(memory) }];
-                match action.kind {
-                    Kind::Save => session
-                        .save(action.ts as i64, &fields, Stream(std::ptr::null_mut()))
-                        .unwrap(),
-                    Kind::Restore => session
-                        .retrieve(action.ts as i64, &fields, Stream(std::ptr::null_mut()))
-                        .unwrap(),
-                    Kind::Terminate => break,
-                    _ => {}
-                }
-            }
+            app.shot(&mut session).unwrap();
         };
         (0..50).for_each(|_| sweep());
         let before = resident_pages();

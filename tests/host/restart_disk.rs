@@ -2,18 +2,16 @@
 //! restart files are written and read, a run ends with an error or goes on with the right bits.
 
 use crate::common::cases::long;
+use crate::common::play::{step, App as _, HOST};
 use crate::common::{self, wave};
 use common::{alone, faults_library, limit_files};
 use gpuzip::config::{Backend, Config};
-use gpuzip::device::Stream;
 use gpuzip::error::{Code, Result};
 use gpuzip::schedule::{Algorithm, Kind};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::ptr::null_mut;
 use wave::{folder, session, App, Job, N};
 
-const STREAM: Stream = Stream(null_mut());
 /// Bytes of a snapshot, and the bytes that it takes on disk.
 const STATE: u64 = (4 * N as u64).next_multiple_of(256) * 2;
 const PAGES: u64 = STATE.next_multiple_of(4096);
@@ -54,26 +52,22 @@ fn run(dir: &Path) -> Result<u64> {
     let mut session = session(&job, &dir.join("restart"), &app)?;
     let (mut shot, mut within) = (0, false);
     if let Some(found) = session.persist_find()? {
-        session.persist_read(&app.arrays(), STREAM)?;
+        session.persist_read(&app.arrays(), HOST)?;
         (shot, within) = (found.shot, found.it >= 0);
     }
     while shot < 2 {
         if !std::mem::take(&mut within) {
             session.setup()?;
             app.begin();
-            session.persist_write(shot, &app.arrays(), STREAM)?;
+            session.persist_write(shot, &app.arrays(), HOST)?;
         }
-        loop {
-            let tick = session.get_action()?;
-            app.serve(&mut session, tick)?;
+        while let Some(tick) = step(&mut session, &mut app)? {
             let ts = tick.action.ts;
-            match tick.action.kind {
-                Kind::Restore => assert_eq!(app.live(), states[ts as usize], "WRONG: state {ts}"),
-                Kind::Terminate => break,
-                _ => {}
+            if tick.action.kind == Kind::Restore {
+                assert_eq!(app.live(), states[ts as usize], "WRONG: state {ts}");
             }
             if tick.it % 9 == 4 {
-                session.persist_write(shot, &app.arrays(), STREAM)?;
+                session.persist_write(shot, &app.arrays(), HOST)?;
             }
         }
         app.add_up();
@@ -214,14 +208,8 @@ fn less_room_than_at_the_stop_goes_on_or_names_the_disk() {
     assert!(needed > 3 * PAGES, "{needed}");
     whole.begin();
     // To the first RESTORE: no snapshot of the forward sweep has been used up.
-    loop {
-        let tick = one.get_action().unwrap();
-        whole.serve(&mut one, tick).unwrap();
-        if tick.action.kind == Kind::Restore {
-            break;
-        }
-    }
-    one.persist_write(0, &whole.arrays(), STREAM).unwrap();
+    while step(&mut one, &mut whole).unwrap().unwrap().action.kind != Kind::Restore {}
+    one.persist_write(0, &whole.arrays(), HOST).unwrap();
     one.persist_wait().unwrap();
     whole.finish(&mut one).unwrap();
     drop(one);
@@ -231,7 +219,7 @@ fn less_room_than_at_the_stop_goes_on_or_names_the_disk() {
         let mut app = App::new(false);
         let mut two = session(&job, &files, &app).unwrap();
         two.persist_find().unwrap().unwrap();
-        let read = two.persist_read(&app.arrays(), STREAM);
+        let read = two.persist_read(&app.arrays(), HOST);
         match read {
             Ok(()) => {
                 app.finish(&mut two).unwrap();

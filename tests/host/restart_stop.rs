@@ -2,29 +2,29 @@
 //! the whole process.
 
 use crate::common;
+use crate::common::host::{coding, config, field};
+use crate::common::play::{self, step, HOST};
 use common::{alone, tempdir};
 use gpuzip::capi::gpuzip_request_stop;
-use gpuzip::codec::{ErrorBound, Method, Settings};
-use gpuzip::config::{Backend, Config};
-use gpuzip::device::{AppField, AppMemory, Stream};
+use gpuzip::choice::Tick;
+use gpuzip::codec::{ErrorBound, Method};
+use gpuzip::config::Config;
+use gpuzip::device::{AppField, AppMemory};
 use gpuzip::error::{Code, Result};
-use gpuzip::layout::Field;
 use gpuzip::persist::Name;
 use gpuzip::scalar::Scalar;
 use gpuzip::schedule::{Algorithm, Kind};
 use gpuzip::session::{AgreeMin, Array, Session};
 use std::path::Path;
-use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{mpsc, Arc, Barrier};
 use std::time::Duration;
 
 /// Values of the state.
 const N: usize = 6000;
-const STREAM: Stream = Stream(null_mut());
 
-fn field(values: &mut [f32]) -> AppField {
-    let field = Field { n: [values.len() as u64, 1, 1], scalar: Scalar::F32, previous_of: None };
+fn placed(values: &mut [f32]) -> AppField {
+    let field = field([values.len() as u64, 1, 1], Scalar::F32);
     // SAFETY: the values outlive their session in every test, and are used by one call at a time.
     let memory = unsafe { AppMemory::new(values.as_mut_ptr().cast(), 4 * values.len()) };
     AppField { field, memory: Some(memory) }
@@ -35,17 +35,18 @@ struct App {
     state: Vec<f32>,
     image: Vec<f32>,
     hash: Vec<f32>,
+    shot: u32,
 }
 
 impl App {
     fn new() -> Self {
-        App { state: vec![0.0; N], image: vec![0.0; N], hash: vec![0.0; N] }
+        App { state: vec![0.0; N], image: vec![0.0; N], hash: vec![0.0; N], shot: 0 }
     }
 
     fn arrays(&mut self) -> Vec<Array> {
         let array = |name, values: &mut [f32], changes_within| Array {
             name: Name::new(name).unwrap(),
-            field: field(values),
+            field: placed(values),
             changes_within,
         };
         vec![
@@ -55,46 +56,47 @@ impl App {
         ]
     }
 
-    /// Runs shot `shot`, up to `most` actions. The states get rougher from step to step, so that the
-    /// largest compressed snapshot of a shot is not that of the shot before.
+    /// Runs shot `shot`, up to `most` actions.
     fn shot(&mut self, session: &mut Session, shot: u32, most: usize) -> Result<()> {
         self.state.fill(0.0);
         self.hash.fill(0.0);
+        self.shot = shot;
         for _ in 0..most {
-            let tick = session.get_action()?;
-            let ts = tick.action.ts;
-            match tick.action.kind {
-                Kind::Forward => {
-                    for t in ts..=tick.end {
-                        let rough = (t + 1) as f32 * (1 + 30 * shot) as f32 * 0.01;
-                        for (i, value) in self.state.iter_mut().enumerate() {
-                            *value = 0.9 * *value + (i as f32 * rough).sin();
-                        }
-                    }
+            if step(session, self)?.is_none() {
+                for (image, hash) in self.image.iter_mut().zip(&self.hash) {
+                    *image += *hash;
                 }
-                Kind::Save => session.save(ts.into(), &[field(&mut self.state)], STREAM)?,
-                Kind::Restore => session.retrieve(ts.into(), &[field(&mut self.state)], STREAM)?,
-                Kind::Backward => {
-                    for (hash, value) in self.hash.iter_mut().zip(&self.state) {
-                        *hash = 0.7 * *hash + *value;
-                    }
-                }
-                Kind::Terminate => {
-                    for (image, hash) in self.image.iter_mut().zip(&self.hash) {
-                        *image += *hash;
-                    }
-                    return Ok(());
-                }
-                kind => panic!("{kind:?}"),
+                break;
             }
         }
         Ok(())
     }
 }
 
+impl play::App for App {
+    fn fields(&mut self) -> Vec<AppField> {
+        vec![placed(&mut self.state)]
+    }
+
+    /// The states get rougher from step to step, so that the largest compressed snapshot of a shot is
+    /// not that of the shot before.
+    fn forward(&mut self, ts: u32) {
+        let rough = (ts + 1) as f32 * (1 + 30 * self.shot) as f32 * 0.01;
+        for (i, value) in self.state.iter_mut().enumerate() {
+            *value = 0.9 * *value + (i as f32 * rough).sin();
+        }
+    }
+
+    fn backward(&mut self, _: Tick) {
+        for (hash, value) in self.hash.iter_mut().zip(&self.state) {
+            *hash = 0.7 * *hash + *value;
+        }
+    }
+}
+
 fn open(config: &Config, dir: Option<&Path>, app: &mut App) -> Session {
     let config = Config { persist_dir: dir.map(Into::into), ..config.clone() };
-    let mut session = Session::new(config, 80, &[field(&mut app.state)]).unwrap();
+    let mut session = Session::new(config, 80, &[placed(&mut app.state)]).unwrap();
     if dir.is_some() {
         session.persist_open((0, 1), Box::new(Ok)).unwrap();
     }
@@ -102,7 +104,7 @@ fn open(config: &Config, dir: Option<&Path>, app: &mut App) -> Session {
 }
 
 fn plain() -> Config {
-    Config { snapshots: 10, backend: Backend::Host, stop_budget: 60.0, ..Config::default() }
+    Config { stop_budget: 60.0, ..config(None, 10, 0) }
 }
 
 #[test]
@@ -119,11 +121,7 @@ fn a_stop_within_a_shot_keeps_the_plan_of_its_begin() {
             stop_budget: 1e-9,
             mixed_storage: Some(true),
             compression_factor: 2.0,
-            compression: Settings {
-                method: Method::Lorenzo,
-                bound: ErrorBound::OfMax(1e-3),
-                ..Settings::default()
-            },
+            compression: coding(Method::Lorenzo, ErrorBound::OfMax(1e-3)),
             ..plain()
         };
         let mut whole = App::new();
@@ -142,14 +140,14 @@ fn a_stop_within_a_shot_keeps_the_plan_of_its_begin() {
                 let most = if shot == stop_in { 60 } else { usize::MAX };
                 first.shot(&mut session, shot, most).unwrap();
             }
-            session.persist_write(stop_in.into(), &first.arrays(), STREAM).unwrap();
+            session.persist_write(stop_in.into(), &first.arrays(), HOST).unwrap();
             session.persist_wait().unwrap();
             drop(session);
             let mut second = App::new();
             let mut session = open(&config, Some(&dir), &mut second);
             let found = session.persist_find().unwrap().unwrap();
             assert_eq!((found.shot, found.it), (stop_in.into(), -1));
-            session.persist_read(&second.arrays(), STREAM).unwrap();
+            session.persist_read(&second.arrays(), HOST).unwrap();
             for shot in stop_in..3 {
                 if shot > stop_in {
                     session.setup().unwrap();
@@ -169,11 +167,11 @@ fn an_earlier_lost_generation_does_not_prevent_the_last_one() {
     let (dir, mut app) = (tempdir("stop-earlier"), App::new());
     let mut session = open(&plain(), Some(&dir), &mut app);
     let arrays = app.arrays();
-    session.persist_write(0, &arrays, STREAM).unwrap();
+    session.persist_write(0, &arrays, HOST).unwrap();
     session.persist_wait().unwrap();
     std::fs::create_dir_all(dir.join("gpuzip-r000000-g000000000002.gen/inside")).unwrap();
-    session.persist_write(1, &arrays, STREAM).unwrap();
-    let error = session.persist_write(2, &arrays, STREAM).unwrap_err();
+    session.persist_write(1, &arrays, HOST).unwrap();
+    let error = session.persist_write(2, &arrays, HOST).unwrap_err();
     assert!(error.code == Code::Io && error.message.contains("generation 2"), "{error}");
     let found = session.persist_find().unwrap().unwrap();
     assert_eq!((found.generation, found.shot), (3, 2));
@@ -201,7 +199,7 @@ fn agree(
 fn rank(rank: usize, trouble: u32, dir: &Path, agree_min: AgreeMin) -> (Result<()>, Result<()>) {
     let mut app = App::new();
     let config = Config { persist_dir: Some(dir.into()), ..plain() };
-    let mut session = Session::new(config, 80, &[field(&mut app.state)]).unwrap();
+    let mut session = Session::new(config, 80, &[placed(&mut app.state)]).unwrap();
     session.persist_open((rank as u32, 2), agree_min).unwrap();
     app.shot(&mut session, 0, 5).unwrap();
     let mut arrays = app.arrays();
@@ -223,7 +221,7 @@ fn rank(rank: usize, trouble: u32, dir: &Path, agree_min: AgreeMin) -> (Result<(
         (0, 5) => while session.get_action().unwrap().action.kind == Kind::Forward {},
         _ => {}
     }
-    let written = session.persist_write(shot, &arrays, STREAM);
+    let written = session.persist_write(shot, &arrays, HOST);
     (written, session.persist_wait())
 }
 

@@ -3,10 +3,10 @@
 
 use crate::common::app::Draw;
 use crate::common::cases::cases;
+use crate::common::play::{step, HOST};
 use crate::common::{emu, wave};
 use gpuzip::codec::{ErrorBound, Method, Settings};
 use gpuzip::config::{Backend, Config};
-use gpuzip::device::Stream;
 use gpuzip::error::Code;
 use gpuzip::persist::Name;
 use gpuzip::plan::Policy;
@@ -110,7 +110,6 @@ fn counts(stats: &Stats) -> Vec<u64> {
 /// Runs a shot, and the second one as far as the action `stop`, and writes a generation there.
 /// Returns the application.
 fn stopped(job: &Job, managed: bool, dir: &Path, stop: usize) -> App {
-    let stream = Stream(null_mut());
     let _ = std::fs::remove_dir_all(dir);
     let mut first = App::new(managed);
     let mut one = session(job, dir, &first).unwrap();
@@ -120,10 +119,9 @@ fn stopped(job: &Job, managed: bool, dir: &Path, stop: usize) -> App {
     first.begin();
     first.told.clear();
     for _ in 0..=stop {
-        let tick = one.get_action().unwrap();
-        first.serve(&mut one, tick).unwrap();
+        step(&mut one, &mut first).unwrap();
     }
-    one.persist_write(1, &first.arrays(), stream).unwrap();
+    one.persist_write(1, &first.arrays(), HOST).unwrap();
     one.persist_wait().unwrap();
     drop(one);
     first
@@ -133,7 +131,6 @@ fn stopped(job: &Job, managed: bool, dir: &Path, stop: usize) -> App {
 /// interruption behind it. Returns the number of interruptions.
 fn check(job: &Job, managed: bool, name: &str) -> usize {
     let dir = folder(name);
-    let stream = Stream(null_mut());
     let mut whole = App::new(managed);
     let mut one = match session(job, &dir, &whole) {
         Ok(session) => session,
@@ -162,7 +159,7 @@ fn check(job: &Job, managed: bool, name: &str) -> usize {
         let mut two = session(job, &dir, &second).unwrap();
         let found = two.persist_find().unwrap().unwrap();
         assert_eq!((found.shot, found.it), (1, stop as i64));
-        two.persist_read(&second.arrays(), stream)
+        two.persist_read(&second.arrays(), HOST)
             .unwrap_or_else(|e| panic!("{job:?}, action {stop}: {e}"));
         two.synchronize().unwrap();
         assert!(second.stack.bytes() == &stacked[..], "{job:?}, action {stop}");
@@ -172,12 +169,12 @@ fn check(job: &Job, managed: bool, name: &str) -> usize {
         }
         // The generation of a session that went on is as good as that of the first one.
         if stop % 3 == 1 {
-            two.persist_write(1, &second.arrays(), stream).unwrap();
+            two.persist_write(1, &second.arrays(), HOST).unwrap();
             drop(two);
             second = App::new(managed);
             two = session(job, &dir, &second).unwrap();
             two.persist_find().unwrap().unwrap();
-            two.persist_read(&second.arrays(), stream).unwrap();
+            two.persist_read(&second.arrays(), HOST).unwrap();
             two.synchronize().unwrap();
         }
         // A session with other memory goes on by a plan of its own.
@@ -187,7 +184,7 @@ fn check(job: &Job, managed: bool, name: &str) -> usize {
             second = App::new(managed);
             two = session(&other, &dir, &second).unwrap();
             two.persist_find().unwrap().unwrap();
-            match two.persist_read(&second.arrays(), stream) {
+            match two.persist_read(&second.arrays(), HOST) {
                 Ok(()) => {}
                 Err(error) if error.code == Code::Budget => continue,
                 Err(error) => panic!("{job:?}, {other:?}, action {stop}: {error}"),
@@ -240,7 +237,7 @@ fn refuses_other_storage(job: &Job, dir: &Path, managed: bool) {
         let app = App::new(managed);
         let Ok(mut session) = session(&other, dir, &app) else { continue };
         session.persist_find().unwrap().unwrap();
-        let error = session.persist_read(&app.arrays(), Stream(null_mut())).unwrap_err();
+        let error = session.persist_read(&app.arrays(), HOST).unwrap_err();
         assert!(matches!(error.code, Code::Config | Code::Budget), "{other:?}: {error}");
         assert!(app.stack.bytes().iter().all(|byte| *byte == 0), "an array was changed");
         // No shot begins as if nothing had failed.
@@ -276,7 +273,7 @@ fn the_begin_of_a_shot_needs_the_budgets_of_its_mixed_storage() {
     let mut one = session(&job, &dir, &app).unwrap();
     app.begin();
     app.finish(&mut one).unwrap();
-    one.persist_write(1, &app.arrays(), Stream(null_mut())).unwrap();
+    one.persist_write(1, &app.arrays(), HOST).unwrap();
     one.persist_wait().unwrap();
     one.setup().unwrap();
     app.begin();
@@ -286,7 +283,7 @@ fn the_begin_of_a_shot_needs_the_budgets_of_its_mixed_storage() {
     let mut again = App::new(false);
     let mut two = session(&job, &dir, &again).unwrap();
     two.persist_find().unwrap().unwrap();
-    two.persist_read(&again.arrays(), Stream(null_mut())).unwrap();
+    two.persist_read(&again.arrays(), HOST).unwrap();
     again.begin();
     again.finish(&mut two).unwrap();
     assert!(app.stack.bytes() == again.stack.bytes());
@@ -302,26 +299,26 @@ fn a_lost_generation_is_told_and_its_begin_is_written_again() {
         },
         folder("restart-lost"),
     );
-    let (app, stream) = (App::new(false), Stream(null_mut()));
+    let app = App::new(false);
     let blocked = |generation: u32| {
         let name = format!("gpuzip-r000000-g{generation:012}.gen");
         std::fs::create_dir_all(dir.join(name).join("inside")).unwrap();
     };
     let mut one = session(&job, &dir, &app).unwrap();
     blocked(1);
-    one.persist_write(0, &app.arrays(), stream).unwrap();
+    one.persist_write(0, &app.arrays(), HOST).unwrap();
     assert_eq!(one.persist_wait().unwrap_err().code, Code::Io);
     assert_eq!(one.stats().unwrap().generations, 0, "a lost generation does not count");
-    one.persist_write(0, &app.arrays(), stream).unwrap();
+    one.persist_write(0, &app.arrays(), HOST).unwrap();
     one.persist_wait().unwrap();
     assert_eq!(one.stats().unwrap().generations, 1);
     blocked(3);
-    one.persist_write(1, &app.arrays(), stream).unwrap();
+    one.persist_write(1, &app.arrays(), HOST).unwrap();
     let error = one.close().unwrap_err();
     assert_eq!(error.code, Code::Io, "{error}");
     let mut arrays = app.arrays();
     arrays[0].name = Name::new("gpuzip position").unwrap();
-    let error = one.persist_write(2, &arrays, stream).unwrap_err();
+    let error = one.persist_write(2, &arrays, HOST).unwrap_err();
     assert!(error.code == Code::Argument && error.message.contains("gpuzip position"), "{error}");
     drop(one);
     let _ = std::fs::remove_dir_all(&dir);
@@ -333,7 +330,7 @@ fn a_generation_may_be_written_while_the_application_holds_a_slot() {
     let config =
         Config { snapshots: 4, backend: Backend::Host, zero_copy: true, ..Config::default() };
     let job = Job { config, steps: 8 };
-    let (app, stream) = (App::new(false), Stream(null_mut()));
+    let app = App::new(false);
     let mut one = session(&job, &dir, &app).unwrap();
     let (mut begun, mut acquired) = (0, 0);
     loop {
@@ -342,23 +339,23 @@ fn a_generation_may_be_written_while_the_application_holds_a_slot() {
         match tick.action.kind {
             Kind::Terminate => break,
             Kind::Forward if tick.action.flags & gpuzip::schedule::flags::NEXT_IS_SAVE != 0 => {
-                one.persist_write(0, &app.arrays(), stream).unwrap();
-                one.save_begin(end, 2, stream).unwrap();
+                one.persist_write(0, &app.arrays(), HOST).unwrap();
+                one.save_begin(end, 2, HOST).unwrap();
                 begun += 1;
             }
             Kind::Save => {
-                one.save_begin(ts, 2, stream).unwrap();
-                one.save_commit(ts, stream).unwrap();
+                one.save_begin(ts, 2, HOST).unwrap();
+                one.save_commit(ts, HOST).unwrap();
             }
             Kind::Restore => {
-                one.retrieve_acquire(ts, 2, stream).unwrap();
-                one.persist_write(0, &app.arrays(), stream).unwrap();
-                one.retrieve_release(ts, stream).unwrap();
+                one.retrieve_acquire(ts, 2, HOST).unwrap();
+                one.persist_write(0, &app.arrays(), HOST).unwrap();
+                one.retrieve_release(ts, HOST).unwrap();
                 acquired += 1;
             }
             _ => {}
         }
-        one.persist_write(0, &app.arrays(), stream).unwrap();
+        one.persist_write(0, &app.arrays(), HOST).unwrap();
     }
     assert!(begun > 0 && acquired > 0);
     drop(one);

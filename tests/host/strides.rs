@@ -3,46 +3,26 @@
 //! touch the gaps.
 
 use crate::common::cases::cases;
-use gpuzip::codec::{ErrorBound, Method, Settings};
-use gpuzip::config::{Backend, Config};
-use gpuzip::device::{AppField, AppMemory, Rows, Stream};
+use crate::common::host::{coding, config, field, open, HostApp};
+use crate::common::play::{self, step, App, ALGORITHMS};
+use crate::common::rig::Draw;
+use gpuzip::choice::Tick;
+use gpuzip::codec::{ErrorBound, Method};
+use gpuzip::config::Config;
+use gpuzip::device::{AppField, AppMemory, Rows};
+use gpuzip::error::Result;
 use gpuzip::layout::Field;
 use gpuzip::scalar::Scalar;
 use gpuzip::schedule::{Algorithm, Kind};
 use gpuzip::session::Session;
 use proptest::prelude::*;
 
-const STREAM: Stream = Stream(std::ptr::null_mut());
-
 /// The byte in the memory around and between the values.
 const AROUND: u8 = 0xA5;
 
-/// Copies of all states: for each state and each field, the bytes of the values without gaps.
-fn states(fields: &[Field], steps: u32, seed: u64) -> Vec<Vec<Vec<u8>>> {
-    let level = |k: usize, ts: i64| -> Vec<u8> {
-        let count = fields[k].n.iter().product::<u64>();
-        let mut draw = seed.wrapping_add((1 + k as u64) << 40).wrapping_add(ts as u64) | 1;
-        let mut bits = || {
-            draw ^= draw << 13;
-            draw ^= draw >> 7;
-            draw ^= draw << 17;
-            draw
-        };
-        let smooth =
-            |i: u64| (0.3 * i as f64 + 0.1 * ts as f64 + seed as f64).sin() * (1.0 + k as f64);
-        match fields[k].scalar {
-            Scalar::F32 => (0..count).flat_map(|i| (smooth(i) as f32).to_le_bytes()).collect(),
-            Scalar::F64 => (0..count).flat_map(|i| smooth(i).to_le_bytes()).collect(),
-            other => (0..count * other.bytes()).map(|_| bits() as u8).collect(),
-        }
-    };
-    let state = |ts: i64| {
-        let field = |(k, field): (usize, &Field)| {
-            field.previous_of.map_or_else(|| level(k, ts), |j| level(j as usize, ts - 1))
-        };
-        fields.iter().enumerate().map(field).collect()
-    };
-    (0..i64::from(steps)).map(state).collect()
+/// A smooth value.
+fn smooth(seed: u64, ts: i64, k: usize, i: usize) -> f64 {
+    (0.3 * i as f64 + 0.1 * ts as f64 + seed as f64).sin() * (1.0 + k as f64)
 }
 
 /// A field in the application's memory with gaps between rows and planes.
@@ -110,90 +90,89 @@ impl Apart {
     }
 }
 
-/// Fields with gaps; `gaps` gives the length of each gap in values.
-fn apart(fields: &[Field], gaps: &mut impl FnMut() -> u64) -> Vec<Apart> {
-    fields.iter().map(|&field| Apart::new(field, [gaps(), gaps(), gaps()])).collect()
+/// An application whose fields have gaps between rows and planes, others at every save and retrieve.
+struct InRows {
+    /// The states without gaps.
+    states: HostApp<'static>,
+    memory: Vec<Apart>,
+    /// The lengths of the gaps are less than this number of values.
+    longest: u64,
+    draw: Draw,
+    live: u32,
+    /// The values that were restored last.
+    restored: Vec<Vec<u8>>,
+}
+
+impl InRows {
+    fn new(fields: &[Field], seed: u64, longest: u64) -> Self {
+        let mut states = HostApp::new(fields, smooth);
+        states.seed = seed;
+        let (memory, restored) = (Vec::new(), Vec::new());
+        InRows { states, memory, longest, draw: Draw::new(seed), live: 0, restored }
+    }
+}
+
+impl App for InRows {
+    fn fields(&mut self) -> Vec<AppField> {
+        self.memory.iter_mut().map(Apart::app_field).collect()
+    }
+
+    fn forward(&mut self, ts: u32) {
+        self.live = ts;
+    }
+
+    fn backward(&mut self, tick: Tick) {
+        assert_eq!(self.live, tick.action.ts);
+    }
+
+    fn serve(&mut self, session: &mut Session, tick: Tick) -> Result<()> {
+        let (draw, longest) = (&mut self.draw, self.longest);
+        let mut gap = || (draw.bits() >> 32) % longest;
+        let apart = |&field: &Field| Apart::new(field, [gap(), gap(), gap()]);
+        self.memory = self.states.shapes.iter().map(apart).collect();
+        if tick.action.kind == Kind::Save {
+            assert_eq!(self.live, tick.action.ts);
+            let state = self.states.state(self.live);
+            self.memory.iter_mut().zip(&state).for_each(|(field, values)| field.put(values));
+        }
+        let before: Vec<_> = self.memory.iter().map(|field| field.memory.clone()).collect();
+        play::serve(self, session, tick)?;
+        if tick.action.kind == Kind::Restore {
+            self.live = tick.action.ts;
+            self.restored = (self.memory.iter_mut().enumerate())
+                .map(|(k, field)| {
+                    field
+                        .take()
+                        .unwrap_or_else(|| panic!("{tick:?}: gaps of field {k} were written"))
+                })
+                .collect();
+        } else {
+            let is_same = self.memory.iter().zip(before).all(|(field, was)| field.memory == was);
+            assert!(is_same, "a save writes nothing");
+        }
+        Ok(())
+    }
 }
 
 /// Runs a shot of two sessions, one on fields with gaps and one on contiguous fields: both must
 /// restore the same values, and, if `exact` or without compression, the saved values.
-fn shot(sessions: &mut [Session; 2], fields: &[Field], steps: u32, seed: u64, exact: bool) {
-    let states = states(fields, steps, seed);
-    let mut draw = seed;
-    let mut gaps = || {
-        draw = draw.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (draw >> 60) % 6
-    };
-    let mut live = 0;
+fn shot(sessions: &mut [Session; 2], fields: &[Field], seed: u64, exact: bool) {
+    let mut apps = [6, 1].map(|longest| InRows::new(fields, seed, longest));
     let mut restores = 0;
     sessions.iter_mut().for_each(|session| session.setup().unwrap());
     loop {
-        let tick = sessions[0].get_action().unwrap();
-        assert_eq!(sessions[1].get_action().unwrap().action, tick.action);
-        let ts = i64::from(tick.action.ts);
-        let mut with_gaps = apart(fields, &mut gaps);
-        let mut contiguous: Vec<Apart> =
-            fields.iter().map(|&field| Apart::new(field, [0; 3])).collect();
-        let [one, two] = &mut *sessions;
-        match tick.action.kind {
-            Kind::Forward => live = tick.action.ts,
-            Kind::Save => {
-                assert_eq!(ts, i64::from(live));
-                for state in [&mut with_gaps, &mut contiguous] {
-                    state
-                        .iter_mut()
-                        .zip(&states[ts as usize])
-                        .for_each(|(field, values)| field.put(values));
-                }
-                let before: Vec<_> = with_gaps.iter().map(|field| field.memory.clone()).collect();
-                one.save(
-                    ts,
-                    &with_gaps.iter_mut().map(Apart::app_field).collect::<Vec<_>>(),
-                    STREAM,
-                )
-                .unwrap();
-                two.save(
-                    ts,
-                    &contiguous.iter_mut().map(Apart::app_field).collect::<Vec<_>>(),
-                    STREAM,
-                )
-                .unwrap();
-                assert!(
-                    with_gaps.iter().zip(before).all(|(field, before)| field.memory == before),
-                    "a save writes nothing"
-                );
+        let ticks = [0, 1].map(|k| step(&mut sessions[k], &mut apps[k]).unwrap());
+        assert_eq!(ticks[0].map(|tick| tick.action), ticks[1].map(|tick| tick.action));
+        let Some(tick) = ticks[0] else { break };
+        if tick.action.kind == Kind::Restore {
+            let [one, two] = &apps;
+            assert!(one.restored == two.restored, "{tick:?}: gaps change what comes back");
+            let state = one.states.state(tick.action.ts);
+            for (k, field) in fields.iter().enumerate() {
+                let is_exact = exact || !field.scalar.is_coded();
+                assert!(!is_exact || one.restored[k] == state[k], "{tick:?}, field {k}");
             }
-            Kind::Restore => {
-                one.retrieve(
-                    ts,
-                    &with_gaps.iter_mut().map(Apart::app_field).collect::<Vec<_>>(),
-                    STREAM,
-                )
-                .unwrap();
-                two.retrieve(
-                    ts,
-                    &contiguous.iter_mut().map(Apart::app_field).collect::<Vec<_>>(),
-                    STREAM,
-                )
-                .unwrap();
-                for (k, field) in fields.iter().enumerate() {
-                    let values = with_gaps[k]
-                        .take()
-                        .unwrap_or_else(|| panic!("state {ts}, field {k}: its gaps were written"));
-                    assert!(
-                        values == contiguous[k].take().unwrap(),
-                        "state {ts}, field {k}: gaps change what comes back"
-                    );
-                    let is_exact = exact || !field.scalar.is_coded();
-                    assert!(
-                        !is_exact || values == states[ts as usize][k],
-                        "state {ts}, field {k}: a wrong state"
-                    );
-                }
-                (live, restores) = (tick.action.ts, restores + 1);
-            }
-            Kind::Backward => assert_eq!(ts, i64::from(live)),
-            Kind::Terminate | Kind::Error => break,
+            restores += 1;
         }
     }
     let [a, b] = sessions.each_mut().map(|session| session.stats().unwrap());
@@ -203,10 +182,8 @@ fn shot(sessions: &mut [Session; 2], fields: &[Field], steps: u32, seed: u64, ex
     );
 }
 
-fn open(config: &Config, fields: &[Field], steps: u32) -> [Session; 2] {
-    let unplaced: Vec<AppField> =
-        fields.iter().map(|&field| AppField { field, memory: None }).collect();
-    [(); 2].map(|()| Session::new(config.clone(), steps.into(), &unplaced).unwrap())
+fn two(config: &Config, fields: &[Field], steps: u32) -> [Session; 2] {
+    [(); 2].map(|()| open(config, steps, fields).unwrap())
 }
 
 fn methods() -> impl Strategy<Value = Method> {
@@ -231,7 +208,7 @@ fn all_fields() -> impl Strategy<Value = Vec<Field>> {
     prop::collection::vec(one, 1..4).prop_map(|all| {
         let mut fields: Vec<Field> = Vec::new();
         for (n, scalar, past) in all {
-            let (field, at) = (Field { n, scalar, previous_of: None }, fields.len() as u32);
+            let (field, at) = (field(n, scalar), fields.len() as u32);
             match past {
                 0 => fields.extend([field, Field { previous_of: Some(at), ..field }]),
                 1 => fields.extend([Field { previous_of: Some(at + 1), ..field }, field]),
@@ -242,9 +219,9 @@ fn all_fields() -> impl Strategy<Value = Vec<Field>> {
     })
 }
 
-fn base(method: Method) -> Config {
-    let compression = Settings { method, bound: ErrorBound::OfMax(1e-3), reject_nonfinite: false };
-    Config { backend: Backend::Host, compression, ..Config::default() }
+fn base(method: Method, algorithm: Algorithm, snapshots: u32, cache: u32) -> Config {
+    let compression = coding(method, ErrorBound::OfMax(1e-3));
+    Config { compression, ..config(algorithm, snapshots, cache) }
 }
 
 proptest! {
@@ -254,36 +231,31 @@ proptest! {
     fn gaps_change_nothing(
         fields in all_fields(),
         method in methods(),
-        algorithm in prop::sample::select(vec![Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel, Algorithm::Hrevolve, Algorithm::StoreAll]),
+        algorithm in prop::sample::select(&ALGORITHMS[..]),
         (steps, snapshots, cache) in (2u32..16, 2u32..6, 0u32..4),
         shared_levels: bool,
         seed: u64,
     ) {
         let exact = method == Method::None;
         let shared_levels = shared_levels && exact;
-        let config = Config { algorithm: Some(algorithm), snapshots, cache, shared_levels, ..base(method) };
-        let mut sessions = open(&config, &fields, steps);
+        let config = Config { shared_levels, ..base(method, algorithm, snapshots, cache) };
+        let mut sessions = two(&config, &fields, steps);
         for shot_number in 0..2 {
-            shot(&mut sessions, &fields, steps, seed.wrapping_add(shot_number), exact);
+            shot(&mut sessions, &fields, seed.wrapping_add(shot_number), exact);
         }
     }
 }
 
 fn one_of_each() -> Vec<Field> {
-    Scalar::ALL.map(|scalar| Field { n: [5, 3, 2], scalar, previous_of: None }).to_vec()
+    Scalar::ALL.map(|scalar| field([5, 3, 2], scalar)).to_vec()
 }
 
 #[test]
 fn a_measured_shot_has_gaps_and_types_as_any_other() {
-    let config = Config {
-        algorithm: Some(Algorithm::Revolve),
-        snapshots: 4,
-        cache: 2,
-        ..base(Method::Lorenzo)
-    };
-    let mut sessions = open(&config, &one_of_each(), 20);
+    let config = base(Method::Lorenzo, Algorithm::Revolve, 4, 2);
+    let mut sessions = two(&config, &one_of_each(), 20);
     sessions.iter_mut().for_each(|session| session.autotune().unwrap());
-    shot(&mut sessions, &one_of_each(), 20, 5, false);
+    shot(&mut sessions, &one_of_each(), 5, false);
     assert_eq!(sessions[0].profile().unwrap().codecs.len(), 1);
 }
 
@@ -291,15 +263,11 @@ fn a_measured_shot_has_gaps_and_types_as_any_other() {
 /// their full size in the plan.
 #[test]
 fn what_is_stored_as_it_is_counts_in_full() {
-    let coded = Field { n: [1000, 1, 1], scalar: Scalar::F32, previous_of: None };
+    let coded = field([1000, 1, 1], Scalar::F32);
     let raw = Field { scalar: Scalar::I32, ..coded };
-    let config = Config {
-        algorithm: Some(Algorithm::Revolve),
-        snapshots: 4,
-        compression_factor: 10.0,
-        ..base(Method::Lorenzo)
-    };
-    let slot_bytes = |fields: &[Field]| open(&config, fields, 20)[0].slot_bytes();
+    let config =
+        Config { compression_factor: 10.0, ..base(Method::Lorenzo, Algorithm::Revolve, 4, 0) };
+    let slot_bytes = |fields: &[Field]| open(&config, 20, fields).unwrap().slot_bytes();
     assert!(slot_bytes(&[coded; 2]) <= 1024);
     assert!((4000 + 400..4000 + 1024).contains(&slot_bytes(&[coded, raw])));
 }

@@ -1,68 +1,35 @@
 //! Timelines of runs on the host backend: the file is complete JSON and has every action, and its
 //! sums and counts agree with the statistics and the plan.
 
+use crate::common::host::{coding, config, field, noise, open, HostApp};
+use crate::common::play::{play_with, step};
 use crate::common::{self, reading};
-use gpuzip::codec::{Method, Settings};
-use gpuzip::config::{Backend, Config};
-use gpuzip::device::{AppField, AppMemory, Stream};
+use gpuzip::codec::{ErrorBound, Method};
+use gpuzip::config::Config;
 use gpuzip::layout::Field;
 use gpuzip::plan::Policy;
 use gpuzip::scalar::Scalar;
-use gpuzip::schedule::{Action, Algorithm, Kind};
+use gpuzip::schedule::{Action, Algorithm};
 use gpuzip::session::Session;
 use gpuzip::stats::Stats;
 use reading::{shots, Shot};
 use std::path::Path;
 use std::time::Duration;
 
-const HOST: Stream = Stream(std::ptr::null_mut());
 /// Duration of a time step in seconds.
 const STEP: f64 = 300e-6;
 
 fn shapes() -> [Field; 2] {
-    [[40, 50, 1], [700, 1, 1]].map(|n| Field { n, scalar: Scalar::F32, previous_of: None })
-}
-
-fn config(algorithm: Algorithm, snapshots: u32, cache: u32, policy: Policy) -> Config {
-    Config {
-        algorithm: Some(algorithm),
-        snapshots,
-        cache,
-        policy,
-        backend: Backend::Host,
-        ..Config::default()
-    }
+    [[40, 50, 1], [700, 1, 1]].map(|n| field(n, Scalar::F32))
 }
 
 /// Runs one shot whose steps take `STEP` each.
 fn shot(session: &mut Session) -> (Vec<(Action, u32)>, Stats) {
-    let mut memory: Vec<Vec<f32>> =
-        shapes().iter().map(|field| vec![0.5; (field.n[0] * field.n[1]) as usize]).collect();
-    let fields: Vec<AppField> = (shapes().iter().zip(&mut memory))
-        .map(|(&field, values)| {
-            // SAFETY: the values live until the end of the shot, and no other code uses them.
-            let memory = unsafe { AppMemory::new(values.as_mut_ptr().cast(), values.len() * 4) };
-            AppField { field, memory: Some(memory) }
-        })
-        .collect();
+    let mut app = HostApp::new(&shapes(), noise);
+    app.times = [Duration::from_secs_f64(STEP); 2];
     let mut actions = Vec::new();
-    loop {
-        let tick = session.get_action().unwrap();
-        actions.push((tick.action, tick.end));
-        let ts = tick.action.ts as i64;
-        match tick.action.kind {
-            Kind::Save => session.save(ts, &fields, HOST).unwrap(),
-            Kind::Restore => session.retrieve(ts, &fields, HOST).unwrap(),
-            Kind::Terminate => return (actions, session.stats().unwrap()),
-            _ => std::thread::sleep(Duration::from_secs_f64(
-                STEP * (tick.end - tick.action.ts + 1) as f64,
-            )),
-        }
-    }
-}
-
-fn unplaced() -> Vec<AppField> {
-    shapes().into_iter().map(|field| AppField { field, memory: None }).collect()
+    play_with(session, &mut app, |_, tick| actions.push((tick.action, tick.end))).unwrap();
+    (actions, session.stats().unwrap())
 }
 
 /// A shot as read from the file, its actions with their last time steps, and its statistics.
@@ -70,10 +37,9 @@ type Traced = (Shot, Vec<(Action, u32)>, Stats);
 
 /// Runs `count` shots, and checks the file's record of each shot against its actions and
 /// statistics.
-fn traced(config: Config, steps: i64, count: usize, path: &Path) -> Vec<Traced> {
-    let mut session =
-        Session::new(Config { trace_out: Some(path.into()), ..config }, steps, &unplaced())
-            .unwrap();
+fn traced(config: Config, steps: u32, count: usize, path: &Path) -> Vec<Traced> {
+    let config = Config { trace_out: Some(path.into()), ..config };
+    let mut session = open(&config, steps, &shapes()).unwrap();
     let plan = session.plan().unwrap().counts;
     let mut runs = Vec::new();
     for k in 0..count {
@@ -117,15 +83,15 @@ fn traced(config: Config, steps: i64, count: usize, path: &Path) -> Vec<Traced> 
 fn every_action_and_every_transfer_is_in_the_file() {
     let folder = common::tempdir("timeline-host");
     let cases = [
-        config(Algorithm::Revolve, 6, 3, Policy::Clairvoyant),
-        config(Algorithm::Revolve, 6, 0, Policy::Clairvoyant),
-        config(Algorithm::Revolve, 5, 2, Policy::Lru),
-        config(Algorithm::Uniform, 4, 1, Policy::Clairvoyant),
-        config(Algorithm::Zcut, 0, 4, Policy::Clairvoyant),
-        config(Algorithm::StoreAll, 0, 5, Policy::Clairvoyant),
-        Config { range_actions: true, ..config(Algorithm::TwoLevel, 6, 2, Policy::Clairvoyant) },
-        config(Algorithm::Hrevolve, 6, 2, Policy::Clairvoyant),
-        Config { link_bandwidth: 2e7, ..config(Algorithm::Revolve, 5, 2, Policy::Clairvoyant) },
+        config(Algorithm::Revolve, 6, 3),
+        config(Algorithm::Revolve, 6, 0),
+        Config { policy: Policy::Lru, ..config(Algorithm::Revolve, 5, 2) },
+        config(Algorithm::Uniform, 4, 1),
+        config(Algorithm::Zcut, 0, 4),
+        config(Algorithm::StoreAll, 0, 5),
+        Config { range_actions: true, ..config(Algorithm::TwoLevel, 6, 2) },
+        config(Algorithm::Hrevolve, 6, 2),
+        Config { link_bandwidth: 2e7, ..config(Algorithm::Revolve, 5, 2) },
     ];
     for (k, config) in cases.into_iter().enumerate() {
         for steps in [1, 2, 24] {
@@ -138,8 +104,7 @@ fn every_action_and_every_transfer_is_in_the_file() {
 #[test]
 fn transfers_take_their_time() {
     let path = common::tempdir("timeline-link").join("run.json");
-    let config =
-        Config { link_bandwidth: 5e6, ..config(Algorithm::Revolve, 4, 1, Policy::Clairvoyant) };
+    let config = Config { link_bandwidth: 5e6, ..config(Algorithm::Revolve, 4, 1) };
     for (shot, ..) in traced(config, 12, 1, &path) {
         let spans = ["h2d", "d2h", "h2d on the stream", "d2h on the stream"]
             .iter()
@@ -154,8 +119,8 @@ fn transfers_take_their_time() {
 #[test]
 fn codecs_have_their_row() {
     let path = common::tempdir("timeline-codec").join("run.json");
-    let compression = Settings { method: Method::Lorenzo, ..Settings::default() };
-    let config = Config { compression, ..config(Algorithm::Revolve, 5, 2, Policy::Clairvoyant) };
+    let compression = coding(Method::Lorenzo, ErrorBound::DEFAULT);
+    let config = Config { compression, ..config(Algorithm::Revolve, 5, 2) };
     for (shot, _, stats) in traced(config, 16, 2, &path) {
         let (compress, decompress) =
             (shot.seconds("codec", &["compress"]), shot.seconds("codec", &["decompress"]));
@@ -176,15 +141,8 @@ fn codecs_have_their_row() {
 #[test]
 fn a_file_that_cannot_be_written_is_a_warning() {
     for path in ["/nonexistent/folder/run.json", "/dev/full", "/"] {
-        let mut session = Session::new(
-            Config {
-                trace_out: Some(path.into()),
-                ..config(Algorithm::Revolve, 4, 2, Policy::Clairvoyant)
-            },
-            20,
-            &unplaced(),
-        )
-        .unwrap();
+        let config = Config { trace_out: Some(path.into()), ..config(Algorithm::Revolve, 4, 2) };
+        let mut session = open(&config, 20, &shapes()).unwrap();
         for _ in 0..2 {
             session.setup().unwrap();
             let (_, stats) = shot(&mut session);
@@ -198,25 +156,9 @@ fn a_file_that_cannot_be_written_is_a_warning() {
 #[test]
 fn a_shot_broken_off_is_not_counted() {
     let path = common::tempdir("timeline-broken").join("run.json");
-    let config = Config {
-        trace_out: Some(path.clone()),
-        ..config(Algorithm::Revolve, 4, 2, Policy::Clairvoyant)
-    };
-    let mut session = Session::new(config, 20, &unplaced()).unwrap();
-    let field = &mut [1f32; 3000];
-    let mut rest = field.as_mut_slice();
-    let mut memory = |bytes: usize| {
-        let part;
-        (part, rest) = std::mem::take(&mut rest).split_at_mut(bytes / size_of::<f32>());
-        // SAFETY: the array outlives the call, and every field has a part of its own.
-        unsafe { AppMemory::new(part.as_mut_ptr().cast(), bytes) }
-    };
-    let fields: Vec<AppField> = shapes()
-        .into_iter()
-        .map(|f| AppField { field: f, memory: Some(memory(f.bytes().unwrap() as usize)) })
-        .collect();
-    session.get_action().unwrap();
-    session.save(0, &fields, HOST).unwrap();
+    let config = Config { trace_out: Some(path.clone()), ..config(Algorithm::Revolve, 4, 2) };
+    let mut session = open(&config, 20, &shapes()).unwrap();
+    step(&mut session, &mut HostApp::new(&shapes(), noise)).unwrap();
     session.get_action().unwrap();
     std::thread::sleep(Duration::from_millis(30));
     session.setup().unwrap();
@@ -231,11 +173,9 @@ fn a_shot_broken_off_is_not_counted() {
 fn sessions_do_not_share_a_file() {
     let folder = common::tempdir("timeline-sessions");
     for name in ["run.json", "run-2.json", "run-3.json"] {
-        let config = Config {
-            trace_out: Some(folder.join("run.json")),
-            ..config(Algorithm::Revolve, 4, 2, Policy::Clairvoyant)
-        };
-        let mut session = Session::new(config, 6, &unplaced()).unwrap();
+        let config =
+            Config { trace_out: Some(folder.join("run.json")), ..config(Algorithm::Revolve, 4, 2) };
+        let mut session = open(&config, 6, &shapes()).unwrap();
         shot(&mut session);
         assert_eq!(shots(&folder.join(name)).len(), 1);
     }
@@ -258,9 +198,7 @@ void nvtxRangeEnd(unsigned long long id) { fprintf(out(), "end %llu\n", id); ffl
 #[test]
 fn a_shot_with_ranges() {
     let inside = std::env::var_os("GPUZIP_TEST_RANGES").is_some();
-    let mut session =
-        Session::new(config(Algorithm::Revolve, 2, 1, Policy::Clairvoyant), 4, &unplaced())
-            .unwrap();
+    let mut session = open(&config(Algorithm::Revolve, 2, 1), 4, &shapes()).unwrap();
     let (actions, _) = shot(&mut session);
     if inside {
         let names = |(action, _): &(Action, u32)| {

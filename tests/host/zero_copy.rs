@@ -1,115 +1,40 @@
 //! Zero copy on the host backend: the application computes in slots of the cache, and restored
 //! states are in slots, too.
 
-use gpuzip::config::{Backend, Config};
-use gpuzip::device::{AppField, Stream};
-use gpuzip::error::Code;
+use crate::common::host::{self, field, noise, HostApp};
+use crate::common::play::{Slots, ALGORITHMS, HOST};
+use gpuzip::config::Config;
+use gpuzip::error::{Code, Result};
 use gpuzip::layout::Field;
-use gpuzip::plan::Policy;
 use gpuzip::scalar::Scalar;
-use gpuzip::schedule::{flags, Algorithm, Kind};
+use gpuzip::schedule::{Algorithm, Kind};
 use gpuzip::session::Session;
 use proptest::prelude::*;
 
-const HOST: Stream = Stream(std::ptr::null_mut());
-
-fn shapes() -> Vec<Field> {
-    let field = |n, scalar| Field { n, scalar, previous_of: None };
-    vec![field([60, 2, 1], Scalar::F32), field([17, 1, 1], Scalar::F64)]
+fn shapes() -> [Field; 2] {
+    [field([60, 2, 1], Scalar::F32), field([17, 1, 1], Scalar::F64)]
 }
 
 fn config(algorithm: Algorithm, snapshots: u32, cache: u32) -> Config {
-    let algorithm = Some(algorithm);
-    Config {
-        algorithm,
-        snapshots,
-        cache,
-        policy: Policy::Clairvoyant,
-        zero_copy: true,
-        backend: Backend::Host,
-        ..Config::default()
-    }
+    Config { zero_copy: true, ..host::config(algorithm, snapshots, cache) }
+}
+
+fn open(config: Config, steps: u32) -> Result<Session> {
+    host::open(&config, steps, &shapes())
 }
 
 fn session(config: Config, steps: u32) -> Session {
-    let fields: Vec<_> =
-        shapes().into_iter().map(|field| AppField { field, memory: None }).collect();
-    Session::new(config, steps as i64, &fields).unwrap()
-}
-
-/// The memory that the library returns for one state: address and length in bytes of each field.
-struct Handed(Vec<(*mut u8, usize)>);
-
-impl Handed {
-    fn new(pointers: Vec<*mut std::ffi::c_void>) -> Self {
-        let bytes = shapes().into_iter().map(|f| f.bytes().unwrap() as usize);
-        Handed(pointers.into_iter().map(|p| p.cast::<u8>()).zip(bytes).collect())
-    }
-
-    fn fill(&self, value: u8) {
-        // SAFETY: the library promises that this memory is valid while the state is held.
-        self.0.iter().for_each(|&(at, bytes)| unsafe { std::ptr::write_bytes(at, value, bytes) });
-    }
-
-    fn holds(&self, value: u8) -> bool {
-        self.0.iter().all(|&(at, bytes)| {
-            // SAFETY: the library promises that this memory is valid while the state is held.
-            unsafe { std::slice::from_raw_parts(at, bytes) }.iter().all(|&byte| byte == value)
-        })
-    }
+    open(config, steps).unwrap()
 }
 
 /// Runs one sweep: the application computes every saved state in a slot, finds it again at every
 /// RESTORE, and the slot keeps its values until the next SAVE or RESTORE, or until the state is
 /// released, where `releases` returns true.
-fn sweep(session: &mut Session, steps: u32, mut releases: impl FnMut() -> bool) {
-    let value = |ts: u32| (ts * 7 + 1) as u8;
-    let mut held: Option<(Handed, u32)> = None;
-    let mut acquired = None;
+fn sweep(session: &mut Session, steps: u32, releases: impl FnMut() -> bool) {
+    let mut app = HostApp::new(&shapes(), noise);
+    app.slots = Some(Slots::new(true, releases));
     session.setup().unwrap();
-    loop {
-        let tick = session.get_action().unwrap();
-        let (action, ts) = (tick.action, tick.end);
-        let still = |held: &Option<(Handed, u32)>| {
-            assert!(held.as_ref().is_none_or(|(memory, ts)| memory.holds(value(*ts))), "{action:?}")
-        };
-        match action.kind {
-            Kind::Forward if action.flags & flags::NEXT_IS_SAVE != 0 => {
-                let memory = Handed::new(session.save_begin(ts as i64, 2, HOST).unwrap());
-                memory.fill(value(ts));
-                still(&held);
-                held = Some((memory, ts));
-            }
-            Kind::Save => {
-                if held.as_ref().is_none_or(|(_, computed)| *computed != ts) {
-                    let memory = Handed::new(session.save_begin(ts as i64, 2, HOST).unwrap());
-                    memory.fill(value(ts));
-                    held = Some((memory, ts));
-                }
-                session.save_commit(ts as i64, HOST).unwrap();
-            }
-            Kind::Restore => {
-                still(&held);
-                let memory = Handed::new(session.retrieve_acquire(ts as i64, 2, HOST).unwrap());
-                assert!(memory.holds(value(ts)), "state {ts}");
-                (held, acquired) = (Some((memory, ts)), Some(ts));
-                if action.flags & flags::LAST_USE != 0 {
-                    held.take().unwrap().0.fill(0xee);
-                }
-            }
-            Kind::Terminate => break,
-            _ => still(&held),
-        }
-        if action.kind == Kind::Save {
-            acquired = None;
-        }
-        if let Some(last) = acquired.filter(|_| releases()) {
-            held = held.filter(|(_, ts)| *ts != last);
-            session.retrieve_release(last as i64, HOST).unwrap();
-            acquired = None;
-        }
-    }
-    let stats = session.stats().unwrap();
+    let stats = app.shot(session).unwrap();
     assert_eq!(stats.backward_steps, steps as u64);
     assert_eq!(stats.hits + stats.misses, stats.restores);
 }
@@ -122,7 +47,7 @@ proptest! {
         algorithm in 0usize..6, snapshots in 1u32..14, cache in 0u32..9, steps in 1u32..70, slow: bool, ranges: bool, every in 1u32..6,
         releases in proptest::collection::vec(any::<bool>(), 1..9),
     ) {
-        let algorithm = [Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel, Algorithm::Hrevolve, Algorithm::StoreAll][algorithm];
+        let algorithm = ALGORITHMS[algorithm];
         let link_bandwidth = if slow { 5e8 } else { 0.0 };
         let mut session = session(Config { link_bandwidth, range_actions: ranges, adjoint_every: every, ..config(algorithm, snapshots, cache) }, steps);
         let mut releases = releases.into_iter().cycle();
@@ -208,8 +133,6 @@ fn spare_slots_come_out_of_the_budget() {
         assert_eq!(session.stats().unwrap().peak_device_bytes, device * slot);
     }
     let config = Config { device_budget: slot, ..config(Algorithm::Revolve, 0, 0) };
-    let field = |field| AppField { field, memory: None };
-    let fields: Vec<_> = shapes().into_iter().map(field).collect();
-    let error = Session::new(config, 60, &fields).err().unwrap();
+    let error = open(config, 60).err().unwrap();
     assert_eq!(error.code, Code::Budget, "one slot and two spare ones do not fit: {error}");
 }

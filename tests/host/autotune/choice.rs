@@ -7,7 +7,7 @@ fn codecs_are_chosen_by_the_profile() {
     let chosen = |profile: Option<Profile>| {
         let mut session = open(&Config { profile, ..any_codec() });
         session.plan().unwrap();
-        let stats = shot(&mut session, &mut quick(), 3e-3);
+        let stats = shot(&mut session);
         assert_eq!(
             stats.stored_bytes < stats.raw_bytes,
             session.compression().method != Method::None
@@ -41,7 +41,7 @@ fn named_algorithms_choose_codecs_too() {
             ..any_codec()
         };
         let mut session = open(&config);
-        assert_eq!(shot(&mut session, &mut quick(), 3e-3).backward_steps, u64::from(STEPS));
+        assert_eq!(shot(&mut session).backward_steps, u64::from(STEPS));
         assert_eq!(session.compression().method, Method::Lorenzo);
     }
 }

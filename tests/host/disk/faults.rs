@@ -2,18 +2,6 @@
 
 use super::*;
 
-/// The descriptors of this process that are open on files without a name in `folder`.
-pub(super) fn nameless_in(folder: &Path) -> Vec<PathBuf> {
-    let all = std::fs::read_dir("/proc/self/fd").unwrap();
-    all.filter_map(|entry| {
-        let entry = entry.ok()?.path();
-        let file = std::fs::read_link(&entry).ok()?;
-        let text = file.display().to_string();
-        (file.starts_with(folder) && text.ends_with("(deleted)")).then_some(entry)
-    })
-    .collect()
-}
-
 /// Plays a shot. `before` is called before every retrieve.
 fn before_restores(
     session: &mut Session,

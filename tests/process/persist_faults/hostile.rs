@@ -5,6 +5,7 @@
 use super::mutations::{Hostile, Random};
 use super::wave::{folder, session, App, Job};
 use crate::common::cases::cases;
+use crate::common::play::step;
 use gpuzip::codec::{ErrorBound, Method, Settings};
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::Stream;
@@ -53,8 +54,7 @@ fn base(job: Job, within: bool, dir: &Path) -> Base {
     let mut one = session(&job, dir, &app).unwrap();
     app.begin();
     for _ in 0..if within { 7 } else { 0 } {
-        let tick = one.get_action().unwrap();
-        app.serve(&mut one, tick).unwrap();
+        step(&mut one, &mut app).unwrap();
     }
     write(&mut one, &app).unwrap();
     drop(one);
