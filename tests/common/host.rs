@@ -7,7 +7,7 @@ use gpuzip::choice::Tick;
 use gpuzip::codec::{ErrorBound, Method, Settings, SnapshotCodec};
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::{AppField, AppMemory};
-use gpuzip::error::Result;
+use gpuzip::error::{Code, Result};
 use gpuzip::layout::{Field, Layout};
 use gpuzip::persist::Name;
 use gpuzip::scalar::Scalar;
@@ -35,6 +35,14 @@ pub fn field(n: [u64; 3], scalar: Scalar) -> Field {
 /// Returns a session for fields whose memory the calls give.
 pub fn open(config: &Config, steps: u32, shapes: &[Field]) -> Result<Session> {
     Session::new(config.clone(), steps.into(), &unplaced(shapes))
+}
+
+/// Returns a session as `open` does; `None` if the budgets have no room for any plan.
+pub fn open_within_budgets(config: &Config, steps: u32, shapes: &[Field]) -> Option<Session> {
+    match open(config, steps, shapes) {
+        Err(error) if error.code == Code::Budget => None,
+        session => Some(session.unwrap()),
+    }
 }
 
 /// Returns a value between -1 and 1 that differs from seed to seed, from time step to time step, and

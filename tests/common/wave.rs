@@ -78,6 +78,9 @@ pub struct App {
     pub sum: Memory,
     /// Sum over shots.
     pub stack: Memory,
+    /// The source of the waves; arguments: shot, time step, position.
+    pub source: fn(u32, u32, usize) -> f32,
+    pub shot: u32,
     /// Actions, and hashes of restored states.
     pub told: Vec<(i64, i32, u32, u32, u32, u64)>,
 }
@@ -86,7 +89,8 @@ impl App {
     pub fn new(managed: bool) -> Self {
         let memory = || Memory::new(4 * N, managed);
         let (curr, prev, adjoint, sum) = (memory(), memory(), memory(), memory());
-        App { curr, prev, adjoint, sum, stack: memory(), told: Vec::new() }
+        let source = |_, ts, i| if i == N / 3 { (ts as f32 * 0.3).sin() } else { 0.0 };
+        App { curr, prev, adjoint, sum, stack: memory(), source, shot: 0, told: Vec::new() }
     }
 
     pub fn begin(&mut self) {
@@ -96,7 +100,7 @@ impl App {
         self.curr.floats()[N / 2] = 1.0;
     }
 
-    fn levels(&self) -> [AppField; 2] {
+    pub fn levels(&self) -> [AppField; 2] {
         [self.curr.field(None), self.prev.field(Some(0))]
     }
 
@@ -149,9 +153,8 @@ impl play::App for App {
             let right = if i + 1 < N { curr[i + 1] } else { 0.0 };
             let next = 1.99 * curr[i] - prev[i] + 0.2 * (left - 2.0 * curr[i] + right);
             left = curr[i];
-            prev[i] = next;
+            prev[i] = next + (self.source)(self.shot, ts, i);
         }
-        prev[N / 3] += (ts as f32 * 0.3).sin();
         std::mem::swap(&mut self.curr, &mut self.prev);
     }
 
@@ -185,6 +188,7 @@ pub fn persisting(job: &Job, dir: &Path) -> Config {
     Config { persist_dir: Some(dir.into()), ..job.config.clone() }
 }
 
+/// Returns a session that writes its generations to `dir`.
 pub fn session(job: &Job, dir: &Path, app: &App) -> Result<Session> {
     let mut session = Session::new(persisting(job, dir), job.steps, &app.levels())?;
     session.persist_open((0, 1), Box::new(Ok))?;

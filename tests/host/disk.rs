@@ -4,9 +4,9 @@
 mod faults;
 
 use crate::common;
-use crate::common::host::{self, coding, field, HostApp};
+use crate::common::host::{self, coding, field, open_within_budgets, HostApp};
 use crate::common::play::{
-    is_end, play_with, step, trace_that_is_no_stack, unplaced, App, Slots, HOST,
+    is_end, play_with, step, trace_that_is_no_stack, unplaced, App, Slots, ALGORITHMS, HOST,
 };
 use common::{alone, bytes_of, limit_files, nameless_in, tempdir};
 use gpuzip::codec::{ErrorBound, Method};
@@ -110,55 +110,50 @@ fn online_snapshots_fill_host_memory_first() {
     assert!(with_disk > 10 && without > 0, "{with_disk} {without}");
 }
 
-const ALGORITHMS: [Option<Algorithm>; 8] = [
-    None,
-    Some(Algorithm::Revolve),
-    Some(Algorithm::Uniform),
-    Some(Algorithm::Zcut),
-    Some(Algorithm::TwoLevel),
-    Some(Algorithm::Hrevolve),
-    Some(Algorithm::StoreAll),
-    Some(Algorithm::Trace),
-];
-
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(ProptestConfig::with_cases(1200))]
 
-    /// Any schedule with any tiers: every state comes back, and a run moves as many snapshots and
-    /// bytes to disk and back as its prediction. With zero copy the application works in the slots.
+    /// Any schedule with any tiers, and codecs for all snapshots or for those that leave the device
+    /// only: every state comes back. With zero copy the application works in the slots. Without a codec
+    /// a run moves as many snapshots and bytes to disk and back as its prediction.
     #[test]
     fn random_sessions_with_a_disk(
-        algorithm in 0usize..8, steps in 2u32..80, device in 0u64..8, host in 4u64..9, disk in 1u64..60, blocks in 1u64..7,
-        zero_copy: bool, lru: bool, slow: bool, folders in 1usize..4, shots in 1u32..3, stride in 1u32..4, rest in 0u64..4096,
+        algorithm in prop::option::of(prop::sample::select([&ALGORITHMS[..], &[Algorithm::Trace, Algorithm::Online]].concat())),
+        steps in 2u32..80, device in 0u64..12, host in 4u64..9, disk in 1u64..60, values in 1u64..900, rest in 0u64..4096, folders in 1usize..4, stride in 1u32..4,
+        method in prop::option::of(prop::sample::select(vec![Method::Lorenzo, Method::Dct, Method::Fp16])),
+        zero_copy: bool, lru: bool, mixed: bool, slow: bool, shots in 1u64..3,
     ) {
-        // The bytes of a snapshot are those of its slot: predictions count slots.
-        let (values, slot) = (64 * blocks, 256 * blocks);
-        let algorithm = ALGORITHMS[algorithm];
-        let policy = if lru && !zero_copy && algorithm.is_some() { Policy::Lru } else { Policy::Clairvoyant };
-        let name = tempdir_of(folders);
+        // The bytes of a raw snapshot are those of its slot: predictions count slots.
+        let (values, coded) = if method.is_some() { (values, 1024) } else { (values.next_multiple_of(64), 0) };
+        let slot = (4 * values).next_multiple_of(256) + coded;
+        let (mixed, online) = (mixed && method.is_some(), algorithm == Some(Algorithm::Online));
+        let algorithm = algorithm.filter(|_| !online || method.is_some() && !mixed && !zero_copy);
+        let is_lru = lru && !zero_copy && !mixed && !online && algorithm.is_some();
+        let policy = if is_lru { Policy::Lru } else { Policy::Clairvoyant };
+        let name: Vec<PathBuf> = (0..folders).map(|k| common::scratch(&format!("disk-random-{k}"))).collect();
         let traced = algorithm == Some(Algorithm::Trace);
         let config = Config {
             zero_copy,
             policy,
+            mixed_storage: mixed.then_some(true),
+            compression: coding(method.clone().unwrap_or(Method::None), ErrorBound::Absolute(40.0)),
             link_bandwidth: if slow { 1e8 } else { 0.0 },
             disk_folders: name.clone(),
             disk_budget: disk * on_pages(slot, folders as u64) + rest,
             trace_file: traced.then(|| trace_that_is_no_stack(&name[0], steps, stride)),
             ..config(algorithm, 0, [device, host, disk], slot)
         };
-        let (mut app, disk_budget) = (app_of(values), config.disk_budget);
+        let mut app = app_of(values);
         app.slots = zero_copy.then(|| Slots::new(false, || true));
-        let mut session = match open(config, steps, &app) {
-            Ok(session) => session,
-            Err(error) => {
-                prop_assert_eq!(error.code, Code::Budget, "{}", error);
-                return Ok(());
-            }
-        };
+        let Some(mut session) = open_within_budgets(&config, steps, &app.shapes) else { return Ok(()) };
         for k in 0..shots {
-            app.seed = k.into();
+            app.seed = k;
             session.setup().unwrap();
             let (stats, plan) = (app.shot(&mut session).unwrap(), session.plan().unwrap());
+            prop_assert_eq!(app.reversed, steps);
+            if method.is_some() {
+                continue;
+            }
             let schedule = session.schedule().decide().unwrap();
             let tiers = session.tiers().clone();
             let predicted = simulate(&schedule, &plan, &tiers.costs, tiers.budgets).unwrap();
@@ -167,46 +162,11 @@ proptest! {
                 (predicted.disk_reads, predicted.disk_writes, predicted.disk_bytes, predicted.h2d_bytes, predicted.d2h_bytes)
             );
             prop_assert!(stats.peak_host_bytes <= host * slot);
-            prop_assert!(tiers.disk_bytes(&plan) <= disk_budget);
+            prop_assert!(tiers.disk_bytes(&plan) <= config.disk_budget);
             let taken = name.iter().map(|folder| bytes_of(&nameless_in(folder))).sum::<u64>();
             prop_assert_eq!(taken, tiers.disk_bytes(&plan));
         }
     }
-
-    /// With codecs, for all snapshots or for those that leave the device only.
-    #[test]
-    fn random_sessions_with_a_codec_and_a_disk(
-        method in 0usize..3, mixed: bool, steps in 2u32..60, device in 0u64..12, host in 4u64..9, disk in 1u64..60, values in 100u64..900, zero_copy: bool, online: bool,
-    ) {
-        let slot = (4 * values).next_multiple_of(256) + 1024;
-        let method = [Method::Lorenzo, Method::Dct, Method::Fp16][method].clone();
-        let online = online && !zero_copy && !mixed;
-        let config = Config {
-            zero_copy,
-            mixed_storage: mixed.then_some(true),
-            compression: coding(method, ErrorBound::Absolute(40.0)),
-            ..config(online.then_some(Algorithm::Online), 0, [device, host, disk], slot)
-        };
-        let mut app = app_of(values);
-        app.slots = zero_copy.then(|| Slots::new(false, || true));
-        let mut session = match open(config, steps, &app) {
-            Ok(session) => session,
-            Err(error) => {
-                prop_assert_eq!(error.code, Code::Budget, "{}", error);
-                return Ok(());
-            }
-        };
-        for k in 0..2 {
-            app.seed = k;
-            app.shot(&mut session).unwrap();
-            prop_assert_eq!(app.reversed, steps);
-            session.setup().unwrap();
-        }
-    }
-}
-
-fn tempdir_of(folders: usize) -> Vec<PathBuf> {
-    (0..folders).map(|k| common::scratch(&format!("disk-random-{k}"))).collect()
 }
 
 /// Large snapshots over several folders, past the page cache.

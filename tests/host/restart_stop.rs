@@ -1,171 +1,101 @@
 //! A stop of a run. Each test runs alone in a process, in which it requests a stop: a request holds for
 //! the whole process.
 
-use crate::common;
-use crate::common::host::{coding, config, field};
-use crate::common::play::{self, step, HOST};
-use common::{alone, tempdir};
+use crate::common::host::{coding, config};
+use crate::common::play::{step, HOST};
+use crate::common::wave::{persisting, session, App, Job, N};
+use crate::common::{alone, tempdir};
 use gpuzip::capi::gpuzip_request_stop;
-use gpuzip::choice::Tick;
 use gpuzip::codec::{ErrorBound, Method};
 use gpuzip::config::Config;
-use gpuzip::device::{AppField, AppMemory};
 use gpuzip::error::{Code, Result};
-use gpuzip::persist::Name;
-use gpuzip::scalar::Scalar;
 use gpuzip::schedule::{Algorithm, Kind};
-use gpuzip::session::{AgreeMin, Array, Session};
+use gpuzip::session::{AgreeMin, Session};
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{mpsc, Arc, Barrier};
 use std::time::Duration;
 
-/// Values of the state.
-const N: usize = 6000;
-
-fn placed(values: &mut [f32]) -> AppField {
-    let field = field([values.len() as u64, 1, 1], Scalar::F32);
-    // SAFETY: the values outlive their session in every test, and are used by one call at a time.
-    let memory = unsafe { AppMemory::new(values.as_mut_ptr().cast(), 4 * values.len()) };
-    AppField { field, memory: Some(memory) }
+/// Makes an application whose states get rougher from step to step, so that the largest compressed
+/// snapshot of a shot is not that of the shot before.
+fn rough() -> App {
+    let source = |shot, ts, i| (i as f32 * (ts + 1) as f32 * (1 + 30 * shot) as f32 * 0.01).sin();
+    App { source, ..App::new(false) }
 }
 
-/// A run of shots, whose image and restored states make one number.
-struct App {
-    state: Vec<f32>,
-    image: Vec<f32>,
-    hash: Vec<f32>,
-    shot: u32,
-}
-
-impl App {
-    fn new() -> Self {
-        App { state: vec![0.0; N], image: vec![0.0; N], hash: vec![0.0; N], shot: 0 }
-    }
-
-    fn arrays(&mut self) -> Vec<Array> {
-        let array = |name, values: &mut [f32], changes_within| Array {
-            name: Name::new(name).unwrap(),
-            field: placed(values),
-            changes_within,
-        };
-        vec![
-            array("image", &mut self.image, false),
-            array("hash", &mut self.hash, true),
-            array("state", &mut self.state, true),
-        ]
-    }
-
-    /// Runs shot `shot`, up to `most` actions.
-    fn shot(&mut self, session: &mut Session, shot: u32, most: usize) -> Result<()> {
-        self.state.fill(0.0);
-        self.hash.fill(0.0);
-        self.shot = shot;
-        for _ in 0..most {
-            if step(session, self)?.is_none() {
-                for (image, hash) in self.image.iter_mut().zip(&self.hash) {
-                    *image += *hash;
-                }
-                break;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl play::App for App {
-    fn fields(&mut self) -> Vec<AppField> {
-        vec![placed(&mut self.state)]
-    }
-
-    /// The states get rougher from step to step, so that the largest compressed snapshot of a shot is
-    /// not that of the shot before.
-    fn forward(&mut self, ts: u32) {
-        let rough = (ts + 1) as f32 * (1 + 30 * self.shot) as f32 * 0.01;
-        for (i, value) in self.state.iter_mut().enumerate() {
-            *value = 0.9 * *value + (i as f32 * rough).sin();
-        }
-    }
-
-    fn backward(&mut self, _: Tick) {
-        for (hash, value) in self.hash.iter_mut().zip(&self.state) {
-            *hash = 0.7 * *hash + *value;
+/// Runs shot `shot`, up to `most` actions.
+fn run(session: &mut Session, app: &mut App, shot: u32, most: usize) {
+    app.shot = shot;
+    app.begin();
+    for _ in 0..most {
+        if step(session, app).unwrap().is_none() {
+            return app.add_up();
         }
     }
 }
 
-fn open(config: &Config, dir: Option<&Path>, app: &mut App) -> Session {
-    let config = Config { persist_dir: dir.map(Into::into), ..config.clone() };
-    let mut session = Session::new(config, 80, &[placed(&mut app.state)]).unwrap();
-    if dir.is_some() {
-        session.persist_open((0, 1), Box::new(Ok)).unwrap();
-    }
-    session
-}
-
-fn plain() -> Config {
-    Config { stop_budget: 60.0, ..config(None, 10, 0) }
+fn job() -> Job {
+    Job { config: Config { stop_budget: 60.0, ..config(None, 10, 0) }, steps: 80 }
 }
 
 #[test]
 fn a_stop_within_a_shot_keeps_the_plan_of_its_begin() {
     let Some(_) = alone("a_stop_within_a_shot_keeps_the_plan_of_its_begin") else { return };
     gpuzip_request_stop();
-    let state = 4 * N as u64 + 512;
-    let mut differ = 0;
+    let state = 8 * N as u64 + 512;
     for slots in [5, 6, 7] {
         let config = Config {
-            algorithm: Some(Algorithm::Revolve),
             device_budget: slots * state,
             host_budget: 12 * state,
-            stop_budget: 1e-9,
             mixed_storage: Some(true),
             compression_factor: 2.0,
             compression: coding(Method::Lorenzo, ErrorBound::OfMax(1e-3)),
-            ..plain()
+            stop_budget: 1e-9,
+            ..config(Algorithm::Revolve, 10, 0)
         };
-        let mut whole = App::new();
-        let mut session = open(&config, None, &mut whole);
+        let job = Job { config, steps: 80 };
+        let mut whole = rough();
+        let mut one = Session::new(job.config.clone(), job.steps, &whole.levels()).unwrap();
         for shot in 0..3 {
-            session.setup().unwrap();
-            whole.shot(&mut session, shot, usize::MAX).unwrap();
+            one.setup().unwrap();
+            run(&mut one, &mut whole, shot, usize::MAX);
         }
-        drop(session);
+        drop(one);
         for stop_in in 0..3 {
             let dir = tempdir("stop-plan");
-            let mut first = App::new();
-            let mut session = open(&config, Some(&dir), &mut first);
+            let mut first = rough();
+            let mut one = session(&job, &dir, &first).unwrap();
             for shot in 0..=stop_in {
-                session.setup().unwrap();
+                one.setup().unwrap();
                 let most = if shot == stop_in { 60 } else { usize::MAX };
-                first.shot(&mut session, shot, most).unwrap();
+                run(&mut one, &mut first, shot, most);
             }
-            session.persist_write(stop_in.into(), &first.arrays(), HOST).unwrap();
-            session.persist_wait().unwrap();
-            drop(session);
-            let mut second = App::new();
-            let mut session = open(&config, Some(&dir), &mut second);
-            let found = session.persist_find().unwrap().unwrap();
+            one.persist_write(stop_in.into(), &first.arrays(), HOST).unwrap();
+            one.persist_wait().unwrap();
+            drop(one);
+            let mut second = rough();
+            let mut two = session(&job, &dir, &second).unwrap();
+            let found = two.persist_find().unwrap().unwrap();
             assert_eq!((found.shot, found.it), (stop_in.into(), -1));
-            session.persist_read(&second.arrays(), HOST).unwrap();
+            two.persist_read(&second.arrays(), HOST).unwrap();
             for shot in stop_in..3 {
                 if shot > stop_in {
-                    session.setup().unwrap();
+                    two.setup().unwrap();
                 }
-                second.shot(&mut session, shot, usize::MAX).unwrap();
+                run(&mut two, &mut second, shot, usize::MAX);
             }
-            differ += usize::from(whole.image != second.image);
+            let images = [&whole, &second].map(|app| app.stack.bytes().to_vec());
+            assert!(images[0] == images[1], "{slots} slots, a stop in shot {stop_in}");
         }
     }
-    assert_eq!(differ, 0, "images that differ");
 }
 
 #[test]
 fn an_earlier_lost_generation_does_not_prevent_the_last_one() {
     let Some(_) = alone("an_earlier_lost_generation_does_not_prevent_the_last_one") else { return };
     gpuzip_request_stop();
-    let (dir, mut app) = (tempdir("stop-earlier"), App::new());
-    let mut session = open(&plain(), Some(&dir), &mut app);
+    let (dir, app) = (tempdir("stop-earlier"), rough());
+    let mut session = session(&job(), &dir, &app).unwrap();
     let arrays = app.arrays();
     session.persist_write(0, &arrays, HOST).unwrap();
     session.persist_wait().unwrap();
@@ -197,11 +127,11 @@ fn agree(
 
 /// Runs rank `rank` of two to a stop within a shot. `trouble`: what fails on rank 0 alone.
 fn rank(rank: usize, trouble: u32, dir: &Path, agree_min: AgreeMin) -> (Result<()>, Result<()>) {
-    let mut app = App::new();
-    let config = Config { persist_dir: Some(dir.into()), ..plain() };
-    let mut session = Session::new(config, 80, &[placed(&mut app.state)]).unwrap();
+    let mut app = rough();
+    let config = persisting(&job(), dir);
+    let mut session = Session::new(config, 80, &app.levels()).unwrap();
     session.persist_open((rank as u32, 2), agree_min).unwrap();
-    app.shot(&mut session, 0, 5).unwrap();
+    run(&mut session, &mut app, 0, 5);
     let mut arrays = app.arrays();
     let mut shot = 0;
     match (rank, trouble) {

@@ -3,9 +3,10 @@
 
 use crate::common::app::Draw;
 use crate::common::cases::cases;
+use crate::common::host::{coding, config};
 use crate::common::play::{step, HOST};
 use crate::common::{emu, wave};
-use gpuzip::codec::{ErrorBound, Method, Settings};
+use gpuzip::codec::{ErrorBound, Method};
 use gpuzip::config::{Backend, Config};
 use gpuzip::error::Code;
 use gpuzip::persist::Name;
@@ -66,10 +67,7 @@ fn draw_job(seed: u64, managed: bool) -> Job {
         adjoint_every: [1, 1, 1, 3][draw.below(4) as usize],
         max_in_flight: [1, 3, 64][draw.below(3) as usize],
         mixed_storage: mixed.then_some(true),
-        compression: Settings {
-            bound: ErrorBound::OfMax(1e-3),
-            ..Settings { method, ..Settings::default() }
-        },
+        compression: coding(method, ErrorBound::OfMax(1e-3)),
         ..Config::default()
     };
     Job { config, steps: 2 + i64::from(draw.below(18)) }
@@ -250,18 +248,11 @@ fn refuses_other_storage(job: &Job, dir: &Path, managed: bool) {
 /// A job with mixed storage.
 fn mixed_job() -> Job {
     let config = Config {
-        algorithm: Some(Algorithm::Revolve),
-        snapshots: 8,
         device_budget: 8 * (8 * N as u64 + 512),
-        backend: Backend::Host,
         mixed_storage: Some(true),
         compression_factor: 2.0,
-        compression: Settings {
-            method: Method::Lorenzo,
-            bound: ErrorBound::OfMax(1e-3),
-            ..Settings::default()
-        },
-        ..Config::default()
+        compression: coding(Method::Lorenzo, ErrorBound::OfMax(1e-3)),
+        ..config(Algorithm::Revolve, 8, 0)
     };
     Job { config, steps: 40 }
 }
@@ -292,13 +283,7 @@ fn the_begin_of_a_shot_needs_the_budgets_of_its_mixed_storage() {
 
 #[test]
 fn a_lost_generation_is_told_and_its_begin_is_written_again() {
-    let (job, dir) = (
-        Job {
-            config: Config { snapshots: 4, backend: Backend::Host, ..Config::default() },
-            steps: 12,
-        },
-        folder("restart-lost"),
-    );
+    let (job, dir) = (Job { config: config(None, 4, 0), steps: 12 }, folder("restart-lost"));
     let app = App::new(false);
     let blocked = |generation: u32| {
         let name = format!("gpuzip-r000000-g{generation:012}.gen");
@@ -327,9 +312,7 @@ fn a_lost_generation_is_told_and_its_begin_is_written_again() {
 #[test]
 fn a_generation_may_be_written_while_the_application_holds_a_slot() {
     let dir = folder("restart-zero-copy");
-    let config =
-        Config { snapshots: 4, backend: Backend::Host, zero_copy: true, ..Config::default() };
-    let job = Job { config, steps: 8 };
+    let job = Job { config: Config { zero_copy: true, ..config(None, 4, 0) }, steps: 8 };
     let app = App::new(false);
     let mut one = session(&job, &dir, &app).unwrap();
     let (mut begun, mut acquired) = (0, 0);

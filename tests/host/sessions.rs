@@ -120,22 +120,16 @@ proptest! {
     fn random_sessions_restore_every_state(
         algorithm in 0usize..9, snapshots in 1u32..30, cache in 0u32..10, lru: bool, published: bool, steps in 1u32..90, chunk in 0u32..20,
         ranges: bool, every in 1u32..7, sizes in proptest::collection::vec((1u64..200, any::<bool>()), 1..5), seeds in proptest::collection::vec(any::<u8>(), 1..4), shots in 1u8..3,
+        is_slow in prop::bool::weighted(0.1),
     ) {
         let algorithm = [Algorithm::Revolve, Algorithm::Revolve, Algorithm::Uniform, Algorithm::Zcut, Algorithm::TwoLevel, Algorithm::StoreAll, Algorithm::Hrevolve, Algorithm::Online, Algorithm::Online][algorithm];
         let policy = if lru && algorithm != Algorithm::Online { Policy::Lru } else { Policy::Clairvoyant };
         let chunk = if algorithm == Algorithm::Zcut && chunk.saturating_mul(snapshots) >= steps { chunk } else { 0 };
         let every = if algorithm == Algorithm::Online { 1 } else { every };
-        let config = Config { uniform_published: published, range_actions: ranges, adjoint_every: every, chunk, policy, ..config(algorithm, snapshots, cache) };
+        // With a slow simulated link, transfers overlap with all later actions.
+        let (link_bandwidth, steps) = if is_slow { (5e7, steps.min(24)) } else { (0.0, steps) };
+        let config = Config { uniform_published: published, range_actions: ranges, adjoint_every: every, chunk, policy, link_bandwidth, ..config(algorithm, snapshots, cache) };
         run(&config, steps, &shapes(&sizes), &seeds, shots);
-    }
-
-    /// With a slow simulated link, transfers overlap with all later actions.
-    #[test]
-    fn slow_links_change_nothing(seed in any::<u8>(), cache in 0u32..6, snapshots in 2u32..10, lru: bool, online: bool) {
-        let (algorithm, lru) = if online { (Algorithm::Online, false) } else { (Algorithm::Revolve, lru) };
-        let policy = if lru { Policy::Lru } else { Policy::Clairvoyant };
-        let config = Config { link_bandwidth: 5e7, policy, ..config(algorithm, snapshots, cache) };
-        run(&config, 24, &shapes(&[(40, true)]), &[seed], 1);
     }
 }
 

@@ -1,12 +1,9 @@
 //! Requests to stop. A request holds for the whole process, so that each test runs in a process of its
 //! own.
 
-use crate::common;
-use crate::common::last_error;
-use common::alone;
+use crate::common::{alone, c_abi, last_error};
 use gpuzip::capi::*;
 use std::ffi::{c_int, c_void, CString};
-use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
@@ -30,31 +27,19 @@ fn a_signal_requests_a_stop_once_and_calls_the_handler_that_was_there() {
         return;
     };
     let folder = CString::new(folder.as_os_str().as_bytes()).unwrap();
-    let mut values = [1f64; 3];
-    let (mut config, mut handle) = (MaybeUninit::<gpuzip_config_t>::uninit(), null_mut());
+    let mut values = [1f32; 3];
+    let config = gpuzip_config_t {
+        persist_dir: folder.as_ptr(),
+        stop_budget_s: 5.0,
+        ..c_abi::revolve(2, 0)
+    };
+    let field = c_abi::field(&mut values);
+    let handle = c_abi::init(&config, 6, &[field]);
     // SAFETY: all pointers are to live values of the types that the calls expect; SIGURG is ignored by
     // default, and has a handler when it is raised.
     unsafe {
-        assert_eq!(gpuzip_config_init(config.as_mut_ptr()), GPUZIP_OK);
-        let mut config = config.assume_init();
-        config.persist_dir = folder.as_ptr();
-        config.checkpointing_snaps = 2;
-        config.stop_budget_s = 5.0;
-        let field = gpuzip_field_t {
-            data: values.as_mut_ptr().cast(),
-            n1: 3,
-            n2: 1,
-            n3: 1,
-            r#type: GPUZIP_TYPE_F64,
-            role: 0,
-            pitch2: 0,
-            pitch3: 0,
-            reserved: [0; 2],
-        };
-        assert_eq!(gpuzip_init(&config, 6, &field, 1, &mut handle), GPUZIP_OK, "{}", last_error());
         assert_eq!(gpuzip_persist_open(handle, null()), GPUZIP_OK, "{}", last_error());
-        let (mut action, mut due) = (gpuzip_action_t::default(), -1);
-        assert_eq!(gpuzip_get_action(handle, &mut action), GPUZIP_OK);
+        let (action, mut due) = (c_abi::next(handle), -1);
         assert_eq!(action.flags & GPUZIP_FLAG_INTERRUPT, 0);
         assert_eq!(gpuzip_save(handle, 0, &field, 1, null_mut()), GPUZIP_OK);
         assert_eq!(left(), (0, 0.0));
@@ -75,7 +60,7 @@ fn a_signal_requests_a_stop_once_and_calls_the_handler_that_was_there() {
         assert!(left().1 <= first);
         assert_eq!(CALLS.load(Ordering::Relaxed), 2);
 
-        assert_eq!(gpuzip_get_action(handle, &mut action), GPUZIP_OK);
+        let action = c_abi::next(handle);
         assert_ne!(action.flags & GPUZIP_FLAG_INTERRUPT, 0);
         let mut stats = gpuzip_stats_t {
             struct_size: size_of::<gpuzip_stats_t>() as u64,
@@ -98,8 +83,8 @@ fn a_signal_requests_a_stop_once_and_calls_the_handler_that_was_there() {
         assert_eq!((found.generation, found.shot, found.it), (2, 3, action.it));
         assert_eq!(gpuzip_persist_read(handle, null(), 0, null_mut()), GPUZIP_ERR_STATE);
         assert!(last_error().contains("a shot is under way"), "{}", last_error());
-        assert_eq!(gpuzip_finalize(handle), GPUZIP_OK);
     }
+    c_abi::finalize(handle);
 }
 
 #[test]

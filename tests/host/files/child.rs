@@ -1,6 +1,7 @@
 //! Runs a session with a configuration file in a child process, under obstacles such as a limit on
 //! the size of files or closed standard streams.
 
+use crate::common::{c_abi, last_error, limit_files};
 use gpuzip::capi::*;
 use std::ffi::{c_char, c_void, CStr, CString};
 use std::io::{Read, Write};
@@ -64,7 +65,6 @@ pub fn play() -> ! {
             .find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse::<u64>().ok())
     };
     let mut lines = String::new();
-    let limit = libc::RLIMIT_FSIZE;
     // SAFETY: no other test runs in this process; the report's descriptor is not closed; `lines`
     // outlives the session.
     let result = unsafe {
@@ -82,20 +82,11 @@ pub fn play() -> ! {
                 libc::close(descriptor);
             }
         }
-        let most = |bytes| {
-            assert_eq!(
-                libc::setrlimit(
-                    limit,
-                    &libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY }
-                ),
-                0
-            )
-        };
         if let Some(bytes) = number("fsize") {
-            most(bytes);
+            limit_files(bytes);
         }
         let result = session(number("shots").unwrap_or(1), has("waits"));
-        most(libc::RLIM_INFINITY);
+        limit_files(libc::RLIM_INFINITY);
         gpuzip_set_log_callback(None, null_mut());
         result
     };
@@ -112,10 +103,8 @@ unsafe extern "C" fn log(_: i32, text: *const c_char, lines: *mut c_void) {
 }
 
 fn check(status: i32) -> Result<(), String> {
-    // SAFETY: the library returns a NUL-terminated string that lives until this thread's next call.
-    let text = || unsafe { CStr::from_ptr(gpuzip_last_error()) }.to_string_lossy().into_owned();
     if status < 0 {
-        return Err(text());
+        return Err(last_error());
     }
     Ok(())
 }
@@ -126,19 +115,9 @@ const VALUES: usize = 64;
 /// the first error of the library.
 fn session(shots: u64, waits: bool) -> Result<(), String> {
     let path = CString::new(std::env::var(CONFIG).unwrap()).unwrap();
-    let mut memory = [0f64; VALUES];
+    let mut memory = [0f32; VALUES];
     let data = &raw mut memory;
-    let field = gpuzip_field_t {
-        data: data.cast(),
-        n1: VALUES as u64,
-        n2: 1,
-        n3: 1,
-        r#type: GPUZIP_TYPE_F64,
-        role: 0,
-        pitch2: 0,
-        pitch3: 0,
-        reserved: [0; 2],
-    };
+    let field = c_abi::field_at(data.cast(), VALUES, 0);
     let mut config = std::mem::MaybeUninit::uninit();
     let mut handle = null_mut();
     // SAFETY: all pointers are to live values; no other code uses `memory` during a call.
@@ -157,17 +136,15 @@ fn session(shots: u64, waits: bool) -> Result<(), String> {
             loop {
                 let mut action = gpuzip_action_t::default();
                 check(gpuzip_get_action(handle, &mut action))?;
-                match action.r#type {
-                    GPUZIP_ACTION_FORWARD => data.write([action.ts as f64; VALUES]),
-                    GPUZIP_ACTION_SAVE => {
-                        check(gpuzip_save(handle, action.ts, &field, 1, null_mut()))?
-                    }
-                    GPUZIP_ACTION_RESTORE => {
-                        check(gpuzip_retrieve(handle, action.ts, &field, 1, null_mut()))?;
-                        assert_eq!(data.read(), [action.ts as f64; VALUES]);
-                    }
-                    GPUZIP_ACTION_TERMINATE => break,
-                    _ => {}
+                if action.r#type == GPUZIP_ACTION_FORWARD {
+                    data.write([action.ts as f32; VALUES]);
+                }
+                check(c_abi::serve(handle, &action, &[field]))?;
+                if action.r#type == GPUZIP_ACTION_RESTORE {
+                    assert_eq!(data.read(), [action.ts as f32; VALUES]);
+                }
+                if c_abi::is_terminate(&action) {
+                    break;
                 }
             }
         }
