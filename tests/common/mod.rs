@@ -268,6 +268,19 @@ pub fn bytes_of(files: &[PathBuf]) -> u64 {
     files.iter().map(|file| std::fs::metadata(file).unwrap().len()).sum()
 }
 
+/// Runs `body` while a file system of `size` in main memory is mounted on `folder`. Only root may mount
+/// one; for other users the test is skipped.
+pub fn on_small_disk(folder: &Path, size: &str, body: impl FnOnce() + std::panic::UnwindSafe) {
+    let mut mount = Command::new("mount");
+    mount.args(["-t", "tmpfs", "-o", &format!("size={size}"), "none"]).arg(folder);
+    if !mount.output().is_ok_and(|output| output.status.success()) {
+        return println!("skipped: this user may not mount a file system");
+    }
+    let result = std::panic::catch_unwind(body);
+    run(Command::new("umount").arg(folder));
+    result.unwrap();
+}
+
 /// Limits the bytes of every file that this process writes.
 pub fn limit_files(bytes: u64) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };

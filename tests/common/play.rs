@@ -3,7 +3,7 @@
 
 use gpuzip::choice::Tick;
 use gpuzip::device::{AppField, Stream};
-use gpuzip::error::Result;
+use gpuzip::error::{Code, Result};
 use gpuzip::layout::Field;
 use gpuzip::schedule::{flags, Algorithm, Kind};
 use gpuzip::session::Session;
@@ -240,6 +240,14 @@ pub fn play_with(
             return Ok(());
         }
     }
+}
+
+/// Checks that a call was refused with this code and a message that has all these parts.
+#[track_caller]
+pub fn refused<R>(result: Result<R>, code: Code, parts: &[&str]) {
+    let error = result.err().unwrap();
+    assert_eq!(error.code, code, "{error}");
+    parts.iter().for_each(|part| assert!(error.message.contains(part), "{part}: {error}"));
 }
 
 /// Whether `tick` is the last action of an online forward phase of `steps` time steps. Where the

@@ -1,7 +1,8 @@
 //! A program that goes on from restart files: a wave equation, its adjoint, and the arrays that a
 //! generation keeps.
 
-use super::{play, tempdir};
+use super::play::{self, HOST};
+use super::tempdir;
 use gpuzip::choice::Tick;
 use gpuzip::config::Config;
 use gpuzip::device::{AppField, AppMemory};
@@ -126,6 +127,12 @@ impl App {
         })
     }
 
+    /// Plays a whole shot.
+    pub fn shot(&mut self, session: &mut Session) -> Result<()> {
+        self.begin();
+        self.finish(session)
+    }
+
     /// Adds the shot to the stack.
     pub fn add_up(&mut self) {
         for (stack, sum) in self.stack.floats().iter_mut().zip(self.sum.floats()) {
@@ -193,6 +200,22 @@ pub fn session(job: &Job, dir: &Path, app: &App) -> Result<Session> {
     let mut session = Session::new(persisting(job, dir), job.steps, &app.levels())?;
     session.persist_open((0, 1), Box::new(Ok))?;
     Ok(session)
+}
+
+/// Writes a generation of shot `shot`, and waits until it is published.
+pub fn write(session: &mut Session, shot: i64, app: &App) -> Result<()> {
+    session.persist_write(shot, &app.arrays(), HOST)?;
+    session.persist_wait()
+}
+
+/// Makes a session as `session` does, which goes on from the newest generation in `dir`. Returns the
+/// session, and the shot and the action of the generation.
+pub fn resume(job: &Job, dir: &Path, app: &App) -> Result<(Session, i64, i64)> {
+    let mut session = session(job, dir, app)?;
+    let found = session.persist_find()?.expect("a generation");
+    session.persist_read(&app.arrays(), HOST)?;
+    session.synchronize()?;
+    Ok((session, found.shot, found.it))
 }
 
 /// A folder in memory, where there is one: this test publishes very many generations.

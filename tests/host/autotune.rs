@@ -5,7 +5,7 @@
 mod choice;
 
 use crate::common::host::{coding, field, HostApp};
-use crate::common::play::{is_end, step, step_all, unplaced, App, Slots};
+use crate::common::play::{is_end, refused, step, step_all, unplaced, App, Slots};
 use crate::common::{bytes_of, nameless_in, tempdir};
 use gpuzip::choice::SharedSchedule;
 use gpuzip::codec::{ErrorBound, Method, Settings, SnapshotCodec};
@@ -252,19 +252,13 @@ fn imports_come_between_shots_and_change_nothing_if_they_fail() {
     let mut session = open(&any_codec());
     let good = both(100.0, 10.0, 2.0);
     session.get_action().unwrap();
-    let error = session.import(good.clone()).unwrap_err();
-    assert!(error.code == Code::State && error.message.contains("action 0"), "{error}");
-    let error = session.autotune().unwrap_err();
-    assert!(
-        error.code == Code::State && error.message.contains("before the first action"),
-        "{error}"
-    );
+    refused(session.import(good.clone()), Code::State, &["action 0"]);
+    refused(session.autotune(), Code::State, &["before the first action"]);
     session.setup().unwrap();
     let before = schedule(&session);
-    let error = session.import(Profile { backend: 2, ..good.clone() }).unwrap_err();
-    assert!(error.message.contains("measured on the CUDA backend"), "{error}");
-    let error = session.profile().unwrap_err();
-    assert!(error.code == Code::State && error.message.contains("no profile"), "{error}");
+    let of_cuda = Profile { backend: 2, ..good.clone() };
+    refused(session.import(of_cuda), Code::Config, &["measured on the CUDA backend"]);
+    refused(session.profile(), Code::State, &["no profile"]);
     assert_eq!(schedule(&session).1, before.1);
     session.import(good.clone()).unwrap();
     assert_eq!(session.profile().unwrap(), good);
@@ -287,7 +281,7 @@ fn shots_that_end_early_have_no_profile() {
     session.get_action().unwrap();
     session.setup().unwrap();
     shot(&mut session);
-    assert_eq!(session.profile().unwrap_err().code, Code::State);
+    refused(session.profile(), Code::State, &[]);
     session.autotune().unwrap();
     session.setup().unwrap();
     shot(&mut session);

@@ -4,7 +4,9 @@
 mod failures;
 
 use crate::common::host::{self, coding, field, open, HostApp};
-use crate::common::play::{is_raw, play_with, step, unplaced, App, Slots, ALGORITHMS, HOST};
+use crate::common::play::{
+    is_raw, play_with, refused, step, unplaced, App, Slots, ALGORITHMS, HOST,
+};
 use gpuzip::choice::{SharedSchedule, Target};
 use gpuzip::codec::{plugin, Bound, Coder, ErrorBound, Method, Settings, Shape, SnapshotCodec};
 use gpuzip::config::Config;
@@ -266,9 +268,8 @@ fn mixed_storage_needs_room_for_both() {
         compression_factor: 4.0,
         ..config(Algorithm::Revolve, 12, 0)
     };
-    let error = run(&small, 61, &fields, 0, 1).unwrap_err();
-    assert_eq!(error.code, Code::Budget);
-    assert!(error.message.contains("mixed_storage = 1") && error.message.contains("device_budget"));
+    let parts = ["mixed_storage = 1", "device_budget"];
+    refused(run(&small, 61, &fields, 0, 1), Code::Budget, &parts);
     run(&Config { mixed_storage: Some(false), ..small }, 61, &fields, 0, 1).unwrap();
 }
 

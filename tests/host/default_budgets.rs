@@ -2,20 +2,26 @@
 //! whose costs a session plans with.
 
 use crate::common::host::{field, noise, HostApp};
-use crate::common::play::HOST;
+use crate::common::play::{refused, HOST};
 use crate::common::{self, emu};
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::{AppField, AppMemory};
 use gpuzip::error::Code;
 use gpuzip::scalar::Scalar;
 use gpuzip::schedule::{Algorithm, Kind};
-use gpuzip::session::{estimate, Session};
+use gpuzip::session::{estimate, Estimate, Session};
 use std::process::Command;
 
 const STEPS: u32 = 400;
+/// Bytes of all states of 128 values that are saved.
+const ALL: u64 = (STEPS as u64 - 1) * 1024;
 
 fn config() -> Config {
     Config { default_budgets: true, ..Config::default() }
+}
+
+fn on_host() -> Config {
+    Config { backend: Backend::Host, ..config() }
 }
 
 /// Returns a state of one field with this many FP64 values, without memory.
@@ -30,6 +36,16 @@ fn shot(config: Config, values: u64) -> (u64, u64, u64) {
     let mut session = Session::new(config, STEPS.into(), &[field]).unwrap();
     let stats = HostApp::new(&[field.field], noise).shot(&mut session).unwrap();
     (stats.forward_steps, stats.peak_device_bytes, stats.peak_host_bytes)
+}
+
+/// Checks that a shot on states of 128 values keeps all of them on the device and repeats no step.
+fn stores_all(config: Config) {
+    assert_eq!(shot(config, 128), (u64::from(STEPS - 1), ALL, 0));
+}
+
+/// Returns what a session on states of 128 values would choose.
+fn found(config: Config) -> Estimate {
+    estimate(config, STEPS.into(), &[state(128)]).unwrap()
 }
 
 /// Runs one test of this program in a process of its own, after the shell commands in `prepare`.
@@ -57,16 +73,11 @@ fn is_child() -> bool {
 /// no more memory than the states need.
 #[test]
 fn memory_that_is_there_is_used() {
-    let config = Config { backend: Backend::Host, ..config() };
-    let all = u64::from(STEPS - 1) * 1024;
-    assert_eq!(shot(config.clone(), 128), (u64::from(STEPS - 1), all, 0));
-    let found = estimate(config, STEPS.into(), &[state(128)]).unwrap();
+    stores_all(on_host());
+    let found = found(on_host());
     assert_eq!(found.choice.schedule.algorithm, Algorithm::StoreAll);
-    assert!(
-        (all..=all + 2 * 1024).contains(&found.budgets.0) && found.budgets.1 == 0,
-        "{:?}",
-        found.budgets
-    );
+    let (device, host) = found.budgets;
+    assert!((ALL..=ALL + 2 * 1024).contains(&device) && host == 0, "{device} and {host}");
 }
 
 /// Values that the configuration sets are not changed. Without `default_budgets` the library sets
@@ -74,9 +85,7 @@ fn memory_that_is_there_is_used() {
 #[test]
 fn what_is_set_decides() {
     let budgets = |config: Config| {
-        let found =
-            estimate(Config { backend: Backend::Host, ..config }, STEPS.into(), &[state(128)])
-                .unwrap();
+        let found = found(Config { backend: Backend::Host, ..config });
         (found.budgets, found.choice.schedule.algorithm, found.choice.schedule.snapshots)
     };
     assert_eq!(budgets(Config { snapshots: 9, ..config() }).0, (0, 0));
@@ -89,7 +98,7 @@ fn what_is_set_decides() {
     );
     assert_eq!(budgets(Config::default()), ((0, 0), Algorithm::Revolve, 6));
     let ((device, host), ..) = budgets(Config { cache: 3, ..config() });
-    assert!(device == 0 && host >= u64::from(STEPS - 1) * 1024, "{device} and {host}");
+    assert!(device == 0 && host >= ALL, "{device} and {host}");
 }
 
 /// The default budget is at most half of the memory that a limit of the process leaves: 400 MB of
@@ -100,10 +109,10 @@ fn a_limit_of_the_address_space_is_kept() {
         child("a_limit_of_the_address_space_is_kept", "ulimit -v 400000;", &[]);
         return;
     }
-    let config = Config { backend: Backend::Host, ..config() };
-    let (device, host) = estimate(config.clone(), STEPS.into(), &[state(1 << 18)]).unwrap().budgets;
+    let found = estimate(on_host(), STEPS.into(), &[state(1 << 18)]).unwrap();
+    let (device, host) = found.budgets;
     assert!(device < 200_000 << 10 && device > 50_000 << 10 && host == 0, "{device} and {host}");
-    let (steps, peak, _) = shot(config, 1 << 18);
+    let (steps, peak, _) = shot(on_host(), 1 << 18);
     assert!(
         peak <= device && peak > device / 2 && steps < 3 * u64::from(STEPS),
         "{steps} steps, {peak} bytes"
@@ -115,23 +124,10 @@ fn a_limit_of_the_address_space_is_kept() {
 fn ranks_share_their_node() {
     let test = "ranks_share_their_node";
     if is_child() {
-        let config = Config { backend: Backend::Host, ..config() };
-        println!(
-            "budget {}",
-            estimate(config, 1_000, &[state(1 << 40)]).map_or(0, |found| found.budgets.0)
-        );
-        println!(
-            "budget {}",
-            estimate(Config { backend: Backend::Host, ..self::config() }, 2, &[state(1 << 33)])
-                .map_or(0, |f| f.budgets.0)
-        );
-        let few = estimate(
-            Config { backend: Backend::Host, ..self::config() },
-            100_000,
-            &[state(1 << 18)],
-        )
-        .unwrap();
-        println!("budget {}", few.budgets.0);
+        for (steps, values) in [(1_000, 1 << 40), (2, 1 << 33), (100_000, 1 << 18)] {
+            let found = estimate(on_host(), steps, &[state(values)]);
+            println!("budget {}", found.map_or(0, |found| found.budgets.0));
+        }
         return;
     }
     let budgets = |variables: &[(&str, &str)]| -> Vec<u64> {
@@ -163,14 +159,14 @@ fn fields_that_are_to_come_do_not_start_cuda() {
     let cursor =
         std::sync::Arc::new(gpuzip::choice::SharedSchedule::new(config(), STEPS.into()).unwrap());
     assert_eq!(config().backend, Backend::ByFields);
-    estimate(config(), STEPS.into(), &[state(128)]).unwrap();
+    found(config());
     let own = Session::new(config(), STEPS.into(), &[state(128)]).unwrap();
     let attached = Session::attach(cursor, config(), &[state(128)]).unwrap();
     assert_eq!((emu::calls("cuInit"), emu::calls("cuDevicePrimaryCtxRetain")), (0, 0));
     drop((own, attached));
     assert_eq!(shot(config(), 128).0, u64::from(STEPS - 1));
     assert_eq!(emu::calls("cuInit"), 0);
-    estimate(Config { backend: Backend::Cuda, ..config() }, STEPS.into(), &[state(128)]).unwrap();
+    found(Config { backend: Backend::Cuda, ..config() });
     assert_eq!(emu::calls("cuInit"), 1, "the backend that is named is looked at");
 }
 
@@ -182,21 +178,14 @@ fn zero_copy_on_an_unknown_backend_says_what_to_do() {
         return;
     }
     start_cuda();
-    let config = Config {
-        algorithm: Some(Algorithm::Revolve),
-        snapshots: 3,
-        zero_copy: true,
-        ..Config::default()
-    };
+    let algorithm = Some(Algorithm::Revolve);
+    let config = Config { algorithm, snapshots: 3, zero_copy: true, ..Config::default() };
     let mut session = Session::new(config.clone(), 9, &[state(128)]).unwrap();
     session.get_action().unwrap();
-    let error = session.save_begin(0, 1, HOST).unwrap_err();
-    assert_eq!(error.code, Code::State);
-    for part in ["backend = 1", "backend = 2", "at init"] {
-        assert!(error.message.contains(part), "{part} in {error}");
-    }
-    let mut session =
-        Session::new(Config { backend: Backend::Host, ..config }, 9, &[state(128)]).unwrap();
+    let parts = ["backend = 1", "backend = 2", "at init"];
+    refused(session.save_begin(0, 1, HOST), Code::State, &parts);
+    let config = Config { backend: Backend::Host, ..config };
+    let mut session = Session::new(config, 9, &[state(128)]).unwrap();
     session.get_action().unwrap();
     session.save_begin(0, 1, HOST).unwrap();
 }
@@ -242,14 +231,11 @@ fn without_a_device_the_costs_are_the_hosts() {
     }
     start_cuda();
     assert_eq!(emu::reset(1, emu::EARLY, 0, 1 << 20), 0);
-    let all = u64::from(STEPS - 1) * 1024;
-    assert_eq!(shot(config(), 128), (u64::from(STEPS - 1), all, 0));
+    stores_all(config());
     let budgets =
         Config { device_budget: 100 * 1024, host_budget: 300 * 1024, ..Config::default() };
-    let found = |backend| {
-        estimate(Config { backend, ..budgets.clone() }, STEPS.into(), &[state(128)]).unwrap()
-    };
-    let (assumed, host) = (found(Backend::ByFields), found(Backend::Host));
+    let [assumed, host] = [Backend::ByFields, Backend::Host]
+        .map(|backend| found(Config { backend, ..budgets.clone() }));
     assert_eq!(assumed.choice.schedule.algorithm, host.choice.schedule.algorithm);
     assert_eq!(assumed.option.tiers.costs, host.option.tiers.costs);
 }
@@ -263,14 +249,9 @@ fn the_first_save_settles_the_costs() {
     }
     start_cuda();
     assert_eq!(emu::reset(1, emu::EARLY, 1, 100 << 10), 0);
-    let assumed = estimate(config(), STEPS.into(), &[state(128)]).unwrap();
-    assert_ne!(
-        assumed.choice.schedule.algorithm,
-        Algorithm::StoreAll,
-        "100 KiB of device memory have no room for all"
-    );
-    let all = u64::from(STEPS - 1) * 1024;
-    assert_eq!(shot(config(), 128), (u64::from(STEPS - 1), all, 0));
+    // 100 KiB of device memory have no room for all states.
+    assert_ne!(found(config()).choice.schedule.algorithm, Algorithm::StoreAll);
+    stores_all(config());
     let budgets = Config { device_budget: 500 * 1024, ..Config::default() };
     assert_eq!(shot(budgets.clone(), 128), shot(Config { backend: Backend::Host, ..budgets }, 128));
 }
@@ -284,20 +265,15 @@ fn a_device_gives_half_of_its_free_memory() {
     }
     assert_eq!(emu::reset(1, emu::EARLY, 1, 100 << 10), 0);
     let config = Config { backend: Backend::Cuda, ..config() };
-    let found = estimate(config.clone(), STEPS.into(), &[state(128)]).unwrap();
-    assert_eq!(found.budgets.0, 50 << 10);
-    assert!(found.budgets.1 >= u64::from(STEPS - 1) * 1024, "{:?}", found.budgets);
+    let (device, host) = found(config.clone()).budgets;
+    assert!(device == 50 << 10 && host >= ALL, "{device} and {host}");
     let session = Session::new(config.clone(), STEPS.into(), &[state(128)]).unwrap();
-    assert!(emu::counters().device_bytes <= 50 << 10 && session.budgets() == found.budgets);
+    assert!(emu::counters().device_bytes <= device && session.budgets() == (device, host));
     drop(session);
     assert_eq!(emu::counters().retained, 0);
     assert_eq!(emu::reset(1, emu::EARLY, 1, 2 << 20), 0);
-    let found = estimate(config, STEPS.into(), &[state(128)]).unwrap();
-    assert!(
-        found.budgets.0 >= u64::from(STEPS - 1) * 1024 && found.budgets.1 == 0,
-        "{:?}",
-        found.budgets
-    );
+    let (device, host) = found(config).budgets;
+    assert!(device >= ALL && host == 0, "{device} and {host}");
 }
 
 /// A backend that is not available is an error at init, which says what is missing and what to do.
@@ -312,13 +288,8 @@ fn cuda_without_a_device_is_refused_at_init() {
     let memory = unsafe { AppMemory::new(data.as_mut_ptr().cast(), 64) };
     for memory in [None, Some(memory)] {
         let field = AppField { memory, ..state(8) };
-        let error = Session::new(Config { backend: Backend::Cuda, ..config() }, 10, &[field])
-            .map(drop)
-            .unwrap_err();
-        assert_eq!(error.code, Code::Device, "{error}");
-        for part in ["backend = 2", "backend = 1"] {
-            assert!(error.message.contains(part), "{part} in {error}");
-        }
+        let session = Session::new(Config { backend: Backend::Cuda, ..config() }, 10, &[field]);
+        refused(session, Code::Device, &["backend = 2", "backend = 1"]);
     }
 }
 
@@ -330,11 +301,6 @@ fn cuda_without_a_driver_is_refused_at_init() {
         println!("skipped: this machine has a CUDA driver");
         return;
     }
-    let error = Session::new(Config { backend: Backend::Cuda, ..config() }, 10, &[state(8)])
-        .map(drop)
-        .unwrap_err();
-    assert!(
-        error.message.contains("libcuda.so.1") && error.message.contains("backend = 1"),
-        "{error}"
-    );
+    let session = Session::new(Config { backend: Backend::Cuda, ..config() }, 10, &[state(8)]);
+    refused(session, Code::Device, &["libcuda.so.1", "backend = 1"]);
 }

@@ -7,13 +7,13 @@
 mod child;
 
 use crate::common;
-use child::{report, run, spawn, Report};
+use child::{report, run, run_with, spawn, Report};
 use common::tempdir;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{symlink, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::Command;
 
 #[test]
 #[ignore = "runs in a process of its own"]
@@ -160,10 +160,10 @@ fn folders_that_are_missing_or_not_to_be_written_are_warnings() {
     let lines =
         "profile_path = sub/profile\ntrace_out = sub/timeline\nenable_performance_log = 1\n";
     let play = |folder: &Path, obstacle: &str| {
-        let child = spawn(folder, &config(lines), obstacle, &|command| {
+        let log = |command: &mut Command| {
             command.env("GPUZIP_PERFORMANCE_LOG", "sub/log");
-        });
-        report(folder, child.wait_with_output().unwrap()).text
+        };
+        run_with(folder, &config(lines), obstacle, &log).text
     };
     let missing = case(&test, "missing");
     let said = play(&missing, "");
@@ -245,28 +245,17 @@ fn where_there_is_no_room_files_stay_whole() {
 fn a_full_disk_is_a_warning() {
     let test = tempdir("files-disk");
     let disk = case(&test, "disk");
-    let mount = |arguments: &[&str]| {
-        std::process::Command::new("mount")
-            .args(arguments)
-            .arg(&disk)
-            .output()
-            .is_ok_and(|o| o.status.success())
-    };
-    if !mount(&["-t", "tmpfs", "-o", "size=64k", "none"]) {
-        return println!("skipped: this user may not mount a file system");
-    }
-    let result = std::panic::catch_unwind(|| {
+    common::on_small_disk(&disk, "64k", || {
         for file in ["session.cfg", "report"] {
             std::fs::write(test.join(file), "").unwrap();
         }
         let lines =
             "profile_path = disk/profile\ntrace_out = disk/timeline\nenable_performance_log = 1\n";
         let play = |shots: u32| {
-            let log = |command: &mut std::process::Command| {
+            let log = |command: &mut Command| {
                 command.env("GPUZIP_PERFORMANCE_LOG", "disk/log");
             };
-            let child = spawn(&test, &config(lines), &format!("shots={shots}"), &log);
-            report(&test, child.wait_with_output().unwrap()).text
+            run_with(&test, &config(lines), &format!("shots={shots}"), &log).text
         };
         assert!(play(1).starts_with("ok\n"));
         // Leave at most a page or two of the file system free.
@@ -285,8 +274,6 @@ fn a_full_disk_is_a_warning() {
         }
         assert!(!names(&disk).iter().any(|name| name.ends_with(".part")));
     });
-    assert!(std::process::Command::new("umount").arg(&disk).status().unwrap().success());
-    result.unwrap();
 }
 
 /// Where descriptors 0 to 2 are closed, no file of the library gets one of these descriptors:
@@ -322,15 +309,15 @@ fn log_lines_that_cannot_be_written_end_nothing() {
     let test = tempdir("files-log");
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let child = spawn(&test, &config(""), "logs", &|command| {
-        command.stderr(Stdio::from(writer.try_clone().unwrap()));
+    let file = || std::fs::File::create(test.join("stderr")).unwrap();
+    let said = run_with(&test, &config(""), "logs", &|command| {
+        command.stderr(writer.try_clone().unwrap());
     });
-    assert!(report(&test, child.wait_with_output().unwrap()).text.starts_with("ok\n"));
-    let file = || Stdio::from(std::fs::File::create(test.join("stderr")).unwrap());
-    let child = spawn(&test, &config(""), "logs fsize=0", &|command| {
+    assert!(said.text.starts_with("ok\n"));
+    let said = run_with(&test, &config(""), "logs fsize=0", &|command| {
         command.stderr(file());
     });
-    assert!(report(&test, child.wait_with_output().unwrap()).text.starts_with("ok\n"));
+    assert!(said.text.starts_with("ok\n"));
     let said = run(&test, &config("error_bound = 1e-3\n"), "logs").stderr;
     assert!(said.contains("error_bound = 0.001 with compressor = 0 (none)"), "{said}");
 }
@@ -370,7 +357,7 @@ fn short_and_interrupted_writes_make_whole_files() {
     std::fs::write(test.join("slow.c"), SLOW).unwrap();
     let library = test.join("slow.so");
     common::run(
-        std::process::Command::new("cc")
+        Command::new("cc")
             .args(["-shared", "-fPIC", "-O1", "-o"])
             .arg(&library)
             .arg(test.join("slow.c"))
@@ -393,7 +380,7 @@ fn short_and_interrupted_writes_make_whole_files() {
         }
     }
     for (folder, child) in folders.iter().zip(children) {
-        let said = report(folder, child.wait_with_output().unwrap()).text;
+        let said = report(folder, child).text;
         assert!(said.starts_with("ok\n") && !said.contains("could not"), "{said}");
         assert_eq!(shots_in(&folder.join("timeline")), 4);
     }
@@ -419,7 +406,7 @@ fn processes_with_one_timeline_do_not_share_it() {
     assert!(run(&folders[1], &lines, "shots=2").text.starts_with("ok\n"));
     drop(first.stdin.take());
     std::io::copy(&mut output, &mut std::io::sink()).unwrap();
-    assert!(report(&folders[0], first.wait_with_output().unwrap()).text.starts_with("ok\n"));
+    assert!(report(&folders[0], first).text.starts_with("ok\n"));
     assert_eq!((shots_in(&test.join("run.json")), shots_in(&test.join("run-2.json"))), (3, 2));
     assert!(run(&folders[2], &lines, "shots=1").text.starts_with("ok\n"));
     assert_eq!((shots_in(&test.join("run.json")), shots_in(&test.join("run-2.json"))), (1, 2));

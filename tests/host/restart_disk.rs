@@ -2,7 +2,7 @@
 //! restart files are written and read, a run ends with an error or goes on with the right bits.
 
 use crate::common::cases::long;
-use crate::common::play::{step, App as _, HOST};
+use crate::common::play::{refused, step, App as _, HOST};
 use crate::common::{self, wave};
 use common::{alone, faults_library, limit_files};
 use gpuzip::config::{Backend, Config};
@@ -10,7 +10,7 @@ use gpuzip::error::{Code, Result};
 use gpuzip::schedule::{Algorithm, Kind};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use wave::{folder, session, App, Job, N};
+use wave::{folder, resume, session, write, App, Job, N};
 
 /// Bytes of a snapshot, and the bytes that it takes on disk.
 const STATE: u64 = (4 * N as u64).next_multiple_of(256) * 2;
@@ -209,31 +209,23 @@ fn less_room_than_at_the_stop_goes_on_or_names_the_disk() {
     whole.begin();
     // To the first RESTORE: no snapshot of the forward sweep has been used up.
     while step(&mut one, &mut whole).unwrap().unwrap().action.kind != Kind::Restore {}
-    one.persist_write(0, &whole.arrays(), HOST).unwrap();
-    one.persist_wait().unwrap();
+    write(&mut one, 0, &whole).unwrap();
     whole.finish(&mut one).unwrap();
     drop(one);
     let (mut went_on, mut failed) = (0, 0);
     for room in 0..=needed / PAGES {
         limit_files(room * PAGES);
         let mut app = App::new(false);
-        let mut two = session(&job, &files, &app).unwrap();
-        two.persist_find().unwrap().unwrap();
-        let read = two.persist_read(&app.arrays(), HOST);
-        match read {
-            Ok(()) => {
+        match resume(&job, &files, &app) {
+            Ok((mut two, ..)) => {
                 app.finish(&mut two).unwrap();
                 assert!(app.stack.bytes() == whole.stack.bytes(), "room {room}");
                 went_on += 1;
             }
-            Err(error) => {
-                assert_eq!(error.code, Code::Budget, "{error}");
-                let text = &error.message;
-                for part in ["has room for", "bytes of snapshots", "disk_path", "free space there"]
-                {
-                    assert!(text.contains(part), "{part}: {text}");
-                }
-                assert!(text.contains(&job.config.disk_folders[0].display().to_string()), "{text}");
+            no_room => {
+                let folder = job.config.disk_folders[0].to_str().unwrap();
+                let parts = ["has room for", "bytes of snapshots", "disk_path", "free space there"];
+                refused(no_room, Code::Budget, &[&parts[..], &[folder]].concat());
                 failed += 1;
             }
         }

@@ -2,8 +2,8 @@
 //! the whole process.
 
 use crate::common::host::{coding, config};
-use crate::common::play::{step, HOST};
-use crate::common::wave::{persisting, session, App, Job, N};
+use crate::common::play::{refused, step, HOST};
+use crate::common::wave::{persisting, resume, session, write, App, Job, N};
 use crate::common::{alone, tempdir};
 use gpuzip::capi::gpuzip_request_stop;
 use gpuzip::codec::{ErrorBound, Method};
@@ -70,14 +70,11 @@ fn a_stop_within_a_shot_keeps_the_plan_of_its_begin() {
                 let most = if shot == stop_in { 60 } else { usize::MAX };
                 run(&mut one, &mut first, shot, most);
             }
-            one.persist_write(stop_in.into(), &first.arrays(), HOST).unwrap();
-            one.persist_wait().unwrap();
+            write(&mut one, stop_in.into(), &first).unwrap();
             drop(one);
             let mut second = rough();
-            let mut two = session(&job, &dir, &second).unwrap();
-            let found = two.persist_find().unwrap().unwrap();
-            assert_eq!((found.shot, found.it), (stop_in.into(), -1));
-            two.persist_read(&second.arrays(), HOST).unwrap();
+            let (mut two, shot, it) = resume(&job, &dir, &second).unwrap();
+            assert_eq!((shot, it), (stop_in.into(), -1));
             for shot in stop_in..3 {
                 if shot > stop_in {
                     two.setup().unwrap();
@@ -97,12 +94,10 @@ fn an_earlier_lost_generation_does_not_prevent_the_last_one() {
     let (dir, app) = (tempdir("stop-earlier"), rough());
     let mut session = session(&job(), &dir, &app).unwrap();
     let arrays = app.arrays();
-    session.persist_write(0, &arrays, HOST).unwrap();
-    session.persist_wait().unwrap();
+    write(&mut session, 0, &app).unwrap();
     std::fs::create_dir_all(dir.join("gpuzip-r000000-g000000000002.gen/inside")).unwrap();
     session.persist_write(1, &arrays, HOST).unwrap();
-    let error = session.persist_write(2, &arrays, HOST).unwrap_err();
-    assert!(error.code == Code::Io && error.message.contains("generation 2"), "{error}");
+    refused(session.persist_write(2, &arrays, HOST), Code::Io, &["generation 2"]);
     let found = session.persist_find().unwrap().unwrap();
     assert_eq!((found.generation, found.shot), (3, 2));
     assert_eq!(session.stats().unwrap().generations, 2);

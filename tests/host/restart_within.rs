@@ -4,7 +4,7 @@
 use crate::common::app::Draw;
 use crate::common::cases::cases;
 use crate::common::host::{coding, config};
-use crate::common::play::{step, HOST};
+use crate::common::play::{refused, step, HOST};
 use crate::common::{emu, wave};
 use gpuzip::codec::{ErrorBound, Method};
 use gpuzip::config::{Backend, Config};
@@ -15,7 +15,7 @@ use gpuzip::schedule::{Algorithm, Kind};
 use gpuzip::stats::Stats;
 use std::path::Path;
 use std::ptr::null_mut;
-use wave::{folder, session, App, Job, N};
+use wave::{folder, resume, session, write, App, Job, N};
 
 fn draw_job(seed: u64, managed: bool) -> Job {
     let mut draw = Draw(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1);
@@ -85,23 +85,11 @@ fn other_memory(job: &Job) -> Job {
 }
 
 /// Statistics that do not depend on time.
-fn counts(stats: &Stats) -> Vec<u64> {
-    let s = stats;
-    vec![
-        s.forward_steps,
-        s.saves,
-        s.restores,
-        s.backward_steps,
-        s.hits,
-        s.misses,
-        s.prefetches,
-        s.h2d,
-        s.d2h,
-        s.write_backs_avoided,
-        s.raw_bytes,
-        s.stored_bytes,
-        s.disk_reads,
-        s.disk_writes,
+fn counts(s: &Stats) -> [[u64; 7]; 2] {
+    let disk = (s.disk_reads, s.disk_writes);
+    [
+        [s.saves, s.restores, s.forward_steps, s.backward_steps, s.hits, s.misses, s.prefetches],
+        [s.h2d, s.d2h, s.write_backs_avoided, s.raw_bytes, s.stored_bytes, disk.0, disk.1],
     ]
 }
 
@@ -111,17 +99,14 @@ fn stopped(job: &Job, managed: bool, dir: &Path, stop: usize) -> App {
     let _ = std::fs::remove_dir_all(dir);
     let mut first = App::new(managed);
     let mut one = session(job, dir, &first).unwrap();
-    first.begin();
-    first.finish(&mut one).unwrap();
+    first.shot(&mut one).unwrap();
     one.setup().unwrap();
     first.begin();
     first.told.clear();
     for _ in 0..=stop {
         step(&mut one, &mut first).unwrap();
     }
-    one.persist_write(1, &first.arrays(), HOST).unwrap();
-    one.persist_wait().unwrap();
-    drop(one);
+    write(&mut one, 1, &first).unwrap();
     first
 }
 
@@ -138,8 +123,7 @@ fn check(job: &Job, managed: bool, name: &str) -> usize {
         }
         Err(error) => panic!("{job:?}: {error}"),
     };
-    whole.begin();
-    whole.finish(&mut one).unwrap();
+    whole.shot(&mut one).unwrap();
     // The second shot: its plan may follow from the sizes of the first one's snapshots.
     one.setup().unwrap();
     whole.begin();
@@ -154,12 +138,9 @@ fn check(job: &Job, managed: bool, name: &str) -> usize {
         let first = stopped(job, managed, &dir, stop);
 
         let mut second = App::new(managed);
-        let mut two = session(job, &dir, &second).unwrap();
-        let found = two.persist_find().unwrap().unwrap();
-        assert_eq!((found.shot, found.it), (1, stop as i64));
-        two.persist_read(&second.arrays(), HOST)
-            .unwrap_or_else(|e| panic!("{job:?}, action {stop}: {e}"));
-        two.synchronize().unwrap();
+        let (mut two, shot, it) =
+            resume(job, &dir, &second).unwrap_or_else(|e| panic!("{job:?}, action {stop}: {e}"));
+        assert_eq!((shot, it), (1, stop as i64));
         assert!(second.stack.bytes() == &stacked[..], "{job:?}, action {stop}");
         // The forward sweep of a shot that was being reversed is over.
         if first.told.iter().any(|told| told.1 == Kind::Backward as i32) {
@@ -170,33 +151,26 @@ fn check(job: &Job, managed: bool, name: &str) -> usize {
             two.persist_write(1, &second.arrays(), HOST).unwrap();
             drop(two);
             second = App::new(managed);
-            two = session(job, &dir, &second).unwrap();
-            two.persist_find().unwrap().unwrap();
-            two.persist_read(&second.arrays(), HOST).unwrap();
-            two.synchronize().unwrap();
+            two = resume(job, &dir, &second).unwrap().0;
         }
         // A session with other memory goes on by a plan of its own.
         if stop % 4 == 2 && job.config.mixed_storage.is_none() {
             let other = other_memory(job);
             drop(two);
             second = App::new(managed);
-            two = session(&other, &dir, &second).unwrap();
-            two.persist_find().unwrap().unwrap();
-            match two.persist_read(&second.arrays(), HOST) {
-                Ok(()) => {}
+            two = match resume(&other, &dir, &second) {
+                Ok((session, ..)) => session,
                 Err(error) if error.code == Code::Budget => continue,
                 Err(error) => panic!("{job:?}, {other:?}, action {stop}: {error}"),
-            }
-            two.synchronize().unwrap();
+            };
             second.told = first.told.clone();
             second.finish(&mut two).unwrap_or_else(|e| panic!("{job:?}, action {stop}: {e}"));
             assert_eq!(whole.told, second.told, "{job:?}, other memory, action {stop}");
             assert!(whole.stack.bytes() == second.stack.bytes(), "{job:?}, action {stop}");
             // The next shot has the plan of the whole schedule again.
             two.setup().unwrap();
-            second.begin();
-            second.finish(&mut two).unwrap();
-            assert_eq!(two.stats().unwrap().saves, expected[1], "{job:?}");
+            second.shot(&mut two).unwrap();
+            assert_eq!(two.stats().unwrap().saves, expected[0][0], "{job:?}");
             continue;
         }
         if stop % 4 == 2 && job.config.mixed_storage.is_some() {
@@ -239,7 +213,7 @@ fn refuses_other_storage(job: &Job, dir: &Path, managed: bool) {
         assert!(matches!(error.code, Code::Config | Code::Budget), "{other:?}: {error}");
         assert!(app.stack.bytes().iter().all(|byte| *byte == 0), "an array was changed");
         // No shot begins as if nothing had failed.
-        assert_eq!(session.get_action().unwrap_err().code, Code::State);
+        refused(session.get_action(), Code::State, &[]);
         session.setup().unwrap();
         session.get_action().unwrap();
     }
@@ -262,21 +236,15 @@ fn the_begin_of_a_shot_needs_the_budgets_of_its_mixed_storage() {
     let (job, dir) = (mixed_job(), folder("restart-begin"));
     let mut app = App::new(false);
     let mut one = session(&job, &dir, &app).unwrap();
-    app.begin();
-    app.finish(&mut one).unwrap();
-    one.persist_write(1, &app.arrays(), HOST).unwrap();
-    one.persist_wait().unwrap();
+    app.shot(&mut one).unwrap();
+    write(&mut one, 1, &app).unwrap();
     one.setup().unwrap();
-    app.begin();
-    app.finish(&mut one).unwrap();
+    app.shot(&mut one).unwrap();
     drop(one);
     refuses_other_storage(&job, &dir, false);
     let mut again = App::new(false);
-    let mut two = session(&job, &dir, &again).unwrap();
-    two.persist_find().unwrap().unwrap();
-    two.persist_read(&again.arrays(), HOST).unwrap();
-    again.begin();
-    again.finish(&mut two).unwrap();
+    let mut two = resume(&job, &dir, &again).unwrap().0;
+    again.shot(&mut two).unwrap();
     assert!(app.stack.bytes() == again.stack.bytes());
     let _ = std::fs::remove_dir_all(&dir);
 }
@@ -291,20 +259,16 @@ fn a_lost_generation_is_told_and_its_begin_is_written_again() {
     };
     let mut one = session(&job, &dir, &app).unwrap();
     blocked(1);
-    one.persist_write(0, &app.arrays(), HOST).unwrap();
-    assert_eq!(one.persist_wait().unwrap_err().code, Code::Io);
+    refused(write(&mut one, 0, &app), Code::Io, &[]);
     assert_eq!(one.stats().unwrap().generations, 0, "a lost generation does not count");
-    one.persist_write(0, &app.arrays(), HOST).unwrap();
-    one.persist_wait().unwrap();
+    write(&mut one, 0, &app).unwrap();
     assert_eq!(one.stats().unwrap().generations, 1);
     blocked(3);
     one.persist_write(1, &app.arrays(), HOST).unwrap();
-    let error = one.close().unwrap_err();
-    assert_eq!(error.code, Code::Io, "{error}");
+    refused(one.close(), Code::Io, &[]);
     let mut arrays = app.arrays();
     arrays[0].name = Name::new("gpuzip position").unwrap();
-    let error = one.persist_write(2, &arrays, HOST).unwrap_err();
-    assert!(error.code == Code::Argument && error.message.contains("gpuzip position"), "{error}");
+    refused(one.persist_write(2, &arrays, HOST), Code::Argument, &["gpuzip position"]);
     drop(one);
     let _ = std::fs::remove_dir_all(&dir);
 }

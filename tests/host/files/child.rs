@@ -6,7 +6,7 @@ use gpuzip::capi::*;
 use std::ffi::{c_char, c_void, CStr, CString};
 use std::io::{Read, Write};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::ptr::null_mut;
 
 /// Environment variables that pass the child the paths of its configuration and report, and its
@@ -20,8 +20,17 @@ const OBSTACLE: &str = "GPUZIP_TEST_OBSTACLE";
 /// not root), `logs` (the log goes to stderr instead of the report), `waits` (the child waits
 /// before its first shot until its standard input ends), `shots=N`.
 pub fn run(folder: &Path, config: &str, obstacle: &str) -> Report {
-    let output = spawn(folder, config, obstacle, &|_| ()).wait_with_output().unwrap();
-    report(folder, output)
+    run_with(folder, config, obstacle, &|_| ())
+}
+
+/// Runs the child as `run` does. `prepare` may change its command.
+pub fn run_with(
+    folder: &Path,
+    config: &str,
+    obstacle: &str,
+    prepare: &dyn Fn(&mut Command),
+) -> Report {
+    report(folder, spawn(folder, config, obstacle, prepare))
 }
 
 pub fn spawn(folder: &Path, config: &str, obstacle: &str, prepare: &dyn Fn(&mut Command)) -> Child {
@@ -46,7 +55,8 @@ pub struct Report {
 }
 
 /// Reads the report of a child, which must have ended by itself with status 7.
-pub fn report(folder: &Path, output: Output) -> Report {
+pub fn report(folder: &Path, child: Child) -> Report {
+    let output = child.wait_with_output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     let text = std::fs::read_to_string(folder.join("report")).unwrap_or_default();
     assert_eq!(output.status.code(), Some(7), "{}\n{text}\n{stderr}", output.status);

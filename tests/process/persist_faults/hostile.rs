@@ -3,7 +3,7 @@
 //! or lets it ask for memory that it does not get.
 
 use super::mutations::{Hostile, Random};
-use super::wave::{folder, session, App, Job};
+use super::wave::{folder, session, write, App, Job};
 use crate::common::cases::cases;
 use crate::common::play::step;
 use gpuzip::codec::{ErrorBound, Method, Settings};
@@ -42,11 +42,6 @@ fn job(method: Method, device_budget: u64) -> Job {
     Job { config, steps: 9 }
 }
 
-fn write(session: &mut gpuzip::session::Session, app: &App) -> Result<()> {
-    session.persist_write(3, &app.arrays(), Stream(null_mut()))?;
-    session.persist_wait()
-}
-
 /// Writes a generation of the start of a shot, or of the action 6 of a shot.
 fn base(job: Job, within: bool, dir: &Path) -> Base {
     let _ = fs::remove_dir_all(dir);
@@ -56,7 +51,7 @@ fn base(job: Job, within: bool, dir: &Path) -> Base {
     for _ in 0..if within { 7 } else { 0 } {
         step(&mut one, &mut app).unwrap();
     }
-    write(&mut one, &app).unwrap();
+    write(&mut one, 3, &app).unwrap();
     drop(one);
     Base { job, generation: Hostile::of(&fs::read(file(dir)).unwrap()) }
 }
