@@ -8,6 +8,7 @@ pub mod changes;
 mod guarded;
 
 use crate::common::cases::cases;
+use crate::common::draw::Draw;
 use crate::common::last_error;
 use crate::common::{self, c_abi, checksum};
 use changes::{damage, pieces, replace, reseal_all};
@@ -84,26 +85,7 @@ fn alone(name: &str) -> bool {
     common::alone(name).is_some()
 }
 
-// ---- Pseudo-random numbers (splitmix64) ----
-
-pub struct Draw(pub u64);
-
 impl Draw {
-    fn u64(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let x = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        x ^ x >> 31
-    }
-
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.u64() % n.max(1) as u64) as usize
-    }
-
-    pub fn of<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
-    }
-
     /// Returns a number at which comparisons of lengths, counts and widths may go wrong.
     fn extreme(&mut self) -> u64 {
         match self.below(6) {
@@ -112,7 +94,7 @@ impl Draw {
             2 => 1 << self.below(64),
             3 => (1 << self.below(64)) - 1,
             4 => self.below(5000) as u64,
-            _ => self.u64(),
+            _ => self.bits(),
         }
     }
 }
@@ -183,7 +165,7 @@ impl Case {
         let (a, b) = (i as u64 % self.n[0], i as u64 / self.n[0]);
         let smooth =
             (0.31 * a as f64 + 0.13 * k as f64).sin() * (0.23 * b as f64 - 0.13 * k as f64).cos();
-        let noise = Draw((i * 7 + k) as u64).u64() as f64 / 2f64.powi(63) - 1.0;
+        let noise = Draw((i * 7 + k) as u64).value();
         match self.kind {
             0 => smooth,
             1 => noise,

@@ -2,8 +2,8 @@
 //! levels, values that are not finite, damaged streams.
 
 use crate::common::checksum::reseal;
+use crate::common::draw::Draw;
 use crate::damage::changes::{damage_payload, pieces, reseal_all};
-use crate::damage::Draw;
 use gpuzip::codec::{
     simd, Bound, ErrorBound, Header, Method, Settings, Shape, SnapshotCodec, CODECS,
 };

@@ -3,6 +3,7 @@
 mod fixtures;
 mod libzfp;
 
+use crate::common::draw::Draw;
 use gpuzip::codec::zfp::Zfp;
 use gpuzip::codec::{simd, Bound, Coder, Shape};
 use gpuzip::scalar::Scalar;
@@ -48,28 +49,11 @@ macro_rules! value {
 value!(f32, u32, F32, 32);
 value!(f64, u64, F64, 64);
 
-/// A generator of reproducible random numbers (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A random value in [-1, 1).
-    fn real(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
-    }
-}
-
 /// Number of kinds of values that `field` makes.
 const KINDS: usize = 7;
 
 fn field<T: Value>(kind: usize, dims: &[usize], seed: u64) -> Vec<T> {
-    let mut random = Random(seed);
+    let mut random = Draw(seed);
     let nx = dims[0];
     let ny = dims.get(1).copied().unwrap_or(1);
     (0..dims.iter().product())
@@ -78,7 +62,7 @@ fn field<T: Value>(kind: usize, dims: &[usize], seed: u64) -> Vec<T> {
             // A parabola per axis: smooth, and with the same bits on every machine.
             let smooth = (x - 7.25) * (x - 20.0) * 0.01 - (y - 3.0) * (y + 1.5) * 0.03
                 + (z - 2.0) * z * 0.05;
-            let noise = random.real();
+            let noise = random.value();
             match kind {
                 0 => T::of(smooth),
                 1 => T::of(noise),
@@ -217,7 +201,7 @@ fn so_are_those_of_every_length() {
 
 /// Encodes a field and writes random bytes to random places of the stream: as many bytes as the
 /// stream has, or three.
-fn damaged<T: Value>(zfp: &mut Zfp, dims: &[usize], random: &mut Random) -> Vec<u8> {
+fn damaged<T: Value>(zfp: &mut Zfp, dims: &[usize], random: &mut Draw) -> Vec<u8> {
     let mut stream = vec![0; zfp.max_bytes()];
     assert!(zfp
         .encode(T::array(&field::<T>(random.bits() as usize % KINDS, dims, 5)), &mut stream)
@@ -231,7 +215,7 @@ fn damaged<T: Value>(zfp: &mut Zfp, dims: &[usize], random: &mut Random) -> Vec<
 }
 
 fn decode_damaged<T: Value>(library: Option<&Libzfp>) {
-    let mut random = Random(9);
+    let mut random = Draw(9);
     for dims in [&[77][..], &[19, 9], &[9, 6, 5]] {
         for rate in 1..=T::MOST {
             let mut zfp = Zfp::new(shape::<T>(dims), rate).unwrap();

@@ -27,6 +27,34 @@ pub fn with_kernels(name: &str) -> bool {
     super::have("c++") && inside(name, &[("GPUZIP_CACHE_DIR", images().to_str().unwrap())])
 }
 
+/// Returns the path, as the test harness names it, of the test in which `inner` is a function.
+pub fn test_around<F>(_inner: F) -> &'static str {
+    let path = std::any::type_name::<F>();
+    let (_, test) = path.split_once("::").unwrap();
+    test.rsplit_once("::").unwrap().0
+}
+
+/// Runs the test in which the macro stands as `inside` does, and ends the test in the parent. Arguments:
+/// environment variables of the process, pairs of name and value; or `kernels` for `with_kernels`.
+#[allow(unused_macros)] // Not every test program has such tests.
+macro_rules! emulated {
+    (kernels) => {
+        emulated!(@ test, $crate::common::emu::with_kernels(test))
+    };
+    (@ $test:ident, $is_inside:expr) => {{
+        fn here() {}
+        let $test = $crate::common::emu::test_around(here);
+        if !$is_inside {
+            return;
+        }
+    }};
+    ($($variable:expr),*) => {
+        emulated!(@ test, $crate::common::emu::inside(test, &[$($variable),*]))
+    };
+}
+#[allow(unused_imports)] // As above.
+pub(crate) use emulated;
+
 /// Returns the path of the software driver: cargo puts the library beside the test programs.
 pub fn driver() -> PathBuf {
     std::env::current_exe().unwrap().with_file_name("libcuda_emu.so")

@@ -2,6 +2,8 @@
 //! checksums are made right again, so that the change is met by what reads behind the checksums.
 #![allow(dead_code)] // Each test program uses a part of it.
 
+use super::draw::Draw;
+
 /// Bytes of the header before and behind the fingerprint, of one of its values, of an entry of the
 /// index, and of the footer (docs/persist-format.md).
 const HEADER: usize = 72;
@@ -10,42 +12,21 @@ const VALUE: usize = 88;
 const ENTRY: usize = 128;
 const FOOTER: usize = 56;
 
-/// Pseudo-random numbers (xorshift64*, Vigna 2016).
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Self {
-        Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
-    }
-
-    pub fn word(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    }
-
-    /// Returns a number from 0 to `limit` - 1; 0 if `limit` is 0.
-    pub fn below(&mut self, limit: usize) -> usize {
-        (self.word() >> 33) as usize % limit.max(1)
-    }
-}
-
 /// Returns a number in place of `was`: an extreme one, or one that differs little.
-fn hostile(was: u64, random: &mut Random) -> u64 {
+fn hostile(was: u64, draw: &mut Draw) -> u64 {
     let numbers = [0, 1, 2, 255, 1 << 20, 1 << 31, 1 << 32, 1 << 40, 1 << 62, i64::MAX as u64];
-    match random.below(20) {
+    match draw.below(20) {
         k @ 0..=9 => numbers[k],
-        10 => 0u64.wrapping_sub(1 + random.below(3) as u64),
+        10 => 0u64.wrapping_sub(1 + draw.below(3) as u64),
         11 => i64::MIN as u64,
         12 => was.wrapping_add(1),
         13 => was.wrapping_sub(1),
         14 => was.wrapping_mul(2),
         15 => was / 2,
-        16 => was ^ 1 << random.below(64),
+        16 => was ^ 1 << draw.below(64),
         17 => was.swap_bytes(),
         18 => u64::from_ne_bytes(f64::NAN.to_ne_bytes()),
-        _ => random.word(),
+        _ => draw.bits(),
     }
 }
 
@@ -94,9 +75,9 @@ impl Hostile {
     }
 
     /// Returns the bytes of this generation with one to three changes and right checksums.
-    pub fn changed(mut self, random: &mut Random) -> Vec<u8> {
-        for _ in 0..=random.below(3) {
-            self.change(random);
+    pub fn changed(mut self, draw: &mut Draw) -> Vec<u8> {
+        for _ in 0..=draw.below(3) {
+            self.change(draw);
         }
         let mut entries = Vec::new();
         let mut bytes = self.header.clone();
@@ -109,15 +90,15 @@ impl Hostile {
         }
         let index = bytes.len();
         // One time in four, an entry lies about where its payload is, or how long.
-        if random.below(4) == 0 && !entries.is_empty() {
-            let entry = random.below(entries.len());
-            put(&mut entries[entry], [16, 24][random.below(2)], 8, random);
+        if draw.below(4) == 0 && !entries.is_empty() {
+            let entry = draw.below(entries.len());
+            put(&mut entries[entry], [16, 24][draw.below(2)], 8, draw);
         }
         entries.iter().for_each(|entry| bytes.extend_from_slice(entry));
-        self.seal(bytes, index, random)
+        self.seal(bytes, index, draw)
     }
 
-    fn seal(mut self, mut bytes: Vec<u8>, index: usize, random: &mut Random) -> Vec<u8> {
+    fn seal(mut self, mut bytes: Vec<u8>, index: usize, draw: &mut Draw) -> Vec<u8> {
         let end = self.header.len() - 4;
         let header_crc = crc32c::crc32c(&bytes[..end]).to_le_bytes();
         bytes[end..end + 4].copy_from_slice(&header_crc);
@@ -128,8 +109,8 @@ impl Hostile {
         footer[24..32].copy_from_slice(&self.header[24..32]);
         footer[32..36].copy_from_slice(&header_crc);
         footer[36..40].copy_from_slice(&crc32c::crc32c(&bytes[index..]).to_le_bytes());
-        if random.below(8) == 0 {
-            put(footer, [0, 8, 16, 24][random.below(4)], 8, random);
+        if draw.below(8) == 0 {
+            put(footer, [0, 8, 16, 24][draw.below(4)], 8, draw);
         }
         let crc = crc32c::crc32c(&footer[..44]).to_le_bytes();
         footer[44..48].copy_from_slice(&crc);
@@ -137,76 +118,76 @@ impl Hostile {
         bytes
     }
 
-    fn change(&mut self, random: &mut Random) {
-        let record = random.below(self.records.len());
-        match random.below(10) {
+    fn change(&mut self, draw: &mut Draw) {
+        let record = draw.below(self.records.len());
+        match draw.below(10) {
             0 | 1 => {
                 let fields =
                     [(20, 4), (24, 8), (32, 8), (40, 8), (48, 4), (52, 4), (56, 8), (64, 8)];
-                let (at, width) = fields[random.below(fields.len())];
-                put(&mut self.header, at, width, random);
+                let (at, width) = fields[draw.below(fields.len())];
+                put(&mut self.header, at, width, draw);
             }
             2 => {
                 let values = (self.header.len() - HEADER - HEADER_END) / VALUE;
-                let at = HEADER + VALUE * random.below(values);
+                let at = HEADER + VALUE * draw.below(values);
                 let width = self.header.len() - HEADER_END - at;
-                match random.below(3) {
-                    0 if width > 0 => put(&mut self.header, at + random.below(80), 1, random),
-                    1 if width > 0 => put(&mut self.header, at + 80, 8, random),
-                    _ => self.cut_header(random),
+                match draw.below(3) {
+                    0 if width > 0 => put(&mut self.header, at + draw.below(80), 1, draw),
+                    1 if width > 0 => put(&mut self.header, at + 80, 8, draw),
+                    _ => self.cut_header(draw),
                 }
             }
             _ if self.records.is_empty() => {}
             3 | 4 => {
                 let fields = [(0, 4), (4, 4), (8, 8), (32, 8), (48, 1), (48, 8), (127, 1)];
-                let (at, width) = fields[random.below(fields.len())];
-                put(&mut self.records[record].0, at, width, random);
+                let (at, width) = fields[draw.below(fields.len())];
+                put(&mut self.records[record].0, at, width, draw);
             }
             5 => drop(self.records.remove(record)),
             6 => {
                 let copy = self.records[record].clone();
-                self.records.insert(random.below(self.records.len() + 1), copy);
+                self.records.insert(draw.below(self.records.len() + 1), copy);
             }
             7 => {
-                let other = random.below(self.records.len());
+                let other = draw.below(self.records.len());
                 self.records.swap(record, other);
             }
             8 => {
                 let length = self.records[record].1.len();
                 let lengths = [0, 1, length / 2, length.saturating_sub(1), length + 1, 2 * length];
-                self.records[record].1.resize(lengths[random.below(6)], 0);
+                self.records[record].1.resize(lengths[draw.below(6)], 0);
                 // Half of the time the length before the codec is as wrong as the other one.
-                if random.below(2) == 0 {
+                if draw.below(2) == 0 {
                     let length = self.records[record].1.len() as u64;
                     self.records[record].0[32..40].copy_from_slice(&length.to_le_bytes());
                 }
             }
-            _ => self.change_payload(record, random),
+            _ => self.change_payload(record, draw),
         }
     }
 
     /// Changes a number of a payload: mostly one of its first words, where the headers of streams
     /// and the position of the shot are, which is the last record.
-    fn change_payload(&mut self, record: usize, random: &mut Random) {
+    fn change_payload(&mut self, record: usize, draw: &mut Draw) {
         let last = self.records.len() - 1;
-        let record = if random.below(2) == 0 { last } else { record };
+        let record = if draw.below(2) == 0 { last } else { record };
         let payload = &mut self.records[record].1;
         let words = payload.len() / 8;
         if words > 0 {
-            let most = if random.below(4) == 0 { words } else { words.min(16) };
-            let word = random.below(most);
-            let (shift, width) = [(0, 8), (0, 4), (4, 4), (3, 1)][random.below(4)];
-            put(payload, 8 * word + shift, width, random);
+            let most = if draw.below(4) == 0 { words } else { words.min(16) };
+            let word = draw.below(most);
+            let (shift, width) = [(0, 8), (0, 4), (4, 4), (3, 1)][draw.below(4)];
+            put(payload, 8 * word + shift, width, draw);
         }
     }
 
     /// Removes the last value of the fingerprint, or adds a copy of it.
-    fn cut_header(&mut self, random: &mut Random) {
+    fn cut_header(&mut self, draw: &mut Draw) {
         let values = (self.header.len() - HEADER - HEADER_END) / VALUE;
         let end = self.header.len() - HEADER_END;
         match values {
             0 => {}
-            _ if random.below(2) == 0 => drop(self.header.drain(end - VALUE..end)),
+            _ if draw.below(2) == 0 => drop(self.header.drain(end - VALUE..end)),
             _ => {
                 let copy = self.header[end - VALUE..end].to_vec();
                 self.header.splice(end..end, copy);
@@ -220,9 +201,9 @@ impl Hostile {
 }
 
 /// Replaces a number of `width` bytes by a hostile one.
-fn put(bytes: &mut [u8], at: usize, width: usize, random: &mut Random) {
+fn put(bytes: &mut [u8], at: usize, width: usize, draw: &mut Draw) {
     let mut was = [0; 8];
     was[..width].copy_from_slice(&bytes[at..at + width]);
-    let number = hostile(u64::from_le_bytes(was), random).to_le_bytes();
+    let number = hostile(u64::from_le_bytes(was), draw).to_le_bytes();
     bytes[at..at + width].copy_from_slice(&number[..width]);
 }

@@ -3,7 +3,7 @@
 
 use crate::common::host::{field, noise, HostApp};
 use crate::common::play::{refused, HOST};
-use crate::common::{self, emu};
+use crate::common::{self, emu, emu::emulated};
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::{AppField, AppMemory};
 use gpuzip::error::Code;
@@ -153,9 +153,7 @@ fn start_cuda() {
 /// the CUDA backend: neither to find a device nor to find the size of its memory.
 #[test]
 fn fields_that_are_to_come_do_not_start_cuda() {
-    if !emu::inside("fields_that_are_to_come_do_not_start_cuda", &[]) {
-        return;
-    }
+    emulated!();
     let cursor =
         std::sync::Arc::new(gpuzip::choice::SharedSchedule::new(config(), STEPS.into()).unwrap());
     assert_eq!(config().backend, Backend::ByFields);
@@ -174,9 +172,7 @@ fn fields_that_are_to_come_do_not_start_cuda() {
 /// to name the backend.
 #[test]
 fn zero_copy_on_an_unknown_backend_says_what_to_do() {
-    if !emu::inside("zero_copy_on_an_unknown_backend_says_what_to_do", &[]) {
-        return;
-    }
+    emulated!();
     start_cuda();
     let algorithm = Some(Algorithm::Revolve);
     let config = Config { algorithm, snapshots: 3, zero_copy: true, ..Config::default() };
@@ -194,9 +190,7 @@ fn zero_copy_on_an_unknown_backend_says_what_to_do() {
 /// first save are on another backend than assumed.
 #[test]
 fn a_plan_that_was_shown_stays() {
-    if !emu::inside("a_plan_that_was_shown_stays", &[]) {
-        return;
-    }
+    emulated!();
     start_cuda();
     assert_eq!(emu::reset(1, emu::EARLY, 1, 100 << 10), 0);
     let (field, mut data) = (state(128), vec![0f64; 128]);
@@ -226,9 +220,7 @@ fn a_plan_that_was_shown_stays() {
 /// have no memory yet plans with the costs of the host backend.
 #[test]
 fn without_a_device_the_costs_are_the_hosts() {
-    if !emu::inside("without_a_device_the_costs_are_the_hosts", &[]) {
-        return;
-    }
+    emulated!();
     start_cuda();
     assert_eq!(emu::reset(1, emu::EARLY, 0, 1 << 20), 0);
     stores_all(config());
@@ -244,9 +236,7 @@ fn without_a_device_the_costs_are_the_hosts() {
 /// device, and the plan follows the costs of that backend.
 #[test]
 fn the_first_save_settles_the_costs() {
-    if !emu::inside("the_first_save_settles_the_costs", &[]) {
-        return;
-    }
+    emulated!();
     start_cuda();
     assert_eq!(emu::reset(1, emu::EARLY, 1, 100 << 10), 0);
     // 100 KiB of device memory have no room for all states.
@@ -260,9 +250,7 @@ fn the_first_save_settles_the_costs() {
 /// all states, the default host budget does.
 #[test]
 fn a_device_gives_half_of_its_free_memory() {
-    if !emu::inside("a_device_gives_half_of_its_free_memory", &[]) {
-        return;
-    }
+    emulated!();
     assert_eq!(emu::reset(1, emu::EARLY, 1, 100 << 10), 0);
     let config = Config { backend: Backend::Cuda, ..config() };
     let (device, host) = found(config.clone()).budgets;
@@ -279,9 +267,7 @@ fn a_device_gives_half_of_its_free_memory() {
 /// A backend that is not available is an error at init, which says what is missing and what to do.
 #[test]
 fn cuda_without_a_device_is_refused_at_init() {
-    if !emu::inside("cuda_without_a_device_is_refused_at_init", &[]) {
-        return;
-    }
+    emulated!();
     assert_eq!(emu::reset(1, emu::EARLY, 0, 1 << 20), 0);
     let mut data = [0f64; 8];
     // SAFETY: the array outlives the calls, which do not use it.

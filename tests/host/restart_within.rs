@@ -5,7 +5,7 @@ use crate::common::app::Draw;
 use crate::common::cases::cases;
 use crate::common::host::{coding, config};
 use crate::common::play::{refused, step, HOST};
-use crate::common::{emu, wave};
+use crate::common::{emu, emu::emulated, wave};
 use gpuzip::codec::{ErrorBound, Method};
 use gpuzip::config::{Backend, Config};
 use gpuzip::error::Code;
@@ -336,10 +336,7 @@ fn a_restart_after_every_action_goes_on_as_if_nothing_had_happened() {
 
 #[test]
 fn a_restart_on_a_gpu_goes_on_as_if_nothing_had_happened() {
-    const NAME: &str = "a_restart_on_a_gpu_goes_on_as_if_nothing_had_happened";
-    if !emu::with_kernels(NAME) {
-        return;
-    }
+    emulated!(kernels);
     assert_eq!(emu::reset(1, emu::RANDOM, 1, 64 << 20), 0);
     let mut context = null_mut();
     // SAFETY: places for results, and the context is kept to the end.

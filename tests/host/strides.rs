@@ -3,9 +3,9 @@
 //! touch the gaps.
 
 use crate::common::cases::cases;
+use crate::common::draw::Draw;
 use crate::common::host::{coding, config, field, open, HostApp};
 use crate::common::play::{self, step, App, ALGORITHMS};
-use crate::common::rig::Draw;
 use gpuzip::choice::Tick;
 use gpuzip::codec::{ErrorBound, Method};
 use gpuzip::config::Config;
@@ -96,7 +96,7 @@ struct InRows {
     states: HostApp<'static>,
     memory: Vec<Apart>,
     /// The lengths of the gaps are less than this number of values.
-    longest: u64,
+    longest: usize,
     draw: Draw,
     live: u32,
     /// The values that were restored last.
@@ -104,11 +104,11 @@ struct InRows {
 }
 
 impl InRows {
-    fn new(fields: &[Field], seed: u64, longest: u64) -> Self {
+    fn new(fields: &[Field], seed: u64, longest: usize) -> Self {
         let mut states = HostApp::new(fields, smooth);
         states.seed = seed;
         let (memory, restored) = (Vec::new(), Vec::new());
-        InRows { states, memory, longest, draw: Draw::new(seed), live: 0, restored }
+        InRows { states, memory, longest, draw: Draw(seed), live: 0, restored }
     }
 }
 
@@ -127,7 +127,7 @@ impl App for InRows {
 
     fn serve(&mut self, session: &mut Session, tick: Tick) -> Result<()> {
         let (draw, longest) = (&mut self.draw, self.longest);
-        let mut gap = || (draw.bits() >> 32) % longest;
+        let mut gap = || draw.below(longest) as u64;
         let apart = |&field: &Field| Apart::new(field, [gap(), gap(), gap()]);
         self.memory = self.states.shapes.iter().map(apart).collect();
         if tick.action.kind == Kind::Save {

@@ -8,6 +8,7 @@ mod refused;
 
 use crate::common;
 use crate::common::cases::long;
+use crate::common::draw::Draw;
 use common::{faults_library, have, library_path, root, run, stdout, tempdir};
 use std::fs;
 use std::path::PathBuf;
@@ -149,18 +150,6 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Numbers that look random (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let x = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (x ^ x >> 31) % n
-    }
-}
-
 /// Some snapshots of a shot are raw and some compressed.
 fn mixed() -> Vec<(&'static str, &'static str)> {
     vec![
@@ -230,7 +219,7 @@ fn killed_workers_change_no_bit_and_repeat_no_work() {
     let (shots, args) = if long() { (200, SLOW) } else { (24, SLOW) };
     let survey = Survey::new("killed", args, shots);
     let plain = survey.plain();
-    let mut random = Random(7);
+    let mut draw = Draw(7);
     let mut workers: Vec<Child> = (0..4).map(|_| quiet(&mut survey.worker(&[]))).collect();
     let (mut kills, mut lost) = (0, 0);
     until("workers have made their files", || {
@@ -238,10 +227,10 @@ fn killed_workers_change_no_bit_and_repeat_no_work() {
     });
     while kills < shots / 5 {
         // A kill after every fifth commit on average, at any moment of a shot.
-        let next = (kills * 5 + random.below(5) as usize).min(shots - 2);
+        let next = (kills * 5 + draw.below(5)).min(shots - 2);
         until("shots are committed", || survey.names(".image").len() >= next);
-        std::thread::sleep(Duration::from_millis(random.below(150)));
-        let victim = random.below(4) as usize;
+        std::thread::sleep(Duration::from_millis(draw.below(150) as u64));
+        let victim = draw.below(4);
         let id = workers[victim].id();
         if workers[victim].try_wait().unwrap().is_some() {
             break; // the survey was done before the last kill

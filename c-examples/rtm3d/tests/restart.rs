@@ -3,6 +3,7 @@
 
 use crate::common;
 use crate::common::cases::long;
+use crate::common::draw::Draw;
 use common::{library_path, root, run, stdout, tempdir};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -82,17 +83,6 @@ fn end(child: Child) -> Ended {
     Ended { status: output.status, json: text(output.stdout), text: text(output.stderr) }
 }
 
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 20) % n
-    }
-}
-
 /// A variable of the environment: its name and its value.
 type Variable = (&'static str, &'static str);
 
@@ -155,7 +145,7 @@ fn a_killed_run_goes_on_with_the_same_bits() {
             "restart-kill",
             seed as usize % WAYS.len(),
             |child, draw, _| {
-                std::thread::sleep(Duration::from_millis(5 + draw.below(400)));
+                std::thread::sleep(Duration::from_millis(5 + draw.below(400) as u64));
                 signal(child, libc::SIGKILL);
                 true
             },
@@ -173,7 +163,7 @@ fn a_signal_stops_the_run_in_time() {
             way,
             |child, draw, folder| {
                 until_written(child, folder);
-                std::thread::sleep(Duration::from_millis(draw.below(150)));
+                std::thread::sleep(Duration::from_millis(draw.below(150) as u64));
                 signal(child, number);
                 // A second signal changes nothing.
                 signal(child, number);
@@ -191,7 +181,7 @@ fn a_storm_of_signals_stops_the_run_once() {
         1,
         |child, draw, folder| {
             until_written(child, folder);
-            std::thread::sleep(Duration::from_millis(draw.below(150)));
+            std::thread::sleep(Duration::from_millis(draw.below(150) as u64));
             for k in 0..300 {
                 signal(child, [libc::SIGTERM, libc::SIGUSR1][k % 2]);
                 std::thread::sleep(Duration::from_micros(50));

@@ -2,9 +2,10 @@
 //! process that can take 64 MiB more memory than it has. No file ends the process, makes it panic,
 //! or lets it ask for memory that it does not get.
 
-use super::mutations::{Hostile, Random};
+use super::mutations::Hostile;
 use super::wave::{folder, session, write, App, Job};
 use crate::common::cases::cases;
+use crate::common::draw::Draw;
 use crate::common::play::step;
 use gpuzip::codec::{ErrorBound, Method, Settings};
 use gpuzip::config::{Backend, Config};
@@ -105,13 +106,13 @@ pub fn plays() {
     for case in 0..cases + bases.len() as u64 {
         let _ = fs::remove_dir_all(&dir);
         fs::create_dir(&dir).unwrap();
-        let mut random = Random::new(case);
+        let mut draw = Draw(case);
         let base = &bases[case as usize % bases.len()];
         // The first cases are the generations as they are, after which all of the code has run.
         let whole = case < bases.len() as u64;
         let bytes = match whole {
             true => base.generation.whole(),
-            false => base.generation.clone().changed(&mut random),
+            false => base.generation.clone().changed(&mut draw),
         };
         fs::write(file(&dir), bytes).unwrap();
         match go_on(&base.job, &dir, &mut counts) {
