@@ -13,10 +13,11 @@ use crate::common::last_error;
 use crate::common::{self, c_abi, checksum};
 use changes::{damage, pieces, replace, reseal_all};
 use checksum::reseal;
+use common::guarded::Guarded;
 use gpuzip::capi::*;
 use gpuzip::codec::simd::{levels, set_level, Level};
 use gpuzip::codec::CODECS;
-use guarded::{Guarded, Side, CANARY, ROOM};
+use guarded::{Side, CANARY, ROOM};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -200,7 +201,8 @@ struct Rig {
 
 impl Rig {
     fn new() -> Self {
-        Rig { arrays: [Guarded::new(), Guarded::new()], stream: Guarded::new(), levels: levels() }
+        let room = || Guarded::new(ROOM);
+        Rig { arrays: [room(), room()], stream: room(), levels: levels() }
     }
 
     fn fields(&mut self, case: &Case, side: Side) -> Vec<gpuzip_field_t> {

@@ -1,4 +1,5 @@
-//! The checksum of a stream, computed one word at a time. src/codec/checksum.rs describes it.
+//! The checksum of a stream, computed one word at a time, which src/codec/checksum.rs describes; and a
+//! hash.
 
 /// Returns the part of the checksum that `bytes` contribute. Their first word has the index `first`
 /// in the stream.
@@ -30,4 +31,11 @@ pub fn reseal(stream: &mut [u8]) -> bool {
     let sum = checksum(&stream[..56], 0).wrapping_add(checksum(payload, 8));
     stream[56..64].copy_from_slice(&sum.to_le_bytes());
     true
+}
+
+/// Returns the FNV-1a hash of bytes.
+pub fn fnv<'a>(bytes: impl IntoIterator<Item = &'a u8>) -> u64 {
+    bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    })
 }

@@ -9,6 +9,7 @@ pub mod draw;
 pub mod emu;
 #[path = "../../c-examples/rtm3d_cuda/tests/example.rs"]
 pub mod example;
+pub mod guarded;
 pub mod host;
 pub mod hostile;
 pub mod memory;
@@ -17,6 +18,7 @@ pub mod nvrtc;
 pub mod order;
 pub mod pages;
 pub mod play;
+pub mod prelude;
 pub mod reading;
 pub mod rig;
 pub mod venv;

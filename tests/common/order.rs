@@ -6,6 +6,7 @@
 //! race if they touch the same bytes, at least one of them writes, they are in no order, and the
 //! bytes matter: the application checks bytes that are made of them.
 
+use crate::common::checksum::fnv;
 use crate::common::emu::{self, Entry};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -121,9 +122,7 @@ impl Group {
 
 /// Returns the FNV-1a hash of a kernel's name.
 fn kernel(name: &str) -> u64 {
-    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-    })
+    fnv(name.as_bytes())
 }
 
 /// Returns the accesses in the order of the calls, each with the operations that it comes after.

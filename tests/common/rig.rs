@@ -2,6 +2,8 @@
 
 mod values;
 
+use super::checksum::fnv;
+use super::guarded::Guarded;
 use cudarc::driver::sys;
 use gpuzip::codec::gpu::{GpuCodec, Report};
 use gpuzip::codec::{Content, ErrorBound, Header, Settings, SnapshotCodec};
@@ -264,16 +266,16 @@ impl Rig {
     /// same values. Returns whether the stream was accepted. `low` puts the memory at the beginning
     /// of the accessible pages instead of their end.
     pub fn survives(&mut self, stream: &[u8], low: bool) -> bool {
-        let mut from = Guarded::new(stream.len(), low);
+        let mut from = Locked::new(stream.len(), low);
         from.slice().copy_from_slice(stream);
         let bytes = self.layout.fields.iter().map(|f| f.bytes().unwrap() as usize);
-        let mut fields: Vec<Guarded> = bytes.map(|bytes| Guarded::new(bytes, low)).collect();
+        let mut fields: Vec<Locked> = bytes.map(|bytes| Locked::new(bytes, low)).collect();
         fields.iter_mut().for_each(|f| f.slice().fill(0xA5));
-        let places: Vec<u64> = fields.iter().map(|f| f.at as u64).collect();
+        let places: Vec<u64> = fields.iter_mut().map(|f| f.slice().as_ptr() as u64).collect();
         self.device()
             .decompress(
                 &self.queue,
-                from.at as u64,
+                from.slice().as_ptr() as u64,
                 stream.len() as u64,
                 &places,
                 self.report as u64,
@@ -407,9 +409,7 @@ impl Rig {
             assert!(self.make(&fields) == stream, "{}: another stream", what());
             assert!(self.read(&stream).unwrap() == first, "{}: other values", what());
         }
-        let hash = stream.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, &byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-        });
+        let hash = fnv(&stream);
         (stream, hash)
     }
 
@@ -463,59 +463,34 @@ fn numbers(bytes: &[u8], scalar: Scalar) -> Vec<f64> {
     }
 }
 
-/// Memory between two inaccessible pages: an access outside ends the process. The memory is
-/// page-locked, so that the software driver knows it when it interprets kernels.
-struct Guarded {
-    mapping: *mut u8,
+/// Guarded memory that is page-locked, so that the software driver knows it when it interprets
+/// kernels.
+struct Locked {
+    room: Guarded,
+    /// Where the memory begins in the room.
+    first: usize,
     bytes: usize,
-    at: *mut u8,
 }
 
-impl Guarded {
-    const PAGE: usize = 4096;
-
+impl Locked {
     /// Makes memory of `bytes` bytes at the end of the accessible pages, or with `low` at their
     /// beginning.
     fn new(bytes: usize, low: bool) -> Self {
-        let inner = bytes.next_multiple_of(Self::PAGE);
-        let all = inner + 2 * Self::PAGE;
-        // SAFETY: the mapping is new; only its inner pages are made accessible, and `at` lies in
-        // them.
-        unsafe {
-            let mapping = libc::mmap(
-                std::ptr::null_mut(),
-                all,
-                libc::PROT_NONE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-            .cast::<u8>();
-            assert!(!mapping.cast::<libc::c_void>().eq(&libc::MAP_FAILED));
-            let first = mapping.add(Self::PAGE);
-            assert_eq!(libc::mprotect(first.cast(), inner, libc::PROT_READ | libc::PROT_WRITE), 0);
-            let at = first.add(if low { 0 } else { inner - bytes });
-            Guarded { mapping, bytes, at }.registered()
-        }
-    }
-
-    fn registered(self) -> Self {
-        ok!(cuMemHostRegister_v2(self.at.cast(), self.bytes, 0));
-        self
+        let mut room = Guarded::new(bytes);
+        let first = if low { 0 } else { room.all().len() - bytes };
+        let mut memory = Locked { room, first, bytes };
+        ok!(cuMemHostRegister_v2(memory.slice().as_mut_ptr().cast(), bytes, 0));
+        memory
     }
 
     fn slice(&mut self) -> &mut [u8] {
-        // SAFETY: the `bytes` bytes at `at` are accessible memory that this object owns.
-        unsafe { std::slice::from_raw_parts_mut(self.at, self.bytes) }
+        &mut self.room.all()[self.first..][..self.bytes]
     }
 }
 
-impl Drop for Guarded {
+impl Drop for Locked {
     fn drop(&mut self) {
-        let all = self.bytes.next_multiple_of(Self::PAGE) + 2 * Self::PAGE;
-        ok!(cuMemHostUnregister(self.at.cast()));
-        // SAFETY: this object owns the whole mapping, and no reference to the mapping is left.
-        unsafe { libc::munmap(self.mapping.cast(), all) };
+        ok!(cuMemHostUnregister(self.slice().as_mut_ptr().cast()));
     }
 }
 

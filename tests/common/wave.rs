@@ -1,6 +1,7 @@
 //! A program that goes on from restart files: a wave equation, its adjoint, and the arrays that a
 //! generation keeps.
 
+use super::checksum::fnv;
 use super::play::{self, HOST};
 use super::tempdir;
 use gpuzip::choice::Tick;
@@ -121,10 +122,7 @@ impl App {
     }
 
     pub fn live(&self) -> u64 {
-        let bytes = self.curr.bytes().iter().chain(self.prev.bytes().iter());
-        bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-        })
+        fnv(self.curr.bytes().iter().chain(self.prev.bytes().iter()))
     }
 
     /// Plays a whole shot.

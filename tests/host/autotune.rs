@@ -2,21 +2,9 @@
 //! nothing in the shot, a profile holds the measured values, and a plan is a function of
 //! configuration and profile.
 
-mod choice;
-
-use crate::common::host::{coding, field, HostApp};
-use crate::common::play::{is_end, refused, step, step_all, unplaced, App, Slots};
-use crate::common::{bytes_of, nameless_in, tempdir};
-use gpuzip::choice::SharedSchedule;
-use gpuzip::codec::{ErrorBound, Method, Settings, SnapshotCodec};
-use gpuzip::config::{Backend, Config};
-use gpuzip::error::Code;
-use gpuzip::layout::{Field, Layout};
+use crate::common::prelude::*;
 use gpuzip::predict::{CodecProfile, Profile};
-use gpuzip::scalar::Scalar;
-use gpuzip::schedule::{Algorithm, Schedule};
-use gpuzip::session::Session;
-use gpuzip::stats::Stats;
+use gpuzip::schedule::Schedule;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -190,39 +178,58 @@ fn schedule(session: &Session) -> (Schedule, Vec<String>) {
     (schedule, actions)
 }
 
-/// Each imported profile gives the next shot of the session another plan, and every restored state
-/// is right.
+/// Each imported profile gives the next shot of the session another plan, and chooses its codec.
 #[test]
 fn profiles_change_the_plan_between_shots() {
-    let mut session = open(&any_codec());
-    let mut plans = Vec::new();
+    // Measurements of a codec with another error bound say nothing about the codec with the
+    // configured bound.
+    let mut other = both(100.0, 10.0, 10.0);
+    other.codecs.iter_mut().for_each(|codec| codec.bound = 1e-4);
     let profiles = [
-        both(100.0, 10.0, 2.0),
-        both(0.001, 10.0, 10.0),
-        both(100.0, 2.0, 30.0),
-        machine(1000.0, 1.0, &[]),
+        (both(100.0, 10.0, 2.0), Method::Lorenzo),
+        // These codecs are slower than doing steps again.
+        (both(0.001, 10.0, 10.0), Method::None),
+        (both(100.0, 2.0, 30.0), Method::Dct),
+        (machine(1000.0, 1.0, &[]), Method::None),
+        (both(100.0, 2.0, 10.0), Method::Dct),
+        (other, Method::None),
     ];
-    for profile in &profiles {
+    let mut session = open(&any_codec());
+    assert_eq!(session.compression().method, Method::None);
+    let mut plans = Vec::new();
+    for (profile, method) in profiles {
         session.import(profile.clone()).unwrap();
         session.setup().unwrap();
         let stats = shot(&mut session);
         let (schedule, actions) = schedule(&session);
-        assert_eq!(
-            (stats.backward_steps, stats.forward_steps),
-            (STEPS.into(), schedule.forward_steps())
-        );
-        plans.push((session.compression().method.clone(), actions));
+        let steps = (stats.backward_steps, stats.forward_steps);
+        assert_eq!(steps, (STEPS.into(), schedule.forward_steps()));
+        assert_eq!(session.compression().method, method, "{profile:?}");
+        assert_eq!(stats.stored_bytes < stats.raw_bytes, method != Method::None);
         // A new session with the same profile has the same plan: earlier profiles of the first
         // session have no influence.
-        let fresh = open(&Config { profile: Some(profile.clone()), ..any_codec() });
-        assert_eq!(
-            (fresh.compression().method.clone(), self::schedule(&fresh).1),
-            plans.last().unwrap().clone()
-        );
+        let fresh = open(&Config { profile: Some(profile), ..any_codec() });
+        assert_eq!((&fresh.compression().method, &self::schedule(&fresh).1), (&method, &actions));
+        plans.push(actions);
     }
-    let methods: Vec<Method> = plans.iter().map(|(method, _)| method.clone()).collect();
-    assert_eq!(methods, [Method::Lorenzo, Method::None, Method::Dct, Method::None]);
-    assert_ne!(plans[0].1, plans[1].1);
+    assert_ne!(plans[0], plans[1]);
+}
+
+#[test]
+fn named_algorithms_choose_codecs_too() {
+    for algorithm in
+        [Algorithm::Revolve, Algorithm::StoreAll, Algorithm::TwoLevel, Algorithm::Hrevolve]
+    {
+        let config = Config {
+            algorithm: Some(algorithm),
+            host_budget: 64 * STATE,
+            profile: Some(both(100.0, 8.0, 2.0)),
+            ..any_codec()
+        };
+        let mut session = open(&config);
+        assert_eq!(shot(&mut session).backward_steps, u64::from(STEPS));
+        assert_eq!(session.compression().method, Method::Lorenzo);
+    }
 }
 
 /// All sessions that share a schedule import a profile; the next shot follows the new plan in every

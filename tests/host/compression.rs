@@ -3,22 +3,13 @@
 
 mod failures;
 
-use crate::common::host::{self, coding, field, open, HostApp};
-use crate::common::play::{
-    is_raw, play_with, refused, step, unplaced, App, Slots, ALGORITHMS, HOST,
-};
-use gpuzip::choice::{SharedSchedule, Target};
-use gpuzip::codec::{plugin, Bound, Coder, ErrorBound, Method, Settings, Shape, SnapshotCodec};
-use gpuzip::config::Config;
-use gpuzip::device::{AppMemory, Memory};
-use gpuzip::error::{Code, Result};
-use gpuzip::layout::{Field, Layout};
-use gpuzip::plan::{Counts, Plan, Policy, Step, NONE};
-use gpuzip::scalar::Scalar;
+use crate::common::host;
+use crate::common::prelude::*;
+use gpuzip::choice::Target;
+use gpuzip::codec::{plugin, Bound, Coder, Shape};
+use gpuzip::device::Memory;
+use gpuzip::plan::{Counts, Plan, Step, NONE};
 use gpuzip::scalar::{Array, ArrayMut};
-use gpuzip::schedule::{Algorithm, Kind};
-use gpuzip::session::Session;
-use gpuzip::stats::Stats;
 use gpuzip::tier::{SnapshotCoder, Tiers};
 use proptest::prelude::*;
 use std::cell::Cell;

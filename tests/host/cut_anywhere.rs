@@ -3,16 +3,8 @@
 //! same bits and counts the same as one that was never cut. The states are tiny and the shots short, so
 //! that a test plays many plans.
 
-use crate::common::cases::cases;
-use crate::common::host::{coding, config, field, HostApp};
-use crate::common::play::{unplaced, App as _, Slots, ALGORITHMS, HOST};
+use crate::common::prelude::*;
 use crate::common::wave::folder;
-use gpuzip::codec::{ErrorBound, Method};
-use gpuzip::config::Config;
-use gpuzip::error::{Code, Result};
-use gpuzip::scalar::Scalar;
-use gpuzip::schedule::{flags, Algorithm, Kind};
-use gpuzip::session::Session;
 use std::cell::Cell;
 use std::path::Path;
 

@@ -1,16 +1,9 @@
 //! Sessions whose configuration sets neither budgets nor a number of snapshots, and the backend
 //! whose costs a session plans with.
 
-use crate::common::host::{field, noise, HostApp};
-use crate::common::play::{refused, HOST};
+use crate::common::prelude::*;
 use crate::common::{self, emu, emu::emulated};
-use gpuzip::config::{Backend, Config};
-use gpuzip::device::{AppField, AppMemory};
-use gpuzip::error::Code;
-use gpuzip::scalar::Scalar;
-use gpuzip::schedule::{Algorithm, Kind};
-use gpuzip::session::{estimate, Estimate, Session};
-use std::process::Command;
+use gpuzip::session::{estimate, Estimate};
 
 const STEPS: u32 = 400;
 /// Bytes of all states of 128 values that are saved.
@@ -46,27 +39,6 @@ fn stores_all(config: Config) {
 /// Returns what a session on states of 128 values would choose.
 fn found(config: Config) -> Estimate {
     estimate(config, STEPS.into(), &[state(128)]).unwrap()
-}
-
-/// Runs one test of this program in a process of its own, after the shell commands in `prepare`.
-/// Returns the output of the process.
-fn child(test: &str, prepare: &str, variables: &[(&str, &str)]) -> String {
-    let command = format!(
-        "{prepare} exec \"$0\" {} --exact --nocapture --test-threads=1",
-        common::test_path(test)
-    );
-    let program = std::env::current_exe().unwrap();
-    let mut command_line = Command::new("sh");
-    command_line
-        .args(["-c", &command])
-        .arg(program)
-        .env("GPUZIP_TEST_CHILD", "1")
-        .envs(variables.iter().copied());
-    common::stdout(&common::run(&mut command_line))
-}
-
-fn is_child() -> bool {
-    std::env::var_os("GPUZIP_TEST_CHILD").is_some()
 }
 
 /// If all states fit into memory, the session keeps every state, computes no step twice, and takes
@@ -105,10 +77,10 @@ fn what_is_set_decides() {
 /// address space do not hold 400 states of 2 MB.
 #[test]
 fn a_limit_of_the_address_space_is_kept() {
-    if !is_child() {
-        child("a_limit_of_the_address_space_is_kept", "ulimit -v 400000;", &[]);
-        return;
-    }
+    let Some(_) = alone("a_limit_of_the_address_space_is_kept") else { return };
+    let limit = libc::rlimit { rlim_cur: 400_000 << 10, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the call reads the limit only.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
     let found = estimate(on_host(), STEPS.into(), &[state(1 << 18)]).unwrap();
     let (device, host) = found.budgets;
     assert!(device < 200_000 << 10 && device > 50_000 << 10 && host == 0, "{device} and {host}");
@@ -122,8 +94,7 @@ fn a_limit_of_the_address_space_is_kept() {
 /// The ranks of a node divide its memory; the launcher's environment variable gives their number.
 #[test]
 fn ranks_share_their_node() {
-    let test = "ranks_share_their_node";
-    if is_child() {
+    if std::env::var_os("GPUZIP_TEST_CHILD").is_some() {
         for (steps, values) in [(1_000, 1 << 40), (2, 1 << 33), (100_000, 1 << 18)] {
             let found = estimate(on_host(), steps, &[state(values)]);
             println!("budget {}", found.map_or(0, |found| found.budgets.0));
@@ -131,7 +102,9 @@ fn ranks_share_their_node() {
         return;
     }
     let budgets = |variables: &[(&str, &str)]| -> Vec<u64> {
-        let out = child(test, "", variables);
+        let mut child = common::again("ranks_share_their_node");
+        child.env("GPUZIP_TEST_CHILD", "1").envs(variables.iter().copied());
+        let out = common::stdout(&common::run(&mut child));
         out.lines().filter_map(|line| line.split("budget ").nth(1)?.parse().ok()).collect()
     };
     let (alone, four) = (budgets(&[]), budgets(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "4")]));

@@ -4,20 +4,9 @@
 mod faults;
 
 use crate::common;
-use crate::common::host::{self, coding, field, open_within_budgets, HostApp};
-use crate::common::play::{
-    is_end, play_with, refused, step, trace_that_is_no_stack, unplaced, App, Slots, ALGORITHMS,
-    HOST,
-};
-use common::{alone, bytes_of, limit_files, nameless_in, tempdir};
-use gpuzip::codec::{ErrorBound, Method};
-use gpuzip::config::Config;
-use gpuzip::error::{Code, Result};
-use gpuzip::plan::Policy;
+use crate::common::host;
+use crate::common::prelude::*;
 use gpuzip::predict::simulate;
-use gpuzip::scalar::Scalar;
-use gpuzip::schedule::{Algorithm, Kind};
-use gpuzip::session::Session;
 use proptest::prelude::*;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};

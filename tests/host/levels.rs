@@ -2,16 +2,8 @@
 //! schedule, the tiers and the timing; a shared time level is stored and moved once; and an
 //! application that changes its previous time level never gets a wrong state.
 
-use crate::common::cases::cases;
-use crate::common::host::{self, field, noise, open, open_within_budgets, HostApp};
-use crate::common::play::refused;
-use gpuzip::config::Config;
-use gpuzip::error::Code;
-use gpuzip::layout::Field;
-use gpuzip::plan::Policy;
-use gpuzip::scalar::Scalar;
-use gpuzip::schedule::Algorithm;
-use gpuzip::stats::Stats;
+use crate::common::host;
+use crate::common::prelude::*;
 use proptest::prelude::*;
 
 /// Two time levels of a wave in FP32, two of a wave in FP64, and a field without a previous time

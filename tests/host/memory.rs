@@ -1,12 +1,7 @@
 //! Defect 10 of GPUZIP 2.x: a cache leaked per shot, and vectors grew. The test runs
 //! alone in a process, whose memory it measures.
 
-use crate::common::alone;
-use crate::common::host::{coding, config, field, open, HostApp};
-use gpuzip::codec::{ErrorBound, Method};
-use gpuzip::config::Config;
-use gpuzip::scalar::Scalar;
-use gpuzip::schedule::Algorithm;
+use crate::common::prelude::*;
 
 fn resident_pages() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();

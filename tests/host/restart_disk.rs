@@ -1,13 +1,11 @@
 //! Restart files and snapshots on disk together: where the disk has no room any more, or fails while
 //! restart files are written and read, a run ends with an error or goes on with the right bits.
 
-use crate::common::cases::long;
-use crate::common::play::{refused, step, App as _, HOST};
+use crate::common::checksum::fnv;
+use crate::common::play::App as _;
+use crate::common::prelude::*;
 use crate::common::{self, wave};
-use common::{alone, faults_library, limit_files};
-use gpuzip::config::{Backend, Config};
-use gpuzip::error::{Code, Result};
-use gpuzip::schedule::{Algorithm, Kind};
+use common::faults_library;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use wave::{folder, resume, session, write, App, Job, N};
@@ -76,8 +74,7 @@ fn run(dir: &Path) -> Result<u64> {
     let disk_reads = session.stats()?.disk_reads;
     session.close()?;
     assert!(disk_reads > 0, "no snapshot was on disk");
-    let bytes = app.stack.bytes().iter();
-    Ok(bytes.fold(7, |hash: u64, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)))
+    Ok(fnv(app.stack.bytes().iter()))
 }
 
 /// The variable that tells the child process its folder.

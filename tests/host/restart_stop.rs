@@ -1,16 +1,10 @@
 //! A stop of a run. Each test runs alone in a process, in which it requests a stop: a request holds for
 //! the whole process.
 
-use crate::common::host::{coding, config};
-use crate::common::play::{refused, step, HOST};
+use crate::common::prelude::*;
 use crate::common::wave::{persisting, resume, session, write, App, Job, N};
-use crate::common::{alone, tempdir};
 use gpuzip::capi::gpuzip_request_stop;
-use gpuzip::codec::{ErrorBound, Method};
-use gpuzip::config::Config;
-use gpuzip::error::{Code, Result};
-use gpuzip::schedule::{Algorithm, Kind};
-use gpuzip::session::{AgreeMin, Session};
+use gpuzip::session::AgreeMin;
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{mpsc, Arc, Barrier};

@@ -2,17 +2,9 @@
 //! the same bits and counts the same as the session that was not interrupted.
 
 use crate::common::app::Draw;
-use crate::common::cases::cases;
-use crate::common::host::{coding, config};
-use crate::common::play::{refused, step, HOST};
+use crate::common::prelude::*;
 use crate::common::{emu, emu::emulated, wave};
-use gpuzip::codec::{ErrorBound, Method};
-use gpuzip::config::{Backend, Config};
-use gpuzip::error::Code;
 use gpuzip::persist::Name;
-use gpuzip::plan::Policy;
-use gpuzip::schedule::{Algorithm, Kind};
-use gpuzip::stats::Stats;
 use std::path::Path;
 use std::ptr::null_mut;
 use wave::{folder, resume, session, write, App, Job, N};

@@ -1,20 +1,7 @@
 //! Whole sweeps on the host backend: every restored state must be the one that was saved, bit for
 //! bit, whatever the schedule, the policy, the tiers and the timing.
 
-use crate::common::host::{config, field, noise, open, HostApp};
-use crate::common::play::{
-    is_end, play_with, refused, step, step_all, trace_that_is_no_stack, unplaced, App, ALGORITHMS,
-    HOST,
-};
-use crate::common::tempdir;
-use gpuzip::choice::{SharedSchedule, Tick};
-use gpuzip::config::Config;
-use gpuzip::error::Code;
-use gpuzip::layout::Field;
-use gpuzip::plan::Policy;
-use gpuzip::scalar::Scalar;
-use gpuzip::schedule::{Algorithm, Kind};
-use gpuzip::session::Session;
+use crate::common::prelude::*;
 use proptest::prelude::*;
 use std::sync::Arc;
 

@@ -2,19 +2,9 @@
 //! session on such fields restores the same bits as a session on contiguous fields, and does not
 //! touch the gaps.
 
-use crate::common::cases::cases;
-use crate::common::draw::Draw;
-use crate::common::host::{coding, config, field, open, HostApp};
-use crate::common::play::{self, step, App, ALGORITHMS};
-use gpuzip::choice::Tick;
-use gpuzip::codec::{ErrorBound, Method};
-use gpuzip::config::Config;
-use gpuzip::device::{AppField, AppMemory, Rows};
-use gpuzip::error::Result;
-use gpuzip::layout::Field;
-use gpuzip::scalar::Scalar;
-use gpuzip::schedule::{Algorithm, Kind};
-use gpuzip::session::Session;
+use crate::common::play;
+use crate::common::prelude::*;
+use gpuzip::device::Rows;
 use proptest::prelude::*;
 
 /// The byte in the memory around and between the values.

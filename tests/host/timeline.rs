@@ -1,17 +1,9 @@
 //! Timelines of runs on the host backend: the file is complete JSON and has every action, and its
 //! sums and counts agree with the statistics and the plan.
 
-use crate::common::host::{coding, config, field, noise, open, HostApp};
-use crate::common::play::{play_with, step};
+use crate::common::prelude::*;
 use crate::common::{self, reading};
-use gpuzip::codec::{ErrorBound, Method};
-use gpuzip::config::Config;
-use gpuzip::layout::Field;
-use gpuzip::plan::Policy;
-use gpuzip::scalar::Scalar;
-use gpuzip::schedule::{Action, Algorithm};
-use gpuzip::session::Session;
-use gpuzip::stats::Stats;
+use gpuzip::schedule::Action;
 use reading::{shots, Shot};
 use std::path::Path;
 use std::time::Duration;

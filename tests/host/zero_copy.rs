@@ -1,14 +1,8 @@
 //! Zero copy on the host backend: the application computes in slots of the cache, and restored
 //! states are in slots, too.
 
-use crate::common::host::{self, field, noise, HostApp};
-use crate::common::play::{refused, Slots, ALGORITHMS, HOST};
-use gpuzip::config::Config;
-use gpuzip::error::{Code, Result};
-use gpuzip::layout::Field;
-use gpuzip::scalar::Scalar;
-use gpuzip::schedule::{Algorithm, Kind};
-use gpuzip::session::Session;
+use crate::common::host;
+use crate::common::prelude::*;
 use proptest::prelude::*;
 
 fn shapes() -> [Field; 2] {
