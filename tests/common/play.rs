@@ -7,6 +7,7 @@ use gpuzip::error::{Code, Result};
 use gpuzip::layout::Field;
 use gpuzip::schedule::{flags, Algorithm, Kind};
 use gpuzip::session::Session;
+use gpuzip::stats::Stats;
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
 
@@ -279,6 +280,14 @@ pub fn trace_that_is_no_stack(folder: &Path, n: u32, stride: u32) -> PathBuf {
     let path = folder.join(format!("no-stack-{n}-{stride}.trace"));
     std::fs::write(&path, lines.join("\n")).unwrap();
     path
+}
+
+/// Returns the statistics that do not depend on time.
+pub fn counts(s: &Stats) -> Vec<u64> {
+    let steps = [s.saves, s.restores, s.forward_steps, s.backward_steps];
+    let places = [s.hits, s.misses, s.prefetches, s.h2d, s.d2h, s.disk_reads, s.disk_writes];
+    let bytes = [s.write_backs_avoided, s.raw_bytes, s.stored_bytes];
+    [&steps[..], &places, &bytes].concat()
 }
 
 /// Whether the snapshot of a SAVE or RESTORE is raw; with mixed storage, some snapshots are raw and

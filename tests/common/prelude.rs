@@ -4,7 +4,7 @@
 pub use super::cases::{cases, long};
 pub use super::draw::Draw;
 pub use super::host::{coding, config, field, noise, open, open_within_budgets, HostApp};
-pub use super::play::{is_end, is_raw, play_with, refused, step, step_all};
+pub use super::play::{counts, is_end, is_raw, play_with, refused, step, step_all};
 pub use super::play::{trace_that_is_no_stack, unplaced, App, Slots, ALGORITHMS, HOST};
 pub use super::{alone, bytes_of, limit_files, nameless_in, tempdir};
 pub use gpuzip::choice::{SharedSchedule, Tick};
