@@ -73,9 +73,9 @@ fn a_measured_shot_is_like_any_other_and_what_is_measured_is_there() {
         link_bandwidth: link,
         ..any_codec()
     };
-    // On a busy machine a measurement may be far off, but not in all of eight attempts.
+    // On a busy machine a measurement may be far off, but not in all of thirty attempts.
     let mut last = String::new();
-    for _ in 0..8 {
+    for _ in 0..30 {
         let mut session = open(&base);
         let mut app = app();
         app.times = [forward, backward];

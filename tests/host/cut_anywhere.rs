@@ -34,10 +34,14 @@ struct Cut {
 /// action, and the statistics that do not depend on time.
 type Seen = (Vec<(i64, Kind)>, Vec<u64>);
 
-fn open(job: &Job, dir: &Path) -> Result<Session> {
+fn app_of<'a>(job: &Job) -> HostApp<'a> {
     let shapes = [field([job.values as u64, 1, 1], Scalar::F64)];
+    HostApp::new(&shapes, |_, ts, _, _| (ts * 3 + 1) as f64)
+}
+
+fn open(job: &Job, dir: &Path) -> Result<Session> {
     let config = Config { persist_dir: Some(dir.into()), ..job.config.clone() };
-    let mut session = Session::new(config, job.steps, &unplaced(&shapes))?;
+    let mut session = Session::new(config, job.steps, &unplaced(&app_of(job).shapes))?;
     session.persist_open((0, 1), Box::new(Ok))?;
     Ok(session)
 }
@@ -61,10 +65,8 @@ fn cut(job: &Job, dir: &Path, mut session: Session, app: &mut HostApp, it: i64) 
 /// Plays a shot with these cuts.
 fn play(job: &Job, dir: &Path, cuts: &[Cut]) -> Result<Seen> {
     let _ = std::fs::remove_dir_all(dir);
-    let mut session = open(job, dir)?;
-    let holds = Cell::new(false);
-    let shapes = [field([job.values as u64, 1, 1], Scalar::F64)];
-    let mut app = HostApp::new(&shapes, |_, ts, _, _| (ts * 3 + 1) as f64);
+    let (mut session, holds) = (open(job, dir)?, Cell::new(false));
+    let mut app = app_of(job);
     if job.config.zero_copy {
         app.slots = Some(Slots::new(true, || job.releases && !holds.get()));
     }
@@ -163,6 +165,29 @@ fn a_slot_that_the_application_holds_is_never_read_for_a_generation() {
     };
     assert!(disk_reads > 0 && disk_writes > 0);
     assert!(check(&job, &dir, 7) > 100);
+    let _ = std::fs::remove_dir_all(&dir);
+}
+
+/// A session goes on after a generation, whether the application holds a slot then or not.
+#[test]
+fn a_generation_may_be_written_while_the_application_holds_a_slot() {
+    let (dir, mut turn) = (folder("cut-writes"), 0);
+    let job = job(Algorithm::Revolve, 8, 4, 0, STORAGE.len());
+    let mut session = open(&job, &dir).unwrap();
+    let mut app = app_of(&job);
+    let releases = || {
+        turn += 1;
+        turn % 2 == 0
+    };
+    app.slots = Some(Slots::new(true, releases));
+    let (mut begun, mut acquired) = (0, 0);
+    while let Some(Tick { action, .. }) = step(&mut session, &mut app).unwrap() {
+        session.persist_write(0, &app.arrays(), HOST).unwrap();
+        begun += u32::from(action.flags & flags::NEXT_IS_SAVE != 0);
+        acquired += u32::from(action.kind == Kind::Restore);
+    }
+    assert!(begun > 0 && acquired > 2);
+    drop(session);
     let _ = std::fs::remove_dir_all(&dir);
 }
 

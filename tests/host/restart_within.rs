@@ -244,42 +244,6 @@ fn a_lost_generation_is_told_and_its_begin_is_written_again() {
     let _ = std::fs::remove_dir_all(&dir);
 }
 
-#[test]
-fn a_generation_may_be_written_while_the_application_holds_a_slot() {
-    let dir = folder("restart-zero-copy");
-    let job = Job { config: Config { zero_copy: true, ..config(None, 4, 0) }, steps: 8 };
-    let app = App::new(false);
-    let mut one = session(&job, &dir, &app).unwrap();
-    let (mut begun, mut acquired) = (0, 0);
-    loop {
-        let tick = one.get_action().unwrap();
-        let (ts, end) = (i64::from(tick.action.ts), i64::from(tick.end));
-        match tick.action.kind {
-            Kind::Terminate => break,
-            Kind::Forward if tick.action.flags & gpuzip::schedule::flags::NEXT_IS_SAVE != 0 => {
-                one.persist_write(0, &app.arrays(), HOST).unwrap();
-                one.save_begin(end, 2, HOST).unwrap();
-                begun += 1;
-            }
-            Kind::Save => {
-                one.save_begin(ts, 2, HOST).unwrap();
-                one.save_commit(ts, HOST).unwrap();
-            }
-            Kind::Restore => {
-                one.retrieve_acquire(ts, 2, HOST).unwrap();
-                one.persist_write(0, &app.arrays(), HOST).unwrap();
-                one.retrieve_release(ts, HOST).unwrap();
-                acquired += 1;
-            }
-            _ => {}
-        }
-        one.persist_write(0, &app.arrays(), HOST).unwrap();
-    }
-    assert!(begun > 0 && acquired > 0);
-    drop(one);
-    let _ = std::fs::remove_dir_all(&dir);
-}
-
 /// Checks the jobs of `count` seeds. Every kind of snapshot must be among them.
 fn every_seed(count: u64, managed: bool, name: &str) {
     let (mut stops, mut kinds) = (0, std::collections::BTreeSet::new());
