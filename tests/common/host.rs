@@ -2,6 +2,7 @@
 //! field and the position. Every restored state is compared, bit for bit, with the saved one, or with
 //! what the session's codec makes of it.
 
+use super::draw::Draw;
 use super::play::{self, is_raw, unplaced, App, Slots};
 use gpuzip::choice::Tick;
 use gpuzip::codec::{ErrorBound, Method, Settings, SnapshotCodec};
@@ -48,11 +49,7 @@ pub fn open_within_budgets(config: &Config, steps: u32, shapes: &[Field]) -> Opt
 /// Returns a value between -1 and 1 that differs from seed to seed, from time step to time step, and
 /// from value to value, without any order.
 pub fn noise(seed: u64, ts: i64, k: usize, i: usize) -> f64 {
-    let x = (seed << 48 ^ (k as u64) << 40 ^ (ts as u64) << 24 ^ i as u64)
-        .wrapping_add(1)
-        .wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    (x >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    Draw(seed << 48 ^ (k as u64) << 40 ^ (ts as u64) << 24 ^ i as u64).value()
 }
 
 /// The values of states: value `i` of field `k` of u(ts). Arguments: seed, `ts`, `k`, `i`; `noise` is
