@@ -131,6 +131,8 @@ pub trait Real:
     fn array_mut(x: &mut [Self]) -> ArrayMut<'_>;
     /// Returns the slice in `array`; `None` if its values have another type.
     fn of<'a>(array: Array<'a>) -> Option<&'a [Self]>;
+    /// Returns the slice in `array`, to be written; `None` if its values have another type.
+    fn of_mut<'a>(array: ArrayMut<'a>) -> Option<&'a mut [Self]>;
 }
 
 macro_rules! real {
@@ -173,6 +175,12 @@ macro_rules! real {
             fn of<'a>(array: Array<'a>) -> Option<&'a [Self]> {
                 match array {
                     Array::$variant(values) => Some(values),
+                    _ => None,
+                }
+            }
+            fn of_mut<'a>(array: ArrayMut<'a>) -> Option<&'a mut [Self]> {
+                match array {
+                    ArrayMut::$variant(values) => Some(values),
                     _ => None,
                 }
             }

@@ -2,6 +2,7 @@ use super::super::bfp::BlockFloat;
 use super::super::fp16::Fp16;
 use super::super::simd::{levels, set_level};
 use super::*;
+use crate::scalar::{Array, ArrayMut, Real};
 use proptest::prelude::*;
 use std::ops::Range;
 
@@ -14,7 +15,7 @@ pub fn line<T: Real>(n: usize) -> Shape {
 
 /// Returns the payload, which must be equal at every instruction set.
 pub fn coded<F: Format, T: Real>(x: &[T]) -> Option<Vec<u8>> {
-    let mut coder = Fixed::<F>::new(line::<T>(x.len())).unwrap();
+    let mut coder = coder::<F>(line::<T>(x.len())).unwrap();
     let streams = levels().into_iter().map(|level| {
         set_level(level);
         let mut to = vec![0xaa; coder.max_bytes()];
@@ -28,7 +29,7 @@ pub fn coded<F: Format, T: Real>(x: &[T]) -> Option<Vec<u8>> {
 
 /// Returns the decoded values, which must be finite and equal at every instruction set.
 pub fn decoded<F: Format, T: Real>(from: &[u8], n: usize) -> Result<Vec<T>> {
-    let mut coder = Fixed::<F>::new(line::<T>(n))?;
+    let mut coder = coder::<F>(line::<T>(n))?;
     let arrays = levels().into_iter().map(|level| {
         set_level(level);
         let mut x = vec![T::from_f64(f64::NAN); n];
@@ -100,7 +101,7 @@ proptest! {
 /// Arrays and payloads of another size or type than the coder's are errors, and so is a damaged
 /// head.
 fn check_refusals<F: Format>() {
-    let mut coder = Fixed::<F>::new(line::<f32>(10)).unwrap();
+    let mut coder = coder::<F>(line::<f32>(10)).unwrap();
     let bytes = coder.max_bytes();
     let stream = coded::<F, f32>(&[1.0; 10]).unwrap();
     assert!(coder.compress(Array::F64(&[0.0; 10]), ANY, &mut [0; 100]).is_err());
@@ -111,7 +112,7 @@ fn check_refusals<F: Format>() {
     assert!(coder.decompress(&stream[1..], ArrayMut::F32(&mut [0.0; 10])).is_err());
     assert!(coder.decompress(&vec![255; bytes], ArrayMut::F32(&mut [0.0; 10])).is_err());
     let huge = Shape { n: [usize::MAX, 1, 1], scalar: f32::SCALAR };
-    assert!(Fixed::<F>::new(huge).is_err());
+    assert!(super::coder::<F>(huge).is_err());
 }
 
 #[test]

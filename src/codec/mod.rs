@@ -23,6 +23,7 @@ pub mod simd;
 mod snapshot_codec;
 mod stream;
 mod table;
+mod typed;
 mod value_range;
 pub mod zfp;
 

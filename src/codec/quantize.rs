@@ -27,7 +27,7 @@
 use super::coder::{Bound, Shape};
 use super::simd::{dispatch, Kernel, Level};
 use crate::error::{fail, Result};
-use crate::scalar::{Array, Real};
+use crate::scalar::Real;
 
 /// Number of values of a line.
 pub(super) const LINE: usize = 32;
@@ -382,11 +382,6 @@ pub(super) fn check_size(shape: &Shape) -> Result<()> {
         Some(_) => Ok(()),
         None => fail!(Shape, "an array of {:?} values is too large", shape.n),
     }
-}
-
-/// Returns the values of the array if it has type `T` and `len` values.
-pub(super) fn values<'a, T: Real>(array: Array<'a>, len: usize) -> Option<&'a [T]> {
-    T::of(array).filter(|values| values.len() == len)
 }
 
 #[cfg(test)]

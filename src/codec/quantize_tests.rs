@@ -2,13 +2,13 @@
 
 use super::*;
 use crate::codec::{simd, Coder};
-use crate::scalar::ArrayMut;
 use crate::scalar::Scalar;
+use crate::scalar::{Array, ArrayMut};
 use proptest::prelude::*;
 use std::path::PathBuf;
 
 /// Makes the coder to be tested, for arrays of a shape.
-pub(crate) type Make = fn(&Shape) -> Result<Box<dyn Coder>>;
+pub(crate) type Make = fn(Shape) -> Result<Box<dyn Coder>>;
 
 /// Bits of a NaN that no decoder produces: it marks values that were not written.
 const UNTOUCHED: u64 = 0x7FF5_5A5A_7FA5_5A5A;
@@ -44,7 +44,7 @@ pub(crate) fn round_trip<T: Tested>(
     bound: Bound,
 ) -> Option<usize> {
     let shape = Shape { n, scalar: T::SCALAR };
-    let mut coder = make(&shape).unwrap();
+    let mut coder = make(shape).unwrap();
     let mut first: Option<(Option<Vec<u8>>, Vec<u64>)> = None;
     for level in simd::levels() {
         simd::set_level(level);
@@ -236,7 +236,7 @@ pub(crate) fn survives_damage(make: Make) {
     ) {
         let (kind, bits, special) = what;
         let x: Vec<T> = field(n, kind, 0, special, seed);
-        let mut coder = make(&Shape { n, scalar: T::SCALAR }).unwrap();
+        let mut coder = make(Shape { n, scalar: T::SCALAR }).unwrap();
         let mut to = vec![0; coder.max_bytes()];
         let mut y = x.clone();
         if let Some(size) =
@@ -323,7 +323,7 @@ pub(crate) fn print(make: Make) {
         for tolerance in [1e-2, 1e-3, 1e-4, 1e-5] {
             for level in simd::levels() {
                 simd::set_level(level);
-                let mut coder = make(&Shape { n, scalar: Scalar::F32 }).unwrap();
+                let mut coder = make(Shape { n, scalar: Scalar::F32 }).unwrap();
                 let mut to = vec![0; coder.max_bytes()];
                 let bound = Bound::Max(maximum(&x) * tolerance);
                 let (mut size, mut best) = (0, [f64::INFINITY; 3]);

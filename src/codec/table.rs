@@ -1,14 +1,15 @@
 //! The table of gpuzip's codecs. A row says what the rest of the library knows of a codec; the files
 //! of the codec lie in the folder of its name.
 
-use super::bfp::{self, Bfp};
+use super::bfp::{self, BlockFloat};
 use super::bitcomp::{self, Bitcomp};
 use super::coder::{Coder, Shape};
-use super::cuszp::{self, Cuszp};
-use super::dct::{self, Dct};
-use super::fp16::{self, Half};
+use super::cuszp;
+use super::dct;
+use super::fixed;
+use super::fp16::{self, Fp16};
 use super::gpu::{both, GpuCoder, Modules};
-use super::lorenzo::{self, Lorenzo};
+use super::lorenzo;
 use super::plugin;
 use super::zfp::{self, Zfp};
 use crate::device::cuda::Source;
@@ -119,8 +120,8 @@ pub const CODECS: &[Codec] = &[
         number: 3,
         name: "cuszp",
         auto: Some(2),
-        most_bytes: |shape, _| Cuszp::most_bytes(&shape),
-        coder: |shape, _| host(Cuszp::new(&shape)),
+        most_bytes: |shape, _| cuszp::most_bytes(shape),
+        coder: |shape, _| cuszp::coder(shape).map(Some),
         gpu_coder: Some(|shape, _, _, modules| gpu(cuszp::gpu::Cuszp::new(shape, modules))),
         sources: || both(cuszp::gpu::source),
     },
@@ -129,8 +130,8 @@ pub const CODECS: &[Codec] = &[
         number: 4,
         name: "lorenzo",
         auto: Some(0),
-        most_bytes: |shape, _| Lorenzo::most_bytes(&shape),
-        coder: |shape, _| host(Lorenzo::new(&shape)),
+        most_bytes: |shape, _| lorenzo::most_bytes(shape),
+        coder: |shape, _| lorenzo::coder(shape).map(Some),
         gpu_coder: Some(|shape, _, _, modules| gpu(lorenzo::gpu::Lorenzo::new(shape, modules))),
         sources: || both(lorenzo::gpu::source),
     },
@@ -139,8 +140,8 @@ pub const CODECS: &[Codec] = &[
         number: 5,
         name: "dct",
         auto: Some(1),
-        most_bytes: |shape, _| Dct::most_bytes(shape),
-        coder: |shape, _| host(Dct::new(shape)),
+        most_bytes: |shape, _| dct::most_bytes(shape),
+        coder: |shape, _| dct::coder(shape).map(Some),
         gpu_coder: Some(|shape, _, rms, modules| gpu(dct::gpu::Dct::new(shape, rms, modules))),
         sources: dct::gpu::sources,
     },
@@ -149,8 +150,8 @@ pub const CODECS: &[Codec] = &[
         number: 6,
         name: "fp16",
         auto: None,
-        most_bytes: |shape, _| Ok(Half::new(shape)?.max_bytes()),
-        coder: |shape, _| host(Half::new(shape)),
+        most_bytes: |shape, _| fixed::bytes::<Fp16>(shape),
+        coder: |shape, _| fixed::coder::<Fp16>(shape).map(Some),
         gpu_coder: Some(|shape, _, _, modules| gpu(fp16::gpu::coder(shape, modules))),
         sources: || both(fp16::gpu::source),
     },
@@ -159,8 +160,8 @@ pub const CODECS: &[Codec] = &[
         number: 7,
         name: "bfp",
         auto: None,
-        most_bytes: |shape, _| Ok(Bfp::new(shape)?.max_bytes()),
-        coder: |shape, _| host(Bfp::new(shape)),
+        most_bytes: |shape, _| fixed::bytes::<BlockFloat>(shape),
+        coder: |shape, _| fixed::coder::<BlockFloat>(shape).map(Some),
         gpu_coder: Some(|shape, _, _, modules| gpu(bfp::gpu::coder(shape, modules))),
         sources: || both(bfp::gpu::source),
     },
@@ -246,6 +247,7 @@ impl Method {
     /// `Method::None`. Fails as `coder` does.
     pub fn most_bytes(&self, shape: Shape) -> Result<usize> {
         match self.row() {
+            Ok(row) if row.number > 0 && !shape.scalar.is_coded() => shape.scalar.not_coded(),
             Ok(row) => (row.most_bytes)(shape, self.parameter()),
             Err(number) => Ok(plugin::coder(number, shape)?.max_bytes()),
         }

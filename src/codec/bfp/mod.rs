@@ -34,7 +34,7 @@
 
 pub(super) mod gpu;
 
-use super::fixed::{Fixed, Format, Values};
+use super::fixed::{Format, Values};
 use super::simd::{dispatch, Kernel};
 use crate::scalar::Real;
 
@@ -44,9 +44,6 @@ const BLOCK: usize = 32;
 const ALIGN: usize = 16;
 /// The smallest E. Blocks that contain only zeros and denormals have it, too.
 const LEAST: u16 = 8;
-
-/// Coder of `bfp` for arrays of one shape.
-pub type Bfp = Fixed<BlockFloat>;
 
 /// The format `bfp`.
 #[derive(Debug)]
@@ -257,8 +254,9 @@ impl<T: Lane> Kernel for Decode<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fixed::bytes as fixed_size;
     use super::super::fixed::tests as fixed;
-    use super::super::{Coder, Shape};
+    use super::super::Shape;
     use super::*;
     use crate::error::Result;
     use fixed::line;
@@ -296,7 +294,7 @@ mod tests {
 
     fn check<T: Lane>(x: &[T]) -> std::result::Result<(), TestCaseError> {
         let stream = coded(x).expect("finite values");
-        prop_assert_eq!(stream.len(), Bfp::new(line::<T>(x.len())).unwrap().max_bytes());
+        prop_assert_eq!(stream.len(), fixed_size::<BlockFloat>(line::<T>(x.len())).unwrap());
         let y = decoded::<T>(&stream, x.len()).unwrap();
         let least = T::step(LEAST).to_f64() / 2.0;
         for (x, y) in x.chunks(BLOCK).zip(y.chunks(BLOCK)) {
@@ -348,7 +346,7 @@ mod tests {
 
     #[test]
     fn sizes() {
-        let bytes = |shape: Shape| Bfp::new(shape).unwrap().max_bytes();
+        let bytes = |shape: Shape| fixed_size::<BlockFloat>(shape).unwrap();
         assert_eq!((bytes(line::<f32>(1)), bytes(line::<f64>(33))), (17, 16 + 33));
         assert_eq!(bytes(line::<f32>(1 << 20)) * 32, (1 << 20) * 33);
         assert_eq!(bytes(line::<f64>(1 << 20)) * 32, (1 << 20) * 34);

@@ -56,12 +56,11 @@ pub(super) mod gpu;
 mod tests;
 
 use super::coder::{Bound, Coder, Shape};
-use super::quantize::{check_size, choose, values, Numbers, Quantised, Quantum, LINE, LINES, TILE};
+use super::quantize::{check_size, choose, Numbers, Quantised, Quantum, LINE, LINES, TILE};
 use super::simd::{dispatch, level};
-use crate::error::{fail, Result};
+use super::typed::{of_type, Codes};
+use crate::error::Result;
 use crate::fallible_vec::filled;
-use crate::scalar::Scalar;
-use crate::scalar::{Array, ArrayMut};
 use decode::Decode;
 use encode::Encode;
 
@@ -70,17 +69,23 @@ const AS_IS: u8 = 0x7F;
 /// Largest number of bytes of 64 blocks, and room behind them for reads and writes of whole words.
 const ROOM: usize = TILE * 8 + 256;
 
-/// Coder for arrays of one length and type.
-pub struct Cuszp {
-    len: usize,
-    scalar: Scalar,
-    work: Works,
+/// Makes a coder for arrays of this shape, which it takes as one-dimensional.
+pub fn coder(shape: Shape) -> Result<Box<dyn Coder>> {
+    of_type(shape, Cuszp::<f32>::new, Cuszp::<f64>::new)
 }
 
-/// Working memory for the type of the array: a vector of one element.
-enum Works {
-    F32(Vec<Work<f32>>),
-    F64(Vec<Work<f64>>),
+/// Returns the largest number of bytes of the stream of an array of this shape: a block of 31 planes
+/// takes no more bytes than 32 values. Fails if no such array can be coded.
+pub fn most_bytes(shape: Shape) -> Result<usize> {
+    check_size(&shape)?;
+    Ok(8 + shape.values().div_ceil(LINE) * (1 + LINE * shape.scalar.bytes() as usize))
+}
+
+/// Codes arrays of one length.
+struct Cuszp<T> {
+    most_bytes: usize,
+    /// Working memory: a vector of one element.
+    work: Vec<Work<T>>,
 }
 
 /// Working memory for 64 blocks. The alignment and the order of the fields keep every vector within
@@ -102,9 +107,8 @@ struct Work<T> {
     stream: [u8; ROOM],
 }
 
-impl<T: Quantised> Work<T> {
-    /// Allocates one element of working memory.
-    fn new() -> Result<Vec<Self>> {
+impl<T: Quantised> Cuszp<T> {
+    fn new(shape: Shape) -> Result<Self> {
         let work = Work {
             values: [T::default(); TILE],
             numbers: [[0; TILE]; 2],
@@ -115,94 +119,25 @@ impl<T: Quantised> Work<T> {
             widths: [[0; LINES]; 2],
             stream: [0; ROOM],
         };
-        filled(work, 1)
+        Ok(Cuszp { most_bytes: most_bytes(shape)?, work: filled(work, 1)? })
     }
 }
 
-impl Cuszp {
-    /// Makes a coder for arrays of this shape, which it takes as one-dimensional.
-    pub fn new(shape: &Shape) -> Result<Self> {
-        Self::most_bytes(shape)?;
-        let work = match shape.scalar {
-            Scalar::F32 => Works::F32(Work::new()?),
-            Scalar::F64 => Works::F64(Work::new()?),
-            other => return other.not_coded(),
-        };
-        Ok(Cuszp { len: shape.values(), scalar: shape.scalar, work })
-    }
+impl<T: Quantised> Codes<T> for Cuszp<T> {
+    const NAME: &'static str = "cuszp";
 
-    /// Returns the largest number of bytes of the stream of an array of this shape. Fails if no such
-    /// array can be coded.
-    pub fn most_bytes(shape: &Shape) -> Result<usize> {
-        check_size(shape)?;
-        match shape.scalar {
-            Scalar::F32 | Scalar::F64 => Ok(most_bytes(shape.values(), shape.scalar)),
-            other => other.not_coded(),
-        }
-    }
-}
-
-/// Returns the largest number of bytes of a stream of `len` values. A block of 31 planes takes no
-/// more bytes than 32 values.
-fn most_bytes(len: usize, scalar: Scalar) -> usize {
-    8 + len.div_ceil(LINE) * (1 + LINE * scalar.bytes() as usize)
-}
-
-impl Coder for Cuszp {
     fn max_bytes(&self) -> usize {
-        most_bytes(self.len, self.scalar)
+        self.most_bytes
     }
 
-    fn compress(&mut self, x: Array<'_>, bound: Bound, to: &mut [u8]) -> Result<Option<usize>> {
-        if to.len() < self.max_bytes() {
-            return fail!(
-                Argument,
-                "room for {} bytes where cuszp may need {}",
-                to.len(),
-                self.max_bytes()
-            );
-        }
-        match &mut self.work {
-            Works::F32(work) => encode(&mut work[0], self.len, x, bound, to),
-            Works::F64(work) => encode(&mut work[0], self.len, x, bound, to),
-        }
+    fn encode(&mut self, x: &[T], bound: Bound, to: &mut [u8]) -> Option<usize> {
+        let choice = choose(x, bound)?;
+        let quantum = Quantum::levels(choice.unit, choice.bound)[0];
+        let size = dispatch(Encode { work: &mut self.work[0], x, quantum, to });
+        Some(size).filter(|&size| size <= size_of_val(x))
     }
 
-    fn decompress(&mut self, from: &[u8], x: ArrayMut<'_>) -> Result<()> {
-        match (&mut self.work, x) {
-            (Works::F32(work), ArrayMut::F32(x)) => decode(&mut work[0], self.len, from, x),
-            (Works::F64(work), ArrayMut::F64(x)) => decode(&mut work[0], self.len, from, x),
-            _ => fail!(Shape, "the array is not one of type {:?}", self.scalar),
-        }
-    }
-}
-
-fn encode<T: Quantised>(
-    work: &mut Work<T>,
-    len: usize,
-    x: Array<'_>,
-    bound: Bound,
-    to: &mut [u8],
-) -> Result<Option<usize>> {
-    let Some(x) = values::<T>(x, len) else {
-        return fail!(Shape, "the array is not one of {len} values of type {:?}", T::SCALAR);
-    };
-    let Some(choice) = choose(x, bound) else { return Ok(None) };
-    let quantum = Quantum::levels(choice.unit, choice.bound)[0];
-    let size = dispatch(Encode { work, x, quantum, to });
-    Ok(Some(size).filter(|&size| size <= size_of_val(x)))
-}
-
-fn decode<T: Quantised>(work: &mut Work<T>, len: usize, from: &[u8], x: &mut [T]) -> Result<()> {
-    if x.len() != len {
-        return fail!(Shape, "an array of {} values, not {len}", x.len());
-    }
-    match dispatch(Decode { work, from, x, level: level() }) {
-        Some(()) => Ok(()),
-        None => fail!(
-            Stream,
-            "not a stream of cuszp for {len} values of type {:?}: it is damaged",
-            T::SCALAR
-        ),
+    fn decode(&mut self, from: &[u8], x: &mut [T]) -> Option<()> {
+        dispatch(Decode { work: &mut self.work[0], from, x, level: level() })
     }
 }

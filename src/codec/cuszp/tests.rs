@@ -3,10 +3,7 @@ use super::super::quantize::tests::{
 };
 use super::super::quantize::word;
 use super::*;
-
-fn coder(shape: &Shape) -> Result<Box<dyn Coder>> {
-    Ok(Box::new(Cuszp::new(shape)?))
-}
+use crate::scalar::{Array, Scalar};
 
 #[test]
 fn bounds_hold_and_levels_agree() {
@@ -82,7 +79,7 @@ fn published(x: &[f64], step: f64) -> Vec<u8> {
 fn the_layout_is_the_published_one() {
     for (amplitude, offset) in [(3.0, 0.0), (100.0, 1000.0), (1e5, -3e6)] {
         let x: Vec<f64> = (0..5000).map(|i| (i as f64 * 0.05).sin() * amplitude + offset).collect();
-        let mut coder = Cuszp::new(&Shape { n: [5000, 1, 1], scalar: Scalar::F64 }).unwrap();
+        let mut coder = coder(Shape { n: [5000, 1, 1], scalar: Scalar::F64 }).unwrap();
         let mut to = vec![0; coder.max_bytes()];
         let size = coder.compress(Array::F64(&x), Bound::Max(0.3), &mut to).unwrap().unwrap();
         let step = f64::from_bits(word(&to, 0));

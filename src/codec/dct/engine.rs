@@ -5,8 +5,9 @@ use super::batch::Batch;
 use super::encode::Coded;
 use super::grid::{axes, sides, tiling, Grid};
 use super::quantiser::{Number, Quantiser, ENERGY};
-use crate::codec::Bound;
-use crate::error::{fail, Result};
+use crate::codec::typed::Codes;
+use crate::codec::{Bound, Shape};
+use crate::error::Result;
 use crate::fallible_vec;
 
 /// Bytes of the header, which precedes the directory.
@@ -62,7 +63,9 @@ struct Total {
 }
 
 impl<T: Number, const L: usize> Engine<T, L> {
-    pub fn new(n: [usize; 3]) -> Result<Self> {
+    pub fn new(shape: Shape) -> Result<Self> {
+        super::most_bytes(shape)?;
+        let n = shape.n;
         let dims = axes(n).into_iter().filter(|&a| a).count();
         let mut grids = fallible_vec::with_room(2)?;
         for &side in sides(dims) {
@@ -83,34 +86,8 @@ impl<T: Number, const L: usize> Engine<T, L> {
         self.n.iter().product()
     }
 
-    /// Returns the largest number of bytes of a stream.
-    pub fn max_bytes(&self) -> usize {
-        max_bytes(self.n, T::BYTES)
-    }
-
     fn longest_directory(&self, grid: &Grid) -> usize {
         longest_directory(grid, T::BYTES)
-    }
-
-    pub fn compress(&mut self, x: &[T], bound: Bound, to: &mut [u8]) -> Result<Option<usize>> {
-        if x.len() != self.values() {
-            return fail!(Shape, "dct was made for {} values, not {}", self.values(), x.len());
-        }
-        if to.len() < self.max_bytes() {
-            return fail!(
-                Argument,
-                "dct needs room for {} bytes, not {}",
-                self.max_bytes(),
-                to.len()
-            );
-        }
-        if !(bound.value() > 0.0 && bound.value().is_finite()) {
-            return Ok(None);
-        }
-        Ok(match bound {
-            Bound::Max(most) => self.compress_within(x, most, to),
-            Bound::Rms(target) => self.compress_mean(x, target, to),
-        })
     }
 
     /// Codes `x` so that every error is at most `most`.
@@ -127,7 +104,7 @@ impl<T: Number, const L: usize> Engine<T, L> {
         }
         let (_, g) = best?;
         let q = quantiser(&self.grids[g])?;
-        let total = self.encode(g, &q, x, to)?;
+        let total = self.code(g, &q, x, to)?;
         self.finish(g, step, unit, total.bytes, to)
     }
 
@@ -146,7 +123,7 @@ impl<T: Number, const L: usize> Engine<T, L> {
         loop {
             let step = target * step_of(index);
             let q = Quantiser::new(&self.grids[g], step, step, None)?;
-            let total = self.encode(g, &q, x, to)?;
+            let total = self.code(g, &q, x, to)?;
             // The squares of the errors grow at most about as fast as the square of the step.
             if holds(total.energy, step, target, x.len()) {
                 let room = |by: usize| holds(total.energy, step * step_of(by), target, x.len());
@@ -196,7 +173,7 @@ impl<T: Number, const L: usize> Engine<T, L> {
     }
 
     /// Codes all tiles. The payload begins where the longest possible directory ends.
-    fn encode(&mut self, g: usize, q: &Quantiser<T>, x: &[T], to: &mut [u8]) -> Option<Total> {
+    fn code(&mut self, g: usize, q: &Quantiser<T>, x: &[T], to: &mut [u8]) -> Option<Total> {
         let begin = HEADER + self.longest_directory(&self.grids[g]);
         let to = to.get_mut(begin..)?;
         let (grid, batch, lengths) = (&self.grids[g], &mut self.batch, &mut self.lengths);
@@ -240,19 +217,20 @@ impl<T: Number, const L: usize> Engine<T, L> {
         }
         Some(begin + payload)
     }
+}
 
-    pub fn decompress(&mut self, from: &[u8], x: &mut [T]) -> Result<()> {
-        if x.len() != self.values() {
-            return fail!(Shape, "dct was made for {} values, not {}", self.values(), x.len());
-        }
-        match self.decode(from, x) {
-            Some(()) => Ok(()),
-            None => fail!(
-                Argument,
-                "not what dct made of an array of {:?} values, or damaged: {} bytes",
-                self.n,
-                from.len()
-            ),
+impl<T: Number, const L: usize> Codes<T> for Engine<T, L> {
+    const NAME: &'static str = "dct";
+
+    fn max_bytes(&self) -> usize {
+        max_bytes(self.n, T::BYTES)
+    }
+
+    fn encode(&mut self, x: &[T], bound: Bound, to: &mut [u8]) -> Option<usize> {
+        match bound {
+            _ if !(bound.value() > 0.0 && bound.value().is_finite()) => None,
+            Bound::Max(most) => self.compress_within(x, most, to),
+            Bound::Rms(target) => self.compress_mean(x, target, to),
         }
     }
 

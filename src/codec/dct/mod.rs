@@ -127,71 +127,21 @@ pub(crate) use {
     grid::{axes, order, sides, Grid},
 };
 
-use super::{Bound, Coder, Shape};
+use super::typed::of_type;
+use super::{Coder, Shape};
 use crate::error::{fail, Result};
-use crate::scalar::Scalar;
-use crate::scalar::{Array, ArrayMut};
 use engine::Engine;
 
-/// Codes and decodes arrays of one shape.
-pub struct Dct {
-    engine: Typed,
+/// Makes a coder for arrays of this shape and allocates its memory.
+pub fn coder(shape: Shape) -> Result<Box<dyn Coder>> {
+    of_type(shape, Engine::<f32, 16>::new, Engine::<f64, 8>::new)
 }
 
-enum Typed {
-    F32(Box<Engine<f32, 16>>),
-    F64(Box<Engine<f64, 8>>),
-}
-
-impl Dct {
-    /// Makes a coder for arrays of this shape and allocates its memory.
-    pub fn new(shape: Shape) -> Result<Self> {
-        Self::most_bytes(shape)?;
-        Ok(Dct {
-            engine: match shape.scalar {
-                Scalar::F32 => Typed::F32(Box::new(Engine::new(shape.n)?)),
-                Scalar::F64 => Typed::F64(Box::new(Engine::new(shape.n)?)),
-                other => return other.not_coded(),
-            },
-        })
+/// Returns the largest number of bytes of the stream of an array of this shape. Fails if no such
+/// array can be coded.
+pub fn most_bytes(shape: Shape) -> Result<usize> {
+    if shape.n.contains(&0) {
+        return fail!(Shape, "an array of {:?} values has nothing to code", shape.n);
     }
-
-    /// Returns the largest number of bytes of the stream of an array of this shape. Fails if no such
-    /// array can be coded.
-    pub fn most_bytes(shape: Shape) -> Result<usize> {
-        if shape.n.contains(&0) {
-            return fail!(Shape, "an array of {:?} values has nothing to code", shape.n);
-        }
-        match shape.scalar {
-            Scalar::F32 | Scalar::F64 => {
-                Ok(engine::max_bytes(shape.n, shape.scalar.bytes() as usize))
-            }
-            other => other.not_coded(),
-        }
-    }
-}
-
-impl Coder for Dct {
-    fn max_bytes(&self) -> usize {
-        match &self.engine {
-            Typed::F32(engine) => engine.max_bytes(),
-            Typed::F64(engine) => engine.max_bytes(),
-        }
-    }
-
-    fn compress(&mut self, x: Array<'_>, bound: Bound, to: &mut [u8]) -> Result<Option<usize>> {
-        match (&mut self.engine, x) {
-            (Typed::F32(engine), Array::F32(x)) => engine.compress(x, bound, to),
-            (Typed::F64(engine), Array::F64(x)) => engine.compress(x, bound, to),
-            _ => fail!(Shape, "this coder was made for values of the other type"),
-        }
-    }
-
-    fn decompress(&mut self, from: &[u8], x: ArrayMut<'_>) -> Result<()> {
-        match (&mut self.engine, x) {
-            (Typed::F32(engine), ArrayMut::F32(x)) => engine.decompress(from, x),
-            (Typed::F64(engine), ArrayMut::F64(x)) => engine.decompress(from, x),
-            _ => fail!(Shape, "this coder was made for values of the other type"),
-        }
-    }
+    Ok(engine::max_bytes(shape.n, shape.scalar.bytes() as usize))
 }

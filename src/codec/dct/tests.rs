@@ -1,6 +1,7 @@
 use super::*;
 use crate::codec::simd;
-use crate::scalar::Real;
+use crate::codec::Bound;
+use crate::scalar::{Array, ArrayMut, Real, Scalar};
 use proptest::prelude::*;
 use std::path::PathBuf;
 
@@ -51,7 +52,7 @@ fn array<V: Real>(kind: Kind, n: [usize; 3], scale: f64, seed: u64) -> Vec<V> {
 }
 
 /// Codes and decodes `x`, checks the bound and the length of the stream, and returns the stream.
-fn check<V: Real>(coder: &mut Dct, x: &[V], bound: Bound) -> Option<Vec<u8>> {
+fn check<V: Real>(coder: &mut dyn Coder, x: &[V], bound: Bound) -> Option<Vec<u8>> {
     let mut to = vec![0xa5; coder.max_bytes()];
     let size = coder.compress(V::array(x), bound, &mut to).unwrap()?;
     assert!(size < size_of_val(x));
@@ -82,14 +83,14 @@ fn largest<V: Real>(x: &[V]) -> f64 {
 }
 
 fn check_kinds<V: Real>(n: [usize; 3], scale: f64, relative: f64, seed: u64) {
-    let mut coder = Dct::new(Shape { n, scalar: V::SCALAR }).unwrap();
+    let mut coder = coder(Shape { n, scalar: V::SCALAR }).unwrap();
     for kind in KINDS {
         let x = array::<V>(kind, n, scale, seed);
         let bound = relative * if largest(&x) > 0.0 { largest(&x) } else { 1.0 };
-        let a = check(&mut coder, &x, Bound::Max(bound));
-        check(&mut coder, &x, Bound::Rms(bound));
+        let a = check(&mut *coder, &x, Bound::Max(bound));
+        check(&mut *coder, &x, Bound::Rms(bound));
         // The stream does not depend on what the coder coded before.
-        assert_eq!(a, check(&mut coder, &x, Bound::Max(bound)), "{kind:?}");
+        assert_eq!(a, check(&mut *coder, &x, Bound::Max(bound)), "{kind:?}");
     }
 }
 
@@ -128,10 +129,10 @@ proptest! {
     fn damaged_streams(n in [1usize..40, 1usize..20, 1usize..20], seed: u64, changes in proptest::collection::vec((any::<u32>(), any::<u8>()), 1..6), cut: u16) {
         let mut state = seed;
         let kind = KINDS[(random(&mut state).abs() * 14.0) as usize % KINDS.len()];
-        let mut coder = Dct::new(Shape { n, scalar: Scalar::F32 }).unwrap();
+        let mut coder = coder(Shape { n, scalar: Scalar::F32 }).unwrap();
         let x = array::<f32>(kind, n, 1.0, seed);
         let mut y = vec![0.0; x.len()];
-        if let Some(stream) = check(&mut coder, &x, Bound::Max(1e-3)) {
+        if let Some(stream) = check(&mut *coder, &x, Bound::Max(1e-3)) {
             let mut bad = stream.clone();
             for (at, bits) in changes {
                 let at = at as usize % bad.len();
@@ -159,8 +160,8 @@ proptest! {
             }
         }
         let values = n.iter().product();
-        let _ = Dct::new(Shape { n, scalar: Scalar::F32 }).unwrap().decompress(&bytes, ArrayMut::F32(&mut vec![0.0; values]));
-        let _ = Dct::new(Shape { n, scalar: Scalar::F64 }).unwrap().decompress(&bytes, ArrayMut::F64(&mut vec![0.0; values]));
+        let _ = coder(Shape { n, scalar: Scalar::F32 }).unwrap().decompress(&bytes, ArrayMut::F32(&mut vec![0.0; values]));
+        let _ = coder(Shape { n, scalar: Scalar::F64 }).unwrap().decompress(&bytes, ArrayMut::F64(&mut vec![0.0; values]));
     }
 }
 
@@ -228,13 +229,13 @@ fn the_same_bits_at_every_level() {
     fn streams<V: Real>() -> Vec<(Option<Vec<u8>>, Vec<u64>)> {
         let mut all = Vec::new();
         for n in [[70, 35, 33], [40, 17, 9], [100, 70, 1], [3, 60, 50], [1000, 1, 1]] {
-            let mut coder = Dct::new(Shape { n, scalar: V::SCALAR }).unwrap();
+            let mut coder = coder(Shape { n, scalar: V::SCALAR }).unwrap();
             for kind in KINDS {
                 for bound in
                     [Bound::Max(1e-2), Bound::Max(1e-4), Bound::Max(1e-7), Bound::Rms(1e-3)]
                 {
                     let x = array::<V>(kind, n, 1.0, 11);
-                    let stream = check(&mut coder, &x, bound);
+                    let stream = check(&mut *coder, &x, bound);
                     let mut y = vec![V::from_f64(0.0); x.len()];
                     if let Some(stream) = &stream {
                         coder.decompress(stream, V::array_mut(&mut y)).unwrap();
@@ -257,7 +258,7 @@ fn the_same_bits_at_every_level() {
 #[test]
 fn mean_square_near_the_target() {
     let n = [100, 90, 80];
-    let mut coder = Dct::new(Shape { n, scalar: Scalar::F32 }).unwrap();
+    let mut coder = coder(Shape { n, scalar: Scalar::F32 }).unwrap();
     let x = array::<f32>(Kind::Smooth, n, 1.0, 1);
     let mut to = vec![0; coder.max_bytes()];
     let mut y = vec![0.0; x.len()];
@@ -286,8 +287,8 @@ fn real_snapshots() {
             .chunks_exact(4)
             .filter_map(|b| Some(f32::from_le_bytes(b.try_into().ok()?)))
             .collect();
-        let mut coder = Dct::new(Shape { n: [100; 3], scalar: Scalar::F32 }).unwrap();
-        let stream = check(&mut coder, &x, Bound::Max(1e-3 * largest(&x))).unwrap();
+        let mut coder = coder(Shape { n: [100; 3], scalar: Scalar::F32 }).unwrap();
+        let stream = check(&mut *coder, &x, Bound::Max(1e-3 * largest(&x))).unwrap();
         let ratio = bytes.len() as f64 / stream.len() as f64;
         assert!(ratio >= least, "step {step}: {ratio}");
     }

@@ -31,15 +31,12 @@
 
 pub(super) mod gpu;
 
-use super::fixed::{Fixed, Format, Values};
+use super::fixed::{Format, Values};
 use super::simd::{dispatch, Kernel};
 use crate::scalar::Real;
 
 /// Bytes before the halves: a multiple of 16, so that vectors of halves are aligned.
 const HEAD: usize = 16;
-
-/// Coder of `fp16` for arrays of one shape.
-pub type Half = Fixed<Fp16>;
 
 /// The format `fp16`.
 #[derive(Debug)]

@@ -73,6 +73,12 @@ impl Grid {
         8 + 16 * self.groups()
     }
 
+    /// Returns the largest number of bytes of a stream, for values of `bytes` bytes each. A tile takes
+    /// at most one byte more than its values, and two bytes for its size.
+    pub(super) fn most_bytes(&self, bytes: usize) -> usize {
+        self.head() + 3 * self.count() + self.values() * bytes
+    }
+
     /// Returns the position of a tile.
     #[inline(always)]
     pub(super) fn place(&self, tile: usize) -> Place {

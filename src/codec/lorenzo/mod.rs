@@ -70,12 +70,11 @@ mod rows;
 mod tests;
 
 use super::coder::{Bound, Coder, Shape};
-use super::quantize::{check_size, choose, values, Numbers, Quantised, TILE};
+use super::quantize::{check_size, choose, Numbers, Quantised, TILE};
 use super::simd::{dispatch, level};
-use crate::error::{fail, Result};
+use super::typed::{of_type, Codes};
+use crate::error::Result;
 use crate::fallible_vec::filled;
-use crate::scalar::Scalar;
-use crate::scalar::{Array, ArrayMut};
 use decode::Decode;
 use encode::Encode;
 pub(super) use grid::Grid;
@@ -86,17 +85,23 @@ const GROUP: usize = 64;
 /// First byte of a raw tile.
 const AS_IS: u8 = 0xFF;
 
-/// Coder for arrays of one shape and type.
-pub struct Lorenzo {
-    scalar: Scalar,
-    grid: Grid,
-    work: Works,
+/// Makes a coder for arrays of this shape.
+pub fn coder(shape: Shape) -> Result<Box<dyn Coder>> {
+    of_type(shape, Lorenzo::<f32>::new, Lorenzo::<f64>::new)
 }
 
-/// Working memory for the type of the array: a vector of one element.
-enum Works {
-    F32(Vec<Work<f32>>),
-    F64(Vec<Work<f64>>),
+/// Returns the largest number of bytes of the stream of an array of this shape. Fails if no such
+/// array can be coded.
+pub fn most_bytes(shape: Shape) -> Result<usize> {
+    check_size(&shape)?;
+    Ok(Grid::new(&shape).most_bytes(shape.scalar.bytes() as usize))
+}
+
+/// Codes arrays of one shape.
+struct Lorenzo<T> {
+    grid: Grid,
+    /// Working memory: a vector of one element.
+    work: Vec<Work<T>>,
 }
 
 /// Working memory for one tile. The alignment and the order of the fields keep every vector within
@@ -110,113 +115,34 @@ struct Work<T> {
     bytes: [u8; ROOM],
 }
 
-impl<T: Quantised> Work<T> {
-    /// Allocates one element of working memory.
-    fn new() -> Result<Vec<Self>> {
-        filled(
-            Work {
-                values: [T::default(); TILE],
-                numbers: [[0; TILE]; 3],
-                rows: Rows::NEW,
-                bytes: [0; ROOM],
-            },
-            1,
-        )
-    }
-}
-
-impl Lorenzo {
-    /// Makes a coder for arrays of this shape.
-    pub fn new(shape: &Shape) -> Result<Self> {
-        Self::most_bytes(shape)?;
-        let work = match shape.scalar {
-            Scalar::F32 => Works::F32(Work::new()?),
-            Scalar::F64 => Works::F64(Work::new()?),
-            other => return other.not_coded(),
+impl<T: Quantised> Lorenzo<T> {
+    fn new(shape: Shape) -> Result<Self> {
+        check_size(&shape)?;
+        let work = Work {
+            values: [T::default(); TILE],
+            numbers: [[0; TILE]; 3],
+            rows: Rows::NEW,
+            bytes: [0; ROOM],
         };
-        Ok(Lorenzo { scalar: shape.scalar, grid: Grid::new(shape), work })
-    }
-
-    /// Returns the largest number of bytes of the stream of an array of this shape. Fails if no such
-    /// array can be coded.
-    pub fn most_bytes(shape: &Shape) -> Result<usize> {
-        check_size(shape)?;
-        match shape.scalar {
-            Scalar::F32 | Scalar::F64 => Ok(most_bytes(&Grid::new(shape), shape.scalar)),
-            other => other.not_coded(),
-        }
+        Ok(Lorenzo { grid: Grid::new(&shape), work: filled(work, 1)? })
     }
 }
 
-impl Grid {
-    fn encode<T: Quantised>(
-        &self,
-        work: &mut [Work<T>],
-        x: Array<'_>,
-        bound: Bound,
-        to: &mut [u8],
-    ) -> Result<Option<usize>> {
-        let Some(x) = values::<T>(x, self.values()) else {
-            return fail!(
-                Shape,
-                "the array is not one of {} values of type {:?}",
-                self.values(),
-                T::SCALAR
-            );
-        };
-        let Some(choice) = choose(x, bound) else { return Ok(None) };
-        let size =
-            dispatch(Encode { grid: self, work: &mut work[0], x, choice, to, level: level() });
-        Ok(Some(size).filter(|&size| size <= size_of_val(x)))
-    }
+impl<T: Quantised> Codes<T> for Lorenzo<T> {
+    const NAME: &'static str = "lorenzo";
 
-    fn decode<T: Quantised>(&self, work: &mut [Work<T>], from: &[u8], x: &mut [T]) -> Result<()> {
-        if x.len() != self.values() {
-            return fail!(Shape, "an array of {} values, not {}", x.len(), self.values());
-        }
-        match dispatch(Decode { grid: self, work: &mut work[0], from, x, level: level() }) {
-            Some(()) => Ok(()),
-            None => fail!(
-                Stream,
-                "not a stream of lorenzo for {:?} values of type {:?}: it is damaged",
-                self.n,
-                T::SCALAR
-            ),
-        }
-    }
-}
-
-/// Returns the largest number of bytes of a stream. A tile takes at most one byte more than its
-/// values, and two bytes for its size.
-fn most_bytes(grid: &Grid, scalar: Scalar) -> usize {
-    grid.head() + 3 * grid.count() + grid.values() * scalar.bytes() as usize
-}
-
-impl Coder for Lorenzo {
     fn max_bytes(&self) -> usize {
-        most_bytes(&self.grid, self.scalar)
+        self.grid.most_bytes(T::BYTES)
     }
 
-    fn compress(&mut self, x: Array<'_>, bound: Bound, to: &mut [u8]) -> Result<Option<usize>> {
-        if to.len() < self.max_bytes() {
-            return fail!(
-                Argument,
-                "room for {} bytes where lorenzo may need {}",
-                to.len(),
-                self.max_bytes()
-            );
-        }
-        match &mut self.work {
-            Works::F32(work) => self.grid.encode(work, x, bound, to),
-            Works::F64(work) => self.grid.encode(work, x, bound, to),
-        }
+    fn encode(&mut self, x: &[T], bound: Bound, to: &mut [u8]) -> Option<usize> {
+        let (grid, work, choice) = (&self.grid, &mut self.work[0], choose(x, bound)?);
+        let size = dispatch(Encode { grid, work, x, choice, to, level: level() });
+        Some(size).filter(|&size| size <= size_of_val(x))
     }
 
-    fn decompress(&mut self, from: &[u8], x: ArrayMut<'_>) -> Result<()> {
-        match (&mut self.work, x) {
-            (Works::F32(work), ArrayMut::F32(x)) => self.grid.decode(work, from, x),
-            (Works::F64(work), ArrayMut::F64(x)) => self.grid.decode(work, from, x),
-            _ => fail!(Shape, "the array is not one of type {:?}", self.scalar),
-        }
+    fn decode(&mut self, from: &[u8], x: &mut [T]) -> Option<()> {
+        let (grid, work) = (&self.grid, &mut self.work[0]);
+        dispatch(Decode { grid, work, from, x, level: level() })
     }
 }

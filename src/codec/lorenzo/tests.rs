@@ -3,30 +3,27 @@ use super::super::quantize::tests::{
 };
 use super::super::quantize::word;
 use super::*;
-
-fn make(shape: &Shape) -> Result<Box<dyn Coder>> {
-    Ok(Box::new(Lorenzo::new(shape)?))
-}
+use crate::scalar::{Array, Scalar};
 
 #[test]
 fn bounds_hold_and_levels_agree() {
-    keeps_bounds(make);
+    keeps_bounds(coder);
 }
 
 #[test]
 fn sizes_and_shapes() {
-    all_sizes(make);
+    all_sizes(coder);
 }
 
 #[test]
 fn damaged_streams() {
-    survives_damage(make);
+    survives_damage(coder);
 }
 
 #[test]
 fn ratios_on_snapshots() {
     ratios(
-        make,
+        coder,
         &[
             ("gempy2_3d_100x100x100_step0400_curr.f32", 1e-2, 20.0),
             ("gempy2_3d_100x100x100_step0400_curr.f32", 1e-3, 11.4),
@@ -39,30 +36,30 @@ fn ratios_on_snapshots() {
 #[test]
 #[ignore = "prints ratios and speeds"]
 fn print_ratios_and_speeds() {
-    print(make);
+    print(coder);
 }
 
 /// A tile of zeros takes two bits and a quarter of a byte: a group of 64 tiles takes 16 bytes.
 #[test]
 fn empty_tiles_cost_bits() {
     let mut x = vec![0f32; 256 * 64 * 64];
-    assert_eq!(round_trip(make, [256, 64, 64], &x, Bound::Max(1e-3)), Some(8 + 8 * 16));
+    assert_eq!(round_trip(coder, [256, 64, 64], &x, Bound::Max(1e-3)), Some(8 + 8 * 16));
     // All values are below the bound.
     x.fill(9e-4);
-    assert_eq!(round_trip(make, [256, 64, 64], &x, Bound::Max(1e-3)), Some(8 + 8 * 16));
+    assert_eq!(round_trip(coder, [256, 64, 64], &x, Bound::Max(1e-3)), Some(8 + 8 * 16));
 }
 
 #[test]
 fn what_no_memory_holds_is_refused() {
-    assert!(Lorenzo::new(&Shape { n: [1 << 30, 1 << 30, 1 << 30], scalar: Scalar::F64 }).is_err());
-    assert!(Lorenzo::new(&Shape { n: [1 << 20, 1 << 11, 1 << 9], scalar: Scalar::F64 }).is_ok());
+    assert!(coder(Shape { n: [1 << 30, 1 << 30, 1 << 30], scalar: Scalar::F64 }).is_err());
+    assert!(coder(Shape { n: [1 << 20, 1 << 11, 1 << 9], scalar: Scalar::F64 }).is_ok());
 }
 
 /// Checks the bytes of a stream of one value other than 0.
 #[test]
 fn a_stream_by_hand() {
     let x: Vec<f32> = (0..2048).map(|i| if i == 37 { 2.0 } else { 0.0 }).collect();
-    let mut coder = Lorenzo::new(&Shape { n: [32, 8, 8], scalar: Scalar::F32 }).unwrap();
+    let mut coder = coder(Shape { n: [32, 8, 8], scalar: Scalar::F32 }).unwrap();
     let mut to = vec![0; coder.max_bytes()];
     let size = coder.compress(Array::F32(&x), Bound::Max(0.25), &mut to).unwrap().unwrap();
     // q = 4 in the second line, at 5. Two differences, the fewest that the encoder takes, are +4 -4
@@ -182,7 +179,7 @@ fn described<T: Quantised>(n: [usize; 3], from: &[u8], coded: &mut [usize; 8]) -
 fn the_stream_is_as_described() {
     fn one<T: Tested>(n: [usize; 3], kind: u32, bits: i32, coded: &mut [usize; 8]) {
         let x: Vec<T> = field(n, kind, 3, if n[0] & 1 == 0 { 0 } else { 1500 }, 5);
-        let mut coder = Lorenzo::new(&Shape { n, scalar: T::SCALAR }).unwrap();
+        let mut coder = coder(Shape { n, scalar: T::SCALAR }).unwrap();
         let mut to = vec![0; coder.max_bytes()];
         let Some(size) =
             coder.compress(T::array(&x), Bound::Max(2f64.powi(-bits)), &mut to).unwrap()
