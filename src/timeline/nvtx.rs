@@ -3,6 +3,7 @@
 //! the calling thread. Otherwise nothing is loaded and nothing happens.
 
 use crate::environment;
+use crate::shared_library::{self, functions};
 use once_cell::race::OnceBox;
 use std::ffi::{c_char, c_int, c_void, CStr};
 
@@ -10,17 +11,13 @@ use std::ffi::{c_char, c_int, c_void, CStr};
 const LIBRARIES: [&CStr; 3] =
     [c"libnvToolsExt.so.1", c"libnvtx3interop.so.1", c"libnvtx3interop.so"];
 
-type Push = unsafe extern "C" fn(*const c_char) -> c_int;
-type Pop = unsafe extern "C" fn() -> c_int;
-type Start = unsafe extern "C" fn(*const c_char) -> u64;
-type End = unsafe extern "C" fn(u64);
-
-/// The functions of NVTX that gpuzip calls.
-struct Library {
-    push: Push,
-    pop: Pop,
-    start: Start,
-    end: End,
+functions! {
+    /// The functions of NVTX that gpuzip calls.
+    Library:
+    push = c"nvtxRangePushA": fn(*const c_char) -> c_int;
+    pop = c"nvtxRangePop": fn() -> c_int;
+    start = c"nvtxRangeStartA": fn(*const c_char) -> u64;
+    end = c"nvtxRangeEnd": fn(u64) -> ();
 }
 
 /// Returns the library, which is looked for only once: every action asks for it, and ranges that
@@ -38,30 +35,8 @@ pub fn is_on() -> bool {
 }
 
 fn find() -> Option<Library> {
-    // SAFETY: loading an NVTX library runs its initialisers, as the user asked; the library is
-    // never unloaded.
-    let open =
-        |name: &CStr| unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    let found =
-        LIBRARIES.into_iter().map(open).find(|library| !library.is_null()).and_then(|library| {
-            let symbol = |name: &CStr| {
-                // SAFETY: the library is open; its symbols are looked up and not called.
-                Some(unsafe { libc::dlsym(library, name.as_ptr()) })
-                    .filter(|symbol: &*mut c_void| !symbol.is_null())
-            };
-            let (push, pop) = (symbol(c"nvtxRangePushA")?, symbol(c"nvtxRangePop")?);
-            let (start, end) = (symbol(c"nvtxRangeStartA")?, symbol(c"nvtxRangeEnd")?);
-            // SAFETY: these are NVTX's functions of these names, whose types are the same in all
-            // its versions.
-            unsafe {
-                Some(Library {
-                    push: std::mem::transmute::<*mut c_void, Push>(push),
-                    pop: std::mem::transmute::<*mut c_void, Pop>(pop),
-                    start: std::mem::transmute::<*mut c_void, Start>(start),
-                    end: std::mem::transmute::<*mut c_void, End>(end),
-                })
-            }
-        });
+    let found = LIBRARIES.into_iter().find_map(|name| shared_library::open(name).ok());
+    let found = found.and_then(|library| Library::of(library).ok());
     if found.is_none() {
         log::warn!("GPUZIP_NVTX = 1: neither libnvToolsExt.so.1 nor libnvtx3interop.so is on this machine's library path: no NVTX ranges");
     }

@@ -10,6 +10,7 @@ use crate::device::Stream;
 use crate::environment;
 use crate::error::{fail, Result};
 use crate::scalar::Real;
+use crate::shared_library::{self, functions};
 use once_cell::race::OnceBox;
 use std::ffi::{c_int, c_void, CStr, CString};
 
@@ -28,33 +29,6 @@ pub const SLACK: usize = 64;
 
 /// A plan of libnvcomp.
 pub type Handle = *mut c_void;
-
-macro_rules! functions {
-    ($(#[$doc:meta])* $name:ident: $($field:ident = $symbol:literal: fn($($argument:ty),*) -> $output:ty;)*) => {
-        $(#[$doc])*
-        pub struct $name {
-            $(pub $field: unsafe extern "C" fn($($argument),*) -> $output,)*
-        }
-
-        impl $name {
-            /// Looks up all functions. The error is the name of a function that the library lacks.
-            fn of(library: *mut c_void) -> std::result::Result<Self, &'static CStr> {
-                Ok($name {
-                    $($field: {
-                        // SAFETY: `library` is the handle of an open library.
-                        let address = unsafe { libc::dlsym(library, $symbol.as_ptr()) };
-                        if address.is_null() {
-                            return Err($symbol);
-                        }
-                        // SAFETY: nvcomp 4, 5 and 6 declare this function with these types (its
-                        // enumerations are ints).
-                        unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($argument),*) -> $output>(address) }
-                    },)*
-                })
-            }
-        }
-    };
-}
 
 functions! {
     /// Functions that run on the host, during the call.
@@ -120,7 +94,8 @@ impl Library {
     }
 
     fn of(name: &str) -> std::result::Result<Library, String> {
-        let library = open(name)?;
+        let path = CString::new(name).map_err(|_| format!("{name:?} is not a file name"))?;
+        let library = shared_library::open(&path)?;
         let host = Host::of(library)
             .map_err(|symbol| format!("{name} lacks {}", symbol.to_string_lossy()))?;
         Ok(Library { name: name.into(), host, device: Device::of(library) })
@@ -133,26 +108,6 @@ impl Library {
             _ => fail!(Device, "bitcomp: {call} of {} failed with status {status}", self.name),
         }
     }
-}
-
-/// Opens a library; the error is the text of `dlerror`.
-fn open(name: &str) -> std::result::Result<*mut c_void, String> {
-    let path = CString::new(name).map_err(|_| format!("{name:?} is not a file name"))?;
-    // SAFETY: `path` is a C string; opening a library runs its initialisers, which the user who
-    // installed the library wants.
-    let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    if !library.is_null() {
-        return Ok(library);
-    }
-    // SAFETY: `dlerror` returns a C string that stays valid until this thread calls a dl function
-    // again.
-    let text = unsafe {
-        let text = libc::dlerror();
-        if text.is_null() { c"unknown error" } else { CStr::from_ptr(text) }
-            .to_string_lossy()
-            .into_owned()
-    };
-    Err(if text.contains(name) { text } else { format!("{name}: {text}") })
 }
 
 /// A plan of Bitcomp for arrays of one shape.
@@ -199,15 +154,12 @@ impl Plan {
 
     /// Makes `stream` the stream of the plan and returns the functions that run on a device.
     fn device(&self, stream: Stream) -> Result<&Device> {
-        let device = match &self.library.device {
+        let Library { name, device, .. } = self.library;
+        let device = match device {
             Ok(device) => device,
             Err(symbol) => {
-                return fail!(
-                    Unsupported,
-                    "bitcomp on CUDA: {} lacks {}",
-                    self.library.name,
-                    symbol.to_string_lossy()
-                )
+                let symbol = symbol.to_string_lossy();
+                return fail!(Unsupported, "bitcomp on CUDA: {name} lacks {symbol}");
             }
         };
         // SAFETY: the plan and the caller's stream are alive.

@@ -4,6 +4,7 @@
 use crate::environment;
 use crate::error::{fail, Code, Error, Result};
 use crate::fallible_vec;
+use crate::shared_library::{self, functions};
 use once_cell::race::OnceBox;
 use std::ffi::{c_char, c_void, CStr, CString, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -13,28 +14,22 @@ type Program = *mut c_void;
 /// undefined behaviour.
 type Status = i32;
 
-/// The functions of NVRTC.
-struct Nvrtc {
-    version: unsafe extern "C" fn(*mut i32, *mut i32) -> Status,
-    create: unsafe extern "C" fn(
-        *mut Program,
-        *const c_char,
-        *const c_char,
-        i32,
-        *const *const c_char,
-        *const *const c_char,
-    ) -> Status,
-    compile: unsafe extern "C" fn(Program, i32, *const *const c_char) -> Status,
-    cubin_size: unsafe extern "C" fn(Program, *mut usize) -> Status,
-    cubin: unsafe extern "C" fn(Program, *mut c_char) -> Status,
-    ptx_size: unsafe extern "C" fn(Program, *mut usize) -> Status,
-    ptx: unsafe extern "C" fn(Program, *mut c_char) -> Status,
-    architecture_count: unsafe extern "C" fn(*mut i32) -> Status,
-    architectures: unsafe extern "C" fn(*mut i32) -> Status,
-    log_size: unsafe extern "C" fn(Program, *mut usize) -> Status,
-    log: unsafe extern "C" fn(Program, *mut c_char) -> Status,
-    destroy: unsafe extern "C" fn(*mut Program) -> Status,
-    error: unsafe extern "C" fn(Status) -> *const c_char,
+functions! {
+    /// The functions of NVRTC.
+    Nvrtc:
+    version = c"nvrtcVersion": fn(*mut i32, *mut i32) -> Status;
+    create = c"nvrtcCreateProgram": fn(*mut Program, *const c_char, *const c_char, i32, *const *const c_char, *const *const c_char) -> Status;
+    compile = c"nvrtcCompileProgram": fn(Program, i32, *const *const c_char) -> Status;
+    cubin_size = c"nvrtcGetCUBINSize": fn(Program, *mut usize) -> Status;
+    cubin = c"nvrtcGetCUBIN": fn(Program, *mut c_char) -> Status;
+    ptx_size = c"nvrtcGetPTXSize": fn(Program, *mut usize) -> Status;
+    ptx = c"nvrtcGetPTX": fn(Program, *mut c_char) -> Status;
+    architecture_count = c"nvrtcGetNumSupportedArchs": fn(*mut i32) -> Status;
+    architectures = c"nvrtcGetSupportedArchs": fn(*mut i32) -> Status;
+    log_size = c"nvrtcGetProgramLogSize": fn(Program, *mut usize) -> Status;
+    log = c"nvrtcGetProgramLog": fn(Program, *mut c_char) -> Status;
+    destroy = c"nvrtcDestroyProgram": fn(*mut Program) -> Status;
+    error = c"nvrtcGetErrorString": fn(Status) -> *const c_char;
 }
 
 /// NVRTC's functions. As long as the library is missing, every call looks for it again.
@@ -73,44 +68,7 @@ fn find() -> Option<Nvrtc> {
 
 /// The functions of the library `name`; `None` if the library is missing or lacks a function.
 fn open(name: &CStr) -> Option<Nvrtc> {
-    // SAFETY: loading the library runs its initialisers, as in every program that uses NVRTC.
-    let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    if library.is_null() {
-        return None;
-    }
-    macro_rules! get {
-        ($name:literal) => {
-            // SAFETY: the library is open, and the field that receives the function has the type of
-            // the function in nvrtc.h.
-            unsafe { function(library, $name) }?
-        };
-    }
-    Some(Nvrtc {
-        version: get!(c"nvrtcVersion"),
-        create: get!(c"nvrtcCreateProgram"),
-        compile: get!(c"nvrtcCompileProgram"),
-        cubin_size: get!(c"nvrtcGetCUBINSize"),
-        cubin: get!(c"nvrtcGetCUBIN"),
-        ptx_size: get!(c"nvrtcGetPTXSize"),
-        ptx: get!(c"nvrtcGetPTX"),
-        architecture_count: get!(c"nvrtcGetNumSupportedArchs"),
-        architectures: get!(c"nvrtcGetSupportedArchs"),
-        log_size: get!(c"nvrtcGetProgramLogSize"),
-        log: get!(c"nvrtcGetProgramLog"),
-        destroy: get!(c"nvrtcDestroyProgram"),
-        error: get!(c"nvrtcGetErrorString"),
-    })
-}
-
-/// The function `name` of an open library; `None` if the library lacks the function.
-///
-/// # Safety
-/// `F` is the type of a pointer to this function.
-unsafe fn function<F: Copy>(library: *mut c_void, name: &CStr) -> Option<F> {
-    // SAFETY: the library is open, and the symbol is looked up, not called.
-    let symbol = unsafe { libc::dlsym(library, name.as_ptr()) };
-    // SAFETY: `F` is a pointer, as the caller promises, and the symbol is not NULL.
-    (!symbol.is_null()).then(|| unsafe { std::mem::transmute_copy(&symbol) })
+    Nvrtc::of(shared_library::open(name).ok()?).ok()
 }
 
 impl Nvrtc {
