@@ -1,40 +1,65 @@
 //! Writes and reads strings of bits. A string begins with the lowest bit of the first byte.
 
-/// Appends bits to a slice. The slice must have 8 bytes more than the bits take.
-pub(super) struct Writer<'a> {
-    bytes: &'a mut [u8],
+/// The end of a string to which bits are appended: the byte `at`, and `used` bits in `word`.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Pen {
     at: usize,
     word: u64,
     used: u32,
 }
 
+impl Pen {
+    /// Appends the lowest `count` <= 56 bits of `bits` to the string that begins at `bytes[begin]`. All
+    /// higher bits of `bits` must be zero. The slice must have 8 bytes more than the string takes.
+    #[inline(always)]
+    pub fn put(&mut self, bytes: &mut [u8], begin: usize, bits: u64, count: u32) {
+        let word = self.word | bits << self.used;
+        if let Some(to) = bytes.get_mut(begin + self.at..begin + self.at + 8) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        let used = self.used + count;
+        self.at += (used / 8) as usize;
+        self.word = word >> (used & 56);
+        self.used = used & 7;
+    }
+
+    /// Appends `zeros` zeros and a one.
+    #[inline(always)]
+    pub fn unary(&mut self, bytes: &mut [u8], begin: usize, mut zeros: u32) {
+        while zeros > 54 {
+            self.put(bytes, begin, 0, 54);
+            zeros -= 54;
+        }
+        self.put(bytes, begin, 1 << zeros, zeros + 1);
+    }
+
+    /// Returns the number of bits written.
+    pub fn bits(&self) -> u64 {
+        8 * self.at as u64 + u64::from(self.used)
+    }
+}
+
+/// Appends bits to a slice, which must have 8 bytes more than the bits take.
+pub(super) struct Writer<'a> {
+    bytes: &'a mut [u8],
+    pen: Pen,
+}
+
 impl<'a> Writer<'a> {
     pub fn new(bytes: &'a mut [u8]) -> Self {
-        Writer { bytes, at: 0, word: 0, used: 0 }
+        Writer { bytes, pen: Pen::default() }
     }
 
     /// Appends the lowest `count` <= 56 bits of `bits`. All higher bits of `bits` must be zero.
     #[inline(always)]
     pub fn put(&mut self, bits: u64, count: u32) {
-        self.word |= bits << self.used;
-        self.used += count;
-        if let Some(to) = self.bytes.get_mut(self.at..self.at + 8) {
-            to.copy_from_slice(&self.word.to_le_bytes());
-        }
-        let full = self.used & !7;
-        self.at += (full / 8) as usize;
-        self.word = if full == 64 { 0 } else { self.word >> full };
-        self.used &= 7;
+        self.pen.put(self.bytes, 0, bits, count);
     }
 
     /// Appends `zeros` zeros and a one.
     #[inline(always)]
-    pub fn unary(&mut self, mut zeros: u32) {
-        while zeros > 55 {
-            self.put(0, 55);
-            zeros -= 55;
-        }
-        self.put(1 << zeros, zeros + 1);
+    pub fn unary(&mut self, zeros: u32) {
+        self.pen.unary(self.bytes, 0, zeros);
     }
 
     /// Appends the first `count` bits of the string `bytes`.
@@ -57,7 +82,7 @@ impl<'a> Writer<'a> {
 
     /// Returns the number of bits written.
     pub fn bits(&self) -> u64 {
-        self.at as u64 * 8 + u64::from(self.used)
+        self.pen.bits()
     }
 }
 
@@ -112,10 +137,10 @@ impl<'a> Reader<'a> {
         Reader { bytes, at }
     }
 
-    /// Returns the next 57 bits in the lowest bits of the result; the bits above them are
-    /// undefined.
+    /// Returns the next 57 bits in the lowest bits of the result without consuming them; the bits
+    /// above them are undefined.
     #[inline(always)]
-    fn peek(&self) -> u64 {
+    pub fn ahead(&self) -> u64 {
         let at = (self.at / 8) as usize;
         let word = match self.bytes.get(at..).and_then(|b| b.first_chunk::<8>()) {
             Some(&chunk) => u64::from_le_bytes(chunk),
@@ -141,13 +166,6 @@ impl<'a> Reader<'a> {
         self.bytes.iter().skip(at).rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
     }
 
-    /// Returns the next 57 bits in the lowest bits of the result without consuming them; the bits
-    /// above them are undefined.
-    #[inline(always)]
-    pub fn ahead(&self) -> u64 {
-        self.peek()
-    }
-
     /// Reads `count` unary numbers into the first items of `to`, which must have `MORE` items more
     /// than `count`. Returns `None` if the string ends before the last number, or if a number is
     /// `LONGEST` or more.
@@ -155,7 +173,7 @@ impl<'a> Reader<'a> {
     pub fn unaries(&mut self, count: usize, to: &mut [u16]) -> Option<()> {
         let (mut found, mut zeros) = (0, 0);
         while found < count {
-            let bits = self.peek() & ((1 << WINDOW) - 1);
+            let bits = self.ahead() & ((1 << WINDOW) - 1);
             let end = found + bits.count_ones() as usize;
             let mut next = found;
             for byte in bits.to_le_bytes().into_iter().take(WINDOW as usize / 8) {
@@ -187,7 +205,7 @@ impl<'a> Reader<'a> {
     /// Reads the next `count` <= 56 bits.
     #[inline(always)]
     pub fn get(&mut self, count: u32) -> u64 {
-        let bits = self.peek() & ((1 << count) - 1);
+        let bits = self.ahead() & ((1 << count) - 1);
         self.at += u64::from(count);
         bits
     }
@@ -196,7 +214,7 @@ impl<'a> Reader<'a> {
     /// Returns `None` if the string has no further one.
     #[inline(always)]
     pub fn unary(&mut self) -> Option<u32> {
-        let bits = self.peek();
+        let bits = self.ahead();
         if bits & ((1 << 57) - 1) != 0 {
             let zeros = bits.trailing_zeros();
             self.at += u64::from(zeros) + 1;
@@ -210,7 +228,7 @@ impl<'a> Reader<'a> {
     fn long_unary(&mut self) -> Option<u32> {
         let mut zeros = 0u32;
         while self.at < self.bytes.len() as u64 * 8 {
-            let bits = self.peek() & ((1 << 57) - 1);
+            let bits = self.ahead() & ((1 << 57) - 1);
             if bits != 0 {
                 let more = bits.trailing_zeros();
                 self.at += u64::from(more) + 1;

@@ -7,7 +7,7 @@ use super::open::Opened;
 use super::quantiser::{Number, Quantiser};
 use super::tiles::Tiles;
 use super::transform::transform;
-use crate::codec::simd::{dispatch, level, Kernel};
+use crate::codec::simd::{level, Kernel};
 
 /// Coefficients of a tile that are unpacked together: one or two rows.
 const BLOCK: usize = 16;
@@ -16,35 +16,6 @@ const BLOCK: usize = 16;
 const WRITE_AHEAD: usize = 8;
 
 impl<T: Number, const L: usize> Batch<T, L> {
-    /// Decodes up to `L` tiles into the tiles `ids` of `x`. `bytes[l]` holds the bits of tile
-    /// `ids[l]`; `None` stands for a tile of zeros. Returns `None` if the bits are no valid tile.
-    pub fn decode(
-        &mut self,
-        grid: &Grid,
-        q: &Quantiser<T>,
-        bytes: &[Option<&[u8]>],
-        ids: &[usize],
-        x: &mut [T],
-    ) -> Option<()> {
-        dispatch(Decode { batch: self, grid, q, bytes, ids, x })
-    }
-
-    #[inline(always)]
-    fn decode_here(
-        &mut self,
-        grid: &Grid,
-        q: &Quantiser<T>,
-        bytes: &[Option<&[u8]>],
-        ids: &[usize],
-        x: &mut [T],
-    ) -> Option<()> {
-        match grid.side {
-            8 => self.decode_side::<8>(grid, q, bytes, ids, x),
-            16 => self.decode_side::<16>(grid, q, bytes, ids, x),
-            _ => self.decode_side::<32>(grid, q, bytes, ids, x),
-        }
-    }
-
     #[inline(always)]
     fn decode_side<const S: usize>(
         &mut self,
@@ -166,14 +137,15 @@ impl<T: Number, const L: usize> Batch<T, L> {
     }
 }
 
-/// The arguments of `Batch::decode`, for the dispatch by instruction set.
-struct Decode<'a, T, const L: usize> {
-    batch: &'a mut Batch<T, L>,
-    grid: &'a Grid,
-    q: &'a Quantiser<T>,
-    bytes: &'a [Option<&'a [u8]>],
-    ids: &'a [usize],
-    x: &'a mut [T],
+/// Decodes up to `L` tiles into the tiles `ids` of `x`. `bytes[l]` holds the bits of tile `ids[l]`;
+/// `None` stands for a tile of zeros. The output is `None` if the bits are no valid tile.
+pub(super) struct Decode<'a, T, const L: usize> {
+    pub batch: &'a mut Batch<T, L>,
+    pub grid: &'a Grid,
+    pub q: &'a Quantiser<T>,
+    pub bytes: &'a [Option<&'a [u8]>],
+    pub ids: &'a [usize],
+    pub x: &'a mut [T],
 }
 
 impl<T: Number, const L: usize> Kernel for Decode<'_, T, L> {
@@ -181,6 +153,11 @@ impl<T: Number, const L: usize> Kernel for Decode<'_, T, L> {
 
     #[inline(always)]
     fn run(self) -> Option<()> {
-        self.batch.decode_here(self.grid, self.q, self.bytes, self.ids, self.x)
+        let Decode { batch, grid, q, bytes, ids, x } = self;
+        match grid.side {
+            8 => batch.decode_side::<8>(grid, q, bytes, ids, x),
+            16 => batch.decode_side::<16>(grid, q, bytes, ids, x),
+            _ => batch.decode_side::<32>(grid, q, bytes, ids, x),
+        }
     }
 }

@@ -8,7 +8,7 @@ use super::lanes::{square_mut, transpose, Lanes};
 use super::quantiser::{Number, Quantiser, ENERGY};
 use super::rows::{Correction, LIMIT};
 use super::transform::transform;
-use crate::codec::simd::{dispatch, level, prefetch, Kernel};
+use crate::codec::simd::{level, prefetch, Kernel};
 
 /// Added to the magnitude of a scaled coefficient before the fraction is cut off. The constant is
 /// below 1/2 because small magnitudes are more frequent than large ones.
@@ -29,21 +29,6 @@ pub(super) enum Coded {
 }
 
 impl<T: Number, const L: usize> Batch<T, L> {
-    /// Transforms and quantises the tiles `ids` of `x`, decodes them again and checks the decoded
-    /// values against the bound.
-    pub fn encode(&mut self, grid: &Grid, q: &Quantiser<T>, x: &[T], ids: &[usize; L]) {
-        dispatch(Encode { batch: self, grid, q, x, ids });
-    }
-
-    #[inline(always)]
-    fn encode_here(&mut self, grid: &Grid, q: &Quantiser<T>, x: &[T], ids: &[usize; L]) {
-        match grid.side {
-            8 => self.encode_side::<8>(grid, q, x, ids),
-            16 => self.encode_side::<16>(grid, q, x, ids),
-            _ => self.encode_side::<32>(grid, q, x, ids),
-        }
-    }
-
     #[inline(always)]
     fn encode_side<const S: usize>(
         &mut self,
@@ -310,13 +295,14 @@ impl<T: Number, const L: usize> Batch<T, L> {
     }
 }
 
-/// The arguments of `Batch::encode`, for the dispatch by instruction set.
-struct Encode<'a, T, const L: usize> {
-    batch: &'a mut Batch<T, L>,
-    grid: &'a Grid,
-    q: &'a Quantiser<T>,
-    x: &'a [T],
-    ids: &'a [usize; L],
+/// Transforms and quantises the tiles `ids` of `x`, decodes them again and checks the decoded values
+/// against the bound.
+pub(super) struct Encode<'a, T, const L: usize> {
+    pub batch: &'a mut Batch<T, L>,
+    pub grid: &'a Grid,
+    pub q: &'a Quantiser<T>,
+    pub x: &'a [T],
+    pub ids: &'a [usize; L],
 }
 
 impl<T: Number, const L: usize> Kernel for Encode<'_, T, L> {
@@ -324,7 +310,12 @@ impl<T: Number, const L: usize> Kernel for Encode<'_, T, L> {
 
     #[inline(always)]
     fn run(self) {
-        self.batch.encode_here(self.grid, self.q, self.x, self.ids);
+        let Encode { batch, grid, q, x, ids } = self;
+        match grid.side {
+            8 => batch.encode_side::<8>(grid, q, x, ids),
+            16 => batch.encode_side::<16>(grid, q, x, ids),
+            _ => batch.encode_side::<32>(grid, q, x, ids),
+        }
     }
 }
 

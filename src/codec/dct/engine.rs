@@ -2,9 +2,11 @@
 //! and the payload.
 
 use super::batch::Batch;
-use super::encode::Coded;
+use super::decode::Decode;
+use super::encode::{Coded, Encode};
 use super::grid::{axes, sides, tiling, Grid};
 use super::quantiser::{Number, Quantiser, ENERGY};
+use crate::codec::simd::dispatch;
 use crate::codec::typed::Codes;
 use crate::codec::{Bound, Shape};
 use crate::error::Result;
@@ -86,10 +88,6 @@ impl<T: Number, const L: usize> Engine<T, L> {
         self.n.iter().product()
     }
 
-    fn longest_directory(&self, grid: &Grid) -> usize {
-        longest_directory(grid, T::BYTES)
-    }
-
     /// Codes `x` so that every error is at most `most`.
     fn compress_within(&mut self, x: &[T], most: f64, to: &mut [u8]) -> Option<usize> {
         let (step, unit) = (most * STEP, most * UNIT);
@@ -160,24 +158,84 @@ impl<T: Number, const L: usize> Engine<T, L> {
         Some((low, bits))
     }
 
+    /// Codes a sample of the tiles and counts the bits. The choice of the sample depends only on the
+    /// shape: one in 32 of the largest tiles, but at least 16, scattered over the array; with smaller
+    /// tiles, all tiles that these largest tiles contain.
     fn sample(&mut self, g: usize, q: &Quantiser<T>, x: &[T]) -> Sampled {
-        Sample {
-            large: &self.grids[0],
-            grid: &self.grids[g],
-            batch: &mut self.batch,
-            spare: &mut self.spare,
-            q,
-            x,
+        let Engine { grids, batch, spare, .. } = self;
+        let (large, grid) = (&grids[0], &grids[g]);
+        let tiles = large.tiles();
+        let count = sample_tiles(large);
+        let mut sampled = Sampled { bits: 0, energy: 0, values: 0 };
+        let mut ids = [0; L];
+        let mut filled = 0;
+        let parts: [usize; 3] = std::array::from_fn(|a| large.t[a] / grid.t[a]);
+        let all = parts.iter().product::<usize>();
+        for s in 0..count * all {
+            let tile = if count == tiles { s / all } else { scattered(s / all, tiles) };
+            let (place, part) = (large.place(tile), s % all);
+            let part = [part % parts[0], part / parts[0] % parts[1], part / parts[0] / parts[1]];
+            let at: [usize; 3] = std::array::from_fn(|a| place[a] * parts[a] + part[a]);
+            if (0..3).all(|a| at[a] < grid.m[a]) {
+                ids[filled] = (at[2] * grid.m[1] + at[1]) * grid.m[0] + at[0];
+                filled += 1;
+            }
+            if filled == L || (filled > 0 && s + 1 == count * all) {
+                let last = ids[filled - 1];
+                ids[filled..].fill(last);
+                dispatch(Encode { batch, grid, q, x, ids: &ids });
+                for (l, &id) in ids.iter().enumerate().take(filled) {
+                    let values = grid.values_inside(id);
+                    sampled.values += values;
+                    sampled.energy += batch.energy[l];
+                    sampled.bits += match batch.write(grid, l, spare, values * T::BYTES) {
+                        Coded::Empty => 1,
+                        Coded::Bytes(bytes) => 12 + 8 * bytes as u64,
+                        Coded::Raw => 12 + 8 * (values * T::BYTES) as u64,
+                    };
+                }
+                filled = 0;
+            }
         }
-        .run()
+        sampled
     }
 
     /// Codes all tiles. The payload begins where the longest possible directory ends.
     fn code(&mut self, g: usize, q: &Quantiser<T>, x: &[T], to: &mut [u8]) -> Option<Total> {
-        let begin = HEADER + self.longest_directory(&self.grids[g]);
-        let to = to.get_mut(begin..)?;
-        let (grid, batch, lengths) = (&self.grids[g], &mut self.batch, &mut self.lengths);
-        Some(Encode { grid, batch, lengths, q, x, to }.run())
+        let Engine { grids, batch, lengths, .. } = self;
+        let grid = &grids[g];
+        let to = to.get_mut(HEADER + longest_directory(grid, T::BYTES)..)?;
+        let tiles = grid.tiles();
+        let mut total = Total::default();
+        for first in (0..tiles).step_by(L) {
+            let ids = std::array::from_fn(|l| (first + l).min(tiles - 1));
+            dispatch(Encode { batch, grid, q, x, ids: &ids });
+            for l in 0..L.min(tiles - first) {
+                let bytes = grid.values_inside(first + l) * T::BYTES;
+                let to = &mut to[total.bytes..];
+                let length = match batch.write(grid, l, to, bytes) {
+                    Coded::Empty => 0,
+                    Coded::Bytes(bytes) => bytes as u32,
+                    Coded::Raw => RAW,
+                };
+                lengths[first + l] = length;
+                if length == RAW {
+                    let mut at = 0;
+                    lines(grid, first + l, |line| {
+                        for x in &x[line] {
+                            to[at..at + T::BYTES]
+                                .copy_from_slice(&x.to_bits().to_le_bytes()[..T::BYTES]);
+                            at += T::BYTES;
+                        }
+                    });
+                    total.bytes += bytes;
+                } else {
+                    total.bytes += length as usize;
+                }
+                total.energy += batch.energy[l];
+            }
+        }
+        Some(total)
     }
 
     /// Writes header and directory, moves the payload directly behind them and returns the length
@@ -199,7 +257,7 @@ impl<T: Number, const L: usize> Engine<T, L> {
         if begin + payload >= self.values() * T::BYTES {
             return None;
         }
-        let from = HEADER + self.longest_directory(grid);
+        let from = HEADER + longest_directory(grid, T::BYTES);
         to.copy_within(from..from + payload, begin);
         to[..begin].fill(0);
         to[0] = grid.side as u8;
@@ -265,7 +323,42 @@ impl<T: Number, const L: usize> Codes<T> for Engine<T, L> {
                 at += u64::from(width);
             }
         }
-        Decode { grid, batch: &mut self.batch, lengths, q: &q, payload, x }.run()
+        let (batch, mut rest) = (&mut self.batch, payload);
+        for first in (0..grid.tiles()).step_by(L) {
+            let tiles = L.min(grid.tiles() - first);
+            let mut bytes: [Option<&[u8]>; L] = [None; L];
+            let mut raw: [Option<&[u8]>; L] = [None; L];
+            for l in 0..tiles {
+                let length = lengths[first + l];
+                let size = if length == RAW {
+                    grid.values_inside(first + l) * T::BYTES
+                } else {
+                    length as usize
+                };
+                if size > 0 {
+                    let (tile, behind) = rest.split_at_checked(size)?;
+                    rest = behind;
+                    *(if length == RAW { &mut raw[l] } else { &mut bytes[l] }) = Some(tile);
+                }
+            }
+            let ids: [usize; L] = std::array::from_fn(|l| first + l.min(tiles - 1));
+            let (q, bytes, ids) = (&q, &bytes[..tiles], &ids[..tiles]);
+            dispatch(Decode { batch, grid, q, bytes, ids, x })?;
+            for (l, raw) in raw.iter().enumerate().take(tiles) {
+                let Some(mut values) = *raw else { continue };
+                lines(grid, first + l, |line| {
+                    for x in &mut x[line] {
+                        if let Some((value, rest)) = values.split_at_checked(T::BYTES) {
+                            let mut bits = [0; 8];
+                            bits[..T::BYTES].copy_from_slice(value);
+                            *x = T::from_bits(u64::from_le_bytes(bits));
+                            values = rest;
+                        }
+                    }
+                });
+            }
+        }
+        rest.is_empty().then_some(())
     }
 }
 
@@ -333,58 +426,6 @@ struct Sampled {
     values: usize,
 }
 
-/// Codes a sample of the tiles and counts the bits. The choice of the sample depends only on the
-/// shape: one in 32 of the largest tiles, but at least 16, scattered over the array; with smaller
-/// tiles, all tiles that these largest tiles contain.
-struct Sample<'a, T, const L: usize> {
-    large: &'a Grid,
-    grid: &'a Grid,
-    batch: &'a mut Batch<T, L>,
-    spare: &'a mut [u8],
-    q: &'a Quantiser<T>,
-    x: &'a [T],
-}
-
-impl<T: Number, const L: usize> Sample<'_, T, L> {
-    fn run(self) -> Sampled {
-        let tiles = self.large.tiles();
-        let count = sample_tiles(self.large);
-        let mut sampled = Sampled { bits: 0, energy: 0, values: 0 };
-        let mut ids = [0; L];
-        let mut filled = 0;
-        let parts: [usize; 3] = std::array::from_fn(|a| self.large.t[a] / self.grid.t[a]);
-        let all = parts.iter().product::<usize>();
-        for s in 0..count * all {
-            let tile = if count == tiles { s / all } else { scattered(s / all, tiles) };
-            let (place, part) = (self.large.place(tile), s % all);
-            let part = [part % parts[0], part / parts[0] % parts[1], part / parts[0] / parts[1]];
-            let at: [usize; 3] = std::array::from_fn(|a| place[a] * parts[a] + part[a]);
-            if (0..3).all(|a| at[a] < self.grid.m[a]) {
-                ids[filled] = (at[2] * self.grid.m[1] + at[1]) * self.grid.m[0] + at[0];
-                filled += 1;
-            }
-            if filled == L || (filled > 0 && s + 1 == count * all) {
-                let last = ids[filled - 1];
-                ids[filled..].fill(last);
-                self.batch.encode(self.grid, self.q, self.x, &ids);
-                for (l, &id) in ids.iter().enumerate().take(filled) {
-                    let values = self.grid.values_inside(id);
-                    sampled.values += values;
-                    sampled.energy += self.batch.energy[l];
-                    sampled.bits +=
-                        match self.batch.write(self.grid, l, self.spare, values * T::BYTES) {
-                            Coded::Empty => 1,
-                            Coded::Bytes(bytes) => 12 + 8 * bytes as u64,
-                            Coded::Raw => 12 + 8 * (values * T::BYTES) as u64,
-                        };
-                }
-                filled = 0;
-            }
-        }
-        sampled
-    }
-}
-
 /// Returns how many of the largest tiles are in the sample.
 pub(crate) fn sample_tiles(large: &Grid) -> usize {
     (large.tiles() / 32).max(16).min(large.tiles())
@@ -397,53 +438,6 @@ fn scattered(s: usize, tiles: usize) -> usize {
     ((u128::from(fraction) * tiles as u128) >> 64) as usize
 }
 
-/// Codes all tiles of an array.
-struct Encode<'a, T, const L: usize> {
-    grid: &'a Grid,
-    batch: &'a mut Batch<T, L>,
-    lengths: &'a mut [u32],
-    q: &'a Quantiser<T>,
-    x: &'a [T],
-    to: &'a mut [u8],
-}
-
-impl<T: Number, const L: usize> Encode<'_, T, L> {
-    fn run(self) -> Total {
-        let grid = self.grid;
-        let tiles = grid.tiles();
-        let mut total = Total::default();
-        for first in (0..tiles).step_by(L) {
-            let ids = std::array::from_fn(|l| (first + l).min(tiles - 1));
-            self.batch.encode(grid, self.q, self.x, &ids);
-            for l in 0..L.min(tiles - first) {
-                let bytes = grid.values_inside(first + l) * T::BYTES;
-                let to = &mut self.to[total.bytes..];
-                let length = match self.batch.write(grid, l, to, bytes) {
-                    Coded::Empty => 0,
-                    Coded::Bytes(bytes) => bytes as u32,
-                    Coded::Raw => RAW,
-                };
-                self.lengths[first + l] = length;
-                if length == RAW {
-                    let mut at = 0;
-                    lines(grid, first + l, |line| {
-                        for x in &self.x[line] {
-                            to[at..at + T::BYTES]
-                                .copy_from_slice(&x.to_bits().to_le_bytes()[..T::BYTES]);
-                            at += T::BYTES;
-                        }
-                    });
-                    total.bytes += bytes;
-                } else {
-                    total.bytes += length as usize;
-                }
-                total.energy += self.batch.energy[l];
-            }
-        }
-        total
-    }
-}
-
 /// Calls `line` for each line of the tile inside the array, with the range of its values.
 #[inline(always)]
 fn lines(grid: &Grid, tile: usize, mut line: impl FnMut(std::ops::Range<usize>)) {
@@ -453,56 +447,5 @@ fn lines(grid: &Grid, tile: usize, mut line: impl FnMut(std::ops::Range<usize>))
             let begin = (k * grid.n[1] + j) * grid.n[0] + first[0];
             line(begin..begin + inside[0]);
         }
-    }
-}
-
-/// Decodes all tiles of an array.
-struct Decode<'a, T, const L: usize> {
-    grid: &'a Grid,
-    batch: &'a mut Batch<T, L>,
-    lengths: &'a [u32],
-    q: &'a Quantiser<T>,
-    payload: &'a [u8],
-    x: &'a mut [T],
-}
-
-impl<T: Number, const L: usize> Decode<'_, T, L> {
-    fn run(self) -> Option<()> {
-        let grid = self.grid;
-        let mut rest = self.payload;
-        for first in (0..grid.tiles()).step_by(L) {
-            let tiles = L.min(grid.tiles() - first);
-            let mut bytes: [Option<&[u8]>; L] = [None; L];
-            let mut raw: [Option<&[u8]>; L] = [None; L];
-            for l in 0..tiles {
-                let length = self.lengths[first + l];
-                let size = if length == RAW {
-                    grid.values_inside(first + l) * T::BYTES
-                } else {
-                    length as usize
-                };
-                if size > 0 {
-                    let (tile, behind) = rest.split_at_checked(size)?;
-                    rest = behind;
-                    *(if length == RAW { &mut raw[l] } else { &mut bytes[l] }) = Some(tile);
-                }
-            }
-            let ids: [usize; L] = std::array::from_fn(|l| first + l.min(tiles - 1));
-            self.batch.decode(grid, self.q, &bytes[..tiles], &ids[..tiles], self.x)?;
-            for (l, raw) in raw.iter().enumerate().take(tiles) {
-                let Some(mut values) = *raw else { continue };
-                lines(grid, first + l, |line| {
-                    for x in &mut self.x[line] {
-                        if let Some((value, rest)) = values.split_at_checked(T::BYTES) {
-                            let mut bits = [0; 8];
-                            bits[..T::BYTES].copy_from_slice(value);
-                            *x = T::from_bits(u64::from_le_bytes(bits));
-                            values = rest;
-                        }
-                    }
-                });
-            }
-        }
-        rest.is_empty().then_some(())
     }
 }

@@ -1,7 +1,7 @@
 //! Writes the bits of a tile: its integer coefficients by rows, then its corrections. The module
 //! `dct` describes the format; the module `open` reads it.
 
-use super::bits::Writer;
+use super::bits::{Pen, Writer};
 use super::lanes::Lanes;
 use crate::error::Result;
 use crate::fallible_vec;
@@ -34,14 +34,6 @@ enum Part {
     Fixed,
     Unary,
     Signs,
-}
-
-/// The end of a string to which bits are appended: the byte `at`, and `used` bits in `word`.
-#[derive(Clone, Copy, Default)]
-struct Pen {
-    at: usize,
-    word: u64,
-    used: u32,
 }
 
 /// The strings of bits of the tiles of a batch.
@@ -87,25 +79,14 @@ impl<const L: usize> Strings<L> {
     #[inline(always)]
     fn put(&mut self, l: usize, part: Part, bits: u64, count: u32) {
         let begin = self.begin(l, part);
-        let pen = &mut self.pens[l][part as usize];
-        let word = pen.word | bits << pen.used;
-        if let Some(to) = self.bytes.get_mut(begin + pen.at..begin + pen.at + 8) {
-            to.copy_from_slice(&word.to_le_bytes());
-        }
-        let used = pen.used + count;
-        pen.at += (used / 8) as usize;
-        pen.word = word >> (used & 56);
-        pen.used = used & 7;
+        self.pens[l][part as usize].put(&mut self.bytes, begin, bits, count);
     }
 
     /// Appends `zeros` zeros and a one.
     #[inline(always)]
-    fn unary(&mut self, l: usize, part: Part, mut zeros: u32) {
-        while zeros > 54 {
-            self.put(l, part, 0, 54);
-            zeros -= 54;
-        }
-        self.put(l, part, 1 << zeros, zeros + 1);
+    fn unary(&mut self, l: usize, part: Part, zeros: u32) {
+        let begin = self.begin(l, part);
+        self.pens[l][part as usize].unary(&mut self.bytes, begin, zeros);
     }
 
     /// Makes the strings of all tiles empty.
@@ -276,11 +257,7 @@ impl<const L: usize> Strings<L> {
         head.unary(count.ilog2() - 2);
         head.put(count & ((1 << count.ilog2()) - 1), count.ilog2());
         for part in [Part::Modes, Part::Fixed, Part::Unary, Part::Signs] {
-            let pen = self.pens[l][part as usize];
-            head.append(
-                &self.bytes[self.begin(l, part)..],
-                8 * pen.at as u64 + u64::from(pen.used),
-            );
+            head.append(&self.bytes[self.begin(l, part)..], self.pens[l][part as usize].bits());
         }
         write_corrections(values, corrections, &mut head);
         let bytes = head.bits().div_ceil(8) as usize;
