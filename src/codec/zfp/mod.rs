@@ -80,14 +80,7 @@ use value::Value;
 /// cannot be coded.
 pub struct Zfp {
     shape: Shape,
-    values: usize,
-    grid: Grid,
-    dims: u32,
-    spec: Spec,
-    /// Length of a stream in bytes (`bytes`), and the bytes among them that contain bits of blocks
-    /// (`used`).
-    bytes: usize,
-    used: usize,
+    blocks: Blocks,
     work: Work,
 }
 
@@ -113,32 +106,24 @@ impl Zfp {
     /// Makes a coder for arrays of this shape at `rate` bits per value, 1 to 32 (FP64: 1 to 64).
     /// Extents of 1 do not count as dimensions.
     pub fn new(shape: Shape, rate: u32) -> Result<Self> {
-        let Blocks { spec, grid, dims, values, bits } = Blocks::of(shape, rate)?;
+        let blocks = Blocks::of(shape, rate)?;
         let work = match shape.scalar {
             Scalar::F32 => Work::F32(Room::new()?),
             _ => Work::F64(Room::new()?),
         };
-        Ok(Zfp {
-            shape,
-            values,
-            grid,
-            dims,
-            spec,
-            bytes: stream_bytes(bits),
-            used: bits.div_ceil(8),
-            work,
-        })
+        Ok(Zfp { shape, blocks, work })
     }
 
     /// Returns the number of bytes of the stream of an array of this shape at `rate` bits per value.
     /// Fails if no such array can be coded.
     pub fn most_bytes(shape: Shape, rate: u32) -> Result<usize> {
-        Ok(stream_bytes(Blocks::of(shape, rate)?.bits))
+        Ok(Blocks::of(shape, rate)?.bytes())
     }
 }
 
 /// How an array is divided into blocks: the parameters of a block, the number of its dimensions, the
 /// blocks, the values of the array, and the bits of all blocks.
+#[derive(Clone, Copy)]
 struct Blocks {
     spec: Spec,
     grid: Grid,
@@ -148,6 +133,11 @@ struct Blocks {
 }
 
 impl Blocks {
+    /// Returns the bytes of a stream: whole words of 64 bits.
+    fn bytes(&self) -> usize {
+        self.bits.div_ceil(64) * 8
+    }
+
     fn of(shape: Shape, rate: u32) -> Result<Self> {
         let (most, exponent, width) = match shape.scalar {
             Scalar::F32 => (32, <f32 as Value<16>>::EXPONENT, 32),
@@ -175,11 +165,6 @@ impl Blocks {
     }
 }
 
-/// Returns the bytes of a stream of `bits` bits: whole words of 64 bits.
-fn stream_bytes(bits: usize) -> usize {
-    bits.div_ceil(64) * 8
-}
-
 /// Returns the number of values of an array and the number of bits of its stream, or `None` if the
 /// array is empty or one of the sizes in bytes exceeds the address space.
 fn sizes(shape: &Shape, grid: &Grid, block_bits: u32) -> Option<(usize, usize)> {
@@ -196,9 +181,7 @@ fn sizes(shape: &Shape, grid: &Grid, block_bits: u32) -> Option<(usize, usize)> 
 /// The parameters with which one array is coded.
 #[derive(Clone, Copy)]
 struct Job {
-    grid: Grid,
-    dims: u32,
-    spec: Spec,
+    blocks: Blocks,
     #[cfg(target_arch = "x86_64")]
     bmi: bool,
     /// The blocks are coded many at a time with vector instructions (module `few`).
@@ -208,7 +191,7 @@ struct Job {
 impl Job {
     /// Returns for each batch its number of blocks.
     fn batches(&self) -> impl Iterator<Item = usize> {
-        let (blocks, batch) = (self.grid.blocks(), self.spec.batch());
+        let (blocks, batch) = (self.blocks.grid.blocks(), self.blocks.spec.batch());
         (0..blocks).step_by(batch).map(move |first| batch.min(blocks - first))
     }
 
@@ -221,17 +204,17 @@ impl Job {
     ) -> bool {
         let (mut at, mut begin) = (Position::default(), 0);
         for count in self.batches() {
-            gather(&self.grid, x, &mut at, count, &mut room.batch);
+            gather(&self.blocks.grid, x, &mut at, count, &mut room.batch);
             if !simd::dispatch(Forward {
                 batch: &mut room.batch,
-                dims: self.dims,
-                coded: self.spec.left() > 0,
+                dims: self.blocks.dims,
+                coded: self.blocks.spec.left() > 0,
             }) {
                 return false;
             }
             let Batch { planes, exponents, .. } = &room.batch;
             self.encode(planes, &exponents[..count], &mut room.words);
-            let end = begin + (count * self.spec.bits as usize).div_ceil(64) * 8;
+            let end = begin + (count * self.blocks.spec.bits as usize).div_ceil(64) * 8;
             for (to, word) in to[begin..end].chunks_exact_mut(8).zip(&room.words) {
                 to.copy_from_slice(&word.to_le_bytes());
             }
@@ -246,13 +229,14 @@ impl Job {
         room: &mut Room<T, N>,
         x: &mut [T],
     ) {
-        if self.spec.left() == 0 {
+        if self.blocks.spec.left() == 0 {
             // The stream has only the exponents of the blocks; coefficients without bits are zeros.
             return x.fill(T::default());
         }
         let (mut at, mut begin) = (Position::default(), 0);
         for count in self.batches() {
-            let end = (begin + (count * self.spec.bits as usize).div_ceil(64) * 8).min(from.len());
+            let end =
+                (begin + (count * self.blocks.spec.bits as usize).div_ceil(64) * 8).min(from.len());
             let words = from[begin..end].chunks_exact(8);
             let (tail, whole) = (words.remainder(), words.len());
             for (word, from) in room.words.iter_mut().zip(words) {
@@ -262,34 +246,44 @@ impl Job {
                 tail.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
             let Batch { planes, exponents, .. } = &mut room.batch;
             self.decode(&room.words, &mut exponents[..count], planes);
-            simd::dispatch(Inverse { batch: &mut room.batch, dims: self.dims });
-            scatter(&self.grid, &room.batch, &mut at, count, x);
+            simd::dispatch(Inverse { batch: &mut room.batch, dims: self.blocks.dims });
+            scatter(&self.blocks.grid, &room.batch, &mut at, count, x);
             begin = end;
         }
     }
 
     fn encode(&self, planes: &Matrix, exponents: &[u32], words: &mut [u64; WORDS]) {
         if self.few {
-            return simd::dispatch(few::Encode { spec: &self.spec, planes, exponents, words });
+            return simd::dispatch(few::Encode {
+                spec: &self.blocks.spec,
+                planes,
+                exponents,
+                words,
+            });
         }
         #[cfg(target_arch = "x86_64")]
         if self.bmi {
             // SAFETY: `bmi` says that the machine has BMI1, BMI2, LZCNT and POPCNT.
-            return unsafe { encode_bmi(&self.spec, planes, exponents, words) };
+            return unsafe { encode_bmi(&self.blocks.spec, planes, exponents, words) };
         }
-        embed::encode::<Portable>(&self.spec, planes, exponents, words);
+        embed::encode::<Portable>(&self.blocks.spec, planes, exponents, words);
     }
 
     fn decode(&self, words: &[u64; WORDS], exponents: &mut [u32], planes: &mut Matrix) {
         if self.few {
-            return simd::dispatch(few::Decode { spec: &self.spec, words, exponents, planes });
+            return simd::dispatch(few::Decode {
+                spec: &self.blocks.spec,
+                words,
+                exponents,
+                planes,
+            });
         }
         #[cfg(target_arch = "x86_64")]
         if self.bmi {
             // SAFETY: `bmi` says that the machine has BMI1, BMI2, LZCNT and POPCNT.
-            return unsafe { decode_bmi(&self.spec, words, exponents, planes) };
+            return unsafe { decode_bmi(&self.blocks.spec, words, exponents, planes) };
         }
-        embed::decode::<Portable>(&self.spec, words, exponents, planes);
+        embed::decode::<Portable>(&self.blocks.spec, words, exponents, planes);
     }
 }
 
@@ -307,12 +301,10 @@ fn decode_bmi(spec: &Spec, words: &[u64; WORDS], exponents: &mut [u32], planes: 
 
 impl Zfp {
     fn job(&self) -> Job {
-        let (level, spec) = (simd::level(), self.spec);
+        let (level, blocks, spec) = (simd::level(), self.blocks, self.blocks.spec);
         let few = spec.size == 16 && spec.left() <= few::MOST && level != Level::Portable;
         Job {
-            grid: self.grid,
-            dims: self.dims,
-            spec,
+            blocks,
             #[cfg(target_arch = "x86_64")]
             bmi: level == Level::Avx512,
             few,
@@ -321,34 +313,26 @@ impl Zfp {
 
     /// Returns the number of dimensions of the blocks.
     pub(super) fn dims(&self) -> u32 {
-        self.dims
+        self.blocks.dims
     }
 
     /// Returns the number of blocks of an array.
     pub(super) fn blocks(&self) -> usize {
-        self.grid.blocks()
+        self.blocks.grid.blocks()
     }
 
     /// Returns the number of bits that a block takes in the stream.
     pub(super) fn block_bits(&self) -> u32 {
-        self.spec.bits
+        self.blocks.spec.bits
     }
 
     /// Codes `x` into the first `max_bytes` bytes of `to`, even if the stream is longer than the
     /// array. Returns false if a value is NaN or infinite; zfp cannot code these values.
     pub fn encode(&mut self, x: Array<'_>, to: &mut [u8]) -> Result<bool> {
         let job = self.job();
-        let len = match x {
-            Array::F32(x) => x.len(),
-            Array::F64(x) => x.len(),
-        };
-        if len != self.values || to.len() < self.bytes {
-            return fail!(
-                Shape,
-                "zfp: {len} values into {} bytes do not fit {:?}",
-                to.len(),
-                self.shape.n
-            );
+        let (len, room, n) = (x.count(), to.len(), self.shape.n);
+        if len != self.blocks.values || room < self.max_bytes() {
+            return fail!(Shape, "zfp: {len} values into {room} bytes do not fit {n:?}");
         }
         match (&mut self.work, x) {
             (Work::F32(room), Array::F32(x)) => Ok(job.compress(x, &mut room[0], to)),
@@ -361,14 +345,12 @@ impl Zfp {
 impl Coder for Zfp {
     /// Returns the length in bytes of the stream, which is the same for all arrays of the shape.
     fn max_bytes(&self) -> usize {
-        self.bytes
+        self.blocks.bytes()
     }
 
     fn compress(&mut self, x: Array<'_>, _: Bound, to: &mut [u8]) -> Result<Option<usize>> {
-        if self.bytes > self.shape.bytes() {
-            return Ok(None);
-        }
-        Ok(self.encode(x, to)?.then_some(self.bytes))
+        let bytes = self.max_bytes();
+        Ok((bytes <= self.shape.bytes() && self.encode(x, to)?).then_some(bytes))
     }
 
     fn decompress(&mut self, from: &[u8], x: ArrayMut<'_>) -> Result<()> {
@@ -377,13 +359,11 @@ impl Coder for Zfp {
             ArrayMut::F32(x) => x.len(),
             ArrayMut::F64(x) => x.len(),
         };
-        if len != self.values || !(self.used..=self.bytes).contains(&from.len()) {
-            return fail!(
-                Shape,
-                "zfp: {} bytes do not hold {len} values of {:?}",
-                from.len(),
-                self.shape.n
-            );
+        // The last bytes of the stream may be missing: they contain no bits of blocks.
+        let lengths = self.blocks.bits.div_ceil(8)..=self.max_bytes();
+        let (bytes, n) = (from.len(), self.shape.n);
+        if len != self.blocks.values || !lengths.contains(&bytes) {
+            return fail!(Shape, "zfp: {bytes} bytes do not hold {len} values of {n:?}");
         }
         match (&mut self.work, x) {
             (Work::F32(room), ArrayMut::F32(x)) => job.decompress(from, &mut room[0], x),

@@ -1,5 +1,7 @@
 //! Transposes the coefficients of a batch, a matrix of 64 x 512 bits, into bit planes and back.
 
+use crate::codec::quantize::transposed as bits;
+
 /// A matrix of 64 rows of 64 bytes. As coefficients: row i holds coefficient i of all blocks; word
 /// k of the row holds the lanes in these 8 bytes. As bit planes: row 8c + b holds bit b of byte c
 /// of every word; bit i of its word k comes from coefficient i.
@@ -46,13 +48,6 @@ pub fn join(from: &Matrix, to: &mut Matrix) {
             store(to, 8 * tile, 1, k, swap_bytes(swap_bits(rows)));
         }
     }
-}
-
-/// Exchanges the bits of `mask` with the bits that are `BY` places higher.
-#[inline(always)]
-fn swap_within<const BY: u32>(x: u64, mask: u64) -> u64 {
-    let moved = (x ^ (x >> BY)) & mask;
-    x ^ moved ^ (moved << BY)
 }
 
 /// Returns word k of 8 rows, beginning with row `at`, `step` rows apart.
@@ -110,13 +105,6 @@ fn exchange<const BYTES: u32>(a: u64, b: u64) -> (u64, u64) {
 #[inline(always)]
 fn swap_bits([a, b, c, d, e, f, g, h]: [u64; 8]) -> [u64; 8] {
     [bits(a), bits(b), bits(c), bits(d), bits(e), bits(f), bits(g), bits(h)]
-}
-
-#[inline(always)]
-fn bits(x: u64) -> u64 {
-    let x = swap_within::<7>(x, 0x00aa_00aa_00aa_00aa);
-    let x = swap_within::<14>(x, 0x0000_cccc_0000_cccc);
-    swap_within::<28>(x, 0x0000_0000_f0f0_f0f0)
 }
 
 #[cfg(test)]
