@@ -132,15 +132,11 @@ impl Layout {
     /// Places the fields one after the other in a raw snapshot. Fails if there is no field, or if
     /// the shape or the role of a field is impossible.
     pub fn new(fields: Vec<Field>) -> Result<Self> {
-        if fields.is_empty() || fields.len() > MAX_FIELDS {
-            return fail!(
-                Argument,
-                "nfields = {}: a state has 1 to {MAX_FIELDS} fields",
-                fields.len()
-            );
+        let count = fields.len();
+        if !(1..=MAX_FIELDS).contains(&count) {
+            return fail!(Argument, "nfields = {count}: a state has 1 to {MAX_FIELDS} fields");
         }
-        let mut offsets = Vec::with_capacity(fields.len());
-        let mut sizes = Vec::with_capacity(fields.len());
+        let (mut offsets, mut sizes) = (Vec::with_capacity(count), Vec::with_capacity(count));
         let (mut raw_bytes, mut end) = (0u64, 0u64);
         for (i, field) in fields.iter().enumerate() {
             let [n1, n2, n3] = field.n;
@@ -171,11 +167,7 @@ impl Layout {
             end = end.saturating_add(bytes.next_multiple_of(ALIGNMENT));
         }
         if end > isize::MAX as u64 {
-            return fail!(
-                Argument,
-                "the {} fields together do not fit the address space",
-                fields.len()
-            );
+            return fail!(Argument, "the {count} fields together do not fit the address space");
         }
         Ok(Layout { fields, bytes: sizes, offsets, raw_bytes, slot_bytes: end })
     }

@@ -11,16 +11,16 @@ pub fn whole(text: &str) -> Option<i64> {
         Some(digits) => (text.starts_with('-'), digits),
         None => (false, text),
     };
-    let value = i64::try_from(Decimal::of(digits)?.times(1)?.exact()?).ok()?;
+    let (value, is_whole) = Decimal::of(digits)?.times(1)?;
+    let value = i64::try_from(value).ok().filter(|_| is_whole)?;
     Some(if negative { -value } else { value })
 }
 
 /// Parses a number of bytes. With a suffix, a fraction of a byte is dropped.
 pub fn bytes(text: &str) -> Option<u64> {
     let (number, unit) = split(text)?;
-    let scaled = Decimal::of(number)?.times(unit)?;
-    let bytes = if unit == 1 { scaled.exact()? } else { scaled.whole };
-    u64::try_from(bytes).ok()
+    let (bytes, is_whole) = Decimal::of(number)?.times(unit)?;
+    u64::try_from(bytes).ok().filter(|_| is_whole || unit > 1)
 }
 
 /// Parses a bandwidth, in bytes per second.
@@ -61,12 +61,6 @@ struct Decimal {
     exponent: i32,
 }
 
-/// A scaled number: the part left of the point, and whether nothing but zeros is right of it.
-struct Scaled {
-    whole: u128,
-    is_whole: bool,
-}
-
 impl Decimal {
     fn of(text: &str) -> Option<Self> {
         let (mantissa, exponent) = match text.split_once(['e', 'E']) {
@@ -80,29 +74,18 @@ impl Decimal {
         Some(Decimal { digits, exponent: exponent - i32::try_from(fraction.len()).ok()? })
     }
 
-    fn times(self, unit: u64) -> Option<Scaled> {
+    /// Returns the part left of the point of this number times `unit`, and whether nothing but zeros is
+    /// right of the point.
+    fn times(self, unit: u64) -> Option<(u128, bool)> {
         let digits = self.digits.checked_mul(unit.into())?;
-        let ten_to = |power: i32| 10u128.checked_pow(power.unsigned_abs());
-        match (self.exponent, digits) {
-            (_, 0) => Some(Scaled { whole: 0, is_whole: true }),
-            (0.., _) => {
-                Some(Scaled { whole: digits.checked_mul(ten_to(self.exponent)?)?, is_whole: true })
-            }
+        let ten_to = 10u128.checked_pow(self.exponent.unsigned_abs());
+        match (self.exponent, ten_to) {
+            _ if digits == 0 => Some((0, true)),
+            (0.., factor) => Some((digits.checked_mul(factor?)?, true)),
+            (_, Some(divisor)) => Some((digits / divisor, digits.is_multiple_of(divisor))),
             // A power of ten that exceeds 128 bits exceeds every number that is divided by it.
-            _ => Some(ten_to(self.exponent).map_or(
-                Scaled { whole: 0, is_whole: false },
-                |divisor| Scaled {
-                    whole: digits / divisor,
-                    is_whole: digits.is_multiple_of(divisor),
-                },
-            )),
+            (_, None) => Some((0, false)),
         }
-    }
-}
-
-impl Scaled {
-    fn exact(self) -> Option<u128> {
-        self.is_whole.then_some(self.whole)
     }
 }
 

@@ -1,47 +1,38 @@
 //! The types of a field's values, and the floating-point types that codecs compute with.
 
 use crate::error::{fail, Result};
+use crate::named::named;
 use std::fmt::Debug;
 use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 
-/// The type of a field's values. The numbers are those of `gpuzip_field_t.type`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i32)]
-pub enum Scalar {
-    /// 32-bit floating point, IEEE 754 binary32.
-    F32 = 0,
-    /// 64-bit floating point, IEEE 754 binary64.
-    F64 = 1,
-    /// 8-bit integer.
-    I8 = 2,
-    /// 16-bit integer.
-    I16 = 3,
-    /// 32-bit integer.
-    I32 = 4,
-    /// 64-bit integer.
-    I64 = 5,
-    /// Complex number of two binary32 values.
-    ComplexF32 = 6,
-    /// Complex number of two binary64 values.
-    ComplexF64 = 7,
-    /// A byte without a meaning for gpuzip.
-    Byte = 8,
+named! {
+    /// The type of a field's values. The numbers are those of `gpuzip_field_t.type`, and the places in
+    /// `ALL`; the names are those of the C ABI.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[repr(i32)]
+    pub enum Scalar {
+        /// 32-bit floating point, IEEE 754 binary32.
+        F32 = 0 => "GPUZIP_TYPE_F32",
+        /// 64-bit floating point, IEEE 754 binary64.
+        F64 = 1 => "GPUZIP_TYPE_F64",
+        /// 8-bit integer.
+        I8 = 2 => "GPUZIP_TYPE_I8",
+        /// 16-bit integer.
+        I16 = 3 => "GPUZIP_TYPE_I16",
+        /// 32-bit integer.
+        I32 = 4 => "GPUZIP_TYPE_I32",
+        /// 64-bit integer.
+        I64 = 5 => "GPUZIP_TYPE_I64",
+        /// Complex number of two binary32 values.
+        ComplexF32 = 6 => "GPUZIP_TYPE_COMPLEX_F32",
+        /// Complex number of two binary64 values.
+        ComplexF64 = 7 => "GPUZIP_TYPE_COMPLEX_F64",
+        /// A byte without a meaning for gpuzip.
+        Byte = 8 => "GPUZIP_TYPE_BYTE",
+    }
 }
 
 impl Scalar {
-    /// All types, each at the index that is its number.
-    pub const ALL: [Scalar; 9] = [
-        Scalar::F32,
-        Scalar::F64,
-        Scalar::I8,
-        Scalar::I16,
-        Scalar::I32,
-        Scalar::I64,
-        Scalar::ComplexF32,
-        Scalar::ComplexF64,
-        Scalar::Byte,
-    ];
-
     /// Returns the type with this number, if there is one.
     pub fn of_number(number: i32) -> Option<Self> {
         usize::try_from(number).ok().and_then(|number| Self::ALL.get(number)).copied()
@@ -71,21 +62,6 @@ impl Scalar {
             "{}: codecs code FP32 and FP64; values of other types are stored as they are",
             self.name()
         )
-    }
-
-    /// Returns the name of the type in the C ABI.
-    pub fn name(self) -> &'static str {
-        match self {
-            Scalar::F32 => "GPUZIP_TYPE_F32",
-            Scalar::F64 => "GPUZIP_TYPE_F64",
-            Scalar::I8 => "GPUZIP_TYPE_I8",
-            Scalar::I16 => "GPUZIP_TYPE_I16",
-            Scalar::I32 => "GPUZIP_TYPE_I32",
-            Scalar::I64 => "GPUZIP_TYPE_I64",
-            Scalar::ComplexF32 => "GPUZIP_TYPE_COMPLEX_F32",
-            Scalar::ComplexF64 => "GPUZIP_TYPE_COMPLEX_F64",
-            Scalar::Byte => "GPUZIP_TYPE_BYTE",
-        }
     }
 }
 

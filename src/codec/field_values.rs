@@ -45,13 +45,9 @@ pub(super) unsafe fn values_mut<'a>(memory: AppMemory, shape: Shape) -> Result<A
 
 /// Returns the rows of a field whose values are copied without being read as numbers.
 pub(super) fn rows_of(memory: AppMemory, shape: Shape) -> Result<Rows> {
-    if memory.bytes() != shape.bytes() {
-        return fail!(
-            Argument,
-            "a field of {} bytes where {} are needed",
-            memory.bytes(),
-            shape.bytes()
-        );
+    let (bytes, needed) = (memory.bytes(), shape.bytes());
+    if bytes != needed {
+        return fail!(Argument, "a field of {bytes} bytes where {needed} are needed");
     }
     Ok(memory.rows())
 }

@@ -155,12 +155,11 @@ impl SnapshotCodec {
     /// # Safety
     /// The fields must be readable host memory, as `AppMemory` promises.
     pub unsafe fn compress(&mut self, fields: &[AppMemory], to: &mut [u8]) -> Result<usize> {
-        if to.len() < self.output_bytes {
+        let (room, most) = (to.len(), self.output_bytes);
+        if room < most {
             return fail!(
                 Argument,
-                "{} bytes for a compressed snapshot: it needs room for {}",
-                to.len(),
-                self.output_bytes
+                "{room} bytes for a compressed snapshot: it needs room for {most}"
             );
         }
         let mut packed = std::mem::take(&mut self.packed);
@@ -449,34 +448,26 @@ impl SnapshotCodec {
 
     /// Fails if a header does not match field `i` of the layout and the codec of the settings.
     fn check_header(&self, i: usize, header: &Header) -> Result<()> {
-        let method = &self.settings.method;
-        if (header.codec, header.parameter) != (method.number(), method.parameter()) {
+        let Header { codec, parameter, field, shape, .. } = *header;
+        let (method, expected) = (&self.settings.method, self.shapes[i]);
+        let (number, own) = (method.number(), method.parameter());
+        if (codec, parameter) != (number, own) {
             return fail!(
                 Stream,
-                "field {i} was made by codec {} with parameter {}: expected {} with {}",
-                header.codec,
-                header.parameter,
-                method.number(),
-                method.parameter()
+                "field {i} was made by codec {codec} with parameter {parameter}: expected {number} with {own}"
             );
         }
         let reference = header.reference.map(u32::from);
-        if header.field as usize != i
+        if field as usize != i
             || reference.is_some() && reference != self.layout.fields[i].previous_of
         {
             return fail!(
                 Stream,
-                "the stream of field {} where that of field {i} is expected",
-                header.field
+                "the stream of field {field} where that of field {i} is expected"
             );
         }
-        if header.shape != self.shapes[i] {
-            return fail!(
-                Stream,
-                "field {i} is {:?} in the stream: expected {:?}",
-                header.shape,
-                self.shapes[i]
-            );
+        if shape != expected {
+            return fail!(Stream, "field {i} is {shape:?} in the stream: expected {expected:?}");
         }
         Ok(())
     }

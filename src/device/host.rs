@@ -93,31 +93,22 @@ impl HostDevice {
     /// The log and the label of the span of a copy, if spans are kept.
     fn span(&self, lane: Lane, crossing: &Crossing, bytes: u64) -> Option<(Arc<Log>, Label)> {
         let teller = self.teller.as_ref()?;
-        Some((teller.log(), teller.subject.copy(lane, crossing, bytes)))
+        Some((teller.log.clone(), teller.subject.copy(lane, crossing, bytes)))
     }
 
     fn address(&self, place: Place, bytes: u64) -> Result<Address> {
         let (slab, offset) = match place {
             Place::Device(offset) => (&self.device, offset),
             Place::Host(offset) => (&self.host, offset),
-            Place::App(memory) if bytes <= memory.bytes() as u64 => {
-                return Ok(Address(memory.address))
-            }
-            Place::App(memory) => {
-                return fail!(
-                    Device,
-                    "a copy of {bytes} bytes exceeds a field of {}",
-                    memory.bytes()
-                )
-            }
+            Place::App(memory) => match memory.bytes() {
+                size if bytes <= size as u64 => return Ok(Address(memory.address)),
+                size => return fail!(Device, "a copy of {bytes} bytes exceeds a field of {size}"),
+            },
             Place::Disk(_) => return fail!(Device, "a place on disk has no address"),
         };
-        if offset.checked_add(bytes).is_none_or(|end| end > slab.len() as u64) {
-            return fail!(
-                Device,
-                "a copy of {bytes} bytes at {offset} exceeds its slab of {}",
-                slab.len()
-            );
+        let size = slab.len();
+        if offset.checked_add(bytes).is_none_or(|end| end > size as u64) {
+            return fail!(Device, "a copy of {bytes} bytes at {offset} exceeds its slab of {size}");
         }
         // SAFETY: the offset lies within the slab's mapping, as checked above.
         Ok(Address(unsafe { slab.address().add(offset as usize) }))
@@ -143,20 +134,12 @@ impl Device for HostDevice {
         Ok(())
     }
 
-    fn check_disk(&mut self) -> Result<()> {
-        self.disk.as_ref().map_or(Ok(()), DiskLanes::check)
-    }
-
-    fn forget_faults(&mut self) {
-        self.disk.iter().for_each(DiskLanes::forget_faults);
+    fn disk(&self) -> Option<&DiskLanes> {
+        self.disk.as_ref()
     }
 
     fn issued(&self, lane: Lane) -> u64 {
         self.progress(lane).map_or(0, |(_, issued)| issued)
-    }
-
-    fn finish_read(&mut self, read: u64) -> Result<()> {
-        self.disk.as_ref().map_or(Ok(()), |disk| disk.finish_read(read))
     }
 
     fn touch_ahead(&mut self) {
@@ -311,7 +294,7 @@ impl Recorder for HostDevice {
         let sum = if coding == Coding::Compress { &mut self.coded.0 } else { &mut self.coded.1 };
         *sum += end.duration_since(begin).as_secs_f64();
         if let Some(teller) = &self.teller {
-            teller.log().add(teller.subject.coding(coding), begin, end);
+            teller.log.add(teller.subject.coding(coding), begin, end);
         }
         Ok(())
     }
@@ -340,11 +323,11 @@ impl Recorder for HostDevice {
     }
 
     fn spans(&mut self) -> Result<Vec<Span>> {
-        self.teller.as_ref().map_or_else(|| Ok(Vec::new()), Teller::spans)
+        self.teller.as_ref().map_or_else(|| Ok(Vec::new()), |teller| teller.log.take())
     }
 
     fn close_spans(&mut self) {
-        self.teller.iter().for_each(Teller::close);
+        self.teller.iter().for_each(|teller| teller.log.close());
     }
 
     fn finish_spans(&mut self) -> Result<()> {
@@ -381,12 +364,9 @@ fn rows_of(to: Place, from: Place, bytes: u64) -> Result<Option<Scattered>> {
             return fail!(Device, "a copy between two fields whose rows are apart")
         }
     };
-    if rows.bytes() as u64 != bytes {
-        return fail!(
-            Device,
-            "a copy of {bytes} bytes of a field of {} whose rows are apart",
-            rows.bytes()
-        );
+    let all = rows.bytes();
+    if all as u64 != bytes {
+        return fail!(Device, "a copy of {bytes} bytes of a field of {all} whose rows are apart");
     }
     Ok(Some(scattered))
 }

@@ -8,24 +8,21 @@ use std::ffi::c_void;
 /// they are.
 pub trait Launcher {
     /// The queue of `lane` on which kernels are enqueued. Call this between `enter` and `leave`.
-    fn launches(&self, lane: Lane) -> Result<Queue> {
-        let _ = lane;
+    fn launches(&self, _lane: Lane) -> Result<Queue> {
         fail!(Unsupported, "this backend runs no kernels")
     }
 
     /// Calls `body` with a queue that has no other work, and with the architecture for which
     /// kernels have to be compiled. Returns when all work that `body` enqueued has ended. Call this
     /// outside `enter` and `leave`.
-    fn run(&mut self, body: &mut dyn FnMut(&Queue, u32) -> Result<()>) -> Result<()> {
-        let _ = body;
+    fn run(&mut self, _body: &mut dyn FnMut(&Queue, u32) -> Result<()>) -> Result<()> {
         fail!(Unsupported, "this backend runs no kernels")
     }
 
     /// Calls `body`, which releases kernels, once all calls have ended: a module must not be unloaded
     /// while kernels of it are queued. If this fails, `body` may not have been called. Call this
     /// outside `enter` and `leave`.
-    fn release(&mut self, body: &mut dyn FnMut()) -> Result<()> {
-        let _ = body;
+    fn release(&mut self, _body: &mut dyn FnMut()) -> Result<()> {
         fail!(Unsupported, "this backend runs no kernels")
     }
 }

@@ -19,6 +19,7 @@ mod worker;
 
 use crate::error::Result;
 use crate::layout::Field;
+use disk::DiskLanes;
 use std::any::Any;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -279,8 +280,7 @@ pub trait Device: Any + Recorder + Launcher + Send {
 
     /// Page-locks the first `bytes` bytes of the host slab, as far as the system allows. The default is
     /// that of a device to which page-locked memory is of no use.
-    fn lock(&mut self, bytes: u64) -> Result<()> {
-        let _ = bytes;
+    fn lock(&mut self, _bytes: u64) -> Result<()> {
         Ok(())
     }
 
@@ -291,8 +291,7 @@ pub trait Device: Any + Recorder + Launcher + Send {
 
     /// Whether kernels can use these bytes by the address from `pointer`: device memory, and host memory
     /// that is page-locked.
-    fn is_for_kernels(&self, place: Place, bytes: u64) -> bool {
-        let _ = bytes;
+    fn is_for_kernels(&self, place: Place, _bytes: u64) -> bool {
         matches!(place, Place::Device(_))
     }
 
@@ -311,26 +310,30 @@ pub trait Device: Any + Recorder + Launcher + Send {
     /// Takes `space` as the device's disk, in place of the disk before, and starts the disk lanes.
     fn mount(&mut self, space: DiskSpace) -> Result<()>;
 
+    /// The lanes of the device's disk; `None` without a disk, or with a simulated one.
+    fn disk(&self) -> Option<&DiskLanes> {
+        None
+    }
+
     /// Fails if a disk lane has failed since `forget_faults`. Never blocks.
     fn check_disk(&mut self) -> Result<()> {
-        Ok(())
+        self.disk().map_or(Ok(()), DiskLanes::check)
     }
 
     /// Forgets the failures of the disk lanes. The lanes have no work.
-    fn forget_faults(&mut self) {}
+    fn forget_faults(&mut self) {
+        self.disk().into_iter().for_each(DiskLanes::forget_faults);
+    }
 
     /// Number of operations that were enqueued on a worker thread's lane so far; 0 for other lanes.
-    fn issued(&self, lane: Lane) -> u64 {
-        let _ = lane;
+    fn issued(&self, _lane: Lane) -> u64 {
         0
     }
 
     /// Blocks the calling thread until the first `read` operations of the lane of disk reads have
     /// ended. Fails if a disk lane has failed: the snapshot that was read last may then be wrong.
-    /// The default is that of a device without a disk, or with a simulated one.
     fn finish_read(&mut self, read: u64) -> Result<()> {
-        let _ = read;
-        Ok(())
+        self.disk().map_or(Ok(()), |disk| disk.finish_read(read))
     }
 
     /// Starts touching the pages of the device slab in the background, if the system provides

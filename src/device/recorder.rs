@@ -3,25 +3,19 @@
 
 use super::{Crossing, Lane};
 use crate::error::Result;
+use crate::named::named;
 use crate::timeline::{Label, Row, Span, Spans};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// Coding work on a snapshot, which is timed separately.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Coding {
-    /// A state becomes a snapshot.
-    Compress,
-    /// A snapshot becomes a state.
-    Decompress,
-}
-
-impl Coding {
-    fn name(self) -> &'static str {
-        match self {
-            Coding::Compress => "compress",
-            Coding::Decompress => "decompress",
-        }
+named! {
+    /// Coding work on a snapshot, which is timed separately.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Coding {
+        /// A state becomes a snapshot.
+        Compress => "compress",
+        /// A snapshot becomes a state.
+        Decompress => "decompress",
     }
 }
 
@@ -78,9 +72,7 @@ pub trait Recorder {
     }
 
     /// Switches measuring the time between calls on or off.
-    fn time_gaps(&mut self, on: bool) {
-        let _ = on;
-    }
+    fn time_gaps(&mut self, _on: bool) {}
 
     /// Seconds of the application's stream between consecutive calls: from the end of the previous
     /// call to the start of each call, in order. Returns one number for each call that has ended
@@ -91,8 +83,7 @@ pub trait Recorder {
 
     /// Begins the coding work `coding` on the application's lane. Call this between `enter` and
     /// `leave`.
-    fn begin_coding(&mut self, coding: Coding) -> Result<()> {
-        let _ = coding;
+    fn begin_coding(&mut self, _coding: Coding) -> Result<()> {
         Ok(())
     }
 
@@ -115,8 +106,7 @@ pub trait Recorder {
     /// Tells that the application begins `action`, outside a call. If the action's row is that of
     /// computation, the application computes until its next call or action. `None`: the sweep is
     /// over.
-    fn begin_action(&mut self, action: Option<Label>) -> Result<()> {
-        let _ = action;
+    fn begin_action(&mut self, _action: Option<Label>) -> Result<()> {
         Ok(())
     }
 
@@ -127,9 +117,7 @@ pub trait Recorder {
     }
 
     /// Names the state `ts` as the subject of all copies and coding work from here on.
-    fn concerns(&mut self, ts: i64) {
-        let _ = ts;
-    }
+    fn concerns(&mut self, _ts: i64) {}
 
     /// Returns the spans that have ended since this function was last called; in each row in order.
     fn spans(&mut self) -> Result<Vec<Span>> {
@@ -186,7 +174,8 @@ impl Log {
 
 /// The spans of the calling thread.
 pub struct Teller {
-    log: Arc<Log>,
+    /// The log to which other threads write their spans, too.
+    pub log: Arc<Log>,
     pub subject: Subject,
     /// What the application computes, and since when; `None` during a call.
     computing: Option<(Label, Instant)>,
@@ -198,19 +187,6 @@ impl Teller {
     pub fn new() -> Self {
         let log = Arc::new(Log::new());
         Teller { log, subject: Subject::default(), computing: None, interrupted: None }
-    }
-
-    /// The log to which other threads write their spans.
-    pub fn log(&self) -> Arc<Log> {
-        self.log.clone()
-    }
-
-    pub fn spans(&self) -> Result<Vec<Span>> {
-        self.log.take()
-    }
-
-    pub fn close(&self) {
-        self.log.close();
     }
 
     pub fn begin_action(&mut self, action: Option<Label>) {

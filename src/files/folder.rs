@@ -4,7 +4,7 @@
 use super::{
     above_standard, check_kind, check_names, check_size, checked_open, quietly, read_all, FLAGS,
 };
-use std::ffi::{CStr, CString, OsStr};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
@@ -201,49 +201,38 @@ impl Folder {
         parts: &[&[u8]],
         permissions: Option<Permissions>,
     ) -> io::Result<()> {
-        let name = c_name(name)?;
-        let (temporary, file) = self.create_temporary()?;
+        let (temporary, file) = self.create(libc::O_WRONLY, self.mode())?;
         let written = quietly(|| {
             parts.iter().try_for_each(|part| (&file).write_all(part))?;
             permissions.map_or(Ok(()), |permissions| file.set_permissions(permissions))?;
             file.sync_all()
         });
-        let folder = self.file.as_raw_fd();
-        let renamed = written.and_then(|()| {
-            // SAFETY: the descriptor of an open folder, and strings that end with NUL.
-            checked(unsafe { libc::renameat(folder, temporary.as_ptr(), folder, name.as_ptr()) })
-        });
+        let renamed = written.and_then(|()| self.rename(&temporary, name));
         match renamed {
             // Puts the new name on the disk, too. A failure does not matter: the file is complete
             // under its old name or its new one.
             Ok(_) => drop(self.file.sync_all()),
-            // SAFETY: the descriptor of an open folder, and a string that ends with NUL.
-            Err(_) => drop(unsafe { libc::unlinkat(folder, temporary.as_ptr(), 0) }),
+            Err(_) => drop(self.remove(&temporary)),
         }
-        renamed.map(drop)
+        renamed
     }
 
     /// Creates a file for reading and writing by this user alone, and removes its name at once.
     pub(super) fn create_nameless(&self) -> io::Result<File> {
         let (name, file) = self.create(libc::O_RDWR, 0o600)?;
-        // SAFETY: the descriptor of an open folder, and a string that ends with NUL.
-        checked(unsafe { libc::unlinkat(self.file.as_raw_fd(), name.as_ptr(), 0) })?;
+        self.remove(&name)?;
         Ok(file)
     }
 
-    fn create_temporary(&self) -> io::Result<(CString, File)> {
-        self.create(libc::O_WRONLY, self.mode())
-    }
-
     /// Creates a file with a random name that no other process, thread, container or host chooses.
-    fn create(&self, flags: i32, mode: libc::mode_t) -> io::Result<(CString, File)> {
+    fn create(&self, flags: i32, mode: libc::mode_t) -> io::Result<(OsString, File)> {
         let mut tried = 0;
         loop {
             // The standard library seeds each `RandomState` with random numbers of the system; the
             // process number distinguishes a forked child from its parent.
             let random = RandomState::new().hash_one(std::process::id());
-            let temporary = c_name(OsStr::new(&format!(".gpuzip-{random:016x}.part")))?;
-            match self.open_at(&temporary, flags | libc::O_CREAT | libc::O_EXCL, mode) {
+            let temporary = OsString::from(format!(".gpuzip-{random:016x}.part"));
+            match self.open_at(&c_name(&temporary)?, flags | libc::O_CREAT | libc::O_EXCL, mode) {
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists && tried < NAMES_TRIED => {
                     tried += 1
                 }
@@ -363,21 +352,16 @@ impl Drop for Entries {
 /// Makes a system call, where -1 means failure, again as long as a signal interrupts it.
 fn retried(mut call: impl FnMut() -> i32) -> io::Result<i32> {
     loop {
-        match checked(call()) {
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            result => return result,
+        match call() {
+            -1 => match io::Error::last_os_error() {
+                e if e.kind() == io::ErrorKind::Interrupted => {}
+                e => return Err(e),
+            },
+            result => return Ok(result),
         }
     }
 }
 
 fn c_name(name: &OsStr) -> io::Result<CString> {
     CString::new(name.as_bytes()).map_err(|_| io::Error::other("contains a NUL"))
-}
-
-/// Turns the result of a system call, where -1 means failure, into a `Result`.
-fn checked(result: i32) -> io::Result<i32> {
-    match result {
-        -1 => Err(io::Error::last_os_error()),
-        result => Ok(result),
-    }
 }

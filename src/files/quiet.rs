@@ -2,8 +2,6 @@
 //! beyond the limit of `ulimit -f` raises SIGXFSZ; both would kill the application. Here they are
 //! only errors of the write.
 
-use std::mem::MaybeUninit;
-
 const SIGNALS: [i32; 2] = [libc::SIGPIPE, libc::SIGXFSZ];
 
 /// Runs `body` with these two signals blocked in the calling thread, and removes the signals that
@@ -23,30 +21,24 @@ struct Mask {
 
 impl Mask {
     fn new() -> Self {
-        let (mut blocked, mut before, mut pending, mut ours) = (
-            MaybeUninit::uninit(),
-            MaybeUninit::uninit(),
-            MaybeUninit::uninit(),
-            MaybeUninit::uninit(),
-        );
-        // SAFETY: every signal set is initialised by `sigemptyset` before it is read; only the mask
-        // of this thread changes.
+        // SAFETY: a signal set is plain data, for which zero is valid, and the calls write and read these
+        // sets alone; only the mask of this thread changes.
         unsafe {
-            libc::sigemptyset(blocked.as_mut_ptr());
-            libc::sigemptyset(ours.as_mut_ptr());
-            libc::sigemptyset(pending.as_mut_ptr());
-            libc::sigemptyset(before.as_mut_ptr());
+            let [mut blocked, mut before, mut pending, mut ours]: [libc::sigset_t; 4] =
+                std::mem::zeroed();
+            libc::sigemptyset(&mut blocked);
+            libc::sigemptyset(&mut ours);
             for signal in SIGNALS {
-                libc::sigaddset(blocked.as_mut_ptr(), signal);
+                libc::sigaddset(&mut blocked, signal);
             }
-            libc::pthread_sigmask(libc::SIG_BLOCK, blocked.as_ptr(), before.as_mut_ptr());
-            libc::sigpending(pending.as_mut_ptr());
+            libc::pthread_sigmask(libc::SIG_BLOCK, &blocked, &mut before);
+            libc::sigpending(&mut pending);
             for signal in SIGNALS {
-                if libc::sigismember(pending.as_ptr(), signal) == 0 {
-                    libc::sigaddset(ours.as_mut_ptr(), signal);
+                if libc::sigismember(&pending, signal) == 0 {
+                    libc::sigaddset(&mut ours, signal);
                 }
             }
-            Mask { before: before.assume_init(), ours: ours.assume_init() }
+            Mask { before, ours }
         }
     }
 }

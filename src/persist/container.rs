@@ -108,16 +108,12 @@ impl<W: Write> ContainerWriter<W> {
         if bytes.is_empty() {
             return Ok(());
         }
-        let Some(missing) = self.missing.checked_sub(bytes.len() as u64) else {
-            return fail!(
-                Argument,
-                "{} bytes for a record that lacks {} bytes",
-                bytes.len(),
-                self.missing
-            );
-        };
+        let (count, missing) = (bytes.len() as u64, self.missing);
+        if count > missing {
+            return fail!(Argument, "{count} bytes for a record that lacks {missing} bytes");
+        }
         self.put(bytes)?;
-        self.missing = missing;
+        self.missing = missing - count;
         if let Some(record) = self.records.last_mut() {
             record.crc = crc32c::crc32c_append(record.crc, bytes);
         }

@@ -12,6 +12,7 @@ use super::name::{Name, LONGEST_NAME};
 use super::names::LAST_GENERATION;
 use crate::error::{fail, Result};
 use crate::fallible_vec;
+use crate::named::named;
 
 /// The first bytes of a container. The first byte is no text, and the last one is changed by
 /// programs that translate ends of lines.
@@ -66,30 +67,23 @@ pub struct Origin {
     pub time: i64,
 }
 
-/// What a record holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Kind {
-    /// An array of the application.
-    Array = 0,
-    /// A snapshot, as it lies in a tier: raw or a codec's stream.
-    Snapshot = 1,
-    /// Anything else that the session keeps.
-    Other = 2,
+named! {
+    /// What a record holds.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[repr(u32)]
+    pub enum Kind {
+        /// An array of the application.
+        Array = 0 => "array",
+        /// A snapshot, as it lies in a tier: raw or a codec's stream.
+        Snapshot = 1 => "snapshot",
+        /// Anything else that the session keeps.
+        Other = 2 => "other",
+    }
 }
 
 impl Kind {
     fn read(number: u32) -> Option<Self> {
-        [Kind::Array, Kind::Snapshot, Kind::Other].into_iter().find(|kind| *kind as u32 == number)
-    }
-
-    /// Returns the word for this kind.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Array => "array",
-            Kind::Snapshot => "snapshot",
-            Kind::Other => "other",
-        }
+        Self::ALL.into_iter().find(|kind| *kind as u32 == number)
     }
 }
 

@@ -125,9 +125,12 @@ impl Store {
             Ok(Writer {
                 writer: ContainerWriter::new(file, &header, &origin)?,
                 temporary,
-                origin,
-                shot: header.shot,
-                it: header.it,
+                line: Line {
+                    generation: origin.generation,
+                    shot: header.shot,
+                    it: header.it,
+                    bytes: 0,
+                },
                 path: self.path.clone(),
             })
         });
@@ -314,9 +317,8 @@ impl Drop for Store {
 pub struct Writer {
     writer: ContainerWriter<File>,
     temporary: Temporary,
-    origin: Origin,
-    shot: i64,
-    it: i64,
+    /// The line of the journal; the bytes are known at the end.
+    line: Line,
     path: PathBuf,
 }
 
@@ -336,22 +338,17 @@ impl Writer {
     /// Ends the generation. The result is not visible yet: `Store::publish` makes it so.
     pub fn finish(mut self) -> Result<Finished> {
         let footer = self.writer.finish().map_err(|e| self.within(e))?;
-        let line = Line {
-            generation: footer.generation,
-            shot: self.shot,
-            it: self.it,
-            bytes: footer.length,
-        };
+        let line = Line { bytes: footer.length, ..self.line };
         Ok(Finished { file: self.writer.into_file(), temporary: self.temporary, line })
     }
 
     /// Returns the number of the generation.
     pub fn generation(&self) -> u64 {
-        self.origin.generation
+        self.line.generation
     }
 
     fn within(&self, e: Error) -> Error {
-        e.within(format_args!("generation {} in {}", self.origin.generation, self.path.display()))
+        e.within(format_args!("generation {} in {}", self.line.generation, self.path.display()))
     }
 }
 

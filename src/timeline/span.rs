@@ -2,63 +2,38 @@
 
 use crate::error::{fail, Result};
 use crate::fallible_vec;
+use crate::named::named;
 
-/// A row of a timeline. Spans of one row do not overlap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Row {
-    /// The application computes between its calls: FORWARD and BACKWARD.
-    Compute,
-    /// The application's stream is in a call of the library; the spans add up to `stall` of the
-    /// statistics.
-    Stall,
-    /// The application's stream itself works in a call: it copies snapshots within the device,
-    /// compresses or decompresses.
-    Codec,
-    /// Transfers from host to device memory, on a lane of their own.
-    Upload,
-    /// Transfers from device to host memory, on a lane of their own.
-    Download,
-    /// Transfers from host to device memory on the application's stream, for snapshots without a
-    /// slot.
-    DirectUpload,
-    /// Transfers from device to host memory on the application's stream, for snapshots without a
-    /// slot.
-    DirectDownload,
-    /// Reads of snapshots from disk.
-    DiskRead,
-    /// Writes of snapshots to disk.
-    DiskWrite,
+named! {
+    /// A row of a timeline, in the order in which a viewer shows them. Spans of one row do not overlap.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Row {
+        /// The application computes between its calls: FORWARD and BACKWARD.
+        Compute => "compute",
+        /// The application's stream is in a call of the library; the spans add up to `stall` of the
+        /// statistics.
+        Stall => "stall",
+        /// The application's stream itself works in a call: it copies snapshots within the device,
+        /// compresses or decompresses.
+        Codec => "codec",
+        /// Transfers from host to device memory, on a lane of their own.
+        Upload => "h2d",
+        /// Transfers from device to host memory, on a lane of their own.
+        Download => "d2h",
+        /// Transfers from host to device memory on the application's stream, for snapshots without a
+        /// slot.
+        DirectUpload => "h2d on the stream",
+        /// Transfers from device to host memory on the application's stream, for snapshots without a
+        /// slot.
+        DirectDownload => "d2h on the stream",
+        /// Reads of snapshots from disk.
+        DiskRead => "disk read",
+        /// Writes of snapshots to disk.
+        DiskWrite => "disk write",
+    }
 }
 
 impl Row {
-    /// All rows, in the order in which a viewer shows them.
-    pub const ALL: [Row; 9] = [
-        Row::Compute,
-        Row::Stall,
-        Row::Codec,
-        Row::Upload,
-        Row::Download,
-        Row::DirectUpload,
-        Row::DirectDownload,
-        Row::DiskRead,
-        Row::DiskWrite,
-    ];
-
-    /// Returns the name of the row.
-    pub fn name(self) -> &'static str {
-        match self {
-            Row::Compute => "compute",
-            Row::Stall => "stall",
-            Row::Codec => "codec",
-            Row::Upload => "h2d",
-            Row::Download => "d2h",
-            Row::DirectUpload => "h2d on the stream",
-            Row::DirectDownload => "d2h on the stream",
-            Row::DiskRead => "disk read",
-            Row::DiskWrite => "disk write",
-        }
-    }
-
     /// Returns the number of the row, from 1; the file uses it as a thread number.
     pub fn number(self) -> u32 {
         self as u32 + 1

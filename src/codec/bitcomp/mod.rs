@@ -119,14 +119,10 @@ impl Bitcomp {
     /// not finite have come back with the same bits.
     fn kept<T: Lane>(&mut self, x: &[T], bound: Bound) -> Result<bool> {
         let Plan { library, handle, .. } = self.plan;
+        let again = self.again.as_mut_ptr();
         // SAFETY: this plan has just made `stream`, and `again` has the bytes of the array.
-        let status = unsafe {
-            (library.host.uncompress)(
-                handle,
-                self.stream.as_ptr().cast(),
-                self.again.as_mut_ptr().cast(),
-            )
-        };
+        let status =
+            unsafe { (library.host.uncompress)(handle, self.stream.as_ptr().cast(), again.cast()) };
         library.check(status, "bitcompHostUncompress")?;
         // SAFETY: `again` has the bytes of the array and is aligned for 8-byte values; every bit
         // pattern is a valid value.
@@ -152,20 +148,12 @@ impl Bitcomp {
     fn decode<T: Lane>(&mut self, from: &[u8], x: &mut [T]) -> Result<()> {
         let Plan { library, handle, .. } = self.plan;
         let most = (self.stream.len() - SLACK) * 8;
-        if x.len() != self.shape.values()
-            || T::SCALAR != self.shape.scalar
-            || from.len() > PREFIX + most
-        {
-            return fail!(
-                Shape,
-                "bitcomp: {} bytes for {} values do not fit {:?}",
-                from.len(),
-                x.len(),
-                self.shape
-            );
+        let (bytes, values, shape) = (from.len(), x.len(), self.shape);
+        if values != shape.values() || T::SCALAR != shape.scalar || bytes > PREFIX + most {
+            return fail!(Shape, "bitcomp: {bytes} bytes for {values} values do not fit {shape:?}");
         }
         let Some((exponent, from)) = from.split_first_chunk::<PREFIX>() else {
-            return fail!(Stream, "bitcomp: {} bytes are no payload", from.len());
+            return fail!(Stream, "bitcomp: {bytes} bytes are no payload");
         };
         let exponent = i64::from_le_bytes(*exponent);
         let Some(unit) = T::power(exponent) else {
@@ -195,12 +183,8 @@ impl Bitcomp {
         };
         let expected = (from.len(), self.shape.bytes(), data_type(self.shape), LOSSY_TO_SIGNED);
         if status != 0 || (stored, raw, scalar, mode) != expected {
-            return fail!(
-                Stream,
-                "bitcomp: the {} bytes are not a stream of {} values",
-                from.len(),
-                x.len()
-            );
+            let bytes = from.len();
+            return fail!(Stream, "bitcomp: the {bytes} bytes are not a stream of {values} values");
         }
         // SAFETY: the header says that the stream decodes to as many bytes as `x` has.
         let status = unsafe {

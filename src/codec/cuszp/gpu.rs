@@ -3,7 +3,7 @@
 use crate::codec::gpu::quantize::{parts, Prepare, QUANTA, QUANTIZE, TILE};
 use crate::codec::gpu::{GpuCoder, Kernel, Modules, Values, COMMON};
 use crate::codec::Shape;
-use crate::device::cuda::Source;
+use crate::device::cuda::{Argument, Source};
 use crate::device::Queue;
 use crate::error::{fail, Result};
 use crate::scalar::Scalar;
@@ -30,11 +30,8 @@ impl Cuszp {
         let values = shape.values() as u64;
         let tiles = values.div_ceil(TILE);
         if u32::try_from(tiles).is_err() {
-            return fail!(
-                Shape,
-                "an array of {:?} values is too large for cuszp on a GPU",
-                shape.n
-            );
+            let n = shape.n;
+            return fail!(Shape, "an array of {n:?} values is too large for cuszp on a GPU");
         }
         Ok(Cuszp {
             values,
@@ -56,7 +53,7 @@ impl GpuCoder for Cuszp {
         self.prepare.enqueue(queue, x, job, scratch)?;
         let status = scratch + QUANTA;
         for (_, blocks) in parts(self.tiles) {
-            let arguments: [&dyn crate::device::cuda::Argument; 6] =
+            let arguments: [&dyn Argument; 6] =
                 [&x.x, &x.later, &self.values, &job, &scratch, &status];
             self.encode.launch(queue, blocks, &arguments)?;
         }

@@ -125,12 +125,13 @@ struct Places {
 }
 
 impl Places {
-    fn of(layout: &Layout, coders: &[Box<dyn GpuCoder>], statistical: bool) -> Self {
+    /// Places everything from the address `base` on.
+    fn of(layout: &Layout, coders: &[Box<dyn GpuCoder>], statistical: bool, base: u64) -> Self {
         let (fields, groups) = (layout.fields.len() as u64, groups_of(layout).1.len() as u64);
         let sums = if statistical { SUMS } else { 0 };
         let kept = coders.iter().map(|c| aligned(c.kept())).sum();
         let scratch = coders.iter().map(|c| c.scratch()).max().unwrap_or(0);
-        let mut end = 0u64;
+        let mut end = base;
         let mut take = |bytes: u64| {
             let at = end;
             end = aligned(end.saturating_add(bytes));
@@ -183,7 +184,7 @@ impl GpuCodec {
             streams.push(Stream { field, shape, later, typed, coder });
         }
         let statistical = is_statistical(settings);
-        let at = Places::of(layout, &coders, statistical);
+        let bytes = Places::of(layout, &coders, statistical, 0).end;
         let plain = source(Scalar::F32);
         let mut kernel = |name, threads| modules.kernel(&plain, name, threads);
         let mut codec = GpuCodec {
@@ -200,23 +201,10 @@ impl GpuCodec {
             groups,
             coders,
             modules,
-            memory: DeviceSlab::new(at.end)?,
+            memory: DeviceSlab::new(bytes)?,
             at: Places::default(),
         };
-        let base = codec.memory.address();
-        codec.at = Places {
-            settings: base + at.settings,
-            fields: base + at.fields,
-            groups: base + at.groups,
-            surveys: base + at.surveys,
-            jobs: base + at.jobs,
-            errors: base + at.errors,
-            state: base + at.state,
-            sums: base + at.sums,
-            kept: base + at.kept,
-            scratch: base + at.scratch,
-            end: at.end,
-        };
+        codec.at = Places::of(layout, &codec.coders, statistical, codec.memory.address());
         let mut place = codec.at.kept;
         for coder in &mut codec.coders {
             coder.settle(queue, place, codec.at.scratch)?;
@@ -229,7 +217,7 @@ impl GpuCodec {
     /// Returns the bytes of device memory that a codec with these settings would hold.
     pub fn bytes_for(settings: &Settings, layout: &Layout) -> Result<u64> {
         let (_, coders) = coders_of(settings, layout, &mut Modules::default())?;
-        Ok(Places::of(layout, &coders, is_statistical(settings)).end)
+        Ok(Places::of(layout, &coders, is_statistical(settings), 0).end)
     }
 
     /// Returns the bytes of device memory that the codec holds.

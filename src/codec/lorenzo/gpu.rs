@@ -34,8 +34,7 @@ impl Lorenzo {
         if u32::try_from(count).is_err() {
             return fail!(
                 Shape,
-                "an array of {:?} values has too many tiles for lorenzo on a GPU",
-                shape.n
+                "an array of {n:?} values has too many tiles for lorenzo on a GPU"
             );
         }
         let [n1, n2, n3] = n.map(|n| n as u64);

@@ -43,8 +43,8 @@ impl CudaDevice {
             ended += 1;
         }
         let gone = ended.saturating_sub(1);
-        self.calls.drain(..gone).for_each(|call| self.pairs.give(call.pair));
-        self.timers.harvest(&mut self.pairs)
+        self.calls.drain(..gone).for_each(|call| self.timers.pairs.give(call.pair));
+        self.timers.harvest()
     }
 
     /// Begins a call on `stream`, which waits for the end of the previous call. The previous call
@@ -55,8 +55,8 @@ impl CudaDevice {
             cu!(cuStreamWaitEvent(stream, call.pair.end, 0))?;
         }
         fallible_vec::one_more(&mut self.calls)?;
-        self.timers.enter(&mut self.pairs, call, stream)?;
-        let pair = self.pairs.begun(stream)?;
+        self.timers.enter(call, stream)?;
+        let pair = self.timers.pairs.begun(stream)?;
         self.app = Some(stream);
         self.calls.push_back(Call { pair, label: self.timers.subject.call(), timed: false });
         Ok(())

@@ -4,6 +4,7 @@
 use crate::device::DeviceMemory;
 use crate::error::{fail, Code, Error, Result};
 use crate::process::Process;
+use crate::shared_library;
 use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdevice_attribute, CUresult, CUstream, CUstreamCaptureMode,
     CUstreamCaptureStatus,
@@ -16,50 +17,16 @@ const OLDEST_DRIVER: i32 = 12000;
 
 /// Every function that this library calls, but one that it can do without (`disk.rs`). A driver
 /// without one of them is refused before the first call.
-const FUNCTIONS: [&CStr; 42] = [
-    c"cuInit",
-    c"cuDriverGetVersion",
-    c"cuGetErrorName",
-    c"cuDeviceGetCount",
-    c"cuDeviceGet",
-    c"cuDeviceGetName",
-    c"cuDeviceTotalMem_v2",
-    c"cuDevicePrimaryCtxRetain",
-    c"cuDevicePrimaryCtxRelease_v2",
-    c"cuCtxPushCurrent_v2",
-    c"cuCtxPopCurrent_v2",
-    c"cuCtxGetDevice",
-    c"cuMemGetInfo_v2",
-    c"cuMemAlloc_v2",
-    c"cuMemFree_v2",
-    c"cuMemHostAlloc",
-    c"cuMemFreeHost",
-    c"cuMemHostRegister_v2",
-    c"cuMemHostUnregister",
-    c"cuMemcpyAsync",
-    c"cuPointerGetAttributes",
-    c"cuCtxGetCurrent",
-    c"cuStreamGetCtx",
-    c"cuStreamCreate",
-    c"cuStreamDestroy_v2",
-    c"cuStreamSynchronize",
-    c"cuStreamWaitEvent",
-    c"cuStreamIsCapturing",
-    c"cuThreadExchangeStreamCaptureMode",
-    c"cuEventCreate",
-    c"cuEventDestroy_v2",
-    c"cuEventRecord",
-    c"cuEventQuery",
-    c"cuEventSynchronize",
-    c"cuEventElapsedTime",
-    c"cuDeviceGetAttribute",
-    c"cuMemsetD8Async",
-    c"cuModuleLoadData",
-    c"cuModuleGetFunction",
-    c"cuFuncGetAttribute",
-    c"cuModuleUnload",
-    c"cuLaunchKernel",
-];
+const FUNCTIONS: &str =
+    "cuInit cuDriverGetVersion cuGetErrorName cuDeviceGetCount cuDeviceGet cuDeviceGetName \
+    cuDeviceTotalMem_v2 cuDevicePrimaryCtxRetain cuDevicePrimaryCtxRelease_v2 \
+    cuCtxPushCurrent_v2 cuCtxPopCurrent_v2 cuCtxGetDevice cuMemGetInfo_v2 cuMemAlloc_v2 \
+    cuMemFree_v2 cuMemHostAlloc cuMemFreeHost cuMemHostRegister_v2 cuMemHostUnregister \
+    cuMemcpyAsync cuPointerGetAttributes cuCtxGetCurrent cuStreamGetCtx cuStreamCreate \
+    cuStreamDestroy_v2 cuStreamSynchronize cuStreamWaitEvent cuStreamIsCapturing \
+    cuThreadExchangeStreamCaptureMode cuEventCreate cuEventDestroy_v2 cuEventRecord \
+    cuEventQuery cuEventSynchronize cuEventElapsedTime cuDeviceGetAttribute cuMemsetD8Async \
+    cuModuleLoadData cuModuleGetFunction cuFuncGetAttribute cuModuleUnload cuLaunchKernel";
 
 /// Names of the driver's library: the name in CUDA programs, and the name for linking.
 const NAMES: [&CStr; 2] = [c"libcuda.so.1", c"libcuda.so"];
@@ -113,7 +80,7 @@ pub unsafe fn declared<D: Declaration>(_: D, name: &str, found: &AtomicPtr<c_voi
 /// used for no other function.
 unsafe fn lookup<F: Copy>(name: &str, found: &AtomicPtr<c_void>) -> F {
     if found.load(Ordering::Relaxed).is_null() {
-        let symbol = CString::new(name).map_or(std::ptr::null_mut(), |name| symbol(&name));
+        let symbol = symbol_of(name);
         assert!(!symbol.is_null(), "the CUDA driver lacks {name}");
         found.store(symbol, Ordering::Relaxed);
     }
@@ -208,21 +175,19 @@ pub fn load() -> Result<()> {
 }
 
 fn try_load() -> Result<()> {
-    if let Some(name) = FUNCTIONS.iter().find(|name| !has(name)) {
+    if let Some(name) = FUNCTIONS.split(' ').find(|name| symbol_of(name).is_null()) {
         return fail!(
             Device,
-            "the CUDA driver lacks {}: install a driver for CUDA 12 or newer",
-            name.to_string_lossy()
+            "the CUDA driver lacks {name}: install a driver for CUDA 12 or newer"
         );
     }
     let mut version = 0;
     cu!(cuDriverGetVersion(&mut version))?;
     if version < OLDEST_DRIVER {
+        let (major, minor) = (version / 1000, version % 1000 / 10);
         return fail!(
             Device,
-            "the CUDA driver supports CUDA {}.{}: install one for CUDA 12 or newer",
-            version / 1000,
-            version % 1000 / 10
+            "the CUDA driver supports CUDA {major}.{minor}: install one for CUDA 12 or newer"
         );
     }
     cu!(cuInit(0))
@@ -237,11 +202,7 @@ pub fn library() -> Result<()> {
     if !LIBRARY.load(Ordering::Acquire).is_null() {
         return Ok(());
     }
-    // SAFETY: loading the driver library runs its initialisers, as in every CUDA program.
-    let open =
-        |name: &CStr| unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    let found = NAMES.into_iter().map(open).find(|library| !library.is_null());
-    let Some(library) = found else {
+    let Some(library) = NAMES.into_iter().find_map(|name| shared_library::open(name).ok()) else {
         return fail!(Device, "no CUDA driver: libcuda.so.1 is not on this machine's library path");
     };
     LIBRARY.store(library, Ordering::Release);
@@ -252,6 +213,11 @@ pub fn library() -> Result<()> {
 fn symbol(name: &CStr) -> *mut c_void {
     // SAFETY: the symbol is looked up, not called, and the library is open.
     unsafe { libc::dlsym(LIBRARY.load(Ordering::Acquire), name.as_ptr()) }
+}
+
+/// As `symbol`, of a name without NUL.
+fn symbol_of(name: &str) -> *mut c_void {
+    CString::new(name).map_or(std::ptr::null_mut(), |name| symbol(&name))
 }
 
 /// Whether the library has the function `name`.
@@ -328,21 +294,32 @@ pub fn device_count() -> Result<i32> {
     Ok(count)
 }
 
+/// The device with number `ordinal`.
+pub fn device(ordinal: i32) -> Result<CUdevice> {
+    let (count, mut device) = (device_count()?, 0);
+    if !(0..count).contains(&ordinal) {
+        return fail!(Config, "CUDA device {ordinal}: this machine has {count}, numbered from 0");
+    }
+    cu!(cuDeviceGet(&mut device, ordinal)).map(|()| device)
+}
+
+/// Value of an attribute of a device.
+fn attribute(device: CUdevice, which: CUdevice_attribute) -> Result<i32> {
+    let mut value = 0;
+    cu!(cuDeviceGetAttribute(&mut value, which, device)).map(|()| value)
+}
+
 /// Number of engines of a device that copy while kernels run.
 pub fn copy_engines(device: CUdevice) -> Result<u32> {
-    let mut count = 0;
-    let which = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT;
-    cu!(cuDeviceGetAttribute(&mut count, which, device))?;
+    let count = attribute(device, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT)?;
     Ok(count.max(0) as u32)
 }
 
 /// Whether kernels of a device use memory that was page-locked after its allocation by the address that
 /// the host uses.
 pub fn uses_host_addresses(device: CUdevice) -> Result<bool> {
-    let mut answer = 0;
     let which = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM;
-    cu!(cuDeviceGetAttribute(&mut answer, which, device))?;
-    Ok(answer != 0)
+    Ok(attribute(device, which)? != 0)
 }
 
 /// All CUDA devices in the order of their numbers. The error says why there is no driver.
@@ -394,11 +371,10 @@ pub fn device_with_pageable_access() -> Option<i32> {
         return None;
     }
     let can = |ordinal: &i32| {
-        let (mut device, mut value) = (0, 0);
-        let which = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS;
+        let (mut device, which) =
+            (0, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
         cu!(cuDeviceGet(&mut device, *ordinal)).is_ok()
-            && cu!(cuDeviceGetAttribute(&mut value, which, device)).is_ok()
-            && value != 0
+            && attribute(device, which).is_ok_and(|value| value != 0)
     };
     (0..count).find(can)
 }
@@ -432,12 +408,7 @@ pub fn free_memory(ordinal: i32) -> Result<DeviceMemory> {
     if current_device() == Some(ordinal) {
         return free_here();
     }
-    let count = device_count()?;
-    if !(0..count).contains(&ordinal) {
-        return fail!(Config, "CUDA device {ordinal}: this machine has {count}, numbered from 0");
-    }
-    let (mut device, mut context) = (0, std::ptr::null_mut());
-    cu!(cuDeviceGet(&mut device, ordinal))?;
+    let (device, mut context) = (device(ordinal)?, std::ptr::null_mut());
     cu!(cuDevicePrimaryCtxRetain(&mut context, device))?;
     let free = Current::new(context).and_then(|_current| free_here());
     cu!(cuDevicePrimaryCtxRelease_v2(device))?;
@@ -576,10 +547,8 @@ pub fn closest_node(device: CUdevice) -> Option<u32> {
 
 /// The architecture for which kernels are compiled: 10 times the compute capability, as in sm_90.
 pub fn architecture(device: CUdevice) -> Result<u32> {
-    let attribute = |which: CUdevice_attribute| {
-        let mut value = 0;
-        cu!(cuDeviceGetAttribute(&mut value, which, device)).map(|()| value as u32)
-    };
-    let major = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
-    Ok(10 * major + attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?)
+    use CUdevice_attribute as Attribute;
+    let major = attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+    let minor = attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+    Ok(10 * major as u32 + minor as u32)
 }

@@ -23,7 +23,6 @@ use crate::error::{fail, Code, Error, Result};
 use crate::files::{self, Folder};
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::hash::Hasher;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -76,12 +75,11 @@ impl Source {
 
     /// The start of the image file names of this source and kind, without the compiler's version.
     fn stem(&self, kind: Kind) -> String {
-        let mut hash = Fnv::default();
-        hash.write(self.text().as_bytes());
-        self.options_for(kind).iter().for_each(|option| hash.write(option.as_bytes()));
+        let (text, options) = (self.text(), self.options_for(kind));
+        let hash = fnv([&text].into_iter().chain(&options).map(|part| part.as_bytes()));
         let scalar = if self.double { "f64" } else { "f32" };
         let (target, architecture) = (kind.target(), kind.architecture);
-        format!("{}-{scalar}-{target}{architecture}-{:016x}-nvrtc", self.name, hash.finish())
+        format!("{}-{scalar}-{target}{architecture}-{hash:016x}-nvrtc", self.name)
     }
 
     fn compile(&self, kind: Kind) -> Result<Vec<u8>> {
@@ -114,9 +112,11 @@ impl Kind {
             Form::Ptx => "compute",
         }
     }
+}
 
+impl Form {
     fn extension(self) -> &'static str {
-        match self.form {
+        match self {
             Form::Cubin => ".cubin",
             Form::Ptx => ".ptx",
         }
@@ -151,7 +151,9 @@ fn own(
     may_read: bool,
 ) -> Result<(Vec<u8>, bool)> {
     let stem = source.stem(kind);
-    let kept = folder.filter(|_| may_read).and_then(|path| any_kept(path, &stem));
+    let kept = folder
+        .filter(|_| may_read)
+        .and_then(|path| all(path, |name| name.starts_with(&stem)).pop());
     if let Some(image) = kept {
         return Ok((image, true));
     }
@@ -186,7 +188,7 @@ fn own(
 }
 
 fn file_name(stem: &str, (major, minor): (i32, i32), kind: Kind) -> String {
-    format!("{stem}{major}.{minor}{}", kind.extension())
+    format!("{stem}{major}.{minor}{}", kind.form.extension())
 }
 
 /// Gives images of a source to `load`, best first, until `load` takes an image, and returns what
@@ -260,8 +262,7 @@ fn ptx(folder: Option<&Path>, source: &Source, architecture: u32) -> Vec<Vec<u8>
         is_usable.then_some(number)
     };
     if let Some(path) = folder {
-        let names = names(path, Form::Ptx);
-        let mut kept: Vec<u32> = names.iter().filter_map(|name| of(name)).collect();
+        let mut kept: Vec<u32> = names(path).iter().filter_map(|name| of(name)).collect();
         kept.sort_unstable();
         kept.dedup();
         for number in kept.into_iter().rev() {
@@ -326,22 +327,22 @@ pub fn images_in(path: &Path, sources: &[Source]) -> Result<Vec<Image>> {
         }
         Err(e) => return Err(Error::new(Code::Io, format!("{}: {e}", path.display()))),
     };
-    let image = |name: &String, form: Form| {
+    let image = |name: String| {
+        let form = if name.ends_with(Form::Ptx.extension()) { Form::Ptx } else { Form::Cubin };
         let begin = format!("-{}", Kind { form, architecture: 0 }.target());
         let architecture = name.split(&begin).nth(1)?.split('-').next()?.parse().ok()?;
-        let bytes = fs::symlink_metadata(path.join(name)).ok()?.len();
+        let bytes = fs::symlink_metadata(path.join(&name)).ok()?.len();
         let image = Image {
-            name: name.clone(),
+            is_whole: read(&folder, name.as_ref()).is_ok(),
+            name,
             architecture,
             is_ptx: form == Form::Ptx,
             bytes,
-            is_whole: read(&folder, name.as_ref()).is_ok(),
             is_current: false,
         };
         Some(Image { is_current: sources.iter().any(|source| image.is_of(source)), ..image })
     };
-    let of = |form| names(path, form).into_iter().filter_map(move |name| image(&name, form));
-    Ok(of(Form::Cubin).chain(of(Form::Ptx)).collect())
+    Ok(names(path).into_iter().filter_map(image).collect())
 }
 
 /// The default folder of images; `None` if no environment variable names one.
@@ -351,33 +352,23 @@ pub fn folder() -> Option<PathBuf> {
         .or_else(|| environment::path("HOME").map(|dir| dir.join(".cache/gpuzip")))
 }
 
-/// The sorted names of the images in a folder. Code that uses an image opens it through the checked
+/// The names of the images in a folder: machine code, then PTX, each sorted. Code that uses an image opens it through the checked
 /// `Folder`.
-fn names(folder: &Path, form: Form) -> Vec<String> {
+fn names(folder: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    let extension = Kind { form, architecture: 0 }.extension();
-    let mut names: Vec<String> = names.filter(|name| name.ends_with(extension)).collect();
+    let mut names: Vec<String> = names.collect();
     names.sort();
-    names
+    let of = |form: Form| names.iter().filter(move |name| name.ends_with(form.extension()));
+    of(Form::Cubin).chain(of(Form::Ptx)).cloned().collect()
 }
 
 /// The undamaged images in a folder whose names fit, sorted by name. A folder that is not trusted
 /// has none.
 fn all(path: &Path, fits: impl Fn(&str) -> bool) -> Vec<Vec<u8>> {
     let Some(folder) = existing(path) else { return Vec::new() };
-    let names = [Form::Cubin, Form::Ptx].into_iter().flat_map(|form| names(path, form));
-    names.filter(|name| fits(name)).filter_map(|name| read(&folder, name.as_ref()).ok()).collect()
-}
-
-/// The undamaged image in a folder whose name begins with `stem`; the last by name, if there are
-/// several.
-fn any_kept(path: &Path, stem: &str) -> Option<Vec<u8>> {
-    let folder = existing(path)?;
-    let names = [Form::Cubin, Form::Ptx].into_iter().flat_map(|form| names(path, form));
-    let mut fitting: Vec<String> = names.filter(|name| name.starts_with(stem)).collect();
-    fitting.sort();
-    fitting.into_iter().rev().find_map(|name| read(&folder, name.as_ref()).ok())
+    let names = names(path).into_iter().filter(|name| fits(name));
+    names.filter_map(|name| read(&folder, name.as_ref()).ok()).collect()
 }
 
 /// Returns a folder for images if it exists and is trusted.
@@ -394,9 +385,8 @@ fn refusal(path: &Path, stem: &str) -> Option<String> {
     let (refused, why) = match Folder::trusted(path) {
         Err(why) if why.kind() == io::ErrorKind::NotFound => return None,
         Err(why) => (path.to_path_buf(), why),
-        Ok(folder) => [Form::Cubin, Form::Ptx]
+        Ok(folder) => names(path)
             .into_iter()
-            .flat_map(|form| names(path, form))
             .filter(|name| name.starts_with(stem))
             .find_map(|name| Some((path.join(&name), read(&folder, name.as_ref()).err()?)))?,
     };
@@ -422,7 +412,7 @@ fn lock(folder: &Folder) -> io::Result<File> {
 fn read(folder: &Folder, name: &OsStr) -> io::Result<Vec<u8>> {
     let mut bytes = folder.read(name, files::LARGEST_IMAGE)?;
     let is_whole = bytes.split_first_chunk().is_some_and(|(hash, image)| {
-        !image.is_empty() && u64::from_le_bytes(*hash) == Fnv::of(image)
+        !image.is_empty() && u64::from_le_bytes(*hash) == fnv([image])
     });
     if !is_whole {
         return Err(io::Error::other("is damaged: its hash does not fit its content"));
@@ -432,36 +422,14 @@ fn read(folder: &Folder, name: &OsStr) -> io::Result<Vec<u8>> {
 }
 
 fn write(folder: &Folder, name: &OsStr, image: &[u8]) -> io::Result<()> {
-    folder.replace(name, &[&Fnv::of(image).to_le_bytes(), image], None)
+    folder.replace(name, &[&fnv([image]).to_le_bytes(), image], None)
 }
 
-/// FNV-1a, 64 bits: the same in every build. The standard library's hasher does not promise that.
-struct Fnv(u64);
-
-impl Default for Fnv {
-    fn default() -> Self {
-        Fnv(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Fnv {
-    fn of(bytes: &[u8]) -> u64 {
-        let mut hash = Fnv::default();
-        hash.write(bytes);
-        hash.finish()
-    }
-}
-
-impl Hasher for Fnv {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
+/// FNV-1a, 64 bits, of the bytes of all parts: the same in every build. The standard library's hasher
+/// does not promise that.
+fn fnv<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u64 {
+    let add = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    parts.into_iter().flatten().fold(0xcbf2_9ce4_8422_2325, add)
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ mod timers;
 use super::disk::{no_disk, DiskLanes, DiskSpace, Passing, Wait};
 use super::overlap::touches;
 use super::recorder::Log;
+use super::worker::Progress;
 use super::{
     chunk_bytes, Address, AppMemory, Crossing, Device, DeviceMemory, Event, Lane, Launcher, Memory,
     Place, Queue, Stream, Traffic,
@@ -33,9 +34,8 @@ use memory::HostSlab;
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::sync::Arc;
-use timers::{Pairs, Timers};
+use timers::Timers;
 
-use driver::device_count;
 pub use driver::{
     current_device, device_with_pageable_access, devices, free_memory, is_started, may_have_device,
     require_device, DeviceInfo,
@@ -76,8 +76,6 @@ pub struct CudaDevice {
     entered: Option<Current>,
     /// Calls that may not have ended on the device, oldest first. The current call is the last one.
     calls: VecDeque<Call>,
-    /// Unused pairs of timed events.
-    pairs: Pairs,
     timers: Timers,
     stalled: f64,
     /// Measured seconds between calls.
@@ -92,15 +90,8 @@ unsafe impl Send for CudaDevice {}
 impl CudaDevice {
     /// Opens the device with number `ordinal`.
     pub fn new(ordinal: i32) -> Result<Self> {
-        let count = device_count()?;
-        if !(0..count).contains(&ordinal) {
-            return fail!(
-                Config,
-                "CUDA device {ordinal}: this machine has {count}, numbered from 0"
-            );
-        }
-        let (mut handle, mut context) = (0, std::ptr::null_mut());
-        cu!(cuDeviceGet(&mut handle, ordinal))?;
+        let (handle, mut context) = (driver::device(ordinal)?, std::ptr::null_mut());
+
         let architecture = driver::architecture(handle)?;
         let uses_host_addresses = driver::uses_host_addresses(handle)?;
         cu!(cuDevicePrimaryCtxRetain(&mut context, handle))?;
@@ -124,7 +115,6 @@ impl CudaDevice {
             marks: Marks::default(),
             entered: None,
             calls: VecDeque::new(),
-            pairs: Pairs::default(),
             timers: Timers::default(),
             stalled: 0.0,
             gaps: None,
@@ -152,6 +142,11 @@ impl CudaDevice {
                 fail!(Device, "the lanes of the disk are no streams")
             }
         }
+    }
+
+    /// How many operations a disk lane has done, and how many were enqueued on it.
+    fn progress(&self, lane: Lane) -> Option<(&Arc<Progress>, u64)> {
+        self.disk.as_ref()?.progress(lane)
     }
 
     fn address(&self, place: Place, bytes: u64) -> Result<u64> {
@@ -253,21 +248,12 @@ impl Device for CudaDevice {
         Ok(())
     }
 
-    fn check_disk(&mut self) -> Result<()> {
-        self.disk.as_ref().map_or(Ok(()), DiskLanes::check)
-    }
-
-    fn forget_faults(&mut self) {
-        self.disk.iter().for_each(DiskLanes::forget_faults);
+    fn disk(&self) -> Option<&DiskLanes> {
+        self.disk.as_ref()
     }
 
     fn issued(&self, lane: Lane) -> u64 {
-        let progress = self.disk.as_ref().and_then(|disk| disk.progress(lane));
-        progress.map_or(0, |(_, issued)| issued)
-    }
-
-    fn finish_read(&mut self, read: u64) -> Result<()> {
-        self.disk.as_ref().map_or(Ok(()), |disk| disk.finish_read(read))
+        self.progress(lane).map_or(0, |(_, issued)| issued)
     }
 
     fn enter(&mut self, stream: Stream, call: &'static str) -> Result<()> {
@@ -297,10 +283,10 @@ impl Device for CudaDevice {
             // The end of this call was not recorded, and a later wait for it would return at once.
             // The host waits for the stream here instead, and the call leaves the list.
             let _ = cu!(cuStreamSynchronize(self.app_stream()));
-            self.calls.pop_back().into_iter().for_each(|call| self.pairs.give(call.pair));
+            self.calls.pop_back().into_iter().for_each(|call| self.timers.pairs.give(call.pair));
         }
         let stream = self.app_stream();
-        let result = result.and_then(|()| self.timers.leave(&mut self.pairs, stream));
+        let result = result.and_then(|()| self.timers.leave(stream));
         self.entered = None;
         result
     }
@@ -358,23 +344,20 @@ impl Device for CudaDevice {
         }
         let (target, source) = (self.address(to, bytes)?, self.address(from, bytes)?);
         let stream = self.stream(lane)?;
-        let timer = self.timers.begin(&mut self.pairs, stream)?;
+        let timer = self.timers.begin(stream)?;
         for (begin, part) in self.parts(lane, to, from, bytes) {
             let copied = cu!(cuMemcpyAsync(target + begin, source + begin, part as usize, stream));
             if let Err(error) = copied {
-                timer.into_iter().for_each(|pair| self.pairs.give(pair));
+                timer.into_iter().for_each(|pair| self.timers.pairs.give(pair));
                 return Err(error);
             }
         }
         let crossing = self.traffic.count(to, from, bytes);
         match timer {
-            Some(pair) => self.timers.end(
-                &mut self.pairs,
-                pair,
-                lane,
-                stream,
-                self.timers.subject.copy(lane, &crossing, bytes),
-            ),
+            Some(pair) => {
+                let label = self.timers.subject.copy(lane, &crossing, bytes);
+                self.timers.end(pair, lane, stream, label)
+            }
             None => Ok(()),
         }
     }
@@ -430,8 +413,7 @@ impl Device for CudaDevice {
         match recorded.on_disk {
             None => recorded.event.as_ref().map_or(Ok(true), |event| is_done(event.0)),
             Some((lane, sequence)) => {
-                let progress = self.disk.as_ref().and_then(|disk| disk.progress(lane));
-                Ok(progress.is_none_or(|(progress, _)| progress.has(sequence)))
+                Ok(self.progress(lane).is_none_or(|(progress, _)| progress.has(sequence)))
             }
         }
     }
@@ -443,8 +425,7 @@ impl Device for CudaDevice {
             (None, Some(event)) if is_done(event.0)? => Ok(()),
             (None, Some(event)) => cu!(cuEventSynchronize(event.0)),
             (Some((lane, sequence)), _) => {
-                let progress = self.disk.as_ref().and_then(|disk| disk.progress(lane));
-                progress.map_or(Ok(()), |(progress, _)| progress.wait(sequence))
+                self.progress(lane).map_or(Ok(()), |(progress, _)| progress.wait(sequence))
             }
         }
     }
@@ -539,14 +520,10 @@ impl Drop for CudaDevice {
                 let _ = cu!(cuStreamSynchronize(stream));
                 let _ = cu!(cuStreamDestroy_v2(stream));
             }
-            self.calls.drain(..).for_each(|call| self.pairs.give(call.pair));
-            let timed = std::mem::take(&mut self.pairs)
-                .into_events()
-                .chain(std::mem::take(&mut self.timers).into_events());
-            for event in timed
-                .chain(self.events.drain())
-                .chain(std::mem::take(&mut self.marks).into_events())
-            {
+            self.calls.drain(..).for_each(|call| self.timers.pairs.give(call.pair));
+            let timed = std::mem::take(&mut self.timers).into_events();
+            let marks = std::mem::take(&mut self.marks).into_events();
+            for event in timed.chain(self.events.drain()).chain(marks) {
                 let _ = cu!(cuEventDestroy_v2(event));
             }
             self.words = None;

@@ -30,12 +30,12 @@ impl Recorder for CudaDevice {
 
     fn begin_coding(&mut self, coding: Coding) -> Result<()> {
         let stream = self.app_stream();
-        self.timers.begin_coding(&mut self.pairs, coding, stream)
+        self.timers.begin_coding(coding, stream)
     }
 
     fn end_coding(&mut self) -> Result<()> {
         let stream = self.app_stream();
-        self.timers.end_coding(&mut self.pairs, stream)
+        self.timers.end_coding(stream)
     }
 
     fn coded(&mut self) -> Result<(f64, f64)> {
@@ -65,12 +65,12 @@ impl Recorder for CudaDevice {
         if driver::is_capturing(stream)? {
             return Ok(());
         }
-        self.timers.begin_action(&mut self.pairs, action, stream)
+        self.timers.begin_action(action, stream)
     }
 
     fn break_off(&mut self) -> Result<()> {
         let _current = Current::new(self.context)?;
-        self.timers.forget_action(&mut self.pairs);
+        self.timers.forget_action();
         Ok(())
     }
 

@@ -83,11 +83,6 @@ impl Pairs {
             }
         }
     }
-
-    /// Returns all events, for the caller to destroy.
-    pub fn into_events(self) -> impl Iterator<Item = CUevent> {
-        self.0.into_iter().flat_map(|pair| [pair.begin, pair.end])
-    }
 }
 
 /// A recorded pair that was not read yet, and the work that the pair times.
@@ -113,6 +108,7 @@ impl Clock {
 /// The timers of a device.
 #[derive(Default)]
 pub struct Timers {
+    pub pairs: Pairs,
     /// Recorded pairs of each lane, in order.
     open: [VecDeque<Timer>; 3],
     /// The coding work that has begun and not ended.
@@ -145,33 +141,28 @@ impl Timers {
     }
 
     /// Begins a span on `stream`, if spans are kept.
-    pub fn begin(&self, pairs: &mut Pairs, stream: CUstream) -> Result<Option<Pair>> {
-        self.clock.as_ref().map(|_| pairs.begun(stream)).transpose()
+    pub fn begin(&mut self, stream: CUstream) -> Result<Option<Pair>> {
+        match self.clock {
+            Some(_) => self.pairs.begun(stream).map(Some),
+            None => Ok(None),
+        }
     }
 
     /// Ends the span that `begin` began. Copies of the fields of one snapshot by the application's
     /// stream become one span.
-    pub fn end(
-        &mut self,
-        pairs: &mut Pairs,
-        pair: Pair,
-        lane: Lane,
-        stream: CUstream,
-        label: Label,
-    ) -> Result<()> {
+    pub fn end(&mut self, pair: Pair, lane: Lane, stream: CUstream, label: Label) -> Result<()> {
         match self.open[lane as usize].back_mut() {
             Some(last) if lane == Lane::App && last.label.goes_on_with(&label) => {
-                pairs.give(pair);
+                self.pairs.give(pair);
                 last.label.bytes += label.bytes;
                 cu!(cuEventRecord(last.pair.end, stream))
             }
-            _ => self.close(pairs, pair, lane, stream, label, None),
+            _ => self.close(pair, lane, stream, label, None),
         }
     }
 
     fn close(
         &mut self,
-        pairs: &mut Pairs,
         pair: Pair,
         lane: Lane,
         stream: CUstream,
@@ -183,73 +174,63 @@ impl Timers {
             fallible_vec::one_more(open).and_then(|()| cu!(cuEventRecord(pair.end, stream)));
         match recorded {
             Ok(()) => open.push_back(Timer { pair, label, coding }),
-            Err(_) => pairs.give(pair),
+            Err(_) => self.pairs.give(pair),
         }
         recorded
     }
 
     /// Begins coding work on the application's stream.
-    pub fn begin_coding(
-        &mut self,
-        pairs: &mut Pairs,
-        coding: Coding,
-        stream: CUstream,
-    ) -> Result<()> {
-        let pair = pairs.begun(stream)?;
+    pub fn begin_coding(&mut self, coding: Coding, stream: CUstream) -> Result<()> {
+        let pair = self.pairs.begun(stream)?;
         if let Some((_, left)) = self.coding.replace((coding, pair)) {
-            pairs.give(left);
+            self.pairs.give(left);
         }
         Ok(())
     }
 
     /// Ends the coding work that `begin_coding` began.
-    pub fn end_coding(&mut self, pairs: &mut Pairs, stream: CUstream) -> Result<()> {
+    pub fn end_coding(&mut self, stream: CUstream) -> Result<()> {
         let Some((coding, pair)) = self.coding.take() else { return Ok(()) };
         let label = self.subject.coding(coding);
-        self.close(pairs, pair, Lane::App, stream, label, Some(coding))
+        self.close(pair, Lane::App, stream, label, Some(coding))
     }
 
     /// Begins an action of the application on its stream, and ends the span of what the application
     /// computed before. Before a SAVE or RESTORE, that span ends at the call instead, which may be
     /// on another stream.
-    pub fn begin_action(
-        &mut self,
-        pairs: &mut Pairs,
-        action: Option<Label>,
-        stream: CUstream,
-    ) -> Result<()> {
-        let Some(action) = action else { return self.stop(pairs, stream).map(|_| ()) };
+    pub fn begin_action(&mut self, action: Option<Label>, stream: CUstream) -> Result<()> {
+        let Some(action) = action else { return self.stop(stream).map(|_| ()) };
         self.subject.action = action;
         if action.row == Row::Compute {
-            self.stop(pairs, stream)?;
-            self.computing = Some((action, pairs.begun(stream)?));
+            self.stop(stream)?;
+            self.computing = Some((action, self.pairs.begun(stream)?));
         }
         Ok(())
     }
 
     /// Ends the span of what the application computes, and returns its label.
-    fn stop(&mut self, pairs: &mut Pairs, stream: CUstream) -> Result<Option<Label>> {
+    fn stop(&mut self, stream: CUstream) -> Result<Option<Label>> {
         let Some((label, pair)) = self.computing.take() else { return Ok(None) };
-        self.close(pairs, pair, Lane::App, stream, label, None).map(|()| Some(label))
+        self.close(pair, Lane::App, stream, label, None).map(|()| Some(label))
     }
 
     /// Forgets what the application computes, whose end only its stream could tell.
-    pub fn forget_action(&mut self, pairs: &mut Pairs) {
-        self.computing.take().into_iter().for_each(|(_, pair)| pairs.give(pair));
+    pub fn forget_action(&mut self) {
+        self.computing.take().into_iter().for_each(|(_, pair)| self.pairs.give(pair));
     }
 
     /// Begins a call of the application.
-    pub fn enter(&mut self, pairs: &mut Pairs, call: &'static str, stream: CUstream) -> Result<()> {
+    pub fn enter(&mut self, call: &'static str, stream: CUstream) -> Result<()> {
         self.subject.call = call;
-        let stopped = self.stop(pairs, stream)?;
+        let stopped = self.stop(stream)?;
         self.interrupted = stopped.filter(|label| *label == self.subject.action);
         Ok(())
     }
 
     /// Ends the call: the application goes on computing.
-    pub fn leave(&mut self, pairs: &mut Pairs, stream: CUstream) -> Result<()> {
+    pub fn leave(&mut self, stream: CUstream) -> Result<()> {
         if let Some(label) = self.interrupted.take() {
-            self.computing = Some((label, pairs.begun(stream)?));
+            self.computing = Some((label, self.pairs.begun(stream)?));
         }
         Ok(())
     }
@@ -268,7 +249,7 @@ impl Timers {
     }
 
     /// Adds up the seconds of work that has ended, and keeps its spans.
-    pub fn harvest(&mut self, pairs: &mut Pairs) -> Result<()> {
+    pub fn harvest(&mut self) -> Result<()> {
         for lane in 0..self.open.len() {
             while let Some(pair) = self.open[lane].front().map(|timer| timer.pair) {
                 if !pair.is_done()? {
@@ -283,7 +264,7 @@ impl Timers {
                     None => {}
                 }
                 begin.into_iter().for_each(|begin| self.spans.add(Span { label, begin, seconds }));
-                pairs.give(pair);
+                self.pairs.give(pair);
             }
         }
         Ok(())
@@ -321,7 +302,7 @@ impl Timers {
             .map(|(_, pair)| pair)
             .into_iter()
             .chain(self.computing.map(|(_, pair)| pair));
-        let pairs = open.chain(current).flat_map(|pair| [pair.begin, pair.end]);
-        pairs.chain(self.clock.map(|clock| clock.event))
+        let pairs = open.chain(current).chain(self.pairs.0);
+        pairs.flat_map(|pair| [pair.begin, pair.end]).chain(self.clock.map(|clock| clock.event))
     }
 }

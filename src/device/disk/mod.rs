@@ -196,7 +196,7 @@ impl DiskLanes {
     }
 
     /// Enqueues a transfer of `bytes` bytes at `address`.
-    pub fn pass(
+    pub(super) fn pass(
         &mut self,
         lane: Lane,
         transfer: Passing,
