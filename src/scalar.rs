@@ -88,11 +88,17 @@ pub trait Real:
     const BYTES: usize;
     /// Bits of the significand, the hidden bit included.
     const DIGITS: u32;
+    /// Bias of the exponent of the IEEE format.
+    const BIAS: i32;
 
     /// Returns the value nearest to `x`.
     fn from_f64(x: f64) -> Self;
     /// Returns the value as FP64, exactly.
     fn to_f64(self) -> f64;
+    /// Returns the value nearest to `i`.
+    fn from_i32(i: i32) -> Self;
+    /// Returns 2^k, which must be a normal number.
+    fn power(k: i32) -> Self;
     /// Returns the absolute value.
     fn abs(self) -> Self;
     /// Returns whether the value is neither NaN nor infinite.
@@ -101,6 +107,10 @@ pub trait Real:
     fn to_bits(self) -> u64;
     /// Returns the value with these bits; the bits above its size are ignored.
     fn from_bits(bits: u64) -> Self;
+    /// Writes the bits of the value to `to`, which has the bytes of one value, little-endian.
+    fn put(self, to: &mut [u8]);
+    /// Reads the value from the `BYTES` bytes of `from`, little-endian.
+    fn get(from: &[u8]) -> Self;
     /// Returns the slice as an [`Array`].
     fn array(x: &[Self]) -> Array<'_>;
     /// Returns the slice as an [`ArrayMut`].
@@ -112,11 +122,12 @@ pub trait Real:
 }
 
 macro_rules! real {
-    ($float:ident, $bits:ident, $variant:ident, $digits:literal) => {
+    ($float:ident, $bits:ident, $variant:ident, $digits:literal, $bias:literal) => {
         impl Real for $float {
             const SCALAR: Scalar = Scalar::$variant;
             const BYTES: usize = size_of::<$float>();
             const DIGITS: u32 = $digits;
+            const BIAS: i32 = $bias;
 
             #[inline(always)]
             fn from_f64(x: f64) -> Self {
@@ -125,6 +136,14 @@ macro_rules! real {
             #[inline(always)]
             fn to_f64(self) -> f64 {
                 self as f64
+            }
+            #[inline(always)]
+            fn from_i32(i: i32) -> Self {
+                i as $float
+            }
+            #[inline(always)]
+            fn power(k: i32) -> Self {
+                $float::from_bits(((k + $bias) as $bits) << ($digits - 1))
             }
             #[inline(always)]
             fn abs(self) -> Self {
@@ -141,6 +160,16 @@ macro_rules! real {
             #[inline(always)]
             fn from_bits(bits: u64) -> Self {
                 $float::from_bits(bits as $bits)
+            }
+            #[inline(always)]
+            fn put(self, to: &mut [u8]) {
+                to.copy_from_slice(&self.to_le_bytes());
+            }
+            #[inline(always)]
+            fn get(from: &[u8]) -> Self {
+                let mut bytes = [0; size_of::<$float>()];
+                bytes.copy_from_slice(from);
+                $float::from_le_bytes(bytes)
             }
             fn array(x: &[Self]) -> Array<'_> {
                 Array::$variant(x)
@@ -164,8 +193,8 @@ macro_rules! real {
     };
 }
 
-real!(f32, u32, F32, 24);
-real!(f64, u64, F64, 53);
+real!(f32, u32, F32, 24, 127);
+real!(f64, u64, F64, 53, 1023);
 
 /// An array that a codec compresses.
 #[derive(Clone, Copy, Debug)]

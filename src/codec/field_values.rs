@@ -2,11 +2,11 @@
 //! fields.
 
 use super::coder::Shape;
-use super::simd::{dispatch, Kernel};
+use super::simd::each;
 use super::value_range::ValueRange;
 use crate::device::{AppMemory, Rows, Slab};
 use crate::error::{fail, Result};
-use crate::scalar::{Array, ArrayMut, Real, Scalar};
+use crate::scalar::{Array, ArrayMut, Scalar};
 
 /// Returns the values of a field.
 ///
@@ -107,22 +107,9 @@ pub(super) unsafe fn subtract_from(later: AppMemory, field: AppMemory, shape: Sh
     // SAFETY: both fields are accessible by this function's contract, and they do not overlap.
     let pair = unsafe { (values(later, shape)?, values_mut(field, shape)?) };
     match pair {
-        (Array::F32(x), ArrayMut::F32(y)) => dispatch(SubtractFrom(x, y)),
-        (Array::F64(x), ArrayMut::F64(y)) => dispatch(SubtractFrom(x, y)),
+        (Array::F32(x), ArrayMut::F32(y)) => each(x, y, |x, y| *y = x - *y),
+        (Array::F64(x), ArrayMut::F64(y)) => each(x, y, |x, y| *y = x - *y),
         _ => {}
     }
     Ok(())
-}
-
-struct SubtractFrom<'a, T>(&'a [T], &'a mut [T]);
-
-impl<T: Real> Kernel for SubtractFrom<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for (y, &x) in self.1.iter_mut().zip(self.0) {
-            *y = x - *y;
-        }
-    }
 }

@@ -50,12 +50,6 @@ pub(super) trait Quantised: Real {
     const BOUNDS: [f64; 2];
     /// Returns the integer that was added to `MAGIC` to give `sum`.
     fn whole(sum: Self) -> i32;
-    /// Returns the value nearest to `q`.
-    fn from_i32(q: i32) -> Self;
-    /// Writes the bits of the value to `to`, which has the bytes of one value, little-endian.
-    fn put(self, to: &mut [u8]);
-    /// Reads the value from the `BYTES` bytes of `from`, little-endian.
-    fn get(from: &[u8]) -> Self;
 
     /// Rounds a positive `x` towards zero to this type.
     fn down(x: f64) -> Self {
@@ -76,20 +70,6 @@ macro_rules! quantised {
             #[inline(always)]
             fn whole($sum: Self) -> i32 {
                 $whole
-            }
-            #[inline(always)]
-            fn from_i32(q: i32) -> Self {
-                q as $float
-            }
-            #[inline(always)]
-            fn put(self, to: &mut [u8]) {
-                to.copy_from_slice(&self.to_le_bytes());
-            }
-            #[inline(always)]
-            fn get(from: &[u8]) -> Self {
-                let mut bytes = [0; size_of::<$float>()];
-                bytes.copy_from_slice(from);
-                $float::from_le_bytes(bytes)
             }
         }
     };

@@ -108,6 +108,24 @@ fn avx512<K: Kernel>(kernel: K) -> K::Output {
     kernel.run()
 }
 
+/// Calls a short function for every element of `from` and the element of `to` at the same place.
+pub fn each<A, B>(from: &[A], to: &mut [B], write: impl Fn(&A, &mut B)) {
+    dispatch(Each(from, to, write));
+}
+
+struct Each<'a, A, B, F>(&'a [A], &'a mut [B], F);
+
+impl<A, B, F: Fn(&A, &mut B)> Kernel for Each<'_, A, B, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (a, b) in self.0.iter().zip(self.1) {
+            self.2(a, b);
+        }
+    }
+}
+
 /// Prefetches the cache line of `x[at]`, to be read or, with `WRITE`, to be written. Does nothing
 /// if `at` is out of range.
 #[inline(always)]

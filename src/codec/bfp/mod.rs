@@ -62,7 +62,7 @@ fn exponent_bytes(values: usize, bytes_of_value: usize) -> usize {
     values.div_ceil(BLOCK) * (bytes_of_value / 4)
 }
 
-impl<T: Lane> Values<T> for BlockFloat {
+impl<T: Arithmetic> Values<T> for BlockFloat {
     fn encode(x: &[T], head: &mut [u8], q: &mut [u8]) -> bool {
         let (exponents, padding) = head.split_at_mut(exponent_bytes(x.len(), T::BYTES));
         padding.fill(0);
@@ -76,28 +76,24 @@ impl<T: Lane> Values<T> for BlockFloat {
 }
 
 /// Arithmetic of the format for one type of value.
-pub trait Lane: Real {
+pub trait Arithmetic: Real {
     /// The biased exponent that infinities and NaNs have in the IEEE format.
     const INFINITE: u16;
     /// Returns E of a block, or at least `INFINITE` if the block cannot be coded.
     fn exponent(x: &[Self; BLOCK]) -> u16;
-    /// Returns 2^-k for an exponent E in `LEAST..INFINITE`.
-    fn scale(exponent: u16) -> Self;
-    /// Returns 2^k for an exponent E in `LEAST..INFINITE`.
-    fn step(exponent: u16) -> Self;
     /// Writes each x * scale, rounded to an integer, to `q`.
     fn integers(x: &[Self], scale: Self, q: &mut [u8]);
     /// Writes each q * step to `x`.
     fn values(q: &[u8], step: Self, x: &mut [Self]);
     /// Stores the exponent of a block.
-    fn put(exponents: &mut [u8], block: usize, exponent: u16);
+    fn put_exponent(exponents: &mut [u8], block: usize, exponent: u16);
     /// Loads the exponent of a block.
-    fn get(exponents: &[u8], block: usize) -> u16;
+    fn get_exponent(exponents: &[u8], block: usize) -> u16;
 }
 
 macro_rules! lane {
     ($float:ident, $bits:ident, $signed:ident, $bias:literal, $exponent:ident) => {
-        impl Lane for $float {
+        impl Arithmetic for $float {
             const INFINITE: u16 = 2 * $bias + 1;
 
             #[inline(always)]
@@ -113,18 +109,6 @@ macro_rules! lane {
                 let peaks: [_; 4] = std::array::from_fn(|i| peaks[i].max(peaks[i + 4]));
                 let peak = peaks[0].max(peaks[2]).max(peaks[1].max(peaks[3]));
                 ((peak as $bits + (1 << (DIGITS - 7))) >> DIGITS) as u16
-            }
-
-            #[inline(always)]
-            fn scale(exponent: u16) -> Self {
-                $float::from_bits(
-                    ((2 * $bias + 6 - exponent as $bits) as $bits) << ($float::MANTISSA_DIGITS - 1),
-                )
-            }
-
-            #[inline(always)]
-            fn step(exponent: u16) -> Self {
-                $float::from_bits((exponent as $bits - 6) << ($float::MANTISSA_DIGITS - 1))
             }
 
             #[inline(always)]
@@ -145,14 +129,14 @@ macro_rules! lane {
             }
 
             #[inline(always)]
-            fn put(exponents: &mut [u8], block: usize, exponent: u16) {
+            fn put_exponent(exponents: &mut [u8], block: usize, exponent: u16) {
                 if let Some(to) = exponents.as_chunks_mut().0.get_mut(block) {
                     *to = (exponent as $exponent).to_le_bytes();
                 }
             }
 
             #[inline(always)]
-            fn get(exponents: &[u8], block: usize) -> u16 {
+            fn get_exponent(exponents: &[u8], block: usize) -> u16 {
                 exponents
                     .as_chunks()
                     .0
@@ -175,12 +159,12 @@ fn length() -> usize {
 
 /// Codes one block: writes its integers and returns E, or `None` if the block cannot be coded.
 #[inline(always)]
-fn encode<T: Lane>(x: &[T; BLOCK], q: &mut [u8; BLOCK]) -> Option<u16> {
+fn encode<T: Arithmetic>(x: &[T; BLOCK], q: &mut [u8; BLOCK]) -> Option<u16> {
     let exponent = T::exponent(x);
     if exponent >= T::INFINITE {
         return None;
     }
-    let scale = T::scale(exponent);
+    let scale = T::power(T::BIAS + 6 - exponent as i32);
     let n = length();
     T::integers(&x[..n], scale, &mut q[..n]);
     Some(exponent)
@@ -193,7 +177,7 @@ struct Encode<'a, T> {
     q: &'a mut [u8],
 }
 
-impl<T: Lane> Kernel for Encode<'_, T> {
+impl<T: Arithmetic> Kernel for Encode<'_, T> {
     type Output = bool;
 
     #[inline(always)]
@@ -205,14 +189,14 @@ impl<T: Lane> Kernel for Encode<'_, T> {
         // need gather instructions.
         for (block, (x, q)) in x.iter().zip(q).enumerate() {
             let Some(exponent) = encode(x, q) else { return false };
-            T::put(self.exponents, block, exponent);
+            T::put_exponent(self.exponents, block, exponent);
         }
         if !x_rest.is_empty() {
             let (mut last, mut last_q) = ([T::default(); BLOCK], [0; BLOCK]);
             last[..x_rest.len()].copy_from_slice(x_rest);
             let Some(exponent) = encode(&last, &mut last_q) else { return false };
             q_rest.copy_from_slice(&last_q[..x_rest.len()]);
-            T::put(self.exponents, blocks, exponent);
+            T::put_exponent(self.exponents, blocks, exponent);
         }
         true
     }
@@ -225,7 +209,7 @@ struct Decode<'a, T> {
     x: &'a mut [T],
 }
 
-impl<T: Lane> Kernel for Decode<'_, T> {
+impl<T: Arithmetic> Kernel for Decode<'_, T> {
     type Output = bool;
 
     #[inline(always)]
@@ -235,9 +219,10 @@ impl<T: Lane> Kernel for Decode<'_, T> {
         let (x, x_rest) = self.x.as_chunks_mut::<BLOCK>();
         let blocks = x.len();
         let mut step = |block| {
-            let exponent = T::get(self.exponents, block);
+            let exponent = T::get_exponent(self.exponents, block);
             valid &= (LEAST..T::INFINITE).contains(&exponent);
-            T::step(exponent.clamp(LEAST, T::INFINITE - 1))
+            let exponent = exponent.clamp(LEAST, T::INFINITE - 1);
+            T::power(exponent as i32 - T::BIAS - 6)
         };
         for (block, (q, x)) in q.iter().zip(x).enumerate() {
             let step = step(block);
@@ -262,11 +247,11 @@ mod tests {
     use fixed::line;
     use proptest::prelude::*;
 
-    fn coded<T: Lane>(x: &[T]) -> Option<Vec<u8>> {
+    fn coded<T: Arithmetic>(x: &[T]) -> Option<Vec<u8>> {
         fixed::coded::<BlockFloat, T>(x)
     }
 
-    fn decoded<T: Lane>(from: &[u8], n: usize) -> Result<Vec<T>> {
+    fn decoded<T: Arithmetic>(from: &[u8], n: usize) -> Result<Vec<T>> {
         fixed::decoded::<BlockFloat, T>(from, n)
     }
 
@@ -292,7 +277,7 @@ mod tests {
         stream
     }
 
-    fn check<T: Lane>(x: &[T]) -> std::result::Result<(), TestCaseError> {
+    fn check<T: Arithmetic>(x: &[T]) -> std::result::Result<(), TestCaseError> {
         let stream = coded(x).expect("finite values");
         prop_assert_eq!(stream.len(), fixed_size::<BlockFloat>(line::<T>(x.len())).unwrap());
         let y = decoded::<T>(&stream, x.len()).unwrap();

@@ -9,7 +9,7 @@ use crate::codec::coder::Shape;
 use crate::device::Stream;
 use crate::environment;
 use crate::error::{fail, Result};
-use crate::scalar::Real;
+use crate::scalar::Scalar;
 use crate::shared_library::{self, functions};
 use once_cell::race::OnceBox;
 use std::ffi::{c_int, c_void, CStr, CString};
@@ -131,16 +131,10 @@ impl Plan {
                 "bitcomp_algorithm = {algorithm}: known are 0 (default) and 1 (sparse)"
             );
         }
-        let mut handle = std::ptr::null_mut();
+        let (mut handle, kind, mode) = (std::ptr::null_mut(), data_type(shape), LOSSY_TO_SIGNED);
         // SAFETY: `handle` is a local variable that the call writes.
         let status = unsafe {
-            (library.host.create_plan)(
-                &mut handle,
-                shape.bytes(),
-                data_type(shape),
-                LOSSY_TO_SIGNED,
-                algorithm,
-            )
+            (library.host.create_plan)(&mut handle, shape.bytes(), kind, mode, algorithm)
         };
         library.check(status, "bitcompCreatePlan")?;
         Ok(Plan { library, handle, shape })
@@ -172,21 +166,16 @@ impl Plan {
     /// room for `most_words` words, and the writing of the stream's size in bytes to `size`. All
     /// addresses are of device memory.
     pub fn enqueue_compress(&self, stream: Stream, from: u64, to: u64, size: u64) -> Result<()> {
-        let device = self.device(stream)?;
+        let (device, handle, to) = (self.device(stream)?, self.handle, to as *mut c_void);
         // SAFETY: the host does not access these addresses; the caller promises that they are valid
         // on the device.
         unsafe {
             let status = match data_type(self.shape) {
-                FP32 => {
-                    (device.compress_fp32)(self.handle, from as *const f32, to as *mut c_void, 1.0)
-                }
-                _ => {
-                    (device.compress_fp64)(self.handle, from as *const f64, to as *mut c_void, 1.0)
-                }
+                FP32 => (device.compress_fp32)(handle, from as *const f32, to, 1.0),
+                _ => (device.compress_fp64)(handle, from as *const f64, to, 1.0),
             };
             self.library.check(status, "bitcompCompressLossy")?;
-            let status =
-                (device.compressed_size)(to as *const c_void, size as *mut usize, stream.0.cast());
+            let status = (device.compressed_size)(to, size as *mut usize, stream.0.cast());
             self.library.check(status, "bitcompGetCompressedSizeAsync")
         }
     }
@@ -212,9 +201,8 @@ impl Drop for Plan {
 
 /// Returns the `bitcompDataType_t` of the values.
 pub fn data_type(shape: Shape) -> c_int {
-    if shape.scalar == f32::SCALAR {
-        FP32
-    } else {
-        FP64
+    match shape.scalar {
+        Scalar::F32 => FP32,
+        _ => FP64,
     }
 }

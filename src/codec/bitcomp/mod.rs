@@ -60,7 +60,7 @@ impl Bitcomp {
         })
     }
 
-    fn encode<T: Lane>(&mut self, x: &[T], bound: Bound, to: &mut [u8]) -> Result<Option<usize>> {
+    fn encode<T: Data>(&mut self, x: &[T], bound: Bound, to: &mut [u8]) -> Result<Option<usize>> {
         if x.len() != self.shape.values() || T::SCALAR != self.shape.scalar {
             return fail!(Shape, "bitcomp: {} values do not fit {:?}", x.len(), self.shape);
         }
@@ -92,7 +92,7 @@ impl Bitcomp {
     }
 
     /// Codes `x` into `self.stream` and returns the bytes of the stream.
-    fn quantised<T: Lane>(&mut self, x: &[T], delta: T) -> Result<usize> {
+    fn quantised<T: Data>(&mut self, x: &[T], delta: T) -> Result<usize> {
         let Plan { library, handle, .. } = self.plan;
         let mut bytes = 0;
         // SAFETY: the plan is for arrays of `x.len()` values, and `stream` has the room that
@@ -117,7 +117,7 @@ impl Bitcomp {
 
     /// Decodes `self.stream` and returns whether the bound holds and whether the values that are
     /// not finite have come back with the same bits.
-    fn kept<T: Lane>(&mut self, x: &[T], bound: Bound) -> Result<bool> {
+    fn kept<T: Data>(&mut self, x: &[T], bound: Bound) -> Result<bool> {
         let Plan { library, handle, .. } = self.plan;
         let again = self.again.as_mut_ptr();
         // SAFETY: this plan has just made `stream`, and `again` has the bytes of the array.
@@ -145,7 +145,7 @@ impl Bitcomp {
         })
     }
 
-    fn decode<T: Lane>(&mut self, from: &[u8], x: &mut [T]) -> Result<()> {
+    fn decode<T: Data>(&mut self, from: &[u8], x: &mut [T]) -> Result<()> {
         let Plan { library, handle, .. } = self.plan;
         let most = (self.stream.len() - SLACK) * 8;
         let (bytes, values, shape) = (from.len(), x.len(), self.shape);
@@ -156,7 +156,7 @@ impl Bitcomp {
             return fail!(Stream, "bitcomp: {bytes} bytes are no payload");
         };
         let exponent = i64::from_le_bytes(*exponent);
-        let Some(unit) = T::power(exponent) else {
+        let Some(unit) = T::unit(exponent) else {
             return fail!(Stream, "bitcomp: a unit of 2^{exponent}");
         };
         let words = from.len() / 8;
@@ -224,9 +224,9 @@ impl Coder for Bitcomp {
 }
 
 /// A type of values that Bitcomp codes.
-trait Lane: Real {
+trait Data: Real {
     /// Returns 2^exponent, or `None` if this is not a normal number.
-    fn power(exponent: i64) -> Option<Self>;
+    fn unit(exponent: i64) -> Option<Self>;
     /// Returns the largest power of two that is at most `delta`, or `None` if this is not a normal
     /// number.
     fn delta(delta: f64) -> Option<Self>;
@@ -245,8 +245,8 @@ trait Lane: Real {
 
 macro_rules! lane {
     ($float:ident, $compress:ident) => {
-        impl Lane for $float {
-            fn power(exponent: i64) -> Option<Self> {
+        impl Data for $float {
+            fn unit(exponent: i64) -> Option<Self> {
                 let exponents = $float::MIN_EXP as i64 - 1..$float::MAX_EXP as i64;
                 exponents.contains(&exponent).then(|| (2 as $float).powi(exponent as i32))
             }

@@ -227,8 +227,8 @@ fn real() -> Option<&'static Library> {
 
 /// Codes and decodes with delta 1 and scaled values, as the kernels do, and returns the decoded
 /// values.
-fn by_unit<T: Lane>(coder: &mut Bitcomp, x: &[T], exponent: i64) -> Vec<T> {
-    let down = T::power(-exponent).unwrap();
+fn by_unit<T: Data>(coder: &mut Bitcomp, x: &[T], exponent: i64) -> Vec<T> {
+    let down = T::unit(-exponent).unwrap();
     let scaled: Vec<T> = x.iter().map(|&x| if x.is_finite() { x * down } else { x }).collect();
     let bytes = coder.quantised(&scaled, T::from_f64(1.0)).unwrap();
     let stream = coder.stream.iter().flat_map(|word| word.to_le_bytes()).take(bytes);
@@ -239,7 +239,7 @@ fn by_unit<T: Lane>(coder: &mut Bitcomp, x: &[T], exponent: i64) -> Vec<T> {
 }
 
 /// Codes and decodes an array and checks the bound. Returns false if the array was not coded.
-fn check<T: Lane>(x: &[T], bound: Bound) -> bool {
+fn check<T: Data>(x: &[T], bound: Bound) -> bool {
     let mut coder = Bitcomp::new(shape::<T>(x.len()), 0).unwrap();
     let mut to = vec![0; coder.max_bytes()];
     let Some(bytes) = coder.compress(T::array(x), bound, &mut to).unwrap() else { return false };

@@ -244,19 +244,19 @@ impl<T: Number, const L: usize> Batch<T, L> {
     /// Loads the tiles `ids`; values outside the array are mirror images of values inside.
     #[inline(always)]
     fn gather<const S: usize>(&mut self, grid: &Grid, x: &[T], ids: &[usize; L]) {
-        let [n1, n2, _] = grid.n;
         let inside: [_; L] = std::array::from_fn(|l| grid.inside(ids[l]));
-        let begin = |at: [usize; 3]| (at[2] * n2 + at[1]) * n1 + at[0];
+
         // First index of each tile that is inside the array as a whole and has lines of `S` values.
         let whole: [_; L] = std::array::from_fn(|l| {
-            (inside[l].1 == grid.t && grid.t[0] == S).then(|| begin(inside[l].0))
+            (inside[l].1 == grid.t && grid.t[0] == S).then(|| grid.index(inside[l].0))
         });
         let piece = S.min(L);
         for p in (0..grid.values()).step_by(L) {
             let mut rows = [Lanes([T::default(); L]); L];
             for i in (0..L).step_by(piece) {
-                let ahead = begin(grid.coordinates(p + i));
-                let soon = begin(grid.coordinates((p + i + READ_AHEAD * L).min(grid.values() - L)));
+                let ahead = grid.index(grid.coordinates(p + i));
+                let soon = (p + i + READ_AHEAD * L).min(grid.values() - L);
+                let soon = grid.index(grid.coordinates(soon));
                 for l in 0..L {
                     if let Some(begin) = whole[l] {
                         prefetch::<_, false>(x, begin + soon);

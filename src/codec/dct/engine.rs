@@ -27,22 +27,10 @@ const STEPS: usize = 16 * 16;
 /// 2^(i/16), i = 0, ..., 15.
 #[rustfmt::skip]
 const OCTAVE: [f64; 16] = [
-    1.0,
-    1.0442737824274138,
-    1.0905077326652577,
-    1.1387886347566916,
-    1.189207115002721,
-    1.241857812073484,
-    1.2968395546510096,
-    1.3542555469368927,
-    std::f64::consts::SQRT_2,
-    1.4768261459394993,
-    1.5422108254079407,
-    1.6104903319492543,
-    1.681792830507429,
-    1.7562521603732995,
-    1.8340080864093424,
-    1.9152065613971474,
+    1.0, 1.0442737824274138, 1.0905077326652577, 1.1387886347566916,
+    1.189207115002721, 1.241857812073484, 1.2968395546510096, 1.3542555469368927,
+    std::f64::consts::SQRT_2, 1.4768261459394993, 1.5422108254079407, 1.6104903319492543,
+    1.681792830507429, 1.7562521603732995, 1.8340080864093424, 1.9152065613971474,
 ];
 
 /// Codes arrays of one shape.
@@ -220,13 +208,9 @@ impl<T: Number, const L: usize> Engine<T, L> {
                 };
                 lengths[first + l] = length;
                 if length == RAW {
-                    let mut at = 0;
+                    let mut to = to.chunks_exact_mut(T::BYTES);
                     lines(grid, first + l, |line| {
-                        for x in &x[line] {
-                            to[at..at + T::BYTES]
-                                .copy_from_slice(&x.to_bits().to_le_bytes()[..T::BYTES]);
-                            at += T::BYTES;
-                        }
+                        x[line].iter().zip(&mut to).for_each(|(x, to)| x.put(to));
                     });
                     total.bytes += bytes;
                 } else {
@@ -345,16 +329,10 @@ impl<T: Number, const L: usize> Codes<T> for Engine<T, L> {
             let (q, bytes, ids) = (&q, &bytes[..tiles], &ids[..tiles]);
             dispatch(Decode { batch, grid, q, bytes, ids, x })?;
             for (l, raw) in raw.iter().enumerate().take(tiles) {
-                let Some(mut values) = *raw else { continue };
+                let Some(raw) = *raw else { continue };
+                let mut values = raw.chunks_exact(T::BYTES);
                 lines(grid, first + l, |line| {
-                    for x in &mut x[line] {
-                        if let Some((value, rest)) = values.split_at_checked(T::BYTES) {
-                            let mut bits = [0; 8];
-                            bits[..T::BYTES].copy_from_slice(value);
-                            *x = T::from_bits(u64::from_le_bytes(bits));
-                            values = rest;
-                        }
-                    }
+                    x[line].iter_mut().zip(&mut values).for_each(|(x, value)| *x = T::get(value));
                 });
             }
         }
@@ -444,7 +422,7 @@ fn lines(grid: &Grid, tile: usize, mut line: impl FnMut(std::ops::Range<usize>))
     let (first, inside) = grid.inside(tile);
     for k in first[2]..first[2] + inside[2] {
         for j in first[1]..first[1] + inside[1] {
-            let begin = (k * grid.n[1] + j) * grid.n[0] + first[0];
+            let begin = grid.index([first[0], j, k]);
             line(begin..begin + inside[0]);
         }
     }

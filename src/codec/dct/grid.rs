@@ -110,6 +110,12 @@ impl Grid {
         [p & (self.t[0] - 1), p >> shift[0] & (self.t[1] - 1), p >> (shift[0] + shift[1])]
     }
 
+    /// Returns the index in the array of the value at coordinates `at`.
+    #[inline(always)]
+    pub fn index(&self, at: [usize; 3]) -> usize {
+        (at[2] * self.n[1] + at[1]) * self.n[0] + at[0]
+    }
+
     /// Returns the coordinates of a tile in units of tiles.
     pub fn place(&self, tile: usize) -> [usize; 3] {
         [tile % self.m[0], tile / self.m[0] % self.m[1], tile / self.m[0] / self.m[1]]

@@ -6,12 +6,10 @@ use crate::scalar::Real;
 /// Squared errors are counted in units of step^2 / `ENERGY`.
 pub(super) const ENERGY: f64 = 16384.0;
 
-/// Conversions between the array's type and integers.
+/// A type of values that is converted to integers.
 pub(super) trait Number: Real {
     /// Cuts off the fraction; returns 0 if the result does not fit.
     fn trunc(self) -> i32;
-    /// Returns the floating-point value nearest to `i`.
-    fn from_i32(i: i32) -> Self;
 }
 
 macro_rules! number {
@@ -23,10 +21,6 @@ macro_rules! number {
                 // SAFETY: |x| < 2^31. (`as` has the same result, but the compiler does not
                 // vectorise it.)
                 unsafe { x.to_int_unchecked() }
-            }
-            #[inline(always)]
-            fn from_i32(i: i32) -> Self {
-                i as $float
             }
         }
     };
@@ -65,18 +59,10 @@ impl<T: Number> Quantiser<T> {
             most: most.map(|most| below(most)),
             per_step: T::from_f64(1.0 / step),
         };
-        let normal = |x: T| x.is_finite() && x.to_f64().abs() > least::<T>();
+        // Larger than the smallest positive normal number.
+        let normal = |x: T| x.is_finite() && x.abs() > T::power(1 - T::BIAS);
         let fits = [q.step, q.inverse, q.per_step].into_iter().all(normal);
         (fits && (most.is_none() || [q.unit, q.per_unit].into_iter().all(normal))).then_some(q)
-    }
-}
-
-/// Returns the smallest positive normal number of type `T`.
-fn least<T: Real>() -> f64 {
-    if T::BYTES == 4 {
-        f64::from(f32::MIN_POSITIVE)
-    } else {
-        f64::MIN_POSITIVE
     }
 }
 

@@ -21,7 +21,7 @@ impl<const L: usize> Tiles<L> {
             Tiles { count: ids.len().min(L), begin: [0; L], inside: [[0; 3]; L], whole: true };
         for (l, &id) in ids.iter().enumerate().take(L) {
             let (first, inside) = grid.inside(id);
-            tiles.begin[l] = index(grid, first);
+            tiles.begin[l] = grid.index(first);
             tiles.inside[l] = inside;
             tiles.whole &= inside == grid.t;
         }
@@ -36,7 +36,7 @@ impl<const L: usize> Tiles<L> {
             return;
         }
         for i in (0..L).step_by(S.min(L)) {
-            let ahead = index(grid, grid.coordinates(p + i));
+            let ahead = grid.index(grid.coordinates(p + i));
             for begin in &self.begin[..self.count] {
                 prefetch::<_, true>(x, begin + ahead);
             }
@@ -55,7 +55,7 @@ impl<const L: usize> Tiles<L> {
         let piece = S.min(L);
         if self.whole && grid.t[0] == S {
             for i in (0..L).step_by(piece) {
-                let ahead = index(grid, grid.coordinates(p + i));
+                let ahead = grid.index(grid.coordinates(p + i));
                 for (row, begin) in rows.iter().zip(&self.begin[..self.count]) {
                     x[begin + ahead..][..piece].copy_from_slice(&row.0[i..i + piece]);
                 }
@@ -65,7 +65,7 @@ impl<const L: usize> Tiles<L> {
         let piece = grid.t[0].min(L);
         for i in (0..L).step_by(piece) {
             let at = grid.coordinates(p + i);
-            let ahead = index(grid, at);
+            let ahead = grid.index(at);
             for (l, row) in rows.iter().enumerate().take(self.count) {
                 let inside = self.inside[l];
                 if (0..3).all(|a| at[a] < inside[a]) {
@@ -75,10 +75,4 @@ impl<const L: usize> Tiles<L> {
             }
         }
     }
-}
-
-/// Returns the index in the array of the value at coordinates `at`.
-#[inline(always)]
-fn index(grid: &Grid, at: [usize; 3]) -> usize {
-    (at[2] * grid.n[1] + at[1]) * grid.n[0] + at[0]
 }

@@ -32,7 +32,7 @@
 pub(super) mod gpu;
 
 use super::fixed::{Format, Values};
-use super::simd::{dispatch, Kernel};
+use super::simd::{dispatch, each, Kernel};
 use crate::scalar::Real;
 
 /// Bytes before the halves: a multiple of 16, so that vectors of halves are aligned.
@@ -50,12 +50,13 @@ impl Format for Fp16 {
     }
 }
 
-impl<T: Lane> Values<T> for Fp16 {
+impl<T: Arithmetic> Values<T> for Fp16 {
     fn encode(x: &[T], head: &mut [u8], halves: &mut [u8]) -> bool {
         let Some(s) = exponent::<T>(dispatch(Peak(x))) else { return false };
         head.fill(0);
         head[..4].copy_from_slice(&s.to_le_bytes());
-        dispatch(Encode { x, scale: T::power(s), to: halves.as_chunks_mut().0 });
+        let (scale, halves) = (T::power(s), halves.as_chunks_mut().0);
+        each(x, halves, |x, half| *half = x.half(scale).to_le_bytes());
         true
     }
 
@@ -64,14 +65,15 @@ impl<T: Lane> Values<T> for Fp16 {
         if !(T::LEAST..=T::MOST).contains(&s) || head[4..] != [0; HEAD - 4] {
             return false;
         }
-        dispatch(Decode { from: halves.as_chunks().0, step: T::power(-s), x });
+        let (step, halves) = (T::power(-s), halves.as_chunks().0);
+        each(halves, x, |half, x| *x = T::of_half(u16::from_le_bytes(*half), step));
         true
     }
 }
 
 /// Returns s of an array whose largest |x| has the bits `peak`, or `None` if the array cannot be
 /// coded.
-fn exponent<T: Lane>(peak: u64) -> Option<i32> {
+fn exponent<T: Arithmetic>(peak: u64) -> Option<i32> {
     if peak == 0 {
         return Some(0);
     }
@@ -85,16 +87,12 @@ fn exponent<T: Lane>(peak: u64) -> Option<i32> {
 }
 
 /// Arithmetic of the format for one type of value.
-pub trait Lane: Real {
-    /// Bias of the exponent of the IEEE format.
-    const BIAS: i32;
+pub trait Arithmetic: Real {
     /// The smallest s: the exponent for arrays that contain the largest magnitude that can be
     /// coded.
     const LEAST: i32;
     /// The largest s.
     const MOST: i32;
-    /// Returns 2^k, which must be a normal number.
-    fn power(k: i32) -> Self;
     /// Returns the larger of `peak` and |x|, compared as bits.
     fn larger(peak: Self, x: Self) -> Self;
     /// Returns the bits of the half nearest to self * scale.
@@ -106,15 +104,9 @@ pub trait Lane: Real {
 
 macro_rules! lane {
     ($float:ident, $bits:ident, $signed:ident, $bias:literal, $least:literal, $most:literal) => {
-        impl Lane for $float {
-            const BIAS: i32 = $bias;
+        impl Arithmetic for $float {
             const LEAST: i32 = $least;
             const MOST: i32 = $most;
-
-            #[inline(always)]
-            fn power(k: i32) -> Self {
-                $float::from_bits(((k + $bias) as $bits) << ($float::MANTISSA_DIGITS - 1))
-            }
 
             #[inline(always)]
             fn larger(peak: Self, x: Self) -> Self {
@@ -173,7 +165,7 @@ lane!(f64, u64, i64, 1023, -1008, 997);
 /// Finds the bits of max |x|; NaN counts as larger than infinity.
 struct Peak<'a, T>(&'a [T]);
 
-impl<T: Lane> Kernel for Peak<'_, T> {
+impl<T: Arithmetic> Kernel for Peak<'_, T> {
     type Output = u64;
 
     #[inline(always)]
@@ -189,40 +181,6 @@ impl<T: Lane> Kernel for Peak<'_, T> {
     }
 }
 
-struct Encode<'a, T> {
-    x: &'a [T],
-    scale: T,
-    to: &'a mut [[u8; 2]],
-}
-
-impl<T: Lane> Kernel for Encode<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for (to, x) in self.to.iter_mut().zip(self.x) {
-            *to = x.half(self.scale).to_le_bytes();
-        }
-    }
-}
-
-struct Decode<'a, T> {
-    from: &'a [[u8; 2]],
-    step: T,
-    x: &'a mut [T],
-}
-
-impl<T: Lane> Kernel for Decode<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for (x, from) in self.x.iter_mut().zip(self.from) {
-            *x = T::of_half(u16::from_le_bytes(*from), self.step);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::fixed::tests as fixed;
@@ -230,11 +188,11 @@ mod tests {
     use crate::error::Result;
     use proptest::prelude::*;
 
-    fn coded<T: Lane>(x: &[T]) -> Option<Vec<u8>> {
+    fn coded<T: Arithmetic>(x: &[T]) -> Option<Vec<u8>> {
         fixed::coded::<Fp16, T>(x)
     }
 
-    fn decoded<T: Lane>(from: &[u8], n: usize) -> Result<Vec<T>> {
+    fn decoded<T: Arithmetic>(from: &[u8], n: usize) -> Result<Vec<T>> {
         fixed::decoded::<Fp16, T>(from, n)
     }
 
@@ -249,7 +207,7 @@ mod tests {
         sign | ((((exponent + 14) as u16) << 10) + significand)
     }
 
-    fn check<T: Lane>(x: &[T]) -> std::result::Result<(), TestCaseError> {
+    fn check<T: Arithmetic>(x: &[T]) -> std::result::Result<(), TestCaseError> {
         let stream = coded(x).expect("an array that can be coded");
         let s = i32::from_le_bytes(stream[..4].try_into().unwrap());
         for (x, half) in x.iter().zip(stream[HEAD..].as_chunks().0) {

@@ -152,23 +152,13 @@ fn get_as_is<T: Quantised>(from: &[u8], place: &Place, x: &mut [T]) -> Option<()
         return None;
     }
     let mut from = from.chunks_exact(T::BYTES);
-    for r in 0..LINES {
-        let (first, len) = place.line(r);
-        if len > 0 {
-            for (x, from) in x[first..first + len].iter_mut().zip(&mut from) {
-                *x = T::get(from);
-            }
-        }
+    for line in place.lines() {
+        x[line].iter_mut().zip(&mut from).for_each(|(x, from)| *x = T::get(from));
     }
     Some(())
 }
 
 /// Writes the values of an empty tile.
 fn put_zeros<T: Quantised>(x: &mut [T], place: &Place) {
-    for r in 0..LINES {
-        let (first, len) = place.line(r);
-        if len > 0 {
-            x[first..first + len].fill(T::default());
-        }
-    }
+    place.lines().for_each(|line| x[line].fill(T::default()));
 }

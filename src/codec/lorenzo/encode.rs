@@ -168,12 +168,9 @@ fn load<T: Quantised>(x: &[T], place: &Place, to: &mut [T; TILE]) {
 fn put_as_is<T: Quantised>(x: &[T], place: &Place, to: &mut [u8]) {
     to[0] = AS_IS;
     let mut to = to[1..].chunks_exact_mut(T::BYTES);
-    for r in 0..LINES {
-        let (first, len) = place.line(r);
+    for line in place.lines() {
         // The values come first in the zip: a zip takes an item from its first iterator before it
         // finds that the second one is at its end.
-        for (x, to) in x[first.min(x.len())..][..len].iter().zip(&mut to) {
-            x.put(to);
-        }
+        x[line].iter().zip(&mut to).for_each(|(x, to)| x.put(to));
     }
 }

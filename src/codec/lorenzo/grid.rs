@@ -3,6 +3,7 @@
 use super::super::coder::Shape;
 use super::super::quantize::{LINE, LINES, TILE};
 use super::GROUP;
+use std::ops::Range;
 
 /// How an array is cut into tiles.
 #[derive(Clone, Debug)]
@@ -118,6 +119,12 @@ impl Place {
         } else {
             (first, 0)
         }
+    }
+
+    /// Returns the values of each line in the array, of the lines that have any.
+    pub(super) fn lines(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        let lines = (0..LINES).map(|line| self.line(line)).filter(|&(_, len)| len > 0);
+        lines.map(|(first, len)| first..first + len)
     }
 
     /// Returns the number of values of the tile that lie in the array.

@@ -124,7 +124,7 @@ impl Rows {
             at += self.widths[j] as usize;
         }
         let (mut gathered, used) = (words(&self.signs), words(&self.used));
-        gather_all(&mut gathered, &used, level);
+        apply::<true>(&mut gathered, &used, level);
         let (mut signs, mut len) = (0u64, 0);
         for i in 0..ROWS / 8 {
             let (more, count) = (gathered[i], used[i].count_ones());
@@ -189,7 +189,7 @@ impl Rows {
             scattered[i] = word(from, byte) >> bit | (from[byte + 8] as u64) << 1 << (63 - bit);
             signs_at += used[i].count_ones() as usize;
         }
-        scatter_all(&mut scattered, &used, level);
+        apply::<false>(&mut scattered, &used, level);
         for i in 0..ROWS / 8 {
             put_word(signs, 8 * i, scattered[i]);
         }
@@ -274,37 +274,28 @@ fn scatter(bits: u64, mask: u64) -> u64 {
     bits & mask
 }
 
-/// Applies `gather` to every word with the mask of the same index.
+/// Applies `gather`, or else `scatter`, to every word with the mask of the same index.
 #[inline(always)]
-fn gather_all(bits: &mut [u64; ROWS / 8], masks: &[u64; ROWS / 8], level: Level) {
+fn apply<const GATHER: bool>(bits: &mut [u64; ROWS / 8], masks: &[u64; ROWS / 8], level: Level) {
     #[cfg(target_arch = "x86_64")]
     if level == Level::Avx512 {
+        use std::arch::x86_64::{_pdep_u64, _pext_u64};
         for i in 0..ROWS / 8 {
+            let (word, mask) = (bits[i], masks[i]);
             // SAFETY: the machine has AVX-512, and `levels` reports it only together with BMI2.
-            bits[i] = unsafe { std::arch::x86_64::_pext_u64(bits[i], masks[i]) };
+            bits[i] = unsafe {
+                if GATHER {
+                    _pext_u64(word, mask)
+                } else {
+                    _pdep_u64(word, mask)
+                }
+            };
         }
         return;
     }
     let _ = level;
     for i in 0..ROWS / 8 {
-        bits[i] = gather(bits[i], masks[i]);
-    }
-}
-
-/// Applies `scatter` to every word with the mask of the same index.
-#[inline(always)]
-fn scatter_all(bits: &mut [u64; ROWS / 8], masks: &[u64; ROWS / 8], level: Level) {
-    #[cfg(target_arch = "x86_64")]
-    if level == Level::Avx512 {
-        for i in 0..ROWS / 8 {
-            // SAFETY: the machine has AVX-512, and `levels` reports it only together with BMI2.
-            bits[i] = unsafe { std::arch::x86_64::_pdep_u64(bits[i], masks[i]) };
-        }
-        return;
-    }
-    let _ = level;
-    for i in 0..ROWS / 8 {
-        bits[i] = scatter(bits[i], masks[i]);
+        bits[i] = if GATHER { gather(bits[i], masks[i]) } else { scatter(bits[i], masks[i]) };
     }
 }
 

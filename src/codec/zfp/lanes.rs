@@ -230,16 +230,16 @@ fn correlate<T: Int, const N: usize>(v: &mut [[T; N]; 64], dims: u32) {
 fn lift<I: Int, const N: usize>(v: &mut [[I; N]; 64], at: usize, step: usize, l: usize) {
     let [mut x, mut y, mut z, mut w] =
         [v[at][l], v[at + step][l], v[at + 2 * step][l], v[at + 3 * step][l]];
-    x = x.plus(w).half();
-    w = w.minus(x);
-    z = z.plus(y).half();
-    y = y.minus(z);
-    x = x.plus(z).half();
-    z = z.minus(x);
-    w = w.plus(y).half();
-    y = y.minus(w);
-    w = w.plus(y.half());
-    y = y.minus(w.half());
+    x = (x + w) >> 1;
+    w = w - x;
+    z = (z + y) >> 1;
+    y = y - z;
+    x = (x + z) >> 1;
+    z = z - x;
+    w = (w + y) >> 1;
+    y = y - w;
+    w = w + (y >> 1);
+    y = y - (w >> 1);
     [v[at][l], v[at + step][l], v[at + 2 * step][l], v[at + 3 * step][l]] = [x, y, z, w];
 }
 
@@ -249,16 +249,16 @@ fn lift<I: Int, const N: usize>(v: &mut [[I; N]; 64], at: usize, step: usize, l:
 fn unlift<I: Int, const N: usize>(v: &mut [[I; N]; 64], at: usize, step: usize, l: usize) {
     let [mut x, mut y, mut z, mut w] =
         [v[at][l], v[at + step][l], v[at + 2 * step][l], v[at + 3 * step][l]];
-    y = y.plus(w.half());
-    w = w.minus(y.half());
-    y = y.plus(w);
-    w = w.twice().minus(y);
-    z = z.plus(x);
-    x = x.twice().minus(z);
-    y = y.plus(z);
-    z = z.twice().minus(y);
-    w = w.plus(x);
-    x = x.twice().minus(w);
+    y = y + (w >> 1);
+    w = w - (y >> 1);
+    y = y + w;
+    w = (w << 1) - y;
+    z = z + x;
+    x = (x << 1) - z;
+    y = y + z;
+    z = (z << 1) - y;
+    w = w + x;
+    x = (x << 1) - w;
     [v[at][l], v[at + step][l], v[at + 2 * step][l], v[at + 3 * step][l]] = [x, y, z, w];
 }
 

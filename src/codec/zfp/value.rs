@@ -1,6 +1,8 @@
 //! The values of a block, and the fixed-point numbers (integers) that stand for them.
 
 use crate::scalar::Real;
+use std::num::Wrapping;
+use std::ops::{Add, Shl, Shr, Sub};
 
 /// A type of values; `N` values fill 64 bytes.
 pub trait Value<const N: usize>: Real {
@@ -27,20 +29,23 @@ pub trait Value<const N: usize>: Real {
     fn lanes(words: [u64; 8]) -> [Self::Int; N];
 }
 
-/// Integers in two's complement with the operations of zfp.
-pub trait Int: Copy + Default + Ord + Send + Sync + 'static {
+/// Integers in two's complement whose arithmetic wraps.
+pub trait Int:
+    Copy
+    + Default
+    + Ord
+    + Send
+    + Sync
+    + 'static
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Shl<usize, Output = Self>
+    + Shr<usize, Output = Self>
+{
     /// The smallest integer.
     const LEAST: Self;
     /// Returns all bits but the sign.
     fn magnitude(self) -> Self;
-    /// Returns a + b, wrapping.
-    fn plus(self, b: Self) -> Self;
-    /// Returns a - b, wrapping.
-    fn minus(self, b: Self) -> Self;
-    /// Returns floor(a / 2).
-    fn half(self) -> Self;
-    /// Returns 2a, wrapping.
-    fn twice(self) -> Self;
     /// Returns a >> bits, which must fit into 32 bits.
     fn above(self, bits: u32) -> u32;
     /// Converts two's complement to base -2 (negabinary).
@@ -52,75 +57,59 @@ pub trait Int: Copy + Default + Ord + Send + Sync + 'static {
 macro_rules! value {
     ($float:ident, $int:ident, $uint:ident, $lanes:literal, $exponent:literal) => {
         impl Value<$lanes> for $float {
-            type Int = $int;
+            type Int = Wrapping<$int>;
             const EXPONENT: u32 = $exponent;
 
             #[inline(always)]
-            fn int_bits(self) -> $int {
-                $float::to_bits(self) as $int
+            fn int_bits(self) -> Wrapping<$int> {
+                Wrapping($float::to_bits(self) as $int)
             }
             #[inline(always)]
-            fn of_int_bits(bits: $int) -> Self {
-                $float::from_bits(bits as $uint)
+            fn of_int_bits(bits: Wrapping<$int>) -> Self {
+                $float::from_bits(bits.0 as $uint)
             }
             #[inline(always)]
-            unsafe fn quantized(self, scale: Self) -> $int {
+            unsafe fn quantized(self, scale: Self) -> Wrapping<$int> {
                 // SAFETY: the caller promises that the product fits into the integer.
-                unsafe { (self * scale).to_int_unchecked() }
+                Wrapping(unsafe { (self * scale).to_int_unchecked() })
             }
             #[inline(always)]
-            fn value(int: $int, scale: Self) -> Self {
-                int as $float * scale
+            fn value(int: Wrapping<$int>, scale: Self) -> Self {
+                int.0 as $float * scale
             }
             #[inline(always)]
-            fn words(lanes: [$int; $lanes]) -> [u64; 8] {
+            fn words(lanes: [Wrapping<$int>; $lanes]) -> [u64; 8] {
+                let lanes = lanes.map(|int| int.0.to_le());
                 // SAFETY: both types have 64 bytes, and every bit pattern is valid for both.
-                unsafe { std::mem::transmute::<[$int; $lanes], [u64; 8]>(lanes.map($int::to_le)) }
-                    .map(u64::from_le)
+                unsafe { std::mem::transmute::<[$int; $lanes], [u64; 8]>(lanes) }.map(u64::from_le)
             }
             #[inline(always)]
-            fn lanes(words: [u64; 8]) -> [$int; $lanes] {
+            fn lanes(words: [u64; 8]) -> [Wrapping<$int>; $lanes] {
                 // SAFETY: both types have 64 bytes, and every bit pattern is valid for both.
                 unsafe { std::mem::transmute::<[u64; 8], [$int; $lanes]>(words.map(u64::to_le)) }
-                    .map($int::from_le)
+                    .map(|int| Wrapping($int::from_le(int)))
             }
         }
 
-        impl Int for $int {
-            const LEAST: Self = $int::MIN;
+        impl Int for Wrapping<$int> {
+            const LEAST: Self = Wrapping($int::MIN);
             #[inline(always)]
             fn magnitude(self) -> Self {
-                self & $int::MAX
-            }
-            #[inline(always)]
-            fn plus(self, b: Self) -> Self {
-                self.wrapping_add(b)
-            }
-            #[inline(always)]
-            fn minus(self, b: Self) -> Self {
-                self.wrapping_sub(b)
-            }
-            #[inline(always)]
-            fn half(self) -> Self {
-                self >> 1
-            }
-            #[inline(always)]
-            fn twice(self) -> Self {
-                self << 1
+                self & Wrapping($int::MAX)
             }
             #[inline(always)]
             fn above(self, bits: u32) -> u32 {
-                (self >> bits) as u32
+                (self.0 >> bits) as u32
             }
             #[inline(always)]
             fn negabinary(self) -> Self {
-                const TWOS: $int = ($uint::MAX / 3 * 2) as $int;
-                self.wrapping_add(TWOS) ^ TWOS
+                const TWOS: Wrapping<$int> = Wrapping(($uint::MAX / 3 * 2) as $int);
+                (self + TWOS) ^ TWOS
             }
             #[inline(always)]
             fn binary(self) -> Self {
-                const TWOS: $int = ($uint::MAX / 3 * 2) as $int;
-                (self ^ TWOS).wrapping_sub(TWOS)
+                const TWOS: Wrapping<$int> = Wrapping(($uint::MAX / 3 * 2) as $int);
+                (self ^ TWOS) - TWOS
             }
         }
     };
