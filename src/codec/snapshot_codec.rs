@@ -9,7 +9,7 @@ use super::table::Method;
 use super::value_range::ValueRange;
 use crate::device::{AppMemory, Packed, Slab};
 use crate::error::{fail, Code, Error, Result};
-use crate::layout::Layout;
+use crate::layout::{Field, Layout};
 use crate::scalar::{Array, Scalar};
 use std::ops::Range;
 
@@ -47,6 +47,12 @@ pub struct SnapshotCodec {
     output_bytes: usize,
 }
 
+/// Returns the bytes of the streams of all fields whose types `counts` accepts, stored raw.
+fn raw_bytes(layout: &Layout, counts: impl Fn(Scalar) -> bool) -> u64 {
+    let fields = layout.fields.iter().zip(&layout.bytes).filter(|(field, _)| counts(field.scalar));
+    fields.map(|(_, &bytes)| padded(bytes as usize) as u64).fold(0, u64::saturating_add)
+}
+
 /// Returns the shapes of the fields of a layout.
 fn shapes_of(layout: &Layout) -> impl Iterator<Item = Shape> + '_ {
     layout.fields.iter().map(|f| Shape { n: f.n.map(|n| n as usize), scalar: f.scalar })
@@ -71,11 +77,8 @@ impl SnapshotCodec {
                 coders.extend(settings.method.coder(shape)?);
             }
         }
-        let of_pairs = layout
-            .fields
-            .iter()
-            .filter(|f| f.previous_of.is_some() && f.scalar.is_coded())
-            .filter_map(|f| f.bytes());
+        let is_of_pair = |f: &&Field| f.previous_of.is_some() && f.scalar.is_coded();
+        let of_pairs = layout.fields.iter().filter(is_of_pair).filter_map(Field::bytes);
         let difference = Slab::new(of_pairs.max().unwrap_or(0))?;
         let (order, groups) = groups_of(layout);
         let none = (ValueRange { min: 0.0, max: 0.0, nonfinite: 0 }, Bound::Max(0.0));
@@ -98,12 +101,7 @@ impl SnapshotCodec {
     /// Returns the largest number of bytes of a snapshot: headers, raw values of all fields, and
     /// padding.
     pub fn max_bytes(layout: &Layout) -> u64 {
-        layout
-            .fields
-            .iter()
-            .filter_map(|f| f.bytes())
-            .map(|bytes| padded(bytes as usize) as u64)
-            .fold(0, u64::saturating_add)
+        raw_bytes(layout, |_| true)
     }
 
     /// Returns the bytes that `compress` needs in its output buffer for snapshots of `layout`.
@@ -139,14 +137,8 @@ impl SnapshotCodec {
 
     /// Returns the bytes of a snapshot whose coded fields together have this compression ratio.
     pub fn bytes_by_ratio(layout: &Layout, ratio: f64) -> u64 {
-        let most = |coded: bool| {
-            let fields = layout.fields.iter().filter(|f| f.scalar.is_coded() == coded);
-            fields
-                .filter_map(|f| f.bytes())
-                .map(|bytes| padded(bytes as usize) as u64)
-                .fold(0, u64::saturating_add)
-        };
-        most(false).saturating_add((most(true) as f64 / ratio.max(1.0)) as u64)
+        let coded = raw_bytes(layout, Scalar::is_coded) as f64 / ratio.max(1.0);
+        raw_bytes(layout, |scalar| !scalar.is_coded()).saturating_add(coded as u64)
     }
 
     /// Codes the fields, which must have the shapes of the layout, into the beginning of `to`,
@@ -331,14 +323,10 @@ impl SnapshotCodec {
 
     /// Fails if field `i` has values that are not finite and the settings reject such values.
     fn check_finite(&self, i: usize, found: &ValueRange) -> Result<()> {
-        if self.settings.reject_nonfinite && found.nonfinite > 0 {
-            return fail!(
-                Values,
-                "field {i} holds {} values that are NaN or infinite (nonfinite = 0 keeps them)",
-                found.nonfinite
-            );
+        match found.nonfinite {
+            count @ 1.. if self.settings.reject_nonfinite => not_finite(i, count),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Writes the stream of one array to the beginning of `to`. Returns the bytes of the stream and
@@ -471,6 +459,14 @@ impl SnapshotCodec {
         }
         Ok(())
     }
+}
+
+/// Returns the error of a field with `count` values that are not finite.
+pub(super) fn not_finite<T>(field: usize, count: u64) -> Result<T> {
+    fail!(
+        Values,
+        "field {field} holds {count} values that are NaN or infinite (nonfinite = 0 keeps them)"
+    )
 }
 
 /// Stands in place of the index of a coder for fields that are stored raw.

@@ -123,11 +123,10 @@ impl Header {
             return fail!(Stream, "type {} of a stream: not of this version", from[6]);
         };
         if content != Content::Raw && !scalar.is_coded() {
+            let (content, name) = (from[5], scalar.name());
             return fail!(
                 Stream,
-                "content {} of a stream of {}: such values are stored as they are",
-                from[5],
-                scalar.name()
+                "content {content} of a stream of {name}: such values are stored as they are"
             );
         }
         let n = [word(16), word(24), word(32)];

@@ -1,6 +1,7 @@
 //! `dct` on a GPU, by the kernels of kernels/dct*.cu.
 
 use super::{axes, longest_directory, order, sample_tiles, sides, Grid};
+use crate::codec::gpu::quantize::parts;
 use crate::codec::gpu::{send, GpuCoder, Kernel, Modules, Values, COMMON};
 use crate::codec::Shape;
 use crate::device::cuda::{Argument, Source};
@@ -16,8 +17,7 @@ const THREADS: [u32; 3] = [128, 128, 256];
 const MOVERS: u32 = 256;
 const CHUNK: u64 = 16 << 10;
 const PORTION: u64 = 1024;
-/// Largest number of blocks of a launch.
-const AT_ONCE: u64 = 1 << 20;
+
 /// Largest number of blocks of `dct_finish`; these blocks move bytes until none are left.
 const MOVING: u64 = 1024;
 /// Passes over the array that are enqueued to find the step that keeps a bound of the root mean
@@ -231,11 +231,6 @@ impl Dct {
     }
 }
 
-/// Returns the first piece of every launch that `pieces` pieces need, with one block per piece.
-fn parts(pieces: u64) -> impl Iterator<Item = u32> {
-    (0..pieces).step_by(AT_ONCE as usize).map(|first| first as u32)
-}
-
 impl GpuCoder for Dct {
     fn scratch(&self) -> u64 {
         self.compressing(0).end.max(self.decompressing(0).end)
@@ -274,7 +269,7 @@ impl GpuCoder for Dct {
             (0..passes).try_for_each(|_| mean(ROUNDS, pieces))?;
             mean(ROUNDS + 1, 1)?;
         }
-        parts(pieces).try_for_each(|first| encode(0, (pieces - first as u64).min(AT_ONCE)))?;
+        parts(pieces).try_for_each(|(_, blocks)| encode(0, blocks))?;
         let moves = (self.shape.bytes() as u64 / CHUNK + 2).min(MOVING);
         self.finish.launch(queue, moves, &[&tables, &job, &scratch, &lengths, &table, &loaded])
     }
@@ -288,11 +283,10 @@ impl GpuCoder for Dct {
             self.tiles().div_ceil(PORTION),
             &[&tables, &job, &scratch, &status, &lengths],
         )?;
-        let pieces = self.pieces(Grid::tiles);
-        for first in parts(pieces) {
+        for (first, blocks) in parts(self.pieces(Grid::tiles)) {
             let arguments: [&dyn Argument; 7] =
                 [&x.x, &x.later, &tables, &job, &scratch, &lengths, &first];
-            self.decode.launch(queue, (pieces - first as u64).min(AT_ONCE), &arguments)?;
+            self.decode.launch(queue, blocks, &arguments)?;
         }
         Ok(())
     }

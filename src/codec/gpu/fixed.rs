@@ -37,11 +37,8 @@ impl Fixed {
     }
 
     fn launch(&self, queue: &Queue, kernel: Kernel, x: Values, job: u64) -> Result<()> {
-        kernel.launch(
-            queue,
-            blocks(self.values, THREADS, self.each),
-            &[&x.x, &x.later, &self.values, &job],
-        )
+        let blocks = blocks(self.values, THREADS, self.each);
+        kernel.launch(queue, blocks, &[&x.x, &x.later, &self.values, &job])
     }
 }
 

@@ -117,7 +117,7 @@ impl Modules {
     /// Drops the modules without unloading them: for use where the CUDA context is gone, and in a
     /// forked child, in which the modules belong to the parent process.
     pub fn forget(self) {
-        self.loaded.into_iter().for_each(|(_, _, module)| module.forget());
+        self.loaded.into_iter().for_each(|(_, _, module)| std::mem::forget(module));
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::{blocks, Kernel, Modules, Values};
 use crate::codec::Shape;
-use crate::device::cuda::Source;
+use crate::device::cuda::{Argument, Source};
 use crate::device::Queue;
 use crate::error::Result;
 
@@ -44,7 +44,7 @@ impl Prepare {
     /// Enqueues the kernel for the array `x` and the job at address `job`.
     pub fn enqueue(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()> {
         let zeros = scratch + QUANTA;
-        let arguments: [&dyn crate::device::cuda::Argument; 7] =
+        let arguments: [&dyn Argument; 7] =
             [&x.x, &x.later, &self.values, &job, &scratch, &zeros, &self.zeros];
         self.prepare.launch(queue, blocks(self.values, THREADS, 16).min(BLOCKS), &arguments)
     }

@@ -2,10 +2,10 @@
 //! kernels of kernels/snapshot.cu.
 
 use super::{blocks, both, send, sum, GpuCoder, Kernel, Modules, Values, COMMON};
-use crate::codec::snapshot_codec::groups_of;
+use crate::codec::snapshot_codec::{groups_of, not_finite};
 use crate::codec::table::CODECS;
 use crate::codec::{Delta, ErrorBound, Settings, Shape};
-use crate::device::cuda::{DeviceSlab, Source};
+use crate::device::cuda::{Argument, DeviceSlab, Source};
 use crate::device::Queue;
 use crate::error::{fail, Result};
 use crate::layout::{aligned, Field, Layout};
@@ -56,12 +56,7 @@ impl Report {
     pub fn check(&self) -> Result<u64> {
         match self.error {
             0 => Ok(self.bytes),
-            1 => fail!(
-                Values,
-                "field {} holds {} values that are NaN or infinite (nonfinite = 0 keeps them)",
-                self.field,
-                self.count
-            ),
+            1 => not_finite(self.field as usize, self.count),
             _ => fail!(Stream, "the stream of field {} of a snapshot is damaged", self.field),
         }
     }
@@ -284,21 +279,16 @@ impl GpuCodec {
     /// the device or in page-locked memory.
     pub fn compress(&self, queue: &Queue, fields: &[u64], stage: u64, report: u64) -> Result<()> {
         let count = self.streams.len();
-        self.prepare.launch(
-            queue,
-            1,
-            &[&self.at.surveys, &(2 * count as u32 + 1), &self.at.state, &stage],
-        )?;
+        let all = 2 * count as u32 + 1;
+        self.prepare.launch(queue, 1, &[&self.at.surveys, &all, &self.at.state, &stage])?;
         self.survey(queue, fields)?;
         if self.statistical {
             self.deviations(queue, fields)?;
         }
         let Places { settings, fields: infos, groups, surveys, jobs, errors, state, .. } = self.at;
-        self.decide.launch(
-            queue,
-            1,
-            &[&settings, &infos, &groups, &surveys, &jobs, &errors, &state],
-        )?;
+        let arguments: [&dyn Argument; 7] =
+            [&settings, &infos, &groups, &surveys, &jobs, &errors, &state];
+        self.decide.launch(queue, 1, &arguments)?;
         let parts = self.parts();
         for (i, &(k, apart)) in parts.iter().enumerate() {
             let next = parts.get(i + 1).map_or(u32::MAX, |&(k, apart)| 2 * k as u32 + apart as u32);
@@ -335,7 +325,7 @@ impl GpuCodec {
             };
             let own = if seen[k] { place(2 * count) } else { place(k) };
             let values = stream.shape.values() as u64;
-            let arguments: [&dyn crate::device::cuda::Argument; 6] =
+            let arguments: [&dyn Argument; 6] =
                 [&fields[stream.field], &later, &values, &own, &of_later, &place(count + k)];
             stream.typed.survey.launch(queue, blocks(values, THREADS, EACH), &arguments)?;
         }
@@ -355,11 +345,9 @@ impl GpuCodec {
                 (shape.values() as u64, self.at.surveys + at as u64 * SURVEY, self.at.sums);
             let count = blocks(values, THREADS, EACH).min(SUMS);
             for round in [0u32, 1] {
-                typed.moments.launch(
-                    queue,
-                    count,
-                    &[&fields[*field], &later, &values, &survey, &sums, &round],
-                )?;
+                let arguments: [&dyn Argument; 6] =
+                    [&fields[*field], &later, &values, &survey, &sums, &round];
+                typed.moments.launch(queue, count, &arguments)?;
                 self.sigma.launch(queue, 1, &[&survey, &values, &sums, &(count as u32), &round])?;
             }
         }
@@ -412,17 +400,9 @@ impl GpuCodec {
         for (k, stream) in self.streams.iter().enumerate() {
             let (x, values) = (fields[stream.field], stream.shape.values() as u64);
             let later = stream.later.map_or(0, |j| fields[self.streams[j].field]);
-            self.coders[stream.coder].decompress(
-                queue,
-                Values { x, later },
-                self.job(k),
-                scratch,
-            )?;
-            stream.typed.spread.launch(
-                queue,
-                blocks(values, THREADS, EACH),
-                &[&x, &later, &values, &self.job(k)],
-            )?;
+            let (job, blocks) = (self.job(k), blocks(values, THREADS, EACH));
+            self.coders[stream.coder].decompress(queue, Values { x, later }, job, scratch)?;
+            stream.typed.spread.launch(queue, blocks, &[&x, &later, &values, &job])?;
         }
         self.conclude.launch(queue, 1, &[&settings, &infos, &jobs, &state, &report])
     }
@@ -431,7 +411,7 @@ impl GpuCodec {
     /// CUDA context is gone, and in a forked child, in which they belong to the parent process.
     pub fn forget(self) {
         std::mem::forget(self.coders);
-        self.memory.forget();
+        std::mem::forget(self.memory);
         self.modules.forget();
     }
 }

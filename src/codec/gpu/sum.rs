@@ -44,12 +44,8 @@ impl FieldSum {
         work: u64,
         [to, with, verdict, name]: [u64; 4],
     ) -> Result<()> {
-        let words = bytes / 4;
-        self.sum.launch(
-            queue,
-            blocks(words, THREADS, 16),
-            &[&field, &words, &work, &[to, with, verdict, name]],
-        )
+        let (words, ends) = (bytes / 4, [to, with, verdict, name]);
+        self.sum.launch(queue, blocks(words, THREADS, 16), &[&field, &words, &work, &ends])
     }
 
     /// Drops the kernel without unloading its module: for use where the CUDA context is gone, and
