@@ -64,8 +64,9 @@ impl System<'_> {
         let system = self
             .kilobytes("meminfo", "MemAvailable:")
             .map(|bytes| Available { bytes, limit: "MemAvailable" });
-        let process =
-            ["address space", "data size"].into_iter().filter_map(|limit| self.of_process(limit));
+        let of_process =
+            [("address space", "RLIMIT_AS", "VmSize:"), ("data size", "RLIMIT_DATA", "VmData:")];
+        let process = of_process.into_iter().filter_map(|limit| self.of_process(limit));
         system
             .into_iter()
             .chain(self.of_commitments())
@@ -100,11 +101,7 @@ impl System<'_> {
 
     /// Returns what the process's own limit `name` leaves: RLIMIT_AS less all mappings, or
     /// RLIMIT_DATA less the private writable mappings.
-    fn of_process(&self, name: &str) -> Option<Available> {
-        let (limit, used) = match name {
-            "address space" => ("RLIMIT_AS", "VmSize:"),
-            _ => ("RLIMIT_DATA", "VmData:"),
-        };
+    fn of_process(&self, (name, limit, used): (&str, &'static str, &str)) -> Option<Available> {
         let limits = read(&self.proc.join("self/limits"))?;
         let line = limits.lines().find_map(|line| line.strip_prefix("Max ")?.strip_prefix(name))?;
         let most = line.split_whitespace().next()?.parse::<u64>().ok()?;

@@ -86,17 +86,16 @@ extern "C" fn run(argument: *mut c_void) -> *mut c_void {
 /// Calls `body` with all signals of this thread blocked. A thread that `body` starts inherits the
 /// block.
 fn without_signals<R>(body: impl FnOnce() -> R) -> R {
-    let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    // SAFETY: the calls initialise both sets before their use. The signal mask is that of this
-    // thread alone.
+    // SAFETY: signal sets are plain data, for which zero is valid; the calls write and read these two
+    // sets alone. The signal mask is that of this thread alone.
     unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+        let [mut all, mut before]: [libc::sigset_t; 2] = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        let result = body();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        result
     }
-    let result = body();
-    // SAFETY: `before` was initialised above.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
-    result
 }
 
 #[cfg(test)]

@@ -18,12 +18,34 @@ pub trait Task: Send + 'static {
     fn run(self);
 }
 
-/// How many tasks of a worker are done. Other threads wait for this number.
+/// A value that threads wait for.
 #[derive(Default)]
-pub struct Progress {
-    reached: Mutex<Reached>,
+struct Monitor<T> {
+    value: Mutex<T>,
     changed: Condvar,
 }
+
+impl<T> Monitor<T> {
+    fn lock(&self) -> MutexGuard<'_, T> {
+        self.value.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Blocks the calling thread as long as `is_early` is true of the value.
+    fn wait(&self, is_early: impl FnMut(&mut T) -> bool) -> MutexGuard<'_, T> {
+        let waited = self.changed.wait_while(self.lock(), is_early);
+        waited.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the value, and wakes all threads that wait for it.
+    fn change(&self, change: impl FnOnce(&mut T)) {
+        change(&mut self.lock());
+        self.changed.notify_all();
+    }
+}
+
+/// How many tasks of a worker are done. Other threads wait for this number.
+#[derive(Default)]
+pub struct Progress(Monitor<Reached>);
 
 #[derive(Default)]
 struct Reached {
@@ -33,68 +55,38 @@ struct Reached {
 }
 
 impl Progress {
-    fn lock(&self) -> MutexGuard<'_, Reached> {
-        self.reached.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Whether the first `sequence` tasks are done.
     pub fn has(&self, sequence: u64) -> bool {
-        self.lock().done >= sequence
+        self.0.lock().done >= sequence
     }
 
     /// Blocks the calling thread until the first `sequence` tasks are done.
     pub fn wait(&self, sequence: u64) -> Result<()> {
-        let mut reached = self.lock();
-        while reached.done < sequence && !reached.ended {
-            reached = self.changed.wait(reached).unwrap_or_else(PoisonError::into_inner);
-        }
+        let reached = self.0.wait(|reached| reached.done < sequence && !reached.ended);
         if reached.done < sequence {
             return fail!(Device, "a transfer lane has stopped");
         }
         Ok(())
     }
-
-    fn advance(&self) {
-        self.lock().done += 1;
-        self.changed.notify_all();
-    }
 }
 
 /// The tasks that a worker has yet to begin.
 struct Queue<T> {
-    state: Mutex<Waiting<T>>,
-    changed: Condvar,
-}
-
-struct Waiting<T> {
     tasks: VecDeque<T>,
     /// True if no task will be added any more.
     closed: bool,
 }
 
-impl<T> Queue<T> {
-    fn lock(&self) -> MutexGuard<'_, Waiting<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
+impl<T> Monitor<Queue<T>> {
     /// Waits for the next task and returns it; `None` once the queue is closed and empty.
     fn next(&self) -> Option<T> {
-        let mut state = self.lock();
-        loop {
-            if let Some(task) = state.tasks.pop_front() {
-                return Some(task);
-            }
-            if state.closed {
-                return None;
-            }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
+        self.wait(|queue| queue.tasks.is_empty() && !queue.closed).tasks.pop_front()
     }
 }
 
 /// A thread with its tasks.
 pub struct Worker<T: Task> {
-    queue: Arc<Queue<T>>,
+    queue: Arc<Monitor<Queue<T>>>,
     /// How many tasks are done.
     pub progress: Arc<Progress>,
     /// Number of tasks that the worker has been given.
@@ -108,15 +100,15 @@ impl<T: Task> Worker<T> {
     /// Starts a thread named `name`.
     pub fn start(name: &CStr) -> Result<Self> {
         let tasks: VecDeque<T> = fallible_vec::with_room(ROOM)?.into();
-        let waiting = Waiting { tasks, closed: false };
-        let queue = Arc::new(Queue { state: Mutex::new(waiting), changed: Condvar::new() });
+        let value = Mutex::new(Queue { tasks, closed: false });
+        let queue = Arc::new(Monitor { value, changed: Condvar::new() });
         let progress = Arc::new(Progress::default());
         let (tasks, ending) = (queue.clone(), Ending(progress.clone()));
         let run = move || {
             let ending = ending;
             while let Some(task) = tasks.next() {
                 task.run();
-                ending.0.advance();
+                ending.0 .0.change(|reached| reached.done += 1);
             }
         };
         let thread = Some(Thread::start(name, run)?);
@@ -140,8 +132,7 @@ impl<T: Task> Worker<T> {
     /// nothing is done: joining the thread would wait for ever.
     pub fn stop(&mut self) {
         let Some(thread) = self.thread.take().filter(|_| self.process.is_current()) else { return };
-        self.queue.lock().closed = true;
-        self.queue.changed.notify_all();
+        self.queue.change(|queue| queue.closed = true);
         thread.join();
     }
 }
@@ -158,7 +149,6 @@ struct Ending(Arc<Progress>);
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        self.0.lock().ended = true;
-        self.0.changed.notify_all();
+        self.0 .0.change(|reached| reached.ended = true);
     }
 }

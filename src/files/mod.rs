@@ -117,13 +117,7 @@ pub fn unlock(file: &File) {
 /// Appends a record in one write. If only a part of it fits, the file is cut back to `length`, its
 /// size before.
 pub fn append(mut file: &File, length: u64, record: &[u8]) -> io::Result<()> {
-    let written = quietly(|| match file.write(record) {
-        Ok(bytes) if bytes < record.len() => file.write_all(&record[bytes..]),
-        Ok(_) => Ok(()),
-        Err(e) if e.kind() == io::ErrorKind::Interrupted => file.write_all(record),
-        Err(e) => Err(e),
-    });
-    written.inspect_err(|_| drop(file.set_len(length)))
+    quietly(|| file.write_all(record)).inspect_err(|_| drop(file.set_len(length)))
 }
 
 /// Appends a record in one write to a file to which other processes may be appending. If only a

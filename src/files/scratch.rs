@@ -15,9 +15,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// which is a multiple of the block size of common disks.
 pub const PAGE: usize = 4096;
 
-/// The most bytes of one call of the system, which transfers at most 2^31 - 4096.
-const MOST: usize = 1 << 30;
-
 /// A file without a name.
 pub struct Scratch {
     file: File,
@@ -133,9 +130,7 @@ impl Scratch {
             }
             let (pages, rest) = bytes.split_at(whole);
             quietly(|| {
-                for (k, piece) in pages.chunks(MOST).enumerate() {
-                    self.file.write_all_at(piece, at + (k * MOST) as u64)?;
-                }
+                self.file.write_all_at(pages, at)?;
                 if rest.is_empty() {
                     return Ok(());
                 }
@@ -156,9 +151,7 @@ impl Scratch {
                 return self.file.read_exact_at(bytes, at);
             }
             let (pages, rest) = bytes.split_at_mut(whole);
-            for (k, piece) in pages.chunks_mut(MOST).enumerate() {
-                self.file.read_exact_at(piece, at + (k * MOST) as u64)?;
-            }
+            self.file.read_exact_at(pages, at)?;
             if !rest.is_empty() {
                 self.file.read_exact_at(&mut page.0, at + whole as u64)?;
                 rest.copy_from_slice(&page.0[..rest.len()]);

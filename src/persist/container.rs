@@ -220,10 +220,10 @@ impl<S: Source> Container<S> {
         let mut end = [0; FOOTER];
         source.read_at(length - FOOTER as u64, &mut end).map_err(io_error)?;
         let footer = Footer::from_bytes(&end, length, header_bytes as u64, header_crc)?;
-        if footer.generation != origin.generation {
+        let (start, end) = (origin.generation, footer.generation);
+        if start != end {
             return damaged(format_args!(
-                "its start is of generation {} and its end of generation {}",
-                origin.generation, footer.generation
+                "its start is of generation {start} and its end of generation {end}"
             ));
         }
         let records = read_index(&source, &footer, header_bytes as u64)?;

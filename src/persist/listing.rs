@@ -74,11 +74,11 @@ impl Listing {
     /// Opens a generation; checks all of it but the payloads.
     pub fn open(&self, rank: u32, generation: u64) -> Result<Reader> {
         let name = OsString::from(FileName::Generation { rank, generation }.text());
-        let opened = self.folder.open_to_read(&name).map_err(io_error).and_then(Container::open);
-        let reader = opened.map_err(|e| e.within(self.path.join(&name).display()))?;
-        check_origin(reader.origin(), rank, generation)
-            .map_err(|e| e.within(self.path.join(&name).display()))?;
-        Ok(reader)
+        let opened = self.folder.open_to_read(&name).map_err(io_error).and_then(|file| {
+            let reader = Container::open(file)?;
+            check_origin(reader.origin(), rank, generation).map(|()| reader)
+        });
+        opened.map_err(|e| e.within(self.path.join(&name).display()))
     }
 
     /// Returns the valid lines of a rank's journal, oldest first; none if there is no journal.

@@ -260,7 +260,7 @@ impl SnapshotCoder {
             // Without the context, no driver call could release the codec and the reports. A forked
             // child must not call the driver.
             codec.into_iter().for_each(GpuCodec::forget);
-            reports.into_iter().for_each(LockedMemory::forget);
+            reports.into_iter().for_each(std::mem::forget);
         }
     }
 }

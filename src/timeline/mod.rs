@@ -67,15 +67,12 @@ impl TimelineFile {
             TimelineFile { path, file, process, created, origin: 0, free, shot: None, full: false };
         timeline.meta("process_name", 0, Object::new().text_of("name", &title))?;
         for row in Row::ALL {
-            timeline.meta(
-                "thread_name",
-                row.number(),
-                Object::new().text_of("name", row.name()),
-            )?;
+            let (number, name) = (row.number(), Object::new().text_of("name", row.name()));
+            timeline.meta("thread_name", number, name)?;
             timeline.meta(
                 "thread_sort_index",
-                row.number(),
-                Object::new().value("sort_index", row.number()),
+                number,
+                Object::new().value("sort_index", number),
             )?;
         }
         timeline.file.flush()?;
@@ -147,11 +144,8 @@ impl TimelineFile {
         }
         if !self.full && self.file.bytes() > LARGEST {
             self.full = true;
-            log::warn!(
-                "trace_out: {} has reached {} bytes: later shots are left out",
-                self.path.display(),
-                self.file.bytes()
-            );
+            let (path, bytes) = (self.path.display(), self.file.bytes());
+            log::warn!("trace_out: {path} has reached {bytes} bytes: later shots are left out");
         }
         Ok(())
     }

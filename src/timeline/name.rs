@@ -78,19 +78,16 @@ fn expanded(pattern: &Path, rank: Option<u32>, process: u32, is_child: bool) -> 
     let (mut out, mut has_rank, mut has_process) = (Vec::new(), false, false);
     let mut bytes = pattern.as_os_str().as_bytes().iter();
     while let Some(&byte) = bytes.next() {
-        match (byte, bytes.clone().next()) {
-            (b'%', Some(b'r')) => out.extend(rank.unwrap_or(0).to_string().bytes()),
-            (b'%', Some(b'p')) => out.extend(process.to_string().bytes()),
-            (b'%', Some(b'%')) => out.push(b'%'),
-            (byte, _) => {
-                out.push(byte);
-                continue;
-            }
+        let sign = bytes.clone().next().filter(|sign| byte == b'%' && b"rp%".contains(sign));
+        match sign {
+            Some(b'r') => out.extend(rank.unwrap_or(0).to_string().bytes()),
+            Some(b'p') => out.extend(process.to_string().bytes()),
+            _ => out.push(byte),
         }
-        match bytes.next() {
-            Some(b'r') => has_rank = true,
-            Some(b'p') => has_process = true,
-            _ => {}
+        has_rank |= sign == Some(&b'r');
+        has_process |= sign == Some(&b'p');
+        if sign.is_some() {
+            bytes.next();
         }
     }
     let path = PathBuf::from(OsString::from_vec(out));

@@ -9,13 +9,13 @@
 //! No lane waits for work that is enqueued later than the wait, so that waits never form a circle.
 
 use super::driver::{self, cu, status, Current};
-use super::new_event;
+use super::{new_event, LockedMemory};
 use crate::device::disk::Word;
 use crate::device::Lane;
 use crate::error::Result;
 use crate::fallible_vec;
 use cudarc::driver::sys::{CUcontext, CUevent, CUstream, CUstreamWaitValue_flags};
-use std::ffi::c_void;
+
 use std::sync::atomic::AtomicU32;
 use std::sync::Arc;
 
@@ -114,10 +114,7 @@ pub fn make() -> Result<Arc<Shared>> {
 
 /// Two numbers in page-locked memory, which streams wait for: the number of operations that the lane
 /// of disk reads has done, and that of the lane of disk writes.
-pub struct Words(*mut c_void);
-
-// SAFETY: the memory belongs to this object, and its numbers are atomics.
-unsafe impl Send for Words {}
+pub struct Words(LockedMemory);
 
 /// Bytes between the two numbers.
 const APART: usize = 128;
@@ -129,18 +126,17 @@ impl Words {
         if !driver::has(c"cuStreamWaitValue32_v2") {
             return None;
         }
-        let mut address = std::ptr::null_mut();
-        cu!(cuMemHostAlloc(&mut address, 2 * APART, 0)).ok()?;
+        let memory = LockedMemory::new(2 * APART as u64).ok()?;
         // SAFETY: the memory was just allocated with this size.
-        unsafe { address.cast::<u8>().write_bytes(0, 2 * APART) };
-        Some(Words(address))
+        unsafe { (memory.address() as *mut u8).write_bytes(0, 2 * APART) };
+        Some(Words(memory))
     }
 
     /// Returns the number of a disk lane.
     pub fn of(&self, lane: Lane) -> Word {
         let at = if lane == Lane::DiskWrite { APART } else { 0 };
         // SAFETY: both numbers lie in the memory of this object.
-        Word(unsafe { self.0.cast::<u8>().add(at) }.cast::<AtomicU32>())
+        Word(unsafe { (self.0.address() as *mut u8).add(at) }.cast::<AtomicU32>())
     }
 
     /// Makes `stream` wait until the number of a disk lane has reached `number`. Returns false if the
@@ -153,11 +149,5 @@ impl Words {
             driver::NOT_SUPPORTED => Ok(false),
             result => driver::check(result, "cuStreamWaitValue32").map(|()| true),
         }
-    }
-}
-
-impl Drop for Words {
-    fn drop(&mut self) {
-        let _ = cu!(cuMemFreeHost(self.0));
     }
 }

@@ -49,11 +49,6 @@ impl Module {
             .map_err(|e| e.within(format_args!("kernel {name:?}")))?;
         Ok(Function(function.cast()))
     }
-
-    /// Gives up the module without unloading it: it belongs to another process.
-    pub fn forget(self) {
-        std::mem::forget(self);
-    }
 }
 
 impl Drop for Module {

@@ -92,11 +92,6 @@ impl DeviceSlab {
         self.address
     }
 
-    /// Gives up the memory without freeing it: it belongs to another process.
-    pub fn forget(self) {
-        std::mem::forget(self);
-    }
-
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -124,11 +119,6 @@ impl LockedMemory {
         cu!(cuMemHostAlloc(&mut address, bytes as usize, 0))
             .map_err(|e| e.within(format_args!("{bytes} bytes of page-locked host memory")))?;
         Ok(LockedMemory(address))
-    }
-
-    /// Gives up the memory without freeing it: it belongs to another process.
-    pub fn forget(self) {
-        std::mem::forget(self);
     }
 
     pub fn address(&self) -> u64 {

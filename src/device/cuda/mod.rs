@@ -502,7 +502,7 @@ impl Drop for CudaDevice {
     fn drop(&mut self) {
         if !self.process.is_current() {
             // A forked child must not call CUDA; the inherited memory belongs to the parent.
-            std::mem::take(&mut self.device).forget();
+            std::mem::forget(std::mem::take(&mut self.device));
             std::mem::take(&mut self.host).forget();
             std::mem::forget(self.words.take());
             return;

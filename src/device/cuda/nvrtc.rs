@@ -131,18 +131,10 @@ pub fn compile(source: &str, name: &str, options: &[String], form: Form) -> Resu
     let (source, file) = (text(source)?, text(name)?);
     let options = options.iter().map(|option| text(option)).collect::<Result<Vec<_>>>()?;
     let options: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
-    let mut program = std::ptr::null_mut();
+    let (mut program, none) = (std::ptr::null_mut(), std::ptr::null());
     // SAFETY: the strings outlive the program, and there are no headers.
-    let created = unsafe {
-        (nvrtc.create)(
-            &mut program,
-            source.as_ptr(),
-            file.as_ptr(),
-            0,
-            std::ptr::null(),
-            std::ptr::null(),
-        )
-    };
+    let created =
+        unsafe { (nvrtc.create)(&mut program, source.as_ptr(), file.as_ptr(), 0, none, none) };
     nvrtc.check(created, "nvrtcCreateProgram")?;
     // SAFETY: the program exists, and there are `options.len()` options.
     let compiled = unsafe { (nvrtc.compile)(program, options.len() as i32, options.as_ptr()) };

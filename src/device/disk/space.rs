@@ -3,7 +3,7 @@
 
 use crate::device::worker::{Task, Worker};
 use crate::device::Address;
-use crate::error::{fail, Result};
+use crate::error::{fail, text, Code, Error, Result};
 use crate::fallible_vec;
 use crate::files::{Page, Scratch, PAGE};
 use std::io::{self, ErrorKind};
@@ -229,7 +229,7 @@ impl DiskSpace {
         self.files.iter().map(|f| f.path.display().to_string()).collect::<Vec<_>>().join(":")
     }
 
-    fn error(&self, e: io::Error, done: &str) -> crate::error::Error {
+    fn error(&self, e: io::Error, done: &str) -> Error {
         let remedy = match e.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
                 "there is no room: free space there, or name other folders in disk_path"
@@ -239,11 +239,8 @@ impl DiskSpace {
             }
             _ => "the disk or its file system has failed: name other folders in disk_path",
         };
-        let text = crate::error::text(format_args!(
-            "it cannot be {done} in {} ({e}): {remedy}",
-            self.folders()
-        ));
-        crate::error::Error::new(crate::error::Code::Io, text)
+        let folders = self.folders();
+        Error::new(Code::Io, text(format_args!("it cannot be {done} in {folders} ({e}): {remedy}")))
     }
 }
 
