@@ -7,7 +7,7 @@ use super::settings::Settings;
 use super::stream::{padded, Content, Header, HEADER};
 use super::table::Method;
 use super::value_range::ValueRange;
-use crate::device::{AppMemory, Packed, Slab};
+use crate::device::{AppMemory, Contiguous, Slab};
 use crate::error::{fail, Code, Error, Result};
 use crate::layout::{Field, Layout};
 use crate::scalar::{Array, Scalar};
@@ -42,7 +42,7 @@ pub struct SnapshotCodec {
     /// Memory for the difference of two fields.
     difference: Slab,
     /// Memory for contiguous copies of fields whose rows are apart.
-    packed: Packed,
+    contiguous: Contiguous,
     /// Bytes that `compress` needs in its output buffer.
     output_bytes: usize,
 }
@@ -93,7 +93,9 @@ impl SnapshotCodec {
             coders,
             coder_of,
             difference,
-            packed: Packed::new(layout.fields.iter().map(|f| f.scalar.is_coded()).collect()),
+            contiguous: Contiguous::new(
+                layout.fields.iter().map(|f| f.scalar.is_coded()).collect(),
+            ),
             output_bytes,
         })
     }
@@ -154,11 +156,11 @@ impl SnapshotCodec {
                 "{room} bytes for a compressed snapshot: it needs room for {most}"
             );
         }
-        let mut packed = std::mem::take(&mut self.packed);
+        let mut contiguous = std::mem::take(&mut self.contiguous);
         // SAFETY: the fields are readable by this function's contract.
         let result =
-            unsafe { packed.gathered(fields).and_then(|fields| self.compress_all(fields, to)) };
-        self.packed = packed;
+            unsafe { contiguous.gathered(fields).and_then(|fields| self.compress_all(fields, to)) };
+        self.contiguous = contiguous;
         result
     }
 
@@ -378,11 +380,11 @@ impl SnapshotCodec {
     /// # Safety
     /// The fields must be writable host memory, as `AppMemory` promises.
     pub unsafe fn decompress(&mut self, from: &[u8], fields: &[AppMemory]) -> Result<()> {
-        let mut packed = std::mem::take(&mut self.packed);
+        let mut contiguous = std::mem::take(&mut self.contiguous);
         // SAFETY: the fields are writable by this function's contract.
         let result =
-            unsafe { packed.scattered(fields, |fields| self.decompress_all(from, fields)) };
-        self.packed = packed;
+            unsafe { contiguous.scattered(fields, |fields| self.decompress_all(from, fields)) };
+        self.contiguous = contiguous;
         result
     }
 

@@ -5,12 +5,12 @@
 //! application's lane is the calling thread, and the two transfer lanes are worker threads. The lanes
 //! of the disk are worker threads on every device.
 
+mod contiguous;
 pub mod cuda;
 mod disk;
 mod host;
 mod launcher;
 mod overlap;
-mod packed;
 mod recorder;
 mod rows;
 mod slab;
@@ -24,12 +24,12 @@ use std::any::Any;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub(crate) use contiguous::Contiguous;
 pub use cuda::CudaDevice;
 pub use disk::{DiskSpace, DIRECT_FROM};
 pub use host::HostDevice;
 pub use launcher::{DeviceMemory, Function, Launcher, Queue};
 pub(crate) use overlap::check_disjoint;
-pub(crate) use packed::Packed;
 pub use recorder::{Coding, Recorder};
 pub use rows::Rows;
 pub(crate) use slab::Slab;

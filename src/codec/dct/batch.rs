@@ -4,11 +4,11 @@
 
 use super::bits::MORE;
 use super::grid::Grid;
-use super::lanes::Lanes;
-use super::open::Room;
+use super::open::TileBuffer;
 use super::quantiser::Number;
 use super::rows::{Correction, Strings};
 use super::transform::transform;
+use super::vector::Vector;
 use crate::codec::simd::Level;
 use crate::error::Result;
 use crate::fallible_vec;
@@ -16,14 +16,14 @@ use crate::fallible_vec;
 /// Working memory for a batch of `L` tiles.
 pub(super) struct Batch<T, const L: usize> {
     /// The values of the tiles during the transforms; at the end the decoded values.
-    pub(super) x: Vec<Lanes<T, L>>,
+    pub(super) x: Vec<Vector<T, L>>,
     /// The values of the tiles before coding.
-    pub(super) original: Vec<Lanes<T, L>>,
+    pub(super) original: Vec<Vector<T, L>>,
     /// The quantised coefficients.
-    pub(super) q: Vec<Lanes<i32, L>>,
+    pub(super) q: Vec<Vector<i32, L>>,
     pub(super) level: Level,
     /// For each row the sum of the magnitudes of its coefficients.
-    pub(super) sums: Vec<Lanes<u32, L>>,
+    pub(super) sums: Vec<Vector<u32, L>>,
     pub(super) corrections: Vec<Correction>,
     pub(super) count: [usize; L],
     /// Tiles that must be stored raw.
@@ -31,7 +31,7 @@ pub(super) struct Batch<T, const L: usize> {
     /// For each tile the sum of its squared errors, in units of step^2 / `ENERGY`.
     pub(super) energy: [u64; L],
     pub(super) strings: Strings<L>,
-    pub(super) opened: Vec<Room>,
+    pub(super) opened: Vec<TileBuffer>,
     /// Working memory for the unary numbers of corrections.
     pub(super) numbers: Vec<u16>,
 }
@@ -45,19 +45,19 @@ impl<T: Number, const L: usize> Batch<T, L> {
     /// Allocates working memory for tiles of up to `values` values, stored in `places` elements
     /// (`Grid::room`).
     pub fn new(values: usize, places: usize) -> Result<Self> {
-        let zeros = Lanes([T::default(); L]);
+        let zeros = Vector([T::default(); L]);
         Ok(Batch {
             x: fallible_vec::filled(zeros, places)?,
             original: fallible_vec::filled(zeros, places)?,
-            q: fallible_vec::filled(Lanes([0; L]), places)?,
+            q: fallible_vec::filled(Vector([0; L]), places)?,
             level: Level::Portable,
-            sums: fallible_vec::filled(Lanes([0; L]), values / 8)?,
+            sums: fallible_vec::filled(Vector([0; L]), values / 8)?,
             corrections: fallible_vec::filled(Correction::default(), L * most_corrections(values))?,
             count: [0; L],
             raw: [false; L],
             energy: [0; L],
             strings: Strings::new(values)?,
-            opened: fallible_vec::filled(Room::new(values)?, L)?,
+            opened: fallible_vec::filled(TileBuffer::new(values)?, L)?,
             numbers: fallible_vec::filled(0, most_corrections(values) + MORE)?,
         })
     }
@@ -66,11 +66,11 @@ impl<T: Number, const L: usize> Batch<T, L> {
 /// Loads one line of `S` values of each tile, `stride` elements apart.
 #[inline(always)]
 pub(super) fn load<T: Number, const L: usize, const S: usize>(
-    x: &[Lanes<T, L>],
+    x: &[Vector<T, L>],
     first: usize,
     stride: usize,
-) -> [Lanes<T, L>; S] {
-    let mut line = [Lanes([T::default(); L]); S];
+) -> [Vector<T, L>; S] {
+    let mut line = [Vector([T::default(); L]); S];
     for (i, to) in line.iter_mut().enumerate() {
         *to = x[first + i * stride];
     }
@@ -80,7 +80,7 @@ pub(super) fn load<T: Number, const L: usize, const S: usize>(
 /// Inverts `encode::ahead`. Along the first axis, coefficients from index `used` on are zero.
 #[inline(always)]
 pub(super) fn back<T: Number, const L: usize, const S: usize>(
-    x: &mut [Lanes<T, L>],
+    x: &mut [Vector<T, L>],
     grid: &Grid,
     used: usize,
 ) {
@@ -104,10 +104,10 @@ pub(super) fn back<T: Number, const L: usize, const S: usize>(
 /// Stores one line of `S` values of each tile, `stride` elements apart.
 #[inline(always)]
 pub(super) fn store<T: Number, const L: usize, const S: usize>(
-    x: &mut [Lanes<T, L>],
+    x: &mut [Vector<T, L>],
     first: usize,
     stride: usize,
-    line: &[Lanes<T, L>; S],
+    line: &[Vector<T, L>; S],
 ) {
     for (i, y) in line.iter().enumerate() {
         x[first + i * stride] = *y;

@@ -2,11 +2,11 @@
 
 use super::batch::{back, load, most_corrections, store, Batch};
 use super::grid::Grid;
-use super::lanes::{square, square_mut, transpose, Lanes};
 use super::open::Opened;
 use super::quantiser::{Number, Quantiser};
 use super::tiles::Tiles;
 use super::transform::transform;
+use super::vector::{square, square_mut, transpose, Vector};
 use crate::codec::simd::{level, Kernel};
 
 /// Coefficients of a tile that are unpacked together: one or two rows.
@@ -49,7 +49,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
         }
         for p in (0..values).step_by(L) {
             tiles.prefetch::<T, S>(grid, p + WRITE_AHEAD * L, x);
-            let mut rows = [Lanes([T::default(); L]); L];
+            let mut rows = [Vector([T::default(); L]); L];
             transpose(square(&self.x, grid.at(p)), &mut rows, self.level);
             tiles.store::<T, S>(grid, p, &rows, x);
         }
@@ -95,19 +95,19 @@ impl<T: Number, const L: usize> Batch<T, L> {
                     }
                 }
             }
-            let mut magnitudes = [Lanes([0u32; L]); BLOCK];
+            let mut magnitudes = [Vector([0u32; L]); BLOCK];
             for (part, to) in magnitudes.chunks_exact_mut(L).enumerate() {
-                let mut from = [Lanes([0u32; L]); L];
+                let mut from = [Vector([0u32; L]); L];
                 for (to, from) in from.iter_mut().zip(&rows) {
                     to.0.copy_from_slice(&from[part * L..(part + 1) * L]);
                 }
                 transpose(&from, square_mut(to, 0), self.level);
             }
             for (places, magnitudes) in places.chunks_exact(R).zip(magnitudes.chunks_exact(R)) {
-                let mut signs = Lanes::<_, L>(std::array::from_fn(|l| tiles[l].signs()));
-                let mut nonzero = Lanes([0u32; L]);
+                let mut signs = Vector::<_, L>(std::array::from_fn(|l| tiles[l].signs()));
+                let mut nonzero = Vector([0u32; L]);
                 for (&p, magnitude) in places.iter().zip(magnitudes) {
-                    let mut x = Lanes([T::default(); L]);
+                    let mut x = Vector([T::default(); L]);
                     for l in 0..L {
                         let a = magnitude.0[l];
                         let negative = -((signs.0[l] & 1) as i32);
@@ -123,7 +123,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
             }
         }
         for &p in zeros {
-            self.x[p as usize] = Lanes([T::default(); L]);
+            self.x[p as usize] = Vector([T::default(); L]);
         }
         self.count = [0; L];
         for l in 0..L {

@@ -4,10 +4,10 @@
 use super::batch::{back, load, most_corrections, store, Batch};
 use super::bits::LONGEST;
 use super::grid::{mirror, Grid};
-use super::lanes::{square_mut, transpose, Lanes};
 use super::quantiser::{Number, Quantiser, ENERGY};
 use super::rows::{Correction, LIMIT};
 use super::transform::transform;
+use super::vector::{square_mut, transpose, Vector};
 use crate::codec::simd::{level, prefetch, Kernel};
 
 /// Added to the magnitude of a scaled coefficient before the fraction is cut off. The constant is
@@ -46,7 +46,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
         if self.negligible(grid, q) {
             self.strings.clear();
             if q.most.is_none() {
-                self.x[..grid.room()].fill(Lanes([T::default(); L]));
+                self.x[..grid.room()].fill(Vector([T::default(); L]));
                 self.measure::<S>(grid, q, ids);
             }
             return;
@@ -69,7 +69,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
         // The magnitude of a coefficient is at most the sum of the magnitudes of the values.
         let small = q.step * T::from_f64(0.5) / T::from_i32(grid.values() as i32);
         let small = if q.most.is_some_and(|most| most < small) { T::default() } else { small };
-        let mut large = Lanes([0u32; L]);
+        let mut large = Vector([0u32; L]);
         for x in self.original[..grid.room()].chunks(64) {
             for x in x {
                 for l in 0..L {
@@ -93,10 +93,10 @@ impl<T: Number, const L: usize> Batch<T, L> {
         let mut used = 0;
         let limit = T::from_i32(LIMIT as i32 - 1);
         let round = T::from_f64(ROUND);
-        let mut wild = Lanes([0u32; L]);
+        let mut wild = Vector([0u32; L]);
         for c in 0..columns {
             let mut line = transform::<T, L, S, false>(&load(&self.x, c, stride));
-            let mut some = Lanes([0i32; L]);
+            let mut some = Vector([0i32; L]);
             for (i, y) in line.iter_mut().enumerate() {
                 let to = &mut self.q[c + i * stride];
                 for l in 0..L {
@@ -129,7 +129,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
         let inside: [[usize; 3]; L] = std::array::from_fn(|l| grid.inside(ids[l]).1);
         for p in 0..values {
             let (o, d) = (&self.original[grid.at(p)], &self.x[grid.at(p)]);
-            let mut misses = Lanes([0u32; L]);
+            let mut misses = Vector([0u32; L]);
             let mut any = 0;
             for l in 0..L {
                 let fits = (o.0[l] - d.0[l]).abs() <= most;
@@ -176,9 +176,9 @@ impl<T: Number, const L: usize> Batch<T, L> {
         let values = grid.values();
         let inside: [[usize; 3]; L] = std::array::from_fn(|l| grid.inside(ids[l]).1);
         let whole = inside.iter().all(|&inside| inside == grid.t);
-        let mut wild = Lanes([0u32; L]);
+        let mut wild = Vector([0u32; L]);
         for first in (0..values).step_by(32) {
-            let mut sums = Lanes([0u32; L]);
+            let mut sums = Vector([0u32; L]);
             for p in first..first + 32 {
                 let (o, d) = (&self.original[grid.at(p)], &self.x[grid.at(p)]);
                 for l in 0..L {
@@ -252,7 +252,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
         });
         let piece = S.min(L);
         for p in (0..grid.values()).step_by(L) {
-            let mut rows = [Lanes([T::default(); L]); L];
+            let mut rows = [Vector([T::default(); L]); L];
             for i in (0..L).step_by(piece) {
                 let ahead = grid.index(grid.coordinates(p + i));
                 let soon = (p + i + READ_AHEAD * L).min(grid.values() - L);
@@ -330,8 +330,8 @@ fn within(grid: &Grid, inside: [usize; 3], p: usize) -> bool {
 /// Transforms along all axes but the last, beginning with the first axis.
 #[inline(always)]
 fn ahead<T: Number, const L: usize, const S: usize>(
-    from: &[Lanes<T, L>],
-    to: &mut [Lanes<T, L>],
+    from: &[Vector<T, L>],
+    to: &mut [Vector<T, L>],
     grid: &Grid,
 ) {
     let (values, stride) = (grid.values(), grid.stride());

@@ -102,7 +102,7 @@ pub struct Dct {
 
 /// Device addresses in the scratch memory. Everything before `zeros` is set to zero before the
 /// first kernel.
-struct Places {
+struct Addresses {
     status: u64,
     loaded: u64,
     zeros: u64,
@@ -161,21 +161,21 @@ impl Dct {
     }
 
     /// Returns the addresses for compressing, with the scratch memory at `at`.
-    fn compressing(&self, at: u64) -> Places {
+    fn compressing(&self, at: u64) -> Addresses {
         let aligned = |at: u64| at.next_multiple_of(256);
         let status = at + CONTROL;
         let loaded = aligned(status + 16 * self.pieces(Grid::tiles));
         let zeros = aligned(loaded + 4 * (self.shape.bytes() as u64 / CHUNK + 2));
         let table = aligned(zeros + 4 * self.tiles());
-        Places { status, loaded, zeros, lengths: zeros, table, end: table + 4 * self.tiles() }
+        Addresses { status, loaded, zeros, lengths: zeros, table, end: table + 4 * self.tiles() }
     }
 
     /// Returns the addresses for decompressing, with the scratch memory at `at`; `lengths` then
     /// holds offsets of tiles in the payload.
-    fn decompressing(&self, at: u64) -> Places {
+    fn decompressing(&self, at: u64) -> Addresses {
         let status = at + CONTROL;
         let zeros = (status + 16 * self.tiles().div_ceil(PORTION)).next_multiple_of(256);
-        Places {
+        Addresses {
             status,
             loaded: 0,
             zeros,
@@ -246,7 +246,7 @@ impl GpuCoder for Dct {
     }
 
     fn compress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()> {
-        let Places { status, loaded, zeros, lengths, table, .. } = self.compressing(scratch);
+        let Addresses { status, loaded, zeros, lengths, table, .. } = self.compressing(scratch);
         let (pieces, sample) = (self.pieces(Grid::tiles), self.sample_blocks());
         let tables = self.constants;
         queue.fill(scratch, 0, zeros - scratch)?;
@@ -275,7 +275,7 @@ impl GpuCoder for Dct {
     }
 
     fn decompress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()> {
-        let Places { status, zeros, lengths, .. } = self.decompressing(scratch);
+        let Addresses { status, zeros, lengths, .. } = self.decompressing(scratch);
         let tables = self.constants;
         queue.fill(scratch, 0, zeros - scratch)?;
         self.open.launch(

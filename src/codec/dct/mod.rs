@@ -111,12 +111,12 @@ mod encode;
 mod engine;
 pub(super) mod gpu;
 mod grid;
-mod lanes;
 mod open;
 mod quantiser;
 mod rows;
 mod tiles;
 mod transform;
+mod vector;
 
 #[cfg(test)]
 mod tests;

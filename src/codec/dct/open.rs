@@ -45,15 +45,15 @@ impl Head {
 
 /// Working memory for one tile that is read.
 #[derive(Clone)]
-pub(super) struct Room {
+pub(super) struct TileBuffer {
     heads: Vec<Head>,
     numbers: Vec<u16>,
 }
 
-impl Room {
+impl TileBuffer {
     /// Allocates working memory for tiles of up to `values` values.
     pub fn new(values: usize) -> Result<Self> {
-        Ok(Room {
+        Ok(TileBuffer {
             heads: fallible_vec::filled(Head::default(), values / 8)?,
             numbers: fallible_vec::filled(0, values + MORE)?,
         })
@@ -94,7 +94,11 @@ impl<'a> Opened<'a> {
 
     /// Begins to read a tile of `values` values. Returns `None` if the bits are no valid tile.
     #[inline(always)]
-    pub fn new<const R: usize>(values: usize, from: &'a [u8], room: &'a mut Room) -> Option<Self> {
+    pub fn new<const R: usize>(
+        values: usize,
+        from: &'a [u8],
+        room: &'a mut TileBuffer,
+    ) -> Option<Self> {
         let mut head = Reader::new(from, 0);
         let rows = head.get((values / R).ilog2() + 1) as usize;
         let size = head.unary()? + 2;

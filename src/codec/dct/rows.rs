@@ -2,7 +2,7 @@
 //! `dct` describes the format; the module `open` reads it.
 
 use super::bits::{Pen, Writer};
-use super::lanes::Lanes;
+use super::vector::Vector;
 use crate::error::Result;
 use crate::fallible_vec;
 
@@ -115,9 +115,9 @@ impl<const L: usize> Strings<L> {
     #[inline(always)]
     pub fn make<const R: usize>(
         &mut self,
-        q: &[Lanes<i32, L>],
+        q: &[Vector<i32, L>],
         order: &[u32],
-        sums: &[Lanes<u32, L>],
+        sums: &[Vector<u32, L>],
     ) {
         self.clear();
         for (r, sums) in sums.iter().enumerate() {
@@ -128,7 +128,7 @@ impl<const L: usize> Strings<L> {
             }
         }
         let end = self.rows.into_iter().max().unwrap_or(0);
-        let mut before = Lanes([0u32; L]);
+        let mut before = Vector([0u32; L]);
         for (r, (sums, places)) in sums[..end].iter().zip(order.chunks_exact(R)).enumerate() {
             self.row::<R>(r, q, places, sums, &mut before);
         }
@@ -136,7 +136,7 @@ impl<const L: usize> Strings<L> {
 
     /// Appends a row whose coefficients are all zero.
     #[inline(always)]
-    fn zero_row<const R: usize>(&mut self, r: usize, before: &mut Lanes<u32, L>) {
+    fn zero_row<const R: usize>(&mut self, r: usize, before: &mut Vector<u32, L>) {
         for l in 0..L {
             let mode = choose::<R>(0, 0, before.0[l], r == 0);
             if r < self.rows[l] {
@@ -153,21 +153,21 @@ impl<const L: usize> Strings<L> {
     fn row<const R: usize>(
         &mut self,
         r: usize,
-        q: &[Lanes<i32, L>],
+        q: &[Vector<i32, L>],
         places: &[u32],
-        sums: &Lanes<u32, L>,
-        before: &mut Lanes<u32, L>,
+        sums: &Vector<u32, L>,
+        before: &mut Vector<u32, L>,
     ) {
         if sums.0 == [0; L] {
             return self.zero_row::<R>(r, before);
         }
-        let mut row = [Lanes([0i32; L]); R];
+        let mut row = [Vector([0i32; L]); R];
         for (to, &p) in row.iter_mut().zip(places) {
             *to = q[p as usize];
         }
         // One bit for each group of four that is not zero, and the place of the last coefficient.
-        let (mut named, mut place) = (Lanes([0u32; L]), Lanes([0u32; L]));
-        let (mut negative, mut nonzero) = (Lanes([0u32; L]), Lanes([0u32; L]));
+        let (mut named, mut place) = (Vector([0u32; L]), Vector([0u32; L]));
+        let (mut negative, mut nonzero) = (Vector([0u32; L]), Vector([0u32; L]));
         for i in 0..R {
             for l in 0..L {
                 let some = u32::from(row[i].0[l] != 0);
@@ -177,12 +177,12 @@ impl<const L: usize> Strings<L> {
                 nonzero.0[l] += some;
             }
         }
-        let mut mode = Lanes([0u32; L]);
+        let mut mode = Vector([0u32; L]);
         for l in 0..L {
             mode.0[l] = choose::<R>(sums.0[l], named.0[l], before.0[l], r == 0);
         }
-        let mut shift = Lanes([0u32; L]);
-        let mut groups = Lanes([0u32; L]);
+        let mut shift = Vector([0u32; L]);
+        let mut groups = Vector([0u32; L]);
         for l in 0..L {
             shift.0[l] = mode.0[l].saturating_sub(RICE);
             groups.0[l] = if mode.0[l] >= RICE {
@@ -270,11 +270,11 @@ impl<const L: usize> Strings<L> {
 /// `groups` have codes. The word of unary codes is valid for at most 56 bits.
 #[inline(always)]
 fn codes<const R: usize, const L: usize>(
-    row: &[Lanes<i32, L>; R],
-    shift: &Lanes<u32, L>,
-    groups: &Lanes<u32, L>,
-) -> (Lanes<u64, L>, Lanes<u32, L>, [Lanes<u64, L>; 4]) {
-    let (mut unary, mut bits) = (Lanes([0u64; L]), Lanes([0u32; L]));
+    row: &[Vector<i32, L>; R],
+    shift: &Vector<u32, L>,
+    groups: &Vector<u32, L>,
+) -> (Vector<u64, L>, Vector<u32, L>, [Vector<u64, L>; 4]) {
+    let (mut unary, mut bits) = (Vector([0u64; L]), Vector([0u32; L]));
     for i in 0..R {
         for l in 0..L {
             let used = groups.0[l] >> (i / 4) & 1;
@@ -283,7 +283,7 @@ fn codes<const R: usize, const L: usize>(
             bits.0[l] += used;
         }
     }
-    let mut words = [Lanes([0u64; L]); 4];
+    let mut words = [Vector([0u64; L]); 4];
     for i in 0..R {
         for l in 0..L {
             let low = row[i].0[l].unsigned_abs() & ((1 << shift.0[l]) - 1);

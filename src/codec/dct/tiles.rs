@@ -1,7 +1,7 @@
 //! Writes decoded tiles into the array.
 
 use super::grid::Grid;
-use super::lanes::Lanes;
+use super::vector::Vector;
 use crate::codec::simd::prefetch;
 
 /// The tiles of a batch that are written into the array.
@@ -49,7 +49,7 @@ impl<const L: usize> Tiles<L> {
         &self,
         grid: &Grid,
         p: usize,
-        rows: &[Lanes<T, L>; L],
+        rows: &[Vector<T, L>; L],
         x: &mut [T],
     ) {
         let piece = S.min(L);

@@ -6,7 +6,7 @@
 //! DCT-II into a DCT-II and a DCT-IV of half the length; rotations split a DCT-IV into two DCT-II
 //! of half the length. Products and sums are computed in the order written here and never fused.
 
-use super::lanes::Lanes;
+use super::vector::Vector;
 use crate::scalar::Real;
 
 /// cos(pi j / 64), j = 0, ..., 32, correctly rounded.
@@ -119,7 +119,7 @@ dct4!(16, 8, dct4_16, dct2_8);
 dct2!(32, 16, dct2_32, dct3_32, dct2_16, dct3_16, dct4_16);
 
 /// A line of `S` values of each SIMD lane.
-pub(super) type Line<T, const L: usize, const S: usize> = [Lanes<T, L>; S];
+pub(super) type Line<T, const L: usize, const S: usize> = [Vector<T, L>; S];
 
 /// Converts between array types of lengths `A` and `B`, which are equal for every call that runs.
 #[inline(always)]
@@ -137,7 +137,7 @@ fn cast<T: Copy + Default, const A: usize, const B: usize>(x: [T; A]) -> [T; B] 
 pub(super) fn transform<T: Real, const L: usize, const S: usize, const BACK: bool>(
     line: &Line<T, L, S>,
 ) -> Line<T, L, S> {
-    let mut out = [Lanes([T::default(); L]); S];
+    let mut out = [Vector([T::default(); L]); S];
     for l in 0..L {
         let mut x = [T::default(); S];
         for i in 0..S {

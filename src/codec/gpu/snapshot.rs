@@ -100,12 +100,12 @@ pub struct GpuCodec {
     judge: Kernel,
     conclude: Kernel,
     memory: DeviceSlab,
-    at: Places,
+    at: Addresses,
 }
 
 /// Addresses in the device memory of a codec, all multiples of 256.
 #[derive(Clone, Copy, Default)]
-struct Places {
+struct Addresses {
     settings: u64,
     fields: u64,
     groups: u64,
@@ -119,8 +119,8 @@ struct Places {
     end: u64,
 }
 
-impl Places {
-    /// Places everything from the address `base` on.
+impl Addresses {
+    /// Addresses everything from the address `base` on.
     fn of(layout: &Layout, coders: &[Box<dyn GpuCoder>], statistical: bool, base: u64) -> Self {
         let (fields, groups) = (layout.fields.len() as u64, groups_of(layout).1.len() as u64);
         let sums = if statistical { SUMS } else { 0 };
@@ -132,7 +132,7 @@ impl Places {
             end = aligned(end.saturating_add(bytes));
             at
         };
-        let mut at = Places {
+        let mut at = Addresses {
             settings: take(SETTINGS as u64),
             fields: take(fields * FIELD as u64),
             groups: take(groups * GROUP as u64),
@@ -179,7 +179,7 @@ impl GpuCodec {
             streams.push(Stream { field, shape, later, typed, coder });
         }
         let statistical = is_statistical(settings);
-        let bytes = Places::of(layout, &coders, statistical, 0).end;
+        let bytes = Addresses::of(layout, &coders, statistical, 0).end;
         let plain = source(Scalar::F32);
         let mut kernel = |name, threads| modules.kernel(&plain, name, threads);
         let mut codec = GpuCodec {
@@ -197,9 +197,9 @@ impl GpuCodec {
             coders,
             modules,
             memory: DeviceSlab::new(bytes)?,
-            at: Places::default(),
+            at: Addresses::default(),
         };
-        codec.at = Places::of(layout, &codec.coders, statistical, codec.memory.address());
+        codec.at = Addresses::of(layout, &codec.coders, statistical, codec.memory.address());
         let mut place = codec.at.kept;
         for coder in &mut codec.coders {
             coder.settle(queue, place, codec.at.scratch)?;
@@ -212,7 +212,7 @@ impl GpuCodec {
     /// Returns the bytes of device memory that a codec with these settings would hold.
     pub fn bytes_for(settings: &Settings, layout: &Layout) -> Result<u64> {
         let (_, coders) = coders_of(settings, layout, &mut Modules::default())?;
-        Ok(Places::of(layout, &coders, is_statistical(settings), 0).end)
+        Ok(Addresses::of(layout, &coders, is_statistical(settings), 0).end)
     }
 
     /// Returns the bytes of device memory that the codec holds.
@@ -285,7 +285,8 @@ impl GpuCodec {
         if self.statistical {
             self.deviations(queue, fields)?;
         }
-        let Places { settings, fields: infos, groups, surveys, jobs, errors, state, .. } = self.at;
+        let Addresses { settings, fields: infos, groups, surveys, jobs, errors, state, .. } =
+            self.at;
         let arguments: [&dyn Argument; 7] =
             [&settings, &infos, &groups, &surveys, &jobs, &errors, &state];
         self.decide.launch(queue, 1, &arguments)?;
@@ -372,7 +373,7 @@ impl GpuCodec {
         let job = self.job(number as usize);
         self.coders[stream.coder].compress(queue, Values { x, later }, job, self.at.scratch)?;
         stream.typed.fill.launch(queue, blocks(values, THREADS, EACH), &[&x, &values, &job])?;
-        let Places { settings, fields: infos, groups, jobs, state, .. } = self.at;
+        let Addresses { settings, fields: infos, groups, jobs, state, .. } = self.at;
         self.seal.launch(
             queue,
             1,
@@ -391,7 +392,7 @@ impl GpuCodec {
         fields: &[u64],
         report: u64,
     ) -> Result<()> {
-        let Places { settings, fields: infos, jobs, state, scratch, .. } = self.at;
+        let Addresses { settings, fields: infos, jobs, state, scratch, .. } = self.at;
         self.open.launch(queue, 1, &[&settings, &infos, &jobs, &state, &from, &bytes])?;
         for k in 0..self.streams.len() {
             self.verify.launch(queue, blocks(bytes / 8, THREADS, EACH), &[&self.job(k)])?;

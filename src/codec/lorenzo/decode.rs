@@ -8,7 +8,7 @@ use super::super::quantize::{
 };
 use super::super::simd::{prefetch, Kernel, Level};
 use super::encode::fetch;
-use super::grid::{Grid, Place};
+use super::grid::{Grid, TilePlace};
 use super::predict::sum;
 use super::rows::{CODED, EIGHT};
 use super::{Work, AS_IS, GROUP};
@@ -91,7 +91,7 @@ fn decode<T: Quantised>(
     x: &mut [T],
     quanta: &[Quantum<T>; 3],
     grid: &Grid,
-    [place, next]: [&Place; 2],
+    [place, next]: [&TilePlace; 2],
     level: Level,
 ) -> Option<()> {
     let Work { values, numbers: [numbers, ..], rows, bytes } = work;
@@ -147,7 +147,7 @@ fn decode<T: Quantised>(
 }
 
 /// Reads a raw tile. Returns `None` if `from` has another length than the values of the tile.
-fn get_as_is<T: Quantised>(from: &[u8], place: &Place, x: &mut [T]) -> Option<()> {
+fn get_as_is<T: Quantised>(from: &[u8], place: &TilePlace, x: &mut [T]) -> Option<()> {
     if from.len() != place.values() * T::BYTES {
         return None;
     }
@@ -159,6 +159,6 @@ fn get_as_is<T: Quantised>(from: &[u8], place: &Place, x: &mut [T]) -> Option<()
 }
 
 /// Writes the values of an empty tile.
-fn put_zeros<T: Quantised>(x: &mut [T], place: &Place) {
+fn put_zeros<T: Quantised>(x: &mut [T], place: &TilePlace) {
     place.lines().for_each(|line| x[line].fill(T::default()));
 }

@@ -5,7 +5,7 @@
 
 use super::super::quantize::{put_word, used_bytes, Choice, Quantised, Quantum, LINE, LINES, TILE};
 use super::super::simd::{prefetch, Kernel, Level};
-use super::grid::{Grid, Place};
+use super::grid::{Grid, TilePlace};
 use super::predict::{cost, difference};
 use super::{Work, AS_IS, GROUP};
 
@@ -75,7 +75,7 @@ fn encode<T: Quantised>(
     x: &[T],
     quanta: &[Quantum<T>],
     grid: &Grid,
-    [place, next]: [&Place; 2],
+    [place, next]: [&TilePlace; 2],
     level: Level,
 ) -> Option<usize> {
     let Work { values, numbers, rows, bytes } = work;
@@ -132,7 +132,7 @@ fn encode<T: Quantised>(
 /// Prefetches a quarter of a tile, to be read or, with `WRITE`, to be written. The quarters of the
 /// next tile are prefetched one by one while the tile before it is processed.
 #[inline(always)]
-pub(super) fn fetch<T, const WRITE: bool>(x: &[T], place: &Place, quarter: usize) {
+pub(super) fn fetch<T, const WRITE: bool>(x: &[T], place: &TilePlace, quarter: usize) {
     for r in LINES / 4 * quarter..LINES / 4 * (quarter + 1) {
         let first = place.line(r).0;
         // The last value is prefetched as well: a line of the tile that begins in the middle of a
@@ -145,7 +145,7 @@ pub(super) fn fetch<T, const WRITE: bool>(x: &[T], place: &Place, quarter: usize
 
 /// Copies the values of a tile to `to`. Places beyond the array repeat the value before them.
 #[inline(always)]
-fn load<T: Quantised>(x: &[T], place: &Place, to: &mut [T; TILE]) {
+fn load<T: Quantised>(x: &[T], place: &TilePlace, to: &mut [T; TILE]) {
     for r in 0..LINES {
         let (first, len) = place.line(r);
         let (before, line) = to.split_at_mut(r * LINE);
@@ -165,7 +165,7 @@ fn load<T: Quantised>(x: &[T], place: &Place, to: &mut [T; TILE]) {
 }
 
 /// Writes a raw tile to `to`.
-fn put_as_is<T: Quantised>(x: &[T], place: &Place, to: &mut [u8]) {
+fn put_as_is<T: Quantised>(x: &[T], place: &TilePlace, to: &mut [u8]) {
     to[0] = AS_IS;
     let mut to = to[1..].chunks_exact_mut(T::BYTES);
     for line in place.lines() {

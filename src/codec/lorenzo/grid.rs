@@ -22,7 +22,7 @@ pub(in crate::codec) struct Grid {
 
 /// Position of a tile in its array.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct TilePlace {
     /// Index of the first value of the tile in the array.
     pub first: usize,
     /// Distance from line to line and from plane to plane, in values of the array.
@@ -82,7 +82,7 @@ impl Grid {
 
     /// Returns the position of a tile.
     #[inline(always)]
-    pub(super) fn place(&self, tile: usize) -> Place {
+    pub(super) fn place(&self, tile: usize) -> TilePlace {
         let [t1, t2, _] = self.tiles;
         let at = [tile % t1, tile / t1 % t2, tile / t1 / t2];
         let (mut low, mut extent) = ([0; 3], [0; 3]);
@@ -92,9 +92,9 @@ impl Grid {
         }
         let first = low[0] + self.n[0] * (low[1] + self.n[1] * low[2]);
         if self.tile[0] == TILE {
-            Place { first, strides: [LINE, 0], extent, height: LINES, chain: true }
+            TilePlace { first, strides: [LINE, 0], extent, height: LINES, chain: true }
         } else {
-            Place {
+            TilePlace {
                 first,
                 strides: [self.n[0], self.n[0] * self.n[1]],
                 extent,
@@ -105,7 +105,7 @@ impl Grid {
     }
 }
 
-impl Place {
+impl TilePlace {
     /// Returns the index of the first value of a line in the array, and the number of values of the
     /// line.
     #[inline(always)]

@@ -5,7 +5,7 @@
 
 use super::super::quantize::{difference_back, scan, Numbers, LINE, LINES, ROWS, TILE};
 use super::super::simd::Level;
-use super::grid::Place;
+use super::grid::TilePlace;
 
 /// Number of values of a plane of a 3-D tile.
 const PLANE: usize = 8 * LINE;
@@ -20,7 +20,7 @@ fn sum_back<const BACK: usize, const LEN: usize>(x: &mut [i32; LEN]) {
 
 /// Takes the difference of a tile along a dimension.
 #[inline(always)]
-pub(super) fn difference(from: &Numbers, to: &mut Numbers, along: usize, place: &Place) {
+pub(super) fn difference(from: &Numbers, to: &mut Numbers, along: usize, place: &TilePlace) {
     match along {
         1 => {
             difference_back::<1, TILE>(from, to);
@@ -44,7 +44,7 @@ pub(super) fn difference(from: &Numbers, to: &mut Numbers, along: usize, place: 
 
 /// Sums a tile along a dimension: the inverse of `difference`.
 #[inline(always)]
-pub(super) fn sum(x: &mut Numbers, along: usize, place: &Place, level: Level) {
+pub(super) fn sum(x: &mut Numbers, along: usize, place: &TilePlace, level: Level) {
     match along {
         1 => scan(x, place.chain, level),
         2 if place.height == LINES => sum_back::<LINE, TILE>(x),

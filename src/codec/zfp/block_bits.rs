@@ -44,12 +44,12 @@ impl Spec {
     /// Returns where block `block` of a batch is in a matrix of bit planes. Consecutive blocks are
     /// in consecutive lanes of a group, then in the next group.
     #[inline(always)]
-    pub fn lane(&self, block: usize) -> Lane {
+    pub fn spot(&self, block: usize) -> Spot {
         // Written with two constants because the compiler cannot know that `width` is a power of
         // two.
         let lanes = if self.width == 32 { block * 4 } else { block * 8 };
         let (at, group) = (lanes % 64, lanes / 64);
-        Lane { row: at % 8 * 8, word: at / 8, shift: group as u32 * self.size % 64 }
+        Spot { row: at % 8 * 8, word: at / 8, shift: group as u32 * self.size % 64 }
     }
 }
 
@@ -79,7 +79,7 @@ impl Head {
 
 /// Where the planes of a block are in a matrix.
 #[derive(Clone, Copy)]
-pub struct Lane {
+pub struct Spot {
     /// Row of the lowest plane.
     row: usize,
     /// Index of the word in each row.
@@ -88,7 +88,7 @@ pub struct Lane {
     shift: u32,
 }
 
-impl Lane {
+impl Spot {
     /// Returns a bit plane of the block in the lowest bits; the bits above them belong to other
     /// blocks.
     #[inline(always)]

@@ -1,7 +1,7 @@
 //! Divides an array into blocks of 4^d values each, x fastest, then y, then z. Blocks that reach
 //! beyond the array are padded.
 
-use super::lanes::Batch;
+use super::transform::Batch;
 use super::value::Value;
 use crate::codec::simd::prefetch;
 

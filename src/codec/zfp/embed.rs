@@ -8,7 +8,7 @@
 //! flag is written. Then n becomes the number of the first coefficient that was not tested. A block
 //! begins with n = 0.
 
-use super::block_bits::{low, peek, Lane, Spec, Tested, Tests, Writer, WORDS};
+use super::block_bits::{low, peek, Spec, Spot, Tested, Tests, Writer, WORDS};
 use super::planes::Matrix;
 
 /// The group tests of a plane, decoded from the next `TEST_BITS` bits.
@@ -113,7 +113,7 @@ pub fn encode<T: Tests>(spec: &Spec, m: &Matrix, exponents: &[u32], words: &mut 
         let end = out.position() + spec.bits;
         match exponent {
             0 => out.put(0, 1),
-            _ => put_block::<T>(spec, m, spec.lane(block), exponent, end, &mut out),
+            _ => put_block::<T>(spec, m, spec.spot(block), exponent, end, &mut out),
         }
         out.close(end);
     }
@@ -123,7 +123,7 @@ pub fn encode<T: Tests>(spec: &Spec, m: &Matrix, exponents: &[u32], words: &mut 
 fn put_block<T: Tests>(
     spec: &Spec,
     m: &Matrix,
-    lane: Lane,
+    spot: Spot,
     exponent: u32,
     end: u32,
     out: &mut Writer<'_>,
@@ -131,7 +131,7 @@ fn put_block<T: Tests>(
     out.put(1 | u64::from(exponent) << 1, 1 + spec.exponent);
     let mut n = 0;
     for plane in (spec.lowest(exponent)..spec.width).rev() {
-        let x = lane.plane(m, plane) & low(spec.size);
+        let x = spot.plane(m, plane) & low(spec.size);
         if n == spec.size {
             out.put(x, n);
         } else {
@@ -171,7 +171,7 @@ fn put_tests<T: Tests>(rest: u64, left: u32, out: &mut Writer<'_>) -> u32 {
 pub fn decode<T: Tests>(spec: &Spec, words: &[u64; WORDS], exponents: &mut [u32], m: &mut Matrix) {
     *m = [[0; 8]; 64];
     for (block, exponent) in exponents.iter_mut().enumerate() {
-        *exponent = get_block::<T>(spec, words, block as u32 * spec.bits, m, spec.lane(block));
+        *exponent = get_block::<T>(spec, words, block as u32 * spec.bits, m, spec.spot(block));
     }
 }
 
@@ -181,7 +181,7 @@ fn get_block<T: Tests>(
     words: &[u64; WORDS],
     mut at: u32,
     m: &mut Matrix,
-    lane: Lane,
+    spot: Spot,
 ) -> u32 {
     let head = peek(words, at);
     if head & 1 == 0 {
@@ -216,7 +216,7 @@ fn get_block<T: Tests>(
                 (n, at) = (tested.n, tested.at);
             }
         }
-        lane.set(m, plane, bits);
+        spot.set(m, plane, bits);
     }
     exponent
 }

@@ -157,7 +157,7 @@ impl Kernel for Decode<'_> {
     }
 }
 
-/// Reads a plane of the blocks of a step from the matrix `m`, where `Spec::lane` says.
+/// Reads a plane of the blocks of a step from the matrix `m`, where `Spec::spot` says.
 #[inline(always)]
 fn get_plane(spec: &Spec, m: &Matrix, step: usize, plane: usize) -> [u32; STEP] {
     let mut x = [0; STEP];
@@ -182,7 +182,7 @@ fn get_plane(spec: &Spec, m: &Matrix, step: usize, plane: usize) -> [u32; STEP] 
     x
 }
 
-/// Adds a plane of the blocks of a step to the matrix `m`, where `Spec::lane` says.
+/// Adds a plane of the blocks of a step to the matrix `m`, where `Spec::spot` says.
 #[inline(always)]
 fn set_plane(spec: &Spec, m: &mut Matrix, step: usize, plane: usize, x: &[u32; STEP]) {
     if spec.width == 32 {

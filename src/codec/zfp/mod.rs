@@ -31,8 +31,8 @@
 //! 3. Fixed point: a value becomes the integer part of f 2^(W - 2). If e < W - 2, libzfp's scale
 //!    factor overflows, and every value becomes -2^(W - 1); arrays of numbers below 2^-98 (FP64:
 //!    2^-962) should therefore be scaled. All further arithmetic is on W-bit integers and wraps.
-//! 4. Transform along x, then y, then z: `lanes::lift` on every row of 4.
-//! 5. Order: the arrays `ORDER_1`, `ORDER_2`, `ORDER_3` of the module `lanes` give the place of
+//! 4. Transform along x, then y, then z: `transform::lift` on every row of 4.
+//! 5. Order: the arrays `ORDER_1`, `ORDER_2`, `ORDER_3` of the module `transform` give the place of
 //!    each coefficient, x + 4y + 16z.
 //! 6. Negabinary: (c + 1010...10) xor 1010...10, binary.
 //! 7. Bit planes from W - 1 down to W - min(W, e - bias + 1074 + 2 (d + 1)), coded as the module
@@ -59,8 +59,8 @@ mod bmi;
 mod embed;
 mod few;
 pub(super) mod gpu;
-mod lanes;
 mod planes;
+mod transform;
 mod value;
 
 use super::simd::{self, Level};
@@ -72,8 +72,8 @@ use crate::scalar::{Array, ArrayMut};
 use block_bits::{Spec, WORDS};
 use blocks::{gather, scatter, Grid, Position};
 use embed::Portable;
-use lanes::{Batch, Forward, Inverse};
 use planes::Matrix;
+use transform::{Batch, Forward, Inverse};
 use value::Value;
 
 /// Codes arrays of one shape at a fixed rate. The error has no bound; NaN and infinite values
@@ -86,20 +86,8 @@ pub struct Zfp {
 
 /// The working memory for one batch, by type.
 enum Work {
-    F32(Vec<Room<f32, 16>>),
-    F64(Vec<Room<f64, 8>>),
-}
-
-#[derive(Clone)]
-struct Room<T: Value<N>, const N: usize> {
-    batch: Batch<T, N>,
-    words: [u64; WORDS],
-}
-
-impl<T: Value<N>, const N: usize> Room<T, N> {
-    fn new() -> Result<Vec<Self>> {
-        filled(Room { batch: Batch::new(), words: [0; WORDS] }, 1)
-    }
+    F32(Vec<Batch<f32, 16>>),
+    F64(Vec<Batch<f64, 8>>),
 }
 
 impl Zfp {
@@ -108,8 +96,8 @@ impl Zfp {
     pub fn new(shape: Shape, rate: u32) -> Result<Self> {
         let blocks = Blocks::of(shape, rate)?;
         let work = match shape.scalar {
-            Scalar::F32 => Work::F32(Room::new()?),
-            _ => Work::F64(Room::new()?),
+            Scalar::F32 => Work::F32(filled(Batch::new(), 1)?),
+            _ => Work::F64(filled(Batch::new(), 1)?),
         };
         Ok(Zfp { shape, blocks, work })
     }
@@ -199,23 +187,23 @@ impl Job {
     fn compress<T: Value<N>, const N: usize>(
         &self,
         x: &[T],
-        room: &mut Room<T, N>,
+        batch: &mut Batch<T, N>,
         to: &mut [u8],
     ) -> bool {
         let (mut at, mut begin) = (Position::default(), 0);
         for count in self.batches() {
-            gather(&self.blocks.grid, x, &mut at, count, &mut room.batch);
+            gather(&self.blocks.grid, x, &mut at, count, batch);
             if !simd::dispatch(Forward {
-                batch: &mut room.batch,
+                batch,
                 dims: self.blocks.dims,
                 coded: self.blocks.spec.left() > 0,
             }) {
                 return false;
             }
-            let Batch { planes, exponents, .. } = &room.batch;
-            self.encode(planes, &exponents[..count], &mut room.words);
+            let Batch { planes, exponents, words, .. } = &mut *batch;
+            self.encode(planes, &exponents[..count], words);
             let end = begin + (count * self.blocks.spec.bits as usize).div_ceil(64) * 8;
-            for (to, word) in to[begin..end].chunks_exact_mut(8).zip(&room.words) {
+            for (to, word) in to[begin..end].chunks_exact_mut(8).zip(&*words) {
                 to.copy_from_slice(&word.to_le_bytes());
             }
             begin = end;
@@ -226,7 +214,7 @@ impl Job {
     fn decompress<T: Value<N>, const N: usize>(
         &self,
         from: &[u8],
-        room: &mut Room<T, N>,
+        batch: &mut Batch<T, N>,
         x: &mut [T],
     ) {
         if self.blocks.spec.left() == 0 {
@@ -237,17 +225,16 @@ impl Job {
         for count in self.batches() {
             let end =
                 (begin + (count * self.blocks.spec.bits as usize).div_ceil(64) * 8).min(from.len());
-            let words = from[begin..end].chunks_exact(8);
-            let (tail, whole) = (words.remainder(), words.len());
-            for (word, from) in room.words.iter_mut().zip(words) {
+            let whole_words = from[begin..end].chunks_exact(8);
+            let (tail, whole) = (whole_words.remainder(), whole_words.len());
+            let Batch { planes, exponents, words, .. } = &mut *batch;
+            for (word, from) in words.iter_mut().zip(whole_words) {
                 *word = u64::from_le_bytes(from.try_into().expect("8 bytes"));
             }
-            room.words[whole] =
-                tail.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
-            let Batch { planes, exponents, .. } = &mut room.batch;
-            self.decode(&room.words, &mut exponents[..count], planes);
-            simd::dispatch(Inverse { batch: &mut room.batch, dims: self.blocks.dims });
-            scatter(&self.blocks.grid, &room.batch, &mut at, count, x);
+            words[whole] = tail.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+            self.decode(words, &mut exponents[..count], planes);
+            simd::dispatch(Inverse { batch, dims: self.blocks.dims });
+            scatter(&self.blocks.grid, batch, &mut at, count, x);
             begin = end;
         }
     }
@@ -335,8 +322,8 @@ impl Zfp {
             return fail!(Shape, "zfp: {len} values into {room} bytes do not fit {n:?}");
         }
         match (&mut self.work, x) {
-            (Work::F32(room), Array::F32(x)) => Ok(job.compress(x, &mut room[0], to)),
-            (Work::F64(room), Array::F64(x)) => Ok(job.compress(x, &mut room[0], to)),
+            (Work::F32(batch), Array::F32(x)) => Ok(job.compress(x, &mut batch[0], to)),
+            (Work::F64(batch), Array::F64(x)) => Ok(job.compress(x, &mut batch[0], to)),
             _ => fail!(Shape, "zfp: made for another type than {:?}", self.shape.scalar),
         }
     }
@@ -366,8 +353,8 @@ impl Coder for Zfp {
             return fail!(Shape, "zfp: {bytes} bytes do not hold {len} values of {n:?}");
         }
         match (&mut self.work, x) {
-            (Work::F32(room), ArrayMut::F32(x)) => job.decompress(from, &mut room[0], x),
-            (Work::F64(room), ArrayMut::F64(x)) => job.decompress(from, &mut room[0], x),
+            (Work::F32(batch), ArrayMut::F32(x)) => job.decompress(from, &mut batch[0], x),
+            (Work::F64(batch), ArrayMut::F64(x)) => job.decompress(from, &mut batch[0], x),
             _ => return fail!(Shape, "zfp: made for another type than {:?}", self.shape.scalar),
         }
         Ok(())

@@ -20,16 +20,16 @@ use std::sync::atomic::AtomicU32;
 use std::sync::Arc;
 
 /// An event of the driver, shared with the disk lanes that wait for it.
-pub struct Shared(pub CUevent);
+pub struct DriverEvent(pub CUevent);
 
 // SAFETY: handles of the driver may be used from any thread.
-unsafe impl Send for Shared {}
+unsafe impl Send for DriverEvent {}
 // SAFETY: as above; an event has no state in this process.
-unsafe impl Sync for Shared {}
+unsafe impl Sync for DriverEvent {}
 
 /// An event that a disk lane waits for.
 pub struct DiskEvent {
-    event: Arc<Shared>,
+    event: Arc<DriverEvent>,
     context: CUcontext,
 }
 
@@ -37,7 +37,7 @@ pub struct DiskEvent {
 unsafe impl Send for DiskEvent {}
 
 impl DiskEvent {
-    pub fn new(event: &Arc<Shared>, context: CUcontext) -> Self {
+    pub fn new(event: &Arc<DriverEvent>, context: CUcontext) -> Self {
         DiskEvent { event: event.clone(), context }
     }
 
@@ -51,7 +51,7 @@ impl DiskEvent {
 /// An event of the device, and where it was recorded last.
 pub struct Recorded {
     /// The event of the driver; `None` until an event of disk lanes is recorded on a stream.
-    pub event: Option<Arc<Shared>>,
+    pub event: Option<Arc<DriverEvent>>,
     /// The disk lane on which the event was recorded last, and the number of operations of this lane
     /// up to the record; `None`: the event was recorded on a stream, or never.
     pub on_disk: Option<(Lane, u64)>,
@@ -62,12 +62,12 @@ pub struct Recorded {
 pub struct Events {
     all: Vec<Recorded>,
     /// Events of the driver that were replaced while a disk lane waited for them.
-    retired: Vec<Arc<Shared>>,
+    retired: Vec<Arc<DriverEvent>>,
 }
 
 impl Events {
     /// Adds an event and returns its number.
-    pub fn add(&mut self, event: Option<Arc<Shared>>) -> Result<usize> {
+    pub fn add(&mut self, event: Option<Arc<DriverEvent>>) -> Result<usize> {
         fallible_vec::push(&mut self.all, Recorded { event, on_disk: None })?;
         Ok(self.all.len() - 1)
     }
@@ -108,8 +108,8 @@ impl Events {
     }
 }
 
-pub fn make() -> Result<Arc<Shared>> {
-    Ok(Arc::new(Shared(new_event(false)?)))
+pub fn make() -> Result<Arc<DriverEvent>> {
+    Ok(Arc::new(DriverEvent(new_event(false)?)))
 }
 
 /// Two numbers in page-locked memory, which streams wait for: the number of operations that the lane

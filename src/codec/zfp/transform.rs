@@ -1,6 +1,7 @@
 //! The transform of a batch of blocks: block floating point, decorrelation, order, negabinary. Each
 //! SIMD lane holds one block.
 
+use super::block_bits::WORDS;
 use super::planes::{join, split, Matrix};
 use super::value::{Int, Value};
 use crate::codec::simd::Kernel;
@@ -38,6 +39,8 @@ pub struct Batch<T: Value<N>, const N: usize> {
     pub planes: Matrix,
     /// The biased exponents of the blocks: the lanes of the first group, then of the next group.
     pub exponents: [u32; 256],
+    /// The bits of the blocks.
+    pub words: [u64; WORDS],
     work: [[T::Int; N]; 64],
     coefficients: Matrix,
 }
@@ -51,6 +54,7 @@ impl<T: Value<N>, const N: usize> Batch<T, N> {
             rows: [[[zero; 4]; N]; 16],
             planes,
             exponents: [0; 256],
+            words: [0; WORDS],
             work: [[T::Int::default(); N]; 64],
             coefficients,
         }
@@ -83,7 +87,7 @@ impl<T: Value<N>, const N: usize> Kernel for Forward<'_, T, N> {
 
     #[inline(always)]
     fn run(self) -> bool {
-        let Batch { rows, planes, exponents, work, coefficients } = self.batch;
+        let Batch { rows, planes, exponents, work, coefficients, .. } = self.batch;
         let order = order(self.dims);
         for l in 0..N {
             sixteen!(J: [work[4 * J][l], work[4 * J + 1][l], work[4 * J + 2][l], work[4 * J + 3][l]] = rows[J][l].map(T::int_bits));
@@ -275,7 +279,7 @@ impl<T: Value<N>, const N: usize> Kernel for Inverse<'_, T, N> {
 
     #[inline(always)]
     fn run(self) {
-        let Batch { rows, planes, exponents, work, coefficients } = self.batch;
+        let Batch { rows, planes, exponents, work, coefficients, .. } = self.batch;
         let order = order(self.dims);
         join(planes, coefficients);
         for (from, row) in coefficients.iter().enumerate() {

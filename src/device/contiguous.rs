@@ -8,7 +8,7 @@ use crate::reserve::may_fail;
 
 /// Memory for contiguous copies. Allocated when the first copy is needed, and kept.
 #[derive(Default)]
-pub struct Packed {
+pub struct Contiguous {
     /// For each field, whether the codec needs the field in one piece.
     wanted: Vec<bool>,
     slab: Option<Slab>,
@@ -16,10 +16,10 @@ pub struct Packed {
     fields: Vec<AppMemory>,
 }
 
-impl Packed {
+impl Contiguous {
     /// Makes the memory for states whose field `i` has to be in one piece if `wanted[i]`.
     pub fn new(wanted: Vec<bool>) -> Self {
-        Packed { wanted, ..Default::default() }
+        Contiguous { wanted, ..Default::default() }
     }
 
     /// Sets `self.fields`: a field that has to be in one piece and is not gets memory of this

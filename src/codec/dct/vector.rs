@@ -5,13 +5,13 @@ use crate::codec::simd::Level;
 /// One value of each of `L` tiles; 64 bytes, a line of the processor's cache.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
-pub(super) struct Lanes<T, const L: usize>(pub [T; L]);
+pub(super) struct Vector<T, const L: usize>(pub [T; L]);
 
 /// Transposes a square of `L` x `L` values.
 #[inline(always)]
 pub(super) fn transpose<T: Copy, const L: usize>(
-    from: &[Lanes<T, L>; L],
-    to: &mut [Lanes<T, L>; L],
+    from: &[Vector<T, L>; L],
+    to: &mut [Vector<T, L>; L],
     level: Level,
 ) {
     #[cfg(target_arch = "x86_64")]
@@ -44,7 +44,7 @@ pub(super) fn transpose<T: Copy, const L: usize>(
 
 /// Returns the `L` rows of `x` from row `first` on.
 #[inline(always)]
-pub(super) fn square<T, const L: usize>(x: &[Lanes<T, L>], first: usize) -> &[Lanes<T, L>; L] {
+pub(super) fn square<T, const L: usize>(x: &[Vector<T, L>], first: usize) -> &[Vector<T, L>; L] {
     match x[first..].first_chunk() {
         Some(square) => square,
         None => unreachable!("tiles have multiples of {L} values"),
@@ -54,9 +54,9 @@ pub(super) fn square<T, const L: usize>(x: &[Lanes<T, L>], first: usize) -> &[La
 /// Returns the `L` rows of `x` from row `first` on, mutable.
 #[inline(always)]
 pub(super) fn square_mut<T, const L: usize>(
-    x: &mut [Lanes<T, L>],
+    x: &mut [Vector<T, L>],
     first: usize,
-) -> &mut [Lanes<T, L>; L] {
+) -> &mut [Vector<T, L>; L] {
     match x[first..].first_chunk_mut() {
         Some(square) => square,
         None => unreachable!("tiles have multiples of {L} values"),
