@@ -277,7 +277,7 @@ pub(crate) fn survives_damage(make: Make) {
 /// Reads the FP32 values of a file.
 fn values_of(file: &std::path::Path) -> Vec<f32> {
     let bytes = std::fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-    bytes.chunks_exact(4).map(Quantised::get).collect()
+    bytes.chunks_exact(4).map(f32::get).collect()
 }
 
 /// Checks compression ratios on real snapshots, if they are installed. `least` lists file, error

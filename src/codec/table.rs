@@ -99,7 +99,7 @@ pub const CODECS: &[Codec] = &[
         name: "zfp",
         auto: None,
         most_bytes: Zfp::most_bytes,
-        coder: |shape, rate| host(Zfp::new(shape, rate)),
+        coder: |shape, rate| Ok(Some(Box::new(Zfp::new(shape, rate)?))),
         gpu_coder: Some(|shape, rate, _, modules| gpu(zfp::gpu::Zfp::new(shape, rate, modules))),
         sources: || both(zfp::gpu::source),
     },
@@ -109,7 +109,7 @@ pub const CODECS: &[Codec] = &[
         name: "bitcomp",
         auto: Some(3),
         most_bytes: |shape, _| Bitcomp::most_bytes(shape),
-        coder: |shape, sparse| host(Bitcomp::new(shape, sparse as i32)),
+        coder: |shape, sparse| Ok(Some(Box::new(Bitcomp::new(shape, sparse as i32)?))),
         gpu_coder: Some(|shape, sparse, rms, modules| {
             gpu(bitcomp::gpu::Bitcomp::new(shape, sparse as i32, rms, modules))
         }),
@@ -166,10 +166,6 @@ pub const CODECS: &[Codec] = &[
         sources: || both(bfp::gpu::source),
     },
 ];
-
-fn host(coder: Result<impl Coder + 'static>) -> Made<dyn Coder> {
-    Ok(Some(Box::new(coder?)))
-}
 
 fn gpu(coder: Result<impl GpuCoder + 'static>) -> Made<dyn GpuCoder> {
     Ok(Some(Box::new(coder?)))

@@ -54,6 +54,15 @@ impl Contiguous {
         Ok(true)
     }
 
+    /// Returns the fields that have a copy, each with its copy.
+    fn copies<'a>(
+        &'a self,
+        fields: &'a [AppMemory],
+    ) -> impl Iterator<Item = (&'a AppMemory, &'a AppMemory)> {
+        let pairs = fields.iter().zip(&self.fields);
+        pairs.filter(|(field, copy)| field.address() != copy.address())
+    }
+
     /// Returns the fields for reading. A field that has to be in one piece and is not is replaced
     /// by a contiguous copy.
     ///
@@ -63,11 +72,7 @@ impl Contiguous {
         if !self.place(fields)? {
             return Ok(fields);
         }
-        for (field, copy) in fields
-            .iter()
-            .zip(&self.fields)
-            .filter(|(field, copy)| field.address() != copy.address())
-        {
+        for (field, copy) in self.copies(fields) {
             // SAFETY: the field is readable in its rows, by this function's contract. The copy has
             // as many bytes as the field's values.
             unsafe { field.rows().gather(field.address(), copy.address()) };
@@ -90,11 +95,7 @@ impl Contiguous {
             return body(fields);
         }
         body(&self.fields)?;
-        for (field, copy) in fields
-            .iter()
-            .zip(&self.fields)
-            .filter(|(field, copy)| field.address() != copy.address())
-        {
+        for (field, copy) in self.copies(fields) {
             // SAFETY: the field is writable in its rows, by this function's contract. The copy has
             // as many bytes as the field's values.
             unsafe { field.rows().scatter(copy.address(), field.address()) };

@@ -43,10 +43,8 @@ fn share(a: AppMemory, b: AppMemory) -> bool {
         return a.rows().meet_themselves(distance);
     }
     let ends = |field: AppMemory| {
-        field
-            .rows()
-            .starts()
-            .map(move |start| (begin(field) + start, begin(field) + start + field.rows().row()))
+        let starts = field.rows().starts().map(move |start| begin(field) + start);
+        starts.map(move |start| (start, start + field.rows().row()))
     };
     let (mut rows_of_a, mut rows_of_b) = (ends(a), ends(b));
     let (mut mine, mut other) = (rows_of_a.next(), rows_of_b.next());

@@ -29,9 +29,11 @@ impl Rows {
         if pitch2_or < n1 {
             return fail!(Argument, "pitch2 = {pitch2}: rows of n1 = {n1} values need at least {n1}, or 0 for rows without a gap");
         }
-        // Values from the first value of a plane to the end of its last one.
-        let plane =
-            n2.saturating_sub(1).checked_mul(pitch2_or).and_then(|values| values.checked_add(n1));
+        // Values from the first one of `count` parts to the end of the last one, which has `last`.
+        let span_of = |count: u64, pitch: u64, last: u64| {
+            count.saturating_sub(1).checked_mul(pitch)?.checked_add(last)
+        };
+        let plane = span_of(n2, pitch2_or, n1);
         let pitch3_or = if pitch3 == 0 { n2.checked_mul(pitch2_or) } else { Some(pitch3) };
         let (Some(plane), Some(pitch3_or)) = (plane, pitch3_or) else {
             return fail!(
@@ -46,14 +48,8 @@ impl Rows {
                  without a gap"
             );
         }
-        let span = n3
-            .saturating_sub(1)
-            .checked_mul(pitch3_or)
-            .and_then(|values| values.checked_add(plane));
-        if span
-            .and_then(|values| values.checked_mul(value))
-            .is_none_or(|bytes| bytes > isize::MAX as u64)
-        {
+        let bytes = span_of(n3, pitch3_or, plane).and_then(|values| values.checked_mul(value));
+        if bytes.is_none_or(|bytes| bytes > isize::MAX as u64) {
             return fail!(
                 Argument,
                 "pitch2 = {pitch2}, pitch3 = {pitch3}: the {n1} x {n2} x {n3} values then span more than the address space"

@@ -194,11 +194,8 @@ impl Toucher {
             let whole = slab;
             let pieces = (0..whole.bytes).step_by(Self::PIECE);
             for from in pieces.take_while(|_| !stopped.load(Ordering::Relaxed)) {
-                if !whole.advise(
-                    from,
-                    Self::PIECE.min(whole.bytes - from),
-                    libc::MADV_POPULATE_WRITE,
-                ) {
+                let bytes = Self::PIECE.min(whole.bytes - from);
+                if !whole.advise(from, bytes, libc::MADV_POPULATE_WRITE) {
                     return;
                 }
             }

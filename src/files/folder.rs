@@ -350,7 +350,7 @@ impl Drop for Entries {
 }
 
 /// Makes a system call, where -1 means failure, again as long as a signal interrupts it.
-fn retried(mut call: impl FnMut() -> i32) -> io::Result<i32> {
+pub(super) fn retried(mut call: impl FnMut() -> i32) -> io::Result<i32> {
     loop {
         match call() {
             -1 => match io::Error::last_os_error() {

@@ -1,6 +1,7 @@
 //! Scratch files: files without a name, which are gone when they are closed, also when the process
 //! is killed.
 
+use super::folder::retried;
 use super::{above_standard, quietly, Folder, FLAGS};
 use crate::process::Process;
 use std::fs::{File, OpenOptions};
@@ -85,16 +86,10 @@ impl Scratch {
         if length == 0 {
             return self.file.set_len(0);
         }
-        let reserved = quietly(|| loop {
-            // SAFETY: the descriptor is that of an open file.
-            match unsafe { libc::fallocate(self.file.as_raw_fd(), 0, 0, length) } {
-                0 => return Ok(()),
-                _ => match io::Error::last_os_error() {
-                    e if e.kind() == ErrorKind::Interrupted => {}
-                    e => return Err(e),
-                },
-            }
-        });
+        let descriptor = self.file.as_raw_fd();
+        // SAFETY: the descriptor is that of an open file.
+        let reserve = || unsafe { libc::fallocate(descriptor, 0, 0, length) };
+        let reserved = quietly(|| retried(reserve)).map(drop);
         match reserved.as_ref().map_err(io::Error::raw_os_error) {
             Ok(()) => Ok(()),
             Err(Some(libc::EOPNOTSUPP | libc::ENOSYS)) => self.extend(bytes, files),
@@ -208,13 +203,11 @@ impl Scratch {
         // SAFETY: the descriptor is that of an open file, and `found` has room for the answer,
         // which is read only if there is one.
         unsafe {
-            match libc::fstatvfs(self.file.as_raw_fd(), found.as_mut_ptr()) {
-                0 => {
-                    let found = found.assume_init();
-                    Some(found.f_bavail.saturating_mul(found.f_frsize))
-                }
-                _ => None,
+            if libc::fstatvfs(self.file.as_raw_fd(), found.as_mut_ptr()) != 0 {
+                return None;
             }
+            let found = found.assume_init();
+            Some(found.f_bavail.saturating_mul(found.f_frsize))
         }
     }
 

@@ -398,15 +398,14 @@ impl Drop for Temporary {
 
 /// Fails if a container is not the one that its file name says.
 pub(super) fn check_origin(origin: &Origin, rank: u32, generation: u64) -> Result<()> {
-    match (origin.rank, origin.generation) == (rank, generation) {
-        true => Ok(()),
-        false => fail!(
-            Stream,
-            "is generation {} of rank {} under the name of another: the file was renamed or copied",
-            origin.generation,
-            origin.rank
-        ),
+    let Origin { rank: of, generation: found, .. } = *origin;
+    if (of, found) == (rank, generation) {
+        return Ok(());
     }
+    fail!(
+        Stream,
+        "is generation {found} of rank {of} under the name of another: the file was renamed or copied"
+    )
 }
 
 fn open_folder(dir: &Path) -> io::Result<Folder> {

@@ -281,7 +281,7 @@ mod tests {
         let stream = coded(x).expect("finite values");
         prop_assert_eq!(stream.len(), fixed_size::<BlockFloat>(line::<T>(x.len())).unwrap());
         let y = decoded::<T>(&stream, x.len()).unwrap();
-        let least = T::step(LEAST).to_f64() / 2.0;
+        let least = T::power(i32::from(LEAST) - T::BIAS - 6).to_f64() / 2.0;
         for (x, y) in x.chunks(BLOCK).zip(y.chunks(BLOCK)) {
             let bound = x.iter().fold(0f64, |peak, x| peak.max(x.to_f64().abs()));
             for (x, y) in x.iter().zip(y) {

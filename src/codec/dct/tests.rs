@@ -201,7 +201,7 @@ fn unary_numbers() {
 #[test]
 fn random_tiles() {
     let (mut state, mut read) = (3, 0);
-    let mut room = open::Room::new(512).unwrap();
+    let mut room = open::TileBuffer::new(512).unwrap();
     for _ in 0..20_000 {
         let bytes: Vec<u8> = (0..(random(&mut state).abs() * 400.0) as usize)
             .map(|_| (random(&mut state) * 255.9) as i32 as u8)
