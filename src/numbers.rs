@@ -74,8 +74,8 @@ impl Decimal {
         Some(Decimal { digits, exponent: exponent - i32::try_from(fraction.len()).ok()? })
     }
 
-    /// Returns the part left of the point of this number times `unit`, and whether nothing but zeros is
-    /// right of the point.
+    /// Returns the part left of the point of this number times `unit`, and whether nothing but
+    /// zeros is right of the point.
     fn times(self, unit: u64) -> Option<(u128, bool)> {
         let digits = self.digits.checked_mul(unit.into())?;
         let ten_to = 10u128.checked_pow(self.exponent.unsigned_abs());

@@ -6,8 +6,8 @@ use std::fmt::Debug;
 use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 
 named! {
-    /// The type of a field's values. The numbers are those of `gpuzip_field_t.type`, and the places in
-    /// `ALL`; the names are those of the C ABI.
+    /// The type of a field's values. The numbers are those of `gpuzip_field_t.type`, and the places
+    /// in `ALL`; the names are those of the C ABI.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     #[repr(i32)]
     pub enum Scalar {

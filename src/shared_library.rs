@@ -5,8 +5,8 @@ use std::ffi::{c_void, CStr};
 /// Opens the library `name`, which stays open until the process ends. The error is the text of the
 /// system's loader.
 pub fn open(name: &CStr) -> Result<*mut c_void, String> {
-    // SAFETY: `name` is a C string. Opening a library runs its initialisers, as in every program that
-    // is linked with it.
+    // SAFETY: `name` is a C string. Opening a library runs its initialisers, as in every program
+    // that is linked with it.
     let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if !library.is_null() {
         return Ok(library);

@@ -1,5 +1,5 @@
-//! The codecs `fp16` and `bfp`: payloads whose size depends on the shape of the array alone. A payload
-//! is a head followed by a body; the modules of the formats say what is in both.
+//! The codecs `fp16` and `bfp`: payloads whose size depends on the shape of the array alone. A
+//! payload is a head followed by a body; the modules of the formats say what is in both.
 
 use super::coder::{Bound, Coder, Shape};
 use super::typed::{of_type, Codes};

@@ -86,8 +86,8 @@ extern "C" fn run(argument: *mut c_void) -> *mut c_void {
 /// Calls `body` with all signals of this thread blocked. A thread that `body` starts inherits the
 /// block.
 fn without_signals<R>(body: impl FnOnce() -> R) -> R {
-    // SAFETY: signal sets are plain data, for which zero is valid; the calls write and read these two
-    // sets alone. The signal mask is that of this thread alone.
+    // SAFETY: signal sets are plain data, for which zero is valid; the calls write and read these
+    // two sets alone. The signal mask is that of this thread alone.
     unsafe {
         let [mut all, mut before]: [libc::sigset_t; 2] = std::mem::zeroed();
         libc::sigfillset(&mut all);

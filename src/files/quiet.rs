@@ -21,8 +21,8 @@ struct Mask {
 
 impl Mask {
     fn new() -> Self {
-        // SAFETY: a signal set is plain data, for which zero is valid, and the calls write and read these
-        // sets alone; only the mask of this thread changes.
+        // SAFETY: a signal set is plain data, for which zero is valid, and the calls write and read
+        // these sets alone; only the mask of this thread changes.
         unsafe {
             let [mut blocked, mut before, mut pending, mut ours]: [libc::sigset_t; 4] =
                 std::mem::zeroed();

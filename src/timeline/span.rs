@@ -5,7 +5,8 @@ use crate::fallible_vec;
 use crate::named::named;
 
 named! {
-    /// A row of a timeline, in the order in which a viewer shows them. Spans of one row do not overlap.
+    /// A row of a timeline, in the order in which a viewer shows them. Spans of one row do not
+    /// overlap.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Row {
         /// The application computes between its calls: FORWARD and BACKWARD.
@@ -20,11 +21,11 @@ named! {
         Upload => "h2d",
         /// Transfers from device to host memory, on a lane of their own.
         Download => "d2h",
-        /// Transfers from host to device memory on the application's stream, for snapshots without a
-        /// slot.
+        /// Transfers from host to device memory on the application's stream, for snapshots without
+        /// a slot.
         DirectUpload => "h2d on the stream",
-        /// Transfers from device to host memory on the application's stream, for snapshots without a
-        /// slot.
+        /// Transfers from device to host memory on the application's stream, for snapshots without
+        /// a slot.
         DirectDownload => "d2h on the stream",
         /// Reads of snapshots from disk.
         DiskRead => "disk read",

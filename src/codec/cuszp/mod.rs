@@ -74,8 +74,8 @@ pub fn coder(shape: Shape) -> Result<Box<dyn Coder>> {
     of_type(shape, Cuszp::<f32>::new, Cuszp::<f64>::new)
 }
 
-/// Returns the largest number of bytes of the stream of an array of this shape: a block of 31 planes
-/// takes no more bytes than 32 values. Fails if no such array can be coded.
+/// Returns the largest number of bytes of the stream of an array of this shape: a block of 31
+/// planes takes no more bytes than 32 values. Fails if no such array can be coded.
 pub fn most_bytes(shape: Shape) -> Result<usize> {
     check_size(&shape)?;
     Ok(8 + shape.values().div_ceil(LINE) * (1 + LINE * shape.scalar.bytes() as usize))

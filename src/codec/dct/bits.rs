@@ -9,8 +9,9 @@ pub(super) struct Pen {
 }
 
 impl Pen {
-    /// Appends the lowest `count` <= 56 bits of `bits` to the string that begins at `bytes[begin]`. All
-    /// higher bits of `bits` must be zero. The slice must have 8 bytes more than the string takes.
+    /// Appends the lowest `count` <= 56 bits of `bits` to the string that begins at `bytes[begin]`.
+    /// All higher bits of `bits` must be zero. The slice must have 8 bytes more than the string
+    /// takes.
     #[inline(always)]
     pub fn put(&mut self, bytes: &mut [u8], begin: usize, bits: u64, count: u32) {
         let word = self.word | bits << self.used;

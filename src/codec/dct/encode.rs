@@ -295,8 +295,8 @@ impl<T: Number, const L: usize> Batch<T, L> {
     }
 }
 
-/// Transforms and quantises the tiles `ids` of `x`, decodes them again and checks the decoded values
-/// against the bound.
+/// Transforms and quantises the tiles `ids` of `x`, decodes them again and checks the decoded
+/// values against the bound.
 pub(super) struct Encode<'a, T, const L: usize> {
     pub batch: &'a mut Batch<T, L>,
     pub grid: &'a Grid,

@@ -146,9 +146,9 @@ impl<T: Number, const L: usize> Engine<T, L> {
         Some((low, bits))
     }
 
-    /// Codes a sample of the tiles and counts the bits. The choice of the sample depends only on the
-    /// shape: one in 32 of the largest tiles, but at least 16, scattered over the array; with smaller
-    /// tiles, all tiles that these largest tiles contain.
+    /// Codes a sample of the tiles and counts the bits. The choice of the sample depends only on
+    /// the shape: one in 32 of the largest tiles, but at least 16, scattered over the array; with
+    /// smaller tiles, all tiles that these largest tiles contain.
     fn sample(&mut self, g: usize, q: &Quantiser<T>, x: &[T]) -> Sampled {
         let Engine { grids, batch, spare, .. } = self;
         let (large, grid) = (&grids[0], &grids[g]);

@@ -74,8 +74,8 @@ impl Grid {
         8 + 16 * self.groups()
     }
 
-    /// Returns the largest number of bytes of a stream, for values of `bytes` bytes each. A tile takes
-    /// at most one byte more than its values, and two bytes for its size.
+    /// Returns the largest number of bytes of a stream, for values of `bytes` bytes each. A tile
+    /// takes at most one byte more than its values, and two bytes for its size.
     pub(super) fn most_bytes(&self, bytes: usize) -> usize {
         self.head() + 3 * self.count() + self.values() * bytes
     }

@@ -352,8 +352,8 @@ pub fn folder() -> Option<PathBuf> {
         .or_else(|| environment::path("HOME").map(|dir| dir.join(".cache/gpuzip")))
 }
 
-/// The names of the images in a folder: machine code, then PTX, each sorted. Code that uses an image opens it through the checked
-/// `Folder`.
+/// The names of the images in a folder: machine code, then PTX, each sorted. Code that uses an
+/// image opens it through the checked `Folder`.
 fn names(folder: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
@@ -425,8 +425,8 @@ fn write(folder: &Folder, name: &OsStr, image: &[u8]) -> io::Result<()> {
     folder.replace(name, &[&fnv([image]).to_le_bytes(), image], None)
 }
 
-/// FNV-1a, 64 bits, of the bytes of all parts: the same in every build. The standard library's hasher
-/// does not promise that.
+/// FNV-1a, 64 bits, of the bytes of all parts: the same in every build. The standard library's
+/// hasher does not promise that.
 fn fnv<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u64 {
     let add = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     parts.into_iter().flatten().fold(0xcbf2_9ce4_8422_2325, add)
