@@ -156,13 +156,8 @@ fn attempt(job: &Job, seed: u64, arm: impl FnOnce()) -> Result<app::Outcome> {
 /// Returns the driver functions in the list of src/device/cuda/driver.rs, which names all that the
 /// library calls.
 fn functions_of_the_library() -> BTreeSet<&'static str> {
-    let list = include_str!("../../src/device/cuda/driver.rs")
-        .split("const FUNCTIONS: &str = \"")
-        .nth(1)
-        .unwrap()
-        .split('"')
-        .next()
-        .unwrap();
+    let source = include_str!("../../src/device/cuda/driver.rs");
+    let list = source.split("const FUNCTIONS").nth(1).unwrap().split('"').nth(1).unwrap();
     list.split_whitespace().filter(|part| part.starts_with("cu")).collect()
 }
 
