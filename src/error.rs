@@ -107,11 +107,8 @@ impl std::error::Error for Error {}
 
 impl From<Error> for std::io::Error {
     fn from(error: Error) -> Self {
-        let kind = if error.code == Code::Memory {
-            std::io::ErrorKind::OutOfMemory
-        } else {
-            std::io::ErrorKind::Other
-        };
+        use std::io::ErrorKind::{Other, OutOfMemory};
+        let kind = if error.code == Code::Memory { OutOfMemory } else { Other };
         std::io::Error::new(kind, error)
     }
 }

@@ -5,12 +5,10 @@
 const MOST: u64 = 1 << 62;
 
 /// A statistic as a number of 64 bits.
-trait Word {
+trait Word: Sized {
     fn word(&self) -> u64;
     /// Returns the statistic; `None` if no shot can have it.
-    fn of_word(word: u64) -> Option<Self>
-    where
-        Self: Sized;
+    fn of_word(word: u64) -> Option<Self>;
 }
 
 impl Word for u64 {

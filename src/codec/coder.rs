@@ -1,8 +1,7 @@
 //! The interface of a codec that codes one array: [`Coder`], [`Bound`] and [`Shape`].
 
 use crate::error::Result;
-use crate::scalar::Scalar;
-use crate::scalar::{Array, ArrayMut};
+use crate::scalar::{Array, ArrayMut, Scalar};
 
 /// Upper bound of the error of a coded array.
 #[derive(Clone, Copy, Debug, PartialEq)]

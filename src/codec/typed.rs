@@ -55,15 +55,13 @@ impl<T: Real, C: Codes<T>> Coder for Typed<T, C> {
 
     fn compress(&mut self, x: Array<'_>, bound: Bound, to: &mut [u8]) -> Result<Option<usize>> {
         let (room, most) = (to.len(), self.max_bytes());
-        match T::of(x) {
-            Some(x) if x.len() == self.shape.values() && room >= most => {
-                Ok(self.codec.encode(x, bound, to))
-            }
-            Some(x) if x.len() == self.shape.values() => {
-                fail!(Argument, "{}: room for {room} bytes where {most} may be needed", C::NAME)
-            }
-            _ => self.other_array(),
+        let Some(x) = T::of(x).filter(|x| x.len() == self.shape.values()) else {
+            return self.other_array();
+        };
+        if room < most {
+            return fail!(Argument, "{}: room for {room} bytes, not {most}", C::NAME);
         }
+        Ok(self.codec.encode(x, bound, to))
     }
 
     fn decompress(&mut self, from: &[u8], x: ArrayMut<'_>) -> Result<()> {

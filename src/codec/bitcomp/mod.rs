@@ -107,12 +107,14 @@ impl Bitcomp {
                 "bitcompGetCompressedSize",
             )?;
         }
-        match bytes <= (self.stream.len() - SLACK) * 8 {
-            true => Ok(bytes),
-            false => {
-                fail!(Device, "bitcomp: {} wrote {bytes} bytes, more than it may", library.name)
-            }
+        if bytes > (self.stream.len() - SLACK) * 8 {
+            return fail!(
+                Device,
+                "bitcomp: {} wrote {bytes} bytes, more than it may",
+                library.name
+            );
         }
+        Ok(bytes)
     }
 
     /// Decodes `self.stream` and returns whether the bound holds and whether the values that are

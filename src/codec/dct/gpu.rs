@@ -278,11 +278,8 @@ impl GpuCoder for Dct {
         let Addresses { status, zeros, lengths, .. } = self.decompressing(scratch);
         let tables = self.constants;
         queue.fill(scratch, 0, zeros - scratch)?;
-        self.open.launch(
-            queue,
-            self.tiles().div_ceil(PORTION),
-            &[&tables, &job, &scratch, &status, &lengths],
-        )?;
+        let portions = self.tiles().div_ceil(PORTION);
+        self.open.launch(queue, portions, &[&tables, &job, &scratch, &status, &lengths])?;
         for (first, blocks) in parts(self.pieces(Grid::tiles)) {
             let arguments: [&dyn Argument; 7] =
                 [&x.x, &x.later, &tables, &job, &scratch, &lengths, &first];

@@ -4,7 +4,7 @@ use super::Grid;
 use crate::codec::gpu::quantize::{parts, Prepare, QUANTA, QUANTIZE};
 use crate::codec::gpu::{GpuCoder, Kernel, Modules, Values, COMMON};
 use crate::codec::Shape;
-use crate::device::cuda::Source;
+use crate::device::cuda::{Argument, Source};
 use crate::device::Queue;
 use crate::error::{fail, Result};
 use crate::scalar::Scalar;
@@ -61,11 +61,9 @@ impl GpuCoder for Lorenzo {
         let status = scratch + QUANTA;
         let sizes = status + 8 * self.tiles;
         for (_, blocks) in parts(self.tiles) {
-            self.encode.launch(
-                queue,
-                blocks,
-                &[&x.x, &x.later, &self.grid, &job, &scratch, &status, &sizes],
-            )?;
+            let arguments: [&dyn Argument; 7] =
+                [&x.x, &x.later, &self.grid, &job, &scratch, &status, &sizes];
+            self.encode.launch(queue, blocks, &arguments)?;
         }
         Ok(())
     }

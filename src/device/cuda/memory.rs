@@ -78,14 +78,12 @@ pub struct DeviceSlab {
 impl DeviceSlab {
     /// Allocates `bytes` bytes in the current context.
     pub fn new(bytes: u64) -> Result<Self> {
-        let mut slab = DeviceSlab { address: 0, bytes };
+        let mut address = 0;
         if bytes > 0 {
-            if let Err(error) = cu!(cuMemAlloc_v2(&mut slab.address, bytes as usize)) {
-                slab.bytes = 0;
-                return Err(error.within(format_args!("{bytes} bytes of device memory")));
-            }
+            cu!(cuMemAlloc_v2(&mut address, bytes as usize))
+                .map_err(|e| e.within(format_args!("{bytes} bytes of device memory")))?;
         }
-        Ok(slab)
+        Ok(DeviceSlab { address, bytes })
     }
 
     pub fn address(&self) -> u64 {
