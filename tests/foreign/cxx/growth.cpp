@@ -1,6 +1,7 @@
 // Tests that the process does not grow over many shots, nor over many objects that are deleted
 // without Free or destroyed by an exception: a leaked session would keep its snapshots. Prints
 // "flat". Needs Linux: the program reads /proc/self/statm.
+#include "checks.hpp"
 #include "sweep.hpp"
 
 #include <cstdio>
@@ -15,18 +16,9 @@ static double resident_mib() {
   return read ? static_cast<double>(resident) * static_cast<double>(sysconf(_SC_PAGESIZE)) / (1 << 20) : -1;
 }
 
-static gpuzip_config_t config() {
-  gpuzip_config_t config;
-  config.checkpointing_algorithm = 1;
-  config.checkpointing_snaps = 3;
-  config.cache_capacity = 2;
-  config.log_level = 2;
-  return config;
-}
-
 static bool left_by_an_exception() {
   try {
-    Application<float> application(config(), 8, 2, 512, 256);
+    Application<float> application(revolve(3), 8, 2, 512, 256);
     application.shot(0);
     throw std::runtime_error("the application's");
   } catch (const std::runtime_error &) {
@@ -36,9 +28,9 @@ static bool left_by_an_exception() {
 
 /// Makes and deletes 2000 schedules, which take some hundred bytes each.
 static bool schedules() {
-  const gpuzip_config_t revolve = config();
+  const gpuzip_config_t config = revolve(3);
   bool good = true;
-  for (int i = 0; i < 2000; i++) good = std::unique_ptr<Checkpointing>(CheckpointingBuilder(&revolve, 8))->GetSteps() == 8 && good;
+  for (int i = 0; i < 2000; i++) good = std::unique_ptr<Checkpointing>(CheckpointingBuilder(&config, 8))->GetSteps() == 8 && good;
   return good;
 }
 
@@ -48,7 +40,7 @@ static bool round(Application<float> &application, int shot) {
 
 int main() {
   bool good = true;
-  Application<float> application(config(), 8, 2, 512, 256);  // 1 MiB per state, 3 MiB per session
+  Application<float> application(revolve(3), 8, 2, 512, 256);  // 1 MiB per state, 3 MiB per session
   for (int warm_up = 0; warm_up < 3; warm_up++) good = round(application, warm_up) && good;
   const double before = resident_mib();
   for (int shot = 0; shot < 60; shot++) good = round(application, shot) && good;

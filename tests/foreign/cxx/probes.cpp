@@ -14,31 +14,11 @@ real_t type_of_wavefields = 1;  // the builders' header must declare real_t
 #include "common/cudaUtils.cuh"
 #include "prefetch/CheckpointOnly.cuh"
 
+#include "checks.hpp"
+
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <cstring>
 #include <vector>
-
-static int failures = 0;
-
-static void hold(const char *what, bool good) {
-  if (good) return;
-  std::printf("%s: does not hold\n", what);
-  failures++;
-}
-
-template <typename Call>
-static void refused(const char *what, gpuzip_status_t status, const char *part, Call call) {
-  try {
-    call();
-    hold(what, false);
-  } catch (const GPUZIPError &error) {
-    if (error.status() == status && std::strstr(error.what(), part)) return;
-    std::printf("%s: status %d, %s\n", what, error.status(), error.what());
-    failures++;
-  }
-}
 
 static const std::size_t N = 8 * 8 * 8;
 

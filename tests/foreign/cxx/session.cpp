@@ -71,6 +71,17 @@ gpuzip_status_t thrown(const char *part, Call call) {
   return GPUZIP_OK;
 }
 
+// Returns whether `call` throws an `Exception` whose text contains `part`.
+template <class Exception, class Call>
+bool throws(const char *part, Call call) {
+  try {
+    call();
+  } catch (const Exception &exception) {
+    return std::strstr(exception.what(), part) != nullptr;
+  }
+  return false;
+}
+
 void serve(App &app, gpuzip::session &session, const gpuzip_action_t &action) {
   switch (action.type) {
     case GPUZIP_ACTION_FORWARD: app.step(action.ts); break;
@@ -125,13 +136,8 @@ void sweeps() {
     return value;
   });
   CHECK(reductions == 5 && session.fingerprint() == schedule.fingerprint() && session.fingerprint() != 0);
-  CHECK(thrown("no network", [&] {
-          try {
-            session.agree([](std::int64_t) -> std::int64_t { throw std::runtime_error("no network"); });
-          } catch (const std::runtime_error &error) {
-            throw gpuzip::error(GPUZIP_ERR_CALLBACK, error.what());
-          }
-        }) == GPUZIP_ERR_CALLBACK);
+  const auto no_network = [](std::int64_t) -> std::int64_t { throw std::runtime_error("no network"); };
+  CHECK(throws<std::runtime_error>("no network", [&] { session.agree(no_network); }));
   CHECK(gpuzip::memory_required(revolve(4, 2), kSteps, app.fields()).host_bytes == session.summary().host_bytes);
   session.synchronize();
 }
@@ -143,11 +149,7 @@ void profiles() {
   gpuzip::session session(config, kSteps, app.fields());
   CHECK(thrown("no profile", [&] { session.profile_export(); }) == GPUZIP_ERR_STATE);
   session.autotune();
-  for (const gpuzip_action_t &action : session.actions()) {
-    if (action.type == GPUZIP_ACTION_SAVE) session.save(action.ts, app.fields());
-    if (action.type == GPUZIP_ACTION_RESTORE) session.retrieve(action.ts, app.fields());
-    if (action.type == GPUZIP_ACTION_FORWARD) app.step(action.ts);
-  }
+  for (const gpuzip_action_t &action : session.actions()) serve(app, session, action);
   std::vector<unsigned char> profile = session.profile_export();
   const gpuzip_profile_info_t info = gpuzip::profile_info(profile);
   CHECK(info.backend == 1 && info.codecs == 1 && info.compressor == GPUZIP_COMPRESSOR_FP16 && info.d2h_gbs > 0);
@@ -184,13 +186,7 @@ void runs() {
     CHECK(app.reversed == 0 && saves == static_cast<int>(stats.saves) && located == static_cast<int>(stats.saves + stats.restores));
     session.setup();
     calls.locate = [&](std::int32_t, std::int32_t, gpuzip::field_list &fields) { fields.pop_back(); };
-    bool refused = false;
-    try {
-      session.run_reverse(calls, nowhere);
-    } catch (const std::length_error &) {
-      refused = true;
-    }
-    CHECK(refused);
+    CHECK(throws<std::length_error>("", [&] { session.run_reverse(calls, nowhere); }));
   }
 }
 
@@ -206,10 +202,8 @@ void macro_steps() {
   App app;
   gpuzip::session session(config, kSteps, app.fields());
   for (const gpuzip_action_t &action : session.actions()) {
-    if (action.type == GPUZIP_ACTION_FORWARD) app.step(action.ts);
-    if (action.type == GPUZIP_ACTION_SAVE) session.save(action.ts, app.fields());
-    if (action.type == GPUZIP_ACTION_RESTORE) session.retrieve(action.ts, app.fields());
     if (action.type == GPUZIP_ACTION_BACKWARD) reverse(app, action.ts, action.ts_end);
+    else serve(app, session, action);
   }
   CHECK(app.reversed == 0 && session.stats().backward_steps == kSteps);
   app = App();
@@ -224,13 +218,7 @@ void macro_steps() {
   app = App();
   session.setup();
   calls.backward_range = [](std::int32_t, std::int32_t, std::uint32_t) { throw std::runtime_error("of a range"); };
-  bool caught = false;
-  try {
-    session.run_reverse(calls, app.fields());
-  } catch (const std::runtime_error &) {
-    caught = true;
-  }
-  CHECK(caught);
+  CHECK(throws<std::runtime_error>("of a range", [&] { session.run_reverse(calls, app.fields()); }));
 }
 
 struct Odd {

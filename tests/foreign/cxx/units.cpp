@@ -1,21 +1,5 @@
-// Tests that the headers may be included twice and in several translation units: this file is
-// compiled as unit 1 and as unit 2 of one program, and both units use the headers.
-#include "checkpointing/Checkpointing.hpp"
-#include "common/GPUZIPBuilders.cpp"
-#include "common/GPUZIPConfig.h"
-#include "common/GPUZIPError.h"
-#include "common/GPUZIPLogger.cpp"
-#include "common/real_t.h"
-#include "common/structs.h"
-#include "Compressor.hpp"
-#include "CompressorBitcomp.hpp"
-#include "CompressorCuSZp.hpp"
-#include "CompressorZFP.hpp"
-#include "common/cudaUtils.cuh"
-#include "prefetch/CheckpointOnly.cuh"
-#include "prefetch/Checkpointing.hpp"
-#include "prefetch/Prefetch.cuh"
-// The second inclusion of every header.
+// Tests that the headers may be included in several translation units: this file is compiled as unit
+// 1 and as unit 2 of one program, and both units use the headers.
 #include "checkpointing/Checkpointing.hpp"
 #include "common/GPUZIPBuilders.cpp"
 #include "common/GPUZIPConfig.h"
