@@ -11,6 +11,7 @@ use crate::common::cases::cases;
 use crate::common::draw::Draw;
 use crate::common::last_error;
 use crate::common::{self, c_abi, checksum};
+use crate::snapshots::value;
 use changes::{damage, pieces, replace, reseal_all};
 use checksum::reseal;
 use common::guarded::Guarded;
@@ -163,19 +164,8 @@ impl Case {
     }
 
     fn value(&self, k: usize, i: usize) -> f64 {
-        let (a, b) = (i as u64 % self.n[0], i as u64 / self.n[0]);
-        let smooth =
-            (0.31 * a as f64 + 0.13 * k as f64).sin() * (0.23 * b as f64 - 0.13 * k as f64).cos();
-        let noise = Draw((i * 7 + k) as u64).value();
-        match self.kind {
-            0 => smooth,
-            1 => noise,
-            2 => noise * 2f64.powi((i * 31 % 60) as i32 - 30),
-            3 if i % 17 == 3 => [f64::NAN, f64::INFINITY, -0.0][i % 3],
-            3 => smooth,
-            4 => smooth * 1e-3 + if i % 97 == 3 { 1.0 } else { 0.0 },
-            _ => 1.0 + 1e-6 * smooth,
-        }
+        // Smooth, noise, noise of many magnitudes, NaN and infinities, spikes, nearly constant.
+        value([0, 1, 6, 7, 9, 10][self.kind], 0, k, i, self.n)
     }
 
     fn fill(&self, k: usize, to: &mut [u8]) {

@@ -184,7 +184,7 @@ fn check(method: &Method, bound: ErrorBound, state: &State) -> usize {
 }
 
 /// Returns value `i` of field `k`, for one of the kinds of data that codecs meet.
-fn value(kind: usize, seed: u64, k: usize, i: usize, n: [u64; 3]) -> f64 {
+pub fn value(kind: usize, seed: u64, k: usize, i: usize, n: [u64; 3]) -> f64 {
     let mut hash = seed ^ (i as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ k as u64;
     hash = (hash ^ (hash >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     hash ^= hash >> 32;
@@ -214,32 +214,6 @@ fn value(kind: usize, seed: u64, k: usize, i: usize, n: [u64; 3]) -> f64 {
 fn methods() -> Vec<Method> {
     let own = CODECS.iter().map(|codec| codec.method.clone());
     own.filter(|m| *m != Method::None && m.missing().is_none()).collect()
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
-
-    /// Error bounds hold for snapshots of one to three time levels and one more field, for every
-    /// kind of data.
-    #[test]
-    fn bounds_hold(
-        method in prop::sample::select(methods()),
-        n in prop_oneof![
-            (1..300u64).prop_map(|n| [n, 1, 1]), (1..40u64, 1..40u64).prop_map(|(a, b)| [a, b, 1]),
-            (1..20u64, 1..20u64, 1..20u64).prop_map(|(a, b, c)| [a, b, c]), (1..3u64, 1..50u64).prop_map(|(a, b)| [1, a * 9, b]),
-        ],
-        kind in 0..11usize, levels in 1..4usize, double in any::<bool>(), seed in any::<u64>(),
-        bound in prop_oneof![
-            (1..7i32).prop_map(|e| ErrorBound::OfMax(10f64.powi(-e))), (-9..3i32).prop_map(|e| ErrorBound::Absolute(10f64.powi(e))),
-            (1..6i32).prop_map(|e| ErrorBound::OfRange(10f64.powi(-e))), (20..120i32).prop_map(|d| ErrorBound::Psnr(d as f64)),
-        ],
-    ) {
-        let scalar = if double { Scalar::F64 } else { Scalar::F32 };
-        let mut fields: Vec<Field> =
-            (0..levels).map(|k| Field { n, scalar, previous_of: k.checked_sub(1).map(|k| k as u32) }).collect();
-        fields.push(Field { n: [n[0], 1, 1], scalar: Scalar::F64, previous_of: None });
-        check(&method, bound, &State::new(&fields, |k, i| value(kind, seed, k, i, n)));
-    }
 }
 
 /// cuszp has no parameter: streams whose header has one are refused, with a text that names it.
@@ -322,22 +296,29 @@ fn a_pair_is_coded_as_a_difference() {
 fn roles() -> impl Strategy<Value = Vec<Option<u32>>> {
     (1..6usize, any::<u64>()).prop_map(|(count, seed)| {
         // The field `rank[k]` precedes one of the fields `rank[0..k]`, or none.
-        let mut hash = seed;
-        let mut next = move || {
-            hash = hash.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (hash >> 33) as usize
-        };
+        let mut draw = Draw(seed);
         let mut rank: Vec<usize> = (0..count).collect();
         for i in (1..count).rev() {
-            rank.swap(i, next() % (i + 1));
+            rank.swap(i, draw.below(i + 1));
         }
         let mut roles = vec![None; count];
         for k in 1..count {
-            let j = next() % (k + 1);
+            let j = draw.below(k + 1);
             roles[rank[k]] = (j < k).then(|| rank[j] as u32);
         }
         roles
     })
+}
+
+/// Draws extents of one to three dimensions.
+fn extents() -> impl Strategy<Value = [u64; 3]> {
+    prop_oneof![
+        Just([1, 1, 1]),
+        (1..3000u64).prop_map(|n| [n, 1, 1]),
+        (1..80u64, 1..80u64).prop_map(|(a, b)| [a, b, 1]),
+        (1..40u64, 1..24u64, 1..20u64).prop_map(|(a, b, c)| [a, b, c]),
+        (1..100u64).prop_map(|b| [1, 7, b]),
+    ]
 }
 
 /// Returns value `i` of field `k`, for kinds of data with extreme magnitudes.
@@ -371,9 +352,10 @@ fn extreme(kind: usize, seed: u64, k: usize, i: usize, n: [u64; 3], double: bool
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, max_shrink_iters: 2000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 800, max_shrink_iters: 2000, ..ProptestConfig::default() })]
 
-    /// Bounds hold whatever the roles, the magnitudes and the bounds are.
+    /// Bounds hold whatever the roles, the magnitudes and the bounds are, for fields of one shape and
+    /// one of another shape and type.
     #[test]
     fn bounds_hold_at_the_edges(
         method in prop::sample::select(methods()),
@@ -389,20 +371,23 @@ proptest! {
         ],
     ) {
         let scalar = if double { Scalar::F64 } else { Scalar::F32 };
-        let fields: Vec<Field> = roles.iter().map(|&previous_of| Field { n, scalar, previous_of }).collect();
+        let mut fields: Vec<Field> = roles.iter().map(|&previous_of| Field { n, scalar, previous_of }).collect();
+        fields.push(Field { n: [n[0], 1, 1], scalar: Scalar::F64, previous_of: None });
         let same = seed.is_multiple_of(3);
         check(&method, bound, &State::new(&fields, |k, i| extreme(kinds[if same { 0 } else { k }], seed, k, i, n, double)));
     }
+
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, max_shrink_iters: 2000, ..ProptestConfig::default() })]
 
     /// A coder writes at most `max_bytes` bytes, and its streams do not depend on the arrays that
     /// it coded before.
     #[test]
     fn coders_need_no_more_than_they_say_and_remember_nothing(
         method in prop::sample::select(methods()),
-        n in prop_oneof![
-            (1..3000u64).prop_map(|n| [n, 1, 1]), (1..80u64, 1..80u64).prop_map(|(a, b)| [a, b, 1]),
-            (1..40u64, 1..24u64, 1..20u64).prop_map(|(a, b, c)| [a, b, c]), (1..100u64).prop_map(|b| [1, 7, b]),
-        ],
+        n in extents(),
         kinds in prop::collection::vec(0..11usize, 1..5), double in any::<bool>(), seed in any::<u64>(), rms in any::<bool>(),
         exponents in prop::collection::vec(-8..0i32, 5),
     ) {
@@ -435,10 +420,7 @@ proptest! {
     #[test]
     fn forged_payloads_do_no_harm(
         method in prop::sample::select(methods()),
-        n in prop_oneof![
-            Just([1, 1, 1]), (1..5000u64).prop_map(|n| [n, 1, 1]), (1..80u64, 1..80u64).prop_map(|(a, b)| [a, b, 1]),
-            (1..40u64, 1..24u64, 1..20u64).prop_map(|(a, b, c)| [a, b, c]), (1..100u64).prop_map(|b| [1, 7, b]),
-        ],
+        n in extents(),
         kind in prop::sample::select(vec![0, 1, 6, 7, 9, 10]), double in any::<bool>(), seed in any::<u64>(),
         bound in prop_oneof![(1..6i32).prop_map(|e| ErrorBound::OfMax(10f64.powi(-e))), (20..110i32).prop_map(|d| ErrorBound::Psnr(d as f64))],
     ) {

@@ -60,6 +60,17 @@ pub fn library_path() -> std::ffi::OsString {
     .unwrap()
 }
 
+/// Removes the variables that tell `make` and `make install` what to do.
+pub fn plain(make: &mut Command) -> &mut Command {
+    for name in ["MAKEFLAGS", "MAKELEVEL", "MFLAGS", "FC"] {
+        make.env_remove(name);
+    }
+    for name in ["PREFIX", "DESTDIR", "LIBDIR", "INCLUDEDIR", "BINDIR"] {
+        make.env_remove(name);
+    }
+    make
+}
+
 /// The text of `gpuzip_last_error` for the calling thread.
 pub fn last_error() -> String {
     // SAFETY: never NULL; the text ends with a NUL and is the thread's own.
@@ -207,7 +218,7 @@ pub fn compile_against(
         .args(sources)
         .arg("-o")
         .arg(&program)
-        .args([&format!("-L{lib}"), "-lgpuzip", &format!("-Wl,-rpath,{lib}"), "-lm"]));
+        .args([&format!("-L{lib}"), "-lgpuzip", &format!("-Wl,-rpath,{lib}"), "-lm", "-ldl"]));
     program
 }
 

@@ -2,7 +2,7 @@
 
 use crate::common::pages::{code, gpuzip, pages, sources, Block, Page};
 use crate::common::{
-    compile_c, have, library, library_path, needs, root, run, stdout, target, tempdir,
+    compile_c, have, library, library_path, needs, plain, root, run, stdout, target, tempdir,
 };
 use std::fs;
 use std::path::PathBuf;
@@ -252,20 +252,7 @@ impl Sandbox<'_> {
             .current_dir(&self.dir)
             .env("PATH", path)
             .env("HOME", &self.dir);
-        for variable in [
-            "MAKEFLAGS",
-            "MAKELEVEL",
-            "MFLAGS",
-            "PREFIX",
-            "DESTDIR",
-            "LIBDIR",
-            "INCLUDEDIR",
-            "BINDIR",
-            "FC",
-        ] {
-            command.env_remove(variable);
-        }
-        let output = run(command
+        let output = run(plain(&mut command)
             .env("LD_LIBRARY_PATH", library_path())
             .env("REPOSITORY", root())
             .env("CARGO_TARGET_DIR", target())

@@ -3,6 +3,7 @@
 
 use crate::common;
 use crate::common::cases::long;
+use crate::header::Header;
 use common::{compile_c, library, needs, root, run, stdout, tempdir};
 use std::process::Command;
 
@@ -12,18 +13,9 @@ const SOURCES: [&str; 5] =
 #[test]
 fn a_c_program_is_clean_under_sanitizers() {
     let dir = tempdir("sanitized");
-    let flags = [
-        "-std=c99",
-        "-g",
-        "-O1",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-pedantic",
-        "-fsanitize=address,undefined",
-        "-fno-sanitize-recover=all",
-    ];
-    let flags: Vec<&str> = flags.into_iter().chain(["-pthread"]).collect();
+    let strict = ["-std=c99", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pedantic", "-pthread"];
+    let sanitizers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+    let flags = [&strict[..], &sanitizers].concat();
     for source in SOURCES {
         let program = compile_c(&dir, "cc", &flags, &root().join(source));
         let output = run(Command::new(program).env("ASAN_OPTIONS", "detect_leaks=1"));
@@ -140,15 +132,8 @@ fn only_the_abi_is_exported() {
         .lines()
         .filter_map(|line| line.split_whitespace().last().map(String::from))
         .collect();
-    let header = std::fs::read_to_string(root().join("include/gpuzip.h")).unwrap();
-    let declared = header.lines().filter(|line| {
-        line.starts_with(|c: char| c.is_alphabetic())
-            && line.contains('(')
-            && !line.starts_with("typedef")
-    });
-    let mut declared: Vec<String> = declared
-        .filter_map(|line| line.split('(').next()?.rsplit([' ', '*']).next().map(String::from))
-        .collect();
+    let mut declared: Vec<String> =
+        Header::ours().functions.into_iter().map(|f| f.result.name).collect();
     exported.sort();
     declared.sort();
     assert_eq!(exported, declared);

@@ -2,15 +2,12 @@
 //! the ABI, and a program that uses all of the header is clean under sanitizers and valgrind.
 
 use crate::common;
+use crate::header::Header;
 use common::{compile_c, have, needs, root, run, stdout, tempdir};
 use std::fs;
 use std::process::Command;
 
 const STRICT: [&str; 6] = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-Wshadow", "-Wconversion"];
-
-fn header(name: &str) -> String {
-    fs::read_to_string(root().join("include").join(name)).unwrap()
-}
 
 #[test]
 fn every_standard_and_compiler_takes_it() {
@@ -49,23 +46,20 @@ fn a_type_without_a_type_of_values_is_refused_in_words() {
 
 #[test]
 fn it_covers_the_abi() {
-    let (c, cxx) = (header("gpuzip.h"), header("gpuzip.hpp"));
-    let calls =
-        c.lines().filter_map(|line| line.strip_prefix("gpuzip_status_t ")?.split('(').next());
+    let c = Header::ours();
+    let cxx = std::fs::read_to_string(root().join("include/gpuzip.hpp")).unwrap();
     // C++ programs call these two functions as C programs do.
     let left = ["gpuzip_set_log_level", "gpuzip_set_log_callback"];
-    for call in calls.filter(|call| !left.contains(call)) {
+    let calls = c.functions.iter().filter(|f| f.result.base == "gpuzip_status_t");
+    for call in calls.map(|f| &f.result.name).filter(|call| !left.contains(&call.as_str())) {
         assert!(
             cxx.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == call),
             "{call} is not in gpuzip.hpp"
         );
     }
-    let begin = c.find("typedef struct gpuzip_config_t {").unwrap();
-    let members = c[begin..].lines().take_while(|line| !line.starts_with('}'));
-    let strings = members.filter_map(|line| {
-        line.split_once("char *")?.1.split(' ').next().filter(|_| !line.contains("bytes"))
-    });
-    let strings: Vec<&str> = strings.collect();
+    let config = c.structs.iter().find(|s| s.name == "gpuzip_config_t").unwrap();
+    let strings = config.members.iter().filter(|m| m.base == "char" && m.stars == 1);
+    let strings: Vec<&str> = strings.map(|m| m.name.as_str()).collect();
     assert!(strings.len() >= 5, "{strings:?}");
     for string in strings {
         for use_of in [

@@ -6,6 +6,7 @@
 mod awave;
 
 use crate::common::{self, emu};
+use crate::header::Header;
 use common::{have, library, needs, root, run, stdout, tempdir};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -54,6 +55,13 @@ fn build(dir: &Path, name: &str, flags: &[&str], sources: &[PathBuf]) -> PathBuf
     ]);
     run(&mut command);
     program
+}
+
+/// Compiles a program from its text.
+fn build_text(dir: &Path, name: &str, flags: &[&str], text: &str) -> PathBuf {
+    let source = dir.join(name).with_extension("cpp");
+    fs::write(&source, text).unwrap();
+    build(dir, name, &[&["-std=c++14"], flags].concat(), &[source])
 }
 
 /// Compiles `tests/foreign/cxx/{name}.cpp` with the warnings of `STRICT` as errors.
@@ -185,10 +193,7 @@ fn every_name_of_the_original_compiles_and_does_its_work() {
 fn use_double_makes_fields_of_doubles() {
     needs!("c++");
     let dir = tempdir("dropin-double");
-    let source = dir.join("double.cpp");
-    fs::write(
-        &source,
-        "#include \"common/GPUZIPBuilders.cpp\"
+    let text = "#include \"common/GPUZIPBuilders.cpp\"
 int main() {
   gpuzip_config_t config;
   config.checkpointing_algorithm = REVOLVE;
@@ -200,16 +205,9 @@ int main() {
   schedule->GetAction();
   return sizeof(real_t) == 8 && prefetch->Save(0, &f, &g) ? 0 : 1;
 }
-",
-    )
-    .unwrap();
+";
     for name in ["USE_DOUBLE", "GPUZIP_REAL_DOUBLE"] {
-        run(&mut Command::new(build(
-            &dir,
-            "double",
-            &["-std=c++14", &format!("-D{name}")],
-            std::slice::from_ref(&source),
-        )));
+        run(&mut Command::new(build_text(&dir, "double", &[&format!("-D{name}")], text)));
     }
 }
 
@@ -337,10 +335,7 @@ fn memory_does_not_grow_with_shots_or_objects() {
 fn the_logger_has_the_last_word() {
     needs!("c++");
     let dir = tempdir("dropin-logger");
-    let source = dir.join("logger.cpp");
-    fs::write(
-        &source,
-        "#include \"common/GPUZIPBuilders.cpp\"
+    let text = "#include \"common/GPUZIPBuilders.cpp\"
 int main(int argc, char **argv) {
   gpuzip_config_t config;
   config.checkpointing_algorithm = 1;
@@ -356,10 +351,8 @@ int main(int argc, char **argv) {
   }
   prefetch->Report();
 }
-",
-    )
-    .unwrap();
-    let program = build(&dir, "logger", &["-std=c++14"], &[source]);
+";
+    let program = build_text(&dir, "logger", &[], text);
     let log = dir.join("performance.csv");
     let stderr = |arguments: &[&str]| {
         let output = run(Command::new(&program)
@@ -379,14 +372,13 @@ int main(int argc, char **argv) {
 fn a_configuration_file_of_the_original_is_read_as_it_is() {
     needs!("c++");
     let dir = tempdir("dropin-config");
-    let (file, source) = (dir.join("config.cfg"), dir.join("config.cpp"));
+    let file = dir.join("config.cfg");
     let lines = "# GPUZIP 2.x\ncheckpointing_algorithm = 1\ncheckpointing_snaps = 8\ncache_capacity = 4\ncompressor = 3\nlog_level = 2\n\
                  enable_performance_log = 0\nenable_compression_rate_log = 1\ncompression_factor = 4.0\ntrace_file_path = zcut.txt\n\
                  revolve_log_level = 2\nzfp_bit_rate = 12\ncuszp_err_bound = 1e-4\nfloat_kind = double\nbitcomp_delta_config = 1\n\
                  bitcomp_range_fraction = 0.25\nbitcomp_num_sigma = 3\nbitcomp_delta = 0.5\nbitcomp_algorithm = 1\n";
     fs::write(&file, lines).unwrap();
-    fs::write(
-        &source,
+    let text =
         "#include \"common/GPUZIPBuilders.cpp\"
 #include <iostream>
 int main(int, char **argv) {
@@ -400,10 +392,8 @@ int main(int, char **argv) {
             << c.bitcomp_algorithm << ' ' << built << std::endl;
   return gpuzip_config_free(&c);
 }
-",
-    )
-    .unwrap();
-    let program = build(&dir, "config", &["-std=c++14"], &[source]);
+";
+    let program = build_text(&dir, "config", &[], text);
     expect(
         &program,
         &[file.to_str().unwrap()],
@@ -482,17 +472,10 @@ fn the_swap_changes_one_include_path_and_one_link_line() {
 #[test]
 fn the_page_has_every_name() {
     let page = fs::read_to_string(root().join("docs/gpuzip-2x.md")).unwrap();
-    let header = fs::read_to_string(root().join("include/gpuzip.h")).unwrap();
-    let from = header.find("typedef struct gpuzip_config_t {").unwrap();
-    let block = &header[from..from + header[from..].find(" struct_size ").unwrap()];
-    let fields = block
-        .lines()
-        .filter_map(|line| line.split_once(" GPUZIP_DEFAULT"))
-        .map(|(declaration, _)| declaration);
-    let fields: Vec<&str> = fields
-        .map(|declaration| declaration.rsplit([' ', '*']).next().unwrap())
-        .filter(|name| !name.is_empty())
-        .collect();
+    let header = Header::ours();
+    let config = header.structs.iter().find(|s| s.name == "gpuzip_config_t").unwrap();
+    let fields = config.members.iter().map(|member| member.name.as_str());
+    let fields: Vec<&str> = fields.take_while(|name| *name != "struct_size").collect();
     assert_eq!(fields.len(), 18, "{fields:?}");
     let missing: Vec<&str> = HEADERS
         .into_iter()

@@ -1,5 +1,7 @@
 //! A reader of `include/gpuzip.h`, whose form is regular because cbindgen generates the file.
 
+use crate::common::root;
+
 /// A C declaration: `const struct gpuzip_field_t *fields` has the base `gpuzip_field_t`, the name
 /// `fields` and one star, and is constant.
 pub struct Declaration {
@@ -43,7 +45,12 @@ pub struct Header {
 }
 
 impl Header {
-    pub fn parse(text: &str) -> Header {
+    /// The header of this repository.
+    pub fn ours() -> Header {
+        Header::parse(&std::fs::read_to_string(root().join("include/gpuzip.h")).unwrap())
+    }
+
+    fn parse(text: &str) -> Header {
         let mut header = Header::default();
         for (doc, statement) in statements(&plain_c(text)) {
             header.add(doc, &statement);

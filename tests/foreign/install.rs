@@ -2,7 +2,7 @@
 //! Fortran, through pkg-config and through CMake.
 
 use crate::common;
-use common::{have, needs, root, run, stdout, target, tempdir};
+use common::{have, needs, plain, root, run, stdout, target, tempdir};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,20 +15,7 @@ const MAJOR: &str = env!("CARGO_PKG_VERSION_MAJOR");
 fn make(arguments: &[&str]) -> String {
     let mut command = Command::new("make");
     command.current_dir(root()).args(arguments).env("CARGO_TARGET_DIR", target());
-    for variable in [
-        "MAKEFLAGS",
-        "MAKELEVEL",
-        "MFLAGS",
-        "PREFIX",
-        "DESTDIR",
-        "LIBDIR",
-        "INCLUDEDIR",
-        "BINDIR",
-        "FC",
-    ] {
-        command.env_remove(variable);
-    }
-    stdout(&run(&mut command))
+    stdout(&run(plain(&mut command)))
 }
 
 fn path(path: &Path) -> &str {

@@ -3,7 +3,7 @@
 //! a release as far as its tag.
 
 use crate::common::{self, cases};
-use common::{have, library, needs, root, run, stdout, target, tempdir};
+use common::{have, library, needs, plain, root, run, stdout, target, tempdir};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -268,16 +268,9 @@ print(hook['platform_tag']([pathlib.Path(p) for p in sys.argv[2:]]))
 /// Installs the library for the tests below and returns the prefix.
 fn installed(name: &str) -> std::path::PathBuf {
     let prefix = tempdir(name).join("prefix");
-    run(Command::new("sh")
-        .arg(root().join("install/install.sh"))
-        .arg("install")
-        .arg(library())
-        .env("PREFIX", &prefix)
-        .env("FC", "")
-        .env_remove("DESTDIR")
-        .env_remove("LIBDIR")
-        .env_remove("INCLUDEDIR")
-        .env_remove("BINDIR"));
+    let mut install = Command::new("sh");
+    install.arg(root().join("install/install.sh")).arg("install").arg(library());
+    run(plain(&mut install).env("PREFIX", &prefix).env("FC", ""));
     prefix
 }
 

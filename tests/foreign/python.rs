@@ -18,7 +18,7 @@ fn read(path: &str) -> String {
 
 #[test]
 fn the_tables_follow_the_header() {
-    let header = Header::parse(&read("include/gpuzip.h"));
+    let header = Header::ours();
     let files = [("_abi.py", bindings::abi(&header)), ("records.py", bindings::records(&header))];
     for (name, generated) in files {
         let path = format!("python/src/gpuzip/{name}");

@@ -3,8 +3,8 @@
 //! disappears from either file breaks existing programs, unless the line is a reserved word that
 //! was put to use.
 
-use crate::common;
-use common::{have, root, run, target, tempdir};
+use crate::common::{have, root, run, target, tempdir};
+use crate::header::Header;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -179,21 +179,6 @@ fn the_comparison_sees_what_breaks_programs() {
     }
 }
 
-/// Returns the functions of the header with the numbers of their parameters.
-fn declared() -> BTreeMap<String, usize> {
-    let header = fs::read_to_string(root().join("include/gpuzip.h")).unwrap();
-    let declarations = header.split(";\n").filter_map(|text| text.rsplit("\n\n").next());
-    let code = declarations
-        .map(|text| text.rsplit("*/").next().unwrap().trim())
-        .filter(|text| text.ends_with(')') && text.contains("gpuzip_"));
-    let functions = code.filter(|text| !text.starts_with("typedef") && !text.starts_with('#'));
-    let count = |list: &str| if list.trim() == "void)" { 0 } else { list.matches(',').count() + 1 };
-    functions
-        .map(|text| text.split_once('(').unwrap())
-        .map(|(name, list)| (name.rsplit([' ', '*']).next().unwrap().into(), count(list)))
-        .collect()
-}
-
 /// The suppressions of abi/private.ini leave out nothing public. A type that they left out would
 /// disappear, unnoticed, from the functions and structs that use the type.
 #[test]
@@ -207,7 +192,9 @@ fn the_baseline_has_every_parameter_of_the_header() {
             body.split("</function-decl>").next().unwrap().matches("<parameter ").count(),
         );
     }
-    let declared = declared();
+    let functions = Header::ours().functions;
+    let declared: BTreeMap<String, usize> =
+        functions.into_iter().map(|f| (f.result.name, f.arguments.len())).collect();
     assert!(found.len() > 30, "{found:?}");
     for (name, parameters) in found {
         assert_eq!(declared.get(&name), Some(&parameters), "{name}");
@@ -216,12 +203,8 @@ fn the_baseline_has_every_parameter_of_the_header() {
 
 #[test]
 fn constants_keep_their_values() {
-    let header = fs::read_to_string(root().join("include/gpuzip.h")).unwrap();
-    let constants: BTreeMap<&str, i64> = header
-        .lines()
-        .filter_map(|line| line.strip_prefix("#define ")?.split_once(' '))
-        .filter_map(|(name, value)| Some((name, value.parse().ok()?)))
-        .collect();
+    let constants: BTreeMap<String, i32> =
+        Header::ours().constants.into_iter().map(|c| (c.name, c.value)).collect();
     let file = root().join("abi/constants");
     if updating() {
         fs::write(

@@ -4,30 +4,17 @@
 
 use crate::common;
 use crate::common::cases::cases;
-use common::{library, root, run, stdout, tempdir};
+use common::{compile_c_with, root, run, stdout, tempdir};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-fn compile(dir: &Path, name: &str, sources: &[&str]) -> PathBuf {
-    let (program, library) = (dir.join(name), library().display().to_string());
+fn compile(dir: &Path, sources: &[&str]) -> PathBuf {
     let flags =
         ["-std=gnu11", "-g", "-O2", "-pthread", "-frounding-math", "-Wall", "-Wextra", "-Werror"];
-    let sources = sources.iter().map(|source| root().join("tests/c").join(source));
-    run(Command::new("cc")
-        .args(flags)
-        .arg("-I")
-        .arg(root().join("include"))
-        .args(sources)
-        .arg("-o")
-        .arg(&program)
-        .args([
-            &format!("-L{library}"),
-            "-lgpuzip",
-            &format!("-Wl,-rpath,{library}"),
-            "-lm",
-            "-ldl",
-        ]));
-    program
+    let sources: Vec<PathBuf> =
+        sources.iter().map(|source| root().join("tests/c").join(source)).collect();
+    let sources: Vec<&Path> = sources.iter().map(PathBuf::as_path).collect();
+    compile_c_with(dir, "cc", &flags, &sources)
 }
 
 /// A folder for the files of the jobs from `first` on: on the disk for the last of them, in memory,
@@ -49,7 +36,7 @@ fn random_sessions_restore_what_they_saved() {
     let sources = ["", "_draw", "_shot", "_restart"].map(|part| format!("everything{part}.c"));
     let mut sources: Vec<_> = sources.iter().map(String::as_str).collect();
     sources.extend(["stress_state.c", "failing_memory.c", "faults.c"]);
-    let program = compile(&tempdir("everything"), "everything", &sources);
+    let program = compile(&tempdir("everything"), &sources);
     let parts = [(0, 80_000, "1"), (1_000_000, 25_000, "8"), (2_000_000, 25_000, "8 faults")];
     let parts = parts.map(|(first, full, how)| {
         let (program, dir) = (program.clone(), folder(first));
@@ -75,7 +62,7 @@ fn random_sessions_restore_what_they_saved() {
 #[test]
 fn misuse_from_threads_is_always_an_error() {
     let dir = tempdir("stress_misuse");
-    let program = compile(&dir, "stress_misuse", &["stress_misuse.c"]);
+    let program = compile(&dir, &["stress_misuse.c"]);
     let calls = cases(2_000_000 / 10, 2_000_000);
     let printed =
         stdout(&run(Command::new(program).current_dir(&dir).args(["1", &calls.to_string()])));
