@@ -1,6 +1,6 @@
 /* Tests shots whose number of steps is not known before gpuzip_end_forward: every restored state byte by
- * byte, for many ends of the forward phase, several shots per session, raw and coded snapshots,
- * callbacks, and calls in the wrong phase. The program exits with 1 at the first failed check. With the
+ * byte, for many ends of the forward phase, several shots per session, and calls in the wrong phase.
+ * everything.c has budgets, codecs, callbacks and several sessions. The program exits with 1 at the first failed check. With the
  * argument `few`, caches hold no snapshot, half of them or all: for tools under which programs are slow. */
 #include "test.h"
 
@@ -10,7 +10,6 @@ typedef struct {
   double u[N];
   int ts, last, reversed;
   uint64_t forward, saves, restores;
-  gpuzip_t *handle;
 } app_t;
 
 /* Whole numbers, which the codecs here keep exactly. */
@@ -47,10 +46,10 @@ static gpuzip_t *session(const gpuzip_config_t *config, app_t *a)
   return h;
 }
 
-static void start(app_t *a, gpuzip_t *h, int last)
+static void start(app_t *a, int last)
 {
   for (int i = 0; i < N; i++) a->u[i] = value(0, i);
-  a->ts = 0, a->last = last, a->reversed = last + 1, a->handle = h;
+  a->ts = 0, a->last = last, a->reversed = last + 1;
   a->forward = a->saves = a->restores = 0;
 }
 
@@ -65,7 +64,7 @@ static void shot(gpuzip_t *h, app_t *a, int last, int after_save)
   uint64_t fingerprint;
   int ended = 0;
   stats.struct_size = sizeof stats, summary.struct_size = sizeof summary;
-  start(a, h, last);
+  start(a, last);
   CHECK(gpuzip_setup(h) == GPUZIP_OK);
   CHECK(gpuzip_summary(h, &summary) == GPUZIP_OK && summary.steps == 0 && summary.forward_steps == 0);
   CHECK(summary.snapshots > 0 && summary.algorithm == GPUZIP_ALGORITHM_ONLINE);
@@ -133,90 +132,6 @@ static void shots(app_t *a, int few)
       }
 }
 
-/* Budgets instead of numbers, slow links, and fp16, which keeps these numbers. */
-static void stored_otherwise(app_t *a)
-{
-  for (int kind = 0; kind < 3; kind++)
-    for (int k = 0; k < 6; k++) {
-      gpuzip_config_t config = online(0, 0);
-      gpuzip_field_t f = values_of(a);
-      gpuzip_summary_t summary;
-      config.device_budget = 1024 * (uint64_t)(1 + k), config.host_budget = 1024 * (uint64_t)(9 - k);
-      if (kind > 0) config.link_bandwidth = 3e6;
-      if (kind > 1) config.compressor = GPUZIP_COMPRESSOR_FP16;
-      summary.struct_size = sizeof summary;
-      CHECK(gpuzip_memory_required(&config, 0, &f, 1, &summary) == GPUZIP_OK);
-      CHECK(summary.steps == 0 && summary.snapshots > 0 && summary.device_bytes <= config.device_budget);
-      gpuzip_t *h = session(&config, a);
-      shot(h, a, 80 + k, 0);
-      shot(h, a, 33, 1);
-      CHECK(gpuzip_finalize(h) == GPUZIP_OK);
-    }
-}
-
-static int forward(void *user, int32_t ts, int32_t end, uint32_t flags)
-{
-  app_t *a = user;
-  for (; ts <= end; ts++) compute(a, ts);
-  if (!(flags & GPUZIP_FLAG_RECOMPUTE) && a->ts == a->last) CHECK(gpuzip_end_forward(a->handle) == GPUZIP_OK);
-  return 0;
-}
-
-static int backward(void *user, int32_t ts, uint32_t flags)
-{
-  app_t *a = user;
-  (void)flags;
-  CHECK(ts == --a->reversed);
-  check(a, ts);
-  return 0;
-}
-
-static void by_callbacks(app_t *a)
-{
-  const gpuzip_config_t config = online(4, 2);
-  const gpuzip_field_t f = values_of(a);
-  gpuzip_callbacks_t c;
-  gpuzip_t *h = session(&config, a);
-  memset(&c, 0, sizeof c);
-  c.struct_size = sizeof c, c.user = a, c.forward = forward, c.backward = backward;
-  for (int last = 1; last < 60; last += 11) {
-    start(a, h, last);
-    CHECK(gpuzip_setup(h) == GPUZIP_OK);
-    CHECK(gpuzip_run_forward(h, &c, &f, 1, NULL) == GPUZIP_OK && a->reversed == last + 1);
-    CHECK(gpuzip_run_reverse(h, &c, &f, 1, NULL) == GPUZIP_OK && a->reversed == 0);
-  }
-  CHECK(gpuzip_finalize(h) == GPUZIP_OK);
-}
-
-/* Two sessions on one schedule: one of them ends the forward phase. */
-static void together(app_t *a, app_t *b)
-{
-  gpuzip_config_t config = online(3, 1);
-  gpuzip_schedule_t *schedule;
-  gpuzip_field_t f = values_of(a), g = values_of(b);
-  gpuzip_t *h, *k;
-  CHECK(gpuzip_schedule_create(&config, 0, &schedule) == GPUZIP_OK);
-  CHECK(gpuzip_attach(schedule, &config, &f, 1, &h) == GPUZIP_OK);
-  CHECK(gpuzip_attach(schedule, &config, &g, 1, &k) == GPUZIP_OK);
-  for (int last = 4; last < 50; last += 9) {
-    gpuzip_action_t action;
-    CHECK(gpuzip_setup(h) == GPUZIP_OK && gpuzip_setup(k) == GPUZIP_OK);
-    start(a, h, last), start(b, k, last);
-    do {
-      CHECK(gpuzip_get_action(h, &action) == GPUZIP_OK && gpuzip_dispatch(k, action.it) == GPUZIP_OK);
-      serve(h, &action, &f, 1), serve(k, &action, &g, 1);
-      if (action.type == GPUZIP_ACTION_FORWARD) {
-        compute(a, action.ts), compute(b, action.ts);
-        if (action.ts == last && !(action.flags & GPUZIP_FLAG_RECOMPUTE)) WORKS(gpuzip_end_forward(h));
-      }
-      if (action.type != GPUZIP_ACTION_TERMINATE) check(a, action.ts), check(b, action.ts);
-      if (action.type == GPUZIP_ACTION_BACKWARD) CHECK(action.ts == --a->reversed);
-    } while (action.type != GPUZIP_ACTION_TERMINATE);
-    CHECK(a->reversed == 0);
-  }
-  CHECK(gpuzip_finalize(h) == GPUZIP_OK && gpuzip_finalize(k) == GPUZIP_OK && gpuzip_schedule_release(schedule) == GPUZIP_OK);
-}
-
 static void refused(app_t *a)
 {
   gpuzip_config_t config = online(3, 1);
@@ -247,11 +162,8 @@ static void refused(app_t *a)
 
 int main(int argc, char **argv)
 {
-  static app_t a, b;
+  static app_t a;
   shots(&a, argc > 1 && strcmp(argv[1], "few") == 0);
-  stored_otherwise(&a);
-  by_callbacks(&a);
-  together(&a, &b);
   refused(&a);
   puts("ok");
   return 0;

@@ -49,6 +49,26 @@ pub fn scratch(name: &str) -> PathBuf {
     dir
 }
 
+/// Makes and returns an empty folder in memory, where there is such a place, since fsync takes most of
+/// the time of some tests on a disk. The caller removes it.
+pub fn folder_in_memory(name: &str) -> PathBuf {
+    let memory = Path::new("/dev/shm").join(format!("gpuzip-{name}-{}", std::process::id()));
+    match std::fs::create_dir(&memory) {
+        Ok(()) => memory,
+        Err(_) => tempdir(name),
+    }
+}
+
+/// Compiles tests/c/everything.c and what belongs to it.
+pub fn compile_everything(dir: &Path, flags: &[&str], more: &[&str]) -> PathBuf {
+    let own = ["everything", "everything_draw", "everything_shot", "everything_restart"];
+    let names = own.iter().chain(&["stress_state"]).chain(more);
+    let sources: Vec<PathBuf> =
+        names.map(|name| root().join(format!("tests/c/{name}.c"))).collect();
+    let sources: Vec<&Path> = sources.iter().map(PathBuf::as_path).collect();
+    compile_c_with(dir, "cc", &[&["-frounding-math", "-pthread"], flags].concat(), &sources)
+}
+
 /// Returns `LD_LIBRARY_PATH` without the folders that `cargo test` puts in front. From these
 /// folders the loader would take a library that `cargo build` left there, instead of the library
 /// that a program was linked with.

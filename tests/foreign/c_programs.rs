@@ -4,7 +4,8 @@
 use crate::common;
 use crate::common::cases::long;
 use crate::header::Header;
-use common::{compile_c, library, needs, root, run, stdout, tempdir};
+use common::tempdir;
+use common::{compile_c, compile_everything, folder_in_memory, library, needs, root, run, stdout};
 use std::process::Command;
 
 const SOURCES: [&str; 5] =
@@ -21,6 +22,17 @@ fn a_c_program_is_clean_under_sanitizers() {
         let output = run(Command::new(program).env("ASAN_OPTIONS", "detect_leaks=1"));
         assert_eq!(stdout(&output), "ok\n", "{source}");
     }
+    let program =
+        compile_everything(&dir, &[&["-std=c11", "-g", "-O1"], &sanitizers[..]].concat(), &[]);
+    everything(Command::new(program).env("ASAN_OPTIONS", "detect_leaks=1"), 200);
+}
+
+/// Runs random sessions of tests/c/everything.c.
+fn everything(command: &mut Command, jobs: u32) {
+    let folder = folder_in_memory(&format!("c-everything-{jobs}"));
+    let printed = stdout(&run(command.current_dir(&folder).args(["0", &jobs.to_string()])));
+    assert!(printed.starts_with(&format!("{jobs} jobs: ")), "{printed}");
+    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]
@@ -47,6 +59,8 @@ fn a_c_program_is_clean_under_valgrind() {
     std::thread::scope(|scope| {
         scope.spawn(|| SOURCES[..2].iter().for_each(|source| check(source)));
         SOURCES[2..].iter().for_each(|source| check(source));
+        let program = compile_everything(&dir, &["-std=c11", "-g", "-O1"], &[]);
+        everything(Command::new("valgrind").args(checks).arg(program), 20);
     });
 }
 

@@ -3,39 +3,21 @@
 //! GPUZIP 2.x: errors exit (1), the caller's fields are overwritten (9), memory grows per shot
 //! (10), a retrieve before the save reads out of bounds (11).
 
-mod awave;
-
 use crate::common::{self, emu};
 use crate::header::Header;
+use crate::install::tree;
 use common::{have, library, needs, root, run, stdout, tempdir};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const STRICT: [&str; 6] = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"];
-const HEADERS: [&str; 21] = [
-    "Codec.hpp",
-    "Compressor.hpp",
-    "CompressorBitcomp.hpp",
-    "CompressorCuSZp.hpp",
-    "CompressorZFP.hpp",
-    "checkpointing/Checkpointing.hpp",
-    "checkpointing/Schedule.hpp",
-    "checkpointing/revolve/RevolveCheckpointing.cpp",
-    "checkpointing/trace/TraceCheckpointing.cpp",
-    "checkpointing/uniform/UniformCheckpointing.cpp",
-    "common/GPUZIPBuilders.cpp",
-    "common/GPUZIPConfig.h",
-    "common/GPUZIPError.h",
-    "common/GPUZIPLogger.cpp",
-    "common/cudaUtils.cuh",
-    "common/real_t.h",
-    "common/structs.h",
-    "prefetch/CheckpointOnly.cuh",
-    "prefetch/Checkpointing.hpp",
-    "prefetch/Prefetch.cuh",
-    "prefetch/Shape.hpp",
-];
+/// The paths of the drop-in headers, relative to their folder.
+fn headers() -> Vec<String> {
+    let headers = tree(&root().join("include/gpuzip-dropin"));
+    assert_eq!(headers.len(), 21, "{headers:?}");
+    headers
+}
 
 /// A command that starts compiler `name` with the one include path that the drop-in headers need.
 fn compiler(name: &str, flags: &[&str]) -> Command {
@@ -83,7 +65,7 @@ fn every_header_stands_alone_in_every_standard() {
         if !have(compiler_name) {
             continue;
         }
-        for header in HEADERS {
+        for header in headers() {
             let source = dir.join("alone.cpp");
             fs::write(
                 &source,
@@ -230,6 +212,33 @@ fn shots_are_identical_for_algorithms_and_caches() {
     // With 0 snapshots the library chooses their number.
     for algorithm in ["1", "3", "4", "6"] {
         expect(&program, &["100", algorithm, "3", "0"], "identical\n");
+    }
+}
+
+/// An application of GPUZIP 2.x's users, whose source is not in this repository: it is read from the
+/// folder that `GPUZIP_SHARED` names, or else from `../shared`.
+#[test]
+fn an_awave_program_runs_unmodified() {
+    needs!("c++");
+    let shared =
+        std::env::var_os("GPUZIP_SHARED").map_or_else(|| root().join("../shared"), PathBuf::from);
+    let source = shared.join("reference/awave_snippet.cpp");
+    if !source.exists() {
+        return println!("skipped: {} is not there", source.display());
+    }
+    let dir = tempdir("dropin-awave");
+    let flags = ["-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror"];
+    let program = ["-std=c++20", "-std=c++17", "-std=c++14"].map(|standard| {
+        let program = build(&dir, "awave", &[&flags[..], &[standard]].concat(), &[source.clone()]);
+        expect(&program, &[], "identical\n");
+        program
+    });
+    for algorithm in ["1", "2", "3", "4"] {
+        for cache in 0..=6 {
+            for steps in ["1", "2", "7", "200"] {
+                expect(&program[0], &[steps, algorithm, &cache.to_string()], "identical\n");
+            }
+        }
     }
 }
 
@@ -477,8 +486,10 @@ fn the_page_has_every_name() {
     let fields = config.members.iter().map(|member| member.name.as_str());
     let fields: Vec<&str> = fields.take_while(|name| *name != "struct_size").collect();
     assert_eq!(fields.len(), 18, "{fields:?}");
-    let missing: Vec<&str> = HEADERS
-        .into_iter()
+    let headers = headers();
+    let missing: Vec<&str> = headers
+        .iter()
+        .map(String::as_str)
         .chain(fields)
         .filter(|name| !page.contains(&format!("`{name}`")))
         .collect();

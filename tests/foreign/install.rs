@@ -152,7 +152,7 @@ fn assert_links_lead_somewhere(pages: &Path, installed: &[String]) {
 }
 
 /// The relative paths of all files below a folder; of links also their targets.
-fn tree(dir: &Path) -> Vec<String> {
+pub fn tree(dir: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut open = vec![dir.to_path_buf()];
     while let Some(folder) = open.pop() {

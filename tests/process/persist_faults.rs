@@ -7,7 +7,7 @@ mod hostile;
 
 use crate::common::cases::{cases, long};
 use crate::common::{self, hostile as mutations, wave};
-use common::{faults_library, tempdir};
+use common::{faults_library, folder_in_memory, tempdir};
 use gpuzip::error::Result;
 use gpuzip::persist::{Fingerprint, Header, Kind, Listing, Name, RecordHead, Store};
 use std::fs::{self, OpenOptions};
@@ -120,17 +120,14 @@ struct Case {
 }
 
 impl Case {
-    fn new(name: &str) -> Self {
-        // In memory where there is such a place: no fault depends on a real disk, and fsync is slow
-        // on one.
-        let memory = Path::new("/dev/shm").join(format!("gpuzip-{name}-{}", std::process::id()));
-        let dir = match fs::create_dir(&memory) {
-            Ok(()) => memory,
-            Err(_) => tempdir(name),
-        };
+    /// Makes the folder; `None` without the library that makes calls fail.
+    fn new(name: &str) -> Option<Self> {
+        faults_library()?;
+        // No fault depends on a real disk.
+        let dir = folder_in_memory(name);
         let folder = dir.join("restart");
         fs::create_dir(&folder).unwrap();
-        Case { dir, folder }
+        Some(Case { dir, folder })
     }
 
     /// Empties the folder.
@@ -236,10 +233,7 @@ fn calls(case: &Case, rounds: u32) -> Vec<String> {
 
 /// Lets call n of a run of three generations have the fault, for every n that it can have.
 fn exhaust(fault: &str) {
-    if faults_library().is_none() {
-        return;
-    }
-    let case = Case::new(&format!("persist-{fault}"));
+    let Some(case) = Case::new(&format!("persist-{fault}")) else { return };
     // Long tests have a second process's part in the run, which finds generations.
     let rounds = cases(1, 2);
     let calls = calls(&case, rounds);
@@ -297,10 +291,7 @@ fn short_writes_and_reads_and_flipped_bits_leave_the_newest_complete_generation(
 /// What does no harm is no error: interrupted calls, short reads and writes.
 #[test]
 fn interrupted_and_short_calls_are_made_again() {
-    if faults_library().is_none() {
-        return;
-    }
-    let case = Case::new("persist-again");
+    let Some(case) = Case::new("persist-again") else { return };
     let calls = calls(&case, 1);
     let all_short = (1..=calls.len()).step_by(3).map(|n| format!("any:{n}:EINTR"));
     for rules in all_short.collect::<Vec<_>>().chunks(15) {
@@ -320,10 +311,7 @@ fn interrupted_and_short_calls_are_made_again() {
 /// stays.
 #[test]
 fn a_disk_that_stays_full_or_broken_keeps_what_it_has() {
-    if faults_library().is_none() {
-        return;
-    }
-    let case = Case::new("persist-stays");
+    let Some(case) = Case::new("persist-stays") else { return };
     for rule in
         ["write:1+:ENOSPC", "write:1+:EIO", "fsync:1+:EIO", "rename:1+:EROFS", "open:4+:EACCES"]
     {
@@ -340,10 +328,7 @@ fn a_disk_that_stays_full_or_broken_keeps_what_it_has() {
 /// Faults of all kinds at random, with the same seeds each time: 1,200, in long tests 12,000.
 #[test]
 fn random_faults_give_no_wrong_result() {
-    if faults_library().is_none() {
-        return;
-    }
-    let case = Case::new("persist-random");
+    let Some(case) = Case::new("persist-random") else { return };
     let long = long();
     let (most, mut faults, mut kills, mut seed) = (if long { 12_000 } else { 1200 }, 0, 0, 0);
     while faults < most {
@@ -367,10 +352,7 @@ fn random_faults_give_no_wrong_result() {
 /// default action ends the process. Here it is an error.
 #[test]
 fn a_limit_on_the_size_of_files_is_an_error_and_no_signal() {
-    if faults_library().is_none() {
-        return;
-    }
-    let case = Case::new("persist-limit");
+    let Some(case) = Case::new("persist-limit") else { return };
     case.play("", 1);
     assert_eq!(case.acknowledged(), (3, 3));
     for limit in [1, 100, 4096, 1 << 20, (1 << 20) + 4096] {

@@ -4,42 +4,24 @@
 
 use crate::common;
 use crate::common::cases::cases;
-use common::{compile_c_with, root, run, stdout, tempdir};
-use std::path::{Path, PathBuf};
+use common::{compile_c, compile_everything, folder_in_memory, root, run, stdout, tempdir};
 use std::process::Command;
 
-fn compile(dir: &Path, sources: &[&str]) -> PathBuf {
-    let flags =
-        ["-std=gnu11", "-g", "-O2", "-pthread", "-frounding-math", "-Wall", "-Wextra", "-Werror"];
-    let sources: Vec<PathBuf> =
-        sources.iter().map(|source| root().join("tests/c").join(source)).collect();
-    let sources: Vec<&Path> = sources.iter().map(PathBuf::as_path).collect();
-    compile_c_with(dir, "cc", &flags, &sources)
-}
-
-/// A folder for the files of the jobs from `first` on: on the disk for the last of them, in memory,
-/// if there is such a place, for the others, since fsync takes most of the time on a disk.
-fn folder(first: u64) -> PathBuf {
-    let name = format!("everything-{first}");
-    let memory = Path::new("/dev/shm").join(format!("gpuzip-{name}-{}", std::process::id()));
-    match first < 2_000_000 && std::fs::create_dir(&memory).is_ok() {
-        true => memory,
-        false => tempdir(&name),
-    }
-}
+const FLAGS: [&str; 7] = ["-std=gnu11", "-g", "-O2", "-pthread", "-Wall", "-Wextra", "-Werror"];
 
 /// Random sessions that combine everything a session can be asked for: one at a time with faults of
 /// memory and files, eight at a time, and eight at a time with faults. The program compares every
 /// restored state with its own copy, and looks for what is left in the end.
 #[test]
 fn random_sessions_restore_what_they_saved() {
-    let sources = ["", "_draw", "_shot", "_restart"].map(|part| format!("everything{part}.c"));
-    let mut sources: Vec<_> = sources.iter().map(String::as_str).collect();
-    sources.extend(["stress_state.c", "failing_memory.c", "faults.c"]);
-    let program = compile(&tempdir("everything"), &sources);
+    let faults = ["failing_memory", "faults"];
+    let program = compile_everything(&tempdir("everything"), &FLAGS, &faults);
     let parts = [(0, 80_000, "1"), (1_000_000, 25_000, "8"), (2_000_000, 25_000, "8 faults")];
     let parts = parts.map(|(first, full, how)| {
-        let (program, dir) = (program.clone(), folder(first));
+        // The last of the jobs have their files on the disk.
+        let name = format!("everything-{first}");
+        let dir = if first < 2_000_000 { folder_in_memory(&name) } else { tempdir(&name) };
+        let program = program.clone();
         std::thread::spawn(move || {
             let jobs = cases(full / 50, full);
             let mut run_of = Command::new(program);
@@ -62,7 +44,7 @@ fn random_sessions_restore_what_they_saved() {
 #[test]
 fn misuse_from_threads_is_always_an_error() {
     let dir = tempdir("stress_misuse");
-    let program = compile(&dir, &["stress_misuse.c"]);
+    let program = compile_c(&dir, "cc", &FLAGS, &root().join("tests/c/stress_misuse.c"));
     let calls = cases(2_000_000 / 10, 2_000_000);
     let printed =
         stdout(&run(Command::new(program).current_dir(&dir).args(["1", &calls.to_string()])));
