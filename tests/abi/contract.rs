@@ -53,14 +53,12 @@ fn callbacks_of_a_newer_header_are_accepted_where_they_ask_for_nothing_new() {
     let (ours, theirs) =
         (size_of::<gpuzip_callbacks_t>() as u64, size_of::<NewerCallbacks>() as u64);
     for size in [0, 8, ours - 8, ours + 4, 1 << 20] {
-        assert_eq!(run(size, 0), GPUZIP_ERR_ARGUMENT, "{size}");
-        assert!(last_error().contains("callbacks->struct_size"), "{}", last_error());
+        refused(run(size, 0), GPUZIP_ERR_ARGUMENT, "callbacks->struct_size");
     }
-    assert_eq!(run(theirs, 5), GPUZIP_ERR_UNSUPPORTED);
-    assert!(last_error().contains("newer header"), "{}", last_error());
-    assert_eq!(run(theirs, 0), GPUZIP_OK, "{}", last_error());
-    assert_eq!(gpuzip_setup(handle), GPUZIP_OK);
-    assert_eq!(run(ours, 5), GPUZIP_OK, "{}", last_error());
+    refused(run(theirs, 5), GPUZIP_ERR_UNSUPPORTED, "newer header");
+    works(run(theirs, 0));
+    works(gpuzip_setup(handle));
+    works(run(ours, 5));
     finalize(handle);
 }
 
@@ -90,12 +88,11 @@ fn peeking_tells_the_next_action_and_changes_nothing() {
                 }
                 for handle in [peeking, plain] {
                     // SAFETY: the fields live.
-                    let status = unsafe { serve(handle, &expected, &fields) };
-                    assert_eq!(status, GPUZIP_OK, "{}", last_error());
+                    works(unsafe { serve(handle, &expected, &fields) });
                 }
             }
             assert_eq!(peek(peeking).0, GPUZIP_ERR_STATE);
-            assert_eq!(gpuzip_setup(peeking), GPUZIP_OK);
+            works(gpuzip_setup(peeking));
             assert_eq!(peek(peeking).1.it, 0);
             finalize(peeking);
             finalize(plain);
@@ -117,8 +114,7 @@ fn a_correlation_with_the_last_state_takes_a_step_more_and_skips_backward_0() {
     loop {
         let action = next(handle);
         // SAFETY: the field lives.
-        let status = unsafe { serve(handle, &action, &[field(&mut u)]) };
-        assert_eq!(status, GPUZIP_OK, "{}", last_error());
+        works(unsafe { serve(handle, &action, &[field(&mut u)]) });
         match action.r#type {
             GPUZIP_ACTION_FORWARD => u.iter_mut().for_each(|value| *value = step(*value)),
             GPUZIP_ACTION_BACKWARD if action.ts > 0 => found.push((action.ts, u[3])),
@@ -193,14 +189,14 @@ fn a_shot_that_is_left_after_its_last_backward_is_logged_once() {
     // SAFETY: all pointers are to live values.
     unsafe {
         serve_until(handle, &fields, is_last_backward);
-        assert_eq!(gpuzip_setup(handle), GPUZIP_OK);
-        assert_eq!(gpuzip_setup(handle), GPUZIP_OK);
+        works(gpuzip_setup(handle));
+        works(gpuzip_setup(handle));
         serve_until(handle, &fields, is_terminate);
-        assert_eq!(gpuzip_setup(handle), GPUZIP_OK);
+        works(gpuzip_setup(handle));
         serve_until(handle, &fields, |action| action.r#type == GPUZIP_ACTION_BACKWARD);
-        assert_eq!(gpuzip_setup(handle), GPUZIP_OK);
+        works(gpuzip_setup(handle));
         serve_until(handle, &fields, is_terminate);
-        assert_eq!(gpuzip_setup(handle), GPUZIP_OK);
+        works(gpuzip_setup(handle));
         serve_until(handle, &fields, is_last_backward);
     }
     finalize(handle);
@@ -237,8 +233,7 @@ fn damage_is_told_where_the_shot_ends_whatever_ends_it() {
                 ok!(cuMemsetD8Async(address + 1024, past, 256, null_mut()));
             }
             // SAFETY: the device's memory.
-            let status = unsafe { serve(handle, &action, &fields) };
-            assert_eq!(status, GPUZIP_OK, "{}", last_error());
+            works(unsafe { serve(handle, &action, &fields) });
             if is_last_backward(&action) {
                 break;
             }
@@ -246,7 +241,7 @@ fn damage_is_told_where_the_shot_ends_whatever_ends_it() {
         let handle = init(&config, 12, &fields);
         reversed(handle);
         assert_eq!(gpuzip_setup(handle), expected, "{}", last_error());
-        assert_eq!(gpuzip_setup(handle), GPUZIP_OK, "{}", last_error());
+        works(gpuzip_setup(handle));
         reversed(handle);
         assert_eq!(gpuzip_finalize(handle), expected, "{}", last_error());
         assert_eq!(gpuzip_finalize(handle), GPUZIP_ERR_HANDLE);
@@ -292,7 +287,7 @@ fn a_new_plan_for_larger_snapshots_keeps_the_disk_budget() {
         status = unsafe { serve(handle, &action, &fields) };
     }
     assert_eq!(status, GPUZIP_ERR_BUDGET, "{}", last_error());
-    assert_eq!(gpuzip_setup(handle), GPUZIP_OK);
+    works(gpuzip_setup(handle));
     let disk_bytes = summary(handle).disk_bytes;
     assert!(disk_bytes <= config.disk_budget, "{disk_bytes} bytes of disk");
     finalize(handle);

@@ -5,6 +5,19 @@ use gpuzip::capi::*;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
+/// Checks that a call succeeded.
+#[track_caller]
+pub fn works(status: i32) {
+    assert_eq!(status, GPUZIP_OK, "{}", last_error());
+}
+
+/// Checks that a call failed with this status and an error text that contains `part`.
+#[track_caller]
+pub fn refused(status: i32, expected: i32, part: &str) {
+    let text = last_error();
+    assert!(status == expected && text.contains(part), "{status}: {text}");
+}
+
 /// The configuration that `gpuzip_config_init` makes.
 pub fn config() -> gpuzip_config_t {
     let mut config = std::mem::MaybeUninit::uninit();
@@ -47,9 +60,7 @@ pub fn field(data: &mut [f32]) -> gpuzip_field_t {
 pub fn init(config: &gpuzip_config_t, steps: i32, fields: &[gpuzip_field_t]) -> *mut gpuzip_t {
     let mut handle = null_mut();
     // SAFETY: all pointers are to live values.
-    let status =
-        unsafe { gpuzip_init(config, steps, fields.as_ptr(), fields.len() as u32, &mut handle) };
-    assert_eq!(status, GPUZIP_OK, "{}", last_error());
+    works(unsafe { gpuzip_init(config, steps, fields.as_ptr(), fields.len() as u32, &mut handle) });
     handle
 }
 

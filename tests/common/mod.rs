@@ -141,6 +141,16 @@ macro_rules! needs {
 #[allow(unused_imports)]
 pub(crate) use needs;
 
+/// A program under valgrind, which fails for errors of memory and for leaks of these kinds.
+pub fn valgrind(program: &Path, kinds: &str) -> Command {
+    let mut command = Command::new("valgrind");
+    // The codecs have blocks of straight vector code that exceed valgrind's default limit.
+    command.args(["-q", "--vex-guest-max-insns=20", "--error-exitcode=9", "--leak-check=full"]);
+    let kinds = ["show-leak-kinds", "errors-for-leak-kinds"].map(|key| format!("--{key}={kinds}"));
+    command.args(kinds).arg(program);
+    command
+}
+
 /// Returns cargo's target folder, from the path of a test program: <target>/<profile>/deps/<name>.
 pub fn target() -> PathBuf {
     std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_path_buf()

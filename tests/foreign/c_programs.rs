@@ -4,8 +4,8 @@
 use crate::common;
 use crate::common::cases::long;
 use crate::header::Header;
-use common::tempdir;
 use common::{compile_c, compile_everything, folder_in_memory, library, needs, root, run, stdout};
+use common::{tempdir, valgrind};
 use std::process::Command;
 
 const SOURCES: [&str; 5] =
@@ -39,20 +39,12 @@ fn everything(command: &mut Command, jobs: u32) {
 fn a_c_program_is_clean_under_valgrind() {
     needs!("valgrind");
     let dir = tempdir("valgrind");
-    let checks = [
-        "-q",
-        // The codecs have blocks of straight vector code that exceed valgrind's default limit.
-        "--vex-guest-max-insns=20",
-        "--error-exitcode=9",
-        "--leak-check=full",
-        "--show-leak-kinds=definite,indirect,possible",
-        "--errors-for-leak-kinds=definite,indirect,possible",
-    ];
+    let kinds = "definite,indirect,possible";
     // Programs that take no argument ignore it.
     let few = (!long()).then_some("few");
     let check = |source: &str| {
         let program = compile_c(&dir, "cc", &["-std=c99", "-g", "-pthread"], &root().join(source));
-        let output = run(Command::new("valgrind").args(checks).arg(program).args(few));
+        let output = run(valgrind(&program, kinds).args(few));
         assert_eq!(stdout(&output), "ok\n", "{source}");
     };
     // Valgrind runs one thread at a time, so two programs share the time of two cores.
@@ -60,7 +52,7 @@ fn a_c_program_is_clean_under_valgrind() {
         scope.spawn(|| SOURCES[..2].iter().for_each(|source| check(source)));
         SOURCES[2..].iter().for_each(|source| check(source));
         let program = compile_everything(&dir, &["-std=c11", "-g", "-O1"], &[]);
-        everything(Command::new("valgrind").args(checks).arg(program), 20);
+        everything(&mut valgrind(&program, kinds), 20);
     });
 }
 

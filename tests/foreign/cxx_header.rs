@@ -3,7 +3,7 @@
 
 use crate::common;
 use crate::header::Header;
-use common::{compile_c, have, needs, root, run, stdout, tempdir};
+use common::{compile_c, have, needs, root, run, stdout, tempdir, valgrind};
 use std::fs;
 use std::process::Command;
 
@@ -95,17 +95,8 @@ fn a_program_with_it_is_clean_under_valgrind_in_two_units() {
     let flags = ["-std=c++17", "-g", other.to_str().unwrap()];
     let program = compile_c(&dir, "c++", &flags, &root().join("tests/foreign/cxx/session.cpp"));
     let mut command = match have("valgrind") {
-        true => Command::new("valgrind"),
-        false => Command::new("env"),
+        true => valgrind(&program, "definite,indirect"),
+        false => Command::new(program),
     };
-    if have("valgrind") {
-        command.args([
-            "-q",
-            "--error-exitcode=9",
-            "--leak-check=full",
-            "--show-leak-kinds=definite,indirect",
-            "--errors-for-leak-kinds=definite,indirect",
-        ]);
-    }
-    assert_eq!(stdout(&run(command.arg(program).arg(&dir))), "ok\n");
+    assert_eq!(stdout(&run(command.arg(&dir))), "ok\n");
 }

@@ -61,10 +61,7 @@ fn expect(program: &Path, arguments: &[&str], output: &str) {
 fn every_header_stands_alone_in_every_standard() {
     needs!("c++");
     let dir = tempdir("dropin-headers");
-    for compiler_name in ["c++", "clang++"] {
-        if !have(compiler_name) {
-            continue;
-        }
+    for compiler_name in ["c++", "clang++"].into_iter().filter(|name| have(name)) {
         for header in headers() {
             let source = dir.join("alone.cpp");
             fs::write(

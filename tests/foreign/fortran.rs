@@ -6,7 +6,7 @@ mod layouts;
 
 use crate::common;
 use crate::header;
-use common::{compile_c, have, library, needs, root, run, stdout, tempdir};
+use common::{compile_c, have, library, needs, root, run, stdout, tempdir, valgrind};
 use header::Header;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -77,7 +77,10 @@ fn compile(sources: &[PathBuf], dir: &Path, link: &[&str]) -> PathBuf {
 
 /// A program in an environment without gpuzip's variables.
 fn command(program: &Path) -> Command {
-    let mut command = Command::new(program);
+    without_variables(Command::new(program))
+}
+
+fn without_variables(mut command: Command) -> Command {
     command.env("OMP_WAIT_POLICY", "passive").env("OMP_NUM_THREADS", "2");
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("GPUZIP_")) {
         command.env_remove(name);
@@ -156,17 +159,8 @@ fn every_call_works_from_fortran() {
     let files = [dir.join("a config"), dir.join("a trace")];
     assert_eq!(stdout(&run(command(&program).args(&files))), "ok\n");
     if have("valgrind") {
-        let checks = [
-            "-q",
-            "--error-exitcode=9",
-            "--leak-check=full",
-            "--show-leak-kinds=definite",
-            "--errors-for-leak-kinds=definite",
-        ];
-        assert_eq!(
-            stdout(&run(command(Path::new("valgrind")).args(checks).arg(&program).args(&files))),
-            "ok\n"
-        );
+        let mut checked = without_variables(valgrind(&program, "definite"));
+        assert_eq!(stdout(&run(checked.args(&files))), "ok\n");
     }
 }
 

@@ -3,7 +3,7 @@
 //! parent's handles returns GPUZIP_ERR_FORKED, and new configurations, schedules and sessions work.
 
 use crate::common::c_abi::{callbacks, field, field_at, finalize, init, is_terminate, revolve};
-use crate::common::c_abi::{serve, serve_until};
+use crate::common::c_abi::{serve, serve_until, works};
 use crate::common::cases::cases;
 use crate::common::{self, app, emu};
 use app::ok;
@@ -417,7 +417,7 @@ fn handles() -> Handles {
     let session = init(&config(), STEPS, &[field(&mut [0f32; LARGE])]);
     let mut schedule = null_mut();
     // SAFETY: all pointers are to live values.
-    assert_eq!(unsafe { gpuzip_schedule_create(&config(), STEPS, &mut schedule) }, GPUZIP_OK);
+    works(unsafe { gpuzip_schedule_create(&config(), STEPS, &mut schedule) });
     Handles { session, schedule }
 }
 

@@ -51,19 +51,14 @@ fn ranks_agree_on_the_schedule_with_the_fewest_snapshots() {
         let (mut before, mut after, mut of_schedule) = (0, 0, 0);
         // SAFETY: all pointers are to live values.
         unsafe {
-            assert_eq!(gpuzip_fingerprint(handle, &mut before), GPUZIP_OK);
+            works(gpuzip_fingerprint(handle, &mut before));
             let planned = summary(handle).snapshots;
-            assert_eq!(
-                gpuzip_agree(handle, Some(least), (&raw mut mine).cast()),
-                GPUZIP_OK,
-                "{}",
-                last_error()
-            );
+            works(gpuzip_agree(handle, Some(least), (&raw mut mine).cast()));
             assert_eq!(mine.calls, 5);
-            assert_eq!(gpuzip_fingerprint(handle, &mut after), GPUZIP_OK);
+            works(gpuzip_fingerprint(handle, &mut after));
             let schedule = schedule_of(handle);
-            assert_eq!(gpuzip_schedule_fingerprint(schedule, &mut of_schedule), GPUZIP_OK);
-            assert_eq!(gpuzip_schedule_release(schedule), GPUZIP_OK);
+            works(gpuzip_schedule_fingerprint(schedule, &mut of_schedule));
+            works(gpuzip_schedule_release(schedule));
             let agreed = summary(handle).snapshots;
             assert_eq!(after, of_schedule);
             serve_until(handle, &fields, is_terminate);

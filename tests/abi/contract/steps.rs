@@ -19,8 +19,7 @@ fn counting_shot(handle: *mut gpuzip_t, data: &mut [f32]) -> Vec<(i32, i32, u32)
             data.fill(-1.0);
         }
         // SAFETY: the field is live.
-        let status = unsafe { serve(handle, &action, &[field(data)]) };
-        assert_eq!(status, GPUZIP_OK, "{}", last_error());
+        works(unsafe { serve(handle, &action, &[field(data)]) });
         assert!(data.iter().all(|&x| x == ts), "u({ts}) is {:?}", data[0]);
     }
 }
@@ -48,45 +47,43 @@ fn steps_may_have_times_of_their_own() {
         summary.predicted_s
     };
     // 99 forward steps of 1 ms, 100 backward steps of 2 ms, and what is repeated.
-    assert_eq!(set(&[1.0], &[2.0]), GPUZIP_OK, "{}", last_error());
+    works(set(&[1.0], &[2.0]));
     let even = predicted();
     assert!(even >= 0.299, "{even}");
     // The same sum, with the long steps at the end, which no schedule repeats as often.
-    assert_eq!(set(&[0.5, 1.5], &[2.0, 2.0]), GPUZIP_OK, "{}", last_error());
+    works(set(&[0.5, 1.5], &[2.0, 2.0]));
     let late = predicted();
-    assert_eq!(set(&[1.5, 0.5], &[2.0, 2.0]), GPUZIP_OK, "{}", last_error());
+    works(set(&[1.5, 0.5], &[2.0, 2.0]));
     let early = predicted();
     assert!(late >= 0.2985 && early >= 0.299 && (late - early).abs() > 1e-4, "{late} {early}");
     // A time for each step; then the exported profile has them.
     let each: Vec<f64> = (0..100).map(|ts| 1.0 + f64::from(ts) / 100.0).collect();
-    assert_eq!(set(&each, &each), GPUZIP_OK, "{}", last_error());
+    works(set(&each, &each));
     let own = predicted();
     let mut bytes = 0;
     // SAFETY: the number is live, and the vector has as many bytes as it says.
     let profile = unsafe {
-        assert_eq!(gpuzip_profile_export(handle, null_mut(), 0, &mut bytes), GPUZIP_OK);
+        works(gpuzip_profile_export(handle, null_mut(), 0, &mut bytes));
         let mut profile = vec![0u8; bytes as usize];
         let data = profile.as_mut_ptr().cast();
-        assert_eq!(gpuzip_profile_export(handle, data, bytes, &mut bytes), GPUZIP_OK);
+        works(gpuzip_profile_export(handle, data, bytes, &mut bytes));
         profile
     };
     assert!(profile.len() > 1600, "{}", profile.len());
-    assert_eq!(set(&[], &[]), GPUZIP_OK, "{}", last_error());
+    works(set(&[], &[]));
     assert_ne!(predicted(), own);
     // SAFETY: the bytes are live.
     let imported = unsafe { gpuzip_profile_import(handle, profile.as_ptr().cast(), bytes) };
     assert_eq!((imported, predicted()), (GPUZIP_OK, own));
     // Refused, with nothing changed.
     for (forward, part) in [(f64::NAN, "forward_ms[1] = NaN"), (-1.0, "forward_ms[1] = -1")] {
-        assert_eq!(set(&[1.0, forward], &[1.0, 1.0]), GPUZIP_ERR_ARGUMENT);
-        assert!(last_error().contains(part), "{}", last_error());
+        refused(set(&[1.0, forward], &[1.0, 1.0]), GPUZIP_ERR_ARGUMENT, part);
     }
-    assert_eq!(set(&vec![1.0; 4097], &vec![1.0; 4097]), GPUZIP_ERR_ARGUMENT);
-    assert!(last_error().contains("at most 4096"), "{}", last_error());
+    refused(set(&vec![1.0; 4097], &vec![1.0; 4097]), GPUZIP_ERR_ARGUMENT, "at most 4096");
     assert_eq!(predicted(), own);
     let actions = counting_shot(handle, &mut data);
     assert_eq!(actions.iter().filter(|a| a.0 == GPUZIP_ACTION_BACKWARD).count(), 100);
-    assert_eq!(gpuzip_finalize(handle), GPUZIP_OK);
+    works(gpuzip_finalize(handle));
 }
 
 #[test]
@@ -108,7 +105,7 @@ fn the_next_shot_may_have_another_number_of_steps() {
         let fields = [field(&mut data)];
         let handle = init(&config, 100, &fields);
         for steps in [100, 37, 1, 400, 400, 2] {
-            assert_eq!(gpuzip_setup_steps(handle, steps), GPUZIP_OK, "{}", last_error());
+            works(gpuzip_setup_steps(handle, steps));
             let actions = counting_shot(handle, &mut data);
             assert_eq!(
                 actions.iter().filter(|a| a.0 == GPUZIP_ACTION_BACKWARD).count() as i32,
@@ -121,14 +118,13 @@ fn the_next_shot_may_have_another_number_of_steps() {
             finalize(fresh);
         }
         // The number holds for the next shot, too, and in the middle of a shot a new one may begin.
-        assert_eq!(gpuzip_setup_steps(handle, 50), GPUZIP_OK, "{}", last_error());
+        works(gpuzip_setup_steps(handle, 50));
         next(handle);
-        assert_eq!(gpuzip_setup(handle), GPUZIP_OK);
+        works(gpuzip_setup(handle));
         let fifty = counting_shot(handle, &mut data);
-        assert_eq!(gpuzip_setup(handle), GPUZIP_OK);
+        works(gpuzip_setup(handle));
         for (steps, part) in [(0, "steps = 0"), (-7, "steps = -7")] {
-            assert_eq!(gpuzip_setup_steps(handle, steps), GPUZIP_ERR_ARGUMENT);
-            assert!(last_error().contains(part), "{}", last_error());
+            refused(gpuzip_setup_steps(handle, steps), GPUZIP_ERR_ARGUMENT, part);
             assert_eq!(counting_shot(handle, &mut data), fifty);
         }
         finalize(handle);
@@ -146,25 +142,22 @@ fn another_number_of_steps_is_refused_where_it_cannot_be() {
         ..with(GPUZIP_ALGORITHM_STORE_ALL, 0, 0)
     };
     let handle = init(&store_all, 10, &fields);
-    assert_eq!(gpuzip_setup_steps(handle, 11), GPUZIP_ERR_BUDGET);
-    assert!(last_error().contains("store-all keeps 10 states"), "{}", last_error());
+    refused(gpuzip_setup_steps(handle, 11), GPUZIP_ERR_BUDGET, "store-all keeps 10 states");
     let ten = counting_shot(handle, &mut data);
-    assert_eq!(gpuzip_setup_steps(handle, 10), GPUZIP_OK, "{}", last_error());
+    works(gpuzip_setup_steps(handle, 10));
     assert_eq!(counting_shot(handle, &mut data), ten);
 
     let (schedule, mut other) = (schedule_of(handle), null_mut());
     // SAFETY: all pointers are to live values.
     let attached = unsafe { gpuzip_attach(schedule, &store_all, fields.as_ptr(), 1, &mut other) };
     assert_eq!(attached, GPUZIP_OK);
-    assert_eq!(gpuzip_setup_steps(handle, 8), GPUZIP_ERR_STATE);
-    assert!(last_error().contains("2 sessions follow"), "{}", last_error());
+    refused(gpuzip_setup_steps(handle, 8), GPUZIP_ERR_STATE, "2 sessions follow");
     finalize(other);
-    assert_eq!(gpuzip_setup_steps(handle, 8), GPUZIP_OK, "{}", last_error());
-    assert_eq!(gpuzip_schedule_release(schedule), GPUZIP_OK);
+    works(gpuzip_setup_steps(handle, 8));
+    works(gpuzip_schedule_release(schedule));
     finalize(handle);
 
     let online = init(&with(GPUZIP_ALGORITHM_ONLINE, 4, 2), 0, &fields);
-    assert_eq!(gpuzip_setup_steps(online, 8), GPUZIP_ERR_STATE);
-    assert!(last_error().contains("gpuzip_end_forward"), "{}", last_error());
+    refused(gpuzip_setup_steps(online, 8), GPUZIP_ERR_STATE, "gpuzip_end_forward");
     finalize(online);
 }
