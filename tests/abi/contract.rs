@@ -130,62 +130,23 @@ fn a_correlation_with_the_last_state_takes_a_step_more_and_skips_backward_0() {
     finalize(handle);
 }
 
-/// Runs the test `name` again in a process of its own with these environment variables. Returns
-/// true in that process, and false in the process that has waited for it.
-fn alone(name: &str, variables: &[(&str, &std::path::Path)]) -> bool {
-    if std::env::var_os("GPUZIP_TEST_ALONE").is_some() {
-        return true;
-    }
-    let mut again = common::again(name);
-    again.env("GPUZIP_TEST_ALONE", "1");
-    common::run(again.envs(variables.iter().copied()));
-    false
-}
-
 /// A shot is logged once if its last BACKWARD was handed out, whether TERMINATE, setup or finalize
 /// ends it. A shot that ends before its last BACKWARD is not logged.
 #[test]
 fn a_shot_that_is_left_after_its_last_backward_is_logged_once() {
-    let folder = common::tempdir("left-shots");
-    let log = folder.join("log.csv");
-    if !alone(
-        "a_shot_that_is_left_after_its_last_backward_is_logged_once",
-        &[("GPUZIP_PERFORMANCE_LOG", &log)],
-    ) {
-        let text = std::fs::read_to_string(&log).unwrap();
-        let column = |name: &str| {
-            text.lines().next().unwrap().split(',').position(|column| column == name).unwrap()
-        };
-        let rows = |name: &str| {
-            text.lines()
-                .skip(1)
-                .map(|line| line.split(',').nth(column(name)).unwrap().to_string())
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(rows("shot"), ["1", "2", "3", "4"], "{text}");
-        assert_eq!(rows("backward_steps"), ["9"; 4]);
-        let trace: serde_json::Value = serde_json::from_str(
-            &std::fs::read_to_string(std::fs::read_to_string(folder.join("trace")).unwrap())
-                .unwrap(),
-        )
-        .unwrap();
-        let ends = trace.to_string().matches("backward_steps").count();
-        assert_eq!(ends, 4);
-        return;
-    }
-    let folder = std::path::PathBuf::from(std::env::var_os("GPUZIP_PERFORMANCE_LOG").unwrap())
-        .parent()
-        .unwrap()
-        .to_path_buf();
-    let trace = CString::new(folder.join("run.json").to_str().unwrap()).unwrap();
-    std::fs::write(folder.join("trace"), trace.to_str().unwrap()).unwrap();
+    let name = "a_shot_that_is_left_after_its_last_backward_is_logged_once";
+    let Some(folder) = common::alone(name) else { return };
+    let (log, timeline) = (folder.join("log.csv"), folder.join("run.json"));
+    std::env::set_var("GPUZIP_PERFORMANCE_LOG", &log);
+    let trace_out = CString::new(timeline.to_str().unwrap()).unwrap();
+    let config = gpuzip_config_t {
+        enable_performance_log: 1,
+        trace_out: trace_out.as_ptr(),
+        ..revolve(3, 2)
+    };
     let mut data = vec![0f32; 16];
     let fields = [field(&mut data)];
-    let handle = init(
-        &gpuzip_config_t { enable_performance_log: 1, trace_out: trace.as_ptr(), ..revolve(3, 2) },
-        9,
-        &fields,
-    );
+    let handle = init(&config, 9, &fields);
     // SAFETY: all pointers are to live values.
     unsafe {
         serve_until(handle, &fields, is_last_backward);
@@ -200,6 +161,16 @@ fn a_shot_that_is_left_after_its_last_backward_is_logged_once() {
         serve_until(handle, &fields, is_last_backward);
     }
     finalize(handle);
+    let text = std::fs::read_to_string(&log).unwrap();
+    let mut rows = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let head = rows.next().unwrap();
+    let column = |name: &str| head.iter().position(|column| *column == name).unwrap();
+    let rows: Vec<_> =
+        rows.map(|row| (row[column("shot")], row[column("backward_steps")])).collect();
+    assert_eq!(rows, [("1", "9"), ("2", "9"), ("3", "9"), ("4", "9")], "{text}");
+    let trace = std::fs::read_to_string(timeline).unwrap();
+    let trace: serde_json::Value = serde_json::from_str(&trace).unwrap();
+    assert_eq!(trace.to_string().matches("backward_steps").count(), 4);
 }
 
 /// On a GPU, the library checks restored states after the RESTORE. A failed check is reported once,

@@ -195,6 +195,11 @@ impl Rig {
         Rig { arrays: [room(), room()], stream: room(), levels: levels() }
     }
 
+    /// The memory of the arrays of a case.
+    fn rooms(&mut self, case: &Case) -> impl Iterator<Item = &mut Guarded> {
+        self.arrays.iter_mut().take(case.count)
+    }
+
     fn fields(&mut self, case: &Case, side: Side) -> Vec<gpuzip_field_t> {
         let [n1, n2, n3] = case.n;
         let field = |(k, room): (usize, &mut Guarded)| {
@@ -203,14 +208,14 @@ impl Rig {
             let line = c_abi::field_at(data, n1 as usize, role);
             gpuzip_field_t { n2, n3, r#type: case.scalar, ..line }
         };
-        self.arrays.iter_mut().take(case.count).enumerate().map(field).collect()
+        self.rooms(case).enumerate().map(field).collect()
     }
 
     /// Returns the stream of a case, from arrays and into memory beside guards, and checks that
     /// every instruction level gives this stream; `None` if the codec does not exist here.
     fn compress(&mut self, case: &Case, side: Side) -> Option<Vec<u8>> {
         let (config, fields) = (case.config(), self.fields(case, side));
-        for (k, room) in self.arrays.iter_mut().enumerate().take(case.count) {
+        for (k, room) in self.rooms(case).enumerate() {
             case.fill(k, room.piece(side, case.bytes()));
         }
         let mut results = Vec::new();
@@ -259,10 +264,7 @@ impl Rig {
         for level in self.levels.clone() {
             set_level(level);
             let fields = self.fields(case, side);
-            self.arrays
-                .iter_mut()
-                .take(case.count)
-                .for_each(|room| room.piece(side, case.bytes()).fill(0xEE));
+            self.rooms(case).for_each(|room| room.piece(side, case.bytes()).fill(0xEE));
             LARGEST.store(0, Ordering::Relaxed);
             // SAFETY: stream and fields are memory of their sizes.
             let status = unsafe {
@@ -278,19 +280,12 @@ impl Rig {
                 largest <= (1 << 20) + 4 * case.bytes(),
                 "{case:?} {level:?}: asked for {largest} bytes at once"
             );
+            let values = |room: &mut Guarded| room.piece(side, case.bytes()).to_vec();
             let arrays: Vec<Vec<u8>> = match status {
-                GPUZIP_OK => self
-                    .arrays
-                    .iter_mut()
-                    .take(case.count)
-                    .map(|room| room.piece(side, case.bytes()).to_vec())
-                    .collect(),
+                GPUZIP_OK => self.rooms(case).map(values).collect(),
                 _ => Vec::new(),
             };
-            self.arrays
-                .iter_mut()
-                .take(case.count)
-                .for_each(|room| room.check(side, case.bytes(), "array"));
+            self.rooms(case).for_each(|room| room.check(side, case.bytes(), "array"));
             match &first {
                 None => first = Some((status, arrays)),
                 Some(first) => assert!(

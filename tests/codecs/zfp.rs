@@ -12,8 +12,10 @@ use libzfp::Libzfp;
 use proptest::prelude::*;
 
 /// A type of values, with the operations that the tests need.
-trait Value: libzfp::Value + PartialEq + std::fmt::Debug {
+trait Value: Copy + PartialEq + std::fmt::Debug {
     const SCALAR: Scalar;
+    /// The number of the type in libzfp's enum `zfp_type`.
+    const TYPE: i32;
     const MOST: u32;
     fn array(x: &[Self]) -> Array<'_>;
     fn array_mut(x: &mut [Self]) -> ArrayMut<'_>;
@@ -24,9 +26,10 @@ trait Value: libzfp::Value + PartialEq + std::fmt::Debug {
 }
 
 macro_rules! value {
-    ($float:ident, $bits:ident, $variant:ident, $most:literal) => {
+    ($float:ident, $bits:ident, $variant:ident, $number:literal, $most:literal) => {
         impl Value for $float {
             const SCALAR: Scalar = Scalar::$variant;
+            const TYPE: i32 = $number;
             const MOST: u32 = $most;
             fn array(x: &[Self]) -> Array<'_> {
                 Array::$variant(x)
@@ -50,8 +53,8 @@ macro_rules! value {
     };
 }
 
-value!(f32, u32, F32, 32);
-value!(f64, u64, F64, 64);
+value!(f32, u32, F32, 3, 32);
+value!(f64, u64, F64, 4, 64);
 
 /// Number of kinds of values that `field` makes.
 const KINDS: usize = 7;

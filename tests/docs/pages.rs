@@ -11,6 +11,13 @@ use std::fs;
 use std::process::Command;
 use std::sync::OnceLock;
 
+/// Splits a text at two marks into what stands before, between and after them.
+fn parts<'a>(text: &'a str, begin: &str, end: &str) -> Option<[&'a str; 3]> {
+    let (before, rest) = text.split_once(begin)?;
+    let (between, after) = rest.split_once(end)?;
+    Some([before, between, after])
+}
+
 // Code blocks.
 
 #[test]
@@ -234,16 +241,7 @@ fn every_make_target_and_command_exists() {
 #[test]
 fn the_architecture_page_has_the_floors() {
     let test = fs::read_to_string(root().join("tests/abi/floors.rs")).unwrap();
-    let list = test
-        .split_once("const FLOORS")
-        .unwrap()
-        .1
-        .split_once("= [")
-        .unwrap()
-        .1
-        .split_once("];")
-        .unwrap()
-        .0;
+    let [_, list, _] = parts(&test, "const FLOORS", "];").unwrap();
     let floors: Vec<&str> =
         list.split('"').skip(1).step_by(2).filter(|name| *name != "lib").collect();
     let above = floors.iter().position(|name| *name == "schedule").unwrap();
@@ -296,11 +294,8 @@ fn table_is(name: &str, table: &str, head: [&str; 4], rows: Vec<[String; 4]>) {
     rows.iter().for_each(|cells| made += &row(cells));
     let page = page(name);
     let (begin, end) = (format!("<!-- begin {table} -->\n"), format!("<!-- end {table} -->\n"));
-    let found = page
-        .text
-        .split_once(&begin)
-        .and_then(|(before, rest)| Some((before, rest.split_once(&end)?)));
-    let (before, (old, after)) = found.unwrap_or_else(|| panic!("{name} has no {begin}... {end}"));
+    let found = parts(&page.text, &begin, &end);
+    let [before, old, after] = found.unwrap_or_else(|| panic!("{name} has no {begin}... {end}"));
     if std::env::var_os("GPUZIP_UPDATE_DOCS").is_some() {
         fs::write(root().join(name), format!("{before}{begin}{made}{end}{after}")).unwrap();
         return;

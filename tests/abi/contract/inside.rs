@@ -81,9 +81,7 @@ unsafe extern "C" fn inside_log(_: i32, _: *const c_char, user: *mut c_void) {
 /// outer call goes on.
 #[test]
 fn calls_from_inside_a_call_are_errors() {
-    if !alone("calls_from_inside_a_call_are_errors", &[]) {
-        return;
-    }
+    let Some(_) = common::alone("calls_from_inside_a_call_are_errors") else { return };
     let inside = Inside {
         handle: AtomicPtr::default(),
         schedule: AtomicPtr::default(),

@@ -1,5 +1,6 @@
 //! Loads libzfp, the reference implementation, where it is installed.
 
+use super::Value;
 use libc::{c_double, c_int, c_uint, c_void, size_t};
 use std::ffi::CStr;
 
@@ -18,19 +19,6 @@ pub struct Libzfp {
     zfp_field_free: unsafe extern "C" fn(Pointer),
     zfp_compress: unsafe extern "C" fn(Pointer, Pointer) -> size_t,
     zfp_decompress: unsafe extern "C" fn(Pointer, Pointer) -> size_t,
-}
-
-/// A type of values, with its number in libzfp's enum `zfp_type`.
-pub trait Value: Copy + Default {
-    const TYPE: c_int;
-}
-
-impl Value for f32 {
-    const TYPE: c_int = 3;
-}
-
-impl Value for f64 {
-    const TYPE: c_int = 4;
 }
 
 impl Libzfp {
