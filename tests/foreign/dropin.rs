@@ -226,7 +226,12 @@ fn an_awave_program_runs_unmodified() {
     let dir = tempdir("dropin-awave");
     let flags = ["-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror"];
     let program = ["-std=c++20", "-std=c++17", "-std=c++14"].map(|standard| {
-        let program = build(&dir, "awave", &[&flags[..], &[standard]].concat(), &[source.clone()]);
+        let program = build(
+            &dir,
+            "awave",
+            &[&flags[..], &[standard]].concat(),
+            std::slice::from_ref(&source),
+        );
         expect(&program, &[], "identical\n");
         program
     });

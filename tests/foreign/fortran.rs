@@ -4,7 +4,7 @@
 mod bindings;
 mod layouts;
 
-use crate::common;
+use crate::common::{self, checksum::fnv};
 use crate::header;
 use common::{compile_c, have, library, needs, root, run, stdout, tempdir, valgrind};
 use header::Header;
@@ -256,15 +256,6 @@ fn a_run_that_was_ended_goes_on_with_the_same_bits() {
     }
 }
 
-/// The FNV-1a hash, in the form in which rtm3d prints it.
-fn hash(bytes: &[u8]) -> String {
-    format!(
-        "{:016x}",
-        bytes.iter().fold(0xcbf29ce484222325u64, |hash, b| (hash ^ u64::from(*b))
-            .wrapping_mul(0x100000001b3))
-    )
-}
-
 /// c-examples/rtm3d, in the folder where c-examples/rtm3d/tests/images.rs builds it.
 fn c_example() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
@@ -321,8 +312,8 @@ fn the_image_is_that_of_the_c_example_bit_for_bit() {
                     .env("OMP_NUM_THREADS", threads));
                 let file = |name: &str| std::fs::read(out.join(name)).unwrap();
                 for (key, name) in [("image", "correlation"), ("illumination", "illumination")] {
-                    let told =
-                        format!("\"{key}_hash\": \"{}\"", hash(&file(&format!("{name}.f32"))));
+                    let hash = fnv(&file(&format!("{name}.f32")));
+                    let told = format!("\"{key}_hash\": \"{hash:016x}\"");
                     assert!(json.contains(&told), "{config:?}: {told}: {json}");
                 }
                 assert!(file("image.f32") == image, "{config:?}");
