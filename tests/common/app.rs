@@ -7,21 +7,24 @@
 //! anything that the library does too early or too late shows in the copied bytes.
 
 mod callbacks;
+pub mod device;
+mod jobs;
 mod left;
-mod zero_copy;
+pub mod plain;
 
 use super::memory::FieldMemory;
+use super::play::{self, insist, is_end, is_raw, App, Slots};
 use crate::common::emu;
-use cudarc::driver::sys::{self, CUcontext, CUevent, CUstream};
+use cudarc::driver::sys::{self, CUevent, CUstream};
+use device::{field_at, Own, Pinned, Primary};
 use gpuzip::choice::{SharedSchedule, Tick};
 use gpuzip::codec::{Method, Settings, SnapshotCodec};
 use gpuzip::config::Config;
 use gpuzip::device::{AppField, AppMemory, Stream};
-use gpuzip::error::{Error, Result};
+use gpuzip::error::Result;
 use gpuzip::layout::{Field, Layout};
-use gpuzip::plan::Policy;
 use gpuzip::scalar::Scalar;
-use gpuzip::schedule::{flags, Algorithm, Kind};
+use gpuzip::schedule::{Algorithm, Kind};
 use gpuzip::session::Session;
 use gpuzip::stats::Stats;
 use std::ffi::c_void;
@@ -40,8 +43,8 @@ pub(crate) use ok;
 #[allow(unused_imports)] // As above.
 pub use {
     callbacks::run_by_callbacks,
+    jobs::{config, draw_job, job, reference, Draws, Job, Streams, MEMORY},
     left::{run_left, Left},
-    zero_copy::{run_zero_copy, run_zero_copy_armed},
 };
 
 /// A small generator, so that a seed names a job.
@@ -54,35 +57,6 @@ impl Draw {
         self.0 ^= self.0 << 17;
         (self.0 >> 33) as u32 % n
     }
-}
-
-/// The streams of the application's calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Streams {
-    /// The legacy default stream.
-    Default,
-    /// One non-blocking stream, which the application has created.
-    Own,
-    /// Two streams of the application in turn, ordered by the application's events.
-    Alternating,
-    /// Two streams of the application in turn. Each has fields of its own, so that the application
-    /// has nothing to order.
-    Independent,
-}
-
-/// Bytes of device memory, enough for every job here.
-pub const MEMORY: u64 = 1 << 20;
-
-/// A job: one schedule, one session per device.
-#[derive(Clone, Debug)]
-pub struct Job {
-    pub config: Config,
-    pub steps: u32,
-    pub devices: i32,
-    pub shots: u32,
-    pub streams: Streams,
-    /// Repeats each failed call once, and goes on.
-    pub stubborn: bool,
 }
 
 /// Returns the fields of a state: unequal sizes, both types.
@@ -126,10 +100,11 @@ fn spoiled_byte(shapes: &[Field]) -> Option<usize> {
 }
 
 /// One device's part of the application.
-struct Part {
+struct Part<'a> {
+    job: Job,
     state_bytes: usize,
-    ordinal: i32,
-    context: CUcontext,
+    own_streams: Vec<Own>,
+    /// The streams of the application's calls.
     streams: Vec<CUstream>,
     /// Orders the part's own streams when they alternate.
     handover: CUevent,
@@ -140,16 +115,21 @@ struct Part {
     /// may refer to memory of the library instead.
     own: Vec<Vec<FieldMemory>>,
     /// Page-locked memory: all states, and room for the copies of all fields that are checked.
-    states: *mut u8,
-    seen: *mut u8,
+    states: Pinned,
+    seen: Pinned,
     room: usize,
     /// What the host's codec makes of each state, if snapshots are compressed.
     decoded: Option<Vec<u8>>,
     /// Whether the live state comes from a snapshot.
     restored: bool,
+    /// The number of saves and retrieves.
+    served: usize,
     /// The time step of the state that each place of `seen` must hold, and whether the state comes
     /// from a snapshot.
     expected: Vec<(u32, bool)>,
+    /// With zero copy, how slots are used.
+    slots: Option<Slots<'a>>,
+    primary: Primary,
 }
 
 /// Returns the fields of a set with the addresses of their memory.
@@ -214,25 +194,18 @@ fn state_bytes() -> usize {
     shapes().iter().map(|f| f.bytes().unwrap() as usize).sum()
 }
 
-impl Part {
+impl<'a> Part<'a> {
     fn new(ordinal: i32, job: &Job, seed: u64) -> Self {
         let shapes = shapes_of(job);
         let state_bytes = shapes.iter().map(|f| f.bytes().unwrap() as usize).sum::<usize>();
-        let (mut context, mut device) = (std::ptr::null_mut(), 0);
-        ok!(cuInit(0));
-        ok!(cuDeviceGet(&mut device, ordinal));
-        ok!(cuDevicePrimaryCtxRetain(&mut context, device));
-        ok!(cuCtxSetCurrent(context));
-        let own = match job.streams {
-            Streams::Default => 0,
-            Streams::Own => 1,
-            Streams::Alternating | Streams::Independent => 2,
+        let primary = Primary::new(ordinal);
+        let own_streams: Vec<Own> = match job.streams {
+            Streams::Default => vec![],
+            Streams::Own => vec![Own::new()],
+            Streams::Alternating | Streams::Independent => vec![Own::new(), Own::new()],
         };
-        let mut streams = vec![std::ptr::null_mut(); own];
-        for stream in &mut streams {
-            ok!(cuStreamCreate(stream, 1));
-        }
-        if own == 0 {
+        let mut streams: Vec<CUstream> = own_streams.iter().map(|own| own.0).collect();
+        if streams.is_empty() {
             streams.push(std::ptr::null_mut());
         }
         let mut handover = std::ptr::null_mut();
@@ -245,20 +218,11 @@ impl Part {
             })
             .collect();
         let fields = own.iter().map(|set| named(&shapes, set)).collect();
-        let pinned = |bytes: usize| {
-            let mut address: *mut c_void = std::ptr::null_mut();
-            ok!(cuMemHostAlloc(&mut address, bytes, 0));
-            address.cast::<u8>()
-        };
-        let states = pinned(state_bytes * job.steps as usize);
+        let states = Pinned::new(state_bytes as u64 * u64::from(job.steps));
         let compression = &job.config.compression;
         let mut values: Vec<u8> = if compression.method == Method::None {
-            (0..state_bytes * job.steps as usize)
-                .map(|i| {
-                    (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(seed).to_le_bytes()
-                        [6]
-                })
-                .collect()
+            let byte = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(seed) >> 48;
+            (0..state_bytes as u64 * u64::from(job.steps)).map(|i| byte(i) as u8).collect()
         } else {
             (0..job.steps).flat_map(|ts| numbers(ts, seed)).collect()
         };
@@ -266,38 +230,41 @@ impl Part {
             chain_levels(&shapes, &mut values);
         }
         // SAFETY: the allocation has as many bytes as `values`.
-        unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), states, values.len()) };
+        unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), states.0.cast(), values.len()) };
         let decoded = (compression.method != Method::None).then(|| decoded(compression, &values));
-        let seen = pinned(state_bytes * LOOKS_PER_STEP * job.steps as usize);
+        let room = LOOKS_PER_STEP * job.steps as usize;
         Part {
+            job: job.clone(),
             state_bytes,
-            ordinal,
-            context,
+            own_streams,
             streams,
             handover,
             turn: 0,
             fields,
             own,
             states,
-            seen,
-            room: LOOKS_PER_STEP * job.steps as usize,
+            seen: Pinned::new((state_bytes * room) as u64),
+            room,
             decoded,
             restored: false,
+            served: 0,
             expected: Vec::new(),
+            slots: None,
+            primary,
         }
     }
 
     /// Returns the range of addresses to which checked fields are copied.
     fn seen(&self) -> std::ops::Range<u64> {
-        let start = self.seen as u64;
+        let start = self.seen.0 as u64;
         start..start + (self.state_bytes * self.room) as u64
     }
 
     fn enter(&self) {
-        ok!(cuCtxSetCurrent(self.context));
+        ok!(cuCtxSetCurrent(self.primary.context));
     }
 
-    fn stream(&self) -> CUstream {
+    fn on(&self) -> CUstream {
         self.streams[self.turn % self.streams.len()]
     }
 
@@ -310,21 +277,11 @@ impl Part {
     fn next_stream(&mut self) {
         let shared = self.streams.len() > self.fields.len();
         if shared {
-            ok!(cuEventRecord(self.handover, self.stream()));
+            ok!(cuEventRecord(self.handover, self.on()));
         }
         self.turn += 1;
         if shared {
-            ok!(cuStreamWaitEvent(self.stream(), self.handover, 0));
-        }
-    }
-
-    fn forward(&mut self, ts: u32) {
-        self.restored = false;
-        let mut from = self.states as usize + self.state_bytes * ts as usize;
-        for (field, address) in self.set() {
-            let bytes = field.bytes().unwrap() as usize;
-            ok!(cuMemcpyHtoDAsync_v2(*address, from as *const c_void, bytes, self.stream()));
-            from += bytes;
+            ok!(cuStreamWaitEvent(self.on(), self.handover, 0));
         }
     }
 
@@ -333,81 +290,17 @@ impl Part {
         let fields: Vec<Field> = self.set().iter().map(|(field, _)| *field).collect();
         if let Some(at) = spoiled_byte(&fields) {
             // SAFETY: the byte lies within the states, and nothing else uses them now.
-            unsafe { *self.states.add(at) ^= 1 };
-        }
-    }
-
-    /// Does what the action of `tick` asks of the application.
-    fn serve(&mut self, job: &Job, session: &mut Session, tick: Tick) -> Result<()> {
-        self.enter();
-        let (ts, stream) = (tick.action.ts, Stream(self.stream().cast()));
-        match tick.action.kind {
-            Kind::Forward => (ts..=tick.end).for_each(|ts| self.forward(ts)),
-            Kind::Save => {
-                insist(job, || session.save(ts as i64, &self.app_fields(), stream))?;
-                // Only an online schedule saves the last state. BACKWARD follows.
-                if ts + 1 < job.steps {
-                    self.poison();
-                    self.renew();
-                    self.next_stream();
-                }
-            }
-            Kind::Restore => {
-                self.poison();
-                insist(job, || session.retrieve(ts as i64, &self.app_fields(), stream))?;
-                self.restored = !is_raw(session, tick)?;
-                self.look(ts);
-                // The restored state is on this stream. Alternating streams share the fields, so
-                // that the application can go on with the next stream after a handover; independent
-                // streams have fields of their own.
-                if job.streams == Streams::Alternating {
-                    self.next_stream();
-                }
-            }
-            Kind::Backward => {
-                self.look(ts);
-                self.poison();
-            }
-            Kind::Terminate | Kind::Error => {}
-        }
-        Ok(())
-    }
-
-    fn poison(&mut self) {
-        for (field, address) in self.set() {
-            ok!(cuMemsetD8Async(*address, 0xee, field.bytes().unwrap() as usize, self.stream()));
+            unsafe { *self.states.0.cast::<u8>().add(at) ^= 1 };
         }
     }
 
     /// Gives memory of a pool back at this point of the stream, and takes other memory.
     fn renew(&mut self) {
-        let (stream, set) = (self.stream(), self.turn % self.fields.len());
+        let (stream, set) = (self.on(), self.turn % self.fields.len());
         for ((field, address), own) in self.fields[set].iter_mut().zip(&mut self.own[set]) {
             own.renew(field.bytes().unwrap() as usize, stream);
             *address = own.address;
         }
-    }
-
-    /// Copies the fields out, for the comparison with state `ts` at the end.
-    fn look(&mut self, ts: u32) {
-        let mut to = self.seen as usize + self.state_bytes * self.expected.len();
-        assert!(self.expected.len() < self.room, "too many looks");
-        for (field, address) in self.set() {
-            let bytes = field.bytes().unwrap() as usize;
-            ok!(cuMemcpyDtoHAsync_v2(to as *mut c_void, *address, bytes, self.stream()));
-            to += bytes;
-        }
-        self.expected.push((ts, self.restored));
-    }
-
-    fn app_fields(&self) -> Vec<AppField> {
-        let one = |&(field, address): &(Field, u64)| {
-            // SAFETY: device memory that lives until the part does.
-            let memory =
-                unsafe { AppMemory::new(address as *mut u8, field.bytes().unwrap() as usize) };
-            AppField { field, memory: Some(memory) }
-        };
-        self.set().iter().map(one).collect()
     }
 
     /// Waits for the application's streams and returns the number of copied states that are wrong.
@@ -416,42 +309,129 @@ impl Part {
         for stream in &self.streams {
             ok!(cuStreamSynchronize(*stream));
         }
-        let state = |base: *mut u8, i: usize| {
+        let state = |base: &Pinned, i: usize| {
+            let at = base.0.wrapping_byte_add(self.state_bytes * i);
             // SAFETY: within the allocation, which no copy touches any more.
-            unsafe { std::slice::from_raw_parts(base.add(self.state_bytes * i), self.state_bytes) }
+            unsafe { std::slice::from_raw_parts(at.cast::<u8>(), self.state_bytes) }
         };
         let right = |ts: u32, restored: bool| match &self.decoded {
             Some(decoded) if restored => {
                 &decoded[self.state_bytes * ts as usize..][..self.state_bytes]
             }
-            _ => state(self.states, ts as usize),
+            _ => state(&self.states, ts as usize),
         };
         let wrong = self
             .expected
             .iter()
             .enumerate()
-            .filter(|(i, &(ts, restored))| state(self.seen, *i) != right(ts, restored))
+            .filter(|(i, &(ts, restored))| state(&self.seen, *i) != right(ts, restored))
             .count();
         self.expected.clear();
         wrong
     }
 }
 
-impl Drop for Part {
+impl App for Part<'_> {
+    fn fields(&mut self) -> Vec<AppField> {
+        self.set().iter().map(|&(field, address)| field_at(address, field)).collect()
+    }
+
+    fn stream(&self) -> Stream {
+        Stream(self.on().cast())
+    }
+
+    fn is_stubborn(&self) -> bool {
+        self.job.stubborn
+    }
+
+    fn forward(&mut self, ts: u32) {
+        self.restored = false;
+        let mut from = self.states.0.wrapping_byte_add(self.state_bytes * ts as usize);
+        for (field, address) in self.set() {
+            let bytes = field.bytes().unwrap() as usize;
+            ok!(cuMemcpyHtoDAsync_v2(*address, from, bytes, self.on()));
+            from = from.wrapping_byte_add(bytes);
+        }
+    }
+
+    fn saved(&mut self, _: &mut Session, tick: Tick) -> Result<()> {
+        self.served += 1;
+        // Only an online schedule saves the last state. BACKWARD follows.
+        if tick.action.ts + 1 < self.job.steps {
+            self.poison();
+            self.renew();
+            self.next_stream();
+        }
+        Ok(())
+    }
+
+    fn restored(&mut self, session: &mut Session, tick: Tick) -> Result<()> {
+        self.served += 1;
+        self.restored = !is_raw(session, tick)?;
+        Ok(())
+    }
+
+    /// Copies the fields out, for the comparison with state `ts` at the end.
+    fn look(&mut self, ts: u32) {
+        let mut to = self.seen.0.wrapping_byte_add(self.state_bytes * self.expected.len());
+        assert!(self.expected.len() < self.room, "too many looks");
+        for (field, address) in self.set() {
+            let bytes = field.bytes().unwrap() as usize;
+            ok!(cuMemcpyDtoHAsync_v2(to, *address, bytes, self.on()));
+            to = to.wrapping_byte_add(bytes);
+        }
+        self.expected.push((ts, self.restored));
+    }
+
+    fn poison(&mut self) {
+        for (field, address) in self.set() {
+            ok!(cuMemsetD8Async(*address, 0xee, field.bytes().unwrap() as usize, self.on()));
+        }
+    }
+
+    fn place(&mut self, at: Vec<*mut c_void>) {
+        for ((_, address), at) in self.fields[0].iter_mut().zip(at) {
+            *address = at as u64;
+        }
+    }
+
+    fn forward_beside(&mut self, ts: u32) {
+        let (shapes, restored) = (shapes_of(&self.job), self.restored);
+        let slot = std::mem::replace(&mut self.fields[0], named(&shapes, &self.own[0]));
+        self.forward(ts);
+        (self.fields[0], self.restored) = (slot, restored);
+    }
+
+    fn serve(&mut self, session: &mut Session, tick: Tick) -> Result<()> {
+        self.enter();
+        let alternates = self.job.streams == Streams::Alternating;
+        if let Some(mut slots) = self.slots.take() {
+            if alternates {
+                self.next_stream();
+            }
+            let served = slots.serve(self, session, tick);
+            self.slots = Some(slots);
+            return served;
+        }
+        play::serve(self, session, tick)?;
+        // The restored state is on this stream. Alternating streams share the fields, so that the
+        // application can go on with the next stream after a handover; independent streams have
+        // fields of their own.
+        if alternates && tick.action.kind == Kind::Restore {
+            self.next_stream();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Part<'_> {
     fn drop(&mut self) {
         // After a sticky error of the device nothing can be freed, so results are ignored.
         // SAFETY: everything was made by `new` and is not used any more.
         unsafe {
-            let _ = sys::cuCtxSetCurrent(self.context);
+            let _ = sys::cuCtxSetCurrent(self.primary.context);
             self.own.iter().flatten().for_each(FieldMemory::free);
-            for stream in self.streams.iter().filter(|s| !s.is_null()) {
-                let _ = sys::cuStreamDestroy_v2(*stream);
-            }
             let _ = sys::cuEventDestroy_v2(self.handover);
-            let _ = sys::cuMemFreeHost(self.states.cast());
-            let _ = sys::cuMemFreeHost(self.seen.cast());
-            let _ = sys::cuCtxSetCurrent(std::ptr::null_mut());
-            let _ = sys::cuDevicePrimaryCtxRelease_v2(self.ordinal);
         }
     }
 }
@@ -471,30 +451,15 @@ pub struct Outcome {
     pub syncs: u64,
 }
 
-/// Whether the snapshot of a SAVE or RESTORE is a raw one beside compressed ones.
-fn is_raw(session: &mut Session, tick: Tick) -> Result<bool> {
-    let plan = session.plan()?;
-    Ok(plan.steps[tick.step].slot < plan.raw_slots)
-}
-
-fn insist<R>(job: &Job, mut call: impl FnMut() -> Result<R>) -> Result<R> {
-    call().or_else(|error| if job.stubborn { call() } else { Err(error) })
-}
-
-/// Runs a job. `syncs` returns the number of host synchronisations so far.
-pub fn run(job: &Job, seed: u64, syncs: impl Fn() -> u64) -> Result<Outcome> {
-    run_armed(job, seed, syncs, || {})
+/// Runs a job.
+pub fn run(job: &Job, seed: u64) -> Result<Outcome> {
+    run_armed(job, seed, || {})
 }
 
 /// Runs a job as `run` does. `arm` is called once the application has allocated its memory, before
 /// it calls the library.
-pub fn run_armed(
-    job: &Job,
-    seed: u64,
-    syncs: impl Fn() -> u64,
-    arm: impl FnOnce(),
-) -> Result<Outcome> {
-    run_tuned(job, seed, syncs, arm, |_| Ok(()), |_| Ok(()))
+pub fn run_armed(job: &Job, seed: u64, arm: impl FnOnce()) -> Result<Outcome> {
+    run_tuned(job, seed, arm, |_| Ok(()), |_| Ok(()))
 }
 
 /// Runs a job as `run_armed` does. `before_shot` and `after_shot` are called for every session
@@ -502,21 +467,48 @@ pub fn run_armed(
 pub fn run_tuned(
     job: &Job,
     seed: u64,
-    syncs: impl Fn() -> u64,
     arm: impl FnOnce(),
-    mut before_shot: impl FnMut(&mut Session) -> Result<()>,
-    mut after_shot: impl FnMut(&mut Session) -> Result<()>,
+    before_shot: impl FnMut(&mut Session) -> Result<()>,
+    after_shot: impl FnMut(&mut Session) -> Result<()>,
 ) -> Result<Outcome> {
     let mut parts: Vec<Part> =
         (0..job.devices).map(|k| Part::new(k, job, seed + k as u64)).collect();
     arm();
+    run_parts(job, seed, &mut parts, before_shot, after_shot)
+}
+
+/// Runs a job's first shot on one device with zero copy, as `run_armed` does. Each state is computed in
+/// the memory that the library hands out, and is checked there again just before the next save or
+/// retrieve. The application gives memory of a restored state back whenever `releases` says so. If
+/// streams alternate, each call is on the next stream.
+pub fn run_zero_copy(
+    job: &Job,
+    seed: u64,
+    releases: impl FnMut() -> bool,
+    arm: impl FnOnce(),
+) -> Result<Outcome> {
+    let config = Config { zero_copy: true, ..job.config.clone() };
+    let job = Job { config, devices: 1, shots: 1, ..job.clone() };
+    let mut part = Part::new(0, &job, seed);
+    part.slots = Some(Slots::new(true, releases));
+    arm();
+    run_parts(&job, seed, &mut [part], |_| Ok(()), |_| Ok(()))
+}
+
+fn run_parts(
+    job: &Job,
+    seed: u64,
+    parts: &mut [Part],
+    mut before_shot: impl FnMut(&mut Session) -> Result<()>,
+    mut after_shot: impl FnMut(&mut Session) -> Result<()>,
+) -> Result<Outcome> {
     // The sessions of an online schedule learn the number of steps at the end of the forward phase.
     let open = job.config.algorithm == Some(Algorithm::Online);
     let steps = if open { 0 } else { job.steps };
     let cursor = Arc::new(SharedSchedule::new(job.config.clone(), steps as i64)?);
     let mut sessions = Vec::new();
-    for part in &parts {
-        sessions.push(Session::attach(cursor.clone(), job.config.clone(), &part.app_fields())?);
+    for part in parts.iter_mut() {
+        sessions.push(Session::attach(cursor.clone(), job.config.clone(), &part.fields())?);
     }
     let mut outcome = Outcome { seen: parts[0].seen(), ..Outcome::default() };
     for shot in 0..job.shots {
@@ -524,27 +516,19 @@ pub fn run_tuned(
             session.setup()?;
             before_shot(session)?;
         }
-        let before = syncs();
-        parts.iter_mut().for_each(|part| (part.enter(), part.forward(0)).1);
+        let before = host_syncs();
+        for part in parts.iter_mut().filter(|part| part.slots.is_none()) {
+            part.enter();
+            part.forward(0);
+        }
         let mut is_open = open;
-        loop {
-            let tick = insist(job, || sessions[0].get_action())?;
-            for (session, part) in sessions.iter_mut().zip(&mut parts) {
-                insist(job, || session.dispatch(tick.it))?;
-                part.serve(job, session, tick)?;
-            }
-            if is_open && tick.end + 1 == job.steps {
-                let waits = tick.action.flags & flags::NEXT_IS_SAVE != 0;
-                if !waits || (seed + u64::from(shot)) % 2 == 0 {
-                    insist(job, || sessions[0].end_forward())?;
-                    is_open = false;
-                }
-            }
-            if tick.action.kind == Kind::Terminate {
-                break;
+        while let Some(tick) = play::step_all(&mut sessions, parts)? {
+            if is_open && is_end(tick, job.steps, (seed + u64::from(shot)) % 2 == 1) {
+                insist(job.stubborn, || sessions[0].end_forward())?;
+                is_open = false;
             }
         }
-        outcome.syncs += syncs() - before;
+        outcome.syncs += host_syncs() - before;
         for (part, session) in parts.iter_mut().zip(&mut sessions) {
             let looks = part.expected.len() as u64;
             outcome.wrong += part.wrong_states();
@@ -558,18 +542,28 @@ pub fn run_tuned(
     Ok(outcome)
 }
 
-/// Returns a configuration with default values for everything else.
-pub fn config(algorithm: Algorithm, snapshots: u32, cache: u32, policy: Policy) -> Config {
-    Config { algorithm: Some(algorithm), snapshots, cache, policy, ..Config::default() }
+/// Runs a job by `run` on a freshly reset driver, whose devices have `memory` bytes each. Every state
+/// must be right, and no object of the driver may be left over.
+pub fn emulate(
+    job: &Job,
+    seed: u64,
+    mode: i32,
+    memory: u64,
+    run: impl FnOnce() -> Result<Outcome>,
+) -> Outcome {
+    assert_eq!(emu::reset(seed, mode, job.devices, memory), 0, "left over before seed {seed}");
+    let outcome = run().unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
+    assert_eq!(outcome.wrong, 0, "seed {seed}, mode {mode}: {job:?}");
+    let left = emu::counters();
+    let all = (left.streams, left.events, left.allocations, left.host_allocations, left.retained);
+    assert_eq!(all, (0, 0, 0, 0, 0), "seed {seed}: {left:?}");
+    outcome
 }
 
-/// Returns the number of host synchronisations that the software driver has counted.
+/// Returns the number of host synchronisations that the software driver has counted; 0 on a real driver.
 pub fn host_syncs() -> u64 {
-    emu::counters().host_syncs
-}
-
-/// Returns the job on which the tests count transfers and make calls fail.
-pub fn reference(policy: Policy, cache: u32) -> Job {
-    let config = Config { max_in_flight: 1 << 20, ..config(Algorithm::Revolve, 6, cache, policy) };
-    Job { config, steps: 40, devices: 1, shots: 1, streams: Streams::Own, stubborn: false }
+    match std::env::var_os("GPUZIP_TEST_GPU") {
+        None => emu::counters().host_syncs,
+        Some(_) => 0,
+    }
 }

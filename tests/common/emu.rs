@@ -13,6 +13,29 @@ pub const LATE: i32 = Mode::Late as i32;
 pub const EARLY: i32 = Mode::Early as i32;
 pub const TIMED: i32 = Mode::Timed as i32;
 
+/// Returns the mode of the driver for a seed: in turn all modes, the random one twice.
+pub fn mode(seed: u64) -> i32 {
+    [RANDOM, LATE, RANDOM, TIMED, EARLY][seed as usize % 5]
+}
+
+/// Ends a test here, which runs again in a process whose libcuda is the software driver, with these
+/// environment variables; in that process the test goes on. With `kernels` the process also has a folder
+/// for compiled kernels, and where there is no compiler the test is skipped.
+#[allow(unused_macros)]
+macro_rules! emulated {
+    () => {
+        emulated!(&[])
+    };
+    (kernels) => {
+        $crate::common::only_if!($crate::common::emu::with_kernels($crate::common::here!()))
+    };
+    ($variables:expr) => {
+        $crate::common::only_if!($crate::common::emu::inside($crate::common::here!(), $variables))
+    };
+}
+#[allow(unused_imports)]
+pub(crate) use emulated;
+
 /// Runs the test `name` of this program again in a process whose libcuda is the software driver.
 /// Returns true in that process.
 ///
@@ -26,34 +49,6 @@ pub fn inside(name: &str, variables: &[(&str, &str)]) -> bool {
 pub fn with_kernels(name: &str) -> bool {
     super::have("c++") && inside(name, &[("GPUZIP_CACHE_DIR", images().to_str().unwrap())])
 }
-
-/// Returns the path, as the test harness names it, of the test in which `inner` is a function.
-pub fn test_around<F>(_inner: F) -> &'static str {
-    let path = std::any::type_name::<F>();
-    let (_, test) = path.split_once("::").unwrap();
-    test.rsplit_once("::").unwrap().0
-}
-
-/// Runs the test in which the macro stands as `inside` does, and ends the test in the parent. Arguments:
-/// environment variables of the process, pairs of name and value; or `kernels` for `with_kernels`.
-#[allow(unused_macros)] // Not every test program has such tests.
-macro_rules! emulated {
-    (kernels) => {
-        emulated!(@ test, $crate::common::emu::with_kernels(test))
-    };
-    (@ $test:ident, $is_inside:expr) => {{
-        fn here() {}
-        let $test = $crate::common::emu::test_around(here);
-        if !$is_inside {
-            return;
-        }
-    }};
-    ($($variable:expr),*) => {
-        emulated!(@ test, $crate::common::emu::inside(test, &[$($variable),*]))
-    };
-}
-#[allow(unused_imports)] // As above.
-pub(crate) use emulated;
 
 /// Returns the path of the software driver: cargo puts the library beside the test programs.
 pub fn driver() -> PathBuf {

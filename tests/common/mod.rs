@@ -129,13 +129,23 @@ pub fn have(program: &str) -> bool {
     found
 }
 
+/// Ends a test unless the condition holds.
+#[allow(unused_macros)]
+macro_rules! only_if {
+    ($condition:expr) => {
+        if !$condition {
+            return;
+        }
+    };
+}
+#[allow(unused_imports)]
+pub(crate) use only_if;
+
 /// Ends a test, which is thereby skipped, unless all of these programs can be started.
 #[allow(unused_macros)]
 macro_rules! needs {
     ($($program:expr),+) => {
-        if $(!$crate::common::have($program))||+ {
-            return;
-        }
+        $crate::common::only_if!($($crate::common::have($program))&&+)
     };
 }
 #[allow(unused_imports)]
@@ -149,6 +159,23 @@ pub fn valgrind(program: &Path, kinds: &str) -> Command {
     let kinds = ["show-leak-kinds", "errors-for-leak-kinds"].map(|key| format!("--{key}={kinds}"));
     command.args(kinds).arg(program);
     command
+}
+
+/// The path of the test in which this stands, as the test harness names it.
+#[allow(unused_macros)]
+macro_rules! here {
+    () => {{
+        fn here() {}
+        $crate::common::path_of(here)
+    }};
+}
+#[allow(unused_imports)]
+pub(crate) use here;
+
+/// Returns the path of the test around a function, without the name of the program.
+pub fn path_of<F>(_: F) -> &'static str {
+    let path = std::any::type_name::<F>();
+    path.split_once("::").and_then(|(_, path)| path.rsplit_once("::")).unwrap().0
 }
 
 /// Returns cargo's target folder, from the path of a test program: <target>/<profile>/deps/<name>.

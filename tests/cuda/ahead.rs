@@ -1,84 +1,86 @@
 //! How far the host runs ahead of a CUDA device, on the software CUDA driver: never further than
 //! `max_in_flight` actions, and without a wait if the device keeps up.
 
+use crate::common::emu::emulated;
+use crate::common::play::{self, App};
 use crate::common::{app, emu, order};
+use app::device::{order as in_order, Own, Pinned};
+use app::plain::{Plain, Step};
 use app::{config, host_syncs, ok, MEMORY};
-use cudarc::driver::sys::{CUevent, CUstream};
-use gpuzip::choice::{choose, TierSpec};
+use gpuzip::choice::{choose, Tick, TierSpec};
 use gpuzip::config::Config;
-use gpuzip::device::{AppField, AppMemory, Stream};
-use gpuzip::layout::Field;
+use gpuzip::device::{AppField, Stream};
+use gpuzip::error::Result;
 use gpuzip::plan::Policy;
-use gpuzip::scalar::Scalar;
 use gpuzip::schedule::{Algorithm, Kind};
 use gpuzip::session::Session;
 use order::{sites, Roles};
-use std::ptr::null_mut;
 
 /// Room, in bytes, for one byte of each action of the longest run here.
 const ACTIONS: usize = 2000;
 
-/// An application that ends every action with the copy of a byte to page-locked memory, `arrived`.
-struct App {
-    streams: Vec<CUstream>,
+/// An application that ends every action with the copy of a byte to page-locked memory, `arrived`. Each
+/// save and retrieve is on the next of its streams.
+struct Late {
+    plain: Plain,
+    arrived: Pinned,
     turn: usize,
-    handover: CUevent,
-    field: u64,
-    arrived: *mut u8,
+    ahead: Ahead,
 }
 
-impl App {
+impl Late {
     fn new(streams: usize) -> Self {
-        let (mut context, mut handover, mut field, mut arrived) =
-            (null_mut(), null_mut(), 0, null_mut());
-        ok!(cuInit(0));
-        ok!(cuDevicePrimaryCtxRetain(&mut context, 0));
-        ok!(cuCtxSetCurrent(context));
-        ok!(cuEventCreate(&mut handover, 2));
-        ok!(cuMemAlloc_v2(&mut field, 400));
-        ok!(cuMemHostAlloc(&mut arrived, ACTIONS, 0));
-        let mut all = vec![null_mut(); streams.max(1)];
-        for stream in all.iter_mut().take(streams) {
-            ok!(cuStreamCreate(stream, 1));
-        }
-        App { streams: all, turn: 0, handover, field, arrived: arrived.cast() }
-    }
-
-    fn stream(&self) -> CUstream {
-        self.streams[self.turn % self.streams.len()]
-    }
-
-    /// Goes on with the next stream, after the work on the current one.
-    fn next_stream(&mut self) {
-        ok!(cuEventRecord(self.handover, self.stream()));
-        self.turn += 1;
-        ok!(cuStreamWaitEvent(self.stream(), self.handover, 0));
-    }
-
-    fn fields(&self) -> [AppField; 1] {
-        let field = Field { n: [100, 1, 1], scalar: Scalar::F32, previous_of: None };
-        // SAFETY: device memory that lives until the application does.
-        [AppField { field, memory: Some(unsafe { AppMemory::new(self.field as *mut u8, 400) }) }]
+        let mut plain = Plain::on_default(100, Step::Takes(1e-3));
+        plain.own = (0..streams).map(|_| Own::new()).collect();
+        plain.on = plain.own.first().map_or(plain.on, |own| own.0);
+        Late { plain, arrived: Pinned::new(ACTIONS as u64), turn: 0, ahead: Ahead::default() }
     }
 
     /// Returns how many actions before action `it` have not ended.
     fn unfinished(&self, it: i64) -> usize {
+        let arrived = self.arrived.0.cast::<u8>();
         // SAFETY: within the allocation; a byte that a copy writes meanwhile is written once.
-        (0..it as usize).filter(|&i| unsafe { self.arrived.add(i).read_volatile() } != 0xee).count()
+        (0..it as usize).filter(|&i| unsafe { arrived.add(i).read_volatile() } != 0xee).count()
     }
 }
 
-impl Drop for App {
-    fn drop(&mut self) {
-        ok!(cuCtxSynchronize());
-        self.streams
-            .iter()
-            .filter(|stream| !stream.is_null())
-            .for_each(|stream| ok!(cuStreamDestroy_v2(*stream)));
-        ok!(cuEventDestroy_v2(self.handover));
-        ok!(cuMemFree_v2(self.field));
-        ok!(cuMemFreeHost(self.arrived.cast()));
-        ok!(cuDevicePrimaryCtxRelease_v2(0));
+impl App for Late {
+    fn fields(&mut self) -> Vec<AppField> {
+        self.plain.fields()
+    }
+
+    fn stream(&self) -> Stream {
+        self.plain.stream()
+    }
+
+    fn forward(&mut self, ts: u32) {
+        self.plain.forward(ts);
+    }
+
+    fn backward(&mut self, tick: Tick) {
+        self.plain.backward(tick);
+    }
+
+    fn serve(&mut self, session: &mut Session, tick: Tick) -> Result<()> {
+        self.ahead.most = self.ahead.most.max(self.unfinished(tick.it) + 1);
+        let plain = &mut self.plain;
+        if matches!(tick.action.kind, Kind::Save | Kind::Restore) && plain.own.len() > 1 {
+            self.turn += 1;
+            let next = plain.own[self.turn % plain.own.len()].0;
+            in_order(plain.on, next);
+            plain.on = next;
+        }
+        play::serve(self, session, tick)?;
+        let plain = &self.plain;
+        if tick.action.kind == Kind::Backward && self.ahead.events.0 == 0 {
+            self.ahead.events.0 = emu::counters().events;
+        }
+        if tick.action.kind != Kind::Terminate {
+            ok!(cuMemsetD8Async(plain.memory.0, 0xee, 1, plain.on));
+            let to = self.arrived.0.wrapping_byte_add(tick.it as usize);
+            ok!(cuMemcpyDtoHAsync_v2(to, plain.memory.0, 1, plain.on));
+        }
+        Ok(())
     }
 }
 
@@ -104,47 +106,23 @@ fn run_armed(
     shots: usize,
     arm: impl FnOnce(),
 ) -> Ahead {
-    let mut app = App::new(streams);
+    let mut app = Late::new(streams);
     arm();
     let mut session = Session::new(config.clone(), steps, &app.fields()).unwrap();
-    let mut ahead = Ahead::default();
     for _ in 0..shots {
         session.setup().unwrap();
         ok!(cuCtxSynchronize());
         // SAFETY: within the allocation, which no copy touches any more.
-        unsafe { std::ptr::write_bytes(app.arrived, 0, ACTIONS) };
+        unsafe { std::ptr::write_bytes(app.arrived.0.cast::<u8>(), 0, ACTIONS) };
         let before = host_syncs();
-        loop {
-            let tick = session.get_action().unwrap();
-            ahead.most = ahead.most.max(app.unfinished(tick.it) + 1);
-            let ts = tick.action.ts as i64;
-            match tick.action.kind {
-                Kind::Save => {
-                    app.next_stream();
-                    session.save(ts, &app.fields(), Stream(app.stream().cast())).unwrap();
-                }
-                Kind::Restore => {
-                    app.next_stream();
-                    session.retrieve(ts, &app.fields(), Stream(app.stream().cast())).unwrap();
-                }
-                Kind::Terminate => break,
-                _ => assert_eq!(emu::work(app.stream().cast(), 1e-3), 0),
-            }
-            if tick.action.kind == Kind::Backward && ahead.events.0 == 0 {
-                ahead.events.0 = emu::counters().events;
-            }
-            ok!(cuMemsetD8Async(app.field, 0xee, 1, app.stream()));
-            // SAFETY: within the allocation.
-            let to = unsafe { app.arrived.add(tick.it as usize) };
-            ok!(cuMemcpyDtoHAsync_v2(to.cast(), app.field, 1, app.stream()));
-        }
-        ahead.syncs += host_syncs() - before;
-        ahead.seconds += session.stats().unwrap().run_ahead_wait;
+        play::play(&mut session, &mut app).unwrap();
+        app.ahead.syncs += host_syncs() - before;
+        app.ahead.seconds += session.stats().unwrap().run_ahead_wait;
     }
-    ahead.events.1 = emu::counters().events;
+    app.ahead.events.1 = emu::counters().events;
     session.synchronize().unwrap();
     assert_eq!(emu::spins(), 0, "a thread that waits for the device sleeps");
-    ahead
+    app.ahead
 }
 
 fn job(max_in_flight: u32) -> Config {
@@ -156,9 +134,7 @@ fn job(max_in_flight: u32) -> Config {
 /// after the first SAVE.
 #[test]
 fn the_host_is_never_further_ahead_than_allowed() {
-    if !emu::inside("the_host_is_never_further_ahead_than_allowed", &[]) {
-        return;
-    }
+    emulated!();
     for streams in 0..3 {
         for max in [1, 2, 3, 4, 7, 8, 9, 16, 33, 64] {
             assert_eq!(emu::reset(1, emu::LATE, 1, MEMORY), 0);
@@ -188,9 +164,7 @@ fn the_host_is_never_further_ahead_than_allowed() {
 /// library uses the events of marks again.
 #[test]
 fn a_device_that_keeps_up_is_not_waited_for() {
-    if !emu::inside("a_device_that_keeps_up_is_not_waited_for", &[]) {
-        return;
-    }
+    emulated!();
     for max in [1, 2, 8, 64] {
         assert_eq!(emu::reset(1, emu::EARLY, 1, MEMORY), 0);
         let ahead = run(&job(max), 60, 1, 3);
@@ -209,9 +183,7 @@ fn a_device_that_keeps_up_is_not_waited_for() {
 /// Without any one of its marks, the library lets the host run one action too far ahead.
 #[test]
 fn every_mark_is_needed() {
-    if !emu::inside("every_mark_is_needed", &[]) {
-        return;
-    }
+    emulated!();
     let config = job(4);
     let lost = |k: u64| {
         assert_eq!(emu::reset(1, emu::LATE, 1, MEMORY), 0);
@@ -239,21 +211,16 @@ fn every_mark_is_needed() {
 /// the stream before the next shot, or before it finalizes.
 #[test]
 fn between_shots_the_stream_may_go() {
-    if !emu::inside("between_shots_the_stream_may_go", &[]) {
-        return;
-    }
+    emulated!();
     assert_eq!(emu::reset(1, emu::RANDOM, 1, MEMORY), 0);
-    let mut app = App::new(1);
-    let mut session = Session::new(job(1), 9, &app.fields()).unwrap();
+    let mut app = Plain::new(100, Step::Takes(1e-3));
+    let mut session = Session::new(job(1), 9, &app.field()).unwrap();
     for _ in 0..3 {
         session.setup().unwrap();
-        ok!(cuStreamDestroy_v2(app.stream()));
-        ok!(cuStreamCreate(&mut app.streams[0], 1));
+        app.own[0] = Own::new();
+        app.on = app.own[0].0;
         for _ in 0..4 {
-            let action = session.get_action().unwrap().action;
-            if action.kind == Kind::Save {
-                session.save(action.ts as i64, &app.fields(), Stream(app.stream().cast())).unwrap();
-            }
+            play::step(&mut session, &mut app).unwrap();
         }
     }
 }

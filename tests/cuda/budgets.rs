@@ -2,15 +2,16 @@
 //! are allocated.
 
 use crate::common::cases::cases;
-use crate::common::{app, emu};
-use app::{
-    host_syncs, run_armed, run_tuned, run_zero_copy_armed, Draw, Job, Outcome, Streams, MEMORY,
-};
+use crate::common::emu::emulated;
+use crate::common::host::{coding, field};
+use crate::common::play::unplaced;
+use crate::common::{app, emu, here, only_if};
+use app::{run_armed, run_tuned, run_zero_copy, Draw, Job, Outcome, MEMORY};
 use gpuzip::choice::{choose, TierSpec};
-use gpuzip::codec::{ErrorBound, Method, Settings};
+use gpuzip::codec::{ErrorBound, Method};
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::AppField;
-use gpuzip::error::{Code, Result};
+use gpuzip::error::{Code, Error, Result};
 use gpuzip::layout::Field;
 use gpuzip::plan::{spare_bytes, Policy};
 use gpuzip::scalar::Scalar;
@@ -29,20 +30,26 @@ fn run(job: &Job, seed: u64) -> (Result<Outcome>, Taken) {
     let own = Cell::new((0, 0));
     let arm = || own.set((emu::counters().device_bytes, emu::counters().host_bytes));
     let result = match job.config.zero_copy {
-        true => run_zero_copy_armed(job, seed, host_syncs, || seed % 2 == 0, arm),
-        false => run_armed(job, seed, host_syncs, arm),
+        true => run_zero_copy(job, seed, || seed % 2 == 0, arm),
+        false => run_armed(job, seed, arm),
     };
     let (peak, (device, host)) = (emu::counters(), own.get());
     (result, (peak.peak_device_bytes - device, peak.peak_host_bytes - host))
 }
 
-/// Draws a job. Each of its two budgets is any number of bytes, or 0 for no budget.
+/// Draws a device budget and a host budget: any number of bytes, or 0 for no budget.
+pub fn draw_budgets(draw: &mut Draw) -> (u64, u64) {
+    let mut budget = |most: u64| {
+        let bytes = SLOT + u64::from(draw.below((most * SLOT) as u32));
+        [0, bytes][usize::from(draw.below(4) > 0)]
+    };
+    (budget(9), budget(14))
+}
+
+/// Draws a job with budgets.
 fn draw(seed: u64) -> Job {
     let mut draw = Draw((seed + 1).wrapping_mul(0x2545_f491_4f6c_dd1d) | 1);
-    let mut budget = |most: u32| {
-        [0, SLOT as u32 + draw.below(most * SLOT as u32)][usize::from(draw.below(4) > 0)] as u64
-    };
-    let (device_budget, host_budget) = (budget(9), budget(14));
+    let (device_budget, host_budget) = draw_budgets(&mut draw);
     let algorithm =
         [None, Some(Algorithm::Revolve), Some(Algorithm::Uniform), Some(Algorithm::TwoLevel)]
             [draw.below(4) as usize];
@@ -56,52 +63,48 @@ fn draw(seed: u64) -> Job {
         ..Config::default()
     };
     let zero_copy = config.policy == Policy::Clairvoyant && draw.below(2) == 0;
-    let config = Config { zero_copy, ..config };
-    Job {
-        config,
-        steps: 1 + draw.below(30),
-        devices: 1,
-        shots: 1,
-        streams: Streams::Own,
-        stubborn: false,
+    app::job(Config { zero_copy, ..config }, 1 + draw.below(30))
+}
+
+/// Whether the error says that there is no plan within the budgets.
+fn is_of_plan(error: &Error) -> bool {
+    matches!(error.code, Code::Budget | Code::Config)
+}
+
+/// Checks that a job keeps its budgets; what a codec's reports take of host memory, `reports` bytes, is
+/// beside the budget. Returns whether the job ran: then all states are right, and the statistics give
+/// the bytes exactly. Otherwise there was no plan.
+pub fn keeps_budgets(job: &Job, seed: u64, mode: i32, reports: u64) -> bool {
+    assert_eq!(emu::reset(seed, mode, 1, MEMORY), 0);
+    let (result, (device, host)) = run(job, seed);
+    let (device_budget, host_budget) = (job.config.device_budget, job.config.host_budget);
+    let within = (device_budget == 0 || device <= device_budget)
+        && (host_budget == 0 || host <= host_budget + reports);
+    assert!(within, "seed {seed}: {device} and {host} bytes, {job:?}");
+    let outcome = match result {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            assert!(is_of_plan(&error), "seed {seed}: {error}, {job:?}");
+            return false;
+        }
+    };
+    assert_eq!(outcome.wrong, 0, "seed {seed}: {job:?}");
+    let stats = &outcome.stats[0];
+    let (told, taken) = ((stats.peak_device_bytes, stats.peak_host_bytes), (device, host));
+    match reports {
+        0 => assert_eq!(told, taken, "seed {seed}: {job:?}"),
+        _ => assert!(told.0 <= taken.0, "seed {seed}: {told:?}, {taken:?}, {job:?}"),
     }
+    true
 }
 
 #[test]
 fn budgets_are_kept_to_the_byte() {
-    if !emu::inside("budgets_are_kept_to_the_byte", &[]) {
-        return;
-    }
+    emulated!();
     let (mut kept, mut refused) = (0, 0);
     for seed in 0..cases(500, 3000) {
-        let job = draw(seed);
-        assert_eq!(emu::reset(seed, emu::RANDOM, 1, MEMORY), 0);
-        let (result, (device, host)) = run(&job, seed);
-        let (device_budget, host_budget) = (job.config.device_budget, job.config.host_budget);
-        assert!(
-            device_budget == 0 || device <= device_budget,
-            "seed {seed}: {device} bytes, {job:?}"
-        );
-        assert!(host_budget == 0 || host <= host_budget, "seed {seed}: {host} bytes, {job:?}");
-        match result {
-            Ok(outcome) => {
-                let stats = &outcome.stats[0];
-                assert_eq!(outcome.wrong, 0, "seed {seed}: {job:?}");
-                assert_eq!(
-                    (stats.peak_device_bytes, stats.peak_host_bytes),
-                    (device, host),
-                    "seed {seed}: {job:?}"
-                );
-                kept += 1;
-            }
-            Err(error) => {
-                assert!(
-                    matches!(error.code, Code::Budget | Code::Config),
-                    "seed {seed}: {error}, {job:?}"
-                );
-                refused += 1;
-            }
-        }
+        let is_kept = keeps_budgets(&draw(seed), seed, emu::RANDOM, 0);
+        *(if is_kept { &mut kept } else { &mut refused }) += 1;
     }
     println!("{kept} runs within their budgets, {refused} refused");
     assert!(kept > 2 * refused && refused > 0);
@@ -119,9 +122,7 @@ fn planned(job: &Job) -> u64 {
 /// is, or an error says that there is too little.
 #[test]
 fn a_device_with_less_than_the_budget_shrinks_the_cache() {
-    if !emu::inside("a_device_with_less_than_the_budget_shrinks_the_cache", &[]) {
-        return;
-    }
+    emulated!();
     let (mut runs, mut shrunk, mut refused) = (0, 0, 0);
     let seeds = cases(500, 3000);
     for seed in 0..seeds {
@@ -144,10 +145,7 @@ fn a_device_with_less_than_the_budget_shrinks_the_cache() {
                 // With zero copy, a session without cache slots still needs memory for two states.
                 let needs_more =
                     error.code == Code::Memory && job.config.zero_copy && room < 2 * SLOT;
-                assert!(
-                    needs_more || matches!(error.code, Code::Budget | Code::Config),
-                    "seed {seed}: {error}, {job:?}"
-                );
+                assert!(needs_more || is_of_plan(&error), "seed {seed}: {error}, {job:?}");
                 refused += 1;
             }
         }
@@ -161,9 +159,7 @@ fn a_device_with_less_than_the_budget_shrinks_the_cache() {
 /// small devices, is left, too. A session takes what it needs beside its cache all the same.
 #[test]
 fn the_device_reserve_is_left_to_the_application() {
-    if !emu::inside("the_device_reserve_is_left_to_the_application", &[]) {
-        return;
-    }
+    emulated!();
     let (mut with_cache, mut without) = (0, 0);
     let seeds = cases(300, 1000);
     for seed in 0..seeds {
@@ -192,10 +188,7 @@ fn the_device_reserve_is_left_to_the_application() {
 /// settings decide.
 #[test]
 fn a_budget_that_does_not_fit_beside_the_reserve_is_named() {
-    let named = "a_budget_that_does_not_fit_beside_the_reserve_is_named";
-    if !emu::inside(named, &[]) {
-        return;
-    }
+    emulated!();
     static WARNING: std::sync::Mutex<String> = std::sync::Mutex::new(String::new());
     struct Keep;
     impl log::Log for Keep {
@@ -220,11 +213,10 @@ fn a_budget_that_does_not_fit_beside_the_reserve_is_named() {
         device_reserve: 5 * SLOT,
         ..Config::default()
     };
-    let field = Field { n: [128, 1, 1], scalar: Scalar::F64, previous_of: None };
+    let fields = unplaced(&[field([128, 1, 1], Scalar::F64)]);
     let bytes = |capacity: u64| {
         assert_eq!(emu::reset(1, emu::EARLY, 1, capacity), 0);
-        let mut session =
-            Session::new(config.clone(), 20, &[AppField { field, memory: None }]).unwrap();
+        let mut session = Session::new(config.clone(), 20, &fields).unwrap();
         session.plan().unwrap();
         emu::counters().device_bytes
     };
@@ -240,46 +232,18 @@ fn a_budget_that_does_not_fit_beside_the_reserve_is_named() {
 /// The working memory of a codec counts toward the budgets, too.
 #[test]
 fn compression_keeps_the_budgets() {
-    if !emu::with_kernels("compression_keeps_the_budgets") {
-        return;
-    }
+    emulated!(kernels);
     let (mut kept, mut refused) = (0, 0);
     for seed in 0..cases(50, 150) {
         let mut job = draw(seed);
         let mut draw = Draw(seed + 99);
         job.config.device_budget =
             [0, 5000 + u64::from(draw.below(8000))][usize::from(seed % 4 > 0)];
-        job.config.compression =
-            Settings { method: Method::Fp16, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
+        job.config.compression = coding(Method::Fp16, ErrorBound::DEFAULT);
         job.config.compression_factor = f64::from(draw.below(3));
         job.config.zero_copy = false;
-        assert_eq!(emu::reset(seed, emu::RANDOM, 1, MEMORY), 0);
-        let (result, (device, host)) = run(&job, seed);
-        let (device_budget, host_budget) = (job.config.device_budget, job.config.host_budget);
-        assert!(
-            device_budget == 0 || device <= device_budget,
-            "seed {seed}: {device} bytes, {job:?}"
-        );
-        // The codec's reports are page-locked and outside the budget: 32 bytes for each of the last
-        // 66 snapshots.
-        assert!(
-            host_budget == 0 || host <= host_budget + 66 * 32,
-            "seed {seed}: {host} bytes, {job:?}"
-        );
-        match result {
-            Ok(outcome) => {
-                assert_eq!(outcome.wrong, 0, "seed {seed}: {job:?}");
-                assert!(outcome.stats[0].peak_device_bytes <= device, "seed {seed}: {job:?}");
-                kept += 1;
-            }
-            Err(error) => {
-                assert!(
-                    matches!(error.code, Code::Budget | Code::Config),
-                    "seed {seed}: {error}, {job:?}"
-                );
-                refused += 1;
-            }
-        }
+        let is_kept = keeps_budgets(&job, seed, emu::RANDOM, REPORTS);
+        *(if is_kept { &mut kept } else { &mut refused }) += 1;
     }
     println!("{kept} runs within their budgets, {refused} refused");
     assert!(kept > refused && refused > 0);
@@ -287,7 +251,8 @@ fn compression_keeps_the_budgets() {
 
 /// Bytes of a segment in the tests of page-locked memory: snapshots cross the borders of segments.
 const SEGMENT: u64 = 700;
-/// Bytes of the page-locked reports of a codec.
+/// Bytes of the page-locked reports of a codec, which are outside the budget: 32 for each of the last 66
+/// snapshots.
 const REPORTS: u64 = 66 * 32;
 
 /// Returns a job whose snapshots go to the host, raw or (`is_coded`) compressed, without budgets.
@@ -301,7 +266,7 @@ fn pooled(seed: u64, is_coded: bool) -> Job {
         device_budget: 0,
         host_budget: 0,
         zero_copy: false,
-        compression: Settings { method, bound: ErrorBound::DEFAULT, reject_nonfinite: false },
+        compression: coding(method, ErrorBound::DEFAULT),
         ..job.config
     };
     Job { steps: 30, shots: 2, ..job }
@@ -320,11 +285,9 @@ fn inside_with_segments(name: &str) -> bool {
 /// not for snapshots that are as large as they can be. Copies may cross the borders of segments.
 #[test]
 fn the_pool_grows_as_snapshots_need_it() {
-    if !inside_with_segments("the_pool_grows_as_snapshots_need_it") {
-        return;
-    }
+    only_if!(inside_with_segments(here!()));
     let mut most = 0;
-    for seed in 0..60 {
+    for seed in 0..cases(24, 60) {
         let is_coded = seed % 3 > 0;
         let job = pooled(seed, is_coded);
         let mode = [emu::RANDOM, emu::LATE, emu::EARLY][seed as usize / 3 % 3];
@@ -348,9 +311,7 @@ fn the_pool_grows_as_snapshots_need_it() {
 /// it can, and the statistics tell the rest.
 #[test]
 fn what_can_be_page_locked_is() {
-    if !inside_with_segments("what_can_be_page_locked_is") {
-        return;
-    }
+    only_if!(inside_with_segments(here!()));
     let mut partial = 0;
     for seed in 0..40 {
         let is_coded = seed % 2 == 1;
@@ -367,7 +328,7 @@ fn what_can_be_page_locked_is() {
             pageable.set(session.pageable_bytes());
             Ok(())
         };
-        let outcome = run_tuned(&job, seed, host_syncs, arm, |_| Ok(()), tell).unwrap();
+        let outcome = run_tuned(&job, seed, arm, |_| Ok(()), tell).unwrap();
         let locked = emu::counters().peak_host_bytes - own.get();
         assert_eq!(outcome.wrong, 0, "seed {seed}: {job:?}");
         if pageable.get() > 0 {
@@ -389,9 +350,7 @@ fn host_memory_is_close_to_the_device() {
         let maps = std::fs::read_to_string("/proc/self/numa_maps").unwrap_or_default();
         maps.lines().filter(|line| line.contains(" prefer:0")).count()
     };
-    if !inside_with_segments("host_memory_is_close_to_the_device") {
-        return;
-    }
+    only_if!(inside_with_segments(here!()));
     if !system_takes_preferences() {
         println!("skipped: this system takes no preferences of NUMA nodes");
         return;
@@ -403,7 +362,7 @@ fn host_memory_is_close_to_the_device() {
         Ok(())
     };
     let job = Job { shots: 1, ..pooled(0, false) };
-    run_tuned(&job, 1, host_syncs, || {}, |_| Ok(()), tell).unwrap();
+    run_tuned(&job, 1, || {}, |_| Ok(()), tell).unwrap();
     assert!(most.get() > before, "{} mappings with a preferred node", most.get());
 }
 
@@ -443,11 +402,8 @@ const METHODS: [Method; 7] = [
 /// pairs of time levels. The fields have no memory yet.
 fn states() -> Vec<Vec<AppField>> {
     let state = |fields: &[([u64; 3], Scalar, Option<u32>)]| {
-        let field = |&(n, scalar, previous_of)| AppField {
-            field: Field { n, scalar, previous_of },
-            memory: None,
-        };
-        fields.iter().map(field).collect()
+        let field = |&(n, scalar, previous_of)| Field { n, scalar, previous_of };
+        unplaced(&fields.iter().map(field).collect::<Vec<_>>())
     };
     vec![
         state(&[([5, 1, 1], Scalar::F32, None)]),
@@ -479,9 +435,7 @@ fn estimated(config: &Config, state: &[AppField]) -> u64 {
 /// one byte less the session is refused, or has fewer slots.
 #[test]
 fn estimates_are_exact() {
-    if !emu::with_kernels("estimates_are_exact") {
-        return;
-    }
+    emulated!(kernels);
     let (mut refused, mut fewer) = (0, 0);
     for (k, state) in states().iter().enumerate() {
         for (m, method) in METHODS.into_iter().enumerate() {
@@ -493,11 +447,7 @@ fn estimates_are_exact() {
                     snapshots: 6,
                     cache,
                     zero_copy: (k + m + cache as usize) % 3 == 0,
-                    compression: Settings {
-                        method: method.clone(),
-                        bound: ErrorBound::DEFAULT,
-                        reject_nonfinite: false,
-                    },
+                    compression: coding(method.clone(), ErrorBound::DEFAULT),
                     compression_factor: [0.0, 2.7][m % 2],
                     ..Config::default()
                 };
@@ -545,24 +495,14 @@ fn estimates_are_exact() {
 /// init or at its first action, and asks for no more. Every allocation of the second shot fails here.
 #[test]
 fn memory_that_runs_out_after_init_is_not_needed() {
-    let cache = emu::images();
-    let variables = [("GPUZIP_CACHE_DIR", cache.to_str().unwrap())];
-    if !emu::inside("memory_that_runs_out_after_init_is_not_needed", &variables) {
-        return;
-    }
-    let is_of_plan =
-        |error: &gpuzip::error::Error| matches!(error.code, Code::Budget | Code::Config);
+    emulated!(&[("GPUZIP_CACHE_DIR", emu::images().to_str().unwrap())]);
     let mut shots = 0;
     for seed in 0..60 {
         for function in ["cuMemAlloc_v2", "cuMemHostAlloc"] {
             let mut job = Job { shots: 2, ..draw(seed) };
             job.config.zero_copy = false;
             if seed % 4 == 0 {
-                job.config.compression = Settings {
-                    method: Method::Fp16,
-                    bound: ErrorBound::DEFAULT,
-                    reject_nonfinite: false,
-                };
+                job.config.compression = coding(Method::Fp16, ErrorBound::DEFAULT);
             }
             assert_eq!(emu::reset(seed, emu::RANDOM, 1, MEMORY), 0);
             let begun = Cell::new(0);
@@ -573,7 +513,7 @@ fn memory_that_runs_out_after_init_is_not_needed() {
                 }
                 Ok(())
             };
-            let result = run_tuned(&job, seed, host_syncs, || {}, full, |_| Ok(()));
+            let result = run_tuned(&job, seed, || {}, full, |_| Ok(()));
             assert_eq!(emu::struck(), None, "{function} in the second shot: {job:?}");
             emu::fail(function, 0, 0);
             match result {

@@ -5,7 +5,7 @@ mod bitcomp;
 mod dct;
 
 use crate::common::cases::{cases, long};
-use crate::common::{self, emu, rig};
+use crate::common::{self, emu, here, only_if, rig};
 use gpuzip::codec::{Content, ErrorBound, Header, Method, Settings, CODECS};
 use gpuzip::scalar::Scalar;
 use rig::{Draw, Kind, Rig, KINDS};
@@ -54,7 +54,7 @@ fn check(name: &str, method: Method, bounds: &[ErrorBound]) {
 
 fn check_shapes(method: Method, bounds: &[ErrorBound]) {
     let mut seed = 0;
-    for n in SHAPES {
+    for (s, n) in SHAPES.into_iter().enumerate() {
         for scalar in [Scalar::F32, Scalar::F64] {
             for (b, &bound) in bounds.iter().enumerate() {
                 let (of_one, of_pair) =
@@ -62,10 +62,13 @@ fn check_shapes(method: Method, bounds: &[ErrorBound]) {
                 let mut one = Rig::skewed(settings(method.clone(), bound), &of_one, seed / 8 % 2);
                 let mut pair =
                     Rig::skewed(settings(method.clone(), bound), &of_pair, seed / 16 % 2);
-                // All kinds with the first bound; with each other bound every fourth kind, and the
-                // kinds with values that are not finite, which a bound may count or leave out.
+                // With the first bound all kinds, in the short test every second one; with each other
+                // bound every fourth kind, and the kinds with values that are not finite, which a
+                // bound may count or leave out.
+                let turn = s + usize::from(scalar == Scalar::F64);
+                let (every, turn) = if b == 0 { (every_kind(), turn) } else { (4, b) };
                 let drawn = |k: usize, kind| {
-                    b == 0 || k % 4 == b % 4 || matches!(kind, Kind::NotFinite | Kind::Bits)
+                    k % every == turn % every || matches!(kind, Kind::NotFinite | Kind::Bits)
                 };
                 for (k, &kind) in KINDS.iter().enumerate().filter(|&(k, &kind)| drawn(k, kind)) {
                     seed += 1;
@@ -74,6 +77,15 @@ fn check_shapes(method: Method, bounds: &[ErrorBound]) {
                 }
             }
         }
+    }
+}
+
+/// Returns 2 where the short test draws every second kind of values, and 1 otherwise.
+fn every_kind() -> usize {
+    if on_a_gpu() {
+        1
+    } else {
+        cases(2, 1)
     }
 }
 
@@ -89,10 +101,7 @@ fn check_real(name: &str, method: Method, bounds: &[ErrorBound]) {
         println!("skipped: no wavefields (set GPUZIP_SHARED)");
         return;
     };
-    if !emu::with_kernels(name) {
-        return;
-    }
-    assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
+    only_if!(inside(name));
     let n = cases([50, 30, 20], [100, 100, 100]);
     let piece = |field: &[u8]| {
         let line = |i: usize| {
@@ -115,10 +124,7 @@ fn check_real(name: &str, method: Method, bounds: &[ErrorBound]) {
 /// Damages payloads and makes their checksums right again: the device must refuse the streams that
 /// the host refuses, and touch no memory but the stream and the fields.
 fn check_damaged(name: &str, method: Method) {
-    if !emu::with_kernels(name) {
-        return;
-    }
-    assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
+    only_if!(inside(name));
     let times = cases(45, 500);
     let (mut draw, mut refused, mut read) = (Draw::new(7), 0, 0);
     for n in [[300, 1, 1], [2100, 1, 1], [45, 70, 1], [40, 9, 17]] {
@@ -182,11 +188,7 @@ fn lorenzo() {
 /// On very smooth fields, tiles take the most differences that the encoder tries.
 #[test]
 fn lorenzo_takes_all_differences() {
-    let name = "lorenzo_takes_all_differences";
-    if !emu::with_kernels(name) {
-        return;
-    }
-    assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
+    only_if!(inside(here!()));
     for (n, most) in [([40, 9, 10], 6), ([40, 70, 1], 4), ([2100, 1, 1], 3)] {
         let value = |i: u64| {
             (0.03 * (i % n[0] + 1) as f64).sin()
@@ -246,10 +248,7 @@ fn bfp_of_damaged_streams() {
 /// hold only their exponent; extents with every remainder modulo the block's side, 4.
 #[test]
 fn zfp() {
-    if !emu::with_kernels("zfp") {
-        return;
-    }
-    assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
+    only_if!(inside(here!()));
     let lines = [[1, 1, 1], [3, 1, 1], [6, 1, 1], [1, 1031, 1]];
     let planes = [[2, 2, 1], [7, 5, 1], [9, 1, 14], [66, 43, 1]];
     let volumes = [[2, 3, 2], [5, 6, 7], [10, 3, 9], [8, 13, 4], [33, 18, 23]];
@@ -283,9 +282,7 @@ fn zfp_of_damaged_streams() {
 
 #[test]
 fn dct() {
-    if !inside("dct") {
-        return;
-    }
+    only_if!(inside(here!()));
     check_shapes(Method::Dct, if long() { &BOUNDS } else { &BOUNDS[..1] });
     dct::dct_of_many_tiles();
 }
@@ -317,10 +314,7 @@ fn inside(name: &str) -> bool {
 /// A layout with three time levels in two groups and both types.
 #[test]
 fn groups() {
-    if !emu::with_kernels("codecs::groups") {
-        return;
-    }
-    assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
+    only_if!(inside(here!()));
     let (a, b) = ([12, 9, 1], [40, 1, 1]);
     let fields = [
         (a, Scalar::F64, Some(2)),
@@ -338,10 +332,7 @@ fn groups() {
 /// The device refuses a stream in which any bit is changed, and a stream that is cut anywhere.
 #[test]
 fn damage() {
-    if !emu::with_kernels("damage") {
-        return;
-    }
-    assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
+    only_if!(inside(here!()));
     let mut rig = Rig::new(
         settings(Method::Fp16, ErrorBound::DEFAULT),
         &[([6, 3, 1], Scalar::F32, None), ([6, 3, 1], Scalar::F32, Some(0))],

@@ -2,9 +2,12 @@
 //! disk wait for one another, in every order that the driver allows.
 
 use crate::common::cases::cases;
+use crate::common::emu::emulated;
+use crate::common::host::coding;
 use crate::common::{self, app, emu};
-use app::{run, run_armed, run_zero_copy, Draw, Job, Streams};
-use gpuzip::codec::{ErrorBound, Method, Settings};
+use app::{config, draw_job, emulate, run, run_armed, run_zero_copy, Draws, Job, Streams, MEMORY};
+use emu::mode;
+use gpuzip::codec::{ErrorBound, Method};
 use gpuzip::config::{Backend, Config};
 use gpuzip::error::Code;
 use gpuzip::plan::Policy;
@@ -43,59 +46,39 @@ unsafe extern "C" fn pwrite64(file: c_int, from: *const c_void, bytes: usize, at
 /// Bytes of a slot for a state of the application.
 const SLOT: u64 = 1024;
 
-fn mode(seed: u64) -> i32 {
-    [emu::RANDOM, emu::LATE, emu::RANDOM, emu::TIMED, emu::EARLY][seed as usize % 5]
+/// Returns a configuration whose snapshots go to disk, with `slots` slots for states on the host.
+fn on_disk(slots: u64, config: Config) -> Config {
+    Config {
+        host_budget: slots * SLOT,
+        disk_budget: 60 * 4096,
+        disk_folders: vec![common::scratch("cuda-disk")],
+        backend: Backend::Cuda,
+        ..config
+    }
 }
 
-/// Returns a job whose snapshots go to disk.
+/// Draws a job whose snapshots go to disk.
 fn job(seed: u64) -> Job {
-    let mut draw = Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    let algorithms = [
+    let algorithms = &[
         Algorithm::Revolve,
         Algorithm::TwoLevel,
         Algorithm::Zcut,
         Algorithm::Hrevolve,
         Algorithm::Online,
     ];
-    let algorithm = algorithms[draw.below(5) as usize];
-    let cache = draw.below(4);
-    let lru = draw.below(3) == 0 && algorithm != Algorithm::Online;
-    let config = Config {
-        host_budget: (4 + u64::from(draw.below(4))) * SLOT,
-        disk_budget: 60 * 4096,
-        disk_folders: vec![common::scratch("cuda-disk")],
-        max_in_flight: [1, 4, 64][draw.below(3) as usize],
-        backend: Backend::Cuda,
-        ..app::config(
-            algorithm,
-            8 + draw.below(8),
-            cache,
-            if lru { Policy::Lru } else { Policy::Clairvoyant },
-        )
-    };
-    let streams = [Streams::Default, Streams::Own, Streams::Alternating, Streams::Independent];
-    Job {
-        config,
-        steps: 20 + draw.below(20),
-        devices: 1,
-        shots: 1 + draw.below(2),
-        streams: streams[draw.below(4) as usize],
-        stubborn: false,
-    }
+    let (snapshots, steps) = (8..16, 20..40);
+    let job = draw_job(seed, &Draws { algorithms, lru: 3, snapshots, steps, ..Draws::PLAIN });
+    Job { config: on_disk(4 + seed / 3 % 4, job.config), ..job }
 }
 
 /// Random jobs in all modes of the driver: every state is right.
 #[test]
 fn every_state_comes_back_from_disk() {
-    if !emu::inside("every_state_comes_back_from_disk", &[]) {
-        return;
-    }
+    emulated!();
     let (mut reads, mut writes) = (0, 0);
     for seed in 0..400 {
-        assert_eq!(emu::reset(seed, mode(seed), 1, app::MEMORY), 0, "{seed}");
         let job = job(seed);
-        let outcome = run(&job, seed, || 0).unwrap_or_else(|e| panic!("{seed} {job:?}: {e}"));
-        assert_eq!(outcome.wrong, 0, "{seed} {job:?}");
+        let outcome = emulate(&job, seed, mode(seed), MEMORY, || run(&job, seed));
         reads += outcome.stats.iter().map(|stats| stats.disk_reads).sum::<u64>();
         writes += outcome.stats.iter().map(|stats| stats.disk_writes).sum::<u64>();
     }
@@ -115,10 +98,8 @@ fn full_queues_make_the_host_wait_and_no_more() {
         return;
     }
     for seed in 0..100 {
-        assert_eq!(emu::reset(seed, mode(seed), 1, app::MEMORY), 0, "{seed}");
         let job = job(seed);
-        let outcome = run(&job, seed, || 0).unwrap_or_else(|e| panic!("{seed} {job:?}: {e}"));
-        assert_eq!(outcome.wrong, 0, "{seed} {job:?}");
+        emulate(&job, seed, mode(seed), MEMORY, || run(&job, seed));
         // Nothing is queued where operations run at once.
         assert!(emu::full_queues() > 0 || mode(seed) == emu::EARLY, "{seed}");
     }
@@ -128,12 +109,9 @@ fn full_queues_make_the_host_wait_and_no_more() {
 /// Jobs with zero copy.
 #[test]
 fn with_zero_copy_too() {
-    if !emu::inside("with_zero_copy_too", &[]) {
-        return;
-    }
+    emulated!();
     let mut reads = 0;
     for seed in 0..cases(50, 150) {
-        assert_eq!(emu::reset(seed, mode(seed), 1, app::MEMORY), 0, "{seed}");
         let mut job = job(seed);
         let config = &mut job.config;
         if config.algorithm == Some(Algorithm::Online) || config.policy == Policy::Lru {
@@ -147,9 +125,8 @@ fn with_zero_copy_too() {
             turn += 1;
             turn % 3 == 0
         };
-        let outcome = run_zero_copy(&job, seed, || 0, releases)
-            .unwrap_or_else(|e| panic!("{seed} {job:?}: {e}"));
-        assert_eq!(outcome.wrong, 0, "{seed} {job:?}");
+        let shot = || run_zero_copy(&job, seed, releases, || {});
+        let outcome = emulate(&job, seed, mode(seed), MEMORY, shot);
         reads += outcome.stats.iter().map(|stats| stats.disk_reads).sum::<u64>();
     }
     assert!(reads > 100, "{reads}");
@@ -168,18 +145,15 @@ fn with_a_codec_too() {
         return;
     }
     let mut reads = 0;
-    let seeds = cases(20, 60);
+    let seeds = cases(12, 60);
     for seed in 0..seeds {
-        assert_eq!(emu::reset(seed, mode(seed), 1, 1 << 26), 0, "{seed}");
         let mut job = job(seed);
         let method = [Method::Fp16, Method::Lorenzo][seed as usize % 2].clone();
-        job.config.compression =
-            Settings { method, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
+        job.config.compression = coding(method, ErrorBound::DEFAULT);
         // A snapshot may be larger than a raw state.
         job.config.host_budget *= 2;
         job.config.disk_budget *= 2;
-        let outcome = run(&job, seed, || 0).unwrap_or_else(|e| panic!("{seed} {job:?}: {e}"));
-        assert_eq!(outcome.wrong, 0, "{seed} {job:?}");
+        let outcome = emulate(&job, seed, mode(seed), 1 << 26, || run(&job, seed));
         reads += outcome.stats.iter().map(|stats| stats.disk_reads).sum::<u64>();
     }
     assert!(reads > seeds, "{reads}");
@@ -188,16 +162,12 @@ fn with_a_codec_too() {
 /// A driver whose streams cannot wait for numbers in memory: the calling thread waits instead.
 #[test]
 fn without_waits_for_numbers_the_host_waits() {
-    if !emu::inside("without_waits_for_numbers_the_host_waits", &[]) {
-        return;
-    }
+    emulated!();
     const NOT_SUPPORTED: i32 = 801;
     for seed in 0..60 {
-        assert_eq!(emu::reset(seed, mode(seed), 1, app::MEMORY), 0, "{seed}");
         let job = job(seed);
         let arm = || emu::fail("cuStreamWaitValue32_v2", -1, NOT_SUPPORTED);
-        let outcome = run_armed(&job, seed, || 0, arm).unwrap_or_else(|e| panic!("{seed}: {e}"));
-        assert_eq!(outcome.wrong, 0, "{seed} {job:?}");
+        emulate(&job, seed, mode(seed), MEMORY, || run_armed(&job, seed, arm));
     }
 }
 
@@ -205,9 +175,7 @@ fn without_waits_for_numbers_the_host_waits() {
 /// never hangs.
 #[test]
 fn a_failing_driver_ends_no_job_wrongly() {
-    if !emu::inside("a_failing_driver_ends_no_job_wrongly", &[]) {
-        return;
-    }
+    emulated!();
     const ILLEGAL_ADDRESS: i32 = 700;
     let mut failed = 0;
     for name in ["cuStreamWaitValue32_v2", "cuEventSynchronize", "cuEventRecord", "exec", "*"] {
@@ -215,13 +183,13 @@ fn a_failing_driver_ends_no_job_wrongly() {
             let seed = 3 * k + 1;
             // What was left by a failure cannot be freed, so that the driver cannot always start
             // again.
-            if emu::reset(seed, mode(seed), 1, app::MEMORY) != 0 {
+            if emu::reset(seed, mode(seed), 1, MEMORY) != 0 {
                 continue;
             }
             let job = job(seed);
             let arm = || emu::fail(name, 5 * k as i64, ILLEGAL_ADDRESS);
             // The application panics if a call of its own fails.
-            let run = std::panic::AssertUnwindSafe(|| run_armed(&job, seed, || 0, arm));
+            let run = std::panic::AssertUnwindSafe(|| run_armed(&job, seed, arm));
             match std::panic::catch_unwind(run) {
                 Ok(Ok(outcome)) => assert_eq!(outcome.wrong, 0, "{name} {k}"),
                 Ok(Err(error)) => {
@@ -238,23 +206,15 @@ fn a_failing_driver_ends_no_job_wrongly() {
 
 /// The job of `lost_waits_are_seen`.
 fn small_job(cache: u32) -> Job {
-    let config = Config {
-        host_budget: 5 * SLOT,
-        disk_budget: 60 * 4096,
-        disk_folders: vec![common::scratch("cuda-disk")],
-        backend: Backend::Cuda,
-        ..app::config(Algorithm::Revolve, 9, cache, Policy::Clairvoyant)
-    };
-    let streams = Streams::Own;
-    Job { config, steps: 24, devices: 1, shots: 1, streams, stubborn: false }
+    app::job(on_disk(5, config(Algorithm::Revolve, 9, cache, Policy::Clairvoyant)), 24)
 }
 
 /// Whether a run of `small_job` without the `k`-th wait ends with a wrong state or an error, for some
 /// seed.
 fn is_loss_seen(kind: &str, k: u64, cache: u32) -> bool {
     (0..240).any(|seed| {
-        assert_eq!(emu::reset(seed, mode(seed), 1, app::MEMORY), 0, "{seed}");
-        let outcome = run_armed(&small_job(cache), seed, || 0, || emu::lose(kind, k));
+        assert_eq!(emu::reset(seed, mode(seed), 1, MEMORY), 0, "{seed}");
+        let outcome = run_armed(&small_job(cache), seed, || emu::lose(kind, k));
         outcome.map_or(true, |outcome| outcome.wrong > 0)
     })
 }
@@ -266,9 +226,7 @@ fn is_loss_seen(kind: &str, k: u64, cache: u32) -> bool {
 /// at once (`DiskSpace::read`).
 #[test]
 fn lost_waits_are_seen() {
-    if !emu::inside("lost_waits_are_seen", &[]) {
-        return;
-    }
+    emulated!();
     assert_eq!(include_str!("../../src/tier/disk.rs").matches("device.wait(").count(), 5);
     // A stream that no wait holds back must overtake the disk lanes, however fast this machine's disk
     // and threads are.
@@ -290,23 +248,13 @@ fn lost_waits_are_seen() {
 /// memory of the device, and a pool may have 10^5 slots.
 #[test]
 fn the_number_of_events_does_not_depend_on_the_slots_of_the_pool() {
-    if !emu::inside("the_number_of_events_does_not_depend_on_the_slots_of_the_pool", &[]) {
-        return;
-    }
+    emulated!();
     let made = |steps: u32, disk_budget: u64| {
-        assert_eq!(emu::reset(1, emu::EARLY, 1, 16 * app::MEMORY), 0);
-        let place = Config {
-            host_budget: if disk_budget > 0 { 5 * SLOT } else { 0 },
-            disk_budget,
-            disk_folders: vec![common::scratch("cuda-disk")],
-            backend: Backend::Cuda,
-            max_in_flight: 4,
-            ..app::config(Algorithm::StoreAll, 0, 2, Policy::Clairvoyant)
-        };
-        let streams = Streams::Own;
-        let job = Job { config: place, steps, devices: 1, shots: 2, streams, stubborn: false };
-        let outcome = run(&job, 1, || 0).unwrap();
-        assert_eq!(outcome.wrong, 0);
+        let plain = config(Algorithm::StoreAll, 0, 2, Policy::Clairvoyant);
+        let slots = if disk_budget > 0 { 5 } else { 0 };
+        let config = Config { disk_budget, max_in_flight: 4, ..on_disk(slots, plain) };
+        let job = Job { shots: 2, ..app::job(config, steps) };
+        let outcome = emulate(&job, 1, emu::EARLY, 16 * MEMORY, || run(&job, 1));
         assert!(outcome.stats[0].d2h_bytes > 0);
         emu::calls("cuEventCreate")
     };

@@ -5,16 +5,20 @@ mod driver;
 mod pointers;
 
 use crate::common::cases::cases;
-use crate::common::{self, app, emu};
+use crate::common::emu::emulated;
+use crate::common::host::{coding, field};
+use crate::common::play::{play, unplaced, App, HOST};
+use crate::common::{self, app, emu, here, only_if};
+use app::device::{field_at, Memory, Own, Pinned, Primary};
+use app::plain::{Plain, Step};
 use app::{
-    config, host_syncs, ok, reference, run, run_armed, run_zero_copy_armed, Job, Streams, MEMORY,
+    config, emulate, ok, reference, run, run_armed, run_zero_copy, Job, Outcome, Streams, MEMORY,
 };
-use cudarc::driver::sys::{self, CUcontext, CUresult};
-use gpuzip::codec::{ErrorBound, Method, Settings};
+use cudarc::driver::sys::{CUcontext, CUresult};
+use gpuzip::codec::{ErrorBound, Method};
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::{AppField, AppMemory, Rows, Stream};
 use gpuzip::error::{Code, Result};
-use gpuzip::layout::Field;
 use gpuzip::plan::Policy;
 use gpuzip::scalar::Scalar;
 use gpuzip::schedule::{Algorithm, Kind};
@@ -25,15 +29,12 @@ use std::ptr::null_mut;
 
 #[test]
 fn memory_that_runs_out_shrinks_the_cache_or_is_an_error() {
-    if !emu::inside("memory_that_runs_out_shrinks_the_cache_or_is_an_error", &[]) {
-        return;
-    }
+    emulated!();
     let job = reference(Policy::Clairvoyant, 6);
     // A device with room for the application's fields and for 0 to 7 slots of 1024 bytes.
     for slots in 0..8 {
-        assert_eq!(emu::reset(slots, emu::RANDOM, 1, 1024 + slots * 1024), 0);
-        let outcome = run(&job, slots, host_syncs).unwrap();
-        assert_eq!(outcome.wrong, 0);
+        let memory = 1024 + slots * 1024;
+        let outcome = emulate(&job, slots, emu::RANDOM, memory, || run(&job, slots));
         assert!(
             outcome.stats[0].peak_device_bytes <= slots * 1024,
             "{slots} slots: {:?}",
@@ -46,27 +47,14 @@ fn memory_that_runs_out_shrinks_the_cache_or_is_an_error() {
         for k in 1..4 {
             assert_eq!(emu::reset(k, emu::RANDOM, 1, MEMORY), 0);
             emu::fail(function, own + k as i64, 2);
-            assert_eq!(run(&job, k, host_syncs).unwrap().wrong, 0, "{function} {k}");
+            assert_eq!(run(&job, k).unwrap().wrong, 0, "{function} {k}");
         }
     }
 }
 
-/// Returns the field that the following tests use, at this address.
-fn field_at(address: u64) -> [AppField; 1] {
-    let field = Field { n: [100, 1, 1], scalar: Scalar::F32, previous_of: None };
-    // SAFETY: memory of 400 bytes that lives as long as the test.
-    [AppField { field, memory: Some(unsafe { AppMemory::new(address as *mut u8, 400) }) }]
-}
-
-/// Makes the primary context of device 0 current and returns the address of 400 bytes of device
-/// memory in it.
-fn device_memory() -> u64 {
-    let (mut context, mut address) = (null_mut(), 0);
-    ok!(cuInit(0));
-    ok!(cuDevicePrimaryCtxRetain(&mut context, 0));
-    ok!(cuCtxSetCurrent(context));
-    ok!(cuMemAlloc_v2(&mut address, 400));
-    address
+/// Makes an application for single calls, on the default stream.
+fn application() -> Plain {
+    Plain::on_default(100, Step::Number)
 }
 
 /// Returns a session on these fields whose current action is the first SAVE.
@@ -79,25 +67,16 @@ fn at_first_save(config: Config, fields: &[AppField]) -> Result<Session> {
 /// Runs a session on the host backend from its first action to its last.
 fn host_session_works() {
     let mut state = vec![7u8; 400];
-    let field = Field { n: [100, 1, 1], scalar: Scalar::F32, previous_of: None };
-    // SAFETY: the vector outlives the session's use of it.
-    let memory = unsafe { AppMemory::new(state.as_mut_ptr(), state.len()) };
-    let fields = [AppField { field, memory: Some(memory) }];
-    let mut session =
-        Session::new(config(Algorithm::Revolve, 3, 1, Policy::Clairvoyant), 9, &fields).unwrap();
-    loop {
-        let action = session.get_action().unwrap().action;
-        match action.kind {
-            Kind::Save => {
-                session.save(action.ts as i64, &fields, Stream(std::ptr::null_mut())).unwrap()
-            }
-            Kind::Restore => {
-                session.retrieve(action.ts as i64, &fields, Stream(std::ptr::null_mut())).unwrap()
-            }
-            Kind::Terminate => break,
-            _ => {}
+    let fields = [field_at(state.as_mut_ptr() as u64, field([100, 1, 1], Scalar::F32))];
+    struct Host([AppField; 1]);
+    impl App for Host {
+        fn fields(&mut self) -> Vec<AppField> {
+            self.0.to_vec()
         }
+        fn forward(&mut self, _: u32) {}
     }
+    let config = config(Algorithm::Revolve, 3, 1, Policy::Clairvoyant);
+    play(&mut Session::new(config, 9, &fields).unwrap(), &mut Host(fields)).unwrap();
 }
 
 /// Returns small jobs that together call every driver function that the library uses: copies, zero
@@ -106,7 +85,7 @@ fn small_jobs() -> Vec<Job> {
     let job = |policy, cache, ahead, streams| {
         let config =
             Config { max_in_flight: ahead, ..config(Algorithm::Revolve, 3, cache, policy) };
-        Job { config, steps: 6, devices: 1, shots: 1, streams, stubborn: false }
+        Job { streams, ..app::job(config, 6) }
     };
     let mut jobs = vec![
         job(Policy::Clairvoyant, 2, 5, Streams::Own),
@@ -120,14 +99,11 @@ fn small_jobs() -> Vec<Job> {
     jobs[5].config.zero_copy = true;
     jobs[6].config.zero_copy = true;
     let mut compressed = job(Policy::Clairvoyant, 2, 64, Streams::Own);
-    compressed.config.compression =
-        Settings { method: Method::Fp16, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
+    compressed.config.compression = coding(Method::Fp16, ErrorBound::DEFAULT);
     jobs.push(compressed.clone());
     let mut shared = job(Policy::Clairvoyant, 2, 64, Streams::Own);
     (shared.config.algorithm, shared.config.shared_levels) = (Some(Algorithm::StoreAll), true);
     jobs.push(shared);
-    // Jobs with a timeline: a failed call for the timeline is reported as a failure of the device,
-    // or as a warning.
     for mut traced in [compressed, jobs[3].clone(), jobs[6].clone()] {
         traced.config.trace_out = Some(common::scratch("cuda-faults-timeline").join("run-%p.json"));
         jobs.push(traced);
@@ -141,16 +117,16 @@ fn inside_with_kernels(name: &str) -> bool {
 }
 
 /// Runs a job, as `run_armed` does. A job with zero copy gives every second acquired state back.
-fn attempt(job: &Job, seed: u64, arm: impl FnOnce()) -> Result<app::Outcome> {
+fn attempt(job: &Job, seed: u64, arm: impl FnOnce()) -> Result<Outcome> {
     if !job.config.zero_copy {
-        return run_armed(job, seed, host_syncs, arm);
+        return run_armed(job, seed, arm);
     }
     let mut turn = 0;
     let releases = || {
         turn += 1;
         turn % 2 == 0
     };
-    run_zero_copy_armed(job, seed, host_syncs, releases, arm)
+    run_zero_copy(job, seed, releases, arm)
 }
 
 /// Returns the driver functions in the list of src/device/cuda/driver.rs, which names all that the
@@ -206,10 +182,7 @@ fn release_all(devices: i32) {
 /// Checks the outcome of an attempt in which a call failed: right states, a panic of the
 /// application if its own call failed, or an error of the library. Returns whether it is an error
 /// of the library.
-fn is_reported(
-    result: std::thread::Result<Result<app::Outcome>>,
-    what: impl Fn() -> String,
-) -> bool {
+fn is_reported(result: std::thread::Result<Result<Outcome>>, what: impl Fn() -> String) -> bool {
     match result {
         Ok(Ok(outcome)) => assert_eq!(outcome.wrong, 0, "{}", what()),
         Ok(Err(error)) => {
@@ -222,31 +195,24 @@ fn is_reported(
     false
 }
 
-/// Whatever driver call fails, the library returns an error, the process survives, and no object is
+/// Makes every single call of some of the small jobs fail, and in other runs every call from the k-th
+/// on. Whatever driver call fails, the library returns an error, the process survives, and no object is
 /// left over. An application that calls again and goes on gets the right states or another error.
-///
-/// The test makes every single call of some jobs fail, and in other runs every call from the k-th
-/// on.
-#[test]
-fn any_call_may_fail() {
-    if !inside_with_kernels("any_call_may_fail") {
-        return;
-    }
+/// Returns the functions whose calls failed.
+fn fail_every_call(which: std::ops::Range<usize>) -> BTreeSet<&'static str> {
     let steps = cases(4, 24);
     let (mut runs, mut failures, mut struck) = (0, 0, BTreeSet::new());
-    for (job, mode) in small_jobs()
-        .into_iter()
-        .zip([emu::RANDOM, emu::LATE, emu::EARLY, emu::TIMED].into_iter().cycle())
-    {
-        for k in 1.. {
+    let modes = [emu::RANDOM, emu::LATE, emu::EARLY, emu::TIMED].into_iter().cycle();
+    for (job, mode) in small_jobs().into_iter().zip(modes).take(which.end).skip(which.start) {
+        // Loading kernels takes long, so that the short test tries only one way of failing with them;
+        // with a timeline, which adds calls to those of another job, every third call.
+        let has_kernels = job.config.compression.method != Method::None || job.config.shared_levels;
+        let ways = [(true, 719, false), (false, 719, false), (true, 2, false), (false, 999, true)];
+        let is_short = has_kernels && steps <= 6;
+        let ways = if is_short { &ways[..1] } else { &ways[..] };
+        let stride = if is_short && job.config.trace_out.is_some() { 3 } else { 1 };
+        for k in (1..).step_by(stride) {
             let mut hits = 0;
-            let ways =
-                [(true, 719, false), (false, 719, false), (true, 2, false), (false, 999, true)];
-            // Loading kernels takes long, so that the short test tries only one way of failing with
-            // them.
-            let has_kernels =
-                job.config.compression.method != Method::None || job.config.shared_levels;
-            let ways = if !has_kernels || steps > 6 { &ways[..] } else { &ways[..1] };
             for &(stubborn, code, from_on) in ways {
                 let job = Job { stubborn, steps, ..job.clone() };
                 assert_eq!(emu::reset(k, mode, job.devices, MEMORY), 0);
@@ -274,13 +240,51 @@ fn any_call_may_fail() {
         }
     }
     println!("{runs} runs, {failures} failures reported, in {} functions", struck.len());
-    let missing: Vec<_> =
-        functions_of_the_library().into_iter().filter(|name| !struck.contains(name)).collect();
-    assert!(missing.iter().all(|name| SELDOM.contains(name)), "{missing:?}");
+    struck
 }
 
+/// Checks that every function of the library but the `seldom` ones was made fail.
+fn all_have_failed(struck: &BTreeSet<&str>, seldom: &[&str]) {
+    let functions = functions_of_the_library().into_iter();
+    let missing: Vec<_> = functions.filter(|name| !struck.contains(name)).collect();
+    assert!(missing.iter().all(|name| seldom.contains(name)), "{missing:?}");
+}
+
+#[test]
+fn any_call_may_fail() {
+    emulated!();
+    all_have_failed(&fail_every_call(0..7), &[&SELDOM[..], &OF_KERNELS, &OF_TIMELINES].concat());
+}
+
+#[test]
+fn any_call_with_kernels_may_fail() {
+    only_if!(inside_with_kernels(here!()));
+    let struck = fail_every_call(7..9);
+    assert!(OF_KERNELS.iter().all(|name| struck.contains(name)), "{struck:?}");
+}
+
+/// A failed call for the timeline is reported as a failure of the device, or as a warning.
+#[test]
+fn any_call_with_a_timeline_may_fail() {
+    only_if!(inside_with_kernels(here!()));
+    let struck = fail_every_call(9..12);
+    assert!(OF_TIMELINES.iter().all(|name| struck.contains(name)), "{struck:?}");
+}
+
+/// Functions that only sessions with kernels call, and sessions with a timeline.
+const OF_KERNELS: [&str; 7] = [
+    "cuModuleLoadData",
+    "cuModuleGetFunction",
+    "cuModuleUnload",
+    "cuFuncGetAttribute",
+    "cuLaunchKernel",
+    "cuMemHostAlloc",
+    "cuMemsetD8Async",
+];
+const OF_TIMELINES: [&str; 1] = ["cuEventElapsedTime"];
+
 /// Functions that are called once in a process, for a list of the devices, for default budgets, for
-/// a stream of another context, or after another call has failed. `any_call_may_fail` need not
+/// a stream of another context, or after another call has failed. The tests above need not
 /// reach them; the next test makes them fail.
 const SELDOM: [&str; 7] = [
     "cuInit",
@@ -294,9 +298,7 @@ const SELDOM: [&str; 7] = [
 
 #[test]
 fn what_is_called_seldom_may_fail() {
-    if !emu::inside("what_is_called_seldom_may_fail", &[]) {
-        return;
-    }
+    emulated!();
     fn refused<T>(function: &str, call: impl FnOnce() -> Result<T>) {
         emu::fail(function, 1, 719);
         let error = call().err().unwrap();
@@ -326,20 +328,19 @@ fn what_is_called_seldom_may_fail() {
         gpuzip::device::CudaDevice::new(0).err().unwrap().message,
         "cuDeviceGetCount: error 719"
     );
-    let fields = field_at(device_memory());
+    let app = application();
+    let fields = app.field();
     let mut session = at_first_save(reference(Policy::Lru, 2).config, &fields).unwrap();
     let mut other: CUcontext = null_mut();
     ok!(cuCtxCreate_v2(&mut other, 0, 0));
-    refused("cuCtxGetDevice", || session.save(0, &fields, Stream(null_mut())));
+    refused("cuCtxGetDevice", || session.save(0, &fields, HOST));
 }
 
 /// A copy that fails while it runs is a sticky error: every later call reports the error, and the
 /// session can be dropped.
 #[test]
 fn a_sticky_error_is_reported_from_then_on() {
-    if !inside_with_kernels("a_sticky_error_is_reported_from_then_on") {
-        return;
-    }
+    only_if!(inside_with_kernels(here!()));
     let mut reported = 0;
     for job in small_jobs() {
         for k in 1.. {
@@ -360,27 +361,19 @@ fn a_sticky_error_is_reported_from_then_on() {
 /// not again by a later call.
 #[test]
 fn a_failure_at_the_end_of_a_shot_is_told_once() {
-    if !emu::inside("a_failure_at_the_end_of_a_shot_is_told_once", &[]) {
-        return;
-    }
-    let (fields, stream) = (field_at(device_memory()), Stream(null_mut()));
+    emulated!();
+    let mut app = application();
+    app.step = Step::Takes(0.0);
     for at_terminate in [true, false] {
-        let mut session = Session::new(
-            Config { max_in_flight: 64, ..reference(Policy::Clairvoyant, 2).config },
-            4,
-            &fields,
-        )
-        .unwrap();
+        let config = Config { max_in_flight: 64, ..reference(Policy::Clairvoyant, 2).config };
+        let mut session = Session::new(config, 4, &app.field()).unwrap();
         session.autotune().unwrap();
         loop {
-            let action = session.get_action().unwrap().action;
-            let ts = action.ts as i64;
-            match action.kind {
-                Kind::Save => session.save(ts, &fields, stream).unwrap(),
-                Kind::Restore => session.retrieve(ts, &fields, stream).unwrap(),
-                Kind::Backward if ts == 0 => break,
-                _ => {}
+            let tick = session.get_action().unwrap();
+            if (tick.action.kind, tick.action.ts) == (Kind::Backward, 0) {
+                break;
             }
+            app.serve(&mut session, tick).unwrap();
         }
         emu::fail("cuEventSynchronize", -1, 719);
         let told = if at_terminate { session.get_action().map(drop) } else { session.close() }
@@ -396,36 +389,16 @@ fn a_failure_at_the_end_of_a_shot_is_told_once() {
 /// A call that fails half-way ends the shot. After `setup` the next shot is complete and right.
 #[test]
 fn setup_recovers_from_a_failed_call() {
-    if !emu::inside("setup_recovers_from_a_failed_call", &[]) {
-        return;
-    }
-    let address = device_memory();
-    let (fields, stream) = (field_at(address), Stream(null_mut()));
+    emulated!();
+    let mut app = application();
+    let fields = app.field();
     let mut session = at_first_save(reference(Policy::Lru, 2).config, &fields).unwrap();
     emu::fail("cuMemcpyAsync", 1, 719);
-    assert_eq!(session.save(0, &fields, stream).unwrap_err().code, Code::Device);
-    let again = session.save(0, &fields, stream).unwrap_err();
+    assert_eq!(session.save(0, &fields, HOST).unwrap_err().code, Code::Device);
+    let again = session.save(0, &fields, HOST).unwrap_err();
     assert!(again.message.contains("call setup"), "{again}");
     session.setup().unwrap();
-    let (mut wrong, mut found) = (0, [0u8; 400]);
-    loop {
-        let action = session.get_action().unwrap().action;
-        let ts = action.ts as i64;
-        match action.kind {
-            Kind::Forward => ok!(cuMemsetD8Async(address, action.ts as u8, 400, null_mut())),
-            Kind::Save if ts == 0 => {
-                ok!(cuMemsetD8Async(address, 0, 400, null_mut()));
-                session.save(ts, &fields, stream).unwrap();
-            }
-            Kind::Save => session.save(ts, &fields, stream).unwrap(),
-            Kind::Restore => {
-                session.retrieve(ts, &fields, stream).unwrap();
-                ok!(cuMemcpyDtoH_v2(found.as_mut_ptr().cast(), address, 400));
-                wrong += usize::from(found.iter().any(|&byte| byte != action.ts as u8));
-            }
-            Kind::Terminate => break,
-            Kind::Backward | Kind::Error => {}
-        }
-    }
-    assert_eq!(wrong, 0);
+    app.forward(0);
+    play(&mut session, &mut app).unwrap();
+    assert!(app.right > 0);
 }

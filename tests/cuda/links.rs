@@ -1,26 +1,19 @@
 //! The links between host and device in virtual time, on the software CUDA driver: a run takes as long
 //! as the simulator predicts, and transfers leave the link to others at the end of each chunk.
 
-use crate::common::{self, emu};
-use cudarc::driver::sys::CUstream;
+use crate::common::emu::emulated;
+use crate::common::play::{play, play_with, Slots};
+use crate::common::{self, app, emu};
+use app::device::{Own, Pinned};
+use app::ok;
+use app::plain::{Plain, Step};
 use gpuzip::config::{Backend, Config};
-use gpuzip::device::{set_chunk_bytes, AppField, AppMemory, Stream};
-use gpuzip::layout::Field;
+use gpuzip::device::set_chunk_bytes;
 use gpuzip::plan::Policy;
 use gpuzip::predict::{simulate, Budgets, Costs, Times};
-use gpuzip::scalar::Scalar;
-use gpuzip::schedule::{flags, Algorithm, Kind};
+use gpuzip::schedule::{Algorithm, Kind};
 use gpuzip::session::Session;
 use std::path::Path;
-use std::ptr::null_mut;
-
-macro_rules! ok {
-    ($function:ident($($argument:expr),* $(,)?)) => {{
-        // SAFETY: arguments are live objects of this application, or places for results.
-        let result = unsafe { cudarc::driver::sys::$function($($argument),*) };
-        assert_eq!(result, cudarc::driver::sys::CUresult::CUDA_SUCCESS, stringify!($function));
-    }};
-}
 
 /// Values of a state, which is one field, and its bytes. Predictions know no fields: the fields of a
 /// RESTORE without a slot could each wait for a chunk.
@@ -34,81 +27,18 @@ const COPY: f64 = 2e-4;
 /// Bytes of a chunk.
 const CHUNK: usize = STATE / 8;
 
-/// An application with a field and a stream, on the software driver in virtual time.
-struct App {
-    field: u64,
-    stream: CUstream,
+/// Makes an application on the software driver in virtual time, whose time steps take `STEP` seconds.
+/// `upload` and `download` are the seconds of a snapshot's transfer.
+fn application(upload: f64, download: f64) -> Plain {
+    assert_eq!(emu::reset(1, emu::TIMED, 1, MEMORY), 0);
+    let speed = |seconds: f64| STATE as f64 / seconds;
+    assert_eq!(emu::bandwidth(speed(upload), speed(download), speed(COPY)), 0);
+    Plain::new(VALUES, Step::Takes(STEP))
 }
 
-impl App {
-    /// `upload` and `download` are the seconds of a snapshot's transfer.
-    fn new(upload: f64, download: f64) -> Self {
-        assert_eq!(emu::reset(1, emu::TIMED, 1, MEMORY), 0);
-        let speed = |seconds: f64| STATE as f64 / seconds;
-        assert_eq!(emu::bandwidth(speed(upload), speed(download), speed(COPY)), 0);
-        let (mut context, mut stream, mut field) = (null_mut(), null_mut(), 0);
-        ok!(cuInit(0));
-        ok!(cuDevicePrimaryCtxRetain(&mut context, 0));
-        ok!(cuCtxSetCurrent(context));
-        ok!(cuStreamCreate(&mut stream, 1));
-        ok!(cuMemAlloc_v2(&mut field, STATE));
-        App { field, stream }
-    }
-
-    fn fields(&self) -> [AppField; 1] {
-        let field = Field { n: [VALUES as u64, 1, 1], scalar: Scalar::F32, previous_of: None };
-        // SAFETY: device memory that lives as long as the application.
-        let memory = unsafe { AppMemory::new(self.field as *mut u8, STATE) };
-        [AppField { field, memory: Some(memory) }]
-    }
-
-    fn session(&self, config: Config, steps: i64) -> Session {
-        let place = Config { backend: Backend::Cuda, device: Some(0), ..config };
-        Session::new(Config { max_in_flight: 1 << 20, ..place }, steps, &self.fields()).unwrap()
-    }
-
-    /// Runs a shot in which every time step takes `STEP` seconds. `beside` is called before each step.
-    fn shot(&self, session: &mut Session, mut beside: impl FnMut()) {
-        let stream = Stream(self.stream.cast());
-        let zero_copy = session.plan().unwrap().zero_copy;
-        let mut is_begun = false;
-        loop {
-            let action = session.get_action().unwrap().action;
-            let ts = action.ts as i64;
-            match action.kind {
-                Kind::Save if zero_copy => {
-                    if !std::mem::take(&mut is_begun) {
-                        session.save_begin(ts, 1, stream).unwrap();
-                    }
-                    session.save_commit(ts, stream).unwrap();
-                }
-                Kind::Restore if zero_copy => {
-                    session.retrieve_acquire(ts, 1, stream).unwrap();
-                }
-                Kind::Save => session.save(ts, &self.fields(), stream).unwrap(),
-                Kind::Restore => session.retrieve(ts, &self.fields(), stream).unwrap(),
-                Kind::Terminate => break,
-                _ => {
-                    if zero_copy && action.flags & flags::NEXT_IS_SAVE != 0 {
-                        session.save_begin(ts, 1, stream).unwrap();
-                        is_begun = true;
-                    }
-                    beside();
-                    assert_eq!(emu::work(self.stream.cast(), STEP), 0);
-                }
-            }
-        }
-        session.synchronize().unwrap();
-    }
-}
-
-impl Drop for App {
-    fn drop(&mut self) {
-        ok!(cuCtxSynchronize());
-        ok!(cuMemFree_v2(self.field));
-        ok!(cuStreamDestroy_v2(self.stream));
-        ok!(cuDevicePrimaryCtxRelease_v2(0));
-    }
+fn session(app: &Plain, config: Config, steps: i64) -> Session {
+    let place = Config { backend: Backend::Cuda, device: Some(0), ..config };
+    Session::new(Config { max_in_flight: 1 << 20, ..place }, steps, &app.field()).unwrap()
 }
 
 /// A recorded schedule whose snapshots form no stack, so that RESTOREs without a slot come while
@@ -167,11 +97,13 @@ fn configs() -> Vec<Config> {
 /// Runs a shot. Returns the seconds that the library made the application's stream
 /// wait or copy: in virtual time, as predicted, and as predicted for two copy engines.
 fn stalls(config: &Config, upload: f64, download: f64, one_engine: bool) -> (f64, f64, f64) {
-    let app = App::new(upload, download);
+    let mut app = application(upload, download);
+    app.slots = config.zero_copy.then(|| Slots::new(true, || false));
     // The directions meet in long runs alone, where snapshots are saved again.
     let steps = if config.trace_file.is_some() { 40 } else { 300 };
-    let mut session = app.session(config.clone(), steps);
-    app.shot(&mut session, || {});
+    let mut session = session(&app, config.clone(), steps);
+    play(&mut session, &mut app).unwrap();
+    session.synchronize().unwrap();
     let stall = session.stats().unwrap().stall;
     let (schedule, plan) = (session.schedule().decide().unwrap(), session.plan().unwrap());
     let costs = Costs {
@@ -194,18 +126,15 @@ const LINKS: [(f64, f64); 5] =
 
 #[test]
 fn a_run_takes_the_time_that_is_predicted() {
-    if emu::inside("a_run_takes_the_time_that_is_predicted", &[]) {
-        compare(false);
-    }
+    emulated!();
+    compare(false);
 }
 
 /// On a device with one copy engine, too, on which the directions take turns.
 #[test]
 fn a_run_with_one_copy_engine_takes_the_time_that_is_predicted() {
-    let one = [("CUDA_EMU_COPY_ENGINES", "1")];
-    if emu::inside("a_run_with_one_copy_engine_takes_the_time_that_is_predicted", &one) {
-        compare(true);
-    }
+    emulated!(&[("CUDA_EMU_COPY_ENGINES", "1")]);
+    compare(true);
 }
 
 fn compare(one_engine: bool) {
@@ -233,32 +162,28 @@ fn compare(one_engine: bool) {
 /// snapshots are written back and fetched: it waits for one chunk of a snapshot at most.
 #[test]
 fn a_copy_of_the_application_waits_for_one_chunk() {
-    if !emu::inside("a_copy_of_the_application_waits_for_one_chunk", &[]) {
-        return;
-    }
+    emulated!();
     let download = 16e-3;
     let longest = |chunk: usize| {
         set_chunk_bytes(chunk as u64);
-        let app = App::new(download, download);
-        let (mut own, mut at, mut longest) = (null_mut(), null_mut(), 0.0f64);
-        ok!(cuStreamCreate(&mut own, 1));
-        ok!(cuMemHostAlloc(&mut at, 4, 0));
+        let mut app = application(download, download);
+        let (own, at, mut longest) = (Own::new(), Pinned::new(4), 0.0f64);
         let config = Config {
             algorithm: Some(Algorithm::StoreAll),
             cache: 2,
             policy: Policy::Clairvoyant,
             ..Config::default()
         };
-        let mut session = app.session(config, 12);
-        app.shot(&mut session, || {
-            let begin = emu::host_clock();
-            ok!(cuMemcpyDtoHAsync_v2(at, app.field, 4, own));
-            ok!(cuStreamSynchronize(own));
-            longest = longest.max(emu::host_clock() - begin);
-        });
-        drop(session);
-        ok!(cuMemFreeHost(at));
-        ok!(cuStreamDestroy_v2(own));
+        let (mut session, field) = (session(&app, config, 12), app.memory.0);
+        play_with(&mut session, &mut app, |_, tick| {
+            if matches!(tick.action.kind, Kind::Forward | Kind::Backward) {
+                let begin = emu::host_clock();
+                ok!(cuMemcpyDtoHAsync_v2(at.0, field, 4, own.0));
+                ok!(cuStreamSynchronize(own.0));
+                longest = longest.max(emu::host_clock() - begin);
+            }
+        })
+        .unwrap();
         longest
     };
     let (whole, chunk) = (longest(STATE), longest(CHUNK));

@@ -9,7 +9,7 @@ mod memory;
 mod process;
 mod shots;
 
-use crate::common::{self, app, emu};
+use crate::common::{self, app, emu, here, only_if};
 use app::{config, ok};
 use gpu::{source, Gpu, Memory};
 use gpuzip::codec::{ErrorBound, Method, Settings};
@@ -20,7 +20,7 @@ use gpuzip::error::Code;
 use gpuzip::plan::Policy;
 use gpuzip::schedule::{Algorithm, Kind};
 use gpuzip::session::Session;
-use shots::{rounds_for, App, Streams};
+use shots::{rounds_for, App, Outcome, Streams};
 use std::path::PathBuf;
 use std::process::Command;
 use std::ptr::null_mut;
@@ -85,9 +85,7 @@ fn prebuild() {
 /// Which driver and compiler this process finds, and whether the driver loads every kernel.
 #[test]
 fn machine() {
-    if !starts("machine") {
-        return;
-    }
+    only_if!(starts(here!()));
     let gpu = Gpu::new(0);
     let mut version = 0;
     ok!(cuDriverGetVersion(&mut version));
@@ -95,15 +93,15 @@ fn machine() {
     for source in &sources {
         let begin = Instant::now();
         let module = Module::of(source, gpu.info.architecture);
+        let seconds = gpu.figure(begin.elapsed().as_secs_f64());
         gpu.row(
             "image",
-            &format!(
-                "\"source\": \"{}\", \"double\": {}, \"loads\": {}, \"seconds\": {}",
-                source.name,
-                source.double,
-                module.is_ok(),
-                gpu.figure(begin.elapsed().as_secs_f64())
-            ),
+            &[
+                ("source", &source.name),
+                ("double", &source.double),
+                ("loads", &module.is_ok()),
+                ("seconds", &seconds),
+            ],
         );
         module.unwrap_or_else(|error| panic!("{}: {error}", source.name));
     }
@@ -117,19 +115,18 @@ fn machine() {
     use cudarc::driver::sys::CUdevice_attribute as Is;
     gpu.row(
         "machine",
-        &format!(
-            "\"devices\": {}, \"memory_bytes\": {}, \"architecture\": {}, \"driver_version\": {version}, \"libcuda\": \"{}\", \
-             \"libnvrtc\": \"{}\", \"nvrtc_compiles\": {}, \"copy_engines\": {}, \"pageable_access\": {}, \"images\": {}",
-            cuda::devices().unwrap().len(),
-            gpu.info.memory_bytes,
-            gpu.info.architecture,
-            loaded("libcuda"),
-            loaded("libnvrtc"),
-            compiled.is_ok(),
-            attribute(Is::CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT),
-            attribute(Is::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS),
-            sources.len(),
-        ),
+        &[
+            ("devices", &cuda::devices().unwrap().len()),
+            ("memory_bytes", &gpu.info.memory_bytes),
+            ("architecture", &gpu.info.architecture),
+            ("driver_version", &version),
+            ("libcuda", &loaded("libcuda")),
+            ("libnvrtc", &loaded("libnvrtc")),
+            ("nvrtc_compiles", &compiled.is_ok()),
+            ("copy_engines", &attribute(Is::CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT)),
+            ("pageable_access", &attribute(Is::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS)),
+            ("images", &sources.len()),
+        ],
     );
 }
 
@@ -142,17 +139,16 @@ fn slow_case(gpu: &Gpu, config: Config, streams: Streams, rounds: u32) {
     let outcome = app.shot(config.clone(), 9);
     gpu.row(
         "slow",
-        &format!(
-            "\"algorithm\": \"{:?}\", \"streams\": \"{streams:?}\", \"zero_copy\": {}, \"codec\": \"{}\", \"state_bytes\": {}, \
-             \"looks\": {}, \"wrong\": {}, \"seconds\": {}",
-            config.algorithm.unwrap(),
-            config.zero_copy,
-            config.compression.method.name(),
-            4 * large(gpu).iter().sum::<u64>(),
-            outcome.looks,
-            outcome.wrong,
-            gpu.figure(begin.elapsed().as_secs_f64())
-        ),
+        &[
+            ("algorithm", &format!("{:?}", config.algorithm.unwrap())),
+            ("streams", &format!("{streams:?}")),
+            ("zero_copy", &config.zero_copy),
+            ("codec", &config.compression.method.name()),
+            ("state_bytes", &(4 * large(gpu).iter().sum::<u64>())),
+            ("looks", &outcome.looks),
+            ("wrong", &outcome.wrong),
+            ("seconds", &gpu.figure(begin.elapsed().as_secs_f64())),
+        ],
     );
     assert_eq!(outcome.wrong, 0, "{config:?}, {streams:?}");
 }
@@ -161,9 +157,7 @@ fn slow_case(gpu: &Gpu, config: Config, streams: Streams, rounds: u32) {
 /// for a kernel finds the wrong bytes, and a kernel that does not wait for a copy is found by it.
 #[test]
 fn slow() {
-    if !starts("slow") {
-        return;
-    }
+    only_if!(starts(here!()));
     let gpu = Gpu::new(0);
     let rounds = rounds_for(&gpu, large(&gpu)[0], 0.02);
     for (i, algorithm) in [
@@ -227,9 +221,7 @@ fn with_a_lost_wait() {
 /// The shots with large states can fail: they do, where one of the library's waits is lost.
 #[test]
 fn lost_waits() {
-    if !starts("lost_waits") {
-        return;
-    }
+    only_if!(starts(here!()));
     let Some(loser) = loser() else { return };
     let gpu = Gpu::new(0);
     let mut found = 0;
@@ -245,7 +237,7 @@ fn lost_waits() {
             String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
         let is_wrong = text.contains("wrong states");
         assert!(is_wrong || output.status.success(), "wait {wait}: {text}");
-        gpu.row("lost_wait", &format!("\"wait\": {wait}, \"wrong_states\": {is_wrong}"));
+        gpu.row("lost_wait", &[("wait", &wait), ("wrong_states", &is_wrong)]);
         assert!(!(wait == 0 && is_wrong), "no wait is lost: {text}");
         found += usize::from(is_wrong);
     }
@@ -255,9 +247,7 @@ fn lost_waits() {
 /// Saves on every kind of stream, by two threads at once, and where no context is current.
 #[test]
 fn streams() {
-    if !starts("streams") {
-        return;
-    }
+    only_if!(starts(here!()));
     let gpu = Gpu::new(0);
     let rounds = rounds_for(&gpu, small(&gpu)[0], 0.002);
     let shot = |gpu: &Gpu, streams, without_context| {
@@ -265,14 +255,9 @@ fn streams() {
         app.calls_without_context = without_context;
         app.shot(config(Algorithm::Revolve, 4, 2, Policy::Clairvoyant), 30)
     };
-    let row = |what: &str, outcome: shots::Outcome| {
-        gpu.row(
-            "streams",
-            &format!(
-                "\"what\": \"{what}\", \"looks\": {}, \"wrong\": {}",
-                outcome.looks, outcome.wrong
-            ),
-        );
+    let row = |what: &str, outcome: Outcome| {
+        let Outcome { looks, wrong } = outcome;
+        gpu.row("streams", &[("what", &what), ("looks", &looks), ("wrong", &wrong)]);
         assert!(outcome.wrong == 0 && outcome.looks > 30, "{what}: {outcome:?}");
     };
     for streams in [
@@ -306,9 +291,7 @@ fn streams() {
 #[test]
 fn capture() {
     use cudarc::driver::sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
-    if !starts("capture") {
-        return;
-    }
+    only_if!(starts(here!()));
     let gpu = Gpu::new(0);
     for compression in [codec(Method::None), codec(Method::Fp16)] {
         let name = compression.method.name();
@@ -330,19 +313,14 @@ fn capture() {
         app.look(0);
         app.run(&mut session, |_| true);
         assert_eq!(app.outcome().wrong, 0);
-        gpu.row(
-            "capture",
-            &format!("\"codec\": \"{name}\", \"refused\": true, \"nodes\": {nodes}"),
-        );
+        gpu.row("capture", &[("codec", &name), ("refused", &true), ("nodes", &nodes)]);
     }
 }
 
 /// A session ends, or is planned anew, while its kernels are queued behind slow ones.
 #[test]
 fn midshot() {
-    if !starts("midshot") {
-        return;
-    }
+    only_if!(starts(here!()));
     let gpu = Gpu::new(0);
     // Sanitizers make kernels a hundred times slower.
     let rounds = rounds_for(&gpu, small(&gpu)[0], 0.005);
@@ -369,10 +347,12 @@ fn midshot() {
             let outcome = app.outcome();
             gpu.row(
                 "midshot",
-                &format!(
-                    "\"codec\": \"{name}\", \"until\": \"{until:?}\", \"looks\": {}, \"wrong\": {}",
-                    outcome.looks, outcome.wrong
-                ),
+                &[
+                    ("codec", &name),
+                    ("until", &format!("{until:?}")),
+                    ("looks", &outcome.looks),
+                    ("wrong", &outcome.wrong),
+                ],
             );
             assert_eq!(outcome.wrong, 0, "{name}");
         }
@@ -383,9 +363,7 @@ fn midshot() {
 /// the application allocates and loads a module.
 #[test]
 fn full() {
-    if !starts("full") {
-        return;
-    }
+    only_if!(starts(here!()));
     let gpu = Gpu::new(0);
     let counts = large(&gpu);
     let slot: u64 = 4 * counts.iter().sum::<u64>();
@@ -407,10 +385,13 @@ fn full() {
     let module = Module::of(&source(), gpu.info.architecture);
     gpu.row(
         "full",
-        &format!(
-            "\"device_bytes\": {total}, \"reserve\": {reserve}, \"free_after_init\": {free}, \"allocated\": {wanted}, \"module_loads\": {}",
-            module.is_ok()
-        ),
+        &[
+            ("device_bytes", &total),
+            ("reserve", &reserve),
+            ("free_after_init", &free),
+            ("allocated", &wanted),
+            ("module_loads", &module.is_ok()),
+        ],
     );
     drop((module.unwrap(), own));
     assert_eq!(app.outcome().wrong, 0);

@@ -2,14 +2,15 @@
 //! the state before, so that all later states show a wrong restore. On the software driver, NVRTC
 //! is the machine's C++ compiler, and a thread of a kernel is a fibre.
 
+use crate::common::play::{play, App};
 use crate::common::{self, app, emu};
+use app::device::{Memory, Own, Pinned, Primary};
 use app::{config, ok, MEMORY};
-use cudarc::driver::sys::{CUfunction, CUmodule, CUstream};
-use gpuzip::device::{AppField, AppMemory, Stream};
-use gpuzip::layout::Field;
+use cudarc::driver::sys::{CUfunction, CUmodule};
+use gpuzip::choice::Tick;
+use gpuzip::device::{AppField, Stream};
 use gpuzip::plan::Policy;
-use gpuzip::scalar::Scalar;
-use gpuzip::schedule::{Algorithm, Kind};
+use gpuzip::schedule::Algorithm;
 use gpuzip::session::Session;
 use std::ffi::{c_void, CString};
 use std::ptr::null_mut;
@@ -37,74 +38,68 @@ fn forward(state: &[u32]) -> Vec<u32> {
     (0..N).map(next).collect()
 }
 
-/// Runs a shot whose FORWARDs are kernel launches. Returns the number of BACKWARDs that found a
-/// wrong state.
+/// An application whose FORWARDs are kernel launches, and whose BACKWARDs copy the states out.
+struct Kernels {
+    function: CUfunction,
+    stream: Own,
+    memory: Memory,
+    /// Room for all states, and behind them the first state.
+    pinned: Pinned,
+}
+
+impl Kernels {
+    fn at(&self, ts: u32) -> *mut c_void {
+        self.pinned.0.wrapping_byte_add(4 * N * ts as usize)
+    }
+}
+
+impl App for Kernels {
+    fn fields(&mut self) -> Vec<AppField> {
+        vec![self.memory.field(N, None)]
+    }
+
+    fn stream(&self) -> Stream {
+        Stream(self.stream.0.cast())
+    }
+
+    fn forward(&mut self, _: u32) {
+        let (function, n, stream) = (self.function, N as u32, self.stream.0);
+        let mut arguments = [(&raw mut self.memory.0).cast::<c_void>()];
+        let all = arguments.as_mut_ptr();
+        ok!(cuLaunchKernel(function, 1, 1, 1, n, 1, 1, 0, stream, all, null_mut()));
+    }
+
+    fn backward(&mut self, tick: Tick) {
+        let to = self.at(tick.action.ts);
+        ok!(cuMemcpyDtoHAsync_v2(to, self.memory.0, 4 * N, self.stream.0));
+    }
+}
+
+/// Runs a shot. Returns the number of BACKWARDs that found a wrong state.
 fn sweep(image: &CString, cache: u32, policy: Policy) -> usize {
-    let (mut context, mut module, mut function): (_, CUmodule, CUfunction) =
-        (null_mut(), null_mut(), null_mut());
-    let (mut stream, mut address, mut pinned): (CUstream, u64, *mut c_void) =
-        (null_mut(), 0, null_mut());
-    ok!(cuInit(0));
-    ok!(cuDevicePrimaryCtxRetain(&mut context, 0));
-    ok!(cuCtxSetCurrent(context));
+    let (mut module, mut function): (CUmodule, CUfunction) = (null_mut(), null_mut());
+    let _primary = Primary::new(0);
     ok!(cuModuleLoadData(&mut module, image.as_ptr().cast()));
     ok!(cuModuleGetFunction(&mut function, module, c"forward".as_ptr()));
-    ok!(cuStreamCreate(&mut stream, 1));
-    ok!(cuMemAlloc_v2(&mut address, 4 * N));
-    ok!(cuMemHostAlloc(&mut pinned, 4 * N * (STEPS as usize + 1), 0));
-    let at = |i: u32| (pinned as usize + 4 * N * i as usize) as *mut c_void;
+    let bytes = 4 * N as u64;
+    let (memory, pinned) = (Memory::new(bytes), Pinned::new(bytes * u64::from(STEPS + 1)));
+    let mut app = Kernels { function, stream: Own::new(), memory, pinned };
     let states: Vec<Vec<u32>> =
         std::iter::successors(Some((0..N as u32).collect()), |s: &Vec<u32>| Some(forward(s)))
             .take(STEPS as usize)
             .collect();
     // SAFETY: within the page-locked allocation, whose last part is the first state.
-    unsafe { std::ptr::copy_nonoverlapping(states[0].as_ptr(), at(STEPS).cast(), N) };
-    ok!(cuMemcpyHtoDAsync_v2(address, at(STEPS), 4 * N, stream));
-
-    let field = Field { n: [N as u64, 1, 1], scalar: Scalar::F32, previous_of: None };
-    let fields =
-        // SAFETY: device memory that lives until the session is dropped.
-        [AppField { field, memory: Some(unsafe { AppMemory::new(address as *mut u8, 4 * N) }) }];
-    let mut session =
-        Session::new(config(Algorithm::Revolve, 5, cache, policy), STEPS as i64, &fields).unwrap();
-    loop {
-        let action = session.get_action().unwrap().action;
-        match action.kind {
-            Kind::Forward => {
-                let mut arguments = [(&raw mut address).cast::<c_void>()];
-                ok!(cuLaunchKernel(
-                    function,
-                    1,
-                    1,
-                    1,
-                    N as u32,
-                    1,
-                    1,
-                    0,
-                    stream,
-                    arguments.as_mut_ptr(),
-                    null_mut()
-                ));
-            }
-            Kind::Save => session.save(action.ts as i64, &fields, Stream(stream.cast())).unwrap(),
-            Kind::Restore => {
-                session.retrieve(action.ts as i64, &fields, Stream(stream.cast())).unwrap()
-            }
-            Kind::Backward => ok!(cuMemcpyDtoHAsync_v2(at(action.ts), address, 4 * N, stream)),
-            Kind::Terminate => break,
-            Kind::Error => unreachable!("no schedule has it"),
-        }
-    }
-    ok!(cuStreamSynchronize(stream));
+    unsafe { std::ptr::copy_nonoverlapping(states[0].as_ptr(), app.at(STEPS).cast(), N) };
+    ok!(cuMemcpyHtoDAsync_v2(app.memory.0, app.at(STEPS), 4 * N, app.stream.0));
+    let config = config(Algorithm::Revolve, 5, cache, policy);
+    let mut session = Session::new(config, STEPS as i64, &app.fields()).unwrap();
+    play(&mut session, &mut app).unwrap();
+    ok!(cuStreamSynchronize(app.stream.0));
     // SAFETY: every BACKWARD has copied its state there.
-    let found = |ts: u32| unsafe { std::slice::from_raw_parts(at(ts).cast::<u32>(), N) };
+    let found = |ts: u32| unsafe { std::slice::from_raw_parts(app.at(ts).cast::<u32>(), N) };
     let wrong = (0..STEPS).filter(|&ts| found(ts) != states[ts as usize]).count();
     drop(session);
     ok!(cuModuleUnload(module));
-    ok!(cuStreamDestroy_v2(stream));
-    ok!(cuMemFree_v2(address));
-    ok!(cuMemFreeHost(pinned));
-    ok!(cuDevicePrimaryCtxRelease_v2(0));
     wrong
 }
 

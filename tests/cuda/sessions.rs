@@ -2,92 +2,56 @@
 //! allows: every restored state is right.
 
 use crate::common::cases::cases;
+use crate::common::emu::emulated;
+use crate::common::play::{play, Slots, ALGORITHMS};
 use crate::common::{app, emu};
+use app::plain::{Plain, Step};
 use app::{
-    config, host_syncs, ok, reference, run, run_by_callbacks, run_zero_copy, Draw, Job, Streams,
+    draw_job, emulate, reference, run, run_by_callbacks, run_zero_copy, Draw, Draws, Job, Streams,
     MEMORY,
 };
 use gpuzip::choice::TierSpec;
 use gpuzip::config::{Backend, Config};
-use gpuzip::device::{AppField, Stream};
 use gpuzip::plan::{Plan, Policy};
-use gpuzip::schedule::{Algorithm, Kind, Schedule};
+use gpuzip::schedule::{Algorithm, Schedule};
 use gpuzip::session::Session;
 
 /// Bytes of a snapshot: the fields have 384 and 264 bytes, and each begins at a multiple of 256
 /// bytes.
 const SLOT: u64 = 512 + 512;
 
-fn draw_job(seed: u64) -> Job {
-    let mut draw = Draw(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1);
-    let algorithms = [
-        Algorithm::Revolve,
-        Algorithm::Revolve,
-        Algorithm::Uniform,
-        Algorithm::Zcut,
-        Algorithm::TwoLevel,
-        Algorithm::StoreAll,
-        Algorithm::Hrevolve,
-        Algorithm::Online,
-    ];
-    let algorithm = algorithms[draw.below(8) as usize];
-    let lru = draw.below(3) == 0 && algorithm != Algorithm::Online;
-    let policy = if lru { Policy::Lru } else { Policy::Clairvoyant };
-    let config = Config {
-        uniform_published: draw.below(2) == 0,
-        max_in_flight: [1, 3, 64][draw.below(3) as usize],
-        backend: [Backend::ByFields, Backend::Cuda][draw.below(2) as usize],
-        ..config(algorithm, 1 + draw.below(9), draw.below(6), policy)
-    };
-    let streams = [Streams::Default, Streams::Own, Streams::Alternating, Streams::Independent]
-        [draw.below(4) as usize];
-    let (steps, devices, shots) = (1 + draw.below(24), 1 + draw.below(3) as i32, 1 + draw.below(2));
-    let config = Config { range_actions: draw.below(2) == 0, ..config };
-    let every = [1, 1, 2, 3, 7][draw.below(5) as usize];
-    let adjoint_every = if algorithm == Algorithm::Online { 1 } else { every };
-    let config = Config { adjoint_every, ..config };
-    Job { config, steps, devices, shots, streams, stubborn: false }
-}
-
-/// Runs a job on a freshly reset driver and returns the number of wrong states. Fails if an object
-/// of the driver is left over.
-fn emulate(job: &Job, seed: u64, mode: i32) -> usize {
-    assert_eq!(emu::reset(seed, mode, job.devices, MEMORY), 0, "left over before seed {seed}");
-    let outcome =
-        run(job, seed, host_syncs).unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
-    let left = emu::counters();
-    assert_eq!(
-        (left.streams, left.events, left.allocations, left.host_allocations, left.retained),
-        (0, 0, 0, 0, 0),
-        "seed {seed}: {left:?}"
-    );
-    outcome.wrong
+fn draw(seed: u64) -> Job {
+    let algorithms = [&ALGORITHMS[..], &[Algorithm::Revolve, Algorithm::Online]].concat();
+    let of = Draws { algorithms: &algorithms, lru: 3, devices: 1..4, ..Draws::PLAIN };
+    let mut job = draw_job(seed, &of);
+    let mut draw = Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    job.config.uniform_published = draw.below(2) == 0;
+    job.config.backend = [Backend::ByFields, Backend::Cuda][draw.below(2) as usize];
+    if job.config.algorithm != Some(Algorithm::Online) {
+        job.config.adjoint_every = [1, 1, 2, 3, 7][draw.below(5) as usize];
+    }
+    job
 }
 
 #[test]
 fn thousands_of_seeds_restore_every_state() {
-    if !emu::inside("thousands_of_seeds_restore_every_state", &[]) {
-        return;
-    }
+    emulated!();
     let seeds = cases(4000, 50_000);
     for seed in 0..seeds {
-        let mode = [emu::RANDOM, emu::RANDOM, emu::LATE, emu::EARLY, emu::TIMED][seed as usize % 5];
-        let job = draw_job(seed);
-        assert_eq!(emulate(&job, seed, mode), 0, "seed {seed}, mode {mode}: {job:?}");
+        let job = draw(seed);
+        emulate(&job, seed, emu::mode(seed), MEMORY, || run(&job, seed));
     }
 }
 
 #[test]
 fn runs_by_callbacks_restore_every_state() {
-    if !emu::inside("runs_by_callbacks_restore_every_state", &[]) {
-        return;
-    }
+    emulated!();
     for seed in 0..1000 {
         let mode = [emu::RANDOM, emu::LATE, emu::EARLY, emu::TIMED][seed as usize % 4];
         let job = Job {
             devices: 1,
             streams: [Streams::Default, Streams::Own][seed as usize / 4 % 2],
-            ..draw_job(seed)
+            ..draw(seed)
         };
         assert_eq!(emu::reset(seed, mode, 1, MEMORY), 0, "left over before seed {seed}");
         assert_eq!(run_by_callbacks(&job, seed), 0, "seed {seed}, mode {mode}: {job:?}");
@@ -96,26 +60,21 @@ fn runs_by_callbacks_restore_every_state() {
 
 #[test]
 fn four_devices_run_in_lockstep() {
-    if !emu::inside("four_devices_run_in_lockstep", &[]) {
-        return;
-    }
+    emulated!();
     for seed in 0..200 {
-        let job = Job { devices: 4, shots: 3, ..draw_job(seed) };
-        assert_eq!(emulate(&job, seed, emu::RANDOM), 0, "seed {seed}: {job:?}");
+        let job = Job { devices: 4, shots: 3, ..draw(seed) };
+        emulate(&job, seed, emu::RANDOM, MEMORY, || run(&job, seed));
     }
 }
 
 #[test]
 fn steady_state_never_waits_and_moves_what_was_planned() {
-    if !emu::inside("steady_state_never_waits_and_moves_what_was_planned", &[]) {
-        return;
-    }
+    emulated!();
     for policy in [Policy::Clairvoyant, Policy::Lru] {
         for cache in 1..=6 {
             let job = reference(policy, cache);
-            assert_eq!(emu::reset(cache as u64, emu::RANDOM, 1, MEMORY), 0);
-            let outcome = run(&job, 5, host_syncs).unwrap();
-            assert_eq!((outcome.wrong, outcome.syncs), (0, 0), "{policy:?}, {cache} slots");
+            let outcome = emulate(&job, cache.into(), emu::RANDOM, MEMORY, || run(&job, 5));
+            assert_eq!(outcome.syncs, 0, "{policy:?}, {cache} slots");
             let plan = Plan::new(&Schedule::revolve(40, 6).unwrap(), cache, policy).unwrap().counts;
             let (own, counters) = (outcome.own_bytes, emu::counters());
             assert_eq!(counters.h2d_bytes - own.0, plan.h2d * SLOT, "{policy:?}, {cache} slots");
@@ -135,13 +94,10 @@ fn steady_state_never_waits_and_moves_what_was_planned() {
 /// works in does not change under it.
 #[test]
 fn zero_copy_copies_nothing_within_the_device() {
-    if !emu::inside("zero_copy_copies_nothing_within_the_device", &[]) {
-        return;
-    }
+    emulated!();
     for seed in 0..3000 {
-        let mode = [emu::RANDOM, emu::RANDOM, emu::LATE, emu::EARLY, emu::TIMED][seed as usize % 5];
         let streams = [Streams::Default, Streams::Own, Streams::Alternating][seed as usize % 3];
-        let mut job = Job { devices: 1, shots: 1, streams, ..draw_job(seed) };
+        let mut job = Job { devices: 1, shots: 1, streams, ..draw(seed) };
         (job.config.policy, job.config.max_in_flight, job.config.zero_copy) =
             (Policy::Clairvoyant, 1 << 20, true);
         if job.config.algorithm == Some(Algorithm::Online) {
@@ -151,14 +107,9 @@ fn zero_copy_copies_nothing_within_the_device() {
         // actions.
         let (mut draw, chance) = (Draw(seed + 1), [0, 1, 3][seed as usize / 3 % 3]);
         let releases = || chance > 0 && draw.below(chance) == 0;
-        assert_eq!(emu::reset(seed, mode, 1, MEMORY), 0);
-        let outcome = run_zero_copy(&job, seed, host_syncs, releases)
-            .unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
-        assert_eq!(
-            (outcome.wrong, outcome.syncs, emu::counters().d2d_bytes),
-            (0, 0, 0),
-            "seed {seed}, mode {mode}: {job:?}"
-        );
+        let shot = || run_zero_copy(&job, seed, releases, || {});
+        let outcome = emulate(&job, seed, emu::mode(seed), MEMORY, shot);
+        assert_eq!((outcome.syncs, emu::counters().d2d_bytes), (0, 0), "seed {seed}: {job:?}");
         let schedule = gpuzip::choice::choose(
             &job.config,
             job.steps,
@@ -179,12 +130,8 @@ fn zero_copy_copies_nothing_within_the_device() {
 fn stall_of_zero_copy(snapshots: u32, cache: u32, release: bool) -> f64 {
     assert_eq!(emu::reset(1, emu::TIMED, 1, MEMORY), 0);
     assert_eq!(emu::bandwidth(4e5, 1e9, 1e12), 0);
-    let (mut context, none) = (std::ptr::null_mut(), std::ptr::null_mut());
-    ok!(cuInit(0));
-    ok!(cuDevicePrimaryCtxRetain(&mut context, 0));
-    ok!(cuCtxSetCurrent(context));
-    let fields: Vec<_> =
-        app::shapes().into_iter().map(|field| AppField { field, memory: None }).collect();
+    let mut app = Plain::on_default(SLOT as usize / 4, Step::Takes(1e-3));
+    app.slots = Some(Slots::new(true, move || release));
     let place = Config {
         backend: Backend::Cuda,
         device: Some(0),
@@ -193,37 +140,15 @@ fn stall_of_zero_copy(snapshots: u32, cache: u32, release: bool) -> f64 {
         ..Config::default()
     };
     let config = Config { algorithm: Some(Algorithm::Revolve), snapshots, cache, ..place };
-    let mut session = Session::new(config, 30, &fields).unwrap();
-    loop {
-        let action = session.get_action().unwrap().action;
-        let ts = action.ts as i64;
-        match action.kind {
-            Kind::Save => {
-                session.save_begin(ts, fields.len(), Stream(none)).unwrap();
-                session.save_commit(ts, Stream(none)).unwrap();
-            }
-            Kind::Restore => {
-                session.retrieve_acquire(ts, fields.len(), Stream(none)).unwrap();
-                if release {
-                    session.retrieve_release(ts, Stream(none)).unwrap();
-                }
-            }
-            Kind::Terminate => break,
-            _ => assert_eq!(emu::work(none, 1e-3), 0),
-        }
-    }
+    let mut session = Session::new(config, 30, &app.field()).unwrap();
+    play(&mut session, &mut app).unwrap();
     session.synchronize().unwrap();
-    let stall = session.stats().unwrap().stall;
-    drop(session);
-    ok!(cuDevicePrimaryCtxRelease_v2(0));
-    stall
+    session.stats().unwrap().stall
 }
 
 #[test]
 fn memory_given_back_is_filled_while_the_application_computes() {
-    if !emu::inside("memory_given_back_is_filled_while_the_application_computes", &[]) {
-        return;
-    }
+    emulated!();
     for (snapshots, cache) in [(4, 2), (6, 3), (8, 4)] {
         let (kept, released) = (
             stall_of_zero_copy(snapshots, cache, false),
@@ -252,15 +177,14 @@ fn on_the_real_driver() {
     let devices = gpuzip::device::cuda::devices().unwrap();
     println!("{devices:?}");
     for seed in 0..300 {
-        let job = draw_job(seed);
+        let job = draw(seed);
         let job = Job { devices: job.devices.min(devices.len() as i32), ..job };
-        let outcome = run(&job, seed, || 0).unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
+        let outcome = run(&job, seed).unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
         assert_eq!(outcome.wrong, 0, "seed {seed}: {job:?}");
         let online = job.config.algorithm == Some(Algorithm::Online);
         if job.config.policy == Policy::Clairvoyant && !online {
-            let outcome =
-                run_zero_copy(&Job { devices: 1, ..job.clone() }, seed, || 0, || seed % 2 == 0)
-                    .unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
+            let outcome = run_zero_copy(&job, seed, || seed % 2 == 0, || {})
+                .unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
             assert_eq!(outcome.wrong, 0, "zero copy, seed {seed}: {job:?}");
         }
     }

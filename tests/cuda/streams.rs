@@ -1,122 +1,53 @@
 //! Streams of an application that come and go, on a driver that ends the process when a destroyed stream
 //! is used.
 
+use crate::common::emu::emulated;
+use crate::common::play::App;
 use crate::common::{self, app, emu};
-use app::{config, ok, MEMORY};
-use cudarc::driver::sys::{self, CUcontext, CUstream};
+use app::device::{order, Own};
+use app::plain::{Plain, Step};
+use app::{config, MEMORY};
 use gpuzip::config::Config;
-use gpuzip::device::{AppField, AppMemory, Stream};
-use gpuzip::layout::Field;
 use gpuzip::plan::Policy;
-use gpuzip::scalar::Scalar;
 use gpuzip::schedule::{Algorithm, Kind};
 use gpuzip::session::Session;
-use std::ffi::c_void;
 use std::ptr::null_mut;
 
-const BYTES: usize = 400;
 const STEPS: i64 = 12;
 
-/// An application with one field, whose every byte is the number of the state. Each save and retrieve
-/// is on a new stream; the stream of the call before is destroyed right after it.
-struct App {
-    context: CUcontext,
-    address: u64,
-    seen: *mut u8,
-    stream: CUstream,
+/// Runs a shot up to its `end`-th action or TERMINATE, and then destroys the last stream. Each save and
+/// retrieve is on a new stream, which waits for the work of the stream before; the stream before is
+/// destroyed right after the call. Returns whether the last action was TERMINATE.
+fn shot(app: &mut Plain, session: &mut Session, end: usize) -> bool {
+    let mut is_over = false;
+    app.on = null_mut();
+    for _ in 0..end {
+        let tick = session.get_action().unwrap();
+        is_over = tick.action.kind == Kind::Terminate;
+        if is_over {
+            break;
+        }
+        if matches!(tick.action.kind, Kind::Save | Kind::Restore) {
+            let (before, new) = (app.own.pop(), Own::new());
+            before.iter().for_each(|before| order(before.0, new.0));
+            app.on = new.0;
+            app.own.push(new);
+            if tick.action.ts == 0 && tick.action.kind == Kind::Save {
+                app.forward(0);
+            }
+            app.serve(session, tick).unwrap();
+            drop(before);
+        } else if tick.action.kind == Kind::Forward {
+            app.serve(session, tick).unwrap();
+        }
+    }
+    app.own.clear();
+    is_over
 }
 
-impl App {
-    fn new() -> Self {
-        let (mut context, mut address, mut seen) = (null_mut(), 0, null_mut::<c_void>());
-        ok!(cuInit(0));
-        ok!(cuDevicePrimaryCtxRetain(&mut context, 0));
-        ok!(cuCtxSetCurrent(context));
-        ok!(cuMemAlloc_v2(&mut address, BYTES));
-        ok!(cuMemHostAlloc(&mut seen, BYTES, 0));
-        App { context, address, seen: seen.cast(), stream: null_mut() }
-    }
-
-    fn fields(&self) -> [AppField; 1] {
-        let field = Field { n: [BYTES as u64 / 4, 1, 1], scalar: Scalar::F32, previous_of: None };
-        // SAFETY: memory of the device that lives as long as the application.
-        let memory = unsafe { AppMemory::new(self.address as *mut u8, BYTES) };
-        [AppField { field, memory: Some(memory) }]
-    }
-
-    /// Calls the library on a new stream, which waits for the work of the stream before; then destroys
-    /// the stream before.
-    fn on_a_new_stream(&mut self, call: impl FnOnce(&Self, Stream)) {
-        let (mut stream, mut order) = (null_mut(), null_mut());
-        ok!(cuStreamCreate(&mut stream, 1));
-        ok!(cuEventCreate(&mut order, 2));
-        let before = std::mem::replace(&mut self.stream, stream);
-        if !before.is_null() {
-            ok!(cuEventRecord(order, before));
-            ok!(cuStreamWaitEvent(stream, order, 0));
-        }
-        call(self, Stream(stream.cast()));
-        if !before.is_null() {
-            ok!(cuStreamDestroy_v2(before));
-        }
-        ok!(cuEventDestroy_v2(order));
-    }
-
-    fn destroy_stream(&mut self) {
-        let stream = std::mem::replace(&mut self.stream, null_mut());
-        if !stream.is_null() {
-            ok!(cuStreamDestroy_v2(stream));
-        }
-    }
-
-    /// Runs a shot up to its `end`-th action or TERMINATE, and then destroys the last stream. Returns
-    /// whether this was TERMINATE.
-    fn shot(&mut self, session: &mut Session, end: usize) -> bool {
-        for number in 0.. {
-            if number == end {
-                break;
-            }
-            let tick = session.get_action().unwrap();
-            let ts = tick.action.ts;
-            match tick.action.kind {
-                Kind::Save => self.on_a_new_stream(|app, stream| {
-                    let value = ts as u8;
-                    ok!(cuMemsetD8Async(app.address, value, BYTES, stream.0.cast()));
-                    session.save(ts.into(), &app.fields(), stream).unwrap();
-                }),
-                Kind::Restore => self.on_a_new_stream(|app, stream| {
-                    session.retrieve(ts.into(), &app.fields(), stream).unwrap();
-                    let (to, stream): (*mut c_void, CUstream) = (app.seen.cast(), stream.0.cast());
-                    ok!(cuMemcpyDtoHAsync_v2(to, app.address, BYTES, stream));
-                    ok!(cuStreamSynchronize(stream));
-                    // SAFETY: the copy has ended, and nothing else writes there.
-                    let seen = unsafe { std::slice::from_raw_parts(app.seen, BYTES) };
-                    assert!(seen.iter().all(|&byte| byte == ts as u8), "state {ts}");
-                }),
-                Kind::Terminate => {
-                    self.destroy_stream();
-                    return true;
-                }
-                Kind::Forward | Kind::Backward | Kind::Error => {}
-            }
-        }
-        self.destroy_stream();
-        false
-    }
-}
-
-impl Drop for App {
-    fn drop(&mut self) {
-        self.destroy_stream();
-        // SAFETY: `new` made all of these, and nothing uses them any more.
-        unsafe {
-            let _ = sys::cuMemFree_v2(self.address);
-            let _ = sys::cuMemFreeHost(self.seen.cast());
-            let _ = sys::cuCtxSetCurrent(null_mut());
-            assert!(!self.context.is_null());
-            let _ = sys::cuDevicePrimaryCtxRelease_v2(0);
-        }
-    }
+/// Makes an application without a stream of its own.
+fn application() -> Plain {
+    Plain::on_default(100, Step::Number)
 }
 
 /// The sessions: raw ones, with and without a cache, one with a timeline, one that is measured.
@@ -134,23 +65,21 @@ fn configs() -> Vec<Config> {
 #[test]
 fn a_destroyed_stream_is_not_used() {
     let variables = [("CUDA_EMU_DESTROYED_STREAMS", "abort")];
-    if !emu::inside("a_destroyed_stream_is_not_used", &variables) {
-        return;
-    }
+    emulated!(&variables);
     for (number, config) in configs().into_iter().enumerate() {
         for end in 0.. {
             let seed = 100 * number as u64 + end as u64;
             let mode = [emu::RANDOM, emu::LATE, emu::EARLY][end % 3];
             assert_eq!(emu::reset(seed, mode, 1, MEMORY), 0, "seed {seed}");
-            let mut app = App::new();
-            let mut session = Session::new(config.clone(), STEPS, &app.fields()).unwrap();
+            let mut app = application();
+            let mut session = Session::new(config.clone(), STEPS, &app.field()).unwrap();
             session.setup().unwrap();
-            let is_over = app.shot(&mut session, end);
+            let is_over = shot(&mut app, &mut session, end);
             session.stats().unwrap();
             session.synchronize().unwrap();
             if end % 2 == 0 {
                 session.setup().unwrap();
-                assert!(app.shot(&mut session, usize::MAX));
+                assert!(shot(&mut app, &mut session, usize::MAX));
             }
             drop(session);
             if is_over {
@@ -175,9 +104,9 @@ fn a_destroyed_stream_ends_the_process_where_it_is_used() {
         assert!(!output.status.success() && said.contains("or a destroyed one"), "{said}");
         return;
     }
-    let mut app = App::new();
-    let mut session = Session::new(configs().remove(0), STEPS, &app.fields()).unwrap();
+    let mut app = application();
+    let mut session = Session::new(configs().remove(0), STEPS, &app.field()).unwrap();
     session.setup().unwrap();
-    assert!(!app.shot(&mut session, 4));
+    assert!(!shot(&mut app, &mut session, 4));
     while session.get_action().is_ok() {}
 }

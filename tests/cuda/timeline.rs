@@ -2,52 +2,23 @@
 //! sums and counts are those of the statistics and of the plan, and the host waits for the timeline
 //! only at TERMINATE. In virtual time the spans are right to the microsecond.
 
+use crate::common::emu::emulated;
+use crate::common::host::coding;
+use crate::common::play::play;
 use crate::common::{self, app, emu, reading};
-use app::{config, host_syncs, ok, run, Draw, Job, Streams, MEMORY};
+use app::plain::{Plain, Step};
+use app::{config, draw_job, emulate, run, Draws, Job, MEMORY};
 use gpuzip::choice::{choose, TierSpec};
-use gpuzip::codec::{ErrorBound, Method, Settings};
+use gpuzip::codec::{ErrorBound, Method};
 use gpuzip::config::{Backend, Config};
-use gpuzip::device::{AppField, AppMemory, Stream};
-use gpuzip::layout::Field;
 use gpuzip::plan::Policy;
-use gpuzip::scalar::Scalar;
-use gpuzip::schedule::{Action, Algorithm, Kind};
+use gpuzip::schedule::{Action, Algorithm};
 use gpuzip::session::Session;
 use reading::{shots, Shot};
 use std::path::Path;
 
 /// Bytes of a snapshot.
 const SLOT: u64 = 1024;
-
-fn draw_job(seed: u64, path: &Path) -> Job {
-    let mut draw = Draw(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1);
-    let algorithms = [
-        Algorithm::Revolve,
-        Algorithm::Uniform,
-        Algorithm::Zcut,
-        Algorithm::TwoLevel,
-        Algorithm::StoreAll,
-        Algorithm::Hrevolve,
-    ];
-    let algorithm = algorithms[draw.below(6) as usize];
-    let policy = if draw.below(3) == 0 { Policy::Lru } else { Policy::Clairvoyant };
-    let config = Config {
-        max_in_flight: [1, 3, 64][draw.below(3) as usize],
-        range_actions: draw.below(2) == 0,
-        trace_out: Some(path.into()),
-        ..config(algorithm, 1 + draw.below(9), draw.below(6), policy)
-    };
-    let streams = [Streams::Default, Streams::Own, Streams::Alternating, Streams::Independent]
-        [draw.below(4) as usize];
-    Job {
-        config,
-        steps: 1 + draw.below(24),
-        devices: 1,
-        shots: 1 + draw.below(3),
-        streams,
-        stubborn: false,
-    }
-}
 
 fn actions_of(job: &Job) -> (Vec<(Action, u32)>, gpuzip::plan::Counts) {
     let choice = choose(&job.config, job.steps, &[TierSpec::new(&job.config, SLOT, SLOT)]).unwrap();
@@ -56,24 +27,13 @@ fn actions_of(job: &Job) -> (Vec<(Action, u32)>, gpuzip::plan::Counts) {
 
 #[test]
 fn every_action_and_every_transfer_is_in_the_file() {
-    if !emu::inside("every_action_and_every_transfer_is_in_the_file", &[]) {
-        return;
-    }
+    emulated!();
     let folder = common::tempdir("cuda-timeline");
     for seed in 0..300 {
-        let mode = [emu::RANDOM, emu::RANDOM, emu::LATE, emu::EARLY, emu::TIMED][seed as usize % 5];
         let path = folder.join(format!("{seed}.json"));
-        let job = draw_job(seed, &path);
-        assert_eq!(emu::reset(seed, mode, 1, MEMORY), 0, "left over before seed {seed}");
-        let outcome =
-            run(&job, seed, host_syncs).unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
-        let left = emu::counters();
-        assert_eq!(
-            (left.streams, left.events, left.allocations, left.retained),
-            (0, 0, 0, 0),
-            "seed {seed}: {left:?}"
-        );
-        assert_eq!(outcome.wrong, 0, "seed {seed}, mode {mode}: {job:?}");
+        let mut job = draw_job(seed, &Draws { lru: 3, shots: 1..4, ..Draws::PLAIN });
+        job.config.trace_out = Some(path.clone());
+        let outcome = emulate(&job, seed, emu::mode(seed), MEMORY, || run(&job, seed));
         let (found, (actions, plan)) = (shots(&path), actions_of(&job));
         assert_eq!(found.len(), job.shots as usize);
         found
@@ -87,16 +47,14 @@ fn every_action_and_every_transfer_is_in_the_file() {
 /// However many actions a shot has, the host waits for the timeline only at TERMINATE.
 #[test]
 fn only_the_end_of_a_shot_waits() {
-    if !emu::inside("only_the_end_of_a_shot_waits", &[]) {
-        return;
-    }
+    emulated!();
     let folder = common::tempdir("cuda-timeline-waits");
     let mut waits = Vec::new();
     for (k, steps) in [20, 80, 160].into_iter().enumerate() {
         let base = app::reference(Policy::Clairvoyant, 3);
         let config = Config { trace_out: Some(folder.join(format!("{k}.json"))), ..base.config };
         assert_eq!(emu::reset(1, emu::RANDOM, 1, 16 * MEMORY), 0);
-        waits.push(run(&Job { config, steps, ..base }, 1, host_syncs).unwrap().syncs);
+        waits.push(run(&Job { config, steps, ..base }, 1).unwrap().syncs);
     }
     assert!(waits.iter().all(|&count| count <= 6), "{waits:?}");
 }
@@ -104,26 +62,15 @@ fn only_the_end_of_a_shot_waits() {
 /// Seconds of a time step, and of the transfer of a state.
 const STEP: f64 = 1e-3;
 const TRANSFER: f64 = 2.5e-3;
-const VALUES: u64 = 1000;
+const VALUES: usize = 1000;
 
 /// Runs a shot in virtual time, with time steps of `STEP` seconds, and returns its timeline and its
 /// statistics.
 fn timed(config: Config, steps: i64, path: &Path) -> (Shot, gpuzip::stats::Stats) {
-    assert_eq!(
-        emu::bandwidth(VALUES as f64 * 4.0 / TRANSFER, VALUES as f64 * 4.0 / TRANSFER, 1e12),
-        0
-    );
-    let (mut context, mut address, none) =
-        (std::ptr::null_mut(), 0, std::ptr::null_mut::<std::ffi::c_void>());
-    ok!(cuInit(0));
-    ok!(cuDevicePrimaryCtxRetain(&mut context, 0));
-    ok!(cuCtxSetCurrent(context));
-    ok!(cuMemAlloc_v2(&mut address, VALUES as usize * 4));
-    ok!(cuMemsetD8Async(address, 0x3c, VALUES as usize * 4, none.cast()));
-    let field = Field { n: [VALUES, 1, 1], scalar: Scalar::F32, previous_of: None };
-    // SAFETY: device memory that outlives the session.
-    let memory = unsafe { AppMemory::new(address as *mut u8, VALUES as usize * 4) };
-    let fields = [AppField { field, memory: Some(memory) }];
+    let bandwidth = 4.0 * VALUES as f64 / TRANSFER;
+    assert_eq!(emu::bandwidth(bandwidth, bandwidth, 1e12), 0);
+    let mut app = Plain::on_default(VALUES, Step::Takes(STEP));
+    app.set(0x3c);
     let config = Config {
         backend: Backend::Cuda,
         device: Some(0),
@@ -131,21 +78,10 @@ fn timed(config: Config, steps: i64, path: &Path) -> (Shot, gpuzip::stats::Stats
         max_in_flight: 1 << 20,
         ..config
     };
-    let mut session = Session::new(config, steps, &fields).unwrap();
-    loop {
-        let tick = session.get_action().unwrap();
-        let ts = tick.action.ts as i64;
-        match tick.action.kind {
-            Kind::Save => session.save(ts, &fields, Stream(none)).unwrap(),
-            Kind::Restore => session.retrieve(ts, &fields, Stream(none)).unwrap(),
-            Kind::Terminate => break,
-            _ => assert_eq!(emu::work(none, STEP * (tick.end - tick.action.ts + 1) as f64), 0),
-        }
-    }
+    let mut session = Session::new(config, steps, &app.field()).unwrap();
+    play(&mut session, &mut app).unwrap();
     let stats = session.stats().unwrap();
     drop(session);
-    ok!(cuMemFree_v2(address));
-    ok!(cuDevicePrimaryCtxRelease_v2(0));
     (shots(path).pop().unwrap(), stats)
 }
 
@@ -157,9 +93,7 @@ fn close(a: f64, b: f64, tolerance: f64) {
 /// of the application computes or waits all the time.
 #[test]
 fn spans_are_those_of_virtual_time() {
-    if !emu::inside("spans_are_those_of_virtual_time", &[]) {
-        return;
-    }
+    emulated!();
     let folder = common::tempdir("cuda-timeline-virtual");
     for (k, range_actions) in [false, true].into_iter().enumerate() {
         assert_eq!(emu::reset(1, emu::TIMED, 1, MEMORY), 0);
@@ -192,12 +126,9 @@ fn spans_are_those_of_virtual_time() {
 /// Compression on a GPU takes the time of its kernels, in the statistics as in the timeline.
 #[test]
 fn compression_is_timed() {
-    if !emu::with_kernels("compression_is_timed") {
-        return;
-    }
+    emulated!(kernels);
     let folder = common::tempdir("cuda-timeline-codec");
-    let compression =
-        Settings { method: Method::Fp16, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
+    let compression = coding(Method::Fp16, ErrorBound::DEFAULT);
     let config = Config { compression, ..config(Algorithm::Revolve, 5, 2, Policy::Clairvoyant) };
     let mut per = Vec::new();
     for (k, seconds) in [0.0, 1e-4, 2e-4].into_iter().enumerate() {
@@ -241,8 +172,7 @@ fn every_kernel_takes_its_own_time() {
         return;
     }
     let folder = common::tempdir("cuda-timeline-kernels");
-    let compression =
-        Settings { method: Method::Fp16, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
+    let compression = coding(Method::Fp16, ErrorBound::DEFAULT);
     let config = Config { compression, ..config(Algorithm::Revolve, 5, 2, Policy::Clairvoyant) };
     assert_eq!(emu::reset(1, emu::TIMED, 1, 1 << 22), 0);
     emu::start_history();

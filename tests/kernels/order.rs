@@ -2,15 +2,17 @@
 //! has a reason: without this wait or record states are wrong, or the other waits and records are
 //! proved to imply it.
 
+mod levels;
+
+use crate::common::emu::emulated;
+use crate::common::host::coding;
+use crate::common::play::unplaced;
 use crate::common::{self, app, emu, order};
-use app::{
-    config, host_syncs, run_armed, run_zero_copy_armed, Draw, Job, Outcome, Streams, MEMORY,
-};
-use emu::Entry;
+use app::{config, run_armed, run_zero_copy, Draw, Job, Outcome, Streams, MEMORY};
+use emu::{mode, Entry};
 use gpuzip::codec::gpu::GpuCodec;
-use gpuzip::codec::{ErrorBound, Method, Settings, SnapshotCodec};
+use gpuzip::codec::{ErrorBound, Method, SnapshotCodec};
 use gpuzip::config::{Backend, Config};
-use gpuzip::device::AppField;
 use gpuzip::error::Result;
 use gpuzip::layout::{Field, Layout};
 use gpuzip::plan::Policy;
@@ -64,8 +66,7 @@ impl Case {
     /// Returns the number of device slots of the job's plan.
     fn slots(&self) -> u32 {
         let config = Config { backend: Backend::Cuda, device: Some(0), ..self.job.config.clone() };
-        let fields: Vec<AppField> =
-            app::shapes().into_iter().map(|field| AppField { field, memory: None }).collect();
+        let fields = unplaced(&app::shapes());
         estimate(config, self.job.steps as i64, &fields).unwrap().choice.plans[0].device_slots
     }
 
@@ -100,25 +101,15 @@ impl Case {
             None => run_armed(
                 &self.job,
                 if self.compresses() && (seed < LOOKS || seed % 2 == 0) { 1 } else { seed },
-                host_syncs,
                 arm,
             ),
             Some(chance) => {
                 let mut draw = Draw(7);
-                run_zero_copy_armed(
-                    &self.job,
-                    seed,
-                    host_syncs,
-                    || chance > 0 && draw.below(chance) == 0,
-                    arm,
-                )
+                let releases = || chance > 0 && draw.below(chance) == 0;
+                run_zero_copy(&self.job, seed, releases, arm)
             }
         }
     }
-}
-
-fn mode(seed: u64) -> i32 {
-    [emu::RANDOM, emu::LATE, emu::RANDOM, emu::TIMED, emu::EARLY][seed as usize % 5]
 }
 
 /// Returns a recorded schedule whose snapshots are not freed in the order of a stack, as Revolve
@@ -146,14 +137,7 @@ fn trace_of(seed: u64) -> String {
 }
 
 fn job(config: Config, steps: u32, streams: Streams) -> Job {
-    Job {
-        config: Config { max_in_flight: 1 << 20, ..config },
-        steps,
-        devices: 1,
-        shots: 1,
-        streams,
-        stubborn: false,
-    }
+    Job { streams, ..app::job(Config { max_in_flight: 1 << 20, ..config }, steps) }
 }
 
 fn compressed_cases() -> Vec<Case> {
@@ -165,7 +149,7 @@ fn compressed_cases() -> Vec<Case> {
         (Method::Lorenzo, 2, Policy::Lru, Streams::Own),
         (Method::Fp16, 3, Policy::Clairvoyant, Streams::Alternating),
     ] {
-        let compression = Settings { method, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
+        let compression = coding(method, ErrorBound::DEFAULT);
         let config = Config { compression, ..config(Algorithm::Revolve, 3, cache, policy) };
         cases.push(Case { job: job(config, 8, streams), zero_copy: None });
     }
@@ -175,8 +159,7 @@ fn compressed_cases() -> Vec<Case> {
 /// Jobs whose cache has less room than its slots would take, so that some snapshots stay in the pool.
 fn tight_cases() -> Vec<Case> {
     let of = |(algorithm, snapshots, cache, steps)| {
-        let method = Method::Lorenzo;
-        let compression = Settings { method, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
+        let compression = coding(Method::Lorenzo, ErrorBound::DEFAULT);
         let plain = config(algorithm, snapshots, cache, Policy::Clairvoyant);
         let config = Config { compression, compression_factor: 2.0, host_budget: 1 << 18, ..plain };
         Case { job: job(config, steps, Streams::Own), zero_copy: None }
@@ -312,9 +295,7 @@ fn losses(cases: Vec<Case>, asked: impl Fn(&(&str, &str)) -> bool) -> Found {
 /// proved to imply it.
 #[test]
 fn every_wait_and_every_record_is_needed_or_implied() {
-    if !emu::inside("every_wait_and_every_record_is_needed_or_implied", &[]) {
-        return;
-    }
+    emulated!();
     check(&losses(cases(), |_| true), &OF_COMPRESSED, &[]);
 }
 
@@ -322,9 +303,7 @@ fn every_wait_and_every_record_is_needed_or_implied() {
 /// buffers and read snapshots in staging buffers or in the cache.
 #[test]
 fn with_a_codec_too() {
-    if !emu::with_kernels("with_a_codec_too") {
-        return;
-    }
+    emulated!(kernels);
     // In these jobs, the application orders its streams, snapshots have few different sizes, and
     // there are fewer restores than places for reports. Therefore other waits and records imply
     // those of the following sites.
@@ -346,10 +325,7 @@ fn with_a_codec_too() {
 /// drops them: some seed shows the loss of each, or the others are proved to imply it, as in these jobs.
 #[test]
 fn with_a_cache_that_is_too_small() {
-    let name = "with_a_cache_that_is_too_small";
-    if !emu::with_kernels(name) {
-        return;
-    }
+    emulated!(kernels);
     let found = losses(tight_cases(), |site| WITHOUT_ROOM.contains(site));
     assert!(WITHOUT_ROOM.iter().all(|site| found.contains_key(site)), "{found:?}");
 }

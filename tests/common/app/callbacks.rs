@@ -4,9 +4,9 @@ use super::*;
 use gpuzip::capi::*;
 
 /// Returns the part that `user` of all callbacks points to.
-fn part<'a>(user: *mut c_void) -> &'a mut Part {
+fn part<'a>(user: *mut c_void) -> &'a mut Part<'a> {
     // SAFETY: `user` is the part, which nothing else uses during a run.
-    unsafe { &mut *user.cast::<Part>() }
+    unsafe { &mut *user.cast::<Part<'a>>() }
 }
 
 unsafe extern "C" fn forward(user: *mut c_void, ts: i32, ts_end: i32, _: u32) -> i32 {
@@ -85,7 +85,7 @@ pub fn run_by_callbacks(job: &Job, seed: u64) -> usize {
         reserved: [0; 3],
     };
     let (mut config, mut handle) = (std::mem::MaybeUninit::uninit(), std::ptr::null_mut());
-    let (fields, count, stream) = (fields.as_ptr(), shapes().len() as u32, part.stream().cast());
+    let (fields, count, stream) = (fields.as_ptr(), shapes().len() as u32, part.on().cast());
     // SAFETY: all pointers are to live objects.
     unsafe {
         assert_eq!(gpuzip_config_init(config.as_mut_ptr()), GPUZIP_OK);

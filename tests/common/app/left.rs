@@ -1,6 +1,7 @@
 //! A job that leaves a shot in its middle.
 
 use super::*;
+use gpuzip::error::Error;
 
 /// What became of a shot that the application left by calling `setup` in its middle.
 pub struct Left {
@@ -20,36 +21,31 @@ pub struct Left {
 /// runs a whole shot.
 pub fn run_left(job: &Job, seed: u64, kind: Kind, ts: u32) -> Result<Left> {
     let mut part = Part::new(0, job, seed);
-    let mut session = Session::new(job.config.clone(), job.steps as i64, &part.app_fields())?;
-    let shot = |session: &mut Session, part: &mut Part, leaves: bool| {
-        let (mut setup, mut served) = (None, 0);
-        part.enter();
-        part.forward(0);
-        let ended = loop {
-            let tick = match session.get_action() {
-                Ok(tick) => tick,
-                Err(error) => break Err(error),
-            };
-            if leaves && (tick.action.kind, tick.action.ts) == (kind, ts) {
-                setup = session.setup().err();
-            }
-            if let Err(error) = part.serve(job, session, tick) {
-                break Err(error);
-            }
-            match tick.action.kind {
-                Kind::Save | Kind::Restore => served += usize::from(setup.is_some()),
-                Kind::Terminate => break Ok(()),
-                _ => {}
-            }
-        };
-        (setup, served, ended)
-    };
+    let mut session = Session::new(job.config.clone(), job.steps as i64, &part.fields())?;
     session.setup()?;
-    let (setup, served, ended) = shot(&mut session, &mut part, true);
+    part.forward(0);
+    let mut setup = None;
+    let ended = loop {
+        let tick = match session.get_action() {
+            Ok(tick) => tick,
+            Err(error) => break Err(error),
+        };
+        if (tick.action.kind, tick.action.ts) == (kind, ts) {
+            setup = session.setup().err();
+            part.served = 0;
+        }
+        match part.serve(&mut session, tick) {
+            Ok(()) if tick.action.kind == Kind::Terminate => break Ok(()),
+            Ok(()) => {}
+            failed => break failed,
+        }
+    };
     let setup = setup.unwrap_or_else(|| panic!("setup succeeded: {ended:?}"));
+    let served = part.served;
     part.wrong_states();
     part.mend_spoiled();
     session.setup()?;
-    shot(&mut session, &mut part, false).2?;
+    part.forward(0);
+    play::play(&mut session, &mut part)?;
     Ok(Left { setup, served, refused: ended.err(), wrong: part.wrong_states() })
 }

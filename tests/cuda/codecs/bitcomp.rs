@@ -2,9 +2,9 @@
 //! defines the bytes of its streams; these tests check that host and device read each other's
 //! payloads within the bound.
 
-use super::{on_a_gpu, settings, BOUNDS, SHAPES};
+use super::{every_kind, on_a_gpu, settings, BOUNDS, SHAPES};
 use crate::common::rig::{Kind, Rig, KINDS};
-use crate::common::{self, emu, nvcomp};
+use crate::common::{self, emu, here, nvcomp, only_if};
 use gpuzip::codec::{Content, Delta, ErrorBound, Header, Method};
 use gpuzip::scalar::Scalar;
 
@@ -49,9 +49,10 @@ fn exchange_all(strict: bool) -> usize {
                     &[(n, scalar, None), (n, scalar, Some(0))],
                     seed / 16 % 2,
                 );
-                // All kinds with the first bound, every fourth kind with each other bound.
-                for (k, &kind) in KINDS.iter().enumerate().filter(|(k, _)| b == 0 || k % 4 == b % 4)
-                {
+                // With the first bound all kinds, in the short test every second one; every fourth
+                // kind with each other bound.
+                let every = if b == 0 { every_kind() } else { 4 };
+                for (k, &kind) in KINDS.iter().enumerate().filter(|(k, _)| k % every == b % every) {
                     seed += 1;
                     coded += one.exchange(kind, seed + k as u64, strict)
                         + pair.exchange(kind, seed + k as u64, strict);
@@ -74,9 +75,7 @@ fn host_and_device_read_each_other() {
 /// shapes share one work array.
 #[test]
 fn groups() {
-    if !inside("bitcomp::groups") {
-        return;
-    }
+    only_if!(inside(here!()));
     let (a, b) = ([52, 9, 1], [400, 1, 1]);
     let fields = [
         (a, Scalar::F64, Some(2)),
@@ -96,9 +95,7 @@ fn groups() {
 /// The stand-in for libnvcomp rounds more coarsely than it is asked to.
 #[test]
 fn what_breaks_the_bound_is_stored_as_it_is() {
-    if !inside_with("bitcomp::what_breaks_the_bound_is_stored_as_it_is", "coarse", "-DCOARSE=2") {
-        return;
-    }
+    only_if!(inside_with(here!(), "coarse", "-DCOARSE=2"));
     for bound in [ErrorBound::OfMax(1e-3), ErrorBound::Psnr(70.0), ErrorBound::Delta(DELTAS[0])] {
         for scalar in [Scalar::F32, Scalar::F64] {
             let mut rig = Rig::new(
@@ -117,9 +114,7 @@ fn what_breaks_the_bound_is_stored_as_it_is() {
 /// libnvcomp never gets a damaged payload: its stand-in would end the process.
 #[test]
 fn damaged_streams() {
-    if !inside("bitcomp::damaged_streams") {
-        return;
-    }
+    only_if!(inside(here!()));
     for scalar in [Scalar::F32, Scalar::F64] {
         let mut rig = Rig::new(
             settings(bitcomp(false), ErrorBound::OfMax(1e-3)),

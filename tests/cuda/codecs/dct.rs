@@ -72,9 +72,7 @@ fn dct_payload(change: Option<usize>, numbers: &[usize], bytes: Option<usize>) -
 /// bytes than their values have.
 #[test]
 fn dct_of_strings_that_are_too_long() {
-    if !inside("dct_of_strings_that_are_too_long") {
-        return;
-    }
+    only_if!(inside(here!()));
     let mut rig =
         Rig::new(settings(Method::Dct, ErrorBound::OfMax(1e-3)), &[([16; 3], Scalar::F64, None)]);
     let (header, ..) = Header::open(&rig.made(Kind::Smooth, 5)).unwrap();

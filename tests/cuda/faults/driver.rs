@@ -12,16 +12,14 @@ fn cuda_is_refused_with(part: &str) {
 
 #[test]
 fn a_driver_that_is_too_old() {
-    if emu::inside("a_driver_that_is_too_old", &[("CUDA_EMU_DRIVER_VERSION", "11080")]) {
-        cuda_is_refused_with("supports CUDA 11.8");
-    }
+    emulated!(&[("CUDA_EMU_DRIVER_VERSION", "11080")]);
+    cuda_is_refused_with("supports CUDA 11.8");
 }
 
 #[test]
 fn a_machine_without_devices() {
-    if emu::inside("a_machine_without_devices", &[("CUDA_EMU_DEVICES", "0")]) {
-        cuda_is_refused_with("CUDA_ERROR_NO_DEVICE");
-    }
+    emulated!(&[("CUDA_EMU_DEVICES", "0")]);
+    cuda_is_refused_with("CUDA_ERROR_NO_DEVICE");
 }
 
 /// Returns the path of a library that has two functions of a driver.
@@ -47,7 +45,7 @@ fn stub() -> std::path::PathBuf {
 fn a_driver_that_lacks_a_function() {
     let is_parent = std::env::var_os("GPUZIP_TEST_EMULATED").is_none();
     let library = if is_parent { stub() } else { Default::default() };
-    if emu::inside_with("a_driver_that_lacks_a_function", &library, &[]) {
+    if emu::inside_with(here!(), &library, &[]) {
         cuda_is_refused_with("the CUDA driver lacks cu");
     }
 }
@@ -75,7 +73,7 @@ fn toolkit_stub() -> std::path::PathBuf {
 fn the_stub_of_the_toolkit_is_no_driver() {
     let is_parent = std::env::var_os("GPUZIP_TEST_EMULATED").is_none();
     let library = if is_parent { toolkit_stub() } else { Default::default() };
-    if emu::inside_with("the_stub_of_the_toolkit_is_no_driver", &library, &[]) {
+    if emu::inside_with(here!(), &library, &[]) {
         cuda_is_refused_with("stub for linking, not a driver");
     }
 }
@@ -110,9 +108,7 @@ fn no_driver_at_all() {
 /// by a CUDA-aware MPI.
 #[test]
 fn host_codes_do_not_initialise_cuda() {
-    if !emu::inside("host_codes_do_not_initialise_cuda", &[]) {
-        return;
-    }
+    emulated!();
     assert_eq!(emu::calls("cuInit"), 0);
     host_session_works();
     assert_eq!(emu::calls("cuInit"), 0);
@@ -120,9 +116,7 @@ fn host_codes_do_not_initialise_cuda() {
 
 #[test]
 fn a_forked_child_calls_no_driver() {
-    if !emu::inside("a_forked_child_calls_no_driver", &[]) {
-        return;
-    }
+    emulated!();
     // After a failed start of CUDA, a forked child can start CUDA.
     emu::fail("cuInit", 1, 719);
     assert_eq!(gpuzip::device::cuda::devices().unwrap_err().code, Code::Device);
@@ -130,9 +124,10 @@ fn a_forked_child_calls_no_driver() {
         status_of_child(|| gpuzip::device::cuda::devices().is_ok_and(|devices| devices.len() == 1)),
         0
     );
-    let fields = field_at(device_memory());
+    let app = application();
+    let fields = app.field();
     let mut session = at_first_save(reference(Policy::Lru, 2).config, &fields).unwrap();
-    session.save(0, &fields, Stream(null_mut())).unwrap();
+    session.save(0, &fields, HOST).unwrap();
     let calls = emu::counters().calls;
     let in_child = || {
         let refused = session.stats().is_err_and(|error| error.code == Code::Forked);

@@ -1,11 +1,13 @@
 //! A device with the kernels of `kernels.cu`: a GPU, or the software driver.
 
+use crate::common::app::device::Primary;
+pub use crate::common::app::device::{Memory, Own, Pinned};
 use crate::common::app::ok;
 use cudarc::driver::sys::{self, CUcontext, CUevent, CUstream};
 use gpuzip::device::cuda::{devices, Argument, DeviceInfo, Module, Source};
 use gpuzip::device::Stream;
 use gpuzip::device::{Function, Queue};
-use std::ffi::{c_void, CStr, CString};
+use std::ffi::{CStr, CString};
 use std::ptr::null_mut;
 
 /// The kernels, compiled as the library's are; `make gpu-bundle` compiles them in advance.
@@ -17,33 +19,67 @@ pub fn source() -> Source {
     }
 }
 
+/// A value in a row of results, as JSON.
+pub trait Json {
+    fn json(&self) -> String;
+}
+
+macro_rules! json {
+    ($format:literal: $($T:ty),*) => {
+        $(impl Json for $T {
+            fn json(&self) -> String {
+                format!($format, self)
+            }
+        })*
+    };
+}
+json!("{}": bool, i32, u32, u64, usize);
+json!("{:.6}": f64);
+json!("\"{}\"": &str, String);
+
+impl<T: Json> Json for Option<T> {
+    fn json(&self) -> String {
+        self.as_ref().map_or("null".to_owned(), Json::json)
+    }
+}
+
+/// Prints a row of the results as a JSON object. `device` is its name, and whether it is the software
+/// driver's.
+pub fn print_row(device: (&str, bool), probe: &str, members: &[(&str, &dyn Json)]) {
+    let members: String =
+        members.iter().map(|(name, value)| format!(", \"{name}\": {}", value.json())).collect();
+    let (device, software) = device;
+    println!(
+        "{{\"probe\": \"{probe}\", \"device\": \"{device}\", \"software\": {software}{members}}}"
+    );
+}
+
 /// A device and its kernels.
 pub struct Gpu {
     pub info: DeviceInfo,
-    pub context: CUcontext,
-    ordinal: i32,
-    module: Option<Module>,
     fill: Function,
     check: Function,
     through: Function,
     report: Function,
     fault: Function,
+    _module: Module,
+    primary: Primary,
 }
 
 impl Gpu {
     /// Makes the device's primary context current and loads the kernels.
     pub fn new(ordinal: i32) -> Self {
         let info = devices().unwrap().swap_remove(ordinal as usize);
-        let mut context = null_mut();
-        ok!(cuInit(0));
-        ok!(cuDevicePrimaryCtxRetain(&mut context, ordinal));
-        ok!(cuCtxSetCurrent(context));
+        let primary = Primary::new(ordinal);
         let module = Module::of(&source(), info.architecture).unwrap();
         let function = |name: &CStr| module.function(name).unwrap();
         let [fill, check, through, report, fault] =
             [c"fill", c"check", c"through", c"report", c"fault"].map(function);
-        let module = Some(module);
-        Gpu { info, context, ordinal, module, fill, check, through, report, fault }
+        Gpu { info, fill, check, through, report, fault, _module: module, primary }
+    }
+
+    pub fn context(&self) -> CUcontext {
+        self.primary.context
     }
 
     /// Whether the device is the software driver's: its times mean nothing.
@@ -60,23 +96,14 @@ impl Gpu {
         }
     }
 
-    /// Prints a row of the results as a JSON object. `rest` are its members after those that say
-    /// what was run where.
-    pub fn row(&self, probe: &str, rest: &str) {
-        println!(
-            "{{\"probe\": \"{probe}\", \"device\": \"{}\", \"software\": {}, {rest}}}",
-            self.info.name,
-            self.is_software()
-        );
+    /// Prints a row of the results: what was run where, and these members.
+    pub fn row(&self, probe: &str, members: &[(&str, &dyn Json)]) {
+        print_row((&self.info.name, self.is_software()), probe, members);
     }
 
-    /// Returns a measured figure as JSON; the software driver's are left out.
-    pub fn figure(&self, value: f64) -> String {
-        if self.is_software() {
-            "null".to_owned()
-        } else {
-            format!("{value:.6}")
-        }
+    /// Returns a measured figure; the software driver has none.
+    pub fn figure(&self, value: f64) -> Option<f64> {
+        (!self.is_software()).then_some(value)
     }
 
     fn launch(&self, stream: CUstream, function: Function, count: u64, of: &[&dyn Argument]) {
@@ -109,65 +136,13 @@ impl Gpu {
     pub fn fault(&self, stream: CUstream, at: u64) {
         self.launch(stream, self.fault, 1, &[&at]);
     }
-
-    /// Leaves everything as it is, for the end of a process.
-    pub fn forget(mut self) {
-        self.module.take().into_iter().for_each(std::mem::forget);
-        std::mem::forget(self);
-    }
 }
 
 impl Drop for Gpu {
     fn drop(&mut self) {
         // SAFETY: the context is live; a failure changes nothing.
         let _ = unsafe { sys::cuCtxSynchronize() };
-        self.module = None;
-        // SAFETY: the context was retained by `new`.
-        let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.ordinal) };
     }
-}
-
-/// Device memory, freed at the end.
-pub struct Memory(pub u64);
-
-impl Memory {
-    pub fn new(bytes: u64) -> Self {
-        let mut address = 0;
-        ok!(cuMemAlloc_v2(&mut address, bytes as usize));
-        Memory(address)
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: allocated by `new`; after a sticky error nothing can be freed.
-        let _ = unsafe { sys::cuMemFree_v2(self.0) };
-    }
-}
-
-/// Page-locked host memory, freed at the end.
-pub struct Pinned(pub *mut c_void);
-
-impl Pinned {
-    pub fn new(bytes: u64) -> Self {
-        let mut address = null_mut();
-        ok!(cuMemHostAlloc(&mut address, bytes as usize, 0));
-        Pinned(address)
-    }
-}
-
-impl Drop for Pinned {
-    fn drop(&mut self) {
-        // SAFETY: as for device memory.
-        let _ = unsafe { sys::cuMemFreeHost(self.0) };
-    }
-}
-
-/// A stream that does not synchronise with the default stream.
-pub fn stream() -> CUstream {
-    let mut stream = null_mut();
-    ok!(cuStreamCreate(&mut stream, 1));
-    stream
 }
 
 /// A pair of events around work on a stream.

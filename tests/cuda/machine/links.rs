@@ -1,11 +1,11 @@
 //! Links: page-locking, copies of each direction alone, together and beside kernels, small copies
 //! beside large ones, and the time that a compressed save takes of the application's stream.
 
-use super::gpu::{self, Gpu, Memory, Pair, Pinned};
+use super::gpu::{self, Gpu, Memory, Own, Pair, Pinned};
 use super::shots::{App, Streams};
 use super::{codec, small, starts};
 use crate::common::app::{config, ok};
-use cudarc::driver::sys::CUstream;
+use crate::common::{here, only_if};
 use gpuzip::codec::Method;
 use gpuzip::config::Config;
 use gpuzip::plan::Policy;
@@ -85,21 +85,18 @@ fn nodes() -> Vec<u32> {
 
 /// Seconds per copy of `bytes` bytes to and from `host`.
 fn both_ways(host: *mut c_void, device: &Memory, bytes: u64) -> [f64; 2] {
-    let stream = gpu::stream();
+    let own = Own::new();
+    let stream = own.0;
     let up = || ok!(cuMemcpyHtoDAsync_v2(device.0, host.cast_const(), bytes as usize, stream));
     let down = || ok!(cuMemcpyDtoHAsync_v2(host, device.0, bytes as usize, stream));
     up();
-    let seconds = [Pair::around(stream, up).seconds(), Pair::around(stream, down).seconds()];
-    ok!(cuStreamDestroy_v2(stream));
-    seconds
+    [Pair::around(stream, up).seconds(), Pair::around(stream, down).seconds()]
 }
 
 /// How long page-locking takes, by both of the driver's calls, and from which node of memory.
 #[test]
 fn pinning() {
-    if !starts("links::pinning") {
-        return;
-    }
+    only_if!(starts(here!()));
     let gpu = Gpu::new(0);
     let probe = gpu.size(1 << 30, 1 << 20);
     let device = Memory::new(probe);
@@ -123,35 +120,29 @@ fn pinning() {
             let host = alloc.as_ref().map(|pinned| pinned.0);
             let host = host.or(registered.as_ref().map(|registered| registered.at));
             let speeds = host.map(|host| both_ways(host, &device, probe));
-            let of = |k: usize| {
-                speeds.map_or("null".to_owned(), |s| gpu.figure(probe as f64 / s[k] / 1e9))
-            };
+            let of = |k: usize| speeds.and_then(|s| gpu.figure(probe as f64 / s[k] / 1e9));
             gpu.row(
                 "pinning",
-                &format!(
-                    "\"call\": \"{call}\", \"bytes\": {bytes}, \"done\": {fits}, \"limit_bytes\": {}, \"seconds\": {}, \"up_gbs\": {}, \
-                     \"down_gbs\": {}",
-                    limit.rlim_cur,
-                    if fits { gpu.figure(seconds) } else { "null".to_owned() },
-                    of(0),
-                    of(1)
-                ),
+                &[
+                    ("call", &call),
+                    ("bytes", &bytes),
+                    ("done", &fits),
+                    ("limit_bytes", &limit.rlim_cur),
+                    ("seconds", &gpu.figure(seconds).filter(|_| fits)),
+                    ("up_gbs", &of(0)),
+                    ("down_gbs", &of(1)),
+                ],
             );
         }
     }
     for node in nodes() {
         let memory = Registered::new(probe, Some(node));
         let speeds = memory.as_ref().map(|memory| both_ways(memory.at, &device, probe));
-        let of =
-            |k: usize| speeds.map_or("null".to_owned(), |s| gpu.figure(probe as f64 / s[k] / 1e9));
+        let of = |k: usize| speeds.and_then(|s| gpu.figure(probe as f64 / s[k] / 1e9));
+        let (bound, up, down) = (memory.is_some(), of(0), of(1));
         gpu.row(
             "numa",
-            &format!(
-                "\"node\": {node}, \"bound\": {}, \"up_gbs\": {}, \"down_gbs\": {}",
-                memory.is_some(),
-                of(0),
-                of(1)
-            ),
+            &[("node", &node), ("bound", &bound), ("up_gbs", &up), ("down_gbs", &down)],
         );
     }
 }
@@ -162,7 +153,7 @@ struct Link {
     bytes: u64,
     device: [Memory; 2],
     host: [Pinned; 2],
-    streams: [CUstream; 3],
+    streams: [Own; 3],
 }
 
 impl Link {
@@ -171,29 +162,28 @@ impl Link {
             bytes,
             device: [Memory::new(bytes), Memory::new(bytes)],
             host: [Pinned::new(bytes), Pinned::new(bytes)],
-            streams: [gpu::stream(), gpu::stream(), gpu::stream()],
+            streams: [Own::new(), Own::new(), Own::new()],
         }
     }
 
     fn up(&self) {
         let (to, from) = (self.device[0].0, self.host[0].0.cast_const());
-        ok!(cuMemcpyHtoDAsync_v2(to, from, self.bytes as usize, self.streams[0]));
+        ok!(cuMemcpyHtoDAsync_v2(to, from, self.bytes as usize, self.streams[0].0));
     }
 
     fn down(&self) {
         let (to, from) = (self.host[1].0, self.device[1].0);
-        ok!(cuMemcpyDtoHAsync_v2(to, from, self.bytes as usize, self.streams[1]));
+        ok!(cuMemcpyDtoHAsync_v2(to, from, self.bytes as usize, self.streams[1].0));
     }
 
     fn finish(&self) {
-        self.streams.iter().for_each(|stream| ok!(cuStreamSynchronize(*stream)));
+        self.streams.iter().for_each(|stream| ok!(cuStreamSynchronize(stream.0)));
     }
 }
 
 impl Drop for Link {
     fn drop(&mut self) {
         self.finish();
-        self.streams.iter().for_each(|stream| ok!(cuStreamDestroy_v2(*stream)));
     }
 }
 
@@ -201,16 +191,13 @@ impl Drop for Link {
 /// bandwidth of the device's memory.
 #[test]
 fn link() {
-    if !starts("links::link") {
-        return;
-    }
+    only_if!(starts(here!()));
     let gpu = Gpu::new(0);
     let link = Link::new(gpu.size(1 << 30, 1 << 20));
     let count = gpu.size(1u64 << 28, 1 << 12);
     let work = Memory::new(4 * count);
-    let through = |rounds| {
-        Pair::around(link.streams[2], || gpu.through(link.streams[2], work.0, count, rounds))
-    };
+    let third = link.streams[2].0;
+    let through = |rounds| Pair::around(third, || gpu.through(third, work.0, count, rounds));
     gpu::set(work.0, 0, 4 * count as usize);
     let (copies, rounds) = gpu.size((4, 400), (1, 2));
     // The first copies and the module's first launch take longer.
@@ -227,24 +214,26 @@ fn link() {
             let kernel = beside.then(|| through(rounds));
             let copied = |is: bool, k: usize, copy: &dyn Fn()| {
                 let all = || (0..copies).for_each(|_| copy());
-                is.then(|| Pair::around(link.streams[k], all))
+                is.then(|| Pair::around(link.streams[k].0, all))
             };
             let pairs = [copied(ways[0], 0, &|| link.up()), copied(ways[1], 1, &|| link.down())];
             let [up, down] = pairs.map(|pair| {
                 let bytes = copies * link.bytes;
-                pair.map_or("null".to_owned(), |pair| gbs(bytes, pair.seconds()))
+                pair.and_then(|pair| gbs(bytes, pair.seconds()))
             });
             let covered = kernel.as_ref().is_some_and(Pair::is_running);
             let kernel = kernel.map(Pair::seconds);
             gpu.row(
                 "link",
-                &format!(
-                    "\"what\": \"{what}\", \"beside_kernel\": {beside}, \"kernel_outlasts_copies\": {}, \"up_gbs\": {up}, \"down_gbs\": {down}, \
-                     \"kernel_gbs\": {}, \"kernel_alone_gbs\": {}",
-                    gpu.size(covered.to_string(), "null".to_owned()),
-                    kernel.map_or("null".to_owned(), |seconds| gbs(moved(rounds), seconds)),
-                    gbs(moved(rounds), alone)
-                ),
+                &[
+                    ("what", &what),
+                    ("beside_kernel", &beside),
+                    ("kernel_outlasts_copies", &gpu.size(Some(covered), None)),
+                    ("up_gbs", &up),
+                    ("down_gbs", &down),
+                    ("kernel_gbs", &kernel.and_then(|seconds| gbs(moved(rounds), seconds))),
+                    ("kernel_alone_gbs", &gbs(moved(rounds), alone)),
+                ],
             );
         }
     }
@@ -254,13 +243,11 @@ fn link() {
 /// large copy of each direction.
 #[test]
 fn small_copy() {
-    if !starts("links::small_copy") {
-        return;
-    }
+    only_if!(starts(here!()));
     let gpu = Gpu::new(0);
     let link = Link::new(gpu.size(1 << 30, 1 << 20));
     let (word, to) = (Memory::new(32), Pinned::new(32));
-    let stream = link.streams[2];
+    let stream = link.streams[2].0;
     gpu::set(word.0, 7, 32);
     // The module's first launch takes longer.
     gpu.report(stream, to.0 as u64, 1);
@@ -284,13 +271,15 @@ fn small_copy() {
             let found = unsafe { to.0.cast::<u64>().read_volatile() };
             assert_eq!(found, if how == "copy" { 0x0707_0707_0707_0707 } else { 5 });
             link.finish();
+            let microseconds = gpu.figure(1e6 * seconds);
             gpu.row(
                 "small_copy",
-                &format!(
-                    "\"how\": \"{how}\", \"beside\": \"{beside}\", \"large_bytes\": {}, \"microseconds\": {}",
-                    link.bytes,
-                    gpu.figure(1e6 * seconds)
-                ),
+                &[
+                    ("how", &how),
+                    ("beside", &beside),
+                    ("large_bytes", &link.bytes),
+                    ("microseconds", &microseconds),
+                ],
             );
         }
     }
@@ -300,9 +289,7 @@ fn small_copy() {
 /// stay on the device and where they are written back.
 #[test]
 fn saves() {
-    if !starts("links::saves") {
-        return;
-    }
+    only_if!(starts(here!()));
     let gpu = Gpu::new(0);
     let count = gpu.size([64 << 20], small(&gpu)[..1].try_into().unwrap());
     for method in [Method::None, Method::Cuszp, Method::Dct] {
@@ -324,16 +311,15 @@ fn saves() {
             let stats = session.stats().unwrap();
             gpu.row(
                 "saves",
-                &format!(
-                    "\"codec\": \"{name}\", \"state_bytes\": {}, \"written_back\": {}, \"save_ms\": {}, \"longest_save_ms\": {}, \
-                     \"retrieve_ms\": {}, \"longest_retrieve_ms\": {}",
-                    4 * count[0],
-                    stats.d2h_bytes > 0,
-                    save[0],
-                    save[1],
-                    retrieve[0],
-                    retrieve[1]
-                ),
+                &[
+                    ("codec", &name),
+                    ("state_bytes", &(4 * count[0])),
+                    ("written_back", &(stats.d2h_bytes > 0)),
+                    ("save_ms", &save[0]),
+                    ("longest_save_ms", &save[1]),
+                    ("retrieve_ms", &retrieve[0]),
+                    ("longest_retrieve_ms", &retrieve[1]),
+                ],
             );
             assert_eq!(app.outcome().wrong, 0, "{name}");
         }

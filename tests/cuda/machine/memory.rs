@@ -1,9 +1,10 @@
 //! Fields in every kind of device memory.
 
-use super::gpu::{self, driver_has, Gpu, Memory};
+use super::gpu::{driver_has, Gpu, Memory, Own};
 use super::shots::{App, Streams};
 use super::{codec, small, starts};
 use crate::common::app::{config, ok};
+use crate::common::{here, only_if};
 use cudarc::driver::sys;
 use gpuzip::codec::Method;
 use gpuzip::config::Config;
@@ -80,9 +81,7 @@ fn ipc_child() {
 /// says so.
 #[test]
 fn kinds() {
-    if !starts("memory::kinds") {
-        return;
-    }
+    only_if!(starts(here!()));
     let gpu = Gpu::new(0);
     let bytes = 4 * small(&gpu)[0] as usize;
     for (kind, function) in [
@@ -108,25 +107,19 @@ fn kinds() {
                 ok!(cuMemFree_v2(at));
             }
             "cuMemAllocAsync" => {
-                let (stream, mut at) = (gpu::stream(), 0);
+                let (own, mut at) = (Own::new(), 0);
+                let stream = own.0;
                 ok!(cuMemAllocAsync(&mut at, bytes, stream));
                 ok!(cuStreamSynchronize(stream));
                 wrong = Some(shots_at(&gpu, at));
                 ok!(cuMemFreeAsync(at, stream));
                 ok!(cuStreamSynchronize(stream));
-                ok!(cuStreamDestroy_v2(stream));
             }
             "cuMemMap" => with_mapped(bytes, |at| wrong = Some(shots_at(&gpu, at))),
             _ => wrong = Some(in_another_process(bytes as u64)),
         }
-        gpu.row(
-            "memory",
-            &format!(
-                "\"kind\": \"{kind}\", \"offered\": {}, \"wrong\": {}",
-                wrong.is_some(),
-                wrong.map_or("null".to_owned(), |wrong| wrong.to_string())
-            ),
-        );
+        let offered = wrong.is_some();
+        gpu.row("memory", &[("kind", &kind), ("offered", &offered), ("wrong", &wrong)]);
         assert!(wrong.is_none_or(|wrong| wrong == 0), "{kind}");
     }
 }

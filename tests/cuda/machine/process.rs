@@ -1,9 +1,10 @@
 //! Processes that fail, fork, or end while a session is open.
 
-use super::gpu::{self, Gpu, Memory};
+use super::gpu::{self, print_row, Gpu, Json, Memory};
 use super::shots::{App, Streams};
 use super::{small, starts};
 use crate::common::app::config;
+use crate::common::{here, only_if};
 use gpuzip::device::Stream;
 use gpuzip::error::Code;
 use gpuzip::plan::Policy;
@@ -43,22 +44,17 @@ fn child(what: &str) -> Option<i32> {
 /// Children whose session is open when something happens.
 #[test]
 fn ends() {
-    if !starts("process::ends") {
-        return;
-    }
+    only_if!(starts(here!()));
     let name = {
         let gpu = Gpu::new(0);
         (gpu.info.name.clone(), gpu.is_software())
     };
     for what in ["sticky", "destructor", "exit", "fork"] {
         let code = child(what);
-        println!(
-            "{{\"probe\": \"ends\", \"device\": \"{}\", \"software\": {}, \"what\": \"{what}\", \"exit_code\": {}, \"hangs\": {}}}",
-            name.0,
-            name.1,
-            code.map_or("null".to_owned(), |code| code.to_string()),
-            code.is_none()
-        );
+        let device = (name.0.as_str(), name.1);
+        let members: [(&str, &dyn Json); 3] =
+            [("what", &what), ("exit_code", &code), ("hangs", &code.is_none())];
+        print_row(device, "ends", &members);
         assert_eq!(code, Some(0), "{what}");
     }
 }
@@ -102,7 +98,7 @@ fn a_child() {
             assert_eq!(error.code, Code::Device, "{error}");
             drop(session);
             std::mem::forget(app);
-            gpu.forget();
+            std::mem::forget(gpu);
         }
         "destructor" | "exit" => {
             *SESSION.lock().unwrap() = Some(session);
@@ -111,7 +107,7 @@ fn a_child() {
                 unsafe { libc::atexit(end_session) };
             }
             std::mem::forget(app);
-            gpu.forget();
+            std::mem::forget(gpu);
             std::process::exit(0);
         }
         _ => {

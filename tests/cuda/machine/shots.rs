@@ -1,15 +1,18 @@
 //! Shots of an application whose kernels are as slow as it likes: a state is written and checked on
 //! the device, so that its size is limited by the device alone.
 
-use super::gpu::{self, Gpu, Memory, Pair};
+use super::gpu::{self, Gpu, Memory, Own, Pair};
+use crate::common::app::device::{field_at, order};
 use crate::common::app::ok;
-use cudarc::driver::sys::{self, CUevent, CUstream};
+use crate::common::play::{self, Slots};
+use cudarc::driver::sys::{self, CUstream};
+use gpuzip::choice::Tick;
 use gpuzip::config::Config;
-use gpuzip::device::{AppField, AppMemory, Stream};
+use gpuzip::device::{AppField, Stream};
 use gpuzip::error::Result;
 use gpuzip::layout::Field;
 use gpuzip::scalar::Scalar;
-use gpuzip::schedule::{flags, Kind};
+use gpuzip::schedule::Kind;
 use gpuzip::session::Session;
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -39,10 +42,12 @@ const LOOKS: usize = 4000;
 pub struct App<'a> {
     gpu: &'a Gpu,
     fields: Vec<(Field, u64)>,
+    /// The application's own fields: with zero copy, `fields` may be in memory of the library.
+    home: Vec<(Field, u64)>,
     memory: Vec<Memory>,
     streams: Vec<CUstream>,
+    own: Vec<Own>,
     turn: usize,
-    handover: CUevent,
     rounds: u32,
     /// In 1/1024: how far restored values may be off.
     tolerance: u32,
@@ -50,6 +55,8 @@ pub struct App<'a> {
     looks: usize,
     /// Whether no context is current while the library is called.
     pub calls_without_context: bool,
+    /// With zero copy, how slots are used.
+    slots: Option<Slots<'static>>,
     /// Times of the saves and of the retrieves on the application's stream.
     pub timed: Option<[Vec<Pair>; 2]>,
 }
@@ -75,41 +82,40 @@ impl<'a> App<'a> {
     /// Makes an application whose fields are at these addresses.
     pub fn at(gpu: &'a Gpu, counts: &[u64], at: &[u64], streams: Streams, rounds: u32) -> Self {
         let field = |&n1: &u64| Field { n: [n1, 1, 1], scalar: Scalar::F32, previous_of: None };
-        let mut handover = null_mut();
-        ok!(cuEventCreate(&mut handover, 2));
         let wrong = Memory::new(4 * LOOKS as u64);
         gpu::set(wrong.0, 0, 4 * LOOKS);
-        let made = |flags: u32| {
-            let mut stream = null_mut();
-            ok!(cuStreamCreate(&mut stream, flags));
-            stream
+        let own = match streams {
+            Streams::Null | Streams::Legacy | Streams::PerThread => vec![],
+            Streams::Blocking => vec![Own::with(0)],
+            Streams::NonBlocking => vec![Own::new()],
+            Streams::Urgent => {
+                let (mut least, mut greatest, mut stream) = (0, 0, null_mut());
+                ok!(cuCtxGetStreamPriorityRange(&mut least, &mut greatest));
+                ok!(cuStreamCreateWithPriority(&mut stream, 1, greatest));
+                vec![Own(stream)]
+            }
+            Streams::Alternating => vec![Own::new(), Own::new()],
         };
         let streams = match streams {
             Streams::Null => vec![null_mut()],
             Streams::Legacy => vec![std::ptr::without_provenance_mut(1)],
             Streams::PerThread => vec![std::ptr::without_provenance_mut(2)],
-            Streams::Blocking => vec![made(0)],
-            Streams::NonBlocking => vec![made(1)],
-            Streams::Urgent => {
-                let (mut least, mut greatest, mut stream) = (0, 0, null_mut());
-                ok!(cuCtxGetStreamPriorityRange(&mut least, &mut greatest));
-                ok!(cuStreamCreateWithPriority(&mut stream, 1, greatest));
-                vec![stream]
-            }
-            Streams::Alternating => vec![made(1), made(1)],
+            _ => own.iter().map(|own| own.0).collect(),
         };
         App {
             gpu,
+            home: counts.iter().map(field).zip(at.iter().copied()).collect(),
             fields: counts.iter().map(field).zip(at.iter().copied()).collect(),
             memory: Vec::new(),
             streams,
+            own,
             turn: 0,
-            handover,
             rounds,
             tolerance: 0,
             wrong,
             looks: 0,
             calls_without_context: false,
+            slots: None,
             timed: None,
         }
     }
@@ -126,20 +132,15 @@ impl<'a> App<'a> {
 
     /// Goes on with the next stream, which waits for the present one.
     fn next_stream(&mut self) {
+        let before = self.stream();
+        self.turn += 1;
         if self.streams.len() > 1 {
-            ok!(cuEventRecord(self.handover, self.stream()));
-            self.turn += 1;
-            ok!(cuStreamWaitEvent(self.stream(), self.handover, 0));
+            order(before, self.stream());
         }
     }
 
     pub fn app_fields(&self) -> Vec<AppField> {
-        let one = |&(field, address): &(Field, u64)| {
-            let bytes = field.bytes().unwrap() as usize;
-            // SAFETY: memory that lives as long as the application.
-            AppField { field, memory: Some(unsafe { AppMemory::new(address as *mut u8, bytes) }) }
-        };
-        self.fields.iter().map(one).collect()
+        self.fields.iter().map(|&(field, address)| field_at(address, field)).collect()
     }
 
     /// Enqueues the writing of a state.
@@ -159,13 +160,6 @@ impl<'a> App<'a> {
         }
     }
 
-    fn poison(&self) {
-        for &(field, at) in &self.fields {
-            let bytes = field.bytes().unwrap() as usize;
-            ok!(cuMemsetD8Async(at, 0xee, bytes, self.stream()));
-        }
-    }
-
     /// Makes a call of the library, which is timed, and before which the context may be put away.
     fn call<T>(&mut self, kind: usize, call: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
         let mut result = None;
@@ -174,7 +168,7 @@ impl<'a> App<'a> {
                 ok!(cuCtxSetCurrent(null_mut()));
             }
             let result = call(app);
-            ok!(cuCtxSetCurrent(app.gpu.context));
+            ok!(cuCtxSetCurrent(app.gpu.context()));
             result
         };
         match self.timed.take() {
@@ -194,85 +188,19 @@ impl<'a> App<'a> {
         session: &mut Session,
         mut goes_on: impl FnMut(Kind) -> bool,
     ) -> Option<u32> {
-        self.forward(0);
+        if self.slots.is_none() {
+            self.forward(0);
+        }
         loop {
             let tick = session.get_action().unwrap();
             if !goes_on(tick.action.kind) {
                 return Some(tick.action.ts);
             }
-            let (ts, step) = (tick.action.ts, tick.action.ts as i64);
-            match tick.action.kind {
-                Kind::Forward => (ts..=tick.end).for_each(|ts| self.forward(ts)),
-                Kind::Save => {
-                    let fields = self.app_fields();
-                    self.call(0, |app| session.save(step, &fields, Stream(app.stream().cast())))
-                        .unwrap();
-                    self.poison();
-                    self.next_stream();
-                }
-                Kind::Restore => {
-                    self.poison();
-                    let fields = self.app_fields();
-                    self.call(1, |app| {
-                        session.retrieve(step, &fields, Stream(app.stream().cast()))
-                    })
-                    .unwrap();
-                    self.look(ts);
-                    self.next_stream();
-                }
-                Kind::Backward => {
-                    self.look(ts);
-                    self.poison();
-                }
-                Kind::Terminate => return None,
-                Kind::Error => {}
+            play::App::serve(self, session, tick).unwrap();
+            if tick.action.kind == Kind::Terminate {
+                return None;
             }
         }
-    }
-
-    /// Runs a shot with zero copy: states are computed and checked in the library's memory.
-    pub fn run_in_slots(&mut self, session: &mut Session) {
-        let own = self.fields.clone();
-        let count = own.len();
-        let at = |own: &[(Field, u64)], slots: Vec<*mut c_void>| -> Vec<(Field, u64)> {
-            own.iter().zip(slots).map(|((field, _), at)| (*field, at as u64)).collect()
-        };
-        let mut handed = None;
-        loop {
-            let tick = session.get_action().unwrap();
-            let (action, ts) = (tick.action, tick.end);
-            let stream = Stream(self.stream().cast());
-            let for_save = action.flags & flags::NEXT_IS_SAVE != 0;
-            match action.kind {
-                Kind::Forward if !for_save => {
-                    self.fields.clone_from(&own);
-                    self.forward(ts);
-                }
-                Kind::Forward | Kind::Save if for_save || handed != Some(ts) => {
-                    let slots = session.save_begin(ts as i64, count, stream).unwrap();
-                    self.fields = at(&own, slots);
-                    self.forward(ts);
-                    handed = Some(ts);
-                    if action.kind == Kind::Save {
-                        session.save_commit(ts as i64, stream).unwrap();
-                    }
-                }
-                Kind::Save => session.save_commit(ts as i64, stream).unwrap(),
-                Kind::Restore => {
-                    let slots = session.retrieve_acquire(ts as i64, count, stream).unwrap();
-                    self.fields = at(&own, slots);
-                    self.look(ts);
-                    handed = Some(ts);
-                    if action.flags & flags::LAST_USE != 0 {
-                        self.poison();
-                        handed = None;
-                    }
-                }
-                Kind::Terminate => break,
-                Kind::Forward | Kind::Backward | Kind::Error => {}
-            }
-        }
-        self.fields = own;
     }
 
     /// Waits for the application's streams and returns what the checks have found.
@@ -292,30 +220,83 @@ impl<'a> App<'a> {
 
     /// Runs a whole shot of a session with `config`.
     pub fn shot(&mut self, config: Config, steps: i64) -> Outcome {
-        let in_slots = config.zero_copy;
+        self.slots = config.zero_copy.then(|| Slots::new(true, || false));
         let mut session = Session::new(config, steps, &self.app_fields()).unwrap();
         session.setup().unwrap();
-        if in_slots {
-            self.run_in_slots(&mut session);
-        } else {
-            self.run(&mut session, |_| true);
-        }
+        self.run(&mut session, |_| true);
+        self.fields.clone_from(&self.home);
         self.outcome()
+    }
+}
+
+impl play::App for App<'_> {
+    fn fields(&mut self) -> Vec<AppField> {
+        self.app_fields()
+    }
+
+    fn stream(&self) -> Stream {
+        Stream(self.stream().cast())
+    }
+
+    fn forward(&mut self, ts: u32) {
+        App::forward(self, ts);
+    }
+
+    fn look(&mut self, ts: u32) {
+        App::look(self, ts);
+    }
+
+    fn poison(&mut self) {
+        for &(field, at) in &self.fields {
+            let bytes = field.bytes().unwrap() as usize;
+            ok!(cuMemsetD8Async(at, 0xee, bytes, self.stream()));
+        }
+    }
+
+    fn place(&mut self, at: Vec<*mut c_void>) {
+        self.fields.iter_mut().zip(at).for_each(|((_, to), at)| *to = at as u64);
+    }
+
+    fn forward_beside(&mut self, ts: u32) {
+        let slot = std::mem::replace(&mut self.fields, self.home.clone());
+        App::forward(self, ts);
+        self.fields = slot;
+    }
+
+    fn serve(&mut self, session: &mut Session, tick: Tick) -> Result<()> {
+        if let Some(mut slots) = self.slots.take() {
+            let served = slots.serve(self, session, tick);
+            self.slots = Some(slots);
+            return served;
+        }
+        let (ts, fields) = (i64::from(tick.action.ts), self.app_fields());
+        match tick.action.kind {
+            Kind::Save => {
+                self.call(0, |app| session.save(ts, &fields, play::App::stream(app)))?;
+                self.poison();
+                self.next_stream();
+            }
+            Kind::Restore => {
+                self.poison();
+                self.call(1, |app| session.retrieve(ts, &fields, play::App::stream(app)))?;
+                self.look(tick.action.ts);
+                self.next_stream();
+            }
+            _ => play::serve(self, session, tick)?,
+        }
+        Ok(())
     }
 }
 
 impl Drop for App<'_> {
     fn drop(&mut self) {
-        // SAFETY: streams and events of `at`; after a sticky error nothing can be freed.
+        // SAFETY: live streams.
         unsafe {
-            let _ = sys::cuCtxSetCurrent(self.gpu.context);
-            for stream in self.streams.iter().filter(|stream| stream.addr() > 2) {
-                let _ = sys::cuStreamSynchronize(*stream);
-                let _ = sys::cuStreamDestroy_v2(*stream);
+            let _ = sys::cuCtxSetCurrent(self.gpu.context());
+            for own in &self.own {
+                let _ = sys::cuStreamSynchronize(own.0);
             }
-            let _ = sys::cuEventDestroy_v2(self.handover);
         }
-        self.memory.clear();
     }
 }
 
@@ -324,11 +305,11 @@ pub fn rounds_for(gpu: &Gpu, count: u64, seconds: f64) -> u32 {
     if gpu.is_software() {
         return 2;
     }
-    let (memory, stream) = (Memory::new(4 * count), gpu::stream());
+    let (memory, own) = (Memory::new(4 * count), Own::new());
+    let stream = own.0;
     let run =
         |rounds| Pair::around(stream, || gpu.fill(stream, memory.0, count, 0, rounds)).seconds();
     run(1);
     let taken = run(100);
-    ok!(cuStreamDestroy_v2(stream));
     (100.0 * seconds / taken).max(1.0) as u32
 }
