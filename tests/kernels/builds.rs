@@ -1,22 +1,13 @@
 //! NVIDIA's compilers compile all kernels of the codecs, and no kernel spills registers. No GPU is
 //! needed.
 
+use super::tools::{installed, on_two_threads};
 use crate::common::cases::long;
 use crate::common::{self, nvrtc};
-use common::{root, stdout, tempdir};
+use common::{stdout, tempdir};
 use gpuzip::codec::gpu::sources;
 use gpuzip::device::cuda::{image_in, Source};
 use std::process::Command;
-
-/// Runs a script of tests/ that installs a compiler and prints its path; returns the path.
-fn installed(script: &str) -> Option<String> {
-    let output = Command::new("sh").arg(root().join("tests").join(script)).output().unwrap();
-    if output.status.success() {
-        return Some(stdout(&output).trim().to_string());
-    }
-    println!("skipped: {}", String::from_utf8_lossy(&output.stderr).trim());
-    None
-}
 
 /// Kernels that may spill a register or two: they run once per array, and only with a bound on the
 /// mean square error.
@@ -66,18 +57,7 @@ fn for_all(architectures: &[u32], each: impl Fn(&Source, u32) + Sync) {
         .into_iter()
         .flat_map(|source| architectures.iter().map(move |&a| (source.clone(), a)))
         .collect();
-    let next = std::sync::atomic::AtomicUsize::new(0);
-    let work = || {
-        while let Some((source, architecture)) =
-            all.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
-        {
-            each(source, *architecture);
-        }
-    };
-    std::thread::scope(|scope| {
-        scope.spawn(work);
-        work();
-    });
+    on_two_threads(&all, |(source, architecture)| each(source, *architecture));
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod session;
 mod steps;
 mod table;
 
+use super::tools::{installed, interpreting, on_two_threads};
 use crate::common::cases::long;
 use crate::common::{self, emu, rig};
 use gpuzip::codec::{ErrorBound, Method, Settings};
@@ -17,8 +18,6 @@ use gpuzip::scalar::Scalar;
 use rig::{Draw, Rig};
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::Mutex;
 
 /// The variable that has the table written instead of compared.
 const UPDATE: &str = "GPUZIP_UPDATE_COUNTS";
@@ -62,20 +61,14 @@ fn parts() -> Vec<String> {
 
 #[test]
 fn no_figure_of_the_table_got_worse() {
-    let script = common::root().join("tests/nvrtc.sh");
-    let output = Command::new("sh").arg(script).output().unwrap();
-    if !output.status.success() {
-        println!("skipped: {}", String::from_utf8_lossy(&output.stderr).trim());
-        return;
-    }
-    let nvrtc = common::stdout(&output).trim().to_owned();
+    let Some(nvrtc) = installed("nvrtc.sh") else { return };
     let version = cubin::version_of(Path::new(&nvrtc));
     let update = std::env::var_os(UPDATE).is_some();
     if !update && table::version() != version {
         println!("skipped: the table is of NVRTC {}, and {version} is here", table::version());
         return;
     }
-    let rows = all_rows(&nvrtc);
+    let rows = on_two_threads(&parts(), |part| rows_of(part, &nvrtc)).concat();
     if update {
         table::write(&version, &rows);
     } else {
@@ -126,29 +119,9 @@ fn the_page_of_shots_follows_from_the_roofline() {
     );
 }
 
-/// Makes all parts of the table, two at a time.
-fn all_rows(nvrtc: &str) -> Vec<table::Row> {
-    let (parts, next) = (parts(), AtomicUsize::new(0));
-    let made = Mutex::new(vec![Vec::new(); parts.len()]);
-    let work = || {
-        while let Some((i, part)) =
-            Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, parts.get(i)?)))
-        {
-            let begin = std::time::Instant::now();
-            let rows = rows_of(part, nvrtc);
-            println!("{part}: {} rows, {:.1} s", rows.len(), begin.elapsed().as_secs_f64());
-            made.lock().unwrap()[i] = rows;
-        }
-    };
-    std::thread::scope(|scope| {
-        scope.spawn(work);
-        work();
-    });
-    made.into_inner().unwrap().concat()
-}
-
 /// Makes a part of the table in a process of its own.
 fn rows_of(part: &str, nvrtc: &str) -> Vec<table::Row> {
+    let begin = std::time::Instant::now();
     let mut command = common::again("one_part");
     command.env(PART, part);
     if part.starts_with("images") {
@@ -158,16 +131,16 @@ fn rows_of(part: &str, nvrtc: &str) -> Vec<table::Row> {
         command
             .env("LD_LIBRARY_PATH", folder)
             .env("GPUZIP_TEST_EMULATED", "1")
-            .env("CUDA_EMU_KERNELS", "ptx")
-            .env("CUDA_EMU_PTX_ORDER", "steady")
-            .env("CUDA_EMU_NVRTC", nvrtc)
-            .env("CUDA_EMU_PTX_CACHE", common::scratch("ptx"))
-            .env("GPUZIP_CACHE_DIR", emu::images_of("ptx"));
+            .envs(interpreting(nvrtc))
+            .env("CUDA_EMU_PTX_ORDER", "steady");
     }
     let output = command.output().unwrap();
     let text = common::stdout(&output);
     assert!(output.status.success(), "{part}: {text}{}", String::from_utf8_lossy(&output.stderr));
-    text.lines().filter_map(|line| table::Row::read(line.strip_prefix("row ")?)).collect()
+    let row = |line: &str| table::Row::read(line.strip_prefix("row ")?);
+    let rows: Vec<table::Row> = text.lines().filter_map(row).collect();
+    println!("{part}: {} rows, {:.1} s", rows.len(), begin.elapsed().as_secs_f64());
+    rows
 }
 
 #[test]

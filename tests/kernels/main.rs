@@ -9,3 +9,5 @@ mod bundle;
 mod counts;
 mod order;
 mod ptx;
+mod rtm3d;
+mod tools;

@@ -5,11 +5,12 @@
 
 mod plants;
 
+use super::rtm3d;
+use super::tools::{installed, interpreting, on_two_threads};
+use crate::common::app::device::{Memory, Own, Primary};
+use crate::common::app::ok;
 use crate::common::cases::long;
-use crate::common::{self, emu, nvcomp, rig};
-
-#[path = "ptx/rtm3d.rs"]
-mod rtm3d;
+use crate::common::{self, emu, here, nvcomp, only_if, rig};
 
 use gpuzip::codec::gpu::FieldSum;
 use gpuzip::codec::{checksum, Content, ErrorBound, Header, Method, Settings};
@@ -17,19 +18,6 @@ use gpuzip::device::Queue;
 use gpuzip::device::Stream;
 use gpuzip::scalar::Scalar;
 use rig::{Draw, Kind, Rig, KINDS};
-use std::path::PathBuf;
-use std::process::Command;
-
-/// Returns the folder of NVIDIA's NVRTC, or prints that the test is skipped.
-fn nvrtc() -> Option<PathBuf> {
-    let script = common::root().join("tests/nvrtc.sh");
-    let output = Command::new("sh").arg(script).output().unwrap();
-    if output.status.success() {
-        return Some(common::stdout(&output).trim().into());
-    }
-    println!("skipped: {}", String::from_utf8_lossy(&output.stderr).trim());
-    None
-}
 
 /// Runs the test `name` in a process whose driver interprets PTX. Returns true in that process.
 fn inside(name: &str) -> bool {
@@ -42,16 +30,10 @@ fn inside_with(name: &str, more: &[(&str, &str)]) -> bool {
         assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
         return true;
     }
-    let Some(folder) = nvrtc() else { return false };
-    let (kernels, ptx) = (emu::images_of("ptx"), common::scratch("ptx"));
-    let variables = [
-        ("CUDA_EMU_KERNELS", "ptx"),
-        ("CUDA_EMU_ARGUMENTS", "null-behind"),
-        ("CUDA_EMU_NVRTC", folder.to_str().unwrap()),
-        ("CUDA_EMU_PTX_CACHE", ptx.to_str().unwrap()),
-        ("GPUZIP_CACHE_DIR", kernels.to_str().unwrap()),
-    ];
-    emu::inside(name, &[&variables, more].concat())
+    let Some(folder) = installed("nvrtc.sh") else { return false };
+    let variables = interpreting(&folder);
+    let variables = variables.iter().map(|(name, value)| (*name, value.as_str()));
+    emu::inside(name, &variables.chain(more.iter().copied()).collect::<Vec<_>>())
 }
 
 /// Shapes of one to three dimensions, with whole tiles of the codecs and with parts of tiles.
@@ -194,9 +176,7 @@ fn damaged_zfp() {
 /// Fields of more tiles than blocks are resident, so that blocks wait for each other.
 #[test]
 fn many_tiles() {
-    if !inside("many_tiles") {
-        return;
-    }
+    only_if!(inside(here!()));
     let all = [
         (Method::Lorenzo, [64, 40, 40], Scalar::F32),
         (Method::Lorenzo, [150, 131, 1], Scalar::F64),
@@ -221,9 +201,7 @@ fn bitcomp() {
         return;
     }
     let library = nvcomp::stand_in("whole", "-DWHOLE");
-    if !inside_with("bitcomp", &[(nvcomp::PATH, &library)]) {
-        return;
-    }
+    only_if!(inside_with(here!(), &[(nvcomp::PATH, &library)]));
     let mut coded = 0;
     for (seed, n) in SHAPES.into_iter().enumerate() {
         for scalar in [Scalar::F32, Scalar::F64] {
@@ -240,9 +218,7 @@ fn bitcomp() {
 /// The checksum of a field, by all blocks of a grid: the last block uses and resets the sum.
 #[test]
 fn levels() {
-    if !inside("levels") {
-        return;
-    }
+    only_if!(inside(here!()));
     for seed in 0..if long() { 200 } else { 12 } {
         assert_eq!(emu::reset(seed, emu::RANDOM, 1, 1 << 28), 0);
         sum_fields(seed);
@@ -252,9 +228,7 @@ fn levels() {
 /// The kernels of the example `rtm3d_cuda`.
 #[test]
 fn rtm3d_cuda() {
-    if !inside("rtm3d_cuda") {
-        return;
-    }
+    only_if!(inside(here!()));
     for seed in 0..if long() { 100 } else { 6 } {
         rtm3d::run(seed);
     }
@@ -262,25 +236,13 @@ fn rtm3d_cuda() {
 
 /// Compares checksums of fields by the kernel with those of the host.
 fn sum_fields(seed: u64) {
-    use cudarc::driver::sys;
-    macro_rules! ok {
-        ($function:ident($($argument:expr),*)) => {{
-            // SAFETY: all arguments are live objects or addresses of variables for results.
-            let result = unsafe { sys::$function($($argument),*) };
-            assert_eq!(result, sys::CUresult::CUDA_SUCCESS, stringify!($function));
-        }};
-    }
-    let (mut context, mut stream) = (std::ptr::null_mut(), std::ptr::null_mut());
-    ok!(cuInit(0));
-    ok!(cuDevicePrimaryCtxRetain(&mut context, 0));
-    ok!(cuCtxSetCurrent(context));
-    ok!(cuStreamCreate(&mut stream, 1));
-    let queue = Queue::new(Stream(stream.cast()));
+    let _primary = Primary::new(0);
+    let stream = Own::new();
+    let queue = Queue::new(Stream(stream.0.cast()));
     let sum = FieldSum::new(gpuzip::device::cuda::devices().unwrap()[0].architecture).unwrap();
-    let (mut field, mut words) = (0, 0);
     let bytes = [4, 4096 * 5 + 4, 80_000][seed as usize % 3];
-    ok!(cuMemAlloc_v2(&mut field, bytes));
-    ok!(cuMemAlloc_v2(&mut words, 40));
+    let memory = [Memory::new(bytes as u64), Memory::new(40)];
+    let (field, words, stream) = (memory[0].0, memory[1].0, stream.0);
     let mut draw = Draw::new(seed);
     let values: Vec<u8> = (0..bytes).map(|_| (draw.bits() >> 20) as u8).collect();
     let expected = checksum(&values, 0);
@@ -295,11 +257,6 @@ fn sum_fields(seed: u64) {
     ok!(cuMemcpyDtoHAsync_v2(host.as_mut_ptr().cast(), words, 40, stream));
     ok!(cuStreamSynchronize(stream));
     assert_eq!(host, [0, 0, expected, expected, 0]);
-    ok!(cuMemFree_v2(field));
-    ok!(cuMemFree_v2(words));
-    drop(sum);
-    ok!(cuStreamDestroy_v2(stream));
-    ok!(cuDevicePrimaryCtxRelease_v2(0));
 }
 
 /// The codec of a planted bug, by its name, and the bound.
@@ -319,7 +276,7 @@ fn method_of(name: &str) -> (Method, ErrorBound) {
 /// Every planted bug is found by the check that it is for, and every kernel file has one.
 #[test]
 fn planted_bugs_are_found() {
-    let Some(folder) = nvrtc() else { return };
+    let Some(folder) = installed("nvrtc.sh") else { return };
     if !common::have("cc") {
         return;
     }
@@ -329,39 +286,22 @@ fn planted_bugs_are_found() {
         assert!(planted || name.ends_with(".md"), "{name} has no planted bug");
     }
     let library = nvcomp::stand_in("whole", "-DWHOLE");
-    let next = std::sync::atomic::AtomicUsize::new(0);
-    let missed = std::sync::Mutex::new(Vec::new());
-    let work = || loop {
-        let number = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let Some(plant) = plants::PLANTS.get(number) else { return };
-        let missing = not_found(plant, number, &folder, &library);
-        missed.lock().unwrap().extend(missing);
-    };
-    std::thread::scope(|scope| {
-        scope.spawn(work);
-        work();
-    });
-    let missed = missed.into_inner().unwrap();
+    let plants: Vec<usize> = (0..plants::PLANTS.len()).collect();
+    let missed = on_two_threads(&plants, |&number| not_found(number, &folder, &library));
+    let missed: Vec<String> = missed.into_iter().flatten().collect();
     assert!(missed.is_empty(), "{} bugs not found:\n{}", missed.len(), missed.join("\n"));
 }
 
 /// Returns why a planted bug was not found, if it was not.
-fn not_found(
-    plant: &plants::Plant,
-    number: usize,
-    folder: &std::path::Path,
-    library: &str,
-) -> Option<String> {
+fn not_found(number: usize, folder: &str, library: &str) -> Option<String> {
+    let plant = &plants::PLANTS[number];
     let text = std::fs::read_to_string(common::root().join("kernels").join(plant.file)).unwrap();
     assert!(text.contains(plant.old), "{}: no longer has {:?}", plant.file, plant.old);
     let output = common::again("planted_bug")
         .env("GPUZIP_TEST_EMULATED", "1")
         .env("RUST_BACKTRACE", "0")
         .env("LD_LIBRARY_PATH", emu::folder_with(&format!("plant-{number}"), &emu::driver()))
-        .env("CUDA_EMU_KERNELS", "ptx")
-        .env("CUDA_EMU_ARGUMENTS", "null-behind")
-        .env("CUDA_EMU_NVRTC", folder)
-        .env("CUDA_EMU_PTX_CACHE", common::scratch("ptx"))
+        .envs(interpreting(folder))
         .env("CUDA_EMU_PLANT", format!("{}\n=>\n{}", plant.old, plant.new))
         .env(nvcomp::PATH, library)
         .env("GPUZIP_CACHE_DIR", common::tempdir(&format!("plant-{number}-images")))

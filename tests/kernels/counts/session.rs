@@ -2,23 +2,17 @@
 
 use super::table::Row;
 use super::{codecs, wavefield};
+use crate::common::app::device::{field_at, Memory, Own, Primary};
+use crate::common::app::ok;
 use crate::common::emu;
-use cudarc::driver::sys::{self, CUresult};
+use crate::common::host::coding;
 use gpuzip::codec::{ErrorBound, Method, Settings};
 use gpuzip::config::Config;
-use gpuzip::device::{AppField, AppMemory, Stream};
+use gpuzip::device::Stream;
 use gpuzip::layout::Field;
 use gpuzip::scalar::Scalar;
 use gpuzip::schedule::{Algorithm, Kind};
 use gpuzip::session::Session;
-
-macro_rules! ok {
-    ($function:ident($($argument:expr),* $(,)?)) => {{
-        // SAFETY: all arguments are live objects or addresses of variables for results.
-        let result = unsafe { sys::$function($($argument),*) };
-        assert_eq!(result, CUresult::CUDA_SUCCESS, stringify!($function));
-    }};
-}
 
 /// Number of time steps and of snapshots of Revolve.
 const STEPS: u32 = 12;
@@ -34,9 +28,7 @@ pub fn rows() -> Vec<Row> {
     for (method, bounds) in [raw].into_iter().chain(codecs()) {
         for (name, bound) in bounds.into_iter().filter(|(name, _)| *name != "1e-5") {
             for (way, cache) in [("device", SNAPSHOTS), ("link", 2)] {
-                let compression =
-                    Settings { method: method.clone(), bound, reject_nonfinite: false };
-                let figures = shot(compression, cache);
+                let figures = shot(coding(method.clone(), bound), cache);
                 rows.push(Row::new(format!("session {} {name} {way}", method.name()), figures));
             }
         }
@@ -52,23 +44,13 @@ fn calls() -> [u64; 2] {
 /// Runs two shots, and counts in the second one.
 fn shot(compression: Settings, cache: u32) -> Vec<(&'static str, f64)> {
     assert_eq!(emu::reset(1, emu::EARLY, 1, 1 << 28), 0);
-    let (mut context, mut stream) = (std::ptr::null_mut(), std::ptr::null_mut());
-    ok!(cuInit(0));
-    ok!(cuDevicePrimaryCtxRetain(&mut context, 0));
-    ok!(cuCtxSetCurrent(context));
-    ok!(cuStreamCreate(&mut stream, 1));
-    let level = wavefield(N, Scalar::F32);
-    let (mut fields, mut addresses) = (Vec::new(), Vec::new());
-    for previous_of in [None, Some(0)] {
-        let mut address = 0;
-        ok!(cuMemAlloc_v2(&mut address, level.len()));
-        ok!(cuMemcpyHtoD_v2(address, level.as_ptr().cast(), level.len()));
-        addresses.push(address);
-        // SAFETY: device memory that lives until the session is dropped.
-        let memory = unsafe { AppMemory::new(address as *mut u8, level.len()) };
-        let field = Field { n: N, scalar: Scalar::F32, previous_of };
-        fields.push(AppField { field, memory: Some(memory) });
-    }
+    let _primary = Primary::new(0);
+    let (stream, level) = (Own::new(), wavefield(N, Scalar::F32));
+    let memory = [(); 2].map(|()| Memory::new(level.len() as u64));
+    let fields = [(None, &memory[0]), (Some(0), &memory[1])].map(|(previous_of, memory)| {
+        ok!(cuMemcpyHtoD_v2(memory.0, level.as_ptr().cast(), level.len()));
+        field_at(memory.0, Field { n: N, scalar: Scalar::F32, previous_of })
+    });
     let algorithm = Some(Algorithm::Revolve);
     let config =
         Config { algorithm, snapshots: SNAPSHOTS, cache, compression, ..Config::default() };
@@ -81,7 +63,7 @@ fn shot(compression: Settings, cache: u32) -> Vec<(&'static str, f64)> {
             let before = calls();
             let action = session.get_action().unwrap().action;
             let between = calls();
-            let (ts, on) = (action.ts.into(), Stream(stream.cast()));
+            let (ts, on) = (action.ts.into(), Stream(stream.0.cast()));
             let kind = match action.kind {
                 Kind::Save => session.save(ts, &fields, on).map(|()| 0).unwrap(),
                 Kind::Restore => session.retrieve(ts, &fields, on).map(|()| 1).unwrap(),
@@ -97,14 +79,8 @@ fn shot(compression: Settings, cache: u32) -> Vec<(&'static str, f64)> {
                 }
             }
         }
-        ok!(cuStreamSynchronize(stream));
+        ok!(cuStreamSynchronize(stream.0));
     }
-    drop(session);
-    for address in addresses {
-        ok!(cuMemFree_v2(address));
-    }
-    ok!(cuStreamDestroy_v2(stream));
-    ok!(cuDevicePrimaryCtxRelease_v2(0));
     let mean = |kind: usize, what: usize| sums[kind][what] as f64 / f64::from(count[kind]);
     vec![
         ("save_launches", mean(0, 0)),

@@ -1,82 +1,74 @@
 //! The kernels of `c-examples/rtm3d_cuda` on PTX: each value must have the bits of its formula.
 
+use crate::common::app::device::{Memory, Own, Primary};
+use crate::common::app::ok;
 use crate::common::emu;
-use crate::common::example::{View, HALO};
+use crate::common::example::{self, View, HALO};
 use crate::common::rig::Draw;
-use cudarc::driver::sys::{self, CUresult};
+use cudarc::driver::sys::CUmodule;
 use std::ffi::{c_void, CStr, CString};
 use std::ptr::null_mut;
-
-macro_rules! ok {
-    ($function:ident($($argument:expr),* $(,)?)) => {{
-        // SAFETY: all arguments are live objects or addresses of variables for results.
-        let result = unsafe { sys::$function($($argument),*) };
-        assert_eq!(result, CUresult::CUDA_SUCCESS, stringify!($function));
-    }};
-}
 
 /// The threads of a tile of `step3`, and of a block of the other kernels.
 const TILE: [u32; 2] = [32, 16];
 const LINE: u32 = 128;
 
 /// A device with the module of the kernels.
-struct Gpu {
-    context: sys::CUcontext,
-    module: sys::CUmodule,
-    stream: sys::CUstream,
-    arrays: Vec<u64>,
+pub struct Gpu {
+    module: CUmodule,
+    stream: Own,
+    arrays: Vec<Memory>,
+    _primary: Primary,
 }
 
 impl Gpu {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let options = cudarc::nvrtc::CompileOptions {
             options: vec!["--fmad=false".to_owned(), "--gpu-architecture=compute_80".to_owned()],
             ..Default::default()
         };
-        let image =
-            cudarc::nvrtc::compile_ptx_with_opts(crate::common::example::kernels(), options)
-                .unwrap()
-                .to_src();
-        let image = CString::new(image).unwrap();
-        let (mut context, mut module, mut stream) = (null_mut(), null_mut(), null_mut());
-        ok!(cuInit(0));
-        ok!(cuDevicePrimaryCtxRetain(&mut context, 0));
-        ok!(cuCtxSetCurrent(context));
+        let image = cudarc::nvrtc::compile_ptx_with_opts(example::kernels(), options).unwrap();
+        let (image, mut module) = (CString::new(image.to_src()).unwrap(), null_mut());
+        let primary = Primary::new(0);
         ok!(cuModuleLoadData(&mut module, image.as_ptr().cast()));
-        ok!(cuStreamCreate(&mut stream, 1));
-        Self { context, module, stream, arrays: Vec::new() }
+        Self { module, stream: Own::new(), arrays: Vec::new(), _primary: primary }
     }
 
     /// Returns the address of a new array with these values.
-    fn array<T>(&mut self, values: &[T]) -> u64 {
-        let mut address = 0;
-        ok!(cuMemAlloc_v2(&mut address, size_of_val(values)));
-        ok!(cuMemcpyHtoDAsync_v2(
-            address,
-            values.as_ptr().cast(),
-            size_of_val(values),
-            self.stream
-        ));
-        self.arrays.push(address);
-        address
+    pub fn array<T>(&mut self, values: &[T]) -> u64 {
+        let (bytes, from) = (size_of_val(values), values.as_ptr().cast());
+        let memory = Memory::new(bytes as u64);
+        ok!(cuMemcpyHtoDAsync_v2(memory.0, from, bytes, self.stream.0));
+        self.arrays.push(memory);
+        self.arrays.last().unwrap().0
     }
 
-    fn launch(&self, name: &CStr, grid: [u32; 3], block: [u32; 2], arguments: &[*const c_void]) {
+    pub fn finish(&self) {
+        ok!(cuStreamSynchronize(self.stream.0));
+    }
+
+    pub fn launch(
+        &self,
+        name: &CStr,
+        grid: [u32; 3],
+        block: [u32; 2],
+        arguments: &[*const c_void],
+    ) {
         let mut function = null_mut();
         ok!(cuModuleGetFunction(&mut function, self.module, name.as_ptr()));
         let mut all: Vec<*mut c_void> = arguments.iter().map(|at| at.cast_mut()).collect();
         all.push(null_mut());
         let ([x, y, z], [a, b]) = (grid, block);
         let all = all.as_mut_ptr();
-        ok!(cuLaunchKernel(function, x, y, z, a, b, 1, 0, self.stream, all, null_mut()));
+        ok!(cuLaunchKernel(function, x, y, z, a, b, 1, 0, self.stream.0, all, null_mut()));
     }
 
     /// Compares an array with what it must hold, bit for bit.
     fn check(&self, what: &str, address: u64, expected: &[f32]) {
         let mut found = vec![0f32; expected.len()];
         let bytes = size_of_val(expected);
-        ok!(cuMemcpyDtoHAsync_v2(found.as_mut_ptr().cast(), address, bytes, self.stream));
-        ok!(cuStreamSynchronize(self.stream));
+        ok!(cuMemcpyDtoHAsync_v2(found.as_mut_ptr().cast(), address, bytes, self.stream.0));
+        self.finish();
         for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
             assert_eq!(found.to_bits(), expected.to_bits(), "{what}, value {i}");
         }
@@ -85,16 +77,9 @@ impl Gpu {
 
 impl Drop for Gpu {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            return;
+        if !std::thread::panicking() {
+            ok!(cuModuleUnload(self.module));
         }
-        ok!(cuModuleUnload(self.module));
-        ok!(cuStreamDestroy_v2(self.stream));
-        for address in &self.arrays {
-            ok!(cuMemFree_v2(*address));
-        }
-        assert!(!self.context.is_null());
-        ok!(cuDevicePrimaryCtxRelease_v2(0));
     }
 }
 
@@ -144,7 +129,8 @@ impl Medium {
     }
 }
 
-fn at<T>(argument: &T) -> *const c_void {
+/// Returns the address of an argument of a kernel.
+pub fn at<T>(argument: &T) -> *const c_void {
     std::ptr::from_ref(argument).cast()
 }
 
