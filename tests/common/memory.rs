@@ -78,7 +78,7 @@ impl FieldMemory {
         access.flags = sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
         let least = sys::CUmemAllocationGranularity_flags::CU_MEM_ALLOC_GRANULARITY_MINIMUM;
         ok!(cuMemGetAllocationGranularity(&mut self.piece, &properties, least));
-        assert!(bytes <= self.piece);
+        self.piece = bytes.next_multiple_of(self.piece);
         ok!(cuMemAddressReserve(&mut self.base, 2 * self.piece, 0, 0, 0));
         for at in [self.base, self.base + self.piece as u64] {
             let mut handle = 0;

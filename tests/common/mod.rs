@@ -161,6 +161,20 @@ pub fn valgrind(program: &Path, kinds: &str) -> Command {
     command
 }
 
+/// Defines tests that call one of a few functions: `name: function(arguments);`. Each function gets the
+/// path of its test first.
+#[allow(unused_macros)]
+macro_rules! tests_of {
+    ($($test:ident: $check:ident($($argument:expr),*);)*) => {
+        $(#[test]
+        fn $test() {
+            $check($crate::common::here!(), $($argument),*);
+        })*
+    };
+}
+#[allow(unused_imports)]
+pub(crate) use tests_of;
+
 /// The path of the test in which this stands, as the test harness names it.
 #[allow(unused_macros)]
 macro_rules! here {
@@ -359,21 +373,24 @@ pub fn limit_files(bytes: u64) {
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &limit) }, 0);
 }
 
+/// Compiles a shared library from a C source, and returns its path.
+pub fn compile_library(source: &Path, library: PathBuf) -> PathBuf {
+    run(Command::new("cc")
+        .args(["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o"])
+        .arg(&library)
+        .arg(source)
+        .arg("-ldl"));
+    library
+}
+
 /// Compiles `tests/c/faults.c`, the library that makes file-system calls fail, once in each process;
 /// `None` without a compiler.
 pub fn faults_library() -> Option<&'static Path> {
     static LIBRARY: OnceLock<Option<PathBuf>> = OnceLock::new();
     let built = LIBRARY.get_or_init(|| {
-        have("cc").then(|| {
-            let library =
-                tempdir(&format!("faults-library-{}", std::process::id())).join("faults.so");
-            run(Command::new("cc")
-                .args(["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o"])
-                .arg(&library)
-                .arg(root().join("tests/c/faults.c"))
-                .arg("-ldl"));
-            library
-        })
+        let library = || tempdir(&format!("faults-library-{}", std::process::id()));
+        have("cc")
+            .then(|| compile_library(&root().join("tests/c/faults.c"), library().join("faults.so")))
     });
     built.as_deref()
 }

@@ -2,9 +2,10 @@
 
 mod values;
 
+use super::app::device::{Memory, Own, Pair, Pinned, Primary};
+use super::app::ok;
 use super::checksum::fnv;
 use super::guarded::Guarded;
-use cudarc::driver::sys;
 use gpuzip::codec::gpu::{GpuCodec, Report};
 use gpuzip::codec::{Content, ErrorBound, Header, Settings, SnapshotCodec};
 use gpuzip::device::Queue;
@@ -16,14 +17,6 @@ use values::values;
 #[allow(unused_imports)] // Not every test program uses all.
 pub use values::{Draw, Kind, KINDS};
 
-macro_rules! ok {
-    ($function:ident($($argument:expr),* $(,)?)) => {{
-        // SAFETY: all arguments are live objects or addresses of variables for results.
-        let result = unsafe { sys::$function($($argument),*) };
-        assert_eq!(result, sys::CUresult::CUDA_SUCCESS, stringify!($function));
-    }};
-}
-
 /// Length in bytes of the guards around fields and behind the room for a stream; no codec may write
 /// to a guard.
 const GUARD: usize = 256;
@@ -34,18 +27,16 @@ pub struct Rig {
     host: SnapshotCodec,
     device: Option<GpuCodec>,
     queue: Queue,
-    context: sys::CUcontext,
-    stream: sys::CUstream,
+    stream: Own,
+    memory: Vec<Memory>,
     /// Device addresses of the fields.
     fields: Vec<u64>,
-    /// For each field, the bytes between the beginning of its allocation and the guard in front of
-    /// the field.
-    skews: Vec<u64>,
-    /// Device address of the room for a stream, with a guard behind the room.
-    stage: u64,
+    /// Device memory with room for a stream, and a guard behind the room.
+    stage: Memory,
     room: usize,
     /// Page-locked memory for the codec's report.
-    report: *mut Report,
+    report: Pinned,
+    _primary: Primary,
 }
 
 impl Rig {
@@ -64,46 +55,30 @@ impl Rig {
             .map(|&(n, scalar, previous_of)| Field { n, scalar, previous_of })
             .collect();
         let layout = Layout::new(fields.clone()).unwrap();
-        let (mut context, mut stream) = (std::ptr::null_mut(), std::ptr::null_mut());
-        ok!(cuInit(0));
-        ok!(cuDevicePrimaryCtxRetain(&mut context, 0));
-        ok!(cuCtxPushCurrent_v2(context));
-        ok!(cuStreamCreate(&mut stream, 1));
-        let queue = Queue::new(Stream(stream.cast()));
+        let primary = Primary::new(0);
+        let stream = Own::new();
+        let queue = Queue::new(Stream(stream.0.cast()));
         let host = SnapshotCodec::new(settings.clone(), &layout).unwrap();
         let room = host.capacity();
         let architecture = gpuzip::device::cuda::devices().unwrap()[0].architecture;
         let device = GpuCodec::new(&settings, &layout, architecture, &queue).unwrap();
-        let alloc = |bytes: usize| {
-            let mut address = 0;
-            ok!(cuMemAlloc_v2(&mut address, bytes));
-            address
-        };
-        let skews: Vec<u64> = fields.iter().map(|f| skew * f.scalar.bytes()).collect();
-        let places = fields
-            .iter()
-            .zip(&skews)
-            .map(|(f, skew)| {
-                alloc((f.bytes().unwrap() + skew) as usize + 2 * GUARD) + GUARD as u64 + skew
-            })
-            .collect();
-        let stage = alloc(room + GUARD);
-        let mut report = std::ptr::null_mut();
-        ok!(cuMemHostAlloc(&mut report, size_of::<Report>(), 0));
-        let report = report.cast();
+        let front = |f: &Field| GUARD as u64 + skew * f.scalar.bytes();
+        let bytes = |f: &Field| f.bytes().unwrap() + front(f) + GUARD as u64;
+        let memory: Vec<Memory> = fields.iter().map(|f| Memory::new(bytes(f))).collect();
+        let places = fields.iter().zip(&memory).map(|(f, memory)| memory.0 + front(f)).collect();
         Rig {
             layout,
             settings,
             host,
             device: Some(device),
             queue,
-            context,
             stream,
+            memory,
             fields: places,
-            skews,
-            stage,
+            stage: Memory::new((room + GUARD) as u64),
             room,
-            report,
+            report: Pinned::new(size_of::<Report>() as u64),
+            _primary: primary,
         }
     }
 
@@ -124,9 +99,9 @@ impl Rig {
     }
 
     fn finish(&self) -> Result<u64> {
-        ok!(cuStreamSynchronize(self.stream));
+        ok!(cuStreamSynchronize(self.stream.0));
         // SAFETY: the kernel that stored the report has ended.
-        unsafe { self.report.read_volatile() }.check()
+        unsafe { self.report.0.cast::<Report>().read_volatile() }.check()
     }
 
     /// The stream that the device's codec makes from values of this kind.
@@ -138,19 +113,21 @@ impl Rig {
     /// The stream that the device's codec makes of these fields.
     pub fn make(&self, fields: &[Vec<u8>]) -> Vec<u8> {
         for (field, &to) in fields.iter().zip(&self.fields) {
-            ok!(cuMemcpyAsync(to, field.as_ptr() as u64, field.len(), self.stream));
+            ok!(cuMemcpyAsync(to, field.as_ptr() as u64, field.len(), self.stream.0));
         }
         // Interpreted kernels are checked for reads of bytes that nothing has written: the room
         // then stays as it is, 0xA5 at first.
         if std::env::var_os("CUDA_EMU_KERNELS").is_none() {
-            ok!(cuMemsetD8Async(self.stage, 0xA5, self.room + GUARD, self.stream));
+            ok!(cuMemsetD8Async(self.stage.0, 0xA5, self.room + GUARD, self.stream.0));
         }
-        self.device().compress(&self.queue, &self.fields, self.stage, self.report as u64).unwrap();
+        self.device()
+            .compress(&self.queue, &self.fields, self.stage.0, self.report.0 as u64)
+            .unwrap();
         let bytes = self.finish().unwrap() as usize;
         assert!(bytes <= self.room);
         let mut stream = vec![0; self.room + GUARD];
-        ok!(cuMemcpyAsync(stream.as_mut_ptr() as u64, self.stage, stream.len(), self.stream));
-        ok!(cuStreamSynchronize(self.stream));
+        ok!(cuMemcpyAsync(stream.as_mut_ptr() as u64, self.stage.0, stream.len(), self.stream.0));
+        ok!(cuStreamSynchronize(self.stream.0));
         assert!(
             stream[self.room..].iter().all(|&byte| byte == 0xA5),
             "written behind the room: {:?}",
@@ -162,23 +139,23 @@ impl Rig {
 
     /// The fields that the device decodes from a stream.
     pub fn read(&self, stream: &[u8]) -> Result<Vec<Vec<u8>>> {
-        ok!(cuMemsetD8Async(self.stage, 0xA5, self.room, self.stream));
-        ok!(cuMemcpyAsync(self.stage, stream.as_ptr() as u64, stream.len(), self.stream));
+        ok!(cuMemsetD8Async(self.stage.0, 0xA5, self.room, self.stream.0));
+        ok!(cuMemcpyAsync(self.stage.0, stream.as_ptr() as u64, stream.len(), self.stream.0));
         for (field, &at) in self.layout.fields.iter().zip(&self.fields) {
             ok!(cuMemsetD8Async(
                 at - GUARD as u64,
                 0xA5,
                 field.bytes().unwrap() as usize + 2 * GUARD,
-                self.stream
+                self.stream.0
             ));
         }
         self.device()
             .decompress(
                 &self.queue,
-                self.stage,
+                self.stage.0,
                 stream.len() as u64,
                 &self.fields,
-                self.report as u64,
+                self.report.0 as u64,
             )
             .unwrap();
         let result = self.finish();
@@ -187,9 +164,9 @@ impl Rig {
         let mut fields: Vec<Vec<u8>> =
             self.layout.fields.iter().map(|f| vec![0; f.bytes().unwrap() as usize]).collect();
         for (field, &at) in fields.iter_mut().zip(&self.fields) {
-            ok!(cuMemcpyAsync(field.as_mut_ptr() as u64, at, field.len(), self.stream));
+            ok!(cuMemcpyAsync(field.as_mut_ptr() as u64, at, field.len(), self.stream.0));
         }
-        ok!(cuStreamSynchronize(self.stream));
+        ok!(cuStreamSynchronize(self.stream.0));
         Ok(fields)
     }
 
@@ -199,42 +176,32 @@ impl Rig {
     pub fn time(&mut self, fields: &[Vec<u8>], repeats: usize) -> ([f64; 3], u64) {
         let stream = self.make(fields);
         let raw: usize = fields.iter().map(Vec::len).sum();
-        let mut copies = [0u64; 2];
-        copies.iter_mut().for_each(|copy| ok!(cuMemAlloc_v2(copy, raw)));
+        let copies = [(); 2].map(|()| Memory::new(raw as u64));
         let bytes = stream.len() as u64;
         let compress = self.median(repeats, |this| {
             this.device()
-                .compress(&this.queue, &this.fields, this.stage, this.report as u64)
+                .compress(&this.queue, &this.fields, this.stage.0, this.report.0 as u64)
                 .unwrap()
         });
         let decompress = self.median(repeats, |this| {
-            let report = this.report as u64;
-            this.device().decompress(&this.queue, this.stage, bytes, &this.fields, report).unwrap()
+            let report = this.report.0 as u64;
+            this.device()
+                .decompress(&this.queue, this.stage.0, bytes, &this.fields, report)
+                .unwrap()
         });
         assert_eq!(self.finish().unwrap(), 0);
         let copy = self.median(repeats, |this| {
-            ok!(cuMemcpyDtoDAsync_v2(copies[0], copies[1], raw, this.stream))
+            ok!(cuMemcpyDtoDAsync_v2(copies[0].0, copies[1].0, raw, this.stream.0))
         });
-        copies.iter().for_each(|copy| ok!(cuMemFree_v2(*copy)));
         ([compress, decompress, copy], bytes)
     }
 
     /// The median time in seconds of `body` on the stream, after one run that is not timed.
     fn median(&mut self, repeats: usize, mut body: impl FnMut(&mut Self)) -> f64 {
-        let mut events = [std::ptr::null_mut(); 2];
-        events.iter_mut().for_each(|event| ok!(cuEventCreate(event, 0)));
         body(self);
-        let mut seconds: Vec<f64> = Vec::new();
-        for _ in 0..repeats {
-            ok!(cuEventRecord(events[0], self.stream));
-            body(self);
-            ok!(cuEventRecord(events[1], self.stream));
-            ok!(cuEventSynchronize(events[1]));
-            let mut milliseconds = 0.0f32;
-            ok!(cuEventElapsedTime(&mut milliseconds, events[0], events[1]));
-            seconds.push(f64::from(milliseconds) / 1e3);
-        }
-        events.iter().for_each(|event| ok!(cuEventDestroy_v2(*event)));
+        let on = self.stream.0;
+        let mut seconds: Vec<f64> =
+            (0..repeats).map(|_| Pair::around(on, || body(self)).seconds()).collect();
         seconds.sort_by(f64::total_cmp);
         seconds[seconds.len() / 2]
     }
@@ -244,8 +211,8 @@ impl Rig {
         for (field, &at) in self.layout.fields.iter().zip(&self.fields) {
             for from in [at - GUARD as u64, at + field.bytes().unwrap()] {
                 let mut guard = [0u8; GUARD];
-                ok!(cuMemcpyAsync(guard.as_mut_ptr() as u64, from, GUARD, self.stream));
-                ok!(cuStreamSynchronize(self.stream));
+                ok!(cuMemcpyAsync(guard.as_mut_ptr() as u64, from, GUARD, self.stream.0));
+                ok!(cuStreamSynchronize(self.stream.0));
                 assert_eq!(guard, [0xA5; GUARD], "written where no field is");
             }
         }
@@ -278,7 +245,7 @@ impl Rig {
                 from.slice().as_ptr() as u64,
                 stream.len() as u64,
                 &places,
-                self.report as u64,
+                self.report.0 as u64,
             )
             .unwrap();
         let read = self.finish();
@@ -503,26 +470,5 @@ fn same(a: &[u8], b: &[u8], scalar: Scalar) -> bool {
             a == b || f64::from_le_bytes(a).is_nan() && f64::from_le_bytes(b).is_nan()
         }),
         _ => a == b,
-    }
-}
-
-impl Drop for Rig {
-    fn drop(&mut self) {
-        self.device = None;
-        for address in self
-            .fields
-            .iter()
-            .zip(&self.skews)
-            .map(|(field, skew)| field - skew - GUARD as u64)
-            .chain([self.stage])
-        {
-            ok!(cuMemFree_v2(address));
-        }
-        ok!(cuMemFreeHost(self.report.cast()));
-        ok!(cuStreamDestroy_v2(self.stream));
-        let mut popped: sys::CUcontext = std::ptr::null_mut();
-        ok!(cuCtxPopCurrent_v2(&mut popped));
-        assert_eq!(popped, self.context);
-        ok!(cuDevicePrimaryCtxRelease_v2(0));
     }
 }

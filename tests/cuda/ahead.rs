@@ -2,18 +2,14 @@
 //! `max_in_flight` actions, and without a wait if the device keeps up.
 
 use crate::common::emu::emulated;
-use crate::common::play::{self, App};
+use crate::common::play;
+use crate::common::prelude::*;
 use crate::common::{app, emu, order};
 use app::device::{order as in_order, Own, Pinned};
 use app::plain::{Plain, Step};
 use app::{config, host_syncs, ok, MEMORY};
-use gpuzip::choice::{choose, Tick, TierSpec};
-use gpuzip::config::Config;
-use gpuzip::device::{AppField, Stream};
-use gpuzip::error::Result;
-use gpuzip::plan::Policy;
-use gpuzip::schedule::{Algorithm, Kind};
-use gpuzip::session::Session;
+use gpuzip::choice::{choose, TierSpec};
+use gpuzip::device::Stream;
 use order::{sites, Roles};
 
 /// Room, in bytes, for one byte of each action of the longest run here.

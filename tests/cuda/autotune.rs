@@ -1,12 +1,10 @@
 //! Measured shots on the CUDA backend, on the software driver: every restored state is right,
 //! nothing is left behind, and the times are those of the device.
 
-use crate::common::cases::cases;
 use crate::common::emu::emulated;
+use crate::common::prelude::*;
 use crate::common::{self, app, emu, here};
 use app::{draw_job, emulate, run_tuned, Draws};
-use gpuzip::codec::Method;
-use gpuzip::plan::Policy;
 use gpuzip::predict::Profile;
 
 /// Bytes of device memory, for staging buffers, working memory of kernels, slots, measurements of

@@ -1,22 +1,14 @@
 //! Budgets in bytes on the CUDA backend, on the software CUDA driver, which counts the bytes that
 //! are allocated.
 
-use crate::common::cases::cases;
 use crate::common::emu::emulated;
-use crate::common::host::{coding, field};
-use crate::common::play::unplaced;
+use crate::common::prelude::*;
 use crate::common::{app, emu, here, only_if};
 use app::{run_armed, run_tuned, run_zero_copy, Draw, Job, Outcome, MEMORY};
 use gpuzip::choice::{choose, TierSpec};
-use gpuzip::codec::{ErrorBound, Method};
-use gpuzip::config::{Backend, Config};
-use gpuzip::device::AppField;
-use gpuzip::error::{Code, Error, Result};
-use gpuzip::layout::Field;
-use gpuzip::plan::{spare_bytes, Policy};
-use gpuzip::scalar::Scalar;
-use gpuzip::schedule::Algorithm;
-use gpuzip::session::{estimate, Estimate, Session};
+use gpuzip::error::Error;
+use gpuzip::plan::spare_bytes;
+use gpuzip::session::{estimate, Estimate};
 use std::cell::Cell;
 
 /// Bytes of a snapshot.

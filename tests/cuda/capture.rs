@@ -3,20 +3,14 @@
 //! capture of another thread.
 
 use crate::common::emu::emulated;
-use crate::common::host::coding;
-use crate::common::play::{self, App};
+use crate::common::play;
+use crate::common::prelude::*;
 use crate::common::{app, emu};
 use app::device::{order, Own};
 use app::plain::{Plain, Step};
 use app::{config, ok};
 use cudarc::driver::sys::{self, CUcontext, CUgraph, CUresult, CUstream, CUstreamCaptureMode};
-use gpuzip::codec::{ErrorBound, Method};
-use gpuzip::config::Config;
 use gpuzip::device::Stream;
-use gpuzip::error::Code;
-use gpuzip::plan::Policy;
-use gpuzip::schedule::{Algorithm, Kind};
-use gpuzip::session::Session;
 use std::ptr::null_mut;
 use std::sync::mpsc::channel;
 

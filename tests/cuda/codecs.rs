@@ -5,7 +5,7 @@ mod bitcomp;
 mod dct;
 
 use crate::common::cases::{cases, long};
-use crate::common::{self, emu, here, only_if, rig};
+use crate::common::{self, emu, here, only_if, rig, tests_of};
 use gpuzip::codec::{Content, ErrorBound, Header, Method, Settings, CODECS};
 use gpuzip::scalar::Scalar;
 use rig::{Draw, Kind, Rig, KINDS};
@@ -30,6 +30,9 @@ const REAL: [ErrorBound; 4] = [
     ErrorBound::Psnr(60.0),
     ErrorBound::Psnr(100.0),
 ];
+
+const REAL_DCT: [ErrorBound; 3] =
+    [ErrorBound::OfMax(1e-3), ErrorBound::OfMax(1e-4), ErrorBound::Psnr(80.0)];
 
 /// Shapes of one to three dimensions, some of them multiples of the codecs' tiles and some not.
 const SHAPES: [[u64; 3]; 9] = [
@@ -175,14 +178,21 @@ fn check_damaged(name: &str, method: Method) {
     assert!(refused > 20 && read > 50, "{refused} refused, {read} read");
 }
 
-#[test]
-fn fp16() {
-    check("fp16", Method::Fp16, &BOUNDS[..1]);
-}
-
-#[test]
-fn lorenzo() {
-    check("lorenzo", Method::Lorenzo, &BOUNDS);
+tests_of! {
+    fp16: check(Method::Fp16, &BOUNDS[..1]);
+    lorenzo: check(Method::Lorenzo, &BOUNDS);
+    lorenzo_on_wavefields: check_real(Method::Lorenzo, &REAL);
+    lorenzo_of_damaged_streams: check_damaged(Method::Lorenzo);
+    cuszp: check(Method::Cuszp, &BOUNDS);
+    cuszp_on_wavefields: check_real(Method::Cuszp, &REAL);
+    cuszp_of_damaged_streams: check_damaged(Method::Cuszp);
+    bfp: check(Method::Bfp, &BOUNDS[..1]);
+    bfp_on_wavefields: check_real(Method::Bfp, &BOUNDS[..1]);
+    bfp_of_damaged_streams: check_damaged(Method::Bfp);
+    zfp_on_wavefields: check_real(Method::Zfp { rate: 8 }, &BOUNDS[..1]);
+    zfp_of_damaged_streams: check_damaged(Method::Zfp { rate: 9 });
+    dct_on_wavefields: check_real(Method::Dct, &REAL_DCT);
+    dct_of_damaged_streams: check_damaged(Method::Dct);
 }
 
 /// On very smooth fields, tiles take the most differences that the encoder tries.
@@ -202,46 +212,6 @@ fn lorenzo_takes_all_differences() {
         // one group (24 bytes), precede the tile.
         assert_eq!(stream[64 + 24 + 1] & 7, most, "{n:?}");
     }
-}
-
-#[test]
-fn lorenzo_on_wavefields() {
-    check_real("lorenzo_on_wavefields", Method::Lorenzo, &REAL);
-}
-
-#[test]
-fn lorenzo_of_damaged_streams() {
-    check_damaged("lorenzo_of_damaged_streams", Method::Lorenzo);
-}
-
-#[test]
-fn cuszp() {
-    check("cuszp", Method::Cuszp, &BOUNDS);
-}
-
-#[test]
-fn cuszp_on_wavefields() {
-    check_real("cuszp_on_wavefields", Method::Cuszp, &REAL);
-}
-
-#[test]
-fn cuszp_of_damaged_streams() {
-    check_damaged("cuszp_of_damaged_streams", Method::Cuszp);
-}
-
-#[test]
-fn bfp() {
-    check("bfp", Method::Bfp, &BOUNDS[..1]);
-}
-
-#[test]
-fn bfp_on_wavefields() {
-    check_real("bfp_on_wavefields", Method::Bfp, &BOUNDS[..1]);
-}
-
-#[test]
-fn bfp_of_damaged_streams() {
-    check_damaged("bfp_of_damaged_streams", Method::Bfp);
 }
 
 /// Rates at which blocks share words of the stream and at which they do not, down to blocks that
@@ -271,34 +241,10 @@ fn zfp() {
 }
 
 #[test]
-fn zfp_on_wavefields() {
-    check_real("zfp_on_wavefields", Method::Zfp { rate: 8 }, &BOUNDS[..1]);
-}
-
-#[test]
-fn zfp_of_damaged_streams() {
-    check_damaged("zfp_of_damaged_streams", Method::Zfp { rate: 9 });
-}
-
-#[test]
 fn dct() {
     only_if!(inside(here!()));
     check_shapes(Method::Dct, if long() { &BOUNDS } else { &BOUNDS[..1] });
     dct::dct_of_many_tiles();
-}
-
-#[test]
-fn dct_on_wavefields() {
-    check_real(
-        "dct_on_wavefields",
-        Method::Dct,
-        &[ErrorBound::OfMax(1e-3), ErrorBound::OfMax(1e-4), ErrorBound::Psnr(80.0)],
-    );
-}
-
-#[test]
-fn dct_of_damaged_streams() {
-    check_damaged("dct_of_damaged_streams", Method::Dct);
 }
 
 /// Returns true in the process that has the software driver, if a compiler for its kernels is

@@ -2,22 +2,14 @@
 //! the host's codec gives, in whatever order operations run, and the host never waits for the
 //! device.
 
-use crate::common::cases::cases;
-use crate::common::host::coding;
-use crate::common::play::{unplaced, ALGORITHMS};
+use crate::common::prelude::*;
 use crate::common::{self, app, emu, here, nvcomp, only_if};
 use app::device::{Memory, Own, Primary};
 use app::{
     config, draw_job, emulate, job, ok, run, run_armed, run_zero_copy, shapes, Draw, Draws, Job,
 };
-use gpuzip::codec::{ErrorBound, Method, CODECS};
-use gpuzip::config::{Backend, Config};
+use gpuzip::codec::CODECS;
 use gpuzip::device::Stream;
-use gpuzip::error::Code;
-use gpuzip::layout::Layout;
-use gpuzip::plan::Policy;
-use gpuzip::schedule::Algorithm;
-use gpuzip::session::Session;
 use gpuzip::tier::SnapshotCoder;
 
 /// Bytes of device memory, for staging buffers, working memory of kernels, slots, and the

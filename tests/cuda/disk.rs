@@ -1,17 +1,11 @@
 //! Sessions on the software CUDA driver whose snapshots go to disk: streams and the threads of the
 //! disk wait for one another, in every order that the driver allows.
 
-use crate::common::cases::cases;
 use crate::common::emu::emulated;
-use crate::common::host::coding;
+use crate::common::prelude::*;
 use crate::common::{self, app, emu};
 use app::{config, draw_job, emulate, run, run_armed, run_zero_copy, Draws, Job, Streams, MEMORY};
 use emu::mode;
-use gpuzip::codec::{ErrorBound, Method};
-use gpuzip::config::{Backend, Config};
-use gpuzip::error::Code;
-use gpuzip::plan::Policy;
-use gpuzip::schedule::Algorithm;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -4,10 +4,9 @@
 mod driver;
 mod pointers;
 
-use crate::common::cases::cases;
 use crate::common::emu::emulated;
-use crate::common::host::{coding, field};
-use crate::common::play::{play, unplaced, App, HOST};
+use crate::common::play::play;
+use crate::common::prelude::*;
 use crate::common::{self, app, emu, here, only_if};
 use app::device::{field_at, Memory, Own, Pinned, Primary};
 use app::plain::{Plain, Step};
@@ -15,14 +14,7 @@ use app::{
     config, emulate, ok, reference, run, run_armed, run_zero_copy, Job, Outcome, Streams, MEMORY,
 };
 use cudarc::driver::sys::{CUcontext, CUresult};
-use gpuzip::codec::{ErrorBound, Method};
-use gpuzip::config::{Backend, Config};
-use gpuzip::device::{AppField, AppMemory, Rows, Stream};
-use gpuzip::error::{Code, Result};
-use gpuzip::plan::Policy;
-use gpuzip::scalar::Scalar;
-use gpuzip::schedule::{Algorithm, Kind};
-use gpuzip::session::Session;
+use gpuzip::device::{Rows, Stream};
 use std::collections::BTreeSet;
 use std::ffi::c_void;
 use std::ptr::null_mut;

@@ -104,9 +104,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 
 /// Writes an image as src/device/cuda/images.rs does: the FNV-1a hash of the image, then the image.
 fn write_image(file: &Path, image: &[u8]) {
-    let hash = image.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, &byte| {
-        (hash ^ byte as u64).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = common::checksum::fnv(image);
     std::fs::write(file, [&hash.to_le_bytes(), image].concat()).unwrap();
 }
 

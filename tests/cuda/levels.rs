@@ -3,16 +3,11 @@
 //! and a shot ends with an error if a previous time level differs from the state before.
 
 use super::budgets::{draw_budgets, keeps_budgets};
-use crate::common::cases::cases;
 use crate::common::emu::emulated;
-use crate::common::play::ALGORITHMS;
+use crate::common::prelude::*;
 use crate::common::{app, emu};
 use app::{config, draw_job, emulate, run, run_armed, run_left, Draw, Draws, Job, Streams, MEMORY};
 use emu::mode;
-use gpuzip::config::Config;
-use gpuzip::error::Code;
-use gpuzip::plan::Policy;
-use gpuzip::schedule::{Algorithm, Kind};
 use std::sync::atomic::Ordering;
 
 fn job(algorithm: Algorithm, snapshots: u32, cache: u32, steps: u32, streams: Streams) -> Job {

@@ -2,17 +2,14 @@
 //! as the simulator predicts, and transfers leave the link to others at the end of each chunk.
 
 use crate::common::emu::emulated;
-use crate::common::play::{play, play_with, Slots};
+use crate::common::play::play;
+use crate::common::prelude::*;
 use crate::common::{self, app, emu};
 use app::device::{Own, Pinned};
 use app::ok;
 use app::plain::{Plain, Step};
-use gpuzip::config::{Backend, Config};
 use gpuzip::device::set_chunk_bytes;
-use gpuzip::plan::Policy;
 use gpuzip::predict::{simulate, Budgets, Costs, Times};
-use gpuzip::schedule::{Algorithm, Kind};
-use gpuzip::session::Session;
 use std::path::Path;
 
 /// Values of a state, which is one field, and its bytes. Predictions know no fields: the fields of a

@@ -9,20 +9,15 @@ mod memory;
 mod process;
 mod shots;
 
+use crate::common::play::App as _;
+use crate::common::prelude::*;
 use crate::common::{self, app, emu, here, only_if};
 use app::{config, ok};
 use gpu::{source, Gpu, Memory};
-use gpuzip::codec::{ErrorBound, Method, Settings};
-use gpuzip::config::Config;
 use gpuzip::device::cuda::{self, Module, Source};
 use gpuzip::device::Stream;
-use gpuzip::error::Code;
-use gpuzip::plan::Policy;
-use gpuzip::schedule::{Algorithm, Kind};
-use gpuzip::session::Session;
 use shots::{rounds_for, App, Outcome, Streams};
 use std::path::PathBuf;
-use std::process::Command;
 use std::ptr::null_mut;
 use std::time::Instant;
 
@@ -191,16 +186,8 @@ fn loser() -> Option<PathBuf> {
         return Some(beside);
     }
     let built = common::scratch("gpu-machine").join("lose_wait.so");
-    common::have("cc").then(|| {
-        common::run(
-            Command::new("cc")
-                .args(["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o"])
-                .arg(&built)
-                .arg(common::root().join("tests/c/lose_wait.c"))
-                .arg("-ldl"),
-        );
-        built
-    })
+    let source = common::root().join("tests/c/lose_wait.c");
+    common::have("cc").then(|| common::compile_library(&source, built))
 }
 
 /// A shot in which the k-th wait of a stream for an event is lost, if the environment says so. Wrong
@@ -301,7 +288,7 @@ fn capture() {
             Session::new(Config { compression, ..raw }, 12, &app.app_fields()).unwrap();
         app.forward(0);
         assert_eq!(session.get_action().unwrap().action.kind, Kind::Save);
-        let (stream, mut graph, mut nodes) = (app.stream(), null_mut(), 0);
+        let (stream, mut graph, mut nodes) = (app.on(), null_mut(), 0);
         ok!(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
         let error = session.save(0, &app.app_fields(), Stream(stream.cast())).unwrap_err();
         ok!(cuStreamEndCapture(stream, &mut graph));

@@ -2,16 +2,13 @@
 //! the state before, so that all later states show a wrong restore. On the software driver, NVRTC
 //! is the machine's C++ compiler, and a thread of a kernel is a fibre.
 
-use crate::common::play::{play, App};
+use crate::common::play::play;
+use crate::common::prelude::*;
 use crate::common::{self, app, emu};
 use app::device::{Memory, Own, Pinned, Primary};
 use app::{config, ok, MEMORY};
 use cudarc::driver::sys::{CUfunction, CUmodule};
-use gpuzip::choice::Tick;
-use gpuzip::device::{AppField, Stream};
-use gpuzip::plan::Policy;
-use gpuzip::schedule::Algorithm;
-use gpuzip::session::Session;
+use gpuzip::device::Stream;
 use std::ffi::{c_void, CString};
 use std::ptr::null_mut;
 

@@ -2,18 +2,13 @@
 //! process. The library takes them as it takes memory of `cuMemAlloc`.
 
 use crate::common::emu::emulated;
-use crate::common::play::unplaced;
+use crate::common::prelude::*;
 use crate::common::{self, app, emu};
 use app::device::{field_at, Primary};
 use app::{config, emulate, ok, run, run_zero_copy, Job, Streams, MEMORY};
 use common::host::field;
 use common::memory::{want, FieldMemory, Kind, ALL};
-use gpuzip::codec::Method;
 use gpuzip::device::Stream;
-use gpuzip::plan::Policy;
-use gpuzip::scalar::Scalar;
-use gpuzip::schedule::Algorithm;
-use gpuzip::session::Session;
 use std::ptr::null_mut;
 
 fn job(seed: u64) -> Job {

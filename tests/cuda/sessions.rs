@@ -1,9 +1,9 @@
 //! The CUDA backend on the software CUDA driver, which runs operations in every order that CUDA
 //! allows: every restored state is right.
 
-use crate::common::cases::cases;
 use crate::common::emu::emulated;
-use crate::common::play::{play, Slots, ALGORITHMS};
+use crate::common::play::play;
+use crate::common::prelude::*;
 use crate::common::{app, emu};
 use app::plain::{Plain, Step};
 use app::{
@@ -11,10 +11,8 @@ use app::{
     MEMORY,
 };
 use gpuzip::choice::TierSpec;
-use gpuzip::config::{Backend, Config};
-use gpuzip::plan::{Plan, Policy};
-use gpuzip::schedule::{Algorithm, Schedule};
-use gpuzip::session::Session;
+use gpuzip::plan::Plan;
+use gpuzip::schedule::Schedule;
 
 /// Bytes of a snapshot: the fields have 384 and 264 bytes, and each begins at a multiple of 256
 /// bytes.

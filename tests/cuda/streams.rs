@@ -2,15 +2,11 @@
 //! is used.
 
 use crate::common::emu::emulated;
-use crate::common::play::App;
+use crate::common::prelude::*;
 use crate::common::{self, app, emu};
 use app::device::{order, Own};
 use app::plain::{Plain, Step};
 use app::{config, MEMORY};
-use gpuzip::config::Config;
-use gpuzip::plan::Policy;
-use gpuzip::schedule::{Algorithm, Kind};
-use gpuzip::session::Session;
 use std::ptr::null_mut;
 
 const STEPS: i64 = 12;

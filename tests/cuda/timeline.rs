@@ -3,17 +3,14 @@
 //! only at TERMINATE. In virtual time the spans are right to the microsecond.
 
 use crate::common::emu::emulated;
-use crate::common::host::coding;
 use crate::common::play::play;
+use crate::common::prelude::*;
 use crate::common::{self, app, emu, reading};
 use app::plain::{Plain, Step};
 use app::{config, draw_job, emulate, run, Draws, Job, MEMORY};
+use common::checksum::fnv;
 use gpuzip::choice::{choose, TierSpec};
-use gpuzip::codec::{ErrorBound, Method};
-use gpuzip::config::{Backend, Config};
-use gpuzip::plan::Policy;
-use gpuzip::schedule::{Action, Algorithm};
-use gpuzip::session::Session;
+use gpuzip::schedule::Action;
 use reading::{shots, Shot};
 use std::path::Path;
 
@@ -180,9 +177,7 @@ fn every_kernel_takes_its_own_time() {
     let history = emu::history();
     // The first argument of a launch stands for the launch; its entry has the FNV-1a of the name.
     let launches = |name: &str| {
-        let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-        });
+        let hash = fnv(name.as_bytes());
         let is_launch = |entry: &&emu::Entry| {
             (entry.kind, entry.event, entry.from) == (emu::Kind::Argument, hash, 0)
         };

@@ -406,11 +406,7 @@ fn software_bundle(dir: &Path, driver: &Path) -> PathBuf {
         script = script.replace(&format!("#   {part} {limit} "), &format!("#   {part} {limit}0 "));
     }
     std::fs::write(bundle.join("run"), script).unwrap();
-    run(Command::new("cc")
-        .args(["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o"])
-        .arg(bundle.join("lose_wait.so"))
-        .arg(root().join("tests/c/lose_wait.c"))
-        .arg("-ldl"));
+    common::compile_library(&root().join("tests/c/lose_wait.c"), bundle.join("lose_wait.so"));
     std::fs::write(bundle.join("commit"), "dry-run\n").unwrap();
     bundle
 }

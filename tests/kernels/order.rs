@@ -5,18 +5,11 @@
 mod levels;
 
 use crate::common::emu::emulated;
-use crate::common::host::coding;
-use crate::common::play::unplaced;
+use crate::common::prelude::*;
 use crate::common::{self, app, emu, order};
 use app::{config, run_armed, run_zero_copy, Draw, Job, Outcome, Streams, MEMORY};
 use emu::{mode, Entry};
 use gpuzip::codec::gpu::GpuCodec;
-use gpuzip::codec::{ErrorBound, Method, SnapshotCodec};
-use gpuzip::config::{Backend, Config};
-use gpuzip::error::Result;
-use gpuzip::layout::{Field, Layout};
-use gpuzip::plan::Policy;
-use gpuzip::schedule::Algorithm;
 use gpuzip::session::estimate;
 use order::{races, sites, Kernels, Roles, Sites, OF_COMPRESSED, OF_RAW, RECORDS, WAITS};
 use std::collections::BTreeMap;

@@ -10,7 +10,7 @@ use super::tools::{installed, interpreting, on_two_threads};
 use crate::common::app::device::{Memory, Own, Primary};
 use crate::common::app::ok;
 use crate::common::cases::long;
-use crate::common::{self, emu, here, nvcomp, only_if, rig};
+use crate::common::{self, emu, here, nvcomp, only_if, rig, tests_of};
 
 use gpuzip::codec::gpu::FieldSum;
 use gpuzip::codec::{checksum, Content, ErrorBound, Header, Method, Settings};
@@ -80,7 +80,7 @@ fn check_damaged(name: &str, method: Method) {
     for i in 0..3 * rounds {
         assert_eq!(emu::reset(i as u64, emu::RANDOM, 1, 1 << 28), 0);
         let (n, round) = ([[300, 1, 1], [45, 70, 1], [40, 9, 17]][i % 3], i / 3);
-        let scalar = [Scalar::F32, Scalar::F64][(i % 3 + round + name.len()) % 2];
+        let scalar = [Scalar::F32, Scalar::F64][(i % 3 + round + method.name().len()) % 2];
         let settings = settings(&method, BOUNDS[round]);
         let mut rig = Rig::skewed(settings, &[(n, scalar, None)], round as u64 / 2 % 2);
         let stream = rig.made([Kind::Smooth, Kind::Sparse][i % 2], 5 + round as u64);
@@ -113,64 +113,19 @@ const BOUNDS: [ErrorBound; 4] = [
     ErrorBound::OfMax(1e-5),
 ];
 
-#[test]
-fn fp16() {
-    check("fp16", Method::Fp16, &BOUNDS[..1]);
-}
-
-#[test]
-fn bfp() {
-    check("bfp", Method::Bfp, &BOUNDS[..1]);
-}
-
-#[test]
-fn cuszp() {
-    check("cuszp", Method::Cuszp, &BOUNDS);
-}
-
-#[test]
-fn lorenzo() {
-    check("lorenzo", Method::Lorenzo, &BOUNDS);
-}
-
-#[test]
-fn dct() {
-    check("dct", Method::Dct, &[ErrorBound::OfMax(1e-3), ErrorBound::Psnr(70.0), BOUNDS[3]]);
-}
-
-#[test]
-fn zfp() {
-    check("zfp", Method::Zfp { rate: 8 }, &BOUNDS[..1]);
-}
-
-#[test]
-fn damaged_fp16() {
-    check_damaged("damaged_fp16", Method::Fp16);
-}
-
-#[test]
-fn damaged_bfp() {
-    check_damaged("damaged_bfp", Method::Bfp);
-}
-
-#[test]
-fn damaged_cuszp() {
-    check_damaged("damaged_cuszp", Method::Cuszp);
-}
-
-#[test]
-fn damaged_lorenzo() {
-    check_damaged("damaged_lorenzo", Method::Lorenzo);
-}
-
-#[test]
-fn damaged_dct() {
-    check_damaged("damaged_dct", Method::Dct);
-}
-
-#[test]
-fn damaged_zfp() {
-    check_damaged("damaged_zfp", Method::Zfp { rate: 9 });
+tests_of! {
+    fp16: check(Method::Fp16, &BOUNDS[..1]);
+    bfp: check(Method::Bfp, &BOUNDS[..1]);
+    cuszp: check(Method::Cuszp, &BOUNDS);
+    lorenzo: check(Method::Lorenzo, &BOUNDS);
+    dct: check(Method::Dct, &[ErrorBound::OfMax(1e-3), ErrorBound::Psnr(70.0), BOUNDS[3]]);
+    zfp: check(Method::Zfp { rate: 8 }, &BOUNDS[..1]);
+    damaged_fp16: check_damaged(Method::Fp16);
+    damaged_bfp: check_damaged(Method::Bfp);
+    damaged_cuszp: check_damaged(Method::Cuszp);
+    damaged_lorenzo: check_damaged(Method::Lorenzo);
+    damaged_dct: check_damaged(Method::Dct);
+    damaged_zfp: check_damaged(Method::Zfp { rate: 9 });
 }
 
 /// Fields of more tiles than blocks are resident, so that blocks wait for each other.

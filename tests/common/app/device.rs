@@ -113,3 +113,33 @@ pub fn order(before: CUstream, after: CUstream) {
     ok!(cuStreamWaitEvent(after, event, 0));
     ok!(cuEventDestroy_v2(event));
 }
+
+/// A pair of events around work on a stream.
+pub struct Pair([CUevent; 2]);
+
+impl Pair {
+    /// Runs `body` between the two events.
+    pub fn around(stream: CUstream, body: impl FnOnce()) -> Self {
+        let mut events = [null_mut(); 2];
+        events.iter_mut().for_each(|event| ok!(cuEventCreate(event, 0)));
+        ok!(cuEventRecord(events[0], stream));
+        body();
+        ok!(cuEventRecord(events[1], stream));
+        Pair(events)
+    }
+
+    /// Whether the second event is still to come.
+    pub fn is_running(&self) -> bool {
+        // SAFETY: a live event.
+        unsafe { sys::cuEventQuery(self.0[1]) == sys::CUresult::CUDA_ERROR_NOT_READY }
+    }
+
+    /// Waits for the second event and returns the seconds between the two.
+    pub fn seconds(self) -> f64 {
+        let mut milliseconds = 0.0f32;
+        ok!(cuEventSynchronize(self.0[1]));
+        ok!(cuEventElapsedTime(&mut milliseconds, self.0[0], self.0[1]));
+        self.0.iter().for_each(|event| ok!(cuEventDestroy_v2(*event)));
+        f64::from(milliseconds) / 1e3
+    }
+}

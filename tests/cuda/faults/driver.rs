@@ -22,23 +22,19 @@ fn a_machine_without_devices() {
     cuda_is_refused_with("CUDA_ERROR_NO_DEVICE");
 }
 
+/// Compiles a library that stands for a driver, and returns its path.
+fn compiled(name: &str, source: &str) -> std::path::PathBuf {
+    let library = common::tempdir(&format!("{name}-{}", std::process::id())).join("stub.so");
+    let file = library.with_extension("c");
+    std::fs::write(&file, source).unwrap();
+    common::compile_library(&file, library)
+}
+
 /// Returns the path of a library that has two functions of a driver.
 fn stub() -> std::path::PathBuf {
-    let library = common::tempdir(&format!("stub-{}", std::process::id())).join("stub.so");
-    let source = library.with_extension("c");
-    std::fs::write(
-        &source,
-        "int cuInit(unsigned flags) { return flags != 0; }\nint cuDriverGetVersion(int *v) { *v = 12040; return 0; }\n",
-    )
-    .unwrap();
-    common::run(
-        std::process::Command::new("cc")
-            .args(["-shared", "-fPIC"])
-            .arg(&source)
-            .arg("-o")
-            .arg(&library),
-    );
-    library
+    let source = "int cuInit(unsigned flags) { return flags != 0; }
+        int cuDriverGetVersion(int *v) { *v = 12040; return 0; }";
+    compiled("stub", source)
 }
 
 #[test]
@@ -53,7 +49,6 @@ fn a_driver_that_lacks_a_function() {
 /// Returns the path of a library as the toolkit's folder lib64/stubs has it, for linking where there is
 /// no driver: it has all functions, and each returns CUDA_ERROR_STUB_LIBRARY.
 fn toolkit_stub() -> std::path::PathBuf {
-    let library = common::tempdir(&format!("toolkit-stub-{}", std::process::id())).join("stub.so");
     let symbols = common::stdout(&common::run(
         std::process::Command::new("nm").args(["-D", "--defined-only", "-j"]).arg(emu::driver()),
     ));
@@ -62,11 +57,7 @@ fn toolkit_stub() -> std::path::PathBuf {
         .filter(|name| name.starts_with("cu"))
         .map(|name| format!("int {name}(void) {{ return 34; }}\n"))
         .collect();
-    let source = library.with_extension("c");
-    std::fs::write(&source, functions).unwrap();
-    let mut compiler = std::process::Command::new("cc");
-    common::run(compiler.args(["-shared", "-fPIC"]).arg(&source).arg("-o").arg(&library));
-    library
+    compiled("toolkit-stub", &functions)
 }
 
 #[test]

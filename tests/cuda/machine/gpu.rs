@@ -1,14 +1,13 @@
 //! A device with the kernels of `kernels.cu`: a GPU, or the software driver.
 
 use crate::common::app::device::Primary;
-pub use crate::common::app::device::{Memory, Own, Pinned};
+pub use crate::common::app::device::{Memory, Own, Pair, Pinned};
 use crate::common::app::ok;
-use cudarc::driver::sys::{self, CUcontext, CUevent, CUstream};
+use cudarc::driver::sys::{self, CUcontext, CUstream};
 use gpuzip::device::cuda::{devices, Argument, DeviceInfo, Module, Source};
 use gpuzip::device::Stream;
 use gpuzip::device::{Function, Queue};
 use std::ffi::{CStr, CString};
-use std::ptr::null_mut;
 
 /// The kernels, compiled as the library's are; `make gpu-bundle` compiles them in advance.
 pub fn source() -> Source {
@@ -142,36 +141,6 @@ impl Drop for Gpu {
     fn drop(&mut self) {
         // SAFETY: the context is live; a failure changes nothing.
         let _ = unsafe { sys::cuCtxSynchronize() };
-    }
-}
-
-/// A pair of events around work on a stream.
-pub struct Pair([CUevent; 2]);
-
-impl Pair {
-    /// Runs `body` between the two events.
-    pub fn around(stream: CUstream, body: impl FnOnce()) -> Self {
-        let mut events = [null_mut(); 2];
-        events.iter_mut().for_each(|event| ok!(cuEventCreate(event, 0)));
-        ok!(cuEventRecord(events[0], stream));
-        body();
-        ok!(cuEventRecord(events[1], stream));
-        Pair(events)
-    }
-
-    /// Whether the second event is still to come.
-    pub fn is_running(&self) -> bool {
-        // SAFETY: a live event.
-        unsafe { sys::cuEventQuery(self.0[1]) == sys::CUresult::CUDA_ERROR_NOT_READY }
-    }
-
-    /// Waits for the second event and returns the seconds between the two.
-    pub fn seconds(self) -> f64 {
-        let mut milliseconds = 0.0f32;
-        ok!(cuEventSynchronize(self.0[1]));
-        ok!(cuEventElapsedTime(&mut milliseconds, self.0[0], self.0[1]));
-        self.0.iter().for_each(|event| ok!(cuEventDestroy_v2(*event)));
-        f64::from(milliseconds) / 1e3
     }
 }
 

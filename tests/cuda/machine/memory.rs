@@ -4,12 +4,10 @@ use super::gpu::{driver_has, Gpu, Memory, Own};
 use super::shots::{App, Streams};
 use super::{codec, small, starts};
 use crate::common::app::{config, ok};
+use crate::common::memory::{want, FieldMemory, Kind};
+use crate::common::prelude::*;
 use crate::common::{here, only_if};
 use cudarc::driver::sys;
-use gpuzip::codec::Method;
-use gpuzip::config::Config;
-use gpuzip::plan::Policy;
-use gpuzip::schedule::Algorithm;
 
 /// Runs shots, raw and compressed, with one field at `at`; returns the number of wrong states.
 fn shots_at(gpu: &Gpu, at: u64) -> usize {
@@ -22,30 +20,6 @@ fn shots_at(gpu: &Gpu, at: u64) -> usize {
         })
         .iter()
         .sum()
-}
-
-/// Runs `body` with the address of memory that `cuMemCreate` and `cuMemMap` make.
-fn with_mapped(bytes: usize, body: impl FnOnce(u64)) {
-    // SAFETY: zero is a value of every member.
-    let mut of: sys::CUmemAllocationProp = unsafe { std::mem::zeroed() };
-    of.type_ = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
-    of.location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
-    let least = sys::CUmemAllocationGranularity_flags::CU_MEM_ALLOC_GRANULARITY_MINIMUM;
-    let (mut page, mut handle, mut at) = (0, 0, 0);
-    ok!(cuMemGetAllocationGranularity(&mut page, &of, least));
-    let bytes = bytes.next_multiple_of(page);
-    ok!(cuMemCreate(&mut handle, bytes, &of, 0));
-    ok!(cuMemAddressReserve(&mut at, bytes, 0, 0, 0));
-    ok!(cuMemMap(at, bytes, 0, handle, 0));
-    let access = sys::CUmemAccessDesc {
-        location: of.location,
-        flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-    };
-    ok!(cuMemSetAccess(at, bytes, &access, 1));
-    body(at);
-    ok!(cuMemUnmap(at, bytes));
-    ok!(cuMemRelease(handle));
-    ok!(cuMemAddressFree(at, bytes));
 }
 
 /// Runs `ipc_child` with the handle of a new allocation; returns the number of wrong states there.
@@ -84,42 +58,30 @@ fn kinds() {
     only_if!(starts(here!()));
     let gpu = Gpu::new(0);
     let bytes = 4 * small(&gpu)[0] as usize;
-    for (kind, function) in [
-        ("cuMemAlloc", "cuMemAlloc_v2"),
-        ("managed", "cuMemAllocManaged"),
-        ("cuMemAllocAsync", "cuMemAllocAsync"),
-        ("cuMemMap", "cuMemCreate"),
-        ("IPC", "cuIpcGetMemHandle"),
+    for (kind, name, function) in [
+        (Kind::Plain, "cuMemAlloc", "cuMemAlloc_v2"),
+        (Kind::Managed, "managed", "cuMemAllocManaged"),
+        (Kind::Pool, "cuMemAllocAsync", "cuMemAllocAsync"),
+        (Kind::Mapped, "cuMemMap", "cuMemCreate"),
+        (Kind::Opened, "IPC", "cuIpcGetMemHandle"),
     ] {
-        let mut wrong = None;
         // The software driver's memory is that of one process.
-        let is_offered = driver_has(function) && (kind != "IPC" || !gpu.is_software());
-        match kind {
-            _ if !is_offered => {}
-            "cuMemAlloc" => {
-                let memory = Memory::new(bytes as u64);
-                wrong = Some(shots_at(&gpu, memory.0));
+        let is_offered = driver_has(function) && (kind != Kind::Opened || !gpu.is_software());
+        let wrong = is_offered.then(|| match kind {
+            Kind::Opened => in_another_process(bytes as u64),
+            _ => {
+                want(kind);
+                let own = Own::new();
+                let memory = FieldMemory::new(bytes, own.0);
+                ok!(cuStreamSynchronize(own.0));
+                let wrong = shots_at(&gpu, memory.address);
+                memory.free();
+                ok!(cuStreamSynchronize(own.0));
+                wrong
             }
-            "managed" => {
-                let mut at = 0;
-                ok!(cuMemAllocManaged(&mut at, bytes, 1));
-                wrong = Some(shots_at(&gpu, at));
-                ok!(cuMemFree_v2(at));
-            }
-            "cuMemAllocAsync" => {
-                let (own, mut at) = (Own::new(), 0);
-                let stream = own.0;
-                ok!(cuMemAllocAsync(&mut at, bytes, stream));
-                ok!(cuStreamSynchronize(stream));
-                wrong = Some(shots_at(&gpu, at));
-                ok!(cuMemFreeAsync(at, stream));
-                ok!(cuStreamSynchronize(stream));
-            }
-            "cuMemMap" => with_mapped(bytes, |at| wrong = Some(shots_at(&gpu, at))),
-            _ => wrong = Some(in_another_process(bytes as u64)),
-        }
+        });
         let offered = wrong.is_some();
-        gpu.row("memory", &[("kind", &kind), ("offered", &offered), ("wrong", &wrong)]);
-        assert!(wrong.is_none_or(|wrong| wrong == 0), "{kind}");
+        gpu.row("memory", &[("kind", &name), ("offered", &offered), ("wrong", &wrong)]);
+        assert!(wrong.is_none_or(|wrong| wrong == 0), "{name}");
     }
 }

@@ -4,12 +4,9 @@ use super::gpu::{self, print_row, Gpu, Json, Memory};
 use super::shots::{App, Streams};
 use super::{small, starts};
 use crate::common::app::config;
+use crate::common::prelude::*;
 use crate::common::{here, only_if};
 use gpuzip::device::Stream;
-use gpuzip::error::Code;
-use gpuzip::plan::Policy;
-use gpuzip::schedule::{Algorithm, Kind};
-use gpuzip::session::Session;
 use std::process::Stdio;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -85,12 +82,12 @@ fn a_child() {
         "sticky" => {
             let zero = Memory::new(4);
             gpu::set(zero.0, 0, 4);
-            gpu.fault(app.stream(), zero.0);
+            gpu.fault(app.on(), zero.0);
             // SAFETY: a live stream.
-            let status = unsafe { cudarc::driver::sys::cuStreamSynchronize(app.stream()) };
+            let status = unsafe { cudarc::driver::sys::cuStreamSynchronize(app.on()) };
             assert_ne!(status, cudarc::driver::sys::CUresult::CUDA_SUCCESS);
             let ts = i64::from(left.unwrap());
-            let stream = Stream(app.stream().cast());
+            let stream = Stream(app.on().cast());
             let error = session
                 .save(ts, &app.app_fields(), stream)
                 .and_then(|()| session.synchronize())

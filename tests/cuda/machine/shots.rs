@@ -4,16 +4,10 @@
 use super::gpu::{self, Gpu, Memory, Own, Pair};
 use crate::common::app::device::{field_at, order};
 use crate::common::app::ok;
-use crate::common::play::{self, Slots};
+use crate::common::play::{self, App as _};
+use crate::common::prelude::*;
 use cudarc::driver::sys::{self, CUstream};
-use gpuzip::choice::Tick;
-use gpuzip::config::Config;
-use gpuzip::device::{AppField, Stream};
-use gpuzip::error::Result;
-use gpuzip::layout::Field;
-use gpuzip::scalar::Scalar;
-use gpuzip::schedule::Kind;
-use gpuzip::session::Session;
+use gpuzip::device::Stream;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
@@ -126,38 +120,21 @@ impl<'a> App<'a> {
         self
     }
 
-    pub fn stream(&self) -> CUstream {
+    pub fn on(&self) -> CUstream {
         self.streams[self.turn % self.streams.len()]
     }
 
     /// Goes on with the next stream, which waits for the present one.
     fn next_stream(&mut self) {
-        let before = self.stream();
+        let before = self.on();
         self.turn += 1;
         if self.streams.len() > 1 {
-            order(before, self.stream());
+            order(before, self.on());
         }
     }
 
     pub fn app_fields(&self) -> Vec<AppField> {
         self.fields.iter().map(|&(field, address)| field_at(address, field)).collect()
-    }
-
-    /// Enqueues the writing of a state.
-    pub fn forward(&self, ts: u32) {
-        for (i, &(field, at)) in self.fields.iter().enumerate() {
-            self.gpu.fill(self.stream(), at, field.n[0], 8 * ts + i as u32, self.rounds);
-        }
-    }
-
-    /// Enqueues a check of all fields.
-    pub fn look(&mut self, ts: u32) {
-        for (i, &(field, at)) in self.fields.iter().enumerate() {
-            assert!(self.looks < LOOKS);
-            let (state, counter) = (8 * ts + i as u32, self.wrong.0 + 4 * self.looks as u64);
-            self.gpu.check(self.stream(), at, field.n[0], state, self.tolerance, counter);
-            self.looks += 1;
-        }
     }
 
     /// Makes a call of the library, which is timed, and before which the context may be put away.
@@ -174,7 +151,7 @@ impl<'a> App<'a> {
         match self.timed.take() {
             None => calls(self),
             Some(mut pairs) => {
-                pairs[kind].push(Pair::around(self.stream(), || result = Some(calls(self))));
+                pairs[kind].push(Pair::around(self.on(), || result = Some(calls(self))));
                 self.timed = Some(pairs);
                 result.unwrap()
             }
@@ -196,7 +173,7 @@ impl<'a> App<'a> {
             if !goes_on(tick.action.kind) {
                 return Some(tick.action.ts);
             }
-            play::App::serve(self, session, tick).unwrap();
+            self.serve(session, tick).unwrap();
             if tick.action.kind == Kind::Terminate {
                 return None;
             }
@@ -235,21 +212,30 @@ impl play::App for App<'_> {
     }
 
     fn stream(&self) -> Stream {
-        Stream(self.stream().cast())
+        Stream(self.on().cast())
     }
 
+    /// Enqueues the writing of a state.
     fn forward(&mut self, ts: u32) {
-        App::forward(self, ts);
+        for (i, &(field, at)) in self.fields.iter().enumerate() {
+            self.gpu.fill(self.on(), at, field.n[0], 8 * ts + i as u32, self.rounds);
+        }
     }
 
+    /// Enqueues a check of all fields.
     fn look(&mut self, ts: u32) {
-        App::look(self, ts);
+        for (i, &(field, at)) in self.fields.iter().enumerate() {
+            assert!(self.looks < LOOKS);
+            let (state, counter) = (8 * ts + i as u32, self.wrong.0 + 4 * self.looks as u64);
+            self.gpu.check(self.on(), at, field.n[0], state, self.tolerance, counter);
+            self.looks += 1;
+        }
     }
 
     fn poison(&mut self) {
         for &(field, at) in &self.fields {
             let bytes = field.bytes().unwrap() as usize;
-            ok!(cuMemsetD8Async(at, 0xee, bytes, self.stream()));
+            ok!(cuMemsetD8Async(at, 0xee, bytes, self.on()));
         }
     }
 
@@ -259,7 +245,7 @@ impl play::App for App<'_> {
 
     fn forward_beside(&mut self, ts: u32) {
         let slot = std::mem::replace(&mut self.fields, self.home.clone());
-        App::forward(self, ts);
+        self.forward(ts);
         self.fields = slot;
     }
 
@@ -272,13 +258,13 @@ impl play::App for App<'_> {
         let (ts, fields) = (i64::from(tick.action.ts), self.app_fields());
         match tick.action.kind {
             Kind::Save => {
-                self.call(0, |app| session.save(ts, &fields, play::App::stream(app)))?;
+                self.call(0, |app| session.save(ts, &fields, app.stream()))?;
                 self.poison();
                 self.next_stream();
             }
             Kind::Restore => {
                 self.poison();
-                self.call(1, |app| session.retrieve(ts, &fields, play::App::stream(app)))?;
+                self.call(1, |app| session.retrieve(ts, &fields, app.stream()))?;
                 self.look(tick.action.ts);
                 self.next_stream();
             }

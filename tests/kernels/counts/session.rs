@@ -5,14 +5,8 @@ use super::{codecs, wavefield};
 use crate::common::app::device::{field_at, Memory, Own, Primary};
 use crate::common::app::ok;
 use crate::common::emu;
-use crate::common::host::coding;
-use gpuzip::codec::{ErrorBound, Method, Settings};
-use gpuzip::config::Config;
+use crate::common::prelude::*;
 use gpuzip::device::Stream;
-use gpuzip::layout::Field;
-use gpuzip::scalar::Scalar;
-use gpuzip::schedule::{Algorithm, Kind};
-use gpuzip::session::Session;
 
 /// Number of time steps and of snapshots of Revolve.
 const STEPS: u32 = 12;
