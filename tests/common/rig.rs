@@ -228,6 +228,35 @@ impl Rig {
         Ok(back)
     }
 
+    /// Damages the payload of a stream of one array, as `time` and `draw` say, makes the checksum right
+    /// again, and checks that the stream `survives`. Returns whether it was accepted.
+    pub fn survives_damage(&mut self, stream: &[u8], time: usize, draw: &mut Draw) -> bool {
+        let (mut bad, (mut header, ..)) = (stream.to_vec(), Header::open(stream).unwrap());
+        for _ in 0..1 + time % 3 {
+            // Change a byte near the beginning, near the end, or anywhere.
+            let near = [28, header.payload, header.payload][time % 3].min(header.payload);
+            let at = draw.bits() as usize % near;
+            let at = if time % 3 == 1 { header.payload - 1 - at.min(40) } else { at };
+            bad[64 + at] = if draw.bits() & 8 == 0 {
+                (draw.bits() >> 30) as u8
+            } else {
+                bad[64 + at] ^ 1 << (draw.bits() >> 40 & 7)
+            };
+        }
+        if time % 8 == 7 {
+            header.payload = draw.bits() as usize % header.payload;
+        }
+        if time % 8 == 3 {
+            // Write 0 or 1 into a range of bits: zeros are very large numbers in unary, ones are many
+            // small numbers.
+            let begin = draw.bits() as usize % header.payload;
+            let end = (begin + (1 << ((draw.bits() >> 33) % 15))).min(header.payload);
+            bad[64 + begin..64 + end].fill([0, 0xFF][time / 8 % 2]);
+        }
+        let bytes = header.seal(&mut bad);
+        self.survives(&bad[..bytes], time % 2 == 0)
+    }
+
     /// Checks that the device, decoding a stream that may be damaged, touches only the stream and
     /// the fields; that it refuses the stream exactly if the host does; and that both decode the
     /// same values. Returns whether the stream was accepted. `low` puts the memory at the beginning

@@ -144,34 +144,8 @@ fn check_damaged(name: &str, method: Method) {
             }
             assert!(rig.survives(&stream, false));
             for time in 0..times {
-                let (mut bad, mut header) = (stream.clone(), header);
-                for _ in 0..1 + time % 3 {
-                    // Change a byte near the beginning, near the end, or anywhere.
-                    let at = draw.bits() as usize
-                        % [28, header.payload, header.payload][time % 3].min(header.payload);
-                    let at = if time % 3 == 1 { header.payload - 1 - at.min(40) } else { at };
-                    bad[64 + at] = if draw.bits() & 8 == 0 {
-                        (draw.bits() >> 30) as u8
-                    } else {
-                        bad[64 + at] ^ 1 << (draw.bits() >> 40 & 7)
-                    };
-                }
-                if time % 8 == 7 {
-                    header.payload = draw.bits() as usize % header.payload;
-                }
-                if time % 8 == 3 {
-                    // Write 0 or 1 into a range of bits: zeros are very large numbers in unary,
-                    // ones are many small numbers.
-                    let begin = draw.bits() as usize % header.payload;
-                    let end = (begin + (1 << ((draw.bits() >> 33) % 15))).min(header.payload);
-                    bad[64 + begin..64 + end].fill([0, 0xFF][time / 8 % 2]);
-                }
-                let bytes = header.seal(&mut bad);
-                *if rig.survives(&bad[..bytes], time % 2 == 0) {
-                    &mut read
-                } else {
-                    &mut refused
-                } += 1;
+                let is_read = rig.survives_damage(&stream, time, &mut draw);
+                *(if is_read { &mut read } else { &mut refused }) += 1;
             }
         }
     }
@@ -257,18 +231,26 @@ fn inside(name: &str) -> bool {
     inside
 }
 
-/// A layout with three time levels in two groups and both types.
-#[test]
-fn groups() {
-    only_if!(inside(here!()));
-    let (a, b) = ([12, 9, 1], [40, 1, 1]);
-    let fields = [
+/// Returns three time levels of FP64 values and two of FP32 values, with these shapes.
+fn two_groups(a: [u64; 3], b: [u64; 3]) -> [([u64; 3], Scalar, Option<u32>); 5] {
+    [
         (a, Scalar::F64, Some(2)),
         (b, Scalar::F32, None),
         (a, Scalar::F64, None),
         (a, Scalar::F64, Some(0)),
         (b, Scalar::F32, Some(1)),
-    ];
+    ]
+}
+
+/// The large arrays of the tests on a GPU.
+const LARGE: [([u64; 3], Scalar); 3] =
+    [([131, 97, 113], Scalar::F32), ([700, 333, 1], Scalar::F64), ([300_007, 1, 1], Scalar::F32)];
+
+/// A layout with three time levels in two groups and both types.
+#[test]
+fn groups() {
+    only_if!(inside(here!()));
+    let fields = two_groups([12, 9, 1], [40, 1, 1]);
     let mut rig = Rig::new(settings(Method::Fp16, ErrorBound::DEFAULT), &fields);
     for (seed, &kind) in KINDS.iter().enumerate() {
         rig.check(kind, seed as u64);
@@ -328,12 +310,7 @@ fn on_the_real_driver() {
             continue;
         }
         check_shapes(method.clone(), &BOUNDS);
-        let large = [
-            ([131, 97, 113], Scalar::F32),
-            ([700, 333, 1], Scalar::F64),
-            ([300_007, 1, 1], Scalar::F32),
-        ];
-        for (n, scalar) in large {
+        for (n, scalar) in LARGE {
             let mut rig = Rig::new(
                 settings(method.clone(), ErrorBound::OfMax(1e-3)),
                 &[(n, scalar, None), (n, scalar, Some(0))],

@@ -2,7 +2,7 @@
 //! defines the bytes of its streams; these tests check that host and device read each other's
 //! payloads within the bound.
 
-use super::{every_kind, on_a_gpu, settings, BOUNDS, SHAPES};
+use super::{every_kind, on_a_gpu, settings, two_groups, BOUNDS, LARGE, SHAPES};
 use crate::common::rig::{Kind, Rig, KINDS};
 use crate::common::{self, emu, here, nvcomp, only_if};
 use gpuzip::codec::{Content, Delta, ErrorBound, Header, Method};
@@ -76,14 +76,7 @@ fn host_and_device_read_each_other() {
 #[test]
 fn groups() {
     only_if!(inside(here!()));
-    let (a, b) = ([52, 9, 1], [400, 1, 1]);
-    let fields = [
-        (a, Scalar::F64, Some(2)),
-        (b, Scalar::F32, None),
-        (a, Scalar::F64, None),
-        (a, Scalar::F64, Some(0)),
-        (b, Scalar::F32, Some(1)),
-    ];
+    let fields = two_groups([52, 9, 1], [400, 1, 1]);
     for bound in [ErrorBound::OfMax(1e-3), ErrorBound::Psnr(60.0), ErrorBound::Delta(DELTAS[1])] {
         let mut rig = Rig::new(settings(bitcomp(false), bound), &fields);
         for (seed, &kind) in KINDS.iter().enumerate() {
@@ -168,12 +161,7 @@ fn on_the_real_driver() {
         return;
     }
     println!("bitcomp: {} arrays coded", exchange_all(false));
-    let large = [
-        ([131, 97, 113], Scalar::F32),
-        ([700, 333, 1], Scalar::F64),
-        ([300_007, 1, 1], Scalar::F32),
-    ];
-    for (n, scalar) in large {
+    for (n, scalar) in LARGE {
         for sparse in [false, true] {
             let mut rig = Rig::new(
                 settings(bitcomp(sparse), ErrorBound::OfMax(1e-3)),
