@@ -15,7 +15,6 @@ mod profile;
 mod profile_file;
 mod simulate;
 mod simulation;
-mod survey;
 mod timeline;
 
 pub use budgets::Budgets;
@@ -24,5 +23,4 @@ pub use profile::{CodecProfile, Profile, MOST_PARTS};
 pub use simulate::{simulate, simulate_timeline};
 pub(crate) use simulate::{simulate_within, Limit, TooSlow};
 pub use simulation::Simulation;
-pub use survey::Survey;
 pub use timeline::{Row, Timeline};

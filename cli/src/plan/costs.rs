@@ -1,5 +1,6 @@
 //! The options that give the costs of steps, copies and snapshots, and the memory.
 
+use super::survey::Survey;
 use crate::options::{at_least_one, refuse};
 use crate::units::{seconds, size};
 use clap::Args;
@@ -7,7 +8,7 @@ use gpuzip::choice::TierSpec;
 use gpuzip::codec::CODECS;
 use gpuzip::error::{Code, Error, Result};
 use gpuzip::plan::SPARE_SLOTS;
-use gpuzip::predict::{Budgets, CodecProfile, Profile, Survey};
+use gpuzip::predict::{Budgets, CodecProfile, Profile};
 use gpuzip::schedule::MacroSteps;
 use gpuzip::together::{why, Mode};
 use serde_json::{json, Value};

@@ -6,6 +6,7 @@ mod count;
 mod curves;
 mod paste;
 mod predict;
+mod survey;
 pub mod svg;
 mod text;
 pub mod timeline;

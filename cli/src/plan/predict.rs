@@ -1,6 +1,7 @@
 //! Predicts the time of one schedule, or finds the best schedule and its rivals.
 
 use super::costs::Machine;
+use super::survey::Survey;
 use super::text::{name, policy};
 use super::{curves, paste, timeline, Arguments};
 use crate::options::refuse;
@@ -10,7 +11,7 @@ use crate::Failure;
 use gpuzip::choice::{certify, published, search, Candidate, Certificate, Keep, TierSpec};
 use gpuzip::error::{Code, Error, Result};
 use gpuzip::plan::{Plan, Policy};
-use gpuzip::predict::{simulate, Simulation, Survey};
+use gpuzip::predict::{simulate, Simulation};
 use gpuzip::schedule::{trace, Algorithm, Schedule};
 use gpuzip::together::{why, Mode};
 use serde_json::{json, Map, Value};

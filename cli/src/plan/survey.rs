@@ -1,6 +1,6 @@
 //! Surveys: many shots on many ranks. The ranks of a node share its host memory, disk and links.
 
-use crate::predict::{Budgets, Profile};
+use gpuzip::predict::{Budgets, Profile};
 
 /// A survey of independent shots. Each rank has a device of its own and computes one shot at a
 /// time.
