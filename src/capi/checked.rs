@@ -120,27 +120,22 @@ unsafe fn checked_copy(given: &gpuzip_config_t) -> Result<Config> {
     Ok(config)
 }
 
+/// Reads a key of a configuration that is 0 or 1; `$choices` says what these stand for.
+macro_rules! one_of {
+    ($given:ident.$key:ident, $choices:literal) => {
+        one_of(stringify!($key), $given.$key, $choices)?
+    };
+}
+
 /// Returns `config` with the keys of the schedule.
 fn schedule(given: &gpuzip_config_t, config: Config) -> Result<Config> {
     Ok(Config {
         algorithm: algorithm_of(given.checkpointing_algorithm)?,
         snapshots: count("checkpointing_snaps", given.checkpointing_snaps)?,
         chunk: count("schedule_chunk", given.schedule_chunk)?,
-        adjust_snapshots: one_of(
-            "snapshot_rule",
-            given.snapshot_rule,
-            "0 (set or budgets) or 1 (GPUZIP's adjust)",
-        )?,
-        uniform_published: one_of(
-            "uniform_reading",
-            given.uniform_reading,
-            "0 (ours) or 1 (as published)",
-        )?,
-        range_actions: one_of(
-            "range_actions",
-            given.range_actions,
-            "0 (one step per FORWARD) or 1 (ranges)",
-        )?,
+        adjust_snapshots: one_of!(given.snapshot_rule, "0 (set or budgets) or 1 (GPUZIP's adjust)"),
+        uniform_published: one_of!(given.uniform_reading, "0 (ours) or 1 (as published)"),
+        range_actions: one_of!(given.range_actions, "0 (one step per FORWARD) or 1 (ranges)"),
         adjoint_every: count("adjoint_every", given.adjoint_every)?.max(1),
         ..config
     })
@@ -148,7 +143,7 @@ fn schedule(given: &gpuzip_config_t, config: Config) -> Result<Config> {
 
 /// Returns `config` with the keys of the tiers.
 fn tiers(given: &gpuzip_config_t, config: Config) -> Result<Config> {
-    let is_lru = one_of("policy", given.policy, "0 (clairvoyant) or 1 (lru)")?;
+    let is_lru = one_of!(given.policy, "0 (clairvoyant) or 1 (lru)");
     Ok(Config {
         cache: count("cache_capacity", given.cache_capacity)?,
         policy: if is_lru { Policy::Lru } else { Policy::Clairvoyant },
@@ -157,8 +152,8 @@ fn tiers(given: &gpuzip_config_t, config: Config) -> Result<Config> {
         host_budget: given.host_budget,
         disk_budget: given.disk_budget,
         default_budgets: true,
-        zero_copy: one_of("zero_copy", given.zero_copy, "0 or 1")?,
-        shared_levels: one_of("shared_levels", given.shared_levels, "0 or 1")?,
+        zero_copy: one_of!(given.zero_copy, "0 or 1"),
+        shared_levels: one_of!(given.shared_levels, "0 or 1"),
         mixed_storage: mixed_storage(given.mixed_storage)?,
         ..config
     })
@@ -202,12 +197,8 @@ fn codec(given: &gpuzip_config_t, config: Config) -> Result<Config> {
 /// Returns `config` with the keys of logs and timelines.
 fn report(given: &gpuzip_config_t, config: Config) -> Result<Config> {
     Ok(Config {
-        log_ratio: one_of(
-            "enable_compression_rate_log",
-            given.enable_compression_rate_log,
-            "0 or 1",
-        )?,
-        performance_log: one_of("enable_performance_log", given.enable_performance_log, "0 or 1")?,
+        log_ratio: one_of!(given.enable_compression_rate_log, "0 or 1"),
+        performance_log: one_of!(given.enable_performance_log, "0 or 1"),
         ..config
     })
 }
@@ -215,7 +206,7 @@ fn report(given: &gpuzip_config_t, config: Config) -> Result<Config> {
 /// Returns `config` with the keys of restart files.
 fn restart(given: &gpuzip_config_t, config: Config) -> Result<Config> {
     Ok(Config {
-        strict: one_of("strict", given.strict, "0 (a warning) or 1 (an error)")?,
+        strict: one_of!(given.strict, "0 (a warning) or 1 (an error)"),
         persist_overhead: share("persist_overhead", given.persist_overhead)?,
         stop_budget: seconds("stop_budget_s", given.stop_budget_s)?,
         ..config
@@ -311,14 +302,14 @@ fn compression(c: &gpuzip_config_t) -> Result<Settings> {
         GPUZIP_COMPRESSOR_AUTO => Method::None,
         GPUZIP_COMPRESSOR_ZFP => Method::Zfp { rate: rate(c.zfp_bit_rate)? },
         GPUZIP_COMPRESSOR_BITCOMP => Method::Bitcomp {
-            sparse: one_of("bitcomp_algorithm", c.bitcomp_algorithm, "0 (default) or 1 (sparse)")?,
+            sparse: one_of!(c.bitcomp_algorithm, "0 (default) or 1 (sparse)"),
         },
         number => match Method::of_number(number) {
             Some(method) => method,
             None => return fail!(Config, "compressor = {number}: use one of GPUZIP_COMPRESSOR_*"),
         },
     };
-    let reject_nonfinite = one_of("nonfinite", c.nonfinite, "0 (kept) or 1 (an error)")?;
+    let reject_nonfinite = one_of!(c.nonfinite, "0 (kept) or 1 (an error)");
     let bound = if method.is_bounded() || c.compressor == GPUZIP_COMPRESSOR_AUTO {
         error_bound(c)?
     } else {

@@ -1,7 +1,7 @@
 //! The calls that use codecs without a session, and register codecs of the application.
 
 use super::checked::checked;
-use super::entry::{entry, not_null, read_sized, write, write_sized, zero_words};
+use super::entry::{entry, not_null, read_options, write, write_sized, zero_words};
 use super::handles::in_inner;
 use super::session::app_fields;
 use super::types::*;
@@ -200,19 +200,9 @@ pub unsafe extern "C" fn gpuzip_codec_register(
     compressor: *mut i32,
 ) -> gpuzip_status_t {
     entry("gpuzip_codec_register", || {
-        not_null(plugin, "plugin")?;
         not_null(compressor, "compressor")?;
-        // SAFETY: by this function's contract; `struct_size` is checked before the rest is read.
-        let table = unsafe {
-            let size = (&raw const (*plugin).struct_size).read_unaligned();
-            read_sized(
-                plugin,
-                "plugin",
-                size,
-                "set it to sizeof(gpuzip_codec_plugin_t)",
-                Code::Argument,
-            )?
-        };
+        // SAFETY: by this function's contract.
+        let table = unsafe { read_options(plugin, "plugin") }?;
         zero_words("plugin->reserved", &table.reserved, Code::Argument)?;
         not_null(table.name, "plugin->name")?;
         // SAFETY: `name` is a string by this function's contract.

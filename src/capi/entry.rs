@@ -297,6 +297,21 @@ pub(super) unsafe fn read_sized<T: Copy>(
     }
 }
 
+/// Copies an input struct that begins with its size, as `read_sized` does.
+///
+/// # Safety
+/// `input` is NULL or points to a `T` that begins with its size in bytes.
+pub(super) unsafe fn read_options<T: Copy>(input: *const T, name: &str) -> Result<T> {
+    not_null(input, name)?;
+    let of = std::any::type_name::<T>().rsplit("::").next().unwrap_or_default();
+    let remedy = format!("set it to sizeof({of})");
+    // SAFETY: `input` is not NULL, so by this function's contract it begins with its size.
+    unsafe {
+        let size = input.cast::<u64>().read_unaligned();
+        read_sized(input, name, size, &remedy, Code::Argument)
+    }
+}
+
 /// Refuses reserved words that are not zero: a newer header may have members there.
 pub(super) fn zero_words(name: &str, words: &[u64], wrong: Code) -> Result<()> {
     let Some((i, word)) = words.iter().enumerate().find(|(_, word)| **word != 0) else {

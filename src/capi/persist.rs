@@ -1,6 +1,6 @@
 //! The calls for restart files, and for stopping a run.
 
-use super::entry::{entry, not_null, read_sized, text, write, write_sized, zero_words};
+use super::entry::{entry, not_null, read_options, text, write, write_sized, zero_words};
 use super::handles::{in_inner, with_session};
 use super::session::app_fields;
 use super::types::*;
@@ -63,12 +63,8 @@ pub unsafe extern "C" fn gpuzip_persist_open(
     entry("gpuzip_persist_open", || {
         let mut given = gpuzip_persist_options_t::default();
         if !options.is_null() {
-            // SAFETY: by this function's contract; `struct_size` is checked before the rest is read.
-            given = unsafe {
-                let size = (&raw const (*options).struct_size).read_unaligned();
-                let remedy = "set it to sizeof(gpuzip_persist_options_t)";
-                read_sized(options, "options", size, remedy, Code::Argument)?
-            };
+            // SAFETY: by this function's contract.
+            given = unsafe { read_options(options, "options") }?;
             zero_words("options->reserved", &given.reserved, Code::Argument)?;
         }
         let (rank, ranks) = (given.rank, given.ranks.max(i32::from(given.ranks == 0)));

@@ -1,7 +1,7 @@
 //! The calls that run whole sweeps: the library loops over the actions and calls the application's
 //! callbacks.
 
-use super::entry::{entry, not_null, read_sized, zero_words};
+use super::entry::{entry, read_options, zero_words};
 use super::float::in_caller;
 use super::handles::with_session;
 use super::session::app_fields;
@@ -35,18 +35,8 @@ impl Run {
         nfields: u32,
         stream: *mut c_void,
     ) -> Result<Run> {
-        not_null(callbacks, "callbacks")?;
-        // SAFETY: by this function's contract; `struct_size` is checked before the rest is read.
-        let callbacks = unsafe {
-            let size = (&raw const (*callbacks).struct_size).read_unaligned();
-            read_sized(
-                callbacks,
-                "callbacks",
-                size,
-                "set it to sizeof(gpuzip_callbacks_t)",
-                Code::Argument,
-            )?
-        };
+        // SAFETY: by this function's contract.
+        let callbacks = unsafe { read_options(callbacks, "callbacks") }?;
         zero_words("callbacks->reserved", &callbacks.reserved, Code::Argument)?;
         if callbacks.forward.is_none() {
             return fail!(Argument, "callbacks->forward is NULL");

@@ -289,15 +289,21 @@ pub unsafe extern "C" fn gpuzip_retrieve(
     })
 }
 
-/// Writes the addresses that the library hands out into the caller's array.
+/// Writes the addresses that `body` hands out into the caller's array.
 ///
 /// # Safety
-/// `data` points to room for as many addresses as `pointers` has.
-unsafe fn write_pointers(data: *mut *mut c_void, pointers: &[*mut c_void]) {
-    for (i, &pointer) in pointers.iter().enumerate() {
+/// `data` is NULL or points to room for as many addresses as `body` returns.
+unsafe fn hand_out(
+    handle: *mut gpuzip_t,
+    data: *mut *mut c_void,
+    body: impl FnOnce(&mut Session) -> Result<Vec<*mut c_void>>,
+) -> Result<()> {
+    not_null(data, "data")?;
+    for (i, pointer) in with_session(handle, body)?.into_iter().enumerate() {
         // SAFETY: `data` has room for every address by this function's contract.
         unsafe { data.add(i).write_unaligned(pointer) };
     }
+    Ok(())
 }
 
 /// Zero copy, for sessions with `zero_copy` = 1: hands out memory in which the application computes
@@ -320,13 +326,10 @@ pub unsafe extern "C" fn gpuzip_save_begin(
     stream: *mut c_void,
 ) -> gpuzip_status_t {
     entry("gpuzip_save_begin", || {
-        not_null(data, "data")?;
-        let pointers = with_session(handle, |session| {
-            session.save_begin(ts as i64, nfields as usize, Stream(stream))
-        })?;
+        let body =
+            |session: &mut Session| session.save_begin(ts as i64, nfields as usize, Stream(stream));
         // SAFETY: by this function's contract.
-        unsafe { write_pointers(data, &pointers) };
-        Ok(())
+        unsafe { hand_out(handle, data, body) }
     })
 }
 
@@ -361,13 +364,11 @@ pub unsafe extern "C" fn gpuzip_retrieve_acquire(
     stream: *mut c_void,
 ) -> gpuzip_status_t {
     entry("gpuzip_retrieve_acquire", || {
-        not_null(data, "data")?;
-        let pointers = with_session(handle, |session| {
+        let body = |session: &mut Session| {
             session.retrieve_acquire(ts as i64, nfields as usize, Stream(stream))
-        })?;
+        };
         // SAFETY: by this function's contract.
-        unsafe { write_pointers(data, &pointers) };
-        Ok(())
+        unsafe { hand_out(handle, data, body) }
     })
 }
 
