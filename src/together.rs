@@ -3,50 +3,34 @@
 //! has settled the modes. docs/limitations.md has its rows.
 
 use crate::error::{fail, text, Code, Error, Result};
+use crate::named::named;
 
-macro_rules! modes {
-    ($($mode:ident => $name:literal;)*) => {
-        /// Something that a configuration, a schedule or a call asks for. In the names, `#` stands for
-        /// the mode's value.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Mode {
-            $(#[doc = $name] $mode,)*
-        }
-
-        /// Number of modes.
-        const MODES: usize = [$(Mode::$mode),*].len();
-
-        impl Mode {
-            /// Returns the name of the mode in errors and in the documentation.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Mode::$mode => $name,)*
-                }
-            }
-        }
-    };
-}
-
-modes! {
-    ZeroCopy => "zero_copy = 1";
-    Lru => "policy = 1 (lru)";
-    SharedLevels => "shared_levels = 1";
-    MixedStorage => "mixed_storage = 1";
-    Codec => "compressor = #";
-    NoCodec => "compressor = 0 (none)";
-    AutoCodec => "compressor = 15 (auto)";
-    Ways => "compressor = 15 (auto) with # ways to store snapshots";
-    RejectNonfinite => "nonfinite = 1";
-    Disk => "disk_budget = #";
-    NoHostBudget => "host_budget = 0";
-    MacroSteps => "adjoint_every = #";
-    Online => "checkpointing_algorithm = 9 (online)";
-    UnknownSteps => "steps = 0 (not known)";
-    SnapshotRule => "snapshot_rule = 1";
-    OtherSteps => "another number of steps";
-    Run => "a run by callbacks";
-    WithinShot => "a restart file within a shot";
-    Sessions => "a schedule that # sessions follow";
+named! {
+    /// Something that a configuration, a schedule or a call asks for. In the names, `#` stands for the
+    /// mode's value.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[allow(missing_docs)]
+    pub enum Mode {
+        ZeroCopy => "zero_copy = 1",
+        Lru => "policy = 1 (lru)",
+        SharedLevels => "shared_levels = 1",
+        MixedStorage => "mixed_storage = 1",
+        Codec => "compressor = #",
+        NoCodec => "compressor = 0 (none)",
+        AutoCodec => "compressor = 15 (auto)",
+        Ways => "compressor = 15 (auto) with # ways to store snapshots",
+        RejectNonfinite => "nonfinite = 1",
+        Disk => "disk_budget = #",
+        NoHostBudget => "host_budget = 0",
+        MacroSteps => "adjoint_every = #",
+        Online => "checkpointing_algorithm = 9 (online)",
+        UnknownSteps => "steps = 0 (not known)",
+        SnapshotRule => "snapshot_rule = 1",
+        OtherSteps => "another number of steps",
+        Run => "a run by callbacks",
+        WithinShot => "a restart file within a shot",
+        Sessions => "a schedule that # sessions follow",
+    }
 }
 
 /// Two modes that cannot go together.
@@ -128,7 +112,7 @@ pairs! {
 
 /// The modes that are in use, each with its value: not 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Modes([u64; MODES]);
+pub struct Modes([u64; Mode::ALL.len()]);
 
 impl Modes {
     /// Returns these modes with the value of one of them replaced; 0: it is not in use.

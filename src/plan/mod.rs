@@ -19,6 +19,7 @@ mod time_levels;
 
 use crate::error::Result;
 use crate::fallible_vec::{self, filled};
+use crate::named::named;
 use crate::schedule::Schedule;
 use crate::together::{refused, Mode};
 use online::Left;
@@ -46,29 +47,22 @@ pub fn spare_bytes(zero_copy: bool, is_coded: bool, cache: u32, state_bytes: u64
     u64::from(if needed { SPARE_SLOTS } else { 0 }).saturating_mul(state_bytes)
 }
 
-/// The rule for which snapshot leaves the device cache. The values are those of the configuration
-/// key `policy`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(i32)]
-pub enum Policy {
-    /// Belady's rule (Belady 1966): a snapshot without a later use leaves first, then the snapshot
-    /// whose next use is farthest away. A snapshot is written back only if a later RESTORE fetches
-    /// the snapshot from the host. A fetch is issued as soon as its slot is free.
-    Clairvoyant = 0,
-    /// The published baseline of GPUZIP 2.x: the least recently used snapshot leaves, and every
-    /// save is written back. A dry run (PSA) finds the prefetches. As in the code of GPUZIP 2.x, a
-    /// prefetch is issued once the slot that was used last but one is free, so that a larger cache
-    /// does not make the lead longer.
-    Lru = 1,
-}
-
-impl Policy {
-    /// The name that the command line and the configuration use.
-    pub fn name(self) -> &'static str {
-        match self {
-            Policy::Clairvoyant => "clairvoyant",
-            Policy::Lru => "lru",
-        }
+named! {
+    /// The rule for which snapshot leaves the device cache. The values are those of the configuration
+    /// key `policy`.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    #[repr(i32)]
+    pub enum Policy {
+        /// Belady's rule (Belady 1966): a snapshot without a later use leaves first, then the snapshot
+        /// whose next use is farthest away. A snapshot is written back only if a later RESTORE fetches
+        /// the snapshot from the host. A fetch is issued as soon as its slot is free.
+        #[default]
+        Clairvoyant = 0 => "clairvoyant",
+        /// The published baseline of GPUZIP 2.x: the least recently used snapshot leaves, and every
+        /// save is written back. A dry run (PSA) finds the prefetches. As in the code of GPUZIP 2.x, a
+        /// prefetch is issued once the slot that was used last but one is free, so that a larger cache
+        /// does not make the lead longer.
+        Lru = 1 => "lru",
     }
 }
 
@@ -128,7 +122,7 @@ pub struct Counts {
 }
 
 /// A plan: where every snapshot of a schedule lies over time, and every transfer.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// The policy that made the plan.
     pub policy: Policy,

@@ -1,57 +1,33 @@
 //! Timelines: when each part of the machine is busy in a simulated run.
 
-/// A row of the timeline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Row {
-    /// FORWARD steps that are computed for the first time.
-    Forward,
-    /// FORWARD steps that are computed again.
-    Recompute,
-    /// BACKWARD steps.
-    Backward,
-    /// Copies and coding of snapshots on the application's stream.
-    Codec,
-    /// Waits of the application's stream for a transfer.
-    Stall,
-    /// Transfers from host to device memory.
-    H2d,
-    /// Transfers from device to host memory.
-    D2h,
-    /// Reads from disk.
-    DiskRead,
-    /// Writes to disk.
-    DiskWrite,
+use crate::named::named;
+
+named! {
+    /// A row of the timeline; the values are in the order in which the rows are drawn.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Row {
+        /// FORWARD steps that are computed for the first time.
+        Forward => "forward",
+        /// FORWARD steps that are computed again.
+        Recompute => "recompute",
+        /// BACKWARD steps.
+        Backward => "backward",
+        /// Copies and coding of snapshots on the application's stream.
+        Codec => "copy or codec",
+        /// Waits of the application's stream for a transfer.
+        Stall => "stall",
+        /// Transfers from host to device memory.
+        H2d => "host to device",
+        /// Transfers from device to host memory.
+        D2h => "device to host",
+        /// Reads from disk.
+        DiskRead => "disk read",
+        /// Writes to disk.
+        DiskWrite => "disk write",
+    }
 }
 
 impl Row {
-    /// All rows, in the order in which they are drawn.
-    pub const ALL: [Row; 9] = [
-        Row::Forward,
-        Row::Recompute,
-        Row::Backward,
-        Row::Codec,
-        Row::Stall,
-        Row::H2d,
-        Row::D2h,
-        Row::DiskRead,
-        Row::DiskWrite,
-    ];
-
-    /// The name of the row.
-    pub fn name(self) -> &'static str {
-        match self {
-            Row::Forward => "forward",
-            Row::Recompute => "recompute",
-            Row::Backward => "backward",
-            Row::Codec => "copy or codec",
-            Row::Stall => "stall",
-            Row::H2d => "host to device",
-            Row::D2h => "device to host",
-            Row::DiskRead => "disk read",
-            Row::DiskWrite => "disk write",
-        }
-    }
-
     fn is_of_stream(self) -> bool {
         matches!(self, Row::Forward | Row::Recompute | Row::Backward)
     }

@@ -1,23 +1,26 @@
 //! An action of an adjoint code.
 
 use crate::error::{fail, Result};
+use crate::named::named;
 
-/// What the application does next. The values are those of GPUZIP 2.x.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i32)]
-pub enum Kind {
-    /// Compute u(ts) from u(ts-1).
-    Forward = 0,
-    /// u(ts) is live: store it.
-    Save = 1,
-    /// Make u(ts) live from its snapshot.
-    Restore = 2,
-    /// u(ts) is live: do the adjoint of the step ts -> ts+1.
-    Backward = 3,
-    /// The sweep is over.
-    Terminate = 4,
-    /// The schedule cannot go on; the last error says why. Never part of a valid schedule.
-    Error = 5,
+named! {
+    /// What the application does next. The values are those of GPUZIP 2.x.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[repr(i32)]
+    pub enum Kind {
+        /// Compute u(ts) from u(ts-1).
+        Forward = 0 => "FORWARD",
+        /// u(ts) is live: store it.
+        Save = 1 => "SAVE",
+        /// Make u(ts) live from its snapshot.
+        Restore = 2 => "RESTORE",
+        /// u(ts) is live: do the adjoint of the step ts -> ts+1.
+        Backward = 3 => "BACKWARD",
+        /// The sweep is over.
+        Terminate = 4 => "TERMINATE",
+        /// The schedule cannot go on; the last error says why. Never part of a valid schedule.
+        Error = 5 => "ERROR",
+    }
 }
 
 /// Flags of an action.

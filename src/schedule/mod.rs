@@ -360,20 +360,17 @@ impl Schedule {
 
     /// The cheapest nested schedule of these prices, recorded; `None` if there is none.
     pub fn priced(priced: &Priced) -> Result<Option<Self>> {
-        priced.actions()?.map(Self::nested).transpose()
+        priced.actions()?.map(|actions| Self::nested(Trace::new(actions, None)?)).transpose()
     }
 
     /// The nested schedule of a tree, recorded.
     pub fn of_tree(tree: Tree) -> Result<Self> {
-        let mut trace = Trace::new(tree.actions()?, None)?;
-        trace.tree = Some(tree);
-        Ok(Schedule { algorithm: Algorithm::Hrevolve, ..Self::trace(Arc::new(trace)) })
+        Self::nested(Trace { tree: Some(tree), ..Trace::new(tree.actions()?, None)? })
     }
 
-    /// The nested schedule of these actions, recorded.
-    fn nested(actions: Vec<Action>) -> Result<Self> {
-        let recorded = Self::trace(Arc::new(Trace::new(actions, None)?));
-        Ok(Schedule { algorithm: Algorithm::Hrevolve, ..recorded })
+    /// The nested schedule that a trace records.
+    fn nested(trace: Trace) -> Result<Self> {
+        Ok(Schedule { algorithm: Algorithm::Hrevolve, ..Self::trace(Arc::new(trace)) })
     }
 
     /// Lets the steps of the schedule stand for `macro_steps`, of which there must be as many.

@@ -138,18 +138,17 @@ fn parse(text: &str) -> Result<Action> {
     let (Some(ts), Some(name), None) = (words.next(), words.next(), words.next()) else {
         return fail!(Parse, "{text:?} is not `<timestep> <ACTION>`");
     };
-    let kind = match name {
-        "FORWARD" => Kind::Forward,
-        "SAVE" | "SAVE_INTERMEDIARY" => Kind::Save,
-        "RESTORE" => Kind::Restore,
-        "BACKWARD" | "FIRSTURN" => Kind::Backward,
-        "TERMINATE" => Kind::Terminate,
-        _ => {
-            return fail!(
+    let name = match name {
+        "SAVE_INTERMEDIARY" => Kind::Save.name(),
+        "FIRSTURN" => Kind::Backward.name(),
+        name => name,
+    };
+    let known = |kind: &Kind| *kind != Kind::Error && kind.name() == name;
+    let Some(kind) = Kind::ALL.into_iter().find(known) else {
+        return fail!(
             Parse,
             "{name:?} is no action: use FORWARD, SAVE, RESTORE, BACKWARD, FIRSTURN or TERMINATE"
-        )
-        }
+        );
     };
     match ts.parse::<u32>() {
         Ok(value) if value <= MAX_STEPS && value.to_string() == ts => Ok(Action::new(kind, value)),
@@ -157,22 +156,10 @@ fn parse(text: &str) -> Result<Action> {
     }
 }
 
-/// The name of an action in a trace file.
-pub fn name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Forward => "FORWARD",
-        Kind::Save => "SAVE",
-        Kind::Restore => "RESTORE",
-        Kind::Backward => "BACKWARD",
-        Kind::Terminate => "TERMINATE",
-        Kind::Error => "ERROR",
-    }
-}
-
 /// Writes a schedule as a trace file.
 pub fn write(actions: impl IntoIterator<Item = Action>, mut out: impl Write) -> io::Result<()> {
     for action in actions {
-        writeln!(out, "{} {}", action.ts, name(action.kind))?;
+        writeln!(out, "{} {}", action.ts, action.kind.name())?;
     }
     out.flush()
 }

@@ -6,7 +6,7 @@ use crate::device::{check_disjoint, AppField, AppMemory, Stream};
 use crate::error::{fail, Result};
 use crate::fallible_vec;
 use crate::plan::Plan;
-use crate::schedule::{flags, trace, Kind};
+use crate::schedule::{flags, Kind};
 use crate::tier::{Restored, Tiers};
 use crate::together::Mode;
 use std::time::Instant;
@@ -101,7 +101,7 @@ impl Session {
             return fail!(
                 State,
                 "{call} of state {ts}: the current action is {} {}",
-                trace::name(action.kind),
+                action.kind.name(),
                 action.ts
             );
         }

@@ -28,7 +28,7 @@ use crate::layout::Layout;
 use crate::plan::Plan;
 use crate::predict::Profile;
 use crate::process::Process;
-use crate::schedule::{trace, Action, Kind};
+use crate::schedule::{Action, Kind};
 use crate::stats::Stats;
 use crate::timeline::{nvtx, TimelineFile};
 use engine::Engine;
@@ -295,7 +295,7 @@ impl Session {
                 fail!(
                     State,
                     "action {it}, {} {ts}, was not served: call {call} before the next action",
-                    trace::name(kind)
+                    kind.name()
                 )
             }
             _ => Ok(()),

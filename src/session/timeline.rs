@@ -8,7 +8,7 @@ use crate::device::Device;
 use crate::error::Result;
 use crate::plan::Plan;
 use crate::predict::Costs;
-use crate::schedule::{flags, trace, Algorithm, Kind, Schedule};
+use crate::schedule::{flags, Algorithm, Kind, Schedule};
 use crate::stats::Stats;
 use crate::timeline::{nvtx, Label, Object, Row, TimelineFile};
 use std::ffi::CString;
@@ -68,7 +68,7 @@ impl Session {
             self.range = None;
             // A FORWARD is named by the state that it leads to.
             let ts = if tick.action.kind == Kind::Forward { tick.end } else { tick.action.ts };
-            let name = CString::new(format!("{} {ts}", trace::name(tick.action.kind))).ok();
+            let name = CString::new(format!("{} {ts}", tick.action.kind.name())).ok();
             self.range = name
                 .filter(|_| tick.action.kind != Kind::Terminate)
                 .and_then(|name| nvtx::action(&name));
@@ -193,8 +193,8 @@ fn about(target: Target) -> Object {
 fn of_schedule(about: Object, schedule: &Schedule) -> Object {
     let about = about
         .text_of("algorithm", schedule.algorithm.name())
-        .value("steps", schedule.macro_steps().time_steps());
-    let about = about.value("every", schedule.macro_steps().every());
+        .value("steps", schedule.macro_steps().time_steps())
+        .value("every", schedule.macro_steps().every());
     let inner = if schedule.has_inner_slots() { schedule.inner() } else { 0 };
     about
         .value("snapshots", schedule.snapshots)
@@ -206,32 +206,30 @@ fn of_schedule(about: Object, schedule: &Schedule) -> Object {
 }
 
 fn of_plan(about: Object, plan: &Plan) -> Object {
-    let about = about
+    about
         .value("cache", plan.cache)
         .text_of("policy", plan.policy.name())
         .value("zero_copy", plan.zero_copy)
-        .value("raw_slots", plan.raw_slots);
-    about.value("device_slots", plan.device_slots).value("host_slots", plan.host_slots)
+        .value("raw_slots", plan.raw_slots)
+        .value("device_slots", plan.device_slots)
+        .value("host_slots", plan.host_slots)
 }
 
 /// The costs that the plan was made with, in seconds and bytes. Times that differ from step to step
 /// appear as their mean.
 fn of_costs(costs: &Costs) -> Object {
-    let about = Object::new()
+    Object::new()
         .value("forward", costs.forward.mean())
-        .value("backward", costs.backward.mean());
-    let about = about
+        .value("backward", costs.backward.mean())
         .value("copy", costs.copy)
         .value("compress", costs.compress)
-        .value("decompress", costs.decompress);
-    let about = about
+        .value("decompress", costs.decompress)
         .value("upload", costs.upload)
         .value("download", costs.download)
         .value("disk_read", costs.disk_read)
         .value("disk_write", costs.disk_write)
         .value("one_engine", costs.one_engine)
-        .value("compressed", costs.compressed);
-    about
+        .value("compressed", costs.compressed)
         .value("state_bytes", costs.state_bytes)
         .value("stored_bytes", costs.stored_bytes)
         .value("slot_bytes", costs.slot_bytes)

@@ -193,9 +193,7 @@ fn a_shot_with_ranges() {
     let mut session = open(&config(Algorithm::Revolve, 2, 1), 4, &shapes()).unwrap();
     let (actions, _) = shot(&mut session);
     if inside {
-        let names = |(action, _): &(Action, u32)| {
-            format!("{} {}", gpuzip::schedule::trace::name(action.kind), action.ts)
-        };
+        let names = |(action, _): &(Action, u32)| format!("{} {}", action.kind.name(), action.ts);
         println!("actions: {}", actions.iter().map(names).collect::<Vec<_>>().join(", "));
     }
 }

@@ -7,7 +7,7 @@ use crate::output::{emit, write_drawing, OutputOptions};
 use crate::Failure;
 use clap::Args;
 use gpuzip::error::Result;
-use gpuzip::schedule::{forward_steps, trace, validate_schedule, Algorithm, Schedule};
+use gpuzip::schedule::{forward_steps, validate_schedule, Algorithm, Schedule};
 use serde_json::{Map, Value};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -54,7 +54,7 @@ pub fn counts(schedule: &Schedule) -> Result<Map<String, Value>> {
 /// consecutive FORWARDs are one line.
 fn write_ranges(schedule: &Schedule, join: bool, out: &mut dyn Write) -> io::Result<()> {
     for (action, end) in schedule.ranges(join) {
-        let name = trace::name(action.kind);
+        let name = action.kind.name();
         if end > action.ts {
             writeln!(out, "{}..{end} {name}", action.ts)?;
         } else {
