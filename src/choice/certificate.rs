@@ -246,7 +246,7 @@ fn attempt(
     limit: f64,
 ) -> Result<Option<Candidate>> {
     let Some(schedule) = Schedule::priced(priced)? else { return Ok(None) };
-    let evaluated = evaluate(&schedule, sessions, limit)?.faster();
+    let evaluated = evaluate(&schedule, sessions, limit)?.ok();
     Ok(evaluated.map(|(plans, simulation)| Candidate { alternative, schedule, plans, simulation }))
 }
 

@@ -1,7 +1,7 @@
 //! The choice of a schedule and its plans from a configuration.
 
 use super::refine::search_and_refine;
-use super::search::{clearly_less, Candidate};
+use super::search::{clearly_less, fail_least, Candidate};
 use super::tier_spec::TierSpec;
 use crate::config::Config;
 use crate::error::{fail, Code, Result};
@@ -65,10 +65,7 @@ pub fn choose_among(config: &Config, steps: u32, sessions: &[Vec<TierSpec>]) -> 
 /// Decides as `choose_among`, where `steps` and costs are those of the steps of the schedule.
 fn choose_steps(config: &Config, steps: u32, sessions: &[Vec<TierSpec>]) -> Result<Choice> {
     let count = sessions.iter().map(Vec::len).max().unwrap_or(1);
-    let of = |k: usize| {
-        sessions.iter().filter_map(|options| options.get(k).or(options.last()).cloned()).collect()
-    };
-    let alternatives: Vec<Vec<TierSpec>> = (0..count).map(of).collect();
+    let alternatives: Vec<_> = (0..count).map(|k| alternative(sessions, k)).collect();
     if let Some(choice) = searched(config, steps, &alternatives)? {
         return Ok(choice);
     }
@@ -76,6 +73,11 @@ fn choose_steps(config: &Config, steps: u32, sessions: &[Vec<TierSpec>]) -> Resu
         return choose_by_rule(config, steps, sessions);
     }
     quickest(config, steps, &alternatives)
+}
+
+/// Returns storage option number `k` of each session; a session with fewer options repeats its last one.
+fn alternative(sessions: &[Vec<TierSpec>], k: usize) -> Vec<TierSpec> {
+    sessions.iter().filter_map(|options| options.get(k).or(options.last()).cloned()).collect()
 }
 
 /// Decides the schedule and the plans of sessions that have one storage option each.
@@ -124,10 +126,7 @@ fn online_snapshots(config: &Config, sessions: &[TierSpec]) -> Result<u32> {
     }
     let held = |tiers: &TierSpec| Some(tiers.host?.max(tiers.cache.unwrap_or(0)));
     match sessions.iter().filter_map(held).min() {
-        Some(0) => {
-            let one = sessions.iter().map(|s| s.slot_bytes).max().unwrap_or(0);
-            fail!(Budget, "no schedule fits the budgets: one snapshot has {one} bytes; raise device_budget or host_budget to at least that")
-        }
+        Some(0) => fail_least(sessions.iter().map(|s| s.slot_bytes).max()),
         Some(snapshots) => Ok(snapshots),
         None => default_snapshots(config, 0),
     }
@@ -237,11 +236,7 @@ pub fn choose_schedule(
     let count = sessions.iter().map(Vec::len).max().unwrap_or(1);
     let mut failure = None;
     for k in [first].into_iter().chain((0..count).filter(|&k| k != first)) {
-        let sessions: Vec<TierSpec> = sessions
-            .iter()
-            .filter_map(|options| options.get(k).or(options.last()).cloned())
-            .collect();
-        match finish(schedule.clone(), &sessions) {
+        match finish(schedule.clone(), &alternative(sessions, k)) {
             Ok(choice) => return Ok(Choice { alternative: k, ..choice }),
             Err(error) => failure = failure.or(Some(error)),
         }
@@ -264,15 +259,10 @@ fn finish(schedule: Schedule, sessions: &[TierSpec]) -> Result<Choice> {
 /// Plans a schedule for every session; sessions with equal caches share a plan.
 fn plan_all(schedule: Schedule, sessions: &[TierSpec]) -> Result<Choice> {
     let mut plans: Vec<Arc<Plan>> = Vec::new();
-    if schedule.steps == 0 {
-        for tiers in sessions {
-            plans.push(tiers.open_plan(schedule.snapshots, &plans));
-        }
-    } else if !sessions.is_empty() {
-        let index = Index::new(&schedule)?;
-        for tiers in sessions {
-            plans.push(tiers.plan_of(&index, schedule.snapshots, &plans)?);
-        }
+    let is_indexed = schedule.steps > 0 && !sessions.is_empty();
+    let index = is_indexed.then(|| Index::new(&schedule)).transpose()?;
+    for tiers in sessions {
+        plans.push(tiers.plan_of(index.as_ref(), schedule.snapshots, &plans)?);
     }
     Ok(Choice { alternative: 0, schedule, plans })
 }
@@ -321,7 +311,7 @@ fn most_that_fits(config: &Config, steps: u32, sessions: &[TierSpec]) -> Result<
             u64::from(all).saturating_mul(one)
         );
     }
-    fail!(Budget, "no schedule fits the budgets: one snapshot has {one} bytes; raise device_budget or host_budget to at least that")
+    fail_least(Some(one))
 }
 
 #[cfg(test)]

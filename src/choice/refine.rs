@@ -59,9 +59,9 @@ impl Climb<'_> {
         if schedule.snapshots > self.most {
             return Ok(false);
         }
-        let evaluated = evaluate(&schedule, self.sessions, clearly_less(self.seconds))?.faster();
-        let is_faster = evaluated.is_some();
-        if let Some((plans, simulation)) = evaluated {
+        let evaluated = evaluate(&schedule, self.sessions, clearly_less(self.seconds))?;
+        let is_faster = evaluated.is_ok();
+        if let Ok((plans, simulation)) = evaluated {
             (self.tree, self.seconds) = (tree, simulation.makespan);
             self.found = Some((schedule, plans, simulation));
         }
@@ -123,7 +123,7 @@ pub(super) fn refine(
 ) -> Result<Option<Candidate>> {
     let (held, cache) = limits(sessions, most);
     for schedule in portfolio(best.schedule.steps, held, cache, Grid::Coarse)? {
-        if let Some((_, simulation)) = evaluate(&schedule, sessions, f64::INFINITY)?.faster() {
+        if let Ok((_, simulation)) = evaluate(&schedule, sessions, f64::INFINITY)? {
             starts.add(simulation.makespan, &schedule);
         }
     }

@@ -60,7 +60,9 @@ pub fn search(
     let mut search = Search::new(alternatives, keep);
     search.run(steps, most)?;
     if search.found.is_empty() {
-        return search.too_long.map_or_else(|| fail_least(alternatives), Err);
+        let largest = |sessions: &Vec<TierSpec>| sessions.iter().map(|s| s.slot_bytes).max();
+        let least = || fail_least(alternatives.iter().filter_map(largest).min());
+        return search.too_long.map_or_else(least, Err);
     }
     let mut found = search.found;
     found.sort_by(|a, b| a.simulation.makespan.total_cmp(&b.simulation.makespan));
@@ -74,9 +76,9 @@ pub(super) fn limits(sessions: &[TierSpec], most: u32) -> (u32, u32) {
     (most, sessions.iter().filter_map(TierSpec::inner_slots).min().unwrap_or(most))
 }
 
-fn fail_least<T>(alternatives: &[Vec<TierSpec>]) -> Result<T> {
-    let largest = |sessions: &Vec<TierSpec>| sessions.iter().map(|tiers| tiers.slot_bytes).max();
-    let least = alternatives.iter().filter_map(largest).min().unwrap_or(0);
+/// Returns the error of budgets that hold no snapshot of `least` bytes.
+pub(super) fn fail_least<T>(least: Option<u64>) -> Result<T> {
+    let least = least.unwrap_or(0);
     fail!(Budget, "no schedule fits the budgets: one snapshot has {least} bytes; raise device_budget or host_budget to at least that")
 }
 
@@ -466,8 +468,8 @@ impl<'a> Search<'a> {
             evaluated => evaluated?,
         };
         let makespan = match &evaluated {
-            Evaluated::Faster(_, simulation) => simulation.makespan,
-            Evaluated::Slower { about } => *about,
+            Ok((_, simulation)) => simulation.makespan,
+            Err(TooSlow { about }) => *about,
         };
         let tried = Tried {
             alternative,
@@ -476,7 +478,7 @@ impl<'a> Search<'a> {
             gaps: if makespan.is_finite() { bound.gaps(makespan) } else { 0.0 },
         };
         fallible_vec::push(&mut self.tried, tried)?;
-        let Evaluated::Faster(plans, simulation) = evaluated else { return Ok(()) };
+        let Ok((plans, simulation)) = evaluated else { return Ok(()) };
         let candidate = Candidate { alternative, plans, simulation, schedule };
         match self.rival(alternative, candidate.schedule.algorithm) {
             Some(k) => self.found[k] = candidate,
@@ -486,24 +488,9 @@ impl<'a> Search<'a> {
     }
 }
 
-/// What `evaluate` finds of a schedule.
-pub(super) enum Evaluated {
-    /// The plans of all sessions, and the simulation of the slowest.
-    Faster(Vec<Arc<Plan>>, Simulation),
-    /// A plan does not fit its tiers, or takes the limit or longer. `about` estimates its seconds, at
-    /// least the limit.
-    Slower { about: f64 },
-}
-
-impl Evaluated {
-    /// The plans, and the simulation of the slowest session.
-    pub fn faster(self) -> Option<(Vec<Arc<Plan>>, Simulation)> {
-        match self {
-            Evaluated::Faster(plans, simulation) => Some((plans, simulation)),
-            Evaluated::Slower { .. } => None,
-        }
-    }
-}
+/// The plans of all sessions, and the simulation of the slowest; or an estimate, if a plan does not fit
+/// its tiers, or takes the limit or longer.
+type Evaluated = std::result::Result<(Vec<Arc<Plan>>, Simulation), TooSlow>;
 
 /// Plans and simulates a schedule for all sessions, of which each is to take less than `limit`
 /// seconds.
@@ -516,19 +503,19 @@ pub(super) fn evaluate(
     let mut plans: Vec<Arc<Plan>> = Vec::new();
     let mut slowest = Simulation::default();
     for tiers in sessions {
-        let plan = tiers.plan_of(&index, schedule.snapshots, &plans)?;
+        let plan = tiers.plan_of(Some(&index), schedule.snapshots, &plans)?;
         if tiers.check(&plan).is_err() {
-            return Ok(Evaluated::Slower { about: limit });
+            return Ok(Err(TooSlow { about: limit }));
         }
         let limit = Limit { makespan: limit, stream: stream(schedule, tiers)? };
         match simulate_within((schedule, &index), &plan, &tiers.costs, tiers.budgets, limit)? {
             Ok(simulation) if simulation.makespan >= slowest.makespan => slowest = simulation,
             Ok(_) => {}
-            Err(TooSlow { about }) => return Ok(Evaluated::Slower { about }),
+            Err(slower) => return Ok(Err(slower)),
         }
         plans.push(plan);
     }
-    Ok(Evaluated::Faster(plans, slowest))
+    Ok(Ok((plans, slowest)))
 }
 
 #[cfg(test)]

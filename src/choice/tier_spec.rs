@@ -76,24 +76,26 @@ impl TierSpec {
         state_bytes: u64,
         codec: Option<&CodecProfile>,
     ) -> Self {
-        let costs = Costs::new(profile, state_bytes, codec);
+        let tiers = Self::within(budgets, Costs::new(profile, state_bytes, codec), 1);
+        TierSpec { packed_bytes: codec.map(|_| budgets.device), ..tiers }
+    }
+
+    /// Returns tiers that fill `budgets`, with a disk of `folders` folders, with snapshots of these
+    /// costs.
+    fn within(budgets: Budgets, costs: Costs, folders: usize) -> Self {
         let slot_bytes = costs.slot_bytes;
-        let cache = slots_of(budgets.device, slot_bytes);
-        let folders = 1;
-        let budgets =
-            budgets.with_disk_for(slot_bytes, DiskSpace::bytes_of_slot(slot_bytes, folders));
-        let host = Some(budgets.slots_outside(slot_bytes));
-        let (policy, zero_copy, beside_cache) = (Policy::Clairvoyant, false, 0);
-        let packed_bytes = codec.map(|_| budgets.device);
+        let on_disk = DiskSpace::bytes_of_slot(slot_bytes, folders);
+        let cache = Some(slots_of(budgets.device, slot_bytes));
+        let budgets = budgets.with_disk_for(slot_bytes, on_disk);
         TierSpec {
             slot_bytes,
-            cache: Some(cache),
+            cache,
             raw_slots: None,
-            host,
-            policy,
-            zero_copy,
-            packed_bytes,
-            beside_cache,
+            host: Some(budgets.slots_outside(slot_bytes)),
+            policy: Policy::Clairvoyant,
+            zero_copy: false,
+            packed_bytes: None,
+            beside_cache: 0,
             costs,
             budgets,
             folders,
@@ -164,42 +166,28 @@ impl TierSpec {
         beside_cache: u64,
     ) -> Self {
         let slots = |budget: u64| slots_of(budget, slot_bytes);
+        let outside = Budgets { device: 0, host: job.host_budget, disk: job.disk_budget };
         let folders = job.config.disk_folders.len().max(1);
-        let outside = Budgets { device: u64::MAX, host: job.host_budget, disk: job.disk_budget }
-            .with_disk_for(slot_bytes, DiskSpace::bytes_of_slot(slot_bytes, folders));
+        let filled = Self::within(outside, costs(job, compression, slot_bytes, raw), folders);
         let cache = match (job.device_budget, job.config.cache) {
             (0, 0) if is_unlimited(job) => None,
             (0, cache) => Some(cache),
             (budget, 0) => Some(slots(budget.saturating_sub(beside_cache))),
             (budget, most) => Some(slots(budget.saturating_sub(beside_cache)).min(most)),
         };
+        let is_of_device =
+            job.device_budget > 0 && job.config.snapshots == 0 && !job.config.adjust_snapshots;
         let host = match job.host_budget {
-            0 if job.device_budget > 0
-                && job.config.snapshots == 0
-                && !job.config.adjust_snapshots =>
-            {
-                Some(0)
-            }
+            0 if is_of_device => Some(0),
             0 => None,
-            _ => Some(outside.slots_outside(slot_bytes)),
+            _ => filled.host,
         };
-        let budgets = if job.disk_budget > 0 { outside } else { Budgets::NONE };
-        let costs = costs(job, compression, slot_bytes, raw);
+        let budgets = match job.disk_budget {
+            0 => Budgets::NONE,
+            _ => Budgets { device: u64::MAX, ..filled.budgets },
+        };
         let (policy, zero_copy) = (job.config.policy, job.config.zero_copy);
-        TierSpec {
-            slot_bytes,
-            cache,
-            raw_slots: None,
-            host,
-            policy,
-            zero_copy,
-            packed_bytes: None,
-            beside_cache,
-            costs,
-            budgets,
-            folders,
-            shared: None,
-        }
+        TierSpec { cache, host, policy, zero_copy, beside_cache, budgets, ..filled }
     }
 
     /// Returns the tiers of a session whose raw snapshots share time levels, with `raw` bytes per
@@ -334,16 +322,21 @@ impl TierSpec {
         }
     }
 
-    /// Returns the plan of an indexed schedule for these tiers: one of `plans`, or a new one.
+    /// Returns the plan of an indexed schedule for these tiers: one of `plans`, or a new one. Without an
+    /// index the schedule is one whose forward phase has not ended.
     pub(super) fn plan_of(
         &self,
-        index: &Index,
+        index: Option<&Index>,
         snapshots: u32,
         plans: &[Arc<Plan>],
     ) -> Result<Arc<Plan>> {
-        match plans.iter().find(|plan| self.is_of(plan, snapshots)) {
-            Some(plan) => Ok(plan.clone()),
-            None => Ok(Arc::new(self.plan(index, snapshots)?)),
+        match (plans.iter().find(|plan| self.is_of(plan, snapshots)), index) {
+            (Some(plan), _) => Ok(plan.clone()),
+            (None, Some(index)) => Ok(Arc::new(self.plan(index, snapshots)?)),
+            (None, None) => {
+                let cache = self.cache.unwrap_or(snapshots);
+                Ok(Arc::new(Plan::open(snapshots, cache, self.policy)))
+            }
         }
     }
 
@@ -361,15 +354,6 @@ impl TierSpec {
         Plan::of(index, cache, self.policy)
     }
 
-    /// Returns the plan of a schedule whose forward phase has not ended: one of `plans`, or a new
-    /// one.
-    pub(super) fn open_plan(&self, snapshots: u32, plans: &[Arc<Plan>]) -> Arc<Plan> {
-        match plans.iter().find(|plan| self.is_of(plan, snapshots)) {
-            Some(plan) => plan.clone(),
-            None => Arc::new(Plan::open(snapshots, self.cache.unwrap_or(snapshots), self.policy)),
-        }
-    }
-
     /// Returns whether `plan` is a plan for these tiers.
     fn is_of(&self, plan: &Plan, snapshots: u32) -> bool {
         plan.cache == self.cache.unwrap_or(snapshots)
@@ -381,13 +365,9 @@ impl TierSpec {
 
     /// Returns the plan of `schedule` for these tiers: one of `plans`, or a new one.
     pub fn plan_for(&self, schedule: &Schedule, plans: &[Arc<Plan>]) -> Result<Arc<Plan>> {
-        if schedule.steps == 0 {
-            return Ok(self.open_plan(schedule.snapshots, plans));
-        }
-        match plans.iter().find(|plan| self.is_of(plan, schedule.snapshots)) {
-            Some(plan) => Ok(plan.clone()),
-            None => Ok(Arc::new(self.plan(&Index::new(schedule)?, schedule.snapshots)?)),
-        }
+        let is_new = !plans.iter().any(|plan| self.is_of(plan, schedule.snapshots));
+        let index = (is_new && schedule.steps > 0).then(|| Index::new(schedule)).transpose()?;
+        self.plan_of(index.as_ref(), schedule.snapshots, plans)
     }
 
     /// Returns a plan for `index`, the rest of an indexed schedule of `snapshots` snapshots. Fails if it

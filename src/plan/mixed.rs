@@ -6,7 +6,7 @@
 //! most snapshots never leave the device, and so the raw ones are most of all SAVEs and RESTOREs.
 
 use super::replace::Cache;
-use super::{Counts, Index, Plan, Policy, Step, NONE};
+use super::{Index, Plan, Policy, Step, NONE};
 use crate::error::Result;
 use crate::fallible_vec::{filled, with_room};
 
@@ -45,18 +45,13 @@ impl Plan {
         };
         debug_assert!(raw_slots == 0 || raw.has_no_fetches());
         let mut plan = Plan {
-            policy: Policy::Clairvoyant,
             cache: raw_slots.saturating_add(coded_slots),
             zero_copy,
             raw_slots,
             device_slots,
-            host_slots: 0,
             steps,
             fetches: coded.into_fetches(),
-            counts: Counts::default(),
-            shares: None,
-            forward: None,
-            drops: false,
+            ..Plan::default()
         };
         plan.fetches.sort_unstable();
         plan.place_on_host(index, None)?;

@@ -10,7 +10,7 @@
 //! not written stays in the cache until its last RESTORE.
 
 use super::index::{ForwardPhase, Index};
-use super::{Counts, Plan, Policy, Step, NONE};
+use super::{Plan, Policy, Step, NONE};
 use crate::error::Result;
 use crate::fallible_vec::{filled, insert, push, push_back, with_room};
 use crate::schedule::Rule;
@@ -213,16 +213,11 @@ impl Plan {
         Plan {
             policy,
             cache,
-            zero_copy: false,
-            raw_slots: 0,
             device_slots: cache.min(snapshots),
             host_slots: pool_slots(snapshots, cache),
-            steps: Vec::new(),
-            fetches: Vec::new(),
-            counts: Counts::default(),
-            shares: None,
             forward: Some(Box::new(Forward::new(snapshots, cache))),
             drops: true,
+            ..Plan::default()
         }
     }
 

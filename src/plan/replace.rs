@@ -1,7 +1,7 @@
 //! Replacement policies: which device cache slot holds which snapshot, and when.
 
 use super::online::Left;
-use super::{Counts, Fetch, Index, Plan, Policy, Step, NONE};
+use super::{Fetch, Index, Plan, Policy, Step, NONE};
 use crate::error::Result;
 use crate::fallible_vec::{self, filled, push, with_room};
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -66,15 +66,11 @@ pub(super) fn replace(
         policy,
         cache: capacity,
         zero_copy,
-        raw_slots: 0,
         device_slots: cache.used,
-        host_slots: 0,
         steps,
         fetches: cache.fetches,
-        counts: Counts::default(),
-        shares: None,
-        forward: None,
         drops: left.is_some(),
+        ..Plan::default()
     })
 }
 
