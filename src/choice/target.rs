@@ -1,9 +1,12 @@
 //! The device of a session.
 
+use crate::codec::{Settings, SnapshotCodec};
 use crate::config::{Backend, Config};
 use crate::device::cuda::{self, Location};
 use crate::device::{AppField, CudaDevice, Device, HostDevice};
 use crate::error::{fail, Result};
+use crate::layout::Layout;
+use crate::tier::SnapshotCoder;
 
 /// The device that a session's snapshots and fields are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +106,19 @@ impl Target {
         match self {
             Target::Host => Ok(Box::new(HostDevice::new(config.link_bandwidth)?)),
             Target::Cuda(ordinal) => Ok(Box::new(CudaDevice::new(ordinal)?)),
+        }
+    }
+
+    /// Makes a snapshot coder on `device`, which is this target's.
+    pub fn coder(
+        self,
+        device: &mut dyn Device,
+        settings: &Settings,
+        layout: &Layout,
+    ) -> Result<SnapshotCoder> {
+        match self {
+            Target::Host => SnapshotCoder::on_host(SnapshotCodec::new(settings.clone(), layout)?),
+            Target::Cuda(_) => SnapshotCoder::on_gpu(device, settings, layout),
         }
     }
 }

@@ -11,8 +11,6 @@ use std::sync::Arc;
 pub enum Times {
     /// The same number of seconds for every time step.
     Each(f64),
-    /// The step ts -> ts+1 takes the `ts`-th of these n values, in seconds.
-    PerStep(Arc<[f64]>),
     /// The n time steps are divided into as many parts of equal length as there are values; a step of
     /// part k takes the k-th value, in seconds. n = 0: not known yet, and every step takes the mean.
     Parts(Arc<[f64]>, u32),
@@ -26,7 +24,6 @@ impl Times {
     pub fn of(&self, ts: u32) -> f64 {
         match self {
             Times::Each(seconds) => *seconds,
-            Times::PerStep(seconds) => seconds.get(ts as usize).copied().unwrap_or(0.0),
             Times::Parts(parts, 0) => mean(parts),
             Times::Parts(parts, steps) => {
                 let part = u64::from(ts) * parts.len() as u64 / u64::from(*steps);
@@ -52,7 +49,6 @@ impl Times {
     pub fn total(&self, steps: u32) -> f64 {
         match self {
             Times::Each(seconds) => *seconds * steps as f64,
-            Times::PerStep(seconds) => seconds.iter().take(steps as usize).sum(),
             Times::Parts(parts, 0) => mean(parts) * steps as f64,
             Times::Parts(parts, all) => {
                 let (all, count) = (u64::from(*all), parts.len() as u64);
@@ -69,7 +65,7 @@ impl Times {
     pub fn mean(&self) -> f64 {
         match self {
             Times::Each(seconds) => *seconds,
-            Times::PerStep(values) | Times::Parts(values, _) => mean(values),
+            Times::Parts(values, _) => mean(values),
             Times::Macro(times, _) => times.mean(),
         }
     }
@@ -80,9 +76,7 @@ impl Times {
         match self {
             Times::Each(seconds) => *seconds,
             Times::Parts(parts, 0) => mean(parts),
-            Times::PerStep(seconds) | Times::Parts(seconds, _) => {
-                seconds.iter().copied().fold(f64::INFINITY, f64::min)
-            }
+            Times::Parts(seconds, _) => seconds.iter().copied().fold(f64::INFINITY, f64::min),
             Times::Macro(times, of) => match &**times {
                 Times::Each(_) => self.of(0),
                 _ => (0..(of.count() - 1).max(1)).map(|k| self.of(k)).fold(f64::INFINITY, f64::min),
@@ -107,27 +101,11 @@ impl Times {
     fn for_part(&self, part: u32) -> Self {
         match self {
             Times::Each(seconds) => Times::Each(*seconds),
-            Times::PerStep(seconds) => {
-                Times::PerStep(seconds.iter().copied().step_by(part as usize).collect())
-            }
             Times::Parts(parts, steps) => Times::Parts(parts.clone(), steps.div_ceil(part)),
             Times::Macro(times, of) => Times::Macro(
                 Arc::new(times.for_part(part)),
                 MacroSteps::new(of.every(), of.time_steps().div_ceil(part)),
             ),
-        }
-    }
-
-    /// Fails if there are not times for `steps` steps.
-    fn check(&self, name: &str, steps: u32) -> Result<()> {
-        match self {
-            Times::PerStep(values) if values.len() != steps as usize => fail!(
-                Argument,
-                "{} {name} times for {steps} steps: give one for each",
-                values.len()
-            ),
-            Times::Macro(times, of) => times.check(name, of.time_steps()),
-            _ => Ok(()),
         }
     }
 }
@@ -242,10 +220,9 @@ impl Costs {
         }
     }
 
-    /// Fails if a time is negative, infinite or not a number, or if there are not `steps` times.
+    /// Fails if a time of one of `steps` steps is negative, infinite or not a number.
     pub fn check(&self, steps: u32) -> Result<()> {
         for (name, times) in [("forward", &self.forward), ("backward", &self.backward)] {
-            times.check(name, steps)?;
             if !(times.least() >= 0.0 && times.total(steps).is_finite()) {
                 return fail!(Argument, "{name} times must be numbers of seconds, none negative");
             }

@@ -124,41 +124,22 @@ impl Profile {
     fn of_speeds(state_bytes: u64, step_gbs: f64, link_gbs: f64, d2d_gbs: f64) -> Self {
         let forward_ms = state_bytes as f64 / (step_gbs * GIGA) * 1e3;
         Profile {
-            backend: 0,
             state_bytes,
             forward_ms,
             backward_ms: 2.5 * forward_ms,
             h2d_gbs: link_gbs,
             d2h_gbs: link_gbs,
-            both_gbs: 0.0,
             d2d_gbs,
             disk_read_gbs: 2.0,
             disk_write_gbs: 2.0,
-            steps: Vec::new(),
-            codecs: Vec::new(),
+            ..Self::free()
         }
     }
 
     /// Gives the steps of each part of the sweep times of their own, in milliseconds of a forward and
     /// of a backward step of a state of `bytes` bytes. Without any, every step takes the means.
     pub fn with_steps(self, steps: &[[f64; 2]], bytes: u64) -> Result<Self> {
-        if steps.len() > MOST_PARTS {
-            return fail!(
-                Argument,
-                "{} parts of the sweep: at most {MOST_PARTS}; give means of consecutive steps",
-                steps.len()
-            );
-        }
-        for (k, part) in steps.iter().enumerate() {
-            for (name, ms) in ["forward_ms", "backward_ms"].into_iter().zip(part) {
-                if !(0.0..=MOST_MS).contains(ms) {
-                    return fail!(
-                        Argument,
-                        "{name}[{k}] = {ms}: milliseconds from 0 to {MOST_MS:e}"
-                    );
-                }
-            }
-        }
+        check_parts(steps)?;
         let scale = self.scale(bytes).max(f64::MIN_POSITIVE);
         let mut parts = with_room(steps.len())?;
         parts.extend(steps.iter().map(|part| part.map(|ms| ms / scale)));
@@ -225,17 +206,7 @@ impl Profile {
                     fail!(Argument, "{name} = {value:?}: it must be from {least:?} to {most:e}")
                 }
             };
-        if self.steps.len() > MOST_PARTS {
-            return fail!(
-                Argument,
-                "{} parts of the sweep: at most {MOST_PARTS}; give means of consecutive steps",
-                self.steps.len()
-            );
-        }
-        for [forward, backward] in &self.steps {
-            within("forward_ms of a part", *forward, 0.0, MOST_MS)?;
-            within("backward_ms of a part", *backward, 0.0, MOST_MS)?;
-        }
+        check_parts(&self.steps)?;
         within("forward_ms", self.forward_ms, 0.0, MOST_MS)?;
         within("backward_ms", self.backward_ms, 0.0, MOST_MS)?;
         let links =
@@ -259,6 +230,25 @@ impl Profile {
         }
         Ok(())
     }
+}
+
+/// Fails if a sweep has too many parts, or if a step of a part takes a time that cannot be.
+fn check_parts(steps: &[[f64; 2]]) -> Result<()> {
+    if steps.len() > MOST_PARTS {
+        return fail!(
+            Argument,
+            "{} parts of the sweep: at most {MOST_PARTS}; give means of consecutive steps",
+            steps.len()
+        );
+    }
+    for (k, part) in steps.iter().enumerate() {
+        for (name, ms) in ["forward_ms", "backward_ms"].into_iter().zip(part) {
+            if !(0.0..=MOST_MS).contains(ms) {
+                return fail!(Argument, "{name}[{k}] = {ms}: milliseconds from 0 to {MOST_MS:e}");
+            }
+        }
+    }
+    Ok(())
 }
 
 impl CodecProfile {

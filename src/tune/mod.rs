@@ -140,8 +140,8 @@ impl Tuner {
         if let Some(error) = self.failed.take() {
             return Err(error.within("the shot could not be measured"));
         }
-        let (Some((forward, backward)), Some(findings)) =
-            (self.fit.solve(), self.probe.as_mut().and_then(Probe::findings))
+        let (Some((forward, backward)), Some(speeds)) =
+            (self.fit.solve(), self.probe.as_mut().and_then(Probe::speeds))
         else {
             return fail!(
                 State,
@@ -150,25 +150,6 @@ impl Tuner {
         };
         let backend = if self.target == Target::Host { 1 } else { 2 };
         let (forward_ms, backward_ms) = (forward * 1e3, backward * 1e3);
-        let state_bytes = self.layout.slot_bytes;
-        let probe::Findings { h2d_gbs, d2h_gbs, both_gbs, d2d_gbs, disk_gbs, codecs } = findings;
-        // Without a disk in the session, the profile takes typical values for it.
-        let typical = Profile::typical_gpu(state_bytes);
-        let (disk_read_gbs, disk_write_gbs) =
-            disk_gbs.unwrap_or((typical.disk_read_gbs, typical.disk_write_gbs));
-        Ok(Profile {
-            backend,
-            state_bytes,
-            forward_ms,
-            backward_ms,
-            h2d_gbs,
-            d2h_gbs,
-            both_gbs,
-            d2d_gbs,
-            disk_read_gbs,
-            disk_write_gbs,
-            codecs,
-            ..typical
-        })
+        Ok(Profile { backend, forward_ms, backward_ms, ..speeds })
     }
 }

@@ -6,7 +6,7 @@
 //! that a measured shot takes longer.
 
 use crate::choice::{Job, Target};
-use crate::codec::{Settings, SnapshotCodec};
+use crate::codec::Settings;
 use crate::device::{AppMemory, Device, DiskSpace, Event, Lane, Memory, Place, Stream};
 use crate::error::Result;
 use crate::layout::Layout;
@@ -47,46 +47,29 @@ struct Trial {
     decompress: Vec<f64>,
 }
 
-/// What was measured, in GB/s of a state, and the results of every codec that works on this device.
-pub struct Findings {
-    /// From host to device memory.
-    pub h2d_gbs: f64,
-    /// From device to host memory.
-    pub d2h_gbs: f64,
-    /// Both directions together, on a GPU; 0: not measured.
-    pub both_gbs: f64,
-    /// Within device memory.
-    pub d2d_gbs: f64,
-    /// From disk to host memory, and from host memory to disk; `None` if that was not measured.
-    pub disk_gbs: Option<(f64, f64)>,
-    /// The codecs.
-    pub codecs: Vec<CodecProfile>,
-}
-
 impl Probe {
     /// Opens the device. Reserves one state of device memory, one state of host memory, and the
     /// work space of the codecs. Leaves out codecs that do not work on this device.
     pub fn new(target: Target, job: &Job, layout: &Layout, codecs: &[Settings]) -> Result<Self> {
         let mut device = target.open(&job.config)?;
         let ways = [device.event()?, device.event()?, device.event()?];
-        let (to_device, to_host, within, trials) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut probe = Probe {
             device,
             layout: layout.clone(),
             on_gpu: matches!(target, Target::Cuda(_)),
             ways,
             warm: false,
-            to_device,
-            to_host,
+            to_device: Vec::new(),
+            to_host: Vec::new(),
             both: Vec::new(),
-            within,
-            trials,
+            within: Vec::new(),
+            trials: Vec::new(),
             disk: disk_of(job, layout),
             to_disk: Vec::new(),
             from_disk: Vec::new(),
         };
         for settings in codecs {
-            match coder(target, &mut *probe.device, settings, layout) {
+            match target.coder(&mut *probe.device, settings, layout) {
                 Ok(coder) => probe.trials.push(Trial::new(settings, coder)),
                 Err(error) => log::info!("{} is not measured: {error}", settings.method.name()),
             }
@@ -245,9 +228,12 @@ impl Probe {
         Ok(fields)
     }
 
-    /// Returns what was measured, from the medians; `None` before the first trial.
-    pub fn findings(&mut self) -> Option<Findings> {
-        let state = self.layout.slot_bytes as f64;
+    /// Returns a profile with the speeds that were measured, from the medians, and the results of every
+    /// codec that works on this device; `None` before the first trial. Without a disk in the session, the
+    /// disk has typical speeds.
+    pub fn speeds(&mut self) -> Option<Profile> {
+        let state_bytes = self.layout.slot_bytes;
+        let state = state_bytes as f64;
         let gbs = |seconds: &mut Vec<f64>| Some(state / median(seconds)?.max(1e-9) / 1e9);
         let [h2d_gbs, d2h_gbs, d2d_gbs] =
             [gbs(&mut self.to_device)?, gbs(&mut self.to_host)?, gbs(&mut self.within)?];
@@ -257,7 +243,6 @@ impl Probe {
             Ok(1) => Profile::in_turns(h2d_gbs, d2h_gbs),
             _ => 2.0 * gbs(&mut self.both)?,
         };
-        let disk_gbs = gbs(&mut self.from_disk).zip(gbs(&mut self.to_disk));
         let codec = |trial: &mut Trial| {
             let largest = *trial.stored.iter().max()? as f64;
             let mean = trial.stored.iter().map(|&bytes| bytes as f64).sum::<f64>()
@@ -270,13 +255,20 @@ impl Probe {
                 ..CodecProfile::of(&trial.settings)
             })
         };
-        Some(Findings {
+        let codecs = self.trials.iter_mut().filter_map(codec).collect();
+        let typical = Profile::typical_gpu(state_bytes);
+        let (disk_read_gbs, disk_write_gbs) = gbs(&mut self.from_disk)
+            .zip(gbs(&mut self.to_disk))
+            .unwrap_or((typical.disk_read_gbs, typical.disk_write_gbs));
+        Some(Profile {
             h2d_gbs,
             d2h_gbs,
             both_gbs,
             d2d_gbs,
-            disk_gbs,
-            codecs: self.trials.iter_mut().filter_map(codec).collect(),
+            disk_read_gbs,
+            disk_write_gbs,
+            codecs,
+            ..typical
         })
     }
 }
@@ -321,18 +313,6 @@ fn disk_of(job: &Job, layout: &Layout) -> Option<Arc<DiskSpace>> {
             log::warn!("the disk is not measured: {error}");
             None
         }
-    }
-}
-
-fn coder(
-    target: Target,
-    device: &mut dyn Device,
-    settings: &Settings,
-    layout: &Layout,
-) -> Result<SnapshotCoder> {
-    match target {
-        Target::Host => SnapshotCoder::on_host(SnapshotCodec::new(settings.clone(), layout)?),
-        Target::Cuda(_) => SnapshotCoder::on_gpu(device, settings, layout),
     }
 }
 

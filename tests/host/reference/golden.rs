@@ -13,8 +13,8 @@ const TABLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/host/reference/g
 fn costs(n: u32, coded: bool) -> Costs {
     let times = |a: f64| (0..n).map(|ts| a + 0.1 * f64::from(ts % 7)).collect();
     Costs {
-        forward: Times::PerStep(times(1.0)),
-        backward: Times::PerStep(times(2.3)),
+        forward: Times::Parts(times(1.0), n),
+        backward: Times::Parts(times(2.3), n),
         copy: 0.15,
         compress: if coded { 0.21 } else { 0.0 },
         decompress: if coded { 0.13 } else { 0.0 },
