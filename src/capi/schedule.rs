@@ -149,7 +149,7 @@ pub unsafe extern "C" fn gpuzip_schedule_get_action(
 ) -> gpuzip_status_t {
     entry("gpuzip_schedule_get_action", || {
         super::entry::not_null(action, "action")?;
-        let next = action_of(handles::schedule(schedule)?.advance()?);
+        let next = action_of(handles::schedule(schedule)?.advance(None)?);
         // SAFETY: by this function's contract.
         unsafe { write(action, "action", next) }
     })
@@ -167,7 +167,7 @@ pub unsafe extern "C" fn gpuzip_schedule_peek_action(
 ) -> gpuzip_status_t {
     entry("gpuzip_schedule_peek_action", || {
         super::entry::not_null(action, "action")?;
-        let next = action_of(handles::schedule(schedule)?.peek()?);
+        let next = action_of(handles::schedule(schedule)?.peek(None)?);
         // SAFETY: by this function's contract.
         unsafe { write(action, "action", next) }
     })

@@ -201,7 +201,7 @@ mod tests {
         let sparse =
             rank(&Config { adjoint_every: 2, ..budget(Some(Algorithm::Revolve), 640, 2) }, 100, 64);
         let begun = well();
-        begun.as_ref().unwrap().advance().unwrap();
+        begun.as_ref().unwrap().advance(None).unwrap();
         for (ranks, own) in [
             ([well(), failed(), well()], 1),
             ([well(), longer, well()], 3),

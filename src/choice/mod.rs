@@ -30,7 +30,7 @@ pub use choose::{choose, choose_among, choose_schedule, Choice};
 pub use job::Job;
 pub use published::published;
 pub use search::{search, Candidate, Keep};
-pub use shared_schedule::{SharedSchedule, Tick};
+pub use shared_schedule::{Here, SharedSchedule, Tick, Why};
 pub use storage_options::StorageOption;
 pub(crate) use storage_options::{candidates, storage_options, tiers_of};
 pub use target::Target;

@@ -29,6 +29,51 @@ pub struct Tick {
     pub end: u32,
 }
 
+/// Where a session is in the actions of its schedule.
+#[derive(Clone, Copy, Debug)]
+pub struct Here {
+    /// Number of the shot.
+    pub sweep: u64,
+    /// Number of the current action; -1: before the first one.
+    pub it: i64,
+}
+
+impl Here {
+    /// Fails unless the schedule is at action `it` of shot `sweep`.
+    pub fn check(self, sweep: u64, it: i64) -> Result<()> {
+        let mine = self.it;
+        if sweep != self.sweep {
+            return fail!(State, "the schedule was rewound: call setup for this session too");
+        }
+        if mine != it {
+            return fail!(State, "this session is at action {mine}, the schedule was at {it}: dispatch every action, or call setup");
+        }
+        Ok(())
+    }
+}
+
+/// Why a schedule is decided anew, which says when that is allowed:
+///
+/// | why | allowed |
+/// |---|---|
+/// | `OtherTiers` | between shots |
+/// | `OtherSteps` | between shots, for the only session; the number is known, before and afterwards |
+/// | `Backend` | during the first SAVE of a shot, for the only session, and untold |
+/// | `LessDisk` | before the first action, untold; or as `Backend` |
+///
+/// Untold: neither the application nor another rank was told of the schedule.
+#[derive(Clone, Copy, Debug)]
+pub enum Why {
+    /// A session has other tiers, by other speeds.
+    OtherTiers,
+    /// A session has this number of time steps from now on.
+    OtherSteps(i64),
+    /// The fields of the first SAVE have told the backend.
+    Backend,
+    /// A session found less disk than was planned.
+    LessDisk,
+}
+
 /// A schedule shared by sessions: one caller advances it, and any number of sessions follow it.
 pub struct SharedSchedule {
     config: Arc<Config>,
@@ -95,13 +140,9 @@ impl SharedSchedule {
         MacroSteps::new(self.config.adjoint_every, self.steps())
     }
 
-    /// Ends the forward phase of this shot, whose number of time steps was not known, if `ready`
-    /// accepts the number of the shot and the current action. The live state is the one of the
-    /// current action, u(n-1).
-    pub fn end_forward_if(
-        &self,
-        ready: impl FnOnce(u64, Option<Tick>) -> Result<()>,
-    ) -> Result<()> {
+    /// Ends the forward phase of this shot, whose number of time steps was not known, for a session
+    /// that is `here`. The live state is the one of the current action, u(n-1).
+    pub fn end_forward(&self, here: Here) -> Result<()> {
         let mut state = self.lock()?;
         if self.steps() > 0 {
             return fail!(
@@ -110,7 +151,7 @@ impl SharedSchedule {
                 self.steps()
             );
         }
-        ready(state.sweep, state.current)?;
+        state.check(here)?;
         if let (Some(_), Some(ended)) = (&state.open, &state.decided) {
             return fail!(
                 State,
@@ -169,35 +210,28 @@ impl SharedSchedule {
         Ok((number, state.sweep))
     }
 
-    /// Decides the schedule anew with other tiers of session `number`. Valid between shots only. If
-    /// it fails, nothing has changed.
-    pub fn replan(&self, number: u64, options: Vec<TierSpec>) -> Result<()> {
+    /// Decides the schedule anew with other tiers of session `number`, if that is allowed now. If it
+    /// fails, nothing has changed.
+    pub fn decide_anew(&self, why: Why, number: u64, options: Vec<TierSpec>) -> Result<()> {
+        let steps = match why {
+            Why::OtherSteps(steps) => self.config.check_steps(steps)?,
+            _ => self.steps(),
+        };
         let mut state = self.lock()?;
-        state.check_between_shots()?;
+        let begun = state.check_change(why, number, steps == 0 || self.steps() == 0)?;
         let mut sessions = state.sessions.clone();
         sessions.insert(number, options);
-        let choice = decide(&self.config, self.steps(), &sessions)?;
-        state.sessions = sessions;
-        state.take(choice);
-        Ok(())
-    }
-
-    /// Decides the schedule anew for another number of time steps, with these tiers of its only
-    /// session, number `number`. Valid between shots only. If it fails, nothing has changed.
-    pub fn set_steps(&self, number: u64, steps: i64, options: Vec<TierSpec>) -> Result<()> {
-        let steps = self.config.check_steps(steps)?;
-        let mut state = self.lock()?;
-        state.check_between_shots()?;
-        state
-            .modes(number)
-            .with(Mode::OtherSteps, true)
-            .with(Mode::UnknownSteps, steps == 0 || self.steps() == 0)
-            .check()?;
-        let sessions = BTreeMap::from([(number, options)]);
         let choice = decide(&self.config, steps, &sessions)?;
+        let mut actions = actions_of(&choice.schedule, &self.config);
+        if begun.is_some_and(|begun| actions.next() != Some((begun.action, begun.end))) {
+            return fail!(State, "another schedule would begin otherwise");
+        }
         self.steps.store(steps, Ordering::Relaxed);
         state.sessions = sessions;
         state.take(choice);
+        if begun.is_some() {
+            state.actions = Some(actions);
+        }
         Ok(())
     }
 
@@ -239,30 +273,6 @@ impl SharedSchedule {
         self.tell()?.fingerprint(self.config.range_actions)
     }
 
-    /// Decides the schedule anew with other tiers of its only session, number `number`, during the
-    /// SAVE with which every shot of more than one time step begins. Fails if the application was
-    /// told more of the schedule than that SAVE.
-    pub fn replan_at_start(&self, number: u64, options: Vec<TierSpec>) -> Result<()> {
-        self.lock()?.replan_at_start(&self.config, self.steps(), number, options)
-    }
-
-    /// Decides the schedule anew with other tiers of session `number`: of any session before the
-    /// first action of a shot, or as `replan_at_start` does. Fails if the application or another rank
-    /// was told of the schedule.
-    pub fn replan_untold(&self, number: u64, options: Vec<TierSpec>) -> Result<()> {
-        let mut state = self.lock()?;
-        if state.current.is_some() {
-            return state.replan_at_start(&self.config, self.steps(), number, options);
-        }
-        state.check_untold()?;
-        let mut sessions = state.sessions.clone();
-        sessions.insert(number, options);
-        let choice = decide(&self.config, self.steps(), &sessions)?;
-        state.sessions = sessions;
-        state.take(choice);
-        Ok(())
-    }
-
     /// Returns the index of the chosen storage option, and how often the schedule was decided anew.
     /// A session whose plan belongs to an earlier decision needs a new plan.
     pub fn alternative(&self) -> Result<(usize, u64)> {
@@ -288,7 +298,7 @@ impl SharedSchedule {
         Ok(self.lock()?.decide(&self.config, self.steps())?.schedule.clone())
     }
 
-    /// Does what `decide` does, for the application: from then on `replan_at_start` fails.
+    /// Does what `decide` does, for the application, which has been told of the schedule from then on.
     pub fn tell(&self) -> Result<Schedule> {
         let mut state = self.lock()?;
         state.told = true;
@@ -300,16 +310,11 @@ impl SharedSchedule {
         plan_for(self.lock()?.decide(&self.config, self.steps())?, tiers)
     }
 
-    /// Moves on to the next action and returns it.
-    pub fn advance(&self) -> Result<Tick> {
-        self.advance_if(|_, _| Ok(()))
-    }
-
-    /// Moves on to the next action if `ready` accepts the number of the shot and the current
-    /// action.
-    pub fn advance_if(&self, ready: impl FnOnce(u64, Option<Tick>) -> Result<()>) -> Result<Tick> {
+    /// Moves on to the next action and returns it. If a session moves the schedule, `here` is where the
+    /// session is.
+    pub fn advance(&self, here: Option<Here>) -> Result<Tick> {
         let mut state = self.lock()?;
-        ready(state.sweep, state.current)?;
+        here.map_or(Ok(()), |here| state.check(here))?;
         let Some((action, end)) = state.actions(&self.config, self.steps())?.next() else {
             return fail!(State, "the sweep has terminated: only setup is valid now");
         };
@@ -320,12 +325,11 @@ impl SharedSchedule {
         Ok(tick)
     }
 
-    /// Returns the next action and stays before it, if `ready` accepts the number of the shot and
-    /// the current action. The application is told of the action, so that `replan_at_start` fails
-    /// from then on.
-    pub fn peek_if(&self, ready: impl FnOnce(u64, Option<Tick>) -> Result<()>) -> Result<Tick> {
+    /// Returns the next action and stays before it; `here` as for `advance`. The application has been
+    /// told of the schedule from then on.
+    pub fn peek(&self, here: Option<Here>) -> Result<Tick> {
         let mut state = self.lock()?;
-        ready(state.sweep, state.current)?;
+        here.map_or(Ok(()), |here| state.check(here))?;
         state.told = true;
         match state.actions(&self.config, self.steps())?.peek() {
             Some((action, end)) => {
@@ -336,19 +340,10 @@ impl SharedSchedule {
         }
     }
 
-    /// Returns the next action and stays before it.
-    pub fn peek(&self) -> Result<Tick> {
-        self.peek_if(|_, _| Ok(()))
-    }
-
-    /// Returns the kind of the next action, if `ready` accepts the number of the shot and the
-    /// current action; `None` after TERMINATE.
-    pub fn peek_kind_if(
-        &self,
-        ready: impl FnOnce(u64, Option<Tick>) -> Result<()>,
-    ) -> Result<Option<Kind>> {
+    /// Returns the kind of the next action, for a session that is `here`; `None` after TERMINATE.
+    pub fn peek_kind(&self, here: Here) -> Result<Option<Kind>> {
         let mut state = self.lock()?;
-        ready(state.sweep, state.current)?;
+        state.check(here)?;
         Ok(state.actions(&self.config, self.steps())?.peek_kind())
     }
 
@@ -403,32 +398,36 @@ impl SharedSchedule {
 }
 
 impl State {
-    /// As `SharedSchedule::replan_at_start`.
-    fn replan_at_start(
-        &mut self,
-        config: &Config,
-        steps: u32,
-        number: u64,
-        options: Vec<TierSpec>,
-    ) -> Result<()> {
-        let Some(tick) = self.current.filter(|tick| tick.it == 0 && tick.action.kind == Kind::Save)
-        else {
-            return fail!(State, "the schedule is past its first SAVE");
-        };
-        self.check_untold()?;
-        if self.sessions.len() != 1 || !self.sessions.contains_key(&number) {
-            return fail!(State, "{} sessions follow the schedule", self.sessions.len());
+    /// Fails unless a session that is `here` is at the current action.
+    fn check(&self, here: Here) -> Result<()> {
+        here.check(self.sweep, self.current.map_or(-1, |tick| tick.it))
+    }
+
+    /// Fails if the schedule cannot be decided anew now; the table at [`Why`] says when it can.
+    /// `is_open`: the number of time steps, before or afterwards, is not known. Returns the first SAVE
+    /// of the shot, if it has begun: the new schedule must begin with the same SAVE.
+    fn check_change(&self, why: Why, number: u64, is_open: bool) -> Result<Option<Tick>> {
+        let modes = self.modes(number).with(Mode::OtherSteps, true);
+        match (why, self.current) {
+            (Why::OtherTiers, _) => self.check_between_shots().map(|()| None),
+            (Why::OtherSteps(_), _) => {
+                self.check_between_shots()?;
+                modes.with(Mode::UnknownSteps, is_open).check().map(|()| None)
+            }
+            (Why::LessDisk, None) => self.check_untold().map(|()| None),
+            (Why::Backend | Why::LessDisk, Some(tick))
+                if tick.it == 0 && tick.action.kind == Kind::Save =>
+            {
+                self.check_untold()?;
+                if self.sessions.len() != 1 || !self.sessions.contains_key(&number) {
+                    return fail!(State, "{} sessions follow the schedule", self.sessions.len());
+                }
+                Ok(Some(tick))
+            }
+            (Why::Backend | Why::LessDisk, _) => {
+                fail!(State, "the schedule is past its first SAVE")
+            }
         }
-        let sessions = BTreeMap::from([(number, options)]);
-        let choice = decide(config, steps, &sessions)?;
-        let mut actions = actions_of(&choice.schedule, config);
-        match actions.next() {
-            Some((action, end)) if (action, end) == (tick.action, tick.end) => {}
-            _ => return fail!(State, "another schedule would begin otherwise"),
-        }
-        (self.sessions, self.decided, self.actions) = (sessions, Some(choice), Some(actions));
-        self.decisions += 1;
-        Ok(())
     }
 
     fn check_untold(&self) -> Result<()> {

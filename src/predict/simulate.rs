@@ -20,7 +20,7 @@ use crate::layout::{Field, Layout, Levels, PreviousField};
 use crate::plan::{spare_bytes, Index, Plan, NONE};
 use crate::scalar::Scalar;
 use crate::schedule::{flags, Action, Kind, Schedule};
-use crate::tier::{staging_bytes, FieldChecksums, SnapshotCoder, Tiers};
+use crate::tier::{staging_bytes, FieldChecksums, SnapshotCoder, Storage, Tiers};
 use crate::together::{refused, Mode};
 use std::any::Any;
 use std::ops::Range;
@@ -158,7 +158,7 @@ impl<'a> Run<'a> {
         // nothing.
         let memory = |bytes: u64| unsafe { AppMemory::new(std::ptr::null_mut(), bytes as usize) };
         let fields = fields.into_iter().map(memory).collect();
-        let mut tiers = if shares {
+        let storage = if shares {
             let previous = vec![PreviousField {
                 field: 1,
                 at: 0,
@@ -167,12 +167,14 @@ impl<'a> Run<'a> {
                 checksum_at: own,
             }];
             let levels = Levels { own: vec![(0, 0)], previous, own_bytes: own, previous_bytes };
-            Tiers::sharing_levels(clocks, layout, plan, levels, FieldChecksums::Absent)?
+            Storage::Sharing(levels, FieldChecksums::Absent)
+        } else if costs.compressed {
+            Storage::Coded(SnapshotCoder::Assumed { bytes: stored })
         } else {
-            let coder = costs.compressed.then_some(SnapshotCoder::Assumed { bytes: stored });
-            // Every snapshot finds room: the number of slots says how many fit.
-            Tiers::new(clocks, layout, plan, coder, ROOM, ROOM)?
+            Storage::Raw
         };
+        // Every snapshot finds room: the number of slots says how many fit.
+        let mut tiers = Tiers::new(clocks, layout, plan, storage, ROOM, ROOM)?;
         let on_disk = budgets.on_disk(plan.host_slots, costs.slot_bytes);
         if on_disk > 0 && shares {
             return refused([Mode::SharedLevels, Mode::Disk]);

@@ -57,15 +57,13 @@ impl Session {
         if let Some(Engine { plan, tiers, traffic_before, stalled_before, coded_before, .. }) =
             &mut self.engine
         {
-            let traffic = tiers.device().traffic();
-            let before = &self.carried;
-            stats.stall = before.stall + tiers.device().stalled()? - *stalled_before;
-            stats.h2d_bytes = before.h2d_bytes + traffic.h2d_bytes - traffic_before.h2d_bytes;
-            stats.d2h_bytes = before.d2h_bytes + traffic.d2h_bytes - traffic_before.d2h_bytes;
-            stats.disk_bytes = before.disk_bytes + traffic.disk_bytes - traffic_before.disk_bytes;
-            stats.disk_reads = before.disk_reads + traffic.disk_reads - traffic_before.disk_reads;
-            stats.disk_writes =
-                before.disk_writes + traffic.disk_writes - traffic_before.disk_writes;
+            let traffic = tiers.device().traffic() - *traffic_before;
+            stats.stall += tiers.device().stalled()? - *stalled_before;
+            stats.h2d_bytes += traffic.h2d_bytes;
+            stats.d2h_bytes += traffic.d2h_bytes;
+            stats.disk_bytes += traffic.disk_bytes;
+            stats.disk_reads += traffic.disk_reads;
+            stats.disk_writes += traffic.disk_writes;
             let on_disk = tiers.on_disk();
             let times = |slots: u32| (slots as u64).saturating_mul(self.layout.slot_bytes);
             let in_memory = plan.host_slots.saturating_sub(on_disk);
@@ -75,13 +73,11 @@ impl Session {
             let is_coded = self.option.compression.method != Method::None;
             let state = self.layout.slot_bytes;
             let spare = spare_bytes(plan.zero_copy, is_coded, plan.cache, state);
-            stats.peak_device_bytes = before.peak_device_bytes.max(cache + spare);
-            stats.peak_host_bytes = before.peak_host_bytes.max(pool + staged);
-            let coded = tiers.device().coded()?;
-            (stats.compress, stats.decompress) = (
-                before.compress + coded.0 - coded_before.0,
-                before.decompress + coded.1 - coded_before.1,
-            );
+            stats.peak_device_bytes = stats.peak_device_bytes.max(cache + spare);
+            stats.peak_host_bytes = stats.peak_host_bytes.max(pool + staged);
+            let (compress, decompress) = tiers.device().coded()?;
+            stats.compress += compress - coded_before.0;
+            stats.decompress += decompress - coded_before.1;
         }
         Ok(stats)
     }

@@ -46,6 +46,23 @@ pub(super) struct Engine {
 }
 
 impl Engine {
+    /// An engine that has played nothing of a plan of decision number `decision`.
+    pub(super) fn new(decision: u64, plan: Arc<Plan>, tiers: Tiers) -> Self {
+        Engine {
+            decision,
+            plan,
+            tiers,
+            whole: None,
+            begun: None,
+            acquired: None,
+            broken: None,
+            traffic_before: Traffic::default(),
+            stalled_before: 0.0,
+            tuner: None,
+            coded_before: (0.0, 0.0),
+        }
+    }
+
     /// Extends an open plan, which grows with each SAVE, up to the step `number`.
     pub(super) fn reach(&mut self, number: usize) -> Result<()> {
         match self.plan.is_open() && self.plan.steps.len() <= number {

@@ -19,8 +19,8 @@ mod timeline;
 mod tuning;
 mod zero_copy;
 
-use crate::choice::{Job, Promise, SharedSchedule, StorageOption, Target, Tick, TierSpec};
-use crate::codec::{Settings, SnapshotCodec};
+use crate::choice::{Here, Job, Promise, SharedSchedule, StorageOption, Target, Tick, TierSpec};
+use crate::codec::Settings;
 use crate::config::Config;
 use crate::device::{AppField, AppMemory};
 use crate::error::{fail, Result};
@@ -58,8 +58,6 @@ pub struct Session {
     /// decision is known, `decision` is `None` and this is the first option.
     option: StorageOption,
     decision: Option<u64>,
-    /// The codec of the snapshots, until the tiers take it over; `None`: snapshots are raw.
-    codec: Option<SnapshotCodec>,
     /// The device of the session; `None` until the configuration or the fields tell it.
     target: Option<Target>,
     engine: Option<Engine>,
@@ -83,8 +81,6 @@ pub struct Session {
     planned_by: u64,
     /// The restart files, once they are open.
     persist: Option<Box<Persist>>,
-    /// The plan for which the device is opened, if it is the rest of a shot that was planned anew.
-    rest: Option<Arc<Plan>>,
     /// The index of the schedule, once a restart file within a shot was written or read.
     indexed: Option<Box<Indexed>>,
     /// Number of shots that reached TERMINATE.
@@ -187,9 +183,7 @@ impl Session {
         if let Some(why) = &self.stopped {
             return fail!(State, "this shot was stopped ({why}): call setup for the next one");
         }
-        self.schedule.peek_if(|sweep, current| {
-            self.check_position(sweep, current.map_or(-1, |tick| tick.it))
-        })
+        self.schedule.peek(Some(self.here()))
     }
 
     /// Moves the schedule to its next action, follows it, and returns the action.
@@ -198,16 +192,12 @@ impl Session {
         self.check_served()?;
         self.open()?;
         self.keep_up(self.tick.map_or(0, |tick| tick.it + 1))?;
-        let here = |this: &Self, sweep, current: Option<Tick>| {
-            this.check_position(sweep, current.map_or(-1, |tick| tick.it))
-        };
         if (self.is_checked_later() || self.is_measured())
-            && self.schedule.peek_kind_if(|sweep, current| here(self, sweep, current))?
-                == Some(Kind::Terminate)
+            && self.schedule.peek_kind(self.here())? == Some(Kind::Terminate)
         {
             self.conclude_once()?;
         }
-        let tick = self.schedule.advance_if(|sweep, current| here(self, sweep, current))?;
+        let tick = self.schedule.advance(Some(self.here()))?;
         self.follow(tick);
         Ok(tick)
     }
@@ -226,9 +216,7 @@ impl Session {
             return fail!(State, "the shot is being reversed: call setup for the next shot first");
         }
         self.open()?;
-        match self.schedule.peek_kind_if(|sweep, current| {
-            self.check_position(sweep, current.map_or(-1, |tick| tick.it))
-        })? {
+        match self.schedule.peek_kind(self.here())? {
             Some(Kind::Backward) => Ok(None),
             _ => self.get_action().map(Some),
         }
@@ -262,7 +250,7 @@ impl Session {
             return Ok(());
         }
         self.check_served()?;
-        self.check_position(tick.sweep, it - 1)?;
+        self.here().check(tick.sweep, it - 1)?;
         self.open()?;
         self.keep_up(it)?;
         if tick.action.kind == Kind::Terminate {
@@ -272,17 +260,9 @@ impl Session {
         Ok(())
     }
 
-    /// Checks that the session is at action `it` (-1: before the first) of shot `sweep`, as the
-    /// schedule is.
-    fn check_position(&self, sweep: u64, it: i64) -> Result<()> {
-        let mine = self.tick.map_or(-1, |tick| tick.it);
-        if sweep != self.sweep {
-            return fail!(State, "the schedule was rewound: call setup for this session too");
-        }
-        if mine != it {
-            return fail!(State, "this session is at action {mine}, the schedule was at {it}: dispatch every action, or call setup");
-        }
-        Ok(())
+    /// Where this session is in the actions of its schedule.
+    fn here(&self) -> Here {
+        Here { sweep: self.sweep, it: self.tick.map_or(-1, |tick| tick.it) }
     }
 
     fn check_served(&self) -> Result<()> {

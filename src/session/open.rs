@@ -4,19 +4,19 @@
 use super::engine::Engine;
 use super::{tuning, Session};
 use crate::choice::{
-    self, spare_beside, storage_options, tiers_of, Free, Job, Promise, SharedSchedule, Target,
-    TierSpec,
+    self, spare_beside, storage_options, tiers_of, Free, Job, Promise, SharedSchedule,
+    StorageOption, Target, TierSpec, Why,
 };
-use crate::codec::{Method, Settings, SnapshotCodec};
+use crate::codec::{Method, SnapshotCodec};
 use crate::config::{Backend, Config};
-use crate::device::{cuda, AppField, Device, DeviceMemory, DiskSpace, Memory, Traffic};
+use crate::device::{cuda, AppField, Device, DeviceMemory, DiskSpace, Memory};
 use crate::error::{fail, text, Code, Error, Result};
 use crate::layout::{aligned, Layout, ALIGNMENT};
 use crate::plan::{spare_bytes, Plan};
 use crate::process::Process;
 use crate::stats::Stats;
 use crate::stop;
-use crate::tier::{staging_bytes, FieldChecksums, SnapshotCoder, Tiers};
+use crate::tier::{staging_bytes, FieldChecksums, Storage, Tiers};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -42,7 +42,10 @@ impl Session {
         let Some(option) = options.first().cloned() else {
             return fail!(Config, "no way to store snapshots");
         };
-        let codec = codec_of(&option.compression, &layout)?;
+        if option.compression.method != Method::None {
+            // A codec that cannot store these fields is refused at once.
+            SnapshotCodec::new(option.compression.clone(), &layout)?;
+        }
         if job.device_budget > 0 && option.tiers.cache == Some(0) {
             log::warn!(
                 "device_budget = {} is less than a snapshot of {} bytes: no device cache",
@@ -62,7 +65,6 @@ impl Session {
             options,
             option,
             decision: None,
-            codec,
             target,
             engine: None,
             sweep,
@@ -75,7 +77,6 @@ impl Session {
             largest_before: 0,
             planned_by: 0,
             persist: None,
-            rest: None,
             indexed: None,
             shots: 0,
             ended: false,
@@ -97,9 +98,6 @@ impl Session {
         let Some(option) = self.options.get(alternative).or(self.options.last()) else {
             return fail!(Config, "no way to store snapshots");
         };
-        if self.option.compression != option.compression {
-            self.codec = None;
-        }
         (self.option, self.decision, self.planned_by) = (option.clone(), Some(decision), 0);
         Ok(())
     }
@@ -125,86 +123,80 @@ impl Session {
             self.leave_old_plan()?;
         }
         self.follow_end()?;
-        let (None, Some(target)) = (&self.engine, self.target) else { return Ok(()) };
-        if let Some(profile) = &self.job.profile {
-            tuning::check_backend(profile, Some(target))?;
-        }
-        self.settle()?;
-        if self.codec.is_none() {
-            // The codec is gone with tiers that could not be made, or a new decision chose another
-            // one.
-            self.codec = codec_of(&self.option.compression, &self.layout)?;
-        }
-        let mut device = target.open(&self.job.config)?;
-        let mut coder = match (self.codec.take(), target) {
-            (None, _) => None,
-            (Some(codec), Target::Host) => Some(SnapshotCoder::on_host(codec)?),
-            (Some(_), Target::Cuda(_)) => {
-                Some(SnapshotCoder::on_gpu(&mut *device, &self.option.compression, &self.layout)?)
+        self.open_for(None)
+    }
+
+    /// As `open`, for the plan `rest` if it is the rest of a shot that was planned anew.
+    pub(super) fn open_for(&mut self, rest: Option<&Arc<Plan>>) -> Result<()> {
+        let Some(target) = self.target else { return Ok(()) };
+        while self.engine.is_none() {
+            if let Some(profile) = &self.job.profile {
+                tuning::check_backend(profile, Some(target))?;
             }
-        };
-        let mut checksums = FieldChecksums::Host;
-        let reserved = match (target, &self.option.levels) {
-            (Target::Cuda(_), Some(_)) => FieldChecksums::on_gpu(&mut *device),
-            _ => Ok(FieldChecksums::Host),
-        };
-        let reserved = reserved.and_then(|made| {
-            checksums = made;
-            self.reserve(&mut *device, coder.as_mut(), &mut checksums)
-        });
-        let reserved = reserved.and_then(|reserved| {
-            let disk = self.reserve_disk(&reserved.0)?;
-            Ok((reserved, disk))
-        });
-        let ((plan, cache, pool), space) = match reserved {
-            Ok((reserved, Room::Enough(space))) => (reserved, space),
-            failed => {
-                coder.iter_mut().for_each(|coder| coder.close(&mut *device));
-                checksums.close(&mut *device);
-                failed?;
-                drop(device);
-                return self.open();
+            self.settle()?;
+            let mut device = target.open(&self.job.config)?;
+            let mut storage = self.storage(&mut *device, target)?;
+            let reserved = self.reserve(&mut *device, &mut storage, rest).and_then(|reserved| {
+                Ok((self.reserve_disk(&reserved.plan, rest.is_some())?, reserved))
+            });
+            match reserved {
+                Ok((Room::Enough(space), reserved)) => {
+                    self.engine = Some(self.engine_of(device, storage, reserved, space)?);
+                    self.begin_tuning();
+                    self.open_timeline(target);
+                }
+                failed => {
+                    storage.close(&mut *device);
+                    failed?;
+                }
             }
-        };
-        log::info!(
-            "{} device and {} host slots of {} bytes, {} of them on disk",
-            plan.device_slots,
-            plan.host_slots,
-            self.option.tiers.slot_bytes,
-            space.as_ref().map_or(0, DiskSpace::slots)
-        );
-        let mut tiers = match self.option.levels.clone() {
-            Some(levels) => {
-                Tiers::sharing_levels(device, self.layout.clone(), &plan, levels, checksums)?
-            }
-            None => Tiers::new(device, self.layout.clone(), &plan, coder, cache, pool)?,
-        };
-        if let Some(space) = space {
-            let slots = space.slots();
-            tiers.device().mount(space)?;
-            tiers.use_disk(slots, self.option.tiers.slot_bytes, pool)?;
         }
-        self.engine = Some(Engine {
-            decision: self.decision.unwrap_or(0),
-            plan,
-            tiers,
-            whole: None,
-            begun: None,
-            acquired: None,
-            broken: None,
-            traffic_before: Traffic::default(),
-            stalled_before: 0.0,
-            tuner: None,
-            coded_before: (0.0, 0.0),
-        });
-        self.begin_tuning();
-        self.open_timeline(target);
         Ok(())
     }
 
+    /// Returns how the session's snapshots are stored, with the codec or the checksums for them.
+    fn storage(&self, device: &mut dyn Device, target: Target) -> Result<Storage> {
+        let StorageOption { compression, levels, .. } = &self.option;
+        Ok(match (levels, &compression.method) {
+            (Some(levels), _) => Storage::Sharing(
+                levels.clone(),
+                match target {
+                    Target::Host => FieldChecksums::Host,
+                    Target::Cuda(_) => FieldChecksums::on_gpu(device)?,
+                },
+            ),
+            (None, Method::None) => Storage::Raw,
+            _ => Storage::Coded(target.coder(device, compression, &self.layout)?),
+        })
+    }
+
+    /// Returns the engine that plays a plan in the memory and the disk space that are reserved for it.
+    fn engine_of(
+        &self,
+        device: Box<dyn Device>,
+        storage: Storage,
+        Reserved { plan, cache, pool }: Reserved,
+        space: Option<DiskSpace>,
+    ) -> Result<Engine> {
+        let slot_bytes = self.option.tiers.slot_bytes;
+        log::info!(
+            "{} device and {} host slots of {slot_bytes} bytes, {} of them on disk",
+            plan.device_slots,
+            plan.host_slots,
+            space.as_ref().map_or(0, DiskSpace::slots)
+        );
+        let mut tiers = Tiers::new(device, self.layout.clone(), &plan, storage, cache, pool)?;
+        if let Some(space) = space {
+            let slots = space.slots();
+            tiers.device().mount(space)?;
+            tiers.use_disk(slots, slot_bytes, pool)?;
+        }
+        Ok(Engine::new(self.decision.unwrap_or(0), plan, tiers))
+    }
+
     /// Reserves the disk space that `plan` needs. If there is less space, plans anew with as much disk
-    /// as there is.
-    fn reserve_disk(&mut self, plan: &Plan) -> Result<Room> {
+    /// as there is; fails if the plan is the rest of a shot.
+    fn reserve_disk(&mut self, plan: &Plan, is_rest: bool) -> Result<Room> {
         let (slots, slot_bytes) = (self.option.tiers.on_disk(plan), self.option.tiers.slot_bytes);
         if slots == 0 {
             return Ok(Room::Enough(None));
@@ -227,36 +219,28 @@ impl Session {
         let less = format!(
             "{folders} has room for {room} bytes of snapshots and the plan needs {needed}: free space there, or name other folders in disk_path"
         );
-        if self.rest.is_some() {
+        if is_rest {
             return fail!(
                 Budget,
                 "{less}; the shot goes on from restart files, which another plan does not fit"
             );
         }
-        self.plan_with_disk(room).map_err(|e| match e.code {
-            Code::State => Error::new(
-                Code::Budget,
-                text(format_args!(
-                    "{less}; no smaller plan can be made any more, because {}",
-                    e.message
-                )),
-            ),
-            _ => e.within(format_args!("{less}, or set disk_budget to what there is")),
-        })?;
+        self.decide_anew(Why::LessDisk, Job { disk_budget: room, ..self.job.clone() }).map_err(
+            |e| match e.code {
+                Code::State => Error::new(
+                    Code::Budget,
+                    text(format_args!(
+                        "{less}; no smaller plan can be made any more, because {}",
+                        e.message
+                    )),
+                ),
+                _ => e.within(format_args!("{less}, or set disk_budget to what there is")),
+            },
+        )?;
         log::warn!(
             "disk_budget = {needed} bytes were planned, and {folders} has room for {room}: the plan was made anew for these"
         );
         Ok(Room::Less)
-    }
-
-    /// Plans anew with `disk_budget` bytes of disk.
-    fn plan_with_disk(&mut self, disk_budget: u64) -> Result<()> {
-        let job = Job { disk_budget, ..self.job.clone() };
-        let options = storage_options(&job, &self.layout)?;
-        let tiers = options.iter().map(|option| option.tiers.clone()).collect();
-        self.schedule.replan_untold(self.number, tiers)?;
-        (self.job, self.options, self.decision) = (job, options, None);
-        Ok(())
     }
 
     /// Takes the whole plan of this shot once its forward phase has ended, which another session of
@@ -280,58 +264,59 @@ impl Session {
         Ok(())
     }
 
-    /// Reserves device and host memory for the plan; returns the plan and the bytes of its device
-    /// cache and host pool, behind which the staging buffers of the disk lie. If the device has too
-    /// little free memory for both the session and `device_reserve`, the cache shrinks by a quarter
-    /// and this tries again.
-    pub(super) fn reserve(
-        &mut self,
-        device: &mut dyn Device,
-        coder: Option<&mut SnapshotCoder>,
-        checksums: &mut FieldChecksums,
-    ) -> Result<(Arc<Plan>, u64, u64)> {
-        let spare = spare_beside(&self.job, &self.option.compression, self.layout.slot_bytes);
-        let most = coder.is_some().then(|| SnapshotCodec::max_bytes(&self.layout));
+    /// Fits the tiers to the bytes of device memory that the device and `storage` take beside the cache.
+    fn fit_beside(&mut self, storage: &Storage) -> Result<()> {
+        let StorageOption { compression, levels, tiers } = &self.option;
+        let is_coded = matches!(storage, Storage::Coded(_));
         // The staging buffers and the work space of the codec count in the budget, too.
-        let (buffers, own) =
-            coder.as_ref().map_or((0, 0), |coder| (coder.device_bytes(), coder.own_bytes()));
-        let beside_slots = buffers.saturating_add(own).saturating_add(checksums.device_bytes());
-        let beside_cache = spare.saturating_add(beside_slots);
-        if (1..beside_cache).contains(&self.job.device_budget) && buffers > 0 {
+        let beside_cache = spare_beside(&self.job, compression, self.layout.slot_bytes)
+            .saturating_add(storage.device_bytes())
+            .saturating_add(storage.own_bytes());
+        if is_coded
+            && storage.device_bytes() > 0
+            && (1..beside_cache).contains(&self.job.device_budget)
+        {
             return fail!(
                 Budget,
                 "device_budget = {}: compression on this device works in {beside_cache} bytes",
                 self.job.device_budget
             );
         }
-        if self.option.levels.is_some() {
+        if levels.is_some() {
             self.option.tiers.beside_cache = beside_cache;
-        } else if self.option.tiers.beside_cache != beside_cache {
+        } else if tiers.beside_cache != beside_cache {
             // The options were made before the backend was known, for other bytes beside the cache.
-            let tiers = tiers_of(
-                &self.job,
-                &self.option.compression,
-                &self.layout,
-                self.option.tiers.slot_bytes,
-                beside_cache,
-            );
-            self.option.tiers = match self.option.tiers.raw_slots {
-                Some(_) => mixed_of(&tiers)?,
-                None => TierSpec { cache: self.option.tiers.cache, ..tiers },
+            let fitted =
+                tiers_of(&self.job, compression, &self.layout, tiers.slot_bytes, beside_cache);
+            self.option.tiers = match tiers.raw_slots {
+                Some(_) => mixed_of(&fitted)?,
+                None => TierSpec { cache: tiers.cache, ..fitted },
             };
         }
+        Ok(())
+    }
+
+    /// Reserves device and host memory for the session's plan, or for `rest` instead. If the device has
+    /// too little free memory for both the session and `device_reserve`, the cache shrinks by a quarter
+    /// and this tries again.
+    fn reserve(
+        &mut self,
+        device: &mut dyn Device,
+        storage: &mut Storage,
+        rest: Option<&Arc<Plan>>,
+    ) -> Result<Reserved> {
+        self.fit_beside(storage)?;
+        let is_coded = matches!(storage, Storage::Coded(_));
         loop {
-            let plan = match &self.rest {
+            let plan = match rest {
                 Some(rest) => rest.clone(),
                 None => self.schedule.plan(&self.option.tiers)?,
             };
-            let times = |slots: u32, bytes: u64| (slots as u64).saturating_mul(bytes);
             let cache = self.option.tiers.cache_bytes(&plan);
             let (state, zero_copy) = (self.layout.slot_bytes, self.job.config.zero_copy);
-            let spare = spare_bytes(zero_copy, most.is_some(), plan.cache, state);
-            let beside = spare.saturating_add(beside_slots - own);
-            let (needed, can_shrink) =
-                (cache.saturating_add(beside), cache > 0 && self.rest.is_none());
+            let spare = spare_bytes(zero_copy, is_coded, plan.cache, state);
+            let needed = cache.saturating_add(spare.saturating_add(storage.device_bytes()));
+            let can_shrink = cache > 0 && rest.is_none();
             let leaves_enough = match can_shrink {
                 true => leave_reserve(&self.job.config, &*device, needed),
                 false => Ok(()),
@@ -348,40 +333,59 @@ impl Session {
                 }
                 result => {
                     result?;
-                    let staged = match self.option.tiers.on_disk(&plan) {
-                        0 => 0,
-                        _ => staging_bytes(self.option.tiers.slot_bytes),
-                    };
-                    let snapshots = plan.host_slots.saturating_add(plan.device_slots);
-                    // On a GPU the pool has twice the addresses that snapshots can take, so that there
-                    // always is a free range for one more (`Arena`); an address takes no memory.
-                    let copies = if matches!(self.target, Some(Target::Cuda(_))) { 2 } else { 1 };
-                    let pool = match (most, self.job.host_budget) {
-                        (None, _) => self.option.tiers.bytes_of(&plan).1.saturating_sub(staged),
-                        (Some(most), 0) => times(snapshots, aligned(most)).saturating_mul(copies),
-                        (Some(_), budget) => budget.saturating_sub(staged) / ALIGNMENT * ALIGNMENT,
-                    };
-                    device.reserve(Memory::Host, pool.saturating_add(staged))?;
-                    // Without a budget, a pool of compressed snapshots grows as the snapshots need it.
-                    let grows =
-                        most.is_some() && (self.job.host_budget == 0 || self.promise.is_some());
-                    device.lock(match (grows, self.job.config.compression_factor > 1.0) {
-                        (false, _) => pool.saturating_add(staged),
-                        (true, true) => times(plan.host_slots, self.option.tiers.slot_bytes),
-                        (true, false) => u64::from(plan.host_slots.min(1)),
-                    })?;
-                    if most.is_none() {
-                        // Raw snapshots use every byte of their slots. Compressed snapshots may
-                        // never use most of the cache, so its pages are not touched ahead.
-                        device.touch_ahead();
-                    }
-                    coder.into_iter().for_each(|coder| coder.settle_at(cache + spare));
-                    checksums.settle_at(device, cache + spare + buffers)?;
-                    return Ok((plan, cache, pool));
+                    let pool = self.reserve_pool(device, is_coded, &plan)?;
+                    storage.settle_at(device, cache + spare)?;
+                    return Ok(Reserved { plan, cache, pool });
                 }
             }
         }
     }
+
+    /// Reserves host memory for the pool of a plan and for the staging buffers of the disk behind the
+    /// pool. Returns the bytes of the pool.
+    fn reserve_pool(&self, device: &mut dyn Device, is_coded: bool, plan: &Plan) -> Result<u64> {
+        let (tiers, budget) = (&self.option.tiers, self.job.host_budget);
+        let times = |slots: u32, bytes: u64| (slots as u64).saturating_mul(bytes);
+        let staged = match tiers.on_disk(plan) {
+            0 => 0,
+            _ => staging_bytes(tiers.slot_bytes),
+        };
+        let pool = match (is_coded, budget) {
+            (false, _) => tiers.bytes_of(plan).1.saturating_sub(staged),
+            (true, 0) => {
+                let snapshots = plan.host_slots.saturating_add(plan.device_slots);
+                // On a GPU the pool has twice the addresses that snapshots can take, so that there
+                // always is a free range for one more (`Arena`); an address takes no memory.
+                let copies = if matches!(self.target, Some(Target::Cuda(_))) { 2 } else { 1 };
+                let most = aligned(SnapshotCodec::max_bytes(&self.layout));
+                times(snapshots, most).saturating_mul(copies)
+            }
+            (true, budget) => budget.saturating_sub(staged) / ALIGNMENT * ALIGNMENT,
+        };
+        device.reserve(Memory::Host, pool.saturating_add(staged))?;
+        // Without a budget, a pool of compressed snapshots grows as the snapshots need it.
+        let grows = is_coded && (budget == 0 || self.promise.is_some());
+        device.lock(match (grows, self.job.config.compression_factor > 1.0) {
+            (false, _) => pool.saturating_add(staged),
+            (true, true) => times(plan.host_slots, tiers.slot_bytes),
+            (true, false) => u64::from(plan.host_slots.min(1)),
+        })?;
+        if !is_coded {
+            // Raw snapshots use every byte of their slots. Compressed snapshots may never use most of
+            // the cache, so its pages are not touched ahead.
+            device.touch_ahead();
+        }
+        Ok(pool)
+    }
+}
+
+/// The memory that is reserved for a plan.
+struct Reserved {
+    plan: Arc<Plan>,
+    /// Bytes of the device cache, behind which the spare memory lies.
+    cache: u64,
+    /// Bytes of the host pool, behind which the staging buffers of the disk lie.
+    pool: u64,
 }
 
 /// Fails if a session that takes `needed` bytes of the device's memory leaves less than
@@ -448,13 +452,5 @@ pub(super) fn job_of(config: Arc<Config>, fields: &[AppField]) -> Result<(Job, O
 pub(super) fn budget(job: &mut Job, layout: &Layout, steps: u32, target: Option<Target>) {
     if choice::are_left(job) {
         choice::take(job, layout, steps, Free::now(job, target).as_ref());
-    }
-}
-
-/// Returns the codec for snapshots of this layout; `None`: snapshots are raw.
-fn codec_of(compression: &Settings, layout: &Layout) -> Result<Option<SnapshotCodec>> {
-    match compression.method {
-        Method::None => Ok(None),
-        _ => SnapshotCodec::new(compression.clone(), layout).map(Some),
     }
 }

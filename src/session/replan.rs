@@ -3,12 +3,21 @@
 
 use super::open::budget;
 use super::Session;
-use crate::choice::{storage_options, tiers_of, Job, Promise, Target, TierSpec};
+use crate::choice::{storage_options, tiers_of, Job, Promise, Target, TierSpec, Why};
 use crate::config::Backend;
 use crate::error::Result;
 use crate::layout::aligned;
 
 impl Session {
+    /// Decides the schedule anew for another job of this session. If this fails, nothing has changed.
+    pub(super) fn decide_anew(&mut self, why: Why, job: Job) -> Result<()> {
+        let options = storage_options(&job, &self.layout)?;
+        let tiers = options.iter().map(|option| option.tiers.clone()).collect();
+        self.schedule.decide_anew(why, self.number, tiers)?;
+        (self.job, self.options, self.decision) = (job, options, None);
+        Ok(())
+    }
+
     /// Plans anew for the backend that the fields of the first save have told, with the costs and
     /// the free memory of that backend. The plan stays as it is if other sessions follow the
     /// schedule, if the application was already told of the schedule, or if no plan fits.
@@ -19,21 +28,13 @@ impl Session {
             (job.device_budget, job.host_budget) = (0, 0);
             budget(&mut job, &self.layout, self.schedule.steps(), Some(target));
         }
-        let replanned = storage_options(&job, &self.layout).and_then(|options| {
-            self.schedule.replan_at_start(
-                self.number,
-                options.iter().map(|option| option.tiers.clone()).collect(),
-            )?;
-            Ok(options)
-        });
-        match replanned {
-            Ok(options) => (self.job, self.options, self.decision) = (job, options, None),
-            Err(error) => log::log!(
+        if let Err(error) = self.decide_anew(Why::Backend, job) {
+            log::log!(
                 if were_left { log::Level::Warn } else { log::Level::Info },
                 "the plan is the one that was made before the backend was known: {error}; for a plan by the backend's free memory and costs set \
                  backend = {}, or give the fields with their data at init",
                 if target.backend() == Backend::Host { 1 } else { 2 }
-            ),
+            );
         }
         self.promise = were_left.then(|| Promise::of(&self.job));
     }
@@ -50,13 +51,10 @@ impl Session {
             budget(&mut job, &self.layout, steps, self.target);
             self.promise = Some(Promise::of(&self.job));
         }
-        let options = storage_options(&job, &self.layout)?;
-        let tiers = options.iter().map(|option| option.tiers.clone()).collect();
-        self.schedule.set_steps(self.number, steps, tiers)?;
+        self.decide_anew(Why::OtherSteps(steps), job)?;
         if were_left {
-            self.promise = Some(Promise::of(&job));
+            self.promise = Some(Promise::of(&self.job));
         }
-        (self.job, self.options, self.decision) = (job, options, None);
         Ok(())
     }
 

@@ -350,10 +350,7 @@ impl Session {
         if whole.anew.is_some() {
             // The rest may need other memory than the whole plan.
             self.engine = None;
-            self.rest = Some(rest.clone());
-            let opened = self.open();
-            self.rest = None;
-            opened?;
+            self.open_for(Some(&rest))?;
         }
         let engine = self.engine()?;
         engine.reset()?;

@@ -69,9 +69,7 @@ impl Session {
     pub fn end_forward(&mut self) -> Result<()> {
         self.process.check()?;
         self.check_served()?;
-        self.schedule.end_forward_if(|sweep, current| {
-            self.check_position(sweep, current.map_or(-1, |tick| tick.it))
-        })?;
+        self.schedule.end_forward(self.here())?;
         self.follow_end()
     }
 

@@ -1,8 +1,7 @@
 //! Autotuning: a session measures a shot, and plans by the measured profile.
 
 use super::{Engine, Session};
-use crate::choice::Target;
-use crate::choice::{candidates, storage_options, Job};
+use crate::choice::{candidates, Job, Target, Why};
 use crate::device::{AppMemory, Stream};
 use crate::error::{fail, Result};
 use crate::files;
@@ -115,10 +114,8 @@ impl Session {
         self.process.check()?;
         check_backend(&profile, self.target)?;
         let job = Job { profile: Some(profile), ..self.job.with_whole_disk() };
-        let options = storage_options(&job, &self.layout)?;
-        self.schedule
-            .replan(self.number, options.iter().map(|option| option.tiers.clone()).collect())?;
-        (self.job, self.options, self.decision, self.measured) = (job, options, None, None);
+        self.decide_anew(Why::OtherTiers, job)?;
+        self.measured = None;
         Ok(())
     }
 }

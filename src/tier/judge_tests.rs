@@ -211,15 +211,12 @@ impl Kind {
         let mut judge = Box::new(judge);
         let app = judge.event().unwrap();
         let slots = Slots::new(judge, app, layout, cache);
-        let packed = || {
-            let pool = STATE * u64::from(plan.host_slots + plan.device_slots);
-            Packed::new(SnapshotCoder::Assumed { bytes: STATE / 2 }, cache, pool)
-        };
         let store: Box<dyn Store> = match self {
             Kind::Raw | Kind::ZeroCopy => Box::new(Raw),
-            Kind::Mixed if plan.raw_slots > 0 => Box::new(Mixed::new(packed())),
             Kind::Mixed | Kind::Coded | Kind::CodedZeroCopy => {
-                let mut packed = packed();
+                let pool = STATE * u64::from(plan.host_slots + plan.device_slots);
+                let coder = SnapshotCoder::Assumed { bytes: STATE / 2 };
+                let mut packed = Packed::new(coder, cache, pool);
                 packed.leave_to_others(STATE).unwrap();
                 Box::new(packed)
             }

@@ -17,7 +17,6 @@ mod disk;
 mod field_checksums;
 #[cfg(test)]
 mod judge_tests;
-mod mixed;
 mod packed;
 mod raw;
 mod shared;
@@ -33,7 +32,6 @@ use crate::together::{refused, Mode};
 pub use disk::staging_bytes;
 use disk::Disk;
 pub use field_checksums::FieldChecksums;
-use mixed::Mixed;
 use packed::Packed;
 use raw::Raw;
 use shared::Shared;
@@ -45,9 +43,20 @@ use std::ffi::c_void;
 /// Where the previous time level of one snapshot is, in the cache and in the pool.
 pub type PreviousLevels = (PreviousLevel, PreviousLevel);
 
-/// A way to store snapshots in the slots of the tiers. `step` is the step of the plan, `spare` the
-/// number of the spare buffer that is used if the step has no slot. Each function without a comment
-/// is documented at the function of `Tiers` that has its name and calls it.
+/// A SAVE or RESTORE of u(ts) that a store plays.
+struct Play {
+    /// The step of the plan.
+    step: Step,
+    previous_levels: PreviousLevels,
+    ts: i64,
+    /// A RESTORE: no later RESTORE reads the snapshot.
+    last: bool,
+    /// Number of the spare buffer that is used if the step has no slot.
+    spare: u32,
+}
+
+/// A way to store snapshots in the slots of the tiers. Each function without a comment is documented
+/// at the function of `Tiers` that has its name and calls it.
 trait Store: Send {
     /// Takes on a plan, whose slots exist already.
     fn fit(&mut self, _: &mut Slots, _: &Plan) -> Result<()> {
@@ -57,52 +66,31 @@ trait Store: Send {
     /// Empties all slots. The device has no work.
     fn empty(&mut self, slots: &mut Slots);
 
+    /// Notes a SAVE or RESTORE, of this store or of another one.
+    fn next_call(&mut self, _: &mut Slots) -> Result<()> {
+        Ok(())
+    }
+
     /// Stores u(ts), for a step that stores the snapshot somewhere.
-    fn save(
-        &mut self,
-        slots: &mut Slots,
-        step: Step,
-        previous_levels: PreviousLevels,
-        ts: i64,
-        fields: &[AppMemory],
-    ) -> Result<()>;
+    fn save(&mut self, slots: &mut Slots, play: &Play, fields: &[AppMemory]) -> Result<()>;
 
     /// Issues the upload of a RESTORE's snapshot into its slot. The upload begins after all work
     /// that the application's lane has so far.
-    fn fetch(
-        &mut self,
-        slots: &mut Slots,
-        step: Step,
-        previous_levels: PreviousLevels,
-    ) -> Result<()>;
+    fn fetch(&mut self, slots: &mut Slots, step: Step, levels: PreviousLevels) -> Result<()>;
 
-    /// Restores u(ts) for `read` = (ts, whether no later RESTORE reads the snapshot). Returns
-    /// whether the snapshot had to cross the link.
-    fn restore(
-        &mut self,
-        slots: &mut Slots,
-        step: Step,
-        previous_levels: PreviousLevels,
-        read: (i64, bool),
-        fields: &[AppMemory],
-    ) -> Result<bool>;
+    /// Restores u(ts). Returns whether the snapshot had to cross the link.
+    fn restore(&mut self, slots: &mut Slots, play: &Play, fields: &[AppMemory]) -> Result<bool>;
 
     fn begin_save(&mut self, _: &mut Slots, _: Step, _: u32) -> Result<Vec<*mut c_void>> {
         refused([Mode::SharedLevels, Mode::ZeroCopy])
     }
 
-    fn commit_save(&mut self, _: &mut Slots, _: Step, _: i64, _: u32) -> Result<()> {
+    fn commit_save(&mut self, _: &mut Slots, _: &Play) -> Result<()> {
         refused([Mode::SharedLevels, Mode::ZeroCopy])
     }
 
     /// Returns the addresses, and whether the snapshot had to cross the link.
-    fn acquire(
-        &mut self,
-        _: &mut Slots,
-        _: Step,
-        _: (i64, bool),
-        _: u32,
-    ) -> Result<(Vec<*mut c_void>, bool)> {
+    fn acquire(&mut self, _: &mut Slots, _: &Play) -> Result<(Vec<*mut c_void>, bool)> {
         refused([Mode::SharedLevels, Mode::ZeroCopy])
     }
 
@@ -168,9 +156,63 @@ pub struct Restored {
     pub late: bool,
 }
 
+/// How snapshots are stored in the tiers, with the codec or the checksums that work on the device.
+pub enum Storage {
+    /// Raw states.
+    Raw,
+    /// Compressed states; with mixed storage also raw states, in the first slots of the cache.
+    Coded(SnapshotCoder),
+    /// Raw states that share time levels.
+    Sharing(Levels, FieldChecksums),
+}
+
+impl Storage {
+    /// Bytes of the device slab, beside the cache, in which the codec or the checksums work.
+    pub fn device_bytes(&self) -> u64 {
+        match self {
+            Storage::Raw => 0,
+            Storage::Coded(coder) => coder.device_bytes(),
+            Storage::Sharing(_, checksums) => checksums.device_bytes(),
+        }
+    }
+
+    /// Bytes of device memory that the codec has allocated itself, outside the device slab.
+    pub fn own_bytes(&self) -> u64 {
+        match self {
+            Storage::Coded(coder) => coder.own_bytes(),
+            Storage::Raw | Storage::Sharing(..) => 0,
+        }
+    }
+
+    /// Sets the offset `at` of these bytes in the device slab.
+    pub fn settle_at(&mut self, device: &mut dyn Device, at: u64) -> Result<()> {
+        match self {
+            Storage::Raw => Ok(()),
+            Storage::Coded(coder) => {
+                coder.settle_at(at);
+                Ok(())
+            }
+            Storage::Sharing(_, checksums) => checksums.settle_at(device, at),
+        }
+    }
+
+    /// Frees what the codec or the checksums have on the device.
+    pub fn close(&mut self, device: &mut dyn Device) {
+        match self {
+            Storage::Raw => {}
+            Storage::Coded(coder) => coder.close(device),
+            Storage::Sharing(_, checksums) => checksums.close(device),
+        }
+    }
+}
+
 /// Device cache, host pool and disk of one session, on which a plan is played.
 pub struct Tiers {
     slots: Slots,
+    /// Mixed storage: slots of the cache with smaller numbers than `raw_slots` hold raw snapshots,
+    /// which never leave these slots. All other snapshots are those of `store`.
+    raw: Raw,
+    raw_slots: u32,
     store: Box<dyn Store>,
     /// The plan's transfers to the device that are issued already.
     issued: Issued,
@@ -187,45 +229,29 @@ impl Tiers {
         mut device: Box<dyn Device>,
         layout: Layout,
         plan: &Plan,
-        mut coder: Option<SnapshotCoder>,
+        mut storage: Storage,
         cache: u64,
         pool: u64,
     ) -> Result<Self> {
-        let app = device.event().inspect_err(|_| {
-            coder.iter_mut().for_each(|coder| coder.close(&mut *device));
-        })?;
-        let store: Box<dyn Store> = match coder {
-            Some(coder) if plan.raw_slots > 0 => {
-                Box::new(Mixed::new(Packed::new(coder, cache, pool)))
-            }
-            Some(coder) => Box::new(Packed::new(coder, cache, pool)),
-            None => Box::new(Raw),
+        let app = device.event().inspect_err(|_| storage.close(&mut *device))?;
+        let store: Box<dyn Store> = match storage {
+            Storage::Raw => Box::new(Raw),
+            Storage::Coded(coder) => Box::new(Packed::new(coder, cache, pool)),
+            Storage::Sharing(levels, checksums) => Box::new(Shared::new(levels, checksums)),
         };
         Self::of(Slots::new(device, app, layout, cache), store, plan)
     }
 
-    /// Makes the tiers of `plan` for raw snapshots that share the time levels `levels`.
-    pub fn sharing_levels(
-        mut device: Box<dyn Device>,
-        layout: Layout,
-        plan: &Plan,
-        levels: Levels,
-        mut checksums: FieldChecksums,
-    ) -> Result<Self> {
-        let app = device.event().inspect_err(|_| checksums.close(&mut *device))?;
-        let store = Box::new(Shared::new(levels, checksums));
-        Self::of(Slots::new(device, app, layout, 0), store, plan)
-    }
-
     fn of(slots: Slots, store: Box<dyn Store>, plan: &Plan) -> Result<Self> {
         let (issued, early) = (Issued::default(), Traffic::default());
-        let mut tiers = Tiers { slots, store, issued, early };
+        let mut tiers = Tiers { slots, raw: Raw, raw_slots: 0, store, issued, early };
         tiers.fit(plan)?;
         Ok(tiers)
     }
 
     /// Replaces the plan. All slots are empty afterwards.
     pub fn fit(&mut self, plan: &Plan) -> Result<()> {
+        self.raw_slots = plan.raw_slots;
         let fitted = self.slots.fit(plan).and_then(|()| self.store.fit(&mut self.slots, plan));
         let (device, host) = (plan.device_slots, plan.host_slots);
         fitted.map_err(|e| e.within(format_args!("{device} device and {host} host slots")))?;
@@ -245,6 +271,23 @@ impl Tiers {
     /// Number of pool slots on disk.
     pub fn on_disk(&self) -> u32 {
         self.slots.disk.slots
+    }
+
+    /// The store of a step's snapshot.
+    fn store_of(&mut self, step: Step) -> (&mut dyn Store, &mut Slots) {
+        match step.slot < self.raw_slots {
+            true => (&mut self.raw, &mut self.slots),
+            false => (&mut *self.store, &mut self.slots),
+        }
+    }
+
+    /// As `store_of`, for a SAVE or RESTORE. Compressed snapshots that wait in staging buffers are
+    /// placed after a number of SAVEs and RESTOREs; this call counts those of raw snapshots, too.
+    fn called(&mut self, step: Step) -> Result<(&mut dyn Store, &mut Slots)> {
+        if step.slot < self.raw_slots {
+            self.store.next_call(&mut self.slots)?;
+        }
+        Ok(self.store_of(step))
     }
 
     fn empty(&mut self) {
@@ -311,8 +354,8 @@ impl Tiers {
             self.slots.saved.push(Saved { ts, bytes: 0, written: false });
         } else {
             self.slots.device.concerns(ts);
-            let previous_levels = plan.previous_levels(number);
-            self.store.save(&mut self.slots, step, previous_levels, ts, fields)?;
+            let (store, slots) = self.called(step)?;
+            store.save(slots, &play(plan, number, ts, false), fields)?;
         }
         self.issue(plan, Moment::After(number))
     }
@@ -320,14 +363,16 @@ impl Tiers {
     /// Addresses at which the application may compute the fields of a state before the SAVE that is
     /// step `number` of the plan: in the step's slot, or in a spare buffer.
     pub fn begin_save(&mut self, plan: &Plan, number: usize) -> Result<Vec<*mut c_void>> {
-        self.store.begin_save(&mut self.slots, plan.steps[number], spare(number))
+        let (store, slots) = self.store_of(plan.steps[number]);
+        store.begin_save(slots, plan.steps[number], spare(number))
     }
 
     /// As `save`, for the state u(ts) that the application has computed at the addresses from
     /// `begin_save`.
     pub fn commit_save(&mut self, plan: &Plan, number: usize, ts: i64) -> Result<()> {
         self.slots.device.check_disk()?;
-        self.store.commit_save(&mut self.slots, plan.steps[number], ts, spare(number))?;
+        let (store, slots) = self.called(plan.steps[number])?;
+        store.commit_save(slots, &play(plan, number, ts, false))?;
         self.issue(plan, Moment::After(number))
     }
 
@@ -342,9 +387,9 @@ impl Tiers {
         last: bool,
         fields: &[AppMemory],
     ) -> Result<Restored> {
-        let ((), restored) = self.read(plan, number, |store, slots, step, previous_levels| {
+        let ((), restored) = self.read(plan, number, |store, slots| {
             slots.device.concerns(ts);
-            Ok(((), store.restore(slots, step, previous_levels, (ts, last), fields)?))
+            Ok(((), store.restore(slots, &play(plan, number, ts, last), fields)?))
         })?;
         Ok(restored)
     }
@@ -358,9 +403,7 @@ impl Tiers {
         ts: i64,
         last: bool,
     ) -> Result<(Vec<*mut c_void>, Restored)> {
-        self.read(plan, number, |store, slots, step, _| {
-            store.acquire(slots, step, (ts, last), spare(number))
-        })
+        self.read(plan, number, |store, slots| store.acquire(slots, &play(plan, number, ts, last)))
     }
 
     /// Issues the transfers that waited only until the application gave back the addresses from
@@ -388,7 +431,8 @@ impl Tiers {
     /// Finds the bytes of the snapshot of u(ts), which lies in the slots `at`. Fails if the store knows
     /// otherwise. Call `settle` before.
     pub fn stored(&mut self, at: Step, ts: i64) -> Result<Stored> {
-        self.store.stored(&mut self.slots, at, ts)
+        let (store, slots) = self.store_of(at);
+        store.stored(slots, at, ts)
     }
 
     /// Passes the bytes of a snapshot to `sink`, in pieces of at most [`PIECE`] bytes. Call `settle`
@@ -428,7 +472,8 @@ impl Tiers {
     ) -> Result<()> {
         let step = plan.steps[number];
         self.settle()?;
-        let room = self.store.make_room(&mut self.slots, step, ts, (bytes, is_coded))?;
+        let (store, slots) = self.store_of(step);
+        let room = store.make_room(slots, step, ts, (bytes, is_coded))?;
         let Slots { device, disk, .. } = &mut self.slots;
         let device = &mut **device;
         device.concerns(ts);
@@ -465,15 +510,15 @@ impl Tiers {
         &mut self,
         plan: &Plan,
         number: usize,
-        body: impl FnOnce(&mut dyn Store, &mut Slots, Step, PreviousLevels) -> Result<(R, bool)>,
+        body: impl FnOnce(&mut dyn Store, &mut Slots) -> Result<(R, bool)>,
     ) -> Result<(R, Restored)> {
         self.catch_up(plan, number)?;
         let step = plan.steps[number];
         let prefetched = step.slot != NONE && step.host != NONE && self.issued.has(plan, number);
         self.issue(plan, Moment::Restore(number))?;
         let late = prefetched && self.slots.is_late(step)?;
-        let previous_levels = plan.previous_levels(number);
-        let (result, moved) = body(&mut *self.store, &mut self.slots, step, previous_levels)?;
+        let (store, slots) = self.called(step)?;
+        let (result, moved) = body(store, slots)?;
         self.issue(plan, Moment::After(number))?;
         Ok((result, Restored { moved, prefetched, late }))
     }
@@ -496,11 +541,18 @@ impl Tiers {
         }
         while let Some(fetch) = self.issued.due(plan, moment) {
             let number = fetch.restore as usize;
-            let previous_levels = plan.previous_levels(number);
-            self.store.fetch(&mut self.slots, plan.steps[number], previous_levels)?;
+            let (step, levels) = (plan.steps[number], plan.previous_levels(number));
+            let (store, slots) = self.store_of(step);
+            store.fetch(slots, step, levels)?;
         }
         Ok(())
     }
+}
+
+/// Step `number` of the plan as a SAVE or RESTORE of u(ts).
+fn play(plan: &Plan, number: usize, ts: i64, last: bool) -> Play {
+    let (step, previous_levels) = (plan.steps[number], plan.previous_levels(number));
+    Play { step, previous_levels, ts, last, spare: spare(number) }
 }
 
 /// The number of the spare buffer for a step of the plan that has no slot in the device cache.

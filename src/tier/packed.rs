@@ -3,7 +3,7 @@
 use super::arena::Arena;
 use super::raw::place_of;
 use super::slots::{Download, Held, HostSlot, Saved, Slots};
-use super::{PreviousLevels, Room, SnapshotCoder, Store, Stored};
+use super::{Play, PreviousLevels, Room, SnapshotCoder, Store, Stored};
 use crate::device::{AppMemory, Event, Lane, Place};
 use crate::error::{fail, Result};
 use crate::fallible_vec;
@@ -15,6 +15,9 @@ use std::ops::Range;
 /// The store of compressed snapshots: the codec, and the memory of snapshots that differ in size.
 pub struct Packed {
     coder: SnapshotCoder,
+    /// Mixed storage: slots of the cache with smaller numbers hold raw snapshots, each at a fixed
+    /// offset, slot number times the bytes of a state.
+    raw_slots: u32,
     /// Snapshots in staging buffers, oldest first: compressed, but not yet placed in a tier.
     made: VecDeque<Made>,
     /// Number of saves and restores so far.
@@ -53,6 +56,7 @@ impl Packed {
     pub fn new(coder: SnapshotCoder, cache: u64, pool: u64) -> Self {
         Packed {
             coder,
+            raw_slots: 0,
             made: VecDeque::new(),
             calls: 0,
             cache_bytes: Arena::new(0..cache),
@@ -67,17 +71,6 @@ impl Packed {
     /// has fewer bytes.
     pub fn leave_to_others(&mut self, bytes: u64) -> Result<()> {
         self.cache_bytes.begin_at(bytes)
-    }
-
-    /// Counts a save or restore and places the snapshots that are due by that count. Which
-    /// snapshots are due depends on the count alone, never on how far the GPU has come.
-    pub fn next_call(&mut self, slots: &mut Slots) -> Result<()> {
-        self.calls += 1;
-        let (calls, lag) = (self.calls, self.coder.lag() as u64);
-        while self.made.front().is_some_and(|made| made.call + lag < calls) {
-            self.place_oldest(slots)?;
-        }
-        Ok(())
     }
 
     /// Places snapshots, oldest first, while `due` returns true for the number of snapshots that
@@ -291,7 +284,13 @@ impl Packed {
 }
 
 impl Store for Packed {
-    fn fit(&mut self, slots: &mut Slots, _: &Plan) -> Result<()> {
+    fn fit(&mut self, slots: &mut Slots, plan: &Plan) -> Result<()> {
+        self.raw_slots = plan.raw_slots;
+        if plan.raw_slots > 0 {
+            // A plan may use fewer slots than the cache has.
+            let bytes = plan.bytes_of_slots(plan.device_slots, slots.layout.slot_bytes, 0);
+            self.leave_to_others(bytes)?;
+        }
         // Each cache slot and each pool slot holds at most one range of bytes; a snapshot of a
         // cache slot may lie in the pool.
         self.cache_bytes.fit(slots.cache.len())?;
@@ -300,6 +299,10 @@ impl Store for Packed {
 
     fn empty(&mut self, slots: &mut Slots) {
         slots.empty(None);
+        let bytes = slots.layout.slot_bytes;
+        for (k, slot) in (0..u64::from(self.raw_slots)).zip(&mut slots.cache) {
+            slot.held = Held::InCache(k * bytes..(k + 1) * bytes);
+        }
         self.made.clear();
         self.cache_bytes.clear();
         self.pool_bytes.clear();
@@ -307,15 +310,20 @@ impl Store for Packed {
         self.largest = 0;
     }
 
+    /// Counts a save or restore and places the snapshots that are due by that count. Which
+    /// snapshots are due depends on the count alone, never on how far the GPU has come.
+    fn next_call(&mut self, slots: &mut Slots) -> Result<()> {
+        self.calls += 1;
+        let (calls, lag) = (self.calls, self.coder.lag() as u64);
+        while self.made.front().is_some_and(|made| made.call + lag < calls) {
+            self.place_oldest(slots)?;
+        }
+        Ok(())
+    }
+
     /// Compresses the state u(ts) into a staging buffer, and places the snapshots that are due.
-    fn save(
-        &mut self,
-        slots: &mut Slots,
-        step: Step,
-        _: PreviousLevels,
-        ts: i64,
-        fields: &[AppMemory],
-    ) -> Result<()> {
+    fn save(&mut self, slots: &mut Slots, play: &Play, fields: &[AppMemory]) -> Result<()> {
+        let Play { step, ts, .. } = *play;
         self.next_call(slots)?;
         let buffer = self.free_buffer(slots)?;
         slots.device.concerns(ts);
@@ -336,14 +344,8 @@ impl Store for Packed {
         slots.upload(step, self.read.map(|(_, read)| read))
     }
 
-    fn restore(
-        &mut self,
-        slots: &mut Slots,
-        step: Step,
-        _: PreviousLevels,
-        (ts, last): (i64, bool),
-        fields: &[AppMemory],
-    ) -> Result<bool> {
+    fn restore(&mut self, slots: &mut Slots, play: &Play, fields: &[AppMemory]) -> Result<bool> {
+        let Play { step, ts, last, .. } = *play;
         self.next_call(slots)?;
         self.place_made_for(slots, step)?;
         slots.expect(place_of(step), ts)?;
@@ -395,27 +397,22 @@ impl Store for Packed {
         slots.pointers(NONE, spare)
     }
 
-    fn commit_save(&mut self, slots: &mut Slots, step: Step, ts: i64, spare: u32) -> Result<()> {
+    fn commit_save(&mut self, slots: &mut Slots, play: &Play) -> Result<()> {
+        let Play { step, ts, spare, .. } = *play;
         let fields = slots.spare_fields(spare)?;
         if step.slot == NONE && step.host == NONE {
             slots.saved.push(Saved { ts, bytes: 0, written: false });
             return Ok(());
         }
         slots.device.concerns(ts);
-        self.save(slots, step, PreviousLevels::default(), ts, &fields)
+        self.save(slots, play, &fields)
     }
 
-    fn acquire(
-        &mut self,
-        slots: &mut Slots,
-        step: Step,
-        read: (i64, bool),
-        spare: u32,
-    ) -> Result<(Vec<*mut c_void>, bool)> {
-        let fields = slots.spare_fields(spare)?;
-        slots.device.concerns(read.0);
-        let moved = self.restore(slots, step, PreviousLevels::default(), read, &fields)?;
-        Ok((slots.pointers(NONE, spare)?, moved))
+    fn acquire(&mut self, slots: &mut Slots, play: &Play) -> Result<(Vec<*mut c_void>, bool)> {
+        let fields = slots.spare_fields(play.spare)?;
+        slots.device.concerns(play.ts);
+        let moved = self.restore(slots, play, &fields)?;
+        Ok((slots.pointers(NONE, play.spare)?, moved))
     }
 
     fn stored(&mut self, slots: &mut Slots, at: Step, ts: i64) -> Result<Stored> {

@@ -105,31 +105,17 @@ impl Store for Drawn {
         self.packed.empty(slots)
     }
 
-    fn save(
-        &mut self,
-        slots: &mut Slots,
-        step: Step,
-        levels: PreviousLevels,
-        ts: i64,
-        fields: &[AppMemory],
-    ) -> Result<()> {
+    fn save(&mut self, slots: &mut Slots, play: &Play, fields: &[AppMemory]) -> Result<()> {
         self.packed.coder = SnapshotCoder::Assumed { bytes: self.bytes() };
-        self.packed.save(slots, step, levels, ts, fields)
+        self.packed.save(slots, play, fields)
     }
 
     fn fetch(&mut self, slots: &mut Slots, step: Step, levels: PreviousLevels) -> Result<()> {
         self.packed.fetch(slots, step, levels)
     }
 
-    fn restore(
-        &mut self,
-        slots: &mut Slots,
-        step: Step,
-        levels: PreviousLevels,
-        read: (i64, bool),
-        fields: &[AppMemory],
-    ) -> Result<bool> {
-        self.packed.restore(slots, step, levels, read, fields)
+    fn restore(&mut self, slots: &mut Slots, play: &Play, fields: &[AppMemory]) -> Result<bool> {
+        self.packed.restore(slots, play, fields)
     }
 }
 

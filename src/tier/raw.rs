@@ -1,7 +1,7 @@
 //! Raw snapshots: each lies at a fixed offset, slot number times slot size.
 
 use super::slots::{Saved, Slots};
-use super::{PreviousLevels, Room, Store, Stored};
+use super::{Play, PreviousLevels, Room, Store, Stored};
 use crate::device::{AppMemory, Lane};
 use crate::error::{fail, Result};
 use crate::plan::{Step, NONE};
@@ -23,14 +23,8 @@ impl Store for Raw {
         slots.empty(Some(slots.layout.slot_bytes));
     }
 
-    fn save(
-        &mut self,
-        slots: &mut Slots,
-        step: Step,
-        _: PreviousLevels,
-        ts: i64,
-        fields: &[AppMemory],
-    ) -> Result<()> {
+    fn save(&mut self, slots: &mut Slots, play: &Play, fields: &[AppMemory]) -> Result<()> {
+        let Play { step, ts, .. } = *play;
         if step.slot == NONE {
             let to = slots.begin_write(Lane::App, step.host)?;
             slots.copy_in(to, fields)?;
@@ -51,14 +45,8 @@ impl Store for Raw {
         slots.upload(step, None)
     }
 
-    fn restore(
-        &mut self,
-        slots: &mut Slots,
-        step: Step,
-        _: PreviousLevels,
-        (ts, _): (i64, bool),
-        fields: &[AppMemory],
-    ) -> Result<bool> {
+    fn restore(&mut self, slots: &mut Slots, play: &Play, fields: &[AppMemory]) -> Result<bool> {
+        let Play { step, ts, .. } = *play;
         slots.expect(place_of(step), ts)?;
         if step.slot == NONE {
             // The application's lane need not wait for the download: the operation that took the
@@ -84,7 +72,8 @@ impl Store for Raw {
         slots.pointers(step.slot, spare)
     }
 
-    fn commit_save(&mut self, slots: &mut Slots, step: Step, ts: i64, spare: u32) -> Result<()> {
+    fn commit_save(&mut self, slots: &mut Slots, play: &Play) -> Result<()> {
+        let Play { step, ts, spare, .. } = *play;
         slots.device.concerns(ts);
         let stored = step.slot != NONE || step.host != NONE;
         let bytes = slots.layout.slot_bytes;
@@ -101,13 +90,8 @@ impl Store for Raw {
         Ok(())
     }
 
-    fn acquire(
-        &mut self,
-        slots: &mut Slots,
-        step: Step,
-        (ts, last): (i64, bool),
-        spare: u32,
-    ) -> Result<(Vec<*mut c_void>, bool)> {
+    fn acquire(&mut self, slots: &mut Slots, play: &Play) -> Result<(Vec<*mut c_void>, bool)> {
+        let Play { step, ts, last, spare, .. } = *play;
         slots.device.concerns(ts);
         slots.expect(place_of(step), ts)?;
         if step.slot == NONE {

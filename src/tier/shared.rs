@@ -10,7 +10,7 @@
 use super::field_checksums::FieldChecksums;
 use super::raw::place_of;
 use super::slots::{Saved, Slots};
-use super::{PreviousLevels, Store};
+use super::{Play, PreviousLevels, Store};
 use crate::device::{AppMemory, Event, Lane, Place};
 use crate::error::Result;
 use crate::fallible_vec;
@@ -144,11 +144,10 @@ impl Shared {
     fn write_back_shared(
         &mut self,
         slots: &mut Slots,
-        step: Step,
-        previous_levels: PreviousLevels,
-        ts: i64,
+        play: &Play,
         fields: &[AppMemory],
     ) -> Result<()> {
+        let Play { step, previous_levels, ts, .. } = *play;
         let (from, to) = (self.in_cache(previous_levels.0), self.in_pool(previous_levels.1));
         if let (PreviousLevel::Slot(other), false) =
             (previous_levels.1, matches!(previous_levels.0, PreviousLevel::Slot(_)))
@@ -237,14 +236,8 @@ impl Store for Shared {
         self.places.iter_mut().for_each(|place| place.1 = false);
     }
 
-    fn save(
-        &mut self,
-        slots: &mut Slots,
-        step: Step,
-        previous_levels: PreviousLevels,
-        ts: i64,
-        fields: &[AppMemory],
-    ) -> Result<()> {
+    fn save(&mut self, slots: &mut Slots, play: &Play, fields: &[AppMemory]) -> Result<()> {
+        let Play { step, previous_levels, ts, .. } = *play;
         slots.clear_for_save(step)?;
         slots.hold(step, ts);
         if let PreviousLevel::Place(k) = previous_levels.0 {
@@ -269,7 +262,7 @@ impl Store for Shared {
             }
         }
         if cached && step.host != NONE {
-            self.write_back_shared(slots, step, previous_levels, ts, fields)?;
+            self.write_back_shared(slots, play, fields)?;
         } else if let Some(slot) = slots.cache.get_mut(step.slot as usize) {
             slot.reading = false;
         }
@@ -281,24 +274,13 @@ impl Store for Shared {
         Ok(())
     }
 
-    fn fetch(
-        &mut self,
-        slots: &mut Slots,
-        step: Step,
-        previous_levels: PreviousLevels,
-    ) -> Result<()> {
-        let slot = slots.cache[step.slot as usize].clone();
-        let ts = slots.pool[step.host as usize].ts;
-        slots.device.concerns(ts);
-        slots.device.record(Lane::App, slots.app)?;
-        slots.device.wait(Lane::Upload, slots.app)?;
-        if slot.reading {
-            slots.device.wait(Lane::Upload, slot.read)?;
-        }
-        if let PreviousLevel::Place(k) = previous_levels.0 {
+    fn fetch(&mut self, slots: &mut Slots, step: Step, levels: PreviousLevels) -> Result<()> {
+        slots.device.concerns(slots.pool[step.host as usize].ts);
+        slots.begin_upload(step)?;
+        if let PreviousLevel::Place(k) = levels.0 {
             self.clear_place(slots, Lane::Upload, k)?;
         }
-        self.await_pool(slots, Lane::Upload, step.host, previous_levels.1)?;
+        self.await_pool(slots, Lane::Upload, step.host, levels.1)?;
         let own_bytes = self.own_bytes();
         slots.device.copy(
             Lane::Upload,
@@ -306,24 +288,15 @@ impl Store for Shared {
             slots.in_pool(step.host),
             own_bytes,
         )?;
-        let (to, from) = (self.in_cache(previous_levels.0), self.in_pool(previous_levels.1));
+        let (to, from) = (self.in_cache(levels.0), self.in_pool(levels.1));
         for ((i, to), (_, from)) in to.into_iter().zip(from) {
             slots.device.copy(Lane::Upload, to, from, slots.layout.bytes[i])?;
         }
-        slots.device.record(Lane::Upload, slot.filled)?;
-        let slot = &mut slots.cache[step.slot as usize];
-        (slot.ts, slot.host, slot.filling, slot.reading) = (ts, step.host, true, false);
-        Ok(())
+        slots.end_upload(step)
     }
 
-    fn restore(
-        &mut self,
-        slots: &mut Slots,
-        step: Step,
-        previous_levels: PreviousLevels,
-        (ts, _): (i64, bool),
-        fields: &[AppMemory],
-    ) -> Result<bool> {
+    fn restore(&mut self, slots: &mut Slots, play: &Play, fields: &[AppMemory]) -> Result<bool> {
+        let Play { step, previous_levels, ts, .. } = *play;
         slots.expect(place_of(step), ts)?;
         let (from, previous) = if step.slot == NONE {
             self.await_pool(slots, Lane::App, step.host, previous_levels.1)?;

@@ -384,22 +384,33 @@ impl Slots {
     }
 
     /// Issues the upload of a RESTORE's snapshot from its pool slot into its cache slot. The upload
-    /// begins after all work that the application's lane has so far, after the last download from
-    /// the cache slot, and after `freed`: the last download from bytes that the snapshot takes.
+    /// begins after `freed`, too: the last download from bytes that the snapshot takes.
     pub fn upload(&mut self, step: Step, freed: Option<Event>) -> Result<()> {
-        let DeviceSlot { filled, read, reading, .. } = self.cache[step.slot as usize];
-        self.device.record(Lane::App, self.app)?;
-        self.device.wait(Lane::Upload, self.app)?;
-        if reading {
-            self.device.wait(Lane::Upload, read)?;
-        }
+        self.begin_upload(step)?;
         if let Some(freed) = freed {
             self.device.wait(Lane::Upload, freed)?;
         }
         let (from, to) = (self.begin_read(Lane::Upload, step.host)?, self.in_slot(step.slot, 0));
         self.device.copy(Lane::Upload, to, from, self.pool_bytes(step.host))?;
         self.end_read(Lane::Upload, step.host)?;
-        self.device.record(Lane::Upload, filled)?;
+        self.end_upload(step)
+    }
+
+    /// Makes the upload lane wait for all work that the application's lane has so far, and for the last
+    /// download from the cache slot of a step.
+    pub fn begin_upload(&mut self, step: Step) -> Result<()> {
+        let DeviceSlot { read, reading, .. } = self.cache[step.slot as usize];
+        self.device.record(Lane::App, self.app)?;
+        self.device.wait(Lane::Upload, self.app)?;
+        match reading {
+            true => self.device.wait(Lane::Upload, read),
+            false => Ok(()),
+        }
+    }
+
+    /// Notes that the snapshot of a step has been uploaded when the copies on the upload lane end.
+    pub fn end_upload(&mut self, step: Step) -> Result<()> {
+        self.device.record(Lane::Upload, self.cache[step.slot as usize].filled)?;
         let is_on_disk = self.is_on_disk(step.host);
         let from_disk = if is_on_disk { self.device.issued(Lane::DiskRead) } else { 0 };
         let ts = self.pool[step.host as usize].ts;

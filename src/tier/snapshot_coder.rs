@@ -74,42 +74,29 @@ impl SnapshotCoder {
         let buffer_bytes = Self::buffer_bytes(settings, layout)?;
         let mut coder = None;
         device.run(&mut |queue, architecture| {
-            let reports =
-                Some(LockedMemory::new(((BUFFERS + REPORTS) * size_of::<Report>()) as u64)?);
-            let codec = Some(GpuCodec::new(settings, layout, architecture, queue)?);
-            let (made, read, restored) = (Vec::new(), Vec::new(), VecDeque::new());
-            coder = Some(GpuCoder {
-                codec,
+            let reports = LockedMemory::new(((BUFFERS + REPORTS) * size_of::<Report>()) as u64)?;
+            coder = Some(Box::new(GpuCoder {
+                codec: Some(GpuCodec::new(settings, layout, architecture, queue)?),
                 buffer_bytes,
                 at: 0,
-                reports,
-                made,
-                restored,
-                read,
+                reports: Some(reports),
+                made: Vec::new(),
+                restored: VecDeque::new(),
+                read: Vec::new(),
                 next: 0,
-            });
+            }));
             Ok(())
         })?;
-        let Some(coder) = coder else { return fail!(Unsupported, "the device has no kernels") };
-        let mut coder = SnapshotCoder::Gpu(Box::new(coder));
-        match coder.make_events(device) {
+        let Some(mut gpu) = coder else { return fail!(Unsupported, "the device has no kernels") };
+        let events = gpu.make_events(device);
+        let mut coder = SnapshotCoder::Gpu(gpu);
+        match events {
             Ok(()) => Ok(coder),
             Err(error) => {
                 coder.close(device);
                 Err(error)
             }
         }
-    }
-
-    /// Makes the events of the staging buffers and the reports on a GPU.
-    fn make_events(&mut self, device: &mut dyn Device) -> Result<()> {
-        let SnapshotCoder::Gpu(gpu) = self else { return Ok(()) };
-        for events in [(&mut gpu.made, BUFFERS), (&mut gpu.read, REPORTS)] {
-            for _ in 0..events.1 {
-                events.0.push(device.event()?);
-            }
-        }
-        Ok(())
     }
 
     /// Bytes of one staging buffer on a GPU.
@@ -123,20 +110,21 @@ impl SnapshotCoder {
         Ok(buffers.saturating_add(GpuCodec::bytes_for(settings, layout)?))
     }
 
+    fn gpu(&self) -> Option<&GpuCoder> {
+        match self {
+            SnapshotCoder::Gpu(gpu) => Some(gpu),
+            SnapshotCoder::Host { .. } | SnapshotCoder::Assumed { .. } => None,
+        }
+    }
+
     /// Bytes of the device slab that the staging buffers take.
     pub fn device_bytes(&self) -> u64 {
-        match self {
-            SnapshotCoder::Host { .. } | SnapshotCoder::Assumed { .. } => 0,
-            SnapshotCoder::Gpu(gpu) => BUFFERS as u64 * gpu.buffer_bytes,
-        }
+        self.gpu().map_or(0, |gpu| BUFFERS as u64 * gpu.buffer_bytes)
     }
 
     /// Bytes of device memory that the coder has allocated itself, outside the device slab.
     pub fn own_bytes(&self) -> u64 {
-        match self {
-            SnapshotCoder::Host { .. } | SnapshotCoder::Assumed { .. } => 0,
-            SnapshotCoder::Gpu(gpu) => gpu.codec.as_ref().map_or(0, GpuCodec::bytes),
-        }
+        self.gpu().and_then(|gpu| gpu.codec.as_ref()).map_or(0, GpuCodec::bytes)
     }
 
     /// Sets the offset `at`, in bytes, of the first staging buffer in the device slab.
@@ -149,10 +137,7 @@ impl SnapshotCoder {
     /// How many snapshots may wait in staging buffers before the size of the first one is asked
     /// for.
     pub fn lag(&self) -> usize {
-        match self {
-            SnapshotCoder::Host { .. } | SnapshotCoder::Assumed { .. } => 0,
-            SnapshotCoder::Gpu(_) => BUFFERS,
-        }
+        self.gpu().map_or(0, |_| BUFFERS)
     }
 
     /// Staging buffer number `k`.
@@ -266,6 +251,16 @@ impl SnapshotCoder {
 }
 
 impl GpuCoder {
+    /// Makes the events of the staging buffers and the reports.
+    fn make_events(&mut self, device: &mut dyn Device) -> Result<()> {
+        for (events, count) in [(&mut self.made, BUFFERS), (&mut self.read, REPORTS)] {
+            for _ in 0..count {
+                events.push(device.event()?);
+            }
+        }
+        Ok(())
+    }
+
     fn report(&self, k: usize) -> u64 {
         self.reports.as_ref().map_or(0, LockedMemory::address) + (k * size_of::<Report>()) as u64
     }

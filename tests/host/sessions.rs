@@ -195,7 +195,7 @@ fn the_forward_sweep_ends_where_the_reverse_sweep_begins() {
         let config = Config { range_actions, ..config(Algorithm::Revolve, 4, 2) };
         let whole = SharedSchedule::new(config.clone(), steps).unwrap();
         let is_next = |tick: Tick| {
-            let expected = whole.advance().unwrap();
+            let expected = whole.advance(None).unwrap();
             assert_eq!(
                 (tick.it, tick.action, tick.end),
                 (expected.it, expected.action, expected.end)
@@ -216,7 +216,7 @@ fn the_forward_sweep_ends_where_the_reverse_sweep_begins() {
                     refused(session.get_forward_action(), Code::State, &["call setup"]);
                 }
             }
-            assert_eq!(whole.advance().unwrap().action.kind, Kind::Terminate);
+            assert_eq!(whole.advance(None).unwrap().action.kind, Kind::Terminate);
             session.setup().unwrap();
             whole.rewind().unwrap();
         }

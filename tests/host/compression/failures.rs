@@ -76,7 +76,7 @@ fn sessions_of_one_schedule_compress_each_for_itself() {
     for _ in 0..4 {
         sessions.iter_mut().for_each(|session| session.setup().unwrap());
         loop {
-            let tick = cursor.advance().unwrap();
+            let tick = cursor.advance(None).unwrap();
             for (session, app) in sessions.iter_mut().zip(&mut apps) {
                 session.dispatch(tick.it).unwrap();
                 app.serve(session, tick).unwrap();
@@ -121,8 +121,6 @@ fn bytes_of_the_cache_wait_for_their_download() {
     let plan = Plan {
         policy: Policy::Clairvoyant,
         cache: 4,
-        zero_copy: false,
-        raw_slots: 0,
         device_slots: 4,
         host_slots: 6,
         steps: saves
@@ -130,26 +128,15 @@ fn bytes_of_the_cache_wait_for_their_download() {
             .map(|&(ts, slot, _)| Step { slot, host: ts as u32 })
             .chain([Step { slot: NONE, host: 3 }])
             .collect(),
-        fetches: Vec::new(),
-        counts: Counts::default(),
-        shares: None,
-        forward: None,
-        drops: false,
+        ..Plan::default()
     };
     let (cache, pool) = (102_400, 600_000);
     let mut device =
         Target::Host.open(&Config { link_bandwidth: 5e5, ..Config::default() }).unwrap();
     device.reserve(Memory::Device, cache).unwrap();
     device.reserve(Memory::Host, pool).unwrap();
-    let mut tiers = Tiers::new(
-        device,
-        layout,
-        &plan,
-        Some(SnapshotCoder::on_host(codec).unwrap()),
-        cache,
-        pool,
-    )
-    .unwrap();
+    let storage = Storage::Coded(SnapshotCoder::on_host(codec).unwrap());
+    let mut tiers = Tiers::new(device, layout, &plan, storage, cache, pool).unwrap();
     let state = |ts: i64, tiles: usize| {
         let noise = move |i: usize| {
             if i < 2048 * tiles {
