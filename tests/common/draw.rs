@@ -1,4 +1,5 @@
 //! Numbers that look random. A seed names a test's case.
+#![allow(dead_code)] // Each test program uses a part of it.
 
 /// A generator (SplitMix64). The number is its seed.
 pub struct Draw(pub u64);

@@ -2,13 +2,16 @@
 
 #[path = "../../../tests/common/cases.rs"]
 mod cases;
+#[path = "../../../tests/common/draw.rs"]
+mod draw;
 #[path = "../../../tests/common/hostile.rs"]
 mod hostile;
 
+use draw::Draw;
 use gpuzip::persist::{
     FileName, Fingerprint, Finished, Header, Kind, Name, RecordHead, Store, Writer, MOST_RANKS,
 };
-use hostile::{Hostile, Random};
+use hostile::Hostile;
 use serde_json::{json, Value};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -203,7 +206,7 @@ fn hostile_files_are_listed_within_64_mib() {
     publish(&mut Store::open(&path, 0, RANKS).unwrap(), 3, 17);
     let real = Hostile::of(&std::fs::read(generation(&path, 0, 1)).unwrap());
     let folders = cases::cases(10, 500);
-    let (mut right, mut random) = (0, Random::new(32));
+    let (mut right, mut random) = (0, Draw(32));
     for k in 0..folders {
         for rank in 0..RANKS {
             let bytes = real.clone().of_rank(rank, RANKS).changed(&mut random);
