@@ -4,22 +4,23 @@
  * every call, and in every callback, the environment is the caller's. The program exits with 1 at
  * the first failed check; with any argument it tries all environments instead of some. */
 #define _GNU_SOURCE
-#include <gpuzip.h>
+#include "test.h"
 
 #include <fenv.h>
 #include <math.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#define CHECK(condition)                                                                                         \
-  do {                                                                                                           \
-    if (!(condition)) {                                                                                          \
-      fesetenv(FE_DFL_ENV);                                                                                      \
-      fprintf(stderr, "%s:%d: %s\n  %s\n  last error: %s\n", __FILE__, __LINE__, #condition, what, gpuzip_last_error()); \
-      exit(1);                                                                                                   \
-    }                                                                                                            \
+static char what[200] = "";
+
+/* A failed check says what was tried, in the default environment. */
+#undef CHECK
+#define CHECK(condition)                                            \
+  do {                                                              \
+    if (!(condition)) {                                             \
+      fesetenv(FE_DFL_ENV);                                         \
+      fprintf(stderr, "%s\n", what);                                \
+      failed(__FILE__, __LINE__, #condition);                       \
+    }                                                               \
   } while (0)
 
 #ifdef __x86_64__
@@ -53,7 +54,6 @@ static int wanted(int environment)
   return is_long || environment <= 4 || environment == 8 || environment == 13;
 }
 
-static char what[200] = "";
 static pthread_t caller;
 /* The control word that callbacks, and the caller after each call, must find. */
 static unsigned expected;
@@ -131,10 +131,9 @@ static void codec_case(const gpuzip_config_t *config, const int *n, int type, in
   double most = 0.0, worst = 0.0;
   int environment, i, k;
 
-  memset(fields, 0, sizeof fields);
   for (k = 0; k < 2; k++) {
-    fields[k].n1 = (uint64_t)n[0], fields[k].n2 = (uint64_t)n[1], fields[k].n3 = (uint64_t)n[2];
-    fields[k].type = type, fields[k].role = k;
+    fields[k] = field_of(NULL, (uint64_t)n[0], type);
+    fields[k].n2 = (uint64_t)n[1], fields[k].n3 = (uint64_t)n[2], fields[k].role = k;
     for (i = 0; i < count; i++) store(from[k], type, i, value(kind, k, i, n, type));
   }
   for (environment = 0; environment < ENVIRONMENTS; environment++) {
@@ -297,8 +296,7 @@ static uint64_t session(const gpuzip_config_t *config, int environment)
   memset(&callbacks, 0, sizeof callbacks);
   callbacks.struct_size = sizeof callbacks, callbacks.user = &found;
   callbacks.forward = forward, callbacks.backward = backward, callbacks.observe = observe, callbacks.locate = locate;
-  memset(fields, 0, sizeof fields);
-  for (k = 0; k < 2; k++) fields[k].n1 = N, fields[k].n2 = fields[k].n3 = 1, fields[k].role = k, fields[k].data = state[k];
+  for (k = 0; k < 2; k++) fields[k] = field_of(state[k], N, GPUZIP_TYPE_F32), fields[k].role = k;
   memset(&stats, 0, sizeof stats), stats.struct_size = sizeof stats;
   memset(&summary, 0, sizeof summary), summary.struct_size = sizeof summary;
   memset(&action, 0, sizeof action);

@@ -9,13 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK(condition)                                                                         \
-  do {                                                                                           \
-    if (!(condition)) {                                                                          \
-      fprintf(stderr, "%s:%d: %s\n  last error: %s\n", __FILE__, __LINE__, #condition,           \
-              gpuzip_last_error());                                                              \
-      exit(1);                                                                                   \
-    }                                                                                            \
+static inline void failed(const char *file, int line, const char *condition)
+{
+  fprintf(stderr, "%s:%d: %s\n  last error: %s\n", file, line, condition, gpuzip_last_error());
+  exit(1);
+}
+
+#define CHECK(condition)                                          \
+  do {                                                            \
+    if (!(condition)) failed(__FILE__, __LINE__, #condition);     \
   } while (0)
 /* A call that must succeed. */
 #define WORKS(call) CHECK((call) == GPUZIP_OK)
