@@ -108,9 +108,8 @@ impl Drop for Foreign {
     }
 }
 
-/// Checks that the program prints "ok", and that it loads libgpuzip from the installation `from`,
-/// or no libgpuzip if `from` is `None`.
-fn expect_ok(program: &Path, from: Option<&Path>, library_path: Option<&Path>) {
+/// Checks that the program prints "ok"; returns the lines of `ldd` that name libgpuzip.
+fn libraries(program: &Path, library_path: Option<&Path>) -> Vec<String> {
     let with_path = |name: &str| {
         let mut command = Command::new(name);
         command.env_remove("LD_LIBRARY_PATH");
@@ -121,16 +120,21 @@ fn expect_ok(program: &Path, from: Option<&Path>, library_path: Option<&Path>) {
     };
     assert_eq!(stdout(&run(&mut with_path(path(program)))), "ok\n", "{program:?}");
     let needs = stdout(&run(with_path("ldd").arg(program)));
-    let ours: Vec<&str> =
-        needs.lines().filter(|line| line.contains("libgpuzip")).map(str::trim).collect();
-    match from {
-        Some(prefix) => {
-            let expected =
-                format!("libgpuzip.so.{MAJOR} => {}/lib64/libgpuzip.so.{MAJOR} ", path(prefix));
-            assert!(ours.len() == 1 && ours[0].starts_with(&expected), "{expected}: {needs}");
-        }
-        None => assert!(ours.is_empty(), "{needs}"),
-    }
+    let ours = needs.lines().filter(|line| line.contains("libgpuzip"));
+    ours.map(|line| line.trim().to_string()).collect()
+}
+
+/// Checks that the program runs and loads libgpuzip from the installation.
+fn expect_shared(program: &Path, library_path: Option<&Path>) {
+    let ours = libraries(program, library_path);
+    let library = format!("libgpuzip.so.{MAJOR}");
+    let expected = format!("{library} => {}/lib64/{library} ", path(prefix()));
+    assert!(ours.len() == 1 && ours[0].starts_with(&expected), "{expected}: {ours:?}");
+}
+
+/// Checks that the program runs and loads no libgpuzip.
+fn expect_static(program: &Path) {
+    assert_eq!(libraries(program, None), [""; 0]);
 }
 
 /// Asserts that each link from one installed page to another file names an installed file.
@@ -280,16 +284,9 @@ fn c_through_pkg_config() {
     let project = Foreign::new("c", "pkg");
     let strict = ["cc", "-std=c99", "-Wall", "-Wextra", "-Werror"];
     let lib = prefix().join("lib64");
-    expect_ok(
-        &project.compile(prefix(), &strict, "sweep.c", &["gpuzip"]),
-        Some(prefix()),
-        Some(&lib),
-    );
-    expect_ok(
-        &project.compile(prefix(), &strict, "sweep.c", &["--static", "gpuzip-static"]),
-        None,
-        None,
-    );
+    expect_shared(&project.compile(prefix(), &strict, "sweep.c", &["gpuzip"]), Some(&lib));
+    let linked = ["--static", "gpuzip-static"];
+    expect_static(&project.compile(prefix(), &strict, "sweep.c", &linked));
     // Where only the static library is installed, gpuzip.pc names the libraries that it needs.
     let only = tempdir("install-only-static");
     run(Command::new("cp").arg("-a").arg(prefix()).arg(&only));
@@ -297,7 +294,7 @@ fn c_through_pkg_config() {
     for name in ["", &format!(".{MAJOR}"), &format!(".{VERSION}")] {
         fs::remove_file(only.join(format!("lib64/libgpuzip.so{name}"))).unwrap();
     }
-    expect_ok(&project.compile(&only, &strict, "sweep.c", &["--static", "gpuzip"]), None, None);
+    expect_static(&project.compile(&only, &strict, "sweep.c", &["--static", "gpuzip"]));
 }
 
 #[test]
@@ -305,8 +302,8 @@ fn c_through_cmake() {
     needs!("cmake");
     let project = Foreign::new("c", "cmake");
     let programs = project.cmake();
-    expect_ok(&programs.join("sweep"), Some(prefix()), None);
-    expect_ok(&programs.join("sweep_static"), None, None);
+    expect_shared(&programs.join("sweep"), None);
+    expect_static(&programs.join("sweep_static"));
 }
 
 #[test]
@@ -315,20 +312,12 @@ fn cxx_through_pkg_config() {
     let project = Foreign::new("cxx", "pkg");
     let strict = ["c++", "-std=c++14", "-Wall", "-Wextra", "-Werror"];
     let lib = prefix().join("lib64");
-    expect_ok(
-        &project.compile(prefix(), &strict, "sweep.cpp", &["gpuzip"]),
-        Some(prefix()),
-        Some(&lib),
-    );
+    expect_shared(&project.compile(prefix(), &strict, "sweep.cpp", &["gpuzip"]), Some(&lib));
     let mut query = Command::new("pkg-config");
     query.args(["--variable=dropindir", "gpuzip"]).env("PKG_CONFIG_PATH", lib.join("pkgconfig"));
     let include = format!("-I{}", stdout(&run(&mut query)).trim());
     let with_dropin = [&strict[..], &[&include]].concat();
-    expect_ok(
-        &project.compile(prefix(), &with_dropin, "dropin.cpp", &["gpuzip"]),
-        Some(prefix()),
-        Some(&lib),
-    );
+    expect_shared(&project.compile(prefix(), &with_dropin, "dropin.cpp", &["gpuzip"]), Some(&lib));
 }
 
 #[test]
@@ -336,21 +325,17 @@ fn cxx_through_cmake() {
     needs!("c++", "cmake");
     let project = Foreign::new("cxx", "cmake");
     let programs = project.cmake();
-    expect_ok(&programs.join("sweep"), Some(prefix()), None);
-    expect_ok(&programs.join("dropin"), Some(prefix()), None);
+    expect_shared(&programs.join("sweep"), None);
+    expect_shared(&programs.join("dropin"), None);
 }
 
 #[test]
 fn fortran_through_pkg_config() {
     needs!("pkg-config", "gfortran");
     let project = Foreign::new("fortran", "pkg");
-    let program = project.compile(
-        prefix(),
-        &["gfortran", "-std=f2008", "-Wall", "-Werror"],
-        "sweep.f90",
-        &["gpuzip-fortran"],
-    );
-    expect_ok(&program, Some(prefix()), Some(&prefix().join("lib64")));
+    let strict = ["gfortran", "-std=f2008", "-Wall", "-Werror"];
+    let program = project.compile(prefix(), &strict, "sweep.f90", &["gpuzip-fortran"]);
+    expect_shared(&program, Some(&prefix().join("lib64")));
 }
 
 /// The examples find the installed library without LD_LIBRARY_PATH.
@@ -372,7 +357,7 @@ fn the_fortran_examples_start_from_an_installation() {
 fn fortran_through_cmake() {
     needs!("cmake", "gfortran");
     let project = Foreign::new("fortran", "cmake");
-    expect_ok(&project.cmake().join("sweep"), Some(prefix()), None);
+    expect_shared(&project.cmake().join("sweep"), None);
 }
 
 #[test]
