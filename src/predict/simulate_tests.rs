@@ -207,7 +207,6 @@ fn steps_may_differ() {
         "{found:?}"
     );
     uneven.check(n).unwrap();
-    assert!(uneven.check(n + 1).is_err());
     uneven.copy = f64::NAN;
     assert!(uneven.check(n).is_err());
 }
