@@ -127,16 +127,15 @@ fn entry(
     let backend = Backend::Host;
     Entry {
         name,
-        config: Config {
-            algorithm,
-            snapshots,
-            chunk,
-            cache,
-            policy,
-            link_bandwidth,
-            backend,
-            ..Config::default()
-        },
+        config: Config::default().with(|c| {
+            c.schedule.algorithm = algorithm;
+            c.schedule.snapshots = snapshots;
+            c.schedule.chunk = chunk;
+            c.tiers.cache = cache;
+            c.tiers.policy = policy;
+            c.device.link_bandwidth = link_bandwidth;
+            c.device.backend = backend;
+        }),
     }
 }
 
@@ -172,7 +171,8 @@ fn run(entry: &Entry, steps: u32, sweeps: usize) -> f64 {
 /// is the minimum over several sweeps, because every disturbance makes a sweep longer.
 fn copy_seconds() -> f64 {
     let all = entry(String::new(), Some(Algorithm::StoreAll), 0, 0, 100, Policy::Clairvoyant);
-    let (all, steps) = (Entry { config: Config { link_bandwidth: 0.0, ..all.config }, ..all }, 100);
+    let (all, steps) =
+        (Entry { config: all.config.with(|c| c.device.link_bandwidth = 0.0), ..all }, 100);
     let beside_steps = (0..7).map(|_| run(&all, steps, 1) - (2 * steps - 1) as f64 * STEP);
     beside_steps.fold(f64::INFINITY, f64::min) / (2 * steps - 2) as f64
 }

@@ -17,13 +17,12 @@ use std::time::{Duration, Instant};
 const ACTION_NS: f64 = 1000.0;
 
 fn config(snapshots: u32, cache: u32) -> Config {
-    Config {
-        algorithm: Some(Algorithm::Revolve),
-        snapshots,
-        cache,
-        policy: Policy::Clairvoyant,
-        ..Config::default()
-    }
+    Config::default().with(|c| {
+        c.schedule.algorithm = Some(Algorithm::Revolve);
+        c.schedule.snapshots = snapshots;
+        c.tiers.cache = cache;
+        c.tiers.policy = Policy::Clairvoyant;
+    })
 }
 
 fn session(steps: u32, snapshots: u32, cache: u32, values: usize) -> Session {

@@ -354,7 +354,7 @@ static __device__ __forceinline__ u32 tell_size(const Grid &grid, u32 tile, u32 
 }
 
 /*
- * Writes the end of a group: which of its tiles are stored, and their sizes, of which this tile's
+ * Writes the end of a group: which of its tiles are stored, and their sizes; this tile's size
  * is `own`. The first warp calls this function.
  */
 static __device__ __forceinline__ void put_sizes(u32 tile, u32 own, u64 stored, const volatile u32 *sizes, u64 *table, u8 *to)

@@ -328,7 +328,7 @@ extern "C" __global__ void snapshot_decide(const Settings *settings, const Field
 
 static __device__ u64 padded(u64 payload) { return (HEADER + payload + 63) / 64 * 64; }
 
-/* Returns the `count` bytes at `from`, of which no more may have been written. */
+/* Returns the `count` bytes at `from`; the bytes after them may be unwritten. */
 static __device__ u64 last_word(const u8 *from, u32 count)
 {
     u64 word = 0;

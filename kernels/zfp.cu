@@ -114,7 +114,7 @@ template <int D> static __device__ __forceinline__ Block block_at(Extents n, u64
 }
 
 /*
- * Returns the index of the value that stands for value i of a row of 4 of which n values are inside
+ * Returns the index of the value that stands for value i of a row of 4, where n values are inside
  * the array.
  */
 static __device__ __forceinline__ u32 padded(u32 i, u32 n) { return i < n ? i : i == 3 ? 0 : n - 1; }

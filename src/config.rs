@@ -10,9 +10,10 @@ use crate::together::{Mode, Modes};
 use std::path::PathBuf;
 
 /// The kind of device that a session is on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Backend {
     /// The kind of device whose memory holds the fields.
+    #[default]
     ByFields,
     /// The host: main memory serves as device memory.
     Host,
@@ -20,9 +21,27 @@ pub enum Backend {
     Cuda,
 }
 
-/// A checked configuration. The number 0 means "not set" unless a field says otherwise.
-#[derive(Clone, Debug)]
+/// A checked configuration. Nothing changes it: what a session finds out about its job is
+/// [`crate::choice`]'s `Job`. The number 0 means "not set" unless a field says otherwise.
+#[derive(Clone, Debug, Default)]
 pub struct Config {
+    /// Which states are saved, and which actions the application gets.
+    pub schedule: ScheduleOptions,
+    /// Where snapshots live, and how much memory they may take.
+    pub tiers: TierOptions,
+    /// The device, and what is known of its speeds.
+    pub device: DeviceOptions,
+    /// How snapshots are compressed.
+    pub codec: CodecOptions,
+    /// Logs and timelines.
+    pub report: ReportOptions,
+    /// Restart files.
+    pub restart: RestartOptions,
+}
+
+/// Which states are saved, and which actions the application gets.
+#[derive(Clone, Debug)]
+pub struct ScheduleOptions {
     /// The algorithm; `None` lets the library choose (`auto`).
     pub algorithm: Option<Algorithm>,
     /// The number of snapshots that the schedule may store at a time; 0: what fits the budgets, or
@@ -36,6 +55,30 @@ pub struct Config {
     pub uniform_published: bool,
     /// The trace file of `Algorithm::Trace`.
     pub trace_file: Option<PathBuf>,
+    /// Whether consecutive FORWARDs are one action.
+    pub range_actions: bool,
+    /// The adjoint needs u only every `adjoint_every` time steps, at least 1.
+    pub adjoint_every: u32,
+}
+
+impl Default for ScheduleOptions {
+    fn default() -> Self {
+        ScheduleOptions {
+            algorithm: None,
+            snapshots: 0,
+            chunk: 0,
+            adjust_snapshots: false,
+            uniform_published: false,
+            trace_file: None,
+            range_actions: false,
+            adjoint_every: 1,
+        }
+    }
+}
+
+/// Where snapshots live, and how much memory they may take.
+#[derive(Clone, Debug, Default)]
+pub struct TierOptions {
     /// Slots of the device cache; with `device_budget`, the most slots.
     pub cache: u32,
     /// The replacement policy.
@@ -55,60 +98,95 @@ pub struct Config {
     /// Whether a session takes a share of the free memory if its algorithm is `auto` and neither
     /// budgets nor snapshots are set.
     pub default_budgets: bool,
+    /// Whether the application works in the slots, so that its fields are not copied.
+    pub zero_copy: bool,
+    /// Whether raw snapshots of consecutive states share the time level that both contain.
+    pub shared_levels: bool,
+    /// Whether snapshots that stay on the device are raw and those that go to the host compressed;
+    /// `None`: as is faster, where the planner chooses the codec.
+    pub mixed_storage: Option<bool>,
+}
+
+/// The device, and what is known of its speeds.
+#[derive(Clone, Debug)]
+pub struct DeviceOptions {
     /// The kind of device that the session is on.
     pub backend: Backend,
     /// The ordinal of the CUDA device; `None`: the device of the fields, or else the current
     /// device.
-    pub device: Option<i32>,
-    /// Whether the application works in the slots, so that its fields are not copied.
-    pub zero_copy: bool,
-    /// Whether consecutive FORWARDs are one action.
-    pub range_actions: bool,
-    /// The adjoint needs u only every `adjoint_every` time steps, at least 1.
-    pub adjoint_every: u32,
+    pub ordinal: Option<i32>,
     /// Most actions that the host runs ahead of a GPU.
     pub max_in_flight: u32,
     /// Bandwidth of a simulated link between device and host memory, in bytes per second in each
     /// direction; 0: as fast as memory.
     pub link_bandwidth: f64,
-    /// The codec of the snapshots and its error bound.
-    pub compression: Settings,
-    /// Whether the planner chooses between raw snapshots and the codecs that keep the bound of
-    /// `compression`.
-    pub any_codec: bool,
-    /// Whether snapshots that stay on the device are raw and those that go to the host compressed;
-    /// `None`: as is faster, where the planner chooses the codec.
-    pub mixed_storage: Option<bool>,
-    /// Whether raw snapshots of consecutive states share the time level that both contain.
-    pub shared_levels: bool,
-    /// The expected ratio of compressed snapshots; at most 1: not known.
-    pub compression_factor: f64,
     /// The speeds of steps, copies and codecs that `auto` plans with; `None`: typical speeds of the
     /// backend.
     pub profile: Option<Profile>,
     /// The file to which a measured profile is written.
     pub profile_file: Option<PathBuf>,
+}
+
+impl Default for DeviceOptions {
+    fn default() -> Self {
+        DeviceOptions {
+            backend: Backend::ByFields,
+            ordinal: None,
+            max_in_flight: 64,
+            link_bandwidth: 0.0,
+            profile: None,
+            profile_file: None,
+        }
+    }
+}
+
+/// How snapshots are compressed.
+#[derive(Clone, Debug, Default)]
+pub struct CodecOptions {
+    /// The codec of the snapshots and its error bound.
+    pub settings: Settings,
+    /// Whether the planner chooses between raw snapshots and the codecs that keep the bound of
+    /// `settings`.
+    pub any_codec: bool,
+    /// The expected ratio of compressed snapshots; at most 1: not known.
+    pub compression_factor: f64,
+}
+
+/// Logs and timelines.
+#[derive(Clone, Debug, Default)]
+pub struct ReportOptions {
     /// Whether the ratio of every snapshot is logged.
     pub log_ratio: bool,
     /// Whether the performance log gets a row for every shot.
     pub performance_log: bool,
     /// The pattern for the name of the timeline file; [`crate::timeline`] says what it stands for.
     pub trace_out: Option<PathBuf>,
+}
+
+/// Restart files.
+#[derive(Clone, Debug, Default)]
+pub struct RestartOptions {
     /// The folder of restart files.
-    pub persist_dir: Option<PathBuf>,
+    pub folder: Option<PathBuf>,
     /// Whether restart files that another user could have made are an error, and no warning.
     pub strict: bool,
     /// Most of the run time that restart files may take; 0: the default.
-    pub persist_overhead: f64,
+    pub overhead: f64,
     /// Most seconds that a requested stop may take; 0: the default.
     pub stop_budget: f64,
 }
 
 impl Config {
+    /// Returns the configuration after `change`.
+    pub fn with(mut self, change: impl FnOnce(&mut Config)) -> Self {
+        change(&mut self);
+        self
+    }
+
     /// Returns the folders of the snapshots on disk.
     pub fn disk_folders(&self) -> Vec<PathBuf> {
-        if !self.disk_folders.is_empty() {
-            return self.disk_folders.clone();
+        if !self.tiers.disk_folders.is_empty() {
+            return self.tiers.disk_folders.clone();
         }
         vec![environment::path("TMPDIR").unwrap_or_else(|| PathBuf::from("/var/tmp"))]
     }
@@ -118,7 +196,7 @@ impl Config {
     /// device's memory, but at most an eighth of it. Modules, libraries and frameworks that the
     /// application loads later take device memory, too.
     pub fn reserve_of(&self, total: u64) -> u64 {
-        match self.device_reserve {
+        match self.tiers.device_reserve {
             0 => (total / 50).max(512 << 20).min(total / 8),
             bytes => bytes,
         }
@@ -126,69 +204,27 @@ impl Config {
 
     /// Returns the modes that the configuration asks for.
     pub fn modes(&self) -> Modes {
-        let Settings { method, reject_nonfinite, .. } = &self.compression;
-        let every = if self.adjoint_every > 1 { self.adjoint_every } else { 0 };
+        let Settings { method, reject_nonfinite, .. } = &self.codec.settings;
+        let every = if self.schedule.adjoint_every > 1 { self.schedule.adjoint_every } else { 0 };
         Modes::default()
-            .with(Mode::ZeroCopy, self.zero_copy)
-            .with(Mode::Lru, self.policy == Policy::Lru)
-            .with(Mode::SharedLevels, self.shared_levels)
-            .with(Mode::MixedStorage, self.mixed_storage == Some(true))
+            .with(Mode::ZeroCopy, self.tiers.zero_copy)
+            .with(Mode::Lru, self.tiers.policy == Policy::Lru)
+            .with(Mode::SharedLevels, self.tiers.shared_levels)
+            .with(Mode::MixedStorage, self.tiers.mixed_storage == Some(true))
             .with(Mode::Codec, method.number())
-            .with(Mode::NoCodec, *method == Method::None && !self.any_codec)
-            .with(Mode::AutoCodec, self.any_codec)
+            .with(Mode::NoCodec, *method == Method::None && !self.codec.any_codec)
+            .with(Mode::AutoCodec, self.codec.any_codec)
             .with(Mode::RejectNonfinite, *reject_nonfinite)
-            .with(Mode::Disk, self.disk_budget)
-            .with(Mode::NoHostBudget, self.host_budget == 0)
+            .with(Mode::Disk, self.tiers.disk_budget)
+            .with(Mode::NoHostBudget, self.tiers.host_budget == 0)
             .with(Mode::MacroSteps, every)
-            .with(Mode::Online, self.algorithm == Some(Algorithm::Online))
-            .with(Mode::SnapshotRule, self.adjust_snapshots)
+            .with(Mode::Online, self.schedule.algorithm == Some(Algorithm::Online))
+            .with(Mode::SnapshotRule, self.schedule.adjust_snapshots)
     }
 
     /// Checks the number of time steps; 0 is allowed for algorithm `online` only.
     pub fn check_steps(&self, steps: i64) -> Result<u32> {
-        check_steps_of(steps, self.algorithm == Some(Algorithm::Online))
-    }
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Config {
-            algorithm: None,
-            snapshots: 0,
-            chunk: 0,
-            adjust_snapshots: false,
-            uniform_published: false,
-            trace_file: None,
-            cache: 0,
-            policy: Policy::Clairvoyant,
-            device_budget: 0,
-            device_reserve: 0,
-            host_budget: 0,
-            disk_budget: 0,
-            disk_folders: Vec::new(),
-            default_budgets: false,
-            backend: Backend::ByFields,
-            device: None,
-            zero_copy: false,
-            range_actions: false,
-            adjoint_every: 1,
-            max_in_flight: 64,
-            link_bandwidth: 0.0,
-            compression: Settings::default(),
-            any_codec: false,
-            mixed_storage: None,
-            shared_levels: false,
-            compression_factor: 0.0,
-            profile: None,
-            profile_file: None,
-            log_ratio: false,
-            performance_log: false,
-            trace_out: None,
-            persist_dir: None,
-            strict: false,
-            persist_overhead: 0.0,
-            stop_budget: 0.0,
-        }
+        check_steps_of(steps, self.schedule.algorithm == Some(Algorithm::Online))
     }
 }
 
@@ -285,7 +321,7 @@ mod tests {
     fn the_reserve_depends_on_the_device() {
         const GIB: u64 = 1 << 30;
         let reserve = |device_reserve: u64, total: u64| {
-            Config { device_reserve, ..Config::default() }.reserve_of(total)
+            Config::default().with(|c| c.tiers.device_reserve = device_reserve).reserve_of(total)
         };
         assert_eq!(reserve(0, 80 * GIB), 80 * GIB / 50);
         assert_eq!([reserve(0, 24 * GIB), reserve(0, 4 * GIB)], [GIB / 2; 2]);

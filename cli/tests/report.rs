@@ -31,7 +31,10 @@ fn run(config: Config, steps: i64, shots: usize, path: &Path) {
     // SAFETY: the values outlive the session, and nothing else looks at them.
     let memory = unsafe { AppMemory::new(values.as_mut_ptr().cast(), BYTES as usize) };
     let fields = [AppField { field, memory: Some(memory) }];
-    let config = Config { backend: Backend::Host, trace_out: Some(path.into()), ..config };
+    let config = config.with(|c| {
+        c.device.backend = Backend::Host;
+        c.report.trace_out = Some(path.into());
+    });
     let mut session = Session::new(config, steps, &fields).unwrap();
     let none = Stream(std::ptr::null_mut());
     for _ in 0..shots {
@@ -66,8 +69,12 @@ fn number(object: &Value, name: &str) -> f64 {
 
 /// A link that moves a state in the time of 3 steps.
 fn linked(algorithm: Algorithm) -> Config {
-    let config = Config { algorithm: Some(algorithm), snapshots: 5, cache: 2, ..Config::default() };
-    Config { link_bandwidth: BYTES as f64 / (3.0 * STEPS[0]), ..config }
+    let config = Config::default().with(|c| {
+        c.schedule.algorithm = Some(algorithm);
+        c.schedule.snapshots = 5;
+        c.tiers.cache = 2;
+    });
+    config.with(|c| c.device.link_bandwidth = BYTES as f64 / (3.0 * STEPS[0]))
 }
 
 #[test]
@@ -133,25 +140,23 @@ fn every_algorithm_is_known() {
     let mut text = Vec::new();
     gpuzip::schedule::trace::write(Schedule::zcut(12, 0, 3).unwrap().actions(), &mut text).unwrap();
     std::fs::write(&trace, text).unwrap();
-    let plain = |algorithm| Config { link_bandwidth: 0.0, ..linked(algorithm) };
-    let published = Config { uniform_published: true, ..plain(Algorithm::Uniform) };
-    let two_level = Config { chunk: 4, ..plain(Algorithm::TwoLevel) };
-    let lru = Config { policy: Policy::Lru, ..plain(Algorithm::Revolve) };
-    let compressed = Config {
-        compression: gpuzip::codec::Settings {
-            method: gpuzip::codec::Method::Fp16,
-            ..Default::default()
-        },
-        ..plain(Algorithm::Revolve)
-    };
-    let recorded = Config { trace_file: Some(trace), ..plain(Algorithm::Trace) };
-    let budgets = |device: u64, host: u64| Config {
-        algorithm: None,
-        host_budget: host * BYTES,
-        device_budget: device * BYTES,
-        snapshots: 0,
-        cache: 0,
-        ..Config::default()
+    let plain = |algorithm| linked(algorithm).with(|c| c.device.link_bandwidth = 0.0);
+    let published = plain(Algorithm::Uniform).with(|c| c.schedule.uniform_published = true);
+    let two_level = plain(Algorithm::TwoLevel).with(|c| c.schedule.chunk = 4);
+    let lru = plain(Algorithm::Revolve).with(|c| c.tiers.policy = Policy::Lru);
+    let compressed = plain(Algorithm::Revolve).with(|c| {
+        c.codec.settings =
+            gpuzip::codec::Settings { method: gpuzip::codec::Method::Fp16, ..Default::default() }
+    });
+    let recorded = plain(Algorithm::Trace).with(|c| c.schedule.trace_file = Some(trace));
+    let budgets = |device: u64, host: u64| {
+        Config::default().with(|c| {
+            c.schedule.algorithm = None;
+            c.tiers.host_budget = host * BYTES;
+            c.tiers.device_budget = device * BYTES;
+            c.schedule.snapshots = 0;
+            c.tiers.cache = 0;
+        })
     };
     let auto = budgets(2, 6);
     // Plans of so few steps are refined; some of these are no member of the portfolio.
@@ -163,21 +168,19 @@ fn every_algorithm_is_known() {
         d2h_gbs: gbs,
         ..gpuzip::predict::Profile::free()
     };
-    let refined = [(1, 2), (1, 3), (2, 1), (2, 3), (3, 2)].map(|(device, host)| Config {
-        link_bandwidth: gbs * 1e9,
-        profile: Some(profile.clone()),
-        ..budgets(device, host)
+    let refined = [(1, 2), (1, 3), (2, 1), (2, 3), (3, 2)].map(|(device, host)| {
+        budgets(device, host).with(|c| {
+            c.device.link_bandwidth = gbs * 1e9;
+            c.device.profile = Some(profile.clone());
+        })
     });
-    let mixed = Config {
-        compression: gpuzip::codec::Settings {
-            method: gpuzip::codec::Method::Fp16,
-            ..Default::default()
-        },
-        mixed_storage: Some(true),
-        ..budgets(5, 3)
-    };
-    let sparse = Config { adjoint_every: 5, ..plain(Algorithm::Revolve) };
-    let ranges = Config { range_actions: true, ..plain(Algorithm::Revolve) };
+    let mixed = budgets(5, 3).with(|c| {
+        c.codec.settings =
+            gpuzip::codec::Settings { method: gpuzip::codec::Method::Fp16, ..Default::default() };
+        c.tiers.mixed_storage = Some(true);
+    });
+    let sparse = plain(Algorithm::Revolve).with(|c| c.schedule.adjoint_every = 5);
+    let ranges = plain(Algorithm::Revolve).with(|c| c.schedule.range_actions = true);
     let others = [Algorithm::Zcut, Algorithm::StoreAll, Algorithm::Uniform].map(plain);
     let configs = [published, two_level, lru, compressed, recorded, auto, ranges, sparse, mixed]
         .into_iter()
@@ -226,7 +229,11 @@ fn an_online_shot_may_end_after_a_save() {
     let memory = unsafe { AppMemory::new(values.as_mut_ptr().cast(), BYTES as usize) };
     let fields = [AppField { field, memory: Some(memory) }];
     let (backend, trace_out) = (Backend::Host, Some(path.clone()));
-    let config = Config { backend, trace_out, link_bandwidth: 0.0, ..linked(Algorithm::Online) };
+    let config = linked(Algorithm::Online).with(|c| {
+        c.device.backend = backend;
+        c.report.trace_out = trace_out;
+        c.device.link_bandwidth = 0.0;
+    });
     let mut session = Session::new(config, 0, &fields).unwrap();
     let none = Stream(std::ptr::null_mut());
     let (mut is_forward, mut saves) = (true, 0);
@@ -340,7 +347,10 @@ fn other_files_and_drawings_by_name() {
     );
     let (timeline, drawing) = (folder.join("run.json"), folder.join("out.svg"));
     run(
-        Config { algorithm: Some(Algorithm::Revolve), snapshots: 3, ..Config::default() },
+        Config::default().with(|c| {
+            c.schedule.algorithm = Some(Algorithm::Revolve);
+            c.schedule.snapshots = 3;
+        }),
         6,
         1,
         &timeline,

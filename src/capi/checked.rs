@@ -7,7 +7,10 @@ use super::keys::of_retired;
 use super::logging::{level_of, set_level};
 use super::types::*;
 use crate::codec::{Delta, ErrorBound, Method, Settings};
-use crate::config::{Backend, Config};
+use crate::config::{
+    Backend, CodecOptions, Config, DeviceOptions, ReportOptions, RestartOptions, ScheduleOptions,
+    TierOptions,
+};
 use crate::error::{fail, Code, Error, Result};
 use crate::files;
 use crate::plan::Policy;
@@ -106,16 +109,15 @@ unsafe fn checked_copy(given: &gpuzip_config_t) -> Result<Config> {
         return fail!(Config, "float_kind = \"{kind}\": use \"float\" or \"double\"");
     }
     let path = |pointer| text(pointer).filter(|path| !path.is_empty()).map(file_of);
+    let disk_folders = text(given.disk_path).map_or_else(Vec::new, folders_of);
     let config = Config {
-        trace_file: text(given.trace_file_path).map(file_of),
-        disk_folders: text(given.disk_path).map_or_else(Vec::new, folders_of),
-        profile_file: path(given.profile_path),
-        trace_out: path(given.trace_out),
-        persist_dir: path(given.persist_dir),
-        ..Config::default()
+        schedule: schedule(given, text(given.trace_file_path).map(file_of))?,
+        tiers: tiers(given, disk_folders)?,
+        device: device(given, path(given.profile_path))?,
+        codec: codec(given)?,
+        report: report(given, path(given.trace_out))?,
+        restart: restart(given, path(given.persist_dir))?,
     };
-    let config = device(given, tiers(given, schedule(given, config)?)?)?;
-    let config = restart(given, report(given, codec(given, config)?)?)?;
     config.modes().check()?;
     Ok(config)
 }
@@ -127,9 +129,10 @@ macro_rules! one_of {
     };
 }
 
-/// Returns `config` with the keys of the schedule.
-fn schedule(given: &gpuzip_config_t, config: Config) -> Result<Config> {
-    Ok(Config {
+/// Reads the keys of the schedule.
+fn schedule(given: &gpuzip_config_t, trace_file: Option<PathBuf>) -> Result<ScheduleOptions> {
+    Ok(ScheduleOptions {
+        trace_file,
         algorithm: algorithm_of(given.checkpointing_algorithm)?,
         snapshots: count("checkpointing_snaps", given.checkpointing_snaps)?,
         chunk: count("schedule_chunk", given.schedule_chunk)?,
@@ -137,14 +140,14 @@ fn schedule(given: &gpuzip_config_t, config: Config) -> Result<Config> {
         uniform_published: one_of!(given.uniform_reading, "0 (ours) or 1 (as published)"),
         range_actions: one_of!(given.range_actions, "0 (one step per FORWARD) or 1 (ranges)"),
         adjoint_every: count("adjoint_every", given.adjoint_every)?.max(1),
-        ..config
     })
 }
 
-/// Returns `config` with the keys of the tiers.
-fn tiers(given: &gpuzip_config_t, config: Config) -> Result<Config> {
+/// Reads the keys of the tiers.
+fn tiers(given: &gpuzip_config_t, disk_folders: Vec<PathBuf>) -> Result<TierOptions> {
     let is_lru = one_of!(given.policy, "0 (clairvoyant) or 1 (lru)");
-    Ok(Config {
+    Ok(TierOptions {
+        disk_folders,
         cache: count("cache_capacity", given.cache_capacity)?,
         policy: if is_lru { Policy::Lru } else { Policy::Clairvoyant },
         device_budget: given.device_budget,
@@ -155,13 +158,12 @@ fn tiers(given: &gpuzip_config_t, config: Config) -> Result<Config> {
         zero_copy: one_of!(given.zero_copy, "0 or 1"),
         shared_levels: one_of!(given.shared_levels, "0 or 1"),
         mixed_storage: mixed_storage(given.mixed_storage)?,
-        ..config
     })
 }
 
-/// Returns `config` with the keys of the device.
-fn device(given: &gpuzip_config_t, config: Config) -> Result<Config> {
-    Ok(Config {
+/// Reads the keys of the device.
+fn device(given: &gpuzip_config_t, profile_file: Option<PathBuf>) -> Result<DeviceOptions> {
+    Ok(DeviceOptions {
         backend: match given.backend {
             0 => Backend::ByFields,
             1 => Backend::Host,
@@ -173,43 +175,42 @@ fn device(given: &gpuzip_config_t, config: Config) -> Result<Config> {
                 )
             }
         },
-        device: count("device", given.device)?.checked_sub(1).map(|k| k as i32),
+        ordinal: count("device", given.device)?.checked_sub(1).map(|k| k as i32),
         max_in_flight: match count("max_in_flight", given.max_in_flight)? {
-            0 => config.max_in_flight,
+            0 => DeviceOptions::default().max_in_flight,
             actions => actions,
         },
         link_bandwidth: bandwidth(given.link_bandwidth)?,
-        profile: config.profile_file.as_deref().map_or(Ok(None), profile_of)?,
-        ..config
+        profile: profile_file.as_deref().map_or(Ok(None), profile_of)?,
+        profile_file,
     })
 }
 
-/// Returns `config` with the keys of the codec.
-fn codec(given: &gpuzip_config_t, config: Config) -> Result<Config> {
-    Ok(Config {
-        compression: compression(given)?,
+/// Reads the keys of the codec.
+fn codec(given: &gpuzip_config_t) -> Result<CodecOptions> {
+    Ok(CodecOptions {
+        settings: compression(given)?,
         any_codec: given.compressor == GPUZIP_COMPRESSOR_AUTO,
         compression_factor: factor(given.compression_factor)?,
-        ..config
     })
 }
 
-/// Returns `config` with the keys of logs and timelines.
-fn report(given: &gpuzip_config_t, config: Config) -> Result<Config> {
-    Ok(Config {
+/// Reads the keys of logs and timelines.
+fn report(given: &gpuzip_config_t, trace_out: Option<PathBuf>) -> Result<ReportOptions> {
+    Ok(ReportOptions {
+        trace_out,
         log_ratio: one_of!(given.enable_compression_rate_log, "0 or 1"),
         performance_log: one_of!(given.enable_performance_log, "0 or 1"),
-        ..config
     })
 }
 
-/// Returns `config` with the keys of restart files.
-fn restart(given: &gpuzip_config_t, config: Config) -> Result<Config> {
-    Ok(Config {
+/// Reads the keys of restart files.
+fn restart(given: &gpuzip_config_t, folder: Option<PathBuf>) -> Result<RestartOptions> {
+    Ok(RestartOptions {
+        folder,
         strict: one_of!(given.strict, "0 (a warning) or 1 (an error)"),
-        persist_overhead: share("persist_overhead", given.persist_overhead)?,
+        overhead: share("persist_overhead", given.persist_overhead)?,
         stop_budget: seconds("stop_budget_s", given.stop_budget_s)?,
-        ..config
     })
 }
 
@@ -372,8 +373,8 @@ fn error_bound(c: &gpuzip_config_t) -> Result<ErrorBound> {
 
 /// Warns where `error_bound` is set but the codec keeps no bound: the user probably expects one.
 fn warn_of_bound(given: &gpuzip_config_t, checked: &Config) {
-    let (bound, method) = (given.error_bound, &checked.compression.method);
-    if bound == 0.0 || checked.any_codec || method.is_bounded() {
+    let (bound, method) = (given.error_bound, &checked.codec.settings.method);
+    if bound == 0.0 || checked.codec.any_codec || method.is_bounded() {
         return;
     }
     let what = if *method == Method::None {

@@ -26,10 +26,10 @@ fn layout_of(fields: &[AppField]) -> Result<Layout> {
 
 /// Returns the codec settings of a configuration; `compressor` must name one codec, not auto.
 fn settings_of(config: Config) -> Result<Settings> {
-    if config.any_codec {
+    if config.codec.any_codec {
         return fail!(Config, "compressor = 15 (auto): it is a session's planner that chooses; name a codec, GPUZIP_COMPRESSOR_*");
     }
-    Ok(config.compression)
+    Ok(config.codec.settings)
 }
 
 fn memory_of(fields: &[AppField]) -> Result<Vec<AppMemory>> {

@@ -191,7 +191,7 @@ pub unsafe extern "C" fn gpuzip_schedule_summary(
 ) -> gpuzip_status_t {
     entry("gpuzip_schedule_summary", || {
         let shared = handles::schedule(schedule)?;
-        let value = summarize(&shared.tell()?, shared.config().range_actions, None)?;
+        let value = summarize(&shared.tell()?, shared.config().schedule.range_actions, None)?;
         // SAFETY: by this function's contract.
         unsafe { write_sized(summary, "summary", value) }
     })

@@ -469,7 +469,7 @@ pub unsafe extern "C" fn gpuzip_summary(
             let plan = session.plan()?;
             let (compression, tiers, budgets) =
                 (session.compression(), session.tiers(), session.budgets());
-            let ranges = session.schedule().config().range_actions;
+            let ranges = session.schedule().config().schedule.range_actions;
             summarize(&schedule, ranges, Some(Planned { plan: &plan, compression, tiers, budgets }))
         })?;
         // SAFETY: by this function's contract.
@@ -496,7 +496,7 @@ pub unsafe extern "C" fn gpuzip_memory_required(
     entry("gpuzip_memory_required", || {
         // SAFETY: by this function's contract.
         let (config, fields) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
-        let ranges = config.range_actions;
+        let ranges = config.schedule.range_actions;
         let Estimate { choice, option, budgets } = estimate(config, steps as i64, &fields)?;
         let planned = choice.plans.first().map(|plan| Planned {
             plan,

@@ -115,7 +115,11 @@ mod tests {
     }
 
     fn budget(algorithm: Option<Algorithm>, host_budget: u64, cache: u32) -> Config {
-        Config { algorithm, host_budget, cache, ..Config::default() }
+        Config::default().with(|c| {
+            c.schedule.algorithm = algorithm;
+            c.tiers.host_budget = host_budget;
+            c.tiers.cache = cache;
+        })
     }
 
     #[test]
@@ -176,7 +180,7 @@ mod tests {
     /// Ranks of different slabs agree on macro-steps, too, and get the same actions.
     #[test]
     fn ranks_agree_on_macro_steps() {
-        let config = |bytes| Config { adjoint_every: 3, ..budget(None, bytes, 2) };
+        let config = |bytes| budget(None, bytes, 2).with(|c| c.schedule.adjoint_every = 3);
         let ranks = [2000, 700, 1990].map(|bytes| rank(&config(bytes), 200, 64));
         assert!(all_agree(&ranks).into_iter().all(|(result, _)| result.is_ok()));
         let actions = ranks.each_ref().map(|shared| {
@@ -194,12 +198,15 @@ mod tests {
         let failed = || Err(Error::new(Code::Budget, "too little"));
         let longer = rank(&budget(Some(Algorithm::Revolve), 640, 2), 101, 64);
         let ranges = rank(
-            &Config { range_actions: true, ..budget(Some(Algorithm::Revolve), 640, 2) },
+            &budget(Some(Algorithm::Revolve), 640, 2).with(|c| c.schedule.range_actions = true),
             100,
             64,
         );
-        let sparse =
-            rank(&Config { adjoint_every: 2, ..budget(Some(Algorithm::Revolve), 640, 2) }, 100, 64);
+        let sparse = rank(
+            &budget(Some(Algorithm::Revolve), 640, 2).with(|c| c.schedule.adjoint_every = 2),
+            100,
+            64,
+        );
         let begun = well();
         begun.as_ref().unwrap().advance(None).unwrap();
         for (ranks, own) in [
@@ -226,12 +233,18 @@ mod tests {
         // In chunks of two states, 200 steps have 100 chunks: 51 snapshots cannot hold their first
         // states.
         let chunks = rank(
-            &Config { chunk: 2, snapshots: 51, ..budget(Some(Algorithm::Zcut), 0, 0) },
+            &budget(Some(Algorithm::Zcut), 0, 0).with(|c| {
+                c.schedule.chunk = 2;
+                c.schedule.snapshots = 51;
+            }),
             100,
             64,
         );
-        let longer =
-            rank(&Config { snapshots: 52, ..budget(Some(Algorithm::Revolve), 0, 0) }, 200, 64);
+        let longer = rank(
+            &budget(Some(Algorithm::Revolve), 0, 0).with(|c| c.schedule.snapshots = 52),
+            200,
+            64,
+        );
         let results = all_agree(&[chunks, longer]);
         let codes = results.into_iter().map(|(result, calls)| (result.unwrap_err().code, calls));
         assert_eq!(

@@ -53,7 +53,7 @@ impl Drop for Promise {
     }
 }
 
-/// The free memory of which a session takes its share.
+/// The free memory; a session takes its share of it.
 #[derive(Clone, Debug)]
 pub struct Free {
     /// Host memory that this process may still take, less the memory that is promised.
@@ -100,11 +100,11 @@ fn assumed_device() -> Option<DeviceMemory> {
 pub fn are_left(job: &Job) -> bool {
     let none = job.device_budget == 0
         && job.host_budget == 0
-        && job.config.snapshots == 0
-        && !job.config.adjust_snapshots;
-    job.config.default_budgets
-        && job.config.algorithm.is_none()
-        && job.config.policy == Policy::Clairvoyant
+        && job.config.schedule.snapshots == 0
+        && !job.config.schedule.adjust_snapshots;
+    job.config.tiers.default_budgets
+        && job.config.schedule.algorithm.is_none()
+        && job.config.tiers.policy == Policy::Clairvoyant
         && none
 }
 
@@ -135,33 +135,33 @@ pub fn take(job: &mut Job, layout: &Layout, steps: u32, free: Option<&Free>) {
 fn shares(job: &Job, layout: &Layout, steps: u32, free: &Free) -> Option<(u64, u64)> {
     let slot = slot_bytes(job, layout);
     let beside_cache = beside_cache(job, layout, free.device.is_some());
-    let states = MacroSteps::new(job.config.adjoint_every, steps).count();
+    let states = MacroSteps::new(job.config.schedule.adjoint_every, steps).count();
     let all = u64::from(states.saturating_sub(1).max(1));
     let enough = |snapshots: u64| snapshots.saturating_mul(slot).saturating_add(beside_cache);
     let host = free.host.bytes / PARTS / u64::from(free.ranks.max(1));
     let least = enough(adjust(u64::from(states)).into());
-    let cache = slot.saturating_mul(job.config.cache.into());
+    let cache = slot.saturating_mul(job.config.tiers.cache.into());
     let of_device = free.device.map(|DeviceMemory { free, total }| {
         (free / PARTS).min(free.saturating_sub(job.config.reserve_of(total)))
     });
     let (device, host) = match of_device {
-        None if job.config.cache > 0 => {
+        None if job.config.tiers.cache > 0 => {
             (0, host.checked_sub(cache.saturating_add(beside_cache))?.min(enough(all)))
         }
         None => (host.min(enough(all)), 0),
-        Some(_) if job.config.cache > 0 => (0, host.min(enough(all))),
+        Some(_) if job.config.tiers.cache > 0 => (0, host.min(enough(all))),
         Some(device) if device >= enough(all) => (enough(all), 0),
         Some(device) => (device, host.min(enough(all))),
     };
     let holds = device.saturating_add(host).saturating_add(cache) >= least
-        && (job.config.cache > 0 || device >= enough(1));
+        && (job.config.tiers.cache > 0 || device >= enough(1));
     holds.then_some((device, host))
 }
 
 /// Returns the most bytes that a snapshot takes in a tier, over all storage options.
 fn slot_bytes(job: &Job, layout: &Layout) -> u64 {
-    match job.config.compression.method {
-        Method::None if !job.config.any_codec => layout.slot_bytes,
+    match job.config.codec.settings.method {
+        Method::None if !job.config.codec.any_codec => layout.slot_bytes,
         _ => layout.slot_bytes.max(aligned(SnapshotCodec::max_bytes(layout))),
     }
 }
@@ -171,7 +171,7 @@ fn slot_bytes(job: &Job, layout: &Layout) -> u64 {
 fn beside_cache(job: &Job, layout: &Layout, by_kernels: bool) -> u64 {
     let kernels = |settings: &Settings| SnapshotCoder::gpu_bytes(settings, layout).unwrap_or(0);
     let codecs = candidates(job).iter().map(kernels).max().filter(|_| by_kernels).unwrap_or(0);
-    let levels = if job.config.shared_levels { Levels::WORK_BYTES } else { 0 };
+    let levels = if job.config.tiers.shared_levels { Levels::WORK_BYTES } else { 0 };
     spare_bytes(true, true, 0, layout.slot_bytes).saturating_add(codecs).saturating_add(levels)
 }
 

@@ -43,7 +43,7 @@ pub fn choose_among(config: &Config, steps: u32, sessions: &[Vec<TierSpec>]) -> 
         .with(Mode::Ways, ways.unwrap_or(0))
         .with(Mode::SharedLevels, sessions.iter().flatten().any(|tiers| tiers.shared.is_some()))
         .check()?;
-    let macro_steps = MacroSteps::new(config.adjoint_every, steps);
+    let macro_steps = MacroSteps::new(config.schedule.adjoint_every, steps);
     let of_macro_steps = |options: &Vec<TierSpec>| {
         options.iter().map(|tiers| tiers.clone().in_macro_steps(macro_steps)).collect()
     };
@@ -121,8 +121,8 @@ fn quickest(config: &Config, steps: u32, alternatives: &[Vec<TierSpec>]) -> Resu
 /// the smallest tiers. If the snapshots do not all fit the device cache, the host pool has a slot for
 /// each of them: which ones are written to it depends on when the forward phase ends.
 fn online_snapshots(config: &Config, sessions: &[TierSpec]) -> Result<u32> {
-    if config.snapshots > 0 {
-        return Ok(config.snapshots);
+    if config.schedule.snapshots > 0 {
+        return Ok(config.schedule.snapshots);
     }
     let held = |tiers: &TierSpec| Some(tiers.host?.max(tiers.cache.unwrap_or(0)));
     match sessions.iter().filter_map(held).min() {
@@ -134,15 +134,15 @@ fn online_snapshots(config: &Config, sessions: &[TierSpec]) -> Result<u32> {
 
 /// Returns the choice that the configured numbers determine, without a prediction.
 fn choose_by_rule(config: &Config, steps: u32, sessions: &[TierSpec]) -> Result<Choice> {
-    if config.algorithm == Some(Algorithm::Trace) {
-        let Some(path) = &config.trace_file else {
+    if config.schedule.algorithm == Some(Algorithm::Trace) {
+        let Some(path) = &config.schedule.trace_file else {
             return fail!(Config, "checkpointing_algorithm = 0 (trace) needs trace_file_path; a struct that is all zero has this algorithm, too: call gpuzip_config_init first");
         };
         let schedule = Schedule::trace(Arc::new(Trace::load(path, Some(steps))?));
         return finish(schedule, sessions);
     }
     let all = steps.saturating_sub(1).max(1);
-    if config.algorithm == Some(Algorithm::Online) && !config.adjust_snapshots {
+    if config.schedule.algorithm == Some(Algorithm::Online) && !config.schedule.adjust_snapshots {
         let snapshots = online_snapshots(config, sessions)?;
         let schedule = match steps {
             0 => Schedule::online_open(snapshots)?,
@@ -150,15 +150,15 @@ fn choose_by_rule(config: &Config, steps: u32, sessions: &[TierSpec]) -> Result<
         };
         return finish(schedule, sessions);
     }
-    let snapshots = match config.snapshots {
-        _ if config.adjust_snapshots => adjust(steps as u64).min(all),
+    let snapshots = match config.schedule.snapshots {
+        _ if config.schedule.adjust_snapshots => adjust(steps as u64).min(all),
         0 => match most_that_fits(config, steps, sessions)? {
             Some(choice) => return Ok(choice),
             None => default_snapshots(config, steps)?,
         },
         set => set,
     };
-    if config.algorithm == Some(Algorithm::StoreAll) && (1..all).contains(&snapshots) {
+    if config.schedule.algorithm == Some(Algorithm::StoreAll) && (1..all).contains(&snapshots) {
         log::warn!(
             "checkpointing_snaps = {snapshots} has no effect: store-all keeps all {all} states; use checkpointing_algorithm = 4 (auto), which keeps as \
              many as checkpointing_snaps says"
@@ -171,14 +171,14 @@ fn choose_by_rule(config: &Config, steps: u32, sessions: &[TierSpec]) -> Result<
 /// limits the number of snapshots; otherwise `None`.
 fn searched(config: &Config, steps: u32, alternatives: &[Vec<TierSpec>]) -> Result<Option<Choice>> {
     let sessions = alternatives.first().map_or(&[][..], Vec::as_slice);
-    let limited = config.snapshots > 0
-        || config.adjust_snapshots
+    let limited = config.schedule.snapshots > 0
+        || config.schedule.adjust_snapshots
         || sessions.iter().any(|tiers| tiers.host.is_some());
-    if config.algorithm.is_some() || sessions.is_empty() || !limited {
+    if config.schedule.algorithm.is_some() || sessions.is_empty() || !limited {
         return Ok(None);
     }
-    let most = match config.snapshots {
-        _ if config.adjust_snapshots => adjust(steps as u64),
+    let most = match config.schedule.snapshots {
+        _ if config.schedule.adjust_snapshots => adjust(steps as u64),
         0 => u32::MAX,
         set => set,
     };
@@ -195,24 +195,28 @@ fn inner_slots(sessions: &[TierSpec]) -> u32 {
 
 fn make(config: &Config, steps: u32, snapshots: u32, inner: u32) -> Result<Schedule> {
     let all = steps.saturating_sub(1).max(1);
-    match config.algorithm {
+    match config.schedule.algorithm {
         None if snapshots >= all => Schedule::store_all(steps),
         None | Some(Algorithm::Revolve) => Schedule::revolve(steps, snapshots),
         Some(Algorithm::StoreAll) => Schedule::store_all(steps),
-        Some(Algorithm::Uniform) if config.uniform_published => {
+        Some(Algorithm::Uniform) if config.schedule.uniform_published => {
             Schedule::uniform_published(steps, snapshots)
         }
         Some(Algorithm::Uniform) => Schedule::uniform(steps, snapshots),
-        Some(Algorithm::Zcut) => Schedule::zcut(steps, snapshots, config.chunk),
-        Some(Algorithm::TwoLevel) => Schedule::two_level(steps, snapshots, config.chunk, inner),
-        Some(Algorithm::Hrevolve) => Schedule::hrevolve(steps, snapshots, config.chunk, inner),
+        Some(Algorithm::Zcut) => Schedule::zcut(steps, snapshots, config.schedule.chunk),
+        Some(Algorithm::TwoLevel) => {
+            Schedule::two_level(steps, snapshots, config.schedule.chunk, inner)
+        }
+        Some(Algorithm::Hrevolve) => {
+            Schedule::hrevolve(steps, snapshots, config.schedule.chunk, inner)
+        }
         Some(Algorithm::Online) => Schedule::online(steps, snapshots, false),
         Some(Algorithm::Trace) => fail!(Config, "a trace has no parameters"),
     }
 }
 
 fn default_snapshots(config: &Config, steps: u32) -> Result<u32> {
-    match config.algorithm {
+    match config.schedule.algorithm {
         None | Some(Algorithm::Revolve) => Ok(adjust(steps as u64)),
         Some(Algorithm::Zcut | Algorithm::StoreAll | Algorithm::Trace) => Ok(0),
         Some(
@@ -303,7 +307,7 @@ fn most_that_fits(config: &Config, steps: u32, sessions: &[TierSpec]) -> Result<
         return Ok(Some(choice));
     }
     let one = sessions.iter().map(|s| s.slot_bytes).max().unwrap_or(0);
-    if config.algorithm == Some(Algorithm::StoreAll) {
+    if config.schedule.algorithm == Some(Algorithm::StoreAll) {
         return fail!(
             Budget,
             "store-all keeps {all} states of {one} bytes, {} bytes in all, and the budgets hold fewer: raise device_budget and host_budget to that \

@@ -7,7 +7,10 @@ use crate::predict::{Budgets, Profile};
 const STATE: u64 = 1 << 20;
 
 fn configured(device: u64, host: u64) -> Config {
-    Config { device_budget: device * STATE, host_budget: host * STATE, ..Config::default() }
+    Config::default().with(|c| {
+        c.tiers.device_budget = device * STATE;
+        c.tiers.host_budget = host * STATE;
+    })
 }
 
 fn chosen(config: &Config, steps: u32) -> Choice {
@@ -35,12 +38,15 @@ fn auto_is_no_slower_than_any_algorithm_by_name() {
             (4, 40, true),
             (3, 20, true),
         ] {
-            let auto = Config { backend, zero_copy, ..configured(device, host) };
+            let auto = configured(device, host).with(|c| {
+                c.device.backend = backend;
+                c.tiers.zero_copy = zero_copy;
+            });
             let ours = predicted(&auto, &chosen(&auto, 700));
             for algorithm in
                 [Algorithm::Revolve, Algorithm::Uniform, Algorithm::TwoLevel, Algorithm::Hrevolve]
             {
-                let named = Config { algorithm: Some(algorithm), ..auto.clone() };
+                let named = auto.clone().with(|c| c.schedule.algorithm = Some(algorithm));
                 let theirs = predicted(&named, &chosen(&named, 700));
                 assert!(
                     ours <= theirs * (1.0 + 1e-12),
@@ -57,7 +63,7 @@ fn auto_is_no_slower_than_any_algorithm_by_name() {
 fn auto_follows_the_profile() {
     let with = |gbs: f64| {
         let profile = Profile { h2d_gbs: gbs, d2h_gbs: gbs, ..Profile::typical_gpu(STATE) };
-        chosen(&Config { profile: Some(profile), ..configured(4, 400) }, 400)
+        chosen(&configured(4, 400).with(|c| c.device.profile = Some(profile)), 400)
     };
     assert_eq!(with(1e6).schedule.algorithm, Algorithm::StoreAll);
     let slow = with(0.01);
@@ -76,7 +82,10 @@ fn auto_keeps_the_limits_that_are_set() {
             for policy in [Policy::Clairvoyant, Policy::Lru] {
                 // Zero copy needs the memory of two states.
                 let device = if zero_copy { device.max(2) } else { device };
-                let config = Config { zero_copy, policy, ..configured(device, host) };
+                let config = configured(device, host).with(|c| {
+                    c.tiers.zero_copy = zero_copy;
+                    c.tiers.policy = policy;
+                });
                 if policy == Policy::Lru && (zero_copy || host == 0) {
                     continue;
                 }
@@ -91,9 +100,15 @@ fn auto_keeps_the_limits_that_are_set() {
             }
         }
     }
-    let capped = Config { snapshots: 6, cache: 2, ..Config::default() };
+    let capped = Config::default().with(|c| {
+        c.schedule.snapshots = 6;
+        c.tiers.cache = 2;
+    });
     assert!(chosen(&capped, 300).schedule.snapshots <= 6);
-    let ruled = Config { adjust_snapshots: true, cache: 2, ..Config::default() };
+    let ruled = Config::default().with(|c| {
+        c.schedule.adjust_snapshots = true;
+        c.tiers.cache = 2;
+    });
     assert!(chosen(&ruled, 300).schedule.snapshots <= adjust(300));
 }
 
@@ -110,8 +125,12 @@ fn auto_prices_plans_with_zero_copy() {
         backward_ms: 1.0,
         ..Profile::typical_gpu(STATE)
     };
-    let config =
-        |zero_copy| Config { zero_copy, profile: Some(profile.clone()), ..configured(4, 30) };
+    let config = |zero_copy| {
+        configured(4, 30).with(|c| {
+            c.tiers.zero_copy = zero_copy;
+            c.device.profile = Some(profile.clone());
+        })
+    };
     let [copying, handing] = [false, true].map(|zero_copy| {
         let config = config(zero_copy);
         let choice = chosen(&config, 600);
@@ -148,10 +167,11 @@ fn auto_without_limits_is_revolve_by_the_published_rule() {
 /// The error of store-all beyond the budgets says how many bytes all states need, not one state.
 #[test]
 fn store_all_says_what_it_needs() {
-    let config = |host_budget| Config {
-        algorithm: Some(Algorithm::StoreAll),
-        host_budget,
-        ..Config::default()
+    let config = |host_budget| {
+        Config::default().with(|c| {
+            c.schedule.algorithm = Some(Algorithm::StoreAll);
+            c.tiers.host_budget = host_budget;
+        })
     };
     let chosen = |config: &Config| choose(config, 300, &[TierSpec::new(config, STATE, STATE)]);
     let error = chosen(&config(10 * STATE)).unwrap_err();
@@ -197,13 +217,14 @@ fn macro_steps_are_planned_as_longer_steps() {
             let time_steps = every * count;
             let (device, host) =
                 if algorithm == Some(Algorithm::StoreAll) { (9, 300) } else { (4, 10) };
-            let whole = Config {
-                algorithm,
-                profile: Some(timed(every as f64)),
-                ..configured(device, host)
-            };
-            let config =
-                Config { adjoint_every: every, profile: Some(timed(1.0)), ..whole.clone() };
+            let whole = configured(device, host).with(|c| {
+                c.schedule.algorithm = algorithm;
+                c.device.profile = Some(timed(every as f64));
+            });
+            let config = whole.clone().with(|c| {
+                c.schedule.adjoint_every = every;
+                c.device.profile = Some(timed(1.0));
+            });
             let (sparse, whole) = (chosen(&config, time_steps), chosen(&whole, count));
             assert_eq!(sparse.schedule.terms(), whole.schedule.terms());
             assert_eq!(sparse.plans[0].steps, whole.plans[0].steps);
@@ -222,8 +243,10 @@ fn macro_steps_are_planned_as_longer_steps() {
 #[test]
 fn online_schedules_have_no_macro_steps() {
     for steps in [0, 300] {
-        let config =
-            Config { algorithm: Some(Algorithm::Online), adjoint_every: 2, ..configured(4, 10) };
+        let config = configured(4, 10).with(|c| {
+            c.schedule.algorithm = Some(Algorithm::Online);
+            c.schedule.adjoint_every = 2;
+        });
         let tiers = TierSpec::new(&config, STATE, STATE);
         let error = choose(&config, steps, &[tiers]).unwrap_err();
         assert_eq!(error.code, Code::Unsupported);
@@ -240,7 +263,8 @@ fn macro_steps_share_no_time_levels() {
     let profile = Profile::typical_gpu(STATE);
     let budgets = Budgets { device: 20 * STATE, host: 90 * STATE, disk: 0 };
     let tiers = TierSpec::filling_shared(budgets, &profile, STATE, STATE / 2);
-    let config = |adjoint_every| Config { adjoint_every, ..configured(20, 90) };
+    let config =
+        |adjoint_every| configured(20, 90).with(|c| c.schedule.adjoint_every = adjoint_every);
     assert!(choose(&config(1), 60, std::slice::from_ref(&tiers)).is_ok());
     let error = choose(&config(3), 60, &[tiers]).unwrap_err();
     assert_eq!(error.code, Code::Unsupported);
@@ -256,12 +280,13 @@ fn a_trace_has_the_macro_steps() {
     let recorded = Schedule::revolve(6, 2).unwrap();
     crate::schedule::trace::write(recorded.actions(), &mut text).unwrap();
     std::fs::write(&path, text).unwrap();
-    let config = |adjoint_every| Config {
-        algorithm: Some(Algorithm::Trace),
-        trace_file: Some(path.clone()),
-        cache: 2,
-        adjoint_every,
-        ..Config::default()
+    let config = |adjoint_every| {
+        Config::default().with(|c| {
+            c.schedule.algorithm = Some(Algorithm::Trace);
+            c.schedule.trace_file = Some(path.clone());
+            c.tiers.cache = 2;
+            c.schedule.adjoint_every = adjoint_every;
+        })
     };
     let tiers = |config: &Config| [TierSpec::new(config, STATE, STATE)];
     for steps in 21..=24 {

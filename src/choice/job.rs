@@ -26,13 +26,19 @@ impl Job {
     /// Returns the job before anything but its configuration is known.
     pub fn new(config: impl Into<Arc<Config>>) -> Self {
         let config = config.into();
-        let Config { backend, device_budget, host_budget, disk_budget, .. } = *config;
-        let profile = config.profile.clone();
-        Job { config, backend, device_budget, host_budget, disk_budget, profile }
+        let (device, tiers) = (&config.device, &config.tiers);
+        Job {
+            backend: device.backend,
+            device_budget: tiers.device_budget,
+            host_budget: tiers.host_budget,
+            disk_budget: tiers.disk_budget,
+            profile: device.profile.clone(),
+            config,
+        }
     }
 
     /// Returns the job with the configured budget of disk space, whatever the disk had before.
     pub fn with_whole_disk(&self) -> Self {
-        Job { disk_budget: self.config.disk_budget, ..self.clone() }
+        Job { disk_budget: self.config.tiers.disk_budget, ..self.clone() }
     }
 }

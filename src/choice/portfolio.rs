@@ -158,7 +158,7 @@ pub(super) fn neighbours(
             chunks
                 .into_iter()
                 .try_for_each(|chunk| divided(&mut members, steps, most, chunk, tried))?;
-            // Shorter intervals, of which a few starts are not stored.
+            // Shorter intervals; a few of their starts are not stored.
             for chunk in best.chunk.saturating_sub(2)..=best.chunk {
                 nested(&mut members, steps, most, chunk, &[inner, inner.saturating_sub(1)])?;
             }

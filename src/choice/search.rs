@@ -492,7 +492,7 @@ impl<'a> Search<'a> {
 /// its tiers, or takes the limit or longer.
 type Evaluated = std::result::Result<(Vec<Arc<Plan>>, Simulation), TooSlow>;
 
-/// Plans and simulates a schedule for all sessions, of which each is to take less than `limit`
+/// Plans and simulates a schedule for all sessions; each is to take less than `limit`
 /// seconds.
 pub(super) fn evaluate(
     schedule: &Schedule,

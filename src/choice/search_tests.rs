@@ -202,9 +202,7 @@ fn no_member_of_the_portfolio_is_faster() {
         let (most, cache) = limits(std::slice::from_ref(&tiers), u32::MAX);
         for schedule in portfolio(steps, most, cache, Grid::Fine).unwrap() {
             let sessions = std::slice::from_ref(&tiers);
-            if let Some((_, simulation)) =
-                evaluate(&schedule, sessions, f64::INFINITY).unwrap().ok()
-            {
+            if let Ok((_, simulation)) = evaluate(&schedule, sessions, f64::INFINITY).unwrap() {
                 assert!(
                     simulation.makespan >= ours * (1.0 - 1e-9),
                     "seed {seed}, {steps} steps: {ours} beside {} of {schedule:?}",

@@ -137,7 +137,7 @@ impl SharedSchedule {
 
     /// Returns the macro-steps that the time steps form.
     pub fn macro_steps(&self) -> MacroSteps {
-        MacroSteps::new(self.config.adjoint_every, self.steps())
+        MacroSteps::new(self.config.schedule.adjoint_every, self.steps())
     }
 
     /// Ends the forward phase of this shot, whose number of time steps was not known, for a session
@@ -176,7 +176,7 @@ impl SharedSchedule {
             schedule.forward_steps()
         );
         state.actions =
-            Some(Ranges::new(actions, schedule.macro_steps(), self.config.range_actions));
+            Some(Ranges::new(actions, schedule.macro_steps(), self.config.schedule.range_actions));
         let ended = Choice { alternative, schedule, plans: Vec::new() };
         state.open = state.decided.replace(ended);
         Ok(())
@@ -270,7 +270,7 @@ impl SharedSchedule {
     /// Returns a 64-bit fingerprint of the actions that the application gets; see
     /// `Schedule::fingerprint`.
     pub fn fingerprint(&self) -> Result<u64> {
-        self.tell()?.fingerprint(self.config.range_actions)
+        self.tell()?.fingerprint(self.config.schedule.range_actions)
     }
 
     /// Returns the index of the chosen storage option, and how often the schedule was decided anew.
@@ -356,7 +356,7 @@ impl SharedSchedule {
     /// Returns the modes of the schedule that decide what its session `number` may do with a shot.
     pub fn modes(&self, number: u64) -> Result<Modes> {
         let modes = self.lock()?.modes(number).with(Mode::UnknownSteps, self.steps() == 0);
-        Ok(modes.with(Mode::Online, self.config.algorithm == Some(Algorithm::Online)))
+        Ok(modes.with(Mode::Online, self.config.schedule.algorithm == Some(Algorithm::Online)))
     }
 
     /// Moves the schedule, before the first action of a shot, to action `it`, as if all actions up to
@@ -524,17 +524,17 @@ impl State {
 /// Returns the actions as the application gets them. The FORWARDs of an endless schedule are not
 /// joined to ranges, since its forward phase may end after any step.
 fn actions_of(schedule: &Schedule, config: &Config) -> Ranges {
-    schedule.ranges(config.range_actions && schedule.steps > 0)
+    schedule.ranges(config.schedule.range_actions && schedule.steps > 0)
 }
 
 fn decide(config: &Config, steps: u32, sessions: &BTreeMap<u64, Vec<TierSpec>>) -> Result<Choice> {
-    if sessions.is_empty() && config.algorithm.is_none() {
+    if sessions.is_empty() && config.schedule.algorithm.is_none() {
         log::info!("auto: snapshot sizes are not known: Revolve with GPUZIP's number of snapshots");
     }
     let sessions: Vec<Vec<TierSpec>> = sessions.values().cloned().collect();
     let choice = choose_among(config, steps, &sessions)?;
     let Schedule { algorithm, snapshots, chunk, .. } = choice.schedule;
-    validate_if_asked(&choice.schedule, config.range_actions)?;
+    validate_if_asked(&choice.schedule, config.schedule.range_actions)?;
     match steps {
         0 => log::info!("{}: {snapshots} snapshots, for any number of steps", algorithm.name()),
         _ => {

@@ -37,7 +37,7 @@ pub fn storage_options(job: &Job, layout: &Layout) -> Result<Vec<StorageOption>>
             "disk_budget = {}: a snapshot takes {least} bytes of disk, which are whole pages of {PAGE} bytes in each of the {} folders of disk_path: \
              raise disk_budget to at least that, name fewer folders, or set disk_budget = 0",
             job.disk_budget,
-            job.config.disk_folders.len().max(1)
+            job.config.tiers.disk_folders.len().max(1)
         );
     }
     let staged = options.iter().map(|option| staging_bytes(option.tiers.slot_bytes)).min();
@@ -53,20 +53,20 @@ pub fn storage_options(job: &Job, layout: &Layout) -> Result<Vec<StorageOption>>
     Ok(options)
 }
 
-/// Returns the storage options, some of which may have no room in the budgets.
+/// Returns the storage options. The budgets may have no room for some of them.
 fn all_options(job: &Job, layout: &Layout) -> Result<Vec<StorageOption>> {
     let mut options = Vec::from_iter(shared(job, layout));
-    if !job.config.any_codec {
-        with_mixed(job, option(job, &job.config.compression, layout)?, &mut options)?;
+    if !job.config.codec.any_codec {
+        with_mixed(job, option(job, &job.config.codec.settings, layout)?, &mut options)?;
         return Ok(options);
     }
-    let raw = job.config.compression.with(Method::None);
+    let raw = job.config.codec.settings.with(Method::None);
     let known = candidates(job)
         .into_iter()
         .filter(|settings| job.profile.as_ref().is_some_and(|p| p.codec(settings).is_some()));
     let mut codecs: Vec<Settings> = known.collect();
-    if codecs.is_empty() && job.config.compression_factor > 1.0 {
-        codecs.push(job.config.compression.with(Method::Lorenzo));
+    if codecs.is_empty() && job.config.codec.compression_factor > 1.0 {
+        codecs.push(job.config.codec.settings.with(Method::Lorenzo));
     }
     if codecs.is_empty() {
         log::warn!("compressor = auto: no codec was measured with this bound, and there is no compression_factor: snapshots are raw");
@@ -90,15 +90,15 @@ fn all_options(job: &Job, layout: &Layout) -> Result<Vec<StorageOption>> {
 fn with_mixed(job: &Job, option: StorageOption, options: &mut Vec<StorageOption>) -> Result<()> {
     // A codec that is named is one for all snapshots, and an application that computes in the slots
     // may write to decoded states, but not to raw ones: it has to ask for these.
-    let is_weighed = job.config.any_codec
-        && !job.config.zero_copy
-        && job.config.algorithm != Some(Algorithm::Online);
-    let mixed = match job.config.mixed_storage.unwrap_or(is_weighed) {
+    let is_weighed = job.config.codec.any_codec
+        && !job.config.tiers.zero_copy
+        && job.config.schedule.algorithm != Some(Algorithm::Online);
+    let mixed = match job.config.tiers.mixed_storage.unwrap_or(is_weighed) {
         true => option.tiers.mixed(),
         false => None,
     };
     let is_coded = option.compression.method != Method::None;
-    let always = job.config.mixed_storage == Some(true) && is_coded;
+    let always = job.config.tiers.mixed_storage == Some(true) && is_coded;
     if always && mixed.is_none() {
         return fail!(
             Budget,
@@ -116,10 +116,10 @@ fn with_mixed(job: &Job, option: StorageOption, options: &mut Vec<StorageOption>
 /// Returns the option of raw snapshots that share time levels, if the configuration allows it and
 /// the states have time levels to share.
 fn shared(job: &Job, layout: &Layout) -> Option<StorageOption> {
-    let levels = layout.levels().filter(|_| job.config.shared_levels)?;
+    let levels = layout.levels().filter(|_| job.config.tiers.shared_levels)?;
     let tiers = TierSpec::sharing(job, &levels, layout.slot_bytes);
     Some(StorageOption {
-        compression: job.config.compression.with(Method::None),
+        compression: job.config.codec.settings.with(Method::None),
         levels: Some(levels),
         tiers,
     })
@@ -127,13 +127,13 @@ fn shared(job: &Job, layout: &Layout) -> Option<StorageOption> {
 
 /// Returns the codecs among which a configuration leaves the choice, or the configured codec.
 pub fn candidates(job: &Job) -> Vec<Settings> {
-    match job.config.compression.method {
-        _ if job.config.any_codec => Method::bounded()
+    match job.config.codec.settings.method {
+        _ if job.config.codec.any_codec => Method::bounded()
             .into_iter()
-            .map(|method| job.config.compression.with(method))
+            .map(|method| job.config.codec.settings.with(method))
             .collect(),
         Method::None => Vec::new(),
-        _ => vec![job.config.compression.clone()],
+        _ => vec![job.config.codec.settings.clone()],
     }
 }
 
@@ -187,7 +187,7 @@ pub fn tiers_of(
 ) -> TierSpec {
     let mut tiers = TierSpec::stored(job, compression, slot_bytes, layout.slot_bytes, beside_cache);
     if compression.method != Method::None && job.device_budget > beside_cache {
-        let most = match job.config.cache {
+        let most = match job.config.tiers.cache {
             0 => u64::MAX,
             cap => aligned(SnapshotCodec::max_bytes(layout)).saturating_mul(cap as u64),
         };
@@ -204,10 +204,14 @@ fn expected_bytes(job: &Job, compression: &Settings, layout: &Layout) -> Result<
         return Ok(layout.slot_bytes);
     }
     if !compression.method.is_bounded() {
-        return SnapshotCodec::expected_bytes(compression, layout, job.config.compression_factor);
+        return SnapshotCodec::expected_bytes(
+            compression,
+            layout,
+            job.config.codec.compression_factor,
+        );
     }
-    if job.config.compression_factor > 1.0 {
-        return Ok(SnapshotCodec::bytes_by_ratio(layout, job.config.compression_factor));
+    if job.config.codec.compression_factor > 1.0 {
+        return Ok(SnapshotCodec::bytes_by_ratio(layout, job.config.codec.compression_factor));
     }
     let measured = job
         .profile
@@ -242,17 +246,16 @@ mod tests {
             ..Profile::typical_gpu(state)
         };
         let chosen = |gbs: f64, host: u64, mixed_storage: Option<bool>| {
-            let config = Config {
-                zero_copy: true,
-                any_codec: true,
-                mixed_storage,
-                compression_factor: 4.0,
-                device_budget: 6 * state,
-                host_budget: host * state,
-                backend: Backend::Host,
-                profile: Some(profile(gbs)),
-                ..Config::default()
-            };
+            let config = Config::default().with(|c| {
+                c.tiers.zero_copy = true;
+                c.codec.any_codec = true;
+                c.tiers.mixed_storage = mixed_storage;
+                c.codec.compression_factor = 4.0;
+                c.tiers.device_budget = 6 * state;
+                c.tiers.host_budget = host * state;
+                c.device.backend = Backend::Host;
+                c.device.profile = Some(profile(gbs));
+            });
             let options = storage_options(&Job::new(config.clone()), &layout).unwrap();
             let seen: Vec<_> = options
                 .iter()

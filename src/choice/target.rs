@@ -23,7 +23,7 @@ impl Target {
     /// device. CUDA is not started in this process while fields are to tell the device.
     /// Fields in host memory that kernels can use do not tell the device, and are an error.
     pub fn of(config: &Config, fields: &[AppField]) -> Result<Option<Self>> {
-        match (config.backend, config.device) {
+        match (config.device.backend, config.device.ordinal) {
             (Backend::Host, Some(device)) => {
                 return fail!(
                     Config,
@@ -41,7 +41,7 @@ impl Target {
             Location::Device(k) | Location::Managed(k) => Some(*k),
             Location::Host => None,
         });
-        Ok(match (config.backend, config.device.or(of_fields)) {
+        Ok(match (config.device.backend, config.device.ordinal.or(of_fields)) {
             (_, Some(device)) => Some(Target::Cuda(device)),
             (Backend::ByFields, None) if locations.is_empty() && !cuda::may_have_device() => {
                 Some(Target::Host)
@@ -104,7 +104,7 @@ impl Target {
     /// Opens the device.
     pub fn open(self, config: &Config) -> Result<Box<dyn Device>> {
         match self {
-            Target::Host => Ok(Box::new(HostDevice::new(config.link_bandwidth)?)),
+            Target::Host => Ok(Box::new(HostDevice::new(config.device.link_bandwidth)?)),
             Target::Cuda(ordinal) => Ok(Box::new(CudaDevice::new(ordinal)?)),
         }
     }

@@ -152,8 +152,8 @@ impl TierSpec {
     /// spare slots of an application that works in the slots are part of the device budget.
     pub fn new(config: &Config, slot_bytes: u64, raw: u64) -> Self {
         let job = Job::new(config.clone());
-        let spare = spare_beside(&job, &config.compression, raw);
-        Self::stored(&job, &config.compression, slot_bytes, raw, spare)
+        let spare = spare_beside(&job, &config.codec.settings, raw);
+        Self::stored(&job, &config.codec.settings, slot_bytes, raw, spare)
     }
 
     /// Returns the tiers of `new` for snapshots that are compressed by `compression`, with
@@ -167,16 +167,17 @@ impl TierSpec {
     ) -> Self {
         let slots = |budget: u64| slots_of(budget, slot_bytes);
         let outside = Budgets { device: 0, host: job.host_budget, disk: job.disk_budget };
-        let folders = job.config.disk_folders.len().max(1);
+        let folders = job.config.tiers.disk_folders.len().max(1);
         let filled = Self::within(outside, costs(job, compression, slot_bytes, raw), folders);
-        let cache = match (job.device_budget, job.config.cache) {
+        let cache = match (job.device_budget, job.config.tiers.cache) {
             (0, 0) if is_unlimited(job) => None,
             (0, cache) => Some(cache),
             (budget, 0) => Some(slots(budget.saturating_sub(beside_cache))),
             (budget, most) => Some(slots(budget.saturating_sub(beside_cache)).min(most)),
         };
-        let is_of_device =
-            job.device_budget > 0 && job.config.snapshots == 0 && !job.config.adjust_snapshots;
+        let is_of_device = job.device_budget > 0
+            && job.config.schedule.snapshots == 0
+            && !job.config.schedule.adjust_snapshots;
         let host = match job.host_budget {
             0 if is_of_device => Some(0),
             0 => None,
@@ -186,7 +187,7 @@ impl TierSpec {
             0 => Budgets::NONE,
             _ => Budgets { device: u64::MAX, ..filled.budgets },
         };
-        let (policy, zero_copy) = (job.config.policy, job.config.zero_copy);
+        let (policy, zero_copy) = (job.config.tiers.policy, job.config.tiers.zero_copy);
         TierSpec { cache, host, policy, zero_copy, beside_cache, budgets, ..filled }
     }
 
@@ -209,7 +210,7 @@ impl TierSpec {
         };
         let mut tiers = Self::stored(
             &within,
-            &job.config.compression.with(Method::None),
+            &job.config.codec.settings.with(Method::None),
             levels.own_bytes,
             raw,
             0,
@@ -443,7 +444,7 @@ impl TierSpec {
 /// Whether the device cache of a session without device budget and capacity has a slot for each
 /// snapshot.
 fn is_unlimited(job: &Job) -> bool {
-    job.config.algorithm.is_none() && job.host_budget == 0
+    job.config.schedule.algorithm.is_none() && job.host_budget == 0
 }
 
 /// Returns the number of slots of `slot_bytes` bytes that `budget` bytes hold.
@@ -454,13 +455,13 @@ fn slots_of(budget: u64, slot_bytes: u64) -> u32 {
 /// Returns the bytes of the spare slots of a session of this job whose states have `raw`
 /// bytes and are stored by `compression`.
 pub(crate) fn spare_beside(job: &Job, compression: &Settings, raw: u64) -> u64 {
-    let cache = match (job.device_budget, job.config.cache) {
+    let cache = match (job.device_budget, job.config.tiers.cache) {
         (0, 0) if is_unlimited(job) => u32::MAX,
         (0, cache) => cache,
         (budget, 0) => slots_of(budget, raw),
         (budget, most) => slots_of(budget, raw).min(most),
     };
-    spare_bytes(job.config.zero_copy, compression.method != Method::None, cache, raw)
+    spare_bytes(job.config.tiers.zero_copy, compression.method != Method::None, cache, raw)
 }
 
 /// Returns the costs of steps and snapshots: from the configured profile, or from a typical machine
@@ -468,7 +469,7 @@ pub(crate) fn spare_beside(job: &Job, compression: &Settings, raw: u64) -> u64 {
 fn costs(job: &Job, compression: &Settings, slot_bytes: u64, raw: u64) -> Costs {
     let host = job.backend == Backend::Host;
     let profile = job.profile.clone().unwrap_or_else(|| match host {
-        true => Profile::typical_host(raw, job.config.link_bandwidth),
+        true => Profile::typical_host(raw, job.config.device.link_bandwidth),
         false => Profile::typical_gpu(raw),
     });
     let ratio = raw as f64 / slot_bytes.max(1) as f64;

@@ -40,7 +40,7 @@ impl Slab {
         Ok(slab)
     }
 
-    /// Maps `bytes` bytes of zeros in huge pages for page-locking, of which a part may never be used:
+    /// Maps `bytes` bytes of zeros in huge pages for page-locking. A part of them may never be used:
     /// the system promises no memory for them. A forked child does not have the mapping, so that a
     /// fork does not move pages to which a device writes. Pages come from the NUMA node `node` as long as
     /// it has free ones, wherever the thread runs that touches them first: a device reaches the memory

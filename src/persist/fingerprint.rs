@@ -21,7 +21,7 @@ pub struct Fingerprint {
 pub enum Meaning {
     /// The value is a hash of what the text says.
     HashOf(String),
-    /// The value is one of these numbers, each of which has a name.
+    /// The value is one of these numbers, and each number has a name.
     OneOf(Vec<(u64, &'static str)>),
 }
 

@@ -66,7 +66,7 @@ pub enum Algorithm {
     TwoLevel = 5,
     /// Saves every state that is needed again.
     StoreAll = 6,
-    /// Nested: Revolve over intervals, of which few starts are stored, and Revolve with a fixed
+    /// Nested: Revolve over intervals, which stores few of their starts, and Revolve with a fixed
     /// number of slots inside each interval (after H-Revolve).
     Hrevolve = 8,
     /// Online: for a number of time steps that is not known before the forward phase ends.
@@ -373,7 +373,7 @@ impl Schedule {
         Ok(Schedule { algorithm: Algorithm::Hrevolve, ..Self::trace(Arc::new(trace)) })
     }
 
-    /// Lets the steps of the schedule stand for `macro_steps`, of which there must be as many.
+    /// Lets each step of the schedule stand for one of `macro_steps`; both have the same number.
     pub fn in_macro_steps(self, macro_steps: MacroSteps) -> Self {
         debug_assert_eq!(self.steps, macro_steps.count());
         Schedule { macro_steps, ..self }
@@ -453,7 +453,7 @@ impl Schedule {
 
     /// Numbers of transfers of the best plan (clairvoyant policy) through a device cache of `cache`
     /// slots, without making the plan. If more than `enough` snapshots are fetched, the numbers are
-    /// lower bounds, of which `h2d` is above `enough`. `None` for a trace, whose snapshots may form no
+    /// lower bounds, and `h2d` is above `enough`. `None` for a trace, whose snapshots may form no
     /// stack, and for an online schedule, whose transfers do not depend on what follows.
     pub fn transfers(&self, cache: u32, enough: u64) -> Result<Option<Transfers>> {
         match &self.form {

@@ -250,7 +250,7 @@ impl Nested<'_> {
 }
 
 /// Transfers of all intervals and of their starts, through `cache` > 0 slots. If more than `enough`
-/// snapshots are fetched, the numbers are lower bounds, of which `h2d` is above `enough`.
+/// snapshots are fetched, the numbers are lower bounds, and `h2d` is above `enough`.
 pub(super) fn of_intervals(intervals: &Intervals, cache: u32, enough: u64) -> Result<Transfers> {
     if let Some(outer) = intervals.outer() {
         return Nested { intervals, cache, enough, last: None }.count(outer);

@@ -28,7 +28,7 @@ fn skip(bits: u128, at: u32) -> (u32, u32) {
 }
 
 impl Tree {
-    /// The most states of a tree: 127 nodes, of which the last is always a single state.
+    /// The most states of a tree: 127 nodes; the last is always a single state.
     pub const MOST_STATES: u32 = 64;
 
     /// Returns the tree of these bits; `None` if they are no tree of `states` states.

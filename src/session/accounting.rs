@@ -39,7 +39,7 @@ impl Session {
         let Some(engine) = &mut self.engine else { return };
         for saved @ Saved { ts, bytes, .. } in engine.tiers.saved() {
             self.stats.count(saved, self.layout.raw_bytes);
-            if self.job.config.log_ratio && bytes > 0 {
+            if self.job.config.report.log_ratio && bytes > 0 {
                 let ratio = self.layout.raw_bytes as f64 / bytes as f64;
                 log::info!(
                     "state {ts}: {bytes} of {} bytes, ratio {ratio:.2}",
@@ -95,7 +95,7 @@ impl Session {
     }
 
     pub(super) fn log_performance(&mut self) {
-        if !self.job.config.performance_log {
+        if !self.job.config.report.performance_log {
             return;
         }
         let mut append = || -> std::result::Result<(), String> {

@@ -11,7 +11,7 @@ use std::ffi::CString;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 
-/// A plan of a whole shot of which an engine plays the rest, and the index of that plan.
+/// A plan of a whole shot, and its index; an engine plays the rest of it.
 pub(super) struct Whole {
     pub(super) plan: Arc<Plan>,
     /// The number of a step of the whole plan minus its number in the rest.

@@ -47,7 +47,7 @@ impl Session {
         fingerprint.add("steps", macro_steps.time_steps().into())?;
         fingerprint.add_with("fields", fields, Meaning::HashOf(shapes))?;
         fingerprint.add("adjoint_every", macro_steps.every().into())?;
-        fingerprint.add("range_actions", self.schedule.config().range_actions.into())?;
+        fingerprint.add("range_actions", self.schedule.config().schedule.range_actions.into())?;
         let codecs = Meaning::OneOf(codecs.collect());
         fingerprint.add_with("compressor", self.codec_number().into(), codecs)?;
         fingerprint.add_with("the codec's settings", settings, Meaning::HashOf(codec_text))?;

@@ -122,7 +122,7 @@ impl Session {
         config: Config,
         fields: &[AppField],
     ) -> Result<Self> {
-        Self::join(shared, Config { default_budgets: false, ..config }.into(), fields)
+        Self::join(shared, config.with(|c| c.tiers.default_budgets = false).into(), fields)
     }
 
     /// Returns the schedule that this session follows.
@@ -316,7 +316,7 @@ impl Session {
     fn keep_up(&mut self, it: i64) -> Result<()> {
         if let Some(engine) = &mut self.engine {
             self.stats.run_ahead_wait +=
-                engine.tiers.device().keep_up(it, self.job.config.max_in_flight as i64)?;
+                engine.tiers.device().keep_up(it, self.job.config.device.max_in_flight as i64)?;
         }
         Ok(())
     }

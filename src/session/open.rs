@@ -28,11 +28,11 @@ impl Session {
     ) -> Result<Self> {
         let layout = Layout::new(fields.iter().map(|f| f.field).collect())?;
         check_with(&schedule, &config)?;
-        if config.backend == Backend::Cuda {
+        if config.device.backend == Backend::Cuda {
             cuda::require_device()?;
         }
-        if config.stop_budget > 0.0 {
-            stop::set_budget(config.stop_budget);
+        if config.restart.stop_budget > 0.0 {
+            stop::set_budget(config.restart.stop_budget);
         }
         let (mut job, target) = job_of(config, fields)?;
         let are_left = choice::are_left(&job);
@@ -313,7 +313,7 @@ impl Session {
                 None => self.schedule.plan(&self.option.tiers)?,
             };
             let cache = self.option.tiers.cache_bytes(&plan);
-            let (state, zero_copy) = (self.layout.slot_bytes, self.job.config.zero_copy);
+            let (state, zero_copy) = (self.layout.slot_bytes, self.job.config.tiers.zero_copy);
             let spare = spare_bytes(zero_copy, is_coded, plan.cache, state);
             let needed = cache.saturating_add(spare.saturating_add(storage.device_bytes()));
             let can_shrink = cache > 0 && rest.is_none();
@@ -365,7 +365,7 @@ impl Session {
         device.reserve(Memory::Host, pool.saturating_add(staged))?;
         // Without a budget, a pool of compressed snapshots grows as the snapshots need it.
         let grows = is_coded && (budget == 0 || self.promise.is_some());
-        device.lock(match (grows, self.job.config.compression_factor > 1.0) {
+        device.lock(match (grows, self.job.config.codec.compression_factor > 1.0) {
             (false, _) => pool.saturating_add(staged),
             (true, true) => times(plan.host_slots, tiers.slot_bytes),
             (true, false) => u64::from(plan.host_slots.min(1)),
@@ -428,15 +428,17 @@ fn mixed_of(tiers: &TierSpec) -> Result<TierSpec> {
 /// Fails if the session's own configuration does not go together with the schedule.
 fn check_with(schedule: &SharedSchedule, config: &Config) -> Result<()> {
     let every = schedule.macro_steps().every();
-    if config.adjoint_every > 1 && config.adjoint_every != every {
+    if config.schedule.adjoint_every > 1 && config.schedule.adjoint_every != every {
         return fail!(
             Config,
             "adjoint_every = {}: the schedule of the session has adjoint_every = {every}; give the session the same number, or 0",
-            config.adjoint_every
+            config.schedule.adjoint_every
         );
     }
-    let of_schedule =
-        Config { adjoint_every: every, algorithm: schedule.config().algorithm, ..config.clone() };
+    let of_schedule = config.clone().with(|c| {
+        c.schedule.adjoint_every = every;
+        c.schedule.algorithm = schedule.config().schedule.algorithm;
+    });
     of_schedule.modes().check()
 }
 
@@ -444,7 +446,7 @@ fn check_with(schedule: &SharedSchedule, config: &Config) -> Result<()> {
 /// work space of a codec depend on its backend.
 pub(super) fn job_of(config: Arc<Config>, fields: &[AppField]) -> Result<(Job, Option<Target>)> {
     let target = Target::of(&config, fields)?;
-    let backend = target.map_or(config.backend, Target::backend);
+    let backend = target.map_or(config.device.backend, Target::backend);
     Ok((Job { backend, ..Job::new(config) }, target))
 }
 

@@ -162,7 +162,7 @@ impl Session {
 
     fn position_in(&self, schedule: &Schedule) -> Result<Position> {
         Ok(Position {
-            schedule: schedule.fingerprint(self.schedule.config().range_actions)?,
+            schedule: schedule.fingerprint(self.schedule.config().schedule.range_actions)?,
             terms: schedule.terms(),
             recorded: (!schedule.has_terms()).into(),
             planned_by: self.planned_by,
@@ -284,7 +284,7 @@ impl Session {
     /// An error of going on from restart files, which says so if the disk has less room than
     /// `disk_budget`: a plan may not fit that did fit the session that wrote the files.
     pub(super) fn on_less_disk(&self, error: Error) -> Error {
-        let (room, budget) = (self.job.disk_budget, self.job.config.disk_budget);
+        let (room, budget) = (self.job.disk_budget, self.job.config.tiers.disk_budget);
         if room >= budget || !matches!(error.code, Code::Budget | Code::Config) {
             return error;
         }

@@ -34,7 +34,8 @@ impl Session {
 
     /// Begins a timeline, if `trace_out` asks for it.
     pub(super) fn open_timeline(&mut self, target: Target) {
-        let (Some(pattern), Some(engine)) = (&self.job.config.trace_out, &mut self.engine) else {
+        let (Some(pattern), Some(engine)) = (&self.job.config.report.trace_out, &mut self.engine)
+        else {
             return;
         };
         let result = engine.tiers.device().keep_spans().map_err(|e| e.message);
@@ -137,10 +138,11 @@ impl Session {
         let (schedule, stats) = (self.schedule.decide()?, self.stats()?);
         let Some(Engine { plan, .. }) = &self.engine else { return Ok(Object::new()) };
         let about = of_plan(of_schedule(Object::new().value("shot", self.shots), &schedule), plan);
-        let about = about.value("published", self.schedule.config().uniform_published);
+        let about = about.value("published", self.schedule.config().schedule.uniform_published);
         let about = match self
             .schedule
             .config()
+            .schedule
             .trace_file
             .as_ref()
             .filter(|_| schedule.algorithm == Algorithm::Trace)
@@ -150,7 +152,7 @@ impl Session {
         };
         let about = about
             .text_of("compressor", self.option.compression.method.name())
-            .value("link_bandwidth", self.job.config.link_bandwidth)
+            .value("link_bandwidth", self.job.config.device.link_bandwidth)
             .value("host_budget", self.job.host_budget)
             .value("disk_budget", self.job.disk_budget);
         Ok(about

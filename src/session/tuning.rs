@@ -65,7 +65,7 @@ impl Session {
         let Some(tuner) = engine.tuner.take() else { return Ok(()) };
         self.end_tuning();
         let measured = tuner.finish();
-        match (&measured, &self.job.config.profile_file) {
+        match (&measured, &self.job.config.device.profile_file) {
             (Err(error), _) => log::warn!("autotune: {error}"),
             (Ok(profile), Some(path)) => match files::replace(path, &profile.to_bytes()) {
                 Ok(()) => log::info!("the profile was written to {}", path.display()),
@@ -98,7 +98,7 @@ impl Session {
         let profile = match (&self.job.profile, self.target) {
             (Some(profile), _) => profile.clone(),
             (_, Some(Target::Host)) => {
-                Profile::typical_host(state_bytes, self.job.config.link_bandwidth)
+                Profile::typical_host(state_bytes, self.job.config.device.link_bandwidth)
             }
             (_, Some(Target::Cuda(_))) => Profile::typical_gpu(state_bytes),
             (_, None) => {

@@ -91,7 +91,7 @@ impl Session {
     }
 
     pub(super) fn check_zero_copy(&self, call: &str) -> Result<()> {
-        if !self.job.config.zero_copy {
+        if !self.job.config.tiers.zero_copy {
             return fail!(
                 State,
                 "{call}: the session copies; set zero_copy = 1 to work in its memory"

@@ -172,7 +172,7 @@ impl Device for Judge {
     }
 }
 
-/// Bytes of a state, of which a half is the previous time level of the other half.
+/// Bytes of a state; one half is the previous time level of the other half.
 const STATE: u64 = 512;
 
 /// A way to store snapshots.

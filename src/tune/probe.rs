@@ -298,7 +298,7 @@ fn disk_of(job: &Job, layout: &Layout) -> Option<Arc<DiskSpace>> {
     let folders = job.config.disk_folders();
     let needed = DiskSpace::bytes_of_slot(layout.slot_bytes, folders.len());
     if job.disk_budget < needed {
-        if !job.config.disk_folders.is_empty() {
+        if !job.config.tiers.disk_folders.is_empty() {
             log::info!(
                 "the disk is not measured: disk_budget leaves {} bytes beside the plan, and a state takes {needed}: raise disk_budget by {needed}",
                 job.disk_budget

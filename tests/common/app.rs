@@ -19,7 +19,6 @@ use cudarc::driver::sys::{self, CUevent, CUstream};
 use device::{field_at, Own, Pinned, Primary};
 use gpuzip::choice::{SharedSchedule, Tick};
 use gpuzip::codec::{Method, Settings, SnapshotCodec};
-use gpuzip::config::Config;
 use gpuzip::device::{AppField, AppMemory, Stream};
 use gpuzip::error::Result;
 use gpuzip::layout::{Field, Layout};
@@ -69,7 +68,7 @@ pub fn shapes() -> Vec<Field> {
 /// level of field 0.
 fn shapes_of(job: &Job) -> Vec<Field> {
     let mut shapes = shapes();
-    if job.config.shared_levels {
+    if job.config.tiers.shared_levels {
         shapes.insert(1, Field { previous_of: Some(0), ..shapes[0] });
     }
     shapes
@@ -219,14 +218,14 @@ impl<'a> Part<'a> {
             .collect();
         let fields = own.iter().map(|set| named(&shapes, set)).collect();
         let states = Pinned::new(state_bytes as u64 * u64::from(job.steps));
-        let compression = &job.config.compression;
+        let compression = &job.config.codec.settings;
         let mut values: Vec<u8> = if compression.method == Method::None {
             let byte = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(seed) >> 48;
             (0..state_bytes as u64 * u64::from(job.steps)).map(|i| byte(i) as u8).collect()
         } else {
             (0..job.steps).flat_map(|ts| numbers(ts, seed)).collect()
         };
-        if job.config.shared_levels {
+        if job.config.tiers.shared_levels {
             chain_levels(&shapes, &mut values);
         }
         // SAFETY: the allocation has as many bytes as `values`.
@@ -487,7 +486,7 @@ pub fn run_zero_copy(
     releases: impl FnMut() -> bool,
     arm: impl FnOnce(),
 ) -> Result<Outcome> {
-    let config = Config { zero_copy: true, ..job.config.clone() };
+    let config = job.config.clone().with(|c| c.tiers.zero_copy = true);
     let job = Job { config, devices: 1, shots: 1, ..job.clone() };
     let mut part = Part::new(0, &job, seed);
     part.slots = Some(Slots::new(true, releases));
@@ -503,7 +502,7 @@ fn run_parts(
     mut after_shot: impl FnMut(&mut Session) -> Result<()>,
 ) -> Result<Outcome> {
     // The sessions of an online schedule learn the number of steps at the end of the forward phase.
-    let open = job.config.algorithm == Some(Algorithm::Online);
+    let open = job.config.schedule.algorithm == Some(Algorithm::Online);
     let steps = if open { 0 } else { job.steps };
     let cursor = Arc::new(SharedSchedule::new(job.config.clone(), steps as i64)?);
     let mut sessions = Vec::new();

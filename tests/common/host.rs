@@ -21,7 +21,12 @@ use std::time::{Duration, Instant};
 /// A configuration of the host backend with default values for everything else.
 pub fn config(algorithm: impl Into<Option<Algorithm>>, snapshots: u32, cache: u32) -> Config {
     let algorithm = algorithm.into();
-    Config { algorithm, snapshots, cache, backend: Backend::Host, ..Config::default() }
+    Config::default().with(|c| {
+        c.schedule.algorithm = algorithm;
+        c.schedule.snapshots = snapshots;
+        c.tiers.cache = cache;
+        c.device.backend = Backend::Host;
+    })
 }
 
 /// Returns the settings of a codec.

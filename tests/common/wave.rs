@@ -190,7 +190,7 @@ pub struct Job {
 }
 
 pub fn persisting(job: &Job, dir: &Path) -> Config {
-    Config { persist_dir: Some(dir.into()), ..job.config.clone() }
+    job.config.clone().with(|c| c.restart.folder = Some(dir.into()))
 }
 
 /// Returns a session that writes its generations to `dir`.

@@ -122,7 +122,8 @@ fn run_armed(
 }
 
 fn job(max_in_flight: u32) -> Config {
-    Config { max_in_flight, ..config(Algorithm::Revolve, 3, 2, Policy::Clairvoyant) }
+    config(Algorithm::Revolve, 3, 2, Policy::Clairvoyant)
+        .with(|c| c.device.max_in_flight = max_in_flight)
 }
 
 /// However late the device is, and however many actions pass without a save or retrieve: a run of

@@ -45,7 +45,7 @@ fn shots_that_are_measured_are_right() {
         for profile in &profiles {
             assert_eq!(
                 (profile.backend, profile.codecs.len()),
-                (2, usize::from(job.config.compression.method != Method::None))
+                (2, usize::from(job.config.codec.settings.method != Method::None))
             );
             assert!(
                 profile.codecs.iter().all(|codec| codec.ratio > 1.0 && codec.ratio < 4.0),

@@ -21,7 +21,7 @@ type Taken = (u64, u64);
 fn run(job: &Job, seed: u64) -> (Result<Outcome>, Taken) {
     let own = Cell::new((0, 0));
     let arm = || own.set((emu::counters().device_bytes, emu::counters().host_bytes));
-    let result = match job.config.zero_copy {
+    let result = match job.config.tiers.zero_copy {
         true => run_zero_copy(job, seed, || seed % 2 == 0, arm),
         false => run_armed(job, seed, arm),
     };
@@ -45,17 +45,17 @@ fn draw(seed: u64) -> Job {
     let algorithm =
         [None, Some(Algorithm::Revolve), Some(Algorithm::Uniform), Some(Algorithm::TwoLevel)]
             [draw.below(4) as usize];
-    let config = Config {
-        algorithm,
-        device_budget,
-        host_budget,
-        snapshots: [0, 0, 1 + draw.below(9)][draw.below(3) as usize],
-        cache: [0, 0, 1 + draw.below(6)][draw.below(3) as usize],
-        policy: [Policy::Clairvoyant, Policy::Clairvoyant, Policy::Lru][draw.below(3) as usize],
-        ..Config::default()
-    };
-    let zero_copy = config.policy == Policy::Clairvoyant && draw.below(2) == 0;
-    app::job(Config { zero_copy, ..config }, 1 + draw.below(30))
+    let config = Config::default().with(|c| {
+        c.schedule.algorithm = algorithm;
+        c.tiers.device_budget = device_budget;
+        c.tiers.host_budget = host_budget;
+        c.schedule.snapshots = [0, 0, 1 + draw.below(9)][draw.below(3) as usize];
+        c.tiers.cache = [0, 0, 1 + draw.below(6)][draw.below(3) as usize];
+        c.tiers.policy =
+            [Policy::Clairvoyant, Policy::Clairvoyant, Policy::Lru][draw.below(3) as usize];
+    });
+    let zero_copy = config.tiers.policy == Policy::Clairvoyant && draw.below(2) == 0;
+    app::job(config.with(|c| c.tiers.zero_copy = zero_copy), 1 + draw.below(30))
 }
 
 /// Whether the error says that there is no plan within the budgets.
@@ -69,7 +69,8 @@ fn is_of_plan(error: &Error) -> bool {
 pub fn keeps_budgets(job: &Job, seed: u64, mode: i32, reports: u64) -> bool {
     assert_eq!(emu::reset(seed, mode, 1, MEMORY), 0);
     let (result, (device, host)) = run(job, seed);
-    let (device_budget, host_budget) = (job.config.device_budget, job.config.host_budget);
+    let (device_budget, host_budget) =
+        (job.config.tiers.device_budget, job.config.tiers.host_budget);
     let within = (device_budget == 0 || device <= device_budget)
         && (host_budget == 0 || host <= host_budget + reports);
     assert!(within, "seed {seed}: {device} and {host} bytes, {job:?}");
@@ -124,7 +125,8 @@ fn a_device_with_less_than_the_budget_shrinks_the_cache() {
         assert_eq!(emu::reset(seed, emu::RANDOM, 1, 384 + 264 + room), 0);
         let (result, (device, host)) = run(&job, seed);
         assert!(
-            device <= room && (job.config.host_budget == 0 || host <= job.config.host_budget),
+            device <= room
+                && (job.config.tiers.host_budget == 0 || host <= job.config.tiers.host_budget),
             "seed {seed}: {device}, {host}, {job:?}"
         );
         match result {
@@ -136,7 +138,7 @@ fn a_device_with_less_than_the_budget_shrinks_the_cache() {
             Err(error) => {
                 // With zero copy, a session without cache slots still needs memory for two states.
                 let needs_more =
-                    error.code == Code::Memory && job.config.zero_copy && room < 2 * SLOT;
+                    error.code == Code::Memory && job.config.tiers.zero_copy && room < 2 * SLOT;
                 assert!(needs_more || is_of_plan(&error), "seed {seed}: {error}, {job:?}");
                 refused += 1;
             }
@@ -156,12 +158,12 @@ fn the_device_reserve_is_left_to_the_application() {
     let seeds = cases(300, 1000);
     for seed in 0..seeds {
         let mut job = draw(seed);
-        job.config.device_reserve = [0, 1, 3 * SLOT, 7 * SLOT][seed as usize % 4];
+        job.config.tiers.device_reserve = [0, 1, 3 * SLOT, 7 * SLOT][seed as usize % 4];
         let (room, own) = (seed % 12 * SLOT + seed % 5, 384 + 264);
         let reserve = job.config.reserve_of(own + room);
         assert_eq!(emu::reset(seed, emu::RANDOM, 1, own + room), 0);
         let (result, (device, _)) = run(&job, seed);
-        let beside = spare_bytes(job.config.zero_copy, false, 0, SLOT);
+        let beside = spare_bytes(job.config.tiers.zero_copy, false, 0, SLOT);
         assert!(
             device <= beside || device + reserve <= room,
             "seed {seed}: {device} of {room} bytes, of which {reserve} are reserved: {job:?}"
@@ -196,15 +198,14 @@ fn a_budget_that_does_not_fit_beside_the_reserve_is_named() {
     }
     log::set_logger(&Keep).unwrap();
     log::set_max_level(log::LevelFilter::Warn);
-    let config = Config {
-        algorithm: Some(Algorithm::Revolve),
-        backend: Backend::Cuda,
-        device: Some(0),
-        snapshots: 8,
-        device_budget: 8 * SLOT,
-        device_reserve: 5 * SLOT,
-        ..Config::default()
-    };
+    let config = Config::default().with(|c| {
+        c.schedule.algorithm = Some(Algorithm::Revolve);
+        c.device.backend = Backend::Cuda;
+        c.device.ordinal = Some(0);
+        c.schedule.snapshots = 8;
+        c.tiers.device_budget = 8 * SLOT;
+        c.tiers.device_reserve = 5 * SLOT;
+    });
     let fields = unplaced(&[field([128, 1, 1], Scalar::F64)]);
     let bytes = |capacity: u64| {
         assert_eq!(emu::reset(1, emu::EARLY, 1, capacity), 0);
@@ -229,11 +230,11 @@ fn compression_keeps_the_budgets() {
     for seed in 0..cases(50, 150) {
         let mut job = draw(seed);
         let mut draw = Draw(seed + 99);
-        job.config.device_budget =
+        job.config.tiers.device_budget =
             [0, 5000 + u64::from(draw.below(8000))][usize::from(seed % 4 > 0)];
-        job.config.compression = coding(Method::Fp16, ErrorBound::DEFAULT);
-        job.config.compression_factor = f64::from(draw.below(3));
-        job.config.zero_copy = false;
+        job.config.codec.settings = coding(Method::Fp16, ErrorBound::DEFAULT);
+        job.config.codec.compression_factor = f64::from(draw.below(3));
+        job.config.tiers.zero_copy = false;
         let is_kept = keeps_budgets(&job, seed, emu::RANDOM, REPORTS);
         *(if is_kept { &mut kept } else { &mut refused }) += 1;
     }
@@ -251,16 +252,15 @@ const REPORTS: u64 = 66 * 32;
 fn pooled(seed: u64, is_coded: bool) -> Job {
     let method = if is_coded { Method::Fp16 } else { Method::None };
     let mut job = draw(seed);
-    job.config = Config {
-        algorithm: Some(Algorithm::Revolve),
-        snapshots: 6 + seed as u32 % 5,
-        cache: seed as u32 % 3,
-        device_budget: 0,
-        host_budget: 0,
-        zero_copy: false,
-        compression: coding(method, ErrorBound::DEFAULT),
-        ..job.config
-    };
+    job.config = job.config.with(|c| {
+        c.schedule.algorithm = Some(Algorithm::Revolve);
+        c.schedule.snapshots = 6 + seed as u32 % 5;
+        c.tiers.cache = seed as u32 % 3;
+        c.tiers.device_budget = 0;
+        c.tiers.host_budget = 0;
+        c.tiers.zero_copy = false;
+        c.codec.settings = coding(method, ErrorBound::DEFAULT);
+    });
     Job { steps: 30, shots: 2, ..job }
 }
 
@@ -432,33 +432,32 @@ fn estimates_are_exact() {
     for (k, state) in states().iter().enumerate() {
         for (m, method) in METHODS.into_iter().enumerate() {
             for cache in [0, 3] {
-                let config = Config {
-                    algorithm: Some(Algorithm::Revolve),
-                    backend: Backend::Cuda,
-                    device: Some(0),
-                    snapshots: 6,
-                    cache,
-                    zero_copy: (k + m + cache as usize) % 3 == 0,
-                    compression: coding(method.clone(), ErrorBound::DEFAULT),
-                    compression_factor: [0.0, 2.7][m % 2],
-                    ..Config::default()
-                };
+                let config = Config::default().with(|c| {
+                    c.schedule.algorithm = Some(Algorithm::Revolve);
+                    c.device.backend = Backend::Cuda;
+                    c.device.ordinal = Some(0);
+                    c.schedule.snapshots = 6;
+                    c.tiers.cache = cache;
+                    c.tiers.zero_copy = (k + m + cache as usize) % 3 == 0;
+                    c.codec.settings = coding(method.clone(), ErrorBound::DEFAULT);
+                    c.codec.compression_factor = [0.0, 2.7][m % 2];
+                });
                 let bytes = estimated(&config, state);
                 let slots = taken(&config, state).unwrap().1;
                 assert_eq!(taken(&config, state).unwrap(), (bytes, slots), "{config:?}");
                 if bytes == 0 {
                     continue;
                 }
-                let exact = Config { device_budget: bytes, ..config.clone() };
+                let exact = config.clone().with(|c| c.tiers.device_budget = bytes);
                 // Two spare slots, without a cache, are a cache of two slots in a budget of their bytes.
-                let is_raw = config.compression.method == Method::None;
-                let slots = if config.zero_copy && is_raw { slots.max(2) } else { slots };
+                let is_raw = config.codec.settings.method == Method::None;
+                let slots = if config.tiers.zero_copy && is_raw { slots.max(2) } else { slots };
                 assert_eq!(
                     (estimated(&exact, state), taken(&exact, state).unwrap()),
                     (bytes, (bytes, slots)),
                     "{exact:?}"
                 );
-                match taken(&Config { device_budget: bytes - 1, ..config.clone() }, state) {
+                match taken(&config.clone().with(|c| c.tiers.device_budget = bytes - 1), state) {
                     Err(error) => {
                         assert_eq!((error.code, cache), (Code::Budget, 0), "{error}");
                         refused += 1;
@@ -473,9 +472,12 @@ fn estimates_are_exact() {
                 }
                 // If only the budget limits the number of slots, the session takes as many slots as
                 // the budget holds, and the estimate is exact.
-                let some = Config { device_budget: bytes + 70_000, cache: 0, ..config };
+                let some = config.with(|c| {
+                    c.tiers.device_budget = bytes + 70_000;
+                    c.tiers.cache = 0;
+                });
                 let bytes = estimated(&some, state);
-                assert!(bytes <= some.device_budget);
+                assert!(bytes <= some.tiers.device_budget);
                 assert_eq!(taken(&some, state).unwrap().0, bytes, "{some:?}");
             }
         }
@@ -492,9 +494,9 @@ fn memory_that_runs_out_after_init_is_not_needed() {
     for seed in 0..60 {
         for function in ["cuMemAlloc_v2", "cuMemHostAlloc"] {
             let mut job = Job { shots: 2, ..draw(seed) };
-            job.config.zero_copy = false;
+            job.config.tiers.zero_copy = false;
             if seed % 4 == 0 {
-                job.config.compression = coding(Method::Fp16, ErrorBound::DEFAULT);
+                job.config.codec.settings = coding(Method::Fp16, ErrorBound::DEFAULT);
             }
             assert_eq!(emu::reset(seed, emu::RANDOM, 1, MEMORY), 0);
             let begun = Cell::new(0);

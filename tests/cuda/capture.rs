@@ -37,9 +37,16 @@ fn end_capture(stream: CUstream) -> usize {
 
 /// Small configurations: raw with marks before every action, and compressed.
 fn configs() -> [Config; 2] {
-    let raw = Config { max_in_flight: 1, ..config(Algorithm::Revolve, 3, 2, Policy::Clairvoyant) };
+    let raw =
+        config(Algorithm::Revolve, 3, 2, Policy::Clairvoyant).with(|c| c.device.max_in_flight = 1);
     let compression = coding(Method::Fp16, ErrorBound::DEFAULT);
-    [raw.clone(), Config { compression, max_in_flight: 64, ..raw }]
+    [
+        raw.clone(),
+        raw.with(|c| {
+            c.codec.settings = compression;
+            c.device.max_in_flight = 64;
+        }),
+    ]
 }
 
 /// A save or retrieve on a stream that is being captured is an error that names the capture. The
@@ -51,7 +58,7 @@ fn a_call_in_a_capture_is_refused() {
     emulated!(kernels);
     for (seed, config) in configs().into_iter().enumerate() {
         assert_eq!(emu::reset(seed as u64, emu::RANDOM, 1, MEMORY), 0);
-        let (mut app, blocking) = application(config.compression.method == Method::None);
+        let (mut app, blocking) = application(config.codec.settings.method == Method::None);
         let mut session = Session::new(config, STEPS, &app.field()).unwrap();
         let (own, blocking, fields, mut refused) = (app.on, blocking.0, app.field(), 0);
         let mut refuse = |session: &mut Session, kind, ts: u32, stream: CUstream| {

@@ -32,13 +32,13 @@ fn draw(seed: u64) -> Job {
     let (methods, steps) = (&methods(), 1..21);
     let of = Draws { algorithms, methods, steps, lru: 4, devices: 1..3, ..Draws::PLAIN };
     let mut job = draw_job(seed, &of);
-    job.config.compression_factor = [0.0, 2.0, 4.0][seed as usize / 3 % 3];
+    job.config.codec.compression_factor = [0.0, 2.0, 4.0][seed as usize / 3 % 3];
     job
 }
 
 /// Returns a configuration whose snapshots a codec compresses with its default bound.
 fn coded(method: Method, config: Config) -> Config {
-    Config { compression: coding(method, ErrorBound::DEFAULT), ..config }
+    config.with(|c| c.codec.settings = coding(method, ErrorBound::DEFAULT))
 }
 
 fn inside(name: &str) -> bool {
@@ -69,23 +69,22 @@ fn raw_and_coded_snapshots_beside_one_another() {
         let zero_copy = seed % 2 == 1;
         let mut job = draw(seed);
         job.steps += 12;
-        let compression = &job.config.compression;
+        let compression = &job.config.codec.settings;
         let spare = if zero_copy { 2 } else { 0 };
         let states = u64::from(of.below(4)) + 4 + spare;
         let device_budget =
             SnapshotCoder::gpu_bytes(compression, &layout).unwrap() + states * layout.slot_bytes;
-        if job.config.algorithm == Some(Algorithm::Online) {
-            job.config.algorithm = Some(Algorithm::Revolve);
+        if job.config.schedule.algorithm == Some(Algorithm::Online) {
+            job.config.schedule.algorithm = Some(Algorithm::Revolve);
         }
-        job.config = Config {
-            policy: Policy::Clairvoyant,
-            mixed_storage: Some(true),
-            compression_factor: 2.0 + f64::from(of.below(2)),
-            device_budget,
-            cache: 0,
-            snapshots: job.config.snapshots + 6,
-            ..job.config
-        };
+        job.config = job.config.with(|c| {
+            c.tiers.policy = Policy::Clairvoyant;
+            c.tiers.mixed_storage = Some(true);
+            c.codec.compression_factor = 2.0 + f64::from(of.below(2));
+            c.tiers.device_budget = device_budget;
+            c.tiers.cache = 0;
+            c.schedule.snapshots += 6;
+        });
         assert_eq!(emu::reset(seed, mode, job.devices, MEMORY), 0, "left over before seed {seed}");
         let releases = || seed % 4 == 1;
         let outcome = match zero_copy {
@@ -125,7 +124,10 @@ fn steady_state_never_waits() {
         // The host pool is so large that no snapshot is refused because free room lies in small
         // pieces.
         let job = Job {
-            config: Config { compression_factor, host_budget: 1 << 18, ..base.config },
+            config: base.config.with(|c| {
+                c.codec.compression_factor = compression_factor;
+                c.tiers.host_budget = 1 << 18;
+            }),
             ..base
         };
         let outcome = emulate(&job, 7, emu::EARLY, MEMORY, || run(&job, 7));
@@ -160,7 +162,11 @@ fn no_save_moves_snapshots_of_the_pool() {
             let (snapshots, cache) = (3 + seed as u32 % 7, seed as u32 / 2 % 3);
             let plain =
                 config(algorithms[seed as usize % 4], snapshots, cache, Policy::Clairvoyant);
-            Config { compression, host_budget, max_in_flight: 1 << 20, ..plain }
+            plain.with(|c| {
+                c.codec.settings = compression;
+                c.tiers.host_budget = host_budget;
+                c.device.max_in_flight = 1 << 20;
+            })
         };
         let waits = [0, 1 << 20].map(|host_budget| {
             let job = job(settings(host_budget), 40);
@@ -200,7 +206,7 @@ fn what_is_sent_to_a_codec_lives_until_the_driver_has_read_it() {
     for (seed, method) in (0..).zip(own) {
         let base = config(Algorithm::Revolve, 4, 2, Policy::Clairvoyant);
         let compression = coding(method.clone(), ErrorBound::OfMax(1e-3));
-        let job = job(Config { compression, ..base }, 12);
+        let job = job(base.with(|c| c.codec.settings = compression), 12);
         emulate(&job, seed, emu::LATE, MEMORY, || run(&job, seed));
         assert!(emu::counters().pageable_copies > 0, "{method:?}");
     }
@@ -238,7 +244,7 @@ fn every_kernel_that_is_looked_up_is_loaded() {
 fn a_session_that_ends_in_mid_shot_finishes_its_kernels() {
     only_if!(inside(here!()));
     let base = config(Algorithm::StoreAll, 0, 2, Policy::Clairvoyant);
-    let shared = Config { shared_levels: true, ..base.clone() };
+    let shared = base.clone().with(|c| c.tiers.shared_levels = true);
     for config in [coded(Method::Fp16, base), shared] {
         assert_eq!(emu::reset(1, emu::LATE, 1, MEMORY), 0);
         let _primary = Primary::new(0);
@@ -256,13 +262,16 @@ fn a_session_that_ends_in_mid_shot_finishes_its_kernels() {
 fn bitcomp() -> Job {
     let base = app::reference(Policy::Clairvoyant, 1);
     let config = coded(Method::Bitcomp { sparse: false }, base.config);
-    Job { config: Config { host_budget: 1 << 18, ..config }, ..base }
+    Job { config: config.with(|c| c.tiers.host_budget = 1 << 18), ..base }
 }
 
 #[test]
 fn bitcomp_without_its_library() {
     if inside_with("bitcomp_without_its_library", "/nowhere/libnvcomp.so.5") {
-        let config = Config { backend: Backend::Cuda, device: Some(0), ..bitcomp().config };
+        let config = bitcomp().config.with(|c| {
+            c.device.backend = Backend::Cuda;
+            c.device.ordinal = Some(0);
+        });
         let error = Session::new(config, 30, &unplaced(&shapes())).err().unwrap().message;
         assert!(
             error.contains("/nowhere/libnvcomp.so.5: ") && error.contains(nvcomp::PATH),

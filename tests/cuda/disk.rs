@@ -42,13 +42,12 @@ const SLOT: u64 = 1024;
 
 /// Returns a configuration whose snapshots go to disk, with `slots` slots for states on the host.
 fn on_disk(slots: u64, config: Config) -> Config {
-    Config {
-        host_budget: slots * SLOT,
-        disk_budget: 60 * 4096,
-        disk_folders: vec![common::scratch("cuda-disk")],
-        backend: Backend::Cuda,
-        ..config
-    }
+    config.with(|c| {
+        c.tiers.host_budget = slots * SLOT;
+        c.tiers.disk_budget = 60 * 4096;
+        c.tiers.disk_folders = vec![common::scratch("cuda-disk")];
+        c.device.backend = Backend::Cuda;
+    })
 }
 
 /// Draws a job whose snapshots go to disk.
@@ -108,7 +107,9 @@ fn with_zero_copy_too() {
     for seed in 0..cases(50, 150) {
         let mut job = job(seed);
         let config = &mut job.config;
-        if config.algorithm == Some(Algorithm::Online) || config.policy == Policy::Lru {
+        if config.schedule.algorithm == Some(Algorithm::Online)
+            || config.tiers.policy == Policy::Lru
+        {
             continue;
         }
         if matches!(job.streams, Streams::Independent) {
@@ -143,10 +144,10 @@ fn with_a_codec_too() {
     for seed in 0..seeds {
         let mut job = job(seed);
         let method = [Method::Fp16, Method::Lorenzo][seed as usize % 2].clone();
-        job.config.compression = coding(method, ErrorBound::DEFAULT);
+        job.config.codec.settings = coding(method, ErrorBound::DEFAULT);
         // A snapshot may be larger than a raw state.
-        job.config.host_budget *= 2;
-        job.config.disk_budget *= 2;
+        job.config.tiers.host_budget *= 2;
+        job.config.tiers.disk_budget *= 2;
         let outcome = emulate(&job, seed, mode(seed), 1 << 26, || run(&job, seed));
         reads += outcome.stats.iter().map(|stats| stats.disk_reads).sum::<u64>();
     }
@@ -246,7 +247,10 @@ fn the_number_of_events_does_not_depend_on_the_slots_of_the_pool() {
     let made = |steps: u32, disk_budget: u64| {
         let plain = config(Algorithm::StoreAll, 0, 2, Policy::Clairvoyant);
         let slots = if disk_budget > 0 { 5 } else { 0 };
-        let config = Config { disk_budget, max_in_flight: 4, ..on_disk(slots, plain) };
+        let config = on_disk(slots, plain).with(|c| {
+            c.tiers.disk_budget = disk_budget;
+            c.device.max_in_flight = 4;
+        });
         let job = Job { shots: 2, ..app::job(config, steps) };
         let outcome = emulate(&job, 1, emu::EARLY, 16 * MEMORY, || run(&job, 1));
         assert!(outcome.stats[0].d2h_bytes > 0);

@@ -76,7 +76,7 @@ fn host_session_works() {
 fn small_jobs() -> Vec<Job> {
     let job = |policy, cache, ahead, streams| {
         let config =
-            Config { max_in_flight: ahead, ..config(Algorithm::Revolve, 3, cache, policy) };
+            config(Algorithm::Revolve, 3, cache, policy).with(|c| c.device.max_in_flight = ahead);
         Job { streams, ..app::job(config, 6) }
     };
     let mut jobs = vec![
@@ -88,16 +88,18 @@ fn small_jobs() -> Vec<Job> {
         job(Policy::Clairvoyant, 2, 3, Streams::Own),
         job(Policy::Clairvoyant, 2, 64, Streams::Alternating),
     ];
-    jobs[5].config.zero_copy = true;
-    jobs[6].config.zero_copy = true;
+    jobs[5].config.tiers.zero_copy = true;
+    jobs[6].config.tiers.zero_copy = true;
     let mut compressed = job(Policy::Clairvoyant, 2, 64, Streams::Own);
-    compressed.config.compression = coding(Method::Fp16, ErrorBound::DEFAULT);
+    compressed.config.codec.settings = coding(Method::Fp16, ErrorBound::DEFAULT);
     jobs.push(compressed.clone());
     let mut shared = job(Policy::Clairvoyant, 2, 64, Streams::Own);
-    (shared.config.algorithm, shared.config.shared_levels) = (Some(Algorithm::StoreAll), true);
+    (shared.config.schedule.algorithm, shared.config.tiers.shared_levels) =
+        (Some(Algorithm::StoreAll), true);
     jobs.push(shared);
     for mut traced in [compressed, jobs[3].clone(), jobs[6].clone()] {
-        traced.config.trace_out = Some(common::scratch("cuda-faults-timeline").join("run-%p.json"));
+        traced.config.report.trace_out =
+            Some(common::scratch("cuda-faults-timeline").join("run-%p.json"));
         jobs.push(traced);
     }
     jobs
@@ -110,7 +112,7 @@ fn inside_with_kernels(name: &str) -> bool {
 
 /// Runs a job, as `run_armed` does. A job with zero copy gives every second acquired state back.
 fn attempt(job: &Job, seed: u64, arm: impl FnOnce()) -> Result<Outcome> {
-    if !job.config.zero_copy {
+    if !job.config.tiers.zero_copy {
         return run_armed(job, seed, arm);
     }
     let mut turn = 0;
@@ -198,11 +200,12 @@ fn fail_every_call(which: std::ops::Range<usize>) -> BTreeSet<&'static str> {
     for (job, mode) in small_jobs().into_iter().zip(modes).take(which.end).skip(which.start) {
         // Loading kernels takes long, so that the short test tries only one way of failing with them;
         // with a timeline, which adds calls to those of another job, every third call.
-        let has_kernels = job.config.compression.method != Method::None || job.config.shared_levels;
+        let has_kernels =
+            job.config.codec.settings.method != Method::None || job.config.tiers.shared_levels;
         let ways = [(true, 719, false), (false, 719, false), (true, 2, false), (false, 999, true)];
         let is_short = has_kernels && steps <= 6;
         let ways = if is_short { &ways[..1] } else { &ways[..] };
-        let stride = if is_short && job.config.trace_out.is_some() { 3 } else { 1 };
+        let stride = if is_short && job.config.report.trace_out.is_some() { 3 } else { 1 };
         for k in (1..).step_by(stride) {
             let mut hits = 0;
             for &(stubborn, code, from_on) in ways {
@@ -357,7 +360,7 @@ fn a_failure_at_the_end_of_a_shot_is_told_once() {
     let mut app = application();
     app.step = Step::Takes(0.0);
     for at_terminate in [true, false] {
-        let config = Config { max_in_flight: 64, ..reference(Policy::Clairvoyant, 2).config };
+        let config = reference(Policy::Clairvoyant, 2).config.with(|c| c.device.max_in_flight = 64);
         let mut session = Session::new(config, 4, &app.field()).unwrap();
         session.autotune().unwrap();
         loop {

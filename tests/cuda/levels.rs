@@ -11,18 +11,17 @@ use emu::mode;
 use std::sync::atomic::Ordering;
 
 fn job(algorithm: Algorithm, snapshots: u32, cache: u32, steps: u32, streams: Streams) -> Job {
-    let config = Config {
-        shared_levels: true,
-        max_in_flight: 1 << 20,
-        ..config(algorithm, snapshots, cache, Policy::Clairvoyant)
-    };
+    let config = config(algorithm, snapshots, cache, Policy::Clairvoyant).with(|c| {
+        c.tiers.shared_levels = true;
+        c.device.max_in_flight = 1 << 20;
+    });
     Job { streams, ..app::job(config, steps) }
 }
 
 fn draw(seed: u64) -> Job {
     let algorithms = &ALGORITHMS;
     let mut job = draw_job(seed, &Draws { algorithms, devices: 1..3, ..Draws::PLAIN });
-    job.config.shared_levels = true;
+    job.config.tiers.shared_levels = true;
     job
 }
 
@@ -152,7 +151,11 @@ fn budgets_are_kept() {
             [None, Some(Algorithm::Revolve), Some(Algorithm::StoreAll), Some(Algorithm::TwoLevel)]
                 [draw.below(4) as usize];
         let mut job = job(Algorithm::Revolve, 0, 0, 1 + draw.below(20), Streams::Own);
-        job.config = Config { algorithm, device_budget, host_budget, ..job.config };
+        job.config = job.config.with(|c| {
+            c.schedule.algorithm = algorithm;
+            c.tiers.device_budget = device_budget;
+            c.tiers.host_budget = host_budget;
+        });
         *(if keeps_budgets(&job, seed, mode(seed), 0) { &mut kept } else { &mut refused }) += 1;
     }
     assert!(kept > 2 * refused && refused > 0, "{kept} runs, {refused} refused");

@@ -34,8 +34,11 @@ fn application(upload: f64, download: f64) -> Plain {
 }
 
 fn session(app: &Plain, config: Config, steps: i64) -> Session {
-    let place = Config { backend: Backend::Cuda, device: Some(0), ..config };
-    Session::new(Config { max_in_flight: 1 << 20, ..place }, steps, &app.field()).unwrap()
+    let place = config.with(|c| {
+        c.device.backend = Backend::Cuda;
+        c.device.ordinal = Some(0);
+    });
+    Session::new(place.with(|c| c.device.max_in_flight = 1 << 20), steps, &app.field()).unwrap()
 }
 
 /// A recorded schedule whose snapshots form no stack, so that RESTOREs without a slot come while
@@ -69,7 +72,12 @@ fn configs() -> Vec<Config> {
     let folder = common::tempdir("cuda-links");
     let of = |algorithm, snapshots, cache| {
         let algorithm = Some(algorithm);
-        Config { algorithm, snapshots, cache, policy: Policy::Clairvoyant, ..Config::default() }
+        Config::default().with(|c| {
+            c.schedule.algorithm = algorithm;
+            c.schedule.snapshots = snapshots;
+            c.tiers.cache = cache;
+            c.tiers.policy = Policy::Clairvoyant;
+        })
     };
     let mut configs = vec![
         of(Algorithm::Revolve, 4, 1),
@@ -79,14 +87,14 @@ fn configs() -> Vec<Config> {
         of(Algorithm::StoreAll, 0, 3),
         of(Algorithm::Zcut, 20, 2),
         of(Algorithm::Revolve, 20, 2),
-        Config { zero_copy: true, ..of(Algorithm::Revolve, 6, 3) },
-        Config { policy: Policy::Lru, ..of(Algorithm::Revolve, 6, 2) },
+        of(Algorithm::Revolve, 6, 3).with(|c| c.tiers.zero_copy = true),
+        of(Algorithm::Revolve, 6, 2).with(|c| c.tiers.policy = Policy::Lru),
     ];
     for seed in 0..4 {
         let path = folder.join(format!("{seed}.trace"));
         trace(&path, 40, seed);
         let traced = of(Algorithm::Trace, 0, 2 + seed as u32);
-        configs.push(Config { trace_file: Some(path), ..traced });
+        configs.push(traced.with(|c| c.schedule.trace_file = Some(path)));
     }
     configs
 }
@@ -95,9 +103,9 @@ fn configs() -> Vec<Config> {
 /// wait or copy: in virtual time, as predicted, and as predicted for two copy engines.
 fn stalls(config: &Config, upload: f64, download: f64, one_engine: bool) -> (f64, f64, f64) {
     let mut app = application(upload, download);
-    app.slots = config.zero_copy.then(|| Slots::new(true, || false));
+    app.slots = config.tiers.zero_copy.then(|| Slots::new(true, || false));
     // The directions meet in long runs alone, where snapshots are saved again.
-    let steps = if config.trace_file.is_some() { 40 } else { 300 };
+    let steps = if config.schedule.trace_file.is_some() { 40 } else { 300 };
     let mut session = session(&app, config.clone(), steps);
     play(&mut session, &mut app).unwrap();
     session.synchronize().unwrap();
@@ -165,12 +173,11 @@ fn a_copy_of_the_application_waits_for_one_chunk() {
         set_chunk_bytes(chunk as u64);
         let mut app = application(download, download);
         let (own, at, mut longest) = (Own::new(), Pinned::new(4), 0.0f64);
-        let config = Config {
-            algorithm: Some(Algorithm::StoreAll),
-            cache: 2,
-            policy: Policy::Clairvoyant,
-            ..Config::default()
-        };
+        let config = Config::default().with(|c| {
+            c.schedule.algorithm = Some(Algorithm::StoreAll);
+            c.tiers.cache = 2;
+            c.tiers.policy = Policy::Clairvoyant;
+        });
         let (mut session, field) = (session(&app, config, 12), app.memory.0);
         play_with(&mut session, &mut app, |_, tick| {
             if matches!(tick.action.kind, Kind::Forward | Kind::Backward) {

@@ -128,17 +128,17 @@ fn machine() {
 /// One configuration of the shots with large states.
 fn slow_case(gpu: &Gpu, config: Config, streams: Streams, rounds: u32) {
     let begin = Instant::now();
-    let is_raw = config.compression.method == Method::None;
+    let is_raw = config.codec.settings.method == Method::None;
     let mut app = App::new(gpu, &large(gpu), streams, rounds);
     app = if is_raw { app } else { app.lossy() };
     let outcome = app.shot(config.clone(), 9);
     gpu.row(
         "slow",
         &[
-            ("algorithm", &format!("{:?}", config.algorithm.unwrap())),
+            ("algorithm", &format!("{:?}", config.schedule.algorithm.unwrap())),
             ("streams", &format!("{streams:?}")),
-            ("zero_copy", &config.zero_copy),
-            ("codec", &config.compression.method.name()),
+            ("zero_copy", &config.tiers.zero_copy),
+            ("codec", &config.codec.settings.method.name()),
             ("state_bytes", &(4 * large(gpu).iter().sum::<u64>())),
             ("looks", &outcome.looks),
             ("wrong", &outcome.wrong),
@@ -171,10 +171,10 @@ fn slow() {
     }
     let revolve = config(Algorithm::Revolve, 4, 2, Policy::Clairvoyant);
     for streams in [Streams::NonBlocking, Streams::Alternating] {
-        slow_case(&gpu, Config { zero_copy: true, ..revolve.clone() }, streams, rounds);
+        slow_case(&gpu, revolve.clone().with(|c| c.tiers.zero_copy = true), streams, rounds);
     }
     for method in [Method::Cuszp, Method::Dct, Method::Lorenzo] {
-        let compressed = Config { compression: codec(method), ..revolve.clone() };
+        let compressed = revolve.clone().with(|c| c.codec.settings = codec(method));
         slow_case(&gpu, compressed, Streams::Alternating, rounds);
     }
 }
@@ -285,7 +285,8 @@ fn capture() {
         let mut app = App::new(&gpu, &small(&gpu), Streams::NonBlocking, 2).lossy();
         let raw = config(Algorithm::Revolve, 3, 2, Policy::Clairvoyant);
         let mut session =
-            Session::new(Config { compression, ..raw }, 12, &app.app_fields()).unwrap();
+            Session::new(raw.with(|c| c.codec.settings = compression), 12, &app.app_fields())
+                .unwrap();
         app.forward(0);
         assert_eq!(session.get_action().unwrap().action.kind, Kind::Save);
         let (stream, mut graph, mut nodes) = (app.on(), null_mut(), 0);
@@ -314,7 +315,7 @@ fn midshot() {
     for method in [Method::None, Method::Cuszp, Method::Dct, Method::Lorenzo, Method::Fp16] {
         let name = method.name().to_owned();
         let revolve = config(Algorithm::Revolve, 4, 1, Policy::Clairvoyant);
-        let config = Config { compression: codec(method), ..revolve };
+        let config = revolve.with(|c| c.codec.settings = codec(method));
         for until in [Kind::Save, Kind::Restore] {
             let mut app = App::new(&gpu, &small(&gpu), Streams::NonBlocking, rounds).lossy();
             let fields = app.app_fields();

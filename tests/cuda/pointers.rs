@@ -32,7 +32,7 @@ fn every_kind_of_memory_is_saved_and_restored() {
         }
         for seed in 0..20 {
             let mut job = Job { shots: 1, streams: Streams::Own, ..job(seed) };
-            job.config.policy = Policy::Clairvoyant;
+            job.config.tiers.policy = Policy::Clairvoyant;
             let shot = || run_zero_copy(&job, seed, || seed % 2 == 0, || {});
             emulate(&job, seed, emu::RANDOM, MEMORY, shot);
         }
@@ -48,7 +48,7 @@ fn kernels_use_every_kind_of_memory() {
         for (seed, method) in (0..).zip([Method::Fp16, Method::Dct, Method::Lorenzo]) {
             let streams = Streams::ALL[1 + seed as usize];
             let mut job = Job { shots: 1, streams, ..job(2 * seed) };
-            job.config.compression.method = method.clone();
+            job.config.codec.settings.method = method.clone();
             emulate(&job, seed, emu::RANDOM, 1 << 24, || run(&job, seed));
         }
     }
@@ -68,7 +68,7 @@ fn another_devices_memory_is_refused_by_name() {
             let memory = FieldMemory::new(400, null_mut());
             ok!(cuCtxSetCurrent(primaries[0].context));
             let mut config = config(Algorithm::Revolve, 2, 1, Policy::Clairvoyant);
-            config.device = Some(0);
+            config.device.ordinal = Some(0);
             let fields = [field_at(memory.address, field)];
             let mut session = Session::new(config, 5, &unplaced(&[field])).unwrap();
             session.get_action().unwrap();

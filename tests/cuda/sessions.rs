@@ -23,10 +23,10 @@ fn draw(seed: u64) -> Job {
     let of = Draws { algorithms: &algorithms, lru: 3, devices: 1..4, ..Draws::PLAIN };
     let mut job = draw_job(seed, &of);
     let mut draw = Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    job.config.uniform_published = draw.below(2) == 0;
-    job.config.backend = [Backend::ByFields, Backend::Cuda][draw.below(2) as usize];
-    if job.config.algorithm != Some(Algorithm::Online) {
-        job.config.adjoint_every = [1, 1, 2, 3, 7][draw.below(5) as usize];
+    job.config.schedule.uniform_published = draw.below(2) == 0;
+    job.config.device.backend = [Backend::ByFields, Backend::Cuda][draw.below(2) as usize];
+    if job.config.schedule.algorithm != Some(Algorithm::Online) {
+        job.config.schedule.adjoint_every = [1, 1, 2, 3, 7][draw.below(5) as usize];
     }
     job
 }
@@ -96,10 +96,10 @@ fn zero_copy_copies_nothing_within_the_device() {
     for seed in 0..3000 {
         let streams = [Streams::Default, Streams::Own, Streams::Alternating][seed as usize % 3];
         let mut job = Job { devices: 1, shots: 1, streams, ..draw(seed) };
-        (job.config.policy, job.config.max_in_flight, job.config.zero_copy) =
+        (job.config.tiers.policy, job.config.device.max_in_flight, job.config.tiers.zero_copy) =
             (Policy::Clairvoyant, 1 << 20, true);
-        if job.config.algorithm == Some(Algorithm::Online) {
-            job.config.algorithm = Some(Algorithm::Revolve);
+        if job.config.schedule.algorithm == Some(Algorithm::Online) {
+            job.config.schedule.algorithm = Some(Algorithm::Revolve);
         }
         // The application gives the memory of a restored state back never, at once, or after some
         // actions.
@@ -130,14 +130,17 @@ fn stall_of_zero_copy(snapshots: u32, cache: u32, release: bool) -> f64 {
     assert_eq!(emu::bandwidth(4e5, 1e9, 1e12), 0);
     let mut app = Plain::on_default(SLOT as usize / 4, Step::Takes(1e-3));
     app.slots = Some(Slots::new(true, move || release));
-    let place = Config {
-        backend: Backend::Cuda,
-        device: Some(0),
-        zero_copy: true,
-        max_in_flight: 1 << 20,
-        ..Config::default()
-    };
-    let config = Config { algorithm: Some(Algorithm::Revolve), snapshots, cache, ..place };
+    let place = Config::default().with(|c| {
+        c.device.backend = Backend::Cuda;
+        c.device.ordinal = Some(0);
+        c.tiers.zero_copy = true;
+        c.device.max_in_flight = 1 << 20;
+    });
+    let config = place.with(|c| {
+        c.schedule.algorithm = Some(Algorithm::Revolve);
+        c.schedule.snapshots = snapshots;
+        c.tiers.cache = cache;
+    });
     let mut session = Session::new(config, 30, &app.field()).unwrap();
     play(&mut session, &mut app).unwrap();
     session.synchronize().unwrap();
@@ -179,8 +182,8 @@ fn on_the_real_driver() {
         let job = Job { devices: job.devices.min(devices.len() as i32), ..job };
         let outcome = run(&job, seed).unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
         assert_eq!(outcome.wrong, 0, "seed {seed}: {job:?}");
-        let online = job.config.algorithm == Some(Algorithm::Online);
-        if job.config.policy == Policy::Clairvoyant && !online {
+        let online = job.config.schedule.algorithm == Some(Algorithm::Online);
+        if job.config.tiers.policy == Policy::Clairvoyant && !online {
             let outcome = run_zero_copy(&job, seed, || seed % 2 == 0, || {})
                 .unwrap_or_else(|e| panic!("seed {seed}, {job:?}: {e}"));
             assert_eq!(outcome.wrong, 0, "zero copy, seed {seed}: {job:?}");

@@ -48,12 +48,12 @@ fn application() -> Plain {
 
 /// The sessions: raw ones, with and without a cache, one with a timeline, one that is measured.
 fn configs() -> Vec<Config> {
-    let base = |cache| Config {
-        max_in_flight: 1,
-        ..config(Algorithm::Revolve, 3, cache, Policy::Clairvoyant)
+    let base = |cache| {
+        config(Algorithm::Revolve, 3, cache, Policy::Clairvoyant)
+            .with(|c| c.device.max_in_flight = 1)
     };
     let timeline = common::scratch("cuda-streams").join("run-%p.json");
-    vec![base(0), base(2), Config { trace_out: Some(timeline), ..base(2) }]
+    vec![base(0), base(2), base(2).with(|c| c.report.trace_out = Some(timeline))]
 }
 
 /// The application destroys its stream after any action. Statistics, waits, the next shot and the end

@@ -19,7 +19,7 @@ const SLOT: u64 = 1024;
 
 fn actions_of(job: &Job) -> (Vec<(Action, u32)>, gpuzip::plan::Counts) {
     let choice = choose(&job.config, job.steps, &[TierSpec::new(&job.config, SLOT, SLOT)]).unwrap();
-    (choice.schedule.ranges(job.config.range_actions).collect(), choice.plans[0].counts)
+    (choice.schedule.ranges(job.config.schedule.range_actions).collect(), choice.plans[0].counts)
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn every_action_and_every_transfer_is_in_the_file() {
     for seed in 0..300 {
         let path = folder.join(format!("{seed}.json"));
         let mut job = draw_job(seed, &Draws { lru: 3, shots: 1..4, ..Draws::PLAIN });
-        job.config.trace_out = Some(path.clone());
+        job.config.report.trace_out = Some(path.clone());
         let outcome = emulate(&job, seed, emu::mode(seed), MEMORY, || run(&job, seed));
         let (found, (actions, plan)) = (shots(&path), actions_of(&job));
         assert_eq!(found.len(), job.shots as usize);
@@ -49,7 +49,8 @@ fn only_the_end_of_a_shot_waits() {
     let mut waits = Vec::new();
     for (k, steps) in [20, 80, 160].into_iter().enumerate() {
         let base = app::reference(Policy::Clairvoyant, 3);
-        let config = Config { trace_out: Some(folder.join(format!("{k}.json"))), ..base.config };
+        let config =
+            base.config.with(|c| c.report.trace_out = Some(folder.join(format!("{k}.json"))));
         assert_eq!(emu::reset(1, emu::RANDOM, 1, 16 * MEMORY), 0);
         waits.push(run(&Job { config, steps, ..base }, 1).unwrap().syncs);
     }
@@ -68,13 +69,12 @@ fn timed(config: Config, steps: i64, path: &Path) -> (Shot, gpuzip::stats::Stats
     assert_eq!(emu::bandwidth(bandwidth, bandwidth, 1e12), 0);
     let mut app = Plain::on_default(VALUES, Step::Takes(STEP));
     app.set(0x3c);
-    let config = Config {
-        backend: Backend::Cuda,
-        device: Some(0),
-        trace_out: Some(path.into()),
-        max_in_flight: 1 << 20,
-        ..config
-    };
+    let config = config.with(|c| {
+        c.device.backend = Backend::Cuda;
+        c.device.ordinal = Some(0);
+        c.report.trace_out = Some(path.into());
+        c.device.max_in_flight = 1 << 20;
+    });
     let mut session = Session::new(config, steps, &app.field()).unwrap();
     play(&mut session, &mut app).unwrap();
     let stats = session.stats().unwrap();
@@ -94,8 +94,8 @@ fn spans_are_those_of_virtual_time() {
     let folder = common::tempdir("cuda-timeline-virtual");
     for (k, range_actions) in [false, true].into_iter().enumerate() {
         assert_eq!(emu::reset(1, emu::TIMED, 1, MEMORY), 0);
-        let config =
-            Config { range_actions, ..config(Algorithm::Revolve, 5, 2, Policy::Clairvoyant) };
+        let config = config(Algorithm::Revolve, 5, 2, Policy::Clairvoyant)
+            .with(|c| c.schedule.range_actions = range_actions);
         let (shot, stats) = timed(config, 60, &folder.join(format!("{k}.json")));
         for span in shot.row("compute") {
             let count =
@@ -126,7 +126,8 @@ fn compression_is_timed() {
     emulated!(kernels);
     let folder = common::tempdir("cuda-timeline-codec");
     let compression = coding(Method::Fp16, ErrorBound::DEFAULT);
-    let config = Config { compression, ..config(Algorithm::Revolve, 5, 2, Policy::Clairvoyant) };
+    let config = config(Algorithm::Revolve, 5, 2, Policy::Clairvoyant)
+        .with(|c| c.codec.settings = compression);
     let mut per = Vec::new();
     for (k, seconds) in [0.0, 1e-4, 2e-4].into_iter().enumerate() {
         assert_eq!(emu::reset(1, emu::TIMED, 1, 1 << 22), 0);
@@ -170,7 +171,8 @@ fn every_kernel_takes_its_own_time() {
     }
     let folder = common::tempdir("cuda-timeline-kernels");
     let compression = coding(Method::Fp16, ErrorBound::DEFAULT);
-    let config = Config { compression, ..config(Algorithm::Revolve, 5, 2, Policy::Clairvoyant) };
+    let config = config(Algorithm::Revolve, 5, 2, Policy::Clairvoyant)
+        .with(|c| c.codec.settings = compression);
     assert_eq!(emu::reset(1, emu::TIMED, 1, 1 << 22), 0);
     emu::start_history();
     let (shot, stats) = timed(config, 30, &folder.join("shot.json"));

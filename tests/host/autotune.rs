@@ -43,7 +43,7 @@ fn shot(session: &mut Session) -> Stats {
 }
 
 fn host() -> Config {
-    Config { backend: Backend::Host, ..Config::default() }
+    Config::default().with(|c| c.device.backend = Backend::Host)
 }
 
 const STATE: u64 = 8 * VALUES as u64;
@@ -54,25 +54,23 @@ fn bounded(method: Method) -> Settings {
 
 /// Lets the session choose any codec with an error bound, within budgets that hold few raw states.
 fn any_codec() -> Config {
-    Config {
-        any_codec: true,
-        compression: bounded(Method::None),
-        device_budget: 3 * STATE,
-        host_budget: 6 * STATE,
-        ..host()
-    }
+    host().with(|c| {
+        c.codec.any_codec = true;
+        c.codec.settings = bounded(Method::None);
+        c.tiers.device_budget = 3 * STATE;
+        c.tiers.host_budget = 6 * STATE;
+    })
 }
 
 #[test]
 fn a_measured_shot_is_like_any_other_and_what_is_measured_is_there() {
     let (forward, backward, link) = (Duration::from_millis(1), Duration::from_millis(3), 2e8);
-    let base = Config {
-        algorithm: Some(Algorithm::Revolve),
-        snapshots: 6,
-        cache: 2,
-        link_bandwidth: link,
-        ..any_codec()
-    };
+    let base = any_codec().with(|c| {
+        c.schedule.algorithm = Some(Algorithm::Revolve);
+        c.schedule.snapshots = 6;
+        c.tiers.cache = 2;
+        c.device.link_bandwidth = link;
+    });
     // On a busy machine a measurement may be far off, but not in all of thirty attempts.
     let mut last = String::new();
     for _ in 0..30 {
@@ -109,11 +107,10 @@ fn a_measured_shot_is_like_any_other_and_what_is_measured_is_there() {
 /// zeros, is left out.
 #[test]
 fn ratios_are_those_of_live_states() {
-    let base = Config {
-        compression: bounded(Method::Lorenzo),
-        algorithm: Some(Algorithm::StoreAll),
-        ..host()
-    };
+    let base = host().with(|c| {
+        c.codec.settings = bounded(Method::Lorenzo);
+        c.schedule.algorithm = Some(Algorithm::StoreAll);
+    });
     let mut session = open(&base);
     session.autotune().unwrap();
     shot(&mut session);
@@ -205,7 +202,7 @@ fn profiles_change_the_plan_between_shots() {
         assert_eq!(stats.stored_bytes < stats.raw_bytes, method != Method::None);
         // A new session with the same profile has the same plan: earlier profiles of the first
         // session have no influence.
-        let fresh = open(&Config { profile: Some(profile), ..any_codec() });
+        let fresh = open(&any_codec().with(|c| c.device.profile = Some(profile)));
         assert_eq!((&fresh.compression().method, &self::schedule(&fresh).1), (&method, &actions));
         plans.push(actions);
     }
@@ -217,12 +214,11 @@ fn named_algorithms_choose_codecs_too() {
     for algorithm in
         [Algorithm::Revolve, Algorithm::StoreAll, Algorithm::TwoLevel, Algorithm::Hrevolve]
     {
-        let config = Config {
-            algorithm: Some(algorithm),
-            host_budget: 64 * STATE,
-            profile: Some(both(100.0, 8.0, 2.0)),
-            ..any_codec()
-        };
+        let config = any_codec().with(|c| {
+            c.schedule.algorithm = Some(algorithm);
+            c.tiers.host_budget = 64 * STATE;
+            c.device.profile = Some(both(100.0, 8.0, 2.0));
+        });
         let mut session = open(&config);
         assert_eq!(shot(&mut session).backward_steps, u64::from(STEPS));
         assert_eq!(session.compression().method, Method::Lorenzo);
@@ -280,7 +276,10 @@ fn imports_come_between_shots_and_change_nothing_if_they_fail() {
 /// called again.
 #[test]
 fn shots_that_end_early_have_no_profile() {
-    let mut session = open(&Config { algorithm: Some(Algorithm::Revolve), snapshots: 5, ..host() });
+    let mut session = open(&host().with(|c| {
+        c.schedule.algorithm = Some(Algorithm::Revolve);
+        c.schedule.snapshots = 5;
+    }));
     session.autotune().unwrap();
     session.get_action().unwrap();
     session.setup().unwrap();
@@ -295,12 +294,11 @@ fn shots_that_end_early_have_no_profile() {
 /// A shot whose number of steps is not known is measured, too: one state from each power of 2 to the next.
 #[test]
 fn shots_of_unknown_length_are_measured() {
-    let config = Config {
-        algorithm: Some(Algorithm::Online),
-        snapshots: 5,
-        compression: bounded(Method::Lorenzo),
-        ..host()
-    };
+    let config = host().with(|c| {
+        c.schedule.algorithm = Some(Algorithm::Online);
+        c.schedule.snapshots = 5;
+        c.codec.settings = bounded(Method::Lorenzo);
+    });
     let mut session = Session::new(config, 0, &unplaced(&fields())).unwrap();
     session.autotune().unwrap();
     let mut app = app();
@@ -335,32 +333,34 @@ fn the_measurement_keeps_the_disk_budget() {
     let folder = tempdir("autotune-disk");
     let pages = STATE.next_multiple_of(4096);
     for spare in [0, 1] {
-        let config = Config {
-            algorithm: Some(Algorithm::Revolve),
-            host_budget: 5 * STATE,
-            disk_budget: (8 + spare) * pages,
-            disk_folders: vec![folder.clone()],
-            ..host()
-        };
+        let config = host().with(|c| {
+            c.schedule.algorithm = Some(Algorithm::Revolve);
+            c.tiers.host_budget = 5 * STATE;
+            c.tiers.disk_budget = (8 + spare) * pages;
+            c.tiers.disk_folders = vec![folder.clone()];
+        });
         let mut session = open(&config);
         session.autotune().unwrap();
         let (mut app, mut most) = (app(), 0);
         while step(&mut session, &mut app).unwrap().is_some() {
             most = most.max(bytes_of(&nameless_in(&folder)));
         }
-        assert!(most > 0 && most <= config.disk_budget, "{most} of {}", config.disk_budget);
+        assert!(
+            most > 0 && most <= config.tiers.disk_budget,
+            "{most} of {}",
+            config.tiers.disk_budget
+        );
     }
 }
 
 #[test]
 fn zero_copy_is_measured_too() {
-    let mut session = open(&Config {
-        zero_copy: true,
-        compression: bounded(Method::Dct),
-        algorithm: Some(Algorithm::Revolve),
-        snapshots: 5,
-        ..host()
-    });
+    let mut session = open(&host().with(|c| {
+        c.tiers.zero_copy = true;
+        c.codec.settings = bounded(Method::Dct);
+        c.schedule.algorithm = Some(Algorithm::Revolve);
+        c.schedule.snapshots = 5;
+    }));
     session.autotune().unwrap();
     let mut app = app();
     app.slots = Some(Slots::new(false, || false));
@@ -379,7 +379,7 @@ fn zero_copy_is_measured_too() {
 #[test]
 fn the_file_is_the_profile() {
     let path = tempdir("autotune-file").join("site.profile");
-    let mut session = open(&Config { profile_file: Some(path.clone()), ..any_codec() });
+    let mut session = open(&any_codec().with(|c| c.device.profile_file = Some(path.clone())));
     session.autotune().unwrap();
     shot(&mut session);
     let profile = session.profile().unwrap();
@@ -387,7 +387,7 @@ fn the_file_is_the_profile() {
     assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
     // If the file cannot be written, the shot and its profile are the same.
     let nowhere = path.join("under-a-file");
-    let mut session = open(&Config { profile_file: Some(nowhere), ..any_codec() });
+    let mut session = open(&any_codec().with(|c| c.device.profile_file = Some(nowhere)));
     session.autotune().unwrap();
     assert_eq!(shot(&mut session).backward_steps, u64::from(STEPS));
     assert!(session.profile().is_ok());

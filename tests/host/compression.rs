@@ -89,14 +89,14 @@ fn run(
     shots: usize,
 ) -> Result<Vec<Stats>> {
     let mut app = HostApp::new(fields, front(fields, noisy));
-    app.slots = config.zero_copy.then(|| Slots::new(true, || false));
+    app.slots = config.tiers.zero_copy.then(|| Slots::new(true, || false));
     let mut session = open(config, steps, fields)?;
     let mut shot = || {
         session.setup()?;
         let stats = app.shot(&mut session)?;
         assert!(stats.stored_bytes <= app.stored, "{stats:?}");
         assert_eq!(stats.restores, stats.hits + stats.misses);
-        let (device, host) = (config.device_budget, config.host_budget);
+        let (device, host) = (config.tiers.device_budget, config.tiers.host_budget);
         assert!(device == 0 || stats.peak_device_bytes <= device, "{stats:?}");
         assert!(host == 0 || stats.peak_host_bytes <= host, "{stats:?}");
         Ok(stats)
@@ -110,7 +110,7 @@ fn of_many_sizes() -> Settings {
 }
 
 fn config(algorithm: Algorithm, snapshots: u32, cache: u32) -> Config {
-    Config { compression: of_many_sizes(), ..host::config(algorithm, snapshots, cache) }
+    host::config(algorithm, snapshots, cache).with(|c| c.codec.settings = of_many_sizes())
 }
 
 fn raw_bytes(fields: &[Field]) -> u64 {
@@ -123,12 +123,25 @@ fn every_algorithm_policy_and_capacity() {
     for algorithm in ALGORITHMS {
         for policy in [Policy::Clairvoyant, Policy::Lru] {
             for cache in 0..=6 {
-                run(&Config { policy, ..config(algorithm, 12, cache) }, 61, &fields, 7, 2).unwrap();
+                run(
+                    &config(algorithm, 12, cache).with(|c| c.tiers.policy = policy),
+                    61,
+                    &fields,
+                    7,
+                    2,
+                )
+                .unwrap();
             }
         }
         for cache in 0..=3 {
-            run(&Config { zero_copy: true, ..config(algorithm, 12, cache) }, 61, &fields, 7, 2)
-                .unwrap();
+            run(
+                &config(algorithm, 12, cache).with(|c| c.tiers.zero_copy = true),
+                61,
+                &fields,
+                7,
+                2,
+            )
+            .unwrap();
         }
     }
 }
@@ -145,14 +158,15 @@ fn raw_and_coded_snapshots_beside_one_another() {
         for (states, noisy) in [(4, 0), (5, 7), (9, 3)] {
             for zero_copy in [false, true] {
                 let spare = if zero_copy { 2 } else { 0 };
-                let config = Config {
-                    zero_copy,
-                    mixed_storage: Some(true),
-                    device_budget: (states + spare) * raw,
-                    host_budget: 100 * raw,
-                    compression_factor: 4.0,
-                    ..config(algorithm, if algorithm == Algorithm::StoreAll { 0 } else { 20 }, 0)
-                };
+                let config =
+                    config(algorithm, if algorithm == Algorithm::StoreAll { 0 } else { 20 }, 0)
+                        .with(|c| {
+                            c.tiers.zero_copy = zero_copy;
+                            c.tiers.mixed_storage = Some(true);
+                            c.tiers.device_budget = (states + spare) * raw;
+                            c.tiers.host_budget = 100 * raw;
+                            c.codec.compression_factor = 4.0;
+                        });
                 let shots = run(&config, 61, &fields, noisy, 3).unwrap();
                 ran += 1;
                 let state = Layout::new(fields.clone()).unwrap().slot_bytes;
@@ -191,13 +205,15 @@ fn the_bits_of_a_shot_do_not_depend_on_the_shots_before_it() {
     let (mut replanned, mut both) = (0, 0);
     for algorithm in [Algorithm::Revolve, Algorithm::Hrevolve, Algorithm::StoreAll] {
         for quarters in 14..30 {
-            let config = Config {
-                mixed_storage: Some(true),
-                device_budget: quarters * raw / 4,
-                host_budget: 100 * raw,
-                compression_factor: 3.0,
-                ..config(algorithm, if algorithm == Algorithm::StoreAll { 0 } else { 20 }, 0)
-            };
+            let config =
+                config(algorithm, if algorithm == Algorithm::StoreAll { 0 } else { 20 }, 0).with(
+                    |c| {
+                        c.tiers.mixed_storage = Some(true);
+                        c.tiers.device_budget = quarters * raw / 4;
+                        c.tiers.host_budget = 100 * raw;
+                        c.codec.compression_factor = 3.0;
+                    },
+                );
             // A shot of noise is compressed less than expected, one of fronts more.
             let shots = [0, 1, 0, 3];
             let of = |before: &[i64], shot: i64| {
@@ -233,12 +249,11 @@ fn raw_slots_may_be_left_over() {
     let (raw, mut ran) = (raw_bytes(&fields), 0);
     for steps in 1..9 {
         for cache in 12..40 {
-            let config = Config {
-                mixed_storage: Some(true),
-                compression_factor: 4.0,
-                device_budget: cache * raw / 4,
-                ..config(Algorithm::Revolve, 12, 0)
-            };
+            let config = config(Algorithm::Revolve, 12, 0).with(|c| {
+                c.tiers.mixed_storage = Some(true);
+                c.codec.compression_factor = 4.0;
+                c.tiers.device_budget = cache * raw / 4;
+            });
             match run(&config, steps, &fields, 0, 1) {
                 Ok(_) => ran += 1,
                 Err(error) => assert_eq!(error.code, Code::Budget, "{error}"),
@@ -253,15 +268,14 @@ fn raw_slots_may_be_left_over() {
 fn mixed_storage_needs_room_for_both() {
     let fields = fields(400);
     let raw = raw_bytes(&fields);
-    let small = Config {
-        mixed_storage: Some(true),
-        device_budget: 2 * raw,
-        compression_factor: 4.0,
-        ..config(Algorithm::Revolve, 12, 0)
-    };
+    let small = config(Algorithm::Revolve, 12, 0).with(|c| {
+        c.tiers.mixed_storage = Some(true);
+        c.tiers.device_budget = 2 * raw;
+        c.codec.compression_factor = 4.0;
+    });
     let parts = ["mixed_storage = 1", "device_budget"];
     refused(run(&small, 61, &fields, 0, 1), Code::Budget, &parts);
-    run(&Config { mixed_storage: Some(false), ..small }, 61, &fields, 0, 1).unwrap();
+    run(&small.with(|c| c.tiers.mixed_storage = Some(false)), 61, &fields, 0, 1).unwrap();
 }
 
 /// A device budget of three raw snapshots holds more than three compressed ones: in the first shot
@@ -270,15 +284,15 @@ fn mixed_storage_needs_room_for_both() {
 fn a_byte_budget_holds_as_many_as_fit() {
     let fields = fields(400);
     let raw = raw_bytes(&fields);
-    let base = Config { device_budget: 3 * raw, ..config(Algorithm::Revolve, 12, 0) };
+    let base = config(Algorithm::Revolve, 12, 0).with(|c| c.tiers.device_budget = 3 * raw);
     let unknown = run(&base, 200, &fields, 0, 3).unwrap();
     assert!(unknown[0].misses > 0 && unknown[1].misses < unknown[0].misses, "{unknown:?}");
     assert_eq!(unknown[1].misses, unknown[2].misses);
     let announced =
-        run(&Config { compression_factor: 2.0, ..base.clone() }, 200, &fields, 0, 1).unwrap();
+        run(&base.clone().with(|c| c.codec.compression_factor = 2.0), 200, &fields, 0, 1).unwrap();
     assert!(announced[0].misses < unknown[0].misses);
     // This budget is smaller than a raw snapshot.
-    let small = run(&Config { device_budget: raw / 2, ..base }, 200, &fields, 0, 2).unwrap();
+    let small = run(&base.with(|c| c.tiers.device_budget = raw / 2), 200, &fields, 0, 2).unwrap();
     assert!(small[0].hits == 0 && small[1].hits > 0, "{small:?}");
 }
 
@@ -288,7 +302,7 @@ fn nan_is_kept_or_refused() {
     let fields = fields(40);
     for (reject, outcome) in [(false, None), (true, Some(Code::Values))] {
         let mut c = config(Algorithm::StoreAll, 0, 2);
-        c.compression.reject_nonfinite = reject;
+        c.codec.settings.reject_nonfinite = reject;
         let mut app = HostApp::new(&fields, front(&fields, 0));
         app.change = Box::new(|_, state| state[1][4..8].copy_from_slice(&NAN));
         let mut session = open(&c, 5, &fields).unwrap();
@@ -321,12 +335,14 @@ proptest! {
         let (steps, n) = if slow.is_some() { (20 + steps / 3, 20 + 2 * n / 3) } else { (steps, n) };
         let fields = fields(n);
         let raw = raw_bytes(&fields);
-        let config = Config {
-            policy, zero_copy: zero_copy && policy == Policy::Clairvoyant, compression_factor: factor as f64,
-            device_budget: (budgets.0 * raw / 2).saturating_sub([0, 1, 255, 256, 257][edge.0 as usize]),
-            host_budget: (budgets.1 * raw).saturating_sub([0, 1, 255, 256, 257][edge.1 as usize]),
-            link_bandwidth: slow.unwrap_or(link), ..config(algorithm, snapshots, cache)
-        };
+        let config = config(algorithm, snapshots, cache).with(|c| {
+            c.tiers.policy = policy;
+            c.tiers.zero_copy = zero_copy && policy == Policy::Clairvoyant;
+            c.codec.compression_factor = factor as f64;
+            c.tiers.device_budget = (budgets.0 * raw / 2).saturating_sub([0, 1, 255, 256, 257][edge.0 as usize]);
+            c.tiers.host_budget = (budgets.1 * raw).saturating_sub([0, 1, 255, 256, 257][edge.1 as usize]);
+            c.device.link_bandwidth = slow.unwrap_or(link);
+        });
         if let Err(error) = run(&config, steps, &fields, noisy, 2) {
             prop_assert_eq!(error.code, Code::Budget, "{}", error);
         }

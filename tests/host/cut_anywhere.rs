@@ -40,7 +40,7 @@ fn app_of<'a>(job: &Job) -> HostApp<'a> {
 }
 
 fn open(job: &Job, dir: &Path) -> Result<Session> {
-    let config = Config { persist_dir: Some(dir.into()), ..job.config.clone() };
+    let config = job.config.clone().with(|c| c.restart.folder = Some(dir.into()));
     let mut session = Session::new(config, job.steps, &unplaced(&app_of(job).shapes))?;
     session.persist_open((0, 1), Box::new(Ok))?;
     Ok(session)
@@ -67,7 +67,7 @@ fn play(job: &Job, dir: &Path, cuts: &[Cut]) -> Result<Seen> {
     let _ = std::fs::remove_dir_all(dir);
     let (mut session, holds) = (open(job, dir)?, Cell::new(false));
     let mut app = app_of(job);
-    if job.config.zero_copy {
+    if job.config.tiers.zero_copy {
         app.slots = Some(Slots::new(true, || job.releases && !holds.get()));
     }
     let mut told = Vec::new();
@@ -111,17 +111,16 @@ fn job(algorithm: Algorithm, steps: i64, snapshots: u32, cache: u32, kind: usize
     // A slot has whole 256 bytes.
     let state = (values as u64 * 8).next_multiple_of(256);
     let snapshots = if algorithm == Algorithm::StoreAll { 0 } else { snapshots };
-    let config = Config {
-        device_budget: if mixed { u64::from(cache + 2) * state } else { 0 },
+    let config = config(algorithm, snapshots, if mixed { 0 } else { cache }).with(|c| {
+        c.tiers.device_budget = if mixed { u64::from(cache + 2) * state } else { 0 };
         // Four of the slots are the staging buffers of the disk.
-        host_budget: if disk { (4 + u64::from(cache % 2)) * state } else { 0 },
-        disk_budget: if disk { 1 << 20 } else { 0 },
-        zero_copy: kind / STORAGE.len() > 0,
-        mixed_storage: mixed.then_some(true),
-        compression_factor: if mixed { 2.0 } else { 0.0 },
-        compression: coding(method, ErrorBound::OfMax(1e-3)),
-        ..config(algorithm, snapshots, if mixed { 0 } else { cache })
-    };
+        c.tiers.host_budget = if disk { (4 + u64::from(cache % 2)) * state } else { 0 };
+        c.tiers.disk_budget = if disk { 1 << 20 } else { 0 };
+        c.tiers.zero_copy = kind / STORAGE.len() > 0;
+        c.tiers.mixed_storage = mixed.then_some(true);
+        c.codec.compression_factor = if mixed { 2.0 } else { 0.0 };
+        c.codec.settings = coding(method, ErrorBound::OfMax(1e-3));
+    });
     Job { config, steps, values, releases: kind / STORAGE.len() == 2 }
 }
 
@@ -142,7 +141,7 @@ fn check(job: &Job, dir: &Path, twice: usize) -> usize {
     };
     let mut shots = 0;
     for (k, &(it, kind)) in whole.0.iter().enumerate() {
-        let inside = job.config.zero_copy && matches!(kind, Kind::Forward | Kind::Restore);
+        let inside = job.config.tiers.zero_copy && matches!(kind, Kind::Forward | Kind::Restore);
         for inside in [false, true].into_iter().take(1 + usize::from(inside)) {
             let cut = Cut { it, inside };
             shots += played(&[cut]);
@@ -159,7 +158,7 @@ fn check(job: &Job, dir: &Path, twice: usize) -> usize {
 fn a_slot_that_the_application_holds_is_never_read_for_a_generation() {
     let dir = folder("cut-held");
     let mut job = job(Algorithm::TwoLevel, 25, 0, 2, STORAGE.len() + 1);
-    job.config.chunk = 3;
+    job.config.schedule.chunk = 3;
     let [.., disk_reads, disk_writes, _, _, _] = play(&job, &dir, &[]).unwrap().1[..] else {
         unreachable!()
     };

@@ -10,11 +10,11 @@ const STEPS: u32 = 400;
 const ALL: u64 = (STEPS as u64 - 1) * 1024;
 
 fn config() -> Config {
-    Config { default_budgets: true, ..Config::default() }
+    Config::default().with(|c| c.tiers.default_budgets = true)
 }
 
 fn on_host() -> Config {
-    Config { backend: Backend::Host, ..config() }
+    config().with(|c| c.device.backend = Backend::Host)
 }
 
 /// Returns a state of one field with this many FP64 values, without memory.
@@ -57,19 +57,19 @@ fn memory_that_is_there_is_used() {
 #[test]
 fn what_is_set_decides() {
     let budgets = |config: Config| {
-        let found = found(Config { backend: Backend::Host, ..config });
+        let found = found(config.with(|c| c.device.backend = Backend::Host));
         (found.budgets, found.choice.schedule.algorithm, found.choice.schedule.snapshots)
     };
-    assert_eq!(budgets(Config { snapshots: 9, ..config() }).0, (0, 0));
-    assert_eq!(budgets(Config { adjust_snapshots: true, ..config() }).0, (0, 0));
-    assert_eq!(budgets(Config { host_budget: 50_000, ..config() }).0, (0, 50_000));
-    assert_eq!(budgets(Config { device_budget: 50_000, ..config() }).0, (50_000, 0));
+    assert_eq!(budgets(config().with(|c| c.schedule.snapshots = 9)).0, (0, 0));
+    assert_eq!(budgets(config().with(|c| c.schedule.adjust_snapshots = true)).0, (0, 0));
+    assert_eq!(budgets(config().with(|c| c.tiers.host_budget = 50_000)).0, (0, 50_000));
+    assert_eq!(budgets(config().with(|c| c.tiers.device_budget = 50_000)).0, (50_000, 0));
     assert_eq!(
-        budgets(Config { algorithm: Some(Algorithm::Revolve), ..config() }),
+        budgets(config().with(|c| c.schedule.algorithm = Some(Algorithm::Revolve))),
         ((0, 0), Algorithm::Revolve, 6)
     );
     assert_eq!(budgets(Config::default()), ((0, 0), Algorithm::Revolve, 6));
-    let ((device, host), ..) = budgets(Config { cache: 3, ..config() });
+    let ((device, host), ..) = budgets(config().with(|c| c.tiers.cache = 3));
     assert!(device == 0 && host >= ALL, "{device} and {host}");
 }
 
@@ -129,7 +129,7 @@ fn fields_that_are_to_come_do_not_start_cuda() {
     emulated!();
     let cursor =
         std::sync::Arc::new(gpuzip::choice::SharedSchedule::new(config(), STEPS.into()).unwrap());
-    assert_eq!(config().backend, Backend::ByFields);
+    assert_eq!(config().device.backend, Backend::ByFields);
     found(config());
     let own = Session::new(config(), STEPS.into(), &[state(128)]).unwrap();
     let attached = Session::attach(cursor, config(), &[state(128)]).unwrap();
@@ -137,7 +137,7 @@ fn fields_that_are_to_come_do_not_start_cuda() {
     drop((own, attached));
     assert_eq!(shot(config(), 128).0, u64::from(STEPS - 1));
     assert_eq!(emu::calls("cuInit"), 0);
-    found(Config { backend: Backend::Cuda, ..config() });
+    found(config().with(|c| c.device.backend = Backend::Cuda));
     assert_eq!(emu::calls("cuInit"), 1, "the backend that is named is looked at");
 }
 
@@ -148,12 +148,16 @@ fn zero_copy_on_an_unknown_backend_says_what_to_do() {
     emulated!();
     start_cuda();
     let algorithm = Some(Algorithm::Revolve);
-    let config = Config { algorithm, snapshots: 3, zero_copy: true, ..Config::default() };
+    let config = Config::default().with(|c| {
+        c.schedule.algorithm = algorithm;
+        c.schedule.snapshots = 3;
+        c.tiers.zero_copy = true;
+    });
     let mut session = Session::new(config.clone(), 9, &[state(128)]).unwrap();
     session.get_action().unwrap();
     let parts = ["backend = 1", "backend = 2", "at init"];
     refused(session.save_begin(0, 1, HOST), Code::State, &parts);
-    let config = Config { backend: Backend::Host, ..config };
+    let config = config.with(|c| c.device.backend = Backend::Host);
     let mut session = Session::new(config, 9, &[state(128)]).unwrap();
     session.get_action().unwrap();
     session.save_begin(0, 1, HOST).unwrap();
@@ -197,10 +201,12 @@ fn without_a_device_the_costs_are_the_hosts() {
     start_cuda();
     assert_eq!(emu::reset(1, emu::EARLY, 0, 1 << 20), 0);
     stores_all(config());
-    let budgets =
-        Config { device_budget: 100 * 1024, host_budget: 300 * 1024, ..Config::default() };
+    let budgets = Config::default().with(|c| {
+        c.tiers.device_budget = 100 * 1024;
+        c.tiers.host_budget = 300 * 1024;
+    });
     let [assumed, host] = [Backend::ByFields, Backend::Host]
-        .map(|backend| found(Config { backend, ..budgets.clone() }));
+        .map(|backend| found(budgets.clone().with(|c| c.device.backend = backend)));
     assert_eq!(assumed.choice.schedule.algorithm, host.choice.schedule.algorithm);
     assert_eq!(assumed.option.tiers.costs, host.option.tiers.costs);
 }
@@ -215,8 +221,11 @@ fn the_first_save_settles_the_costs() {
     // 100 KiB of device memory have no room for all states.
     assert_ne!(found(config()).choice.schedule.algorithm, Algorithm::StoreAll);
     stores_all(config());
-    let budgets = Config { device_budget: 500 * 1024, ..Config::default() };
-    assert_eq!(shot(budgets.clone(), 128), shot(Config { backend: Backend::Host, ..budgets }, 128));
+    let budgets = Config::default().with(|c| c.tiers.device_budget = 500 * 1024);
+    assert_eq!(
+        shot(budgets.clone(), 128),
+        shot(budgets.with(|c| c.device.backend = Backend::Host), 128)
+    );
 }
 
 /// The default device budget is at most half of the GPU's free memory. If these bytes do not hold
@@ -225,7 +234,7 @@ fn the_first_save_settles_the_costs() {
 fn a_device_gives_half_of_its_free_memory() {
     emulated!();
     assert_eq!(emu::reset(1, emu::EARLY, 1, 100 << 10), 0);
-    let config = Config { backend: Backend::Cuda, ..config() };
+    let config = config().with(|c| c.device.backend = Backend::Cuda);
     let (device, host) = found(config.clone()).budgets;
     assert!(device == 50 << 10 && host >= ALL, "{device} and {host}");
     let session = Session::new(config.clone(), STEPS.into(), &[state(128)]).unwrap();
@@ -247,7 +256,8 @@ fn cuda_without_a_device_is_refused_at_init() {
     let memory = unsafe { AppMemory::new(data.as_mut_ptr().cast(), 64) };
     for memory in [None, Some(memory)] {
         let field = AppField { memory, ..state(8) };
-        let session = Session::new(Config { backend: Backend::Cuda, ..config() }, 10, &[field]);
+        let session =
+            Session::new(config().with(|c| c.device.backend = Backend::Cuda), 10, &[field]);
         refused(session, Code::Device, &["backend = 2", "backend = 1"]);
     }
 }
@@ -260,6 +270,7 @@ fn cuda_without_a_driver_is_refused_at_init() {
         println!("skipped: this machine has a CUDA driver");
         return;
     }
-    let session = Session::new(Config { backend: Backend::Cuda, ..config() }, 10, &[state(8)]);
+    let session =
+        Session::new(config().with(|c| c.device.backend = Backend::Cuda), 10, &[state(8)]);
     refused(session, Code::Device, &["libcuda.so.1", "backend = 1"]);
 }

@@ -35,20 +35,17 @@ fn on_pages(slot: u64, folders: u64) -> u64 {
 /// memory and in one folder.
 fn config(algorithm: Option<Algorithm>, snapshots: u32, slots: [u64; 3], slot: u64) -> Config {
     let [device, host, disk] = slots;
-    Config {
-        device_budget: device * slot,
-        host_budget: host * slot,
-        disk_budget: disk * on_pages(slot, 1),
-        ..host::config(algorithm, snapshots, 0)
-    }
+    host::config(algorithm, snapshots, 0).with(|c| {
+        c.tiers.device_budget = device * slot;
+        c.tiers.host_budget = host * slot;
+        c.tiers.disk_budget = disk * on_pages(slot, 1);
+    })
 }
 
 /// A session of 90 steps, with a disk in `folder`, whose snapshots of `values` FP32 values go to disk.
 fn on_disk(folder: &Path, values: u64) -> (Session, HostApp<'static>) {
-    let config = Config {
-        disk_folders: vec![folder.into()],
-        ..config(Some(Algorithm::Revolve), 20, [2, 6, 40], 4 * values)
-    };
+    let config = config(Some(Algorithm::Revolve), 20, [2, 6, 40], 4 * values)
+        .with(|c| c.tiers.disk_folders = vec![folder.into()]);
     let app = app_of(values);
     (open(config, 90, &app).unwrap(), app)
 }
@@ -78,10 +75,8 @@ fn online_snapshots_fill_host_memory_first() {
     const SLOT: u64 = 4096;
     let (mut with_disk, mut without) = (0, 0);
     for end in 1..60 {
-        let config = Config {
-            disk_folders: vec![tempdir("disk-online")],
-            ..config(Some(Algorithm::Online), 14, [3, 7, 41], SLOT)
-        };
+        let config = config(Some(Algorithm::Online), 14, [3, 7, 41], SLOT)
+            .with(|c| c.tiers.disk_folders = vec![tempdir("disk-online")]);
         let mut app = app_of(SLOT / 4);
         let mut session = open(config, 0, &app).unwrap();
         while let Some(tick) = step(&mut session, &mut app).unwrap() {
@@ -122,17 +117,16 @@ proptest! {
         let policy = if is_lru { Policy::Lru } else { Policy::Clairvoyant };
         let name: Vec<PathBuf> = (0..folders).map(|k| common::scratch(&format!("disk-random-{k}"))).collect();
         let traced = algorithm == Some(Algorithm::Trace);
-        let config = Config {
-            zero_copy,
-            policy,
-            mixed_storage: mixed.then_some(true),
-            compression: coding(method.clone().unwrap_or(Method::None), ErrorBound::Absolute(40.0)),
-            link_bandwidth: if slow { 1e8 } else { 0.0 },
-            disk_folders: name.clone(),
-            disk_budget: disk * on_pages(slot, folders as u64) + rest,
-            trace_file: traced.then(|| trace_that_is_no_stack(&name[0], steps, stride)),
-            ..config(algorithm, 0, [device, host, disk], slot)
-        };
+        let config = config(algorithm, 0, [device, host, disk], slot).with(|c| {
+            c.tiers.zero_copy = zero_copy;
+            c.tiers.policy = policy;
+            c.tiers.mixed_storage = mixed.then_some(true);
+            c.codec.settings = coding(method.clone().unwrap_or(Method::None), ErrorBound::Absolute(40.0));
+            c.device.link_bandwidth = if slow { 1e8 } else { 0.0 };
+            c.tiers.disk_folders = name.clone();
+            c.tiers.disk_budget = disk * on_pages(slot, folders as u64) + rest;
+            c.schedule.trace_file = traced.then(|| trace_that_is_no_stack(&name[0], steps, stride));
+        });
         let mut app = app_of(values);
         app.slots = zero_copy.then(|| Slots::new(false, || true));
         let Some(mut session) = open_within_budgets(&config, steps, &app.shapes) else { return Ok(()) };
@@ -152,7 +146,7 @@ proptest! {
                 (predicted.disk_reads, predicted.disk_writes, predicted.disk_bytes, predicted.h2d_bytes, predicted.d2h_bytes)
             );
             prop_assert!(stats.peak_host_bytes <= host * slot);
-            prop_assert!(tiers.disk_bytes(&plan) <= config.disk_budget);
+            prop_assert!(tiers.disk_bytes(&plan) <= config.tiers.disk_budget);
             let taken = name.iter().map(|folder| bytes_of(&nameless_in(folder))).sum::<u64>();
             prop_assert_eq!(taken, tiers.disk_bytes(&plan));
         }
@@ -164,10 +158,10 @@ proptest! {
 fn large_snapshots_are_striped() {
     for (folders, values) in [(2, 300_007u64), (3, 1 << 19), (7, 1 << 18)] {
         let slot = (4 * values).next_multiple_of(256);
-        let config = Config {
-            disk_folders: (0..folders).map(|k| tempdir(&format!("disk-large-{k}"))).collect(),
-            ..config(Some(Algorithm::Revolve), 12, [2, 6, 40], slot)
-        };
+        let config = config(Some(Algorithm::Revolve), 12, [2, 6, 40], slot).with(|c| {
+            c.tiers.disk_folders =
+                (0..folders).map(|k| tempdir(&format!("disk-large-{k}"))).collect()
+        });
         let mut app = app_of(values);
         let mut session = open(config, 40, &app).unwrap();
         assert!(app.shot(&mut session).unwrap().disk_reads > 3);
@@ -182,7 +176,7 @@ fn less_room_is_a_smaller_plan() {
     for values in SIZES {
         let slot = 4 * values;
         let config =
-            Config { disk_folders: vec![folder.clone()], ..config(None, 0, [2, 6, 60], slot) };
+            config(None, 0, [2, 6, 60], slot).with(|c| c.tiers.disk_folders = vec![folder.clone()]);
         let mut app = app_of(values);
         limit_files(libc::RLIM_INFINITY);
         let mut most = open(config.clone(), 90, &app).unwrap();
@@ -204,7 +198,10 @@ fn less_room_is_a_smaller_plan() {
         limit_files(libc::RLIM_INFINITY);
         // A named number of snapshots does not fit a smaller disk: the error says what is missing.
         limit_files(3 * slot.max(4096));
-        let config = Config { algorithm: Some(Algorithm::Revolve), snapshots: 40, ..config };
+        let config = config.with(|c| {
+            c.schedule.algorithm = Some(Algorithm::Revolve);
+            c.schedule.snapshots = 40;
+        });
         refused(open(config, 90, &app), Code::Budget, &["has room for", "disk_path"]);
         limit_files(libc::RLIM_INFINITY);
     }
@@ -218,11 +215,10 @@ fn a_disk_budget_for_less_than_one_snapshot_is_an_error() {
     let app = app_of(64);
     for folders in 1..4u64 {
         let of = |disk_budget: u64| {
-            let config = Config {
-                disk_budget,
-                disk_folders: vec![folder.clone(); folders as usize],
-                ..config(Some(Algorithm::Revolve), 9, [2, 6, 0], 256)
-            };
+            let config = config(Some(Algorithm::Revolve), 9, [2, 6, 0], 256).with(|c| {
+                c.tiers.disk_budget = disk_budget;
+                c.tiers.disk_folders = vec![folder.clone(); folders as usize];
+            });
             open(config, 90, &app)
         };
         for disk_budget in [1, 4096 * folders - 1] {
@@ -252,11 +248,10 @@ fn folders_may_lie_on_two_file_systems() {
         for values in [64u64, 1000, (1 << 18) + 5] {
             for folders in [[&memory, &disk], [&disk, &memory]] {
                 let slot = (4 * values).next_multiple_of(256);
-                let config = Config {
-                    disk_folders: folders.map(Clone::clone).to_vec(),
-                    disk_budget: 40 * on_pages(slot, 2),
-                    ..config(Some(Algorithm::Revolve), 20, [2, 6, 0], slot)
-                };
+                let config = config(Some(Algorithm::Revolve), 20, [2, 6, 0], slot).with(|c| {
+                    c.tiers.disk_folders = folders.map(Clone::clone).to_vec();
+                    c.tiers.disk_budget = 40 * on_pages(slot, 2);
+                });
                 let mut app = app_of(values);
                 let mut session = open(config, 90, &app).unwrap();
                 for k in 0..2 {
@@ -281,7 +276,7 @@ fn folders_may_lie_on_two_file_systems() {
 #[test]
 fn later_plans_begin_from_the_configured_disk() {
     let Some(folder) = alone("later_plans_begin_from_the_configured_disk") else { return };
-    let config = Config { disk_folders: vec![folder], ..config(None, 0, [2, 6, 60], 4096) };
+    let config = config(None, 0, [2, 6, 60], 4096).with(|c| c.tiers.disk_folders = vec![folder]);
     let mut app = app_of(1024);
     let mut taken = |session: &mut Session| {
         app.shot(session).unwrap();
@@ -303,17 +298,17 @@ fn later_plans_begin_from_the_configured_disk() {
 #[test]
 fn a_snapshot_that_does_not_fit_its_place_stays_in_host_memory() {
     let values = 1024;
-    let config = Config {
-        compression: coding(Method::Lorenzo, ErrorBound::Absolute(1e-3)),
-        compression_factor: 8.0,
-        ..config(Some(Algorithm::Revolve), 60, [0, 1000, 0], 1024)
-    };
+    let config = config(Some(Algorithm::Revolve), 60, [0, 1000, 0], 1024).with(|c| {
+        c.codec.settings = coding(Method::Lorenzo, ErrorBound::Absolute(1e-3));
+        c.codec.compression_factor = 8.0;
+    });
     let mut app = app_of(values);
     let slot = open(config.clone(), 120, &app).unwrap().slot_bytes();
-    let with = |host: u64| Config {
-        host_budget: host * slot,
-        disk_budget: 100 * on_pages(slot, 1),
-        ..config.clone()
+    let with = |host: u64| {
+        config.clone().with(|c| {
+            c.tiers.host_budget = host * slot;
+            c.tiers.disk_budget = 100 * on_pages(slot, 1);
+        })
     };
     // States have one value at all positions, except every 31st state.
     app.values = Box::new(|shot, ts, k, i| rough(shot, ts, k, if ts % 31 == 0 { i } else { 0 }));

@@ -24,7 +24,7 @@ fn fields(n: u64) -> Vec<Field> {
 const PREVIOUS: [usize; 2] = [0, 4];
 
 fn config(algorithm: Option<Algorithm>, snapshots: u32, cache: u32) -> Config {
-    Config { shared_levels: true, ..host::config(algorithm, snapshots, cache) }
+    host::config(algorithm, snapshots, cache).with(|c| c.tiers.shared_levels = true)
 }
 
 fn run(config: &Config, steps: u32, n: u64, seed: u8) -> Stats {
@@ -59,9 +59,13 @@ proptest! {
         let chunk = if algorithm == 2 && chunk.saturating_mul(snapshots) >= steps { chunk } else { 0 };
         let link_bandwidth = if slow { 2e8 } else { 0.0 };
         let snapshots = if algorithm == 5 { 0 } else { snapshots };
-        let config = Config { chunk, link_bandwidth, range_actions: ranges, ..config(Some(algorithms[algorithm]), snapshots, cache) };
+        let config = config(Some(algorithms[algorithm]), snapshots, cache).with(|c| {
+            c.schedule.chunk = chunk;
+            c.device.link_bandwidth = link_bandwidth;
+            c.schedule.range_actions = ranges;
+        });
         let stats = run(&config, steps, n, seed);
-        let plain = run(&Config { shared_levels: false, ..config }, steps, n, seed);
+        let plain = run(&config.with(|c| c.tiers.shared_levels = false), steps, n, seed);
         prop_assert_eq!((stats.saves, stats.restores, stats.hits, stats.h2d), (plain.saves, plain.restores, plain.hits, plain.h2d));
         // The checksums of a snapshot take 256 bytes.
         let least = |own: u64, plain: u64, count: u64| own <= plain + 256 * count;
@@ -77,7 +81,10 @@ proptest! {
         let algorithm = [None, Some(Algorithm::Revolve), Some(Algorithm::StoreAll), Some(Algorithm::Zcut)][algorithm];
         let state = 4096;
         let (device_budget, host_budget) = (device * state / 2, host * state / 2);
-        let config = Config { device_budget, host_budget, ..config(algorithm, 0, 0) };
+        let config = config(algorithm, 0, 0).with(|c| {
+            c.tiers.device_budget = device_budget;
+            c.tiers.host_budget = host_budget;
+        });
         let fields = fields(50);
         if let Some(mut session) = open_within_budgets(&config, steps, &fields) {
             let mut app = HostApp::new(&fields, noise);
@@ -117,7 +124,7 @@ fn storing_all_states_takes_one_level_each() {
     );
     let both = run(&config(Some(Algorithm::StoreAll), 0, 5), steps, n, 3);
     let plain = run(
-        &Config { shared_levels: false, ..config(Some(Algorithm::StoreAll), 0, 5) },
+        &config(Some(Algorithm::StoreAll), 0, 5).with(|c| c.tiers.shared_levels = false),
         steps,
         n,
         3,
@@ -134,8 +141,8 @@ fn storing_all_states_takes_one_level_each() {
 fn twice_as_many_states_fit() {
     let (own, past) = bytes(200);
     let (steps, budget) = (40u32, 39 * own + 2 * past + 256);
-    let shared = Config { device_budget: budget, ..config(None, 0, 0) };
-    let plain = Config { shared_levels: false, ..shared.clone() };
+    let shared = config(None, 0, 0).with(|c| c.tiers.device_budget = budget);
+    let plain = shared.clone().with(|c| c.tiers.shared_levels = false);
     let fields = fields(200);
     let [mut shared, mut plain] =
         [shared, plain].map(|config| open(&config, steps, &fields).unwrap());
@@ -212,7 +219,7 @@ fn what_cannot_be_shared_is_not() {
     let config = config(Some(Algorithm::StoreAll), 0, 4);
     let mut session = open(&config, 20, &alone).unwrap();
     HostApp::new(&alone, noise).shot(&mut session).unwrap();
-    let lru = Config { policy: Policy::Lru, ..config };
+    let lru = config.with(|c| c.tiers.policy = Policy::Lru);
     let error = open(&lru, 20, &fields(20)).err().unwrap();
     assert!(error.message.starts_with("shared_levels = 1 with policy = 1 (lru)"), "{error}");
 }

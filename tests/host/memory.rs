@@ -15,8 +15,10 @@ fn memory_is_flat_over_many_shots() {
     let Some(_) = alone("memory_is_flat_over_many_shots") else { return };
     for method in [Method::None, Method::Dct] {
         let compression = coding(method, ErrorBound::Absolute(0.1));
-        let config =
-            Config { device_budget: 8000, compression, ..config(Algorithm::Revolve, 9, 0) };
+        let config = config(Algorithm::Revolve, 9, 0).with(|c| {
+            c.tiers.device_budget = 8000;
+            c.codec.settings = compression;
+        });
         let shapes = [field([400, 1, 1], Scalar::F32)];
         let mut session = open(&config, 80, &shapes).unwrap();
         let mut app = HostApp::new(&shapes, |shot, ts, _, i| {

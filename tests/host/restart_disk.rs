@@ -18,16 +18,15 @@ const PAGES: u64 = STATE.next_multiple_of(4096);
 fn job(dir: &Path, algorithm: Option<Algorithm>) -> Job {
     let disk = dir.join("disk");
     std::fs::create_dir_all(&disk).unwrap();
-    let config = Config {
-        algorithm,
-        snapshots: if algorithm.is_some() { 9 } else { 0 },
-        device_budget: 2 * STATE,
-        host_budget: 6 * STATE,
-        disk_budget: 12 * PAGES,
-        disk_folders: vec![disk],
-        backend: Backend::Host,
-        ..Config::default()
-    };
+    let config = Config::default().with(|c| {
+        c.schedule.algorithm = algorithm;
+        c.schedule.snapshots = if algorithm.is_some() { 9 } else { 0 };
+        c.tiers.device_budget = 2 * STATE;
+        c.tiers.host_budget = 6 * STATE;
+        c.tiers.disk_budget = 12 * PAGES;
+        c.tiers.disk_folders = vec![disk];
+        c.device.backend = Backend::Host;
+    });
     Job { config, steps: 18 }
 }
 
@@ -220,7 +219,7 @@ fn less_room_than_at_the_stop_goes_on_or_names_the_disk() {
                 went_on += 1;
             }
             no_room => {
-                let folder = job.config.disk_folders[0].to_str().unwrap();
+                let folder = job.config.tiers.disk_folders[0].to_str().unwrap();
                 let parts = ["has room for", "bytes of snapshots", "disk_path", "free space there"];
                 refused(no_room, Code::Budget, &[&parts[..], &[folder]].concat());
                 failed += 1;

@@ -29,7 +29,7 @@ fn run(session: &mut Session, app: &mut App, shot: u32, most: usize) {
 }
 
 fn job() -> Job {
-    Job { config: Config { stop_budget: 60.0, ..config(None, 10, 0) }, steps: 80 }
+    Job { config: config(None, 10, 0).with(|c| c.restart.stop_budget = 60.0), steps: 80 }
 }
 
 #[test]
@@ -38,15 +38,14 @@ fn a_stop_within_a_shot_keeps_the_plan_of_its_begin() {
     gpuzip_request_stop();
     let state = 8 * N as u64 + 512;
     for slots in [5, 6, 7] {
-        let config = Config {
-            device_budget: slots * state,
-            host_budget: 12 * state,
-            mixed_storage: Some(true),
-            compression_factor: 2.0,
-            compression: coding(Method::Lorenzo, ErrorBound::OfMax(1e-3)),
-            stop_budget: 1e-9,
-            ..config(Algorithm::Revolve, 10, 0)
-        };
+        let config = config(Algorithm::Revolve, 10, 0).with(|c| {
+            c.tiers.device_budget = slots * state;
+            c.tiers.host_budget = 12 * state;
+            c.tiers.mixed_storage = Some(true);
+            c.codec.compression_factor = 2.0;
+            c.codec.settings = coding(Method::Lorenzo, ErrorBound::OfMax(1e-3));
+            c.restart.stop_budget = 1e-9;
+        });
         let job = Job { config, steps: 80 };
         let mut whole = rough();
         let mut one = Session::new(job.config.clone(), job.steps, &whole.levels()).unwrap();

@@ -32,36 +32,35 @@ fn draw_job(seed: u64, managed: bool) -> Job {
         (false, Some(_)) => 0,
     };
     let is_lru = !mixed && !disk && draw.below(4) == 0 && algorithm.is_some();
-    let config = Config {
-        algorithm,
-        snapshots: match algorithm {
+    let config = Config::default().with(|c| {
+        c.schedule.algorithm = algorithm;
+        c.schedule.snapshots = match algorithm {
             Some(Algorithm::StoreAll) => 0,
             _ if disk => 8 + draw.below(6),
             _ => 2 + draw.below(6),
-        },
-        cache: if mixed { 0 } else { draw.below(6) },
-        device_budget,
-        host_budget: host_slots * STATE,
-        disk_budget: if disk { 30 * STATE } else { 0 },
-        policy: if is_lru { Policy::Lru } else { Policy::Clairvoyant },
-        backend: if managed { Backend::Cuda } else { Backend::Host },
-        range_actions: draw.below(2) == 0,
-        adjoint_every: [1, 1, 1, 3][draw.below(4) as usize],
-        max_in_flight: [1, 3, 64][draw.below(3) as usize],
-        mixed_storage: mixed.then_some(true),
-        compression: coding(method, ErrorBound::OfMax(1e-3)),
-        ..Config::default()
-    };
+        };
+        c.tiers.cache = if mixed { 0 } else { draw.below(6) };
+        c.tiers.device_budget = device_budget;
+        c.tiers.host_budget = host_slots * STATE;
+        c.tiers.disk_budget = if disk { 30 * STATE } else { 0 };
+        c.tiers.policy = if is_lru { Policy::Lru } else { Policy::Clairvoyant };
+        c.device.backend = if managed { Backend::Cuda } else { Backend::Host };
+        c.schedule.range_actions = draw.below(2) == 0;
+        c.schedule.adjoint_every = [1, 1, 1, 3][draw.below(4) as usize];
+        c.device.max_in_flight = [1, 3, 64][draw.below(3) as usize];
+        c.tiers.mixed_storage = mixed.then_some(true);
+        c.codec.settings = coding(method, ErrorBound::OfMax(1e-3));
+    });
     Job { config, steps: 2 + i64::from(draw.below(18)) }
 }
 
 /// Returns a job that differs from `job` in its numbers of slots only.
 fn other_memory(job: &Job) -> Job {
-    let config = Config {
-        cache: job.config.cache + 2,
-        host_budget: job.config.host_budget + if job.config.host_budget > 0 { STATE } else { 0 },
-        ..job.config.clone()
-    };
+    let config = job.config.clone().with(|c| {
+        c.tiers.cache = job.config.tiers.cache + 2;
+        c.tiers.host_budget =
+            job.config.tiers.host_budget + if job.config.tiers.host_budget > 0 { STATE } else { 0 };
+    });
     Job { config, ..job.clone() }
 }
 
@@ -126,7 +125,7 @@ fn check(job: &Job, managed: bool, name: &str) -> usize {
             two = resume(job, &dir, &second).unwrap().0;
         }
         // A session with other memory goes on by a plan of its own.
-        if stop % 4 == 2 && job.config.mixed_storage.is_none() {
+        if stop % 4 == 2 && job.config.tiers.mixed_storage.is_none() {
             let other = other_memory(job);
             drop(two);
             second = App::new(managed);
@@ -145,7 +144,7 @@ fn check(job: &Job, managed: bool, name: &str) -> usize {
             assert_eq!(two.stats().unwrap().saves, expected[0], "{job:?}");
             continue;
         }
-        if stop % 4 == 2 && job.config.mixed_storage.is_some() {
+        if stop % 4 == 2 && job.config.tiers.mixed_storage.is_some() {
             drop(two);
             refuses_other_storage(job, &dir, managed);
             continue;
@@ -173,9 +172,9 @@ fn refuses_other_storage(job: &Job, dir: &Path, managed: bool) {
         job
     };
     for other in [
-        of(&|config| config.mixed_storage = Some(false)),
-        of(&|config| config.device_budget += STATE),
-        of(&|config| config.device_budget += 3 * STATE),
+        of(&|config| config.tiers.mixed_storage = Some(false)),
+        of(&|config| config.tiers.device_budget += STATE),
+        of(&|config| config.tiers.device_budget += 3 * STATE),
     ] {
         let app = App::new(managed);
         let Ok(mut session) = session(&other, dir, &app) else { continue };
@@ -192,13 +191,12 @@ fn refuses_other_storage(job: &Job, dir: &Path, managed: bool) {
 
 /// A job with mixed storage.
 fn mixed_job() -> Job {
-    let config = Config {
-        device_budget: 8 * STATE,
-        mixed_storage: Some(true),
-        compression_factor: 2.0,
-        compression: coding(Method::Lorenzo, ErrorBound::OfMax(1e-3)),
-        ..config(Algorithm::Revolve, 8, 0)
-    };
+    let config = config(Algorithm::Revolve, 8, 0).with(|c| {
+        c.tiers.device_budget = 8 * STATE;
+        c.tiers.mixed_storage = Some(true);
+        c.codec.compression_factor = 2.0;
+        c.codec.settings = coding(Method::Lorenzo, ErrorBound::OfMax(1e-3));
+    });
     Job { config, steps: 40 }
 }
 
@@ -251,8 +249,8 @@ fn every_seed(count: u64, managed: bool, name: &str) {
         let here = check(&job, managed, name);
         if here > 0 {
             let config = &job.config;
-            let is_coded = config.compression.method.number() > 0;
-            kinds.insert((config.mixed_storage, is_coded, config.disk_budget > 0));
+            let is_coded = config.codec.settings.method.number() > 0;
+            kinds.insert((config.tiers.mixed_storage, is_coded, config.tiers.disk_budget > 0));
         }
         stops += here;
     }

@@ -13,7 +13,7 @@ fn shapes(sizes: &[(u64, bool)]) -> Vec<Field> {
 /// Runs `shots` sweeps with one session per seed, all on one shared schedule. An online schedule is not
 /// told the number of steps before the forward phase ends, and every shot has another one.
 fn run(config: &Config, most: u32, shapes: &[Field], seeds: &[u8], shots: u8) {
-    let open = config.algorithm == Some(Algorithm::Online);
+    let open = config.schedule.algorithm == Some(Algorithm::Online);
     let given = if open { 0 } else { most };
     let cursor = Arc::new(SharedSchedule::new(config.clone(), given as i64).unwrap());
     let mut sessions: Vec<Session> = seeds
@@ -21,7 +21,7 @@ fn run(config: &Config, most: u32, shapes: &[Field], seeds: &[u8], shots: u8) {
         .map(|_| Session::attach(cursor.clone(), config.clone(), &unplaced(shapes)).unwrap())
         .collect();
     let mut apps: Vec<HostApp> = seeds.iter().map(|_| HostApp::new(shapes, noise)).collect();
-    let every = config.adjoint_every;
+    let every = config.schedule.adjoint_every;
     for shot in 0..shots {
         let steps = if open { 1 + (most - 1) / u32::from(shot + 1) } else { most };
         let saves_last = (seeds[0] ^ shot) % 2 == 1;
@@ -69,11 +69,14 @@ fn every_algorithm_policy_and_capacity() {
     for algorithm in ALGORITHMS {
         for policy in [Policy::Clairvoyant, Policy::Lru] {
             for cache in 0..=8 {
-                let base = Config { policy, ..config(algorithm, 12, cache) };
+                let base = config(algorithm, 12, cache).with(|c| c.tiers.policy = policy);
                 for range_actions in [false, true] {
-                    let config = Config { range_actions, ..base.clone() };
+                    let config = base.clone().with(|c| c.schedule.range_actions = range_actions);
                     run(&config, 61, &shapes, &[1, 77], 2);
-                    let sparse = Config { snapshots: 6, adjoint_every: 3, ..config };
+                    let sparse = config.with(|c| {
+                        c.schedule.snapshots = 6;
+                        c.schedule.adjoint_every = 3;
+                    });
                     run(&sparse, 91, &shapes, &[1, 77], 2);
                 }
             }
@@ -89,12 +92,11 @@ fn traces_that_are_no_stack_are_replayed() {
         let path = trace_that_is_no_stack(&tempdir("sessions-trace"), n, stride);
         for policy in [Policy::Clairvoyant, Policy::Lru] {
             for cache in 0..=6 {
-                let config = Config {
-                    policy,
-                    trace_file: Some(path.clone()),
-                    range_actions: cache % 2 == 1,
-                    ..config(Algorithm::Trace, 0, cache)
-                };
+                let config = config(Algorithm::Trace, 0, cache).with(|c| {
+                    c.tiers.policy = policy;
+                    c.schedule.trace_file = Some(path.clone());
+                    c.schedule.range_actions = cache % 2 == 1;
+                });
                 run(&config, n, &shapes(&[(19, false), (8, true)]), &[5], 2);
             }
         }
@@ -116,7 +118,14 @@ proptest! {
         let every = if algorithm == Algorithm::Online { 1 } else { every };
         // With a slow simulated link, transfers overlap with all later actions.
         let (link_bandwidth, steps) = if is_slow { (5e7, steps.min(24)) } else { (0.0, steps) };
-        let config = Config { uniform_published: published, range_actions: ranges, adjoint_every: every, chunk, policy, link_bandwidth, ..config(algorithm, snapshots, cache) };
+        let config = config(algorithm, snapshots, cache).with(|c| {
+            c.schedule.uniform_published = published;
+            c.schedule.range_actions = ranges;
+            c.schedule.adjoint_every = every;
+            c.schedule.chunk = chunk;
+            c.tiers.policy = policy;
+            c.device.link_bandwidth = link_bandwidth;
+        });
         run(&config, steps, &shapes(&sizes), &seeds, shots);
     }
 }
@@ -124,7 +133,7 @@ proptest! {
 #[test]
 fn a_slow_link_takes_its_time() {
     let shape = [field([25_000, 1, 1], Scalar::F32)];
-    let config = Config { link_bandwidth: 1e7, ..config(Algorithm::Revolve, 3, 0) };
+    let config = config(Algorithm::Revolve, 3, 0).with(|c| c.device.link_bandwidth = 1e7);
     let mut session = open(&config, 4, &shape).unwrap();
     let stats = HostApp::new(&shape, noise).shot(&mut session).unwrap();
     let ideal = (stats.h2d_bytes + stats.d2h_bytes) as f64 / 1e7;
@@ -192,7 +201,8 @@ fn the_forward_sweep_ends_where_the_reverse_sweep_begins() {
     let shape = shapes(&[(10, false)]);
     let mut app = HostApp::new(&shape, noise);
     for (steps, range_actions) in [(1, false), (1, true), (2, true), (40, false), (40, true)] {
-        let config = Config { range_actions, ..config(Algorithm::Revolve, 4, 2) };
+        let config =
+            config(Algorithm::Revolve, 4, 2).with(|c| c.schedule.range_actions = range_actions);
         let whole = SharedSchedule::new(config.clone(), steps).unwrap();
         let is_next = |tick: Tick| {
             let expected = whole.advance(None).unwrap();
@@ -235,12 +245,11 @@ fn budgets_decide_snapshots_and_are_kept() {
         (Some(Algorithm::Uniform), 5, 10),
         (None, 100, 300),
     ] {
-        let config = Config {
-            algorithm,
-            device_budget: device * slot,
-            host_budget: host * slot,
-            ..Config::default()
-        };
+        let config = Config::default().with(|c| {
+            c.schedule.algorithm = algorithm;
+            c.tiers.device_budget = device * slot;
+            c.tiers.host_budget = host * slot;
+        });
         let mut session = Session::new(config.clone(), 300, &unplaced(&shape)).unwrap();
         let plan = session.plan().unwrap();
         assert!(
@@ -254,9 +263,9 @@ fn budgets_decide_snapshots_and_are_kept() {
         assert!(algorithm.is_none() || fills, "{snapshots} of {device} + {host}");
         run(&config, 300, &shape, &[1], 1);
     }
-    let small = Config { device_budget: 100, ..Config::default() };
+    let small = Config::default().with(|c| c.tiers.device_budget = 100);
     refused(open(&small, 300, &shape), Code::Budget, &["4096"]);
-    let small = Config { host_budget: 3 * slot, ..config(Algorithm::Revolve, 20, 1) };
+    let small = config(Algorithm::Revolve, 20, 1).with(|c| c.tiers.host_budget = 3 * slot);
     refused(open(&small, 300, &shape), Code::Budget, &["host_budget"]);
 }
 
@@ -268,7 +277,7 @@ fn memory_that_cannot_be_had_is_an_error() {
 
 #[test]
 fn a_session_that_is_gone_has_no_say() {
-    let config = Config { host_budget: 4096, ..config(Algorithm::Revolve, 0, 0) };
+    let config = config(Algorithm::Revolve, 0, 0).with(|c| c.tiers.host_budget = 4096);
     let cursor = Arc::new(SharedSchedule::new(config.clone(), 50).unwrap());
     drop(
         Session::attach(cursor.clone(), config.clone(), &unplaced(&shapes(&[(4000, false)])))

@@ -211,7 +211,7 @@ fn all_fields() -> impl Strategy<Value = Vec<Field>> {
 
 fn base(method: Method, algorithm: Algorithm, snapshots: u32, cache: u32) -> Config {
     let compression = coding(method, ErrorBound::OfMax(1e-3));
-    Config { compression, ..config(algorithm, snapshots, cache) }
+    config(algorithm, snapshots, cache).with(|c| c.codec.settings = compression)
 }
 
 proptest! {
@@ -228,7 +228,7 @@ proptest! {
     ) {
         let exact = method == Method::None;
         let shared_levels = shared_levels && exact;
-        let config = Config { shared_levels, ..base(method, algorithm, snapshots, cache) };
+        let config = base(method, algorithm, snapshots, cache).with(|c| c.tiers.shared_levels = shared_levels);
         let mut sessions = two(&config, &fields, steps);
         for shot_number in 0..2 {
             shot(&mut sessions, &fields, seed.wrapping_add(shot_number), exact);
@@ -256,7 +256,7 @@ fn what_is_stored_as_it_is_counts_in_full() {
     let coded = field([1000, 1, 1], Scalar::F32);
     let raw = Field { scalar: Scalar::I32, ..coded };
     let config =
-        Config { compression_factor: 10.0, ..base(Method::Lorenzo, Algorithm::Revolve, 4, 0) };
+        base(Method::Lorenzo, Algorithm::Revolve, 4, 0).with(|c| c.codec.compression_factor = 10.0);
     let slot_bytes = |fields: &[Field]| open(&config, 20, fields).unwrap().slot_bytes();
     assert!(slot_bytes(&[coded; 2]) <= 1024);
     assert!((4000 + 400..4000 + 1024).contains(&slot_bytes(&[coded, raw])));

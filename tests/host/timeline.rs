@@ -30,7 +30,7 @@ type Traced = (Shot, Vec<(Action, u32)>, Stats);
 /// Runs `count` shots, and checks the file's record of each shot against its actions and
 /// statistics.
 fn traced(config: Config, steps: u32, count: usize, path: &Path) -> Vec<Traced> {
-    let config = Config { trace_out: Some(path.into()), ..config };
+    let config = config.with(|c| c.report.trace_out = Some(path.into()));
     let mut session = open(&config, steps, &shapes()).unwrap();
     let plan = session.plan().unwrap().counts;
     let mut runs = Vec::new();
@@ -77,13 +77,13 @@ fn every_action_and_every_transfer_is_in_the_file() {
     let cases = [
         config(Algorithm::Revolve, 6, 3),
         config(Algorithm::Revolve, 6, 0),
-        Config { policy: Policy::Lru, ..config(Algorithm::Revolve, 5, 2) },
+        config(Algorithm::Revolve, 5, 2).with(|c| c.tiers.policy = Policy::Lru),
         config(Algorithm::Uniform, 4, 1),
         config(Algorithm::Zcut, 0, 4),
         config(Algorithm::StoreAll, 0, 5),
-        Config { range_actions: true, ..config(Algorithm::TwoLevel, 6, 2) },
+        config(Algorithm::TwoLevel, 6, 2).with(|c| c.schedule.range_actions = true),
         config(Algorithm::Hrevolve, 6, 2),
-        Config { link_bandwidth: 2e7, ..config(Algorithm::Revolve, 5, 2) },
+        config(Algorithm::Revolve, 5, 2).with(|c| c.device.link_bandwidth = 2e7),
     ];
     for (k, config) in cases.into_iter().enumerate() {
         for steps in [1, 2, 24] {
@@ -96,7 +96,7 @@ fn every_action_and_every_transfer_is_in_the_file() {
 #[test]
 fn transfers_take_their_time() {
     let path = common::tempdir("timeline-link").join("run.json");
-    let config = Config { link_bandwidth: 5e6, ..config(Algorithm::Revolve, 4, 1) };
+    let config = config(Algorithm::Revolve, 4, 1).with(|c| c.device.link_bandwidth = 5e6);
     for (shot, ..) in traced(config, 12, 1, &path) {
         let spans = ["h2d", "d2h", "h2d on the stream", "d2h on the stream"]
             .iter()
@@ -112,7 +112,7 @@ fn transfers_take_their_time() {
 fn codecs_have_their_row() {
     let path = common::tempdir("timeline-codec").join("run.json");
     let compression = coding(Method::Lorenzo, ErrorBound::DEFAULT);
-    let config = Config { compression, ..config(Algorithm::Revolve, 5, 2) };
+    let config = config(Algorithm::Revolve, 5, 2).with(|c| c.codec.settings = compression);
     for (shot, _, stats) in traced(config, 16, 2, &path) {
         let (compress, decompress) =
             (shot.seconds("codec", &["compress"]), shot.seconds("codec", &["decompress"]));
@@ -133,7 +133,8 @@ fn codecs_have_their_row() {
 #[test]
 fn a_file_that_cannot_be_written_is_a_warning() {
     for path in ["/nonexistent/folder/run.json", "/dev/full", "/"] {
-        let config = Config { trace_out: Some(path.into()), ..config(Algorithm::Revolve, 4, 2) };
+        let config =
+            config(Algorithm::Revolve, 4, 2).with(|c| c.report.trace_out = Some(path.into()));
         let mut session = open(&config, 20, &shapes()).unwrap();
         for _ in 0..2 {
             session.setup().unwrap();
@@ -148,7 +149,7 @@ fn a_file_that_cannot_be_written_is_a_warning() {
 #[test]
 fn a_shot_broken_off_is_not_counted() {
     let path = common::tempdir("timeline-broken").join("run.json");
-    let config = Config { trace_out: Some(path.clone()), ..config(Algorithm::Revolve, 4, 2) };
+    let config = config(Algorithm::Revolve, 4, 2).with(|c| c.report.trace_out = Some(path.clone()));
     let mut session = open(&config, 20, &shapes()).unwrap();
     step(&mut session, &mut HostApp::new(&shapes(), noise)).unwrap();
     session.get_action().unwrap();
@@ -165,8 +166,8 @@ fn a_shot_broken_off_is_not_counted() {
 fn sessions_do_not_share_a_file() {
     let folder = common::tempdir("timeline-sessions");
     for name in ["run.json", "run-2.json", "run-3.json"] {
-        let config =
-            Config { trace_out: Some(folder.join("run.json")), ..config(Algorithm::Revolve, 4, 2) };
+        let config = config(Algorithm::Revolve, 4, 2)
+            .with(|c| c.report.trace_out = Some(folder.join("run.json")));
         let mut session = open(&config, 6, &shapes()).unwrap();
         shot(&mut session);
         assert_eq!(shots(&folder.join(name)).len(), 1);

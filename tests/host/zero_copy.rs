@@ -10,7 +10,7 @@ fn shapes() -> [Field; 2] {
 }
 
 fn config(algorithm: Algorithm, snapshots: u32, cache: u32) -> Config {
-    Config { zero_copy: true, ..host::config(algorithm, snapshots, cache) }
+    host::config(algorithm, snapshots, cache).with(|c| c.tiers.zero_copy = true)
 }
 
 fn open(config: Config, steps: u32) -> Result<Session> {
@@ -43,7 +43,11 @@ proptest! {
     ) {
         let algorithm = ALGORITHMS[algorithm];
         let link_bandwidth = if slow { 5e8 } else { 0.0 };
-        let mut session = session(Config { link_bandwidth, range_actions: ranges, adjoint_every: every, ..config(algorithm, snapshots, cache) }, steps);
+        let mut session = session(config(algorithm, snapshots, cache).with(|c| {
+            c.device.link_bandwidth = link_bandwidth;
+            c.schedule.range_actions = ranges;
+            c.schedule.adjoint_every = every;
+        }), steps);
         let mut releases = releases.into_iter().cycle();
         sweep(&mut session, steps, || releases.next() == Some(true));
         sweep(&mut session, steps, || releases.next() == Some(true));
@@ -55,7 +59,8 @@ proptest! {
 
 #[test]
 fn wrong_order_is_told() {
-    let mut copying = session(Config { zero_copy: false, ..config(Algorithm::Revolve, 2, 2) }, 5);
+    let mut copying =
+        session(config(Algorithm::Revolve, 2, 2).with(|c| c.tiers.zero_copy = false), 5);
     copying.get_action().unwrap();
     refused(copying.save_begin(0, 2, HOST), Code::State, &[]);
     let mut session = session(config(Algorithm::Revolve, 2, 2), 5);
@@ -71,7 +76,8 @@ fn wrong_order_is_told() {
 
 #[test]
 fn only_what_was_acquired_is_released() {
-    let mut copying = session(Config { zero_copy: false, ..config(Algorithm::Revolve, 2, 2) }, 5);
+    let mut copying =
+        session(config(Algorithm::Revolve, 2, 2).with(|c| c.tiers.zero_copy = false), 5);
     copying.get_action().unwrap();
     let refuse = |session: &mut Session, ts, part: &str| {
         refused(session.retrieve_release(ts, HOST), Code::State, &[part]);
@@ -114,18 +120,17 @@ fn spare_slots_come_out_of_the_budget() {
     let slot = session(config(Algorithm::Revolve, 2, 2), 5).slot_bytes();
     for (slots, cap, expected, device) in [(8, 0, 8, 8), (2, 0, 2, 2), (8, 5, 5, 5), (3, 1, 1, 3)] {
         let mut session = session(
-            Config {
-                device_budget: slots * slot + slot / 2,
-                host_budget: 40 * slot,
-                ..config(Algorithm::Revolve, 0, cap)
-            },
+            config(Algorithm::Revolve, 0, cap).with(|c| {
+                c.tiers.device_budget = slots * slot + slot / 2;
+                c.tiers.host_budget = 40 * slot;
+            }),
             60,
         );
         sweep(&mut session, 60, || true);
         assert_eq!(session.plan().unwrap().cache, expected);
         assert_eq!(session.stats().unwrap().peak_device_bytes, device * slot);
     }
-    let config = Config { device_budget: slot, ..config(Algorithm::Revolve, 0, 0) };
+    let config = config(Algorithm::Revolve, 0, 0).with(|c| c.tiers.device_budget = slot);
     // One slot and two spare ones do not fit.
     refused(open(config, 60), Code::Budget, &[]);
 }

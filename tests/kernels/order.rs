@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 const TRACES: u64 = 8;
 /// Number of runs, without the wait or record in question, in which races are looked for.
 const LOOKS: u64 = 10;
-/// Number of runs in one of which a wrong state must appear if an order that matters is lost.
+/// Number of runs; if an order that matters is lost, a wrong state must appear in one of them.
 const HUNT: u64 = 4000;
 /// A job that copies if `zero_copy` is `None`. With `Some(n)` a job with zero copy, which gives
 /// acquired memory back with probability 1 / n after each action, or never if n is 0.
@@ -41,13 +41,13 @@ struct Trial {
 
 impl Case {
     fn compresses(&self) -> bool {
-        self.job.config.compression.method != Method::None
+        self.job.config.codec.settings.method != Method::None
     }
 
     /// Returns what is known of the kernels of the codec; `None` without a codec.
     fn kernels(&self) -> Option<Kernels> {
         let (settings, layout) =
-            (&self.job.config.compression, Layout::new(app::shapes()).unwrap());
+            (&self.job.config.codec.settings, Layout::new(app::shapes()).unwrap());
         let field = |field: &Field| (field.n.iter().product(), field.bytes().unwrap());
         self.compresses().then(|| Kernels {
             room: SnapshotCodec::output_bytes(settings, &layout).unwrap() as u64,
@@ -58,7 +58,10 @@ impl Case {
 
     /// Returns the number of device slots of the job's plan.
     fn slots(&self) -> u32 {
-        let config = Config { backend: Backend::Cuda, device: Some(0), ..self.job.config.clone() };
+        let config = self.job.config.clone().with(|c| {
+            c.device.backend = Backend::Cuda;
+            c.device.ordinal = Some(0);
+        });
         let fields = unplaced(&app::shapes());
         estimate(config, self.job.steps as i64, &fields).unwrap().choice.plans[0].device_slots
     }
@@ -130,7 +133,7 @@ fn trace_of(seed: u64) -> String {
 }
 
 fn job(config: Config, steps: u32, streams: Streams) -> Job {
-    Job { streams, ..app::job(Config { max_in_flight: 1 << 20, ..config }, steps) }
+    Job { streams, ..app::job(config.with(|c| c.device.max_in_flight = 1 << 20), steps) }
 }
 
 fn compressed_cases() -> Vec<Case> {
@@ -143,7 +146,8 @@ fn compressed_cases() -> Vec<Case> {
         (Method::Fp16, 3, Policy::Clairvoyant, Streams::Alternating),
     ] {
         let compression = coding(method, ErrorBound::DEFAULT);
-        let config = Config { compression, ..config(Algorithm::Revolve, 3, cache, policy) };
+        let config =
+            config(Algorithm::Revolve, 3, cache, policy).with(|c| c.codec.settings = compression);
         cases.push(Case { job: job(config, 8, streams), zero_copy: None });
     }
     cases
@@ -154,7 +158,11 @@ fn tight_cases() -> Vec<Case> {
     let of = |(algorithm, snapshots, cache, steps)| {
         let compression = coding(Method::Lorenzo, ErrorBound::DEFAULT);
         let plain = config(algorithm, snapshots, cache, Policy::Clairvoyant);
-        let config = Config { compression, compression_factor: 2.0, host_budget: 1 << 18, ..plain };
+        let config = plain.with(|c| {
+            c.codec.settings = compression;
+            c.codec.compression_factor = 2.0;
+            c.tiers.host_budget = 1 << 18;
+        });
         Case { job: job(config, steps, Streams::Own), zero_copy: None }
     };
     // The forward phases of the online schedules end with a FORWARD under all seeds.
@@ -200,10 +208,8 @@ fn cases() -> Vec<Case> {
         for (cache, policy) in
             [(1, Policy::Clairvoyant), (2, Policy::Clairvoyant), (2, Policy::Lru), (3, Policy::Lru)]
         {
-            let config = Config {
-                trace_file: Some(path.clone()),
-                ..config(Algorithm::Trace, 0, cache, policy)
-            };
+            let config = config(Algorithm::Trace, 0, cache, policy)
+                .with(|c| c.schedule.trace_file = Some(path.clone()));
             cases.push(Case { job: job(config, steps, Streams::Own), zero_copy: None });
         }
     }
@@ -213,10 +219,8 @@ fn cases() -> Vec<Case> {
         (5, 3, Streams::Own, 2),
         (4, 2, Streams::Alternating, 1),
     ] {
-        let config = Config {
-            zero_copy: true,
-            ..config(Algorithm::Revolve, snapshots, cache, Policy::Clairvoyant)
-        };
+        let config = config(Algorithm::Revolve, snapshots, cache, Policy::Clairvoyant)
+            .with(|c| c.tiers.zero_copy = true);
         cases.push(Case { job: job(config, 14, streams), zero_copy: Some(chance) });
     }
     cases

@@ -375,7 +375,7 @@ pub(super) fn max_bytes(n: [usize; 3], bytes: usize) -> usize {
     sides(dims).iter().map(directory).max().unwrap_or(0) + n.iter().product::<usize>() * bytes + 16
 }
 
-/// Returns the length in bytes of a directory for `tiles` tiles, of which `coded` are not empty.
+/// Returns the length in bytes of a directory for `tiles` tiles if `coded` of them are not empty.
 fn directory_bytes(tiles: usize, coded: usize, width: u32) -> usize {
     tiles.div_ceil(8) + (coded as u64 * u64::from(width)).div_ceil(8) as usize
 }

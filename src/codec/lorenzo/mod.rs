@@ -18,7 +18,7 @@
 //! | 2-D | 32 x 64 | n2 = r | 1 2 1 2 |
 //! | 1-D | 2048 | values 32 r .. 32 r + 31 | 1 1 1 |
 //!
-//! Tiles are numbered with n1 fastest. A group has 64 consecutive tiles, the first of which has a
+//! Tiles are numbered with n1 fastest. A group has 64 consecutive tiles, where the first has a
 //! number that is a multiple of 64.
 //!
 //! | offset | bytes | contents |

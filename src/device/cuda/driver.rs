@@ -379,7 +379,7 @@ pub fn device_with_pageable_access() -> Option<i32> {
     (0..count).find(can)
 }
 
-/// Files of which at least one exists if an NVIDIA driver serves devices: two of the kernel module,
+/// At least one of these files exists if an NVIDIA driver serves devices: two of the kernel module,
 /// one of Windows Subsystem for Linux, and two of Tegra.
 const DEVICE_FILES: [&str; 5] =
     ["/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg", "/dev/nvmap", "/dev/nvhost-ctrl"];

@@ -156,7 +156,7 @@ pub struct HostSlab {
 }
 
 impl HostSlab {
-    /// Maps `bytes` bytes, of which none is page-locked. Memory that is never used takes none of the
+    /// Maps `bytes` bytes and page-locks none. Memory that is never used takes none of the
     /// system's. Pages come from the NUMA node `node` as long as it has free ones.
     pub fn new(bytes: u64, node: Option<u32>) -> Result<Self> {
         let slab = (bytes > 0).then(|| Slab::to_lock(bytes, node)).transpose()?;

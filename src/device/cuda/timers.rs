@@ -24,7 +24,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Seconds between the two events, both of which the device must have passed.
+    /// Seconds between the two events; the device must have passed both.
     pub fn seconds(self) -> Result<f64> {
         elapsed(self.begin, self.end)
     }
@@ -36,7 +36,7 @@ impl Pair {
     }
 }
 
-/// Seconds from one event to the other, both of which the device must have passed.
+/// Seconds from one event to the other; the device must have passed both.
 pub fn elapsed(begin: CUevent, end: CUevent) -> Result<f64> {
     let mut milliseconds = 0.0;
     cu!(cuEventElapsedTime(&mut milliseconds, begin, end))?;

@@ -81,7 +81,7 @@ pub fn run_by_callbacks(job: &Job, seed: u64) -> usize {
         backward: Some(backward),
         locate: Some(locate),
         observe: Some(observe),
-        backward_range: (job.config.adjoint_every > 1).then_some(backward_range),
+        backward_range: (job.config.schedule.adjoint_every > 1).then_some(backward_range),
         reserved: [0; 3],
     };
     let (mut config, mut handle) = (std::mem::MaybeUninit::uninit(), std::ptr::null_mut());
@@ -90,14 +90,17 @@ pub fn run_by_callbacks(job: &Job, seed: u64) -> usize {
     unsafe {
         assert_eq!(gpuzip_config_init(config.as_mut_ptr()), GPUZIP_OK);
         let mut config = config.assume_init();
-        config.checkpointing_algorithm =
-            job.config.algorithm.map_or(GPUZIP_ALGORITHM_AUTO, |algorithm| algorithm as i32);
-        config.checkpointing_snaps = job.config.snapshots as i32;
-        config.cache_capacity = job.config.cache as i32;
-        config.policy = job.config.policy as i32;
-        config.max_in_flight = job.config.max_in_flight as i32;
-        config.range_actions = job.config.range_actions as i32;
-        config.adjoint_every = job.config.adjoint_every as i32;
+        config.checkpointing_algorithm = job
+            .config
+            .schedule
+            .algorithm
+            .map_or(GPUZIP_ALGORITHM_AUTO, |algorithm| algorithm as i32);
+        config.checkpointing_snaps = job.config.schedule.snapshots as i32;
+        config.cache_capacity = job.config.tiers.cache as i32;
+        config.policy = job.config.tiers.policy as i32;
+        config.max_in_flight = job.config.device.max_in_flight as i32;
+        config.range_actions = job.config.schedule.range_actions as i32;
+        config.adjoint_every = job.config.schedule.adjoint_every as i32;
         let text = || std::ffi::CStr::from_ptr(gpuzip_last_error()).to_string_lossy().into_owned();
         assert_eq!(
             gpuzip_init(&config, job.steps as i32, fields, count, &mut handle),
@@ -124,7 +127,7 @@ pub fn run_by_callbacks(job: &Job, seed: u64) -> usize {
         }
         assert_eq!(gpuzip_finalize(handle), GPUZIP_OK);
     }
-    let reversed = job.steps.div_ceil(job.config.adjoint_every) * job.shots;
+    let reversed = job.steps.div_ceil(job.config.schedule.adjoint_every) * job.shots;
     assert!(part.expected.len() >= reversed as usize, "every reversed state is looked at");
     part.wrong_states()
 }

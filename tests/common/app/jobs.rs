@@ -43,7 +43,12 @@ pub struct Job {
 
 /// Returns a configuration with default values for everything else.
 pub fn config(algorithm: Algorithm, snapshots: u32, cache: u32, policy: Policy) -> Config {
-    Config { algorithm: Some(algorithm), snapshots, cache, policy, ..Config::default() }
+    Config::default().with(|c| {
+        c.schedule.algorithm = Some(algorithm);
+        c.schedule.snapshots = snapshots;
+        c.tiers.cache = cache;
+        c.tiers.policy = policy;
+    })
 }
 
 /// Returns a job of one shot on one device, on one stream of the application's own.
@@ -53,7 +58,8 @@ pub fn job(config: Config, steps: u32) -> Job {
 
 /// Returns the job on which the tests count transfers and make calls fail.
 pub fn reference(policy: Policy, cache: u32) -> Job {
-    let config = Config { max_in_flight: 1 << 20, ..config(Algorithm::Revolve, 6, cache, policy) };
+    let config =
+        config(Algorithm::Revolve, 6, cache, policy).with(|c| c.device.max_in_flight = 1 << 20);
     job(config, 40)
 }
 
@@ -94,11 +100,11 @@ pub fn draw_job(seed: u64, of: &Draws) -> Job {
     let lru = of.lru > 0 && below(of.lru as usize) == 0 && algorithm != Algorithm::Online;
     let policy = if lru { Policy::Lru } else { Policy::Clairvoyant };
     let method = of.methods[below(of.methods.len())].clone();
-    let config = Config {
-        max_in_flight: [1, 3, 64][below(3)],
-        range_actions: below(2) == 0,
-        compression: Settings { method, bound: ErrorBound::OfMax(1e-3), reject_nonfinite: false },
-        ..config(algorithm, snapshots, below(6) as u32, policy)
-    };
+    let config = config(algorithm, snapshots, below(6) as u32, policy).with(|c| {
+        c.device.max_in_flight = [1, 3, 64][below(3)];
+        c.schedule.range_actions = below(2) == 0;
+        c.codec.settings =
+            Settings { method, bound: ErrorBound::OfMax(1e-3), reject_nonfinite: false };
+    });
     Job { devices: devices as i32, shots, streams: Streams::ALL[below(4)], ..job(config, steps) }
 }

@@ -127,7 +127,7 @@ impl Driver {
         Ok(())
     }
 
-    /// `cuStreamEndCapture`: returns the graph, of which only the number of operations is kept.
+    /// `cuStreamEndCapture`: returns the graph, which keeps only its number of operations.
     pub fn capture_end(&mut self, handle: usize) -> Result<usize> {
         let stream = self.stream(handle)?;
         let Some(capture) = self.captures.get(&stream) else {

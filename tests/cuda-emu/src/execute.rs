@@ -35,7 +35,7 @@ pub enum Side {
     Late(usize),
 }
 
-/// A copy, of which some bytes may be done.
+/// A copy. Some of its bytes may be done.
 pub struct Copy {
     /// Destination.
     pub to: Side,

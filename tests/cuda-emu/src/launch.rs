@@ -143,7 +143,7 @@ pub enum Launch {
     Interpreted(Box<Interpreted>),
 }
 
-/// A grid of a shared library, of which some blocks may have run.
+/// A grid of a shared library. Some of its blocks may have run.
 pub struct Native {
     library: Arc<Library>,
     entry: Entry,

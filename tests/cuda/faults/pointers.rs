@@ -35,7 +35,7 @@ fn pointers_are_checked() {
     // If neither the configuration nor the fields at init name the backend, the first save decides.
     let mut late = session(base.clone(), &unplaced(&[shape])).unwrap();
     save(&mut late, on_1).unwrap();
-    let of = |device| Config { device: Some(device), ..base.clone() };
+    let of = |device| base.clone().with(|c| c.device.ordinal = Some(device));
     let error = session(of(0), &[at(on_1)]).err().unwrap();
     assert!(error.message.contains("device 1"), "{error}");
     let error = session(of(7), &unplaced(&[shape])).err().unwrap();
@@ -70,11 +70,13 @@ fn gaps_and_types_without_kernels_are_refused() {
         let error = session.save(0, &[at(6)], HOST).unwrap_err();
         assert_eq!(error.code, Code::Unsupported, "{error}");
         session.save(0, &[at(0)], HOST).unwrap();
-        let coded = Config { compression: base.compression.with(Method::Dct), ..base.clone() };
+        let coded = base.clone().with(|c| c.codec.settings = base.codec.settings.with(Method::Dct));
         if !scalar.is_coded() {
             for backend in [Backend::ByFields, Backend::Cuda] {
                 let error =
-                    Session::new(Config { backend, ..coded.clone() }, 5, &[at(0)]).err().unwrap();
+                    Session::new(coded.clone().with(|c| c.device.backend = backend), 5, &[at(0)])
+                        .err()
+                        .unwrap();
                 assert!(
                     error.code == Code::Unsupported && error.message.contains(scalar.name()),
                     "{error}"
@@ -185,7 +187,7 @@ fn the_per_thread_stream_of_two_threads_is_ordered() {
         let bytes = pinned.0 as usize;
         // SAFETY: within the allocation.
         unsafe { std::ptr::write_bytes(bytes as *mut u8, 7, 400) };
-        let config = Config { snapshots: 1, ..reference(Policy::Clairvoyant, 1).config };
+        let config = reference(Policy::Clairvoyant, 1).config.with(|c| c.schedule.snapshots = 1);
         let mut session = Session::new(config, 2, &app.field()).unwrap();
         session.get_action().unwrap();
         ok!(cuMemcpyHtoDAsync_v2(app.memory.0, pinned.0, 400, stream().0.cast()));
@@ -222,10 +224,11 @@ fn host_memory_that_kernels_can_use_needs_a_named_backend() {
     let error = at_first_save(base.clone(), &fields).err().unwrap();
     assert_eq!(error.code, Code::Config);
     assert!(error.message.contains("backend = 1"), "{error}");
-    let named = Config { backend: Backend::Host, ..base.clone() };
+    let named = base.clone().with(|c| c.device.backend = Backend::Host);
     at_first_save(named, &fields).unwrap().save(0, &fields, HOST).unwrap();
-    let error =
-        at_first_save(Config { backend: Backend::Cuda, ..base.clone() }, &fields).err().unwrap();
+    let error = at_first_save(base.clone().with(|c| c.device.backend = Backend::Cuda), &fields)
+        .err()
+        .unwrap();
     assert!(error.message.contains("host memory"), "{error}");
     at_first_save(base, &on_device).unwrap().save(0, &on_device, HOST).unwrap();
 }

@@ -294,7 +294,7 @@ fn saves() {
             app.timed = Some([Vec::new(), Vec::new()]);
             let name = method.name().to_owned();
             let raw = config(Algorithm::Revolve, 8, cache, Policy::Clairvoyant);
-            let config = Config { compression: codec(method.clone()), ..raw };
+            let config = raw.with(|c| c.codec.settings = codec(method.clone()));
             let mut session = Session::new(config, 20, &app.app_fields()).unwrap();
             session.setup().unwrap();
             app.run(&mut session, |_| true);

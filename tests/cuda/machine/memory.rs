@@ -16,7 +16,7 @@ fn shots_at(gpu: &Gpu, at: u64) -> usize {
         .map(|method| {
             let mut app = App::at(gpu, &count, &[at], Streams::NonBlocking, 2).lossy();
             let raw = config(Algorithm::Revolve, 3, 2, Policy::Clairvoyant);
-            app.shot(Config { compression: codec(method), ..raw }, 12).wrong
+            app.shot(raw.with(|c| c.codec.settings = codec(method)), 12).wrong
         })
         .iter()
         .sum()

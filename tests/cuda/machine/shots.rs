@@ -197,7 +197,7 @@ impl<'a> App<'a> {
 
     /// Runs a whole shot of a session with `config`.
     pub fn shot(&mut self, config: Config, steps: i64) -> Outcome {
-        self.slots = config.zero_copy.then(|| Slots::new(true, || false));
+        self.slots = config.tiers.zero_copy.then(|| Slots::new(true, || false));
         let mut session = Session::new(config, steps, &self.app_fields()).unwrap();
         session.setup().unwrap();
         self.run(&mut session, |_| true);

@@ -9,15 +9,14 @@ use super::*;
 fn a_ratio_that_is_not_reached_costs_time_or_is_an_error() {
     let fields = fields(40);
     let raw = raw_bytes(&fields);
-    let optimist = Config {
-        compression_factor: 50.0,
-        device_budget: 2 * raw,
-        ..config(Algorithm::Revolve, 12, 0)
-    };
+    let optimist = config(Algorithm::Revolve, 12, 0).with(|c| {
+        c.codec.compression_factor = 50.0;
+        c.tiers.device_budget = 2 * raw;
+    });
     for noisy in [1, 2, 3] {
         run(&optimist, 100, &fields, noisy, 2).unwrap();
     }
-    let shot = run(&Config { host_budget: 2 * raw, ..optimist }, 100, &fields, 1, 1);
+    let shot = run(&optimist.with(|c| c.tiers.host_budget = 2 * raw), 100, &fields, 1, 1);
     refused(shot, Code::Budget, &["host_budget", "compression_factor"]);
 }
 
@@ -28,8 +27,11 @@ fn a_failed_save_leaves_nothing_behind() {
     let raw = raw_bytes(&fields);
     for (device_budget, zero_copy) in [(0, false), (3 * raw / 2, false), (0, true), (4 * raw, true)]
     {
-        let mut c = Config { device_budget, zero_copy, ..config(Algorithm::Revolve, 8, 3) };
-        c.compression.reject_nonfinite = true;
+        let mut c = config(Algorithm::Revolve, 8, 3).with(|c| {
+            c.tiers.device_budget = device_budget;
+            c.tiers.zero_copy = zero_copy;
+        });
+        c.codec.settings.reject_nonfinite = true;
         let is_spoiled = Cell::new(false);
         let mut app = HostApp::new(&fields, front(&fields, 7));
         app.slots = zero_copy.then(|| Slots::new(false, || false));
@@ -65,9 +67,9 @@ fn a_failed_save_leaves_nothing_behind() {
 fn sessions_of_one_schedule_compress_each_for_itself() {
     let all = [fields(40), fields(7)];
     let raw = raw_bytes(&all[0]);
-    let base = Config { device_budget: 2 * raw, ..config(Algorithm::Revolve, 9, 0) };
+    let base = config(Algorithm::Revolve, 9, 0).with(|c| c.tiers.device_budget = 2 * raw);
     let other = coding(Method::Lorenzo, ErrorBound::DEFAULT);
-    let configs = [base.clone(), Config { compression: other, ..base.clone() }];
+    let configs = [base.clone(), base.clone().with(|c| c.codec.settings = other)];
     let cursor = Arc::new(SharedSchedule::new(base, 70).unwrap());
     let mut apps = all.each_ref().map(|fields| HostApp::new(fields, front(fields, 7)));
     let attach =
@@ -95,11 +97,10 @@ fn a_codec_without_memory_stays_an_error() {
     // 2^46 FP32 values are 256 TiB, more than any address space holds. `compression_factor`
     // announces that the snapshots are small, so that no budget refuses them.
     let shapes = [field([1 << 46, 1, 1], Scalar::F32)];
-    let config = Config {
-        compression_factor: 1e12,
-        host_budget: 1 << 20,
-        ..config(Algorithm::Revolve, 3, 0)
-    };
+    let config = config(Algorithm::Revolve, 3, 0).with(|c| {
+        c.codec.compression_factor = 1e12;
+        c.tiers.host_budget = 1 << 20;
+    });
     let cursor = Arc::new(SharedSchedule::new(config.clone(), 10).unwrap());
     let mut session = Session::attach(cursor, config, &unplaced(&shapes)).unwrap();
     for _ in 0..2 {
@@ -132,7 +133,7 @@ fn bytes_of_the_cache_wait_for_their_download() {
     };
     let (cache, pool) = (102_400, 600_000);
     let mut device =
-        Target::Host.open(&Config { link_bandwidth: 5e5, ..Config::default() }).unwrap();
+        Target::Host.open(&Config::default().with(|c| c.device.link_bandwidth = 5e5)).unwrap();
     device.reserve(Memory::Device, cache).unwrap();
     device.reserve(Memory::Host, pool).unwrap();
     let storage = Storage::Coded(SnapshotCoder::on_host(codec).unwrap());

@@ -76,10 +76,8 @@ fn a_failing_disk_is_an_error() {
 fn a_full_file_system_is_a_smaller_plan() {
     let folder = tempdir("disk-mounted");
     common::on_small_disk(&folder, "256k", || {
-        let config = Config {
-            disk_folders: vec![folder.clone(), folder.clone()],
-            ..config(None, 0, [2, 6, 60], 16384)
-        };
+        let config = config(None, 0, [2, 6, 60], 16384)
+            .with(|c| c.tiers.disk_folders = vec![folder.clone(), folder.clone()]);
         let mut app = app_of(4096);
         let mut session = open(config, 90, &app).unwrap();
         app.shot(&mut session).unwrap();
@@ -95,10 +93,8 @@ fn a_folder_that_cannot_be_used_is_an_error() {
     let folder = tempdir("disk-none");
     std::fs::write(folder.join("file"), "").unwrap();
     for (name, part) in [("missing", "No such file"), ("file", "Not a directory")] {
-        let config = Config {
-            disk_folders: vec![folder.clone(), folder.join(name)],
-            ..config(Some(Algorithm::Revolve), 20, [2, 6, 40], 256)
-        };
+        let config = config(Some(Algorithm::Revolve), 20, [2, 6, 40], 256)
+            .with(|c| c.tiers.disk_folders = vec![folder.clone(), folder.join(name)]);
         refused(open(config, 90, &app_of(64)), Code::Io, &[part, name, "disk_path"]);
     }
 }

@@ -46,8 +46,12 @@ fn shot(compression: Settings, cache: u32) -> Vec<(&'static str, f64)> {
         field_at(memory.0, Field { n: N, scalar: Scalar::F32, previous_of })
     });
     let algorithm = Some(Algorithm::Revolve);
-    let config =
-        Config { algorithm, snapshots: SNAPSHOTS, cache, compression, ..Config::default() };
+    let config = Config::default().with(|c| {
+        c.schedule.algorithm = algorithm;
+        c.schedule.snapshots = SNAPSHOTS;
+        c.tiers.cache = cache;
+        c.codec.settings = compression;
+    });
     let mut session = Session::new(config, STEPS.into(), &fields).unwrap();
     // Saves and restores, and the calls in them and in `get_action`.
     let (mut count, mut sums, mut actions) = ([0; 2], [[0; 2]; 2], 0);

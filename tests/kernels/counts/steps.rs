@@ -1,4 +1,4 @@
-//! The kernel of a time step of `c-examples/rtm3d_cuda`, of which a run is made beside the codecs.
+//! The kernel of a time step of `c-examples/rtm3d_cuda`, which is counted beside the codecs.
 
 use super::table::Row;
 use crate::common::emu;

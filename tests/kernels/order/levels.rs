@@ -4,7 +4,7 @@ use super::*;
 
 fn job(algorithm: Algorithm, snapshots: u32, cache: u32, steps: u32, streams: Streams) -> Job {
     let plain = config(algorithm, snapshots, cache, Policy::Clairvoyant);
-    super::job(Config { shared_levels: true, ..plain }, steps, streams)
+    super::job(plain.with(|c| c.tiers.shared_levels = true), steps, streams)
 }
 
 /// If a wait or a record is lost, some seed shows a wrong state, or the remaining waits and records

@@ -18,7 +18,7 @@ pub struct Plant {
     pub old: &'static str,
     /// The text that replaces it.
     pub new: &'static str,
-    /// The names of the checks of which one must report.
+    /// The names of the checks; one of them must report.
     pub faults: &'static [&'static str],
     /// What is run.
     pub run: Run,

@@ -31,15 +31,14 @@ struct Base {
 /// With a device budget, plans follow from the sizes of compressed snapshots, which are in the file.
 fn job(method: Method, device_budget: u64) -> Job {
     let bound = ErrorBound::OfMax(1e-3);
-    let config = Config {
-        algorithm: Some(Algorithm::Revolve),
-        snapshots: 3,
-        cache: if device_budget > 0 { 0 } else { 2 },
-        device_budget,
-        backend: Backend::Host,
-        compression: Settings { method, bound, ..Settings::default() },
-        ..Config::default()
-    };
+    let config = Config::default().with(|c| {
+        c.schedule.algorithm = Some(Algorithm::Revolve);
+        c.schedule.snapshots = 3;
+        c.tiers.cache = if device_budget > 0 { 0 } else { 2 };
+        c.tiers.device_budget = device_budget;
+        c.device.backend = Backend::Host;
+        c.codec.settings = Settings { method, bound, ..Settings::default() };
+    });
     Job { config, steps: 9 }
 }
 

@@ -14,7 +14,7 @@ const GRANULARITY: usize = 4096;
 pub struct Physical {
     bytes: usize,
     device: usize,
-    /// Number of mappings, of which at most one may exist here.
+    /// Number of mappings: at most one may exist here.
     mapped: u32,
     /// Whether `cuMemRelease` was called: the memory goes when it is no longer mapped.
     is_released: bool,
