@@ -8,7 +8,7 @@ use crate::schedule::Schedule;
 
 /// The least seconds that a shot takes with a schedule.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bound {
+pub(super) struct LowerBound {
     /// The least time of the application's stream: about the time if the stream never waits.
     pub stream: f64,
     /// The least time until the last transfer to the device ends: the forward sweep, then the
@@ -20,7 +20,7 @@ pub(super) struct Bound {
     uneven: f64,
 }
 
-impl Bound {
+impl LowerBound {
     /// Returns a guess of the seconds that the shot takes, by which a search tries promising
     /// schedules first: the stream and the link rarely overlap without gaps. `gaps` is the part of
     /// the shorter of the two that does not overlap.
@@ -75,7 +75,7 @@ pub(super) fn stream(schedule: &Schedule, tiers: &TierSpec) -> Result<f64> {
 ///
 /// The link works beside the application's stream. No upload begins before the first RESTORE, because
 /// only a full cache makes uploads necessary, and every upload follows the download of its snapshot.
-pub(super) fn bound(schedule: &Schedule, tiers: &TierSpec, limit: f64) -> Result<Option<Bound>> {
+pub(super) fn bound(schedule: &Schedule, tiers: &TierSpec, limit: f64) -> Result<Option<LowerBound>> {
     let costs = &tiers.costs;
     let mut stream = stream(schedule, tiers)?;
     if stream >= limit {
@@ -105,5 +105,5 @@ pub(super) fn bound(schedule: &Schedule, tiers: &TierSpec, limit: f64) -> Result
     let more = mean - costs.forward.least();
     // Steps that are all alike differ by rounding errors only.
     let uneven = if more > 1e-9 * mean { repeated * more } else { 0.0 };
-    Ok(Some(Bound { stream, link, makespan, uneven }))
+    Ok(Some(LowerBound { stream, link, makespan, uneven }))
 }

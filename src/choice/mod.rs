@@ -35,4 +35,4 @@ pub use storage_options::StorageOption;
 pub(crate) use storage_options::{candidates, storage_options, tiers_of};
 pub use target::Target;
 pub(crate) use tier_spec::spare_beside;
-pub use tier_spec::{Shared, TierSpec};
+pub use tier_spec::{SharedBudgets, TierSpec};

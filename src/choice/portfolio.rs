@@ -7,7 +7,7 @@ use crate::schedule::Schedule;
 
 /// How close to each other the parameters of the portfolio's schedules are.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Grid {
+pub(super) enum Spacing {
     /// For long problems, whose schedules take long to simulate.
     Coarse,
     /// For short problems. A search that finds the best schedule of a fine grid and then varies it
@@ -41,9 +41,9 @@ pub(super) const FEW_STEPS: u32 = 32;
 
 /// Returns schedules for `steps` time steps that store at most `most` snapshots at a time; the
 /// device cache has `cache` slots.
-pub(super) fn portfolio(steps: u32, most: u32, cache: u32, grid: Grid) -> Result<Vec<Schedule>> {
+pub(super) fn portfolio(steps: u32, most: u32, cache: u32, grid: Spacing) -> Result<Vec<Schedule>> {
     let all = steps.saturating_sub(1).max(1);
-    let is_fine = grid == Grid::Fine;
+    let is_fine = grid == Spacing::Fine;
     // Each number of slots, or of starts of intervals, is one `part`-th larger than the one before.
     let part = if is_fine { 8 } else { 2 };
     let mut members = Vec::new();

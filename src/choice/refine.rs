@@ -1,7 +1,7 @@
 //! Refines schedules of a small problem: one or two splits at a time are changed as long as the
 //! predicted time falls.
 
-use super::portfolio::{portfolio, Grid};
+use super::portfolio::{portfolio, Spacing};
 use super::search::{clearly_less, evaluate, limits, search, Candidate, Keep};
 use super::tier_spec::TierSpec;
 use crate::error::Result;
@@ -122,7 +122,7 @@ pub(super) fn refine(
     most: u32,
 ) -> Result<Option<Candidate>> {
     let (held, cache) = limits(sessions, most);
-    for schedule in portfolio(best.schedule.steps, held, cache, Grid::Coarse)? {
+    for schedule in portfolio(best.schedule.steps, held, cache, Spacing::Coarse)? {
         if let Ok((_, simulation)) = evaluate(&schedule, sessions, f64::INFINITY)? {
             starts.add(simulation.makespan, &schedule);
         }

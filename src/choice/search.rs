@@ -7,8 +7,8 @@
 //! result depends on nothing but the arguments, never on measured time, and every rank finds the same
 //! plan.
 
-use super::bound::{bound, stream, Bound};
-use super::portfolio::{neighbours, portfolio, Grid};
+use super::bound::{bound, stream, LowerBound};
+use super::portfolio::{neighbours, portfolio, Spacing};
 use super::tier_spec::TierSpec;
 use crate::error::{fail, Code, Error, Result};
 use crate::fallible_vec;
@@ -163,10 +163,10 @@ struct Search<'a> {
 /// A schedule that may be simulated.
 struct Waiting {
     /// A guess of the seconds that the shot takes, by what was learned of the most similar schedule,
-    /// and how unlike this schedule is (`Place::distance`).
+    /// and how unlike this schedule is (`Traits::distance`).
     guess: f64,
     distance: f64,
-    bound: Bound,
+    bound: LowerBound,
     alternative: usize,
     schedule: Schedule,
 }
@@ -175,7 +175,7 @@ impl Waiting {
     /// Guesses anew by a schedule that was simulated, if no schedule so far was more similar.
     fn learn(&mut self, tried: &Tried) {
         if (tried.alternative, tried.algorithm) == (self.alternative, self.schedule.algorithm) {
-            let distance = Place::of(&self.schedule).distance(&tried.place);
+            let distance = Traits::of(&self.schedule).distance(&tried.traits);
             if distance < self.distance {
                 (self.distance, self.guess) = (distance, self.bound.guess(tried.gaps));
             }
@@ -187,15 +187,15 @@ impl Waiting {
 struct Tried {
     alternative: usize,
     algorithm: Algorithm,
-    /// Where the schedule is among the schedules of its algorithm.
-    place: Place,
-    /// See `Bound::gaps`; an estimate for a schedule whose simulation was given up.
+    /// What the schedule has in common with others of its algorithm.
+    traits: Traits,
+    /// See `LowerBound::gaps`; an estimate for a schedule whose simulation was given up.
     gaps: f64,
 }
 
 /// The parameters by which schedules of an algorithm are compared.
 #[derive(Clone, Copy)]
-struct Place {
+struct Traits {
     /// The states of an interval, or the snapshots if there are no intervals.
     size: f64,
     /// The slots inside an interval; 1 if there are no intervals.
@@ -204,18 +204,18 @@ struct Place {
     through: bool,
 }
 
-impl Place {
+impl Traits {
     fn of(schedule: &Schedule) -> Self {
         let (size, inner) = match schedule.chunk {
             0 => (schedule.snapshots, 1),
             chunk => (chunk, schedule.inner().max(1)),
         };
-        Place { size: size.into(), inner: inner.into(), through: schedule.cache() > 0 }
+        Traits { size: size.into(), inner: inner.into(), through: schedule.cache() > 0 }
     }
 
     /// How unlike the gaps of two schedules are expected to be; 1: alike. No logarithms, whose last
     /// digits depend on the machine.
-    fn distance(&self, other: &Place) -> f64 {
+    fn distance(&self, other: &Traits) -> f64 {
         let ratio = |a: f64, b: f64| if a > b { a / b } else { b / a };
         let inner = ratio(self.inner, other.inner);
         let through = if self.through == other.through { 1.0 } else { 3.0 };
@@ -310,7 +310,7 @@ impl<'a> Search<'a> {
             self.try_all(members, limit)?;
         }
         let is_fine = steps <= SHORT && !self.is_short_part;
-        let grid = if is_fine { Grid::Fine } else { Grid::Coarse };
+        let grid = if is_fine { Spacing::Fine } else { Spacing::Coarse };
         let mut members = Vec::new();
         for (alternative, sessions) in self.alternatives.iter().enumerate() {
             let (most, cache) = limits(sessions, most);
@@ -348,11 +348,11 @@ impl<'a> Search<'a> {
                 }
             }
             for tried in search.tried {
-                let mut place = tried.place;
+                let mut traits = tried.traits;
                 if matches!(tried.algorithm, Algorithm::Revolve | Algorithm::Uniform) {
-                    place.size *= f64::from(PART);
+                    traits.size *= f64::from(PART);
                 }
-                fallible_vec::push(&mut self.tried, Tried { alternative, place, ..tried })?;
+                fallible_vec::push(&mut self.tried, Tried { alternative, traits, ..tried })?;
             }
         }
         Ok(like)
@@ -430,9 +430,9 @@ impl<'a> Search<'a> {
 
     /// Returns the bounds of the session with the largest bound; `None` if the schedule cannot be
     /// faster than the plan that it must beat.
-    fn bound(&self, alternative: usize, schedule: &Schedule) -> Result<Option<Bound>> {
+    fn bound(&self, alternative: usize, schedule: &Schedule) -> Result<Option<LowerBound>> {
         let limit = self.to_beat(alternative, schedule.algorithm);
-        let mut largest: Option<Bound> = None;
+        let mut largest: Option<LowerBound> = None;
         for tiers in &self.alternatives[alternative] {
             let Some(bound) = bound(schedule, tiers, limit)? else { return Ok(None) };
             largest = largest.filter(|largest| largest.makespan > bound.makespan).or(Some(bound));
@@ -453,7 +453,7 @@ impl<'a> Search<'a> {
             .map_or(f64::INFINITY, |k| clearly_less(self.found[k].simulation.makespan))
     }
 
-    fn attempt(&mut self, bound: Bound, alternative: usize, schedule: Schedule) -> Result<()> {
+    fn attempt(&mut self, bound: LowerBound, alternative: usize, schedule: Schedule) -> Result<()> {
         let limit = self.to_beat(alternative, schedule.algorithm);
         let sessions = self.alternatives[alternative].len() as u64;
         let actions = schedule.accesses()?.saturating_add(schedule.forward_steps() / 8);
@@ -474,7 +474,7 @@ impl<'a> Search<'a> {
         let tried = Tried {
             alternative,
             algorithm: schedule.algorithm,
-            place: Place::of(&schedule),
+            traits: Traits::of(&schedule),
             gaps: if makespan.is_finite() { bound.gaps(makespan) } else { 0.0 },
         };
         fallible_vec::push(&mut self.tried, tried)?;

@@ -93,7 +93,7 @@ fn no_schedule_of_any_family_is_better() {
         let tiers = tiers(balance(transfer, op, compressed), cache, host);
         let ours = best(n, tiers.clone()).simulation.over_problem_ideal();
         let most = (cache + host).min(n - 1);
-        let mut all = portfolio(n, most, cache, Grid::Fine).unwrap();
+        let mut all = portfolio(n, most, cache, Spacing::Fine).unwrap();
         assert!(all.len() > 20);
         for member in &all {
             assert!(over_ideal(member, &tiers, Policy::Clairvoyant) >= ours - 1e-12, "{member:?}");
@@ -124,7 +124,7 @@ fn no_plan_beats_its_bound() {
     for (transfer, op, compressed) in [(12.0, 0.48, false), (3.0, 0.85, true), (0.5, 0.0, false)] {
         for cache in [0, 1, 2, 5, 12] {
             let tiers = tiers(balance(transfer, op, compressed), cache, 100);
-            for schedule in portfolio(120, 60, cache, Grid::Fine).unwrap() {
+            for schedule in portfolio(120, 60, cache, Spacing::Fine).unwrap() {
                 let makespan = over_ideal(&schedule, &tiers, Policy::Clairvoyant) * 240.0;
                 let bound = bound(&schedule, &tiers, f64::INFINITY).unwrap().unwrap();
                 assert!(
@@ -158,7 +158,7 @@ fn few_schedules_are_simulated() {
         assert!(search.work <= most, "{} of at most {most}", search.work);
         let ours = search.found[0].simulation.makespan;
         let mut all = Search::new(&sessions, Keep::Best);
-        let members = portfolio(steps, (cache + host).min(steps - 1), cache, Grid::Coarse).unwrap();
+        let members = portfolio(steps, (cache + host).min(steps - 1), cache, Spacing::Coarse).unwrap();
         all.try_all(members.into_iter().map(|m| (0, m)).collect(), u64::MAX).unwrap();
         all.try_neighbours(u32::MAX, false, u64::MAX).unwrap();
         let best = all.found[0].simulation.makespan;
@@ -200,7 +200,7 @@ fn no_member_of_the_portfolio_is_faster() {
         let tiers = random_tiers(&mut random, steps);
         let ours = best(steps, tiers.clone()).simulation.makespan;
         let (most, cache) = limits(std::slice::from_ref(&tiers), u32::MAX);
-        for schedule in portfolio(steps, most, cache, Grid::Fine).unwrap() {
+        for schedule in portfolio(steps, most, cache, Spacing::Fine).unwrap() {
             let sessions = std::slice::from_ref(&tiers);
             if let Ok((_, simulation)) = evaluate(&schedule, sessions, f64::INFINITY).unwrap() {
                 assert!(

@@ -41,13 +41,13 @@ pub struct TierSpec {
     /// Number of folders over which snapshots on disk are striped.
     pub folders: usize,
     /// Limits in bytes of tiers whose snapshots share time levels; `None`: they do not.
-    pub shared: Option<Shared>,
+    pub shared: Option<SharedBudgets>,
 }
 
 /// What a plan with shared time levels must fit. A slot holds the fields of a state without
 /// previous time levels; a place holds the previous time level of a state, if it is not shared.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Shared {
+pub struct SharedBudgets {
     /// Bytes of a place.
     pub previous_bytes: u64,
     /// Most bytes of the device cache; `None`: no limit.
@@ -138,7 +138,7 @@ impl TierSpec {
             ..Costs::new(profile, state_bytes, None)
         };
         let shared =
-            Some(Shared { previous_bytes, device: Some(budgets.device), host: Some(budgets.host) });
+            Some(SharedBudgets { previous_bytes, device: Some(budgets.device), host: Some(budgets.host) });
         TierSpec { slot_bytes: own_bytes, costs, budgets: Budgets::NONE, shared, ..filled }
     }
 
@@ -219,7 +219,7 @@ impl TierSpec {
         let limit = |budget: u64| Some(budget).filter(|&budget| budget > 0);
         let (device, host) = (limit(slots), limit(job.host_budget));
         tiers.beside_cache = if job.backend == Backend::Cuda { Levels::WORK_BYTES } else { 0 };
-        tiers.shared = Some(Shared { previous_bytes: levels.previous_bytes, device, host });
+        tiers.shared = Some(SharedBudgets { previous_bytes: levels.previous_bytes, device, host });
         tiers
     }
 
@@ -318,7 +318,7 @@ impl TierSpec {
             packed_bytes: None,
             costs: self.costs.for_part(part),
             budgets: Budgets::NONE,
-            shared: self.shared.clone().map(|shared| Shared { device: None, host: None, ..shared }),
+            shared: self.shared.clone().map(|shared| SharedBudgets { device: None, host: None, ..shared }),
             ..self.clone()
         }
     }
@@ -382,7 +382,7 @@ impl TierSpec {
     /// Returns whether a plan fits these tiers.
     pub(super) fn admits(&self, plan: &Plan) -> bool {
         let (device, host) = self.bytes_of(plan);
-        let within = |limit: fn(&Shared) -> Option<u64>, bytes: u64| {
+        let within = |limit: fn(&SharedBudgets) -> Option<u64>, bytes: u64| {
             self.shared.as_ref().and_then(limit).is_none_or(|most| bytes <= most)
         };
         self.host.is_none_or(|slots| plan.host_slots <= slots)

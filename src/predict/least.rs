@@ -25,7 +25,7 @@ struct Slot {
 }
 
 /// A run. Times are in seconds.
-struct Run<'a> {
+struct Playback<'a> {
     plan: &'a Plan,
     costs: &'a Costs,
     /// The time of the application's stream.
@@ -59,7 +59,7 @@ pub(super) fn least(
     if !is_known {
         return Ok(Ok(0.0));
     }
-    let mut run = Run {
+    let mut run = Playback {
         plan,
         costs,
         now: 0.0,
@@ -92,7 +92,7 @@ pub(super) fn least(
     Ok(Ok(run.now + costs.forward.sum(live..backward) + costs.backward.of(backward)))
 }
 
-impl Run<'_> {
+impl Playback<'_> {
     fn wait_until(&mut self, end: f64) {
         if end > self.now {
             self.delays.seconds += end - self.now;

@@ -33,7 +33,7 @@ pub fn simulate(
     costs: &Costs,
     budgets: Budgets,
 ) -> Result<Simulation> {
-    let run = Run::new(plan, costs, budgets, None)?;
+    let run = Playback::new(plan, costs, budgets, None)?;
     let ideal = costs.problem_ideal(schedule.steps);
     Ok(run.play(generated(schedule), ideal, f64::INFINITY)?.unwrap_or_default().0)
 }
@@ -45,7 +45,7 @@ pub fn simulate_timeline(
     costs: &Costs,
     budgets: Budgets,
 ) -> Result<(Simulation, Timeline)> {
-    let run = Run::new(plan, costs, budgets, Some(Timeline::default()))?;
+    let run = Playback::new(plan, costs, budgets, Some(Timeline::default()))?;
     let ideal = costs.problem_ideal(schedule.steps);
     Ok(run.play(generated(schedule), ideal, f64::INFINITY)?.unwrap_or_default())
 }
@@ -82,7 +82,7 @@ pub(crate) fn simulate_within(
         Ok(about) if about * (1.0 - ROUNDING) >= makespan => return Ok(Err(TooSlow { about })),
         Ok(_) => {}
     }
-    let run = Run::new(plan, costs, budgets, None)?;
+    let run = Playback::new(plan, costs, budgets, None)?;
     Ok(match run.play(generated(schedule), ideal, patience)? {
         Err(delays) => Err(too_slow(delays)),
         Ok((run, _)) if run.makespan >= makespan => Err(TooSlow { about: run.makespan }),
@@ -102,7 +102,7 @@ fn generated(schedule: &Schedule) -> impl Iterator<Item = (Action, u32)> {
 }
 
 /// A simulated run.
-struct Run<'a> {
+struct Playback<'a> {
     plan: &'a Plan,
     costs: &'a Costs,
     budgets: Budgets,
@@ -121,7 +121,7 @@ struct Run<'a> {
     tally: Simulation,
 }
 
-impl<'a> Run<'a> {
+impl<'a> Playback<'a> {
     fn new(
         plan: &'a Plan,
         costs: &'a Costs,
@@ -182,7 +182,7 @@ impl<'a> Run<'a> {
         if on_disk > 0 {
             tiers.use_disk(on_disk, stored, ROOM)?;
         }
-        Ok(Run {
+        Ok(Playback {
             plan,
             costs,
             budgets,

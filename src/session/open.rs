@@ -140,7 +140,7 @@ impl Session {
                 Ok((self.reserve_disk(&reserved.plan, rest.is_some())?, reserved))
             });
             match reserved {
-                Ok((Room::Enough(space), reserved)) => {
+                Ok((DiskRoom::Enough(space), reserved)) => {
                     self.engine = Some(self.engine_of(device, storage, reserved, space)?);
                     self.begin_tuning();
                     self.open_timeline(target);
@@ -196,10 +196,10 @@ impl Session {
 
     /// Reserves the disk space that `plan` needs. If there is less space, plans anew with as much disk
     /// as there is; fails if the plan is the rest of a shot.
-    fn reserve_disk(&mut self, plan: &Plan, is_rest: bool) -> Result<Room> {
+    fn reserve_disk(&mut self, plan: &Plan, is_rest: bool) -> Result<DiskRoom> {
         let (slots, slot_bytes) = (self.option.tiers.on_disk(plan), self.option.tiers.slot_bytes);
         if slots == 0 {
-            return Ok(Room::Enough(None));
+            return Ok(DiskRoom::Enough(None));
         }
         let space = DiskSpace::reserve(&self.job.config.disk_folders(), slots, slot_bytes)?;
         if space.slots() == slots {
@@ -209,7 +209,7 @@ impl Session {
                     folder.display()
                 );
             }
-            return Ok(Room::Enough(Some(space)));
+            return Ok(DiskRoom::Enough(Some(space)));
         }
         let bytes_on_disk = self.option.tiers.bytes_on_disk();
         let bytes = |slots: u32| u64::from(slots).saturating_mul(bytes_on_disk);
@@ -240,7 +240,7 @@ impl Session {
         log::warn!(
             "disk_budget = {needed} bytes were planned, and {folders} has room for {room}: the plan was made anew for these"
         );
-        Ok(Room::Less)
+        Ok(DiskRoom::Less)
     }
 
     /// Takes the whole plan of this shot once its forward phase has ended, which another session of
@@ -404,7 +404,7 @@ fn leave_reserve(config: &Config, device: &dyn Device, needed: u64) -> Result<()
 }
 
 /// The disk space that there is for a plan.
-enum Room {
+enum DiskRoom {
     /// The space that the plan needs; `None` if the plan needs none.
     Enough(Option<DiskSpace>),
     /// Less. The session has a new plan.

@@ -66,7 +66,7 @@ pub struct Persist {
 /// A publication in the background.
 struct Publishing {
     thread: Option<Thread>,
-    shared: Arc<Shared>,
+    shared: Arc<Publication>,
     /// Bytes of the generation, and the seconds that writing it took.
     bytes: u64,
     seconds: f64,
@@ -84,7 +84,7 @@ impl Publishing {
 }
 
 /// What a publication is given, and what it leaves.
-struct Shared {
+struct Publication {
     work: Mutex<Option<(Store, Finished)>>,
     is_done: AtomicBool,
     /// Nanoseconds of a processor that the publication took.
@@ -92,7 +92,7 @@ struct Shared {
     result: Mutex<Option<(Store, Result<u64>, Duration)>>,
 }
 
-impl Shared {
+impl Publication {
     fn publish(&self) {
         let (begin, processor) = (Instant::now(), processor_time());
         let work = self.work.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -166,7 +166,7 @@ impl Persist {
     ) -> Result<()> {
         let bytes = finished.bytes();
         let Some(store) = self.store.take() else { return self.store().map(drop) };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(Publication {
             work: Mutex::new(Some((store, finished))),
             is_done: AtomicBool::new(false),
             processor: AtomicU64::new(0),
@@ -396,7 +396,7 @@ mod tests {
     /// and only when the publication has ended.
     #[test]
     fn the_processor_time_of_a_publication_counts() {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(Publication {
             work: Mutex::new(None),
             is_done: AtomicBool::new(false),
             processor: AtomicU64::new(1_000_000_000),

@@ -212,11 +212,11 @@ impl Kind {
         let app = judge.event().unwrap();
         let slots = Slots::new(judge, app, layout, cache);
         let store: Box<dyn Store> = match self {
-            Kind::Raw | Kind::ZeroCopy => Box::new(Raw),
+            Kind::Raw | Kind::ZeroCopy => Box::new(RawStore),
             Kind::Mixed | Kind::Coded | Kind::CodedZeroCopy => {
                 let pool = STATE * u64::from(plan.host_slots + plan.device_slots);
                 let coder = SnapshotCoder::Assumed { bytes: STATE / 2 };
-                let mut packed = Packed::new(coder, cache, pool);
+                let mut packed = CodedStore::new(coder, cache, pool);
                 packed.leave_to_others(STATE).unwrap();
                 Box::new(packed)
             }
@@ -227,7 +227,7 @@ impl Kind {
                 let own_bytes = STATE / 2;
                 let levels =
                     Levels { own: vec![(0, 0)], previous, own_bytes, previous_bytes: STATE / 2 };
-                Box::new(Shared::new(levels, FieldChecksums::Absent))
+                Box::new(SharingStore::new(levels, FieldChecksums::Absent))
             }
         };
         Tiers::of(slots, store, plan).unwrap()

@@ -32,9 +32,9 @@ use crate::together::{refused, Mode};
 pub use disk::staging_bytes;
 use disk::Disk;
 pub use field_checksums::FieldChecksums;
-use packed::Packed;
-use raw::Raw;
-use shared::Shared;
+use packed::CodedStore;
+use raw::RawStore;
+use shared::SharingStore;
 pub use slots::Saved;
 use slots::Slots;
 pub use snapshot_coder::SnapshotCoder;
@@ -105,7 +105,7 @@ trait Store: Send {
 
     /// Makes room for the snapshot of u(ts) of `stored`, in the slots of a step, and returns where
     /// its bytes go. The lanes have no work.
-    fn make_room(&mut self, _: &mut Slots, _: Step, _: i64, _: (u64, bool)) -> Result<Room> {
+    fn make_room(&mut self, _: &mut Slots, _: Step, _: i64, _: (u64, bool)) -> Result<Destinations> {
         refused([Mode::SharedLevels, Mode::WithinShot])
     }
 
@@ -143,7 +143,7 @@ pub struct Stored {
 }
 
 /// The one or two places to which the bytes of a snapshot go.
-type Room = [Option<Place>; 2];
+type Destinations = [Option<Place>; 2];
 
 /// What a RESTORE found.
 #[derive(Clone, Copy, Debug)]
@@ -211,7 +211,7 @@ pub struct Tiers {
     slots: Slots,
     /// Mixed storage: slots of the cache with smaller numbers than `raw_slots` hold raw snapshots,
     /// which never leave these slots. All other snapshots are those of `store`.
-    raw: Raw,
+    raw: RawStore,
     raw_slots: u32,
     store: Box<dyn Store>,
     /// The plan's transfers to the device that are issued already.
@@ -235,16 +235,16 @@ impl Tiers {
     ) -> Result<Self> {
         let app = device.event().inspect_err(|_| storage.close(&mut *device))?;
         let store: Box<dyn Store> = match storage {
-            Storage::Raw => Box::new(Raw),
-            Storage::Coded(coder) => Box::new(Packed::new(coder, cache, pool)),
-            Storage::Sharing(levels, checksums) => Box::new(Shared::new(levels, checksums)),
+            Storage::Raw => Box::new(RawStore),
+            Storage::Coded(coder) => Box::new(CodedStore::new(coder, cache, pool)),
+            Storage::Sharing(levels, checksums) => Box::new(SharingStore::new(levels, checksums)),
         };
         Self::of(Slots::new(device, app, layout, cache), store, plan)
     }
 
     fn of(slots: Slots, store: Box<dyn Store>, plan: &Plan) -> Result<Self> {
         let (issued, early) = (Issued::default(), Traffic::default());
-        let mut tiers = Tiers { slots, raw: Raw, raw_slots: 0, store, issued, early };
+        let mut tiers = Tiers { slots, raw: RawStore, raw_slots: 0, store, issued, early };
         tiers.fit(plan)?;
         Ok(tiers)
     }

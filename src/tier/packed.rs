@@ -3,7 +3,7 @@
 use super::arena::Arena;
 use super::raw::place_of;
 use super::slots::{Download, Held, HostSlot, Saved, Slots};
-use super::{Play, PreviousLevels, Room, SnapshotCoder, Store, Stored};
+use super::{Play, PreviousLevels, Destinations, SnapshotCoder, Store, Stored};
 use crate::device::{AppMemory, Event, Lane, Place};
 use crate::error::{fail, Result};
 use crate::fallible_vec;
@@ -13,7 +13,7 @@ use std::ffi::c_void;
 use std::ops::Range;
 
 /// The store of compressed snapshots: the codec, and the memory of snapshots that differ in size.
-pub struct Packed {
+pub struct CodedStore {
     coder: SnapshotCoder,
     /// Mixed storage: slots of the cache with smaller numbers hold raw snapshots, each at a fixed
     /// offset, slot number times the bytes of a state.
@@ -41,7 +41,7 @@ struct Made {
     buffer: usize,
     step: Step,
     ts: i64,
-    /// Number of the save that made the snapshot (`Packed::calls`).
+    /// Number of the save that made the snapshot (`CodedStore::calls`).
     call: u64,
 }
 
@@ -50,11 +50,11 @@ fn later(a: Option<(u64, Event)>, b: (u64, Event)) -> Option<(u64, Event)> {
     a.filter(|a| a.0 > b.0).or(Some(b))
 }
 
-impl Packed {
+impl CodedStore {
     /// The store of snapshots that `coder` makes, in `cache` bytes of the device slab and `pool`
     /// bytes of the host slab.
     pub fn new(coder: SnapshotCoder, cache: u64, pool: u64) -> Self {
-        Packed {
+        CodedStore {
             coder,
             raw_slots: 0,
             made: VecDeque::new(),
@@ -283,7 +283,7 @@ impl Packed {
     }
 }
 
-impl Store for Packed {
+impl Store for CodedStore {
     fn fit(&mut self, slots: &mut Slots, plan: &Plan) -> Result<()> {
         self.raw_slots = plan.raw_slots;
         if plan.raw_slots > 0 {
@@ -443,7 +443,7 @@ impl Store for Packed {
         step: Step,
         ts: i64,
         (bytes, is_coded): (u64, bool),
-    ) -> Result<Room> {
+    ) -> Result<Destinations> {
         if !is_coded {
             return fail!(
                 Stream,

@@ -81,7 +81,7 @@ impl Device for Counting {
 
 /// A store of compressed snapshots whose sizes are drawn: from a tenth of [`SLOT`] to `most` tenths.
 struct Drawn {
-    packed: Packed,
+    packed: CodedStore,
     most: u64,
     state: u64,
 }
@@ -146,7 +146,7 @@ impl Counts {
         let slots = Slots::new(device, app, Layout::new(vec![field]).unwrap(), 0);
         let bytes = |slots: u32| u64::from(slots) * SLOT;
         let coder = SnapshotCoder::Assumed { bytes: SLOT };
-        let packed = Packed::new(coder, bytes(plan.device_slots), bytes(plan.host_slots));
+        let packed = CodedStore::new(coder, bytes(plan.device_slots), bytes(plan.host_slots));
         let drawn = Drawn { packed, most, state: self.plans };
         let mut tiers = Tiers::of(slots, Box::new(drawn), &plan).unwrap();
         let ended = index.accesses.iter().enumerate().try_for_each(|(number, access)| {

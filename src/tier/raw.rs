@@ -1,14 +1,14 @@
 //! Raw snapshots: each lies at a fixed offset, slot number times slot size.
 
 use super::slots::{Saved, Slots};
-use super::{Play, PreviousLevels, Room, Store, Stored};
+use super::{Play, PreviousLevels, Destinations, Store, Stored};
 use crate::device::{AppMemory, Lane};
 use crate::error::{fail, Result};
 use crate::plan::{Step, NONE};
 use std::ffi::c_void;
 
 /// The store of raw snapshots, which needs nothing beside the slots.
-pub struct Raw;
+pub struct RawStore;
 
 /// The slot from which a RESTORE reads: that of the cache, if the step has one.
 pub fn place_of(step: Step) -> Step {
@@ -18,7 +18,7 @@ pub fn place_of(step: Step) -> Step {
     }
 }
 
-impl Store for Raw {
+impl Store for RawStore {
     fn empty(&mut self, slots: &mut Slots) {
         slots.empty(Some(slots.layout.slot_bytes));
     }
@@ -122,7 +122,7 @@ impl Store for Raw {
         step: Step,
         ts: i64,
         (bytes, is_coded): (u64, bool),
-    ) -> Result<Room> {
+    ) -> Result<Destinations> {
         if is_coded || bytes != slots.layout.slot_bytes {
             return fail!(
                 Stream,

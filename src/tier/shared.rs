@@ -18,7 +18,7 @@ use crate::layout::{Levels, PreviousField};
 use crate::plan::{Plan, PreviousLevel, Step, NONE};
 
 /// What tiers with shared time levels have beside slots.
-pub struct Shared {
+pub struct SharingStore {
     levels: Levels,
     checksums: FieldChecksums,
     /// Offset of the first place for a previous time level, in bytes, in the cache and in the pool.
@@ -31,9 +31,9 @@ pub struct Shared {
     bytes: (u64, u64),
 }
 
-impl Shared {
+impl SharingStore {
     pub fn new(levels: Levels, checksums: FieldChecksums) -> Self {
-        Shared { levels, checksums, device: 0, host: 0, places: Vec::new(), bytes: (0, 0) }
+        SharingStore { levels, checksums, device: 0, host: 0, places: Vec::new(), bytes: (0, 0) }
     }
 
     /// Bytes of a slot.
@@ -103,7 +103,7 @@ impl Shared {
     /// Stores in `slot` the checksums of those fields that are the previous time level of the next
     /// state.
     fn keep_sums(&mut self, slots: &mut Slots, fields: &[AppMemory], slot: Place) -> Result<()> {
-        let Shared { levels, checksums, .. } = self;
+        let SharingStore { levels, checksums, .. } = self;
         levels.previous.iter().try_for_each(|pair| {
             checksums.keep(&mut *slots.device, fields[pair.current], slot.plus(pair.checksum_at))
         })
@@ -124,7 +124,7 @@ impl Shared {
         if let Some(written) = written {
             slots.device.wait(Lane::App, written)?;
         }
-        let Shared { levels, checksums, .. } = self;
+        let SharingStore { levels, checksums, .. } = self;
         let at = u64::from(other) * levels.own_bytes;
         let slot = if in_cache { Place::Device(at) } else { Place::Host(at) };
         let device = &mut *slots.device;
@@ -214,7 +214,7 @@ impl Shared {
     }
 }
 
-impl Store for Shared {
+impl Store for SharingStore {
     fn fit(&mut self, slots: &mut Slots, plan: &Plan) -> Result<()> {
         let (device, host) = plan.places();
         for _ in self.places.len()..device as usize {

@@ -229,7 +229,7 @@ impl Slots {
     /// download into the slot: the download lane has that download before it, and the application's
     /// lane has waited for a RESTORE of the snapshot. A dropped snapshot has no RESTORE, but no SAVE of
     /// a schedule that drops snapshots goes past a cache to the pool, unless compressed snapshots
-    /// find no room in the cache; then the lane has waited for `Packed::written`.
+    /// find no room in the cache; then the lane has waited for `CodedStore::written`.
     pub fn begin_write(&mut self, lane: Lane, host: u32) -> Result<Place> {
         if self.is_on_disk(host) {
             return self.disk.leave(&mut *self.device, lane);
