@@ -40,7 +40,7 @@ pub struct Config {
 }
 
 /// Which states are saved, and which actions the application gets.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ScheduleOptions {
     /// The algorithm; `None` lets the library choose (`auto`).
     pub algorithm: Option<Algorithm>,
@@ -57,23 +57,8 @@ pub struct ScheduleOptions {
     pub trace_file: Option<PathBuf>,
     /// Whether consecutive FORWARDs are one action.
     pub range_actions: bool,
-    /// The adjoint needs u only every `adjoint_every` time steps, at least 1.
+    /// The adjoint needs u only every `adjoint_every` time steps; 0 and 1: every state.
     pub adjoint_every: u32,
-}
-
-impl Default for ScheduleOptions {
-    fn default() -> Self {
-        ScheduleOptions {
-            algorithm: None,
-            snapshots: 0,
-            chunk: 0,
-            adjust_snapshots: false,
-            uniform_published: false,
-            trace_file: None,
-            range_actions: false,
-            adjoint_every: 1,
-        }
-    }
 }
 
 /// Where snapshots live, and how much memory they may take.
@@ -108,14 +93,14 @@ pub struct TierOptions {
 }
 
 /// The device, and what is known of its speeds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct DeviceOptions {
     /// The kind of device that the session is on.
     pub backend: Backend,
     /// The ordinal of the CUDA device; `None`: the device of the fields, or else the current
     /// device.
     pub ordinal: Option<i32>,
-    /// Most actions that the host runs ahead of a GPU.
+    /// Most actions that the host runs ahead of a GPU; 0: 64.
     pub max_in_flight: u32,
     /// Bandwidth of a simulated link between device and host memory, in bytes per second in each
     /// direction; 0: as fast as memory.
@@ -125,19 +110,6 @@ pub struct DeviceOptions {
     pub profile: Option<Profile>,
     /// The file to which a measured profile is written.
     pub profile_file: Option<PathBuf>,
-}
-
-impl Default for DeviceOptions {
-    fn default() -> Self {
-        DeviceOptions {
-            backend: Backend::ByFields,
-            ordinal: None,
-            max_in_flight: 64,
-            link_bandwidth: 0.0,
-            profile: None,
-            profile_file: None,
-        }
-    }
 }
 
 /// How snapshots are compressed.

@@ -139,7 +139,7 @@ fn schedule(given: &gpuzip_config_t, trace_file: Option<PathBuf>) -> Result<Sche
         adjust_snapshots: one_of!(given.snapshot_rule, "0 (set or budgets) or 1 (GPUZIP's adjust)"),
         uniform_published: one_of!(given.uniform_reading, "0 (ours) or 1 (as published)"),
         range_actions: one_of!(given.range_actions, "0 (one step per FORWARD) or 1 (ranges)"),
-        adjoint_every: count("adjoint_every", given.adjoint_every)?.max(1),
+        adjoint_every: count("adjoint_every", given.adjoint_every)?,
     })
 }
 
@@ -176,10 +176,7 @@ fn device(given: &gpuzip_config_t, profile_file: Option<PathBuf>) -> Result<Devi
             }
         },
         ordinal: count("device", given.device)?.checked_sub(1).map(|k| k as i32),
-        max_in_flight: match count("max_in_flight", given.max_in_flight)? {
-            0 => DeviceOptions::default().max_in_flight,
-            actions => actions,
-        },
+        max_in_flight: count("max_in_flight", given.max_in_flight)?,
         link_bandwidth: bandwidth(given.link_bandwidth)?,
         profile: profile_file.as_deref().map_or(Ok(None), profile_of)?,
         profile_file,
@@ -191,7 +188,12 @@ fn codec(given: &gpuzip_config_t) -> Result<CodecOptions> {
     Ok(CodecOptions {
         settings: compression(given)?,
         any_codec: given.compressor == GPUZIP_COMPRESSOR_AUTO,
-        compression_factor: factor(given.compression_factor)?,
+        compression_factor: within(
+            "compression_factor",
+            given.compression_factor.into(),
+            f32::MAX.into(),
+            "the ratio that is expected, or 0",
+        )?,
     })
 }
 
@@ -209,8 +211,18 @@ fn restart(given: &gpuzip_config_t, folder: Option<PathBuf>) -> Result<RestartOp
     Ok(RestartOptions {
         folder,
         strict: one_of!(given.strict, "0 (a warning) or 1 (an error)"),
-        overhead: share("persist_overhead", given.persist_overhead)?,
-        stop_budget: seconds("stop_budget_s", given.stop_budget_s)?,
+        overhead: within(
+            "persist_overhead",
+            given.persist_overhead,
+            1.0,
+            "a share of the run time, up to 1, or 0 for 0.035",
+        )?,
+        stop_budget: within(
+            "stop_budget_s",
+            given.stop_budget_s,
+            1e9,
+            "seconds, up to 1e9, or 0 for 1.5",
+        )?,
     })
 }
 
@@ -390,26 +402,11 @@ fn warn_of_bound(given: &gpuzip_config_t, checked: &Config) {
     );
 }
 
-fn share(name: &str, value: f64) -> Result<f64> {
-    match (0.0..=1.0).contains(&value) {
+/// Returns `value` if it is a number from 0 to `most`; `what` says what the number is.
+fn within(name: &str, value: f64, most: f64, what: &str) -> Result<f64> {
+    match (0.0..=most).contains(&value) {
         true => Ok(value),
-        false => {
-            fail!(Config, "{name} = {value}: a share of the run time, up to 1, or 0 for 0.035")
-        }
-    }
-}
-
-fn seconds(name: &str, value: f64) -> Result<f64> {
-    match (0.0..=1e9).contains(&value) {
-        true => Ok(value),
-        false => fail!(Config, "{name} = {value}: seconds, up to 1e9, or 0 for 1.5"),
-    }
-}
-
-fn factor(value: f32) -> Result<f64> {
-    match value.is_finite() && value >= 0.0 {
-        true => Ok(value as f64),
-        false => fail!(Config, "compression_factor = {value}: the ratio that is expected, or 0"),
+        false => fail!(Config, "{name} = {value}: {what}"),
     }
 }
 

@@ -75,7 +75,11 @@ pub(super) fn stream(schedule: &Schedule, tiers: &TierSpec) -> Result<f64> {
 ///
 /// The link works beside the application's stream. No upload begins before the first RESTORE, because
 /// only a full cache makes uploads necessary, and every upload follows the download of its snapshot.
-pub(super) fn bound(schedule: &Schedule, tiers: &TierSpec, limit: f64) -> Result<Option<LowerBound>> {
+pub(super) fn bound(
+    schedule: &Schedule,
+    tiers: &TierSpec,
+    limit: f64,
+) -> Result<Option<LowerBound>> {
     let costs = &tiers.costs;
     let mut stream = stream(schedule, tiers)?;
     if stream >= limit {

@@ -158,7 +158,8 @@ fn few_schedules_are_simulated() {
         assert!(search.work <= most, "{} of at most {most}", search.work);
         let ours = search.found[0].simulation.makespan;
         let mut all = Search::new(&sessions, Keep::Best);
-        let members = portfolio(steps, (cache + host).min(steps - 1), cache, Spacing::Coarse).unwrap();
+        let members =
+            portfolio(steps, (cache + host).min(steps - 1), cache, Spacing::Coarse).unwrap();
         all.try_all(members.into_iter().map(|m| (0, m)).collect(), u64::MAX).unwrap();
         all.try_neighbours(u32::MAX, false, u64::MAX).unwrap();
         let best = all.found[0].simulation.makespan;

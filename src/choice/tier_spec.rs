@@ -137,8 +137,11 @@ impl TierSpec {
             previous_bytes,
             ..Costs::new(profile, state_bytes, None)
         };
-        let shared =
-            Some(SharedBudgets { previous_bytes, device: Some(budgets.device), host: Some(budgets.host) });
+        let shared = Some(SharedBudgets {
+            previous_bytes,
+            device: Some(budgets.device),
+            host: Some(budgets.host),
+        });
         TierSpec { slot_bytes: own_bytes, costs, budgets: Budgets::NONE, shared, ..filled }
     }
 
@@ -318,7 +321,11 @@ impl TierSpec {
             packed_bytes: None,
             costs: self.costs.for_part(part),
             budgets: Budgets::NONE,
-            shared: self.shared.clone().map(|shared| SharedBudgets { device: None, host: None, ..shared }),
+            shared: self.shared.clone().map(|shared| SharedBudgets {
+                device: None,
+                host: None,
+                ..shared
+            }),
             ..self.clone()
         }
     }

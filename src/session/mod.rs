@@ -314,9 +314,12 @@ impl Session {
     /// Limits how far the host runs ahead: blocks until, with action `it`, at most `max_in_flight`
     /// actions have not ended on the device. If this fails, action `it` has changed nothing.
     fn keep_up(&mut self, it: i64) -> Result<()> {
+        let most = match self.job.config.device.max_in_flight {
+            0 => 64,
+            actions => actions.into(),
+        };
         if let Some(engine) = &mut self.engine {
-            self.stats.run_ahead_wait +=
-                engine.tiers.device().keep_up(it, self.job.config.device.max_in_flight as i64)?;
+            self.stats.run_ahead_wait += engine.tiers.device().keep_up(it, most)?;
         }
         Ok(())
     }

@@ -105,7 +105,13 @@ trait Store: Send {
 
     /// Makes room for the snapshot of u(ts) of `stored`, in the slots of a step, and returns where
     /// its bytes go. The lanes have no work.
-    fn make_room(&mut self, _: &mut Slots, _: Step, _: i64, _: (u64, bool)) -> Result<Destinations> {
+    fn make_room(
+        &mut self,
+        _: &mut Slots,
+        _: Step,
+        _: i64,
+        _: (u64, bool),
+    ) -> Result<Destinations> {
         refused([Mode::SharedLevels, Mode::WithinShot])
     }
 

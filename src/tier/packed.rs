@@ -3,7 +3,7 @@
 use super::arena::Arena;
 use super::raw::place_of;
 use super::slots::{Download, Held, HostSlot, Saved, Slots};
-use super::{Play, PreviousLevels, Destinations, SnapshotCoder, Store, Stored};
+use super::{Destinations, Play, PreviousLevels, SnapshotCoder, Store, Stored};
 use crate::device::{AppMemory, Event, Lane, Place};
 use crate::error::{fail, Result};
 use crate::fallible_vec;

@@ -1,7 +1,7 @@
 //! Raw snapshots: each lies at a fixed offset, slot number times slot size.
 
 use super::slots::{Saved, Slots};
-use super::{Play, PreviousLevels, Destinations, Store, Stored};
+use super::{Destinations, Play, PreviousLevels, Store, Stored};
 use crate::device::{AppMemory, Lane};
 use crate::error::{fail, Result};
 use crate::plan::{Step, NONE};
