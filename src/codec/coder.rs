@@ -8,8 +8,8 @@ use crate::scalar::{Array, ArrayMut, Scalar};
 pub enum Bound {
     /// |x - decoded x| is at most this value, for every finite x.
     Max(f64),
-    /// The root mean square of x - decoded x over the array, where a value that is not finite counts
-    /// as one without an error, is at most this value.
+    /// The root mean square of x - decoded x over the array, where a value that is not finite
+    /// counts as one without an error, is at most this value.
     Rms(f64),
 }
 
@@ -75,8 +75,7 @@ impl Shape {
         self.values() * self.scalar.bytes() as usize
     }
 
-    /// Returns the extents other than 1, in their order, so that a plane has two extents in
-    /// whichever dimensions it is declared.
+    /// Returns the extents other than 1, in their order: a plane has two, whichever they are.
     pub fn dims(&self) -> Vec<usize> {
         self.n.into_iter().filter(|&n| n > 1).collect()
     }

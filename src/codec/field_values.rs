@@ -14,8 +14,7 @@ use crate::scalar::{Array, ArrayMut, Scalar};
 /// The memory must be readable, as `AppMemory` promises, for as long as the result is used.
 pub(super) unsafe fn values<'a>(memory: AppMemory, shape: Shape) -> Result<Array<'a>> {
     let (address, len) = (check(memory, shape)?, shape.values());
-    // SAFETY: `check` has found `len` aligned values in the memory; by this function's contract the
-    // memory is readable.
+    // SAFETY: `check` found `len` aligned values; by this function's contract they are readable.
     Ok(unsafe {
         match shape.scalar {
             Scalar::F32 => Array::F32(std::slice::from_raw_parts(address.cast(), len)),
@@ -32,8 +31,8 @@ pub(super) unsafe fn values<'a>(memory: AppMemory, shape: Shape) -> Result<Array
 /// nothing else may refer to the memory in that time.
 pub(super) unsafe fn values_mut<'a>(memory: AppMemory, shape: Shape) -> Result<ArrayMut<'a>> {
     let (address, len) = (check(memory, shape)?, shape.values());
-    // SAFETY: `check` has found `len` aligned values in the memory; by this function's contract the
-    // memory is writable and nothing else refers to it.
+    // SAFETY: `check` found `len` aligned values; by this function's contract they are writable and
+    // nothing else refers to them.
     Ok(unsafe {
         match shape.scalar {
             Scalar::F32 => ArrayMut::F32(std::slice::from_raw_parts_mut(address.cast(), len)),
@@ -52,8 +51,7 @@ pub(super) fn rows_of(memory: AppMemory, shape: Shape) -> Result<Rows> {
     Ok(memory.rows())
 }
 
-/// Checks that a field is contiguous, large enough and aligned for its type, and returns its
-/// address.
+/// Checks that a field is contiguous, large enough and aligned; returns its address.
 fn check(memory: AppMemory, shape: Shape) -> Result<*mut u8> {
     let (address, bytes) = (memory.address(), memory.bytes());
     if !memory.rows().is_contiguous() {

@@ -17,9 +17,9 @@
 //! the bound times 1 - 2^-20.
 //!
 //! A bound t of the root mean square does not limit single errors. The encoder first measures
-//! whether the unit s = sqrt(12) t keeps the root mean square. If it does, the encoder uses the
-//! quantum 511/512 s alone, and |x - x^| may be as large as s. If it does not, every single value
-//! keeps the bound t.
+//! whether the unit s = sqrt(12) t keeps the root mean square, as it does for errors spread evenly
+//! over +-s/2. If it does, the encoder uses the quantum 511/512 s alone, and |x - x^| may be as
+//! large as s. If it does not, every single value keeps the bound t.
 
 // Loops index several arrays: the compiler vectorises this form, and formulas are written this way.
 #![allow(clippy::needless_range_loop)]
@@ -42,8 +42,7 @@ pub(super) type Numbers = [i32; TILE];
 
 /// A type whose values can be quantised.
 pub(super) trait Quantised: Real {
-    /// A value added to `MAGIC` is rounded to an integer, because the last place of the sum weighs
-    /// 1.
+    /// A sum with `MAGIC` is rounded to an integer, because its last place weighs 1.
     const MAGIC: Self;
     /// Smallest and largest bound: a larger bound is reduced to the largest; with a smaller bound
     /// the array is not coded.
@@ -103,8 +102,7 @@ pub(super) struct Quantum<T> {
 impl<T: Quantised> Quantum<T> {
     /// Returns the quanta of a unit, one per level, all with the same bound.
     pub fn levels(unit: f64, bound: f64) -> [Self; 3] {
-        // If the rounded difference is at most this value, the exact difference is within the
-        // bound.
+        // If the rounded difference keeps this bound, the exact difference keeps the given one.
         let bound = T::down(bound * (1.0 - power(-20)));
         LEVELS.map(|level| {
             let step = T::down(unit * level);
@@ -138,10 +136,6 @@ pub(super) struct Choice {
 }
 
 /// Chooses the unit and the bound for an array. Returns `None` if the bound is NaN or too small.
-///
-/// With `Rms(t)`, the function measures whether the quantum s = sqrt(12) t keeps the root mean
-/// square: errors are usually spread evenly over +-s/2. If this s does not keep the root mean
-/// square, every single error is bounded by t.
 pub(super) fn choose<T: Quantised>(x: &[T], bound: Bound) -> Option<Choice> {
     const SQRT_12: f64 = 3.464_101_615_137_754_6;
     let [least, most] = T::BOUNDS;
@@ -160,8 +154,7 @@ pub(super) fn choose<T: Quantised>(x: &[T], bound: Bound) -> Option<Choice> {
 
 /// Computes whether the mean square of the errors is at most target^2. Errors are summed as the
 /// integers |x - x^| / s * 2^12, rounded up, so that the sum does not depend on the order. Values
-/// that the quantum cannot code are left out of the mean, because the codec stores these values
-/// raw.
+/// that the quantum cannot code do not count, because the codec stores them raw.
 struct MeanSquare<'a, T> {
     x: &'a [T],
     quantum: Quantum<T>,
@@ -267,9 +260,8 @@ pub(super) fn put_word(to: &mut [u8], at: usize, word: u64) {
     to[at..at + 8].copy_from_slice(&word.to_le_bytes());
 }
 
-/// Subtracts from every number the number `BACK` places before it; the first `BACK` numbers stay as
-/// they are. The loops run over the whole array and have a constant length, because the compiler
-/// vectorises such loops best.
+/// Subtracts from every number the number `BACK` places before it, if there is one. The compiler
+/// vectorises loops of constant length over the whole array best.
 #[inline(always)]
 pub(super) fn difference_back<const BACK: usize, const LEN: usize>(
     from: &[i32; LEN],

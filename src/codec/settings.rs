@@ -27,9 +27,8 @@ impl ErrorBound {
     /// The default: 10^-3 of max |x|.
     pub const DEFAULT: ErrorBound = ErrorBound::OfMax(1e-3);
 
-    /// Returns the mode and its value. The mode is the value of the configuration key
-    /// `error_bound_mode`, or one of the larger numbers that stand for the modes of Bitcomp's
-    /// delta.
+    /// Returns the mode, a value of the configuration key `error_bound_mode` or a larger number for
+    /// a mode of Bitcomp's delta, and the value of the mode.
     pub fn key(self) -> (i32, f64) {
         match self {
             ErrorBound::OfMax(part) => (0, part),
@@ -54,7 +53,7 @@ impl ErrorBound {
             ErrorBound::Absolute(bound) => Bound::Max(bound),
             ErrorBound::OfRange(part) => Bound::Max(part * range),
             ErrorBound::Psnr(db) => {
-                // Coders take the mean over all values, of which those that are not finite have no
+                // Coders take the mean over all values, and values that are not finite have no
                 // error: a mean over the finite ones alone is larger by the ratio of the counts.
                 let all = x.count() as f64;
                 let finite = all - values.nonfinite as f64;

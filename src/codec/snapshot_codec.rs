@@ -1,5 +1,4 @@
-//! Snapshots as streams: the fields of a state are coded one after the other. Of a declared pair of
-//! time levels, the later level and the difference of the two levels are coded.
+//! Snapshots as streams: the fields of a state, coded one after the other.
 
 use super::coder::{Bound, Coder, Shape};
 use super::field_values::{rows_of, subtract, subtract_from, value_range, values, values_mut};
@@ -53,14 +52,12 @@ fn raw_bytes(layout: &Layout, counts: impl Fn(Scalar) -> bool) -> u64 {
     fields.map(|(_, &bytes)| padded(bytes as usize) as u64).fold(0, u64::saturating_add)
 }
 
-/// Returns the shapes of the fields of a layout.
 fn shapes_of(layout: &Layout) -> impl Iterator<Item = Shape> + '_ {
     layout.fields.iter().map(|f| Shape { n: f.n.map(|n| n as usize), scalar: f.scalar })
 }
 
 impl SnapshotCodec {
-    /// Makes a codec for snapshots of `layout`. A session does not make one with `Method::None`,
-    /// but copies the fields instead.
+    /// Makes a codec for snapshots of `layout`. (With `Method::None` a session copies the fields.)
     pub fn new(settings: Settings, layout: &Layout) -> Result<Self> {
         let output_bytes = Self::output_bytes(&settings, layout)?;
         let shapes: Vec<Shape> = shapes_of(layout).collect();
@@ -100,8 +97,7 @@ impl SnapshotCodec {
         })
     }
 
-    /// Returns the largest number of bytes of a snapshot: headers, raw values of all fields, and
-    /// padding.
+    /// Returns the most bytes of a snapshot: headers, raw values of all fields, and padding.
     pub fn max_bytes(layout: &Layout) -> u64 {
         raw_bytes(layout, |_| true)
     }
@@ -200,37 +196,22 @@ impl SnapshotCodec {
             let i = self.order[k];
             let shape = self.shapes[i];
             let rows = rows_of(fields[i], shape)?;
-            // SAFETY: the field is readable in its rows, by this function's contract; the output
-            // slice has as many bytes as the values of the field.
-            unsafe {
-                rows.gather(
-                    fields[i].address(),
-                    to[end + HEADER..end + HEADER + shape.bytes()].as_mut_ptr(),
-                )
-            };
+            let values = &mut to[end + HEADER..][..shape.bytes()];
+            // SAFETY: by this function's contract the field is readable; `values` is as long.
+            unsafe { rows.gather(fields[i].address(), values.as_mut_ptr()) };
             end += self.header(Part::of(i), Content::Raw, 0.0, shape.bytes()).seal(&mut to[end..]);
         }
         Ok(end)
     }
 
-    /// Returns the header of the stream of one array.
     fn header(&self, part: Part, content: Content, bound: f64, payload: usize) -> Header {
         let (method, shape) = (&self.settings.method, self.shapes[part.field]);
         let (codec, parameter) = (method.number(), method.parameter());
-        Header {
-            codec,
-            content,
-            field: part.field as u16,
-            reference: part.reference,
-            parameter,
-            shape,
-            bound,
-            payload,
-        }
+        let (field, reference) = (part.field as u16, part.reference);
+        Header { codec, content, field, reference, parameter, shape, bound, payload }
     }
 
-    /// Codes a group with previous time levels as differences. Returns `None` if this does not keep
-    /// the bounds.
+    /// Codes a group with differences for previous time levels; `None` if that breaks a bound.
     unsafe fn compress_group(
         &mut self,
         group: Range<usize>,
@@ -284,8 +265,7 @@ impl SnapshotCodec {
         Ok(Some(end))
     }
 
-    /// Codes every field of a group by itself, within half of the bound of each difference that the
-    /// field is part of.
+    /// Codes every field of a group by itself, within half the bound of each of its differences.
     unsafe fn compress_apart(
         &mut self,
         group: Range<usize>,
@@ -304,8 +284,7 @@ impl SnapshotCodec {
                 // SAFETY: field `j` is readable by this function's contract.
                 let later = unsafe { values(fields[j], self.shapes[j]) }?;
                 let of_difference = subtract(later, x, &mut self.difference);
-                // SAFETY: `subtract` has just written the difference, and nothing else uses its
-                // memory.
+                // SAFETY: `subtract` has just written the difference; nothing else uses it.
                 let difference = unsafe { values(self.difference.memory(), self.shapes[i]) }?;
                 let of_difference = self.settings.bound.of(&of_difference, difference);
                 bound = bound.at_most(0.5 * of_difference.value());
@@ -331,8 +310,7 @@ impl SnapshotCodec {
         }
     }
 
-    /// Writes the stream of one array to the beginning of `to`. Returns the bytes of the stream and
-    /// the content of its payload.
+    /// Writes the stream of one array to the beginning of `to`; returns its bytes and its content.
     fn code(
         &mut self,
         part: Part,
@@ -374,8 +352,7 @@ impl SnapshotCodec {
         Ok((self.header(part, content, promised, payload).seal(to), content))
     }
 
-    /// Decodes the snapshot that `from` consists of into the fields, which must have the shapes of
-    /// the layout.
+    /// Decodes the snapshot `from` into the fields, which must have the shapes of the layout.
     ///
     /// # Safety
     /// The fields must be writable host memory, as `AppMemory` promises.
@@ -398,13 +375,11 @@ impl SnapshotCodec {
             from = &from[bytes..];
             if !header.shape.scalar.is_coded() {
                 let rows = rows_of(fields[i], self.shapes[i])?;
-                // SAFETY: the field is writable in its rows, by this function's contract; the
-                // payload has as many bytes as the values of the field.
+                // SAFETY: by this function's contract the field is writable; `payload` is as long.
                 unsafe { rows.scatter(payload.as_ptr(), fields[i].address()) };
                 continue;
             }
-            // SAFETY: the field is writable by this function's contract; nothing else refers to its
-            // values.
+            // SAFETY: by this function's contract the field is writable; nothing else refers to it.
             let mut x = unsafe { values_mut(fields[i], self.shapes[i]) }?;
             match header.content {
                 Content::Raw => x.bytes_mut().copy_from_slice(payload),
@@ -425,8 +400,7 @@ impl SnapshotCodec {
                 },
             }
             if let Some(j) = header.reference {
-                // SAFETY: both fields are accessible by this function's contract, and
-                // `subtract_from` refuses fields that overlap.
+                // SAFETY: both fields are accessible by this function's contract.
                 unsafe { subtract_from(fields[j as usize], fields[i], self.shapes[i]) }?;
             }
         }

@@ -143,17 +143,9 @@ impl Header {
             return fail!(Stream, "a payload of {payload} bytes where {expected} are needed");
         }
         let parameter = u32::from_le_bytes([from[12], from[13], from[14], from[15]]);
-        let reference = half(10).checked_sub(1);
-        let header = Header {
-            codec: from[4],
-            content,
-            field: half(8),
-            reference,
-            parameter,
-            shape,
-            bound: f64::from_bits(word(40)),
-            payload,
-        };
+        let (codec, bound) = (from[4], f64::from_bits(word(40)));
+        let (field, reference) = (half(8), half(10).checked_sub(1));
+        let header = Header { codec, content, field, reference, parameter, shape, bound, payload };
         Ok((header, &from[HEADER..HEADER + payload], padded(payload)))
     }
 }

@@ -1,5 +1,5 @@
-//! The table of gpuzip's codecs. A row says what the rest of the library knows of a codec; the files
-//! of the codec lie in the folder of its name.
+//! The table of gpuzip's codecs. A row says what the rest of the library knows of a codec; the
+//! files of the codec lie in the folder of its name.
 
 use super::bfp::{self, BlockFloat};
 use super::bitcomp::{self, Bitcomp};
@@ -32,8 +32,7 @@ pub enum Method {
         /// Bitcomp's algorithm for arrays with many zeros.
         sparse: bool,
     },
-    /// cuSZp (Huang et al. 2023) in its published one-dimensional layout, with the outlier mode of
-    /// cuSZp 2.
+    /// cuSZp (Huang et al. 2023): its one-dimensional layout, with the outlier mode of cuSZp 2.
     Cuszp,
     /// Lorenzo prediction (Ibarria et al. 2003) of quantised values in tiles.
     Lorenzo,
@@ -77,8 +76,7 @@ impl Codec {
 
 /// A coder, or `None` for `Method::None`, which needs no coder.
 type Made<C> = Result<Option<Box<C>>>;
-/// Makes a coder of kernels for a shape and a parameter; the `bool` says whether bounds limit the
-/// root mean square error.
+/// Makes a coder of kernels, as `Method::gpu_coder` does.
 type MakeGpuCoder = fn(Shape, u32, bool, &mut Modules) -> Made<dyn GpuCoder>;
 
 /// gpuzip's own codecs in the order of their numbers.
@@ -208,22 +206,19 @@ impl Method {
         }
     }
 
-    /// Returns whether the codec keeps an error bound. The other codecs have payloads of a fixed
-    /// size instead.
+    /// Returns whether the codec keeps an error bound, rather than a fixed size of its payloads.
     pub fn is_bounded(&self) -> bool {
         self.row().map_or(true, |row| row.auto.is_some())
     }
 
-    /// Returns the codec with this number, with the default of its parameter; `None` if there is
-    /// no such codec.
+    /// Returns the codec with this number and the default of its parameter, or `None`.
     pub fn of_number(number: i32) -> Option<Self> {
         let number = u8::try_from(number).ok()?;
         let own = CODECS.iter().find(|row| row.number == number).map(|row| row.method.clone());
         own.or_else(|| plugin::is_registered(number).then_some(Method::Plugin(number)))
     }
 
-    /// Returns the method that made a stream, from the codec number and the parameter in the
-    /// header.
+    /// Returns the method that made a stream with this codec number and parameter in its header.
     pub fn of_stream(number: u8, parameter: u32) -> Result<Self> {
         match Method::of_number(number.into()) {
             Some(Method::Zfp { .. }) => Ok(Method::Zfp { rate: parameter }),
@@ -233,8 +228,7 @@ impl Method {
         }
     }
 
-    /// Returns the reason why the codec cannot be used on this machine, or `None` if it can be
-    /// used.
+    /// Returns why the codec cannot be used on this machine, or `None` if it can be used.
     pub fn missing(&self) -> Option<String> {
         self.coder(Shape { n: [64, 1, 1], scalar: Scalar::F32 }).err().map(|e| e.message)
     }

@@ -1,5 +1,4 @@
-//! The range of the values of an array, found in one pass before the array is coded, and the number
-//! of values that are not finite.
+//! The range of the values of an array, found in one pass before the array is coded.
 
 // Loops over SIMD lanes use an index.
 #![allow(clippy::needless_range_loop)]
@@ -32,8 +31,7 @@ impl ValueRange {
 
     /// Returns the greatest absolute value of the finite values.
     pub fn max_abs(&self) -> f64 {
-        // The maximum of two zeros may have either sign, and its bits go into headers: `abs` makes
-        // it +0.
+        // The maximum of two zeros may have either sign, but headers hold +0: hence `abs`.
         self.max.max(-self.min).abs()
     }
 

@@ -225,13 +225,11 @@ impl<T: Arithmetic> Kernel for Decode<'_, T> {
             T::power(exponent as i32 - T::BIAS - 6)
         };
         for (block, (q, x)) in q.iter().zip(x).enumerate() {
-            let step = step(block);
             let n = length();
-            T::values(&q[..n], step, &mut x[..n]);
+            T::values(&q[..n], step(block), &mut x[..n]);
         }
         if !q_rest.is_empty() {
-            let step = step(blocks);
-            T::values(q_rest, step, x_rest);
+            T::values(q_rest, step(blocks), x_rest);
         }
         valid
     }

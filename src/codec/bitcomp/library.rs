@@ -2,8 +2,7 @@
 //!
 //! The environment variable `GPUZIP_NVCOMP` names the file of the library; without the variable,
 //! libnvcomp.so.6, .5 or .4 on the system's library path is opened. This module calls the native
-//! functions of nvcomp's documentation (docs.nvidia.com/cuda/nvcomp): functions that run on the
-//! host, and functions that enqueue kernels on the stream of a plan.
+//! functions of nvcomp's documentation (docs.nvidia.com/cuda/nvcomp).
 
 use crate::codec::coder::Shape;
 use crate::device::Stream;
@@ -65,8 +64,7 @@ pub struct Library {
 }
 
 impl Library {
-    /// Returns the library of this process. The first call that finds a library opens it; after a
-    /// call that found none, the next call looks again.
+    /// Returns the library of this process, which the first call that finds one opens.
     pub fn get() -> Result<&'static Library> {
         static LIBRARY: OnceBox<Library> = OnceBox::new();
         let open = || match environment::text(PATH) {
@@ -76,8 +74,7 @@ impl Library {
         LIBRARY.get_or_try_init(|| open().map(Box::new))
     }
 
-    /// Opens the first of these files that is a libnvcomp. The error names all files that were
-    /// tried.
+    /// Opens the first of these files that is a libnvcomp; the error names all of them.
     pub fn open(names: &[&str]) -> Result<Library> {
         let mut tried = Vec::new();
         for name in names {
@@ -114,12 +111,10 @@ impl Library {
 pub struct Plan {
     pub library: &'static Library,
     pub handle: Handle,
-    /// Shape of the arrays.
     shape: Shape,
 }
 
-// SAFETY: a plan belongs to no thread, and only its coder uses the plan; one thread at a time has
-// the coder.
+// SAFETY: a plan belongs to no thread; only its coder, on one thread at a time, uses the plan.
 unsafe impl Send for Plan {}
 
 impl Plan {
@@ -167,8 +162,7 @@ impl Plan {
     /// addresses are of device memory.
     pub fn enqueue_compress(&self, stream: Stream, from: u64, to: u64, size: u64) -> Result<()> {
         let (device, handle, to) = (self.device(stream)?, self.handle, to as *mut c_void);
-        // SAFETY: the host does not access these addresses; the caller promises that they are valid
-        // on the device.
+        // SAFETY: only the device accesses these addresses; the caller says that they are valid.
         unsafe {
             let status = match data_type(self.shape) {
                 FP32 => (device.compress_fp32)(handle, from as *const f32, to, 1.0),
@@ -184,8 +178,7 @@ impl Plan {
     /// stream of an array of this shape: nothing is checked.
     pub fn enqueue_uncompress(&self, stream: Stream, from: u64, to: u64) -> Result<()> {
         let device = self.device(stream)?;
-        // SAFETY: the host does not access these addresses; the caller promises that they are valid
-        // on the device.
+        // SAFETY: only the device accesses these addresses; the caller says that they are valid.
         let status =
             unsafe { (device.uncompress)(self.handle, from as *const c_void, to as *mut c_void) };
         self.library.check(status, "bitcompUncompress")

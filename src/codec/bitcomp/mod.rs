@@ -38,14 +38,12 @@ pub struct Bitcomp {
 }
 
 impl Bitcomp {
-    /// Makes a coder for arrays of this shape; `algorithm`: 0 default, 1 for arrays with many
-    /// zeros.
+    /// Makes a coder for this shape; `algorithm`: 0 default, 1 for arrays with many zeros.
     pub fn new(shape: Shape, algorithm: i32) -> Result<Self> {
         Self::with(Library::get()?, shape, algorithm)
     }
 
-    /// Returns the largest number of bytes of the payload of an array of this shape. Fails where
-    /// libnvcomp is not installed.
+    /// Returns the most bytes of a payload for this shape; fails where libnvcomp is not installed.
     pub fn most_bytes(shape: Shape) -> Result<usize> {
         Library::get().map(|_| shape.bytes())
     }
@@ -64,9 +62,8 @@ impl Bitcomp {
         if x.len() != self.shape.values() || T::SCALAR != self.shape.scalar {
             return fail!(Shape, "bitcomp: {} values do not fit {:?}", x.len(), self.shape);
         }
-        // Errors are at most delta / 2. They are usually uniform in +-delta/2, and their root mean
-        // square is then delta / sqrt(12): a bound of the root mean square is first tried with this
-        // larger delta.
+        // Errors are at most delta / 2; if they are uniform, their root mean square is delta /
+        // sqrt(12). A bound of the root mean square is first tried with this larger delta.
         let deltas = match bound {
             Bound::Max(bound) => [2.0 * bound, 0.0],
             Bound::Rms(bound) => [12f64.sqrt() * bound, 2.0 * bound],
@@ -79,8 +76,7 @@ impl Bitcomp {
                 return Ok(None);
             }
             if self.kept(x, bound)? {
-                // SAFETY: every byte of an integer is a valid u8, and `quantised` has checked that
-                // `stream` has `bytes` bytes.
+                // SAFETY: `quantised` has checked that `stream` has `bytes` bytes.
                 to[PREFIX..end].copy_from_slice(unsafe {
                     std::slice::from_raw_parts(self.stream.as_ptr().cast(), bytes)
                 });
@@ -95,8 +91,7 @@ impl Bitcomp {
     fn quantised<T: Data>(&mut self, x: &[T], delta: T) -> Result<usize> {
         let Plan { library, handle, .. } = self.plan;
         let mut bytes = 0;
-        // SAFETY: the plan is for arrays of `x.len()` values, and `stream` has the room that
-        // Bitcomp says it needs at most.
+        // SAFETY: the plan is for `x.len()` values; `stream` has the room that Bitcomp asks for.
         unsafe {
             library.check(
                 T::compress(library, handle, x.as_ptr(), self.stream.as_mut_ptr().cast(), delta),
@@ -126,8 +121,7 @@ impl Bitcomp {
         let status =
             unsafe { (library.host.uncompress)(handle, self.stream.as_ptr().cast(), again.cast()) };
         library.check(status, "bitcompHostUncompress")?;
-        // SAFETY: `again` has the bytes of the array and is aligned for 8-byte values; every bit
-        // pattern is a valid value.
+        // SAFETY: `again` has the bytes of the array, aligned to 8; every bit pattern is a value.
         let again = unsafe { std::slice::from_raw_parts(self.again.as_ptr().cast::<T>(), x.len()) };
         let error = |(x, y): (&T, &T)| match x.is_finite() {
             true => (x.to_f64() - y.to_f64()).abs(),
@@ -163,16 +157,15 @@ impl Bitcomp {
         };
         let words = from.len() / 8;
         self.stream[words..words + SLACK].fill(0);
-        // SAFETY: the vector `stream` has more than `from.len()` bytes, and every bit pattern is a
-        // valid byte.
+        // SAFETY: the vector `stream` has more than `from.len()` bytes.
         let stream = unsafe {
             std::slice::from_raw_parts_mut(self.stream.as_mut_ptr().cast::<u8>(), from.len())
         };
         stream.copy_from_slice(from);
         let (mut stored, mut raw, mut scalar, mut mode, mut algorithm) =
             (from.len(), 0, -1, -1, -1);
-        // SAFETY: `stream` has at least `SLACK` words, more than a header, and the call writes only
-        // to local variables.
+        // SAFETY: the `SLACK` words of `stream` hold a header; the call writes only local
+        // variables.
         let status = unsafe {
             (library.host.compressed_info)(
                 self.stream.as_ptr().cast(),
@@ -229,8 +222,7 @@ impl Coder for Bitcomp {
 trait Data: Real {
     /// Returns 2^exponent, or `None` if this is not a normal number.
     fn unit(exponent: i64) -> Option<Self>;
-    /// Returns the largest power of two that is at most `delta`, or `None` if this is not a normal
-    /// number.
+    /// Returns the largest power of two <= `delta`, or `None` if it is not a normal number.
     fn delta(delta: f64) -> Option<Self>;
     /// Calls libnvcomp's lossy compression for this type.
     ///

@@ -95,8 +95,7 @@ impl<T: Quantised> Work<T> {
         good
     }
 
-    /// Splits the differences into signs and planes. Returns how many bytes hold the largest
-    /// magnitude.
+    /// Splits the differences into signs and planes; returns the largest magnitude's size in bytes.
     #[inline(always)]
     fn split(&mut self) -> usize {
         let Work { numbers: [_, x], bytes, rows, planes, signs, widths: [all, others], .. } = self;

@@ -46,8 +46,8 @@
 //! the CUDA implementation.
 //!
 //! # Encoder
-//! A block stores its first number apart if that makes the block smaller. A block is stored raw if a
-//! value does not keep its bound or if 31 planes are not enough.
+//! A block stores its first number apart if that makes the block smaller. A block is stored raw if
+//! a value does not keep its bound or if 31 planes are not enough.
 
 mod decode;
 mod encode;
@@ -81,7 +81,6 @@ pub fn most_bytes(shape: Shape) -> Result<usize> {
     Ok(8 + shape.values().div_ceil(LINE) * (1 + LINE * shape.scalar.bytes() as usize))
 }
 
-/// Codes arrays of one length.
 struct Cuszp<T> {
     most_bytes: usize,
     /// Working memory: a vector of one element.

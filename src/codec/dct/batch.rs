@@ -1,6 +1,5 @@
-//! Working memory to code and decode `L` tiles at a time, one tile per SIMD lane: the modules
-//! `encode` and `decode` do it. The result for a tile does not depend on the other tiles of its
-//! batch.
+//! Working memory to code and decode `L` tiles at a time, one tile per SIMD lane. The result for a
+//! tile does not depend on the other tiles of its batch.
 
 use super::bits::MORE;
 use super::grid::Grid;

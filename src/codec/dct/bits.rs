@@ -95,7 +95,7 @@ pub(super) const LONGEST: u16 = 1 << 15;
 /// Items behind the last number that `unaries` may overwrite.
 pub(super) const MORE: usize = WINDOW as usize + 8;
 
-/// For each byte the unary numbers that end in this byte. The first number may have begun in an earlier
+/// For each byte the unary numbers that end in it. The first number may have begun in an earlier
 /// byte: only its zeros in this byte are counted.
 static UNARIES: [[u8; 8]; 256] = {
     let mut table = [[0; 8]; 256];
@@ -185,8 +185,7 @@ impl<'a> Reader<'a> {
                 next += byte.count_ones() as usize;
                 zeros = if byte == 0 { zeros + 8 } else { byte.leading_zeros() as u16 };
             }
-            // Of the numbers that end in this window only the first can have begun in an earlier
-            // window.
+            // Only the first number that ends in this window can have begun in an earlier one.
             if to[found] >= LONGEST && end > found {
                 return None;
             }

@@ -205,8 +205,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
         }
     }
 
-    /// Sums up the magnitudes of the coefficients of each row and makes the bit strings of the
-    /// tiles.
+    /// Sums up the magnitudes of each row and makes the bit strings of the tiles.
     #[inline(always)]
     fn sum_rows<const R: usize>(&mut self, grid: &Grid) {
         for (row, sum) in grid.order.chunks_exact(R).zip(&mut self.sums) {
@@ -245,7 +244,6 @@ impl<T: Number, const L: usize> Batch<T, L> {
     #[inline(always)]
     fn gather<const S: usize>(&mut self, grid: &Grid, x: &[T], ids: &[usize; L]) {
         let inside: [_; L] = std::array::from_fn(|l| grid.inside(ids[l]));
-
         // First index of each tile that is inside the array as a whole and has lines of `S` values.
         let whole: [_; L] = std::array::from_fn(|l| {
             (inside[l].1 == grid.t && grid.t[0] == S).then(|| grid.index(inside[l].0))
@@ -273,8 +271,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
         }
     }
 
-    /// Loads values `p` to `p + L` of a tile that begins at `first` and is partly outside the
-    /// array.
+    /// Loads values `p` to `p + L` of a tile at `first` that is partly outside the array.
     #[inline(always)]
     fn gather_part(&self, grid: &Grid, x: &[T], first: [usize; 3], p: usize, to: &mut [T; L]) {
         let [n1, n2, n3] = grid.n;
@@ -295,8 +292,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
     }
 }
 
-/// Transforms and quantises the tiles `ids` of `x`, decodes them again and checks the decoded
-/// values against the bound.
+/// Encodes the tiles `ids` of `x`.
 pub(super) struct Encode<'a, T, const L: usize> {
     pub batch: &'a mut Batch<T, L>,
     pub grid: &'a Grid,

@@ -1,5 +1,4 @@
-//! Codes whole arrays of one type: chooses the side of the tiles and the step, writes the directory
-//! and the payload.
+//! Codes whole arrays of one type: chooses tile side and step, writes directory and payload.
 
 use super::batch::Batch;
 use super::decode::Decode;
@@ -21,8 +20,7 @@ const STEP: f64 = 2.1;
 const UNIT: f64 = 1.25;
 /// Stands for a raw tile in the array `lengths`.
 const RAW: u32 = u32::MAX;
-/// Number of steps that are tried for a bound on the mean square; each is 2^(1/16) times the
-/// previous one.
+/// Number of steps tried for a bound on the mean square, each 2^(1/16) times the previous one.
 const STEPS: usize = 16 * 16;
 /// 2^(i/16), i = 0, ..., 15.
 #[rustfmt::skip]
@@ -33,7 +31,6 @@ const OCTAVE: [f64; 16] = [
     1.681792830507429, 1.7562521603732995, 1.8340080864093424, 1.9152065613971474,
 ];
 
-/// Codes arrays of one shape.
 pub(super) struct Engine<T, const L: usize> {
     n: [usize; 3],
     /// The tilings to choose from, the one with the largest tiles first.
@@ -289,8 +286,7 @@ impl<T: Number, const L: usize> Codes<T> for Engine<T, L> {
             return None;
         }
         let q = Quantiser::new(grid, step, unit, None)?;
-        let rest = from.get(HEADER..)?;
-        let (map, rest) = rest.split_at_checked(grid.tiles().div_ceil(8))?;
+        let (map, rest) = from.get(HEADER..)?.split_at_checked(grid.tiles().div_ceil(8))?;
         let lengths = self.lengths.get_mut(..grid.tiles())?;
         let coded = (0..lengths.len()).filter(|&tile| map[tile / 8] >> (tile % 8) & 1 != 0).count();
         let (table, payload) =
@@ -345,8 +341,7 @@ fn step_of(index: usize) -> f64 {
     (0..index / 16).fold(OCTAVE[index % 16], |s, _| s * 2.0)
 }
 
-/// Returns true if the mean square of the errors is within the target. A margin covers the rounding
-/// errors of the sum.
+/// Returns whether the errors keep the target, with a margin for the rounding errors of the sum.
 fn holds(energy: u64, step: f64, target: f64, values: usize) -> bool {
     let relative = step / target;
     energy as f64 * (relative * relative) <= values as f64 * (ENERGY * (1.0 - 1.0 / 65536.0))
@@ -362,9 +357,8 @@ pub(crate) fn longest_directory(grid: &Grid, bytes: usize) -> usize {
     directory_bytes(grid.tiles(), grid.tiles(), width(grid.values() * bytes))
 }
 
-/// Returns the largest number of bytes of a stream for an array with extents `n` and values of
-/// `bytes` bytes: header, longest directory, all tiles raw, and 16 bytes that a writer may overwrite
-/// behind them.
+/// Returns the most bytes of a stream of values of `bytes` bytes each: header, longest directory,
+/// all tiles raw, and 16 bytes that a writer may overwrite behind them.
 pub(super) fn max_bytes(n: [usize; 3], bytes: usize) -> usize {
     let dims = axes(n).into_iter().filter(|&a| a).count();
     let directory = |&side: &usize| {
@@ -409,8 +403,7 @@ pub(crate) fn sample_tiles(large: &Grid) -> usize {
     (large.tiles() / 32).max(16).min(large.tiles())
 }
 
-/// Returns the s-th tile of the sample: the fractional part of s times the golden ratio, times the
-/// number of tiles.
+/// Returns tile s of the sample: the fractional part of s times the golden ratio, times `tiles`.
 fn scattered(s: usize, tiles: usize) -> usize {
     let fraction = (s as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((u128::from(fraction) * tiles as u128) >> 64) as usize

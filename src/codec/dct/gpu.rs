@@ -23,15 +23,13 @@ const MOVING: u64 = 1024;
 /// Passes over the array that are enqueued to find the step that keeps a bound of the root mean
 /// square. After these passes a single block makes the remaining ones.
 const PASSES: u32 = 8;
-/// With at most this many pieces a single block makes all passes, because launches would take
-/// longer.
+/// With at most this many pieces a single block makes all passes: launches would take longer.
 const FEW: u64 = 4;
 /// Number of bisections of the table of steps.
 const ROUNDS: u32 = 8;
 /// Bytes reserved for `Control` of kernels/dct_encode.cu and kernels/dct_decode.cu.
 const CONTROL: u64 = 256;
-/// Entries in each of the two orders of coefficients: of the larger tiles, and of the smaller
-/// tiles.
+/// Entries in each of the two orders of coefficients, of the larger and of the smaller tiles.
 const ORDER: usize = 4096;
 /// Bytes of `Tables` in kernels/dct.cuh.
 const TABLES: u64 = 8 * (2 * 17 + 6) + 2 * 2 * ORDER as u64;
@@ -59,8 +57,7 @@ macro_rules! parts {
 }
 
 type Parts = &'static [(&'static str, &'static str)];
-/// Sources of the modules that compress and that decompress, by the number of transformed axes less
-/// 1.
+/// Sources of the modules that compress and that decompress, by transformed axes less 1.
 const PARTS: [[Parts; 2]; 3] = parts!(1 2 3);
 const NAMES: [[&str; 2]; 3] = [
     ["dct-1-encode", "dct-1-decode"],
@@ -100,8 +97,7 @@ pub struct Dct {
     decode: Kernel,
 }
 
-/// Device addresses in the scratch memory. Everything before `zeros` is set to zero before the
-/// first kernel.
+/// Device addresses in the scratch memory; a fill sets everything before `zeros` to zero.
 struct Addresses {
     status: u64,
     loaded: u64,
@@ -143,8 +139,7 @@ impl Dct {
         self.grids.iter().map(Grid::tiles).max().unwrap_or(0) as u64
     }
 
-    /// Returns the largest number of pieces over all tilings, where `tiles` gives the number of
-    /// tiles of a tiling.
+    /// Returns the largest number of pieces of a tiling; `tiles` gives its number of tiles.
     fn pieces(&self, tiles: impl Fn(&Grid) -> usize) -> u64 {
         self.grids
             .iter()
@@ -175,14 +170,8 @@ impl Dct {
     fn decompressing(&self, at: u64) -> Addresses {
         let status = at + CONTROL;
         let zeros = (status + 16 * self.tiles().div_ceil(PORTION)).next_multiple_of(256);
-        Addresses {
-            status,
-            loaded: 0,
-            zeros,
-            lengths: zeros,
-            table: 0,
-            end: zeros + 8 * (self.tiles() + 1),
-        }
+        let end = zeros + 8 * (self.tiles() + 1);
+        Addresses { status, loaded: 0, zeros, lengths: zeros, table: 0, end }
     }
 
     /// Returns the words of `Grid` in kernels/dct.cuh.
@@ -211,17 +200,10 @@ impl Dct {
         let (large, small) = (&self.grids[0], self.grids.last().unwrap_or(&self.grids[0]));
         let parts = [0, 1, 2].map(|a| (large.t[a] / small.t[a]) as u64);
         let words = [self.describe(large), self.describe(small)].concat();
-        let rest = [
-            parts[0],
-            parts[1],
-            parts[2],
-            sample_tiles(large) as u64,
-            self.shape.values() as u64,
-            0,
-        ];
-        let mut text: Vec<u8> = words.into_iter().chain(rest).flat_map(u64::to_le_bytes).collect();
-        // The places of the coefficients in shared memory, as the function `at` of kernels/dct.cuh
-        // gives them.
+        let counts = [sample_tiles(large) as u64, self.shape.values() as u64, 0];
+        let words = words.into_iter().chain(parts).chain(counts);
+        let mut text: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+        // Places of the coefficients in shared memory, as `at` of kernels/dct.cuh gives them.
         for grid in [large, small] {
             let order = order(grid.side, grid.dims)?;
             let places = order.iter().map(|&p| (p + p / grid.side as u32) as u16);

@@ -45,8 +45,7 @@ pub(crate) fn sides(dims: usize) -> &'static [usize] {
     }
 }
 
-/// Returns the extents of tiles with this side, `side` or 1 along each axis, and the number of tiles
-/// along each axis.
+/// Returns the extents of a tile, `side` or 1, and the number of tiles along each axis.
 pub(crate) fn tiling(n: [usize; 3], side: usize) -> ([usize; 3], [usize; 3]) {
     let t = axes(n).map(|active| if active { side } else { 1 });
     (t, std::array::from_fn(|a| n[a].div_ceil(t[a])))
@@ -134,16 +133,14 @@ impl Grid {
     }
 }
 
-/// Returns the index of the value that stands for index `i` when an axis of `n` values is continued
-/// by mirror images.
+/// Returns the index of the value that stands for `i` on an axis of `n` values and mirror images.
 #[inline(always)]
 pub(crate) fn mirror(i: usize, n: usize) -> usize {
     let i = if i < 2 * n { i } else { i % (2 * n) };
     i.min(2 * n - 1 - i)
 }
 
-/// Returns the places of a tile, ordered by the sum of their frequencies, then by the sum of the
-/// squares of their frequencies, then by their numbers.
+/// Returns the places of a tile in the order of its coefficients (module `dct`).
 pub(crate) fn order(side: usize, dims: usize) -> Result<Vec<u32>> {
     let values = side.pow(dims as u32);
     let mut order = fallible_vec::with_room(values)?;

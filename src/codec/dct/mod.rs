@@ -3,13 +3,12 @@
 //! codes the integers with few bits.
 //!
 //! # Tiles
-//! Axes of five values or more are transformed; shorter axes are not. If all axes are short, the
-//! longest axis is transformed (the last of several equal axes). With three transformed axes a tile
-//! has 16 or 8 values along each of them, with two axes 32 or 16, with one axis 32; along the other
-//! axes a tile has one value. The stream says which of the two sides an array has. Beyond its end
-//! an axis of n values is continued by mirror images: with j = i mod 2n, index i stands for value
-//! min(j, 2n-1-j). Tiles are numbered like the values of the array, first axis fastest; so are the
-//! values in a tile.
+//! Axes of five values or more are transformed; if all axes are shorter, the longest one is (the
+//! last of several equal ones). With three transformed axes a tile has 16 or 8 values along each of
+//! them, with two axes 32 or 16, with one axis 32; along the other axes a tile has one value.
+//! Beyond its end an axis of n values is continued by mirror images: with j = i mod 2n, index i
+//! stands for value min(j, 2n-1-j). Tiles are numbered like the values of the array, first axis
+//! fastest; so are the values in a tile.
 //!
 //! # Arithmetic
 //! All arithmetic is done in the type of the array, rounded to nearest, never fused. The module
@@ -40,11 +39,10 @@
 //! ```
 //!
 //! With a bound on the root of the mean square of the errors there are no corrections. The step is
-//! the bound times 2^(i/16) with about the largest i for which the sum of the squares is within the
-//! bound; each square is counted in units of 2^-14 step^2, rounded up. Bisection on a sample of the
-//! tiles finds i; then all tiles are coded, and i is raised or lowered until the sum over all tiles
-//! is within the bound. The side is the one with which the sample takes fewer bits; the type
-//! `Sample` of the module `engine` says which tiles are in the sample.
+//! the bound times 2^(i/16) with about the largest i for which the sum of the squares, each counted
+//! in units of 2^-14 step^2 and rounded up, is within the bound. Bisection on a sample of the tiles
+//! (`Engine::sample`) finds i; then all tiles are coded, and i is raised or lowered until the sum
+//! over all tiles is within the bound. The side is the one with which the sample takes fewer bits.
 //!
 //! A tile is stored raw (its values as they are) if that takes fewer bytes, if the tile has values
 //! that are not finite, coefficients of magnitude 2^28 or more, more corrections than a quarter of
@@ -96,10 +94,9 @@
 //! A decoder refuses a tile whose strings exceed the tile's bytes, a tile of more bytes than N
 //! values take, and a tile whose unary numbers of coefficients take 2^16 bits or more.
 //!
-//! Every part of a tile can be found in parallel: the modes by a prefix sum over the ones of a
-//! string, the fixed bits by a prefix sum over the modes, the unary numbers and the signs by prefix
-//! sums over ones. `rows::choose` is the encoder's rule for the modes; a decoder does not need the
-//! rule.
+//! Every part of a tile can be found in parallel, by prefix sums: the modes, the unary numbers and
+//! the signs over the ones of a string, the fixed bits over the modes. `rows::choose` is the
+//! encoder's rule for the modes; a decoder does not need it.
 
 // One index runs through the lanes of several arrays: the compiler vectorises loops of this form.
 #![allow(clippy::needless_range_loop)]
@@ -137,8 +134,7 @@ pub fn coder(shape: Shape) -> Result<Box<dyn Coder>> {
     of_type(shape, Engine::<f32, 16>::new, Engine::<f64, 8>::new)
 }
 
-/// Returns the largest number of bytes of the stream of an array of this shape. Fails if no such
-/// array can be coded.
+/// Returns the most bytes of a stream for this shape; fails if no such array can be coded.
 pub fn most_bytes(shape: Shape) -> Result<usize> {
     if shape.n.contains(&0) {
         return fail!(Shape, "an array of {:?} values has nothing to code", shape.n);

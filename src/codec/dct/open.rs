@@ -18,8 +18,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Makes the head of a row of `R` coefficients. `fixed` begins with the row's fixed bits; later
-    /// bits are ignored.
+    /// Makes the head of a row of `R` coefficients; `fixed` begins with the row's fixed bits.
     #[inline(always)]
     fn new<const R: usize>(mode: u8, fixed: u64) -> Self {
         let (fixed, all) = (fixed as u8, (1 << (R / 4)) - 1);
@@ -119,16 +118,9 @@ impl<'a> Opened<'a> {
         let begin = head.at;
         head.unaries(count, numbers)?;
         let bits = 8 * from.len() as u64;
-        (head.at - begin < UNARY).then_some(Opened {
-            rows,
-            corrections,
-            bits,
-            heads,
-            numbers,
-            next: 0,
-            fixed,
-            signs: head,
-        })
+        let (next, signs) = (0, head);
+        let opened = Opened { rows, corrections, bits, heads, numbers, next, fixed, signs };
+        (head.at - begin < UNARY).then_some(opened)
     }
 
     /// Reads the magnitudes of row `r` into `row`. Rows must be read in order.
@@ -156,8 +148,7 @@ impl<'a> Opened<'a> {
         Some(())
     }
 
-    /// Returns the signs of the next nonzero coefficients, the next coefficient's in the lowest
-    /// bit.
+    /// Returns the signs of the next nonzero coefficients, the first of them in the lowest bit.
     #[inline(always)]
     pub fn signs(&self) -> u32 {
         self.signs.ahead() as u32
@@ -169,9 +160,8 @@ impl<'a> Opened<'a> {
         self.signs.at += u64::from(count);
     }
 
-    /// Reads the corrections into `to` and returns how many there are. All rows must have been
-    /// read. This function also checks that no string went beyond the tile's end: bits beyond the
-    /// end were read as zeros. Returns `None` if the bits are no valid tile.
+    /// Reads the corrections into `to`, after all rows, and returns their number. Returns `None` if
+    /// they are invalid or a string went beyond the tile's end, where all bits are read as zeros.
     #[inline(always)]
     pub fn corrections(
         self,

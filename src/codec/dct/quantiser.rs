@@ -18,8 +18,8 @@ macro_rules! number {
             #[inline(always)]
             fn trunc(self) -> i32 {
                 let x = if self.abs() < 2147483648.0 { self } else { 0.0 };
-                // SAFETY: |x| < 2^31. (`as` has the same result, but the compiler does not
-                // vectorise it.)
+                // SAFETY: |x| < 2^31. (`as` gives the same, but the compiler does not vectorise
+                // it.)
                 unsafe { x.to_int_unchecked() }
             }
         }
@@ -29,7 +29,6 @@ macro_rules! number {
 number!(f32);
 number!(f64);
 
-/// The factors with which an array is quantised.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quantiser<T> {
     /// step scale: the inverse transform's input for a quantised coefficient of 1.
@@ -40,7 +39,7 @@ pub(super) struct Quantiser<T> {
     pub unit: T,
     /// 1 / `unit`.
     pub per_unit: T,
-    /// |x - decoded x| must not exceed this value. `None`: the squares of the errors are summed up instead.
+    /// Limit of |x - decoded x|. `None`: the squares of the errors are summed up instead.
     pub most: Option<T>,
     /// 1 / step.
     pub per_step: T,

@@ -12,8 +12,7 @@ pub(super) const LIMIT: u32 = 1 << 28;
 pub(super) const ONE: u32 = 1;
 /// Mode of a row whose fixed bits say which groups of four coefficients are not zero.
 pub(super) const GROUPS: u32 = 2;
-/// Mode of a row of Rice codes without fixed bits; mode `RICE` + k has k fixed bits per
-/// coefficient.
+/// Mode `RICE` + k: a row of Rice codes with k fixed bits per coefficient.
 pub(super) const RICE: u32 = 3;
 /// The last mode.
 pub(super) const LAST: u32 = 31;
@@ -217,12 +216,8 @@ impl<const L: usize> Strings<L> {
                 }
                 _ => {
                     for q in &row {
-                        self.put(
-                            l,
-                            Part::Fixed,
-                            u64::from(q.0[l].unsigned_abs() & ((1 << k) - 1)),
-                            k,
-                        );
+                        let low = q.0[l].unsigned_abs() & ((1 << k) - 1);
+                        self.put(l, Part::Fixed, u64::from(low), k);
                     }
                 }
             }
@@ -266,8 +261,8 @@ impl<const L: usize> Strings<L> {
 }
 
 /// Makes the Rice codes of a row of each tile: the unary codes as bits, the number of these bits,
-/// and the fixed bits in one word per four coefficients. Only the groups of four whose bit is set in
-/// `groups` have codes. The word of unary codes is valid for at most 56 bits.
+/// and the fixed bits in one word per four coefficients. Only the groups of four whose bit is set
+/// in `groups` have codes. The word of unary codes is valid for at most 56 bits.
 #[inline(always)]
 fn codes<const R: usize, const L: usize>(
     row: &[Vector<i32, L>; R],
@@ -301,8 +296,7 @@ pub(super) fn fixed_bits<const R: usize>(mode: u32) -> u32 {
     rice + if mode == ONE || mode == GROUPS { few } else { 0 }
 }
 
-/// Returns the number whose unary code stands for a change of the mode: 0, -1, +1, -2, +2, ... are
-/// 0, 1, 2, 3, 4, ...
+/// Returns the unary number for a change of the mode: 0, -1, +1, -2, +2, ... are 0, 1, 2, 3, 4, ...
 #[inline(always)]
 fn change(from: u32, to: u32) -> u32 {
     let up = to.wrapping_sub(from) as i32;

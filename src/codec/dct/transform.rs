@@ -42,8 +42,7 @@ fn dct3_2<T: Real>(x: [T; 2]) -> [T; 2] {
     [x[0] + odd, x[0] - odd]
 }
 
-/// Computes X_k = sum over n of x_n cos(pi (2n+1) (2k+1) / 4N), N = 2. This transform is its own
-/// transpose.
+/// Computes X_k = sum over n of x_n cos(pi (2n+1) (2k+1) / 4N), N = 2: its own transpose.
 #[inline(always)]
 fn dct4_2<T: Real>(x: [T; 2]) -> [T; 2] {
     let (c, s) = (cos::<T>(8), cos::<T>(24));

@@ -18,18 +18,16 @@ pub(super) fn transpose<T: Copy, const L: usize>(
     match (level, size_of::<T>(), L) {
         #[cfg(avx512)]
         (Level::Avx512, 4, 16) => {
-            // SAFETY: the machine has AVX-512 F (`level`), and both squares have 16 x 16 words of 4
-            // bytes.
+            // SAFETY: `level` has AVX-512 F, and both squares have 16 x 16 words of 4 bytes.
             return unsafe { x86_512::transpose_16(from.as_ptr().cast(), to.as_mut_ptr().cast()) };
         }
         #[cfg(avx512)]
         (Level::Avx512, 8, 8) => {
-            // SAFETY: the machine has AVX-512 F (`level`), and both squares have 8 x 8 words of 8
-            // bytes.
+            // SAFETY: `level` has AVX-512 F, and both squares have 8 x 8 words of 8 bytes.
             return unsafe { x86_512::transpose_8(from.as_ptr().cast(), to.as_mut_ptr().cast()) };
         }
         (Level::Avx2, 4, 16) => {
-            // SAFETY: the machine has AVX2 (`level`), and both squares have 16 x 16 words of 4 bytes.
+            // SAFETY: `level` has AVX2, and both squares have 16 x 16 words of 4 bytes.
             return unsafe { x86::transpose_16_by_8(from.as_ptr().cast(), to.as_mut_ptr().cast()) };
         }
         _ => {}

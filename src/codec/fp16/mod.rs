@@ -71,8 +71,7 @@ impl<T: Arithmetic> Values<T> for Fp16 {
     }
 }
 
-/// Returns s of an array whose largest |x| has the bits `peak`, or `None` if the array cannot be
-/// coded.
+/// Returns s of an array whose largest |x| has the bits `peak`, or `None` if it cannot be coded.
 fn exponent<T: Arithmetic>(peak: u64) -> Option<i32> {
     if peak == 0 {
         return Some(0);
@@ -88,8 +87,7 @@ fn exponent<T: Arithmetic>(peak: u64) -> Option<i32> {
 
 /// Arithmetic of the format for one type of value.
 pub trait Arithmetic: Real {
-    /// The smallest s: the exponent for arrays that contain the largest magnitude that can be
-    /// coded.
+    /// The smallest s: the one of arrays with the largest magnitude that can be coded.
     const LEAST: i32;
     /// The largest s.
     const MOST: i32;
@@ -135,8 +133,7 @@ macro_rules! lane {
                 // of the half does: the sum is rounded once, ties to even.
                 let magic = binade + ((DIGITS as $bits - 10) << DIGITS);
                 let sum = $float::to_bits($float::abs(scaled) + $float::from_bits(magic));
-                // The leading bit of the significand of a normal half adds one to its exponent
-                // field.
+                // The leading significand bit of a normal half adds one to its exponent field.
                 let binades = (binade >> (DIGITS - 10)) as u16;
                 (sum as u16)
                     .wrapping_sub(magic as u16)

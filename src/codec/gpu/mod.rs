@@ -57,9 +57,8 @@ pub(crate) trait GpuCoder: Send {
 
     /// Enqueues the decoding of the payload of the job into `x`. The kernels write every value of
     /// `x`, or mark the job as damaged; they use `x.later` only if the job says so. Whatever the
-    /// payload contains, the kernels read nothing beyond the payload and write nothing but `x`. For
-    /// Bitcomp this holds only if the checksum of the stream was right, because libnvcomp does not
-    /// check its payload.
+    /// payload contains, they read nothing beyond it and write nothing but `x`; for Bitcomp only if
+    /// the checksum of the stream was right, because libnvcomp does not check its payload.
     fn decompress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()>;
 }
 
@@ -126,8 +125,7 @@ pub(super) fn both(source: fn(Scalar) -> Source) -> Vec<Source> {
     vec![source(Scalar::F32), source(Scalar::F64)]
 }
 
-/// Returns the number of blocks for `work` pieces of work, with `threads` threads per block and
-/// `each` pieces per thread.
+/// Returns the blocks for `work` pieces, with `threads` threads a block and `each` pieces a thread.
 pub(super) fn blocks(work: u64, threads: u32, each: u64) -> u64 {
     work.div_ceil(threads as u64 * each)
 }

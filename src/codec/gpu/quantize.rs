@@ -53,8 +53,7 @@ impl Prepare {
 /// Largest number of blocks of a launch.
 const LAUNCH: u64 = 1 << 20;
 
-/// Returns the launches of a kernel with one block per tile: the first tile and the number of tiles
-/// of each. `tiles` is below 2^32.
+/// Returns first tile and number of tiles of each launch with one block per tile; `tiles` < 2^32.
 pub fn parts(tiles: u64) -> impl Iterator<Item = (u32, u64)> {
     (0..tiles).step_by(LAUNCH as usize).map(move |first| (first as u32, LAUNCH.min(tiles - first)))
 }

@@ -233,14 +233,9 @@ impl GpuCodec {
         };
         let method = &settings.method;
         let mut text = Vec::new();
-        let words = [
-            method.number() as u32,
-            method.parameter(),
-            method.is_bounded() as u32,
-            settings.reject_nonfinite as u32,
-            mode,
-        ];
-        put(&mut text, &words);
+        let (codec, bounded) = (method.number() as u32, method.is_bounded() as u32);
+        let reject = settings.reject_nonfinite as u32;
+        put(&mut text, &[codec, method.parameter(), bounded, reject, mode]);
         put(&mut text, &[self.streams.len() as u32, self.groups.len() as u32, 0]);
         text.extend([value, sigmas].into_iter().flat_map(f64::to_le_bytes));
         send(queue, self.at.settings, &text)?;
@@ -251,15 +246,9 @@ impl GpuCodec {
                 text.extend(n.to_le_bytes());
             }
             let group = self.groups.iter().position(|group| group.contains(&k)).unwrap_or(0);
-            put(
-                &mut text,
-                &[
-                    stream.shape.scalar as u32,
-                    stream.later.map_or(0, |j| j as u32 + 1),
-                    group as u32,
-                    stream.field as u32,
-                ],
-            );
+            let (scalar, field) = (stream.shape.scalar as u32, stream.field as u32);
+            let later = stream.later.map_or(0, |j| j as u32 + 1);
+            put(&mut text, &[scalar, later, group as u32, field]);
         }
         send(queue, self.at.fields, &text)?;
         let mut text = Vec::new();
@@ -355,9 +344,8 @@ impl GpuCodec {
         Ok(())
     }
 
-    /// Enqueues the kernels that make the stream of field `k` of the order, by itself if `apart`;
-    /// `next` is the number of the job of the stream behind it, or `u32::MAX`: the result then goes to
-    /// `report`.
+    /// Enqueues the kernels that make stream `k` of the order, by itself if `apart`. `next` is the
+    /// job number of the stream behind it, or `u32::MAX`: the result then goes to `report`.
     fn stream(
         &self,
         queue: &Queue,

@@ -20,8 +20,7 @@ pub struct FieldSum {
 }
 
 impl FieldSum {
-    /// Bytes of working memory of the kernel. The memory must be zero before the kernel and is zero
-    /// afterwards.
+    /// Bytes of working memory, which must be zero before the kernel and is zero afterwards.
     pub const WORK: u64 = 16;
 
     /// Compiles and loads the kernel for devices of this architecture.
@@ -31,11 +30,11 @@ impl FieldSum {
     }
 
     /// Enqueues the kernel that computes the checksum of the `bytes` bytes at `field`; `bytes` is a
-    /// multiple of 4. `field`, `work`, `to`, `with` and `verdict` are addresses of device memory, `to`
-    /// and `with` also of page-locked host memory; `to`, `with` and `verdict` point to words of 64 bits.
-    /// If `to` is not 0, the kernel writes the checksum there. If `with` is not 0 and the word there
-    /// differs from the checksum, the kernel sets the word at `verdict` to `name`, unless that word is
-    /// already different from 0.
+    /// multiple of 4. `field`, `work`, `to`, `with` and `verdict` are addresses of device memory,
+    /// `to` and `with` also of page-locked host memory; `to`, `with` and `verdict` point to words
+    /// of 64 bits. If `to` is not 0, the kernel writes the checksum there. If `with` is not 0 and
+    /// the word there differs from the checksum, the kernel sets the word at `verdict` to `name`,
+    /// unless that word is not 0.
     pub fn enqueue(
         &self,
         queue: &Queue,

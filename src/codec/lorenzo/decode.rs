@@ -31,8 +31,7 @@ impl<T: Quantised> Kernel for Decode<'_, T> {
     #[inline(always)]
     fn run(self) -> Option<()> {
         let Decode { grid, work, from, x, level } = self;
-        let head = from.get(..grid.head())?;
-        let body = &from[grid.head()..];
+        let (head, body) = from.split_at_checked(grid.head())?;
         let unit = f64::from_bits(word(head, 0));
         if !(unit > 0.0 && unit.is_finite()) {
             return None;

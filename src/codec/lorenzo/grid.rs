@@ -27,8 +27,7 @@ pub(super) struct TilePlace {
     pub first: usize,
     /// Distance from line to line and from plane to plane, in values of the array.
     pub strides: [usize; 2],
-    /// Extents of the part of the tile that lies in the array: values along n1, lines of a plane,
-    /// planes.
+    /// Extents of the part of the tile in the array: values of a line, lines of a plane, planes.
     pub extent: [usize; 3],
     /// Lines per plane of a whole tile.
     pub height: usize,
@@ -54,7 +53,6 @@ impl Grid {
         Grid { n, tile, tiles, differences, tries }
     }
 
-    /// Returns the number of values of the array.
     pub(super) fn values(&self) -> usize {
         self.n.iter().product()
     }
@@ -64,7 +62,6 @@ impl Grid {
         self.tiles.iter().product()
     }
 
-    /// Returns the number of groups of tiles.
     pub(super) fn groups(&self) -> usize {
         self.count().div_ceil(GROUP)
     }
@@ -80,7 +77,6 @@ impl Grid {
         self.head() + 3 * self.count() + self.values() * bytes
     }
 
-    /// Returns the position of a tile.
     #[inline(always)]
     pub(super) fn place(&self, tile: usize) -> TilePlace {
         let [t1, t2, _] = self.tiles;
@@ -94,20 +90,14 @@ impl Grid {
         if self.tile[0] == TILE {
             TilePlace { first, strides: [LINE, 0], extent, height: LINES, chain: true }
         } else {
-            TilePlace {
-                first,
-                strides: [self.n[0], self.n[0] * self.n[1]],
-                extent,
-                height: self.tile[1],
-                chain: false,
-            }
+            let strides = [self.n[0], self.n[0] * self.n[1]];
+            TilePlace { first, strides, extent, height: self.tile[1], chain: false }
         }
     }
 }
 
 impl TilePlace {
-    /// Returns the index of the first value of a line in the array, and the number of values of the
-    /// line.
+    /// Returns the index in the array of the first value of a line, and how many values it has.
     #[inline(always)]
     pub(super) fn line(&self, line: usize) -> (usize, usize) {
         let (i2, i3) = if self.height == LINES { (line, 0) } else { (line % 8, line / 8) };

@@ -90,14 +90,12 @@ pub fn coder(shape: Shape) -> Result<Box<dyn Coder>> {
     of_type(shape, Lorenzo::<f32>::new, Lorenzo::<f64>::new)
 }
 
-/// Returns the largest number of bytes of the stream of an array of this shape. Fails if no such
-/// array can be coded.
+/// Returns the most bytes of a stream for this shape; fails if no such array can be coded.
 pub fn most_bytes(shape: Shape) -> Result<usize> {
     check_size(&shape)?;
     Ok(Grid::new(&shape).most_bytes(shape.scalar.bytes() as usize))
 }
 
-/// Codes arrays of one shape.
 struct Lorenzo<T> {
     grid: Grid,
     /// Working memory: a vector of one element.

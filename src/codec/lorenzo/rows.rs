@@ -48,9 +48,8 @@ impl Rows {
         bytes: [0; TILE],
     };
 
-    /// Splits the residuals into rows. The magnitudes have at most `slices` bytes; with `narrow`
-    /// they have at most seven bits, and the sign is processed together with them as the eighth
-    /// bit.
+    /// Splits the residuals into rows. The magnitudes have at most `slices` bytes; with `narrow`,
+    /// at most seven bits, and the sign is the eighth.
     #[inline(always)]
     pub(super) fn fill(&mut self, x: &Numbers, slices: usize, narrow: bool) {
         let Rows { slices: rows, signs, used, widths, bytes } = self;
@@ -60,8 +59,7 @@ impl Rows {
             }
             to_rows::<false>(bytes, &mut rows[0]);
             for j in 0..ROWS {
-                // The signs are in the last byte of the row; the next row overwrites that byte in
-                // the stream.
+                // The last byte of the row has the signs; in the stream the next row overwrites it.
                 let row = word(&rows[0], 8 * j);
                 let magnitudes = row & (u64::MAX >> 8);
                 signs[j] = (row >> 56) as u8;

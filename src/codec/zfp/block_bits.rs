@@ -45,8 +45,7 @@ impl Spec {
     /// in consecutive lanes of a group, then in the next group.
     #[inline(always)]
     pub fn spot(&self, block: usize) -> Spot {
-        // Written with two constants because the compiler cannot know that `width` is a power of
-        // two.
+        // Two constants, because the compiler cannot know that `width` is a power of two.
         let lanes = if self.width == 32 { block * 4 } else { block * 8 };
         let (at, group) = (lanes % 64, lanes / 64);
         Spot { row: at % 8 * 8, word: at / 8, shift: group as u32 * self.size % 64 }
@@ -89,8 +88,7 @@ pub struct Spot {
 }
 
 impl Spot {
-    /// Returns a bit plane of the block in the lowest bits; the bits above them belong to other
-    /// blocks.
+    /// Returns a bit plane of the block in the lowest bits, below bits of other blocks.
     #[inline(always)]
     pub fn plane(self, m: &Matrix, plane: u32) -> u64 {
         m[(self.row + plane as usize) % 64][self.word] >> self.shift

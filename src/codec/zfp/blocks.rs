@@ -38,8 +38,7 @@ impl Grid {
         self.blocks.iter().product()
     }
 
-    /// Returns true if the next `count` blocks are inside the array as a whole and side by side in
-    /// x.
+    /// Returns whether the next `count` blocks are side by side in x and inside the array.
     fn whole(&self, at: Position, count: usize) -> bool {
         let Position([x, y, z]) = at;
         4 * (x + count) <= self.n[0]

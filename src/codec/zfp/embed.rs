@@ -165,8 +165,7 @@ fn put_tests<T: Tests>(rest: u64, left: u32, out: &mut Writer<'_>) -> u32 {
     known
 }
 
-/// Reads the biased exponents and bit planes of the blocks of a batch. All planes behind the last
-/// block become zero.
+/// Reads biased exponents and bit planes of the blocks of a batch; all other planes become zero.
 #[inline(always)]
 pub fn decode<T: Tests>(spec: &Spec, words: &[u64; WORDS], exponents: &mut [u32], m: &mut Matrix) {
     *m = [[0; 8]; 64];

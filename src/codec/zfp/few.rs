@@ -16,8 +16,7 @@ const STEP: usize = 32;
 /// Number of values of a block.
 const SIZE: u32 = 16;
 
-/// The arguments of `embed::encode`, for blocks of 16 values with at most `MOST` bits for their
-/// planes.
+/// `embed::encode` for blocks of 16 values with at most `MOST` bits for their planes.
 pub struct Encode<'a> {
     /// How the blocks are coded.
     pub spec: &'a Spec,
@@ -110,8 +109,7 @@ impl Codes {
     }
 }
 
-/// The arguments of `embed::decode`, for blocks of 16 values with at most `MOST` bits for their
-/// planes.
+/// `embed::decode` for blocks of 16 values with at most `MOST` bits for their planes.
 pub struct Decode<'a> {
     /// How the blocks are coded.
     pub spec: &'a Spec,
@@ -257,9 +255,8 @@ impl Blocks {
     }
 }
 
-/// Returns the number of trailing zeros of `x`, or a large number if `x` is 0. The function takes
-/// it from the exponent of a floating-point number, because AVX2 and older instruction sets cannot
-/// count the zeros of several integers at once.
+/// Returns the number of trailing zeros of `x`, or a large number if `x` is 0, from the exponent of
+/// a floating-point number: AVX2 and older cannot count the zeros of several integers at once.
 #[inline(always)]
 fn trailing_zeros(x: u32) -> u32 {
     let lowest = (x & x.wrapping_neg()) as i32;

@@ -75,8 +75,7 @@ use planes::Matrix;
 use transform::{Batch, Forward, Inverse};
 use value::Value;
 
-/// Codes arrays of one shape at a fixed rate. The error has no bound; NaN and infinite values
-/// cannot be coded.
+/// Codes arrays of one shape at a fixed rate; NaN and infinite values cannot be coded.
 pub struct Zfp {
     shape: Shape,
     blocks: Blocks,
@@ -91,7 +90,6 @@ enum Work {
 
 impl Zfp {
     /// Makes a coder for arrays of this shape at `rate` bits per value, 1 to 32 (FP64: 1 to 64).
-    /// Extents of 1 do not count as dimensions.
     pub fn new(shape: Shape, rate: u32) -> Result<Self> {
         let blocks = Blocks::of(shape, rate)?;
         let work = match shape.scalar {
@@ -101,15 +99,14 @@ impl Zfp {
         Ok(Zfp { shape, blocks, work })
     }
 
-    /// Returns the number of bytes of the stream of an array of this shape at `rate` bits per value.
-    /// Fails if no such array can be coded.
+    /// Returns the bytes of a stream for this shape and rate; fails if no such array can be coded.
     pub fn most_bytes(shape: Shape, rate: u32) -> Result<usize> {
         Ok(Blocks::of(shape, rate)?.bytes())
     }
 }
 
-/// How an array is divided into blocks: the parameters of a block, the number of its dimensions, the
-/// blocks, the values of the array, and the bits of all blocks.
+/// How an array is divided into blocks: the parameters of a block, the number of its dimensions,
+/// the blocks, the values of the array, and the bits of all blocks.
 #[derive(Clone, Copy)]
 struct Blocks {
     spec: Spec,
@@ -192,11 +189,8 @@ impl Job {
         let (mut at, mut begin) = (Position::default(), 0);
         for count in self.batches() {
             gather(&self.blocks.grid, x, &mut at, count, batch);
-            if !simd::dispatch(Forward {
-                batch,
-                dims: self.blocks.dims,
-                coded: self.blocks.spec.left() > 0,
-            }) {
+            let (dims, coded) = (self.blocks.dims, self.blocks.spec.left() > 0);
+            if !simd::dispatch(Forward { batch, dims, coded }) {
                 return false;
             }
             let Batch { planes, exponents, words, .. } = &mut *batch;
@@ -239,37 +233,29 @@ impl Job {
     }
 
     fn encode(&self, planes: &Matrix, exponents: &[u32], words: &mut [u64; WORDS]) {
+        let spec = &self.blocks.spec;
         if self.few {
-            return simd::dispatch(few::Encode {
-                spec: &self.blocks.spec,
-                planes,
-                exponents,
-                words,
-            });
+            return simd::dispatch(few::Encode { spec, planes, exponents, words });
         }
         #[cfg(target_arch = "x86_64")]
         if self.bmi {
             // SAFETY: `bmi` says that the machine has BMI1, BMI2, LZCNT and POPCNT.
-            return unsafe { encode_bmi(&self.blocks.spec, planes, exponents, words) };
+            return unsafe { encode_bmi(spec, planes, exponents, words) };
         }
-        embed::encode::<Portable>(&self.blocks.spec, planes, exponents, words);
+        embed::encode::<Portable>(spec, planes, exponents, words);
     }
 
     fn decode(&self, words: &[u64; WORDS], exponents: &mut [u32], planes: &mut Matrix) {
+        let spec = &self.blocks.spec;
         if self.few {
-            return simd::dispatch(few::Decode {
-                spec: &self.blocks.spec,
-                words,
-                exponents,
-                planes,
-            });
+            return simd::dispatch(few::Decode { spec, words, exponents, planes });
         }
         #[cfg(target_arch = "x86_64")]
         if self.bmi {
             // SAFETY: `bmi` says that the machine has BMI1, BMI2, LZCNT and POPCNT.
-            return unsafe { decode_bmi(&self.blocks.spec, words, exponents, planes) };
+            return unsafe { decode_bmi(spec, words, exponents, planes) };
         }
-        embed::decode::<Portable>(&self.blocks.spec, words, exponents, planes);
+        embed::decode::<Portable>(spec, words, exponents, planes);
     }
 }
 
@@ -297,12 +283,10 @@ impl Zfp {
         }
     }
 
-    /// Returns the number of dimensions of the blocks.
     pub(super) fn dims(&self) -> u32 {
         self.blocks.dims
     }
 
-    /// Returns the number of blocks of an array.
     pub(super) fn blocks(&self) -> usize {
         self.blocks.grid.blocks()
     }

@@ -1,5 +1,4 @@
-//! The transform of a batch of blocks: block floating point, decorrelation, order, negabinary. Each
-//! SIMD lane holds one block.
+//! The transform of a batch of blocks: block floating point, decorrelation, order, negabinary.
 
 use super::block_bits::WORDS;
 use super::planes::{join, split, Matrix};
@@ -71,8 +70,7 @@ fn order(dims: u32) -> &'static [u8] {
     }
 }
 
-/// Turns the values of a batch into bit planes and exponents. The result is false if a value is NaN
-/// or infinite.
+/// Turns the values of a batch into bit planes and exponents; false if a value is not finite.
 pub struct Forward<'a, T: Value<N>, const N: usize> {
     /// The batch.
     pub batch: &'a mut Batch<T, N>,
@@ -149,8 +147,7 @@ fn quantize<T: Value<N>, const N: usize>(
     for four in values.as_chunks_mut::<4>().0 {
         for l in 0..N {
             for row in &mut *four {
-                // SAFETY: |value| < 2^e, and the scale is 2^(width - 2 - e) or 0, so that the
-                // product is finite and fits into an integer of `width` bits.
+                // SAFETY: |value| < 2^e and the scale is 2^(width - 2 - e) or 0: the product fits.
                 row[l] = unsafe { T::of_int_bits(row[l]).quantized(scale[l]) };
             }
         }
@@ -228,8 +225,7 @@ fn correlate<T: Int, const N: usize>(v: &mut [[T; N]; 64], dims: u32) {
     }
 }
 
-/// Transforms a row of 4 values by lifting; the matrix is 1/16 (4 4 4 4; 5 1 -1 -5; -4 4 4 -4; -2 6
-/// -6 2).
+/// Lifts a row of 4 values: the matrix is 1/16 (4 4 4 4; 5 1 -1 -5; -4 4 4 -4; -2 6 -6 2).
 #[inline(always)]
 fn lift<I: Int, const N: usize>(v: &mut [[I; N]; 64], at: usize, step: usize, l: usize) {
     let [mut x, mut y, mut z, mut w] =
@@ -247,8 +243,7 @@ fn lift<I: Int, const N: usize>(v: &mut [[I; N]; 64], at: usize, step: usize, l:
     [v[at][l], v[at + step][l], v[at + 2 * step][l], v[at + 3 * step][l]] = [x, y, z, w];
 }
 
-/// Transforms a row of 4 coefficients back by lifting; the matrix is 1/4 (4 6 -4 -1; 4 2 4 5; 4 -2
-/// 4 -5; 4 -6 -4 1).
+/// Lifts a row of 4 back: the matrix is 1/4 (4 6 -4 -1; 4 2 4 5; 4 -2 4 -5; 4 -6 -4 1).
 #[inline(always)]
 fn unlift<I: Int, const N: usize>(v: &mut [[I; N]; 64], at: usize, step: usize, l: usize) {
     let [mut x, mut y, mut z, mut w] =
