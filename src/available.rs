@@ -89,10 +89,8 @@ impl System<'_> {
         if number(&self.proc.join("sys/vm/overcommit_memory"))? != STRICT {
             return None;
         }
-        let (most, promised) = (
-            self.kilobytes("meminfo", "CommitLimit:")?,
-            self.kilobytes("meminfo", "Committed_AS:")?,
-        );
+        let most = self.kilobytes("meminfo", "CommitLimit:")?;
+        let promised = self.kilobytes("meminfo", "Committed_AS:")?;
         Some(Available {
             bytes: most.saturating_sub(promised),
             limit: "CommitLimit under vm.overcommit_memory = 2",
@@ -113,12 +111,8 @@ impl System<'_> {
         let lines = read(&self.proc.join("self/cgroup")).unwrap_or_default();
         let mut found = Vec::new();
         for line in lines.lines() {
-            let mut parts = line.splitn(3, ':');
-            let (Some(_), Some(controllers), Some(path)) =
-                (parts.next(), parts.next(), parts.next())
-            else {
-                continue;
-            };
+            let mut parts = line.splitn(3, ':').skip(1);
+            let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
             if controllers.is_empty() {
                 let roots = [self.cgroup.to_path_buf(), self.cgroup.join("unified")];
                 found.extend(

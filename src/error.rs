@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Write};
 
-/// Most bytes of a text from `text`, `fail!` or `Error::within`. Such texts quote input of any length, and must stay short when
-/// memory is short.
+/// Most bytes of a text from `text`, `fail!` or `Error::within`. Such texts quote input of any
+/// length, and must stay short when memory is short.
 pub const LONGEST_TEXT: usize = 2047;
 
 /// The reason for which a call failed. The numbers are those of the C ABI (`GPUZIP_ERR_*`), in a

@@ -1,6 +1,6 @@
 //! Vectors and maps as long as a schedule, a field or a file: memory that the system refuses is an
-//! error, never an abort. A vector that is always shorter than `reserve::LARGEST` bytes, and of which
-//! a call has few, does not need these functions.
+//! error, never an abort. A vector that is always shorter than `reserve::LARGEST` bytes, and of
+//! which a call has few, does not need these functions.
 
 use crate::error::{text, Code, Error, Result};
 use crate::reserve::may_fail;

@@ -63,8 +63,8 @@ impl Process {
         self.0 > 0
     }
 
-    /// Returns the number of the calling process. May be called in a signal handler; a fork is noticed
-    /// once `watch` was called.
+    /// Returns the number of the calling process. May be called in a signal handler; a fork is
+    /// noticed once `watch` was called.
     pub fn number_now() -> u64 {
         GENERATION.load(Ordering::Relaxed) + 1
     }

@@ -1,8 +1,8 @@
 //! The allocator of the library. Rust aborts the process if an allocation fails whose caller cannot
-//! handle the failure, such as the allocation of a box, a text or a list of fields. If the system refuses
-//! such a request, this allocator serves it from a reserve of static memory. The reserve does not
-//! serve requests above `LARGEST` bytes: their size depends on steps, snapshots, values or files,
-//! and their callers use `fallible_vec`, which reports the failure.
+//! handle the failure, such as the allocation of a box, a text or a list of fields. If the system
+//! refuses such a request, this allocator serves it from a reserve of static memory. The reserve
+//! does not serve requests above `LARGEST` bytes: their size depends on steps, snapshots, values or
+//! files, and their callers use `fallible_vec`, which reports the failure.
 //!
 //! A smaller request whose caller handles the failure (`may_fail`) is not served from the reserve
 //! either: the reserve is for the requests that cannot fail.
@@ -41,8 +41,7 @@ pub const LARGEST: usize = 128 << 10;
 /// Bytes of the reserve that one call may use: more than any call of the C ABI was seen to use
 /// (tests/c/oom.c).
 const OF_A_CALL: usize = 512 << 10;
-/// Bytes that are not leased: they are for calls of other threads that had begun when memory ran
-/// out.
+/// Bytes that are not leased: for calls of other threads that began before memory ran out.
 const UNLEASED: usize = BYTES / 2;
 
 #[repr(C, align(4096))]
@@ -65,8 +64,7 @@ thread_local! {
     static MAY_FAIL: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `request`, a request for memory whose caller handles the failure: the reserve does not
-/// serve it.
+/// Runs a request for memory whose caller handles the failure: the reserve does not serve it.
 #[inline]
 pub fn may_fail<R>(request: impl FnOnce() -> R) -> R {
     let before = MAY_FAIL.replace(true);
@@ -95,8 +93,7 @@ unsafe impl GlobalAlloc for Allocator {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller keeps the contract of `alloc_zeroed`, which is the same for the
-        // system.
+        // SAFETY: the caller keeps the contract, which is the same for the system.
         let memory = unsafe { System.alloc_zeroed(layout) };
         if !memory.is_null() {
             return memory;
@@ -248,8 +245,8 @@ fn give(offset: usize, layout: Layout) {
 /// The right of one call to use bytes of the reserve, and the process that gave the right.
 pub struct Lease(usize, Process);
 
-/// Admits a call. Returns `None` if the system has no memory and the rest of the reserve might be less
-/// than the call needs.
+/// Admits a call. Returns `None` if the system has no memory and the rest of the reserve might be
+/// less than the call needs.
 #[inline(always)]
 pub fn lease() -> Option<Lease> {
     if USED.load(Ordering::Relaxed) == 0 {
@@ -277,8 +274,7 @@ fn unconditional_lease_of(bytes: usize) -> Lease {
 /// Returns whether the system can give as many bytes as a call may need.
 fn has_memory() -> bool {
     let Ok(layout) = Layout::from_size_align(OF_A_CALL, 16) else { return false };
-    // SAFETY: the layout has a size above 0; the memory is given back at once, with the same
-    // layout.
+    // SAFETY: the size is above 0, and the memory is given back at once with the same layout.
     unsafe {
         let memory = System.alloc(layout);
         if !memory.is_null() {

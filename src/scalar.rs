@@ -247,8 +247,7 @@ impl ArrayMut<'_> {
             ArrayMut::F32(x) => (x.as_mut_ptr().cast::<u8>(), size_of_val(*x)),
             ArrayMut::F64(x) => (x.as_mut_ptr().cast::<u8>(), size_of_val(*x)),
         };
-        // SAFETY: the bytes are the memory of the slice, borrowed as long as the slice; every bit
-        // pattern is a value of the type.
+        // SAFETY: the bytes of the slice, borrowed as long as it; every bit pattern is a value.
         unsafe { std::slice::from_raw_parts_mut(address, bytes) }
     }
 

@@ -14,8 +14,8 @@ static OWNER: AtomicU64 = AtomicU64::new(0);
 /// The seconds that a stop may take, as the bits of an `f64`.
 static BUDGET: AtomicU64 = AtomicU64::new(DEFAULT_BUDGET.to_bits());
 
-/// Seconds that a stop may take unless the configuration says otherwise. Open MPI kills the ranks that
-/// are left 2 s after one has died.
+/// Seconds that a stop may take unless the configuration says otherwise. Open MPI kills the ranks
+/// that are left 2 s after one has died.
 pub const DEFAULT_BUDGET: f64 = 1.5;
 
 /// Signals have numbers below this one.
@@ -23,13 +23,13 @@ const SIGNALS: usize = 65;
 /// The handler that each signal had before, and its flags; 0: default or none.
 static BEFORE: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS];
 static FLAGS: [AtomicI32; SIGNALS] = [const { AtomicI32::new(0) }; SIGNALS];
-/// Whether the signal was caught: `on_signal` is then its handler, or the application's handler may call
-/// `on_signal`. `BEFORE` must not change any more, for with that handler in it the two would call each
-/// other without end.
+/// Whether the signal was caught: `on_signal` is then its handler, or the application's handler may
+/// call `on_signal`. `BEFORE` must not change any more, for with that handler in it the two would
+/// call each other without end.
 static CAUGHT: [AtomicBool; SIGNALS] = [const { AtomicBool::new(false) }; SIGNALS];
 
-/// Signals that cannot be caught, or that the system or `abort` sends to a program that went wrong. After
-/// a fault the handler would return to the instruction that fails, without end.
+/// Signals that cannot be caught, or that the system or `abort` sends to a program that went wrong.
+/// After a fault the handler would return to the instruction that fails, without end.
 const REFUSED: [(c_int, &str); 9] = [
     (libc::SIGSEGV, "SIGSEGV"),
     (libc::SIGBUS, "SIGBUS"),
@@ -50,8 +50,8 @@ fn now() -> u64 {
     (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64).max(1)
 }
 
-/// Requests that the run stop. Only the first request of a process counts. May be called in a signal
-/// handler.
+/// Requests that the run stop. Only the first request of a process counts. May be called in a
+/// signal handler.
 pub fn request() {
     let process = Process::number_now();
     if OWNER.swap(process, Ordering::AcqRel) != process {
@@ -61,8 +61,8 @@ pub fn request() {
     }
 }
 
-/// Returns the seconds that are left of a requested stop, negative after its deadline; `None` if no stop
-/// was requested.
+/// Returns the seconds that are left of a requested stop, negative after its deadline; `None` if no
+/// stop was requested.
 pub fn seconds_left() -> Option<f64> {
     let requested = REQUESTED.load(Ordering::Acquire);
     if requested == 0 || OWNER.load(Ordering::Acquire) != Process::number_now() {
@@ -77,8 +77,8 @@ pub fn set_budget(seconds: f64) {
     BUDGET.store(seconds.to_bits(), Ordering::Relaxed);
 }
 
-/// Lets these signals request a stop. A handler that a signal had before is called, too. A signal that was
-/// caught already keeps the handlers that it has.
+/// Lets these signals request a stop. A handler that a signal had before is called, too. A signal
+/// that was caught already keeps the handlers that it has.
 pub fn catch(signals: &[c_int]) -> Result<()> {
     signals.iter().try_for_each(|&signal| catch_one(signal))
 }
@@ -108,8 +108,8 @@ fn catch_one(signal: c_int) -> Result<()> {
 /// Makes `on_signal` the handler of the signal, which calls the handler that the signal had.
 fn install(signal: c_int, index: usize) -> Result<()> {
     let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = on_signal;
-    // SAFETY: both structs are plain data, for which zero is valid; the calls read and write them only.
-    // The handler uses atomics and `clock_gettime` alone.
+    // SAFETY: both structs are plain data, for which zero is valid; the calls read and write them
+    // only. The handler uses atomics and `clock_gettime` alone.
     unsafe {
         let mut old: libc::sigaction = std::mem::zeroed();
         if libc::sigaction(signal, std::ptr::null(), &mut old) != 0 {
@@ -120,8 +120,8 @@ fn install(signal: c_int, index: usize) -> Result<()> {
         BEFORE[index].store(if has_handler { old.sa_sigaction } else { 0 }, Ordering::Release);
         let mut new: libc::sigaction = std::mem::zeroed();
         new.sa_sigaction = handler as usize;
-        // SA_ONSTACK: the handler before may count on the alternate stack; without such a stack the flag
-        // has no effect. That handler may also count on the signals that its mask blocks.
+        // SA_ONSTACK: the handler before may count on the alternate stack; without such a stack the
+        // flag has no effect. That handler may also count on the signals that its mask blocks.
         new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
         new.sa_mask = old.sa_mask;
         if libc::sigaction(signal, &new, std::ptr::null_mut()) != 0 {
@@ -147,8 +147,8 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
     let before = BEFORE.get(index).map_or(0, |before| before.load(Ordering::Acquire));
     if before != 0 {
         let flags = FLAGS[index].load(Ordering::Relaxed);
-        // SAFETY: the address of a handler that the system had for this signal, with the arguments that
-        // its flags say it takes.
+        // SAFETY: the address of a handler that the system had for this signal, with the arguments
+        // that its flags say it takes.
         unsafe {
             if flags & libc::SA_SIGINFO != 0 {
                 let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =

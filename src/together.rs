@@ -6,8 +6,8 @@ use crate::error::{fail, text, Code, Error, Result};
 use crate::named::named;
 
 named! {
-    /// Something that a configuration, a schedule or a call asks for. In the names, `#` stands for the
-    /// mode's value.
+    /// Something that a configuration, a schedule or a call asks for. In the names, `#` stands for
+    /// the mode's value.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     #[allow(missing_docs)]
     pub enum Mode {

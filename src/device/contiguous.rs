@@ -44,8 +44,7 @@ impl Contiguous {
         let mut at = 0;
         for (field, wanted) in fields.iter().zip(&self.wanted) {
             let bytes = field.bytes();
-            // SAFETY: the slab has room for all fields, each at an offset of its own, and no other
-            // code uses the slab.
+            // SAFETY: this object's slab has room for each field at an offset of its own.
             let copy = unsafe { AppMemory::new(slab.address().add(at), bytes) };
             self.fields.push(if apart((field, wanted)) { copy } else { *field });
             at += aligned(bytes as u64) as usize;
@@ -73,8 +72,7 @@ impl Contiguous {
             return Ok(fields);
         }
         for (field, copy) in self.copies(fields) {
-            // SAFETY: the field is readable in its rows, by this function's contract. The copy has
-            // as many bytes as the field's values.
+            // SAFETY: by this function's contract; the copy has as many bytes as the values.
             unsafe { field.rows().gather(field.address(), copy.address()) };
         }
         Ok(&self.fields)
@@ -96,8 +94,7 @@ impl Contiguous {
         }
         body(&self.fields)?;
         for (field, copy) in self.copies(fields) {
-            // SAFETY: the field is writable in its rows, by this function's contract. The copy has
-            // as many bytes as the field's values.
+            // SAFETY: by this function's contract; the copy has as many bytes as the values.
             unsafe { field.rows().scatter(copy.address(), field.address()) };
         }
         Ok(())

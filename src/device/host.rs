@@ -1,9 +1,8 @@
 //! The host backend: main memory stands for device memory, the calling thread is the application's
 //! stream, and two worker threads are the transfer lanes.
 //!
-//! With a link bandwidth set, every copy between device and host memory takes at least the time
-//! that such a link would need. This simulates the balance of an accelerator on a machine without
-//! one.
+//! With a link bandwidth set, every copy between device and host memory takes at least as long as
+//! such a link would need, which simulates the balance of an accelerator.
 
 use super::disk::{no_disk, DiskLanes, DiskSpace, Passing, Wait};
 use super::overlap::touches;
@@ -23,8 +22,7 @@ use std::time::{Duration, Instant};
 
 /// The host as a device.
 pub struct HostDevice {
-    /// The thread that touches the pages of the device slab ahead of their use. Ends before the
-    /// slab.
+    /// Touches the pages of the device slab ahead of their use; ends before the slab.
     toucher: Option<Toucher>,
     device: Slab,
     host: Slab,
@@ -342,8 +340,8 @@ impl Launcher for HostDevice {}
 
 impl Drop for HostDevice {
     fn drop(&mut self) {
-        // A lane ends after its last task, for which it may wait for the other lanes. All of them end
-        // before the slabs.
+        // A lane ends after its last task, for which it may wait for the other lanes. All of them
+        // end before the slabs.
         self.upload.stop();
         self.download.stop();
         self.disk = None;
@@ -392,8 +390,7 @@ struct Copy {
 impl Copy {
     fn run(self) {
         let mut begin = Instant::now();
-        // SAFETY: both ranges were checked when the copy was enqueued. Slabs and fields never
-        // overlap.
+        // SAFETY: both ranges were checked at enqueuing. Slabs and fields never overlap.
         unsafe {
             match self.rows {
                 None => std::ptr::copy_nonoverlapping(self.from.0, self.to.0, self.bytes),
@@ -410,8 +407,7 @@ impl Copy {
     }
 }
 
-/// One direction of a simulated link. The link moves one transfer at a time, whichever lane issued
-/// the transfer.
+/// One direction of a simulated link, which moves one transfer of any lane at a time.
 struct Link {
     bandwidth: f64,
     /// When the transfers so far end on the simulated link.
@@ -420,8 +416,8 @@ struct Link {
 
 impl Link {
     /// Blocks until the link would have moved `bytes` bytes. The simulated transfer begins at
-    /// `begin`, or later when the link is free; its start is returned. The end is computed from
-    /// its start, so that a sleep that lasts too long does not delay the transfers after it.
+    /// `begin`, or later when the link is free; its start is returned. The end is computed from its
+    /// start, so that a sleep that lasts too long does not delay the transfers after it.
     fn pace(&self, begin: Instant, bytes: usize) -> Instant {
         if self.bandwidth <= 0.0 {
             return begin;
@@ -448,8 +444,7 @@ impl Task for Transfer {
     fn run(self) {
         match self {
             Transfer::Copy(copy) => copy.run(),
-            // A lane stops only when its device is dropped. Then no code waits for this copy any
-            // more, and the error is ignored.
+            // A lane stops only when its device is dropped: then no code waits for this copy.
             Transfer::Wait(other, sequence) => drop(other.wait(sequence)),
         }
     }

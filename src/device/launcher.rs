@@ -19,9 +19,9 @@ pub trait Launcher {
         fail!(Unsupported, "this backend runs no kernels")
     }
 
-    /// Calls `body`, which releases kernels, once all calls have ended: a module must not be unloaded
-    /// while kernels of it are queued. If this fails, `body` may not have been called. Call this
-    /// outside `enter` and `leave`.
+    /// Calls `body`, which releases kernels, once all calls have ended: a module must not be
+    /// unloaded while kernels of it are queued. If this fails, `body` may not have been called.
+    /// Call this outside `enter` and `leave`.
     fn release(&mut self, _body: &mut dyn FnMut()) -> Result<()> {
         fail!(Unsupported, "this backend runs no kernels")
     }

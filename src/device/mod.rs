@@ -2,8 +2,8 @@
 //!
 //! A lane runs its operations in the order in which they were enqueued. Operations of different
 //! lanes are ordered by events alone. On a GPU a lane is a stream. On the host backend the
-//! application's lane is the calling thread, and the two transfer lanes are worker threads. The lanes
-//! of the disk are worker threads on every device.
+//! application's lane is the calling thread, and the two transfer lanes are worker threads. The
+//! lanes of the disk are worker threads on every device.
 
 mod contiguous;
 pub mod cuda;
@@ -60,8 +60,7 @@ pub struct Event(pub(crate) usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream(pub *mut c_void);
 
-// SAFETY: a stream handle is plain data, and the driver functions that take a stream may be called
-// from any thread.
+// SAFETY: handles of a driver may be used from any thread.
 unsafe impl Send for Stream {}
 
 /// A field in the application's memory.
@@ -100,8 +99,7 @@ impl AppMemory {
         self.rows.bytes()
     }
 
-    /// Bytes from the first value to the end of the last one; more than `bytes` if there are gaps
-    /// between rows or planes.
+    /// Bytes from the first value to the end of the last one, gaps included.
     pub fn span(&self) -> usize {
         self.rows.span()
     }
@@ -211,15 +209,14 @@ pub const PIECE: usize = 1 << 20;
 /// microseconds, is less than a thousandth of the chunk.
 static CHUNK: AtomicU64 = AtomicU64::new(64 << 20);
 
-/// Returns the most bytes of a chunk. A transfer lane moves a snapshot in chunks, each a copy of its
-/// own: a copy engine of a GPU finishes the copy that it has begun before it takes one of another
-/// stream, such as the copy of a RESTORE without a slot, or one of the application's own.
+/// Returns the most bytes of a chunk. A transfer lane moves a snapshot in chunks, each a copy of
+/// its own: a copy engine of a GPU finishes the copy that it has begun before it takes one of
+/// another stream, such as the copy of a RESTORE without a slot, or one of the application's own.
 pub(crate) fn chunk_bytes() -> u64 {
     CHUNK.load(Ordering::Relaxed)
 }
 
-/// Sets the bytes of a chunk for all transfers that are issued later: for tests, whose snapshots are
-/// small.
+/// Sets the bytes of a chunk for later transfers: for tests, whose snapshots are small.
 #[doc(hidden)]
 pub fn set_chunk_bytes(bytes: u64) {
     CHUNK.store(bytes.max(1), Ordering::Relaxed);
@@ -270,16 +267,15 @@ impl Traffic {
 /// A device with two slabs of memory. Dropping a device waits for all work under way.
 ///
 /// Only these functions block the calling thread until work has ended on the device: `finish`,
-/// `finish_read`, `keep_up`, `finish_calls`, `synchronize`, the drop, `leave` after an error, `finish_spans` of
-/// [`Recorder`], and `run` of [`Launcher`]. On the host backend, work on the application's lane
-/// (copies, and waits for a transfer) is done in the calling thread.
+/// `finish_read`, `keep_up`, `finish_calls`, `synchronize`, the drop, `leave` after an error,
+/// `finish_spans` of [`Recorder`], and `run` of [`Launcher`]. On the host backend, work on the
+/// application's lane (copies, and waits for a transfer) is done in the calling thread.
 pub trait Device: Any + Recorder + Launcher + Send {
-    /// Provides `bytes` bytes of `memory`, in place of those provided before. Call this before any
-    /// copy.
+    /// Provides `bytes` bytes of `memory`, in place of the bytes before. Call this before any copy.
     fn reserve(&mut self, memory: Memory, bytes: u64) -> Result<()>;
 
-    /// Page-locks the first `bytes` bytes of the host slab, as far as the system allows. The default is
-    /// that of a device to which page-locked memory is of no use.
+    /// Page-locks the first `bytes` bytes of the host slab, as far as the system allows. The
+    /// default is that of a device to which page-locked memory is of no use.
     fn lock(&mut self, _bytes: u64) -> Result<()> {
         Ok(())
     }
@@ -289,14 +285,13 @@ pub trait Device: Any + Recorder + Launcher + Send {
         0
     }
 
-    /// Whether kernels can use these bytes by the address from `pointer`: device memory, and host memory
-    /// that is page-locked.
+    /// Whether kernels can use these bytes by the address from `pointer`: device memory, and host
+    /// memory that is page-locked.
     fn is_for_kernels(&self, place: Place, _bytes: u64) -> bool {
         matches!(place, Place::Device(_))
     }
 
-    /// Free and total bytes of the device's memory; `None` where main memory serves as device
-    /// memory.
+    /// Free and total bytes of the device's memory; `None` if that is main memory.
     fn memory(&self) -> Result<Option<DeviceMemory>> {
         Ok(None)
     }
@@ -336,8 +331,7 @@ pub trait Device: Any + Recorder + Launcher + Send {
         self.disk().map_or(Ok(()), |disk| disk.finish_read(read))
     }
 
-    /// Starts touching the pages of the device slab in the background, if the system provides
-    /// memory page by page at first use.
+    /// Starts touching the pages of the device slab in the background, before their first use.
     fn touch_ahead(&mut self) {}
 
     /// Begins a call of the application with the name `call`. Until `leave`, `stream` is the
@@ -358,8 +352,7 @@ pub trait Device: Any + Recorder + Launcher + Send {
     fn move_in_pool(&mut self, to: u64, from: u64, bytes: u64) -> Result<()> {
         let from = self.pointer(Place::Host(from), bytes)?;
         let to = self.pointer(Place::Host(to), bytes)?;
-        // SAFETY: `pointer` has checked that both ranges lie in the host slab, which no lane reads
-        // or writes now. `ptr::copy` allows the two ranges to overlap.
+        // SAFETY: both ranges lie in the host slab, which no lane uses now. They may overlap.
         unsafe { std::ptr::copy(from.cast::<u8>(), to.cast::<u8>(), bytes as usize) };
         Ok(())
     }
@@ -369,8 +362,7 @@ pub trait Device: Any + Recorder + Launcher + Send {
     /// the order of the application's lane, between `enter` and `leave`.
     fn read(&mut self, place: Place, to: &mut [u8]) -> Result<()> {
         let from = self.pointer(place, to.len() as u64)?;
-        // SAFETY: `pointer` has checked that the bytes lie in their slab or field, which no lane
-        // writes now. `to` is memory of this process that the device does not own.
+        // SAFETY: the bytes lie in their slab or field, which no lane writes now; `to` lies apart.
         unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), to.as_mut_ptr(), to.len()) };
         Ok(())
     }
@@ -386,8 +378,8 @@ pub trait Device: Any + Recorder + Launcher + Send {
     /// Makes an event. A wait for an event that was never recorded ends at once.
     fn event(&mut self) -> Result<Event>;
 
-    /// Makes an event that lanes of the disk record. There may be one for each of 10^5 snapshots on disk:
-    /// it takes nothing of a GPU's driver.
+    /// Makes an event that lanes of the disk record. There may be one for each of 10^5 snapshots on
+    /// disk: it takes nothing of a GPU's driver.
     fn disk_event(&mut self) -> Result<Event> {
         self.event()
     }
@@ -395,8 +387,7 @@ pub trait Device: Any + Recorder + Launcher + Send {
     /// Enqueues a copy of `bytes` bytes. Fails if a place exceeds its slab or its field.
     fn copy(&mut self, lane: Lane, to: Place, from: Place, bytes: u64) -> Result<()>;
 
-    /// Records `event` on `lane`: the event is reached when all work enqueued on `lane` so far has
-    /// ended.
+    /// Records `event` on `lane`: it is reached when all work enqueued there so far has ended.
     fn record(&mut self, lane: Lane, event: Event) -> Result<()>;
 
     /// Makes all work that is enqueued on `lane` after this call wait for `event`.
@@ -411,9 +402,8 @@ pub trait Device: Any + Recorder + Launcher + Send {
 
     /// Bounds how far the host runs ahead of the device. Before the application gets its action
     /// `it`, blocks the calling thread until all actions up to `it - ahead` have ended on the
-    /// stream of the last call. Returns the seconds of this wait; 0 before the first call.
-    ///
-    /// The default is that of a device whose calls end before they return, which needs no wait.
+    /// stream of the last call. Returns the seconds of this wait; 0 before the first call. The
+    /// default is that of a device whose calls end before they return, which needs no wait.
     fn keep_up(&mut self, _it: i64, _ahead: i64) -> Result<f64> {
         Ok(0.0)
     }

@@ -81,8 +81,7 @@ pub trait Recorder {
         Ok(Vec::new())
     }
 
-    /// Begins the coding work `coding` on the application's lane. Call this between `enter` and
-    /// `leave`.
+    /// Begins coding work on the application's lane. Call this between `enter` and `leave`.
     fn begin_coding(&mut self, _coding: Coding) -> Result<()> {
         Ok(())
     }
@@ -97,8 +96,7 @@ pub trait Recorder {
         Ok((0.0, 0.0))
     }
 
-    /// Starts keeping spans. Without this call no spans are kept, and the next three functions do
-    /// nothing.
+    /// Starts keeping spans: without this call, none are kept.
     fn keep_spans(&mut self) -> Result<()> {
         Ok(())
     }

@@ -125,11 +125,8 @@ impl Rows {
     /// overlap.
     pub unsafe fn gather(self, from: *const u8, to: *mut u8) {
         for (k, start) in self.starts().enumerate() {
-            // SAFETY: row `k` of the values lies within `span` bytes at `from` and within `bytes`
-            // bytes at `to`, by this function's contract.
-            unsafe {
-                std::ptr::copy_nonoverlapping(from.add(start), to.add(k * self.row), self.row)
-            };
+            // SAFETY: row `k` lies in the bytes at `from` and at `to`, by this function's contract.
+            unsafe { to.add(k * self.row).copy_from_nonoverlapping(from.add(start), self.row) };
         }
     }
 
@@ -141,11 +138,8 @@ impl Rows {
     /// the two do not overlap.
     pub unsafe fn scatter(self, from: *const u8, to: *mut u8) {
         for (k, start) in self.starts().enumerate() {
-            // SAFETY: row `k` of the values lies within `bytes` bytes at `from` and within `span`
-            // bytes at `to`, by this function's contract.
-            unsafe {
-                std::ptr::copy_nonoverlapping(from.add(k * self.row), to.add(start), self.row)
-            };
+            // SAFETY: row `k` lies in the bytes at `from` and at `to`, by this function's contract.
+            unsafe { to.add(start).copy_from_nonoverlapping(from.add(k * self.row), self.row) };
         }
     }
 
@@ -165,15 +159,9 @@ impl Rows {
             let mut done = 0;
             while done < self.row {
                 let count = (self.row - done).min(buffer.len() - filled);
-                // SAFETY: the bytes lie within a row, by this function's contract. The buffer has
-                // room for `count` bytes more.
-                unsafe {
-                    std::ptr::copy_nonoverlapping(
-                        from.add(start + done),
-                        buffer.as_mut_ptr().add(filled),
-                        count,
-                    )
-                };
+                // SAFETY: the bytes lie within a row, by this function's contract.
+                let part = unsafe { std::slice::from_raw_parts(from.add(start + done), count) };
+                buffer[filled..filled + count].copy_from_slice(part);
                 (done, filled) = (done + count, filled + count);
                 if filled == buffer.len() {
                     body(buffer, before);

@@ -40,11 +40,11 @@ impl Slab {
         Ok(slab)
     }
 
-    /// Maps `bytes` bytes of zeros in huge pages for page-locking. A part of them may never be used:
-    /// the system promises no memory for them. A forked child does not have the mapping, so that a
-    /// fork does not move pages to which a device writes. Pages come from the NUMA node `node` as long as
-    /// it has free ones, wherever the thread runs that touches them first: a device reaches the memory
-    /// of other nodes through the link between processors only.
+    /// Maps `bytes` bytes of zeros in huge pages for page-locking. A part of them may never be
+    /// used: the system promises no memory for them. A forked child does not have the mapping, so
+    /// that a fork does not move pages to which a device writes. Pages come from the NUMA node
+    /// `node` as long as it has free ones, wherever the thread runs that touches them first: a
+    /// device reaches the memory of other nodes through the link between processors only.
     pub fn to_lock(bytes: u64, node: Option<u32>) -> Result<Self> {
         let slab = Self::map(bytes, libc::MAP_NORESERVE)?;
         if slab.bytes > 0 {
@@ -55,15 +55,15 @@ impl Slab {
         Ok(slab)
     }
 
-    /// Asks the system for pages of the NUMA node `node`. A system that refuses gives pages of the node
-    /// of the thread that touches them first, which are as right.
+    /// Asks the system for pages of the NUMA node `node`. A system that refuses gives pages of the
+    /// node of the thread that touches them first, which are as right.
     fn prefer(&self, node: u32) {
         const NODES: usize = 1024;
         let mut nodes = [0u64; NODES / 64];
         let Some(word) = nodes.get_mut(node as usize / 64) else { return };
         *word |= 1 << (node % 64);
-        // SAFETY: the range is the slab's own mapping, of which no page is touched yet; the system reads
-        // `NODES` bits of `nodes`. It reads one bit less than it is told.
+        // SAFETY: the range is the slab's own mapping, of which no page is touched yet; the system
+        // reads `NODES` bits of `nodes`. It reads one bit less than it is told.
         unsafe {
             let (at, length) = (self.address, self.bytes);
             let set = nodes.as_ptr();
@@ -107,9 +107,8 @@ impl Slab {
         }
     }
 
-    /// Advises the system about `bytes` bytes of the slab from the offset `from`. None of the
-    /// advice in this file changes the content of memory. Returns whether the system took the
-    /// advice.
+    /// Advises the system about `bytes` bytes from the offset `from`; true if the system took the
+    /// advice. No advice in this file changes the content of memory.
     fn advise(&self, from: usize, bytes: usize, advice: i32) -> bool {
         // SAFETY: the range lies in the slab's own mapping.
         unsafe { libc::madvise(self.address.add(from).cast(), bytes, advice) == 0 }
@@ -133,8 +132,7 @@ impl Slab {
 
     /// All bytes of the slab, for writing.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the slab's own mapping, or no byte at all, borrowed mutably together with the
-        // slab.
+        // SAFETY: the slab's own mapping, or no byte at all, borrowed mutably with the slab.
         unsafe { std::slice::from_raw_parts_mut(self.address, self.bytes) }
     }
 
@@ -143,8 +141,7 @@ impl Slab {
         if self.bytes == 0 {
             return &mut [];
         }
-        // SAFETY: the slab's own mapping, borrowed mutably together with the slab. Pages are
-        // aligned for `T`, and any bytes are valid values.
+        // SAFETY: as in `bytes_mut`. Pages are aligned for `T`, and any bytes are valid values.
         unsafe { std::slice::from_raw_parts_mut(self.address.cast(), self.bytes / T::BYTES) }
     }
 
@@ -170,9 +167,8 @@ impl Drop for Slab {
     }
 }
 
-/// A thread that touches the pages of a slab, from the first page to the last. The thread is a help
-/// only: a page that the thread cannot touch, or has not reached yet, comes at its first use.
-/// Dropping a `Toucher` ends the thread.
+/// A thread that touches the pages of a slab in order, until the `Toucher` is dropped. It is a help
+/// only: a page that it has not touched comes at its first use.
 pub struct Toucher {
     stop: Arc<AtomicBool>,
     thread: Option<Thread>,

@@ -7,8 +7,7 @@ use std::mem::MaybeUninit;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::time::Duration;
 
-/// Bytes of a thread's stack: the size that the standard library takes, whatever the limits of the
-/// process.
+/// Bytes of a thread's stack, as in the standard library, whatever the limits of the process.
 const STACK: usize = 2 << 20;
 
 type Body = Box<dyn FnOnce() + Send>;
@@ -25,14 +24,12 @@ impl Thread {
         // SAFETY: once the thread has started, it owns the body behind the argument.
         match without_signals(|| unsafe { create(argument) }) {
             Ok(thread) => {
-                // SAFETY: the thread runs or is not joined yet. If the system has no names for
-                // threads, the thread stays without a name.
+                // SAFETY: the thread is not joined yet. Without names on this system, it has none.
                 unsafe { libc::pthread_setname_np(thread, name.as_ptr()) };
                 Ok(Thread(thread))
             }
             Err(status) => {
-                // SAFETY: no thread has started, so that the boxed body still belongs to this
-                // function.
+                // SAFETY: no thread has started: the boxed body still belongs to this function.
                 drop(unsafe { Box::from_raw(argument.cast::<Body>()) });
                 let reason = std::io::Error::from_raw_os_error(status);
                 fail!(Memory, "cannot start a transfer thread ({reason}): free memory, or raise the limit of threads (ulimit -u)")
@@ -42,8 +39,7 @@ impl Thread {
 
     /// Waits until the thread has ended.
     pub fn join(self) {
-        // SAFETY: a thread of this process that no one has joined, since `join` takes the only
-        // handle.
+        // SAFETY: the thread is not joined yet, since `join` takes the only handle.
         unsafe { libc::pthread_join(self.0, std::ptr::null_mut()) };
     }
 }
@@ -86,8 +82,8 @@ extern "C" fn run(argument: *mut c_void) -> *mut c_void {
 /// Calls `body` with all signals of this thread blocked. A thread that `body` starts inherits the
 /// block.
 fn without_signals<R>(body: impl FnOnce() -> R) -> R {
-    // SAFETY: signal sets are plain data, for which zero is valid; the calls write and read these
-    // two sets alone. The signal mask is that of this thread alone.
+    // SAFETY: signal sets are plain data, for which zero is valid; the calls use these two sets and
+    // the mask of this thread alone.
     unsafe {
         let [mut all, mut before]: [libc::sigset_t; 2] = std::mem::zeroed();
         libc::sigfillset(&mut all);

@@ -143,8 +143,7 @@ impl<T: Task> Drop for Worker<T> {
     }
 }
 
-/// Tells those who wait when the worker ends, by a panic or not. Without this, code that waits for
-/// the worker would wait for ever.
+/// Wakes all who wait when the worker ends, by a panic or not: else they would wait for ever.
 struct Ending(Arc<Progress>);
 
 impl Drop for Ending {

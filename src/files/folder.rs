@@ -18,10 +18,8 @@ use std::ptr::NonNull;
 const OTHERS_WRITE: u32 = 0o022;
 /// Mode of a file for this user alone.
 const PRIVATE: libc::mode_t = 0o600;
-/// Most temporary names that are tried. The names are random, so that repeated collisions are no
-/// accident.
+/// Most temporary names that are tried: they are random, and repeated collisions are no accident.
 const NAMES_TRIED: u32 = 16;
-
 /// Most symbolic links that lead to a file, as on Linux.
 const MOST_LINKS: u32 = 40;
 
@@ -80,7 +78,7 @@ pub(super) fn target_of(path: &Path) -> io::Result<PathBuf> {
 /// Returns the path that an open symbolic link holds.
 fn read_link(link: &File) -> io::Result<PathBuf> {
     let mut bytes = [0u8; libc::PATH_MAX as usize];
-    // SAFETY: the descriptor of an open link, an empty path, and memory of the length that is given.
+    // SAFETY: an open link, an empty path, and memory of the length that is given.
     let length = unsafe {
         libc::readlinkat(link.as_raw_fd(), c"".as_ptr(), bytes.as_mut_ptr().cast(), bytes.len())
     };
@@ -114,8 +112,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Opens a folder as `trusted` does, and first creates it, for this user alone, if it is
-    /// missing.
+    /// Opens a folder as `trusted` does; a missing one is first created, for this user alone.
     pub fn trusted_or_new(path: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(path)?;
         Folder::trusted(path)
@@ -310,7 +307,7 @@ impl Entries {
     fn of(folder: &Folder) -> io::Result<Self> {
         // The stream owns its descriptor, and reads from the folder's beginning.
         let own = IntoRawFd::into_raw_fd(folder.open_at(c".", libc::O_DIRECTORY, 0)?);
-        // SAFETY: the descriptor of an open folder, which belongs to the stream if the call succeeds.
+        // SAFETY: an open folder's descriptor, which the stream owns if the call succeeds.
         match NonNull::new(unsafe { libc::fdopendir(own) }) {
             Some(stream) => Ok(Entries(stream)),
             None => {
@@ -324,8 +321,8 @@ impl Entries {
 
     /// Returns the next name, which is valid until the next call.
     fn next(&mut self) -> io::Result<Option<&OsStr>> {
-        // SAFETY: the address of this thread's error number, and an open stream, which this object
-        // alone uses. The name in the returned entry ends with NUL and is valid until the next call.
+        // SAFETY: this thread's error number, and an open stream that this object alone uses. The
+        // name in the entry ends with NUL and is valid until the next call.
         unsafe {
             *libc::__errno_location() = 0;
             match libc::readdir(self.0.as_ptr()) {

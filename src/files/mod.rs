@@ -56,8 +56,7 @@ pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 /// Reads the rest of an open file. Fails if the file has, or grows to, more than `limit` bytes.
 fn read_all(file: &File, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // `read_to_end` reserves memory before it reads, and returns an error if that is refused. Only
-    // the first 32 bytes are read beforehand.
+    // `read_to_end` reserves memory before it reads, and returns an error if that is refused.
     file.take(limit + 1).read_to_end(&mut bytes)?;
     check_size(bytes.len() as u64, limit)?;
     Ok(bytes)
@@ -156,17 +155,16 @@ pub fn write_over_all(file: &File, length: u64, bytes: &[u8]) -> io::Result<()> 
     file.set_len(bytes.len() as u64)
 }
 
-/// Lets the system forget the bytes of a file that it keeps in memory and that are on the disk, so
-/// that they are read from the disk the next time. A system that cannot forget them reads them from
-/// memory.
+/// Lets the system forget the bytes of a file that are in memory and on the disk, so that they are
+/// read from the disk the next time, if the system can.
 pub fn forget_cached(file: &File) {
     // SAFETY: the descriptor of an open file; the call only gives advice.
     unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
 }
 
 /// Opens a file as `checked_open` does, to change it in its place. Fails if the path is a symbolic
-/// link of another user or if the file has a second name: the bytes would go to a file that this user
-/// did not choose.
+/// link of another user or if the file has a second name: the bytes would go to a file that this
+/// user did not choose.
 fn open_to_change(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let file = checked_open(&folder::target_of(path)?, options, libc::O_NOFOLLOW)?;
     check_names(&file.metadata()?)?;

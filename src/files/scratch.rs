@@ -58,9 +58,9 @@ impl Scratch {
         Scratch { file, direct: false.into(), process: Process::current() }
     }
 
-    /// Switches transfers past the page cache on or off. Returns whether the file system can do that.
-    /// The switch is not set when the file is created: a file system that refuses the switch may
-    /// leave the file behind.
+    /// Switches transfers past the page cache on or off. Returns whether the file system can do
+    /// that. The switch is not set when the file is created: a file system that refuses the switch
+    /// may leave the file behind.
     fn set_direct(&self, on: bool) -> bool {
         let descriptor = self.file.as_raw_fd();
         // SAFETY: the descriptor is that of an open file.
@@ -77,9 +77,9 @@ impl Scratch {
     }
 
     /// Makes the file `bytes` bytes long, whole pages, and reserves the room for these bytes. If
-    /// there is less room, the file becomes empty, and the error is `ErrorKind::StorageFull`. On a file
-    /// system that cannot reserve room, `files` files of this length must find room now; if others
-    /// take the room later, that is an error when bytes are written.
+    /// there is less room, the file becomes empty, and the error is `ErrorKind::StorageFull`. On a
+    /// file system that cannot reserve room, `files` files of this length must find room now; if
+    /// others take the room later, that is an error when bytes are written.
     pub fn reserve(&self, bytes: u64, files: u64) -> io::Result<()> {
         let length =
             libc::off_t::try_from(bytes).map_err(|_| full("the file would be too long"))?;
@@ -196,12 +196,10 @@ impl Scratch {
         }
     }
 
-    /// Bytes that this user can still write to the file system of the file; `None` if the system
-    /// does not tell.
+    /// Bytes that this user can still write to the file system; `None` if the system does not tell.
     pub fn room(&self) -> Option<u64> {
         let mut found = MaybeUninit::<libc::statvfs>::uninit();
-        // SAFETY: the descriptor is that of an open file, and `found` has room for the answer,
-        // which is read only if there is one.
+        // SAFETY: an open file; `found` has room for the answer, read only if there is one.
         unsafe {
             if libc::fstatvfs(self.file.as_raw_fd(), found.as_mut_ptr()) != 0 {
                 return None;

@@ -12,7 +12,7 @@ pub const MOST_VALUES: usize = 64;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fingerprint {
     values: Vec<(Name, u64)>,
-    /// What values of this run mean, for messages. A fingerprint that was read from a file has none.
+    /// What values of this run mean, for messages. A fingerprint from a file has none.
     meanings: Vec<(Name, Meaning)>,
 }
 
@@ -102,8 +102,8 @@ impl Fingerprint {
         }
     }
 
-    /// Returns the value of a file, which differs from this run's, as people read it. A file holds of
-    /// some values only the hash, which tells that they differ and not what they were.
+    /// Returns the value of a file, which differs from this run's, as people read it. A file holds
+    /// of some values only the hash, which tells that they differ and not what they were.
     fn shown_of_other(&self, name: &Name, value: u64) -> String {
         match self.meaning(name) {
             Some(Meaning::HashOf(_)) => format!("other {name}"),

@@ -3,9 +3,9 @@
 //! the format for readers of the file; a test keeps its tables equal to this file's constants.
 //!
 //! A container is: header, payloads of all records without gaps, index, footer. Every byte belongs
-//! to exactly one of the four, and each of the four has a checksum (CRC32C), so that no changed byte
-//! goes unnoticed. The footer repeats the header's checksum and holds the index's: parts of two
-//! containers do not fit together.
+//! to exactly one of the four, and each of the four has a checksum (CRC32C), so that no changed
+//! byte goes unnoticed. The footer repeats the header's checksum and holds the index's: parts of
+//! two containers do not fit together.
 
 use super::fingerprint::{Fingerprint, MOST_VALUES};
 use super::name::{Name, LONGEST_NAME};

@@ -33,9 +33,8 @@ pub struct Line {
 }
 
 impl Line {
-    /// Returns the line: `gpz1`, the four numbers in decimal, right-aligned in 19, 20, 20 and
-    /// 19 columns, and
-    /// the CRC32C of the bytes before it in hexadecimal, separated by spaces.
+    /// Returns the line: `gpz1`, the four numbers in decimal, right-aligned in 19, 20, 20 and 19
+    /// columns, and the CRC32C of the bytes before it in hexadecimal, separated by spaces.
     pub(super) fn to_bytes(self) -> [u8; LINE] {
         let Line { generation, shot, it, bytes } = self;
         // Numbers of at most 19 digits, and signed ones of at most 20 characters.

@@ -47,11 +47,9 @@ impl Listing {
     /// Returns the numbers of a rank's published generations, in rising order.
     pub fn generations(&self, rank: u32) -> Result<Vec<u64>> {
         let mut found = Vec::new();
-        for name in &self.files {
+        for name in self.files.iter().filter(|name| name.rank() == rank) {
             if let FileName::Generation { generation, .. } = name {
-                if name.rank() == rank {
-                    fallible_vec::push(&mut found, *generation)?;
-                }
+                fallible_vec::push(&mut found, *generation)?;
             }
         }
         found.sort_unstable();

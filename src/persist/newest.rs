@@ -25,8 +25,9 @@ impl Store {
     /// has one, or if the run had ended before its first generation was complete on all ranks.
     /// `agree_min` gives the minimum over the ranks; all ranks call this together.
     ///
-    /// A generation that is damaged or cannot be read, or that is of another shot or action than the
-    /// same generation of another rank, is passed over, with a warning, for an older one. Fails if this rank has generations and none is right; if the newest right one has another
+    /// A generation that is damaged or cannot be read, or that is of another shot or action than
+    /// the same generation of another rank, is passed over, with a warning, for an older one. Fails
+    /// if this rank has generations and none is right; if the newest right one has another
     /// fingerprint, number of ranks or rank; if no generation is right on all ranks; and if another
     /// rank fails. Nothing is removed or changed.
     pub fn newest(
@@ -162,8 +163,8 @@ impl Search {
         fallible_vec::write(&mut self.passed_over, format_args!("; generation {generation} {e}"))
     }
 
-    /// Returns whether the generations that the ranks found are of one shot and one action. They are
-    /// if all ranks wrote all generations together. Called on all ranks.
+    /// Returns whether the generations that the ranks found are of one shot and one action. They
+    /// are if all ranks wrote all generations together. Called on all ranks.
     fn is_of_one_place(&self, agree_min: AgreeMin) -> Result<bool> {
         let place = |reader: &Reader| [reader.header().shot, reader.header().it];
         let place = self.found.as_ref().map_or([0; 2], |(_, reader)| place(reader));
@@ -175,8 +176,8 @@ impl Search {
         Ok(is_one)
     }
 
-    /// Notes that the generation found is of another place than the other ranks' one. That memory for
-    /// the note is refused does not matter: the ranks go on together.
+    /// Notes that the generation found is of another place than the other ranks' one. That memory
+    /// for the note is refused does not matter: the ranks go on together.
     fn pass_over_place(&mut self, store: &Store) {
         let text = "is of different shots or actions on different ranks";
         let _ = self.pass_over(store, self.generation(), &Error::new(Code::Stream, text));

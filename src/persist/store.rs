@@ -51,13 +51,13 @@ impl Store {
     /// left behind. The lock of a process that died is free.
     ///
     /// A folder of another user than this process's and root is taken with a warning, and so are
-    /// generations: groups share folders, and a container or a server of files may show other owners.
+    /// generations: groups share folders, and a container or a file server may show other owners.
     pub fn open(dir: &Path, rank: u32, ranks: u32) -> Result<Store> {
         Store::open_as(dir, rank, ranks, &open_folder)
     }
 
-    /// Does as `open`, but fails if the folder belongs to another user than this process's and root,
-    /// or if others can write to it. No file of such an owner or mode is used.
+    /// Does as `open`, but fails if the folder belongs to another user than this process's and
+    /// root, or if others can write to it. No file of such an owner or mode is used.
     pub fn open_trusted(dir: &Path, rank: u32, ranks: u32) -> Result<Store> {
         Store::open_as(dir, rank, ranks, &Folder::trusted_or_new)
     }
@@ -99,8 +99,8 @@ impl Store {
         Ok(store)
     }
 
-    /// Begins to write the next generation. What is written becomes visible when it is published.
-    /// A writer that is dropped removes its file.
+    /// Begins to write the next generation. What is written becomes visible when it is published. A
+    /// writer that is dropped removes its file.
     pub fn begin(&mut self, header: Header) -> Result<Writer> {
         self.process.check()?;
         if self.next > LAST_GENERATION {
@@ -137,7 +137,7 @@ impl Store {
         made.map_err(|e| e.within(self.place(name)))
     }
 
-    /// Creates a temporary file. One of the same name is a dead writer's: this process has the lock.
+    /// Creates a temporary file. One of this name is a dead writer's: this process has the lock.
     fn make(&self, name: FileName) -> io::Result<File> {
         let name = OsString::from(name.text());
         match self.folder.create_private(&name) {
@@ -193,11 +193,11 @@ impl Store {
         Ok(generation)
     }
 
-    /// Tells the store that every rank has published `generation`. With more than one rank, `publish`
-    /// removes no generation that is newer than, or the same as, the one last told: a rank that is
-    /// slower than this one may have nothing newer. Call it with the minimum over all ranks of what
-    /// `publish` last returned, before the next generation is begun. With one rank there is no need
-    /// to.
+    /// Tells the store that every rank has published `generation`. With more than one rank,
+    /// `publish` removes no generation that is newer than, or the same as, the one last told: a
+    /// rank that is slower than this one may have nothing newer. Call it with the minimum over all
+    /// ranks of what `publish` last returned, before the next generation is begun. With one rank
+    /// there is no need to.
     pub fn confirm(&mut self, generation: u64) {
         self.confirmed = self.confirmed.max(generation);
     }
@@ -304,8 +304,7 @@ impl Store {
 }
 
 impl Drop for Store {
-    /// Gives the lock back explicitly: a forked child that lives on has a copy of the descriptor,
-    /// and with it the lock.
+    /// Gives the lock back, even if a forked child has a copy of the descriptor.
     fn drop(&mut self) {
         if self.process.is_current() {
             files::unlock(&self.lock);

@@ -26,8 +26,7 @@ pub struct File {
 }
 
 impl Drop for File {
-    /// Releases the lock explicitly: a forked child that lives on has a copy of the descriptor, and
-    /// with it the lock, for which the next run would wait.
+    /// Releases the lock, even if a forked child has a copy of the descriptor.
     fn drop(&mut self) {
         if self.process.is_current() {
             files::unlock(&self.file);

@@ -1,9 +1,9 @@
 //! The timeline of a run: the spans of its lanes, as a file for Chrome's trace viewer and
 //! <https://ui.perfetto.dev>, and as NVTX ranges.
 //!
-//! A device keeps spans only if it is asked to, and hands over those that have ended. A [`TimelineFile`]
-//! writes them, holds only a few of them in memory, and ends every shot with the data from which
-//! `gpuzip report` predicts the shot again.
+//! A device keeps spans only if it is asked to, and hands over those that have ended. A
+//! [`TimelineFile`] writes them, holds only a few of them in memory, and ends every shot with the
+//! data from which `gpuzip report` predicts the shot again.
 
 mod file;
 mod name;

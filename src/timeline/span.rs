@@ -40,8 +40,7 @@ impl Row {
         self as u32 + 1
     }
 
-    /// Returns whether the row is one of the two rows whose spans together fill the time of the
-    /// application's stream.
+    /// Returns whether the row is one of the two that fill the time of the application's stream.
     pub(super) fn is_of_stream(self) -> bool {
         matches!(self, Row::Compute | Row::Stall)
     }
@@ -70,8 +69,7 @@ impl Label {
         Label { row, what, ts, ts_end: ts, bytes, ..self }
     }
 
-    /// Returns whether the span `other` continues this span: with another field of the same
-    /// snapshot, on the same lane.
+    /// Returns whether `other` continues this span, with another field of the snapshot on the lane.
     pub fn goes_on_with(&self, other: &Label) -> bool {
         Label { bytes: 0, ..*self } == Label { bytes: 0, ..*other }
     }

@@ -6,7 +6,6 @@ mod probe;
 
 use crate::choice::{Job, Target};
 use crate::codec::Settings;
-
 use crate::device::{AppMemory, Stream};
 use crate::error::{fail, Error, Result};
 use crate::fallible_vec;
@@ -17,8 +16,8 @@ use probe::Probe;
 use std::collections::VecDeque;
 
 /// Number of equal parts of the time steps, in each of which one state is sampled: in a wave
-/// simulation the states change as the waves fill the model. Of an unknown number of steps, one state is
-/// sampled between each power of 2 and the next.
+/// simulation the states change as the waves fill the model. Of an unknown number of steps, one
+/// state is sampled between each power of 2 and the next.
 const SAMPLES: u64 = 8;
 
 /// What was measured of one shot so far.
@@ -78,10 +77,8 @@ impl Tuner {
 
     /// Notes that the application is in a call: an interval of steps has ended.
     pub fn called(&mut self) {
-        let stretch = std::mem::take(&mut self.since);
-        if let Err(error) =
-            fallible_vec::push_back(&mut self.stretches, self.called.then_some(stretch))
-        {
+        let stretch = self.called.then_some(std::mem::take(&mut self.since));
+        if let Err(error) = fallible_vec::push_back(&mut self.stretches, stretch) {
             self.failed = Some(error);
         }
         self.called = true;
@@ -103,8 +100,7 @@ impl Tuner {
         self.failed.is_none() && !tried
     }
 
-    /// Returns the index of the part of the time steps that `ts` lies in. If the number of steps is not
-    /// known, a part is from one power of 2 to the next.
+    /// Returns the index of the part of the time steps (`SAMPLES`) that `ts` lies in.
     fn part(&self, ts: i64) -> u64 {
         match self.steps {
             0 => (ts as u64).max(1).ilog2().into(),

@@ -1,5 +1,6 @@
 //! Timed trials on the application's live fields: copies within the device, transfers across the
-//! link, on a GPU both ways at once, too, and, if the session may use a disk, to and from disk, and codecs, one at a time.
+//! link, on a GPU both ways at once, too, and, if the session may use a disk, to and from disk, and
+//! codecs, one at a time.
 //!
 //! A probe opens a device of its own, with memory beside the session's memory, and works on the
 //! application's stream. It only reads the fields. It waits for the device after every trial, so
@@ -22,8 +23,8 @@ const COPIES: usize = 2;
 pub struct Probe {
     device: Box<dyn Device>,
     layout: Layout,
-    /// Whether the device is a GPU, whose transfer lanes copy at once as far as its copy engines do; and
-    /// events for copies both ways.
+    /// Whether the device is a GPU, whose transfer lanes copy at once as far as its copy engines
+    /// do; and events for copies both ways.
     on_gpu: bool,
     ways: [Event; 3],
     warm: bool,
@@ -82,8 +83,7 @@ impl Probe {
         Ok(probe)
     }
 
-    /// Runs `body` on the application's stream, waits for it, and returns the seconds that it took
-    /// there.
+    /// Runs `body` on the application's stream, waits for it, and returns its seconds there.
     fn timed<R>(
         &mut self,
         stream: Stream,
@@ -98,8 +98,7 @@ impl Probe {
         Ok((self.device.stalled()? - before, result))
     }
 
-    /// Times copies of the state within the device, to the host, and back, and from the host to disk
-    /// and back.
+    /// Times copies of the state within the device, to the host and back, and to disk and back.
     pub fn copies(&mut self, fields: &[AppMemory], stream: Stream) -> Result<()> {
         let (here, host, bytes) = (Place::Device(0), Place::Host(0), self.layout.slot_bytes);
         let places: Vec<u64> = self.layout.offsets.clone();
@@ -107,12 +106,8 @@ impl Probe {
             let in_fields = fields.iter().zip(&places);
             let copy_in = |device: &mut dyn Device| -> Result<()> {
                 for (&memory, &offset) in in_fields {
-                    device.copy(
-                        Lane::App,
-                        here.plus(offset),
-                        Place::App(memory),
-                        memory.bytes() as u64,
-                    )?;
+                    let (to, bytes) = (here.plus(offset), memory.bytes() as u64);
+                    device.copy(Lane::App, to, Place::App(memory), bytes)?;
                 }
                 Ok(())
             };
@@ -121,10 +116,7 @@ impl Probe {
                 self.timed(stream, |device| device.copy(Lane::App, host, here, bytes))?;
             let (to_device, ()) =
                 self.timed(stream, |device| device.copy(Lane::App, here, host, bytes))?;
-            let both = match self.on_gpu {
-                true => Some(self.both_ways(stream)?),
-                false => None,
-            };
+            let both = self.on_gpu.then(|| self.both_ways(stream)).transpose()?;
             // The first round also pays for the first touch of the memory, and is not counted.
             if self.warm || k > 0 {
                 self.within.push(within);
@@ -138,8 +130,8 @@ impl Probe {
         Ok(())
     }
 
-    /// Times the two halves of the state on their ways to the host and to the device at once, on the
-    /// transfer lanes. Returns the seconds for a whole state each way.
+    /// Times the two halves of the state on their ways to the host and to the device at once, on
+    /// the transfer lanes. Returns the seconds for a whole state each way.
     fn both_ways(&mut self, stream: Stream) -> Result<f64> {
         let half = self.layout.slot_bytes / 2;
         let [begin, up, down] = self.ways;
@@ -157,12 +149,13 @@ impl Probe {
         Ok(2.0 * self.timed(stream, body)?.0)
     }
 
-    /// Times the way of the state in host memory to disk and back. A disk that fails is not measured.
+    /// Times the way of the state from host memory to disk and back. A failing disk is not
+    /// measured.
     fn passages(&mut self) -> Result<()> {
         let Some(disk) = self.disk.take() else { return Ok(()) };
         let bytes = self.layout.slot_bytes;
         let address = self.device.pointer(Place::Host(0), bytes)?;
-        // SAFETY: the host memory of this probe's device, on which no lane works: `timed` has waited.
+        // SAFETY: the device's host memory, on which no lane works: `timed` has waited.
         let memory = unsafe { std::slice::from_raw_parts_mut(address.cast(), bytes as usize) };
         let mut pass = || -> Result<(f64, f64)> {
             let begin = Instant::now();
@@ -221,16 +214,15 @@ impl Probe {
         let mut fields = Vec::with_capacity(self.layout.fields.len());
         for (&bytes, &offset) in self.layout.bytes.iter().zip(&self.layout.offsets) {
             let address = self.device.pointer(Place::Device(offset), bytes)?;
-            // SAFETY: the memory belongs to this probe's device, which lives as long as the probe,
-            // and nothing else uses the memory.
+            // SAFETY: memory of the device, which lives as long as the probe and has no other user.
             fields.push(unsafe { AppMemory::new(address.cast(), bytes as usize) });
         }
         Ok(fields)
     }
 
-    /// Returns a profile with the speeds that were measured, from the medians, and the results of every
-    /// codec that works on this device; `None` before the first trial. Without a disk in the session, the
-    /// disk has typical speeds.
+    /// Returns a profile with the speeds that were measured, from the medians, and the results of
+    /// every codec that works on this device; `None` before the first trial. Without a disk in the
+    /// session, the disk has typical speeds.
     pub fn speeds(&mut self) -> Option<Profile> {
         let state_bytes = self.layout.slot_bytes;
         let state = state_bytes as f64;

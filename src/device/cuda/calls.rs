@@ -47,9 +47,8 @@ impl CudaDevice {
         self.timers.harvest()
     }
 
-    /// Begins a call on `stream`, which waits for the end of the previous call. The previous call
-    /// may have been on another stream. Comparing handles cannot tell, since the driver uses the
-    /// handle of a destroyed stream again.
+    /// Begins a call on `stream`, which waits for the end of the previous call, also if the handle
+    /// is the same: the driver uses the handle of a destroyed stream again.
     pub(super) fn begin_call(&mut self, stream: CUstream, call: &'static str) -> Result<()> {
         if let Some(call) = self.calls.back() {
             cu!(cuStreamWaitEvent(stream, call.pair.end, 0))?;

@@ -3,8 +3,8 @@
 //!
 //! A disk lane waits for an event of the driver in its own thread. A stream waits for a number in
 //! page-locked memory that the disk lane sets; if the driver cannot do that, the calling thread
-//! waits. A function that the driver calls in a stream (cuLaunchHostFunc) would not do: functions of
-//! all streams may share one thread, and one that waits for a disk would stop the others.
+//! waits. A function that the driver calls in a stream (cuLaunchHostFunc) would not do: functions
+//! of all streams may share one thread, and one that waits for a disk would stop the others.
 //!
 //! No lane waits for work that is enqueued later than the wait, so that waits never form a circle.
 
@@ -52,8 +52,8 @@ impl DiskEvent {
 pub struct Recorded {
     /// The event of the driver; `None` until an event of disk lanes is recorded on a stream.
     pub event: Option<Arc<DriverEvent>>,
-    /// The disk lane on which the event was recorded last, and the number of operations of this lane
-    /// up to the record; `None`: the event was recorded on a stream, or never.
+    /// The disk lane on which the event was recorded last, and the number of operations of this
+    /// lane up to the record; `None`: the event was recorded on a stream, or never.
     pub on_disk: Option<(Lane, u64)>,
 }
 
@@ -80,15 +80,14 @@ impl Events {
         self.all[number].on_disk = Some(on_disk);
     }
 
-    /// Returns the event of the driver to be recorded on a stream. If a disk lane still waits for an
-    /// earlier record, this is another event: a disk lane that waits for an event waits for its last
-    /// record, not for the last one when the wait was enqueued.
+    /// Returns the event of the driver to be recorded on a stream. If a disk lane still waits for
+    /// an earlier record, this is another event: a disk lane that waits for an event waits for its
+    /// last record, not for the last one when the wait was enqueued.
     pub fn recorded(&mut self, number: usize) -> Result<CUevent> {
         let Recorded { event, on_disk } = &mut self.all[number];
         *on_disk = None;
-        match event {
-            Some(event) if Arc::strong_count(event) == 1 => return Ok(event.0),
-            _ => {}
+        if let Some(event) = event.as_ref().filter(|event| Arc::strong_count(event) == 1) {
+            return Ok(event.0);
         }
         let free = self.retired.iter().position(|event| Arc::strong_count(event) == 1);
         let other = match free {
@@ -112,16 +111,16 @@ pub fn make() -> Result<Arc<DriverEvent>> {
     Ok(Arc::new(DriverEvent(new_event(false)?)))
 }
 
-/// Two numbers in page-locked memory, which streams wait for: the number of operations that the lane
-/// of disk reads has done, and that of the lane of disk writes.
+/// Two numbers in page-locked memory, which streams wait for: the number of operations that the
+/// lane of disk reads has done, and that of the lane of disk writes.
 pub struct Words(LockedMemory);
 
 /// Bytes between the two numbers.
 const APART: usize = 128;
 
 impl Words {
-    /// Allocates the numbers, both 0, in the current context; `None` if streams of this driver cannot
-    /// wait for numbers, or the memory is refused.
+    /// Allocates the numbers, both 0, in the current context; `None` if streams of this driver
+    /// cannot wait for numbers, or the memory is refused.
     pub fn new() -> Option<Self> {
         if !driver::has(c"cuStreamWaitValue32_v2") {
             return None;
@@ -139,8 +138,7 @@ impl Words {
         Word(unsafe { (self.0.address() as *mut u8).add(at) }.cast::<AtomicU32>())
     }
 
-    /// Makes `stream` wait until the number of a disk lane has reached `number`. Returns false if the
-    /// driver cannot do that.
+    /// Makes `stream` wait until a disk lane's number reaches `number`; false if the driver cannot.
     pub fn wait(&self, lane: Lane, number: u64, stream: CUstream) -> Result<bool> {
         let address = self.of(lane).0 as u64;
         let reached = CUstreamWaitValue_flags::CU_STREAM_WAIT_VALUE_GEQ as u32;

@@ -31,9 +31,8 @@ const FUNCTIONS: &str =
 /// Names of the driver's library: the name in CUDA programs, and the name for linking.
 const NAMES: [&CStr; 2] = [c"libcuda.so.1", c"libcuda.so"];
 
-/// The result of a driver function. cudarc declares an enumeration, for which an unknown code of a
-/// newer driver would be undefined behaviour. Only the argument types are therefore taken from
-/// cudarc; the result is a number.
+/// The result of a driver function: a number, since an unknown code of a newer driver would be
+/// undefined behaviour in cudarc's enumeration.
 pub type Status = i32;
 
 pub const SUCCESS: Status = CUresult::CUDA_SUCCESS as Status;
@@ -93,8 +92,7 @@ macro_rules! status {
     ($function:ident($($argument:expr),* $(,)?)) => {{
         static FOUND: std::sync::atomic::AtomicPtr<std::ffi::c_void> = std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
         let declaration: unsafe fn($($crate::device::cuda::driver::any!($argument)),*) -> _ = cudarc::driver::sys::$function;
-        // SAFETY: the driver is loaded and has this function; the code that makes the arguments
-        // says what they must keep.
+        // SAFETY: the driver has this function; the code that makes the arguments keeps to it.
         unsafe { $crate::device::cuda::driver::declared(declaration, stringify!($function), &FOUND)($($argument),*) }
     }};
 }
@@ -151,8 +149,7 @@ pub fn is_parents() -> bool {
     begun != 0 && begun / 2 != Process::current().number()
 }
 
-/// Loads and initialises the driver, once per process. The error says what is missing. After an
-/// error, the next call tries again.
+/// Loads and initialises the driver, once per process. After an error, the next call tries again.
 pub fn load() -> Result<()> {
     if is_parents() {
         return fail!(
@@ -193,8 +190,7 @@ fn try_load() -> Result<()> {
     cu!(cuInit(0))
 }
 
-/// The driver library, which stays open once it is open. `dlopen` returns the same handle every
-/// time.
+/// The driver library once it is open. `dlopen` returns the same handle every time.
 static LIBRARY: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Opens the driver library without calling it.
@@ -254,10 +250,7 @@ pub fn is_in_process() -> bool {
                 .to_bytes()
                 .windows(10)
                 .any(|w| w == b"libcuda.so");
-        if named {
-            return 1;
-        }
-        0
+        i32::from(named)
     }
 
     if !FOUND.load(Ordering::Relaxed) && Process::current().is_child() {
@@ -315,8 +308,7 @@ pub fn copy_engines(device: CUdevice) -> Result<u32> {
     Ok(count.max(0) as u32)
 }
 
-/// Whether kernels of a device use memory that was page-locked after its allocation by the address that
-/// the host uses.
+/// Whether a device's kernels use memory page-locked after its allocation by the host's address.
 pub fn uses_host_addresses(device: CUdevice) -> Result<bool> {
     let which = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM;
     Ok(attribute(device, which)? != 0)
@@ -347,8 +339,7 @@ pub fn current_device() -> Option<i32> {
     cu!(cuCtxGetDevice(&mut device)).ok().map(|()| device)
 }
 
-/// Number of CUDA devices, if the application or this library has initialised CUDA in this process.
-/// CUDA is not initialised by this call.
+/// Number of CUDA devices, if this process has initialised CUDA. Does not initialise it.
 fn count_if_started() -> Option<i32> {
     if !is_in_process() || is_parents() || library().is_err() || !has(c"cuDeviceGetCount") {
         return None;
@@ -384,9 +375,8 @@ pub fn device_with_pageable_access() -> Option<i32> {
 const DEVICE_FILES: [&str; 5] =
     ["/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg", "/dev/nvmap", "/dev/nvhost-ctrl"];
 
-/// Whether memory of this process may be on a CUDA device, now or later. CUDA is not initialised by
-/// this call: initialising takes device memory, and CUDA would not work in a child forked
-/// afterwards.
+/// Whether memory of this process may be on a CUDA device, now or later. Does not initialise CUDA,
+/// which takes device memory and does not work in a child forked afterwards.
 pub fn may_have_device() -> bool {
     may_have_device_by(&DEVICE_FILES)
 }
@@ -422,8 +412,7 @@ pub fn free_here() -> Result<DeviceMemory> {
     Ok(DeviceMemory { free: free as u64, total: total as u64 })
 }
 
-/// Fails if no session can use a CUDA device on this machine. The error says what is missing and
-/// what to do.
+/// Fails if no session can use a CUDA device on this machine; the error says what to do.
 pub fn require_device() -> Result<()> {
     let remedy =
         "install NVIDIA's driver or put its folder on LD_LIBRARY_PATH, or use backend = 1 (host)";
@@ -438,8 +427,7 @@ pub fn require_device() -> Result<()> {
     }
 }
 
-/// Whether `stream` is NULL, CU_STREAM_LEGACY or CU_STREAM_PER_THREAD: these handles are 0, 1 and 2,
-/// and stand for streams of the current context.
+/// Whether `stream` is NULL (0), CU_STREAM_LEGACY (1) or CU_STREAM_PER_THREAD (2).
 pub fn is_default(stream: CUstream) -> bool {
     (stream as usize) < 3
 }
@@ -484,8 +472,7 @@ pub fn is_capturing(stream: CUstream) -> Result<bool> {
     }
 }
 
-/// Fails if `stream` is being captured into a CUDA graph: the graph would record the work of `call`,
-/// which would not run now.
+/// Fails if `stream` is being captured into a CUDA graph: the work of `call` would not run now.
 pub fn refuse_capture(stream: CUstream, call: &str) -> Result<()> {
     if is_capturing(stream)? {
         return fail!(
@@ -499,8 +486,8 @@ pub fn refuse_capture(stream: CUstream, call: &str) -> Result<()> {
 
 /// Makes a context current until this object is dropped, which restores the caller's context.
 ///
-/// Meanwhile the calling thread's mode of stream captures is RELAXED: in the mode GLOBAL, calls that
-/// wait, query or allocate would fail during a capture of another thread, and would make that
+/// Meanwhile the calling thread's mode of stream captures is RELAXED: in the mode GLOBAL, calls
+/// that wait, query or allocate would fail during a capture of another thread, and would make that
 /// capture invalid. The library works on streams that are not captured only.
 pub struct Current {
     /// The mode of the calling thread before; `None`: the driver did not change it.

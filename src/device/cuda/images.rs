@@ -1,11 +1,11 @@
 //! Images: compiled kernels, made once per source, architecture and compiler, and kept on disk.
 //!
 //! The cache folder is `GPUZIP_CACHE_DIR`, else `gpuzip` in `XDG_CACHE_HOME`, else
-//! `~/.cache/gpuzip`. A file is written under another name and then renamed, so that a file is
-//! whole or does not exist; a hash in the file shows whether the file is whole. If the folder
-//! cannot be written, images are not kept. Of ranks that start together on a node, one compiles and
-//! the others wait. An image from any version of NVRTC is used, and then NVRTC is not even opened;
-//! `gpuzip kernels --prebuild` makes such images for machines that lack NVRTC.
+//! `~/.cache/gpuzip`. A file is written under another name and then renamed; a hash in the file
+//! shows damage. If the folder cannot be written, images are not kept. Of ranks that start together
+//! on a node, one compiles and the others wait. An image from any version of NVRTC is used, and
+//! then NVRTC is not even opened; `gpuzip kernels --prebuild` makes such images for machines that
+//! lack NVRTC.
 //!
 //! Where NVRTC does not know the architecture of a device, or the driver refuses NVRTC's image, the
 //! images of other versions of NVRTC are tried, then machine code for a lower minor compute
@@ -28,8 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long a process waits for another process of the user that compiles. All kernels together
-/// take about a minute.
+/// How long a process waits for another one that compiles: all kernels take about a minute.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A kernel source, complete except for the macros that the options define.
@@ -63,7 +62,6 @@ impl Source {
         OPTIONS.into_iter().map(String::from).chain(own).collect()
     }
 
-    /// The options for compiling to an image of `kind`.
     fn options_for(&self, kind: Kind) -> Vec<String> {
         let mut options = self.options(kind.architecture);
         if kind.form == Form::Ptx {
@@ -123,8 +121,7 @@ impl Form {
     }
 }
 
-/// The image of a source for an architecture: read from the cache, or compiled and written to the
-/// cache.
+/// The image of a source for an architecture: from the cache, or compiled and then cached.
 pub fn image(source: &Source, architecture: u32) -> Result<Vec<u8>> {
     image_in(folder().as_deref(), source, architecture)
 }
@@ -141,9 +138,8 @@ pub fn keep_ptx(folder: &Path, source: &Source, architecture: u32) -> Result<()>
 }
 
 /// The image of a source, and whether the image was read from the cache: one that any version of
-/// NVRTC has made, or else the one that this machine's NVRTC makes. NVRTC, a large library, is not
-/// opened for an image that is there. `may_read`: the cache may be read; otherwise the image is
-/// compiled, and replaces the file of the cache.
+/// NVRTC has made, or else the one that this machine's NVRTC makes. `may_read`: the cache may be
+/// read; otherwise the image is compiled, and replaces the file of the cache.
 fn own(
     folder: Option<&Path>,
     source: &Source,
@@ -157,7 +153,7 @@ fn own(
     if let Some(image) = kept {
         return Ok((image, true));
     }
-    // Where NVRTC is missing, the kept images were the only ones: the error says why they are not used.
+    // Without NVRTC, the kept images were the only ones: the error says why they are not used.
     let refused = |error: Error| match folder.and_then(|path| refusal(path, &stem)) {
         Some(why) => Error { message: format!("{}; {why}", error.message), ..error },
         None => error,
@@ -282,8 +278,7 @@ fn opened(folder: io::Result<Folder>, path: &Path) -> Option<Folder> {
     let text =
         format!("compiled kernels are not kept in {}: {why}; let GPUZIP_CACHE_DIR name a folder that is yours alone", path.display());
     match why.kind() {
-        // `Folder` itself refused the folder. All other errors are the system's, about a folder
-        // that does not exist or that this user cannot make.
+        // `Folder` refused it; other errors are the system's: no folder is there or can be made.
         io::ErrorKind::Other if SAID.swap(true, Ordering::Relaxed) => {}
         io::ErrorKind::Other => log::warn!("{text}"),
         _ => log::info!("{text}"),
@@ -298,8 +293,7 @@ pub struct Image {
     pub name: String,
     /// The architecture for which the image is compiled: 90 for sm_90 and compute_90.
     pub architecture: u32,
-    /// Whether the image is PTX, which the driver compiles for later architectures; else it is
-    /// machine code.
+    /// Whether the image is PTX; else it is machine code.
     pub is_ptx: bool,
     /// Bytes of the file.
     pub bytes: u64,
@@ -399,16 +393,14 @@ fn refusal(path: &Path, stem: &str) -> Option<String> {
 
 const LOCK: &str = "lock";
 
-/// Locks the cache until the returned file is dropped. Other processes of this machine, and other
-/// threads, wait for the lock.
+/// Locks the cache, against other processes and threads, until the returned file is dropped.
 fn lock(folder: &Folder) -> io::Result<File> {
     let file = folder.lock_file(LOCK.as_ref())?;
     files::lock(&file, PATIENCE)?;
     Ok(file)
 }
 
-/// The image in a file. A file whose first 8 bytes are not the hash of the rest is an error. The hash
-/// detects damage. Against intent, the owner and the mode of the folder and the file are checked.
+/// The image in a file. A file whose first 8 bytes are not the hash of the rest is damaged.
 fn read(folder: &Folder, name: &OsStr) -> io::Result<Vec<u8>> {
     let mut bytes = folder.read(name, files::LARGEST_IMAGE)?;
     let is_whole = bytes.split_first_chunk().is_some_and(|(hash, image)| {
@@ -425,8 +417,7 @@ fn write(folder: &Folder, name: &OsStr, image: &[u8]) -> io::Result<()> {
     folder.replace(name, &[&fnv([image]).to_le_bytes(), image], None)
 }
 
-/// FNV-1a, 64 bits, of the bytes of all parts: the same in every build. The standard library's
-/// hasher does not promise that.
+/// FNV-1a, 64 bits, of all parts: the same in every build, unlike the standard library's hasher.
 fn fnv<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u64 {
     let add = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     parts.into_iter().flatten().fold(0xcbf2_9ce4_8422_2325, add)

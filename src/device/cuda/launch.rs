@@ -7,8 +7,7 @@ use crate::error::Result;
 use cudarc::driver::sys::{CUfunction_attribute, CUmodule, CUstream};
 use std::ffi::{c_void, CStr};
 
-/// The most blocks of a launch. CUDA allows far more in one dimension; kernels loop over the values
-/// that are left.
+/// The most blocks of a launch, far below CUDA's limit: kernels loop over the values that are left.
 const MOST_BLOCKS: u64 = 1 << 20;
 
 /// A kernel image that is loaded in a context.
@@ -18,8 +17,7 @@ pub struct Module(CUmodule);
 unsafe impl Send for Module {}
 
 impl Module {
-    /// Loads a cubin, or another image, in the current context. Returns `None` if the driver does
-    /// not accept the image.
+    /// Loads an image in the current context; `None` if the driver does not accept the image.
     fn load(image: &[u8]) -> Result<Option<Self>> {
         let mut module = std::ptr::null_mut();
         match status!(cuModuleLoadData(&mut module, image.as_ptr().cast::<c_void>())) {

@@ -15,8 +15,7 @@ pub enum Location {
     Host,
     /// Memory of the device with this number.
     Device(i32),
-    /// Managed memory, which the host and every device can use; allocated on the device with this
-    /// number.
+    /// Managed memory, allocated on this device, which the host and every device can use.
     Managed(i32),
 }
 
@@ -58,8 +57,8 @@ pub fn locate(memory: AppMemory) -> Result<Location> {
     })
 }
 
-/// Whether the driver can tell where memory is. The function is looked up until it is found, not for
-/// every field of every call.
+/// Whether the driver can tell where memory is. The function is looked up until it is found, not
+/// for every field of every call.
 fn has_pointer_attributes() -> bool {
     static FOUND: AtomicBool = AtomicBool::new(false);
     if !FOUND.load(Ordering::Relaxed) {
@@ -103,8 +102,8 @@ impl Drop for DeviceSlab {
     }
 }
 
-/// Page-locked host memory of the driver. Kernels use the memory by the address that the host uses, as
-/// addresses are unified on 64-bit systems.
+/// Page-locked host memory of the driver. Kernels use the memory by the address that the host uses,
+/// as addresses are unified on 64-bit systems.
 pub struct LockedMemory(*mut c_void);
 
 // SAFETY: the memory belongs to this object; events decide who reads and writes it when.
@@ -130,9 +129,9 @@ impl Drop for LockedMemory {
     }
 }
 
-/// Bytes of a segment: the part of the host memory that is page-locked in one call. A pool that grows
-/// by a segment has at most this number of bytes page-locked for nothing, and the save that needs them
-/// waits for one call.
+/// Bytes of a segment: the part of the host memory that is page-locked in one call. A pool that
+/// grows by a segment has at most this number of bytes page-locked for nothing, and the save that
+/// needs them waits for one call.
 static SEGMENT: AtomicU64 = AtomicU64::new(256 << 20);
 
 /// Sets the bytes of a segment for all slabs that are made later: for tests, whose slabs are small.
@@ -141,8 +140,8 @@ pub fn set_segment_bytes(bytes: u64) {
     SEGMENT.store(bytes.max(1), Ordering::Relaxed);
 }
 
-/// Host memory at contiguous addresses, which is page-locked segment by segment as far as the system
-/// allows. The driver copies from and to the rest through buffers of its own.
+/// Host memory at contiguous addresses, which is page-locked segment by segment as far as the
+/// system allows. The driver copies from and to the rest through buffers of its own.
 #[derive(Default)]
 pub struct HostSlab {
     slab: Option<Slab>,
@@ -156,22 +155,19 @@ pub struct HostSlab {
 }
 
 impl HostSlab {
-    /// Maps `bytes` bytes and page-locks none. Memory that is never used takes none of the
-    /// system's. Pages come from the NUMA node `node` as long as it has free ones.
+    /// Maps `bytes` bytes by [`Slab::to_lock`], and page-locks none.
     pub fn new(bytes: u64, node: Option<u32>) -> Result<Self> {
         let slab = (bytes > 0).then(|| Slab::to_lock(bytes, node)).transpose()?;
         Ok(HostSlab { slab, segment: SEGMENT.load(Ordering::Relaxed), ..Default::default() })
     }
 
-    /// Notes that the first `bytes` bytes are to be page-locked. Returns whether `lock` has to be
-    /// called for that.
+    /// Notes that the first `bytes` bytes are to be page-locked; true if `lock` has to be called.
     pub fn want(&mut self, bytes: u64) -> bool {
         self.wanted = self.wanted.max(bytes.min(self.bytes()));
         self.locked < self.wanted && !self.is_refused
     }
 
-    /// Page-locks the segments of the wanted bytes in the current context, as far as the system
-    /// allows.
+    /// Page-locks the segments of the wanted bytes in the current context, as the system allows.
     pub fn lock(&mut self) {
         while self.want(0) {
             let size = self.segment.min(self.bytes() - self.locked);
@@ -200,10 +196,9 @@ impl HostSlab {
         self.wanted.saturating_sub(self.locked)
     }
 
-    /// Splits `bytes` bytes from `offset` on at the borders of segments: one call of
-    /// the driver cannot copy bytes that are page-locked in part, or by two calls. Also splits them at
-    /// multiples of `longest`. Returns the offsets within these bytes at which the parts begin,
-    /// and the bytes of each part.
+    /// Splits `bytes` bytes from `offset` on at multiples of `longest` and at the borders of
+    /// segments: one call of the driver cannot copy bytes that are page-locked in part, or by two
+    /// calls. Returns the offset of each part within these bytes, and its bytes.
     pub fn parts(&self, offset: u64, bytes: u64, longest: u64) -> impl Iterator<Item = (u64, u64)> {
         let (segment, end) = (self.segment.max(1), offset + bytes);
         let mut at = offset;

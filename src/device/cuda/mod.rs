@@ -83,15 +83,13 @@ pub struct CudaDevice {
     traffic: Traffic,
 }
 
-// SAFETY: handles of the driver may be used from any thread. The session uses the device from one
-// thread at a time.
+// SAFETY: handles of the driver may be used from any thread, and one thread at a time uses them.
 unsafe impl Send for CudaDevice {}
 
 impl CudaDevice {
     /// Opens the device with number `ordinal`.
     pub fn new(ordinal: i32) -> Result<Self> {
         let (handle, mut context) = (driver::device(ordinal)?, std::ptr::null_mut());
-
         let architecture = driver::architecture(handle)?;
         let uses_host_addresses = driver::uses_host_addresses(handle)?;
         cu!(cuDevicePrimaryCtxRetain(&mut context, handle))?;
@@ -127,8 +125,8 @@ impl CudaDevice {
         Ok(this)
     }
 
-    /// The application's stream in its last call; NULL, the default stream, before the first
-    /// call of a sweep.
+    /// The application's stream in its last call; NULL, the default stream, before the first call
+    /// of a sweep.
     fn app_stream(&self) -> CUstream {
         self.app.unwrap_or(std::ptr::null_mut())
     }
@@ -162,9 +160,9 @@ impl CudaDevice {
         Ok(base + offset)
     }
 
-    /// The parts that a copy of `bytes` bytes consists of, where a side of the copy may be host memory
-    /// ([`HostSlab::parts`]). A transfer lane moves chunks; the application's stream waits for its own
-    /// copy in any case.
+    /// The parts that a copy of `bytes` bytes consists of, where a side of the copy may be host
+    /// memory ([`HostSlab::parts`]). A transfer lane moves chunks; the application's stream waits
+    /// for its own copy in any case.
     fn parts(
         &self,
         lane: Lane,
@@ -353,13 +351,9 @@ impl Device for CudaDevice {
             }
         }
         let crossing = self.traffic.count(to, from, bytes);
-        match timer {
-            Some(pair) => {
-                let label = self.timers.subject.copy(lane, &crossing, bytes);
-                self.timers.end(pair, lane, stream, label)
-            }
-            None => Ok(()),
-        }
+        let Some(pair) = timer else { return Ok(()) };
+        let label = self.timers.subject.copy(lane, &crossing, bytes);
+        self.timers.end(pair, lane, stream, label)
     }
 
     fn record(&mut self, lane: Lane, event: Event) -> Result<()> {
@@ -389,15 +383,10 @@ impl Device for CudaDevice {
         };
         let Some(disk) = &mut self.disk else { return no_disk() };
         let progress = disk.progress(other).map(|(progress, _)| progress.clone());
-        let Some(progress) = progress.filter(|progress| !progress.has(sequence)) else {
-            return Ok(());
-        };
+        let open = progress.filter(|progress| lane != other && !progress.has(sequence));
+        let Some(progress) = open else { return Ok(()) };
         if is_of_disk {
-            return if lane == other {
-                Ok(())
-            } else {
-                disk.wait(lane, Wait::Lane(progress, sequence))
-            };
+            return disk.wait(lane, Wait::Lane(progress, sequence));
         }
         let stream = self.stream(lane)?;
         let is_waiting =
@@ -431,17 +420,14 @@ impl Device for CudaDevice {
     }
 
     fn keep_up(&mut self, it: i64, ahead: i64) -> Result<f64> {
-        match self.app {
-            Some(stream) if self.marks.are_due(it, ahead) => {
-                let _current = Current::new(self.context)?;
-                // A mark would become a part of the graph, and could not be waited for.
-                if driver::is_capturing(stream)? {
-                    return Ok(0.0);
-                }
-                self.marks.keep_up(it, ahead, stream)
-            }
-            _ => Ok(0.0),
+        let due = self.app.filter(|_| self.marks.are_due(it, ahead));
+        let Some(stream) = due else { return Ok(0.0) };
+        let _current = Current::new(self.context)?;
+        // A mark would become a part of the graph, and could not be waited for.
+        if driver::is_capturing(stream)? {
+            return Ok(0.0);
         }
+        self.marks.keep_up(it, ahead, stream)
     }
 
     fn finish_calls(&mut self) -> Result<()> {
@@ -514,9 +500,8 @@ impl Drop for CudaDevice {
             if let Some(call) = self.calls.back() {
                 let _ = cu!(cuEventSynchronize(call.pair.end));
             }
-            for stream in
-                [self.upload, self.download].into_iter().filter(|stream| !stream.is_null())
-            {
+            let streams = [self.upload, self.download];
+            for stream in streams.into_iter().filter(|stream| !stream.is_null()) {
                 let _ = cu!(cuStreamSynchronize(stream));
                 let _ = cu!(cuStreamDestroy_v2(stream));
             }

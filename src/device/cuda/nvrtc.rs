@@ -1,5 +1,4 @@
-//! NVRTC, the library that compiles kernels. NVRTC is opened at the first compilation, so that only
-//! compiling needs it.
+//! NVRTC, the library that compiles kernels: only the first compilation opens it.
 
 use crate::environment;
 use crate::error::{fail, Code, Error, Result};
@@ -10,8 +9,7 @@ use std::ffi::{c_char, c_void, CStr, CString, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 type Program = *mut c_void;
-/// The result of an NVRTC function: a number, so that an unknown code of a newer version is no
-/// undefined behaviour.
+/// The result of an NVRTC function: a number, for the reason of [`super::driver::Status`].
 type Status = i32;
 
 functions! {

@@ -29,13 +29,11 @@ impl Recorder for CudaDevice {
     }
 
     fn begin_coding(&mut self, coding: Coding) -> Result<()> {
-        let stream = self.app_stream();
-        self.timers.begin_coding(coding, stream)
+        self.timers.begin_coding(coding, self.app_stream())
     }
 
     fn end_coding(&mut self) -> Result<()> {
-        let stream = self.app_stream();
-        self.timers.end_coding(stream)
+        self.timers.end_coding(self.app_stream())
     }
 
     fn coded(&mut self) -> Result<(f64, f64)> {

@@ -66,18 +66,13 @@ impl Pairs {
     /// Returns a pair whose start is recorded on `stream`.
     pub fn begun(&mut self, stream: CUstream) -> Result<Pair> {
         let pair = self.take()?;
-        let recorded = cu!(cuEventRecord(pair.begin, stream));
-        if recorded.is_err() {
-            self.give(pair);
-        }
-        recorded.map(|()| pair)
+        cu!(cuEventRecord(pair.begin, stream)).map(|()| pair).inspect_err(|_| self.give(pair))
     }
 
     /// Takes back a pair that is no longer used.
     pub fn give(&mut self, pair: Pair) {
         if fallible_vec::push(&mut self.0, pair).is_err() {
-            // Without memory to keep the pair, its events are destroyed; a later call makes new
-            // ones.
+            // Without memory to keep the pair, its events are destroyed.
             for event in [pair.begin, pair.end] {
                 let _ = cu!(cuEventDestroy_v2(event));
             }
@@ -142,10 +137,7 @@ impl Timers {
 
     /// Begins a span on `stream`, if spans are kept.
     pub fn begin(&mut self, stream: CUstream) -> Result<Option<Pair>> {
-        match self.clock {
-            Some(_) => self.pairs.begun(stream).map(Some),
-            None => Ok(None),
-        }
+        self.clock.as_ref().map(|_| self.pairs.begun(stream)).transpose()
     }
 
     /// Ends the span that `begin` began. Copies of the fields of one snapshot by the application's
@@ -272,8 +264,7 @@ impl Timers {
 
     /// Blocks the calling thread until all timed work that has begun has ended.
     pub fn finish(&self) -> Result<()> {
-        // The last timer of each lane first: when that work has ended, most earlier work has ended,
-        // too.
+        // The last timer of each lane first: when its work has ended, most earlier work has, too.
         for timer in self.open.iter().flat_map(|lane| lane.iter().rev()) {
             for event in [timer.pair.end, timer.pair.begin] {
                 if !is_done(event)? {

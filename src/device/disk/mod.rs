@@ -131,8 +131,7 @@ impl Pass {
     fn run(self) -> Result<()> {
         let begin = Instant::now();
         let (address, bytes) = (self.address.0, self.bytes);
-        // SAFETY: the range was checked when the transfer was enqueued, and the waits before it
-        // order all uses of these bytes.
+        // SAFETY: the range was checked at enqueuing; earlier waits order all uses of these bytes.
         let memory = unsafe { std::slice::from_raw_parts_mut(address, bytes) };
         let passed = match self.to_disk {
             true => self.space.write(self.slot, memory),
@@ -215,8 +214,7 @@ impl DiskLanes {
         self.push(lane, Work::Wait(wait))
     }
 
-    /// Enqueues an operation that does nothing but set the word, if there is one. The word must
-    /// outlive the lanes.
+    /// Enqueues an operation that sets the word, if there is one. The word must outlive the lanes.
     pub fn post(&mut self, lane: Lane, word: Option<Word>, number: u32) -> Result<()> {
         self.push(lane, Work::Post(word, number))
     }

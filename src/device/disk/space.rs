@@ -10,14 +10,14 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Snapshots of at least this number of bytes go past the page cache. For smaller ones the calls of the
-/// system would take longer than the copy to the page cache, which holds many of them.
+/// Snapshots of at least this number of bytes go past the page cache. For smaller ones the calls of
+/// the system would take longer than the copy to the page cache, which holds many of them.
 pub const DIRECT_FROM: u64 = 1 << 20;
 
 /// Slots for snapshots on disk.
 ///
-/// A snapshot is cut into as many pieces of whole pages as there are files. Piece f of slot k lies in
-/// file f, k times `piece_bytes` bytes behind the start of the file.
+/// A snapshot is cut into as many pieces of whole pages as there are files. Piece f of slot k lies
+/// in file f, k times `piece_bytes` bytes behind the start of the file.
 pub struct DiskSpace {
     files: Vec<Arc<Folder>>,
     slots: u32,
@@ -37,8 +37,7 @@ struct Folder {
     beside: u64,
 }
 
-/// The snapshot in a slot: its length, and the CRC32C of its bytes. No bytes: the slot has none that
-/// can be read.
+/// The snapshot in a slot: its length (0: none that can be read), and the CRC32C of its bytes.
 #[derive(Clone, Copy, Default)]
 struct Record {
     bytes: u64,
@@ -47,8 +46,8 @@ struct Record {
 
 impl DiskSpace {
     /// Makes a file in each of `folders` and reserves room for `slots` snapshots of at most
-    /// `slot_bytes` bytes. If there is less room, the result has as many slots as there is room for,
-    /// maybe none.
+    /// `slot_bytes` bytes. If there is less room, the result has as many slots as there is room
+    /// for, maybe none.
     pub fn reserve(folders: &[PathBuf], slots: u32, slot_bytes: u64) -> Result<Self> {
         let make = |path: &PathBuf| {
             match Scratch::new(path, slot_bytes >= DIRECT_FROM) {
@@ -263,8 +262,8 @@ struct Piece {
 impl Task for Piece {
     fn run(self) {
         let mut page = Page::default();
-        // SAFETY: the piece is a part of the memory of `DiskSpace::transfer`, which waits for this
-        // task. Pieces do not overlap.
+        // SAFETY: a piece of the memory of `transfer`, which waits for this task. Pieces are
+        // disjoint.
         let memory = unsafe { std::slice::from_raw_parts_mut(self.address.0, self.bytes) };
         let passed = match self.to_disk {
             true => self.folder.file.write(self.at, memory, &mut page),
