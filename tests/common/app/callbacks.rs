@@ -2,6 +2,7 @@
 
 use super::*;
 use gpuzip::capi::*;
+use gpuzip::schedule::MacroSteps;
 
 /// Returns the part that `user` of all callbacks points to.
 fn part<'a>(user: *mut c_void) -> &'a mut Part<'a> {
@@ -127,7 +128,8 @@ pub fn run_by_callbacks(job: &Job, seed: u64) -> usize {
         }
         assert_eq!(gpuzip_finalize(handle), GPUZIP_OK);
     }
-    let reversed = job.steps.div_ceil(job.config.schedule.adjoint_every) * job.shots;
+    let reversed =
+        MacroSteps::new(job.config.schedule.adjoint_every, job.steps).count() * job.shots;
     assert!(part.expected.len() >= reversed as usize, "every reversed state is looked at");
     part.wrong_states()
 }
