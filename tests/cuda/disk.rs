@@ -256,9 +256,12 @@ fn the_number_of_events_does_not_depend_on_the_slots_of_the_pool() {
         assert!(outcome.stats[0].d2h_bytes > 0);
         emu::calls("cuEventCreate")
     };
-    for disk_budget in [0, 1 << 21] {
+    // Threads read and write the files: how many of the four staging buffers are in use at a time
+    // differs, and with it the two events of each buffer.
+    for (disk_budget, apart) in [(0, 0), (1 << 21, 8)] {
         let (few, many) = (made(20, disk_budget), made(400, disk_budget));
         println!("{many} events");
-        assert!(few > 0 && many == few, "{few} events, {many} with 20 times as many slots");
+        let is_equal = many.abs_diff(few) <= apart;
+        assert!(few > 0 && is_equal, "{few} events, {many} with 20 times as many slots");
     }
 }
