@@ -36,7 +36,7 @@ uninstall: ## removes what `make install` put into PREFIX
 demo: build ## migrates a built-in model and compares the image with a run that keeps every state (1 minute)
 	$(RTM3D) demo
 
-test: ## tests the library and the command; needs Rust and a C compiler only (8 to 9 minutes)
+test: ## tests the library and the command; needs Rust and a C compiler only (8 minutes)
 	$(CARGO) test
 
 # The test programs beside those of `make test`. As root on Debian or Ubuntu, the missing programs that

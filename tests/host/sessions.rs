@@ -21,7 +21,7 @@ fn run(config: &Config, most: u32, shapes: &[Field], seeds: &[u8], shots: u8) {
         .map(|_| Session::attach(cursor.clone(), config.clone(), &unplaced(shapes)).unwrap())
         .collect();
     let mut apps: Vec<HostApp> = seeds.iter().map(|_| HostApp::new(shapes, noise)).collect();
-    let every = config.schedule.adjoint_every;
+    let every = config.schedule.adjoint_every.max(1);
     for shot in 0..shots {
         let steps = if open { 1 + (most - 1) / u32::from(shot + 1) } else { most };
         let saves_last = (seeds[0] ^ shot) % 2 == 1;
