@@ -256,12 +256,16 @@ fn the_number_of_events_does_not_depend_on_the_slots_of_the_pool() {
         assert!(outcome.stats[0].d2h_bytes > 0);
         emu::calls("cuEventCreate")
     };
-    // Threads read and write the files: how many of the four staging buffers are in use at a time
-    // differs, and with it the two events of each buffer.
-    for (disk_budget, apart) in [(0, 0), (1 << 21, 8)] {
-        let (few, many) = (made(20, disk_budget), made(400, disk_budget));
-        println!("{many} events");
-        let is_equal = many.abs_diff(few) <= apart;
-        assert!(few > 0 && is_equal, "{few} events, {many} with 20 times as many slots");
+    // A thread that reads or writes a file holds the event it waits for, so that the next transfer
+    // needs another one: with a disk, time decides about at most one event for each of the four
+    // staging buffers. In some run of 30 it decides alike for both numbers of slots.
+    for (disk_budget, apart) in [(0, 0), (1 << 21, 4)] {
+        let is_equal = (0..30).any(|_| {
+            let (few, many) = (made(20, disk_budget), made(400, disk_budget));
+            println!("{few} events, {many} with 20 times as many slots");
+            assert!(few > 0 && many.abs_diff(few) <= apart);
+            many == few
+        });
+        assert!(is_equal);
     }
 }
