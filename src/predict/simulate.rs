@@ -106,7 +106,7 @@ struct Playback<'a> {
     plan: &'a Plan,
     costs: &'a Costs,
     budgets: Budgets,
-    tiers: Tiers,
+    tiers: Tiers<&'a Plan>,
     fields: Vec<AppMemory>,
     /// Host slots with a smaller number are on disk.
     on_disk: u32,
@@ -298,18 +298,18 @@ impl<'a> Playback<'a> {
 
     fn begin_save(&mut self) -> Result<()> {
         self.is_begun = true;
-        self.tiers.begin_save(self.plan, self.plan_step).map(drop)
+        self.tiers.begin_save(self.plan_step).map(drop)
     }
 
     fn save(&mut self, ts: i64) -> Result<()> {
         if !self.plan.zero_copy {
-            self.tiers.save(self.plan, self.plan_step, ts, &self.fields)?;
+            self.tiers.save(self.plan_step, ts, &self.fields)?;
         } else {
             if !self.is_begun {
                 self.begin_save()?;
             }
             self.is_begun = false;
-            self.tiers.commit_save(self.plan, self.plan_step, ts)?;
+            self.tiers.commit_save(self.plan_step, ts)?;
         }
         self.tiers.saved().for_each(drop);
         self.tally.d2h += u64::from(self.plan.steps[self.plan_step].host != NONE);
@@ -319,9 +319,9 @@ impl<'a> Playback<'a> {
     fn restore(&mut self, action: Action) -> Result<()> {
         let (ts, last) = (action.ts as i64, action.flags & flags::LAST_USE != 0);
         let restored = if self.plan.zero_copy {
-            self.tiers.acquire(self.plan, self.plan_step, ts, last)?.1
+            self.tiers.acquire(self.plan_step, ts, last)?.1
         } else {
-            self.tiers.restore(self.plan, self.plan_step, ts, last, &self.fields)?
+            self.tiers.restore(self.plan_step, ts, last, &self.fields)?
         };
         self.tally.h2d += u64::from(restored.moved);
         self.tally.late += u64::from(restored.late);

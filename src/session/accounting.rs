@@ -54,7 +54,7 @@ impl Session {
         self.process.check()?;
         let mut stats = self.stats.clone();
         (stats.generations, stats.persist_bytes, stats.persist) = self.persisted();
-        if let Some(Engine { plan, tiers, traffic_before, stalled_before, coded_before, .. }) =
+        if let Some(Engine { tiers, traffic_before, stalled_before, coded_before, .. }) =
             &mut self.engine
         {
             let traffic = tiers.device().traffic() - *traffic_before;
@@ -64,7 +64,7 @@ impl Session {
             stats.disk_bytes += traffic.disk_bytes;
             stats.disk_reads += traffic.disk_reads;
             stats.disk_writes += traffic.disk_writes;
-            let on_disk = tiers.on_disk();
+            let (on_disk, plan) = (tiers.on_disk(), tiers.plan());
             let times = |slots: u32| (slots as u64).saturating_mul(self.layout.slot_bytes);
             let in_memory = plan.host_slots.saturating_sub(on_disk);
             let (cache, pool) =

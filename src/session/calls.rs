@@ -5,7 +5,6 @@ use crate::choice::Tick;
 use crate::device::{check_disjoint, AppField, AppMemory, Stream};
 use crate::error::{fail, Result};
 use crate::fallible_vec;
-use crate::plan::Plan;
 use crate::schedule::{flags, Kind};
 use crate::tier::{Restored, Tiers};
 use crate::together::Mode;
@@ -20,7 +19,7 @@ impl Session {
         self.place(fields)?;
         self.open()?;
         self.refuse_own(&memory)?;
-        self.store(tick, stream, &memory, |tiers, plan| tiers.save(plan, tick.step, ts, &memory))
+        self.store(tick, stream, &memory, |tiers| tiers.save(tick.step, ts, &memory))
     }
 
     /// Copies the snapshot of u(ts) into `fields`, on `stream`. The current action must be RESTORE
@@ -31,9 +30,7 @@ impl Session {
         self.place(fields)?;
         self.refuse_own(&memory)?;
         let last = tick.action.flags & flags::LAST_USE != 0;
-        self.fetch(stream, |tiers, plan| {
-            Ok(((), tiers.restore(plan, tick.step, ts, last, &memory)?))
-        })
+        self.fetch(stream, |tiers| Ok(((), tiers.restore(tick.step, ts, last, &memory)?)))
     }
 
     /// Serves the SAVE of `tick`: `body` plays the SAVE, for the state in `fields`.
@@ -42,13 +39,13 @@ impl Session {
         tick: Tick,
         stream: Stream,
         fields: &[AppMemory],
-        body: impl FnOnce(&mut Tiers, &Plan) -> Result<()>,
+        body: impl FnOnce(&mut Tiers) -> Result<()>,
     ) -> Result<()> {
         let engine = self.engine()?;
-        engine.reach(tick.step)?;
+        engine.tiers.reach(tick.step)?;
         engine.sample(tick.action.ts as i64, fields, stream)?;
         let begin = Instant::now();
-        engine.call(stream, "save", |engine| body(&mut engine.tiers, &engine.plan))?;
+        engine.call(stream, "save", |engine| body(&mut engine.tiers))?;
         engine.acquired = None;
         self.stats.saves += 1;
         self.count_saved();
@@ -63,12 +60,12 @@ impl Session {
     pub(super) fn fetch<R>(
         &mut self,
         stream: Stream,
-        body: impl FnOnce(&mut Tiers, &Plan) -> Result<(R, Restored)>,
+        body: impl FnOnce(&mut Tiers) -> Result<(R, Restored)>,
     ) -> Result<R> {
         let begin = Instant::now();
         let engine = self.engine()?;
         let (result, Restored { moved, prefetched, late }) =
-            engine.call(stream, "restore", |engine| body(&mut engine.tiers, &engine.plan))?;
+            engine.call(stream, "restore", |engine| body(&mut engine.tiers))?;
         engine.acquired = None;
         self.count_saved();
         self.stats.restores += 1;

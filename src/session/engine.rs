@@ -22,11 +22,10 @@ pub(super) struct Whole {
 
 /// A plan, the tiers that it is played on, and how far it has been played.
 pub(super) struct Engine {
-    /// Sequence number of the shared schedule's decision that `plan` belongs to.
+    /// Sequence number of the shared schedule's decision that the plan belongs to.
     pub(super) decision: u64,
-    pub(super) plan: Arc<Plan>,
     pub(super) tiers: Tiers,
-    /// The plan whose rest `plan` is, while a shot goes on from a restart file.
+    /// The plan whose rest the tiers play, while a shot goes on from a restart file.
     pub(super) whole: Option<Whole>,
     /// The SAVE that `save_begin` has begun: its step of the plan, and the memory that the
     /// application was given for its state.
@@ -47,10 +46,9 @@ pub(super) struct Engine {
 
 impl Engine {
     /// An engine that has played nothing of a plan of decision number `decision`.
-    pub(super) fn new(decision: u64, plan: Arc<Plan>, tiers: Tiers) -> Self {
+    pub(super) fn new(decision: u64, tiers: Tiers) -> Self {
         Engine {
             decision,
-            plan,
             tiers,
             whole: None,
             begun: None,
@@ -60,14 +58,6 @@ impl Engine {
             stalled_before: 0.0,
             tuner: None,
             coded_before: (0.0, 0.0),
-        }
-    }
-
-    /// Extends an open plan, which grows with each SAVE, up to the step `number`.
-    pub(super) fn reach(&mut self, number: usize) -> Result<()> {
-        match self.plan.is_open() && self.plan.steps.len() <= number {
-            true => Arc::make_mut(&mut self.plan).reach(number),
-            false => Ok(()),
         }
     }
 

@@ -135,7 +135,7 @@ impl Session {
         let decision = self.schedule.decisions()?;
         match &self.engine {
             Some(engine) if engine.decision == decision => {
-                Ok(engine.whole.as_ref().map_or(&engine.plan, |whole| &whole.plan).clone())
+                Ok(engine.whole.as_ref().map_or(engine.tiers.plan(), |whole| &whole.plan).clone())
             }
             _ => {
                 self.settle()?;

@@ -185,13 +185,13 @@ impl Session {
             plan.host_slots,
             space.as_ref().map_or(0, DiskSpace::slots)
         );
-        let mut tiers = Tiers::new(device, self.layout.clone(), &plan, storage, cache, pool)?;
+        let mut tiers = Tiers::new(device, self.layout.clone(), plan, storage, cache, pool)?;
         if let Some(space) = space {
             let slots = space.slots();
             tiers.device().mount(space)?;
             tiers.use_disk(slots, slot_bytes, pool)?;
         }
-        Ok(Engine::new(self.decision.unwrap_or(0), plan, tiers))
+        Ok(Engine::new(self.decision.unwrap_or(0), tiers))
     }
 
     /// Reserves the disk space that `plan` needs. If there is less space, plans anew with as much disk
@@ -246,11 +246,12 @@ impl Session {
     /// Takes the whole plan of this shot once its forward phase has ended, which another session of
     /// the schedule may have told.
     pub(super) fn follow_end(&mut self) -> Result<()> {
-        let Some(engine) = self.engine.as_mut().filter(|engine| engine.plan.is_open()) else {
+        let Some(engine) = self.engine.as_mut().filter(|engine| engine.tiers.plan().is_open())
+        else {
             return Ok(());
         };
         if self.schedule.has_ended()? {
-            engine.plan = self.schedule.plan(&self.option.tiers)?;
+            engine.tiers.complete(self.schedule.plan(&self.option.tiers)?);
         }
         Ok(())
     }

@@ -93,8 +93,8 @@ impl Session {
                     plan.device_slots,
                     plan.host_slots
                 );
-                engine.tiers.fit(&plan)?;
-                (engine.plan, self.option.tiers, self.planned_by) = (plan, tiers, largest);
+                engine.tiers.fit(plan)?;
+                (self.option.tiers, self.planned_by) = (tiers, largest);
             }
         }
         Ok(())

@@ -189,8 +189,8 @@ impl Session {
         let schedule = self.schedule.decide()?;
         let plan = self.plan()?;
         let (kept, plan) = match &self.engine {
-            Some(Engine { plan, whole: Some(Whole { anew: Some(index), .. }), .. }) => {
-                (plan.needed_from(index, done)?, 0)
+            Some(Engine { tiers, whole: Some(Whole { anew: Some(index), .. }), .. }) => {
+                (tiers.plan().needed_from(index, done)?, 0)
             }
             _ => (plan.needed_from(self.index(&schedule)?, done)?, plan.fingerprint()),
         };
@@ -354,15 +354,13 @@ impl Session {
         }
         let engine = self.engine()?;
         engine.reset()?;
-        engine.tiers.fit(&rest)?;
-        engine.plan = rest;
+        engine.tiers.fit(rest)?;
         engine.whole = Some(whole);
         let loaded = engine.call(stream, "restart", |engine| {
             engine.uncounted(|engine| {
-                let plan = engine.plan.clone();
                 snapshots.iter().enumerate().try_for_each(|(k, snapshot)| {
                     let Snapshot { ts, bytes, is_coded } = *snapshot;
-                    engine.tiers.load(&plan, k, ts, (bytes, is_coded), |sink| source(k, sink))
+                    engine.tiers.load(k, ts, (bytes, is_coded), |sink| source(k, sink))
                 })
             })
         });

@@ -26,16 +26,13 @@ impl Session {
             match engine.whole.take() {
                 // The memory is that of the rest: the next action opens the device anew.
                 Some(Whole { anew: Some(_), .. }) => self.engine = None,
-                Some(whole) => {
-                    engine.tiers.fit(&whole.plan)?;
-                    engine.plan = whole.plan;
-                }
+                Some(whole) => engine.tiers.fit(whole.plan)?,
                 None => {}
             }
         }
         if let Some(engine) = &mut self.engine {
             if self.schedule.steps() == 0 {
-                engine.plan = self.schedule.plan(&self.option.tiers)?;
+                engine.tiers.complete(self.schedule.plan(&self.option.tiers)?);
             }
             self.replan(largest)?;
         }

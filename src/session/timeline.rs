@@ -136,8 +136,9 @@ impl Session {
     /// Describes the shot: the parameters and costs that a prediction needs, and the statistics.
     fn about_shot(&mut self) -> Result<Object> {
         let (schedule, stats) = (self.schedule.decide()?, self.stats()?);
-        let Some(Engine { plan, .. }) = &self.engine else { return Ok(Object::new()) };
-        let about = of_plan(of_schedule(Object::new().value("shot", self.shots), &schedule), plan);
+        let Some(Engine { tiers, .. }) = &self.engine else { return Ok(Object::new()) };
+        let about = of_schedule(Object::new().value("shot", self.shots), &schedule);
+        let about = of_plan(about, tiers.plan());
         let about = about.value("published", self.schedule.config().schedule.uniform_published);
         let about = match self
             .schedule

@@ -32,7 +32,7 @@ impl Session {
     pub(super) fn begin_tuning(&mut self) {
         if let (true, Some(engine), Some(target)) = (self.tuning, &mut self.engine, self.target) {
             let codecs = candidates(&self.job);
-            let planned = self.option.tiers.disk_bytes(&engine.plan);
+            let planned = self.option.tiers.disk_bytes(engine.tiers.plan());
             let disk_budget = self.job.disk_budget.saturating_sub(planned);
             engine.tuner = Some(Box::new(Tuner::new(
                 target,

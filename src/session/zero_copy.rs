@@ -27,9 +27,8 @@ impl Session {
         };
         self.open()?;
         let engine = self.engine()?;
-        let pointers = engine.call(stream, "save_begin", |engine| {
-            engine.tiers.begin_save(&engine.plan, tick.step)
-        })?;
+        let pointers =
+            engine.call(stream, "save_begin", |engine| engine.tiers.begin_save(tick.step))?;
         let memory = self.layout.bytes.iter().zip(&pointers).map(|(&bytes, &address)| {
             // SAFETY: the session owns this memory, `bytes` bytes per field, and the application
             // alone uses it until it commits the save.
@@ -48,7 +47,7 @@ impl Session {
             Some((step, memory)) if *step == tick.step => memory.clone(),
             _ => return fail!(State, "save_commit of state {ts} without save_begin"),
         };
-        self.store(tick, stream, &memory, |tiers, plan| tiers.commit_save(plan, tick.step, ts))
+        self.store(tick, stream, &memory, |tiers| tiers.commit_save(tick.step, ts))
     }
 
     /// Returns one address per field, where u(ts) lies, on `stream`, until the next save or
@@ -64,8 +63,7 @@ impl Session {
         self.check_count(nfields)?;
         let tick = self.expect(Kind::Restore, ts)?;
         let last = tick.action.flags & flags::LAST_USE != 0;
-        let pointers =
-            self.fetch(stream, |tiers, plan| tiers.acquire(plan, tick.step, ts, last))?;
+        let pointers = self.fetch(stream, |tiers| tiers.acquire(tick.step, ts, last))?;
         self.engine()?.acquired = Some((tick.step, ts));
         Ok(pointers)
     }
@@ -84,7 +82,7 @@ impl Session {
                 return fail!(State, "retrieve_release of state {ts}: not acquired, released already, or another save or retrieve came")
             }
         };
-        engine.call(stream, "release", |engine| engine.tiers.release(&engine.plan, step))?;
+        engine.call(stream, "release", |engine| engine.tiers.release(step))?;
         engine.acquired = None;
         self.stats.restore += begin.elapsed().as_secs_f64();
         Ok(())

@@ -196,7 +196,7 @@ impl Kind {
         }
     }
 
-    fn tiers(self, plan: &Plan, judge: Judge) -> Tiers {
+    fn tiers(self, plan: &Plan, judge: Judge) -> Tiers<&Plan> {
         let field =
             |bytes: u64, previous_of| Field { n: [bytes, 1, 1], scalar: Scalar::Byte, previous_of };
         let layout = Layout {
@@ -234,13 +234,13 @@ impl Kind {
     }
 }
 
-fn judge(tiers: &mut Tiers) -> &mut Judge {
+fn judge<'t>(tiers: &'t mut Tiers<&Plan>) -> &'t mut Judge {
     let device: &mut dyn Any = tiers.device();
     device.downcast_mut().unwrap()
 }
 
 /// The application computes or reads on its lane at the addresses that it was given.
-fn used(tiers: &mut Tiers, pointers: &[*mut c_void], writes: bool) {
+fn used(tiers: &mut Tiers<&Plan>, pointers: &[*mut c_void], writes: bool) {
     let judge = judge(tiers);
     judge.lanes[0][0] += 1;
     for pointer in pointers {
@@ -267,18 +267,18 @@ fn played(
     for (number, access) in index.accesses.iter().enumerate() {
         let (ts, last) = (i64::from(access.ts), access.next == NONE);
         match (access.save, zero_copy) {
-            (true, false) => tiers.save(plan, number, ts, &[field; 2]).unwrap(),
+            (true, false) => tiers.save(number, ts, &[field; 2]).unwrap(),
             (true, true) => {
-                let pointers = tiers.begin_save(plan, number).unwrap();
+                let pointers = tiers.begin_save(number).unwrap();
                 used(&mut tiers, &pointers, true);
-                tiers.commit_save(plan, number, ts).unwrap();
+                tiers.commit_save(number, ts).unwrap();
             }
-            (false, false) => drop(tiers.restore(plan, number, ts, last, &[field; 2]).unwrap()),
+            (false, false) => drop(tiers.restore(number, ts, last, &[field; 2]).unwrap()),
             (false, true) => {
-                let (pointers, _) = tiers.acquire(plan, number, ts, last).unwrap();
+                let (pointers, _) = tiers.acquire(number, ts, last).unwrap();
                 used(&mut tiers, &pointers, last);
                 if ts % 2 == 0 {
-                    tiers.release(plan, number).unwrap();
+                    tiers.release(number).unwrap();
                 }
             }
         }

@@ -39,6 +39,8 @@ pub use slots::Saved;
 use slots::Slots;
 pub use snapshot_coder::SnapshotCoder;
 use std::ffi::c_void;
+use std::ops::Deref;
+use std::sync::Arc;
 
 /// Where the previous time level of one snapshot is, in the cache and in the pool.
 pub type PreviousLevels = (PreviousLevel, PreviousLevel);
@@ -212,8 +214,10 @@ impl Storage {
     }
 }
 
-/// Device cache, host pool and disk of one session, on which a plan is played.
-pub struct Tiers {
+/// Device cache, host pool and disk of one session, on which a plan is played. `P` is how the tiers
+/// hold the plan: a session shares it, a prediction borrows it.
+pub struct Tiers<P = Arc<Plan>> {
+    plan: P,
     slots: Slots,
     /// Mixed storage: slots of the cache with smaller numbers than `raw_slots` hold raw snapshots,
     /// which never leave these slots. All other snapshots are those of `store`.
@@ -227,14 +231,14 @@ pub struct Tiers {
     early: Traffic,
 }
 
-impl Tiers {
+impl<P: Deref<Target = Plan>> Tiers<P> {
     /// Makes the tiers of `plan` on a device whose slabs are reserved. Compressed snapshots get
     /// `cache` bytes of the device slab and `pool` bytes of the host slab; raw snapshots ignore
     /// both numbers except that spare memory begins at `cache`.
     pub fn new(
         mut device: Box<dyn Device>,
         layout: Layout,
-        plan: &Plan,
+        plan: P,
         mut storage: Storage,
         cache: u64,
         pool: u64,
@@ -248,21 +252,33 @@ impl Tiers {
         Self::of(Slots::new(device, app, layout, cache), store, plan)
     }
 
-    fn of(slots: Slots, store: Box<dyn Store>, plan: &Plan) -> Result<Self> {
+    fn of(slots: Slots, store: Box<dyn Store>, plan: P) -> Result<Self> {
         let (issued, early) = (Issued::default(), Traffic::default());
-        let mut tiers = Tiers { slots, raw: RawStore, raw_slots: 0, store, issued, early };
-        tiers.fit(plan)?;
+        let mut tiers = Tiers { plan, slots, raw: RawStore, raw_slots: 0, store, issued, early };
+        tiers.fitted()?;
         Ok(tiers)
     }
 
-    /// Replaces the plan. All slots are empty afterwards.
-    pub fn fit(&mut self, plan: &Plan) -> Result<()> {
+    /// Replaces the plan. All slots are empty afterwards. If this fails, the old plan stays.
+    pub fn fit(&mut self, plan: P) -> Result<()> {
+        let before = std::mem::replace(&mut self.plan, plan);
+        self.fitted().inspect_err(|_| self.plan = before)
+    }
+
+    /// Makes the slots of the plan, all of them empty.
+    fn fitted(&mut self) -> Result<()> {
+        let plan = &*self.plan;
         self.raw_slots = plan.raw_slots;
         let fitted = self.slots.fit(plan).and_then(|()| self.store.fit(&mut self.slots, plan));
         let (device, host) = (plan.device_slots, plan.host_slots);
         fitted.map_err(|e| e.within(format_args!("{device} device and {host} host slots")))?;
         self.empty();
         Ok(())
+    }
+
+    /// The plan that is played.
+    pub fn plan(&self) -> &P {
+        &self.plan
     }
 
     /// Puts the first `slots` pool slots on the device's disk, where each takes `slot_bytes` bytes.
@@ -347,39 +363,36 @@ impl Tiers {
     /// Plays the SAVE that is step `number` of the plan: stores the state u(ts), whose fields are
     /// `fields`. The fields are read in the order of the application's lane: work enqueued on that
     /// lane after this call may overwrite the fields.
-    pub fn save(
-        &mut self,
-        plan: &Plan,
-        number: usize,
-        ts: i64,
-        fields: &[AppMemory],
-    ) -> Result<()> {
-        self.catch_up(plan, number)?;
-        let step = plan.steps[number];
+    pub fn save(&mut self, number: usize, ts: i64, fields: &[AppMemory]) -> Result<()> {
+        self.catch_up(number)?;
+        let step = self.plan.steps[number];
         if step.slot == NONE && step.host == NONE {
             self.slots.saved.push(Saved { ts, bytes: 0, written: false });
         } else {
             self.slots.device.concerns(ts);
+            let play = self.step(number, ts, false);
             let (store, slots) = self.called(step)?;
-            store.save(slots, &play(plan, number, ts, false), fields)?;
+            store.save(slots, &play, fields)?;
         }
-        self.issue(plan, Moment::After(number))
+        self.issue(Moment::After(number))
     }
 
     /// Addresses at which the application may compute the fields of a state before the SAVE that is
     /// step `number` of the plan: in the step's slot, or in a spare buffer.
-    pub fn begin_save(&mut self, plan: &Plan, number: usize) -> Result<Vec<*mut c_void>> {
-        let (store, slots) = self.store_of(plan.steps[number]);
-        store.begin_save(slots, plan.steps[number], spare(number))
+    pub fn begin_save(&mut self, number: usize) -> Result<Vec<*mut c_void>> {
+        let step = self.plan.steps[number];
+        let (store, slots) = self.store_of(step);
+        store.begin_save(slots, step, spare(number))
     }
 
     /// As `save`, for the state u(ts) that the application has computed at the addresses from
     /// `begin_save`.
-    pub fn commit_save(&mut self, plan: &Plan, number: usize, ts: i64) -> Result<()> {
+    pub fn commit_save(&mut self, number: usize, ts: i64) -> Result<()> {
         self.slots.device.check_disk()?;
-        let (store, slots) = self.called(plan.steps[number])?;
-        store.commit_save(slots, &play(plan, number, ts, false))?;
-        self.issue(plan, Moment::After(number))
+        let play = self.step(number, ts, false);
+        let (store, slots) = self.called(play.step)?;
+        store.commit_save(slots, &play)?;
+        self.issue(Moment::After(number))
     }
 
     /// Plays the RESTORE that is step `number` of the plan: restores the state u(ts) into `fields`.
@@ -387,15 +400,15 @@ impl Tiers {
     /// RESTORE reads this snapshot.
     pub fn restore(
         &mut self,
-        plan: &Plan,
         number: usize,
         ts: i64,
         last: bool,
         fields: &[AppMemory],
     ) -> Result<Restored> {
-        let ((), restored) = self.read(plan, number, |store, slots| {
+        let play = self.step(number, ts, last);
+        let ((), restored) = self.read(number, |store, slots| {
             slots.device.concerns(ts);
-            Ok(((), store.restore(slots, &play(plan, number, ts, last), fields)?))
+            Ok(((), store.restore(slots, &play, fields)?))
         })?;
         Ok(restored)
     }
@@ -404,19 +417,19 @@ impl Tiers {
     /// in the step's slot, or in a spare buffer, into which the state is copied or decoded.
     pub fn acquire(
         &mut self,
-        plan: &Plan,
         number: usize,
         ts: i64,
         last: bool,
     ) -> Result<(Vec<*mut c_void>, Restored)> {
-        self.read(plan, number, |store, slots| store.acquire(slots, &play(plan, number, ts, last)))
+        let play = self.step(number, ts, last);
+        self.read(number, |store, slots| store.acquire(slots, &play))
     }
 
     /// Issues the transfers that waited only until the application gave back the addresses from
     /// `acquire`. `number` is the RESTORE's step of the plan, after which no other step was played.
-    pub fn release(&mut self, plan: &Plan, number: usize) -> Result<()> {
+    pub fn release(&mut self, number: usize) -> Result<()> {
         let before = self.slots.device.traffic() - self.early;
-        let issued = self.issue(plan, Moment::Released(number));
+        let issued = self.issue(Moment::Released(number));
         self.early = self.slots.device.traffic() - before;
         issued
     }
@@ -470,13 +483,12 @@ impl Tiers {
     /// piece: `bytes` bytes, the stream of a codec if `is_coded`.
     pub fn load(
         &mut self,
-        plan: &Plan,
         number: usize,
         ts: i64,
         (bytes, is_coded): (u64, bool),
         source: impl FnOnce(&mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>,
     ) -> Result<()> {
-        let step = plan.steps[number];
+        let step = self.plan.steps[number];
         self.settle()?;
         let (store, slots) = self.store_of(step);
         let room = store.make_room(slots, step, ts, (bytes, is_coded))?;
@@ -507,58 +519,73 @@ impl Tiers {
                 disk.write_now(device, to, bytes)?;
             }
         }
-        self.issue(plan, Moment::After(number))
+        self.issue(Moment::After(number))
     }
 
     /// Plays a RESTORE. `body` reads the snapshot, and returns a result and whether the snapshot had
     /// to cross the link.
     fn read<R>(
         &mut self,
-        plan: &Plan,
         number: usize,
         body: impl FnOnce(&mut dyn Store, &mut Slots) -> Result<(R, bool)>,
     ) -> Result<(R, Restored)> {
-        self.catch_up(plan, number)?;
-        let step = plan.steps[number];
-        let prefetched = step.slot != NONE && step.host != NONE && self.issued.has(plan, number);
-        self.issue(plan, Moment::Restore(number))?;
+        self.catch_up(number)?;
+        let step = self.plan.steps[number];
+        let prefetched =
+            step.slot != NONE && step.host != NONE && self.issued.has(&self.plan, number);
+        self.issue(Moment::Restore(number))?;
         let late = prefetched && self.slots.is_late(step)?;
         let (store, slots) = self.called(step)?;
         let (result, moved) = body(store, slots)?;
-        self.issue(plan, Moment::After(number))?;
+        self.issue(Moment::After(number))?;
         Ok((result, Restored { moved, prefetched, late }))
     }
 
     /// Fails if a disk lane has failed. Issues the transfers that were due before step `number` of
     /// the plan: there are such transfers only if the plan was completed since the step before, at the end of an online forward phase.
-    fn catch_up(&mut self, plan: &Plan, number: usize) -> Result<()> {
+    fn catch_up(&mut self, number: usize) -> Result<()> {
         self.slots.device.check_disk()?;
         match number.checked_sub(1) {
-            Some(before) if plan.drops => self.issue(plan, Moment::After(before)),
+            Some(before) if self.plan.drops => self.issue(Moment::After(before)),
             _ => Ok(()),
         }
     }
 
     /// Issues the transfers that are due at `moment`, in the plan's order. Each transfer begins
     /// after all work that the application's lane has so far.
-    fn issue(&mut self, plan: &Plan, moment: Moment) -> Result<()> {
+    fn issue(&mut self, moment: Moment) -> Result<()> {
         if !matches!(moment, Moment::Released(_)) {
             self.early = Traffic::default();
         }
-        while let Some(fetch) = self.issued.due(plan, moment) {
+        while let Some(fetch) = self.issued.due(&self.plan, moment) {
             let number = fetch.restore as usize;
-            let (step, levels) = (plan.steps[number], plan.previous_levels(number));
+            let (step, levels) = (self.plan.steps[number], self.plan.previous_levels(number));
             let (store, slots) = self.store_of(step);
             store.fetch(slots, step, levels)?;
         }
         Ok(())
     }
+
+    /// Step `number` of the plan as a SAVE or RESTORE of u(ts).
+    fn step(&self, number: usize, ts: i64, last: bool) -> Play {
+        let (step, previous_levels) = (self.plan.steps[number], self.plan.previous_levels(number));
+        Play { step, previous_levels, ts, last, spare: spare(number) }
+    }
 }
 
-/// Step `number` of the plan as a SAVE or RESTORE of u(ts).
-fn play(plan: &Plan, number: usize, ts: i64, last: bool) -> Play {
-    let (step, previous_levels) = (plan.steps[number], plan.previous_levels(number));
-    Play { step, previous_levels, ts, last, spare: spare(number) }
+impl Tiers {
+    /// Extends an open plan, which grows with each SAVE, up to the step `number`.
+    pub fn reach(&mut self, number: usize) -> Result<()> {
+        match self.plan.is_open() && self.plan.steps.len() <= number {
+            true => Arc::make_mut(&mut self.plan).reach(number),
+            false => Ok(()),
+        }
+    }
+
+    /// Goes on with `plan`, which begins with the steps of the open plan so far.
+    pub fn complete(&mut self, plan: Arc<Plan>) {
+        self.plan = plan;
+    }
 }
 
 /// The number of the spare buffer for a step of the plan that has no slot in the device cache.
@@ -567,7 +594,7 @@ fn spare(number: usize) -> u32 {
     number as u32 % SPARE_SLOTS
 }
 
-impl Drop for Tiers {
+impl<P> Drop for Tiers<P> {
     fn drop(&mut self) {
         self.store.close(&mut self.slots);
     }

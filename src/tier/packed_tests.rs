@@ -153,13 +153,13 @@ impl Counts {
             let (ts, last) = (i64::from(access.ts), access.next == NONE);
             if access.save {
                 self.saves += 1;
-                tiers.save(&plan, number, ts, &[])?;
+                tiers.save(number, ts, &[])?;
                 let is_cached = plan.steps[number].host == NONE;
                 self.beside +=
                     tiers.saved().filter(|saved| is_cached && saved.written).count() as u64;
                 return Ok(());
             }
-            tiers.restore(&plan, number, ts, last, &[]).map(|_| ())
+            tiers.restore(number, ts, last, &[]).map(|_| ())
         });
         let moves = moves.load(Ordering::Relaxed);
         self.plans += 1;

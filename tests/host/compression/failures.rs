@@ -151,9 +151,9 @@ fn bytes_of_the_cache_wait_for_their_download() {
     // SAFETY: the vectors outlive the calls.
     let memory = |data: &mut Vec<u8>| [unsafe { AppMemory::new(data.as_mut_ptr(), data.len()) }];
     for (event, (ts, _, tiles)) in saves.into_iter().enumerate() {
-        tiers.save(&plan, event, ts, &memory(&mut state(ts, tiles))).unwrap();
+        tiers.save(event, ts, &memory(&mut state(ts, tiles))).unwrap();
     }
     let mut restored = vec![0xEE; 4 * 10 * 2048];
-    tiers.restore(&plan, saves.len(), 3, true, &memory(&mut restored)).unwrap();
+    tiers.restore(saves.len(), 3, true, &memory(&mut restored)).unwrap();
     assert!(restored == state(3, 5));
 }
