@@ -8,7 +8,7 @@
 mod common;
 
 use common::{app_field, field, machine, median, HOST};
-use gpuzip::choice::{search, Keep, TierSpec};
+use gpuzip::choice::{search, Job, Keep, State, Storage, TierSpec};
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::AppField;
 use gpuzip::plan::{Plan, Policy};
@@ -34,6 +34,16 @@ fn timed<R>(body: impl FnOnce() -> R) -> (f64, R) {
     (begin.elapsed().as_secs_f64(), result)
 }
 
+/// Returns the tiers for raw states of `all` bytes within `device` and `host` bytes of memory.
+fn tiers(device: u64, host: u64, profile: &Profile, all: u64) -> TierSpec {
+    let config = Config::default().with(|c| {
+        (c.tiers.device_budget, c.tiers.host_budget) = (device, host);
+        c.device.profile = Some(profile.clone());
+    });
+    let job = Job::new(config, State::Bytes { all, previous: 0 });
+    TierSpec::of(&Storage::raw(&job), &job).unwrap()
+}
+
 /// Prints the time of searches and of a simulation of a million steps.
 fn speed() {
     println!("search; snapshots move in X steps and are copied in op; device slots / host slots for 10^4 steps, and as many times the host slots as steps");
@@ -51,8 +61,7 @@ fn speed() {
         for (transfer, copy, device, host) in cases {
             let profile = Profile { forward_ms: 1e3, backward_ms: 1e3, ..Profile::free() };
             let slots = host * u64::from(steps / SEARCH_S[0].0);
-            let budgets = Budgets { device, host: slots, disk: 0 };
-            let mut tiers = TierSpec::filling(budgets, &profile, 1, None);
+            let mut tiers = tiers(device, slots, &profile, 1);
             (tiers.costs.upload, tiers.costs.download, tiers.costs.copy) =
                 (transfer, transfer, copy);
             let (seconds, found) =
@@ -75,7 +84,7 @@ fn speed() {
             d2h_gbs: 1e-6,
             ..Profile::free()
         };
-        let tiers = TierSpec::filling(Budgets { device: 8, host: 92, disk: 0 }, &profile, 1, None);
+        let tiers = tiers(8, 92, &profile, 1);
         simulate(&schedule, &plan, &tiers.costs, Budgets::NONE).unwrap().makespan
     };
     println!(
@@ -199,7 +208,7 @@ fn predicted(entry: &Entry, steps: u32, profile: &Profile) -> f64 {
     );
     let mut session = session.unwrap();
     let (plan, schedule) = (session.plan().unwrap(), session.schedule().decide().unwrap());
-    let tiers = TierSpec::filling(Budgets::NONE, profile, STATE as u64, None);
+    let tiers = tiers(u64::MAX, u64::MAX, profile, STATE as u64);
     simulate(&schedule, &plan, &tiers.costs, Budgets::NONE).unwrap().makespan
 }
 

@@ -500,7 +500,7 @@ pub unsafe extern "C" fn gpuzip_memory_required(
         let Estimate { choice, option, budgets } = estimate(config, steps as i64, &fields)?;
         let planned = choice.plans.first().map(|plan| Planned {
             plan,
-            compression: &option.compression,
+            compression: &option.storage.codec,
             tiers: &option.tiers,
             budgets,
         });

@@ -70,7 +70,7 @@ pub fn agree(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::choice::TierSpec;
+    use crate::choice::{Job, State, Storage, TierSpec};
     use crate::config::Config;
     use crate::error::{Code, Error};
     use crate::schedule::Algorithm;
@@ -81,7 +81,8 @@ mod tests {
     /// `config`.
     fn rank(config: &Config, steps: i64, bytes: u64) -> Result<SharedSchedule> {
         let shared = SharedSchedule::new(config.clone(), steps)?;
-        shared.attach(vec![TierSpec::new(config, bytes, bytes)])?;
+        let job = Job::new(config.clone(), State::Bytes { all: bytes, previous: 0 });
+        shared.attach(vec![TierSpec::of(&Storage::raw(&job), &job)?])?;
         shared.decide()?;
         Ok(shared)
     }

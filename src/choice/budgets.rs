@@ -6,7 +6,6 @@
 //! schedule.
 
 use super::job::Job;
-use super::storage_options::candidates;
 use super::target::Target;
 use crate::available::{self, Available};
 use crate::codec::{Method, Settings, SnapshotCodec};
@@ -170,7 +169,7 @@ fn slot_bytes(job: &Job, layout: &Layout) -> u64 {
 /// time levels, and the memory that the kernels of a codec work in.
 fn beside_cache(job: &Job, layout: &Layout, by_kernels: bool) -> u64 {
     let kernels = |settings: &Settings| SnapshotCoder::gpu_bytes(settings, layout).unwrap_or(0);
-    let codecs = candidates(job).iter().map(kernels).max().filter(|_| by_kernels).unwrap_or(0);
+    let codecs = job.codecs().iter().map(kernels).max().filter(|_| by_kernels).unwrap_or(0);
     let levels = if job.config.tiers.shared_levels { Levels::WORK_BYTES } else { 0 };
     spare_bytes(true, true, 0, layout.slot_bytes).saturating_add(codecs).saturating_add(levels)
 }
@@ -178,6 +177,7 @@ fn beside_cache(job: &Job, layout: &Layout, by_kernels: bool) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::choice::State;
     use crate::config::Config;
 
     #[test]
@@ -188,7 +188,7 @@ mod tests {
             device_budget: BYTES,
             host_budget: BYTES,
             backend,
-            ..Job::new(Config::default())
+            ..Job::new(Config::default(), State::Bytes { all: 1, previous: 0 })
         };
         let first = Promise::of(&job(Backend::Host));
         assert_eq!(promised() / BYTES, 2);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::choice::{search, Keep};
+use crate::choice::{search, Cut, Job, Keep, State, Storage};
 use crate::config::Backend;
 use crate::plan::Policy;
 use crate::predict::{Budgets, Profile};
@@ -13,13 +13,18 @@ fn configured(device: u64, host: u64) -> Config {
     })
 }
 
+fn tiers(config: &Config) -> TierSpec {
+    let job = Job::new(config.clone(), State::Bytes { all: STATE, previous: 0 });
+    TierSpec::of(&Storage::raw(&job), &job).unwrap()
+}
+
 fn chosen(config: &Config, steps: u32) -> Choice {
-    choose(config, steps, &[TierSpec::new(config, STATE, STATE)]).unwrap()
+    choose(config, steps, &[tiers(config)]).unwrap()
 }
 
 /// Predicted seconds of a choice.
 fn predicted(config: &Config, choice: &Choice) -> f64 {
-    let tiers = TierSpec::new(config, STATE, STATE);
+    let tiers = tiers(config);
     crate::predict::simulate(&choice.schedule, &choice.plans[0], &tiers.costs, Budgets::NONE)
         .unwrap()
         .makespan
@@ -137,17 +142,15 @@ fn auto_prices_plans_with_zero_copy() {
         let seconds = predicted(&config, &choice);
         (choice, seconds)
     });
-    let budgets = Budgets { device: 4 * STATE, host: 30 * STATE, disk: 0 };
-    let tiers = TierSpec::filling_zero_copy(budgets, &profile, STATE, None);
-    let expected = search(600, u32::MAX, &[vec![tiers]], Keep::Best).unwrap().swap_remove(0);
+    let expected =
+        search(600, u32::MAX, &[vec![tiers(&config(true))]], Keep::Best).unwrap().swap_remove(0);
     assert_eq!(handing.1, expected.simulation.makespan);
     assert_eq!(format!("{:?}", handing.0.schedule), format!("{:?}", expected.schedule));
     assert!(handing.0.plans[0].zero_copy && expected.simulation.copying == 0.0);
     assert_eq!(handing.0.plans[0].cache, 4, "no memory beside the slots");
     assert!(handing.1 < 0.95 * copying.1, "{} beside {}", handing.1, copying.1);
     // The plan for copies, played without copies, is slower than the plan made for zero copy.
-    let tiers = TierSpec::new(&config(true), STATE, STATE);
-    let other = choose_schedule(copying.0.schedule, &[vec![tiers]], 0).unwrap();
+    let other = choose_schedule(copying.0.schedule, &[vec![tiers(&config(true))]], 0).unwrap();
     assert!(handing.1 < predicted(&config(true), &other));
 }
 
@@ -173,7 +176,7 @@ fn store_all_says_what_it_needs() {
             c.tiers.host_budget = host_budget;
         })
     };
-    let chosen = |config: &Config| choose(config, 300, &[TierSpec::new(config, STATE, STATE)]);
+    let chosen = |config: &Config| choose(config, 300, &[tiers(config)]);
     let error = chosen(&config(10 * STATE)).unwrap_err();
     assert_eq!(error.code, Code::Budget);
     for part in [
@@ -190,7 +193,7 @@ fn store_all_says_what_it_needs() {
 #[test]
 fn sessions_plan_together() {
     let (small, large) = (configured(2, 10), configured(20, 100));
-    let sessions = [TierSpec::new(&large, STATE, STATE), TierSpec::new(&small, STATE, STATE)];
+    let sessions = [tiers(&large), tiers(&small)];
     let choice = choose(&small, 300, &sessions).unwrap();
     assert!(
         choice.plans[1].host_slots <= 10
@@ -247,8 +250,7 @@ fn online_schedules_have_no_macro_steps() {
             c.schedule.algorithm = Some(Algorithm::Online);
             c.schedule.adjoint_every = 2;
         });
-        let tiers = TierSpec::new(&config, STATE, STATE);
-        let error = choose(&config, steps, &[tiers]).unwrap_err();
+        let error = choose(&config, steps, &[tiers(&config)]).unwrap_err();
         assert_eq!(error.code, Code::Unsupported);
         assert!(
             error.message.contains("adjoint_every = 2 with checkpointing_algorithm = 9"),
@@ -260,11 +262,15 @@ fn online_schedules_have_no_macro_steps() {
 /// Snapshots that are several steps apart have no time level in common.
 #[test]
 fn macro_steps_share_no_time_levels() {
-    let profile = Profile::typical_gpu(STATE);
-    let budgets = Budgets { device: 20 * STATE, host: 90 * STATE, disk: 0 };
-    let tiers = TierSpec::filling_shared(budgets, &profile, STATE, STATE / 2);
-    let config =
-        |adjoint_every| configured(20, 90).with(|c| c.schedule.adjoint_every = adjoint_every);
+    let config = |adjoint_every| {
+        configured(20, 90).with(|c| {
+            c.tiers.shared_levels = true;
+            c.schedule.adjoint_every = adjoint_every;
+        })
+    };
+    let job = Job::new(config(1), State::Bytes { all: STATE, previous: STATE / 2 });
+    let cut = Storage { cut: Cut::Levels, ..Storage::raw(&job) };
+    let tiers = TierSpec::of(&cut, &job).unwrap();
     assert!(choose(&config(1), 60, std::slice::from_ref(&tiers)).is_ok());
     let error = choose(&config(3), 60, &[tiers]).unwrap_err();
     assert_eq!(error.code, Code::Unsupported);
@@ -288,7 +294,6 @@ fn a_trace_has_the_macro_steps() {
             c.schedule.adjoint_every = adjoint_every;
         })
     };
-    let tiers = |config: &Config| [TierSpec::new(config, STATE, STATE)];
     for steps in 21..=24 {
         let choice = chosen(&config(4), steps);
         let expected = recorded.clone().in_macro_steps(MacroSteps::new(4, steps));
@@ -296,10 +301,10 @@ fn a_trace_has_the_macro_steps() {
     }
     for (every, steps) in [(4, 20), (4, 25), (4, 6), (2, 6)] {
         let config = config(every);
-        let error = choose(&config, steps, &tiers(&config)).unwrap_err();
+        let error = choose(&config, steps, &[tiers(&config)]).unwrap_err();
         let parts = [format!("adjoint_every = {every}"), format!("{steps} time steps")];
         assert!(parts.iter().all(|part| error.message.contains(part)), "{error}");
     }
-    assert!(choose(&config(1), 6, &tiers(&config(1))).is_ok());
+    assert!(choose(&config(1), 6, &[tiers(&config(1))]).is_ok());
     std::fs::remove_file(path).unwrap();
 }

@@ -1,15 +1,76 @@
 //! What is found out about a job, beside its configuration.
 
+use crate::codec::{Method, Settings, SnapshotCodec};
 use crate::config::{Backend, Config};
+use crate::layout::{aligned, Layout, ALIGNMENT};
 use crate::predict::Profile;
+use crate::schedule::Algorithm;
 use std::sync::Arc;
 
+/// What the planner knows of a state.
+#[derive(Clone, Debug)]
+pub enum State {
+    /// The fields of an application.
+    Fields(Layout),
+    /// The bytes of a state whose fields are not known: codecs are assumed to code all of them, in
+    /// no device memory of their own.
+    Bytes {
+        /// Bytes of the whole state.
+        all: u64,
+        /// Bytes of the fields that are the previous time level of other fields.
+        previous: u64,
+    },
+}
+
+impl State {
+    /// Returns the bytes of a raw snapshot.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            State::Fields(layout) => layout.slot_bytes,
+            State::Bytes { all, .. } => *all,
+        }
+    }
+
+    /// Returns the bytes of a slot for a state without its previous time levels, and the bytes of
+    /// these levels; `None` if the state has no time level to share.
+    pub(super) fn levels(&self) -> Option<(u64, u64)> {
+        match self {
+            State::Fields(layout) => {
+                layout.levels().map(|levels| (levels.own_bytes, levels.previous_bytes))
+            }
+            State::Bytes { all, previous } => {
+                // A line of checksums, as `Layout::levels` adds it.
+                let own = all.saturating_sub(*previous).saturating_add(ALIGNMENT);
+                (*previous > 0).then_some((own, *previous))
+            }
+        }
+    }
+
+    /// Returns the most bytes of a compressed snapshot.
+    pub(super) fn most_coded_bytes(&self) -> u64 {
+        aligned(match self {
+            State::Fields(layout) => SnapshotCodec::max_bytes(layout),
+            State::Bytes { all, .. } => *all,
+        })
+    }
+
+    /// Returns the bytes of the values that no codec codes.
+    pub(super) fn uncoded_bytes(&self) -> u64 {
+        match self {
+            State::Fields(layout) => SnapshotCodec::uncoded_bytes(layout),
+            State::Bytes { .. } => 0,
+        }
+    }
+}
+
 /// A configuration, and what a session has found out where the configuration leaves it open. A plan
-/// follows from the job, the number of steps and the layout of a state.
+/// follows from the job and the number of steps.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// The configuration, as it was checked.
     pub config: Arc<Config>,
+    /// The state that the application saves.
+    pub state: State,
     /// The backend of the session: configured, or that of the fields.
     pub backend: Backend,
     /// Most bytes of device memory; configured, or a share of the free memory.
@@ -20,11 +81,16 @@ pub struct Job {
     pub disk_budget: u64,
     /// The speeds to plan with: configured, imported or measured.
     pub profile: Option<Profile>,
+    /// Bytes to plan with for a compressed snapshot; `None`: as the configuration and the profile
+    /// tell.
+    pub coded_bytes: Option<u64>,
+    /// Bytes of device memory beside the cache; `None`: as the codec and the state tell.
+    pub beside_cache: Option<u64>,
 }
 
 impl Job {
-    /// Returns the job before anything but its configuration is known.
-    pub fn new(config: impl Into<Arc<Config>>) -> Self {
+    /// Returns the job before anything but its configuration and its state is known.
+    pub fn new(config: impl Into<Arc<Config>>, state: State) -> Self {
         let config = config.into();
         let (device, tiers) = (&config.device, &config.tiers);
         Job {
@@ -34,6 +100,9 @@ impl Job {
             disk_budget: tiers.disk_budget,
             profile: device.profile.clone(),
             config,
+            state,
+            coded_bytes: None,
+            beside_cache: None,
         }
     }
 
@@ -41,4 +110,52 @@ impl Job {
     pub fn with_whole_disk(&self) -> Self {
         Job { disk_budget: self.config.tiers.disk_budget, ..self.clone() }
     }
+
+    /// Returns the codecs among which the configuration leaves the choice, or the configured codec.
+    pub(crate) fn codecs(&self) -> Vec<Settings> {
+        let settings = &self.config.codec.settings;
+        match settings.method {
+            _ if self.config.codec.any_codec => {
+                Method::bounded().into_iter().map(|method| settings.with(method)).collect()
+            }
+            Method::None => Vec::new(),
+            _ => vec![settings.clone()],
+        }
+    }
+
+    /// Returns the most slots of the device cache, whatever they hold; `None`: one for each
+    /// snapshot.
+    pub(super) fn most_slots(&self) -> Option<u32> {
+        let is_unlimited = self.config.schedule.algorithm.is_none()
+            && (self.device_budget, self.host_budget) == (0, 0);
+        match self.config.tiers.cache {
+            0 if is_unlimited => None,
+            0 if self.device_budget > 0 => Some(u32::MAX - 1),
+            cache => Some(cache),
+        }
+    }
+
+    /// Returns the slots of the host pool if there is no host budget: none if the device budget alone
+    /// decides the number of snapshots; `None`: as many as the plan needs.
+    pub(super) fn slots_without_host_budget(&self) -> Option<u32> {
+        let schedule = &self.config.schedule;
+        let is_of_device =
+            self.device_budget > 0 && schedule.snapshots == 0 && !schedule.adjust_snapshots;
+        is_of_device.then_some(0)
+    }
+
+    /// Whether consecutive snapshots may have a time level in common, and the caller promises that
+    /// they are equal.
+    pub(super) fn shares_levels(&self) -> bool {
+        let schedule = &self.config.schedule;
+        self.config.tiers.shared_levels
+            && self.state.levels().is_some()
+            && schedule.adjoint_every <= 1
+            && schedule.algorithm != Some(Algorithm::Online)
+    }
+}
+
+/// Returns the number of slots of `slot_bytes` bytes that `budget` bytes hold.
+pub(super) fn slots_of(budget: u64, slot_bytes: u64) -> u32 {
+    u32::try_from(budget / slot_bytes.max(1)).unwrap_or(u32::MAX - 1)
 }

@@ -1,8 +1,8 @@
 //! The choices that a configuration leaves open: the device, how snapshots are stored, the schedule
 //! and its plan.
 //!
-//! A configuration and the layout of a state give storage options ([`storage_options`]), each with
-//! its tiers and costs ([`TierSpec`]). [`choose_among`] takes the schedule and the plan: by the
+//! A job, which is a configuration and what is known of a state and of the machine, has storage options
+//! ([`storage_options`]), each with its tiers and costs ([`TierSpec::of`]). [`choose_among`] takes the schedule and the plan: by the
 //! configured numbers, or by a [`search`] over a portfolio of schedules whose run times are
 //! predicted. Sessions that step together share one decision ([`SharedSchedule`]).
 
@@ -19,6 +19,7 @@ mod published;
 mod refine;
 mod search;
 mod shared_schedule;
+mod storage;
 mod storage_options;
 mod target;
 mod tier_spec;
@@ -27,12 +28,11 @@ pub(crate) use agree::agree;
 pub(crate) use budgets::{are_left, take, Free, Promise};
 pub use certificate::{certify, lower_bound, Certificate};
 pub use choose::{choose, choose_among, choose_schedule, Choice};
-pub use job::Job;
+pub use job::{Job, State};
 pub use published::published;
 pub use search::{search, Candidate, Keep};
 pub use shared_schedule::{Here, SharedSchedule, Tick, Why};
-pub use storage_options::StorageOption;
-pub(crate) use storage_options::{candidates, storage_options, tiers_of};
+pub use storage::{Coded, Cut, Storage};
+pub use storage_options::{storage_options, StorageOption};
 pub use target::Target;
-pub(crate) use tier_spec::spare_beside;
 pub use tier_spec::{SharedBudgets, TierSpec};

@@ -1,6 +1,8 @@
 use super::*;
 use crate::cases::cases;
-use crate::choice::{lower_bound, published};
+use crate::choice::{lower_bound, published, Coded, Job, State, Storage};
+use crate::codec::{Method, Settings};
+use crate::config::Config;
 use crate::plan::{Plan, Policy};
 use crate::predict::{simulate, Budgets, CodecProfile, Costs, Profile, Times};
 
@@ -314,28 +316,37 @@ fn budgets_without_room_are_an_error_that_says_the_least() {
     assert!(error.message.contains("one snapshot has 1 bytes"), "{error}");
 }
 
-/// Raw tiers, and tiers for snapshots that a codec makes `ratio` times smaller, within the memory of
-/// 4 and 149 raw states. A raw copy takes 0.48 forward steps, as on a V100 behind PCIe 3, a raw
-/// transfer 12, and a coded SAVE or RESTORE `op`.
-fn raw_and_coded(ratio: f64, op: f64, zero_copy: bool) -> [TierSpec; 2] {
+/// Raw tiers, tiers for snapshots that a codec makes `ratio` times smaller, and tiers for both in the
+/// device cache, within the memory of 4 and 149 raw states. A raw copy takes 0.48 forward steps, as on
+/// a V100 behind PCIe 3, a raw transfer 12, and a coded SAVE or RESTORE `op`.
+fn raw_coded_and_mixed(ratio: f64, op: f64, zero_copy: bool) -> [TierSpec; 3] {
+    let all = 6_144_000;
+    let of_step = all as f64 * 1e-9;
+    let codec = CodecProfile {
+        compress_gbs: of_step / (op - 0.48 / ratio),
+        decompress_gbs: of_step / op,
+        ..CodecProfile::typical(4, ratio, true)
+    };
     let profile = Profile {
         forward_ms: 1e3,
         backward_ms: 1e3,
-        d2d_gbs: 6e-6 / 0.48,
-        h2d_gbs: 6e-6 / 12.0,
-        d2h_gbs: 6e-6 / 12.0,
+        d2d_gbs: of_step / 0.48,
+        h2d_gbs: of_step / 12.0,
+        d2h_gbs: of_step / 12.0,
+        codecs: vec![codec],
         ..Profile::free()
     };
-    let state = 6000;
-    let codec = CodecProfile {
-        compress_gbs: 6e-6 / (op - 0.48 / ratio),
-        decompress_gbs: 6e-6 / op,
-        ..CodecProfile::typical(4, ratio, true)
-    };
-    let spare = if zero_copy { 2 * state } else { 0 };
-    let budgets = Budgets { device: 4 * state + spare, host: 149 * state, disk: 0 };
-    let filling = if zero_copy { TierSpec::filling_zero_copy } else { TierSpec::filling };
-    [filling(budgets, &profile, state, None), filling(budgets, &profile, state, Some(&codec))]
+    let config = Config::default().with(|c| {
+        c.codec.compression_factor = ratio;
+        c.tiers.zero_copy = zero_copy;
+        c.tiers.device_budget = if zero_copy { 6 * all } else { 4 * all };
+        c.tiers.host_budget = 149 * all;
+        c.device.profile = Some(profile);
+    });
+    let job = Job::new(config, State::Bytes { all, previous: 0 });
+    let coded = |coded| Storage::coded(&job, Settings::default().with(Method::Lorenzo), coded);
+    [Storage::raw(&job), coded(Coded::All), coded(Coded::Moved)]
+        .map(|storage| TierSpec::of(&storage, &job).unwrap())
 }
 
 /// Mixed storage is ahead of one way to store all snapshots where coding takes long, and behind where
@@ -350,8 +361,7 @@ fn mixed_storage_is_ahead_where_coding_takes_long() {
         (4.0, 0.3, false, 1.79, 1.69),
     ] {
         let what = format!("ratio {ratio}, op {op}, zero copy {zero_copy}");
-        let [raw, coded] = raw_and_coded(ratio, op, zero_copy);
-        let mixed = coded.mixed().unwrap();
+        let [raw, coded, mixed] = raw_coded_and_mixed(ratio, op, zero_copy);
         let of = |tiers: &TierSpec| best(n, tiers.clone()).simulation.over_problem_ideal();
         let (other, own) = (of(&raw).min(of(&coded)), of(&mixed));
         println!("{what}: {own:.3} beside {other:.3}");

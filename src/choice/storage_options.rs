@@ -2,34 +2,42 @@
 //! planner chooses from.
 
 use super::job::Job;
-use super::tier_spec::{spare_beside, TierSpec, LEAST_CODED, LEAST_RAW};
-use crate::codec::{Method, Settings, SnapshotCodec};
-use crate::config::Backend;
+use super::storage::{Coded, Storage};
+use super::tier_spec::TierSpec;
 use crate::error::{fail, Code, Result};
 use crate::files::PAGE;
-use crate::layout::{aligned, Layout, Levels, ALIGNMENT};
-use crate::schedule::Algorithm;
-use crate::tier::{staging_bytes, SnapshotCoder};
-
-/// Factor between the bytes planned for a snapshot and the bytes of the largest measured snapshot:
-/// snapshots that were not measured may be larger.
-const MARGIN: f64 = 1.125;
+use crate::tier::staging_bytes;
 
 /// A way to store snapshots, and the tiers for it.
 #[derive(Clone, Debug)]
 pub struct StorageOption {
-    /// The codec of the snapshots and its parameters.
-    pub compression: Settings,
-    /// How raw snapshots share time levels; `None`: they do not.
-    pub levels: Option<Levels>,
+    /// How snapshots are stored.
+    pub storage: Storage,
     /// Sizes and costs of the tiers.
     pub tiers: TierSpec,
 }
 
-/// Returns the storage options for states of this layout. They depend only on the arguments,
-/// profile included.
-pub fn storage_options(job: &Job, layout: &Layout) -> Result<Vec<StorageOption>> {
-    let options = all_options(job, layout)?;
+/// Returns the storage options of a job. They depend only on the job, profile included. Where the
+/// planner chooses the codec, codecs for which there is no room, or which do not code such fields, are
+/// no options; where the codec is named, that is an error.
+pub fn storage_options(job: &Job) -> Result<Vec<StorageOption>> {
+    let mut options = Vec::new();
+    for storage in Storage::all(job) {
+        let is_choice = job.config.codec.any_codec && storage.coded != Coded::None;
+        match TierSpec::of(&storage, job) {
+            Err(error) if is_choice && matches!(error.code, Code::Budget | Code::Unsupported) => {
+                log::info!("{} is not offered: {error}", storage.codec.method.name())
+            }
+            tiers => options.push(StorageOption { tiers: tiers?, storage }),
+        }
+    }
+    check_disk(job, &options)?;
+    warn_of_sizes(job, &options);
+    Ok(options)
+}
+
+/// Fails if the disk holds no snapshot. Warns if host memory has no room for the staging buffers.
+fn check_disk(job: &Job, options: &[StorageOption]) -> Result<()> {
     let least = options.iter().map(|option| option.tiers.bytes_on_disk()).min().unwrap_or(0);
     if (1..least).contains(&job.disk_budget) {
         return fail!(
@@ -50,183 +58,34 @@ pub fn storage_options(job: &Job, layout: &Layout) -> Result<Vec<StorageOption>>
             job.host_budget
         );
     }
-    Ok(options)
-}
-
-/// Returns the storage options. The budgets may have no room for some of them.
-fn all_options(job: &Job, layout: &Layout) -> Result<Vec<StorageOption>> {
-    let mut options = Vec::from_iter(shared(job, layout));
-    if !job.config.codec.any_codec {
-        with_mixed(job, option(job, &job.config.codec.settings, layout)?, &mut options)?;
-        return Ok(options);
-    }
-    let raw = job.config.codec.settings.with(Method::None);
-    let known = candidates(job)
-        .into_iter()
-        .filter(|settings| job.profile.as_ref().is_some_and(|p| p.codec(settings).is_some()));
-    let mut codecs: Vec<Settings> = known.collect();
-    if codecs.is_empty() && job.config.codec.compression_factor > 1.0 {
-        codecs.push(job.config.codec.settings.with(Method::Lorenzo));
-    }
-    if codecs.is_empty() {
-        log::warn!("compressor = auto: no codec was measured with this bound, and there is no compression_factor: snapshots are raw");
-    }
-    options.push(option(job, &raw, layout)?);
-    for settings in codecs {
-        let added =
-            option(job, &settings, layout).and_then(|option| with_mixed(job, option, &mut options));
-        match added {
-            Err(error) if matches!(error.code, Code::Budget | Code::Unsupported) => {
-                log::info!("{} is not offered: {error}", settings.method.name())
-            }
-            added => added?,
-        }
-    }
-    Ok(options)
-}
-
-/// Adds an option, and beside it or in its place the same one with mixed storage, as the
-/// configuration says.
-fn with_mixed(job: &Job, option: StorageOption, options: &mut Vec<StorageOption>) -> Result<()> {
-    // A codec that is named is one for all snapshots, and an application that computes in the slots
-    // may write to decoded states, but not to raw ones: it has to ask for these.
-    let is_weighed = job.config.codec.any_codec
-        && !job.config.tiers.zero_copy
-        && job.config.schedule.algorithm != Some(Algorithm::Online);
-    let mixed = match job.config.tiers.mixed_storage.unwrap_or(is_weighed) {
-        true => option.tiers.mixed(),
-        false => None,
-    };
-    let is_coded = option.compression.method != Method::None;
-    let always = job.config.tiers.mixed_storage == Some(true) && is_coded;
-    if always && mixed.is_none() {
-        return fail!(
-            Budget,
-            "mixed_storage = 1 needs a device_budget with room for {LEAST_RAW} raw states of {} bytes and {LEAST_CODED} compressed snapshots, which are planned \
-             with {} bytes each: raise device_budget and cache_capacity; tell the ratio by compression_factor or a profile; or use mixed_storage = 0",
-            option.tiers.costs.state_bytes,
-            option.tiers.slot_bytes
-        );
-    }
-    let mixed = mixed.map(|tiers| StorageOption { tiers, ..option.clone() });
-    options.extend((!always).then_some(option).into_iter().chain(mixed));
     Ok(())
 }
 
-/// Returns the option of raw snapshots that share time levels, if the configuration allows it and
-/// the states have time levels to share.
-fn shared(job: &Job, layout: &Layout) -> Option<StorageOption> {
-    let levels = layout.levels().filter(|_| job.config.tiers.shared_levels)?;
-    let tiers = TierSpec::sharing(job, &levels, layout.slot_bytes);
-    Some(StorageOption {
-        compression: job.config.codec.settings.with(Method::None),
-        levels: Some(levels),
-        tiers,
-    })
-}
-
-/// Returns the codecs among which a configuration leaves the choice, or the configured codec.
-pub fn candidates(job: &Job) -> Vec<Settings> {
-    match job.config.codec.settings.method {
-        _ if job.config.codec.any_codec => Method::bounded()
-            .into_iter()
-            .map(|method| job.config.codec.settings.with(method))
-            .collect(),
-        Method::None => Vec::new(),
-        _ => vec![job.config.codec.settings.clone()],
+/// Warns of codecs whose snapshots are planned with no fewer bytes than raw ones.
+fn warn_of_sizes(job: &Job, options: &[StorageOption]) {
+    let (has_budget, state) = (job.device_budget > 0 || job.host_budget > 0, job.state.bytes());
+    for StorageOption { storage, tiers } in options {
+        let expected = tiers.slot_bytes;
+        if has_budget
+            && storage.coded == Coded::All
+            && storage.codec.method.is_bounded()
+            && expected >= state
+        {
+            log::warn!(
+                "compressor = {}: nothing says by how much snapshots shrink, so each is planned with {expected} bytes, no fewer than the {state} of a raw \
+                 one: set compression_factor, or import a profile that gpuzip_autotune has measured",
+                storage.codec.method.name()
+            );
+        }
     }
-}
-
-fn option(job: &Job, compression: &Settings, layout: &Layout) -> Result<StorageOption> {
-    let beside_cache = beside_cache(job, compression, layout)?;
-    if (1..beside_cache).contains(&job.device_budget) {
-        return fail!(
-            Budget,
-            "device_budget = {}: it needs {beside_cache} bytes for other things than the cache",
-            job.device_budget
-        );
-    }
-    let expected = aligned(expected_bytes(job, compression, layout)?);
-    let has_budget = job.device_budget > 0 || job.host_budget > 0;
-    if has_budget && compression.method.is_bounded() && expected >= layout.slot_bytes {
-        log::warn!(
-            "compressor = {}: nothing says by how much snapshots shrink, so each is planned with {expected} bytes, no fewer than the {} of a raw one: set \
-             compression_factor, or import a profile that gpuzip_autotune has measured",
-            compression.method.name(),
-            layout.slot_bytes
-        );
-    }
-    Ok(StorageOption {
-        compression: compression.clone(),
-        levels: None,
-        tiers: tiers_of(job, compression, layout, expected, beside_cache),
-    })
-}
-
-/// Returns the bytes of device memory beside the cache: the spare slots of an application that works
-/// in the slots, and the work space of a codec on a GPU.
-fn beside_cache(job: &Job, compression: &Settings, layout: &Layout) -> Result<u64> {
-    let spare = spare_beside(job, compression, layout.slot_bytes);
-    let by_kernels = job.backend == Backend::Cuda && compression.method != Method::None;
-    Ok(spare.saturating_add(if by_kernels {
-        SnapshotCoder::gpu_bytes(compression, layout)?
-    } else {
-        0
-    }))
-}
-
-/// Returns the tiers for snapshots of `slot_bytes` bytes, with `beside_cache` bytes of device memory
-/// beside the cache. Compressed snapshots get all of the device budget, but at most the bytes that
-/// `cache_capacity` snapshots can take.
-pub fn tiers_of(
-    job: &Job,
-    compression: &Settings,
-    layout: &Layout,
-    slot_bytes: u64,
-    beside_cache: u64,
-) -> TierSpec {
-    let mut tiers = TierSpec::stored(job, compression, slot_bytes, layout.slot_bytes, beside_cache);
-    if compression.method != Method::None && job.device_budget > beside_cache {
-        let most = match job.config.tiers.cache {
-            0 => u64::MAX,
-            cap => aligned(SnapshotCodec::max_bytes(layout)).saturating_mul(cap as u64),
-        };
-        tiers.packed_bytes =
-            Some(most.min(job.device_budget - beside_cache) / ALIGNMENT * ALIGNMENT);
-    }
-    tiers
-}
-
-/// Returns the bytes to plan with for a snapshot: by the configured compression factor, or else by
-/// the worst measured ratio, or else those of a raw snapshot.
-fn expected_bytes(job: &Job, compression: &Settings, layout: &Layout) -> Result<u64> {
-    if compression.method == Method::None {
-        return Ok(layout.slot_bytes);
-    }
-    if !compression.method.is_bounded() {
-        return SnapshotCodec::expected_bytes(
-            compression,
-            layout,
-            job.config.codec.compression_factor,
-        );
-    }
-    if job.config.codec.compression_factor > 1.0 {
-        return Ok(SnapshotCodec::bytes_by_ratio(layout, job.config.codec.compression_factor));
-    }
-    let measured = job
-        .profile
-        .as_ref()
-        .and_then(|profile| profile.codec(compression))
-        .map(|codec| codec.worst_ratio / MARGIN);
-    Ok((SnapshotCodec::max_bytes(layout) as f64 / measured.unwrap_or(1.0).max(1.0)) as u64)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::choice::choose_among;
-    use crate::config::Config;
-    use crate::layout::Field;
+    use crate::choice::{choose_among, State};
+    use crate::config::{Backend, Config};
+    use crate::layout::{Field, Layout};
     use crate::predict::Profile;
     use crate::scalar::Scalar;
 
@@ -256,12 +115,11 @@ mod tests {
                 c.device.backend = Backend::Host;
                 c.device.profile = Some(profile(gbs));
             });
-            let options = storage_options(&Job::new(config.clone()), &layout).unwrap();
+            let job = Job::new(config.clone(), State::Fields(layout.clone()));
+            let options = storage_options(&job).unwrap();
             let seen: Vec<_> = options
                 .iter()
-                .map(|o| {
-                    (o.compression.method == Method::None, o.tiers.zero_copy, o.tiers.beside_cache)
-                })
+                .map(|o| (o.storage.coded == Coded::None, o.tiers.zero_copy, o.tiers.beside_cache))
                 .collect();
             // Raw, and compressed or mixed.
             let coded = (false, true, 2 * state);

@@ -1,13 +1,12 @@
 //! The specification of a session's tiers: slots, budgets, bytes and costs.
 
-use super::job::Job;
-use crate::codec::{Method, Settings};
-use crate::config::{Backend, Config};
+use super::job::{slots_of, Job};
+use super::storage::{Coded, Cut, Storage};
 use crate::device::DiskSpace;
 use crate::error::{fail, Result};
-use crate::layout::Levels;
+use crate::layout::ALIGNMENT;
 use crate::plan::{spare_bytes, Index, Plan, Policy};
-use crate::predict::{Budgets, CodecProfile, Costs, Profile};
+use crate::predict::{Budgets, Costs};
 use crate::schedule::{MacroSteps, Schedule};
 use std::sync::Arc;
 
@@ -56,196 +55,124 @@ pub struct SharedBudgets {
     pub host: Option<u64>,
 }
 
+impl SharedBudgets {
+    /// Returns the bytes of a slot of snapshots that share time levels, and the limits of their tiers.
+    fn of(job: &Job, beside_cache: u64) -> Option<(u64, Self)> {
+        let (own_bytes, previous_bytes) = job.state.levels()?;
+        let limit = |budget: u64| Some(budget).filter(|&budget| budget > 0);
+        let device = limit(job.device_budget).map(|budget| budget.saturating_sub(beside_cache));
+        Some((own_bytes, SharedBudgets { previous_bytes, device, host: limit(job.host_budget) }))
+    }
+}
+
 /// Places that every tier keeps beside its slots: one for u(0), whose previous time level no other
 /// snapshot has, and one for the first snapshot that is evicted or fetched.
 const LEAST_PLACES: u64 = 2;
 
 /// The least number of slots for compressed snapshots with mixed storage: in one a snapshot is read,
 /// into one the next snapshot arrives, and from one a snapshot leaves.
-pub(super) const LEAST_CODED: u32 = 3;
+const LEAST_CODED: u32 = 3;
 
 /// The least number of slots for raw snapshots with mixed storage.
-pub(super) const LEAST_RAW: u32 = 2;
+const LEAST_RAW: u32 = 2;
 
 impl TierSpec {
-    /// Returns tiers that fill `budgets` with snapshots of states of `state_bytes` bytes, raw or
-    /// through `codec`, under the clairvoyant policy (Belady 1966).
-    pub fn filling(
-        budgets: Budgets,
-        profile: &Profile,
-        state_bytes: u64,
-        codec: Option<&CodecProfile>,
-    ) -> Self {
-        let tiers = Self::within(budgets, Costs::new(profile, state_bytes, codec), 1);
-        TierSpec { packed_bytes: codec.map(|_| budgets.device), ..tiers }
-    }
-
-    /// Returns tiers that fill `budgets`, with a disk of `folders` folders, with snapshots of these
-    /// costs.
-    fn within(budgets: Budgets, costs: Costs, folders: usize) -> Self {
-        let slot_bytes = costs.slot_bytes;
-        let on_disk = DiskSpace::bytes_of_slot(slot_bytes, folders);
-        let cache = Some(slots_of(budgets.device, slot_bytes));
-        let budgets = budgets.with_disk_for(slot_bytes, on_disk);
-        TierSpec {
-            slot_bytes,
-            cache,
-            raw_slots: None,
-            host: Some(budgets.slots_outside(slot_bytes)),
-            policy: Policy::Clairvoyant,
-            zero_copy: false,
-            packed_bytes: None,
-            beside_cache: 0,
-            costs,
-            budgets,
-            folders,
-            shared: None,
-        }
-    }
-
-    /// Returns tiers that fill `budgets` with snapshots of an application that works in the slots.
-    /// The spare slots, if the application needs any, are part of the device budget.
-    pub fn filling_zero_copy(
-        budgets: Budgets,
-        profile: &Profile,
-        state_bytes: u64,
-        codec: Option<&CodecProfile>,
-    ) -> Self {
-        let slots = slots_of(budgets.device, state_bytes);
-        let beside_cache = spare_bytes(true, codec.is_some(), slots, state_bytes);
-        let within = Budgets { device: budgets.device.saturating_sub(beside_cache), ..budgets };
-        let tiers = Self::filling(within, profile, state_bytes, codec);
-        TierSpec { zero_copy: true, beside_cache, ..tiers }
-    }
-
-    /// Returns tiers that fill `budgets` with raw snapshots that share time levels.
-    /// `previous_bytes` of the `state_bytes` bytes of a state are the previous time level of its
-    /// other fields.
-    pub fn filling_shared(
-        budgets: Budgets,
-        profile: &Profile,
-        state_bytes: u64,
-        previous_bytes: u64,
-    ) -> Self {
-        let own_bytes = state_bytes.saturating_sub(previous_bytes).max(1);
-        let least = LEAST_PLACES.saturating_mul(previous_bytes);
-        let left = |budget: u64| budget.saturating_sub(least);
-        let within = Budgets { device: left(budgets.device), host: left(budgets.host), disk: 0 };
-        let filled = Self::filling(within, profile, own_bytes, None);
-        let costs = Costs {
-            slot_bytes: own_bytes,
-            previous_bytes,
-            ..Costs::new(profile, state_bytes, None)
-        };
-        let shared = Some(SharedBudgets {
-            previous_bytes,
-            device: Some(budgets.device),
-            host: Some(budgets.host),
-        });
-        TierSpec { slot_bytes: own_bytes, costs, budgets: Budgets::NONE, shared, ..filled }
-    }
-
-    /// Returns the tiers of a session configured by `config` whose snapshots have `slot_bytes`
-    /// bytes, and `raw` bytes before compression.
+    /// Returns the tiers of a job whose snapshots are stored like this.
     ///
     /// The device cache has `cache_capacity` slots, or the slots that `device_budget` holds, at
     /// most `cache_capacity` if that is set; for `auto` with nothing set, it has a slot for each
-    /// snapshot. The host pool has the slots that `host_budget` holds. Without `host_budget` it has
-    /// what the plan needs, or nothing if only a device budget decides the number of snapshots. The
-    /// spare slots of an application that works in the slots are part of the device budget.
-    pub fn new(config: &Config, slot_bytes: u64, raw: u64) -> Self {
-        let job = Job::new(config.clone());
-        let spare = spare_beside(&job, &config.codec.settings, raw);
-        Self::stored(&job, &config.codec.settings, slot_bytes, raw, spare)
-    }
-
-    /// Returns the tiers of `new` for snapshots that are compressed by `compression`, with
-    /// `beside_cache` bytes of the device budget for other memory than the cache.
-    pub fn stored(
-        job: &Job,
-        compression: &Settings,
-        slot_bytes: u64,
-        raw: u64,
-        beside_cache: u64,
-    ) -> Self {
-        let slots = |budget: u64| slots_of(budget, slot_bytes);
-        let outside = Budgets { device: 0, host: job.host_budget, disk: job.disk_budget };
-        let folders = job.config.tiers.disk_folders.len().max(1);
-        let filled = Self::within(outside, costs(job, compression, slot_bytes, raw), folders);
-        let cache = match (job.device_budget, job.config.tiers.cache) {
-            (0, 0) if is_unlimited(job) => None,
-            (0, cache) => Some(cache),
-            (budget, 0) => Some(slots(budget.saturating_sub(beside_cache))),
-            (budget, most) => Some(slots(budget.saturating_sub(beside_cache)).min(most)),
+    /// snapshot. Compressed snapshots get all of the device budget, but at most the bytes that
+    /// `cache_capacity` snapshots can take. The host pool has the slots that `host_budget` holds.
+    /// Without `host_budget` it has what the plan needs, or nothing if only a device budget decides
+    /// the number of snapshots. The spare slots of an application that works in the slots, and the
+    /// work space of kernels, are part of the device budget.
+    pub fn of(storage: &Storage, job: &Job) -> Result<Self> {
+        let beside_cache = storage.beside_cache(job)?;
+        if (1..beside_cache).contains(&job.device_budget) {
+            return fail!(
+                Budget,
+                "device_budget = {}: it needs {beside_cache} bytes for other things than the cache",
+                job.device_budget
+            );
+        }
+        let shared = match storage.cut {
+            Cut::Whole => None,
+            Cut::Levels => SharedBudgets::of(job, beside_cache),
         };
-        let is_of_device = job.device_budget > 0
-            && job.config.schedule.snapshots == 0
-            && !job.config.schedule.adjust_snapshots;
-        let host = match job.host_budget {
-            0 if is_of_device => Some(0),
-            0 => None,
-            _ => filled.host,
-        };
-        let budgets = match job.disk_budget {
-            0 => Budgets::NONE,
-            _ => Budgets { device: u64::MAX, ..filled.budgets },
-        };
-        let (policy, zero_copy) = (job.config.tiers.policy, job.config.tiers.zero_copy);
-        TierSpec { cache, host, policy, zero_copy, beside_cache, budgets, ..filled }
-    }
-
-    /// Returns the tiers of a session whose raw snapshots share time levels, with `raw` bytes per
-    /// state.
-    pub fn sharing(job: &Job, levels: &Levels, raw: u64) -> Self {
-        let least = LEAST_PLACES.saturating_mul(levels.previous_bytes);
-        let left = |budget: u64, beside_cache: u64| {
-            if budget == 0 {
-                0
-            } else {
-                budget.saturating_sub(beside_cache).max(1)
+        let (slot_bytes, places) = match &shared {
+            Some((own_bytes, shared)) => {
+                (*own_bytes, LEAST_PLACES.saturating_mul(shared.previous_bytes))
             }
+            None => (storage.snapshot_bytes(job)?, 0),
         };
-        let slots = left(job.device_budget, Levels::WORK_BYTES);
-        let within = Job {
-            device_budget: left(slots, least),
-            host_budget: left(job.host_budget, least),
-            ..job.clone()
+        let left = job.device_budget.saturating_sub(beside_cache);
+        let held = match job.device_budget {
+            0 => u32::MAX,
+            _ => slots_of(left.saturating_sub(places), slot_bytes),
         };
-        let mut tiers = Self::stored(
-            &within,
-            &job.config.codec.settings.with(Method::None),
-            levels.own_bytes,
-            raw,
-            0,
-        );
-        tiers.costs.previous_bytes = levels.previous_bytes;
-        let limit = |budget: u64| Some(budget).filter(|&budget| budget > 0);
-        let (device, host) = (limit(slots), limit(job.host_budget));
-        tiers.beside_cache = if job.backend == Backend::Cuda { Levels::WORK_BYTES } else { 0 };
-        tiers.shared = Some(SharedBudgets { previous_bytes: levels.previous_bytes, device, host });
-        tiers
+        let cap = job.state.most_coded_bytes().saturating_mul(job.config.tiers.cache.into());
+        let most_bytes = if cap > 0 { left.min(cap) } else { left };
+        let is_packed = storage.coded != Coded::None && left > 0;
+        let folders = job.config.tiers.disk_folders.len().max(1);
+        let host = job.host_budget.saturating_sub(places);
+        let outside = Budgets { device: u64::MAX, host, disk: job.disk_budget }
+            .with_disk_for(slot_bytes, DiskSpace::bytes_of_slot(slot_bytes, folders));
+        let mut costs = storage.costs(job, slot_bytes);
+        costs.previous_bytes = shared.as_ref().map_or(0, |(_, shared)| shared.previous_bytes);
+        let tiers = TierSpec {
+            slot_bytes,
+            cache: job.most_slots().map(|most| most.min(held)),
+            raw_slots: None,
+            host: match job.host_budget {
+                0 => job.slots_without_host_budget(),
+                _ => Some(outside.slots_outside(slot_bytes)),
+            },
+            policy: storage.policy,
+            zero_copy: storage.zero_copy,
+            packed_bytes: is_packed.then_some(most_bytes / ALIGNMENT * ALIGNMENT),
+            beside_cache,
+            costs,
+            budgets: if job.disk_budget == 0 { Budgets::NONE } else { outside },
+            folders,
+            shared: shared.map(|(_, shared)| shared),
+        };
+        match storage.coded {
+            Coded::Moved => tiers.mixed(),
+            Coded::None | Coded::All => Ok(tiers),
+        }
     }
 
     /// Returns the tiers for a schedule whose steps are macro-steps.
-    pub(crate) fn in_macro_steps(self, macro_steps: MacroSteps) -> Self {
+    pub fn in_macro_steps(self, macro_steps: MacroSteps) -> Self {
         TierSpec { costs: self.costs.in_macro_steps(macro_steps), ..self }
     }
 
     /// Returns these tiers for mixed storage: raw states take as much of the device cache as leaves
-    /// room for [`LEAST_CODED`] compressed snapshots, and compressed snapshots the rest. Returns
-    /// `None` if the tiers do not hold compressed snapshots under the clairvoyant policy within a budget
-    /// of device memory, or if there is no room for [`LEAST_RAW`] raw states.
-    pub fn mixed(&self) -> Option<Self> {
-        let (state, slot, most) = (self.costs.state_bytes, self.slot_bytes, self.cache?);
-        let raw = slots_of(self.packed_bytes?.checked_sub(u64::from(LEAST_CODED) * slot)?, state);
-        self.mixed_with(raw.min(most.checked_sub(LEAST_CODED)?))
+    /// room for [`LEAST_CODED`] compressed snapshots, and compressed snapshots the rest.
+    fn mixed(&self) -> Result<Self> {
+        let (state, slot) = (self.costs.state_bytes, self.slot_bytes);
+        let left = self
+            .packed_bytes
+            .unwrap_or(0)
+            .saturating_sub(u64::from(LEAST_CODED).saturating_mul(slot));
+        let most = self.cache.unwrap_or(0).saturating_sub(LEAST_CODED);
+        match self.with_raw(slots_of(left, state).min(most)) {
+            Some(mixed) => Ok(mixed),
+            None => fail!(
+                Budget,
+                "mixed_storage = 1 needs a device_budget with room for {LEAST_RAW} raw states of {state} bytes and {LEAST_CODED} compressed snapshots, \
+                 which are planned with {slot} bytes each: raise device_budget and cache_capacity; tell the ratio by compression_factor or a profile; \
+                 or use mixed_storage = 0"
+            ),
+        }
     }
 
-    /// Returns these tiers for mixed storage with `raw` raw states in the device cache, and compressed
-    /// snapshots in the rest of it. The number of raw states alone decides which snapshots of a schedule
-    /// are compressed. Returns `None` as `mixed` does, and if there is no room for [`LEAST_CODED`]
-    /// compressed snapshots.
-    pub fn mixed_with(&self, raw: u32) -> Option<Self> {
+    /// Returns these tiers of compressed snapshots for mixed storage with `raw` raw states in the device
+    /// cache, and compressed snapshots in the rest of it. The number of raw states alone decides which
+    /// snapshots of a schedule are compressed. Returns `None` if the tiers do not hold compressed
+    /// snapshots under the clairvoyant policy within a budget of device memory, or if there is no room
+    /// for [`LEAST_RAW`] raw states and [`LEAST_CODED`] compressed snapshots.
+    pub fn with_raw(&self, raw: u32) -> Option<Self> {
         let (state, slot, most) = (self.costs.state_bytes, self.slot_bytes, self.cache?);
         let is_possible = self.costs.compressed
             && self.policy == Policy::Clairvoyant
@@ -446,48 +373,4 @@ impl TierSpec {
             (plan.host_slots as u64).saturating_mul(self.slot_bytes)
         )
     }
-}
-
-/// Whether the device cache of a session without device budget and capacity has a slot for each
-/// snapshot.
-fn is_unlimited(job: &Job) -> bool {
-    job.config.schedule.algorithm.is_none() && job.host_budget == 0
-}
-
-/// Returns the number of slots of `slot_bytes` bytes that `budget` bytes hold.
-fn slots_of(budget: u64, slot_bytes: u64) -> u32 {
-    u32::try_from(budget / slot_bytes.max(1)).unwrap_or(u32::MAX - 1)
-}
-
-/// Returns the bytes of the spare slots of a session of this job whose states have `raw`
-/// bytes and are stored by `compression`.
-pub(crate) fn spare_beside(job: &Job, compression: &Settings, raw: u64) -> u64 {
-    let cache = match (job.device_budget, job.config.tiers.cache) {
-        (0, 0) if is_unlimited(job) => u32::MAX,
-        (0, cache) => cache,
-        (budget, 0) => slots_of(budget, raw),
-        (budget, most) => slots_of(budget, raw).min(most),
-    };
-    spare_bytes(job.config.tiers.zero_copy, compression.method != Method::None, cache, raw)
-}
-
-/// Returns the costs of steps and snapshots: from the configured profile, or from a typical machine
-/// of the backend.
-fn costs(job: &Job, compression: &Settings, slot_bytes: u64, raw: u64) -> Costs {
-    let host = job.backend == Backend::Host;
-    let profile = job.profile.clone().unwrap_or_else(|| match host {
-        true => Profile::typical_host(raw, job.config.device.link_bandwidth),
-        false => Profile::typical_gpu(raw),
-    });
-    let ratio = raw as f64 / slot_bytes.max(1) as f64;
-    let codec = match i32::from(compression.method.number()) {
-        0 => None,
-        number => Some(
-            profile
-                .codec(compression)
-                .cloned()
-                .unwrap_or_else(|| CodecProfile::typical(number, ratio, host)),
-        ),
-    };
-    Costs { slot_bytes, ..Costs::new(&profile, raw, codec.as_ref()) }
 }

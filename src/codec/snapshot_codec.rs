@@ -4,7 +4,6 @@ use super::coder::{Bound, Coder, Shape};
 use super::field_values::{rows_of, subtract, subtract_from, value_range, values, values_mut};
 use super::settings::Settings;
 use super::stream::{padded, Content, Header, HEADER};
-use super::table::Method;
 use super::value_range::ValueRange;
 use crate::device::{AppMemory, Contiguous, Slab};
 use crate::error::{fail, Code, Error, Result};
@@ -117,15 +116,13 @@ impl SnapshotCodec {
         self.output_bytes
     }
 
-    /// Returns the bytes of a snapshot: the exact number if the codec has payloads of a fixed size,
-    /// or else the number expected for a compression ratio of `factor`. At most `max_bytes`.
-    pub fn expected_bytes(settings: &Settings, layout: &Layout, factor: f64) -> Result<u64> {
-        if settings.method.is_bounded() {
-            return Ok(Self::bytes_by_ratio(layout, factor));
-        }
+    /// Returns the bytes of a snapshot of a codec whose payloads have a fixed size. At most `max_bytes`.
+    pub fn fixed_bytes(settings: &Settings, layout: &Layout) -> Result<u64> {
         let bytes = |shape: Shape| {
-            let is_coded = shape.scalar.is_coded() && settings.method != Method::None;
-            let most = if is_coded { settings.method.most_bytes(shape)? } else { shape.bytes() };
+            let most = match shape.scalar.is_coded() {
+                true => settings.method.most_bytes(shape)?,
+                false => shape.bytes(),
+            };
             Ok(padded(most) as u64)
         };
         let sum = shapes_of(layout)
@@ -133,10 +130,9 @@ impl SnapshotCodec {
         Ok(sum.min(Self::max_bytes(layout)))
     }
 
-    /// Returns the bytes of a snapshot whose coded fields together have this compression ratio.
-    pub fn bytes_by_ratio(layout: &Layout, ratio: f64) -> u64 {
-        let coded = raw_bytes(layout, Scalar::is_coded) as f64 / ratio.max(1.0);
-        raw_bytes(layout, |scalar| !scalar.is_coded()).saturating_add(coded as u64)
+    /// Returns the bytes of the fields that are stored raw whatever the codec is.
+    pub fn uncoded_bytes(layout: &Layout) -> u64 {
+        raw_bytes(layout, |scalar| !scalar.is_coded())
     }
 
     /// Codes the fields, which must have the shapes of the layout, into the beginning of `to`,

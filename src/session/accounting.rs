@@ -70,7 +70,7 @@ impl Session {
             let (cache, pool) =
                 tiers.peaks().unwrap_or((times(plan.device_slots), times(in_memory)));
             let staged = if on_disk > 0 { staging_bytes(self.option.tiers.slot_bytes) } else { 0 };
-            let is_coded = self.option.compression.method != Method::None;
+            let is_coded = self.option.storage.codec.method != Method::None;
             let state = self.layout.slot_bytes;
             let spare = spare_bytes(plan.zero_copy, is_coded, plan.cache, state);
             stats.peak_device_bytes = stats.peak_device_bytes.max(cache + spare);

@@ -23,9 +23,9 @@ pub struct Estimate {
 pub fn estimate(config: Config, steps: i64, fields: &[AppField]) -> Result<Estimate> {
     let (layout, steps) =
         (Layout::new(fields.iter().map(|f| f.field).collect())?, config.check_steps(steps)?);
-    let (mut job, target) = job_of(config.into(), fields)?;
+    let (mut job, target) = job_of(config.into(), &layout, fields)?;
     budget(&mut job, &layout, steps, target);
-    let mut options = storage_options(&job, &layout)?;
+    let mut options = storage_options(&job)?;
     let tiers = options.iter().map(|option| option.tiers.clone()).collect();
     let choice = choose_among(&job.config, steps, &[tiers])?;
     let option = options.swap_remove(choice.alternative);

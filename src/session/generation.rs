@@ -30,7 +30,7 @@ impl Session {
     fn fingerprint(&mut self) -> Result<Fingerprint> {
         let macro_steps = self.schedule.macro_steps();
         self.settle()?;
-        let compression = &self.option.compression;
+        let compression = &self.option.storage.codec;
         let shapes = shapes_of(&self.layout.fields);
         let fields = self.layout.fields.iter().flat_map(|field| {
             let role = field.previous_of.map_or(0, |field| field + 1);
@@ -55,7 +55,7 @@ impl Session {
     }
 
     fn codec_number(&self) -> u32 {
-        u32::from(self.option.compression.method.number())
+        u32::from(self.option.storage.codec.method.number())
     }
 
     /// Checks the arrays of a call, and opens the device that copies them.

@@ -146,7 +146,7 @@ impl Session {
 
     /// Returns how the session compresses snapshots.
     pub fn compression(&self) -> &Settings {
-        &self.option.compression
+        &self.option.storage.codec
     }
 
     /// Returns the bytes of one snapshot that the plan counts with.

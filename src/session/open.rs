@@ -4,10 +4,10 @@
 use super::engine::Engine;
 use super::{tuning, Session};
 use crate::choice::{
-    self, spare_beside, storage_options, tiers_of, Free, Job, Promise, SharedSchedule,
-    StorageOption, Target, TierSpec, Why,
+    self, storage_options, Coded, Cut, Free, Job, Promise, SharedSchedule, State, StorageOption,
+    Target, TierSpec, Why,
 };
-use crate::codec::{Method, SnapshotCodec};
+use crate::codec::SnapshotCodec;
 use crate::config::{Backend, Config};
 use crate::device::{cuda, AppField, Device, DeviceMemory, DiskSpace, Memory};
 use crate::error::{fail, text, Code, Error, Result};
@@ -34,17 +34,17 @@ impl Session {
         if config.restart.stop_budget > 0.0 {
             stop::set_budget(config.restart.stop_budget);
         }
-        let (mut job, target) = job_of(config, fields)?;
+        let (mut job, target) = job_of(config, &layout, fields)?;
         let are_left = choice::are_left(&job);
         budget(&mut job, &layout, schedule.steps(), target);
         let promise = are_left.then(|| Promise::of(&job));
-        let options = storage_options(&job, &layout)?;
+        let options = storage_options(&job)?;
         let Some(option) = options.first().cloned() else {
             return fail!(Config, "no way to store snapshots");
         };
-        if option.compression.method != Method::None {
+        if option.storage.coded != Coded::None {
             // A codec that cannot store these fields is refused at once.
-            SnapshotCodec::new(option.compression.clone(), &layout)?;
+            SnapshotCodec::new(option.storage.codec.clone(), &layout)?;
         }
         if job.device_budget > 0 && option.tiers.cache == Some(0) {
             log::warn!(
@@ -156,17 +156,18 @@ impl Session {
 
     /// Returns how the session's snapshots are stored, with the codec or the checksums for them.
     fn storage(&self, device: &mut dyn Device, target: Target) -> Result<Storage> {
-        let StorageOption { compression, levels, .. } = &self.option;
-        Ok(match (levels, &compression.method) {
+        let choice::Storage { cut, codec, coded, .. } = &self.option.storage;
+        let levels = self.layout.levels().filter(|_| *cut == Cut::Levels);
+        Ok(match (levels, coded) {
             (Some(levels), _) => Storage::Sharing(
-                levels.clone(),
+                levels,
                 match target {
                     Target::Host => FieldChecksums::Host,
                     Target::Cuda(_) => FieldChecksums::on_gpu(device)?,
                 },
             ),
-            (None, Method::None) => Storage::Raw,
-            _ => Storage::Coded(target.coder(device, compression, &self.layout)?),
+            (None, Coded::None) => Storage::Raw,
+            _ => Storage::Coded(target.coder(device, codec, &self.layout)?),
         })
     }
 
@@ -267,30 +268,19 @@ impl Session {
 
     /// Fits the tiers to the bytes of device memory that the device and `storage` take beside the cache.
     fn fit_beside(&mut self, storage: &Storage) -> Result<()> {
-        let StorageOption { compression, levels, tiers } = &self.option;
-        let is_coded = matches!(storage, Storage::Coded(_));
+        let StorageOption { storage: stored, tiers } = &self.option;
         // The staging buffers and the work space of the codec count in the budget, too.
-        let beside_cache = spare_beside(&self.job, compression, self.layout.slot_bytes)
+        let beside_cache = stored
+            .spare_bytes(&self.job)
             .saturating_add(storage.device_bytes())
             .saturating_add(storage.own_bytes());
-        if is_coded
-            && storage.device_bytes() > 0
-            && (1..beside_cache).contains(&self.job.device_budget)
-        {
-            return fail!(
-                Budget,
-                "device_budget = {}: compression on this device works in {beside_cache} bytes",
-                self.job.device_budget
-            );
-        }
-        if levels.is_some() {
-            self.option.tiers.beside_cache = beside_cache;
-        } else if tiers.beside_cache != beside_cache {
+        if tiers.beside_cache != beside_cache {
             // The options were made before the backend was known, for other bytes beside the cache.
-            let fitted =
-                tiers_of(&self.job, compression, &self.layout, tiers.slot_bytes, beside_cache);
+            let (coded_bytes, beside_cache) = (Some(tiers.slot_bytes), Some(beside_cache));
+            let job = Job { coded_bytes, beside_cache, ..self.job.clone() };
+            let fitted = TierSpec::of(stored, &job)?;
             self.option.tiers = match tiers.raw_slots {
-                Some(_) => mixed_of(&fitted)?,
+                Some(_) => fitted,
                 None => TierSpec { cache: tiers.cache, ..fitted },
             };
         }
@@ -412,20 +402,6 @@ enum DiskRoom {
     Less,
 }
 
-/// Returns these tiers of compressed snapshots for mixed storage.
-fn mixed_of(tiers: &TierSpec) -> Result<TierSpec> {
-    match tiers.mixed() {
-        Some(mixed) => Ok(mixed),
-        None => fail!(
-            Budget,
-            "mixed storage: the device cache has no room any more for raw states of {} bytes beside compressed snapshots of {} bytes: raise \
-             device_budget, or use mixed_storage = 2",
-            tiers.costs.state_bytes,
-            tiers.slot_bytes
-        ),
-    }
-}
-
 /// Fails if the session's own configuration does not go together with the schedule.
 fn check_with(schedule: &SharedSchedule, config: &Config) -> Result<()> {
     let every = schedule.macro_steps().every();
@@ -445,10 +421,14 @@ fn check_with(schedule: &SharedSchedule, config: &Config) -> Result<()> {
 
 /// Returns the job of a session with these fields, and their device if it is known. Costs and the
 /// work space of a codec depend on its backend.
-pub(super) fn job_of(config: Arc<Config>, fields: &[AppField]) -> Result<(Job, Option<Target>)> {
+pub(super) fn job_of(
+    config: Arc<Config>,
+    layout: &Layout,
+    fields: &[AppField],
+) -> Result<(Job, Option<Target>)> {
     let target = Target::of(&config, fields)?;
     let backend = target.map_or(config.device.backend, Target::backend);
-    Ok((Job { backend, ..Job::new(config) }, target))
+    Ok((Job { backend, ..Job::new(config, State::Fields(layout.clone())) }, target))
 }
 
 /// Sets the budgets from the free memory, if the configuration leaves them to the library.

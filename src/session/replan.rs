@@ -3,7 +3,7 @@
 
 use super::open::budget;
 use super::Session;
-use crate::choice::{storage_options, tiers_of, Job, Promise, Target, TierSpec, Why};
+use crate::choice::{storage_options, Coded, Job, Promise, Storage, Target, TierSpec, Why};
 use crate::config::Backend;
 use crate::error::Result;
 use crate::layout::aligned;
@@ -11,7 +11,7 @@ use crate::layout::aligned;
 impl Session {
     /// Decides the schedule anew for another job of this session. If this fails, nothing has changed.
     pub(super) fn decide_anew(&mut self, why: Why, job: Job) -> Result<()> {
-        let options = storage_options(&job, &self.layout)?;
+        let options = storage_options(&job)?;
         let tiers = options.iter().map(|option| option.tiers.clone()).collect();
         self.schedule.decide_anew(why, self.number, tiers)?;
         (self.job, self.options, self.decision) = (job, options, None);
@@ -69,17 +69,18 @@ impl Session {
         if largest == 0 || self.job.device_budget == 0 || engine.tiers.on_disk() > 0 {
             return Ok(());
         }
-        let tiers = tiers_of(
-            &Job { disk_budget: 0, ..self.job.clone() },
-            &self.option.compression,
-            &self.layout,
-            aligned(largest),
-            self.option.tiers.beside_cache,
-        );
+        let job = Job {
+            disk_budget: 0,
+            coded_bytes: Some(aligned(largest)),
+            beside_cache: Some(self.option.tiers.beside_cache),
+            ..self.job.clone()
+        };
+        let storage = Storage { coded: Coded::All, ..self.option.storage.clone() };
+        let tiers = TierSpec::of(&storage, &job)?;
         let tiers = match self.option.tiers.raw_slots {
             // A cache that had to shrink has no room for the raw states of the whole budget.
             Some(_) if self.option.tiers.packed_bytes.is_none() => return Ok(()),
-            Some(raw) => match tiers.mixed_with(raw) {
+            Some(raw) => match tiers.with_raw(raw) {
                 Some(mixed) => mixed,
                 None => return Ok(()),
             },

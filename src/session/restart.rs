@@ -8,6 +8,7 @@
 
 use super::engine::{Engine, Whole};
 use super::Session;
+use crate::choice::Cut;
 use crate::device::{Stream, Traffic};
 use crate::error::{fail, Code, Error, Result};
 use crate::plan::{Index, Kept};
@@ -126,7 +127,7 @@ impl Session {
 
     /// Fails if the state within a shot cannot be written to a restart file.
     pub(super) fn check_within_shot(&self) -> Result<()> {
-        let levels = self.option.levels.is_some();
+        let levels = self.option.storage.cut == Cut::Levels;
         self.schedule
             .modes(self.number)?
             .with(Mode::WithinShot, true)

@@ -152,7 +152,7 @@ impl Session {
             None => about,
         };
         let about = about
-            .text_of("compressor", self.option.compression.method.name())
+            .text_of("compressor", self.option.storage.codec.method.name())
             .value("link_bandwidth", self.job.config.device.link_bandwidth)
             .value("host_budget", self.job.host_budget)
             .value("disk_budget", self.job.disk_budget);

@@ -1,7 +1,7 @@
 //! Autotuning: a session measures a shot, and plans by the measured profile.
 
 use super::{Engine, Session};
-use crate::choice::{candidates, Job, Target, Why};
+use crate::choice::{Job, Target, Why};
 use crate::device::{AppMemory, Stream};
 use crate::error::{fail, Result};
 use crate::files;
@@ -31,7 +31,7 @@ impl Session {
     /// Begins to measure, if that is asked for and the session has opened its device.
     pub(super) fn begin_tuning(&mut self) {
         if let (true, Some(engine), Some(target)) = (self.tuning, &mut self.engine, self.target) {
-            let codecs = candidates(&self.job);
+            let codecs = self.job.codecs();
             let planned = self.option.tiers.disk_bytes(engine.tiers.plan());
             let disk_budget = self.job.disk_budget.saturating_sub(planned);
             engine.tuner = Some(Box::new(Tuner::new(

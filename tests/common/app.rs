@@ -42,7 +42,7 @@ pub(crate) use ok;
 #[allow(unused_imports)] // As above.
 pub use {
     callbacks::run_by_callbacks,
-    jobs::{config, draw_job, job, reference, Draws, Job, Streams, MEMORY},
+    jobs::{config, draw_job, job, raw_tiers, reference, Draws, Job, Streams, MEMORY},
     left::{run_left, Left},
 };
 

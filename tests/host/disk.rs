@@ -300,7 +300,7 @@ fn a_snapshot_that_does_not_fit_its_place_stays_in_host_memory() {
     let values = 1024;
     let config = config(Some(Algorithm::Revolve), 60, [0, 1000, 0], 1024).with(|c| {
         c.codec.settings = coding(Method::Lorenzo, ErrorBound::Absolute(1e-3));
-        c.codec.compression_factor = 8.0;
+        c.codec.compression_factor = 6.4;
     });
     let mut app = app_of(values);
     let slot = open(config.clone(), 120, &app).unwrap().slot_bytes();

@@ -4,8 +4,9 @@ use super::survey::Survey;
 use crate::options::{at_least_one, refuse};
 use crate::units::{seconds, size};
 use clap::Args;
-use gpuzip::choice::TierSpec;
-use gpuzip::codec::CODECS;
+use gpuzip::choice::{storage_options, Coded, Cut, Job, State, StorageOption, TierSpec};
+use gpuzip::codec::{Method, Settings, CODECS};
+use gpuzip::config::{Backend, Config};
 use gpuzip::error::{Code, Error, Result};
 use gpuzip::plan::SPARE_SLOTS;
 use gpuzip::predict::{Budgets, CodecProfile, Profile};
@@ -145,14 +146,16 @@ pub struct Machine {
     pub profile: Profile,
     pub budgets: Budgets,
     pub state_bytes: u64,
-    /// The codecs to consider besides raw snapshots, with their names.
-    pub codecs: Vec<(String, CodecProfile)>,
+    /// The codecs to consider besides raw snapshots.
+    pub codecs: Vec<NamedCodec>,
     /// Most slots of the device cache.
     pub cache: Option<u32>,
     /// Whether the application works in the slots.
     pub zero_copy: bool,
-    /// Bytes of a state that its successor's snapshot has too: the shared time level.
-    pub previous_bytes: Option<u64>,
+    /// The file of the profile, if one was given.
+    pub profile_file: Option<PathBuf>,
+    /// Bytes of a state that its successor's snapshot has too: the shared time level; 0: none.
+    pub previous_bytes: u64,
     /// The macro-steps that a plan is for; `None`: its steps are time steps.
     pub macro_steps: Option<MacroSteps>,
     /// The time steps, if their number is known, joined to macro-steps or not.
@@ -162,7 +165,37 @@ pub struct Machine {
     /// The tiers for each way to store snapshots, as `gpuzip::choice::search` takes them.
     pub alternatives: Vec<Vec<TierSpec>>,
     /// How the snapshots of each alternative are stored.
-    pub storages: Vec<Storage>,
+    pub ways: Vec<Way>,
+}
+
+/// The figures of a codec, measured or told by `--ratio`, and its name in tables.
+#[derive(Clone)]
+pub struct NamedCodec {
+    pub name: String,
+    pub figures: CodecProfile,
+    /// Whether the figures are told. Slots then hold snapshots of the worst ratio that is told, without
+    /// the margin for those that were not measured.
+    pub is_told: bool,
+}
+
+/// A way to store snapshots: a storage option of the library, and the codec if it has one.
+#[derive(Clone)]
+pub struct Way {
+    pub cut: Cut,
+    pub coded: Coded,
+    pub codec: Option<NamedCodec>,
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.codec.as_ref().map_or("raw", |codec| &codec.name);
+        let more = match (self.cut, self.coded) {
+            (Cut::Levels, _) => ", shared",
+            (Cut::Whole, Coded::Moved) => ", mixed",
+            (Cut::Whole, _) => "",
+        };
+        f.pad(&format!("{name}{more}"))
+    }
 }
 
 impl CostOptions {
@@ -186,6 +219,7 @@ impl CostOptions {
             return refuse("--state-bytes 0: a state has at least one byte".into());
         }
         let device = match (self.device_budget, cache, self.host_budget) {
+            (_, Some(0), _) => 0,
             (Some(bytes), ..) => bytes,
             (None, Some(slots), _) => {
                 let spare = if self.zero_copy { SPARE_SLOTS } else { 0 };
@@ -214,13 +248,16 @@ impl CostOptions {
         let is_measured = measured.is_some();
         let profile = self.speeds(measured, state_bytes)?;
         Profile {
-            codecs: codecs.iter().map(|(_, codec)| codec.clone()).collect(),
+            codecs: codecs.iter().map(|codec| codec.figures.clone()).collect(),
             ..profile.clone()
         }
         .check()?;
         let origins = self.origins(&profile, is_measured);
         let (profile, budgets) = survey
             .map_or_else(|| (profile.clone(), budgets), |survey| survey.share(&profile, budgets));
+        if budgets.device == 0 && budgets.host == 0 {
+            return refuse(no_budgets());
+        }
         let machine = Machine {
             profile,
             budgets,
@@ -228,14 +265,15 @@ impl CostOptions {
             codecs,
             cache,
             zero_copy: self.zero_copy,
-            previous_bytes: self.shared_bytes,
+            profile_file: self.profile.clone(),
+            previous_bytes: self.shared_bytes.unwrap_or(0),
             steps,
             macro_steps,
             origins,
             alternatives: Vec::new(),
-            storages: Vec::new(),
+            ways: Vec::new(),
         };
-        Ok(machine.with(budgets, cache))
+        machine.with(budgets, cache)
     }
 
     fn speeds(&self, measured: Option<Profile>, state_bytes: u64) -> Result<Profile> {
@@ -346,15 +384,14 @@ impl CostOptions {
     }
 
     /// Lists the codec that the options describe and the codecs that were measured.
-    fn codecs(&self, measured: Option<&Profile>) -> Vec<(String, CodecProfile)> {
+    fn codecs(&self, measured: Option<&Profile>) -> Vec<NamedCodec> {
         let described = self.ratio.map(|Pair(ratio, worst_ratio)| {
             let typical = CodecProfile::typical(0, ratio, false);
             let Pair(compress_gbs, decompress_gbs) =
                 self.codec_gbs.unwrap_or(Pair(typical.compress_gbs, typical.decompress_gbs));
-            (
-                format!("ratio {ratio}"),
-                CodecProfile { compress_gbs, decompress_gbs, worst_ratio, ..typical },
-            )
+            let name = format!("ratio {ratio}");
+            let figures = CodecProfile { compress_gbs, decompress_gbs, worst_ratio, ..typical };
+            NamedCodec { name, figures, is_told: true }
         });
         let named = |codec: &CodecProfile| {
             let own = CODECS.iter().find(|own| i32::from(own.number) == codec.compressor);
@@ -362,10 +399,8 @@ impl CostOptions {
                 || format!("compressor {}", codec.compressor),
                 |own| own.name.to_string(),
             );
-            (
-                if codec.bound > 0.0 { format!("{name} {}", codec.bound) } else { name },
-                codec.clone(),
-            )
+            let name = if codec.bound > 0.0 { format!("{name} {}", codec.bound) } else { name };
+            NamedCodec { name, figures: codec.clone(), is_told: false }
         };
         described
             .into_iter()
@@ -425,29 +460,62 @@ fn no_budgets() -> String {
 
 impl Machine {
     /// Returns this machine with other budgets and another limit for the slots of the device cache.
-    pub fn with(mut self, budgets: Budgets, cache: Option<u32>) -> Machine {
+    /// The ways to store snapshots are those of sessions: without a codec, with each codec, and with
+    /// each codec and mixed storage if there is room for both kinds of snapshots.
+    pub fn with(mut self, budgets: Budgets, cache: Option<u32>) -> Result<Machine> {
         (self.budgets, self.cache) = (budgets, cache);
-        let ways = self.ways().into_iter();
-        (self.storages, self.alternatives) = ways.map(|(way, tiers)| (way, vec![tiers])).unzip();
-        self
+        (self.alternatives, self.ways) = (Vec::new(), Vec::new());
+        self.add(storage_options(&self.job(None, false))?, None);
+        for codec in self.codecs.clone() {
+            for is_mixed in [false, true] {
+                match storage_options(&self.job(Some(&codec), is_mixed)) {
+                    Err(error) if is_mixed && error.code == Code::Budget => {}
+                    options => self.add(options?, Some(&codec)),
+                }
+            }
+        }
+        Ok(self)
     }
 
-    /// Returns the ways to store snapshots: raw, with each codec, with each codec beside raw
-    /// snapshots, and raw with shared time levels.
-    fn ways(&self) -> Vec<(Storage, TierSpec)> {
-        let mut ways = vec![(Storage::Raw, self.sizes(None))];
-        for (name, codec) in &self.codecs {
-            let tiers = self.sizes(Some(codec));
-            let mixed = tiers.mixed();
-            ways.push((Storage::Coded(name.clone(), codec.clone()), tiers));
-            ways.extend(mixed.map(|tiers| (Storage::Mixed(name.clone(), codec.clone()), tiers)));
+    fn add(&mut self, options: Vec<StorageOption>, codec: Option<&NamedCodec>) {
+        for StorageOption { storage, tiers } in options {
+            self.ways.push(Way { cut: storage.cut, coded: storage.coded, codec: codec.cloned() });
+            self.alternatives.push(vec![match self.steps {
+                Some(steps) => tiers.in_macro_steps(steps),
+                None => tiers,
+            }]);
         }
-        ways.extend(self.previous_bytes.map(|bytes| {
-            let (budgets, state) = (self.budgets, self.state_bytes);
-            let tiers = TierSpec::filling_shared(budgets, &self.profile, state, bytes);
-            (Storage::Shared, self.capped(tiers))
-        }));
-        ways
+    }
+
+    /// Returns the job of a session on this machine that compresses by `codec`.
+    fn job(&self, codec: Option<&NamedCodec>, is_mixed: bool) -> Job {
+        let mut profile = Profile { codecs: Vec::new(), ..self.profile.clone() };
+        let config = Config::default().with(|c| {
+            c.tiers.cache = self.cache.filter(|_| self.budgets.device > 0).unwrap_or(0);
+            c.tiers.device_budget = self.budgets.device;
+            c.tiers.host_budget = self.budgets.host;
+            c.tiers.disk_budget = self.budgets.disk;
+            c.tiers.zero_copy = self.zero_copy;
+            c.tiers.shared_levels = codec.is_none() && self.previous_bytes > 0;
+            c.tiers.mixed_storage = Some(is_mixed);
+            c.device.backend = if profile.backend == 1 { Backend::Host } else { Backend::Cuda };
+            if let Some(NamedCodec { figures, is_told, .. }) = codec {
+                // A codec that is not gpuzip's own counts as one that keeps a bound, as Lorenzo does.
+                let own = Method::of_number(figures.compressor).filter(|own| *own != Method::None);
+                c.codec.settings = Settings::default().with(own.unwrap_or(Method::Lorenzo));
+                c.codec.compression_factor = if *is_told { figures.worst_ratio } else { 0.0 };
+                // The figures hold for all settings of the codec.
+                profile.codecs = vec![CodecProfile {
+                    compressor: c.codec.settings.method.number().into(),
+                    parameter: 0,
+                    bound_mode: 0,
+                    bound: 0.0,
+                    ..figures.clone()
+                }];
+            }
+            c.device.profile = Some(profile);
+        });
+        Job::new(config, State::Bytes { all: self.state_bytes, previous: self.previous_bytes })
     }
 
     /// Returns one line for each cost: its name, its value and its source.
@@ -464,47 +532,5 @@ impl Machine {
             (option.to_string(), json!({"value": value, "source": source}))
         };
         Value::Object(self.origins.iter().map(cost).collect())
-    }
-
-    fn sizes(&self, codec: Option<&CodecProfile>) -> TierSpec {
-        let filled = if self.zero_copy { TierSpec::filling_zero_copy } else { TierSpec::filling };
-        self.capped(filled(self.budgets, &self.profile, self.state_bytes, codec))
-    }
-
-    /// Limits the slots of the device cache to the number that was asked for, and adds up the costs
-    /// of the time steps of each macro-step.
-    fn capped(&self, tiers: TierSpec) -> TierSpec {
-        TierSpec {
-            cache: tiers.cache.map(|slots| slots.min(self.cache.unwrap_or(u32::MAX))),
-            costs: match self.steps {
-                Some(steps) => tiers.costs.in_macro_steps(steps),
-                None => tiers.costs,
-            },
-            ..tiers
-        }
-    }
-}
-
-/// A way to store snapshots, with the name and the figures of its codec.
-#[derive(Clone)]
-pub enum Storage {
-    /// All snapshots are raw.
-    Raw,
-    /// All snapshots are compressed.
-    Coded(String, CodecProfile),
-    /// Snapshots that go to the host are compressed, the others raw.
-    Mixed(String, CodecProfile),
-    /// Raw snapshots share time levels.
-    Shared,
-}
-
-impl fmt::Display for Storage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Storage::Raw => f.pad("raw"),
-            Storage::Coded(name, _) => f.pad(name),
-            Storage::Mixed(name, _) => f.pad(&format!("{name}, mixed")),
-            Storage::Shared => f.pad("raw, shared"),
-        }
     }
 }

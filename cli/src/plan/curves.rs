@@ -51,14 +51,15 @@ fn hosts(given: u64) -> Vec<u64> {
     hosts
 }
 
-fn with(machine: &Machine, device: u64, host: u64) -> Machine {
+fn with(machine: &Machine, device: u64, host: u64) -> Result<Machine> {
     machine.clone().with(Budgets { device, host, ..machine.budgets }, None)
 }
 
 fn best(steps: u32, machine: &Machine, devices: &[u64], host: u64) -> Result<Vec<(u64, f64)>> {
     let mut points = Vec::new();
     for &device in devices {
-        let found = search(steps, u32::MAX, &with(machine, device, host).alternatives, Keep::Best)?;
+        let machine = with(machine, device, host)?;
+        let found = search(steps, u32::MAX, &machine.alternatives, Keep::Best)?;
         points.extend(found.first().map(|c| (device, c.simulation.over_problem_ideal())));
     }
     Ok(points)
@@ -70,7 +71,8 @@ fn recipe(steps: u32, machine: &Machine, devices: &[u64]) -> Result<Vec<(u64, f6
     let mut points = Vec::new();
     for &device in devices {
         let mut times = Vec::new();
-        for tiers in with(machine, device, machine.budgets.host).alternatives.iter().flatten() {
+        let machine = with(machine, device, machine.budgets.host)?;
+        for tiers in machine.alternatives.iter().flatten() {
             times
                 .extend(published(steps, tiers)?.iter().map(|c| c.simulation.over_problem_ideal()));
         }
@@ -87,7 +89,7 @@ fn plot(
     recipe: &[(u64, f64)],
 ) -> String {
     let mut page = Page::new(LEFT + WIDTH + 230.0, TOP + HEIGHT + 70.0);
-    let codecs: Vec<&str> = machine.codecs.iter().map(|(name, _)| name.as_str()).collect();
+    let codecs: Vec<&str> = machine.codecs.iter().map(|codec| codec.name.as_str()).collect();
     let codec = if codecs.is_empty() {
         "raw snapshots".into()
     } else {

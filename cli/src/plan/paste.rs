@@ -1,10 +1,9 @@
 //! Writes a plan as lines of a configuration file.
 
-use super::costs::{Machine, Storage};
+use super::costs::{Machine, NamedCodec, Way};
 use crate::units::size;
-use gpuzip::choice::Candidate;
+use gpuzip::choice::{Candidate, Coded, Cut};
 use gpuzip::plan::Policy;
-use gpuzip::predict::CodecProfile;
 use gpuzip::schedule::Algorithm;
 
 /// Returns `key = value` lines that `gpuzip_config_load` accepts, and a comment for each property
@@ -21,18 +20,21 @@ pub fn lines(best: &Candidate, machine: &Machine) -> Vec<String> {
     ];
     let of_budgets = budgets.into_iter().filter(|(_, bytes)| (1..u64::MAX).contains(bytes));
     lines.extend(of_budgets.map(|(key, bytes)| format!("{key} = {bytes}  # {}", size(bytes))));
-    let storage = &machine.storages[best.alternative];
-    match storage {
-        Storage::Coded(_, codec) | Storage::Mixed(_, codec) => lines.extend(of_codec(codec)),
-        Storage::Raw | Storage::Shared => lines.push("compressor = none".into()),
+    lines.extend(
+        machine.profile_file.iter().map(|file| format!("profile_path = \"{}\"", file.display())),
+    );
+    let Way { cut, coded, codec } = &machine.ways[best.alternative];
+    match codec {
+        Some(codec) => lines.extend(of_codec(codec)),
+        None => lines.push("compressor = none".into()),
     }
-    if let Storage::Mixed(..) = storage {
+    if *coded == Coded::Moved {
         lines.push("mixed_storage = 1".into());
     }
     if machine.zero_copy {
         lines.push("zero_copy = 1".into());
     }
-    if let Storage::Shared = storage {
+    if *cut == Cut::Levels {
         lines.push("shared_levels = 1".into());
     }
     if uses_disk {
@@ -83,15 +85,16 @@ fn schedule(best: &Candidate) -> Vec<String> {
     lines
 }
 
-fn of_codec(codec: &CodecProfile) -> Vec<String> {
-    let ratio = format!("compression_factor = {}", codec.ratio);
-    if codec.compressor == 0 {
+/// Returns the keys of a codec. The bytes of a slot follow from the ratio of the worst snapshot: from
+/// the one that was told, or from the one in the profile.
+fn of_codec(NamedCodec { figures: codec, is_told, .. }: &NamedCodec) -> Vec<String> {
+    if *is_told {
         return vec![
             format!("# compressor = ...: the codec whose snapshots have the ratio {}", codec.ratio),
-            ratio,
+            format!("compression_factor = {}", codec.worst_ratio),
         ];
     }
-    let mut lines = vec![format!("compressor = {}", codec.compressor), ratio];
+    let mut lines = vec![format!("compressor = {}", codec.compressor)];
     if codec.bound > 0.0 {
         lines.push(format!("error_bound_mode = {}", codec.bound_mode));
         lines.push(format!("error_bound = {}", codec.bound));

@@ -135,7 +135,7 @@ fn closing(
     for line in machine.costs_lines() {
         writeln!(out, "  {line}")?;
     }
-    if machine.previous_bytes.is_none()
+    if machine.previous_bytes == 0
         && !machine.zero_copy
         && best.simulation.over_plan_ideal() < best.simulation.over_problem_ideal()
     {
@@ -190,9 +190,7 @@ fn given_with(
         (_, Policy::Lru) => return Ok(None),
         (_, Policy::Clairvoyant) => (*tiers.plan_for(&schedule, &[])?).clone(),
     };
-    if tiers.shared.is_some() {
-        tiers.check(&plan)?;
-    }
+    tiers.check(&plan)?;
     let simulation = simulate(&schedule, &plan, &tiers.costs, tiers.budgets)?;
     Ok(Some((schedule, plan, simulation)))
 }
@@ -268,8 +266,9 @@ fn configuration(candidate: &Candidate, machine: &Machine) -> Map<String, Value>
         ("for_cache", schedule.cache().into()),
         ("cache_capacity", candidate.plans.first().map_or(0, |plan| plan.cache).into()),
         ("raw_slots", candidate.plans.first().map_or(0, |plan| plan.raw_slots).into()),
+        ("slot_bytes", machine.alternatives[candidate.alternative][0].slot_bytes.into()),
         ("policy", policy(candidate).name().into()),
-        ("stored", machine.storages[candidate.alternative].to_string().into()),
+        ("stored", machine.ways[candidate.alternative].to_string().into()),
         ("zero_copy", machine.zero_copy.into()),
     ])
 }
@@ -356,7 +355,7 @@ fn table(ranked: &[Candidate], machine: &Machine) -> io::Result<()> {
             c.snapshots.to_string(),
             some(if c.algorithm == Algorithm::Uniform { 0 } else { c.chunk }),
             some(inner),
-            machine.storages[candidate.alternative].to_string(),
+            machine.ways[candidate.alternative].to_string(),
             seconds(s.makespan),
             format!("{:.2}", s.over_problem_ideal()),
             format!("{:.0} %", s.stall() / s.makespan * 100.0),

@@ -46,7 +46,7 @@ pub fn draw(candidate: &Candidate, machine: &Machine) -> Result<String> {
         name(candidate),
         c.macro_steps().time_steps(),
         c.snapshots,
-        machine.storages[candidate.alternative],
+        machine.ways[candidate.alternative],
         seconds(found.makespan),
         found.over_problem_ideal()
     );

@@ -2,12 +2,10 @@
 
 #[path = "../../../tests/common/cases.rs"]
 mod cases;
-#[path = "../../../tests/common/draw.rs"]
-mod draw;
 #[path = "../../../tests/common/hostile.rs"]
 mod hostile;
 
-use draw::Draw;
+use super::draw::{self, Draw};
 use gpuzip::persist::{
     FileName, Fingerprint, Finished, Header, Kind, Name, RecordHead, Store, Writer, MOST_RANKS,
 };

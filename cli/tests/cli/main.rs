@@ -2,6 +2,8 @@
 
 mod codec;
 mod costs;
+#[path = "../../../tests/common/draw.rs"]
+mod draw;
 mod every;
 mod general;
 mod inspect;
@@ -10,6 +12,7 @@ mod pages;
 mod predict;
 mod refused;
 mod schedule;
+mod slots;
 
 use serde_json::Value;
 use std::path::PathBuf;

@@ -2,6 +2,7 @@
 
 use super::Draw;
 use crate::common::play::ALGORITHMS;
+use gpuzip::choice::{self, State, Storage, TierSpec};
 use gpuzip::codec::{ErrorBound, Method, Settings};
 use gpuzip::config::Config;
 use gpuzip::plan::Policy;
@@ -49,6 +50,12 @@ pub fn config(algorithm: Algorithm, snapshots: u32, cache: u32, policy: Policy) 
         c.tiers.cache = cache;
         c.tiers.policy = policy;
     })
+}
+
+/// Returns the tiers of a session of this configuration whose raw states have `all` bytes.
+pub fn raw_tiers(config: &Config, all: u64) -> TierSpec {
+    let job = choice::Job::new(config.clone(), State::Bytes { all, previous: 0 });
+    TierSpec::of(&Storage::raw(&job), &job).unwrap()
 }
 
 /// Returns a job of one shot on one device, on one stream of the application's own.

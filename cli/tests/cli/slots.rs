@@ -1,0 +1,261 @@
+//! `gpuzip plan` and a session count the same slots and bytes for the same job, and predict the same
+//! time for the same schedule.
+
+use super::draw::Draw;
+use super::{json, number, temporary};
+use gpuzip::capi::*;
+use gpuzip::codec::{Method, Settings, SnapshotCodec};
+use gpuzip::config::{Backend, Config};
+use gpuzip::device::AppField;
+use gpuzip::layout::{Field, Layout};
+use gpuzip::plan::Plan;
+use gpuzip::predict::{simulate, CodecProfile, Profile};
+use gpuzip::scalar::Scalar;
+use gpuzip::schedule::{Algorithm, MacroSteps};
+use gpuzip::session::Session;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// A job with a measured codec: what the command is told, and the configuration that says the same.
+struct Drawn {
+    line: String,
+    config: Config,
+    steps: i64,
+    fields: Vec<AppField>,
+}
+
+fn drawn(seed: u64) -> Drawn {
+    let draw = &mut Draw(seed);
+    let shares = draw.below(3) == 0;
+    let every = if shares { 1 } else { [1, 1, 1, 3][draw.below(4)] };
+    let values = 64 * (1 + draw.below(40)) as u64;
+    let field = |previous_of| Field { n: [values, 1, 1], scalar: Scalar::F32, previous_of };
+    let fields = vec![field(None), field(if shares { Some(0) } else { None })];
+    let layout = Layout::new(fields.clone()).unwrap();
+    let state = layout.slot_bytes;
+    let method = draw.of(&[5, 4, 3, 6]);
+    let settings = Settings::default().with(Method::of_number(method).unwrap());
+    let worst_ratio = 1.3 + 0.01 * draw.below(1500) as f64;
+    let codec = CodecProfile {
+        compress_gbs: 1.0 + draw.below(400) as f64,
+        decompress_gbs: 1.0 + draw.below(400) as f64,
+        ratio: worst_ratio * 1.25,
+        worst_ratio,
+        ..CodecProfile::of(&settings)
+    };
+    let codec = match settings.method.is_bounded() {
+        true => codec,
+        // All snapshots have the size that was measured.
+        false => {
+            let bytes = SnapshotCodec::fixed_bytes(&settings, &layout).unwrap();
+            let ratio = state as f64 / bytes as f64;
+            CodecProfile { ratio, worst_ratio: ratio, ..codec }
+        }
+    };
+    // The figures of a codec are measured, or told by --ratio and compression_factor.
+    let is_told = settings.method.is_bounded() && draw.below(3) == 0;
+    let profile = Profile {
+        backend: 1,
+        h2d_gbs: 1.0 + draw.below(30) as f64,
+        d2h_gbs: 1.0 + draw.below(30) as f64,
+        codecs: vec![codec.clone()],
+        ..Profile::typical_gpu(state)
+    };
+    let with_disk = !shares && draw.below(3) == 0;
+    let some = |draw: &mut Draw, least: u64, most: u64| {
+        least * state + draw.bits() % ((most - least) * state)
+    };
+    let (device, host) = (some(draw, 1, 12), some(draw, 1, 40));
+    let host = if with_disk { host + 8 * state } else { host };
+    let disk = if with_disk { some(draw, 8, 90) + 65536 } else { 0 };
+    let (steps, snapshots) = (40 + draw.below(200) as i64, 2 + draw.below(30) as u32);
+    let algorithm = draw.of(&[Algorithm::Revolve, Algorithm::Hrevolve]);
+    let (zero_copy, cache) = (!shares && draw.below(3) == 0, draw.of(&[0, 0, 0, 1, 3, 5]));
+    let without = Profile { codecs: Vec::new(), ..profile.clone() };
+    let given = if is_told { without } else { profile.clone() };
+    let file = temporary(&format!("slots-{seed}.profile"), &given.to_bytes());
+    let CodecProfile { ratio, compress_gbs, decompress_gbs, .. } = codec;
+    let mut line = format!(
+        "plan --steps {steps} --algorithm {} --snapshots {snapshots} --profile {} --device-budget {device} --host-budget {host}",
+        algorithm.name(),
+        file.display()
+    );
+    for (is_asked, option) in [
+        (
+            is_told,
+            format!("--ratio {ratio},{worst_ratio} --codec-gbs {compress_gbs},{decompress_gbs}"),
+        ),
+        (with_disk, format!("--disk-budget {disk}")),
+        (zero_copy, "--zero-copy".into()),
+        (shares, format!("--shared-bytes {}", state / 2)),
+        (every > 1, format!("--every {every}")),
+        (cache > 0, format!("--cache {cache}")),
+    ] {
+        line += &if is_asked { format!(" {option}") } else { String::new() };
+    }
+    let config = Config::default().with(|c| {
+        c.schedule.algorithm = Some(algorithm);
+        c.schedule.snapshots = snapshots;
+        c.schedule.adjoint_every = every;
+        c.tiers.cache = cache;
+        c.tiers.device_budget = device;
+        c.tiers.host_budget = host;
+        c.tiers.disk_budget = disk;
+        c.tiers.zero_copy = zero_copy;
+        c.codec.settings = settings;
+        c.codec.compression_factor = if is_told { worst_ratio } else { 0.0 };
+        c.device.backend = Backend::Host;
+        c.device.profile = Some(profile);
+    });
+    let fields = fields.into_iter().map(|field| AppField { field, memory: None }).collect();
+    Drawn { line, config, steps, fields }
+}
+
+/// What a plan says of itself: slots, bytes of a slot, transfers and seconds; `None`: there is no room.
+type Found = Option<([u64; 5], f64)>;
+
+fn in_session(drawn: &Drawn, config: Config) -> (bool, Found) {
+    let Ok(mut session) = Session::new(config, drawn.steps, &drawn.fields) else {
+        return (false, None);
+    };
+    let Ok(plan) = session.plan() else { return (false, None) };
+    let schedule = session.schedule().decide().unwrap();
+    let of_steps = MacroSteps::new(drawn.config.schedule.adjoint_every, drawn.steps as u32);
+    let tiers = session.tiers().clone().in_macro_steps(of_steps);
+    let run = simulate(&schedule, &plan, &tiers.costs, tiers.budgets).unwrap();
+    let Plan { cache, raw_slots, counts, .. } = &*plan;
+    let numbers = [(*cache).into(), (*raw_slots).into(), tiers.slot_bytes, counts.h2d, counts.d2h];
+    (tiers.shared.is_some(), Some((numbers, run.makespan)))
+}
+
+fn in_command(ranked: &[Value], stored: impl Fn(&str) -> bool) -> Found {
+    let row = ranked.iter().find(|row| stored(row["stored"].as_str().unwrap()))?;
+    let names = ["cache_capacity", "raw_slots", "slot_bytes", "h2d", "d2h"];
+    Some((names.map(|name| row[name].as_u64().unwrap()), number(row, "makespan_s")))
+}
+
+/// What a session makes of the configuration that the command prints.
+fn pasted(drawn: &Drawn, seed: u64, lines: &str) -> Found {
+    let file = temporary(&format!("slots-{seed}.cfg"), lines.as_bytes());
+    let path = std::ffi::CString::new(file.to_str().unwrap()).unwrap();
+    let mut config = std::mem::MaybeUninit::<gpuzip_config_t>::zeroed();
+    let size = size_of::<gpuzip_summary_t>() as u64;
+    let mut summary = gpuzip_summary_t { struct_size: size, ..Default::default() };
+    let fields: Vec<_> = drawn.fields.iter().map(|field| of_c(&field.field)).collect();
+    let (steps, count) = (drawn.steps as i32, fields.len() as u32);
+    // SAFETY: a path, memory for a configuration, fields, and a summary with its size.
+    let status = unsafe {
+        assert_eq!(
+            gpuzip_config_load(path.as_ptr(), config.as_mut_ptr()),
+            0,
+            "seed {seed}: {lines}"
+        );
+        let config = config.assume_init_mut();
+        let status = gpuzip_memory_required(config, steps, fields.as_ptr(), count, &mut summary);
+        gpuzip_config_free(config);
+        status
+    };
+    assert_eq!(status, 0, "seed {seed}: {lines}");
+    let gpuzip_summary_t { cache, raw_slots, slot_bytes, h2d, d2h, predicted_s, .. } = summary;
+    Some(([cache as u64, raw_slots as u64, slot_bytes, h2d, d2h], predicted_s))
+}
+
+fn of_c(field: &Field) -> gpuzip_field_t {
+    let [n1, n2, n3] = field.n;
+    gpuzip_field_t {
+        data: std::ptr::null_mut(),
+        n1,
+        n2,
+        n3,
+        r#type: 0,
+        role: field.previous_of.map_or(0, |k| k as i32 + 1),
+        pitch2: 0,
+        pitch3: 0,
+        reserved: [0; 2],
+    }
+}
+
+fn assert_equal(ours: Found, theirs: Found, what: &str) {
+    let seconds = |found: Found| found.map_or(0.0, |(_, seconds)| seconds);
+    let is_equal = ours.map(|found| found.0) == theirs.map(|found| found.0)
+        && (seconds(ours) - seconds(theirs)).abs() <= 1e-12 * seconds(ours);
+    assert!(is_equal, "{what}: {ours:?} and {theirs:?}");
+}
+
+#[test]
+fn a_session_has_the_slots_that_were_planned() {
+    let (mut seen, mut all_pasted) = (BTreeMap::new(), 0);
+    for seed in 0..150 {
+        let drawn = drawn(seed);
+        let output = super::gpuzip(&format!("{} --json", drawn.line));
+        let ranked = match output.status.success() {
+            true => {
+                let found = json(&drawn.line);
+                let lines: Vec<_> = found["config"].as_array().unwrap().iter().collect();
+                let text: String =
+                    lines.iter().map(|line| format!("{}\n", line.as_str().unwrap())).collect();
+                let ranked = found["ranked"].as_array().unwrap().clone();
+                // Which codec has a ratio that was told is the reader's to say.
+                if seed % 3 == 0 && !text.contains("# compressor") && !text.contains("= auto") {
+                    let first = in_command(&ranked[..1], |_| true);
+                    assert_equal(pasted(&drawn, seed, &text), first, &drawn.line);
+                    all_pasted += 1;
+                }
+                ranked
+            }
+            false => Vec::new(),
+        };
+        let raw = drawn.config.clone().with(|c| c.codec.settings = Settings::default());
+        let mixed = drawn.config.clone().with(|c| c.tiers.mixed_storage = Some(true));
+        let shared = raw.clone().with(|c| c.tiers.shared_levels = true);
+        let shares = drawn.line.contains("--shared-bytes");
+        for (name, config) in
+            [("raw", raw), ("coded", drawn.config.clone()), ("mixed", mixed), ("shared", shared)]
+        {
+            if name == "shared" && !shares {
+                continue;
+            }
+            let (is_shared, session) = in_session(&drawn, config);
+            // With shared levels a session may still prefer whole states.
+            let name = if name == "shared" && !is_shared { "raw" } else { name };
+            let command = in_command(&ranked, |stored| match name {
+                "raw" => stored == "raw",
+                "shared" => stored == "raw, shared",
+                "mixed" => stored.ends_with(", mixed"),
+                _ => !stored.starts_with("raw") && !stored.ends_with(", mixed"),
+            });
+            assert_equal(session, command, &format!("seed {seed}, {name}: {}", drawn.line));
+            let told = if drawn.line.contains("--ratio") { " told" } else { "" };
+            let disk = if drawn.line.contains("--disk-budget") { " disk" } else { "" };
+            let hands = if drawn.config.tiers.zero_copy { " zero copy" } else { "" };
+            let every = if drawn.config.schedule.adjoint_every > 1 { " macro-steps" } else { "" };
+            let is_planned = if session.is_some() { "" } else { " refused" };
+            *seen.entry(format!("{name}{told}{disk}{hands}{every}{is_planned}")).or_insert(0) += 1;
+        }
+    }
+    println!("{seen:#?}, {all_pasted} pasted");
+    assert!(all_pasted > 20, "{all_pasted}");
+    let planned = |part: &str| {
+        let count = |(name, count): (&String, &i32)| {
+            if name.contains(part) && !name.contains("refused") {
+                *count
+            } else {
+                0
+            }
+        };
+        seen.iter().map(count).sum::<i32>()
+    };
+    for part in [
+        "raw",
+        "coded",
+        "coded told",
+        "mixed",
+        "mixed told",
+        "shared",
+        "disk",
+        "zero copy",
+        "macro-steps",
+    ] {
+        assert!(planned(part) >= 10, "{part}: {seen:#?}");
+    }
+}

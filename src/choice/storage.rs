@@ -1,0 +1,200 @@
+//! The ways to store snapshots: which ones a configuration leaves open, and what a snapshot takes.
+
+use super::job::{slots_of, Job, State};
+use crate::codec::{Method, Settings, SnapshotCodec};
+use crate::config::Backend;
+use crate::error::Result;
+use crate::layout::{aligned, Levels};
+use crate::plan::{spare_bytes, Policy};
+use crate::predict::{CodecProfile, Costs, Profile};
+use crate::schedule::Algorithm;
+use crate::tier::SnapshotCoder;
+
+/// Factor between the bytes planned for a snapshot and the bytes of the largest measured snapshot:
+/// snapshots that were not measured may be larger.
+const MARGIN: f64 = 1.125;
+
+/// How a state is cut into the pieces that are stored and moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// Not at all.
+    Whole,
+    /// The fields of the time of the state apart from their previous time levels, which the state
+    /// before has, too.
+    Levels,
+}
+
+/// Which snapshots are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coded {
+    /// None of them.
+    None,
+    /// All of them.
+    All,
+    /// Those that leave the device (mixed storage).
+    Moved,
+}
+
+/// A way to store snapshots.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Storage {
+    /// How a state is cut.
+    pub cut: Cut,
+    /// The codec and its parameters; `Method::None` if no snapshot is compressed.
+    pub codec: Settings,
+    /// Which snapshots are compressed.
+    pub coded: Coded,
+    /// Whether the application works in the slots.
+    pub zero_copy: bool,
+    /// The replacement policy.
+    pub policy: Policy,
+}
+
+impl Storage {
+    /// Returns the storage of whole raw snapshots for a job.
+    pub fn raw(job: &Job) -> Self {
+        Storage {
+            cut: Cut::Whole,
+            codec: job.config.codec.settings.with(Method::None),
+            coded: Coded::None,
+            zero_copy: job.config.tiers.zero_copy,
+            policy: job.config.tiers.policy,
+        }
+    }
+
+    /// Returns the storage of whole snapshots of which `coded` are compressed by `codec`.
+    pub fn coded(job: &Job, codec: Settings, coded: Coded) -> Self {
+        Storage { codec, coded, ..Storage::raw(job) }
+    }
+
+    /// Returns the ways to store snapshots that the configuration leaves open, in the order in which
+    /// one of several equally fast ones is taken: raw ones first, and smaller ones before others.
+    pub(super) fn all(job: &Job) -> Vec<Self> {
+        let codecs = codecs(job);
+        let is_raw = job.config.codec.any_codec || codecs.is_empty();
+        let raw = is_raw.then(|| Storage::raw(job));
+        let ways = ways_to_code(job);
+        let coded = codecs.into_iter().flat_map(|codec| {
+            ways.iter().map(move |&coded| Storage::coded(job, codec.clone(), coded))
+        });
+        let cut = |whole: Storage| {
+            let is_cut = job.shares_levels() && can_cut(&whole);
+            let cut = is_cut.then(|| Storage { cut: Cut::Levels, ..whole.clone() });
+            cut.into_iter().chain([whole])
+        };
+        raw.into_iter().chain(coded).flat_map(cut).collect()
+    }
+
+    /// Returns the bytes to plan with for a snapshot of a whole state: the exact number if the codec
+    /// has payloads of a fixed size, or else by the configured compression factor, or by the worst
+    /// measured ratio and a margin, or as many as a snapshot may have.
+    pub(super) fn snapshot_bytes(&self, job: &Job) -> Result<u64> {
+        if self.coded == Coded::None {
+            return Ok(job.state.bytes());
+        }
+        if let Some(bytes) = job.coded_bytes {
+            return Ok(bytes);
+        }
+        let (codec, most) = (&self.codec, job.state.most_coded_bytes());
+        let is_bounded = codec.method.is_bounded();
+        if let (State::Fields(layout), false) = (&job.state, is_bounded) {
+            return Ok(aligned(SnapshotCodec::fixed_bytes(codec, layout)?));
+        }
+        let uncoded = job.state.uncoded_bytes();
+        let by = |ratio: f64, uncoded: u64| {
+            let coded = job.state.bytes().saturating_sub(uncoded) as f64 / ratio;
+            aligned(uncoded.saturating_add(coded.round() as u64)).min(most)
+        };
+        let margin = if is_bounded { MARGIN } else { 1.0 };
+        let factor = job.config.codec.compression_factor;
+        let measured = job.profile.as_ref().and_then(|profile| profile.codec(codec));
+        Ok(match measured {
+            _ if factor > 1.0 => by(factor, uncoded),
+            Some(measured) => by(measured.worst_ratio / margin, 0),
+            None => most,
+        })
+    }
+
+    /// Returns the bytes of the spare slots of an application that works in the slots.
+    pub(crate) fn spare_bytes(&self, job: &Job) -> u64 {
+        let state = job.state.bytes();
+        let held = match job.device_budget {
+            0 => u32::MAX,
+            budget => slots_of(budget, state),
+        };
+        let cache = job.most_slots().unwrap_or(u32::MAX).min(held);
+        spare_bytes(self.zero_copy, self.coded != Coded::None, cache, state)
+    }
+
+    /// Returns the bytes of device memory beside the cache: the spare slots of an application that
+    /// works in the slots, and on a GPU the work space of a codec or of the comparison of time levels.
+    pub(super) fn beside_cache(&self, job: &Job) -> Result<u64> {
+        if let Some(bytes) = job.beside_cache {
+            return Ok(bytes);
+        }
+        let by_kernels = match (&job.state, self.cut) {
+            _ if job.backend != Backend::Cuda => 0,
+            (_, Cut::Levels) => Levels::WORK_BYTES,
+            (State::Fields(layout), Cut::Whole) if self.coded != Coded::None => {
+                SnapshotCoder::gpu_bytes(&self.codec, layout)?
+            }
+            _ => 0,
+        };
+        Ok(self.spare_bytes(job).saturating_add(by_kernels))
+    }
+
+    /// Returns the costs of steps and of snapshots of `slot_bytes` bytes: by the configured profile, or
+    /// by a typical machine of the backend.
+    pub(super) fn costs(&self, job: &Job, slot_bytes: u64) -> Costs {
+        let (state, is_host) = (job.state.bytes(), job.backend == Backend::Host);
+        let profile = job.profile.clone().unwrap_or_else(|| match is_host {
+            true => Profile::typical_host(state, job.config.device.link_bandwidth),
+            false => Profile::typical_gpu(state),
+        });
+        let ratio = state as f64 / slot_bytes.max(1) as f64;
+        let number = self.codec.method.number().into();
+        let codec = (self.coded != Coded::None).then(|| {
+            let measured = profile.codec(&self.codec).cloned();
+            measured.unwrap_or_else(|| CodecProfile::typical(number, ratio, is_host))
+        });
+        Costs { slot_bytes, ..Costs::new(&profile, state, codec.as_ref()) }
+    }
+}
+
+/// Whether the tiers can store snapshots of this storage cut into time levels.
+fn can_cut(storage: &Storage) -> bool {
+    storage.coded == Coded::None
+}
+
+/// Returns which snapshots a codec may compress. A codec that is named is one for all snapshots, and
+/// an application that computes in the slots may write to decoded states, but not to raw ones: it has
+/// to ask for mixed storage.
+fn ways_to_code(job: &Job) -> &'static [Coded] {
+    let config = &job.config;
+    let is_weighed = config.codec.any_codec
+        && !config.tiers.zero_copy
+        && config.schedule.algorithm != Some(Algorithm::Online);
+    match config.tiers.mixed_storage {
+        Some(true) => &[Coded::Moved],
+        None if is_weighed => &[Coded::All, Coded::Moved],
+        _ => &[Coded::All],
+    }
+}
+
+/// Returns the codecs that are worth a plan: the configured one, or those that were measured with the
+/// configured bound. If none was measured, and there is a compression factor, Lorenzo stands for a codec
+/// with this factor.
+fn codecs(job: &Job) -> Vec<Settings> {
+    let mut codecs = job.codecs();
+    if !job.config.codec.any_codec {
+        return codecs;
+    }
+    codecs.retain(|codec| job.profile.as_ref().is_some_and(|p| p.codec(codec).is_some()));
+    if codecs.is_empty() && job.config.codec.compression_factor > 1.0 {
+        codecs.push(job.config.codec.settings.with(Method::Lorenzo));
+    }
+    if codecs.is_empty() {
+        log::warn!("compressor = auto: no codec was measured with this bound, and there is no compression_factor: snapshots are raw");
+    }
+    codecs
+}
