@@ -251,8 +251,7 @@ impl Session {
             persist.settle_all()?;
             let expected = session.fingerprint();
             let expected = persist.together(expected)?;
-            persist.found = persist.with_ranks(|store, agree| store.newest(&expected, agree))?;
-            Ok(persist.found.as_ref().map(|reader| Found {
+            Ok(persist.find(&expected)?.map(|reader| Found {
                 generation: reader.origin().generation,
                 shot: reader.header().shot,
                 it: reader.header().it,

@@ -3,11 +3,10 @@
 use super::Session;
 use crate::device::{processor_time, Thread};
 use crate::error::{fail, Result};
-use crate::persist::{Finished, Reader, Store};
+use crate::persist::{Fingerprint, Finished, Reader, Store};
 use crate::process::Process;
 use crate::stop;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Finds the minimum over all ranks of a number that each rank gives.
@@ -66,44 +65,44 @@ pub struct Persist {
 /// A publication in the background.
 struct Publishing {
     thread: Option<Thread>,
-    shared: Arc<Publication>,
+    shared: Arc<Mutex<Publication>>,
     /// Bytes of the generation, and the seconds that writing it took.
     bytes: u64,
     seconds: f64,
     /// The shot of whose begin the generation is.
     begun_shot: Option<i64>,
-    /// Whether the processor time of the publication has put off the next generation.
-    is_counted: bool,
 }
 
-impl Publishing {
-    fn is_published(&self) -> bool {
-        let result = self.shared.result.lock().unwrap_or_else(PoisonError::into_inner);
-        matches!(&*result, Some((_, Ok(_), _)))
-    }
-}
-
-/// What a publication is given, and what it leaves.
+/// What a publication is given, and what it leaves. Meanwhile all of it is `None`.
 struct Publication {
-    work: Mutex<Option<(Store, Finished)>>,
-    is_done: AtomicBool,
-    /// Nanoseconds of a processor that the publication took.
-    processor: AtomicU64,
-    result: Mutex<Option<(Store, Result<u64>, Duration)>>,
+    store: Option<Store>,
+    finished: Option<Finished>,
+    published: Option<Published>,
 }
 
-impl Publication {
-    fn publish(&self) {
-        let (begin, processor) = (Instant::now(), processor_time());
-        let work = self.work.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some((mut store, finished)) = work {
-            let published = store.publish(finished);
-            let result = Some((store, published, begin.elapsed()));
-            *self.result.lock().unwrap_or_else(PoisonError::into_inner) = result;
-        }
-        let processor = processor_time().saturating_sub(processor).as_nanos();
-        self.processor.store(processor.try_into().unwrap_or(u64::MAX), Ordering::Relaxed);
-        self.is_done.store(true, Ordering::Release);
+/// What came of a publication.
+struct Published {
+    generation: Result<u64>,
+    time: Duration,
+    /// The processor time that it took, until this has put off the next generation.
+    processor: Duration,
+}
+
+/// Locks a publication; a panic of its thread leaves it as it was.
+fn lock(shared: &Mutex<Publication>) -> MutexGuard<'_, Publication> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn publish(shared: &Mutex<Publication>) {
+    let (begin, processor) = (Instant::now(), processor_time());
+    let mut given = lock(shared);
+    let work = given.store.take().zip(given.finished.take());
+    drop(given);
+    if let Some((mut store, finished)) = work {
+        let generation = store.publish(finished);
+        let processor = processor_time().saturating_sub(processor);
+        let published = Some(Published { generation, time: begin.elapsed(), processor });
+        *lock(shared) = Publication { store: Some(store), finished: None, published };
     }
 }
 
@@ -149,12 +148,10 @@ impl Persist {
         present(&mut self.store)
     }
 
-    /// Calls `body` with the store and the minimum over all ranks.
-    pub(super) fn with_ranks<R>(
-        &mut self,
-        body: impl FnOnce(&mut Store, &mut dyn FnMut(i64) -> Result<i64>) -> Result<R>,
-    ) -> Result<R> {
-        body(present(&mut self.store)?, &mut self.agree_min)
+    /// Finds the newest generation that is right on all ranks and has this fingerprint.
+    pub(super) fn find(&mut self, expected: &Fingerprint) -> Result<Option<&Reader>> {
+        self.found = present(&mut self.store)?.newest(expected, &mut self.agree_min)?;
+        Ok(self.found.as_ref())
     }
 
     /// Publishes a generation in the background. `seconds`: what writing it took.
@@ -166,25 +163,23 @@ impl Persist {
     ) -> Result<()> {
         let bytes = finished.bytes();
         let Some(store) = self.store.take() else { return self.store().map(drop) };
-        let shared = Arc::new(Publication {
-            work: Mutex::new(Some((store, finished))),
-            is_done: AtomicBool::new(false),
-            processor: AtomicU64::new(0),
-            result: Mutex::new(None),
-        });
+        let shared = Arc::new(Mutex::new(Publication {
+            store: Some(store),
+            finished: Some(finished),
+            published: None,
+        }));
         let theirs = shared.clone();
-        let thread = match Thread::start(c"gpuzip-persist", move || theirs.publish()) {
+        let thread = match Thread::start(c"gpuzip-persist", move || publish(&theirs)) {
             Ok(thread) => Some(thread),
             Err(error) => {
                 log::info!("{error}: the generation is published while the application waits");
-                shared.publish();
+                publish(&shared);
+                // This processor time is a part of the wait.
+                lock(&shared).published.iter_mut().for_each(|p| p.processor = Duration::ZERO);
                 None
             }
         };
-        // A publication while the application waits is a part of the wait.
-        let is_counted = thread.is_none();
-        self.publishing =
-            Some(Publishing { thread, shared, bytes, seconds, begun_shot, is_counted });
+        self.publishing = Some(Publishing { thread, shared, bytes, seconds, begun_shot });
         Ok(())
     }
 
@@ -193,15 +188,15 @@ impl Persist {
         let Some(publishing) = self.publishing.take() else { return Ok(()) };
         let Publishing { thread, shared, bytes, seconds, begun_shot, .. } = publishing;
         thread.into_iter().for_each(Thread::join);
-        let result = shared.result.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some((store, published, time)) = result else {
+        let mut left = lock(&shared);
+        let (Some(store), Some(published)) = (left.store.take(), left.published.take()) else {
             return fail!(Panic, "internal error, please report it: a generation was not published, and this session writes no more of them");
         };
         self.store = Some(store);
-        self.published = published?;
+        self.published = published.generation?;
         (self.generations, self.bytes) = (self.generations + 1, self.bytes + bytes);
         self.begun_shot = begun_shot.or(self.begun_shot);
-        self.bandwidth = bytes as f64 / (seconds + time.as_secs_f64()).max(1e-6);
+        self.bandwidth = bytes as f64 / (seconds + published.time.as_secs_f64()).max(1e-6);
         Ok(())
     }
 
@@ -274,20 +269,16 @@ impl Persist {
     /// Puts the next generation off by the processor time of a publication that has ended: a thread of
     /// the application may have waited for this processor.
     fn count_processor(&mut self) {
-        let ended = self.publishing.as_mut().filter(|publishing| {
-            !publishing.is_counted && publishing.shared.is_done.load(Ordering::Acquire)
-        });
-        if let (Some(publishing), Some(next)) = (ended, self.next) {
-            publishing.is_counted = true;
-            let processor = publishing.shared.processor.load(Ordering::Relaxed);
-            self.next = Some(self.later(next, Duration::from_nanos(processor).as_secs_f64()));
+        let (Some(publishing), Some(next)) = (&self.publishing, self.next) else { return };
+        if let Some(published) = &mut lock(&publishing.shared).published {
+            let processor = std::mem::take(&mut published.processor);
+            self.next = Some(self.later(next, processor.as_secs_f64()));
         }
     }
 
     fn due(&mut self) -> Result<Due> {
         self.count_processor();
-        let is_under_way =
-            |publishing: &Publishing| !publishing.shared.is_done.load(Ordering::Acquire);
+        let is_under_way = |publishing: &Publishing| lock(&publishing.shared).published.is_none();
         let own = match (&self.next, &self.publishing) {
             _ if stop::seconds_left().is_some() => Due::Stop,
             (_, Some(publishing)) if is_under_way(publishing) => Due::No,
@@ -378,10 +369,11 @@ impl Session {
     /// waited for them.
     pub(super) fn persisted(&self) -> (u64, u64, f64) {
         let numbers = |persist: &Persist| {
-            let (more, bytes) = match &persist.publishing {
-                Some(publishing) if publishing.is_published() => (1, publishing.bytes),
-                _ => (0, 0),
+            let is_published = |publishing: &&Publishing| {
+                lock(&publishing.shared).published.as_ref().is_some_and(|p| p.generation.is_ok())
             };
+            let last = persist.publishing.as_ref().filter(is_published);
+            let (more, bytes) = last.map_or((0, 0), |publishing| (1, publishing.bytes));
             (persist.generations + more, persist.bytes + bytes, persist.seconds)
         };
         self.persist.as_deref().map_or((0, 0, 0.0), numbers)
@@ -396,21 +388,17 @@ mod tests {
     /// and only when the publication has ended.
     #[test]
     fn the_processor_time_of_a_publication_counts() {
-        let shared = Arc::new(Publication {
-            work: Mutex::new(None),
-            is_done: AtomicBool::new(false),
-            processor: AtomicU64::new(1_000_000_000),
-            result: Mutex::new(None),
-        });
-        let (thread, bytes, seconds, begun_shot, is_counted) = (None, 0, 0.0, None, false);
-        let publishing =
-            Publishing { thread, shared: shared.clone(), bytes, seconds, begun_shot, is_counted };
+        let (store, finished, published) = (None, None, None);
+        let shared = Arc::new(Mutex::new(Publication { store, finished, published }));
+        let (thread, bytes, seconds, begun_shot) = (None, 0, 0.0, None);
+        let publishing = Publishing { thread, shared: shared.clone(), bytes, seconds, begun_shot };
         let begin = Instant::now();
         let mut persist = Persist::new(None, 0.5, 1, Box::new(Ok));
         (persist.publishing, persist.next) = (Some(publishing), Some(begin));
         persist.count_processor();
         assert_eq!(persist.next, Some(begin));
-        shared.is_done.store(true, Ordering::Release);
+        let (time, processor) = (Duration::ZERO, Duration::from_secs(1));
+        lock(&shared).published = Some(Published { generation: Ok(1), time, processor });
         for _ in 0..2 {
             persist.count_processor();
             assert_eq!(persist.next, Some(begin + Duration::from_secs(2)));
