@@ -16,7 +16,7 @@
 //! A rank that has failed gives [`FAILED`], which is smaller than every other number, so that all
 //! ranks fail.
 
-use crate::choice::SharedSchedule;
+use crate::choice::{SharedSchedule, Why};
 use crate::error::{fail, Result};
 
 /// The number that a rank without a schedule gives.
@@ -33,7 +33,12 @@ pub fn agree(
     shared: Result<&SharedSchedule>,
     mut least: impl FnMut(i64) -> Result<i64>,
 ) -> Result<()> {
-    let own = shared.and_then(|shared| Ok((shared, shared.agreeable()?.terms())));
+    let own = shared.and_then(|shared| {
+        let terms = shared.decide()?.terms();
+        // In the middle of a shot no other schedule can be taken, and so not even this one.
+        shared.decide_anew(Why::Terms(terms), None)?;
+        Ok((shared, terms))
+    });
     let (mut agreed, mut in_front) = ([FAILED; 3], true);
     for (k, place) in agreed.iter_mut().enumerate() {
         let mine =
@@ -44,7 +49,7 @@ pub fn agree(
     let some_failed = agreed.contains(&FAILED);
     let taken = own.and_then(|(shared, _)| {
         if !some_failed {
-            shared.take_terms(agreed)?;
+            shared.decide_anew(Why::Terms(agreed), None)?;
         }
         // The fingerprint has 64 bits; 63 of them make a number that is not negative.
         Ok((shared.fingerprint()? >> 1) as i64)

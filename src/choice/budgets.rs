@@ -65,8 +65,9 @@ pub struct Free {
 
 impl Free {
     /// Reads the free memory for a session on `target`; if the target is not known yet, for the
-    /// backend that the configuration assumes. `None`: the free memory is not known.
-    pub fn now(job: &Job, target: Option<Target>) -> Option<Self> {
+    /// backend that the configuration assumes. `own` is what the session was promised before: it counts
+    /// as free. `None`: the free memory is not known.
+    pub fn now(job: &Job, target: Option<Target>, own: Option<&Promise>) -> Option<Self> {
         let device = match (target, job.backend) {
             (Some(Target::Host), _) | (None, Backend::Host) => None,
             (Some(Target::Cuda(ordinal)), _) => Some(cuda::free_memory(ordinal).ok()?),
@@ -76,7 +77,9 @@ impl Free {
         };
         let ranks = available::ranks_on_node(environment::text);
         let mut host = available::host()?;
-        host.bytes = host.bytes.saturating_sub(PROMISED.load(Ordering::Relaxed));
+        let own = own.map_or(0, |own| own.bytes);
+        let promised = PROMISED.load(Ordering::Relaxed).saturating_sub(own);
+        host.bytes = host.bytes.saturating_sub(promised);
         Some(Free { host, device, ranks })
     }
 }
@@ -194,7 +197,7 @@ mod tests {
         assert_eq!(promised() / BYTES, 2);
         let second = Promise::of(&job(Backend::Cuda));
         assert_eq!(promised() / BYTES, 3);
-        assert!(Free::now(&job(Backend::Host), None).is_none_or(|free| free.host.bytes == 0));
+        assert!(Free::now(&job(Backend::Host), None, None).is_none_or(|free| free.host.bytes == 0));
         drop(first);
         assert_eq!(promised() / BYTES, 1);
         drop(second);

@@ -10,8 +10,7 @@ use crate::schedule::{
 };
 use crate::together::{Mode, Modes};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The current action, and its place in the shot.
 #[derive(Clone, Copy, Debug)]
@@ -52,20 +51,25 @@ impl Here {
     }
 }
 
-/// Why a schedule is decided anew, which says when that is allowed:
+/// Why a schedule is decided anew, which says when that is allowed, and what may change:
 ///
-/// | why | allowed |
-/// |---|---|
-/// | `OtherTiers` | between shots |
-/// | `OtherSteps` | between shots, for the only session; the number is known, before and afterwards |
-/// | `Backend` | during the first SAVE of a shot, for the only session, and untold |
-/// | `LessDisk` | before the first action, untold; or as `Backend` |
+/// | why | allowed | may change |
+/// |---|---|---|
+/// | `OtherTiers` | between shots | everything but the number of steps |
+/// | `Terms` | between shots | the schedule, to the one that is given |
+/// | `OtherSteps` | between shots, for the only session; the number is known, before and afterwards | everything |
+/// | `Backend` | during the first SAVE of a shot, for the only session, and untold | all after this SAVE |
+/// | `LessDisk` | before the first action, untold; or as `Backend` | as for `OtherTiers`; or as `Backend` |
 ///
-/// Untold: neither the application nor another rank was told of the schedule.
+/// Untold: neither the application nor another rank was told of the schedule. A cache that must
+/// shrink and snapshots of another size than planned are not in the table: they change the plan of
+/// one session for the schedule as it is ([`SharedSchedule::plan`]).
 #[derive(Clone, Copy, Debug)]
 pub enum Why {
     /// A session has other tiers, by other speeds.
     OtherTiers,
+    /// Other ranks have the schedule that these terms describe.
+    Terms(Terms),
     /// A session has this number of time steps from now on.
     OtherSteps(i64),
     /// The fields of the first SAVE have told the backend.
@@ -77,20 +81,21 @@ pub enum Why {
 /// A schedule shared by sessions: one caller advances it, and any number of sessions follow it.
 pub struct SharedSchedule {
     config: Arc<Config>,
-    /// Number of time steps; 0: each shot tells it at the end of its forward phase. Changes while
-    /// `state` is locked.
-    steps: AtomicU32,
     state: Mutex<State>,
 }
 
+#[derive(Default)]
 struct State {
+    config: Arc<Config>,
+    /// Number of time steps; 0: each shot tells it at the end of its forward phase.
+    steps: u32,
     /// The tiers of every storage option of each session, by the session's number.
     sessions: BTreeMap<u64, Vec<TierSpec>>,
     attached: u64,
     decided: Option<Choice>,
-    /// The decision with an endless schedule, while the number of steps of the current shot is known
-    /// and `decided` is the schedule for that number.
-    open: Option<Choice>,
+    /// The schedule of this shot, in place of the decided one without end, once the forward phase of
+    /// the shot has told the number of steps.
+    ended: Option<Choice>,
     /// How often the schedule was decided anew.
     decisions: u64,
     /// Whether the application or another rank was told of the schedule. From then on the schedule
@@ -108,19 +113,8 @@ impl SharedSchedule {
     pub fn new(config: impl Into<Arc<Config>>, steps: i64) -> Result<Self> {
         let config = config.into();
         let steps = config.check_steps(steps)?;
-        let state = State {
-            sessions: BTreeMap::new(),
-            attached: 0,
-            decided: None,
-            open: None,
-            decisions: 0,
-            told: false,
-            actions: None,
-            sweep: 0,
-            step: 0,
-            current: None,
-        };
-        Ok(SharedSchedule { config, steps: steps.into(), state: Mutex::new(state) })
+        let state = State { config: config.clone(), steps, ..State::default() };
+        Ok(SharedSchedule { config, state: Mutex::new(state) })
     }
 
     fn lock(&self) -> Result<MutexGuard<'_, State>> {
@@ -132,7 +126,7 @@ impl SharedSchedule {
 
     /// Returns the number of time steps, n; 0: every shot has its own.
     pub fn steps(&self) -> u32 {
-        self.steps.load(Ordering::Relaxed)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).steps
     }
 
     /// Returns the macro-steps that the time steps form.
@@ -144,15 +138,15 @@ impl SharedSchedule {
     /// that is `here`. The live state is the one of the current action, u(n-1).
     pub fn end_forward(&self, here: Here) -> Result<()> {
         let mut state = self.lock()?;
-        if self.steps() > 0 {
+        if state.steps > 0 {
             return fail!(
                 State,
                 "the number of steps is known, {}: only a session with steps = 0 ends its forward phase",
-                self.steps()
+                state.steps
             );
         }
         state.check(here)?;
-        if let (Some(_), Some(ended)) = (&state.open, &state.decided) {
+        if let Some(ended) = &state.ended {
             return fail!(
                 State,
                 "the forward phase of this shot has ended already, after {} steps",
@@ -177,15 +171,14 @@ impl SharedSchedule {
         );
         state.actions =
             Some(Ranges::new(actions, schedule.macro_steps(), self.config.schedule.range_actions));
-        let ended = Choice { alternative, schedule, plans: Vec::new() };
-        state.open = state.decided.replace(ended);
+        state.ended = Some(Choice { alternative, schedule, plans: Vec::new() });
         Ok(())
     }
 
     /// Whether the number of time steps of this shot was not known before its forward phase ended,
     /// and that phase has ended.
     pub fn has_ended(&self) -> Result<bool> {
-        Ok(self.lock()?.open.is_some())
+        Ok(self.lock()?.ended.is_some())
     }
 
     /// Returns the configuration that the schedule was made with.
@@ -198,7 +191,7 @@ impl SharedSchedule {
     /// Returns the session's number and the number of the current shot.
     pub fn attach(&self, options: Vec<TierSpec>) -> Result<(u64, u64)> {
         let mut state = self.lock()?;
-        if let Some(choice) = &state.decided {
+        if let Some(choice) = state.choice() {
             match options.get(choice.alternative).or(options.last()) {
                 Some(tiers) => plan_for(choice, tiers)?,
                 None => return fail!(Argument, "a session that stores nothing"),
@@ -210,60 +203,34 @@ impl SharedSchedule {
         Ok((number, state.sweep))
     }
 
-    /// Decides the schedule anew with other tiers of session `number`, if that is allowed now. If it
-    /// fails, nothing has changed.
-    pub fn decide_anew(&self, why: Why, number: u64, options: Vec<TierSpec>) -> Result<()> {
+    /// Decides the schedule anew, if that is allowed now. `tiers`: the number of a session that has other
+    /// tiers now, and the tiers of its storage options. If this fails, nothing has changed.
+    pub fn decide_anew(&self, why: Why, tiers: Option<(u64, Vec<TierSpec>)>) -> Result<()> {
+        let mut state = self.lock()?;
         let steps = match why {
             Why::OtherSteps(steps) => self.config.check_steps(steps)?,
-            _ => self.steps(),
+            _ => state.steps,
         };
-        let mut state = self.lock()?;
-        let begun = state.check_change(why, number, steps == 0 || self.steps() == 0)?;
+        let begun = state.check_change(why, tiers.as_ref().map_or(0, |tiers| tiers.0), steps)?;
         let mut sessions = state.sessions.clone();
-        sessions.insert(number, options);
-        let choice = decide(&self.config, steps, &sessions)?;
-        let mut actions = actions_of(&choice.schedule, &self.config);
+        sessions.extend(tiers);
+        let choice = match why {
+            Why::Terms(terms) if state.decide()?.schedule.terms() == terms => return Ok(()),
+            Why::Terms(terms) => state.choice_of(terms)?,
+            _ => decide(&self.config, steps, &sessions)?,
+        };
+        let mut actions = actions_of(&choice.schedule, self.config.schedule.range_actions);
         if begun.is_some_and(|begun| actions.next() != Some((begun.action, begun.end))) {
             return fail!(State, "another schedule would begin otherwise");
         }
-        self.steps.store(steps, Ordering::Relaxed);
-        state.sessions = sessions;
-        state.take(choice);
+        (state.steps, state.sessions) = (steps, sessions);
+        (state.decided, state.ended) = (Some(choice), None);
+        state.decisions += 1;
         if begun.is_some() {
             state.actions = Some(actions);
+        } else if state.current.is_none() {
+            state.actions = None;
         }
-        Ok(())
-    }
-
-    /// Decides the schedule if necessary and returns it. Fails in the middle of a shot, when ranks
-    /// can no longer agree on another schedule.
-    pub fn agreeable(&self) -> Result<Schedule> {
-        let mut state = self.lock()?;
-        state.check_between_shots()?;
-        Ok(state.decide(&self.config, self.steps())?.schedule.clone())
-    }
-
-    /// Takes the schedule that `terms` describe, if it differs from the decided one. Valid between
-    /// shots only.
-    pub fn take_terms(&self, terms: Terms) -> Result<()> {
-        let mut state = self.lock()?;
-        state.check_between_shots()?;
-        state.told = true;
-        let decided = state.decide(&self.config, self.steps())?;
-        if decided.schedule.terms() == terms {
-            return Ok(());
-        }
-        let first = decided.alternative;
-        let sessions: Vec<Vec<TierSpec>> = state.sessions.values().cloned().collect();
-        let macro_steps = self.macro_steps();
-        let schedule = Schedule::of_terms(macro_steps.count(), terms)?.in_macro_steps(macro_steps);
-        let choice = choose_schedule(schedule, &sessions, first)?;
-        log::info!(
-            "{}: {} snapshots, as other ranks have them",
-            choice.schedule.algorithm.name(),
-            choice.schedule.snapshots
-        );
-        state.take(choice);
         Ok(())
     }
 
@@ -273,17 +240,11 @@ impl SharedSchedule {
         self.tell()?.fingerprint(self.config.schedule.range_actions)
     }
 
-    /// Returns the index of the chosen storage option, and how often the schedule was decided anew.
-    /// A session whose plan belongs to an earlier decision needs a new plan.
-    pub fn alternative(&self) -> Result<(usize, u64)> {
-        let mut state = self.lock()?;
-        let alternative = state.decide(&self.config, self.steps())?.alternative;
-        Ok((alternative, state.decisions))
-    }
-
-    /// Returns how often the schedule was decided anew.
-    pub fn decisions(&self) -> Result<u64> {
-        Ok(self.lock()?.decisions)
+    /// Returns the index of the chosen storage option, 0 before there is a decision, and how often the
+    /// schedule was decided anew. A session whose plan belongs to an earlier decision needs a new plan.
+    pub fn decision(&self) -> (usize, u64) {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        (state.choice().map_or(0, |choice| choice.alternative), state.decisions)
     }
 
     /// Removes a session: it counts in no later decision.
@@ -295,32 +256,28 @@ impl SharedSchedule {
 
     /// Decides the schedule and the plans, if they are not decided yet, and returns the schedule.
     pub fn decide(&self) -> Result<Schedule> {
-        Ok(self.lock()?.decide(&self.config, self.steps())?.schedule.clone())
+        Ok(self.lock()?.decide()?.schedule.clone())
     }
 
     /// Does what `decide` does, for the application, which has been told of the schedule from then on.
     pub fn tell(&self) -> Result<Schedule> {
         let mut state = self.lock()?;
         state.told = true;
-        Ok(state.decide(&self.config, self.steps())?.schedule.clone())
+        Ok(state.decide()?.schedule.clone())
     }
 
     /// Returns the plan for a session with these tiers.
     pub fn plan(&self, tiers: &TierSpec) -> Result<Arc<Plan>> {
-        plan_for(self.lock()?.decide(&self.config, self.steps())?, tiers)
+        plan_for(self.lock()?.decide()?, tiers)
     }
 
     /// Moves on to the next action and returns it. If a session moves the schedule, `here` is where the
     /// session is.
     pub fn advance(&self, here: Option<Here>) -> Result<Tick> {
         let mut state = self.lock()?;
-        here.map_or(Ok(()), |here| state.check(here))?;
-        let Some((action, end)) = state.actions(&self.config, self.steps())?.next() else {
-            return fail!(State, "the sweep has terminated: only setup is valid now");
-        };
-        action.check_memory()?;
-        let tick = state.tick(action, end);
-        state.step += usize::from(matches!(action.kind, Kind::Save | Kind::Restore));
+        let tick = state.next(here)?;
+        state.actions()?.next();
+        state.step += usize::from(matches!(tick.action.kind, Kind::Save | Kind::Restore));
         state.current = Some(tick);
         Ok(tick)
     }
@@ -329,34 +286,27 @@ impl SharedSchedule {
     /// told of the schedule from then on.
     pub fn peek(&self, here: Option<Here>) -> Result<Tick> {
         let mut state = self.lock()?;
-        here.map_or(Ok(()), |here| state.check(here))?;
+        let tick = state.next(here)?;
         state.told = true;
-        match state.actions(&self.config, self.steps())?.peek() {
-            Some((action, end)) => {
-                action.check_memory()?;
-                Ok(state.tick(action, end))
-            }
-            None => fail!(State, "the sweep has terminated: only setup is valid now"),
-        }
+        Ok(tick)
     }
 
     /// Returns the kind of the next action, for a session that is `here`; `None` after TERMINATE.
     pub fn peek_kind(&self, here: Here) -> Result<Option<Kind>> {
         let mut state = self.lock()?;
         state.check(here)?;
-        Ok(state.actions(&self.config, self.steps())?.peek_kind())
+        Ok(state.actions()?.peek_kind())
     }
 
     /// Returns how many SAVEs and RESTOREs are among the actions of a shot up to action `it`. Walks
     /// through these actions.
     pub fn accesses_until(&self, it: i64) -> Result<usize> {
-        Ok(self.lock()?.until(&self.config, self.steps(), it)?.1)
+        Ok(self.lock()?.until(it)?.1)
     }
 
     /// Returns the modes of the schedule that decide what its session `number` may do with a shot.
     pub fn modes(&self, number: u64) -> Result<Modes> {
-        let modes = self.lock()?.modes(number).with(Mode::UnknownSteps, self.steps() == 0);
-        Ok(modes.with(Mode::Online, self.config.schedule.algorithm == Some(Algorithm::Online)))
+        Ok(self.lock()?.modes(number))
     }
 
     /// Moves the schedule, before the first action of a shot, to action `it`, as if all actions up to
@@ -367,7 +317,7 @@ impl SharedSchedule {
         if let Some(tick) = state.current {
             return fail!(State, "the schedule is at action {}: a shot goes on from a restart file before its first action", tick.it);
         }
-        let (actions, _, (action, end)) = state.until(&self.config, self.steps(), it)?;
+        let (actions, _, (action, end)) = state.until(it)?;
         let is_access = matches!(action.kind, Kind::Save | Kind::Restore);
         let step = first.wrapping_sub(usize::from(is_access));
         let tick = Tick { sweep: state.sweep, it, step, action, end };
@@ -386,13 +336,8 @@ impl SharedSchedule {
     /// call this. The actions begin anew even then: memory may have run out before the first one.
     pub fn rewind(&self) -> Result<u64> {
         let mut state = self.lock()?;
-        if state.current.is_some() {
-            state.sweep += 1;
-            if let Some(open) = state.open.take() {
-                state.decided = Some(open);
-            }
-        }
-        (state.actions, state.current, state.step) = (None, None, 0);
+        state.sweep += u64::from(state.current.is_some());
+        (state.ended, state.actions, state.current, state.step) = (None, None, None, 0);
         Ok(state.sweep)
     }
 }
@@ -403,23 +348,29 @@ impl State {
         here.check(self.sweep, self.current.map_or(-1, |tick| tick.it))
     }
 
+    /// The schedule of this shot, if it is decided.
+    fn choice(&self) -> Option<&Choice> {
+        self.ended.as_ref().or(self.decided.as_ref())
+    }
+
     /// Fails if the schedule cannot be decided anew now; the table at [`Why`] says when it can.
-    /// `is_open`: the number of time steps, before or afterwards, is not known. Returns the first SAVE
-    /// of the shot, if it has begun: the new schedule must begin with the same SAVE.
-    fn check_change(&self, why: Why, number: u64, is_open: bool) -> Result<Option<Tick>> {
-        let modes = self.modes(number).with(Mode::OtherSteps, true);
+    /// `steps`: the number of time steps afterwards. Returns the first SAVE of the shot, if it has
+    /// begun: the new schedule must begin with the same SAVE.
+    fn check_change(&self, why: Why, number: u64, steps: u32) -> Result<Option<Tick>> {
         match (why, self.current) {
-            (Why::OtherTiers, _) => self.check_between_shots().map(|()| None),
+            (Why::OtherTiers | Why::Terms(_), _) => self.check_between_shots().map(|()| None),
             (Why::OtherSteps(_), _) => {
                 self.check_between_shots()?;
-                modes.with(Mode::UnknownSteps, is_open).check().map(|()| None)
+                let is_unknown = steps == 0 || self.steps == 0;
+                let modes = self.modes(number).with(Mode::OtherSteps, true);
+                modes.with(Mode::UnknownSteps, is_unknown).check().map(|()| None)
             }
             (Why::LessDisk, None) => self.check_untold().map(|()| None),
             (Why::Backend | Why::LessDisk, Some(tick))
                 if tick.it == 0 && tick.action.kind == Kind::Save =>
             {
                 self.check_untold()?;
-                if self.sessions.len() != 1 || !self.sessions.contains_key(&number) {
+                if !self.is_alone(number) {
                     return fail!(State, "{} sessions follow the schedule", self.sessions.len());
                 }
                 Ok(Some(tick))
@@ -448,23 +399,25 @@ impl State {
         Ok(())
     }
 
-    /// Returns the number of sessions as a mode, unless session `number` is the only one.
+    fn is_alone(&self, number: u64) -> bool {
+        self.sessions.len() == 1 && self.sessions.contains_key(&number)
+    }
+
+    /// Returns the modes of the schedule. The number of sessions is one, unless session `number` is the
+    /// only one.
     fn modes(&self, number: u64) -> Modes {
-        let is_alone = self.sessions.len() == 1 && self.sessions.contains_key(&number);
-        let sessions = if is_alone { 0 } else { self.sessions.len() as u64 };
-        Modes::default().with(Mode::Sessions, sessions)
+        let sessions = if self.is_alone(number) { 0 } else { self.sessions.len() as u64 };
+        let is_online = self.config.schedule.algorithm == Some(Algorithm::Online);
+        Modes::default()
+            .with(Mode::Sessions, sessions)
+            .with(Mode::UnknownSteps, self.steps == 0)
+            .with(Mode::Online, is_online)
     }
 
     /// Returns the actions of a shot behind action `it`, the number of SAVEs and RESTOREs up to that
     /// action, and the action.
-    fn until(
-        &mut self,
-        config: &Config,
-        steps: u32,
-        it: i64,
-    ) -> Result<(Ranges, usize, (Action, u32))> {
-        let schedule = &self.decide(config, steps)?.schedule;
-        let mut actions = actions_of(schedule, config);
+    fn until(&mut self, it: i64) -> Result<(Ranges, usize, (Action, u32))> {
+        let mut actions = self.all_actions()?;
         let (mut accesses, mut last) = (0, None);
         for (_, (action, end)) in (0..=it).zip(&mut actions) {
             action.check_memory()?;
@@ -477,32 +430,44 @@ impl State {
         }
     }
 
-    /// Replaces the decision by `choice`.
-    fn take(&mut self, choice: Choice) {
-        self.decided = Some(choice);
-        self.open = None;
-        self.decisions += 1;
-        if self.current.is_none() {
-            self.actions = None;
-        }
+    /// Returns the choice of the schedule that `terms` describe, as other ranks have it, for the storage
+    /// options of today's choice first.
+    fn choice_of(&mut self, terms: Terms) -> Result<Choice> {
+        let first = self.decide()?.alternative;
+        let sessions: Vec<Vec<TierSpec>> = self.sessions.values().cloned().collect();
+        let macro_steps = MacroSteps::new(self.config.schedule.adjoint_every, self.steps);
+        let schedule = Schedule::of_terms(macro_steps.count(), terms)?.in_macro_steps(macro_steps);
+        let choice = choose_schedule(schedule, &sessions, first)?;
+        log::info!(
+            "{}: {} snapshots, as other ranks have them",
+            choice.schedule.algorithm.name(),
+            choice.schedule.snapshots
+        );
+        Ok(choice)
     }
 
-    /// Returns the place of `action`, the one after the current action.
-    fn tick(&self, action: Action, end: u32) -> Tick {
-        Tick {
-            sweep: self.sweep,
-            it: self.current.map_or(0, |tick| tick.it + 1),
-            step: self.step,
-            action,
-            end,
-        }
+    /// Returns the next action, before which the schedule stays; `here` is where the session is that
+    /// asks.
+    fn next(&mut self, here: Option<Here>) -> Result<Tick> {
+        here.map_or(Ok(()), |here| self.check(here))?;
+        let Some((action, end)) = self.actions()?.peek() else {
+            return fail!(State, "the sweep has terminated: only setup is valid now");
+        };
+        action.check_memory()?;
+        let it = self.current.map_or(0, |tick| tick.it + 1);
+        Ok(Tick { sweep: self.sweep, it, step: self.step, action, end })
+    }
+
+    /// Returns the actions of a shot as the application gets them.
+    fn all_actions(&mut self) -> Result<Ranges> {
+        let join = self.config.schedule.range_actions;
+        Ok(actions_of(&self.decide()?.schedule, join))
     }
 
     /// Returns the actions of this shot that are still to come.
-    fn actions(&mut self, config: &Config, steps: u32) -> Result<&mut Ranges> {
+    fn actions(&mut self) -> Result<&mut Ranges> {
         if self.actions.is_none() {
-            let schedule = &self.decide(config, steps)?.schedule;
-            self.actions = Some(actions_of(schedule, config));
+            self.actions = Some(self.all_actions()?);
         }
         match &mut self.actions {
             Some(actions) => Ok(actions),
@@ -510,21 +475,21 @@ impl State {
         }
     }
 
-    fn decide(&mut self, config: &Config, steps: u32) -> Result<&Choice> {
+    fn decide(&mut self) -> Result<&Choice> {
         if self.decided.is_none() {
-            self.decided = Some(decide(config, steps, &self.sessions)?);
+            self.decided = Some(decide(&self.config, self.steps, &self.sessions)?);
         }
-        match &self.decided {
+        match self.choice() {
             Some(choice) => Ok(choice),
             None => fail!(State, "no schedule"),
         }
     }
 }
 
-/// Returns the actions as the application gets them. The FORWARDs of an endless schedule are not
-/// joined to ranges, since its forward phase may end after any step.
-fn actions_of(schedule: &Schedule, config: &Config) -> Ranges {
-    schedule.ranges(config.schedule.range_actions && schedule.steps > 0)
+/// The FORWARDs of an endless schedule are not joined to ranges, since its forward phase may end after
+/// any step.
+fn actions_of(schedule: &Schedule, join: bool) -> Ranges {
+    schedule.ranges(join && schedule.steps > 0)
 }
 
 fn decide(config: &Config, steps: u32, sessions: &BTreeMap<u64, Vec<TierSpec>>) -> Result<Choice> {

@@ -1,6 +1,6 @@
 //! What a session counts in a shot: times, transfers, bytes, and the line of the performance log.
 
-use super::engine::Engine;
+use super::engine::{Counted, Engine};
 use super::{performance_log, Session};
 use crate::codec::Method;
 use crate::error::Result;
@@ -8,27 +8,17 @@ use crate::plan::spare_bytes;
 use crate::schedule::Kind;
 use crate::stats::Stats;
 use crate::tier::{staging_bytes, Saved};
+use std::io;
 use std::time::Instant;
-
-impl Stats {
-    /// Counts what a SAVE of a state of `raw_bytes` bytes did.
-    pub(super) fn count(&mut self, saved: Saved, raw_bytes: u64) {
-        let Saved { bytes, written, .. } = saved;
-        self.d2h += u64::from(written);
-        self.write_backs_avoided += u64::from(!written);
-        self.raw_bytes += if bytes > 0 { raw_bytes } else { 0 };
-        self.stored_bytes += bytes;
-    }
-}
 
 impl Session {
     /// Adds the seconds since the application got its current action to `forward` or `backward` of
     /// the statistics, if that action is a FORWARD or a BACKWARD.
     pub(super) fn account(&mut self, now: Instant) {
-        let elapsed = now.duration_since(self.since).as_secs_f64();
-        match self.tick.map(|tick| tick.action.kind) {
-            Some(Kind::Forward) => self.stats.forward += elapsed,
-            Some(Kind::Backward) => self.stats.backward += elapsed,
+        let elapsed = self.shot.since.map_or(0.0, |since| (now - since).as_secs_f64());
+        match self.shot.tick.map(|tick| tick.action.kind) {
+            Some(Kind::Forward) => self.shot.stats.forward += elapsed,
+            Some(Kind::Backward) => self.shot.stats.backward += elapsed,
             _ => {}
         }
     }
@@ -37,14 +27,17 @@ impl Session {
     /// becomes known after its SAVE call, so the snapshot is counted in a later call.
     pub(super) fn count_saved(&mut self) {
         let Some(engine) = &mut self.engine else { return };
-        for saved @ Saved { ts, bytes, .. } in engine.tiers.saved() {
-            self.stats.count(saved, self.layout.raw_bytes);
-            if self.job.config.report.log_ratio && bytes > 0 {
-                let ratio = self.layout.raw_bytes as f64 / bytes as f64;
-                log::info!(
-                    "state {ts}: {bytes} of {} bytes, ratio {ratio:.2}",
-                    self.layout.raw_bytes
-                );
+        let (stats, raw_bytes) = (&mut self.shot.stats, self.basis.layout.raw_bytes);
+        for Saved { ts, bytes, written } in engine.tiers.saved() {
+            stats.d2h += u64::from(written);
+            stats.write_backs_avoided += u64::from(!written);
+            stats.stored_bytes += bytes;
+            if bytes > 0 {
+                stats.raw_bytes += raw_bytes;
+            }
+            if self.basis.job.config.report.log_ratio && bytes > 0 {
+                let ratio = raw_bytes as f64 / bytes as f64;
+                log::info!("state {ts}: {bytes} of {raw_bytes} bytes, ratio {ratio:.2}");
             }
         }
     }
@@ -52,32 +45,30 @@ impl Session {
     /// Returns the statistics of this shot so far. Fails if the device cannot tell its times.
     pub fn stats(&mut self) -> Result<Stats> {
         self.process.check()?;
-        let mut stats = self.stats.clone();
+        let mut stats = self.shot.stats.clone();
         (stats.generations, stats.persist_bytes, stats.persist) = self.persisted();
-        if let Some(Engine { tiers, traffic_before, stalled_before, coded_before, .. }) =
-            &mut self.engine
-        {
-            let traffic = tiers.device().traffic() - *traffic_before;
-            stats.stall += tiers.device().stalled()? - *stalled_before;
+        if let Some(Engine { tiers, option, before, .. }) = &mut self.engine {
+            let now = Counted::by(tiers.device())?;
+            let traffic = now.traffic - before.traffic;
+            stats.stall += now.stalled - before.stalled;
+            stats.compress += now.coded.0 - before.coded.0;
+            stats.decompress += now.coded.1 - before.coded.1;
             stats.h2d_bytes += traffic.h2d_bytes;
             stats.d2h_bytes += traffic.d2h_bytes;
             stats.disk_bytes += traffic.disk_bytes;
             stats.disk_reads += traffic.disk_reads;
             stats.disk_writes += traffic.disk_writes;
             let (on_disk, plan) = (tiers.on_disk(), tiers.plan());
-            let times = |slots: u32| (slots as u64).saturating_mul(self.layout.slot_bytes);
+            let times = |slots: u32| (slots as u64).saturating_mul(self.basis.layout.slot_bytes);
             let in_memory = plan.host_slots.saturating_sub(on_disk);
             let (cache, pool) =
                 tiers.peaks().unwrap_or((times(plan.device_slots), times(in_memory)));
-            let staged = if on_disk > 0 { staging_bytes(self.option.tiers.slot_bytes) } else { 0 };
-            let is_coded = self.option.storage.codec.method != Method::None;
-            let state = self.layout.slot_bytes;
+            let staged = if on_disk > 0 { staging_bytes(option.tiers.slot_bytes) } else { 0 };
+            let is_coded = option.storage.codec.method != Method::None;
+            let state = self.basis.layout.slot_bytes;
             let spare = spare_bytes(plan.zero_copy, is_coded, plan.cache, state);
             stats.peak_device_bytes = stats.peak_device_bytes.max(cache + spare);
             stats.peak_host_bytes = stats.peak_host_bytes.max(pool + staged);
-            let (compress, decompress) = tiers.device().coded()?;
-            stats.compress += compress - coded_before.0;
-            stats.decompress += decompress - coded_before.1;
         }
         Ok(stats)
     }
@@ -88,28 +79,17 @@ impl Session {
     }
 
     pub(super) fn end_shot(&mut self) {
-        self.ended = true;
-        self.shots += 1;
-        self.log_performance();
+        self.shot.ended = true;
+        self.shot.shots += 1;
+        if self.basis.job.config.report.performance_log {
+            self.log_performance().unwrap_or_else(|e| log::warn!("performance log: {e}"));
+        }
         self.timeline_shot();
     }
 
-    pub(super) fn log_performance(&mut self) {
-        if !self.job.config.report.performance_log {
-            return;
-        }
-        let mut append = || -> std::result::Result<(), String> {
-            self.synchronize().map_err(|e| e.message)?;
-            let stats = self.stats().map_err(|e| e.message)?;
-            let (schedule, plan) = self
-                .schedule
-                .decide()
-                .and_then(|s| Ok((s, self.plan()?)))
-                .map_err(|e| e.message)?;
-            performance_log::append(self.shots, &schedule, &plan, &stats).map_err(|e| e.to_string())
-        };
-        if let Err(e) = append() {
-            log::warn!("performance log: {e}");
-        }
+    fn log_performance(&mut self) -> io::Result<()> {
+        self.synchronize()?;
+        let (stats, schedule, plan) = (self.stats()?, self.schedule.decide()?, self.plan()?);
+        performance_log::append(self.shot.shots, &schedule, &plan, &stats)
     }
 }

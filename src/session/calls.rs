@@ -47,10 +47,10 @@ impl Session {
         let begin = Instant::now();
         engine.call(stream, "save", |engine| body(&mut engine.tiers))?;
         engine.acquired = None;
-        self.stats.saves += 1;
+        self.shot.stats.saves += 1;
         self.count_saved();
-        self.served = true;
-        self.stats.save += begin.elapsed().as_secs_f64();
+        self.shot.served = true;
+        self.shot.stats.save += begin.elapsed().as_secs_f64();
         self.timeline_call();
         Ok(())
     }
@@ -68,14 +68,14 @@ impl Session {
             engine.call(stream, "restore", |engine| body(&mut engine.tiers))?;
         engine.acquired = None;
         self.count_saved();
-        self.stats.restores += 1;
-        self.stats.misses += u64::from(moved);
-        self.stats.h2d += u64::from(moved);
-        self.stats.hits += u64::from(!moved);
-        self.stats.prefetches += u64::from(prefetched);
-        self.stats.late_prefetches += u64::from(late);
-        self.served = true;
-        self.stats.restore += begin.elapsed().as_secs_f64();
+        self.shot.stats.restores += 1;
+        self.shot.stats.misses += u64::from(moved);
+        self.shot.stats.h2d += u64::from(moved);
+        self.shot.stats.hits += u64::from(!moved);
+        self.shot.stats.prefetches += u64::from(prefetched);
+        self.shot.stats.late_prefetches += u64::from(late);
+        self.shot.served = true;
+        self.shot.stats.restore += begin.elapsed().as_secs_f64();
         self.timeline_call();
         Ok(result)
     }
@@ -90,7 +90,7 @@ impl Session {
     pub(super) fn expect(&self, kind: Kind, ts: i64) -> Result<Tick> {
         self.process.check()?;
         let call = if kind == Kind::Save { "save" } else { "retrieve" };
-        let Some(tick) = self.tick else {
+        let Some(tick) = self.shot.tick else {
             return fail!(State, "{call} of state {ts} before the first action");
         };
         let action = tick.action;
@@ -102,7 +102,7 @@ impl Session {
                 action.ts
             );
         }
-        if self.served {
+        if self.shot.served {
             return fail!(State, "{call} of state {ts}: it is done already");
         }
         Ok(tick)
@@ -113,7 +113,7 @@ impl Session {
     /// callback gives the addresses of the fields before each save and retrieve, and the addresses
     /// in `fields` are not checked.
     pub fn check_run(&mut self, fields: &[AppField], located: bool) -> Result<()> {
-        self.job.config.modes().with(Mode::Run, true).check()?;
+        self.basis.job.config.modes().with(Mode::Run, true).check()?;
         if located {
             self.check_shapes(fields)
         } else {
@@ -122,8 +122,12 @@ impl Session {
     }
 
     pub(super) fn check_count(&self, nfields: usize) -> Result<()> {
-        if nfields != self.layout.fields.len() {
-            return fail!(Shape, "{nfields} fields: the session has {}", self.layout.fields.len());
+        if nfields != self.basis.layout.fields.len() {
+            return fail!(
+                Shape,
+                "{nfields} fields: the session has {}",
+                self.basis.layout.fields.len()
+            );
         }
         Ok(())
     }
@@ -131,7 +135,7 @@ impl Session {
     /// Refuses fields that differ from the session's fields in number, shape or type.
     pub(super) fn check_shapes(&self, fields: &[AppField]) -> Result<()> {
         self.check_count(fields.len())?;
-        for (i, (given, expected)) in fields.iter().zip(&self.layout.fields).enumerate() {
+        for (i, (given, expected)) in fields.iter().zip(&self.basis.layout.fields).enumerate() {
             if given.field.n != expected.n || given.field.scalar != expected.scalar {
                 return fail!(
                     Shape,
@@ -157,9 +161,9 @@ impl Session {
         let memory: Vec<AppMemory> = fields.iter().enumerate().map(named).collect::<Result<_>>()?;
         // `check_disjoint` takes longer, the more the rows of different fields alternate in memory,
         // so fields at the addresses of the last call are not checked again.
-        if memory != self.disjoint {
+        if memory != self.shot.disjoint {
             check_disjoint(&memory)?;
-            self.disjoint = fallible_vec::copied(&memory)?;
+            self.shot.disjoint = fallible_vec::copied(&memory)?;
         }
         Ok(memory)
     }

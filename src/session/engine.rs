@@ -1,9 +1,10 @@
 //! The engine: a plan, and the tiers of the device on which the plan is played.
 
-use crate::device::{AppMemory, Stream, Traffic};
+use crate::choice::StorageOption;
+use crate::device::{AppMemory, Device, Stream, Traffic};
 use crate::error::{Code, Error, Result};
 use crate::plan::{Index, Plan};
-use crate::schedule::Kind;
+use crate::schedule::{Kind, Schedule};
 use crate::tier::Tiers;
 use crate::timeline::nvtx;
 use crate::tune::Tuner;
@@ -24,7 +25,13 @@ pub(super) struct Whole {
 pub(super) struct Engine {
     /// Sequence number of the shared schedule's decision that the plan belongs to.
     pub(super) decision: u64,
+    /// The storage option, whose tiers fit the memory that there is.
+    pub(super) option: StorageOption,
+    /// Bytes of a snapshot by which the plan was made after the decision; 0: by the decision itself.
+    pub(super) planned_by: u64,
     pub(super) tiers: Tiers,
+    /// The index of the whole plan, once a restart file within a shot was written.
+    pub(super) index: Option<Box<Index>>,
     /// The plan whose rest the tiers play, while a shot goes on from a restart file.
     pub(super) whole: Option<Whole>,
     /// The SAVE that `save_begin` has begun: its step of the plan, and the memory that the
@@ -35,30 +42,50 @@ pub(super) struct Engine {
     pub(super) acquired: Option<(usize, i64)>,
     /// The error after which this shot cannot go on.
     pub(super) broken: Option<Error>,
-    /// The device's traffic, stall and coding times before this shot: the statistics are
-    /// differences from them.
-    pub(super) traffic_before: Traffic,
-    pub(super) stalled_before: f64,
+    /// What the device had counted before this shot: the statistics are differences from it.
+    pub(super) before: Counted,
     /// Measures this shot, if autotuning is asked for.
     pub(super) tuner: Option<Box<Tuner>>,
-    pub(super) coded_before: (f64, f64),
+}
+
+/// What a device has counted since it was opened.
+#[derive(Default)]
+pub(super) struct Counted {
+    pub(super) traffic: Traffic,
+    /// Seconds for which the application's work waited.
+    pub(super) stalled: f64,
+    /// Seconds of compression and of decompression.
+    pub(super) coded: (f64, f64),
+}
+
+impl Counted {
+    pub(super) fn by(device: &mut dyn Device) -> Result<Self> {
+        let (stalled, coded) = (device.stalled()?, device.coded()?);
+        Ok(Counted { traffic: device.traffic(), stalled, coded })
+    }
 }
 
 impl Engine {
     /// An engine that has played nothing of a plan of decision number `decision`.
-    pub(super) fn new(decision: u64, tiers: Tiers) -> Self {
+    pub(super) fn new(decision: u64, option: StorageOption, tiers: Tiers) -> Self {
         Engine {
             decision,
+            option,
+            planned_by: 0,
             tiers,
+            index: None,
             whole: None,
             begun: None,
             acquired: None,
             broken: None,
-            traffic_before: Traffic::default(),
-            stalled_before: 0.0,
+            before: Counted::default(),
             tuner: None,
-            coded_before: (0.0, 0.0),
         }
+    }
+
+    /// The plan of the whole shot.
+    pub(super) fn whole_plan(&self) -> &Arc<Plan> {
+        self.whole.as_ref().map_or(self.tiers.plan(), |whole| &whole.plan)
     }
 
     /// Number of steps of the whole plan that are played, if the current action has the number `step`
@@ -69,6 +96,14 @@ impl Engine {
         (played as i64 + ahead).max(0) as usize
     }
 
+    /// The index of the decided schedule. It is kept for later calls.
+    pub(super) fn index(&mut self, schedule: &Schedule) -> Result<&Index> {
+        match &mut self.index {
+            Some(index) => Ok(index),
+            none => Ok(none.insert(Box::new(Index::new(schedule)?))),
+        }
+    }
+
     /// Prepares the tiers and the counters for a shot. If this fails, the shot so far is broken,
     /// since its snapshots are gone.
     pub(super) fn reset(&mut self) -> Result<()> {
@@ -76,9 +111,7 @@ impl Engine {
             self.broken = Some(error.clone());
             return Err(error);
         }
-        let device = self.tiers.device();
-        (self.stalled_before, self.coded_before, self.traffic_before) =
-            (device.stalled()?, device.coded()?, device.traffic());
+        self.before = Counted::by(self.tiers.device())?;
         (self.begun, self.acquired, self.broken) = (None, None, None);
         Ok(())
     }
@@ -89,9 +122,9 @@ impl Engine {
         let Traffic { disk_bytes, disk_reads, disk_writes, .. } = self.tiers.device().traffic();
         let result = body(self);
         let after = self.tiers.device().traffic();
-        self.traffic_before.disk_bytes += after.disk_bytes - disk_bytes;
-        self.traffic_before.disk_reads += after.disk_reads - disk_reads;
-        self.traffic_before.disk_writes += after.disk_writes - disk_writes;
+        self.before.traffic.disk_bytes += after.disk_bytes - disk_bytes;
+        self.before.traffic.disk_reads += after.disk_reads - disk_reads;
+        self.before.traffic.disk_writes += after.disk_writes - disk_writes;
         result
     }
 
@@ -104,6 +137,14 @@ impl Engine {
         let result = self.tiers.finish();
         self.broken = result.as_ref().err().filter(|error| error.code != Code::Device).cloned();
         result
+    }
+
+    /// As `finish`, but only if an error of a restore can become known after the restore has returned.
+    pub(super) fn check(&mut self) -> Result<()> {
+        match self.tiers.is_checked_later() {
+            true => self.finish(),
+            false => Ok(()),
+        }
     }
 
     /// Runs `body`, which is a call of the application, on the application's `stream`. `name` is

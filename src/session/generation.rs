@@ -29,10 +29,10 @@ impl Session {
     /// schedule is compared when the generation is read.
     fn fingerprint(&mut self) -> Result<Fingerprint> {
         let macro_steps = self.schedule.macro_steps();
-        self.settle()?;
-        let compression = &self.option.storage.codec;
-        let shapes = shapes_of(&self.layout.fields);
-        let fields = self.layout.fields.iter().flat_map(|field| {
+        self.schedule.decide()?;
+        let compression = &self.option().storage.codec;
+        let shapes = shapes_of(&self.basis.layout.fields);
+        let fields = self.basis.layout.fields.iter().flat_map(|field| {
             let role = field.previous_of.map_or(0, |field| field + 1);
             field.n.into_iter().chain([field.scalar as u64, role.into()])
         });
@@ -55,7 +55,7 @@ impl Session {
     }
 
     fn codec_number(&self) -> u32 {
-        u32::from(self.option.storage.codec.method.number())
+        u32::from(self.option().storage.codec.method.number())
     }
 
     /// Checks the arrays of a call, and opens the device that copies them.
@@ -68,7 +68,7 @@ impl Session {
             }
             push(&mut fields, array.field)?;
         }
-        match self.target {
+        match self.basis.target {
             // A session on a GPU copies from memory of either kind.
             Some(Target::Cuda(_)) => {}
             _ => self.place(&fields)?,
@@ -182,8 +182,8 @@ impl Session {
     fn expected_bytes(&self, arrays: &[Array], kept: &[Kept]) -> u64 {
         let arrays = arrays.iter().map(|array| array.field.field.bytes().unwrap_or(0)).sum::<u64>();
         let each = match self.largest() {
-            0 => self.layout.slot_bytes,
-            largest => largest.min(self.layout.slot_bytes),
+            0 => self.basis.layout.slot_bytes,
+            largest => largest.min(self.basis.layout.slot_bytes),
         };
         arrays.saturating_add(each.saturating_mul(kept.len() as u64))
     }
@@ -201,7 +201,7 @@ impl Session {
         let header = Header { fingerprint: self.fingerprint()?, shot, it };
         let mut writer = persist.store()?.begin(header)?;
         let arrays = arrays.iter().filter(|array| it >= 0 || !array.changes_within);
-        let (codec, raw_bytes) = (self.codec_number(), self.layout.raw_bytes);
+        let (codec, raw_bytes) = (self.codec_number(), self.basis.layout.raw_bytes);
         let macro_steps = self.schedule.macro_steps();
         let written = match &mut self.engine {
             None => arrays.into_iter().try_for_each(|array| put(&mut writer, None, array)),

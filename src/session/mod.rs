@@ -5,40 +5,38 @@
 
 mod accounting;
 mod array;
+mod basis;
 mod calls;
 mod engine;
-mod estimate;
 mod generation;
+mod memory;
 mod open;
 mod performance_log;
 mod persist;
-mod replan;
 mod restart;
 mod shot;
 mod timeline;
 mod tuning;
 mod zero_copy;
 
-use crate::choice::{Here, Job, Promise, SharedSchedule, StorageOption, Target, Tick, TierSpec};
+use crate::choice::{Here, SharedSchedule, StorageOption, Tick, TierSpec};
 use crate::codec::Settings;
 use crate::config::Config;
-use crate::device::{AppField, AppMemory};
+use crate::device::AppField;
 use crate::error::{fail, Result};
-use crate::layout::Layout;
 use crate::plan::Plan;
-use crate::predict::Profile;
 use crate::process::Process;
 use crate::schedule::{Action, Kind};
-use crate::stats::Stats;
-use crate::timeline::{nvtx, TimelineFile};
+use basis::Basis;
 use engine::Engine;
-use restart::Indexed;
+use shot::Shot;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::Instant;
+use timeline::Watch;
 
 pub use array::Array;
-pub use estimate::{estimate, Estimate};
+pub use basis::{estimate, Estimate};
 pub use persist::{AgreeMin, Due, Found, Persist};
 pub use restart::{Position, Snapshot};
 
@@ -47,57 +45,15 @@ pub struct Session {
     schedule: Arc<SharedSchedule>,
     /// The session's number among the sessions that follow the schedule.
     number: u64,
-    /// What the plan follows.
-    job: Job,
-    /// The host memory that the session's budgets promise, if the library chose the budgets.
-    promise: Option<Promise>,
-    layout: Layout,
-    /// The storage options of this session; the schedule's decision takes one of them.
-    options: Vec<StorageOption>,
-    /// The storage option that the decision with sequence number `decision` took. Until that
-    /// decision is known, `decision` is `None` and this is the first option.
-    option: StorageOption,
-    decision: Option<u64>,
-    /// The device of the session; `None` until the configuration or the fields tell it.
-    target: Option<Target>,
+    /// What the session plans by.
+    basis: Basis,
+    /// The plan and the memory in which it is played: none before the device is known, and none
+    /// after a change until the next action.
     engine: Option<Engine>,
-    /// The number of the shot in which this session takes part, and its current action there.
-    sweep: u64,
-    tick: Option<Tick>,
-    /// Whether the current action needs no further call: its SAVE or RESTORE is done, or it is
-    /// another action.
-    served: bool,
-    /// The reason for which the application stopped this shot.
-    stopped: Option<String>,
-    /// The time at which the application got its current action.
-    since: Instant,
-    stats: Stats,
-    /// The statistics with which this shot went on from a restart file; zero for any other shot.
-    carried: Stats,
-    /// Bytes of the largest compressed snapshot that the shot, or the shot before the first one, had
-    /// in the session that wrote a restart file, for the session that goes on from it.
-    largest_before: u64,
-    /// Bytes of a snapshot by which the plan was made after the decision; 0: by the decision itself.
-    planned_by: u64,
+    shot: Shot,
+    watch: Watch,
     /// The restart files, once they are open.
     persist: Option<Box<Persist>>,
-    /// The index of the schedule, once a restart file within a shot was written or read.
-    indexed: Option<Box<Indexed>>,
-    /// Number of shots that reached TERMINATE.
-    shots: u64,
-    /// Whether the current shot is counted in `shots`, or has failed in its last check and the
-    /// application was told so.
-    ended: bool,
-    /// Whether the current or the next shot is measured, and the profile (or the error) of the last
-    /// measured shot.
-    tuning: bool,
-    measured: Option<Result<Profile>>,
-    /// The timeline, if `trace_out` asks for it.
-    timeline: Option<TimelineFile>,
-    /// The NVTX range of the current action, if a profiler listens.
-    range: Option<nvtx::Action>,
-    /// The memory of the fields of the last save or retrieve; its fields were found not to overlap.
-    disjoint: Vec<AppMemory>,
     process: Process,
 }
 
@@ -131,43 +87,53 @@ impl Session {
     }
 
     /// Returns the plan of this session, and decides the schedule if it is not decided yet.
-    pub fn plan(&mut self) -> Result<Arc<Plan>> {
-        let decision = self.schedule.decisions()?;
-        match &self.engine {
-            Some(engine) if engine.decision == decision => {
-                Ok(engine.whole.as_ref().map_or(engine.tiers.plan(), |whole| &whole.plan).clone())
-            }
-            _ => {
-                self.settle()?;
-                self.schedule.plan(&self.option.tiers)
-            }
+    pub fn plan(&self) -> Result<Arc<Plan>> {
+        self.schedule.decide()?;
+        match self.engine_of_decision() {
+            Some(engine) => Ok(engine.whole_plan().clone()),
+            None => self.schedule.plan(&self.option().tiers),
+        }
+    }
+
+    /// Returns the engine, if its plan belongs to the schedule's last decision.
+    fn engine_of_decision(&self) -> Option<&Engine> {
+        let (_, decision) = self.schedule.decision();
+        self.engine.as_ref().filter(|engine| engine.decision == decision)
+    }
+
+    /// Returns how the session stores snapshots: the option that the schedule's decision took, with tiers
+    /// that fit the memory once this is reserved. Before the decision it is the first option.
+    fn option(&self) -> &StorageOption {
+        match self.engine_of_decision() {
+            Some(engine) => &engine.option,
+            None => self.basis.option(self.schedule.decision().0),
         }
     }
 
     /// Returns how the session compresses snapshots.
     pub fn compression(&self) -> &Settings {
-        &self.option.storage.codec
+        &self.option().storage.codec
     }
 
     /// Returns the bytes of one snapshot that the plan counts with.
     pub fn slot_bytes(&self) -> u64 {
-        self.option.tiers.slot_bytes
+        self.option().tiers.slot_bytes
     }
 
     /// Returns `device_budget` and `host_budget` of the plan, in bytes; 0: no budget.
     pub fn budgets(&self) -> (u64, u64) {
-        (self.job.device_budget, self.job.host_budget)
+        (self.basis.job.device_budget, self.basis.job.host_budget)
     }
 
     /// Returns the tiers that the plan is made for.
     pub fn tiers(&self) -> &TierSpec {
-        &self.option.tiers
+        &self.option().tiers
     }
 
     fn engine(&mut self) -> Result<&mut Engine> {
         match &mut self.engine {
             Some(engine) => Ok(engine),
-            None if self.target.is_none() => fail!(
+            None if self.basis.target.is_none() => fail!(
                 State,
                 "the session has no device yet: with backend = 0 the memory of the fields tells it, and no field with data was given so far; set \
                  backend = 1 (host) or backend = 2 (CUDA) in the configuration, or give the fields with their data at init"
@@ -180,9 +146,7 @@ impl Session {
     /// if it is not decided yet.
     pub fn peek_action(&self) -> Result<Tick> {
         self.process.check()?;
-        if let Some(why) = &self.stopped {
-            return fail!(State, "this shot was stopped ({why}): call setup for the next one");
-        }
+        self.check_running()?;
         self.schedule.peek(Some(self.here()))
     }
 
@@ -190,12 +154,11 @@ impl Session {
     pub fn get_action(&mut self) -> Result<Tick> {
         self.process.check()?;
         self.check_served()?;
-        self.open()?;
-        self.keep_up(self.tick.map_or(0, |tick| tick.it + 1))?;
+        self.prepare_action(self.shot.tick.map_or(0, |tick| tick.it + 1))?;
         if (self.is_checked_later() || self.is_measured())
             && self.schedule.peek_kind(self.here())? == Some(Kind::Terminate)
         {
-            self.conclude_once()?;
+            self.conclude()?;
         }
         let tick = self.schedule.advance(Some(self.here()))?;
         self.follow(tick);
@@ -207,15 +170,14 @@ impl Session {
     pub fn get_forward_action(&mut self) -> Result<Option<Tick>> {
         self.process.check()?;
         self.check_served()?;
-        let backward_steps = self.stats.backward_steps;
-        if backward_steps > 0 && backward_steps == self.carried.backward_steps {
+        let backward_steps = self.shot.stats.backward_steps;
+        if backward_steps > 0 && backward_steps == self.shot.carried.backward_steps {
             // The shot went on within its reverse sweep.
             return Ok(None);
         }
         if backward_steps > 0 {
             return fail!(State, "the shot is being reversed: call setup for the next shot first");
         }
-        self.open()?;
         match self.schedule.peek_kind(self.here())? {
             Some(Kind::Backward) => Ok(None),
             _ => self.get_action().map(Some),
@@ -224,7 +186,7 @@ impl Session {
 
     /// Fails if the current action of this session is not `tick`.
     pub fn check_at(&self, tick: Tick) -> Result<()> {
-        match self.tick {
+        match self.shot.tick {
             Some(mine) if (mine.sweep, mine.it) == (tick.sweep, tick.it) => Ok(()),
             _ => fail!(
                 State,
@@ -246,15 +208,14 @@ impl Session {
                 current.map_or(-1, |tick| tick.it)
             );
         };
-        if self.tick.is_some_and(|mine| (mine.sweep, mine.it) == (tick.sweep, it)) {
+        if self.shot.tick.is_some_and(|mine| (mine.sweep, mine.it) == (tick.sweep, it)) {
             return Ok(());
         }
         self.check_served()?;
         self.here().check(tick.sweep, it - 1)?;
-        self.open()?;
-        self.keep_up(it)?;
+        self.prepare_action(it)?;
         if tick.action.kind == Kind::Terminate {
-            self.conclude_once()?;
+            self.conclude()?;
         }
         self.follow(tick);
         Ok(())
@@ -262,15 +223,22 @@ impl Session {
 
     /// Where this session is in the actions of its schedule.
     fn here(&self) -> Here {
-        Here { sweep: self.sweep, it: self.tick.map_or(-1, |tick| tick.it) }
+        Here { sweep: self.shot.sweep, it: self.shot.tick.map_or(-1, |tick| tick.it) }
+    }
+
+    fn check_running(&self) -> Result<()> {
+        match &self.shot.stopped {
+            Some(why) => {
+                fail!(State, "this shot was stopped ({why}): call setup for the next one")
+            }
+            None => Ok(()),
+        }
     }
 
     fn check_served(&self) -> Result<()> {
-        if let Some(why) = &self.stopped {
-            return fail!(State, "this shot was stopped ({why}): call setup for the next one");
-        }
-        match self.tick {
-            Some(Tick { action: Action { kind, ts, .. }, it, .. }) if !self.served => {
+        self.check_running()?;
+        match self.shot.tick {
+            Some(Tick { action: Action { kind, ts, .. }, it, .. }) if !self.shot.served => {
                 let call = if kind == Kind::Save { "save" } else { "retrieve" };
                 fail!(
                     State,
@@ -285,8 +253,8 @@ impl Session {
     fn follow(&mut self, tick: Tick) {
         let now = Instant::now();
         self.account(now);
-        (self.tick, self.since) = (Some(tick), now);
-        self.served = !matches!(tick.action.kind, Kind::Save | Kind::Restore);
+        (self.shot.tick, self.shot.since) = (Some(tick), Some(now));
+        self.shot.served = !matches!(tick.action.kind, Kind::Save | Kind::Restore);
         self.timeline_action(tick);
         let (mut forward, mut backward) = (0, 0);
         match tick.action.kind {
@@ -295,8 +263,8 @@ impl Session {
             Kind::Terminate => self.end_shot(),
             _ => {}
         }
-        self.stats.forward_steps += forward;
-        self.stats.backward_steps += backward;
+        self.shot.stats.forward_steps += forward;
+        self.shot.stats.backward_steps += backward;
         if let Some(tuner) = self.engine.as_mut().and_then(|engine| engine.tuner.as_mut()) {
             tuner.steps(forward, backward);
         }
@@ -307,19 +275,23 @@ impl Session {
     }
 
     fn is_checked_later(&self) -> bool {
-        self.stats.backward_steps > 0
+        self.shot.stats.backward_steps > 0
             && self.engine.as_ref().is_some_and(|engine| engine.tiers.is_checked_later())
     }
 
-    /// Limits how far the host runs ahead: blocks until, with action `it`, at most `max_in_flight`
-    /// actions have not ended on the device. If this fails, action `it` has changed nothing.
-    fn keep_up(&mut self, it: i64) -> Result<()> {
-        let most = match self.job.config.device.max_in_flight {
+    /// Prepares action `it`: opens the device, takes the whole plan once the forward phase of the shot has
+    /// ended, which another session of the schedule may have told, and limits how far the host runs
+    /// ahead: it blocks until, with action `it`, at most `max_in_flight` actions have not ended on the
+    /// device. If this fails, action `it` has changed nothing.
+    fn prepare_action(&mut self, it: i64) -> Result<()> {
+        self.open()?;
+        self.follow_end()?;
+        let most = match self.basis.job.config.device.max_in_flight {
             0 => 64,
             actions => actions.into(),
         };
         if let Some(engine) = &mut self.engine {
-            self.stats.run_ahead_wait += engine.tiers.device().keep_up(it, most)?;
+            self.shot.stats.run_ahead_wait += engine.tiers.device().keep_up(it, most)?;
         }
         Ok(())
     }

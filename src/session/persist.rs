@@ -312,7 +312,7 @@ impl Session {
     /// Opens the folder of restart files for `rank` of `ranks` ranks.
     pub fn persist_open(&mut self, (rank, ranks): (u32, u32), agree_min: AgreeMin) -> Result<()> {
         self.process.check()?;
-        let Some(dir) = &self.job.config.restart.folder else {
+        let Some(dir) = &self.basis.job.config.restart.folder else {
             return fail!(
                 State,
                 "persist_dir is not set: name the folder of restart files in the configuration"
@@ -321,9 +321,9 @@ impl Session {
         if self.persist.is_some() {
             return fail!(State, "the restart files of this session are open already");
         }
-        let overhead = self.job.config.restart.overhead;
+        let overhead = self.basis.job.config.restart.overhead;
         let overhead = if overhead == 0.0 { DEFAULT_OVERHEAD } else { overhead };
-        let store = match self.job.config.restart.strict {
+        let store = match self.basis.job.config.restart.strict {
             true => Store::open_trusted(dir, rank, ranks),
             false => Store::open(dir, rank, ranks),
         }?;

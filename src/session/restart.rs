@@ -6,9 +6,9 @@
 //! the bytes that they were, and then serves the actions that are left. It so restores the same bits,
 //! and counts what the other session would have counted.
 
-use super::engine::{Engine, Whole};
+use super::engine::Whole;
 use super::Session;
-use crate::choice::Cut;
+use crate::choice::{Cut, Why};
 use crate::device::{Stream, Traffic};
 use crate::error::{fail, Code, Error, Result};
 use crate::plan::{Index, Kept};
@@ -17,12 +17,6 @@ use crate::stats::Stats;
 use crate::tier::{Stored, Tiers};
 use crate::together::Mode;
 use std::sync::Arc;
-
-/// The index of a plan's schedule, for the decision of the schedule with this number.
-pub(super) struct Indexed {
-    decision: u64,
-    index: Index,
-}
 
 /// What a shot has come to, or the start of a shot (`it` = -1).
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -122,12 +116,12 @@ type Pass<'a> = &'a mut dyn FnMut(usize, &mut dyn FnMut(&[u8]) -> Result<()>) ->
 impl Session {
     /// Whether no shot is under way.
     pub fn is_between_shots(&self) -> bool {
-        self.tick.is_none_or(|tick| tick.action.kind == Kind::Terminate)
+        self.shot.tick.is_none_or(|tick| tick.action.kind == Kind::Terminate)
     }
 
     /// Fails if the state within a shot cannot be written to a restart file.
     pub(super) fn check_within_shot(&self) -> Result<()> {
-        let levels = self.option.storage.cut == Cut::Levels;
+        let levels = self.option().storage.cut == Cut::Levels;
         self.schedule
             .modes(self.number)?
             .with(Mode::WithinShot, true)
@@ -135,28 +129,23 @@ impl Session {
             .check()
     }
 
-    /// Returns the start of the next shot as a position.
-    pub fn position_between_shots(&mut self) -> Result<Position> {
-        let schedule = self.schedule.decide()?;
-        Ok(Position { it: -1, ..self.position_in(&schedule)? })
-    }
-
     /// Returns the start of the current shot, or, between shots, of the next one.
     pub(super) fn position_of_begin(&mut self) -> Result<Position> {
-        let position = self.position_between_shots()?;
+        let schedule = self.schedule.decide()?;
+        let begin = Position { it: -1, ..self.position_in(&schedule)? };
         match self.is_between_shots() {
-            true => Ok(position),
+            true => Ok(begin),
             // The plan of this shot does not follow from this shot's own snapshots.
-            false => Ok(Position { largest: 0, ..position }),
+            false => Ok(Position { largest: 0, ..begin }),
         }
     }
 
     /// Returns a checksum of what decides which snapshots mixed storage compresses; 0: not mixed.
     fn mixed(&self) -> u64 {
-        let tiers = &self.option.tiers;
+        let tiers = &self.option().tiers;
         tiers.raw_slots.map_or(0, |raw| {
             let cache = tiers.cache.map_or(u64::MAX, u64::from);
-            let slots = [raw.into(), cache, self.job.device_budget];
+            let slots = [raw.into(), cache, self.basis.job.device_budget];
             hash(slots.into_iter().flat_map(u64::to_le_bytes)) | 1
         })
     }
@@ -166,7 +155,7 @@ impl Session {
             schedule: schedule.fingerprint(self.schedule.config().schedule.range_actions)?,
             terms: schedule.terms(),
             recorded: (!schedule.has_terms()).into(),
-            planned_by: self.planned_by,
+            planned_by: self.engine_of_decision().map_or(0, |engine| engine.planned_by),
             largest: self.largest(),
             mixed: self.mixed(),
             ..Position::default()
@@ -177,24 +166,29 @@ impl Session {
     /// of these snapshots are placed and counted. The current action must be served.
     pub(super) fn position(&mut self, stream: Stream) -> Result<(Position, Vec<Kept>)> {
         self.check_served()?;
-        let Some(tick) = self.tick else { return fail!(State, "no action has come yet") };
+        let Some(tick) = self.shot.tick else { return fail!(State, "no action has come yet") };
         self.check_within_shot()?;
-        let done = match &self.engine {
-            Some(engine) => engine.done(tick.step, tick.action.kind),
-            None => self.schedule.accesses_until(tick.it)?,
-        };
-        if let Some(engine) = &mut self.engine {
-            engine.call(stream, "persist", |engine| engine.tiers.settle())?;
-            self.count_saved();
-        }
         let schedule = self.schedule.decide()?;
-        let plan = self.plan()?;
-        let (kept, plan) = match &self.engine {
-            Some(Engine { tiers, whole: Some(Whole { anew: Some(index), .. }), .. }) => {
-                (tiers.plan().needed_from(index, done)?, 0)
+        let (mut kept, mut plan) = (Vec::new(), 0);
+        match &mut self.engine {
+            // Nothing is stored yet.
+            None => plan = self.plan()?.fingerprint(),
+            Some(engine) => {
+                engine.call(stream, "persist", |engine| engine.tiers.settle())?;
+                let done = engine.done(tick.step, tick.action.kind);
+                match &engine.whole {
+                    Some(Whole { anew: Some(index), .. }) => {
+                        kept = engine.tiers.plan().needed_from(index, done)?;
+                    }
+                    _ => {
+                        let whole = engine.whole_plan().clone();
+                        kept = whole.needed_from(engine.index(&schedule)?, done)?;
+                        plan = whole.fingerprint();
+                    }
+                }
+                self.count_saved();
             }
-            _ => (plan.needed_from(self.index(&schedule)?, done)?, plan.fingerprint()),
-        };
+        }
         let mut stats = self.stats()?;
         let early = self.engine.as_ref().map_or_else(Traffic::default, |e| e.tiers.early());
         stats.h2d_bytes -= early.h2d_bytes;
@@ -207,7 +201,7 @@ impl Session {
     /// Bytes of the largest compressed snapshot since the last setup.
     pub(super) fn largest(&self) -> u64 {
         let largest = self.engine.as_ref().map_or(0, |engine| engine.tiers.largest());
-        largest.max(self.largest_before)
+        largest.max(self.shot.largest_before)
     }
 
     /// Prepares the first shot of this session, which goes on at the start of a shot or within it.
@@ -221,25 +215,10 @@ impl Session {
                  compressed: give the configuration that wrote the files, device_budget and mixed_storage included"
             );
         }
-        self.largest_before = position.largest;
+        self.shot.largest_before = position.largest;
         match position.it < 0 {
             true => self.setup(),
             false => Ok(()),
-        }
-    }
-
-    /// Returns the index of the decided schedule. It is kept for later calls.
-    fn index(&mut self, schedule: &Schedule) -> Result<&Index> {
-        let decision = self.schedule.decisions()?;
-        if self.indexed.as_ref().is_none_or(|indexed| indexed.decision != decision) {
-            self.indexed = None;
-        }
-        match &mut self.indexed {
-            Some(indexed) => Ok(&indexed.index),
-            none => {
-                let index = Index::new(schedule)?;
-                Ok(&none.insert(Box::new(Indexed { decision, index })).index)
-            }
         }
     }
 
@@ -275,7 +254,7 @@ impl Session {
         if position.recorded != 0 {
             return differs(", a recorded one");
         }
-        self.schedule.take_terms(position.terms)?;
+        self.schedule.decide_anew(Why::Terms(position.terms), None)?;
         match self.schedule.fingerprint()? == position.schedule {
             true => Ok(()),
             false => differs(""),
@@ -285,11 +264,11 @@ impl Session {
     /// An error of going on from restart files, which says so if the disk has less room than
     /// `disk_budget`: a plan may not fit that did fit the session that wrote the files.
     pub(super) fn on_less_disk(&self, error: Error) -> Error {
-        let (room, budget) = (self.job.disk_budget, self.job.config.tiers.disk_budget);
+        let (room, budget) = (self.basis.job.disk_budget, self.basis.job.config.tiers.disk_budget);
         if room >= budget || !matches!(error.code, Code::Budget | Code::Config) {
             return error;
         }
-        let folders = self.job.config.disk_folders();
+        let folders = self.basis.job.config.disk_folders();
         let folders: Vec<_> = folders.iter().map(|folder| folder.display().to_string()).collect();
         error.within(format_args!(
             "{} has room for {room} bytes of snapshots now, of disk_budget = {budget}: free space there, or name other folders in disk_path",
@@ -308,7 +287,7 @@ impl Session {
         source: Pass,
     ) -> Result<()> {
         self.process.check()?;
-        if self.tick.is_some() {
+        if self.shot.tick.is_some() {
             return fail!(State, "a shot is under way: a restart file is read before its first action; call gpuzip_setup first");
         }
         self.go_on_from(position)?;
@@ -317,24 +296,25 @@ impl Session {
         let (schedule, whole) = (self.schedule.decide()?, self.plan()?);
         let macro_steps = schedule.macro_steps();
         let is_same = whole.fingerprint() == position.plan;
-        if !is_same && self.option.tiers.raw_slots.is_some() {
+        if !is_same && self.option().tiers.raw_slots.is_some() {
             return fail!(
                 Config,
                 "the restart files were written with another plan, of other budgets or another profile, and with mixed storage the plan decides which \
                  snapshots are compressed: give the configuration that wrote the files, device_budget and host_budget included"
             );
         }
+        let index = Index::new(&schedule)?;
         let (rest, kept, whole) = if is_same {
-            let kept = whole.needed_from(self.index(&schedule)?, done)?;
+            let kept = whole.needed_from(&index, done)?;
             let ahead = done as i64 - kept.len() as i64;
             let rest = whole.rest(&kept, done)?;
             let kept: Vec<u32> = kept.iter().map(|kept| kept.ts).collect();
             (rest, kept, Whole { plan: whole, ahead, anew: None })
         } else {
-            let index = self.index(&schedule)?.rest(done)?;
+            let index = index.rest(done)?;
             let loads = index.accesses.len() + done - whole.steps.len();
             let kept: Vec<u32> = index.accesses[..loads].iter().map(|access| access.ts).collect();
-            let rest = self.option.tiers.plan_of_rest(&index, schedule.snapshots)?;
+            let rest = self.option().tiers.plan_of_rest(&index, schedule.snapshots)?;
             (rest, kept, Whole { plan: whole, ahead: 0, anew: Some(Box::new(index)) })
         };
         let first = kept.len();
@@ -350,8 +330,10 @@ impl Session {
         let rest = Arc::new(rest);
         if whole.anew.is_some() {
             // The rest may need other memory than the whole plan.
-            self.engine = None;
-            self.open_for(Some(&rest))?;
+            let option = self.option().clone();
+            let planned_by = self.engine.take().map_or(0, |engine| engine.planned_by);
+            self.make_engine(Some((&rest, &option)))?;
+            self.engine()?.planned_by = planned_by;
         }
         let engine = self.engine()?;
         engine.reset()?;
@@ -372,9 +354,9 @@ impl Session {
         }
         let tick = self.schedule.resume(position.it, first)?;
         self.end_tuning();
-        (self.tick, self.served, self.sweep) = (Some(tick), true, tick.sweep);
-        (self.stats, self.carried) = (position.stats.clone(), position.stats.clone());
-        self.since = std::time::Instant::now();
+        (self.shot.tick, self.shot.served, self.shot.sweep) = (Some(tick), true, tick.sweep);
+        (self.shot.stats, self.shot.carried) = (position.stats.clone(), position.stats.clone());
+        self.shot.since = Some(std::time::Instant::now());
         Ok(())
     }
 }

@@ -1,11 +1,41 @@
 //! The start and the end of a shot.
 
-use super::engine::Whole;
+use super::engine::{Engine, Whole};
 use super::Session;
+use crate::choice::Tick;
+use crate::device::AppMemory;
 use crate::error::Result;
 use crate::schedule::Kind;
 use crate::stats::Stats;
 use std::time::Instant;
+
+/// The shot in which the session takes part.
+#[derive(Default)]
+pub(super) struct Shot {
+    /// The number of the shot, as the schedule counts, and the current action of the session there.
+    pub(super) sweep: u64,
+    pub(super) tick: Option<Tick>,
+    /// Whether the current action needs no further call: its SAVE or RESTORE is done, or it is
+    /// another action.
+    pub(super) served: bool,
+    /// The reason for which the application stopped this shot.
+    pub(super) stopped: Option<String>,
+    /// The time at which the application got its current action.
+    pub(super) since: Option<Instant>,
+    pub(super) stats: Stats,
+    /// The statistics with which this shot went on from a restart file; zero for any other shot.
+    pub(super) carried: Stats,
+    /// Bytes of the largest compressed snapshot that the shot, or the shot before the first one, had
+    /// in the session that wrote a restart file, for the session that goes on from it.
+    pub(super) largest_before: u64,
+    /// The memory of the fields of the last save or retrieve; its fields were found not to overlap.
+    pub(super) disjoint: Vec<AppMemory>,
+    /// Number of shots of this session that reached TERMINATE.
+    pub(super) shots: u64,
+    /// Whether this shot is counted in `shots`, or has failed in its last check and the application
+    /// was told so.
+    pub(super) ended: bool,
+}
 
 impl Session {
     /// Prepares a shot: rewinds the schedule, forgets all snapshots and clears the statistics. The
@@ -13,33 +43,31 @@ impl Session {
     pub fn setup(&mut self) -> Result<()> {
         self.process.check()?;
         self.end_reversed_shot()?;
-        self.timeline_break();
-        self.leave_old_plan()?;
-        if self.tick.is_some() && self.is_measured() {
+        // Ends the application's last action.
+        self.record(|device, _| Ok(device.break_off()?));
+        self.leave_old_plan();
+        if self.shot.tick.is_some() && self.is_measured() {
             self.end_tuning();
         }
         let largest = self.largest();
-        self.largest_before = 0;
+        self.shot.largest_before = 0;
+        self.engine.as_mut().map_or(Ok(()), Engine::reset)?;
+        self.shot.sweep = self.schedule.rewind()?;
         if let Some(engine) = &mut self.engine {
-            engine.reset()?;
-            self.sweep = self.schedule.rewind()?;
             match engine.whole.take() {
                 // The memory is that of the rest: the next action opens the device anew.
                 Some(Whole { anew: Some(_), .. }) => self.engine = None,
                 Some(whole) => engine.tiers.fit(whole.plan)?,
+                None if self.schedule.steps() == 0 => {
+                    engine.tiers.complete(self.schedule.plan(&engine.option.tiers)?)
+                }
                 None => {}
-            }
-        }
-        if let Some(engine) = &mut self.engine {
-            if self.schedule.steps() == 0 {
-                engine.tiers.complete(self.schedule.plan(&self.option.tiers)?);
             }
             self.replan(largest)?;
         }
-        self.sweep = self.schedule.rewind()?;
-        (self.tick, self.served, self.stopped, self.range, self.ended) =
-            (None, true, None, None, false);
-        (self.stats, self.carried) = (Stats::default(), Stats::default());
+        let Shot { sweep, shots, .. } = self.shot;
+        self.shot = Shot { sweep, shots, ..Shot::default() };
+        self.watch.range = None;
         if !self.is_measured() {
             self.begin_tuning();
         }
@@ -52,13 +80,13 @@ impl Session {
     pub fn setup_steps(&mut self, steps: i64) -> Result<()> {
         self.process.check()?;
         self.end_reversed_shot()?;
+        let mut planned = Ok(());
         if steps != i64::from(self.schedule.steps()) {
             self.schedule.rewind()?;
-            let planned = self.plan_for(steps);
-            self.setup()?;
-            return planned;
+            planned = self.plan_for(steps);
         }
-        self.setup()
+        self.setup()?;
+        planned
     }
 
     /// Ends the forward phase of a shot whose number of time steps was not known: the state of the
@@ -70,18 +98,30 @@ impl Session {
         self.follow_end()
     }
 
+    /// Takes the whole plan of this shot once its forward phase has ended.
+    pub(super) fn follow_end(&mut self) -> Result<()> {
+        match &mut self.engine {
+            Some(engine) if engine.tiers.plan().is_open() && self.schedule.has_ended()? => {
+                engine.tiers.complete(self.schedule.plan(&engine.option.tiers)?)
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
     /// Ends a shot that the application left after its last BACKWARD, without asking for TERMINATE.
     /// The shot gets the check and the line of the performance log that TERMINATE would have given.
     /// If the check fails, this call returns its error; the next call goes on.
     fn end_reversed_shot(&mut self) -> Result<()> {
-        let is_reversed =
-            self.tick.is_some_and(|tick| tick.action.kind == Kind::Backward && tick.action.ts == 0);
-        let is_broken = self.stopped.is_some()
+        let is_reversed = self
+            .shot
+            .tick
+            .is_some_and(|tick| tick.action.kind == Kind::Backward && tick.action.ts == 0);
+        let is_broken = self.shot.stopped.is_some()
             || self.engine.as_ref().is_some_and(|engine| engine.broken.is_some());
-        if !is_reversed || self.ended || is_broken {
+        if !is_reversed || self.shot.ended || is_broken {
             return Ok(());
         }
-        self.ended = true;
         self.account(Instant::now());
         self.conclude()?;
         self.end_shot();
@@ -98,12 +138,9 @@ impl Session {
         // A lost generation is told, too, unless another error is.
         let settled = self.persist.as_mut().map_or(Ok(()), |persist| persist.settle());
         self.end_reversed_shot()?;
-        let checked = match self
-            .engine
-            .as_mut()
-            .filter(|engine| engine.broken.is_none() && engine.tiers.is_checked_later())
-        {
-            Some(engine) if self.stats.restores > 0 && !self.ended => engine.finish(),
+        let is_unchecked = self.shot.stats.restores > 0 && !self.shot.ended;
+        let checked = match &mut self.engine {
+            Some(engine) if is_unchecked && engine.broken.is_none() => engine.check(),
             _ => Ok(()),
         };
         checked.and(settled)
@@ -111,23 +148,15 @@ impl Session {
 
     /// Stops this shot: every call but setup and the end of the session then fails with `why`.
     pub fn stop(&mut self, why: &str) {
-        self.stopped = Some(why.into());
+        self.shot.stopped = Some(why.into());
     }
 
     /// Does what must precede TERMINATE: fails if a restored state differed from the saved one, for
     /// which it waits for the device if the comparison runs there, and ends the measurement of the
-    /// shot.
-    fn conclude(&mut self) -> Result<()> {
-        if let Some(engine) = self.engine.as_mut().filter(|engine| engine.tiers.is_checked_later())
-        {
-            engine.finish()?;
-        }
-        self.conclude_tuning()
-    }
-
-    /// Calls `conclude` at TERMINATE. If it fails, the shot counts as ended, so that neither setup
-    /// nor the end of the session returns the error again.
-    pub(super) fn conclude_once(&mut self) -> Result<()> {
-        self.conclude().inspect_err(|_| self.ended = true)
+    /// shot. If this fails, the shot counts as ended, so that neither setup nor the end of the session
+    /// returns the error again.
+    pub(super) fn conclude(&mut self) -> Result<()> {
+        let checked = self.engine.as_mut().map_or(Ok(()), Engine::check);
+        checked.and_then(|()| self.conclude_tuning()).inspect_err(|_| self.shot.ended = true)
     }
 }

@@ -2,58 +2,82 @@
 //! here becomes a warning and does not stop the run.
 
 use super::{Engine, Session};
-use crate::choice::Target;
-use crate::choice::Tick;
+use crate::choice::{Target, Tick};
 use crate::device::Device;
 use crate::error::Result;
 use crate::plan::Plan;
-use crate::predict::Costs;
+use crate::predict::{Costs, Profile};
 use crate::schedule::{flags, Algorithm, Kind, Schedule};
 use crate::stats::Stats;
 use crate::timeline::{nvtx, Label, Object, Row, TimelineFile};
 use std::ffi::CString;
+use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-impl Session {
-    /// Returns the device and the timeline, if the session writes a timeline.
-    fn recorded(&mut self) -> Option<(&mut dyn Device, &mut TimelineFile)> {
-        match (&mut self.engine, &mut self.timeline) {
-            (Some(engine), Some(timeline)) => Some((engine.tiers.device(), timeline)),
-            _ => None,
-        }
-    }
+/// What is reported and measured of the run.
+#[derive(Default)]
+pub(super) struct Watch {
+    /// The timeline, if `trace_out` asks for it.
+    pub(super) timeline: Option<TimelineFile>,
+    /// The NVTX range of the current action, if a profiler listens.
+    pub(super) range: Option<nvtx::Action>,
+    /// Whether the current or the next shot is measured, and the profile (or the error) of the last
+    /// measured shot.
+    pub(super) tuning: bool,
+    pub(super) measured: Option<Result<Profile>>,
+}
 
-    /// Ends the timeline with a warning if `result` is an error.
-    fn timeline_result(&mut self, result: std::result::Result<(), String>) {
-        if let (Err(error), Some(timeline)) = (result, &self.timeline) {
+/// Writes the spans that have ended.
+fn add_spans(device: &mut dyn Device, timeline: &mut TimelineFile) -> io::Result<()> {
+    timeline.add(&device.spans()?)
+}
+
+/// Waits for everything that is enqueued and writes its spans.
+fn add_all_spans(device: &mut dyn Device, timeline: &mut TimelineFile) -> io::Result<()> {
+    device.finish_spans()?;
+    add_spans(device, timeline)
+}
+
+impl Session {
+    /// Calls `body` with the device and the timeline, if the session writes a timeline. An error of
+    /// `body` ends the timeline with a warning.
+    pub(super) fn record(
+        &mut self,
+        body: impl FnOnce(&mut dyn Device, &mut TimelineFile) -> io::Result<()>,
+    ) {
+        let (Some(engine), Some(timeline)) = (&mut self.engine, &mut self.watch.timeline) else {
+            return;
+        };
+        if let Err(error) = body(engine.tiers.device(), timeline) {
             log::warn!("trace_out: {}: {error}: the timeline ends here", timeline.path().display());
-            self.timeline = None;
-            self.engine.iter_mut().for_each(|engine| engine.tiers.device().close_spans());
+            self.watch.timeline = None;
+            engine.tiers.device().close_spans();
         }
     }
 
     /// Begins a timeline, if `trace_out` asks for it.
     pub(super) fn open_timeline(&mut self, target: Target) {
-        let (Some(pattern), Some(engine)) = (&self.job.config.report.trace_out, &mut self.engine)
+        if self.watch.timeline.is_some() {
+            return self.record(|device, timeline| {
+                // A new plan came with a new device: the timeline has a device of this number from
+                // here on.
+                timeline.begin_device();
+                Ok(device.keep_spans()?)
+            });
+        }
+        let (Some(pattern), Some(engine)) =
+            (&self.basis.job.config.report.trace_out, &mut self.engine)
         else {
             return;
         };
-        let result = engine.tiers.device().keep_spans().map_err(|e| e.message);
-        if let Some(timeline) = &mut self.timeline {
-            // A new plan came with a new device: the timeline has a device of this number from here
-            // on.
-            timeline.begin_device();
-            return self.timeline_result(result);
-        }
-        match result
-            .and_then(|()| TimelineFile::create(pattern, about(target)).map_err(|e| e.to_string()))
-        {
+        let kept = engine.tiers.device().keep_spans().map_err(io::Error::from);
+        match kept.and_then(|()| TimelineFile::create(pattern, about(target))) {
             Ok(timeline) => {
                 log::info!("trace_out: {}", timeline.path().display());
-                self.timeline = Some(timeline);
+                self.watch.timeline = Some(timeline);
                 // If the fields of the first SAVE tell the device, that SAVE has begun before the
                 // timeline.
-                self.tick.into_iter().for_each(|tick| self.timeline_action(tick));
+                self.shot.tick.into_iter().for_each(|tick| self.timeline_action(tick));
             }
             Err(error) => {
                 log::warn!("trace_out: {}: {error}: there is no timeline", pattern.display())
@@ -66,98 +90,70 @@ impl Session {
     pub(super) fn timeline_action(&mut self, tick: Tick) {
         if nvtx::is_on() {
             // Ends the previous range before the next one begins.
-            self.range = None;
+            self.watch.range = None;
             // A FORWARD is named by the state that it leads to.
             let ts = if tick.action.kind == Kind::Forward { tick.end } else { tick.action.ts };
             let name = CString::new(format!("{} {ts}", tick.action.kind.name())).ok();
-            self.range = name
+            self.watch.range = name
                 .filter(|_| tick.action.kind != Kind::Terminate)
                 .and_then(|name| nvtx::action(&name));
         }
-        let Some((device, _)) = self.recorded() else { return };
-        let result = device.begin_action(label_of(tick)).map_err(|e| e.message);
-        self.timeline_result(result);
+        self.record(|device, _| Ok(device.begin_action(label_of(tick))?));
     }
 
     /// Writes the spans that have ended, after a call, so that they do not collect in memory.
     pub(super) fn timeline_call(&mut self) {
-        let Some((device, timeline)) = self.recorded() else { return };
-        let result = device
-            .spans()
-            .map_err(|e| e.message)
-            .and_then(|spans| timeline.add(&spans).map_err(|e| e.to_string()));
-        self.timeline_result(result);
+        self.record(add_spans);
     }
 
     /// Waits for everything that the shot has enqueued and writes its spans, at TERMINATE.
     pub(super) fn timeline_shot(&mut self) {
-        let Some((device, _)) = self.recorded() else { return };
-        let finished = device.finish_spans().map_err(|e| e.message);
-        self.timeline_result(finished);
-        self.timeline_call();
-        let about = self.about_shot();
-        let Some((_, timeline)) = self.recorded() else { return };
-        let result = about
-            .map_err(|e| e.message)
-            .and_then(|about| timeline.end_shot(about).map_err(|e| e.to_string()));
-        self.timeline_result(result);
-    }
-
-    /// Ends the application's last action, before a new shot.
-    pub(super) fn timeline_break(&mut self) {
-        let Some((device, _)) = self.recorded() else { return };
-        let result = device.break_off().map_err(|e| e.message);
-        self.timeline_result(result);
+        self.record(add_all_spans);
+        if self.watch.timeline.is_some() {
+            let about = self.about_shot();
+            self.record(|_, timeline| timeline.end_shot(about?));
+        }
     }
 
     /// Writes what is left of the shot before, and begins a shot in the timeline. A shot that was
     /// broken off stays in the file without its end.
     pub(super) fn timeline_setup(&mut self) {
-        let Some((device, _)) = self.recorded() else { return };
-        let finished = device.finish_spans().map_err(|e| e.message);
-        self.timeline_result(finished);
-        self.timeline_call();
-        if let Some(timeline) = &mut self.timeline {
+        self.record(|device, timeline| {
+            add_all_spans(device, timeline)?;
             timeline.begin_shot();
-        }
+            Ok(())
+        });
     }
 
     /// Writes what is left and flushes the file, at the end of the session.
     pub(super) fn close_timeline(&mut self) {
-        if !self.process.is_current() {
-            return;
+        if self.process.is_current() {
+            self.record(|device, timeline| {
+                add_spans(device, timeline)?;
+                timeline.flush()
+            });
         }
-        self.timeline_call();
-        let Some((_, timeline)) = self.recorded() else { return };
-        let result = timeline.flush().map_err(|e| e.to_string());
-        self.timeline_result(result);
     }
 
     /// Describes the shot: the parameters and costs that a prediction needs, and the statistics.
     fn about_shot(&mut self) -> Result<Object> {
         let (schedule, stats) = (self.schedule.decide()?, self.stats()?);
-        let Some(Engine { tiers, .. }) = &self.engine else { return Ok(Object::new()) };
-        let about = of_schedule(Object::new().value("shot", self.shots), &schedule);
-        let about = of_plan(about, tiers.plan());
-        let about = about.value("published", self.schedule.config().schedule.uniform_published);
-        let about = match self
-            .schedule
-            .config()
-            .schedule
-            .trace_file
-            .as_ref()
-            .filter(|_| schedule.algorithm == Algorithm::Trace)
-        {
-            Some(path) => about.text_of("trace_file", &path.to_string_lossy()),
-            None => about,
+        let Some(Engine { tiers, option, .. }) = &self.engine else { return Ok(Object::new()) };
+        let config = &self.schedule.config().schedule;
+        let about = of_schedule(Object::new().value("shot", self.shot.shots), &schedule);
+        let about = of_plan(about, tiers.plan()).value("published", config.uniform_published);
+        let about = match &config.trace_file {
+            Some(path) if schedule.algorithm == Algorithm::Trace => {
+                about.text_of("trace_file", &path.to_string_lossy())
+            }
+            _ => about,
         };
-        let about = about
-            .text_of("compressor", self.option.storage.codec.method.name())
-            .value("link_bandwidth", self.job.config.device.link_bandwidth)
-            .value("host_budget", self.job.host_budget)
-            .value("disk_budget", self.job.disk_budget);
         Ok(about
-            .value("costs", of_costs(&self.option.tiers.costs).text())
+            .text_of("compressor", option.storage.codec.method.name())
+            .value("link_bandwidth", self.basis.job.config.device.link_bandwidth)
+            .value("host_budget", self.basis.job.host_budget)
+            .value("disk_budget", self.basis.job.disk_budget)
+            .value("costs", of_costs(&option.tiers.costs).text())
             .value("stats", of_stats(&stats).text()))
     }
 }

@@ -14,15 +14,15 @@ impl Session {
     /// of a shot.
     pub fn autotune(&mut self) -> Result<()> {
         self.process.check()?;
-        if let Some(tick) = self.tick.filter(|tick| tick.action.kind != Kind::Terminate) {
+        if let Some(tick) = self.shot.tick.filter(|tick| tick.action.kind != Kind::Terminate) {
             return fail!(
                 State,
                 "autotune at action {}: a whole shot is measured; call it before the first action",
                 tick.it
             );
         }
-        self.tuning = true;
-        if self.tick.is_none() {
+        self.watch.tuning = true;
+        if self.shot.tick.is_none() {
             self.begin_tuning();
         }
         Ok(())
@@ -30,14 +30,16 @@ impl Session {
 
     /// Begins to measure, if that is asked for and the session has opened its device.
     pub(super) fn begin_tuning(&mut self) {
-        if let (true, Some(engine), Some(target)) = (self.tuning, &mut self.engine, self.target) {
-            let codecs = self.job.codecs();
-            let planned = self.option.tiers.disk_bytes(engine.tiers.plan());
-            let disk_budget = self.job.disk_budget.saturating_sub(planned);
+        if let (true, Some(engine), Some(target)) =
+            (self.watch.tuning, &mut self.engine, self.basis.target)
+        {
+            let codecs = self.basis.job.codecs();
+            let planned = engine.option.tiers.disk_bytes(engine.tiers.plan());
+            let disk_budget = self.basis.job.disk_budget.saturating_sub(planned);
             engine.tuner = Some(Box::new(Tuner::new(
                 target,
-                Job { disk_budget, ..self.job.clone() },
-                &self.layout,
+                Job { disk_budget, ..self.basis.job.clone() },
+                &self.basis.layout,
                 self.schedule.steps(),
                 codecs,
             )));
@@ -47,7 +49,7 @@ impl Session {
 
     /// Stops measuring and drops what was measured.
     pub(super) fn end_tuning(&mut self) {
-        self.tuning = false;
+        self.watch.tuning = false;
         if let Some(engine) = &mut self.engine {
             engine.tuner = None;
             engine.tiers.device().time_gaps(false);
@@ -65,7 +67,7 @@ impl Session {
         let Some(tuner) = engine.tuner.take() else { return Ok(()) };
         self.end_tuning();
         let measured = tuner.finish();
-        match (&measured, &self.job.config.device.profile_file) {
+        match (&measured, &self.basis.job.config.device.profile_file) {
             (Err(error), _) => log::warn!("autotune: {error}"),
             (Ok(profile), Some(path)) => match files::replace(path, &profile.to_bytes()) {
                 Ok(()) => log::info!("the profile was written to {}", path.display()),
@@ -76,13 +78,13 @@ impl Session {
             },
             (Ok(_), None) => {}
         }
-        self.measured = Some(measured);
+        self.watch.measured = Some(measured);
         Ok(())
     }
 
     /// Returns the profile that was measured last, or else the configured one.
     pub fn profile(&self) -> Result<Profile> {
-        match (&self.measured, &self.job.profile) {
+        match (&self.watch.measured, &self.basis.job.profile) {
             (Some(measured), _) => measured.clone(),
             (None, Some(profile)) => Ok(profile.clone()),
             (None, None) => fail!(State, "the session has no profile: autotune a shot and run it to TERMINATE, or import one"),
@@ -93,12 +95,12 @@ impl Session {
     /// of a backward step, and plans anew by them, between shots. If this fails, nothing has changed.
     pub fn set_step_times(&mut self, steps: &[[f64; 2]]) -> Result<()> {
         self.process.check()?;
-        let state_bytes = self.layout.slot_bytes;
+        let state_bytes = self.basis.layout.slot_bytes;
         // The profile of the plan: one that was measured since is not used before it is imported.
-        let profile = match (&self.job.profile, self.target) {
+        let profile = match (&self.basis.job.profile, self.basis.target) {
             (Some(profile), _) => profile.clone(),
             (_, Some(Target::Host)) => {
-                Profile::typical_host(state_bytes, self.job.config.device.link_bandwidth)
+                Profile::typical_host(state_bytes, self.basis.job.config.device.link_bandwidth)
             }
             (_, Some(Target::Cuda(_))) => Profile::typical_gpu(state_bytes),
             (_, None) => {
@@ -112,10 +114,10 @@ impl Session {
     /// nothing has changed.
     pub fn import(&mut self, profile: Profile) -> Result<()> {
         self.process.check()?;
-        check_backend(&profile, self.target)?;
-        let job = Job { profile: Some(profile), ..self.job.with_whole_disk() };
-        self.decide_anew(Why::OtherTiers, job)?;
-        self.measured = None;
+        check_backend(&profile, self.basis.target)?;
+        let job = Job { profile: Some(profile), ..self.basis.job.with_whole_disk() };
+        self.decide_anew(Why::OtherTiers, self.basis.with(job)?)?;
+        self.watch.measured = None;
         Ok(())
     }
 }
@@ -148,11 +150,8 @@ impl Engine {
 /// Refuses a profile that was measured on another backend.
 pub(super) fn check_backend(profile: &Profile, target: Option<Target>) -> Result<()> {
     let names = |backend: i32| if backend == 1 { "host" } else { "CUDA" };
-    let here = match target {
-        Some(Target::Host) => 1,
-        Some(Target::Cuda(_)) => 2,
-        None => return Ok(()),
-    };
+    let Some(target) = target else { return Ok(()) };
+    let here = if target == Target::Host { 1 } else { 2 };
     if profile.backend != 0 && profile.backend != here {
         let (there, here) = (names(profile.backend), names(here));
         return fail!(Config, "the profile was measured on the {there} backend, and the session is on the {here} one: measure there");

@@ -21,7 +21,7 @@ impl Session {
     ) -> Result<Vec<*mut c_void>> {
         self.check_zero_copy("save_begin")?;
         self.check_count(nfields)?;
-        let tick = match self.tick {
+        let tick = match self.shot.tick {
             Some(tick) if is_before_save(tick.action) && tick.end as i64 == ts => tick,
             _ => self.expect(Kind::Save, ts)?,
         };
@@ -29,7 +29,7 @@ impl Session {
         let engine = self.engine()?;
         let pointers =
             engine.call(stream, "save_begin", |engine| engine.tiers.begin_save(tick.step))?;
-        let memory = self.layout.bytes.iter().zip(&pointers).map(|(&bytes, &address)| {
+        let memory = self.basis.layout.bytes.iter().zip(&pointers).map(|(&bytes, &address)| {
             // SAFETY: the session owns this memory, `bytes` bytes per field, and the application
             // alone uses it until it commits the save.
             unsafe { AppMemory::new(address.cast(), bytes as usize) }
@@ -84,12 +84,12 @@ impl Session {
         };
         engine.call(stream, "release", |engine| engine.tiers.release(step))?;
         engine.acquired = None;
-        self.stats.restore += begin.elapsed().as_secs_f64();
+        self.shot.stats.restore += begin.elapsed().as_secs_f64();
         Ok(())
     }
 
     pub(super) fn check_zero_copy(&self, call: &str) -> Result<()> {
-        if !self.job.config.tiers.zero_copy {
+        if !self.basis.job.config.tiers.zero_copy {
             return fail!(
                 State,
                 "{call}: the session copies; set zero_copy = 1 to work in its memory"
