@@ -85,15 +85,15 @@ impl Storage {
         raw.into_iter().chain(coded).flat_map(cut).collect()
     }
 
-    /// Returns the bytes to plan with for a snapshot of a whole state: the exact number if the codec
+    /// Returns the bytes of a slot, which are those to plan with for a snapshot: the exact number if the codec
     /// has payloads of a fixed size, or else by the configured compression factor, or by the worst
     /// measured ratio and a margin, or as many as a snapshot may have.
-    pub(super) fn snapshot_bytes(&self, job: &Job) -> Result<u64> {
-        if self.coded == Coded::None {
-            return Ok(job.state.bytes());
-        }
-        if let Some(bytes) = job.coded_bytes {
-            return Ok(bytes);
+    pub(super) fn slot_bytes(&self, job: &Job) -> Result<u64> {
+        match (self.coded, self.cut, job.coded_bytes) {
+            (Coded::None, Cut::Whole, _) => return Ok(job.state.bytes()),
+            (Coded::None, Cut::Levels, _) => return Ok(job.state.level_bytes()),
+            (_, _, Some(bytes)) => return Ok(bytes),
+            _ => {}
         }
         let (codec, most) = (&self.codec, job.state.most_coded_bytes());
         let is_bounded = codec.method.is_bounded();
@@ -157,7 +157,11 @@ impl Storage {
             let measured = profile.codec(&self.codec).cloned();
             measured.unwrap_or_else(|| CodecProfile::typical(number, ratio, is_host))
         });
-        Costs { slot_bytes, ..Costs::new(&profile, state, codec.as_ref()) }
+        let previous_bytes = match self.cut {
+            Cut::Whole => 0,
+            Cut::Levels => job.state.previous_bytes(),
+        };
+        Costs { slot_bytes, previous_bytes, ..Costs::new(&profile, state, codec.as_ref()) }
     }
 }
 
@@ -197,4 +201,56 @@ fn codecs(job: &Job) -> Vec<Settings> {
         log::warn!("compressor = auto: no codec was measured with this bound, and there is no compression_factor: snapshots are raw");
     }
     codecs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use Coded::{All, Moved};
+    use Cut::{Levels, Whole};
+
+    /// The ways that a configuration leaves open after these changes, for states with a time level to
+    /// share and measured codecs.
+    fn ways(changes: &[fn(&mut Config)]) -> Vec<(Cut, Coded, &'static str)> {
+        let codec = |method: i32| CodecProfile { compressor: method, ..Default::default() };
+        let config = Config::default().with(|c| {
+            let codecs = vec![codec(4), codec(5)];
+            c.device.profile = Some(Profile { codecs, ..Profile::typical_gpu(1 << 20) });
+            changes.iter().for_each(|change| change(c));
+        });
+        let job = Job::new(config, State::Bytes { all: 1 << 20, previous: 1 << 19 });
+        let way = |way: Storage| (way.cut, way.coded, way.codec.method.name());
+        Storage::all(&job).into_iter().map(way).collect()
+    }
+
+    #[test]
+    fn the_ways_to_store_are_those_of_the_configuration() {
+        let [raw, levels] = [Whole, Levels].map(|cut| (cut, Coded::None, "none"));
+        let [lorenzo, dct] = ["lorenzo", "dct"].map(|name| [All, Moved].map(|k| (Whole, k, name)));
+        let named = |c: &mut Config| c.codec.settings.method = Method::Dct;
+        let auto = |c: &mut Config| c.codec.any_codec = true;
+        let shared = |c: &mut Config| c.tiers.shared_levels = true;
+        let mixed = |c: &mut Config| c.tiers.mixed_storage = Some(true);
+        assert_eq!(ways(&[]), [raw]);
+        assert_eq!(ways(&[named]), [dct[0]]);
+        assert_eq!(ways(&[named, mixed]), [dct[1]]);
+        assert_eq!(ways(&[auto]), [raw, lorenzo[0], lorenzo[1], dct[0], dct[1]]);
+        assert_eq!(ways(&[auto, mixed]), [raw, lorenzo[1], dct[1]]);
+        assert_eq!(
+            ways(&[auto, |c| c.tiers.mixed_storage = Some(false)]),
+            [raw, lorenzo[0], dct[0]]
+        );
+        assert_eq!(ways(&[auto, |c| c.tiers.zero_copy = true]), [raw, lorenzo[0], dct[0]]);
+        assert_eq!(ways(&[shared]), [levels, raw]);
+        assert_eq!(ways(&[shared, auto, mixed]), [levels, raw, lorenzo[1], dct[1]]);
+        // States that are some steps apart have no level in common, and online schedules share none.
+        assert_eq!(ways(&[shared, |c| c.schedule.adjoint_every = 2]), [raw]);
+        assert_eq!(ways(&[shared, |c| c.schedule.algorithm = Some(Algorithm::Online)]), [raw]);
+        // A codec that was not measured is no way, unless its ratio is told.
+        let unknown = |c: &mut Config| c.device.profile = None;
+        assert_eq!(ways(&[auto, unknown]), [raw]);
+        let told = |c: &mut Config| c.codec.compression_factor = 4.0;
+        assert_eq!(ways(&[auto, unknown, told]), [raw, lorenzo[0], lorenzo[1]]);
+    }
 }
