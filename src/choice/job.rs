@@ -31,18 +31,26 @@ impl State {
         }
     }
 
-    /// Returns the bytes of a slot for a state without its previous time levels, and the bytes of
-    /// these levels; `None` if the state has no time level to share.
-    pub(super) fn levels(&self) -> Option<(u64, u64)> {
+    /// Returns the bytes of a slot for the fields of a state that are not the previous time level of
+    /// other fields.
+    pub(super) fn level_bytes(&self) -> u64 {
         match self {
             State::Fields(layout) => {
-                layout.levels().map(|levels| (levels.own_bytes, levels.previous_bytes))
+                layout.levels().map_or(layout.slot_bytes, |levels| levels.own_bytes)
             }
+            // A line of checksums, as `Layout::levels` adds it.
             State::Bytes { all, previous } => {
-                // A line of checksums, as `Layout::levels` adds it.
-                let own = all.saturating_sub(*previous).saturating_add(ALIGNMENT);
-                (*previous > 0).then_some((own, *previous))
+                all.saturating_sub(*previous).saturating_add(ALIGNMENT)
             }
+        }
+    }
+
+    /// Returns the bytes of the fields that are the previous time level of other fields; 0 if there
+    /// is no time level to share.
+    pub(super) fn previous_bytes(&self) -> u64 {
+        match self {
+            State::Fields(layout) => layout.levels().map_or(0, |levels| levels.previous_bytes),
+            State::Bytes { previous, .. } => *previous,
         }
     }
 
@@ -149,7 +157,7 @@ impl Job {
     pub(super) fn shares_levels(&self) -> bool {
         let schedule = &self.config.schedule;
         self.config.tiers.shared_levels
-            && self.state.levels().is_some()
+            && self.state.previous_bytes() > 0
             && schedule.adjoint_every <= 1
             && schedule.algorithm != Some(Algorithm::Online)
     }

@@ -85,15 +85,15 @@ impl Storage {
         raw.into_iter().chain(coded).flat_map(cut).collect()
     }
 
-    /// Returns the bytes to plan with for a snapshot of a whole state: the exact number if the codec
+    /// Returns the bytes of a slot, which are those to plan with for a snapshot: the exact number if the codec
     /// has payloads of a fixed size, or else by the configured compression factor, or by the worst
     /// measured ratio and a margin, or as many as a snapshot may have.
-    pub(super) fn snapshot_bytes(&self, job: &Job) -> Result<u64> {
-        if self.coded == Coded::None {
-            return Ok(job.state.bytes());
-        }
-        if let Some(bytes) = job.coded_bytes {
-            return Ok(bytes);
+    pub(super) fn slot_bytes(&self, job: &Job) -> Result<u64> {
+        match (self.coded, self.cut, job.coded_bytes) {
+            (Coded::None, Cut::Whole, _) => return Ok(job.state.bytes()),
+            (Coded::None, Cut::Levels, _) => return Ok(job.state.level_bytes()),
+            (_, _, Some(bytes)) => return Ok(bytes),
+            _ => {}
         }
         let (codec, most) = (&self.codec, job.state.most_coded_bytes());
         let is_bounded = codec.method.is_bounded();
@@ -157,7 +157,11 @@ impl Storage {
             let measured = profile.codec(&self.codec).cloned();
             measured.unwrap_or_else(|| CodecProfile::typical(number, ratio, is_host))
         });
-        Costs { slot_bytes, ..Costs::new(&profile, state, codec.as_ref()) }
+        let previous_bytes = match self.cut {
+            Cut::Whole => 0,
+            Cut::Levels => job.state.previous_bytes(),
+        };
+        Costs { slot_bytes, previous_bytes, ..Costs::new(&profile, state, codec.as_ref()) }
     }
 }
 

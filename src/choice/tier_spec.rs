@@ -56,12 +56,18 @@ pub struct SharedBudgets {
 }
 
 impl SharedBudgets {
-    /// Returns the bytes of a slot of snapshots that share time levels, and the limits of their tiers.
-    fn of(job: &Job, beside_cache: u64) -> Option<(u64, Self)> {
-        let (own_bytes, previous_bytes) = job.state.levels()?;
+    fn of(storage: &Storage, job: &Job, beside_cache: u64) -> Option<Self> {
         let limit = |budget: u64| Some(budget).filter(|&budget| budget > 0);
-        let device = limit(job.device_budget).map(|budget| budget.saturating_sub(beside_cache));
-        Some((own_bytes, SharedBudgets { previous_bytes, device, host: limit(job.host_budget) }))
+        (storage.cut == Cut::Levels).then(|| SharedBudgets {
+            previous_bytes: job.state.previous_bytes(),
+            device: limit(job.device_budget).map(|budget| budget.saturating_sub(beside_cache)),
+            host: limit(job.host_budget),
+        })
+    }
+
+    /// The bytes of the places that every tier keeps.
+    fn least_bytes(&self) -> u64 {
+        LEAST_PLACES.saturating_mul(self.previous_bytes)
     }
 }
 
@@ -95,16 +101,9 @@ impl TierSpec {
                 job.device_budget
             );
         }
-        let shared = match storage.cut {
-            Cut::Whole => None,
-            Cut::Levels => SharedBudgets::of(job, beside_cache),
-        };
-        let (slot_bytes, places) = match &shared {
-            Some((own_bytes, shared)) => {
-                (*own_bytes, LEAST_PLACES.saturating_mul(shared.previous_bytes))
-            }
-            None => (storage.snapshot_bytes(job)?, 0),
-        };
+        let slot_bytes = storage.slot_bytes(job)?;
+        let shared = SharedBudgets::of(storage, job, beside_cache);
+        let places = shared.as_ref().map_or(0, SharedBudgets::least_bytes);
         let left = job.device_budget.saturating_sub(beside_cache);
         let held = match job.device_budget {
             0 => u32::MAX,
@@ -117,8 +116,6 @@ impl TierSpec {
         let host = job.host_budget.saturating_sub(places);
         let outside = Budgets { device: u64::MAX, host, disk: job.disk_budget }
             .with_disk_for(slot_bytes, DiskSpace::bytes_of_slot(slot_bytes, folders));
-        let mut costs = storage.costs(job, slot_bytes);
-        costs.previous_bytes = shared.as_ref().map_or(0, |(_, shared)| shared.previous_bytes);
         let tiers = TierSpec {
             slot_bytes,
             cache: job.most_slots().map(|most| most.min(held)),
@@ -131,10 +128,10 @@ impl TierSpec {
             zero_copy: storage.zero_copy,
             packed_bytes: is_packed.then_some(most_bytes / ALIGNMENT * ALIGNMENT),
             beside_cache,
-            costs,
+            costs: storage.costs(job, slot_bytes),
             budgets: if job.disk_budget == 0 { Budgets::NONE } else { outside },
             folders,
-            shared: shared.map(|(_, shared)| shared),
+            shared,
         };
         match storage.coded {
             Coded::Moved => tiers.mixed(),
