@@ -206,7 +206,7 @@ fn predicted(entry: &Entry, steps: u32, profile: &Profile) -> f64 {
         steps.into(),
         &[AppField { field: field(STATE / 4), memory: None }],
     );
-    let mut session = session.unwrap();
+    let session = session.unwrap();
     let (plan, schedule) = (session.plan().unwrap(), session.schedule().decide().unwrap());
     let tiers = tiers(u64::MAX, u64::MAX, profile, STATE as u64);
     simulate(&schedule, &plan, &tiers.costs, Budgets::NONE).unwrap().makespan

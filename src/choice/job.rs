@@ -114,11 +114,6 @@ impl Job {
         }
     }
 
-    /// Returns the job with the configured budget of disk space, whatever the disk had before.
-    pub fn with_whole_disk(&self) -> Self {
-        Job { disk_budget: self.config.tiers.disk_budget, ..self.clone() }
-    }
-
     /// Returns the codecs among which the configuration leaves the choice, or the configured codec.
     pub(crate) fn codecs(&self) -> Vec<Settings> {
         let settings = &self.config.codec.settings;

@@ -50,11 +50,12 @@ impl Basis {
         Ok(Basis { job, layout, target: self.target, options, promise })
     }
 
-    /// As `with`. If the configuration leaves the budgets to the library, they are chosen from the free
-    /// memory, for `steps` time steps.
+    /// As `with`, but with the budgets of the configuration. If this leaves them to the library, they are
+    /// chosen from the free memory, for `steps` time steps.
     pub(super) fn with_budgets(&self, mut job: Job, steps: u32) -> Result<Self> {
         let given = &job.config.tiers;
         (job.device_budget, job.host_budget) = (given.device_budget, given.host_budget);
+        job.disk_budget = given.disk_budget;
         if !are_left(&job) {
             return self.with(job);
         }
@@ -89,7 +90,7 @@ impl Session {
     /// schedule, if the application was already told of the schedule, or if no plan fits.
     pub(super) fn settle_on(&mut self, target: Target) {
         self.basis.target = Some(target);
-        let job = Job { backend: target.backend(), ..self.basis.job.with_whole_disk() };
+        let job = Job { backend: target.backend(), ..self.basis.job.clone() };
         let basis = self.basis.with_budgets(job, self.schedule.steps());
         if let Err(error) = basis.and_then(|basis| self.decide_anew(Why::Backend, basis)) {
             let were_left = self.basis.promise.is_some();
@@ -105,7 +106,7 @@ impl Session {
     /// Plans anew for another number of time steps, between two shots. Budgets that the library chose
     /// are chosen anew, too, after the memory of the old plan was freed.
     pub(super) fn plan_for(&mut self, steps: i64) -> Result<()> {
-        let job = self.basis.job.with_whole_disk();
+        let job = self.basis.job.clone();
         let count = job.config.check_steps(steps)?;
         if self.basis.promise.is_some() {
             self.engine = None;
@@ -135,16 +136,13 @@ impl Session {
         let storage = Storage { coded: Coded::All, ..engine.option.storage.clone() };
         let tiers = TierSpec::of(&storage, &job)?;
         let tiers = match engine.option.tiers.raw_slots {
+            None => Some(tiers),
             // A cache that had to shrink has no room for the raw states of the whole budget.
-            Some(_) if engine.option.tiers.packed_bytes.is_none() => return Ok(()),
-            Some(raw) => match tiers.with_raw(raw) {
-                Some(mixed) => mixed,
-                None => return Ok(()),
-            },
-            None => tiers,
+            Some(_) if engine.option.tiers.packed_bytes.is_none() => None,
+            Some(raw) => tiers.with_raw(raw),
         };
-        let tiers = TierSpec { host: engine.option.tiers.host, ..tiers };
-        if tiers.cache != engine.option.tiers.cache {
+        let tiers = tiers.map(|tiers| TierSpec { host: engine.option.tiers.host, ..tiers });
+        if let Some(tiers) = tiers.filter(|tiers| tiers.cache != engine.option.tiers.cache) {
             if let Ok(plan) = self.schedule.plan(&tiers) {
                 log::info!(
                     "{} device and {} host slots of {largest} bytes",

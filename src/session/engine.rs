@@ -4,7 +4,7 @@ use crate::choice::StorageOption;
 use crate::device::{AppMemory, Device, Stream, Traffic};
 use crate::error::{Code, Error, Result};
 use crate::plan::{Index, Plan};
-use crate::schedule::{Kind, Schedule};
+use crate::schedule::Kind;
 use crate::tier::Tiers;
 use crate::timeline::nvtx;
 use crate::tune::Tuner;
@@ -30,8 +30,6 @@ pub(super) struct Engine {
     /// Bytes of a snapshot by which the plan was made after the decision; 0: by the decision itself.
     pub(super) planned_by: u64,
     pub(super) tiers: Tiers,
-    /// The index of the whole plan, once a restart file within a shot was written.
-    pub(super) index: Option<Box<Index>>,
     /// The plan whose rest the tiers play, while a shot goes on from a restart file.
     pub(super) whole: Option<Whole>,
     /// The SAVE that `save_begin` has begun: its step of the plan, and the memory that the
@@ -73,7 +71,6 @@ impl Engine {
             option,
             planned_by: 0,
             tiers,
-            index: None,
             whole: None,
             begun: None,
             acquired: None,
@@ -94,14 +91,6 @@ impl Engine {
         let played = step.wrapping_add(usize::from(matches!(kind, Kind::Save | Kind::Restore)));
         let ahead = self.whole.as_ref().map_or(0, |whole| whole.ahead);
         (played as i64 + ahead).max(0) as usize
-    }
-
-    /// The index of the decided schedule. It is kept for later calls.
-    pub(super) fn index(&mut self, schedule: &Schedule) -> Result<&Index> {
-        match &mut self.index {
-            Some(index) => Ok(index),
-            none => Ok(none.insert(Box::new(Index::new(schedule)?))),
-        }
     }
 
     /// Prepares the tiers and the counters for a shot. If this fails, the shot so far is broken,

@@ -115,11 +115,6 @@ impl Session {
         &self.option().storage.codec
     }
 
-    /// Returns the bytes of one snapshot that the plan counts with.
-    pub fn slot_bytes(&self) -> u64 {
-        self.option().tiers.slot_bytes
-    }
-
     /// Returns `device_budget` and `host_budget` of the plan, in bytes; 0: no budget.
     pub fn budgets(&self) -> (u64, u64) {
         (self.basis.job.device_budget, self.basis.job.host_budget)

@@ -181,8 +181,8 @@ impl Session {
                         kept = engine.tiers.plan().needed_from(index, done)?;
                     }
                     _ => {
-                        let whole = engine.whole_plan().clone();
-                        kept = whole.needed_from(engine.index(&schedule)?, done)?;
+                        let whole = engine.whole_plan();
+                        kept = whole.needed_from(&Index::new(&schedule)?, done)?;
                         plan = whole.fingerprint();
                     }
                 }
@@ -286,10 +286,6 @@ impl Session {
         stream: Stream,
         source: Pass,
     ) -> Result<()> {
-        self.process.check()?;
-        if self.shot.tick.is_some() {
-            return fail!(State, "a shot is under way: a restart file is read before its first action; call gpuzip_setup first");
-        }
         self.go_on_from(position)?;
         self.check_within_shot()?;
         let done = self.schedule.accesses_until(position.it)?;

@@ -115,7 +115,8 @@ impl Session {
     pub fn import(&mut self, profile: Profile) -> Result<()> {
         self.process.check()?;
         check_backend(&profile, self.basis.target)?;
-        let job = Job { profile: Some(profile), ..self.basis.job.with_whole_disk() };
+        let disk_budget = self.basis.job.config.tiers.disk_budget;
+        let job = Job { profile: Some(profile), disk_budget, ..self.basis.job.clone() };
         self.decide_anew(Why::OtherTiers, self.basis.with(job)?)?;
         self.watch.measured = None;
         Ok(())

@@ -209,7 +209,7 @@ fn a_budget_that_does_not_fit_beside_the_reserve_is_named() {
     let fields = unplaced(&[field([128, 1, 1], Scalar::F64)]);
     let bytes = |capacity: u64| {
         assert_eq!(emu::reset(1, emu::EARLY, 1, capacity), 0);
-        let mut session = Session::new(config.clone(), 20, &fields).unwrap();
+        let session = Session::new(config.clone(), 20, &fields).unwrap();
         session.plan().unwrap();
         emu::counters().device_bytes
     };
@@ -412,7 +412,7 @@ fn states() -> Vec<Vec<AppField>> {
 /// device cache.
 fn taken(config: &Config, state: &[AppField]) -> Result<(u64, u32)> {
     assert_eq!(emu::reset(1, emu::EARLY, 1, 1 << 30), 0);
-    let mut session = Session::new(config.clone(), 20, state)?;
+    let session = Session::new(config.clone(), 20, state)?;
     let slots = session.plan()?.device_slots;
     drop(session);
     Ok((emu::counters().peak_device_bytes, slots))

@@ -179,7 +179,7 @@ fn less_room_is_a_smaller_plan() {
             config(None, 0, [2, 6, 60], slot).with(|c| c.tiers.disk_folders = vec![folder.clone()]);
         let mut app = app_of(values);
         limit_files(libc::RLIM_INFINITY);
-        let mut most = open(config.clone(), 90, &app).unwrap();
+        let most = open(config.clone(), 90, &app).unwrap();
         let plan = most.plan().unwrap();
         let needed = most.tiers().disk_bytes(&plan);
         drop(most);
@@ -303,7 +303,7 @@ fn a_snapshot_that_does_not_fit_its_place_stays_in_host_memory() {
         c.codec.compression_factor = 6.4;
     });
     let mut app = app_of(values);
-    let slot = open(config.clone(), 120, &app).unwrap().slot_bytes();
+    let slot = open(config.clone(), 120, &app).unwrap().tiers().slot_bytes;
     let with = |host: u64| {
         config.clone().with(|c| {
             c.tiers.host_budget = host * slot;

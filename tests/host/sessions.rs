@@ -38,7 +38,7 @@ fn run(config: &Config, most: u32, shapes: &[Field], seeds: &[u8], shots: u8) {
             }
         }
         assert!(apps.iter().all(|app| app.reversed == steps));
-        let slot = sessions[0].slot_bytes();
+        let slot = sessions[0].tiers().slot_bytes;
         let plan = sessions[0].plan().unwrap();
         let forward_steps = cursor.decide().unwrap().forward_steps() * u64::from(every);
         for session in &mut sessions {
@@ -250,7 +250,7 @@ fn budgets_decide_snapshots_and_are_kept() {
             c.tiers.device_budget = device * slot;
             c.tiers.host_budget = host * slot;
         });
-        let mut session = Session::new(config.clone(), 300, &unplaced(&shape)).unwrap();
+        let session = Session::new(config.clone(), 300, &unplaced(&shape)).unwrap();
         let plan = session.plan().unwrap();
         assert!(
             plan.device_slots as u64 <= device && plan.host_slots as u64 <= host,

@@ -257,7 +257,7 @@ fn what_is_stored_as_it_is_counts_in_full() {
     let raw = Field { scalar: Scalar::I32, ..coded };
     let config =
         base(Method::Lorenzo, Algorithm::Revolve, 4, 0).with(|c| c.codec.compression_factor = 10.0);
-    let slot_bytes = |fields: &[Field]| open(&config, 20, fields).unwrap().slot_bytes();
+    let slot_bytes = |fields: &[Field]| open(&config, 20, fields).unwrap().tiers().slot_bytes;
     assert!(slot_bytes(&[coded; 2]) <= 1024);
     assert!((4000 + 400..4000 + 1024).contains(&slot_bytes(&[coded, raw])));
 }

@@ -52,7 +52,7 @@ proptest! {
         sweep(&mut session, steps, || releases.next() == Some(true));
         sweep(&mut session, steps, || releases.next() == Some(true));
         let (plan, stats) = (session.plan().unwrap(), session.stats().unwrap());
-        let bytes = session.slot_bytes();
+        let bytes = session.tiers().slot_bytes;
         prop_assert_eq!((stats.h2d_bytes, stats.d2h_bytes), (plan.counts.h2d * bytes, plan.counts.d2h * bytes));
     }
 }
@@ -117,7 +117,7 @@ fn only_what_was_acquired_is_released() {
 /// because the configuration allows one, has two spare slots beside it.
 #[test]
 fn spare_slots_come_out_of_the_budget() {
-    let slot = session(config(Algorithm::Revolve, 2, 2), 5).slot_bytes();
+    let slot = session(config(Algorithm::Revolve, 2, 2), 5).tiers().slot_bytes;
     for (slots, cap, expected, device) in [(8, 0, 8, 8), (2, 0, 2, 2), (8, 5, 5, 5), (3, 1, 1, 3)] {
         let mut session = session(
             config(Algorithm::Revolve, 0, cap).with(|c| {
