@@ -33,7 +33,7 @@ pub(super) struct Reserved {
 }
 
 /// What there is for a plan.
-pub(super) enum Found {
+pub(super) enum Room {
     /// All that the plan needs.
     Enough(Reserved),
     /// Folders with less room for snapshots than the plan needs, in bytes.
@@ -93,7 +93,7 @@ impl<'a> Memory<'a> {
         &mut self,
         schedule: &SharedSchedule,
         rest: Option<&Arc<Plan>>,
-    ) -> Result<Found> {
+    ) -> Result<Room> {
         self.fit_beside()?;
         let config = &self.basis.job.config;
         loop {
@@ -194,18 +194,18 @@ impl<'a> Memory<'a> {
     }
 
     /// Reserves the disk space that the plan needs, if there is as much.
-    fn reserve_disk(&self, reserved: Reserved) -> Result<Found> {
+    fn reserve_disk(&self, reserved: Reserved) -> Result<Room> {
         let tiers = &self.option.tiers;
         let slots = tiers.on_disk(&reserved.plan);
         if slots == 0 {
-            return Ok(Found::Enough(reserved));
+            return Ok(Room::Enough(reserved));
         }
         let folders = self.basis.job.config.disk_folders();
         let disk = DiskSpace::reserve(&folders, slots, tiers.slot_bytes)?;
         if disk.slots() < slots {
             let bytes = |slots: u32| u64::from(slots).saturating_mul(tiers.bytes_on_disk());
             let (needed, room) = (bytes(slots), bytes(disk.slots()));
-            return Ok(Found::LessDisk { folders: disk.folders(), needed, room });
+            return Ok(Room::LessDisk { folders: disk.folders(), needed, room });
         }
         for folder in disk.in_memory() {
             log::warn!(
@@ -213,7 +213,7 @@ impl<'a> Memory<'a> {
                 folder.display()
             );
         }
-        Ok(Found::Enough(Reserved { disk: Some(disk), ..reserved }))
+        Ok(Room::Enough(Reserved { disk: Some(disk), ..reserved }))
     }
 }
 

@@ -47,8 +47,8 @@ pub struct Session {
     number: u64,
     /// What the session plans by.
     basis: Basis,
-    /// The plan and the memory in which it is played: none before the device is known, and none
-    /// after a change until the next action.
+    /// The plan and the memory in which it is played; `None` before the device is known. After a new
+    /// decision it plays an old plan, and is left before the next shot.
     engine: Option<Engine>,
     shot: Shot,
     watch: Watch,

@@ -2,7 +2,7 @@
 
 use super::basis::Basis;
 use super::engine::Engine;
-use super::memory::{Found, Memory};
+use super::memory::{Memory, Room};
 use super::shot::Shot;
 use super::timeline::Watch;
 use super::{tuning, Session};
@@ -105,7 +105,7 @@ impl Session {
             let option = rest.map_or(self.basis.option(number), |(_, option)| option).clone();
             let mut memory = Memory::open(&self.basis, target, option)?;
             match memory.reserve(&self.schedule, rest.map(|(plan, _)| plan)) {
-                Ok(Found::Enough(reserved)) => {
+                Ok(Room::Enough(reserved)) => {
                     let (option, tiers) = memory.into_tiers(reserved)?;
                     self.engine = Some(Engine::new(decision, option, tiers));
                     self.begin_tuning();
@@ -113,7 +113,7 @@ impl Session {
                 }
                 short => {
                     memory.close();
-                    if let Found::LessDisk { folders, needed, room } = short? {
+                    if let Room::LessDisk { folders, needed, room } = short? {
                         self.plan_for_disk(&folders, needed, room, rest.is_some())?;
                     }
                 }
