@@ -64,6 +64,48 @@ pub struct Layout {
     pub slot_bytes: u64,
 }
 
+/// Fields of a state that form one record: a record is what is stored and moved as one piece.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Indices of the fields in the state.
+    pub fields: Vec<usize>,
+    /// The offset of each of these fields in a raw record, in bytes.
+    pub offsets: Vec<u64>,
+    /// Bytes of a raw record, padding included.
+    pub bytes: u64,
+}
+
+impl Part {
+    /// Places the fields with these indices one after the other.
+    fn of(layout: &Layout, fields: Vec<usize>) -> Self {
+        let mut bytes = 0;
+        let offsets = fields.iter().map(|&i| {
+            let offset = bytes;
+            bytes += layout.bytes[i].next_multiple_of(ALIGNMENT);
+            offset
+        });
+        let offsets = offsets.collect();
+        Part { fields, offsets, bytes }
+    }
+}
+
+/// How a state is cut into records: as a whole, or by time level.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parts {
+    /// One part with all fields; or part 0 with the fields of the state's own time, and part 1 with
+    /// fields that are the previous time levels of fields of part 0.
+    pub parts: Vec<Part>,
+    /// For each field of part 1: its index in the state, and that of its later level in part 0.
+    pub previous: Vec<(usize, usize)>,
+}
+
+impl Parts {
+    /// Bytes of a slot that holds a raw record of any part.
+    pub fn slot_bytes(&self) -> u64 {
+        self.parts.iter().map(|part| part.bytes).max().unwrap_or(0)
+    }
+}
+
 /// The layout of snapshots that share time levels. A slot holds the state's own fields. A place
 /// holds the other fields, each of which is the previous time level of an own field.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,6 +141,28 @@ pub struct PreviousField {
 }
 
 impl Layout {
+    /// Returns the state as one part, with the offsets of this layout.
+    pub fn whole(&self) -> Parts {
+        let all = (0..self.fields.len()).collect();
+        Parts { parts: vec![Part::of(self, all)], previous: Vec::new() }
+    }
+
+    /// Returns the state cut by time level; `None` if no field is a previous level that can be
+    /// shared. Fields of values of less than 4 bytes cannot, because a GPU adds up checksums in
+    /// words of 4 bytes; neither can previous levels of previous levels. Both stay in part 0.
+    pub fn by_level(&self) -> Option<Parts> {
+        let later = |i: &usize| {
+            let field = &self.fields[*i];
+            let later = field.previous_of.filter(|_| field.scalar.bytes() >= 4)? as usize;
+            self.fields[later].previous_of.is_none().then_some(later)
+        };
+        let (previous, own): (Vec<_>, Vec<_>) =
+            (0..self.fields.len()).partition(|i| later(i).is_some());
+        let pairs: Vec<_> = previous.iter().filter_map(|i| Some((*i, later(i)?))).collect();
+        let parts = vec![Part::of(self, own), Part::of(self, previous)];
+        (!pairs.is_empty()).then_some(Parts { parts, previous: pairs })
+    }
+
     /// Returns the layout with shared time levels; `None` if the state has no time level to share.
     pub fn levels(&self) -> Option<Levels> {
         // A GPU adds up checksums in words of 4 bytes: fields of smaller values are not shared.
@@ -198,6 +262,49 @@ mod tests {
         .unwrap();
         assert_eq!(layout.offsets, [0, 256, 256 + 1024]);
         assert_eq!((layout.raw_bytes, layout.slot_bytes), (12 + 800 + 4, 256 + 1024 + 256));
+    }
+
+    #[test]
+    fn parts_place_every_field_once() {
+        let previous = |of, n, scalar| Field { previous_of: Some(of), ..field(n, scalar) };
+        let layout = Layout::new(vec![
+            previous(1, [65, 1, 1], Scalar::F32),
+            field([65, 1, 1], Scalar::F32),
+            previous(0, [65, 1, 1], Scalar::F32),
+            field([3, 1, 1], Scalar::I16),
+            previous(3, [3, 1, 1], Scalar::I16),
+            field([10, 10, 1], Scalar::F64),
+            previous(5, [10, 10, 1], Scalar::F64),
+        ])
+        .unwrap();
+        let whole = layout.whole();
+        assert_eq!((whole.parts.len(), &whole.previous), (1, &vec![]));
+        assert_eq!(whole.parts[0].fields, [0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!(whole.parts[0].offsets, layout.offsets);
+        assert_eq!(
+            (whole.parts[0].bytes, whole.slot_bytes()),
+            (layout.slot_bytes, layout.slot_bytes)
+        );
+
+        let levels = layout.by_level().unwrap();
+        assert_eq!(levels.previous, [(0, 1), (6, 5)]);
+        let part = |fields: &[usize], offsets: &[u64], bytes| Part {
+            fields: fields.to_vec(),
+            offsets: offsets.to_vec(),
+            bytes,
+        };
+        assert_eq!(
+            levels.parts,
+            [
+                part(&[1, 2, 3, 4, 5], &[0, 512, 1024, 1280, 1536], 2560),
+                part(&[0, 6], &[0, 512], 1536)
+            ]
+        );
+        assert_eq!(levels.slot_bytes(), 2560);
+        // A previous level of 2-byte values alone is no reason to cut.
+        let small =
+            Layout::new(vec![field([3, 1, 1], Scalar::I16), previous(0, [3, 1, 1], Scalar::I16)]);
+        assert_eq!(small.unwrap().by_level(), None);
     }
 
     #[test]
