@@ -341,8 +341,11 @@ module gpuzip
     ! `checkpointing_snaps` and `schedule_chunk` count these k steps as one. Every snapshot is a whole state. 0 and 1:
     ! one step per BACKWARD. Not with `shared_levels`.
     integer(c_int32_t) :: adjoint_every = 0
-    ! Reserved: must be zero.
-    integer(c_int32_t) :: reserved_difference_bound = 0
+    ! In which restored states the difference of a field and its previous time level (`role`) keeps a bound of its own,
+    ! where both come from a codec that keeps a bound. 0: in the states that a FORWARD starts from; in other states the
+    ! two levels keep their bounds, and the difference may be wrong by the sum of these. 1: in all states, for a
+    ! BACKWARD that forms this difference.
+    integer(c_int32_t) :: difference_bound = 0
     ! Without effect: the place of the former `huge_pages`. A value other than 0 gives a warning.
     integer(c_int32_t) :: reserved_huge_pages = 0
     ! Restart files that another user could have made or changed. 0: a folder or a generation of another user than this

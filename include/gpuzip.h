@@ -653,9 +653,12 @@ typedef struct gpuzip_config_t {
    */
   int32_t adjoint_every GPUZIP_DEFAULT(0);
   /*
-   Reserved: must be zero.
+   In which restored states the difference of a field and its previous time level (`role`) keeps
+   a bound of its own, where both come from a codec that keeps a bound. 0: in the states that a
+   FORWARD starts from; in other states the two levels keep their bounds, and the difference may
+   be wrong by the sum of these. 1: in all states, for a BACKWARD that forms this difference.
    */
-  int32_t reserved_difference_bound GPUZIP_DEFAULT(0);
+  int32_t difference_bound GPUZIP_DEFAULT(0);
   /*
    Without effect: the place of the former `huge_pages`. A value other than 0 gives a warning.
    */

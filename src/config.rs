@@ -122,6 +122,9 @@ pub struct CodecOptions {
     pub any_codec: bool,
     /// The expected ratio of compressed snapshots; at most 1: not known.
     pub compression_factor: f64,
+    /// Whether the difference of a field and its previous time level keeps a bound of its own in
+    /// every restored state, and not only in the states that a FORWARD starts from.
+    pub difference_bound: bool,
 }
 
 /// Logs and timelines.

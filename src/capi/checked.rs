@@ -194,6 +194,10 @@ fn codec(given: &gpuzip_config_t) -> Result<CodecOptions> {
             f32::MAX.into(),
             "the ratio that is expected, or 0",
         )?,
+        difference_bound: one_of!(
+            given.difference_bound,
+            "0 (in states that steps start from) or 1 (always)"
+        ),
     })
 }
 
@@ -412,7 +416,5 @@ fn within(name: &str, value: f64, most: f64, what: &str) -> Result<f64> {
 
 /// Refuses settings that this version cannot carry out, instead of ignoring them silently.
 fn check_supported(c: &gpuzip_config_t) -> Result<()> {
-    let difference_bound = [c.reserved_difference_bound as u64];
-    zero_words("config->reserved_difference_bound", &difference_bound, Code::Config)?;
     zero_words("config->reserved", &c.reserved, Code::Config)
 }

@@ -11,7 +11,7 @@ fn bad_configurations_name_the_field() {
     let mut data = vec![0f32; 4];
     let fields = [field(&mut data)];
     type Change = fn(&mut gpuzip_config_t);
-    let cases: [(Change, i32, &str); 46] = [
+    let cases: [(Change, i32, &str); 48] = [
         (|c| c.checkpointing_algorithm = 17, GPUZIP_ERR_CONFIG, "checkpointing_algorithm = 17"),
         (|c| c.checkpointing_algorithm = 7, GPUZIP_ERR_UNSUPPORTED, "checkpointing_algorithm = 7"),
         (|c| c.checkpointing_algorithm = 0, GPUZIP_ERR_CONFIG, "trace_file_path"),
@@ -74,6 +74,8 @@ fn bad_configurations_name_the_field() {
             GPUZIP_ERR_UNSUPPORTED,
             "shared_levels = 1 with adjoint_every = 4",
         ),
+        (|c| c.difference_bound = 2, GPUZIP_ERR_CONFIG, "difference_bound = 2"),
+        (|c| c.difference_bound = -1, GPUZIP_ERR_CONFIG, "difference_bound = -1"),
         (|c| c.shared_levels = 2, GPUZIP_ERR_CONFIG, "shared_levels = 2"),
         (|c| c.max_in_flight = -5, GPUZIP_ERR_CONFIG, "max_in_flight = -5"),
         (|c| c.stop_budget_s = -1.5, GPUZIP_ERR_CONFIG, "stop_budget_s = -1.5"),

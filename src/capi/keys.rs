@@ -142,6 +142,7 @@ keys! {
     shared_levels: Int, "", NO_YES, "two consecutive raw snapshots store the time level that they share once";
     mixed_storage: Int, "", Names(&[("planned", 0), ("always", 1), ("never", 2)]), "snapshots that stay on the device are raw, those that go to the host compressed; planned: with compressor auto and without zero_copy, where it is faster";
     adjoint_every: Int, "time steps", COUNT, "the adjoint needs every k-th state only, and BACKWARDs are ranges of k steps; 0 and 1: every state";
+    difference_bound: Int, "", Names(&[("auto", 0), ("always", 1)]), "states in which the difference of a field and its previous level keeps a bound of its own; auto: those that steps start from; always: all";
     strict: Int, "", NO_YES, "restart files that another user could have made or changed; false: a warning, true: an error";
     disk_path: Text, "", Files, "the folders of snapshots on disk, separated by colons, one on each disk; not set: TMPDIR, or else /var/tmp";
     device_reserve: Bytes, "bytes", POSITIVE, "device memory that is left to the application; 0: the larger of 512 MiB and 2 % of the device's memory, at most an eighth of it";

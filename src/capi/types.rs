@@ -418,8 +418,11 @@ pub struct gpuzip_config_t {
     /// as one. Every snapshot is a whole state. 0 and 1: one step per BACKWARD. Not with
     /// `shared_levels`.
     pub adjoint_every: i32,
-    /// Reserved: must be zero.
-    pub reserved_difference_bound: i32,
+    /// In which restored states the difference of a field and its previous time level (`role`) keeps
+    /// a bound of its own, where both come from a codec that keeps a bound. 0: in the states that a
+    /// FORWARD starts from; in other states the two levels keep their bounds, and the difference may
+    /// be wrong by the sum of these. 1: in all states, for a BACKWARD that forms this difference.
+    pub difference_bound: i32,
     /// Without effect: the place of the former `huge_pages`. A value other than 0 gives a warning.
     pub reserved_huge_pages: i32,
     /// Restart files that another user could have made or changed. 0: a folder or a generation of

@@ -174,7 +174,7 @@ gpuzip_config_t._fields_ = [
     ("shared_levels", ctypes.c_int32),
     ("mixed_storage", ctypes.c_int32),
     ("adjoint_every", ctypes.c_int32),
-    ("reserved_difference_bound", ctypes.c_int32),
+    ("difference_bound", ctypes.c_int32),
     ("reserved_huge_pages", ctypes.c_int32),
     ("strict", ctypes.c_int32),
     ("disk_path", ctypes.c_char_p),
@@ -679,6 +679,12 @@ KEYS = {
         "a whole number from 0 to 2147483647",
         {},
         "the adjoint needs every k-th state only, and BACKWARDs are ranges of k steps; 0 and 1: every state",
+    ),
+    "difference_bound": (
+        "",
+        "auto (0), always (1)",
+        {"auto": 0, "always": 1},
+        "states in which the difference of a field and its previous level keeps a bound of its own; auto: those that steps start from; always: all",
     ),
     "strict": (
         "",
