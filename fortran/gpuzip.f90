@@ -101,6 +101,10 @@ module gpuzip
   ! Any action: a stop was requested (`gpuzip_request_stop`). The seconds that are left are in the statistics,
   ! `stop_left`.
   integer(c_int32_t), parameter, public :: gpuzip_flag_interrupt = 16
+  ! With `zero_copy` and `shared_levels`. SAVE, RESTORE, and a FORWARD with GPUZIP_FLAG_NEXT_IS_SAVE: the memory that
+  ! the session hands out for the previous time level of the state is that of the state one time step before, and holds
+  ! it already. Do not write there, not even after GPUZIP_FLAG_LAST_USE.
+  integer(c_int32_t), parameter, public :: gpuzip_flag_shared_level = 32
   ! `gpuzip_persist_due`: no generation is to be written now.
   integer(c_int32_t), parameter, public :: gpuzip_due_no = 0
   ! `gpuzip_persist_due`: a generation may be written.

@@ -188,6 +188,13 @@
 #define GPUZIP_FLAG_INTERRUPT 16
 
 /*
+ With `zero_copy` and `shared_levels`. SAVE, RESTORE, and a FORWARD with GPUZIP_FLAG_NEXT_IS_SAVE: the
+ memory that the session hands out for the previous time level of the state is that of the state one
+ time step before, and holds it already. Do not write there, not even after GPUZIP_FLAG_LAST_USE.
+ */
+#define GPUZIP_FLAG_SHARED_LEVEL 32
+
+/*
  `gpuzip_persist_due`: no generation is to be written now.
  */
 #define GPUZIP_DUE_NO 0

@@ -64,10 +64,10 @@ pub struct Layout {
     pub slot_bytes: u64,
 }
 
-/// Fields of a state that form one record: a record is what is stored and moved as one piece.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Fields of a state that are stored and moved as one piece, a record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Part {
-    /// Indices of the fields in the state.
+    /// The fields, by their numbers in the state.
     pub fields: Vec<usize>,
     /// The offset of each of these fields in a raw record, in bytes.
     pub offsets: Vec<u64>,
@@ -76,121 +76,91 @@ pub struct Part {
 }
 
 impl Part {
-    /// Places the fields with these indices one after the other.
-    fn of(layout: &Layout, fields: Vec<usize>) -> Self {
-        let mut bytes = 0;
-        let offsets = fields.iter().map(|&i| {
-            let offset = bytes;
-            bytes += layout.bytes[i].next_multiple_of(ALIGNMENT);
-            offset
-        });
-        let offsets = offsets.collect();
-        Part { fields, offsets, bytes }
+    /// Appends a field of `bytes` bytes.
+    fn add(&mut self, field: usize, bytes: u64) {
+        self.fields.push(field);
+        self.offsets.push(self.bytes);
+        self.bytes = self.bytes.saturating_add(aligned(bytes));
     }
 }
 
-/// How a state is cut into records: as a whole, or by time level.
+/// How a state is cut into records: one, the whole state; or two, the fields of its time level (part 0)
+/// and the fields that are the previous time level of these (part 1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parts {
-    /// One part with all fields; or part 0 with the fields of the state's own time, and part 1 with
-    /// fields that are the previous time levels of fields of part 0.
+    /// One or two parts.
     pub parts: Vec<Part>,
-    /// For each field of part 1: its index in the state, and that of its later level in part 0.
-    pub previous: Vec<(usize, usize)>,
+    /// The fields of part 1, each with its later level: a field of part 0, and the place of that field
+    /// among the fields of part 0.
+    pub previous: Vec<Previous>,
+}
+
+/// A field that is the previous time level of another field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Previous {
+    /// The field.
+    pub field: usize,
+    /// The field whose previous time level it is.
+    pub later: usize,
+    /// Offset of the later level in a raw record of part 0, in bytes.
+    pub at: u64,
 }
 
 impl Parts {
-    /// Bytes of a slot that holds a raw record of any part.
+    /// Bytes of a slot for raw records: those of the larger part.
     pub fn slot_bytes(&self) -> u64 {
         self.parts.iter().map(|part| part.bytes).max().unwrap_or(0)
     }
-}
 
-/// The layout of snapshots that share time levels. A slot holds the state's own fields. A place
-/// holds the other fields, each of which is the previous time level of an own field.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Levels {
-    /// The own fields: index in the state, and offset in a slot in bytes. Checksums follow them.
-    pub own: Vec<(usize, u64)>,
-    /// The fields that are previous time levels.
-    pub previous: Vec<PreviousField>,
-    /// Bytes of a slot, checksums and padding included.
-    pub own_bytes: u64,
-    /// Bytes of a place.
-    pub previous_bytes: u64,
-}
-
-impl Levels {
-    /// Bytes of device memory beside slots and places, in which time levels are compared.
-    pub const WORK_BYTES: u64 = ALIGNMENT;
-}
-
-/// A field that is the previous time level of another field, its current one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PreviousField {
-    /// Index of this field in the state.
-    pub field: usize,
-    /// Offset of this field in a place, in bytes.
-    pub at: u64,
-    /// Index of the current field in the state.
-    pub current: usize,
-    /// Offset of the current field in a slot, in bytes.
-    pub current_at: u64,
-    /// Offset of the checksum of the current field in a slot, in bytes.
-    pub checksum_at: u64,
+    /// The fields that a raw record of part `part` fills, each with its offset in the record. With
+    /// `of_before` the record is part 0 of the state before, and the fields are those of part 1.
+    pub fn places(&self, part: usize, of_before: bool) -> impl Iterator<Item = (usize, u64)> + '_ {
+        let own = self.parts.get(part).filter(|_| !of_before);
+        let own = own
+            .into_iter()
+            .flat_map(|part| part.fields.iter().copied().zip(part.offsets.iter().copied()));
+        let previous = if of_before { &self.previous[..] } else { &[] };
+        own.chain(previous.iter().map(|previous| (previous.field, previous.at)))
+    }
 }
 
 impl Layout {
-    /// Returns the state as one part, with the offsets of this layout.
+    /// Returns the state as one part, whose raw record is a raw snapshot.
     pub fn whole(&self) -> Parts {
-        let all = (0..self.fields.len()).collect();
-        Parts { parts: vec![Part::of(self, all)], previous: Vec::new() }
+        let fields = (0..self.fields.len()).collect();
+        let (offsets, bytes) = (self.offsets.clone(), self.slot_bytes);
+        Parts { parts: vec![Part { fields, offsets, bytes }], previous: Vec::new() }
     }
 
-    /// Returns the state cut by time level; `None` if no field is a previous level that can be
-    /// shared. Fields of values of less than 4 bytes cannot, because a GPU adds up checksums in
-    /// words of 4 bytes; neither can previous levels of previous levels. Both stay in part 0.
+    /// Returns the state cut into its time level and the previous one; `None` if no field is the previous
+    /// level of another one.
     pub fn by_level(&self) -> Option<Parts> {
-        let later = |i: &usize| {
-            let field = &self.fields[*i];
+        // A GPU adds up checksums in words of 4 bytes: fields of smaller values are not shared.
+        let level_of = |field: &Field| {
             let later = field.previous_of.filter(|_| field.scalar.bytes() >= 4)? as usize;
             self.fields[later].previous_of.is_none().then_some(later)
         };
-        let (previous, own): (Vec<_>, Vec<_>) =
-            (0..self.fields.len()).partition(|i| later(i).is_some());
-        let pairs: Vec<_> = previous.iter().filter_map(|i| Some((*i, later(i)?))).collect();
-        let parts = vec![Part::of(self, own), Part::of(self, previous)];
-        (!pairs.is_empty()).then_some(Parts { parts, previous: pairs })
+        let [mut own, mut before] = [Part::default(), Part::default()];
+        for (i, field) in self.fields.iter().enumerate() {
+            match level_of(field) {
+                Some(_) => before.add(i, self.bytes[i]),
+                None => own.add(i, self.bytes[i]),
+            }
+        }
+        let previous = |&field: &usize| {
+            let later = level_of(&self.fields[field])?;
+            let k = own.fields.iter().position(|own| *own == later)?;
+            Some(Previous { field, later, at: own.offsets[k] })
+        };
+        let previous: Vec<Previous> = before.fields.iter().filter_map(previous).collect();
+        (!previous.is_empty()).then_some(Parts { parts: vec![own, before], previous })
     }
 
-    /// Returns the layout with shared time levels; `None` if the state has no time level to share.
-    pub fn levels(&self) -> Option<Levels> {
-        // A GPU adds up checksums in words of 4 bytes: fields of smaller values are not shared.
-        let is_previous = |field: &Field| {
-            field.scalar.bytes() >= 4
-                && field.previous_of.is_some_and(|k| self.fields[k as usize].previous_of.is_none())
-        };
-        let mut levels =
-            Levels { own: Vec::new(), previous: Vec::new(), own_bytes: 0, previous_bytes: 0 };
-        for (i, field) in self.fields.iter().enumerate().filter(|(_, field)| !is_previous(field)) {
-            levels.own.push((i, levels.own_bytes));
-            levels.own_bytes += field.bytes()?.next_multiple_of(ALIGNMENT);
-        }
-        for (i, field) in self.fields.iter().enumerate().filter(|(_, field)| is_previous(field)) {
-            let (current, current_at) =
-                levels.own.iter().copied().find(|(k, _)| field.previous_of == Some(*k as u32))?;
-            let checksum_at = levels.own_bytes + 8 * levels.previous.len() as u64;
-            levels.previous.push(PreviousField {
-                field: i,
-                at: levels.previous_bytes,
-                current,
-                current_at,
-                checksum_at,
-            });
-            levels.previous_bytes += field.bytes()?.next_multiple_of(ALIGNMENT);
-        }
-        levels.own_bytes += (8 * levels.previous.len() as u64).next_multiple_of(ALIGNMENT);
-        (levels.previous_bytes > 0).then_some(levels)
+    /// Bytes of the values of each part of a state that is cut by level, without padding.
+    pub fn raw_bytes_by_level(&self) -> Vec<u64> {
+        let parts = self.by_level().map_or(Vec::new(), |levels| levels.parts);
+        let bytes = |part: &Part| part.fields.iter().map(|field| self.bytes[*field]).sum();
+        parts.iter().map(bytes).collect()
     }
 
     /// Places the fields one after the other in a raw snapshot. Fails if there is no field, or if
@@ -287,7 +257,9 @@ mod tests {
         );
 
         let levels = layout.by_level().unwrap();
-        assert_eq!(levels.previous, [(0, 1), (6, 5)]);
+        let of = |p: &Previous| (p.field, p.later, p.at);
+        let pairs: Vec<_> = levels.previous.iter().map(of).collect();
+        assert_eq!(pairs, [(0, 1, 0), (6, 5, 1536)]);
         let part = |fields: &[usize], offsets: &[u64], bytes| Part {
             fields: fields.to_vec(),
             offsets: offsets.to_vec(),

@@ -59,26 +59,12 @@ macro_rules! pairs {
 
 pairs! {
     ZeroCopy + Lru: Config, "the published policy copies"; "use policy = 0 or zero_copy = 0".
-    ZeroCopy + Online: Unsupported,
-        "a SAVE of an online schedule may replace a snapshot after its state was begun";
-        "use zero_copy = 0".
     ZeroCopy + Run: Unsupported, "a run copies the fields";
         "use zero_copy = 0, or gpuzip_get_action instead of the run".
-    SharedLevels + ZeroCopy: Unsupported, "snapshots that share time levels are copied";
-        "use 0 for one of them".
     SharedLevels + Lru: Unsupported, "the published policy moves whole states";
         "use 0 for one of them".
     SharedLevels + Codec: Unsupported, "raw snapshots alone share time levels";
         "use 0 for one of them".
-    SharedLevels + Disk: Unsupported, "snapshots that share time levels have no place on disk";
-        "use 0 for one of them".
-    SharedLevels + MacroSteps: Unsupported,
-        "snapshots that are several time steps apart share no time level"; "use shared_levels = 0".
-    SharedLevels + Online: Unsupported,
-        "the snapshots of an online schedule do not share time levels"; "use shared_levels = 0".
-    SharedLevels + WithinShot: Unsupported,
-        "snapshots that share time levels cannot be written to a restart file";
-        "write one between shots, or use shared_levels = 0".
     MixedStorage + NoCodec: Config, "snapshots on the host are compressed";
         "name a codec, or 15 (auto)".
     MixedStorage + Lru: Unsupported, "the published policy knows one way to store snapshots";
@@ -150,13 +136,13 @@ mod tests {
 
     #[test]
     fn an_error_names_both_values_the_reason_and_the_remedy() {
-        let modes = Modes::default().with(Mode::Disk, 9u64).with(Mode::SharedLevels, true);
+        let modes = Modes::default().with(Mode::Disk, 9u64).with(Mode::NoHostBudget, true);
         let error = modes.check().unwrap_err();
-        assert_eq!(error.code, Code::Unsupported);
+        assert_eq!(error.code, Code::Config);
         assert_eq!(
             error.message,
-            "shared_levels = 1 with disk_budget = 9: snapshots that share time levels have no place \
-             on disk; use 0 for one of them"
+            "disk_budget = 9 with host_budget = 0: snapshots go to disk through host memory, when host \
+             memory is full; set host_budget to the bytes of at least four snapshots"
         );
         assert!(modes.with(Mode::Disk, 0u64).check().is_ok());
     }

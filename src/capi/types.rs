@@ -79,6 +79,10 @@ pub const GPUZIP_FLAG_NEXT_IS_SAVE: u32 = 8;
 /// Any action: a stop was requested (`gpuzip_request_stop`). The seconds that are left are in the
 /// statistics, `stop_left`.
 pub const GPUZIP_FLAG_INTERRUPT: u32 = 16;
+/// With `zero_copy` and `shared_levels`. SAVE, RESTORE, and a FORWARD with GPUZIP_FLAG_NEXT_IS_SAVE: the
+/// memory that the session hands out for the previous time level of the state is that of the state one
+/// time step before, and holds it already. Do not write there, not even after GPUZIP_FLAG_LAST_USE.
+pub const GPUZIP_FLAG_SHARED_LEVEL: u32 = 32;
 
 /// `gpuzip_persist_due`: no generation is to be written now.
 pub const GPUZIP_DUE_NO: i32 = 0;

@@ -12,11 +12,11 @@ use crate::codec::{Method, Settings, SnapshotCodec};
 use crate::config::Backend;
 use crate::device::{cuda, DeviceMemory};
 use crate::environment;
-use crate::layout::{aligned, Layout, Levels};
+use crate::layout::{aligned, Layout};
 use crate::plan::{spare_bytes, Policy};
 use crate::process::Process;
 use crate::schedule::{adjust, MacroSteps};
-use crate::tier::SnapshotCoder;
+use crate::tier::{SnapshotCoder, Sums};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A session takes one part in `PARTS` of the free memory.
@@ -173,8 +173,9 @@ fn slot_bytes(job: &Job, layout: &Layout) -> u64 {
 fn beside_cache(job: &Job, layout: &Layout, by_kernels: bool) -> u64 {
     let kernels = |settings: &Settings| SnapshotCoder::gpu_bytes(settings, layout).unwrap_or(0);
     let codecs = job.codecs().iter().map(kernels).max().filter(|_| by_kernels).unwrap_or(0);
-    let levels = if job.config.tiers.shared_levels { Levels::WORK_BYTES } else { 0 };
-    spare_bytes(true, true, 0, layout.slot_bytes).saturating_add(codecs).saturating_add(levels)
+    let levels = layout.by_level().filter(|_| job.config.tiers.shared_levels);
+    let levels = levels.map_or(0, |levels| Sums::bytes_on_gpu(levels.previous.len()));
+    spare_bytes(true, true, 1, 0, layout.slot_bytes).saturating_add(codecs).saturating_add(levels)
 }
 
 #[cfg(test)]

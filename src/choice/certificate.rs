@@ -11,6 +11,7 @@
 use super::portfolio::FEW_STEPS;
 use super::refine::{refine, Starts};
 use super::search::{clearly_less, evaluate, Candidate};
+use super::storage::Cut;
 use super::tier_spec::TierSpec;
 use crate::error::Result;
 use crate::predict::Costs;
@@ -121,7 +122,7 @@ impl<'a> Problem<'a> {
     /// How often the dynamic program can run with `work` additions. The prices know no shared time
     /// levels.
     fn runs(&self, work: u64) -> usize {
-        let is_priced = self.tiers.shared.is_none() && self.costs().forward.least() > 0.0;
+        let is_priced = self.tiers.cut == Cut::Whole && self.costs().forward.least() > 0.0;
         let runs = if is_priced { work / self.work().max(1) } else { 0 };
         usize::try_from(runs).unwrap_or(usize::MAX)
     }

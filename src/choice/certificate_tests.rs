@@ -20,7 +20,8 @@ fn tiers(link: f64, copy: f64, cache: u32, host: u32) -> TierSpec {
         costs: Costs { copy, upload: link, download: link, ..Costs::default() },
         budgets: Budgets { device: cache as u64, host: host as u64, disk: 0 },
         folders: 1,
-        shared: None,
+        cut: Cut::Whole,
+        is_consecutive: true,
     }
 }
 

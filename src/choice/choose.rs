@@ -41,7 +41,6 @@ pub fn choose_among(config: &Config, steps: u32, sessions: &[Vec<TierSpec>]) -> 
         .modes()
         .with(Mode::UnknownSteps, steps == 0)
         .with(Mode::Ways, ways.unwrap_or(0))
-        .with(Mode::SharedLevels, sessions.iter().flatten().any(|tiers| tiers.shared.is_some()))
         .check()?;
     let macro_steps = MacroSteps::new(config.schedule.adjoint_every, steps);
     let of_macro_steps = |options: &Vec<TierSpec>| {

@@ -2,9 +2,9 @@
 
 use crate::codec::{Method, Settings, SnapshotCodec};
 use crate::config::{Backend, Config};
-use crate::layout::{aligned, Layout, ALIGNMENT};
+use crate::layout::{aligned, Layout};
 use crate::predict::Profile;
-use crate::schedule::Algorithm;
+use crate::tier::Sums;
 use std::sync::Arc;
 
 /// What the planner knows of a state.
@@ -31,17 +31,14 @@ impl State {
         }
     }
 
-    /// Returns the bytes of a slot for the fields of a state that are not the previous time level of
-    /// other fields.
+    /// Returns the bytes of a slot for one record of a state that is cut into its time levels: those of
+    /// the larger one.
     pub(super) fn level_bytes(&self) -> u64 {
         match self {
             State::Fields(layout) => {
-                layout.levels().map_or(layout.slot_bytes, |levels| levels.own_bytes)
+                layout.by_level().map_or(layout.slot_bytes, |levels| levels.slot_bytes())
             }
-            // A line of checksums, as `Layout::levels` adds it.
-            State::Bytes { all, previous } => {
-                all.saturating_sub(*previous).saturating_add(ALIGNMENT)
-            }
+            State::Bytes { all, previous } => all.saturating_sub(*previous).max(*previous).max(1),
         }
     }
 
@@ -49,8 +46,18 @@ impl State {
     /// is no time level to share.
     pub(super) fn previous_bytes(&self) -> u64 {
         match self {
-            State::Fields(layout) => layout.levels().map_or(0, |levels| levels.previous_bytes),
+            State::Fields(layout) => layout.by_level().map_or(0, |levels| levels.parts[1].bytes),
             State::Bytes { previous, .. } => *previous,
+        }
+    }
+
+    /// Returns the bytes of device memory in which a GPU compares levels.
+    pub(super) fn sums_bytes(&self) -> u64 {
+        match self {
+            State::Fields(layout) => {
+                layout.by_level().map_or(0, |levels| Sums::bytes_on_gpu(levels.previous.len()))
+            }
+            State::Bytes { .. } => Sums::bytes_on_gpu(1),
         }
     }
 
@@ -154,7 +161,6 @@ impl Job {
         self.config.tiers.shared_levels
             && self.state.previous_bytes() > 0
             && schedule.adjoint_every <= 1
-            && schedule.algorithm != Some(Algorithm::Online)
     }
 }
 

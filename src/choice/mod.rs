@@ -35,4 +35,4 @@ pub use shared_schedule::{Here, SharedSchedule, Tick, Why};
 pub use storage::{Coded, Cut, Storage};
 pub use storage_options::{storage_options, StorageOption};
 pub use target::Target;
-pub use tier_spec::{SharedBudgets, TierSpec};
+pub use tier_spec::TierSpec;

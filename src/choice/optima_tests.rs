@@ -1,4 +1,5 @@
 use super::*;
+use crate::choice::Cut;
 use crate::plan::Policy;
 use crate::predict::{Budgets, Costs};
 
@@ -19,7 +20,8 @@ fn tiers(cache: u32, host: u32, link: f64, copy: f64) -> TierSpec {
         costs: Costs { copy, upload: link, download: link, ..Costs::default() },
         budgets: Budgets { device: cache.into(), host: host.into(), disk: 0 },
         folders: 1,
-        shared: None,
+        cut: Cut::Whole,
+        is_consecutive: true,
     }
 }
 

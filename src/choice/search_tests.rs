@@ -1,5 +1,6 @@
 use super::*;
 use crate::cases::cases;
+use crate::choice::Cut;
 use crate::choice::{lower_bound, published, Coded, Job, State, Storage};
 use crate::codec::{Method, Settings};
 use crate::config::Config;
@@ -24,8 +25,7 @@ fn balance(transfer: f64, op: f64, compressed: bool) -> Costs {
 /// Tiers with `cache` and `host` slots of one byte.
 fn tiers(costs: Costs, cache: u32, host: u32) -> TierSpec {
     let budgets = Budgets { device: cache as u64, host: host as u64, disk: 0 };
-    let (policy, zero_copy, packed_bytes, beside_cache, shared) =
-        (Policy::Clairvoyant, false, None, 0, None);
+    let (policy, zero_copy, packed_bytes, beside_cache) = (Policy::Clairvoyant, false, None, 0);
     TierSpec {
         slot_bytes: 1,
         cache: Some(cache),
@@ -38,7 +38,8 @@ fn tiers(costs: Costs, cache: u32, host: u32) -> TierSpec {
         costs,
         budgets,
         folders: 1,
-        shared,
+        cut: Cut::Whole,
+        is_consecutive: true,
     }
 }
 

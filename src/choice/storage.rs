@@ -4,7 +4,7 @@ use super::job::{slots_of, Job, State};
 use crate::codec::{Method, Settings, SnapshotCodec};
 use crate::config::Backend;
 use crate::error::Result;
-use crate::layout::{aligned, Levels};
+use crate::layout::aligned;
 use crate::plan::{spare_bytes, Policy};
 use crate::predict::{CodecProfile, Costs, Profile};
 use crate::schedule::Algorithm;
@@ -19,9 +19,18 @@ const MARGIN: f64 = 1.125;
 pub enum Cut {
     /// Not at all.
     Whole,
-    /// The fields of the time of the state apart from their previous time levels, which the state
-    /// before has, too.
+    /// Into its time level and the previous one, which is the time level of the state before.
     Levels,
+}
+
+impl Cut {
+    /// Number of records of a snapshot.
+    pub fn parts(self) -> u32 {
+        match self {
+            Cut::Whole => 1,
+            Cut::Levels => 2,
+        }
+    }
 }
 
 /// Which snapshots are compressed.
@@ -80,21 +89,31 @@ impl Storage {
         let cut = |whole: Storage| {
             let is_cut = job.shares_levels() && can_cut(&whole);
             let cut = is_cut.then(|| Storage { cut: Cut::Levels, ..whole.clone() });
-            cut.into_iter().chain([whole])
+            // Online, nobody knows the number of steps by which two ways could be compared.
+            let is_alone = is_cut && job.config.schedule.algorithm == Some(Algorithm::Online);
+            cut.into_iter().chain((!is_alone).then_some(whole))
         };
         raw.into_iter().chain(coded).flat_map(cut).collect()
     }
 
-    /// Returns the bytes of a slot, which are those to plan with for a snapshot: the exact number if the codec
-    /// has payloads of a fixed size, or else by the configured compression factor, or by the worst
-    /// measured ratio and a margin, or as many as a snapshot may have.
+    /// Returns the bytes of a slot, for a snapshot or the larger one of its two records.
     pub(super) fn slot_bytes(&self, job: &Job) -> Result<u64> {
         match (self.coded, self.cut, job.coded_bytes) {
-            (Coded::None, Cut::Whole, _) => return Ok(job.state.bytes()),
-            (Coded::None, Cut::Levels, _) => return Ok(job.state.level_bytes()),
-            (_, _, Some(bytes)) => return Ok(bytes),
-            _ => {}
+            (Coded::None, Cut::Whole, _) => Ok(job.state.bytes()),
+            (Coded::None, Cut::Levels, _) => Ok(job.state.level_bytes()),
+            (_, _, Some(bytes)) => Ok(bytes),
+            (_, Cut::Whole, None) => self.coded_bytes(job),
+            (_, Cut::Levels, None) => {
+                let part = job.state.level_bytes() as f64 / job.state.bytes().max(1) as f64;
+                Ok(aligned((self.coded_bytes(job)? as f64 * part).ceil() as u64))
+            }
         }
+    }
+
+    /// Returns the bytes to plan with for a compressed snapshot: the exact number if the codec has
+    /// payloads of a fixed size, or else by the configured compression factor, or by the worst measured
+    /// ratio and a margin, or as many as a snapshot may have.
+    fn coded_bytes(&self, job: &Job) -> Result<u64> {
         let (codec, most) = (&self.codec, job.state.most_coded_bytes());
         let is_bounded = codec.method.is_bounded();
         if let (State::Fields(layout), false) = (&job.state, is_bounded) {
@@ -122,8 +141,11 @@ impl Storage {
             0 => u32::MAX,
             budget => slots_of(budget, state),
         };
-        let cache = job.most_slots().unwrap_or(u32::MAX).min(held);
-        spare_bytes(self.zero_copy, self.coded != Coded::None, cache, state)
+        let parts = self.cut.parts();
+        let cache = job.most_slots().unwrap_or(u32::MAX).min(held).saturating_mul(parts);
+        let is_online = job.config.schedule.algorithm == Some(Algorithm::Online);
+        let beside = is_online || self.coded != Coded::None;
+        spare_bytes(self.zero_copy, beside, parts, cache, state)
     }
 
     /// Returns the bytes of device memory beside the cache: the spare slots of an application that
@@ -132,15 +154,17 @@ impl Storage {
         if let Some(bytes) = job.beside_cache {
             return Ok(bytes);
         }
-        let by_kernels = match (&job.state, self.cut) {
-            _ if job.backend != Backend::Cuda => 0,
-            (_, Cut::Levels) => Levels::WORK_BYTES,
-            (State::Fields(layout), Cut::Whole) if self.coded != Coded::None => {
-                SnapshotCoder::gpu_bytes(&self.codec, layout)?
-            }
-            _ => 0,
-        };
-        Ok(self.spare_bytes(job).saturating_add(by_kernels))
+        let mut beside = self.spare_bytes(job);
+        if job.backend != Backend::Cuda {
+            return Ok(beside);
+        }
+        if self.cut == Cut::Levels {
+            beside = beside.saturating_add(job.state.sums_bytes());
+        }
+        if let (State::Fields(layout), true) = (&job.state, self.coded != Coded::None) {
+            beside = beside.saturating_add(SnapshotCoder::gpu_bytes(&self.codec, layout)?);
+        }
+        Ok(beside)
     }
 
     /// Returns the costs of steps and of snapshots of `slot_bytes` bytes: by the configured profile, or
@@ -244,9 +268,10 @@ mod tests {
         assert_eq!(ways(&[auto, |c| c.tiers.zero_copy = true]), [raw, lorenzo[0], dct[0]]);
         assert_eq!(ways(&[shared]), [levels, raw]);
         assert_eq!(ways(&[shared, auto, mixed]), [levels, raw, lorenzo[1], dct[1]]);
-        // States that are some steps apart have no level in common, and online schedules share none.
+        // States that are some steps apart have no level in common.
         assert_eq!(ways(&[shared, |c| c.schedule.adjoint_every = 2]), [raw]);
-        assert_eq!(ways(&[shared, |c| c.schedule.algorithm = Some(Algorithm::Online)]), [raw]);
+        // Nobody knows the number of steps by which two ways could be compared.
+        assert_eq!(ways(&[shared, |c| c.schedule.algorithm = Some(Algorithm::Online)]), [levels]);
         // A codec that was not measured is no way, unless its ratio is told.
         let unknown = |c: &mut Config| c.device.profile = None;
         assert_eq!(ways(&[auto, unknown]), [raw]);

@@ -5,7 +5,7 @@ use super::storage::{Coded, Cut, Storage};
 use crate::device::DiskSpace;
 use crate::error::{fail, Result};
 use crate::layout::ALIGNMENT;
-use crate::plan::{spare_bytes, Index, Plan, Policy};
+use crate::plan::{spare_bytes, Claims, Index, Plan, Policy};
 use crate::predict::{Budgets, Costs};
 use crate::schedule::{MacroSteps, Schedule};
 use std::sync::Arc;
@@ -39,41 +39,11 @@ pub struct TierSpec {
     pub budgets: Budgets,
     /// Number of folders over which snapshots on disk are striped.
     pub folders: usize,
-    /// Limits in bytes of tiers whose snapshots share time levels; `None`: they do not.
-    pub shared: Option<SharedBudgets>,
+    /// How a state is cut. In two records, of which states may share one, a slot holds one record.
+    pub cut: Cut,
+    /// Whether neighbouring states of the schedule are one time step apart: not with macro-steps.
+    pub is_consecutive: bool,
 }
-
-/// What a plan with shared time levels must fit. A slot holds the fields of a state without
-/// previous time levels; a place holds the previous time level of a state, if it is not shared.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SharedBudgets {
-    /// Bytes of a place.
-    pub previous_bytes: u64,
-    /// Most bytes of the device cache; `None`: no limit.
-    pub device: Option<u64>,
-    /// Most bytes of the host pool; `None`: no limit.
-    pub host: Option<u64>,
-}
-
-impl SharedBudgets {
-    fn of(storage: &Storage, job: &Job, beside_cache: u64) -> Option<Self> {
-        let limit = |budget: u64| Some(budget).filter(|&budget| budget > 0);
-        (storage.cut == Cut::Levels).then(|| SharedBudgets {
-            previous_bytes: job.state.previous_bytes(),
-            device: limit(job.device_budget).map(|budget| budget.saturating_sub(beside_cache)),
-            host: limit(job.host_budget),
-        })
-    }
-
-    /// The bytes of the places that every tier keeps.
-    fn least_bytes(&self) -> u64 {
-        LEAST_PLACES.saturating_mul(self.previous_bytes)
-    }
-}
-
-/// Places that every tier keeps beside its slots: one for u(0), whose previous time level no other
-/// snapshot has, and one for the first snapshot that is evicted or fetched.
-const LEAST_PLACES: u64 = 2;
 
 /// The least number of slots for compressed snapshots with mixed storage: in one a snapshot is read,
 /// into one the next snapshot arrives, and from one a snapshot leaves.
@@ -102,23 +72,21 @@ impl TierSpec {
             );
         }
         let slot_bytes = storage.slot_bytes(job)?;
-        let shared = SharedBudgets::of(storage, job, beside_cache);
-        let places = shared.as_ref().map_or(0, SharedBudgets::least_bytes);
         let left = job.device_budget.saturating_sub(beside_cache);
         let held = match job.device_budget {
             0 => u32::MAX,
-            _ => slots_of(left.saturating_sub(places), slot_bytes),
+            _ => slots_of(left, slot_bytes),
         };
         let cap = job.state.most_coded_bytes().saturating_mul(job.config.tiers.cache.into());
         let most_bytes = if cap > 0 { left.min(cap) } else { left };
         let is_packed = storage.coded != Coded::None && left > 0;
         let folders = job.config.tiers.disk_folders.len().max(1);
-        let host = job.host_budget.saturating_sub(places);
+        let host = job.host_budget;
         let outside = Budgets { device: u64::MAX, host, disk: job.disk_budget }
             .with_disk_for(slot_bytes, DiskSpace::bytes_of_slot(slot_bytes, folders));
         let tiers = TierSpec {
             slot_bytes,
-            cache: job.most_slots().map(|most| most.min(held)),
+            cache: job.most_slots().map(|most| most.saturating_mul(storage.cut.parts()).min(held)),
             raw_slots: None,
             host: match job.host_budget {
                 0 => job.slots_without_host_budget(),
@@ -131,7 +99,8 @@ impl TierSpec {
             costs: storage.costs(job, slot_bytes),
             budgets: if job.disk_budget == 0 { Budgets::NONE } else { outside },
             folders,
-            shared,
+            cut: storage.cut,
+            is_consecutive: true,
         };
         match storage.coded {
             Coded::Moved => tiers.mixed(),
@@ -141,7 +110,8 @@ impl TierSpec {
 
     /// Returns the tiers for a schedule whose steps are macro-steps.
     pub fn in_macro_steps(self, macro_steps: MacroSteps) -> Self {
-        TierSpec { costs: self.costs.in_macro_steps(macro_steps), ..self }
+        let is_consecutive = macro_steps.every() == 1;
+        TierSpec { costs: self.costs.in_macro_steps(macro_steps), is_consecutive, ..self }
     }
 
     /// Returns these tiers for mixed storage: raw states take as much of the device cache as leaves
@@ -173,7 +143,7 @@ impl TierSpec {
         let (state, slot, most) = (self.costs.state_bytes, self.slot_bytes, self.cache?);
         let is_possible = self.costs.compressed
             && self.policy == Policy::Clairvoyant
-            && self.shared.is_none()
+            && self.cut == Cut::Whole
             && (1..state).contains(&slot);
         if !is_possible {
             return None;
@@ -206,7 +176,9 @@ impl TierSpec {
     pub fn device_bytes(&self, plan: &Plan) -> u64 {
         // Tiers without a limit have counted no spare slots; a plan of one slot needs them.
         let Costs { compressed, state_bytes, .. } = self.costs;
-        let spare = spare_bytes(self.zero_copy, compressed, plan.cache, state_bytes);
+        let parts = self.cut.parts();
+        let beside = compressed || plan.drops;
+        let spare = spare_bytes(self.zero_copy, beside, parts, plan.cache, state_bytes);
         self.cache_bytes(plan).saturating_add(self.beside_cache.max(spare))
     }
 
@@ -245,11 +217,6 @@ impl TierSpec {
             packed_bytes: None,
             costs: self.costs.for_part(part),
             budgets: Budgets::NONE,
-            shared: self.shared.clone().map(|shared| SharedBudgets {
-                device: None,
-                host: None,
-                ..shared
-            }),
             ..self.clone()
         }
     }
@@ -266,33 +233,61 @@ impl TierSpec {
             (Some(plan), _) => Ok(plan.clone()),
             (None, Some(index)) => Ok(Arc::new(self.plan(index, snapshots)?)),
             (None, None) => {
-                let cache = self.cache.unwrap_or(snapshots);
-                Ok(Arc::new(Plan::open(snapshots, cache, self.policy)))
+                let cache = self.cache_for(snapshots);
+                Ok(Arc::new(Plan::open(snapshots, self.cut.parts(), cache, self.policy)))
             }
         }
     }
 
+    /// Slots of the device cache for a schedule of `snapshots` snapshots.
+    fn cache_for(&self, snapshots: u32) -> u32 {
+        self.cache.unwrap_or(snapshots.saturating_mul(self.cut.parts()))
+    }
+
+    /// Returns the index of a schedule, with states cut as in these tiers.
+    pub fn index(&self, schedule: &Schedule) -> Result<Index> {
+        let index = Index::new(schedule)?;
+        match self.cut {
+            Cut::Whole => Ok(index),
+            Cut::Levels => self.in_levels(&index, schedule.snapshots),
+        }
+    }
+
+    /// Cuts the states of an index of a schedule of `snapshots` snapshots in two, as plans for these tiers
+    /// do if states share levels.
+    fn in_levels(&self, index: &Index, snapshots: u32) -> Result<Index> {
+        let cache = self.cache_for(snapshots);
+        // In spare states the application has no other state's level.
+        let is_spare = self.zero_copy && !Plan::always_has_slot(true, self.cut.parts(), cache);
+        index.in_levels(match self.costs.compressed {
+            _ if !self.is_consecutive => Claims::None,
+            true => Claims::OfStatesNotSteppedFrom,
+            false if is_spare => Claims::None,
+            false => Claims::All,
+        })
+    }
+
     fn plan(&self, index: &Index, snapshots: u32) -> Result<Plan> {
-        let cache = self.cache.unwrap_or(snapshots);
+        if self.cut == Cut::Levels && index.parts == 1 {
+            return self.plan(&self.in_levels(index, snapshots)?, snapshots);
+        }
+        let cache = self.cache_for(snapshots);
         if let Some(raw) = self.raw_slots {
             return Plan::mixed(index, raw, cache.saturating_sub(raw), self.zero_copy);
         }
         if self.zero_copy {
             return Plan::handing_over(index, cache);
         }
-        if self.shared.is_some() {
-            return Plan::sharing(index, cache);
-        }
         Plan::of(index, cache, self.policy)
     }
 
     /// Returns whether `plan` is a plan for these tiers.
     fn is_of(&self, plan: &Plan, snapshots: u32) -> bool {
-        plan.cache == self.cache.unwrap_or(snapshots)
+        plan.cache == self.cache_for(snapshots)
             && plan.raw_slots == self.raw_slots.unwrap_or(0)
             && plan.policy == self.policy
-            && plan.zero_copy == self.zero_copy
-            && plan.shares.is_some() == self.shared.is_some()
+            && (plan.zero_copy == self.zero_copy || plan.drops)
+            && plan.in_levels == (self.cut == Cut::Levels)
     }
 
     /// Returns the plan of `schedule` for these tiers: one of `plans`, or a new one.
@@ -312,13 +307,7 @@ impl TierSpec {
 
     /// Returns whether a plan fits these tiers.
     pub(super) fn admits(&self, plan: &Plan) -> bool {
-        let (device, host) = self.bytes_of(plan);
-        let within = |limit: fn(&SharedBudgets) -> Option<u64>, bytes: u64| {
-            self.shared.as_ref().and_then(limit).is_none_or(|most| bytes <= most)
-        };
         self.host.is_none_or(|slots| plan.host_slots <= slots)
-            && within(|s| s.device, device)
-            && within(|s| s.host, host)
     }
 
     /// Returns the number of pool slots of a plan that lie on disk.
@@ -341,23 +330,13 @@ impl TierSpec {
         let Costs { state_bytes, .. } = self.costs;
         let device = plan.bytes_of_slots(plan.device_slots, state_bytes, self.slot_bytes);
         let (host, _) = self.budgets.bytes_outside(plan.host_slots, self.slot_bytes);
-        let Some(shared) = &self.shared else { return (device, host) };
-        let previous = |places: u32| u64::from(places).saturating_mul(shared.previous_bytes);
-        let (device_places, host_places) = plan.places();
-        (device.saturating_add(previous(device_places)), host.saturating_add(previous(host_places)))
+        (device, host)
     }
 
     /// Fails if a plan does not fit these tiers, with an error that says what the plan needs.
     pub fn check(&self, plan: &Plan) -> Result<()> {
         if self.admits(plan) {
             return Ok(());
-        }
-        let (device, host) = self.bytes_of(plan);
-        if self.host.is_none_or(|slots| plan.host_slots <= slots) {
-            return fail!(
-                Budget,
-                "with shared_levels = 1 the plan needs {device} bytes of the device and {host} of the host: raise the budgets"
-            );
         }
         fail!(
             Budget,

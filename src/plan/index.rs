@@ -1,23 +1,40 @@
 //! The next-use index: for every SAVE and RESTORE of a schedule, the next RESTORE of the same
 //! snapshot.
+//!
+//! A snapshot is one record, the whole state, or two: the fields of its time level (part 0), and the
+//! fields that are their previous time level (part 1). With two parts an access is a *use* of one
+//! record by a SAVE or RESTORE, and a record that two states share has the uses of both.
 
 use super::NONE;
 use crate::error::{fail, Result};
 use crate::fallible_vec::{filled, push, with_room};
 use crate::schedule::{Algorithm, Kind, Schedule};
 
-/// A SAVE or RESTORE action. Its number among `Index::accesses` is the number of its step of the
-/// plan.
+/// A SAVE or RESTORE action, or with two parts its use of one record. The number among
+/// `Index::accesses` is the number of the step of the plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Access {
-    /// Time step of the state.
+    /// With one part the time step t of the state. With two parts the number of the record: 2 t for
+    /// part 0 of u(t), 2 t + 1 for part 1.
     pub ts: u32,
     /// True for a SAVE, false for a RESTORE.
     pub save: bool,
-    /// Number of the next RESTORE of the same snapshot, or [`NONE`].
+    /// Part 1 of u(t) that is not stored again, since part 0 of u(t-1) is that level. Such a SAVE
+    /// stores no record, and such a RESTORE reads the record of u(t-1).
+    pub is_shared: bool,
+    /// Whether a FORWARD follows before the next SAVE or RESTORE.
+    pub steps_on: bool,
+    /// Number of the next RESTORE of the same record, or [`NONE`].
     pub next: u32,
     /// Number of forward and backward steps before this action.
     pub clock: u64,
+}
+
+impl Access {
+    /// Whether this is the part of a SAVE that is not stored, since another record is that level.
+    pub fn is_claim(&self) -> bool {
+        self.save && self.is_shared
+    }
 }
 
 /// All SAVE and RESTORE actions of a schedule, in order.
@@ -25,11 +42,42 @@ pub struct Access {
 pub struct Index {
     /// The SAVE and RESTORE actions.
     pub accesses: Vec<Access>,
-    /// Number of states that are reversed, n.
+    /// Number of states that are reversed, n, times the number of parts.
     pub states: usize,
+    /// Parts of a state, 1 or 2: each SAVE and RESTORE has as many accesses, part 0 first.
+    pub parts: u32,
     /// The forward phase of an online schedule.
     pub forward: Option<ForwardPhase>,
+    /// Whether states with neighbouring numbers are one time step apart: not with macro-steps.
+    pub(super) is_consecutive: bool,
     pub(super) is_one_by_one: bool,
+}
+
+/// Which states may take part 0 of the state before as their part 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claims {
+    /// No state.
+    None,
+    /// Only states from which no FORWARD starts. A compressed level may differ from the exact one by
+    /// its error bound; the difference of two such levels, from which a run would go on, may differ by
+    /// the sum of two bounds, which is more than a stored difference does.
+    OfStatesNotSteppedFrom,
+    /// All states: records are raw, and so a shared one is exactly the level.
+    All,
+}
+
+/// Sets the next RESTORE of the same record for each access.
+fn link(accesses: &mut [Access], records: usize) -> Result<()> {
+    let mut upcoming = filled(NONE, records)?;
+    for (e, access) in accesses.iter_mut().enumerate().rev() {
+        if access.is_claim() {
+            access.next = NONE;
+            continue;
+        }
+        let this = if access.save { NONE } else { e as u32 };
+        access.next = std::mem::replace(&mut upcoming[access.ts as usize], this);
+    }
+    Ok(())
 }
 
 /// The forward phase of an online schedule: its snapshots may be dropped without a RESTORE.
@@ -57,7 +105,13 @@ impl Index {
         let mut actions = schedule.actions();
         while let Some(action) = actions.next() {
             match action.kind {
-                Kind::Forward => clock += 1 + u64::from(actions.skip_forward()),
+                Kind::Forward => {
+                    clock += 1 + u64::from(actions.skip_forward());
+                    accesses
+                        .last_mut()
+                        .into_iter()
+                        .for_each(|last: &mut Access| last.steps_on = true);
+                }
                 Kind::Backward => {
                     if clock + 1 == schedule.steps as u64 && schedule.algorithm == Algorithm::Online
                     {
@@ -72,6 +126,8 @@ impl Index {
                         Access {
                             ts: action.ts,
                             save: action.kind == Kind::Save,
+                            is_shared: false,
+                            steps_on: false,
                             next: NONE,
                             clock,
                         },
@@ -82,12 +138,71 @@ impl Index {
             }
         }
         let states = schedule.steps as usize;
-        let mut upcoming = filled(NONE, states)?;
-        for (e, access) in accesses.iter_mut().enumerate().rev() {
-            let this = if access.save { NONE } else { e as u32 };
-            access.next = std::mem::replace(&mut upcoming[access.ts as usize], this);
+        link(&mut accesses, states)?;
+        Ok(Index {
+            accesses,
+            states,
+            parts: 1,
+            is_consecutive: schedule.macro_steps().every() == 1,
+            forward,
+            is_one_by_one: schedule.is_of_intervals(),
+        })
+    }
+
+    /// Returns the index of the same schedule with states in two parts. A SAVE of u(t) claims part 0 of
+    /// u(t-1) as its part 1 if the SAVE or RESTORE before it is one of u(t-1) and the last RESTORE of
+    /// u(t) comes before the last one of u(t-1): the record is then there as long as u(t) needs it.
+    /// `claims` says for which snapshots.
+    pub fn in_levels(&self, claims: Claims) -> Result<Index> {
+        if self.accesses.len() >= (NONE / 2) as usize {
+            return fail!(Budget, "{} saves and restores: a plan of states in two parts holds at most {}; use shared_levels = 0, or take fewer time steps or more snapshots", self.accesses.len(), NONE / 2 - 1);
         }
-        Ok(Index { accesses, states, forward, is_one_by_one: schedule.is_of_intervals() })
+        let saves = self.forward.map_or(0, |phase| phase.saves);
+        let mut is_shared = filled(false, self.states)?;
+        let mut accesses = with_room(2 * self.accesses.len())?;
+        for (e, access) in self.accesses.iter().enumerate() {
+            let is_shared = &mut is_shared[access.ts as usize];
+            if access.save {
+                *is_shared = e >= saves.max(1) && self.claims(e, claims);
+            }
+            let (own, previous) =
+                (2 * access.ts, if *is_shared { 2 * (access.ts - 1) } else { 2 * access.ts + 1 });
+            accesses.push(Access { ts: own, ..*access });
+            accesses.push(Access { ts: previous, is_shared: *is_shared, ..*access });
+        }
+        let states = 2 * self.states;
+        link(&mut accesses, states)?;
+        let forward = self.forward.map(|phase| ForwardPhase { saves: 2 * phase.saves, ..phase });
+        Ok(Index {
+            accesses,
+            states,
+            parts: 2,
+            is_consecutive: self.is_consecutive,
+            forward,
+            is_one_by_one: self.is_one_by_one,
+        })
+    }
+
+    /// Whether the SAVE with number `e` > 0, an access of an index with one part, claims the level of
+    /// the state before.
+    fn claims(&self, e: usize, claims: Claims) -> bool {
+        let (access, before) = (self.accesses[e], self.accesses[e - 1]);
+        let is_next = self.is_consecutive && access.ts == before.ts + 1;
+        if claims == Claims::None || !is_next {
+            return false;
+        }
+        let there = |number: u32| (number != NONE).then_some(number);
+        let next = |number: &u32| there(self.accesses[*number as usize].next);
+        let uses = |from: u32| std::iter::successors(there(from), next);
+        let Some(last) = uses(access.next).last() else { return false };
+        let stays = uses(before.next).last().is_some_and(|of_before| last < of_before);
+        let is_coded = claims == Claims::OfStatesNotSteppedFrom;
+        stays && !(is_coded && uses(access.next).any(|e| self.accesses[e as usize].steps_on))
+    }
+
+    /// Number of the SAVE or RESTORE to which the access `number` belongs.
+    pub fn action_of(&self, number: usize) -> usize {
+        number / self.parts as usize
     }
 
     /// Whether one BACKWARD comes between two RESTOREs, before the first one and after the last one, and

@@ -2,7 +2,7 @@
 
 use super::{Fetch, Plan};
 
-/// A moment at which fetches become due. The numbers are steps of the plan.
+/// A moment at which fetches become due. The numbers count SAVEs and RESTOREs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// This RESTORE begins: its fetch is due, unless the fetch was issued before.
@@ -24,17 +24,17 @@ impl Issued {
     pub fn due(&mut self, plan: &Plan, moment: Moment) -> Option<Fetch> {
         let fetch = *plan.fetches.get(self.0)?;
         let is_due = match moment {
-            Moment::Restore(step) => fetch.restore as usize == step,
-            Moment::After(step) => fetch.issue_after as usize <= step,
-            Moment::Released(step) => fetch.released_after as usize <= step,
+            Moment::Restore(action) => plan.action_of(fetch.restore) == action,
+            Moment::After(action) => plan.action_of(fetch.issue_after) <= action,
+            Moment::Released(action) => plan.action_of(fetch.released_after) <= action,
         };
         self.0 += usize::from(is_due);
         is_due.then_some(fetch)
     }
 
-    /// Whether the fetch of the RESTORE `step`, if the RESTORE has one, has been issued. `step` is the
-    /// step that is played now.
-    pub fn has(&self, plan: &Plan, step: usize) -> bool {
-        plan.fetches.get(self.0).is_none_or(|fetch| fetch.restore as usize != step)
+    /// Whether the fetches of the RESTORE `action`, if the RESTORE has any, have been issued. `action` is
+    /// the one that is played now.
+    pub fn has(&self, plan: &Plan, action: usize) -> bool {
+        plan.fetches.get(self.0).is_none_or(|fetch| plan.action_of(fetch.restore) != action)
     }
 }

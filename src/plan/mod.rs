@@ -15,7 +15,6 @@ mod mixed;
 mod online;
 mod replace;
 mod rest;
-mod time_levels;
 
 use crate::error::Result;
 use crate::fallible_vec::{self, filled};
@@ -25,25 +24,25 @@ use crate::together::{refused, Mode};
 use online::Left;
 use std::fmt;
 
-pub use index::{Access, ForwardPhase, Index};
+pub use index::{Access, Claims, ForwardPhase, Index};
 pub use issue::{Issued, Moment};
 pub use online::Forward;
 pub use rest::Kept;
-pub use time_levels::{PreviousLevel, Shares};
 
 /// The absence of a number: no slot, no later use.
 pub const NONE: u32 = u32::MAX;
 
-/// Number of spare slots that a zero-copy session may need in device memory beside the cache: one
+/// Number of spare states that a zero-copy session may need in device memory beside the cache: one
 /// for the state of a SAVE or RESTORE without a slot, and one for the state before it, which the
 /// application may still use.
 pub const SPARE_SLOTS: u32 = 2;
 
-/// Bytes of the spare slots of a session with `cache` slots and states of `state_bytes` bytes. A
-/// session without zero copy has none. A zero-copy session has them if its snapshots are compressed,
-/// since the application cannot compute in those, or if it has fewer than two slots.
-pub fn spare_bytes(zero_copy: bool, is_coded: bool, cache: u32, state_bytes: u64) -> u64 {
-    let needed = zero_copy && (is_coded || !Plan::always_has_slot(zero_copy, cache));
+/// Bytes of the spare states of a session with `cache` slots and states of `state_bytes` bytes in
+/// `parts` parts. A session without zero copy has none. A zero-copy session has them if the application
+/// works `beside` the slots, since snapshots are compressed or online, or if there are fewer than two
+/// slots for each part.
+pub fn spare_bytes(zero_copy: bool, beside: bool, parts: u32, cache: u32, state_bytes: u64) -> u64 {
+    let needed = zero_copy && (beside || !Plan::always_has_slot(zero_copy, parts, cache));
     u64::from(if needed { SPARE_SLOTS } else { 0 }).saturating_mul(state_bytes)
 }
 
@@ -66,14 +65,15 @@ named! {
     }
 }
 
-/// The places that one SAVE or RESTORE uses; a step of the plan.
+/// The places that one SAVE or RESTORE uses for one record of its snapshot; a step of the plan.
 ///
 /// A SAVE stores into `slot`, and from there the snapshot is written back to `host` if the step has
 /// one. A SAVE without a slot stores straight to `host`. A SAVE with neither stores nothing, since
 /// no later RESTORE reads the snapshot; under zero copy the application still computes that state in
 /// `slot`, if there are slots ([`Plan::always_has_slot`]). A RESTORE reads from `slot`, into which
 /// the snapshot is first fetched from `host` if the step has one. A RESTORE without a slot reads
-/// straight from `host`.
+/// straight from `host`. A SAVE whose part 1 is the record of the state before stores nothing for that
+/// part; under zero copy its `slot` is that of the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The device cache slot, or [`NONE`].
@@ -97,6 +97,18 @@ pub struct Fetch {
     pub released_after: u32,
 }
 
+/// How a SAVE or RESTORE of a state in two parts treats its previous time level.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Level {
+    /// As a record of its own.
+    #[default]
+    Own,
+    /// A SAVE: part 0 of the state before, whose record stays, is this level.
+    Claimed,
+    /// A RESTORE: from the record of part 0 of the state before.
+    Shared,
+}
+
 /// Totals of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counts {
@@ -106,9 +118,9 @@ pub struct Counts {
     pub restores: u64,
     /// Restores whose snapshot is in the device cache without a transfer.
     pub hits: u64,
-    /// Restores whose snapshot has to come from the host; restores = hits + misses.
+    /// Restores of which a record has to come from the host; restores = hits + misses.
     pub misses: u64,
-    /// Misses whose transfer is issued before the RESTORE.
+    /// Transfers to the device that are issued before their RESTORE.
     pub prefetches: u64,
     /// Host-to-device transfers.
     pub h2d: u64,
@@ -130,6 +142,8 @@ pub struct Plan {
     pub cache: u32,
     /// Whether the application works in the slots (zero copy).
     pub zero_copy: bool,
+    /// Whether states are in two parts: each SAVE and RESTORE then has two steps, part 0 first.
+    pub in_levels: bool,
     /// Mixed storage: the slots of the device cache with smaller numbers hold raw snapshots, all
     /// other slots compressed ones. 0: all snapshots are stored in the same way.
     pub raw_slots: u32,
@@ -137,15 +151,16 @@ pub struct Plan {
     pub device_slots: u32,
     /// Host slots that the plan uses.
     pub host_slots: u32,
-    /// One step per SAVE and RESTORE action, in the order of the schedule.
+    /// One step for each part of each SAVE and RESTORE action, in the order of the schedule.
     pub steps: Vec<Step>,
     /// Transfers to the device in the order of their issue; transfers that are issued together in
     /// the order of their deadlines.
     pub fetches: Vec<Fetch>,
     /// Totals of the plan.
     pub counts: Counts,
-    /// Where the previous time levels of snapshots lie, if snapshots share time levels.
-    pub shares: Option<Shares>,
+    /// With two parts: for each SAVE and RESTORE action, its previous time level. Empty if all are
+    /// records of their own.
+    pub levels: Vec<Level>,
     /// Online, before the forward phase has ended: what the steps of the next SAVEs follow from.
     pub forward: Option<Box<Forward>>,
     /// Online: snapshots are dropped without a RESTORE, so that a host slot may be free while the
@@ -170,18 +185,40 @@ impl Plan {
         Self::made(index, cache, Policy::Clairvoyant, true)
     }
 
-    /// Whether a plan with `cache` slots gives every SAVE and RESTORE a slot: under zero copy with two
-    /// slots or more, one for the state of the step and one for the state before it, which the
-    /// application may still use. Such a plan needs no spare slots.
-    pub fn always_has_slot(zero_copy: bool, cache: u32) -> bool {
-        zero_copy && cache >= SPARE_SLOTS
+    /// Whether a plan with `cache` slots gives every SAVE and RESTORE a slot for each of its `parts`
+    /// parts: under zero copy with two slots or more for each part, one for the state of the action and
+    /// one for the state before it, which the application may still use. Such a plan needs no spare
+    /// states.
+    pub fn always_has_slot(zero_copy: bool, parts: u32, cache: u32) -> bool {
+        zero_copy && cache / parts >= SPARE_SLOTS
     }
 
-    /// Plans an indexed schedule for raw snapshots that share time levels.
-    pub fn sharing(index: &Index, cache: u32) -> Result<Self> {
-        let mut plan = Self::of(index, cache, Policy::Clairvoyant)?;
-        plan.shares = Some(time_levels::share(index, &plan.steps, &plan.fetches)?);
-        Ok(plan)
+    /// Number of parts of a state: 1 or 2.
+    #[inline]
+    pub fn parts(&self) -> usize {
+        1 + usize::from(self.in_levels)
+    }
+
+    /// The configuration's `cache_capacity` for this plan: snapshots whose records the cache holds.
+    pub fn cached_snapshots(&self) -> u32 {
+        self.cache.div_ceil(self.parts() as u32)
+    }
+
+    /// Number of the SAVE or RESTORE that step `number` is a part of.
+    #[inline]
+    pub fn action_of(&self, number: u32) -> usize {
+        (number >> u32::from(self.in_levels)) as usize
+    }
+
+    /// The steps of the SAVE or RESTORE `action`, one for each part.
+    pub fn steps_of(&self, action: usize) -> &[Step] {
+        let parts = self.parts();
+        self.steps.get(action * parts..(action + 1) * parts).unwrap_or_default()
+    }
+
+    /// The previous time level of the SAVE or RESTORE `action`.
+    pub fn level_of(&self, action: usize) -> Level {
+        self.levels.get(action).copied().unwrap_or_default()
     }
 
     /// Bytes of the first `slots` slots of the device cache, of which each holds a snapshot of
@@ -193,32 +230,20 @@ impl Plan {
         bytes(raw, state_bytes).saturating_add(bytes(slots - raw, slot_bytes))
     }
 
-    /// Where the previous time level of the snapshot of plan step number `step` lies, in the cache and in
-    /// the host pool.
-    pub fn previous_levels(&self, step: usize) -> (PreviousLevel, PreviousLevel) {
-        self.shares
-            .as_ref()
-            .map_or_else(Default::default, |shares| (shares.device[step], shares.host[step]))
-    }
-
-    /// Number of places for previous time levels, in the cache and in the host pool.
-    pub fn places(&self) -> (u32, u32) {
-        self.shares.as_ref().map_or((0, 0), |shares| (shares.device_places, shares.host_places))
-    }
-
     fn made(index: &Index, cache: u32, policy: Policy, zero_copy: bool) -> Result<Self> {
         let left = match &index.forward {
             None => None,
-            Some(phase) if policy == Policy::Clairvoyant && !zero_copy => {
-                Some(Left::by(index, phase, cache)?)
-            }
-            Some(_) if zero_copy => return refused([Mode::ZeroCopy, Mode::Online]),
+            Some(phase) if policy == Policy::Clairvoyant => Some(Left::by(index, phase, cache)?),
             Some(_) => return refused([Mode::Lru, Mode::Online]),
         };
+        // The SAVE of an online schedule may replace the snapshot in its slot after the application has
+        // begun to compute the state, which it therefore does in spare memory.
+        let zero_copy = zero_copy && left.is_none();
         let mut plan = replace::replace(index, cache, policy, zero_copy, left.as_ref())?;
         plan.fetches.sort_unstable();
         plan.place_on_host(index, left.as_ref())?;
         plan.count(index);
+        plan.levels = levels_of(index)?;
         Ok(plan)
     }
 
@@ -242,7 +267,7 @@ impl Plan {
             let mut taken = filled(false, left.pool_slots as usize)?;
             for (&ts, &host) in &left.in_pool {
                 // The snapshot of the last state is dropped.
-                let is_needed = ts as usize + 1 < states;
+                let is_needed = ts as usize + (index.parts as usize) < states;
                 taken[host as usize] = is_needed;
                 place[ts as usize] = if is_needed { host } else { NONE };
             }
@@ -250,6 +275,9 @@ impl Plan {
             empty.try_for_each(|host| fallible_vec::push(&mut free, host))?;
         }
         for (e, access) in index.accesses.iter().enumerate().skip(first).rev() {
+            if access.is_claim() {
+                continue;
+            }
             let kept = place[access.ts as usize] != NONE;
             let needed = &mut needed[access.ts as usize];
             let step = &mut self.steps[e];
@@ -284,23 +312,24 @@ impl Plan {
 
     fn count(&mut self, index: &Index) {
         let mut counts = Counts::default();
-        for (step, access) in self.steps.iter().zip(&index.accesses) {
-            let moves = u64::from(step.host != NONE);
-            if access.save {
+        let parts = self.parts();
+        for (steps, accesses) in self.steps.chunks(parts).zip(index.accesses.chunks(parts)) {
+            let moves = steps.iter().filter(|step| step.host != NONE).count() as u64;
+            if accesses[0].save {
                 counts.saves += 1;
                 counts.d2h += moves;
             } else {
                 counts.restores += 1;
                 counts.h2d += moves;
+                counts.misses += u64::from(moves > 0);
             }
         }
-        counts.misses = counts.h2d;
-        counts.hits = counts.restores - counts.h2d;
+        counts.hits = counts.restores - counts.misses;
         let clock = |e: u32| index.accesses[e as usize].clock;
         let leads = self
             .fetches
             .iter()
-            .filter(|f| f.issue_after < f.restore)
+            .filter(|f| self.action_of(f.issue_after) < self.action_of(f.restore))
             .map(|f| clock(f.restore) - clock(f.issue_after));
         let (mut sum, mut least) = (0u128, u64::MAX);
         for lead in leads {
@@ -314,6 +343,19 @@ impl Plan {
         }
         self.counts = counts;
     }
+}
+
+/// The previous time level of each SAVE and RESTORE; empty if all are records of their own.
+fn levels_of(index: &Index) -> Result<Vec<Level>> {
+    if index.parts == 1 {
+        return Ok(Vec::new());
+    }
+    let level = |uses: &[Access]| match (uses[1].is_shared, uses[1].save) {
+        (false, _) => Level::Own,
+        (true, true) => Level::Claimed,
+        (true, false) => Level::Shared,
+    };
+    fallible_vec::collected(index.accesses.chunks(2).map(level))
 }
 
 impl fmt::Display for Plan {

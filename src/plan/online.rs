@@ -62,7 +62,7 @@ pub struct Forward {
 }
 
 impl Forward {
-    /// The places for at most `snapshots` snapshots and a device cache of `cache` slots.
+    /// The places for at most `snapshots` snapshots and a device cache of room for `cache` snapshots.
     fn new(snapshots: u32, cache: u32) -> Self {
         Forward {
             rule: Rule::new(snapshots),
@@ -165,7 +165,14 @@ impl Forward {
     }
 }
 
-/// Number of pool slots of an online schedule of `snapshots` snapshots.
+/// The steps of a SAVE of a snapshot, one for each part: the parts of a snapshot have neighbouring slots.
+fn in_parts(Step { slot, host }: Step, parts: u32) -> impl Iterator<Item = Step> {
+    let of = move |slot: u32, part| if slot == NONE { NONE } else { slot * parts + part };
+    (0..parts).map(move |part| Step { slot: of(slot, part), host: of(host, part) })
+}
+
+/// Number of places in the pool of an online schedule of `snapshots` snapshots, with room for `cache`
+/// snapshots in the device cache.
 fn pool_slots(snapshots: u32, cache: u32) -> u32 {
     if snapshots > cache {
         snapshots
@@ -178,29 +185,41 @@ fn pool_slots(snapshots: u32, cache: u32) -> u32 {
 pub(super) struct Left {
     /// The steps of the plan so far.
     pub steps: Vec<Step>,
-    /// The time step of the snapshot in each slot of the cache that was used.
+    /// The number of the record in each slot of the cache that was used.
     pub content: Vec<u32>,
-    /// The pool slots of the snapshots that were written, by time step, and the number of all pool
-    /// slots.
+    /// The pool slots of the records that were written, and the number of all pool slots.
     pub in_pool: HashMap<u32, u32>,
     pub pool_slots: u32,
-    /// For each state, whether its snapshot is in the cache only.
+    /// For each record, whether it is in the cache only.
     pub pinned: Vec<bool>,
 }
 
 impl Left {
     /// Plays the forward phase of an indexed online schedule.
     pub fn by(index: &Index, phase: &ForwardPhase, cache: u32) -> Result<Self> {
+        let (parts, cache) = (index.parts, cache / index.parts);
         let mut forward = Forward::new(phase.snapshots, cache);
         let mut steps = with_room(index.accesses.len())?;
-        for _ in 0..phase.saves {
-            push(&mut steps, forward.next_save()?)?;
+        for _ in 0..phase.saves / parts as usize {
+            let step = forward.next_save()?;
+            in_parts(step, parts).try_for_each(|step| push(&mut steps, step))?;
         }
-        let Forward { content, in_pool, .. } = forward;
-        let pool_slots = pool_slots(phase.snapshots, cache);
+        let records = |ts: u32| (0..parts).map(move |part| ts * parts + part);
+        let (mut content, mut in_pool) = (Vec::new(), HashMap::new());
+        forward
+            .content
+            .iter()
+            .flat_map(|ts| records(*ts))
+            .try_for_each(|r| push(&mut content, r))?;
+        for (ts, host) in forward.in_pool {
+            for (record, slot) in records(ts).zip(records(host)) {
+                insert(&mut in_pool, record, slot)?;
+            }
+        }
+        let pool_slots = parts * pool_slots(phase.snapshots, cache);
         let mut pinned = filled(false, index.states)?;
-        for ts in content.iter().filter(|ts| !in_pool.contains_key(ts)) {
-            pinned[*ts as usize] = true;
+        for record in content.iter().filter(|record| !in_pool.contains_key(record)) {
+            pinned[*record as usize] = true;
         }
         Ok(Left { steps, content, in_pool, pool_slots, pinned })
     }
@@ -208,14 +227,17 @@ impl Left {
 
 impl Plan {
     /// The plan of an online schedule whose forward phase has not ended: it has the slots for
-    /// `snapshots` snapshots, and no steps yet.
-    pub fn open(snapshots: u32, cache: u32, policy: Policy) -> Self {
+    /// `snapshots` snapshots of states in `parts` parts, and no steps yet.
+    pub fn open(snapshots: u32, parts: u32, cache: u32, policy: Policy) -> Self {
+        let room = cache / parts;
         Plan {
             policy,
             cache,
-            device_slots: cache.min(snapshots),
-            host_slots: pool_slots(snapshots, cache),
-            forward: Some(Box::new(Forward::new(snapshots, cache))),
+            in_levels: parts > 1,
+            // The reverse phase may use the slot that is left over.
+            device_slots: if snapshots < room { parts * snapshots } else { cache },
+            host_slots: parts * pool_slots(snapshots, room),
+            forward: Some(Box::new(Forward::new(snapshots, room))),
             drops: true,
             ..Plan::default()
         }
@@ -226,11 +248,13 @@ impl Plan {
         self.forward.is_some()
     }
 
-    /// Adds steps to an open plan, up to the step with number `number`.
-    pub fn reach(&mut self, number: usize) -> Result<()> {
+    /// Adds steps to an open plan, up to those of the SAVE `action`.
+    pub fn reach(&mut self, action: usize) -> Result<()> {
+        let parts = self.parts();
         let Some(forward) = &mut self.forward else { return Ok(()) };
-        while self.steps.len() <= number {
-            push(&mut self.steps, forward.next_save()?)?;
+        while self.steps.len() / parts <= action {
+            let step = forward.next_save()?;
+            in_parts(step, parts as u32).try_for_each(|step| push(&mut self.steps, step))?;
         }
         Ok(())
     }

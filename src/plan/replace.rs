@@ -30,15 +30,19 @@ pub(super) struct Cache<'a> {
     /// phase: it stays in its slot. Empty for other schedules.
     pinned: Vec<bool>,
     fetches: Vec<Fetch>,
-    /// Zero copy: the application works in the slots. `in_hand` is the slot of the last plan step,
-    /// which the application may still use at the next plan step.
+    /// Slots that the access of now must leave as they are, or NONE: those of the other part of its
+    /// SAVE or RESTORE, and under zero copy, where the application works in the slots, those of the
+    /// SAVE or RESTORE before, which the application may still use.
     zero_copy: bool,
-    in_hand: u32,
+    in_hand: [u32; 2 * MOST_PARTS],
     /// Whether every SAVE and RESTORE gets a slot (`Plan::always_has_slot`).
     always: bool,
 }
 
 const READ_FROM_HOST: u32 = 0;
+
+/// Most parts of a state.
+const MOST_PARTS: usize = 2;
 
 /// Decides under `policy` which device slot each SAVE and RESTORE gets, if any. Host slots are only
 /// marked here: a RESTORE that reads from the host gets some `host` other than NONE.
@@ -66,6 +70,7 @@ pub(super) fn replace(
         policy,
         cache: capacity,
         zero_copy,
+        in_levels: index.parts > 1,
         device_slots: cache.used,
         steps,
         fetches: cache.fetches,
@@ -92,8 +97,8 @@ impl<'a> Cache<'a> {
             pinned: Vec::new(),
             fetches: Vec::new(),
             zero_copy,
-            in_hand: NONE,
-            always: Plan::always_has_slot(zero_copy, capacity),
+            in_hand: [NONE; 2 * MOST_PARTS],
+            always: Plan::always_has_slot(zero_copy, index.parts, capacity),
         })
     }
 
@@ -115,7 +120,7 @@ impl<'a> Cache<'a> {
     /// Notes that a plan step used memory outside this cache, so that the application works in no slot
     /// of this cache any more.
     pub(super) fn is_left(&mut self) {
-        self.in_hand = NONE;
+        self.in_hand = [NONE; 2 * MOST_PARTS];
     }
 
     /// Notes the next use of the snapshot of u(ts) in `slot`, so that it can be evicted, unless the host
@@ -171,18 +176,27 @@ impl<'a> Cache<'a> {
     /// Among slots without a later use, a SAVE takes the slot freed last and a fetch takes the slot
     /// freed first: slots freed earlier give fetches a longer lead.
     ///
-    /// Under zero copy with two slots or more, every step gets a slot: the application needs memory in
-    /// any case, and a slot serves as well as memory beside the slots.
+    /// Under zero copy with two slots or more for each part, every step gets a slot: the application
+    /// needs memory in any case, and a slot serves as well as memory beside the slots.
     pub(super) fn clairvoyant(&mut self, e: u32) -> Result<Step> {
         if self.capacity == 0 {
             return Ok(self.without(e));
         }
         let access = self.index.accesses[e as usize];
         let ts = access.ts as usize;
+        let part = self.begin(e);
         let (slot, host) = if access.save {
+            if access.is_claim() {
+                // Under zero copy the application reads the level where it is.
+                let slot = if self.zero_copy { self.place[ts] } else { NONE };
+                self.in_hand[part] = slot;
+                if slot != NONE {
+                    self.last_use[slot as usize] = e;
+                }
+                return Ok(Step { slot, host: NONE });
+            }
             self.saved[ts] = e;
             if access.next == NONE && !self.always {
-                self.in_hand = NONE;
                 return Ok(Step { slot: NONE, host: NONE });
             }
             let slot = self
@@ -211,7 +225,7 @@ impl<'a> Cache<'a> {
             }
             (slot, READ_FROM_HOST)
         };
-        self.in_hand = slot.filter(|_| self.zero_copy).unwrap_or(NONE);
+        self.in_hand[part] = slot.unwrap_or(NONE);
         let Some(slot) = slot else { return Ok(Step { slot: NONE, host }) };
         self.hold(slot, access.ts, e);
         if access.next == NONE {
@@ -261,6 +275,20 @@ impl<'a> Cache<'a> {
         Ok(Step { slot, host: if access.save || hit { NONE } else { READ_FROM_HOST } })
     }
 
+    /// Begins the access `e`. Returns its part.
+    fn begin(&mut self, e: u32) -> usize {
+        let parts = self.index.parts;
+        let part = e % parts;
+        if part == 0 {
+            let [a, b, ..] = self.in_hand;
+            self.in_hand = match self.zero_copy {
+                true => [NONE, NONE, a, b],
+                false => [NONE; 2 * MOST_PARTS],
+            };
+        }
+        part as usize
+    }
+
     fn empty(&mut self) -> Option<u32> {
         (self.used < self.capacity).then(|| {
             self.used += 1;
@@ -270,49 +298,47 @@ impl<'a> Cache<'a> {
         })
     }
 
-    /// The slot freed last whose snapshot has no later use, unless the application still works in
-    /// that slot.
+    /// The slot freed last whose snapshot has no later use, unless it is in hand.
     fn dead_last(&mut self) -> Option<u32> {
-        let i = self.dead.iter().rposition(|&slot| slot != self.in_hand)?;
+        let i = self.dead.iter().rposition(|slot| !self.in_hand.contains(slot))?;
         self.dead.remove(i)
     }
 
     /// As `dead_last`, for the slot freed first.
     fn dead_first(&mut self) -> Option<u32> {
-        let i = self.dead.iter().position(|&slot| slot != self.in_hand)?;
+        let i = self.dead.iter().position(|slot| !self.in_hand.contains(slot))?;
         self.dead.remove(i)
     }
 
-    /// The slot whose snapshot has the farthest next use after plan step `e`, if the application does
-    /// not work in that slot, and if that use is later than `next` or every step gets a slot.
+    /// The slot whose snapshot has the farthest next use after plan step `e`, of the slots that are not
+    /// in hand, if that use is later than `next` or every step gets a slot.
     fn evict_furthest(&mut self, next: u32, e: u32) -> Option<u32> {
         let next = if self.always { e } else { next };
-        let in_hand = self.pop_farthest(|_, slot, in_hand| slot == in_hand);
-        let evicted = self.pop_farthest(|farthest, _, _| farthest > next.max(e));
-        self.next_uses.extend(in_hand);
-        evicted.map(|(_, slot)| slot)
-    }
-
-    /// Takes the entry of the farthest next use from the heap, if `condition` holds for its next
-    /// use, its slot, and the slot in hand.
-    fn pop_farthest(&mut self, condition: impl Fn(u32, u32, u32) -> bool) -> Option<(u32, u32)> {
-        let &(next, slot) = self.next_uses.peek()?;
-        if condition(next, slot, self.in_hand) {
-            self.next_uses.pop()
-        } else {
-            None
+        let mut in_hand = [None; 2 * MOST_PARTS];
+        for entry in &mut in_hand {
+            let is_in_hand = |&(_, slot): &(u32, u32)| self.in_hand.contains(&slot);
+            match self.next_uses.peek().is_some_and(is_in_hand) {
+                true => *entry = self.next_uses.pop(),
+                false => break,
+            }
         }
+        let is_farther = self.next_uses.peek().is_some_and(|(farthest, _)| *farthest > next.max(e));
+        let evicted = if is_farther { self.next_uses.pop() } else { None };
+        self.next_uses.extend(in_hand.into_iter().flatten());
+        evicted.map(|(_, slot)| slot)
     }
 
     /// Returns the values `issue_after` and `released_after` of a fetch into a slot, without regard
     /// to the snapshot. Both are e, the last plan step that used the slot; for zero copy,
-    /// `issue_after` is e + 1, and so is `released_after` if step e is a SAVE. 0 if no plan step has
-    /// used the slot.
+    /// `issue_after` is that of the next SAVE or RESTORE, and so is `released_after` if step e is a
+    /// SAVE. 0 if no plan step has used the slot.
     fn free_since(&self, slot: u32) -> (u32, u32) {
+        let parts = self.index.parts;
         match self.last_use[slot as usize] {
             NONE => (0, 0),
             e if !self.zero_copy => (e, e),
-            e => (e + 1, e + u32::from(self.index.accesses[e as usize].save)),
+            e if self.index.accesses[e as usize].save => (e + parts, e + parts),
+            e => (e + parts, e),
         }
     }
 

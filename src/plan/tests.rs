@@ -1,6 +1,6 @@
 use super::fewest_tests::fewest;
 use super::*;
-use crate::schedule::{Kind, Trace};
+use crate::schedule::{Algorithm, Kind, Trace};
 use proptest::prelude::*;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -10,10 +10,16 @@ use std::sync::Arc;
 /// time. Three runs: every fetch as early as `issue_after` allows, as early as `released_after`
 /// allows, and as late as its RESTORE allows.
 fn check(schedule: &Schedule, plan: &Plan) {
-    let index = Index::new(schedule).unwrap();
-    assert_eq!(plan.steps.len(), index.accesses.len());
+    check_with(&Index::new(schedule).unwrap(), plan)
+}
+
+/// As `check`, for the plan of an index, whose states may be in two parts. What is said of snapshots
+/// there holds of their records.
+fn check_with(index: &Index, plan: &Plan) {
+    let parts = plan.parts();
+    assert_eq!((plan.steps.len(), index.parts as usize), (index.accesses.len(), parts));
     for (early, released) in [(true, false), (true, true), (false, false)] {
-        // A slot's content is the number of the SAVE that made the snapshot.
+        // A slot's content is the number of the access that made the record.
         let mut device = vec![NONE; plan.device_slots as usize];
         let mut host = vec![NONE; plan.host_slots as usize];
         let mut made_by: HashMap<u32, u32> = HashMap::new();
@@ -21,15 +27,19 @@ fn check(schedule: &Schedule, plan: &Plan) {
         let mut late: HashMap<u32, u32> = HashMap::new();
         for (e, (step, access)) in plan.steps.iter().zip(&index.accesses).enumerate() {
             let e = e as u32;
-            let mut issue = |device: &mut Vec<u32>, until: u32, host: &Vec<u32>| {
-                let after = |f: &Fetch| if released { f.released_after } else { f.issue_after };
-                while let Some(fetch) = fetches
-                    .next_if(|f| after(f) < until || (f.issue_after == until && f.restore == until))
-                {
+            let action = plan.action_of(e);
+            let mut issue = |device: &mut Vec<u32>, host: &Vec<u32>| {
+                let after = |f: &Fetch| {
+                    plan.action_of(if released { f.released_after } else { f.issue_after })
+                };
+                let is_last = |f: &Fetch| {
+                    plan.action_of(f.issue_after) == action && plan.action_of(f.restore) == action
+                };
+                while let Some(fetch) = fetches.next_if(|f| after(f) < action || is_last(f)) {
                     let Step { slot, host: from } = plan.steps[fetch.restore as usize];
                     assert!(slot != NONE && from != NONE && fetch.issue_after <= fetch.restore);
-                    assert!((fetch.issue_after.saturating_sub(1)..=fetch.issue_after)
-                        .contains(&fetch.released_after));
+                    let before = fetch.issue_after.saturating_sub(parts as u32);
+                    assert!((before..=fetch.issue_after).contains(&fetch.released_after));
                     assert_ne!(host[from as usize], NONE, "fetched before it was written");
                     if early {
                         device[slot as usize] = host[from as usize];
@@ -38,8 +48,18 @@ fn check(schedule: &Schedule, plan: &Plan) {
                     }
                 }
             };
-            issue(&mut device, e, &host);
-            if access.save {
+            if e as usize % parts == 0 {
+                issue(&mut device, &host);
+                let slots = plan.steps_of(action).iter().map(|step| step.slot);
+                let slots: Vec<u32> = slots.filter(|slot| *slot != NONE).collect();
+                let different: BTreeSet<u32> = slots.iter().copied().collect();
+                assert_eq!(different.len(), slots.len(), "access {e} uses a slot twice");
+            }
+            if access.is_claim() {
+                assert!(step.host == NONE && plan.level_of(action) == Level::Claimed);
+                assert!(step.slot == NONE || device[step.slot as usize] == made_by[&access.ts]);
+                assert_eq!(step.slot != NONE, plan.zero_copy);
+            } else if access.save {
                 made_by.insert(access.ts, e);
                 if step.slot != NONE {
                     device[step.slot as usize] = e;
@@ -74,8 +94,41 @@ fn check(schedule: &Schedule, plan: &Plan) {
     }
     let c = plan.counts;
     assert_eq!(c.hits + c.misses, c.restores);
-    assert_eq!(c.h2d, c.misses);
-    assert!(c.prefetches <= c.misses && c.d2h <= c.saves);
+    assert!((c.misses..=parts as u64 * c.misses).contains(&c.h2d));
+    assert!(c.prefetches <= c.h2d && c.d2h <= parts as u64 * c.saves);
+}
+
+/// Checks plans of states in two parts, and that each state finds its level in the record of the state
+/// before wherever the rule of claims says so.
+fn check_levels(schedule: &Schedule, cache: u32) {
+    let whole = Index::new(schedule).unwrap();
+    for claims in [Claims::None, Claims::OfStatesNotSteppedFrom, Claims::All] {
+        let index = whole.in_levels(claims).unwrap();
+        let is_claim = |use_of: &&Access| use_of.is_claim();
+        assert!(claims != Claims::None || !index.accesses.iter().any(|a| a.is_shared));
+        check_with(&index, &Plan::of(&index, cache, Policy::Clairvoyant).unwrap());
+        if whole.forward.is_none()
+            && (Plan::always_has_slot(true, 2, cache) || claims == Claims::None)
+        {
+            let plan = Plan::handing_over(&index, cache).unwrap();
+            check_with(&index, &plan);
+            let uses = |action: usize| plan.steps_of(action).iter().map(|step| step.slot);
+            for action in 1..plan.steps.len() / 2 {
+                // What the application has of the action before stays.
+                for (part, slot) in uses(action).enumerate() {
+                    let use_of = index.accesses[2 * action + part];
+                    for (k, before) in uses(action - 1).enumerate() {
+                        let same = index.accesses[2 * (action - 1) + k].ts == use_of.ts;
+                        assert!(slot == NONE || before != slot || same, "action {action}");
+                    }
+                }
+            }
+        }
+        if claims == Claims::All && schedule.algorithm == Algorithm::StoreAll {
+            let claimed = index.accesses.iter().filter(is_claim).count();
+            assert_eq!(claimed as u32, schedule.steps.saturating_sub(2));
+        }
+    }
 }
 
 fn moves(schedule: &Schedule, cache: u32, policy: Policy) -> (u64, u64) {
@@ -212,9 +265,9 @@ fn with_two_slots_nothing_lies_beside_them() {
     for cache in 0..5 {
         let plan = check_handing_over(&schedule, cache);
         assert_eq!(plan.steps.iter().any(|step| step.slot == NONE), cache < 2, "{cache} slots");
-        let spare = |is_coded| spare_bytes(true, is_coded, cache, 10);
+        let spare = |is_coded| spare_bytes(true, is_coded, 1, cache, 10);
         assert_eq!((spare(false), spare(true)), (if cache < 2 { 20 } else { 0 }, 20));
-        assert_eq!(spare_bytes(false, cache > 2, cache, 10), 0);
+        assert_eq!(spare_bytes(false, cache > 2, 1, cache, 10), 0);
     }
 }
 
@@ -534,7 +587,8 @@ pub(crate) fn random_trace(n: u32, seeds: &[u32]) -> Trace {
 fn an_open_plan_grows_into_the_plan_of_the_whole_schedule() {
     for s in 1..=8 {
         for cache in 0..=s {
-            let mut open = Plan::open(s, cache, Policy::Clairvoyant);
+            let mut open = Plan::open(s, 1, cache, Policy::Clairvoyant);
+            let mut open_levels = Plan::open(s, 2, cache, Policy::Clairvoyant);
             for n in 1..=130 {
                 for after_save in [false, true] {
                     let schedule = Schedule::online(n, s, after_save).unwrap();
@@ -545,8 +599,14 @@ fn an_open_plan_grows_into_the_plan_of_the_whole_schedule() {
                     assert_eq!(plan.steps[..saves], open.steps[..saves], "n {n}, s {s}");
                     assert!(plan.device_slots <= open.device_slots, "n {n}, s {s}");
                     assert!(plan.host_slots <= open.host_slots, "n {n}, s {s}");
-                    // Therefore no SAVE on the application's stream writes to a host slot that the
-                    // download of a dropped snapshot may still write: `Slots::begin_write`.
+                    check_levels(&schedule, cache);
+                    let index = Index::new(&schedule).unwrap().in_levels(Claims::All).unwrap();
+                    let levels = Plan::of(&index, cache, Policy::Clairvoyant).unwrap();
+                    let last = saves.checked_sub(1);
+                    last.map_or(Ok(()), |last| open_levels.reach(last)).unwrap();
+                    assert_eq!(levels.steps[..2 * saves], open_levels.steps[..2 * saves]);
+                    assert!(levels.device_slots <= open_levels.device_slots, "n {n}, s {s}");
+                    assert!(levels.host_slots <= open_levels.host_slots, "n {n}, s {s}");
                     let passes = |step: &Step| step.slot == NONE && step.host != NONE;
                     assert!(cache == 0 || !plan.steps.iter().any(passes), "n {n}, s {s}");
                 }
@@ -564,6 +624,7 @@ proptest! {
             let (lru_h2d, lru_d2h) = moves(&schedule, cache, Policy::Lru);
             prop_assert!(h2d <= lru_h2d && d2h <= lru_d2h);
             check_handing_over(&schedule, cache);
+            check_levels(&schedule, cache);
             for coded in 0..4 {
                 check_mixed(&schedule, cache, coded, false);
                 check_mixed(&schedule, cache, coded, true);
@@ -577,6 +638,7 @@ proptest! {
         let (h2d, _) = moves(&schedule, cache, Policy::Clairvoyant);
         moves(&schedule, cache, Policy::Lru);
         check_handing_over(&schedule, cache);
+        check_levels(&schedule, cache);
         for coded in 0..3 {
             check_mixed(&schedule, cache, coded, false);
             check_mixed(&schedule, cache, coded, true);

@@ -53,7 +53,7 @@ pub(super) fn least(
 ) -> Result<std::result::Result<f64, f64>> {
     let is_known = index.is_one_by_one()
         && !plan.zero_copy
-        && plan.shares.is_none()
+        && !plan.in_levels
         && plan.raw_slots == 0
         && !plan.drops;
     if !is_known {

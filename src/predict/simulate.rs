@@ -16,12 +16,11 @@ use super::simulation::Simulation;
 use super::timeline::{Row, Timeline};
 use crate::device::AppMemory;
 use crate::error::{fail, Result};
-use crate::layout::{Field, Layout, Levels, PreviousField};
-use crate::plan::{spare_bytes, Index, Plan, NONE};
+use crate::layout::{Field, Layout, Part, Parts, Previous};
+use crate::plan::{spare_bytes, Index, Plan, Step, NONE};
 use crate::scalar::Scalar;
 use crate::schedule::{flags, Action, Kind, Schedule};
-use crate::tier::{staging_bytes, FieldChecksums, SnapshotCoder, Storage, Tiers};
-use crate::together::{refused, Mode};
+use crate::tier::{staging_bytes, SnapshotCoder, Storage, Sums, Tiers};
 use std::any::Any;
 use std::ops::Range;
 
@@ -145,12 +144,11 @@ impl<'a> Playback<'a> {
         let field =
             |bytes: u64| Field { n: [bytes, 1, 1], scalar: Scalar::Byte, previous_of: None };
         let own = bytes - previous_bytes;
-        let shares = plan.shares.is_some() && previous_bytes > 0;
-        let fields = if shares { vec![own, previous_bytes] } else { vec![bytes] };
+        let fields = if plan.in_levels { vec![own, previous_bytes] } else { vec![bytes] };
         let layout = Layout {
             fields: fields.iter().copied().map(field).collect(),
             bytes: fields.clone(),
-            offsets: if shares { vec![0, own] } else { vec![0] },
+            offsets: if plan.in_levels { vec![0, own] } else { vec![0] },
             raw_bytes: bytes,
             slot_bytes: bytes,
         };
@@ -158,27 +156,20 @@ impl<'a> Playback<'a> {
         // nothing.
         let memory = |bytes: u64| unsafe { AppMemory::new(std::ptr::null_mut(), bytes as usize) };
         let fields = fields.into_iter().map(memory).collect();
-        let storage = if shares {
-            let previous = vec![PreviousField {
-                field: 1,
-                at: 0,
-                current: 0,
-                current_at: 0,
-                checksum_at: own,
-            }];
-            let levels = Levels { own: vec![(0, 0)], previous, own_bytes: own, previous_bytes };
-            Storage::Sharing(levels, FieldChecksums::Absent)
-        } else if costs.compressed {
-            Storage::Coded(SnapshotCoder::Assumed { bytes: stored })
-        } else {
-            Storage::Raw
+        let part = |(field, bytes): (usize, &u64)| {
+            let bytes = *bytes;
+            Part { fields: vec![field], offsets: vec![0], bytes }
         };
+        let previous = Previous { field: 1, later: 0, at: 0 };
+        let parts = Parts {
+            parts: layout.bytes.iter().enumerate().map(part).collect(),
+            previous: Vec::from_iter(plan.in_levels.then_some(previous)),
+        };
+        let coder = costs.compressed.then_some(SnapshotCoder::Assumed { bytes: [stored, 0] });
+        let storage = Storage { parts, coder, sums: plan.in_levels.then_some(Sums::Absent) };
         // Every snapshot finds room: the number of slots says how many fit.
         let mut tiers = Tiers::new(clocks, layout, plan, storage, ROOM, ROOM)?;
         let on_disk = budgets.on_disk(plan.host_slots, costs.slot_bytes);
-        if on_disk > 0 && shares {
-            return refused([Mode::SharedLevels, Mode::Disk]);
-        }
         if on_disk > 0 {
             tiers.use_disk(on_disk, stored, ROOM)?;
         }
@@ -231,7 +222,7 @@ impl<'a> Playback<'a> {
             Kind::Forward => {
                 if action.flags & flags::NEXT_IS_SAVE != 0 && self.plan.zero_copy {
                     let begin = self.pass_pending()?;
-                    self.begin_save()?;
+                    self.begin_save((action.ts + more).into())?;
                     self.count_save(begin)?;
                 }
                 let row = if action.flags & flags::RECOMPUTE != 0 {
@@ -296,9 +287,9 @@ impl<'a> Playback<'a> {
         Ok(())
     }
 
-    fn begin_save(&mut self) -> Result<()> {
+    fn begin_save(&mut self, ts: i64) -> Result<()> {
         self.is_begun = true;
-        self.tiers.begin_save(self.plan_step).map(drop)
+        self.tiers.begin_save(self.plan_step, ts).map(drop)
     }
 
     fn save(&mut self, ts: i64) -> Result<()> {
@@ -306,13 +297,14 @@ impl<'a> Playback<'a> {
             self.tiers.save(self.plan_step, ts, &self.fields)?;
         } else {
             if !self.is_begun {
-                self.begin_save()?;
+                self.begin_save(ts)?;
             }
             self.is_begun = false;
             self.tiers.commit_save(self.plan_step, ts)?;
         }
         self.tiers.saved().for_each(drop);
-        self.tally.d2h += u64::from(self.plan.steps[self.plan_step].host != NONE);
+        let moved = |step: &&Step| step.host != NONE;
+        self.tally.d2h += self.plan.steps_of(self.plan_step).iter().filter(moved).count() as u64;
         Ok(())
     }
 
@@ -333,35 +325,35 @@ impl<'a> Playback<'a> {
     /// Raises the peaks of memory and disk to what the next step of the plan occupies. A budget is
     /// never exceeded.
     fn occupy(&mut self) {
-        let step = self.plan.steps[self.plan_step];
         let bytes = |slots: u32| u64::from(slots).saturating_mul(self.costs.slot_bytes);
         let tally = &mut self.tally;
-        if step.slot != NONE {
-            let Costs { state_bytes, slot_bytes, .. } = *self.costs;
-            let device = self.plan.bytes_of_slots(step.slot + 1, state_bytes, slot_bytes);
-            tally.device_peak = tally.device_peak.max(device);
-        }
-        if step.host != NONE && step.host < self.on_disk {
-            tally.disk_peak = tally.disk_peak.max(bytes(step.host + 1));
-        } else if step.host != NONE {
-            let staged = if self.on_disk > 0 { staging_bytes(self.costs.slot_bytes) } else { 0 };
-            let held = bytes(step.host + 1 - self.on_disk).saturating_add(staged);
-            tally.host_peak = tally.host_peak.max(held);
+        for step in self.plan.steps_of(self.plan_step) {
+            if step.slot != NONE {
+                let Costs { state_bytes, slot_bytes, .. } = *self.costs;
+                let device = self.plan.bytes_of_slots(step.slot + 1, state_bytes, slot_bytes);
+                tally.device_peak = tally.device_peak.max(device);
+            }
+            if step.host != NONE && step.host < self.on_disk {
+                tally.disk_peak = tally.disk_peak.max(bytes(step.host + 1));
+            } else if step.host != NONE {
+                let staged =
+                    if self.on_disk > 0 { staging_bytes(self.costs.slot_bytes) } else { 0 };
+                let held = bytes(step.host + 1 - self.on_disk).saturating_add(staged);
+                tally.host_peak = tally.host_peak.max(held);
+            }
         }
         debug_assert!(
             tally.device_peak <= self.budgets.device && tally.host_peak <= self.budgets.host
         );
-        debug_assert!(
-            tally.disk_peak <= self.budgets.disk
-                && (step.slot == NONE || step.slot < self.plan.cache)
-        );
+        debug_assert!(tally.disk_peak <= self.budgets.disk);
     }
 
     fn finish(mut self, problem_ideal: f64) -> Result<(Simulation, Timeline)> {
         let (played, timeline) = self.clocks()?.finish();
         let Plan { zero_copy, cache, .. } = *self.plan;
         let Costs { compressed, state_bytes, .. } = *self.costs;
-        let spare = spare_bytes(zero_copy, compressed, cache, state_bytes);
+        let spare =
+            spare_bytes(zero_copy, compressed, self.plan.parts() as u32, cache, state_bytes);
         let Simulation { saving, h2d, d2h, late, device_peak, host_peak, disk_peak, .. } =
             self.tally;
         let device_peak = device_peak.saturating_add(spare);

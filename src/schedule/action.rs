@@ -34,6 +34,9 @@ pub mod flags {
     pub const LAST_USE: u32 = 4;
     /// FORWARD: the next action saves the state that this action computes.
     pub const NEXT_IS_SAVE: u32 = 8;
+    /// Zero copy: the memory of the previous time level is that of the state before. (16 is set by the C
+    /// interface.)
+    pub const SHARED_LEVEL: u32 = 32;
 }
 
 /// An action of a schedule: what the application does next.

@@ -30,7 +30,7 @@ impl Session {
         let (stats, raw_bytes) = (&mut self.shot.stats, self.basis.layout.raw_bytes);
         for Saved { ts, bytes, written } in engine.tiers.saved() {
             stats.d2h += u64::from(written);
-            stats.write_backs_avoided += u64::from(!written);
+            stats.write_backs_avoided += u64::from(written == 0);
             stats.stored_bytes += bytes;
             if bytes > 0 {
                 stats.raw_bytes += raw_bytes;
@@ -59,14 +59,13 @@ impl Session {
             stats.disk_reads += traffic.disk_reads;
             stats.disk_writes += traffic.disk_writes;
             let (on_disk, plan) = (tiers.on_disk(), tiers.plan());
-            let times = |slots: u32| (slots as u64).saturating_mul(self.basis.layout.slot_bytes);
-            let in_memory = plan.host_slots.saturating_sub(on_disk);
-            let (cache, pool) =
-                tiers.peaks().unwrap_or((times(plan.device_slots), times(in_memory)));
+            let (cache, pool) = tiers.peaks();
             let staged = if on_disk > 0 { staging_bytes(option.tiers.slot_bytes) } else { 0 };
             let is_coded = option.storage.codec.method != Method::None;
             let state = self.basis.layout.slot_bytes;
-            let spare = spare_bytes(plan.zero_copy, is_coded, plan.cache, state);
+            let zero_copy = self.basis.job.config.tiers.zero_copy;
+            let (beside, parts) = (is_coded || plan.drops, plan.parts() as u32);
+            let spare = spare_bytes(zero_copy, beside, parts, plan.cache, state);
             stats.peak_device_bytes = stats.peak_device_bytes.max(cache + spare);
             stats.peak_host_bytes = stats.peak_host_bytes.max(pool + staged);
         }

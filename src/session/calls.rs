@@ -69,9 +69,9 @@ impl Session {
         engine.acquired = None;
         self.count_saved();
         self.shot.stats.restores += 1;
-        self.shot.stats.misses += u64::from(moved);
+        self.shot.stats.misses += u64::from(moved > 0);
         self.shot.stats.h2d += u64::from(moved);
-        self.shot.stats.hits += u64::from(!moved);
+        self.shot.stats.hits += u64::from(moved == 0);
         self.shot.stats.prefetches += u64::from(prefetched);
         self.shot.stats.late_prefetches += u64::from(late);
         self.shot.served = true;

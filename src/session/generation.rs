@@ -4,7 +4,7 @@ use super::array::{match_arrays, put, Array, Cursor};
 use super::persist::{Found, Persist};
 use super::restart::{hash, Position, Snapshot};
 use super::Session;
-use crate::choice::Target;
+use crate::choice::{Cut, Target};
 use crate::codec::{Method, Settings, CODECS};
 use crate::device::{Device, Stream};
 use crate::error::{fail, Result};
@@ -17,12 +17,16 @@ use std::time::Instant;
 
 /// The name of the record that holds the position of the shot.
 const POSITION: &str = "gpuzip position";
+/// The name of a record that holds the previous time level of a state.
+const PREVIOUS_LEVEL: &str = "previous level";
 /// The start of the names that arrays of the application cannot have.
 const OWN_NAMES: &str = "gpuzip ";
+/// The name of the record that holds the checksums of the live state's level, 8 bytes each.
+const LEVEL_SUMS: &str = "gpuzip level checksums";
 /// Most shapes of fields that a message lists.
 const MOST_SHAPES: usize = 8;
-/// Most bytes of the record that holds the position.
-const LONGEST_POSITION: u64 = 1 << 16;
+/// Most bytes of a record of the library's own.
+const LONGEST_RECORD: u64 = 1 << 16;
 
 impl Session {
     /// What must be equal in the session that wrote a generation and in one that goes on from it. The
@@ -201,10 +205,17 @@ impl Session {
         let header = Header { fingerprint: self.fingerprint()?, shot, it };
         let mut writer = persist.store()?.begin(header)?;
         let arrays = arrays.iter().filter(|array| it >= 0 || !array.changes_within);
-        let (codec, raw_bytes) = (self.codec_number(), self.basis.layout.raw_bytes);
+        let codec = self.codec_number();
+        let parts = match self.option().storage.cut {
+            Cut::Whole => vec![self.basis.layout.raw_bytes],
+            Cut::Levels => self.basis.layout.raw_bytes_by_level(),
+        };
         let macro_steps = self.schedule.macro_steps();
         let written = match &mut self.engine {
-            None => arrays.into_iter().try_for_each(|array| put(&mut writer, None, array)),
+            None => arrays
+                .into_iter()
+                .try_for_each(|array| put(&mut writer, None, array))
+                .map(|()| Vec::new()),
             // An error of a file must not break the shot.
             Some(engine) => engine.call(stream, "persist", |engine| {
                 engine.tiers.settle()?;
@@ -217,25 +228,27 @@ impl Session {
                 let first_state = |ts| macro_steps.of(ts).start;
                 let mut pass = |of, piece: Option<&[u8]>| match piece {
                     Some(piece) => writer.write(piece),
-                    None => writer.record(head_of(of, codec, raw_bytes)?),
+                    None => writer.record(head_of(of, codec, parts[of.part])?),
                 };
+                let sums = if it >= 0 { engine.tiers.sums()? } else { Vec::new() };
                 Ok(engine.uncounted(|engine| {
-                    Session::pass_snapshots(&mut engine.tiers, kept, first_state, &mut pass)
+                    Session::pass_snapshots(&mut engine.tiers, kept, first_state, &mut pass)?;
+                    Ok(sums)
                 }))
             })?,
         };
-        written?;
-        let bytes = position.to_bytes();
-        let head = RecordHead {
-            kind: Kind::Other,
-            name: Name::new(POSITION)?,
-            ts: it,
-            codec: 0,
-            raw_bytes: bytes.len() as u64,
-            stored_bytes: bytes.len() as u64,
+        let sums: Vec<u8> = written?.into_iter().flat_map(u64::to_le_bytes).collect();
+        let mut put_own = |name: &str, bytes: &[u8]| {
+            let (name, raw_bytes) = (Name::new(name)?, bytes.len() as u64);
+            let stored_bytes = raw_bytes;
+            let kind = Kind::Other;
+            writer.record(RecordHead { kind, name, ts: it, codec: 0, raw_bytes, stored_bytes })?;
+            writer.write(bytes)
         };
-        writer.record(head)?;
-        writer.write(&bytes)?;
+        if !sums.is_empty() {
+            put_own(LEVEL_SUMS, &sums)?;
+        }
+        put_own(POSITION, &position.to_bytes())?;
         let finished = writer.finish()?;
         let (generation, bytes) = (finished.generation(), finished.bytes());
         let begun_shot = (it < 0).then_some(shot);
@@ -311,15 +324,20 @@ impl Session {
         if within {
             let (mut snapshots, mut numbers) = (Vec::new(), Vec::new());
             for (k, record) in reader.records().iter().enumerate() {
-                let RecordHead { kind, ts, codec, stored_bytes: bytes, .. } = record.head;
+                let RecordHead { kind, name, ts, codec, stored_bytes: bytes, .. } = record.head;
                 if kind == Kind::Snapshot {
-                    push(&mut snapshots, Snapshot { ts, bytes, is_coded: codec != 0 })?;
+                    let part = usize::from(name == Name::new(PREVIOUS_LEVEL)?);
+                    push(&mut snapshots, Snapshot { ts, part, bytes, is_coded: codec != 0 })?;
                     push(&mut numbers, k)?;
                 }
             }
             self.resume(position, &snapshots, stream, &mut |k, sink| {
                 reader.read(numbers[k], sink)
             })?;
+            let words = own_record(reader, LEVEL_SUMS)?.unwrap_or_default();
+            let words: Vec<u64> =
+                words.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+            self.engine()?.call(stream, "restart", |engine| engine.tiers.take_sums(&words))?;
         } else {
             self.go_on_from(position)?;
         }
@@ -364,10 +382,10 @@ fn settings_text(settings: &Settings) -> String {
 }
 
 fn head_of(snapshot: Snapshot, codec: u32, raw_bytes: u64) -> Result<RecordHead> {
-    let Snapshot { ts, bytes, is_coded } = snapshot;
+    let Snapshot { ts, part, bytes, is_coded } = snapshot;
     Ok(RecordHead {
         kind: Kind::Snapshot,
-        name: Name::new("snapshot")?,
+        name: Name::new(if part == 0 { "snapshot" } else { PREVIOUS_LEVEL })?,
         ts,
         codec: if is_coded { codec } else { 0 },
         raw_bytes: if is_coded { raw_bytes } else { bytes },
@@ -375,23 +393,29 @@ fn head_of(snapshot: Snapshot, codec: u32, raw_bytes: u64) -> Result<RecordHead>
     })
 }
 
-/// Reads the position of the shot.
-fn position_of(reader: &Reader) -> Result<Position> {
-    let name = Name::new(POSITION)?;
+/// Reads a record of the library's own; `None` if the generation does not hold it.
+fn own_record(reader: &Reader, name: &str) -> Result<Option<Vec<u8>>> {
+    let name = Name::new(name)?;
     let is_it = |head: &RecordHead| head.kind == Kind::Other && head.name == name;
     let found = reader.records().iter().position(|record| is_it(&record.head));
-    let Some(k) = found.filter(|k| reader.records()[*k].head.stored_bytes <= LONGEST_POSITION)
-    else {
-        return fail!(
-            Stream,
-            "the generation does not say where the run stopped: another program wrote it"
-        );
-    };
+    let is_short = |k: &usize| reader.records()[*k].head.stored_bytes <= LONGEST_RECORD;
+    let Some(k) = found.filter(is_short) else { return Ok(None) };
     let mut bytes = Vec::new();
     reader.read(k, &mut |piece| {
         bytes.extend_from_slice(&copied(piece)?);
         Ok(())
     })?;
+    Ok(Some(bytes))
+}
+
+/// Reads the position of the shot.
+fn position_of(reader: &Reader) -> Result<Position> {
+    let Some(bytes) = own_record(reader, POSITION)? else {
+        return fail!(
+            Stream,
+            "the generation does not say where the run stopped: another program wrote it"
+        );
+    };
     let position = Position::of_bytes(&bytes)?;
     match position.it == reader.header().it {
         true => Ok(position),

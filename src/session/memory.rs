@@ -8,7 +8,7 @@ use crate::device::{Device, DeviceMemory, DiskSpace, Memory as Tier};
 use crate::error::{fail, Code, Result};
 use crate::layout::{aligned, ALIGNMENT};
 use crate::plan::{spare_bytes, Plan};
-use crate::tier::{staging_bytes, FieldChecksums, Storage, Tiers};
+use crate::tier::{staging_bytes, Storage, Sums, Tiers};
 use std::sync::Arc;
 
 /// An open device, on which memory is reserved for the plan of a storage option.
@@ -45,18 +45,20 @@ impl<'a> Memory<'a> {
     pub(super) fn open(basis: &'a Basis, target: Target, option: StorageOption) -> Result<Self> {
         let mut device = target.open(&basis.job.config)?;
         let choice::Storage { cut, codec, coded, .. } = &option.storage;
-        let levels = basis.layout.levels().filter(|_| *cut == Cut::Levels);
-        let storage = match (levels, coded) {
-            (Some(levels), _) => Storage::Sharing(
-                levels,
-                match target {
-                    Target::Host => FieldChecksums::Host,
-                    Target::Cuda(_) => FieldChecksums::on_gpu(&mut *device)?,
-                },
-            ),
-            (None, Coded::None) => Storage::Raw,
-            _ => Storage::Coded(target.coder(&mut *device, codec, &basis.layout)?),
+        let levels = basis.layout.by_level().filter(|_| *cut == Cut::Levels);
+        let coder = match coded {
+            Coded::None => None,
+            _ => Some(target.coder(&mut *device, codec, &basis.layout)?),
         };
+        let mut storage = Storage { parts: basis.layout.whole(), coder, sums: None };
+        if let Some(levels) = levels {
+            let sums = match target {
+                Target::Host => Ok(Sums::on_host(levels.previous.len())),
+                Target::Cuda(_) => Sums::on_gpu(&mut *device, levels.previous.len()),
+            };
+            storage.sums = Some(sums.inspect_err(|_| storage.close(&mut *device))?);
+            storage.parts = levels;
+        }
         Ok(Memory { basis, target, device, storage, option })
     }
 
@@ -104,7 +106,8 @@ impl<'a> Memory<'a> {
             };
             let cache = tiers.cache_bytes(&plan);
             let (state, zero_copy) = (self.basis.layout.slot_bytes, config.tiers.zero_copy);
-            let spare = spare_bytes(zero_copy, self.is_coded(), plan.cache, state);
+            let beside = self.is_coded() || plan.drops;
+            let spare = spare_bytes(zero_copy, beside, plan.parts() as u32, plan.cache, state);
             let needed = cache.saturating_add(spare.saturating_add(self.storage.device_bytes()));
             let can_shrink = cache > 0 && rest.is_none();
             let leaves_enough = match can_shrink {
@@ -132,7 +135,7 @@ impl<'a> Memory<'a> {
     }
 
     fn is_coded(&self) -> bool {
-        matches!(self.storage, Storage::Coded(_))
+        self.storage.coder.is_some()
     }
 
     /// Fits the tiers to the bytes of device memory that the device and the codec take beside the cache.

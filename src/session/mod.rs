@@ -26,7 +26,7 @@ use crate::device::AppField;
 use crate::error::{fail, Result};
 use crate::plan::Plan;
 use crate::process::Process;
-use crate::schedule::{Action, Kind};
+use crate::schedule::{flags, Action, Kind};
 use basis::Basis;
 use engine::Engine;
 use shot::Shot;
@@ -78,7 +78,12 @@ impl Session {
         config: Config,
         fields: &[AppField],
     ) -> Result<Self> {
-        Self::join(shared, config.with(|c| c.tiers.default_budgets = false).into(), fields)
+        let config = config.with(|c| {
+            c.tiers.default_budgets = false;
+            // The actions of the schedule cannot say what memory each session hands out.
+            c.tiers.shared_levels &= !c.tiers.zero_copy;
+        });
+        Self::join(shared, config.into(), fields)
     }
 
     /// Returns the schedule that this session follows.
@@ -142,7 +147,7 @@ impl Session {
     pub fn peek_action(&self) -> Result<Tick> {
         self.process.check()?;
         self.check_running()?;
-        self.schedule.peek(Some(self.here()))
+        Ok(self.flagged(self.schedule.peek(Some(self.here()))?))
     }
 
     /// Moves the schedule to its next action, follows it, and returns the action.
@@ -155,7 +160,7 @@ impl Session {
         {
             self.conclude()?;
         }
-        let tick = self.schedule.advance(Some(self.here()))?;
+        let tick = self.flagged(self.schedule.advance(Some(self.here()))?);
         self.follow(tick);
         Ok(tick)
     }
@@ -214,6 +219,22 @@ impl Session {
         }
         self.follow(tick);
         Ok(())
+    }
+
+    /// Adds what the session's memory says of an action: whether the memory of a previous time level is
+    /// that of the state before.
+    fn flagged(&self, mut tick: Tick) -> Tick {
+        let Action { kind, flags: of_action, .. } = tick.action;
+        let is_of_memory = match kind {
+            Kind::Save | Kind::Restore => true,
+            Kind::Forward => of_action & flags::NEXT_IS_SAVE != 0,
+            _ => false,
+        };
+        let is_shared = |engine: &Engine| engine.tiers.shares_memory(tick.step);
+        if is_of_memory && self.engine.as_ref().is_some_and(is_shared) {
+            tick.action.flags |= flags::SHARED_LEVEL;
+        }
+        tick
     }
 
     /// Where this session is in the actions of its schedule.

@@ -8,10 +8,10 @@
 
 use super::engine::Whole;
 use super::Session;
-use crate::choice::{Cut, Why};
+use crate::choice::Why;
 use crate::device::{Stream, Traffic};
 use crate::error::{fail, Code, Error, Result};
-use crate::plan::{Index, Kept};
+use crate::plan::Kept;
 use crate::schedule::{Kind, Schedule, Terms};
 use crate::stats::Stats;
 use crate::tier::{Stored, Tiers};
@@ -97,12 +97,14 @@ pub(super) fn hash(bytes: impl IntoIterator<Item = u8>) -> u64 {
     bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// A stored snapshot of a shot.
+/// A stored record of a snapshot of a shot.
 #[derive(Clone, Copy, Debug)]
 pub struct Snapshot {
     /// Time step of the state.
     pub ts: i64,
-    /// Bytes of the snapshot.
+    /// The part of the state that the record holds.
+    pub part: usize,
+    /// Bytes of the record.
     pub bytes: u64,
     /// Whether they are the stream of a codec.
     pub is_coded: bool,
@@ -113,6 +115,13 @@ type Receive<'a> = &'a mut dyn FnMut(Snapshot, Option<&[u8]>) -> Result<()>;
 /// Passes the bytes of the snapshot of a number on to a function, piece by piece.
 type Pass<'a> = &'a mut dyn FnMut(usize, &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
 
+/// Returns the state and the part of a record, by its number in an index of states in `parts` parts.
+/// `first_state` returns the time step of a state that the schedule counts.
+fn state_and_part(record: u32, parts: usize, first_state: impl Fn(u32) -> u32) -> (i64, usize) {
+    let parts = parts as u32;
+    (i64::from(first_state(record / parts)), (record % parts) as usize)
+}
+
 impl Session {
     /// Whether no shot is under way.
     pub fn is_between_shots(&self) -> bool {
@@ -121,12 +130,7 @@ impl Session {
 
     /// Fails if the state within a shot cannot be written to a restart file.
     pub(super) fn check_within_shot(&self) -> Result<()> {
-        let levels = self.option().storage.cut == Cut::Levels;
-        self.schedule
-            .modes(self.number)?
-            .with(Mode::WithinShot, true)
-            .with(Mode::SharedLevels, levels)
-            .check()
+        self.schedule.modes(self.number)?.with(Mode::WithinShot, true).check()
     }
 
     /// Returns the start of the current shot, or, between shots, of the next one.
@@ -182,7 +186,8 @@ impl Session {
                     }
                     _ => {
                         let whole = engine.whole_plan();
-                        kept = whole.needed_from(&Index::new(&schedule)?, done)?;
+                        let index = engine.option.tiers.index(&schedule)?;
+                        kept = whole.needed_from(&index, done)?;
                         plan = whole.fingerprint();
                     }
                 }
@@ -230,10 +235,11 @@ impl Session {
         first_state: impl Fn(u32) -> u32,
         sink: Receive,
     ) -> Result<()> {
-        for &Kept { ts, at } in kept {
-            let ts = i64::from(first_state(ts));
-            let stored @ Stored { bytes, is_coded, .. } = tiers.stored(at, ts)?;
-            let snapshot = Snapshot { ts, bytes, is_coded };
+        let parts = tiers.plan().parts();
+        for &Kept { record, at } in kept {
+            let (ts, part) = state_and_part(record, parts, &first_state);
+            let stored @ Stored { bytes, is_coded, .. } = tiers.stored(at, ts, part)?;
+            let snapshot = Snapshot { ts, part, bytes, is_coded };
             sink(snapshot, None)?;
             tiers.read_stored(stored, &mut |piece| sink(snapshot, Some(piece)))?;
         }
@@ -290,7 +296,7 @@ impl Session {
         self.check_within_shot()?;
         let done = self.schedule.accesses_until(position.it)?;
         let (schedule, whole) = (self.schedule.decide()?, self.plan()?);
-        let macro_steps = schedule.macro_steps();
+        let (macro_steps, parts) = (schedule.macro_steps(), whole.parts());
         let is_same = whole.fingerprint() == position.plan;
         if !is_same && self.option().tiers.raw_slots.is_some() {
             return fail!(
@@ -299,26 +305,28 @@ impl Session {
                  snapshots are compressed: give the configuration that wrote the files, device_budget and host_budget included"
             );
         }
-        let index = Index::new(&schedule)?;
+        let index = self.option().tiers.index(&schedule)?;
         let (rest, kept, whole) = if is_same {
             let kept = whole.needed_from(&index, done)?;
             let ahead = done as i64 - kept.len() as i64;
             let rest = whole.rest(&kept, done)?;
-            let kept: Vec<u32> = kept.iter().map(|kept| kept.ts).collect();
+            let kept: Vec<u32> = kept.iter().map(|kept| kept.record).collect();
             (rest, kept, Whole { plan: whole, ahead, anew: None })
         } else {
             let index = index.rest(done)?;
-            let loads = index.accesses.len() + done - whole.steps.len();
-            let kept: Vec<u32> = index.accesses[..loads].iter().map(|access| access.ts).collect();
+            let loads = index.accesses.len() + parts * done - whole.steps.len();
+            let loads = index.accesses[..loads].iter().step_by(parts);
+            let kept: Vec<u32> = loads.map(|access| access.ts).collect();
             let rest = self.option().tiers.plan_of_rest(&index, schedule.snapshots)?;
             (rest, kept, Whole { plan: whole, ahead: 0, anew: Some(Box::new(index)) })
         };
         let first = kept.len();
-        let expected = kept.iter().map(|&ts| i64::from(macro_steps.of(ts).start));
-        if !expected.eq(snapshots.iter().map(|snapshot| snapshot.ts)) {
+        let first_state = |ts| macro_steps.of(ts).start;
+        let expected = kept.iter().map(|&record| state_and_part(record, parts, first_state));
+        if !expected.eq(snapshots.iter().map(|snapshot| (snapshot.ts, snapshot.part))) {
             return fail!(
                 Stream,
-                "the restart files hold {} snapshots at action {}, and not those of the schedule",
+                "the restart files hold {} records of snapshots at action {}, and not those of the schedule: give the configuration that wrote the files,                  shared_levels included",
                 snapshots.len(),
                 position.it
             );
@@ -338,8 +346,9 @@ impl Session {
         let loaded = engine.call(stream, "restart", |engine| {
             engine.uncounted(|engine| {
                 snapshots.iter().enumerate().try_for_each(|(k, snapshot)| {
-                    let Snapshot { ts, bytes, is_coded } = *snapshot;
-                    engine.tiers.load(k, ts, (bytes, is_coded), |sink| source(k, sink))
+                    let Snapshot { ts, part, bytes, is_coded } = *snapshot;
+                    let stored = (bytes, is_coded);
+                    engine.tiers.load(k, (ts, part), stored, |sink| source(k, sink))
                 })
             })
         });

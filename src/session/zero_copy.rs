@@ -28,7 +28,7 @@ impl Session {
         self.open()?;
         let engine = self.engine()?;
         let pointers =
-            engine.call(stream, "save_begin", |engine| engine.tiers.begin_save(tick.step))?;
+            engine.call(stream, "save_begin", |engine| engine.tiers.begin_save(tick.step, ts))?;
         let memory = self.basis.layout.bytes.iter().zip(&pointers).map(|(&bytes, &address)| {
             // SAFETY: the session owns this memory, `bytes` bytes per field, and the application
             // alone uses it until it commits the save.

@@ -5,8 +5,8 @@
 use super::*;
 use crate::cases::long;
 use crate::device::{DiskSpace, Event, Lane, Launcher, Memory, Recorder, Stream, Traffic};
-use crate::layout::{Field, PreviousField};
-use crate::plan::{Index, Policy};
+use crate::layout::Field;
+use crate::plan::{Claims, Index, Policy};
 use crate::scalar::Scalar;
 use crate::schedule::Schedule;
 use std::any::Any;
@@ -177,28 +177,56 @@ const STATE: u64 = 512;
 
 /// A way to store snapshots.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Kind {
-    Raw,
-    Coded,
-    Mixed,
-    Shared,
-    ZeroCopy,
-    CodedZeroCopy,
+struct Kind {
+    in_levels: bool,
+    is_coded: bool,
+    is_mixed: bool,
+    zero_copy: bool,
+    policy: Policy,
 }
 
 impl Kind {
-    fn plan(self, index: &Index, cache: u32, policy: Policy) -> Result<Plan> {
-        match self {
-            Kind::Mixed => Plan::mixed(index, cache, 2, false),
-            Kind::Shared => Plan::sharing(index, cache),
-            Kind::ZeroCopy => Plan::handing_over(index, cache),
-            Kind::Raw | Kind::Coded | Kind::CodedZeroCopy => Plan::of(index, cache, policy),
+    /// The index of the states as this kind cuts them.
+    fn cut(self, index: &Index, cache: u32) -> Index {
+        let is_spare = self.zero_copy && !Plan::always_has_slot(true, 2, cache);
+        match (self.in_levels, self.is_coded) {
+            (false, _) => index.clone(),
+            (true, true) => index.in_levels(Claims::OfStatesNotSteppedFrom).unwrap(),
+            (true, false) if is_spare => index.in_levels(Claims::None).unwrap(),
+            (true, false) => index.in_levels(Claims::All).unwrap(),
         }
     }
 
+    fn plan(self, index: &Index, cache: u32) -> Result<Plan> {
+        match self {
+            Kind { is_mixed: true, .. } => Plan::mixed(index, cache, 2, false),
+            Kind { zero_copy: true, is_coded: false, .. } => Plan::handing_over(index, cache),
+            _ => Plan::of(index, cache, self.policy),
+        }
+    }
+
+    /// All kinds that sessions may have.
+    fn all() -> Vec<Kind> {
+        let mut all = Vec::new();
+        for bits in 0..32 {
+            let [in_levels, is_coded, is_mixed, zero_copy, is_lru] =
+                [0, 1, 2, 3, 4].map(|bit| bits >> bit & 1 == 1);
+            let policy = if is_lru { Policy::Lru } else { Policy::Clairvoyant };
+            let is_refused = is_lru && (in_levels || is_mixed || zero_copy)
+                || is_mixed && (!is_coded || in_levels || zero_copy);
+            if !is_refused {
+                all.push(Kind { in_levels, is_coded, is_mixed, zero_copy, policy });
+            }
+        }
+        all
+    }
+
     fn tiers(self, plan: &Plan, judge: Judge) -> Tiers<&Plan> {
-        let field =
-            |bytes: u64, previous_of| Field { n: [bytes, 1, 1], scalar: Scalar::Byte, previous_of };
+        let field = |bytes: u64, previous_of| Field {
+            n: [bytes / 4, 1, 1],
+            scalar: Scalar::F32,
+            previous_of,
+        };
         let layout = Layout {
             fields: vec![field(STATE / 2, None), field(STATE / 2, Some(0))],
             bytes: vec![STATE / 2; 2],
@@ -206,31 +234,21 @@ impl Kind {
             raw_bytes: STATE,
             slot_bytes: STATE,
         };
-        // The assumed coder's staging buffer is the first snapshot's place of the device slab.
         let cache = STATE * u64::from(plan.device_slots + 1);
-        let mut judge = Box::new(judge);
-        let app = judge.event().unwrap();
-        let slots = Slots::new(judge, app, layout, cache);
-        let store: Box<dyn Store> = match self {
-            Kind::Raw | Kind::ZeroCopy => Box::new(RawStore),
-            Kind::Mixed | Kind::Coded | Kind::CodedZeroCopy => {
-                let pool = STATE * u64::from(plan.host_slots + plan.device_slots);
-                let coder = SnapshotCoder::Assumed { bytes: STATE / 2 };
-                let mut packed = CodedStore::new(coder, cache, pool);
-                packed.leave_to_others(STATE).unwrap();
-                Box::new(packed)
-            }
-            Kind::Shared => {
-                let (field, at, current, current_at) = (1, 0, 0, 0);
-                let checksum_at = STATE / 2;
-                let previous = vec![PreviousField { field, at, current, current_at, checksum_at }];
-                let own_bytes = STATE / 2;
-                let levels =
-                    Levels { own: vec![(0, 0)], previous, own_bytes, previous_bytes: STATE / 2 };
-                Box::new(SharingStore::new(levels, FieldChecksums::Absent))
-            }
+        let pool = STATE * u64::from(plan.host_slots + plan.device_slots);
+        let parts = match self.in_levels {
+            true => layout.by_level().unwrap(),
+            false => layout.whole(),
         };
-        Tiers::of(slots, store, plan).unwrap()
+        let slot_bytes = parts.slot_bytes();
+        let coder = self.is_coded.then_some(SnapshotCoder::Assumed { bytes: [slot_bytes / 2; 2] });
+        let storage = Storage { parts, coder, sums: self.in_levels.then_some(Sums::Absent) };
+        // The assumed coder's staging buffer is the first state's place of the device slab.
+        let mut tiers = Tiers::new(Box::new(judge), layout, plan, storage, cache, pool).unwrap();
+        if self.is_coded && !self.is_mixed {
+            tiers.store.cache.arena.begin_at(STATE).unwrap();
+        }
+        tiers
     }
 }
 
@@ -263,22 +281,25 @@ fn played(
     }
     // SAFETY: the judge has no memory, and copies nothing.
     let field = unsafe { AppMemory::new(std::ptr::null_mut(), STATE as usize / 2) };
-    let zero_copy = matches!(kind, Kind::ZeroCopy | Kind::CodedZeroCopy);
-    for (number, access) in index.accesses.iter().enumerate() {
-        let (ts, last) = (i64::from(access.ts), access.next == NONE);
-        match (access.save, zero_copy) {
-            (true, false) => tiers.save(number, ts, &[field; 2]).unwrap(),
+    for (action, uses) in index.accesses.chunks(index.parts as usize).enumerate() {
+        let (ts, last) = (i64::from(uses[0].ts / index.parts), uses[0].next == NONE);
+        match (uses[0].save, kind.zero_copy) {
+            (true, false) => tiers.save(action, ts, &[field; 2]).unwrap(),
             (true, true) => {
-                let pointers = tiers.begin_save(number).unwrap();
-                used(&mut tiers, &pointers, true);
-                tiers.commit_save(number, ts).unwrap();
+                let pointers = tiers.begin_save(action, ts).unwrap();
+                let is_shared = plan.level_of(action) == Level::Claimed && !kind.is_coded;
+                used(&mut tiers, &pointers[..1], true);
+                used(&mut tiers, &pointers[1..], !is_shared);
+                tiers.commit_save(action, ts).unwrap();
             }
-            (false, false) => drop(tiers.restore(number, ts, last, &[field; 2]).unwrap()),
+            (false, false) => drop(tiers.restore(action, ts, last, &[field; 2]).unwrap()),
             (false, true) => {
-                let (pointers, _) = tiers.acquire(number, ts, last).unwrap();
-                used(&mut tiers, &pointers, last);
+                let (pointers, _) = tiers.acquire(action, ts, last).unwrap();
+                let is_shared = plan.level_of(action) == Level::Shared && !kind.is_coded;
+                used(&mut tiers, &pointers[..1], last);
+                used(&mut tiers, &pointers[1..], last && !is_shared);
                 if ts % 2 == 0 {
-                    tiers.release(number).unwrap();
+                    tiers.release(action).unwrap();
                 }
             }
         }
@@ -287,9 +308,6 @@ fn played(
     let Judge { race, waits, needless, .. } = judge(&mut tiers);
     (race.take(), *waits, *needless)
 }
-
-const KINDS: [Kind; 6] =
-    [Kind::Raw, Kind::Coded, Kind::Mixed, Kind::Shared, Kind::ZeroCopy, Kind::CodedZeroCopy];
 
 /// Calls `body` for plans of all kinds, with the number of pool slots on disk.
 fn each_plan(longest: u32, mut body: impl FnMut(Kind, &Index, &Plan, u32)) {
@@ -304,15 +322,11 @@ fn each_plan(longest: u32, mut body: impl FnMut(Kind, &Index, &Plan, u32)) {
         ];
         for (schedule, cache) in all.iter().flatten().flat_map(|s| (0..6).map(move |c| (s, c))) {
             let index = Index::new(schedule).unwrap();
-            for (kind, policy) in KINDS
-                .map(|kind| (kind, Policy::Clairvoyant))
-                .into_iter()
-                .chain([(Kind::Raw, Policy::Lru), (Kind::Coded, Policy::Lru)])
-            {
-                let plan = kind.plan(&index, cache, policy).unwrap();
+            for kind in Kind::all() {
+                let index = kind.cut(&index, cache);
+                let plan = kind.plan(&index, cache).unwrap();
                 let slots = plan.host_slots;
-                let disks = if kind == Kind::Shared { 0..1 } else { 0..3 };
-                for on_disk in disks.map(|part| slots * part / 2) {
+                for on_disk in (0..3).map(|part| slots * part / 2) {
                     body(kind, &index, &plan, on_disk);
                 }
             }
@@ -334,15 +348,16 @@ fn no_copy_of_any_plan_races() {
 
 #[test]
 fn a_wait_that_is_left_out_is_found() {
-    let mut found = [(0, 0); KINDS.len()];
+    let kinds = Kind::all();
+    let mut found = vec![(0, 0); kinds.len()];
     each_plan(if long() { 9 } else { 6 }, |kind, index, plan, on_disk| {
         let (_, waits, _) = played(kind, index, plan, on_disk, None);
         let races =
             (0..waits).filter(|k| played(kind, index, plan, on_disk, Some(*k)).0.is_some()).count();
-        let of_kind = KINDS.iter().position(|other| *other == kind).unwrap();
+        let of_kind = kinds.iter().position(|other| *other == kind).unwrap();
         found[of_kind] = (found[of_kind].0 + races, found[of_kind].1 + waits);
     });
-    for (kind, (races, waits)) in KINDS.iter().zip(found) {
+    for (kind, (races, waits)) in kinds.iter().zip(found) {
         println!("{kind:?}: {races} of {waits} waits, left out alone, are races");
         assert!(races * 10 > waits, "{kind:?}: {races} of {waits}");
     }

@@ -5,225 +5,170 @@
 //! consists of. A session plays its plan on a device with memory. `crate::predict` plays a plan on a
 //! device whose lanes are clocks.
 //!
-//! The plan numbers the slots. The tiers keep, for each slot, where the slot's snapshot lies and
-//! which events a lane waits for before the lane touches these bytes. A raw snapshot lies at a
-//! fixed offset, slot number times slot size. A compressed snapshot takes as many bytes as it has,
-//! wherever an `Arena` finds them free. If the cache has too few free bytes, the compressed
-//! snapshot stays in the pool, and a RESTORE reads the snapshot from there. With mixed storage the
-//! first slots of the cache hold raw snapshots, and compressed snapshots take bytes behind them.
+//! A snapshot is one record, the whole state, or two, its parts ([`Parts`]). The plan numbers the slots
+//! of records. The tiers keep, for each slot, in which bytes the record of the slot lies (`extent`), and
+//! which operations a lane waits for before the lane touches these bytes (`order`). A raw record lies
+//! at a fixed offset, slot number times slot size. A compressed record takes as many bytes as it has,
+//! wherever an `Arena` finds them free. If the cache has too few free bytes, the compressed record stays
+//! in the pool, and a RESTORE reads the record from there. With mixed storage the first slots of the
+//! cache hold raw records, and compressed records take bytes behind them.
 
 mod arena;
+mod coding;
+mod cut;
 mod disk;
-mod field_checksums;
+mod extent;
+mod handed;
 #[cfg(test)]
 mod judge_tests;
-mod packed;
-mod raw;
-mod shared;
-mod slots;
+mod order;
+mod room;
 mod snapshot_coder;
+mod store;
+#[cfg(test)]
+mod store_tests;
+mod sums;
 
-use crate::device::{AppMemory, Device, Place, Traffic, PIECE};
-use crate::error::{fail, Result};
-use crate::fallible_vec;
-use crate::layout::{Layout, Levels};
-use crate::plan::{Issued, Moment, Plan, PreviousLevel, Step, NONE, SPARE_SLOTS};
-use crate::together::{refused, Mode};
+use crate::device::{AppMemory, Device, Place, Traffic};
+use crate::error::Result;
+use crate::layout::{Layout, Parts};
+use crate::plan::{Issued, Level, Moment, Plan, Step, NONE, SPARE_SLOTS};
 pub use disk::staging_bytes;
-use disk::Disk;
-pub use field_checksums::FieldChecksums;
-use packed::CodedStore;
-use raw::RawStore;
-use shared::SharingStore;
-pub use slots::Saved;
-use slots::Slots;
-pub use snapshot_coder::SnapshotCoder;
+pub use snapshot_coder::{CodedRecord, SnapshotCoder};
 use std::ffi::c_void;
 use std::ops::Deref;
 use std::sync::Arc;
+use store::Store;
+pub use sums::Sums;
 
-/// Where the previous time level of one snapshot is, in the cache and in the pool.
-pub type PreviousLevels = (PreviousLevel, PreviousLevel);
+/// The number of the record that holds part `part` of u(ts).
+fn record(ts: i64, part: usize) -> i64 {
+    2 * ts + part as i64
+}
 
-/// A SAVE or RESTORE of u(ts) that a store plays.
-struct Play {
-    /// The step of the plan.
-    step: Step,
-    previous_levels: PreviousLevels,
+/// The time step of the state of a record.
+fn state_of(record: i64) -> i64 {
+    record >> 1
+}
+
+/// A SAVE or RESTORE of u(ts) that the store plays.
+struct Play<'p> {
+    /// One step of the plan for each part.
+    steps: &'p [Step],
+    /// What part 1 is.
+    level: Level,
     ts: i64,
-    /// A RESTORE: no later RESTORE reads the snapshot.
-    last: bool,
-    /// Number of the spare buffer that is used if the step has no slot.
+    /// Number of the spare state that is used where a step has no slot.
     spare: u32,
+    /// Whether the next SAVE compares its previous level with this state's level.
+    is_claimed: bool,
+    /// Zero copy: whether the application works in the slots, and not in spare memory.
+    in_slots: bool,
 }
 
-/// A way to store snapshots in the slots of the tiers. Each function without a comment is documented
-/// at the function of `Tiers` that has its name and calls it.
-trait Store: Send {
-    /// Takes on a plan, whose slots exist already.
-    fn fit(&mut self, _: &mut Slots, _: &Plan) -> Result<()> {
-        Ok(())
+impl Play<'_> {
+    /// What part `part` is.
+    fn level_of(&self, part: usize) -> Level {
+        if part == 1 {
+            self.level
+        } else {
+            Level::Own
+        }
     }
 
-    /// Empties all slots. The device has no work.
-    fn empty(&mut self, slots: &mut Slots);
-
-    /// Notes a SAVE or RESTORE, of this store or of another one.
-    fn next_call(&mut self, _: &mut Slots) -> Result<()> {
-        Ok(())
+    /// The number of the record of part `part`.
+    fn record(&self, part: usize) -> i64 {
+        match self.level_of(part) {
+            Level::Own => record(self.ts, part),
+            Level::Claimed | Level::Shared => record(self.ts - 1, 0),
+        }
     }
 
-    /// Stores u(ts), for a step that stores the snapshot somewhere.
-    fn save(&mut self, slots: &mut Slots, play: &Play, fields: &[AppMemory]) -> Result<()>;
-
-    /// Issues the upload of a RESTORE's snapshot into its slot. The upload begins after all work
-    /// that the application's lane has so far.
-    fn fetch(&mut self, slots: &mut Slots, step: Step, levels: PreviousLevels) -> Result<()>;
-
-    /// Restores u(ts). Returns whether the snapshot had to cross the link.
-    fn restore(&mut self, slots: &mut Slots, play: &Play, fields: &[AppMemory]) -> Result<bool>;
-
-    fn begin_save(&mut self, _: &mut Slots, _: Step, _: u32) -> Result<Vec<*mut c_void>> {
-        refused([Mode::SharedLevels, Mode::ZeroCopy])
+    /// The parts that a SAVE stores somewhere, with their steps.
+    fn made(&self) -> impl Iterator<Item = (usize, Step)> + '_ {
+        self.steps.iter().copied().enumerate().filter(|(part, step)| {
+            let is_stored = step.slot != NONE || step.host != NONE;
+            is_stored && self.level_of(*part) == Level::Own
+        })
     }
-
-    fn commit_save(&mut self, _: &mut Slots, _: &Play) -> Result<()> {
-        refused([Mode::SharedLevels, Mode::ZeroCopy])
-    }
-
-    /// Returns the addresses, and whether the snapshot had to cross the link.
-    fn acquire(&mut self, _: &mut Slots, _: &Play) -> Result<(Vec<*mut c_void>, bool)> {
-        refused([Mode::SharedLevels, Mode::ZeroCopy])
-    }
-
-    fn stored(&mut self, _: &mut Slots, _: Step, _: i64) -> Result<Stored> {
-        refused([Mode::SharedLevels, Mode::WithinShot])
-    }
-
-    /// Places all snapshots that wait in staging buffers.
-    fn settle(&mut self, _: &mut Slots) -> Result<()> {
-        Ok(())
-    }
-
-    /// Makes room for the snapshot of u(ts) of `stored`, in the slots of a step, and returns where
-    /// its bytes go. The lanes have no work.
-    fn make_room(
-        &mut self,
-        _: &mut Slots,
-        _: Step,
-        _: i64,
-        _: (u64, bool),
-    ) -> Result<Destinations> {
-        refused([Mode::SharedLevels, Mode::WithinShot])
-    }
-
-    fn check(&mut self, _: &mut Slots) -> Result<()> {
-        Ok(())
-    }
-
-    fn is_checked_later(&self) -> bool {
-        false
-    }
-
-    fn largest(&self) -> u64 {
-        0
-    }
-
-    fn peaks(&self) -> Option<(u64, u64)> {
-        None
-    }
-
-    /// Frees what the store has on the device.
-    fn close(&mut self, _: &mut Slots) {}
 }
 
-/// The bytes of a snapshot as they lie in a tier.
+/// What a SAVE did with its snapshot.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Saved {
+    /// Time step of the saved state.
+    pub ts: i64,
+    /// Bytes of the snapshot; 0 if no RESTORE reads the snapshot, which is then not stored.
+    pub bytes: u64,
+    /// Records of the snapshot that cross the link to the host.
+    pub written: u32,
+}
+
+/// The bytes of a record as they lie in a tier.
 #[derive(Clone, Copy, Debug)]
 pub struct Stored {
-    /// Time step of the state.
-    ts: i64,
+    record: i64,
     place: Place,
-    /// Number of bytes of the snapshot.
+    /// Number of bytes of the record.
     pub bytes: u64,
-    /// Whether the bytes are the stream of a codec; otherwise they are the fields, at the offsets of the
-    /// layout.
+    /// Whether the bytes are the stream of a codec; otherwise they are fields, at the offsets of their part.
     pub is_coded: bool,
 }
-
-/// The one or two places to which the bytes of a snapshot go.
-type Destinations = [Option<Place>; 2];
 
 /// What a RESTORE found.
 #[derive(Clone, Copy, Debug)]
 pub struct Restored {
-    /// Whether the snapshot had to cross the link.
-    pub moved: bool,
+    /// Records of the snapshot that had to cross the link.
+    pub moved: u32,
     /// Whether the snapshot's transfer into the cache was issued before the RESTORE.
     pub prefetched: bool,
     /// Whether that transfer had not ended when the RESTORE came.
     pub late: bool,
 }
 
-/// How snapshots are stored in the tiers, with the codec or the checksums that work on the device.
-pub enum Storage {
-    /// Raw states.
-    Raw,
-    /// Compressed states; with mixed storage also raw states, in the first slots of the cache.
-    Coded(SnapshotCoder),
-    /// Raw states that share time levels.
-    Sharing(Levels, FieldChecksums),
+/// How snapshots are stored in the tiers, with the codec and the checksums that work on the device.
+pub struct Storage {
+    /// How a state is cut into records.
+    pub parts: Parts,
+    /// Compresses records; `None`: all records are raw. With mixed storage the records in the first slots
+    /// of the cache are raw.
+    pub coder: Option<SnapshotCoder>,
+    /// Compares levels; `None` if states share none.
+    pub sums: Option<Sums>,
 }
 
 impl Storage {
-    /// Bytes of the device slab, beside the cache, in which the codec or the checksums work.
+    /// Bytes of the device slab, beside the cache, in which the codec and the checksums work.
     pub fn device_bytes(&self) -> u64 {
-        match self {
-            Storage::Raw => 0,
-            Storage::Coded(coder) => coder.device_bytes(),
-            Storage::Sharing(_, checksums) => checksums.device_bytes(),
-        }
+        let coder = self.coder.as_ref().map_or(0, SnapshotCoder::device_bytes);
+        coder + self.sums.as_ref().map_or(0, Sums::device_bytes)
     }
 
     /// Bytes of device memory that the codec has allocated itself, outside the device slab.
     pub fn own_bytes(&self) -> u64 {
-        match self {
-            Storage::Coded(coder) => coder.own_bytes(),
-            Storage::Raw | Storage::Sharing(..) => 0,
-        }
+        self.coder.as_ref().map_or(0, SnapshotCoder::own_bytes)
     }
 
     /// Sets the offset `at` of these bytes in the device slab.
     pub fn settle_at(&mut self, device: &mut dyn Device, at: u64) -> Result<()> {
-        match self {
-            Storage::Raw => Ok(()),
-            Storage::Coded(coder) => {
-                coder.settle_at(at);
-                Ok(())
-            }
-            Storage::Sharing(_, checksums) => checksums.settle_at(device, at),
-        }
+        let coder = self.coder.as_ref().map_or(0, SnapshotCoder::device_bytes);
+        self.coder.iter_mut().for_each(|coder| coder.settle_at(at));
+        self.sums.as_mut().map_or(Ok(()), |sums| sums.settle_at(device, at + coder))
     }
 
-    /// Frees what the codec or the checksums have on the device.
+    /// Frees what the codec and the checksums have on the device.
     pub fn close(&mut self, device: &mut dyn Device) {
-        match self {
-            Storage::Raw => {}
-            Storage::Coded(coder) => coder.close(device),
-            Storage::Sharing(_, checksums) => checksums.close(device),
-        }
+        self.coder.iter_mut().for_each(|coder| coder.close(device));
+        self.sums.iter_mut().for_each(|sums| sums.close(device));
     }
 }
 
 /// Device cache, host pool and disk of one session, on which a plan is played. `P` is how the tiers
-/// hold the plan: a session shares it, a prediction borrows it.
+/// hold the plan: a session shares it, a prediction borrows it. An action is the number of a SAVE or
+/// RESTORE among all SAVEs and RESTOREs of the plan.
 pub struct Tiers<P = Arc<Plan>> {
     plan: P,
-    slots: Slots,
-    /// Mixed storage: slots of the cache with smaller numbers than `raw_slots` hold raw snapshots,
-    /// which never leave these slots. All other snapshots are those of `store`.
-    raw: RawStore,
-    raw_slots: u32,
-    store: Box<dyn Store>,
+    store: Store,
     /// The plan's transfers to the device that are issued already.
     issued: Issued,
     /// The traffic of the transfers that `release` has issued since the last step was played. A
@@ -232,8 +177,8 @@ pub struct Tiers<P = Arc<Plan>> {
 }
 
 impl<P: Deref<Target = Plan>> Tiers<P> {
-    /// Makes the tiers of `plan` on a device whose slabs are reserved. Compressed snapshots get
-    /// `cache` bytes of the device slab and `pool` bytes of the host slab; raw snapshots ignore
+    /// Makes the tiers of `plan` on a device whose slabs are reserved. Compressed records get
+    /// `cache` bytes of the device slab and `pool` bytes of the host slab; raw records ignore
     /// both numbers except that spare memory begins at `cache`.
     pub fn new(
         mut device: Box<dyn Device>,
@@ -244,22 +189,15 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
         pool: u64,
     ) -> Result<Self> {
         let app = device.event().inspect_err(|_| storage.close(&mut *device))?;
-        let store: Box<dyn Store> = match storage {
-            Storage::Raw => Box::new(RawStore),
-            Storage::Coded(coder) => Box::new(CodedStore::new(coder, cache, pool)),
-            Storage::Sharing(levels, checksums) => Box::new(SharingStore::new(levels, checksums)),
-        };
-        Self::of(Slots::new(device, app, layout, cache), store, plan)
-    }
-
-    fn of(slots: Slots, store: Box<dyn Store>, plan: P) -> Result<Self> {
+        let store = Store::new(device, app, layout, storage, cache, pool);
         let (issued, early) = (Issued::default(), Traffic::default());
-        let mut tiers = Tiers { plan, slots, raw: RawStore, raw_slots: 0, store, issued, early };
+        let mut tiers = Tiers { plan, store, issued, early };
         tiers.fitted()?;
         Ok(tiers)
     }
 
-    /// Replaces the plan. All slots are empty afterwards. If this fails, the old plan stays.
+    /// Replaces the plan. All slots are empty afterwards. If this fails, the old plan stays. The device
+    /// has no work.
     pub fn fit(&mut self, plan: P) -> Result<()> {
         let before = std::mem::replace(&mut self.plan, plan);
         self.fitted().inspect_err(|_| self.plan = before)
@@ -267,10 +205,8 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
 
     /// Makes the slots of the plan, all of them empty.
     fn fitted(&mut self) -> Result<()> {
-        let plan = &*self.plan;
-        self.raw_slots = plan.raw_slots;
-        let fitted = self.slots.fit(plan).and_then(|()| self.store.fit(&mut self.slots, plan));
-        let (device, host) = (plan.device_slots, plan.host_slots);
+        let (device, host) = (self.plan.device_slots, self.plan.host_slots);
+        let fitted = self.store.fit(&self.plan);
         fitted.map_err(|e| e.within(format_args!("{device} device and {host} host slots")))?;
         self.empty();
         Ok(())
@@ -285,152 +221,127 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
     /// [`staging_bytes`] bytes of the host slab from `at` on are the staging buffers. All slots are
     /// empty afterwards.
     pub fn use_disk(&mut self, slots: u32, slot_bytes: u64, at: u64) -> Result<()> {
-        self.slots.disk = Disk::new(&mut *self.slots.device, slots, slot_bytes, at)?;
+        self.store.use_disk(slots, slot_bytes, at)?;
         self.empty();
         Ok(())
     }
 
     /// Number of pool slots on disk.
     pub fn on_disk(&self) -> u32 {
-        self.slots.disk.slots
-    }
-
-    /// The store of a step's snapshot.
-    fn store_of(&mut self, step: Step) -> (&mut dyn Store, &mut Slots) {
-        match step.slot < self.raw_slots {
-            true => (&mut self.raw, &mut self.slots),
-            false => (&mut *self.store, &mut self.slots),
-        }
-    }
-
-    /// As `store_of`, for a SAVE or RESTORE. Compressed snapshots that wait in staging buffers are
-    /// placed after a number of SAVEs and RESTOREs; this call counts those of raw snapshots, too.
-    fn called(&mut self, step: Step) -> Result<(&mut dyn Store, &mut Slots)> {
-        if step.slot < self.raw_slots {
-            self.store.next_call(&mut self.slots)?;
-        }
-        Ok(self.store_of(step))
+        self.store.disk.slots
     }
 
     fn empty(&mut self) {
-        self.store.empty(&mut self.slots);
+        self.store.empty();
         (self.issued, self.early) = (Issued::default(), Traffic::default());
     }
 
     /// The device of these tiers, for reading its traffic and times.
     pub fn device(&mut self) -> &mut dyn Device {
-        &mut *self.slots.device
+        &mut *self.store.device
     }
 
     /// Waits for all work of the device, then empties all slots. Fails as `check` does.
     pub fn clear(&mut self) -> Result<()> {
-        self.slots.device.synchronize()?;
-        self.slots.device.forget_stream();
-        self.slots.device.forget_faults();
-        let checked = self.store.check(&mut self.slots);
+        self.store.device.synchronize()?;
+        self.store.device.forget_stream();
+        self.store.device.forget_faults();
+        let checked = self.store.check();
         self.empty();
         checked
     }
 
     /// Whether an error of a restore can become known only after the restore has returned.
     pub fn is_checked_later(&self) -> bool {
-        self.store.is_checked_later()
+        let coder = self.store.coder.as_ref().is_some_and(|coder| coder.lag() > 0);
+        coder || matches!(self.store.sums, Some(Sums::Gpu(_)))
     }
 
     /// Waits for all calls of the device. Fails if one of these calls reported an error.
     pub fn finish(&mut self) -> Result<()> {
-        self.slots.device.finish_calls()?;
-        self.slots.device.check_disk()?;
-        self.store.check(&mut self.slots)
+        self.store.device.finish_calls()?;
+        self.store.device.check_disk()?;
+        self.store.check()
     }
 
     /// What saves did, for all saves that were placed since the previous call of this function.
     pub fn saved(&mut self) -> impl Iterator<Item = Saved> + '_ {
-        self.slots.saved.drain(..)
+        self.store.saved.drain(..)
     }
 
     /// Bytes of the largest compressed snapshot of this sweep.
     pub fn largest(&self) -> u64 {
-        self.store.largest()
+        self.store.largest
     }
 
-    /// Bytes that snapshots occupy at most in device memory and in the pool, device memory of the
-    /// codec or the checksums included; `None` for raw snapshots without shared time levels.
-    pub fn peaks(&self) -> Option<(u64, u64)> {
-        self.store.peaks()
+    /// Bytes that records occupy at most in device memory and in the pool, device memory of the codec
+    /// and the checksums included.
+    pub fn peaks(&self) -> (u64, u64) {
+        self.store.peaks(&self.plan)
     }
 
-    /// Plays the SAVE that is step `number` of the plan: stores the state u(ts), whose fields are
-    /// `fields`. The fields are read in the order of the application's lane: work enqueued on that
-    /// lane after this call may overwrite the fields.
-    pub fn save(&mut self, number: usize, ts: i64, fields: &[AppMemory]) -> Result<()> {
-        self.catch_up(number)?;
-        let step = self.plan.steps[number];
-        if step.slot == NONE && step.host == NONE {
-            self.slots.saved.push(Saved { ts, bytes: 0, written: false });
-        } else {
-            self.slots.device.concerns(ts);
-            let play = self.step(number, ts, false);
-            let (store, slots) = self.called(step)?;
-            store.save(slots, &play, fields)?;
-        }
-        self.issue(Moment::After(number))
+    /// Plays the SAVE number `action`: stores the state u(ts), whose fields are `fields`. The fields are
+    /// read in the order of the application's lane: work enqueued on that lane after this call may
+    /// overwrite the fields.
+    pub fn save(&mut self, action: usize, ts: i64, fields: &[AppMemory]) -> Result<()> {
+        self.catch_up(action)?;
+        self.store.save(&play(&self.plan, action, ts), fields)?;
+        self.issue(Moment::After(action))
     }
 
-    /// Addresses at which the application may compute the fields of a state before the SAVE that is
-    /// step `number` of the plan: in the step's slot, or in a spare buffer.
-    pub fn begin_save(&mut self, number: usize) -> Result<Vec<*mut c_void>> {
-        let step = self.plan.steps[number];
-        let (store, slots) = self.store_of(step);
-        store.begin_save(slots, step, spare(number))
+    /// Addresses at which the application may compute the fields of a state before the SAVE number
+    /// `action`, of u(ts): in the step's slots, or in spare memory.
+    pub fn begin_save(&mut self, action: usize, ts: i64) -> Result<Vec<*mut c_void>> {
+        self.store.begin_save(&play(&self.plan, action, ts))
+    }
+
+    /// Whether the memory from `begin_save` and `acquire` for the previous time level of the state of this
+    /// SAVE or RESTORE is that of the state before.
+    pub fn shares_memory(&self, action: usize) -> bool {
+        let is_shared = self.plan.level_of(action) != Level::Own;
+        is_shared && self.plan.zero_copy && self.store.coder.is_none()
     }
 
     /// As `save`, for the state u(ts) that the application has computed at the addresses from
     /// `begin_save`.
-    pub fn commit_save(&mut self, number: usize, ts: i64) -> Result<()> {
-        self.slots.device.check_disk()?;
-        let play = self.step(number, ts, false);
-        let (store, slots) = self.called(play.step)?;
-        store.commit_save(slots, &play)?;
-        self.issue(Moment::After(number))
+    pub fn commit_save(&mut self, action: usize, ts: i64) -> Result<()> {
+        self.store.device.check_disk()?;
+        self.store.commit_save(&play(&self.plan, action, ts))?;
+        self.issue(Moment::After(action))
     }
 
-    /// Plays the RESTORE that is step `number` of the plan: restores the state u(ts) into `fields`.
-    /// The fields hold the state when the application's lane has passed this call. `last`: no later
-    /// RESTORE reads this snapshot.
+    /// Plays the RESTORE number `action`: restores the state u(ts) into `fields`. The fields hold the
+    /// state when the application's lane has passed this call. `last`: no later RESTORE reads this
+    /// snapshot.
     pub fn restore(
         &mut self,
-        number: usize,
+        action: usize,
         ts: i64,
         last: bool,
         fields: &[AppMemory],
     ) -> Result<Restored> {
-        let play = self.step(number, ts, last);
-        let ((), restored) = self.read(number, |store, slots| {
-            slots.device.concerns(ts);
-            Ok(((), store.restore(slots, &play, fields)?))
-        })?;
-        Ok(restored)
+        let read = |store: &mut Store, play: &Play| Ok(((), store.restore(play, last, fields)?));
+        Ok(self.read(action, ts, read)?.1)
     }
 
     /// As `restore`, but returns the addresses at which the application finds the fields of u(ts):
-    /// in the step's slot, or in a spare buffer, into which the state is copied or decoded.
+    /// in the step's slots, or in spare memory, into which the state is copied or decoded.
     pub fn acquire(
         &mut self,
-        number: usize,
+        action: usize,
         ts: i64,
         last: bool,
     ) -> Result<(Vec<*mut c_void>, Restored)> {
-        let play = self.step(number, ts, last);
-        self.read(number, |store, slots| store.acquire(slots, &play))
+        self.read(action, ts, |store, play| store.acquire(play, last))
     }
 
     /// Issues the transfers that waited only until the application gave back the addresses from
-    /// `acquire`. `number` is the RESTORE's step of the plan, after which no other step was played.
-    pub fn release(&mut self, number: usize) -> Result<()> {
-        let before = self.slots.device.traffic() - self.early;
-        let issued = self.issue(Moment::Released(number));
-        self.early = self.slots.device.traffic() - before;
+    /// `acquire`. `action` is the RESTORE's number, after which no other step was played.
+    pub fn release(&mut self, action: usize) -> Result<()> {
+        self.store.take_back()?;
+        let before = self.store.device.traffic() - self.early;
+        let issued = self.issue(Moment::Released(action));
+        self.early = self.store.device.traffic() - before;
         issued
     }
 
@@ -443,109 +354,78 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
     /// Places all snapshots that wait in staging buffers, and waits for all work of the device, so that
     /// `stored`, `read_stored` and `load` may touch the slots. Call this between `enter` and `leave`.
     pub fn settle(&mut self) -> Result<()> {
-        self.store.settle(&mut self.slots)?;
-        self.slots.device.synchronize()
+        self.store.settle()
     }
 
-    /// Finds the bytes of the snapshot of u(ts), which lies in the slots `at`. Fails if the store knows
-    /// otherwise. Call `settle` before.
-    pub fn stored(&mut self, at: Step, ts: i64) -> Result<Stored> {
-        let (store, slots) = self.store_of(at);
-        store.stored(slots, at, ts)
+    /// Finds the bytes of part `part` of the snapshot of u(ts), which lies in the slots `at`. Fails if the
+    /// store knows otherwise. Call `settle` before.
+    pub fn stored(&mut self, at: Step, ts: i64, part: usize) -> Result<Stored> {
+        self.store.stored(at, record(ts, part))
     }
 
-    /// Passes the bytes of a snapshot to `sink`, in pieces of at most [`PIECE`] bytes. Call `settle`
-    /// before.
+    /// Passes the bytes of a record to `sink`, in pieces of at most [`crate::device::PIECE`] bytes. Call
+    /// `settle` before.
     pub fn read_stored(
         &mut self,
         stored: Stored,
         sink: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
-        let mut piece = fallible_vec::filled(0u8, stored.bytes.min(PIECE as u64) as usize)?;
-        let Slots { device, disk, .. } = &mut self.slots;
-        device.concerns(stored.ts);
-        let place = match stored.place {
-            Place::Disk(from) => disk.read_now(&mut **device, from, stored.bytes)?,
-            place => place,
-        };
-        let mut at = 0;
-        while at < stored.bytes {
-            let piece_bytes = (stored.bytes - at).min(PIECE as u64) as usize;
-            let piece = &mut piece[..piece_bytes];
-            device.read(place.plus(at), piece)?;
-            sink(piece)?;
-            at += piece_bytes as u64;
-        }
-        Ok(())
+        self.store.read_stored(stored, sink)
     }
 
-    /// Plays step `number` of the plan as a SAVE of u(ts) whose snapshot `source` passes on piece by
+    /// Plays the SAVE number `action` for part `part` of u(ts), whose bytes `source` passes on piece by
     /// piece: `bytes` bytes, the stream of a codec if `is_coded`.
     pub fn load(
         &mut self,
-        number: usize,
-        ts: i64,
-        (bytes, is_coded): (u64, bool),
+        action: usize,
+        (ts, part): (i64, usize),
+        stored: (u64, bool),
         source: impl FnOnce(&mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>,
     ) -> Result<()> {
-        let step = self.plan.steps[number];
         self.settle()?;
-        let (store, slots) = self.store_of(step);
-        let room = store.make_room(slots, step, ts, (bytes, is_coded))?;
-        let Slots { device, disk, .. } = &mut self.slots;
-        let device = &mut **device;
-        device.concerns(ts);
-        let mut at = 0;
-        source(&mut |piece| {
-            let end = at + piece.len() as u64;
-            if end > bytes {
-                return fail!(Stream, "the snapshot of state {ts} has more than {bytes} bytes");
-            }
-            for place in room.iter().flatten() {
-                let place = match place {
-                    Place::Disk(_) => disk.passage(),
-                    place => *place,
-                };
-                device.write(place.plus(at), piece)?;
-            }
-            at = end;
-            Ok(())
-        })?;
-        if at != bytes {
-            return fail!(Stream, "the snapshot of state {ts} has {at} bytes instead of {bytes}");
-        }
-        for place in room.into_iter().flatten() {
-            if let Place::Disk(to) = place {
-                disk.write_now(device, to, bytes)?;
-            }
-        }
-        self.issue(Moment::After(number))
+        let step = self.plan.steps_of(action)[0];
+        self.store.load(step, record(ts, part), stored, source)?;
+        self.issue(Moment::After(action))
     }
 
-    /// Plays a RESTORE. `body` reads the snapshot, and returns a result and whether the snapshot had
+    /// The checksums of the level of the last state, for a restart file. Call `settle` before.
+    pub fn sums(&mut self) -> Result<Vec<u64>> {
+        let Store { sums, device, .. } = &mut self.store;
+        sums.as_ref().map_or(Ok(Vec::new()), |sums| sums.words(&mut **device))
+    }
+
+    /// Takes the checksums of the level of the last state from a restart file. Call `settle` before.
+    pub fn take_sums(&mut self, words: &[u64]) -> Result<()> {
+        let Store { sums, device, .. } = &mut self.store;
+        sums.as_mut().map_or(Ok(()), |sums| sums.take(&mut **device, words))
+    }
+
+    /// Plays a RESTORE. `body` reads the snapshot, and returns a result and the number of records that had
     /// to cross the link.
     fn read<R>(
         &mut self,
-        number: usize,
-        body: impl FnOnce(&mut dyn Store, &mut Slots) -> Result<(R, bool)>,
+        action: usize,
+        ts: i64,
+        body: impl FnOnce(&mut Store, &Play) -> Result<(R, u32)>,
     ) -> Result<(R, Restored)> {
-        self.catch_up(number)?;
-        let step = self.plan.steps[number];
-        let prefetched =
-            step.slot != NONE && step.host != NONE && self.issued.has(&self.plan, number);
-        self.issue(Moment::Restore(number))?;
-        let late = prefetched && self.slots.is_late(step)?;
-        let (store, slots) = self.called(step)?;
-        let (result, moved) = body(store, slots)?;
-        self.issue(Moment::After(number))?;
+        self.catch_up(action)?;
+        let is_fetched = |step: &Step| step.slot != NONE && step.host != NONE;
+        let is_fetched = self.plan.steps_of(action).iter().any(is_fetched);
+        let prefetched = is_fetched && self.issued.has(&self.plan, action);
+        self.issue(Moment::Restore(action))?;
+        let play = play(&self.plan, action, ts);
+        let late = prefetched && self.store.is_late(&play)?;
+        let (result, moved) = body(&mut self.store, &play)?;
+        self.issue(Moment::After(action))?;
         Ok((result, Restored { moved, prefetched, late }))
     }
 
-    /// Fails if a disk lane has failed. Issues the transfers that were due before step `number` of
-    /// the plan: there are such transfers only if the plan was completed since the step before, at the end of an online forward phase.
-    fn catch_up(&mut self, number: usize) -> Result<()> {
-        self.slots.device.check_disk()?;
-        match number.checked_sub(1) {
+    /// Fails if a disk lane has failed. Issues the transfers that were due before the SAVE or RESTORE
+    /// `action`: there are such transfers only if the plan was completed since the one before, at the end
+    /// of an online forward phase.
+    fn catch_up(&mut self, action: usize) -> Result<()> {
+        self.store.device.check_disk()?;
+        match action.checked_sub(1) {
             Some(before) if self.plan.drops => self.issue(Moment::After(before)),
             _ => Ok(()),
         }
@@ -558,26 +438,17 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
             self.early = Traffic::default();
         }
         while let Some(fetch) = self.issued.due(&self.plan, moment) {
-            let number = fetch.restore as usize;
-            let (step, levels) = (self.plan.steps[number], self.plan.previous_levels(number));
-            let (store, slots) = self.store_of(step);
-            store.fetch(slots, step, levels)?;
+            self.store.fetch(self.plan.steps[fetch.restore as usize])?;
         }
         Ok(())
-    }
-
-    /// Step `number` of the plan as a SAVE or RESTORE of u(ts).
-    fn step(&self, number: usize, ts: i64, last: bool) -> Play {
-        let (step, previous_levels) = (self.plan.steps[number], self.plan.previous_levels(number));
-        Play { step, previous_levels, ts, last, spare: spare(number) }
     }
 }
 
 impl Tiers {
-    /// Extends an open plan, which grows with each SAVE, up to the step `number`.
-    pub fn reach(&mut self, number: usize) -> Result<()> {
-        match self.plan.is_open() && self.plan.steps.len() <= number {
-            true => Arc::make_mut(&mut self.plan).reach(number),
+    /// Extends an open plan, which grows with each SAVE, up to the SAVE `action`.
+    pub fn reach(&mut self, action: usize) -> Result<()> {
+        match self.plan.is_open() && self.plan.steps_of(action).is_empty() {
+            true => Arc::make_mut(&mut self.plan).reach(action),
             false => Ok(()),
         }
     }
@@ -588,14 +459,19 @@ impl Tiers {
     }
 }
 
-/// The number of the spare buffer for a step of the plan that has no slot in the device cache.
-/// Neighbouring steps have different spare buffers.
-fn spare(number: usize) -> u32 {
-    number as u32 % SPARE_SLOTS
+/// The SAVE or RESTORE number `action` of a plan, of u(ts).
+fn play(plan: &Plan, action: usize, ts: i64) -> Play<'_> {
+    let is_claimed = plan.level_of(action + 1) == Level::Claimed;
+    // Neighbouring actions have different spare states.
+    let spare = action as u32 % SPARE_SLOTS;
+    let (steps, level) = (plan.steps_of(action), plan.level_of(action));
+    Play { steps, level, ts, spare, is_claimed, in_slots: plan.zero_copy }
 }
 
 impl<P> Drop for Tiers<P> {
     fn drop(&mut self) {
-        self.store.close(&mut self.slots);
+        let Store { coder, sums, device, .. } = &mut self.store;
+        coder.iter_mut().for_each(|coder| coder.close(&mut **device));
+        sums.iter_mut().for_each(|sums| sums.close(&mut **device));
     }
 }

@@ -20,6 +20,19 @@ const BUFFERS: usize = 2;
 /// Restores on a GPU whose reports may be unread.
 const REPORTS: usize = 64;
 
+/// A compressed record in a tier or in a staging buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct CodedRecord {
+    /// Where its bytes begin.
+    pub place: Place,
+    /// Number of bytes.
+    pub bytes: u64,
+    /// The part of a state whose fields are decoded.
+    pub part: usize,
+    /// Whether the record is part 0 of the state before, which is decoded into part 1.
+    pub as_previous: bool,
+}
+
 /// Compresses and decompresses snapshots.
 pub enum SnapshotCoder {
     /// On the calling thread.
@@ -33,10 +46,10 @@ pub enum SnapshotCoder {
     },
     /// On a GPU, by kernels.
     Gpu(Box<GpuCoder>),
-    /// Nowhere: a prediction assumes that every snapshot has `bytes` bytes.
+    /// Nowhere: a prediction assumes that every snapshot has these bytes.
     Assumed {
-        /// Bytes of every snapshot.
-        bytes: u64,
+        /// Bytes of the record of each part; with one part the second number is 0.
+        bytes: [u64; 2],
     },
 }
 
@@ -150,7 +163,13 @@ impl SnapshotCoder {
     }
 
     /// Compresses the fields into staging buffer `k`, on the application's lane.
-    pub fn make(&mut self, device: &mut dyn Device, k: usize, fields: &[AppMemory]) -> Result<()> {
+    pub fn make(
+        &mut self,
+        device: &mut dyn Device,
+        k: usize,
+        _parts: usize,
+        fields: &[AppMemory],
+    ) -> Result<()> {
         let buffer = self.buffer(k);
         match self {
             SnapshotCoder::Host { codec, buffer, bytes } => {
@@ -178,12 +197,13 @@ impl SnapshotCoder {
 
     /// Bytes of the snapshot in staging buffer `k`. Blocks the calling thread until the GPU has
     /// made the snapshot.
-    pub fn size(&mut self, device: &mut dyn Device, k: usize) -> Result<u64> {
+    pub fn size(&mut self, device: &mut dyn Device, k: usize) -> Result<[u64; 2]> {
         match self {
-            SnapshotCoder::Host { bytes, .. } | SnapshotCoder::Assumed { bytes } => Ok(*bytes),
+            SnapshotCoder::Host { bytes, .. } => Ok([*bytes, 0]),
+            SnapshotCoder::Assumed { bytes } => Ok(*bytes),
             SnapshotCoder::Gpu(gpu) => {
                 device.finish(gpu.made[k])?;
-                gpu.read_report(k)?.check()
+                Ok([gpu.read_report(k)?.check()?, 0])
             }
         }
     }
@@ -194,8 +214,7 @@ impl SnapshotCoder {
         &mut self,
         device: &mut dyn Device,
         ts: i64,
-        from: Place,
-        bytes: u64,
+        CodedRecord { place: from, bytes, .. }: CodedRecord,
         fields: &[AppMemory],
     ) -> Result<()> {
         match self {

@@ -12,7 +12,7 @@ use crate::device::{AppMemory, Device, DiskSpace, Event, Lane, Memory, Place, St
 use crate::error::Result;
 use crate::layout::Layout;
 use crate::predict::{CodecProfile, Profile};
-use crate::tier::SnapshotCoder;
+use crate::tier::{CodedRecord, SnapshotCoder};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -195,13 +195,14 @@ impl Probe {
         let scratch = self.scratch()?;
         let coder = &mut trial.coder;
         if trial.stored.is_empty() {
-            self.timed(stream, |device| coder.make(device, 0, fields))?;
+            self.timed(stream, |device| coder.make(device, 0, 1, fields))?;
         }
-        let (compress, _) = self.timed(stream, |device| coder.make(device, 0, fields))?;
-        let (_, bytes) = self.timed(stream, |device| coder.size(device, 0))?;
-        let buffer = coder.buffer(0);
+        let (compress, _) = self.timed(stream, |device| coder.make(device, 0, 1, fields))?;
+        let (_, [bytes, _]) = self.timed(stream, |device| coder.size(device, 0))?;
+        let place = coder.buffer(0);
+        let record = CodedRecord { place, bytes, part: 0, as_previous: false };
         let (decompress, _) =
-            self.timed(stream, |device| coder.open(device, ts, buffer, bytes, &scratch))?;
+            self.timed(stream, |device| coder.open(device, ts, record, &scratch))?;
         coder.check()?;
         trial.stored.push(bytes);
         trial.compress.push(compress);

@@ -241,8 +241,6 @@ enum Role {
     Filled,
     /// A download from a device slot has ended.
     Read,
-    /// A download from a device slot has ended, for those that wait for the snapshot in its host slot.
-    Written,
     /// A point on the application's stream, for the upload lane or the download lane.
     App,
     /// The start of a call.
@@ -264,7 +262,7 @@ impl Roles {
         let of_packer = if compresses { [2, 64] } else { [0, 0] };
         let of_packer = std::iter::repeat_n(Role::Made, of_packer[0])
             .chain(std::iter::repeat_n(Role::Reported, of_packer[1]));
-        let of_slot = [Role::Filled, Role::Read, Role::Written];
+        let of_slot = [Role::Filled, Role::Read];
         let of_tiers = of_slot.into_iter().cycle().take(of_slot.len() * device_slots as usize);
         let mut first = of_packer.chain([Role::App]).chain(of_tiers);
         let mut roles = HashMap::new();
@@ -312,8 +310,7 @@ enum Lane {
     Download,
 }
 
-/// The sites of all waits and all records of a history, in order: the names of the source lines
-/// that make them, or `None` for those of the application. The history begins before the library
+/// The sites of all waits and all records of a history, in order: the names of their purposes, or `None` for those of the application. The history begins before the library
 /// makes its first stream.
 #[derive(Default)]
 pub struct Sites {
@@ -321,42 +318,25 @@ pub struct Sites {
     pub records: Vec<Option<&'static str>>,
 }
 
-/// The names of the lines that wait. The line that waits for the call before has two names, the
+/// The names of the waits: which lane waits for which. The wait for the call before has two names, the
 /// second for a call on another stream of the application.
-pub const WAITS: [&str; 12] = [
-    "save: until the slot was downloaded",
-    "download: until the save",
-    "upload: until the application is done with the slot",
-    "upload: until the slot was downloaded",
-    "upload: until the snapshot is on the host",
-    "restore: until the slot is filled",
+pub const WAITS: [&str; 7] = [
+    "application: until the download",
+    "download: until the application",
+    "upload: until the application",
+    "upload: until the download",
+    "application: until the upload",
     "call: until the call before",
     "call: until the call before, on another stream",
-    "cache: until what was there was downloaded",
-    "upload: until what was there was downloaded",
-    "pool: until what was there was downloaded",
-    "restore: until the snapshot is on the host",
 ];
-/// Sites that only sessions with a codec on the device have, and sites that only sessions without
-/// one have.
-pub const OF_COMPRESSED: [(&str, &str); 6] = [
-    ("wait", "cache: until what was there was downloaded"),
-    ("wait", "upload: until what was there was downloaded"),
-    ("wait", "pool: until what was there was downloaded"),
-    ("wait", "restore: until the snapshot is on the host"),
-    ("record", "snapshot made, for its size"),
-    ("record", "snapshot read, for the report"),
-];
-pub const OF_RAW: [(&str, &str); 2] = [
-    ("wait", "save: until the slot was downloaded"),
-    ("wait", "upload: until the slot was downloaded"),
-];
-pub const RECORDS: [&str; 10] = [
-    "save, for the download",
-    "download, for the slot",
-    "download, for the snapshot",
+/// Sites that only sessions with a codec on the device have.
+pub const OF_COMPRESSED: [(&str, &str); 2] =
+    [("record", "snapshot made, for its size"), ("record", "snapshot read, for the report")];
+pub const RECORDS: [&str; 9] = [
+    "application, for the download",
+    "download",
     "application, for the upload",
-    "upload, for the slot",
+    "upload",
     "start of a call",
     "end of a call",
     "mark between actions",
@@ -365,7 +345,7 @@ pub const RECORDS: [&str; 10] = [
 ];
 
 /// Returns the sites of all waits and records of a history.
-pub fn sites(history: &[Entry], roles: &Roles, compresses: bool) -> Sites {
+pub fn sites(history: &[Entry], roles: &Roles) -> Sites {
     let lanes: Vec<u32> = history
         .iter()
         .filter(|entry| entry.kind == emu::Kind::Stream)
@@ -377,12 +357,6 @@ pub fn sites(history: &[Entry], roles: &Roles, compresses: bool) -> Sites {
         Some(_) => Lane::Download,
         None => Lane::App,
     };
-    let makes = |entry: &&Entry| {
-        entry.kind == emu::Kind::Argument
-            && entry.event == kernel("snapshot_prepare")
-            && entry.from == 3
-    };
-    let stages: Vec<u64> = history.iter().filter(makes).map(|entry| entry.to).collect();
     let stream_of: HashMap<u64, u32> =
         history.iter().map(|entry| (entry.operation, entry.stream)).collect();
     let mut sites = Sites { waits: Vec::new(), records: Vec::new() };
@@ -396,36 +370,28 @@ pub fn sites(history: &[Entry], roles: &Roles, compresses: bool) -> Sites {
             continue;
         };
         let site = match (entry.kind, lane(entry), role) {
-            (emu::Kind::Wait, Lane::App, Role::Read) => [0, 8][usize::from(compresses)],
+            (emu::Kind::Wait, Lane::App, Role::Read) => 0,
             (emu::Kind::Wait, Lane::Download, Role::App) => 1,
             (emu::Kind::Wait, Lane::Upload, Role::App) => 2,
-            (emu::Kind::Wait, Lane::Upload, Role::Read) => [3, 9][usize::from(compresses)],
-            (emu::Kind::Wait, Lane::Upload, Role::Written) => 4,
-            (emu::Kind::Wait, Lane::App, Role::Filled) => 5,
-            (emu::Kind::Wait, Lane::App, Role::Written) => {
-                let copies =
-                    |other: &&Entry| other.kind == emu::Kind::Copy && other.stream == entry.stream;
-                let copy = history[i..].iter().find(copies).unwrap();
-                [10, 11][usize::from(stages.contains(&copy.to))]
-            }
+            (emu::Kind::Wait, Lane::Upload, Role::Read) => 3,
+            (emu::Kind::Wait, Lane::App, Role::Filled) => 4,
             (emu::Kind::Wait, Lane::App, Role::End) => {
-                6 + usize::from(stream_of[&entry.after] != entry.stream)
+                5 + usize::from(stream_of[&entry.after] != entry.stream)
             }
             (emu::Kind::Record, Lane::App, Role::App) => {
                 let user = history[i..]
                     .iter()
                     .find(|other| other.kind == emu::Kind::Wait && other.event == entry.event)
                     .unwrap();
-                [0, 3][usize::from(lane(user) == Lane::Upload)]
+                [0, 2][usize::from(lane(user) == Lane::Upload)]
             }
             (emu::Kind::Record, Lane::Download, Role::Read) => 1,
-            (emu::Kind::Record, Lane::Download, Role::Written) => 2,
-            (emu::Kind::Record, Lane::Upload, Role::Filled) => 4,
-            (emu::Kind::Record, Lane::App, Role::Begin) => 5,
-            (emu::Kind::Record, Lane::App, Role::End) => 6,
-            (emu::Kind::Record, Lane::App, Role::Mark) => 7,
-            (emu::Kind::Record, Lane::App, Role::Made) => 8,
-            (emu::Kind::Record, Lane::App, Role::Reported) => 9,
+            (emu::Kind::Record, Lane::Upload, Role::Filled) => 3,
+            (emu::Kind::Record, Lane::App, Role::Begin) => 4,
+            (emu::Kind::Record, Lane::App, Role::End) => 5,
+            (emu::Kind::Record, Lane::App, Role::Mark) => 6,
+            (emu::Kind::Record, Lane::App, Role::Made) => 7,
+            (emu::Kind::Record, Lane::App, Role::Reported) => 8,
             (emu::Kind::Event | emu::Kind::Done, ..) => continue,
             _ => panic!("what is {entry:?}, {role:?}?"),
         };

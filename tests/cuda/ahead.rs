@@ -193,7 +193,7 @@ fn every_mark_is_needed() {
     assert_eq!(lost(0), 4);
     let plan = choose(&config, 20, &[app::raw_tiers(&config, 512)]).unwrap().plans[0].clone();
     let history = emu::history();
-    let records = sites(&history, &Roles::new(&history, plan.device_slots, false), false).records;
+    let records = sites(&history, &Roles::new(&history, plan.device_slots, false)).records;
     let mut marks: Vec<u64> = (1..)
         .zip(&records)
         .filter(|(_, site)| **site == Some("mark between actions"))

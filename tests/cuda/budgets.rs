@@ -108,7 +108,7 @@ fn planned(job: &Job) -> u64 {
     let plan = choose(&job.config, job.steps, &[app::raw_tiers(&job.config, SLOT)]).unwrap().plans
         [0]
     .clone();
-    u64::from(plan.device_slots) * SLOT + spare_bytes(plan.zero_copy, false, plan.cache, SLOT)
+    u64::from(plan.device_slots) * SLOT + spare_bytes(plan.zero_copy, false, 1, plan.cache, SLOT)
 }
 
 /// If a device has less memory than the budget allows, the cache shrinks to the memory that there
@@ -163,7 +163,7 @@ fn the_device_reserve_is_left_to_the_application() {
         let reserve = job.config.reserve_of(own + room);
         assert_eq!(emu::reset(seed, emu::RANDOM, 1, own + room), 0);
         let (result, (device, _)) = run(&job, seed);
-        let beside = spare_bytes(job.config.tiers.zero_copy, false, 0, SLOT);
+        let beside = spare_bytes(job.config.tiers.zero_copy, false, 1, 0, SLOT);
         assert!(
             device <= beside || device + reserve <= room,
             "seed {seed}: {device} of {room} bytes, of which {reserve} are reserved: {job:?}"

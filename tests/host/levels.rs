@@ -66,8 +66,13 @@ proptest! {
         });
         let stats = run(&config, steps, n, seed);
         let plain = run(&config.with(|c| c.tiers.shared_levels = false), steps, n, seed);
-        prop_assert_eq!((stats.saves, stats.restores, stats.hits, stats.h2d), (plain.saves, plain.restores, plain.hits, plain.h2d));
-        // The checksums of a snapshot take 256 bytes.
+        prop_assert_eq!(stats.restores, plain.restores);
+        if matches!(algorithm, 3 | 6) {
+            // These schedules follow from the number of slots, of which a level takes one, too.
+            return Ok(());
+        }
+        prop_assert_eq!(stats.saves, plain.saves);
+        // A slot has the bytes of the larger level, which are 256 more than those of the other one.
         let least = |own: u64, plain: u64, count: u64| own <= plain + 256 * count;
         prop_assert!(least(stats.stored_bytes, plain.stored_bytes, stats.saves));
         prop_assert!(least(stats.d2h_bytes, plain.d2h_bytes, stats.d2h) && least(stats.h2d_bytes, plain.h2d_bytes, stats.h2d));
@@ -97,16 +102,16 @@ proptest! {
 }
 
 /// Returns sizes in bytes, with each field padded to a multiple of 256: first of all fields that
-/// are not previous time levels, with 256 bytes of checksums; then of the previous time levels.
+/// are not previous time levels, then of the previous time levels.
 fn bytes(n: u64) -> (u64, u64) {
     let padded = |field: &Field| field.bytes().unwrap().next_multiple_of(256);
     let fields = fields(n);
     let past = PREVIOUS.iter().map(|&past| padded(&fields[past])).sum::<u64>();
-    (fields.iter().map(padded).sum::<u64>() - past + 256, past)
+    (fields.iter().map(padded).sum::<u64>() - past, past)
 }
 
-/// Every stored state takes the bytes of its own time level; only the first state also takes those
-/// of its previous time level.
+/// Every stored state takes a slot for its own time level; only the first state also takes one for its
+/// previous time level.
 #[test]
 fn storing_all_states_takes_one_level_each() {
     let (n, steps) = (200, 50u32);
@@ -115,12 +120,12 @@ fn storing_all_states_takes_one_level_each() {
     let on_host = run(&config(Some(Algorithm::StoreAll), 0, 0), steps, n, 3);
     assert_eq!(
         (on_host.peak_host_bytes, on_host.stored_bytes),
-        (all * own + past, all * own + past)
+        ((all + 1) * own, all * own + past)
     );
     let on_device = run(&config(Some(Algorithm::StoreAll), 0, steps), steps, n, 3);
     assert_eq!(
         (on_device.peak_device_bytes, on_device.peak_host_bytes, on_device.d2h_bytes),
-        (all * own + past, 0, 0)
+        ((all + 1) * own, 0, 0)
     );
     let both = run(&config(Some(Algorithm::StoreAll), 0, 5), steps, n, 3);
     let plain = run(

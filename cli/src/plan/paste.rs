@@ -51,7 +51,7 @@ pub fn lines(best: &Candidate, machine: &Machine) -> Vec<String> {
 /// schedule again.
 fn schedule(best: &Candidate) -> Vec<String> {
     let (schedule, plan) = (&best.schedule, best.plans.first());
-    let cache = plan.map_or(0, |plan| plan.cache);
+    let cache = plan.map_or(0, |plan| plan.cached_snapshots());
     if schedule.is_recorded() {
         return vec![
             "checkpointing_algorithm = trace".into(),

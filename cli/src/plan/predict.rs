@@ -8,7 +8,7 @@ use crate::options::refuse;
 use crate::output::{emit, emit_json, folder_of_drawings, write_drawing};
 use crate::units::{seconds, size};
 use crate::Failure;
-use gpuzip::choice::{certify, published, search, Candidate, Certificate, Keep, TierSpec};
+use gpuzip::choice::{certify, published, search, Candidate, Certificate, Cut, Keep, TierSpec};
 use gpuzip::error::{Code, Error, Result};
 use gpuzip::plan::{Plan, Policy};
 use gpuzip::predict::{simulate, Simulation};
@@ -171,7 +171,6 @@ fn given(arguments: &Arguments, machine: &Machine) -> Result<Vec<Candidate>> {
         Some(error) if ranked.is_empty() => return Err(error),
         _ => {}
     }
-    count_places(&mut ranked, machine);
     sort(&mut ranked);
     Ok(ranked)
 }
@@ -183,8 +182,8 @@ fn given_with(
     tiers: &TierSpec,
 ) -> Result<Option<(Schedule, Plan, Simulation)>> {
     let schedule = arguments.schedule.schedule(tiers.inner_slots().unwrap_or(0))?;
-    let plan = match (&tiers.shared, arguments.policy) {
-        (None, policy) if !tiers.zero_copy && tiers.raw_slots.is_none() => {
+    let plan = match (tiers.cut, arguments.policy) {
+        (Cut::Whole, policy) if !tiers.zero_copy && tiers.raw_slots.is_none() => {
             Plan::new(&schedule, tiers.cache.unwrap_or(0), policy)?
         }
         (_, Policy::Lru) => return Ok(None),
@@ -193,18 +192,6 @@ fn given_with(
     tiers.check(&plan)?;
     let simulation = simulate(&schedule, &plan, &tiers.costs, tiers.budgets)?;
     Ok(Some((schedule, plan, simulation)))
-}
-
-/// Sets the memory of plans with shared time levels: the bytes of their slots and of the places for
-/// shared levels.
-fn count_places(ranked: &mut [Candidate], machine: &Machine) {
-    for candidate in ranked {
-        let tiers = &machine.alternatives[candidate.alternative][0];
-        if let (Some(_), Some(plan)) = (&tiers.shared, candidate.plans.first()) {
-            let peaks = tiers.bytes_of(plan);
-            (candidate.simulation.device_peak, candidate.simulation.host_peak) = peaks;
-        }
-    }
 }
 
 /// Finds the best schedule of each algorithm, and GPUZIP 2.x's recipes.
@@ -235,7 +222,6 @@ fn found(arguments: &Arguments, machine: &Machine) -> Result<(Vec<Candidate>, Ce
     for candidate in &mut ranked {
         candidate.schedule = candidate.schedule.clone().in_macro_steps(macro_steps);
     }
-    count_places(&mut ranked, machine);
     sort(&mut ranked);
     Ok((ranked, certificate))
 }
@@ -243,7 +229,7 @@ fn found(arguments: &Arguments, machine: &Machine) -> Result<(Vec<Candidate>, Ce
 /// Whether GPUZIP's recipes can be played on these tiers: they copy, and they know
 /// neither shared levels nor mixed storage.
 fn is_published(tiers: &TierSpec) -> bool {
-    tiers.shared.is_none() && !tiers.zero_copy && tiers.raw_slots.is_none()
+    tiers.cut == Cut::Whole && !tiers.zero_copy && tiers.raw_slots.is_none()
 }
 
 fn sort(ranked: &mut [Candidate]) {
@@ -264,7 +250,10 @@ fn configuration(candidate: &Candidate, machine: &Machine) -> Map<String, Value>
         ),
         ("inner", inner.into()),
         ("for_cache", schedule.cache().into()),
-        ("cache_capacity", candidate.plans.first().map_or(0, |plan| plan.cache).into()),
+        (
+            "cache_capacity",
+            candidate.plans.first().map_or(0, |plan| plan.cached_snapshots()).into(),
+        ),
         ("raw_slots", candidate.plans.first().map_or(0, |plan| plan.raw_slots).into()),
         ("slot_bytes", machine.alternatives[candidate.alternative][0].slot_bytes.into()),
         ("policy", policy(candidate).name().into()),

@@ -4,7 +4,7 @@ use super::run::Shot;
 use crate::options::refuse;
 use crate::units::{seconds, size};
 use gpuzip::error::Result;
-use gpuzip::plan::{Index, Plan, Policy};
+use gpuzip::plan::{Claims, Index, Plan, Policy};
 use gpuzip::predict::{simulate_timeline, Budgets, Costs, Row, Simulation, Timeline, Times};
 use gpuzip::schedule::{Algorithm, MacroSteps, Schedule, Trace, Tree};
 use gpuzip::timeline::Row as Lane;
@@ -139,22 +139,28 @@ fn tree(shot: &Shot, steps: u32) -> Result<Option<Tree>> {
 fn plan(shot: &Shot, schedule: &Schedule) -> Result<Plan> {
     let cache = shot.count_of("cache")?;
     let raw = shot.raw_slots();
+    let mut index = Index::new(schedule)?;
+    if shot.previous_bytes() > 0 {
+        let in_spare = shot.is("zero_copy") && !Plan::always_has_slot(true, 2, cache);
+        index = index.in_levels(match planned_costs(shot)?.compressed {
+            true => Claims::OfStatesNotSteppedFrom,
+            false if in_spare => Claims::None,
+            false => Claims::All,
+        })?;
+    }
     if raw > 0 {
         let coded = cache.saturating_sub(raw);
-        return Plan::mixed(&Index::new(schedule)?, raw, coded, shot.is("zero_copy"));
+        return Plan::mixed(&index, raw, coded, shot.is("zero_copy"));
     }
     if shot.is("zero_copy") {
-        return Plan::handing_over(&Index::new(schedule)?, cache);
-    }
-    if shot.previous_bytes() > 0 {
-        return Plan::sharing(&Index::new(schedule)?, cache);
+        return Plan::handing_over(&index, cache);
     }
     let policy = if shot.text_of("policy") == Policy::Lru.name() {
         Policy::Lru
     } else {
         Policy::Clairvoyant
     };
-    Plan::new(schedule, cache, policy)
+    Plan::of(&index, cache, policy)
 }
 
 fn planned_costs(shot: &Shot) -> Result<Costs> {

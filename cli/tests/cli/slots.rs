@@ -4,6 +4,7 @@
 use super::draw::Draw;
 use super::{json, number, temporary};
 use gpuzip::capi::*;
+use gpuzip::choice::Cut;
 use gpuzip::codec::{Method, Settings, SnapshotCodec};
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::AppField;
@@ -115,7 +116,7 @@ fn drawn(seed: u64) -> Drawn {
 type Found = Option<([u64; 5], f64)>;
 
 fn in_session(drawn: &Drawn, config: Config) -> (bool, Found) {
-    let Ok(mut session) = Session::new(config, drawn.steps, &drawn.fields) else {
+    let Ok(session) = Session::new(config, drawn.steps, &drawn.fields) else {
         return (false, None);
     };
     let Ok(plan) = session.plan() else { return (false, None) };
@@ -123,9 +124,15 @@ fn in_session(drawn: &Drawn, config: Config) -> (bool, Found) {
     let of_steps = MacroSteps::new(drawn.config.schedule.adjoint_every, drawn.steps as u32);
     let tiers = session.tiers().clone().in_macro_steps(of_steps);
     let run = simulate(&schedule, &plan, &tiers.costs, tiers.budgets).unwrap();
-    let Plan { cache, raw_slots, counts, .. } = &*plan;
-    let numbers = [(*cache).into(), (*raw_slots).into(), tiers.slot_bytes, counts.h2d, counts.d2h];
-    (tiers.shared.is_some(), Some((numbers, run.makespan)))
+    let Plan { raw_slots, counts, .. } = &*plan;
+    let numbers = [
+        plan.cached_snapshots().into(),
+        (*raw_slots).into(),
+        tiers.slot_bytes,
+        counts.h2d,
+        counts.d2h,
+    ];
+    (tiers.cut == Cut::Levels, Some((numbers, run.makespan)))
 }
 
 fn in_command(ranked: &[Value], stored: impl Fn(&str) -> bool) -> Found {

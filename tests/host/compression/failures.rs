@@ -136,7 +136,8 @@ fn bytes_of_the_cache_wait_for_their_download() {
         Target::Host.open(&Config::default().with(|c| c.device.link_bandwidth = 5e5)).unwrap();
     device.reserve(Memory::Device, cache).unwrap();
     device.reserve(Memory::Host, pool).unwrap();
-    let storage = Storage::Coded(SnapshotCoder::on_host(codec).unwrap());
+    let coder = Some(SnapshotCoder::on_host(codec).unwrap());
+    let storage = Storage { parts: layout.whole(), coder, sums: None };
     let mut tiers = Tiers::new(device, layout, &plan, storage, cache, pool).unwrap();
     let state = |ts: i64, tiles: usize| {
         let noise = move |i: usize| {

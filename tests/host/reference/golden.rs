@@ -3,7 +3,7 @@
 //! plans, of each kind those for several caches: fingerprints, and the bits of the times that the
 //! simulator predicts. `GPUZIP_UPDATE_PLANS=1 cargo test --test host reference::` rewrites the table.
 
-use gpuzip::plan::{Index, Plan, Policy};
+use gpuzip::plan::{Claims, Index, Plan, Policy};
 use gpuzip::predict::{simulate, Budgets, Costs, Times};
 use gpuzip::schedule::{MacroSteps, Schedule};
 use std::fmt::Write as _;
@@ -38,7 +38,7 @@ fn plan(kind: &str, index: &Index, cache: u32) -> Plan {
         "LRU" => Plan::of(index, cache, Policy::Lru),
         "zero-copy" => Plan::handing_over(index, cache),
         "mixed" => Plan::mixed(index, cache, 2, cache % 2 == 1),
-        "shared" => Plan::sharing(index, cache),
+        "shared" => Plan::of(&index.in_levels(Claims::All).unwrap(), cache, Policy::Clairvoyant),
         _ => Plan::of(index, cache, Policy::Clairvoyant),
     }
     .unwrap()

@@ -1,12 +1,11 @@
 //! How often saves move the snapshots of the pool together, which makes the host wait for all lanes.
 
 use super::*;
-use crate::device::{Device, DiskSpace, Launcher, Memory, Recorder, Stream, Traffic};
-use crate::layout::{Field, Layout, ALIGNMENT};
+use crate::device::{DiskSpace, Event, Lane, Launcher, Memory, Recorder, Stream};
+use crate::layout::{Field, ALIGNMENT};
 use crate::plan::{Index, Policy};
 use crate::scalar::Scalar;
 use crate::schedule::Schedule;
-use crate::tier::Tiers;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -79,44 +78,14 @@ impl Device for Counting {
     }
 }
 
-/// A store of compressed snapshots whose sizes are drawn: from a tenth of [`SLOT`] to `most` tenths.
-struct Drawn {
-    packed: CodedStore,
-    most: u64,
-    state: u64,
-}
-
 /// Bytes that the budgets count for a snapshot.
 const SLOT: u64 = 100 * ALIGNMENT;
 
-impl Drawn {
-    fn bytes(&mut self) -> u64 {
-        self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        SLOT / 10 + (self.state >> 33) % (SLOT * (self.most - 1) / 10 + 1)
-    }
-}
-
-impl Store for Drawn {
-    fn fit(&mut self, slots: &mut Slots, plan: &Plan) -> Result<()> {
-        self.packed.fit(slots, plan)
-    }
-
-    fn empty(&mut self, slots: &mut Slots) {
-        self.packed.empty(slots)
-    }
-
-    fn save(&mut self, slots: &mut Slots, play: &Play, fields: &[AppMemory]) -> Result<()> {
-        self.packed.coder = SnapshotCoder::Assumed { bytes: self.bytes() };
-        self.packed.save(slots, play, fields)
-    }
-
-    fn fetch(&mut self, slots: &mut Slots, step: Step, levels: PreviousLevels) -> Result<()> {
-        self.packed.fetch(slots, step, levels)
-    }
-
-    fn restore(&mut self, slots: &mut Slots, play: &Play, fields: &[AppMemory]) -> Result<bool> {
-        self.packed.restore(slots, play, fields)
-    }
+/// Draws the bytes of a compressed snapshot: from a tenth of [`SLOT`] to `most` tenths.
+fn drawn(state: &mut u64, most: u64) -> SnapshotCoder {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+    let bytes = SLOT / 10 + (*state >> 33) % (SLOT * (most - 1) / 10 + 1);
+    SnapshotCoder::Assumed { bytes: [bytes, 0] }
 }
 
 /// Totals over played plans.
@@ -141,22 +110,23 @@ impl Counts {
         let plan = Plan::of(&index, cache, policy).unwrap();
         let moves = Arc::new(AtomicU64::new(0));
         let field = Field { n: [SLOT, 1, 1], scalar: Scalar::Byte, previous_of: None };
-        let mut device = Box::new(Counting(moves.clone()));
-        let app = device.event().unwrap();
-        let slots = Slots::new(device, app, Layout::new(vec![field]).unwrap(), 0);
+        let device = Box::new(Counting(moves.clone()));
+        let layout = Layout::new(vec![field]).unwrap();
         let bytes = |slots: u32| u64::from(slots) * SLOT;
-        let coder = SnapshotCoder::Assumed { bytes: SLOT };
-        let packed = CodedStore::new(coder, bytes(plan.device_slots), bytes(plan.host_slots));
-        let drawn = Drawn { packed, most, state: self.plans };
-        let mut tiers = Tiers::of(slots, Box::new(drawn), &plan).unwrap();
+        let (cache, pool) = (bytes(plan.device_slots), bytes(plan.host_slots));
+        let mut state = self.plans;
+        let coder = Some(drawn(&mut state, most));
+        let storage = Storage { parts: layout.whole(), coder, sums: None };
+        let mut tiers = Tiers::new(device, layout, &plan, storage, cache, pool).unwrap();
         let ended = index.accesses.iter().enumerate().try_for_each(|(number, access)| {
             let (ts, last) = (i64::from(access.ts), access.next == NONE);
             if access.save {
                 self.saves += 1;
+                tiers.store.coder = Some(drawn(&mut state, most));
                 tiers.save(number, ts, &[])?;
                 let is_cached = plan.steps[number].host == NONE;
                 self.beside +=
-                    tiers.saved().filter(|saved| is_cached && saved.written).count() as u64;
+                    tiers.saved().filter(|saved| is_cached && saved.written > 0).count() as u64;
                 return Ok(());
             }
             tiers.restore(number, ts, last, &[]).map(|_| ())

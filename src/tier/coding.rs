@@ -1,0 +1,96 @@
+//! Compressed snapshots on their way from the coder to the tiers.
+//!
+//! A GPU completes a snapshot later than the call that made it, so its size is not known at once: the
+//! snapshot waits in a staging buffer, and is placed after a number of SAVEs and RESTOREs, never by
+//! time.
+
+use super::store::{From, Staged, Store};
+use super::{Play, Saved};
+use crate::device::AppMemory;
+use crate::error::{fail, Result};
+use crate::plan::{Step, NONE};
+
+impl Store {
+    /// Counts a SAVE or RESTORE and places the snapshots that are due by that count.
+    pub fn next_call(&mut self) -> Result<()> {
+        self.calls += 1;
+        let lag = self.lag() as u64;
+        while self.staged.front().is_some_and(|staged| staged.call + lag < self.calls) {
+            self.place_oldest()?;
+        }
+        Ok(())
+    }
+
+    /// How many snapshots may wait in staging buffers before the size of the first one is asked for.
+    fn lag(&self) -> usize {
+        self.coder.as_ref().map_or(0, |coder| coder.lag())
+    }
+
+    /// Compresses the state of a SAVE into a staging buffer, and places the snapshots that are due.
+    pub fn code(&mut self, play: &Play, fields: &[AppMemory]) -> Result<()> {
+        let buffer = self.free_buffer()?;
+        self.device.concerns(play.ts);
+        let Some(coder) = &mut self.coder else { return fail!(State, "no codec") };
+        coder.make(&mut *self.device, buffer, play.made().count(), fields)?;
+        let mut made = [None; 2];
+        play.made().for_each(|(part, step)| made[part] = Some((play.record(part), step)));
+        self.staged.push_back(Staged { buffer, ts: play.ts, made, call: self.calls });
+        self.place_while(|staged, lag| staged > lag)
+    }
+
+    /// Places snapshots, oldest first, while `due` returns true for the number of snapshots that
+    /// wait in staging buffers and the coder's lag.
+    pub fn place_while(&mut self, due: impl Fn(usize, usize) -> bool) -> Result<()> {
+        while due(self.staged.len(), self.lag()) {
+            self.place_oldest()?;
+        }
+        Ok(())
+    }
+
+    /// Number of a staging buffer without a snapshot. Places the oldest snapshot if all buffers are
+    /// full.
+    pub fn free_buffer(&mut self) -> Result<usize> {
+        self.place_while(|staged, lag| staged >= lag.max(1))?;
+        Ok((0..self.lag().max(1))
+            .find(|&k| self.staged.iter().all(|staged| staged.buffer != k))
+            .unwrap_or(0))
+    }
+
+    /// Places the snapshots that a transfer or restore of `step` reads, and those whose slot `step`
+    /// reuses.
+    pub fn place_made_for(&mut self, step: Step) -> Result<()> {
+        let same = |a: u32, b: u32| a != NONE && a == b;
+        let touches = |staged: &Staged| {
+            let made = staged.made.iter().flatten();
+            made.into_iter().any(|(_, of)| same(of.slot, step.slot) || same(of.host, step.host))
+        };
+        while self.staged.iter().any(touches) {
+            self.place_oldest()?;
+        }
+        Ok(())
+    }
+
+    /// Copies the oldest snapshot from its staging buffer into its slots. Blocks the calling thread until
+    /// the size of that snapshot is known.
+    fn place_oldest(&mut self) -> Result<()> {
+        let Some(Staged { buffer, ts, made, .. }) = self.staged.pop_front() else { return Ok(()) };
+        let Some(coder) = &mut self.coder else { return fail!(State, "no codec") };
+        let sizes = coder
+            .size(&mut *self.device, buffer)
+            .map_err(|e| e.within(format_args!("the snapshot of state {ts}")))?;
+        let from = coder.buffer(buffer);
+        self.device.concerns(ts);
+        let mut saved = Saved { ts, bytes: sizes.iter().sum(), written: 0 };
+        self.largest = self.largest.max(saved.bytes);
+        let mut at = 0;
+        for (made, bytes) in made.into_iter().zip(sizes) {
+            if let Some((record, step)) = made {
+                saved.written +=
+                    u32::from(self.put(record, step, bytes, From::Place(from.plus(at)))?);
+            }
+            at += bytes;
+        }
+        self.saved.push(saved);
+        Ok(())
+    }
+}
