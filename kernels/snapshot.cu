@@ -23,7 +23,8 @@ struct Survey {
 struct Field {
     u64 values;
     u64 n[3];
-    u32 scalar;   /* 0: FP32, 1: FP64 */
+    u16 scalar;   /* 0: FP32, 1: FP64 */
+    u16 part;     /* the part of a state, which is a record, that the field is of: 0 or 1 */
     /* 1 + index in this array of the field whose previous time level this field is, or 0 */
     u32 later;
     u32 group;
@@ -32,10 +33,9 @@ struct Field {
 };
 
 struct Group {
-    u32 first, count;
+    u16 first, count;
     u32 failed;   /* 1: the differences do not keep the bounds */
-    u32 spare;
-    u64 begin;    /* where the streams of the group begin */
+    u64 begin[2]; /* where the streams of the group begin in the record of each part */
 };
 
 struct Settings {
@@ -56,8 +56,8 @@ struct Settings {
 
 /* The result of making or reading a snapshot, for the host. */
 struct State {
-    u64 end;      /* length of the snapshot in bytes */
-    u64 base;     /* address of the snapshot */
+    u64 end[2];   /* length of the record of each part in bytes */
+    u64 base[2];  /* address of each of these records */
     u32 error;    /* 0, ERROR_VALUES or ERROR_STREAM */
     u32 field;    /* number in the layout of the field with the error */
     u64 count;    /* number of values with the error */
@@ -96,12 +96,12 @@ static __device__ double max_abs(const Survey *s, u64 values)
     return fabs(max > min ? max : min);
 }
 
-extern "C" __global__ void snapshot_prepare(Survey *surveys, u32 count, State *state, u64 base)
+extern "C" __global__ void snapshot_prepare(Survey *surveys, u32 count, State *state, u64 first, u64 second)
 {
     for (u32 i = threadIdx.x; i < count; i += blockDim.x)
         surveys[i] = Survey{~0ull, 0, 0, 0, 0, 0};
     if (threadIdx.x == 0)
-        *state = State{0, base, 0, 0, 0};
+        *state = State{{0, 0}, {first, second}, 0, 0, 0};
 }
 
 struct Extremes {
@@ -265,55 +265,77 @@ static __device__ void decide_one(const Settings *settings, Job *job, const Fiel
 }
 
 /*
- * Decides how each field is coded, as SnapshotCodec::compress_group and compress_apart do.
+ * Returns the number of field k's later level as in `later`, where the first `parts` parts of a
+ * state are coded; 0 if the later level is not among them.
+ */
+static __device__ u32 later_of(const Field *fields, u32 k, u32 parts)
+{
+    const u32 later = fields[k].later;
+    return later && fields[later - 1].part < parts ? later : 0;
+}
+
+/* Whether the stream of a field may hold a difference: the later level is not decoded after it. */
+static __device__ int may_lean(const Field *fields, const Field *field)
+{
+    return field->later && fields[field->later - 1].part <= field->part;
+}
+
+/*
+ * Decides how each field of the first `parts` parts is coded, as SnapshotCodec::compress_group and compress_apart do.
  * `surveys`: one per field, then one per difference. `jobs`: 2 k for field k (in the order of the
  * streams) coded in its group, as a difference if it has a later field; 2 k + 1 for the field coded
  * apart.
  */
-extern "C" __global__ void snapshot_decide(const Settings *settings, const Field *fields, Group *groups, const Survey *surveys, Job *jobs, double *errors, State *state)
+extern "C" __global__ void snapshot_decide(const Settings *settings, u32 parts, const Field *fields, Group *groups, const Survey *surveys, Job *jobs, double *errors, State *state)
 {
     if (threadIdx.x != 0)
         return;
     const Survey *differences = surveys + settings->fields;
     for (u32 k = 0; k < settings->fields; k++)
-        if (settings->reject && surveys[k].nonfinite > 0 && state->error == 0)
+        if (fields[k].part < parts && settings->reject && surveys[k].nonfinite > 0 && state->error == 0)
             state->error = ERROR_VALUES, state->field = fields[k].index, state->count = surveys[k].nonfinite;
     for (u32 g = 0; g < settings->groups; g++) {
         Group *group = &groups[g];
-        const u32 end = group->first + group->count;
+        const u32 end = (u32)group->first + group->count;
         group->failed = 0;
         for (u32 k = group->first; k < end; k++) {
             const Field *field = &fields[k];
+            const u32 later = later_of(fields, k, parts);
             Job *job = &jobs[2 * k];
             const Survey *own = &surveys[k], *s = own;
             double rounding = 0;
-            if (field->later) {
+            if (field->part >= parts)
+                continue;
+            if (later) {
                 s = &differences[k];
-                if (s->nonfinite > 0 || max_abs(own, field->values) > power(field->scalar ? 1000 : 120))
+                if (!may_lean(fields, field) || s->nonfinite > 0 || max_abs(own, field->values) > power(field->scalar ? 1000 : 120))
                     group->failed = 1;
             }
             const double bound = bound_of(settings, s, field->values);
             errors[k] = error_of(settings, bound, s, field->values);
-            if (field->later) {
+            if (later) {
                 const double of_difference = max_abs(s, field->values), ulp = power(field->scalar ? -53 : -24);
-                errors[k] = errors[field->later - 1] + errors[k];
+                errors[k] = errors[later - 1] + errors[k];
                 rounding = ulp * (of_difference + max_abs(own, field->values) + errors[k]);
                 if (settings->bounded && of_difference > 0 && rounding > 0.5 * bound)
                     group->failed = 1;
             }
-            decide_one(settings, job, field, s, bound, rounding, field->later ? 1 + fields[field->later - 1].index : 0);
+            decide_one(settings, job, field, s, bound, rounding, later ? 1 + fields[later - 1].index : 0);
         }
         /* Each field apart, within half the bound of each difference that the field is part of. */
         for (u32 k = group->first; k < end; k++)
             errors[k] = bound_of(settings, &surveys[k], fields[k].values);
         for (u32 k = group->first; k < end; k++) {
-            if (!fields[k].later)
+            const u32 later = later_of(fields, k, parts);
+            if (!later || fields[k].part >= parts)
                 continue;
             const double half = 0.5 * bound_of(settings, &differences[k], fields[k].values);
             errors[k] = smaller(errors[k], half);
-            errors[fields[k].later - 1] = smaller(errors[fields[k].later - 1], half);
+            errors[later - 1] = smaller(errors[later - 1], half);
         }
         for (u32 k = group->first; k < end; k++) {
+            if (fields[k].part >= parts)
+                continue;
             decide_one(settings, &jobs[2 * k + 1], &fields[k], &surveys[k], errors[k], 0, 0);
             Job *out = &jobs[2 * k + (group->failed ? 0 : 1)];
             out->active = out->go = 0;
@@ -321,7 +343,7 @@ extern "C" __global__ void snapshot_decide(const Settings *settings, const Field
     }
     for (u32 i = 0; i < 2 * settings->fields && state->error != 0; i++)
         jobs[i].active = jobs[i].go = 0;
-    jobs[0].payload = state->base + HEADER;
+    jobs[0].payload = state->base[0] + HEADER;
 }
 
 /* ---- Streams ---- */
@@ -389,14 +411,14 @@ extern "C" __global__ void snapshot_seal(const Settings *settings, const Field *
     Group *group = &groups[field->group];
     const u64 raw = field->values * (field->scalar ? 8 : 4);
     if (k == group->first && at % 2 == 0)
-        group->begin = state->end;
+        group->begin[0] = state->end[0], group->begin[1] = state->end[1];
     if (job->active) {
         const int coded = job->content == 1 && job->go && job->bytes < raw;
         if (job->content == 1 && !coded && job->reference) {
             /* A difference that cannot be coded: all fields of the group are coded apart. */
             group->failed = 1;
-            state->end = group->begin;
-            for (u32 i = group->first; i < group->first + group->count; i++) {
+            state->end[0] = group->begin[0], state->end[1] = group->begin[1];
+            for (u32 i = group->first; i < (u32)group->first + group->count; i++) {
                 jobs[2 * i].active = jobs[2 * i].go = 0;
                 jobs[2 * i + 1].active = 1;
                 jobs[2 * i + 1].go = jobs[2 * i + 1].wanted;
@@ -414,33 +436,35 @@ extern "C" __global__ void snapshot_seal(const Settings *settings, const Field *
             for (u32 w = 0; w < 7; w++)
                 sum += checksum_term(to[w], w, checksum_key(w));
             to[7] = sum;
-            state->end += padded(job->bytes);
+            state->end[field->part] += padded(job->bytes);
         }
     }
-    if (next < 2 * settings->fields)
-        jobs[next].payload = state->base + state->end + HEADER;
-    else
+    if (next < 2 * settings->fields) {
+        const u32 part = fields[next / 2].part;
+        jobs[next].payload = state->base[part] + state->end[part] + HEADER;
+    } else {
         tell(report, state);
+    }
 }
 
 /* ---- Reading ---- */
 
 /*
- * Reads and checks all headers as Header::open and check_header do. `jobs`: one per field, in the
- * order of the streams.
+ * Reads and checks all headers of the record of part `part` as Header::open and check_header do.
+ * `jobs`: one per field, in the order of the streams.
  */
-extern "C" __global__ void snapshot_open(const Settings *settings, const Field *fields, Job *jobs, State *state, u64 base, u64 bytes)
+extern "C" __global__ void snapshot_open(const Settings *settings, u32 part, const Field *fields, Job *jobs, State *state, u64 base, u64 bytes)
 {
     if (threadIdx.x != 0)
         return;
     u64 at = 0;
     u32 bad = 0;
-    *state = State{0, base, 0, 0, 0};
+    *state = State{{0, 0}, {base, 0}, 0, 0, 0};
     for (u32 k = 0; k < settings->fields; k++) {
         const Field *field = &fields[k];
         Job *job = &jobs[k];
         *job = Job{};
-        if (bad)
+        if (bad || field->part != part)
             continue;
         const u64 raw = field->values * (field->scalar ? 8 : 4);
         bad = bytes - at < HEADER || at > bytes;
@@ -450,7 +474,7 @@ extern "C" __global__ void snapshot_open(const Settings *settings, const Field *
             const u64 payload = from[6], expected = content == 0 ? raw : content == 2 ? 8 : payload;
             bad = (u32)from[0] != 0x327a7067u || ((from[0] >> 32) & 0xFF) != settings->codec || content > 2 || from[0] >> 48 != field->scalar;
             bad |= (from[1] & 0xFFFF) != field->index || (u32)(from[1] >> 32) != settings->parameter;
-            bad |= reference != 0 && (field->later == 0 || reference != 1 + fields[field->later - 1].index);
+            bad |= reference != 0 && (!may_lean(fields, field) || reference != 1 + fields[field->later - 1].index);
             bad |= from[2] != field->n[0] || from[3] != field->n[1] || from[4] != field->n[2];
             bad |= payload != expected || payload > bytes - at - HEADER || padded(payload) > bytes - at;
             if (!bad) {
@@ -491,16 +515,16 @@ extern "C" __global__ void snapshot_verify(Job *job)
     add_to(&job->sum, sum);
 }
 
-/* Compares the checksums. If one of them is wrong, nothing of the snapshot is decoded. */
-extern "C" __global__ void snapshot_judge(const Settings *settings, const Field *fields, Job *jobs, State *state)
+/* Compares the checksums. If one of them is wrong, nothing of the record is decoded. */
+extern "C" __global__ void snapshot_judge(const Settings *settings, u32 part, const Field *fields, Job *jobs, State *state)
 {
     if (threadIdx.x != 0)
         return;
     for (u32 k = 0; k < settings->fields && state->error == 0; k++)
-        if (!jobs[k].active || jobs[k].sum != *(const u64 *)(jobs[k].payload - 8))
+        if (fields[k].part == part && (!jobs[k].active || jobs[k].sum != *(const u64 *)(jobs[k].payload - 8)))
             state->error = ERROR_STREAM, state->field = fields[k].index;
     for (u32 k = 0; k < settings->fields; k++) {
-        jobs[k].active = state->error == 0;
+        jobs[k].active = state->error == 0 && fields[k].part == part;
         jobs[k].go = jobs[k].active && jobs[k].content == 1;
     }
 }

@@ -5,7 +5,7 @@ use crate::config::{Backend, Config};
 use crate::device::cuda::{self, Location};
 use crate::device::{AppField, CudaDevice, Device, HostDevice};
 use crate::error::{fail, Result};
-use crate::layout::Layout;
+use crate::layout::{Layout, Parts};
 use crate::tier::SnapshotCoder;
 
 /// The device that a session's snapshots and fields are on.
@@ -109,16 +109,19 @@ impl Target {
         }
     }
 
-    /// Makes a snapshot coder on `device`, which is this target's.
+    /// Makes a snapshot coder on `device`, which is this target's, for states cut into `parts`.
     pub fn coder(
         self,
         device: &mut dyn Device,
         settings: &Settings,
         layout: &Layout,
+        parts: &Parts,
     ) -> Result<SnapshotCoder> {
         match self {
-            Target::Host => SnapshotCoder::on_host(SnapshotCodec::new(settings.clone(), layout)?),
-            Target::Cuda(_) => SnapshotCoder::on_gpu(device, settings, layout),
+            Target::Host => {
+                SnapshotCoder::on_host(SnapshotCodec::of_parts(settings.clone(), layout, parts)?)
+            }
+            Target::Cuda(_) => SnapshotCoder::on_gpu(device, settings, layout, parts),
         }
     }
 }

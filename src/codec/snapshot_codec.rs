@@ -4,12 +4,14 @@ use super::coder::{Bound, Coder, Shape};
 use super::field_values::{rows_of, subtract, subtract_from, value_range, values, values_mut};
 use super::settings::Settings;
 use super::stream::{padded, Content, Header, HEADER};
+use super::streams::{output_bytes, shapes_of, Record, Streams};
 use super::value_range::ValueRange;
 use crate::device::{AppMemory, Contiguous, Slab};
 use crate::error::{fail, Code, Error, Result};
-use crate::layout::{Field, Layout};
+use crate::layout::{Field, Layout, Parts};
 use crate::scalar::{Array, Scalar};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Codes the snapshots of one layout. All memory is allocated when the codec is made, except the
 /// memory for contiguous copies of fields whose rows are apart: the first call with such a field
@@ -22,13 +24,12 @@ use std::ops::Range;
 /// differs from the exact difference by no more than the bound of the difference. Where this is
 /// impossible (NaN or infinities, a bound near the rounding error), both fields are coded by
 /// themselves, within bounds small enough that the bound of the difference still holds.
+///
+/// Where a state is cut into parts, every part is a record. Part 0 may be made without part 1: its
+/// fields then keep the bounds of fields that are by themselves.
 pub struct SnapshotCodec {
     settings: Settings,
-    layout: Layout,
-    /// The fields in the order of their streams: a previous time level comes after its later level.
-    /// `groups` are the ranges of this order whose fields are related by `previous_of`.
-    order: Vec<usize>,
-    groups: Vec<Range<usize>>,
+    streams: Arc<Streams>,
     shapes: Vec<Shape>,
     /// For each field of the snapshot being made: the largest error of its decoded values, and the
     /// range and bound with which the field is coded by itself.
@@ -51,13 +52,32 @@ fn raw_bytes(layout: &Layout, counts: impl Fn(Scalar) -> bool) -> u64 {
     fields.map(|(_, &bytes)| padded(bytes as usize) as u64).fold(0, u64::saturating_add)
 }
 
-fn shapes_of(layout: &Layout) -> impl Iterator<Item = Shape> + '_ {
-    layout.fields.iter().map(|f| Shape { n: f.n.map(|n| n as usize), scalar: f.scalar })
+/// What a call that codes a state reads and writes.
+struct Making<'a> {
+    fields: &'a [AppMemory],
+    /// The parts that are coded: 1, part 0 alone; 2, both.
+    parts: usize,
+    /// The record of each part, of which the first bytes are made.
+    records: [&'a mut [u8]; 2],
+    made: [usize; 2],
+}
+
+impl Making<'_> {
+    /// The room behind what is made of the record of part `part`.
+    fn room(&mut self, part: usize) -> &mut [u8] {
+        &mut self.records[part][self.made[part]..]
+    }
 }
 
 impl SnapshotCodec {
-    /// Makes a codec for snapshots of `layout`. (With `Method::None` a session copies the fields.)
+    /// Makes a codec for snapshots of `layout`, of one part. (With `Method::None` a session copies
+    /// the fields.)
     pub fn new(settings: Settings, layout: &Layout) -> Result<Self> {
+        Self::of_parts(settings, layout, &layout.whole())
+    }
+
+    /// Makes a codec for snapshots of `layout` that are cut into `parts`.
+    pub fn of_parts(settings: Settings, layout: &Layout, parts: &Parts) -> Result<Self> {
         let output_bytes = Self::output_bytes(&settings, layout)?;
         let shapes: Vec<Shape> = shapes_of(layout).collect();
         let (mut kinds, mut coders, mut coder_of) = (Vec::new(), Vec::new(), Vec::new());
@@ -76,13 +96,10 @@ impl SnapshotCodec {
         let is_of_pair = |f: &&Field| f.previous_of.is_some() && f.scalar.is_coded();
         let of_pairs = layout.fields.iter().filter(is_of_pair).filter_map(Field::bytes);
         let difference = Slab::new(of_pairs.max().unwrap_or(0))?;
-        let (order, groups) = groups_of(layout);
         let none = (ValueRange { min: 0.0, max: 0.0, nonfinite: 0 }, Bound::Max(0.0));
         Ok(SnapshotCodec {
+            streams: Arc::new(Streams::new(&settings, layout, parts)?),
             settings,
-            layout: layout.clone(),
-            order,
-            groups,
             errors: vec![0.0; shapes.len()],
             apart: vec![none; shapes.len()],
             shapes,
@@ -103,12 +120,7 @@ impl SnapshotCodec {
 
     /// Returns the bytes that `compress` needs in its output buffer for snapshots of `layout`.
     pub fn output_bytes(settings: &Settings, layout: &Layout) -> Result<usize> {
-        let most = |shape: Shape| {
-            let coded =
-                if shape.scalar.is_coded() { settings.method.most_bytes(shape)? } else { 0 };
-            Ok(padded(coded.max(shape.bytes())))
-        };
-        shapes_of(layout).try_fold(0usize, |sum, shape| Ok(sum.saturating_add(most(shape)?)))
+        output_bytes(settings, shapes_of(layout))
     }
 
     /// Returns the bytes that `compress` of this codec needs in its output buffer.
@@ -135,12 +147,32 @@ impl SnapshotCodec {
         raw_bytes(layout, |scalar| !scalar.is_coded())
     }
 
-    /// Codes the fields, which must have the shapes of the layout, into the beginning of `to`,
-    /// which has at least `output_bytes` bytes. Returns the bytes of the snapshot.
+    /// Where the record of part `part` begins in the output of `compress_parts`, in bytes.
+    pub fn begin(&self, part: usize) -> usize {
+        [0, self.streams.second][part]
+    }
+
+    /// Does the work of `compress_parts` for part 0, which is the state if there is one part.
+    ///
+    /// # Safety
+    /// That of `compress_parts`.
+    pub unsafe fn compress(&mut self, fields: &[AppMemory], to: &mut [u8]) -> Result<usize> {
+        // SAFETY: by this function's contract.
+        Ok(unsafe { self.compress_parts(1, fields, to) }?[0])
+    }
+
+    /// Codes the first `parts` parts of a state into `to`, which has at least `output_bytes` bytes,
+    /// the record of each part from `begin` on. The fields must have the shapes of the layout; those
+    /// of other parts are not read. Returns the bytes of each record.
     ///
     /// # Safety
     /// The fields must be readable host memory, as `AppMemory` promises.
-    pub unsafe fn compress(&mut self, fields: &[AppMemory], to: &mut [u8]) -> Result<usize> {
+    pub unsafe fn compress_parts(
+        &mut self,
+        parts: usize,
+        fields: &[AppMemory],
+        to: &mut [u8],
+    ) -> Result<[usize; 2]> {
         let (room, most) = (to.len(), self.output_bytes);
         if room < most {
             return fail!(
@@ -148,91 +180,90 @@ impl SnapshotCodec {
                 "{room} bytes for a compressed snapshot: it needs room for {most}"
             );
         }
+        let (first, second) = to.split_at_mut(self.begin(1));
         let mut contiguous = std::mem::take(&mut self.contiguous);
+        let is_coded = |i: usize| self.streams.part_of[i] < parts;
         // SAFETY: the fields are readable by this function's contract.
-        let result =
-            unsafe { contiguous.gathered(fields).and_then(|fields| self.compress_all(fields, to)) };
+        let result = unsafe { contiguous.gathered(fields, is_coded) }.and_then(|fields| {
+            let mut making = Making { fields, parts, records: [first, second], made: [0; 2] };
+            // SAFETY: as above.
+            unsafe { self.compress_all(&mut making) }?;
+            Ok(making.made)
+        });
         self.contiguous = contiguous;
         result
     }
 
     /// Codes the fields. Fields that a coder codes must be contiguous.
-    unsafe fn compress_all(&mut self, fields: &[AppMemory], to: &mut [u8]) -> Result<usize> {
-        let mut end = 0;
-        for g in 0..self.groups.len() {
-            let group = self.groups[g].clone();
-            if !self.shapes[self.order[group.start]].scalar.is_coded() {
-                // SAFETY: the fields are readable by the contract of `compress`.
-                end = unsafe { self.keep_group(group, fields, to, end) }?;
+    unsafe fn compress_all(&mut self, making: &mut Making) -> Result<()> {
+        for g in 0..self.streams.groups.len() {
+            let group = self.streams.groups[g].clone();
+            if !self.shapes[self.streams.order[group.start]].scalar.is_coded() {
+                // SAFETY: the fields are readable by the contract of `compress_parts`.
+                unsafe { self.keep_group(group, making) }?;
                 continue;
             }
-            let coded = match self.coders.is_empty() {
-                true => None,
-                // SAFETY: the fields are readable by the contract of `compress`.
-                false => unsafe { self.compress_group(group.clone(), fields, to, end) }?,
+            let before = making.made;
+            let is_coded = match self.coders.is_empty() {
+                true => false,
+                // SAFETY: the fields are readable by the contract of `compress_parts`.
+                false => unsafe { self.compress_group(group.clone(), making) }?,
             };
-            end = match coded {
-                Some(end) => end,
-                // SAFETY: the fields are readable by the contract of `compress`.
-                None => unsafe { self.compress_apart(group, fields, to, end) }?,
-            };
+            if !is_coded {
+                making.made = before;
+                // SAFETY: the fields are readable by the contract of `compress_parts`.
+                unsafe { self.compress_apart(group, making) }?;
+            }
         }
-        Ok(end)
+        Ok(())
     }
 
     /// Stores the fields of a group, which have the same type, raw.
-    unsafe fn keep_group(
-        &mut self,
-        group: Range<usize>,
-        fields: &[AppMemory],
-        to: &mut [u8],
-        mut end: usize,
-    ) -> Result<usize> {
+    unsafe fn keep_group(&self, group: Range<usize>, making: &mut Making) -> Result<()> {
         for k in group {
-            let i = self.order[k];
-            let shape = self.shapes[i];
-            let rows = rows_of(fields[i], shape)?;
-            let values = &mut to[end + HEADER..][..shape.bytes()];
+            let Some(i) = self.streams.coded(k, making.parts) else { continue };
+            let (shape, field, part) = (self.shapes[i], making.fields[i], self.streams.part_of[i]);
+            let rows = rows_of(field, shape)?;
+            let to = making.room(part);
+            let values = &mut to[HEADER..][..shape.bytes()];
             // SAFETY: by this function's contract the field is readable; `values` is as long.
-            unsafe { rows.gather(fields[i].address(), values.as_mut_ptr()) };
-            end += self.header(Part::of(i), Content::Raw, 0.0, shape.bytes()).seal(&mut to[end..]);
+            unsafe { rows.gather(field.address(), values.as_mut_ptr()) };
+            let header = self.header(Subject::of(i), Content::Raw, 0.0, shape.bytes());
+            making.made[part] += header.seal(to);
         }
-        Ok(end)
+        Ok(())
     }
 
-    fn header(&self, part: Part, content: Content, bound: f64, payload: usize) -> Header {
-        let (method, shape) = (&self.settings.method, self.shapes[part.field]);
+    fn header(&self, subject: Subject, content: Content, bound: f64, payload: usize) -> Header {
+        let (method, shape) = (&self.settings.method, self.shapes[subject.field]);
         let (codec, parameter) = (method.number(), method.parameter());
-        let (field, reference) = (part.field as u16, part.reference);
+        let (field, reference) = (subject.field as u16, subject.reference);
         Header { codec, content, field, reference, parameter, shape, bound, payload }
     }
 
-    /// Codes a group with differences for previous time levels; `None` if that breaks a bound.
-    unsafe fn compress_group(
-        &mut self,
-        group: Range<usize>,
-        fields: &[AppMemory],
-        to: &mut [u8],
-        mut end: usize,
-    ) -> Result<Option<usize>> {
+    /// Codes a group with differences for previous time levels. Returns false if that breaks a bound.
+    unsafe fn compress_group(&mut self, group: Range<usize>, making: &mut Making) -> Result<bool> {
         for k in group {
-            let i = self.order[k];
+            let Some(i) = self.streams.coded(k, making.parts) else { continue };
             // SAFETY: field `i` is readable by this function's contract.
-            let x = unsafe { values(fields[i], self.shapes[i]) }?;
+            let x = unsafe { values(making.fields[i], self.shapes[i]) }?;
             let found = value_range(x);
             self.check_finite(i, &found)?;
-            let Some(j) = self.layout.fields[i].previous_of.map(|j| j as usize) else {
+            let Some(j) = self.streams.later(i, making.parts) else {
                 let bound = self.settings.bound.of(&found, x);
                 self.errors[i] = error_of(bound, &found);
-                end += self.code(Part::of(i), x, &found, bound, &mut to[end..])?.0;
+                self.code(Subject::of(i), x, &found, bound, making)?;
                 continue;
             };
+            if !self.streams.may_lean(i, j) {
+                return Ok(false);
+            }
             // SAFETY: field `j` is readable by this function's contract.
-            let later = unsafe { values(fields[j], self.shapes[j]) }?;
+            let later = unsafe { values(making.fields[j], self.shapes[j]) }?;
             let of_difference = subtract(later, x, &mut self.difference);
             // A sum of values near the largest number and an error could be infinite.
             if of_difference.nonfinite > 0 || found.max_abs() > range_of(self.shapes[i].scalar).1 {
-                return Ok(None);
+                return Ok(false);
             }
             // SAFETY: `subtract` has just written the difference, and nothing else uses its memory.
             let difference = unsafe { values(self.difference.memory(), self.shapes[i]) }?;
@@ -244,41 +275,29 @@ impl SnapshotCodec {
                 && of_difference.max_abs() > 0.0
                 && rounding > 0.5 * bound.value()
             {
-                return Ok(None);
+                return Ok(false);
             }
-            let (bytes, content) = self.code(
-                Part { field: i, reference: Some(j as u16), rounding },
-                difference,
-                &of_difference,
-                bound,
-                &mut to[end..],
-            )?;
+            let subject = Subject { field: i, reference: Some(j as u16), rounding };
+            let content = self.code(subject, difference, &of_difference, bound, making)?;
             if content == Content::Raw {
-                return Ok(None);
+                return Ok(false);
             }
-            end += bytes;
         }
-        Ok(Some(end))
+        Ok(true)
     }
 
     /// Codes every field of a group by itself, within half the bound of each of its differences.
-    unsafe fn compress_apart(
-        &mut self,
-        group: Range<usize>,
-        fields: &[AppMemory],
-        to: &mut [u8],
-        mut end: usize,
-    ) -> Result<usize> {
+    unsafe fn compress_apart(&mut self, group: Range<usize>, making: &mut Making) -> Result<()> {
         for k in group.clone() {
-            let i = self.order[k];
+            let Some(i) = self.streams.coded(k, making.parts) else { continue };
             // SAFETY: field `i` is readable by this function's contract.
-            let x = unsafe { values(fields[i], self.shapes[i]) }?;
+            let x = unsafe { values(making.fields[i], self.shapes[i]) }?;
             let found = value_range(x);
             self.check_finite(i, &found)?;
             let mut bound = self.settings.bound.of(&found, x);
-            if let Some(j) = self.layout.fields[i].previous_of.map(|j| j as usize) {
+            if let Some(j) = self.streams.later(i, making.parts) {
                 // SAFETY: field `j` is readable by this function's contract.
-                let later = unsafe { values(fields[j], self.shapes[j]) }?;
+                let later = unsafe { values(making.fields[j], self.shapes[j]) }?;
                 let of_difference = subtract(later, x, &mut self.difference);
                 // SAFETY: `subtract` has just written the difference; nothing else uses it.
                 let difference = unsafe { values(self.difference.memory(), self.shapes[i]) }?;
@@ -289,13 +308,13 @@ impl SnapshotCodec {
             self.apart[i] = (found, bound);
         }
         for k in group {
-            let i = self.order[k];
+            let Some(i) = self.streams.coded(k, making.parts) else { continue };
             let (found, bound) = self.apart[i];
             // SAFETY: field `i` is readable by this function's contract.
-            let x = unsafe { values(fields[i], self.shapes[i]) }?;
-            end += self.code(Part::of(i), x, &found, bound, &mut to[end..])?.0;
+            let x = unsafe { values(making.fields[i], self.shapes[i]) }?;
+            self.code(Subject::of(i), x, &found, bound, making)?;
         }
-        Ok(end)
+        Ok(())
     }
 
     /// Fails if field `i` has values that are not finite and the settings reject such values.
@@ -306,18 +325,19 @@ impl SnapshotCodec {
         }
     }
 
-    /// Writes the stream of one array to the beginning of `to`; returns its bytes and its content.
+    /// Appends the stream of one array to the record of its field; returns the stream's content.
     fn code(
         &mut self,
-        part: Part,
+        subject: Subject,
         x: Array<'_>,
         found: &ValueRange,
         bound: Bound,
-        to: &mut [u8],
-    ) -> Result<(usize, Content)> {
-        let shape = self.shapes[part.field];
+        making: &mut Making,
+    ) -> Result<Content> {
+        let (shape, part) = (self.shapes[subject.field], self.streams.part_of[subject.field]);
+        let to = making.room(part);
         let promised = if self.settings.method.is_bounded() { bound.value() } else { 0.0 };
-        let bound = Some(bound.at_most(bound.value() - part.rounding))
+        let bound = Some(bound.at_most(bound.value() - subject.rounding))
             .filter(|_| self.settings.method.is_bounded());
         let zero = found.nonfinite == 0 && bound.is_some_and(|b| found.max_abs() <= b.value());
         // Zeros of both signs compare equal: without a coder, every bit must be kept.
@@ -329,7 +349,7 @@ impl SnapshotCodec {
         } else {
             let coder = self
                 .coders
-                .get_mut(self.coder_of[part.field])
+                .get_mut(self.coder_of[subject.field])
                 .filter(|_| is_in_range(shape.scalar, found, bound));
             let coded = match coder {
                 Some(coder) => {
@@ -345,59 +365,67 @@ impl SnapshotCodec {
                 }
             }
         };
-        Ok((self.header(part, content, promised, payload).seal(to), content))
+        making.made[part] += self.header(subject, content, promised, payload).seal(to);
+        Ok(content)
     }
 
-    /// Decodes the snapshot `from` into the fields, which must have the shapes of the layout.
+    /// Does the work of `decompress_record` for part 0, which is the state if there is one part.
+    ///
+    /// # Safety
+    /// That of `decompress_record`.
+    pub unsafe fn decompress(&mut self, from: &[u8], fields: &[AppMemory]) -> Result<()> {
+        // SAFETY: by this function's contract.
+        unsafe { self.decompress_record(Record::Part(0), from, fields) }
+    }
+
+    /// Decodes the record `from` into those of the fields that [`Record`] says. The fields must have
+    /// the shapes of the layout.
     ///
     /// # Safety
     /// The fields must be writable host memory, as `AppMemory` promises.
-    pub unsafe fn decompress(&mut self, from: &[u8], fields: &[AppMemory]) -> Result<()> {
+    pub unsafe fn decompress_record(
+        &mut self,
+        record: Record,
+        from: &[u8],
+        fields: &[AppMemory],
+    ) -> Result<()> {
         let mut contiguous = std::mem::take(&mut self.contiguous);
-        // SAFETY: the fields are writable by this function's contract.
-        let result =
-            unsafe { contiguous.scattered(fields, |fields| self.decompress_all(from, fields)) };
+        let streams = self.streams.clone();
+        let (reads, writes) =
+            (|i: usize| streams.reads(record, i), |i: usize| streams.writes(record, i));
+        // SAFETY: the fields are accessible by this function's contract.
+        let result = unsafe {
+            let body = |fields: &[AppMemory]| self.decompress_all(record, from, fields);
+            contiguous.scattered(fields, reads, writes, body)
+        };
         self.contiguous = contiguous;
         result
     }
 
-    /// Decodes a snapshot into the fields. Fields that a coder codes must be contiguous.
-    unsafe fn decompress_all(&mut self, mut from: &[u8], fields: &[AppMemory]) -> Result<()> {
-        for k in 0..self.order.len() {
-            let i = self.order[k];
+    /// Decodes a record into the fields. Fields that a coder codes must be contiguous.
+    unsafe fn decompress_all(
+        &mut self,
+        record: Record,
+        mut from: &[u8],
+        fields: &[AppMemory],
+    ) -> Result<()> {
+        for k in 0..self.streams.order.len() {
+            let i = self.streams.order[k];
+            if self.streams.part_of[i] != record.part() {
+                continue;
+            }
             let (header, payload, bytes) =
                 Header::open(from).map_err(|e| e.within(format_args!("field {i}")))?;
             self.check_header(i, &header)?;
             from = &from[bytes..];
-            if !header.shape.scalar.is_coded() {
-                let rows = rows_of(fields[i], self.shapes[i])?;
-                // SAFETY: by this function's contract the field is writable; `payload` is as long.
-                unsafe { rows.scatter(payload.as_ptr(), fields[i].address()) };
-                continue;
-            }
-            // SAFETY: by this function's contract the field is writable; nothing else refers to it.
-            let mut x = unsafe { values_mut(fields[i], self.shapes[i]) }?;
-            match header.content {
-                Content::Raw => x.bytes_mut().copy_from_slice(payload),
-                Content::Constant => {
-                    x.fill(f64::from_le_bytes(payload.try_into().unwrap_or_default()))
+            for target in self.streams.targets(record, i) {
+                let coder = self.coders.get_mut(self.coder_of[i]);
+                // SAFETY: by this function's contract the field is writable.
+                unsafe { decode(&header, payload, coder, fields[target]) }?;
+                if let Some(j) = header.reference {
+                    // SAFETY: both fields are accessible by this function's contract.
+                    unsafe { subtract_from(fields[j as usize], fields[target], self.shapes[i]) }?;
                 }
-                Content::Coded => match self.coders.get_mut(self.coder_of[i]) {
-                    Some(coder) => coder.decompress(payload, x).map_err(|e| {
-                        Error::new(Code::Stream, format!("field {i} cannot be decoded: {e}"))
-                    })?,
-                    None => {
-                        return fail!(
-                            Stream,
-                            "field {i} is coded by codec {}: this session stores raw values",
-                            header.codec
-                        )
-                    }
-                },
-            }
-            if let Some(j) = header.reference {
-                // SAFETY: both fields are accessible by this function's contract.
-                unsafe { subtract_from(fields[j as usize], fields[i], self.shapes[i]) }?;
             }
         }
         if !from.is_empty() {
@@ -417,10 +445,8 @@ impl SnapshotCodec {
                 "field {i} was made by codec {codec} with parameter {parameter}: expected {number} with {own}"
             );
         }
-        let reference = header.reference.map(u32::from);
-        if field as usize != i
-            || reference.is_some() && reference != self.layout.fields[i].previous_of
-        {
+        let may_lean = |j: u16| self.streams.may_lean(i, j as usize);
+        if field as usize != i || !header.reference.is_none_or(may_lean) {
             return fail!(
                 Stream,
                 "the stream of field {field} where that of field {i} is expected"
@@ -431,6 +457,44 @@ impl SnapshotCodec {
         }
         Ok(())
     }
+}
+
+/// Decodes the payload of a stream into a field.
+///
+/// # Safety
+/// The field must be writable, as `AppMemory` promises, and nothing else may refer to it.
+unsafe fn decode(
+    header: &Header,
+    payload: &[u8],
+    coder: Option<&mut Box<dyn Coder>>,
+    field: AppMemory,
+) -> Result<()> {
+    let (shape, i) = (header.shape, header.field);
+    if !shape.scalar.is_coded() {
+        let rows = rows_of(field, shape)?;
+        // SAFETY: by this function's contract the field is writable; `payload` is as long.
+        unsafe { rows.scatter(payload.as_ptr(), field.address()) };
+        return Ok(());
+    }
+    // SAFETY: by this function's contract.
+    let mut x = unsafe { values_mut(field, shape) }?;
+    match header.content {
+        Content::Raw => x.bytes_mut().copy_from_slice(payload),
+        Content::Constant => x.fill(f64::from_le_bytes(payload.try_into().unwrap_or_default())),
+        Content::Coded => match coder {
+            Some(coder) => coder.decompress(payload, x).map_err(|e| {
+                Error::new(Code::Stream, format!("field {i} cannot be decoded: {e}"))
+            })?,
+            None => {
+                return fail!(
+                    Stream,
+                    "field {i} is coded by codec {}: this session stores raw values",
+                    header.codec
+                )
+            }
+        },
+    }
+    Ok(())
 }
 
 /// Returns the error of a field with `count` values that are not finite.
@@ -446,7 +510,7 @@ const NO_CODER: usize = usize::MAX;
 
 /// One array of the snapshot: a field, or the difference of two fields.
 #[derive(Clone, Copy)]
-struct Part {
+struct Subject {
     field: usize,
     /// Number j of the later time level: the array is field j minus this field.
     reference: Option<u16>,
@@ -454,10 +518,10 @@ struct Part {
     rounding: f64,
 }
 
-impl Part {
-    /// Returns the part for a field that is coded by itself.
+impl Subject {
+    /// Returns the subject for a field that is coded by itself.
     fn of(field: usize) -> Self {
-        Part { field, reference: None, rounding: 0.0 }
+        Subject { field, reference: None, rounding: 0.0 }
     }
 }
 
@@ -492,23 +556,4 @@ fn is_in_range(scalar: Scalar, found: &ValueRange, bound: Option<Bound>) -> bool
     let max = found.max_abs();
     max <= most
         && bound.is_none_or(|bound| max >= least && bound.value() >= max / (1u64 << 28) as f64)
-}
-
-/// Returns the fields in an order in which every previous time level comes after its later level,
-/// and the groups of related fields as ranges of this order.
-pub(super) fn groups_of(layout: &Layout) -> (Vec<usize>, Vec<Range<usize>>) {
-    let refers_to = |i: usize| layout.fields[i].previous_of.map(|j| j as usize);
-    let all = 0..layout.fields.len();
-    let (mut order, mut groups) = (Vec::new(), Vec::new());
-    for root in all.clone().filter(|&i| refers_to(i).is_none()) {
-        let begin = order.len();
-        order.push(root);
-        let mut k = begin;
-        while let Some(&later) = order.get(k) {
-            order.extend(all.clone().filter(|&i| refers_to(i) == Some(later)));
-            k += 1;
-        }
-        groups.push(begin..order.len());
-    }
-    (order, groups)
 }

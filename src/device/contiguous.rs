@@ -53,47 +53,68 @@ impl Contiguous {
         Ok(true)
     }
 
-    /// Returns the fields that have a copy, each with its copy.
+    /// Returns those fields that `concerned` accepts, by their numbers, and that have a copy, each
+    /// with its copy.
     fn copies<'a>(
         &'a self,
         fields: &'a [AppMemory],
+        concerned: impl Fn(usize) -> bool + 'a,
     ) -> impl Iterator<Item = (&'a AppMemory, &'a AppMemory)> {
-        let pairs = fields.iter().zip(&self.fields);
-        pairs.filter(|(field, copy)| field.address() != copy.address())
+        let pairs = fields.iter().zip(&self.fields).enumerate();
+        let apart = |(field, copy): &(&AppMemory, &AppMemory)| field.address() != copy.address();
+        pairs.filter(move |(i, _)| concerned(*i)).map(|(_, pair)| pair).filter(apart)
     }
 
-    /// Returns the fields for reading. A field that has to be in one piece and is not is replaced
-    /// by a contiguous copy.
+    /// Returns the fields for reading those whose numbers `reads` accepts. A field that has to be in
+    /// one piece and is not is replaced by a contiguous copy, which is undefined for other fields.
     ///
     /// # Safety
     /// The fields are readable host memory, as promised for `AppMemory`.
-    pub unsafe fn gathered<'a>(&'a mut self, fields: &'a [AppMemory]) -> Result<&'a [AppMemory]> {
+    pub unsafe fn gathered<'a>(
+        &'a mut self,
+        fields: &'a [AppMemory],
+        reads: impl Fn(usize) -> bool,
+    ) -> Result<&'a [AppMemory]> {
         if !self.place(fields)? {
             return Ok(fields);
         }
-        for (field, copy) in self.copies(fields) {
-            // SAFETY: by this function's contract; the copy has as many bytes as the values.
-            unsafe { field.rows().gather(field.address(), copy.address()) };
-        }
+        // SAFETY: by this function's contract.
+        unsafe { self.gather(fields, reads) };
         Ok(&self.fields)
     }
 
-    /// Lets `body` write the fields. A field that has to be in one piece and is not is replaced by
-    /// contiguous memory; the values in this memory are then copied to the rows of the field,
-    /// unless `body` failed.
+    /// Copies the values of the fields whose numbers `reads` accepts into their contiguous copies.
+    ///
+    /// # Safety
+    /// The fields are readable host memory, as promised for `AppMemory`.
+    unsafe fn gather(&self, fields: &[AppMemory], reads: impl Fn(usize) -> bool) {
+        for (field, copy) in self.copies(fields, reads) {
+            // SAFETY: by this function's contract; the copy has as many bytes as the values.
+            unsafe { field.rows().gather(field.address(), copy.address()) };
+        }
+    }
+
+    /// Lets `body` read the fields whose numbers `reads` accepts, and write those that `writes`
+    /// accepts. A field that has to be in one piece and is not is replaced by contiguous memory: it
+    /// has the values of a field that is read, and its values are copied to the rows of a field that
+    /// is written, unless `body` failed.
     ///
     /// # Safety
     /// The fields are writable host memory, as promised for `AppMemory`.
     pub unsafe fn scattered(
         &mut self,
         fields: &[AppMemory],
+        reads: impl Fn(usize) -> bool,
+        writes: impl Fn(usize) -> bool,
         body: impl FnOnce(&[AppMemory]) -> Result<()>,
     ) -> Result<()> {
         if !self.place(fields)? {
             return body(fields);
         }
+        // SAFETY: by this function's contract.
+        unsafe { self.gather(fields, reads) };
         body(&self.fields)?;
-        for (field, copy) in self.copies(fields) {
+        for (field, copy) in self.copies(fields, writes) {
             // SAFETY: by this function's contract; the copy has as many bytes as the values.
             unsafe { field.rows().scatter(copy.address(), field.address()) };
         }

@@ -46,18 +46,19 @@ impl<'a> Memory<'a> {
         let mut device = target.open(&basis.job.config)?;
         let choice::Storage { cut, codec, coded, .. } = &option.storage;
         let levels = basis.layout.by_level().filter(|_| *cut == Cut::Levels);
+        let shared = levels.as_ref().map_or(0, |levels| levels.previous.len());
+        let parts = levels.unwrap_or_else(|| basis.layout.whole());
         let coder = match coded {
             Coded::None => None,
-            _ => Some(target.coder(&mut *device, codec, &basis.layout)?),
+            _ => Some(target.coder(&mut *device, codec, &basis.layout, &parts)?),
         };
-        let mut storage = Storage { parts: basis.layout.whole(), coder, sums: None };
-        if let Some(levels) = levels {
+        let mut storage = Storage { parts, coder, sums: None };
+        if shared > 0 {
             let sums = match target {
-                Target::Host => Ok(Sums::on_host(levels.previous.len())),
-                Target::Cuda(_) => Sums::on_gpu(&mut *device, levels.previous.len()),
+                Target::Host => Ok(Sums::on_host(shared)),
+                Target::Cuda(_) => Sums::on_gpu(&mut *device, shared),
             };
             storage.sums = Some(sums.inspect_err(|_| storage.close(&mut *device))?);
-            storage.parts = levels;
         }
         Ok(Memory { basis, target, device, storage, option })
     }

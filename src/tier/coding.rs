@@ -78,17 +78,14 @@ impl Store {
         let sizes = coder
             .size(&mut *self.device, buffer)
             .map_err(|e| e.within(format_args!("the snapshot of state {ts}")))?;
-        let from = coder.buffer(buffer);
+        let from = [0, 1].map(|part| From::Place(coder.record(buffer, part)));
         self.device.concerns(ts);
         let mut saved = Saved { ts, bytes: sizes.iter().sum(), written: 0 };
         self.largest = self.largest.max(saved.bytes);
-        let mut at = 0;
-        for (made, bytes) in made.into_iter().zip(sizes) {
+        for ((made, bytes), from) in made.into_iter().zip(sizes).zip(from) {
             if let Some((record, step)) = made {
-                saved.written +=
-                    u32::from(self.put(record, step, bytes, From::Place(from.plus(at)))?);
+                saved.written += u32::from(self.put(record, step, bytes, from)?);
             }
-            at += bytes;
         }
         self.saved.push(saved);
         Ok(())

@@ -7,11 +7,11 @@
 //! how far the GPU has come.
 
 use crate::codec::gpu::{GpuCodec, Report};
-use crate::codec::{Settings, SnapshotCodec};
+use crate::codec::{Record, Settings, SnapshotCodec};
 use crate::device::cuda::LockedMemory;
 use crate::device::{AppMemory, Coding, Device, Event, Lane, Place, Slab};
 use crate::error::{fail, Error, Result};
-use crate::layout::{aligned, Layout};
+use crate::layout::{aligned, Layout, Parts};
 use std::collections::VecDeque;
 
 /// Number of staging buffers on a GPU. With two buffers, the size of a snapshot is asked for at the
@@ -33,6 +33,15 @@ pub struct CodedRecord {
     pub as_previous: bool,
 }
 
+impl CodedRecord {
+    fn record(&self) -> Record {
+        match self.as_previous {
+            true => Record::AsPrevious,
+            false => Record::Part(self.part),
+        }
+    }
+}
+
 /// Compresses and decompresses snapshots.
 pub enum SnapshotCoder {
     /// On the calling thread.
@@ -41,8 +50,8 @@ pub enum SnapshotCoder {
         codec: Box<SnapshotCodec>,
         /// The staging buffer.
         buffer: Slab,
-        /// Bytes of the snapshot in the staging buffer.
-        bytes: u64,
+        /// Bytes of the record of each part in the staging buffer.
+        bytes: [u64; 2],
     },
     /// On a GPU, by kernels.
     Gpu(Box<GpuCoder>),
@@ -77,19 +86,24 @@ impl SnapshotCoder {
         Ok(SnapshotCoder::Host {
             buffer: Slab::new(codec.capacity() as u64)?,
             codec: Box::new(codec),
-            bytes: 0,
+            bytes: [0; 2],
         })
     }
 
     /// Makes a snapshot coder on a GPU: compiles and loads the kernels, and allocates their work
     /// memory.
-    pub fn on_gpu(device: &mut dyn Device, settings: &Settings, layout: &Layout) -> Result<Self> {
+    pub fn on_gpu(
+        device: &mut dyn Device,
+        settings: &Settings,
+        layout: &Layout,
+        parts: &Parts,
+    ) -> Result<Self> {
         let buffer_bytes = Self::buffer_bytes(settings, layout)?;
         let mut coder = None;
         device.run(&mut |queue, architecture| {
             let reports = LockedMemory::new(((BUFFERS + REPORTS) * size_of::<Report>()) as u64)?;
             coder = Some(Box::new(GpuCoder {
-                codec: Some(GpuCodec::new(settings, layout, architecture, queue)?),
+                codec: Some(GpuCodec::new(settings, layout, parts, architecture, queue)?),
                 buffer_bytes,
                 at: 0,
                 reports: Some(reports),
@@ -162,12 +176,31 @@ impl SnapshotCoder {
         }
     }
 
-    /// Compresses the fields into staging buffer `k`, on the application's lane.
+    /// Where the record of part `part` begins in staging buffer number `k`.
+    pub fn record(&self, k: usize, part: usize) -> Place {
+        match self {
+            SnapshotCoder::Host { codec, buffer, .. } => {
+                let memory = buffer.memory();
+                let begin = codec.begin(part);
+                // SAFETY: the record lies within the buffer, whose bytes stay where they are.
+                Place::App(unsafe {
+                    AppMemory::new(memory.address().add(begin), memory.bytes() - begin)
+                })
+            }
+            SnapshotCoder::Gpu(gpu) => {
+                self.buffer(k).plus(gpu.codec.as_ref().map_or(0, |codec| codec.begin(part)))
+            }
+            SnapshotCoder::Assumed { .. } => self.buffer(k),
+        }
+    }
+
+    /// Compresses the first `parts` parts of the fields into staging buffer `k`, on the application's
+    /// lane.
     pub fn make(
         &mut self,
         device: &mut dyn Device,
         k: usize,
-        _parts: usize,
+        parts: usize,
         fields: &[AppMemory],
     ) -> Result<()> {
         let buffer = self.buffer(k);
@@ -176,7 +209,8 @@ impl SnapshotCoder {
                 device.begin_coding(Coding::Compress)?;
                 // SAFETY: the fields are host memory, checked against the session's device, as
                 // promised for `AppMemory`.
-                *bytes = unsafe { codec.compress(fields, buffer.bytes_mut()) }? as u64;
+                let made = unsafe { codec.compress_parts(parts, fields, buffer.bytes_mut()) }?;
+                *bytes = made.map(|bytes| bytes as u64);
                 device.end_coding()
             }
             SnapshotCoder::Gpu(gpu) => {
@@ -184,7 +218,7 @@ impl SnapshotCoder {
                 let Some(codec) = &gpu.codec else { return fail!(State, "no codec") };
                 let queue = device.launches(Lane::App)?;
                 device.begin_coding(Coding::Compress)?;
-                codec.compress(&queue, &addresses(fields), buffer, gpu.report(k))?;
+                codec.compress(&queue, parts, &addresses(fields), buffer, gpu.report(k))?;
                 device.end_coding()?;
                 device.record(Lane::App, gpu.made[k])
             }
@@ -195,31 +229,31 @@ impl SnapshotCoder {
         }
     }
 
-    /// Bytes of the snapshot in staging buffer `k`. Blocks the calling thread until the GPU has
-    /// made the snapshot.
+    /// Bytes of the record of each part in staging buffer `k`. Blocks the calling thread until the
+    /// GPU has made the records.
     pub fn size(&mut self, device: &mut dyn Device, k: usize) -> Result<[u64; 2]> {
         match self {
-            SnapshotCoder::Host { bytes, .. } => Ok([*bytes, 0]),
-            SnapshotCoder::Assumed { bytes } => Ok(*bytes),
+            SnapshotCoder::Host { bytes, .. } | SnapshotCoder::Assumed { bytes } => Ok(*bytes),
             SnapshotCoder::Gpu(gpu) => {
                 device.finish(gpu.made[k])?;
-                Ok([gpu.read_report(k)?.check()?, 0])
+                gpu.read_report(k)?.check()
             }
         }
     }
 
-    /// Decodes the snapshot of state `ts`, `bytes` bytes at `from`, into the fields, on the
-    /// application's lane.
+    /// Decodes a record of state `ts` into the fields of its part, on the application's lane. The
+    /// fields of part 0 of a state must be decoded before those of part 1.
     pub fn open(
         &mut self,
         device: &mut dyn Device,
         ts: i64,
-        CodedRecord { place: from, bytes, .. }: CodedRecord,
+        coded: CodedRecord,
         fields: &[AppMemory],
     ) -> Result<()> {
         match self {
             SnapshotCoder::Host { codec, buffer, .. } => {
-                let from = match from {
+                let bytes = coded.bytes;
+                let from = match coded.place {
                     Place::App(_) => &buffer.bytes()[..bytes as usize],
                     // SAFETY: `from` is `bytes` bytes of the device slab, which is host memory on
                     // this backend. These bytes hold the snapshot, and no lane writes them before
@@ -234,10 +268,11 @@ impl SnapshotCoder {
                 device.begin_coding(Coding::Decompress)?;
                 // SAFETY: the fields are host memory, checked against the session's device, as
                 // promised for `AppMemory`.
-                unsafe { codec.decompress(from, fields) }.map_err(|e| of_state(e, ts))?;
+                unsafe { codec.decompress_record(coded.record(), from, fields) }
+                    .map_err(|e| of_state(e, ts))?;
                 device.end_coding()
             }
-            SnapshotCoder::Gpu(gpu) => gpu.open(device, ts, from, bytes, fields),
+            SnapshotCoder::Gpu(gpu) => gpu.open(device, ts, coded, fields),
             SnapshotCoder::Assumed { .. } => {
                 device.begin_coding(Coding::Decompress)?;
                 device.end_coding()
@@ -297,8 +332,7 @@ impl GpuCoder {
         &mut self,
         device: &mut dyn Device,
         ts: i64,
-        from: Place,
-        bytes: u64,
+        coded: CodedRecord,
         fields: &[AppMemory],
     ) -> Result<()> {
         // Reads the report of the restore that was `REPORTS` restores ago, so that its memory is
@@ -310,13 +344,13 @@ impl GpuCoder {
             device.finish(self.read[k])?;
             self.read_report(BUFFERS + k)?.check().map_err(|e| of_state(e, ts))?;
         }
-        let from = device.pointer(from, bytes)? as u64;
+        let from = (device.pointer(coded.place, coded.bytes)? as u64, coded.bytes);
         let Some(codec) = &self.codec else { return fail!(State, "no codec") };
         let queue = device.launches(Lane::App)?;
         let k = self.next % REPORTS;
         device.begin_coding(Coding::Decompress)?;
         let report = self.report(BUFFERS + k);
-        codec.decompress(&queue, from, bytes, &addresses(fields), report)?;
+        codec.decompress(&queue, coded.record(), from, &addresses(fields), report)?;
         device.end_coding()?;
         device.record(Lane::App, self.read[k])?;
         self.restored.push_back((k, ts));

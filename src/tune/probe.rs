@@ -70,7 +70,7 @@ impl Probe {
             from_disk: Vec::new(),
         };
         for settings in codecs {
-            match target.coder(&mut *probe.device, settings, layout) {
+            match target.coder(&mut *probe.device, settings, layout, &layout.whole()) {
                 Ok(coder) => probe.trials.push(Trial::new(settings, coder)),
                 Err(error) => log::info!("{} is not measured: {error}", settings.method.name()),
             }

@@ -4,5 +4,6 @@
 mod common;
 
 mod damage;
+mod parts;
 mod snapshots;
 mod zfp;

@@ -16,13 +16,13 @@ use proptest::prelude::*;
 
 /// Fields and the bytes of their values.
 #[derive(Clone, Debug)]
-struct State {
-    fields: Vec<Field>,
-    data: Vec<Vec<u8>>,
+pub struct State {
+    pub fields: Vec<Field>,
+    pub data: Vec<Vec<u8>>,
 }
 
 impl State {
-    fn new(fields: &[Field], value: impl Fn(usize, usize) -> f64) -> Self {
+    pub fn new(fields: &[Field], value: impl Fn(usize, usize) -> f64) -> Self {
         let bytes = |(k, field): (usize, &Field)| {
             let values = (0..field.n.iter().product::<u64>() as usize).map(|i| value(k, i));
             match field.scalar {
@@ -33,7 +33,7 @@ impl State {
         State { fields: fields.to_vec(), data: fields.iter().enumerate().map(bytes).collect() }
     }
 
-    fn values(&self, k: usize) -> Vec<f64> {
+    pub fn values(&self, k: usize) -> Vec<f64> {
         match self.fields[k].scalar {
             Scalar::F32 => self.data[k]
                 .chunks(4)
@@ -45,7 +45,7 @@ impl State {
         }
     }
 
-    fn memory(&mut self) -> Vec<AppMemory> {
+    pub fn memory(&mut self) -> Vec<AppMemory> {
         // SAFETY: the vectors outlive the call that the memory is made for, and nothing else
         // touches them meanwhile.
         self.data
@@ -79,12 +79,12 @@ fn decompress(
     Ok(state)
 }
 
-fn settings(method: &Method, bound: ErrorBound) -> Settings {
+pub fn settings(method: &Method, bound: ErrorBound) -> Settings {
     Settings { method: method.clone(), bound, reject_nonfinite: false }
 }
 
 /// Checks the promise of an error bound for one array with the values `x` and their errors.
-fn check_bound(bound: ErrorBound, x: &[f64], errors: &[f64], what: &str) {
+pub fn check_bound(bound: ErrorBound, x: &[f64], errors: &[f64], what: &str) {
     let finite: Vec<(f64, f64)> =
         x.iter().copied().zip(errors.iter().copied()).filter(|(x, _)| x.is_finite()).collect();
     assert!(finite.iter().all(|(_, error)| error.is_finite()), "{what}: finite values stay so");
@@ -142,45 +142,56 @@ fn check(method: &Method, bound: ErrorBound, state: &State) -> usize {
         "{method:?}"
     );
     let back = decompress(&mut codec, &stream, &state.fields).unwrap();
+    (0..state.fields.len())
+        .for_each(|k| check_field(method, bound, state, &back, k, state.fields[k].previous_of));
+    stream.len()
+}
+
+/// Checks that field `k` of `state` came `back` within the bound; the bound is that of the difference to
+/// field `later`, if there is one.
+pub fn check_field(
+    method: &Method,
+    bound: ErrorBound,
+    state: &State,
+    back: &State,
+    k: usize,
+    later: Option<u32>,
+) {
     let errors = |k: usize| {
         state.values(k).iter().zip(back.values(k)).map(|(x, y)| x - y).collect::<Vec<f64>>()
     };
-    for k in 0..state.fields.len() {
-        let (x, y) = (state.values(k), back.values(k));
-        let same =
-            |(x, y): (&f64, &f64)| x.is_finite() && y.is_finite() || x.to_bits() == y.to_bits();
-        assert!(x.iter().zip(&y).all(same), "{method:?} field {k}: NaN and infinities survive");
-        if !method.is_bounded() {
-            continue;
-        }
-        let what = format!("{method:?} field {k} {:?}", state.fields[k]);
-        match state.fields[k].previous_of {
-            None => check_bound(bound, &x, &errors(k), &what),
-            Some(j) => {
-                let later = state.values(j as usize);
-                let difference: Vec<f64> = match state.fields[k].scalar {
-                    Scalar::F32 => {
-                        later.iter().zip(&x).map(|(a, b)| (*a as f32 - *b as f32) as f64).collect()
-                    }
-                    _ => later.iter().zip(&x).map(|(a, b)| a - b).collect(),
-                };
-                // `errors` are those of the exact difference, whereas `difference` is rounded to
-                // the type of the field; `slack` allows for that rounding.
-                let errors: Vec<f64> =
-                    errors(j as usize).iter().zip(errors(k)).map(|(a, b)| a - b).collect();
-                let slack =
-                    if let Scalar::F64 = state.fields[k].scalar { 1.0 + 1e-9 } else { 1.0 + 1e-6 };
-                let loosened = match bound {
-                    ErrorBound::OfMax(b) => ErrorBound::OfMax(b * slack),
-                    ErrorBound::OfRange(b) => ErrorBound::OfRange(b * slack),
-                    ErrorBound::Absolute(b) => ErrorBound::Absolute(b * slack),
-                    other => other,
-                };
-                check_bound(loosened, &difference, &errors, &format!("{what}, difference"));
-            }
+    let (x, y) = (state.values(k), back.values(k));
+    let same = |(x, y): (&f64, &f64)| x.is_finite() && y.is_finite() || x.to_bits() == y.to_bits();
+    assert!(x.iter().zip(&y).all(same), "{method:?} field {k}: NaN and infinities survive");
+    if !method.is_bounded() {
+        return;
+    }
+    let what = format!("{method:?} field {k} {:?}", state.fields[k]);
+    match later {
+        None => check_bound(bound, &x, &errors(k), &what),
+        Some(j) => {
+            let values = state.values(j as usize);
+            let difference: Vec<f64> = match state.fields[k].scalar {
+                Scalar::F32 => {
+                    values.iter().zip(&x).map(|(a, b)| (*a as f32 - *b as f32) as f64).collect()
+                }
+                _ => values.iter().zip(&x).map(|(a, b)| a - b).collect(),
+            };
+            // `errors` are those of the exact difference, whereas `difference` is rounded to
+            // the type of the field; `slack` allows for that rounding.
+            let errors: Vec<f64> =
+                errors(j as usize).iter().zip(errors(k)).map(|(a, b)| a - b).collect();
+            let slack =
+                if let Scalar::F64 = state.fields[k].scalar { 1.0 + 1e-9 } else { 1.0 + 1e-6 };
+            let loosened = match bound {
+                ErrorBound::OfMax(b) => ErrorBound::OfMax(b * slack),
+                ErrorBound::OfRange(b) => ErrorBound::OfRange(b * slack),
+                ErrorBound::Absolute(b) => ErrorBound::Absolute(b * slack),
+                other => other,
+            };
+            check_bound(loosened, &difference, &errors, &format!("{what}, difference"));
         }
     }
-    stream.len()
 }
 
 /// Returns value `i` of field `k`, for one of the kinds of data that codecs meet.
@@ -211,7 +222,7 @@ pub fn value(kind: usize, seed: u64, k: usize, i: usize, n: [u64; 3]) -> f64 {
     }
 }
 
-fn methods() -> Vec<Method> {
+pub fn methods() -> Vec<Method> {
     let own = CODECS.iter().map(|codec| codec.method.clone());
     own.filter(|m| *m != Method::None && m.missing().is_none()).collect()
 }
@@ -293,7 +304,7 @@ fn a_pair_is_coded_as_a_difference() {
 
 /// Draws fields that are previous time levels of one another, in any order and without a cycle: for
 /// each field the number of the field that it precedes, if any.
-fn roles() -> impl Strategy<Value = Vec<Option<u32>>> {
+pub fn roles() -> impl Strategy<Value = Vec<Option<u32>>> {
     (1..6usize, any::<u64>()).prop_map(|(count, seed)| {
         // The field `rank[k]` precedes one of the fields `rank[0..k]`, or none.
         let mut draw = Draw(seed);
@@ -322,7 +333,7 @@ fn extents() -> impl Strategy<Value = [u64; 3]> {
 }
 
 /// Returns value `i` of field `k`, for kinds of data with extreme magnitudes.
-fn extreme(kind: usize, seed: u64, k: usize, i: usize, n: [u64; 3], double: bool) -> f64 {
+pub fn extreme(kind: usize, seed: u64, k: usize, i: usize, n: [u64; 3], double: bool) -> f64 {
     let smooth = value(0, seed, k, i, n);
     let (largest, least) = if double { (f64::MAX, 5e-324) } else { (f32::MAX as f64, 1.4e-45) };
     let sign = if i % 2 == 0 { 1.0 } else { -1.0 };

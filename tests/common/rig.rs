@@ -7,11 +7,11 @@ use super::app::ok;
 use super::checksum::fnv;
 use super::guarded::Guarded;
 use gpuzip::codec::gpu::{GpuCodec, Report};
-use gpuzip::codec::{Content, ErrorBound, Header, Settings, SnapshotCodec};
+use gpuzip::codec::{Content, ErrorBound, Header, Record, Settings, SnapshotCodec};
 use gpuzip::device::Queue;
 use gpuzip::device::{AppMemory, Stream};
 use gpuzip::error::Result;
-use gpuzip::layout::{Field, Layout};
+use gpuzip::layout::{Field, Layout, Parts};
 use gpuzip::scalar::Scalar;
 use values::values;
 #[allow(unused_imports)] // Not every test program uses all.
@@ -50,18 +50,33 @@ impl Rig {
         fields: &[([u64; 3], Scalar, Option<u32>)],
         skew: u64,
     ) -> Self {
+        Self::cut(settings, fields, skew, Layout::whole)
+    }
+
+    /// Makes a rig for states with a record for each time level.
+    pub fn of_levels(settings: Settings, fields: &[([u64; 3], Scalar, Option<u32>)]) -> Self {
+        Self::cut(settings, fields, 0, |layout| layout.by_level().unwrap())
+    }
+
+    fn cut(
+        settings: Settings,
+        fields: &[([u64; 3], Scalar, Option<u32>)],
+        skew: u64,
+        parts: impl Fn(&Layout) -> Parts,
+    ) -> Self {
         let fields: Vec<Field> = fields
             .iter()
             .map(|&(n, scalar, previous_of)| Field { n, scalar, previous_of })
             .collect();
         let layout = Layout::new(fields.clone()).unwrap();
+        let parts = parts(&layout);
         let primary = Primary::new(0);
         let stream = Own::new();
         let queue = Queue::new(Stream(stream.0.cast()));
-        let host = SnapshotCodec::new(settings.clone(), &layout).unwrap();
+        let host = SnapshotCodec::of_parts(settings.clone(), &layout, &parts).unwrap();
         let room = host.capacity();
         let architecture = gpuzip::device::cuda::devices().unwrap()[0].architecture;
-        let device = GpuCodec::new(&settings, &layout, architecture, &queue).unwrap();
+        let device = GpuCodec::new(&settings, &layout, &parts, architecture, &queue).unwrap();
         let front = |f: &Field| GUARD as u64 + skew * f.scalar.bytes();
         let bytes = |f: &Field| f.bytes().unwrap() + front(f) + GUARD as u64;
         let memory: Vec<Memory> = fields.iter().map(|f| Memory::new(bytes(f))).collect();
@@ -98,7 +113,7 @@ impl Rig {
         fields.iter_mut().map(|f| unsafe { AppMemory::new(f.as_mut_ptr(), f.len()) }).collect()
     }
 
-    fn finish(&self) -> Result<u64> {
+    fn finish(&self) -> Result<[u64; 2]> {
         ok!(cuStreamSynchronize(self.stream.0));
         // SAFETY: the kernel that stored the report has ended.
         unsafe { self.report.0.cast::<Report>().read_volatile() }.check()
@@ -112,6 +127,12 @@ impl Rig {
 
     /// The stream that the device's codec makes of these fields.
     pub fn make(&self, fields: &[Vec<u8>]) -> Vec<u8> {
+        let [stream, _] = self.make_parts(1, fields);
+        stream
+    }
+
+    /// The records that the device's codec makes of the first `parts` parts of these fields.
+    fn make_parts(&self, parts: usize, fields: &[Vec<u8>]) -> [Vec<u8>; 2] {
         for (field, &to) in fields.iter().zip(&self.fields) {
             ok!(cuMemcpyAsync(to, field.as_ptr() as u64, field.len(), self.stream.0));
         }
@@ -121,10 +142,10 @@ impl Rig {
             ok!(cuMemsetD8Async(self.stage.0, 0xA5, self.room + GUARD, self.stream.0));
         }
         self.device()
-            .compress(&self.queue, &self.fields, self.stage.0, self.report.0 as u64)
+            .compress(&self.queue, parts, &self.fields, self.stage.0, self.report.0 as u64)
             .unwrap();
-        let bytes = self.finish().unwrap() as usize;
-        assert!(bytes <= self.room);
+        let bytes = self.finish().unwrap().map(|bytes| bytes as usize);
+        assert!(bytes.iter().sum::<usize>() <= self.room);
         let mut stream = vec![0; self.room + GUARD];
         ok!(cuMemcpyAsync(stream.as_mut_ptr() as u64, self.stage.0, stream.len(), self.stream.0));
         ok!(cuStreamSynchronize(self.stream.0));
@@ -133,14 +154,16 @@ impl Rig {
             "written behind the room: {:?}",
             self.layout.fields
         );
-        stream.truncate(bytes);
-        stream
+        [0, 1].map(|part| stream[self.host.begin(part)..][..bytes[part]].to_vec())
     }
 
     /// The fields that the device decodes from a stream.
     pub fn read(&self, stream: &[u8]) -> Result<Vec<Vec<u8>>> {
-        ok!(cuMemsetD8Async(self.stage.0, 0xA5, self.room, self.stream.0));
-        ok!(cuMemcpyAsync(self.stage.0, stream.as_ptr() as u64, stream.len(), self.stream.0));
+        self.read_records(&[(Record::Part(0), stream)])
+    }
+
+    /// The fields after the device has decoded these records, one after the other.
+    fn read_records(&self, records: &[(Record, &[u8])]) -> Result<Vec<Vec<u8>>> {
         for (field, &at) in self.layout.fields.iter().zip(&self.fields) {
             ok!(cuMemsetD8Async(
                 at - GUARD as u64,
@@ -149,18 +172,22 @@ impl Rig {
                 self.stream.0
             ));
         }
-        self.device()
-            .decompress(
-                &self.queue,
-                self.stage.0,
-                stream.len() as u64,
-                &self.fields,
-                self.report.0 as u64,
-            )
-            .unwrap();
-        let result = self.finish();
-        self.check_guards();
-        result?;
+        for &(record, stream) in records {
+            ok!(cuMemsetD8Async(self.stage.0, 0xA5, self.room, self.stream.0));
+            ok!(cuMemcpyAsync(self.stage.0, stream.as_ptr() as u64, stream.len(), self.stream.0));
+            self.device()
+                .decompress(
+                    &self.queue,
+                    record,
+                    (self.stage.0, stream.len() as u64),
+                    &self.fields,
+                    self.report.0 as u64,
+                )
+                .unwrap();
+            let result = self.finish();
+            self.check_guards();
+            result?;
+        }
         let mut fields: Vec<Vec<u8>> =
             self.layout.fields.iter().map(|f| vec![0; f.bytes().unwrap() as usize]).collect();
         for (field, &at) in fields.iter_mut().zip(&self.fields) {
@@ -180,16 +207,22 @@ impl Rig {
         let bytes = stream.len() as u64;
         let compress = self.median(repeats, |this| {
             this.device()
-                .compress(&this.queue, &this.fields, this.stage.0, this.report.0 as u64)
+                .compress(&this.queue, 1, &this.fields, this.stage.0, this.report.0 as u64)
                 .unwrap()
         });
         let decompress = self.median(repeats, |this| {
             let report = this.report.0 as u64;
             this.device()
-                .decompress(&this.queue, this.stage.0, bytes, &this.fields, report)
+                .decompress(
+                    &this.queue,
+                    Record::Part(0),
+                    (this.stage.0, bytes),
+                    &this.fields,
+                    report,
+                )
                 .unwrap()
         });
-        assert_eq!(self.finish().unwrap(), 0);
+        assert_eq!(self.finish().unwrap(), [0; 2]);
         let copy = self.median(repeats, |this| {
             ok!(cuMemcpyDtoDAsync_v2(copies[0].0, copies[1].0, raw, this.stream.0))
         });
@@ -220,11 +253,18 @@ impl Rig {
 
     /// The fields that the host decodes from a stream.
     pub fn host_read(&mut self, stream: &[u8]) -> Result<Vec<Vec<u8>>> {
+        self.host_read_records(&[(Record::Part(0), stream)])
+    }
+
+    /// The fields after the host has decoded these records, one after the other.
+    fn host_read_records(&mut self, records: &[(Record, &[u8])]) -> Result<Vec<Vec<u8>>> {
         let mut back: Vec<Vec<u8>> =
             self.layout.fields.iter().map(|f| vec![0xA5; f.bytes().unwrap() as usize]).collect();
         let memory = Self::memory(&mut back);
-        // SAFETY: `memory` has the fields of the layout, and `back` outlives the call.
-        unsafe { self.host.decompress(stream, &memory) }?;
+        for &(record, stream) in records {
+            // SAFETY: `memory` has the fields of the layout, and `back` outlives the call.
+            unsafe { self.host.decompress_record(record, stream, &memory) }?;
+        }
         Ok(back)
     }
 
@@ -271,8 +311,8 @@ impl Rig {
         self.device()
             .decompress(
                 &self.queue,
-                from.slice().as_ptr() as u64,
-                stream.len() as u64,
+                Record::Part(0),
+                (from.slice().as_ptr() as u64, stream.len() as u64),
                 &places,
                 self.report.0 as u64,
             )
@@ -384,6 +424,40 @@ impl Rig {
                 "{what}: off by {error}, not {}",
                 header.bound
             );
+        }
+    }
+
+    /// Checks that host and device make the same records of part 0 alone and of both parts, decode the
+    /// parts and the record of part 0 as the previous level of a state to the same values, and refuse
+    /// a record of the other part.
+    pub fn check_records(&mut self, kind: Kind, seed: u64) {
+        let mut fields = self.host_fields(kind, seed);
+        let what =
+            format!("{:?} of {:?}, {kind:?}, seed {seed}", self.settings, self.layout.fields);
+        let mut made = Vec::new();
+        for parts in [1, 2] {
+            let mut to = vec![0xA5; self.room];
+            let memory = Self::memory(&mut fields);
+            // SAFETY: `memory` has the fields of the layout, and `fields` outlives the call.
+            let bytes = unsafe { self.host.compress_parts(parts, &memory, &mut to) }.unwrap();
+            let on_host = [0, 1].map(|part| to[self.host.begin(part)..][..bytes[part]].to_vec());
+            let on_device = self.make_parts(parts, &fields);
+            assert!(on_device == on_host, "{what}: other records of {parts} parts");
+            made.push(on_host);
+        }
+        let (alone, [own, previous]) = (&made[0][0], &made[1]);
+        for records in [
+            [(Record::Part(0), &own[..]), (Record::Part(1), &previous[..])],
+            [(Record::Part(0), &alone[..]), (Record::AsPrevious, &own[..])],
+        ] {
+            let read = self.read_records(&records).unwrap();
+            let back = self.host_read_records(&records).unwrap();
+            for ((a, b), of) in read.iter().zip(&back).zip(&self.layout.fields) {
+                assert!(same(a, b, of.scalar), "{what}: {:?}: other values", records[1].0);
+            }
+        }
+        for wrong in [(Record::Part(0), &previous[..]), (Record::Part(1), &own[..])] {
+            assert!(self.read_records(&[wrong]).is_err(), "{what}: {:?} is accepted", wrong.0);
         }
     }
 

@@ -257,6 +257,33 @@ fn groups() {
     }
 }
 
+/// States that are cut into records of one time level each: a field of its own beside a pair; three time
+/// levels, of which the oldest is in the record of the newest; and two fields that are the previous level
+/// of the same field.
+#[test]
+fn records() {
+    only_if!(inside(here!()));
+    let (n, m) = ([12, 9, 5], [40, 7, 1]);
+    for (m_index, method) in methods().into_iter().enumerate() {
+        for (k, fields) in [
+            &two_groups(n, m)[..],
+            &[(n, Scalar::F32, Some(1)), (n, Scalar::F32, None), (m, Scalar::F64, None)],
+            &[(m, Scalar::F64, None), (m, Scalar::F64, Some(0)), (m, Scalar::F64, Some(0))],
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            for bound in [ErrorBound::OfMax(1e-3), ErrorBound::Psnr(60.0)] {
+                let mut rig = Rig::of_levels(settings(method.clone(), bound), fields);
+                let drawn = |i: usize| every_kind() == 1 || (i + k + m_index).is_multiple_of(2);
+                for (i, &kind) in KINDS.iter().enumerate().filter(|&(i, _)| drawn(i)) {
+                    rig.check_records(kind, (i + 10 * k) as u64);
+                }
+            }
+        }
+    }
+}
+
 /// The device refuses a stream in which any bit is changed, and a stream that is cut anywhere.
 #[test]
 fn damage() {

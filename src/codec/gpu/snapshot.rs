@@ -2,13 +2,14 @@
 //! kernels of kernels/snapshot.cu.
 
 use super::{blocks, both, send, sum, GpuCoder, Kernel, Modules, Values, COMMON};
-use crate::codec::snapshot_codec::{groups_of, not_finite};
+use crate::codec::snapshot_codec::not_finite;
+use crate::codec::streams::{Record, Streams};
 use crate::codec::table::CODECS;
 use crate::codec::{Delta, ErrorBound, Settings, Shape};
 use crate::device::cuda::{Argument, DeviceSlab, Source};
 use crate::device::Queue;
 use crate::error::{fail, Result};
-use crate::layout::{aligned, Field, Layout};
+use crate::layout::{aligned, Field, Layout, Parts};
 use crate::scalar::Scalar;
 use std::ops::Range;
 
@@ -43,17 +44,17 @@ pub fn sources() -> Vec<Source> {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
-    /// Bytes of the snapshot.
-    pub bytes: u64,
-    base: u64,
+    /// Bytes of the record of each part.
+    pub bytes: [u64; 2],
+    base: [u64; 2],
     error: u32,
     field: u32,
     count: u64,
 }
 
 impl Report {
-    /// Returns the bytes of the snapshot, or the error that the kernels found.
-    pub fn check(&self) -> Result<u64> {
+    /// Returns the bytes of the record of each part, or the error that the kernels found.
+    pub fn check(&self) -> Result<[u64; 2]> {
         match self.error {
             0 => Ok(self.bytes),
             1 => not_finite(self.field as usize, self.count),
@@ -75,6 +76,8 @@ struct Typed {
 struct Stream {
     /// Number of the field in the layout.
     field: usize,
+    /// The part of a state that the field is of.
+    part: usize,
     shape: Shape,
     /// For a previous time level: the index, in the order of the streams, of its later level.
     later: Option<usize>,
@@ -83,12 +86,14 @@ struct Stream {
     coder: usize,
 }
 
-/// Codes the snapshots of one layout on one device. All memory is allocated when the codec is made.
+/// Codes the snapshots of one layout on one device. All memory is allocated when the codec is made,
+/// once for all parts.
 pub struct GpuCodec {
+    /// The order of the streams, and the records in which they lie.
+    records: Streams,
     /// True if the bound depends on standard deviations.
     statistical: bool,
     streams: Vec<Stream>,
-    groups: Vec<Range<usize>>,
     coders: Coders,
     modules: Modules,
     prepare: Kernel,
@@ -122,7 +127,8 @@ struct Addresses {
 impl Addresses {
     /// Addresses everything from the address `base` on.
     fn of(layout: &Layout, coders: &[Box<dyn GpuCoder>], statistical: bool, base: u64) -> Self {
-        let (fields, groups) = (layout.fields.len() as u64, groups_of(layout).1.len() as u64);
+        let fields = layout.fields.len() as u64;
+        let groups = layout.fields.iter().filter(|f| f.previous_of.is_none()).count() as u64;
         let sums = if statistical { SUMS } else { 0 };
         let kept = coders.iter().map(|c| aligned(c.kept())).sum();
         let scratch = coders.iter().map(|c| c.scratch()).max().unwrap_or(0);
@@ -151,19 +157,20 @@ impl Addresses {
 }
 
 impl GpuCodec {
-    /// Makes a codec for snapshots of `layout` on a device of this architecture, in the current
-    /// context. Copies tables to the device through `queue`, and does not wait for the device.
+    /// Makes a codec for snapshots of `layout`, cut into `parts`, on a device of this architecture, in
+    /// the current context. Copies tables to the device through `queue`, and does not wait for the device.
     pub fn new(
         settings: &Settings,
         layout: &Layout,
+        parts: &Parts,
         architecture: u32,
         queue: &Queue,
     ) -> Result<Self> {
         let mut modules = Modules::new(architecture);
-        let (order, groups) = groups_of(layout);
+        let records = Streams::new(settings, layout, parts)?;
         let (shapes, coders) = coders_of(settings, layout, &mut modules)?;
         let mut streams: Vec<Stream> = Vec::new();
-        for &field in &order {
+        for &field in &records.order {
             let of = &layout.fields[field];
             let shape = shape_of(of);
             let coder = shapes.iter().position(|&known| known == shape).unwrap_or(0);
@@ -176,7 +183,8 @@ impl GpuCodec {
             };
             let later =
                 of.previous_of.and_then(|j| streams.iter().position(|s| s.field == j as usize));
-            streams.push(Stream { field, shape, later, typed, coder });
+            let part = records.part_of[field];
+            streams.push(Stream { field, part, shape, later, typed, coder });
         }
         let statistical = is_statistical(settings);
         let bytes = Addresses::of(layout, &coders, statistical, 0).end;
@@ -193,7 +201,7 @@ impl GpuCodec {
             conclude: kernel(c"snapshot_conclude", WARP)?,
             statistical,
             streams,
-            groups,
+            records,
             coders,
             modules,
             memory: DeviceSlab::new(bytes)?,
@@ -236,7 +244,7 @@ impl GpuCodec {
         let (codec, bounded) = (method.number() as u32, method.is_bounded() as u32);
         let reject = settings.reject_nonfinite as u32;
         put(&mut text, &[codec, method.parameter(), bounded, reject, mode]);
-        put(&mut text, &[self.streams.len() as u32, self.groups.len() as u32, 0]);
+        put(&mut text, &[self.streams.len() as u32, self.records.groups.len() as u32, 0]);
         text.extend([value, sigmas].into_iter().flat_map(f64::to_le_bytes));
         send(queue, self.at.settings, &text)?;
         let mut text = Vec::new();
@@ -245,15 +253,17 @@ impl GpuCodec {
             for n in [stream.shape.values() as u64, n[0], n[1], n[2]] {
                 text.extend(n.to_le_bytes());
             }
-            let group = self.groups.iter().position(|group| group.contains(&k)).unwrap_or(0);
-            let (scalar, field) = (stream.shape.scalar as u32, stream.field as u32);
+            let group =
+                self.records.groups.iter().position(|group| group.contains(&k)).unwrap_or(0);
+            let scalar = stream.shape.scalar as u32 | (stream.part as u32) << 16;
+            let field = stream.field as u32;
             let later = stream.later.map_or(0, |j| j as u32 + 1);
             put(&mut text, &[scalar, later, group as u32, field]);
         }
         send(queue, self.at.fields, &text)?;
         let mut text = Vec::new();
-        for group in &self.groups {
-            put(&mut text, &[group.start as u32, group.len() as u32, 0, 0, 0, 0]);
+        for group in &self.records.groups {
+            put(&mut text, &[group.start as u32 | (group.len() as u32) << 16, 0, 0, 0, 0, 0]);
         }
         send(queue, self.at.groups, &text)
     }
@@ -263,49 +273,78 @@ impl GpuCodec {
         self.at.jobs + k as u64 * JOB
     }
 
-    /// Enqueues the coding of the fields into a snapshot at the device address `stage`, a multiple
-    /// of 64, with room for the snapshot. The [`Report`] goes to the address `report`, in memory of
-    /// the device or in page-locked memory.
-    pub fn compress(&self, queue: &Queue, fields: &[u64], stage: u64, report: u64) -> Result<()> {
-        let count = self.streams.len();
-        let all = 2 * count as u32 + 1;
-        self.prepare.launch(queue, 1, &[&self.at.surveys, &all, &self.at.state, &stage])?;
-        self.survey(queue, fields)?;
-        if self.statistical {
-            self.deviations(queue, fields)?;
-        }
+    /// Enqueues the coding of the first `parts` parts of the fields at the device address `stage`, a
+    /// multiple of 64, with the room that `SnapshotCodec` needs; the record of each part begins as
+    /// there (`begin`). The [`Report`] goes to the address `report`, in memory of the device or in
+    /// page-locked memory.
+    pub fn compress(
+        &self,
+        queue: &Queue,
+        parts: usize,
+        fields: &[u64],
+        stage: u64,
+        report: u64,
+    ) -> Result<()> {
         let Addresses { settings, fields: infos, groups, surveys, jobs, errors, state, .. } =
             self.at;
-        let arguments: [&dyn Argument; 7] =
-            [&settings, &infos, &groups, &surveys, &jobs, &errors, &state];
+        let (all, second) = (2 * self.streams.len() as u32 + 1, stage + self.begin(1));
+        self.prepare.launch(queue, 1, &[&surveys, &all, &state, &stage, &second])?;
+        self.survey(queue, parts, fields)?;
+        if self.statistical {
+            self.deviations(queue, parts, fields)?;
+        }
+        let count = parts as u32;
+        let arguments: [&dyn Argument; 8] =
+            [&settings, &count, &infos, &groups, &surveys, &jobs, &errors, &state];
         self.decide.launch(queue, 1, &arguments)?;
-        let parts = self.parts();
-        for (i, &(k, apart)) in parts.iter().enumerate() {
-            let next = parts.get(i + 1).map_or(u32::MAX, |&(k, apart)| 2 * k as u32 + apart as u32);
-            self.stream(queue, fields, (k, apart), next, report)?;
+        let made = self.made(parts);
+        for (i, &stream) in made.iter().enumerate() {
+            let next = made.get(i + 1).map_or(u32::MAX, |&(job, _)| job as u32);
+            self.stream(queue, fields, stream, next, report)?;
         }
         Ok(())
     }
 
-    /// Returns the streams that the kernels may make, in order: for every group the fields with
-    /// differences, then, if the group has several fields, the same fields each by itself (`true`).
-    fn parts(&self) -> Vec<(usize, bool)> {
+    /// Where the record of part `part` begins behind the address that `compress` gets, in bytes.
+    pub fn begin(&self, part: usize) -> u64 {
+        [0, self.records.second as u64][part]
+    }
+
+    /// Returns the streams that the kernels may make of the first `parts` parts, in order, each as the
+    /// number of its job and the later level to which the stream has differences: for every group
+    /// the fields with differences, then, if there are several fields, the same fields each by
+    /// itself.
+    fn made(&self, parts: usize) -> Vec<(usize, Option<usize>)> {
         let of = |group: &Range<usize>| {
-            let apart = if group.len() > 1 { group.clone() } else { 0..0 };
-            group.clone().map(|k| (k, false)).chain(apart.map(|k| (k, true)))
+            let is_of = |(k, ..): &(usize, &Stream, Option<usize>)| group.contains(k);
+            let coded = self.coded(parts).filter(is_of);
+            let together: Vec<_> = coded.map(|(k, _, later)| (2 * k, later)).collect();
+            let is_one = together.len() == 1;
+            let apart = together.clone().into_iter().filter(move |_| !is_one);
+            together.into_iter().chain(apart.map(|(job, _)| (job + 1, None)))
         };
-        self.groups.iter().flat_map(of).collect()
+        self.records.groups.iter().flat_map(of).collect()
+    }
+
+    /// Returns the streams of the first `parts` parts with their numbers, each with the later level of
+    /// its field if that is among them.
+    fn coded(
+        &self,
+        parts: usize,
+    ) -> impl DoubleEndedIterator<Item = (usize, &Stream, Option<usize>)> {
+        let coded = self.streams.iter().enumerate().filter(move |(_, s)| s.part < parts);
+        coded.map(move |(k, s)| (k, s, s.later.filter(|&j| self.streams[j].part < parts)))
     }
 
     /// Enqueues the kernels that find the ranges of the fields and of the differences.
-    fn survey(&self, queue: &Queue, fields: &[u64]) -> Result<()> {
+    fn survey(&self, queue: &Queue, parts: usize, fields: &[u64]) -> Result<()> {
         let count = self.streams.len();
         let place = |k: usize| self.at.surveys + k as u64 * SURVEY;
         let mut seen = vec![false; count];
         // The kernel of a previous time level also finds the range of its later level, unless an
         // earlier kernel has found it: a later level needs no pass of its own.
-        for (k, stream) in self.streams.iter().enumerate().rev() {
-            let (later, of_later) = match stream.later {
+        for (k, stream, later) in self.coded(parts).rev() {
+            let (later, of_later) = match later {
                 Some(j) => (
                     fields[self.streams[j].field],
                     if std::mem::replace(&mut seen[j], true) { 0 } else { place(j) },
@@ -323,13 +362,12 @@ impl GpuCodec {
     }
 
     /// Enqueues the kernels that find the standard deviations of the fields and of the differences.
-    fn deviations(&self, queue: &Queue, fields: &[u64]) -> Result<()> {
-        let arrays = |(k, stream): (usize, &Stream)| {
-            let difference =
-                stream.later.map(|j| (self.streams.len() + k, fields[self.streams[j].field]));
+    fn deviations(&self, queue: &Queue, parts: usize, fields: &[u64]) -> Result<()> {
+        let arrays = |(k, _, later): (usize, &Stream, Option<usize>)| {
+            let difference = later.map(|j| (self.streams.len() + k, fields[self.streams[j].field]));
             [Some((k, 0)), difference].into_iter().flatten().map(move |(at, later)| (k, at, later))
         };
-        for (k, at, later) in self.streams.iter().enumerate().flat_map(arrays) {
+        for (k, at, later) in self.coded(parts).flat_map(arrays) {
             let Stream { field, shape, typed, .. } = &self.streams[k];
             let (values, survey, sums) =
                 (shape.values() as u64, self.at.surveys + at as u64 * SURVEY, self.at.sums);
@@ -344,54 +382,60 @@ impl GpuCodec {
         Ok(())
     }
 
-    /// Enqueues the kernels that make stream `k` of the order, by itself if `apart`. `next` is the
-    /// job number of the stream behind it, or `u32::MAX`: the result then goes to `report`.
+    /// Enqueues the kernels that make the stream of job `number`, as the difference to the field of
+    /// stream `later` if there is one. `next` is the job number of the stream behind it, or
+    /// `u32::MAX`: the result then goes to `report`.
     fn stream(
         &self,
         queue: &Queue,
         fields: &[u64],
-        (k, apart): (usize, bool),
+        (number, later): (usize, Option<usize>),
         next: u32,
         report: u64,
     ) -> Result<()> {
-        let stream = &self.streams[k];
+        let (k, job, number) = (number as u32 / 2, self.job(number), number as u32);
+        let stream = &self.streams[k as usize];
         let (x, values) = (fields[stream.field], stream.shape.values() as u64);
-        let later = stream.later.filter(|_| !apart).map_or(0, |j| fields[self.streams[j].field]);
-        let number = 2 * k as u32 + apart as u32;
-        let job = self.job(number as usize);
+        let later = later.map_or(0, |j| fields[self.streams[j].field]);
         self.coders[stream.coder].compress(queue, Values { x, later }, job, self.at.scratch)?;
         stream.typed.fill.launch(queue, blocks(values, THREADS, EACH), &[&x, &values, &job])?;
         let Addresses { settings, fields: infos, groups, jobs, state, .. } = self.at;
         self.seal.launch(
             queue,
             1,
-            &[&settings, &infos, &groups, &(k as u32), &jobs, &number, &next, &state, &report],
+            &[&settings, &infos, &groups, &k, &jobs, &number, &next, &state, &report],
         )
     }
 
-    /// Enqueues the decoding of the snapshot of `bytes` bytes at the device address `from`, a
-    /// multiple of 64, into the fields. If the snapshot is damaged, the values of the fields are
-    /// undefined. The [`Report`] goes to the address `report`, as in `compress`.
+    /// Enqueues the decoding of the record of `bytes` bytes at the device address `from`, a multiple
+    /// of 64, into those of the fields that [`Record`] says. If the record is damaged, the values of
+    /// these fields are undefined. The [`Report`] goes to the address `report`, as in `compress`.
     pub fn decompress(
         &self,
         queue: &Queue,
-        from: u64,
-        bytes: u64,
+        record: Record,
+        (from, bytes): (u64, u64),
         fields: &[u64],
         report: u64,
     ) -> Result<()> {
         let Addresses { settings, fields: infos, jobs, state, scratch, .. } = self.at;
-        self.open.launch(queue, 1, &[&settings, &infos, &jobs, &state, &from, &bytes])?;
-        for k in 0..self.streams.len() {
+        let part = record.part() as u32;
+        self.open.launch(queue, 1, &[&settings, &part, &infos, &jobs, &state, &from, &bytes])?;
+        let streams = || self.streams.iter().enumerate().filter(|(_, s)| s.part == record.part());
+        for (k, _) in streams() {
             self.verify.launch(queue, blocks(bytes / 8, THREADS, EACH), &[&self.job(k)])?;
         }
-        self.judge.launch(queue, 1, &[&settings, &infos, &jobs, &state])?;
-        for (k, stream) in self.streams.iter().enumerate() {
-            let (x, values) = (fields[stream.field], stream.shape.values() as u64);
+        self.judge.launch(queue, 1, &[&settings, &part, &infos, &jobs, &state])?;
+        for (k, stream) in streams() {
+            let mut targets = self.records.targets(record, stream.field);
+            let Some(target) = targets.next() else { continue };
+            let (x, values) = (fields[target], stream.shape.values() as u64);
             let later = stream.later.map_or(0, |j| fields[self.streams[j].field]);
             let (job, blocks) = (self.job(k), blocks(values, THREADS, EACH));
             self.coders[stream.coder].decompress(queue, Values { x, later }, job, scratch)?;
             stream.typed.spread.launch(queue, blocks, &[&x, &later, &values, &job])?;
+            targets
+                .try_for_each(|other| queue.copy(fields[other], x, stream.shape.bytes() as u64))?;
         }
         self.conclude.launch(queue, 1, &[&settings, &infos, &jobs, &state, &report])
     }
