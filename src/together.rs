@@ -63,8 +63,6 @@ pairs! {
         "use zero_copy = 0, or gpuzip_get_action instead of the run".
     SharedLevels + Lru: Unsupported, "the published policy moves whole states";
         "use 0 for one of them".
-    SharedLevels + Codec: Unsupported, "raw snapshots alone share time levels";
-        "use 0 for one of them".
     MixedStorage + NoCodec: Config, "snapshots on the host are compressed";
         "name a codec, or 15 (auto)".
     MixedStorage + Lru: Unsupported, "the published policy knows one way to store snapshots";

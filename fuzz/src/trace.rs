@@ -4,7 +4,7 @@
 use crate::abi::{c_path, config, field, file, folder};
 use crate::app::Session;
 use gpuzip::capi::*;
-use gpuzip::plan::{Index, Plan, Policy};
+use gpuzip::plan::{Claims, Index, Plan, Policy};
 use gpuzip::schedule::{trace, validate, Kind, Schedule, Trace};
 use std::sync::Arc;
 
@@ -54,10 +54,11 @@ fn check(text: &[u8], cache: u32) {
     ));
     assert!(again.actions().eq(actions.iter().copied()));
     let index = Index::new(&schedule).expect("the schedule is valid");
+    let levels = index.in_levels(Claims::All).expect("memory for twice the accesses");
     let plans = [Policy::Clairvoyant, Policy::Lru].map(|policy| Plan::of(&index, cache, policy));
-    for plan in plans
-        .into_iter()
-        .chain([Plan::handing_over(&index, cache.max(2)), Plan::sharing(&index, cache)])
+    let of_levels =
+        [Plan::of(&levels, cache, Policy::Clairvoyant), Plan::handing_over(&levels, cache.max(4))];
+    for plan in plans.into_iter().chain([Plan::handing_over(&index, cache.max(2))]).chain(of_levels)
     {
         let Ok(plan) = plan else { continue };
         assert_eq!((plan.counts.saves, plan.counts.restores), (summary.saves, summary.restores));

@@ -1,5 +1,6 @@
 use super::*;
 use crate::choice::{search, Keep};
+use crate::plan::Claims;
 use crate::plan::{Plan, Policy};
 use crate::predict::{simulate, Budgets};
 use crate::schedule::{Action, Kind, Trace};
@@ -21,7 +22,7 @@ fn tiers(link: f64, copy: f64, cache: u32, host: u32) -> TierSpec {
         budgets: Budgets { device: cache as u64, host: host as u64, disk: 0 },
         folders: 1,
         cut: Cut::Whole,
-        is_consecutive: true,
+        claims: Claims::None,
     }
 }
 

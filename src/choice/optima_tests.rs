@@ -1,5 +1,6 @@
 use super::*;
 use crate::choice::Cut;
+use crate::plan::Claims;
 use crate::plan::Policy;
 use crate::predict::{Budgets, Costs};
 
@@ -21,7 +22,7 @@ fn tiers(cache: u32, host: u32, link: f64, copy: f64) -> TierSpec {
         budgets: Budgets { device: cache.into(), host: host.into(), disk: 0 },
         folders: 1,
         cut: Cut::Whole,
-        is_consecutive: true,
+        claims: Claims::None,
     }
 }
 

@@ -4,6 +4,7 @@ use crate::choice::Cut;
 use crate::choice::{lower_bound, published, Coded, Job, State, Storage};
 use crate::codec::{Method, Settings};
 use crate::config::Config;
+use crate::plan::Claims;
 use crate::plan::{Plan, Policy};
 use crate::predict::{simulate, Budgets, CodecProfile, Costs, Profile, Times};
 
@@ -39,7 +40,7 @@ fn tiers(costs: Costs, cache: u32, host: u32) -> TierSpec {
         budgets,
         folders: 1,
         cut: Cut::Whole,
-        is_consecutive: true,
+        claims: Claims::None,
     }
 }
 

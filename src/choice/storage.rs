@@ -191,7 +191,7 @@ impl Storage {
 
 /// Whether the tiers can store snapshots of this storage cut into time levels.
 fn can_cut(storage: &Storage) -> bool {
-    storage.coded == Coded::None
+    storage.coded != Coded::Moved
 }
 
 /// Returns which snapshots a codec may compress. A codec that is named is one for all snapshots, and

@@ -41,8 +41,8 @@ pub struct TierSpec {
     pub folders: usize,
     /// How a state is cut. In two records, of which states may share one, a slot holds one record.
     pub cut: Cut,
-    /// Whether neighbouring states of the schedule are one time step apart: not with macro-steps.
-    pub is_consecutive: bool,
+    /// Which states may share a record with the state before.
+    pub claims: Claims,
 }
 
 /// The least number of slots for compressed snapshots with mixed storage: in one a snapshot is read,
@@ -100,7 +100,11 @@ impl TierSpec {
             budgets: if job.disk_budget == 0 { Budgets::NONE } else { outside },
             folders,
             cut: storage.cut,
-            is_consecutive: true,
+            claims: match storage.coded {
+                Coded::None => Claims::All,
+                _ if job.config.codec.difference_bound => Claims::None,
+                _ => Claims::OfStatesNotSteppedFrom,
+            },
         };
         match storage.coded {
             Coded::Moved => tiers.mixed(),
@@ -110,8 +114,9 @@ impl TierSpec {
 
     /// Returns the tiers for a schedule whose steps are macro-steps.
     pub fn in_macro_steps(self, macro_steps: MacroSteps) -> Self {
-        let is_consecutive = macro_steps.every() == 1;
-        TierSpec { costs: self.costs.in_macro_steps(macro_steps), is_consecutive, ..self }
+        // Neighbouring states of the schedule are then some time steps apart.
+        let claims = if macro_steps.every() > 1 { Claims::None } else { self.claims };
+        TierSpec { costs: self.costs.in_macro_steps(macro_steps), claims, ..self }
     }
 
     /// Returns these tiers for mixed storage: raw states take as much of the device cache as leaves
@@ -259,11 +264,9 @@ impl TierSpec {
         let cache = self.cache_for(snapshots);
         // In spare states the application has no other state's level.
         let is_spare = self.zero_copy && !Plan::always_has_slot(true, self.cut.parts(), cache);
-        index.in_levels(match self.costs.compressed {
-            _ if !self.is_consecutive => Claims::None,
-            true => Claims::OfStatesNotSteppedFrom,
-            false if is_spare => Claims::None,
-            false => Claims::All,
+        index.in_levels(match self.claims {
+            Claims::All if is_spare => Claims::None,
+            claims => claims,
         })
     }
 

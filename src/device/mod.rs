@@ -285,12 +285,6 @@ pub trait Device: Any + Recorder + Launcher + Send {
         0
     }
 
-    /// Whether kernels can use these bytes by the address from `pointer`: device memory, and host
-    /// memory that is page-locked.
-    fn is_for_kernels(&self, place: Place, _bytes: u64) -> bool {
-        matches!(place, Place::Device(_))
-    }
-
     /// Free and total bytes of the device's memory; `None` if that is main memory.
     fn memory(&self) -> Result<Option<DeviceMemory>> {
         Ok(None)

@@ -86,6 +86,9 @@ pub trait Recorder {
         Ok(())
     }
 
+    /// Tells which share of a state the coding work that begins next is for.
+    fn codes_part(&mut self, _share: f64) {}
+
     /// Marks the end of the coding work that `begin_coding` began on the application's lane.
     fn end_coding(&mut self) -> Result<()> {
         Ok(())

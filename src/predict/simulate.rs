@@ -138,7 +138,11 @@ impl<'a> Playback<'a> {
             true => of,
             false => (of as f64 * (bytes as f64 / of_state as f64)) as u64,
         };
-        let previous_bytes = scaled(costs.previous_bytes).min(bytes);
+        let previous = costs.previous_bytes as f64 / costs.state_bytes.max(1) as f64;
+        let previous_bytes = match costs.compressed {
+            true => (bytes as f64 * previous) as u64,
+            false => scaled(costs.previous_bytes).min(bytes),
+        };
         let stored = if is_mixed { scaled(costs.stored_bytes).max(1) } else { bytes };
         let clocks = Box::new(Clocks::new(costs, stored, timeline));
         let field =
@@ -165,7 +169,11 @@ impl<'a> Playback<'a> {
             parts: layout.bytes.iter().enumerate().map(part).collect(),
             previous: Vec::from_iter(plan.in_levels.then_some(previous)),
         };
-        let coder = costs.compressed.then_some(SnapshotCoder::Assumed { bytes: [stored, 0] });
+        let of_parts = match plan.in_levels {
+            true => [own, previous_bytes],
+            false => [stored, 0],
+        };
+        let coder = costs.compressed.then_some(SnapshotCoder::Assumed { bytes: of_parts });
         let storage = Storage { parts, coder, sums: plan.in_levels.then_some(Sums::Absent) };
         // Every snapshot finds room: the number of slots says how many fit.
         let mut tiers = Tiers::new(clocks, layout, plan, storage, ROOM, ROOM)?;

@@ -81,7 +81,7 @@ impl Store {
         let from = [0, 1].map(|part| From::Place(coder.record(buffer, part)));
         self.device.concerns(ts);
         let mut saved = Saved { ts, bytes: sizes.iter().sum(), written: 0 };
-        self.largest = self.largest.max(saved.bytes);
+        self.largest = sizes.into_iter().fold(self.largest, u64::max);
         for ((made, bytes), from) in made.into_iter().zip(sizes).zip(from) {
             if let Some((record, step)) = made {
                 saved.written += u32::from(self.put(record, step, bytes, from)?);

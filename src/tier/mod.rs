@@ -269,7 +269,7 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
         self.store.saved.drain(..)
     }
 
-    /// Bytes of the largest compressed snapshot of this sweep.
+    /// Bytes of the largest compressed record of this sweep.
     pub fn largest(&self) -> u64 {
         self.store.largest
     }

@@ -174,6 +174,8 @@ impl Order {
         from: Option<&Marks>,
         to: Option<(&Marks, &Freed)>,
     ) -> Result<()> {
+        // The lane that wrote `from` has mostly seen what must come before the write of `to`.
+        from.map_or(Ok(()), |from| self.wait(device, lane, from.written))?;
         if let Some((to, freed)) = to {
             let taken = if to.is_fresh { &freed.marks[..] } else { &[] };
             for mark in taken {
@@ -188,7 +190,7 @@ impl Order {
             }
             to.all().into_iter().try_for_each(|mark| self.wait(device, lane, mark))?;
         }
-        from.map_or(Ok(()), |from| self.wait(device, lane, from.written))
+        Ok(())
     }
 
     /// Counts the operation that `before` was for, and records the events of the bytes that it reads and

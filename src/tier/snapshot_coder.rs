@@ -62,6 +62,11 @@ pub enum SnapshotCoder {
     },
 }
 
+/// The share of a state that some of its parts are, by their compressed bytes.
+fn share(all: &[u64; 2], some: &[u64]) -> f64 {
+    some.iter().sum::<u64>() as f64 / all.iter().sum::<u64>().max(1) as f64
+}
+
 /// A snapshot coder on a GPU.
 pub struct GpuCoder {
     codec: Option<GpuCodec>,
@@ -222,7 +227,8 @@ impl SnapshotCoder {
                 device.end_coding()?;
                 device.record(Lane::App, gpu.made[k])
             }
-            SnapshotCoder::Assumed { .. } => {
+            SnapshotCoder::Assumed { bytes } => {
+                device.codes_part(share(bytes, &bytes[..parts]));
                 device.begin_coding(Coding::Compress)?;
                 device.end_coding()
             }
@@ -273,7 +279,8 @@ impl SnapshotCoder {
                 device.end_coding()
             }
             SnapshotCoder::Gpu(gpu) => gpu.open(device, ts, coded, fields),
-            SnapshotCoder::Assumed { .. } => {
+            SnapshotCoder::Assumed { bytes } => {
+                device.codes_part(share(bytes, &bytes[coded.part..=coded.part]));
                 device.begin_coding(Coding::Decompress)?;
                 device.end_coding()
             }

@@ -38,7 +38,7 @@ pub struct Store {
     pub order: Order,
     /// What saves did that `Tiers::saved` has not returned yet.
     pub saved: Vec<Saved>,
-    /// Bytes of the largest compressed snapshot of this sweep.
+    /// Bytes of the largest compressed record of this sweep.
     pub largest: u64,
     /// Offset in the device slab, in bytes, of the spare memory in which the application works
     /// beside the slots.

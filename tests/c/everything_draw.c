@@ -101,7 +101,7 @@ static void choose_codec(job_t *job, double amplitude)
   static const int codecs[] = {0, 0, 0, 0, 0, 1, 3, 4, 5, 6, 7, 15, TURNED, STEPS};
   random_t *r = &job->random;
   gpuzip_config_t *c = &job->config;
-  const loss_t exact = {1, 0, 0, 0.0, 0.0};
+  const loss_t exact = {.exact = 1};
   job->loss = exact;
   c->compressor = codecs[between(r, 0, 13)];
   if (c->compressor == 0) return;
@@ -128,11 +128,10 @@ static void settle(job_t *job)
   gpuzip_config_t *c = &job->config;
   const int algorithm = c->checkpointing_algorithm;
   if (c->zero_copy) c->policy = 0;
-  if (c->zero_copy || c->policy || c->compressor || c->disk_budget) c->shared_levels = 0;
+  if (c->policy) c->shared_levels = 0;
   if (c->compressor == 15 && c->compression_factor <= 1.0f) c->nonfinite = 0;
   if (algorithm == GPUZIP_ALGORITHM_ONLINE)
-    c->zero_copy = c->policy = c->shared_levels = c->adjoint_every = 0;
-  if (c->adjoint_every > 1) c->shared_levels = 0;
+    c->policy = c->adjoint_every = 0;
   if (c->mixed_storage == 1 &&
       (!c->compressor || c->policy || algorithm == GPUZIP_ALGORITHM_ONLINE))
     c->mixed_storage = 0;
@@ -238,6 +237,7 @@ void choose(job_t *job)
   if (once_in(r, 30)) c->link_bandwidth = 2e9;
   choose_codec(job, job->apps[0].amplitude);
   if (!once_in(r, 10)) settle(job);
+  job->loss.shared = c->shared_levels && c->compressor;
   job->rounding = roundings[between(r, 0, 4)];
   job->flush = once_in(r, 3);
   if (once_in(r, 10)) record(job);

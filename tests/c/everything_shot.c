@@ -157,8 +157,23 @@ static void ask(job_t *job)
   job->counts->asked++;
 }
 
+/* Whether the memory of field `f` is that of the state before, by the flags of the action. */
+static int is_shared(const app_t *app, uint32_t f, uint32_t flags)
+{
+  const gpuzip_field_t *field = &app->fields[f];
+  return (flags & GPUZIP_FLAG_SHARED_LEVEL) && field->role != 0 &&
+         app->bytes[f] / app->values[f] >= 4 && app->fields[field->role - 1].role == 0;
+}
+
+/* Checks that the memory of a field holds the values of the state. */
+static void check_there(const app_t *app, uint32_t f, const void *memory, int32_t ts)
+{
+  CHECK(memcmp(memory, app->copies[ts][f], app->bytes[f]) == 0,
+        "the shared level, field %u, of state %d is not there", f, ts);
+}
+
 /* Saves u(ts) of session `k`. */
-static int32_t store(job_t *job, int k, int32_t ts)
+static int32_t store(job_t *job, int k, int32_t ts, uint32_t flags)
 {
   app_t *app = &job->apps[k];
   int32_t status;
@@ -173,14 +188,16 @@ static int32_t store(job_t *job, int k, int32_t ts)
     if (status != GPUZIP_OK) return status;
   }
   for (uint32_t f = 0; f < app->nfields; f++)
-    memcpy(job->given[k][f], app->copies[ts][f], app->bytes[f]);
+    if (is_shared(app, f, flags)) check_there(app, f, job->given[k][f], ts);
+    else memcpy(job->given[k][f], app->copies[ts][f], app->bytes[f]);
   job->given[k][0] = NULL;
   IN(job, status, gpuzip_save_commit(job->handles[k], ts, NULL));
   return status;
 }
 
-static int32_t fetch(job_t *job, int k, int32_t ts, int is_last)
+static int32_t fetch(job_t *job, int k, int32_t ts, uint32_t flags)
 {
+  const int is_last = (flags & GPUZIP_FLAG_LAST_USE) != 0;
   app_t *app = &job->apps[k];
   void *data[MOST_FIELDS];
   int32_t status;
@@ -192,8 +209,9 @@ static int32_t fetch(job_t *job, int k, int32_t ts, int is_last)
   IN(job, status, gpuzip_retrieve_acquire(job->handles[k], ts, data, app->nfields, NULL));
   if (status != GPUZIP_OK) return status;
   for (uint32_t f = 0; f < app->nfields; f++) app_put(app, f, data[f]);
-  /* After its last use the memory is the application's. */
-  for (uint32_t f = 0; is_last && f < app->nfields; f++) memset(data[f], 0x3c, app->bytes[f]);
+  /* After its last use the memory is the application's, but for a level of the state before. */
+  for (uint32_t f = 0; is_last && f < app->nfields; f++)
+    if (!is_shared(app, f, flags)) memset(data[f], 0x3c, app->bytes[f]);
   job->in_hand = ts + 1;
   return status;
 }
@@ -211,14 +229,15 @@ static int32_t give_back(job_t *job)
 }
 
 /* Takes the memory of the next SAVE. It is the application's now, which writes to it at once. */
-static int32_t take(job_t *job, int32_t ts)
+static int32_t take(job_t *job, int32_t ts, uint32_t flags)
 {
   int32_t status = GPUZIP_OK;
   for (int k = 0; k < job->sessions && status == GPUZIP_OK; k++) {
     const app_t *app = &job->apps[k];
     IN(job, status, gpuzip_save_begin(job->handles[k], ts, job->given[k], app->nfields, NULL));
     for (uint32_t f = 0; status == GPUZIP_OK && f < app->nfields; f++)
-      memset(job->given[k][f], 0x5a, app->bytes[f]);
+      if (is_shared(app, f, flags)) check_there(app, f, job->given[k][f], ts);
+      else memset(job->given[k][f], 0x5a, app->bytes[f]);
   }
   return status;
 }
@@ -229,14 +248,14 @@ static int32_t serve(job_t *job, const gpuzip_action_t *a)
   for (int k = 0; k < job->sessions && status == GPUZIP_OK; k++) {
     if (a->type == GPUZIP_ACTION_SAVE) {
       CHECK(job->now.live == a->ts, "SAVE %d of state %d", a->ts, job->now.live);
-      status = store(job, k, a->ts);
+      status = store(job, k, a->ts, a->flags);
       job->now.saved_at[a->ts] = 1, job->counts->saves++;
     } else {
       CHECK(job->now.saved_at[a->ts], "RESTORE %d of no snapshot", a->ts);
-      status = fetch(job, k, a->ts, (a->flags & GPUZIP_FLAG_LAST_USE) != 0);
+      status = fetch(job, k, a->ts, a->flags);
       if (status != GPUZIP_OK) break;
       app_check(&job->apps[k], a->ts, &job->loss);
-      app_advance(&job->apps[k], a->ts);
+      if (!job->loss.shared) app_advance(&job->apps[k], a->ts);
       job->counts->restores++;
     }
   }
@@ -255,7 +274,9 @@ static void forward(job_t *job, int32_t ts, int32_t ts_end, uint32_t flags)
   for (int t = ts; t <= ts_end; t++) job->now.seen[t] = 1;
   job->now.forward_steps += (uint64_t)(ts_end - ts + 1);
   job->now.live = ts_end;
-  for (int k = 0; k < job->sessions; k++) app_advance(&job->apps[k], ts_end);
+  for (int k = 0; k < job->sessions; k++)
+    if (job->loss.shared) app_step(&job->apps[k], ts_end, ts == ts_end);
+    else app_advance(&job->apps[k], ts_end);
 }
 
 static void backward(job_t *job, int32_t ts, int32_t ts_end, uint32_t flags)
@@ -276,6 +297,8 @@ static int32_t end_forward(job_t *job)
 {
   int32_t status = GPUZIP_OK;
   if (!job->open || job->now.ended || job->now.live != job->now.steps - 1) return GPUZIP_OK;
+  /* Memory for a SAVE that does not come any more is not the application's. */
+  memset(job->given, 0, sizeof job->given);
   job->now.ended = 1, job->peeked = 0;
   IN(job, status, gpuzip_end_forward(job->handles[0]));
   return status;
@@ -343,7 +366,8 @@ static void write_now(job_t *job)
 {
   const gpuzip_config_t *c = &job->config;
   if (!job->persist || !once_in(&job->random, job->eager)) return;
-  if (c->shared_levels || c->checkpointing_algorithm == GPUZIP_ALGORITHM_ONLINE) return;
+  /* The program does not keep the lossy level that it had when a generation was written. */
+  if (job->loss.shared || c->checkpointing_algorithm == GPUZIP_ALGORITHM_ONLINE) return;
   job->counts->out += job->given[0][0] != NULL || job->in_hand;
   const int32_t status = write_generation(job, 1);
   if (status != GPUZIP_OK) check_failure(job, status);
@@ -370,7 +394,7 @@ static int32_t act(job_t *job, const gpuzip_action_t *a)
       job->now.it = a->it;
       write_now(job);
       if (job->config.zero_copy && is_next_save && once_in(&job->random, 2))
-        status = take(job, a->ts_end);
+        status = take(job, a->ts_end, a->flags);
       /* The last state may be saved before the forward phase ends. */
       if (status == GPUZIP_OK && (!is_next_save || once_in(&job->random, 2)))
         status = end_forward(job);
@@ -451,7 +475,7 @@ static int32_t on_observe(void *user, int32_t type, int32_t ts, uint32_t flags)
   job_t *job = user;
   if (type == GPUZIP_ACTION_RESTORE) {
     app_check(&job->apps[0], ts, &job->loss);
-    app_advance(&job->apps[0], ts);
+    if (!job->loss.shared) app_advance(&job->apps[0], ts);
     job->now.live = ts, job->counts->restores++;
   } else {
     job->now.saved_at[ts] = 1, job->counts->saves++;

@@ -16,6 +16,7 @@ typedef struct {
   /* For codecs without an error bound: the largest plausible error, relative to the field's
    * maximum. */
   double loose;
+  int shared; /* 1: a previous level may be that of another snapshot, or of a restored state */
 } loss_t;
 
 typedef struct {
@@ -35,6 +36,9 @@ void app_make(app_t *app, random_t *r, int steps);
 void app_free(app_t *app);
 /* Makes u(ts) the live state by copying the program's copy. */
 void app_advance(app_t *app, int ts);
+/* As app_advance, for a state that is computed from the live state or, if `is_one_step` is 0, from a
+ * state between: its previous levels are the levels of that state, lossy ones too. */
+void app_step(app_t *app, int ts, int is_one_step);
 /* Overwrites the live state, and the gaps between its rows, with bytes that no state has. */
 void app_spoil(app_t *app);
 /* Copies field `k` from contiguous memory into the live state. */

@@ -106,10 +106,10 @@ impl Group {
             self.from.push(range(before[0], field(value)));
         } else if name == kernel("snapshot_decide") && k == 0 {
             self.to.push(range(value, kernels.own));
-        } else if name == kernel("snapshot_open") && k == 5 {
+        } else if name == kernel("snapshot_open") && k == 6 {
             *self = Group {
                 to: vec![range(before[0], kernels.own)],
-                from: vec![range(before[4], value)],
+                from: vec![range(before[5], value)],
             };
         } else if name == kernel("snapshot_spread") && k == 2 {
             self.to.push(range(before[0], field(value)));

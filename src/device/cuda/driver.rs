@@ -308,12 +308,6 @@ pub fn copy_engines(device: CUdevice) -> Result<u32> {
     Ok(count.max(0) as u32)
 }
 
-/// Whether a device's kernels use memory page-locked after its allocation by the host's address.
-pub fn uses_host_addresses(device: CUdevice) -> Result<bool> {
-    let which = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM;
-    Ok(attribute(device, which)? != 0)
-}
-
 /// All CUDA devices in the order of their numbers. The error says why there is no driver.
 pub fn devices() -> Result<Vec<DeviceInfo>> {
     let info = |ordinal| {

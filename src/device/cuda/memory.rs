@@ -186,11 +186,6 @@ impl HostSlab {
         }
     }
 
-    /// Bytes from the start that are page-locked.
-    pub fn locked_bytes(&self) -> u64 {
-        self.locked
-    }
-
     /// Bytes that were to be page-locked and are not.
     pub fn pageable_bytes(&self) -> u64 {
         self.wanted.saturating_sub(self.locked)

@@ -51,8 +51,6 @@ pub struct CudaDevice {
     handle: CUdevice,
     /// The architecture for which kernels have to be compiled: 90 for sm_90.
     architecture: u32,
-    /// Whether kernels use page-locked memory by the address that the host uses.
-    uses_host_addresses: bool,
     /// The process that owns the handles and the memory; a forked child does not.
     process: Process,
     context: CUcontext,
@@ -91,14 +89,12 @@ impl CudaDevice {
     pub fn new(ordinal: i32) -> Result<Self> {
         let (handle, mut context) = (driver::device(ordinal)?, std::ptr::null_mut());
         let architecture = driver::architecture(handle)?;
-        let uses_host_addresses = driver::uses_host_addresses(handle)?;
         cu!(cuDevicePrimaryCtxRetain(&mut context, handle))?;
         // From here on, dropping `this` releases what the device has.
         let mut this = CudaDevice {
             ordinal,
             handle,
             architecture,
-            uses_host_addresses,
             process: Process::current(),
             context,
             device: DeviceSlab::default(),
@@ -217,15 +213,6 @@ impl Device for CudaDevice {
 
     fn pageable_bytes(&self) -> u64 {
         self.host.pageable_bytes()
-    }
-
-    fn is_for_kernels(&self, place: Place, bytes: u64) -> bool {
-        match place {
-            Place::Host(offset) => {
-                self.uses_host_addresses && offset + bytes <= self.host.locked_bytes()
-            }
-            place => matches!(place, Place::Device(_)),
-        }
     }
 
     fn memory(&self) -> Result<Option<DeviceMemory>> {
