@@ -275,7 +275,7 @@ module gpuzip
     integer(c_int64_t) :: host_budget = 0
     ! Most bytes of disk that snapshots take, in the folders of `disk_path`. Snapshots go there when `host_budget`,
     ! which must be set, too, has no room for them; four snapshots of `host_budget` are then buffers of the disk. 0: no
-    ! snapshot goes to disk. Not with `shared_levels`.
+    ! snapshot goes to disk.
     integer(c_int64_t) :: disk_budget = 0
     ! GPUZIP_POLICY_*.
     integer(c_int32_t) :: policy = 0
@@ -329,10 +329,11 @@ module gpuzip
     ! Seconds that a requested stop may take until the last generation is on the disk. The number holds for the whole
     ! process; 0: 1.5.
     real(c_double) :: stop_budget_s = 0
-    ! 1: raw snapshots of consecutive states share a time level, which is stored once: the previous time level (`role`)
-    ! of u(t+1) is a field of u(t). Every save compares the checksums of the two. If the application changed the level
-    ! after the step, the save fails with GPUZIP_ERR_VALUES (on a GPU, the call that would give TERMINATE fails), and
-    ! the shot cannot continue. Not with `zero_copy`, policy lru or a codec by name.
+    ! 1: snapshots of consecutive states may share a time level, which is then stored once: the previous time level
+    ! (`role`) of u(t+1) is a field of u(t). A save that shares one compares the checksums of the two, except under
+    ! `zero_copy`, where both are the same memory (GPUZIP_FLAG_SHARED_LEVEL). If the application changed the level after
+    ! the step, the save fails with GPUZIP_ERR_VALUES (on a GPU, the call that would give TERMINATE fails), and the shot
+    ! cannot continue. Not with policy lru.
     integer(c_int32_t) :: shared_levels = 0
     ! Mixed storage: snapshots that stay in device memory are raw, and those that go to the host are compressed. 0: with
     ! codec `auto` and without `zero_copy`, where the predicted time is shorter; a codec that is named is used for all
@@ -342,8 +343,8 @@ module gpuzip
     integer(c_int32_t) :: mixed_storage = 0
     ! k > 1: the adjoint needs u(0), u(k), u(2k), ... only, as an imaging condition does that is applied every k-th time
     ! step. A BACKWARD then stands for k steps, from `ts`, a multiple of k, to `ts_end`, and schedules,
-    ! `checkpointing_snaps` and `schedule_chunk` count these k steps as one. Every snapshot is a whole state. 0 and 1:
-    ! one step per BACKWARD. Not with `shared_levels`.
+    ! `checkpointing_snaps` and `schedule_chunk` count these k steps as one. Snapshots then share no time level. 0 and
+    ! 1: one step per BACKWARD.
     integer(c_int32_t) :: adjoint_every = 0
     ! In which restored states the difference of a field and its previous time level (`role`) keeps a bound of its own,
     ! where both come from a codec that keeps a bound. 0: in the states that a FORWARD starts from; in other states the

@@ -539,7 +539,7 @@ typedef struct gpuzip_config_t {
   /*
    Most bytes of disk that snapshots take, in the folders of `disk_path`. Snapshots go there when
    `host_budget`, which must be set, too, has no room for them; four snapshots of `host_budget`
-   are then buffers of the disk. 0: no snapshot goes to disk. Not with `shared_levels`.
+   are then buffers of the disk. 0: no snapshot goes to disk.
    */
   uint64_t disk_budget GPUZIP_DEFAULT(0);
   /*
@@ -635,11 +635,12 @@ typedef struct gpuzip_config_t {
    */
   double stop_budget_s GPUZIP_DEFAULT(0);
   /*
-   1: raw snapshots of consecutive states share a time level, which is stored once: the
-   previous time level (`role`) of u(t+1) is a field of u(t). Every save compares the checksums
-   of the two. If the application changed the level after the step, the save fails with
-   GPUZIP_ERR_VALUES (on a GPU, the call that would give TERMINATE fails), and the shot cannot
-   continue. Not with `zero_copy`, policy lru or a codec by name.
+   1: snapshots of consecutive states may share a time level, which is then stored once: the
+   previous time level (`role`) of u(t+1) is a field of u(t). A save that shares one compares the
+   checksums of the two, except under `zero_copy`, where both are the same memory
+   (GPUZIP_FLAG_SHARED_LEVEL). If the application changed the level after the step, the save fails
+   with GPUZIP_ERR_VALUES (on a GPU, the call that would give TERMINATE fails), and the shot cannot
+   continue. Not with policy lru.
    */
   int32_t shared_levels GPUZIP_DEFAULT(0);
   /*
@@ -655,8 +656,7 @@ typedef struct gpuzip_config_t {
    k > 1: the adjoint needs u(0), u(k), u(2k), ... only, as an imaging condition does that is
    applied every k-th time step. A BACKWARD then stands for k steps, from `ts`, a multiple of k,
    to `ts_end`, and schedules, `checkpointing_snaps` and `schedule_chunk` count these k steps
-   as one. Every snapshot is a whole state. 0 and 1: one step per BACKWARD. Not with
-   `shared_levels`.
+   as one. Snapshots then share no time level. 0 and 1: one step per BACKWARD.
    */
   int32_t adjoint_every GPUZIP_DEFAULT(0);
   /*
@@ -2123,8 +2123,7 @@ gpuzip_status_t gpuzip_persist_due(struct gpuzip_t *handle,
  that shot and holds the arrays with `scope` 0. Within a shot, after the work of the current action and
  before the next one, the generation is of this action and holds all arrays, the stored snapshots as
  they are, and the position in the schedule; the shot number is the same as before the shot. A session
- with `shared_levels`, with algorithm online or with other sessions on its schedule writes generations
- between shots only.
+ with algorithm online or with other sessions on its schedule writes generations between shots only.
 
  Names of arrays that begin with "gpuzip " are the library's own: an array with such a name is
  GPUZIP_ERR_ARGUMENT.

@@ -166,11 +166,16 @@ static int forward_in_slots(handed_t *h, shot_t *shot, const gpuzip_action_t *ac
         if (handed_is_due(action, ts)) {
             if (checkpoint_failed(handed_slot(h, action->ts_end)))
                 return -1;
-            wavefield_clear_halo(&h->slot, g);
+            /* The halo of a shared level is that of the state before. */
+            wavefield_t own = h->slot;
+            if (action->flags & GPUZIP_FLAG_SHARED_LEVEL)
+                own.prev = own.curr;
+            wavefield_clear_halo(&own, g);
         }
         shot_forward_to(shot, (size_t)ts, !(action->flags & GPUZIP_FLAG_RECOMPUTE), handed_target(h, action, ts, &shot->u));
         if (handed_is_half(action, ts)) {
-            field_copy(g, h->slot.prev, shot->u.prev);
+            if (!(action->flags & GPUZIP_FLAG_SHARED_LEVEL))
+                field_copy(g, h->slot.prev, shot->u.prev);
             shot->u.prev = h->slot.prev;
         }
         if (checkpoint_failed(handed_give_back(h, &shot->u)))

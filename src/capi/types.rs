@@ -341,7 +341,7 @@ pub struct gpuzip_config_t {
     pub host_budget: u64,
     /// Most bytes of disk that snapshots take, in the folders of `disk_path`. Snapshots go there when
     /// `host_budget`, which must be set, too, has no room for them; four snapshots of `host_budget`
-    /// are then buffers of the disk. 0: no snapshot goes to disk. Not with `shared_levels`.
+    /// are then buffers of the disk. 0: no snapshot goes to disk.
     pub disk_budget: u64,
     /// GPUZIP_POLICY_*.
     pub policy: i32,
@@ -403,11 +403,12 @@ pub struct gpuzip_config_t {
     /// Seconds that a requested stop may take until the last generation is on the disk. The number holds
     /// for the whole process; 0: 1.5.
     pub stop_budget_s: f64,
-    /// 1: raw snapshots of consecutive states share a time level, which is stored once: the
-    /// previous time level (`role`) of u(t+1) is a field of u(t). Every save compares the checksums
-    /// of the two. If the application changed the level after the step, the save fails with
-    /// GPUZIP_ERR_VALUES (on a GPU, the call that would give TERMINATE fails), and the shot cannot
-    /// continue. Not with `zero_copy`, policy lru or a codec by name.
+    /// 1: snapshots of consecutive states may share a time level, which is then stored once: the
+    /// previous time level (`role`) of u(t+1) is a field of u(t). A save that shares one compares the
+    /// checksums of the two, except under `zero_copy`, where both are the same memory
+    /// (GPUZIP_FLAG_SHARED_LEVEL). If the application changed the level after the step, the save fails
+    /// with GPUZIP_ERR_VALUES (on a GPU, the call that would give TERMINATE fails), and the shot cannot
+    /// continue. Not with policy lru.
     pub shared_levels: i32,
     /// Mixed storage: snapshots that stay in device memory are raw, and those that go to the host are
     /// compressed. 0: with codec `auto` and without `zero_copy`, where the predicted time is shorter;
@@ -419,8 +420,7 @@ pub struct gpuzip_config_t {
     /// k > 1: the adjoint needs u(0), u(k), u(2k), ... only, as an imaging condition does that is
     /// applied every k-th time step. A BACKWARD then stands for k steps, from `ts`, a multiple of k,
     /// to `ts_end`, and schedules, `checkpointing_snaps` and `schedule_chunk` count these k steps
-    /// as one. Every snapshot is a whole state. 0 and 1: one step per BACKWARD. Not with
-    /// `shared_levels`.
+    /// as one. Snapshots then share no time level. 0 and 1: one step per BACKWARD.
     pub adjoint_every: i32,
     /// In which restored states the difference of a field and its previous time level (`role`) keeps
     /// a bound of its own, where both come from a codec that keeps a bound. 0: in the states that a

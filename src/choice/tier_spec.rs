@@ -171,10 +171,9 @@ impl TierSpec {
         TierSpec { cache: Some(cache), raw_slots: raw, packed_bytes: None, ..self.clone() }
     }
 
-    /// Returns the slots of the device cache that can hold all snapshots inside an interval; `None`:
-    /// one for each snapshot.
+    /// Returns the snapshots inside an interval for which the device cache has room; `None`: for all.
     pub fn inner_slots(&self) -> Option<u32> {
-        self.raw_slots.or(self.cache)
+        self.raw_slots.or(self.cache).map(|slots| slots / self.cut.parts())
     }
 
     /// Returns the bytes of device memory that a plan takes.

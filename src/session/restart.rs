@@ -326,7 +326,7 @@ impl Session {
         if !expected.eq(snapshots.iter().map(|snapshot| (snapshot.ts, snapshot.part))) {
             return fail!(
                 Stream,
-                "the restart files hold {} records of snapshots at action {}, and not those of the schedule: give the configuration that wrote the files,                  shared_levels included",
+                "the restart files hold {} records of snapshots at action {}, and not those of the schedule: give the configuration that wrote the files, shared_levels included",
                 snapshots.len(),
                 position.it
             );

@@ -83,7 +83,7 @@ struct Group {
 }
 
 /// Bytes of a report about a snapshot.
-const REPORT: u64 = 32;
+const REPORT: u64 = 48;
 
 impl Group {
     /// Notes argument number `k` of a kernel; `before` are the arguments before it. Returns the

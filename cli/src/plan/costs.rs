@@ -11,7 +11,6 @@ use gpuzip::error::{Code, Error, Result};
 use gpuzip::plan::SPARE_SLOTS;
 use gpuzip::predict::{Budgets, CodecProfile, Profile};
 use gpuzip::schedule::MacroSteps;
-use gpuzip::together::{why, Mode};
 use serde_json::{json, Value};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -231,12 +230,6 @@ impl CostOptions {
         if let Some(bytes) = self.shared_bytes.filter(|&bytes| bytes == 0 || bytes >= state_bytes) {
             return refuse(format!(
                 "--shared-bytes {bytes}: a part of the {state_bytes} bytes of a state"
-            ));
-        }
-        let every = macro_steps.filter(|_| self.shared_bytes.is_some()).map(|steps| steps.every());
-        if let (Some(every), Some(why)) = (every, why([Mode::SharedLevels, Mode::MacroSteps])) {
-            return refuse(format!(
-                "--shared-bytes with --every {every}: {why}; leave out --shared-bytes"
             ));
         }
         let budgets = Budgets {
