@@ -144,8 +144,6 @@ static void refused(app_t *a)
   FAILS(gpuzip_init(&config, 0, &f, 1, &h), GPUZIP_ERR_ARGUMENT, "steps = 0");
   config = online(0, 1);
   FAILS(gpuzip_init(&config, 0, &f, 1, &h), GPUZIP_ERR_CONFIG, "online needs the number of snapshots");
-  config = online(3, 1), config.zero_copy = 1;
-  FAILS(gpuzip_init(&config, 0, &f, 1, &h), GPUZIP_ERR_UNSUPPORTED, "zero_copy = 1");
   config = online(3, 1), config.policy = GPUZIP_POLICY_LRU;
   FAILS(gpuzip_init(&config, 0, &f, 1, &h), GPUZIP_ERR_UNSUPPORTED, "policy = 1");
   config = online(3, 1), config.snapshot_rule = 1;
