@@ -88,10 +88,9 @@ impl Part {
 /// and the fields that are the previous time level of these (part 1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parts {
-    /// One or two parts.
+    /// The parts, one or two, in order.
     pub parts: Vec<Part>,
-    /// The fields of part 1, each with its later level: a field of part 0, and the place of that field
-    /// among the fields of part 0.
+    /// The fields of part 1, each with the field of part 0 that is its later level.
     pub previous: Vec<Previous>,
 }
 

@@ -155,7 +155,7 @@ impl SnapshotCodec {
     /// Does the work of `compress_parts` for part 0, which is the state if there is one part.
     ///
     /// # Safety
-    /// That of `compress_parts`.
+    /// The caller promises what `compress_parts` asks for.
     pub unsafe fn compress(&mut self, fields: &[AppMemory], to: &mut [u8]) -> Result<usize> {
         // SAFETY: by this function's contract.
         Ok(unsafe { self.compress_parts(1, fields, to) }?[0])
@@ -372,7 +372,7 @@ impl SnapshotCodec {
     /// Does the work of `decompress_record` for part 0, which is the state if there is one part.
     ///
     /// # Safety
-    /// That of `decompress_record`.
+    /// The caller promises what `decompress_record` asks for.
     pub unsafe fn decompress(&mut self, from: &[u8], fields: &[AppMemory]) -> Result<()> {
         // SAFETY: by this function's contract.
         unsafe { self.decompress_record(Record::Part(0), from, fields) }

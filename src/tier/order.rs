@@ -8,6 +8,7 @@
 
 use crate::device::{Device, Event, Lane};
 use crate::error::Result;
+use crate::fallible_vec;
 
 /// Number of lanes.
 const LANES: usize = 5;
@@ -137,6 +138,7 @@ impl Order {
     fn record(&mut self, device: &mut dyn Device, lane: Lane, event: Event) -> Result<()> {
         device.record(lane, event)?;
         if self.recorded.len() <= event.0 {
+            fallible_vec::up_to(&mut self.recorded, event.0 + 1)?;
             self.recorded.resize(event.0 + 1, Clock::default());
         }
         self.recorded[event.0] = self.seen[lane as usize];
