@@ -27,9 +27,6 @@
 //! that real data have, for example two pulses that move apart by one word each. The checksum gives
 //! no protection against deliberate damage: the constants are public.
 
-// Loops over SIMD lanes use an index.
-#![allow(clippy::needless_range_loop)]
-
 use super::simd::{dispatch, prefetch, Kernel};
 
 /// Returns the part of the checksum that `bytes` contribute. The first word of `bytes` has index

@@ -21,9 +21,6 @@
 //! over +-s/2. If it does, the encoder uses the quantum 511/512 s alone, and |x - x^| may be as
 //! large as s. If it does not, every single value keeps the bound t.
 
-// Loops index several arrays: the compiler vectorises this form, and formulas are written this way.
-#![allow(clippy::needless_range_loop)]
-
 use super::coder::{Bound, Shape};
 use super::simd::{dispatch, Kernel, Level};
 use crate::error::{fail, Result};

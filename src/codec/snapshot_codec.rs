@@ -4,7 +4,8 @@ use super::coder::{Bound, Coder, Shape};
 use super::field_values::{rows_of, subtract, subtract_from, value_range, values, values_mut};
 use super::settings::Settings;
 use super::stream::{padded, Content, Header, HEADER};
-use super::streams::{output_bytes, shapes_of, Record, Streams};
+use super::streams::{coders_of, most_bytes, shapes_of, Record, Streams};
+use super::table::Method;
 use super::value_range::ValueRange;
 use crate::device::{AppMemory, Contiguous, Slab};
 use crate::error::{fail, Code, Error, Result};
@@ -35,8 +36,9 @@ pub struct SnapshotCodec {
     /// range and bound with which the field is coded by itself.
     errors: Vec<f64>,
     apart: Vec<(ValueRange, Bound)>,
-    /// One coder per shape, and for each field the index of its coder.
-    coders: Vec<Box<dyn Coder>>,
+    /// One coder per shape, `None` where values are stored raw, and for each field the index of its
+    /// coder.
+    coders: Vec<Option<Box<dyn Coder>>>,
     coder_of: Vec<usize>,
     /// Memory for the difference of two fields.
     difference: Slab,
@@ -80,19 +82,10 @@ impl SnapshotCodec {
     pub fn of_parts(settings: Settings, layout: &Layout, parts: &Parts) -> Result<Self> {
         let output_bytes = Self::output_bytes(&settings, layout)?;
         let shapes: Vec<Shape> = shapes_of(layout).collect();
-        let (mut kinds, mut coders, mut coder_of) = (Vec::new(), Vec::new(), Vec::new());
-        for &shape in &shapes {
-            if !shape.scalar.is_coded() {
-                coder_of.push(NO_CODER);
-                continue;
-            }
-            let known = kinds.iter().position(|&kind| kind == shape);
-            coder_of.push(known.unwrap_or(kinds.len()));
-            if known.is_none() {
-                kinds.push(shape);
-                coders.extend(settings.method.coder(shape)?);
-            }
-        }
+        let (coders, coder_of) = coders_of(layout, |shape| match shape.scalar.is_coded() {
+            true => settings.method.coder(shape),
+            false => Ok(None),
+        })?;
         let is_of_pair = |f: &&Field| f.previous_of.is_some() && f.scalar.is_coded();
         let of_pairs = layout.fields.iter().filter(is_of_pair).filter_map(Field::bytes);
         let difference = Slab::new(of_pairs.max().unwrap_or(0))?;
@@ -120,7 +113,7 @@ impl SnapshotCodec {
 
     /// Returns the bytes that `compress` needs in its output buffer for snapshots of `layout`.
     pub fn output_bytes(settings: &Settings, layout: &Layout) -> Result<usize> {
-        output_bytes(settings, shapes_of(layout))
+        most_bytes(settings, shapes_of(layout), Shape::bytes)
     }
 
     /// Returns the bytes that `compress` of this codec needs in its output buffer.
@@ -130,15 +123,7 @@ impl SnapshotCodec {
 
     /// Returns the bytes of a snapshot of a codec whose payloads have a fixed size. At most `max_bytes`.
     pub fn fixed_bytes(settings: &Settings, layout: &Layout) -> Result<u64> {
-        let bytes = |shape: Shape| {
-            let most = match shape.scalar.is_coded() {
-                true => settings.method.most_bytes(shape)?,
-                false => shape.bytes(),
-            };
-            Ok(padded(most) as u64)
-        };
-        let sum = shapes_of(layout)
-            .try_fold(0u64, |sum, shape| Result::Ok(sum.saturating_add(bytes(shape)?)))?;
+        let sum = most_bytes(settings, shapes_of(layout), |_| 0)? as u64;
         Ok(sum.min(Self::max_bytes(layout)))
     }
 
@@ -204,7 +189,7 @@ impl SnapshotCodec {
                 continue;
             }
             let before = making.made;
-            let is_coded = match self.coders.is_empty() {
+            let is_coded = match self.settings.method == Method::None {
                 true => false,
                 // SAFETY: the fields are readable by the contract of `compress_parts`.
                 false => unsafe { self.compress_group(group.clone(), making) }?,
@@ -341,21 +326,17 @@ impl SnapshotCodec {
             .filter(|_| self.settings.method.is_bounded());
         let zero = found.nonfinite == 0 && bound.is_some_and(|b| found.max_abs() <= b.value());
         // Zeros of both signs compare equal: without a coder, every bit must be kept.
-        let constant = found.is_constant() && !self.coders.is_empty();
+        let constant = found.is_constant() && self.settings.method != Method::None;
         let (content, payload) = if constant || zero {
             let value = if constant { found.max } else { 0.0 };
             to[HEADER..HEADER + 8].copy_from_slice(&value.to_le_bytes());
             (Content::Constant, 8)
         } else {
-            let coder = self
-                .coders
-                .get_mut(self.coder_of[subject.field])
-                .filter(|_| is_in_range(shape.scalar, found, bound));
-            let coded = match coder {
-                Some(coder) => {
+            let coded = match &mut self.coders[self.coder_of[subject.field]] {
+                Some(coder) if is_in_range(shape.scalar, found, bound) => {
                     coder.compress(x, bound.unwrap_or(Bound::Max(0.0)), &mut to[HEADER..])?
                 }
-                None => None,
+                _ => None,
             };
             match coded.filter(|&bytes| bytes < shape.bytes()) {
                 Some(bytes) => (Content::Coded, bytes),
@@ -419,7 +400,7 @@ impl SnapshotCodec {
             self.check_header(i, &header)?;
             from = &from[bytes..];
             for target in self.streams.targets(record, i) {
-                let coder = self.coders.get_mut(self.coder_of[i]);
+                let coder = self.coders[self.coder_of[i]].as_mut();
                 // SAFETY: by this function's contract the field is writable.
                 unsafe { decode(&header, payload, coder, fields[target]) }?;
                 if let Some(j) = header.reference {
@@ -504,9 +485,6 @@ pub(super) fn not_finite<T>(field: usize, count: u64) -> Result<T> {
         "field {field} holds {count} values that are NaN or infinite (nonfinite = 0 keeps them)"
     )
 }
-
-/// Stands in place of the index of a coder for fields that are stored raw.
-const NO_CODER: usize = usize::MAX;
 
 /// One array of the snapshot: a field, or the difference of two fields.
 #[derive(Clone, Copy)]

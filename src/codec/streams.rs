@@ -53,8 +53,8 @@ impl Streams {
         for (number, part) in parts.parts.iter().enumerate() {
             part.fields.iter().for_each(|&field| part_of[field] = number);
         }
-        let shapes = shapes_of(layout).zip(&part_of);
-        let second = output_bytes(settings, shapes.filter(|(_, &part)| part == 0).map(|(s, _)| s))?;
+        let first = shapes_of(layout).zip(&part_of).filter(|(_, &part)| part == 0);
+        let second = most_bytes(settings, first.map(|(shape, _)| shape), Shape::bytes)?;
         let later: Vec<Option<usize>> =
             layout.fields.iter().map(|f| f.previous_of.map(|j| j as usize)).collect();
         let (order, groups) = groups_of(&later);
@@ -104,14 +104,36 @@ pub(super) fn shapes_of(layout: &Layout) -> impl Iterator<Item = Shape> + '_ {
     layout.fields.iter().map(|f| Shape { n: f.n.map(|n| n as usize), scalar: f.scalar })
 }
 
-/// The bytes that a codec needs for the streams of arrays of these shapes.
-pub(super) fn output_bytes(
+/// Makes one coder for each shape of the fields. Returns the coders, and for each field the index of
+/// its coder.
+pub(super) fn coders_of<C>(
+    layout: &Layout,
+    mut make: impl FnMut(Shape) -> Result<C>,
+) -> Result<(Vec<C>, Vec<usize>)> {
+    let (mut kinds, mut coders) = (Vec::new(), Vec::new());
+    let coder_of = shapes_of(layout).map(|shape| {
+        let known = kinds.iter().position(|&kind| kind == shape);
+        if known.is_none() {
+            kinds.push(shape);
+            coders.push(make(shape)?);
+        }
+        Ok(known.unwrap_or(kinds.len() - 1))
+    });
+    let coder_of = coder_of.collect::<Result<_>>()?;
+    Ok((coders, coder_of))
+}
+
+/// The most bytes of the streams of arrays of these shapes, if those whose types the codec codes are
+/// coded, with room for payloads of at least `least` bytes.
+pub(super) fn most_bytes(
     settings: &Settings,
     mut shapes: impl Iterator<Item = Shape>,
+    least: fn(&Shape) -> usize,
 ) -> Result<usize> {
     shapes.try_fold(0usize, |sum, shape| {
-        let coded = if shape.scalar.is_coded() { settings.method.most_bytes(shape)? } else { 0 };
-        Ok(sum.saturating_add(padded(coded.max(shape.bytes()))))
+        let coded = shape.scalar.is_coded().then(|| settings.method.most_bytes(shape));
+        let payload = coded.unwrap_or(Ok(shape.bytes()))?;
+        Ok(sum.saturating_add(padded(payload.max(least(&shape)))))
     })
 }
 

@@ -1,18 +1,17 @@
 //! The table of gpuzip's codecs. A row says what the rest of the library knows of a codec; the
 //! files of the codec lie in the folder of its name.
 
-use super::bfp::{self, BlockFloat};
+use super::bfp::BlockFloat;
 use super::bitcomp::{self, Bitcomp};
 use super::coder::{Coder, Shape};
 use super::cuszp;
 use super::dct;
 use super::fixed;
-use super::fp16::{self, Fp16};
-use super::gpu::{both, GpuCoder, Modules};
+use super::fp16::Fp16;
+use super::gpu::{fixed as on_gpu, GpuCoder, Kernels, Modules};
 use super::lorenzo;
 use super::plugin;
 use super::zfp::{self, Zfp};
-use crate::device::cuda::Source;
 use crate::error::{fail, Result};
 use crate::scalar::Scalar;
 use std::mem::discriminant;
@@ -63,8 +62,8 @@ pub struct Codec {
     coder: fn(Shape, u32) -> Made<dyn Coder>,
     /// Makes the coder of the kernels. `None`: the codec is refused on CUDA.
     gpu_coder: Option<MakeGpuCoder>,
-    /// Returns the sources of the kernels.
-    pub(super) sources: fn() -> Vec<Source>,
+    /// The kernels.
+    pub(super) kernels: &'static [Kernels],
 }
 
 impl Codec {
@@ -89,7 +88,7 @@ pub const CODECS: &[Codec] = &[
         most_bytes: |_, _| Ok(0),
         coder: |_, _| Ok(None),
         gpu_coder: Some(|_, _, _, _| Ok(None)),
-        sources: Vec::new,
+        kernels: &[],
     },
     Codec {
         method: Method::Zfp { rate: 8 },
@@ -98,8 +97,8 @@ pub const CODECS: &[Codec] = &[
         auto: None,
         most_bytes: Zfp::most_bytes,
         coder: |shape, rate| Ok(Some(Box::new(Zfp::new(shape, rate)?))),
-        gpu_coder: Some(|shape, rate, _, modules| gpu(zfp::gpu::Zfp::new(shape, rate, modules))),
-        sources: || both(zfp::gpu::source),
+        gpu_coder: Some(|shape, rate, _, modules| gpu(zfp::gpu::coder(shape, rate, modules))),
+        kernels: &[zfp::gpu::KERNELS],
     },
     Codec {
         method: Method::Bitcomp { sparse: false },
@@ -111,7 +110,7 @@ pub const CODECS: &[Codec] = &[
         gpu_coder: Some(|shape, sparse, rms, modules| {
             gpu(bitcomp::gpu::Bitcomp::new(shape, sparse as i32, rms, modules))
         }),
-        sources: || both(bitcomp::gpu::source),
+        kernels: &[bitcomp::gpu::KERNELS],
     },
     Codec {
         method: Method::Cuszp,
@@ -121,7 +120,7 @@ pub const CODECS: &[Codec] = &[
         most_bytes: |shape, _| cuszp::most_bytes(shape),
         coder: |shape, _| cuszp::coder(shape).map(Some),
         gpu_coder: Some(|shape, _, _, modules| gpu(cuszp::gpu::Cuszp::new(shape, modules))),
-        sources: || both(cuszp::gpu::source),
+        kernels: &[cuszp::gpu::KERNELS],
     },
     Codec {
         method: Method::Lorenzo,
@@ -131,7 +130,7 @@ pub const CODECS: &[Codec] = &[
         most_bytes: |shape, _| lorenzo::most_bytes(shape),
         coder: |shape, _| lorenzo::coder(shape).map(Some),
         gpu_coder: Some(|shape, _, _, modules| gpu(lorenzo::gpu::Lorenzo::new(shape, modules))),
-        sources: || both(lorenzo::gpu::source),
+        kernels: &[lorenzo::gpu::KERNELS],
     },
     Codec {
         method: Method::Dct,
@@ -141,7 +140,7 @@ pub const CODECS: &[Codec] = &[
         most_bytes: |shape, _| dct::most_bytes(shape),
         coder: |shape, _| dct::coder(shape).map(Some),
         gpu_coder: Some(|shape, _, rms, modules| gpu(dct::gpu::Dct::new(shape, rms, modules))),
-        sources: dct::gpu::sources,
+        kernels: &dct::gpu::KERNELS,
     },
     Codec {
         method: Method::Fp16,
@@ -150,8 +149,8 @@ pub const CODECS: &[Codec] = &[
         auto: None,
         most_bytes: |shape, _| fixed::bytes::<Fp16>(shape),
         coder: |shape, _| fixed::coder::<Fp16>(shape).map(Some),
-        gpu_coder: Some(|shape, _, _, modules| gpu(fp16::gpu::coder(shape, modules))),
-        sources: || both(fp16::gpu::source),
+        gpu_coder: Some(|shape, _, _, modules| gpu(on_gpu::fp16(shape, modules))),
+        kernels: &[on_gpu::FP16],
     },
     Codec {
         method: Method::Bfp,
@@ -160,8 +159,8 @@ pub const CODECS: &[Codec] = &[
         auto: None,
         most_bytes: |shape, _| fixed::bytes::<BlockFloat>(shape),
         coder: |shape, _| fixed::coder::<BlockFloat>(shape).map(Some),
-        gpu_coder: Some(|shape, _, _, modules| gpu(bfp::gpu::coder(shape, modules))),
-        sources: || both(bfp::gpu::source),
+        gpu_coder: Some(|shape, _, _, modules| gpu(on_gpu::bfp(shape, modules))),
+        kernels: &[on_gpu::BFP],
     },
 ];
 

@@ -1,8 +1,5 @@
 //! The range of the values of an array, found in one pass before the array is coded.
 
-// Loops over SIMD lanes use an index.
-#![allow(clippy::needless_range_loop)]
-
 use super::simd::{dispatch, prefetch, Kernel};
 use crate::scalar::Real;
 

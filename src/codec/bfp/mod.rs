@@ -32,8 +32,6 @@
 //! | N (FP64: 2 N) | zeros up to the next multiple of 16 |
 //! | that multiple of 16 | integers q of the n values in order, i8 each; -128 does not occur |
 
-pub(super) mod gpu;
-
 use super::fixed::{Format, Values};
 use super::simd::{dispatch, Kernel};
 use crate::scalar::Real;

@@ -1,12 +1,10 @@
 //! `bitcomp`: libnvcomp's kernels, and before and after them the kernels of kernels/bitcomp.cu.
 
 use super::{Library, Plan, SLACK};
-use crate::codec::gpu::{blocks, GpuCoder, Kernel, Modules, Values, COMMON};
+use crate::codec::gpu::{blocks, kernels, GpuCoder, Kernel, Kernels, Modules, Values};
 use crate::codec::Shape;
-use crate::device::cuda::Source;
 use crate::device::Queue;
 use crate::error::Result;
-use crate::scalar::Scalar;
 
 const THREADS: u32 = 256;
 /// Values per thread in a pass over an array, and the largest number of blocks of a pass. Every
@@ -18,11 +16,7 @@ const BLOCKS: u64 = 4096;
 const SUMS: u64 = 256;
 const ARRAY: u64 = SUMS + 8 * BLOCKS;
 
-pub fn source(scalar: Scalar) -> Source {
-    const PARTS: [(&str, &str); 2] =
-        [COMMON, ("bitcomp.cu", include_str!("../../../kernels/bitcomp.cu"))];
-    Source { name: "bitcomp", parts: &PARTS, double: scalar == Scalar::F64 }
-}
+pub const KERNELS: Kernels = kernels!("bitcomp", "bitcomp.cu");
 
 /// The host does not know whether there is an array to code or a payload to decode. Bitcomp's
 /// kernels therefore always run, on what the array and the stream in device memory hold at that
@@ -46,7 +40,7 @@ pub struct Bitcomp {
 impl Bitcomp {
     pub fn new(shape: Shape, algorithm: i32, rms: bool, modules: &mut Modules) -> Result<Self> {
         let plan = Plan::new(Library::get()?, shape, algorithm)?;
-        let source = source(shape.scalar);
+        let source = KERNELS.of(shape.scalar);
         let mut kernel = |name| modules.kernel(&source, name, THREADS);
         Ok(Bitcomp {
             shape,

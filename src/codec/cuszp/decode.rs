@@ -1,8 +1,5 @@
 //! The decoder: from blocks to values.
 
-// Loops index several arrays: the compiler vectorises this form, and formulas are written this way.
-#![allow(clippy::needless_range_loop)]
-
 use super::super::quantize::{low_bytes, scan, to_bytes, word, Quantised, LINE, LINES, TILE};
 use super::super::simd::{prefetch, Kernel, Level};
 use super::{Work, AS_IS, ROOM};

@@ -1,8 +1,5 @@
 //! The encoder: from values to blocks.
 
-// Loops index several arrays: the compiler vectorises this form, and formulas are written this way.
-#![allow(clippy::needless_range_loop)]
-
 use super::super::quantize::{
     difference_back, put_word, to_rows, used_bytes, word, Quantised, Quantum, LINE, LINES, TILE,
 };

@@ -1,20 +1,15 @@
 //! `cuszp` on a GPU, by the kernels of kernels/cuszp.cu.
 
-use crate::codec::gpu::quantize::{parts, Prepare, QUANTA, QUANTIZE, TILE};
-use crate::codec::gpu::{GpuCoder, Kernel, Modules, Values, COMMON};
+use crate::codec::gpu::quantize::{parts, Prepare, QUANTA, TILE};
+use crate::codec::gpu::{kernels, GpuCoder, Kernel, Kernels, Modules, Values};
 use crate::codec::Shape;
-use crate::device::cuda::{Argument, Source};
+use crate::device::cuda::Argument;
 use crate::device::Queue;
 use crate::error::{fail, Result};
-use crate::scalar::Scalar;
 
 const THREADS: u32 = 256;
 
-pub fn source(scalar: Scalar) -> Source {
-    const PARTS: [(&str, &str); 3] =
-        [COMMON, QUANTIZE, ("cuszp.cu", include_str!("../../../kernels/cuszp.cu"))];
-    Source { name: "cuszp", parts: &PARTS, double: scalar == Scalar::F64 }
-}
+pub const KERNELS: Kernels = kernels!("cuszp", "quantize.cuh" "cuszp.cu");
 
 pub struct Cuszp {
     values: u64,
@@ -26,7 +21,7 @@ pub struct Cuszp {
 
 impl Cuszp {
     pub fn new(shape: Shape, modules: &mut Modules) -> Result<Self> {
-        let source = source(shape.scalar);
+        let source = KERNELS.of(shape.scalar);
         let values = shape.values() as u64;
         let tiles = values.div_ceil(TILE);
         if u32::try_from(tiles).is_err() {

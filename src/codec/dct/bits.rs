@@ -125,7 +125,7 @@ fn place_of(mut bits: u64, count: usize) -> u32 {
 }
 
 /// Reads bits. Behind the last byte the reader returns zeros.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     /// Position of the next bit.

@@ -77,7 +77,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
     ) -> Option<usize> {
         let values = grid.values();
         let room = most_corrections(values);
-        let mut tiles = [Opened::empty(); L];
+        let mut tiles = [Opened::default(); L];
         for ((tile, bytes), room) in tiles.iter_mut().zip(bytes).zip(&mut self.opened) {
             if let Some(bytes) = bytes {
                 *tile = Opened::new::<R>(values, bytes, room)?;

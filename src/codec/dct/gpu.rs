@@ -2,12 +2,11 @@
 
 use super::{axes, longest_directory, order, sample_tiles, sides, Grid};
 use crate::codec::gpu::quantize::parts;
-use crate::codec::gpu::{send, GpuCoder, Kernel, Modules, Values, COMMON};
+use crate::codec::gpu::{kernels, send, GpuCoder, Kernel, Kernels, Modules, Values};
 use crate::codec::Shape;
-use crate::device::cuda::{Argument, Source};
+use crate::device::cuda::Argument;
 use crate::device::Queue;
 use crate::error::{fail, Result};
-use crate::scalar::Scalar;
 
 /// Values per thread block, and threads of a block for one, two and three transformed axes.
 const PIECE: u64 = 4096;
@@ -34,53 +33,22 @@ const ORDER: usize = 4096;
 /// Bytes of `Tables` in kernels/dct.cuh.
 const TABLES: u64 = 8 * (2 * 17 + 6) + 2 * 2 * ORDER as u64;
 
-macro_rules! parts {
+macro_rules! both_ways {
     ($($dims:literal)*) => {
-        [$([
-            &[
-                COMMON,
-                ("dct", concat!("#define DIMS ", $dims)),
-                ("dct.cuh", include_str!("../../../kernels/dct.cuh")),
-                ("dct_values.cuh", include_str!("../../../kernels/dct_values.cuh")),
-                ("dct_rows.cuh", include_str!("../../../kernels/dct_rows.cuh")),
-                ("dct_encode.cu", include_str!("../../../kernels/dct_encode.cu")),
-                ("dct_finish.cu", include_str!("../../../kernels/dct_finish.cu")),
-            ],
-            &[
-                COMMON,
-                ("dct", concat!("#define DIMS ", $dims)),
-                ("dct.cuh", include_str!("../../../kernels/dct.cuh")),
-                ("dct_decode.cu", include_str!("../../../kernels/dct_decode.cu")),
-            ],
-        ]),*]
+        [$(
+            kernels!(
+                concat!("dct-", $dims, "-encode"),
+                [("dct", concat!("#define DIMS ", $dims))] "dct.cuh" "dct_values.cuh" "dct_rows.cuh" "dct_encode.cu" "dct_finish.cu"
+            ),
+            kernels!(
+                concat!("dct-", $dims, "-decode"),
+                [("dct", concat!("#define DIMS ", $dims))] "dct.cuh" "dct_decode.cu"
+            ),
+        )*]
     };
 }
-
-type Parts = &'static [(&'static str, &'static str)];
-/// Sources of the modules that compress and that decompress, by transformed axes less 1.
-const PARTS: [[Parts; 2]; 3] = parts!(1 2 3);
-const NAMES: [[&str; 2]; 3] = [
-    ["dct-1-encode", "dct-1-decode"],
-    ["dct-2-encode", "dct-2-decode"],
-    ["dct-3-encode", "dct-3-decode"],
-];
-
-fn source(dims: usize, direction: usize, scalar: Scalar) -> Source {
-    Source {
-        name: NAMES[dims - 1][direction],
-        parts: PARTS[dims - 1][direction],
-        double: scalar == Scalar::F64,
-    }
-}
-
-pub fn sources() -> Vec<Source> {
-    let of = |dims| {
-        [Scalar::F32, Scalar::F64]
-            .into_iter()
-            .flat_map(move |scalar| [0, 1].map(|direction| source(dims, direction, scalar)))
-    };
-    (1..=3).flat_map(of).collect()
-}
+/// The kernels that compress and that decompress, for one, two and three transformed axes.
+pub const KERNELS: [Kernels; 6] = both_ways!(1 2 3);
 
 pub struct Dct {
     shape: Shape,
@@ -120,7 +88,7 @@ impl Dct {
             );
         }
         let threads = THREADS[dims - 1];
-        let (encode, decode) = (source(dims, 0, shape.scalar), source(dims, 1, shape.scalar));
+        let [encode, decode] = [2 * dims - 2, 2 * dims - 1].map(|k| KERNELS[k].of(shape.scalar));
         Ok(Dct {
             shape,
             grids,

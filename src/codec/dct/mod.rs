@@ -98,9 +98,6 @@
 //! the signs over the ones of a string, the fixed bits over the modes. `rows::choose` is the
 //! encoder's rule for the modes; a decoder does not need it.
 
-// One index runs through the lanes of several arrays: the compiler vectorises loops of this form.
-#![allow(clippy::needless_range_loop)]
-
 mod batch;
 mod bits;
 mod decode;

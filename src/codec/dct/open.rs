@@ -59,8 +59,8 @@ impl TileBuffer {
     }
 }
 
-/// Reads a tile row by row.
-#[derive(Clone, Copy)]
+/// Reads a tile row by row. The default is a tile of zeros.
+#[derive(Clone, Copy, Default)]
 pub(super) struct Opened<'a> {
     /// Number of rows that are stored; all further rows are zero.
     pub rows: usize,
@@ -76,21 +76,6 @@ pub(super) struct Opened<'a> {
 }
 
 impl<'a> Opened<'a> {
-    /// Returns a tile of zeros.
-    pub fn empty() -> Self {
-        let nothing = Reader::new(&[], 0);
-        Opened {
-            rows: 0,
-            corrections: 0,
-            bits: 0,
-            heads: &[],
-            numbers: &[],
-            next: 0,
-            fixed: nothing,
-            signs: nothing,
-        }
-    }
-
     /// Begins to read a tile of `values` values. Returns `None` if the bits are no valid tile.
     #[inline(always)]
     pub fn new<const R: usize>(

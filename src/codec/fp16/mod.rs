@@ -29,8 +29,6 @@
 //! | 4 | 12 bytes of 0 |
 //! | 16 | halves in the order of the array, u16 each |
 
-pub(super) mod gpu;
-
 use super::fixed::{Format, Values};
 use super::simd::{dispatch, each, Kernel};
 use crate::scalar::Real;

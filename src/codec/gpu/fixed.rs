@@ -1,44 +1,57 @@
-//! Coder of the codecs whose payloads have a fixed size: one kernel codes an array, one decodes it.
+//! Coders of the codecs whose payloads have a fixed size (zfp, fp16, bfp): one kernel codes an array,
+//! one decodes it.
 
-use super::{blocks, GpuCoder, Kernel, Modules, Values};
+use super::{blocks, kernels, GpuCoder, Kernel, Kernels, Modules, Values};
 use crate::codec::Shape;
-use crate::device::cuda::Source;
+use crate::device::cuda::Argument;
 use crate::device::Queue;
 use crate::error::Result;
 use std::ffi::CStr;
 
 const THREADS: u32 = 256;
 
+pub const FP16: Kernels = kernels!("half", "half.cu");
+pub const BFP: Kernels = kernels!("bfp", "bfp.cu");
+
+/// Makes the coder of `fp16`. A thread codes 4 values.
+pub fn fp16(shape: Shape, modules: &mut Modules) -> Result<Fixed> {
+    of_values(shape, &FP16, [c"half_encode", c"half_decode"], 4, modules)
+}
+
+/// Makes the coder of `bfp`. A thread codes 8 values.
+pub fn bfp(shape: Shape, modules: &mut Modules) -> Result<Fixed> {
+    of_values(shape, &BFP, [c"bfp_encode", c"bfp_decode"], 8, modules)
+}
+
+fn of_values(
+    shape: Shape,
+    kernels: &Kernels,
+    names: [&CStr; 2],
+    each: u64,
+    modules: &mut Modules,
+) -> Result<Fixed> {
+    let values = shape.values() as u64;
+    let [encode, decode] = modules.pair(&kernels.of(shape.scalar), names, THREADS)?;
+    let blocks = blocks(values, THREADS, each);
+    Ok(Fixed { encode, decode, blocks, size: vec![Box::new(values)] })
+}
+
 /// The two kernels for arrays of one shape.
 pub struct Fixed {
-    values: u64,
-    /// Values per thread, as in the kernels.
-    each: u64,
-    encode: Kernel,
-    decode: Kernel,
+    pub encode: Kernel,
+    pub decode: Kernel,
+    /// Thread blocks of a kernel.
+    pub blocks: u64,
+    /// The arguments of a kernel between the addresses of the array and that of the job.
+    pub size: Vec<Box<dyn Argument + Send>>,
 }
 
 impl Fixed {
-    /// Loads the kernels, named in the order encode, decode. A thread codes `each` values.
-    pub fn new(
-        shape: Shape,
-        source: &Source,
-        names: [&CStr; 2],
-        each: u64,
-        modules: &mut Modules,
-    ) -> Result<Self> {
-        let [encode, decode] = names;
-        Ok(Fixed {
-            values: shape.values() as u64,
-            each,
-            encode: modules.kernel(source, encode, THREADS)?,
-            decode: modules.kernel(source, decode, THREADS)?,
-        })
-    }
-
     fn launch(&self, queue: &Queue, kernel: Kernel, x: Values, job: u64) -> Result<()> {
-        let blocks = blocks(self.values, THREADS, self.each);
-        kernel.launch(queue, blocks, &[&x.x, &x.later, &self.values, &job])
+        let mut arguments: Vec<&dyn Argument> = vec![&x.x, &x.later];
+        arguments.extend(self.size.iter().map(|size| &**size as &dyn Argument));
+        arguments.push(&job);
+        kernel.launch(queue, self.blocks, &arguments)
     }
 }
 

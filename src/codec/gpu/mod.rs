@@ -19,8 +19,27 @@ use crate::error::Result;
 use crate::scalar::Scalar;
 use std::ffi::CStr;
 
-/// First part of every kernel source.
-pub(super) const COMMON: (&str, &str) = ("common.cuh", include_str!("../../../kernels/common.cuh"));
+/// The source of kernels, for both types of values: its name, and file names and texts of its parts.
+pub(super) struct Kernels(pub &'static str, pub &'static [(&'static str, &'static str)]);
+
+/// The kernels of this name: kernels/common.cuh, a part of definitions if there is one, and files of
+/// `kernels`.
+macro_rules! kernels {
+    ($name:expr, $([$definitions:expr])? $($file:literal)*) => {
+        Kernels($name, &[kernels!("common.cuh"), $($definitions,)? $(kernels!($file)),*])
+    };
+    ($file:literal) => {
+        ($file, include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/", $file)))
+    };
+}
+pub(super) use kernels;
+
+impl Kernels {
+    /// Returns the source for values of this type.
+    pub fn of(&self, scalar: Scalar) -> Source {
+        Source { name: self.0, parts: self.1, double: scalar == Scalar::F64 }
+    }
+}
 
 /// An array in device memory, or the difference of two arrays.
 #[derive(Clone, Copy, Debug)]
@@ -97,6 +116,16 @@ impl Modules {
         Ok(Kernel { function: self.function(source, name)?, threads })
     }
 
+    /// Returns two kernels of a source, as `kernel` does.
+    pub fn pair(
+        &mut self,
+        source: &Source,
+        [a, b]: [&CStr; 2],
+        threads: u32,
+    ) -> Result<[Kernel; 2]> {
+        Ok([self.kernel(source, a, threads)?, self.kernel(source, b, threads)?])
+    }
+
     fn function(&mut self, source: &Source, name: &CStr) -> Result<Function> {
         if self.architecture == 0 {
             return Ok(Function::none());
@@ -118,11 +147,6 @@ impl Modules {
     pub fn forget(self) {
         self.loaded.into_iter().for_each(|(_, _, module)| std::mem::forget(module));
     }
-}
-
-/// Returns the sources of a kernel for both types of values.
-pub(super) fn both(source: fn(Scalar) -> Source) -> Vec<Source> {
-    vec![source(Scalar::F32), source(Scalar::F64)]
 }
 
 /// Returns the blocks for `work` pieces, with `threads` threads a block and `each` pieces a thread.

@@ -7,8 +7,6 @@ use crate::device::cuda::{Argument, Source};
 use crate::device::Queue;
 use crate::error::Result;
 
-/// Part of the sources of these codecs.
-pub const QUANTIZE: (&str, &str) = ("quantize.cuh", include_str!("../../../kernels/quantize.cuh"));
 /// Bytes of the quanta, at the beginning of the scratch memory.
 pub const QUANTA: u64 = 128;
 

@@ -1,15 +1,15 @@
 //! Snapshots on a device: the work of [`SnapshotCodec`](crate::codec::SnapshotCodec), done by the
 //! kernels of kernels/snapshot.cu.
 
-use super::{blocks, both, send, sum, GpuCoder, Kernel, Modules, Values, COMMON};
+use super::{blocks, kernels, send, sum, GpuCoder, Kernel, Kernels, Modules, Values};
 use crate::codec::snapshot_codec::not_finite;
-use crate::codec::streams::{Record, Streams};
+use crate::codec::streams::{self, shapes_of, Record, Streams};
 use crate::codec::table::CODECS;
 use crate::codec::{Delta, ErrorBound, Settings, Shape};
 use crate::device::cuda::{Argument, DeviceSlab, Source};
 use crate::device::Queue;
 use crate::error::{fail, Result};
-use crate::layout::{aligned, Field, Layout, Parts};
+use crate::layout::{aligned, Layout, Parts};
 use crate::scalar::Scalar;
 use std::ops::Range;
 
@@ -28,16 +28,14 @@ const SETTINGS: usize = 48;
 /// Largest number of blocks that sum the moments of an array; every block has one partial sum.
 const SUMS: u64 = 1024;
 
-fn source(scalar: Scalar) -> Source {
-    const PARTS: [(&str, &str); 2] =
-        [COMMON, ("snapshot.cu", include_str!("../../../kernels/snapshot.cu"))];
-    Source { name: "snapshot", parts: &PARTS, double: scalar == Scalar::F64 }
-}
+const KERNELS: Kernels = kernels!("snapshot", "snapshot.cu");
 
 /// Returns all kernel sources, to be compiled in advance.
 pub fn sources() -> Vec<Source> {
-    let of_codecs = CODECS.iter().flat_map(|codec| (codec.sources)());
-    both(source).into_iter().chain(of_codecs).chain([sum::source()]).collect()
+    let of_codecs = CODECS.iter().flat_map(|codec| codec.kernels);
+    let both = |kernels: &Kernels| [Scalar::F32, Scalar::F64].map(|scalar| kernels.of(scalar));
+    let sources = [KERNELS].iter().chain(of_codecs).flat_map(both);
+    sources.chain([sum::KERNELS.of(Scalar::F32)]).collect()
 }
 
 /// The result of coding or decoding a snapshot, stored by the last kernel of the call.
@@ -168,27 +166,27 @@ impl GpuCodec {
     ) -> Result<Self> {
         let mut modules = Modules::new(architecture);
         let records = Streams::new(settings, layout, parts)?;
-        let (shapes, coders) = coders_of(settings, layout, &mut modules)?;
+        let (coders, coder_of) = coders_of(settings, layout, &mut modules)?;
+        let shapes: Vec<Shape> = shapes_of(layout).collect();
         let mut streams: Vec<Stream> = Vec::new();
         for &field in &records.order {
-            let of = &layout.fields[field];
-            let shape = shape_of(of);
-            let coder = shapes.iter().position(|&known| known == shape).unwrap_or(0);
-            let source = source(shape.scalar);
+            let (shape, coder) = (shapes[field], coder_of[field]);
+            let source = KERNELS.of(shape.scalar);
             let typed = Typed {
                 survey: modules.kernel(&source, c"snapshot_survey", THREADS)?,
                 moments: modules.kernel(&source, c"snapshot_moments", THREADS)?,
                 fill: modules.kernel(&source, c"snapshot_fill", THREADS)?,
                 spread: modules.kernel(&source, c"snapshot_spread", THREADS)?,
             };
-            let later =
-                of.previous_of.and_then(|j| streams.iter().position(|s| s.field == j as usize));
+            let later = layout.fields[field]
+                .previous_of
+                .and_then(|j| streams.iter().position(|s| s.field == j as usize));
             let part = records.part_of[field];
             streams.push(Stream { field, part, shape, later, typed, coder });
         }
         let statistical = is_statistical(settings);
         let bytes = Addresses::of(layout, &coders, statistical, 0).end;
-        let plain = source(Scalar::F32);
+        let plain = KERNELS.of(Scalar::F32);
         let mut kernel = |name, threads| modules.kernel(&plain, name, threads);
         let mut codec = GpuCodec {
             prepare: kernel(c"snapshot_prepare", WARP)?,
@@ -219,7 +217,7 @@ impl GpuCodec {
 
     /// Returns the bytes of device memory that a codec with these settings would hold.
     pub fn bytes_for(settings: &Settings, layout: &Layout) -> Result<u64> {
-        let (_, coders) = coders_of(settings, layout, &mut Modules::default())?;
+        let (coders, _) = coders_of(settings, layout, &mut Modules::default())?;
         Ok(Addresses::of(layout, &coders, is_statistical(settings), 0).end)
     }
 
@@ -454,38 +452,29 @@ fn is_statistical(settings: &Settings) -> bool {
     matches!(settings.bound, ErrorBound::Delta(Delta::Range { .. }))
 }
 
-fn shape_of(field: &Field) -> Shape {
-    Shape { n: field.n.map(|n| n as usize), scalar: field.scalar }
-}
-
 type Coders = Vec<Box<dyn GpuCoder>>;
 
-/// Returns the distinct shapes of the fields, and one coder for each shape.
+/// Returns one coder for each shape of the fields, and for each field the index of its coder.
 fn coders_of(
     settings: &Settings,
     layout: &Layout,
     modules: &mut Modules,
-) -> Result<(Vec<Shape>, Coders)> {
-    let (mut shapes, mut coders) = (Vec::new(), Vec::new());
-    let rms = matches!(settings.bound, ErrorBound::Psnr(_));
-    for (i, shape) in layout.fields.iter().map(shape_of).enumerate() {
-        if !shape.scalar.is_coded() {
+) -> Result<(Coders, Vec<usize>)> {
+    for (i, field) in layout.fields.iter().enumerate() {
+        if !field.scalar.is_coded() {
             return fail!(
                 Unsupported,
                 "field {i} is of {}: with a codec the CUDA backend of this version takes FP32 and FP64 fields only; use compressor 0, or the \
                  host backend",
-                shape.scalar.name()
+                field.scalar.name()
             );
         }
-        if !shapes.contains(&shape) {
-            shapes.push(shape);
-            coders.extend(settings.method.gpu_coder(shape, rms, modules)?);
-        }
     }
-    if coders.is_empty() {
-        return fail!(Unsupported, "compressor = none has no kernels: set compressor to a codec");
-    }
-    Ok((shapes, coders))
+    let rms = matches!(settings.bound, ErrorBound::Psnr(_));
+    streams::coders_of(layout, |shape| match settings.method.gpu_coder(shape, rms, modules)? {
+        Some(coder) => Ok(coder),
+        None => fail!(Unsupported, "compressor = none has no kernels: set compressor to a codec"),
+    })
 }
 
 /// Appends the words to `text`, little-endian.

@@ -1,17 +1,14 @@
 //! The checksum of a field, by the kernel of kernels/levels.cu.
 
-use super::{blocks, Kernel, Modules, COMMON};
-use crate::device::cuda::Source;
+use super::{blocks, kernels, Kernel, Kernels, Modules};
 use crate::device::Queue;
 use crate::error::Result;
+use crate::scalar::Scalar;
 
 const THREADS: u32 = 256;
 
-pub(super) fn source() -> Source {
-    const PARTS: [(&str, &str); 2] =
-        [COMMON, ("levels.cu", include_str!("../../../kernels/levels.cu"))];
-    Source { name: "levels", parts: &PARTS, double: false }
-}
+/// The kernel reads words, whatever the type of the values.
+pub(super) const KERNELS: Kernels = kernels!("levels", "levels.cu");
 
 /// The checksum kernel, loaded on one device.
 pub struct FieldSum {
@@ -25,8 +22,8 @@ impl FieldSum {
 
     /// Compiles and loads the kernel for devices of this architecture.
     pub fn new(architecture: u32) -> Result<Self> {
-        let mut modules = Modules::new(architecture);
-        Ok(FieldSum { sum: modules.kernel(&source(), c"level_sum", THREADS)?, modules })
+        let (mut modules, source) = (Modules::new(architecture), KERNELS.of(Scalar::F32));
+        Ok(FieldSum { sum: modules.kernel(&source, c"level_sum", THREADS)?, modules })
     }
 
     /// Enqueues the kernel that computes the checksum of the `bytes` bytes at `field`; `bytes` is a

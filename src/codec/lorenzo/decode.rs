@@ -1,8 +1,5 @@
 //! The decoder: from tiles to values.
 
-// Loops index several arrays: the compiler vectorises this form, and formulas are written this way.
-#![allow(clippy::needless_range_loop)]
-
 use super::super::quantize::{
     low_bytes, put_word, transposed, word, Quantised, Quantum, LINE, LINES, ROWS, TILE,
 };

@@ -1,8 +1,5 @@
 //! The encoder: from values to tiles.
 
-// Loops index several arrays: the compiler vectorises this form, and formulas are written this way.
-#![allow(clippy::needless_range_loop)]
-
 use super::super::quantize::{put_word, used_bytes, Choice, Quantised, Quantum, LINE, LINES, TILE};
 use super::super::simd::{prefetch, Kernel, Level};
 use super::grid::{Grid, TilePlace};

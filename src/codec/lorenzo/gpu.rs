@@ -1,21 +1,16 @@
 //! `lorenzo` on a GPU, by the kernels of kernels/lorenzo.cu.
 
 use super::Grid;
-use crate::codec::gpu::quantize::{parts, Prepare, QUANTA, QUANTIZE};
-use crate::codec::gpu::{GpuCoder, Kernel, Modules, Values, COMMON};
+use crate::codec::gpu::quantize::{parts, Prepare, QUANTA};
+use crate::codec::gpu::{kernels, GpuCoder, Kernel, Kernels, Modules, Values};
 use crate::codec::Shape;
-use crate::device::cuda::{Argument, Source};
+use crate::device::cuda::Argument;
 use crate::device::Queue;
 use crate::error::{fail, Result};
-use crate::scalar::Scalar;
 
 const THREADS: u32 = 256;
 
-pub fn source(scalar: Scalar) -> Source {
-    const PARTS: [(&str, &str); 3] =
-        [COMMON, QUANTIZE, ("lorenzo.cu", include_str!("../../../kernels/lorenzo.cu"))];
-    Source { name: "lorenzo", parts: &PARTS, double: scalar == Scalar::F64 }
-}
+pub const KERNELS: Kernels = kernels!("lorenzo", "quantize.cuh" "lorenzo.cu");
 
 pub struct Lorenzo {
     tiles: u64,
@@ -28,7 +23,7 @@ pub struct Lorenzo {
 
 impl Lorenzo {
     pub fn new(shape: Shape, modules: &mut Modules) -> Result<Self> {
-        let source = source(shape.scalar);
+        let source = KERNELS.of(shape.scalar);
         let Grid { n, tiles, .. } = Grid::new(&shape);
         let count = tiles.iter().fold(1u64, |count, &tiles| count.saturating_mul(tiles as u64));
         if u32::try_from(count).is_err() {

@@ -1,8 +1,5 @@
 //! Differences and sums along the dimensions of a tile, and the cost of its residuals.
 
-// Loops index several arrays: the compiler vectorises this form, and formulas are written this way.
-#![allow(clippy::needless_range_loop)]
-
 use super::super::quantize::{difference_back, scan, Numbers, LINE, LINES, ROWS, TILE};
 use super::super::simd::Level;
 use super::grid::TilePlace;

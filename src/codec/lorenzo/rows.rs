@@ -1,8 +1,5 @@
 //! The residuals of a tile as rows of eight numbers, stored bit by bit.
 
-// Loops index several arrays: the compiler vectorises this form, and formulas are written this way.
-#![allow(clippy::needless_range_loop)]
-
 use super::super::quantize::{
     low_bytes, put_word, to_bytes, to_rows, transposed, used_bytes, word, Numbers, ROWS, TILE,
 };

@@ -1,9 +1,6 @@
 //! Codes blocks of 16 values (2-D) for which the stream has few bits: 32 blocks at a time, one
 //! block in each 32-bit SIMD lane.
 
-// Loops run over lane numbers.
-#![allow(clippy::needless_range_loop)]
-
 use super::block_bits::{low, peek, Head, Spec, Writer, WORDS};
 use super::planes::Matrix;
 use crate::codec::simd::Kernel;

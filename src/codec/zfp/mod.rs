@@ -283,19 +283,6 @@ impl Zfp {
         }
     }
 
-    pub(super) fn dims(&self) -> u32 {
-        self.blocks.dims
-    }
-
-    pub(super) fn blocks(&self) -> usize {
-        self.blocks.grid.blocks()
-    }
-
-    /// Returns the number of bits that a block takes in the stream.
-    pub(super) fn block_bits(&self) -> u32 {
-        self.blocks.spec.bits
-    }
-
     /// Codes `x` into the first `max_bytes` bytes of `to`, even if the stream is longer than the
     /// array. Returns false if a value is NaN or infinite; zfp cannot code these values.
     pub fn encode(&mut self, x: Array<'_>, to: &mut [u8]) -> Result<bool> {
