@@ -11,7 +11,7 @@ use super::slab::{Slab, Toucher};
 use super::worker::{Progress, Task, Worker};
 use super::{
     Address, AppMemory, Coding, Crossing, Device, Event, Lane, Launcher, Memory, Place, Rows,
-    Stream, Traffic,
+    Stream, Times, Traffic,
 };
 use crate::error::{fail, Result};
 use crate::fallible_vec;
@@ -28,24 +28,22 @@ pub struct HostDevice {
     host: Slab,
     to_device: Arc<Link>,
     to_host: Arc<Link>,
-    upload: Worker<Transfer>,
-    download: Worker<Transfer>,
+    /// The lanes of uploads and of downloads.
+    transfers: [Worker<Transfer>; 2],
     /// The disk, if the session has one. Ends before the host slab.
     disk: Option<DiskLanes>,
     traffic: Traffic,
     /// For each event, the lane on which the event was recorded last, and the number of tasks that
     /// the lane had been given by then.
     events: Vec<(Lane, u64)>,
-    /// When the current call began, and the seconds of all calls before.
+    /// When the current call began.
     entered: Instant,
-    stalled: f64,
+    times: Times,
     /// When the last call ended, and the measured seconds between calls.
     left: Option<Instant>,
     gaps: Option<Vec<f64>>,
-    /// The coding work under way and its start; and the seconds of compression and of
-    /// decompression.
+    /// The coding work under way and its start.
     coding: Option<(Coding, Instant)>,
-    coded: (f64, f64),
     /// The spans, if spans are kept.
     teller: Option<Teller>,
 }
@@ -60,19 +58,17 @@ impl HostDevice {
             toucher: None,
             device: Slab::new(0)?,
             host: Slab::new(0)?,
-            upload: Worker::start(c"gpuzip-upload")?,
-            download: Worker::start(c"gpuzip-download")?,
+            transfers: [Worker::start(c"gpuzip-upload")?, Worker::start(c"gpuzip-download")?],
             disk: None,
             to_device: link(),
             to_host: link(),
             traffic: Traffic::default(),
             events: Vec::new(),
             entered: Instant::now(),
-            stalled: 0.0,
+            times: Times::default(),
             left: None,
             gaps: None,
             coding: None,
-            coded: (0.0, 0.0),
             teller: None,
         })
     }
@@ -82,8 +78,8 @@ impl HostDevice {
     fn progress(&self, lane: Lane) -> Option<(&Arc<Progress>, u64)> {
         match lane {
             Lane::App => None,
-            Lane::Upload => Some((&self.upload.progress, self.upload.pushed)),
-            Lane::Download => Some((&self.download.progress, self.download.pushed)),
+            Lane::Upload => Some(self.transfers[0].progress()),
+            Lane::Download => Some(self.transfers[1].progress()),
             Lane::DiskRead | Lane::DiskWrite => self.disk.as_ref()?.progress(lane),
         }
     }
@@ -136,10 +132,6 @@ impl Device for HostDevice {
         self.disk.as_ref()
     }
 
-    fn issued(&self, lane: Lane) -> u64 {
-        self.progress(lane).map_or(0, |(_, issued)| issued)
-    }
-
     fn touch_ahead(&mut self) {
         self.toucher = self.device.touch_ahead();
     }
@@ -166,7 +158,7 @@ impl Device for HostDevice {
 
     fn leave(&mut self) -> Result<()> {
         let now = Instant::now();
-        self.stalled += now.duration_since(self.entered).as_secs_f64();
+        self.times.stalled += now.duration_since(self.entered).as_secs_f64();
         self.left = Some(now);
         if let Some(teller) = &mut self.teller {
             teller.leave(self.entered, now);
@@ -208,8 +200,8 @@ impl Device for HostDevice {
         };
         let copy = Copy { to: target, from: source, bytes: bytes as usize, rows, link, span };
         match lane {
-            Lane::Upload => self.upload.push(Transfer::Copy(copy)),
-            Lane::Download => self.download.push(Transfer::Copy(copy)),
+            Lane::Upload => self.transfers[0].push(Transfer::Copy(copy)),
+            Lane::Download => self.transfers[1].push(Transfer::Copy(copy)),
             Lane::App => {
                 copy.run();
                 Ok(())
@@ -221,7 +213,7 @@ impl Device for HostDevice {
     }
 
     fn record(&mut self, lane: Lane, event: Event) -> Result<()> {
-        self.events[event.0] = (lane, self.issued(lane));
+        self.events[event.0] = (lane, self.progress(lane).map_or(0, |(_, issued)| issued));
         Ok(())
     }
 
@@ -238,8 +230,8 @@ impl Device for HostDevice {
         let other = other.clone();
         match lane {
             Lane::App => other.wait(sequence),
-            Lane::Upload => self.upload.push(Transfer::Wait(other, sequence)),
-            Lane::Download => self.download.push(Transfer::Wait(other, sequence)),
+            Lane::Upload => self.transfers[0].push(Transfer::Wait(other, sequence)),
+            Lane::Download => self.transfers[1].push(Transfer::Wait(other, sequence)),
             Lane::DiskRead | Lane::DiskWrite => match &mut self.disk {
                 Some(disk) => disk.wait(lane, Wait::Lane(other, sequence)),
                 None => no_disk(),
@@ -258,8 +250,7 @@ impl Device for HostDevice {
     }
 
     fn synchronize(&mut self) -> Result<()> {
-        self.upload.finish()?;
-        self.download.finish()?;
+        self.transfers.iter().try_for_each(Worker::finish)?;
         self.disk.as_ref().map_or(Ok(()), DiskLanes::finish)
     }
 
@@ -269,8 +260,8 @@ impl Device for HostDevice {
 }
 
 impl Recorder for HostDevice {
-    fn stalled(&mut self) -> Result<f64> {
-        Ok(self.stalled)
+    fn times(&mut self) -> Result<Times> {
+        Ok(self.times)
     }
 
     fn time_gaps(&mut self, on: bool) {
@@ -281,7 +272,7 @@ impl Recorder for HostDevice {
         Ok(self.gaps.as_mut().map(std::mem::take).unwrap_or_default())
     }
 
-    fn begin_coding(&mut self, coding: Coding) -> Result<()> {
+    fn begin_coding(&mut self, coding: Coding, _: f64) -> Result<()> {
         self.coding = Some((coding, Instant::now()));
         Ok(())
     }
@@ -289,20 +280,18 @@ impl Recorder for HostDevice {
     fn end_coding(&mut self) -> Result<()> {
         let Some((coding, begin)) = self.coding.take() else { return Ok(()) };
         let end = Instant::now();
-        let sum = if coding == Coding::Compress { &mut self.coded.0 } else { &mut self.coded.1 };
-        *sum += end.duration_since(begin).as_secs_f64();
+        self.times.add(coding, end.duration_since(begin).as_secs_f64());
         if let Some(teller) = &self.teller {
             teller.log.add(teller.subject.coding(coding), begin, end);
         }
         Ok(())
     }
 
-    fn coded(&mut self) -> Result<(f64, f64)> {
-        Ok(self.coded)
-    }
-
-    fn keep_spans(&mut self) -> Result<()> {
-        self.teller = Some(Teller::new());
+    fn keep_spans(&mut self, on: bool) -> Result<()> {
+        match &self.teller {
+            Some(teller) if !on => teller.log.close(),
+            _ => self.teller = on.then(Teller::new),
+        }
         Ok(())
     }
 
@@ -320,19 +309,14 @@ impl Recorder for HostDevice {
         self.disk.iter_mut().for_each(|disk| disk.concerns(ts));
     }
 
-    fn spans(&mut self) -> Result<Vec<Span>> {
-        self.teller.as_ref().map_or_else(|| Ok(Vec::new()), |teller| teller.log.take())
-    }
-
-    fn close_spans(&mut self) {
-        self.teller.iter().for_each(|teller| teller.log.close());
-    }
-
-    fn finish_spans(&mut self) -> Result<()> {
-        match self.teller {
-            Some(_) => self.synchronize(),
-            None => Ok(()),
+    fn spans(&mut self, all: bool) -> Result<Vec<Span>> {
+        let Some(log) = self.teller.as_ref().map(|teller| teller.log.clone()) else {
+            return Ok(Vec::new());
+        };
+        if all {
+            self.synchronize()?;
         }
+        log.take()
     }
 }
 
@@ -342,8 +326,7 @@ impl Drop for HostDevice {
     fn drop(&mut self) {
         // A lane ends after its last task, for which it may wait for the other lanes. All of them
         // end before the slabs.
-        self.upload.stop();
-        self.download.stop();
+        self.transfers.iter_mut().for_each(Worker::stop);
         self.disk = None;
     }
 }

@@ -30,7 +30,7 @@ pub use disk::{DiskSpace, DIRECT_FROM};
 pub use host::HostDevice;
 pub use launcher::{DeviceMemory, Function, Launcher, Queue};
 pub(crate) use overlap::check_disjoint;
-pub use recorder::{Coding, Recorder};
+pub use recorder::{Coding, Recorder, Times};
 pub use rows::Rows;
 pub(crate) use slab::Slab;
 pub(crate) use thread::{processor_time, Thread};
@@ -268,21 +268,17 @@ impl Traffic {
 ///
 /// Only these functions block the calling thread until work has ended on the device: `finish`,
 /// `finish_read`, `keep_up`, `finish_calls`, `synchronize`, the drop, `leave` after an error,
-/// `finish_spans` of [`Recorder`], and `run` of [`Launcher`]. On the host backend, work on the
+/// `spans` of [`Recorder`] for all spans, and `run` of [`Launcher`]. On the host backend, work on the
 /// application's lane (copies, and waits for a transfer) is done in the calling thread.
 pub trait Device: Any + Recorder + Launcher + Send {
     /// Provides `bytes` bytes of `memory`, in place of the bytes before. Call this before any copy.
     fn reserve(&mut self, memory: Memory, bytes: u64) -> Result<()>;
 
-    /// Page-locks the first `bytes` bytes of the host slab, as far as the system allows. The
-    /// default is that of a device to which page-locked memory is of no use.
-    fn lock(&mut self, _bytes: u64) -> Result<()> {
-        Ok(())
-    }
-
-    /// Bytes of the host slab that `lock` could not page-lock.
-    fn pageable_bytes(&self) -> u64 {
-        0
+    /// Page-locks the first `bytes` bytes of the host slab, as far as the system allows. Returns
+    /// the bytes that this call and earlier ones could not page-lock. The default is that of a
+    /// device to which page-locked memory is of no use.
+    fn lock(&mut self, _bytes: u64) -> Result<u64> {
+        Ok(0)
     }
 
     /// Free and total bytes of the device's memory; `None` if that is main memory.
@@ -304,19 +300,9 @@ pub trait Device: Any + Recorder + Launcher + Send {
         None
     }
 
-    /// Fails if a disk lane has failed since `forget_faults`. Never blocks.
-    fn check_disk(&mut self) -> Result<()> {
-        self.disk().map_or(Ok(()), DiskLanes::check)
-    }
-
-    /// Forgets the failures of the disk lanes. The lanes have no work.
-    fn forget_faults(&mut self) {
-        self.disk().into_iter().for_each(DiskLanes::forget_faults);
-    }
-
-    /// Number of operations that were enqueued on a worker thread's lane so far; 0 for other lanes.
-    fn issued(&self, _lane: Lane) -> u64 {
-        0
+    /// Number of operations that were enqueued on a lane of the disk so far.
+    fn issued(&self, lane: Lane) -> u64 {
+        self.disk().and_then(|disk| disk.progress(lane)).map_or(0, |(_, issued)| issued)
     }
 
     /// Blocks the calling thread until the first `read` operations of the lane of disk reads have
@@ -417,4 +403,16 @@ pub trait Device: Any + Recorder + Launcher + Send {
 
     /// Bytes that were copied since the device was made.
     fn traffic(&self) -> Traffic;
+}
+
+impl dyn Device {
+    /// Fails if a disk lane has failed since `forget_faults`. Never blocks.
+    pub(crate) fn check_disk(&self) -> Result<()> {
+        self.disk().map_or(Ok(()), DiskLanes::check)
+    }
+
+    /// Forgets the failures of the disk lanes. The lanes have no work.
+    pub(crate) fn forget_faults(&self) {
+        self.disk().into_iter().for_each(DiskLanes::forget_faults);
+    }
 }

@@ -63,12 +63,31 @@ impl Subject {
     }
 }
 
+/// Seconds that a device has counted.
+#[derive(Clone, Copy, Default)]
+pub struct Times {
+    /// Seconds in which the application's stream was between `enter` and `leave`.
+    pub stalled: f64,
+    /// Seconds in which the application's stream compressed, and in which it decompressed.
+    pub coded: (f64, f64),
+}
+
+impl Times {
+    /// Adds seconds of coding work.
+    pub(super) fn add(&mut self, coding: Coding, seconds: f64) {
+        match coding {
+            Coding::Compress => self.coded.0 += seconds,
+            Coding::Decompress => self.coded.1 += seconds,
+        }
+    }
+}
+
 /// What a device tells of time: seconds of the application's stream, and the spans of a timeline. A
 /// device that measures nothing takes these functions as they are.
 pub trait Recorder {
-    /// Seconds in which the application's stream was between `enter` and `leave`.
-    fn stalled(&mut self) -> Result<f64> {
-        Ok(0.0)
+    /// The seconds of all work that has ended.
+    fn times(&mut self) -> Result<Times> {
+        Ok(Times::default())
     }
 
     /// Switches measuring the time between calls on or off.
@@ -81,26 +100,19 @@ pub trait Recorder {
         Ok(Vec::new())
     }
 
-    /// Begins coding work on the application's lane. Call this between `enter` and `leave`.
-    fn begin_coding(&mut self, _coding: Coding) -> Result<()> {
+    /// Begins coding work for this share of a state on the application's lane. Call this between
+    /// `enter` and `leave`.
+    fn begin_coding(&mut self, _coding: Coding, _share: f64) -> Result<()> {
         Ok(())
     }
-
-    /// Tells which share of a state the coding work that begins next is for.
-    fn codes_part(&mut self, _share: f64) {}
 
     /// Marks the end of the coding work that `begin_coding` began on the application's lane.
     fn end_coding(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// Seconds in which the application's stream compressed, and in which it decompressed.
-    fn coded(&mut self) -> Result<(f64, f64)> {
-        Ok((0.0, 0.0))
-    }
-
-    /// Starts keeping spans: without this call, none are kept.
-    fn keep_spans(&mut self) -> Result<()> {
+    /// Starts or stops keeping spans: without this call, none are kept.
+    fn keep_spans(&mut self, _on: bool) -> Result<()> {
         Ok(())
     }
 
@@ -121,17 +133,10 @@ pub trait Recorder {
     fn concerns(&mut self, _ts: i64) {}
 
     /// Returns the spans that have ended since this function was last called; in each row in order.
-    fn spans(&mut self) -> Result<Vec<Span>> {
+    /// `all`: first blocks the calling thread until all spans that have begun have ended; only
+    /// outside `enter` and `leave`.
+    fn spans(&mut self, _all: bool) -> Result<Vec<Span>> {
         Ok(Vec::new())
-    }
-
-    /// Stops keeping spans.
-    fn close_spans(&mut self) {}
-
-    /// Blocks the calling thread until all spans that have begun have ended. Call this outside
-    /// `enter` and `leave`.
-    fn finish_spans(&mut self) -> Result<()> {
-        Ok(())
     }
 }
 

@@ -88,9 +88,9 @@ impl<T> Monitor<Queue<T>> {
 pub struct Worker<T: Task> {
     queue: Arc<Monitor<Queue<T>>>,
     /// How many tasks are done.
-    pub progress: Arc<Progress>,
+    progress: Arc<Progress>,
     /// Number of tasks that the worker has been given.
-    pub pushed: u64,
+    pushed: u64,
     thread: Option<Thread>,
     /// The process that owns the thread; a forked child does not have the thread.
     process: Process,
@@ -121,6 +121,11 @@ impl<T: Task> Worker<T> {
         self.pushed += 1;
         self.queue.changed.notify_all();
         Ok(())
+    }
+
+    /// How many tasks are done, and how many the worker was given.
+    pub fn progress(&self) -> (&Arc<Progress>, u64) {
+        (&self.progress, self.pushed)
     }
 
     /// Waits until all tasks so far are done.

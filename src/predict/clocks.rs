@@ -36,8 +36,6 @@ pub(super) struct Clocks {
     lanes: Lanes,
     events: Vec<Reached>,
     traffic: Traffic,
-    /// The share of a state that coding work is for.
-    share: f64,
     /// Seconds of transfers that the application's stream did itself.
     direct: f64,
     /// The times of the application's stream so far.
@@ -55,7 +53,6 @@ impl Clocks {
             lanes: Lanes::new(costs.one_engine, timeline),
             events: Vec::new(),
             traffic: Traffic::default(),
-            share: 1.0,
             direct: 0.0,
             tally: Simulation::default(),
         }
@@ -255,12 +252,8 @@ impl Device for Clocks {
 }
 
 impl Recorder for Clocks {
-    fn codes_part(&mut self, share: f64) {
-        self.share = share;
-    }
-
-    fn begin_coding(&mut self, coding: Coding) -> Result<()> {
-        let seconds = self.share
+    fn begin_coding(&mut self, coding: Coding, share: f64) -> Result<()> {
+        let seconds = share
             * match coding {
                 Coding::Compress => self.costs.compress,
                 Coding::Decompress => self.costs.decompress,

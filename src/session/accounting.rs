@@ -74,7 +74,7 @@ impl Session {
 
     /// Returns the bytes of host memory for snapshots that could not be page-locked for a GPU.
     pub fn pageable_bytes(&mut self) -> u64 {
-        self.engine.as_mut().map_or(0, |engine| engine.tiers.device().pageable_bytes())
+        self.engine.as_mut().map_or(0, |engine| engine.tiers.device().lock(0).unwrap_or(0))
     }
 
     pub(super) fn end_shot(&mut self) {

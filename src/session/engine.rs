@@ -1,7 +1,7 @@
 //! The engine: a plan, and the tiers of the device on which the plan is played.
 
 use crate::choice::StorageOption;
-use crate::device::{AppMemory, Device, Stream, Traffic};
+use crate::device::{AppMemory, Device, Stream, Times, Traffic};
 use crate::error::{Code, Error, Result};
 use crate::plan::{Index, Plan};
 use crate::schedule::Kind;
@@ -58,7 +58,7 @@ pub(super) struct Counted {
 
 impl Counted {
     pub(super) fn by(device: &mut dyn Device) -> Result<Self> {
-        let (stalled, coded) = (device.stalled()?, device.coded()?);
+        let Times { stalled, coded } = device.times()?;
         Ok(Counted { traffic: device.traffic(), stalled, coded })
     }
 }

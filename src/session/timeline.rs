@@ -29,13 +29,12 @@ pub(super) struct Watch {
 
 /// Writes the spans that have ended.
 fn add_spans(device: &mut dyn Device, timeline: &mut TimelineFile) -> io::Result<()> {
-    timeline.add(&device.spans()?)
+    timeline.add(&device.spans(false)?)
 }
 
 /// Waits for everything that is enqueued and writes its spans.
 fn add_all_spans(device: &mut dyn Device, timeline: &mut TimelineFile) -> io::Result<()> {
-    device.finish_spans()?;
-    add_spans(device, timeline)
+    timeline.add(&device.spans(true)?)
 }
 
 impl Session {
@@ -51,7 +50,8 @@ impl Session {
         if let Err(error) = body(engine.tiers.device(), timeline) {
             log::warn!("trace_out: {}: {error}: the timeline ends here", timeline.path().display());
             self.watch.timeline = None;
-            engine.tiers.device().close_spans();
+            // Nothing is left to warn of.
+            let _ = engine.tiers.device().keep_spans(false);
         }
     }
 
@@ -62,7 +62,7 @@ impl Session {
                 // A new plan came with a new device: the timeline has a device of this number from
                 // here on.
                 timeline.begin_device();
-                Ok(device.keep_spans()?)
+                Ok(device.keep_spans(true)?)
             });
         }
         let (Some(pattern), Some(engine)) =
@@ -70,7 +70,7 @@ impl Session {
         else {
             return;
         };
-        let kept = engine.tiers.device().keep_spans().map_err(io::Error::from);
+        let kept = engine.tiers.device().keep_spans(true).map_err(io::Error::from);
         match kept.and_then(|()| TimelineFile::create(pattern, about(target))) {
             Ok(timeline) => {
                 log::info!("trace_out: {}", timeline.path().display());

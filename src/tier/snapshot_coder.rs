@@ -211,7 +211,7 @@ impl SnapshotCoder {
         let buffer = self.buffer(k);
         match self {
             SnapshotCoder::Host { codec, buffer, bytes } => {
-                device.begin_coding(Coding::Compress)?;
+                device.begin_coding(Coding::Compress, 1.0)?;
                 // SAFETY: the fields are host memory, checked against the session's device, as
                 // promised for `AppMemory`.
                 let made = unsafe { codec.compress_parts(parts, fields, buffer.bytes_mut()) }?;
@@ -222,14 +222,13 @@ impl SnapshotCoder {
                 let buffer = device.pointer(buffer, gpu.buffer_bytes)? as u64;
                 let Some(codec) = &gpu.codec else { return fail!(State, "no codec") };
                 let queue = device.launches(Lane::App)?;
-                device.begin_coding(Coding::Compress)?;
+                device.begin_coding(Coding::Compress, 1.0)?;
                 codec.compress(&queue, parts, &addresses(fields), buffer, gpu.report(k))?;
                 device.end_coding()?;
                 device.record(Lane::App, gpu.made[k])
             }
             SnapshotCoder::Assumed { bytes } => {
-                device.codes_part(share(bytes, &bytes[..parts]));
-                device.begin_coding(Coding::Compress)?;
+                device.begin_coding(Coding::Compress, share(bytes, &bytes[..parts]))?;
                 device.end_coding()
             }
         }
@@ -271,7 +270,7 @@ impl SnapshotCoder {
                         )
                     },
                 };
-                device.begin_coding(Coding::Decompress)?;
+                device.begin_coding(Coding::Decompress, 1.0)?;
                 // SAFETY: the fields are host memory, checked against the session's device, as
                 // promised for `AppMemory`.
                 unsafe { codec.decompress_record(coded.record(), from, fields) }
@@ -280,8 +279,8 @@ impl SnapshotCoder {
             }
             SnapshotCoder::Gpu(gpu) => gpu.open(device, ts, coded, fields),
             SnapshotCoder::Assumed { bytes } => {
-                device.codes_part(share(bytes, &bytes[coded.part..=coded.part]));
-                device.begin_coding(Coding::Decompress)?;
+                let part = &bytes[coded.part..=coded.part];
+                device.begin_coding(Coding::Decompress, share(bytes, part))?;
                 device.end_coding()
             }
         }
@@ -305,8 +304,7 @@ impl SnapshotCoder {
         if closed.is_err() {
             // Without the context, no driver call could release the codec and the reports. A forked
             // child must not call the driver.
-            codec.into_iter().for_each(GpuCodec::forget);
-            reports.into_iter().for_each(std::mem::forget);
+            std::mem::forget((codec, reports));
         }
     }
 }
@@ -355,7 +353,7 @@ impl GpuCoder {
         let Some(codec) = &self.codec else { return fail!(State, "no codec") };
         let queue = device.launches(Lane::App)?;
         let k = self.next % REPORTS;
-        device.begin_coding(Coding::Decompress)?;
+        device.begin_coding(Coding::Decompress, 1.0)?;
         let report = self.report(BUFFERS + k);
         codec.decompress(&queue, coded.record(), from, &addresses(fields), report)?;
         device.end_coding()?;

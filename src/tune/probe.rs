@@ -89,13 +89,13 @@ impl Probe {
         stream: Stream,
         body: impl FnOnce(&mut dyn Device) -> Result<R>,
     ) -> Result<(f64, R)> {
-        let before = self.device.stalled()?;
+        let before = self.device.times()?.stalled;
         self.device.enter(stream, "tune")?;
         let result = body(&mut *self.device);
         self.device.leave()?;
         let result = result?;
         self.device.finish_calls()?;
-        Ok((self.device.stalled()? - before, result))
+        Ok((self.device.times()?.stalled - before, result))
     }
 
     /// Times copies of the state within the device, to the host and back, and to disk and back.

@@ -141,12 +141,6 @@ impl Modules {
         self.loaded.push((source.name, source.double, module));
         Ok(function)
     }
-
-    /// Drops the modules without unloading them: for use where the CUDA context is gone, and in a
-    /// forked child, in which the modules belong to the parent process.
-    pub fn forget(self) {
-        self.loaded.into_iter().for_each(|(_, _, module)| std::mem::forget(module));
-    }
 }
 
 /// Returns the blocks for `work` pieces, with `threads` threads a block and `each` pieces a thread.

@@ -437,14 +437,6 @@ impl GpuCodec {
         }
         self.conclude.launch(queue, 1, &[&settings, &infos, &jobs, &state, &report])
     }
-
-    /// Drops the codec without freeing its device memory, modules and coders: for use where the
-    /// CUDA context is gone, and in a forked child, in which they belong to the parent process.
-    pub fn forget(self) {
-        std::mem::forget(self.coders);
-        std::mem::forget(self.memory);
-        self.modules.forget();
-    }
 }
 
 /// Returns whether the bound depends on the mean and the standard deviation of the values.

@@ -43,10 +43,4 @@ impl FieldSum {
         let (words, ends) = (bytes / 4, [to, with, verdict, name]);
         self.sum.launch(queue, blocks(words, THREADS, 16), &[&field, &words, &work, &ends])
     }
-
-    /// Drops the kernel without unloading its module: for use where the CUDA context is gone, and
-    /// in a forked child, in which the module belongs to the parent process.
-    pub fn forget(self) {
-        self.modules.forget();
-    }
 }

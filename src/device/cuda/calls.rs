@@ -29,7 +29,7 @@ impl CudaDevice {
             }
             if !call.timed {
                 let seconds = call.pair.seconds()?;
-                self.stalled += seconds;
+                self.timers.times.stalled += seconds;
                 if let Some(gaps) = &mut self.gaps {
                     fallible_vec::push(
                         gaps,

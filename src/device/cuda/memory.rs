@@ -206,12 +206,6 @@ impl HostSlab {
         })
     }
 
-    /// Gives up the memory without freeing it: it belongs to another process.
-    pub fn forget(mut self) {
-        self.slab.take().into_iter().for_each(std::mem::forget);
-        self.locked = 0;
-    }
-
     pub fn address(&self) -> u64 {
         self.slab.as_ref().map_or(0, |slab| slab.address() as u64)
     }

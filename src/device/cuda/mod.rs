@@ -75,7 +75,6 @@ pub struct CudaDevice {
     /// Calls that may not have ended on the device, oldest first. The current call is the last one.
     calls: VecDeque<Call>,
     timers: Timers,
-    stalled: f64,
     /// Measured seconds between calls.
     gaps: Option<Vec<f64>>,
     traffic: Traffic,
@@ -110,7 +109,6 @@ impl CudaDevice {
             entered: None,
             calls: VecDeque::new(),
             timers: Timers::default(),
-            stalled: 0.0,
             gaps: None,
             traffic: Traffic::default(),
         };
@@ -203,16 +201,12 @@ impl Device for CudaDevice {
         Ok(())
     }
 
-    fn lock(&mut self, bytes: u64) -> Result<()> {
+    fn lock(&mut self, bytes: u64) -> Result<u64> {
         if self.host.want(bytes) {
             let _current = Current::new(self.context)?;
             self.host.lock();
         }
-        Ok(())
-    }
-
-    fn pageable_bytes(&self) -> u64 {
-        self.host.pageable_bytes()
+        Ok(self.host.pageable_bytes())
     }
 
     fn memory(&self) -> Result<Option<DeviceMemory>> {
@@ -235,10 +229,6 @@ impl Device for CudaDevice {
 
     fn disk(&self) -> Option<&DiskLanes> {
         self.disk.as_ref()
-    }
-
-    fn issued(&self, lane: Lane) -> u64 {
-        self.progress(lane).map_or(0, |(_, issued)| issued)
     }
 
     fn enter(&mut self, stream: Stream, call: &'static str) -> Result<()> {
@@ -475,9 +465,8 @@ impl Drop for CudaDevice {
     fn drop(&mut self) {
         if !self.process.is_current() {
             // A forked child must not call CUDA; the inherited memory belongs to the parent.
-            std::mem::forget(std::mem::take(&mut self.device));
-            std::mem::take(&mut self.host).forget();
-            std::mem::forget(self.words.take());
+            let (device, host) = (std::mem::take(&mut self.device), std::mem::take(&mut self.host));
+            std::mem::forget((device, host, self.words.take()));
             return;
         }
         // The lanes of the disk end first: they use the host slab.

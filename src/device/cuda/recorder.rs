@@ -3,17 +3,17 @@
 use super::driver::{self, Current};
 use super::CudaDevice;
 use crate::device::recorder::Log;
-use crate::device::{Coding, Device, Recorder};
+use crate::device::{Coding, Device, Recorder, Times};
 use crate::error::Result;
 use crate::fallible_vec;
 use crate::timeline::{Label, Span};
 use std::sync::Arc;
 
 impl Recorder for CudaDevice {
-    fn stalled(&mut self) -> Result<f64> {
+    fn times(&mut self) -> Result<Times> {
         let _current = Current::new(self.context)?;
         self.harvest()?;
-        Ok(self.stalled)
+        Ok(self.timers.times)
     }
 
     fn time_gaps(&mut self, on: bool) {
@@ -28,7 +28,7 @@ impl Recorder for CudaDevice {
         Ok(self.gaps.as_mut().map(std::mem::take).unwrap_or_default())
     }
 
-    fn begin_coding(&mut self, coding: Coding) -> Result<()> {
+    fn begin_coding(&mut self, coding: Coding, _: f64) -> Result<()> {
         self.timers.begin_coding(coding, self.app_stream())
     }
 
@@ -36,13 +36,12 @@ impl Recorder for CudaDevice {
         self.timers.end_coding(self.app_stream())
     }
 
-    fn coded(&mut self) -> Result<(f64, f64)> {
-        let _current = Current::new(self.context)?;
-        self.harvest()?;
-        Ok(self.timers.coded)
-    }
-
-    fn keep_spans(&mut self) -> Result<()> {
+    fn keep_spans(&mut self, on: bool) -> Result<()> {
+        if !on {
+            self.timers.spans.close();
+            self.disk_log.take().iter().for_each(|log| log.close());
+            return Ok(());
+        }
         let _current = Current::new(self.context)?;
         self.timers.keep_spans(self.upload)?;
         // The stream was idle: the clock of the device has begun just now.
@@ -77,28 +76,19 @@ impl Recorder for CudaDevice {
         self.disk.iter_mut().for_each(|disk| disk.concerns(ts));
     }
 
-    fn spans(&mut self) -> Result<Vec<Span>> {
-        let mut spans = self.timers.spans()?;
+    fn spans(&mut self, all: bool) -> Result<Vec<Span>> {
+        if all && self.timers.keeps_spans() {
+            self.finish_calls()?;
+            let _current = Current::new(self.context)?;
+            self.timers.finish()?;
+            self.harvest()?;
+        }
+        let mut spans = self.timers.spans.take()?;
         if let Some(log) = &self.disk_log {
             let on_disk = log.take()?;
             fallible_vec::more(&mut spans, on_disk.len())?;
             spans.extend(on_disk);
         }
         Ok(spans)
-    }
-
-    fn close_spans(&mut self) {
-        self.timers.close_spans();
-        self.disk_log.take().iter().for_each(|log| log.close());
-    }
-
-    fn finish_spans(&mut self) -> Result<()> {
-        if !self.timers.keeps_spans() {
-            return Ok(());
-        }
-        self.finish_calls()?;
-        let _current = Current::new(self.context)?;
-        self.timers.finish()?;
-        self.harvest()
     }
 }

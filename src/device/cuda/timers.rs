@@ -4,7 +4,7 @@
 
 use super::driver::cu;
 use super::{is_done, new_event};
-use crate::device::recorder::{Coding, Subject};
+use crate::device::recorder::{Coding, Subject, Times};
 use crate::device::Lane;
 use crate::error::Result;
 use crate::fallible_vec;
@@ -108,8 +108,7 @@ pub struct Timers {
     open: [VecDeque<Timer>; 3],
     /// The coding work that has begun and not ended.
     coding: Option<(Coding, Pair)>,
-    /// Seconds of compression, and seconds of decompression.
-    pub coded: (f64, f64),
+    pub times: Times,
     pub subject: Subject,
     /// The origin of the clock; `None` if no spans are kept. The fields below are used with spans
     /// only.
@@ -117,7 +116,8 @@ pub struct Timers {
     /// What the application computes now, and what it goes on computing after the current call.
     computing: Option<(Label, Pair)>,
     interrupted: Option<Label>,
-    spans: Spans,
+    /// The spans that have ended.
+    pub spans: Spans,
 }
 
 impl Timers {
@@ -250,11 +250,7 @@ impl Timers {
                 let seconds = pair.seconds()?.max(0.0);
                 let begin = self.clock.as_ref().map(|clock| clock.time(pair.begin)).transpose()?;
                 let Some(Timer { label, coding, .. }) = self.open[lane].pop_front() else { break };
-                match coding {
-                    Some(Coding::Compress) => self.coded.0 += seconds,
-                    Some(Coding::Decompress) => self.coded.1 += seconds,
-                    None => {}
-                }
+                coding.into_iter().for_each(|coding| self.times.add(coding, seconds));
                 begin.into_iter().for_each(|begin| self.spans.add(Span { label, begin, seconds }));
                 self.pairs.give(pair);
             }
@@ -273,16 +269,6 @@ impl Timers {
             }
         }
         Ok(())
-    }
-
-    /// Returns the spans that were kept since the last call.
-    pub fn spans(&mut self) -> Result<Vec<Span>> {
-        self.spans.take()
-    }
-
-    /// Stops keeping spans.
-    pub fn close_spans(&mut self) {
-        self.spans.close();
     }
 
     /// Returns all events, for the caller to destroy.

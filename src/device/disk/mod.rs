@@ -183,8 +183,8 @@ impl DiskLanes {
     /// none of the disk.
     pub fn progress(&self, lane: Lane) -> Option<(&Arc<Progress>, u64)> {
         match lane {
-            Lane::DiskRead => Some((&self.read.progress, self.read.pushed)),
-            Lane::DiskWrite => Some((&self.write.progress, self.write.pushed)),
+            Lane::DiskRead => Some(self.read.progress()),
+            Lane::DiskWrite => Some(self.write.progress()),
             _ => None,
         }
     }
@@ -226,7 +226,7 @@ impl DiskLanes {
 
     /// Waits for the first `read` operations of the lane of reads, and fails if a lane has failed.
     pub fn finish_read(&self, read: u64) -> Result<()> {
-        self.read.progress.wait(read)?;
+        self.read.progress().0.wait(read)?;
         self.check()
     }
 
