@@ -4,7 +4,7 @@
 //! With a link bandwidth set, every copy between device and host memory takes at least as long as
 //! such a link would need, which simulates the balance of an accelerator.
 
-use super::disk::{no_disk, DiskLanes, DiskSpace, Passing, Wait};
+use super::disk::{no_disk, DiskLanes, DiskSpace, Passing, Work};
 use super::overlap::touches;
 use super::recorder::{Log, Recorder, Teller};
 use super::slab::{Slab, Toucher};
@@ -233,7 +233,7 @@ impl Device for HostDevice {
             Lane::Upload => self.transfers[0].push(Transfer::Wait(other, sequence)),
             Lane::Download => self.transfers[1].push(Transfer::Wait(other, sequence)),
             Lane::DiskRead | Lane::DiskWrite => match &mut self.disk {
-                Some(disk) => disk.wait(lane, Wait::Lane(other, sequence)),
+                Some(disk) => disk.push(lane, Work::Wait(other, sequence)),
                 None => no_disk(),
             },
         }
@@ -306,7 +306,7 @@ impl Recorder for HostDevice {
         if let Some(teller) = &mut self.teller {
             teller.subject.ts = ts;
         }
-        self.disk.iter_mut().for_each(|disk| disk.concerns(ts));
+        self.disk.iter_mut().for_each(|disk| disk.ts = ts);
     }
 
     fn spans(&mut self, all: bool) -> Result<Vec<Span>> {

@@ -3,7 +3,6 @@
 use super::thread::{processor_time, Thread};
 use super::{AppMemory, Rows};
 use crate::error::{fail, Result};
-use crate::process::Process;
 use crate::scalar::Real;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -172,8 +171,6 @@ impl Drop for Slab {
 pub struct Toucher {
     stop: Arc<AtomicBool>,
     thread: Option<Thread>,
-    /// The process that started the thread; a forked child does not have the thread.
-    process: Process,
 }
 
 impl Toucher {
@@ -184,7 +181,7 @@ impl Toucher {
         if slab.bytes == 0 {
             return None;
         }
-        let (stop, process) = (Arc::new(AtomicBool::new(false)), Process::current());
+        let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let run = move || {
             let whole = slab;
@@ -197,17 +194,14 @@ impl Toucher {
             }
         };
         let thread = Thread::start(c"gpuzip-touch", run).ok()?;
-        Some(Toucher { stop, thread: Some(thread), process })
+        Some(Toucher { stop, thread: Some(thread) })
     }
 }
 
 impl Drop for Toucher {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // A forked child does not have the thread: joining it would wait for ever.
-        if let Some(thread) = self.thread.take().filter(|_| self.process.is_current()) {
-            thread.join();
-        }
+        self.thread.take().into_iter().for_each(Thread::join);
     }
 }
 

@@ -2,6 +2,7 @@
 //! process; these threads return an error.
 
 use crate::error::{fail, Result};
+use crate::process::Process;
 use std::ffi::{c_void, CStr};
 use std::mem::MaybeUninit;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -12,8 +13,8 @@ const STACK: usize = 2 << 20;
 
 type Body = Box<dyn FnOnce() + Send>;
 
-/// A thread, to be joined by `join`.
-pub struct Thread(libc::pthread_t);
+/// A thread, to be joined by `join`, and the process that started it.
+pub struct Thread(libc::pthread_t, Process);
 
 impl Thread {
     /// Starts a thread with all signals blocked: signals belong to the application's threads. A
@@ -26,7 +27,7 @@ impl Thread {
             Ok(thread) => {
                 // SAFETY: the thread is not joined yet. Without names on this system, it has none.
                 unsafe { libc::pthread_setname_np(thread, name.as_ptr()) };
-                Ok(Thread(thread))
+                Ok(Thread(thread, Process::current()))
             }
             Err(status) => {
                 // SAFETY: no thread has started: the boxed body still belongs to this function.
@@ -37,10 +38,17 @@ impl Thread {
         }
     }
 
-    /// Waits until the thread has ended.
+    /// Whether this process has started the thread; a forked child does not have the thread.
+    pub fn is_here(&self) -> bool {
+        self.1.is_current()
+    }
+
+    /// Waits until the thread has ended. Does nothing in a forked child, which would wait for ever.
     pub fn join(self) {
-        // SAFETY: the thread is not joined yet, since `join` takes the only handle.
-        unsafe { libc::pthread_join(self.0, std::ptr::null_mut()) };
+        if self.is_here() {
+            // SAFETY: the thread is not joined yet, since `join` takes the only handle.
+            unsafe { libc::pthread_join(self.0, std::ptr::null_mut()) };
+        }
     }
 }
 

@@ -3,7 +3,6 @@
 use super::thread::Thread;
 use crate::error::{fail, Result};
 use crate::fallible_vec;
-use crate::process::Process;
 use std::collections::VecDeque;
 use std::ffi::CStr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -92,8 +91,6 @@ pub struct Worker<T: Task> {
     /// Number of tasks that the worker has been given.
     pushed: u64,
     thread: Option<Thread>,
-    /// The process that owns the thread; a forked child does not have the thread.
-    process: Process,
 }
 
 impl<T: Task> Worker<T> {
@@ -112,7 +109,7 @@ impl<T: Task> Worker<T> {
             }
         };
         let thread = Some(Thread::start(name, run)?);
-        Ok(Worker { queue, progress, pushed: 0, thread, process: Process::current() })
+        Ok(Worker { queue, progress, pushed: 0, thread })
     }
 
     /// Gives the worker a task.
@@ -133,10 +130,9 @@ impl<T: Task> Worker<T> {
         self.progress.wait(self.pushed)
     }
 
-    /// Ends the thread after its last task. In a forked child, which does not have the thread,
-    /// nothing is done: joining the thread would wait for ever.
+    /// Ends the thread after its last task. In a forked child nothing is done.
     pub fn stop(&mut self) {
-        let Some(thread) = self.thread.take().filter(|_| self.process.is_current()) else { return };
+        let Some(thread) = self.thread.take().filter(Thread::is_here) else { return };
         self.queue.change(|queue| queue.closed = true);
         thread.join();
     }

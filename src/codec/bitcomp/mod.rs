@@ -20,9 +20,8 @@ pub(crate) use library::{Library, Plan, SLACK};
 use super::coder::{Bound, Coder, Shape};
 use crate::error::{fail, Code, Error, Result};
 use crate::fallible_vec::filled;
-use crate::scalar::{Array, ArrayMut, Real};
-use library::{data_type, Handle, LOSSY_TO_SIGNED};
-use std::ffi::{c_int, c_void};
+use crate::scalar::{Array, ArrayMut, Real, Scalar};
+use library::{data_type, LOSSY_TO_SIGNED};
 
 /// Bytes of a payload before Bitcomp's stream.
 const PREFIX: usize = 8;
@@ -58,7 +57,7 @@ impl Bitcomp {
         })
     }
 
-    fn encode<T: Data>(&mut self, x: &[T], bound: Bound, to: &mut [u8]) -> Result<Option<usize>> {
+    fn encode<T: Real>(&mut self, x: &[T], bound: Bound, to: &mut [u8]) -> Result<Option<usize>> {
         if x.len() != self.shape.values() || T::SCALAR != self.shape.scalar {
             return fail!(Shape, "bitcomp: {} values do not fit {:?}", x.len(), self.shape);
         }
@@ -69,7 +68,7 @@ impl Bitcomp {
             Bound::Rms(bound) => [12f64.sqrt() * bound, 2.0 * bound],
         };
         for delta in deltas {
-            let Some(delta) = T::delta(delta) else { continue };
+            let Some(delta) = power_within::<T>(delta) else { continue };
             let bytes = self.quantised(x, delta)?;
             let end = PREFIX + bytes;
             if end > to.len().min(self.shape.bytes()) {
@@ -88,15 +87,17 @@ impl Bitcomp {
     }
 
     /// Codes `x` into `self.stream` and returns the bytes of the stream.
-    fn quantised<T: Data>(&mut self, x: &[T], delta: T) -> Result<usize> {
+    fn quantised<T: Real>(&mut self, x: &[T], delta: T) -> Result<usize> {
         let Plan { library, handle, .. } = self.plan;
         let mut bytes = 0;
+        let (from, to, delta) = (x.as_ptr(), self.stream.as_mut_ptr().cast(), delta.to_f64());
         // SAFETY: the plan is for `x.len()` values; `stream` has the room that Bitcomp asks for.
         unsafe {
-            library.check(
-                T::compress(library, handle, x.as_ptr(), self.stream.as_mut_ptr().cast(), delta),
-                "bitcompHostCompressLossy",
-            )?;
+            let status = match T::SCALAR {
+                Scalar::F32 => (library.host.compress_fp32)(handle, from.cast(), to, delta as f32),
+                _ => (library.host.compress_fp64)(handle, from.cast(), to, delta),
+            };
+            library.check(status, "bitcompHostCompressLossy")?;
             library.check(
                 (library.host.compressed_size)(self.stream.as_ptr().cast(), &mut bytes),
                 "bitcompGetCompressedSize",
@@ -114,7 +115,7 @@ impl Bitcomp {
 
     /// Decodes `self.stream` and returns whether the bound holds and whether the values that are
     /// not finite have come back with the same bits.
-    fn kept<T: Data>(&mut self, x: &[T], bound: Bound) -> Result<bool> {
+    fn kept<T: Real>(&mut self, x: &[T], bound: Bound) -> Result<bool> {
         let Plan { library, handle, .. } = self.plan;
         let again = self.again.as_mut_ptr();
         // SAFETY: this plan has just made `stream`, and `again` has the bytes of the array.
@@ -141,7 +142,7 @@ impl Bitcomp {
         })
     }
 
-    fn decode<T: Data>(&mut self, from: &[u8], x: &mut [T]) -> Result<()> {
+    fn decode<T: Real>(&mut self, from: &[u8], x: &mut [T]) -> Result<()> {
         let Plan { library, handle, .. } = self.plan;
         let most = (self.stream.len() - SLACK) * 8;
         let (bytes, values, shape) = (from.len(), x.len(), self.shape);
@@ -152,9 +153,10 @@ impl Bitcomp {
             return fail!(Stream, "bitcomp: {bytes} bytes are no payload");
         };
         let exponent = i64::from_le_bytes(*exponent);
-        let Some(unit) = T::unit(exponent) else {
+        if !(1 - T::BIAS as i64..=T::BIAS as i64).contains(&exponent) {
             return fail!(Stream, "bitcomp: a unit of 2^{exponent}");
-        };
+        }
+        let unit = T::power(exponent as i32);
         let words = from.len() / 8;
         self.stream[words..words + SLACK].fill(0);
         // SAFETY: the vector `stream` has more than `from.len()` bytes.
@@ -218,56 +220,12 @@ impl Coder for Bitcomp {
     }
 }
 
-/// A type of values that Bitcomp codes.
-trait Data: Real {
-    /// Returns 2^exponent, or `None` if this is not a normal number.
-    fn unit(exponent: i64) -> Option<Self>;
-    /// Returns the largest power of two <= `delta`, or `None` if it is not a normal number.
-    fn delta(delta: f64) -> Option<Self>;
-    /// Calls libnvcomp's lossy compression for this type.
-    ///
-    /// # Safety
-    /// `x` must point to the values and `to` to the room that the plan requires.
-    unsafe fn compress(
-        library: &Library,
-        handle: Handle,
-        x: *const Self,
-        to: *mut c_void,
-        delta: Self,
-    ) -> c_int;
+/// Returns the largest power of two <= `delta`, or `None` if it is not a normal number of type `T`.
+fn power_within<T: Real>(delta: f64) -> Option<T> {
+    let power = f64::from_bits(delta.to_bits() & f64::INFINITY.to_bits());
+    let power = power.min(T::power(T::BIAS).to_f64());
+    (power >= T::power(1 - T::BIAS).to_f64()).then(|| T::from_f64(power))
 }
-
-macro_rules! lane {
-    ($float:ident, $compress:ident) => {
-        impl Data for $float {
-            fn unit(exponent: i64) -> Option<Self> {
-                let exponents = $float::MIN_EXP as i64 - 1..$float::MAX_EXP as i64;
-                exponents.contains(&exponent).then(|| (2 as $float).powi(exponent as i32))
-            }
-
-            fn delta(delta: f64) -> Option<Self> {
-                let power = f64::from_bits(
-                    delta.min($float::MAX as f64).to_bits() & f64::INFINITY.to_bits(),
-                );
-                (power >= $float::MIN_POSITIVE as f64).then_some(power as $float)
-            }
-
-            unsafe fn compress(
-                library: &Library,
-                handle: Handle,
-                x: *const Self,
-                to: *mut c_void,
-                delta: Self,
-            ) -> c_int {
-                // SAFETY: the caller fulfils the contract of this function.
-                unsafe { (library.host.$compress)(handle, x, to, delta) }
-            }
-        }
-    };
-}
-
-lane!(f32, compress_fp32);
-lane!(f64, compress_fp64);
 
 #[cfg(test)]
 mod tests;

@@ -202,14 +202,13 @@ fn configured_deltas() {
 #[test]
 fn deltas_are_powers_of_two() {
     assert_eq!(
-        [1.0, 0.75, 3.9, 2f64.powi(-126)].map(f32::delta),
+        [1.0, 0.75, 3.9, 2f64.powi(-126)].map(power_within::<f32>),
         [Some(1.0), Some(0.5), Some(2.0), Some(f32::MIN_POSITIVE)]
     );
-    assert_eq!((f32::delta(1e-45), f64::delta(5e-324), f64::delta(0.0)), (None, None, None));
-    assert_eq!(
-        (f32::delta(f64::MAX), f64::delta(f64::INFINITY)),
-        (Some(2f32.powi(127)), Some(2f64.powi(1023)))
-    );
+    assert_eq!(power_within::<f32>(1e-45), None);
+    assert_eq!([5e-324, 0.0].map(power_within::<f64>), [None, None]);
+    assert_eq!(power_within::<f32>(f64::MAX), Some(2f32.powi(127)));
+    assert_eq!([f64::INFINITY, f64::NAN].map(power_within::<f64>), [Some(2f64.powi(1023)); 2]);
 }
 
 fn wanted() -> bool {
@@ -227,8 +226,8 @@ fn real() -> Option<&'static Library> {
 
 /// Codes and decodes with delta 1 and scaled values, as the kernels do, and returns the decoded
 /// values.
-fn by_unit<T: Data>(coder: &mut Bitcomp, x: &[T], exponent: i64) -> Vec<T> {
-    let down = T::unit(-exponent).unwrap();
+fn by_unit<T: Real>(coder: &mut Bitcomp, x: &[T], exponent: i64) -> Vec<T> {
+    let down = T::power(-exponent as i32);
     let scaled: Vec<T> = x.iter().map(|&x| if x.is_finite() { x * down } else { x }).collect();
     let bytes = coder.quantised(&scaled, T::from_f64(1.0)).unwrap();
     let stream = coder.stream.iter().flat_map(|word| word.to_le_bytes()).take(bytes);
@@ -239,14 +238,14 @@ fn by_unit<T: Data>(coder: &mut Bitcomp, x: &[T], exponent: i64) -> Vec<T> {
 }
 
 /// Codes and decodes an array and checks the bound. Returns false if the array was not coded.
-fn check<T: Data>(x: &[T], bound: Bound) -> bool {
+fn check<T: Real>(x: &[T], bound: Bound) -> bool {
     let mut coder = Bitcomp::new(shape::<T>(x.len()), 0).unwrap();
     let mut to = vec![0; coder.max_bytes()];
     let Some(bytes) = coder.compress(T::array(x), bound, &mut to).unwrap() else { return false };
     let mut y = vec![T::from_f64(f64::NAN); x.len()];
     coder.decompress(&to[..bytes], T::array_mut(&mut y)).unwrap();
     if let Bound::Max(bound) = bound {
-        let delta = T::delta(2.0 * bound).unwrap().to_f64();
+        let delta = power_within::<T>(2.0 * bound).unwrap().to_f64();
         let scaled = by_unit(&mut coder, x, delta.log2() as i64);
         assert!(
             y.iter().zip(&scaled).all(|(a, b)| a.to_bits() == b.to_bits()),

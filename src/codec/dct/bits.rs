@@ -34,39 +34,10 @@ impl Pen {
         self.put(bytes, begin, 1 << zeros, zeros + 1);
     }
 
-    /// Returns the number of bits written.
-    pub fn bits(&self) -> u64 {
-        8 * self.at as u64 + u64::from(self.used)
-    }
-}
-
-/// Appends bits to a slice, which must have 8 bytes more than the bits take.
-pub(super) struct Writer<'a> {
-    bytes: &'a mut [u8],
-    pen: Pen,
-}
-
-impl<'a> Writer<'a> {
-    pub fn new(bytes: &'a mut [u8]) -> Self {
-        Writer { bytes, pen: Pen::default() }
-    }
-
-    /// Appends the lowest `count` <= 56 bits of `bits`. All higher bits of `bits` must be zero.
-    #[inline(always)]
-    pub fn put(&mut self, bits: u64, count: u32) {
-        self.pen.put(self.bytes, 0, bits, count);
-    }
-
-    /// Appends `zeros` zeros and a one.
-    #[inline(always)]
-    pub fn unary(&mut self, zeros: u32) {
-        self.pen.unary(self.bytes, 0, zeros);
-    }
-
-    /// Appends the first `count` bits of the string `bytes`.
-    pub fn append(&mut self, bytes: &[u8], count: u64) {
+    /// Appends the first `count` bits of the string `from`.
+    pub fn append(&mut self, bytes: &mut [u8], begin: usize, from: &[u8], count: u64) {
         let mut left = count;
-        for chunk in bytes.chunks(7) {
+        for chunk in from.chunks(7) {
             if left == 0 {
                 break;
             }
@@ -76,14 +47,14 @@ impl<'a> Writer<'a> {
                 Some(chunk) => word[..7].copy_from_slice(chunk),
                 None => word[..chunk.len()].copy_from_slice(chunk),
             }
-            self.put(u64::from_le_bytes(word) & ((1 << take) - 1), take);
+            self.put(bytes, begin, u64::from_le_bytes(word) & ((1 << take) - 1), take);
             left -= u64::from(take);
         }
     }
 
     /// Returns the number of bits written.
     pub fn bits(&self) -> u64 {
-        self.pen.bits()
+        8 * self.at as u64 + u64::from(self.used)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Writes the bits of a tile: its integer coefficients by rows, then its corrections. The module
 //! `dct` describes the format; the module `open` reads it.
 
-use super::bits::{Pen, Writer};
+use super::bits::Pen;
 use super::vector::Vector;
 use crate::error::Result;
 use crate::fallible_vec;
@@ -246,16 +246,17 @@ impl<const L: usize> Strings<L> {
         to: &mut [u8],
         most: usize,
     ) -> Option<usize> {
-        let mut head = Writer::new(to);
-        head.put(self.rows[l] as u64, (values / R).ilog2() + 1);
+        let mut pen = Pen::default();
+        pen.put(to, 0, self.rows[l] as u64, (values / R).ilog2() + 1);
         let count = corrections.len() as u64 + 4;
-        head.unary(count.ilog2() - 2);
-        head.put(count & ((1 << count.ilog2()) - 1), count.ilog2());
+        pen.unary(to, 0, count.ilog2() - 2);
+        pen.put(to, 0, count & ((1 << count.ilog2()) - 1), count.ilog2());
         for part in [Part::Modes, Part::Fixed, Part::Unary, Part::Signs] {
-            head.append(&self.bytes[self.begin(l, part)..], self.pens[l][part as usize].bits());
+            let bits = self.pens[l][part as usize].bits();
+            pen.append(to, 0, &self.bytes[self.begin(l, part)..], bits);
         }
-        write_corrections(values, corrections, &mut head);
-        let bytes = head.bits().div_ceil(8) as usize;
+        write_corrections(values, corrections, &mut pen, to);
+        let bytes = pen.bits().div_ceil(8) as usize;
         (bytes < most).then_some(bytes)
     }
 }
@@ -333,20 +334,20 @@ pub(super) fn distance_bits(values: usize, count: usize) -> u32 {
 }
 
 #[inline(always)]
-fn write_corrections(values: usize, corrections: &[Correction], to: &mut Writer<'_>) {
+fn write_corrections(values: usize, corrections: &[Correction], pen: &mut Pen, to: &mut [u8]) {
     let k = distance_bits(values, corrections.len());
     let distance =
         |i: usize| corrections[i].at - if i == 0 { 0 } else { corrections[i - 1].at + 1 };
     for i in 0..corrections.len() {
-        to.put(u64::from(distance(i) & ((1 << k) - 1)), k);
+        pen.put(to, 0, u64::from(distance(i) & ((1 << k) - 1)), k);
     }
     for i in 0..corrections.len() {
-        to.unary(distance(i) >> k);
+        pen.unary(to, 0, distance(i) >> k);
     }
     for c in corrections {
-        to.unary(c.level.unsigned_abs() - 1);
+        pen.unary(to, 0, c.level.unsigned_abs() - 1);
     }
     for c in corrections {
-        to.put(u64::from(c.level < 0), 1);
+        pen.put(to, 0, u64::from(c.level < 0), 1);
     }
 }

@@ -173,9 +173,9 @@ fn unary_numbers() {
         let numbers: Vec<u16> =
             (0..count).map(|_| ((2.0 * random(&mut state)).powi(8) * 2000.0) as u16).collect();
         let (mut bytes, mut to) = (vec![0; 1 << 17], vec![0; count + 1 + bits::MORE]);
-        let mut writer = bits::Writer::new(&mut bytes);
-        numbers.iter().for_each(|&n| writer.unary(n.into()));
-        let len = writer.bits();
+        let mut pen = bits::Pen::default();
+        numbers.iter().for_each(|&n| pen.unary(&mut bytes, 0, n.into()));
+        let len = pen.bits();
         bytes.truncate(len.div_ceil(8) as usize);
         let mut reader = bits::Reader::new(&bytes, 0);
         reader.unaries(count, &mut to).unwrap();
@@ -188,9 +188,9 @@ fn unary_numbers() {
     for before in 0..64 {
         let read = |number: u16| {
             let (mut bytes, mut to) = (vec![0; 1 << 13], [0; 65 + bits::MORE]);
-            let mut writer = bits::Writer::new(&mut bytes);
-            (0..before).for_each(|_| writer.unary(0));
-            writer.unary(number.into());
+            let mut pen = bits::Pen::default();
+            (0..before).for_each(|_| pen.unary(&mut bytes, 0, 0));
+            pen.unary(&mut bytes, 0, number.into());
             bits::Reader::new(&bytes, 0).unaries(before + 1, &mut to).map(|()| to[before])
         };
         assert_eq!((read(bits::LONGEST - 1), read(bits::LONGEST)), (Some(bits::LONGEST - 1), None));

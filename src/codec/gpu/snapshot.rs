@@ -93,7 +93,8 @@ pub struct GpuCodec {
     statistical: bool,
     streams: Vec<Stream>,
     coders: Coders,
-    modules: Modules,
+    /// The modules of the kernels, which stay loaded as long as this object lives.
+    _modules: Modules,
     prepare: Kernel,
     sigma: Kernel,
     decide: Kernel,
@@ -201,7 +202,7 @@ impl GpuCodec {
             streams,
             records,
             coders,
-            modules,
+            _modules: modules,
             memory: DeviceSlab::new(bytes)?,
             at: Addresses::default(),
         };

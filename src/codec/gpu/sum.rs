@@ -13,7 +13,8 @@ pub(super) const KERNELS: Kernels = kernels!("levels", "levels.cu");
 /// The checksum kernel, loaded on one device.
 pub struct FieldSum {
     sum: Kernel,
-    modules: Modules,
+    /// The modules of the kernels, which stay loaded as long as this object lives.
+    _modules: Modules,
 }
 
 impl FieldSum {
@@ -23,7 +24,7 @@ impl FieldSum {
     /// Compiles and loads the kernel for devices of this architecture.
     pub fn new(architecture: u32) -> Result<Self> {
         let (mut modules, source) = (Modules::new(architecture), KERNELS.of(Scalar::F32));
-        Ok(FieldSum { sum: modules.kernel(&source, c"level_sum", THREADS)?, modules })
+        Ok(FieldSum { sum: modules.kernel(&source, c"level_sum", THREADS)?, _modules: modules })
     }
 
     /// Enqueues the kernel that computes the checksum of the `bytes` bytes at `field`; `bytes` is a

@@ -11,7 +11,7 @@
 use super::driver::{self, cu, status, Current};
 use super::{new_event, LockedMemory};
 use crate::device::disk::Word;
-use crate::device::Lane;
+use crate::device::{Lane, Stream};
 use crate::error::Result;
 use crate::fallible_vec;
 use cudarc::driver::sys::{CUcontext, CUevent, CUstream, CUstreamWaitValue_flags};
@@ -27,24 +27,14 @@ unsafe impl Send for DriverEvent {}
 // SAFETY: as above; an event has no state in this process.
 unsafe impl Sync for DriverEvent {}
 
-/// An event that a disk lane waits for.
-pub struct DiskEvent {
-    event: Arc<DriverEvent>,
-    context: CUcontext,
-}
-
-// SAFETY: handles of the driver may be used from any thread.
-unsafe impl Send for DiskEvent {}
-
-impl DiskEvent {
-    pub fn new(event: &Arc<DriverEvent>, context: CUcontext) -> Self {
-        DiskEvent { event: event.clone(), context }
-    }
-
-    /// Blocks the calling thread until the work before the event has ended.
-    pub fn wait(&self) -> Result<()> {
-        let _current = Current::new(self.context)?;
-        cu!(cuEventSynchronize(self.event.0))
+/// Returns a function that blocks the thread that calls it until the work before the event has ended.
+pub fn wait_for(event: Arc<DriverEvent>, context: CUcontext) -> impl FnOnce() -> Result<()> + Send {
+    let handle = Stream(context.cast());
+    move || {
+        // Moves the handle as a whole, which may go to another thread.
+        let handle = handle;
+        let _current = Current::new(handle.0.cast())?;
+        cu!(cuEventSynchronize(event.0))
     }
 }
 
@@ -60,7 +50,7 @@ pub struct Recorded {
 /// The events of a device.
 #[derive(Default)]
 pub struct Events {
-    all: Vec<Recorded>,
+    pub all: Vec<Recorded>,
     /// Events of the driver that were replaced while a disk lane waited for them.
     retired: Vec<Arc<DriverEvent>>,
 }
@@ -70,14 +60,6 @@ impl Events {
     pub fn add(&mut self, event: Option<Arc<DriverEvent>>) -> Result<usize> {
         fallible_vec::push(&mut self.all, Recorded { event, on_disk: None })?;
         Ok(self.all.len() - 1)
-    }
-
-    pub fn get(&self, number: usize) -> &Recorded {
-        &self.all[number]
-    }
-
-    pub fn set_on_disk(&mut self, number: usize, on_disk: (Lane, u64)) {
-        self.all[number].on_disk = Some(on_disk);
     }
 
     /// Returns the event of the driver to be recorded on a stream. If a disk lane still waits for

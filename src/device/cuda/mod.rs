@@ -15,7 +15,7 @@ mod nvrtc;
 mod recorder;
 mod timers;
 
-use super::disk::{no_disk, DiskLanes, DiskSpace, Passing, Wait};
+use super::disk::{no_disk, DiskLanes, DiskSpace, Passing, Work};
 use super::overlap::touches;
 use super::recorder::Log;
 use super::worker::Progress;
@@ -27,7 +27,7 @@ use crate::error::{fail, Result};
 use crate::process::Process;
 use calls::Call;
 use cudarc::driver::sys::{CUcontext, CUdevice, CUevent, CUevent_flags, CUstream, CUstream_flags};
-use disk::{DiskEvent, Events, Words};
+use disk::{Events, Words};
 use driver::{cu, status, Current};
 use marks::Marks;
 use memory::HostSlab;
@@ -152,6 +152,16 @@ impl CudaDevice {
             return fail!(Device, "a copy of {bytes} bytes at {offset} exceeds its {size} bytes");
         }
         Ok(base + offset)
+    }
+
+    /// Copies `bytes` bytes, of which one side is `place`, on the application's stream, and waits.
+    fn pass(&self, place: Place, to: u64, from: u64, bytes: u64) -> Result<()> {
+        let _current = Current::new(self.context)?;
+        let stream = self.app_stream();
+        for (begin, part) in self.parts(Lane::App, place, place, bytes) {
+            cu!(cuMemcpyAsync(to + begin, from + begin, part as usize, stream))?;
+        }
+        cu!(cuStreamSynchronize(stream))
     }
 
     /// The parts that a copy of `bytes` bytes consists of, where a side of the copy may be host
@@ -279,23 +289,13 @@ impl Device for CudaDevice {
     }
 
     fn read(&mut self, place: Place, to: &mut [u8]) -> Result<()> {
-        let _current = Current::new(self.context)?;
-        let (from, stream) = (self.address(place, to.len() as u64)?, self.app_stream());
-        let at = to.as_mut_ptr() as u64;
-        for (begin, part) in self.parts(Lane::App, place, place, to.len() as u64) {
-            cu!(cuMemcpyAsync(at + begin, from + begin, part as usize, stream))?;
-        }
-        cu!(cuStreamSynchronize(stream))
+        let from = self.address(place, to.len() as u64)?;
+        self.pass(place, to.as_mut_ptr() as u64, from, to.len() as u64)
     }
 
     fn write(&mut self, place: Place, from: &[u8]) -> Result<()> {
-        let _current = Current::new(self.context)?;
-        let (to, stream) = (self.address(place, from.len() as u64)?, self.app_stream());
-        let at = from.as_ptr() as u64;
-        for (begin, part) in self.parts(Lane::App, place, place, from.len() as u64) {
-            cu!(cuMemcpyAsync(to + begin, at + begin, part as usize, stream))?;
-        }
-        cu!(cuStreamSynchronize(stream))
+        let to = self.address(place, from.len() as u64)?;
+        self.pass(place, to, from.as_ptr() as u64, from.len() as u64)
     }
 
     fn event(&mut self) -> Result<Event> {
@@ -340,13 +340,14 @@ impl Device for CudaDevice {
         }
         let sequence = self.issued(lane) + 1;
         let Some(disk) = &mut self.disk else { return no_disk() };
-        disk.post(lane, self.words.as_ref().map(|words| words.of(lane)), sequence as u32)?;
-        self.events.set_on_disk(event.0, (lane, sequence));
+        let word = self.words.as_ref().map(|words| words.of(lane));
+        disk.push(lane, Work::Post(word, sequence as u32))?;
+        self.events.all[event.0].on_disk = Some((lane, sequence));
         Ok(())
     }
 
     fn wait(&mut self, lane: Lane, event: Event) -> Result<()> {
-        let recorded = self.events.get(event.0);
+        let recorded = &self.events.all[event.0];
         let is_of_disk = matches!(lane, Lane::DiskRead | Lane::DiskWrite);
         let Some((other, sequence)) = recorded.on_disk else {
             // An event without one of the driver was never recorded.
@@ -354,16 +355,16 @@ impl Device for CudaDevice {
             if !is_of_disk {
                 return cu!(cuStreamWaitEvent(self.stream(lane)?, event.0, 0));
             }
-            let event = DiskEvent::new(event, self.context);
+            let wait = disk::wait_for(event.clone(), self.context);
             let Some(disk) = &mut self.disk else { return no_disk() };
-            return disk.wait(lane, Wait::Call(Box::new(move || event.wait())));
+            return disk.push(lane, Work::Call(Box::new(wait)));
         };
         let Some(disk) = &mut self.disk else { return no_disk() };
         let progress = disk.progress(other).map(|(progress, _)| progress.clone());
         let open = progress.filter(|progress| lane != other && !progress.has(sequence));
         let Some(progress) = open else { return Ok(()) };
         if is_of_disk {
-            return disk.wait(lane, Wait::Lane(progress, sequence));
+            return disk.push(lane, Work::Wait(progress, sequence));
         }
         let stream = self.stream(lane)?;
         let is_waiting =
@@ -375,7 +376,7 @@ impl Device for CudaDevice {
     }
 
     fn is_done(&mut self, event: Event) -> Result<bool> {
-        let recorded = self.events.get(event.0);
+        let recorded = &self.events.all[event.0];
         match recorded.on_disk {
             None => recorded.event.as_ref().map_or(Ok(true), |event| is_done(event.0)),
             Some((lane, sequence)) => {
@@ -385,7 +386,7 @@ impl Device for CudaDevice {
     }
 
     fn finish(&mut self, event: Event) -> Result<()> {
-        let recorded = self.events.get(event.0);
+        let recorded = &self.events.all[event.0];
         match (recorded.on_disk, &recorded.event) {
             (None, None) => Ok(()),
             (None, Some(event)) if is_done(event.0)? => Ok(()),

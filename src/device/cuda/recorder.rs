@@ -73,7 +73,7 @@ impl Recorder for CudaDevice {
 
     fn concerns(&mut self, ts: i64) {
         self.timers.subject.ts = ts;
-        self.disk.iter_mut().for_each(|disk| disk.concerns(ts));
+        self.disk.iter_mut().for_each(|disk| disk.ts = ts);
     }
 
     fn spans(&mut self, all: bool) -> Result<Vec<Span>> {

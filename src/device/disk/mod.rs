@@ -45,23 +45,6 @@ impl Passing {
     }
 }
 
-/// What a disk lane waits for.
-pub enum Wait {
-    /// Until the other lane has done this number of tasks since it was made.
-    Lane(Arc<Progress>, u64),
-    /// Until this function returns, which the lane calls.
-    Call(Box<dyn FnOnce() -> Result<()> + Send>),
-}
-
-impl Wait {
-    fn run(self) -> Result<()> {
-        match self {
-            Wait::Lane(lane, sequence) => lane.wait(sequence),
-            Wait::Call(call) => call(),
-        }
-    }
-}
-
 /// The first failure of the disk lanes since the failures were forgotten.
 #[derive(Default)]
 struct Faults(Mutex<Option<Error>>);
@@ -88,10 +71,16 @@ struct Operation {
     work: Work,
 }
 
-enum Work {
-    Wait(Wait),
+/// What a disk lane does.
+pub enum Work {
+    /// Waits until the other lane has done this number of tasks since it was made.
+    Wait(Arc<Progress>, u64),
+    /// Calls a function, which waits.
+    Call(Box<dyn FnOnce() -> Result<()> + Send>),
+    /// Transfers a snapshot.
     Pass(Pass),
-    /// Sets a word, if there is one, to a number, for a stream that waits for it.
+    /// Sets a word, if there is one, to a number, for a stream that waits for it. The word outlives
+    /// the lanes.
     Post(Option<Word>, u32),
 }
 
@@ -99,11 +88,11 @@ enum Work {
 #[derive(Clone, Copy)]
 pub struct Word(pub *const AtomicU32);
 
-// SAFETY: a word outlives the lanes, as `DiskLanes::post` requires, and is an atomic.
+// SAFETY: a word outlives the lanes, as `Work::Post` requires, and is an atomic.
 unsafe impl Send for Word {}
 
 /// A transfer of a snapshot.
-struct Pass {
+pub struct Pass {
     space: Arc<DiskSpace>,
     slot: u32,
     address: Address,
@@ -118,7 +107,8 @@ struct Pass {
 impl Task for Operation {
     fn run(self) {
         match self.work {
-            Work::Wait(wait) => self.faults.keep(|| wait.run()),
+            Work::Wait(lane, sequence) => self.faults.keep(|| lane.wait(sequence)),
+            Work::Call(call) => self.faults.keep(call),
             Work::Pass(pass) => self.faults.keep(|| pass.run()),
             Work::Post(None, _) => {}
             // SAFETY: the word outlives the lanes.
@@ -151,7 +141,7 @@ pub struct DiskLanes {
     space: Arc<DiskSpace>,
     faults: Arc<Faults>,
     /// Time step of the state whose snapshot the next transfers move.
-    ts: i64,
+    pub ts: i64,
 }
 
 impl DiskLanes {
@@ -166,17 +156,14 @@ impl DiskLanes {
         })
     }
 
-    fn worker(&mut self, lane: Lane) -> Result<&mut Worker<Operation>> {
-        match lane {
-            Lane::DiskRead => Ok(&mut self.read),
-            Lane::DiskWrite => Ok(&mut self.write),
-            _ => fail!(Device, "{lane:?} is no lane of the disk"),
-        }
-    }
-
-    fn push(&mut self, lane: Lane, work: Work) -> Result<()> {
-        let faults = self.faults.clone();
-        self.worker(lane)?.push(Operation { faults, work })
+    /// Enqueues work.
+    pub fn push(&mut self, lane: Lane, work: Work) -> Result<()> {
+        let worker = match lane {
+            Lane::DiskRead => &mut self.read,
+            Lane::DiskWrite => &mut self.write,
+            _ => return fail!(Device, "{lane:?} is no lane of the disk"),
+        };
+        worker.push(Operation { faults: self.faults.clone(), work })
     }
 
     /// How many operations a lane has done, and how many were enqueued on it; `None` if the lane is
@@ -187,11 +174,6 @@ impl DiskLanes {
             Lane::DiskWrite => Some(self.write.progress()),
             _ => None,
         }
-    }
-
-    /// Names the state whose snapshot the next transfers move.
-    pub fn concerns(&mut self, ts: i64) {
-        self.ts = ts;
     }
 
     /// Enqueues a transfer of `bytes` bytes at `address`.
@@ -207,16 +189,6 @@ impl DiskLanes {
         let (space, to_disk, ts) = (self.space.clone(), transfer.to_disk, self.ts);
         let bytes = bytes as usize;
         self.push(lane, Work::Pass(Pass { space, slot, address, bytes, to_disk, ts, span }))
-    }
-
-    /// Enqueues a wait.
-    pub fn wait(&mut self, lane: Lane, wait: Wait) -> Result<()> {
-        self.push(lane, Work::Wait(wait))
-    }
-
-    /// Enqueues an operation that sets the word, if there is one. The word must outlive the lanes.
-    pub fn post(&mut self, lane: Lane, word: Option<Word>, number: u32) -> Result<()> {
-        self.push(lane, Work::Post(word, number))
     }
 
     /// Fails if a lane has failed.
