@@ -5,7 +5,6 @@ use super::entry::{entry, entry_that_frees, write, write_sized};
 use super::handles;
 use super::types::*;
 use crate::choice::{lower_bound, SharedSchedule, Tick, TierSpec};
-use crate::codec::Settings;
 use crate::error::{fail, Result};
 use crate::plan::{Plan, Policy};
 use crate::predict::simulate;
@@ -30,10 +29,9 @@ pub(super) fn action_of(tick: Tick) -> gpuzip_action_t {
 /// Additions of the dynamic programs for the bound in a summary: at most some 0.1 s.
 const BOUND_WORK: u64 = 300_000_000;
 
-/// The plan of a session, how its snapshots are stored, and its budgets.
+/// The plan of a session, its tiers, and its budgets.
 pub(super) struct Planned<'a> {
     pub plan: &'a Plan,
-    pub compression: &'a Settings,
     pub tiers: &'a TierSpec,
     /// `device_budget` and `host_budget` in bytes; 0: no budget.
     pub budgets: (u64, u64),
@@ -73,9 +71,9 @@ pub(super) fn summarize(
         },
         ..Default::default()
     };
-    if let Some(Planned { plan, compression, tiers, budgets }) = planned {
+    if let Some(Planned { plan, tiers, budgets }) = planned {
         (summary.device_budget, summary.host_budget) = budgets;
-        summary.compressor = compression.method.number().into();
+        summary.compressor = tiers.storage.codec.method.number().into();
         summary.raw_slots = i32::try_from(plan.raw_slots).unwrap_or(i32::MAX);
         summary.policy = plan.policy as i32;
         summary.cache = i32::try_from(plan.cache).unwrap_or(i32::MAX);

@@ -467,10 +467,9 @@ pub unsafe extern "C" fn gpuzip_summary(
         let value = with_session(handle, |session| {
             let schedule = session.schedule().tell()?;
             let plan = session.plan()?;
-            let (compression, tiers, budgets) =
-                (session.compression(), session.tiers(), session.budgets());
+            let (tiers, budgets) = (session.tiers(), session.budgets());
             let ranges = session.schedule().config().schedule.range_actions;
-            summarize(&schedule, ranges, Some(Planned { plan: &plan, compression, tiers, budgets }))
+            summarize(&schedule, ranges, Some(Planned { plan: &plan, tiers, budgets }))
         })?;
         // SAFETY: by this function's contract.
         unsafe { write_sized(summary, "summary", value) }
@@ -497,13 +496,9 @@ pub unsafe extern "C" fn gpuzip_memory_required(
         // SAFETY: by this function's contract.
         let (config, fields) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
         let ranges = config.schedule.range_actions;
-        let Estimate { choice, option, budgets } = estimate(config, steps as i64, &fields)?;
-        let planned = choice.plans.first().map(|plan| Planned {
-            plan,
-            compression: &option.storage.codec,
-            tiers: &option.tiers,
-            budgets,
-        });
+        let Estimate { choice, tiers, budgets } = estimate(config, steps as i64, &fields)?;
+        let plan = choice.plans.first();
+        let planned = plan.map(|plan| Planned { plan, tiers: &tiers, budgets });
         let value = summarize(&choice.schedule, ranges, planned)?;
         // SAFETY: by this function's contract.
         unsafe { write_sized(summary, "summary", value) }

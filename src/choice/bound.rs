@@ -51,13 +51,13 @@ pub(super) fn stream(schedule: &Schedule, tiers: &TierSpec) -> Result<f64> {
     let (copy_in, copy_out) = match tiers.cache.unwrap_or(schedule.snapshots) {
         0 => (own * costs.download, own * costs.upload),
         _ if costs.compressed => (costs.copy, 0.0),
-        _ if tiers.zero_copy => (0.0, 0.0),
+        _ if tiers.storage.zero_copy => (0.0, 0.0),
         _ => (own * costs.copy, costs.copy),
     };
     let repeated = schedule.forward_steps().saturating_sub(restores) as f64 * costs.forward.least();
     let (mut save, mut restore) = (costs.compress + copy_in, costs.decompress + copy_out);
     if tiers.raw_slots.is_some() {
-        let raw = if tiers.zero_copy { 0.0 } else { costs.raw_copy() };
+        let raw = if tiers.storage.zero_copy { 0.0 } else { costs.raw_copy() };
         (save, restore) = (save.min(raw), restore.min(raw));
     }
     let saves = accesses.saturating_sub(restores) as f64 * save;
@@ -90,14 +90,14 @@ pub(super) fn bound(
     let forward = costs.forward.total(schedule.steps - 1);
     let enough = ((limit - forward) / (own * costs.upload)).ceil() as u64;
     let moved = match schedule.transfers(cache, enough)? {
-        Some(transfers) if tiers.policy == Policy::Clairvoyant && cache > 0 => transfers,
+        Some(transfers) if tiers.storage.policy == Policy::Clairvoyant && cache > 0 => transfers,
         _ => Default::default(),
     };
     let mut written = moved.d2h;
     if tiers.raw_slots.is_some() {
         // A snapshot that is fetched is compressed, and decoded afterwards. The schedule with the
         // fewest fetches may have more write-backs than the plan.
-        let raw = if tiers.zero_copy { 0.0 } else { costs.raw_copy() };
+        let raw = if tiers.storage.zero_copy { 0.0 } else { costs.raw_copy() };
         stream += moved.h2d as f64 * (costs.decompress - raw).max(0.0);
         written = 0;
     }

@@ -72,7 +72,7 @@ impl<'a> Problem<'a> {
         let costs = &tiers.costs;
         let own = costs.own_part();
         // A snapshot without a slot on the device goes straight to the host and back.
-        let (save, restore) = match tiers.zero_copy {
+        let (save, restore) = match tiers.storage.zero_copy {
             true => (0.0, 0.0),
             false => (own * costs.copy.min(costs.download), own * costs.copy.min(costs.upload)),
         };
@@ -81,7 +81,7 @@ impl<'a> Problem<'a> {
         let (mut more_save, mut more_restore) = (0.0, 0.0);
         if tiers.raw_slots.is_some() {
             // What goes to the host is compressed; whatever else is cheaper may be raw.
-            let raw = if tiers.zero_copy { 0.0 } else { costs.raw_copy() };
+            let raw = if tiers.storage.zero_copy { 0.0 } else { costs.raw_copy() };
             (more_save, more_restore) = ((save - raw).max(0.0), (restore - raw).max(0.0));
             (save, restore) = (save.min(raw), restore.min(raw));
         }
@@ -122,7 +122,7 @@ impl<'a> Problem<'a> {
     /// How often the dynamic program can run with `work` additions. The prices know no shared time
     /// levels.
     fn runs(&self, work: u64) -> usize {
-        let is_priced = self.tiers.cut == Cut::Whole && self.costs().forward.least() > 0.0;
+        let is_priced = self.tiers.storage.cut == Cut::Whole && self.costs().forward.least() > 0.0;
         let runs = if is_priced { work / self.work().max(1) } else { 0 };
         usize::try_from(runs).unwrap_or(usize::MAX)
     }

@@ -1,29 +1,15 @@
 use super::*;
+use crate::choice::tier_spec::tests::of_slots;
 use crate::choice::{search, Keep};
-use crate::plan::Claims;
 use crate::plan::{Plan, Policy};
-use crate::predict::{simulate, Budgets};
+use crate::predict::simulate;
 use crate::schedule::{Action, Kind, Trace};
 use std::sync::Arc;
 
 /// Tiers with `cache` and `host` slots of one byte; `link` is the time of a transfer, `copy` that of
 /// the copy of a SAVE or RESTORE, in forward steps.
 fn tiers(link: f64, copy: f64, cache: u32, host: u32) -> TierSpec {
-    TierSpec {
-        slot_bytes: 1,
-        cache: Some(cache),
-        raw_slots: None,
-        host: Some(host),
-        policy: Policy::Clairvoyant,
-        zero_copy: false,
-        packed_bytes: None,
-        beside_cache: 0,
-        costs: Costs { copy, upload: link, download: link, ..Costs::default() },
-        budgets: Budgets { device: cache as u64, host: host as u64, disk: 0 },
-        folders: 1,
-        cut: Cut::Whole,
-        claims: Claims::None,
-    }
+    of_slots(Costs { copy, upload: link, download: link, ..Costs::default() }, cache, host)
 }
 
 /// All ways to reverse `len` states: the advances of a way in the order in which they are made.

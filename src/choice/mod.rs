@@ -33,6 +33,6 @@ pub use published::published;
 pub use search::{search, Candidate, Keep};
 pub use shared_schedule::{Here, SharedSchedule, Tick, Why};
 pub use storage::{Coded, Cut, Storage};
-pub use storage_options::{storage_options, StorageOption};
+pub use storage_options::storage_options;
 pub use target::Target;
 pub use tier_spec::TierSpec;

@@ -1,29 +1,13 @@
 use super::*;
-use crate::choice::Cut;
-use crate::plan::Claims;
-use crate::plan::Policy;
-use crate::predict::{Budgets, Costs};
+use crate::choice::tier_spec::tests::of_slots;
+use crate::predict::Costs;
 
 /// Times of the table are in 16ths of a forward step.
 const STEP: f64 = 16.0;
 
 /// Tiers with these numbers of slots and, in forward steps, these times of a transfer and of a copy.
 fn tiers(cache: u32, host: u32, link: f64, copy: f64) -> TierSpec {
-    TierSpec {
-        slot_bytes: 1,
-        cache: Some(cache),
-        raw_slots: None,
-        host: Some(host),
-        policy: Policy::Clairvoyant,
-        zero_copy: false,
-        packed_bytes: None,
-        beside_cache: 0,
-        costs: Costs { copy, upload: link, download: link, ..Costs::default() },
-        budgets: Budgets { device: cache.into(), host: host.into(), disk: 0 },
-        folders: 1,
-        cut: Cut::Whole,
-        claims: Claims::None,
-    }
+    of_slots(Costs { copy, upload: link, download: link, ..Costs::default() }, cache, host)
 }
 
 /// For random small problems: no nested schedule, wherever its snapshots lie, is faster than the bound of

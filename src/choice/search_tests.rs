@@ -1,10 +1,9 @@
 use super::*;
 use crate::cases::cases;
-use crate::choice::Cut;
+use crate::choice::tier_spec::tests::of_slots as tiers;
 use crate::choice::{lower_bound, published, Coded, Job, State, Storage};
 use crate::codec::{Method, Settings};
 use crate::config::Config;
-use crate::plan::Claims;
 use crate::plan::{Plan, Policy};
 use crate::predict::{simulate, Budgets, CodecProfile, Costs, Profile, Times};
 
@@ -20,27 +19,6 @@ fn balance(transfer: f64, op: f64, compressed: bool) -> Costs {
         download: transfer,
         compressed,
         ..Costs::default()
-    }
-}
-
-/// Tiers with `cache` and `host` slots of one byte.
-fn tiers(costs: Costs, cache: u32, host: u32) -> TierSpec {
-    let budgets = Budgets { device: cache as u64, host: host as u64, disk: 0 };
-    let (policy, zero_copy, packed_bytes, beside_cache) = (Policy::Clairvoyant, false, None, 0);
-    TierSpec {
-        slot_bytes: 1,
-        cache: Some(cache),
-        raw_slots: None,
-        host: Some(host),
-        policy,
-        zero_copy,
-        packed_bytes,
-        beside_cache,
-        costs,
-        budgets,
-        folders: 1,
-        cut: Cut::Whole,
-        claims: Claims::None,
     }
 }
 

@@ -8,19 +8,10 @@ use crate::error::{fail, Code, Result};
 use crate::files::PAGE;
 use crate::tier::staging_bytes;
 
-/// A way to store snapshots, and the tiers for it.
-#[derive(Clone, Debug)]
-pub struct StorageOption {
-    /// How snapshots are stored.
-    pub storage: Storage,
-    /// Sizes and costs of the tiers.
-    pub tiers: TierSpec,
-}
-
 /// Returns the storage options of a job. They depend only on the job, profile included. Where the
 /// planner chooses the codec, codecs for which there is no room, or which do not code such fields, are
 /// no options; where the codec is named, that is an error.
-pub fn storage_options(job: &Job) -> Result<Vec<StorageOption>> {
+pub fn storage_options(job: &Job) -> Result<Vec<TierSpec>> {
     let mut options = Vec::new();
     for storage in Storage::all(job) {
         let is_choice = job.config.codec.any_codec && storage.coded != Coded::None;
@@ -28,7 +19,7 @@ pub fn storage_options(job: &Job) -> Result<Vec<StorageOption>> {
             Err(error) if is_choice && matches!(error.code, Code::Budget | Code::Unsupported) => {
                 log::info!("{} is not offered: {error}", storage.codec.method.name())
             }
-            tiers => options.push(StorageOption { tiers: tiers?, storage }),
+            tiers => options.push(tiers?),
         }
     }
     check_disk(job, &options)?;
@@ -37,8 +28,8 @@ pub fn storage_options(job: &Job) -> Result<Vec<StorageOption>> {
 }
 
 /// Fails if the disk holds no snapshot. Warns if host memory has no room for the staging buffers.
-fn check_disk(job: &Job, options: &[StorageOption]) -> Result<()> {
-    let least = options.iter().map(|option| option.tiers.bytes_on_disk()).min().unwrap_or(0);
+fn check_disk(job: &Job, options: &[TierSpec]) -> Result<()> {
+    let least = options.iter().map(TierSpec::bytes_on_disk).min().unwrap_or(0);
     if (1..least).contains(&job.disk_budget) {
         return fail!(
             Budget,
@@ -48,7 +39,7 @@ fn check_disk(job: &Job, options: &[StorageOption]) -> Result<()> {
             job.config.tiers.disk_folders.len().max(1)
         );
     }
-    let staged = options.iter().map(|option| staging_bytes(option.tiers.slot_bytes)).min();
+    let staged = options.iter().map(|option| staging_bytes(option.slot_bytes)).min();
     let staged = staged.unwrap_or(0);
     if job.disk_budget > 0 && (1..staged).contains(&job.host_budget) {
         log::warn!(
@@ -62,14 +53,13 @@ fn check_disk(job: &Job, options: &[StorageOption]) -> Result<()> {
 }
 
 /// Warns of codecs whose snapshots are planned with no fewer bytes than raw ones.
-fn warn_of_sizes(job: &Job, options: &[StorageOption]) {
+fn warn_of_sizes(job: &Job, options: &[TierSpec]) {
     let (has_budget, state) = (job.device_budget > 0 || job.host_budget > 0, job.state.bytes());
-    for StorageOption { storage, tiers } in options {
-        let expected = tiers.slot_bytes;
+    for TierSpec { storage, slot_bytes: expected, .. } in options {
         if has_budget
             && storage.coded == Coded::All
             && storage.codec.method.is_bounded()
-            && expected >= state
+            && *expected >= state
         {
             log::warn!(
                 "compressor = {}: nothing says by how much snapshots shrink, so each is planned with {expected} bytes, no fewer than the {state} of a raw \
@@ -119,14 +109,13 @@ mod tests {
             let options = storage_options(&job).unwrap();
             let seen: Vec<_> = options
                 .iter()
-                .map(|o| (o.storage.coded == Coded::None, o.tiers.zero_copy, o.tiers.beside_cache))
+                .map(|o| (o.storage.coded == Coded::None, o.storage.zero_copy, o.beside_cache))
                 .collect();
             // Raw, and compressed or mixed.
             let coded = (false, true, 2 * state);
             assert_eq!(seen, [(true, true, 0), coded]);
-            assert_eq!(options[0].tiers.cache, Some(6));
-            let tiers = options.into_iter().map(|option| option.tiers).collect();
-            let choice = choose_among(&config, 500, &[tiers]).unwrap();
+            assert_eq!(options[0].cache, Some(6));
+            let choice = choose_among(&config, 500, &[options]).unwrap();
             assert!(choice.plans[0].zero_copy);
             choice.alternative
         };

@@ -10,10 +10,12 @@ use crate::predict::{Budgets, Costs};
 use crate::schedule::{MacroSteps, Schedule};
 use std::sync::Arc;
 
-/// The tiers of one session under one storage option: the bytes of a snapshot, the capacity of each
-/// tier, and the costs of moving snapshots.
+/// A storage option of one session: how snapshots are stored, the bytes of a snapshot, the capacity of
+/// each tier, and the costs of moving snapshots.
 #[derive(Clone, Debug)]
 pub struct TierSpec {
+    /// How snapshots are stored. A slot holds one record of a snapshot.
+    pub storage: Storage,
     /// Bytes that the plan counts for one snapshot.
     pub slot_bytes: u64,
     /// Slots of the device cache; `None`: one for each snapshot.
@@ -24,10 +26,6 @@ pub struct TierSpec {
     pub raw_slots: Option<u32>,
     /// Slots of the host pool, in memory and on disk; `None`: as many as the plan needs.
     pub host: Option<u32>,
-    /// The replacement policy.
-    pub policy: Policy,
-    /// Whether the application works in the slots.
-    pub zero_copy: bool,
     /// Bytes of the device cache, if they are not `slot_bytes` times the slots: for compressed
     /// snapshots.
     pub packed_bytes: Option<u64>,
@@ -39,8 +37,6 @@ pub struct TierSpec {
     pub budgets: Budgets,
     /// Number of folders over which snapshots on disk are striped.
     pub folders: usize,
-    /// How a state is cut. In two records, of which states may share one, a slot holds one record.
-    pub cut: Cut,
     /// Which states may share a record with the state before.
     pub claims: Claims,
 }
@@ -85,6 +81,7 @@ impl TierSpec {
         let outside = Budgets { device: u64::MAX, host, disk: job.disk_budget }
             .with_disk_for(slot_bytes, DiskSpace::bytes_of_slot(slot_bytes, folders));
         let tiers = TierSpec {
+            storage: storage.clone(),
             slot_bytes,
             cache: job.most_slots().map(|most| most.saturating_mul(storage.cut.parts()).min(held)),
             raw_slots: None,
@@ -92,14 +89,11 @@ impl TierSpec {
                 0 => job.slots_without_host_budget(),
                 _ => Some(outside.slots_outside(slot_bytes)),
             },
-            policy: storage.policy,
-            zero_copy: storage.zero_copy,
             packed_bytes: is_packed.then_some(most_bytes / ALIGNMENT * ALIGNMENT),
             beside_cache,
             costs: storage.costs(job, slot_bytes),
             budgets: if job.disk_budget == 0 { Budgets::NONE } else { outside },
             folders,
-            cut: storage.cut,
             claims: match storage.coded {
                 Coded::None => Claims::All,
                 _ if job.config.codec.difference_bound => Claims::None,
@@ -147,8 +141,8 @@ impl TierSpec {
     pub fn with_raw(&self, raw: u32) -> Option<Self> {
         let (state, slot, most) = (self.costs.state_bytes, self.slot_bytes, self.cache?);
         let is_possible = self.costs.compressed
-            && self.policy == Policy::Clairvoyant
-            && self.cut == Cut::Whole
+            && self.storage.policy == Policy::Clairvoyant
+            && self.storage.cut == Cut::Whole
             && (1..state).contains(&slot);
         if !is_possible {
             return None;
@@ -173,16 +167,16 @@ impl TierSpec {
 
     /// Returns the snapshots inside an interval for which the device cache has room; `None`: for all.
     pub fn inner_slots(&self) -> Option<u32> {
-        self.raw_slots.or(self.cache).map(|slots| slots / self.cut.parts())
+        self.raw_slots.or(self.cache).map(|slots| slots / self.storage.cut.parts())
     }
 
     /// Returns the bytes of device memory that a plan takes.
     pub fn device_bytes(&self, plan: &Plan) -> u64 {
         // Tiers without a limit have counted no spare slots; a plan of one slot needs them.
         let Costs { compressed, state_bytes, .. } = self.costs;
-        let parts = self.cut.parts();
+        let parts = self.storage.cut.parts();
         let beside = compressed || plan.drops;
-        let spare = spare_bytes(self.zero_copy, beside, parts, plan.cache, state_bytes);
+        let spare = spare_bytes(self.storage.zero_copy, beside, parts, plan.cache, state_bytes);
         self.cache_bytes(plan).saturating_add(self.beside_cache.max(spare))
     }
 
@@ -196,7 +190,7 @@ impl TierSpec {
         let cache = self.cache.unwrap_or(most);
         match self.host {
             // Under LRU, as GPUZIP published it, every snapshot also has a slot in the host pool.
-            Some(host) if self.policy == Policy::Lru && cache > 0 => host.min(most),
+            Some(host) if self.storage.policy == Policy::Lru && cache > 0 => host.min(most),
             Some(host) => host.saturating_add(cache).min(most),
             None => most,
         }
@@ -238,20 +232,25 @@ impl TierSpec {
             (None, Some(index)) => Ok(Arc::new(self.plan(index, snapshots)?)),
             (None, None) => {
                 let cache = self.cache_for(snapshots);
-                Ok(Arc::new(Plan::open(snapshots, self.cut.parts(), cache, self.policy)))
+                Ok(Arc::new(Plan::open(
+                    snapshots,
+                    self.storage.cut.parts(),
+                    cache,
+                    self.storage.policy,
+                )))
             }
         }
     }
 
     /// Slots of the device cache for a schedule of `snapshots` snapshots.
     fn cache_for(&self, snapshots: u32) -> u32 {
-        self.cache.unwrap_or(snapshots.saturating_mul(self.cut.parts()))
+        self.cache.unwrap_or(snapshots.saturating_mul(self.storage.cut.parts()))
     }
 
     /// Returns the index of a schedule, with states cut as in these tiers.
     pub fn index(&self, schedule: &Schedule) -> Result<Index> {
         let index = Index::new(schedule)?;
-        match self.cut {
+        match self.storage.cut {
             Cut::Whole => Ok(index),
             Cut::Levels => self.in_levels(&index, schedule.snapshots),
         }
@@ -262,7 +261,8 @@ impl TierSpec {
     fn in_levels(&self, index: &Index, snapshots: u32) -> Result<Index> {
         let cache = self.cache_for(snapshots);
         // In spare states the application has no other state's level.
-        let is_spare = self.zero_copy && !Plan::always_has_slot(true, self.cut.parts(), cache);
+        let is_spare =
+            self.storage.zero_copy && !Plan::always_has_slot(true, self.storage.cut.parts(), cache);
         index.in_levels(match self.claims {
             Claims::All if is_spare => Claims::None,
             claims => claims,
@@ -270,26 +270,26 @@ impl TierSpec {
     }
 
     fn plan(&self, index: &Index, snapshots: u32) -> Result<Plan> {
-        if self.cut == Cut::Levels && index.parts == 1 {
+        if self.storage.cut == Cut::Levels && index.parts == 1 {
             return self.plan(&self.in_levels(index, snapshots)?, snapshots);
         }
         let cache = self.cache_for(snapshots);
         if let Some(raw) = self.raw_slots {
-            return Plan::mixed(index, raw, cache.saturating_sub(raw), self.zero_copy);
+            return Plan::mixed(index, raw, cache.saturating_sub(raw), self.storage.zero_copy);
         }
-        if self.zero_copy {
+        if self.storage.zero_copy {
             return Plan::handing_over(index, cache);
         }
-        Plan::of(index, cache, self.policy)
+        Plan::of(index, cache, self.storage.policy)
     }
 
     /// Returns whether `plan` is a plan for these tiers.
     fn is_of(&self, plan: &Plan, snapshots: u32) -> bool {
         plan.cache == self.cache_for(snapshots)
             && plan.raw_slots == self.raw_slots.unwrap_or(0)
-            && plan.policy == self.policy
-            && (plan.zero_copy == self.zero_copy || plan.drops)
-            && plan.in_levels == (self.cut == Cut::Levels)
+            && plan.policy == self.storage.policy
+            && (plan.zero_copy == self.storage.zero_copy || plan.drops)
+            && plan.in_levels == (self.storage.cut == Cut::Levels)
     }
 
     /// Returns the plan of `schedule` for these tiers: one of `plans`, or a new one.
@@ -352,3 +352,7 @@ impl TierSpec {
         )
     }
 }
+
+#[cfg(test)]
+#[path = "tier_spec_tests.rs"]
+pub(super) mod tests;

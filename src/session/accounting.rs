@@ -47,7 +47,7 @@ impl Session {
         self.process.check()?;
         let mut stats = self.shot.stats.clone();
         (stats.generations, stats.persist_bytes, stats.persist) = self.persisted();
-        if let Some(Engine { tiers, option, before, .. }) = &mut self.engine {
+        if let Some(Engine { tiers, spec, before, .. }) = &mut self.engine {
             let now = Counted::by(tiers.device())?;
             let traffic = now.traffic - before.traffic;
             stats.stall += now.stalled - before.stalled;
@@ -60,8 +60,8 @@ impl Session {
             stats.disk_writes += traffic.disk_writes;
             let (on_disk, plan) = (tiers.on_disk(), tiers.plan());
             let (cache, pool) = tiers.peaks();
-            let staged = if on_disk > 0 { staging_bytes(option.tiers.slot_bytes) } else { 0 };
-            let is_coded = option.storage.codec.method != Method::None;
+            let staged = if on_disk > 0 { staging_bytes(spec.slot_bytes) } else { 0 };
+            let is_coded = spec.storage.codec.method != Method::None;
             let state = self.basis.layout.slot_bytes;
             let zero_copy = self.basis.job.config.tiers.zero_copy;
             let (beside, parts) = (is_coded || plan.drops, plan.parts() as u32);

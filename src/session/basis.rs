@@ -3,7 +3,7 @@
 use super::Session;
 use crate::choice::{
     are_left, choose_among, storage_options, take, Choice, Coded, Free, Job, Promise, State,
-    Storage, StorageOption, Target, TierSpec, Why,
+    Storage, Target, TierSpec, Why,
 };
 use crate::config::{Backend, Config};
 use crate::device::AppField;
@@ -18,7 +18,7 @@ pub(super) struct Basis {
     /// The device of the session; `None` until the configuration or the fields tell it.
     pub(super) target: Option<Target>,
     /// The ways to store snapshots, at least one; the schedule's decision takes one of them.
-    pub(super) options: Vec<StorageOption>,
+    pub(super) options: Vec<TierSpec>,
     /// The host memory that the budgets promise, if the library chose the budgets.
     pub(super) promise: Option<Arc<Promise>>,
 }
@@ -66,13 +66,8 @@ impl Basis {
     }
 
     /// Returns the storage option of this number; a session with fewer options repeats its last one.
-    pub(super) fn option(&self, number: usize) -> &StorageOption {
+    pub(super) fn option(&self, number: usize) -> &TierSpec {
         &self.options[number.min(self.options.len() - 1)]
-    }
-
-    /// Returns the tiers of every storage option.
-    pub(super) fn tiers(&self) -> Vec<TierSpec> {
-        self.options.iter().map(|option| option.tiers.clone()).collect()
     }
 }
 
@@ -80,7 +75,7 @@ impl Session {
     /// Decides the schedule anew by another basis of this session. The table at [`Why`] says when that is
     /// allowed. If this fails, nothing has changed.
     pub(super) fn decide_anew(&mut self, why: Why, basis: Basis) -> Result<()> {
-        self.schedule.decide_anew(why, Some((self.number, basis.tiers())))?;
+        self.schedule.decide_anew(why, Some((self.number, basis.options.clone())))?;
         self.basis = basis;
         Ok(())
     }
@@ -130,19 +125,19 @@ impl Session {
         let job = Job {
             disk_budget: 0,
             coded_bytes: Some(aligned(largest)),
-            beside_cache: Some(engine.option.tiers.beside_cache),
+            beside_cache: Some(engine.spec.beside_cache),
             ..job.clone()
         };
-        let storage = Storage { coded: Coded::All, ..engine.option.storage.clone() };
+        let storage = Storage { coded: Coded::All, ..engine.spec.storage.clone() };
         let tiers = TierSpec::of(&storage, &job)?;
-        let tiers = match engine.option.tiers.raw_slots {
+        let tiers = match engine.spec.raw_slots {
             None => Some(tiers),
             // A cache that had to shrink has no room for the raw states of the whole budget.
-            Some(_) if engine.option.tiers.packed_bytes.is_none() => None,
+            Some(_) if engine.spec.packed_bytes.is_none() => None,
             Some(raw) => tiers.with_raw(raw),
         };
-        let tiers = tiers.map(|tiers| TierSpec { host: engine.option.tiers.host, ..tiers });
-        if let Some(tiers) = tiers.filter(|tiers| tiers.cache != engine.option.tiers.cache) {
+        let tiers = tiers.map(|tiers| TierSpec { host: engine.spec.host, ..tiers });
+        if let Some(tiers) = tiers.filter(|tiers| tiers.cache != engine.spec.cache) {
             if let Ok(plan) = self.schedule.plan(&tiers) {
                 log::info!(
                     "{} device and {} host slots of {largest} bytes",
@@ -150,20 +145,19 @@ impl Session {
                     plan.host_slots
                 );
                 engine.tiers.fit(plan)?;
-                (engine.option.tiers, engine.planned_by) = (tiers, largest);
+                (engine.spec, engine.planned_by) = (tiers, largest);
             }
         }
         Ok(())
     }
 }
 
-/// The schedule, the plan and the storage of snapshots that a session on its own schedule would
-/// have.
+/// The schedule, the plan and the tiers that a session on its own schedule would have.
 pub struct Estimate {
     /// The schedule and its plan.
     pub choice: Choice,
-    /// How snapshots are stored.
-    pub option: StorageOption,
+    /// How snapshots are stored, and the tiers.
+    pub tiers: TierSpec,
     /// `device_budget` and `host_budget` of the plan, in bytes; 0: no budget.
     pub budgets: (u64, u64),
 }
@@ -176,8 +170,8 @@ pub fn estimate(config: Config, steps: i64, fields: &[AppField]) -> Result<Estim
     let mut basis = Basis::of(config.into(), layout, steps, fields)?;
     // An estimate takes no memory.
     basis.promise = None;
-    let choice = choose_among(&basis.job.config, steps, &[basis.tiers()])?;
-    let option = basis.option(choice.alternative).clone();
+    let choice = choose_among(&basis.job.config, steps, &[basis.options.clone()])?;
+    let tiers = basis.option(choice.alternative).clone();
     let budgets = (basis.job.device_budget, basis.job.host_budget);
-    Ok(Estimate { choice, option, budgets })
+    Ok(Estimate { choice, tiers, budgets })
 }

@@ -1,6 +1,6 @@
 //! The engine: a plan, and the tiers of the device on which the plan is played.
 
-use crate::choice::StorageOption;
+use crate::choice::TierSpec;
 use crate::device::{AppMemory, Device, Stream, Times, Traffic};
 use crate::error::{Code, Error, Result};
 use crate::plan::{Index, Plan};
@@ -25,8 +25,8 @@ pub(super) struct Whole {
 pub(super) struct Engine {
     /// Sequence number of the shared schedule's decision that the plan belongs to.
     pub(super) decision: u64,
-    /// The storage option, whose tiers fit the memory that there is.
-    pub(super) option: StorageOption,
+    /// The storage option, fitted to the memory that there is.
+    pub(super) spec: TierSpec,
     /// Bytes of a snapshot by which the plan was made after the decision; 0: by the decision itself.
     pub(super) planned_by: u64,
     pub(super) tiers: Tiers,
@@ -65,10 +65,10 @@ impl Counted {
 
 impl Engine {
     /// An engine that has played nothing of a plan of decision number `decision`.
-    pub(super) fn new(decision: u64, option: StorageOption, tiers: Tiers) -> Self {
+    pub(super) fn new(decision: u64, spec: TierSpec, tiers: Tiers) -> Self {
         Engine {
             decision,
-            option,
+            spec,
             planned_by: 0,
             tiers,
             whole: None,

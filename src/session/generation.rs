@@ -34,7 +34,7 @@ impl Session {
     fn fingerprint(&mut self) -> Result<Fingerprint> {
         let macro_steps = self.schedule.macro_steps();
         self.schedule.decide()?;
-        let compression = &self.option().storage.codec;
+        let compression = &self.tiers().storage.codec;
         let shapes = shapes_of(&self.basis.layout.fields);
         let fields = self.basis.layout.fields.iter().flat_map(|field| {
             let role = field.previous_of.map_or(0, |field| field + 1);
@@ -59,7 +59,7 @@ impl Session {
     }
 
     fn codec_number(&self) -> u32 {
-        u32::from(self.option().storage.codec.method.number())
+        u32::from(self.tiers().storage.codec.method.number())
     }
 
     /// Checks the arrays of a call, and opens the device that copies them.
@@ -206,7 +206,7 @@ impl Session {
         let mut writer = persist.store()?.begin(header)?;
         let arrays = arrays.iter().filter(|array| it >= 0 || !array.changes_within);
         let codec = self.codec_number();
-        let parts = match self.option().storage.cut {
+        let parts = match self.tiers().storage.cut {
             Cut::Whole => vec![self.basis.layout.raw_bytes],
             Cut::Levels => self.basis.layout.raw_bytes_by_level(),
         };

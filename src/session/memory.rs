@@ -1,7 +1,7 @@
 //! The memory of an engine: the device, the slabs, the codec and the disk space for a plan.
 
 use super::basis::Basis;
-use crate::choice::{self, Coded, Cut, Job, SharedSchedule, StorageOption, Target, TierSpec};
+use crate::choice::{self, Coded, Cut, Job, SharedSchedule, Target, TierSpec};
 use crate::codec::SnapshotCodec;
 use crate::config::Config;
 use crate::device::{Device, DeviceMemory, DiskSpace, Memory as Tier};
@@ -17,8 +17,8 @@ pub(super) struct Memory<'a> {
     target: Target,
     device: Box<dyn Device>,
     storage: Storage,
-    /// The storage option, whose tiers become those that fit the memory.
-    option: StorageOption,
+    /// The storage option, which becomes one that fits the memory.
+    spec: TierSpec,
 }
 
 /// The memory that is reserved for a plan.
@@ -41,10 +41,10 @@ pub(super) enum Room {
 }
 
 impl<'a> Memory<'a> {
-    /// Opens the device, and the codec or the checksums that `option` stores snapshots with.
-    pub(super) fn open(basis: &'a Basis, target: Target, option: StorageOption) -> Result<Self> {
+    /// Opens the device, and the codec or the checksums that `spec` stores snapshots with.
+    pub(super) fn open(basis: &'a Basis, target: Target, spec: TierSpec) -> Result<Self> {
         let mut device = target.open(&basis.job.config)?;
-        let choice::Storage { cut, codec, coded, .. } = &option.storage;
+        let choice::Storage { cut, codec, coded, .. } = &spec.storage;
         let levels = basis.layout.by_level().filter(|_| *cut == Cut::Levels);
         let shared = levels.as_ref().map_or(0, |levels| levels.previous.len());
         let parts = levels.unwrap_or_else(|| basis.layout.whole());
@@ -60,7 +60,7 @@ impl<'a> Memory<'a> {
             };
             storage.sums = Some(sums.inspect_err(|_| storage.close(&mut *device))?);
         }
-        Ok(Memory { basis, target, device, storage, option })
+        Ok(Memory { basis, target, device, storage, spec })
     }
 
     /// Frees all that was taken.
@@ -70,10 +70,10 @@ impl<'a> Memory<'a> {
 
     /// Returns the tiers that play the plan in the memory that is reserved for it, and the storage option
     /// that fits this memory.
-    pub(super) fn into_tiers(self, reserved: Reserved) -> Result<(StorageOption, Tiers)> {
-        let Memory { basis, device, storage, option, .. } = self;
+    pub(super) fn into_tiers(self, reserved: Reserved) -> Result<(TierSpec, Tiers)> {
+        let Memory { basis, device, storage, spec, .. } = self;
         let Reserved { plan, cache, pool, disk } = reserved;
-        let slot_bytes = option.tiers.slot_bytes;
+        let slot_bytes = spec.slot_bytes;
         log::info!(
             "{} device and {} host slots of {slot_bytes} bytes, {} of them on disk",
             plan.device_slots,
@@ -86,7 +86,7 @@ impl<'a> Memory<'a> {
             tiers.device().mount(disk)?;
             tiers.use_disk(slots, slot_bytes, pool)?;
         }
-        Ok((option, tiers))
+        Ok((spec, tiers))
     }
 
     /// Reserves memory for the plan of the schedule's decision, or for `rest` instead. If the device has
@@ -100,7 +100,7 @@ impl<'a> Memory<'a> {
         self.fit_beside()?;
         let config = &self.basis.job.config;
         loop {
-            let tiers = &self.option.tiers;
+            let tiers = &self.spec;
             let plan = match rest {
                 Some(rest) => rest.clone(),
                 None => schedule.plan(tiers)?,
@@ -123,7 +123,7 @@ impl<'a> Memory<'a> {
                         plan.device_slots,
                         fewer.cache.unwrap_or(0)
                     );
-                    self.option.tiers = fewer;
+                    self.spec = fewer;
                 }
                 result => {
                     result?;
@@ -141,9 +141,10 @@ impl<'a> Memory<'a> {
 
     /// Fits the tiers to the bytes of device memory that the device and the codec take beside the cache.
     fn fit_beside(&mut self) -> Result<()> {
-        let StorageOption { storage, tiers } = &mut self.option;
+        let tiers = &mut self.spec;
         // The staging buffers and the work space of the codec count in the budget, too.
-        let beside_cache = storage
+        let beside_cache = tiers
+            .storage
             .spare_bytes(&self.basis.job)
             .saturating_add(self.storage.device_bytes())
             .saturating_add(self.storage.own_bytes());
@@ -151,7 +152,7 @@ impl<'a> Memory<'a> {
             // The options were made before the backend was known, for other bytes beside the cache.
             let (coded_bytes, beside_cache) = (Some(tiers.slot_bytes), Some(beside_cache));
             let job = Job { coded_bytes, beside_cache, ..self.basis.job.clone() };
-            let fitted = TierSpec::of(storage, &job)?;
+            let fitted = TierSpec::of(&tiers.storage, &job)?;
             *tiers = match tiers.raw_slots {
                 Some(_) => fitted,
                 None => TierSpec { cache: tiers.cache, ..fitted },
@@ -163,7 +164,7 @@ impl<'a> Memory<'a> {
     /// Reserves host memory for the pool of a plan and for the staging buffers of the disk behind the
     /// pool. Returns the bytes of the pool.
     fn reserve_pool(&mut self, plan: &Plan) -> Result<u64> {
-        let (tiers, job) = (&self.option.tiers, &self.basis.job);
+        let (tiers, job) = (&self.spec, &self.basis.job);
         let times = |slots: u32, bytes: u64| (slots as u64).saturating_mul(bytes);
         let staged = match tiers.on_disk(plan) {
             0 => 0,
@@ -199,7 +200,7 @@ impl<'a> Memory<'a> {
 
     /// Reserves the disk space that the plan needs, if there is as much.
     fn reserve_disk(&self, reserved: Reserved) -> Result<Room> {
-        let tiers = &self.option.tiers;
+        let tiers = &self.spec;
         let slots = tiers.on_disk(&reserved.plan);
         if slots == 0 {
             return Ok(Room::Enough(reserved));

@@ -19,8 +19,7 @@ mod timeline;
 mod tuning;
 mod zero_copy;
 
-use crate::choice::{Here, SharedSchedule, StorageOption, Tick, TierSpec};
-use crate::codec::Settings;
+use crate::choice::{Here, SharedSchedule, Tick, TierSpec};
 use crate::config::Config;
 use crate::device::AppField;
 use crate::error::{fail, Result};
@@ -96,7 +95,7 @@ impl Session {
         self.schedule.decide()?;
         match self.engine_of_decision() {
             Some(engine) => Ok(engine.whole_plan().clone()),
-            None => self.schedule.plan(&self.option().tiers),
+            None => self.schedule.plan(&self.tiers()),
         }
     }
 
@@ -106,28 +105,18 @@ impl Session {
         self.engine.as_ref().filter(|engine| engine.decision == decision)
     }
 
-    /// Returns how the session stores snapshots: the option that the schedule's decision took, with tiers
-    /// that fit the memory once this is reserved. Before the decision it is the first option.
-    fn option(&self) -> &StorageOption {
+    /// Returns the tiers that the plan is made for, by the storage option that the schedule's decision
+    /// took: they fit the memory once this is reserved. Before the decision it is the first option.
+    pub fn tiers(&self) -> &TierSpec {
         match self.engine_of_decision() {
-            Some(engine) => &engine.option,
+            Some(engine) => &engine.spec,
             None => self.basis.option(self.schedule.decision().0),
         }
-    }
-
-    /// Returns how the session compresses snapshots.
-    pub fn compression(&self) -> &Settings {
-        &self.option().storage.codec
     }
 
     /// Returns `device_budget` and `host_budget` of the plan, in bytes; 0: no budget.
     pub fn budgets(&self) -> (u64, u64) {
         (self.basis.job.device_budget, self.basis.job.host_budget)
-    }
-
-    /// Returns the tiers that the plan is made for.
-    pub fn tiers(&self) -> &TierSpec {
-        &self.option().tiers
     }
 
     fn engine(&mut self) -> Result<&mut Engine> {

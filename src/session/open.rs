@@ -6,7 +6,7 @@ use super::memory::{Memory, Room};
 use super::shot::Shot;
 use super::timeline::Watch;
 use super::{tuning, Session};
-use crate::choice::{Coded, Job, SharedSchedule, StorageOption, Target, Why};
+use crate::choice::{Coded, Job, SharedSchedule, Target, TierSpec, Why};
 use crate::codec::SnapshotCodec;
 use crate::config::{Backend, Config};
 use crate::device::{cuda, AppField};
@@ -37,15 +37,15 @@ impl Session {
             // A codec that cannot store these fields is refused at once.
             SnapshotCodec::new(option.storage.codec.clone(), &basis.layout)?;
         }
-        if job.device_budget > 0 && option.tiers.cache == Some(0) {
+        if job.device_budget > 0 && option.cache == Some(0) {
             log::warn!(
                 "device_budget = {} is less than a snapshot of {} bytes: no device cache",
                 job.device_budget,
-                option.tiers.slot_bytes
+                option.slot_bytes
             );
         }
         basis.target.map_or(Ok(()), |target| target.check(fields))?;
-        let (number, sweep) = schedule.attach(basis.tiers())?;
+        let (number, sweep) = schedule.attach(basis.options.clone())?;
         Ok(Session {
             schedule,
             number,
@@ -94,7 +94,7 @@ impl Session {
 
     /// Makes the engine, if the device is known, for the plan of the schedule's decision. `rest` is the rest
     /// of a shot that was planned anew, and the storage option for it. This is the only maker of engines.
-    pub(super) fn make_engine(&mut self, rest: Option<(&Arc<Plan>, &StorageOption)>) -> Result<()> {
+    pub(super) fn make_engine(&mut self, rest: Option<(&Arc<Plan>, &TierSpec)>) -> Result<()> {
         let Some(target) = self.basis.target else { return Ok(()) };
         while self.engine.is_none() {
             if let Some(profile) = &self.basis.job.profile {
@@ -102,12 +102,12 @@ impl Session {
             }
             self.schedule.decide()?;
             let (number, decision) = self.schedule.decision();
-            let option = rest.map_or(self.basis.option(number), |(_, option)| option).clone();
-            let mut memory = Memory::open(&self.basis, target, option)?;
+            let spec = rest.map_or(self.basis.option(number), |(_, spec)| spec).clone();
+            let mut memory = Memory::open(&self.basis, target, spec)?;
             match memory.reserve(&self.schedule, rest.map(|(plan, _)| plan)) {
                 Ok(Room::Enough(reserved)) => {
-                    let (option, tiers) = memory.into_tiers(reserved)?;
-                    self.engine = Some(Engine::new(decision, option, tiers));
+                    let (spec, tiers) = memory.into_tiers(reserved)?;
+                    self.engine = Some(Engine::new(decision, spec, tiers));
                     self.begin_tuning();
                     self.open_timeline(target);
                 }

@@ -146,7 +146,7 @@ impl Session {
 
     /// Returns a checksum of what decides which snapshots mixed storage compresses; 0: not mixed.
     fn mixed(&self) -> u64 {
-        let tiers = &self.option().tiers;
+        let tiers = self.tiers();
         tiers.raw_slots.map_or(0, |raw| {
             let cache = tiers.cache.map_or(u64::MAX, u64::from);
             let slots = [raw.into(), cache, self.basis.job.device_budget];
@@ -186,7 +186,7 @@ impl Session {
                     }
                     _ => {
                         let whole = engine.whole_plan();
-                        let index = engine.option.tiers.index(&schedule)?;
+                        let index = engine.spec.index(&schedule)?;
                         kept = whole.needed_from(&index, done)?;
                         plan = whole.fingerprint();
                     }
@@ -298,14 +298,14 @@ impl Session {
         let (schedule, whole) = (self.schedule.decide()?, self.plan()?);
         let (macro_steps, parts) = (schedule.macro_steps(), whole.parts());
         let is_same = whole.fingerprint() == position.plan;
-        if !is_same && self.option().tiers.raw_slots.is_some() {
+        if !is_same && self.tiers().raw_slots.is_some() {
             return fail!(
                 Config,
                 "the restart files were written with another plan, of other budgets or another profile, and with mixed storage the plan decides which \
                  snapshots are compressed: give the configuration that wrote the files, device_budget and host_budget included"
             );
         }
-        let index = self.option().tiers.index(&schedule)?;
+        let index = self.tiers().index(&schedule)?;
         let (rest, kept, whole) = if is_same {
             let kept = whole.needed_from(&index, done)?;
             let ahead = done as i64 - kept.len() as i64;
@@ -317,7 +317,7 @@ impl Session {
             let loads = index.accesses.len() + parts * done - whole.steps.len();
             let loads = index.accesses[..loads].iter().step_by(parts);
             let kept: Vec<u32> = loads.map(|access| access.ts).collect();
-            let rest = self.option().tiers.plan_of_rest(&index, schedule.snapshots)?;
+            let rest = self.tiers().plan_of_rest(&index, schedule.snapshots)?;
             (rest, kept, Whole { plan: whole, ahead: 0, anew: Some(Box::new(index)) })
         };
         let first = kept.len();
@@ -334,9 +334,9 @@ impl Session {
         let rest = Arc::new(rest);
         if whole.anew.is_some() {
             // The rest may need other memory than the whole plan.
-            let option = self.option().clone();
+            let spec = self.tiers().clone();
             let planned_by = self.engine.take().map_or(0, |engine| engine.planned_by);
-            self.make_engine(Some((&rest, &option)))?;
+            self.make_engine(Some((&rest, &spec)))?;
             self.engine()?.planned_by = planned_by;
         }
         let engine = self.engine()?;

@@ -59,7 +59,7 @@ impl Session {
                 Some(Whole { anew: Some(_), .. }) => self.engine = None,
                 Some(whole) => engine.tiers.fit(whole.plan)?,
                 None if self.schedule.steps() == 0 => {
-                    engine.tiers.complete(self.schedule.plan(&engine.option.tiers)?)
+                    engine.tiers.complete(self.schedule.plan(&engine.spec)?)
                 }
                 None => {}
             }
@@ -102,7 +102,7 @@ impl Session {
     pub(super) fn follow_end(&mut self) -> Result<()> {
         match &mut self.engine {
             Some(engine) if engine.tiers.plan().is_open() && self.schedule.has_ended()? => {
-                engine.tiers.complete(self.schedule.plan(&engine.option.tiers)?)
+                engine.tiers.complete(self.schedule.plan(&engine.spec)?)
             }
             _ => {}
         }

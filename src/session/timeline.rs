@@ -138,7 +138,7 @@ impl Session {
     /// Describes the shot: the parameters and costs that a prediction needs, and the statistics.
     fn about_shot(&mut self) -> Result<Object> {
         let (schedule, stats) = (self.schedule.decide()?, self.stats()?);
-        let Some(Engine { tiers, option, .. }) = &self.engine else { return Ok(Object::new()) };
+        let Some(Engine { tiers, spec, .. }) = &self.engine else { return Ok(Object::new()) };
         let config = &self.schedule.config().schedule;
         let about = of_schedule(Object::new().value("shot", self.shot.shots), &schedule);
         let about = of_plan(about, tiers.plan()).value("published", config.uniform_published);
@@ -149,11 +149,11 @@ impl Session {
             _ => about,
         };
         Ok(about
-            .text_of("compressor", option.storage.codec.method.name())
+            .text_of("compressor", spec.storage.codec.method.name())
             .value("link_bandwidth", self.basis.job.config.device.link_bandwidth)
             .value("host_budget", self.basis.job.host_budget)
             .value("disk_budget", self.basis.job.disk_budget)
-            .value("costs", of_costs(&option.tiers.costs).text())
+            .value("costs", of_costs(&spec.costs).text())
             .value("stats", of_stats(&stats).text()))
     }
 }

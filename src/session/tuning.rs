@@ -34,7 +34,7 @@ impl Session {
             (self.watch.tuning, &mut self.engine, self.basis.target)
         {
             let codecs = self.basis.job.codecs();
-            let planned = engine.option.tiers.disk_bytes(engine.tiers.plan());
+            let planned = engine.spec.disk_bytes(engine.tiers.plan());
             let disk_budget = self.basis.job.disk_budget.saturating_sub(planned);
             engine.tuner = Some(Box::new(Tuner::new(
                 target,

@@ -3,12 +3,13 @@
 use super::disk::Disk;
 use super::extent::{Extent, In, Slot, NO_RECORD};
 use super::order::NO_EVENT;
-use super::store::Store;
+use super::Tiers;
 use crate::error::{fail, Result};
 use crate::fallible_vec;
-use crate::plan::{Plan, NONE};
+use crate::plan::{Plan, Step, NONE};
+use std::ops::Deref;
 
-impl Store {
+impl<P: Deref<Target = Plan>> Tiers<P> {
     /// Makes the slots that `plan` has more than there are. The device has no work.
     pub fn fit(&mut self, plan: &Plan) -> Result<()> {
         let (device, host) = (plan.device_slots as usize, plan.host_slots as usize);
@@ -131,6 +132,31 @@ impl Store {
         self.pool.slots[host as usize].extent = y as u32;
         (self.extents[y].names, self.extents[y].pool_slot) = (1, host);
         Ok(y)
+    }
+
+    /// Takes bytes of the pool for a record that needs some beside those in the cache, and notes the
+    /// record in both.
+    pub fn room_in_pool(
+        &mut self,
+        record: i64,
+        step: Step,
+        in_cache: Option<usize>,
+        bytes: u64,
+    ) -> Result<Option<usize>> {
+        let in_pool = match (step.host, in_cache) {
+            (NONE, Some(_)) => None,
+            (NONE, None) => Some(self.take_of_pool(bytes)?),
+            (host, _) => Some(self.take_in_pool(host, bytes)?),
+        };
+        for x in in_cache.into_iter().chain(in_pool) {
+            self.extents[x].record = record;
+        }
+        match (in_cache, in_pool) {
+            (Some(x), _) => self.extents[x].pool_slot = step.host,
+            (None, Some(y)) => self.name(step.slot, y),
+            (None, None) => {}
+        }
+        Ok(in_pool)
     }
 
     /// Takes `bytes` bytes of the pool, which no slot names yet. If no free range is that long, this

@@ -172,7 +172,7 @@ impl<'a> HostApp<'a> {
     fn through_codec(&mut self, session: &mut Session, tick: Tick) -> Result<(u64, Vec<Vec<u8>>)> {
         let mut state = self.state(tick.action.ts);
         let layout = Layout::new(self.shapes.clone())?;
-        let settings = session.compression().clone();
+        let settings = session.tiers().storage.codec.clone();
         if settings.method == Method::None || is_raw(session, tick)? {
             return Ok((layout.slot_bytes, state));
         }
@@ -314,7 +314,7 @@ impl App for HostApp<'_> {
                 play::serve(self, session, tick)?;
             }
         }
-        if tick.action.kind == Kind::Save && session.compression().method != Method::None {
+        if tick.action.kind == Kind::Save && session.tiers().storage.codec.method != Method::None {
             self.stored += self.through_codec(session, tick)?.0;
         }
         Ok(())

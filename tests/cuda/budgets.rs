@@ -419,8 +419,8 @@ fn taken(config: &Config, state: &[AppField]) -> Result<(u64, u32)> {
 }
 
 fn estimated(config: &Config, state: &[AppField]) -> u64 {
-    let Estimate { choice, option, .. } = estimate(config.clone(), 20, state).unwrap();
-    option.tiers.device_bytes(&choice.plans[0])
+    let Estimate { choice, tiers, .. } = estimate(config.clone(), 20, state).unwrap();
+    tiers.device_bytes(&choice.plans[0])
 }
 
 /// The estimated bytes are the bytes that a session takes. A budget of these bytes is enough; with

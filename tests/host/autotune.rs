@@ -189,7 +189,7 @@ fn profiles_change_the_plan_between_shots() {
         (other, Method::None),
     ];
     let mut session = open(&any_codec());
-    assert_eq!(session.compression().method, Method::None);
+    assert_eq!(session.tiers().storage.codec.method, Method::None);
     let mut plans = Vec::new();
     for (profile, method) in profiles {
         session.import(profile.clone()).unwrap();
@@ -198,12 +198,15 @@ fn profiles_change_the_plan_between_shots() {
         let (schedule, actions) = schedule(&session);
         let steps = (stats.backward_steps, stats.forward_steps);
         assert_eq!(steps, (STEPS.into(), schedule.forward_steps()));
-        assert_eq!(session.compression().method, method, "{profile:?}");
+        assert_eq!(session.tiers().storage.codec.method, method, "{profile:?}");
         assert_eq!(stats.stored_bytes < stats.raw_bytes, method != Method::None);
         // A new session with the same profile has the same plan: earlier profiles of the first
         // session have no influence.
         let fresh = open(&any_codec().with(|c| c.device.profile = Some(profile)));
-        assert_eq!((&fresh.compression().method, &self::schedule(&fresh).1), (&method, &actions));
+        assert_eq!(
+            (&fresh.tiers().storage.codec.method, &self::schedule(&fresh).1),
+            (&method, &actions)
+        );
         plans.push(actions);
     }
     assert_ne!(plans[0], plans[1]);
@@ -221,7 +224,7 @@ fn named_algorithms_choose_codecs_too() {
         });
         let mut session = open(&config);
         assert_eq!(shot(&mut session).backward_steps, u64::from(STEPS));
-        assert_eq!(session.compression().method, Method::Lorenzo);
+        assert_eq!(session.tiers().storage.codec.method, Method::Lorenzo);
     }
 }
 
@@ -242,8 +245,8 @@ fn sessions_of_one_schedule_change_together() {
         sessions.iter_mut().for_each(|session| session.setup().unwrap());
         while step_all(&mut sessions, &mut apps).unwrap().is_some() {}
         assert!(apps.iter().all(|app| app.reversed == STEPS));
-        assert_eq!(sessions[0].compression(), sessions[1].compression());
-        assert_eq!(sessions[0].compression().method == Method::None, profile.is_none());
+        assert_eq!(sessions[0].tiers().storage.codec, sessions[1].tiers().storage.codec);
+        assert_eq!(sessions[0].tiers().storage.codec.method == Method::None, profile.is_none());
     }
 }
 
@@ -269,7 +272,7 @@ fn imports_come_between_shots_and_change_nothing_if_they_fail() {
     assert_eq!(session.stats().unwrap().backward_steps, u64::from(STEPS));
     session.setup().unwrap();
     shot(&mut session);
-    assert_eq!(session.compression().method, Method::None);
+    assert_eq!(session.tiers().storage.codec.method, Method::None);
 }
 
 /// A shot that `setup` breaks off gives no profile. A later shot is measured only if `autotune` is

@@ -208,7 +208,7 @@ fn without_a_device_the_costs_are_the_hosts() {
     let [assumed, host] = [Backend::ByFields, Backend::Host]
         .map(|backend| found(budgets.clone().with(|c| c.device.backend = backend)));
     assert_eq!(assumed.choice.schedule.algorithm, host.choice.schedule.algorithm);
-    assert_eq!(assumed.option.tiers.costs, host.option.tiers.costs);
+    assert_eq!(assumed.tiers.costs, host.tiers.costs);
 }
 
 /// On a machine with a device, the fields of the first save show whether the session is on that

@@ -4,7 +4,7 @@ use super::survey::Survey;
 use crate::options::{at_least_one, refuse};
 use crate::units::{seconds, size};
 use clap::Args;
-use gpuzip::choice::{storage_options, Coded, Cut, Job, State, StorageOption, TierSpec};
+use gpuzip::choice::{storage_options, Coded, Cut, Job, State, Storage, TierSpec};
 use gpuzip::codec::{Method, Settings, CODECS};
 use gpuzip::config::{Backend, Config};
 use gpuzip::error::{Code, Error, Result};
@@ -470,9 +470,10 @@ impl Machine {
         Ok(self)
     }
 
-    fn add(&mut self, options: Vec<StorageOption>, codec: Option<&NamedCodec>) {
-        for StorageOption { storage, tiers } in options {
-            self.ways.push(Way { cut: storage.cut, coded: storage.coded, codec: codec.cloned() });
+    fn add(&mut self, options: Vec<TierSpec>, codec: Option<&NamedCodec>) {
+        for tiers in options {
+            let Storage { cut, coded, .. } = tiers.storage;
+            self.ways.push(Way { cut, coded, codec: codec.cloned() });
             self.alternatives.push(vec![match self.steps {
                 Some(steps) => tiers.in_macro_steps(steps),
                 None => tiers,

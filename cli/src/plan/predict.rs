@@ -182,8 +182,8 @@ fn given_with(
     tiers: &TierSpec,
 ) -> Result<Option<(Schedule, Plan, Simulation)>> {
     let schedule = arguments.schedule.schedule(tiers.inner_slots().unwrap_or(0))?;
-    let plan = match (tiers.cut, arguments.policy) {
-        (Cut::Whole, policy) if !tiers.zero_copy && tiers.raw_slots.is_none() => {
+    let plan = match (tiers.storage.cut, arguments.policy) {
+        (Cut::Whole, policy) if !tiers.storage.zero_copy && tiers.raw_slots.is_none() => {
             Plan::new(&schedule, tiers.cache.unwrap_or(0), policy)?
         }
         (_, Policy::Lru) => return Ok(None),
@@ -229,7 +229,7 @@ fn found(arguments: &Arguments, machine: &Machine) -> Result<(Vec<Candidate>, Ce
 /// Whether GPUZIP's recipes can be played on these tiers: they copy, and they know
 /// neither shared levels nor mixed storage.
 fn is_published(tiers: &TierSpec) -> bool {
-    tiers.cut == Cut::Whole && !tiers.zero_copy && tiers.raw_slots.is_none()
+    tiers.storage.cut == Cut::Whole && !tiers.storage.zero_copy && tiers.raw_slots.is_none()
 }
 
 fn sort(ranked: &mut [Candidate]) {

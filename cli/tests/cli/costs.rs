@@ -255,7 +255,7 @@ fn absurd_profiles_are_refused_or_planned_with() {
                 c.device.profile = Some(Profile { codecs, ..profile.clone() });
             });
             let job = Job::new(config, State::Bytes { all: bytes, previous: 0 });
-            let tiers = storage_options(&job).unwrap().swap_remove(0).tiers;
+            let tiers = storage_options(&job).unwrap().swap_remove(0);
             if let Ok(found) = search(steps, u32::MAX, &[vec![tiers]], Keep::Families) {
                 assert!(found.iter().all(|c| c.simulation.makespan.is_finite()), "{profile:?}");
                 planned += 1;

@@ -132,7 +132,7 @@ fn in_session(drawn: &Drawn, config: Config) -> (bool, Found) {
         counts.h2d,
         counts.d2h,
     ];
-    (tiers.cut == Cut::Levels, Some((numbers, run.makespan)))
+    (tiers.storage.cut == Cut::Levels, Some((numbers, run.makespan)))
 }
 
 fn in_command(ranked: &[Value], stored: impl Fn(&str) -> bool) -> Found {

@@ -1,0 +1,203 @@
+//! Records on their way: into the cache and the pool, from one to the other, and to and from the
+//! application.
+//!
+//! Every read of a record asks for it by its number (`Tiers::expect`): bytes of another state are an
+//! error, never a state.
+
+use super::extent::{In, NO_RECORD};
+use super::play::state_of;
+use super::Tiers;
+use crate::device::{AppMemory, Lane, Place};
+use crate::error::{fail, Result};
+use crate::plan::{Level, Plan, Step, NONE};
+use std::ops::Deref;
+
+/// What a copy reads.
+#[derive(Clone, Copy)]
+pub enum From<'a> {
+    Extent(usize),
+    Place(Place),
+    /// The fields of a part of the application's state.
+    Fields(usize, &'a [AppMemory]),
+    /// The bytes are in the extent already: the application has computed there.
+    Here,
+}
+
+/// What a copy writes.
+#[derive(Clone, Copy)]
+pub enum To<'a> {
+    Extent(usize),
+    Place(Place),
+    /// The fields of a part of the application's state, from a record of its own or of the state before.
+    Fields(usize, Level, &'a [AppMemory]),
+}
+
+impl From<'_> {
+    fn extent(self) -> Option<usize> {
+        match self {
+            From::Extent(x) => Some(x),
+            _ => None,
+        }
+    }
+}
+
+impl To<'_> {
+    fn extent(self) -> Option<usize> {
+        match self {
+            To::Extent(x) => Some(x),
+            _ => None,
+        }
+    }
+}
+
+impl<P: Deref<Target = Plan>> Tiers<P> {
+    /// Puts a record of `bytes` bytes into the slots of its step: into the cache, if the step has a slot
+    /// there and the cache has room, and from there to the host slot; otherwise straight to the host.
+    /// Returns whether the record crosses the link.
+    pub fn put(&mut self, record: i64, step: Step, bytes: u64, from: From) -> Result<bool> {
+        let in_cache = match from {
+            From::Here => self.cache.named(step.slot),
+            _ => self.take_in_cache(step.slot, bytes),
+        };
+        let in_pool = self.room_in_pool(record, step, in_cache, bytes)?;
+        if let Some(x) = in_cache {
+            self.write(Lane::App, from, x)?;
+        }
+        match (in_cache, in_pool) {
+            (Some(x), Some(y)) => self.write(Lane::Download, From::Extent(x), y)?,
+            (None, Some(y)) => self.write(Lane::App, from, y)?,
+            (_, None) => {}
+        }
+        Ok(in_pool.is_some())
+    }
+
+    /// Issues the upload of the record of a RESTORE's step into its slot. The upload begins after all
+    /// work that the application's lane has so far. If the cache has too few free bytes, the record
+    /// stays in the pool.
+    pub fn fetch(&mut self, step: Step) -> Result<()> {
+        self.place_made_for(step)?;
+        let Some(from) = self.pool.named(step.host) else {
+            return fail!(Schedule, "internal error, please report it: the plan fetches from host slot {}, which is empty", step.host);
+        };
+        // The RESTORE checks that this is its record.
+        let record = self.extents[from].record;
+        self.device.concerns(state_of(record));
+        let Some(to) = self.take_in_cache(step.slot, self.extents[from].bytes) else {
+            self.name(step.slot, from);
+            return Ok(());
+        };
+        self.order.after_app(&mut *self.device, Lane::Upload)?;
+        self.read(Lane::Upload, from, To::Extent(to))?;
+        let comes_from_disk = self.extents[from].memory == In::Disk;
+        let to = &mut self.extents[to];
+        (to.record, to.pool_slot) = (record, step.host);
+        to.from_disk = if comes_from_disk { self.device.issued(Lane::DiskRead) } else { 0 };
+        Ok(())
+    }
+
+    /// The extent from which a RESTORE's step reads: that of the cache, if the step has one.
+    pub fn find(&self, step: Step, record: i64) -> Result<usize> {
+        match step.slot {
+            NONE => self.expect(false, step.host, record),
+            slot => self.expect(true, slot, record),
+        }
+    }
+
+    /// The extent of a slot of the cache or of the pool. Fails unless it holds `record`.
+    pub fn expect(&self, in_cache: bool, slot: u32, record: i64) -> Result<usize> {
+        let (tier, name) = match in_cache {
+            true => (&self.cache, "device cache"),
+            false => (&self.pool, "host pool"),
+        };
+        let held = tier.named(slot).map_or(NO_RECORD, |x| self.extents[x].record);
+        match tier.named(slot) {
+            Some(x) if held == record => Ok(x),
+            _ => fail!(
+                Schedule,
+                "internal error, please report it: the plan reads the snapshot of state {} from slot {slot} of the {name}, which holds that of state {} (-1: none)",
+                state_of(record),
+                state_of(held)
+            ),
+        }
+    }
+
+    /// Copies to an extent on `lane`, by way of a staging buffer if the extent lies on disk.
+    pub fn write(&mut self, lane: Lane, from: From, to: usize) -> Result<()> {
+        if self.extents[to].memory != In::Disk {
+            return self.copy(lane, from, To::Extent(to), self.extents[to].bytes);
+        }
+        let (buffer, bytes) = (self.disk.leave(), self.extents[to].bytes);
+        self.copy(lane, from, To::Extent(buffer), bytes)?;
+        self.copy(Lane::DiskWrite, From::Extent(buffer), To::Extent(to), bytes)
+    }
+
+    /// Copies from an extent on `lane`, by way of a staging buffer if the extent lies on disk. If `lane`
+    /// is the application's and the record comes from disk, the calling thread waits until the record is
+    /// in host memory, and this function fails if it is not the one that was written.
+    pub fn read(&mut self, lane: Lane, from: usize, to: To) -> Result<()> {
+        let bytes = self.extents[from].bytes;
+        let mut source = from;
+        let mut read = std::mem::take(&mut self.extents[from].from_disk);
+        if self.extents[from].memory == In::Disk {
+            source = self.disk.come();
+            self.copy(Lane::DiskRead, From::Extent(from), To::Extent(source), bytes)?;
+            read = self.device.issued(Lane::DiskRead);
+        }
+        if lane == Lane::App && read > 0 {
+            self.device.finish_read(read)?;
+        }
+        self.copy(lane, From::Extent(source), to, bytes)
+    }
+
+    /// Copies `bytes` bytes on `lane`, after all that must come before.
+    fn copy(&mut self, lane: Lane, from: From, to: To, bytes: u64) -> Result<()> {
+        let Store { device, layout, parts, extents, order, cache, pool, .. } = self;
+        let device = &mut **device;
+        let (source, target) = (from.extent(), to.extent());
+        let written = target.map(|x| match extents[x].memory {
+            In::Device => (&extents[x].marks, &cache.freed),
+            _ => (&extents[x].marks, &pool.freed),
+        });
+        order.before(device, lane, source.map(|x| &extents[x].marks), written)?;
+        let place = |x: Option<usize>| x.map(|x| extents[x].place());
+        match (from, to) {
+            (From::Fields(part, fields), _) => {
+                let Some(to) = place(target) else { return fail!(Device, "no place for a record") };
+                for (field, at) in parts.places(part, false) {
+                    let (app, bytes) = (Place::App(fields[field]), layout.bytes[field]);
+                    device.copy(lane, to.plus(at), app, bytes)?;
+                }
+            }
+            (_, To::Fields(part, level, fields)) => {
+                let Some(from) = place(source) else { return fail!(Device, "no record to copy") };
+                for (field, at) in parts.places(part, level != Level::Own) {
+                    let (app, bytes) = (Place::App(fields[field]), layout.bytes[field]);
+                    device.copy(lane, app, from.plus(at), bytes)?;
+                }
+            }
+            (From::Here, _) => {}
+            (From::Extent(_) | From::Place(_), To::Extent(_) | To::Place(_)) => {
+                let from = if let From::Place(from) = from { Some(from) } else { place(source) };
+                let to = if let To::Place(to) = to { Some(to) } else { place(target) };
+                let (Some(from), Some(to)) = (from, to) else { return fail!(Device, "no place") };
+                device.copy(lane, to, from, bytes)?;
+            }
+        }
+        self.done(lane, source, target)
+    }
+
+    /// Counts an operation of a lane that has read an extent and written another one.
+    pub fn done(&mut self, lane: Lane, from: Option<usize>, to: Option<usize>) -> Result<()> {
+        let Store { device, extents, order, .. } = self;
+        let [source, target] = [from, to].map(|x| x.map(|x| &extents[x].marks));
+        let [read, written] = order.after(&mut **device, lane, source, target)?;
+        from.into_iter().for_each(|x| extents[x].marks.is_read(read));
+        to.into_iter().for_each(|x| extents[x].marks.is_written(written));
+        Ok(())
+    }
+
+    /// Whether an extent is of the device cache.
+    pub fn is_in_cache(&self, x: usize) -> bool {
+        self.extents[x].memory == In::Device
+    }
+}
