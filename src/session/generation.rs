@@ -2,7 +2,7 @@
 
 use super::array::{match_arrays, put, Array, Cursor};
 use super::persist::{Found, Persist};
-use super::restart::{hash, Position, Snapshot};
+use super::restart::{hash, state_and_part, Position};
 use super::Session;
 use crate::choice::{Cut, Target};
 use crate::codec::{Method, Settings, CODECS};
@@ -13,6 +13,7 @@ use crate::layout::Field;
 use crate::persist::{Fingerprint, Header, Kind, Meaning, Name, Reader, RecordHead};
 use crate::plan::Kept;
 use crate::stop;
+use crate::tier::Stored;
 use std::time::Instant;
 
 /// The name of the record that holds the position of the shot.
@@ -226,13 +227,16 @@ impl Session {
                     }
                 }
                 let first_state = |ts| macro_steps.of(ts).start;
-                let mut pass = |of, piece: Option<&[u8]>| match piece {
+                let mut pass = |of: Stored, piece: Option<&[u8]>| match piece {
                     Some(piece) => writer.write(piece),
                     None => writer.record(head_of(of, codec, parts[of.part])?),
                 };
                 let sums = if it >= 0 { engine.tiers.sums()? } else { Vec::new() };
                 Ok(engine.uncounted(|engine| {
-                    Session::pass_snapshots(&mut engine.tiers, kept, first_state, &mut pass)?;
+                    for &Kept { record, at } in kept {
+                        let of = state_and_part(record, parts.len(), first_state);
+                        engine.tiers.read_stored(at, of, &mut pass)?;
+                    }
                     Ok(sums)
                 }))
             })?,
@@ -327,7 +331,7 @@ impl Session {
                 let RecordHead { kind, name, ts, codec, stored_bytes: bytes, .. } = record.head;
                 if kind == Kind::Snapshot {
                     let part = usize::from(name == Name::new(PREVIOUS_LEVEL)?);
-                    push(&mut snapshots, Snapshot { ts, part, bytes, is_coded: codec != 0 })?;
+                    push(&mut snapshots, Stored { ts, part, bytes, is_coded: codec != 0 })?;
                     push(&mut numbers, k)?;
                 }
             }
@@ -381,8 +385,8 @@ fn settings_text(settings: &Settings) -> String {
     }
 }
 
-fn head_of(snapshot: Snapshot, codec: u32, raw_bytes: u64) -> Result<RecordHead> {
-    let Snapshot { ts, part, bytes, is_coded } = snapshot;
+fn head_of(stored: Stored, codec: u32, raw_bytes: u64) -> Result<RecordHead> {
+    let Stored { ts, part, bytes, is_coded } = stored;
     Ok(RecordHead {
         kind: Kind::Snapshot,
         name: Name::new(if part == 0 { "snapshot" } else { PREVIOUS_LEVEL })?,

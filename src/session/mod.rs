@@ -37,7 +37,7 @@ use timeline::Watch;
 pub use array::Array;
 pub use basis::{estimate, Estimate};
 pub use persist::{AgreeMin, Due, Found, Persist};
-pub use restart::{Position, Snapshot};
+pub use restart::Position;
 
 /// A session: what the C handle `gpuzip_t` stands for.
 pub struct Session {

@@ -14,7 +14,7 @@ use crate::error::{fail, Code, Error, Result};
 use crate::plan::Kept;
 use crate::schedule::{Kind, Schedule, Terms};
 use crate::stats::Stats;
-use crate::tier::{Stored, Tiers};
+use crate::tier::Stored;
 use crate::together::Mode;
 use std::sync::Arc;
 
@@ -97,27 +97,13 @@ pub(super) fn hash(bytes: impl IntoIterator<Item = u8>) -> u64 {
     bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// A stored record of a snapshot of a shot.
-#[derive(Clone, Copy, Debug)]
-pub struct Snapshot {
-    /// Time step of the state.
-    pub ts: i64,
-    /// The part of the state that the record holds.
-    pub part: usize,
-    /// Bytes of the record.
-    pub bytes: u64,
-    /// Whether they are the stream of a codec.
-    pub is_coded: bool,
-}
-
-/// Takes a snapshot, and then its bytes piece by piece.
-type Receive<'a> = &'a mut dyn FnMut(Snapshot, Option<&[u8]>) -> Result<()>;
-/// Passes the bytes of the snapshot of a number on to a function, piece by piece.
-type Pass<'a> = &'a mut dyn FnMut(usize, &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
-
 /// Returns the state and the part of a record, by its number in an index of states in `parts` parts.
 /// `first_state` returns the time step of a state that the schedule counts.
-fn state_and_part(record: u32, parts: usize, first_state: impl Fn(u32) -> u32) -> (i64, usize) {
+pub(super) fn state_and_part(
+    record: u32,
+    parts: usize,
+    first_state: impl Fn(u32) -> u32,
+) -> (i64, usize) {
     let parts = parts as u32;
     (i64::from(first_state(record / parts)), (record % parts) as usize)
 }
@@ -227,25 +213,6 @@ impl Session {
         }
     }
 
-    /// Passes the stored bytes of the snapshots `kept`, those of `position`, to `sink`: first `None`
-    /// with each snapshot, then its bytes piece by piece.
-    pub(super) fn pass_snapshots(
-        tiers: &mut Tiers,
-        kept: &[Kept],
-        first_state: impl Fn(u32) -> u32,
-        sink: Receive,
-    ) -> Result<()> {
-        let parts = tiers.plan().parts();
-        for &Kept { record, at } in kept {
-            let (ts, part) = state_and_part(record, parts, &first_state);
-            let stored @ Stored { bytes, is_coded, .. } = tiers.stored(at, ts, part)?;
-            let snapshot = Snapshot { ts, part, bytes, is_coded };
-            sink(snapshot, None)?;
-            tiers.read_stored(stored, &mut |piece| sink(snapshot, Some(piece)))?;
-        }
-        Ok(())
-    }
-
     /// Takes the schedule of `position`, if the schedule of this session differs.
     pub fn adopt(&mut self, position: &Position) -> Result<()> {
         if self.schedule.fingerprint()? == position.schedule {
@@ -282,15 +249,15 @@ impl Session {
         ))
     }
 
-    /// Goes on with the shot of `position`, whose snapshots are `snapshots`: the next action is the one
-    /// after `position.it`. `source` passes the bytes of snapshot number k on to a function. The session
-    /// is before the first action of a shot, with its device open.
+    /// Goes on with the shot of `position`, whose records of snapshots are `stored`: the next action is the
+    /// one after `position.it`. `source` passes the bytes of record number k on to a function, piece by
+    /// piece. The session is before the first action of a shot, with its device open.
     pub fn resume(
         &mut self,
         position: &Position,
-        snapshots: &[Snapshot],
+        stored: &[Stored],
         stream: Stream,
-        source: Pass,
+        source: &mut dyn FnMut(usize, &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>,
     ) -> Result<()> {
         self.go_on_from(position)?;
         self.check_within_shot()?;
@@ -323,11 +290,11 @@ impl Session {
         let first = kept.len();
         let first_state = |ts| macro_steps.of(ts).start;
         let expected = kept.iter().map(|&record| state_and_part(record, parts, first_state));
-        if !expected.eq(snapshots.iter().map(|snapshot| (snapshot.ts, snapshot.part))) {
+        if !expected.eq(stored.iter().map(|stored| (stored.ts, stored.part))) {
             return fail!(
                 Stream,
                 "the restart files hold {} records of snapshots at action {}, and not those of the schedule: give the configuration that wrote the files, shared_levels included",
-                snapshots.len(),
+                stored.len(),
                 position.it
             );
         }
@@ -345,10 +312,9 @@ impl Session {
         engine.whole = Some(whole);
         let loaded = engine.call(stream, "restart", |engine| {
             engine.uncounted(|engine| {
-                snapshots.iter().enumerate().try_for_each(|(k, snapshot)| {
-                    let Snapshot { ts, part, bytes, is_coded } = *snapshot;
-                    let stored = (bytes, is_coded);
-                    engine.tiers.load(k, (ts, part), stored, |sink| source(k, sink))
+                let mut records = stored.iter().enumerate();
+                records.try_for_each(|(k, stored)| {
+                    engine.tiers.load(k, *stored, |sink| source(k, sink))
                 })
             })
         });

@@ -14,12 +14,12 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
     /// overwrite the fields.
     pub fn save(&mut self, action: usize, ts: i64, fields: &[AppMemory]) -> Result<()> {
         self.catch_up(action)?;
-        self.store.save(&play(&self.plan, action, ts), fields)?;
+        self.store(&Play::of(&self.plan, action, ts), fields)?;
         self.issue(Moment::After(action))
     }
 
-    /// Plays a SAVE of the state in `fields`.
-    pub fn save(&mut self, play: &Play, fields: &[AppMemory]) -> Result<()> {
+    /// Plays a SAVE of the state in `fields`, without the transfers.
+    pub(super) fn store(&mut self, play: &Play, fields: &[AppMemory]) -> Result<()> {
         if play.level == Level::Claimed {
             self.compare(play.ts, fields)?;
         }
@@ -30,22 +30,33 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
             self.code(play, fields)?;
         } else {
             self.next_call()?;
-            self.device.concerns(play.ts);
-            let mut saved = Saved { ts: play.ts, bytes: 0, written: 0 };
-            for (part, step) in play.made() {
-                let bytes = self.parts.parts[part].bytes;
-                let from = From::Fields(part, fields);
-                saved.written += u32::from(self.put(play.record(part), step, bytes, from)?);
-                saved.bytes += bytes;
-            }
-            self.saved.push(saved);
+            self.put_raw(play, |part, _| From::Fields(part, fields))?;
         }
         self.keep_sums(play, fields)
     }
 
+    /// Puts the raw records of a SAVE into their slots. `from` tells what is read for a part.
+    pub(super) fn put_raw<'a>(
+        &mut self,
+        play: &Play,
+        from: impl Fn(usize, Step) -> From<'a>,
+    ) -> Result<()> {
+        self.device.concerns(play.ts);
+        let mut saved = Saved { ts: play.ts, bytes: 0, written: 0 };
+        for (part, step) in play.made() {
+            let bytes = self.storage.parts.parts[part].bytes;
+            let crosses = self.put(play.record(part), step, bytes, from(part, step))?;
+            saved.written += u32::from(crosses);
+            saved.bytes += bytes;
+        }
+        self.saved.push(saved);
+        Ok(())
+    }
+
     /// Whether the snapshot of a SAVE or RESTORE is compressed.
-    pub fn codes(&self, play: &Play) -> bool {
-        self.coder.is_some() && play.steps.iter().any(|step| step.slot >= self.raw_slots)
+    pub(super) fn codes(&self, play: &Play) -> bool {
+        let is_coded = |step: &Step| step.slot >= self.raw_slots;
+        self.storage.coder.is_some() && play.steps().iter().any(is_coded)
     }
 
     /// Plays the RESTORE number `action`: restores the state u(ts) into `fields`. The fields hold the
@@ -58,19 +69,20 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
         last: bool,
         fields: &[AppMemory],
     ) -> Result<Restored> {
-        let read = |store: &mut Store, play: &Play| Ok(((), store.restore(play, last, fields)?));
-        Ok(self.read(action, ts, read)?.1)
+        let load = |tiers: &mut Self, play: &Play| Ok(((), tiers.bring(play, last, fields)?));
+        Ok(self.read_by(action, ts, load)?.1)
     }
 
-    /// Plays a RESTORE into `fields`. `last`: no later RESTORE reads the snapshot. Returns how many
-    /// records had to cross the link.
-    pub fn restore(&mut self, play: &Play, last: bool, fields: &[AppMemory]) -> Result<u32> {
+    /// Plays a RESTORE into `fields`, without the transfers. `last`: no later RESTORE reads the snapshot.
+    /// Returns how many records had to cross the link.
+    pub(super) fn bring(&mut self, play: &Play, last: bool, fields: &[AppMemory]) -> Result<u32> {
         self.next_call()?;
         self.device.concerns(play.ts);
+        let is_coded = self.codes(play);
         let mut moved = 0;
-        for (part, &step) in play.steps.iter().enumerate() {
+        for (part, &step) in play.steps().iter().enumerate() {
             let level = play.level_of(part);
-            if self.codes(play) {
+            if is_coded {
                 self.place_made_for(step)?;
                 moved += u32::from(self.open(play, part, fields)?);
             } else {
@@ -79,10 +91,10 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
                 moved += u32::from(step.host != NONE);
             }
         }
-        if last && self.codes(play) {
-            let own =
-                play.steps.iter().enumerate().filter(|(k, _)| play.level_of(*k) == Level::Own);
-            own.for_each(|(part, step)| self.forget(*step, play.record(part)));
+        for (part, &step) in play.steps().iter().enumerate().filter(|_| last && is_coded) {
+            if play.level_of(part) == Level::Own {
+                self.forget(step, play.record(part));
+            }
         }
         self.keep_sums(play, fields)?;
         Ok(moved)
@@ -90,30 +102,26 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
 
     /// Decodes the record of part `part` of a RESTORE. Returns whether the record had to cross the link.
     fn open(&mut self, play: &Play, part: usize, fields: &[AppMemory]) -> Result<bool> {
-        let step = play.steps[part];
+        let step = play.steps()[part];
         let from = self.find(step, play.record(part))?;
         let bytes = self.extents[from].bytes;
         let is_in_cache = self.is_in_cache(from);
-        let place = match is_in_cache {
-            true => self.extents[from].place(),
-            false => {
-                let buffer = self.free_buffer()?;
-                let Some(coder) = &self.coder else { return fail!(State, "no codec") };
-                let to = coder.buffer(buffer);
-                self.device.concerns(play.ts);
-                self.read(Lane::App, from, To::Place(to))?;
-                to
-            }
-        };
-        if is_in_cache {
+        let place = if is_in_cache {
             self.arrive(from)?;
-        }
+            self.extents[from].place()
+        } else {
+            let buffer = self.free_buffer()?;
+            let Some(coder) = &self.storage.coder else { return fail!(State, "no codec") };
+            let to = coder.buffer(buffer);
+            self.device.concerns(play.ts);
+            self.read(Lane::App, from, To::Place(to))?;
+            to
+        };
         self.device.concerns(play.ts);
         let as_previous = play.level_of(part) != Level::Own;
         let record = CodedRecord { place, bytes, part, as_previous };
-        let Store { device, coder, .. } = self;
-        let Some(coder) = coder else { return fail!(State, "no codec") };
-        coder.open(&mut **device, play.ts, record, fields)?;
+        let Some(coder) = &mut self.storage.coder else { return fail!(State, "no codec") };
+        coder.open(&mut *self.device, play.ts, record, fields)?;
         if is_in_cache {
             self.done(Lane::App, Some(from), None)?;
         }
@@ -134,58 +142,48 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
 
     /// Keeps the checksums of a state's level, if the next SAVE compares with them.
     fn keep_sums(&mut self, play: &Play, fields: &[AppMemory]) -> Result<()> {
-        let Some(sums) = self.sums.as_mut().filter(|_| play.is_claimed) else { return Ok(()) };
+        let Some(sums) = self.storage.sums.as_mut().filter(|_| play.is_claimed) else {
+            return Ok(());
+        };
         let device = &mut *self.device;
-        let mut levels = self.parts.previous.iter().enumerate();
+        let mut levels = self.storage.parts.previous.iter().enumerate();
         levels.try_for_each(|(k, level)| sums.keep(device, k, fields[level.later]))
     }
 
     /// Compares the previous level of state `ts` with the checksums of the level of the state before.
     fn compare(&mut self, ts: i64, fields: &[AppMemory]) -> Result<()> {
-        let Some(sums) = &mut self.sums else { return fail!(State, "no checksums") };
+        let Some(sums) = &mut self.storage.sums else { return fail!(State, "no checksums") };
         let device = &mut *self.device;
-        let mut levels = self.parts.previous.iter().enumerate();
+        let mut levels = self.storage.parts.previous.iter().enumerate();
         levels.try_for_each(|(k, level)| {
             sums.compare(device, k, fields[level.field], ts, level.field)
         })
     }
 
-    /// Issues the transfers that waited only until the application gave back the addresses from
-    /// `acquire`. `action` is the RESTORE's number, after which no other step was played.
-    pub fn release(&mut self, action: usize) -> Result<()> {
-        self.store.take_back()?;
-        let before = self.store.device.traffic() - self.early;
-        let issued = self.issue(Moment::Released(action));
-        self.early = self.store.device.traffic() - before;
-        issued
-    }
-
-    /// Plays a RESTORE. `body` reads the snapshot, and returns a result and the number of records that had
-    /// to cross the link.
-    fn read<R>(
+    /// Plays a RESTORE with its transfers. `body` reads the snapshot, and returns a result and the number
+    /// of records that had to cross the link.
+    pub(super) fn read_by<R>(
         &mut self,
         action: usize,
         ts: i64,
-        body: impl FnOnce(&mut Store, &Play) -> Result<(R, u32)>,
+        body: impl FnOnce(&mut Self, &Play) -> Result<(R, u32)>,
     ) -> Result<(R, Restored)> {
         self.catch_up(action)?;
-        let is_fetched = |step: &Step| step.slot != NONE && step.host != NONE;
-        let is_fetched = self.plan.steps_of(action).iter().any(is_fetched);
+        let play = Play::of(&self.plan, action, ts);
+        let is_fetched = play.steps().iter().any(|step| step.slot != NONE && step.host != NONE);
         let prefetched = is_fetched && self.issued.has(&self.plan, action);
         self.issue(Moment::Restore(action))?;
-        let play = play(&self.plan, action, ts);
-        let late = prefetched && self.store.is_late(&play)?;
-        let (result, moved) = body(&mut self.store, &play)?;
+        let late = prefetched && self.is_late(&play)?;
+        let (result, moved) = body(self, &play)?;
         self.issue(Moment::After(action))?;
         Ok((result, Restored { moved, prefetched, late }))
     }
 
     /// Whether an upload that a RESTORE needs has not ended yet.
-    pub fn is_late(&mut self, play: &Play) -> Result<bool> {
-        for step in play.steps {
+    fn is_late(&mut self, play: &Play) -> Result<bool> {
+        for step in play.steps() {
             let Some(x) = self.cache.named(step.slot) else { continue };
-            let written = self.extents[x].marks.written;
-            if let Some(event) = self.order.unseen_upload(written) {
+            if let Some(event) = self.order.unseen_upload(self.extents[x].marks.written) {
                 if !self.device.is_done(event)? {
                     return Ok(true);
                 }
@@ -194,11 +192,21 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
         Ok(false)
     }
 
+    /// Issues the transfers that waited only until the application gave back the addresses from
+    /// `acquire`. `action` is the RESTORE's number, after which no other step was played.
+    pub fn release(&mut self, action: usize) -> Result<()> {
+        self.take_back()?;
+        let before = self.device.traffic() - self.early;
+        let issued = self.issue(Moment::Released(action));
+        self.early = self.device.traffic() - before;
+        issued
+    }
+
     /// Fails if a disk lane has failed. Issues the transfers that were due before the SAVE or RESTORE
     /// `action`: there are such transfers only if the plan was completed since the one before, at the end
     /// of an online forward phase.
     fn catch_up(&mut self, action: usize) -> Result<()> {
-        self.store.device.check_disk()?;
+        self.device.check_disk()?;
         match action.checked_sub(1) {
             Some(before) if self.plan.drops => self.issue(Moment::After(before)),
             _ => Ok(()),
@@ -207,12 +215,12 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
 
     /// Issues the transfers that are due at `moment`, in the plan's order. Each transfer begins
     /// after all work that the application's lane has so far.
-    fn issue(&mut self, moment: Moment) -> Result<()> {
+    pub(super) fn issue(&mut self, moment: Moment) -> Result<()> {
         if !matches!(moment, Moment::Released(_)) {
             self.early = Traffic::default();
         }
         while let Some(fetch) = self.issued.due(&self.plan, moment) {
-            self.store.fetch(self.plan.steps[fetch.restore as usize])?;
+            self.fetch(self.plan.steps[fetch.restore as usize])?;
         }
         Ok(())
     }

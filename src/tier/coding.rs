@@ -4,15 +4,27 @@
 //! snapshot waits in a staging buffer, and is placed after a number of SAVEs and RESTOREs, never by
 //! time.
 
-use super::store::{From, Staged, Store};
-use super::{Play, Saved};
+use super::copies::From;
+use super::play::{Play, Saved};
+use super::Tiers;
 use crate::device::AppMemory;
 use crate::error::{fail, Result};
-use crate::plan::{Step, NONE};
+use crate::plan::{Plan, Step, NONE};
+use std::ops::Deref;
 
-impl Store {
+/// A compressed snapshot in a staging buffer.
+pub struct Staged {
+    buffer: usize,
+    ts: i64,
+    /// The records that were made, with their steps.
+    made: [Option<(i64, Step)>; 2],
+    /// Number of the SAVE that made the snapshot (`Tiers::calls`).
+    call: u64,
+}
+
+impl<P: Deref<Target = Plan>> Tiers<P> {
     /// Counts a SAVE or RESTORE and places the snapshots that are due by that count.
-    pub fn next_call(&mut self) -> Result<()> {
+    pub(super) fn next_call(&mut self) -> Result<()> {
         self.calls += 1;
         let lag = self.lag() as u64;
         while self.staged.front().is_some_and(|staged| staged.call + lag < self.calls) {
@@ -22,15 +34,15 @@ impl Store {
     }
 
     /// How many snapshots may wait in staging buffers before the size of the first one is asked for.
-    fn lag(&self) -> usize {
-        self.coder.as_ref().map_or(0, |coder| coder.lag())
+    pub(super) fn lag(&self) -> usize {
+        self.storage.coder.as_ref().map_or(0, |coder| coder.lag())
     }
 
     /// Compresses the state of a SAVE into a staging buffer, and places the snapshots that are due.
-    pub fn code(&mut self, play: &Play, fields: &[AppMemory]) -> Result<()> {
+    pub(super) fn code(&mut self, play: &Play, fields: &[AppMemory]) -> Result<()> {
         let buffer = self.free_buffer()?;
         self.device.concerns(play.ts);
-        let Some(coder) = &mut self.coder else { return fail!(State, "no codec") };
+        let Some(coder) = &mut self.storage.coder else { return fail!(State, "no codec") };
         coder.make(&mut *self.device, buffer, play.made().count(), fields)?;
         let mut made = [None; 2];
         play.made().for_each(|(part, step)| made[part] = Some((play.record(part), step)));
@@ -40,7 +52,7 @@ impl Store {
 
     /// Places snapshots, oldest first, while `due` returns true for the number of snapshots that
     /// wait in staging buffers and the coder's lag.
-    pub fn place_while(&mut self, due: impl Fn(usize, usize) -> bool) -> Result<()> {
+    pub(super) fn place_while(&mut self, due: impl Fn(usize, usize) -> bool) -> Result<()> {
         while due(self.staged.len(), self.lag()) {
             self.place_oldest()?;
         }
@@ -49,7 +61,7 @@ impl Store {
 
     /// Number of a staging buffer without a snapshot. Places the oldest snapshot if all buffers are
     /// full.
-    pub fn free_buffer(&mut self) -> Result<usize> {
+    pub(super) fn free_buffer(&mut self) -> Result<usize> {
         self.place_while(|staged, lag| staged >= lag.max(1))?;
         Ok((0..self.lag().max(1))
             .find(|&k| self.staged.iter().all(|staged| staged.buffer != k))
@@ -58,7 +70,7 @@ impl Store {
 
     /// Places the snapshots that a transfer or restore of `step` reads, and those whose slot `step`
     /// reuses.
-    pub fn place_made_for(&mut self, step: Step) -> Result<()> {
+    pub(super) fn place_made_for(&mut self, step: Step) -> Result<()> {
         let same = |a: u32, b: u32| a != NONE && a == b;
         let touches = |staged: &Staged| {
             let made = staged.made.iter().flatten();
@@ -74,7 +86,7 @@ impl Store {
     /// the size of that snapshot is known.
     fn place_oldest(&mut self) -> Result<()> {
         let Some(Staged { buffer, ts, made, .. }) = self.staged.pop_front() else { return Ok(()) };
-        let Some(coder) = &mut self.coder else { return fail!(State, "no codec") };
+        let Some(coder) = &mut self.storage.coder else { return fail!(State, "no codec") };
         let sizes = coder
             .size(&mut *self.device, buffer)
             .map_err(|e| e.within(format_args!("the snapshot of state {ts}")))?;

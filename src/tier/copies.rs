@@ -54,7 +54,7 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
     /// Puts a record of `bytes` bytes into the slots of its step: into the cache, if the step has a slot
     /// there and the cache has room, and from there to the host slot; otherwise straight to the host.
     /// Returns whether the record crosses the link.
-    pub fn put(&mut self, record: i64, step: Step, bytes: u64, from: From) -> Result<bool> {
+    pub(super) fn put(&mut self, record: i64, step: Step, bytes: u64, from: From) -> Result<bool> {
         let in_cache = match from {
             From::Here => self.cache.named(step.slot),
             _ => self.take_in_cache(step.slot, bytes),
@@ -74,7 +74,7 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
     /// Issues the upload of the record of a RESTORE's step into its slot. The upload begins after all
     /// work that the application's lane has so far. If the cache has too few free bytes, the record
     /// stays in the pool.
-    pub fn fetch(&mut self, step: Step) -> Result<()> {
+    pub(super) fn fetch(&mut self, step: Step) -> Result<()> {
         self.place_made_for(step)?;
         let Some(from) = self.pool.named(step.host) else {
             return fail!(Schedule, "internal error, please report it: the plan fetches from host slot {}, which is empty", step.host);
@@ -96,7 +96,7 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
     }
 
     /// The extent from which a RESTORE's step reads: that of the cache, if the step has one.
-    pub fn find(&self, step: Step, record: i64) -> Result<usize> {
+    pub(super) fn find(&self, step: Step, record: i64) -> Result<usize> {
         match step.slot {
             NONE => self.expect(false, step.host, record),
             slot => self.expect(true, slot, record),
@@ -104,7 +104,7 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
     }
 
     /// The extent of a slot of the cache or of the pool. Fails unless it holds `record`.
-    pub fn expect(&self, in_cache: bool, slot: u32, record: i64) -> Result<usize> {
+    pub(super) fn expect(&self, in_cache: bool, slot: u32, record: i64) -> Result<usize> {
         let (tier, name) = match in_cache {
             true => (&self.cache, "device cache"),
             false => (&self.pool, "host pool"),
@@ -122,7 +122,7 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
     }
 
     /// Copies to an extent on `lane`, by way of a staging buffer if the extent lies on disk.
-    pub fn write(&mut self, lane: Lane, from: From, to: usize) -> Result<()> {
+    pub(super) fn write(&mut self, lane: Lane, from: From, to: usize) -> Result<()> {
         if self.extents[to].memory != In::Disk {
             return self.copy(lane, from, To::Extent(to), self.extents[to].bytes);
         }
@@ -134,7 +134,7 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
     /// Copies from an extent on `lane`, by way of a staging buffer if the extent lies on disk. If `lane`
     /// is the application's and the record comes from disk, the calling thread waits until the record is
     /// in host memory, and this function fails if it is not the one that was written.
-    pub fn read(&mut self, lane: Lane, from: usize, to: To) -> Result<()> {
+    pub(super) fn read(&mut self, lane: Lane, from: usize, to: To) -> Result<()> {
         let bytes = self.extents[from].bytes;
         let mut source = from;
         let mut read = std::mem::take(&mut self.extents[from].from_disk);
@@ -151,7 +151,7 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
 
     /// Copies `bytes` bytes on `lane`, after all that must come before.
     fn copy(&mut self, lane: Lane, from: From, to: To, bytes: u64) -> Result<()> {
-        let Store { device, layout, parts, extents, order, cache, pool, .. } = self;
+        let Tiers { device, layout, storage, extents, order, cache, pool, .. } = self;
         let device = &mut **device;
         let (source, target) = (from.extent(), to.extent());
         let written = target.map(|x| match extents[x].memory {
@@ -163,14 +163,14 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
         match (from, to) {
             (From::Fields(part, fields), _) => {
                 let Some(to) = place(target) else { return fail!(Device, "no place for a record") };
-                for (field, at) in parts.places(part, false) {
+                for (field, at) in storage.parts.places(part, false) {
                     let (app, bytes) = (Place::App(fields[field]), layout.bytes[field]);
                     device.copy(lane, to.plus(at), app, bytes)?;
                 }
             }
             (_, To::Fields(part, level, fields)) => {
                 let Some(from) = place(source) else { return fail!(Device, "no record to copy") };
-                for (field, at) in parts.places(part, level != Level::Own) {
+                for (field, at) in storage.parts.places(part, level != Level::Own) {
                     let (app, bytes) = (Place::App(fields[field]), layout.bytes[field]);
                     device.copy(lane, app, from.plus(at), bytes)?;
                 }
@@ -187,8 +187,13 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
     }
 
     /// Counts an operation of a lane that has read an extent and written another one.
-    pub fn done(&mut self, lane: Lane, from: Option<usize>, to: Option<usize>) -> Result<()> {
-        let Store { device, extents, order, .. } = self;
+    pub(super) fn done(
+        &mut self,
+        lane: Lane,
+        from: Option<usize>,
+        to: Option<usize>,
+    ) -> Result<()> {
+        let Tiers { device, extents, order, .. } = self;
         let [source, target] = [from, to].map(|x| x.map(|x| &extents[x].marks));
         let [read, written] = order.after(&mut **device, lane, source, target)?;
         from.into_iter().for_each(|x| extents[x].marks.is_read(read));
@@ -197,7 +202,7 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
     }
 
     /// Whether an extent is of the device cache.
-    pub fn is_in_cache(&self, x: usize) -> bool {
+    pub(super) fn is_in_cache(&self, x: usize) -> bool {
         self.extents[x].memory == In::Device
     }
 }

@@ -1,15 +1,17 @@
 //! A cut through a shot: the records that a restart file holds, and a session that goes on from it.
 
 use super::extent::In;
-use super::store::Store;
-use super::{state_of, Stored};
+use super::play::{record, Stored};
+use super::Tiers;
 use crate::device::{Lane, Place, PIECE};
 use crate::error::{fail, Result};
 use crate::fallible_vec;
-use crate::plan::{Step, NONE};
+use crate::plan::{Moment, Plan, Step, NONE};
+use std::ops::Deref;
 
-impl Store {
-    /// Places all snapshots that wait in staging buffers, and waits for all work of the device.
+impl<P: Deref<Target = Plan>> Tiers<P> {
+    /// Places all snapshots that wait in staging buffers, and waits for all work of the device, so that
+    /// `read_stored` and `load` may touch the slots. Call this between `enter` and `leave`.
     pub fn settle(&mut self) -> Result<()> {
         self.place_while(|staged, _| staged > 0)?;
         self.device.synchronize()?;
@@ -17,72 +19,73 @@ impl Store {
         Ok(())
     }
 
-    /// Finds the bytes of a record, which lies in the slots `at`: in memory rather than on disk. The lanes
-    /// have no work.
-    pub fn stored(&mut self, at: Step, record: i64) -> Result<Stored> {
+    /// Passes a record that lies in the slots `at` to `sink`, from memory rather than from disk: first
+    /// `None`, then its bytes in pieces of at most [`PIECE`] bytes. Call `settle` before.
+    pub fn read_stored(
+        &mut self,
+        at: Step,
+        (ts, part): (i64, usize),
+        sink: &mut dyn FnMut(Stored, Option<&[u8]>) -> Result<()>,
+    ) -> Result<()> {
         let mut found = [None, None];
         for (in_cache, slot) in [(false, at.host), (true, at.slot)] {
             if slot != NONE {
-                found[usize::from(in_cache)] = Some(self.expect(in_cache, slot, record)?);
+                found[usize::from(in_cache)] =
+                    Some(self.expect(in_cache, slot, record(ts, part))?);
             }
         }
         let in_memory = found.into_iter().flatten().find(|x| self.extents[*x].memory != In::Disk);
         let Some(x) = in_memory.or(found[0]) else {
-            return fail!(Device, "the snapshot of state {} is in no tier", state_of(record));
+            return fail!(Device, "the snapshot of state {ts} is in no tier");
         };
-        let is_coded = self.coder.is_some() && !(self.is_in_cache(x) && at.slot < self.raw_slots);
-        let extent = &self.extents[x];
-        Ok(Stored { record, place: extent.place(), bytes: extent.bytes, is_coded })
-    }
-
-    /// Passes the bytes of a record to `sink`, in pieces of at most [`PIECE`] bytes. The lanes have no
-    /// work.
-    pub fn read_stored(
-        &mut self,
-        stored: Stored,
-        sink: &mut dyn FnMut(&[u8]) -> Result<()>,
-    ) -> Result<()> {
-        let mut piece = fallible_vec::filled(0u8, stored.bytes.min(PIECE as u64) as usize)?;
+        let is_raw = self.is_in_cache(x) && at.slot < self.raw_slots;
+        let is_coded = self.storage.coder.is_some() && !is_raw;
+        let (place, bytes) = (self.extents[x].place(), self.extents[x].bytes);
+        let stored = Stored { ts, part, bytes, is_coded };
+        sink(stored, None)?;
+        let mut piece = fallible_vec::filled(0u8, bytes.min(PIECE as u64) as usize)?;
         let device = &mut *self.device;
-        device.concerns(state_of(stored.record));
-        let place = match stored.place {
+        device.concerns(ts);
+        let place = match place {
             Place::Disk(_) => {
                 let [_, to] = self.disk.next();
-                device.copy(Lane::DiskRead, to, stored.place, stored.bytes)?;
+                device.copy(Lane::DiskRead, to, place, bytes)?;
                 device.finish_read(device.issued(Lane::DiskRead))?;
                 to
             }
             place => place,
         };
         let mut at = 0;
-        while at < stored.bytes {
-            let piece_bytes = (stored.bytes - at).min(PIECE as u64) as usize;
-            let piece = &mut piece[..piece_bytes];
+        while at < bytes {
+            let piece = &mut piece[..(bytes - at).min(PIECE as u64) as usize];
             device.read(place.plus(at), piece)?;
-            sink(piece)?;
-            at += piece_bytes as u64;
+            sink(stored, Some(piece))?;
+            at += piece.len() as u64;
         }
         Ok(())
     }
 
-    /// Puts a record of `bytes` bytes that `source` passes on piece by piece into the slots of a step. The
-    /// lanes have no work.
+    /// Plays the SAVE number `action` for a record whose bytes `source` passes on piece by piece.
     pub fn load(
         &mut self,
-        step: Step,
-        record: i64,
-        (bytes, is_coded): (u64, bool),
+        action: usize,
+        stored: Stored,
         source: impl FnOnce(&mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>,
     ) -> Result<()> {
-        let ts = state_of(record);
-        self.check_kind(step, record, bytes, is_coded)?;
+        self.settle()?;
+        let step = self.plan.steps_of(action)[0];
+        let Stored { ts, bytes, is_coded, .. } = stored;
+        self.check_kind(step, stored)?;
         if is_coded {
             self.largest = self.largest.max(bytes);
         }
         let x = self.take_in_cache(step.slot, bytes);
-        let y = self.room_in_pool(record, step, x, bytes)?;
+        let y = self.room_in_pool(record(ts, stored.part), step, x, bytes)?;
         let places = [x, y].map(|x| x.map(|x| self.extents[x].place()));
-        let [passage, _] = self.disk_or_none();
+        let passage = match self.disk.slots {
+            0 => Place::Host(0),
+            _ => self.disk.next()[0],
+        };
         self.device.concerns(ts);
         let mut at = 0;
         source(&mut |piece| {
@@ -110,22 +113,13 @@ impl Store {
                 self.device.check_disk()?;
             }
         }
-        Ok(())
-    }
-
-    /// The staging buffers of the next records to disk and from disk, if there is a disk.
-    fn disk_or_none(&self) -> [Place; 2] {
-        match self.disk.slots {
-            0 => [Place::Host(0); 2],
-            _ => self.disk.next(),
-        }
+        self.issue(Moment::After(action))
     }
 
     /// Fails unless a record of a restart file is as this session stores it.
-    fn check_kind(&self, step: Step, record: i64, bytes: u64, is_coded: bool) -> Result<()> {
-        let ts = state_of(record);
-        let is_raw = self.coder.is_none() || step.slot < self.raw_slots;
-        let expected = self.parts.parts[(record & 1) as usize].bytes;
+    fn check_kind(&self, step: Step, Stored { ts, part, bytes, is_coded }: Stored) -> Result<()> {
+        let is_raw = self.storage.coder.is_none() || step.slot < self.raw_slots;
+        let expected = self.storage.parts.parts[part].bytes;
         if is_raw && (is_coded || bytes != expected) {
             return fail!(
                 Stream,
@@ -140,5 +134,17 @@ impl Store {
             );
         }
         Ok(())
+    }
+
+    /// The checksums of the level of the last state, for a restart file. Call `settle` before.
+    pub fn sums(&mut self) -> Result<Vec<u64>> {
+        let sums = self.storage.sums.as_ref();
+        sums.map_or(Ok(Vec::new()), |sums| sums.words(&mut *self.device))
+    }
+
+    /// Takes the checksums of the level of the last state from a restart file. Call `settle` before.
+    pub fn take_sums(&mut self, words: &[u64]) -> Result<()> {
+        let sums = self.storage.sums.as_mut();
+        sums.map_or(Ok(()), |sums| sums.take(&mut *self.device, words))
     }
 }

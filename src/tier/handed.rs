@@ -1,91 +1,121 @@
 //! Zero copy: the application works in the slots of raw records, or in spare memory beside them.
 
-use super::store::{From, Store, To};
-use super::{Play, Saved};
+use super::copies::{From, To};
+use super::extent::NO_RECORD;
+use super::play::{Play, Restored};
+use super::Tiers;
 use crate::device::{AppMemory, Lane, Place};
 use crate::error::Result;
-use crate::plan::{Level, Step, NONE};
+use crate::plan::{Level, Moment, Plan, NONE};
 use std::ffi::c_void;
+use std::ops::Deref;
 
-impl Store {
-    /// The addresses at which the application may compute the fields of a state before its SAVE: in the
-    /// slots of the step, which are empty from now on, or in spare memory. A previous level that is the
-    /// record of the state before is there already, for reading only.
-    pub fn begin_save(&mut self, play: &Play) -> Result<Vec<*mut c_void>> {
-        if !play.in_slots || self.codes(play) {
+/// A spare state: of whole states the place of the record, which is copied in one piece, and of states in
+/// two parts the fields, which lie elsewhere than in a record.
+enum Spare {
+    State(Place),
+    Fields(Vec<AppMemory>),
+}
+
+impl<P: Deref<Target = Plan>> Tiers<P> {
+    /// Whether the memory from `begin_save` and `acquire` for the previous time level of the state of this
+    /// SAVE or RESTORE is that of the state before.
+    pub fn shares_memory(&self, action: usize) -> bool {
+        let is_shared = self.plan.level_of(action) != Level::Own;
+        is_shared && self.plan.zero_copy && self.storage.coder.is_none()
+    }
+
+    /// Whether the application works in the slots of a SAVE or RESTORE, and not in spare memory.
+    fn is_in_slots(&self, play: &Play) -> bool {
+        self.plan.zero_copy && !self.codes(play)
+    }
+
+    /// The addresses at which the application may compute the fields of u(ts) before the SAVE number
+    /// `action`: in the slots of the step, which are empty from now on, or in spare memory. A previous
+    /// level that is the record of the state before is there already, for reading only.
+    pub fn begin_save(&mut self, action: usize, ts: i64) -> Result<Vec<*mut c_void>> {
+        let play = &Play::of(&self.plan, action, ts);
+        if !self.is_in_slots(play) {
             return self.addresses(play, |_| None);
         }
-        for (part, step) in play.steps.iter().enumerate().filter(|(_, step)| step.slot != NONE) {
+        for (part, step) in play.steps().iter().enumerate().filter(|(_, step)| step.slot != NONE) {
             if part == 1 && play.level == Level::Claimed {
                 self.expect(true, step.slot, play.record(part))?;
-            } else if let Some(x) = self.take_in_cache(step.slot, self.parts.parts[part].bytes) {
+            } else if let Some(x) =
+                self.take_in_cache(step.slot, self.storage.parts.parts[part].bytes)
+            {
                 let to = Some((&self.extents[x].marks, &self.cache.freed));
                 self.order.before(&mut *self.device, Lane::App, None, to)?;
             }
         }
-        self.addresses(play, |part| Some(play.steps[part].slot))
+        self.addresses(play, |part| Some(play.steps()[part].slot))
     }
 
-    /// Plays the SAVE of a state that the application has computed at the addresses from `begin_save`.
-    pub fn commit_save(&mut self, play: &Play) -> Result<()> {
+    /// As `save`, for the state u(ts) that the application has computed at the addresses from
+    /// `begin_save`.
+    pub fn commit_save(&mut self, action: usize, ts: i64) -> Result<()> {
+        self.device.check_disk()?;
         self.take_back()?;
-        if !play.in_slots || self.codes(play) {
-            let fields = self.spare_fields(play.spare)?;
-            return self.save(play, &fields);
-        }
-        self.next_call()?;
-        self.device.concerns(play.ts);
-        let mut saved = Saved { ts: play.ts, bytes: 0, written: 0 };
-        for (part, step) in play.made() {
-            let bytes = self.parts.parts[part].bytes;
-            let fields = self.spare_part(play, step)?;
-            let from = match (step.slot, &fields) {
-                (NONE, Some(fields)) => From::Fields(part, fields),
-                (NONE, None) => From::Place(self.spare_place(play.spare)),
+        let play = &Play::of(&self.plan, action, ts);
+        if self.is_in_slots(play) {
+            self.next_call()?;
+            let spare = self.spare_record(play)?;
+            self.put_raw(play, |part, step| match (step.slot, &spare) {
+                (NONE, Spare::Fields(fields)) => From::Fields(part, fields),
+                (NONE, Spare::State(place)) => From::Place(*place),
                 _ => From::Here,
-            };
-            saved.written += u32::from(self.put(play.record(part), step, bytes, from)?);
-            saved.bytes += bytes;
+            })?;
+            self.hand(play);
+        } else {
+            self.store(play, &self.spare_fields(play.spare)?)?;
         }
-        self.saved.push(saved);
-        self.hand(play);
-        Ok(())
+        self.issue(Moment::After(action))
     }
 
-    /// Plays a RESTORE and returns the addresses of the state, and how many records had to cross the link.
-    pub fn acquire(&mut self, play: &Play, last: bool) -> Result<(Vec<*mut c_void>, u32)> {
+    /// As `restore`, but returns the addresses at which the application finds the fields of u(ts): in the
+    /// step's slots, or in spare memory, into which the state is copied or decoded.
+    pub fn acquire(
+        &mut self,
+        action: usize,
+        ts: i64,
+        last: bool,
+    ) -> Result<(Vec<*mut c_void>, Restored)> {
+        self.read_by(action, ts, |tiers, play| tiers.hand_out(play, last))
+    }
+
+    /// Plays a RESTORE without the transfers, and returns the addresses of the state, and how many records
+    /// had to cross the link.
+    fn hand_out(&mut self, play: &Play, last: bool) -> Result<(Vec<*mut c_void>, u32)> {
         self.take_back()?;
-        if !play.in_slots || self.codes(play) {
-            let fields = self.spare_fields(play.spare)?;
-            let moved = self.restore(play, last, &fields)?;
+        if !self.is_in_slots(play) {
+            let moved = self.bring(play, last, &self.spare_fields(play.spare)?)?;
             return Ok((self.addresses(play, |_| None)?, moved));
         }
         self.next_call()?;
         self.device.concerns(play.ts);
-        let mut moved = 0;
-        for (part, &step) in play.steps.iter().enumerate() {
+        let (spare, mut moved) = (self.spare_record(play)?, 0);
+        for (part, &step) in play.steps().iter().enumerate() {
             let (level, from) = (play.level_of(part), self.find(step, play.record(part))?);
             moved += u32::from(step.host != NONE);
             if step.slot == NONE {
-                let fields = self.spare_part(play, step)?;
-                let to = match &fields {
-                    Some(fields) => To::Fields(part, level, fields),
-                    None => To::Place(self.spare_place(play.spare)),
+                let to = match &spare {
+                    Spare::Fields(fields) => To::Fields(part, level, fields),
+                    Spare::State(place) => To::Place(*place),
                 };
                 self.read(Lane::App, from, to)?;
             } else {
                 self.arrive(from)?;
                 if last && level == Level::Own {
-                    self.extents[from].record = super::extent::NO_RECORD;
+                    self.extents[from].record = NO_RECORD;
                 }
             }
         }
         self.hand(play);
-        Ok((self.addresses(play, |part| Some(play.steps[part].slot))?, moved))
+        Ok((self.addresses(play, |part| Some(play.steps()[part].slot))?, moved))
     }
 
     /// Makes the application's lane wait until it may read an extent of the cache.
-    pub fn arrive(&mut self, from: usize) -> Result<()> {
+    pub(super) fn arrive(&mut self, from: usize) -> Result<()> {
         let read = std::mem::take(&mut self.extents[from].from_disk);
         if read > 0 {
             self.device.finish_read(read)?;
@@ -96,13 +126,13 @@ impl Store {
 
     /// Notes which extents the application works in from now on.
     fn hand(&mut self, play: &Play) {
-        for step in play.steps {
+        for step in play.steps() {
             self.in_hand.extend(self.cache.named(step.slot));
         }
     }
 
     /// Notes that the work of the application in the extents that it was given is enqueued.
-    pub fn take_back(&mut self) -> Result<()> {
+    pub(super) fn take_back(&mut self) -> Result<()> {
         while let Some(x) = self.in_hand.pop() {
             self.done(Lane::App, Some(x), None)?;
         }
@@ -117,10 +147,10 @@ impl Store {
         slot: impl Fn(usize) -> Option<u32>,
     ) -> Result<Vec<*mut c_void>> {
         let mut pointers = vec![std::ptr::null_mut(); self.layout.bytes.len()];
-        for part in 0..self.parts.parts.len() {
+        for part in 0..self.storage.parts.parts.len() {
             let x = slot(part).and_then(|slot| self.cache.named(slot));
             let shares = x.is_some() && play.level_of(part) != Level::Own;
-            for (field, at) in self.parts.places(part, shares) {
+            for (field, at) in self.storage.parts.places(part, shares) {
                 let place = match x {
                     Some(x) => self.extents[x].place().plus(at),
                     None => self.spare_place(play.spare).plus(self.layout.offsets[field]),
@@ -136,12 +166,13 @@ impl Store {
         Place::Device(self.spare + u64::from(spare) * self.layout.slot_bytes)
     }
 
-    /// The fields of the spare state of a step without a slot, if a record has not the layout of a state.
-    fn spare_part(&self, play: &Play, step: Step) -> Result<Option<Vec<AppMemory>>> {
-        match step.slot == NONE && self.parts.parts.len() > 1 {
-            true => Ok(Some(self.spare_fields(play.spare)?)),
-            false => Ok(None),
-        }
+    /// The spare state of a SAVE or RESTORE, as the records of steps without a slot are copied there.
+    fn spare_record(&self, play: &Play) -> Result<Spare> {
+        let is_used = play.steps().iter().any(|step| step.slot == NONE);
+        Ok(match play.steps().len() {
+            2 if is_used => Spare::Fields(self.spare_fields(play.spare)?),
+            _ => Spare::State(self.spare_place(play.spare)),
+        })
     }
 
     /// The fields of spare state number `spare`.

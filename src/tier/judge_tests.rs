@@ -4,12 +4,13 @@
 
 use super::*;
 use crate::cases::long;
-use crate::device::{DiskSpace, Event, Lane, Launcher, Memory, Recorder, Stream, Traffic};
+use crate::device::{AppMemory, DiskSpace, Event, Lane, Launcher, Memory, Place, Recorder, Stream};
 use crate::layout::Field;
-use crate::plan::{Claims, Index, Policy};
+use crate::plan::{Claims, Index, Level, Policy, NONE};
 use crate::scalar::Scalar;
 use crate::schedule::Schedule;
 use std::any::Any;
+use std::ffi::c_void;
 
 /// Number of operations of each lane that have ended before a point of the run.
 type Clock = [u64; 5];
@@ -246,7 +247,7 @@ impl Kind {
         // The assumed coder's staging buffer is the first state's place of the device slab.
         let mut tiers = Tiers::new(Box::new(judge), layout, plan, storage, cache, pool).unwrap();
         if self.is_coded && !self.is_mixed {
-            tiers.store.cache.arena.begin_at(STATE).unwrap();
+            tiers.cache.arena.begin_at(STATE).unwrap();
         }
         tiers
     }

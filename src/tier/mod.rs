@@ -25,22 +25,21 @@ mod handed;
 mod judge_tests;
 mod order;
 mod play;
+#[cfg(test)]
+mod pool_tests;
 mod room;
 mod snapshot_coder;
-#[cfg(test)]
-mod store_tests;
 mod sums;
 
-use crate::device::{AppMemory, Device, Place, Traffic};
+use crate::device::{Device, Traffic};
 use crate::error::Result;
 use crate::layout::{Layout, Parts};
-use crate::plan::{Issued, Level, Plan};
+use crate::plan::{Issued, Plan};
 use coding::Staged;
 use disk::Disk;
 use extent::{Extent, Tier};
 use order::Order;
 use std::collections::VecDeque;
-use std::ffi::c_void;
 use std::ops::Deref;
 use std::sync::Arc;
 

@@ -1,6 +1,5 @@
 //! What the tiers are asked for, and what they return: SAVEs, RESTOREs and the bytes of a record.
 
-use crate::device::Place;
 use crate::plan::{Level, Plan, Step, NONE, SPARE_SLOTS};
 
 /// The number of the record that holds part `part` of u(ts).
@@ -26,8 +25,6 @@ pub struct Play {
     pub spare: u32,
     /// Whether the next SAVE compares its previous level with this state's level.
     pub is_claimed: bool,
-    /// Zero copy: whether the application works in the slots, and not in spare memory.
-    pub in_slots: bool,
 }
 
 impl Play {
@@ -44,7 +41,6 @@ impl Play {
             // Neighbouring actions have different spare states.
             spare: action as u32 % SPARE_SLOTS,
             is_claimed: plan.level_of(action + 1) == Level::Claimed,
-            in_slots: plan.zero_copy,
         }
     }
 
@@ -90,12 +86,14 @@ pub struct Saved {
     pub written: u32,
 }
 
-/// The bytes of a record as they lie in a tier.
+/// A record in a tier or in a restart file.
 #[derive(Clone, Copy, Debug)]
 pub struct Stored {
-    pub(super) record: i64,
-    pub(super) place: Place,
-    /// Number of bytes of the record.
+    /// Time step of the state.
+    pub ts: i64,
+    /// The part of the state that the record holds.
+    pub part: usize,
+    /// Bytes of the record.
     pub bytes: u64,
     /// Whether the bytes are the stream of a codec; otherwise they are fields, at the offsets of their part.
     pub is_coded: bool,

@@ -4,15 +4,24 @@ use super::disk::Disk;
 use super::extent::{Extent, In, Slot, NO_RECORD};
 use super::order::NO_EVENT;
 use super::Tiers;
+use crate::device::Traffic;
 use crate::error::{fail, Result};
 use crate::fallible_vec;
-use crate::plan::{Plan, Step, NONE};
+use crate::plan::{Issued, Plan, Step, NONE};
 use std::ops::Deref;
 
 impl<P: Deref<Target = Plan>> Tiers<P> {
-    /// Makes the slots that `plan` has more than there are. The device has no work.
-    pub fn fit(&mut self, plan: &Plan) -> Result<()> {
-        let (device, host) = (plan.device_slots as usize, plan.host_slots as usize);
+    /// Makes the slots of the plan, all of them empty. The device has no work.
+    pub(super) fn fitted(&mut self) -> Result<()> {
+        let (device, host) = (self.plan.device_slots, self.plan.host_slots);
+        let grown = self.grow(device as usize, host as usize);
+        grown.map_err(|e| e.within(format_args!("{device} device and {host} host slots")))?;
+        self.empty();
+        Ok(())
+    }
+
+    /// Makes the slots that the plan has more than there are.
+    fn grow(&mut self, device: usize, host: usize) -> Result<()> {
         fallible_vec::up_to(&mut self.cache.slots, device)?;
         fallible_vec::up_to(&mut self.pool.slots, host)?;
         for _ in self.cache.slots.len()..device {
@@ -25,13 +34,14 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
         let slots = self.cache.slots.len() + self.pool.slots.len();
         fallible_vec::up_to(&mut self.extents, slots + Disk::EXTENTS)?;
         fallible_vec::up_to(&mut self.unused, slots)?;
-        self.raw_slots = match self.coder {
-            Some(_) => plan.raw_slots,
+        self.raw_slots = match self.storage.coder {
+            Some(_) => self.plan.raw_slots,
             None => NONE,
         };
-        if self.coder.is_some() {
+        if self.storage.coder.is_some() {
             // A plan may use fewer slots than the cache has.
-            let bytes = plan.bytes_of_slots(plan.device_slots, self.parts.slot_bytes(), 0);
+            let planned = self.plan.device_slots;
+            let bytes = self.plan.bytes_of_slots(planned, self.storage.parts.slot_bytes(), 0);
             self.cache.arena.begin_at(bytes)?;
             // Each slot holds at most one range of bytes; the record of a cache slot may lie in the
             // pool.
@@ -41,24 +51,26 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
         Ok(())
     }
 
-    /// Puts the first `slots` pool slots on the device's disk, where each takes `slot_bytes` bytes. The
-    /// staging buffers are in the host slab from `at` on.
+    /// Puts the first `slots` pool slots on the device's disk, where each takes `slot_bytes` bytes.
+    /// [`super::staging_bytes`] bytes of the host slab from `at` on are the staging buffers. All slots are
+    /// empty afterwards.
     pub fn use_disk(&mut self, slots: u32, slot_bytes: u64, at: u64) -> Result<()> {
         for slot in self.pool.slots.iter_mut().take(slots as usize) {
             slot.filled = self.device.disk_event()?.0 as u32;
         }
         self.disk = Disk::new(&mut *self.device, slots, slot_bytes, at)?;
+        self.empty();
         Ok(())
     }
 
     /// Empties all slots. The device has no work.
-    pub fn empty(&mut self) {
+    pub(super) fn empty(&mut self) {
         self.extents.clear();
         self.unused.clear();
         self.extents.extend(self.disk.buffers());
         let on_disk = self.disk.slots as usize;
-        let raw_pool = self.coder.is_none();
-        let slot_bytes = self.parts.slot_bytes();
+        let raw_pool = self.storage.coder.is_none();
+        let slot_bytes = self.storage.parts.slot_bytes();
         let extents = &mut self.extents;
         let mut own = |slot: &mut Slot, memory, at: u64| {
             slot.own = extents.len() as u32;
@@ -88,11 +100,12 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
         self.in_hand.clear();
         self.order.all_seen();
         self.largest = 0;
+        (self.issued, self.early) = (Issued::default(), Traffic::default());
     }
 
     /// Empties a cache slot and takes `bytes` bytes for its next record. Returns no extent, with the slot
     /// empty, if it is no slot or if the cache has no free range that long.
-    pub fn take_in_cache(&mut self, slot: u32, bytes: u64) -> Option<usize> {
+    pub(super) fn take_in_cache(&mut self, slot: u32, bytes: u64) -> Option<usize> {
         let Slot { own, filled, emptied, .. } = *self.cache.slots.get(slot as usize)?;
         self.leave(true, slot);
         if own != NONE {
@@ -106,7 +119,7 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
     }
 
     /// Empties a pool slot and takes `bytes` bytes for its next record, in host memory or on disk.
-    pub fn take_in_pool(&mut self, host: u32, bytes: u64) -> Result<usize> {
+    pub(super) fn take_in_pool(&mut self, host: u32, bytes: u64) -> Result<usize> {
         let own = self.pool.slots[host as usize].own;
         let is_in_use = own != NONE && self.extents[own as usize].names > 1;
         if is_in_use && self.pool.slots[host as usize].extent == own {
@@ -136,7 +149,7 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
 
     /// Takes bytes of the pool for a record that needs some beside those in the cache, and notes the
     /// record in both.
-    pub fn room_in_pool(
+    pub(super) fn room_in_pool(
         &mut self,
         record: i64,
         step: Step,
@@ -162,7 +175,7 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
     /// Takes `bytes` bytes of the pool, which no slot names yet. If no free range is that long, this
     /// function waits for all lanes and moves the records of the pool next to one another. Fails if the
     /// pool has too few free bytes in all.
-    pub fn take_of_pool(&mut self, bytes: u64) -> Result<usize> {
+    pub(super) fn take_of_pool(&mut self, bytes: u64) -> Result<usize> {
         if let Some(at) = self.pool.arena.take(bytes) {
             self.device.lock(at.end)?;
             return Ok(
@@ -213,7 +226,7 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
     }
 
     /// Lets a cache slot, which is empty, name an extent. Does nothing if `slot` is no slot.
-    pub fn name(&mut self, slot: u32, x: usize) {
+    pub(super) fn name(&mut self, slot: u32, x: usize) {
         if let Some(slot) = self.cache.slots.get_mut(slot as usize) {
             slot.extent = x as u32;
             self.extents[x].names += 1;
@@ -222,7 +235,7 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
 
     /// Empties a slot of the cache or of the pool, if it is one. An extent that no slot names any more
     /// is free, unless it is a slot's own.
-    pub fn leave(&mut self, in_cache: bool, slot: u32) {
+    pub(super) fn leave(&mut self, in_cache: bool, slot: u32) {
         let tier = if in_cache { &mut self.cache } else { &mut self.pool };
         let Some(slot) = tier.slots.get_mut(slot as usize) else { return };
         let x = std::mem::replace(&mut slot.extent, slot.own);

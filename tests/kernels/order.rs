@@ -341,7 +341,9 @@ fn no_line_is_forgotten() {
     let order = include_str!("../../src/tier/order.rs");
     let tier = [
         order,
-        include_str!("../../src/tier/store.rs"),
+        include_str!("../../src/tier/mod.rs"),
+        include_str!("../../src/tier/actions.rs"),
+        include_str!("../../src/tier/copies.rs"),
         include_str!("../../src/tier/coding.rs"),
         include_str!("../../src/tier/room.rs"),
         include_str!("../../src/tier/handed.rs"),

@@ -1,11 +1,12 @@
 //! How often saves move the snapshots of the pool together, which makes the host wait for all lanes.
 
 use super::*;
-use crate::device::{DiskSpace, Event, Lane, Launcher, Memory, Recorder, Stream};
+use crate::device::{AppMemory, DiskSpace, Event, Lane, Launcher, Memory, Place, Recorder, Stream};
 use crate::layout::{Field, ALIGNMENT};
-use crate::plan::{Index, Policy};
+use crate::plan::{Index, Policy, NONE};
 use crate::scalar::Scalar;
 use crate::schedule::Schedule;
+use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -122,7 +123,7 @@ impl Counts {
             let (ts, last) = (i64::from(access.ts), access.next == NONE);
             if access.save {
                 self.saves += 1;
-                tiers.store.coder = Some(drawn(&mut state, most));
+                tiers.storage.coder = Some(drawn(&mut state, most));
                 tiers.save(number, ts, &[])?;
                 let is_cached = plan.steps[number].host == NONE;
                 self.beside +=
