@@ -8,15 +8,13 @@
 use super::job::Job;
 use super::target::Target;
 use crate::available::{self, Available};
-use crate::codec::{Method, Settings, SnapshotCodec};
+use crate::codec::{Method, Settings};
 use crate::config::Backend;
 use crate::device::{cuda, DeviceMemory};
 use crate::environment;
-use crate::layout::{aligned, Layout};
 use crate::plan::{spare_bytes, Policy};
 use crate::process::Process;
 use crate::schedule::{adjust, MacroSteps};
-use crate::tier::{SnapshotCoder, Sums};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A session takes one part in `PARTS` of the free memory.
@@ -110,14 +108,14 @@ pub fn are_left(job: &Job) -> bool {
         && none
 }
 
-/// Sets the budgets of a configuration that leaves them to the library, for `steps` time steps of
-/// states with this layout, and logs them. If the share of the free memory holds fewer snapshots
+/// Sets the budgets of a configuration that leaves them to the library, for `steps` time steps, and
+/// logs them. If the share of the free memory holds fewer snapshots
 /// than GPUZIP's rule (`adjust`) takes, the budgets stay 0 and that rule decides the number.
-pub fn take(job: &mut Job, layout: &Layout, steps: u32, free: Option<&Free>) {
+pub fn take(job: &mut Job, steps: u32, free: Option<&Free>) {
     if !are_left(job) {
         return;
     }
-    let Some((device, host)) = free.and_then(|free| shares(job, layout, steps, free)) else {
+    let Some((device, host)) = free.and_then(|free| shares(job, steps, free)) else {
         log::info!(
             "no budgets are set, and half of the free memory is not known or holds too few snapshots: set device_budget or host_budget{}",
             if job.backend == Backend::ByFields { ", or backend, or give fields with their data" } else { "" }
@@ -134,9 +132,9 @@ pub fn take(job: &mut Job, layout: &Layout, steps: u32, free: Option<&Free>) {
 
 /// Returns the bytes for the device cache and for the host pool; `None` if they hold too few
 /// snapshots. On the host backend the cache is in main memory, too, and gets all bytes.
-fn shares(job: &Job, layout: &Layout, steps: u32, free: &Free) -> Option<(u64, u64)> {
-    let slot = slot_bytes(job, layout);
-    let beside_cache = beside_cache(job, layout, free.device.is_some());
+fn shares(job: &Job, steps: u32, free: &Free) -> Option<(u64, u64)> {
+    let slot = slot_bytes(job);
+    let beside_cache = beside_cache(job, free.device.is_some());
     let states = MacroSteps::new(job.config.schedule.adjoint_every, steps).count();
     let all = u64::from(states.saturating_sub(1).max(1));
     let enough = |snapshots: u64| snapshots.saturating_mul(slot).saturating_add(beside_cache);
@@ -161,21 +159,20 @@ fn shares(job: &Job, layout: &Layout, steps: u32, free: &Free) -> Option<(u64, u
 }
 
 /// Returns the most bytes that a snapshot takes in a tier, over all storage options.
-fn slot_bytes(job: &Job, layout: &Layout) -> u64 {
+fn slot_bytes(job: &Job) -> u64 {
     match job.config.codec.settings.method {
-        Method::None if !job.config.codec.any_codec => layout.slot_bytes,
-        _ => layout.slot_bytes.max(aligned(SnapshotCodec::max_bytes(layout))),
+        Method::None if !job.config.codec.any_codec => job.state.bytes(),
+        _ => job.state.bytes().max(job.state.most_coded_bytes()),
     }
 }
 
 /// Returns the bytes of device memory beside the snapshots: spare slots, the work space of shared
 /// time levels, and the memory that the kernels of a codec work in.
-fn beside_cache(job: &Job, layout: &Layout, by_kernels: bool) -> u64 {
-    let kernels = |settings: &Settings| SnapshotCoder::gpu_bytes(settings, layout).unwrap_or(0);
+fn beside_cache(job: &Job, by_kernels: bool) -> u64 {
+    let kernels = |settings: &Settings| job.state.coder_bytes(settings).unwrap_or(0);
     let codecs = job.codecs().iter().map(kernels).max().filter(|_| by_kernels).unwrap_or(0);
-    let levels = layout.by_level().filter(|_| job.config.tiers.shared_levels);
-    let levels = levels.map_or(0, |levels| Sums::bytes_on_gpu(levels.previous.len()));
-    spare_bytes(true, true, 1, 0, layout.slot_bytes).saturating_add(codecs).saturating_add(levels)
+    let levels = if job.config.tiers.shared_levels { job.state.sums_bytes() } else { 0 };
+    spare_bytes(true, true, 1, 0, job.state.bytes()).saturating_add(codecs).saturating_add(levels)
 }
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 
 use crate::codec::{Method, Settings, SnapshotCodec};
 use crate::config::{Backend, Config};
+use crate::error::Result;
 use crate::layout::{aligned, Layout};
 use crate::predict::Profile;
-use crate::tier::Sums;
+use crate::tier::{SnapshotCoder, Sums};
 use std::sync::Arc;
 
 /// What the planner knows of a state.
@@ -58,6 +59,14 @@ impl State {
                 layout.by_level().map_or(0, |levels| Sums::bytes_on_gpu(levels.previous.len()))
             }
             State::Bytes { .. } => Sums::bytes_on_gpu(1),
+        }
+    }
+
+    /// Returns the bytes of device memory that kernels of a codec work in.
+    pub(super) fn coder_bytes(&self, codec: &Settings) -> Result<u64> {
+        match self {
+            State::Fields(layout) => SnapshotCoder::gpu_bytes(codec, layout),
+            State::Bytes { .. } => Ok(0),
         }
     }
 

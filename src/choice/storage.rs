@@ -8,7 +8,6 @@ use crate::layout::aligned;
 use crate::plan::{spare_bytes, Policy};
 use crate::predict::{CodecProfile, Costs, Profile};
 use crate::schedule::Algorithm;
-use crate::tier::SnapshotCoder;
 
 /// Factor between the bytes planned for a snapshot and the bytes of the largest measured snapshot:
 /// snapshots that were not measured may be larger.
@@ -161,8 +160,8 @@ impl Storage {
         if self.cut == Cut::Levels {
             beside = beside.saturating_add(job.state.sums_bytes());
         }
-        if let (State::Fields(layout), true) = (&job.state, self.coded != Coded::None) {
-            beside = beside.saturating_add(SnapshotCoder::gpu_bytes(&self.codec, layout)?);
+        if self.coded != Coded::None {
+            beside = beside.saturating_add(job.state.coder_bytes(&self.codec)?);
         }
         Ok(beside)
     }

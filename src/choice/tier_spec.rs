@@ -173,11 +173,14 @@ impl TierSpec {
     /// Returns the bytes of device memory that a plan takes.
     pub fn device_bytes(&self, plan: &Plan) -> u64 {
         // Tiers without a limit have counted no spare slots; a plan of one slot needs them.
-        let Costs { compressed, state_bytes, .. } = self.costs;
-        let parts = self.storage.cut.parts();
-        let beside = compressed || plan.drops;
-        let spare = spare_bytes(self.storage.zero_copy, beside, parts, plan.cache, state_bytes);
-        self.cache_bytes(plan).saturating_add(self.beside_cache.max(spare))
+        self.cache_bytes(plan).saturating_add(self.beside_cache.max(self.spare_bytes(plan)))
+    }
+
+    /// Returns the bytes of the spare slots of a plan.
+    pub fn spare_bytes(&self, plan: &Plan) -> u64 {
+        let Storage { cut, coded, zero_copy, .. } = self.storage;
+        let beside = coded != Coded::None || plan.drops;
+        spare_bytes(zero_copy, beside, cut.parts(), plan.cache, self.costs.state_bytes)
     }
 
     /// Returns the bytes of the device cache of a plan.

@@ -2,9 +2,7 @@
 
 use super::engine::{Counted, Engine};
 use super::{performance_log, Session};
-use crate::codec::Method;
 use crate::error::Result;
-use crate::plan::spare_bytes;
 use crate::schedule::Kind;
 use crate::stats::Stats;
 use crate::tier::{staging_bytes, Saved};
@@ -61,12 +59,8 @@ impl Session {
             let (on_disk, plan) = (tiers.on_disk(), tiers.plan());
             let (cache, pool) = tiers.peaks();
             let staged = if on_disk > 0 { staging_bytes(spec.slot_bytes) } else { 0 };
-            let is_coded = spec.storage.codec.method != Method::None;
-            let state = self.basis.layout.slot_bytes;
-            let zero_copy = self.basis.job.config.tiers.zero_copy;
-            let (beside, parts) = (is_coded || plan.drops, plan.parts() as u32);
-            let spare = spare_bytes(zero_copy, beside, parts, plan.cache, state);
-            stats.peak_device_bytes = stats.peak_device_bytes.max(cache + spare);
+            let device = cache + spec.spare_bytes(plan);
+            stats.peak_device_bytes = stats.peak_device_bytes.max(device);
             stats.peak_host_bytes = stats.peak_host_bytes.max(pool + staged);
         }
         Ok(stats)

@@ -60,7 +60,7 @@ impl Basis {
             return self.with(job);
         }
         let free = Free::now(&job, self.target, self.promise.as_deref());
-        take(&mut job, &self.layout, steps, free.as_ref());
+        take(&mut job, steps, free.as_ref());
         let promise = Some(Arc::new(Promise::of(&job)));
         Ok(Basis { promise, ..self.with(job)? })
     }

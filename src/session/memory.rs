@@ -7,7 +7,7 @@ use crate::config::Config;
 use crate::device::{Device, DeviceMemory, DiskSpace, Memory as Tier};
 use crate::error::{fail, Code, Result};
 use crate::layout::{aligned, ALIGNMENT};
-use crate::plan::{spare_bytes, Plan};
+use crate::plan::Plan;
 use crate::tier::{staging_bytes, Storage, Sums, Tiers};
 use std::sync::Arc;
 
@@ -106,9 +106,7 @@ impl<'a> Memory<'a> {
                 None => schedule.plan(tiers)?,
             };
             let cache = tiers.cache_bytes(&plan);
-            let (state, zero_copy) = (self.basis.layout.slot_bytes, config.tiers.zero_copy);
-            let beside = self.is_coded() || plan.drops;
-            let spare = spare_bytes(zero_copy, beside, plan.parts() as u32, plan.cache, state);
+            let spare = tiers.spare_bytes(&plan);
             let needed = cache.saturating_add(spare.saturating_add(self.storage.device_bytes()));
             let can_shrink = cache > 0 && rest.is_none();
             let leaves_enough = match can_shrink {
