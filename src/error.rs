@@ -1,52 +1,38 @@
 //! Errors: a code for the program, and a text for the person that names the value and the remedy.
 
+use crate::named::named;
 use std::fmt::{self, Write};
 
 /// Most bytes of a text from `text`, `fail!` or `Error::within`. Such texts quote input of any
 /// length, and must stay short when memory is short.
 pub const LONGEST_TEXT: usize = 2047;
 
-/// The reason for which a call failed. The numbers are those of the C ABI (`GPUZIP_ERR_*`), in a
-/// range for each area. The number of a retired code is never used again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i32)]
-pub enum Code {
-    /// A pointer is NULL, or a number is outside its range.
-    Argument = -101,
-    /// A configuration value is impossible, or contradicts another one.
-    Config = -102,
-    /// The value is valid, but this version cannot do what it asks for.
-    Unsupported = -103,
-    /// The fields differ in number, shape or type from those given at init.
-    Shape = -104,
-    /// A field holds NaN or infinities, and the configuration makes that an error.
-    Values = -105,
-    /// The call does not fit the current action.
-    State = -201,
-    /// The handle was never made, or was finalized.
-    Handle = -202,
-    /// The handle belongs to the parent process of this forked process.
-    Forked = -203,
-    /// A callback of the application stopped the run.
-    Callback = -204,
-    /// An allocation failed.
-    Memory = -301,
-    /// The plan does not fit the budgets.
-    Budget = -302,
-    /// A file cannot be read or written.
-    Io = -401,
-    /// A configuration or trace file is malformed.
-    Parse = -402,
-    /// A schedule breaks the rules of checkpointing.
-    Schedule = -403,
-    /// A compressed stream is damaged, or of another version.
-    Stream = -404,
-    /// The device failed.
-    Device = -501,
-    /// A defect in gpuzip: a panic was caught in this call.
-    Panic = -901,
-    /// An earlier panic left this handle unusable.
-    Poisoned = -902,
+named! {
+    /// The reason for which a call failed. The numbers are those of the C ABI (`GPUZIP_ERR_*`, where
+    /// each is described), in a range for each area. The number of a retired code is never used again.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[allow(missing_docs)]
+    #[repr(i32)]
+    pub enum Code {
+        Argument = -101 => "invalid argument",
+        Config = -102 => "impossible configuration",
+        Unsupported = -103 => "not supported by this version",
+        Shape = -104 => "fields do not match the session",
+        Values = -105 => "a field is not finite",
+        State = -201 => "call does not fit the current action",
+        Handle = -202 => "invalid handle",
+        Forked = -203 => "handle of the parent process",
+        Callback = -204 => "stopped by a callback",
+        Memory = -301 => "out of memory",
+        Budget = -302 => "budgets exceeded",
+        Io = -401 => "input or output failed",
+        Parse = -402 => "malformed file",
+        Schedule = -403 => "invalid schedule",
+        Stream = -404 => "damaged stream",
+        Device = -501 => "device failed",
+        Panic = -901 => "internal error",
+        Poisoned = -902 => "handle unusable after an internal error",
+    }
 }
 
 /// An error of gpuzip.

@@ -20,6 +20,17 @@ macro_rules! named {
                     $($enum::$variant => $name,)*
                 }
             }
+
+            /// Returns the name of the variant as a C string.
+            $visibility const fn c_name(self) -> &'static std::ffi::CStr {
+                let with_nul = match self {
+                    $($enum::$variant => concat!($name, "\0"),)*
+                };
+                match std::ffi::CStr::from_bytes_with_nul(with_nul.as_bytes()) {
+                    Ok(name) => name,
+                    Err(_) => c"",
+                }
+            }
         }
     };
 }

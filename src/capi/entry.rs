@@ -150,28 +150,12 @@ pub extern "C" fn gpuzip_last_error() -> *const c_char {
 /// Returns the short name of a status. Never NULL; the string stays valid until the process ends.
 #[no_mangle]
 pub extern "C" fn gpuzip_status_string(status: gpuzip_status_t) -> *const c_char {
-    let text = match status {
-        GPUZIP_OK => c"success",
-        GPUZIP_ERR_ARGUMENT => c"invalid argument",
-        GPUZIP_ERR_CONFIG => c"impossible configuration",
-        GPUZIP_ERR_UNSUPPORTED => c"not supported by this version",
-        GPUZIP_ERR_SHAPE => c"fields do not match the session",
-        GPUZIP_ERR_VALUES => c"a field is not finite",
-        GPUZIP_ERR_STATE => c"call does not fit the current action",
-        GPUZIP_ERR_HANDLE => c"invalid handle",
-        GPUZIP_ERR_FORKED => c"handle of the parent process",
-        GPUZIP_ERR_CALLBACK => c"stopped by a callback",
-        GPUZIP_ERR_MEMORY => c"out of memory",
-        GPUZIP_ERR_BUDGET => c"budgets exceeded",
-        GPUZIP_ERR_IO => c"input or output failed",
-        GPUZIP_ERR_PARSE => c"malformed file",
-        GPUZIP_ERR_SCHEDULE => c"invalid schedule",
-        GPUZIP_ERR_STREAM => c"damaged stream",
-        GPUZIP_ERR_DEVICE => c"device failed",
-        GPUZIP_ERR_PANIC => c"internal error",
-        GPUZIP_ERR_POISONED => c"handle unusable after an internal error",
-        status if status > 0 => c"success with a warning",
-        _ => c"unknown status",
+    let code = Code::ALL.into_iter().find(|code| *code as gpuzip_status_t == status);
+    let text = match code {
+        Some(code) => code.c_name(),
+        None if status == GPUZIP_OK => c"success",
+        None if status > 0 => c"success with a warning",
+        None => c"unknown status",
     };
     text.as_ptr()
 }
@@ -195,12 +179,10 @@ pub extern "C" fn gpuzip_abi_version() -> u32 {
 /// other numbers. The string stays valid until the process ends.
 #[no_mangle]
 pub extern "C" fn gpuzip_algorithm_name(algorithm: i32) -> *const c_char {
-    let name = match algorithm {
-        GPUZIP_ALGORITHM_AUTO => c"auto",
-        number => {
-            let known = Algorithm::ALL.into_iter().find(|algorithm| *algorithm as i32 == number);
-            known.map_or(c"unknown", Algorithm::c_name)
-        }
+    let name = match Algorithm::ALL.into_iter().find(|known| *known as i32 == algorithm) {
+        Some(known) => known.c_name(),
+        None if algorithm == GPUZIP_ALGORITHM_AUTO => c"auto",
+        None => c"unknown",
     };
     name.as_ptr()
 }

@@ -27,10 +27,10 @@ mod tree;
 mod validate;
 
 use crate::error::{fail, Result};
+use crate::named::named;
 use actions::Source;
 use intervals::{Intervals, Sweep};
 use online::{Ended, Online, Phases};
-use std::ffi::CStr;
 use std::sync::Arc;
 
 pub use action::{flags, Action, Kind};
@@ -46,66 +46,21 @@ pub use transfers::Transfers;
 pub use tree::Tree;
 pub use validate::{validate, validate_ranges, validate_schedule, Summary};
 
-/// The algorithm of a schedule. The values are those of the configuration key
-/// `checkpointing_algorithm`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(i32)]
-pub enum Algorithm {
-    /// A recorded schedule, read from a file.
-    Trace = 0,
-    /// Binomial checkpointing (Griewank & Walther 2000): the fewest forward steps for a number of
-    /// snapshots.
-    Revolve = 1,
-    /// Checkpoints at equal distances. All free slots reverse the current interval by Revolve.
-    Uniform = 2,
-    /// zCut (reconstructed): saves the starts of the chunks first, and then every state of one
-    /// chunk at a time.
-    Zcut = 3,
-    /// Checkpoints at equal distances, and a fixed number of slots with which Revolve reverses each
-    /// interval.
-    TwoLevel = 5,
-    /// Saves every state that is needed again.
-    StoreAll = 6,
-    /// Nested: Revolve over intervals, which stores few of their starts, and Revolve with a fixed
-    /// number of slots inside each interval (after H-Revolve).
-    Hrevolve = 8,
-    /// Online: for a number of time steps that is not known before the forward phase ends.
-    Online = 9,
-}
-
-impl Algorithm {
-    /// All algorithms, in the order of their numbers.
-    pub const ALL: [Algorithm; 8] = [
-        Self::Trace,
-        Self::Revolve,
-        Self::Uniform,
-        Self::Zcut,
-        Self::TwoLevel,
-        Self::StoreAll,
-        Self::Hrevolve,
-        Self::Online,
-    ];
-
-    /// The name that the command line and the configuration use.
-    pub const fn name(self) -> &'static str {
-        match self.c_name().to_str() {
-            Ok(name) => name,
-            Err(_) => "",
-        }
-    }
-
-    /// The same name as a C string, which `gpuzip_algorithm_name` returns.
-    pub const fn c_name(self) -> &'static CStr {
-        match self {
-            Self::Trace => c"trace",
-            Self::Revolve => c"revolve",
-            Self::Uniform => c"uniform",
-            Self::Zcut => c"zcut",
-            Self::TwoLevel => c"two-level",
-            Self::StoreAll => c"store-all",
-            Self::Hrevolve => c"hrevolve",
-            Self::Online => c"online",
-        }
+named! {
+    /// The algorithm of a schedule; the constructors of [`Schedule`] describe them. The values and the
+    /// names are those of the configuration key `checkpointing_algorithm`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[allow(missing_docs)]
+    #[repr(i32)]
+    pub enum Algorithm {
+        Trace = 0 => "trace",
+        Revolve = 1 => "revolve",
+        Uniform = 2 => "uniform",
+        Zcut = 3 => "zcut",
+        TwoLevel = 5 => "two-level",
+        StoreAll = 6 => "store-all",
+        Hrevolve = 8 => "hrevolve",
+        Online = 9 => "online",
     }
 }
 
