@@ -32,11 +32,12 @@ impl Word for f64 {
 }
 
 macro_rules! stats {
-    ($($(#[doc = $doc:literal])* $name:ident: $kind:ty,)*) => {
-        /// Statistics of one shot. The names are those of the C ABI.
+    ($dollar:tt $($name:ident: $kind:ty,)*) => {
+        /// Statistics of one shot. `gpuzip_stats_t` of the C ABI has the same names and describes each.
         #[derive(Clone, Debug, Default, PartialEq)]
+        #[allow(missing_docs)]
         pub struct Stats {
-            $($(#[doc = $doc])* pub $name: $kind,)*
+            $(pub $name: $kind,)*
         }
 
         impl Stats {
@@ -58,70 +59,49 @@ macro_rules! stats {
                 vec![$((stringify!($name), self.$name.to_string())),*]
             }
         }
+
+        /// Makes a struct of another type that has the fields of `Stats` among its own: those of the
+        /// statistics `$stats`, and the others as given.
+        macro_rules! with_stats {
+            ($dollar stats:expr, $dollar other:ident { $dollar($dollar rest:tt)* }) => {
+                $dollar other { $($name: $dollar stats.$name,)* $dollar($dollar rest)* }
+            };
+        }
+        pub(crate) use with_stats;
     };
 }
 
-stats! {
-    /// Number of time steps of FORWARD actions.
+// In this order the statistics are in restart files and in the performance log.
+stats! { $
     forward_steps: u64,
-    /// Number of SAVE actions.
     saves: u64,
-    /// Number of RESTORE actions.
     restores: u64,
-    /// Number of BACKWARD actions.
     backward_steps: u64,
-    /// Restores whose snapshot was in the device cache, without a transfer.
     hits: u64,
-    /// Restores that needed a transfer from the host.
     misses: u64,
-    /// Transfers issued before their restore.
     prefetches: u64,
-    /// Prefetches that had not ended when their restore came.
     late_prefetches: u64,
-    /// Number of transfers from host to device memory.
     h2d: u64,
-    /// Number of transfers from device to host memory.
     d2h: u64,
-    /// Bytes transferred from host to device memory.
     h2d_bytes: u64,
-    /// Bytes transferred from device to host memory.
     d2h_bytes: u64,
-    /// Bytes written to and read from disk.
     disk_bytes: u64,
-    /// Snapshots read from disk.
     disk_reads: u64,
-    /// Snapshots written to disk.
     disk_writes: u64,
-    /// Saves whose snapshot was not written to the host, because no restore reads it there.
     write_backs_avoided: u64,
-    /// Bytes of the saved fields.
     raw_bytes: u64,
-    /// Bytes of the snapshots of these fields.
     stored_bytes: u64,
-    /// Most bytes of device memory that were in use.
     peak_device_bytes: u64,
-    /// Most bytes of host memory that were in use.
     peak_host_bytes: u64,
-    /// Seconds from a FORWARD action to the next action.
     forward: f64,
-    /// Seconds from a BACKWARD action to the next action.
     backward: f64,
-    /// Seconds that the host spent in save calls.
     save: f64,
-    /// Seconds that the host spent in retrieve calls.
     restore: f64,
-    /// Seconds of compression on the application's stream.
     compress: f64,
-    /// Seconds of decompression on the application's stream.
     decompress: f64,
-    /// Seconds that the application's stream waited for gpuzip.
     stall: f64,
-    /// Seconds that the host waited because it was `max_in_flight` actions ahead of the device.
     run_ahead_wait: f64,
-    /// Number of generations of restart files that this session wrote.
     generations: u64,
-    /// Bytes of these generations.
     persist_bytes: u64,
-    /// Seconds that the application waited for these generations.
     persist: f64,
 }

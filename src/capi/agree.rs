@@ -1,6 +1,6 @@
 //! Calls for ranks in lockstep: fingerprints of schedules, and one common schedule for all ranks.
 
-use super::entry::{entry, entry_that_frees, keeping_last_error, write};
+use super::entry::{entry_that_frees, keeping_last_error, Out};
 use super::float::in_caller;
 use super::handles::{self, with_session};
 use super::types::*;
@@ -21,10 +21,10 @@ pub unsafe extern "C" fn gpuzip_fingerprint(
     handle: *mut gpuzip_t,
     fingerprint: *mut u64,
 ) -> gpuzip_status_t {
-    entry("gpuzip_fingerprint", || {
-        let shared = with_session(handle, |session| Ok(session.schedule().clone()))?;
-        // SAFETY: by this function's contract.
-        unsafe { write(fingerprint, "fingerprint", shared.fingerprint()?) }
+    // SAFETY: by this function's contract.
+    let fingerprint = unsafe { Out::new(fingerprint, "fingerprint") };
+    fingerprint.fill("gpuzip_fingerprint", || {
+        with_session(handle, |session| Ok(session.schedule().clone()))?.fingerprint()
     })
 }
 
@@ -37,11 +37,9 @@ pub unsafe extern "C" fn gpuzip_schedule_fingerprint(
     schedule: *mut gpuzip_schedule_t,
     fingerprint: *mut u64,
 ) -> gpuzip_status_t {
-    entry("gpuzip_schedule_fingerprint", || {
-        let shared = handles::schedule(schedule)?;
-        // SAFETY: by this function's contract.
-        unsafe { write(fingerprint, "fingerprint", shared.fingerprint()?) }
-    })
+    // SAFETY: by this function's contract.
+    let fingerprint = unsafe { Out::new(fingerprint, "fingerprint") };
+    fingerprint.fill("gpuzip_schedule_fingerprint", || handles::schedule(schedule)?.fingerprint())
 }
 
 /// Gives all ranks that compute one grid together one schedule. A plan depends on the size of the

@@ -102,7 +102,7 @@ unsafe fn checked_copy(given: &gpuzip_config_t) -> Result<Config> {
     check_supported(given)?;
     level_of(given.log_level)?;
     // SAFETY: by this function's contract.
-    let text = |pointer| unsafe { path_of(pointer) };
+    let text = |pointer| unsafe { text_of(pointer) };
     let kind = text(given.float_kind).map_or(&b""[..], CStr::to_bytes);
     if !matches!(kind, b"" | b"float" | b"double") {
         let kind = kind.escape_ascii();
@@ -234,7 +234,7 @@ fn restart(given: &gpuzip_config_t, folder: Option<PathBuf>) -> Result<RestartOp
 ///
 /// # Safety
 /// `pointer` is NULL or a string that outlives the result.
-unsafe fn path_of<'a>(pointer: *const c_char) -> Option<&'a CStr> {
+pub(super) unsafe fn text_of<'a>(pointer: *const c_char) -> Option<&'a CStr> {
     // SAFETY: by this function's contract.
     (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) })
 }

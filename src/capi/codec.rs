@@ -1,7 +1,7 @@
 //! The calls that use codecs without a session, and register codecs of the application.
 
 use super::checked::checked;
-use super::entry::{entry, not_null, read_options, write, write_sized, zero_words};
+use super::entry::{entry, not_null, read_options, zero_words, Out};
 use super::handles::in_inner;
 use super::session::app_fields;
 use super::types::*;
@@ -67,12 +67,12 @@ pub unsafe extern "C" fn gpuzip_codec_bound(
     nfields: u32,
     bytes: *mut u64,
 ) -> gpuzip_status_t {
-    entry("gpuzip_codec_bound", || {
+    // SAFETY: by this function's contract.
+    let bytes = unsafe { Out::new(bytes, "bytes") };
+    bytes.fill("gpuzip_codec_bound", || {
         // SAFETY: by this function's contract.
         let (config, fields) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
-        let most = SnapshotCodec::output_bytes(&settings_of(config)?, &layout_of(&fields)?)?;
-        // SAFETY: by this function's contract.
-        unsafe { write(bytes, "bytes", most as u64) }
+        Ok(SnapshotCodec::output_bytes(&settings_of(config)?, &layout_of(&fields)?)? as u64)
     })
 }
 
@@ -94,9 +94,10 @@ pub unsafe extern "C" fn gpuzip_codec_compress(
     capacity: u64,
     bytes: *mut u64,
 ) -> gpuzip_status_t {
-    entry("gpuzip_codec_compress", || {
+    // SAFETY: by this function's contract.
+    let bytes = unsafe { Out::new(bytes, "bytes") };
+    bytes.fill("gpuzip_codec_compress", || {
         not_null(stream, "stream")?;
-        not_null(bytes, "bytes")?;
         // SAFETY: by this function's contract.
         let (config, fields) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
         let mut codec = SnapshotCodec::new(settings_of(config)?, &layout_of(&fields)?)?;
@@ -106,9 +107,8 @@ pub unsafe extern "C" fn gpuzip_codec_compress(
         // host memory, by this function's contract.
         let size = unsafe {
             codec.compress(&memory, std::slice::from_raw_parts_mut(stream.cast(), capacity))
-        }?;
-        // SAFETY: by this function's contract.
-        unsafe { write(bytes, "bytes", size as u64) }
+        };
+        Ok(size? as u64)
     })
 }
 
@@ -150,7 +150,9 @@ pub unsafe extern "C" fn gpuzip_codec_info(
     index: u32,
     info: *mut gpuzip_codec_info_t,
 ) -> gpuzip_status_t {
-    entry("gpuzip_codec_info", || {
+    // SAFETY: by this function's contract.
+    let info = unsafe { Out::new(info, "info") };
+    info.fill_sized("gpuzip_codec_info", || {
         // SAFETY: by this function's contract.
         let mut rest = unsafe { stream_of(stream, bytes) }?;
         let (mut arrays, mut found) = (0, None);
@@ -167,7 +169,7 @@ pub unsafe extern "C" fn gpuzip_codec_info(
             return fail!(Argument, "index = {index}: the stream has {arrays} arrays");
         };
         let [n1, n2, n3] = header.shape.n.map(|n| n as u64);
-        let value = gpuzip_codec_info_t {
+        Ok(gpuzip_codec_info_t {
             arrays,
             compressor: header.codec as i32,
             content: header.content as i32,
@@ -181,9 +183,7 @@ pub unsafe extern "C" fn gpuzip_codec_info(
             raw_bytes: header.shape.bytes() as u64,
             stored_bytes: bytes as u64,
             ..Default::default()
-        };
-        // SAFETY: by this function's contract.
-        unsafe { write_sized(info, "info", value) }
+        })
     })
 }
 
@@ -199,8 +199,9 @@ pub unsafe extern "C" fn gpuzip_codec_register(
     plugin: *const gpuzip_codec_plugin_t,
     compressor: *mut i32,
 ) -> gpuzip_status_t {
-    entry("gpuzip_codec_register", || {
-        not_null(compressor, "compressor")?;
+    // SAFETY: by this function's contract.
+    let compressor = unsafe { Out::new(compressor, "compressor") };
+    compressor.fill("gpuzip_codec_register", || {
         // SAFETY: by this function's contract.
         let table = unsafe { read_options(plugin, "plugin") }?;
         zero_words("plugin->reserved", &table.reserved, Code::Argument)?;
@@ -213,8 +214,7 @@ pub unsafe extern "C" fn gpuzip_codec_register(
         let calls = Calls(table);
         let number =
             plugin::register(&name, Box::new(move |shape| Ok(Box::new(calls.coder(shape)))))?;
-        // SAFETY: by this function's contract.
-        unsafe { write(compressor, "compressor", number as i32) }
+        Ok(number as i32)
     })
 }
 

@@ -1,8 +1,8 @@
 //! The calls that fill, load and reset a configuration.
 
-use super::checked::{file_of, read, size_of_caller};
+use super::checked::{file_of, read, size_of_caller, text_of};
 use super::defaults::DEFAULT;
-use super::entry::{entry, entry_that_frees, not_null, text, write};
+use super::entry::{entry_that_frees, Out};
 use super::load::Loaded;
 use super::types::*;
 use std::ffi::c_char;
@@ -15,7 +15,7 @@ use std::ffi::c_char;
 #[no_mangle]
 pub unsafe extern "C" fn gpuzip_config_init(config: *mut gpuzip_config_t) -> gpuzip_status_t {
     // SAFETY: by this function's contract.
-    entry("gpuzip_config_init", || unsafe { write(config, "config", DEFAULT) })
+    unsafe { Out::new(config, "config") }.fill("gpuzip_config_init", || Ok(DEFAULT))
 }
 
 /// Fills `*config` from three sources, of which a later one overrides an earlier one: the defaults,
@@ -41,17 +41,11 @@ pub unsafe extern "C" fn gpuzip_config_load(
     path: *const c_char,
     config: *mut gpuzip_config_t,
 ) -> gpuzip_status_t {
-    entry("gpuzip_config_load", || {
-        not_null(config, "config")?;
-        let path = if path.is_null() {
-            None
-        } else {
-            // SAFETY: `path` is a string if it is not NULL, by this function's contract.
-            Some(file_of(unsafe { text(path, "path") }?))
-        };
-        let loaded = Loaded::new(path.as_deref())?;
+    // SAFETY: by this function's contract.
+    unsafe { Out::new(config, "config") }.fill("gpuzip_config_load", || {
         // SAFETY: by this function's contract.
-        unsafe { write(config, "config", loaded.config) }
+        let path = unsafe { text_of(path) }.map(file_of);
+        Ok(Loaded::new(path.as_deref())?.config)
     })
 }
 
@@ -73,7 +67,8 @@ pub unsafe extern "C" fn gpuzip_config_free(config: *mut gpuzip_config_t) -> gpu
             // SAFETY: the caller's struct has at least the library's size; `read` found its further
             // bytes zero.
             struct_size => unsafe {
-                write(config, "config", gpuzip_config_t { struct_size, ..DEFAULT })
+                config.write_unaligned(gpuzip_config_t { struct_size, ..DEFAULT });
+                Ok(())
             },
         }
     })

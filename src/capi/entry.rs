@@ -187,51 +187,68 @@ pub extern "C" fn gpuzip_algorithm_name(algorithm: i32) -> *const c_char {
     name.as_ptr()
 }
 
-/// Writes an output of the call, or fails if its pointer is NULL.
-///
-/// # Safety
-/// `out` is NULL or points to memory for a `T`.
-pub(super) unsafe fn write<T>(out: *mut T, name: &str, value: T) -> Result<()> {
-    not_null(out, name)?;
-    // SAFETY: `out` is not NULL, so by this function's contract it points to memory for a `T`.
-    unsafe { out.write_unaligned(value) };
-    Ok(())
+/// An output of a call: where the caller wants the value, and the name of that parameter.
+pub(super) struct Out<T> {
+    to: *mut T,
+    name: &'static str,
+}
+
+impl<T> Out<T> {
+    /// The output `to`, which the header calls `name`.
+    ///
+    /// # Safety
+    /// `to` is NULL or points to memory for a `T`, as long as this output is used. For
+    /// [`Out::fill_sized`], it is NULL or points to a struct that begins with its size in bytes, as
+    /// `T` does.
+    pub unsafe fn new(to: *mut T, name: &'static str) -> Self {
+        Out { to, name }
+    }
+
+    /// Runs the body of the call `call`, as [`entry`] does, and writes the value that it returns. If
+    /// the pointer is NULL, the call fails before the body runs.
+    pub fn fill(self, call: &str, body: impl FnOnce() -> Result<T>) -> gpuzip_status_t {
+        entry(call, || {
+            not_null(self.to, self.name)?;
+            let value = body()?;
+            // SAFETY: the pointer is not NULL, so by the contract of `new` it points to a `T`.
+            unsafe { self.to.write_unaligned(value) };
+            Ok(())
+        })
+    }
+
+    /// As `fill`, but writes only as many bytes of the struct as the caller's header knows. Bytes of
+    /// the caller's struct beyond the library's struct become zero.
+    pub fn fill_sized(self, call: &str, body: impl FnOnce() -> Result<T>) -> gpuzip_status_t {
+        entry(call, || {
+            not_null(self.to, self.name)?;
+            let mut value = body()?;
+            // SAFETY: the pointer is not NULL, and its struct begins with its size by the contract of
+            // `new`.
+            let theirs = unsafe { self.to.cast::<u64>().read_unaligned() };
+            if !(8..=1 << 16).contains(&theirs) {
+                return fail!(
+                    Argument,
+                    "{}->struct_size = {theirs}: set it to the sizeof of the struct before the call",
+                    self.name
+                );
+            }
+            let (bytes, ours) = (theirs as usize, std::mem::size_of::<T>());
+            let to = self.to.cast::<u8>();
+            // SAFETY: both structs begin with their size; the caller's struct has `bytes` bytes,
+            // `value` has `ours` bytes.
+            unsafe {
+                (&raw mut value).cast::<u64>().write_unaligned(theirs);
+                to.write_bytes(0, bytes);
+                to.copy_from_nonoverlapping((&raw const value).cast(), bytes.min(ours));
+            }
+            Ok(())
+        })
+    }
 }
 
 pub(super) fn not_null<T>(pointer: *const T, name: &str) -> Result<()> {
     if pointer.is_null() {
         return fail!(Argument, "{name} is NULL");
-    }
-    Ok(())
-}
-
-/// Writes as many bytes of an output struct as the caller's header knows. Bytes of the caller's
-/// struct beyond the library's struct become zero.
-///
-/// # Safety
-/// `out` is NULL or points to a struct that begins with its size in bytes, as `T` does.
-pub(super) unsafe fn write_sized<T>(out: *mut T, name: &str, mut value: T) -> Result<()> {
-    not_null(out, name)?;
-    let ours = std::mem::size_of::<T>();
-    // SAFETY: `out` is not NULL; its struct begins with its size by this function's contract.
-    let theirs = unsafe { out.cast::<u64>().read_unaligned() };
-    if !(8..=1 << 16).contains(&theirs) {
-        return fail!(
-            Argument,
-            "{name}->struct_size = {theirs}: set it to the sizeof of the struct before the call"
-        );
-    }
-    let theirs = theirs as usize;
-    // SAFETY: both structs begin with their size; the caller's struct has `theirs` bytes, `value`
-    // has `ours` bytes.
-    unsafe {
-        (&raw mut value).cast::<u64>().write_unaligned(theirs as u64);
-        out.cast::<u8>().write_bytes(0, theirs);
-        std::ptr::copy_nonoverlapping(
-            (&raw const value).cast::<u8>(),
-            out.cast::<u8>(),
-            theirs.min(ours),
-        );
     }
     Ok(())
 }

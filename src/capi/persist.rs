@@ -1,6 +1,6 @@
 //! The calls for restart files, and for stopping a run.
 
-use super::entry::{entry, not_null, read_options, text, write, write_sized, zero_words};
+use super::entry::{entry, not_null, read_options, text, zero_words, Out};
 use super::handles::{in_inner, with_session};
 use super::session::app_fields;
 use super::types::*;
@@ -90,11 +90,9 @@ pub unsafe extern "C" fn gpuzip_persist_due(
     handle: *mut gpuzip_t,
     due: *mut i32,
 ) -> gpuzip_status_t {
-    entry("gpuzip_persist_due", || {
-        not_null(due, "due")?;
-        let found = with_session(handle, |session| session.persist_due())?;
-        // SAFETY: by this function's contract.
-        unsafe { write(due, "due", found as i32) }
+    // SAFETY: by this function's contract.
+    unsafe { Out::new(due, "due") }.fill("gpuzip_persist_due", || {
+        Ok(with_session(handle, |session| session.persist_due())? as i32)
     })
 }
 
@@ -154,10 +152,10 @@ pub unsafe extern "C" fn gpuzip_persist_find(
     handle: *mut gpuzip_t,
     found: *mut gpuzip_generation_t,
 ) -> gpuzip_status_t {
-    entry("gpuzip_persist_find", || {
-        not_null(found, "found")?;
+    // SAFETY: by this function's contract.
+    unsafe { Out::new(found, "found") }.fill_sized("gpuzip_persist_find", || {
         let newest = with_session(handle, |session| session.persist_find())?;
-        let described = newest.map_or_else(
+        Ok(newest.map_or_else(
             || gpuzip_generation_t { it: -1, ..Default::default() },
             |found| gpuzip_generation_t {
                 generation: found.generation as i64,
@@ -166,9 +164,7 @@ pub unsafe extern "C" fn gpuzip_persist_find(
                 bytes: found.bytes,
                 ..Default::default()
             },
-        );
-        // SAFETY: by this function's contract.
-        unsafe { write_sized(found, "found", described) }
+        ))
     })
 }
 

@@ -1,6 +1,6 @@
 //! The calls that measure a profile during a shot, export it as bytes and import it.
 
-use super::entry::{entry, not_null, write, write_sized};
+use super::entry::{entry, not_null, Out};
 use super::handles::with_session;
 use super::types::*;
 use crate::error::{fail, Result};
@@ -40,8 +40,8 @@ pub unsafe extern "C" fn gpuzip_profile_export(
     capacity: u64,
     bytes: *mut u64,
 ) -> gpuzip_status_t {
-    entry("gpuzip_profile_export", || {
-        not_null(bytes, "bytes")?;
+    // SAFETY: by this function's contract.
+    unsafe { Out::new(bytes, "bytes") }.fill("gpuzip_profile_export", || {
         let profile = with_session(handle, |session| session.profile())?.to_bytes();
         let size = profile.len();
         if !data.is_null() && capacity < size as u64 {
@@ -52,8 +52,7 @@ pub unsafe extern "C" fn gpuzip_profile_export(
             // contract.
             unsafe { std::ptr::copy_nonoverlapping(profile.as_ptr(), data.cast(), size) };
         }
-        // SAFETY: by this function's contract.
-        unsafe { write(bytes, "bytes", size as u64) }
+        Ok(size as u64)
     })
 }
 
@@ -131,11 +130,10 @@ pub unsafe extern "C" fn gpuzip_profile_info(
     index: u32,
     info: *mut gpuzip_profile_info_t,
 ) -> gpuzip_status_t {
-    entry("gpuzip_profile_info", || {
+    // SAFETY: by this function's contract.
+    unsafe { Out::new(info, "info") }.fill_sized("gpuzip_profile_info", || {
         // SAFETY: by this function's contract.
-        let value = info_of(&unsafe { read(data, bytes) }?, index);
-        // SAFETY: by this function's contract.
-        unsafe { write_sized(info, "info", value) }
+        Ok(info_of(&unsafe { read(data, bytes) }?, index))
     })
 }
 

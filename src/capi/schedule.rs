@@ -1,7 +1,7 @@
 //! The calls on schedules: alone, or shared by several sessions.
 
 use super::checked::adopted;
-use super::entry::{entry, entry_that_frees, write, write_sized};
+use super::entry::{entry, entry_that_frees, Out};
 use super::handles;
 use super::types::*;
 use crate::choice::{lower_bound, SharedSchedule, Tick, TierSpec};
@@ -126,12 +126,11 @@ pub unsafe extern "C" fn gpuzip_schedule_create(
     steps: i32,
     schedule: *mut *mut gpuzip_schedule_t,
 ) -> gpuzip_status_t {
-    entry("gpuzip_schedule_create", || {
-        super::entry::not_null(schedule, "schedule")?;
+    // SAFETY: by this function's contract.
+    unsafe { Out::new(schedule, "schedule") }.fill("gpuzip_schedule_create", || {
         // SAFETY: by this function's contract.
         let shared = SharedSchedule::new(unsafe { adopted(config) }?, steps as i64)?;
-        // SAFETY: by this function's contract.
-        unsafe { write(schedule, "schedule", handles::add_schedule(Arc::new(shared))?) }
+        handles::add_schedule(Arc::new(shared))
     })
 }
 
@@ -145,11 +144,9 @@ pub unsafe extern "C" fn gpuzip_schedule_get_action(
     schedule: *mut gpuzip_schedule_t,
     action: *mut gpuzip_action_t,
 ) -> gpuzip_status_t {
-    entry("gpuzip_schedule_get_action", || {
-        super::entry::not_null(action, "action")?;
-        let next = action_of(handles::schedule(schedule)?.advance(None)?);
-        // SAFETY: by this function's contract.
-        unsafe { write(action, "action", next) }
+    // SAFETY: by this function's contract.
+    unsafe { Out::new(action, "action") }.fill("gpuzip_schedule_get_action", || {
+        Ok(action_of(handles::schedule(schedule)?.advance(None)?))
     })
 }
 
@@ -163,11 +160,9 @@ pub unsafe extern "C" fn gpuzip_schedule_peek_action(
     schedule: *mut gpuzip_schedule_t,
     action: *mut gpuzip_action_t,
 ) -> gpuzip_status_t {
-    entry("gpuzip_schedule_peek_action", || {
-        super::entry::not_null(action, "action")?;
-        let next = action_of(handles::schedule(schedule)?.peek(None)?);
-        // SAFETY: by this function's contract.
-        unsafe { write(action, "action", next) }
+    // SAFETY: by this function's contract.
+    unsafe { Out::new(action, "action") }.fill("gpuzip_schedule_peek_action", || {
+        Ok(action_of(handles::schedule(schedule)?.peek(None)?))
     })
 }
 
@@ -187,11 +182,10 @@ pub unsafe extern "C" fn gpuzip_schedule_summary(
     schedule: *mut gpuzip_schedule_t,
     summary: *mut gpuzip_summary_t,
 ) -> gpuzip_status_t {
-    entry("gpuzip_schedule_summary", || {
+    // SAFETY: by this function's contract.
+    unsafe { Out::new(summary, "summary") }.fill_sized("gpuzip_schedule_summary", || {
         let shared = handles::schedule(schedule)?;
-        let value = summarize(&shared.tell()?, shared.config().schedule.range_actions, None)?;
-        // SAFETY: by this function's contract.
-        unsafe { write_sized(summary, "summary", value) }
+        summarize(&shared.tell()?, shared.config().schedule.range_actions, None)
     })
 }
 

@@ -1,7 +1,7 @@
 //! The calls on sessions: the core loop over the actions.
 
 use super::checked::{adopted, checked};
-use super::entry::{entry, entry_that_frees, not_null, write, write_sized, zero_words};
+use super::entry::{entry, entry_that_frees, not_null, zero_words, Out};
 use super::handles::{self, with_session};
 use super::schedule::{action_of, summarize, Planned};
 use super::types::*;
@@ -10,7 +10,7 @@ use crate::error::{fail, Code, Result};
 use crate::layout::{Field, MAX_FIELDS};
 use crate::scalar::Scalar;
 use crate::session::{estimate, Estimate, Session};
-use crate::stats::Stats;
+use crate::stats::with_stats;
 use crate::stop;
 use std::ffi::c_void;
 
@@ -82,13 +82,11 @@ pub unsafe extern "C" fn gpuzip_init(
     nfields: u32,
     handle: *mut *mut gpuzip_t,
 ) -> gpuzip_status_t {
-    entry("gpuzip_init", || {
-        not_null(handle, "handle")?;
+    // SAFETY: by this function's contract.
+    unsafe { Out::new(handle, "handle") }.fill("gpuzip_init", || {
         // SAFETY: by this function's contract.
         let (config, fields) = unsafe { (adopted(config)?, app_fields(fields, nfields)?) };
-        let session = Session::new(config, steps as i64, &fields)?;
-        // SAFETY: by this function's contract.
-        unsafe { write(handle, "handle", handles::add_session(session)?) }
+        handles::add_session(Session::new(config, steps as i64, &fields)?)
     })
 }
 
@@ -107,14 +105,12 @@ pub unsafe extern "C" fn gpuzip_attach(
     nfields: u32,
     handle: *mut *mut gpuzip_t,
 ) -> gpuzip_status_t {
-    entry("gpuzip_attach", || {
-        not_null(handle, "handle")?;
+    // SAFETY: by this function's contract.
+    unsafe { Out::new(handle, "handle") }.fill("gpuzip_attach", || {
         let shared = handles::schedule(schedule)?;
         // SAFETY: by this function's contract.
         let (config, fields) = unsafe { (adopted(config)?, app_fields(fields, nfields)?) };
-        let session = Session::attach(shared, config, &fields)?;
-        // SAFETY: by this function's contract.
-        unsafe { write(handle, "handle", handles::add_session(session)?) }
+        handles::add_session(Session::attach(shared, config, &fields)?)
     })
 }
 
@@ -128,11 +124,9 @@ pub unsafe extern "C" fn gpuzip_get_schedule(
     handle: *mut gpuzip_t,
     schedule: *mut *mut gpuzip_schedule_t,
 ) -> gpuzip_status_t {
-    entry("gpuzip_get_schedule", || {
-        not_null(schedule, "schedule")?;
-        let shared = with_session(handle, |session| Ok(session.schedule().clone()))?;
-        // SAFETY: by this function's contract.
-        unsafe { write(schedule, "schedule", handles::add_schedule(shared)?) }
+    // SAFETY: by this function's contract.
+    unsafe { Out::new(schedule, "schedule") }.fill("gpuzip_get_schedule", || {
+        handles::add_schedule(with_session(handle, |session| Ok(session.schedule().clone()))?)
     })
 }
 
@@ -178,12 +172,9 @@ pub unsafe extern "C" fn gpuzip_get_action(
     handle: *mut gpuzip_t,
     action: *mut gpuzip_action_t,
 ) -> gpuzip_status_t {
-    entry("gpuzip_get_action", || {
-        not_null(action, "action")?;
-        let next = action_of(with_session(handle, Session::get_action)?);
-        // SAFETY: by this function's contract.
-        unsafe { write(action, "action", next) }
-    })
+    // SAFETY: by this function's contract.
+    unsafe { Out::new(action, "action") }
+        .fill("gpuzip_get_action", || Ok(action_of(with_session(handle, Session::get_action)?)))
 }
 
 /// Writes to `*action` the action that `gpuzip_get_action` would give next, and changes nothing.
@@ -199,11 +190,9 @@ pub unsafe extern "C" fn gpuzip_peek_action(
     handle: *mut gpuzip_t,
     action: *mut gpuzip_action_t,
 ) -> gpuzip_status_t {
-    entry("gpuzip_peek_action", || {
-        not_null(action, "action")?;
-        let next = action_of(with_session(handle, |session| session.peek_action())?);
-        // SAFETY: by this function's contract.
-        unsafe { write(action, "action", next) }
+    // SAFETY: by this function's contract.
+    unsafe { Out::new(action, "action") }.fill("gpuzip_peek_action", || {
+        Ok(action_of(with_session(handle, |session| session.peek_action())?))
     })
 }
 
@@ -405,52 +394,20 @@ pub unsafe extern "C" fn gpuzip_stats(
     handle: *mut gpuzip_t,
     stats: *mut gpuzip_stats_t,
 ) -> gpuzip_status_t {
-    entry("gpuzip_stats", || {
-        let value = with_session(handle, |session| {
-            let pageable_bytes = session.pageable_bytes();
-            Ok(gpuzip_stats_t { pageable_bytes, ..stats_of(&session.stats()?) })
-        })?;
-        // SAFETY: by this function's contract.
-        unsafe { write_sized(stats, "stats", value) }
+    // SAFETY: by this function's contract.
+    unsafe { Out::new(stats, "stats") }.fill_sized("gpuzip_stats", || {
+        with_session(handle, |session| {
+            let stats = session.stats()?;
+            Ok(with_stats!(
+                stats,
+                gpuzip_stats_t {
+                    stop_left: stop::seconds_left().unwrap_or(0.0),
+                    pageable_bytes: session.pageable_bytes(),
+                    ..Default::default()
+                }
+            ))
+        })
     })
-}
-
-fn stats_of(stats: &Stats) -> gpuzip_stats_t {
-    gpuzip_stats_t {
-        forward_steps: stats.forward_steps,
-        saves: stats.saves,
-        restores: stats.restores,
-        backward_steps: stats.backward_steps,
-        hits: stats.hits,
-        misses: stats.misses,
-        prefetches: stats.prefetches,
-        late_prefetches: stats.late_prefetches,
-        h2d: stats.h2d,
-        d2h: stats.d2h,
-        h2d_bytes: stats.h2d_bytes,
-        d2h_bytes: stats.d2h_bytes,
-        disk_bytes: stats.disk_bytes,
-        disk_reads: stats.disk_reads,
-        disk_writes: stats.disk_writes,
-        write_backs_avoided: stats.write_backs_avoided,
-        raw_bytes: stats.raw_bytes,
-        stored_bytes: stats.stored_bytes,
-        peak_device_bytes: stats.peak_device_bytes,
-        peak_host_bytes: stats.peak_host_bytes,
-        forward: stats.forward,
-        backward: stats.backward,
-        save: stats.save,
-        restore: stats.restore,
-        compress: stats.compress,
-        decompress: stats.decompress,
-        stall: stats.stall,
-        run_ahead_wait: stats.run_ahead_wait,
-        generations: stats.generations,
-        persist_bytes: stats.persist_bytes,
-        persist: stats.persist,
-        stop_left: stop::seconds_left().unwrap_or(0.0),
-        ..Default::default()
-    }
 }
 
 /// Describes what was decided for this session: schedule, plan and memory. As long as the number of
@@ -463,16 +420,15 @@ pub unsafe extern "C" fn gpuzip_summary(
     handle: *mut gpuzip_t,
     summary: *mut gpuzip_summary_t,
 ) -> gpuzip_status_t {
-    entry("gpuzip_summary", || {
-        let value = with_session(handle, |session| {
+    // SAFETY: by this function's contract.
+    unsafe { Out::new(summary, "summary") }.fill_sized("gpuzip_summary", || {
+        with_session(handle, |session| {
             let schedule = session.schedule().tell()?;
             let plan = session.plan()?;
             let (tiers, budgets) = (session.tiers(), session.budgets());
             let ranges = session.schedule().config().schedule.range_actions;
             summarize(&schedule, ranges, Some(Planned { plan: &plan, tiers, budgets }))
-        })?;
-        // SAFETY: by this function's contract.
-        unsafe { write_sized(summary, "summary", value) }
+        })
     })
 }
 
@@ -492,16 +448,15 @@ pub unsafe extern "C" fn gpuzip_memory_required(
     nfields: u32,
     summary: *mut gpuzip_summary_t,
 ) -> gpuzip_status_t {
-    entry("gpuzip_memory_required", || {
+    // SAFETY: by this function's contract.
+    unsafe { Out::new(summary, "summary") }.fill_sized("gpuzip_memory_required", || {
         // SAFETY: by this function's contract.
         let (config, fields) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
         let ranges = config.schedule.range_actions;
         let Estimate { choice, tiers, budgets } = estimate(config, steps as i64, &fields)?;
         let plan = choice.plans.first();
         let planned = plan.map(|plan| Planned { plan, tiers: &tiers, budgets });
-        let value = summarize(&choice.schedule, ranges, planned)?;
-        // SAFETY: by this function's contract.
-        unsafe { write_sized(summary, "summary", value) }
+        summarize(&choice.schedule, ranges, planned)
     })
 }
 
