@@ -5,7 +5,7 @@ use crate::environment;
 use crate::error::{fail, Result};
 use crate::plan::Policy;
 use crate::predict::Profile;
-use crate::schedule::{check_steps_of, Algorithm};
+use crate::schedule::{check_steps, Algorithm, MAX_STEPS};
 use crate::together::{Mode, Modes};
 use std::path::PathBuf;
 
@@ -199,7 +199,14 @@ impl Config {
 
     /// Checks the number of time steps; 0 is allowed for algorithm `online` only.
     pub fn check_steps(&self, steps: i64) -> Result<u32> {
-        check_steps_of(steps, self.schedule.algorithm == Some(Algorithm::Online))
+        match steps {
+            0 if self.schedule.algorithm == Some(Algorithm::Online) => Ok(0),
+            0 => fail!(
+                Argument,
+                "steps = 0: give 1 to {MAX_STEPS} time steps, or checkpointing_algorithm = 9 (online) if their number is not known yet"
+            ),
+            steps => check_steps(steps),
+        }
     }
 }
 

@@ -82,7 +82,7 @@ impl Forward {
     /// Plays the next SAVE ahead.
     fn play_ahead(&mut self) -> Result<()> {
         let (ts, saving) = loop {
-            let ts = self.rule.live();
+            let ts = self.rule.live;
             if let Some(saving) = self.rule.next_state()? {
                 break (ts, saving);
             }

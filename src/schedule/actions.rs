@@ -58,7 +58,7 @@ impl Actions {
     /// the last state.
     pub fn dropped(&self) -> Option<u32> {
         match &self.source {
-            Source::Online(phases) => phases.dropped(),
+            Source::Online(phases) => phases.dropped,
             _ => None,
         }
     }
@@ -83,7 +83,7 @@ impl Actions {
     pub fn skip_forward(&mut self) -> u32 {
         let Source::Sweep(sweep) = &mut self.source else { return 0 };
         let skipped = sweep.skip_all();
-        self.furthest = self.furthest.max(sweep.live());
+        self.furthest = self.furthest.max(sweep.live);
         skipped
     }
 }

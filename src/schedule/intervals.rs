@@ -16,30 +16,24 @@ use super::{flags, Action, Kind};
 use crate::error::{fail, Result};
 use crate::fallible_vec;
 
-#[derive(Clone, Copy, Debug)]
-enum Spacing {
-    /// `count` intervals; interval i starts at round(i n / count), where halves are rounded to
-    /// even.
-    Even(u32),
-    /// Intervals of this many states; the last interval may be shorter.
-    Length(u32),
-}
-
 /// A division of `steps` states into intervals, and the number of slots for each interval.
 #[derive(Clone, Debug)]
 pub(super) struct Intervals {
     pub steps: u32,
-    spacing: Spacing,
-    count: u32,
+    /// States of every interval but the last one, which may be shorter; `None`: the intervals are even,
+    /// and interval i starts at round(i n / count), where halves are rounded to even.
+    pub spacing: Option<u32>,
+    /// Number of intervals.
+    pub count: u32,
     /// The most snapshots that are stored at a time.
-    snapshots: u32,
+    pub snapshots: u32,
     /// The most slots for one interval, including the slot of its start.
-    inner: u32,
+    pub inner: u32,
     /// The most starts of intervals that are stored at a time; `u32::MAX`: all starts are stored.
-    starts: u32,
+    pub starts: u32,
     /// Slots of the device cache for which the schedule is chosen among those with as few forward
     /// steps; 0: no cache.
-    cache: u32,
+    pub cache: u32,
 }
 
 impl Intervals {
@@ -48,8 +42,7 @@ impl Intervals {
     }
 
     pub fn even(steps: u32, count: u32, snapshots: u32, inner: u32) -> Self {
-        let spacing = Spacing::Even(count);
-        Intervals { steps, spacing, count, snapshots, inner, starts: u32::MAX, cache: 0 }
+        Intervals { steps, spacing: None, count, snapshots, inner, starts: u32::MAX, cache: 0 }
     }
 
     /// Intervals of `length` >= 2 states, each reversed with at most `inner` slots. At most `starts`
@@ -59,38 +52,8 @@ impl Intervals {
         let inner = inner.clamp(1, (length - 1).max(1));
         let starts = starts.min(count - 1).max(1);
         let snapshots = starts.min(count - 1).saturating_add(inner);
-        let spacing = Spacing::Length(length);
+        let spacing = Some(length);
         Intervals { steps, spacing, count, snapshots, inner, starts, cache: 0 }
-    }
-
-    /// The same intervals, each reversed with as few transfers through a device cache of `cache`
-    /// slots as the fewest forward steps allow.
-    pub fn through(self, cache: u32) -> Self {
-        Intervals { cache, ..self }
-    }
-
-    /// (true, number of intervals) for evenly spaced intervals; (false, length of an interval)
-    /// else.
-    pub fn spacing(&self) -> (bool, u32) {
-        match self.spacing {
-            Spacing::Even(count) => (true, count),
-            Spacing::Length(length) => (false, length),
-        }
-    }
-
-    /// The most slots for one interval, including the slot of its start.
-    pub fn inner(&self) -> u32 {
-        self.inner
-    }
-
-    /// Slots of the device cache for which the intervals are reversed; 0: no cache.
-    pub fn cache(&self) -> u32 {
-        self.cache
-    }
-
-    /// The most snapshots that are stored at a time.
-    pub fn snapshots(&self) -> u32 {
-        self.snapshots
     }
 
     pub fn of_length(steps: u32, length: u32, snapshots: u32, inner: u32) -> Result<Self> {
@@ -106,7 +69,7 @@ impl Intervals {
                  checkpointing_snaps to {stored} or schedule_chunk to {least}"
             );
         }
-        let spacing = Spacing::Length(length);
+        let spacing = Some(length);
         Ok(Intervals { steps, spacing, count, snapshots, inner, starts: u32::MAX, cache: 0 })
     }
 
@@ -163,18 +126,13 @@ impl Intervals {
             return self.steps;
         }
         match self.spacing {
-            Spacing::Length(length) => i * length,
-            Spacing::Even(count) => {
-                let (product, count) = (i as u64 * self.steps as u64, count as u64);
+            Some(length) => i * length,
+            None => {
+                let (product, count) = (i as u64 * self.steps as u64, self.count as u64);
                 let (whole, twice) = (product / count, product % count * 2);
                 (whole + u64::from(twice > count || (twice == count && whole % 2 == 1))) as u32
             }
         }
-    }
-
-    /// Number of intervals.
-    pub fn count(&self) -> u32 {
-        self.count
     }
 
     /// Number of states in interval `i`.
@@ -195,10 +153,7 @@ impl Intervals {
     }
 
     pub fn longest(&self) -> u32 {
-        match self.spacing {
-            Spacing::Length(length) => length,
-            Spacing::Even(count) => self.steps.div_ceil(count),
-        }
+        self.spacing.unwrap_or_else(|| self.steps.div_ceil(self.count))
     }
 
     /// Returns the sum of `cost(length, slots)` over all intervals. Many intervals have slots
@@ -212,10 +167,7 @@ impl Intervals {
             u32::MAX => self.snapshots.saturating_sub(enough - 1).min(last),
             _ => last,
         };
-        let short = match self.spacing {
-            Spacing::Length(length) => length as u64,
-            Spacing::Even(count) => (self.steps / count) as u64,
-        };
+        let short = self.spacing.unwrap_or_else(|| self.steps / self.count) as u64;
         let longer = self.start(alike) as u64 - alike as u64 * short;
         let same = (alike as u64 - longer) * cost(short, enough as u64)?
             + if longer > 0 { longer * cost(short + 1, enough as u64)? } else { 0 };
@@ -287,7 +239,7 @@ pub(super) struct Sweep {
     /// The ranges that are being reversed, innermost last.
     ranges: Vec<Range>,
     /// Time step of the live state, and the time step to reach before `next`.
-    live: u32,
+    pub live: u32,
     goal: u32,
     next: Next,
 }
@@ -320,31 +272,17 @@ impl Sweep {
         skipped
     }
 
-    /// Time step of the live state.
-    pub fn live(&self) -> u32 {
-        self.live
-    }
-
     fn range(&self) -> Range {
         let i = self.interval;
         Range::new(self.intervals.start(i), self.intervals.length(i), self.intervals.slots(i))
             .through(self.intervals.cache)
     }
 
-    /// Puts a range on top of the others, and returns `action`. Without memory for the range,
-    /// returns the action ERROR, which ends the schedule.
-    fn keep(&mut self, range: Range, action: Option<Action>) -> Option<Action> {
-        if fallible_vec::push(&mut self.ranges, range).is_ok() {
-            return action;
-        }
-        (self.next, self.goal) = (Next::Terminated, self.live);
-        Some(Action::new(Kind::Error, 0))
-    }
-
-    /// As `keep`, for a range of intervals.
-    fn keep_outer(&mut self, range: Range, action: Option<Action>) -> Option<Action> {
-        self.next = Next::SplitOuter;
-        if fallible_vec::push(&mut self.outer, range).is_ok() {
+    /// Puts a range on top of the others, `of_intervals` on top of the ranges of intervals, and returns
+    /// `action`. Without memory for the range, returns the action ERROR, which ends the schedule.
+    fn keep(&mut self, range: Range, of_intervals: bool, action: Option<Action>) -> Option<Action> {
+        let ranges = if of_intervals { &mut self.outer } else { &mut self.ranges };
+        if fallible_vec::push(ranges, range).is_ok() {
             return action;
         }
         (self.next, self.goal) = (Next::Terminated, self.live);
@@ -374,7 +312,7 @@ impl Sweep {
         self.interval = top.base;
         self.outer.pop();
         let range = self.range();
-        self.keep(range, None)
+        self.keep(range, false, None)
     }
 
     /// Restores the start of the first interval of the top range of intervals.
@@ -395,7 +333,8 @@ impl Sweep {
     fn start(&mut self) -> Option<Action> {
         let at = self.live;
         if let Some(outer) = self.intervals.outer().filter(|outer| outer.len > 1) {
-            return self.keep_outer(outer, Some(Action::new(Kind::Save, at)));
+            self.next = Next::SplitOuter;
+            return self.keep(outer, true, Some(Action::new(Kind::Save, at)));
         }
         if self.interval + 1 < self.intervals.count {
             self.interval += 1;
@@ -405,7 +344,7 @@ impl Sweep {
         let range = self.range();
         self.next = Next::Split;
         let save = range.len > 1;
-        self.keep(range, save.then(|| Action::new(Kind::Save, at)))
+        self.keep(range, false, save.then(|| Action::new(Kind::Save, at)))
     }
 
     /// Splits the top range and sets the split as the goal. If a range has slots for all its
@@ -446,7 +385,7 @@ impl Sweep {
             }
             self.interval -= 1;
             let range = self.range();
-            if let Some(failed) = self.keep(range, None) {
+            if let Some(failed) = self.keep(range, false, None) {
                 return failed;
             }
         }
@@ -492,10 +431,13 @@ impl Iterator for Sweep {
                 }
                 Next::Split => self.split(),
                 Next::Keep => Some(Action::new(Kind::Save, self.live)),
-                Next::Save(range) => self.keep(range, Some(Action::new(Kind::Save, self.live))),
+                Next::Save(range) => {
+                    self.keep(range, false, Some(Action::new(Kind::Save, self.live)))
+                }
                 Next::SplitOuter => self.split_outer(),
                 Next::SaveOuter(range) => {
-                    self.keep_outer(range, Some(Action::new(Kind::Save, self.live)))
+                    self.next = Next::SplitOuter;
+                    self.keep(range, true, Some(Action::new(Kind::Save, self.live)))
                 }
                 Next::Reverse => {
                     self.next = Next::Restore;

@@ -106,18 +106,6 @@ pub fn check_steps(steps: i64) -> Result<u32> {
     }
 }
 
-/// As [`check_steps`], but 0 time steps stand for a number that is not known yet, if `may_be_open`.
-pub fn check_steps_of(steps: i64, may_be_open: bool) -> Result<u32> {
-    match steps {
-        0 if may_be_open => Ok(0),
-        0 => fail!(
-            Argument,
-            "steps = 0: give 1 to {MAX_STEPS} time steps, or checkpointing_algorithm = 9 (online) if their number is not known yet"
-        ),
-        steps => check_steps(steps),
-    }
-}
-
 fn check(steps: u32, snapshots: u32) -> Result<()> {
     check_steps(steps as i64)?;
     if snapshots == 0 {
@@ -131,14 +119,12 @@ fn check(steps: u32, snapshots: u32) -> Result<()> {
 
 impl Schedule {
     fn of(algorithm: Algorithm, snapshots: u32, chunk: u32, intervals: Intervals) -> Self {
-        Schedule {
-            algorithm,
-            steps: intervals.steps,
-            snapshots,
-            chunk,
-            macro_steps: MacroSteps::new(1, intervals.steps),
-            form: Form::Intervals(intervals),
-        }
+        Self::with(algorithm, intervals.steps, snapshots, chunk, Form::Intervals(intervals))
+    }
+
+    fn with(algorithm: Algorithm, steps: u32, snapshots: u32, chunk: u32, form: Form) -> Self {
+        let macro_steps = MacroSteps::new(1, steps);
+        Schedule { algorithm, steps, snapshots, chunk, macro_steps, form }
     }
 
     /// Revolve with `snapshots` slots, the slot of the initial state included.
@@ -153,7 +139,7 @@ impl Schedule {
     /// fewest saves. A trace and an online schedule stay as they are.
     pub fn through(self, cache: u32) -> Self {
         let form = match self.form {
-            Form::Intervals(intervals) => Form::Intervals(intervals.through(cache)),
+            Form::Intervals(intervals) => Form::Intervals(Intervals { cache, ..intervals }),
             other => other,
         };
         Schedule { form, ..self }
@@ -162,7 +148,7 @@ impl Schedule {
     /// Slots of the device cache for which the schedule was chosen; 0: no cache.
     pub fn cache(&self) -> u32 {
         match &self.form {
-            Form::Intervals(intervals) => intervals.cache(),
+            Form::Intervals(intervals) => intervals.cache,
             Form::Online(_) | Form::Trace(_) => 0,
         }
     }
@@ -261,21 +247,14 @@ impl Schedule {
             (_, 0) => Intervals::fewest_steps_nested(steps, snapshots - inner, inner),
             _ => Intervals::nested(steps, chunk.min(steps), snapshots - inner, inner),
         };
-        Ok(Self::of(Algorithm::Hrevolve, intervals.snapshots(), intervals.longest(), intervals))
+        Ok(Self::of(Algorithm::Hrevolve, intervals.snapshots, intervals.longest(), intervals))
     }
 
     /// Online with `snapshots` slots: the forward phase goes on without end. `steps` is 0.
     pub fn online_open(snapshots: u32) -> Result<Self> {
         check(1, snapshots)?;
         let online = Online { slots: snapshots, after_save: false, ended: None };
-        Ok(Schedule {
-            algorithm: Algorithm::Online,
-            steps: 0,
-            snapshots,
-            chunk: 0,
-            macro_steps: MacroSteps::new(1, 0),
-            form: Form::Online(online),
-        })
+        Ok(Self::with(Algorithm::Online, 0, snapshots, 0, Form::Online(online)))
     }
 
     /// Online, as it is if the forward phase ends after the FORWARD to u(n-1), n = `steps`. With
@@ -289,9 +268,7 @@ impl Schedule {
             .map_err(|e| e.within("online takes no fewer steps than revolve"))?;
         let ended = Some(Arc::new(Ended::after(steps - 1, snapshots, after_save)?));
         let online = Online { slots: snapshots, after_save, ended };
-        let macro_steps = MacroSteps::new(1, steps);
-        let open = Self::online_open(snapshots)?;
-        Ok(Schedule { steps, macro_steps, form: Form::Online(online), ..open })
+        Ok(Self::with(Algorithm::Online, steps, snapshots, 0, Form::Online(online)))
     }
 
     /// Whether the forward phase of an online schedule ends after the SAVE of its last state, if the
@@ -303,14 +280,7 @@ impl Schedule {
     /// A recorded schedule.
     pub fn trace(trace: Arc<Trace>) -> Self {
         let Summary { backward_steps, max_live, .. } = trace.summary;
-        Schedule {
-            algorithm: Algorithm::Trace,
-            steps: backward_steps as u32,
-            snapshots: max_live,
-            chunk: 0,
-            macro_steps: MacroSteps::new(1, backward_steps as u32),
-            form: Form::Trace(trace),
-        }
+        Self::with(Algorithm::Trace, backward_steps as u32, max_live, 0, Form::Trace(trace))
     }
 
     /// The cheapest nested schedule of these prices, recorded; `None` if there is none.
@@ -426,32 +396,26 @@ impl Schedule {
     /// Fails for a schedule with more than [`MOST_FORWARD_STEPS`] forward steps: planning and
     /// running it would take too long.
     pub fn check_length(&self) -> Result<()> {
-        let forward = self.forward_steps();
-        if forward <= MOST_FORWARD_STEPS {
+        if self.forward_steps() <= MOST_FORWARD_STEPS {
             return Ok(());
         }
-        fail!(
-            Budget,
-            "{} with {} snapshots takes {forward} forward steps to reverse {} time steps, and a schedule may have {MOST_FORWARD_STEPS}: raise \
-             checkpointing_snaps or the budgets",
-            self.algorithm.name(),
-            self.snapshots,
-            self.steps
-        )
+        let length = self.length();
+        fail!(Budget, "{length}, and a schedule may have {MOST_FORWARD_STEPS}: raise checkpointing_snaps or the budgets")
     }
 
     /// A text that says why planning takes long; `None` if planning takes seconds at most.
     pub fn why_it_takes_long(&self) -> Option<String> {
-        let forward = self.forward_steps();
-        (forward > MANY_FORWARD_STEPS).then(|| {
-            format!(
-                "{} with {} snapshots takes {forward} forward steps to reverse {} time steps, and planning walks through all of them: seconds for \
-                 every 10^8; with more snapshots (checkpointing_snaps or the budgets) there are fewer steps",
-                self.algorithm.name(),
-                self.snapshots,
-                self.steps
-            )
+        (self.forward_steps() > MANY_FORWARD_STEPS).then(|| {
+            self.length()
+                + ", and planning walks through all of them: seconds for every 10^8; with more snapshots (checkpointing_snaps or the budgets) \
+                 there are fewer steps"
         })
+    }
+
+    fn length(&self) -> String {
+        let (name, forward) = (self.algorithm.name(), self.forward_steps());
+        let (snapshots, steps) = (self.snapshots, self.steps);
+        format!("{name} with {snapshots} snapshots takes {forward} forward steps to reverse {steps} time steps")
     }
 
     /// Number of forward steps, by a formula where one exists.

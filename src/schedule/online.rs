@@ -38,9 +38,19 @@ enum Kept {
     /// n <= beta(s, 2): every state is saved. The first `full` gaps have their greatest lengths, s + 1,
     /// s, ..., with which no step is computed more than twice; the next gap, which begins at `base`,
     /// has `length` states, and all other gaps have one.
-    Twice { full: u32, base: u32, length: u32 },
-    /// The time steps of all snapshots, and for each gap between two of them a [`Prefix`].
-    Listed { at: Vec<u32>, prefix: Vec<Prefix> },
+    Twice {
+        full: u32,
+        base: u32,
+        length: u32,
+    },
+    Listed(Listed),
+}
+
+/// The time steps of all snapshots, and for each gap between two of them a [`Prefix`].
+#[derive(Clone, Debug)]
+struct Listed {
+    at: Vec<u32>,
+    prefix: Vec<Prefix>,
 }
 
 /// What a SAVE of the forward phase does.
@@ -54,8 +64,8 @@ pub struct Saving {
 #[derive(Clone, Debug)]
 pub struct Rule {
     slots: u32,
-    /// The next state.
-    live: u32,
+    /// The time step of the next state.
+    pub(crate) live: u32,
     /// States before this one are not saved unless an earlier state is; 0: not known.
     quiet: u32,
     kept: Kept,
@@ -70,11 +80,6 @@ impl Rule {
     /// The rule for `slots` >= 1 slots, before u(0).
     pub fn new(slots: u32) -> Self {
         Rule { slots, live: 0, quiet: 0, kept: Kept::All }
-    }
-
-    /// The time step of the next state.
-    pub fn live(&self) -> u32 {
-        self.live
     }
 
     /// Decides on the next state: returns what its SAVE does, or `None` if the state is not saved.
@@ -99,29 +104,69 @@ impl Rule {
                 }
                 return Ok(Some(Saving { replaces: Some(replaced) }));
             }
-            self.kept = self.listed(live)?;
+            let at = self.snapshots_before(live)?;
+            let prefix = fallible_vec::filled(Prefix::default(), at.len())?;
+            let mut listed = Listed { at, prefix };
+            listed.weigh(slots, 1, live);
+            self.kept = Kept::Listed(listed);
         }
         self.replaced(live)
     }
 
-    /// Returns the list of the snapshots that are kept before the decision on the state `live`.
-    fn listed(&self, live: u32) -> Result<Kept> {
-        let at = self.snapshots_before(live)?;
-        let prefix = fallible_vec::filled(Prefix::default(), at.len())?;
-        let mut listed = Kept::Listed { at, prefix };
-        self.weigh(&mut listed, 1, live);
-        Ok(listed)
+    /// Decides on the state `live` where a snapshot has to be replaced at a cost: compares the
+    /// steps of ending after one more FORWARD, with and without the SAVE.
+    fn replaced(&mut self, live: u32) -> Result<Option<Saving>> {
+        let most = revolve::beta(i64::from(self.slots), 2);
+        let first = u64::from(live) < most;
+        let Kept::Listed(listed) = &mut self.kept else { return Ok(None) };
+        if u64::from(live) == most {
+            listed.weigh(self.slots, 1, live);
+        }
+        let (cost, which) = listed.cheapest(live, first);
+        if cost > 0 {
+            self.quiet = if first { 0 } else { listed.quiet_until(live) };
+            return Ok(None);
+        }
+        let replaced = listed.at.remove(which);
+        listed.at.push(live);
+        listed.weigh(self.slots, which.saturating_sub(1), live);
+        Ok(Some(Saving { replaces: Some(replaced) }))
     }
 
+    /// The time steps of the snapshots that are kept before the decision on the next state.
+    pub fn snapshots(&self) -> Result<Vec<u32>> {
+        self.snapshots_before(self.live)
+    }
+
+    fn snapshots_before(&self, live: u32) -> Result<Vec<u32>> {
+        let count = live.min(self.slots);
+        match &self.kept {
+            Kept::Listed(listed) => fallible_vec::copied(&listed.at),
+            Kept::All => fallible_vec::collected(0..count),
+            Kept::Twice { full, base, length } => {
+                let mut at = with_room(count as usize)?;
+                let mut next = 0;
+                for i in 0..*full {
+                    at.push(next);
+                    next += self.slots - i + 1;
+                }
+                at.push(*base);
+                at.extend((*base + *length..live).take((count - *full - 1) as usize));
+                Ok(at)
+            }
+        }
+    }
+}
+
+impl Listed {
     /// Computes the prefixes anew from snapshot `from` >= 1 on. Gap i begins with snapshot i and has
     /// s - i slots. To drop snapshot i merges two gaps, which takes more steps, and gives every later
     /// gap one more slot, which saves `gain`.
     ///
     /// Among equally good snapshots, the first one is dropped as long as the fewest steps are
     /// possible, and then the last one, since later snapshots are cheaper to move.
-    fn weigh(&self, listed: &mut Kept, from: usize, live: u32) {
-        let Kept::Listed { at, prefix } = listed else { return };
-        let s = self.slots;
+    fn weigh(&mut self, s: u32, from: usize, live: u32) {
+        let Listed { at, prefix } = self;
         let first = u64::from(live) < revolve::beta(i64::from(s), 2);
         // The last gap is open: its merge is weighed at each state.
         for i in from.max(1)..at.len() - 1 {
@@ -139,96 +184,48 @@ impl Rule {
         }
     }
 
-    /// Decides on the state `live` where a snapshot has to be replaced at a cost: compares the
-    /// steps of ending after one more FORWARD, with and without the SAVE.
-    fn replaced(&mut self, live: u32) -> Result<Option<Saving>> {
-        let s = self.slots;
-        let switches = u64::from(live) == revolve::beta(i64::from(s), 2);
-        if switches {
-            let mut kept = std::mem::replace(&mut self.kept, Kept::All);
-            self.weigh(&mut kept, 1, live);
-            self.kept = kept;
-        }
-        let first = u64::from(live) < revolve::beta(i64::from(s), 2);
-        let Kept::Listed { at, prefix } = &mut self.kept else { return Ok(None) };
-        let (cost, which) = cheapest(at, prefix, live, first);
-        if cost > 0 {
-            self.quiet = if first { 0 } else { quiet_until(at, prefix, live) };
-            return Ok(None);
-        }
-        let replaced = at.remove(which);
-        at.push(live);
-        let mut kept = std::mem::replace(&mut self.kept, Kept::All);
-        self.weigh(&mut kept, which.saturating_sub(1), live);
-        self.kept = kept;
-        Ok(Some(Saving { replaces: Some(replaced) }))
-    }
-
-    /// The time steps of the snapshots that are kept before the decision on the next state.
-    pub fn snapshots(&self) -> Result<Vec<u32>> {
-        self.snapshots_before(self.live)
-    }
-
-    fn snapshots_before(&self, live: u32) -> Result<Vec<u32>> {
-        let count = live.min(self.slots);
-        match &self.kept {
-            Kept::Listed { at, .. } => fallible_vec::copied(at),
-            Kept::All => fallible_vec::collected(0..count),
-            Kept::Twice { full, base, length } => {
-                let mut at = with_room(count as usize)?;
-                let mut next = 0;
-                for i in 0..*full {
-                    at.push(next);
-                    next += self.slots - i + 1;
-                }
-                at.push(*base);
-                at.extend((*base + *length..live).take((count - *full - 1) as usize));
-                Ok(at)
+    /// Returns the fewest additional steps of a SAVE of the state `live` if one more FORWARD follows, and
+    /// which snapshot it replaces then. `first`: of equally good snapshots that are not the last one, an
+    /// inner one is replaced.
+    fn cheapest(&self, live: u32, first: bool) -> (i64, usize) {
+        let Listed { at, prefix } = self;
+        let last = at.len() - 1;
+        let open = live - at[last];
+        let without = steps(open + 1, 1);
+        let lower = at[last] - at[last - 1];
+        let merged = steps(lower + open, 2) - steps(lower, 2) - without;
+        if last > 1 {
+            let inner = prefix[last - 1];
+            let other = inner.least - inner.gains + steps(open, 2) - without;
+            if other < merged || (first && other == merged) {
+                return (other, inner.which as usize);
             }
         }
+        (merged, last)
     }
-}
 
-/// Returns the fewest additional steps of a SAVE of the state `live` if one more FORWARD follows, and
-/// which snapshot it replaces then. `first`: of equally good snapshots that are not the last one, an
-/// inner one is replaced.
-fn cheapest(at: &[u32], prefix: &[Prefix], live: u32, first: bool) -> (i64, usize) {
-    let last = at.len() - 1;
-    let open = live - at[last];
-    let without = steps(open + 1, 1);
-    let lower = at[last] - at[last - 1];
-    let merged = steps(lower + open, 2) - steps(lower, 2) - without;
-    if last > 1 {
-        let inner = prefix[last - 1];
-        let other = inner.least - inner.gains + steps(open, 2) - without;
-        if other < merged || (first && other == merged) {
-            return (other, inner.which as usize);
+    /// Returns the first state behind `live` whose SAVE costs nothing, if no state is saved before it;
+    /// `live` is a state whose SAVE costs something.
+    ///
+    /// Both costs of [`Listed::cheapest`] fall from some state on, and rise before it: t(n, 1) grows by n with each
+    /// step, and t(n, 2) by about the root of 2 n. So a cost that is positive at `live` falls below 1 once.
+    fn quiet_until(&self, live: u32) -> u32 {
+        let costs = |state: u32| self.cheapest(state, false).0 > 0;
+        let (mut low, mut by) = (live, 1);
+        while low.saturating_add(by) < MAX_STEPS && costs(low + by) {
+            (low, by) = (low + by, by.saturating_mul(2));
         }
-    }
-    (merged, last)
-}
-
-/// Returns the first state behind `live` whose SAVE costs nothing, if no state is saved before it;
-/// `live` is a state whose SAVE costs something.
-///
-/// Both costs of [`cheapest`] fall from some state on, and rise before it: t(n, 1) grows by n with each
-/// step, and t(n, 2) by about the root of 2 n. So a cost that is positive at `live` falls below 1 once.
-fn quiet_until(at: &[u32], prefix: &[Prefix], live: u32) -> u32 {
-    let costs = |state: u32| cheapest(at, prefix, state, false).0 > 0;
-    let (mut low, mut by) = (live, 1);
-    while low.saturating_add(by) < MAX_STEPS && costs(low + by) {
-        (low, by) = (low + by, by.saturating_mul(2));
-    }
-    let mut high = low.saturating_add(by).min(MAX_STEPS);
-    while high - low > 1 {
-        let middle = low + (high - low) / 2;
-        if costs(middle) {
-            low = middle;
-        } else {
-            high = middle;
+        let mut high = low.saturating_add(by).min(MAX_STEPS);
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if costs(middle) {
+                low = middle;
+            } else {
+                high = middle;
+            }
         }
+        high
     }
-    high
 }
 
 /// The forward phase of a schedule for n steps, as it was when it ended.
@@ -266,10 +263,7 @@ impl Ended {
 
     /// Returns the sum of `cost(length, slots)` over the gaps.
     pub fn sum(&self, last: u32, slots: u32, cost: impl Fn(u64, u64) -> u64) -> u64 {
-        let end = |i: usize| self.at.get(i + 1).copied().unwrap_or(last);
-        (0..self.at.len())
-            .map(|i| cost((end(i) - self.at[i]).into(), (slots - i as u32).into()))
-            .sum()
+        self.ranges(last, slots).map(|range| cost(range.len.into(), range.slots.into())).sum()
     }
 }
 
@@ -293,8 +287,8 @@ pub(super) struct Phases {
     live: u32,
     /// What follows the last action of the forward phase.
     next: Next,
-    /// The snapshot that is gone with the last action.
-    dropped: Option<u32>,
+    /// The snapshot that the action returned last has replaced, or that no later action needs.
+    pub dropped: Option<u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -320,11 +314,6 @@ impl Phases {
             next: Next::Begin,
             dropped: None,
         }
-    }
-
-    /// The snapshot that the action returned last has replaced, or that no later action needs.
-    pub fn dropped(&self) -> Option<u32> {
-        self.dropped
     }
 
     /// Decides what follows the FORWARD to the live state, and whether that is its SAVE.

@@ -255,7 +255,8 @@ impl Priced {
         }
         let end = self.steps - len;
         for (c, h) in slots(self) {
-            let (live, fetched) = (self.live_cost(c, h, len), self.fetched_cost(c, h, len));
+            let (live, _) = self.cheapest(self.stores(c, h), len);
+            let (fetched, _) = self.cheapest(self.keeps(c, h), len);
             let table = self.at_mut(c, h);
             (table.live[end], table.fetched[len]) = (live, fetched);
         }
@@ -304,14 +305,6 @@ impl Priced {
             }
         }
         best
-    }
-
-    fn live_cost(&self, c: usize, h: usize, len: usize) -> i32 {
-        self.cheapest(self.stores(c, h), len).0
-    }
-
-    fn fetched_cost(&self, c: usize, h: usize, len: usize) -> i32 {
-        self.cheapest(self.keeps(c, h), len).0
     }
 
     /// The least cost of forward steps, saves, restores and transfers, in forward steps; `None` if no

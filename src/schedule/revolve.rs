@@ -160,7 +160,7 @@ pub(super) struct Range {
     pub base: u32,
     pub len: u32,
     /// The most snapshots of the range, the one at `base` included.
-    slots: u32,
+    pub slots: u32,
     /// Whether all states of the range are stored, or are being stored.
     pub stored: bool,
     depth: Depth,
@@ -187,11 +187,6 @@ impl Range {
     /// needs no slot.
     pub fn stores_all(&self) -> bool {
         self.slots >= self.len - 1
-    }
-
-    /// The most snapshots that the range may store at a time, the one at its base included.
-    pub fn slots(&self) -> u32 {
-        self.slots
     }
 
     /// The most snapshots of the range that are stored at a time.

@@ -16,13 +16,11 @@ impl Schedule {
         let head = (self.snapshots as i64) << 5 | (self.algorithm as i64) << 1;
         match &self.form {
             Form::Intervals(intervals) => {
-                let (even, spacing) = intervals.spacing();
-                let within = (intervals.inner() as i64) << 31 | spacing as i64;
-                [
-                    head | i64::from(even),
-                    within,
-                    (intervals.cache() as i64) << 31 | self.chunk as i64,
-                ]
+                let even = intervals.spacing.is_none();
+                let spacing = intervals.spacing.unwrap_or(intervals.count);
+                let within = (intervals.inner as i64) << 31 | spacing as i64;
+                let rest = (intervals.cache as i64) << 31 | self.chunk as i64;
+                [head | i64::from(even), within, rest]
             }
             Form::Trace(_) => match self.tree() {
                 // No algorithm has the number 0 and an even spacing.
@@ -74,7 +72,8 @@ impl Schedule {
             1 => Intervals::even(steps, spacing, snapshots, inner),
             _ => Intervals::of_length(steps, spacing.max(1), snapshots, inner)?,
         };
-        Ok(Self::of(algorithm, snapshots, low(rest, 31), intervals.through(low(rest >> 31, 32))))
+        let (chunk, cache) = (low(rest, 31), low(rest >> 31, 32));
+        Ok(Self::of(algorithm, snapshots, chunk, intervals).through(cache))
     }
 
     /// A 64-bit number of all actions as the application gets them, joined into ranges if `ranges`:

@@ -67,14 +67,14 @@ fn of_parts(
     mut leaf: impl FnMut(&Range) -> Result<Option<Counted>>,
     fills: impl Fn(&Range) -> bool,
 ) -> Result<Counted> {
-    if whole.slots() > FEW_SLOTS || whole.len < FEW_STATES {
+    if whole.slots > FEW_SLOTS || whole.len < FEW_STATES {
         return one_by_one(whole, enough, leaf, fills);
     }
     let end = whole.base + whole.len;
     // Slots have 31 bits at most, since `FEW_SLOTS` has fewer.
     let key = |range: &Range| {
         let is_at_end = u64::from(range.base + range.len == end);
-        u64::from(range.len) << 32 | u64::from(range.slots()) << 1 | is_at_end
+        u64::from(range.len) << 32 | u64::from(range.slots) << 1 | is_at_end
     };
     let mut known: HashMap<u64, Counted, BuildHasherDefault<Product>> = HashMap::default();
     let mut open = Vec::from([whole.clone()]);
@@ -196,7 +196,7 @@ impl Nested<'_> {
         if let Some((_, known)) = self.last.filter(|(known, _)| *known == len) {
             return Ok(known);
         }
-        let range = self.interval(i).through(self.intervals.cache());
+        let range = self.interval(i).through(self.intervals.cache);
         let counted = of_range(range, self.cache, self.enough)?;
         self.last = Some((len, counted));
         Ok(counted)
@@ -258,16 +258,16 @@ pub(super) fn of_intervals(intervals: &Intervals, cache: u32, enough: u64) -> Re
     let mut sum = Transfers::default();
     let mut highest = 0;
     let mut last: Option<((u32, u32), Counted)> = None;
-    for i in (0..intervals.count()).rev() {
+    for i in (0..intervals.count).rev() {
         let (len, slots) = (intervals.length(i), intervals.slots(i));
         let (inside, base_fetched) = match last {
             Some((key, known)) if key == (len, slots) => known,
-            _ => of_range(Range::new(0, len, slots).through(intervals.cache()), cache, enough)?,
+            _ => of_range(Range::new(0, len, slots).through(intervals.cache), cache, enough)?,
         };
         last = Some(((len, slots), (inside, base_fetched)));
         // `highest` is the highest stack place used after this start is stored and before it is
         // restored.
-        let start_fetched = i + 1 < intervals.count() && highest > cache.saturating_add(i);
+        let start_fetched = i + 1 < intervals.count && highest > cache.saturating_add(i);
         highest = highest.max(i + Range::new(0, len, slots).used());
         sum.h2d += inside.h2d + u64::from(start_fetched);
         sum.d2h += inside.d2h + u64::from(start_fetched || base_fetched);
