@@ -43,9 +43,9 @@ fn container(bytes: &[u8]) {
             return assert!(!e.message.is_empty());
         }
     };
-    assert_eq!(container.length(), bytes.len() as u64);
+    assert_eq!(container.length, bytes.len() as u64);
     let mut payloads = 0;
-    for (k, record) in container.records().iter().enumerate() {
+    for (k, record) in container.records.iter().enumerate() {
         let (begin, length) = (record.offset as usize, record.head.stored_bytes as usize);
         let payload = &bytes[begin..][..length];
         payloads += length;
@@ -60,8 +60,8 @@ fn container(bytes: &[u8]) {
         // Names are printed by the command.
         assert!(!record.head.name.to_string().chars().any(char::is_control));
     }
-    assert!(payloads + container.records().len() * ENTRY + FOOTER < bytes.len());
-    container.header().fingerprint.check(&container.header().fingerprint).expect("equal");
+    assert!(payloads + container.records.len() * ENTRY + FOOTER < bytes.len());
+    container.header.fingerprint.check(&container.header.fingerprint).expect("equal");
 }
 
 /// Writes a right checksum of `bytes[begin..at]` to `at`, if the bytes are there.

@@ -164,7 +164,7 @@ impl<W: Write> ContainerWriter<W> {
             self.flush()?;
         }
         if bytes.len() >= PIECE {
-            self.write_out(|to| to.write_all(bytes))?;
+            self.write_out(bytes)?;
         } else {
             // The buffer has room for `PIECE` bytes, so that nothing is allocated.
             self.buffer.extend_from_slice(bytes);
@@ -175,14 +175,14 @@ impl<W: Write> ContainerWriter<W> {
 
     fn flush(&mut self) -> Result<()> {
         let buffer = std::mem::take(&mut self.buffer);
-        let written = self.write_out(|to| to.write_all(&buffer));
+        let written = self.write_out(&buffer);
         self.buffer = buffer;
         self.buffer.clear();
         written
     }
 
-    fn write_out(&mut self, write: impl FnOnce(&mut W) -> io::Result<()>) -> Result<()> {
-        let written = quietly(|| write(&mut self.to));
+    fn write_out(&mut self, bytes: &[u8]) -> Result<()> {
+        let written = quietly(|| self.to.write_all(bytes));
         self.failed = written.is_err();
         written.map_err(io_error)
     }
@@ -191,10 +191,14 @@ impl<W: Write> ContainerWriter<W> {
 /// A container that is open for reading.
 pub struct Container<S> {
     source: S,
-    header: Header,
-    origin: Origin,
-    length: u64,
-    records: Vec<Record>,
+    /// What the generation is of.
+    pub header: Header,
+    /// Whose generation it is.
+    pub origin: Origin,
+    /// Bytes of the file.
+    pub length: u64,
+    /// The records in the order in which they were written.
+    pub records: Vec<Record>,
 }
 
 impl<S: Source> Container<S> {
@@ -228,26 +232,6 @@ impl<S: Source> Container<S> {
         }
         let records = read_index(&source, &footer, header_bytes as u64)?;
         Ok(Container { source, header, origin, length, records })
-    }
-
-    /// Returns what the generation is of.
-    pub fn header(&self) -> &Header {
-        &self.header
-    }
-
-    /// Returns whose generation it is.
-    pub fn origin(&self) -> &Origin {
-        &self.origin
-    }
-
-    /// Returns the bytes of the file.
-    pub fn length(&self) -> u64 {
-        self.length
-    }
-
-    /// Returns the records in the order in which they were written.
-    pub fn records(&self) -> &[Record] {
-        &self.records
     }
 
     /// Gives the payload of record `k` to `sink`, in pieces of at most 1 MiB in their order. If the

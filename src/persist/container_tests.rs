@@ -66,11 +66,11 @@ fn what_is_written_is_read() {
     for lengths in [&[][..], &[0], &[1], &[5, 0, PIECE, 2 * PIECE + 1, 77, PIECE - 1]] {
         let bytes = written(lengths, 9, 1);
         let container = check(&bytes).unwrap();
-        assert_eq!(container.origin(), &origin(9));
-        assert_eq!(container.header(), &Header { fingerprint: fingerprint(), shot: 7, it: 9 });
-        assert_eq!(container.length(), bytes.len() as u64);
-        assert_eq!(container.records().len(), lengths.len());
-        for (k, record) in container.records().iter().enumerate() {
+        assert_eq!(container.origin, origin(9));
+        assert_eq!(container.header, Header { fingerprint: fingerprint(), shot: 7, it: 9 });
+        assert_eq!(container.length, bytes.len() as u64);
+        assert_eq!(container.records.len(), lengths.len());
+        for (k, record) in container.records.iter().enumerate() {
             assert_eq!(record.head, head(&format!("record {k}"), k as i64, lengths[k] as u64));
             let mut read = Vec::new();
             container
@@ -90,7 +90,7 @@ fn what_is_written_is_read() {
 #[test]
 fn more_records_than_one_piece_of_the_index_has() {
     let bytes = written(&[3; 2 * PIECE / ENTRY + 1], 1, 1);
-    assert_eq!(check(&bytes).unwrap().records().len(), 2 * PIECE / ENTRY + 1);
+    assert_eq!(check(&bytes).unwrap().records.len(), 2 * PIECE / ENTRY + 1);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn a_writer_wants_exactly_the_bytes_of_a_record() {
     assert_eq!(writer.write(b"cd").unwrap_err().code, Code::Argument, "one too many");
     writer.write(b"c").unwrap();
     writer.finish().unwrap();
-    assert_eq!(check(&bytes).unwrap().records()[0].head.name.as_str(), "u");
+    assert_eq!(check(&bytes).unwrap().records[0].head.name.as_str(), "u");
 }
 
 #[test]

@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 pub struct Listing {
     folder: Folder,
     path: PathBuf,
-    files: Vec<FileName>,
+    /// Each file with its rank.
+    files: Vec<(u32, FileName)>,
 }
 
 impl Listing {
@@ -38,7 +39,7 @@ impl Listing {
     /// Returns the ranks that have files in the folder, in rising order.
     pub fn ranks(&self) -> Result<Vec<u32>> {
         let mut ranks = fallible_vec::with_room(self.files.len())?;
-        ranks.extend(self.files.iter().map(|name| name.rank()));
+        ranks.extend(self.files.iter().map(|(rank, _)| *rank));
         ranks.sort_unstable();
         ranks.dedup();
         Ok(ranks)
@@ -46,48 +47,47 @@ impl Listing {
 
     /// Returns the numbers of a rank's published generations, in rising order.
     pub fn generations(&self, rank: u32) -> Result<Vec<u64>> {
-        let mut found = Vec::new();
-        for name in self.files.iter().filter(|name| name.rank() == rank) {
-            if let FileName::Generation { generation, .. } = name {
-                fallible_vec::push(&mut found, *generation)?;
-            }
-        }
+        let mut found = fallible_vec::with_room(self.files.len())?;
+        found.extend(self.files.iter().filter_map(|file| match *file {
+            (of, FileName::Generation(generation)) if of == rank => Some(generation),
+            _ => None,
+        }));
         found.sort_unstable();
         Ok(found)
     }
 
     /// Returns whether the folder has a file of a generation now.
     pub fn has(&self, rank: u32, generation: u64) -> bool {
-        let name = OsString::from(FileName::Generation { rank, generation }.text());
+        let name = OsString::from(FileName::Generation(generation).text(rank));
         !matches!(self.folder.open_to_read(&name), Err(e) if e.kind() == io::ErrorKind::NotFound)
     }
 
     /// Returns the number of a rank's files that are being written, or whose writer died.
     pub fn unfinished(&self, rank: u32) -> usize {
         let is_own =
-            |name: &&FileName| matches!(name, FileName::Temporary { .. }) && name.rank() == rank;
-        self.files.iter().filter(is_own).count()
+            |(of, name): &(u32, FileName)| *of == rank && matches!(name, FileName::Temporary(_));
+        self.files.iter().filter(|file| is_own(file)).count()
     }
 
     /// Opens a generation; checks all of it but the payloads.
     pub fn open(&self, rank: u32, generation: u64) -> Result<Reader> {
-        let name = OsString::from(FileName::Generation { rank, generation }.text());
+        let name = OsString::from(FileName::Generation(generation).text(rank));
         let opened = self.folder.open_to_read(&name).map_err(io_error).and_then(|file| {
             let reader = Container::open(file)?;
-            check_origin(reader.origin(), rank, generation).map(|()| reader)
+            check_origin(reader.origin, rank, generation).map(|()| reader)
         });
         opened.map_err(|e| e.within(self.path.join(&name).display()))
     }
 
     /// Returns the valid lines of a rank's journal, oldest first; none if there is no journal.
     pub fn journal(&self, rank: u32) -> Result<Vec<Line>> {
-        let name = OsString::from(FileName::Journal { rank }.text());
+        let name = OsString::from(FileName::Journal.text(rank));
         journal::read(&self.folder, &name).map_err(|e| e.within(self.path.join(&name).display()))
     }
 
     /// Returns whether a process holds a rank's lock. The lock is free again at once.
     pub fn is_in_use(&self, rank: u32) -> bool {
-        let name = OsString::from(FileName::Lock { rank }.text());
+        let name = OsString::from(FileName::Lock.text(rank));
         let Ok(file) = self.folder.open_to_read(&name) else { return false };
         let is_free = files::try_lock(&file).unwrap_or(true);
         files::unlock(&file);

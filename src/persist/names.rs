@@ -7,80 +7,45 @@ use std::ffi::OsStr;
 /// The largest number of a generation. A file whose name has a larger one is not gpuzip's.
 pub const LAST_GENERATION: u64 = 999_999_999_999_999;
 
-/// What the name of a file says.
+/// A file of a rank, by what its name says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileName {
-    /// A published generation.
-    Generation {
-        /// The rank that wrote the file.
-        rank: u32,
-        /// Number of the generation.
-        generation: u64,
-    },
-    /// A generation that is being written, or whose writer died.
-    Temporary {
-        /// The rank that writes the file.
-        rank: u32,
-        /// Number of the generation.
-        generation: u64,
-    },
-    /// The file whose lock a rank holds.
-    Lock {
-        /// The rank.
-        rank: u32,
-    },
-    /// The journal of a rank.
-    Journal {
-        /// The rank.
-        rank: u32,
-    },
+    /// The published generation of this number.
+    Generation(u64),
+    /// The generation of this number that is being written, or whose writer died.
+    Temporary(u64),
+    /// The file whose lock the rank holds.
+    Lock,
+    /// The journal.
+    Journal,
 }
 
 impl FileName {
-    /// Reads a name; `None` if the file is not gpuzip's.
-    pub fn read(name: &OsStr) -> Option<FileName> {
+    /// Reads a name: returns the rank and which of its files it is; `None` if the file is not gpuzip's.
+    pub fn read(name: &OsStr) -> Option<(u32, FileName)> {
         let text = name.to_str()?;
         let (stem, end) = text.strip_prefix("gpuzip-r")?.rsplit_once('.')?;
-        let found = match (stem.split_once("-g"), end) {
-            (None, "lock") => FileName::Lock { rank: stem.parse().ok()? },
-            (None, "journal") => FileName::Journal { rank: stem.parse().ok()? },
-            (Some((rank, generation)), "gen" | "tmp") => {
-                let (rank, generation) = (rank.parse().ok()?, generation.parse().ok()?);
-                if !(1..=LAST_GENERATION).contains(&generation) {
-                    return None;
-                }
-                match end {
-                    "gen" => FileName::Generation { rank, generation },
-                    _ => FileName::Temporary { rank, generation },
-                }
-            }
+        let (rank, generation) = stem.split_once("-g").unwrap_or((stem, "1"));
+        let (rank, generation) = (rank.parse().ok()?, generation.parse().ok()?);
+        let found = match end {
+            "gen" => FileName::Generation(generation),
+            "tmp" => FileName::Temporary(generation),
+            "lock" => FileName::Lock,
+            "journal" => FileName::Journal,
             _ => return None,
         };
         // One file has one name: `r3` or `r+00003` is another file's.
-        (found.text() == text).then_some(found)
+        let is_name = (1..=LAST_GENERATION).contains(&generation) && found.text(rank) == text;
+        is_name.then_some((rank, found))
     }
 
-    /// Returns the rank whose file it is.
-    pub fn rank(self) -> u32 {
+    /// Returns the name of this file of `rank`.
+    pub fn text(self, rank: u32) -> String {
         match self {
-            FileName::Generation { rank, .. }
-            | FileName::Temporary { rank, .. }
-            | FileName::Lock { rank }
-            | FileName::Journal { rank } => rank,
-        }
-    }
-
-    /// Returns the name.
-    pub fn text(self) -> String {
-        match self {
-            FileName::Generation { rank, generation } => {
-                format!("gpuzip-r{rank:06}-g{generation:012}.gen")
-            }
-            FileName::Temporary { rank, generation } => {
-                format!("gpuzip-r{rank:06}-g{generation:012}.tmp")
-            }
-            FileName::Lock { rank } => format!("gpuzip-r{rank:06}.lock"),
-            FileName::Journal { rank } => format!("gpuzip-r{rank:06}.journal"),
+            FileName::Generation(generation) => format!("gpuzip-r{rank:06}-g{generation:012}.gen"),
+            FileName::Temporary(generation) => format!("gpuzip-r{rank:06}-g{generation:012}.tmp"),
+            FileName::Lock => format!("gpuzip-r{rank:06}.lock"),
+            FileName::Journal => format!("gpuzip-r{rank:06}.journal"),
         }
     }
 }
@@ -91,17 +56,18 @@ mod tests {
 
     #[test]
     fn a_name_says_rank_and_generation() {
-        for (name, text) in [
-            (FileName::Generation { rank: 3, generation: 17 }, "gpuzip-r000003-g000000000017.gen"),
+        for (rank, name, text) in [
+            (3, FileName::Generation(17), "gpuzip-r000003-g000000000017.gen"),
             (
-                FileName::Temporary { rank: u32::MAX, generation: LAST_GENERATION },
+                u32::MAX,
+                FileName::Temporary(LAST_GENERATION),
                 "gpuzip-r4294967295-g999999999999999.tmp",
             ),
-            (FileName::Lock { rank: 0 }, "gpuzip-r000000.lock"),
-            (FileName::Journal { rank: 1_000_000 }, "gpuzip-r1000000.journal"),
+            (0, FileName::Lock, "gpuzip-r000000.lock"),
+            (1_000_000, FileName::Journal, "gpuzip-r1000000.journal"),
         ] {
-            assert_eq!(name.text(), text);
-            assert_eq!(FileName::read(OsStr::new(text)), Some(name));
+            assert_eq!(name.text(rank), text);
+            assert_eq!(FileName::read(OsStr::new(text)), Some((rank, name)));
         }
         for text in [
             "",

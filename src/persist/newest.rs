@@ -98,7 +98,7 @@ impl Store {
     }
 
     fn check_run(&self, reader: &Reader, expected: &Fingerprint) -> Result<()> {
-        let found = reader.origin().ranks;
+        let found = reader.origin.ranks;
         if found != self.ranks {
             return fail!(
                 Config,
@@ -106,7 +106,7 @@ impl Store {
                 self.ranks
             );
         }
-        reader.header().fingerprint.check(expected)
+        reader.header.fingerprint.check(expected)
     }
 }
 
@@ -139,7 +139,7 @@ impl Search {
                         e.within(format_args!("{}: generation {generation}", store.path.display()))
                     })?;
                     store.verified(generation)?;
-                    self.newest_confirmed = self.newest_confirmed.max(reader.origin().confirmed);
+                    self.newest_confirmed = self.newest_confirmed.max(reader.origin.confirmed);
                     self.found = Some((generation, reader));
                     return Ok(());
                 }
@@ -166,7 +166,7 @@ impl Search {
     /// Returns whether the generations that the ranks found are of one shot and one action. They
     /// are if all ranks wrote all generations together. Called on all ranks.
     fn is_of_one_place(&self, agree_min: AgreeMin) -> Result<bool> {
-        let place = |reader: &Reader| [reader.header().shot, reader.header().it];
+        let place = |reader: &Reader| [reader.header.shot, reader.header.it];
         let place = self.found.as_ref().map_or([0; 2], |(_, reader)| place(reader));
         let mut is_one = true;
         for number in place {

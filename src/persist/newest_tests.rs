@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Barrier, Mutex};
 
 fn file(path: &Path, rank: u32, generation: u64) -> PathBuf {
-    path.join(FileName::Generation { rank, generation }.text())
+    path.join(FileName::Generation(generation).text(rank))
 }
 
 /// Changes one byte in the middle of a generation.
@@ -121,7 +121,7 @@ fn agreed(have: &[&[u64]], damaged: &[&[u64]]) -> Vec<(Result<u64>, u64)> {
     let found = ranks(count, |rank, agree_min| {
         let mut store = Store::open(&path, rank, count).unwrap();
         let found = store.newest(&fingerprint(300), agree_min);
-        let shot = found.map(|reader| reader.map_or(0, |reader| reader.header().shot as u64));
+        let shot = found.map(|reader| reader.map_or(0, |reader| reader.header.shot as u64));
         (shot, store.begin(header()).unwrap().generation())
     });
     std::fs::remove_dir_all(path).unwrap();
@@ -211,7 +211,7 @@ fn a_generation_that_is_not_of_one_shot_is_passed_over() {
                 publish(&mut store, *shot);
             });
             let reader = store.newest(&fingerprint(300), agree_min);
-            reader.map(|reader| reader.map(|reader| reader.header().shot))
+            reader.map(|reader| reader.map(|reader| reader.header.shot))
         });
         for found in found {
             match expected {
@@ -261,7 +261,7 @@ fn ranks_that_crash_apart_stay_together() {
             let from = store
                 .newest(&fingerprint(300), agree_min)
                 .unwrap()
-                .map_or(0, |reader| reader.header().shot);
+                .map_or(0, |reader| reader.header.shot);
             // One of the ranks dies before it publishes its last generation.
             let rounds = 1 + (crash >> 40) % 3;
             for round in 1..=rounds {

@@ -75,12 +75,12 @@ impl Store {
             );
         }
         let opened = open(dir).map_err(|e| {
-            let hint = if is_dangling(dir) { " (a symbolic link to nothing)" } else { "" };
+            let is_dangling = dir.is_symlink() && !dir.exists();
+            let hint = if is_dangling { " (a symbolic link to nothing)" } else { "" };
             io_error(e).within(format_args!("folder of restart files {}{hint}", dir.display()))
         })?;
         let folder = Arc::new(opened);
-        let lock =
-            take_lock(&folder, rank).map_err(|e| e.within(format_args!("{}", dir.display())))?;
+        let lock = take_lock(&folder, rank).map_err(|e| e.within(dir.display()))?;
         let mut store = Store {
             folder,
             path: dir.to_path_buf(),
@@ -113,13 +113,13 @@ impl Store {
             confirmed: self.confirmed,
             time: now(),
         };
-        let name = FileName::Temporary { rank: self.rank, generation: self.next };
+        let name = FileName::Temporary(self.next);
         // The number is used up even if this fails: other ranks give it to their part.
         self.next += 1;
         let made = self.make(name).map_err(io_error).and_then(|file| {
             let temporary = Temporary {
                 folder: Arc::clone(&self.folder),
-                name: Some(name),
+                name: Some(name.text(self.rank)),
                 process: self.process,
             };
             Ok(Writer {
@@ -139,7 +139,7 @@ impl Store {
 
     /// Creates a temporary file. One of this name is a dead writer's: this process has the lock.
     fn make(&self, name: FileName) -> io::Result<File> {
-        let name = OsString::from(name.text());
+        let name = OsString::from(name.text(self.rank));
         match self.folder.create_private(&name) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
                 self.folder.remove(&name)?;
@@ -158,7 +158,7 @@ impl Store {
         self.process.check()?;
         let Finished { file, mut temporary, line } = finished;
         let generation = line.generation;
-        let name = FileName::Generation { rank: self.rank, generation };
+        let name = FileName::Generation(generation);
         let place = |e: Error| {
             e.within(format_args!(
                 "generation {generation} may be lost, and the older ones are as they were: {}",
@@ -169,19 +169,20 @@ impl Store {
             return fail!(Argument, "a generation is published by the store that began it");
         }
         file.sync_all().map_err(io_error).map_err(place)?;
-        temporary.rename(name).map_err(io_error).map_err(place)?;
+        temporary.rename(&name.text(self.rank)).map_err(io_error).map_err(place)?;
         self.folder.sync().map_err(io_error).map_err(place)?;
-        if let Err(e) =
-            journal::append(&self.folder, &self.journal(), line).map_err(|e| self.warning(e))
-        {
-            log::warn!("{e}: the journal lacks generation {generation}, which is complete");
+        if let Err(e) = journal::append(&self.folder, &self.journal(), line) {
+            let place = self.place(FileName::Journal);
+            log::warn!(
+                "{place}: {e}: the journal lacks generation {generation}, which is complete"
+            );
         }
         drop(file);
         let reread = self.open_generation(generation, true).and_then(|reader| reader.verify());
         if let Err(e) = reread {
             // A generation that can be read and is wrong is of no use to anybody.
             if e.code == Code::Stream {
-                let _ = self.folder.remove(name.text().as_ref());
+                let _ = self.folder.remove(name.text(self.rank).as_ref());
             }
             return Err(place(e.within("reading it back")));
         }
@@ -218,8 +219,8 @@ impl Store {
         let oldest = self.verified[second].min(self.confirmed);
         let removed = self.generations().and_then(|all| {
             all.into_iter().filter(|generation| *generation < oldest).try_for_each(|generation| {
-                let name = FileName::Generation { rank: self.rank, generation };
-                self.folder.remove(name.text().as_ref()).map_err(io_error)
+                let name = FileName::Generation(generation);
+                self.folder.remove(name.text(self.rank).as_ref()).map_err(io_error)
             })
         });
         match removed {
@@ -235,7 +236,7 @@ impl Store {
     pub fn generations(&self) -> Result<Vec<u64>> {
         let mut found = Vec::new();
         self.own_files(&mut |name| match name {
-            FileName::Generation { generation, .. } => fallible_vec::push(&mut found, generation),
+            FileName::Generation(generation) => fallible_vec::push(&mut found, generation),
             _ => Ok(()),
         })?;
         found.sort_unstable();
@@ -253,15 +254,15 @@ impl Store {
     /// Opens a generation and checks that it is the one that its name says. With `from_disk`, bytes
     /// that the system keeps in memory are read from the disk again where possible.
     pub(super) fn open_generation(&self, generation: u64, from_disk: bool) -> Result<Reader> {
-        let name = FileName::Generation { rank: self.rank, generation };
-        let file = self.folder.open_to_read(name.text().as_ref()).map_err(io_error)?;
+        let name = FileName::Generation(generation);
+        let file = self.folder.open_to_read(name.text(self.rank).as_ref()).map_err(io_error)?;
         let found = file.metadata().map_err(io_error)?;
         warn_of_stranger(&self.place(name), &found);
         if from_disk {
             files::forget_cached(&file);
         }
         let reader = Container::open(file)?;
-        check_origin(reader.origin(), self.rank, generation)?;
+        check_origin(reader.origin, self.rank, generation)?;
         Ok(reader)
     }
 
@@ -269,11 +270,11 @@ impl Store {
     fn sweep(&self) -> Result<()> {
         let mut dead = Vec::new();
         self.own_files(&mut |name| match name {
-            FileName::Temporary { .. } => fallible_vec::push(&mut dead, name),
+            FileName::Temporary(_) => fallible_vec::push(&mut dead, name),
             _ => Ok(()),
         })?;
         for name in dead {
-            if let Err(e) = self.folder.remove(name.text().as_ref()) {
+            if let Err(e) = self.folder.remove(name.text(self.rank).as_ref()) {
                 log::warn!("{}: a file of a dead process stays: {e}", self.place(name));
             }
         }
@@ -283,7 +284,7 @@ impl Store {
     fn own_files(&self, visit: &mut dyn FnMut(FileName) -> Result<()>) -> Result<()> {
         let names = self.folder.names(&mut |name| -> io::Result<()> {
             match FileName::read(name) {
-                Some(found) if found.rank() == self.rank => Ok(visit(found)?),
+                Some((rank, found)) if rank == self.rank => Ok(visit(found)?),
                 _ => Ok(()),
             }
         });
@@ -291,15 +292,11 @@ impl Store {
     }
 
     fn journal(&self) -> OsString {
-        FileName::Journal { rank: self.rank }.text().into()
+        FileName::Journal.text(self.rank).into()
     }
 
     fn place(&self, name: FileName) -> String {
-        self.path.join(name.text()).display().to_string()
-    }
-
-    fn warning(&self, e: io::Error) -> Error {
-        io_error(e).within(self.place(FileName::Journal { rank: self.rank }))
+        self.path.join(name.text(self.rank)).display().to_string()
     }
 }
 
@@ -373,14 +370,14 @@ impl Finished {
 /// A temporary file, which is removed when it is dropped, unless it was renamed.
 struct Temporary {
     folder: Arc<Folder>,
-    name: Option<FileName>,
+    name: Option<String>,
     process: Process,
 }
 
 impl Temporary {
-    fn rename(&mut self, to: FileName) -> io::Result<()> {
-        if let Some(name) = self.name {
-            self.folder.rename(name.text().as_ref(), to.text().as_ref())?;
+    fn rename(&mut self, to: &str) -> io::Result<()> {
+        if let Some(name) = &self.name {
+            self.folder.rename(name.as_ref(), to.as_ref())?;
             self.name = None;
         }
         Ok(())
@@ -389,15 +386,15 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        if let (Some(name), true) = (self.name, self.process.is_current()) {
-            let _ = self.folder.remove(name.text().as_ref());
+        if let (Some(name), true) = (&self.name, self.process.is_current()) {
+            let _ = self.folder.remove(name.as_ref());
         }
     }
 }
 
 /// Fails if a container is not the one that its file name says.
-pub(super) fn check_origin(origin: &Origin, rank: u32, generation: u64) -> Result<()> {
-    let Origin { rank: of, generation: found, .. } = *origin;
+pub(super) fn check_origin(origin: Origin, rank: u32, generation: u64) -> Result<()> {
+    let Origin { rank: of, generation: found, .. } = origin;
     if (of, found) == (rank, generation) {
         return Ok(());
     }
@@ -423,13 +420,9 @@ fn warn_of_stranger(place: &dyn Display, found: &Metadata) {
     }
 }
 
-fn is_dangling(dir: &Path) -> bool {
-    dir.is_symlink() && !dir.exists()
-}
-
 /// Takes the lock of a rank, and writes into the lock file who has it.
 fn take_lock(folder: &Folder, rank: u32) -> Result<File> {
-    let name = OsString::from(FileName::Lock { rank }.text());
+    let name = OsString::from(FileName::Lock.text(rank));
     let named = |e: io::Error| io_error(e).within(name.display());
     let file = folder.open_private(&name).map_err(named)?;
     match files::lock(&file, PATIENCE) {

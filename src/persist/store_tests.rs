@@ -48,7 +48,7 @@ pub(in crate::persist) fn newest_shot(store: &mut Store) -> i64 {
     let Some(reader) = store.newest(&fingerprint(300), &mut |value| Ok(value)).unwrap() else {
         return -1;
     };
-    let shot = reader.header().shot;
+    let shot = reader.header.shot;
     for k in 0..2 {
         let check = &mut |bytes: &[u8]| {
             assert!(bytes.iter().all(|byte| *byte == shot as u8));
@@ -67,7 +67,7 @@ fn names(path: &Path) -> Vec<String> {
 }
 
 fn generation(rank: u32, generation: u64) -> String {
-    FileName::Generation { rank, generation }.text()
+    FileName::Generation(generation).text(rank)
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn what_is_not_published_leaves_nothing_behind() {
     assert_eq!((finished.generation(), names(&path).len()), (2, 2));
     assert!(finished.bytes() > 3000);
     drop(finished);
-    assert_eq!(names(&path), [FileName::Lock { rank: 0 }.text()]);
+    assert_eq!(names(&path), [FileName::Lock.text(0)]);
     assert_eq!(newest_shot(&mut store), -1);
     std::fs::remove_dir_all(path).unwrap();
 }
@@ -149,15 +149,15 @@ fn files_of_dead_writers_go_and_those_of_others_stay() {
     let mut store = Store::open(&path, 1, 2).unwrap();
     publish(&mut store, 1);
     drop(store);
-    let own = FileName::Temporary { rank: 1, generation: 7 }.text();
-    let others = [FileName::Temporary { rank: 0, generation: 7 }.text(), "gpuzip-r1.tmp".into()];
+    let own = FileName::Temporary(7).text(1);
+    let others = [FileName::Temporary(7).text(0), "gpuzip-r1.tmp".into()];
     for name in others.iter().chain([&own]) {
         std::fs::write(path.join(name), "torn").unwrap();
     }
     let mut store = Store::open(&path, 1, 2).unwrap();
     assert!(!path.join(own).exists() && others.iter().all(|name| path.join(name).exists()));
     // A file that came since the store was opened is in nobody's use either.
-    std::fs::write(path.join(FileName::Temporary { rank: 1, generation: 2 }.text()), "x").unwrap();
+    std::fs::write(path.join(FileName::Temporary(2).text(1)), "x").unwrap();
     assert_eq!(publish(&mut store, 2), 2);
     std::fs::remove_dir_all(path).unwrap();
 }
@@ -168,7 +168,7 @@ fn numbers_are_never_used_again() {
     let mut store = Store::open(&path, 0, 1).unwrap();
     (1..=3).for_each(|shot| assert_eq!(publish(&mut store, shot), shot as u64));
     drop(store);
-    let journal = path.join(FileName::Journal { rank: 0 }.text());
+    let journal = path.join(FileName::Journal.text(0));
     // The newest file is lost: the journal knows its number.
     std::fs::remove_file(path.join(generation(0, 3))).unwrap();
     let mut store = Store::open(&path, 0, 1).unwrap();
@@ -202,7 +202,7 @@ fn numbers_are_never_used_again() {
 fn a_generation_that_cannot_be_begun_uses_its_number_up() {
     let path = folder("begun");
     let mut store = Store::open(&path, 0, 2).unwrap();
-    let name = FileName::Temporary { rank: 0, generation: 1 }.text();
+    let name = FileName::Temporary(1).text(0);
     std::fs::create_dir(path.join(&name)).unwrap();
     let header = Header { fingerprint: fingerprint(300), shot: 1, it: -1 };
     let error = store.begin(header).err().unwrap();
@@ -242,7 +242,7 @@ fn a_rank_is_one_process_at_a_time() {
     }
     drop((store, other_rank));
     // What a dead process has left in the lock file means nothing.
-    let lock = path.join(FileName::Lock { rank: 3 }.text());
+    let lock = path.join(FileName::Lock.text(3));
     std::fs::write(&lock, "process 1 on nowhere\n").unwrap();
     drop(Store::open(&path, 3, 4).unwrap());
     let owner = std::fs::read_to_string(&lock).unwrap();
@@ -287,7 +287,7 @@ fn files_of_another_user_are_refused_where_they_must_be_trusted() {
     let generation = path.join("gpuzip-r000000-g000000000001.gen");
     let found = |store: Result<Store>| -> Result<i64> {
         let found = store?.newest(&fingerprint(300), &mut |value| Ok(value))?;
-        Ok(found.map_or(-1, |reader| reader.header().shot))
+        Ok(found.map_or(-1, |reader| reader.header.shot))
     };
     std::fs::set_permissions(&generation, PermissionsExt::from_mode(0o620)).unwrap();
     assert_eq!(found(Store::open(&path, 0, 1)).unwrap(), 7);

@@ -116,7 +116,7 @@ pub(super) fn match_arrays<'a>(
     within: bool,
 ) -> Result<Vec<(usize, &'a Array)>> {
     let records = || {
-        let records = reader.records().iter().enumerate();
+        let records = reader.records.iter().enumerate();
         records.filter(|(_, record)| record.head.kind == Kind::Array)
     };
     let mut found = Vec::new();

@@ -269,10 +269,10 @@ impl Session {
             let expected = session.fingerprint();
             let expected = persist.together(expected)?;
             Ok(persist.find(&expected)?.map(|reader| Found {
-                generation: reader.origin().generation,
-                shot: reader.header().shot,
-                it: reader.header().it,
-                bytes: reader.length(),
+                generation: reader.origin.generation,
+                shot: reader.header.shot,
+                it: reader.header.it,
+                bytes: reader.length,
             }))
         })
     }
@@ -285,7 +285,7 @@ impl Session {
                 return fail!(State, "there is no generation to read: call gpuzip_persist_find first, which finds one");
             };
             session.read_generation(&reader, arrays, stream)?;
-            let header = reader.header();
+            let header = &reader.header;
             persist.begun_shot = (header.it < 0).then_some(header.shot);
             Ok(())
         })
@@ -295,7 +295,7 @@ impl Session {
         if !self.is_between_shots() {
             return fail!(State, "a shot is under way: a restart file is read before its first action; call gpuzip_setup first");
         }
-        let within = reader.header().it >= 0;
+        let within = reader.header.it >= 0;
         let position = position_of(reader)?;
         let places = match_arrays(reader, arrays, within)?;
         self.expect_arrays(arrays)?;
@@ -327,7 +327,7 @@ impl Session {
         }
         if within {
             let (mut snapshots, mut numbers) = (Vec::new(), Vec::new());
-            for (k, record) in reader.records().iter().enumerate() {
+            for (k, record) in reader.records.iter().enumerate() {
                 let RecordHead { kind, name, ts, codec, stored_bytes: bytes, .. } = record.head;
                 if kind == Kind::Snapshot {
                     let part = usize::from(name == Name::new(PREVIOUS_LEVEL)?);
@@ -401,8 +401,8 @@ fn head_of(stored: Stored, codec: u32, raw_bytes: u64) -> Result<RecordHead> {
 fn own_record(reader: &Reader, name: &str) -> Result<Option<Vec<u8>>> {
     let name = Name::new(name)?;
     let is_it = |head: &RecordHead| head.kind == Kind::Other && head.name == name;
-    let found = reader.records().iter().position(|record| is_it(&record.head));
-    let is_short = |k: &usize| reader.records()[*k].head.stored_bytes <= LONGEST_RECORD;
+    let found = reader.records.iter().position(|record| is_it(&record.head));
+    let is_short = |k: &usize| reader.records[*k].head.stored_bytes <= LONGEST_RECORD;
     let Some(k) = found.filter(is_short) else { return Ok(None) };
     let mut bytes = Vec::new();
     reader.read(k, &mut |piece| {
@@ -421,12 +421,12 @@ fn position_of(reader: &Reader) -> Result<Position> {
         );
     };
     let position = Position::of_bytes(&bytes)?;
-    match position.it == reader.header().it {
+    match position.it == reader.header.it {
         true => Ok(position),
         false => fail!(
             Stream,
             "the generation is of action {} by its start and of action {} by its content",
-            reader.header().it,
+            reader.header.it,
             position.it
         ),
     }

@@ -60,8 +60,8 @@ fn newest(store: &mut Store) -> Result<(u64, i64)> {
     let Some(reader) = store.newest(&fingerprint(), &mut |value| Ok(value))? else {
         return Ok((0, 0));
     };
-    let shot = reader.header().shot;
-    assert_eq!(reader.records().len(), LENGTHS.len(), "WRONG: records of shot {shot}");
+    let shot = reader.header.shot;
+    assert_eq!(reader.records.len(), LENGTHS.len(), "WRONG: records of shot {shot}");
     for (k, length) in LENGTHS.into_iter().enumerate() {
         let mut bytes = Vec::new();
         reader.read(k, &mut |piece| {
@@ -70,7 +70,7 @@ fn newest(store: &mut Store) -> Result<(u64, i64)> {
         })?;
         assert!(bytes == vec![byte(shot, k); length], "WRONG: record {k} of shot {shot}");
     }
-    Ok((reader.origin().generation, shot))
+    Ok((reader.origin.generation, shot))
 }
 
 #[test]

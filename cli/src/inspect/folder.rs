@@ -122,12 +122,12 @@ impl Content {
             Err(e) => return Ok(Some(Err(e.message))),
         };
         let verdict = |k| reader.read(k, &mut |_| Ok(())).err().map(|e| e.message);
-        let records = reader.records().iter().enumerate().map(|(k, record)| (*record, verdict(k)));
+        let records = reader.records.iter().enumerate().map(|(k, record)| (*record, verdict(k)));
         Ok(Some(Ok(Content {
             records: records.collect(),
-            header: reader.header().clone(),
-            origin: *reader.origin(),
-            length: reader.length(),
+            header: reader.header.clone(),
+            origin: reader.origin,
+            length: reader.length,
         })))
     }
 

@@ -63,7 +63,7 @@ fn publish(store: &mut Store, shot: i64, it: i64) -> u64 {
 }
 
 fn generation(folder: &Path, rank: u32, generation: u64) -> PathBuf {
-    folder.join(FileName::Generation { rank, generation }.text())
+    folder.join(FileName::Generation(generation).text(rank))
 }
 
 /// Changes the byte of a file that is `before_end` bytes before its end.

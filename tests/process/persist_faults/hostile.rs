@@ -57,7 +57,7 @@ fn base(job: Job, within: bool, dir: &Path) -> Base {
 }
 
 fn file(dir: &Path) -> PathBuf {
-    dir.join(FileName::Generation { rank: 0, generation: 1 }.text())
+    dir.join(FileName::Generation(1).text(0))
 }
 
 /// What a hostile file came to.
