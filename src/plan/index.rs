@@ -50,7 +50,10 @@ pub struct Index {
     pub forward: Option<ForwardPhase>,
     /// Whether states with neighbouring numbers are one time step apart: not with macro-steps.
     pub(super) is_consecutive: bool,
-    pub(super) is_one_by_one: bool,
+    /// Whether one BACKWARD comes between two RESTOREs, before the first one and after the last one, and
+    /// FORWARD only leads to the state of the next SAVE or BACKWARD. The SAVEs and RESTOREs then say what
+    /// comes between them.
+    pub is_one_by_one: bool,
 }
 
 /// Which states may take part 0 of the state before as their part 1.
@@ -100,17 +103,16 @@ impl Index {
         if let Some(why) = schedule.why_it_takes_long() {
             log::warn!("{why}");
         }
-        let mut accesses = with_room(count as usize)?;
+        let mut accesses: Vec<Access> = with_room(count as usize)?;
         let (mut clock, mut forward) = (0, None);
         let mut actions = schedule.actions();
         while let Some(action) = actions.next() {
             match action.kind {
                 Kind::Forward => {
                     clock += 1 + u64::from(actions.skip_forward());
-                    accesses
-                        .last_mut()
-                        .into_iter()
-                        .for_each(|last: &mut Access| last.steps_on = true);
+                    if let Some(last) = accesses.last_mut() {
+                        last.steps_on = true;
+                    }
                 }
                 Kind::Backward => {
                     if clock + 1 == schedule.steps as u64 && schedule.algorithm == Algorithm::Online
@@ -121,17 +123,10 @@ impl Index {
                     clock += 1;
                 }
                 Kind::Save | Kind::Restore => {
-                    push(
-                        &mut accesses,
-                        Access {
-                            ts: action.ts,
-                            save: action.kind == Kind::Save,
-                            is_shared: false,
-                            steps_on: false,
-                            next: NONE,
-                            clock,
-                        },
-                    )?;
+                    let (ts, save) = (action.ts, action.kind == Kind::Save);
+                    let [is_shared, steps_on] = [false; 2];
+                    let access = Access { ts, save, is_shared, steps_on, next: NONE, clock };
+                    push(&mut accesses, access)?;
                 }
                 Kind::Terminate => {}
                 Kind::Error => action.check_memory()?,
@@ -203,12 +198,5 @@ impl Index {
     /// Number of the SAVE or RESTORE to which the access `number` belongs.
     pub fn action_of(&self, number: usize) -> usize {
         number / self.parts as usize
-    }
-
-    /// Whether one BACKWARD comes between two RESTOREs, before the first one and after the last one, and
-    /// FORWARD only leads to the state of the next SAVE or BACKWARD. The SAVEs and RESTOREs then say what
-    /// comes between them.
-    pub fn is_one_by_one(&self) -> bool {
-        self.is_one_by_one
     }
 }

@@ -39,18 +39,18 @@ impl Plan {
                 false => raw.clairvoyant(e)?,
             });
         }
-        let device_slots = match coded.used() {
-            0 => raw.used(),
+        let device_slots = match coded.used {
+            0 => raw.used,
             used => raw_slots + used,
         };
-        debug_assert!(raw_slots == 0 || raw.has_no_fetches());
+        debug_assert!(raw_slots == 0 || raw.fetches.is_empty());
         let mut plan = Plan {
             cache: raw_slots.saturating_add(coded_slots),
             zero_copy,
             raw_slots,
             device_slots,
             steps,
-            fetches: coded.into_fetches(),
+            fetches: coded.fetches,
             ..Plan::default()
         };
         plan.fetches.sort_unstable();

@@ -11,7 +11,7 @@ pub(super) struct Cache<'a> {
     index: &'a Index,
     capacity: u32,
     /// Number of slots used so far; slots from this number on are empty.
-    used: u32,
+    pub(super) used: u32,
     /// For each slot, the state that the slot holds, and the last plan step that used the slot.
     content: Vec<u32>,
     last_use: Vec<u32>,
@@ -29,7 +29,8 @@ pub(super) struct Cache<'a> {
     /// Online: for each state, whether its snapshot is in the cache only and was saved in the forward
     /// phase: it stays in its slot. Empty for other schedules.
     pinned: Vec<bool>,
-    fetches: Vec<Fetch>,
+    /// The transfers to the device so far.
+    pub(super) fetches: Vec<Fetch>,
     /// Slots that the access of now must leave as they are, or NONE: those of the other part of its
     /// SAVE or RESTORE, and under zero copy, where the application works in the slots, those of the
     /// SAVE or RESTORE before, which the application may still use.
@@ -100,21 +101,6 @@ impl<'a> Cache<'a> {
             in_hand: [NONE; 2 * MOST_PARTS],
             always: Plan::always_has_slot(zero_copy, index.parts, capacity),
         })
-    }
-
-    /// Number of slots used so far.
-    pub(super) fn used(&self) -> u32 {
-        self.used
-    }
-
-    /// Whether no snapshot was fetched so far.
-    pub(super) fn has_no_fetches(&self) -> bool {
-        self.fetches.is_empty()
-    }
-
-    /// The transfers to the device so far.
-    pub(super) fn into_fetches(self) -> Vec<Fetch> {
-        self.fetches
     }
 
     /// Notes that a plan step used memory outside this cache, so that the application works in no slot
@@ -214,14 +200,8 @@ impl<'a> Cache<'a> {
             if let Some(slot) = slot {
                 let (free, released) = self.free_since(slot);
                 let saved = self.saved[ts];
-                push(
-                    &mut self.fetches,
-                    Fetch {
-                        issue_after: free.max(saved),
-                        restore: e,
-                        released_after: released.max(saved),
-                    },
-                )?;
+                let (issue_after, released_after) = (free.max(saved), released.max(saved));
+                push(&mut self.fetches, Fetch { issue_after, restore: e, released_after })?;
             }
             (slot, READ_FROM_HOST)
         };
@@ -260,10 +240,8 @@ impl<'a> Cache<'a> {
             if !access.save {
                 let free = if self.capacity == 1 { e } else { last_but_one.unwrap_or(0) };
                 let issue_after = free.max(self.saved[ts]);
-                push(
-                    &mut self.fetches,
-                    Fetch { issue_after, restore: e, released_after: issue_after },
-                )?;
+                let fetch = Fetch { issue_after, restore: e, released_after: issue_after };
+                push(&mut self.fetches, fetch)?;
             }
             slot
         };

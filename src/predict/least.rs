@@ -51,7 +51,7 @@ pub(super) fn least(
     costs: &Costs,
     patience: f64,
 ) -> Result<std::result::Result<f64, f64>> {
-    let is_known = index.is_one_by_one()
+    let is_known = index.is_one_by_one
         && !plan.zero_copy
         && !plan.in_levels
         && plan.raw_slots == 0
