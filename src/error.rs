@@ -99,6 +99,16 @@ impl From<Error> for std::io::Error {
     }
 }
 
+impl From<std::io::Error> for Error {
+    /// Takes the error of gpuzip back that was made an error of the operating system, or makes one.
+    fn from(error: std::io::Error) -> Self {
+        match error.downcast::<Error>() {
+            Ok(error) => error,
+            Err(error) => Error::new(Code::Io, text(format_args!("{error}"))),
+        }
+    }
+}
+
 /// Makes an `Err(Error)` from the name of a code and a formatted text.
 macro_rules! fail {
     ($code:ident, $($text:tt)*) => {

@@ -5,7 +5,7 @@ use super::format::{
     damaged, Footer, Header, Origin, Record, RecordHead, ENTRY, FOOTER, HEADER, HEADER_END,
     MOST_RECORDS,
 };
-use crate::error::{fail, Code, Error, Result};
+use crate::error::{fail, Result};
 use crate::fallible_vec;
 use crate::files::quietly;
 use std::fs::File;
@@ -14,14 +14,6 @@ use std::os::unix::fs::FileExt;
 
 /// Most bytes that are in memory at a time: 1 MiB.
 pub const PIECE: usize = 1 << 20;
-
-/// Turns an error of the operating system into one of gpuzip.
-pub(super) fn io_error(error: io::Error) -> Error {
-    match error.downcast::<Error>() {
-        Ok(error) => error,
-        Err(error) => Error::new(Code::Io, error.to_string()),
-    }
-}
 
 /// Where the bytes of a container come from: a file, or memory.
 pub trait Source {
@@ -184,7 +176,7 @@ impl<W: Write> ContainerWriter<W> {
     fn write_out(&mut self, bytes: &[u8]) -> Result<()> {
         let written = quietly(|| self.to.write_all(bytes));
         self.failed = written.is_err();
-        written.map_err(io_error)
+        Ok(written?)
     }
 }
 
@@ -204,13 +196,13 @@ pub struct Container<S> {
 impl<S: Source> Container<S> {
     /// Opens a container and checks all of it but the payloads of its records.
     pub fn open(source: S) -> Result<Self> {
-        let length = source.length().map_err(io_error)?;
+        let length = source.length()?;
         let least = (HEADER + HEADER_END + FOOTER) as u64;
         if length < least {
             return damaged(format_args!("it has {length} bytes, and the shortest has {least}"));
         }
         let mut fixed = [0; HEADER];
-        source.read_at(0, &mut fixed).map_err(io_error)?;
+        source.read_at(0, &mut fixed)?;
         let header_bytes = Header::length(&fixed)?;
         if length < (header_bytes + FOOTER) as u64 {
             return damaged(format_args!(
@@ -219,10 +211,10 @@ impl<S: Source> Container<S> {
             ));
         }
         let mut bytes = fallible_vec::filled(0, header_bytes)?;
-        source.read_at(0, &mut bytes).map_err(io_error)?;
+        source.read_at(0, &mut bytes)?;
         let (header, origin, header_crc) = Header::from_bytes(&bytes)?;
         let mut end = [0; FOOTER];
-        source.read_at(length - FOOTER as u64, &mut end).map_err(io_error)?;
+        source.read_at(length - FOOTER as u64, &mut end)?;
         let footer = Footer::from_bytes(&end, length, header_bytes as u64, header_crc)?;
         let (start, end) = (origin.generation, footer.generation);
         if start != end {
@@ -246,7 +238,7 @@ impl<S: Source> Container<S> {
         let (mut crc, mut offset) = (0, record.offset);
         while missing > 0 {
             let piece = &mut buffer[..missing.min(PIECE as u64) as usize];
-            self.source.read_at(offset, piece).map_err(io_error)?;
+            self.source.read_at(offset, piece)?;
             crc = crc32c::crc32c_append(crc, piece);
             sink(piece)?;
             offset += piece.len() as u64;
@@ -279,7 +271,7 @@ fn read_index(source: &impl Source, footer: &Footer, header: u64) -> Result<Vec<
     for begin in (0..footer.records).step_by(most) {
         let count = most.min((footer.records - begin) as usize);
         let piece = &mut buffer[..count * ENTRY];
-        source.read_at(footer.index + begin * ENTRY as u64, piece).map_err(io_error)?;
+        source.read_at(footer.index + begin * ENTRY as u64, piece)?;
         crc = crc32c::crc32c_append(crc, piece);
         for (k, entry) in (begin..).zip(piece.as_chunks::<ENTRY>().0) {
             let record = Record::from_bytes(entry, k, payload)?;

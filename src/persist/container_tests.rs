@@ -4,6 +4,7 @@ use super::super::fingerprint::Fingerprint;
 use super::super::format::{Kind, VALUE, VERSION};
 use super::super::name::Name;
 use super::*;
+use crate::error::Code;
 
 fn head(name: &str, ts: i64, stored: u64) -> RecordHead {
     RecordHead {

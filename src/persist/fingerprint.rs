@@ -71,15 +71,15 @@ impl Fingerprint {
                     return fail!(
                         Config,
                         "the restart files were written with {}, and this run has {}: give the configuration that wrote the files, or another folder",
-                        expected.shown_of_other(name, found),
-                        expected.shown(name, *value)
+                        expected.shown(name, found, true),
+                        expected.shown(name, *value, false)
                     )
                 }
                 None => {
                     return fail!(
                         Config,
                         "the restart files say nothing about {name}, and this run has {}: another version of the program wrote the files",
-                        expected.shown(name, *value)
+                        expected.shown(name, *value, false)
                     )
                 }
             }
@@ -93,33 +93,19 @@ impl Fingerprint {
         }
     }
 
-    /// Returns a value of this run as people read it.
-    fn shown(&self, name: &Name, value: u64) -> String {
-        match self.meaning(name) {
+    /// Returns a value as people read it: of this run, or with `is_other` of a file, where it differs. A
+    /// file holds of some values only the hash, which tells that they differ and not what they were.
+    fn shown(&self, name: &Name, value: u64, is_other: bool) -> String {
+        let meaning = self.meanings.iter().find(|(known, _)| known == name);
+        match meaning.map(|(_, meaning)| meaning) {
+            Some(Meaning::HashOf(_)) if is_other => format!("other {name}"),
             Some(Meaning::HashOf(text)) => format!("{name} = {text}"),
-            Some(Meaning::OneOf(names)) => format!("{name} = {}", name_of(names, value)),
+            Some(Meaning::OneOf(names)) => match names.iter().find(|(known, _)| *known == value) {
+                Some((_, text)) => format!("{name} = {text}"),
+                None => format!("{name} = {value}, which this version of gpuzip does not know"),
+            },
             None => format!("{name} = {value}"),
         }
-    }
-
-    /// Returns the value of a file, which differs from this run's, as people read it. A file holds
-    /// of some values only the hash, which tells that they differ and not what they were.
-    fn shown_of_other(&self, name: &Name, value: u64) -> String {
-        match self.meaning(name) {
-            Some(Meaning::HashOf(_)) => format!("other {name}"),
-            _ => self.shown(name, value),
-        }
-    }
-
-    fn meaning(&self, name: &Name) -> Option<&Meaning> {
-        self.meanings.iter().find(|(known, _)| known == name).map(|(_, meaning)| meaning)
-    }
-}
-
-fn name_of(names: &[(u64, &'static str)], value: u64) -> String {
-    match names.iter().find(|(number, _)| *number == value) {
-        Some((_, name)) => (*name).to_owned(),
-        None => format!("{value}, which this version of gpuzip does not know"),
     }
 }
 

@@ -72,7 +72,7 @@ pub(super) fn read(folder: &Folder, name: &OsStr) -> Result<Vec<Line>> {
     let bytes = match folder.read(name, limit) {
         Ok(bytes) => bytes,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(e) => return Err(super::container::io_error(e)),
+        Err(e) => return Err(e.into()),
     };
     let mut found = fallible_vec::with_room(bytes.len() / LINE)?;
     for line in lines(&bytes) {

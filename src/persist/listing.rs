@@ -1,11 +1,11 @@
 //! What is in a folder of generations, of all ranks, for a reader that changes nothing and takes no
 //! lock: a run may be writing to the folder at the same time.
 
-use super::container::{io_error, Container};
+use super::container::Container;
 use super::journal::{self, Line};
 use super::names::FileName;
 use super::store::{check_origin, Reader};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fallible_vec;
 use crate::files::{self, Folder};
 use std::ffi::OsString;
@@ -23,7 +23,7 @@ pub struct Listing {
 impl Listing {
     /// Lists a folder.
     pub fn of(dir: &Path) -> Result<Self> {
-        let within = |e| io_error(e).within(dir.display());
+        let within = |e| Error::from(e).within(dir.display());
         let folder = Folder::open(dir).map_err(within)?;
         let mut files = Vec::new();
         let listed = folder.names(&mut |name| -> io::Result<()> {
@@ -72,7 +72,7 @@ impl Listing {
     /// Opens a generation; checks all of it but the payloads.
     pub fn open(&self, rank: u32, generation: u64) -> Result<Reader> {
         let name = OsString::from(FileName::Generation(generation).text(rank));
-        let opened = self.folder.open_to_read(&name).map_err(io_error).and_then(|file| {
+        let opened = self.folder.open_to_read(&name).map_err(Error::from).and_then(|file| {
             let reader = Container::open(file)?;
             check_origin(reader.origin, rank, generation).map(|()| reader)
         });

@@ -1,7 +1,7 @@
 //! One rank's generations in a folder: written beside the older ones, published in one step, and
 //! removed when newer ones were read back.
 
-use super::container::{io_error, Container, ContainerWriter};
+use super::container::{Container, ContainerWriter};
 use super::format::{Header, Origin, RecordHead, MOST_RANKS};
 use super::journal::{self, Line};
 use super::names::{FileName, LAST_GENERATION};
@@ -77,7 +77,7 @@ impl Store {
         let opened = open(dir).map_err(|e| {
             let is_dangling = dir.is_symlink() && !dir.exists();
             let hint = if is_dangling { " (a symbolic link to nothing)" } else { "" };
-            io_error(e).within(format_args!("folder of restart files {}{hint}", dir.display()))
+            Error::from(e).within(format_args!("folder of restart files {}{hint}", dir.display()))
         })?;
         let folder = Arc::new(opened);
         let lock = take_lock(&folder, rank).map_err(|e| e.within(dir.display()))?;
@@ -116,7 +116,7 @@ impl Store {
         let name = FileName::Temporary(self.next);
         // The number is used up even if this fails: other ranks give it to their part.
         self.next += 1;
-        let made = self.make(name).map_err(io_error).and_then(|file| {
+        let made = self.make(name).map_err(Error::from).and_then(|file| {
             let temporary = Temporary {
                 folder: Arc::clone(&self.folder),
                 name: Some(name.text(self.rank)),
@@ -168,9 +168,9 @@ impl Store {
         if !Arc::ptr_eq(&temporary.folder, &self.folder) {
             return fail!(Argument, "a generation is published by the store that began it");
         }
-        file.sync_all().map_err(io_error).map_err(place)?;
-        temporary.rename(&name.text(self.rank)).map_err(io_error).map_err(place)?;
-        self.folder.sync().map_err(io_error).map_err(place)?;
+        file.sync_all().map_err(Error::from).map_err(place)?;
+        temporary.rename(&name.text(self.rank)).map_err(Error::from).map_err(place)?;
+        self.folder.sync().map_err(Error::from).map_err(place)?;
         if let Err(e) = journal::append(&self.folder, &self.journal(), line) {
             let place = self.place(FileName::Journal);
             log::warn!(
@@ -220,7 +220,7 @@ impl Store {
         let removed = self.generations().and_then(|all| {
             all.into_iter().filter(|generation| *generation < oldest).try_for_each(|generation| {
                 let name = FileName::Generation(generation);
-                self.folder.remove(name.text(self.rank).as_ref()).map_err(io_error)
+                self.folder.remove(name.text(self.rank).as_ref()).map_err(Error::from)
             })
         });
         match removed {
@@ -255,8 +255,8 @@ impl Store {
     /// that the system keeps in memory are read from the disk again where possible.
     pub(super) fn open_generation(&self, generation: u64, from_disk: bool) -> Result<Reader> {
         let name = FileName::Generation(generation);
-        let file = self.folder.open_to_read(name.text(self.rank).as_ref()).map_err(io_error)?;
-        let found = file.metadata().map_err(io_error)?;
+        let file = self.folder.open_to_read(name.text(self.rank).as_ref())?;
+        let found = file.metadata()?;
         warn_of_stranger(&self.place(name), &found);
         if from_disk {
             files::forget_cached(&file);
@@ -288,7 +288,7 @@ impl Store {
                 _ => Ok(()),
             }
         });
-        names.map_err(|e| io_error(e).within(self.path.display()))
+        names.map_err(|e| Error::from(e).within(self.path.display()))
     }
 
     fn journal(&self) -> OsString {
@@ -423,7 +423,7 @@ fn warn_of_stranger(place: &dyn Display, found: &Metadata) {
 /// Takes the lock of a rank, and writes into the lock file who has it.
 fn take_lock(folder: &Folder, rank: u32) -> Result<File> {
     let name = OsString::from(FileName::Lock.text(rank));
-    let named = |e: io::Error| io_error(e).within(name.display());
+    let named = |e: io::Error| Error::from(e).within(name.display());
     let file = folder.open_private(&name).map_err(named)?;
     match files::lock(&file, PATIENCE) {
         Ok(()) => {}

@@ -8,6 +8,7 @@ use crate::fallible_vec;
 use crate::files;
 use std::io::{self, BufRead, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 /// A recorded schedule that is valid and has its flags.
 #[derive(Clone, Debug)]
@@ -34,13 +35,9 @@ impl Trace {
     /// Reads a trace file. `steps` is the number of time steps that the trace must reverse; `None`
     /// accepts any number.
     pub fn load(path: &Path, steps: Option<u32>) -> Result<Self> {
-        let place = path.display();
-        let file = match files::open(path, files::LARGEST_TRACE) {
-            Ok(file) => file,
-            Err(e) => return fail!(Io, "trace file {place}: {e}"),
-        };
-        Self::read(io::BufReader::new(file), steps)
-            .map_err(|e| e.within(format_args!("trace file {place}")))
+        let file = files::open(path, files::LARGEST_TRACE).map_err(Error::from);
+        file.and_then(|file| Self::read(io::BufReader::new(file), steps))
+            .map_err(|e| e.within(format_args!("trace file {}", path.display())))
     }
 
     /// Reads a trace from `input`; see `load`.
@@ -101,16 +98,13 @@ impl Trace {
         set_flags(&mut actions, steps)?;
         // RECOMPUTE and FIRST_BACKWARD are set when the actions are generated, as for every
         // schedule.
-        let unchecked = std::sync::Arc::new(Trace {
+        let unchecked = Arc::new(Trace {
             actions,
             summary: Summary { backward_steps: steps as u64, ..Summary::default() },
             tree: None,
         });
         let summary = validate(super::Schedule::trace(unchecked.clone()).actions(), steps, None)?;
-        match std::sync::Arc::try_unwrap(unchecked) {
-            Ok(Trace { actions, .. }) => Ok(Trace { actions, summary, tree: None }),
-            Err(_) => fail!(State, "the trace is in use"),
-        }
+        Ok(Trace { summary, ..Arc::unwrap_or_clone(unchecked) })
     }
 }
 
