@@ -77,13 +77,9 @@ pub fn set_budget(seconds: f64) {
     BUDGET.store(seconds.to_bits(), Ordering::Relaxed);
 }
 
-/// Lets these signals request a stop. A handler that a signal had before is called, too. A signal
-/// that was caught already keeps the handlers that it has.
-pub fn catch(signals: &[c_int]) -> Result<()> {
-    signals.iter().try_for_each(|&signal| catch_one(signal))
-}
-
-fn catch_one(signal: c_int) -> Result<()> {
+/// Lets a signal request a stop. A handler that the signal had before is called, too. A signal that was
+/// caught already keeps the handlers that it has.
+pub fn catch(signal: c_int) -> Result<()> {
     let index = signal as usize;
     if !(1..SIGNALS).contains(&index) {
         return fail!(Argument, "signal {signal}: signals have numbers from 1 to {}", SIGNALS - 1);

@@ -94,12 +94,19 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
     unsafe { checked_copy(&read(config)?) }
 }
 
+/// Reads a key of a configuration that is 0 or 1; `$choices` says what these stand for.
+macro_rules! one_of {
+    ($given:ident.$key:ident, $choices:literal) => {
+        one_of(stringify!($key), $given.$key, $choices)?
+    };
+}
+
 /// Checks the library's copy of a configuration.
 ///
 /// # Safety
 /// The strings of `given` are NULL or valid.
 unsafe fn checked_copy(given: &gpuzip_config_t) -> Result<Config> {
-    check_supported(given)?;
+    zero_words("config->reserved", &given.reserved, Code::Config)?;
     level_of(given.log_level)?;
     // SAFETY: by this function's contract.
     let text = |pointer| unsafe { text_of(pointer) };
@@ -115,18 +122,30 @@ unsafe fn checked_copy(given: &gpuzip_config_t) -> Result<Config> {
         tiers: tiers(given, disk_folders)?,
         device: device(given, path(given.profile_path))?,
         codec: codec(given)?,
-        report: report(given, path(given.trace_out))?,
-        restart: restart(given, path(given.persist_dir))?,
+        report: ReportOptions {
+            trace_out: path(given.trace_out),
+            log_ratio: one_of!(given.enable_compression_rate_log, "0 or 1"),
+            performance_log: one_of!(given.enable_performance_log, "0 or 1"),
+        },
+        restart: RestartOptions {
+            folder: path(given.persist_dir),
+            strict: one_of!(given.strict, "0 (a warning) or 1 (an error)"),
+            overhead: within(
+                "persist_overhead",
+                given.persist_overhead,
+                1.0,
+                "a share of the run time, up to 1, or 0 for 0.035",
+            )?,
+            stop_budget: within(
+                "stop_budget_s",
+                given.stop_budget_s,
+                1e9,
+                "seconds, up to 1e9, or 0 for 1.5",
+            )?,
+        },
     };
     config.modes().check()?;
     Ok(config)
-}
-
-/// Reads a key of a configuration that is 0 or 1; `$choices` says what these stand for.
-macro_rules! one_of {
-    ($given:ident.$key:ident, $choices:literal) => {
-        one_of(stringify!($key), $given.$key, $choices)?
-    };
 }
 
 /// Reads the keys of the schedule.
@@ -201,35 +220,6 @@ fn codec(given: &gpuzip_config_t) -> Result<CodecOptions> {
     })
 }
 
-/// Reads the keys of logs and timelines.
-fn report(given: &gpuzip_config_t, trace_out: Option<PathBuf>) -> Result<ReportOptions> {
-    Ok(ReportOptions {
-        trace_out,
-        log_ratio: one_of!(given.enable_compression_rate_log, "0 or 1"),
-        performance_log: one_of!(given.enable_performance_log, "0 or 1"),
-    })
-}
-
-/// Reads the keys of restart files.
-fn restart(given: &gpuzip_config_t, folder: Option<PathBuf>) -> Result<RestartOptions> {
-    Ok(RestartOptions {
-        folder,
-        strict: one_of!(given.strict, "0 (a warning) or 1 (an error)"),
-        overhead: within(
-            "persist_overhead",
-            given.persist_overhead,
-            1.0,
-            "a share of the run time, up to 1, or 0 for 0.035",
-        )?,
-        stop_budget: within(
-            "stop_budget_s",
-            given.stop_budget_s,
-            1e9,
-            "seconds, up to 1e9, or 0 for 1.5",
-        )?,
-    })
-}
-
 /// Returns a configuration's string, or `None` for NULL.
 ///
 /// # Safety
@@ -249,7 +239,7 @@ fn profile_of(path: &Path) -> Result<Option<Profile>> {
     match files::read(path, files::LARGEST_PROFILE) {
         Ok(bytes) => Profile::from_bytes(&bytes).map(Some).map_err(within),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(e) => fail!(Io, "profile_path = {}: {e}", path.display()),
+        Err(e) => Err(within(e.into())),
     }
 }
 
@@ -412,9 +402,4 @@ fn within(name: &str, value: f64, most: f64, what: &str) -> Result<f64> {
         true => Ok(value),
         false => fail!(Config, "{name} = {value}: {what}"),
     }
-}
-
-/// Refuses settings that this version cannot carry out, instead of ignoring them silently.
-fn check_supported(c: &gpuzip_config_t) -> Result<()> {
-    zero_words("config->reserved", &c.reserved, Code::Config)
 }

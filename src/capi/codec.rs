@@ -254,17 +254,7 @@ struct Plugin {
 
 fn field_of(data: *mut c_void, shape: Shape) -> gpuzip_field_t {
     let [n1, n2, n3] = shape.n.map(|n| n as u64);
-    gpuzip_field_t {
-        data,
-        n1,
-        n2,
-        n3,
-        r#type: shape.scalar as i32,
-        role: 0,
-        pitch2: 0,
-        pitch3: 0,
-        reserved: [0; 2],
-    }
+    gpuzip_field_t { data, n1, n2, n3, r#type: shape.scalar as i32, ..Default::default() }
 }
 
 impl Coder for Plugin {

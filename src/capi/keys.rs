@@ -166,20 +166,6 @@ impl Key {
         value: &str,
         keep: impl FnOnce(&str) -> Result<*const c_char>,
     ) -> Result<()> {
-        let name = self.name;
-        let Some(()) = self.store(config, value, keep)? else {
-            return fail!(Config, "{name} = {}: use {}", shown(value), self.choices());
-        };
-        Ok(())
-    }
-
-    /// Sets the key's field; returns `None` if the key does not accept the value.
-    fn store(
-        &self,
-        config: &mut gpuzip_config_t,
-        value: &str,
-        keep: impl FnOnce(&str) -> Result<*const c_char>,
-    ) -> Result<Option<()>> {
         let named = self.number_of(value);
         let whole = || {
             named
@@ -187,24 +173,27 @@ impl Key {
                 .filter(|n| self.allows(f64::from(*n)))
         };
         let real = || numbers::real(value).filter(|n| self.allows(*n));
-        match (self.slot)(config) {
-            Slot::Int(slot) => return Ok(whole().map(|value| *slot = value)),
-            Slot::Float(slot) => return Ok(real().map(|value| *slot = value as f32)),
-            Slot::Double(slot) => return Ok(real().map(|value| *slot = value)),
-            Slot::Bytes(slot) => return Ok(numbers::bytes(value).map(|value| *slot = value)),
-            Slot::Bandwidth(slot) => {
-                return Ok(numbers::bandwidth(value)
-                    .filter(|n| self.allows(*n))
-                    .map(|value| *slot = value))
+        let bandwidth = || numbers::bandwidth(value).filter(|n| self.allows(*n));
+        let stored = match (self.slot)(config) {
+            Slot::Int(slot) => whole().map(|value| *slot = value),
+            Slot::Float(slot) => real().map(|value| *slot = value as f32),
+            Slot::Double(slot) => real().map(|value| *slot = value),
+            Slot::Bytes(slot) => numbers::bytes(value).map(|value| *slot = value),
+            Slot::Bandwidth(slot) => bandwidth().map(|value| *slot = value),
+            Slot::Text(slot) => {
+                let text = match (&self.allowed, named) {
+                    (Names(_), None) if !value.is_empty() => None,
+                    (Names(_), _) => Some(keep(&value.to_ascii_lowercase())?),
+                    _ => Some(keep(value)?),
+                };
+                text.map(|text| *slot = text)
             }
-            Slot::Text(slot) => match (&self.allowed, named) {
-                (Names(_), None) if !value.is_empty() => return Ok(None),
-                (Names(_), _) => *slot = keep(&value.to_ascii_lowercase())?,
-                _ => *slot = keep(value)?,
-            },
-            Slot::Path(slot) => *slot = keep(value)?.cast_mut(),
+            Slot::Path(slot) => Some(keep(value)?).map(|text| *slot = text.cast_mut()),
+        };
+        match stored {
+            Some(()) => Ok(()),
+            None => fail!(Config, "{} = {}: use {}", self.name, shown(value), self.choices()),
         }
-        Ok(Some(()))
     }
 
     fn names(&self) -> &'static [(&'static str, i32)] {
@@ -245,25 +234,20 @@ impl Key {
     pub fn value_name(&self, text: &str) -> Option<&'static str> {
         let number = || i32::try_from(numbers::whole(text)?).ok();
         let number = self.number_of(text).or_else(number)?;
+        self.name_of(number)
+    }
+
+    /// Returns the first name of a number.
+    fn name_of(&self, number: i32) -> Option<&'static str> {
         self.names().iter().find(|(_, named)| *named == number).map(|(name, _)| *name)
     }
 
     /// Describes the values that the key accepts, for error texts.
     pub fn choices(&self) -> String {
-        let numbered = |names: &[(&str, i32)]| -> String {
-            let mut seen = Vec::new();
-            let first = |(_, number): &&(&str, i32)| {
-                !seen.contains(number) && {
-                    seen.push(*number);
-                    true
-                }
-            };
-            names
-                .iter()
-                .filter(first)
-                .map(|(name, number)| format!("{name} ({number})"))
-                .collect::<Vec<_>>()
-                .join(", ")
+        let numbered = |names: &[(&str, i32)]| {
+            let first = names.iter().filter(|(name, number)| self.name_of(*number) == Some(*name));
+            let shown = first.map(|(name, number)| format!("{name} ({number})"));
+            shown.collect::<Vec<_>>().join(", ")
         };
         match ((self.slot)(&mut DEFAULT.clone()), &self.allowed) {
             (Slot::Text(_), Names(names)) => names.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(" or "),
@@ -289,8 +273,7 @@ impl Key {
         };
         match (self.slot)(&mut config.clone()) {
             Slot::Int(value) => {
-                let name = self.names().iter().find(|(_, number)| number == value);
-                name.map_or_else(|| value.to_string(), |(name, _)| name.to_string())
+                self.name_of(*value).map_or_else(|| value.to_string(), str::to_owned)
             }
             Slot::Float(value) => value.to_string(),
             Slot::Double(value) | Slot::Bandwidth(value) => value.to_string(),

@@ -83,10 +83,7 @@ impl Loaded {
     }
 
     fn read(&mut self, path: &Path) -> Result<()> {
-        let bytes = match files::read(path, files::LARGEST_CONFIG) {
-            Ok(bytes) => bytes,
-            Err(e) => return fail!(Io, "{e}"),
-        };
+        let bytes = files::read(path, files::LARGEST_CONFIG)?;
         let text = match std::str::from_utf8(&bytes) {
             Ok(text) => text,
             Err(e) => {

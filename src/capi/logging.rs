@@ -11,7 +11,7 @@ use crate::files::quietly;
 use crate::guarded::Guarded;
 use crate::process::Process;
 use env_filter::Filter;
-use log::{Level, LevelFilter, Log, Metadata, Record};
+use log::{LevelFilter, Log, Metadata, Record};
 use once_cell::race::OnceBox;
 use std::ffi::{c_void, CStr};
 use std::ptr::null_mut;
@@ -38,6 +38,10 @@ static RUNNING: Guarded<()> = Guarded::new((), || ());
 
 /// The callback in texts of errors.
 const CALLBACK_NAME: &str = "the log callback";
+
+/// The levels of the log, by their numbers in the C interface.
+const LEVELS: [LevelFilter; 4] =
+    [LevelFilter::Debug, LevelFilter::Info, LevelFilter::Warn, LevelFilter::Error];
 
 struct Router;
 
@@ -86,12 +90,8 @@ impl Log for Router {
         let Some(Callback { function, user }) = callback else {
             return quietly(|| to_stderr(record));
         };
-        let level = match record.level() {
-            Level::Error => 3,
-            Level::Warn => 2,
-            Level::Info => 1,
-            Level::Debug | Level::Trace => 0,
-        };
+        // The number of the level; Trace counts as DEBUG.
+        let level = LEVELS.iter().rposition(|level| record.level() <= *level).unwrap_or(0) as i32;
         let text = line(format_args!("{}\0", record.args()));
         let text = text
             .as_deref()
@@ -149,12 +149,9 @@ fn on_heap(callback: Callback) -> Result<*mut Callback> {
 
 /// Returns the log filter for `log_level` of the configuration.
 pub(super) fn level_of(level: i32) -> Result<LevelFilter> {
-    match level {
-        0 => Ok(LevelFilter::Debug),
-        1 => Ok(LevelFilter::Info),
-        2 => Ok(LevelFilter::Warn),
-        3 => Ok(LevelFilter::Error),
-        _ => fail!(Config, "log_level = {level}: use 0 DEBUG, 1 INFO, 2 WARN or 3 ERROR"),
+    match usize::try_from(level).ok().and_then(|level| LEVELS.get(level)) {
+        Some(filter) => Ok(*filter),
+        None => fail!(Config, "log_level = {level}: use 0 DEBUG, 1 INFO, 2 WARN or 3 ERROR"),
     }
 }
 

@@ -242,16 +242,14 @@ pub unsafe extern "C" fn gpuzip_catch_signals(
             return not_null(signals, "signals");
         }
         if signals.is_null() {
-            return stop::catch(&[libc::SIGTERM, libc::SIGUSR1]);
+            return [libc::SIGTERM, libc::SIGUSR1].into_iter().try_for_each(stop::catch);
         }
         if nsignals > MOST_SIGNALS {
             return fail!(Argument, "nsignals = {nsignals}: at most {MOST_SIGNALS}");
         }
-        for i in 0..nsignals as usize {
-            // SAFETY: by this function's contract.
-            stop::catch(&[unsafe { signals.add(i).read_unaligned() }])?;
-        }
-        Ok(())
+        // SAFETY: by this function's contract.
+        let signal = |i: usize| unsafe { signals.add(i).read_unaligned() };
+        (0..nsignals as usize).map(signal).try_for_each(stop::catch)
     })
 }
 

@@ -9,7 +9,7 @@ use super::types::*;
 use crate::choice::Tick;
 use crate::device::{AppField, Stream};
 use crate::error::{fail, Code, Error, Result};
-use crate::schedule::Kind;
+use crate::schedule::{Action, Kind};
 use crate::session::Session;
 use std::ffi::c_void;
 
@@ -83,45 +83,31 @@ impl Run {
     }
 
     fn serve(&self, tick: Tick) -> Result<()> {
-        let (user, ts, end, flags) =
-            (self.callbacks.user, tick.action.ts as i32, tick.end as i32, tick.action.flags);
-        match tick.action.kind {
-            Kind::Forward => {
-                // SAFETY: the application promised to `gpuzip_run_forward` that the callbacks may
-                // be called.
-                let value = self
-                    .callbacks
-                    .forward
-                    .map_or(0, |forward| in_caller(|| unsafe { forward(user, ts, end, flags) }));
-                self.returned(value, || format!("forward of {ts} to {end}"))
-            }
-            Kind::Backward => match self.callbacks.backward_range {
-                Some(backward) => {
-                    // SAFETY: as for `forward`.
-                    let value = in_caller(|| unsafe { backward(user, ts, end, flags) });
-                    self.returned(value, || format!("backward_range of {end} to {ts}"))
-                }
-                None => {
-                    let value = self.callbacks.backward.map_or(0, |backward| {
-                        // SAFETY: as for `forward`.
-                        in_caller(|| unsafe { backward(user, ts, flags) })
-                    });
-                    self.returned(value, || format!("backward of {ts}"))
-                }
-            },
-            kind => {
-                let fields = self.locate(kind, ts)?;
-                with_session(self.handle, |session| match kind {
-                    Kind::Save => session.save(ts as i64, &fields, Stream(self.stream)),
-                    _ => session.retrieve(ts as i64, &fields, Stream(self.stream)),
-                })?;
-                let value = self.callbacks.observe.map_or(0, |observe| {
-                    // SAFETY: the application promised what `observe` does, as for `forward`.
-                    in_caller(|| unsafe { observe(user, kind as i32, ts, flags) })
-                });
-                self.returned(value, || format!("observe of {ts}"))
-            }
+        let Action { kind, ts, flags } = tick.action;
+        let (user, ts, end) = (self.callbacks.user, ts as i32, tick.end as i32);
+        let gpuzip_callbacks_t { forward, backward, backward_range, observe, .. } = self.callbacks;
+        if let Kind::Save | Kind::Restore = kind {
+            let fields = self.locate(kind, ts)?;
+            with_session(self.handle, |session| match kind {
+                Kind::Save => session.save(ts as i64, &fields, Stream(self.stream)),
+                _ => session.retrieve(ts as i64, &fields, Stream(self.stream)),
+            })?;
         }
+        // SAFETY: the application promised to `gpuzip_run_forward` that the callbacks may be called.
+        let value = in_caller(|| unsafe {
+            match (kind, backward_range) {
+                (Kind::Forward, _) => forward.map(|forward| forward(user, ts, end, flags)),
+                (Kind::Backward, Some(backward)) => Some(backward(user, ts, end, flags)),
+                (Kind::Backward, None) => backward.map(|backward| backward(user, ts, flags)),
+                _ => observe.map(|observe| observe(user, kind as i32, ts, flags)),
+            }
+        });
+        self.returned(value.unwrap_or(0), || match (kind, backward_range) {
+            (Kind::Forward, _) => format!("forward of {ts} to {end}"),
+            (Kind::Backward, Some(_)) => format!("backward_range of {end} to {ts}"),
+            (Kind::Backward, None) => format!("backward of {ts}"),
+            _ => format!("observe of {ts}"),
+        })
     }
 
     /// Returns the fields with the addresses that the callback `locate` gives, if there is one.

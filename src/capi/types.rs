@@ -201,7 +201,7 @@ pub struct gpuzip_schedule_t {
 /// allocated in one piece are: `u[1] - u[0]` = `u[2] - u[1]` = ... Then `data` is u[0], and
 /// `pitch2` is that distance. Otherwise each evenly spaced block of rows is a field of its own.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct gpuzip_field_t {
     /// The memory of the values, owned by the caller. May be NULL where a call reads the shape
     /// only.
@@ -818,7 +818,7 @@ pub struct gpuzip_array_t {
 
 /// Options of `gpuzip_persist_open`.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct gpuzip_persist_options_t {
     /// sizeof(gpuzip_persist_options_t), set by the caller.
     pub struct_size: u64,
@@ -832,19 +832,6 @@ pub struct gpuzip_persist_options_t {
     pub user: *mut c_void,
     /// Reserved: must be zero.
     pub reserved: [u64; 4],
-}
-
-impl Default for gpuzip_persist_options_t {
-    fn default() -> Self {
-        gpuzip_persist_options_t {
-            struct_size: std::mem::size_of::<Self>() as u64,
-            rank: 0,
-            ranks: 0,
-            agree_min: None,
-            user: std::ptr::null_mut(),
-            reserved: [0; 4],
-        }
-    }
 }
 
 /// A generation of restart files.
