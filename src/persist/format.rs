@@ -81,12 +81,6 @@ named! {
     }
 }
 
-impl Kind {
-    fn read(number: u32) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| *kind as u32 == number)
-    }
-}
-
 /// What is known of a record before its bytes are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordHead {
@@ -289,7 +283,8 @@ impl Record {
     /// Reads record `k` of the index, whose payload must begin at `offset`.
     pub(super) fn from_bytes(bytes: &[u8; ENTRY], k: u64, offset: u64) -> Result<Record> {
         let mut fields = Fields(bytes);
-        let (kind, codec, ts) = (Kind::read(fields.u32()), fields.u32(), fields.i64());
+        let (kind, codec, ts) = (fields.u32(), fields.u32(), fields.i64());
+        let kind = Kind::ALL.into_iter().find(|known| *known as u32 == kind);
         let (begin, stored_bytes, raw_bytes) = (fields.u64(), fields.u64(), fields.u64());
         let (crc, zero, name) = (fields.u32(), fields.u32(), fields.name());
         let is_sized = codec != 0 || raw_bytes == stored_bytes;

@@ -75,9 +75,7 @@ pub(super) fn read(folder: &Folder, name: &OsStr) -> Result<Vec<Line>> {
         Err(e) => return Err(e.into()),
     };
     let mut found = fallible_vec::with_room(bytes.len() / LINE)?;
-    for line in lines(&bytes) {
-        fallible_vec::push(&mut found, line)?;
-    }
+    found.extend(lines(&bytes));
     Ok(found)
 }
 

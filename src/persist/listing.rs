@@ -3,7 +3,7 @@
 
 use super::container::Container;
 use super::journal::{self, Line};
-use super::names::FileName;
+use super::names::{files_in, generations_of, FileName};
 use super::store::{check_origin, Reader};
 use crate::error::{Error, Result};
 use crate::fallible_vec;
@@ -23,16 +23,8 @@ pub struct Listing {
 impl Listing {
     /// Lists a folder.
     pub fn of(dir: &Path) -> Result<Self> {
-        let within = |e| Error::from(e).within(dir.display());
-        let folder = Folder::open(dir).map_err(within)?;
-        let mut files = Vec::new();
-        let listed = folder.names(&mut |name| -> io::Result<()> {
-            match FileName::read(name) {
-                Some(found) => Ok(fallible_vec::push(&mut files, found)?),
-                None => Ok(()),
-            }
-        });
-        listed.map_err(within)?;
+        let folder = Folder::open(dir).map_err(|e| Error::from(e).within(dir.display()))?;
+        let files = files_in(&folder, dir, None)?;
         Ok(Listing { folder, path: dir.to_path_buf(), files })
     }
 
@@ -47,13 +39,7 @@ impl Listing {
 
     /// Returns the numbers of a rank's published generations, in rising order.
     pub fn generations(&self, rank: u32) -> Result<Vec<u64>> {
-        let mut found = fallible_vec::with_room(self.files.len())?;
-        found.extend(self.files.iter().filter_map(|file| match *file {
-            (of, FileName::Generation(generation)) if of == rank => Some(generation),
-            _ => None,
-        }));
-        found.sort_unstable();
-        Ok(found)
+        generations_of(&self.files, rank)
     }
 
     /// Returns whether the folder has a file of a generation now.

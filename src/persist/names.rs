@@ -2,7 +2,11 @@
 //! `gpuzip-r000003-g000000000017.gen`; while it is written, its name ends in `.tmp`. The rank's
 //! other files are `gpuzip-r000003.lock` and `gpuzip-r000003.journal`.
 
+use crate::error::{Error, Result};
+use crate::fallible_vec;
+use crate::files::Folder;
 use std::ffi::OsStr;
+use std::path::Path;
 
 /// The largest number of a generation. A file whose name has a larger one is not gpuzip's.
 pub const LAST_GENERATION: u64 = 999_999_999_999_999;
@@ -48,6 +52,34 @@ impl FileName {
             FileName::Journal => format!("gpuzip-r{rank:06}.journal"),
         }
     }
+}
+
+/// Returns the files in a folder, each with its rank: those of one rank, or of all ranks.
+pub(super) fn files_in(
+    folder: &Folder,
+    path: &Path,
+    only: Option<u32>,
+) -> Result<Vec<(u32, FileName)>> {
+    let mut files = Vec::new();
+    let listed = folder.names(&mut |name| match FileName::read(name) {
+        Some(file) if only.is_none_or(|rank| rank == file.0) => {
+            fallible_vec::push(&mut files, file)
+        }
+        _ => Ok(()),
+    });
+    listed.map_err(|e: Error| e.within(path.display()))?;
+    Ok(files)
+}
+
+/// Returns the numbers of a rank's published generations among these files, in rising order.
+pub(super) fn generations_of(files: &[(u32, FileName)], rank: u32) -> Result<Vec<u64>> {
+    let mut found = fallible_vec::with_room(files.len())?;
+    found.extend(files.iter().filter_map(|file| match *file {
+        (of, FileName::Generation(generation)) if of == rank => Some(generation),
+        _ => None,
+    }));
+    found.sort_unstable();
+    Ok(found)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use super::container::{Container, ContainerWriter};
 use super::format::{Header, Origin, RecordHead, MOST_RANKS};
 use super::journal::{self, Line};
-use super::names::{FileName, LAST_GENERATION};
+use super::names::{files_in, generations_of, FileName, LAST_GENERATION};
 use crate::error::{fail, text, Code, Error, Result};
 use crate::fallible_vec;
 use crate::files::{self, Folder};
@@ -53,28 +53,24 @@ impl Store {
     /// A folder of another user than this process's and root is taken with a warning, and so are
     /// generations: groups share folders, and a container or a file server may show other owners.
     pub fn open(dir: &Path, rank: u32, ranks: u32) -> Result<Store> {
-        Store::open_as(dir, rank, ranks, &open_folder)
+        Store::open_as(dir, rank, ranks, false)
     }
 
     /// Does as `open`, but fails if the folder belongs to another user than this process's and
     /// root, or if others can write to it. No file of such an owner or mode is used.
     pub fn open_trusted(dir: &Path, rank: u32, ranks: u32) -> Result<Store> {
-        Store::open_as(dir, rank, ranks, &Folder::trusted_or_new)
+        Store::open_as(dir, rank, ranks, true)
     }
 
-    fn open_as(
-        dir: &Path,
-        rank: u32,
-        ranks: u32,
-        open: &dyn Fn(&Path) -> io::Result<Folder>,
-    ) -> Result<Store> {
+    fn open_as(dir: &Path, rank: u32, ranks: u32, trusted: bool) -> Result<Store> {
         if ranks == 0 || ranks > MOST_RANKS || rank >= ranks {
             return fail!(
                 Argument,
                 "rank = {rank} of ranks = {ranks}: ranks is a number from 1 to {MOST_RANKS}, and rank one from 0 to ranks - 1"
             );
         }
-        let opened = open(dir).map_err(|e| {
+        let opened = if trusted { Folder::trusted_or_new(dir) } else { open_folder(dir) };
+        let opened = opened.map_err(|e| {
             let is_dangling = dir.is_symlink() && !dir.exists();
             let hint = if is_dangling { " (a symbolic link to nothing)" } else { "" };
             Error::from(e).within(format_args!("folder of restart files {}{hint}", dir.display()))
@@ -234,13 +230,7 @@ impl Store {
 
     /// Returns the numbers of this rank's published generations, in rising order.
     pub fn generations(&self) -> Result<Vec<u64>> {
-        let mut found = Vec::new();
-        self.own_files(&mut |name| match name {
-            FileName::Generation(generation) => fallible_vec::push(&mut found, generation),
-            _ => Ok(()),
-        })?;
-        found.sort_unstable();
-        Ok(found)
+        generations_of(&files_in(&self.folder, &self.path, Some(self.rank))?, self.rank)
     }
 
     /// Returns what the journal says; nothing if the journal cannot be read.
@@ -268,27 +258,15 @@ impl Store {
 
     /// Removes this rank's temporary files: their writers died.
     fn sweep(&self) -> Result<()> {
-        let mut dead = Vec::new();
-        self.own_files(&mut |name| match name {
-            FileName::Temporary(_) => fallible_vec::push(&mut dead, name),
-            _ => Ok(()),
-        })?;
-        for name in dead {
-            if let Err(e) = self.folder.remove(name.text(self.rank).as_ref()) {
+        for (rank, name) in files_in(&self.folder, &self.path, Some(self.rank))? {
+            if !matches!(name, FileName::Temporary(_)) {
+                continue;
+            }
+            if let Err(e) = self.folder.remove(name.text(rank).as_ref()) {
                 log::warn!("{}: a file of a dead process stays: {e}", self.place(name));
             }
         }
         Ok(())
-    }
-
-    fn own_files(&self, visit: &mut dyn FnMut(FileName) -> Result<()>) -> Result<()> {
-        let names = self.folder.names(&mut |name| -> io::Result<()> {
-            match FileName::read(name) {
-                Some((rank, found)) if rank == self.rank => Ok(visit(found)?),
-                _ => Ok(()),
-            }
-        });
-        names.map_err(|e| Error::from(e).within(self.path.display()))
     }
 
     fn journal(&self) -> OsString {
