@@ -2,7 +2,8 @@
 //! even if the folder's path is changed meanwhile.
 
 use super::{
-    above_standard, check_kind, check_names, check_size, checked_open, quietly, read_all, FLAGS,
+    above_standard, check_kind, check_names, check_size, checked_open, quietly, read_all, refused,
+    FLAGS,
 };
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
@@ -65,9 +66,7 @@ pub(super) fn target_of(path: &Path) -> io::Result<PathBuf> {
             return Ok(path);
         }
         if let Some(owner) = stranger(&found) {
-            return Err(io::Error::other(format!(
-                "is a symbolic link of user {owner}: name the file itself"
-            )));
+            return refused(format!("is a symbolic link of user {owner}: name the file itself"));
         }
         path.pop();
         path.push(read_link(&link)?);
@@ -285,18 +284,15 @@ pub fn stranger(found: &Metadata) -> Option<libc::uid_t> {
 /// Refuses a file or folder that another user may have written.
 fn check_owner(found: &Metadata) -> io::Result<()> {
     if let Some(owner) = stranger(found) {
-        return Err(io::Error::other(format!(
-            "belongs to user {owner} and not to user {}, whose process this is",
-            user()
-        )));
+        let user = user();
+        return refused(format!(
+            "belongs to user {owner} and not to user {user}, whose process this is"
+        ));
     }
-    let mode = found.permissions().mode();
+    let mode = found.permissions().mode() & 0o7777;
     match mode & OTHERS_WRITE {
         0 => Ok(()),
-        _ => Err(io::Error::other(format!(
-            "has mode {:o}, so that others may write to it (chmod go-w)",
-            mode & 0o7777
-        ))),
+        _ => refused(format!("has mode {mode:o}, so that others may write to it (chmod go-w)")),
     }
 }
 

@@ -191,16 +191,19 @@ fn above_standard(file: File) -> io::Result<File> {
     let duplicate = file.try_clone()?;
     match duplicate.as_raw_fd() >= FIRST_DESCRIPTOR {
         true => Ok(duplicate),
-        false => Err(io::Error::other("no descriptor above the standard streams' is to be had")),
+        false => refused("no descriptor above the standard streams' is to be had".into()),
     }
+}
+
+/// Returns the error of a file that the library does not use.
+fn refused<T>(why: String) -> io::Result<T> {
+    Err(io::Error::other(why))
 }
 
 fn check_kind(found: &Metadata) -> io::Result<()> {
     match found.is_file() {
         true => Ok(()),
-        false => {
-            Err(io::Error::other(format!("is {}: give a regular file", kind_of(found.file_type()))))
-        }
+        false => refused(format!("is {}: give a regular file", kind_of(found.file_type()))),
     }
 }
 
@@ -208,9 +211,7 @@ fn check_kind(found: &Metadata) -> io::Result<()> {
 fn check_names(found: &Metadata) -> io::Result<()> {
     match found.nlink() {
         0 | 1 => Ok(()),
-        names => Err(io::Error::other(format!(
-            "has {names} names (hard links), and would be changed under all of them: remove this name"
-        ))),
+        names => refused(format!("has {names} names (hard links), and would be changed under all of them: remove this name")),
     }
 }
 
@@ -227,9 +228,7 @@ fn kind_of(kind: FileType) -> &'static str {
 fn check_size(bytes: u64, limit: u64) -> io::Result<()> {
     match bytes <= limit {
         true => Ok(()),
-        false => {
-            Err(io::Error::other(format!("is too large: such a file has at most {limit} bytes")))
-        }
+        false => refused(format!("is too large: such a file has at most {limit} bytes")),
     }
 }
 

@@ -118,7 +118,7 @@ impl Scratch {
 
     /// Writes `bytes` at the offset `at`. `page` is memory for this call to work in.
     pub fn write(&self, at: u64, bytes: &[u8], page: &mut Page) -> io::Result<()> {
-        let whole = self.whole_pages(bytes.len());
+        let whole = bytes.len() / PAGE * PAGE;
         self.retry(|direct| {
             if !direct {
                 return quietly(|| self.file.write_all_at(bytes, at));
@@ -140,7 +140,7 @@ impl Scratch {
 
     /// Reads `bytes.len()` bytes at the offset `at`. `page` is memory for this call to work in.
     pub fn read(&self, at: u64, bytes: &mut [u8], page: &mut Page) -> io::Result<()> {
-        let whole = self.whole_pages(bytes.len());
+        let whole = bytes.len() / PAGE * PAGE;
         self.retry(|direct| {
             if !direct {
                 return self.file.read_exact_at(bytes, at);
@@ -155,10 +155,6 @@ impl Scratch {
         })?;
         self.drop_cached(at, bytes.len());
         Ok(())
-    }
-
-    fn whole_pages(&self, bytes: usize) -> usize {
-        bytes / PAGE * PAGE
     }
 
     /// Runs `transfer`, which is told whether to transfer past the page cache. If the file system
