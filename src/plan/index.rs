@@ -168,14 +168,7 @@ impl Index {
         let states = 2 * self.states;
         link(&mut accesses, states)?;
         let forward = self.forward.map(|phase| ForwardPhase { saves: 2 * phase.saves, ..phase });
-        Ok(Index {
-            accesses,
-            states,
-            parts: 2,
-            is_consecutive: self.is_consecutive,
-            forward,
-            is_one_by_one: self.is_one_by_one,
-        })
+        Ok(Index { accesses, states, parts: 2, forward, ..*self })
     }
 
     /// Whether the SAVE with number `e` > 0, an access of an index with one part, claims the level of
@@ -193,10 +186,5 @@ impl Index {
         let stays = uses(before.next).last().is_some_and(|of_before| last < of_before);
         let is_coded = claims == Claims::OfStatesNotSteppedFrom;
         stays && !(is_coded && uses(access.next).any(|e| self.accesses[e as usize].steps_on))
-    }
-
-    /// Number of the SAVE or RESTORE to which the access `number` belongs.
-    pub fn action_of(&self, number: usize) -> usize {
-        number / self.parts as usize
     }
 }

@@ -109,27 +109,20 @@ pub enum Level {
     Shared,
 }
 
-/// Totals of a plan.
+/// Totals of a plan, as `gpuzip_summary_t` of the C interface describes them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
 pub struct Counts {
-    /// SAVE actions.
     pub saves: u64,
-    /// RESTORE actions.
     pub restores: u64,
-    /// Restores whose snapshot is in the device cache without a transfer.
     pub hits: u64,
     /// Restores of which a record has to come from the host; restores = hits + misses.
     pub misses: u64,
-    /// Transfers to the device that are issued before their RESTORE.
     pub prefetches: u64,
-    /// Host-to-device transfers.
     pub h2d: u64,
-    /// Device-to-host transfers.
     pub d2h: u64,
-    /// The least lead: the least number of forward and backward steps between the issue of a
-    /// prefetch and its RESTORE; 0 if there is no prefetch.
+    /// The least lead in forward and backward steps of the schedule; 0 if there is no prefetch.
     pub min_lead: u64,
-    /// The mean lead, in forward and backward steps.
     pub mean_lead: f64,
 }
 

@@ -174,11 +174,7 @@ fn in_parts(Step { slot, host }: Step, parts: u32) -> impl Iterator<Item = Step>
 /// Number of places in the pool of an online schedule of `snapshots` snapshots, with room for `cache`
 /// snapshots in the device cache.
 fn pool_slots(snapshots: u32, cache: u32) -> u32 {
-    if snapshots > cache {
-        snapshots
-    } else {
-        0
-    }
+    snapshots * u32::from(snapshots > cache)
 }
 
 /// What the forward phase has left to the reverse phase.

@@ -186,7 +186,7 @@ impl<'a> Cache<'a> {
                 return Ok(Step { slot: NONE, host: NONE });
             }
             let slot = self
-                .dead_last()
+                .dead(true)
                 .or_else(|| self.empty())
                 .or_else(|| self.evict_furthest(access.next, e));
             (slot, NONE)
@@ -195,7 +195,7 @@ impl<'a> Cache<'a> {
         } else {
             let slot = self
                 .empty()
-                .or_else(|| self.dead_first())
+                .or_else(|| self.dead(false))
                 .or_else(|| self.evict_furthest(access.next, e));
             if let Some(slot) = slot {
                 let (free, released) = self.free_since(slot);
@@ -276,16 +276,13 @@ impl<'a> Cache<'a> {
         })
     }
 
-    /// The slot freed last whose snapshot has no later use, unless it is in hand.
-    fn dead_last(&mut self) -> Option<u32> {
-        let i = self.dead.iter().rposition(|slot| !self.in_hand.contains(slot))?;
-        self.dead.remove(i)
-    }
-
-    /// As `dead_last`, for the slot freed first.
-    fn dead_first(&mut self) -> Option<u32> {
-        let i = self.dead.iter().position(|slot| !self.in_hand.contains(slot))?;
-        self.dead.remove(i)
+    /// The slot freed last, or else the one freed first, whose snapshot has no later use, unless it is
+    /// in hand.
+    fn dead(&mut self, last: bool) -> Option<u32> {
+        let is_free = |slot: &u32| !self.in_hand.contains(slot);
+        let mut dead = self.dead.iter();
+        let i = if last { dead.rposition(is_free) } else { dead.position(is_free) };
+        self.dead.remove(i?)
     }
 
     /// The slot whose snapshot has the farthest next use after plan step `e`, of the slots that are not

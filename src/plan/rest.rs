@@ -4,6 +4,7 @@
 use super::{Access, Fetch, Index, Level, Plan, Step, NONE};
 use crate::error::Result;
 use crate::fallible_vec::{filled, push, with_room};
+use crate::schedule::mixed;
 
 /// A stored record that a later step of a plan reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,10 +113,6 @@ impl Plan {
     /// A 64-bit number of everything in the plan that decides where snapshots lie, and how: plans with
     /// one number play a schedule in the same way.
     pub fn fingerprint(&self) -> u64 {
-        let mixed = |hash: u64, word: u64| {
-            let x = (hash ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            (x ^ x >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93).rotate_left(29)
-        };
         let pair = |a: u32, b: u32| u64::from(a) << 32 | u64::from(b);
         let kind = u32::from(self.zero_copy) | u32::from(self.in_levels) << 1;
         let head = [pair(self.raw_slots, kind), self.steps.len() as u64];

@@ -106,13 +106,9 @@ impl Intervals {
     fn cheapest(steps: u32, snapshots: u32, make: impl Fn(u32) -> Option<Self>) -> Self {
         let most = snapshots.min(steps);
         let cost = |count: u32| make(count).map(|i| (i.forward_steps(), count));
-        let mut counts = Vec::new();
-        let mut count = 1u32;
-        while count <= most {
-            counts.push(count);
-            count += 1.max(count / 32);
-        }
-        let coarse = counts.into_iter().filter_map(cost).min().map_or(1, |(_, count)| count);
+        let next = |&count: &u32| Some(count + 1.max(count / 32)).filter(|&next| next <= most);
+        let counts = std::iter::successors(Some(1), next);
+        let coarse = counts.filter_map(cost).min().map_or(1, |(_, count)| count);
         let reach = coarse / 32 + 1;
         let best = (coarse.saturating_sub(reach).max(1)..=coarse.saturating_add(reach).min(most))
             .filter_map(cost)

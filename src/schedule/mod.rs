@@ -40,7 +40,7 @@ pub use online::{Rule, Saving};
 pub use priced::{Priced, Prices};
 pub use ranges::Ranges;
 pub use revolve::{adjust, beta, forward_steps, writes};
-pub use terms::Terms;
+pub use terms::{mixed, Terms};
 pub use trace::Trace;
 pub use transfers::Transfers;
 pub use tree::Tree;

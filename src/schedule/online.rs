@@ -293,7 +293,6 @@ pub(super) struct Phases {
 
 #[derive(Clone, Debug)]
 enum Next {
-    Begin,
     /// SAVE of the live state.
     Save(Saving),
     Forward,
@@ -306,14 +305,11 @@ enum Next {
 impl Phases {
     pub fn new(online: &Online, steps: u32) -> Self {
         let last = if online.ended.is_some() { steps - 1 } else { u32::MAX };
-        Phases {
-            rule: Rule::new(online.slots),
-            online: online.clone(),
-            last,
-            live: 0,
-            next: Next::Begin,
-            dropped: None,
-        }
+        let (online, rule) = (online.clone(), Rule::new(online.slots));
+        let mut phases = Phases { rule, online, last, live: 0, next: Next::Over, dropped: None };
+        let first = phases.decide();
+        phases.then(first);
+        phases
     }
 
     /// Decides what follows the FORWARD to the live state, and whether that is its SAVE.
@@ -346,10 +342,6 @@ impl Iterator for Phases {
 
     fn next(&mut self) -> Option<Action> {
         self.dropped = None;
-        if matches!(self.next, Next::Begin) {
-            let next = self.decide();
-            self.then(next);
-        }
         match &mut self.next {
             Next::Save(saving) => {
                 self.dropped = saving.replaces;
@@ -374,7 +366,7 @@ impl Iterator for Phases {
                 self.next = Next::Over;
                 Some(Action::new(Kind::Error, 0))
             }
-            Next::Begin | Next::Over => None,
+            Next::Over => None,
         }
     }
 }

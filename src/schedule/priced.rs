@@ -47,6 +47,9 @@ enum Base {
     Both,
 }
 
+/// Where a base is, and the free slots on the device and on the host beside it.
+type Place = (Base, usize, usize);
+
 /// The least costs, in units, of reversing ranges: for each number of free slots, the costs by length.
 struct Table {
     /// Costs of ranges whose base is stored on the device.
@@ -263,26 +266,26 @@ impl Priced {
     }
 
     /// Where a live base is stored, with the free slots afterwards and the price of storing.
-    fn stores(&self, c: usize, h: usize) -> [Option<(Base, usize, usize, i32)>; 3] {
+    fn stores(&self, c: usize, h: usize) -> [Option<(Place, i32)>; 3] {
         let written = self.save.saturating_add(self.download);
         [
-            (c > 0).then(|| (Base::Device, c - 1, h, self.save)),
-            (h > 0).then(|| (Base::Host, c, h - 1, written)),
-            (c > 0 && h > 0).then(|| (Base::Both, c - 1, h - 1, written)),
+            (c > 0).then(|| ((Base::Device, c - 1, h), self.save)),
+            (h > 0).then(|| ((Base::Host, c, h - 1), written)),
+            (c > 0 && h > 0).then(|| ((Base::Both, c - 1, h - 1), written)),
         ]
     }
 
     /// Where a base that has just been fetched from the host may be from then on.
-    fn keeps(&self, c: usize, h: usize) -> [Option<(Base, usize, usize, i32)>; 3] {
+    fn keeps(&self, c: usize, h: usize) -> [Option<(Place, i32)>; 3] {
         let is_on_host = h < self.host;
         [
-            is_on_host.then_some((Base::Host, c, h, 0)),
-            (is_on_host && c > 0).then(|| (Base::Both, c - 1, h, 0)),
-            (is_on_host && c > 0).then(|| (Base::Device, c - 1, h + 1, 0)),
+            is_on_host.then_some(((Base::Host, c, h), 0)),
+            (is_on_host && c > 0).then(|| ((Base::Both, c - 1, h), 0)),
+            (is_on_host && c > 0).then(|| ((Base::Device, c - 1, h + 1), 0)),
         ]
     }
 
-    fn cost_of(&self, base: Base, c: usize, h: usize, len: usize) -> i32 {
+    fn cost_of(&self, (base, c, h): Place, len: usize) -> i32 {
         let table = self.at(c, h);
         match base {
             Base::Live => table.live[self.steps - len],
@@ -292,16 +295,12 @@ impl Priced {
         }
     }
 
-    fn cheapest(
-        &self,
-        places: [Option<(Base, usize, usize, i32)>; 3],
-        len: usize,
-    ) -> (i32, Option<(Base, usize, usize)>) {
+    fn cheapest(&self, places: [Option<(Place, i32)>; 3], len: usize) -> (i32, Option<Place>) {
         let mut best = (NEVER, None);
-        for (base, c, h, price) in places.into_iter().flatten() {
-            let cost = self.cost_of(base, c, h, len).saturating_add(price);
+        for (place, price) in places.into_iter().flatten() {
+            let cost = self.cost_of(place, len).saturating_add(price);
             if cost < best.0 {
-                best = (cost, Some((base, c, h)));
+                best = (cost, Some(place));
             }
         }
         best
@@ -310,7 +309,7 @@ impl Priced {
     /// The least cost of forward steps, saves, restores and transfers, in forward steps; `None` if no
     /// schedule with these slots exists or its cost does not fit the tables.
     pub fn cost(&self) -> Option<f64> {
-        let cost = self.cost_of(Base::Live, self.cache, self.host, self.steps);
+        let cost = self.cost_of((Base::Live, self.cache, self.host), self.steps);
         (cost < NEVER).then(|| f64::from(cost) / UNIT)
     }
 
@@ -321,8 +320,9 @@ impl Priced {
             return Ok(None);
         }
         let mut live = 0;
-        let mut ranges = Vec::from([(Base::Live, 0u32, self.steps, self.cache, self.host)]);
-        while let Some((base, start, len, c, h)) = ranges.pop() {
+        let mut ranges = Vec::from([((Base::Live, self.cache, self.host), 0u32, self.steps)]);
+        while let Some((mut place, start, len)) = ranges.pop() {
+            let (base, c, h) = place;
             let mut act =
                 |kind, ts| fallible_vec::push(&mut actions, Action { kind, ts, flags: 0 });
             if base != Base::Live && live != start {
@@ -333,65 +333,54 @@ impl Priced {
                 live = u32::MAX;
                 continue;
             }
-            let (mut base, mut c, mut h) = (base, c, h);
             if base == Base::Live {
                 act(Kind::Save, start)?;
                 match self.cheapest(self.stores(c, h), len).1 {
-                    Some(stored) => (base, c, h) = stored,
+                    Some(stored) => place = stored,
                     None => return Ok(None),
                 }
             }
-            let (j, left) = self.split(&mut base, &mut c, &mut h, len);
+            let (j, upper, lower) = self.split(place, len);
             for ts in start + 1..=start + j {
                 act(Kind::Forward, ts)?;
             }
             live = start + j;
-            let upper = (Base::Live, live, len - j as usize, c, h);
-            let (base, below_c, below_h) = left;
-            fallible_vec::push(&mut ranges, (base, start, j as usize, below_c, below_h))?;
-            fallible_vec::push(&mut ranges, upper)?;
+            fallible_vec::push(&mut ranges, (lower, start, j as usize))?;
+            fallible_vec::push(&mut ranges, (upper, live, len - j as usize))?;
         }
         fallible_vec::push(&mut actions, Action { kind: Kind::Terminate, ts: 0, flags: 0 })?;
         Ok(Some(actions))
     }
 
-    /// Returns the best first advance of a stored range, and where the range's base is afterwards, with
-    /// the free slots. Moves the base first if that is cheaper.
-    fn split(
-        &self,
-        base: &mut Base,
-        c: &mut usize,
-        h: &mut usize,
-        len: usize,
-    ) -> (u32, (Base, usize, usize)) {
-        if *base == Base::Device && *h > 0 {
-            let late = self.at(*c, *h - 1).both[len].saturating_add(self.download);
-            if late == self.at(*c, *h).device[len] && late < self.split_cost(*base, *c, *h, len) {
-                (*base, *h) = (Base::Both, *h - 1);
+    /// Returns the best first advance of a stored range, and the places afterwards: of the base of the
+    /// rest, which is live, and of the range's own base. Moves the range's base first if that is cheaper.
+    fn split(&self, (mut base, mut c, mut h): Place, len: usize) -> (u32, Place, Place) {
+        if base == Base::Device && h > 0 {
+            let late = self.at(c, h - 1).both[len].saturating_add(self.download);
+            if late == self.at(c, h).device[len] && late < self.split_cost(base, c, h, len) {
+                (base, h) = (Base::Both, h - 1);
             }
         }
-        if *base == Base::Both {
-            let cost = self.at(*c, *h).both[len];
-            if self.split_cost(*base, *c, *h, len) > cost {
-                if self.at(*c + 1, *h).host[len] == cost {
-                    (*base, *c) = (Base::Host, *c + 1);
+        if base == Base::Both {
+            let cost = self.at(c, h).both[len];
+            if self.split_cost(base, c, h, len) > cost {
+                if self.at(c + 1, h).host[len] == cost {
+                    (base, c) = (Base::Host, c + 1);
                 } else {
-                    (*base, *h) = (Base::Device, *h + 1);
+                    (base, h) = (Base::Device, h + 1);
                 }
             }
         }
-        let cost = self.split_cost(*base, *c, *h, len);
-        let price = self.price(*base);
-        let (rests, lower) = (self.rests(*c, *h, len), self.lower(*base, *c, *h));
+        let cost = self.split_cost(base, c, h, len);
+        let price = self.price(base);
+        let (rests, lower) = (self.rests(c, h, len), self.lower(base, c, h));
         let sum = |i: usize| rests[i] + lower[i + 1] + (i as i32 + 1) * UNIT as i32 + price;
         let j = (0..len - 1).find(|&i| sum(i) == cost).unwrap_or(0) + 1;
-        let left = match *base {
-            Base::Host if j > 1 => {
-                self.cheapest(self.keeps(*c, *h), j).1.unwrap_or((*base, *c, *h))
-            }
-            base => (base, *c, *h),
+        let moved = match base {
+            Base::Host if j > 1 => self.cheapest(self.keeps(c, h), j).1,
+            _ => None,
         };
-        (j as u32, left)
+        (j as u32, (Base::Live, c, h), moved.unwrap_or((base, c, h)))
     }
 
     fn price(&self, base: Base) -> i32 {

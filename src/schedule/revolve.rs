@@ -191,11 +191,7 @@ impl Range {
 
     /// The most snapshots of the range that are stored at a time.
     pub fn used(&self) -> u32 {
-        if self.len == 1 {
-            0
-        } else {
-            self.slots.min(self.len - 1)
-        }
+        self.slots.min(self.len - 1)
     }
 
     /// Splits a range of at least 2 states at the best place of its next snapshot.

@@ -38,20 +38,19 @@ impl Schedule {
     /// for a trace, whose actions are in a file.
     pub fn of_terms(steps: u32, [head, within, rest]: Terms) -> Result<Self> {
         let low = |number: i64, bits: u32| (number & ((1 << bits) - 1)) as u32;
-        let Some(algorithm) = Algorithm::ALL.into_iter().find(|a| *a as u32 == low(head >> 1, 4))
-        else {
-            return fail!(Argument, "{head}, {within}, {rest}: no schedule has these numbers");
+        let none = || {
+            fail!(
+                Argument,
+                "{head}, {within}, {rest}: no schedule of {steps} steps has these numbers"
+            )
         };
+        let known = Algorithm::ALL.into_iter().find(|a| *a as u32 == low(head >> 1, 4));
+        let Some(algorithm) = known else { return none() };
         if algorithm == Algorithm::Trace && head & 1 == 1 {
             let bits = within as u128 | (rest as u128) << 63;
             let schedule = Tree::of_bits(bits, steps).map(Self::of_tree).transpose()?;
-            return match schedule.filter(|schedule| schedule.snapshots == low(head >> 5, 32)) {
-                Some(schedule) => Ok(schedule),
-                None => fail!(
-                    Argument,
-                    "{head}, {within}, {rest}: no schedule of {steps} steps has these numbers"
-                ),
-            };
+            let found = schedule.filter(|schedule| schedule.snapshots == low(head >> 5, 32));
+            return found.map_or_else(none, Ok);
         }
         if algorithm == Algorithm::Trace {
             return fail!(Config, "another rank follows a trace: give all ranks checkpointing_algorithm = 0 and the same trace_file_path");
@@ -82,10 +81,6 @@ impl Schedule {
     ///
     /// The fingerprint of an endless schedule is that of its parameters.
     pub fn fingerprint(&self, ranges: bool) -> Result<u64> {
-        let mixed = |hash: u64, word: u64| {
-            let x = (hash ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            (x ^ x >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93).rotate_left(29)
-        };
         let action = |hash, (action, end): (super::Action, u32)| {
             action.check_memory()?;
             let word = (action.kind as u64) << 56 | (action.flags as u64) << 32 | action.ts as u64;
@@ -96,4 +91,10 @@ impl Schedule {
         }
         self.ranges(ranges).try_fold(0, action)
     }
+}
+
+/// Returns the hash of the words that `hash` is of and one more word.
+pub fn mixed(hash: u64, word: u64) -> u64 {
+    let x = (hash ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (x ^ x >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93).rotate_left(29)
 }

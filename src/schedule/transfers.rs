@@ -162,16 +162,16 @@ fn of_range(whole: Range, cache: u32, enough: u64) -> Result<Counted> {
     of_parts(whole, enough, leaf, |upper| upper.used() >= cache)
 }
 
-/// A nested schedule whose transfers are counted.
-struct Nested<'a> {
+/// Intervals whose transfers are counted.
+struct Counting<'a> {
     intervals: &'a Intervals,
     cache: u32,
     enough: u64,
-    /// What `of_range` says of an interval, for the last length that was asked for.
-    last: Option<(u32, Counted)>,
+    /// What `of_range` says of an interval, for the last length and number of slots that were asked for.
+    last: Option<((u32, u32), Counted)>,
 }
 
-impl Nested<'_> {
+impl Counting<'_> {
     fn interval(&self, i: u32) -> Range {
         Range::new(0, self.intervals.length(i), self.intervals.slots(i))
     }
@@ -192,13 +192,13 @@ impl Nested<'_> {
     }
 
     fn inside(&mut self, i: u32) -> Result<Counted> {
-        let len = self.intervals.length(i);
-        if let Some((_, known)) = self.last.filter(|(known, _)| *known == len) {
+        let key = (self.intervals.length(i), self.intervals.slots(i));
+        if let Some((_, known)) = self.last.filter(|(known, _)| *known == key) {
             return Ok(known);
         }
         let range = self.interval(i).through(self.intervals.cache);
         let counted = of_range(range, self.cache, self.enough)?;
-        self.last = Some((len, counted));
+        self.last = Some((key, counted));
         Ok(counted)
     }
 
@@ -233,8 +233,9 @@ impl Nested<'_> {
         Ok((sum, first_fetched || evicting > 0))
     }
 
-    fn count(mut self, whole: Range) -> Result<Transfers> {
-        let (used, enough) = (Nested { last: None, ..self }, self.enough);
+    /// Transfers of the intervals of a nested schedule, which `whole` are.
+    fn nested(mut self, whole: Range) -> Result<Transfers> {
+        let (used, enough) = (Counting { last: None, ..self }, self.enough);
         let leaf = |range: &Range| {
             Ok(match range.len {
                 1 => Some(self.inside(range.base)?),
@@ -252,23 +253,18 @@ impl Nested<'_> {
 /// Transfers of all intervals and of their starts, through `cache` > 0 slots. If more than `enough`
 /// snapshots are fetched, the numbers are lower bounds, and `h2d` is above `enough`.
 pub(super) fn of_intervals(intervals: &Intervals, cache: u32, enough: u64) -> Result<Transfers> {
+    let mut counting = Counting { intervals, cache, enough, last: None };
     if let Some(outer) = intervals.outer() {
-        return Nested { intervals, cache, enough, last: None }.count(outer);
+        return counting.nested(outer);
     }
     let mut sum = Transfers::default();
     let mut highest = 0;
-    let mut last: Option<((u32, u32), Counted)> = None;
     for i in (0..intervals.count).rev() {
-        let (len, slots) = (intervals.length(i), intervals.slots(i));
-        let (inside, base_fetched) = match last {
-            Some((key, known)) if key == (len, slots) => known,
-            _ => of_range(Range::new(0, len, slots).through(intervals.cache), cache, enough)?,
-        };
-        last = Some(((len, slots), (inside, base_fetched)));
+        let (inside, base_fetched) = counting.inside(i)?;
         // `highest` is the highest stack place used after this start is stored and before it is
         // restored.
         let start_fetched = i + 1 < intervals.count && highest > cache.saturating_add(i);
-        highest = highest.max(i + Range::new(0, len, slots).used());
+        highest = highest.max(i + counting.interval(i).used());
         sum.h2d += inside.h2d + u64::from(start_fetched);
         sum.d2h += inside.d2h + u64::from(start_fetched || base_fetched);
         if sum.h2d > enough {
