@@ -3,13 +3,9 @@
 //! A deterministic adjoint schedule is compiled, before the run, into a transfer plan; a small
 //! engine plays that plan against a device; a thin C ABI hands the engine to C, C++ and Fortran.
 //!
-//! The modules stand on floors. A module uses only modules on the floors below its own;
-//! `tests/abi/floors.rs` lists the floors and fails if a module uses one above. From the top:
-//! [`capi`], the C ABI; [`session`], which an application drives; `tune`, the measurement of a
-//! shot; [`choice`], which makes a plan from a configuration; [`config`]; [`predict`], the
-//! simulation of a run without data; [`tier`], device cache and host pool; [`plan`]; [`codec`];
-//! [`device`], memory and order; [`persist`], durable files; [`schedule`]; and the ground: layout,
-//! scalar types, files, errors.
+//! The modules stand on floors, of which docs/architecture.md has the list. A module uses only modules on
+//! the floors below its own; `tests/abi/floors.rs` fails if a module uses one above. An application
+//! drives a [`session`], or through C the [`capi`].
 
 pub mod available;
 pub mod capi;

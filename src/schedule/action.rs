@@ -4,17 +4,15 @@ use crate::error::{fail, Result};
 use crate::named::named;
 
 named! {
-    /// What the application does next. The values are those of GPUZIP 2.x.
+    /// What the application does next, as the page of [`crate::schedule`] says. The values are those of
+    /// GPUZIP 2.x.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[allow(missing_docs)]
     #[repr(i32)]
     pub enum Kind {
-        /// Compute u(ts) from u(ts-1).
         Forward = 0 => "FORWARD",
-        /// u(ts) is live: store it.
         Save = 1 => "SAVE",
-        /// Make u(ts) live from its snapshot.
         Restore = 2 => "RESTORE",
-        /// u(ts) is live: do the adjoint of the step ts -> ts+1.
         Backward = 3 => "BACKWARD",
         /// The sweep is over.
         Terminate = 4 => "TERMINATE",

@@ -5,21 +5,17 @@ use super::{flags, Action, Algorithm, Kind, MacroSteps, Schedule};
 use crate::error::{fail, Result};
 use crate::fallible_vec::filled;
 
-/// Counts of a schedule's actions and snapshots.
+/// Counts of a schedule's actions and snapshots, as `gpuzip_summary_t` of the C interface describes them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
 pub struct Summary {
-    /// Time steps of FORWARD actions.
     pub forward_steps: u64,
-    /// SAVE actions.
     pub saves: u64,
-    /// RESTORE actions.
     pub restores: u64,
-    /// Time steps of BACKWARD actions.
     pub backward_steps: u64,
     /// The most snapshots that are stored at a time. A snapshot is stored from its SAVE to its last
     /// RESTORE.
     pub max_live: u32,
-    /// All actions, TERMINATE included.
     pub actions: u64,
 }
 
@@ -216,16 +212,13 @@ impl Model {
 
     fn restore(&mut self, action: Action) -> Result<()> {
         self.summary.restores += 1;
-        match self.stored.get_mut(action.ts as usize) {
-            Some(stored) if *stored => {
-                if action.flags & flags::LAST_USE != 0 {
-                    *stored = false;
-                    self.count -= 1;
-                }
-                self.live = action.ts;
-                Ok(())
-            }
-            _ => fail!(Schedule, "no snapshot of it is stored"),
+        if !self.stored.get(action.ts as usize).is_some_and(|stored| *stored) {
+            return fail!(Schedule, "no snapshot of it is stored");
+        }
+        self.live = action.ts;
+        match action.flags & flags::LAST_USE {
+            0 => Ok(()),
+            _ => self.drop_snapshot(action.ts),
         }
     }
 
