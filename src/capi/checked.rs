@@ -235,12 +235,12 @@ pub(super) fn file_of(path: &CStr) -> PathBuf {
 
 /// Reads a profile from a file. A missing file is no error: `gpuzip_autotune` may write it later.
 fn profile_of(path: &Path) -> Result<Option<Profile>> {
-    let within = |e: Error| e.within(format_args!("profile_path = {}", path.display()));
-    match files::read(path, files::LARGEST_PROFILE) {
-        Ok(bytes) => Profile::from_bytes(&bytes).map(Some).map_err(within),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(within(e.into())),
-    }
+    let bytes = match files::read(path, files::LARGEST_PROFILE) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        read => read.map_err(Error::from),
+    };
+    let profile = bytes.and_then(|bytes| Profile::from_bytes(&bytes));
+    profile.map(Some).map_err(|e| e.within(format_args!("profile_path = {}", path.display())))
 }
 
 fn algorithm_of(number: i32) -> Result<Option<Algorithm>> {

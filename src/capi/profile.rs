@@ -44,10 +44,10 @@ pub unsafe extern "C" fn gpuzip_profile_export(
     unsafe { Out::new(bytes, "bytes") }.fill("gpuzip_profile_export", || {
         let profile = with_session(handle, |session| session.profile())?.to_bytes();
         let size = profile.len();
-        if !data.is_null() && capacity < size as u64 {
-            return fail!(Argument, "capacity = {capacity}: the profile has {size} bytes");
-        }
         if !data.is_null() {
+            if capacity < size as u64 {
+                return fail!(Argument, "capacity = {capacity}: the profile has {size} bytes");
+            }
             // SAFETY: `data` has at least `size` bytes, as just checked, by this function's
             // contract.
             unsafe { std::ptr::copy_nonoverlapping(profile.as_ptr(), data.cast(), size) };
