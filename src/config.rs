@@ -22,7 +22,8 @@ pub enum Backend {
 }
 
 /// A checked configuration. Nothing changes it: what a session finds out about its job is
-/// [`crate::choice`]'s `Job`. The number 0 means "not set" unless a field says otherwise.
+/// [`crate::choice`]'s `Job`. The number 0 means "not set" unless a field says otherwise. A field whose
+/// name is that of a key means what the key does: `gpuzip_config_t` of the C interface describes it.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// Which states are saved, and which actions the application gets.
@@ -41,6 +42,7 @@ pub struct Config {
 
 /// Which states are saved, and which actions the application gets.
 #[derive(Clone, Debug, Default)]
+#[allow(missing_docs)]
 pub struct ScheduleOptions {
     /// The algorithm; `None` lets the library choose (`auto`).
     pub algorithm: Option<Algorithm>,
@@ -55,27 +57,22 @@ pub struct ScheduleOptions {
     pub uniform_published: bool,
     /// The trace file of `Algorithm::Trace`.
     pub trace_file: Option<PathBuf>,
-    /// Whether consecutive FORWARDs are one action.
     pub range_actions: bool,
-    /// The adjoint needs u only every `adjoint_every` time steps; 0 and 1: every state.
     pub adjoint_every: u32,
 }
 
 /// Where snapshots live, and how much memory they may take.
 #[derive(Clone, Debug, Default)]
+#[allow(missing_docs)]
 pub struct TierOptions {
-    /// Slots of the device cache; with `device_budget`, the most slots.
+    /// `cache_capacity`: snapshots for which the device cache has room.
     pub cache: u32,
-    /// The replacement policy.
     pub policy: Policy,
-    /// Most bytes of device memory that the session takes.
     pub device_budget: u64,
     /// Bytes of device memory that the session leaves to the application;
     /// [`Config::reserve_of`] says what 0 stands for.
     pub device_reserve: u64,
-    /// Most bytes of host memory for snapshots.
     pub host_budget: u64,
-    /// Most bytes of disk for snapshots that host memory has no room for; 0: none go to disk.
     pub disk_budget: u64,
     /// The folders over whose disks the snapshots on disk are striped; empty: `TMPDIR`, or else
     /// /var/tmp.
@@ -83,9 +80,7 @@ pub struct TierOptions {
     /// Whether a session takes a share of the free memory if its algorithm is `auto` and neither
     /// budgets nor snapshots are set.
     pub default_budgets: bool,
-    /// Whether the application works in the slots, so that its fields are not copied.
     pub zero_copy: bool,
-    /// Whether raw snapshots of consecutive states share the time level that both contain.
     pub shared_levels: bool,
     /// Whether snapshots that stay on the device are raw and those that go to the host compressed;
     /// `None`: as is faster, where the planner chooses the codec.
@@ -94,13 +89,13 @@ pub struct TierOptions {
 
 /// The device, and what is known of its speeds.
 #[derive(Clone, Debug, Default)]
+#[allow(missing_docs)]
 pub struct DeviceOptions {
     /// The kind of device that the session is on.
     pub backend: Backend,
     /// The ordinal of the CUDA device; `None`: the device of the fields, or else the current
     /// device.
     pub ordinal: Option<i32>,
-    /// Most actions that the host runs ahead of a GPU; 0: 64.
     pub max_in_flight: u32,
     /// Bandwidth of a simulated link between device and host memory, in bytes per second in each
     /// direction; 0: as fast as memory.
@@ -114,36 +109,34 @@ pub struct DeviceOptions {
 
 /// How snapshots are compressed.
 #[derive(Clone, Debug, Default)]
+#[allow(missing_docs)]
 pub struct CodecOptions {
     /// The codec of the snapshots and its error bound.
     pub settings: Settings,
     /// Whether the planner chooses between raw snapshots and the codecs that keep the bound of
     /// `settings`.
     pub any_codec: bool,
-    /// The expected ratio of compressed snapshots; at most 1: not known.
     pub compression_factor: f64,
-    /// Whether the difference of a field and its previous time level keeps a bound of its own in
-    /// every restored state, and not only in the states that a FORWARD starts from.
     pub difference_bound: bool,
 }
 
 /// Logs and timelines.
 #[derive(Clone, Debug, Default)]
+#[allow(missing_docs)]
 pub struct ReportOptions {
     /// Whether the ratio of every snapshot is logged.
     pub log_ratio: bool,
     /// Whether the performance log gets a row for every shot.
     pub performance_log: bool,
-    /// The pattern for the name of the timeline file; [`crate::timeline`] says what it stands for.
     pub trace_out: Option<PathBuf>,
 }
 
 /// Restart files.
 #[derive(Clone, Debug, Default)]
+#[allow(missing_docs)]
 pub struct RestartOptions {
     /// The folder of restart files.
     pub folder: Option<PathBuf>,
-    /// Whether restart files that another user could have made are an error, and no warning.
     pub strict: bool,
     /// Most of the run time that restart files may take; 0: the default.
     pub overhead: f64,
