@@ -65,6 +65,13 @@ class Action(NamedTuple):
         """A stop of the process was requested."""
         return bool(self.flags & _abi.FLAG_INTERRUPT)
 
+    @property
+    def shared_level(self) -> bool:
+        """With `zero_copy` and `shared_levels`: the memory that the session hands out for the previous
+        time level of the state is that of the state before, and holds it already. Do not write
+        there, not even after `last_use`."""
+        return bool(self.flags & _abi.FLAG_SHARED_LEVEL)
+
 
 def action_of(raw: _abi.gpuzip_action_t) -> Action:
     """Returns the action of a C struct."""

@@ -243,8 +243,9 @@ class Session(Unshared):
         `zero_copy=True`.
 
         The current action is the FORWARD to `ts` with `next_is_save`, or the SAVE of `ts`. Work on
-        `stream` may write to the memory from now on; `commit` of the result must follow, at the
-        SAVE. The memory stays readable until the next save or retrieve.
+        `stream` may write to the memory from now on, but for the previous time level of an action with
+        `shared_level`; `commit` of the result must follow, at the SAVE. The memory stays readable
+        until the next save or retrieve.
         """
         given = handle_of(stream)
         data = (ctypes.c_void_p * len(self._shapes))()
@@ -270,7 +271,7 @@ class Session(Unshared):
 
         The memory is marked read-only unless `writable`. Write to it only where the action has
         `last_use`, or where all snapshots are compressed (`summary().compressor` is not 0 and
-        `raw_slots` is 0).
+        `raw_slots` is 0), and never to the previous time level of an action with `shared_level`.
         """
         given = handle_of(stream)
         data = (ctypes.c_void_p * len(self._shapes))()
