@@ -418,8 +418,8 @@ typedef struct gpuzip_config_t {
    */
   int32_t checkpointing_snaps GPUZIP_DEFAULT(0);
   /*
-   Slots of the device cache: 0 no cache, 1 one slot, from 2 on cache and prefetch. With
-   `device_budget`, the most slots.
+   Snapshots for which the device cache has room: 0 no cache, from 2 on cache and prefetch. With
+   `device_budget`, the most snapshots.
    */
   int32_t cache_capacity GPUZIP_DEFAULT(0);
   /*
@@ -591,10 +591,11 @@ typedef struct gpuzip_config_t {
    */
   int32_t uniform_reading GPUZIP_DEFAULT(0);
   /*
-   1: the application works in the slots of the cache (`gpuzip_save_begin`,
-   `gpuzip_retrieve_acquire`), so that the library does not copy the fields. If snapshots are
-   compressed, or if the cache has fewer than two slots, the session takes device memory for two
-   more states, within `device_budget` if that is set. Policy clairvoyant only.
+   1: the application works in memory of the session (`gpuzip_save_begin`,
+   `gpuzip_retrieve_acquire`), so that the library does not copy the fields: in the slots of the
+   cache or, if snapshots are compressed, the algorithm is online, or the cache has room for fewer
+   than two snapshots, in device memory for two more states, within `device_budget` if that is set.
+   Policy clairvoyant only.
    */
   int32_t zero_copy GPUZIP_DEFAULT(0);
   /*
@@ -1846,7 +1847,7 @@ gpuzip_status_t gpuzip_save_commit(struct gpuzip_t *handle,
  retrieve is done on the stream; the memory need not be given back. The current action must be
  RESTORE of `ts`. The application must not write to the memory unless the action has
  GPUZIP_FLAG_LAST_USE or all snapshots are compressed (in `gpuzip_summary_t`, `compressor` is not 0
- and `raw_slots` is 0).
+ and `raw_slots` is 0), and never to a level that is shared (GPUZIP_FLAG_SHARED_LEVEL).
 
  Pointers:
  `data` is NULL or points to room for `nfields` addresses.

@@ -102,7 +102,7 @@ const CODECS: Allowed = Codecs(&CODEC_NAMES);
 keys! {
     checkpointing_algorithm: Int, "", ALGORITHMS, "the schedule; auto: the schedule with the shortest predicted time within the budgets";
     checkpointing_snaps: Int, "snapshots", COUNT, "snapshots that may be stored at a time, an error if the budgets hold fewer; 0: what fits the budgets, or what the algorithm needs";
-    cache_capacity: Int, "slots", COUNT, "slots of the device cache; 0: no cache, from 2 on with prefetch; with device_budget: the most slots";
+    cache_capacity: Int, "snapshots", COUNT, "snapshots for which the device cache has room; 0: no cache, from 2 on with prefetch; with device_budget: the most snapshots";
     compressor: Int, "", CODECS, "the codec of snapshots; auto: the codec with the shortest predicted time that keeps error_bound, or none";
     log_level: Int, "", Names(&[("debug", 0), ("info", 1), ("warn", 2), ("error", 3)]), "the least important level that is logged, for the whole process";
     enable_performance_log: Int, "", NO_YES, "append one CSV row per shot to gpuzip_performance.csv, or to the file that GPUZIP_PERFORMANCE_LOG names";
@@ -132,14 +132,14 @@ keys! {
     snapshot_rule: Int, "", Names(&[("budgets", 0), ("adjust", 1)]), "what decides the number of snapshots: checkpointing_snaps or the budgets, or GPUZIP 2.x's rule";
     schedule_chunk: Int, "states", COUNT, "states per chunk of zcut or per interval of two-level and hrevolve; 0: gpuzip chooses";
     uniform_reading: Int, "", Names(&[("inside", 0), ("published", 1)]), "uniform: inside: free slots reverse each interval; published: as in GPUZIP 2.x, quadratic in the interval";
-    zero_copy: Int, "", NO_YES, "the application computes in the slots of the device cache; its fields are not copied";
+    zero_copy: Int, "", NO_YES, "the application computes in memory of the session, such as the slots of the device cache; its fields are not copied";
     link_bandwidth: Bandwidth, "bytes/s", POSITIVE, "host backend: bandwidth of a simulated link, each way; 0: no simulated link";
     profile_path: Text, "", Files, "the file with measured costs: auto reads the file if it exists, gpuzip_autotune writes it";
     trace_out: Text, "", Files, "the file for a timeline of the run, for ui.perfetto.dev and gpuzip report; %r: rank, %p: process";
     persist_dir: Text, "", Files, "the folder of restart files, which the application asks for (gpuzip_persist_open)";
     persist_overhead: Double, "of the run time", POSITIVE, "most of the run time that restart files take: the application's wait, and the processor time of the thread that writes; 0: 0.035";
     stop_budget_s: Double, "s", POSITIVE, "most time that a requested stop may take; 0: 1.5";
-    shared_levels: Int, "", NO_YES, "two consecutive raw snapshots store the time level that they share once";
+    shared_levels: Int, "", NO_YES, "two consecutive snapshots store the time level that they share once";
     mixed_storage: Int, "", Names(&[("planned", 0), ("always", 1), ("never", 2)]), "snapshots that stay on the device are raw, those that go to the host compressed; planned: with compressor auto and without zero_copy, where it is faster";
     adjoint_every: Int, "time steps", COUNT, "the adjoint needs every k-th state only, and BACKWARDs are ranges of k steps; 0 and 1: every state";
     difference_bound: Int, "", Names(&[("auto", 0), ("always", 1)]), "states in which the difference of a field and its previous level keeps a bound of its own; auto: those that steps start from; always: all";
@@ -205,10 +205,7 @@ impl Key {
 
     /// Returns the number of a name. Upper and lower case are equal, and so are `-` and `_`.
     fn number_of(&self, value: &str) -> Option<i32> {
-        let same = |name: &str| {
-            name.len() == value.len()
-                && name.bytes().zip(value.bytes()).all(|(a, b)| fold(a) == fold(b))
-        };
+        let same = |name: &str| name.bytes().map(fold).eq(value.bytes().map(fold));
         self.names().iter().find(|(name, _)| same(name)).map(|(_, number)| *number)
     }
 

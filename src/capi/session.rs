@@ -340,7 +340,7 @@ pub extern "C" fn gpuzip_save_commit(
 /// retrieve is done on the stream; the memory need not be given back. The current action must be
 /// RESTORE of `ts`. The application must not write to the memory unless the action has
 /// GPUZIP_FLAG_LAST_USE or all snapshots are compressed (in `gpuzip_summary_t`, `compressor` is not 0
-/// and `raw_slots` is 0).
+/// and `raw_slots` is 0), and never to a level that is shared (GPUZIP_FLAG_SHARED_LEVEL).
 ///
 /// # Safety
 /// `data` is NULL or points to room for `nfields` addresses.

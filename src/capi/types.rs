@@ -262,8 +262,8 @@ pub struct gpuzip_config_t {
     /// half of the free memory holds (see `device_budget`). Uniform, two-level and hrevolve need
     /// this number or a budget; store-all keeps every state, and warns if that is more.
     pub checkpointing_snaps: i32,
-    /// Slots of the device cache: 0 no cache, 1 one slot, from 2 on cache and prefetch. With
-    /// `device_budget`, the most slots.
+    /// Snapshots for which the device cache has room: 0 no cache, from 2 on cache and prefetch. With
+    /// `device_budget`, the most snapshots.
     pub cache_capacity: i32,
     /// GPUZIP_COMPRESSOR_*; 0: none.
     pub compressor: i32,
@@ -373,10 +373,11 @@ pub struct gpuzip_config_t {
     /// Uniform: 0 slots that are free work inside the interval; 1 as published for GPUZIP 2.x, with
     /// a number of forward steps quadratic in the interval.
     pub uniform_reading: i32,
-    /// 1: the application works in the slots of the cache (`gpuzip_save_begin`,
-    /// `gpuzip_retrieve_acquire`), so that the library does not copy the fields. If snapshots are
-    /// compressed, or if the cache has fewer than two slots, the session takes device memory for two
-    /// more states, within `device_budget` if that is set. Policy clairvoyant only.
+    /// 1: the application works in memory of the session (`gpuzip_save_begin`,
+    /// `gpuzip_retrieve_acquire`), so that the library does not copy the fields: in the slots of the
+    /// cache or, if snapshots are compressed, the algorithm is online, or the cache has room for fewer
+    /// than two snapshots, in device memory for two more states, within `device_budget` if that is set.
+    /// Policy clairvoyant only.
     pub zero_copy: i32,
     /// Host backend: bandwidth of a simulated link, in bytes per second in each direction; 0: no
     /// simulated link.

@@ -17,8 +17,8 @@ use syn::{Attribute, Item, UseTree};
 /// The modules of the library from the ground up: a module may use the modules that precede it in
 /// this list.
 const FLOORS: [&str; 31] = [
-    "error",
     "named",
+    "error",
     "environment",
     "shared_library",
     "together",
