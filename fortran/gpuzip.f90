@@ -208,8 +208,8 @@ module gpuzip
     ! Uniform, two-level and hrevolve need this number or a budget; store-all keeps every state, and warns if that is
     ! more.
     integer(c_int32_t) :: checkpointing_snaps = 0
-    ! Slots of the device cache: 0 no cache, 1 one slot, from 2 on cache and prefetch. With `device_budget`, the most
-    ! slots.
+    ! Snapshots for which the device cache has room: 0 no cache, from 2 on cache and prefetch. With `device_budget`, the
+    ! most snapshots.
     integer(c_int32_t) :: cache_capacity = 0
     ! GPUZIP_COMPRESSOR_*; 0: none.
     integer(c_int32_t) :: compressor = 0
@@ -304,9 +304,10 @@ module gpuzip
     ! Uniform: 0 slots that are free work inside the interval; 1 as published for GPUZIP 2.x, with a number of forward
     ! steps quadratic in the interval.
     integer(c_int32_t) :: uniform_reading = 0
-    ! 1: the application works in the slots of the cache (`gpuzip_save_begin`, `gpuzip_retrieve_acquire`), so that the
-    ! library does not copy the fields. If snapshots are compressed, or if the cache has fewer than two slots, the
-    ! session takes device memory for two more states, within `device_budget` if that is set. Policy clairvoyant only.
+    ! 1: the application works in memory of the session (`gpuzip_save_begin`, `gpuzip_retrieve_acquire`), so that the
+    ! library does not copy the fields: in the slots of the cache or, if snapshots are compressed, the algorithm is
+    ! online, or the cache has room for fewer than two snapshots, in device memory for two more states, within
+    ! `device_budget` if that is set. Policy clairvoyant only.
     integer(c_int32_t) :: zero_copy = 0
     ! Host backend: bandwidth of a simulated link, in bytes per second in each direction; 0: no simulated link.
     real(c_double) :: link_bandwidth = 0

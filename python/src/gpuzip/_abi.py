@@ -442,10 +442,10 @@ KEYS = {
         "snapshots that may be stored at a time, an error if the budgets hold fewer; 0: what fits the budgets, or what the algorithm needs",
     ),
     "cache_capacity": (
-        "slots",
+        "snapshots",
         "a whole number from 0 to 2147483647",
         {},
-        "slots of the device cache; 0: no cache, from 2 on with prefetch; with device_budget: the most slots",
+        "snapshots for which the device cache has room; 0: no cache, from 2 on with prefetch; with device_budget: the most snapshots",
     ),
     "compressor": (
         "",
@@ -625,7 +625,7 @@ KEYS = {
         "",
         "false (0), true (1)",
         {"false": 0, "true": 1, "no": 0, "yes": 1, "off": 0, "on": 1},
-        "the application computes in the slots of the device cache; its fields are not copied",
+        "the application computes in memory of the session, such as the slots of the device cache; its fields are not copied",
     ),
     "link_bandwidth": (
         "bytes/s",
@@ -667,7 +667,7 @@ KEYS = {
         "",
         "false (0), true (1)",
         {"false": 0, "true": 1, "no": 0, "yes": 1, "off": 0, "on": 1},
-        "two consecutive raw snapshots store the time level that they share once",
+        "two consecutive snapshots store the time level that they share once",
     ),
     "mixed_storage": (
         "",
