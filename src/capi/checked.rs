@@ -356,24 +356,21 @@ fn error_bound(c: &gpuzip_config_t) -> Result<ErrorBound> {
     if c.compressor == GPUZIP_COMPRESSOR_CUSZP && c.error_bound == 0.0 && c.cuszp_err_bound != 0.0 {
         return Ok(ErrorBound::OfRange(checked("cuszp_err_bound", c.cuszp_err_bound)?));
     }
-    let value = match (c.error_bound_mode, c.error_bound) {
-        (0 | 2, 0.0) => 1e-3,
-        (1 | 3, 0.0) => {
-            return fail!(
-                Config,
-                "error_bound = 0 with error_bound_mode = {}: only modes 0 (max) and 2 (range) have a default; \
-                 set error_bound",
-                c.error_bound_mode
-            )
-        }
-        (_, value) => checked("error_bound", value)?,
+    let of: fn(f64) -> ErrorBound = match c.error_bound_mode {
+        0 => ErrorBound::OfMax,
+        1 => ErrorBound::Absolute,
+        2 => ErrorBound::OfRange,
+        3 => ErrorBound::Psnr,
+        other => return fail!(Config, "error_bound_mode = {other}: use 0 (of the maximum), 1 (absolute), 2 (of the range) or 3 (PSNR in dB)"),
     };
-    match c.error_bound_mode {
-        0 => Ok(ErrorBound::OfMax(value)),
-        1 => Ok(ErrorBound::Absolute(value)),
-        2 => Ok(ErrorBound::OfRange(value)),
-        3 => Ok(ErrorBound::Psnr(value)),
-        other => fail!(Config, "error_bound_mode = {other}: use 0 (of the maximum), 1 (absolute), 2 (of the range) or 3 (PSNR in dB)"),
+    match (c.error_bound_mode, c.error_bound) {
+        (0 | 2, 0.0) => Ok(of(1e-3)),
+        (mode, 0.0) => fail!(
+            Config,
+            "error_bound = 0 with error_bound_mode = {mode}: only modes 0 (max) and 2 (range) have a default; \
+             set error_bound"
+        ),
+        (_, value) => checked("error_bound", value).map(of),
     }
 }
 

@@ -27,8 +27,11 @@ impl Handles {
         Handles { first, sessions: BTreeMap::new(), schedules: BTreeMap::new() }
     }
 
-    /// Returns the error for a handle that is not live.
-    fn unknown<R>(&self, handle: usize, kind: &str) -> Result<R> {
+    /// Returns what was found under a handle, or the error for a handle that is not live.
+    fn known<R>(&self, found: Option<R>, handle: usize, kind: &str) -> Result<R> {
+        if let Some(found) = found {
+            return Ok(found);
+        }
         let (process, count) = (handle >> COUNT_BITS, handle % (1 << COUNT_BITS));
         let is_handle = count >= FIRST && count % STEP == 0;
         match handle {
@@ -124,9 +127,8 @@ pub(super) fn with_session<R>(
 ) -> Result<R> {
     refuse_inner()?;
     let handles = HANDLES.read()?;
-    let Some(session) = handles.sessions.get(&(handle as usize)).cloned() else {
-        return handles.unknown(handle as usize, SESSION);
-    };
+    let found = handles.sessions.get(&(handle as usize)).cloned();
+    let session = handles.known(found, handle as usize, SESSION)?;
     drop(handles);
     let Ok(mut session) = session.lock() else {
         return fail!(Poisoned, "the session is unusable after an internal error: finalize it");
@@ -137,30 +139,20 @@ pub(super) fn with_session<R>(
 pub(super) fn schedule(handle: *mut gpuzip_schedule_t) -> Result<Arc<SharedSchedule>> {
     refuse_inner()?;
     let handles = HANDLES.read()?;
-    match handles.schedules.get(&(handle as usize)) {
-        Some(shared) => Ok(shared.clone()),
-        None => handles.unknown(handle as usize, SCHEDULE),
-    }
+    let found = handles.schedules.get(&(handle as usize)).cloned();
+    handles.known(found, handle as usize, SCHEDULE)
 }
 
 /// Removes a session's handle. The session is freed when no thread uses it any more.
 pub(super) fn remove_session(handle: *mut gpuzip_t) -> Result<Arc<Mutex<Session>>> {
     let mut handles = HANDLES.write()?;
-    match handles.sessions.remove(&(handle as usize)) {
-        Some(session) => Ok(session),
-        None => handles.unknown(handle as usize, SESSION),
-    }
+    let found = handles.sessions.remove(&(handle as usize));
+    handles.known(found, handle as usize, SESSION)
 }
 
-pub(super) fn remove_schedule(handle: *mut gpuzip_schedule_t) -> Result<()> {
+/// Removes a schedule's handle. The caller frees the schedule, which may take a while, without the lock.
+pub(super) fn remove_schedule(handle: *mut gpuzip_schedule_t) -> Result<Arc<SharedSchedule>> {
     let mut handles = HANDLES.write()?;
-    match handles.schedules.remove(&(handle as usize)) {
-        // Freeing the schedule may take a while, so the lock is given back first.
-        Some(shared) => {
-            drop(handles);
-            drop(shared);
-            Ok(())
-        }
-        None => handles.unknown(handle as usize, SCHEDULE),
-    }
+    let found = handles.schedules.remove(&(handle as usize));
+    handles.known(found, handle as usize, SCHEDULE)
 }

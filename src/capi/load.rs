@@ -84,16 +84,10 @@ impl Loaded {
 
     fn read(&mut self, path: &Path) -> Result<()> {
         let bytes = files::read(path, files::LARGEST_CONFIG)?;
-        let text = match std::str::from_utf8(&bytes) {
-            Ok(text) => text,
-            Err(e) => {
-                return fail!(
-                    Parse,
-                    "line {}: is not UTF-8",
-                    1 + bytes[..e.valid_up_to()].iter().filter(|&&b| b == b'\n').count()
-                )
-            }
-        };
+        let text = std::str::from_utf8(&bytes).map_err(|e| {
+            let line = 1 + bytes[..e.valid_up_to()].iter().filter(|&&b| b == b'\n').count();
+            Error::new(Code::Parse, format!("line {line}: is not UTF-8"))
+        })?;
         for entry in entries(text) {
             let entry = entry?;
             let line = entry.line;

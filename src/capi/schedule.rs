@@ -192,5 +192,5 @@ pub unsafe extern "C" fn gpuzip_schedule_summary(
 /// Gives a schedule handle back. The schedule itself lives as long as sessions follow it.
 #[no_mangle]
 pub extern "C" fn gpuzip_schedule_release(schedule: *mut gpuzip_schedule_t) -> gpuzip_status_t {
-    entry_that_frees("gpuzip_schedule_release", || handles::remove_schedule(schedule))
+    entry_that_frees("gpuzip_schedule_release", || handles::remove_schedule(schedule).map(drop))
 }

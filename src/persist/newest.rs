@@ -57,7 +57,10 @@ impl Store {
                 return Ok(search.found.map(|(_, reader)| reader));
             }
             if is_common {
-                search.pass_over_place(self);
+                // That memory for the note is refused does not matter: the ranks go on together.
+                let text = "is of different shots or actions on different ranks";
+                let e = Error::new(Code::Stream, text);
+                let _ = search.pass_over(self, search.generation(), &e);
                 search.below = lowest as u64;
                 continue;
             }
@@ -88,13 +91,6 @@ impl Store {
         let known = search.newest_confirmed.min(i64::MAX as u64) as i64;
         let (fewest_files, most_known) = (agree_min(files)?, -agree_min(-known)?);
         Ok(fewest_files == 0 && most_known == 0)
-    }
-
-    /// Returns generation `generation` if it can be read completely.
-    fn right(&self, generation: u64) -> Result<Reader> {
-        let reader = self.open_generation(generation, false)?;
-        reader.verify()?;
-        Ok(reader)
     }
 
     fn check_run(&self, reader: &Reader, expected: &Fingerprint) -> Result<()> {
@@ -133,7 +129,8 @@ impl Search {
         let all = store.generations()?;
         let below = self.below;
         for generation in all.iter().copied().rev().filter(|number| *number < below) {
-            match store.right(generation) {
+            let opened = store.open_generation(generation, false);
+            match opened.and_then(|reader| reader.verify().map(|()| reader)) {
                 Ok(reader) => {
                     store.check_run(&reader, expected).map_err(|e| {
                         e.within(format_args!("{}: generation {generation}", store.path.display()))
@@ -174,13 +171,6 @@ impl Search {
             is_one &= lowest == highest;
         }
         Ok(is_one)
-    }
-
-    /// Notes that the generation found is of another place than the other ranks' one. That memory
-    /// for the note is refused does not matter: the ranks go on together.
-    fn pass_over_place(&mut self, store: &Store) {
-        let text = "is of different shots or actions on different ranks";
-        let _ = self.pass_over(store, self.generation(), &Error::new(Code::Stream, text));
     }
 
     fn generation(&self) -> u64 {
