@@ -83,8 +83,6 @@ pairs! {
     Disk + NoHostBudget: Config,
         "snapshots go to disk through host memory, when host memory is full";
         "set host_budget to the bytes of at least four snapshots".
-    WithinShot + Online: Unsupported, "the snapshots of an online schedule cannot be written to it";
-        "write one between shots".
     WithinShot + Sessions: Unsupported, "it is of a session that follows its schedule alone";
         "write one between shots".
     OtherSteps + UnknownSteps: State,

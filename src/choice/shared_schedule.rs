@@ -5,9 +5,7 @@ use crate::config::Config;
 use crate::environment;
 use crate::error::{fail, Result};
 use crate::plan::Plan;
-use crate::schedule::{
-    validate_schedule, Action, Algorithm, Kind, MacroSteps, Ranges, Schedule, Terms,
-};
+use crate::schedule::{validate_schedule, Action, Kind, MacroSteps, Ranges, Schedule, Terms};
 use crate::together::{Mode, Modes};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -156,29 +154,43 @@ impl SharedSchedule {
         let (Some(tick), Some(choice)) = (state.current, &state.decided) else {
             return fail!(State, "no state is live before the first action: call get_action, and end the forward phase when its last state is live");
         };
-        let (steps, snapshots, alternative) =
-            (tick.end + 1, choice.schedule.snapshots, choice.alternative);
-        let schedule = Schedule::online(steps, snapshots, tick.action.kind == Kind::Save)?;
-        schedule.check_length()?;
-        validate_if_asked(&schedule, false)?;
-        let mut actions = schedule.actions();
-        for (_, action) in (0..=tick.it).zip(&mut actions) {
-            action.check_memory()?;
-        }
+        let is_after_save = tick.action.kind == Kind::Save;
+        let ended = ended_after(choice, (tick.end + 1, is_after_save))?;
         log::info!(
-            "online: the forward phase has ended after {steps} steps, {} forward steps in all",
-            schedule.forward_steps()
+            "online: the forward phase has ended after {} steps, {} forward steps in all",
+            ended.schedule.steps,
+            ended.schedule.forward_steps()
         );
-        state.actions =
-            Some(Ranges::new(actions, schedule.macro_steps(), self.config.schedule.range_actions));
-        state.ended = Some(Choice { alternative, schedule, plans: Vec::new() });
+        state.ended = Some(ended);
+        let (actions, ..) = state.until(tick.it).inspect_err(|_| state.ended = None)?;
+        state.actions = Some(actions);
         Ok(())
     }
 
-    /// Whether the number of time steps of this shot was not known before its forward phase ended,
-    /// and that phase has ended.
-    pub fn has_ended(&self) -> Result<bool> {
-        Ok(self.lock()?.ended.is_some())
+    /// Returns after how many time steps the forward phase of this shot has ended, and whether after the
+    /// SAVE of its last state; `None` if it has not ended, or if the number was known before.
+    pub fn end(&self) -> Result<Option<(u32, bool)>> {
+        let end = |ended: &Choice| (ended.schedule.steps, ended.schedule.ends_after_save());
+        Ok(self.lock()?.ended.as_ref().map(end))
+    }
+
+    /// Lets the forward phase of this shot, which has had no action yet, end where the one of another
+    /// session did (`end`).
+    pub fn end_as(&self, end: (u32, bool)) -> Result<()> {
+        let mut state = self.lock()?;
+        state.ended = Some(ended_after(state.decide()?, end)?);
+        Ok(())
+    }
+
+    /// Decides the schedule, if it is not decided yet, and returns the one of all shots: that of this
+    /// shot, or the one without end if each shot has its own number of time steps.
+    pub fn of_all_shots(&self) -> Result<Schedule> {
+        let mut state = self.lock()?;
+        state.decide()?;
+        match &state.decided {
+            Some(choice) => Ok(choice.schedule.clone()),
+            None => fail!(State, "no schedule"),
+        }
     }
 
     /// Returns the configuration that the schedule was made with.
@@ -407,11 +419,7 @@ impl State {
     /// only one.
     fn modes(&self, number: u64) -> Modes {
         let sessions = if self.is_alone(number) { 0 } else { self.sessions.len() as u64 };
-        let is_online = self.config.schedule.algorithm == Some(Algorithm::Online);
-        Modes::default()
-            .with(Mode::Sessions, sessions)
-            .with(Mode::UnknownSteps, self.steps == 0)
-            .with(Mode::Online, is_online)
+        Modes::default().with(Mode::Sessions, sessions).with(Mode::UnknownSteps, self.steps == 0)
     }
 
     /// Returns the actions of a shot behind action `it`, the number of SAVEs and RESTOREs up to that
@@ -460,8 +468,9 @@ impl State {
 
     /// Returns the actions of a shot as the application gets them.
     fn all_actions(&mut self) -> Result<Ranges> {
-        let join = self.config.schedule.range_actions;
-        Ok(actions_of(&self.decide()?.schedule, join))
+        let (join, is_ended) = (self.config.schedule.range_actions, self.ended.is_some());
+        let schedule = &self.decide()?.schedule;
+        Ok(actions_of(schedule, join && !is_ended).joined_in_reverse(join))
     }
 
     /// Returns the actions of this shot that are still to come.
@@ -490,6 +499,15 @@ impl State {
 /// any step.
 fn actions_of(schedule: &Schedule, join: bool) -> Ranges {
     schedule.ranges(join && schedule.steps > 0)
+}
+
+/// The choice for a shot whose forward phase has ended after so many time steps, and maybe after the SAVE
+/// of its last state.
+fn ended_after(choice: &Choice, (steps, after_save): (u32, bool)) -> Result<Choice> {
+    let schedule = Schedule::online(steps, choice.schedule.snapshots, after_save)?;
+    schedule.check_length()?;
+    validate_if_asked(&schedule, false)?;
+    Ok(Choice { alternative: choice.alternative, schedule, plans: Vec::new() })
 }
 
 fn decide(config: &Config, steps: u32, sessions: &BTreeMap<u64, Vec<TierSpec>>) -> Result<Choice> {

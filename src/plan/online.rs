@@ -10,7 +10,7 @@
 //! not written stays in the cache until its last RESTORE.
 
 use super::index::{ForwardPhase, Index};
-use super::{Plan, Policy, Step, NONE};
+use super::{Kept, Plan, Policy, Step, NONE};
 use crate::error::Result;
 use crate::fallible_vec::{filled, insert, push, push_back, with_room};
 use crate::schedule::Rule;
@@ -132,6 +132,24 @@ impl Forward {
         }
     }
 
+    /// The snapshots that the SAVEs so far have left, by time step, and where they are.
+    fn held(&self) -> Result<Vec<(u32, Step)>> {
+        let mut held = with_room(self.content.len() + self.in_pool.len())?;
+        let cached = (0..).zip(&self.content);
+        held.extend(cached.map(|(slot, ts)| (*ts, Step { slot, host: NONE })));
+        held.extend(self.in_pool.iter().map(|(ts, host)| (*ts, Step { slot: NONE, host: *host })));
+        held.sort_unstable_by_key(|(ts, _)| *ts);
+        held.dedup_by(|(other, also), (ts, at)| {
+            let is_same = other == ts;
+            if is_same {
+                // NONE is the largest number.
+                *at = Step { slot: at.slot.min(also.slot), host: at.host.min(also.host) };
+            }
+            is_same
+        });
+        Ok(held)
+    }
+
     /// The step of the plan for the next SAVE.
     fn next_save(&mut self) -> Result<Step> {
         let known = |planned: &Planned| planned.written.is_some();
@@ -242,6 +260,18 @@ impl Plan {
     /// Whether the plan grows with the SAVEs of a forward phase that has not ended.
     pub fn is_open(&self) -> bool {
         self.forward.is_some()
+    }
+
+    /// The records that the SAVEs of an open plan have left so far, in the order of their numbers.
+    pub(super) fn held(&self, forward: &Forward) -> Result<Vec<Kept>> {
+        let parts = self.parts() as u32;
+        let records = |(ts, step): (u32, Step)| {
+            in_parts(step, parts).zip(ts * parts..).map(|(at, record)| Kept { record, at })
+        };
+        let held = forward.held()?;
+        let mut kept = with_room(held.len() * parts as usize)?;
+        kept.extend(held.into_iter().flat_map(records));
+        Ok(kept)
     }
 
     /// Adds steps to an open plan, up to those of the SAVE `action`.

@@ -56,8 +56,11 @@ impl Plan {
     /// ones read, in the order of their numbers, and the slots from which they do: the slot of the
     /// device cache, if the next step that reads the record finds it there, and the host slot, if any
     /// RESTORE reads it from there. A slot that the next SAVE takes is never among them: the application
-    /// may hold its memory.
-    pub fn needed_from(&self, index: &Index, done: usize) -> Result<Vec<Kept>> {
+    /// may hold its memory. An open plan has no index: every record that its SAVEs have left may be read.
+    pub fn needed_from(&self, index: Option<&Index>, done: usize) -> Result<Vec<Kept>> {
+        let Some(index) = index else {
+            return self.forward.as_ref().map_or(Ok(Vec::new()), |forward| self.held(forward));
+        };
         const NOWHERE: Step = Step { slot: NONE, host: NONE };
         let mut place = filled(NOWHERE, index.states)?;
         let done = done * self.parts();
@@ -107,7 +110,14 @@ impl Plan {
             };
             push(&mut fetches, fetch)?;
         }
-        Ok(Plan { steps, fetches, levels, counts: self.counts, forward: None, ..*self })
+        Ok(Plan {
+            steps,
+            fetches,
+            levels,
+            counts: self.counts,
+            forward: self.forward.clone(),
+            ..*self
+        })
     }
 
     /// A 64-bit number of everything in the plan that decides where snapshots lie, and how: plans with

@@ -12,6 +12,8 @@ pub struct Ranges {
     actions: Peekable<Actions>,
     macro_steps: MacroSteps,
     join: bool,
+    /// Whether FORWARD actions are joined from the first BACKWARD on.
+    join_later: bool,
     /// The rest of a macro-step whose first FORWARD actions have been returned: the next one, and
     /// the time step of the last one.
     rest: Option<(Action, u32)>,
@@ -25,7 +27,14 @@ impl Ranges {
     /// of a range. `actions` are those of a schedule for `macro_steps`: state i of the schedule is
     /// the state at which macro-step i begins.
     pub fn new(actions: Actions, macro_steps: MacroSteps, join: bool) -> Self {
-        Ranges { actions: actions.peekable(), macro_steps, join, rest: None, ahead: None }
+        let actions = actions.peekable();
+        Ranges { actions, macro_steps, join, join_later: false, rest: None, ahead: None }
+    }
+
+    /// Joins consecutive FORWARD actions from the first BACKWARD on, if `join`: of a forward phase whose
+    /// end was not known, the application got every FORWARD by itself.
+    pub fn joined_in_reverse(self, join: bool) -> Self {
+        Ranges { join_later: join, ..self }
     }
 
     /// The next action and the last time step of its range. The action stays the next one.
@@ -52,6 +61,7 @@ impl Ranges {
         }
         let next = self.actions.next()?;
         let (mut action, mut end) = self.in_time_steps(next);
+        self.join |= self.join_later && action.kind == Kind::Backward;
         if action.kind != Kind::Forward {
             return Some((action, end));
         }

@@ -3,7 +3,7 @@
 use crate::choice::TierSpec;
 use crate::device::{AppMemory, Device, Stream, Times, Traffic};
 use crate::error::{Code, Error, Result};
-use crate::plan::{Index, Plan};
+use crate::plan::{Index, Kept, Plan};
 use crate::schedule::Kind;
 use crate::tier::Tiers;
 use crate::timeline::nvtx;
@@ -19,6 +19,8 @@ pub(super) struct Whole {
     pub(super) ahead: i64,
     /// The index of the rest, if the rest was planned anew, for other memory.
     pub(super) anew: Option<Box<Index>>,
+    /// The records with which the rest begins, if it is a rest of `plan`.
+    pub(super) kept: Vec<Kept>,
 }
 
 /// A plan, the tiers that it is played on, and how far it has been played.

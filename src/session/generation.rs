@@ -211,7 +211,7 @@ impl Session {
             Cut::Whole => vec![self.basis.layout.raw_bytes],
             Cut::Levels => self.basis.layout.raw_bytes_by_level(),
         };
-        let macro_steps = self.schedule.macro_steps();
+        let every = self.schedule.macro_steps().every();
         let written = match &mut self.engine {
             None => arrays
                 .into_iter()
@@ -226,7 +226,6 @@ impl Session {
                         return Ok(Err(error));
                     }
                 }
-                let first_state = |ts| macro_steps.of(ts).start;
                 let mut pass = |of: Stored, piece: Option<&[u8]>| match piece {
                     Some(piece) => writer.write(piece),
                     None => writer.record(head_of(of, codec, parts[of.part])?),
@@ -234,7 +233,7 @@ impl Session {
                 let sums = if it >= 0 { engine.tiers.sums()? } else { Vec::new() };
                 Ok(engine.uncounted(|engine| {
                     for &Kept { record, at } in kept {
-                        let of = state_and_part(record, parts.len(), first_state);
+                        let of = state_and_part(record, parts.len(), every);
                         engine.tiers.read_stored(at, of, &mut pass)?;
                     }
                     Ok(sums)

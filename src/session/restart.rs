@@ -12,7 +12,7 @@ use crate::choice::Why;
 use crate::device::{Stream, Traffic};
 use crate::error::{fail, Code, Error, Result};
 use crate::plan::Kept;
-use crate::schedule::{Kind, Schedule, Terms};
+use crate::schedule::{Kind, Terms};
 use crate::stats::Stats;
 use crate::tier::Stored;
 use crate::together::Mode;
@@ -39,14 +39,17 @@ pub struct Position {
     pub largest: u64,
     /// With mixed storage, a hash of what its plans follow from; 0: all snapshots are stored alike.
     pub mixed: u64,
+    /// If the shot told its number of time steps at the end of its forward phase: twice that number, and
+    /// 1 more if the phase ended after the SAVE of its last state; else 0.
+    pub end: u64,
     /// The statistics of the shot so far.
     pub stats: Stats,
 }
 
 /// Words of a position before those of the statistics, the version included.
-const HEAD: usize = 11;
+const HEAD: usize = 12;
 /// The version of a position in a restart file.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
 impl Position {
     /// Returns the position as bytes.
@@ -64,6 +67,7 @@ impl Position {
             self.planned_by,
             self.largest,
             self.mixed,
+            self.end,
         ];
         head.into_iter().chain(self.stats.words()).flat_map(u64::to_le_bytes).collect()
     }
@@ -73,7 +77,7 @@ impl Position {
         let words: Vec<u64> =
             bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
         let Some((
-            &[version, it, schedule, a, b, c, recorded, plan, planned_by, largest, mixed],
+            &[version, it, schedule, a, b, c, recorded, plan, planned_by, largest, mixed, end],
             stats,
         )) = words.split_first_chunk::<HEAD>()
         else {
@@ -87,7 +91,7 @@ impl Position {
             return fail!(Stream, "the position of the shot has statistics that no shot can have");
         };
         let it = it as i64;
-        Ok(Position { it, schedule, terms, recorded, plan, planned_by, largest, mixed, stats })
+        Ok(Position { it, schedule, terms, recorded, plan, planned_by, largest, mixed, end, stats })
     }
 }
 
@@ -97,15 +101,11 @@ pub(super) fn hash(bytes: impl IntoIterator<Item = u8>) -> u64 {
     bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// Returns the state and the part of a record, by its number in an index of states in `parts` parts.
-/// `first_state` returns the time step of a state that the schedule counts.
-pub(super) fn state_and_part(
-    record: u32,
-    parts: usize,
-    first_state: impl Fn(u32) -> u32,
-) -> (i64, usize) {
-    let parts = parts as u32;
-    (i64::from(first_state(record / parts)), (record % parts) as usize)
+/// Returns the state and the part of a record, by its number in an index of states in `parts` parts, of
+/// which neighbouring ones are `every` time steps apart.
+pub(super) fn state_and_part(record: u32, parts: usize, every: u32) -> (i64, usize) {
+    let state = u64::from(record / parts as u32) * u64::from(every);
+    (state as i64, record as usize % parts)
 }
 
 impl Session {
@@ -121,8 +121,7 @@ impl Session {
 
     /// Returns the start of the current shot, or, between shots, of the next one.
     pub(super) fn position_of_begin(&mut self) -> Result<Position> {
-        let schedule = self.schedule.decide()?;
-        let begin = Position { it: -1, ..self.position_in(&schedule)? };
+        let begin = Position { it: -1, ..self.position_of_shot()? };
         match self.is_between_shots() {
             true => Ok(begin),
             // The plan of this shot does not follow from this shot's own snapshots.
@@ -140,7 +139,9 @@ impl Session {
         })
     }
 
-    fn position_in(&self, schedule: &Schedule) -> Result<Position> {
+    /// Returns what does not change within the current shot.
+    fn position_of_shot(&self) -> Result<Position> {
+        let schedule = self.schedule.of_all_shots()?;
         Ok(Position {
             schedule: schedule.fingerprint(self.schedule.config().schedule.range_actions)?,
             terms: schedule.terms(),
@@ -158,7 +159,7 @@ impl Session {
         self.check_served()?;
         let Some(tick) = self.shot.tick else { return fail!(State, "no action has come yet") };
         self.check_within_shot()?;
-        let schedule = self.schedule.decide()?;
+        let (schedule, end) = (self.schedule.decide()?, self.schedule.end()?);
         let (mut kept, mut plan) = (Vec::new(), 0);
         match &mut self.engine {
             // Nothing is stored yet.
@@ -168,24 +169,29 @@ impl Session {
                 let done = engine.done(tick.step, tick.action.kind);
                 match &engine.whole {
                     Some(Whole { anew: Some(index), .. }) => {
-                        kept = engine.tiers.plan().needed_from(index, done)?;
+                        kept = engine.tiers.plan().needed_from(Some(index), done)?;
                     }
                     _ => {
-                        let whole = engine.whole_plan();
-                        let index = engine.spec.index(&schedule)?;
-                        kept = whole.needed_from(&index, done)?;
+                        // The open plan of a forward phase grows: the whole one is not known.
+                        let is_known = schedule.steps > 0;
+                        let index = is_known.then(|| engine.spec.index(&schedule)).transpose()?;
+                        let whole =
+                            if is_known { engine.whole_plan() } else { engine.tiers.plan() };
+                        kept = whole.needed_from(index.as_ref(), done)?;
                         plan = whole.fingerprint();
                     }
                 }
                 self.count_saved();
             }
         }
+        let end =
+            end.map_or(0, |(steps, after_save)| u64::from(steps) << 1 | u64::from(after_save));
         let mut stats = self.stats()?;
         let early = self.engine.as_ref().map_or_else(Traffic::default, |e| e.tiers.early());
         stats.h2d_bytes -= early.h2d_bytes;
         stats.disk_bytes -= early.disk_bytes;
         stats.disk_reads -= early.disk_reads;
-        let position = Position { it: tick.it, plan, stats, ..self.position_in(&schedule)? };
+        let position = Position { it: tick.it, plan, end, stats, ..self.position_of_shot()? };
         Ok((position, kept))
     }
 
@@ -261,10 +267,20 @@ impl Session {
     ) -> Result<()> {
         self.go_on_from(position)?;
         self.check_within_shot()?;
+        let mut whole = self.plan()?;
+        if position.end > 0 {
+            let steps = u32::try_from(position.end >> 1).unwrap_or(u32::MAX);
+            self.schedule.end_as((steps, position.end & 1 == 1))?;
+            whole = self.schedule.plan(self.tiers())?;
+        }
         let done = self.schedule.accesses_until(position.it)?;
-        let (schedule, whole) = (self.schedule.decide()?, self.plan()?);
-        let (macro_steps, parts) = (schedule.macro_steps(), whole.parts());
-        let is_same = whole.fingerprint() == position.plan;
+        if let (true, Some(last)) = (whole.is_open(), done.checked_sub(1)) {
+            Arc::make_mut(&mut whole).reach(last)?;
+        }
+        let schedule = self.schedule.decide()?;
+        let (every, parts) = (schedule.macro_steps().every(), whole.parts());
+        // The snapshots of a forward phase are the same ones wherever they lie.
+        let is_same = whole.is_open() || whole.fingerprint() == position.plan;
         if !is_same && self.tiers().raw_slots.is_some() {
             return fail!(
                 Config,
@@ -272,24 +288,28 @@ impl Session {
                  snapshots are compressed: give the configuration that wrote the files, device_budget and host_budget included"
             );
         }
-        let index = self.tiers().index(&schedule)?;
-        let (rest, kept, whole) = if is_same {
-            let kept = whole.needed_from(&index, done)?;
-            let ahead = done as i64 - kept.len() as i64;
-            let rest = whole.rest(&kept, done)?;
-            let kept: Vec<u32> = kept.iter().map(|kept| kept.record).collect();
-            (rest, kept, Whole { plan: whole, ahead, anew: None })
-        } else {
-            let index = index.rest(done)?;
-            let loads = index.accesses.len() + parts * done - whole.steps.len();
-            let loads = index.accesses[..loads].iter().step_by(parts);
-            let kept: Vec<u32> = loads.map(|access| access.ts).collect();
-            let rest = self.tiers().plan_of_rest(&index, schedule.snapshots)?;
-            (rest, kept, Whole { plan: whole, ahead: 0, anew: Some(Box::new(index)) })
+        let is_known = schedule.steps > 0;
+        let index = is_known.then(|| self.tiers().index(&schedule)).transpose()?;
+        let (rest, loads, whole) = match index {
+            Some(index) if !is_same => {
+                let index = index.rest(done)?;
+                let loads = index.accesses.len() + parts * done - whole.steps.len();
+                let loads = index.accesses[..loads].iter().step_by(parts);
+                let loads: Vec<u32> = loads.map(|access| access.ts).collect();
+                let rest = self.tiers().plan_of_rest(&index, schedule.snapshots)?;
+                let anew = Some(Box::new(index));
+                (rest, loads, Whole { plan: whole, ahead: 0, anew, kept: Vec::new() })
+            }
+            index => {
+                let kept = whole.needed_from(index.as_ref(), done)?;
+                let ahead = done as i64 - kept.len() as i64;
+                let rest = whole.rest(&kept, done)?;
+                let loads = kept.iter().map(|kept| kept.record).collect();
+                (rest, loads, Whole { plan: whole, ahead, anew: None, kept })
+            }
         };
-        let first = kept.len();
-        let first_state = |ts| macro_steps.of(ts).start;
-        let expected = kept.iter().map(|&record| state_and_part(record, parts, first_state));
+        let first = loads.len();
+        let expected = loads.iter().map(|&record| state_and_part(record, parts, every));
         if !expected.eq(stored.iter().map(|stored| (stored.ts, stored.part))) {
             return fail!(
                 Stream,

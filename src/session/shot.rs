@@ -7,6 +7,7 @@ use crate::device::AppMemory;
 use crate::error::Result;
 use crate::schedule::Kind;
 use crate::stats::Stats;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// The shot in which the session takes part.
@@ -57,10 +58,10 @@ impl Session {
             match engine.whole.take() {
                 // The memory is that of the rest: the next action opens the device anew.
                 Some(Whole { anew: Some(_), .. }) => self.engine = None,
-                Some(whole) => engine.tiers.fit(whole.plan)?,
-                None if self.schedule.steps() == 0 => {
+                _ if self.schedule.steps() == 0 => {
                     engine.tiers.complete(self.schedule.plan(&engine.spec)?)
                 }
+                Some(whole) => engine.tiers.fit(whole.plan)?,
                 None => {}
             }
             self.replan(largest)?;
@@ -100,11 +101,15 @@ impl Session {
 
     /// Takes the whole plan of this shot once its forward phase has ended.
     pub(super) fn follow_end(&mut self) -> Result<()> {
-        match &mut self.engine {
-            Some(engine) if engine.tiers.plan().is_open() && self.schedule.has_ended()? => {
-                engine.tiers.complete(self.schedule.plan(&engine.spec)?)
+        let Some(engine) = &mut self.engine else { return Ok(()) };
+        if engine.tiers.plan().is_open() && self.schedule.end()?.is_some() {
+            let mut plan = self.schedule.plan(&engine.spec)?;
+            if let Some(Whole { plan: whole, ahead, kept, .. }) = &mut engine.whole {
+                let done = *ahead + kept.len() as i64;
+                let rest = plan.rest(kept, done.max(0) as usize)?;
+                *whole = std::mem::replace(&mut plan, Arc::new(rest));
             }
-            _ => {}
+            engine.tiers.complete(plan);
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ use gpuzip::error::Result;
 use gpuzip::layout::Field;
 use gpuzip::persist::Name;
 use gpuzip::scalar::Scalar;
+use gpuzip::schedule::{flags, Kind};
 use gpuzip::session::{Array, Session};
 use std::path::{Path, PathBuf};
 
@@ -83,6 +84,9 @@ pub struct App {
     /// The source of the waves; arguments: shot, time step, position.
     pub source: fn(u32, u32, usize) -> f32,
     pub shot: u32,
+    /// Where the shot ends if the session does not know its number of steps: the last state, and whether
+    /// that is saved before the application tells its end.
+    pub ends: Option<(u32, bool)>,
     /// Actions, and hashes of restored states.
     pub told: Vec<(i64, i32, u32, u32, u32, u64)>,
 }
@@ -92,7 +96,8 @@ impl App {
         let memory = || Memory::new(4 * N, managed);
         let (curr, prev, adjoint, sum) = (memory(), memory(), memory(), memory());
         let source = |_, ts, i| if i == N / 3 { (ts as f32 * 0.3).sin() } else { 0.0 };
-        App { curr, prev, adjoint, sum, stack: memory(), source, shot: 0, told: Vec::new() }
+        let (stack, told) = (memory(), Vec::new());
+        App { curr, prev, adjoint, sum, stack, source, shot: 0, ends: None, told }
     }
 
     pub fn begin(&mut self) {
@@ -179,7 +184,20 @@ impl play::App for App {
         session.synchronize()?;
         let (kind, ts) = (tick.action.kind as i32, tick.action.ts);
         self.told.push((tick.it, kind, ts, tick.end, tick.action.flags, self.live()));
-        Ok(())
+        match self.ends {
+            Some(ends) if ends_at(tick, ends) => session.end_forward(),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether the forward phase of a shot that ends like this does so after an action.
+fn ends_at(tick: Tick, (last, after_save): (u32, bool)) -> bool {
+    let is_saved_next = tick.action.flags & flags::NEXT_IS_SAVE != 0;
+    match tick.action.kind {
+        Kind::Forward => tick.end == last && !(after_save && is_saved_next),
+        Kind::Save => tick.end == last && after_save,
+        _ => false,
     }
 }
 
@@ -187,6 +205,8 @@ impl play::App for App {
 pub struct Job {
     pub config: Config,
     pub steps: i64,
+    /// As `App::ends`.
+    pub ends: Option<(u32, bool)>,
 }
 
 pub fn persisting(job: &Job, dir: &Path) -> Config {

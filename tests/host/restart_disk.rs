@@ -27,7 +27,7 @@ fn job(dir: &Path, algorithm: Option<Algorithm>) -> Job {
         c.tiers.disk_folders = vec![disk];
         c.device.backend = Backend::Host;
     });
-    Job { config, steps: 18 }
+    Job { config, steps: 18, ends: None }
 }
 
 /// A run that goes on from restart files in `dir` where there are any, and writes more of them. Returns

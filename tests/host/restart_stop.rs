@@ -29,7 +29,11 @@ fn run(session: &mut Session, app: &mut App, shot: u32, most: usize) {
 }
 
 fn job() -> Job {
-    Job { config: config(None, 10, 0).with(|c| c.restart.stop_budget = 60.0), steps: 80 }
+    Job {
+        config: config(None, 10, 0).with(|c| c.restart.stop_budget = 60.0),
+        steps: 80,
+        ends: None,
+    }
 }
 
 #[test]
@@ -46,7 +50,7 @@ fn a_stop_within_a_shot_keeps_the_plan_of_its_begin() {
             c.codec.settings = coding(Method::Lorenzo, ErrorBound::OfMax(1e-3));
             c.restart.stop_budget = 1e-9;
         });
-        let job = Job { config, steps: 80 };
+        let job = Job { config, steps: 80, ends: None };
         let mut whole = rough();
         let mut one = Session::new(job.config.clone(), job.steps, &whole.levels()).unwrap();
         for shot in 0..3 {

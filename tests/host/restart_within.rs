@@ -14,10 +14,15 @@ const STATE: u64 = 8 * N as u64 + 512;
 
 fn draw_job(seed: u64, managed: bool) -> Job {
     let mut draw = Draw(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1);
-    let algorithm = ALGORITHMS.get(draw.below(7) as usize).copied();
+    let algorithm = match draw.below(9) {
+        algorithm @ 0..6 => Some(ALGORITHMS[algorithm as usize]),
+        6 => None,
+        _ => Some(Algorithm::Online),
+    };
+    let is_online = algorithm == Some(Algorithm::Online);
     let methods = [Method::None, Method::None, Method::Lorenzo, Method::Dct, Method::Fp16];
     let method = methods[draw.below(5) as usize].clone();
-    let mixed = method != Method::None && draw.below(2) == 0;
+    let mixed = method != Method::None && draw.below(2) == 0 && !is_online;
     let slots = u64::from(1 + draw.below(5));
     // Raw snapshots for which device and host have no room, on disk.
     let disk = !mixed && method == Method::None && draw.below(2) == 0;
@@ -31,7 +36,7 @@ fn draw_job(seed: u64, managed: bool) -> Job {
         (false, None) => 3 + u64::from(draw.below(6)),
         (false, Some(_)) => 0,
     };
-    let is_lru = !mixed && !disk && draw.below(4) == 0 && algorithm.is_some();
+    let is_lru = !mixed && !disk && draw.below(4) == 0 && algorithm.is_some() && !is_online;
     let config = Config::default().with(|c| {
         c.schedule.algorithm = algorithm;
         c.schedule.snapshots = match algorithm {
@@ -46,12 +51,20 @@ fn draw_job(seed: u64, managed: bool) -> Job {
         c.tiers.policy = if is_lru { Policy::Lru } else { Policy::Clairvoyant };
         c.device.backend = if managed { Backend::Cuda } else { Backend::Host };
         c.schedule.range_actions = draw.below(2) == 0;
-        c.schedule.adjoint_every = [1, 1, 1, 3][draw.below(4) as usize];
+        c.schedule.adjoint_every = if is_online { 1 } else { [1, 1, 1, 3][draw.below(4) as usize] };
         c.device.max_in_flight = [1, 3, 64][draw.below(3) as usize];
         c.tiers.mixed_storage = mixed.then_some(true);
         c.codec.settings = coding(method, ErrorBound::OfMax(1e-3));
     });
-    Job { config, steps: 2 + i64::from(draw.below(18)) }
+    let steps = 2 + i64::from(draw.below(18));
+    match is_online && draw.below(3) > 0 {
+        true => Job { config, steps: 0, ends: Some((steps as u32 - 1, draw.below(2) == 0)) },
+        false => Job { config, steps, ends: None },
+    }
+}
+
+fn app(job: &Job, managed: bool) -> App {
+    App { ends: job.ends, ..App::new(managed) }
 }
 
 /// Returns a job that differs from `job` in its numbers of slots only.
@@ -68,7 +81,7 @@ fn other_memory(job: &Job) -> Job {
 /// Returns the application.
 fn stopped(job: &Job, managed: bool, dir: &Path, stop: usize) -> App {
     let _ = std::fs::remove_dir_all(dir);
-    let mut first = App::new(managed);
+    let mut first = app(job, managed);
     let mut one = session(job, dir, &first).unwrap();
     first.shot(&mut one).unwrap();
     one.setup().unwrap();
@@ -77,7 +90,7 @@ fn stopped(job: &Job, managed: bool, dir: &Path, stop: usize) -> App {
     for _ in 0..=stop {
         step(&mut one, &mut first).unwrap();
     }
-    write(&mut one, 1, &first).unwrap();
+    write(&mut one, 1, &first).unwrap_or_else(|e| panic!("{job:?}, action {stop}: {e}"));
     first
 }
 
@@ -85,7 +98,7 @@ fn stopped(job: &Job, managed: bool, dir: &Path, stop: usize) -> App {
 /// interruption behind it. Returns the number of interruptions.
 fn check(job: &Job, managed: bool, name: &str) -> usize {
     let dir = folder(name);
-    let mut whole = App::new(managed);
+    let mut whole = app(job, managed);
     let mut one = match session(job, &dir, &whole) {
         Ok(session) => session,
         // Some draws have no plan.
@@ -108,7 +121,7 @@ fn check(job: &Job, managed: bool, name: &str) -> usize {
     for stop in 0..actions {
         let first = stopped(job, managed, &dir, stop);
 
-        let mut second = App::new(managed);
+        let mut second = app(job, managed);
         let (mut two, shot, it) =
             resume(job, &dir, &second).unwrap_or_else(|e| panic!("{job:?}, action {stop}: {e}"));
         assert_eq!((shot, it), (1, stop as i64));
@@ -121,14 +134,14 @@ fn check(job: &Job, managed: bool, name: &str) -> usize {
         if stop % 3 == 1 {
             two.persist_write(1, &second.arrays(), HOST).unwrap();
             drop(two);
-            second = App::new(managed);
+            second = app(job, managed);
             two = resume(job, &dir, &second).unwrap().0;
         }
         // A session with other memory goes on by a plan of its own.
         if stop % 4 == 2 && job.config.tiers.mixed_storage.is_none() {
             let other = other_memory(job);
             drop(two);
-            second = App::new(managed);
+            second = app(job, managed);
             two = match resume(&other, &dir, &second) {
                 Ok((session, ..)) => session,
                 Err(error) if error.code == Code::Budget => continue,
@@ -197,7 +210,7 @@ fn mixed_job() -> Job {
         c.codec.compression_factor = 2.0;
         c.codec.settings = coding(Method::Lorenzo, ErrorBound::OfMax(1e-3));
     });
-    Job { config, steps: 40 }
+    Job { config, steps: 40, ends: None }
 }
 
 #[test]
@@ -220,7 +233,8 @@ fn the_begin_of_a_shot_needs_the_budgets_of_its_mixed_storage() {
 
 #[test]
 fn a_lost_generation_is_told_and_its_begin_is_written_again() {
-    let (job, dir) = (Job { config: config(None, 4, 0), steps: 12 }, folder("restart-lost"));
+    let (job, dir) =
+        (Job { config: config(None, 4, 0), steps: 12, ends: None }, folder("restart-lost"));
     let app = App::new(false);
     let blocked = |generation: u32| {
         let name = format!("gpuzip-r000000-g{generation:012}.gen");

@@ -39,7 +39,7 @@ fn job(method: Method, device_budget: u64) -> Job {
         c.device.backend = Backend::Host;
         c.codec.settings = Settings { method, bound, ..Settings::default() };
     });
-    Job { config, steps: 9 }
+    Job { config, steps: 9, ends: None }
 }
 
 /// Writes a generation of the start of a shot, or of the action 6 of a shot.
