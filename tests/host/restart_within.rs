@@ -77,9 +77,9 @@ fn other_memory(job: &Job) -> Job {
     Job { config, ..job.clone() }
 }
 
-/// Runs a shot, and the second one as far as the action `stop`, and writes a generation there.
-/// Returns the application.
-fn stopped(job: &Job, managed: bool, dir: &Path, stop: usize) -> App {
+/// Runs a shot, and the second one as far as the action `stop`, and writes a generation there, with
+/// `late` before the application has told that its forward phase has ended. Returns the application.
+fn stopped(job: &Job, managed: bool, dir: &Path, stop: usize, late: bool) -> App {
     let _ = std::fs::remove_dir_all(dir);
     let mut first = app(job, managed);
     let mut one = session(job, dir, &first).unwrap();
@@ -87,6 +87,7 @@ fn stopped(job: &Job, managed: bool, dir: &Path, stop: usize) -> App {
     one.setup().unwrap();
     first.begin();
     first.told.clear();
+    first.ends = first.ends.filter(|_| !late);
     for _ in 0..=stop {
         step(&mut one, &mut first).unwrap();
     }
@@ -119,7 +120,22 @@ fn check(job: &Job, managed: bool, name: &str) -> usize {
 
     let actions = whole.told.len() - 1;
     for stop in 0..actions {
-        let first = stopped(job, managed, &dir, stop);
+        let of = whole.told[stop];
+        let end = |(last, after)| {
+            let kind = if after { Kind::Save } else { Kind::Forward };
+            (of.1, of.3) == (kind as i32, last)
+        };
+        if job.ends.is_some_and(end) {
+            stopped(job, managed, &dir, stop, true);
+            let mut third = app(job, managed);
+            let mut three = resume(job, &dir, &third).unwrap().0;
+            three.end_forward().unwrap();
+            third.finish(&mut three).unwrap();
+            assert!(whole.told.ends_with(&third.told), "{job:?}, before the end {stop}");
+            assert_eq!(third.told.len() + stop + 1, whole.told.len(), "{job:?}");
+            assert_eq!(counts(&three.stats().unwrap()), expected, "{job:?}, before the end {stop}");
+        }
+        let first = stopped(job, managed, &dir, stop, false);
 
         let mut second = app(job, managed);
         let (mut two, shot, it) =
