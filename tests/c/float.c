@@ -1,8 +1,9 @@
 /* Tests that gpuzip does not depend on the caller's floating-point environment, and does not change
  * it. In every rounding mode, with subnormal numbers flushed to zero, and with all exceptions
- * trapping, codecs give the same bytes and values, and sessions the same actions and states. After
- * every call, and in every callback, the environment is the caller's. The program exits with 1 at
- * the first failed check; with any argument it tries all environments instead of some. */
+ * trapping, codecs give the same bytes and values, and sessions the same actions and states. Levels that
+ * states share keep their bounds. After every call, and in every callback, the environment is the
+ * caller's. The program exits with 1 at the first failed check; with any argument it tries all
+ * environments instead of some. */
 #define _GNU_SOURCE
 #include "test.h"
 
@@ -364,6 +365,173 @@ static void sessions(int registered)
     }
 }
 
+/* ---- Chains of shared levels ---- */
+
+/* LEVELS levels of a wave in each precision, -1 before the first state: what the program computes. The
+ * restored states of a session are compared with what was saved once the session has ended. */
+enum { CHAIN = 260, LEVELS = 24, MOST_RESTORES = 400 };
+typedef struct {
+  float own[CHAIN], past[CHAIN];
+  double own_wide[CHAIN], past_wide[CHAIN];
+} levels_t;
+static float single[LEVELS + 1][CHAIN];
+static double wide[LEVELS + 1][CHAIN];
+static levels_t live, stored[LEVELS], restored[MOST_RESTORES];
+static int32_t live_at, restored_at[MOST_RESTORES];
+static int restores, chains_played;
+
+/* Computes u(ts) from the live state, which may be a restored one, or from a state between. */
+static void compute(int32_t ts, int is_one_step)
+{
+  if (is_one_step) memcpy(live.past, live.own, sizeof live.own), memcpy(live.past_wide, live.own_wide, sizeof live.own_wide);
+  else memcpy(live.past, single[ts], sizeof live.past), memcpy(live.past_wide, wide[ts], sizeof live.past_wide);
+  memcpy(live.own, single[ts + 1], sizeof live.own), memcpy(live.own_wide, wide[ts + 1], sizeof live.own_wide);
+  live_at = ts;
+}
+
+static int32_t chain_forward(void *user, int32_t ts, int32_t end, uint32_t flags)
+{
+  (void)user, (void)flags;
+  CHECK(control() == expected && live_at == ts - 1);
+  compute(end, ts == end);
+  return 0;
+}
+
+static int32_t chain_backward(void *user, int32_t ts, uint32_t flags)
+{
+  (void)user, (void)flags;
+  CHECK(control() == expected && live_at == ts);
+  return 0;
+}
+
+static int32_t chain_observe(void *user, int32_t action, int32_t ts, uint32_t flags)
+{
+  (void)user, (void)flags;
+  CHECK(control() == expected);
+  if (action == GPUZIP_ACTION_SAVE) stored[ts] = live;
+  if (action != GPUZIP_ACTION_RESTORE) return 0;
+  CHECK(restores < MOST_RESTORES);
+  restored[restores] = live, restored_at[restores++] = ts, live_at = ts;
+  return 0;
+}
+
+static void place(gpuzip_field_t fields[4])
+{
+  fields[0].data = live.own, fields[1].data = live.past;
+  fields[2].data = live.own_wide, fields[3].data = live.past_wide;
+}
+
+static int32_t chain_locate(void *user, int32_t action, int32_t ts, gpuzip_field_t *fields, uint32_t nfields)
+{
+  (void)user, (void)ts;
+  CHECK(nfields == 4 && control() == expected);
+  if (action == GPUZIP_ACTION_RESTORE) memset(&live, 0xEE, sizeof live);
+  place(fields);
+  return 0;
+}
+
+/* Returns what a codec allows for an array, and in `worst` the error that it made. */
+static double allowed(const gpuzip_config_t *c, const void *was, const void *is, int type, double *worst)
+{
+  double most = 0.0, low = INFINITY, high = -INFINITY;
+  long double squares = 0.0L;
+  int i;
+  *worst = 0.0;
+  for (i = 0; i < CHAIN; i++) {
+    const double x = load(was, type, i), error = fabs(x - load(is, type, i));
+    most = fmax(most, fabs(x)), low = fmin(low, x), high = fmax(high, x);
+    *worst = fmax(*worst, error), squares += (long double)error * error;
+  }
+  if (c->error_bound_mode == 3) {
+    *worst = (double)sqrtl(squares / CHAIN);
+    return (high - low) * pow(10.0, -c->error_bound / 20.0) * (1.0 + 1e-9) + 2.3e-308;
+  }
+  return c->error_bound_mode == 1 ? c->error_bound : c->error_bound * (c->error_bound_mode ? high - low : most);
+}
+
+/* Checks both levels of restored states. A level keeps its bound. So does a previous level that is
+ * the level of the state before, as all are but the first one if no FORWARD starts from a restored
+ * state; another one has the errors of a level and of a difference, whose bound is at most the sum of
+ * those of two levels. */
+static void check_chain(const gpuzip_config_t *c, int type, int are_all_shared)
+{
+  int r;
+  for (r = 0; r < restores; r++) {
+    const int32_t ts = restored_at[r];
+    const levels_t *was = &stored[ts], *is = &restored[r];
+    const int is_wide = type == GPUZIP_TYPE_F64;
+    const void *const own[2] = { is_wide ? (const void *)was->own_wide : was->own, is_wide ? (const void *)is->own_wide : is->own };
+    const void *const past[2] = { is_wide ? (const void *)was->past_wide : was->past, is_wide ? (const void *)is->past_wide : is->past };
+    double of_level, of_past;
+    const double level = allowed(c, own[0], own[1], type, &of_level), before = allowed(c, past[0], past[1], type, &of_past);
+    CHECK(of_level <= level);
+    if (are_all_shared && ts > 0) CHECK(of_past <= before);
+    else CHECK(of_past <= (level + level + before) * (1.0 + 1e-6));
+  }
+}
+
+/* Runs one shot, and returns a hash of its restored states. */
+static uint64_t chain(const gpuzip_config_t *config, int environment)
+{
+  gpuzip_callbacks_t callbacks;
+  gpuzip_field_t fields[4];
+  gpuzip_t *h = NULL;
+  int k;
+  memset(&callbacks, 0, sizeof callbacks);
+  callbacks.struct_size = sizeof callbacks, callbacks.observe = chain_observe, callbacks.locate = chain_locate;
+  callbacks.forward = chain_forward, callbacks.backward = chain_backward;
+  for (k = 0; k < 4; k++) fields[k] = field_of(NULL, CHAIN, k < 2 ? GPUZIP_TYPE_F32 : GPUZIP_TYPE_F64);
+  fields[1].role = 1, fields[3].role = 3;
+  place(fields), compute(0, 0), restores = 0;
+  enter(environment);
+  CALL(gpuzip_init(config, LEVELS, fields, 4, &h));
+  CALL(gpuzip_run_forward(h, &callbacks, fields, 4, NULL));
+  CALL(gpuzip_run_reverse(h, &callbacks, fields, 4, NULL));
+  CALL(gpuzip_finalize(h));
+  leave();
+  CHECK(restores > 0);
+  return hash_of(0, restored, (size_t)restores * sizeof *restored);
+}
+
+static void chains(void)
+{
+  static const int compressors[] = { GPUZIP_COMPRESSOR_CUSZP, GPUZIP_COMPRESSOR_LORENZO, GPUZIP_COMPRESSOR_DCT };
+  static const double bounds[] = { 1e-3, 1e-5, 1e-4, 60.0 };
+  static const int kinds[] = { 0, 2, 4, 5, 6, 7 };
+  static const int line[] = { CHAIN, 1, 1 };
+  size_t c, kind;
+  int mode, all, environment, type, ts, i;
+  for (kind = 0; kind < sizeof kinds / sizeof *kinds; kind++) {
+    for (ts = -1; ts < LEVELS; ts++)
+      for (i = 0; i < CHAIN; i++) {
+        store(single[ts + 1], GPUZIP_TYPE_F32, i, value(kinds[kind], ts, i, line, GPUZIP_TYPE_F32));
+        store(wide[ts + 1], GPUZIP_TYPE_F64, i, value(kinds[kind], ts, i, line, GPUZIP_TYPE_F64));
+      }
+    for (c = 0; c < sizeof compressors / sizeof *compressors; c++)
+      for (mode = 0; mode < 4; mode++)
+        for (all = 0; all < 2; all++) {
+          uint64_t first = 0, hash;
+          gpuzip_config_t config;
+          CALL(gpuzip_config_init(&config));
+          config.backend = 1, config.log_level = 0, config.shared_levels = 1;
+          config.compressor = compressors[c], config.error_bound_mode = mode, config.error_bound = bounds[mode];
+          config.checkpointing_algorithm = all ? GPUZIP_ALGORITHM_STORE_ALL : GPUZIP_ALGORITHM_REVOLVE;
+          config.checkpointing_snaps = all ? 0 : 5, config.cache_capacity = 2;
+          for (environment = 0; environment < ENVIRONMENTS; environment++) {
+            if (!wanted(environment)) continue;
+            snprintf(what, sizeof what, "chain: compressor %d, mode %d, kind %d, algorithm %d, environment %d", compressors[c], mode,
+                     kinds[kind], config.checkpointing_algorithm, environment);
+            hash = chain(&config, environment);
+            for (type = GPUZIP_TYPE_F32; type <= GPUZIP_TYPE_F64; type++) check_chain(&config, type, all);
+            if (environment == 0) first = hash;
+            CHECK(hash == first);
+            chains_played++;
+          }
+          CALL(gpuzip_config_free(&config));
+        }
+  }
+}
+
 int main(int argc, char **argv)
 {
   gpuzip_codec_plugin_t plugin;
@@ -383,6 +551,7 @@ int main(int argc, char **argv)
   CHECK(gpuzip_config_load("/nonexistent", &config) < 0 && gpuzip_save(NULL, 0, NULL, 0, NULL) < 0);
   leave();
   sessions(registered);
+  chains();
   CHECK(lines > 0 && codec_calls > 0);
   puts("ok");
   return 0;
