@@ -225,12 +225,15 @@ void run_job(uint64_t number, random_t random, int worker, int alone, counts_t *
   snprintf(job->trace, sizeof job->trace, "%s/everything-%d.trace", everything_place, worker);
   counts->jobs++, job->restarts_left = 5;
   choose(job);
+  job->live = malloc(app_live_bytes(&job->apps[0]));
+  CHECK(job->live != NULL, "no memory");
   job->faults = wants_faults && failing_memory_arm != NULL && once_in(&job->random, 4);
   job->faults_before = faults_made(), job->others_bytes = bytes_on_disk();
   if (begin(job)) counts->sessions++, run_shots(job);
   end_faults(job);
   close_sessions(job);
   if (job->persist) remove_folder(job);
+  forget_generations(job), free(job->live);
   if (job->config.trace_file_path != NULL) remove(job->trace);
   for (int k = 0; k < job->sessions; k++) app_free(&job->apps[k]);
   free(job);

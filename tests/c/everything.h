@@ -21,6 +21,13 @@ typedef struct {
   uint64_t forward_steps;
 } shot_t;
 
+/* What was known when a generation was written. */
+typedef struct {
+  shot_t now;
+  int is_kept[MOST_STEPS]; /* the states that were stored or live, */
+  void *levels;            /* and their previous levels, if they may be lossy ones; see app_keep */
+} memo_t;
+
 enum { GENERATIONS = 200 };
 
 typedef struct {
@@ -47,9 +54,10 @@ typedef struct {
   int peeked;
   void *given[2][MOST_FIELDS]; /* zero copy: the slot from gpuzip_save_begin for the next SAVE */
   int in_hand; /* zero copy: 1 + the state of a RESTORE whose memory was not given back, else 0 */
-  shot_t memos[GENERATIONS];         /* what was known when a generation was written */
+  memo_t memos[GENERATIONS];
   int memos_kept, restarts_left;
-  int64_t image[2], wave[3];         /* arrays in the restart files */
+  int64_t image[2], wave[3];         /* arrays in the restart files, */
+  unsigned char *live;               /* and the live state, if the program has no copy of it */
   char folder[320], trace[320], disks[640];
   counts_t *counts;
 } job_t;
@@ -98,6 +106,8 @@ int32_t write_generation(job_t *job, int within);
  * generation. On success the job stands where that generation was written. */
 int32_t restart(job_t *job);
 void remove_folder(const job_t *job);
+/* Forgets what was known when generations were written. */
+void forget_generations(job_t *job);
 
 /* Makes faults of files and memory from now on, as the job's random numbers say, and ends them. */
 void begin_faults(job_t *job);

@@ -8,19 +8,26 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ARRAYS = 2 };
+enum { ARRAYS = 3 };
 
-/* Describes the arrays of the program: `image` changes between shots only, `wave` within a shot. */
-static void describe(job_t *job, gpuzip_array_t arrays[ARRAYS])
+/* Describes the arrays of the program: `image` changes between shots only, `wave` and `live` within
+ * a shot. Returns their number. */
+static uint32_t describe(job_t *job, gpuzip_array_t arrays[ARRAYS])
 {
+  const uint32_t count = job->loss.shared ? 3 : 2;
   memset(arrays, 0, ARRAYS * sizeof *arrays);
   arrays[0].name = "image", arrays[0].field.data = job->image,
   arrays[0].field.n1 = sizeof job->image / 8;
   arrays[1].name = "wave", arrays[1].field.data = job->wave,
   arrays[1].field.n1 = sizeof job->wave / 8;
   arrays[1].scope = 1;
+  arrays[2].name = "live", arrays[2].field.data = job->live,
+  arrays[2].field.n1 = app_live_bytes(&job->apps[0]);
+  arrays[2].scope = 1;
   for (int k = 0; k < ARRAYS; k++)
     arrays[k].field.n2 = arrays[k].field.n3 = 1, arrays[k].field.type = GPUZIP_TYPE_I64;
+  arrays[2].field.type = GPUZIP_TYPE_BYTE;
+  return count;
 }
 
 /* Gives the arrays the values that they have at a point of a shot. */
@@ -42,10 +49,34 @@ int32_t write_arrays(job_t *job)
   gpuzip_array_t arrays[ARRAYS];
   int32_t status;
   compute(&job->now, job->image, job->wave);
-  describe(job, arrays);
-  IN(job, status, gpuzip_persist_write(job->handles[0], job->now.shot, arrays, ARRAYS, NULL));
+  if (job->loss.shared) app_get_live(&job->apps[0], job->live);
+  const uint32_t count = describe(job, arrays);
+  IN(job, status, gpuzip_persist_write(job->handles[0], job->now.shot, arrays, count, NULL));
   memset(job->image, 0x5a, sizeof job->image);
+  if (job->loss.shared) memset(job->live, 0x5a, app_live_bytes(&job->apps[0]));
   return status;
+}
+
+static void forget(job_t *job, int from, int to)
+{
+  for (int k = from; k < to; k++) free(job->memos[k].levels);
+  memmove(job->memos + from, job->memos + to,
+          sizeof job->memos[0] * (size_t)(job->memos_kept - to));
+  job->memos_kept -= to - from;
+}
+
+void forget_generations(job_t *job) { forget(job, 0, job->memos_kept); }
+
+/* Keeps what is known now. */
+static void remember(job_t *job)
+{
+  if (job->memos_kept == GENERATIONS) forget(job, 0, 1);
+  memo_t *memo = &job->memos[job->memos_kept++];
+  memo->now = job->now, memo->levels = NULL;
+  if (!job->loss.shared) return;
+  memcpy(memo->is_kept, job->now.saved_at, sizeof memo->is_kept);
+  memo->is_kept[job->now.live] = 1;
+  memo->levels = app_keep(&job->apps[0], memo->is_kept);
 }
 
 int32_t write_generation(job_t *job, int within)
@@ -53,11 +84,10 @@ int32_t write_generation(job_t *job, int within)
   int32_t status;
   CHECK(within == (job->now.it >= 0), "a generation of another point");
   /* If the call fails after it has begun, the generation may exist all the same. */
-  if (job->memos_kept == GENERATIONS)
-    memmove(job->memos, job->memos + 1, sizeof job->memos[0] * --job->memos_kept);
-  job->memos[job->memos_kept++] = job->now;
+  remember(job);
   status = write_arrays(job);
-  if (status == GPUZIP_ERR_STATE) job->memos_kept--; /* refused before it began */
+  /* Refused before it began. */
+  if (status == GPUZIP_ERR_STATE) forget(job, job->memos_kept - 1, job->memos_kept);
   if (status == GPUZIP_OK && once_in(&job->random, 2))
     IN(job, status, gpuzip_persist_wait(job->handles[0]));
   job->counts->written += status == GPUZIP_OK;
@@ -66,10 +96,10 @@ int32_t write_generation(job_t *job, int within)
 
 /* Finds what was known when the generation was written: it must be the newest one, unless faults
  * were made. */
-static const shot_t *memo_of(job_t *job, const gpuzip_generation_t *found)
+static const memo_t *memo_of(job_t *job, const gpuzip_generation_t *found)
 {
   for (int k = job->memos_kept - 1; k >= 0; k--)
-    if (job->memos[k].shot == found->shot && job->memos[k].it == found->it) {
+    if (job->memos[k].now.shot == found->shot && job->memos[k].now.it == found->it) {
       job->counts->older += k < job->memos_kept - 1;
       CHECK(k == job->memos_kept - 1 || faults_made() != job->faults_before,
             "generation %lld is not the newest", (long long)found->generation);
@@ -86,20 +116,25 @@ static int32_t go_on(job_t *job, const gpuzip_generation_t *found)
   gpuzip_array_t arrays[ARRAYS];
   int64_t image[2], wave[3];
   int32_t status;
-  const shot_t *memo = memo_of(job, found);
-  describe(job, arrays);
+  const memo_t *memo = memo_of(job, found);
+  const shot_t *then = &memo->now;
+  const uint32_t count = describe(job, arrays);
   memset(job->image, 0xa5, sizeof job->image), memset(job->wave, 0xa5, sizeof job->wave);
-  IN(job, status, gpuzip_persist_read(job->handles[0], arrays, ARRAYS, NULL));
+  IN(job, status, gpuzip_persist_read(job->handles[0], arrays, count, NULL));
   if (status != GPUZIP_OK) return status;
-  compute(memo, image, wave);
+  compute(then, image, wave);
   CHECK(memcmp(image, job->image, sizeof image) == 0, "the image of shot %lld is another",
-        (long long)memo->shot);
-  if (memo->it >= 0)
+        (long long)then->shot);
+  if (then->it >= 0)
     CHECK(memcmp(wave, job->wave, sizeof wave) == 0, "the wave of action %lld is another",
-          (long long)memo->it);
-  job->now = *memo;
+          (long long)then->it);
+  job->now = *then;
   app_spoil(&job->apps[0]);
   app_advance(&job->apps[0], job->now.live);
+  if (job->loss.shared && then->it >= 0) {
+    app_put_live(&job->apps[0], job->live);
+    app_bring_back(&job->apps[0], memo->is_kept, memo->levels);
+  }
   job->counts->restarts++;
   return GPUZIP_OK;
 }
@@ -140,7 +175,7 @@ int32_t restart(job_t *job)
   if (once_in(&job->random, 2) && job->handles[0] != NULL)
     (void)gpuzip_persist_wait(job->handles[0]);
   close_sessions(job);
-  job->now.steps = job->memos[job->memos_kept - 1].steps;
+  job->now.steps = job->memos[job->memos_kept - 1].now.steps;
   int32_t status = open_sessions(job);
   if (status == GPUZIP_OK) status = open_folder(job);
   if (status == GPUZIP_OK && bytes > 0)
@@ -154,7 +189,7 @@ int32_t restart(job_t *job)
     count_refusal(status);
     close_sessions(job);
     remove_folder(job);
-    job->memos_kept = 0;
+    forget_generations(job);
     status = open_again(job);
     begin_shot(job);
     return status;

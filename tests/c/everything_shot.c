@@ -366,8 +366,7 @@ static void write_now(job_t *job)
 {
   const gpuzip_config_t *c = &job->config;
   if (!job->persist || !once_in(&job->random, job->eager)) return;
-  /* The program does not keep the lossy level that it had when a generation was written. */
-  if (job->loss.shared || c->checkpointing_algorithm == GPUZIP_ALGORITHM_ONLINE) return;
+  if (c->checkpointing_algorithm == GPUZIP_ALGORITHM_ONLINE) return;
   job->counts->out += job->given[0][0] != NULL || job->in_hand;
   const int32_t status = write_generation(job, 1);
   if (status != GPUZIP_OK) check_failure(job, status);

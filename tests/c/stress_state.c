@@ -158,6 +158,53 @@ void app_step(app_t *app, int ts, int is_one_step)
   app_advance(app, ts);
 }
 
+size_t app_live_bytes(const app_t *app)
+{
+  size_t bytes = 0;
+  for (uint32_t k = 0; k < app->nfields; k++) bytes += app->bytes[k];
+  return bytes;
+}
+
+void app_get_live(const app_t *app, unsigned char *to)
+{
+  for (uint32_t k = 0; k < app->nfields; to += app->bytes[k++])
+    copy_rows(&app->fields[k], NULL, to);
+}
+
+void app_put_live(app_t *app, const unsigned char *from)
+{
+  for (uint32_t k = 0; k < app->nfields; from += app->bytes[k++]) app_put(app, k, from);
+}
+
+/* Copies the previous levels of some states to `to`, or from `from` if this is not NULL. Returns
+ * their bytes. */
+static size_t copy_levels(const app_t *app, const int *is_kept, unsigned char *to,
+                          const unsigned char *from)
+{
+  size_t at = 0;
+  for (int ts = 0; ts < app->steps; ts++)
+    for (uint32_t k = 0; k < app->nfields; k++) {
+      if (!is_kept[ts] || app->fields[k].role == 0) continue;
+      if (from != NULL) memcpy(app->copies[ts][k], from + at, app->bytes[k]);
+      else if (to != NULL) memcpy(to + at, app->copies[ts][k], app->bytes[k]);
+      at += app->bytes[k];
+    }
+  return at;
+}
+
+void *app_keep(const app_t *app, const int *is_kept)
+{
+  void *kept = malloc(copy_levels(app, is_kept, NULL, NULL) + 1);
+  CHECK(kept != NULL, "no memory");
+  copy_levels(app, is_kept, kept, NULL);
+  return kept;
+}
+
+void app_bring_back(app_t *app, const int *is_kept, const void *kept)
+{
+  copy_levels(app, is_kept, NULL, kept);
+}
+
 void app_spoil(app_t *app)
 {
   for (uint32_t k = 0; k < app->nfields; k++) memset(app->fields[k].data, 0xc5, app->room[k]);

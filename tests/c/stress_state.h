@@ -39,6 +39,15 @@ void app_advance(app_t *app, int ts);
 /* As app_advance, for a state that is computed from the live state or, if `is_one_step` is 0, from a
  * state between: its previous levels are the levels of that state, lossy ones too. */
 void app_step(app_t *app, int ts, int is_one_step);
+/* Copies the live state to contiguous memory, field behind field, of `app_live_bytes` bytes, and
+ * back. */
+size_t app_live_bytes(const app_t *app);
+void app_get_live(const app_t *app, unsigned char *to);
+void app_put_live(app_t *app, const unsigned char *from);
+/* Keeps the program's copies of the previous levels of the states `ts` with `is_kept[ts]`, which
+ * app_step changes; app_bring_back puts them back. The caller frees the memory. */
+void *app_keep(const app_t *app, const int *is_kept);
+void app_bring_back(app_t *app, const int *is_kept, const void *kept);
 /* Overwrites the live state, and the gaps between its rows, with bytes that no state has. */
 void app_spoil(app_t *app);
 /* Copies field `k` from contiguous memory into the live state. */
