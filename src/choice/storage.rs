@@ -135,13 +135,18 @@ impl Storage {
 
     /// Returns the bytes of the spare slots of an application that works in the slots.
     pub(crate) fn spare_bytes(&self, job: &Job) -> u64 {
-        let state = job.state.bytes();
+        let (parts, state) = (self.cut.parts(), job.state.bytes());
+        // A cache without spare states holds levels, which are more than half of a state, or states.
+        let (slot, sums) = match self.cut {
+            Cut::Whole => (state, 0),
+            Cut::Levels if job.backend != Backend::Cuda => (job.state.level_bytes(), 0),
+            Cut::Levels => (job.state.level_bytes(), job.state.sums_bytes()),
+        };
         let held = match job.device_budget {
             0 => u32::MAX,
-            budget => slots_of(budget, state),
+            budget => slots_of(budget.saturating_sub(sums), slot),
         };
-        let parts = self.cut.parts();
-        let cache = job.most_slots().unwrap_or(u32::MAX).min(held).saturating_mul(parts);
+        let cache = job.most_slots().unwrap_or(u32::MAX).saturating_mul(parts).min(held);
         let is_online = job.config.schedule.algorithm == Some(Algorithm::Online);
         let beside = is_online || self.coded != Coded::None;
         spare_bytes(self.zero_copy, beside, parts, cache, state)

@@ -101,6 +101,28 @@ proptest! {
     }
 }
 
+/// With zero copy a cache of fewer than two slots for each level leaves the application spare memory,
+/// which the device budget holds, too. The cache has slots of a level, of which a budget may hold fewer
+/// than two for each state that it holds.
+#[test]
+fn zero_copy_with_levels_keeps_the_device_budget() {
+    let (own, past) = bytes(50);
+    let budgets = (own..=4 * (own + past)).step_by(256);
+    let mut in_levels = 0;
+    for (budget, steps) in budgets.flat_map(|budget| (2..6).map(move |steps| (budget, steps))) {
+        let config = config(Some(Algorithm::Revolve), steps - 1, 7).with(|c| {
+            c.tiers.zero_copy = true;
+            c.tiers.device_budget = budget;
+        });
+        let Some(session) = open_within_budgets(&config, steps, &fields(50)) else { continue };
+        let plan = session.plan().unwrap();
+        let needed = session.tiers().device_bytes(&plan);
+        assert!(needed <= budget, "{needed} bytes of a device budget of {budget}");
+        in_levels += u32::from(plan.in_levels);
+    }
+    assert!(in_levels > 5, "{in_levels}");
+}
+
 /// Returns sizes in bytes, with each field padded to a multiple of 256: first of all fields that
 /// are not previous time levels, then of the previous time levels.
 fn bytes(n: u64) -> (u64, u64) {
