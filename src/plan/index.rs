@@ -24,7 +24,8 @@ pub struct Access {
     pub is_shared: bool,
     /// Whether a FORWARD follows before the next SAVE or RESTORE.
     pub steps_on: bool,
-    /// Number of the next RESTORE of the same record, or [`NONE`].
+    /// Number of the next RESTORE of the same record, or [`NONE`]. A claim has `NONE`, too, and is nobody's
+    /// next use, except for the claim of the first SAVE in `Index::rest` with zero copy.
     pub next: u32,
     /// Number of forward and backward steps before this action.
     pub clock: u64,

@@ -1,7 +1,7 @@
 //! Replacement policies: which device cache slot holds which snapshot, and when.
 
 use super::online::Left;
-use super::{Fetch, Index, Plan, Policy, Step, NONE};
+use super::{Access, Fetch, Index, Plan, Policy, Step, NONE};
 use crate::error::Result;
 use crate::fallible_vec::{self, filled, push, with_room};
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -117,6 +117,14 @@ impl<'a> Cache<'a> {
         }
     }
 
+    /// Notes the next use after the access `e`, which is `access`, of the snapshot in `slot`.
+    fn keep_after(&mut self, e: u32, access: Access, slot: u32) {
+        if self.next_uses.len() == self.next_uses.capacity() {
+            self.next_uses.retain(|&(next, _)| next > e);
+        }
+        self.keep(access.ts, access.next, slot);
+    }
+
     /// Takes over the cache as the forward phase of an online schedule has left it.
     fn take_over(&mut self, left: &Left) -> Result<()> {
         self.used = left.content.len() as u32;
@@ -178,6 +186,9 @@ impl<'a> Cache<'a> {
                 self.in_hand[part] = slot;
                 if slot != NONE {
                     self.last_use[slot as usize] = e;
+                    if access.next != NONE {
+                        self.keep_after(e, access, slot);
+                    }
                 }
                 return Ok(Step { slot, host: NONE });
             }
@@ -212,10 +223,7 @@ impl<'a> Cache<'a> {
             self.place[ts] = NONE;
             self.dead.push_back(slot);
         } else {
-            if self.next_uses.len() == self.next_uses.capacity() {
-                self.next_uses.retain(|&(next, _)| next > e);
-            }
-            self.keep(access.ts, access.next, slot);
+            self.keep_after(e, access, slot);
         }
         Ok(Step { slot, host })
     }

@@ -18,7 +18,8 @@ pub struct Kept {
 impl Index {
     /// Returns the SAVEs and RESTOREs that are left after the first `done` ones, behind a SAVE of each
     /// record that they read, in the order of the records: an index from which any plan can be made.
-    pub fn rest(&self, done: usize) -> Result<Index> {
+    /// `zero_copy`: the application reads a level that a SAVE claims in the cache.
+    pub fn rest(&self, done: usize, zero_copy: bool) -> Result<Index> {
         let parts = self.parts as usize;
         let done = done * parts;
         // The next RESTORE of each record.
@@ -47,6 +48,18 @@ impl Index {
             clock: access.clock - before,
             ..*access
         }));
+        let first = loads + parts - 1;
+        if zero_copy && accesses.get(first).is_some_and(Access::is_claim) {
+            // In a whole plan the level is in the cache, since the access before is of the same record.
+            // Here SAVEs of other records may come between: as a use of the record, the claim keeps the
+            // level in the cache.
+            let claimed = accesses[first].ts;
+            let load = accesses[..loads].iter_mut().step_by(parts).find(|load| load.ts == claimed);
+            if let Some(load) = load {
+                let next = std::mem::replace(&mut load.next, first as u32);
+                accesses[first].next = next;
+            }
+        }
         Ok(Index { accesses, forward: None, is_one_by_one: false, ..*self })
     }
 }

@@ -50,10 +50,11 @@ fn check_with(index: &Index, plan: &Plan) {
             };
             if e as usize % parts == 0 {
                 issue(&mut device, &host);
-                let slots = plan.steps_of(action).iter().map(|step| step.slot);
-                let slots: Vec<u32> = slots.filter(|slot| *slot != NONE).collect();
-                let different: BTreeSet<u32> = slots.iter().copied().collect();
-                assert_eq!(different.len(), slots.len(), "access {e} uses a slot twice");
+                let uses = plan.steps_of(action).iter().zip(&index.accesses[e as usize..]);
+                let uses = uses.filter(|(step, _)| step.slot != NONE);
+                let uses: BTreeSet<_> = uses.map(|(step, use_of)| (step.slot, use_of.ts)).collect();
+                let slots: BTreeSet<u32> = uses.iter().map(|(slot, _)| *slot).collect();
+                assert_eq!(slots.len(), uses.len(), "access {e} uses a slot twice");
             }
             if access.is_claim() {
                 assert!(step.host == NONE && plan.level_of(action) == Level::Claimed);
@@ -98,6 +99,22 @@ fn check_with(index: &Index, plan: &Plan) {
     assert!(c.prefetches <= c.h2d && c.d2h <= parts as u64 * c.saves);
 }
 
+/// Checks the plans with which sessions go on after each SAVE and RESTORE, with other slots than the
+/// session before.
+fn check_rests(index: &Index, cache: u32) {
+    const MOST: usize = 100;
+    if index.forward.is_some() || index.accesses.len() > MOST {
+        return;
+    }
+    for done in 1..index.accesses.len() / index.parts as usize {
+        let rest = |zero_copy| index.rest(done, zero_copy).unwrap();
+        check_with(&rest(false), &Plan::of(&rest(false), cache, Policy::Clairvoyant).unwrap());
+        if Plan::always_has_slot(true, index.parts, cache) {
+            check_with(&rest(true), &Plan::handing_over(&rest(true), cache).unwrap());
+        }
+    }
+}
+
 /// Checks plans of states in two parts, and that each state finds its level in the record of the state
 /// before wherever the rule of claims says so.
 fn check_levels(schedule: &Schedule, cache: u32) {
@@ -124,6 +141,7 @@ fn check_levels(schedule: &Schedule, cache: u32) {
                 }
             }
         }
+        check_rests(&index, cache);
         if claims == Claims::All && schedule.algorithm == Algorithm::StoreAll {
             let claimed = index.accesses.iter().filter(is_claim).count();
             assert_eq!(claimed as u32, schedule.steps.saturating_sub(2));

@@ -292,7 +292,7 @@ impl Session {
         let index = is_known.then(|| self.tiers().index(&schedule)).transpose()?;
         let (rest, loads, whole) = match index {
             Some(index) if !is_same => {
-                let index = index.rest(done)?;
+                let index = index.rest(done, self.tiers().storage.zero_copy)?;
                 let loads = index.accesses.len() + parts * done - whole.steps.len();
                 let loads = index.accesses[..loads].iter().step_by(parts);
                 let loads: Vec<u32> = loads.map(|access| access.ts).collect();
@@ -313,7 +313,7 @@ impl Session {
         if !expected.eq(stored.iter().map(|stored| (stored.ts, stored.part))) {
             return fail!(
                 Stream,
-                "the restart files hold {} records of snapshots at action {}, and not those of the schedule: give the configuration that wrote the files, shared_levels included",
+                "the restart files hold {} records of snapshots at action {}, and not those of the schedule: give the configuration that wrote the files, shared_levels and budgets included",
                 stored.len(),
                 position.it
             );
