@@ -364,9 +364,7 @@ void check_failure(job_t *job, int32_t status)
 /* Writes a generation of the current action now and then. */
 static void write_now(job_t *job)
 {
-  const gpuzip_config_t *c = &job->config;
   if (!job->persist || !once_in(&job->random, job->eager)) return;
-  if (c->checkpointing_algorithm == GPUZIP_ALGORITHM_ONLINE) return;
   job->counts->out += job->given[0][0] != NULL || job->in_hand;
   const int32_t status = write_generation(job, 1);
   if (status != GPUZIP_OK) check_failure(job, status);
