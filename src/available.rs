@@ -119,13 +119,13 @@ impl System<'_> {
                     roots
                         .iter()
                         .flat_map(|root| groups(root, path))
-                        .flat_map(|group| of_group_v2(&group)),
+                        .flat_map(|group| of_group(&group, &VERSION_2)),
                 );
             } else if controllers.split(',').any(|controller| controller == "memory") {
                 found.extend(
                     groups(&self.cgroup.join("memory"), path)
                         .iter()
-                        .filter_map(|group| of_group_v1(group)),
+                        .flat_map(|group| of_group(group, &VERSION_1)),
                 );
             }
         }
@@ -141,31 +141,37 @@ fn groups(root: &Path, path: &str) -> Vec<PathBuf> {
     (0..=names.len()).map(|depth| root.join(names[..depth].join("/"))).collect()
 }
 
-/// Returns what a group of version 2 leaves: `memory.max` and `memory.high` less the memory in use
-/// that the group cannot drop.
-fn of_group_v2(group: &Path) -> Vec<Available> {
-    let Some(used) = number(&group.join("memory.current")) else { return Vec::new() };
-    let used = used.saturating_sub(inactive(group, "inactive_file"));
-    let limits = [
-        ("memory.max", "the control group's memory.max"),
-        ("memory.high", "the control group's memory.high"),
-    ];
-    let left = |(file, limit): (&str, &'static str)| {
-        Some(Available { bytes: number(&group.join(file))?.saturating_sub(used), limit })
-    };
-    limits.into_iter().filter_map(left).collect()
+/// The files of a control group: the memory in use, the name in `memory.stat` of the part of it that
+/// the group can drop, and the limits, each with its name in messages.
+struct Files {
+    used: &'static str,
+    inactive: &'static str,
+    limits: &'static [(&'static str, &'static str)],
 }
 
-/// Returns what a group of version 1 leaves: `memory.limit_in_bytes`, a huge number for no limit,
-/// less the memory in use that the group cannot drop.
-fn of_group_v1(group: &Path) -> Option<Available> {
-    let most = number(&group.join("memory.limit_in_bytes"))?;
-    let used = number(&group.join("memory.usage_in_bytes"))?
-        .saturating_sub(inactive(group, "total_inactive_file"));
-    Some(Available {
-        bytes: most.saturating_sub(used),
-        limit: "the control group's memory.limit_in_bytes",
-    })
+/// A huge number stands for no limit.
+const VERSION_1: Files = Files {
+    used: "memory.usage_in_bytes",
+    inactive: "total_inactive_file",
+    limits: &[("memory.limit_in_bytes", "the control group's memory.limit_in_bytes")],
+};
+const VERSION_2: Files = Files {
+    used: "memory.current",
+    inactive: "inactive_file",
+    limits: &[
+        ("memory.max", "the control group's memory.max"),
+        ("memory.high", "the control group's memory.high"),
+    ],
+};
+
+/// Returns what a group leaves: its limits less the memory in use that the group cannot drop.
+fn of_group(group: &Path, files: &Files) -> Vec<Available> {
+    let Some(used) = number(&group.join(files.used)) else { return Vec::new() };
+    let used = used.saturating_sub(inactive(group, files.inactive));
+    let left = |&(file, limit): &(&str, &'static str)| {
+        Some(Available { bytes: number(&group.join(file))?.saturating_sub(used), limit })
+    };
+    files.limits.iter().filter_map(left).collect()
 }
 
 /// Returns the bytes of cached files that a group can drop; they are part of its usage.

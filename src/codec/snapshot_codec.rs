@@ -167,16 +167,24 @@ impl SnapshotCodec {
         }
         let (first, second) = to.split_at_mut(self.begin(1));
         let mut contiguous = std::mem::take(&mut self.contiguous);
-        let is_coded = |i: usize| self.streams.part_of[i] < parts;
-        // SAFETY: the fields are readable by this function's contract.
-        let result = unsafe { contiguous.gathered(fields, is_coded) }.and_then(|fields| {
-            let mut making = Making { fields, parts, records: [first, second], made: [0; 2] };
-            // SAFETY: as above.
-            unsafe { self.compress_all(&mut making) }?;
-            Ok(making.made)
-        });
+        let streams = self.streams.clone();
+        let (is_coded, mut made) = (|i: usize| streams.part_of[i] < parts, [0; 2]);
+        // SAFETY: the fields are readable by this function's contract, and none is written.
+        let result = unsafe {
+            contiguous.in_one_piece(
+                fields,
+                is_coded,
+                |_| false,
+                |fields| {
+                    let mut making = Making { fields, parts, records: [first, second], made };
+                    self.compress_all(&mut making)?;
+                    made = making.made;
+                    Ok(())
+                },
+            )
+        };
         self.contiguous = contiguous;
-        result
+        result.map(|()| made)
     }
 
     /// Codes the fields. Fields that a coder codes must be contiguous.
@@ -377,7 +385,7 @@ impl SnapshotCodec {
         // SAFETY: the fields are accessible by this function's contract.
         let result = unsafe {
             let body = |fields: &[AppMemory]| self.decompress_all(record, from, fields);
-            contiguous.scattered(fields, reads, writes, body)
+            contiguous.in_one_piece(fields, reads, writes, body)
         };
         self.contiguous = contiguous;
         result

@@ -65,43 +65,15 @@ impl Contiguous {
         pairs.filter(move |(i, _)| concerned(*i)).map(|(_, pair)| pair).filter(apart)
     }
 
-    /// Returns the fields for reading those whose numbers `reads` accepts. A field that has to be in
-    /// one piece and is not is replaced by a contiguous copy, which is undefined for other fields.
-    ///
-    /// # Safety
-    /// The fields are readable host memory, as promised for `AppMemory`.
-    pub unsafe fn gathered<'a>(
-        &'a mut self,
-        fields: &'a [AppMemory],
-        reads: impl Fn(usize) -> bool,
-    ) -> Result<&'a [AppMemory]> {
-        if !self.place(fields)? {
-            return Ok(fields);
-        }
-        // SAFETY: by this function's contract.
-        unsafe { self.gather(fields, reads) };
-        Ok(&self.fields)
-    }
-
-    /// Copies the values of the fields whose numbers `reads` accepts into their contiguous copies.
-    ///
-    /// # Safety
-    /// The fields are readable host memory, as promised for `AppMemory`.
-    unsafe fn gather(&self, fields: &[AppMemory], reads: impl Fn(usize) -> bool) {
-        for (field, copy) in self.copies(fields, reads) {
-            // SAFETY: by this function's contract; the copy has as many bytes as the values.
-            unsafe { field.rows().gather(field.address(), copy.address()) };
-        }
-    }
-
     /// Lets `body` read the fields whose numbers `reads` accepts, and write those that `writes`
     /// accepts. A field that has to be in one piece and is not is replaced by contiguous memory: it
     /// has the values of a field that is read, and its values are copied to the rows of a field that
     /// is written, unless `body` failed.
     ///
     /// # Safety
-    /// The fields are writable host memory, as promised for `AppMemory`.
-    pub unsafe fn scattered(
+    /// The fields are host memory, as promised for `AppMemory`: readable, and writable where
+    /// `writes` accepts them.
+    pub unsafe fn in_one_piece(
         &mut self,
         fields: &[AppMemory],
         reads: impl Fn(usize) -> bool,
@@ -111,8 +83,10 @@ impl Contiguous {
         if !self.place(fields)? {
             return body(fields);
         }
-        // SAFETY: by this function's contract.
-        unsafe { self.gather(fields, reads) };
+        for (field, copy) in self.copies(fields, reads) {
+            // SAFETY: by this function's contract; the copy has as many bytes as the values.
+            unsafe { field.rows().gather(field.address(), copy.address()) };
+        }
         body(&self.fields)?;
         for (field, copy) in self.copies(fields, writes) {
             // SAFETY: by this function's contract; the copy has as many bytes as the values.

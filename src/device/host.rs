@@ -331,39 +331,28 @@ impl Drop for HostDevice {
     }
 }
 
-/// How a copy between two places gathers or scatters rows; `None` if both places are contiguous.
-fn rows_of(to: Place, from: Place, bytes: u64) -> Result<Option<Scattered>> {
-    let apart = |place| match place {
-        Place::App(memory) => Some(memory.rows()).filter(|rows| !rows.is_contiguous()),
-        _ => None,
-    };
-    let (scattered, rows) = match (apart(to), apart(from)) {
-        (None, None) => return Ok(None),
-        (Some(rows), None) => (Scattered::To(rows), rows),
-        (None, Some(rows)) => (Scattered::From(rows), rows),
-        (Some(_), Some(_)) => {
-            return fail!(Device, "a copy between two fields whose rows are apart")
-        }
-    };
-    let all = rows.bytes();
-    if all as u64 != bytes {
-        return fail!(Device, "a copy of {bytes} bytes of a field of {all} whose rows are apart");
+/// How the values lie at both ends of a copy, the target first, of which one end at most has gaps.
+fn rows_of(to: Place, from: Place, bytes: u64) -> Result<[Rows; 2]> {
+    let ends = [to, from].map(|place| match place {
+        Place::App(memory) if !memory.rows().is_contiguous() => memory.rows(),
+        _ => Rows::contiguous(bytes as usize),
+    });
+    if ends.iter().all(|rows| !rows.is_contiguous()) {
+        return fail!(Device, "a copy between two fields whose rows are apart");
     }
-    Ok(Some(scattered))
-}
-
-/// Which end of a copy is a field with gaps between its rows.
-enum Scattered {
-    To(Rows),
-    From(Rows),
+    match ends.iter().map(|rows| rows.bytes()).find(|&all| all as u64 != bytes) {
+        Some(all) => {
+            fail!(Device, "a copy of {bytes} bytes of a field of {all} whose rows are apart")
+        }
+        None => Ok(ends),
+    }
 }
 
 struct Copy {
     to: Address,
     from: Address,
     bytes: usize,
-    /// The rows, if one end of the copy is not contiguous.
-    rows: Option<Scattered>,
+    rows: [Rows; 2],
     /// The simulated link that the copy crosses, if any.
     link: Option<Arc<Link>>,
     /// The log and the label of the copy's span, if spans are kept.
@@ -376,9 +365,8 @@ impl Copy {
         // SAFETY: both ranges were checked at enqueuing. Slabs and fields never overlap.
         unsafe {
             match self.rows {
-                None => std::ptr::copy_nonoverlapping(self.from.0, self.to.0, self.bytes),
-                Some(Scattered::To(rows)) => rows.scatter(self.from.0, self.to.0),
-                Some(Scattered::From(rows)) => rows.gather(self.from.0, self.to.0),
+                [to, from] if from.is_contiguous() => to.scatter(self.from.0, self.to.0),
+                [_, from] => from.gather(self.from.0, self.to.0),
             }
         };
         if let Some(link) = self.link {

@@ -43,19 +43,7 @@ unsafe impl Send for Function {}
 
 /// A stream of the current context, on which kernels are enqueued.
 #[derive(Clone, Copy)]
-pub struct Queue(Stream);
-
-impl Queue {
-    /// Makes a queue of the application's stream, or of another stream of the current context.
-    pub fn new(stream: Stream) -> Self {
-        Queue(stream)
-    }
-
-    /// The stream.
-    pub fn stream(&self) -> Stream {
-        self.0
-    }
-}
+pub struct Queue(pub Stream);
 
 /// Bytes of a device's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

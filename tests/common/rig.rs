@@ -72,7 +72,7 @@ impl Rig {
         let parts = parts(&layout);
         let primary = Primary::new(0);
         let stream = Own::new();
-        let queue = Queue::new(Stream(stream.0.cast()));
+        let queue = Queue(Stream(stream.0.cast()));
         let host = SnapshotCodec::of_parts(settings.clone(), &layout, &parts).unwrap();
         let room = host.capacity();
         let architecture = gpuzip::device::cuda::devices().unwrap()[0].architecture;

@@ -181,7 +181,7 @@ fn rtm3d_cuda() {
 fn sum_fields(seed: u64) {
     let _primary = Primary::new(0);
     let stream = Own::new();
-    let queue = Queue::new(Stream(stream.0.cast()));
+    let queue = Queue(Stream(stream.0.cast()));
     let sum = FieldSum::new(gpuzip::device::cuda::devices().unwrap()[0].architecture).unwrap();
     let bytes = [4, 4096 * 5 + 4, 80_000][seed as usize % 3];
     let memory = [Memory::new(bytes as u64), Memory::new(40)];

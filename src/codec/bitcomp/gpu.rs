@@ -96,8 +96,8 @@ impl GpuCoder for Bitcomp {
         let array = scratch + ARRAY;
         self.stream = at;
         queue.fill(array, 0, self.shape.bytes() as u64)?;
-        self.plan.enqueue_compress(queue.stream(), array, self.stream, scratch)?;
-        self.plan.enqueue_uncompress(queue.stream(), self.stream, array)
+        self.plan.enqueue_compress(queue.0, array, self.stream, scratch)?;
+        self.plan.enqueue_uncompress(queue.0, self.stream, array)
     }
 
     fn compress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()> {
@@ -106,8 +106,8 @@ impl GpuCoder for Bitcomp {
             self.check(queue, x, 0, 0, job, scratch)?;
         }
         self.scale.launch(queue, self.blocks(), &[&x.x, &x.later, &self.values(), &array, &job])?;
-        self.plan.enqueue_compress(queue.stream(), array, self.stream, scratch)?;
-        self.plan.enqueue_uncompress(queue.stream(), self.stream, array)?;
+        self.plan.enqueue_compress(queue.0, array, self.stream, scratch)?;
+        self.plan.enqueue_uncompress(queue.0, self.stream, array)?;
         self.check(queue, x, array, scratch, job, scratch)?;
         self.take.launch(queue, self.blocks(), &[&job, &self.stream])
     }
@@ -115,7 +115,7 @@ impl GpuCoder for Bitcomp {
     fn decompress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()> {
         let (array, most) = (scratch + ARRAY, 8 * self.plan.most_words() as u64);
         self.give.launch(queue, self.blocks(), &[&job, &self.stream, &most])?;
-        self.plan.enqueue_uncompress(queue.stream(), self.stream, array)?;
+        self.plan.enqueue_uncompress(queue.0, self.stream, array)?;
         self.store.launch(queue, self.blocks(), &[&x.x, &x.later, &self.values(), &array, &job])
     }
 }

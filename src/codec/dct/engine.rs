@@ -3,7 +3,7 @@
 use super::batch::Batch;
 use super::decode::Decode;
 use super::encode::{Coded, Encode};
-use super::grid::{axes, sides, tiling, Grid};
+use super::grid::{dims, sides, tiling, Grid};
 use super::quantiser::{Number, Quantiser, ENERGY};
 use crate::codec::simd::dispatch;
 use crate::codec::typed::Codes;
@@ -32,7 +32,6 @@ const OCTAVE: [f64; 16] = [
 ];
 
 pub(super) struct Engine<T, const L: usize> {
-    n: [usize; 3],
     /// The tilings to choose from, the one with the largest tiles first.
     grids: Vec<Grid>,
     batch: Batch<T, L>,
@@ -53,7 +52,7 @@ impl<T: Number, const L: usize> Engine<T, L> {
     pub fn new(shape: Shape) -> Result<Self> {
         super::most_bytes(shape)?;
         let n = shape.n;
-        let dims = axes(n).into_iter().filter(|&a| a).count();
+        let dims = dims(n);
         let mut grids = fallible_vec::with_room(2)?;
         for &side in sides(dims) {
             grids.push(Grid::new(n, side)?);
@@ -61,7 +60,6 @@ impl<T: Number, const L: usize> Engine<T, L> {
         let values = grids.iter().map(Grid::values).max().unwrap_or(0);
         let tiles = grids.iter().map(Grid::tiles).max().unwrap_or(0);
         Ok(Engine {
-            n,
             batch: Batch::new(values, grids.iter().map(Grid::room).max().unwrap_or(0))?,
             grids,
             lengths: fallible_vec::filled(0, tiles)?,
@@ -70,7 +68,7 @@ impl<T: Number, const L: usize> Engine<T, L> {
     }
 
     fn values(&self) -> usize {
-        self.n.iter().product()
+        self.grids[0].n.iter().product()
     }
 
     /// Codes `x` so that every error is at most `most`.
@@ -262,7 +260,7 @@ impl<T: Number, const L: usize> Codes<T> for Engine<T, L> {
     const NAME: &'static str = "dct";
 
     fn max_bytes(&self) -> usize {
-        max_bytes(self.n, T::BYTES)
+        max_bytes(self.grids[0].n, T::BYTES)
     }
 
     fn encode(&mut self, x: &[T], bound: Bound, to: &mut [u8]) -> Option<usize> {
@@ -360,7 +358,7 @@ pub(crate) fn longest_directory(grid: &Grid, bytes: usize) -> usize {
 /// Returns the most bytes of a stream of values of `bytes` bytes each: header, longest directory,
 /// all tiles raw, and 16 bytes that a writer may overwrite behind them.
 pub(super) fn max_bytes(n: [usize; 3], bytes: usize) -> usize {
-    let dims = axes(n).into_iter().filter(|&a| a).count();
+    let dims = dims(n);
     let directory = |&side: &usize| {
         let (t, m) = tiling(n, side);
         let [values, tiles] = [t, m].map(|extents| extents.iter().product::<usize>());

@@ -1,6 +1,6 @@
 //! `dct` on a GPU, by the kernels of kernels/dct*.cu.
 
-use super::{axes, longest_directory, order, sample_tiles, sides, Grid};
+use super::{dims, longest_directory, order, sample_tiles, sides, Grid};
 use crate::codec::gpu::quantize::parts;
 use crate::codec::gpu::{kernels, send, GpuCoder, Kernel, Kernels, Modules, Values};
 use crate::codec::Shape;
@@ -77,7 +77,7 @@ struct Addresses {
 
 impl Dct {
     pub fn new(shape: Shape, rms: bool, modules: &mut Modules) -> Result<Self> {
-        let dims = axes(shape.n).into_iter().filter(|&a| a).count();
+        let dims = dims(shape.n);
         let grids =
             sides(dims).iter().map(|&side| Grid::new(shape.n, side)).collect::<Result<Vec<_>>>()?;
         if grids.iter().any(|grid| grid.tiles() >= 1 << 31) {

@@ -26,8 +26,13 @@ pub(crate) struct Grid {
     pub rank: Vec<u32>,
 }
 
+/// Returns the number of axes that are transformed.
+pub(crate) fn dims(n: [usize; 3]) -> usize {
+    axes(n).into_iter().filter(|&is_transformed| is_transformed).count()
+}
+
 /// Returns for each axis whether the axis is transformed.
-pub(crate) fn axes(n: [usize; 3]) -> [bool; 3] {
+fn axes(n: [usize; 3]) -> [bool; 3] {
     let mut axes = n.map(|n| n >= SHORTEST);
     if axes == [false; 3] {
         let longest = (0..3).rev().max_by_key(|&a| n[a]).unwrap_or(0);

@@ -118,7 +118,7 @@ mod tests;
 /// The numbers of the format that the GPU backend shares with this implementation.
 pub(crate) use {
     engine::{longest_directory, sample_tiles},
-    grid::{axes, order, sides, Grid},
+    grid::{dims, order, sides, Grid},
 };
 
 use super::typed::of_type;

@@ -206,7 +206,7 @@ impl GpuCodec {
             memory: DeviceSlab::new(bytes)?,
             at: Addresses::default(),
         };
-        codec.at = Addresses::of(layout, &codec.coders, statistical, codec.memory.address());
+        codec.at = Addresses::of(layout, &codec.coders, statistical, codec.memory.address);
         let mut place = codec.at.kept;
         for coder in &mut codec.coders {
             coder.settle(queue, place, codec.at.scratch)?;
@@ -224,7 +224,7 @@ impl GpuCodec {
 
     /// Returns the bytes of device memory that the codec holds.
     pub fn bytes(&self) -> u64 {
-        self.memory.bytes()
+        self.memory.bytes
     }
 
     /// Copies settings and layout to the device in the form that the kernels read.

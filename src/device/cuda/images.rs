@@ -55,20 +55,15 @@ impl Source {
 
     /// The options for compiling for `architecture`.
     pub fn options(&self, architecture: u32) -> Vec<String> {
-        let own = [
-            format!("-DFP64={}", self.double as u32),
-            format!("--gpu-architecture=sm_{architecture}"),
-        ];
-        OPTIONS.into_iter().map(String::from).chain(own).collect()
+        self.options_for(Kind::cubin(architecture))
     }
 
-    fn options_for(&self, kind: Kind) -> Vec<String> {
-        let mut options = self.options(kind.architecture);
-        if kind.form == Form::Ptx {
-            options.pop();
-            options.push(format!("--gpu-architecture=compute_{}", kind.architecture));
-        }
-        options
+    fn options_for(&self, Kind { form, architecture }: Kind) -> Vec<String> {
+        let own = [
+            format!("-DFP64={}", self.double as u32),
+            format!("--gpu-architecture={}_{architecture}", form.target()),
+        ];
+        OPTIONS.into_iter().map(String::from).chain(own).collect()
     }
 
     /// The start of the image file names of this source and kind, without the compiler's version.
@@ -76,12 +71,13 @@ impl Source {
         let (text, options) = (self.text(), self.options_for(kind));
         let hash = fnv([&text].into_iter().chain(&options).map(|part| part.as_bytes()));
         let scalar = if self.double { "f64" } else { "f32" };
-        let (target, architecture) = (kind.target(), kind.architecture);
+        let (target, architecture) = (kind.form.target(), kind.architecture);
         format!("{}-{scalar}-{target}{architecture}-{hash:016x}-nvrtc", self.name)
     }
 
     fn compile(&self, kind: Kind) -> Result<Vec<u8>> {
-        log::info!("compiling kernels {} for {}_{}", self.name, kind.target(), kind.architecture);
+        let (target, architecture) = (kind.form.target(), kind.architecture);
+        log::info!("compiling kernels {} for {target}_{architecture}", self.name);
         nvrtc::compile(&self.text(), self.name, &self.options_for(kind), kind.form)
     }
 }
@@ -102,22 +98,16 @@ impl Kind {
     fn ptx(architecture: u32) -> Self {
         Kind { form: Form::Ptx, architecture }
     }
-
-    /// NVIDIA's word before the number of the architecture.
-    fn target(self) -> &'static str {
-        match self.form {
-            Form::Cubin => "sm",
-            Form::Ptx => "compute",
-        }
-    }
 }
 
 impl Form {
+    /// NVIDIA's word before the number of the architecture.
+    fn target(self) -> &'static str {
+        ["sm", "compute"][self as usize]
+    }
+
     fn extension(self) -> &'static str {
-        match self {
-            Form::Cubin => ".cubin",
-            Form::Ptx => ".ptx",
-        }
+        [".cubin", ".ptx"][self as usize]
     }
 }
 
@@ -323,7 +313,7 @@ pub fn images_in(path: &Path, sources: &[Source]) -> Result<Vec<Image>> {
     };
     let image = |name: String| {
         let form = if name.ends_with(Form::Ptx.extension()) { Form::Ptx } else { Form::Cubin };
-        let begin = format!("-{}", Kind { form, architecture: 0 }.target());
+        let begin = format!("-{}", form.target());
         let architecture = name.split(&begin).nth(1)?.split('-').next()?.parse().ok()?;
         let bytes = fs::symlink_metadata(path.join(&name)).ok()?.len();
         let image = Image {

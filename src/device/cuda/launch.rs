@@ -118,6 +118,6 @@ impl Queue {
     }
 
     fn handle(&self) -> CUstream {
-        self.stream().0.cast()
+        self.0 .0.cast()
     }
 }

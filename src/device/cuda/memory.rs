@@ -70,8 +70,8 @@ fn has_pointer_attributes() -> bool {
 /// Device memory in one piece.
 #[derive(Default)]
 pub struct DeviceSlab {
-    address: u64,
-    bytes: u64,
+    pub address: u64,
+    pub bytes: u64,
 }
 
 impl DeviceSlab {
@@ -83,14 +83,6 @@ impl DeviceSlab {
                 .map_err(|e| e.within(format_args!("{bytes} bytes of device memory")))?;
         }
         Ok(DeviceSlab { address, bytes })
-    }
-
-    pub fn address(&self) -> u64 {
-        self.address
-    }
-
-    pub fn bytes(&self) -> u64 {
-        self.bytes
     }
 }
 

@@ -143,7 +143,7 @@ impl CudaDevice {
 
     fn address(&self, place: Place, bytes: u64) -> Result<u64> {
         let (base, size, offset) = match place {
-            Place::Device(offset) => (self.device.address(), self.device.bytes(), offset),
+            Place::Device(offset) => (self.device.address, self.device.bytes, offset),
             Place::Host(offset) => (self.host.address(), self.host.bytes(), offset),
             Place::App(memory) => (memory.address as u64, memory.bytes() as u64, 0),
             Place::Disk(_) => return fail!(Device, "a place on disk has no address"),
@@ -281,10 +281,8 @@ impl Device for CudaDevice {
     }
 
     fn owns(&self, field: AppMemory) -> bool {
-        let slabs = [
-            (self.device.address(), self.device.bytes()),
-            (self.host.address(), self.host.bytes()),
-        ];
+        let slabs =
+            [(self.device.address, self.device.bytes), (self.host.address(), self.host.bytes())];
         slabs.into_iter().any(|(address, bytes)| touches(field, address, bytes))
     }
 
@@ -443,7 +441,7 @@ impl Device for CudaDevice {
 
 impl Launcher for CudaDevice {
     fn launches(&self, lane: Lane) -> Result<Queue> {
-        Ok(Queue::new(Stream(self.stream(lane)?.cast())))
+        Ok(Queue(Stream(self.stream(lane)?.cast())))
     }
 
     fn run(&mut self, body: &mut dyn FnMut(&Queue, u32) -> Result<()>) -> Result<()> {
