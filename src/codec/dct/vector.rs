@@ -66,83 +66,57 @@ pub(super) fn square_mut<T, const L: usize>(
 mod x86_512 {
     use std::arch::x86_64::*;
 
-    /// # Safety
-    /// `from` and `to` must have 16 rows of 16 words of 4 bytes, aligned to 64 bytes; the machine
-    /// must have AVX-512 F.
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    pub unsafe fn transpose_16(from: *const __m512i, to: *mut __m512i) {
-        let mut a = [_mm512_setzero_si512(); 16];
-        for (i, a) in a.iter_mut().enumerate() {
-            // SAFETY: the caller promises 16 rows at `from`, and i < 16.
-            *a = unsafe { _mm512_load_si512(from.add(i)) };
-        }
-        exchange_16::<8>(&mut a);
-        exchange_16::<4>(&mut a);
-        exchange_16::<2>(&mut a);
-        exchange_16::<1>(&mut a);
-        for (i, a) in a.iter().enumerate() {
-            // SAFETY: the caller promises 16 rows at `to`, and i < 16.
-            unsafe { _mm512_store_si512(to.add(i), *a) };
-        }
-    }
+    /// Defines the transposition of `$n` rows of `$n` words, by recursive exchange of off-diagonal
+    /// blocks. `$exchange` is one step of it: it exchanges elements between rows i and i + `BIT`, a
+    /// constant so that the rows stay in registers. `$index` has the numbers of the elements.
+    macro_rules! transposition {
+        ($transpose:ident, $exchange:ident, $n:literal, [$($bit:literal)*], $index:expr,
+         $set:ident, $add:ident, $test:ident, $mask_add:ident, $permute:ident) => {
+            /// # Safety
+            /// `from` and `to` must have `$n` rows of 64 bytes, aligned to 64 bytes; the machine
+            /// must have AVX-512 F.
+            #[inline]
+            #[target_feature(enable = "avx512f")]
+            pub unsafe fn $transpose(from: *const __m512i, to: *mut __m512i) {
+                let mut a = [_mm512_setzero_si512(); $n];
+                for (i, a) in a.iter_mut().enumerate() {
+                    // SAFETY: the caller promises `$n` rows at `from`, and i < `$n`.
+                    *a = unsafe { _mm512_load_si512(from.add(i)) };
+                }
+                $($exchange::<$bit>(&mut a);)*
+                for (i, a) in a.iter().enumerate() {
+                    // SAFETY: the caller promises `$n` rows at `to`, and i < `$n`.
+                    unsafe { _mm512_store_si512(to.add(i), *a) };
+                }
+            }
 
-    /// Exchanges elements between rows i and i + `BIT`: one step of a transposition by recursive
-    /// exchange of off-diagonal blocks. (`BIT` is a constant so that the rows stay in registers.)
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    fn exchange_16<const BIT: usize>(a: &mut [__m512i; 16]) {
-        let index = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-        let bit = _mm512_set1_epi32(BIT as i32);
-        let odd = _mm512_test_epi32_mask(index, bit);
-        let low = _mm512_mask_add_epi32(index, odd, index, _mm512_set1_epi32(16 - BIT as i32));
-        let high =
-            _mm512_mask_add_epi32(_mm512_add_epi32(index, bit), odd, index, _mm512_set1_epi32(16));
-        for k in 0..8 {
-            let i = k + (k & BIT.wrapping_neg());
-            let (x, y) = (a[i], a[i + BIT]);
-            a[i] = _mm512_permutex2var_epi32(x, low, y);
-            a[i + BIT] = _mm512_permutex2var_epi32(x, high, y);
-        }
+            #[inline]
+            #[target_feature(enable = "avx512f")]
+            fn $exchange<const BIT: usize>(a: &mut [__m512i; $n]) {
+                let (index, bit) = ($index, $set(BIT as _));
+                let odd = $test(index, bit);
+                let low = $mask_add(index, odd, index, $set(($n - BIT) as _));
+                let high = $mask_add($add(index, bit), odd, index, $set($n));
+                for k in 0..$n / 2 {
+                    let i = k + (k & BIT.wrapping_neg());
+                    let (x, y) = (a[i], a[i + BIT]);
+                    a[i] = $permute(x, low, y);
+                    a[i + BIT] = $permute(x, high, y);
+                }
+            }
+        };
     }
-
-    /// # Safety
-    /// `from` and `to` must have 8 rows of 8 words of 8 bytes, aligned to 64 bytes; the machine
-    /// must have AVX-512 F.
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    pub unsafe fn transpose_8(from: *const __m512i, to: *mut __m512i) {
-        let mut a = [_mm512_setzero_si512(); 8];
-        for (i, a) in a.iter_mut().enumerate() {
-            // SAFETY: the caller promises 8 rows at `from`, and i < 8.
-            *a = unsafe { _mm512_load_si512(from.add(i)) };
-        }
-        exchange_8::<4>(&mut a);
-        exchange_8::<2>(&mut a);
-        exchange_8::<1>(&mut a);
-        for (i, a) in a.iter().enumerate() {
-            // SAFETY: the caller promises 8 rows at `to`, and i < 8.
-            unsafe { _mm512_store_si512(to.add(i), *a) };
-        }
-    }
-
-    /// Exchanges elements between rows i and i + `BIT`, as `exchange_16` does for 16 rows.
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    fn exchange_8<const BIT: usize>(a: &mut [__m512i; 8]) {
-        let index = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
-        let bit = _mm512_set1_epi64(BIT as i64);
-        let odd = _mm512_test_epi64_mask(index, bit);
-        let low = _mm512_mask_add_epi64(index, odd, index, _mm512_set1_epi64(8 - BIT as i64));
-        let high =
-            _mm512_mask_add_epi64(_mm512_add_epi64(index, bit), odd, index, _mm512_set1_epi64(8));
-        for k in 0..4 {
-            let i = k + (k & BIT.wrapping_neg());
-            let (x, y) = (a[i], a[i + BIT]);
-            a[i] = _mm512_permutex2var_epi64(x, low, y);
-            a[i + BIT] = _mm512_permutex2var_epi64(x, high, y);
-        }
-    }
+    transposition!(
+        transpose_16, exchange_16, 16, [8 4 2 1],
+        _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+        _mm512_set1_epi32, _mm512_add_epi32, _mm512_test_epi32_mask, _mm512_mask_add_epi32,
+        _mm512_permutex2var_epi32
+    );
+    transposition!(
+        transpose_8, exchange_8, 8, [4 2 1], _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7),
+        _mm512_set1_epi64, _mm512_add_epi64, _mm512_test_epi64_mask, _mm512_mask_add_epi64,
+        _mm512_permutex2var_epi64
+    );
 }
 
 #[cfg(target_arch = "x86_64")]

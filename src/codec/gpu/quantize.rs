@@ -1,11 +1,12 @@
 //! Shared by the codecs that quantise values before they predict them: the kernel of
-//! kernels/quantize.cuh that finds the quantum for a bound.
+//! kernels/quantize.cuh that finds the quantum for a bound, and the launches of their own kernels.
 
-use super::{blocks, Kernel, Modules, Values};
+use super::{blocks, Kernel, Kernels, Modules, Values};
 use crate::codec::Shape;
-use crate::device::cuda::{Argument, Source};
+use crate::device::cuda::Argument;
 use crate::device::Queue;
-use crate::error::Result;
+use crate::error::{fail, Result};
+use std::ffi::CStr;
 
 /// Bytes of the quanta, at the beginning of the scratch memory.
 pub const QUANTA: u64 = 128;
@@ -17,21 +18,39 @@ const THREADS: u32 = 256;
 /// Largest number of blocks of a pass over an array: about as many as a GPU runs at a time.
 const BLOCKS: u64 = 1024;
 
-/// The kernel that runs before a coder's own kernel: it writes the quanta and zeros behind them.
-pub struct Prepare {
-    values: u64,
+/// The kernels of a codec for arrays of one shape. The first one runs before the coding of an array:
+/// it writes the quanta, and zeros behind them.
+pub struct Tiled {
+    pub values: u64,
+    pub tiles: u64,
+    /// Words of 8 bytes that are zero behind the quanta.
     zeros: u64,
     prepare: Kernel,
+    encode: Kernel,
+    pub decode: Kernel,
 }
 
-impl Prepare {
-    /// Makes the kernel, which writes `zeros` words of 8 bytes behind the quanta.
-    pub fn new(shape: Shape, zeros: u64, source: &Source, modules: &mut Modules) -> Result<Self> {
-        Ok(Prepare {
-            values: shape.values() as u64,
-            zeros,
-            prepare: modules.kernel(source, c"quantize_prepare", THREADS)?,
-        })
+impl Tiled {
+    /// Loads the kernels; `names`: those that code and decode an array of `tiles` tiles.
+    pub fn new(
+        shape: Shape,
+        tiles: u64,
+        zeros: u64,
+        kernels: &Kernels,
+        names: [&CStr; 2],
+        modules: &mut Modules,
+    ) -> Result<Self> {
+        let (n, Kernels(codec, _)) = (shape.n, kernels);
+        if u32::try_from(tiles).is_err() {
+            return fail!(
+                Shape,
+                "an array of {n:?} values has too many tiles for {codec} on a GPU"
+            );
+        }
+        let source = kernels.of(shape.scalar);
+        let prepare = modules.kernel(&source, c"quantize_prepare", THREADS)?;
+        let [encode, decode] = modules.pair(&source, names, THREADS)?;
+        Ok(Tiled { values: shape.values() as u64, tiles, zeros, prepare, encode, decode })
     }
 
     /// Returns the bytes of scratch memory.
@@ -39,12 +58,23 @@ impl Prepare {
         QUANTA + 8 * self.zeros
     }
 
-    /// Enqueues the kernel for the array `x` and the job at address `job`.
-    pub fn enqueue(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()> {
+    /// Enqueues the kernels that code the array `x` for the job at address `job`. The coding kernel
+    /// takes `array` behind the addresses of the array, and `more` at the end.
+    pub fn encode(
+        &self,
+        queue: &Queue,
+        x: Values,
+        [job, scratch]: [u64; 2],
+        array: &dyn Argument,
+        more: &[&dyn Argument],
+    ) -> Result<()> {
         let zeros = scratch + QUANTA;
         let arguments: [&dyn Argument; 7] =
             [&x.x, &x.later, &self.values, &job, &scratch, &zeros, &self.zeros];
-        self.prepare.launch(queue, blocks(self.values, THREADS, 16).min(BLOCKS), &arguments)
+        self.prepare.launch(queue, blocks(self.values, THREADS, 16).min(BLOCKS), &arguments)?;
+        let arguments: [&dyn Argument; 6] = [&x.x, &x.later, array, &job, &scratch, &zeros];
+        let arguments = [&arguments[..], more].concat();
+        parts(self.tiles).try_for_each(|(_, blocks)| self.encode.launch(queue, blocks, &arguments))
     }
 }
 
