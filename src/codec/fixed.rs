@@ -8,7 +8,6 @@ use std::marker::PhantomData;
 
 /// A format whose payloads have one size for all arrays of a shape.
 pub trait Format: Values<f32> + Values<f64> + Send + 'static {
-    /// Name of the codec.
     const NAME: &'static str;
     /// Returns the sizes of head and body in bytes; `None` if a size overflows.
     fn sizes(values: usize, bytes_of_value: usize) -> Option<(usize, usize)>;

@@ -35,7 +35,6 @@ pub(super) struct Streams {
     pub order: Vec<usize>,
     /// The ranges of `order` whose fields are related by `previous_of`.
     pub groups: Vec<Range<usize>>,
-    /// The part of each field.
     pub part_of: Vec<usize>,
     /// For each field, the field whose previous time level it is.
     later: Vec<Option<usize>>,
@@ -99,7 +98,6 @@ impl Streams {
     }
 }
 
-/// The shapes of the fields.
 pub(super) fn shapes_of(layout: &Layout) -> impl Iterator<Item = Shape> + '_ {
     layout.fields.iter().map(|f| Shape { n: f.n.map(|n| n as usize), scalar: f.scalar })
 }

@@ -8,7 +8,6 @@ use std::marker::PhantomData;
 
 /// Codes arrays of one shape whose values have type `T`. The arrays that it gets have this shape.
 pub trait Codes<T>: Send {
-    /// Name of the codec.
     const NAME: &'static str;
 
     /// Returns the largest number of bytes that `encode` writes.

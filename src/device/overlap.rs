@@ -14,7 +14,15 @@ pub fn check_disjoint(fields: &[AppMemory]) -> Result<()> {
         let end = begin(fields[first]) + fields[first].span();
         for &next in order[at + 1..].iter().take_while(|&&next| begin(fields[next]) < end) {
             if share(fields[first], fields[next]) {
-                return refuse(fields, first.min(next), first.max(next));
+                let (i, k) = (first.min(next), first.max(next));
+                return fail!(
+                    Argument,
+                    "field {k} ({} bytes at {:p}) overlaps field {i} ({} bytes at {:p}): every field needs memory of its own",
+                    fields[k].span(),
+                    fields[k].address(),
+                    fields[i].span(),
+                    fields[i].address()
+                );
             }
         }
     }
@@ -23,17 +31,6 @@ pub fn check_disjoint(fields: &[AppMemory]) -> Result<()> {
 
 fn begin(field: AppMemory) -> usize {
     field.address() as usize
-}
-
-fn refuse(fields: &[AppMemory], i: usize, k: usize) -> Result<()> {
-    fail!(
-        Argument,
-        "field {k} ({} bytes at {:p}) overlaps field {i} ({} bytes at {:p}): every field needs memory of its own",
-        fields[k].span(),
-        fields[k].address(),
-        fields[i].span(),
-        fields[i].address()
-    )
 }
 
 /// Whether a row of `b` and a row of `a` have a byte in common. `b` does not begin before `a`.

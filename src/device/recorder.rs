@@ -39,12 +39,10 @@ impl Default for Subject {
 }
 
 impl Subject {
-    /// The label of the current call.
     pub fn call(&self) -> Label {
         self.action.part(Row::Stall, self.call, self.action.ts_end, 0)
     }
 
-    /// The label of a copy.
     pub fn copy(&self, lane: Lane, crossing: &Crossing, bytes: u64) -> Label {
         let (row, what) = match (crossing, lane) {
             (Crossing::None, Lane::DiskRead) => (Row::DiskRead, "read"),

@@ -80,7 +80,6 @@ impl Rows {
         self.counts == [1, 1]
     }
 
-    /// Bytes of a row.
     pub(super) fn row(&self) -> usize {
         self.row
     }

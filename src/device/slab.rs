@@ -16,6 +16,9 @@ const TRIAL: usize = 16 << 20;
 /// taken. Later copies to and from huge pages are 9 to 21 % faster.
 const DEARER: f64 = 1.5;
 
+/// Bytes that a `Toucher` touches between two checks whether to stop.
+const TOUCHED: usize = 8 << 20;
+
 /// Anonymous memory, mapped in one piece. If the mapping fails, the caller gets an error.
 pub struct Slab {
     address: *mut u8,
@@ -118,7 +121,6 @@ impl Slab {
         self.address
     }
 
-    /// Size in bytes.
     pub fn len(&self) -> usize {
         self.bytes
     }
@@ -152,8 +154,24 @@ impl Slab {
     /// Starts a thread that touches every page, so that the application does not wait for pages at
     /// first use. The slab must outlive the returned [`Toucher`].
     pub fn touch_ahead(&self) -> Option<Toucher> {
-        let slab = Slab { address: self.address, bytes: self.bytes };
-        Toucher::start(ManuallyDrop::new(slab))
+        if self.bytes == 0 {
+            return None;
+        }
+        let slab = ManuallyDrop::new(Slab { address: self.address, bytes: self.bytes });
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let run = move || {
+            let whole = slab;
+            let pieces = (0..whole.bytes).step_by(TOUCHED);
+            for from in pieces.take_while(|_| !stopped.load(Ordering::Relaxed)) {
+                let bytes = TOUCHED.min(whole.bytes - from);
+                if !whole.advise(from, bytes, libc::MADV_POPULATE_WRITE) {
+                    return;
+                }
+            }
+        };
+        let thread = Thread::start(c"gpuzip-touch", run).ok()?;
+        Some(Toucher { stop, thread: Some(thread) })
     }
 }
 
@@ -171,31 +189,6 @@ impl Drop for Slab {
 pub struct Toucher {
     stop: Arc<AtomicBool>,
     thread: Option<Thread>,
-}
-
-impl Toucher {
-    /// Bytes between two checks whether to stop.
-    const PIECE: usize = 8 << 20;
-
-    fn start(slab: ManuallyDrop<Slab>) -> Option<Self> {
-        if slab.bytes == 0 {
-            return None;
-        }
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = stop.clone();
-        let run = move || {
-            let whole = slab;
-            let pieces = (0..whole.bytes).step_by(Self::PIECE);
-            for from in pieces.take_while(|_| !stopped.load(Ordering::Relaxed)) {
-                let bytes = Self::PIECE.min(whole.bytes - from);
-                if !whole.advise(from, bytes, libc::MADV_POPULATE_WRITE) {
-                    return;
-                }
-            }
-        };
-        let thread = Thread::start(c"gpuzip-touch", run).ok()?;
-        Some(Toucher { stop, thread: Some(thread) })
-    }
 }
 
 impl Drop for Toucher {

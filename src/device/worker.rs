@@ -13,7 +13,6 @@ const ROOM: usize = 32;
 
 /// Work of a worker thread.
 pub trait Task: Send + 'static {
-    /// Does the work.
     fn run(self);
 }
 
@@ -112,7 +111,6 @@ impl<T: Task> Worker<T> {
         Ok(Worker { queue, progress, pushed: 0, thread })
     }
 
-    /// Gives the worker a task.
     pub fn push(&mut self, task: T) -> Result<()> {
         fallible_vec::push_back(&mut self.queue.lock().tasks, task)?;
         self.pushed += 1;

@@ -83,9 +83,7 @@ pub trait Arithmetic: Real {
     fn integers(x: &[Self], scale: Self, q: &mut [u8]);
     /// Writes each q * step to `x`.
     fn values(q: &[u8], step: Self, x: &mut [Self]);
-    /// Stores the exponent of a block.
     fn put_exponent(exponents: &mut [u8], block: usize, exponent: u16);
-    /// Loads the exponent of a block.
     fn get_exponent(exponents: &[u8], block: usize) -> u16;
 }
 

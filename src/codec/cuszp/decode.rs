@@ -46,7 +46,6 @@ struct Rate {
     apart: u8,
     /// Bytes of the signs.
     signs: u8,
-    /// Number of planes.
     planes: u8,
     /// Bytes of the block; 0 for a raw block.
     size: u8,

@@ -52,7 +52,6 @@ impl Pen {
         }
     }
 
-    /// Returns the number of bits written.
     pub fn bits(&self) -> u64 {
         8 * self.at as u64 + u64::from(self.used)
     }

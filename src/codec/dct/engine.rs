@@ -41,13 +41,6 @@ pub(super) struct Engine<T, const L: usize> {
     spare: Vec<u8>,
 }
 
-/// Bytes and squared error of all tiles together.
-#[derive(Clone, Copy, Debug, Default)]
-struct Total {
-    bytes: usize,
-    energy: u64,
-}
-
 impl<T: Number, const L: usize> Engine<T, L> {
     pub fn new(shape: Shape) -> Result<Self> {
         super::most_bytes(shape)?;
@@ -85,8 +78,8 @@ impl<T: Number, const L: usize> Engine<T, L> {
         }
         let (_, g) = best?;
         let q = quantiser(&self.grids[g])?;
-        let total = self.code(g, &q, x, to)?;
-        self.finish(g, step, unit, total.bytes, to)
+        let (bytes, _) = self.code(g, &q, x, to)?;
+        self.finish(g, step, unit, bytes, to)
     }
 
     /// Codes `x` so that the root of the mean square of the errors is at most `target`.
@@ -104,18 +97,18 @@ impl<T: Number, const L: usize> Engine<T, L> {
         loop {
             let step = target * step_of(index);
             let q = Quantiser::new(&self.grids[g], step, step, None)?;
-            let total = self.code(g, &q, x, to)?;
+            let (bytes, energy) = self.code(g, &q, x, to)?;
             // The squares of the errors grow at most about as fast as the square of the step.
-            if holds(total.energy, step, target, x.len()) {
-                let room = |by: usize| holds(total.energy, step * step_of(by), target, x.len());
+            if holds(energy, step, target, x.len()) {
+                let room = |by: usize| holds(energy, step * step_of(by), target, x.len());
                 let by = (1..end - index).take_while(|&by| room(by)).count();
                 if by == 0 {
-                    return self.finish(g, step, step, total.bytes, to);
+                    return self.finish(g, step, step, bytes, to);
                 }
                 index += by;
             } else {
                 end = index;
-                let enough = |by: usize| holds(total.energy, step / step_of(by), target, x.len());
+                let enough = |by: usize| holds(energy, step / step_of(by), target, x.len());
                 index = (1..=index)
                     .find(|&by| enough(by))
                     .map_or(index.checked_sub(1)?, |by| index - by);
@@ -183,19 +176,20 @@ impl<T: Number, const L: usize> Engine<T, L> {
         sampled
     }
 
-    /// Codes all tiles. The payload begins where the longest possible directory ends.
-    fn code(&mut self, g: usize, q: &Quantiser<T>, x: &[T], to: &mut [u8]) -> Option<Total> {
+    /// Codes all tiles, and returns their bytes and squared error. The payload begins where the
+    /// longest possible directory ends.
+    fn code(&mut self, g: usize, q: &Quantiser<T>, x: &[T], to: &mut [u8]) -> Option<(usize, u64)> {
         let Engine { grids, batch, lengths, .. } = self;
         let grid = &grids[g];
         let to = to.get_mut(HEADER + longest_directory(grid, T::BYTES)..)?;
         let tiles = grid.tiles();
-        let mut total = Total::default();
+        let (mut end, mut energy) = (0, 0);
         for first in (0..tiles).step_by(L) {
             let ids = std::array::from_fn(|l| (first + l).min(tiles - 1));
             dispatch(Encode { batch, grid, q, x, ids: &ids });
             for l in 0..L.min(tiles - first) {
                 let bytes = grid.values_inside(first + l) * T::BYTES;
-                let to = &mut to[total.bytes..];
+                let to = &mut to[end..];
                 let length = match batch.write(grid, l, to, bytes) {
                     Coded::Empty => 0,
                     Coded::Bytes(bytes) => bytes as u32,
@@ -207,14 +201,14 @@ impl<T: Number, const L: usize> Engine<T, L> {
                     lines(grid, first + l, |line| {
                         x[line].iter().zip(&mut to).for_each(|(x, to)| x.put(to));
                     });
-                    total.bytes += bytes;
+                    end += bytes;
                 } else {
-                    total.bytes += length as usize;
+                    end += length as usize;
                 }
-                total.energy += batch.energy[l];
+                energy += batch.energy[l];
             }
         }
-        Some(total)
+        Some((end, energy))
     }
 
     /// Writes header and directory, moves the payload directly behind them and returns the length

@@ -97,12 +97,10 @@ impl Grid {
         self.stride() * self.side
     }
 
-    /// Returns the number of tiles of the array.
     pub fn tiles(&self) -> usize {
         self.m[0] * self.m[1] * self.m[2]
     }
 
-    /// Returns the number of values of a tile.
     pub fn values(&self) -> usize {
         self.t[0] * self.t[1] * self.t[2]
     }

@@ -139,7 +139,6 @@ impl<'a> Opened<'a> {
         self.signs.ahead() as u32
     }
 
-    /// Skips `count` signs.
     #[inline(always)]
     pub fn skip_signs(&mut self, count: u32) {
         self.signs.at += u64::from(count);

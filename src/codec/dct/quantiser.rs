@@ -37,11 +37,9 @@ pub(super) struct Quantiser<T> {
     pub inverse: T,
     /// Unit of the corrections: a correction adds a multiple of this value.
     pub unit: T,
-    /// 1 / `unit`.
     pub per_unit: T,
     /// Limit of |x - decoded x|. `None`: the squares of the errors are summed up instead.
     pub most: Option<T>,
-    /// 1 / step.
     pub per_step: T,
 }
 

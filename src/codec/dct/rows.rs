@@ -14,7 +14,6 @@ pub(super) const ONE: u32 = 1;
 pub(super) const GROUPS: u32 = 2;
 /// Mode `RICE` + k: a row of Rice codes with k fixed bits per coefficient.
 pub(super) const RICE: u32 = 3;
-/// The last mode.
 pub(super) const LAST: u32 = 31;
 
 /// A correction: a value of the tile whose decoded value is outside the bound, and the remedy.

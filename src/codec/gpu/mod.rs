@@ -113,7 +113,21 @@ impl Modules {
     /// Returns a kernel of a source, for blocks of `threads` threads. Compiles and loads the source
     /// if it is not loaded yet.
     pub fn kernel(&mut self, source: &Source, name: &CStr, threads: u32) -> Result<Kernel> {
-        Ok(Kernel { function: self.function(source, name)?, threads })
+        if self.architecture == 0 {
+            return Ok(Kernel { function: Function::none(), threads });
+        }
+        let known = |(name, double, _): &(&str, bool, Module)| {
+            (*name, *double) == (source.name, source.double)
+        };
+        let at = match self.loaded.iter().position(known) {
+            Some(at) => at,
+            None => {
+                let module = Module::of(source, self.architecture)?;
+                self.loaded.push((source.name, source.double, module));
+                self.loaded.len() - 1
+            }
+        };
+        Ok(Kernel { function: self.loaded[at].2.function(name)?, threads })
     }
 
     /// Returns two kernels of a source, as `kernel` does.
@@ -124,22 +138,6 @@ impl Modules {
         threads: u32,
     ) -> Result<[Kernel; 2]> {
         Ok([self.kernel(source, a, threads)?, self.kernel(source, b, threads)?])
-    }
-
-    fn function(&mut self, source: &Source, name: &CStr) -> Result<Function> {
-        if self.architecture == 0 {
-            return Ok(Function::none());
-        }
-        let known = |(name, double, _): &&(&str, bool, Module)| {
-            (*name, *double) == (source.name, source.double)
-        };
-        if let Some((_, _, module)) = self.loaded.iter().find(known) {
-            return module.function(name);
-        }
-        let module = Module::of(source, self.architecture)?;
-        let function = module.function(name)?;
-        self.loaded.push((source.name, source.double, module));
-        Ok(function)
     }
 }
 

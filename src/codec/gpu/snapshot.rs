@@ -80,7 +80,6 @@ struct Stream {
     /// For a previous time level: the index, in the order of the streams, of its later level.
     later: Option<usize>,
     typed: Typed,
-    /// Index of the coder.
     coder: usize,
 }
 

@@ -154,7 +154,6 @@ fn get_as_is<T: Quantised>(from: &[u8], place: &TilePlace, x: &mut [T]) -> Optio
     Some(())
 }
 
-/// Writes the values of an empty tile.
 fn put_zeros<T: Quantised>(x: &mut [T], place: &TilePlace) {
     place.lines().for_each(|line| x[line].fill(T::default()));
 }

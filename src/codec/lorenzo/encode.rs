@@ -161,7 +161,6 @@ fn load<T: Quantised>(x: &[T], place: &TilePlace, to: &mut [T; TILE]) {
     }
 }
 
-/// Writes a raw tile to `to`.
 fn put_as_is<T: Quantised>(x: &[T], place: &TilePlace, to: &mut [u8]) {
     to[0] = AS_IS;
     let mut to = to[1..].chunks_exact_mut(T::BYTES);

@@ -57,7 +57,6 @@ impl Grid {
         self.n.iter().product()
     }
 
-    /// Returns the number of tiles.
     pub(super) fn count(&self) -> usize {
         self.tiles.iter().product()
     }

@@ -85,7 +85,6 @@ const GROUP: usize = 64;
 /// First byte of a raw tile.
 const AS_IS: u8 = 0xFF;
 
-/// Makes a coder for arrays of this shape.
 pub fn coder(shape: Shape) -> Result<Box<dyn Coder>> {
     of_type(shape, Lorenzo::<f32>::new, Lorenzo::<f64>::new)
 }

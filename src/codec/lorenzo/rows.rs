@@ -219,7 +219,6 @@ impl Rows {
     }
 }
 
-/// Returns the number of bits that `x` needs.
 #[inline(always)]
 fn used_bits(x: u8) -> usize {
     8 - x.leading_zeros() as usize
@@ -294,7 +293,6 @@ fn apply<const GATHER: bool>(bits: &mut [u64; ROWS / 8], masks: &[u64; ROWS / 8]
     }
 }
 
-/// Returns the 256 bytes as words of eight bytes.
 #[inline(always)]
 fn words(bytes: &[u8; ROWS]) -> [u64; ROWS / 8] {
     let mut words = [0; ROWS / 8];

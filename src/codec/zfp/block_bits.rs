@@ -23,7 +23,6 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// Returns the number of blocks of a batch.
     #[inline(always)]
     pub fn batch(&self) -> usize {
         (64 * 512 / self.width / self.size) as usize
@@ -94,7 +93,6 @@ impl Spot {
         m[(self.row + plane as usize) % 64][self.word] >> self.shift
     }
 
-    /// Sets a bit plane that was 0.
     #[inline(always)]
     pub fn set(self, m: &mut Matrix, plane: u32, bits: u64) {
         m[(self.row + plane as usize) % 64][self.word] |= bits << self.shift;

@@ -33,7 +33,6 @@ impl Grid {
         grid
     }
 
-    /// Returns the number of blocks of the array.
     pub fn blocks(&self) -> usize {
         self.blocks.iter().product()
     }

@@ -15,7 +15,6 @@ const SIZE: u32 = 16;
 
 /// `embed::encode` for blocks of 16 values with at most `MOST` bits for their planes.
 pub struct Encode<'a> {
-    /// How the blocks are coded.
     pub spec: &'a Spec,
     /// The bit planes of the blocks.
     pub planes: &'a Matrix,
@@ -108,7 +107,6 @@ impl Codes {
 
 /// `embed::decode` for blocks of 16 values with at most `MOST` bits for their planes.
 pub struct Decode<'a> {
-    /// How the blocks are coded.
     pub spec: &'a Spec,
     /// The bits of the batch.
     pub words: &'a [u64; WORDS],

@@ -140,26 +140,16 @@ impl Blocks {
         let block_bits = (size * rate).max(1 + exponent);
         let planes = 1074 + 2 * (dims + 1) - ((1 << (exponent - 1)) - 1);
         let spec = Spec { size, bits: block_bits, width, exponent, planes };
-        match sizes(&shape, &grid, block_bits) {
-            Some((values, bits)) => Ok(Blocks { spec, grid, dims, values, bits }),
-            None => {
-                fail!(Shape, "zfp: {:?} values are none, or have no size in bytes", shape.n)
-            }
+        let values = shape.n.into_iter().try_fold(1usize, usize::checked_mul);
+        let fits = |&values: &usize| values.checked_mul(shape.scalar.bytes() as usize).is_some();
+        // An array has no more blocks than values.
+        let with_bits = |values| Some((values, grid.blocks().checked_mul(block_bits as usize)?));
+        let sizes = values.filter(fits).and_then(with_bits);
+        match sizes {
+            Some((values @ 1.., bits)) => Ok(Blocks { spec, grid, dims, values, bits }),
+            _ => fail!(Shape, "zfp: {:?} values are none, or have no size in bytes", shape.n),
         }
     }
-}
-
-/// Returns the number of values of an array and the number of bits of its stream, or `None` if the
-/// array is empty or one of the sizes in bytes exceeds the address space.
-fn sizes(shape: &Shape, grid: &Grid, block_bits: u32) -> Option<(usize, usize)> {
-    let values = shape
-        .n
-        .iter()
-        .try_fold(1usize, |product, &n| product.checked_mul(n))
-        .filter(|&values| values > 0)?;
-    values.checked_mul(shape.scalar.bytes() as usize)?;
-    // An array has no more blocks than values.
-    Some((values, grid.blocks().checked_mul(block_bits as usize)?))
 }
 
 /// The parameters with which one array is coded.

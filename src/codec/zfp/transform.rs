@@ -32,7 +32,6 @@ const ORDER_3: [u8; 64] = [
 /// of lane l; each 4^d consecutive values of a lane are one block.
 #[derive(Clone)]
 pub struct Batch<T: Value<N>, const N: usize> {
-    /// The values.
     pub rows: [[[T; 4]; N]; 16],
     /// The bit planes of the coefficients.
     pub planes: Matrix,
@@ -72,9 +71,7 @@ fn order(dims: u32) -> &'static [u8] {
 
 /// Turns the values of a batch into bit planes and exponents; false if a value is not finite.
 pub struct Forward<'a, T: Value<N>, const N: usize> {
-    /// The batch.
     pub batch: &'a mut Batch<T, N>,
-    /// Number of dimensions of the blocks.
     pub dims: u32,
     /// True if the stream has bits for the planes; otherwise the planes are not computed.
     pub coded: bool,
@@ -263,9 +260,7 @@ fn unlift<I: Int, const N: usize>(v: &mut [[I; N]; 64], at: usize, step: usize, 
 
 /// Turns the bit planes and exponents of a batch into values.
 pub struct Inverse<'a, T: Value<N>, const N: usize> {
-    /// The batch.
     pub batch: &'a mut Batch<T, N>,
-    /// Number of dimensions of the blocks.
     pub dims: u32,
 }
 

@@ -47,7 +47,6 @@ pub struct Recorded {
     pub on_disk: Option<(Lane, u64)>,
 }
 
-/// The events of a device.
 #[derive(Default)]
 pub struct Events {
     pub all: Vec<Recorded>,

@@ -279,7 +279,6 @@ pub struct DeviceInfo {
     pub architecture: u32,
 }
 
-/// Number of CUDA devices.
 pub fn device_count() -> Result<i32> {
     load()?;
     let mut count = 0;
@@ -287,7 +286,6 @@ pub fn device_count() -> Result<i32> {
     Ok(count)
 }
 
-/// The device with number `ordinal`.
 pub fn device(ordinal: i32) -> Result<CUdevice> {
     let (count, mut device) = (device_count()?, 0);
     if !(0..count).contains(&ordinal) {
@@ -296,7 +294,6 @@ pub fn device(ordinal: i32) -> Result<CUdevice> {
     cu!(cuDeviceGet(&mut device, ordinal)).map(|()| device)
 }
 
-/// Value of an attribute of a device.
 fn attribute(device: CUdevice, which: CUdevice_attribute) -> Result<i32> {
     let mut value = 0;
     cu!(cuDeviceGetAttribute(&mut value, which, device)).map(|()| value)
@@ -372,17 +369,15 @@ const DEVICE_FILES: [&str; 5] =
 /// Whether memory of this process may be on a CUDA device, now or later. Does not initialise CUDA,
 /// which takes device memory and does not work in a child forked afterwards.
 pub fn may_have_device() -> bool {
-    may_have_device_by(&DEVICE_FILES)
-}
-
-fn may_have_device_by(files: &[&str]) -> bool {
     if is_parents() {
         return false;
     }
     match count_if_started() {
         Some(count) => count > 0,
         // A container may show the files of its host and lack the library.
-        None => files.iter().any(|file| std::path::Path::new(file).exists()) && library().is_ok(),
+        None => {
+            DEVICE_FILES.iter().any(|file| std::path::Path::new(file).exists()) && library().is_ok()
+        }
     }
 }
 

@@ -111,12 +111,7 @@ impl Form {
     }
 }
 
-/// The image of a source for an architecture: from the cache, or compiled and then cached.
-pub fn image(source: &Source, architecture: u32) -> Result<Vec<u8>> {
-    image_in(folder().as_deref(), source, architecture)
-}
-
-/// As `image`, with `folder` as the cache.
+/// The image of a source for an architecture: from the cache `folder`, or compiled and then cached.
 pub fn image_in(folder: Option<&Path>, source: &Source, architecture: u32) -> Result<Vec<u8>> {
     own(folder, source, Kind::cubin(architecture), true).map(|(image, _)| image)
 }
@@ -187,12 +182,9 @@ pub fn offer<T>(
     let folder = folder();
     let (folder, kind) = (folder.as_deref(), Kind::cubin(architecture));
     let first = own(folder, source, kind, true);
-    if let Ok((image, _)) = &first {
-        if let Some(loaded) = load(image)? {
-            return Ok(loaded);
-        }
-    }
-    for image in folder.map(|path| kept_cubins(path, source, architecture)).unwrap_or_default() {
+    let own_image = first.iter().map(|(image, _)| image.clone());
+    let kept = folder.into_iter().flat_map(|path| kept_cubins(path, source, architecture));
+    for image in own_image.chain(kept) {
         if let Some(loaded) = load(&image)? {
             return Ok(loaded);
         }

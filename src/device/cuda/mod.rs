@@ -40,7 +40,7 @@ pub use driver::{
     current_device, device_with_pageable_access, devices, free_memory, is_started, may_have_device,
     require_device, DeviceInfo,
 };
-pub use images::{folder as image_folder, image, image_in, images_in, keep_ptx, Image, Source};
+pub use images::{folder as image_folder, image_in, images_in, keep_ptx, Image, Source};
 pub use launch::{Argument, Module};
 pub use memory::{locate, set_segment_bytes, Location};
 pub(crate) use memory::{DeviceSlab, LockedMemory};

@@ -100,7 +100,6 @@ impl Clock {
     }
 }
 
-/// The timers of a device.
 #[derive(Default)]
 pub struct Timers {
     pub pairs: Pairs,
@@ -116,7 +115,6 @@ pub struct Timers {
     /// What the application computes now, and what it goes on computing after the current call.
     computing: Option<(Label, Pair)>,
     interrupted: Option<Label>,
-    /// The spans that have ended.
     pub spans: Spans,
 }
 
@@ -130,7 +128,6 @@ impl Timers {
         recorded
     }
 
-    /// Whether spans are kept.
     pub fn keeps_spans(&self) -> bool {
         self.clock.is_some()
     }

@@ -134,7 +134,6 @@ impl Pass {
     }
 }
 
-/// The two lanes of a disk.
 pub struct DiskLanes {
     read: Worker<Operation>,
     write: Worker<Operation>,
@@ -156,7 +155,6 @@ impl DiskLanes {
         })
     }
 
-    /// Enqueues work.
     pub fn push(&mut self, lane: Lane, work: Work) -> Result<()> {
         let worker = match lane {
             Lane::DiskRead => &mut self.read,
