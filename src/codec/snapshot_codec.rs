@@ -54,7 +54,8 @@ fn raw_bytes(layout: &Layout, counts: impl Fn(Scalar) -> bool) -> u64 {
     fields.map(|(_, &bytes)| padded(bytes as usize) as u64).fold(0, u64::saturating_add)
 }
 
-/// What a call that codes a state reads and writes.
+/// What a call that codes a state reads and writes. `compress_parts` makes it of fields that are
+/// readable as long as it lives, and contiguous where a coder codes them.
 struct Making<'a> {
     fields: &'a [AppMemory],
     /// The parts that are coded: 1, part 0 alone; 2, both.
@@ -64,10 +65,16 @@ struct Making<'a> {
     made: [usize; 2],
 }
 
-impl Making<'_> {
+impl<'a> Making<'a> {
     /// The room behind what is made of the record of part `part`.
     fn room(&mut self, part: usize) -> &mut [u8] {
         &mut self.records[part][self.made[part]..]
+    }
+
+    /// The values of field `i`, which has this shape.
+    fn values(&self, i: usize, shape: Shape) -> Result<Array<'a>> {
+        // SAFETY: the field is readable, as said above.
+        unsafe { values(self.fields[i], shape) }
     }
 }
 
@@ -187,39 +194,33 @@ impl SnapshotCodec {
         result.map(|()| made)
     }
 
-    /// Codes the fields. Fields that a coder codes must be contiguous.
-    unsafe fn compress_all(&mut self, making: &mut Making) -> Result<()> {
+    /// Codes the fields.
+    fn compress_all(&mut self, making: &mut Making) -> Result<()> {
         for g in 0..self.streams.groups.len() {
             let group = self.streams.groups[g].clone();
             if !self.shapes[self.streams.order[group.start]].scalar.is_coded() {
-                // SAFETY: the fields are readable by the contract of `compress_parts`.
-                unsafe { self.keep_group(group, making) }?;
+                self.keep_group(group, making)?;
                 continue;
             }
             let before = making.made;
-            let is_coded = match self.settings.method == Method::None {
-                true => false,
-                // SAFETY: the fields are readable by the contract of `compress_parts`.
-                false => unsafe { self.compress_group(group.clone(), making) }?,
-            };
-            if !is_coded {
+            let may_lean = self.settings.method != Method::None;
+            if !may_lean || !self.compress_group(group.clone(), making)? {
                 making.made = before;
-                // SAFETY: the fields are readable by the contract of `compress_parts`.
-                unsafe { self.compress_apart(group, making) }?;
+                self.compress_apart(group, making)?;
             }
         }
         Ok(())
     }
 
     /// Stores the fields of a group, which have the same type, raw.
-    unsafe fn keep_group(&self, group: Range<usize>, making: &mut Making) -> Result<()> {
+    fn keep_group(&self, group: Range<usize>, making: &mut Making) -> Result<()> {
         for k in group {
             let Some(i) = self.streams.coded(k, making.parts) else { continue };
             let (shape, field, part) = (self.shapes[i], making.fields[i], self.streams.part_of[i]);
             let rows = rows_of(field, shape)?;
             let to = making.room(part);
             let values = &mut to[HEADER..][..shape.bytes()];
-            // SAFETY: by this function's contract the field is readable; `values` is as long.
+            // SAFETY: the field is readable, as `Making` says; `values` is as long.
             unsafe { rows.gather(field.address(), values.as_mut_ptr()) };
             let header = self.header(Subject::of(i), Content::Raw, 0.0, shape.bytes());
             making.made[part] += header.seal(to);
@@ -235,11 +236,10 @@ impl SnapshotCodec {
     }
 
     /// Codes a group with differences for previous time levels. Returns false if that breaks a bound.
-    unsafe fn compress_group(&mut self, group: Range<usize>, making: &mut Making) -> Result<bool> {
+    fn compress_group(&mut self, group: Range<usize>, making: &mut Making) -> Result<bool> {
         for k in group {
             let Some(i) = self.streams.coded(k, making.parts) else { continue };
-            // SAFETY: field `i` is readable by this function's contract.
-            let x = unsafe { values(making.fields[i], self.shapes[i]) }?;
+            let x = making.values(i, self.shapes[i])?;
             let found = value_range(x);
             self.check_finite(i, &found)?;
             let Some(j) = self.streams.later(i, making.parts) else {
@@ -251,8 +251,7 @@ impl SnapshotCodec {
             if !self.streams.may_lean(i, j) {
                 return Ok(false);
             }
-            // SAFETY: field `j` is readable by this function's contract.
-            let later = unsafe { values(making.fields[j], self.shapes[j]) }?;
+            let later = making.values(j, self.shapes[j])?;
             let of_difference = subtract(later, x, &mut self.difference);
             // A sum of values near the largest number and an error could be infinite.
             if of_difference.nonfinite > 0 || found.max_abs() > range_of(self.shapes[i].scalar).1 {
@@ -280,17 +279,15 @@ impl SnapshotCodec {
     }
 
     /// Codes every field of a group by itself, within half the bound of each of its differences.
-    unsafe fn compress_apart(&mut self, group: Range<usize>, making: &mut Making) -> Result<()> {
+    fn compress_apart(&mut self, group: Range<usize>, making: &mut Making) -> Result<()> {
         for k in group.clone() {
             let Some(i) = self.streams.coded(k, making.parts) else { continue };
-            // SAFETY: field `i` is readable by this function's contract.
-            let x = unsafe { values(making.fields[i], self.shapes[i]) }?;
+            let x = making.values(i, self.shapes[i])?;
             let found = value_range(x);
             self.check_finite(i, &found)?;
             let mut bound = self.settings.bound.of(&found, x);
             if let Some(j) = self.streams.later(i, making.parts) {
-                // SAFETY: field `j` is readable by this function's contract.
-                let later = unsafe { values(making.fields[j], self.shapes[j]) }?;
+                let later = making.values(j, self.shapes[j])?;
                 let of_difference = subtract(later, x, &mut self.difference);
                 // SAFETY: `subtract` has just written the difference; nothing else uses it.
                 let difference = unsafe { values(self.difference.memory(), self.shapes[i]) }?;
@@ -303,8 +300,7 @@ impl SnapshotCodec {
         for k in group {
             let Some(i) = self.streams.coded(k, making.parts) else { continue };
             let (found, bound) = self.apart[i];
-            // SAFETY: field `i` is readable by this function's contract.
-            let x = unsafe { values(making.fields[i], self.shapes[i]) }?;
+            let x = making.values(i, self.shapes[i])?;
             self.code(Subject::of(i), x, &found, bound, making)?;
         }
         Ok(())

@@ -5,18 +5,16 @@
 //! such a link would need, which simulates the balance of an accelerator.
 
 use super::disk::{no_disk, DiskLanes, DiskSpace, Passing, Work};
-use super::overlap::touches;
 use super::recorder::{Log, Recorder, Teller};
 use super::slab::{Slab, Toucher};
 use super::worker::{Progress, Task, Worker};
 use super::{
-    Address, AppMemory, Coding, Crossing, Device, Event, Lane, Launcher, Memory, Place, Rows,
-    Stream, Times, Traffic,
+    Address, Coding, Crossing, Device, Event, Lane, Launcher, Memory, Place, Rows, Stream, Times,
+    Traffic,
 };
 use crate::error::{fail, Result};
 use crate::fallible_vec;
 use crate::timeline::{Label, Span};
-use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -89,24 +87,6 @@ impl HostDevice {
         let teller = self.teller.as_ref()?;
         Some((teller.log.clone(), teller.subject.copy(lane, crossing, bytes)))
     }
-
-    fn address(&self, place: Place, bytes: u64) -> Result<Address> {
-        let (slab, offset) = match place {
-            Place::Device(offset) => (&self.device, offset),
-            Place::Host(offset) => (&self.host, offset),
-            Place::App(memory) => match memory.bytes() {
-                size if bytes <= size as u64 => return Ok(Address(memory.address)),
-                size => return fail!(Device, "a copy of {bytes} bytes exceeds a field of {size}"),
-            },
-            Place::Disk(_) => return fail!(Device, "a place on disk has no address"),
-        };
-        let size = slab.len();
-        if offset.checked_add(bytes).is_none_or(|end| end > size as u64) {
-            return fail!(Device, "a copy of {bytes} bytes at {offset} exceeds its slab of {size}");
-        }
-        // SAFETY: the offset lies within the slab's mapping, as checked above.
-        Ok(Address(unsafe { slab.address().add(offset as usize) }))
-    }
 }
 
 impl Device for HostDevice {
@@ -166,14 +146,8 @@ impl Device for HostDevice {
         Ok(())
     }
 
-    fn pointer(&self, place: Place, bytes: u64) -> Result<*mut c_void> {
-        Ok(self.address(place, bytes)?.0.cast())
-    }
-
-    fn owns(&self, field: AppMemory) -> bool {
-        [&self.device, &self.host]
-            .into_iter()
-            .any(|slab| touches(field, slab.address() as u64, slab.len() as u64))
+    fn slabs(&self) -> [(u64, u64); 2] {
+        [&self.device, &self.host].map(|slab| (slab.address() as u64, slab.len() as u64))
     }
 
     fn event(&mut self) -> Result<Event> {
@@ -183,13 +157,13 @@ impl Device for HostDevice {
 
     fn copy(&mut self, lane: Lane, to: Place, from: Place, bytes: u64) -> Result<()> {
         if let Some(transfer) = Passing::of(to, from) {
-            let address = self.address(transfer.memory, bytes)?;
+            let address = Address(self.pointer(transfer.memory, bytes)?.cast());
             let span = self.span(lane, &Crossing::None, bytes);
             self.traffic.count(to, from, bytes);
             let Some(disk) = &mut self.disk else { return no_disk() };
             return disk.pass(lane, transfer, address, bytes, span);
         }
-        let (target, source) = (self.address(to, bytes)?, self.address(from, bytes)?);
+        let (to_address, from_address) = (self.pointer(to, bytes)?, self.pointer(from, bytes)?);
         let rows = rows_of(to, from, bytes)?;
         let crossing = self.traffic.count(to, from, bytes);
         let span = self.span(lane, &crossing, bytes);
@@ -198,7 +172,8 @@ impl Device for HostDevice {
             Crossing::ToHost => Some(self.to_host.clone()),
             Crossing::None => None,
         };
-        let copy = Copy { to: target, from: source, bytes: bytes as usize, rows, link, span };
+        let (to, from) = (Address(to_address.cast()), Address(from_address.cast()));
+        let copy = Copy { to, from, bytes: bytes as usize, rows, link, span };
         match lane {
             Lane::Upload => self.transfers[0].push(Transfer::Copy(copy)),
             Lane::Download => self.transfers[1].push(Transfer::Copy(copy)),

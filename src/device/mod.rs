@@ -17,9 +17,10 @@ mod slab;
 mod thread;
 mod worker;
 
-use crate::error::Result;
+use crate::error::{fail, Result};
 use crate::layout::Field;
 use disk::DiskLanes;
+use overlap::touches;
 use std::any::Any;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -321,11 +322,26 @@ pub trait Device: Any + Recorder + Launcher + Send {
     /// Ends the call that `enter` began.
     fn leave(&mut self) -> Result<()>;
 
-    /// The address of `bytes` bytes at `place`, for the application to work there.
-    fn pointer(&self, place: Place, bytes: u64) -> Result<*mut c_void>;
+    /// Address and bytes of the device slab and of the host slab. The default is that of a device
+    /// without memory.
+    fn slabs(&self) -> [(u64, u64); 2] {
+        [(0, 0); 2]
+    }
 
-    /// Whether a field of the application overlaps the device slab or the host slab.
-    fn owns(&self, field: AppMemory) -> bool;
+    /// The address of `bytes` bytes at `place`. Fails if the place exceeds its slab or its field.
+    fn pointer(&self, place: Place, bytes: u64) -> Result<*mut c_void> {
+        let [device, host] = self.slabs();
+        let ((base, size), offset) = match place {
+            Place::Device(offset) => (device, offset),
+            Place::Host(offset) => (host, offset),
+            Place::App(memory) => ((memory.address as u64, memory.bytes() as u64), 0),
+            Place::Disk(_) => return fail!(Device, "a place on disk has no address"),
+        };
+        if offset.checked_add(bytes).is_none_or(|end| end > size) {
+            return fail!(Device, "a copy of {bytes} bytes at {offset} exceeds its {size} bytes");
+        }
+        Ok((base + offset) as *mut c_void)
+    }
 
     /// Moves `bytes` bytes within the host slab, from offset `from` to offset `to`; the two ranges
     /// may overlap. The lanes have no work: `synchronize` has returned, and nothing came after it.
@@ -405,7 +421,12 @@ pub trait Device: Any + Recorder + Launcher + Send {
     fn traffic(&self) -> Traffic;
 }
 
-impl dyn Device {
+impl dyn Device + '_ {
+    /// Whether a field of the application overlaps the device slab or the host slab.
+    pub(crate) fn owns(&self, field: AppMemory) -> bool {
+        self.slabs().into_iter().any(|(address, bytes)| touches(field, address, bytes))
+    }
+
     /// Fails if a disk lane has failed since `forget_faults`. Never blocks.
     pub(crate) fn check_disk(&self) -> Result<()> {
         self.disk().map_or(Ok(()), DiskLanes::check)

@@ -6,8 +6,8 @@ use super::lanes::{Condition, Duration, Lanes, Transfer};
 use super::simulation::Simulation;
 use super::timeline::{Row, Timeline};
 use crate::device::{
-    chunk_bytes, AppMemory, Coding, Crossing, Device, DiskSpace, Event, Lane, Launcher, Memory,
-    Place, Recorder, Stream, Traffic,
+    chunk_bytes, Coding, Crossing, Device, DiskSpace, Event, Lane, Launcher, Memory, Place,
+    Recorder, Stream, Traffic,
 };
 use crate::error::Result;
 use crate::fallible_vec;
@@ -152,10 +152,6 @@ impl Device for Clocks {
     /// No memory is behind the address.
     fn pointer(&self, _: Place, _: u64) -> Result<*mut c_void> {
         Ok(std::ptr::null_mut())
-    }
-
-    fn owns(&self, _: AppMemory) -> bool {
-        false
     }
 
     fn move_in_pool(&mut self, _: u64, _: u64, _: u64) -> Result<()> {

@@ -104,10 +104,6 @@ impl Device for Judge {
         }
     }
 
-    fn owns(&self, _: AppMemory) -> bool {
-        false
-    }
-
     fn move_in_pool(&mut self, _: u64, _: u64, _: u64) -> Result<()> {
         Ok(())
     }

@@ -37,10 +37,6 @@ impl Device for Counting {
         Ok(std::ptr::null_mut())
     }
 
-    fn owns(&self, _: AppMemory) -> bool {
-        false
-    }
-
     fn move_in_pool(&mut self, _: u64, _: u64, _: u64) -> Result<()> {
         Ok(())
     }

@@ -16,12 +16,11 @@ mod recorder;
 mod timers;
 
 use super::disk::{no_disk, DiskLanes, DiskSpace, Passing, Work};
-use super::overlap::touches;
 use super::recorder::Log;
 use super::worker::Progress;
 use super::{
-    chunk_bytes, Address, AppMemory, Crossing, Device, DeviceMemory, Event, Lane, Launcher, Memory,
-    Place, Queue, Stream, Traffic,
+    chunk_bytes, Address, Crossing, Device, DeviceMemory, Event, Lane, Launcher, Memory, Place,
+    Queue, Stream, Traffic,
 };
 use crate::error::{fail, Result};
 use crate::process::Process;
@@ -32,7 +31,6 @@ use driver::{cu, status, Current};
 use marks::Marks;
 use memory::HostSlab;
 use std::collections::VecDeque;
-use std::ffi::c_void;
 use std::sync::Arc;
 use timers::Timers;
 
@@ -139,19 +137,6 @@ impl CudaDevice {
     /// How many operations a disk lane has done, and how many were enqueued on it.
     fn progress(&self, lane: Lane) -> Option<(&Arc<Progress>, u64)> {
         self.disk.as_ref()?.progress(lane)
-    }
-
-    fn address(&self, place: Place, bytes: u64) -> Result<u64> {
-        let (base, size, offset) = match place {
-            Place::Device(offset) => (self.device.address, self.device.bytes, offset),
-            Place::Host(offset) => (self.host.address(), self.host.bytes(), offset),
-            Place::App(memory) => (memory.address as u64, memory.bytes() as u64, 0),
-            Place::Disk(_) => return fail!(Device, "a place on disk has no address"),
-        };
-        if offset.checked_add(bytes).is_none_or(|end| end > size) {
-            return fail!(Device, "a copy of {bytes} bytes at {offset} exceeds its {size} bytes");
-        }
-        Ok(base + offset)
     }
 
     /// Copies `bytes` bytes, of which one side is `place`, on the application's stream, and waits.
@@ -276,23 +261,17 @@ impl Device for CudaDevice {
         result
     }
 
-    fn pointer(&self, place: Place, bytes: u64) -> Result<*mut c_void> {
-        Ok(self.address(place, bytes)? as *mut c_void)
-    }
-
-    fn owns(&self, field: AppMemory) -> bool {
-        let slabs =
-            [(self.device.address, self.device.bytes), (self.host.address(), self.host.bytes())];
-        slabs.into_iter().any(|(address, bytes)| touches(field, address, bytes))
+    fn slabs(&self) -> [(u64, u64); 2] {
+        [(self.device.address, self.device.bytes), (self.host.address(), self.host.bytes())]
     }
 
     fn read(&mut self, place: Place, to: &mut [u8]) -> Result<()> {
-        let from = self.address(place, to.len() as u64)?;
+        let from = self.pointer(place, to.len() as u64)? as u64;
         self.pass(place, to.as_mut_ptr() as u64, from, to.len() as u64)
     }
 
     fn write(&mut self, place: Place, from: &[u8]) -> Result<()> {
-        let to = self.address(place, from.len() as u64)?;
+        let to = self.pointer(place, from.len() as u64)? as u64;
         self.pass(place, to, from.as_ptr() as u64, from.len() as u64)
     }
 
@@ -308,14 +287,14 @@ impl Device for CudaDevice {
 
     fn copy(&mut self, lane: Lane, to: Place, from: Place, bytes: u64) -> Result<()> {
         if let Some(transfer) = Passing::of(to, from) {
-            let address = Address(self.address(transfer.memory, bytes)? as *mut u8);
+            let address = Address(self.pointer(transfer.memory, bytes)?.cast());
             let label = self.timers.subject.copy(lane, &Crossing::None, bytes);
             let span = self.disk_log.clone().map(|log| (log, label));
             self.traffic.count(to, from, bytes);
             let Some(disk) = &mut self.disk else { return no_disk() };
             return disk.pass(lane, transfer, address, bytes, span);
         }
-        let (target, source) = (self.address(to, bytes)?, self.address(from, bytes)?);
+        let (target, source) = (self.pointer(to, bytes)? as u64, self.pointer(from, bytes)? as u64);
         let stream = self.stream(lane)?;
         let timer = self.timers.begin(stream)?;
         for (begin, part) in self.parts(lane, to, from, bytes) {

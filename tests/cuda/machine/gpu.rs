@@ -107,7 +107,7 @@ impl Gpu {
 
     fn launch(&self, stream: CUstream, function: Function, count: u64, of: &[&dyn Argument]) {
         let blocks = count.div_ceil(256).min(self.size(4096, 4));
-        Queue::new(Stream(stream.cast())).launch(function, blocks, 256, of).unwrap();
+        Queue(Stream(stream.cast())).launch(function, blocks, 256, of).unwrap();
     }
 
     /// Enqueues the writing of a state into `count` values, slowly by `rounds`.
