@@ -262,13 +262,8 @@ pub fn unconditional_lease() -> Lease {
     if USED.load(Ordering::Relaxed) == 0 {
         return Lease(0, Process::current());
     }
-    unconditional_lease_of(OF_A_CALL)
-}
-
-#[cold]
-fn unconditional_lease_of(bytes: usize) -> Lease {
-    LEASED.add(bytes as u64);
-    Lease(bytes, Process::current())
+    LEASED.add(OF_A_CALL as u64);
+    Lease(OF_A_CALL, Process::current())
 }
 
 /// Returns whether the system can give as many bytes as a call may need.

@@ -214,14 +214,6 @@ pub enum ArrayMut<'a> {
     F64(&'a mut [f64]),
 }
 
-/// The bytes of a slice of values; every value has an exact representation as bytes.
-macro_rules! bytes {
-    ($values:expr) => {
-        // SAFETY: the bytes are the memory of the slice, and are borrowed as long as the slice.
-        unsafe { std::slice::from_raw_parts($values.as_ptr().cast::<u8>(), size_of_val($values)) }
-    };
-}
-
 impl<'a> Array<'a> {
     /// Returns the number of values.
     pub fn count(self) -> usize {
@@ -233,10 +225,12 @@ impl<'a> Array<'a> {
 
     /// Returns the memory of the values as bytes.
     pub fn bytes(self) -> &'a [u8] {
-        match self {
-            Array::F32(x) => bytes!(x),
-            Array::F64(x) => bytes!(x),
-        }
+        let (address, bytes) = match self {
+            Array::F32(x) => (x.as_ptr().cast(), size_of_val(x)),
+            Array::F64(x) => (x.as_ptr().cast(), size_of_val(x)),
+        };
+        // SAFETY: the bytes are the memory of the slice, and are borrowed as long as the slice.
+        unsafe { std::slice::from_raw_parts(address, bytes) }
     }
 }
 

@@ -7,7 +7,7 @@ use once_cell::race::OnceBox;
 /// Makes a coder for arrays of a shape.
 pub type Factory = Box<dyn Fn(Shape) -> Result<Box<dyn Coder>> + Send + Sync>;
 
-struct Plugin {
+pub(super) struct Plugin {
     name: String,
     factory: Factory,
 }
@@ -36,13 +36,9 @@ pub fn register(name: &str, factory: Factory) -> Result<u8> {
     fail!(Argument, "{} codecs are registered: there is no number left", PLUGINS.len())
 }
 
-fn of(number: u8) -> Option<&'static Plugin> {
+/// Returns the codec that is registered with this number.
+pub(super) fn of(number: u8) -> Option<&'static Plugin> {
     number.checked_sub(FIRST).and_then(|k| PLUGINS.get(k as usize)?.get())
-}
-
-/// Returns whether a codec is registered with this number.
-pub fn is_registered(number: u8) -> bool {
-    of(number).is_some()
 }
 
 /// Makes a coder of the codec with this number, for arrays of this shape.

@@ -113,11 +113,9 @@ impl Header {
                 HEADER + payload
             );
         }
-        let content = match from[5] {
-            0 => Content::Raw,
-            1 => Content::Coded,
-            2 => Content::Constant,
-            other => return fail!(Stream, "content {other} of a stream: not of this version"),
+        let contents = [Content::Raw, Content::Coded, Content::Constant];
+        let Some(&content) = contents.get(from[5] as usize) else {
+            return fail!(Stream, "content {} of a stream: not of this version", from[5]);
         };
         let Some(scalar) = Scalar::of_number(from[6].into()) else {
             return fail!(Stream, "type {} of a stream: not of this version", from[6]);

@@ -214,7 +214,7 @@ impl Method {
     pub fn of_number(number: i32) -> Option<Self> {
         let number = u8::try_from(number).ok()?;
         let own = CODECS.iter().find(|row| row.number == number).map(|row| row.method.clone());
-        own.or_else(|| plugin::is_registered(number).then_some(Method::Plugin(number)))
+        own.or_else(|| plugin::of(number).map(|_| Method::Plugin(number)))
     }
 
     /// Returns the method that made a stream with this codec number and parameter in its header.

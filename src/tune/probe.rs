@@ -71,7 +71,13 @@ impl Probe {
         };
         for settings in codecs {
             match target.coder(&mut *probe.device, settings, layout, &layout.whole()) {
-                Ok(coder) => probe.trials.push(Trial::new(settings, coder)),
+                Ok(coder) => probe.trials.push(Trial {
+                    settings: settings.clone(),
+                    coder,
+                    stored: Vec::new(),
+                    compress: Vec::new(),
+                    decompress: Vec::new(),
+                }),
                 Err(error) => log::info!("{} is not measured: {error}", settings.method.name()),
             }
         }
@@ -270,18 +276,6 @@ impl Drop for Probe {
     fn drop(&mut self) {
         let device = &mut *self.device;
         self.trials.iter_mut().for_each(|trial| trial.coder.close(device));
-    }
-}
-
-impl Trial {
-    fn new(settings: &Settings, coder: SnapshotCoder) -> Self {
-        Trial {
-            settings: settings.clone(),
-            coder,
-            stored: Vec::new(),
-            compress: Vec::new(),
-            decompress: Vec::new(),
-        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Codes whole arrays of one type: chooses tile side and step, writes directory and payload.
 
 use super::batch::Batch;
+use super::bits::Reader;
 use super::decode::Decode;
 use super::encode::{Coded, Encode};
 use super::grid::{dims, sides, tiling, Grid};
@@ -283,16 +284,15 @@ impl<T: Number, const L: usize> Codes<T> for Engine<T, L> {
         let coded = (0..lengths.len()).filter(|&tile| map[tile / 8] >> (tile % 8) & 1 != 0).count();
         let (table, payload) =
             rest.split_at_checked((coded as u64 * u64::from(width)).div_ceil(8) as usize)?;
-        let mut at = 0;
+        let mut table = Reader::new(table, 0);
         for (tile, length) in lengths.iter_mut().enumerate() {
             *length = 0;
             if map[tile / 8] >> (tile % 8) & 1 != 0 {
-                *length = match get(table, at, u32::from(width)) {
+                *length = match table.get(width.into()) as u32 {
                     0 => RAW,
                     length if length as usize > grid.values() * T::BYTES => return None,
                     length => length,
                 };
-                at += u64::from(width);
             }
         }
         let (batch, mut rest) = (&mut self.batch, payload);
@@ -372,15 +372,6 @@ fn put(table: &mut [u8], at: u64, length: u32) {
     for (to, from) in table[(at / 8) as usize..].iter_mut().zip(bytes) {
         *to |= from;
     }
-}
-
-/// Reads the length at bit `at` of the table.
-fn get(table: &[u8], at: u64, width: u32) -> u32 {
-    let mut bytes = [0; 8];
-    for (to, from) in bytes.iter_mut().zip(table.iter().skip((at / 8) as usize)) {
-        *to = *from;
-    }
-    (u64::from_le_bytes(bytes) >> (at % 8)) as u32 & ((1 << width) - 1)
 }
 
 /// Bits, squared error and number of values of the sample.

@@ -31,9 +31,10 @@ fn of_values(
     modules: &mut Modules,
 ) -> Result<Fixed> {
     let values = shape.values() as u64;
-    let [encode, decode] = modules.pair(&kernels.of(shape.scalar), names, THREADS)?;
+    let source = kernels.of(shape.scalar);
+    let [encode, decode] = names.map(|name| modules.kernel(&source, name, THREADS));
     let blocks = blocks(values, THREADS, each);
-    Ok(Fixed { encode, decode, blocks, size: vec![Box::new(values)] })
+    Ok(Fixed { encode: encode?, decode: decode?, blocks, size: vec![Box::new(values)] })
 }
 
 /// The two kernels for arrays of one shape.

@@ -129,16 +129,6 @@ impl Modules {
         };
         Ok(Kernel { function: self.loaded[at].2.function(name)?, threads })
     }
-
-    /// Returns two kernels of a source, as `kernel` does.
-    pub fn pair(
-        &mut self,
-        source: &Source,
-        [a, b]: [&CStr; 2],
-        threads: u32,
-    ) -> Result<[Kernel; 2]> {
-        Ok([self.kernel(source, a, threads)?, self.kernel(source, b, threads)?])
-    }
 }
 
 /// Returns the blocks for `work` pieces, with `threads` threads a block and `each` pieces a thread.

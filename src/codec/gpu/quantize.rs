@@ -49,8 +49,9 @@ impl Tiled {
         }
         let source = kernels.of(shape.scalar);
         let prepare = modules.kernel(&source, c"quantize_prepare", THREADS)?;
-        let [encode, decode] = modules.pair(&source, names, THREADS)?;
-        Ok(Tiled { values: shape.values() as u64, tiles, zeros, prepare, encode, decode })
+        let [encode, decode] = names.map(|name| modules.kernel(&source, name, THREADS));
+        let (values, encode, decode) = (shape.values() as u64, encode?, decode?);
+        Ok(Tiled { values, tiles, zeros, prepare, encode, decode })
     }
 
     /// Returns the bytes of scratch memory.

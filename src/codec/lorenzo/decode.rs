@@ -59,7 +59,7 @@ impl<T: Quantised> Kernel for Decode<'_, T> {
                 let place = next;
                 next = grid.place((group * GROUP + t + 1).min(grid.count() - 1));
                 if stored >> t & 1 == 0 {
-                    put_zeros(x, &place);
+                    place.lines().for_each(|line| x[line].fill(T::default()));
                     continue;
                 }
                 let size = sizes.next()?;
@@ -152,8 +152,4 @@ fn get_as_is<T: Quantised>(from: &[u8], place: &TilePlace, x: &mut [T]) -> Optio
         x[line].iter_mut().zip(&mut from).for_each(|(x, from)| *x = T::get(from));
     }
     Some(())
-}
-
-fn put_zeros<T: Quantised>(x: &mut [T], place: &TilePlace) {
-    place.lines().for_each(|line| x[line].fill(T::default()));
 }

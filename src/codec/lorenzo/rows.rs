@@ -99,7 +99,7 @@ impl Rows {
             least = least.min(self.widths[j]);
             most = most.max(self.widths[j]);
         }
-        let bits = used_bits(most - least);
+        let bits = 8 - (most - least).leading_zeros() as usize;
         to[0] = least | (bits as u8) << 5;
         to[1] = how as u8;
         let mut widths = [0; ROWS / 8];
@@ -217,11 +217,6 @@ impl Rows {
         }
         signs_at.div_ceil(8)
     }
-}
-
-#[inline(always)]
-fn used_bits(x: u8) -> usize {
-    8 - x.leading_zeros() as usize
 }
 
 /// Computes one step of `gather`, which moves bits by the power of two `by`. Returns the bits to be

@@ -4,6 +4,7 @@ use super::Blocks;
 use crate::codec::gpu::fixed::Fixed;
 use crate::codec::gpu::{blocks, kernels, Kernels, Modules};
 use crate::codec::Shape;
+use crate::device::cuda::Argument;
 use crate::error::Result;
 use crate::scalar::Scalar;
 
@@ -21,7 +22,9 @@ pub fn coder(shape: Shape, rate: u32, modules: &mut Modules) -> Result<Fixed> {
         _ => [c"zfp_encode_3", c"zfp_decode_3"],
     };
     let threads = if host.dims == 3 && shape.scalar == Scalar::F64 { 64 } else { 128 };
-    let [encode, decode] = modules.pair(&KERNELS.of(shape.scalar), names, threads)?;
+    let source = KERNELS.of(shape.scalar);
+    let [encode, decode] = names.map(|name| modules.kernel(&source, name, threads));
     let blocks = blocks(host.grid.blocks() as u64, threads, 1);
-    Ok(Fixed { encode, decode, blocks, size: vec![Box::new(n), Box::new(host.spec.bits)] })
+    let size: Vec<Box<dyn Argument + Send>> = vec![Box::new(n), Box::new(host.spec.bits)];
+    Ok(Fixed { encode: encode?, decode: decode?, blocks, size })
 }

@@ -6,7 +6,7 @@ use crate::error::{fail, Code, Error, Result};
 use crate::process::Process;
 use crate::shared_library;
 use cudarc::driver::sys::{
-    CUcontext, CUdevice, CUdevice_attribute, CUresult, CUstream, CUstreamCaptureMode,
+    CUcontext, CUdevice, CUdevice_attribute as Attribute, CUresult, CUstream, CUstreamCaptureMode,
     CUstreamCaptureStatus,
 };
 use std::ffi::{c_char, c_void, CStr, CString};
@@ -294,14 +294,22 @@ pub fn device(ordinal: i32) -> Result<CUdevice> {
     cu!(cuDeviceGet(&mut device, ordinal)).map(|()| device)
 }
 
-fn attribute(device: CUdevice, which: CUdevice_attribute) -> Result<i32> {
+/// The value of an attribute of a device, by the number of the attribute: cudarc's enumeration does
+/// not have each attribute for each version of CUDA.
+fn attribute(device: CUdevice, number: i32) -> Result<i32> {
+    type GetAttribute = unsafe extern "C" fn(*mut i32, i32, CUdevice) -> Status;
+    static FOUND: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
     let mut value = 0;
-    cu!(cuDeviceGetAttribute(&mut value, which, device)).map(|()| value)
+    // SAFETY: the driver is loaded, since `device` comes from it; the driver writes one integer.
+    let status = unsafe {
+        lookup::<GetAttribute>("cuDeviceGetAttribute", &FOUND)(&mut value, number, device)
+    };
+    check(status, "cuDeviceGetAttribute").map(|()| value)
 }
 
 /// Number of engines of a device that copy while kernels run.
 pub fn copy_engines(device: CUdevice) -> Result<u32> {
-    let count = attribute(device, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT)?;
+    let count = attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT as i32)?;
     Ok(count.max(0) as u32)
 }
 
@@ -353,8 +361,7 @@ pub fn device_with_pageable_access() -> Option<i32> {
         return None;
     }
     let can = |ordinal: &i32| {
-        let (mut device, which) =
-            (0, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
+        let (mut device, which) = (0, Attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS as i32);
         cu!(cuDeviceGet(&mut device, *ordinal)).is_ok()
             && attribute(device, which).is_ok_and(|value| value != 0)
     };
@@ -509,22 +516,13 @@ impl Drop for Current {
 /// Number of the NUMA node whose memory is closest to the device; `None` if the system has no such
 /// nodes, or the driver cannot tell (before CUDA 12.2).
 pub fn closest_node(device: CUdevice) -> Option<u32> {
-    type GetAttribute = unsafe extern "C" fn(*mut i32, i32, CUdevice) -> Status;
-    static FOUND: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-    // cudarc's enumeration does not have this attribute for each version of CUDA.
     const HOST_NUMA_ID: i32 = 134;
-    let mut node = -1;
-    // SAFETY: the driver is loaded, since `device` comes from it; the driver writes one integer.
-    let status = unsafe {
-        lookup::<GetAttribute>("cuDeviceGetAttribute", &FOUND)(&mut node, HOST_NUMA_ID, device)
-    };
-    (status == SUCCESS).then(|| u32::try_from(node).ok())?
+    attribute(device, HOST_NUMA_ID).ok().and_then(|node| u32::try_from(node).ok())
 }
 
 /// The architecture for which kernels are compiled: 10 times the compute capability, as in sm_90.
 pub fn architecture(device: CUdevice) -> Result<u32> {
-    use CUdevice_attribute as Attribute;
-    let major = attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
-    let minor = attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+    let major = attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR as i32)?;
+    let minor = attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR as i32)?;
     Ok(10 * major as u32 + minor as u32)
 }
