@@ -114,10 +114,11 @@ impl Parts {
     /// The fields that a raw record of part `part` fills, each with its offset in the record. With
     /// `of_before` the record is part 0 of the state before, and the fields are those of part 1.
     pub fn places(&self, part: usize, of_before: bool) -> impl Iterator<Item = (usize, u64)> + '_ {
-        let own = self.parts.get(part).filter(|_| !of_before);
-        let own = own
-            .into_iter()
-            .flat_map(|part| part.fields.iter().copied().zip(part.offsets.iter().copied()));
+        let (fields, offsets) = match self.parts.get(part) {
+            Some(part) if !of_before => (&part.fields[..], &part.offsets[..]),
+            _ => (&[][..], &[][..]),
+        };
+        let own = fields.iter().copied().zip(offsets.iter().copied());
         let previous = if of_before { &self.previous[..] } else { &[] };
         own.chain(previous.iter().map(|previous| (previous.field, previous.at)))
     }

@@ -287,8 +287,7 @@ impl SharedSchedule {
     /// session is.
     pub fn advance(&self, here: Option<Here>) -> Result<Tick> {
         let mut state = self.lock()?;
-        let tick = state.next(here)?;
-        state.actions()?.next();
+        let tick = state.next(here, true)?;
         state.step += usize::from(matches!(tick.action.kind, Kind::Save | Kind::Restore));
         state.current = Some(tick);
         Ok(tick)
@@ -298,7 +297,7 @@ impl SharedSchedule {
     /// told of the schedule from then on.
     pub fn peek(&self, here: Option<Here>) -> Result<Tick> {
         let mut state = self.lock()?;
-        let tick = state.next(here)?;
+        let tick = state.next(here, false)?;
         state.told = true;
         Ok(tick)
     }
@@ -454,14 +453,19 @@ impl State {
         Ok(choice)
     }
 
-    /// Returns the next action, before which the schedule stays; `here` is where the session is that
-    /// asks.
-    fn next(&mut self, here: Option<Here>) -> Result<Tick> {
+    /// Returns the next action; `here` is where the session is that asks. The schedule stays before the
+    /// action unless the action `is_taken`.
+    #[inline(always)]
+    fn next(&mut self, here: Option<Here>, is_taken: bool) -> Result<Tick> {
         here.map_or(Ok(()), |here| self.check(here))?;
-        let Some((action, end)) = self.actions()?.peek() else {
+        let actions = self.actions()?;
+        let Some((action, end)) = actions.peek() else {
             return fail!(State, "the sweep has terminated: only setup is valid now");
         };
         action.check_memory()?;
+        if is_taken {
+            actions.next();
+        }
         let it = self.current.map_or(0, |tick| tick.it + 1);
         Ok(Tick { sweep: self.sweep, it, step: self.step, action, end })
     }

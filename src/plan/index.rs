@@ -71,6 +71,7 @@ pub enum Claims {
 }
 
 /// Sets the next RESTORE of the same record for each access.
+#[inline]
 fn link(accesses: &mut [Access], records: usize) -> Result<()> {
     let mut upcoming = filled(NONE, records)?;
     for (e, access) in accesses.iter_mut().enumerate().rev() {

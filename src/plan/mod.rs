@@ -304,19 +304,10 @@ impl Plan {
     }
 
     fn count(&mut self, index: &Index) {
-        let mut counts = Counts::default();
-        let parts = self.parts();
-        for (steps, accesses) in self.steps.chunks(parts).zip(index.accesses.chunks(parts)) {
-            let moves = steps.iter().filter(|step| step.host != NONE).count() as u64;
-            if accesses[0].save {
-                counts.saves += 1;
-                counts.d2h += moves;
-            } else {
-                counts.restores += 1;
-                counts.h2d += moves;
-                counts.misses += u64::from(moves > 0);
-            }
-        }
+        let mut counts = match self.in_levels {
+            false => totals::<1>(&self.steps, &index.accesses),
+            true => totals::<2>(&self.steps, &index.accesses),
+        };
         counts.hits = counts.restores - counts.misses;
         let clock = |e: u32| index.accesses[e as usize].clock;
         let leads = self
@@ -336,6 +327,23 @@ impl Plan {
         }
         self.counts = counts;
     }
+}
+
+/// The numbers of SAVEs, RESTOREs, misses and transfers of a plan whose states have `PARTS` parts.
+fn totals<const PARTS: usize>(steps: &[Step], accesses: &[Access]) -> Counts {
+    let mut counts = Counts::default();
+    for (steps, accesses) in steps.chunks_exact(PARTS).zip(accesses.chunks_exact(PARTS)) {
+        let moves = steps.iter().filter(|step| step.host != NONE).count() as u64;
+        if accesses[0].save {
+            counts.saves += 1;
+            counts.d2h += moves;
+        } else {
+            counts.restores += 1;
+            counts.h2d += moves;
+            counts.misses += u64::from(moves > 0);
+        }
+    }
+    counts
 }
 
 /// The previous time level of each SAVE and RESTORE; empty if all are records of their own.

@@ -36,6 +36,8 @@ pub(super) struct Cache<'a> {
     /// SAVE or RESTORE before, which the application may still use.
     zero_copy: bool,
     in_hand: [u32; 2 * MOST_PARTS],
+    /// Whether a slot can be in hand at all.
+    has_in_hand: bool,
     /// Whether every SAVE and RESTORE gets a slot (`Plan::always_has_slot`).
     always: bool,
 }
@@ -99,6 +101,7 @@ impl<'a> Cache<'a> {
             fetches: Vec::new(),
             zero_copy,
             in_hand: [NONE; 2 * MOST_PARTS],
+            has_in_hand: zero_copy || index.parts > 1,
             always: Plan::always_has_slot(zero_copy, index.parts, capacity),
         })
     }
@@ -216,7 +219,9 @@ impl<'a> Cache<'a> {
             }
             (slot, READ_FROM_HOST)
         };
-        self.in_hand[part] = slot.unwrap_or(NONE);
+        if self.has_in_hand {
+            self.in_hand[part] = slot.unwrap_or(NONE);
+        }
         let Some(slot) = slot else { return Ok(Step { slot: NONE, host }) };
         self.hold(slot, access.ts, e);
         if access.next == NONE {
@@ -263,6 +268,9 @@ impl<'a> Cache<'a> {
 
     /// Begins the access `e`. Returns its part.
     fn begin(&mut self, e: u32) -> usize {
+        if !self.has_in_hand {
+            return 0;
+        }
         let parts = self.index.parts;
         let part = e % parts;
         if part == 0 {
@@ -273,6 +281,10 @@ impl<'a> Cache<'a> {
             };
         }
         part as usize
+    }
+
+    fn is_in_hand(&self, slot: u32) -> bool {
+        self.has_in_hand && self.in_hand.contains(&slot)
     }
 
     fn empty(&mut self) -> Option<u32> {
@@ -287,7 +299,7 @@ impl<'a> Cache<'a> {
     /// The slot freed last, or else the one freed first, whose snapshot has no later use, unless it is
     /// in hand.
     fn dead(&mut self, last: bool) -> Option<u32> {
-        let is_free = |slot: &u32| !self.in_hand.contains(slot);
+        let is_free = |slot: &u32| !self.is_in_hand(*slot);
         let mut dead = self.dead.iter();
         let i = if last { dead.rposition(is_free) } else { dead.position(is_free) };
         self.dead.remove(i?)
@@ -297,18 +309,27 @@ impl<'a> Cache<'a> {
     /// in hand, if that use is later than `next` or every step gets a slot.
     fn evict_furthest(&mut self, next: u32, e: u32) -> Option<u32> {
         let next = if self.always { e } else { next };
+        if !self.has_in_hand {
+            return self.pop_later_than(next.max(e));
+        }
         let mut in_hand = [None; 2 * MOST_PARTS];
         for entry in &mut in_hand {
-            let is_in_hand = |&(_, slot): &(u32, u32)| self.in_hand.contains(&slot);
-            match self.next_uses.peek().is_some_and(is_in_hand) {
+            match self.next_uses.peek().is_some_and(|&(_, slot)| self.is_in_hand(slot)) {
                 true => *entry = self.next_uses.pop(),
                 false => break,
             }
         }
-        let is_farther = self.next_uses.peek().is_some_and(|(farthest, _)| *farthest > next.max(e));
-        let evicted = if is_farther { self.next_uses.pop() } else { None };
+        let evicted = self.pop_later_than(next.max(e));
         self.next_uses.extend(in_hand.into_iter().flatten());
-        evicted.map(|(_, slot)| slot)
+        evicted
+    }
+
+    /// Takes the farthest next use from the heap, if it is later than plan step `e`. Returns its slot.
+    fn pop_later_than(&mut self, e: u32) -> Option<u32> {
+        match self.next_uses.peek() {
+            Some((farthest, _)) if *farthest > e => self.next_uses.pop().map(|(_, slot)| slot),
+            _ => None,
+        }
     }
 
     /// Returns the values `issue_after` and `released_after` of a fetch into a slot, without regard
