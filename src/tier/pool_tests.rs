@@ -1,7 +1,7 @@
 //! How often saves move the snapshots of the pool together, which makes the host wait for all lanes.
 
 use super::*;
-use crate::device::{AppMemory, DiskSpace, Event, Lane, Launcher, Memory, Place, Recorder, Stream};
+use crate::device::{DiskSpace, Event, Lane, Launcher, Memory, Place, Recorder, Stream};
 use crate::layout::{Field, ALIGNMENT};
 use crate::plan::{Index, Policy, NONE};
 use crate::scalar::Scalar;
