@@ -67,8 +67,6 @@ pairs! {
         "name a codec, or 15 (auto)".
     MixedStorage + Lru: Unsupported, "the published policy knows one way to store snapshots";
         "use policy = 0".
-    MixedStorage + Online: Unsupported,
-        "which snapshots go to the host is not known when they are saved"; "use mixed_storage = 0".
     MacroSteps + Online: Unsupported, "an online schedule reverses every step by itself";
         "use adjoint_every = 1".
     Lru + Online: Unsupported, "an online schedule is planned by policy = 0 (clairvoyant)";

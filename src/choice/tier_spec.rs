@@ -235,12 +235,8 @@ impl TierSpec {
             (None, Some(index)) => Ok(Arc::new(self.plan(index, snapshots)?)),
             (None, None) => {
                 let cache = self.cache_for(snapshots);
-                Ok(Arc::new(Plan::open(
-                    snapshots,
-                    self.storage.cut.parts(),
-                    cache,
-                    self.storage.policy,
-                )))
+                let parts = self.storage.cut.parts();
+                Ok(Arc::new(Plan::open(snapshots, parts, cache, self.raw_slots)))
             }
         }
     }

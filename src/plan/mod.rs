@@ -226,7 +226,9 @@ impl Plan {
     fn made(index: &Index, cache: u32, policy: Policy, zero_copy: bool) -> Result<Self> {
         let left = match &index.forward {
             None => None,
-            Some(phase) if policy == Policy::Clairvoyant => Some(Left::by(index, phase, cache)?),
+            Some(phase) if policy == Policy::Clairvoyant => {
+                Some(Left::by(index, phase, cache, None)?)
+            }
             Some(_) => return refused([Mode::Lru, Mode::Online]),
         };
         // The SAVE of an online schedule may replace the snapshot in its slot after the application has

@@ -10,7 +10,7 @@
 //! not written stays in the cache until its last RESTORE.
 
 use super::index::{ForwardPhase, Index};
-use super::{Kept, Plan, Policy, Step, NONE};
+use super::{Kept, Plan, Step, NONE};
 use crate::error::Result;
 use crate::fallible_vec::{filled, insert, push, push_back, with_room};
 use crate::schedule::Rule;
@@ -50,8 +50,14 @@ pub struct Forward {
     /// The time steps of these snapshots in ascending order, and between them some of snapshots that
     /// have left the cache since.
     order: VecDeque<u32>,
-    /// The time step of the snapshot in each slot of the cache that was used.
+    /// The time step of the snapshot in each slot of the cache that was used; with mixed storage NONE in a
+    /// slot whose snapshot is compressed.
     content: Vec<u32>,
+    /// Mixed storage: number of slots for compressed snapshots, those that are written, which take them
+    /// in turn; the time steps of their snapshots; and number of compressed snapshots so far.
+    coded_slots: Option<u32>,
+    coded: Vec<u32>,
+    coded_saves: u32,
     /// The pool slots of the written snapshots by time step, and the free pool slots that were used
     /// before, in ascending order.
     in_pool: HashMap<u32, u32>,
@@ -62,8 +68,9 @@ pub struct Forward {
 }
 
 impl Forward {
-    /// The places for at most `snapshots` snapshots and a device cache of room for `cache` snapshots.
-    fn new(snapshots: u32, cache: u32) -> Self {
+    /// The places for at most `snapshots` snapshots and a device cache of room for `cache` snapshots; with
+    /// mixed storage for `cache` raw ones, and `coded_slots` compressed ones beside them.
+    fn new(snapshots: u32, cache: u32, coded_slots: Option<u32>) -> Self {
         Forward {
             rule: Rule::new(snapshots),
             cache,
@@ -73,6 +80,9 @@ impl Forward {
             cached: HashMap::new(),
             order: VecDeque::new(),
             content: Vec::new(),
+            coded_slots,
+            coded: Vec::new(),
+            coded_saves: 0,
             in_pool: HashMap::new(),
             free: Vec::new(),
             unused: pool_slots(snapshots, cache),
@@ -134,10 +144,13 @@ impl Forward {
 
     /// The snapshots that the SAVEs so far have left, by time step, and where they are.
     fn held(&self) -> Result<Vec<(u32, Step)>> {
-        let mut held = with_room(self.content.len() + self.in_pool.len())?;
-        let cached = (0..).zip(&self.content);
+        let Forward { content, coded, in_pool, .. } = self;
+        let mut held = with_room(content.len() + coded.len() + in_pool.len())?;
+        // A snapshot in a slot for compressed ones may have been dropped.
+        let coded = (self.cache..).zip(coded).filter(|(_, ts)| in_pool.contains_key(ts));
+        let cached = (0..).zip(content).filter(|(_, ts)| **ts != NONE).chain(coded);
         held.extend(cached.map(|(slot, ts)| (*ts, Step { slot, host: NONE })));
-        held.extend(self.in_pool.iter().map(|(ts, host)| (*ts, Step { slot: NONE, host: *host })));
+        held.extend(in_pool.iter().map(|(ts, host)| (*ts, Step { slot: NONE, host: *host })));
         held.sort_unstable_by_key(|(ts, _)| *ts);
         held.dedup_by(|(other, also), (ts, at)| {
             let is_same = other == ts;
@@ -174,13 +187,30 @@ impl Forward {
             });
             insert(&mut self.in_pool, ts, host)?;
         }
-        match self.content.get_mut(slot as usize) {
-            Some(content) => *content = ts,
-            None if slot != NONE => push(&mut self.content, ts)?,
-            None => {}
-        }
+        let is_coded = host != NONE && self.coded_slots.is_some();
+        hold(&mut self.content, slot, if is_coded { NONE } else { ts })?;
+        let slot = match self.coded_slots {
+            Some(0) if is_coded => NONE,
+            Some(coded) if is_coded => {
+                let slot = self.coded_saves % coded;
+                self.coded_saves = self.coded_saves.wrapping_add(1);
+                hold(&mut self.coded, slot, ts)?;
+                self.cache + slot
+            }
+            _ => slot,
+        };
         Ok(Step { slot, host })
     }
+}
+
+/// Notes the snapshot in a slot, the next one that was never used or another one; NONE is no slot.
+fn hold(content: &mut Vec<u32>, slot: u32, ts: u32) -> Result<()> {
+    match content.get_mut(slot as usize) {
+        Some(content) => *content = ts,
+        None if slot != NONE => push(content, ts)?,
+        None => {}
+    }
+    Ok(())
 }
 
 /// The steps of a SAVE of a snapshot, one for each part: the parts of a snapshot have neighbouring slots.
@@ -199,8 +229,10 @@ fn pool_slots(snapshots: u32, cache: u32) -> u32 {
 pub(super) struct Left {
     /// The steps of the plan so far.
     pub steps: Vec<Step>,
-    /// The number of the record in each slot of the cache that was used.
+    /// The number of the record in each slot of the cache that was used, or NONE; and in each slot for
+    /// compressed records, with mixed storage.
     pub content: Vec<u32>,
+    pub coded: Vec<u32>,
     /// The pool slots of the records that were written, and the number of all pool slots.
     pub in_pool: HashMap<u32, u32>,
     pub pool_slots: u32,
@@ -209,16 +241,22 @@ pub(super) struct Left {
 }
 
 impl Left {
-    /// Plays the forward phase of an indexed online schedule.
-    pub fn by(index: &Index, phase: &ForwardPhase, cache: u32) -> Result<Self> {
+    /// Plays the forward phase of an indexed online schedule; `cache` and `coded_slots` as for
+    /// `Forward::new`, in slots.
+    pub fn by(
+        index: &Index,
+        phase: &ForwardPhase,
+        cache: u32,
+        coded_slots: Option<u32>,
+    ) -> Result<Self> {
         let (parts, cache) = (index.parts, cache / index.parts);
-        let mut forward = Forward::new(phase.snapshots, cache);
+        let mut forward = Forward::new(phase.snapshots, cache, coded_slots);
         let mut steps = with_room(index.accesses.len())?;
         for _ in 0..phase.saves / parts as usize {
             let step = forward.next_save()?;
             in_parts(step, parts).try_for_each(|step| push(&mut steps, step))?;
         }
-        let records = |ts: u32| (0..parts).map(move |part| ts * parts + part);
+        let records = |ts: u32| (0..parts).map(move |part| ts.saturating_mul(parts) + part);
         let (mut content, mut in_pool) = (Vec::new(), HashMap::new());
         forward
             .content
@@ -232,26 +270,29 @@ impl Left {
         }
         let pool_slots = parts * pool_slots(phase.snapshots, cache);
         let mut pinned = filled(false, index.states)?;
-        for record in content.iter().filter(|record| !in_pool.contains_key(record)) {
+        let in_cache_only = |record: &&u32| **record != NONE && !in_pool.contains_key(record);
+        for record in content.iter().filter(in_cache_only) {
             pinned[*record as usize] = true;
         }
-        Ok(Left { steps, content, in_pool, pool_slots, pinned })
+        Ok(Left { steps, content, coded: forward.coded, in_pool, pool_slots, pinned })
     }
 }
 
 impl Plan {
     /// The plan of an online schedule whose forward phase has not ended: it has the slots for
-    /// `snapshots` snapshots of states in `parts` parts, and no steps yet.
-    pub fn open(snapshots: u32, parts: u32, cache: u32, policy: Policy) -> Self {
-        let room = cache / parts;
+    /// `snapshots` snapshots of states in `parts` parts, and no steps yet. With mixed storage `raw_slots`
+    /// slots of the cache are for raw snapshots.
+    pub fn open(snapshots: u32, parts: u32, cache: u32, raw_slots: Option<u32>) -> Self {
+        let room = raw_slots.unwrap_or(cache) / parts;
+        let coded_slots = raw_slots.map(|raw| cache.saturating_sub(raw));
         Plan {
-            policy,
             cache,
+            raw_slots: raw_slots.unwrap_or(0),
             in_levels: parts > 1,
             // The reverse phase may use the slot that is left over.
             device_slots: if snapshots < room { parts * snapshots } else { cache },
             host_slots: parts * pool_slots(snapshots, room),
-            forward: Some(Box::new(Forward::new(snapshots, room))),
+            forward: Some(Box::new(Forward::new(snapshots, room, coded_slots))),
             drops: true,
             ..Plan::default()
         }

@@ -60,7 +60,7 @@ pub(super) fn replace(
     let mut steps = with_room(index.accesses.len())?;
     if let Some(left) = left {
         steps.extend_from_slice(&left.steps);
-        cache.take_over(left)?;
+        cache.take_over(left, &left.content, 0)?;
     }
     for e in steps.len() as u32..index.accesses.len() as u32 {
         steps.push(match policy {
@@ -128,21 +128,21 @@ impl<'a> Cache<'a> {
         self.keep(access.ts, access.next, slot);
     }
 
-    /// Takes over the cache as the forward phase of an online schedule has left it.
-    fn take_over(&mut self, left: &Left) -> Result<()> {
-        self.used = left.content.len() as u32;
-        self.content = fallible_vec::copied(&left.content)?;
-        self.last_use = filled(NONE, left.content.len())?;
+    /// Takes over the cache as the forward phase of an online schedule has left it: with `content` in its
+    /// slots, of which the first one is slot `first` of the plan.
+    pub(super) fn take_over(&mut self, left: &Left, content: &[u32], first: u32) -> Result<()> {
+        self.used = content.len() as u32;
+        self.content = fallible_vec::copied(content)?;
+        self.last_use = filled(NONE, content.len())?;
         self.pinned = fallible_vec::copied(&left.pinned)?;
         for (e, step) in left.steps.iter().enumerate() {
             self.saved[self.index.accesses[e].ts as usize] = e as u32;
-            if step.slot != NONE {
-                self.last_use[step.slot as usize] = e as u32;
-            }
+            let slot = step.slot.checked_sub(first).unwrap_or(NONE);
+            self.last_use.get_mut(slot as usize).into_iter().for_each(|last| *last = e as u32);
         }
-        for (slot, &ts) in (0..).zip(&left.content) {
-            let save = self.saved[ts as usize];
-            match self.index.accesses[save as usize].next {
+        for (slot, &ts) in (0..).zip(content) {
+            let save = self.saved.get(ts as usize).map(|save| *save as usize);
+            match save.map_or(NONE, |save| self.index.accesses[save].next) {
                 NONE => self.dead.push_back(slot),
                 next => {
                     self.place[ts as usize] = slot;

@@ -605,8 +605,9 @@ pub(crate) fn random_trace(n: u32, seeds: &[u32]) -> Trace {
 fn an_open_plan_grows_into_the_plan_of_the_whole_schedule() {
     for s in 1..=8 {
         for cache in 0..=s {
-            let mut open = Plan::open(s, 1, cache, Policy::Clairvoyant);
-            let mut open_levels = Plan::open(s, 2, cache, Policy::Clairvoyant);
+            let mut open = Plan::open(s, 1, cache, None);
+            let mut open_levels = Plan::open(s, 2, cache, None);
+            let mut open_mixed = Plan::open(s, 1, cache + 2, Some(cache));
             for n in 1..=130 {
                 for after_save in [false, true] {
                     let schedule = Schedule::online(n, s, after_save).unwrap();
@@ -617,6 +618,12 @@ fn an_open_plan_grows_into_the_plan_of_the_whole_schedule() {
                     assert_eq!(plan.steps[..saves], open.steps[..saves], "n {n}, s {s}");
                     assert!(plan.device_slots <= open.device_slots, "n {n}, s {s}");
                     assert!(plan.host_slots <= open.host_slots, "n {n}, s {s}");
+                    let mixed = check_mixed(&schedule, cache, 2, false);
+                    let last = saves.checked_sub(1);
+                    last.map_or(Ok(()), |last| open_mixed.reach(last)).unwrap();
+                    assert_eq!(mixed.steps[..saves], open_mixed.steps[..saves], "n {n}, s {s}");
+                    assert!(mixed.device_slots <= open_mixed.device_slots, "n {n}, s {s}");
+                    assert!(mixed.host_slots <= open_mixed.host_slots, "n {n}, s {s}");
                     check_levels(&schedule, cache);
                     let index = Index::new(&schedule).unwrap().in_levels(Claims::All).unwrap();
                     let levels = Plan::of(&index, cache, Policy::Clairvoyant).unwrap();

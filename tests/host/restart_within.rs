@@ -22,7 +22,7 @@ fn draw_job(seed: u64, managed: bool) -> Job {
     let is_online = algorithm == Some(Algorithm::Online);
     let methods = [Method::None, Method::None, Method::Lorenzo, Method::Dct, Method::Fp16];
     let method = methods[draw.below(5) as usize].clone();
-    let mixed = method != Method::None && draw.below(2) == 0 && !is_online;
+    let mixed = method != Method::None && draw.below(2) == 0;
     let slots = u64::from(1 + draw.below(5));
     // Raw snapshots for which device and host have no room, on disk.
     let disk = !mixed && method == Method::None && draw.below(2) == 0;
