@@ -334,9 +334,7 @@ impl Session {
                     push(&mut numbers, k)?;
                 }
             }
-            self.resume(position, &snapshots, stream, &mut |k, sink| {
-                reader.read(numbers[k], sink)
-            })?;
+            self.resume(position, &snapshots, stream, |k, sink| reader.read(numbers[k], sink))?;
             let words = own_record(reader, LEVEL_SUMS)?.unwrap_or_default();
             let words: Vec<u64> =
                 words.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();

@@ -95,7 +95,7 @@ impl Session {
         self.schedule.decide()?;
         match self.engine_of_decision() {
             Some(engine) => Ok(engine.whole_plan().clone()),
-            None => self.schedule.plan(&self.tiers()),
+            None => self.schedule.plan(self.tiers()),
         }
     }
 

@@ -263,7 +263,7 @@ impl Session {
         position: &Position,
         stored: &[Stored],
         stream: Stream,
-        source: &mut dyn FnMut(usize, &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>,
+        source: impl Fn(usize, &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>,
     ) -> Result<()> {
         self.go_on_from(position)?;
         self.check_within_shot()?;

@@ -25,7 +25,7 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
         &mut self,
         at: Step,
         (ts, part): (i64, usize),
-        sink: &mut dyn FnMut(Stored, Option<&[u8]>) -> Result<()>,
+        mut sink: impl FnMut(Stored, Option<&[u8]>) -> Result<()>,
     ) -> Result<()> {
         let mut found = [None, None];
         for (in_cache, slot) in [(false, at.host), (true, at.slot)] {
