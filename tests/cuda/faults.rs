@@ -138,11 +138,12 @@ fn the_list_of_functions_is_complete() {
         std::fs::read_to_string(file.unwrap().path()).unwrap()
     };
     let source: &'static str = files.map(text).collect::<String>().leak();
-    let calls = ["cu!(cu", "status!(cu", "lookup::<GetErrorName>(\"cu"]
-        .map(|call| source.split(call).skip(1));
+    let looked_up = ["lookup::<GetErrorName>(\"cu", "lookup::<GetAttribute>(\"cu"];
+    let calls = ["cu!(cu", "status!(cu"].into_iter().chain(looked_up);
+    let calls = calls.map(|call| source.split(call).skip(1));
     let name = |rest: &'static str| rest.split(['(', '"']).next();
     let mut called: BTreeSet<String> =
-        calls.into_iter().flatten().filter_map(name).map(|name| format!("cu{name}")).collect();
+        calls.flatten().filter_map(name).map(|name| format!("cu{name}")).collect();
     // The library looks for this function before it calls it.
     assert!(source.contains("driver::has(c\"cuStreamWaitValue32_v2\")"));
     assert!(called.remove("cuStreamWaitValue32_v2"));

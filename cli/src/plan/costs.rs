@@ -74,7 +74,7 @@ pub struct CostOptions {
     codec_gbs: Option<Pair>,
     /// Plans for an application that computes in the slots (zero_copy): a SAVE or RESTORE copies
     /// nothing within the device
-    #[arg(long, requires = "state", conflicts_with = "shared_bytes")]
+    #[arg(long, requires = "state")]
     pub zero_copy: bool,
 }
 
@@ -490,7 +490,7 @@ impl Machine {
             c.tiers.host_budget = self.budgets.host;
             c.tiers.disk_budget = self.budgets.disk;
             c.tiers.zero_copy = self.zero_copy;
-            c.tiers.shared_levels = codec.is_none() && self.previous_bytes > 0;
+            c.tiers.shared_levels = self.previous_bytes > 0;
             c.tiers.mixed_storage = Some(is_mixed);
             c.device.backend = if profile.backend == 1 { Backend::Host } else { Backend::Cuda };
             if let Some(NamedCodec { figures, is_told, .. }) = codec {

@@ -62,7 +62,7 @@ fn drawn(seed: u64) -> Drawn {
         codecs: vec![codec.clone()],
         ..Profile::typical_gpu(state)
     };
-    let with_disk = !shares && draw.below(3) == 0;
+    let with_disk = draw.below(3) == 0;
     let some = |draw: &mut Draw, least: u64, most: u64| {
         least * state + draw.bits() % ((most - least) * state)
     };
@@ -71,7 +71,7 @@ fn drawn(seed: u64) -> Drawn {
     let disk = if with_disk { some(draw, 8, 90) + 65536 } else { 0 };
     let (steps, snapshots) = (40 + draw.below(200) as i64, 2 + draw.below(30) as u32);
     let algorithm = draw.of(&[Algorithm::Revolve, Algorithm::Hrevolve]);
-    let (zero_copy, cache) = (!shares && draw.below(3) == 0, draw.of(&[0, 0, 0, 1, 3, 5]));
+    let (zero_copy, cache) = (draw.below(3) == 0, draw.of(&[0, 0, 0, 1, 3, 5]));
     let without = Profile { codecs: Vec::new(), ..profile.clone() };
     let given = if is_told { without } else { profile.clone() };
     let file = temporary(&format!("slots-{seed}.profile"), &given.to_bytes());
@@ -218,21 +218,31 @@ fn a_session_has_the_slots_that_were_planned() {
         let raw = drawn.config.clone().with(|c| c.codec.settings = Settings::default());
         let mixed = drawn.config.clone().with(|c| c.tiers.mixed_storage = Some(true));
         let shared = raw.clone().with(|c| c.tiers.shared_levels = true);
+        let coded_shared = drawn.config.clone().with(|c| c.tiers.shared_levels = true);
         let shares = drawn.line.contains("--shared-bytes");
-        for (name, config) in
-            [("raw", raw), ("coded", drawn.config.clone()), ("mixed", mixed), ("shared", shared)]
-        {
-            if name == "shared" && !shares {
+        for (name, config) in [
+            ("raw", raw),
+            ("coded", drawn.config.clone()),
+            ("mixed", mixed),
+            ("shared", shared),
+            ("coded, shared", coded_shared),
+        ] {
+            if name.ends_with("shared") && !shares {
                 continue;
             }
             let (is_shared, session) = in_session(&drawn, config);
             // With shared levels a session may still prefer whole states.
-            let name = if name == "shared" && !is_shared { "raw" } else { name };
+            let name = match name {
+                "shared" if !is_shared => "raw",
+                "coded, shared" if !is_shared => "coded",
+                name => name,
+            };
             let command = in_command(&ranked, |stored| match name {
                 "raw" => stored == "raw",
                 "shared" => stored == "raw, shared",
                 "mixed" => stored.ends_with(", mixed"),
-                _ => !stored.starts_with("raw") && !stored.ends_with(", mixed"),
+                "coded, shared" => !stored.starts_with("raw") && stored.ends_with(", shared"),
+                _ => !stored.starts_with("raw") && !stored.contains(", "),
             });
             assert_equal(session, command, &format!("seed {seed}, {name}: {}", drawn.line));
             let told = if drawn.line.contains("--ratio") { " told" } else { "" };
@@ -262,6 +272,7 @@ fn a_session_has_the_slots_that_were_planned() {
         "mixed",
         "mixed told",
         "shared",
+        "coded, shared",
         "disk",
         "zero copy",
         "macro-steps",
