@@ -178,7 +178,10 @@ impl Index {
     fn claims(&self, e: usize, claims: Claims) -> bool {
         let (access, before) = (self.accesses[e], self.accesses[e - 1]);
         let is_next = self.is_consecutive && access.ts == before.ts + 1;
-        if claims == Claims::None || !is_next {
+        let is_coded = claims == Claims::OfStatesNotSteppedFrom;
+        // An application may set zeros again that a codec has not kept (docs/caller.md): what it steps
+        // from after a RESTORE is then not what the record holds.
+        if claims == Claims::None || !is_next || (is_coded && !before.save) {
             return false;
         }
         let there = |number: u32| (number != NONE).then_some(number);
@@ -186,7 +189,6 @@ impl Index {
         let uses = |from: u32| std::iter::successors(there(from), next);
         let Some(last) = uses(access.next).last() else { return false };
         let stays = uses(before.next).last().is_some_and(|of_before| last < of_before);
-        let is_coded = claims == Claims::OfStatesNotSteppedFrom;
         stays && !(is_coded && uses(access.next).any(|e| self.accesses[e as usize].steps_on))
     }
 }
