@@ -46,7 +46,8 @@ pub trait Coder: Send {
 
     /// Codes `x` into the beginning of `to`, which has `max_bytes` bytes, and returns the number of
     /// bytes written. The content of `to` behind these bytes is undefined afterwards. Returns
-    /// `None` if the coder cannot code this array or would need more bytes than the array has.
+    /// `None` if the coder cannot code this array, or if it keeps a bound and would need more bytes
+    /// than the array has. (A coder whose payloads have a fixed size may write more bytes.)
     fn compress(&mut self, x: Array<'_>, bound: Bound, to: &mut [u8]) -> Result<Option<usize>>;
 
     /// Decodes `from`, which holds exactly one payload, into `x`, and writes every value of `x`.

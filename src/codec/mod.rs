@@ -30,7 +30,7 @@ mod streams;
 mod table;
 mod typed;
 mod value_range;
-pub mod zfp;
+mod zfp;
 
 pub use bitcomp::Delta;
 pub use checksum::checksum;

@@ -11,7 +11,7 @@ use super::fp16::Fp16;
 use super::gpu::{fixed as on_gpu, GpuCoder, Kernels, Modules};
 use super::lorenzo;
 use super::plugin;
-use super::zfp::{self, Zfp};
+use super::zfp;
 use crate::error::{fail, Result};
 use crate::scalar::Scalar;
 use std::mem::discriminant;
@@ -95,8 +95,8 @@ pub const CODECS: &[Codec] = &[
         number: 1,
         name: "zfp",
         auto: None,
-        most_bytes: Zfp::most_bytes,
-        coder: |shape, rate| Ok(Some(Box::new(Zfp::new(shape, rate)?))),
+        most_bytes: zfp::most_bytes,
+        coder: |shape, rate| zfp::coder(shape, rate).map(Some),
         gpu_coder: Some(|shape, rate, _, modules| gpu(zfp::gpu::coder(shape, rate, modules))),
         kernels: &[zfp::gpu::KERNELS],
     },

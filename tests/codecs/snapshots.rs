@@ -5,7 +5,7 @@ use crate::common::checksum::reseal;
 use crate::common::draw::Draw;
 use crate::damage::changes::{damage_payload, pieces, reseal_all};
 use gpuzip::codec::{
-    simd, Bound, ErrorBound, Header, Method, Settings, Shape, SnapshotCodec, CODECS,
+    simd, Bound, Content, ErrorBound, Header, Method, Settings, Shape, SnapshotCodec, CODECS,
 };
 use gpuzip::device::AppMemory;
 use gpuzip::error::Code;
@@ -508,6 +508,20 @@ fn raw_values_are_kept_bit_by_bit() {
             let stream = compress(&mut codec, &state);
             assert!(decompress(&mut codec, &stream, &fields).unwrap().data == state.data);
         }
+    }
+}
+
+/// A codec whose payloads have a fixed size may need more bytes than the array has.
+#[test]
+fn streams_longer_than_the_array_are_stored_raw() {
+    let field = Field { n: [5, 1, 1], scalar: Scalar::F32, previous_of: None };
+    let state = State::new(&[field], |_, i| i as f64);
+    for rate in [32, 24] {
+        let settings = settings(&Method::Zfp { rate }, ErrorBound::DEFAULT);
+        let snapshot = compress(&mut codec(&settings, &state.fields), &state);
+        let (header, payload, _) = Header::open(&snapshot).unwrap();
+        assert_eq!(header.content, Content::Raw, "rate {rate}");
+        assert_eq!(payload, state.data[0]);
     }
 }
 

@@ -4,12 +4,24 @@ mod fixtures;
 mod libzfp;
 
 use crate::common::draw::Draw;
-use gpuzip::codec::zfp::Zfp;
-use gpuzip::codec::{simd, Bound, Coder, Shape};
+use gpuzip::codec::{simd, Bound, Coder, Method, Shape};
+use gpuzip::error::Result;
 use gpuzip::scalar::Scalar;
 use gpuzip::scalar::{Array, ArrayMut};
 use libzfp::Libzfp;
 use proptest::prelude::*;
+
+/// The coder of arrays of this shape at `rate` bits per value.
+fn coder(shape: Shape, rate: u32) -> Result<Box<dyn Coder>> {
+    Ok(Method::Zfp { rate }.coder(shape)?.unwrap())
+}
+
+/// Codes `x` into `to`, and returns whether zfp can code this array.
+fn encode(zfp: &mut dyn Coder, x: Array<'_>, to: &mut [u8]) -> Result<bool> {
+    let bytes = zfp.compress(x, Bound::Max(1.0), to)?;
+    assert!(bytes.is_none_or(|bytes| bytes == zfp.max_bytes()));
+    Ok(bytes.is_some())
+}
 
 /// A type of values, with the operations that the tests need.
 trait Value: Copy + PartialEq + std::fmt::Debug {
@@ -118,20 +130,20 @@ const DIMS: [&[usize]; 12] = [
 /// Checks that both libraries make the same stream of `x`, and decode the stream to the same
 /// values.
 fn compare<T: Value>(library: &Libzfp, dims: &[usize], rate: u32, x: &[T], what: &str) {
-    let mut zfp = Zfp::new(shape::<T>(dims), rate).unwrap();
+    let mut zfp = coder(shape::<T>(dims), rate).unwrap();
     let (mut ours, mut theirs) = (vec![0xaa; zfp.max_bytes()], vec![0; zfp.max_bytes()]);
-    assert!(zfp.encode(T::array(x), &mut ours).unwrap());
+    assert!(encode(&mut *zfp, T::array(x), &mut ours).unwrap());
     let len = library.compress(x, dims, rate, &mut theirs);
     assert!(ours.len() - len < 8, "{what}: {} and {len} bytes", ours.len());
     if let Some(at) = ours.iter().zip(&theirs).position(|(a, b)| a != b) {
         panic!("{what}: byte {at} of {len} is {:02x}, not {:02x}", ours[at], theirs[at]);
     }
-    both_decode::<T>(library, &mut zfp, dims, rate, &ours, what);
+    both_decode::<T>(library, &mut *zfp, dims, rate, &ours, what);
 }
 
 fn both_decode<T: Value>(
     library: &Libzfp,
-    zfp: &mut Zfp,
+    zfp: &mut dyn Coder,
     dims: &[usize],
     rate: u32,
     stream: &[u8],
@@ -195,11 +207,14 @@ fn so_are_those_of_every_length() {
 
 /// Encodes a field and writes random bytes to random places of the stream: as many bytes as the
 /// stream has, or three.
-fn damaged<T: Value>(zfp: &mut Zfp, dims: &[usize], random: &mut Draw) -> Vec<u8> {
+fn damaged<T: Value>(zfp: &mut dyn Coder, dims: &[usize], random: &mut Draw) -> Vec<u8> {
     let mut stream = vec![0; zfp.max_bytes()];
-    assert!(zfp
-        .encode(T::array(&field::<T>(random.bits() as usize % KINDS, dims, 5)), &mut stream)
-        .unwrap());
+    assert!(encode(
+        &mut *zfp,
+        T::array(&field::<T>(random.bits() as usize % KINDS, dims, 5)),
+        &mut stream
+    )
+    .unwrap());
     let changed = if random.bits() % 2 == 0 { stream.len() } else { 3 };
     for _ in 0..changed {
         let at = random.bits() as usize % stream.len();
@@ -212,26 +227,26 @@ fn decode_damaged<T: Value>(library: Option<&Libzfp>) {
     let mut random = Draw(9);
     for dims in [&[77][..], &[19, 9], &[9, 6, 5]] {
         for rate in 1..=T::MOST {
-            let mut zfp = Zfp::new(shape::<T>(dims), rate).unwrap();
+            let mut zfp = coder(shape::<T>(dims), rate).unwrap();
             for _ in 0..4 {
-                let stream = damaged::<T>(&mut zfp, dims, &mut random);
+                let stream = damaged::<T>(&mut *zfp, dims, &mut random);
                 match library {
                     Some(library) => both_decode::<T>(
                         library,
-                        &mut zfp,
+                        &mut *zfp,
                         dims,
                         rate,
                         &stream,
                         &format!("{dims:?} rate {rate}"),
                     ),
-                    None => every_value_is_written::<T>(&mut zfp, dims, &stream),
+                    None => every_value_is_written::<T>(&mut *zfp, dims, &stream),
                 }
             }
         }
     }
 }
 
-fn every_value_is_written<T: Value>(zfp: &mut Zfp, dims: &[usize], stream: &[u8]) {
+fn every_value_is_written<T: Value>(zfp: &mut dyn Coder, dims: &[usize], stream: &[u8]) {
     let len: usize = dims.iter().product();
     let (mut one, mut other) = (vec![T::of(7.0); len], vec![T::of(-7.0); len]);
     zfp.decompress(stream, T::array_mut(&mut one)).unwrap();
@@ -253,12 +268,12 @@ proptest! {
         bytes in prop::collection::vec(any::<u8>(), 0..600),
         cut in 0usize..2000,
     ) {
-        let mut wide = Zfp::new(shape::<f64>(&dims), rate).unwrap();
-        let mut narrow = Zfp::new(shape::<f32>(&dims), rate.min(32)).unwrap();
+        let mut wide = coder(shape::<f64>(&dims), rate).unwrap();
+        let mut narrow = coder(shape::<f32>(&dims), rate.min(32)).unwrap();
         let stream = |len| bytes.iter().copied().chain([0x5a, 0xff, 1]).cycle().take(len).collect::<Vec<u8>>();
         let (most, most_narrow) = (wide.max_bytes(), narrow.max_bytes());
-        every_value_is_written::<f64>(&mut wide, &dims, &stream(most));
-        every_value_is_written::<f32>(&mut narrow, &dims, &stream(most_narrow));
+        every_value_is_written::<f64>(&mut *wide, &dims, &stream(most));
+        every_value_is_written::<f32>(&mut *narrow, &dims, &stream(most_narrow));
         if cut + 8 <= most {
             let mut x = vec![0.0; dims.iter().product()];
             prop_assert!(wide.decompress(&stream(cut), ArrayMut::F64(&mut x)).is_err());
@@ -298,9 +313,9 @@ fn hash_of_all<T: Value>(mut code: impl FnMut(u32, &[usize], &[T]) -> (Vec<u8>, 
 
 fn our_hash<T: Value>() -> u64 {
     hash_of_all::<T>(|rate, dims, x| {
-        let mut zfp = Zfp::new(shape::<T>(dims), rate).unwrap();
+        let mut zfp = coder(shape::<T>(dims), rate).unwrap();
         let (mut stream, mut decoded) = (vec![0xaa; zfp.max_bytes()], x.to_vec());
-        assert!(zfp.encode(T::array(x), &mut stream).unwrap());
+        assert!(encode(&mut *zfp, T::array(x), &mut stream).unwrap());
         zfp.decompress(&stream, T::array_mut(&mut decoded)).unwrap();
         (stream, decoded)
     })
@@ -311,7 +326,7 @@ fn their_hash<T: Value>(library: &Libzfp) -> u64 {
         // The bytes behind libzfp's stream are zeros, whatever the size of the words it was built
         // with.
         let (mut stream, mut decoded) =
-            (vec![0; Zfp::new(shape::<T>(dims), rate).unwrap().max_bytes()], x.to_vec());
+            (vec![0; coder(shape::<T>(dims), rate).unwrap().max_bytes()], x.to_vec());
         library.compress(x, dims, rate, &mut stream);
         library.decompress(&stream, dims, rate, &mut decoded);
         (stream, decoded)
@@ -339,7 +354,7 @@ fn print_fixtures() {
     println!("F64: {:#018x}", their_hash::<f64>(&library));
     let stream = |dims: &[usize], rate| {
         let x: Vec<f32> = ramp(dims.iter().product());
-        let mut bytes = vec![0; Zfp::new(shape::<f32>(dims), rate).unwrap().max_bytes()];
+        let mut bytes = vec![0; coder(shape::<f32>(dims), rate).unwrap().max_bytes()];
         library.compress(&x, dims, rate, &mut bytes);
         println!("{dims:?} rate {rate}: {bytes:#04x?}");
     };
@@ -354,9 +369,9 @@ fn ramp(len: usize) -> Vec<f32> {
 }
 
 fn stream_of(n: [usize; 3], rate: u32) -> Vec<u8> {
-    let mut zfp = Zfp::new(Shape { n, scalar: Scalar::F32 }, rate).unwrap();
+    let mut zfp = coder(Shape { n, scalar: Scalar::F32 }, rate).unwrap();
     let mut stream = vec![0xaa; zfp.max_bytes()];
-    assert!(zfp.encode(Array::F32(&ramp(n.iter().product())), &mut stream).unwrap());
+    assert!(encode(&mut *zfp, Array::F32(&ramp(n.iter().product())), &mut stream).unwrap());
     stream
 }
 
@@ -377,7 +392,7 @@ fn extents_of_1_are_no_dimensions() {
 #[test]
 fn what_it_cannot_code_is_none() {
     let bound = Bound::Max(1.0);
-    let mut zfp = Zfp::new(Shape { n: [100, 1, 1], scalar: Scalar::F32 }, 8).unwrap();
+    let mut zfp = coder(Shape { n: [100, 1, 1], scalar: Scalar::F32 }, 8).unwrap();
     let mut to = vec![0; zfp.max_bytes()];
     assert_eq!(zfp.compress(Array::F32(&[1.0; 100]), bound, &mut to).unwrap(), Some(104));
     for odd in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
@@ -387,14 +402,16 @@ fn what_it_cannot_code_is_none() {
             assert_eq!(zfp.compress(Array::F32(&x), bound, &mut to).unwrap(), None);
         }
     }
-    // 5 values (20 bytes) take 2 blocks of 16 bytes, more than the raw values.
-    let mut zfp = Zfp::new(Shape { n: [5, 1, 1], scalar: Scalar::F32 }, 32).unwrap();
-    assert_eq!(zfp.compress(Array::F32(&[1.0; 5]), bound, &mut [0; 32]).unwrap(), None);
+    // 5 values (20 bytes) take 2 blocks of 16 bytes, more than the raw values: the test
+    // `streams_longer_than_the_array_are_stored_raw` has what a snapshot does with them.
+    let mut zfp = coder(Shape { n: [5, 1, 1], scalar: Scalar::F32 }, 32).unwrap();
+    assert_eq!(zfp.compress(Array::F32(&[1.0; 5]), bound, &mut [0; 32]).unwrap(), Some(32));
+    assert!(zfp.compress(Array::F32(&[1.0; 5]), bound, &mut [0; 31]).is_err());
 }
 
 #[test]
 fn what_does_not_fit_is_an_error() {
-    let make = |n, scalar, rate| Zfp::new(Shape { n, scalar }, rate).is_ok();
+    let make = |n, scalar, rate| coder(Shape { n, scalar }, rate).is_ok();
     assert!(make([8; 3], Scalar::F32, 32) && make([8; 3], Scalar::F64, 64));
     assert!(
         !make([8; 3], Scalar::F32, 0)
@@ -407,13 +424,13 @@ fn what_does_not_fit_is_an_error() {
             && !make([usize::MAX, 1, 1], Scalar::F64, 64)
     );
 
-    let mut zfp = Zfp::new(Shape { n: [100, 1, 1], scalar: Scalar::F32 }, 9).unwrap();
+    let mut zfp = coder(Shape { n: [100, 1, 1], scalar: Scalar::F32 }, 9).unwrap();
     let (mut x, mut stream) = (ramp(100), vec![0; zfp.max_bytes()]);
     assert_eq!(stream.len(), 120);
-    assert!(zfp.encode(Array::F32(&x), &mut stream[..119]).is_err());
-    assert!(zfp.encode(Array::F32(&x[1..]), &mut stream).is_err());
-    assert!(zfp.encode(Array::F64(&[0.0; 100]), &mut stream).is_err());
-    assert!(zfp.encode(Array::F32(&x), &mut stream).unwrap());
+    assert!(encode(&mut *zfp, Array::F32(&x), &mut stream[..119]).is_err());
+    assert!(encode(&mut *zfp, Array::F32(&x[1..]), &mut stream).is_err());
+    assert!(encode(&mut *zfp, Array::F64(&[0.0; 100]), &mut stream).is_err());
+    assert!(encode(&mut *zfp, Array::F32(&x), &mut stream).unwrap());
     let expected = {
         zfp.decompress(&stream, ArrayMut::F32(&mut x)).unwrap();
         x.clone()

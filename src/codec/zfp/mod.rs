@@ -64,10 +64,11 @@ mod transform;
 mod value;
 
 use super::simd::{self, Level};
+use super::typed::{of_type, Codes};
 use super::{Bound, Coder, Shape};
 use crate::error::{fail, Result};
 use crate::fallible_vec::filled;
-use crate::scalar::{Array, ArrayMut, Scalar};
+use crate::scalar::Scalar;
 use block_bits::{Spec, WORDS};
 use blocks::{gather, scatter, Grid, Position};
 use embed::Portable;
@@ -75,44 +76,25 @@ use planes::Matrix;
 use transform::{Batch, Forward, Inverse};
 use value::Value;
 
-/// Codes arrays of one shape at a fixed rate; NaN and infinite values cannot be coded.
-pub struct Zfp {
-    shape: Shape,
-    blocks: Blocks,
-    work: Work,
+/// Makes a coder for arrays of this shape at `rate` bits per value, 1 to 32 (FP64: 1 to 64). Arrays
+/// with values that are NaN or infinite cannot be coded.
+pub fn coder(shape: Shape, rate: u32) -> Result<Box<dyn Coder>> {
+    let blocks = Blocks::of(shape, rate)?;
+    of_type(shape, |_| Zfp::<f32, 16>::new(blocks), |_| Zfp::<f64, 8>::new(blocks))
 }
 
-/// The working memory for one batch, by type.
-enum Work {
-    F32(Vec<Batch<f32, 16>>),
-    F64(Vec<Batch<f64, 8>>),
-}
-
-impl Zfp {
-    /// Makes a coder for arrays of this shape at `rate` bits per value, 1 to 32 (FP64: 1 to 64).
-    pub fn new(shape: Shape, rate: u32) -> Result<Self> {
-        let blocks = Blocks::of(shape, rate)?;
-        let work = match shape.scalar {
-            Scalar::F32 => Work::F32(filled(Batch::new(), 1)?),
-            _ => Work::F64(filled(Batch::new(), 1)?),
-        };
-        Ok(Zfp { shape, blocks, work })
-    }
-
-    /// Returns the bytes of a stream for this shape and rate; fails if no such array can be coded.
-    pub fn most_bytes(shape: Shape, rate: u32) -> Result<usize> {
-        Ok(Blocks::of(shape, rate)?.bytes())
-    }
+/// Returns the bytes of a stream for this shape and rate; fails if no such array can be coded.
+pub fn most_bytes(shape: Shape, rate: u32) -> Result<usize> {
+    Ok(Blocks::of(shape, rate)?.bytes())
 }
 
 /// How an array is divided into blocks: the parameters of a block, the number of its dimensions,
-/// the blocks, the values of the array, and the bits of all blocks.
+/// the blocks, and the bits of all blocks.
 #[derive(Clone, Copy)]
 struct Blocks {
     spec: Spec,
     grid: Grid,
     dims: u32,
-    values: usize,
     bits: usize,
 }
 
@@ -146,103 +128,65 @@ impl Blocks {
         let with_bits = |values| Some((values, grid.blocks().checked_mul(block_bits as usize)?));
         let sizes = values.filter(fits).and_then(with_bits);
         match sizes {
-            Some((values @ 1.., bits)) => Ok(Blocks { spec, grid, dims, values, bits }),
+            Some((1.., bits)) => Ok(Blocks { spec, grid, dims, bits }),
             _ => fail!(Shape, "zfp: {:?} values are none, or have no size in bytes", shape.n),
         }
     }
 }
 
-/// The parameters with which one array is coded.
-#[derive(Clone, Copy)]
-struct Job {
+/// Codes arrays of one shape at a fixed rate.
+struct Zfp<T: Value<N>, const N: usize> {
     blocks: Blocks,
-    #[cfg(target_arch = "x86_64")]
-    bmi: bool,
-    /// The blocks are coded many at a time with vector instructions (module `few`).
-    few: bool,
+    /// Working memory for one batch: a vector of one element.
+    batch: Vec<Batch<T, N>>,
 }
 
-impl Job {
-    /// Returns for each batch its number of blocks.
-    fn batches(&self) -> impl Iterator<Item = usize> {
-        let (blocks, batch) = (self.blocks.grid.blocks(), self.blocks.spec.batch());
-        (0..blocks).step_by(batch).map(move |first| batch.min(blocks - first))
+impl<T: Value<N>, const N: usize> Zfp<T, N> {
+    fn new(blocks: Blocks) -> Result<Self> {
+        Ok(Zfp { blocks, batch: filled(Batch::new(), 1)? })
+    }
+}
+
+impl Blocks {
+    /// Returns for each batch its number of blocks, and where its blocks begin and end in a stream
+    /// of `len` bytes.
+    fn batches(self, len: usize) -> impl Iterator<Item = (usize, usize, usize)> {
+        let (blocks, batch, bits) =
+            (self.grid.blocks(), self.spec.batch(), self.spec.bits as usize);
+        let bytes = move |blocks: usize| ((blocks * bits).div_ceil(64) * 8).min(len);
+        (0..blocks).step_by(batch).map(move |first| {
+            let count = batch.min(blocks - first);
+            (count, bytes(first), bytes(first + count))
+        })
     }
 
-    /// Codes `x` into `to`. Returns false if a value is not finite.
-    fn compress<T: Value<N>, const N: usize>(
-        &self,
-        x: &[T],
-        batch: &mut Batch<T, N>,
-        to: &mut [u8],
-    ) -> bool {
-        let (mut at, mut begin) = (Position::default(), 0);
-        for count in self.batches() {
-            gather(&self.blocks.grid, x, &mut at, count, batch);
-            let (dims, coded) = (self.blocks.dims, self.blocks.spec.left() > 0);
-            if !simd::dispatch(Forward { batch, dims, coded }) {
-                return false;
-            }
-            let Batch { planes, exponents, words, .. } = &mut *batch;
-            self.encode(planes, &exponents[..count], words);
-            let end = begin + (count * self.blocks.spec.bits as usize).div_ceil(64) * 8;
-            for (to, word) in to[begin..end].chunks_exact_mut(8).zip(&*words) {
-                to.copy_from_slice(&word.to_le_bytes());
-            }
-            begin = end;
-        }
-        true
-    }
-
-    fn decompress<T: Value<N>, const N: usize>(
-        &self,
-        from: &[u8],
-        batch: &mut Batch<T, N>,
-        x: &mut [T],
-    ) {
-        if self.blocks.spec.left() == 0 {
-            // The stream has only the exponents of the blocks; coefficients without bits are zeros.
-            return x.fill(T::default());
-        }
-        let (mut at, mut begin) = (Position::default(), 0);
-        for count in self.batches() {
-            let end =
-                (begin + (count * self.blocks.spec.bits as usize).div_ceil(64) * 8).min(from.len());
-            let whole_words = from[begin..end].chunks_exact(8);
-            let (tail, whole) = (whole_words.remainder(), whole_words.len());
-            let Batch { planes, exponents, words, .. } = &mut *batch;
-            for (word, from) in words.iter_mut().zip(whole_words) {
-                *word = u64::from_le_bytes(from.try_into().expect("8 bytes"));
-            }
-            words[whole] = tail.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
-            self.decode(words, &mut exponents[..count], planes);
-            simd::dispatch(Inverse { batch, dims: self.blocks.dims });
-            scatter(&self.blocks.grid, batch, &mut at, count, x);
-            begin = end;
-        }
+    /// Returns whether blocks are coded many at a time with vector instructions (module `few`).
+    fn few(&self) -> bool {
+        let spec = &self.spec;
+        spec.size == 16 && spec.left() <= few::MOST && simd::level() != Level::Portable
     }
 
     fn encode(&self, planes: &Matrix, exponents: &[u32], words: &mut [u64; WORDS]) {
-        let spec = &self.blocks.spec;
-        if self.few {
+        let spec = &self.spec;
+        if self.few() {
             return simd::dispatch(few::Encode { spec, planes, exponents, words });
         }
         #[cfg(target_arch = "x86_64")]
-        if self.bmi {
-            // SAFETY: `bmi` says that the machine has BMI1, BMI2, LZCNT and POPCNT.
+        if simd::level() == Level::Avx512 {
+            // SAFETY: machines of this level have BMI1, BMI2, LZCNT and POPCNT.
             return unsafe { encode_bmi(spec, planes, exponents, words) };
         }
         embed::encode::<Portable>(spec, planes, exponents, words);
     }
 
     fn decode(&self, words: &[u64; WORDS], exponents: &mut [u32], planes: &mut Matrix) {
-        let spec = &self.blocks.spec;
-        if self.few {
+        let spec = &self.spec;
+        if self.few() {
             return simd::dispatch(few::Decode { spec, words, exponents, planes });
         }
         #[cfg(target_arch = "x86_64")]
-        if self.bmi {
-            // SAFETY: `bmi` says that the machine has BMI1, BMI2, LZCNT and POPCNT.
+        if simd::level() == Level::Avx512 {
+            // SAFETY: machines of this level have BMI1, BMI2, LZCNT and POPCNT.
             return unsafe { decode_bmi(spec, words, exponents, planes) };
         }
         embed::decode::<Portable>(spec, words, exponents, planes);
@@ -261,62 +205,54 @@ fn decode_bmi(spec: &Spec, words: &[u64; WORDS], exponents: &mut [u32], planes: 
     embed::decode::<bmi::Bmi>(spec, words, exponents, planes);
 }
 
-impl Zfp {
-    fn job(&self) -> Job {
-        let (level, blocks, spec) = (simd::level(), self.blocks, self.blocks.spec);
-        let few = spec.size == 16 && spec.left() <= few::MOST && level != Level::Portable;
-        Job {
-            blocks,
-            #[cfg(target_arch = "x86_64")]
-            bmi: level == Level::Avx512,
-            few,
-        }
-    }
+impl<T: Value<N>, const N: usize> Codes<T> for Zfp<T, N> {
+    const NAME: &'static str = "zfp";
 
-    /// Codes `x` into the first `max_bytes` bytes of `to`, even if the stream is longer than the
-    /// array. Returns false if a value is NaN or infinite; zfp cannot code these values.
-    pub fn encode(&mut self, x: Array<'_>, to: &mut [u8]) -> Result<bool> {
-        let job = self.job();
-        let (len, room, n) = (x.count(), to.len(), self.shape.n);
-        if len != self.blocks.values || room < self.max_bytes() {
-            return fail!(Shape, "zfp: {len} values into {room} bytes do not fit {n:?}");
-        }
-        match (&mut self.work, x) {
-            (Work::F32(batch), Array::F32(x)) => Ok(job.compress(x, &mut batch[0], to)),
-            (Work::F64(batch), Array::F64(x)) => Ok(job.compress(x, &mut batch[0], to)),
-            _ => fail!(Shape, "zfp: made for another type than {:?}", self.shape.scalar),
-        }
-    }
-}
-
-impl Coder for Zfp {
     /// Returns the length in bytes of the stream, which is the same for all arrays of the shape.
     fn max_bytes(&self) -> usize {
         self.blocks.bytes()
     }
 
-    fn compress(&mut self, x: Array<'_>, _: Bound, to: &mut [u8]) -> Result<Option<usize>> {
-        let bytes = self.max_bytes();
-        Ok((bytes <= self.shape.bytes() && self.encode(x, to)?).then_some(bytes))
+    fn encode(&mut self, x: &[T], _: Bound, to: &mut [u8]) -> Option<usize> {
+        let (blocks, batch, mut at) = (self.blocks, &mut self.batch[0], Position::default());
+        for (count, begin, end) in blocks.batches(blocks.bytes()) {
+            gather(&blocks.grid, x, &mut at, count, batch);
+            let (dims, coded) = (blocks.dims, blocks.spec.left() > 0);
+            if !simd::dispatch(Forward { batch, dims, coded }) {
+                return None;
+            }
+            let Batch { planes, exponents, words, .. } = &mut *batch;
+            blocks.encode(planes, &exponents[..count], words);
+            for (to, word) in to[begin..end].chunks_exact_mut(8).zip(&*words) {
+                to.copy_from_slice(&word.to_le_bytes());
+            }
+        }
+        Some(blocks.bytes())
     }
 
-    fn decompress(&mut self, from: &[u8], x: ArrayMut<'_>) -> Result<()> {
-        let job = self.job();
-        let len = match &x {
-            ArrayMut::F32(x) => x.len(),
-            ArrayMut::F64(x) => x.len(),
-        };
+    fn decode(&mut self, from: &[u8], x: &mut [T]) -> Option<()> {
+        let (blocks, batch, mut at) = (self.blocks, &mut self.batch[0], Position::default());
         // The last bytes of the stream may be missing: they contain no bits of blocks.
-        let lengths = self.blocks.bits.div_ceil(8)..=self.max_bytes();
-        let (bytes, n) = (from.len(), self.shape.n);
-        if len != self.blocks.values || !lengths.contains(&bytes) {
-            return fail!(Shape, "zfp: {bytes} bytes do not hold {len} values of {n:?}");
+        if !(blocks.bits.div_ceil(8)..=blocks.bytes()).contains(&from.len()) {
+            return None;
         }
-        match (&mut self.work, x) {
-            (Work::F32(batch), ArrayMut::F32(x)) => job.decompress(from, &mut batch[0], x),
-            (Work::F64(batch), ArrayMut::F64(x)) => job.decompress(from, &mut batch[0], x),
-            _ => return fail!(Shape, "zfp: made for another type than {:?}", self.shape.scalar),
+        if blocks.spec.left() == 0 {
+            // The stream has only the exponents of the blocks; coefficients without bits are zeros.
+            x.fill(T::default());
+            return Some(());
         }
-        Ok(())
+        for (count, begin, end) in blocks.batches(from.len()) {
+            let whole_words = from[begin..end].chunks_exact(8);
+            let (tail, whole) = (whole_words.remainder(), whole_words.len());
+            let Batch { planes, exponents, words, .. } = &mut *batch;
+            for (word, from) in words.iter_mut().zip(whole_words) {
+                *word = u64::from_le_bytes(from.try_into().expect("8 bytes"));
+            }
+            words[whole] = tail.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+            blocks.decode(words, &mut exponents[..count], planes);
+            simd::dispatch(Inverse { batch, dims: blocks.dims });
+            scatter(&blocks.grid, batch, &mut at, count, x);
+        }
+        Some(())
     }
 }
