@@ -427,6 +427,15 @@ impl dyn Device + '_ {
         self.slabs().into_iter().any(|(address, bytes)| touches(field, address, bytes))
     }
 
+    /// Drops what has kernels or memory of this device, once all calls have ended. Without the context
+    /// no driver call could release it, and a forked child must not call the driver: it is forgotten.
+    pub(crate) fn discard<T>(&mut self, kernels: T) {
+        let mut kernels = Some(kernels);
+        if self.release(&mut || drop(kernels.take())).is_err() {
+            std::mem::forget(kernels);
+        }
+    }
+
     /// Fails if a disk lane has failed since `forget_faults`. Never blocks.
     pub(crate) fn check_disk(&self) -> Result<()> {
         self.disk().map_or(Ok(()), DiskLanes::check)

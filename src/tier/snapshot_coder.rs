@@ -69,14 +69,14 @@ fn share(all: &[u64; 2], some: &[u64]) -> f64 {
 
 /// A snapshot coder on a GPU.
 pub struct GpuCoder {
-    codec: Option<GpuCodec>,
+    codec: GpuCodec,
     /// Bytes of a staging buffer, and offset in bytes of the first staging buffer in the device
     /// slab.
     buffer_bytes: u64,
     at: u64,
     /// Page-locked reports, which kernels store: one for each staging buffer, then one for
     /// each restore under way.
-    reports: Option<LockedMemory>,
+    reports: LockedMemory,
     made: Vec<Event>,
     /// Restores whose reports are unread, oldest first: number of the report and time step of the
     /// state.
@@ -104,31 +104,29 @@ impl SnapshotCoder {
         parts: &Parts,
     ) -> Result<Self> {
         let buffer_bytes = Self::buffer_bytes(settings, layout)?;
-        let mut coder = None;
+        let mut made = None;
         device.run(&mut |queue, architecture| {
             let reports = LockedMemory::new(((BUFFERS + REPORTS) * size_of::<Report>()) as u64)?;
-            coder = Some(Box::new(GpuCoder {
-                codec: Some(GpuCodec::new(settings, layout, parts, architecture, queue)?),
-                buffer_bytes,
-                at: 0,
-                reports: Some(reports),
-                made: Vec::new(),
-                restored: VecDeque::new(),
-                read: Vec::new(),
-                next: 0,
-            }));
+            made = Some((GpuCodec::new(settings, layout, parts, architecture, queue)?, reports));
             Ok(())
         })?;
-        let Some(mut gpu) = coder else { return fail!(Unsupported, "the device has no kernels") };
+        let Some((codec, reports)) = made else {
+            return fail!(Unsupported, "the device has no kernels");
+        };
+        let mut gpu = Box::new(GpuCoder {
+            codec,
+            buffer_bytes,
+            at: 0,
+            reports,
+            made: Vec::new(),
+            restored: VecDeque::new(),
+            read: Vec::new(),
+            next: 0,
+        });
         let events = gpu.make_events(device);
         let mut coder = SnapshotCoder::Gpu(gpu);
-        match events {
-            Ok(()) => Ok(coder),
-            Err(error) => {
-                coder.close(device);
-                Err(error)
-            }
-        }
+        events.inspect_err(|_| coder.close(device))?;
+        Ok(coder)
     }
 
     /// Bytes of one staging buffer on a GPU.
@@ -156,7 +154,7 @@ impl SnapshotCoder {
 
     /// Bytes of device memory that the coder has allocated itself, outside the device slab.
     pub fn own_bytes(&self) -> u64 {
-        self.gpu().and_then(|gpu| gpu.codec.as_ref()).map_or(0, GpuCodec::bytes)
+        self.gpu().map_or(0, |gpu| gpu.codec.bytes())
     }
 
     /// Sets the offset `at`, in bytes, of the first staging buffer in the device slab.
@@ -192,9 +190,7 @@ impl SnapshotCoder {
                     AppMemory::new(memory.address().add(begin), memory.bytes() - begin)
                 })
             }
-            SnapshotCoder::Gpu(gpu) => {
-                self.buffer(k).plus(gpu.codec.as_ref().map_or(0, |codec| codec.begin(part)))
-            }
+            SnapshotCoder::Gpu(gpu) => self.buffer(k).plus(gpu.codec.begin(part)),
             SnapshotCoder::Assumed { .. } => self.buffer(k),
         }
     }
@@ -220,10 +216,9 @@ impl SnapshotCoder {
             }
             SnapshotCoder::Gpu(gpu) => {
                 let buffer = device.pointer(buffer, gpu.buffer_bytes)? as u64;
-                let Some(codec) = &gpu.codec else { return fail!(State, "no codec") };
                 let queue = device.launches(Lane::App)?;
                 device.begin_coding(Coding::Compress, 1.0)?;
-                codec.compress(&queue, parts, &addresses(fields), buffer, gpu.report(k))?;
+                gpu.codec.compress(&queue, parts, &addresses(fields), buffer, gpu.report(k))?;
                 device.end_coding()?;
                 device.record(Lane::App, gpu.made[k])
             }
@@ -241,7 +236,7 @@ impl SnapshotCoder {
             SnapshotCoder::Host { bytes, .. } | SnapshotCoder::Assumed { bytes } => Ok(*bytes),
             SnapshotCoder::Gpu(gpu) => {
                 device.finish(gpu.made[k])?;
-                gpu.read_report(k)?.check()
+                gpu.read_report(k).check()
             }
         }
     }
@@ -291,20 +286,15 @@ impl SnapshotCoder {
     pub fn check(&mut self) -> Result<()> {
         let SnapshotCoder::Gpu(gpu) = self else { return Ok(()) };
         while let Some((k, ts)) = gpu.restored.pop_front() {
-            gpu.read_report(BUFFERS + k)?.check().map_err(|e| of_state(e, ts))?;
+            gpu.read_report(BUFFERS + k).check().map_err(|e| of_state(e, ts))?;
         }
         Ok(())
     }
 
-    /// Releases the kernels and the reports.
+    /// Releases the kernels and the reports. No other function may be called afterwards.
     pub fn close(&mut self, device: &mut dyn Device) {
-        let SnapshotCoder::Gpu(gpu) = self else { return };
-        let (mut codec, mut reports) = (gpu.codec.take(), gpu.reports.take());
-        let closed = device.release(&mut || drop((codec.take(), reports.take())));
-        if closed.is_err() {
-            // Without the context, no driver call could release the codec and the reports. A forked
-            // child must not call the driver.
-            std::mem::forget((codec, reports));
+        if let SnapshotCoder::Gpu(_) = self {
+            device.discard(std::mem::replace(self, SnapshotCoder::Assumed { bytes: [0; 2] }));
         }
     }
 }
@@ -321,16 +311,13 @@ impl GpuCoder {
     }
 
     fn report(&self, k: usize) -> u64 {
-        self.reports.as_ref().map_or(0, LockedMemory::address) + (k * size_of::<Report>()) as u64
+        self.reports.address() + (k * size_of::<Report>()) as u64
     }
 
-    fn read_report(&self, k: usize) -> Result<Report> {
-        if self.reports.is_none() {
-            return fail!(State, "no reports");
-        }
+    fn read_report(&self, k: usize) -> Report {
         // SAFETY: the report lies within the allocation and is aligned. The kernel that wrote the
         // report has ended, as the caller made sure.
-        Ok(unsafe { (self.report(k) as *const Report).read_volatile() })
+        unsafe { (self.report(k) as *const Report).read_volatile() }
     }
 
     fn open(
@@ -347,15 +334,14 @@ impl GpuCoder {
         {
             self.restored.pop_front();
             device.finish(self.read[k])?;
-            self.read_report(BUFFERS + k)?.check().map_err(|e| of_state(e, ts))?;
+            self.read_report(BUFFERS + k).check().map_err(|e| of_state(e, ts))?;
         }
         let from = (device.pointer(coded.place, coded.bytes)? as u64, coded.bytes);
-        let Some(codec) = &self.codec else { return fail!(State, "no codec") };
         let queue = device.launches(Lane::App)?;
         let k = self.next % REPORTS;
         device.begin_coding(Coding::Decompress, 1.0)?;
         let report = self.report(BUFFERS + k);
-        codec.decompress(&queue, coded.record(), from, &addresses(fields), report)?;
+        self.codec.decompress(&queue, coded.record(), from, &addresses(fields), report)?;
         device.end_coding()?;
         device.record(Lane::App, self.read[k])?;
         self.restored.push_back((k, ts));

@@ -20,7 +20,7 @@ pub enum Sums {
 
 /// Checksums on a GPU.
 pub struct GpuSums {
-    sum: Option<FieldSum>,
+    sum: FieldSum,
     /// Number of checksums.
     count: usize,
     /// Offset in bytes of the work memory in the device slab.
@@ -51,6 +51,7 @@ impl Sums {
             sum = Some(FieldSum::new(architecture)?);
             Ok(())
         })?;
+        let Some(sum) = sum else { return fail!(Unsupported, "the device has no kernels") };
         Ok(Sums::Gpu(Box::new(GpuSums { sum, count, at: 0, is_asked: false })))
     }
 
@@ -161,15 +162,10 @@ impl Sums {
         }
     }
 
-    /// Releases the kernel.
+    /// Releases the kernel. No other function may be called afterwards.
     pub fn close(&mut self, device: &mut dyn Device) {
-        let Sums::Gpu(gpu) = self else { return };
-        let mut sum = gpu.sum.take();
-        let closed = device.release(&mut || drop(sum.take()));
-        if closed.is_err() {
-            // Without the context there is no driver call that could release the module, and a
-            // forked child must not call the driver.
-            std::mem::forget(sum);
+        if let Sums::Gpu(_) = self {
+            device.discard(std::mem::replace(self, Sums::Absent));
         }
     }
 }
@@ -181,9 +177,8 @@ impl GpuSums {
     }
 
     fn enqueue(&self, device: &dyn Device, field: AppMemory, what: [u64; 4]) -> Result<()> {
-        let Some(sum) = &self.sum else { return fail!(State, "no checksums") };
         let work = device.pointer(Place::Device(self.at), FieldSum::WORK)? as u64;
-        sum.enqueue(
+        self.sum.enqueue(
             &device.launches(Lane::App)?,
             field.address() as u64,
             field.bytes() as u64,
