@@ -60,9 +60,9 @@ impl<T, F: Format + Values<T>> Codes<T> for Fixed<F> {
         self.bytes
     }
 
-    fn encode(&mut self, x: &[T], _: Bound, to: &mut [u8]) -> Option<usize> {
+    fn encode(&mut self, x: &[T], _: Bound, to: &mut [u8]) -> Result<Option<usize>> {
         let (head, body) = to[..self.bytes].split_at_mut(self.head);
-        F::encode(x, head, body).then_some(self.bytes)
+        Ok(F::encode(x, head, body).then_some(self.bytes))
     }
 
     fn decode(&mut self, from: &[u8], x: &mut [T]) -> Option<()> {

@@ -175,23 +175,15 @@ impl SnapshotCodec {
         let (first, second) = to.split_at_mut(self.begin(1));
         let mut contiguous = std::mem::take(&mut self.contiguous);
         let streams = self.streams.clone();
-        let (is_coded, mut made) = (|i: usize| streams.part_of[i] < parts, [0; 2]);
-        // SAFETY: the fields are readable by this function's contract, and none is written.
-        let result = unsafe {
-            contiguous.in_one_piece(
-                fields,
-                is_coded,
-                |_| false,
-                |fields| {
-                    let mut making = Making { fields, parts, records: [first, second], made };
-                    self.compress_all(&mut making)?;
-                    made = making.made;
-                    Ok(())
-                },
-            )
+        let is_coded = |i: usize| streams.part_of[i] < parts;
+        let body = |fields: &[AppMemory]| {
+            let mut making = Making { fields, parts, records: [first, second], made: [0; 2] };
+            self.compress_all(&mut making).map(|()| making.made)
         };
+        // SAFETY: the fields are readable by this function's contract, and none is written.
+        let made = unsafe { contiguous.in_one_piece(fields, is_coded, |_| false, body) };
         self.contiguous = contiguous;
-        result.map(|()| made)
+        made
     }
 
     /// Codes the fields.

@@ -2,7 +2,7 @@
 //! files of the codec lie in the folder of its name.
 
 use super::bfp::BlockFloat;
-use super::bitcomp::{self, Bitcomp};
+use super::bitcomp;
 use super::coder::{Coder, Shape};
 use super::cuszp;
 use super::dct;
@@ -105,8 +105,8 @@ pub const CODECS: &[Codec] = &[
         number: 2,
         name: "bitcomp",
         auto: Some(3),
-        most_bytes: |shape, _| Bitcomp::most_bytes(shape),
-        coder: |shape, sparse| Ok(Some(Box::new(Bitcomp::new(shape, sparse as i32)?))),
+        most_bytes: |shape, _| bitcomp::most_bytes(shape),
+        coder: |shape, sparse| bitcomp::coder(shape, sparse as i32).map(Some),
         gpu_coder: Some(|shape, sparse, rms, modules| {
             gpu(bitcomp::gpu::Bitcomp::new(shape, sparse as i32, rms, modules))
         }),

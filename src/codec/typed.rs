@@ -14,7 +14,7 @@ pub trait Codes<T>: Send {
     fn max_bytes(&self) -> usize;
 
     /// Does what `Coder::compress` does.
-    fn encode(&mut self, x: &[T], bound: Bound, to: &mut [u8]) -> Option<usize>;
+    fn encode(&mut self, x: &[T], bound: Bound, to: &mut [u8]) -> Result<Option<usize>>;
 
     /// Does what `Coder::decompress` does. Returns `None` if the payload is damaged.
     fn decode(&mut self, from: &[u8], x: &mut [T]) -> Option<()>;
@@ -60,7 +60,7 @@ impl<T: Real, C: Codes<T>> Coder for Typed<T, C> {
         if room < most {
             return fail!(Argument, "{}: room for {room} bytes, not {most}", C::NAME);
         }
-        Ok(self.codec.encode(x, bound, to))
+        self.codec.encode(x, bound, to)
     }
 
     fn decompress(&mut self, from: &[u8], x: ArrayMut<'_>) -> Result<()> {

@@ -73,13 +73,13 @@ impl Contiguous {
     /// # Safety
     /// The fields are host memory, as promised for `AppMemory`: readable, and writable where
     /// `writes` accepts them.
-    pub unsafe fn in_one_piece(
+    pub unsafe fn in_one_piece<R>(
         &mut self,
         fields: &[AppMemory],
         reads: impl Fn(usize) -> bool,
         writes: impl Fn(usize) -> bool,
-        body: impl FnOnce(&[AppMemory]) -> Result<()>,
-    ) -> Result<()> {
+        body: impl FnOnce(&[AppMemory]) -> Result<R>,
+    ) -> Result<R> {
         if !self.place(fields)? {
             return body(fields);
         }
@@ -87,11 +87,11 @@ impl Contiguous {
             // SAFETY: by this function's contract; the copy has as many bytes as the values.
             unsafe { field.rows().gather(field.address(), copy.address()) };
         }
-        body(&self.fields)?;
+        let result = body(&self.fields)?;
         for (field, copy) in self.copies(fields, writes) {
             // SAFETY: by this function's contract; the copy has as many bytes as the values.
             unsafe { field.rows().scatter(copy.address(), field.address()) };
         }
-        Ok(())
+        Ok(result)
     }
 }

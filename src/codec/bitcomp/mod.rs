@@ -18,16 +18,31 @@ pub use delta::{Delta, Statistics};
 pub(crate) use library::{Library, Plan, SLACK};
 
 use super::coder::{Bound, Coder, Shape};
-use crate::error::{fail, Code, Error, Result};
+use super::typed::{of_type, Codes};
+use crate::error::{fail, Result};
 use crate::fallible_vec::filled;
-use crate::scalar::{Array, ArrayMut, Real, Scalar};
+use crate::scalar::{Real, Scalar};
 use library::{data_type, LOSSY_TO_SIGNED};
 
 /// Bytes of a payload before Bitcomp's stream.
 const PREFIX: usize = 8;
 
-/// Bitcomp coder for arrays of one shape.
-pub struct Bitcomp {
+/// Makes a coder for arrays of this shape; `algorithm`: 0 default, 1 for arrays with many zeros.
+pub fn coder(shape: Shape, algorithm: i32) -> Result<Box<dyn Coder>> {
+    with(Library::get()?, shape, algorithm)
+}
+
+fn with(library: &'static Library, shape: Shape, algorithm: i32) -> Result<Box<dyn Coder>> {
+    let new = |shape| Bitcomp::new(library, shape, algorithm);
+    of_type(shape, new, new)
+}
+
+/// Returns the most bytes of a payload for this shape; fails where libnvcomp is not installed.
+pub fn most_bytes(shape: Shape) -> Result<usize> {
+    Library::get().map(|_| shape.bytes())
+}
+
+struct Bitcomp {
     shape: Shape,
     plan: Plan,
     /// A stream of Bitcomp, aligned to 8 bytes as Bitcomp requires.
@@ -36,31 +51,15 @@ pub struct Bitcomp {
     again: Vec<u64>,
 }
 
-impl Bitcomp {
-    /// Makes a coder for this shape; `algorithm`: 0 default, 1 for arrays with many zeros.
-    pub fn new(shape: Shape, algorithm: i32) -> Result<Self> {
-        Self::with(Library::get()?, shape, algorithm)
+impl<T: Real> Codes<T> for Bitcomp {
+    const NAME: &'static str = "bitcomp";
+
+    /// Returns the bytes of the array: larger payloads are never returned.
+    fn max_bytes(&self) -> usize {
+        self.shape.bytes()
     }
 
-    /// Returns the most bytes of a payload for this shape; fails where libnvcomp is not installed.
-    pub fn most_bytes(shape: Shape) -> Result<usize> {
-        Library::get().map(|_| shape.bytes())
-    }
-
-    fn with(library: &'static Library, shape: Shape, algorithm: i32) -> Result<Self> {
-        let plan = Plan::new(library, shape, algorithm)?;
-        Ok(Bitcomp {
-            shape,
-            stream: filled(0, plan.most_words() + SLACK)?,
-            plan,
-            again: filled(0, shape.bytes().div_ceil(8))?,
-        })
-    }
-
-    fn encode<T: Real>(&mut self, x: &[T], bound: Bound, to: &mut [u8]) -> Result<Option<usize>> {
-        if x.len() != self.shape.values() || T::SCALAR != self.shape.scalar {
-            return fail!(Shape, "bitcomp: {} values do not fit {:?}", x.len(), self.shape);
-        }
+    fn encode(&mut self, x: &[T], bound: Bound, to: &mut [u8]) -> Result<Option<usize>> {
         // Errors are at most delta / 2; if they are uniform, their root mean square is delta /
         // sqrt(12). A bound of the root mean square is first tried with this larger delta.
         let deltas = match bound {
@@ -84,6 +83,67 @@ impl Bitcomp {
             }
         }
         Ok(None)
+    }
+
+    /// Decodes a payload, whose checksum the caller must have verified: Bitcomp checks nothing
+    /// behind its header, and damaged bytes may end the process.
+    fn decode(&mut self, from: &[u8], x: &mut [T]) -> Option<()> {
+        let Plan { library, handle, .. } = self.plan;
+        let (exponent, from) = from.split_first_chunk::<PREFIX>()?;
+        let exponent = i64::from_le_bytes(*exponent);
+        let exponents = 1 - T::BIAS as i64..=T::BIAS as i64;
+        if !exponents.contains(&exponent) || from.len() > (self.stream.len() - SLACK) * 8 {
+            return None;
+        }
+        let words = from.len() / 8;
+        self.stream[words..words + SLACK].fill(0);
+        // SAFETY: the vector `stream` has more than `from.len()` bytes.
+        let stream = unsafe {
+            std::slice::from_raw_parts_mut(self.stream.as_mut_ptr().cast::<u8>(), from.len())
+        };
+        stream.copy_from_slice(from);
+        let (mut stored, mut raw, mut scalar, mut mode, mut algorithm) =
+            (from.len(), 0, -1, -1, -1);
+        // SAFETY: the `SLACK` words of `stream` hold a header; the call writes only local
+        // variables.
+        let status = unsafe {
+            (library.host.compressed_info)(
+                self.stream.as_ptr().cast(),
+                &mut stored,
+                &mut raw,
+                &mut scalar,
+                &mut mode,
+                &mut algorithm,
+            )
+        };
+        let expected = (from.len(), self.shape.bytes(), data_type(self.shape), LOSSY_TO_SIGNED);
+        if status != 0 || (stored, raw, scalar, mode) != expected {
+            return None;
+        }
+        // SAFETY: the header says that the stream decodes to as many bytes as `x` has.
+        let status = unsafe {
+            (library.host.uncompress)(handle, self.stream.as_ptr().cast(), x.as_mut_ptr().cast())
+        };
+        if status != 0 {
+            return None;
+        }
+        if exponent != 0 {
+            let unit = T::power(exponent as i32);
+            x.iter_mut().filter(|x| x.is_finite()).for_each(|x| *x = *x * unit);
+        }
+        Some(())
+    }
+}
+
+impl Bitcomp {
+    fn new(library: &'static Library, shape: Shape, algorithm: i32) -> Result<Self> {
+        let plan = Plan::new(library, shape, algorithm)?;
+        Ok(Bitcomp {
+            shape,
+            stream: filled(0, plan.most_words() + SLACK)?,
+            plan,
+            again: filled(0, shape.bytes().div_ceil(8))?,
+        })
     }
 
     /// Codes `x` into `self.stream` and returns the bytes of the stream.
@@ -140,83 +200,6 @@ impl Bitcomp {
                     <= 1.0
             }
         })
-    }
-
-    fn decode<T: Real>(&mut self, from: &[u8], x: &mut [T]) -> Result<()> {
-        let Plan { library, handle, .. } = self.plan;
-        let most = (self.stream.len() - SLACK) * 8;
-        let (bytes, values, shape) = (from.len(), x.len(), self.shape);
-        if values != shape.values() || T::SCALAR != shape.scalar || bytes > PREFIX + most {
-            return fail!(Shape, "bitcomp: {bytes} bytes for {values} values do not fit {shape:?}");
-        }
-        let Some((exponent, from)) = from.split_first_chunk::<PREFIX>() else {
-            return fail!(Stream, "bitcomp: {bytes} bytes are no payload");
-        };
-        let exponent = i64::from_le_bytes(*exponent);
-        if !(1 - T::BIAS as i64..=T::BIAS as i64).contains(&exponent) {
-            return fail!(Stream, "bitcomp: a unit of 2^{exponent}");
-        }
-        let unit = T::power(exponent as i32);
-        let words = from.len() / 8;
-        self.stream[words..words + SLACK].fill(0);
-        // SAFETY: the vector `stream` has more than `from.len()` bytes.
-        let stream = unsafe {
-            std::slice::from_raw_parts_mut(self.stream.as_mut_ptr().cast::<u8>(), from.len())
-        };
-        stream.copy_from_slice(from);
-        let (mut stored, mut raw, mut scalar, mut mode, mut algorithm) =
-            (from.len(), 0, -1, -1, -1);
-        // SAFETY: the `SLACK` words of `stream` hold a header; the call writes only local
-        // variables.
-        let status = unsafe {
-            (library.host.compressed_info)(
-                self.stream.as_ptr().cast(),
-                &mut stored,
-                &mut raw,
-                &mut scalar,
-                &mut mode,
-                &mut algorithm,
-            )
-        };
-        let expected = (from.len(), self.shape.bytes(), data_type(self.shape), LOSSY_TO_SIGNED);
-        if status != 0 || (stored, raw, scalar, mode) != expected {
-            let bytes = from.len();
-            return fail!(Stream, "bitcomp: the {bytes} bytes are not a stream of {values} values");
-        }
-        // SAFETY: the header says that the stream decodes to as many bytes as `x` has.
-        let status = unsafe {
-            (library.host.uncompress)(handle, self.stream.as_ptr().cast(), x.as_mut_ptr().cast())
-        };
-        library
-            .check(status, "bitcompHostUncompress")
-            .map_err(|e| Error::new(Code::Stream, e.message))?;
-        if exponent != 0 {
-            x.iter_mut().filter(|x| x.is_finite()).for_each(|x| *x = *x * unit);
-        }
-        Ok(())
-    }
-}
-
-impl Coder for Bitcomp {
-    /// Returns the bytes of the array: larger payloads are never returned.
-    fn max_bytes(&self) -> usize {
-        self.shape.bytes()
-    }
-
-    fn compress(&mut self, x: Array<'_>, bound: Bound, to: &mut [u8]) -> Result<Option<usize>> {
-        match x {
-            Array::F32(x) => self.encode(x, bound, to),
-            Array::F64(x) => self.encode(x, bound, to),
-        }
-    }
-
-    /// Decodes a payload, whose checksum the caller must have verified: Bitcomp checks nothing
-    /// behind its header, and damaged bytes may end the process.
-    fn decompress(&mut self, from: &[u8], x: ArrayMut<'_>) -> Result<()> {
-        match x {
-            ArrayMut::F32(x) => self.decode(from, x),
-            ArrayMut::F64(x) => self.decode(from, x),
-        }
     }
 }
 

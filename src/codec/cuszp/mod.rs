@@ -129,11 +129,11 @@ impl<T: Quantised> Codes<T> for Cuszp<T> {
         self.most_bytes
     }
 
-    fn encode(&mut self, x: &[T], bound: Bound, to: &mut [u8]) -> Option<usize> {
-        let choice = choose(x, bound)?;
+    fn encode(&mut self, x: &[T], bound: Bound, to: &mut [u8]) -> Result<Option<usize>> {
+        let Some(choice) = choose(x, bound) else { return Ok(None) };
         let quantum = Quantum::levels(choice.unit, choice.bound)[0];
         let size = dispatch(Encode { work: &mut self.work[0], x, quantum, to });
-        Some(size).filter(|&size| size <= size_of_val(x))
+        Ok(Some(size).filter(|&size| size <= size_of_val(x)))
     }
 
     fn decode(&mut self, from: &[u8], x: &mut [T]) -> Option<()> {

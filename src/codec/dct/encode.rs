@@ -17,17 +17,6 @@ const ROUND: f64 = 0.45;
 /// How far ahead of its use input memory is prefetched, in units of `L` values of each tile.
 const READ_AHEAD: usize = 16;
 
-/// How a tile is coded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Coded {
-    /// All values of the tile decode to zero.
-    Empty,
-    /// The tile's bits take this number of bytes.
-    Bytes(usize),
-    /// The tile must be stored raw.
-    Raw,
-}
-
 impl<T: Number, const L: usize> Batch<T, L> {
     #[inline(always)]
     fn encode_side<const S: usize>(
@@ -221,23 +210,23 @@ impl<T: Number, const L: usize> Batch<T, L> {
         self.strings.make::<R>(&self.q, &grid.order, &self.sums[..grid.values() / R]);
     }
 
-    /// Writes the tile of lane `l` to `to` if its bits take fewer than `most` bytes.
-    pub fn write(&mut self, grid: &Grid, l: usize, to: &mut [u8], most: usize) -> Coded {
+    /// Writes the tile of lane `l` to `to` if its bits take fewer than `most` bytes. Returns the number
+    /// of bytes, 0 if all values of the tile decode to zero; `None` if the tile must be stored raw.
+    pub fn write(&self, grid: &Grid, l: usize, to: &mut [u8], most: usize) -> Option<usize> {
         let values = grid.values();
         if self.raw[l] {
-            return Coded::Raw;
+            return None;
         }
         let room = most_corrections(values);
         let corrections = &self.corrections[l * room..l * room + self.count[l]];
         if corrections.is_empty() && self.strings.empty(l) {
-            return Coded::Empty;
+            return Some(0);
         }
-        let bytes = if values == 4096 {
+        if values == 4096 {
             self.strings.write::<16>(values, l, corrections, to, most)
         } else {
             self.strings.write::<8>(values, l, corrections, to, most)
-        };
-        bytes.map_or(Coded::Raw, Coded::Bytes)
+        }
     }
 
     /// Loads the tiles `ids`; values outside the array are mirror images of values inside.

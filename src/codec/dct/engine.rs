@@ -3,7 +3,7 @@
 use super::batch::Batch;
 use super::bits::Reader;
 use super::decode::Decode;
-use super::encode::{Coded, Encode};
+use super::encode::Encode;
 use super::grid::{dims, sides, tiling, Grid};
 use super::quantiser::{Number, Quantiser, ENERGY};
 use crate::codec::simd::dispatch;
@@ -166,9 +166,8 @@ impl<T: Number, const L: usize> Engine<T, L> {
                     sampled.values += values;
                     sampled.energy += batch.energy[l];
                     sampled.bits += match batch.write(grid, l, spare, values * T::BYTES) {
-                        Coded::Empty => 1,
-                        Coded::Bytes(bytes) => 12 + 8 * bytes as u64,
-                        Coded::Raw => 12 + 8 * (values * T::BYTES) as u64,
+                        Some(0) => 1,
+                        bytes => 12 + 8 * bytes.unwrap_or(values * T::BYTES) as u64,
                     };
                 }
                 filled = 0;
@@ -191,21 +190,15 @@ impl<T: Number, const L: usize> Engine<T, L> {
             for l in 0..L.min(tiles - first) {
                 let bytes = grid.values_inside(first + l) * T::BYTES;
                 let to = &mut to[end..];
-                let length = match batch.write(grid, l, to, bytes) {
-                    Coded::Empty => 0,
-                    Coded::Bytes(bytes) => bytes as u32,
-                    Coded::Raw => RAW,
-                };
-                lengths[first + l] = length;
-                if length == RAW {
+                let length = batch.write(grid, l, to, bytes);
+                lengths[first + l] = length.map_or(RAW, |length| length as u32);
+                if length.is_none() {
                     let mut to = to.chunks_exact_mut(T::BYTES);
                     lines(grid, first + l, |line| {
                         x[line].iter().zip(&mut to).for_each(|(x, to)| x.put(to));
                     });
-                    end += bytes;
-                } else {
-                    end += length as usize;
                 }
+                end += length.unwrap_or(bytes);
                 energy += batch.energy[l];
             }
         }
@@ -258,12 +251,12 @@ impl<T: Number, const L: usize> Codes<T> for Engine<T, L> {
         max_bytes(self.grids[0].n, T::BYTES)
     }
 
-    fn encode(&mut self, x: &[T], bound: Bound, to: &mut [u8]) -> Option<usize> {
-        match bound {
+    fn encode(&mut self, x: &[T], bound: Bound, to: &mut [u8]) -> Result<Option<usize>> {
+        Ok(match bound {
             _ if !(bound.value() > 0.0 && bound.value().is_finite()) => None,
             Bound::Max(most) => self.compress_within(x, most, to),
             Bound::Rms(target) => self.compress_mean(x, target, to),
-        }
+        })
     }
 
     fn decode(&mut self, from: &[u8], x: &mut [T]) -> Option<()> {

@@ -132,10 +132,11 @@ impl<T: Quantised> Codes<T> for Lorenzo<T> {
         self.grid.most_bytes(T::BYTES)
     }
 
-    fn encode(&mut self, x: &[T], bound: Bound, to: &mut [u8]) -> Option<usize> {
-        let (grid, work, choice) = (&self.grid, &mut self.work[0], choose(x, bound)?);
+    fn encode(&mut self, x: &[T], bound: Bound, to: &mut [u8]) -> Result<Option<usize>> {
+        let (grid, work) = (&self.grid, &mut self.work[0]);
+        let Some(choice) = choose(x, bound) else { return Ok(None) };
         let size = dispatch(Encode { grid, work, x, choice, to, level: level() });
-        Some(size).filter(|&size| size <= size_of_val(x))
+        Ok(Some(size).filter(|&size| size <= size_of_val(x)))
     }
 
     fn decode(&mut self, from: &[u8], x: &mut [T]) -> Option<()> {

@@ -213,13 +213,13 @@ impl<T: Value<N>, const N: usize> Codes<T> for Zfp<T, N> {
         self.blocks.bytes()
     }
 
-    fn encode(&mut self, x: &[T], _: Bound, to: &mut [u8]) -> Option<usize> {
+    fn encode(&mut self, x: &[T], _: Bound, to: &mut [u8]) -> Result<Option<usize>> {
         let (blocks, batch, mut at) = (self.blocks, &mut self.batch[0], Position::default());
         for (count, begin, end) in blocks.batches(blocks.bytes()) {
             gather(&blocks.grid, x, &mut at, count, batch);
             let (dims, coded) = (blocks.dims, blocks.spec.left() > 0);
             if !simd::dispatch(Forward { batch, dims, coded }) {
-                return None;
+                return Ok(None);
             }
             let Batch { planes, exponents, words, .. } = &mut *batch;
             blocks.encode(planes, &exponents[..count], words);
@@ -227,7 +227,7 @@ impl<T: Value<N>, const N: usize> Codes<T> for Zfp<T, N> {
                 to.copy_from_slice(&word.to_le_bytes());
             }
         }
-        Some(blocks.bytes())
+        Ok(Some(blocks.bytes()))
     }
 
     fn decode(&mut self, from: &[u8], x: &mut [T]) -> Option<()> {
