@@ -227,16 +227,10 @@ impl Costs {
                 return fail!(Argument, "{name} times must be numbers of seconds, none negative");
             }
         }
-        let transfers = [
-            self.copy,
-            self.compress,
-            self.decompress,
-            self.upload,
-            self.download,
-            self.disk_read,
-            self.disk_write,
-        ];
-        if !transfers.iter().all(|&seconds| seconds >= 0.0 && seconds.is_finite()) {
+        let Costs { copy, compress, decompress, upload, download, .. } = *self;
+        let disk = [self.disk_read, self.disk_write];
+        let transfers = [copy, compress, decompress, upload, download].into_iter().chain(disk);
+        if !transfers.into_iter().all(|seconds| seconds >= 0.0 && seconds.is_finite()) {
             return fail!(Argument, "speeds and ratios must be greater than 0: {self:?}");
         }
         Ok(())

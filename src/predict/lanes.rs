@@ -63,14 +63,14 @@ struct Job {
     order: u64,
 }
 
-/// The next chunk of a lane on a shared engine: when it could begin for its own sake, and when the
-/// engine is free, too, in seconds.
-#[derive(Clone, Copy)]
+/// The next chunk of a lane on a shared engine: when the engine is free, too, and when it could begin
+/// for its own sake, in seconds. Of two chunks the lesser one is done first.
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
 struct Chunk {
-    engine: usize,
-    ready: f64,
     start: f64,
+    ready: f64,
     order: u64,
+    engine: usize,
 }
 
 #[derive(Default)]
@@ -92,10 +92,8 @@ struct Engine {
 /// The four copy engines.
 pub(super) struct Lanes {
     engines: [Engine; 4],
-    /// Whether both directions of the link share one engine, and the time, in seconds, at which that
-    /// engine will have ended the chunks that have begun.
+    /// Whether both directions of the link share one engine: `free` of the first one holds for both.
     is_shared: bool,
-    free: f64,
     /// Number of transfers so far.
     issued: u64,
     pub timeline: Option<Timeline>,
@@ -104,7 +102,7 @@ pub(super) struct Lanes {
 impl Lanes {
     /// `is_shared`: one engine serves both directions of the link.
     pub fn new(is_shared: bool, timeline: Option<Timeline>) -> Self {
-        Lanes { engines: Default::default(), is_shared, free: 0.0, issued: 0, timeline }
+        Lanes { engines: Default::default(), is_shared, issued: 0, timeline }
     }
 
     /// The last transfer that was issued on `lane`; `None` before the first one.
@@ -136,12 +134,7 @@ impl Lanes {
             else {
                 return Ok(0.0);
             };
-            let mut ready = condition.issued;
-            for (engine, number) in condition.after.into_iter().enumerate() {
-                if number > 0 {
-                    ready = ready.max(self.end(Transfer { engine, number })?);
-                }
-            }
+            let Some(ready) = self.ready(engine, condition)? else { return Ok(0.0) };
             self.begin(engine, ready, duration)?;
         }
         Ok(self.engines[engine].ends.get(number as usize - 1).copied().unwrap_or(0.0))
@@ -155,10 +148,9 @@ impl Lanes {
         fallible_vec::push(&mut this.ends, end)
     }
 
-    /// Occupies an engine for one transfer, not before time `ready`. Returns the end time of the
-    /// transfer.
+    /// Occupies an engine for a transfer or a chunk, not before time `ready`. Returns its end time.
     fn occupy(&mut self, engine: usize, ready: f64, seconds: f64) -> f64 {
-        let free = &mut self.engines[engine].free;
+        let free = &mut self.engines[if self.is_of_link(engine) { 0 } else { engine }].free;
         let begin = free.max(ready);
         *free = begin + seconds;
         if let Some(timeline) = &mut self.timeline {
@@ -207,26 +199,21 @@ impl Lanes {
                 continue;
             };
             let Some(ready) = self.ready(engine, condition)? else { continue };
-            let start = ready.max(self.free);
-            let is_first = first.is_none_or(|other| {
-                (start, ready, order) < (other.start, other.ready, other.order)
-            });
-            if is_first {
-                first = Some(Chunk { engine, ready, start, order });
-            }
+            let chunk = Chunk { start: ready.max(self.engines[0].free), ready, order, engine };
+            first = first.filter(|first| *first < chunk).or(Some(chunk));
         }
         Ok(first)
     }
 
-    /// When the next chunk of a lane on the shared engine could begin, in seconds; `None` if the chunk
-    /// waits for a transfer of the other lane that has not ended.
+    /// When the next transfer of an engine, or its next chunk on the shared engine, could begin, in
+    /// seconds; `None` if the chunk waits for a transfer of the other lane that has not ended.
     fn ready(&mut self, engine: usize, condition: Condition) -> Result<Option<f64>> {
         if self.engines[engine].begun.is_some() {
             return Ok(self.engines[engine].begun);
         }
         let mut ready = condition.issued;
         for (other, number) in condition.after.into_iter().enumerate().filter(|(_, n)| *n > 0) {
-            if !self.is_of_link(other) {
+            if !(self.is_of_link(engine) && self.is_of_link(other)) {
                 ready = ready.max(self.end(Transfer { engine: other, number })?);
                 continue;
             }
@@ -240,39 +227,19 @@ impl Lanes {
 
     /// Lets the shared engine do a chunk.
     fn pass(&mut self, Chunk { engine: number, start, .. }: Chunk) -> Result<()> {
-        let engine = &mut self.engines[number];
-        let Some(job) = engine.queue.front_mut() else { return Ok(()) };
+        let Some(job) = self.engines[number].queue.front_mut() else { return Ok(()) };
         let Duration { seconds, chunk } = job.duration;
         // The sum of all chunks may differ from the whole by a rounding error.
         let is_last = seconds <= chunk * (1.0 + 1e-9) || chunk <= 0.0;
-        let end = start + if is_last { seconds } else { chunk };
         job.duration.seconds = seconds - chunk;
+        let end = self.occupy(number, start, if is_last { seconds } else { chunk });
+        let engine = &mut self.engines[number];
         engine.begun = Some(end).filter(|_| !is_last);
         if is_last {
             engine.queue.pop_front();
             fallible_vec::push(&mut engine.ends, end)?;
         }
-        self.free = end;
-        if let Some(timeline) = &mut self.timeline {
-            timeline.add(row(number), start, end);
-        }
         Ok(())
-    }
-
-    /// As `cut_in`, on the shared engine.
-    fn cut_in_shared(&mut self, engine: usize, now: f64, seconds: f64) -> Result<f64> {
-        while let Some(chunk) = self.next_chunk()? {
-            if (chunk.start, chunk.ready) > (self.free.max(now), now) {
-                break;
-            }
-            self.pass(chunk)?;
-        }
-        let begin = self.free.max(now);
-        self.free = begin + seconds;
-        if let Some(timeline) = &mut self.timeline {
-            timeline.add(row(engine), begin, self.free);
-        }
-        Ok(self.free)
     }
 
     /// Inserts a transfer of the application's own stream, which waits only for the chunk of a
@@ -280,7 +247,13 @@ impl Lanes {
     pub fn cut_in(&mut self, lane: Lane, now: f64, seconds: f64) -> Result<f64> {
         let number = engine_of(lane);
         if self.is_of_link(number) {
-            return self.cut_in_shared(number, now, seconds);
+            while let Some(chunk) = self.next_chunk()? {
+                if (chunk.start, chunk.ready) > (self.engines[0].free.max(now), now) {
+                    break;
+                }
+                self.pass(chunk)?;
+            }
+            return Ok(self.occupy(number, now, seconds));
         }
         self.advance(number, now)?;
         let engine = &mut self.engines[number];

@@ -209,21 +209,18 @@ impl Profile {
         check_parts(&self.steps)?;
         within("forward_ms", self.forward_ms, 0.0, MOST_MS)?;
         within("backward_ms", self.backward_ms, 0.0, MOST_MS)?;
-        let links =
-            [("h2d_gbs", self.h2d_gbs), ("d2h_gbs", self.d2h_gbs), ("d2d_gbs", self.d2d_gbs)];
-        let disk = [("disk_read_gbs", self.disk_read_gbs), ("disk_write_gbs", self.disk_write_gbs)];
-        let of_codec = |c: &CodecProfile| {
-            [("compress_gbs", c.compress_gbs), ("decompress_gbs", c.decompress_gbs)]
-        };
-        for (name, speed) in
-            links.into_iter().chain(disk).chain(self.codecs.iter().flat_map(of_codec))
-        {
-            within(name, speed, LEAST_GBS, f64::INFINITY)?;
-        }
+        let speed = |name: &str, value: f64| within(name, value, LEAST_GBS, f64::INFINITY);
+        speed("h2d_gbs", self.h2d_gbs)?;
+        speed("d2h_gbs", self.d2h_gbs)?;
+        speed("d2d_gbs", self.d2d_gbs)?;
+        speed("disk_read_gbs", self.disk_read_gbs)?;
+        speed("disk_write_gbs", self.disk_write_gbs)?;
         if self.both_gbs != 0.0 {
-            within("both_gbs", self.both_gbs, LEAST_GBS, f64::INFINITY)?;
+            speed("both_gbs", self.both_gbs)?;
         }
         for codec in &self.codecs {
+            speed("compress_gbs", codec.compress_gbs)?;
+            speed("decompress_gbs", codec.decompress_gbs)?;
             within("ratio", codec.ratio, LEAST_RATIO, MOST_RATIO)?;
             within("worst_ratio", codec.worst_ratio, LEAST_RATIO, MOST_RATIO)?;
             within("bound", codec.bound, 0.0, f64::MAX)?;
@@ -266,33 +263,19 @@ impl CodecProfile {
         }
     }
 
-    /// An entry for a codec with these settings, with nothing measured yet.
+    /// An entry for a codec with these settings, with nothing measured yet. A codec without an error
+    /// bound has zeros as its bound.
     pub fn of(settings: &Settings) -> Self {
-        let (bound_mode, bound) = bound_of(settings);
-        let compressor = settings.method.number().into();
-        CodecProfile {
-            compressor,
-            parameter: settings.method.parameter(),
-            bound_mode,
-            bound,
-            ..Default::default()
-        }
+        let (method, is_bounded) = (&settings.method, settings.method.is_bounded());
+        let (bound_mode, bound) = if is_bounded { settings.bound.key() } else { (0, 0.0) };
+        let (compressor, parameter) = (method.number().into(), method.parameter());
+        CodecProfile { compressor, parameter, bound_mode, bound, ..Default::default() }
     }
 
     fn is_of(&self, settings: &Settings) -> bool {
-        let any = (self.parameter, self.bound_mode, self.bound) == (0, 0, 0.0);
-        let same = (self.bound_mode, self.bound) == bound_of(settings)
-            && self.parameter == settings.method.parameter();
-        self.compressor == i32::from(settings.method.number()) && (any || same)
-    }
-}
-
-/// Mode and value of the error bound; zeros for a codec without an error bound.
-fn bound_of(settings: &Settings) -> (i32, f64) {
-    if settings.method.is_bounded() {
-        settings.bound.key()
-    } else {
-        (0, 0.0)
+        let key = |c: &Self| (c.compressor, c.parameter, c.bound_mode, c.bound);
+        let of = Self::of(settings);
+        key(self) == key(&of) || key(self) == (of.compressor, 0, 0, 0.0)
     }
 }
 

@@ -54,16 +54,10 @@ impl Profile {
             [self.h2d_gbs, self.d2h_gbs, self.d2d_gbs, self.disk_read_gbs, self.disk_write_gbs];
         bytes.extend(steps.into_iter().chain(speeds).flat_map(f64::to_le_bytes));
         for c in &self.codecs {
-            bytes.extend(
-                [c.compressor, c.parameter as i32, c.bound_mode, 0]
-                    .into_iter()
-                    .flat_map(i32::to_le_bytes),
-            );
-            bytes.extend(
-                [c.bound, c.compress_gbs, c.decompress_gbs, c.ratio, c.worst_ratio]
-                    .into_iter()
-                    .flat_map(f64::to_le_bytes),
-            );
+            let words = [c.compressor, c.parameter as i32, c.bound_mode, 0];
+            bytes.extend(words.into_iter().flat_map(i32::to_le_bytes));
+            let numbers = [c.bound, c.compress_gbs, c.decompress_gbs, c.ratio, c.worst_ratio];
+            bytes.extend(numbers.into_iter().flat_map(f64::to_le_bytes));
         }
         if version >= VERSION_WITH_PARTS {
             bytes.extend((self.steps.len() as u64).to_le_bytes());
@@ -110,12 +104,11 @@ impl Profile {
             backward_ms: words.f64(),
             h2d_gbs: words.f64(),
             d2h_gbs: words.f64(),
-            both_gbs: 0.0,
             d2d_gbs: words.f64(),
             disk_read_gbs: words.f64(),
             disk_write_gbs: words.f64(),
             codecs: (0..count).map(|_| words.codec()).collect(),
-            steps: Vec::new(),
+            ..Profile::free()
         };
         if has_parts {
             words.u64();

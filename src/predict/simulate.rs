@@ -33,8 +33,7 @@ pub fn simulate(
     budgets: Budgets,
 ) -> Result<Simulation> {
     let run = Playback::new(plan, costs, budgets, None)?;
-    let ideal = costs.problem_ideal(schedule.steps);
-    Ok(run.play(generated(schedule), ideal, f64::INFINITY)?.unwrap_or_default().0)
+    Ok(run.play(schedule, f64::INFINITY)?.unwrap_or_default().0)
 }
 
 /// As `simulate`, and also returns when each part of the machine was busy.
@@ -45,8 +44,7 @@ pub fn simulate_timeline(
     budgets: Budgets,
 ) -> Result<(Simulation, Timeline)> {
     let run = Playback::new(plan, costs, budgets, Some(Timeline::default()))?;
-    let ideal = costs.problem_ideal(schedule.steps);
-    Ok(run.play(generated(schedule), ideal, f64::INFINITY)?.unwrap_or_default())
+    Ok(run.play(schedule, f64::INFINITY)?.unwrap_or_default())
 }
 
 /// What a plan must keep so that its simulation goes on to the end, in seconds.
@@ -74,7 +72,7 @@ pub(crate) fn simulate_within(
     budgets: Budgets,
     Limit { makespan, stream }: Limit,
 ) -> Result<std::result::Result<Simulation, TooSlow>> {
-    let (patience, ideal) = (makespan - stream, costs.problem_ideal(schedule.steps));
+    let patience = makespan - stream;
     let too_slow = |delays: f64| TooSlow { about: makespan.max(stream + delays) };
     match least(index, plan, costs, patience)? {
         Err(delays) => return Ok(Err(too_slow(delays))),
@@ -82,21 +80,10 @@ pub(crate) fn simulate_within(
         Ok(_) => {}
     }
     let run = Playback::new(plan, costs, budgets, None)?;
-    Ok(match run.play(generated(schedule), ideal, patience)? {
+    Ok(match run.play(schedule, patience)? {
         Err(delays) => Err(too_slow(delays)),
         Ok((run, _)) if run.makespan >= makespan => Err(TooSlow { about: run.makespan }),
         Ok((run, _)) => Ok(run),
-    })
-}
-
-/// The actions of a schedule, each with the number of FORWARD actions after it that are like it and are
-/// left out.
-fn generated(schedule: &Schedule) -> impl Iterator<Item = (Action, u32)> {
-    let mut actions = schedule.actions();
-    std::iter::from_fn(move || {
-        let action = actions.next()?;
-        let more = if action.kind == Kind::Forward { actions.skip_like(action) } else { 0 };
-        Some((action, more))
     })
 }
 
@@ -160,19 +147,14 @@ impl<'a> Playback<'a> {
         // nothing.
         let memory = |bytes: u64| unsafe { AppMemory::new(std::ptr::null_mut(), bytes as usize) };
         let fields = fields.into_iter().map(memory).collect();
-        let part = |(field, bytes): (usize, &u64)| {
-            let bytes = *bytes;
-            Part { fields: vec![field], offsets: vec![0], bytes }
-        };
+        let part =
+            |(field, &bytes): (usize, &u64)| Part { fields: vec![field], offsets: vec![0], bytes };
         let previous = Previous { field: 1, later: 0, at: 0 };
         let parts = Parts {
             parts: layout.bytes.iter().enumerate().map(part).collect(),
             previous: Vec::from_iter(plan.in_levels.then_some(previous)),
         };
-        let of_parts = match plan.in_levels {
-            true => [own, previous_bytes],
-            false => [stored, 0],
-        };
+        let of_parts = if plan.in_levels { [own, previous_bytes] } else { [stored, 0] };
         let coder = costs.compressed.then_some(SnapshotCoder::Assumed { bytes: of_parts });
         let storage = Storage { parts, coder, sums: plan.in_levels.then_some(Sums::Absent) };
         // Every snapshot finds room: the number of slots says how many fit.
@@ -196,24 +178,25 @@ impl<'a> Playback<'a> {
         })
     }
 
-    /// Plays all actions, for a problem whose ideal time is `problem_ideal` seconds. Gives up as soon as
-    /// transfers have delayed the application's stream by more than `patience` seconds, and then
-    /// returns about how many seconds the delays would be in all. Transfers that the stream does itself
-    /// do not count.
+    /// Plays all actions of the schedule. Gives up as soon as transfers have delayed the application's
+    /// stream by more than `patience` seconds, and then returns about how many seconds the delays would
+    /// be in all. Transfers that the stream does itself do not count.
     fn play(
         mut self,
-        actions: impl Iterator<Item = (Action, u32)>,
-        problem_ideal: f64,
+        schedule: &Schedule,
         patience: f64,
     ) -> Result<std::result::Result<(Simulation, Timeline), f64>> {
-        for (action, more) in actions {
+        let mut actions = schedule.actions();
+        while let Some(action) = actions.next() {
+            // FORWARDs that are like this one are played with it.
+            let more = if action.kind == Kind::Forward { actions.skip_like(action) } else { 0 };
             self.act(action, more)
                 .map_err(|e| e.within(format_args!("predicting the run time of a plan")))?;
             if self.delays.seconds > patience {
                 return Ok(Err(self.delays.in_all(self.plan)));
             }
         }
-        Ok(Ok(self.finish(problem_ideal)?))
+        Ok(Ok(self.finish(schedule.steps)?))
     }
 
     fn clocks(&mut self) -> Result<&mut Clocks> {
@@ -356,27 +339,14 @@ impl<'a> Playback<'a> {
         debug_assert!(tally.disk_peak <= self.budgets.disk);
     }
 
-    fn finish(mut self, problem_ideal: f64) -> Result<(Simulation, Timeline)> {
-        let (played, timeline) = self.clocks()?.finish();
-        let Plan { zero_copy, cache, .. } = *self.plan;
-        let Costs { compressed, state_bytes, .. } = *self.costs;
-        let spare =
-            spare_bytes(zero_copy, compressed, self.plan.parts() as u32, cache, state_bytes);
-        let Simulation { saving, h2d, d2h, late, device_peak, host_peak, disk_peak, .. } =
-            self.tally;
-        let device_peak = device_peak.saturating_add(spare);
-        let simulation = Simulation {
-            problem_ideal,
-            saving,
-            h2d,
-            d2h,
-            late,
-            device_peak,
-            host_peak,
-            disk_peak,
-            ..played
-        };
-        Ok((simulation, timeline))
+    fn finish(mut self, steps: u32) -> Result<(Simulation, Timeline)> {
+        let (plan, costs) = (self.plan, self.costs);
+        let (parts, state) = (plan.parts() as u32, costs.state_bytes);
+        let spare = spare_bytes(plan.zero_copy, costs.compressed, parts, plan.cache, state);
+        let mut run = std::mem::take(&mut self.tally);
+        run.device_peak = run.device_peak.saturating_add(spare);
+        run.problem_ideal = costs.problem_ideal(steps);
+        Ok(self.clocks()?.finish(run))
     }
 }
 
