@@ -86,35 +86,28 @@ impl Free {
 /// the device later. Makes no CUDA context: without a current device, all bytes of the first one
 /// count as free.
 fn assumed_device() -> Option<DeviceMemory> {
-    match cuda::current_device() {
-        Some(ordinal) => cuda::free_memory(ordinal).ok(),
-        None => {
-            let total = cuda::devices().ok()?.first()?.memory_bytes;
-            Some(DeviceMemory { free: total, total })
-        }
+    if let Some(ordinal) = cuda::current_device() {
+        return cuda::free_memory(ordinal).ok();
     }
+    let total = cuda::devices().ok()?.first()?.memory_bytes;
+    Some(DeviceMemory { free: total, total })
 }
 
 /// Returns whether a configuration leaves the budgets to the library: the algorithm is `auto`, and
 /// nothing says how many snapshots there are.
 pub fn are_left(job: &Job) -> bool {
-    let none = job.device_budget == 0
-        && job.host_budget == 0
-        && job.config.schedule.snapshots == 0
-        && !job.config.schedule.adjust_snapshots;
-    job.config.tiers.default_budgets
-        && job.config.schedule.algorithm.is_none()
-        && job.config.tiers.policy == Policy::Clairvoyant
-        && none
+    let (schedule, tiers) = (&job.config.schedule, &job.config.tiers);
+    (job.device_budget, job.host_budget, schedule.snapshots) == (0, 0, 0)
+        && !schedule.adjust_snapshots
+        && tiers.default_budgets
+        && schedule.algorithm.is_none()
+        && tiers.policy == Policy::Clairvoyant
 }
 
 /// Sets the budgets of a configuration that leaves them to the library, for `steps` time steps, and
-/// logs them. If the share of the free memory holds fewer snapshots
-/// than GPUZIP's rule (`adjust`) takes, the budgets stay 0 and that rule decides the number.
+/// logs them. If the share of the free memory holds fewer snapshots than GPUZIP's rule (`adjust`)
+/// takes, the budgets stay 0 and that rule decides the number.
 pub fn take(job: &mut Job, steps: u32, free: Option<&Free>) {
-    if !are_left(job) {
-        return;
-    }
     let Some((device, host)) = free.and_then(|free| shares(job, steps, free)) else {
         log::info!(
             "no budgets are set, and half of the free memory is not known or holds too few snapshots: set device_budget or host_budget{}",
@@ -144,17 +137,16 @@ fn shares(job: &Job, steps: u32, free: &Free) -> Option<(u64, u64)> {
     let of_device = free.device.map(|DeviceMemory { free, total }| {
         (free / PARTS).min(free.saturating_sub(job.config.reserve_of(total)))
     });
+    let (has_cache, all) = (job.config.tiers.cache > 0, enough(all));
     let (device, host) = match of_device {
-        None if job.config.tiers.cache > 0 => {
-            (0, host.checked_sub(cache.saturating_add(beside_cache))?.min(enough(all)))
-        }
-        None => (host.min(enough(all)), 0),
-        Some(_) if job.config.tiers.cache > 0 => (0, host.min(enough(all))),
-        Some(device) if device >= enough(all) => (enough(all), 0),
-        Some(device) => (device, host.min(enough(all))),
+        None if has_cache => (0, host.checked_sub(cache.saturating_add(beside_cache))?.min(all)),
+        None => (host.min(all), 0),
+        Some(_) if has_cache => (0, host.min(all)),
+        Some(device) if device >= all => (all, 0),
+        Some(device) => (device, host.min(all)),
     };
     let holds = device.saturating_add(host).saturating_add(cache) >= least
-        && (job.config.tiers.cache > 0 || device >= enough(1));
+        && (has_cache || device >= enough(1));
     holds.then_some((device, host))
 }
 

@@ -54,6 +54,7 @@ fn weights() -> impl Iterator<Item = (f64, f64)> {
 struct Problem<'a> {
     steps: u32,
     tiers: &'a TierSpec,
+    costs: &'a Costs,
     /// Slots of the device cache and of the host pool, at most one per state.
     cache: u32,
     host: u32,
@@ -88,6 +89,7 @@ impl<'a> Problem<'a> {
         Problem {
             steps,
             tiers,
+            costs,
             cache: tiers.cache.unwrap_or(all).min(all),
             host: tiers.host.unwrap_or(all).min(all),
             save,
@@ -97,13 +99,9 @@ impl<'a> Problem<'a> {
         }
     }
 
-    fn costs(&self) -> &Costs {
-        &self.tiers.costs
-    }
-
     /// The bound from forward steps and restores alone, in seconds.
     fn of_steps(&self) -> f64 {
-        let (n, costs) = (self.steps as u64, self.costs());
+        let (n, costs) = (self.steps as u64, self.costs);
         let slots = self.tiers.capacity(u32::MAX).max(1);
         let repeated = forward_steps(n, slots as u64).saturating_sub(n - 1);
         costs.forward.total(self.steps - 1)
@@ -113,39 +111,31 @@ impl<'a> Problem<'a> {
             + if n > 1 { self.save } else { 0.0 }
     }
 
-    /// Additions of the dynamic program.
-    fn work(&self) -> u64 {
-        let slots = (u64::from(self.cache) + 1).saturating_mul(u64::from(self.host) + 1);
-        slots.saturating_mul(3 * u64::from(self.steps).pow(2) / 2)
-    }
-
     /// How often the dynamic program can run with `work` additions. The prices know no shared time
     /// levels.
     fn runs(&self, work: u64) -> usize {
-        let is_priced = self.tiers.storage.cut == Cut::Whole && self.costs().forward.least() > 0.0;
-        let runs = if is_priced { work / self.work().max(1) } else { 0 };
+        let slots = (u64::from(self.cache) + 1).saturating_mul(u64::from(self.host) + 1);
+        let additions = slots.saturating_mul(3 * u64::from(self.steps).pow(2) / 2);
+        let is_priced = self.tiers.storage.cut == Cut::Whole && self.costs.forward.least() > 0.0;
+        let runs = if is_priced { work / additions.max(1) } else { 0 };
         usize::try_from(runs).unwrap_or(usize::MAX)
     }
 
     fn priced(&self, cache: u32, host: u32, (up, down): (f64, f64)) -> Result<Option<Priced>> {
-        let (costs, step) = (self.costs(), self.costs().forward.least());
+        let (costs, step) = (self.costs, self.costs.forward.least());
         let stream = (1.0 - up - down) * step;
-        Priced::new(
-            self.steps,
-            cache,
-            host,
-            Prices {
-                save: self.save / step,
-                restore: self.restore / step,
-                upload: up * costs.upload / stream + self.more_restore / step,
-                download: down * costs.download / stream + self.more_save / step,
-            },
-        )
+        let prices = Prices {
+            save: self.save / step,
+            restore: self.restore / step,
+            upload: up * costs.upload / stream + self.more_restore / step,
+            download: down * costs.download / stream + self.more_save / step,
+        };
+        Priced::new(self.steps, cache, host, prices)
     }
 
     /// The bound with these weights, in seconds.
     fn bound(&self, priced: &Priced, (up, down): (f64, f64)) -> f64 {
-        let (costs, step) = (self.costs(), self.costs().forward.least());
+        let (costs, step) = (self.costs, self.costs.forward.least());
         let Some(cost) = priced.cost() else { return 0.0 };
         // No upload makes room before the forward sweep has ended, so that all but `cache` uploads
         // and the one under way come after it.
@@ -213,12 +203,13 @@ pub fn certify(
                 }
                 for priced in &attempts {
                     let most = if is_small { f64::INFINITY } else { limit };
-                    let Some(found) = attempt(priced, alternative, sessions, most)? else {
+                    let Some(schedule) = Schedule::priced(priced)? else { continue };
+                    let Ok(found) = evaluate(schedule, alternative, sessions, most)? else {
                         continue;
                     };
                     let seconds = found.simulation.makespan;
                     if is_small {
-                        starts[alternative].add(seconds, &found.schedule);
+                        starts[alternative].add(&found);
                     }
                     if seconds < limit {
                         limit = clearly_less(seconds);
@@ -237,18 +228,6 @@ pub fn certify(
         certificate.better = refined.or(certificate.better);
     }
     Ok(certificate)
-}
-
-/// Plans the cheapest schedule. Returns the plan if it takes less than `limit` seconds.
-fn attempt(
-    priced: &Priced,
-    alternative: usize,
-    sessions: &[TierSpec],
-    limit: f64,
-) -> Result<Option<Candidate>> {
-    let Some(schedule) = Schedule::priced(priced)? else { return Ok(None) };
-    let evaluated = evaluate(&schedule, sessions, limit)?.ok();
-    Ok(evaluated.map(|(plans, simulation)| Candidate { alternative, schedule, plans, simulation }))
 }
 
 #[cfg(test)]

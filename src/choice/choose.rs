@@ -4,7 +4,7 @@ use super::refine::search_and_refine;
 use super::search::{clearly_less, fail_least, Candidate};
 use super::tier_spec::TierSpec;
 use crate::config::Config;
-use crate::error::{fail, Code, Result};
+use crate::error::{fail, Code, Error, Result};
 use crate::plan::{Index, Plan};
 use crate::predict::simulate;
 use crate::schedule::{adjust, Algorithm, MacroSteps, Schedule, Trace};
@@ -47,15 +47,12 @@ pub fn choose_among(config: &Config, steps: u32, sessions: &[Vec<TierSpec>]) -> 
         options.iter().map(|tiers| tiers.clone().in_macro_steps(macro_steps)).collect()
     };
     let sessions: Vec<Vec<TierSpec>> = sessions.iter().map(of_macro_steps).collect();
+    let (every, count) = (macro_steps.every(), macro_steps.count());
     let choice =
-        choose_steps(config, macro_steps.count(), &sessions).map_err(|error| match macro_steps
-            .every()
-        {
-            1 => error,
-            _ if steps == 0 => error,
-            every => error.within(format_args!(
-                "adjoint_every = {every}: {steps} time steps are {} steps of the schedule",
-                macro_steps.count()
+        choose_steps(config, count, &sessions).map_err(|error| match every > 1 && steps > 0 {
+            false => error,
+            true => error.within(format_args!(
+                "adjoint_every = {every}: {steps} time steps are {count} steps of the schedule"
             )),
         })?;
     Ok(Choice { schedule: choice.schedule.in_macro_steps(macro_steps), ..choice })
@@ -79,12 +76,6 @@ fn alternative(sessions: &[Vec<TierSpec>], k: usize) -> Vec<TierSpec> {
     sessions.iter().filter_map(|options| options.get(k).or(options.last()).cloned()).collect()
 }
 
-/// Decides the schedule and the plans of sessions that have one storage option each.
-pub fn choose(config: &Config, steps: u32, sessions: &[TierSpec]) -> Result<Choice> {
-    let sessions: Vec<Vec<TierSpec>> = sessions.iter().map(|tiers| vec![tiers.clone()]).collect();
-    choose_among(config, steps, &sessions)
-}
-
 /// Returns the choice by rule for the storage option with the shortest predicted time.
 fn quickest(config: &Config, steps: u32, alternatives: &[Vec<TierSpec>]) -> Result<Choice> {
     let (mut best, mut least, mut failure) = (None, f64::INFINITY, None);
@@ -100,8 +91,8 @@ fn quickest(config: &Config, steps: u32, alternatives: &[Vec<TierSpec>]) -> Resu
         let mut slowest = 0.0f64;
         for (tiers, plan) in sessions.iter().zip(&choice.plans) {
             tiers.costs.check(steps)?;
-            slowest = slowest
-                .max(simulate(&choice.schedule, plan, &tiers.costs, tiers.budgets)?.makespan);
+            let run = simulate(&choice.schedule, plan, &tiers.costs, tiers.budgets)?;
+            slowest = slowest.max(run.makespan);
         }
         // Of options that take equally long the first is taken. Snapshots that share time levels
         // come before whole states, for they are smaller, and raw states before coded ones.
@@ -109,11 +100,13 @@ fn quickest(config: &Config, steps: u32, alternatives: &[Vec<TierSpec>]) -> Resu
             (best, least) = (Some(Choice { alternative, ..choice }), slowest);
         }
     }
-    match (best, failure) {
-        (Some(best), _) => Ok(best),
-        (None, Some(error)) => Err(error),
-        (None, None) => fail!(Config, "there is no way to store snapshots to choose from"),
-    }
+    best.map_or_else(|| none_fits(failure), Ok)
+}
+
+/// Returns the failure of one of the storage options, of which none fits.
+fn none_fits(failure: Option<Error>) -> Result<Choice> {
+    let none = || fail!(Config, "there is no way to store snapshots to choose from");
+    failure.map_or_else(none, Err)
 }
 
 /// Returns the number of snapshots of an online schedule: the configured one, or else as many as fit
@@ -181,8 +174,8 @@ fn searched(config: &Config, steps: u32, alternatives: &[Vec<TierSpec>]) -> Resu
         0 => u32::MAX,
         set => set,
     };
-    let best = search_and_refine(steps, most, alternatives)?;
-    let Candidate { alternative, schedule, plans, .. } = best;
+    let Candidate { alternative, schedule, plans, .. } =
+        search_and_refine(steps, most, alternatives)?;
     Ok(Some(Choice { alternative, schedule, plans }))
 }
 
@@ -218,12 +211,7 @@ fn default_snapshots(config: &Config, steps: u32) -> Result<u32> {
     match config.schedule.algorithm {
         None | Some(Algorithm::Revolve) => Ok(adjust(steps as u64)),
         Some(Algorithm::Zcut | Algorithm::StoreAll | Algorithm::Trace) => Ok(0),
-        Some(
-            algorithm @ (Algorithm::Uniform
-            | Algorithm::TwoLevel
-            | Algorithm::Hrevolve
-            | Algorithm::Online),
-        ) => {
+        Some(algorithm) => {
             fail!(Config, "checkpointing_snaps = 0: {} needs the number of snapshots, or a device_budget or host_budget", algorithm.name())
         }
     }
@@ -244,10 +232,7 @@ pub fn choose_schedule(
             Err(error) => failure = failure.or(Some(error)),
         }
     }
-    match failure {
-        Some(error) => Err(error),
-        None => fail!(Config, "there is no way to store snapshots to choose from"),
-    }
+    none_fits(failure)
 }
 
 /// Plans a schedule for every session and checks that each plan fits its tiers.
@@ -302,8 +287,8 @@ fn most_that_fits(config: &Config, steps: u32, sessions: &[TierSpec]) -> Result<
             }
         }
     }
-    if let Some(choice) = best {
-        return Ok(Some(choice));
+    if best.is_some() {
+        return Ok(best);
     }
     let one = sessions.iter().map(|s| s.slot_bytes).max().unwrap_or(0);
     if config.schedule.algorithm == Some(Algorithm::StoreAll) {

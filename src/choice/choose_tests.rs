@@ -18,6 +18,12 @@ fn tiers(config: &Config) -> TierSpec {
     TierSpec::of(&Storage::raw(&job), &job).unwrap()
 }
 
+/// Decides for sessions that have one storage option each.
+fn choose(config: &Config, steps: u32, sessions: &[TierSpec]) -> Result<Choice> {
+    let sessions: Vec<Vec<TierSpec>> = sessions.iter().map(|tiers| vec![tiers.clone()]).collect();
+    choose_among(config, steps, &sessions)
+}
+
 fn chosen(config: &Config, steps: u32) -> Choice {
     choose(config, steps, &[tiers(config)]).unwrap()
 }

@@ -154,15 +154,6 @@ impl Job {
         }
     }
 
-    /// Returns the slots of the host pool if there is no host budget: none if the device budget alone
-    /// decides the number of snapshots; `None`: as many as the plan needs.
-    pub(super) fn slots_without_host_budget(&self) -> Option<u32> {
-        let schedule = &self.config.schedule;
-        let is_of_device =
-            self.device_budget > 0 && schedule.snapshots == 0 && !schedule.adjust_snapshots;
-        is_of_device.then_some(0)
-    }
-
     /// Whether consecutive snapshots may have a time level in common, and the caller promises that
     /// they are equal.
     pub(super) fn shares_levels(&self) -> bool {

@@ -27,7 +27,7 @@ mod tier_spec;
 pub(crate) use agree::agree;
 pub(crate) use budgets::{are_left, take, Free, Promise};
 pub use certificate::{certify, lower_bound, Certificate};
-pub use choose::{choose, choose_among, choose_schedule, Choice};
+pub use choose::{choose_among, choose_schedule, Choice};
 pub use job::{Job, State};
 pub use published::published;
 pub use search::{search, Candidate, Keep};

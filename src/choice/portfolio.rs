@@ -78,10 +78,8 @@ pub(super) fn portfolio(steps: u32, most: u32, cache: u32, grid: Spacing) -> Res
     for snapshots in numbers.step_by(if is_fine { 1 } else { 4 }) {
         fallible_vec::push(&mut members, Schedule::uniform(steps, snapshots)?)?;
     }
-    let mut chunks: Vec<u32> = ladder(2, most.min(all).saturating_add(1), 10)
-        .into_iter()
-        .map(|count| steps.div_ceil(count))
-        .collect();
+    let counts = ladder(2, most.min(all).saturating_add(1), 10).into_iter();
+    let mut chunks: Vec<u32> = counts.map(|count| steps.div_ceil(count)).collect();
     chunks.dedup();
     for chunk in chunks {
         divided(&mut members, steps, most, chunk, &inner_slots(cache, chunk))?;
@@ -126,14 +124,15 @@ pub(super) fn neighbours(
 ) -> Result<Vec<Schedule>> {
     use crate::schedule::Algorithm::{Hrevolve, Revolve, TwoLevel, Uniform, Zcut};
     let (steps, inner) = (best.steps, best.inner());
+    // The first of the numbers, or closely all of them.
+    let tried = |near: &'_ [u32]| near[..if closely { near.len() } else { 1 }].to_vec();
     let mut members = Vec::new();
     match best.algorithm {
         Revolve => {
             let through = best.cache();
-            let near = [through, through.saturating_sub(1), (through + 1).min(cache)];
-            let caches = if closely { &near[..] } else { &near[..1] };
+            let caches = tried(&[through, through.saturating_sub(1), (through + 1).min(cache)]);
             for s in around(best.snapshots, most, closely) {
-                for &cache in caches {
+                for &cache in &caches {
                     let schedule = Schedule::revolve(steps, s)?.through(cache);
                     fallible_vec::push(&mut members, schedule)?;
                 }
@@ -142,22 +141,15 @@ pub(super) fn neighbours(
         Uniform => around(best.snapshots, most, closely)
             .try_for_each(|s| fallible_vec::push(&mut members, Schedule::uniform(steps, s)?))?,
         Zcut | TwoLevel => {
-            let mut chunks: Vec<u32> = around(steps.div_ceil(best.chunk), steps, closely)
-                .map(|count| steps.div_ceil(count))
-                .collect();
+            let counts = around(steps.div_ceil(best.chunk), steps, closely);
+            let mut chunks: Vec<u32> = counts.map(|count| steps.div_ceil(count)).collect();
             chunks.dedup();
             let quarter = inner.div_ceil(4);
-            let near = [
-                inner,
-                inner - 1,
-                inner + 1,
-                inner.saturating_sub(quarter),
-                inner.saturating_add(quarter),
-            ];
-            let tried = if closely { &near[..] } else { &near[..1] };
-            chunks
-                .into_iter()
-                .try_for_each(|chunk| divided(&mut members, steps, most, chunk, tried))?;
+            let (less, more) = (inner.saturating_sub(quarter), inner.saturating_add(quarter));
+            let tried = tried(&[inner, inner - 1, inner + 1, less, more]);
+            for chunk in chunks {
+                divided(&mut members, steps, most, chunk, &tried)?;
+            }
             // Shorter intervals; a few of their starts are not stored.
             for chunk in best.chunk.saturating_sub(2)..=best.chunk {
                 nested(&mut members, steps, most, chunk, &[inner, inner.saturating_sub(1)])?;
@@ -167,11 +159,8 @@ pub(super) fn neighbours(
                 let snapshots = starts.max(1).saturating_add(inner);
                 nested(&mut members, steps, snapshots.min(most), best.chunk, &[inner])?;
             }
-            let spilling = |m: &&Schedule| {
-                closely && m.algorithm == TwoLevel && m.inner() > cache && cache > 0
-            };
-            for k in 0..members.len() {
-                if spilling(&&members[k]) {
+            for k in 0..if closely && cache > 0 { members.len() } else { 0 } {
+                if members[k].algorithm == TwoLevel && members[k].inner() > cache {
                     let through = members[k].clone().through(cache);
                     fallible_vec::push(&mut members, through)?;
                 }
@@ -180,12 +169,11 @@ pub(super) fn neighbours(
         Hrevolve => {
             let reach = if closely { 1 } else { (best.chunk / 10).max(1) };
             let chunks = best.chunk.saturating_sub(reach)..=best.chunk.saturating_add(reach);
-            let near = [inner, inner - 1, inner + 1, cache.saturating_sub(2)];
-            let tried = if closely { &near[..] } else { &near[..1] };
+            let tried = tried(&[inner, inner - 1, inner + 1, cache.saturating_sub(2)]);
             for chunk in chunks.step_by((reach / 4).max(1) as usize) {
-                nested(&mut members, steps, most, chunk, tried)?;
+                nested(&mut members, steps, most, chunk, &tried)?;
                 if best.snapshots < most {
-                    nested(&mut members, steps, best.snapshots, chunk, tried)?;
+                    nested(&mut members, steps, best.snapshots, chunk, &tried)?;
                 }
             }
             let starts = best.snapshots - inner;
@@ -226,12 +214,9 @@ fn nested(
 /// Returns at most nine numbers from `x` less a tenth to `x` plus a tenth, none above `high`; with
 /// `closely`, `x` and one number on either side.
 fn around(x: u32, high: u32, closely: bool) -> impl Iterator<Item = u32> {
-    let reach = if closely { (x / 80).max(1) } else { (x / 10).max(1) };
-    (x.saturating_sub(reach).max(1)..=x.saturating_add(reach).min(high)).step_by(if closely {
-        reach
-    } else {
-        (reach / 4).max(1)
-    } as usize)
+    let reach = (x / if closely { 80 } else { 10 }).max(1);
+    let apart = if closely { reach } else { (reach / 4).max(1) };
+    (x.saturating_sub(reach).max(1)..=x.saturating_add(reach).min(high)).step_by(apart as usize)
 }
 
 /// Returns numbers of snapshots inside an interval that are worth a try with `cache` slots on the

@@ -5,10 +5,7 @@ use super::portfolio::{portfolio, Spacing};
 use super::search::{clearly_less, evaluate, limits, search, Candidate, Keep};
 use super::tier_spec::TierSpec;
 use crate::error::Result;
-use crate::plan::Plan;
-use crate::predict::Simulation;
 use crate::schedule::{Schedule, Tree};
-use std::sync::Arc;
 
 /// The most schedules that are refined for each number of snapshots, and the most that are refined by two
 /// rotations at a time in all.
@@ -22,7 +19,8 @@ pub(super) struct Starts(Vec<(f64, Schedule)>);
 
 impl Starts {
     /// Adds a schedule. Of schedules that take equally long the first one stays.
-    pub fn add(&mut self, seconds: f64, schedule: &Schedule) {
+    pub fn add(&mut self, found: &Candidate) {
+        let (seconds, schedule) = (found.simulation.makespan, &found.schedule);
         let same = |k: &usize| self.0[*k].1.snapshots == schedule.snapshots;
         let alike: Vec<usize> = (0..self.0.len()).filter(same).collect();
         let is_equal = |k: &usize| {
@@ -44,12 +42,13 @@ impl Starts {
 
 /// Schedules that become faster by rotations.
 struct Climb<'a> {
+    alternative: usize,
     sessions: &'a [TierSpec],
     /// The most snapshots.
     most: u32,
     tree: Tree,
     seconds: f64,
-    found: Option<(Schedule, Vec<Arc<Plan>>, Simulation)>,
+    found: Option<Candidate>,
 }
 
 impl Climb<'_> {
@@ -59,11 +58,12 @@ impl Climb<'_> {
         if schedule.snapshots > self.most {
             return Ok(false);
         }
-        let evaluated = evaluate(&schedule, self.sessions, clearly_less(self.seconds))?;
-        let is_faster = evaluated.is_ok();
-        if let Ok((plans, simulation)) = evaluated {
-            (self.tree, self.seconds) = (tree, simulation.makespan);
-            self.found = Some((schedule, plans, simulation));
+        let limit = clearly_less(self.seconds);
+        let found = evaluate(schedule, self.alternative, self.sessions, limit)?.ok();
+        let is_faster = found.is_some();
+        if let Some(found) = found {
+            (self.tree, self.seconds) = (tree, found.simulation.makespan);
+            self.found = Some(found);
         }
         Ok(is_faster)
     }
@@ -121,17 +121,17 @@ pub(super) fn refine(
     sessions: &[TierSpec],
     most: u32,
 ) -> Result<Option<Candidate>> {
-    let (held, cache) = limits(sessions, most);
+    let (alternative, (held, cache)) = (best.alternative, limits(sessions, most));
     for schedule in portfolio(best.schedule.steps, held, cache, Spacing::Coarse)? {
-        if let Ok((_, simulation)) = evaluate(&schedule, sessions, f64::INFINITY)? {
-            starts.add(simulation.makespan, &schedule);
-        }
+        evaluate(schedule, alternative, sessions, f64::INFINITY)?
+            .iter()
+            .for_each(|s| starts.add(s));
     }
-    starts.add(best.simulation.makespan, &best.schedule);
+    starts.add(best);
     let mut climbs: Vec<Climb> = Vec::new();
     for (seconds, schedule) in starts.0 {
         if let Some(tree) = Tree::like(schedule.actions()) {
-            let mut climb = Climb { sessions, most, tree, seconds, found: None };
+            let mut climb = Climb { alternative, sessions, most, tree, seconds, found: None };
             climb.up()?;
             climbs.push(climb);
         }
@@ -144,11 +144,5 @@ pub(super) fn refine(
     }
     let highest = climbs.into_iter().min_by(|a, b| a.seconds.total_cmp(&b.seconds));
     let limit = clearly_less(best.simulation.makespan);
-    let found = highest.filter(|highest| highest.seconds < limit).and_then(|highest| highest.found);
-    Ok(found.map(|(schedule, plans, simulation)| Candidate {
-        schedule,
-        plans,
-        simulation,
-        ..best.clone()
-    }))
+    Ok(highest.filter(|highest| highest.seconds < limit).and_then(|highest| highest.found))
 }

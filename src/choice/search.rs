@@ -32,9 +32,10 @@ pub struct Candidate {
 }
 
 /// Which plans a search keeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keep {
     /// The best plan only.
+    #[default]
     Best,
     /// The best plan of each algorithm with each storage option, for a comparison.
     Families,
@@ -57,7 +58,7 @@ pub fn search(
         let all = steps.saturating_sub(1).max(1);
         Schedule::revolve(steps, held.clamp(1, all))?.check_length()?;
     }
-    let mut search = Search::new(alternatives, keep);
+    let mut search = Search { alternatives, keep, ..Search::default() };
     search.run(steps, most)?;
     if search.found.is_empty() {
         let largest = |sessions: &Vec<TierSpec>| sessions.iter().map(|s| s.slot_bytes).max();
@@ -140,6 +141,7 @@ fn key(alternative: usize, schedule: &Schedule) -> Key {
     (alternative, algorithm, [snapshots, chunk, schedule.inner(), schedule.cache()])
 }
 
+#[derive(Default)]
 struct Search<'a> {
     alternatives: &'a [Vec<TierSpec>],
     keep: Keep,
@@ -167,35 +169,32 @@ struct Waiting {
     guess: f64,
     distance: f64,
     bound: LowerBound,
-    alternative: usize,
+    traits: Traits,
     schedule: Schedule,
 }
 
 impl Waiting {
     /// Guesses anew by a schedule that was simulated, if no schedule so far was more similar.
     fn learn(&mut self, tried: &Tried) {
-        if (tried.alternative, tried.algorithm) == (self.alternative, self.schedule.algorithm) {
-            let distance = Traits::of(&self.schedule).distance(&tried.traits);
-            if distance < self.distance {
-                (self.distance, self.guess) = (distance, self.bound.guess(tried.gaps));
-            }
+        let distance = self.traits.distance(&tried.traits);
+        if distance < self.distance {
+            (self.distance, self.guess) = (distance, self.bound.guess(tried.gaps));
         }
     }
 }
 
 /// A schedule that was simulated, by which guesses for similar schedules become better.
 struct Tried {
-    alternative: usize,
-    algorithm: Algorithm,
-    /// What the schedule has in common with others of its algorithm.
     traits: Traits,
     /// See `LowerBound::gaps`; an estimate for a schedule whose simulation was given up.
     gaps: f64,
 }
 
-/// The parameters by which schedules of an algorithm are compared.
+/// What the schedules of an algorithm with a storage option are compared by.
 #[derive(Clone, Copy)]
 struct Traits {
+    alternative: usize,
+    algorithm: Algorithm,
     /// The states of an interval, or the snapshots if there are no intervals.
     size: f64,
     /// The slots inside an interval; 1 if there are no intervals.
@@ -205,17 +204,21 @@ struct Traits {
 }
 
 impl Traits {
-    fn of(schedule: &Schedule) -> Self {
+    fn of(alternative: usize, schedule: &Schedule) -> Self {
         let (size, inner) = match schedule.chunk {
             0 => (schedule.snapshots, 1),
             chunk => (chunk, schedule.inner().max(1)),
         };
-        Traits { size: size.into(), inner: inner.into(), through: schedule.cache() > 0 }
+        let (size, inner, through) = (size.into(), inner.into(), schedule.cache() > 0);
+        Traits { alternative, algorithm: schedule.algorithm, size, inner, through }
     }
 
-    /// How unlike the gaps of two schedules are expected to be; 1: alike. No logarithms, whose last
-    /// digits depend on the machine.
+    /// How unlike the gaps of two schedules are expected to be; 1: alike; infinite if they have other
+    /// algorithms or storage options. No logarithms, whose last digits depend on the machine.
     fn distance(&self, other: &Traits) -> f64 {
+        if (self.alternative, self.algorithm) != (other.alternative, other.algorithm) {
+            return f64::INFINITY;
+        }
         let ratio = |a: f64, b: f64| if a > b { a / b } else { b / a };
         let inner = ratio(self.inner, other.inner);
         let through = if self.through == other.through { 1.0 } else { 3.0 };
@@ -277,21 +280,7 @@ fn longer(schedule: &Schedule, steps: u32, most: u32, caches: (u32, u32)) -> Res
 /// schedule of the same algorithm has been simulated.
 const USUAL_GAPS: f64 = 0.3;
 
-impl<'a> Search<'a> {
-    fn new(alternatives: &'a [Vec<TierSpec>], keep: Keep) -> Self {
-        Search {
-            alternatives,
-            keep,
-            is_short_part: false,
-            found: Vec::new(),
-            tried: Vec::new(),
-            settled: HashMap::new(),
-            work: 0,
-            last_work: 0,
-            too_long: None,
-        }
-    }
-
+impl Search<'_> {
     /// Finds the best plans for `steps` time steps and at most `most` snapshots.
     fn run(&mut self, steps: u32, most: u32) -> Result<()> {
         let is_short = match self.keep {
@@ -337,8 +326,8 @@ impl<'a> Search<'a> {
         let (part, mut like) = (steps.div_ceil(PART), Vec::new());
         for (alternative, sessions) in self.alternatives.iter().enumerate() {
             let smaller = [sessions.iter().map(|tiers| tiers.for_part(PART)).collect::<Vec<_>>()];
-            let mut search = Search::new(&smaller, Keep::Best);
-            search.is_short_part = part <= SHORT;
+            let is_short_part = part <= SHORT;
+            let mut search = Search { alternatives: &smaller, is_short_part, ..Search::default() };
             search.run(part, most.div_ceil(PART))?;
             let (most, cache) = limits(sessions, most);
             let (_, cache_of_part) = limits(&smaller[0], most);
@@ -347,12 +336,12 @@ impl<'a> Search<'a> {
                     fallible_vec::push(&mut like, (alternative, schedule))?;
                 }
             }
-            for tried in search.tried {
-                let mut traits = tried.traits;
-                if matches!(tried.algorithm, Algorithm::Revolve | Algorithm::Uniform) {
-                    traits.size *= f64::from(PART);
+            for mut tried in search.tried {
+                tried.traits.alternative = alternative;
+                if matches!(tried.traits.algorithm, Algorithm::Revolve | Algorithm::Uniform) {
+                    tried.traits.size *= f64::from(PART);
                 }
-                fallible_vec::push(&mut self.tried, Tried { alternative, traits, ..tried })?;
+                fallible_vec::push(&mut self.tried, tried)?;
             }
         }
         Ok(like)
@@ -394,7 +383,8 @@ impl<'a> Search<'a> {
                 continue;
             };
             let (guess, distance) = (bound.guess(USUAL_GAPS), f64::INFINITY);
-            let mut new = Waiting { guess, distance, bound, alternative, schedule };
+            let traits = Traits::of(alternative, &schedule);
+            let mut new = Waiting { guess, distance, bound, traits, schedule };
             self.tried.iter().for_each(|tried| new.learn(tried));
             waiting.push(new);
         }
@@ -406,8 +396,9 @@ impl<'a> Search<'a> {
             let guesses = waiting.iter().map(|w| w.guess).enumerate();
             let Some((next, _)) = guesses.min_by(|a, b| a.1.total_cmp(&b.1)) else { break };
             // The order of the others stays: it decides between equal guesses.
-            let Waiting { guess, distance, bound, alternative, schedule } = waiting.remove(next);
-            let to_beat = self.to_beat(alternative, schedule.algorithm);
+            let Waiting { guess, distance, bound, traits, schedule } = waiting.remove(next);
+            let Traits { alternative, algorithm, .. } = traits;
+            let to_beat = self.to_beat(alternative, algorithm);
             let is_in_time =
                 self.work.saturating_add(self.last_work / 2) < limit || to_beat == f64::INFINITY;
             let is_much_slower = self.keep == Keep::Best
@@ -416,9 +407,9 @@ impl<'a> Search<'a> {
                 && guess > much_slower * to_beat;
             if bound.makespan < to_beat && is_in_time && !is_much_slower {
                 fallible_vec::insert(&mut self.settled, key(alternative, &schedule), ())?;
-                self.attempt(bound, alternative, schedule)?;
+                self.attempt(bound, traits, schedule)?;
                 waiting.retain(|w| {
-                    w.bound.makespan < self.to_beat(w.alternative, w.schedule.algorithm)
+                    w.bound.makespan < self.to_beat(w.traits.alternative, w.traits.algorithm)
                 });
                 if let Some(tried) = self.tried.last() {
                     waiting.iter_mut().for_each(|w| w.learn(tried));
@@ -453,13 +444,14 @@ impl<'a> Search<'a> {
             .map_or(f64::INFINITY, |k| clearly_less(self.found[k].simulation.makespan))
     }
 
-    fn attempt(&mut self, bound: LowerBound, alternative: usize, schedule: Schedule) -> Result<()> {
-        let limit = self.to_beat(alternative, schedule.algorithm);
-        let sessions = self.alternatives[alternative].len() as u64;
+    fn attempt(&mut self, bound: LowerBound, traits: Traits, schedule: Schedule) -> Result<()> {
+        let Traits { alternative, algorithm, .. } = traits;
+        let limit = self.to_beat(alternative, algorithm);
+        let sessions = &self.alternatives[alternative];
         let actions = schedule.accesses()?.saturating_add(schedule.forward_steps() / 8);
-        self.last_work = actions.saturating_mul(sessions);
+        self.last_work = actions.saturating_mul(sessions.len() as u64);
         self.work = self.work.saturating_add(self.last_work);
-        let evaluated = match evaluate(&schedule, &self.alternatives[alternative], limit) {
+        let evaluated = match evaluate(schedule, alternative, sessions, limit) {
             // A plan for which there is no memory now cannot be played either.
             Err(error) if error.code == Code::Memory => {
                 self.too_long = Some(error);
@@ -468,19 +460,13 @@ impl<'a> Search<'a> {
             evaluated => evaluated?,
         };
         let makespan = match &evaluated {
-            Ok((_, simulation)) => simulation.makespan,
+            Ok(candidate) => candidate.simulation.makespan,
             Err(TooSlow { about }) => *about,
         };
-        let tried = Tried {
-            alternative,
-            algorithm: schedule.algorithm,
-            traits: Traits::of(&schedule),
-            gaps: if makespan.is_finite() { bound.gaps(makespan) } else { 0.0 },
-        };
-        fallible_vec::push(&mut self.tried, tried)?;
-        let Ok((plans, simulation)) = evaluated else { return Ok(()) };
-        let candidate = Candidate { alternative, plans, simulation, schedule };
-        match self.rival(alternative, candidate.schedule.algorithm) {
+        let gaps = if makespan.is_finite() { bound.gaps(makespan) } else { 0.0 };
+        fallible_vec::push(&mut self.tried, Tried { traits, gaps })?;
+        let Ok(candidate) = evaluated else { return Ok(()) };
+        match self.rival(alternative, algorithm) {
             Some(k) => self.found[k] = candidate,
             None => self.found.push(candidate),
         }
@@ -488,18 +474,15 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The plans of all sessions, and the simulation of the slowest; or an estimate, if a plan does not fit
-/// its tiers, or takes the limit or longer.
-type Evaluated = std::result::Result<(Vec<Arc<Plan>>, Simulation), TooSlow>;
-
-/// Plans and simulates a schedule for all sessions; each is to take less than `limit`
-/// seconds.
+/// Plans and simulates a schedule for all sessions, which store snapshots by option number `alternative`.
+/// Returns an estimate if a plan does not fit its tiers, or takes `limit` seconds or longer.
 pub(super) fn evaluate(
-    schedule: &Schedule,
+    schedule: Schedule,
+    alternative: usize,
     sessions: &[TierSpec],
     limit: f64,
-) -> Result<Evaluated> {
-    let index = Index::new(schedule)?;
+) -> Result<std::result::Result<Candidate, TooSlow>> {
+    let index = Index::new(&schedule)?;
     let mut plans: Vec<Arc<Plan>> = Vec::new();
     let mut slowest = Simulation::default();
     for tiers in sessions {
@@ -507,15 +490,15 @@ pub(super) fn evaluate(
         if tiers.check(&plan).is_err() {
             return Ok(Err(TooSlow { about: limit }));
         }
-        let limit = Limit { makespan: limit, stream: stream(schedule, tiers)? };
-        match simulate_within((schedule, &index), &plan, &tiers.costs, tiers.budgets, limit)? {
+        let limit = Limit { makespan: limit, stream: stream(&schedule, tiers)? };
+        match simulate_within((&schedule, &index), &plan, &tiers.costs, tiers.budgets, limit)? {
             Ok(simulation) if simulation.makespan >= slowest.makespan => slowest = simulation,
             Ok(_) => {}
             Err(slower) => return Ok(Err(slower)),
         }
         plans.push(plan);
     }
-    Ok(Ok((plans, slowest)))
+    Ok(Ok(Candidate { alternative, schedule, plans, simulation: slowest }))
 }
 
 #[cfg(test)]

@@ -144,11 +144,10 @@ impl SharedSchedule {
             );
         }
         state.check(here)?;
-        if let Some(ended) = &state.ended {
+        if let Some(Choice { schedule: Schedule { steps, .. }, .. }) = state.ended {
             return fail!(
                 State,
-                "the forward phase of this shot has ended already, after {} steps",
-                ended.schedule.steps
+                "the forward phase of this shot has ended already, after {steps} steps"
             );
         }
         let (Some(tick), Some(choice)) = (state.current, &state.decided) else {
@@ -187,10 +186,7 @@ impl SharedSchedule {
     pub fn of_all_shots(&self) -> Result<Schedule> {
         let mut state = self.lock()?;
         state.decide()?;
-        match &state.decided {
-            Some(choice) => Ok(choice.schedule.clone()),
-            None => fail!(State, "no schedule"),
-        }
+        state.decided.as_ref().map_or_else(no_schedule, |choice| Ok(choice.schedule.clone()))
     }
 
     /// Returns the configuration that the schedule was made with.
@@ -238,10 +234,8 @@ impl SharedSchedule {
         (state.steps, state.sessions) = (steps, sessions);
         (state.decided, state.ended) = (Some(choice), None);
         state.decisions += 1;
-        if begun.is_some() {
-            state.actions = Some(actions);
-        } else if state.current.is_none() {
-            state.actions = None;
+        if begun.is_some() || state.current.is_none() {
+            state.actions = begun.map(|_| actions);
         }
         Ok(())
     }
@@ -393,10 +387,10 @@ impl State {
     }
 
     fn check_untold(&self) -> Result<()> {
-        match self.told {
-            true => fail!(State, "the application or another rank was told of the schedule already, by a summary, a peek or a fingerprint"),
-            false => Ok(()),
+        if self.told {
+            return fail!(State, "the application or another rank was told of the schedule already, by a summary, a peek or a fingerprint");
         }
+        Ok(())
     }
 
     fn check_between_shots(&self) -> Result<()> {
@@ -445,11 +439,8 @@ impl State {
         let macro_steps = MacroSteps::new(self.config.schedule.adjoint_every, self.steps);
         let schedule = Schedule::of_terms(macro_steps.count(), terms)?.in_macro_steps(macro_steps);
         let choice = choose_schedule(schedule, &sessions, first)?;
-        log::info!(
-            "{}: {} snapshots, as other ranks have them",
-            choice.schedule.algorithm.name(),
-            choice.schedule.snapshots
-        );
+        let Schedule { algorithm, snapshots, .. } = choice.schedule;
+        log::info!("{}: {snapshots} snapshots, as other ranks have them", algorithm.name());
         Ok(choice)
     }
 
@@ -482,21 +473,19 @@ impl State {
         if self.actions.is_none() {
             self.actions = Some(self.all_actions()?);
         }
-        match &mut self.actions {
-            Some(actions) => Ok(actions),
-            None => fail!(State, "no schedule"),
-        }
+        self.actions.as_mut().map_or_else(no_schedule, Ok)
     }
 
     fn decide(&mut self) -> Result<&Choice> {
         if self.decided.is_none() {
             self.decided = Some(decide(&self.config, self.steps, &self.sessions)?);
         }
-        match self.choice() {
-            Some(choice) => Ok(choice),
-            None => fail!(State, "no schedule"),
-        }
+        self.choice().map_or_else(no_schedule, Ok)
     }
+}
+
+fn no_schedule<T>() -> Result<T> {
+    fail!(State, "no schedule")
 }
 
 /// The FORWARDs of an endless schedule are not joined to ranges, since its forward phase may end after

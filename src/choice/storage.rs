@@ -86,7 +86,8 @@ impl Storage {
             ways.iter().map(move |&coded| Storage::coded(job, codec.clone(), coded))
         });
         let cut = |whole: Storage| {
-            let is_cut = job.shares_levels() && can_cut(&whole);
+            // Mixed storage has no snapshots in two records.
+            let is_cut = job.shares_levels() && whole.coded != Coded::Moved;
             let cut = is_cut.then(|| Storage { cut: Cut::Levels, ..whole.clone() });
             // Online, nobody knows the number of steps by which two ways could be compared.
             let is_alone = is_cut && job.config.schedule.algorithm == Some(Algorithm::Online);
@@ -185,17 +186,10 @@ impl Storage {
             let measured = profile.codec(&self.codec).cloned();
             measured.unwrap_or_else(|| CodecProfile::typical(number, ratio, is_host))
         });
-        let previous_bytes = match self.cut {
-            Cut::Whole => 0,
-            Cut::Levels => job.state.previous_bytes(),
-        };
+        let is_cut = self.cut == Cut::Levels;
+        let previous_bytes = if is_cut { job.state.previous_bytes() } else { 0 };
         Costs { slot_bytes, previous_bytes, ..Costs::new(&profile, state, codec.as_ref()) }
     }
-}
-
-/// Whether the tiers can store snapshots of this storage cut into time levels.
-fn can_cut(storage: &Storage) -> bool {
-    storage.coded != Coded::Moved
 }
 
 /// Returns which snapshots a codec may compress. A codec that is named is one for all snapshots, and

@@ -23,7 +23,8 @@ impl Target {
     /// device. CUDA is not started in this process while fields are to tell the device.
     /// Fields in host memory that kernels can use do not tell the device, and are an error.
     pub fn of(config: &Config, fields: &[AppField]) -> Result<Option<Self>> {
-        match (config.device.backend, config.device.ordinal) {
+        let (backend, ordinal) = (config.device.backend, config.device.ordinal);
+        match (backend, ordinal) {
             (Backend::Host, Some(device)) => {
                 return fail!(
                     Config,
@@ -41,29 +42,23 @@ impl Target {
             Location::Device(k) | Location::Managed(k) => Some(*k),
             Location::Host => None,
         });
-        Ok(match (config.device.backend, config.device.ordinal.or(of_fields)) {
-            (_, Some(device)) => Some(Target::Cuda(device)),
+        match (backend, ordinal.or(of_fields)) {
+            (_, Some(device)) => Ok(Some(Target::Cuda(device))),
             (Backend::ByFields, None) if locations.is_empty() && !cuda::may_have_device() => {
-                Some(Target::Host)
+                Ok(Some(Target::Host))
             }
-            _ if locations.is_empty() => None,
-            (Backend::Cuda, None) => Some(Target::Cuda(cuda::current_device().unwrap_or(0))),
-            (_, None) => Self::of_host_memory().map(Some)?,
-        })
-    }
-
-    /// Returns the host, for fields in host memory. Fails if kernels of a device can use this memory,
-    /// too, and may run in this process: the host backend would copy fields while kernels on a
-    /// stream still write them.
-    fn of_host_memory() -> Result<Self> {
-        if let Some(device) = cuda::device_with_pageable_access() {
-            return fail!(
-                Config,
-                "the fields are in host memory, which kernels of CUDA device {device} can use, too, and this process has initialised CUDA: set \
-                 backend = 1 (host) if the calling thread computes the fields, or give memory of cudaMalloc or cudaMallocManaged if kernels do"
-            );
+            _ if locations.is_empty() => Ok(None),
+            (Backend::Cuda, None) => Ok(Some(Target::Cuda(cuda::current_device().unwrap_or(0)))),
+            // The host backend would copy fields while kernels on a stream still write them.
+            (_, None) => match cuda::device_with_pageable_access() {
+                None => Ok(Some(Target::Host)),
+                Some(device) => fail!(
+                    Config,
+                    "the fields are in host memory, which kernels of CUDA device {device} can use, too, and this process has initialised CUDA: set \
+                     backend = 1 (host) if the calling thread computes the fields, or give memory of cudaMalloc or cudaMallocManaged if kernels do"
+                ),
+            },
         }
-        Ok(Target::Host)
     }
 
     /// Returns the backend of this device.

@@ -69,15 +69,15 @@ impl TierSpec {
         }
         let slot_bytes = storage.slot_bytes(job)?;
         let left = job.device_budget.saturating_sub(beside_cache);
-        let held = match job.device_budget {
-            0 => u32::MAX,
-            _ => slots_of(left, slot_bytes),
-        };
+        let is_limited = job.device_budget > 0;
+        let held = if is_limited { slots_of(left, slot_bytes) } else { u32::MAX };
         let cap = job.state.most_coded_bytes().saturating_mul(job.config.tiers.cache.into());
         let most_bytes = if cap > 0 { left.min(cap) } else { left };
         let is_packed = storage.coded != Coded::None && left > 0;
-        let folders = job.config.tiers.disk_folders.len().max(1);
-        let host = job.host_budget;
+        let (folders, host) = (job.config.tiers.disk_folders.len().max(1), job.host_budget);
+        let schedule = &job.config.schedule;
+        let is_of_device =
+            job.device_budget > 0 && schedule.snapshots == 0 && !schedule.adjust_snapshots;
         let outside = Budgets { device: u64::MAX, host, disk: job.disk_budget }
             .with_disk_for(slot_bytes, DiskSpace::bytes_of_slot(slot_bytes, folders));
         let tiers = TierSpec {
@@ -85,8 +85,8 @@ impl TierSpec {
             slot_bytes,
             cache: job.most_slots().map(|most| most.saturating_mul(storage.cut.parts()).min(held)),
             raw_slots: None,
-            host: match job.host_budget {
-                0 => job.slots_without_host_budget(),
+            host: match host {
+                0 => is_of_device.then_some(0),
                 _ => Some(outside.slots_outside(slot_bytes)),
             },
             packed_bytes: is_packed.then_some(most_bytes / ALIGNMENT * ALIGNMENT),
@@ -117,10 +117,8 @@ impl TierSpec {
     /// room for [`LEAST_CODED`] compressed snapshots, and compressed snapshots the rest.
     fn mixed(&self) -> Result<Self> {
         let (state, slot) = (self.costs.state_bytes, self.slot_bytes);
-        let left = self
-            .packed_bytes
-            .unwrap_or(0)
-            .saturating_sub(u64::from(LEAST_CODED).saturating_mul(slot));
+        let coded = u64::from(LEAST_CODED).saturating_mul(slot);
+        let left = self.packed_bytes.unwrap_or(0).saturating_sub(coded);
         let most = self.cache.unwrap_or(0).saturating_sub(LEAST_CODED);
         match self.with_raw(slots_of(left, state).min(most)) {
             Some(mixed) => Ok(mixed),
