@@ -137,7 +137,7 @@ impl Tuner {
             return Err(error.within("the shot could not be measured"));
         }
         let (Some((forward, backward)), Some(speeds)) =
-            (self.fit.solve(), self.probe.as_mut().and_then(Probe::speeds))
+            (self.fit.solve(), self.probe.as_ref().and_then(Probe::speeds))
         else {
             return fail!(
                 State,

@@ -28,24 +28,23 @@ pub struct Probe {
     on_gpu: bool,
     ways: [Event; 3],
     warm: bool,
-    to_device: Vec<f64>,
-    to_host: Vec<f64>,
+    /// Seconds of a state within the device, to the host and to the device.
+    copies: Vec<[f64; 3]>,
+    /// Seconds of a state each way, both ways at once.
     both: Vec<f64>,
-    within: Vec<f64>,
     trials: Vec<Trial>,
-    /// Room for a state on disk, if the session may use a disk.
+    /// Room for a state on disk, if the session may use a disk; seconds to and from disk.
     disk: Option<Arc<DiskSpace>>,
-    to_disk: Vec<f64>,
-    from_disk: Vec<f64>,
+    passages: Vec<[f64; 2]>,
 }
 
-/// The results of one codec so far: stored bytes and seconds for each sampled state.
+/// The results of one codec so far: for each sampled state the stored bytes, and the seconds of
+/// compression and decompression.
 struct Trial {
     settings: Settings,
     coder: SnapshotCoder,
     stored: Vec<u64>,
-    compress: Vec<f64>,
-    decompress: Vec<f64>,
+    seconds: Vec<[f64; 2]>,
 }
 
 impl Probe {
@@ -60,24 +59,18 @@ impl Probe {
             on_gpu: matches!(target, Target::Cuda(_)),
             ways,
             warm: false,
-            to_device: Vec::new(),
-            to_host: Vec::new(),
+            copies: Vec::new(),
             both: Vec::new(),
-            within: Vec::new(),
             trials: Vec::new(),
             disk: disk_of(job, layout),
-            to_disk: Vec::new(),
-            from_disk: Vec::new(),
+            passages: Vec::new(),
         };
         for settings in codecs {
             match target.coder(&mut *probe.device, settings, layout, &layout.whole()) {
-                Ok(coder) => probe.trials.push(Trial {
-                    settings: settings.clone(),
-                    coder,
-                    stored: Vec::new(),
-                    compress: Vec::new(),
-                    decompress: Vec::new(),
-                }),
+                Ok(coder) => {
+                    let (settings, stored, seconds) = (settings.clone(), Vec::new(), Vec::new());
+                    probe.trials.push(Trial { settings, coder, stored, seconds });
+                }
                 Err(error) => log::info!("{} is not measured: {error}", settings.method.name()),
             }
         }
@@ -125,9 +118,7 @@ impl Probe {
             let both = self.on_gpu.then(|| self.both_ways(stream)).transpose()?;
             // The first round also pays for the first touch of the memory, and is not counted.
             if self.warm || k > 0 {
-                self.within.push(within);
-                self.to_host.push(to_host);
-                self.to_device.push(to_device);
+                self.copies.push([within, to_host, to_device]);
                 self.both.extend(both);
             }
         }
@@ -163,18 +154,17 @@ impl Probe {
         let address = self.device.pointer(Place::Host(0), bytes)?;
         // SAFETY: the device's host memory, on which no lane works: `timed` has waited.
         let memory = unsafe { std::slice::from_raw_parts_mut(address.cast(), bytes as usize) };
-        let mut pass = || -> Result<(f64, f64)> {
+        let mut pass = || -> Result<[f64; 2]> {
             let begin = Instant::now();
             disk.write(0, memory)?;
             disk.settle()?;
             let written = Instant::now();
             disk.read(0, memory)?;
-            Ok(((written - begin).as_secs_f64(), written.elapsed().as_secs_f64()))
+            Ok([written - begin, written.elapsed()].map(|time| time.as_secs_f64()))
         };
         match pass() {
-            Ok((to_disk, from_disk)) => {
-                self.to_disk.push(to_disk);
-                self.from_disk.push(from_disk);
+            Ok(seconds) => {
+                self.passages.push(seconds);
                 self.disk = Some(disk);
             }
             Err(error) => log::warn!("the disk is not measured: {error}"),
@@ -211,8 +201,7 @@ impl Probe {
             self.timed(stream, |device| coder.open(device, ts, record, &scratch))?;
         coder.check()?;
         trial.stored.push(bytes);
-        trial.compress.push(compress);
-        trial.decompress.push(decompress);
+        trial.seconds.push([compress, decompress]);
         Ok(())
     }
 
@@ -230,35 +219,34 @@ impl Probe {
     /// Returns a profile with the speeds that were measured, from the medians, and the results of
     /// every codec that works on this device; `None` before the first trial. Without a disk in the
     /// session, the disk has typical speeds.
-    pub fn speeds(&mut self) -> Option<Profile> {
+    pub fn speeds(&self) -> Option<Profile> {
         let state_bytes = self.layout.slot_bytes;
         let state = state_bytes as f64;
-        let gbs = |seconds: &mut Vec<f64>| Some(state / median(seconds)?.max(1e-9) / 1e9);
-        let [h2d_gbs, d2h_gbs, d2d_gbs] =
-            [gbs(&mut self.to_device)?, gbs(&mut self.to_host)?, gbs(&mut self.within)?];
+        let gbs = |seconds: f64| state / seconds.max(1e-9) / 1e9;
+        let [d2d_gbs, d2h_gbs, h2d_gbs] = medians(&self.copies)?.map(gbs);
         // One engine is certain from its count; a measured time may be of a busy moment.
         let both_gbs = match self.device.copy_engines() {
             _ if !self.on_gpu => 0.0,
             Ok(1) => Profile::in_turns(h2d_gbs, d2h_gbs),
-            _ => 2.0 * gbs(&mut self.both)?,
+            _ => 2.0 * gbs(median(self.both.clone())?),
         };
-        let codec = |trial: &mut Trial| {
+        let codec = |trial: &Trial| {
             let largest = *trial.stored.iter().max()? as f64;
             let mean = trial.stored.iter().map(|&bytes| bytes as f64).sum::<f64>()
                 / trial.stored.len() as f64;
+            let [compress_gbs, decompress_gbs] = medians(&trial.seconds)?.map(gbs);
             Some(CodecProfile {
-                compress_gbs: gbs(&mut trial.compress)?,
-                decompress_gbs: gbs(&mut trial.decompress)?,
+                compress_gbs,
+                decompress_gbs,
                 ratio: state / mean,
                 worst_ratio: state / largest,
                 ..CodecProfile::of(&trial.settings)
             })
         };
-        let codecs = self.trials.iter_mut().filter_map(codec).collect();
+        let codecs = self.trials.iter().filter_map(codec).collect();
         let typical = Profile::typical_gpu(state_bytes);
-        let (disk_read_gbs, disk_write_gbs) = gbs(&mut self.from_disk)
-            .zip(gbs(&mut self.to_disk))
-            .unwrap_or((typical.disk_read_gbs, typical.disk_write_gbs));
+        let [disk_write_gbs, disk_read_gbs] = medians(&self.passages)
+            .map_or([typical.disk_write_gbs, typical.disk_read_gbs], |seconds| seconds.map(gbs));
         Some(Profile {
             h2d_gbs,
             d2h_gbs,
@@ -303,7 +291,13 @@ fn disk_of(job: &Job, layout: &Layout) -> Option<Arc<DiskSpace>> {
     }
 }
 
-fn median(values: &mut [f64]) -> Option<f64> {
+fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     values.get(values.len() / 2).copied()
+}
+
+/// Returns the median of each column; `None` without rows.
+fn medians<const N: usize>(rows: &[[f64; N]]) -> Option<[f64; N]> {
+    let column = |of: usize| median(rows.iter().map(|row| row[of]).collect()).unwrap_or(0.0);
+    (!rows.is_empty()).then(|| std::array::from_fn(column))
 }
