@@ -154,17 +154,18 @@ pub unsafe extern "C" fn gpuzip_persist_find(
 ) -> gpuzip_status_t {
     // SAFETY: by this function's contract.
     unsafe { Out::new(found, "found") }.fill_sized("gpuzip_persist_find", || {
-        let newest = with_session(handle, |session| session.persist_find())?;
-        Ok(newest.map_or_else(
-            || gpuzip_generation_t { it: -1, ..Default::default() },
-            |found| gpuzip_generation_t {
-                generation: found.generation as i64,
-                shot: found.shot,
-                it: found.it,
-                bytes: found.bytes,
-                ..Default::default()
-            },
-        ))
+        with_session(handle, |session| {
+            Ok(session.persist_find()?.map_or_else(
+                || gpuzip_generation_t { it: -1, ..Default::default() },
+                |found| gpuzip_generation_t {
+                    generation: found.origin.generation as i64,
+                    shot: found.header.shot,
+                    it: found.header.it,
+                    bytes: found.length,
+                    ..Default::default()
+                },
+            ))
+        })
     })
 }
 

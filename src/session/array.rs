@@ -21,10 +21,8 @@ pub struct Array {
 
 impl Array {
     pub(super) fn memory(&self) -> Result<AppMemory> {
-        match self.field.memory {
-            Some(memory) => Ok(memory),
-            None => fail!(Argument, "array {}: data is NULL", self.name),
-        }
+        let none = || fail!(Argument, "array {}: data is NULL", self.name);
+        self.field.memory.map_or_else(none, Ok)
     }
 
     /// The head of the array's record. Its number `ts` tells the shape.
@@ -66,32 +64,8 @@ fn shape_of_record(head: &RecordHead, field: &Field) -> String {
     }
 }
 
-/// Copies bytes between the application's memory and a buffer: by the device, or, before a session has
-/// one, as host memory.
-fn read(device: Option<&mut dyn Device>, from: AppMemory, to: &mut [u8]) -> Result<()> {
-    match device {
-        Some(device) => device.read(Place::App(from), to),
-        None => {
-            // SAFETY: memory of the application, at least as long as `to`, by the promise of
-            // `AppMemory`.
-            unsafe { std::ptr::copy_nonoverlapping(from.address(), to.as_mut_ptr(), to.len()) };
-            Ok(())
-        }
-    }
-}
-
-fn write(device: Option<&mut dyn Device>, to: AppMemory, from: &[u8]) -> Result<()> {
-    match device {
-        Some(device) => device.write(Place::App(to), from),
-        None => {
-            // SAFETY: as in `read`.
-            unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.address(), from.len()) };
-            Ok(())
-        }
-    }
-}
-
-/// Writes the record of an array.
+/// Writes the record of an array. The device copies the bytes of the application, or, before a session
+/// has one, this thread copies them as host memory.
 pub(super) fn put(
     writer: &mut Writer,
     mut device: Option<&mut (dyn Device + '_)>,
@@ -102,7 +76,13 @@ pub(super) fn put(
     let mut buffer = filled(0u8, memory.bytes().min(PIECE))?;
     for part in memory.parts(PIECE) {
         let piece = &mut buffer[..part.bytes()];
-        read(device.as_deref_mut(), part, piece)?;
+        match &mut device {
+            Some(device) => device.read(Place::App(part), piece)?,
+            // SAFETY: memory of the application, as long as `piece`, by the promise of `AppMemory`.
+            None => unsafe {
+                std::ptr::copy_nonoverlapping(part.address(), piece.as_mut_ptr(), piece.len())
+            },
+        }
         writer.write(piece)?;
     }
     Ok(())
@@ -146,31 +126,30 @@ pub(super) fn match_arrays<'a>(
     }
 }
 
-/// The part of an array that is not filled yet.
-pub(super) struct Cursor {
-    parts: Box<dyn Iterator<Item = AppMemory>>,
-    current: Option<AppMemory>,
-}
-
-impl Cursor {
-    pub(super) fn new(memory: AppMemory) -> Self {
-        Cursor { parts: Box::new(memory.parts(PIECE)), current: None }
-    }
-
-    pub(super) fn put(
-        &mut self,
-        mut device: Option<&mut (dyn Device + '_)>,
-        mut piece: &[u8],
-    ) -> Result<()> {
+/// Fills an array with the bytes of record number `k`, which are copied as in `put`.
+pub(super) fn fill(
+    reader: &Reader,
+    k: usize,
+    mut device: Option<&mut (dyn Device + '_)>,
+    array: &Array,
+) -> Result<()> {
+    let (mut parts, mut current) = (array.memory()?.parts(PIECE), None);
+    reader.read(k, &mut |mut piece| {
         while !piece.is_empty() {
-            let Some(part) = self.current.take().or_else(|| self.parts.next()) else {
+            let Some(part) = current.take().or_else(|| parts.next()) else {
                 return fail!(Stream, "more bytes than the array has");
             };
-            let (first, rest) = part.split(piece.len());
-            write(device.as_deref_mut(), first, &piece[..first.bytes()])?;
-            piece = &piece[first.bytes()..];
-            self.current = rest;
+            let (first, rest): (AppMemory, _) = part.split(piece.len());
+            let (bytes, others) = piece.split_at(first.bytes());
+            match &mut device {
+                Some(device) => device.write(Place::App(first), bytes)?,
+                // SAFETY: as in `put`.
+                None => unsafe {
+                    std::ptr::copy_nonoverlapping(bytes.as_ptr(), first.address(), bytes.len())
+                },
+            }
+            (piece, current) = (others, rest);
         }
         Ok(())
-    }
+    })
 }

@@ -1,12 +1,12 @@
 //! One generation of restart files: what a session writes into it, and how a session goes on from it.
 
-use super::array::{match_arrays, put, Array, Cursor};
-use super::persist::{Found, Persist};
+use super::array::{fill, match_arrays, put, Array};
+use super::persist::Persist;
 use super::restart::{hash, state_and_part, Position};
 use super::Session;
 use crate::choice::{Cut, Target};
 use crate::codec::{Method, Settings, CODECS};
-use crate::device::{Device, Stream};
+use crate::device::Stream;
 use crate::error::{fail, Result};
 use crate::fallible_vec::{copied, push};
 use crate::layout::Field;
@@ -28,6 +28,14 @@ const LEVEL_SUMS: &str = "gpuzip level checksums";
 const MOST_SHAPES: usize = 8;
 /// Most bytes of a record of the library's own.
 const LONGEST_RECORD: u64 = 1 << 16;
+
+/// What `persist_write` is asked to write.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    shot: i64,
+    arrays: &'a [Array],
+    stream: Stream,
+}
 
 impl Session {
     /// What must be equal in the session that wrote a generation and in one that goes on from it. The
@@ -88,27 +96,21 @@ impl Session {
     pub fn persist_write(&mut self, shot: i64, arrays: &[Array], stream: Stream) -> Result<()> {
         self.with_persist(|session, persist| {
             let begin = Instant::now();
-            let written = session.write_due(persist, shot, arrays, stream);
+            let written = session.write_due(persist, Asked { shot, arrays, stream });
             persist.waited(begin);
             written
         })
     }
 
-    fn write_due(
-        &mut self,
-        persist: &mut Persist,
-        shot: i64,
-        arrays: &[Array],
-        stream: Stream,
-    ) -> Result<()> {
+    fn write_due(&mut self, persist: &mut Persist, asked: Asked) -> Result<()> {
         let settled = persist.settle_all();
         let is_stopping = !persist.all(stop::seconds_left().is_none())?;
         let Err(earlier) = settled else {
-            return self.write_now(persist, shot, arrays, stream, is_stopping);
+            return self.write_now(persist, asked, is_stopping);
         };
         if is_stopping {
             // The last generations are worth more than the report that an earlier one is lost.
-            self.write_now(persist, shot, arrays, stream, true)?;
+            self.write_now(persist, asked, true)?;
             persist.settle_all()?;
             return Err(earlier
                 .within("the generation of this stop is on the disk, and an earlier one failed"));
@@ -118,29 +120,22 @@ impl Session {
 
     /// Writes what is due. Whatever fails on this rank alone, it asks the other ranks as often as they
     /// ask it.
-    fn write_now(
-        &mut self,
-        persist: &mut Persist,
-        shot: i64,
-        arrays: &[Array],
-        stream: Stream,
-        is_stopping: bool,
-    ) -> Result<()> {
+    fn write_now(&mut self, persist: &mut Persist, asked: Asked, is_stopping: bool) -> Result<()> {
         let is_between = self.is_between_shots();
-        let prepared = self.prepare(shot, arrays, is_between || is_stopping);
+        let prepared = self.prepare(asked, is_between || is_stopping);
         let begin = persist.together(prepared)?;
         let (all, none) = (persist.all(is_between)?, persist.all(!is_between)?);
         if !all && !none {
             return fail!(State, "some ranks are between two shots and others within a shot: all ranks write a generation at the same action");
         }
         if is_between {
-            let written = self.write_generation(persist, shot, (&begin, &[]), arrays, stream);
+            let written = self.write_generation(persist, asked, &begin, &[]);
             return persist.together(written);
         }
-        let position = self.position(stream);
+        let (shot, position) = (asked.shot, self.position(asked.stream));
         if is_stopping && !persist.all(persist.begun_shot == Some(shot))? {
             // The state at the start of the shot is worth most and has the fewest bytes.
-            let written = self.write_generation(persist, shot, (&begin, &[]), arrays, stream);
+            let written = self.write_generation(persist, asked, &begin, &[]);
             persist.together(written)?;
             persist.settle_all()?;
         }
@@ -150,7 +145,7 @@ impl Session {
         }
         let (position, kept) = persist.together(position)?;
         if is_stopping {
-            let bytes = self.expected_bytes(arrays, &kept);
+            let bytes = self.expected_bytes(asked.arrays, &kept);
             let (left, needed) =
                 (stop::seconds_left().unwrap_or(f64::INFINITY), persist.expected_seconds(bytes));
             if !persist.all(needed <= left)? {
@@ -161,13 +156,13 @@ impl Session {
                 return Ok(());
             }
         }
-        let written = self.write_generation(persist, shot, (&position, &kept), arrays, stream);
+        let written = self.write_generation(persist, asked, &position, &kept);
         persist.together(written)
     }
 
     /// Checks what a generation is to be of, and returns the start of the current or the next shot, if
     /// a generation of it may be written.
-    fn prepare(&mut self, shot: i64, arrays: &[Array], begins: bool) -> Result<Position> {
+    fn prepare(&mut self, Asked { shot, arrays, .. }: Asked, begins: bool) -> Result<Position> {
         if shot < 0 {
             return fail!(Argument, "shot = {shot}: shots are numbered from 0");
         }
@@ -196,16 +191,15 @@ impl Session {
     fn write_generation(
         &mut self,
         persist: &mut Persist,
-        shot: i64,
-        (position, kept): (&Position, &[Kept]),
-        arrays: &[Array],
-        stream: Stream,
+        Asked { shot, arrays, stream }: Asked,
+        position: &Position,
+        kept: &[Kept],
     ) -> Result<()> {
         let begin = Instant::now();
         let it = position.it;
         let header = Header { fingerprint: self.fingerprint()?, shot, it };
         let mut writer = persist.store()?.begin(header)?;
-        let arrays = arrays.iter().filter(|array| it >= 0 || !array.changes_within);
+        let mut arrays = arrays.iter().filter(|array| it >= 0 || !array.changes_within);
         let codec = self.codec_number();
         let parts = match self.tiers().storage.cut {
             Cut::Whole => vec![self.basis.layout.raw_bytes],
@@ -213,10 +207,7 @@ impl Session {
         };
         let every = self.schedule.macro_steps().every();
         let written = match &mut self.engine {
-            None => arrays
-                .into_iter()
-                .try_for_each(|array| put(&mut writer, None, array))
-                .map(|()| Vec::new()),
+            None => arrays.try_for_each(|array| put(&mut writer, None, array)).map(|()| Vec::new()),
             // An error of a file must not break the shot.
             Some(engine) => engine.call(stream, "persist", |engine| {
                 engine.tiers.settle()?;
@@ -242,10 +233,9 @@ impl Session {
         };
         let sums: Vec<u8> = written?.into_iter().flat_map(u64::to_le_bytes).collect();
         let mut put_own = |name: &str, bytes: &[u8]| {
-            let (name, raw_bytes) = (Name::new(name)?, bytes.len() as u64);
-            let stored_bytes = raw_bytes;
-            let kind = Kind::Other;
-            writer.record(RecordHead { kind, name, ts: it, codec: 0, raw_bytes, stored_bytes })?;
+            let (kind, name, raw_bytes) = (Kind::Other, Name::new(name)?, bytes.len() as u64);
+            let (codec, stored_bytes) = (0, raw_bytes);
+            writer.record(RecordHead { kind, name, ts: it, codec, raw_bytes, stored_bytes })?;
             writer.write(bytes)
         };
         if !sums.is_empty() {
@@ -262,18 +252,14 @@ impl Session {
 
     /// Finds the newest generation that is right on all ranks, which `persist_read` reads. All ranks call
     /// this together.
-    pub fn persist_find(&mut self) -> Result<Option<Found>> {
+    pub fn persist_find(&mut self) -> Result<Option<&Reader>> {
         self.with_persist(|session, persist| {
             persist.settle_all()?;
             let expected = session.fingerprint();
             let expected = persist.together(expected)?;
-            Ok(persist.find(&expected)?.map(|reader| Found {
-                generation: reader.origin.generation,
-                shot: reader.header.shot,
-                it: reader.header.it,
-                bytes: reader.length,
-            }))
-        })
+            persist.find(&expected)
+        })?;
+        Ok(self.persist.as_ref().and_then(|persist| persist.found.as_ref()))
     }
 
     /// Goes on from the generation that `persist_find` found: fills the arrays, and moves the session to
@@ -342,18 +328,13 @@ impl Session {
         } else {
             self.go_on_from(position)?;
         }
-        let fill = |mut device: Option<&mut dyn Device>| -> Result<()> {
-            for &(k, array) in places {
-                let mut rest = Cursor::new(array.memory()?);
-                reader.read(k, &mut |piece| rest.put(device.as_deref_mut(), piece))?;
-            }
-            Ok(())
-        };
+        let mut places = places.iter();
         match &mut self.engine {
-            None => fill(None),
-            Some(engine) => {
-                engine.call(stream, "restart", |engine| fill(Some(engine.tiers.device())))
-            }
+            None => places.try_for_each(|&(k, array)| fill(reader, k, None, array)),
+            Some(engine) => engine.call(stream, "restart", |engine| {
+                let device = engine.tiers.device();
+                places.try_for_each(|&(k, array)| fill(reader, k, Some(device), array))
+            }),
         }
     }
 }

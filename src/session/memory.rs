@@ -32,13 +32,15 @@ pub(super) struct Reserved {
     disk: Option<DiskSpace>,
 }
 
-/// What there is for a plan.
-pub(super) enum Room {
-    /// All that the plan needs.
-    Enough(Reserved),
-    /// Folders with less room for snapshots than the plan needs, in bytes.
-    LessDisk { folders: String, needed: u64, room: u64 },
+/// Folders with less room for snapshots than a plan needs, in bytes.
+pub(super) struct LessDisk {
+    pub(super) folders: String,
+    pub(super) needed: u64,
+    pub(super) room: u64,
 }
+
+/// The memory that is reserved, or why a plan does not get what it needs.
+type Room = std::result::Result<Reserved, LessDisk>;
 
 impl<'a> Memory<'a> {
     /// Opens the device, and the codec or the checksums that `spec` stores snapshots with.
@@ -101,18 +103,12 @@ impl<'a> Memory<'a> {
         let config = &self.basis.job.config;
         loop {
             let tiers = &self.spec;
-            let plan = match rest {
-                Some(rest) => rest.clone(),
-                None => schedule.plan(tiers)?,
-            };
-            let cache = tiers.cache_bytes(&plan);
-            let spare = tiers.spare_bytes(&plan);
+            let plan = rest.map_or_else(|| schedule.plan(tiers), |rest| Ok(rest.clone()))?;
+            let (cache, spare) = (tiers.cache_bytes(&plan), tiers.spare_bytes(&plan));
             let needed = cache.saturating_add(spare.saturating_add(self.storage.device_bytes()));
             let can_shrink = cache > 0 && rest.is_none();
-            let leaves_enough = match can_shrink {
-                true => leave_reserve(config, &*self.device, needed),
-                false => Ok(()),
-            };
+            let leaves_enough =
+                if can_shrink { leave_reserve(config, &*self.device, needed) } else { Ok(()) };
             match leaves_enough.and_then(|()| self.device.reserve(Tier::Device, needed)) {
                 Err(error) if error.code == Code::Memory && can_shrink => {
                     let fewer = tiers.with_fewer_slots(&plan);
@@ -164,10 +160,8 @@ impl<'a> Memory<'a> {
     fn reserve_pool(&mut self, plan: &Plan) -> Result<u64> {
         let (tiers, job) = (&self.spec, &self.basis.job);
         let times = |slots: u32, bytes: u64| (slots as u64).saturating_mul(bytes);
-        let staged = match tiers.on_disk(plan) {
-            0 => 0,
-            _ => staging_bytes(tiers.slot_bytes),
-        };
+        let has_disk = tiers.on_disk(plan) > 0;
+        let staged = if has_disk { staging_bytes(tiers.slot_bytes) } else { 0 };
         let pool = match (self.is_coded(), job.host_budget) {
             (false, _) => tiers.bytes_of(plan).1.saturating_sub(staged),
             (true, 0) => {
@@ -201,14 +195,14 @@ impl<'a> Memory<'a> {
         let tiers = &self.spec;
         let slots = tiers.on_disk(&reserved.plan);
         if slots == 0 {
-            return Ok(Room::Enough(reserved));
+            return Ok(Ok(reserved));
         }
         let folders = self.basis.job.config.disk_folders();
         let disk = DiskSpace::reserve(&folders, slots, tiers.slot_bytes)?;
         if disk.slots() < slots {
             let bytes = |slots: u32| u64::from(slots).saturating_mul(tiers.bytes_on_disk());
             let (needed, room) = (bytes(slots), bytes(disk.slots()));
-            return Ok(Room::LessDisk { folders: disk.folders(), needed, room });
+            return Ok(Err(LessDisk { folders: disk.folders(), needed, room }));
         }
         for folder in disk.in_memory() {
             log::warn!(
@@ -216,7 +210,7 @@ impl<'a> Memory<'a> {
                 folder.display()
             );
         }
-        Ok(Room::Enough(Reserved { disk: Some(disk), ..reserved }))
+        Ok(Ok(Reserved { disk: Some(disk), ..reserved }))
     }
 }
 

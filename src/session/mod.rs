@@ -36,7 +36,7 @@ use timeline::Watch;
 
 pub use array::Array;
 pub use basis::{estimate, Estimate};
-pub use persist::{AgreeMin, Due, Found, Persist};
+pub use persist::{AgreeMin, Due, Persist};
 pub use restart::Position;
 
 /// A session: what the C handle `gpuzip_t` stands for.
@@ -213,12 +213,8 @@ impl Session {
     /// Adds what the session's memory says of an action: whether the memory of a previous time level is
     /// that of the state before.
     fn flagged(&self, mut tick: Tick) -> Tick {
-        let Action { kind, flags: of_action, .. } = tick.action;
-        let is_of_memory = match kind {
-            Kind::Save | Kind::Restore => true,
-            Kind::Forward => of_action & flags::NEXT_IS_SAVE != 0,
-            _ => false,
-        };
+        let is_of_memory = matches!(tick.action.kind, Kind::Save | Kind::Restore)
+            || zero_copy::is_before_save(tick.action);
         let is_shared = |engine: &Engine| engine.tiers.shares_memory(tick.step);
         if is_of_memory && self.engine.as_ref().is_some_and(is_shared) {
             tick.action.flags |= flags::SHARED_LEVEL;
@@ -261,13 +257,14 @@ impl Session {
         (self.shot.tick, self.shot.since) = (Some(tick), Some(now));
         self.shot.served = !matches!(tick.action.kind, Kind::Save | Kind::Restore);
         self.timeline_action(tick);
-        let (mut forward, mut backward) = (0, 0);
-        match tick.action.kind {
-            Kind::Forward => forward = (tick.end - tick.action.ts + 1) as u64,
-            Kind::Backward => backward = (tick.end - tick.action.ts + 1) as u64,
-            Kind::Terminate => self.end_shot(),
-            _ => {}
+        if tick.action.kind == Kind::Terminate {
+            self.end_shot();
         }
+        let steps = |kind: Kind| match tick.action.kind == kind {
+            true => u64::from(tick.end - tick.action.ts + 1),
+            false => 0,
+        };
+        let (forward, backward) = (steps(Kind::Forward), steps(Kind::Backward));
         self.shot.stats.forward_steps += forward;
         self.shot.stats.backward_steps += backward;
         if let Some(tuner) = self.engine.as_mut().and_then(|engine| engine.tuner.as_mut()) {

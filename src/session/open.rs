@@ -2,7 +2,7 @@
 
 use super::basis::Basis;
 use super::engine::Engine;
-use super::memory::{Memory, Room};
+use super::memory::{LessDisk, Memory};
 use super::shot::Shot;
 use super::timeline::Watch;
 use super::{tuning, Session};
@@ -10,7 +10,7 @@ use crate::choice::{Coded, Job, SharedSchedule, Target, TierSpec, Why};
 use crate::codec::SnapshotCodec;
 use crate::config::{Backend, Config};
 use crate::device::{cuda, AppField};
-use crate::error::{fail, text, Code, Error, Result};
+use crate::error::{fail, Code, Result};
 use crate::layout::Layout;
 use crate::plan::Plan;
 use crate::process::Process;
@@ -61,14 +61,12 @@ impl Session {
     /// Determines the device from `fields` if it is not known yet, and refuses fields in memory
     /// that this device cannot copy.
     pub(super) fn place(&mut self, fields: &[AppField]) -> Result<()> {
-        let known = self.basis.target;
-        let target = match known {
-            Some(target) => Some(target),
-            None => Target::of(&self.basis.job.config, fields)?,
-        };
-        target.map_or(Ok(()), |target| target.check(fields))?;
-        if known.is_none() {
-            target.into_iter().for_each(|target| self.settle_on(target));
+        if let Some(target) = self.basis.target {
+            return target.check(fields);
+        }
+        if let Some(target) = Target::of(&self.basis.job.config, fields)? {
+            target.check(fields)?;
+            self.settle_on(target);
         }
         Ok(())
     }
@@ -79,10 +77,7 @@ impl Session {
         if self.shot.tick.is_none() {
             self.leave_old_plan();
         }
-        match self.engine {
-            None => self.make_engine(None),
-            Some(_) => Ok(()),
-        }
+        self.make_engine(None)
     }
 
     /// Frees the memory of a plan if the schedule was decided anew since.
@@ -105,7 +100,7 @@ impl Session {
             let spec = rest.map_or(self.basis.option(number), |(_, spec)| spec).clone();
             let mut memory = Memory::open(&self.basis, target, spec)?;
             match memory.reserve(&self.schedule, rest.map(|(plan, _)| plan)) {
-                Ok(Room::Enough(reserved)) => {
+                Ok(Ok(reserved)) => {
                     let (spec, tiers) = memory.into_tiers(reserved)?;
                     self.engine = Some(Engine::new(decision, spec, tiers));
                     self.begin_tuning();
@@ -113,8 +108,8 @@ impl Session {
                 }
                 short => {
                     memory.close();
-                    if let Room::LessDisk { folders, needed, room } = short? {
-                        self.plan_for_disk(&folders, needed, room, rest.is_some())?;
+                    if let Err(less) = short? {
+                        self.plan_for_disk(less, rest.is_some())?;
                     }
                 }
             }
@@ -122,15 +117,9 @@ impl Session {
         Ok(())
     }
 
-    /// Plans anew for `room` bytes of disk, which is what there is of the `needed` ones; fails if the plan
-    /// is the rest of a shot.
-    fn plan_for_disk(
-        &mut self,
-        folders: &str,
-        needed: u64,
-        room: u64,
-        is_rest: bool,
-    ) -> Result<()> {
+    /// Plans anew for the disk that there is; fails if the plan is the rest of a shot.
+    fn plan_for_disk(&mut self, less: LessDisk, is_rest: bool) -> Result<()> {
+        let LessDisk { folders, needed, room } = less;
         let less = format!(
             "{folders} has room for {room} bytes of snapshots and the plan needs {needed}: free space there, or name other folders in disk_path"
         );
@@ -142,16 +131,16 @@ impl Session {
         }
         let job = Job { disk_budget: room, ..self.basis.job.clone() };
         let basis = self.basis.with(job);
-        basis.and_then(|basis| self.decide_anew(Why::LessDisk, basis)).map_err(|e| {
+        basis.and_then(|basis| self.decide_anew(Why::LessDisk, basis)).or_else(|e| {
             match e.code {
-                Code::State => Error::new(
-                    Code::Budget,
-                    text(format_args!(
+                Code::State => {
+                    fail!(
+                        Budget,
                         "{less}; no smaller plan can be made any more, because {}",
                         e.message
-                    )),
-                ),
-                _ => e.within(format_args!("{less}, or set disk_budget to what there is")),
+                    )
+                }
+                _ => Err(e.within(format_args!("{less}, or set disk_budget to what there is"))),
             }
         })?;
         log::warn!(

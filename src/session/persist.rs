@@ -23,19 +23,6 @@ pub enum Due {
     Stop = 2,
 }
 
-/// The generation that `persist_find` found: what it holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// Number of the generation.
-    pub generation: u64,
-    /// Number of the shot to go on with.
-    pub shot: i64,
-    /// The last action of that shot that was done; -1: the start of the shot.
-    pub it: i64,
-    /// Bytes of the file.
-    pub bytes: u64,
-}
-
 /// The restart files of a session.
 pub struct Persist {
     store: Option<Store>,
@@ -73,16 +60,13 @@ struct Publishing {
     begun_shot: Option<i64>,
 }
 
-/// What a publication is given, and what it leaves. Meanwhile all of it is `None`.
+/// What a publication is given, and what it leaves. Meanwhile all of it is `None` or 0.
+#[derive(Default)]
 struct Publication {
     store: Option<Store>,
     finished: Option<Finished>,
-    published: Option<Published>,
-}
-
-/// What came of a publication.
-struct Published {
-    generation: Result<u64>,
+    /// The number of the published generation.
+    generation: Option<Result<u64>>,
     time: Duration,
     /// The processor time that it took, until this has put off the next generation.
     processor: Duration,
@@ -95,14 +79,12 @@ fn lock(shared: &Mutex<Publication>) -> MutexGuard<'_, Publication> {
 
 fn publish(shared: &Mutex<Publication>) {
     let (begin, processor) = (Instant::now(), processor_time());
-    let mut given = lock(shared);
-    let work = given.store.take().zip(given.finished.take());
-    drop(given);
-    if let Some((mut store, finished)) = work {
-        let generation = store.publish(finished);
-        let processor = processor_time().saturating_sub(processor);
-        let published = Some(Published { generation, time: begin.elapsed(), processor });
-        *lock(shared) = Publication { store: Some(store), finished: None, published };
+    let mut given = std::mem::take(&mut *lock(shared));
+    if let (Some(store), Some(finished)) = (&mut given.store, given.finished.take()) {
+        given.generation = Some(store.publish(finished));
+        given.processor = processor_time().saturating_sub(processor);
+        given.time = begin.elapsed();
+        *lock(shared) = given;
     }
 }
 
@@ -110,18 +92,6 @@ fn publish(shared: &Mutex<Publication>) {
 const DEFAULT_OVERHEAD: f64 = 0.035;
 /// The bandwidth that is assumed before one is measured, in bytes per second.
 const ASSUMED_BANDWIDTH: f64 = 0.3e9;
-
-/// Returns the store of a session, which an internal error during a publication takes away.
-fn present(store: &mut Option<Store>) -> Result<&mut Store> {
-    match store {
-        Some(store) => Ok(store),
-        None => fail!(
-            State,
-            "an internal error has ended the writing of restart files: finalize the session and go on in \
-             a new one"
-        ),
-    }
-}
 
 impl Persist {
     fn new(store: Option<Store>, overhead: f64, ranks: u32, agree_min: AgreeMin) -> Self {
@@ -143,15 +113,26 @@ impl Persist {
         }
     }
 
-    /// Returns the store; no publication is under way.
+    /// Returns the store, which an internal error during a publication takes away; no publication is
+    /// under way.
     pub(super) fn store(&mut self) -> Result<&mut Store> {
-        present(&mut self.store)
+        match &mut self.store {
+            Some(store) => Ok(store),
+            None => fail!(
+                State,
+                "an internal error has ended the writing of restart files: finalize the session and go on in \
+                 a new one"
+            ),
+        }
     }
 
     /// Finds the newest generation that is right on all ranks and has this fingerprint.
-    pub(super) fn find(&mut self, expected: &Fingerprint) -> Result<Option<&Reader>> {
-        self.found = present(&mut self.store)?.newest(expected, &mut self.agree_min)?;
-        Ok(self.found.as_ref())
+    pub(super) fn find(&mut self, expected: &Fingerprint) -> Result<()> {
+        let Persist { store: Some(store), agree_min, .. } = self else {
+            return self.store().map(drop);
+        };
+        self.found = store.newest(expected, agree_min)?;
+        Ok(())
     }
 
     /// Publishes a generation in the background. `seconds`: what writing it took.
@@ -162,12 +143,10 @@ impl Persist {
         begun_shot: Option<i64>,
     ) -> Result<()> {
         let bytes = finished.bytes();
-        let Some(store) = self.store.take() else { return self.store().map(drop) };
-        let shared = Arc::new(Mutex::new(Publication {
-            store: Some(store),
-            finished: Some(finished),
-            published: None,
-        }));
+        self.store()?;
+        let (store, finished) = (self.store.take(), Some(finished));
+        let given = Publication { store, finished, ..Publication::default() };
+        let shared = Arc::new(Mutex::new(given));
         let theirs = shared.clone();
         let thread = match Thread::start(c"gpuzip-persist", move || publish(&theirs)) {
             Ok(thread) => Some(thread),
@@ -175,7 +154,7 @@ impl Persist {
                 log::info!("{error}: the generation is published while the application waits");
                 publish(&shared);
                 // This processor time is a part of the wait.
-                lock(&shared).published.iter_mut().for_each(|p| p.processor = Duration::ZERO);
+                lock(&shared).processor = Duration::ZERO;
                 None
             }
         };
@@ -186,17 +165,17 @@ impl Persist {
     /// Waits for the publication under way, and returns its error.
     pub(super) fn settle(&mut self) -> Result<()> {
         let Some(publishing) = self.publishing.take() else { return Ok(()) };
-        let Publishing { thread, shared, bytes, seconds, begun_shot, .. } = publishing;
+        let Publishing { thread, shared, bytes, seconds, begun_shot } = publishing;
         thread.into_iter().for_each(Thread::join);
         let mut left = lock(&shared);
-        let (Some(store), Some(published)) = (left.store.take(), left.published.take()) else {
+        let (Some(store), Some(generation)) = (left.store.take(), left.generation.take()) else {
             return fail!(Panic, "internal error, please report it: a generation was not published, and this session writes no more of them");
         };
         self.store = Some(store);
-        self.published = published.generation?;
+        self.published = generation?;
         (self.generations, self.bytes) = (self.generations + 1, self.bytes + bytes);
         self.begun_shot = begun_shot.or(self.begun_shot);
-        self.bandwidth = bytes as f64 / (seconds + published.time.as_secs_f64()).max(1e-6);
+        self.bandwidth = bytes as f64 / (seconds + left.time.as_secs_f64()).max(1e-6);
         Ok(())
     }
 
@@ -270,15 +249,13 @@ impl Persist {
     /// the application may have waited for this processor.
     fn count_processor(&mut self) {
         let (Some(publishing), Some(next)) = (&self.publishing, self.next) else { return };
-        if let Some(published) = &mut lock(&publishing.shared).published {
-            let processor = std::mem::take(&mut published.processor);
-            self.next = Some(self.later(next, processor.as_secs_f64()));
-        }
+        let processor = std::mem::take(&mut lock(&publishing.shared).processor);
+        self.next = Some(self.later(next, processor.as_secs_f64()));
     }
 
     fn due(&mut self) -> Result<Due> {
         self.count_processor();
-        let is_under_way = |publishing: &Publishing| lock(&publishing.shared).published.is_none();
+        let is_under_way = |publishing: &Publishing| lock(&publishing.shared).generation.is_none();
         let own = match (&self.next, &self.publishing) {
             _ if stop::seconds_left().is_some() => Due::Stop,
             (_, Some(publishing)) if is_under_way(publishing) => Due::No,
@@ -312,7 +289,8 @@ impl Session {
     /// Opens the folder of restart files for `rank` of `ranks` ranks.
     pub fn persist_open(&mut self, (rank, ranks): (u32, u32), agree_min: AgreeMin) -> Result<()> {
         self.process.check()?;
-        let Some(dir) = &self.basis.job.config.restart.folder else {
+        let restart = &self.basis.job.config.restart;
+        let Some(dir) = &restart.folder else {
             return fail!(
                 State,
                 "persist_dir is not set: name the folder of restart files in the configuration"
@@ -321,9 +299,8 @@ impl Session {
         if self.persist.is_some() {
             return fail!(State, "the restart files of this session are open already");
         }
-        let overhead = self.basis.job.config.restart.overhead;
-        let overhead = if overhead == 0.0 { DEFAULT_OVERHEAD } else { overhead };
-        let store = match self.basis.job.config.restart.strict {
+        let overhead = if restart.overhead == 0.0 { DEFAULT_OVERHEAD } else { restart.overhead };
+        let store = match restart.strict {
             true => Store::open_trusted(dir, rank, ranks),
             false => Store::open(dir, rank, ranks),
         }?;
@@ -370,7 +347,7 @@ impl Session {
     pub(super) fn persisted(&self) -> (u64, u64, f64) {
         let numbers = |persist: &Persist| {
             let is_published = |publishing: &&Publishing| {
-                lock(&publishing.shared).published.as_ref().is_some_and(|p| p.generation.is_ok())
+                matches!(lock(&publishing.shared).generation, Some(Ok(_)))
             };
             let last = persist.publishing.as_ref().filter(is_published);
             let (more, bytes) = last.map_or((0, 0), |publishing| (1, publishing.bytes));
@@ -388,8 +365,7 @@ mod tests {
     /// and only when the publication has ended.
     #[test]
     fn the_processor_time_of_a_publication_counts() {
-        let (store, finished, published) = (None, None, None);
-        let shared = Arc::new(Mutex::new(Publication { store, finished, published }));
+        let shared = Arc::new(Mutex::new(Publication::default()));
         let (thread, bytes, seconds, begun_shot) = (None, 0, 0.0, None);
         let publishing = Publishing { thread, shared: shared.clone(), bytes, seconds, begun_shot };
         let begin = Instant::now();
@@ -397,8 +373,8 @@ mod tests {
         (persist.publishing, persist.next) = (Some(publishing), Some(begin));
         persist.count_processor();
         assert_eq!(persist.next, Some(begin));
-        let (time, processor) = (Duration::ZERO, Duration::from_secs(1));
-        lock(&shared).published = Some(Published { generation: Ok(1), time, processor });
+        let processor = Duration::from_secs(1);
+        *lock(&shared) = Publication { generation: Some(Ok(1)), processor, ..Default::default() };
         for _ in 0..2 {
             persist.count_processor();
             assert_eq!(persist.next, Some(begin + Duration::from_secs(2)));

@@ -8,7 +8,6 @@ use crate::error::Result;
 use crate::plan::Plan;
 use crate::predict::{Costs, Profile};
 use crate::schedule::{flags, Algorithm, Kind, Schedule};
-use crate::stats::Stats;
 use crate::timeline::{nvtx, Label, Object, Row, TimelineFile};
 use std::ffi::CString;
 use std::io;
@@ -27,14 +26,11 @@ pub(super) struct Watch {
     pub(super) measured: Option<Result<Profile>>,
 }
 
-/// Writes the spans that have ended.
-fn add_spans(device: &mut dyn Device, timeline: &mut TimelineFile) -> io::Result<()> {
-    timeline.add(&device.spans(false)?)
-}
-
-/// Waits for everything that is enqueued and writes its spans.
-fn add_all_spans(device: &mut dyn Device, timeline: &mut TimelineFile) -> io::Result<()> {
-    timeline.add(&device.spans(true)?)
+/// Adds fields of a struct to an object, under their own names.
+macro_rules! with_fields {
+    ($about:expr, $of:expr, $($name:ident)*) => {
+        $about$(.value(stringify!($name), $of.$name))*
+    };
 }
 
 impl Session {
@@ -103,12 +99,12 @@ impl Session {
 
     /// Writes the spans that have ended, after a call, so that they do not collect in memory.
     pub(super) fn timeline_call(&mut self) {
-        self.record(add_spans);
+        self.record(|device, timeline| timeline.add(&device.spans(false)?));
     }
 
     /// Waits for everything that the shot has enqueued and writes its spans, at TERMINATE.
     pub(super) fn timeline_shot(&mut self) {
-        self.record(add_all_spans);
+        self.record(|device, timeline| timeline.add(&device.spans(true)?));
         if self.watch.timeline.is_some() {
             let about = self.about_shot();
             self.record(|_, timeline| timeline.end_shot(about?));
@@ -119,7 +115,7 @@ impl Session {
     /// broken off stays in the file without its end.
     pub(super) fn timeline_setup(&mut self) {
         self.record(|device, timeline| {
-            add_all_spans(device, timeline)?;
+            timeline.add(&device.spans(true)?)?;
             timeline.begin_shot();
             Ok(())
         });
@@ -129,7 +125,7 @@ impl Session {
     pub(super) fn close_timeline(&mut self) {
         if self.process.is_current() {
             self.record(|device, timeline| {
-                add_spans(device, timeline)?;
+                timeline.add(&device.spans(false)?)?;
                 timeline.flush()
             });
         }
@@ -148,13 +144,13 @@ impl Session {
             }
             _ => about,
         };
-        Ok(about
-            .text_of("compressor", spec.storage.codec.method.name())
-            .value("link_bandwidth", self.basis.job.config.device.link_bandwidth)
-            .value("host_budget", self.basis.job.host_budget)
-            .value("disk_budget", self.basis.job.disk_budget)
-            .value("costs", of_costs(&spec.costs).text())
-            .value("stats", of_stats(&stats).text()))
+        let job = &self.basis.job;
+        let about = about.text_of("compressor", spec.storage.codec.method.name());
+        let about = with_fields!(about, job.config.device, link_bandwidth);
+        let about = with_fields!(about, job, host_budget disk_budget);
+        let object = Object::new();
+        let stats = stats.columns().into_iter().fold(object, |of, (name, n)| of.value(name, n));
+        Ok(about.value("costs", of_costs(&spec.costs).text()).value("stats", stats.text()))
     }
 }
 
@@ -195,9 +191,7 @@ fn of_schedule(about: Object, schedule: &Schedule) -> Object {
         .value("steps", schedule.macro_steps().time_steps())
         .value("every", schedule.macro_steps().every());
     let inner = if schedule.has_inner_slots() { schedule.inner() } else { 0 };
-    about
-        .value("snapshots", schedule.snapshots)
-        .value("chunk", schedule.chunk)
+    with_fields!(about, schedule, snapshots chunk)
         .value("inner", inner)
         .value("for_cache", schedule.cache())
         .value("after_save", schedule.ends_after_save())
@@ -205,36 +199,15 @@ fn of_schedule(about: Object, schedule: &Schedule) -> Object {
 }
 
 fn of_plan(about: Object, plan: &Plan) -> Object {
-    about
-        .value("cache", plan.cache)
-        .text_of("policy", plan.policy.name())
-        .value("zero_copy", plan.zero_copy)
-        .value("raw_slots", plan.raw_slots)
-        .value("device_slots", plan.device_slots)
-        .value("host_slots", plan.host_slots)
+    let about = about.value("cache", plan.cache).text_of("policy", plan.policy.name());
+    with_fields!(about, plan, zero_copy raw_slots device_slots host_slots)
 }
 
 /// The costs that the plan was made with, in seconds and bytes. Times that differ from step to step
 /// appear as their mean.
 fn of_costs(costs: &Costs) -> Object {
-    Object::new()
-        .value("forward", costs.forward.mean())
-        .value("backward", costs.backward.mean())
-        .value("copy", costs.copy)
-        .value("compress", costs.compress)
-        .value("decompress", costs.decompress)
-        .value("upload", costs.upload)
-        .value("download", costs.download)
-        .value("disk_read", costs.disk_read)
-        .value("disk_write", costs.disk_write)
-        .value("one_engine", costs.one_engine)
-        .value("compressed", costs.compressed)
-        .value("state_bytes", costs.state_bytes)
-        .value("stored_bytes", costs.stored_bytes)
-        .value("slot_bytes", costs.slot_bytes)
-        .value("previous_bytes", costs.previous_bytes)
-}
-
-fn of_stats(stats: &Stats) -> Object {
-    stats.columns().into_iter().fold(Object::new(), |about, (name, value)| about.value(name, value))
+    let mean = Object::new().value("forward", costs.forward.mean());
+    with_fields!(mean.value("backward", costs.backward.mean()), costs,
+        copy compress decompress upload download disk_read disk_write one_engine compressed
+        state_bytes stored_bytes slot_bytes previous_bytes)
 }

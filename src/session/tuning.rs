@@ -150,11 +150,10 @@ impl Engine {
 
 /// Refuses a profile that was measured on another backend.
 pub(super) fn check_backend(profile: &Profile, target: Option<Target>) -> Result<()> {
-    let names = |backend: i32| if backend == 1 { "host" } else { "CUDA" };
     let Some(target) = target else { return Ok(()) };
-    let here = if target == Target::Host { 1 } else { 2 };
-    if profile.backend != 0 && profile.backend != here {
-        let (there, here) = (names(profile.backend), names(here));
+    let on_host = target == Target::Host;
+    if profile.backend != 0 && (profile.backend == 1) != on_host {
+        let (there, here) = if on_host { ("CUDA", "host") } else { ("host", "CUDA") };
         return fail!(Config, "the profile was measured on the {there} backend, and the session is on the {here} one: measure there");
     }
     Ok(())

@@ -100,6 +100,6 @@ impl Session {
 }
 
 /// Returns whether the action is a FORWARD that computes the state of the next SAVE.
-fn is_before_save(action: Action) -> bool {
+pub(super) fn is_before_save(action: Action) -> bool {
     action.kind == Kind::Forward && action.flags & flags::NEXT_IS_SAVE != 0
 }

@@ -230,10 +230,11 @@ pub fn write(session: &mut Session, shot: i64, app: &App) -> Result<()> {
 /// session, and the shot and the action of the generation.
 pub fn resume(job: &Job, dir: &Path, app: &App) -> Result<(Session, i64, i64)> {
     let mut session = session(job, dir, app)?;
-    let found = session.persist_find()?.expect("a generation");
+    let found = &session.persist_find()?.expect("a generation").header;
+    let (shot, it) = (found.shot, found.it);
     session.persist_read(&app.arrays(), HOST)?;
     session.synchronize()?;
-    Ok((session, found.shot, found.it))
+    Ok((session, shot, it))
 }
 
 /// A folder in memory, where there is one: this test publishes very many generations.

@@ -155,7 +155,7 @@ fn cut(job: &Job, dir: &Path, mut session: Session, app: &mut Stepper, it: i64) 
     drop(session);
     let lost = app.forget();
     let mut session = open(job, dir)?;
-    let found = session.persist_find()?.unwrap();
+    let found = &session.persist_find()?.unwrap().header;
     assert_eq!((found.shot, found.it), (0, it));
     session.persist_read(&app.arrays(), HOST)?;
     assert!(app.has(&lost), "{job:?}, action {it}: another live state came back");

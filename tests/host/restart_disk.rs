@@ -49,8 +49,8 @@ fn run(dir: &Path) -> Result<u64> {
     let mut session = session(&job, &dir.join("restart"), &app)?;
     let (mut shot, mut within) = (0, false);
     if let Some(found) = session.persist_find()? {
+        (shot, within) = (found.header.shot, found.header.it >= 0);
         session.persist_read(&app.arrays(), HOST)?;
-        (shot, within) = (found.shot, found.it >= 0);
     }
     while shot < 2 {
         if !std::mem::take(&mut within) {

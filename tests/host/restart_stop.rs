@@ -96,7 +96,7 @@ fn an_earlier_lost_generation_does_not_prevent_the_last_one() {
     session.persist_write(1, &arrays, HOST).unwrap();
     refused(session.persist_write(2, &arrays, HOST), Code::Io, &["generation 2"]);
     let found = session.persist_find().unwrap().unwrap();
-    assert_eq!((found.generation, found.shot), (3, 2));
+    assert_eq!((found.origin.generation, found.header.shot), (3, 2));
     assert_eq!(session.stats().unwrap().generations, 2);
 }
 

@@ -71,11 +71,12 @@ struct Counts {
 fn go_on(job: &Job, dir: &Path, counts: &mut Counts) -> Result<()> {
     let mut app = App::new(false);
     let mut session = session(job, dir, &app)?;
-    let found = session.persist_find()?.expect("a folder with one generation");
-    assert!(found.shot >= 0 && found.it >= -1, "shot {}, action {}", found.shot, found.it);
+    let found = &session.persist_find()?.expect("a folder with one generation").header;
+    let (shot, it) = (found.shot, found.it);
+    assert!(shot >= 0 && it >= -1, "shot {shot}, action {it}");
     session.persist_read(&app.arrays(), Stream(null_mut()))?;
     counts.gone_on += 1;
-    session.persist_write(found.shot, &app.arrays(), Stream(null_mut())).expect("what was read");
+    session.persist_write(shot, &app.arrays(), Stream(null_mut())).expect("what was read");
     session.persist_wait()?;
     app.finish(&mut session)
 }
