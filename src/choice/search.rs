@@ -13,7 +13,7 @@ use super::tier_spec::TierSpec;
 use crate::error::{fail, Code, Error, Result};
 use crate::fallible_vec;
 use crate::plan::{Index, Plan};
-use crate::predict::{simulate_within, Limit, Simulation, TooSlow};
+use crate::predict::{simulate_within, Limit, Simulation};
 use crate::schedule::{Algorithm, Schedule};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -461,7 +461,7 @@ impl Search<'_> {
         };
         let makespan = match &evaluated {
             Ok(candidate) => candidate.simulation.makespan,
-            Err(TooSlow { about }) => *about,
+            Err(about) => *about,
         };
         let gaps = if makespan.is_finite() { bound.gaps(makespan) } else { 0.0 };
         fallible_vec::push(&mut self.tried, Tried { traits, gaps })?;
@@ -475,20 +475,20 @@ impl Search<'_> {
 }
 
 /// Plans and simulates a schedule for all sessions, which store snapshots by option number `alternative`.
-/// Returns an estimate if a plan does not fit its tiers, or takes `limit` seconds or longer.
+/// Returns an estimate of the seconds if a plan does not fit its tiers, or takes `limit` or longer.
 pub(super) fn evaluate(
     schedule: Schedule,
     alternative: usize,
     sessions: &[TierSpec],
     limit: f64,
-) -> Result<std::result::Result<Candidate, TooSlow>> {
+) -> Result<std::result::Result<Candidate, f64>> {
     let index = Index::new(&schedule)?;
     let mut plans: Vec<Arc<Plan>> = Vec::new();
     let mut slowest = Simulation::default();
     for tiers in sessions {
         let plan = tiers.plan_of(Some(&index), schedule.snapshots, &plans)?;
         if tiers.check(&plan).is_err() {
-            return Ok(Err(TooSlow { about: limit }));
+            return Ok(Err(limit));
         }
         let limit = Limit { makespan: limit, stream: stream(&schedule, tiers)? };
         match simulate_within((&schedule, &index), &plan, &tiers.costs, tiers.budgets, limit)? {

@@ -78,8 +78,13 @@ impl TierSpec {
         let schedule = &job.config.schedule;
         let is_of_device =
             job.device_budget > 0 && schedule.snapshots == 0 && !schedule.adjust_snapshots;
-        let outside = Budgets { device: u64::MAX, host, disk: job.disk_budget }
-            .with_disk_for(slot_bytes, DiskSpace::bytes_of_slot(slot_bytes, folders));
+        let on_disk = DiskSpace::bytes_of_slot(slot_bytes, folders).max(1);
+        // The bytes of the snapshots for which the disk has whole pages.
+        let disk = match job.disk_budget {
+            u64::MAX => u64::MAX,
+            disk => (disk / on_disk).saturating_mul(slot_bytes),
+        };
+        let outside = Budgets { device: u64::MAX, host, disk };
         let tiers = TierSpec {
             storage: storage.clone(),
             slot_bytes,

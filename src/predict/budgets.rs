@@ -19,17 +19,6 @@ impl Budgets {
     /// No limits.
     pub const NONE: Budgets = Budgets { device: u64::MAX, host: u64::MAX, disk: u64::MAX };
 
-    /// Returns these budgets with the disk space that is left for bytes of snapshots of `slot_bytes`
-    /// bytes each, if every snapshot takes `bytes_on_disk` bytes of the disk.
-    pub fn with_disk_for(self, slot_bytes: u64, bytes_on_disk: u64) -> Self {
-        match self.disk {
-            u64::MAX => self,
-            disk => {
-                Budgets { disk: (disk / bytes_on_disk.max(1)).saturating_mul(slot_bytes), ..self }
-            }
-        }
-    }
-
     /// Number of host slots that lie on disk if a plan needs `slots` host slots of `slot_bytes`
     /// bytes each. The slots with the lowest numbers lie on disk: they hold the snapshots that are
     /// needed least often. If any slot lies on disk, host memory keeps four staging buffers through

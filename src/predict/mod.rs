@@ -21,6 +21,6 @@ pub use budgets::Budgets;
 pub use costs::{Costs, Times};
 pub use profile::{CodecProfile, Profile, MOST_PARTS};
 pub use simulate::{simulate, simulate_timeline};
-pub(crate) use simulate::{simulate_within, Limit, TooSlow};
+pub(crate) use simulate::{simulate_within, Limit};
 pub use simulation::Simulation;
 pub use timeline::{Row, Timeline};

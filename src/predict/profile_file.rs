@@ -30,7 +30,6 @@ const VERSION_WITH_BOTH: u32 = 4;
 const PREFIX: usize = 24;
 const FIXED: usize = 96;
 const CODEC: usize = 56;
-const PART: usize = 16;
 /// More codecs than exist.
 const MOST_CODECS: u32 = 256;
 
@@ -76,27 +75,8 @@ impl Profile {
     /// Reads a profile from its bytes. The error says why the bytes are no valid profile.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let version = check_prefix(bytes)?;
-        let (has_parts, has_both) = (version >= VERSION_WITH_PARTS, version >= VERSION_WITH_BOTH);
         let mut words = Words(&bytes[PREFIX..]);
         let (backend, count) = (words.i32(), words.i32() as u32);
-        let without_parts = FIXED + CODEC * count.min(MOST_CODECS) as usize;
-        let parts = match bytes.get(without_parts..) {
-            Some(rest) if has_parts => Words(rest).u64(),
-            _ => 0,
-        };
-        let of_parts = if has_parts { 8 + PART as u64 * parts.min(MOST_PARTS as u64) } else { 0 };
-        let of_both = if has_both { 8 } else { 0 };
-        if !(0..=2).contains(&backend)
-            || count > MOST_CODECS
-            || (!has_both && has_parts != (parts > 0))
-            || bytes.len() as u64 != without_parts as u64 + of_parts + of_both
-        {
-            return fail!(
-                Stream,
-                "a profile of {} bytes for backend {backend} with {count} codecs: it is damaged",
-                bytes.len()
-            );
-        }
         let mut profile = Profile {
             backend,
             state_bytes: words.u64(),
@@ -107,18 +87,23 @@ impl Profile {
             d2d_gbs: words.f64(),
             disk_read_gbs: words.f64(),
             disk_write_gbs: words.f64(),
-            codecs: (0..count).map(|_| words.codec()).collect(),
+            codecs: (0..count.min(MOST_CODECS)).map(|_| words.codec()).collect(),
             ..Profile::free()
         };
-        if has_parts {
-            words.u64();
+        if version >= VERSION_WITH_PARTS {
+            let parts = words.u64().min(MOST_PARTS as u64);
             profile.steps = (0..parts).map(|_| [words.f64(), words.f64()]).collect();
         }
-        if has_both {
+        if version >= VERSION_WITH_BOTH {
             profile.both_gbs = words.f64();
-            if profile.both_gbs == 0.0 {
-                return fail!(Stream, "the profile is damaged: it has no speed of both directions");
-            }
+        }
+        // What was read has this version and this length.
+        if !(0..=2).contains(&backend) || profile.to_bytes()[..16] != bytes[..16] {
+            return fail!(
+                Stream,
+                "a profile of {} bytes for backend {backend} with {count} codecs: it is damaged",
+                bytes.len()
+            );
         }
         match profile.check() {
             Ok(()) => Ok(profile),

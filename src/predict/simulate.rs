@@ -56,33 +56,26 @@ pub(crate) struct Limit {
     pub stream: f64,
 }
 
-/// A simulation was given up, because the plan takes the limit or longer. The seconds are an
-/// estimate, at least the limit.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TooSlow {
-    pub about: f64,
-}
-
 /// As `simulate`, for a schedule with this index, but gives up as soon as it is certain that the run
-/// takes the limit or longer.
+/// takes the limit or longer. Returns the run, or an estimate of its seconds, at least the limit.
 pub(crate) fn simulate_within(
     (schedule, index): (&Schedule, &Index),
     plan: &Plan,
     costs: &Costs,
     budgets: Budgets,
     Limit { makespan, stream }: Limit,
-) -> Result<std::result::Result<Simulation, TooSlow>> {
+) -> Result<std::result::Result<Simulation, f64>> {
     let patience = makespan - stream;
-    let too_slow = |delays: f64| TooSlow { about: makespan.max(stream + delays) };
+    let too_slow = |delays: f64| makespan.max(stream + delays);
     match least(index, plan, costs, patience)? {
         Err(delays) => return Ok(Err(too_slow(delays))),
-        Ok(about) if about * (1.0 - ROUNDING) >= makespan => return Ok(Err(TooSlow { about })),
+        Ok(about) if about * (1.0 - ROUNDING) >= makespan => return Ok(Err(about)),
         Ok(_) => {}
     }
     let run = Playback::new(plan, costs, budgets, None)?;
     Ok(match run.play(schedule, patience)? {
         Err(delays) => Err(too_slow(delays)),
-        Ok((run, _)) if run.makespan >= makespan => Err(TooSlow { about: run.makespan }),
+        Ok((run, _)) if run.makespan >= makespan => Err(run.makespan),
         Ok((run, _)) => Ok(run),
     })
 }
