@@ -33,16 +33,11 @@ impl Session {
         if let (true, Some(engine), Some(target)) =
             (self.watch.tuning, &mut self.engine, self.basis.target)
         {
-            let codecs = self.basis.job.codecs();
             let planned = engine.spec.disk_bytes(engine.tiers.plan());
-            let disk_budget = self.basis.job.disk_budget.saturating_sub(planned);
-            engine.tuner = Some(Box::new(Tuner::new(
-                target,
-                Job { disk_budget, ..self.basis.job.clone() },
-                &self.basis.layout,
-                self.schedule.steps(),
-                codecs,
-            )));
+            let mut job = self.basis.job.clone();
+            job.disk_budget = job.disk_budget.saturating_sub(planned);
+            let tuner = Tuner::new(target, job, &self.basis.layout, self.schedule.steps());
+            engine.tuner = Some(Box::new(tuner));
             engine.tiers.device().time_gaps(true);
         }
     }

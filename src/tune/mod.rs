@@ -5,7 +5,6 @@ mod fit;
 mod probe;
 
 use crate::choice::{Job, Target};
-use crate::codec::Settings;
 use crate::device::{AppMemory, Stream};
 use crate::error::{fail, Error, Result};
 use crate::fallible_vec;
@@ -26,11 +25,9 @@ pub struct Tuner {
     job: Job,
     layout: Layout,
     steps: u64,
-    codecs: Vec<Settings>,
     probe: Option<Probe>,
-    /// Bit k: a state of part k has been sampled. `tried_rest`: u(0) has been.
+    /// Bit k: a state of part k (`part`) has been sampled.
     tried: u64,
-    tried_rest: bool,
     /// Forward and backward steps since the last call.
     since: (u64, u64),
     /// For each call whose time is not known yet, the forward and backward steps before it; `None`
@@ -43,24 +40,16 @@ pub struct Tuner {
 }
 
 impl Tuner {
-    /// Makes a tuner for a shot of `steps` time steps on `target`, which samples states with
-    /// `codecs`. 0 steps: their number is not known.
-    pub fn new(
-        target: Target,
-        job: Job,
-        layout: &Layout,
-        steps: u32,
-        codecs: Vec<Settings>,
-    ) -> Self {
+    /// Makes a tuner for a shot of `steps` time steps on `target`, which samples states with the codecs
+    /// of `job`. 0 steps: their number is not known.
+    pub fn new(target: Target, job: Job, layout: &Layout, steps: u32) -> Self {
         Tuner {
             target,
             job,
             layout: layout.clone(),
             steps: steps.into(),
-            codecs,
             probe: None,
             tried: 0,
-            tried_rest: false,
             since: (0, 0),
             stretches: VecDeque::new(),
             called: false,
@@ -96,14 +85,14 @@ impl Tuner {
     /// Returns whether u(ts) is to be sampled. u(0) usually has no waves yet: codecs are not tried
     /// on u(0), copies are.
     pub fn wants(&self, ts: i64) -> bool {
-        let tried = if ts == 0 { self.tried_rest } else { self.tried >> self.part(ts) & 1 == 1 };
-        self.failed.is_none() && !tried
+        self.failed.is_none() && self.tried >> self.part(ts) & 1 == 0
     }
 
-    /// Returns the index of the part of the time steps (`SAMPLES`) that `ts` lies in.
+    /// Returns the index of the part of the time steps (`SAMPLES`) that `ts` lies in; 63 for u(0).
     fn part(&self, ts: i64) -> u64 {
         match self.steps {
-            0 => (ts as u64).max(1).ilog2().into(),
+            _ if ts == 0 => 63,
+            0 => (ts as u64).ilog2().into(),
             steps => (ts as u64).saturating_mul(SAMPLES) / steps % SAMPLES,
         }
     }
@@ -111,17 +100,14 @@ impl Tuner {
     /// Samples u(ts), which is in `fields` on `stream`. An error is kept for `finish`: sampling
     /// does not make the shot fail.
     pub fn sample(&mut self, ts: i64, fields: &[AppMemory], stream: Stream) {
-        match ts {
-            0 => self.tried_rest = true,
-            ts => self.tried |= 1 << self.part(ts),
-        }
+        self.tried |= 1 << self.part(ts);
         self.failed = self.attempt(ts, fields, stream).err();
     }
 
     fn attempt(&mut self, ts: i64, fields: &[AppMemory], stream: Stream) -> Result<()> {
         let probe = match self.probe.take() {
             Some(probe) => probe,
-            None => Probe::new(self.target, &self.job, &self.layout, &self.codecs)?,
+            None => Probe::new(self.target, &self.job, &self.layout)?,
         };
         let probe = self.probe.insert(probe);
         probe.copies(fields, stream)?;

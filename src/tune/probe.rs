@@ -49,8 +49,8 @@ struct Trial {
 
 impl Probe {
     /// Opens the device. Reserves one state of device memory, one state of host memory, and the
-    /// work space of the codecs. Leaves out codecs that do not work on this device.
-    pub fn new(target: Target, job: &Job, layout: &Layout, codecs: &[Settings]) -> Result<Self> {
+    /// work space of the job's codecs. Leaves out codecs that do not work on this device.
+    pub fn new(target: Target, job: &Job, layout: &Layout) -> Result<Self> {
         let mut device = target.open(&job.config)?;
         let ways = [device.event()?, device.event()?, device.event()?];
         let mut probe = Probe {
@@ -65,10 +65,10 @@ impl Probe {
             disk: disk_of(job, layout),
             passages: Vec::new(),
         };
-        for settings in codecs {
-            match target.coder(&mut *probe.device, settings, layout, &layout.whole()) {
+        for settings in job.codecs() {
+            match target.coder(&mut *probe.device, &settings, layout, &layout.whole()) {
                 Ok(coder) => {
-                    let (settings, stored, seconds) = (settings.clone(), Vec::new(), Vec::new());
+                    let (stored, seconds) = (Vec::new(), Vec::new());
                     probe.trials.push(Trial { settings, coder, stored, seconds });
                 }
                 Err(error) => log::info!("{} is not measured: {error}", settings.method.name()),
