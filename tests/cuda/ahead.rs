@@ -8,7 +8,7 @@ use crate::common::{app, emu, order};
 use app::device::{order as in_order, Own, Pinned};
 use app::plain::{Plain, Step};
 use app::{config, host_syncs, ok, MEMORY};
-use gpuzip::choice::choose;
+use gpuzip::choice::choose_among;
 use gpuzip::device::Stream;
 use order::{sites, Roles};
 
@@ -191,7 +191,8 @@ fn every_mark_is_needed() {
         .most
     };
     assert_eq!(lost(0), 4);
-    let plan = choose(&config, 20, &[app::raw_tiers(&config, 512)]).unwrap().plans[0].clone();
+    let plan =
+        choose_among(&config, 20, &[vec![app::raw_tiers(&config, 512)]]).unwrap().plans[0].clone();
     let history = emu::history();
     let records = sites(&history, &Roles::new(&history, plan.device_slots, false)).records;
     let mut marks: Vec<u64> = (1..)

@@ -5,7 +5,7 @@ use crate::common::emu::emulated;
 use crate::common::prelude::*;
 use crate::common::{app, emu, here, only_if};
 use app::{run_armed, run_tuned, run_zero_copy, Draw, Job, Outcome, MEMORY};
-use gpuzip::choice::choose;
+use gpuzip::choice::choose_among;
 use gpuzip::error::Error;
 use gpuzip::plan::spare_bytes;
 use gpuzip::session::{estimate, Estimate};
@@ -105,9 +105,10 @@ fn budgets_are_kept_to_the_byte() {
 
 /// Returns the bytes of device memory that a job takes on a device with enough memory.
 fn planned(job: &Job) -> u64 {
-    let plan = choose(&job.config, job.steps, &[app::raw_tiers(&job.config, SLOT)]).unwrap().plans
-        [0]
-    .clone();
+    let plan = choose_among(&job.config, job.steps, &[vec![app::raw_tiers(&job.config, SLOT)]])
+        .unwrap()
+        .plans[0]
+        .clone();
     u64::from(plan.device_slots) * SLOT + spare_bytes(plan.zero_copy, false, 1, plan.cache, SLOT)
 }
 

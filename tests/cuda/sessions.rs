@@ -107,9 +107,12 @@ fn zero_copy_copies_nothing_within_the_device() {
         let shot = || run_zero_copy(&job, seed, releases, || {});
         let outcome = emulate(&job, seed, emu::mode(seed), MEMORY, shot);
         assert_eq!((outcome.syncs, emu::counters().d2d_bytes), (0, 0), "seed {seed}: {job:?}");
-        let schedule =
-            gpuzip::choice::choose(&job.config, job.steps, &[app::raw_tiers(&job.config, SLOT)])
-                .unwrap();
+        let schedule = gpuzip::choice::choose_among(
+            &job.config,
+            job.steps,
+            &[vec![app::raw_tiers(&job.config, SLOT)]],
+        )
+        .unwrap();
         let (stats, plan) = (&outcome.stats[0], schedule.plans[0].counts);
         assert_eq!(
             (stats.h2d_bytes, stats.d2h_bytes),

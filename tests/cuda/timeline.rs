@@ -9,7 +9,7 @@ use crate::common::{self, app, emu, reading};
 use app::plain::{Plain, Step};
 use app::{config, draw_job, emulate, run, Draws, Job, MEMORY};
 use common::checksum::fnv;
-use gpuzip::choice::choose;
+use gpuzip::choice::choose_among;
 use gpuzip::schedule::Action;
 use reading::{shots, Shot};
 use std::path::Path;
@@ -18,7 +18,8 @@ use std::path::Path;
 const SLOT: u64 = 1024;
 
 fn actions_of(job: &Job) -> (Vec<(Action, u32)>, gpuzip::plan::Counts) {
-    let choice = choose(&job.config, job.steps, &[app::raw_tiers(&job.config, SLOT)]).unwrap();
+    let choice =
+        choose_among(&job.config, job.steps, &[vec![app::raw_tiers(&job.config, SLOT)]]).unwrap();
     (choice.schedule.ranges(job.config.schedule.range_actions).collect(), choice.plans[0].counts)
 }
 
