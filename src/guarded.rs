@@ -4,7 +4,13 @@ use crate::error::Result;
 use crate::fallible_vec::with_room;
 use crate::process::Process;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// Locks a value that is not static. A panic of another thread does not matter: threads leave such
+/// values whole at every point.
+pub(crate) fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A static value behind a lock; every process has a value and a lock of its own. The first use in
 /// a forked child makes a new value, and does not touch the inherited one, which may be locked or

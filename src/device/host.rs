@@ -14,8 +14,9 @@ use super::{
 };
 use crate::error::{fail, Result};
 use crate::fallible_vec;
+use crate::guarded::locked;
 use crate::timeline::{Label, Span};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// The host as a device.
@@ -369,7 +370,7 @@ impl Link {
             return begin;
         }
         let (begin, end) = {
-            let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut free = locked(&self.free);
             let begin = (*free).max(begin);
             *free = begin + Duration::from_secs_f64(bytes as f64 / self.bandwidth);
             (begin, *free)

@@ -3,9 +3,10 @@
 
 use super::{Crossing, Lane};
 use crate::error::Result;
+use crate::guarded::locked;
 use crate::named::named;
 use crate::timeline::{Label, Row, Span, Spans};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 named! {
@@ -152,19 +153,19 @@ impl Log {
 
     /// Returns the spans that were added since this function was last called.
     pub fn take(&self) -> Result<Vec<Span>> {
-        self.spans.lock().unwrap_or_else(PoisonError::into_inner).take()
+        locked(&self.spans).take()
     }
 
     /// Keeps no spans from now on.
     pub fn close(&self) {
-        self.spans.lock().unwrap_or_else(PoisonError::into_inner).close();
+        locked(&self.spans).close();
     }
 
     /// Adds a span. Copies of the fields of one snapshot by the calling thread become one span.
     pub fn add(&self, label: Label, begin: Instant, end: Instant) {
         let begin = begin.saturating_duration_since(self.origin).as_secs_f64();
         let end = end.saturating_duration_since(self.origin).as_secs_f64();
-        let mut spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spans = locked(&self.spans);
         let on_caller = matches!(label.row, Row::Codec | Row::DirectUpload | Row::DirectDownload);
         match spans.last_of(label.row) {
             Some(last) if on_caller && last.label.goes_on_with(&label) => {

@@ -3,6 +3,7 @@
 use super::thread::Thread;
 use crate::error::{fail, Result};
 use crate::fallible_vec;
+use crate::guarded::locked;
 use std::collections::VecDeque;
 use std::ffi::CStr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -24,19 +25,15 @@ struct Monitor<T> {
 }
 
 impl<T> Monitor<T> {
-    fn lock(&self) -> MutexGuard<'_, T> {
-        self.value.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Blocks the calling thread as long as `is_early` is true of the value.
     fn wait(&self, is_early: impl FnMut(&mut T) -> bool) -> MutexGuard<'_, T> {
-        let waited = self.changed.wait_while(self.lock(), is_early);
+        let waited = self.changed.wait_while(locked(&self.value), is_early);
         waited.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the value, and wakes all threads that wait for it.
     fn change(&self, change: impl FnOnce(&mut T)) {
-        change(&mut self.lock());
+        change(&mut locked(&self.value));
         self.changed.notify_all();
     }
 }
@@ -55,7 +52,7 @@ struct Reached {
 impl Progress {
     /// Whether the first `sequence` tasks are done.
     pub fn has(&self, sequence: u64) -> bool {
-        self.0.lock().done >= sequence
+        locked(&self.0.value).done >= sequence
     }
 
     /// Blocks the calling thread until the first `sequence` tasks are done.
@@ -112,7 +109,7 @@ impl<T: Task> Worker<T> {
     }
 
     pub fn push(&mut self, task: T) -> Result<()> {
-        fallible_vec::push_back(&mut self.queue.lock().tasks, task)?;
+        fallible_vec::push_back(&mut locked(&self.queue.value).tasks, task)?;
         self.pushed += 1;
         self.queue.changed.notify_all();
         Ok(())

@@ -13,10 +13,11 @@ use super::recorder::Log;
 use super::worker::{Progress, Task, Worker};
 use super::{Address, Lane, Place};
 use crate::error::{fail, Error, Result};
+use crate::guarded::locked;
 use crate::timeline::Label;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// The error of a device without a disk that is asked for one.
@@ -50,17 +51,13 @@ impl Passing {
 struct Faults(Mutex<Option<Error>>);
 
 impl Faults {
-    fn lock(&self) -> MutexGuard<'_, Option<Error>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Runs work of a lane, and keeps its error or panic.
     fn keep(&self, work: impl FnOnce() -> Result<()>) {
         let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
             fail!(Panic, "a defect in gpuzip: the thread of a disk lane panicked")
         });
         if let Err(error) = result {
-            self.lock().get_or_insert(error);
+            locked(&self.0).get_or_insert(error);
         }
     }
 }
@@ -191,7 +188,7 @@ impl DiskLanes {
 
     /// Fails if a lane has failed.
     pub fn check(&self) -> Result<()> {
-        self.faults.lock().clone().map_or(Ok(()), Err)
+        locked(&self.faults.0).clone().map_or(Ok(()), Err)
     }
 
     /// Waits for the first `read` operations of the lane of reads, and fails if a lane has failed.
@@ -202,7 +199,7 @@ impl DiskLanes {
 
     /// Forgets all failures. The lanes have no work.
     pub fn forget_faults(&self) {
-        *self.faults.lock() = None;
+        *locked(&self.faults.0) = None;
     }
 
     /// Waits for all operations.

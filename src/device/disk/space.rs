@@ -6,9 +6,10 @@ use crate::device::Address;
 use crate::error::{fail, text, Code, Error, Result};
 use crate::fallible_vec;
 use crate::files::{Page, Scratch, PAGE};
+use crate::guarded::locked;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Snapshots of at least this number of bytes go past the page cache. For smaller ones the calls of
 /// the system would take longer than the copy to the page cache, which holds many of them.
@@ -77,9 +78,9 @@ impl DiskSpace {
         while !space.is_reserved()? {
             space.slots = space.fewer();
         }
-        *space.records() = fallible_vec::filled(Record::default(), space.slots as usize)?;
+        *locked(&space.records) = fallible_vec::filled(Record::default(), space.slots as usize)?;
         for helpers in &space.helpers {
-            let mut helpers = helpers.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut helpers = locked(helpers);
             for _ in 1..space.files.len() {
                 fallible_vec::push(&mut helpers, Worker::start(c"gpuzip-stripe")?)?;
             }
@@ -131,12 +132,8 @@ impl DiskSpace {
         self.files.iter().filter(|f| f.file.is_in_memory()).map(|f| f.path.as_path())
     }
 
-    fn records(&self) -> MutexGuard<'_, Vec<Record>> {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn set(&self, slot: u32, record: Record) {
-        if let Some(place) = self.records().get_mut(slot as usize) {
+        if let Some(place) = locked(&self.records).get_mut(slot as usize) {
             *place = record;
         }
     }
@@ -173,7 +170,7 @@ impl DiskSpace {
 
     /// Reads a snapshot, and compares its checksum.
     pub fn read(self: &Arc<Self>, slot: u32, bytes: &mut [u8]) -> Result<()> {
-        let record = self.records().get(slot as usize).copied().unwrap_or_default();
+        let record = locked(&self.records).get(slot as usize).copied().unwrap_or_default();
         if record.bytes != bytes.len() as u64 {
             return fail!(Io, "it was not written: an earlier transfer has failed");
         }
@@ -195,8 +192,7 @@ impl DiskSpace {
     fn transfer(self: &Arc<Self>, slot: u32, bytes: &mut [u8], to_disk: bool) -> io::Result<()> {
         let at = u64::from(slot) * self.piece_bytes;
         let piece = piece_of(bytes.len() as u64, self.files.len()) as usize;
-        let mut helpers =
-            self.helpers[usize::from(to_disk)].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut helpers = locked(&self.helpers[usize::from(to_disk)]);
         let outcome: Arc<Mutex<Option<io::Error>>> = Arc::default();
         let mut pieces =
             self.files.iter().zip(bytes.chunks_mut(piece.max(1))).map(|(folder, piece)| Piece {
@@ -219,7 +215,7 @@ impl DiskSpace {
         if let Some(error) = refused {
             return Err(error.into());
         }
-        let failed = outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let failed = locked(&outcome).take();
         failed.map_or(Ok(()), Err)
     }
 
@@ -270,7 +266,7 @@ impl Task for Piece {
             false => self.folder.file.read(self.at, memory, &mut page),
         };
         if let Err(e) = passed {
-            self.outcome.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
+            locked(&self.outcome).get_or_insert(e);
         }
     }
 }
