@@ -47,13 +47,12 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
         let mut made = [None; 2];
         play.made().for_each(|(part, step)| made[part] = Some((play.record(part), step)));
         self.staged.push_back(Staged { buffer, ts: play.ts, made, call: self.calls });
-        self.place_while(|staged, lag| staged > lag)
+        self.place_but(self.lag())
     }
 
-    /// Places snapshots, oldest first, while `due` returns true for the number of snapshots that
-    /// wait in staging buffers and the coder's lag.
-    pub(super) fn place_while(&mut self, due: impl Fn(usize, usize) -> bool) -> Result<()> {
-        while due(self.staged.len(), self.lag()) {
+    /// Places snapshots, oldest first, until at most `left` wait in staging buffers.
+    pub(super) fn place_but(&mut self, left: usize) -> Result<()> {
+        while self.staged.len() > left {
             self.place_oldest()?;
         }
         Ok(())
@@ -62,10 +61,9 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
     /// Number of a staging buffer without a snapshot. Places the oldest snapshot if all buffers are
     /// full.
     pub(super) fn free_buffer(&mut self) -> Result<usize> {
-        self.place_while(|staged, lag| staged >= lag.max(1))?;
-        Ok((0..self.lag().max(1))
-            .find(|&k| self.staged.iter().all(|staged| staged.buffer != k))
-            .unwrap_or(0))
+        let buffers = self.lag().max(1);
+        self.place_but(buffers - 1)?;
+        Ok((0..buffers).find(|&k| self.staged.iter().all(|staged| staged.buffer != k)).unwrap_or(0))
     }
 
     /// Places the snapshots that a transfer or restore of `step` reads, and those whose slot `step`

@@ -32,24 +32,6 @@ pub enum To<'a> {
     Fields(usize, Level, &'a [AppMemory]),
 }
 
-impl From<'_> {
-    fn extent(self) -> Option<usize> {
-        match self {
-            From::Extent(x) => Some(x),
-            _ => None,
-        }
-    }
-}
-
-impl To<'_> {
-    fn extent(self) -> Option<usize> {
-        match self {
-            To::Extent(x) => Some(x),
-            _ => None,
-        }
-    }
-}
-
 impl<P: Deref<Target = Plan>> Tiers<P> {
     /// Puts a record of `bytes` bytes into the slots of its step: into the cache, if the step has a slot
     /// there and the cache has room, and from there to the host slot; otherwise straight to the host.
@@ -153,7 +135,8 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
     fn copy(&mut self, lane: Lane, from: From, to: To, bytes: u64) -> Result<()> {
         let Tiers { device, layout, storage, extents, order, cache, pool, .. } = self;
         let device = &mut **device;
-        let (source, target) = (from.extent(), to.extent());
+        let source = if let From::Extent(x) = from { Some(x) } else { None };
+        let target = if let To::Extent(x) = to { Some(x) } else { None };
         let written = target.map(|x| match extents[x].memory {
             In::Device => (&extents[x].marks, &cache.freed),
             _ => (&extents[x].marks, &pool.freed),

@@ -13,7 +13,7 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
     /// Places all snapshots that wait in staging buffers, and waits for all work of the device, so that
     /// `read_stored` and `load` may touch the slots. Call this between `enter` and `leave`.
     pub fn settle(&mut self) -> Result<()> {
-        self.place_while(|staged, _| staged > 0)?;
+        self.place_but(0)?;
         self.device.synchronize()?;
         self.order.all_seen();
         Ok(())

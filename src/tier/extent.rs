@@ -6,7 +6,7 @@
 
 use super::arena::Arena;
 use super::order::{Freed, Marks, NO_EVENT};
-use crate::device::{Event, Place};
+use crate::device::Place;
 use crate::plan::NONE;
 
 /// The record that an extent without a record has.
@@ -80,11 +80,6 @@ pub struct Slot {
 
 impl Slot {
     pub const EMPTY: Self = Slot { extent: NONE, own: NONE, filled: NO_EVENT, emptied: NO_EVENT };
-
-    /// An empty slot whose extents have these events.
-    pub fn with_events(filled: Event, emptied: Event) -> Self {
-        Slot { filled: filled.0 as u32, emptied: emptied.0 as u32, ..Slot::EMPTY }
-    }
 }
 
 /// The slots of the device cache, or of the host pool.

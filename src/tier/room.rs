@@ -25,8 +25,8 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
         fallible_vec::up_to(&mut self.cache.slots, device)?;
         fallible_vec::up_to(&mut self.pool.slots, host)?;
         for _ in self.cache.slots.len()..device {
-            let (filled, emptied) = (self.device.event()?, self.device.event()?);
-            self.cache.slots.push(Slot::with_events(filled, emptied));
+            let (filled, emptied) = (self.device.event()?.0 as u32, self.device.event()?.0 as u32);
+            self.cache.slots.push(Slot { filled, emptied, ..Slot::EMPTY });
         }
         for _ in self.pool.slots.len()..host {
             self.pool.slots.push(Slot::EMPTY);
