@@ -33,9 +33,8 @@ struct Prefix {
 /// What the rule keeps of the snapshots.
 #[derive(Clone, Debug)]
 enum Kept {
-    /// Every state has been saved so far.
-    All,
-    /// n <= beta(s, 2): every state is saved. The first `full` gaps have their greatest lengths, s + 1,
+    /// n <= beta(s, 2): every state is saved. As long as slots are free, no gap is longer than one
+    /// state; afterwards, the first `full` gaps have their greatest lengths, s + 1,
     /// s, ..., with which no step is computed more than twice; the next gap, which begins at `base`,
     /// has `length` states, and all other gaps have one.
     Twice {
@@ -79,7 +78,7 @@ fn steps(n: u32, slots: u32) -> i64 {
 impl Rule {
     /// The rule for `slots` >= 1 slots, before u(0).
     pub fn new(slots: u32) -> Self {
-        Rule { slots, live: 0, quiet: 0, kept: Kept::All }
+        Rule { slots, live: 0, quiet: 0, kept: Kept::Twice { full: 0, base: 0, length: 1 } }
     }
 
     /// Decides on the next state: returns what its SAVE does, or `None` if the state is not saved.
@@ -91,9 +90,6 @@ impl Rule {
         }
         if slots == 1 || live < self.quiet {
             return Ok(None);
-        }
-        if matches!(self.kept, Kept::All) {
-            self.kept = Kept::Twice { full: 0, base: 0, length: 1 };
         }
         if let Kept::Twice { full, base, length } = &mut self.kept {
             if *full + 1 < slots {
@@ -142,16 +138,16 @@ impl Rule {
         let count = live.min(self.slots);
         match &self.kept {
             Kept::Listed(listed) => fallible_vec::copied(&listed.at),
-            Kept::All => fallible_vec::collected(0..count),
             Kept::Twice { full, base, length } => {
-                let mut at = with_room(count as usize)?;
+                let mut at = with_room(count.max(1) as usize)?;
                 let mut next = 0;
                 for i in 0..*full {
                     at.push(next);
                     next += self.slots - i + 1;
                 }
                 at.push(*base);
-                at.extend((*base + *length..live).take((count - *full - 1) as usize));
+                at.extend((*base + *length..live).take((count.max(1) - *full - 1) as usize));
+                at.truncate(count as usize);
                 Ok(at)
             }
         }
