@@ -14,6 +14,10 @@ use env_filter::Filter;
 use log::{LevelFilter, Log, Metadata, Record};
 use once_cell::race::OnceBox;
 use std::ffi::{c_void, CStr};
+use std::fs::File;
+use std::io::Write;
+use std::mem::ManuallyDrop;
+use std::os::fd::FromRawFd;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
@@ -110,15 +114,10 @@ impl Log for Router {
 fn to_stderr(record: &Record) {
     if filter().matches(record) {
         let line = format!("[{:<5} {}] {}\n", record.level(), record.target(), record.args());
-        let mut rest = line.as_bytes();
-        while !rest.is_empty() {
-            // SAFETY: the pointer and the length are those of the slice `rest`.
-            match unsafe { libc::write(libc::STDERR_FILENO, rest.as_ptr().cast(), rest.len()) } {
-                written if written > 0 => rest = &rest[(written as usize).min(rest.len())..],
-                _ if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => {}
-                _ => return,
-            }
-        }
+        // SAFETY: this object does not close the descriptor, whatever it is of.
+        let mut stderr = ManuallyDrop::new(unsafe { File::from_raw_fd(libc::STDERR_FILENO) });
+        // There is nowhere to report a line that cannot be written.
+        let _ = stderr.write_all(line.as_bytes());
     }
 }
 
