@@ -103,7 +103,7 @@ impl Words {
     /// Allocates the numbers, both 0, in the current context; `None` if streams of this driver
     /// cannot wait for numbers, or the memory is refused.
     pub fn new() -> Option<Self> {
-        if !driver::has(c"cuStreamWaitValue32_v2") {
+        if !driver::has("cuStreamWaitValue32_v2") {
             return None;
         }
         let memory = LockedMemory::new(2 * APART as u64).ok()?;

@@ -79,7 +79,7 @@ pub unsafe fn declared<D: Declaration>(_: D, name: &str, found: &AtomicPtr<c_voi
 /// used for no other function.
 unsafe fn lookup<F: Copy>(name: &str, found: &AtomicPtr<c_void>) -> F {
     if found.load(Ordering::Relaxed).is_null() {
-        let symbol = symbol_of(name);
+        let symbol = symbol(name);
         assert!(!symbol.is_null(), "the CUDA driver lacks {name}");
         found.store(symbol, Ordering::Relaxed);
     }
@@ -172,7 +172,7 @@ pub fn load() -> Result<()> {
 }
 
 fn try_load() -> Result<()> {
-    if let Some(name) = FUNCTIONS.split(' ').find(|name| symbol_of(name).is_null()) {
+    if let Some(name) = FUNCTIONS.split(' ').find(|name| symbol(name).is_null()) {
         return fail!(
             Device,
             "the CUDA driver lacks {name}: install a driver for CUDA 12 or newer"
@@ -206,18 +206,14 @@ pub fn library() -> Result<()> {
 }
 
 /// The address of a function, or NULL. Callers have opened the library.
-fn symbol(name: &CStr) -> *mut c_void {
+fn symbol(name: &str) -> *mut c_void {
+    let Ok(name) = CString::new(name) else { return std::ptr::null_mut() };
     // SAFETY: the symbol is looked up, not called, and the library is open.
     unsafe { libc::dlsym(LIBRARY.load(Ordering::Acquire), name.as_ptr()) }
 }
 
-/// As `symbol`, of a name without NUL.
-fn symbol_of(name: &str) -> *mut c_void {
-    CString::new(name).map_or(std::ptr::null_mut(), |name| symbol(&name))
-}
-
 /// Whether the library has the function `name`.
-pub fn has(name: &CStr) -> bool {
+pub fn has(name: &str) -> bool {
     !symbol(name).is_null()
 }
 
@@ -340,7 +336,7 @@ pub fn current_device() -> Option<i32> {
 
 /// Number of CUDA devices, if this process has initialised CUDA. Does not initialise it.
 fn count_if_started() -> Option<i32> {
-    if !is_in_process() || is_parents() || library().is_err() || !has(c"cuDeviceGetCount") {
+    if !is_in_process() || is_parents() || library().is_err() || !has("cuDeviceGetCount") {
         return None;
     }
     let mut count = 0;
@@ -357,7 +353,7 @@ pub fn is_started() -> bool {
 /// process.
 pub fn device_with_pageable_access() -> Option<i32> {
     let count = count_if_started()?;
-    if !has(c"cuDeviceGet") || !has(c"cuDeviceGetAttribute") {
+    if !has("cuDeviceGet") || !has("cuDeviceGetAttribute") {
         return None;
     }
     let can = |ordinal: &i32| {

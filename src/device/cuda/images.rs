@@ -308,15 +308,15 @@ pub fn images_in(path: &Path, sources: &[Source]) -> Result<Vec<Image>> {
         let begin = format!("-{}", form.target());
         let architecture = name.split(&begin).nth(1)?.split('-').next()?.parse().ok()?;
         let bytes = fs::symlink_metadata(path.join(&name)).ok()?.len();
-        let image = Image {
-            is_whole: read(&folder, name.as_ref()).is_ok(),
-            name,
+        let is_of = |source: &Source| name.starts_with(&source.stem(Kind { form, architecture }));
+        Some(Image {
             architecture,
             is_ptx: form == Form::Ptx,
             bytes,
-            is_current: false,
-        };
-        Some(Image { is_current: sources.iter().any(|source| image.is_of(source)), ..image })
+            is_whole: read(&folder, name.as_ref()).is_ok(),
+            is_current: sources.iter().any(is_of),
+            name,
+        })
     };
     Ok(names(path).into_iter().filter_map(image).collect())
 }

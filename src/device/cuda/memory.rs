@@ -62,7 +62,7 @@ pub fn locate(memory: AppMemory) -> Result<Location> {
 fn has_pointer_attributes() -> bool {
     static FOUND: AtomicBool = AtomicBool::new(false);
     if !FOUND.load(Ordering::Relaxed) {
-        FOUND.store(driver::has(c"cuPointerGetAttributes"), Ordering::Relaxed);
+        FOUND.store(driver::has("cuPointerGetAttributes"), Ordering::Relaxed);
     }
     FOUND.load(Ordering::Relaxed)
 }
