@@ -23,7 +23,6 @@ pub const KERNELS: Kernels = kernels!("bitcomp", "bitcomp.cu");
 /// time. The stream of the array before stays in place until an undamaged payload replaces it, so
 /// that the stream can always be decoded.
 pub struct Bitcomp {
-    shape: Shape,
     /// True if bounds limit the root mean square error.
     rms: bool,
     plan: Plan,
@@ -43,7 +42,6 @@ impl Bitcomp {
         let source = KERNELS.of(shape.scalar);
         let mut kernel = |name| modules.kernel(&source, name, THREADS);
         Ok(Bitcomp {
-            shape,
             rms,
             plan,
             stream: 0,
@@ -57,7 +55,7 @@ impl Bitcomp {
     }
 
     fn values(&self) -> u64 {
-        self.shape.values() as u64
+        self.plan.shape.values() as u64
     }
 
     fn blocks(&self) -> u64 {
@@ -84,7 +82,7 @@ impl Bitcomp {
 
 impl GpuCoder for Bitcomp {
     fn scratch(&self) -> u64 {
-        ARRAY + self.shape.bytes() as u64
+        ARRAY + self.plan.shape.bytes() as u64
     }
 
     fn kept(&self) -> u64 {
@@ -95,7 +93,7 @@ impl GpuCoder for Bitcomp {
     fn settle(&mut self, queue: &Queue, at: u64, scratch: u64) -> Result<()> {
         let array = scratch + ARRAY;
         self.stream = at;
-        queue.fill(array, 0, self.shape.bytes() as u64)?;
+        queue.fill(array, 0, self.plan.shape.bytes() as u64)?;
         self.plan.enqueue_compress(queue.0, array, self.stream, scratch)?;
         self.plan.enqueue_uncompress(queue.0, self.stream, array)
     }

@@ -111,7 +111,7 @@ impl Library {
 pub struct Plan {
     pub library: &'static Library,
     pub handle: Handle,
-    shape: Shape,
+    pub shape: Shape,
 }
 
 // SAFETY: a plan belongs to no thread; only its coder, on one thread at a time, uses the plan.

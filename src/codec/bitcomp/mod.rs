@@ -43,7 +43,6 @@ pub fn most_bytes(shape: Shape) -> Result<usize> {
 }
 
 struct Bitcomp {
-    shape: Shape,
     plan: Plan,
     /// A stream of Bitcomp, aligned to 8 bytes as Bitcomp requires.
     stream: Vec<u64>,
@@ -56,7 +55,7 @@ impl<T: Real> Codes<T> for Bitcomp {
 
     /// Returns the bytes of the array: larger payloads are never returned.
     fn max_bytes(&self) -> usize {
-        self.shape.bytes()
+        self.plan.shape.bytes()
     }
 
     fn encode(&mut self, x: &[T], bound: Bound, to: &mut [u8]) -> Result<Option<usize>> {
@@ -70,7 +69,7 @@ impl<T: Real> Codes<T> for Bitcomp {
             let Some(delta) = power_within::<T>(delta) else { continue };
             let bytes = self.quantised(x, delta)?;
             let end = PREFIX + bytes;
-            if end > to.len().min(self.shape.bytes()) {
+            if end > to.len().min(self.plan.shape.bytes()) {
                 return Ok(None);
             }
             if self.kept(x, bound)? {
@@ -116,7 +115,8 @@ impl<T: Real> Codes<T> for Bitcomp {
                 &mut algorithm,
             )
         };
-        let expected = (from.len(), self.shape.bytes(), data_type(self.shape), LOSSY_TO_SIGNED);
+        let expected =
+            (from.len(), self.plan.shape.bytes(), data_type(self.plan.shape), LOSSY_TO_SIGNED);
         if status != 0 || (stored, raw, scalar, mode) != expected {
             return None;
         }
@@ -139,7 +139,6 @@ impl Bitcomp {
     fn new(library: &'static Library, shape: Shape, algorithm: i32) -> Result<Self> {
         let plan = Plan::new(library, shape, algorithm)?;
         Ok(Bitcomp {
-            shape,
             stream: filled(0, plan.most_words() + SLACK)?,
             plan,
             again: filled(0, shape.bytes().div_ceil(8))?,
