@@ -2,7 +2,7 @@
 //! and keys without effect are not checked.
 
 use super::defaults::ZERO;
-use super::entry::{not_null, read_sized, zero_words};
+use super::entry::{choice, not_null, read_sized, zero_words};
 use super::keys::of_retired;
 use super::logging::{level_of, set_level};
 use super::types::*;
@@ -94,10 +94,14 @@ pub(super) unsafe fn checked(config: *const gpuzip_config_t) -> Result<Config> {
     unsafe { checked_copy(&read(config)?) }
 }
 
-/// Reads a key of a configuration that is 0 or 1; `$choices` says what these stand for.
+/// Reads a key of a configuration whose values 0, 1, ... stand for `$value`, or for false and true;
+/// `$text` says so.
 macro_rules! one_of {
-    ($given:ident.$key:ident, $choices:literal) => {
-        one_of(stringify!($key), $given.$key, $choices)?
+    ($given:ident.$key:ident, $text:literal) => {
+        one_of!($given.$key, $text: false, true)
+    };
+    ($given:ident.$key:ident, $text:literal: $($value:expr),*) => {
+        choice(stringify!($key), $given.$key, &[$($value),*], $text)?
     };
 }
 
@@ -176,24 +180,20 @@ fn tiers(given: &gpuzip_config_t, disk_folders: Vec<PathBuf>) -> Result<TierOpti
         default_budgets: true,
         zero_copy: one_of!(given.zero_copy, "0 or 1"),
         shared_levels: one_of!(given.shared_levels, "0 or 1"),
-        mixed_storage: mixed_storage(given.mixed_storage)?,
+        mixed_storage: one_of!(
+            given.mixed_storage,
+            "0 (where it is faster), 1 (always) or 2 (never)": None, Some(true), Some(false)
+        ),
     })
 }
 
 /// Reads the keys of the device.
 fn device(given: &gpuzip_config_t, profile_file: Option<PathBuf>) -> Result<DeviceOptions> {
     Ok(DeviceOptions {
-        backend: match given.backend {
-            0 => Backend::ByFields,
-            1 => Backend::Host,
-            2 => Backend::Cuda,
-            other => {
-                return fail!(
-                    Config,
-                    "backend = {other}: use 0 (by the fields), 1 (host) or 2 (CUDA)"
-                )
-            }
-        },
+        backend: one_of!(
+            given.backend,
+            "0 (by the fields), 1 (host) or 2 (CUDA)": Backend::ByFields, Backend::Host, Backend::Cuda
+        ),
         ordinal: count("device", given.device)?.checked_sub(1).map(|k| k as i32),
         max_in_flight: count("max_in_flight", given.max_in_flight)?,
         link_bandwidth: bandwidth(given.link_bandwidth)?,
@@ -265,29 +265,10 @@ fn count(name: &str, value: i32) -> Result<u32> {
     }
 }
 
-fn one_of(name: &str, value: i32, choices: &str) -> Result<bool> {
-    match value {
-        0 | 1 => Ok(value == 1),
-        _ => fail!(Config, "{name} = {value}: use {choices}"),
-    }
-}
-
 /// Returns the folders of a list that colons separate.
 fn folders_of(list: &CStr) -> Vec<PathBuf> {
     let folders = list.to_bytes().split(|byte| *byte == b':').filter(|folder| !folder.is_empty());
     folders.map(|folder| PathBuf::from(std::ffi::OsStr::from_bytes(folder))).collect()
-}
-
-fn mixed_storage(value: i32) -> Result<Option<bool>> {
-    match value {
-        0 => Ok(None),
-        1 => Ok(Some(true)),
-        2 => Ok(Some(false)),
-        other => fail!(
-            Config,
-            "mixed_storage = {other}: use 0 (where it is faster), 1 (always) or 2 (never)"
-        ),
-    }
 }
 
 fn bandwidth(value: f64) -> Result<f64> {
@@ -356,13 +337,11 @@ fn error_bound(c: &gpuzip_config_t) -> Result<ErrorBound> {
     if c.compressor == GPUZIP_COMPRESSOR_CUSZP && c.error_bound == 0.0 && c.cuszp_err_bound != 0.0 {
         return Ok(ErrorBound::OfRange(checked("cuszp_err_bound", c.cuszp_err_bound)?));
     }
-    let of: fn(f64) -> ErrorBound = match c.error_bound_mode {
-        0 => ErrorBound::OfMax,
-        1 => ErrorBound::Absolute,
-        2 => ErrorBound::OfRange,
-        3 => ErrorBound::Psnr,
-        other => return fail!(Config, "error_bound_mode = {other}: use 0 (of the maximum), 1 (absolute), 2 (of the range) or 3 (PSNR in dB)"),
-    };
+    let of = one_of!(
+        c.error_bound_mode,
+        "0 (of the maximum), 1 (absolute), 2 (of the range) or 3 (PSNR in dB)":
+        ErrorBound::OfMax, ErrorBound::Absolute, ErrorBound::OfRange, ErrorBound::Psnr
+    );
     match (c.error_bound_mode, c.error_bound) {
         (0 | 2, 0.0) => Ok(of(1e-3)),
         (mode, 0.0) => fail!(

@@ -327,6 +327,14 @@ pub(super) fn zero_words(name: &str, words: &[u64], wrong: Code) -> Result<()> {
     ))
 }
 
+/// Returns what the number `value` stands for, one of `choices` counted from 0; `text` lists them.
+pub(super) fn choice<T: Copy>(name: &str, value: i32, choices: &[T], text: &str) -> Result<T> {
+    match usize::try_from(value).ok().and_then(|value| choices.get(value)) {
+        Some(choice) => Ok(*choice),
+        None => fail!(Config, "{name} = {value}: use {text}"),
+    }
+}
+
 /// Returns a C string, or fails if it is NULL.
 ///
 /// # Safety

@@ -1,11 +1,11 @@
 //! Logging to the application's callback, or to stderr if there is none. The logger is state of the
 //! whole process.
 
-use super::entry::entry;
+use super::entry::{choice, entry};
 use super::handles::{in_inner, inner, refuse_inner};
 use super::types::{gpuzip_log_callback_t, gpuzip_status_t};
 use crate::environment;
-use crate::error::{fail, Result};
+use crate::error::Result;
 use crate::fallible_vec::{self, with_room};
 use crate::files::quietly;
 use crate::guarded::Guarded;
@@ -148,10 +148,7 @@ fn on_heap(callback: Callback) -> Result<*mut Callback> {
 
 /// Returns the log filter for `log_level` of the configuration.
 pub(super) fn level_of(level: i32) -> Result<LevelFilter> {
-    match usize::try_from(level).ok().and_then(|level| LEVELS.get(level)) {
-        Some(filter) => Ok(*filter),
-        None => fail!(Config, "log_level = {level}: use 0 DEBUG, 1 INFO, 2 WARN or 3 ERROR"),
-    }
+    choice("log_level", level, &LEVELS, "0 DEBUG, 1 INFO, 2 WARN or 3 ERROR")
 }
 
 /// Sets the log level: 0 DEBUG to 3 ERROR, as in the configuration.
