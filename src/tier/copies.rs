@@ -108,7 +108,7 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
         if self.extents[to].memory != In::Disk {
             return self.copy(lane, from, To::Extent(to), self.extents[to].bytes);
         }
-        let (buffer, bytes) = (self.disk.leave(), self.extents[to].bytes);
+        let (buffer, bytes) = (self.disk.begin(false), self.extents[to].bytes);
         self.copy(lane, from, To::Extent(buffer), bytes)?;
         self.copy(Lane::DiskWrite, From::Extent(buffer), To::Extent(to), bytes)
     }
@@ -121,7 +121,7 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
         let mut source = from;
         let mut read = std::mem::take(&mut self.extents[from].from_disk);
         if self.extents[from].memory == In::Disk {
-            source = self.disk.come();
+            source = self.disk.begin(true);
             self.copy(Lane::DiskRead, From::Extent(from), To::Extent(source), bytes)?;
             read = self.device.issued(Lane::DiskRead);
         }

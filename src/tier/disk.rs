@@ -47,8 +47,7 @@ pub struct Disk {
     /// The staging buffers as they are before any transfer.
     buffers: Vec<Extent>,
     /// Number of records that have left for the disk, and that have come from it.
-    left: usize,
-    came: usize,
+    passed: [usize; 2],
 }
 
 impl Disk {
@@ -68,7 +67,7 @@ impl Disk {
                 ..Extent::new(In::Host, at + k * bytes, filled, emptied)
             });
         }
-        Ok(Disk { slots, slot_bytes, buffers, left: 0, came: 0 })
+        Ok(Disk { slots, slot_bytes, buffers, passed: [0; 2] })
     }
 
     /// The staging buffers as the first extents of the store.
@@ -81,23 +80,22 @@ impl Disk {
         host < self.slots
     }
 
-    /// Begins the way of a record to disk: returns the number of the extent through which it goes.
-    pub fn leave(&mut self) -> usize {
-        self.left += 1;
-        (self.left - 1) % BUFFERS
+    /// Numbers of the extents through which the next records go to disk and from disk.
+    fn next_extents(&self) -> [usize; 2] {
+        let [left, came] = self.passed.map(|passed| passed % BUFFERS);
+        [left, BUFFERS + came]
     }
 
-    /// Begins the way of a record from disk: returns the number of the extent through which it goes.
-    pub fn come(&mut self) -> usize {
-        self.came += 1;
-        BUFFERS + (self.came - 1) % BUFFERS
+    /// Begins the way of a record to disk, or `from_disk`: returns the number of the extent through
+    /// which it goes.
+    pub fn begin(&mut self, from_disk: bool) -> usize {
+        let extent = self.next_extents()[usize::from(from_disk)];
+        self.passed[usize::from(from_disk)] += 1;
+        extent
     }
 
     /// The staging buffers of the next records to disk and from disk. The lanes have no work.
     pub fn next(&self) -> [Place; 2] {
-        [
-            self.buffers[self.left % BUFFERS].place(),
-            self.buffers[BUFFERS + self.came % BUFFERS].place(),
-        ]
+        self.next_extents().map(|x| self.buffers[x].place())
     }
 }

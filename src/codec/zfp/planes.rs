@@ -53,28 +53,14 @@ pub fn join(from: &Matrix, to: &mut Matrix) {
 /// Returns word k of 8 rows, beginning with row `at`, `step` rows apart.
 #[inline(always)]
 fn load(m: &Matrix, at: usize, step: usize, k: usize) -> [u64; 8] {
-    [
-        m[at][k],
-        m[at + step][k],
-        m[at + 2 * step][k],
-        m[at + 3 * step][k],
-        m[at + 4 * step][k],
-        m[at + 5 * step][k],
-        m[at + 6 * step][k],
-        m[at + 7 * step][k],
-    ]
+    [0, 1, 2, 3, 4, 5, 6, 7].map(|i| m[at + i * step][k])
 }
 
 #[inline(always)]
 fn store(m: &mut Matrix, at: usize, step: usize, k: usize, rows: [u64; 8]) {
-    m[at][k] = rows[0];
-    m[at + step][k] = rows[1];
-    m[at + 2 * step][k] = rows[2];
-    m[at + 3 * step][k] = rows[3];
-    m[at + 4 * step][k] = rows[4];
-    m[at + 5 * step][k] = rows[5];
-    m[at + 6 * step][k] = rows[6];
-    m[at + 7 * step][k] = rows[7];
+    for i in 0..8 {
+        m[at + i * step][k] = rows[i];
+    }
 }
 
 /// Transposes 8 x 8 bytes: byte i of row r becomes byte r of row i.
