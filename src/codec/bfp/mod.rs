@@ -81,14 +81,10 @@ pub trait Arithmetic: Real {
     fn exponent(x: &[Self; BLOCK]) -> u16;
     /// Writes each x * scale, rounded to an integer, to `q`.
     fn integers(x: &[Self], scale: Self, q: &mut [u8]);
-    /// Writes each q * step to `x`.
-    fn values(q: &[u8], step: Self, x: &mut [Self]);
-    fn put_exponent(exponents: &mut [u8], block: usize, exponent: u16);
-    fn get_exponent(exponents: &[u8], block: usize) -> u16;
 }
 
 macro_rules! lane {
-    ($float:ident, $bits:ident, $signed:ident, $bias:literal, $exponent:ident) => {
+    ($float:ident, $bits:ident, $signed:ident, $bias:literal) => {
         impl Arithmetic for $float {
             const INFINITE: u16 = 2 * $bias + 1;
 
@@ -116,35 +112,12 @@ macro_rules! lane {
                     *q = $float::to_bits(x * scale + MAGIC) as u8;
                 }
             }
-
-            #[inline(always)]
-            fn values(q: &[u8], step: Self, x: &mut [Self]) {
-                for (x, q) in x.iter_mut().zip(q) {
-                    *x = *q as i8 as i32 as $float * step;
-                }
-            }
-
-            #[inline(always)]
-            fn put_exponent(exponents: &mut [u8], block: usize, exponent: u16) {
-                if let Some(to) = exponents.as_chunks_mut().0.get_mut(block) {
-                    *to = (exponent as $exponent).to_le_bytes();
-                }
-            }
-
-            #[inline(always)]
-            fn get_exponent(exponents: &[u8], block: usize) -> u16 {
-                exponents
-                    .as_chunks()
-                    .0
-                    .get(block)
-                    .map_or(0, |from| $exponent::from_le_bytes(*from) as u16)
-            }
         }
     };
 }
 
-lane!(f32, u32, i32, 127, u8);
-lane!(f64, u64, i64, 1023, u16);
+lane!(f32, u32, i32, 127);
+lane!(f64, u64, i64, 1023);
 
 /// Returns `BLOCK` in a way that the compiler cannot see through. The compiler would unroll a loop
 /// of known length first and then fail to vectorise it.
@@ -166,6 +139,14 @@ fn encode<T: Arithmetic>(x: &[T; BLOCK], q: &mut [u8; BLOCK]) -> Option<u16> {
     Some(exponent)
 }
 
+/// Writes each q * step to `x`.
+#[inline(always)]
+fn decode<T: Real>(q: &[u8], step: T, x: &mut [T]) {
+    for (x, q) in x.iter_mut().zip(q) {
+        *x = T::from_i32(*q as i8 as i32) * step;
+    }
+}
+
 /// Codes all blocks; the output says whether every block could be coded.
 struct Encode<'a, T> {
     x: &'a [T],
@@ -180,19 +161,20 @@ impl<T: Arithmetic> Kernel for Encode<'_, T> {
     fn run(self) -> bool {
         let (x, x_rest) = self.x.as_chunks();
         let (q, q_rest) = self.q.as_chunks_mut();
-        let blocks = x.len();
+        let mut exponents = self.exponents.chunks_exact_mut(T::BYTES / 4);
         // The early return keeps compilers from assigning one block to each SIMD lane, which would
         // need gather instructions.
-        for (block, (x, q)) in x.iter().zip(q).enumerate() {
+        for ((x, q), to) in x.iter().zip(q).zip(&mut exponents) {
             let Some(exponent) = encode(x, q) else { return false };
-            T::put_exponent(self.exponents, block, exponent);
+            to.copy_from_slice(&exponent.to_le_bytes()[..T::BYTES / 4]);
         }
-        if !x_rest.is_empty() {
+        // At most one block is left, a shorter one.
+        for to in exponents {
             let (mut last, mut last_q) = ([T::default(); BLOCK], [0; BLOCK]);
             last[..x_rest.len()].copy_from_slice(x_rest);
             let Some(exponent) = encode(&last, &mut last_q) else { return false };
             q_rest.copy_from_slice(&last_q[..x_rest.len()]);
-            T::put_exponent(self.exponents, blocks, exponent);
+            to.copy_from_slice(&exponent.to_le_bytes()[..T::BYTES / 4]);
         }
         true
     }
@@ -215,17 +197,20 @@ impl<T: Arithmetic> Kernel for Decode<'_, T> {
         let (x, x_rest) = self.x.as_chunks_mut::<BLOCK>();
         let blocks = x.len();
         let mut step = |block| {
-            let exponent = T::get_exponent(self.exponents, block);
+            let mut exponent = [0; 2];
+            let from = &self.exponents[T::BYTES / 4 * block..][..T::BYTES / 4];
+            exponent[..T::BYTES / 4].copy_from_slice(from);
+            let exponent = u16::from_le_bytes(exponent);
             valid &= (LEAST..T::INFINITE).contains(&exponent);
             let exponent = exponent.clamp(LEAST, T::INFINITE - 1);
             T::power(exponent as i32 - T::BIAS - 6)
         };
         for (block, (q, x)) in q.iter().zip(x).enumerate() {
             let n = length();
-            T::values(&q[..n], step(block), &mut x[..n]);
+            decode(&q[..n], step(block), &mut x[..n]);
         }
         if !q_rest.is_empty() {
-            T::values(q_rest, step(blocks), x_rest);
+            decode(q_rest, step(blocks), x_rest);
         }
         valid
     }
