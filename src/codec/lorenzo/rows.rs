@@ -290,9 +290,5 @@ fn apply<const GATHER: bool>(bits: &mut [u64; ROWS / 8], masks: &[u64; ROWS / 8]
 
 #[inline(always)]
 fn words(bytes: &[u8; ROWS]) -> [u64; ROWS / 8] {
-    let mut words = [0; ROWS / 8];
-    for i in 0..ROWS / 8 {
-        words[i] = word(bytes, 8 * i);
-    }
-    words
+    std::array::from_fn(|i| word(bytes, 8 * i))
 }

@@ -63,6 +63,7 @@ mod planes;
 mod transform;
 mod value;
 
+use super::quantize::check_size;
 use super::simd::{self, Level};
 use super::typed::{of_type, Codes};
 use super::{Bound, Coder, Shape};
@@ -113,6 +114,7 @@ impl Blocks {
         if !(1..=most).contains(&rate) {
             return fail!(Config, "zfp_bit_rate = {rate}: 1 to {most} bits per value of this type");
         }
+        check_size(&shape)?;
         let extents = shape.dims();
         let grid = Grid::new(&extents);
         let dims = extents.len().max(1) as u32;
@@ -122,32 +124,13 @@ impl Blocks {
         let block_bits = (size * rate).max(1 + exponent);
         let planes = 1074 + 2 * (dims + 1) - ((1 << (exponent - 1)) - 1);
         let spec = Spec { size, bits: block_bits, width, exponent, planes };
-        let values = shape.n.into_iter().try_fold(1usize, usize::checked_mul);
-        let fits = |&values: &usize| values.checked_mul(shape.scalar.bytes() as usize).is_some();
         // An array has no more blocks than values.
-        let with_bits = |values| Some((values, grid.blocks().checked_mul(block_bits as usize)?));
-        let sizes = values.filter(fits).and_then(with_bits);
-        match sizes {
-            Some((1.., bits)) => Ok(Blocks { spec, grid, dims, bits }),
+        match grid.blocks().checked_mul(block_bits as usize) {
+            Some(bits) if shape.values() > 0 => Ok(Blocks { spec, grid, dims, bits }),
             _ => fail!(Shape, "zfp: {:?} values are none, or have no size in bytes", shape.n),
         }
     }
-}
 
-/// Codes arrays of one shape at a fixed rate.
-struct Zfp<T: Value<N>, const N: usize> {
-    blocks: Blocks,
-    /// Working memory for one batch: a vector of one element.
-    batch: Vec<Batch<T, N>>,
-}
-
-impl<T: Value<N>, const N: usize> Zfp<T, N> {
-    fn new(blocks: Blocks) -> Result<Self> {
-        Ok(Zfp { blocks, batch: filled(Batch::new(), 1)? })
-    }
-}
-
-impl Blocks {
     /// Returns for each batch its number of blocks, and where its blocks begin and end in a stream
     /// of `len` bytes.
     fn batches(self, len: usize) -> impl Iterator<Item = (usize, usize, usize)> {
@@ -203,6 +186,19 @@ fn encode_bmi(spec: &Spec, planes: &Matrix, exponents: &[u32], words: &mut [u64;
 #[target_feature(enable = "bmi1,bmi2,lzcnt,popcnt")]
 fn decode_bmi(spec: &Spec, words: &[u64; WORDS], exponents: &mut [u32], planes: &mut Matrix) {
     embed::decode::<bmi::Bmi>(spec, words, exponents, planes);
+}
+
+/// Codes arrays of one shape at a fixed rate.
+struct Zfp<T: Value<N>, const N: usize> {
+    blocks: Blocks,
+    /// Working memory for one batch: a vector of one element.
+    batch: Vec<Batch<T, N>>,
+}
+
+impl<T: Value<N>, const N: usize> Zfp<T, N> {
+    fn new(blocks: Blocks) -> Result<Self> {
+        Ok(Zfp { blocks, batch: filled(Batch::new(), 1)? })
+    }
 }
 
 impl<T: Value<N>, const N: usize> Codes<T> for Zfp<T, N> {
