@@ -23,12 +23,11 @@ pub fn published(steps: u32, tiers: &TierSpec) -> Result<Vec<Candidate>> {
         recipes.push(Schedule::uniform_published(steps, most)?);
     }
     recipes.retain(|schedule| schedule.check_length().is_ok());
-    recipes.into_iter().map(|schedule| candidate(schedule, tiers)).collect()
-}
-
-fn candidate(schedule: Schedule, tiers: &TierSpec) -> Result<Candidate> {
-    let plan =
-        Plan::of(&Index::new(&schedule)?, tiers.cache.unwrap_or(schedule.snapshots), Policy::Lru)?;
-    let simulation = simulate(&schedule, &plan, &tiers.costs, tiers.budgets)?;
-    Ok(Candidate { alternative: 0, schedule, plans: vec![Arc::new(plan)], simulation })
+    let candidate = |schedule: Schedule| {
+        let cache = tiers.cache.unwrap_or(schedule.snapshots);
+        let plan = Plan::of(&Index::new(&schedule)?, cache, Policy::Lru)?;
+        let simulation = simulate(&schedule, &plan, &tiers.costs, tiers.budgets)?;
+        Ok(Candidate { alternative: 0, schedule, plans: vec![Arc::new(plan)], simulation })
+    };
+    recipes.into_iter().map(candidate).collect()
 }

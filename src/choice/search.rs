@@ -283,16 +283,12 @@ const USUAL_GAPS: f64 = 0.3;
 impl Search<'_> {
     /// Finds the best plans for `steps` time steps and at most `most` snapshots.
     fn run(&mut self, steps: u32, most: u32) -> Result<()> {
-        let is_short = match self.keep {
-            Keep::Best => steps <= SHORT,
-            Keep::Families => steps <= SHORT_FOR_FAMILIES,
-        };
-        let limit = if self.is_short_part {
-            work_limit(steps) / WORK_OF_SHORT_PART
-        } else if is_short {
-            u64::MAX
-        } else {
-            work_limit(steps)
+        let is_best = self.keep == Keep::Best;
+        let is_short = steps <= if is_best { SHORT } else { SHORT_FOR_FAMILIES };
+        let limit = match is_short {
+            true if self.is_short_part => work_limit(steps) / WORK_OF_SHORT_PART,
+            true => u64::MAX,
+            false => work_limit(steps),
         };
         if !is_short {
             let members = self.ask_part(steps, most)?;

@@ -201,7 +201,7 @@ impl SharedSchedule {
         let mut state = self.lock()?;
         if let Some(choice) = state.choice() {
             match options.get(choice.alternative).or(options.last()) {
-                Some(tiers) => plan_for(choice, tiers)?,
+                Some(tiers) => tiers.plan_for(&choice.schedule, &choice.plans)?,
                 None => return fail!(Argument, "a session that stores nothing"),
             };
         }
@@ -274,7 +274,9 @@ impl SharedSchedule {
 
     /// Returns the plan for a session with these tiers.
     pub fn plan(&self, tiers: &TierSpec) -> Result<Arc<Plan>> {
-        plan_for(self.lock()?.decide()?, tiers)
+        let mut state = self.lock()?;
+        let Choice { schedule, plans, .. } = state.decide()?;
+        tiers.plan_for(schedule, plans)
     }
 
     /// Moves on to the next action and returns it. If a session moves the schedule, `here` is where the
@@ -526,12 +528,4 @@ fn validate_if_asked(schedule: &Schedule, join: bool) -> Result<()> {
         validate_schedule(schedule, join)?;
     }
     Ok(())
-}
-
-/// Returns the plan in `choice` that serves a session with these tiers, or a new plan if it fits
-/// them.
-fn plan_for(choice: &Choice, tiers: &TierSpec) -> Result<Arc<Plan>> {
-    let plan = tiers.plan_for(&choice.schedule, &choice.plans)?;
-    tiers.check(&plan)?;
-    Ok(plan)
 }

@@ -13,23 +13,13 @@ use crate::schedule::Algorithm;
 /// snapshots that were not measured may be larger.
 const MARGIN: f64 = 1.125;
 
-/// How a state is cut into the pieces that are stored and moved.
+/// How a state is cut into the pieces that are stored and moved. The value is their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// Not at all.
-    Whole,
+    Whole = 1,
     /// Into its time level and the previous one, which is the time level of the state before.
-    Levels,
-}
-
-impl Cut {
-    /// Number of records of a snapshot.
-    pub fn parts(self) -> u32 {
-        match self {
-            Cut::Whole => 1,
-            Cut::Levels => 2,
-        }
-    }
+    Levels = 2,
 }
 
 /// Which snapshots are compressed.
@@ -136,7 +126,7 @@ impl Storage {
 
     /// Returns the bytes of the spare slots of an application that works in the slots.
     pub(crate) fn spare_bytes(&self, job: &Job) -> u64 {
-        let (parts, state) = (self.cut.parts(), job.state.bytes());
+        let (parts, state) = (self.cut as u32, job.state.bytes());
         // A cache without spare states holds levels, which are more than half of a state, or states.
         let (slot, sums) = match self.cut {
             Cut::Whole => (state, 0),

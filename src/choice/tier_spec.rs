@@ -88,7 +88,7 @@ impl TierSpec {
         let tiers = TierSpec {
             storage: storage.clone(),
             slot_bytes,
-            cache: job.most_slots().map(|most| most.saturating_mul(storage.cut.parts()).min(held)),
+            cache: job.most_slots().map(|most| most.saturating_mul(storage.cut as u32).min(held)),
             raw_slots: None,
             host: match host {
                 0 => is_of_device.then_some(0),
@@ -170,7 +170,7 @@ impl TierSpec {
 
     /// Returns the snapshots inside an interval for which the device cache has room; `None`: for all.
     pub fn inner_slots(&self) -> Option<u32> {
-        self.raw_slots.or(self.cache).map(|slots| slots / self.storage.cut.parts())
+        self.raw_slots.or(self.cache).map(|slots| slots / self.storage.cut as u32)
     }
 
     /// Returns the bytes of device memory that a plan takes.
@@ -183,7 +183,7 @@ impl TierSpec {
     pub fn spare_bytes(&self, plan: &Plan) -> u64 {
         let Storage { cut, coded, zero_copy, .. } = self.storage;
         let beside = coded != Coded::None || plan.drops;
-        spare_bytes(zero_copy, beside, cut.parts(), plan.cache, self.costs.state_bytes)
+        spare_bytes(zero_copy, beside, cut as u32, plan.cache, self.costs.state_bytes)
     }
 
     /// Returns the bytes of the device cache of a plan.
@@ -237,8 +237,7 @@ impl TierSpec {
             (Some(plan), _) => Ok(plan.clone()),
             (None, Some(index)) => Ok(Arc::new(self.plan(index, snapshots)?)),
             (None, None) => {
-                let cache = self.cache_for(snapshots);
-                let parts = self.storage.cut.parts();
+                let (cache, parts) = (self.cache_for(snapshots), self.storage.cut as u32);
                 Ok(Arc::new(Plan::open(snapshots, parts, cache, self.raw_slots)))
             }
         }
@@ -246,7 +245,7 @@ impl TierSpec {
 
     /// Slots of the device cache for a schedule of `snapshots` snapshots.
     fn cache_for(&self, snapshots: u32) -> u32 {
-        self.cache.unwrap_or(snapshots.saturating_mul(self.storage.cut.parts()))
+        self.cache.unwrap_or(snapshots.saturating_mul(self.storage.cut as u32))
     }
 
     /// Returns the index of a schedule, with states cut as in these tiers.
@@ -264,7 +263,7 @@ impl TierSpec {
         let cache = self.cache_for(snapshots);
         // In spare states the application has no other state's level.
         let is_spare =
-            self.storage.zero_copy && !Plan::always_has_slot(true, self.storage.cut.parts(), cache);
+            self.storage.zero_copy && !Plan::always_has_slot(true, self.storage.cut as u32, cache);
         index.in_levels(match self.claims {
             Claims::All if is_spare => Claims::None,
             claims => claims,
@@ -294,11 +293,14 @@ impl TierSpec {
             && plan.in_levels == (self.storage.cut == Cut::Levels)
     }
 
-    /// Returns the plan of `schedule` for these tiers: one of `plans`, or a new one.
+    /// Returns the plan of `schedule` for these tiers: one of `plans`, or a new one. Fails if it does
+    /// not fit them.
     pub fn plan_for(&self, schedule: &Schedule, plans: &[Arc<Plan>]) -> Result<Arc<Plan>> {
         let is_new = !plans.iter().any(|plan| self.is_of(plan, schedule.snapshots));
         let index = (is_new && schedule.steps > 0).then(|| Index::new(schedule)).transpose()?;
-        self.plan_of(index.as_ref(), schedule.snapshots, plans)
+        let plan = self.plan_of(index.as_ref(), schedule.snapshots, plans)?;
+        self.check(&plan)?;
+        Ok(plan)
     }
 
     /// Returns a plan for `index`, the rest of an indexed schedule of `snapshots` snapshots. Fails if it

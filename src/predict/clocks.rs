@@ -75,31 +75,19 @@ impl Clocks {
         self.pass(row, seconds);
     }
 
-    /// Returns `run` with the times and the transferred bytes so far, and the timeline.
-    pub fn finish(&mut self, run: Simulation) -> (Simulation, Timeline) {
+    /// Returns the times and the transferred bytes of the run so far, and its timeline.
+    pub fn finish(&mut self) -> (Simulation, Timeline) {
         let Traffic { h2d_bytes, d2h_bytes, disk_bytes, disk_reads, disk_writes, .. } =
             self.traffic;
-        let Simulation { plan_ideal, copying, coding, compressing, waiting, .. } = self.tally;
         let moved = |bytes: u64| {
             let bytes = u128::from(bytes) * u128::from(self.costs.stored_bytes);
             u64::try_from(bytes / u128::from(self.whole.max(1))).unwrap_or(u64::MAX)
         };
         let [h2d_bytes, d2h_bytes, disk_bytes] = [h2d_bytes, d2h_bytes, disk_bytes].map(moved);
-        let simulation = Simulation {
-            makespan: self.now,
-            plan_ideal,
-            copying,
-            coding,
-            compressing,
-            waiting,
-            h2d_bytes,
-            d2h_bytes,
-            disk_bytes,
-            disk_reads,
-            disk_writes,
-            ..run
-        };
-        (simulation, self.lanes.timeline.take().unwrap_or_default())
+        let mut run = std::mem::take(&mut self.tally);
+        (run.makespan, run.disk_reads, run.disk_writes) = (self.now, disk_reads, disk_writes);
+        (run.h2d_bytes, run.d2h_bytes, run.disk_bytes) = (h2d_bytes, d2h_bytes, disk_bytes);
+        (run, self.lanes.timeline.take().unwrap_or_default())
     }
 
     fn pass(&mut self, row: Row, seconds: f64) {

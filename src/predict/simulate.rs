@@ -209,11 +209,8 @@ impl<'a> Playback<'a> {
                     self.begin_save((action.ts + more).into())?;
                     self.count_save(begin)?;
                 }
-                let row = if action.flags & flags::RECOMPUTE != 0 {
-                    Row::Recompute
-                } else {
-                    Row::Forward
-                };
+                let is_repeated = action.flags & flags::RECOMPUTE != 0;
+                let row = if is_repeated { Row::Recompute } else { Row::Forward };
                 self.compute(row, &self.costs.forward, action.ts - 1..action.ts + more)?;
             }
             Kind::Backward => {
@@ -333,13 +330,15 @@ impl<'a> Playback<'a> {
     }
 
     fn finish(mut self, steps: u32) -> Result<(Simulation, Timeline)> {
-        let (plan, costs) = (self.plan, self.costs);
+        let (mut run, timeline) = self.clocks()?.finish();
+        let (plan, costs, tally) = (self.plan, self.costs, self.tally);
         let (parts, state) = (plan.parts() as u32, costs.state_bytes);
         let spare = spare_bytes(plan.zero_copy, costs.compressed, parts, plan.cache, state);
-        let mut run = std::mem::take(&mut self.tally);
-        run.device_peak = run.device_peak.saturating_add(spare);
         run.problem_ideal = costs.problem_ideal(steps);
-        Ok(self.clocks()?.finish(run))
+        (run.saving, run.h2d, run.d2h, run.late) = (tally.saving, tally.h2d, tally.d2h, tally.late);
+        (run.host_peak, run.disk_peak) = (tally.host_peak, tally.disk_peak);
+        run.device_peak = tally.device_peak.saturating_add(spare);
+        Ok((run, timeline))
     }
 }
 

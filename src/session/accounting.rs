@@ -30,9 +30,7 @@ impl Session {
             stats.d2h += u64::from(written);
             stats.write_backs_avoided += u64::from(written == 0);
             stats.stored_bytes += bytes;
-            if bytes > 0 {
-                stats.raw_bytes += raw_bytes;
-            }
+            stats.raw_bytes += if bytes > 0 { raw_bytes } else { 0 };
             if self.basis.job.config.report.log_ratio && bytes > 0 {
                 let ratio = raw_bytes as f64 / bytes as f64;
                 log::info!("state {ts}: {bytes} of {raw_bytes} bytes, ratio {ratio:.2}");

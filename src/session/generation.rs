@@ -50,10 +50,8 @@ impl Session {
             field.n.into_iter().chain([field.scalar as u64, role.into()])
         });
         let fields = hash(fields.flat_map(u64::to_le_bytes));
-        let settings = match self.codec_number() {
-            0 => 0,
-            _ => hash(format!("{compression:?}").bytes()),
-        };
+        let is_coded = self.codec_number() != 0;
+        let settings = if is_coded { hash(format!("{compression:?}").bytes()) } else { 0 };
         let codec_text = settings_text(compression);
         let codecs = CODECS.iter().map(|codec| (codec.number.into(), codec.name));
         let mut fingerprint = Fingerprint::new();
@@ -81,10 +79,9 @@ impl Session {
             }
             push(&mut fields, array.field)?;
         }
-        match self.basis.target {
-            // A session on a GPU copies from memory of either kind.
-            Some(Target::Cuda(_)) => {}
-            _ => self.place(&fields)?,
+        // A session on a GPU copies from memory of either kind.
+        if !matches!(self.basis.target, Some(Target::Cuda(_))) {
+            self.place(&fields)?;
         }
         self.open()
     }
@@ -105,17 +102,16 @@ impl Session {
     fn write_due(&mut self, persist: &mut Persist, asked: Asked) -> Result<()> {
         let settled = persist.settle_all();
         let is_stopping = !persist.all(stop::seconds_left().is_none())?;
-        let Err(earlier) = settled else {
-            return self.write_now(persist, asked, is_stopping);
-        };
-        if is_stopping {
-            // The last generations are worth more than the report that an earlier one is lost.
-            self.write_now(persist, asked, true)?;
-            persist.settle_all()?;
-            return Err(earlier
-                .within("the generation of this stop is on the disk, and an earlier one failed"));
+        if settled.is_err() && !is_stopping {
+            return settled;
         }
-        Err(earlier)
+        self.write_now(persist, asked, is_stopping)?;
+        // The last generations are worth more than the report that an earlier one is lost.
+        settled.or_else(|earlier| {
+            persist.settle_all()?;
+            Err(earlier
+                .within("the generation of this stop is on the disk, and an earlier one failed"))
+        })
     }
 
     /// Writes what is due. Whatever fails on this rank alone, it asks the other ranks as often as they

@@ -48,8 +48,8 @@ impl<'a> Memory<'a> {
         let mut device = target.open(&basis.job.config)?;
         let choice::Storage { cut, codec, coded, .. } = &spec.storage;
         let levels = basis.layout.by_level().filter(|_| *cut == Cut::Levels);
-        let shared = levels.as_ref().map_or(0, |levels| levels.previous.len());
         let parts = levels.unwrap_or_else(|| basis.layout.whole());
+        let shared = parts.previous.len();
         let coder = match coded {
             Coded::None => None,
             _ => Some(target.coder(&mut *device, codec, &basis.layout, &parts)?),
