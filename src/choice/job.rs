@@ -32,34 +32,33 @@ impl State {
         }
     }
 
+    /// Returns the bytes of the time level and of the previous one, and how many fields have both; `None`
+    /// if there is no time level to share.
+    fn levels(&self) -> Option<([u64; 2], usize)> {
+        match self {
+            State::Fields(layout) => {
+                let levels = layout.by_level()?;
+                Some(([levels.parts[0].bytes, levels.parts[1].bytes], levels.previous.len()))
+            }
+            State::Bytes { all, previous } => Some(([all.saturating_sub(*previous), *previous], 1)),
+        }
+    }
+
     /// Returns the bytes of a slot for one record of a state that is cut into its time levels: those of
     /// the larger one.
     pub(super) fn level_bytes(&self) -> u64 {
-        match self {
-            State::Fields(layout) => {
-                layout.by_level().map_or(layout.slot_bytes, |levels| levels.slot_bytes())
-            }
-            State::Bytes { all, previous } => all.saturating_sub(*previous).max(*previous).max(1),
-        }
+        self.levels().map_or(self.bytes(), |(bytes, _)| bytes[0].max(bytes[1]).max(1))
     }
 
     /// Returns the bytes of the fields that are the previous time level of other fields; 0 if there
     /// is no time level to share.
     pub(super) fn previous_bytes(&self) -> u64 {
-        match self {
-            State::Fields(layout) => layout.by_level().map_or(0, |levels| levels.parts[1].bytes),
-            State::Bytes { previous, .. } => *previous,
-        }
+        self.levels().map_or(0, |(bytes, _)| bytes[1])
     }
 
     /// Returns the bytes of device memory in which a GPU compares levels.
     pub(super) fn sums_bytes(&self) -> u64 {
-        match self {
-            State::Fields(layout) => {
-                layout.by_level().map_or(0, |levels| Sums::bytes_on_gpu(levels.previous.len()))
-            }
-            State::Bytes { .. } => Sums::bytes_on_gpu(1),
-        }
+        self.levels().map_or(0, |(_, shared)| Sums::bytes_on_gpu(shared))
     }
 
     /// Returns the bytes of device memory that kernels of a codec work in.

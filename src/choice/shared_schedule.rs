@@ -136,12 +136,8 @@ impl SharedSchedule {
     /// that is `here`. The live state is the one of the current action, u(n-1).
     pub fn end_forward(&self, here: Here) -> Result<()> {
         let mut state = self.lock()?;
-        if state.steps > 0 {
-            return fail!(
-                State,
-                "the number of steps is known, {}: only a session with steps = 0 ends its forward phase",
-                state.steps
-            );
+        if let steps @ 1.. = state.steps {
+            return fail!(State, "the number of steps is known, {steps}: only a session with steps = 0 ends its forward phase");
         }
         state.check(here)?;
         if let Some(Choice { schedule: Schedule { steps, .. }, .. }) = state.ended {

@@ -39,8 +39,7 @@ fn check_disk(job: &Job, options: &[TierSpec]) -> Result<()> {
             job.config.tiers.disk_folders.len().max(1)
         );
     }
-    let staged = options.iter().map(|option| staging_bytes(option.slot_bytes)).min();
-    let staged = staged.unwrap_or(0);
+    let staged = options.iter().map(|tiers| staging_bytes(tiers.slot_bytes)).min().unwrap_or(0);
     if job.disk_budget > 0 && (1..staged).contains(&job.host_budget) {
         log::warn!(
             "disk_budget = {} is not used: snapshots go to disk through staging buffers of {staged} bytes, and host_budget = {}: raise host_budget to \

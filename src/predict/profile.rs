@@ -199,13 +199,12 @@ impl Profile {
                 self.state_bytes
             );
         }
-        let within =
-            |name: &str, value: f64, least: f64, most: f64| match value >= least && value <= most {
-                true => Ok(()),
-                false => {
-                    fail!(Argument, "{name} = {value:?}: it must be from {least:?} to {most:e}")
-                }
-            };
+        let within = |name: &str, value: f64, least: f64, most: f64| {
+            if value >= least && value <= most {
+                return Ok(());
+            }
+            fail!(Argument, "{name} = {value:?}: it must be from {least:?} to {most:e}")
+        };
         check_parts(&self.steps)?;
         within("forward_ms", self.forward_ms, 0.0, MOST_MS)?;
         within("backward_ms", self.backward_ms, 0.0, MOST_MS)?;

@@ -27,12 +27,6 @@ named! {
     }
 }
 
-impl Row {
-    fn is_of_stream(self) -> bool {
-        matches!(self, Row::Forward | Row::Recompute | Row::Backward)
-    }
-}
-
 /// The spans in which each row is busy: begin and end in seconds, in order, without overlap.
 /// Consecutive time steps are one span; every transfer is a span of its own.
 #[derive(Clone, Debug, Default)]
@@ -54,9 +48,10 @@ impl Timeline {
     /// Adds a span behind those of its row. A span without length is not added.
     pub fn add(&mut self, row: Row, begin: f64, end: f64) {
         let intervals = &mut self.rows[row as usize];
+        let is_of_steps = matches!(row, Row::Forward | Row::Recompute | Row::Backward);
         match intervals.last_mut() {
             _ if end <= begin => {}
-            Some(last) if row.is_of_stream() && last.1 == begin => last.1 = end,
+            Some(last) if is_of_steps && last.1 == begin => last.1 = end,
             _ => intervals.push((begin, end)),
         }
     }
