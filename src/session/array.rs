@@ -57,8 +57,7 @@ fn shape_of_record(head: &RecordHead, field: &Field) -> String {
         let all = orders.into_iter().chain(others).chain([[line, 1, 1]]);
         all.map(move |n| Field { n, scalar, previous_of: None })
     });
-    let found = shapes.into_iter().find(|shape| shape_number(shape) == head.ts);
-    match found {
+    match shapes.into_iter().find(|shape| shape_number(shape) == head.ts) {
         Some(shape) => format!("as {shape}"),
         None => format!("with {} bytes and in another shape", head.stored_bytes),
     }

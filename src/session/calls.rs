@@ -93,14 +93,10 @@ impl Session {
         let Some(tick) = self.shot.tick else {
             return fail!(State, "{call} of state {ts} before the first action");
         };
-        let action = tick.action;
-        if action.kind != kind || action.ts as i64 != ts {
-            return fail!(
-                State,
-                "{call} of state {ts}: the current action is {} {}",
-                action.kind.name(),
-                action.ts
-            );
+        let (current, at) = (tick.action.kind, tick.action.ts);
+        if (current, at as i64) != (kind, ts) {
+            let current = current.name();
+            return fail!(State, "{call} of state {ts}: the current action is {current} {at}");
         }
         if self.shot.served {
             return fail!(State, "{call} of state {ts}: it is done already");
@@ -122,12 +118,9 @@ impl Session {
     }
 
     pub(super) fn check_count(&self, nfields: usize) -> Result<()> {
-        if nfields != self.basis.layout.fields.len() {
-            return fail!(
-                Shape,
-                "{nfields} fields: the session has {}",
-                self.basis.layout.fields.len()
-            );
+        let count = self.basis.layout.fields.len();
+        if nfields != count {
+            return fail!(Shape, "{nfields} fields: the session has {count}");
         }
         Ok(())
     }

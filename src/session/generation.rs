@@ -191,8 +191,7 @@ impl Session {
         position: &Position,
         kept: &[Kept],
     ) -> Result<()> {
-        let begin = Instant::now();
-        let it = position.it;
+        let (begin, it) = (Instant::now(), position.it);
         let header = Header { fingerprint: self.fingerprint()?, shot, it };
         let mut writer = persist.store()?.begin(header)?;
         let mut arrays = arrays.iter().filter(|array| it >= 0 || !array.changes_within);
@@ -251,8 +250,7 @@ impl Session {
     pub fn persist_find(&mut self) -> Result<Option<&Reader>> {
         self.with_persist(|session, persist| {
             persist.settle_all()?;
-            let expected = session.fingerprint();
-            let expected = persist.together(expected)?;
+            let expected = persist.together(session.fingerprint())?;
             persist.find(&expected)
         })?;
         Ok(self.persist.as_ref().and_then(|persist| persist.found.as_ref()))
@@ -395,13 +393,12 @@ fn position_of(reader: &Reader) -> Result<Position> {
         );
     };
     let position = Position::of_bytes(&bytes)?;
-    match position.it == reader.header.it {
-        true => Ok(position),
-        false => fail!(
+    let (start, it) = (reader.header.it, position.it);
+    if start != it {
+        return fail!(
             Stream,
-            "the generation is of action {} by its start and of action {} by its content",
-            reader.header.it,
-            position.it
-        ),
+            "the generation is of action {start} by its start and of action {it} by its content"
+        );
     }
+    Ok(position)
 }

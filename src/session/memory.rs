@@ -129,10 +129,6 @@ impl<'a> Memory<'a> {
         }
     }
 
-    fn is_coded(&self) -> bool {
-        self.storage.coder.is_some()
-    }
-
     /// Fits the tiers to the bytes of device memory that the device and the codec take beside the cache.
     fn fit_beside(&mut self) -> Result<()> {
         let tiers = &mut self.spec;
@@ -162,7 +158,8 @@ impl<'a> Memory<'a> {
         let times = |slots: u32, bytes: u64| (slots as u64).saturating_mul(bytes);
         let has_disk = tiers.on_disk(plan) > 0;
         let staged = if has_disk { staging_bytes(tiers.slot_bytes) } else { 0 };
-        let pool = match (self.is_coded(), job.host_budget) {
+        let is_coded = self.storage.coder.is_some();
+        let pool = match (is_coded, job.host_budget) {
             (false, _) => tiers.bytes_of(plan).1.saturating_sub(staged),
             (true, 0) => {
                 let snapshots = plan.host_slots.saturating_add(plan.device_slots);
@@ -176,13 +173,13 @@ impl<'a> Memory<'a> {
         };
         self.device.reserve(Tier::Host, pool.saturating_add(staged))?;
         // Without a budget, a pool of compressed snapshots grows as the snapshots need it.
-        let grows = self.is_coded() && (job.host_budget == 0 || self.basis.promise.is_some());
+        let grows = is_coded && (job.host_budget == 0 || self.basis.promise.is_some());
         self.device.lock(match (grows, job.config.codec.compression_factor > 1.0) {
             (false, _) => pool.saturating_add(staged),
             (true, true) => times(plan.host_slots, tiers.slot_bytes),
             (true, false) => u64::from(plan.host_slots.min(1)),
         })?;
-        if !self.is_coded() {
+        if !is_coded {
             // Raw snapshots use every byte of their slots. Compressed snapshots may never use most of
             // the cache, so its pages are not touched ahead.
             self.device.touch_ahead();

@@ -191,11 +191,8 @@ impl Session {
         self.process.check()?;
         let current = self.schedule.current()?;
         let Some(tick) = current.filter(|tick| tick.it == it) else {
-            return fail!(
-                State,
-                "dispatch to action {it}: the schedule is at action {}",
-                current.map_or(-1, |tick| tick.it)
-            );
+            let at = current.map_or(-1, |tick| tick.it);
+            return fail!(State, "dispatch to action {it}: the schedule is at action {at}");
         };
         if self.shot.tick.is_some_and(|mine| (mine.sweep, mine.it) == (tick.sweep, it)) {
             return Ok(());
@@ -228,12 +225,10 @@ impl Session {
     }
 
     fn check_running(&self) -> Result<()> {
-        match &self.shot.stopped {
-            Some(why) => {
-                fail!(State, "this shot was stopped ({why}): call setup for the next one")
-            }
-            None => Ok(()),
+        if let Some(why) = &self.shot.stopped {
+            return fail!(State, "this shot was stopped ({why}): call setup for the next one");
         }
+        Ok(())
     }
 
     fn check_served(&self) -> Result<()> {

@@ -131,18 +131,16 @@ impl Session {
         }
         let job = Job { disk_budget: room, ..self.basis.job.clone() };
         let basis = self.basis.with(job);
-        basis.and_then(|basis| self.decide_anew(Why::LessDisk, basis)).or_else(|e| {
-            match e.code {
-                Code::State => {
-                    fail!(
-                        Budget,
-                        "{less}; no smaller plan can be made any more, because {}",
-                        e.message
-                    )
-                }
-                _ => Err(e.within(format_args!("{less}, or set disk_budget to what there is"))),
+        if let Err(error) = basis.and_then(|basis| self.decide_anew(Why::LessDisk, basis)) {
+            if error.code == Code::State {
+                let why = error.message;
+                return fail!(
+                    Budget,
+                    "{less}; no smaller plan can be made any more, because {why}"
+                );
             }
-        })?;
+            return Err(error.within(format_args!("{less}, or set disk_budget to what there is")));
+        }
         log::warn!(
             "disk_budget = {needed} bytes were planned, and {folders} has room for {room}: the plan was made anew for these"
         );

@@ -207,12 +207,10 @@ impl Persist {
 
     /// Returns `result`; with several ranks, an error on each of them if one has an error.
     pub(super) fn together<R>(&mut self, result: Result<R>) -> Result<R> {
-        let all = self.all(result.is_ok())?;
-        let value = result?;
-        match all {
-            true => Ok(value),
-            false => fail!(Io, "the call failed on another rank: its message says why"),
+        if !self.all(result.is_ok())? && result.is_ok() {
+            return fail!(Io, "the call failed on another rank: its message says why");
         }
+        result
     }
 
     /// Whether all ranks say `yes`.

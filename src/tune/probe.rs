@@ -100,7 +100,7 @@ impl Probe {
     /// Times copies of the state within the device, to the host and back, and to disk and back.
     pub fn copies(&mut self, fields: &[AppMemory], stream: Stream) -> Result<()> {
         let (here, host, bytes) = (Place::Device(0), Place::Host(0), self.layout.slot_bytes);
-        let places: Vec<u64> = self.layout.offsets.clone();
+        let places = self.layout.offsets.clone();
         for k in 0..COPIES + usize::from(!self.warm) {
             let in_fields = fields.iter().zip(&places);
             let copy_in = |device: &mut dyn Device| -> Result<()> {
