@@ -163,10 +163,7 @@ impl Lanes {
     fn advance(&mut self, engine: usize, now: f64) -> Result<()> {
         while let Some(&Job { condition, duration, .. }) = self.engines[engine].queue.front() {
             let mut ready = condition.issued;
-            for (other, number) in condition.after.into_iter().enumerate() {
-                if number == 0 {
-                    continue;
-                }
+            for (other, number) in condition.after.into_iter().enumerate().filter(|(_, n)| *n > 0) {
                 // A transfer that has not begun was issued before this one: the recursion ends,
                 // although engines wait for one another.
                 if self.engines[other].ends.len() < number as usize {

@@ -230,9 +230,7 @@ impl<'a> Playback<'a> {
                 self.restore(action)?;
                 self.plan_step += 1;
             }
-            Kind::Terminate => {
-                self.pass_pending()?;
-            }
+            Kind::Terminate => drop(self.pass_pending()?),
             Kind::Error => action.check_memory()?,
         }
         Ok(())

@@ -207,10 +207,9 @@ impl Session {
             Some(engine) => engine.call(stream, "persist", |engine| {
                 engine.tiers.settle()?;
                 let device = engine.tiers.device();
-                for array in arrays {
-                    if let Err(error) = put(&mut writer, Some(device), array) {
-                        return Ok(Err(error));
-                    }
+                let put = |array| put(&mut writer, Some(&mut *device), array);
+                if let Err(error) = arrays.try_for_each(put) {
+                    return Ok(Err(error));
                 }
                 let mut pass = |of: Stored, piece: Option<&[u8]>| match piece {
                     Some(piece) => writer.write(piece),

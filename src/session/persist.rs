@@ -273,12 +273,9 @@ impl Persist {
 
 impl Drop for Persist {
     fn drop(&mut self) {
-        if !self.process.is_current() {
-            // A forked child does not have the thread.
-            return;
-        }
-        if let Err(error) = self.settle() {
-            log::error!("restart files: {error}");
+        // A forked child does not have the thread.
+        if self.process.is_current() {
+            self.settle().unwrap_or_else(|error| log::error!("restart files: {error}"));
         }
     }
 }
