@@ -2,7 +2,7 @@
 //! The table is asked when a configuration is read, and again when a session, a schedule or a call
 //! has settled the modes. docs/limitations.md has its rows.
 
-use crate::error::{fail, text, Code, Error, Result};
+use crate::error::{text, Code, Error, Result};
 use crate::named::named;
 
 named! {
@@ -116,12 +116,6 @@ impl Modes {
 /// Returns the reason for which two modes cannot go together; `None` if they can.
 pub fn why(modes: [Mode; 2]) -> Option<&'static str> {
     PAIRS.iter().find(|pair| pair.modes == modes).map(|pair| pair.why)
-}
-
-/// Returns the error of two modes that code on a lower floor cannot have together.
-pub(crate) fn refused<T>(modes: [Mode; 2]) -> Result<T> {
-    let why = why(modes).unwrap_or("not in this version");
-    fail!(Unsupported, "{} with {}: {why}", modes[0].name(), modes[1].name())
 }
 
 #[cfg(test)]

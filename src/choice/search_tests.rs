@@ -324,7 +324,8 @@ fn raw_coded_and_mixed(ratio: f64, op: f64, zero_copy: bool) -> [TierSpec; 3] {
         c.device.profile = Some(profile);
     });
     let job = Job::new(config, State::Bytes { all, previous: 0 });
-    let coded = |coded| Storage::coded(&job, Settings::default().with(Method::Lorenzo), coded);
+    let codec = Settings::default().with(Method::Lorenzo);
+    let coded = |coded| Storage { codec: codec.clone(), coded, ..Storage::raw(&job) };
     [Storage::raw(&job), coded(Coded::All), coded(Coded::Moved)]
         .map(|storage| TierSpec::of(&storage, &job).unwrap())
 }

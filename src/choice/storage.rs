@@ -60,11 +60,6 @@ impl Storage {
         }
     }
 
-    /// Returns the storage of whole snapshots of which `coded` are compressed by `codec`.
-    pub fn coded(job: &Job, codec: Settings, coded: Coded) -> Self {
-        Storage { codec, coded, ..Storage::raw(job) }
-    }
-
     /// Returns the ways to store snapshots that the configuration leaves open, in the order in which
     /// one of several equally fast ones is taken: raw ones first, and smaller ones before others.
     pub(super) fn all(job: &Job) -> Vec<Self> {
@@ -73,7 +68,8 @@ impl Storage {
         let raw = is_raw.then(|| Storage::raw(job));
         let ways = ways_to_code(job);
         let coded = codecs.into_iter().flat_map(|codec| {
-            ways.iter().map(move |&coded| Storage::coded(job, codec.clone(), coded))
+            let way = move |&coded| Storage { codec: codec.clone(), coded, ..Storage::raw(job) };
+            ways.iter().map(way)
         });
         let cut = |whole: Storage| {
             // Mixed storage has no snapshots in two records.

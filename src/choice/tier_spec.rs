@@ -248,12 +248,13 @@ impl TierSpec {
         self.cache.unwrap_or(snapshots.saturating_mul(self.storage.cut as u32))
     }
 
-    /// Returns the index of a schedule, with states cut as in these tiers.
-    pub fn index(&self, schedule: &Schedule) -> Result<Index> {
-        let index = Index::new(schedule)?;
-        match self.storage.cut {
-            Cut::Whole => Ok(index),
-            Cut::Levels => self.in_levels(&index, schedule.snapshots),
+    /// Returns the index of a schedule, with states cut as in these tiers; `None` if its forward phase has
+    /// not ended.
+    pub fn index(&self, schedule: &Schedule) -> Result<Option<Index>> {
+        let index = (schedule.steps > 0).then(|| Index::new(schedule)).transpose()?;
+        match (index, self.storage.cut) {
+            (Some(index), Cut::Levels) => self.in_levels(&index, schedule.snapshots).map(Some),
+            (index, _) => Ok(index),
         }
     }
 

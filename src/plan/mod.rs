@@ -16,11 +16,10 @@ mod online;
 mod replace;
 mod rest;
 
-use crate::error::Result;
+use crate::error::{fail, Result};
 use crate::fallible_vec::{self, filled};
 use crate::named::named;
 use crate::schedule::Schedule;
-use crate::together::{refused, Mode};
 use online::Left;
 use std::fmt;
 
@@ -229,7 +228,7 @@ impl Plan {
             Some(phase) if policy == Policy::Clairvoyant => {
                 Some(Left::by(index, phase, cache, None)?)
             }
-            Some(_) => return refused([Mode::Lru, Mode::Online]),
+            Some(_) => return fail!(Unsupported, "an online schedule is planned by policy = 0"),
         };
         // The SAVE of an online schedule may replace the snapshot in its slot after the application has
         // begun to compute the state, which it therefore does in spare memory.

@@ -54,22 +54,11 @@ const VERSION: u64 = 3;
 impl Position {
     /// Returns the position as bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let [a, b, c] = self.terms.map(|term| term as u64);
-        let head: [u64; HEAD] = [
-            VERSION,
-            self.it as u64,
-            self.schedule,
-            a,
-            b,
-            c,
-            self.recorded,
-            self.plan,
-            self.planned_by,
-            self.largest,
-            self.mixed,
-            self.end,
-        ];
-        head.into_iter().chain(self.stats.words()).flat_map(u64::to_le_bytes).collect()
+        let head = [VERSION, self.it as u64, self.schedule];
+        let terms = self.terms.map(|term| term as u64);
+        let rest = [self.recorded, self.plan, self.planned_by, self.largest, self.mixed, self.end];
+        let words = head.into_iter().chain(terms).chain(rest).chain(self.stats.words());
+        words.flat_map(u64::to_le_bytes).collect()
     }
 
     /// Reads what `to_bytes` returned.
@@ -106,6 +95,18 @@ pub(super) fn hash(bytes: impl IntoIterator<Item = u8>) -> u64 {
 pub(super) fn state_and_part(record: u32, parts: usize, every: u32) -> (i64, usize) {
     let state = u64::from(record / parts as u32) * u64::from(every);
     (state as i64, record as usize % parts)
+}
+
+/// Fails unless this session compresses the same snapshots as the one that wrote the restart files.
+fn check_mixed(is_same: bool) -> Result<()> {
+    match is_same {
+        true => Ok(()),
+        false => fail!(
+            Config,
+            "the restart files were written with other budgets, another profile or another mixed_storage, and with mixed storage these decide which \
+             snapshots are compressed: give the configuration that wrote the files, device_budget, host_budget and mixed_storage included"
+        ),
+    }
 }
 
 impl Session {
@@ -172,11 +173,10 @@ impl Session {
                         kept = engine.tiers.plan().needed_from(Some(index), done)?;
                     }
                     _ => {
+                        let index = engine.spec.index(&schedule)?;
                         // The open plan of a forward phase grows: the whole one is not known.
-                        let is_known = schedule.steps > 0;
-                        let index = is_known.then(|| engine.spec.index(&schedule)).transpose()?;
-                        let whole =
-                            if is_known { engine.whole_plan() } else { engine.tiers.plan() };
+                        let known = index.as_ref().map(|_| engine.whole_plan());
+                        let whole = known.unwrap_or(engine.tiers.plan());
                         kept = whole.needed_from(index.as_ref(), done)?;
                         plan = whole.fingerprint();
                     }
@@ -205,13 +205,7 @@ impl Session {
     pub(super) fn go_on_from(&mut self, position: &Position) -> Result<()> {
         self.open()?;
         self.replan(position.planned_by)?;
-        if self.mixed() != position.mixed {
-            return fail!(
-                Config,
-                "the restart files were written with other budgets or another mixed_storage, and with mixed storage these decide which snapshots are \
-                 compressed: give the configuration that wrote the files, device_budget and mixed_storage included"
-            );
-        }
+        check_mixed(self.mixed() == position.mixed)?;
         self.shot.largest_before = position.largest;
         match position.it < 0 {
             true => self.setup(),
@@ -281,16 +275,8 @@ impl Session {
         let (every, parts) = (schedule.macro_steps().every(), whole.parts());
         // The snapshots of a forward phase are the same ones wherever they lie.
         let is_same = whole.is_open() || whole.fingerprint() == position.plan;
-        if !is_same && self.tiers().raw_slots.is_some() {
-            return fail!(
-                Config,
-                "the restart files were written with another plan, of other budgets or another profile, and with mixed storage the plan decides which \
-                 snapshots are compressed: give the configuration that wrote the files, device_budget and host_budget included"
-            );
-        }
-        let is_known = schedule.steps > 0;
-        let index = is_known.then(|| self.tiers().index(&schedule)).transpose()?;
-        let (rest, loads, whole) = match index {
+        check_mixed(is_same || self.tiers().raw_slots.is_none())?;
+        let (rest, loads, whole) = match self.tiers().index(&schedule)? {
             Some(index) if !is_same => {
                 let index = index.rest(done, self.tiers().storage.zero_copy)?;
                 let loads = index.accesses.len() + parts * done - whole.steps.len();

@@ -118,10 +118,8 @@ impl Session {
     /// The shot gets the check and the line of the performance log that TERMINATE would have given.
     /// If the check fails, this call returns its error; the next call goes on.
     fn end_reversed_shot(&mut self) -> Result<()> {
-        let is_reversed = self
-            .shot
-            .tick
-            .is_some_and(|tick| tick.action.kind == Kind::Backward && tick.action.ts == 0);
+        let is_last = |tick: Tick| tick.action.kind == Kind::Backward && tick.action.ts == 0;
+        let is_reversed = self.shot.tick.is_some_and(is_last);
         let is_broken = self.shot.stopped.is_some()
             || self.engine.as_ref().is_some_and(|engine| engine.broken.is_some());
         if !is_reversed || self.shot.ended || is_broken {

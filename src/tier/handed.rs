@@ -10,13 +10,6 @@ use crate::plan::{Level, Moment, Plan, NONE};
 use std::ffi::c_void;
 use std::ops::Deref;
 
-/// A spare state: of whole states the place of the record, which is copied in one piece, and of states in
-/// two parts the fields, which lie elsewhere than in a record.
-enum Spare {
-    State(Place),
-    Fields(Vec<AppMemory>),
-}
-
 impl<P: Deref<Target = Plan>> Tiers<P> {
     /// Whether the memory from `begin_save` and `acquire` for the previous time level of the state of this
     /// SAVE or RESTORE is that of the state before.
@@ -36,7 +29,7 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
     pub fn begin_save(&mut self, action: usize, ts: i64) -> Result<Vec<*mut c_void>> {
         let play = &Play::of(&self.plan, action, ts);
         if !self.is_in_slots(play) {
-            return self.addresses(play, |_| None);
+            return self.addresses(play);
         }
         for (part, step) in play.steps().iter().enumerate().filter(|(_, step)| step.slot != NONE) {
             if part == 1 && play.level == Level::Claimed {
@@ -48,7 +41,7 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
                 self.order.before(&mut *self.device, Lane::App, None, to)?;
             }
         }
-        self.addresses(play, |part| Some(play.steps()[part].slot))
+        self.addresses(play)
     }
 
     /// As `save`, for the state u(ts) that the application has computed at the addresses from
@@ -59,10 +52,10 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
         let play = &Play::of(&self.plan, action, ts);
         if self.is_in_slots(play) {
             self.next_call()?;
-            let spare = self.spare_record(play)?;
-            self.put_raw(play, |part, step| match (step.slot, &spare) {
-                (NONE, Spare::Fields(fields)) => From::Fields(part, fields),
-                (NONE, Spare::State(place)) => From::Place(*place),
+            let (place, fields) = self.spare_record(play)?;
+            self.put_raw(play, |part, step| match (step.slot, &fields) {
+                (NONE, Some(fields)) => From::Fields(part, fields),
+                (NONE, None) => From::Place(place),
                 _ => From::Here,
             })?;
             self.hand(play);
@@ -89,18 +82,18 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
         self.take_back()?;
         if !self.is_in_slots(play) {
             let moved = self.bring(play, last, &self.spare_fields(play.spare)?)?;
-            return Ok((self.addresses(play, |_| None)?, moved));
+            return Ok((self.addresses(play)?, moved));
         }
         self.next_call()?;
         self.device.concerns(play.ts);
-        let (spare, mut moved) = (self.spare_record(play)?, 0);
+        let ((place, fields), mut moved) = (self.spare_record(play)?, 0);
         for (part, &step) in play.steps().iter().enumerate() {
             let (level, from) = (play.level_of(part), self.find(step, play.record(part))?);
             moved += u32::from(step.host != NONE);
             if step.slot == NONE {
-                let to = match &spare {
-                    Spare::Fields(fields) => To::Fields(part, level, fields),
-                    Spare::State(place) => To::Place(*place),
+                let to = match &fields {
+                    Some(fields) => To::Fields(part, level, fields),
+                    None => To::Place(place),
                 };
                 self.read(Lane::App, from, to)?;
             } else {
@@ -111,7 +104,7 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
             }
         }
         self.hand(play);
-        Ok((self.addresses(play, |part| Some(play.steps()[part].slot))?, moved))
+        Ok((self.addresses(play)?, moved))
     }
 
     /// Makes the application's lane wait until it may read an extent of the cache.
@@ -139,16 +132,12 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
         Ok(())
     }
 
-    /// The addresses of the fields of a state. `slot` returns the slot of a part; NONE or nothing: the part
-    /// is in spare memory.
-    fn addresses(
-        &self,
-        play: &Play,
-        slot: impl Fn(usize) -> Option<u32>,
-    ) -> Result<Vec<*mut c_void>> {
+    /// The addresses of the fields of the state of a SAVE or RESTORE.
+    fn addresses(&self, play: &Play) -> Result<Vec<*mut c_void>> {
         let mut pointers = vec![std::ptr::null_mut(); self.layout.bytes.len()];
-        for part in 0..self.storage.parts.parts.len() {
-            let x = slot(part).and_then(|slot| self.cache.named(slot));
+        let is_in_slots = self.is_in_slots(play);
+        for (part, step) in play.steps().iter().enumerate() {
+            let x = self.cache.named(step.slot).filter(|_| is_in_slots);
             let shares = x.is_some() && play.level_of(part) != Level::Own;
             for (field, at) in self.storage.parts.places(part, shares) {
                 let place = match x {
@@ -166,13 +155,12 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
         Place::Device(self.spare + u64::from(spare) * self.layout.slot_bytes)
     }
 
-    /// The spare state of a SAVE or RESTORE, as the records of steps without a slot are copied there.
-    fn spare_record(&self, play: &Play) -> Result<Spare> {
-        let is_used = play.steps().iter().any(|step| step.slot == NONE);
-        Ok(match play.steps().len() {
-            2 if is_used => Spare::Fields(self.spare_fields(play.spare)?),
-            _ => Spare::State(self.spare_place(play.spare)),
-        })
+    /// The spare state of a SAVE or RESTORE with a step without a slot. The record of a whole state is
+    /// copied there in one piece; of states in two parts the fields lie elsewhere than in a record.
+    fn spare_record(&self, play: &Play) -> Result<(Place, Option<Vec<AppMemory>>)> {
+        let is_cut = play.steps().len() > 1 && play.steps().iter().any(|step| step.slot == NONE);
+        let fields = is_cut.then(|| self.spare_fields(play.spare)).transpose()?;
+        Ok((self.spare_place(play.spare), fields))
     }
 
     /// The fields of spare state number `spare`.

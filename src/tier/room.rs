@@ -176,53 +176,47 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
     /// function waits for all lanes and moves the records of the pool next to one another. Fails if the
     /// pool has too few free bytes in all.
     pub(super) fn take_of_pool(&mut self, bytes: u64) -> Result<usize> {
-        if let Some(at) = self.pool.arena.take(bytes) {
-            self.device.lock(at.end)?;
-            return Ok(
-                self.add(Extent { bytes, ..Extent::new(In::Host, at.start, NO_EVENT, NO_EVENT) })
-            );
+        let mut at = self.pool.arena.take(bytes);
+        if at.is_none() {
+            self.device.synchronize()?;
+            self.order.all_seen();
+            let mut taken: Vec<&mut Extent> = Vec::new();
+            let in_arena = self.extents.iter_mut().skip(self.disk.buffers().count());
+            in_arena
+                .filter(|extent| extent.memory == In::Host && extent.names > 0)
+                .try_for_each(|extent| fallible_vec::push(&mut taken, extent))?;
+            taken.sort_unstable_by_key(|extent| extent.at);
+            self.pool.arena.clear();
+            for extent in taken {
+                let Some(to) = self.pool.arena.take(extent.bytes) else {
+                    return fail!(Memory, "internal error, please report it: the snapshots of the pool do not fit the pool after they were moved together");
+                };
+                self.device.move_in_pool(to.start, extent.at, extent.bytes)?;
+                extent.at = to.start;
+            }
+            at = self.pool.arena.take(bytes);
         }
-        self.device.synchronize()?;
-        self.order.all_seen();
-        let mut taken: Vec<&mut Extent> = Vec::new();
-        let in_arena = self.extents.iter_mut().skip(self.disk.buffers().count());
-        in_arena
-            .filter(|extent| extent.memory == In::Host && extent.names > 0)
-            .try_for_each(|extent| fallible_vec::push(&mut taken, extent))?;
-        taken.sort_unstable_by_key(|extent| extent.at);
-        self.pool.arena.clear();
-        for extent in taken {
-            let Some(to) = self.pool.arena.take(extent.bytes) else {
-                return fail!(Memory, "internal error, please report it: the snapshots of the pool do not fit the pool after they were moved together");
-            };
-            self.device.move_in_pool(to.start, extent.at, extent.bytes)?;
-            extent.at = to.start;
-        }
-        match self.pool.arena.take(bytes) {
-            Some(at) => Ok(self.add(Extent { bytes, ..Extent::new(In::Host, at.start, NO_EVENT, NO_EVENT) })),
-            None => fail!(
+        let Some(at) = at else {
+            return fail!(
                 Budget,
                 "a snapshot of {bytes} bytes does not fit host memory any more, of which {} bytes are free: raise host_budget, or lower \
                  compression_factor or checkpointing_snaps",
                 self.pool.arena.free_bytes()
-            ),
-        }
+            );
+        };
+        self.device.lock(at.end)?;
+        Ok(self.add(Extent { bytes, ..Extent::new(In::Host, at.start, NO_EVENT, NO_EVENT) }))
     }
 
     /// Adds an extent whose bytes were taken from an arena.
-    fn add(&mut self, extent: Extent) -> usize {
-        let mut extent = extent;
+    fn add(&mut self, mut extent: Extent) -> usize {
         extent.marks.is_fresh = true;
-        match self.unused.pop() {
-            Some(x) => {
-                self.extents[x as usize] = extent;
-                x as usize
-            }
-            None => {
-                self.extents.push(extent);
-                self.extents.len() - 1
-            }
+        let x = self.unused.pop().map_or(self.extents.len(), |x| x as usize);
+        match self.extents.get_mut(x) {
+            Some(unused) => *unused = extent,
+            None => self.extents.push(extent),
         }
+        x
     }
 
     /// Lets a cache slot, which is empty, name an extent. Does nothing if `slot` is no slot.
