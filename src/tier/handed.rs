@@ -136,8 +136,10 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
     fn addresses(&self, play: &Play) -> Result<Vec<*mut c_void>> {
         let mut pointers = vec![std::ptr::null_mut(); self.layout.bytes.len()];
         let is_in_slots = self.is_in_slots(play);
-        for (part, step) in play.steps().iter().enumerate() {
-            let x = self.cache.named(step.slot).filter(|_| is_in_slots);
+        for part in 0..self.storage.parts.parts.len() {
+            // An open plan has no steps yet for a SAVE that has not come.
+            let step = play.steps().get(part).filter(|_| is_in_slots);
+            let x = step.and_then(|step| self.cache.named(step.slot));
             let shares = x.is_some() && play.level_of(part) != Level::Own;
             for (field, at) in self.storage.parts.places(part, shares) {
                 let place = match x {

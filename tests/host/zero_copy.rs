@@ -57,6 +57,26 @@ proptest! {
     }
 }
 
+/// While the number of steps is not known, the plan has no step yet for a SAVE that has not come: the
+/// application gets spare memory for it.
+#[test]
+fn an_open_plan_has_memory_for_the_next_save() {
+    for cache in 0..4 {
+        let mut session = session(config(Algorithm::Online, 3, cache), 0);
+        let mut saves = 0;
+        while saves < 20 {
+            let tick = session.get_action().unwrap();
+            if tick.action.kind == Kind::Save {
+                let ts = tick.action.ts.into();
+                let pointers = session.save_begin(ts, 2, HOST).unwrap();
+                assert!(pointers.iter().all(|pointer| !pointer.is_null()), "{cache} slots, {ts}");
+                session.save_commit(ts, HOST).unwrap();
+                saves += 1;
+            }
+        }
+    }
+}
+
 #[test]
 fn wrong_order_is_told() {
     let mut copying =
