@@ -44,7 +44,6 @@ pub(super) struct Cache<'a> {
 
 const READ_FROM_HOST: u32 = 0;
 
-/// Most parts of a state.
 const MOST_PARTS: usize = 2;
 
 /// Decides under `policy` which device slot each SAVE and RESTORE gets, if any. Host slots are only

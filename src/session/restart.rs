@@ -46,18 +46,21 @@ pub struct Position {
     pub stats: Stats,
 }
 
-/// Words of a position before those of the statistics, the version included.
-const HEAD: usize = 12;
-/// The version of a position in a restart file.
-const VERSION: u64 = 3;
+/// Words of a position before its end and its statistics, the version included.
+const HEAD: usize = 11;
+/// The version of a position in a restart file, and of one with an `end`.
+const VERSION: u64 = 2;
+const VERSION_WITH_END: u64 = 3;
 
 impl Position {
     /// Returns the position as bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let head = [VERSION, self.it as u64, self.schedule];
+        let end = (self.end > 0).then_some(self.end);
+        let version = end.map_or(VERSION, |_| VERSION_WITH_END);
+        let head = [version, self.it as u64, self.schedule];
         let terms = self.terms.map(|term| term as u64);
-        let rest = [self.recorded, self.plan, self.planned_by, self.largest, self.mixed, self.end];
-        let words = head.into_iter().chain(terms).chain(rest).chain(self.stats.words());
+        let rest = [self.recorded, self.plan, self.planned_by, self.largest, self.mixed];
+        let words = head.into_iter().chain(terms).chain(rest).chain(end).chain(self.stats.words());
         words.flat_map(u64::to_le_bytes).collect()
     }
 
@@ -66,15 +69,17 @@ impl Position {
         let words: Vec<u64> =
             bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
         let Some((
-            &[version, it, schedule, a, b, c, recorded, plan, planned_by, largest, mixed, end],
-            stats,
+            &[version, it, schedule, a, b, c, recorded, plan, planned_by, largest, mixed],
+            rest,
         )) = words.split_first_chunk::<HEAD>()
         else {
             return fail!(Stream, "the position of the shot has {} bytes only", bytes.len());
         };
-        if version != VERSION {
-            return fail!(Stream, "the position of the shot has version {version}: this library reads {VERSION}; go on with the library that wrote it");
-        }
+        let (end, stats) = match (version, rest) {
+            (VERSION, stats) => (0, stats),
+            (VERSION_WITH_END, [end, stats @ ..]) => (*end, stats),
+            _ => return fail!(Stream, "the position of the shot has version {version}: this library reads {VERSION} and {VERSION_WITH_END}; go on with the library that wrote it"),
+        };
         let terms = [a, b, c].map(|term| term as i64);
         let Some(stats) = Stats::of_words(stats) else {
             return fail!(Stream, "the position of the shot has statistics that no shot can have");
@@ -123,11 +128,9 @@ impl Session {
     /// Returns the start of the current shot, or, between shots, of the next one.
     pub(super) fn position_of_begin(&mut self) -> Result<Position> {
         let begin = Position { it: -1, ..self.position_of_shot()? };
-        match self.is_between_shots() {
-            true => Ok(begin),
-            // The plan of this shot does not follow from this shot's own snapshots.
-            false => Ok(Position { largest: 0, ..begin }),
-        }
+        // The plan of this shot does not follow from this shot's own snapshots.
+        let largest = if self.is_between_shots() { begin.largest } else { 0 };
+        Ok(Position { largest, ..begin })
     }
 
     /// Returns a checksum of what decides which snapshots mixed storage compresses; 0: not mixed.

@@ -35,7 +35,8 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
             }
         }
         let in_memory = found.into_iter().flatten().find(|x| self.extents[*x].memory != In::Disk);
-        let Some(x) = in_memory.or(found[0]) else {
+        // A slot of the cache may name a record on disk.
+        let Some(x) = in_memory.or(found[0]).or(found[1]) else {
             return fail!(Device, "the snapshot of state {ts} is in no tier");
         };
         let is_raw = self.is_in_cache(x) && at.slot < self.raw_slots;

@@ -6,7 +6,7 @@ use super::play::{Play, Restored};
 use super::Tiers;
 use crate::device::{AppMemory, Lane, Place};
 use crate::error::Result;
-use crate::plan::{Level, Moment, Plan, NONE};
+use crate::plan::{Level, Moment, Plan, Step, NONE};
 use std::ffi::c_void;
 use std::ops::Deref;
 
@@ -28,10 +28,9 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
     /// level that is the record of the state before is there already, for reading only.
     pub fn begin_save(&mut self, action: usize, ts: i64) -> Result<Vec<*mut c_void>> {
         let play = &Play::of(&self.plan, action, ts);
-        if !self.is_in_slots(play) {
-            return self.addresses(play);
-        }
-        for (part, step) in play.steps().iter().enumerate().filter(|(_, step)| step.slot != NONE) {
+        let is_in_slots = self.is_in_slots(play);
+        let has_slot = |(_, step): &(usize, &Step)| is_in_slots && step.slot != NONE;
+        for (part, step) in play.steps().iter().enumerate().filter(has_slot) {
             if part == 1 && play.level == Level::Claimed {
                 self.expect(true, step.slot, play.record(part))?;
             } else if let Some(x) =

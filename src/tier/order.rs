@@ -10,7 +10,6 @@ use crate::device::{Device, Event, Lane};
 use crate::error::Result;
 use crate::fallible_vec;
 
-/// Number of lanes.
 const LANES: usize = 5;
 
 /// For each lane, a number of its operations.

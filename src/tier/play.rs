@@ -51,10 +51,9 @@ impl Play {
 
     /// What part `part` is.
     pub fn level_of(&self, part: usize) -> Level {
-        if part == 1 {
-            self.level
-        } else {
-            Level::Own
+        match part {
+            1 => self.level,
+            _ => Level::Own,
         }
     }
 

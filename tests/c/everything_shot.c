@@ -377,7 +377,10 @@ static int32_t persist(job_t *job)
   write_now(job);
   if (!job->persist || job->memos_kept == 0 || job->restarts_left == 0) return GPUZIP_OK;
   if (!once_in(&job->random, job->eager + 10)) return GPUZIP_OK;
-  return job->restarts_left--, restart(job);
+  job->restarts_left--;
+  const int32_t status = restart(job);
+  /* The generation may be of the last state, before the call that ends the forward phase. */
+  return status == GPUZIP_OK && job->now.it >= 0 ? end_forward(job) : status;
 }
 
 /* Does what an action asks for. */
