@@ -145,7 +145,7 @@ fn the_list_of_functions_is_complete() {
     let mut called: BTreeSet<String> =
         calls.flatten().filter_map(name).map(|name| format!("cu{name}")).collect();
     // The library looks for this function before it calls it.
-    assert!(source.contains("driver::has(c\"cuStreamWaitValue32_v2\")"));
+    assert!(source.contains("driver::has(\"cuStreamWaitValue32_v2\")"));
     assert!(called.remove("cuStreamWaitValue32_v2"));
     assert!(called.iter().eq(functions_of_the_library()), "{called:?}");
     assert!(!source.contains("sys::cu"));
