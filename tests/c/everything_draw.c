@@ -132,9 +132,7 @@ static void settle(job_t *job)
   if (c->compressor == 15 && c->compression_factor <= 1.0f) c->nonfinite = 0;
   if (algorithm == GPUZIP_ALGORITHM_ONLINE)
     c->policy = c->adjoint_every = 0;
-  if (c->mixed_storage == 1 &&
-      (!c->compressor || c->policy || algorithm == GPUZIP_ALGORITHM_ONLINE))
-    c->mixed_storage = 0;
+  if (c->mixed_storage == 1 && (!c->compressor || c->policy)) c->mixed_storage = 0;
   const int needs_snapshots = algorithm == GPUZIP_ALGORITHM_UNIFORM ||
                               algorithm == GPUZIP_ALGORITHM_TWO_LEVEL ||
                               algorithm == GPUZIP_ALGORITHM_HREVOLVE ||
