@@ -301,8 +301,8 @@ impl Session {
         let expected = loads.iter().map(|&record| state_and_part(record, parts, every));
         if !expected.eq(stored.iter().map(|stored| (stored.ts, stored.part))) {
             return fail!(
-                Stream,
-                "the restart files hold {} records of snapshots at action {}, and not those of the schedule: give the configuration that wrote the files, shared_levels and budgets included",
+                Config,
+                "the restart files hold {} records of snapshots at action {}, and not those of the schedule: give the configuration that wrote the files, shared_levels, budgets and profile included",
                 stored.len(),
                 position.it
             );

@@ -161,6 +161,7 @@ static int needs_profile(const job_t *job)
 {
   const gpuzip_config_t *c = &job->config;
   return job->profiled && (c->compressor == GPUZIP_COMPRESSOR_AUTO || c->mixed_storage ||
+                           c->shared_levels ||
                            c->checkpointing_algorithm == GPUZIP_ALGORITHM_AUTO);
 }
 
@@ -184,6 +185,7 @@ int32_t restart(job_t *job)
   job->tuned = 0;
   job->in_hand = 0;
   memset(job->given, 0, sizeof job->given);
+  if (status == GPUZIP_OK && found.generation != 0) status = go_on(job, &found);
   if (status == GPUZIP_ERR_CONFIG && needs_profile(job)) {
     /* The run begins again in an empty folder. */
     count_refusal(status);
@@ -194,8 +196,7 @@ int32_t restart(job_t *job)
     begin_shot(job);
     return status;
   }
-  if (status != GPUZIP_OK) return status;
-  if (found.generation != 0) return go_on(job, &found);
+  if (status != GPUZIP_OK || found.generation != 0) return status;
   CHECK(faults_made() != job->faults_before, "no generation is found");
   begin_shot(job);
   return GPUZIP_OK;
