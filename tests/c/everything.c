@@ -77,8 +77,8 @@ void count_refusal(int32_t status)
   static const char *const keys[] = {
       "checkpointing_algorithm", "checkpointing_snaps", "cache_capacity", "compressor",
       "compression_factor", "trace_file_path", "zfp_bit_rate", "device_budget", "host_budget",
-      "disk_budget", "policy", "error_bound", "nonfinite", "snapshot_rule", "schedule_chunk",
-      "zero_copy", "shared_levels", "mixed_storage", "adjoint_every", "steps"};
+      "disk_budget", "disk_path", "policy", "error_bound", "nonfinite", "snapshot_rule",
+      "schedule_chunk", "zero_copy", "shared_levels", "mixed_storage", "adjoint_every", "steps"};
   char text[200];
   size_t n = 0;
   int named = 0;
