@@ -249,31 +249,37 @@ impl TierSpec {
     }
 
     /// Returns the index of a schedule, with states cut as in these tiers; `None` if its forward phase has
-    /// not ended.
-    pub fn index(&self, schedule: &Schedule) -> Result<Option<Index>> {
+    /// not ended. Of the states that are stored after the first `done` accesses, those of `shared` have
+    /// the level of the state before.
+    pub fn index(
+        &self,
+        schedule: &Schedule,
+        done: usize,
+        shared: impl IntoIterator<Item = u32>,
+    ) -> Result<Option<Index>> {
         let index = (schedule.steps > 0).then(|| Index::new(schedule)).transpose()?;
         match (index, self.storage.cut) {
-            (Some(index), Cut::Levels) => self.in_levels(&index, schedule.snapshots).map(Some),
+            (Some(index), Cut::Levels) => {
+                index.in_levels_after(done, shared, self.claims_of(schedule.snapshots)).map(Some)
+            }
             (index, _) => Ok(index),
         }
     }
 
-    /// Cuts the states of an index of a schedule of `snapshots` snapshots in two, as plans for these tiers
-    /// do if states share levels.
-    fn in_levels(&self, index: &Index, snapshots: u32) -> Result<Index> {
-        let cache = self.cache_for(snapshots);
+    /// Which states of a schedule of `snapshots` snapshots share levels, if states are cut.
+    fn claims_of(&self, snapshots: u32) -> Claims {
+        let (parts, cache) = (self.storage.cut as u32, self.cache_for(snapshots));
         // In spare states the application has no other state's level.
-        let is_spare =
-            self.storage.zero_copy && !Plan::always_has_slot(true, self.storage.cut as u32, cache);
-        index.in_levels(match self.claims {
+        let is_spare = self.storage.zero_copy && !Plan::always_has_slot(true, parts, cache);
+        match self.claims {
             Claims::All if is_spare => Claims::None,
             claims => claims,
-        })
+        }
     }
 
     fn plan(&self, index: &Index, snapshots: u32) -> Result<Plan> {
         if self.storage.cut == Cut::Levels && index.parts == 1 {
-            return self.plan(&self.in_levels(index, snapshots)?, snapshots);
+            return self.plan(&index.in_levels(self.claims_of(snapshots))?, snapshots);
         }
         let cache = self.cache_for(snapshots);
         if let Some(raw) = self.raw_slots {

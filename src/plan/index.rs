@@ -151,15 +151,31 @@ impl Index {
     /// u(t) comes before the last one of u(t-1): the record is then there as long as u(t) needs it.
     /// `claims` says for which snapshots.
     pub fn in_levels(&self, claims: Claims) -> Result<Index> {
+        self.in_levels_after(0, [], claims)
+    }
+
+    /// Does what `in_levels` does for the SAVEs after the first `done` accesses. Of the states that are
+    /// stored then, those of `shared` have taken part 0 of the state before.
+    pub fn in_levels_after(
+        &self,
+        done: usize,
+        shared: impl IntoIterator<Item = u32>,
+        claims: Claims,
+    ) -> Result<Index> {
         if self.accesses.len() >= (NONE / 2) as usize {
             return fail!(Budget, "{} saves and restores: a plan of states in two parts holds at most {}; use shared_levels = 0, or take fewer time steps or more snapshots", self.accesses.len(), NONE / 2 - 1);
         }
         let saves = self.forward.map_or(0, |phase| phase.saves);
         let mut is_shared = filled(false, self.states)?;
+        for state in shared {
+            if let Some(is_shared) = is_shared.get_mut(state as usize) {
+                *is_shared = state > 0;
+            }
+        }
         let mut accesses = with_room(2 * self.accesses.len())?;
         for (e, access) in self.accesses.iter().enumerate() {
             let is_shared = &mut is_shared[access.ts as usize];
-            if access.save {
+            if access.save && e >= done {
                 *is_shared = e >= saves.max(1) && self.claims(e, claims);
             }
             let (own, previous) =

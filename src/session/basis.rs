@@ -12,6 +12,7 @@ use crate::layout::{aligned, Layout};
 use std::sync::Arc;
 
 /// What the plans of a session follow from. A change makes another one.
+#[derive(Clone)]
 pub(super) struct Basis {
     pub(super) job: Job,
     pub(super) layout: Layout,

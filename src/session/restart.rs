@@ -8,7 +8,7 @@
 
 use super::engine::Whole;
 use super::Session;
-use crate::choice::Why;
+use crate::choice::{TierSpec, Why};
 use crate::device::{Stream, Traffic};
 use crate::error::{fail, Code, Error, Result};
 use crate::plan::Kept;
@@ -42,25 +42,33 @@ pub struct Position {
     /// If the shot told its number of time steps at the end of its forward phase: twice that number, and
     /// 1 more if the phase ended after the SAVE of its last state; else 0.
     pub end: u64,
+    /// In how many records a state is stored.
+    pub parts: u64,
     /// The statistics of the shot so far.
     pub stats: Stats,
 }
 
-/// Words of a position before its end and its statistics, the version included.
+/// Words of a position before its end, its parts and its statistics, the version included.
 const HEAD: usize = 11;
-/// The version of a position in a restart file, and of one with an `end`.
+/// The version of a position in a restart file, and of one that says its `end` and its `parts`. Where it
+/// says nothing, it has no end and one part.
 const VERSION: u64 = 2;
-const VERSION_WITH_END: u64 = 3;
+const VERSION_WITH_PARTS: u64 = 3;
 
 impl Position {
     /// Returns the position as bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let end = (self.end > 0).then_some(self.end);
-        let version = end.map_or(VERSION, |_| VERSION_WITH_END);
+        let more = (self.end > 0 || self.parts > 1).then_some([self.end, self.parts]);
+        let version = more.map_or(VERSION, |_| VERSION_WITH_PARTS);
         let head = [version, self.it as u64, self.schedule];
         let terms = self.terms.map(|term| term as u64);
         let rest = [self.recorded, self.plan, self.planned_by, self.largest, self.mixed];
-        let words = head.into_iter().chain(terms).chain(rest).chain(end).chain(self.stats.words());
+        let words = head
+            .into_iter()
+            .chain(terms)
+            .chain(rest)
+            .chain(more.into_iter().flatten())
+            .chain(self.stats.words());
         words.flat_map(u64::to_le_bytes).collect()
     }
 
@@ -75,17 +83,19 @@ impl Position {
         else {
             return fail!(Stream, "the position of the shot has {} bytes only", bytes.len());
         };
-        let (end, stats) = match (version, rest) {
-            (VERSION, stats) => (0, stats),
-            (VERSION_WITH_END, [end, stats @ ..]) => (*end, stats),
-            _ => return fail!(Stream, "the position of the shot has version {version}: this library reads {VERSION} and {VERSION_WITH_END}; go on with the library that wrote it"),
+        let (end, parts, stats) = match (version, rest) {
+            (VERSION, stats) => (0, 1, stats),
+            (VERSION_WITH_PARTS, [end, parts, stats @ ..]) => (*end, *parts, stats),
+            _ => return fail!(Stream, "the position of the shot has version {version}: this library reads {VERSION} and {VERSION_WITH_PARTS}; go on with the library that wrote it"),
         };
         let terms = [a, b, c].map(|term| term as i64);
         let Some(stats) = Stats::of_words(stats) else {
             return fail!(Stream, "the position of the shot has statistics that no shot can have");
         };
         let it = it as i64;
-        Ok(Position { it, schedule, terms, recorded, plan, planned_by, largest, mixed, end, stats })
+        let position =
+            Position { it, schedule, terms, recorded, plan, planned_by, ..Position::default() };
+        Ok(Position { largest, mixed, end, parts, stats, ..position })
     }
 }
 
@@ -100,6 +110,16 @@ pub(super) fn hash(bytes: impl IntoIterator<Item = u8>) -> u64 {
 pub(super) fn state_and_part(record: u32, parts: usize, every: u32) -> (i64, usize) {
     let state = u64::from(record / parts as u32) * u64::from(every);
     (state as i64, record as usize % parts)
+}
+
+/// Returns the numbers of the states in an index of states `every` time steps apart that are stored without
+/// a part 1: they share part 0 of the state before.
+fn shared_states(stored: &[Stored], every: u32) -> impl Iterator<Item = u32> + '_ {
+    let is_alone = move |(k, own): (usize, &Stored)| {
+        let is_whole = stored.get(k + 1).is_some_and(|next| (next.ts, next.part) == (own.ts, 1));
+        (own.part == 0 && !is_whole).then_some((own.ts / i64::from(every)) as u32)
+    };
+    stored.iter().enumerate().filter_map(is_alone)
 }
 
 /// Fails unless this session compresses the same snapshots as the one that wrote the restart files.
@@ -153,6 +173,7 @@ impl Session {
             planned_by: self.engine_of_decision().map_or(0, |engine| engine.planned_by),
             largest: self.largest(),
             mixed: self.mixed(),
+            parts: self.tiers().storage.cut as u64,
             ..Position::default()
         })
     }
@@ -176,7 +197,7 @@ impl Session {
                         kept = engine.tiers.plan().needed_from(Some(index), done)?;
                     }
                     _ => {
-                        let index = engine.spec.index(&schedule)?;
+                        let index = engine.spec.index(&schedule, 0, [])?;
                         // The open plan of a forward phase grows: the whole one is not known.
                         let known = index.as_ref().map(|_| engine.whole_plan());
                         let whole = known.unwrap_or(engine.tiers.plan());
@@ -216,8 +237,21 @@ impl Session {
         }
     }
 
-    /// Takes the schedule of `position`, if the schedule of this session differs.
+    /// Takes the schedule of `position`, and stores a state in as many records, if this session has decided
+    /// otherwise.
     pub fn adopt(&mut self, position: &Position) -> Result<()> {
+        let is_same = |tiers: &TierSpec| tiers.storage.cut as u64 == position.parts;
+        if self.schedule.fingerprint()? == position.schedule && is_same(self.tiers()) {
+            return Ok(());
+        }
+        let mut basis = self.basis.clone();
+        basis.options.retain(is_same);
+        if basis.options.is_empty() {
+            return fail!(Config, "the restart files hold states in {} records: give the shared_levels and the algorithm that wrote the files", position.parts);
+        }
+        if basis.options.len() < self.basis.options.len() {
+            self.decide_anew(Why::OtherTiers, basis)?;
+        }
         if self.schedule.fingerprint()? == position.schedule {
             return Ok(());
         }
@@ -279,24 +313,25 @@ impl Session {
         // The snapshots of a forward phase are the same ones wherever they lie.
         let is_same = whole.is_open() || whole.fingerprint() == position.plan;
         check_mixed(is_same || self.tiers().raw_slots.is_none())?;
-        let (rest, loads, whole) = match self.tiers().index(&schedule)? {
-            Some(index) if !is_same => {
-                let index = index.rest(done, self.tiers().storage.zero_copy)?;
-                let loads = index.accesses.len() + parts * done - whole.steps.len();
-                let loads = index.accesses[..loads].iter().step_by(parts);
-                let loads: Vec<u32> = loads.map(|access| access.ts).collect();
-                let rest = self.tiers().plan_of_rest(&index, schedule.snapshots)?;
-                let anew = Some(Box::new(index));
-                (rest, loads, Whole { plan: whole, ahead: 0, anew, kept: Vec::new() })
-            }
-            index => {
-                let kept = whole.needed_from(index.as_ref(), done)?;
-                let ahead = done as i64 - kept.len() as i64;
-                let rest = whole.rest(&kept, done)?;
-                let loads = kept.iter().map(|kept| kept.record).collect();
-                (rest, loads, Whole { plan: whole, ahead, anew: None, kept })
-            }
-        };
+        let (rest, loads, whole) =
+            match self.tiers().index(&schedule, done, shared_states(stored, every))? {
+                Some(index) if !is_same => {
+                    let index = index.rest(done, self.tiers().storage.zero_copy)?;
+                    let loads = index.accesses.len() + parts * done - whole.steps.len();
+                    let loads = index.accesses[..loads].iter().step_by(parts);
+                    let loads: Vec<u32> = loads.map(|access| access.ts).collect();
+                    let rest = self.tiers().plan_of_rest(&index, schedule.snapshots)?;
+                    let anew = Some(Box::new(index));
+                    (rest, loads, Whole { plan: whole, ahead: 0, anew, kept: Vec::new() })
+                }
+                index => {
+                    let kept = whole.needed_from(index.as_ref(), done)?;
+                    let ahead = done as i64 - kept.len() as i64;
+                    let rest = whole.rest(&kept, done)?;
+                    let loads = kept.iter().map(|kept| kept.record).collect();
+                    (rest, loads, Whole { plan: whole, ahead, anew: None, kept })
+                }
+            };
         let first = loads.len();
         let expected = loads.iter().map(|&record| state_and_part(record, parts, every));
         if !expected.eq(stored.iter().map(|stored| (stored.ts, stored.part))) {

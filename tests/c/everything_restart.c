@@ -161,8 +161,34 @@ static int needs_profile(const job_t *job)
 {
   const gpuzip_config_t *c = &job->config;
   return job->profiled && (c->compressor == GPUZIP_COMPRESSOR_AUTO || c->mixed_storage ||
-                           c->shared_levels ||
                            c->checkpointing_algorithm == GPUZIP_ALGORITHM_AUTO);
+}
+
+/* Gives the next session more memory than the one before had. Returns whether a number has changed. */
+static int enlarge(gpuzip_config_t *c)
+{
+  const gpuzip_config_t before = *c;
+  if (c->cache_capacity) c->cache_capacity++;
+  c->device_budget *= 2;
+  c->host_budget *= 2;
+  return memcmp(&before, c, sizeof before) != 0;
+}
+
+/* Opens the sessions again, and goes on from the newest generation, if there is one. */
+static int32_t restart_as(job_t *job, const void *profile, uint64_t bytes,
+                          gpuzip_generation_t *found)
+{
+  close_sessions(job);
+  job->now.steps = job->memos[job->memos_kept - 1].now.steps;
+  int32_t status = open_sessions(job);
+  if (status == GPUZIP_OK) status = open_folder(job);
+  if (status == GPUZIP_OK && bytes > 0)
+    IN(job, status, gpuzip_profile_import(job->handles[0], profile, bytes));
+  if (status == GPUZIP_OK) IN(job, status, gpuzip_persist_find(job->handles[0], found));
+  job->tuned = 0;
+  job->in_hand = 0;
+  memset(job->given, 0, sizeof job->given);
+  return status == GPUZIP_OK && found->generation != 0 ? go_on(job, found) : status;
 }
 
 int32_t restart(job_t *job)
@@ -175,17 +201,16 @@ int32_t restart(job_t *job)
     bytes = 0;
   if (once_in(&job->random, 2) && job->handles[0] != NULL)
     (void)gpuzip_persist_wait(job->handles[0]);
-  close_sessions(job);
-  job->now.steps = job->memos[job->memos_kept - 1].now.steps;
-  int32_t status = open_sessions(job);
-  if (status == GPUZIP_OK) status = open_folder(job);
-  if (status == GPUZIP_OK && bytes > 0)
-    IN(job, status, gpuzip_profile_import(job->handles[0], profile, bytes));
-  if (status == GPUZIP_OK) IN(job, status, gpuzip_persist_find(job->handles[0], &found));
-  job->tuned = 0;
-  job->in_hand = 0;
-  memset(job->given, 0, sizeof job->given);
-  if (status == GPUZIP_OK && found.generation != 0) status = go_on(job, &found);
+  const gpuzip_config_t before = job->config;
+  random_t random = job->random; /* the choices of the rest stay as they are */
+  const int other = once_in(&random, 3) && enlarge(&job->config);
+  int32_t status = restart_as(job, profile, bytes, &found);
+  if (other && (status == GPUZIP_ERR_CONFIG || status == GPUZIP_ERR_BUDGET)) {
+    /* What other budgets may not decide needs those of the run before. */
+    count_refusal(status);
+    job->config = before;
+    status = restart_as(job, profile, bytes, &found);
+  }
   if (status == GPUZIP_ERR_CONFIG && needs_profile(job)) {
     /* The run begins again in an empty folder. */
     count_refusal(status);
