@@ -24,7 +24,7 @@ pub trait Values<T> {
 
 /// Makes a coder of the format for arrays of this shape.
 pub fn coder<F: Format>(shape: Shape) -> Result<Box<dyn Coder>> {
-    of_type(shape, Fixed::<F>::new, Fixed::<F>::new)
+    of_type(shape, bytes::<F>, Fixed::<F>::new, Fixed::<F>::new)
 }
 
 /// Returns the bytes of the payload of an array of this shape. Fails if they overflow.
@@ -55,10 +55,6 @@ impl<F: Format> Fixed<F> {
 
 impl<T, F: Format + Values<T>> Codes<T> for Fixed<F> {
     const NAME: &'static str = F::NAME;
-
-    fn max_bytes(&self) -> usize {
-        self.bytes
-    }
 
     fn encode(&mut self, x: &[T], _: Bound, to: &mut [u8]) -> Result<Option<usize>> {
         let (head, body) = to[..self.bytes].split_at_mut(self.head);

@@ -10,9 +10,6 @@ use std::marker::PhantomData;
 pub trait Codes<T>: Send {
     const NAME: &'static str;
 
-    /// Returns the largest number of bytes that `encode` writes.
-    fn max_bytes(&self) -> usize;
-
     /// Does what `Coder::compress` does.
     fn encode(&mut self, x: &[T], bound: Bound, to: &mut [u8]) -> Result<Option<usize>>;
 
@@ -23,20 +20,27 @@ pub trait Codes<T>: Send {
 /// The coder of a codec for arrays of one shape, of values of type `T`.
 struct Typed<T, C> {
     shape: Shape,
+    /// The largest number of bytes of a payload.
+    most: usize,
     codec: C,
     values: PhantomData<fn() -> T>,
 }
 
-/// Makes the coder for arrays of this shape by the function for their type of values.
+/// Makes the coder for arrays of this shape, whose payloads have at most as many bytes as `most_bytes`
+/// returns, by the function for their type of values.
 pub fn of_type<A: Codes<f32> + 'static, B: Codes<f64> + 'static>(
     shape: Shape,
+    most_bytes: impl FnOnce(Shape) -> Result<usize>,
     single: impl FnOnce(Shape) -> Result<A>,
     double: impl FnOnce(Shape) -> Result<B>,
 ) -> Result<Box<dyn Coder>> {
+    if !shape.scalar.is_coded() {
+        return shape.scalar.not_coded();
+    }
+    let most = most_bytes(shape)?;
     Ok(match shape.scalar {
-        Scalar::F32 => Box::new(Typed { shape, codec: single(shape)?, values: PhantomData }),
-        Scalar::F64 => Box::new(Typed { shape, codec: double(shape)?, values: PhantomData }),
-        other => return other.not_coded(),
+        Scalar::F32 => Box::new(Typed { shape, most, codec: single(shape)?, values: PhantomData }),
+        _ => Box::new(Typed { shape, most, codec: double(shape)?, values: PhantomData }),
     })
 }
 
@@ -49,11 +53,11 @@ impl<T: Real, C: Codes<T>> Typed<T, C> {
 
 impl<T: Real, C: Codes<T>> Coder for Typed<T, C> {
     fn max_bytes(&self) -> usize {
-        self.codec.max_bytes()
+        self.most
     }
 
     fn compress(&mut self, x: Array<'_>, bound: Bound, to: &mut [u8]) -> Result<Option<usize>> {
-        let (room, most) = (to.len(), self.max_bytes());
+        let (room, most) = (to.len(), self.most);
         let Some(x) = T::of(x).filter(|x| x.len() == self.shape.values()) else {
             return self.other_array();
         };

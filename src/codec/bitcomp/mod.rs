@@ -34,7 +34,7 @@ pub fn coder(shape: Shape, algorithm: i32) -> Result<Box<dyn Coder>> {
 
 fn with(library: &'static Library, shape: Shape, algorithm: i32) -> Result<Box<dyn Coder>> {
     let new = |shape| Bitcomp::new(library, shape, algorithm);
-    of_type(shape, new, new)
+    of_type(shape, |shape| Ok(shape.bytes()), new, new)
 }
 
 /// Returns the most bytes of a payload for this shape; fails where libnvcomp is not installed.
@@ -52,11 +52,6 @@ struct Bitcomp {
 
 impl<T: Real> Codes<T> for Bitcomp {
     const NAME: &'static str = "bitcomp";
-
-    /// Returns the bytes of the array: larger payloads are never returned.
-    fn max_bytes(&self) -> usize {
-        self.plan.shape.bytes()
-    }
 
     fn encode(&mut self, x: &[T], bound: Bound, to: &mut [u8]) -> Result<Option<usize>> {
         // Errors are at most delta / 2; if they are uniform, their root mean square is delta /

@@ -71,7 +71,7 @@ const ROOM: usize = TILE * 8 + 256;
 
 /// Makes a coder for arrays of this shape, which it takes as one-dimensional.
 pub fn coder(shape: Shape) -> Result<Box<dyn Coder>> {
-    of_type(shape, Cuszp::<f32>::new, Cuszp::<f64>::new)
+    of_type(shape, most_bytes, Cuszp::<f32>::new, Cuszp::<f64>::new)
 }
 
 /// Returns the largest number of bytes of the stream of an array of this shape: a block of 31
@@ -82,7 +82,6 @@ pub fn most_bytes(shape: Shape) -> Result<usize> {
 }
 
 struct Cuszp<T> {
-    most_bytes: usize,
     /// Working memory: a vector of one element.
     work: Vec<Work<T>>,
 }
@@ -107,7 +106,7 @@ struct Work<T> {
 }
 
 impl<T: Quantised> Cuszp<T> {
-    fn new(shape: Shape) -> Result<Self> {
+    fn new(_: Shape) -> Result<Self> {
         let work = Work {
             values: [T::default(); TILE],
             numbers: [[0; TILE]; 2],
@@ -118,16 +117,12 @@ impl<T: Quantised> Cuszp<T> {
             widths: [[0; LINES]; 2],
             stream: [0; ROOM],
         };
-        Ok(Cuszp { most_bytes: most_bytes(shape)?, work: filled(work, 1)? })
+        Ok(Cuszp { work: filled(work, 1)? })
     }
 }
 
 impl<T: Quantised> Codes<T> for Cuszp<T> {
     const NAME: &'static str = "cuszp";
-
-    fn max_bytes(&self) -> usize {
-        self.most_bytes
-    }
 
     fn encode(&mut self, x: &[T], bound: Bound, to: &mut [u8]) -> Result<Option<usize>> {
         let Some(choice) = choose(x, bound) else { return Ok(None) };

@@ -44,7 +44,6 @@ pub(super) struct Engine<T, const L: usize> {
 
 impl<T: Number, const L: usize> Engine<T, L> {
     pub fn new(shape: Shape) -> Result<Self> {
-        super::most_bytes(shape)?;
         let n = shape.n;
         let dims = dims(n);
         let mut grids = fallible_vec::with_room(2)?;
@@ -246,10 +245,6 @@ impl<T: Number, const L: usize> Engine<T, L> {
 
 impl<T: Number, const L: usize> Codes<T> for Engine<T, L> {
     const NAME: &'static str = "dct";
-
-    fn max_bytes(&self) -> usize {
-        max_bytes(self.grids[0].n, T::BYTES)
-    }
 
     fn encode(&mut self, x: &[T], bound: Bound, to: &mut [u8]) -> Result<Option<usize>> {
         Ok(match bound {

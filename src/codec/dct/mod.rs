@@ -128,7 +128,7 @@ use engine::Engine;
 
 /// Makes a coder for arrays of this shape and allocates its memory.
 pub fn coder(shape: Shape) -> Result<Box<dyn Coder>> {
-    of_type(shape, Engine::<f32, 16>::new, Engine::<f64, 8>::new)
+    of_type(shape, most_bytes, Engine::<f32, 16>::new, Engine::<f64, 8>::new)
 }
 
 /// Returns the most bytes of a stream for this shape; fails if no such array can be coded.

@@ -53,10 +53,6 @@ impl Grid {
         Grid { n, tile, tiles, differences, tries }
     }
 
-    pub(super) fn values(&self) -> usize {
-        self.n.iter().product()
-    }
-
     pub(super) fn count(&self) -> usize {
         self.tiles.iter().product()
     }
@@ -68,12 +64,6 @@ impl Grid {
     /// Returns the offset of the first group in the stream, in bytes.
     pub(super) fn head(&self) -> usize {
         8 + 16 * self.groups()
-    }
-
-    /// Returns the largest number of bytes of a stream, for values of `bytes` bytes each. A tile
-    /// takes at most one byte more than its values, and two bytes for its size.
-    pub(super) fn most_bytes(&self, bytes: usize) -> usize {
-        self.head() + 3 * self.count() + self.values() * bytes
     }
 
     #[inline(always)]

@@ -86,13 +86,15 @@ const GROUP: usize = 64;
 const AS_IS: u8 = 0xFF;
 
 pub fn coder(shape: Shape) -> Result<Box<dyn Coder>> {
-    of_type(shape, Lorenzo::<f32>::new, Lorenzo::<f64>::new)
+    of_type(shape, most_bytes, Lorenzo::<f32>::new, Lorenzo::<f64>::new)
 }
 
-/// Returns the most bytes of a stream for this shape; fails if no such array can be coded.
+/// Returns the most bytes of a stream for this shape: a tile takes at most one byte more than its
+/// values, and two bytes for its size. Fails if no such array can be coded.
 pub fn most_bytes(shape: Shape) -> Result<usize> {
     check_size(&shape)?;
-    Ok(Grid::new(&shape).most_bytes(shape.scalar.bytes() as usize))
+    let grid = Grid::new(&shape);
+    Ok(grid.head() + 3 * grid.count() + shape.bytes())
 }
 
 struct Lorenzo<T> {
@@ -114,7 +116,6 @@ struct Work<T> {
 
 impl<T: Quantised> Lorenzo<T> {
     fn new(shape: Shape) -> Result<Self> {
-        check_size(&shape)?;
         let work = Work {
             values: [T::default(); TILE],
             numbers: [[0; TILE]; 3],
@@ -127,10 +128,6 @@ impl<T: Quantised> Lorenzo<T> {
 
 impl<T: Quantised> Codes<T> for Lorenzo<T> {
     const NAME: &'static str = "lorenzo";
-
-    fn max_bytes(&self) -> usize {
-        self.grid.most_bytes(T::BYTES)
-    }
 
     fn encode(&mut self, x: &[T], bound: Bound, to: &mut [u8]) -> Result<Option<usize>> {
         let (grid, work) = (&self.grid, &mut self.work[0]);

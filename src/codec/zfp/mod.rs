@@ -81,7 +81,8 @@ use value::Value;
 /// with values that are NaN or infinite cannot be coded.
 pub fn coder(shape: Shape, rate: u32) -> Result<Box<dyn Coder>> {
     let blocks = Blocks::of(shape, rate)?;
-    of_type(shape, |_| Zfp::<f32, 16>::new(blocks), |_| Zfp::<f64, 8>::new(blocks))
+    let most_bytes = |_| Ok(blocks.bytes());
+    of_type(shape, most_bytes, |_| Zfp::<f32, 16>::new(blocks), |_| Zfp::<f64, 8>::new(blocks))
 }
 
 /// Returns the bytes of a stream for this shape and rate; fails if no such array can be coded.
@@ -203,11 +204,6 @@ impl<T: Value<N>, const N: usize> Zfp<T, N> {
 
 impl<T: Value<N>, const N: usize> Codes<T> for Zfp<T, N> {
     const NAME: &'static str = "zfp";
-
-    /// Returns the length in bytes of the stream, which is the same for all arrays of the shape.
-    fn max_bytes(&self) -> usize {
-        self.blocks.bytes()
-    }
 
     fn encode(&mut self, x: &[T], _: Bound, to: &mut [u8]) -> Result<Option<usize>> {
         let (blocks, batch, mut at) = (self.blocks, &mut self.batch[0], Position::default());
