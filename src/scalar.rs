@@ -111,10 +111,6 @@ pub trait Real:
     fn put(self, to: &mut [u8]);
     /// Reads the value from the `BYTES` bytes of `from`, little-endian.
     fn get(from: &[u8]) -> Self;
-    /// Returns the slice as an [`Array`].
-    fn array(x: &[Self]) -> Array<'_>;
-    /// Returns the slice as an [`ArrayMut`].
-    fn array_mut(x: &mut [Self]) -> ArrayMut<'_>;
     /// Returns the slice in `array`; `None` if its values have another type.
     fn of<'a>(array: Array<'a>) -> Option<&'a [Self]>;
     /// Returns the slice in `array`, to be written; `None` if its values have another type.
@@ -170,12 +166,6 @@ macro_rules! real {
                 let mut bytes = [0; size_of::<$float>()];
                 bytes.copy_from_slice(from);
                 $float::from_le_bytes(bytes)
-            }
-            fn array(x: &[Self]) -> Array<'_> {
-                Array::$variant(x)
-            }
-            fn array_mut(x: &mut [Self]) -> ArrayMut<'_> {
-                ArrayMut::$variant(x)
             }
             fn of<'a>(array: Array<'a>) -> Option<&'a [Self]> {
                 match array {

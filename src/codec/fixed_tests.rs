@@ -8,13 +8,34 @@ use std::ops::Range;
 
 const ANY: Bound = Bound::Max(1.0);
 
+/// A type of values whose slices become arrays of codecs.
+pub trait Sliced: Real {
+    fn array(x: &[Self]) -> Array<'_>;
+    fn array_mut(x: &mut [Self]) -> ArrayMut<'_>;
+}
+
+macro_rules! sliced {
+    ($float:ident, $variant:ident) => {
+        impl Sliced for $float {
+            fn array(x: &[Self]) -> Array<'_> {
+                Array::$variant(x)
+            }
+            fn array_mut(x: &mut [Self]) -> ArrayMut<'_> {
+                ArrayMut::$variant(x)
+            }
+        }
+    };
+}
+sliced!(f32, F32);
+sliced!(f64, F64);
+
 /// The shape of an array of `n` values.
 pub fn line<T: Real>(n: usize) -> Shape {
     Shape { n: [n, 1, 1], scalar: T::SCALAR }
 }
 
 /// Returns the payload, which must be equal at every instruction set.
-pub fn coded<F: Format, T: Real>(x: &[T]) -> Option<Vec<u8>> {
+pub fn coded<F: Format, T: Sliced>(x: &[T]) -> Option<Vec<u8>> {
     let mut coder = coder::<F>(line::<T>(x.len())).unwrap();
     let streams = levels().into_iter().map(|level| {
         set_level(level);
@@ -28,7 +49,7 @@ pub fn coded<F: Format, T: Real>(x: &[T]) -> Option<Vec<u8>> {
 }
 
 /// Returns the decoded values, which must be finite and equal at every instruction set.
-pub fn decoded<F: Format, T: Real>(from: &[u8], n: usize) -> Result<Vec<T>> {
+pub fn decoded<F: Format, T: Sliced>(from: &[u8], n: usize) -> Result<Vec<T>> {
     let mut coder = coder::<F>(line::<T>(n))?;
     let arrays = levels().into_iter().map(|level| {
         set_level(level);
@@ -70,7 +91,7 @@ pub fn fields(
 
 /// Damaged payloads of `n` values are decoded or refused; payloads that are too short are
 /// refused.
-fn check_damaged<F: Format, T: Real>(n: usize, at: prop::sample::Index, seed: u64) {
+fn check_damaged<F: Format, T: Sliced>(n: usize, at: prop::sample::Index, seed: u64) {
     let x: Vec<T> = (0..n).map(|i| T::from_f64(i as f64)).collect();
     let mut stream = coded::<F, T>(&x).unwrap();
     *at.get_mut(&mut stream[..]) = seed as u8;

@@ -1,6 +1,7 @@
 //! Shared by the tests of the codecs that quantise values.
 
 use super::*;
+use crate::codec::fixed::tests::Sliced;
 use crate::codec::{simd, Coder};
 use crate::scalar::Scalar;
 use crate::scalar::{Array, ArrayMut};
@@ -14,7 +15,7 @@ pub(crate) type Make = fn(Shape) -> Result<Box<dyn Coder>>;
 const UNTOUCHED: u64 = 0x7FF5_5A5A_7FA5_5A5A;
 
 /// A type of values with the range that the tests use.
-pub(crate) trait Tested: Quantised {
+pub(crate) trait Tested: Quantised + Sliced {
     /// Exponents of the least and the largest maximum of a test array, to the base 2.
     const EXPONENTS: [i32; 2];
 }

@@ -223,14 +223,14 @@ mod tests {
     use super::super::Shape;
     use super::*;
     use crate::error::Result;
-    use fixed::line;
+    use fixed::{line, Sliced};
     use proptest::prelude::*;
 
-    fn coded<T: Arithmetic>(x: &[T]) -> Option<Vec<u8>> {
+    fn coded<T: Arithmetic + Sliced>(x: &[T]) -> Option<Vec<u8>> {
         fixed::coded::<BlockFloat, T>(x)
     }
 
-    fn decoded<T: Arithmetic>(from: &[u8], n: usize) -> Result<Vec<T>> {
+    fn decoded<T: Arithmetic + Sliced>(from: &[u8], n: usize) -> Result<Vec<T>> {
         fixed::decoded::<BlockFloat, T>(from, n)
     }
 
@@ -256,7 +256,7 @@ mod tests {
         stream
     }
 
-    fn check<T: Arithmetic>(x: &[T]) -> std::result::Result<(), TestCaseError> {
+    fn check<T: Arithmetic + Sliced>(x: &[T]) -> std::result::Result<(), TestCaseError> {
         let stream = coded(x).expect("finite values");
         prop_assert_eq!(stream.len(), fixed_size::<BlockFloat>(line::<T>(x.len())).unwrap());
         let y = decoded::<T>(&stream, x.len()).unwrap();

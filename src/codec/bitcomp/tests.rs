@@ -1,3 +1,4 @@
+use super::super::fixed::tests::Sliced;
 use super::library::PATH;
 use super::*;
 use crate::error::Code;
@@ -242,7 +243,7 @@ fn by_unit<T: Real>(x: &[T], exponent: i64) -> Vec<T> {
 }
 
 /// Codes and decodes an array and checks the bound. Returns false if the array was not coded.
-fn check<T: Real>(x: &[T], bound: Bound) -> bool {
+fn check<T: Sliced>(x: &[T], bound: Bound) -> bool {
     let mut coder = coder(shape::<T>(x.len()), 0).unwrap();
     let mut to = vec![0; coder.max_bytes()];
     let Some(bytes) = coder.compress(T::array(x), bound, &mut to).unwrap() else { return false };

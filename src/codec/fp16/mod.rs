@@ -181,13 +181,14 @@ mod tests {
     use super::super::fixed::tests as fixed;
     use super::*;
     use crate::error::Result;
+    use fixed::Sliced;
     use proptest::prelude::*;
 
-    fn coded<T: Arithmetic>(x: &[T]) -> Option<Vec<u8>> {
+    fn coded<T: Arithmetic + Sliced>(x: &[T]) -> Option<Vec<u8>> {
         fixed::coded::<Fp16, T>(x)
     }
 
-    fn decoded<T: Arithmetic>(from: &[u8], n: usize) -> Result<Vec<T>> {
+    fn decoded<T: Arithmetic + Sliced>(from: &[u8], n: usize) -> Result<Vec<T>> {
         fixed::decoded::<Fp16, T>(from, n)
     }
 
@@ -202,7 +203,7 @@ mod tests {
         sign | ((((exponent + 14) as u16) << 10) + significand)
     }
 
-    fn check<T: Arithmetic>(x: &[T]) -> std::result::Result<(), TestCaseError> {
+    fn check<T: Arithmetic + Sliced>(x: &[T]) -> std::result::Result<(), TestCaseError> {
         let stream = coded(x).expect("an array that can be coded");
         let s = i32::from_le_bytes(stream[..4].try_into().unwrap());
         for (x, half) in x.iter().zip(stream[HEAD..].as_chunks().0) {
