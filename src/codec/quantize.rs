@@ -44,8 +44,12 @@ pub(super) trait Quantised: Real {
     /// Smallest and largest bound: a larger bound is reduced to the largest; with a smaller bound
     /// the array is not coded.
     const BOUNDS: [f64; 2];
+
     /// Returns the integer that was added to `MAGIC` to give `sum`.
-    fn whole(sum: Self) -> i32;
+    #[inline(always)]
+    fn whole(sum: Self) -> i32 {
+        sum.to_bits().wrapping_sub(Self::MAGIC.to_bits()) as i32
+    }
 
     /// Rounds a positive `x` towards zero to this type.
     fn down(x: f64) -> Self {
@@ -58,29 +62,20 @@ pub(super) trait Quantised: Real {
     }
 }
 
-macro_rules! quantised {
-    ($float:ident, $magic:literal, $bounds:expr, |$sum:ident| $whole:expr) => {
-        impl Quantised for $float {
-            const MAGIC: Self = $magic;
-            const BOUNDS: [f64; 2] = $bounds;
-            #[inline(always)]
-            fn whole($sum: Self) -> i32 {
-                $whole
-            }
-        }
-    };
-}
-
 /// Returns 2^n.
 const fn power(n: i64) -> f64 {
     f64::from_bits(((1023 + n) as u64) << 52)
 }
 
-quantised!(f32, 12_582_912.0, [power(-128), power(121)], |sum| f32::to_bits(sum)
-    .wrapping_sub(f32::to_bits(Self::MAGIC))
-    as i32);
-quantised!(f64, 6_755_399_441_055_744.0, [power(-930), power(1001)], |sum| f64::to_bits(sum)
-    as i32);
+impl Quantised for f32 {
+    const MAGIC: Self = 12_582_912.0;
+    const BOUNDS: [f64; 2] = [power(-128), power(121)];
+}
+
+impl Quantised for f64 {
+    const MAGIC: Self = 6_755_399_441_055_744.0;
+    const BOUNDS: [f64; 2] = [power(-930), power(1001)];
+}
 
 /// The ratios quantum / unit, exact in FP64. The index is the level of a quantum.
 const LEVELS: [f64; 3] = [511.0 / 512.0, 31.0 / 32.0, 3.0 / 4.0];

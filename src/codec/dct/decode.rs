@@ -6,7 +6,7 @@ use super::open::Opened;
 use super::quantiser::{Number, Quantiser};
 use super::tiles::Tiles;
 use super::transform::transform;
-use super::vector::{square, square_mut, transpose, Vector};
+use super::vector::{transpose, Vector};
 use crate::codec::simd::{level, Kernel};
 
 /// Coefficients of a tile that are unpacked together: one or two rows.
@@ -50,7 +50,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
         for p in (0..values).step_by(L) {
             tiles.prefetch::<T, S>(grid, p + WRITE_AHEAD * L, x);
             let mut rows = [Vector([T::default(); L]); L];
-            transpose(square(&self.x, grid.at(p)), &mut rows, self.level);
+            transpose(&self.x[grid.at(p)..].as_chunks().0[0], &mut rows, self.level);
             tiles.store::<T, S>(grid, p, &rows, x);
         }
         Some(())
@@ -96,12 +96,12 @@ impl<T: Number, const L: usize> Batch<T, L> {
                 }
             }
             let mut magnitudes = [Vector([0u32; L]); BLOCK];
-            for (part, to) in magnitudes.chunks_exact_mut(L).enumerate() {
+            for (part, to) in magnitudes.as_chunks_mut::<L>().0.iter_mut().enumerate() {
                 let mut from = [Vector([0u32; L]); L];
                 for (to, from) in from.iter_mut().zip(&rows) {
                     to.0.copy_from_slice(&from[part * L..(part + 1) * L]);
                 }
-                transpose(&from, square_mut(to, 0), self.level);
+                transpose(&from, to, self.level);
             }
             for (places, magnitudes) in places.chunks_exact(R).zip(magnitudes.chunks_exact(R)) {
                 let mut signs = Vector::<_, L>(std::array::from_fn(|l| tiles[l].signs()));

@@ -7,7 +7,7 @@ use super::grid::{mirror, Grid};
 use super::quantiser::{Number, Quantiser, ENERGY};
 use super::rows::{Correction, LIMIT};
 use super::transform::transform;
-use super::vector::{square_mut, transpose, Vector};
+use super::vector::{transpose, Vector};
 use crate::codec::simd::{level, prefetch, Kernel};
 
 /// Added to the magnitude of a scaled coefficient before the fraction is cut off. The constant is
@@ -256,7 +256,8 @@ impl<T: Number, const L: usize> Batch<T, L> {
                     self.gather_part(grid, x, inside[l].0, p, &mut rows[l].0);
                 }
             }
-            transpose(&rows, square_mut(&mut self.original, grid.at(p)), self.level);
+            let to = &mut self.original[grid.at(p)..].as_chunks_mut().0[0];
+            transpose(&rows, to, self.level);
         }
     }
 

@@ -40,27 +40,6 @@ pub(super) fn transpose<T: Copy, const L: usize>(
     }
 }
 
-/// Returns the `L` rows of `x` from row `first` on.
-#[inline(always)]
-pub(super) fn square<T, const L: usize>(x: &[Vector<T, L>], first: usize) -> &[Vector<T, L>; L] {
-    match x[first..].first_chunk() {
-        Some(square) => square,
-        None => unreachable!("tiles have multiples of {L} values"),
-    }
-}
-
-/// Returns the `L` rows of `x` from row `first` on, mutable.
-#[inline(always)]
-pub(super) fn square_mut<T, const L: usize>(
-    x: &mut [Vector<T, L>],
-    first: usize,
-) -> &mut [Vector<T, L>; L] {
-    match x[first..].first_chunk_mut() {
-        Some(square) => square,
-        None => unreachable!("tiles have multiples of {L} values"),
-    }
-}
-
 #[cfg(avx512)]
 #[allow(clippy::incompatible_msrv)] // `avx512` is set where the compiler has these functions.
 mod x86_512 {
