@@ -11,12 +11,12 @@ macro_rules! sixteen {
     ($i:ident: $step:expr) => {
         sixteen!($i: $step; 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
     };
-    ($i:ident: $step:expr; $($at:literal)*) => {
+    ($i:ident: $step:expr; $($at:literal)*) => {{
         $({
             const $i: usize = $at;
             $step;
         })*
-    };
+    }};
 }
 
 /// The coefficients by total sequency: place x + 4y + 16z of each coefficient in a block.
@@ -99,7 +99,9 @@ impl<T: Value<N>, const N: usize> Kernel for Forward<'_, T, N> {
         if !self.coded {
             return true;
         }
-        decorrelate(work, self.dims);
+        for axis in 0..self.dims {
+            along(work, axis, lift);
+        }
         for (to, row) in coefficients.iter_mut().enumerate() {
             let from = (to & !(order.len() - 1)) + usize::from(order[to % order.len()]);
             let mut lanes = work[from & 63];
@@ -186,39 +188,19 @@ fn from_fixed<T: Value<N>, const N: usize>(exponent: u32) -> T {
     })
 }
 
-/// Transforms along x, then y, then z.
+/// Calls `lift` for every row of 4 values along x (axis 0), y (1) or z (2).
 #[inline(always)]
-fn decorrelate<T: Int, const N: usize>(v: &mut [[T; N]; 64], dims: u32) {
+fn along<T: Int, const N: usize>(
+    v: &mut [[T; N]; 64],
+    axis: u32,
+    lift: impl Fn(&mut [[T; N]; 64], usize, usize, usize),
+) {
     for l in 0..N {
-        sixteen!(I: lift(v, 4 * I, 1, l));
-    }
-    if dims > 1 {
-        for l in 0..N {
-            sixteen!(I: lift(v, 4 * (I - I % 4) + I % 4, 4, l));
+        match axis {
+            0 => sixteen!(I: lift(v, 4 * I, 1, l)),
+            1 => sixteen!(I: lift(v, 4 * (I - I % 4) + I % 4, 4, l)),
+            _ => sixteen!(I: lift(v, I, 16, l)),
         }
-    }
-    if dims > 2 {
-        for l in 0..N {
-            sixteen!(I: lift(v, I, 16, l));
-        }
-    }
-}
-
-/// Inverts `decorrelate`: transforms back along z, then y, then x.
-#[inline(always)]
-fn correlate<T: Int, const N: usize>(v: &mut [[T; N]; 64], dims: u32) {
-    if dims > 2 {
-        for l in 0..N {
-            sixteen!(I: unlift(v, I, 16, l));
-        }
-    }
-    if dims > 1 {
-        for l in 0..N {
-            sixteen!(I: unlift(v, 4 * (I - I % 4) + I % 4, 4, l));
-        }
-    }
-    for l in 0..N {
-        sixteen!(I: unlift(v, 4 * I, 1, l));
     }
 }
 
@@ -280,7 +262,9 @@ impl<T: Value<N>, const N: usize> Kernel for Inverse<'_, T, N> {
             }
             work[to & 63] = lanes;
         }
-        correlate(work, self.dims);
+        for axis in (0..self.dims).rev() {
+            along(work, axis, unlift);
+        }
         let rows_of = order.len() / 4;
         for group in 0..16 / rows_of {
             let mut scale = [T::default(); N];
