@@ -60,23 +60,14 @@ pub struct Codec {
     most_bytes: fn(Shape, u32) -> Result<usize>,
     /// Makes the coder of the host.
     coder: fn(Shape, u32) -> Made<dyn Coder>,
-    /// Makes the coder of the kernels. `None`: the codec is refused on CUDA.
-    gpu_coder: Option<MakeGpuCoder>,
+    /// Makes the coder of the kernels, as `Method::gpu_coder` does.
+    gpu_coder: fn(Shape, u32, bool, &mut Modules) -> Made<dyn GpuCoder>,
     /// The kernels.
     pub(super) kernels: &'static [Kernels],
 }
 
-impl Codec {
-    /// Returns whether the codec can code on CUDA.
-    pub fn has_kernels(&self) -> bool {
-        self.gpu_coder.is_some()
-    }
-}
-
 /// A coder, or `None` for `Method::None`, which needs no coder.
 type Made<C> = Result<Option<Box<C>>>;
-/// Makes a coder of kernels, as `Method::gpu_coder` does.
-type MakeGpuCoder = fn(Shape, u32, bool, &mut Modules) -> Made<dyn GpuCoder>;
 
 /// gpuzip's own codecs in the order of their numbers.
 pub const CODECS: &[Codec] = &[
@@ -87,7 +78,7 @@ pub const CODECS: &[Codec] = &[
         auto: None,
         most_bytes: |_, _| Ok(0),
         coder: |_, _| Ok(None),
-        gpu_coder: Some(|_, _, _, _| Ok(None)),
+        gpu_coder: |_, _, _, _| Ok(None),
         kernels: &[],
     },
     Codec {
@@ -97,7 +88,7 @@ pub const CODECS: &[Codec] = &[
         auto: None,
         most_bytes: zfp::most_bytes,
         coder: |shape, rate| zfp::coder(shape, rate).map(Some),
-        gpu_coder: Some(|shape, rate, _, modules| gpu(zfp::gpu::coder(shape, rate, modules))),
+        gpu_coder: |shape, rate, _, modules| gpu(zfp::gpu::coder(shape, rate, modules)),
         kernels: &[zfp::gpu::KERNELS],
     },
     Codec {
@@ -107,9 +98,9 @@ pub const CODECS: &[Codec] = &[
         auto: Some(3),
         most_bytes: |shape, _| bitcomp::most_bytes(shape),
         coder: |shape, sparse| bitcomp::coder(shape, sparse as i32).map(Some),
-        gpu_coder: Some(|shape, sparse, rms, modules| {
+        gpu_coder: |shape, sparse, rms, modules| {
             gpu(bitcomp::gpu::Bitcomp::new(shape, sparse as i32, rms, modules))
-        }),
+        },
         kernels: &[bitcomp::gpu::KERNELS],
     },
     Codec {
@@ -119,7 +110,7 @@ pub const CODECS: &[Codec] = &[
         auto: Some(2),
         most_bytes: |shape, _| cuszp::most_bytes(shape),
         coder: |shape, _| cuszp::coder(shape).map(Some),
-        gpu_coder: Some(|shape, _, _, modules| gpu(cuszp::gpu::Cuszp::new(shape, modules))),
+        gpu_coder: |shape, _, _, modules| gpu(cuszp::gpu::Cuszp::new(shape, modules)),
         kernels: &[cuszp::gpu::KERNELS],
     },
     Codec {
@@ -129,7 +120,7 @@ pub const CODECS: &[Codec] = &[
         auto: Some(0),
         most_bytes: |shape, _| lorenzo::most_bytes(shape),
         coder: |shape, _| lorenzo::coder(shape).map(Some),
-        gpu_coder: Some(|shape, _, _, modules| gpu(lorenzo::gpu::Lorenzo::new(shape, modules))),
+        gpu_coder: |shape, _, _, modules| gpu(lorenzo::gpu::Lorenzo::new(shape, modules)),
         kernels: &[lorenzo::gpu::KERNELS],
     },
     Codec {
@@ -139,7 +130,7 @@ pub const CODECS: &[Codec] = &[
         auto: Some(1),
         most_bytes: |shape, _| dct::most_bytes(shape),
         coder: |shape, _| dct::coder(shape).map(Some),
-        gpu_coder: Some(|shape, _, rms, modules| gpu(dct::gpu::Dct::new(shape, rms, modules))),
+        gpu_coder: |shape, _, rms, modules| gpu(dct::gpu::Dct::new(shape, rms, modules)),
         kernels: &dct::gpu::KERNELS,
     },
     Codec {
@@ -149,7 +140,7 @@ pub const CODECS: &[Codec] = &[
         auto: None,
         most_bytes: |shape, _| fixed::bytes::<Fp16>(shape),
         coder: |shape, _| fixed::coder::<Fp16>(shape).map(Some),
-        gpu_coder: Some(|shape, _, _, modules| gpu(on_gpu::fp16(shape, modules))),
+        gpu_coder: |shape, _, _, modules| gpu(on_gpu::fp16(shape, modules)),
         kernels: &[on_gpu::FP16],
     },
     Codec {
@@ -159,7 +150,7 @@ pub const CODECS: &[Codec] = &[
         auto: None,
         most_bytes: |shape, _| fixed::bytes::<BlockFloat>(shape),
         coder: |shape, _| fixed::coder::<BlockFloat>(shape).map(Some),
-        gpu_coder: Some(|shape, _, _, modules| gpu(on_gpu::bfp(shape, modules))),
+        gpu_coder: |shape, _, _, modules| gpu(on_gpu::bfp(shape, modules)),
         kernels: &[on_gpu::BFP],
     },
 ];
@@ -258,9 +249,9 @@ impl Method {
         rms: bool,
         modules: &mut Modules,
     ) -> Result<Option<Box<dyn GpuCoder>>> {
-        match self.row().ok().and_then(|row| row.gpu_coder) {
-            Some(make) => make(shape, self.parameter(), rms, modules),
-            None => fail!(
+        match self.row() {
+            Ok(row) => (row.gpu_coder)(shape, self.parameter(), rms, modules),
+            Err(_) => fail!(
                 Unsupported,
                 "compressor {} has no kernels: use another one on CUDA, or the host backend",
                 self.name()

@@ -319,7 +319,7 @@ fn is_software() -> bool {
 
 /// The codecs whose kernels write the bytes of the host codecs.
 fn methods() -> Vec<Method> {
-    let own = CODECS.iter().filter(|codec| codec.has_kernels()).map(|codec| codec.method.clone());
+    let own = CODECS.iter().map(|codec| codec.method.clone());
     own.filter(|m| !matches!(m, Method::None | Method::Bitcomp { .. })).collect()
 }
 

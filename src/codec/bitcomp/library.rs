@@ -120,12 +120,6 @@ unsafe impl Send for Plan {}
 impl Plan {
     /// Makes a plan; `algorithm`: 0 default, 1 for arrays with many zeros.
     pub fn new(library: &'static Library, shape: Shape, algorithm: i32) -> Result<Self> {
-        if !matches!(algorithm, 0 | 1) {
-            return fail!(
-                Config,
-                "bitcomp_algorithm = {algorithm}: known are 0 (default) and 1 (sparse)"
-            );
-        }
         let (mut handle, kind, mode) = (std::ptr::null_mut(), data_type(shape), LOSSY_TO_SIGNED);
         // SAFETY: `handle` is a local variable that the call writes.
         let status = unsafe {
