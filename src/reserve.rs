@@ -246,24 +246,14 @@ fn give(offset: usize, layout: Layout) {
 pub struct Lease(usize, Process);
 
 /// Admits a call. Returns `None` if the system has no memory and the rest of the reserve might be
-/// less than the call needs.
+/// less than the call needs, unless the call `is_needed`, because it frees memory or because other
+/// ranks wait for it. Other calls are admitted only if the reserve has enough for both.
 #[inline(always)]
-pub fn lease() -> Option<Lease> {
+pub fn lease(is_needed: bool) -> Option<Lease> {
     if USED.load(Ordering::Relaxed) == 0 {
         return Some(Lease(0, Process::current()));
     }
-    lease_of(OF_A_CALL, has_memory)
-}
-
-/// Counts a call that is never refused, because it frees memory or because other ranks wait for it.
-/// Other calls are admitted only if the reserve has enough for both.
-#[inline(always)]
-pub fn unconditional_lease() -> Lease {
-    if USED.load(Ordering::Relaxed) == 0 {
-        return Lease(0, Process::current());
-    }
-    LEASED.add(OF_A_CALL as u64);
-    Lease(OF_A_CALL, Process::current())
+    lease_of(|| is_needed || has_memory())
 }
 
 /// Returns whether the system can give as many bytes as a call may need.
@@ -280,9 +270,9 @@ fn has_memory() -> bool {
 }
 
 #[cold]
-fn lease_of(bytes: usize, has_memory: impl FnOnce() -> bool) -> Option<Lease> {
-    let leased = LEASED.add(bytes as u64) as usize;
-    let lease = Lease(bytes, Process::current());
+fn lease_of(has_memory: impl FnOnce() -> bool) -> Option<Lease> {
+    let leased = LEASED.add(OF_A_CALL as u64) as usize;
+    let lease = Lease(OF_A_CALL, Process::current());
     let used = USED.load(Ordering::Relaxed);
     (used.saturating_add(leased) <= BYTES - UNLEASED || has_memory()).then_some(lease)
 }
@@ -382,18 +372,18 @@ mod tests {
     #[test]
     fn calls_are_refused_before_the_reserve_is_used_up() {
         let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
-        let unused: Vec<_> = (0..1000).map(|_| lease()).collect();
+        let unused: Vec<_> = (0..1000).map(|_| lease(false)).collect();
         assert!(unused.iter().all(Option::is_some), "an unused reserve admits any number of calls");
         drop(unused);
         let one = take(layout(1));
-        let without_memory = || lease_of(OF_A_CALL, || false);
+        let without_memory = || lease_of(|| false);
         let calls: Vec<_> = (0..1000).map_while(|_| without_memory()).collect();
         assert_eq!(calls.len(), (BYTES - UNLEASED) / OF_A_CALL - 1);
         assert!(
-            without_memory().is_none() && lease().is_some(),
+            without_memory().is_none() && lease(false).is_some(),
             "a call is refused only while the system has no memory"
         );
-        let never_refused = unconditional_lease();
+        let never_refused = lease(true);
         drop(calls);
         let beside: Vec<_> = (0..1000).map_while(|_| without_memory()).collect();
         assert_eq!(
@@ -414,7 +404,7 @@ mod tests {
         assert!(may_fail(|| take(layout(100))).is_null());
         let one = take(layout(100));
         assert!(!one.is_null());
-        let lease = lease_of(OF_A_CALL, || false);
+        let lease = lease_of(|| false);
         assert!(lease.is_some() && LEASED.add(0) == OF_A_CALL as u64);
         drop(lease);
         assert_eq!(LEASED.add(0), 0);

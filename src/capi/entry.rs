@@ -6,7 +6,7 @@ use super::types::*;
 use crate::error::{self, fail, Code, Error, Result};
 use crate::reserve;
 use crate::schedule::Algorithm;
-use std::cell::UnsafeCell;
+use std::cell::Cell;
 use std::ffi::{c_char, CStr};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
@@ -16,30 +16,22 @@ const LAST_ERROR_BYTES: usize = 2048;
 thread_local! {
     /// The thread's error text. The buffer never moves, so a pointer to it stays valid after later
     /// errors.
-    static LAST_ERROR: UnsafeCell<[u8; LAST_ERROR_BYTES]> = const { UnsafeCell::new([0; LAST_ERROR_BYTES]) };
+    static LAST_ERROR: [Cell<u8>; LAST_ERROR_BYTES] = const { [const { Cell::new(0) }; LAST_ERROR_BYTES] };
 }
 
-/// Writes into the thread's error buffer from its start; text beyond the buffer's end is dropped.
-struct LastError<'a> {
-    buffer: &'a UnsafeCell<[u8; LAST_ERROR_BYTES]>,
-    length: usize,
-}
+/// The part of the thread's error buffer that is not written yet. Text is dropped that leaves no byte
+/// for the NUL.
+struct LastError<'a>(&'a [Cell<u8>]);
 
 impl std::fmt::Write for LastError<'_> {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        let room = text.len().min(LAST_ERROR_BYTES - 1 - self.length);
+        let room = text.len().min(self.0.len() - 1);
         let end = (0..=room).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
-        for byte in text.bytes().take(end) {
-            // SAFETY: the buffer belongs to this thread, and one byte of it is left for the NUL.
-            unsafe {
-                self.buffer.get().cast::<u8>().add(self.length).write(if byte == 0 {
-                    b'?'
-                } else {
-                    byte
-                })
-            };
-            self.length += 1;
+        let (to, rest) = self.0.split_at(end);
+        for (to, byte) in to.iter().zip(text.bytes()) {
+            to.set(if byte == 0 { b'?' } else { byte });
         }
+        self.0 = rest;
         if end < text.len() {
             return Err(std::fmt::Error);
         }
@@ -49,12 +41,11 @@ impl std::fmt::Write for LastError<'_> {
 
 /// Keeps the text of an error, without allocating memory.
 fn set_last_error(text: std::fmt::Arguments) {
-    let keep = |buffer: &UnsafeCell<[u8; LAST_ERROR_BYTES]>| {
-        let mut last = LastError { buffer, length: 0 };
+    let keep = |buffer: &[Cell<u8>; LAST_ERROR_BYTES]| {
+        let mut last = LastError(buffer);
         // A formatting error only cuts the text short.
         let _ = std::fmt::Write::write_fmt(&mut last, text);
-        // SAFETY: the buffer belongs to this thread, and one byte of it is left for the NUL.
-        unsafe { buffer.get().cast::<u8>().add(last.length).write(0) };
+        last.0[0].set(0);
     };
     // A thread that is ending has lost its buffer; the text is then dropped.
     let _ = LAST_ERROR.try_with(keep);
@@ -62,13 +53,11 @@ fn set_last_error(text: std::fmt::Arguments) {
 
 /// Runs `body` and then gives the thread's last error the text that it had before, if it had one.
 pub(super) fn keeping_last_error<R>(body: impl FnOnce() -> R) -> R {
-    // SAFETY: the buffer belongs to this thread, and no reference to its bytes outlives the copy.
-    let copy = || LAST_ERROR.try_with(|buffer| unsafe { buffer.get().read() });
-    let before = copy();
+    let before = LAST_ERROR.try_with(Clone::clone);
     let result = body();
-    if let Some(before) = before.ok().filter(|text| text[0] != 0) {
-        // SAFETY: as above.
-        let _ = LAST_ERROR.try_with(|buffer| unsafe { buffer.get().write(before) });
+    if let Some(before) = before.ok().filter(|text| text[0].get() != 0) {
+        let _ =
+            LAST_ERROR.try_with(|now| now.iter().zip(&before).for_each(|(to, from)| to.swap(from)));
     }
     result
 }
@@ -86,25 +75,28 @@ impl std::fmt::Display for Rank {
 /// call, and the error of the call becomes the thread's last error. If the reserve of memory that
 /// every call may need is used up, the call is refused.
 pub(super) fn entry(name: &str, body: impl FnOnce() -> Result<()>) -> gpuzip_status_t {
-    let Some(_lease) = reserve::lease() else {
-        set_last_error(format_args!(
-            "{name}: the system has no memory left, and the library's own reserve is in use: finalize sessions, release schedules or free \
-             memory of the application's, then call again"
-        ));
-        return GPUZIP_ERR_MEMORY;
-    };
-    admitted(name, body)
+    admitted(name, reserve::lease(false), body)
 }
 
 /// Runs a call that gives memory back, or that other ranks wait for, and is therefore never
 /// refused. The part of the reserve that this call may need, for instance to write the end of a
 /// timeline, is withheld from calls on other threads.
 pub(super) fn entry_that_frees(name: &str, body: impl FnOnce() -> Result<()>) -> gpuzip_status_t {
-    let _lease = reserve::unconditional_lease();
-    admitted(name, body)
+    admitted(name, reserve::lease(true), body)
 }
 
-fn admitted(name: &str, body: impl FnOnce() -> Result<()>) -> gpuzip_status_t {
+fn admitted(
+    name: &str,
+    lease: Option<reserve::Lease>,
+    body: impl FnOnce() -> Result<()>,
+) -> gpuzip_status_t {
+    let Some(_lease) = lease else {
+        set_last_error(format_args!(
+            "{name}: the system has no memory left, and the library's own reserve is in use: finalize sessions, release schedules or free \
+             memory of the application's, then call again"
+        ));
+        return GPUZIP_ERR_MEMORY;
+    };
     crate::process::watch();
     float::in_library(|| status_of(name, body))
 }
@@ -115,23 +107,12 @@ fn status_of(name: &str, body: impl FnOnce() -> Result<()>) -> gpuzip_status_t {
         super::tests::panic_if_armed(name);
         body()
     }));
-    let error = match result {
-        Ok(Ok(())) => return GPUZIP_OK,
-        Ok(Err(error)) => error,
-        Err(panic) => {
-            let text = panic
-                .downcast_ref::<String>()
-                .map(String::as_str)
-                .or_else(|| panic.downcast_ref::<&str>().copied());
-            Error::new(
-                Code::Panic,
-                error::text(format_args!(
-                    "internal error, please report it: {}",
-                    text.unwrap_or("unknown")
-                )),
-            )
-        }
-    };
+    let result = result.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("unknown");
+        fail!(Panic, "internal error, please report it: {text}")
+    });
+    let Err(error) = result else { return GPUZIP_OK };
     let rank = Rank(crate::timeline::rank());
     log::debug!("{rank}{name}: {error}");
     set_last_error(format_args!("{rank}{name}: {error}"));
@@ -144,7 +125,7 @@ fn status_of(name: &str, body: impl FnOnce() -> Result<()>) -> gpuzip_status_t {
 /// pointer stays valid while the thread lives; the thread's next error overwrites the text.
 #[no_mangle]
 pub extern "C" fn gpuzip_last_error() -> *const c_char {
-    LAST_ERROR.try_with(|last| last.get().cast::<c_char>().cast_const()).unwrap_or(c"".as_ptr())
+    LAST_ERROR.try_with(|last| last.as_ptr().cast::<c_char>()).unwrap_or(c"".as_ptr())
 }
 
 /// Returns the short name of a status. Never NULL; the string stays valid until the process ends.
