@@ -22,8 +22,7 @@ pub unsafe extern "C" fn gpuzip_fingerprint(
     fingerprint: *mut u64,
 ) -> gpuzip_status_t {
     // SAFETY: by this function's contract.
-    let fingerprint = unsafe { Out::new(fingerprint, "fingerprint") };
-    fingerprint.fill("gpuzip_fingerprint", || {
+    unsafe { Out::new(fingerprint, "fingerprint") }.fill("gpuzip_fingerprint", || {
         with_session(handle, |session| Ok(session.schedule().clone()))?.fingerprint()
     })
 }
@@ -38,8 +37,8 @@ pub unsafe extern "C" fn gpuzip_schedule_fingerprint(
     fingerprint: *mut u64,
 ) -> gpuzip_status_t {
     // SAFETY: by this function's contract.
-    let fingerprint = unsafe { Out::new(fingerprint, "fingerprint") };
-    fingerprint.fill("gpuzip_schedule_fingerprint", || handles::schedule(schedule)?.fingerprint())
+    unsafe { Out::new(fingerprint, "fingerprint") }
+        .fill("gpuzip_schedule_fingerprint", || handles::schedule(schedule)?.fingerprint())
 }
 
 /// Gives all ranks that compute one grid together one schedule. A plan depends on the size of the

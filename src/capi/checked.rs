@@ -17,6 +17,7 @@ use crate::plan::Policy;
 use crate::predict::Profile;
 use crate::schedule::Algorithm;
 use std::ffi::{c_char, CStr};
+use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -120,10 +121,11 @@ unsafe fn checked_copy(given: &gpuzip_config_t) -> Result<Config> {
         return fail!(Config, "float_kind = \"{kind}\": use \"float\" or \"double\"");
     }
     let path = |pointer| text(pointer).filter(|path| !path.is_empty()).map(file_of);
-    let disk_folders = text(given.disk_path).map_or_else(Vec::new, folders_of);
+    let folders = text(given.disk_path).map(file_of).unwrap_or_default();
+    let folders = std::env::split_paths(&folders).filter(|folder| !folder.as_os_str().is_empty());
     let config = Config {
         schedule: schedule(given, text(given.trace_file_path).map(file_of))?,
-        tiers: tiers(given, disk_folders)?,
+        tiers: tiers(given, folders.collect())?,
         device: device(given, path(given.profile_path))?,
         codec: codec(given)?,
         report: ReportOptions {
@@ -137,13 +139,13 @@ unsafe fn checked_copy(given: &gpuzip_config_t) -> Result<Config> {
             overhead: within(
                 "persist_overhead",
                 given.persist_overhead,
-                1.0,
+                0.0..=1.0,
                 "a share of the run time, up to 1, or 0 for 0.035",
             )?,
             stop_budget: within(
                 "stop_budget_s",
                 given.stop_budget_s,
-                1e9,
+                0.0..=1e9,
                 "seconds, up to 1e9, or 0 for 1.5",
             )?,
         },
@@ -196,7 +198,12 @@ fn device(given: &gpuzip_config_t, profile_file: Option<PathBuf>) -> Result<Devi
         ),
         ordinal: count("device", given.device)?.checked_sub(1).map(|k| k as i32),
         max_in_flight: count("max_in_flight", given.max_in_flight)?,
-        link_bandwidth: bandwidth(given.link_bandwidth)?,
+        link_bandwidth: within(
+            "link_bandwidth",
+            given.link_bandwidth,
+            1.0..=f64::MAX,
+            "bytes per second, at least 1, or 0 for no simulation",
+        )?,
         profile: profile_file.as_deref().map_or(Ok(None), profile_of)?,
         profile_file,
     })
@@ -210,7 +217,7 @@ fn codec(given: &gpuzip_config_t) -> Result<CodecOptions> {
         compression_factor: within(
             "compression_factor",
             given.compression_factor.into(),
-            f32::MAX.into(),
+            0.0..=f32::MAX.into(),
             "the ratio that is expected, or 0",
         )?,
         difference_bound: one_of!(
@@ -263,19 +270,6 @@ fn count(name: &str, value: i32) -> Result<u32> {
         Ok(count) => Ok(count),
         Err(_) => fail!(Config, "{name} = {value}: it cannot be negative"),
     }
-}
-
-/// Returns the folders of a list that colons separate.
-fn folders_of(list: &CStr) -> Vec<PathBuf> {
-    let folders = list.to_bytes().split(|byte| *byte == b':').filter(|folder| !folder.is_empty());
-    folders.map(|folder| PathBuf::from(std::ffi::OsStr::from_bytes(folder))).collect()
-}
-
-fn bandwidth(value: f64) -> Result<f64> {
-    if value.is_finite() && (value == 0.0 || value >= 1.0) {
-        return Ok(value);
-    }
-    fail!(Config, "link_bandwidth = {value}: bytes per second, at least 1, or 0 for no simulation")
 }
 
 /// Returns the codec and its error bound. Keys of codecs that are not chosen are not checked.
@@ -372,9 +366,9 @@ fn warn_of_bound(given: &gpuzip_config_t, checked: &Config) {
     );
 }
 
-/// Returns `value` if it is a number from 0 to `most`; `what` says what the number is.
-fn within(name: &str, value: f64, most: f64, what: &str) -> Result<f64> {
-    match (0.0..=most).contains(&value) {
+/// Returns `value` if it is 0 or in `range`; `what` says what the number is.
+fn within(name: &str, value: f64, range: RangeInclusive<f64>, what: &str) -> Result<f64> {
+    match value == 0.0 || range.contains(&value) {
         true => Ok(value),
         false => fail!(Config, "{name} = {value}: {what}"),
     }

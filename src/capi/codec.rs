@@ -68,8 +68,7 @@ pub unsafe extern "C" fn gpuzip_codec_bound(
     bytes: *mut u64,
 ) -> gpuzip_status_t {
     // SAFETY: by this function's contract.
-    let bytes = unsafe { Out::new(bytes, "bytes") };
-    bytes.fill("gpuzip_codec_bound", || {
+    unsafe { Out::new(bytes, "bytes") }.fill("gpuzip_codec_bound", || {
         // SAFETY: by this function's contract.
         let (config, fields) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
         Ok(SnapshotCodec::output_bytes(&settings_of(config)?, &layout_of(&fields)?)? as u64)
@@ -95,8 +94,7 @@ pub unsafe extern "C" fn gpuzip_codec_compress(
     bytes: *mut u64,
 ) -> gpuzip_status_t {
     // SAFETY: by this function's contract.
-    let bytes = unsafe { Out::new(bytes, "bytes") };
-    bytes.fill("gpuzip_codec_compress", || {
+    unsafe { Out::new(bytes, "bytes") }.fill("gpuzip_codec_compress", || {
         not_null(stream, "stream")?;
         // SAFETY: by this function's contract.
         let (config, fields) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
@@ -151,8 +149,7 @@ pub unsafe extern "C" fn gpuzip_codec_info(
     info: *mut gpuzip_codec_info_t,
 ) -> gpuzip_status_t {
     // SAFETY: by this function's contract.
-    let info = unsafe { Out::new(info, "info") };
-    info.fill_sized("gpuzip_codec_info", || {
+    unsafe { Out::new(info, "info") }.fill_sized("gpuzip_codec_info", || {
         // SAFETY: by this function's contract.
         let mut rest = unsafe { stream_of(stream, bytes) }?;
         let (mut arrays, mut found) = (0, None);
@@ -200,8 +197,7 @@ pub unsafe extern "C" fn gpuzip_codec_register(
     compressor: *mut i32,
 ) -> gpuzip_status_t {
     // SAFETY: by this function's contract.
-    let compressor = unsafe { Out::new(compressor, "compressor") };
-    compressor.fill("gpuzip_codec_register", || {
+    unsafe { Out::new(compressor, "compressor") }.fill("gpuzip_codec_register", || {
         // SAFETY: by this function's contract.
         let table = unsafe { read_options(plugin, "plugin") }?;
         zero_words("plugin->reserved", &table.reserved, Code::Argument)?;

@@ -1,6 +1,7 @@
 //! The table of the configuration's keys, one row for each. Configuration files, environment
 //! variables, error texts and the command `gpuzip config` follow from this table.
 
+use super::checked::text_of;
 use super::defaults::DEFAULT;
 use super::types::*;
 use crate::codec;
@@ -8,7 +9,7 @@ use crate::config::shown;
 use crate::error::{fail, Result};
 use crate::numbers;
 use crate::schedule::Algorithm;
-use std::ffi::{c_char, CStr};
+use std::ffi::c_char;
 
 /// A key: a field of `gpuzip_config_t` that files and variables may set.
 pub struct Key {
@@ -263,11 +264,9 @@ impl Key {
     /// # Safety
     /// The strings of `config` are NULL or valid.
     pub(super) unsafe fn value_of(&self, config: &gpuzip_config_t) -> String {
-        let text = |pointer: *const c_char| match pointer.is_null() {
-            true => String::new(),
-            // SAFETY: by this function's contract.
-            false => unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned(),
-        };
+        // SAFETY: by this function's contract.
+        let text =
+            |pointer| unsafe { text_of(pointer) }.unwrap_or_default().to_string_lossy().into();
         match (self.slot)(&mut config.clone()) {
             Slot::Int(value) => {
                 self.name_of(*value).map_or_else(|| value.to_string(), str::to_owned)
@@ -276,7 +275,7 @@ impl Key {
             Slot::Double(value) | Slot::Bandwidth(value) => value.to_string(),
             Slot::Bytes(value) => value.to_string(),
             Slot::Text(value) => text(*value),
-            Slot::Path(value) => text(*value),
+            Slot::Path(value) => text(value.cast_const()),
         }
     }
 

@@ -5,6 +5,7 @@ use super::handles::with_session;
 use super::types::*;
 use crate::error::{fail, Result};
 use crate::fallible_vec::with_room;
+use crate::files::LARGEST_PROFILE;
 use crate::predict::{Profile, MOST_PARTS};
 use crate::session::Session;
 use std::ffi::c_void;
@@ -133,12 +134,31 @@ pub unsafe extern "C" fn gpuzip_profile_info(
     // SAFETY: by this function's contract.
     unsafe { Out::new(info, "info") }.fill_sized("gpuzip_profile_info", || {
         // SAFETY: by this function's contract.
-        Ok(info_of(&unsafe { read(data, bytes) }?, index))
+        let profile = unsafe { read(data, bytes) }?;
+        let codec = profile.codecs.get(index as usize).cloned().unwrap_or_default();
+        Ok(gpuzip_profile_info_t {
+            state_bytes: profile.state_bytes,
+            forward_ms: profile.forward_ms,
+            backward_ms: profile.backward_ms,
+            h2d_gbs: profile.h2d_gbs,
+            d2h_gbs: profile.d2h_gbs,
+            d2d_gbs: profile.d2d_gbs,
+            disk_read_gbs: profile.disk_read_gbs,
+            disk_write_gbs: profile.disk_write_gbs,
+            backend: profile.backend,
+            codecs: profile.codecs.len() as u32,
+            compressor: codec.compressor,
+            error_bound_mode: codec.bound_mode,
+            error_bound: codec.bound,
+            compress_gbs: codec.compress_gbs,
+            decompress_gbs: codec.decompress_gbs,
+            ratio: codec.ratio,
+            worst_ratio: codec.worst_ratio,
+            both_gbs: profile.both_gbs,
+            ..Default::default()
+        })
     })
 }
-
-/// Bytes of the longest profile that is read; every profile is shorter.
-const LONGEST: u64 = 1 << 20;
 
 /// Reads a profile from the caller's bytes.
 ///
@@ -146,34 +166,9 @@ const LONGEST: u64 = 1 << 20;
 /// `data` is NULL or points to `bytes` bytes.
 unsafe fn read(data: *const c_void, bytes: u64) -> Result<Profile> {
     not_null(data, "data")?;
-    if bytes > LONGEST {
+    if bytes > LARGEST_PROFILE {
         return fail!(Stream, "bytes = {bytes}: no profile is that long");
     }
     // SAFETY: by this function's contract.
     Profile::from_bytes(unsafe { std::slice::from_raw_parts(data.cast(), bytes as usize) })
-}
-
-fn info_of(profile: &Profile, index: u32) -> gpuzip_profile_info_t {
-    let codec = profile.codecs.get(index as usize).cloned().unwrap_or_default();
-    gpuzip_profile_info_t {
-        state_bytes: profile.state_bytes,
-        forward_ms: profile.forward_ms,
-        backward_ms: profile.backward_ms,
-        h2d_gbs: profile.h2d_gbs,
-        d2h_gbs: profile.d2h_gbs,
-        d2d_gbs: profile.d2d_gbs,
-        disk_read_gbs: profile.disk_read_gbs,
-        disk_write_gbs: profile.disk_write_gbs,
-        backend: profile.backend,
-        codecs: profile.codecs.len() as u32,
-        compressor: codec.compressor,
-        error_bound_mode: codec.bound_mode,
-        error_bound: codec.bound,
-        compress_gbs: codec.compress_gbs,
-        decompress_gbs: codec.decompress_gbs,
-        ratio: codec.ratio,
-        worst_ratio: codec.worst_ratio,
-        both_gbs: profile.both_gbs,
-        ..Default::default()
-    }
 }
