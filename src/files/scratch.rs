@@ -49,13 +49,13 @@ impl Scratch {
     /// Makes a file in `folder`. With `direct`, reads and writes go past the page cache if the file
     /// system can do that.
     pub fn new(folder: &Path, direct: bool) -> io::Result<Self> {
-        let scratch = Scratch::of(nameless(folder)?);
-        scratch.direct.store(direct && scratch.set_direct(true), Ordering::Relaxed);
-        Ok(scratch)
+        Ok(Scratch::of(nameless(folder)?, direct))
     }
 
-    fn of(file: File) -> Self {
-        Scratch { file, direct: false.into(), process: Process::current() }
+    fn of(file: File, direct: bool) -> Self {
+        let scratch = Scratch { file, direct: false.into(), process: Process::current() };
+        scratch.direct.store(direct && scratch.set_direct(true), Ordering::Relaxed);
+        scratch
     }
 
     /// Switches transfers past the page cache on or off. Returns whether the file system can do
@@ -89,15 +89,14 @@ impl Scratch {
         let descriptor = self.file.as_raw_fd();
         // SAFETY: the descriptor is that of an open file.
         let reserve = || unsafe { libc::fallocate(descriptor, 0, 0, length) };
-        let reserved = quietly(|| retried(reserve)).map(drop);
-        match reserved.as_ref().map_err(io::Error::raw_os_error) {
-            Ok(()) => Ok(()),
-            Err(Some(libc::EOPNOTSUPP | libc::ENOSYS)) => self.extend(bytes, files),
-            Err(Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG)) => {
+        let Err(e) = quietly(|| retried(reserve)) else { return Ok(()) };
+        match e.raw_os_error() {
+            Some(libc::EOPNOTSUPP | libc::ENOSYS) => self.extend(bytes, files),
+            Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => {
                 self.file.set_len(0)?;
-                Err(reserved.err().map_or_else(|| full(""), |e| full(&e.to_string())))
+                Err(full(&e.to_string()))
             }
-            Err(_) => reserved,
+            _ => Err(e),
         }
     }
 
@@ -252,16 +251,11 @@ mod tests {
         let mut memory = vec![0u8; 20 * PAGE];
         let start = memory.as_ptr().align_offset(PAGE);
         let mut page = Page::default();
-        let of = |file, direct| {
-            let scratch = Scratch::of(file);
-            scratch.direct.store(direct && scratch.set_direct(true), Ordering::Relaxed);
-            scratch
-        };
         let mut direct = 0;
         for is_direct in [false, true] {
             let nameless = Scratch::new(&folder(), is_direct).unwrap();
-            let removed =
-                of(Folder::open(&folder()).unwrap().create_nameless().unwrap(), is_direct);
+            let removed = Folder::open(&folder()).unwrap().create_nameless().unwrap();
+            let removed = Scratch::of(removed, is_direct);
             for scratch in [nameless, removed] {
                 direct += usize::from(scratch.is_direct());
                 scratch.reserve(64 * PAGE as u64, 1).unwrap();

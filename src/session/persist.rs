@@ -3,10 +3,11 @@
 use super::Session;
 use crate::device::{processor_time, Thread};
 use crate::error::{fail, Result};
+use crate::guarded::locked;
 use crate::persist::{Fingerprint, Finished, Reader, Store};
 use crate::process::Process;
 use crate::stop;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Finds the minimum over all ranks of a number that each rank gives.
@@ -72,19 +73,14 @@ struct Publication {
     processor: Duration,
 }
 
-/// Locks a publication; a panic of its thread leaves it as it was.
-fn lock(shared: &Mutex<Publication>) -> MutexGuard<'_, Publication> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn publish(shared: &Mutex<Publication>) {
     let (begin, processor) = (Instant::now(), processor_time());
-    let mut given = std::mem::take(&mut *lock(shared));
+    let mut given = std::mem::take(&mut *locked(shared));
     if let (Some(store), Some(finished)) = (&mut given.store, given.finished.take()) {
         given.generation = Some(store.publish(finished));
         given.processor = processor_time().saturating_sub(processor);
         given.time = begin.elapsed();
-        *lock(shared) = given;
+        *locked(shared) = given;
     }
 }
 
@@ -154,7 +150,7 @@ impl Persist {
                 log::info!("{error}: the generation is published while the application waits");
                 publish(&shared);
                 // This processor time is a part of the wait.
-                lock(&shared).processor = Duration::ZERO;
+                locked(&shared).processor = Duration::ZERO;
                 None
             }
         };
@@ -167,7 +163,7 @@ impl Persist {
         let Some(publishing) = self.publishing.take() else { return Ok(()) };
         let Publishing { thread, shared, bytes, seconds, begun_shot } = publishing;
         thread.into_iter().for_each(Thread::join);
-        let mut left = lock(&shared);
+        let mut left = locked(&shared);
         let (Some(store), Some(generation)) = (left.store.take(), left.generation.take()) else {
             return fail!(Panic, "internal error, please report it: a generation was not published, and this session writes no more of them");
         };
@@ -247,13 +243,14 @@ impl Persist {
     /// the application may have waited for this processor.
     fn count_processor(&mut self) {
         let (Some(publishing), Some(next)) = (&self.publishing, self.next) else { return };
-        let processor = std::mem::take(&mut lock(&publishing.shared).processor);
+        let processor = std::mem::take(&mut locked(&publishing.shared).processor);
         self.next = Some(self.later(next, processor.as_secs_f64()));
     }
 
     fn due(&mut self) -> Result<Due> {
         self.count_processor();
-        let is_under_way = |publishing: &Publishing| lock(&publishing.shared).generation.is_none();
+        let is_under_way =
+            |publishing: &Publishing| locked(&publishing.shared).generation.is_none();
         let own = match (&self.next, &self.publishing) {
             _ if stop::seconds_left().is_some() => Due::Stop,
             (_, Some(publishing)) if is_under_way(publishing) => Due::No,
@@ -342,7 +339,7 @@ impl Session {
     pub(super) fn persisted(&self) -> (u64, u64, f64) {
         let numbers = |persist: &Persist| {
             let is_published = |publishing: &&Publishing| {
-                matches!(lock(&publishing.shared).generation, Some(Ok(_)))
+                matches!(locked(&publishing.shared).generation, Some(Ok(_)))
             };
             let last = persist.publishing.as_ref().filter(is_published);
             let (more, bytes) = last.map_or((0, 0), |publishing| (1, publishing.bytes));
@@ -369,7 +366,7 @@ mod tests {
         persist.count_processor();
         assert_eq!(persist.next, Some(begin));
         let processor = Duration::from_secs(1);
-        *lock(&shared) = Publication { generation: Some(Ok(1)), processor, ..Default::default() };
+        *locked(&shared) = Publication { generation: Some(Ok(1)), processor, ..Default::default() };
         for _ in 0..2 {
             persist.count_processor();
             assert_eq!(persist.next, Some(begin + Duration::from_secs(2)));

@@ -13,7 +13,6 @@ use crate::error::Result;
 use crate::layout::Layout;
 use crate::predict::{CodecProfile, Profile};
 use crate::tier::{CodedRecord, SnapshotCoder};
-use std::sync::Arc;
 use std::time::Instant;
 
 /// Rounds of copies that are timed for each sampled state.
@@ -34,7 +33,7 @@ pub struct Probe {
     both: Vec<f64>,
     trials: Vec<Trial>,
     /// Room for a state on disk, if the session may use a disk; seconds to and from disk.
-    disk: Option<Arc<DiskSpace>>,
+    disk: Option<DiskSpace>,
     passages: Vec<[f64; 2]>,
 }
 
@@ -149,7 +148,7 @@ impl Probe {
     /// Times the way of the state from host memory to disk and back. A failing disk is not
     /// measured.
     fn passages(&mut self) -> Result<()> {
-        let Some(disk) = self.disk.take() else { return Ok(()) };
+        let Some(disk) = &self.disk else { return Ok(()) };
         let bytes = self.layout.slot_bytes;
         let address = self.device.pointer(Place::Host(0), bytes)?;
         // SAFETY: the device's host memory, on which no lane works: `timed` has waited.
@@ -163,11 +162,11 @@ impl Probe {
             Ok([written - begin, written.elapsed()].map(|time| time.as_secs_f64()))
         };
         match pass() {
-            Ok(seconds) => {
-                self.passages.push(seconds);
-                self.disk = Some(disk);
+            Ok(seconds) => self.passages.push(seconds),
+            Err(error) => {
+                log::warn!("the disk is not measured: {error}");
+                self.disk = None;
             }
-            Err(error) => log::warn!("the disk is not measured: {error}"),
         }
         Ok(())
     }
@@ -269,7 +268,7 @@ impl Drop for Probe {
 
 /// Returns room for one state on the disk of the session; `None` if the session uses no disk, or if
 /// there is no room. `disk_budget` of `job` is what the plan of the session leaves of it.
-fn disk_of(job: &Job, layout: &Layout) -> Option<Arc<DiskSpace>> {
+fn disk_of(job: &Job, layout: &Layout) -> Option<DiskSpace> {
     let folders = job.config.disk_folders();
     let needed = DiskSpace::bytes_of_slot(layout.slot_bytes, folders.len());
     if job.disk_budget < needed {
@@ -282,7 +281,7 @@ fn disk_of(job: &Job, layout: &Layout) -> Option<Arc<DiskSpace>> {
         return None;
     }
     match DiskSpace::reserve(&folders, 1, layout.slot_bytes) {
-        Ok(space) if space.slots() == 1 => Some(Arc::new(space)),
+        Ok(space) if space.slots() == 1 => Some(space),
         Ok(_) => None,
         Err(error) => {
             log::warn!("the disk is not measured: {error}");

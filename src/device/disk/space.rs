@@ -154,7 +154,7 @@ impl DiskSpace {
     }
 
     /// Writes a snapshot.
-    pub fn write(self: &Arc<Self>, slot: u32, bytes: &mut [u8]) -> Result<()> {
+    pub fn write(&self, slot: u32, bytes: &mut [u8]) -> Result<()> {
         self.set(slot, Record::default());
         let record = Record { bytes: bytes.len() as u64, checksum: crc32c::crc32c(bytes) };
         self.transfer(slot, bytes, true).map_err(|e| self.error(e, "written"))?;
@@ -169,7 +169,7 @@ impl DiskSpace {
     }
 
     /// Reads a snapshot, and compares its checksum.
-    pub fn read(self: &Arc<Self>, slot: u32, bytes: &mut [u8]) -> Result<()> {
+    pub fn read(&self, slot: u32, bytes: &mut [u8]) -> Result<()> {
         let record = locked(&self.records).get(slot as usize).copied().unwrap_or_default();
         if record.bytes != bytes.len() as u64 {
             return fail!(Io, "it was not written: an earlier transfer has failed");
@@ -189,7 +189,7 @@ impl DiskSpace {
     }
 
     /// Transfers all pieces of a snapshot.
-    fn transfer(self: &Arc<Self>, slot: u32, bytes: &mut [u8], to_disk: bool) -> io::Result<()> {
+    fn transfer(&self, slot: u32, bytes: &mut [u8], to_disk: bool) -> io::Result<()> {
         let at = u64::from(slot) * self.piece_bytes;
         let piece = piece_of(bytes.len() as u64, self.files.len()) as usize;
         let mut helpers = locked(&self.helpers[usize::from(to_disk)]);
