@@ -9,7 +9,7 @@
 //! ```no_run
 //! # use gpuzip::persist::{Fingerprint, Header, Kind, Name, RecordHead, Store};
 //! # fn main() -> gpuzip::error::Result<()> {
-//! let mut store = Store::open("restart".as_ref(), 0, 1)?;
+//! let mut store = Store::open("restart".as_ref(), 0, 1, false)?;
 //! let mut fingerprint = Fingerprint::new();
 //! fingerprint.add("steps", 3751)?;
 //! let image = [0; 1000];

@@ -26,7 +26,7 @@ fn alone(value: i64) -> Result<i64> {
 #[test]
 fn damaged_generations_are_passed_over_and_all_damaged_is_an_error_that_lists_them() {
     let path = folder("damaged");
-    let mut store = Store::open(&path, 0, 1).unwrap();
+    let mut store = Store::open(&path, 0, 1, false).unwrap();
     (1..=3).for_each(|shot| assert_eq!(publish(&mut store, shot), shot as u64));
     damage(&path, 0, 3);
     assert_eq!(newest_shot(&mut store), 2);
@@ -57,7 +57,7 @@ fn damaged_generations_are_passed_over_and_all_damaged_is_an_error_that_lists_th
 #[test]
 fn a_generation_of_another_run_is_refused_with_both_values() {
     let path = folder("fingerprint");
-    let mut store = Store::open(&path, 0, 1).unwrap();
+    let mut store = Store::open(&path, 0, 1, false).unwrap();
     publish(&mut store, 1);
     publish(&mut store, 2);
     let error = store.newest(&fingerprint(200), &mut alone).err().unwrap();
@@ -66,7 +66,7 @@ fn a_generation_of_another_run_is_refused_with_both_values() {
         assert!(error.message.contains(text), "{error}");
     }
     drop(store);
-    let mut store = Store::open(&path, 0, 2).unwrap();
+    let mut store = Store::open(&path, 0, 2, false).unwrap();
     let error = store.newest(&fingerprint(300), &mut alone).err().unwrap();
     assert!(error.message.contains("ranks = 1, and this run has ranks = 2"), "{error}");
     std::fs::remove_dir_all(path).unwrap();
@@ -103,7 +103,7 @@ fn agreed(have: &[&[u64]], damaged: &[&[u64]]) -> Vec<(Result<u64>, u64)> {
     let path = folder(&format!("ranks-{have:?}-{damaged:?}").replace([' ', '[', ']', ','], "_"));
     let count = have.len() as u32;
     for (rank, have) in (0..).zip(have) {
-        let mut store = Store::open(&path, rank, count).unwrap();
+        let mut store = Store::open(&path, rank, count, false).unwrap();
         for generation in 1..=have.iter().copied().max().unwrap_or(0) {
             assert_eq!(publish(&mut store, generation as i64), generation);
             if generation == 2 {
@@ -119,10 +119,12 @@ fn agreed(have: &[&[u64]], damaged: &[&[u64]]) -> Vec<(Result<u64>, u64)> {
         }
     }
     let found = ranks(count, |rank, agree_min| {
-        let mut store = Store::open(&path, rank, count).unwrap();
+        let mut store = Store::open(&path, rank, count, false).unwrap();
         let found = store.newest(&fingerprint(300), agree_min);
         let shot = found.map(|reader| reader.map_or(0, |reader| reader.header.shot as u64));
-        (shot, store.begin(header()).unwrap().generation())
+        let next = store.next;
+        drop(store.begin(header()).unwrap());
+        (shot, next)
     });
     std::fs::remove_dir_all(path).unwrap();
     found
@@ -206,7 +208,7 @@ fn a_generation_that_is_not_of_one_shot_is_passed_over() {
     ] {
         let path = folder(&format!("shots-{}", shots[1][0] + shots[1][1]));
         let found = ranks(2, |rank, agree_min| {
-            let mut store = Store::open(&path, rank, 2).unwrap();
+            let mut store = Store::open(&path, rank, 2, false).unwrap();
             shots[rank as usize].iter().for_each(|shot| {
                 publish(&mut store, *shot);
             });
@@ -230,7 +232,7 @@ fn a_generation_that_is_not_of_one_shot_is_passed_over() {
 #[test]
 fn an_error_of_the_agreement_is_passed_on() {
     let path = folder("disagreement");
-    let mut store = Store::open(&path, 0, 1).unwrap();
+    let mut store = Store::open(&path, 0, 1, false).unwrap();
     publish(&mut store, 1);
     for fails in 0..3 {
         let mut calls = 0;
@@ -257,7 +259,7 @@ fn ranks_that_crash_apart_stay_together() {
         crash =
             crash.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let shots = ranks(2, |rank, agree_min| {
-            let mut store = Store::open(&path, rank, 2).unwrap();
+            let mut store = Store::open(&path, rank, 2, false).unwrap();
             let from = store
                 .newest(&fingerprint(300), agree_min)
                 .unwrap()

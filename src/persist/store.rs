@@ -52,24 +52,16 @@ impl Store {
     ///
     /// A folder of another user than this process's and root is taken with a warning, and so are
     /// generations: groups share folders, and a container or a file server may show other owners.
-    pub fn open(dir: &Path, rank: u32, ranks: u32) -> Result<Store> {
-        Store::open_as(dir, rank, ranks, false)
-    }
-
-    /// Does as `open`, but fails if the folder belongs to another user than this process's and
-    /// root, or if others can write to it. No file of such an owner or mode is used.
-    pub fn open_trusted(dir: &Path, rank: u32, ranks: u32) -> Result<Store> {
-        Store::open_as(dir, rank, ranks, true)
-    }
-
-    fn open_as(dir: &Path, rank: u32, ranks: u32, trusted: bool) -> Result<Store> {
+    /// With `strict`, this fails for such a folder, and for one to which others can write, and no
+    /// file of such an owner or mode is used.
+    pub fn open(dir: &Path, rank: u32, ranks: u32, strict: bool) -> Result<Store> {
         if ranks == 0 || ranks > MOST_RANKS || rank >= ranks {
             return fail!(
                 Argument,
                 "rank = {rank} of ranks = {ranks}: ranks is a number from 1 to {MOST_RANKS}, and rank one from 0 to ranks - 1"
             );
         }
-        let opened = if trusted { Folder::trusted_or_new(dir) } else { open_folder(dir) };
+        let opened = if strict { Folder::trusted_or_new(dir) } else { open_folder(dir) };
         let opened = opened.map_err(|e| {
             let is_dangling = dir.is_symlink() && !dir.exists();
             let hint = if is_dangling { " (a symbolic link to nothing)" } else { "" };
@@ -314,11 +306,6 @@ impl Writer {
         let footer = self.writer.finish().map_err(|e| self.within(e))?;
         let line = Line { bytes: footer.length, ..self.line };
         Ok(Finished { file: self.writer.into_file(), temporary: self.temporary, line })
-    }
-
-    /// Returns the number of the generation.
-    pub fn generation(&self) -> u64 {
-        self.line.generation
     }
 
     fn within(&self, e: Error) -> Error {

@@ -75,7 +75,7 @@ fn the_two_newest_generations_are_kept_across_processes() {
     let path = folder("kept");
     let mut next = 1;
     for _ in 0..3 {
-        let mut store = Store::open(&path, 0, 1).unwrap();
+        let mut store = Store::open(&path, 0, 1, false).unwrap();
         assert_eq!(newest_shot(&mut store), next as i64 - 1 - i64::from(next == 1));
         for _ in 0..4 {
             assert_eq!(publish(&mut store, next as i64), next);
@@ -98,10 +98,10 @@ fn the_two_newest_generations_are_kept_across_processes() {
 #[test]
 fn what_is_not_published_leaves_nothing_behind() {
     let path = folder("dropped");
-    let mut store = Store::open(&path, 0, 1).unwrap();
+    let mut store = Store::open(&path, 0, 1, false).unwrap();
     let header = Header { fingerprint: fingerprint(300), shot: 0, it: -1 };
     let writer = store.begin(header).unwrap();
-    assert_eq!((writer.generation(), names(&path).len()), (1, 2));
+    assert_eq!((writer.line.generation, names(&path).len()), (1, 2));
     drop(writer);
     let finished = write(&mut store, 1);
     assert_eq!((finished.generation(), names(&path).len()), (2, 2));
@@ -115,7 +115,7 @@ fn what_is_not_published_leaves_nothing_behind() {
 #[test]
 fn two_generations_may_be_written_at_a_time_and_published_by_another_thread() {
     let path = folder("threads");
-    let mut store = Store::open(&path, 0, 1).unwrap();
+    let mut store = Store::open(&path, 0, 1, false).unwrap();
     let (first, second) = (write(&mut store, 1), write(&mut store, 2));
     let mut store = std::thread::spawn(move || {
         assert_eq!(store.publish(second).unwrap(), 2);
@@ -131,7 +131,7 @@ fn two_generations_may_be_written_at_a_time_and_published_by_another_thread() {
 #[test]
 fn with_several_ranks_a_generation_stays_until_all_have_a_newer_one() {
     let path = folder("confirmed");
-    let mut store = Store::open(&path, 1, 2).unwrap();
+    let mut store = Store::open(&path, 1, 2, false).unwrap();
     (1..=4).for_each(|shot| assert_eq!(publish(&mut store, shot), shot as u64));
     assert_eq!(store.generations().unwrap(), [1, 2, 3, 4]);
     store.confirm(2);
@@ -146,7 +146,7 @@ fn with_several_ranks_a_generation_stays_until_all_have_a_newer_one() {
 #[test]
 fn files_of_dead_writers_go_and_those_of_others_stay() {
     let path = folder("swept");
-    let mut store = Store::open(&path, 1, 2).unwrap();
+    let mut store = Store::open(&path, 1, 2, false).unwrap();
     publish(&mut store, 1);
     drop(store);
     let own = FileName::Temporary(7).text(1);
@@ -154,7 +154,7 @@ fn files_of_dead_writers_go_and_those_of_others_stay() {
     for name in others.iter().chain([&own]) {
         std::fs::write(path.join(name), "torn").unwrap();
     }
-    let mut store = Store::open(&path, 1, 2).unwrap();
+    let mut store = Store::open(&path, 1, 2, false).unwrap();
     assert!(!path.join(own).exists() && others.iter().all(|name| path.join(name).exists()));
     // A file that came since the store was opened is in nobody's use either.
     std::fs::write(path.join(FileName::Temporary(2).text(1)), "x").unwrap();
@@ -165,13 +165,13 @@ fn files_of_dead_writers_go_and_those_of_others_stay() {
 #[test]
 fn numbers_are_never_used_again() {
     let path = folder("numbers");
-    let mut store = Store::open(&path, 0, 1).unwrap();
+    let mut store = Store::open(&path, 0, 1, false).unwrap();
     (1..=3).for_each(|shot| assert_eq!(publish(&mut store, shot), shot as u64));
     drop(store);
     let journal = path.join(FileName::Journal.text(0));
     // The newest file is lost: the journal knows its number.
     std::fs::remove_file(path.join(generation(0, 3))).unwrap();
-    let mut store = Store::open(&path, 0, 1).unwrap();
+    let mut store = Store::open(&path, 0, 1, false).unwrap();
     assert_eq!((newest_shot(&mut store), publish(&mut store, 4)), (2, 4));
     drop(store);
     // The journal is lost, damaged or no file: the folder knows.
@@ -187,7 +187,7 @@ fn numbers_are_never_used_again() {
     .enumerate()
     {
         spoil(&journal);
-        let mut store = Store::open(&path, 0, 1).unwrap();
+        let mut store = Store::open(&path, 0, 1, false).unwrap();
         let last = 4 + k as i64;
         assert_eq!(
             (newest_shot(&mut store), publish(&mut store, last + 1)),
@@ -201,7 +201,7 @@ fn numbers_are_never_used_again() {
 #[test]
 fn a_generation_that_cannot_be_begun_uses_its_number_up() {
     let path = folder("begun");
-    let mut store = Store::open(&path, 0, 2).unwrap();
+    let mut store = Store::open(&path, 0, 2, false).unwrap();
     let name = FileName::Temporary(1).text(0);
     std::fs::create_dir(path.join(&name)).unwrap();
     let header = Header { fingerprint: fingerprint(300), shot: 1, it: -1 };
@@ -214,7 +214,7 @@ fn a_generation_that_cannot_be_begun_uses_its_number_up() {
 #[test]
 fn a_generation_under_another_name_is_not_used() {
     let path = folder("renamed");
-    let mut store = Store::open(&path, 0, 2).unwrap();
+    let mut store = Store::open(&path, 0, 2, false).unwrap();
     publish(&mut store, 1);
     publish(&mut store, 2);
     std::fs::copy(path.join(generation(0, 1)), path.join(generation(0, 2))).unwrap();
@@ -222,7 +222,7 @@ fn a_generation_under_another_name_is_not_used() {
     assert!(error.message.contains("is generation 1 of rank 0 under the name"), "{error}");
     assert_eq!(newest_shot(&mut store), 1);
     // Another rank's file.
-    let mut other = Store::open(&path, 1, 2).unwrap();
+    let mut other = Store::open(&path, 1, 2, false).unwrap();
     std::fs::copy(path.join(generation(0, 1)), path.join(generation(1, 1))).unwrap();
     let error = other.newest(&fingerprint(300), &mut |value| Ok(value)).err().unwrap();
     assert!(error.message.contains("generation 1 is generation 1 of rank 0"), "{error}");
@@ -232,9 +232,9 @@ fn a_generation_under_another_name_is_not_used() {
 #[test]
 fn a_rank_is_one_process_at_a_time() {
     let path = folder("locked");
-    let store = Store::open(&path, 3, 4).unwrap();
-    let other_rank = Store::open(&path, 2, 4).unwrap();
-    let error = Store::open(&path, 3, 4).err().unwrap();
+    let store = Store::open(&path, 3, 4, false).unwrap();
+    let other_rank = Store::open(&path, 2, 4, false).unwrap();
+    let error = Store::open(&path, 3, 4, false).err().unwrap();
     assert_eq!(error.code, Code::Io);
     let owner = format!("(process {} on ", std::process::id());
     for text in [path.to_str().unwrap(), "another process uses this folder as rank 3", &owner] {
@@ -244,7 +244,7 @@ fn a_rank_is_one_process_at_a_time() {
     // What a dead process has left in the lock file means nothing.
     let lock = path.join(FileName::Lock.text(3));
     std::fs::write(&lock, "process 1 on nowhere\n").unwrap();
-    drop(Store::open(&path, 3, 4).unwrap());
+    drop(Store::open(&path, 3, 4, false).unwrap());
     let owner = std::fs::read_to_string(&lock).unwrap();
     assert!(owner.starts_with(&format!("process {} on ", std::process::id())), "{owner}");
     std::fs::remove_dir_all(path).unwrap();
@@ -253,7 +253,7 @@ fn a_rank_is_one_process_at_a_time() {
 #[test]
 fn impossible_ranks_are_refused() {
     for (rank, ranks) in [(0, 0), (1, 1), (4, 3), (0, MOST_RANKS + 1)] {
-        let error = Store::open("/nonexistent".as_ref(), rank, ranks).err().unwrap();
+        let error = Store::open("/nonexistent".as_ref(), rank, ranks, false).err().unwrap();
         assert!(error.message.contains(&format!("rank = {rank} of ranks = {ranks}")), "{error}");
     }
 }
@@ -266,11 +266,11 @@ fn no_lock_and_no_journal_is_written_through_a_hard_link() {
     let victim = path.join("victim");
     std::fs::write(&victim, "precious").unwrap();
     std::fs::hard_link(&victim, path.join("gpuzip-r000000.lock")).unwrap();
-    let error = Store::open(&path, 0, 1).err().unwrap();
+    let error = Store::open(&path, 0, 1, false).err().unwrap();
     assert!(error.message.contains("gpuzip-r000000.lock: has 2 names"), "{error}");
     std::fs::remove_file(path.join("gpuzip-r000000.lock")).unwrap();
     std::fs::hard_link(&victim, path.join("gpuzip-r000000.journal")).unwrap();
-    let mut store = Store::open(&path, 0, 1).unwrap();
+    let mut store = Store::open(&path, 0, 1, false).unwrap();
     // The generation is complete without its line in the journal.
     publish(&mut store, 7);
     assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
@@ -281,7 +281,7 @@ fn no_lock_and_no_journal_is_written_through_a_hard_link() {
 #[test]
 fn files_of_another_user_are_refused_where_they_must_be_trusted() {
     let path = folder("strangers");
-    let mut store = Store::open_trusted(&path, 0, 1).unwrap();
+    let mut store = Store::open(&path, 0, 1, true).unwrap();
     publish(&mut store, 7);
     drop(store);
     let generation = path.join("gpuzip-r000000-g000000000001.gen");
@@ -290,14 +290,14 @@ fn files_of_another_user_are_refused_where_they_must_be_trusted() {
         Ok(found.map_or(-1, |reader| reader.header.shot))
     };
     std::fs::set_permissions(&generation, PermissionsExt::from_mode(0o620)).unwrap();
-    assert_eq!(found(Store::open(&path, 0, 1)).unwrap(), 7);
-    let error = found(Store::open_trusted(&path, 0, 1)).unwrap_err();
+    assert_eq!(found(Store::open(&path, 0, 1, false)).unwrap(), 7);
+    let error = found(Store::open(&path, 0, 1, true)).unwrap_err();
     assert!(error.message.contains("generation 1 has mode 620"), "{error}");
     std::fs::set_permissions(&generation, PermissionsExt::from_mode(0o600)).unwrap();
     for given in [&generation, &path] {
         if std::os::unix::fs::chown(given, Some(65534), None).is_ok() {
-            assert_eq!(found(Store::open(&path, 0, 1)).unwrap(), 7);
-            let error = found(Store::open_trusted(&path, 0, 1)).unwrap_err();
+            assert_eq!(found(Store::open(&path, 0, 1, false)).unwrap(), 7);
+            let error = found(Store::open(&path, 0, 1, true)).unwrap_err();
             assert!(error.message.contains("belongs to user 65534"), "{error}");
         }
     }
@@ -321,7 +321,7 @@ fn folders_that_cannot_be_used_are_named() {
         (&"z/".repeat(5000), "File name too long"),
         ("with\0nul", "nul"),
     ] {
-        let error = Store::open(&path.join(dir), 0, 1).err().unwrap();
+        let error = Store::open(&path.join(dir), 0, 1, false).err().unwrap();
         assert!(
             error.code == Code::Io
                 && error.message.starts_with("folder of restart files ")
@@ -332,14 +332,14 @@ fn folders_that_cannot_be_used_are_named() {
     }
     // A link to a folder, and folders that are missing, are made use of.
     symlink("a/b/c", path.join("link")).unwrap();
-    drop(Store::open(&path.join("a/b/c"), 0, 1).unwrap());
-    drop(Store::open(&path.join("link"), 0, 1).unwrap());
+    drop(Store::open(&path.join("a/b/c"), 0, 1, false).unwrap());
+    drop(Store::open(&path.join("link"), 0, 1, false).unwrap());
     assert_eq!(names(&path.join("a/b/c")), ["gpuzip-r000000.lock"]);
     // A lock file or a generation that is a link or no file is not followed.
     let lock = path.join("a/b/c/gpuzip-r000000.lock");
     std::fs::remove_file(&lock).unwrap();
     symlink(path.join("file"), &lock).unwrap();
-    let error = Store::open(&path.join("a/b/c"), 0, 1).err().unwrap();
+    let error = Store::open(&path.join("a/b/c"), 0, 1, false).err().unwrap();
     assert!(error.message.contains("gpuzip-r000000.lock: "), "{error}");
     std::fs::remove_dir_all(path).unwrap();
 }

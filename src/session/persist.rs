@@ -292,10 +292,7 @@ impl Session {
             return fail!(State, "the restart files of this session are open already");
         }
         let overhead = if restart.overhead == 0.0 { DEFAULT_OVERHEAD } else { restart.overhead };
-        let store = match restart.strict {
-            true => Store::open_trusted(dir, rank, ranks),
-            false => Store::open(dir, rank, ranks),
-        }?;
+        let store = Store::open(dir, rank, ranks, restart.strict)?;
         self.persist = Some(Box::new(Persist::new(Some(store), overhead, ranks, agree_min)));
         Ok(())
     }

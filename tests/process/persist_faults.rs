@@ -103,7 +103,7 @@ fn plays() {
     let beside = folder.parent().unwrap().join("acknowledged");
     let mut acknowledged = OpenOptions::new().append(true).create(true).open(beside).unwrap();
     for _ in 0..rounds {
-        let Ok(mut store) = Store::open(&folder, 0, 1) else { continue };
+        let Ok(mut store) = Store::open(&folder, 0, 1, false) else { continue };
         let Ok((_, from)) = newest(&mut store) else { continue };
         for shot in from + 1..=from + 3 {
             if let Ok(generation) = publish(&mut store, shot) {
@@ -189,7 +189,8 @@ impl Case {
     /// Goes on without faults. Nothing that was acknowledged may be lost, and a file that a dead
     /// writer left is gone.
     fn check(&self, what: &str) {
-        let mut store = Store::open(&self.folder, 0, 1).unwrap_or_else(|e| panic!("{what}: {e}"));
+        let mut store =
+            Store::open(&self.folder, 0, 1, false).unwrap_or_else(|e| panic!("{what}: {e}"));
         let acknowledged = self.acknowledged();
         let found = match newest(&mut store) {
             Ok(found) => found,
@@ -381,7 +382,7 @@ fn on_a_small_disk(name: &str, body: impl Fn(&Path) + std::panic::RefUnwindSafe)
 #[test]
 fn a_full_file_system_keeps_the_last_generations() {
     on_a_small_disk("persist-full", |dir| {
-        let mut store = Store::open(&dir.join("restart"), 0, 1).unwrap();
+        let mut store = Store::open(&dir.join("restart"), 0, 1, false).unwrap();
         for shot in [1, 2, 3] {
             publish(&mut store, shot).unwrap();
         }
@@ -402,7 +403,7 @@ fn a_full_file_system_keeps_the_last_generations() {
 fn a_read_only_file_system_is_an_error_and_can_be_listed() {
     on_a_small_disk("persist-read-only", |dir| {
         let folder = dir.join("restart");
-        let mut store = Store::open(&folder, 0, 1).unwrap();
+        let mut store = Store::open(&folder, 0, 1, false).unwrap();
         publish(&mut store, 1).unwrap();
         drop(store);
         let remount = |how: &str| {
@@ -410,18 +411,18 @@ fn a_read_only_file_system_is_an_error_and_can_be_listed() {
             assert!(status.unwrap().success());
         };
         remount("remount,ro");
-        let error = Store::open(&folder, 0, 1).err().unwrap();
+        let error = Store::open(&folder, 0, 1, false).err().unwrap();
         assert!(
             error.message.contains("Read-only file system")
                 && error.message.contains(folder.to_str().unwrap()),
             "{error}"
         );
-        let new = Store::open(&dir.join("new"), 0, 1).err().unwrap();
+        let new = Store::open(&dir.join("new"), 0, 1, false).err().unwrap();
         assert!(new.message.contains("Read-only file system"), "{new}");
         let listing = Listing::of(&folder).unwrap();
         assert_eq!(listing.generations(0).unwrap(), [1]);
         listing.open(0, 1).unwrap().verify().unwrap();
         remount("remount,rw");
-        assert_eq!(newest(&mut Store::open(&folder, 0, 1).unwrap()).unwrap(), (1, 1));
+        assert_eq!(newest(&mut Store::open(&folder, 0, 1, false).unwrap()).unwrap(), (1, 1));
     });
 }

@@ -81,7 +81,7 @@ const END: usize = 2 * 128 + 56;
 fn the_newest_generation_that_is_right_on_all_ranks_would_be_restored() {
     let path = folder("ranks");
     for rank in [0, 1] {
-        let mut store = Store::open(&path, rank, 2).unwrap();
+        let mut store = Store::open(&path, rank, 2, false).unwrap();
         for shot in 1..=4 {
             publish(&mut store, shot, if shot == 4 { 12 } else { -1 });
             store.confirm(shot as u64);
@@ -154,7 +154,7 @@ fn the_newest_generation_that_is_right_on_all_ranks_would_be_restored() {
 #[test]
 fn ranks_whose_files_are_elsewhere_are_named() {
     let path = folder("elsewhere");
-    publish(&mut Store::open(&path, 2, 4).unwrap(), 5, -1);
+    publish(&mut Store::open(&path, 2, 4, false).unwrap(), 5, -1);
     assert_eq!(
         lines(&path, &[]).last().unwrap(),
         "would be restored: generation 1, start of shot 5, if 3 other ranks have it, too, whose files are not here: 0, 1, 3"
@@ -168,7 +168,7 @@ fn ranks_whose_files_are_elsewhere_are_named() {
 #[test]
 fn a_file_that_states_millions_of_ranks_takes_no_memory_for_them() {
     let path = folder("millions");
-    publish(&mut Store::open(&path, 1, MOST_RANKS).unwrap(), 5, -1);
+    publish(&mut Store::open(&path, 1, MOST_RANKS, false).unwrap(), 5, -1);
     assert_eq!(
         lines(&path, &[]).last().unwrap(),
         "would be restored: generation 1, start of shot 5, if 16777215 other ranks have it, too, whose files are not here: 0, 2, 3, 4, 5, 6, 7, 8, ..."
@@ -185,7 +185,7 @@ fn a_file_that_states_millions_of_ranks_takes_no_memory_for_them() {
 fn a_folder_of_many_ranks_is_read_with_few_open_files() {
     let path = folder("open-files");
     for rank in 0..40 {
-        publish(&mut Store::open(&path, rank, 40).unwrap(), 5, -1);
+        publish(&mut Store::open(&path, rank, 40, false).unwrap(), 5, -1);
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpuzip"));
     limited(&mut command, libc::RLIMIT_NOFILE, 20);
@@ -201,7 +201,7 @@ fn a_folder_of_many_ranks_is_read_with_few_open_files() {
 fn hostile_files_are_listed_within_64_mib() {
     const RANKS: u32 = 200;
     let path = folder("hostile");
-    publish(&mut Store::open(&path, 0, RANKS).unwrap(), 3, 17);
+    publish(&mut Store::open(&path, 0, RANKS, false).unwrap(), 3, 17);
     let real = Hostile::of(&std::fs::read(generation(&path, 0, 1)).unwrap());
     let folders = cases::cases(10, 500);
     let (mut right, mut random) = (0, Draw(32));
@@ -261,7 +261,7 @@ fn state(folder: &Path) -> Vec<(std::ffi::OsString, u64, std::time::SystemTime)>
 #[test]
 fn a_folder_in_use_is_read_and_not_changed() {
     let path = folder("in-use");
-    let mut store = Store::open(&path, 0, 1).unwrap();
+    let mut store = Store::open(&path, 0, 1, false).unwrap();
     publish(&mut store, 1, -1);
     let writer = begun(&mut store, 2, -1);
     let before = state(&path);
@@ -294,7 +294,7 @@ fn nothing_to_restore_is_an_error_with_the_reason() {
     fails(&path, "the folder has no restart files");
     std::fs::write(path.join("other"), "").unwrap();
     fails(&path.join("other"), "Not a directory");
-    let mut store = Store::open(&path, 0, 1).unwrap();
+    let mut store = Store::open(&path, 0, 1, false).unwrap();
     fails(&path, "nothing can be restored: no generation was published");
     publish(&mut store, 1, -1);
     std::fs::write(generation(&path, 0, 1), "torn").unwrap();
