@@ -77,9 +77,7 @@ impl System<'_> {
 
     /// Returns the bytes in a line `<name> <number> kB` of a file in `/proc`.
     fn kilobytes(&self, file: &str, name: &str) -> Option<u64> {
-        let text = read(&self.proc.join(file))?;
-        let value = text.lines().find_map(|line| line.strip_prefix(name))?;
-        value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+        number_of(&self.proc.join(file), name, "kB")?.checked_mul(1024)
     }
 
     /// Returns the memory that the system can still promise, if it promises no more memory than it
@@ -167,18 +165,20 @@ const VERSION_2: Files = Files {
 /// Returns what a group leaves: its limits less the memory in use that the group cannot drop.
 fn of_group(group: &Path, files: &Files) -> Vec<Available> {
     let Some(used) = number(&group.join(files.used)) else { return Vec::new() };
-    let used = used.saturating_sub(inactive(group, files.inactive));
+    // Cached files that the group can drop are part of its usage.
+    let inactive = number_of(&group.join("memory.stat"), files.inactive, "").unwrap_or(0);
+    let used = used.saturating_sub(inactive);
     let left = |&(file, limit): &(&str, &'static str)| {
         Some(Available { bytes: number(&group.join(file))?.saturating_sub(used), limit })
     };
     files.limits.iter().filter_map(left).collect()
 }
 
-/// Returns the bytes of cached files that a group can drop; they are part of its usage.
-fn inactive(group: &Path, name: &str) -> u64 {
-    let text = read(&group.join("memory.stat")).unwrap_or_default();
-    let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
-    value.unwrap_or(0)
+/// Returns the number in a line `<name> <number> <unit>` of a file.
+fn number_of(file: &Path, name: &str, unit: &str) -> Option<u64> {
+    let number =
+        |line: &str| line.strip_prefix(name)?.trim().strip_suffix(unit)?.trim().parse().ok();
+    read(file)?.lines().find_map(number)
 }
 
 fn number(file: &Path) -> Option<u64> {
