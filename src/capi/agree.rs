@@ -41,6 +41,14 @@ pub unsafe extern "C" fn gpuzip_schedule_fingerprint(
         .fill("gpuzip_schedule_fingerprint", || handles::schedule(schedule)?.fingerprint())
 }
 
+/// Fails if a callback that finds a minimum over all ranks returned another status than 0.
+pub(super) fn in_step(callback: &str, status: i32) -> Result<()> {
+    match status {
+        0 => Ok(()),
+        _ => fail!(Callback, "{callback} returned {status}: ranks are no longer in step"),
+    }
+}
+
 /// Gives all ranks that compute one grid together one schedule. A plan depends on the size of the
 /// states and on the budgets: ranks with slabs of 101 and of 100 planes may plan with 19 and 20
 /// snapshots. One rank then waits for ever in an exchange of halos that the other rank does not
@@ -73,17 +81,10 @@ pub unsafe extern "C" fn gpuzip_agree(
         entry_that_frees("gpuzip_agree", || {
             let Some(least) = least else { return fail!(Argument, "least is NULL") };
             let shared = with_session(handle, |session| Ok(session.schedule().clone()));
-            agree(shared.as_deref().map_err(Clone::clone), |mut value| -> Result<i64> {
+            agree(shared.as_deref().map_err(Clone::clone), |mut value| {
                 // SAFETY: by this function's contract.
-                match in_caller(|| unsafe { least(user, &mut value) }) {
-                    0 => Ok(value),
-                    other => {
-                        fail!(
-                            Callback,
-                            "callback least returned {other}: ranks are no longer in step"
-                        )
-                    }
-                }
+                let status = in_caller(|| unsafe { least(user, &mut value) });
+                in_step("callback least", status).map(|()| value)
             })
         })
     };

@@ -1,5 +1,6 @@
 //! The calls for restart files, and for stopping a run.
 
+use super::agree::in_step;
 use super::entry::{entry, not_null, read_options, text, zero_words, Out};
 use super::handles::{in_inner, with_session};
 use super::session::app_fields;
@@ -15,6 +16,8 @@ use std::ffi::c_void;
 const MOST_ARRAYS: u32 = 4096;
 /// Most signals of a call.
 const MOST_SIGNALS: u32 = 64;
+/// The caller's reduction in texts of errors.
+const AGREE_MIN: &str = "callback agree_min";
 
 /// The pointer that the caller's reduction gets.
 struct User(*mut c_void);
@@ -31,12 +34,8 @@ fn agree_min(least: gpuzip_least_t, user: User, ranks: u32) -> Result<AgreeMin> 
         Some(least) => Ok(Box::new(move |mut value| {
             let user = &user;
             // SAFETY: by the contract of `gpuzip_persist_open`.
-            match in_inner("callback agree_min", || unsafe { least(user.0, &mut value) }) {
-                0 => Ok(value),
-                other => {
-                    fail!(Callback, "callback agree_min returned {other}: ranks are no longer in step")
-                }
-            }
+            let status = in_inner(AGREE_MIN, || unsafe { least(user.0, &mut value) });
+            in_step(AGREE_MIN, status).map(|()| value)
         })),
     }
 }
@@ -239,12 +238,10 @@ pub unsafe extern "C" fn gpuzip_catch_signals(
     nsignals: u32,
 ) -> gpuzip_status_t {
     entry("gpuzip_catch_signals", || {
-        if signals.is_null() && nsignals > 0 {
-            return not_null(signals, "signals");
-        }
-        if signals.is_null() {
+        if signals.is_null() && nsignals == 0 {
             return [libc::SIGTERM, libc::SIGUSR1].into_iter().try_for_each(stop::catch);
         }
+        not_null(signals, "signals")?;
         if nsignals > MOST_SIGNALS {
             return fail!(Argument, "nsignals = {nsignals}: at most {MOST_SIGNALS}");
         }
