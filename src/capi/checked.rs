@@ -2,7 +2,7 @@
 //! and keys without effect are not checked.
 
 use super::defaults::ZERO;
-use super::entry::{choice, not_null, read_sized, zero_words};
+use super::entry::{choice, not_null, read_sized, text_of, zero_words};
 use super::keys::of_retired;
 use super::logging::{level_of, set_level};
 use super::types::*;
@@ -16,7 +16,7 @@ use crate::files;
 use crate::plan::Policy;
 use crate::predict::Profile;
 use crate::schedule::Algorithm;
-use std::ffi::{c_char, CStr};
+use std::ffi::CStr;
 use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -225,15 +225,6 @@ fn codec(given: &gpuzip_config_t) -> Result<CodecOptions> {
             "0 (in states that steps start from) or 1 (always)"
         ),
     })
-}
-
-/// Returns a configuration's string, or `None` for NULL.
-///
-/// # Safety
-/// `pointer` is NULL or a string that outlives the result.
-pub(super) unsafe fn text_of<'a>(pointer: *const c_char) -> Option<&'a CStr> {
-    // SAFETY: by this function's contract.
-    (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) })
 }
 
 pub(super) fn file_of(path: &CStr) -> PathBuf {

@@ -1,8 +1,8 @@
 //! The calls that fill, load and reset a configuration.
 
-use super::checked::{file_of, read, size_of_caller, text_of};
+use super::checked::{file_of, read, size_of_caller};
 use super::defaults::DEFAULT;
-use super::entry::{entry_that_frees, Out};
+use super::entry::{entry_that_frees, text_of, Out};
 use super::load::Loaded;
 use super::types::*;
 use std::ffi::c_char;

@@ -325,3 +325,12 @@ pub(super) unsafe fn text<'a>(text: *const c_char, name: &str) -> Result<&'a CSt
     // SAFETY: `text` is not NULL, so by this function's contract it is a string.
     Ok(unsafe { CStr::from_ptr(text) })
 }
+
+/// Returns a configuration's string, or `None` for NULL.
+///
+/// # Safety
+/// `pointer` is NULL or a string that outlives the result.
+pub(super) unsafe fn text_of<'a>(pointer: *const c_char) -> Option<&'a CStr> {
+    // SAFETY: by this function's contract.
+    (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) })
+}

@@ -1,8 +1,8 @@
 //! The table of the configuration's keys, one row for each. Configuration files, environment
 //! variables, error texts and the command `gpuzip config` follow from this table.
 
-use super::checked::text_of;
 use super::defaults::DEFAULT;
+use super::entry::text_of;
 use super::types::*;
 use crate::codec;
 use crate::config::shown;
