@@ -107,18 +107,15 @@ impl Index {
         }
         let mut accesses: Vec<Access> = with_room(count as usize)?;
         let (mut clock, mut forward) = (0, None);
-        let mut actions = schedule.actions();
-        while let Some(action) = actions.next() {
+        let is_online = schedule.algorithm == Algorithm::Online;
+        for (forwards, action) in schedule.actions().stops() {
+            clock += u64::from(forwards);
+            if let Some(last) = accesses.last_mut().filter(|_| forwards > 0) {
+                last.steps_on = true;
+            }
             match action.kind {
-                Kind::Forward => {
-                    clock += 1 + u64::from(actions.skip_forward());
-                    if let Some(last) = accesses.last_mut() {
-                        last.steps_on = true;
-                    }
-                }
                 Kind::Backward => {
-                    if clock + 1 == schedule.steps as u64 && schedule.algorithm == Algorithm::Online
-                    {
+                    if is_online && clock + 1 == schedule.steps as u64 {
                         let (snapshots, saves) = (schedule.snapshots, accesses.len());
                         forward = Some(ForwardPhase { snapshots, saves });
                     }
@@ -130,7 +127,7 @@ impl Index {
                     let access = Access { ts, save, is_shared, steps_on, next: NONE, clock };
                     push(&mut accesses, access)?;
                 }
-                Kind::Terminate => {}
+                Kind::Forward | Kind::Terminate => {}
                 Kind::Error => action.check_memory()?,
             }
         }

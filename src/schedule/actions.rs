@@ -77,13 +77,19 @@ impl Actions {
         skipped
     }
 
-    /// Skips FORWARD actions that come next, after a FORWARD. Returns their number; it may be less than
-    /// there are.
-    #[inline]
-    pub fn skip_forward(&mut self) -> u32 {
-        let Source::Sweep(sweep) = &mut self.source else { return 0 };
-        let skipped = sweep.skip_all();
-        self.furthest = self.furthest.max(sweep.live);
-        skipped
+    /// All actions but FORWARD, without flags that depend on other actions, each with the number of FORWARDs before it.
+    pub fn stops(mut self) -> impl Iterator<Item = (u32, Action)> {
+        std::iter::from_fn(move || {
+            if let Source::Sweep(sweep) = &mut self.source {
+                return sweep.advance(true);
+            }
+            let mut forwards = 0;
+            loop {
+                match self.next()? {
+                    action if action.kind != Kind::Forward => return Some((forwards, action)),
+                    _ => forwards += 1,
+                }
+            }
+        })
     }
 }

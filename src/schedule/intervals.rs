@@ -152,23 +152,38 @@ impl Intervals {
         self.spacing.unwrap_or_else(|| self.steps.div_ceil(self.count))
     }
 
-    /// Returns the sum of `cost(length, slots)` over all intervals. Many intervals have slots
-    /// enough for all their states, or `inner` slots. Their cost depends on their length alone, and
-    /// there are at most two lengths. The other intervals are fewer than the states of an interval,
-    /// and are summed one by one.
+    /// The most snapshots of interval `i` that are stored at a time.
+    pub fn used(&self, i: u32) -> u32 {
+        self.slots(i).min(self.length(i) - 1)
+    }
+
+    /// Number of the first intervals, without the last one, that have slots enough for all their states,
+    /// or `inner` slots. Nothing but their length, of which there are at most two, tells one from another.
+    pub fn alike(&self) -> u32 {
+        let enough = self.inner.min(self.longest().max(2) - 1);
+        match self.starts {
+            u32::MAX => self.snapshots.saturating_sub(enough - 1).min(self.count - 1),
+            _ => self.count - 1,
+        }
+    }
+
+    /// The lengths of the first `count` of these intervals, each with the number of its intervals.
+    pub fn lengths(&self, count: u32) -> [(u32, u32); 2] {
+        let short = self.spacing.unwrap_or_else(|| self.steps / self.count);
+        let longer = self.start(count) - count * short;
+        [(short, count - longer), (short + 1, longer)]
+    }
+
+    /// Returns the sum of `cost(length, slots)` over all intervals. Intervals that are not `alike` are
+    /// fewer than the states of an interval, and are summed one by one.
     fn sum(&self, cost: impl Fn(u64, u64) -> Result<u64>) -> Result<u64> {
-        let (last, longest) = (self.count - 1, self.longest());
-        let enough = self.inner.min(longest.max(2) - 1);
-        let alike = match self.starts {
-            u32::MAX => self.snapshots.saturating_sub(enough - 1).min(last),
-            _ => last,
-        };
-        let short = self.spacing.unwrap_or_else(|| self.steps / self.count) as u64;
-        let longer = self.start(alike) as u64 - alike as u64 * short;
-        let same = (alike as u64 - longer) * cost(short, enough as u64)?
-            + if longer > 0 { longer * cost(short + 1, enough as u64)? } else { 0 };
-        (alike..=last)
-            .try_fold(same, |sum, i| Ok(sum + cost(self.length(i) as u64, self.slots(i) as u64)?))
+        let alike = self.alike();
+        let mut sum = 0;
+        for (length, count) in self.lengths(alike).into_iter().filter(|(_, count)| *count > 0) {
+            sum += u64::from(count) * cost(length.into(), self.slots(0).into())?;
+        }
+        (alike..self.count)
+            .try_fold(sum, |sum, i| Ok(sum + cost(self.length(i).into(), self.slots(i).into())?))
     }
 
     /// Number of forward steps: the first sweep up to the last interval, and the reversal of each
@@ -198,22 +213,20 @@ impl Intervals {
 }
 
 /// What the schedule does when the live state has reached `goal`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Next {
     /// In the first sweep, at the start of the current interval.
     Start,
     /// Split the top range. The live state is the range's base; if all states of the range are
     /// stored, the live state is the range's last one.
     Split,
-    /// Save the live state, one of a range whose states are all stored.
-    Keep,
-    /// Save the live state, which is the first one of this range, and reverse the range next.
-    Save(Range),
+    /// Save the live state, which is the first one of the top range, or one of a range whose states are
+    /// all stored.
+    Save,
     /// Nested schedules: split the top range of intervals. The live state is the range's base.
     SplitOuter,
-    /// Nested schedules: save the live state, which is the start of the first of these intervals, and
-    /// split the range next.
-    SaveOuter(Range),
+    /// Nested schedules: save the live state, which is the start of the first of the top intervals.
+    SaveOuter,
     /// Reverse the live state, which is the only one above the rest of the top range.
     Reverse,
     /// Restore the next state of the top range: the range's base; if all states of the range are
@@ -255,15 +268,9 @@ impl Sweep {
 
     /// Skips the next FORWARD actions up to the state `last`, but for the one that reaches the
     /// goal. Returns their number.
+    #[inline]
     pub fn skip_to(&mut self, last: u32) -> u32 {
         let skipped = last.min(self.goal.saturating_sub(1)).saturating_sub(self.live);
-        self.live += skipped;
-        skipped
-    }
-
-    /// Skips the next FORWARD actions up to the goal. Returns their number.
-    pub fn skip_all(&mut self) -> u32 {
-        let skipped = self.goal.saturating_sub(self.live);
         self.live += skipped;
         skipped
     }
@@ -274,41 +281,46 @@ impl Sweep {
             .through(self.intervals.cache)
     }
 
-    /// Puts a range on top of the others, `of_intervals` on top of the ranges of intervals, and returns
-    /// `action`. Without memory for the range, returns the action ERROR, which ends the schedule.
-    fn keep(&mut self, range: Range, of_intervals: bool, action: Option<Action>) -> Option<Action> {
+    /// Puts a range on top of the others, `of_intervals` on top of the ranges of intervals. Without
+    /// memory for the range, returns the action ERROR, which ends the schedule.
+    #[inline]
+    fn keep(&mut self, range: Range, of_intervals: bool) -> Option<Action> {
         let ranges = if of_intervals { &mut self.outer } else { &mut self.ranges };
-        if fallible_vec::push(ranges, range).is_ok() {
-            return action;
-        }
-        (self.next, self.goal) = (Next::Terminated, self.live);
-        Some(Action::new(Kind::Error, 0))
+        fallible_vec::push(ranges, range).is_err().then(|| {
+            (self.next, self.goal) = (Next::Terminated, self.live);
+            Action::new(Kind::Error, 0)
+        })
     }
 
     /// Splits the top range of intervals and sets the start of the upper part as the goal. A range of
     /// one interval leaves the list, and the interval is reversed next.
     fn split_outer(&mut self) -> Option<Action> {
         let top = self.outer.last_mut()?;
-        if top.len > 1 {
-            let upper = top.split();
-            self.goal = self.intervals.start(upper.base);
-            self.next = if upper.len > 1 {
-                Next::SaveOuter(upper)
-            } else {
-                self.interval = upper.base;
-                let range = self.range();
-                if range.len > 1 {
-                    Next::Save(range)
-                } else {
-                    Next::Reverse
-                }
-            };
+        if top.len == 1 {
+            self.interval = top.base;
+            self.outer.pop();
+            self.next = Next::Split;
+            return self.keep(self.range(), false);
+        }
+        let upper = top.split();
+        self.goal = self.intervals.start(upper.base);
+        if upper.len > 1 {
+            self.next = Next::SaveOuter;
+            return self.keep(upper, true);
+        }
+        self.interval = upper.base;
+        self.reach(self.range())
+    }
+
+    /// Lets the state at the goal be saved as the first one of `range`, which is reversed then.
+    #[inline]
+    fn reach(&mut self, range: Range) -> Option<Action> {
+        if range.len == 1 {
+            self.next = Next::Reverse;
             return None;
         }
-        self.interval = top.base;
-        self.outer.pop();
-        let range = self.range();
-        self.keep(range, false, None)
+        self.next = Next::Save;
+        self.keep(range, false)
     }
 
     /// Restores the start of the first interval of the top range of intervals.
@@ -330,7 +342,7 @@ impl Sweep {
         let at = self.live;
         if let Some(outer) = self.intervals.outer().filter(|outer| outer.len > 1) {
             self.next = Next::SplitOuter;
-            return self.keep(outer, true, Some(Action::new(Kind::Save, at)));
+            return self.keep(outer, true).or(Some(Action::new(Kind::Save, at)));
         }
         if self.interval + 1 < self.intervals.count {
             self.interval += 1;
@@ -340,24 +352,24 @@ impl Sweep {
         let range = self.range();
         self.next = Next::Split;
         let save = range.len > 1;
-        self.keep(range, false, save.then(|| Action::new(Kind::Save, at)))
+        self.keep(range, false).or(save.then(|| Action::new(Kind::Save, at)))
     }
 
     /// Splits the top range and sets the split as the goal. If a range has slots for all its
     /// states, its states are stored one by one instead.
+    #[inline]
     fn split(&mut self) -> Option<Action> {
         let top = self.ranges.last_mut()?;
         if !top.stores_all() {
             let upper = top.split();
             self.goal = upper.base;
-            self.next = if upper.len > 1 { Next::Save(upper) } else { Next::Reverse };
-            return None;
+            return self.reach(upper);
         }
         top.stored = true;
         let last = top.base + top.len - 1;
         if self.live < last {
             self.goal = self.live + 1;
-            self.next = if self.goal < last { Next::Keep } else { Next::Split };
+            self.next = if self.goal < last { Next::Save } else { Next::Split };
             return None;
         }
         top.len -= 1;
@@ -370,6 +382,7 @@ impl Sweep {
 
     /// Restores the base of the top range, or the start of the interval before the current one.
     /// Returns TERMINATE after the first interval.
+    #[inline]
     fn restore(&mut self) -> Action {
         if self.ranges.is_empty() {
             if self.intervals.outer().is_some() {
@@ -380,8 +393,7 @@ impl Sweep {
                 return Action::new(Kind::Terminate, 0);
             }
             self.interval -= 1;
-            let range = self.range();
-            if let Some(failed) = self.keep(range, false, None) {
+            if let Some(failed) = self.keep(self.range(), false) {
                 return failed;
             }
         }
@@ -395,13 +407,50 @@ impl Sweep {
         Action::new(Kind::Restore, ts).with(flags::LAST_USE, last_use)
     }
 
+    /// An action of the live state, after which the schedule goes on with `next`.
+    #[inline]
+    fn act(&mut self, kind: Kind, next: Next) -> Option<Action> {
+        self.next = next;
+        Some(Action::new(kind, self.live))
+    }
+
     fn saves_at_goal(&self) -> bool {
         match self.next {
-            Next::Save(_) | Next::SaveOuter(_) | Next::Keep => true,
+            Next::Save | Next::SaveOuter => true,
             Next::Start => {
                 self.interval + 1 < self.intervals.count || self.intervals.length(self.interval) > 1
             }
             _ => false,
+        }
+    }
+
+    /// Returns the next action, and the number of FORWARDs before it that were passed, all if `passes`.
+    #[inline(always)]
+    pub fn advance(&mut self, passes: bool) -> Option<(u32, Action)> {
+        let mut passed = 0;
+        loop {
+            if passes {
+                passed += self.goal.saturating_sub(self.live);
+                self.live = self.live.max(self.goal);
+            } else if self.live < self.goal {
+                self.live += 1;
+                let saves = self.live == self.goal && self.saves_at_goal();
+                let forward = Action::new(Kind::Forward, self.live);
+                return Some((0, forward.with(flags::NEXT_IS_SAVE, saves)));
+            }
+            let action = match self.next {
+                Next::Start => self.start(),
+                Next::Split => self.split(),
+                Next::Save => self.act(Kind::Save, Next::Split),
+                Next::SplitOuter => self.split_outer(),
+                Next::SaveOuter => self.act(Kind::Save, Next::SplitOuter),
+                Next::Reverse => self.act(Kind::Backward, Next::Restore),
+                Next::Restore => Some(self.restore()),
+                Next::Terminated => return None,
+            };
+            if let Some(action) = action {
+                return Some((passed, action));
+            }
         }
     }
 }
@@ -411,43 +460,6 @@ impl Iterator for Sweep {
 
     #[inline]
     fn next(&mut self) -> Option<Action> {
-        loop {
-            if self.live < self.goal {
-                self.live += 1;
-                let arrives = self.live == self.goal;
-                return Some(
-                    Action::new(Kind::Forward, self.live)
-                        .with(flags::NEXT_IS_SAVE, arrives && self.saves_at_goal()),
-                );
-            }
-            let action = match std::mem::replace(&mut self.next, Next::Split) {
-                Next::Start => {
-                    self.next = Next::Start;
-                    self.start()
-                }
-                Next::Split => self.split(),
-                Next::Keep => Some(Action::new(Kind::Save, self.live)),
-                Next::Save(range) => {
-                    self.keep(range, false, Some(Action::new(Kind::Save, self.live)))
-                }
-                Next::SplitOuter => self.split_outer(),
-                Next::SaveOuter(range) => {
-                    self.next = Next::SplitOuter;
-                    self.keep(range, true, Some(Action::new(Kind::Save, self.live)))
-                }
-                Next::Reverse => {
-                    self.next = Next::Restore;
-                    Some(Action::new(Kind::Backward, self.live))
-                }
-                Next::Restore => Some(self.restore()),
-                Next::Terminated => {
-                    self.next = Next::Terminated;
-                    return None;
-                }
-            };
-            if action.is_some() {
-                return action;
-            }
-        }
+        self.advance(false).map(|(_, action)| action)
     }
 }

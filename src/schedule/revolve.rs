@@ -83,10 +83,11 @@ impl Depth {
         Depth { s, r: 1, below: 1 }
     }
 
-    /// Raises r until beta(s, r) >= n.
+    /// Raises r until beta(s, r) >= n. The products have 64 bits at most, since n, a number of states,
+    /// s and r are below 2^32.
     fn deepen(&mut self, n: u64) {
         loop {
-            let next = (self.below as u128 * (self.s + self.r) as u128 / self.r as u128) as u64;
+            let next = self.below * (self.s + self.r) / self.r;
             if next >= n {
                 return;
             }

@@ -29,6 +29,9 @@ pub struct Transfers {
 /// whether that snapshot is fetched after the range has begun.
 type Counted = (Transfers, bool);
 
+/// What was counted for ranges, by `key`.
+type Known = HashMap<u64, Counted, BuildHasherDefault<Product>>;
+
 /// The hash of one number: a product (Fibonacci hashing, Knuth, The Art of Computer Programming 6.4),
 /// whose high bits, which are the well mixed ones, become the low bits. Keys come from parameters of
 /// schedules, not from outside, so that the standard library's hash, which resists attacks and takes
@@ -54,55 +57,59 @@ impl Hasher for Product {
 /// takes less time than counting again.
 const FEW_SLOTS: u32 = 256;
 
-/// Ranges with fewer states than this number are counted without a table: few of them are equal.
-const FEW_STATES: u32 = 64;
+/// What tells a range from others with other counts: its numbers of states and slots, and whether it ends
+/// at `end`. A range that does has intervals as its states, fewer than 2^31.
+fn key(range: &Range, end: u32) -> u64 {
+    key_of(range.len, range.slots) | u64::from(range.base + range.len == end) << 63
+}
+
+fn key_of(len: u32, slots: u32) -> u64 {
+    u64::from(len) << 32 | u64::from(slots)
+}
 
 /// Counts the transfers of `whole` from those of its parts. `leaf` counts ranges that are not split.
 /// `fills` says whether the cache has no slot left for the base of a range while the upper part of
 /// that range is reversed. Ranges with equally many states and slots move equally many snapshots, but
-/// for the range at the end, whose last interval may be shorter; each is counted once.
+/// for those that end at `end`; each is counted once, if it is not in `known`.
 fn of_parts(
     whole: Range,
+    (end, known): (u32, &mut Known),
     enough: u64,
     mut leaf: impl FnMut(&Range) -> Result<Option<Counted>>,
     fills: impl Fn(&Range) -> bool,
 ) -> Result<Counted> {
-    if whole.slots > FEW_SLOTS || whole.len < FEW_STATES {
+    if whole.slots > FEW_SLOTS {
         return one_by_one(whole, enough, leaf, fills);
     }
-    let end = whole.base + whole.len;
-    // Slots have 31 bits at most, since `FEW_SLOTS` has fewer.
-    let key = |range: &Range| {
-        let is_at_end = u64::from(range.base + range.len == end);
-        u64::from(range.len) << 32 | u64::from(range.slots) << 1 | is_at_end
-    };
-    let mut known: HashMap<u64, Counted, BuildHasherDefault<Product>> = HashMap::default();
-    let mut open = Vec::from([whole.clone()]);
-    while let Some(range) = open.last() {
-        let counted = match leaf(range)? {
-            Some(counted) => counted,
-            None => {
-                let mut lower = range.clone();
-                let upper = lower.split();
-                match (known.get(&key(&lower)), known.get(&key(&upper))) {
-                    (Some(&(below, below_fetched)), Some(&(above, above_fetched))) => {
-                        let fetched = fills(&upper);
-                        let h2d = below.h2d + above.h2d + u64::from(fetched);
-                        let d2h = below.d2h + above.d2h + u64::from(above_fetched);
-                        (Transfers { h2d, d2h }, below_fetched || fetched)
-                    }
-                    (below, _) => {
-                        let missing = if below.is_none() { lower } else { upper };
-                        fallible_vec::push(&mut open, missing)?;
-                        continue;
-                    }
-                }
-            }
+    // Ranges whose parts are counted: the key, the upper part until it is counted, too, whether that part
+    // fills the cache, and the count of the lower part.
+    let (mut range, mut open) = (whole, Vec::new());
+    loop {
+        let key_of_range = key(&range, end);
+        let known_or_leaf = match known.get(&key_of_range) {
+            Some(counted) => Some(*counted),
+            None => leaf(&range)?,
         };
-        fallible_vec::insert(&mut known, key(range), counted)?;
-        open.pop();
+        let Some(mut counted) = known_or_leaf else {
+            let upper = range.split();
+            let fills = fills(&upper);
+            fallible_vec::push(&mut open, (key_of_range, Some(upper), fills, Counted::default()))?;
+            continue;
+        };
+        loop {
+            let Some((key, upper, fills, below)) = open.last_mut() else { return Ok(counted) };
+            if let Some(upper) = upper.take() {
+                (*below, range) = (counted, upper);
+                break;
+            }
+            let ((above, above_fetched), (below, below_fetched)) = (counted, *below);
+            let h2d = below.h2d + above.h2d + u64::from(*fills);
+            let d2h = below.d2h + above.d2h + u64::from(above_fetched);
+            counted = (Transfers { h2d, d2h }, below_fetched || *fills);
+            fallible_vec::insert(known, *key, counted)?;
+            open.pop();
+        }
     }
-    Ok(known.get(&key(&whole)).copied().unwrap_or_default())
 }
 
 /// Does what `of_parts` does in another way: visits every range.
@@ -146,20 +153,19 @@ fn one_by_one(
     Ok((sum, base_fetched))
 }
 
-/// Transfers of one interval.
-fn of_range(whole: Range, cache: u32, enough: u64) -> Result<Counted> {
-    let leaf = |range: &Range| {
-        let used = range.used();
-        Ok(if used <= cache {
-            Some(Counted::default())
-        } else if range.stores_all() {
-            let h2d = u64::from(used - cache);
-            Some((Transfers { h2d, d2h: h2d - 1 }, true))
-        } else {
-            None
-        })
-    };
-    of_parts(whole, enough, leaf, |upper| upper.used() >= cache)
+/// The most snapshots that are stored at a time while a range of intervals is reversed, the one at its
+/// base included. The last interval may need fewer slots than the others.
+fn used(intervals: &Intervals, range: &Range) -> u32 {
+    let inside = |i: u32| intervals.used(i);
+    let last = range.base + range.len - 1;
+    match range.len {
+        1 => inside(last),
+        // Two starts are never stored above all others where the last interval is reversed.
+        _ if range.stores_all() => {
+            (range.len - 1 + inside(last)).max(range.len - 2 + inside(range.base))
+        }
+        _ => range.used() + inside(range.base),
+    }
 }
 
 /// Intervals whose transfers are counted.
@@ -167,38 +173,40 @@ struct Counting<'a> {
     intervals: &'a Intervals,
     cache: u32,
     enough: u64,
-    /// What `of_range` says of an interval, for the last length and number of slots that were asked for.
-    last: Option<((u32, u32), Counted)>,
+    /// What was counted for intervals and for their parts.
+    known: Known,
 }
 
 impl Counting<'_> {
-    fn interval(&self, i: u32) -> Range {
-        Range::new(0, self.intervals.length(i), self.intervals.slots(i))
-    }
-
-    /// The most snapshots that are stored at a time while a range of intervals is reversed, the one at
-    /// its base included. The last interval may need fewer slots than the others.
-    fn used(&self, range: &Range) -> u32 {
-        let inside = |i: u32| self.interval(i).used();
-        let last = range.base + range.len - 1;
-        match range.len {
-            1 => inside(last),
-            // Two starts are never stored above all others where the last interval is reversed.
-            _ if range.stores_all() => {
-                (range.len - 1 + inside(last)).max(range.len - 2 + inside(range.base))
-            }
-            _ => range.used() + inside(range.base),
-        }
-    }
-
+    /// Transfers of interval `i`.
     fn inside(&mut self, i: u32) -> Result<Counted> {
-        let key = (self.intervals.length(i), self.intervals.slots(i));
-        if let Some((_, known)) = self.last.filter(|(known, _)| *known == key) {
-            return Ok(known);
+        self.of_range(self.intervals.length(i), self.intervals.used(i))
+    }
+
+    /// Transfers of an interval of `len` states that uses `slots` slots.
+    fn of_range(&mut self, len: u32, slots: u32) -> Result<Counted> {
+        let (cache, key) = (self.cache, key_of(len, slots));
+        let leaf = |range: &Range| {
+            let used = range.used();
+            Ok(if used <= cache {
+                Some(Counted::default())
+            } else if range.stores_all() {
+                let h2d = u64::from(used - cache);
+                Some((Transfers { h2d, d2h: h2d - 1 }, true))
+            } else {
+                None
+            })
+        };
+        if slots <= cache {
+            return Ok(Counted::default());
         }
-        let range = self.interval(i).through(self.intervals.cache);
-        let counted = of_range(range, self.cache, self.enough)?;
-        self.last = Some((key, counted));
+        if let Some(counted) = self.known.get(&key) {
+            return Ok(*counted);
+        }
+        let whole = Range::new(0, len, slots).through(self.intervals.cache);
+        let fills = |upper: &Range| upper.used() >= cache;
+        let counted = of_parts(whole, (0, &mut self.known), self.enough, leaf, fills)?;
+        fallible_vec::insert(&mut self.known, key, counted)?;
         Ok(counted)
     }
 
@@ -212,7 +220,7 @@ impl Counting<'_> {
         // A start is evicted while the upper part above the start is reversed, if that part fills the
         // cache. The more intervals a part has, the more slots it uses (`used`): `filling` is the least
         // number of intervals of a part that fills the cache; the length of the range if no part does.
-        let (any, end_used) = (self.interval(range.base).used(), self.interval(last).used());
+        let (any, end_used) = (self.intervals.used(range.base), self.intervals.used(last));
         let filling = match end_used >= self.cache {
             true => 1,
             false => (self.cache + 1 - end_used).min((self.cache + 2).saturating_sub(any)).max(2),
@@ -235,17 +243,18 @@ impl Counting<'_> {
 
     /// Transfers of the intervals of a nested schedule, which `whole` are.
     fn nested(mut self, whole: Range) -> Result<Transfers> {
-        let (used, enough) = (Counting { last: None, ..self }, self.enough);
+        let Counting { intervals, cache, enough, .. } = self;
         let leaf = |range: &Range| {
             Ok(match range.len {
                 1 => Some(self.inside(range.base)?),
-                _ if used.used(range) <= self.cache => Some(Counted::default()),
+                _ if used(intervals, range) <= cache => Some(Counted::default()),
                 _ if range.stores_all() => Some(self.in_turn(range)?),
                 _ => None,
             })
         };
-        let (sum, base_fetched) =
-            of_parts(whole, enough, leaf, |upper| used.used(upper) >= used.cache)?;
+        let known = (whole.base + whole.len, &mut Known::default());
+        let fills = |upper: &Range| used(intervals, upper) >= cache;
+        let (sum, base_fetched) = of_parts(whole, known, enough, leaf, fills)?;
         Ok(Transfers { d2h: sum.d2h + u64::from(base_fetched), ..sum })
     }
 }
@@ -253,23 +262,34 @@ impl Counting<'_> {
 /// Transfers of all intervals and of their starts, through `cache` > 0 slots. If more than `enough`
 /// snapshots are fetched, the numbers are lower bounds, and `h2d` is above `enough`.
 pub(super) fn of_intervals(intervals: &Intervals, cache: u32, enough: u64) -> Result<Transfers> {
-    let mut counting = Counting { intervals, cache, enough, last: None };
+    let mut counting = Counting { intervals, cache, enough, known: Known::default() };
     if let Some(outer) = intervals.outer() {
         return counting.nested(outer);
     }
     let mut sum = Transfers::default();
     let mut highest = 0;
-    for i in (0..intervals.count).rev() {
+    // The intervals below `alike` differ in nothing but their length.
+    let alike = intervals.alike().saturating_sub(1);
+    for i in (alike..intervals.count).rev() {
         let (inside, base_fetched) = counting.inside(i)?;
         // `highest` is the highest stack place used after this start is stored and before it is
         // restored.
         let start_fetched = i + 1 < intervals.count && highest > cache.saturating_add(i);
-        highest = highest.max(i + counting.interval(i).used());
+        highest = highest.max(i + intervals.used(i));
         sum.h2d += inside.h2d + u64::from(start_fetched);
         sum.d2h += inside.d2h + u64::from(start_fetched || base_fetched);
         if sum.h2d > enough {
-            break;
+            return Ok(sum);
         }
+    }
+    // No interval below reaches a higher place, so that the starts of the first ones are fetched.
+    let fetched = highest.saturating_sub(cache).min(alike);
+    let lengths = intervals.lengths(alike).into_iter().zip(intervals.lengths(fetched));
+    for ((len, count), (_, fetched)) in lengths.filter(|((_, count), _)| *count > 0) {
+        let (inside, base_fetched) = counting.of_range(len, intervals.slots(0).min(len - 1))?;
+        let written = if base_fetched { count } else { fetched };
+        sum.h2d += u64::from(count) * inside.h2d + u64::from(fetched);
+        sum.d2h += u64::from(count) * inside.d2h + u64::from(written);
     }
     Ok(sum)
 }
