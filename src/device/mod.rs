@@ -21,7 +21,6 @@ use crate::error::{fail, Result};
 use crate::layout::Field;
 use disk::DiskLanes;
 use overlap::touches;
-use std::any::Any;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -271,7 +270,7 @@ impl Traffic {
 /// `finish_read`, `keep_up`, `finish_calls`, `synchronize`, the drop, `leave` after an error,
 /// `spans` of [`Recorder`] for all spans, and `run` of [`Launcher`]. On the host backend, work on the
 /// application's lane (copies, and waits for a transfer) is done in the calling thread.
-pub trait Device: Any + Recorder + Launcher + Send {
+pub trait Device: Recorder + Launcher + Send {
     /// Provides `bytes` bytes of `memory`, in place of the bytes before. Call this before any copy.
     fn reserve(&mut self, memory: Memory, bytes: u64) -> Result<()>;
 
@@ -419,30 +418,28 @@ pub trait Device: Any + Recorder + Launcher + Send {
 
     /// Bytes that were copied since the device was made.
     fn traffic(&self) -> Traffic;
-}
 
-impl dyn Device + '_ {
     /// Whether a field of the application overlaps the device slab or the host slab.
-    pub(crate) fn owns(&self, field: AppMemory) -> bool {
+    fn owns(&self, field: AppMemory) -> bool {
         self.slabs().into_iter().any(|(address, bytes)| touches(field, address, bytes))
     }
 
-    /// Drops what has kernels or memory of this device, once all calls have ended. Without the context
-    /// no driver call could release it, and a forked child must not call the driver: it is forgotten.
-    pub(crate) fn discard<T>(&mut self, kernels: T) {
-        let mut kernels = Some(kernels);
-        if self.release(&mut || drop(kernels.take())).is_err() {
-            std::mem::forget(kernels);
-        }
-    }
-
     /// Fails if a disk lane has failed since `forget_faults`. Never blocks.
-    pub(crate) fn check_disk(&self) -> Result<()> {
+    fn check_disk(&self) -> Result<()> {
         self.disk().map_or(Ok(()), DiskLanes::check)
     }
 
     /// Forgets the failures of the disk lanes. The lanes have no work.
-    pub(crate) fn forget_faults(&self) {
+    fn forget_faults(&self) {
         self.disk().into_iter().for_each(DiskLanes::forget_faults);
+    }
+}
+
+/// Drops what has kernels or memory of a device, once all calls have ended. Without the context no
+/// driver call could release it, and a forked child must not call the driver: it is forgotten.
+pub(crate) fn discard<T>(device: &mut (impl Device + ?Sized), kernels: T) {
+    let mut kernels = Some(kernels);
+    if device.release(&mut || drop(kernels.take())).is_err() {
+        std::mem::forget(kernels);
     }
 }

@@ -15,13 +15,12 @@ use super::least::{least, ROUNDING};
 use super::simulation::Simulation;
 use super::timeline::{Row, Timeline};
 use crate::device::AppMemory;
-use crate::error::{fail, Result};
+use crate::error::Result;
 use crate::layout::{Field, Layout, Part, Parts, Previous};
-use crate::plan::{spare_bytes, Index, Plan, Step, NONE};
+use crate::plan::{spare_bytes, Index, Plan};
 use crate::scalar::Scalar;
 use crate::schedule::{flags, Action, Kind, Schedule};
 use crate::tier::{staging_bytes, SnapshotCoder, Storage, Sums, Tiers};
-use std::any::Any;
 use std::ops::Range;
 
 /// Plays `plan`, which must be a plan of `schedule`. Fails if the plan exceeds a budget; the error
@@ -85,7 +84,7 @@ struct Playback<'a> {
     plan: &'a Plan,
     costs: &'a Costs,
     budgets: Budgets,
-    tiers: Tiers<&'a Plan>,
+    tiers: Tiers<&'a Plan, Clocks>,
     fields: Vec<AppMemory>,
     /// Host slots with a smaller number are on disk.
     on_disk: u32,
@@ -189,15 +188,7 @@ impl<'a> Playback<'a> {
                 return Ok(Err(self.delays.in_all(self.plan)));
             }
         }
-        Ok(Ok(self.finish(schedule.steps)?))
-    }
-
-    fn clocks(&mut self) -> Result<&mut Clocks> {
-        let device: &mut dyn Any = self.tiers.device();
-        match device.downcast_mut() {
-            Some(clocks) => Ok(clocks),
-            None => fail!(Device, "the simulated device has no clocks"),
-        }
+        Ok(Ok(self.finish(schedule.steps)))
     }
 
     /// Plays an action, and `more` FORWARD actions after it.
@@ -205,32 +196,30 @@ impl<'a> Playback<'a> {
         match action.kind {
             Kind::Forward => {
                 if action.flags & flags::NEXT_IS_SAVE != 0 && self.plan.zero_copy {
-                    let begin = self.pass_pending()?;
+                    let begin = self.pass_pending();
                     self.begin_save((action.ts + more).into())?;
-                    self.count_save(begin)?;
+                    self.count_save(begin);
                 }
                 let is_repeated = action.flags & flags::RECOMPUTE != 0;
                 let row = if is_repeated { Row::Recompute } else { Row::Forward };
-                self.compute(row, &self.costs.forward, action.ts - 1..action.ts + more)?;
+                self.compute(row, &self.costs.forward, action.ts - 1..action.ts + more);
             }
             Kind::Backward => {
                 let step = action.ts..action.ts + 1;
-                self.compute(Row::Backward, &self.costs.backward, step)?;
+                self.compute(Row::Backward, &self.costs.backward, step);
             }
             Kind::Save => {
-                let begin = self.pass_pending()?;
-                self.occupy();
+                let begin = self.pass_pending();
                 self.save(action.ts as i64)?;
-                self.count_save(begin)?;
+                self.count_save(begin);
                 self.plan_step += 1;
             }
             Kind::Restore => {
-                self.pass_pending()?;
-                self.occupy();
+                self.pass_pending();
                 self.restore(action)?;
                 self.plan_step += 1;
             }
-            Kind::Terminate => drop(self.pass_pending()?),
+            Kind::Terminate => drop(self.pass_pending()),
             Kind::Error => action.check_memory()?,
         }
         Ok(())
@@ -238,37 +227,33 @@ impl<'a> Playback<'a> {
 
     /// Lets the application compute the steps ts -> ts+1 for each ts of `steps`, after those that
     /// it has computed so far.
-    fn compute(&mut self, row: Row, times: &Times, steps: Range<u32>) -> Result<()> {
+    fn compute(&mut self, row: Row, times: &Times, steps: Range<u32>) {
         if row != self.pending.0 {
-            self.pass_pending()?;
+            self.pass_pending();
             self.pending.0 = row;
         }
         self.pending.1 += times.sum(steps);
-        Ok(())
     }
 
     /// Lets the time of the steps so far pass on the device. Returns the time of the application's
     /// stream afterwards, in seconds.
-    fn pass_pending(&mut self) -> Result<f64> {
-        let (row, seconds) = self.pending;
-        self.pending.1 = 0.0;
-        let clocks = self.clocks()?;
-        clocks.compute(row, seconds);
-        Ok(clocks.now())
+    fn pass_pending(&mut self) -> f64 {
+        let seconds = std::mem::take(&mut self.pending.1);
+        let clocks = self.tiers.device();
+        clocks.compute(self.pending.0, seconds);
+        clocks.now()
     }
 
     /// Counts the time since `begin`, in seconds, in which a part of a SAVE was played.
-    fn count_save(&mut self, begin: f64) -> Result<()> {
-        let clocks = self.clocks()?;
-        let (end, delays) = (clocks.now(), clocks.delays());
-        self.tally.saving += end - begin;
-        self.delays.seconds = delays;
-        Ok(())
+    fn count_save(&mut self, begin: f64) {
+        let clocks = self.tiers.device();
+        self.tally.saving += clocks.now() - begin;
+        self.delays.seconds = clocks.delays();
     }
 
     fn begin_save(&mut self, ts: i64) -> Result<()> {
         self.is_begun = true;
-        self.tiers.begin_save(self.plan_step, ts).map(drop)
+        self.tiers.begin_save(self.plan_step, ts)
     }
 
     fn save(&mut self, ts: i64) -> Result<()> {
@@ -282,61 +267,50 @@ impl<'a> Playback<'a> {
             self.tiers.commit_save(self.plan_step, ts)?;
         }
         self.tiers.saved().for_each(drop);
-        let moved = |step: &&Step| step.host != NONE;
-        self.tally.d2h += self.plan.steps_of(self.plan_step).iter().filter(moved).count() as u64;
         Ok(())
     }
 
     fn restore(&mut self, action: Action) -> Result<()> {
         let (ts, last) = (action.ts as i64, action.flags & flags::LAST_USE != 0);
         let restored = if self.plan.zero_copy {
-            self.tiers.acquire(self.plan_step, ts, last)?.1
+            self.tiers.acquire(self.plan_step, ts, last)?
         } else {
             self.tiers.restore(self.plan_step, ts, last, &self.fields)?
         };
         self.tally.h2d += u64::from(restored.moved);
         self.tally.late += u64::from(restored.late);
         self.delays.count_restore(self.delays.seconds);
-        self.delays.seconds = self.clocks()?.delays();
+        self.delays.seconds = self.tiers.device().delays();
         Ok(())
     }
 
-    /// Raises the peaks of memory and disk to what the next step of the plan occupies. A budget is
-    /// never exceeded.
-    fn occupy(&mut self) {
-        let bytes = |slots: u32| u64::from(slots).saturating_mul(self.costs.slot_bytes);
-        let tally = &mut self.tally;
-        for step in self.plan.steps_of(self.plan_step) {
-            if step.slot != NONE {
-                let Costs { state_bytes, slot_bytes, .. } = *self.costs;
-                let device = self.plan.bytes_of_slots(step.slot + 1, state_bytes, slot_bytes);
-                tally.device_peak = tally.device_peak.max(device);
-            }
-            if step.host != NONE && step.host < self.on_disk {
-                tally.disk_peak = tally.disk_peak.max(bytes(step.host + 1));
-            } else if step.host != NONE {
-                let staged =
-                    if self.on_disk > 0 { staging_bytes(self.costs.slot_bytes) } else { 0 };
-                let held = bytes(step.host + 1 - self.on_disk).saturating_add(staged);
-                tally.host_peak = tally.host_peak.max(held);
-            }
-        }
-        debug_assert!(
-            tally.device_peak <= self.budgets.device && tally.host_peak <= self.budgets.host
-        );
-        debug_assert!(tally.disk_peak <= self.budgets.disk);
-    }
-
-    fn finish(mut self, steps: u32) -> Result<(Simulation, Timeline)> {
-        let (mut run, timeline) = self.clocks()?.finish();
+    fn finish(mut self, steps: u32) -> (Simulation, Timeline) {
+        let (mut run, timeline) = self.tiers.device().finish();
         let (plan, costs, tally) = (self.plan, self.costs, self.tally);
         let (parts, state) = (plan.parts() as u32, costs.state_bytes);
-        let spare = spare_bytes(plan.zero_copy, costs.compressed, parts, plan.cache, state);
         run.problem_ideal = costs.problem_ideal(steps);
-        (run.saving, run.h2d, run.d2h, run.late) = (tally.saving, tally.h2d, tally.d2h, tally.late);
-        (run.host_peak, run.disk_peak) = (tally.host_peak, tally.disk_peak);
-        run.device_peak = tally.device_peak.saturating_add(spare);
-        Ok((run, timeline))
+        (run.saving, run.h2d, run.late) = (tally.saving, tally.h2d, tally.late);
+        run.d2h = plan.counts.d2h;
+        // The peaks are those of the slots with the highest numbers. `NONE` becomes 0.
+        let (mut device, mut host, mut disk) = (0, 0, 0);
+        for step in &plan.steps {
+            let [slot, place] = [step.slot, step.host].map(|number| number.wrapping_add(1));
+            (device, host) = (device.max(slot), host.max(place));
+            disk = disk.max(if place > self.on_disk { 0 } else { place });
+        }
+        let bytes = |slots: u32| u64::from(slots).saturating_mul(costs.slot_bytes);
+        run.disk_peak = bytes(disk);
+        if host > self.on_disk {
+            let staged = if self.on_disk > 0 { staging_bytes(costs.slot_bytes) } else { 0 };
+            run.host_peak = bytes(host - self.on_disk).saturating_add(staged);
+        }
+        let slots = plan.bytes_of_slots(device, state, costs.slot_bytes);
+        let Budgets { device: most_device, host: most_host, disk: most_disk } = self.budgets;
+        debug_assert!(slots <= most_device && run.host_peak <= most_host);
+        debug_assert!(run.disk_peak <= most_disk);
+        let spare = spare_bytes(plan.zero_copy, costs.compressed, parts, plan.cache, state);
+        run.device_peak = slots.saturating_add(spare);
+        (run, timeline)
     }
 }
 

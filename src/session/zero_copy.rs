@@ -27,8 +27,10 @@ impl Session {
         };
         self.open()?;
         let engine = self.engine()?;
-        let pointers =
-            engine.call(stream, "save_begin", |engine| engine.tiers.begin_save(tick.step, ts))?;
+        let pointers = engine.call(stream, "save_begin", |engine| {
+            engine.tiers.begin_save(tick.step, ts)?;
+            engine.tiers.addresses(tick.step, ts)
+        })?;
         let memory = self.basis.layout.bytes.iter().zip(&pointers).map(|(&bytes, &address)| {
             // SAFETY: the session owns this memory, `bytes` bytes per field, and the application
             // alone uses it until it commits the save.
@@ -63,7 +65,10 @@ impl Session {
         self.check_count(nfields)?;
         let tick = self.expect(Kind::Restore, ts)?;
         let last = tick.action.flags & flags::LAST_USE != 0;
-        let pointers = self.fetch(stream, |tiers| tiers.acquire(tick.step, ts, last))?;
+        let pointers = self.fetch(stream, |tiers| {
+            let restored = tiers.acquire(tick.step, ts, last)?;
+            Ok((tiers.addresses(tick.step, ts)?, restored))
+        })?;
         self.engine()?.acquired = Some((tick.step, ts));
         Ok(pointers)
     }

@@ -3,12 +3,12 @@
 use super::copies::{From, To};
 use super::play::{Play, Restored, Saved};
 use super::{CodedRecord, Tiers};
-use crate::device::{AppMemory, Lane, Traffic};
+use crate::device::{AppMemory, Device, Lane, Traffic};
 use crate::error::{fail, Result};
 use crate::plan::{Level, Moment, Plan, Step, NONE};
 use std::ops::Deref;
 
-impl<P: Deref<Target = Plan>> Tiers<P> {
+impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
     /// Plays the SAVE number `action`: stores the state u(ts), whose fields are `fields`. The fields are
     /// read in the order of the application's lane: work enqueued on that lane after this call may
     /// overwrite the fields.
@@ -32,7 +32,10 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
             self.next_call()?;
             self.put_raw(play, |part, _| From::Fields(part, fields))?;
         }
-        self.keep_sums(play, fields)
+        if play.is_claimed {
+            self.keep_sums(fields)?;
+        }
+        Ok(())
     }
 
     /// Puts the raw records of a SAVE into their slots. `from` tells what is read for a part.
@@ -69,8 +72,7 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
         last: bool,
         fields: &[AppMemory],
     ) -> Result<Restored> {
-        let load = |tiers: &mut Self, play: &Play| Ok(((), tiers.bring(play, last, fields)?));
-        Ok(self.read_by(action, ts, load)?.1)
+        self.read_by(action, ts, |tiers, play| tiers.bring(play, last, fields))
     }
 
     /// Plays a RESTORE into `fields`, without the transfers. `last`: no later RESTORE reads the snapshot.
@@ -96,7 +98,9 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
                 self.forget(step, play.record(part));
             }
         }
-        self.keep_sums(play, fields)?;
+        if play.is_claimed {
+            self.keep_sums(fields)?;
+        }
         Ok(moved)
     }
 
@@ -140,11 +144,9 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
         }
     }
 
-    /// Keeps the checksums of a state's level, if the next SAVE compares with them.
-    fn keep_sums(&mut self, play: &Play, fields: &[AppMemory]) -> Result<()> {
-        let Some(sums) = self.storage.sums.as_mut().filter(|_| play.is_claimed) else {
-            return Ok(());
-        };
+    /// Keeps the checksums of a state's level, with which the next SAVE compares.
+    fn keep_sums(&mut self, fields: &[AppMemory]) -> Result<()> {
+        let Some(sums) = &mut self.storage.sums else { return Ok(()) };
         let device = &mut *self.device;
         let mut levels = self.storage.parts.previous.iter().enumerate();
         levels.try_for_each(|(k, level)| sums.keep(device, k, fields[level.later]))
@@ -160,23 +162,23 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
         })
     }
 
-    /// Plays a RESTORE with its transfers. `body` reads the snapshot, and returns a result and the number
-    /// of records that had to cross the link.
-    pub(super) fn read_by<R>(
+    /// Plays a RESTORE with its transfers. `body` reads the snapshot, and returns the number of records
+    /// that had to cross the link.
+    pub(super) fn read_by(
         &mut self,
         action: usize,
         ts: i64,
-        body: impl FnOnce(&mut Self, &Play) -> Result<(R, u32)>,
-    ) -> Result<(R, Restored)> {
+        body: impl FnOnce(&mut Self, &Play) -> Result<u32>,
+    ) -> Result<Restored> {
         self.catch_up(action)?;
         let play = Play::of(&self.plan, action, ts);
         let is_fetched = play.steps().iter().any(|step| step.slot != NONE && step.host != NONE);
         let prefetched = is_fetched && self.issued.has(&self.plan, action);
         self.issue(Moment::Restore(action))?;
         let late = prefetched && self.is_late(&play)?;
-        let (result, moved) = body(self, &play)?;
+        let moved = body(self, &play)?;
         self.issue(Moment::After(action))?;
-        Ok((result, Restored { moved, prefetched, late }))
+        Ok(Restored { moved, prefetched, late })
     }
 
     /// Whether an upload that a RESTORE needs has not ended yet.
@@ -215,6 +217,7 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
 
     /// Issues the transfers that are due at `moment`, in the plan's order. Each transfer begins
     /// after all work that the application's lane has so far.
+    #[inline]
     pub(super) fn issue(&mut self, moment: Moment) -> Result<()> {
         if !matches!(moment, Moment::Released(_)) {
             self.early = Traffic::default();

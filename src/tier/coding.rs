@@ -7,7 +7,7 @@
 use super::copies::From;
 use super::play::{Play, Saved};
 use super::Tiers;
-use crate::device::AppMemory;
+use crate::device::{AppMemory, Device};
 use crate::error::{fail, Result};
 use crate::plan::{Plan, Step, NONE};
 use std::ops::Deref;
@@ -22,7 +22,7 @@ pub struct Staged {
     call: u64,
 }
 
-impl<P: Deref<Target = Plan>> Tiers<P> {
+impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
     /// Counts a SAVE or RESTORE and places the snapshots that are due by that count.
     pub(super) fn next_call(&mut self) -> Result<()> {
         self.calls += 1;

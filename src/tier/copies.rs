@@ -7,7 +7,7 @@
 use super::extent::{In, NO_RECORD};
 use super::play::state_of;
 use super::Tiers;
-use crate::device::{AppMemory, Lane, Place};
+use crate::device::{AppMemory, Device, Lane, Place};
 use crate::error::{fail, Result};
 use crate::plan::{Level, Plan, Step, NONE};
 use std::ops::Deref;
@@ -32,7 +32,7 @@ pub enum To<'a> {
     Fields(usize, Level, &'a [AppMemory]),
 }
 
-impl<P: Deref<Target = Plan>> Tiers<P> {
+impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
     /// Puts a record of `bytes` bytes into the slots of its step: into the cache, if the step has a slot
     /// there and the cache has room, and from there to the host slot; otherwise straight to the host.
     /// Returns whether the record crosses the link.
@@ -42,13 +42,13 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
             _ => self.take_in_cache(step.slot, bytes),
         };
         let in_pool = self.room_in_pool(record, step, in_cache, bytes)?;
+        let (mut lane, mut from) = (Lane::App, from);
         if let Some(x) = in_cache {
-            self.write(Lane::App, from, x)?;
+            self.write(lane, from, x)?;
+            (lane, from) = (Lane::Download, From::Extent(x));
         }
-        match (in_cache, in_pool) {
-            (Some(x), Some(y)) => self.write(Lane::Download, From::Extent(x), y)?,
-            (None, Some(y)) => self.write(Lane::App, from, y)?,
-            (_, None) => {}
+        if let Some(y) = in_pool {
+            self.write(lane, from, y)?;
         }
         Ok(in_pool.is_some())
     }
@@ -56,6 +56,7 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
     /// Issues the upload of the record of a RESTORE's step into its slot. The upload begins after all
     /// work that the application's lane has so far. If the cache has too few free bytes, the record
     /// stays in the pool.
+    #[inline(never)]
     pub(super) fn fetch(&mut self, step: Step) -> Result<()> {
         self.place_made_for(step)?;
         let Some(from) = self.pool.named(step.host) else {
@@ -104,6 +105,7 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
     }
 
     /// Copies to an extent on `lane`, by way of a staging buffer if the extent lies on disk.
+    #[inline]
     pub(super) fn write(&mut self, lane: Lane, from: From, to: usize) -> Result<()> {
         if self.extents[to].memory != In::Disk {
             return self.copy(lane, from, To::Extent(to), self.extents[to].bytes);
@@ -143,28 +145,25 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
         });
         order.before(device, lane, source.map(|x| &extents[x].marks), written)?;
         let place = |x: Option<usize>| x.map(|x| extents[x].place());
-        match (from, to) {
-            (From::Fields(part, fields), _) => {
-                let Some(to) = place(target) else { return fail!(Device, "no place for a record") };
-                for (field, at) in storage.parts.places(part, false) {
-                    let (app, bytes) = (Place::App(fields[field]), layout.bytes[field]);
-                    device.copy(lane, to.plus(at), app, bytes)?;
-                }
-            }
+        let fields = match (from, to) {
+            (From::Fields(part, fields), _) => Some((place(target), part, false, fields)),
             (_, To::Fields(part, level, fields)) => {
-                let Some(from) = place(source) else { return fail!(Device, "no record to copy") };
-                for (field, at) in storage.parts.places(part, level != Level::Own) {
-                    let (app, bytes) = (Place::App(fields[field]), layout.bytes[field]);
-                    device.copy(lane, app, from.plus(at), bytes)?;
-                }
+                Some((place(source), part, level != Level::Own, fields))
             }
-            (From::Here, _) => {}
-            (From::Extent(_) | From::Place(_), To::Extent(_) | To::Place(_)) => {
-                let from = if let From::Place(from) = from { Some(from) } else { place(source) };
-                let to = if let To::Place(to) = to { Some(to) } else { place(target) };
-                let (Some(from), Some(to)) = (from, to) else { return fail!(Device, "no place") };
-                device.copy(lane, to, from, bytes)?;
+            _ => None,
+        };
+        if let Some((record, part, of_before, fields)) = fields {
+            let Some(record) = record else { return fail!(Device, "no record to copy") };
+            for (field, at) in storage.parts.places(part, of_before) {
+                let (record, app) = (record.plus(at), Place::App(fields[field]));
+                let (to, from) = if source.is_some() { (app, record) } else { (record, app) };
+                device.copy(lane, to, from, layout.bytes[field])?;
             }
+        } else if !matches!(from, From::Here) {
+            let from = if let From::Place(from) = from { Some(from) } else { place(source) };
+            let to = if let To::Place(to) = to { Some(to) } else { place(target) };
+            let (Some(from), Some(to)) = (from, to) else { return fail!(Device, "no place") };
+            device.copy(lane, to, from, bytes)?;
         }
         self.done(lane, source, target)
     }

@@ -3,13 +3,13 @@
 use super::extent::In;
 use super::play::{record, Stored};
 use super::Tiers;
-use crate::device::{Lane, Place, PIECE};
+use crate::device::{Device, Lane, Place, PIECE};
 use crate::error::{fail, Result};
 use crate::fallible_vec;
 use crate::plan::{Moment, Plan, Step, NONE};
 use std::ops::Deref;
 
-impl<P: Deref<Target = Plan>> Tiers<P> {
+impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
     /// Places all snapshots that wait in staging buffers, and waits for all work of the device, so that
     /// `read_stored` and `load` may touch the slots. Call this between `enter` and `leave`.
     pub fn settle(&mut self) -> Result<()> {

@@ -56,7 +56,12 @@ impl Disk {
 
     /// Puts the first `slots` pool slots, of `slot_bytes` bytes each, on the disk of `device`. The
     /// staging buffers take `staging_bytes` bytes of the host slab, `at` bytes behind its start.
-    pub fn new(device: &mut dyn Device, slots: u32, slot_bytes: u64, at: u64) -> Result<Self> {
+    pub fn new(
+        device: &mut (impl Device + ?Sized),
+        slots: u32,
+        slot_bytes: u64,
+        at: u64,
+    ) -> Result<Self> {
         let bytes = buffer_bytes(slot_bytes);
         let at = if bytes == slot_bytes { at } else { at.next_multiple_of(PAGE as u64) };
         let mut buffers = Vec::new();

@@ -4,13 +4,13 @@ use super::copies::{From, To};
 use super::extent::NO_RECORD;
 use super::play::{Play, Restored};
 use super::Tiers;
-use crate::device::{AppMemory, Lane, Place};
+use crate::device::{AppMemory, Device, Lane, Place};
 use crate::error::Result;
 use crate::plan::{Level, Moment, Plan, Step, NONE};
 use std::ffi::c_void;
 use std::ops::Deref;
 
-impl<P: Deref<Target = Plan>> Tiers<P> {
+impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
     /// Whether the memory from `begin_save` and `acquire` for the previous time level of the state of this
     /// SAVE or RESTORE is that of the state before.
     pub fn shares_memory(&self, action: usize) -> bool {
@@ -23,10 +23,10 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
         self.plan.zero_copy && !self.codes(play)
     }
 
-    /// The addresses at which the application may compute the fields of u(ts) before the SAVE number
-    /// `action`: in the slots of the step, which are empty from now on, or in spare memory. A previous
-    /// level that is the record of the state before is there already, for reading only.
-    pub fn begin_save(&mut self, action: usize, ts: i64) -> Result<Vec<*mut c_void>> {
+    /// Begins the SAVE number `action`: at its `addresses` the application may compute u(ts). The slots of
+    /// the step are empty from now on. A previous level that is the record of the state before is there
+    /// already, for reading only.
+    pub fn begin_save(&mut self, action: usize, ts: i64) -> Result<()> {
         let play = &Play::of(&self.plan, action, ts);
         let is_in_slots = self.is_in_slots(play);
         let has_slot = |(_, step): &(usize, &Step)| is_in_slots && step.slot != NONE;
@@ -40,7 +40,7 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
                 self.order.before(&mut *self.device, Lane::App, None, to)?;
             }
         }
-        self.addresses(play)
+        Ok(())
     }
 
     /// As `save`, for the state u(ts) that the application has computed at the addresses from
@@ -64,24 +64,17 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
         self.issue(Moment::After(action))
     }
 
-    /// As `restore`, but returns the addresses at which the application finds the fields of u(ts): in the
-    /// step's slots, or in spare memory, into which the state is copied or decoded.
-    pub fn acquire(
-        &mut self,
-        action: usize,
-        ts: i64,
-        last: bool,
-    ) -> Result<(Vec<*mut c_void>, Restored)> {
+    /// As `restore`, but the application finds u(ts) at the `addresses` of the RESTORE: in the step's slots,
+    /// or in spare memory, into which the state is copied or decoded.
+    pub fn acquire(&mut self, action: usize, ts: i64, last: bool) -> Result<Restored> {
         self.read_by(action, ts, |tiers, play| tiers.hand_out(play, last))
     }
 
-    /// Plays a RESTORE without the transfers, and returns the addresses of the state, and how many records
-    /// had to cross the link.
-    fn hand_out(&mut self, play: &Play, last: bool) -> Result<(Vec<*mut c_void>, u32)> {
+    /// Plays a RESTORE without the transfers, and returns how many records had to cross the link.
+    fn hand_out(&mut self, play: &Play, last: bool) -> Result<u32> {
         self.take_back()?;
         if !self.is_in_slots(play) {
-            let moved = self.bring(play, last, &self.spare_fields(play.spare)?)?;
-            return Ok((self.addresses(play)?, moved));
+            return self.bring(play, last, &self.spare_fields(play.spare)?);
         }
         self.next_call()?;
         self.device.concerns(play.ts);
@@ -103,7 +96,7 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
             }
         }
         self.hand(play);
-        Ok((self.addresses(play)?, moved))
+        Ok(moved)
     }
 
     /// Makes the application's lane wait until it may read an extent of the cache.
@@ -131,8 +124,10 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
         Ok(())
     }
 
-    /// The addresses of the fields of the state of a SAVE or RESTORE.
-    fn addresses(&self, play: &Play) -> Result<Vec<*mut c_void>> {
+    /// The addresses of the fields of u(ts), the state of the SAVE or RESTORE number `action`: in its slots,
+    /// or in spare memory.
+    pub fn addresses(&self, action: usize, ts: i64) -> Result<Vec<*mut c_void>> {
+        let play = &Play::of(&self.plan, action, ts);
         let mut pointers = vec![std::ptr::null_mut(); self.layout.bytes.len()];
         let is_in_slots = self.is_in_slots(play);
         for part in 0..self.storage.parts.parts.len() {

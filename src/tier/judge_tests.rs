@@ -9,7 +9,6 @@ use crate::layout::Field;
 use crate::plan::{Claims, Index, Level, Policy, NONE};
 use crate::scalar::Scalar;
 use crate::schedule::Schedule;
-use std::any::Any;
 use std::ffi::c_void;
 
 /// Number of operations of each lane that have ended before a point of the run.
@@ -218,7 +217,7 @@ impl Kind {
         all
     }
 
-    fn tiers(self, plan: &Plan, judge: Judge) -> Tiers<&Plan> {
+    fn tiers(self, plan: &Plan, judge: Judge) -> Tiers<&Plan, Judge> {
         let field = |bytes: u64, previous_of| Field {
             n: [bytes / 4, 1, 1],
             scalar: Scalar::F32,
@@ -249,14 +248,9 @@ impl Kind {
     }
 }
 
-fn judge<'t>(tiers: &'t mut Tiers<&Plan>) -> &'t mut Judge {
-    let device: &mut dyn Any = tiers.device();
-    device.downcast_mut().unwrap()
-}
-
 /// The application computes or reads on its lane at the addresses that it was given.
-fn used(tiers: &mut Tiers<&Plan>, pointers: &[*mut c_void], writes: bool) {
-    let judge = judge(tiers);
+fn used(tiers: &mut Tiers<&Plan, Judge>, pointers: &[*mut c_void], writes: bool) {
+    let judge = tiers.device();
     judge.lanes[0][0] += 1;
     for pointer in pointers {
         judge.touch(Lane::App, Place::Device(*pointer as u64), STATE / 2, writes);
@@ -283,7 +277,8 @@ fn played(
         match (uses[0].save, kind.zero_copy) {
             (true, false) => tiers.save(action, ts, &[field; 2]).unwrap(),
             (true, true) => {
-                let pointers = tiers.begin_save(action, ts).unwrap();
+                tiers.begin_save(action, ts).unwrap();
+                let pointers = tiers.addresses(action, ts).unwrap();
                 let is_shared = plan.level_of(action) == Level::Claimed && !kind.is_coded;
                 used(&mut tiers, &pointers[..1], true);
                 used(&mut tiers, &pointers[1..], !is_shared);
@@ -291,7 +286,8 @@ fn played(
             }
             (false, false) => drop(tiers.restore(action, ts, last, &[field; 2]).unwrap()),
             (false, true) => {
-                let (pointers, _) = tiers.acquire(action, ts, last).unwrap();
+                tiers.acquire(action, ts, last).unwrap();
+                let pointers = tiers.addresses(action, ts).unwrap();
                 let is_shared = plan.level_of(action) == Level::Shared && !kind.is_coded;
                 used(&mut tiers, &pointers[..1], last);
                 used(&mut tiers, &pointers[1..], last && !is_shared);
@@ -302,7 +298,7 @@ fn played(
         }
         tiers.saved().for_each(drop);
     }
-    let Judge { race, waits, needless, .. } = judge(&mut tiers);
+    let Judge { race, waits, needless, .. } = tiers.device();
     (race.take(), *waits, *needless)
 }
 

@@ -80,13 +80,13 @@ impl Storage {
 
     /// Fails if the device has found that a restored state or a level is wrong. The device must have
     /// ended all calls.
-    fn check(&mut self, device: &mut dyn Device) -> Result<()> {
+    fn check(&mut self, device: &mut (impl Device + ?Sized)) -> Result<()> {
         self.coder.as_mut().map_or(Ok(()), SnapshotCoder::check)?;
         self.sums.as_mut().map_or(Ok(()), |sums| sums.check(device))
     }
 
     /// Frees what the codec and the checksums have on the device.
-    pub fn close(&mut self, device: &mut dyn Device) {
+    pub fn close(&mut self, device: &mut (impl Device + ?Sized)) {
         self.coder.iter_mut().for_each(|coder| coder.close(device));
         self.sums.iter_mut().for_each(|sums| sums.close(device));
     }
@@ -95,9 +95,9 @@ impl Storage {
 /// Device cache, host pool and disk of one session, on which a plan is played. `P` is how the tiers
 /// hold the plan: a session shares it, a prediction borrows it. An action is the number of a SAVE or
 /// RESTORE among all SAVEs and RESTOREs of the plan.
-pub struct Tiers<P = Arc<Plan>> {
+pub struct Tiers<P = Arc<Plan>, D: Device + ?Sized = dyn Device> {
     plan: P,
-    device: Box<dyn Device>,
+    device: Box<D>,
     layout: Layout,
     storage: Storage,
     cache: Tier,
@@ -130,12 +130,12 @@ pub struct Tiers<P = Arc<Plan>> {
     in_hand: Vec<usize>,
 }
 
-impl<P: Deref<Target = Plan>> Tiers<P> {
+impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
     /// Makes the tiers of `plan` on a device whose slabs are reserved. Compressed records get
     /// `cache` bytes of the device slab and `pool` bytes of the host slab; raw records ignore
     /// both numbers except that spare memory begins at `cache`.
     pub fn new(
-        mut device: Box<dyn Device>,
+        mut device: Box<D>,
         layout: Layout,
         plan: P,
         mut storage: Storage,
@@ -186,7 +186,7 @@ impl<P: Deref<Target = Plan>> Tiers<P> {
     }
 
     /// The device of these tiers, for reading its traffic and times.
-    pub fn device(&mut self) -> &mut dyn Device {
+    pub fn device(&mut self) -> &mut D {
         &mut *self.device
     }
 
@@ -260,7 +260,7 @@ impl Tiers {
     }
 }
 
-impl<P> Drop for Tiers<P> {
+impl<P, D: Device + ?Sized> Drop for Tiers<P, D> {
     fn drop(&mut self) {
         self.storage.close(&mut *self.device);
     }

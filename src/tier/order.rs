@@ -134,7 +134,12 @@ impl Order {
         mark.number <= self.seen[lane as usize][mark.lane as usize]
     }
 
-    fn record(&mut self, device: &mut dyn Device, lane: Lane, event: Event) -> Result<()> {
+    fn record(
+        &mut self,
+        device: &mut (impl Device + ?Sized),
+        lane: Lane,
+        event: Event,
+    ) -> Result<()> {
         device.record(lane, event)?;
         if self.recorded.len() <= event.0 {
             fallible_vec::up_to(&mut self.recorded, event.0 + 1)?;
@@ -144,24 +149,27 @@ impl Order {
         Ok(())
     }
 
-    fn wait(&mut self, device: &mut dyn Device, lane: Lane, mark: Mark) -> Result<()> {
-        if self.has_seen(lane, mark) {
-            return Ok(());
-        }
+    fn wait(&mut self, device: &mut (impl Device + ?Sized), lane: Lane, mark: Mark) -> Result<()> {
         match mark.lane {
+            _ if self.has_seen(lane, mark) => Ok(()),
             Lane::App => self.after_app(device, lane),
             _ => self.wait_for(device, lane, Event(mark.event as usize)),
         }
     }
 
-    fn wait_for(&mut self, device: &mut dyn Device, lane: Lane, event: Event) -> Result<()> {
+    fn wait_for(
+        &mut self,
+        device: &mut (impl Device + ?Sized),
+        lane: Lane,
+        event: Event,
+    ) -> Result<()> {
         device.wait(lane, event)?;
         join(&mut self.seen[lane as usize], &self.recorded[event.0]);
         Ok(())
     }
 
     /// Makes `lane` wait for all work that the application's lane has so far.
-    pub fn after_app(&mut self, device: &mut dyn Device, lane: Lane) -> Result<()> {
+    pub fn after_app(&mut self, device: &mut (impl Device + ?Sized), lane: Lane) -> Result<()> {
         self.record(device, Lane::App, self.app)?;
         self.wait_for(device, lane, self.app)
     }
@@ -170,7 +178,7 @@ impl Order {
     /// that were free since `freed`.
     pub fn before(
         &mut self,
-        device: &mut dyn Device,
+        device: &mut (impl Device + ?Sized),
         lane: Lane,
         from: Option<&Marks>,
         to: Option<(&Marks, &Freed)>,
@@ -199,7 +207,7 @@ impl Order {
     /// without an event of their own have that of the other side of the copy.
     pub fn after(
         &mut self,
-        device: &mut dyn Device,
+        device: &mut (impl Device + ?Sized),
         lane: Lane,
         from: Option<&Marks>,
         to: Option<&Marks>,

@@ -31,10 +31,9 @@ impl Play {
     /// The SAVE or RESTORE number `action` of a plan, of u(ts).
     pub fn of(plan: &Plan, action: usize, ts: i64) -> Self {
         let of_plan = plan.steps_of(action);
-        let mut steps = [Step { slot: NONE, host: NONE }; 2];
-        steps[..of_plan.len()].copy_from_slice(of_plan);
+        let nothing = Step { slot: NONE, host: NONE };
         Play {
-            steps,
+            steps: [0, 1].map(|part| of_plan.get(part).copied().unwrap_or(nothing)),
             parts: of_plan.len(),
             level: plan.level_of(action),
             ts,

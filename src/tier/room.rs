@@ -4,13 +4,13 @@ use super::disk::Disk;
 use super::extent::{Extent, In, Slot, NO_RECORD};
 use super::order::NO_EVENT;
 use super::Tiers;
-use crate::device::Traffic;
+use crate::device::{Device, Traffic};
 use crate::error::{fail, Result};
 use crate::fallible_vec;
 use crate::plan::{Issued, Plan, Step, NONE};
 use std::ops::Deref;
 
-impl<P: Deref<Target = Plan>> Tiers<P> {
+impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
     /// Makes the slots of the plan, all of them empty. The device has no work.
     pub(super) fn fitted(&mut self) -> Result<()> {
         let (device, host) = (self.plan.device_slots, self.plan.host_slots);

@@ -9,7 +9,7 @@
 use crate::codec::gpu::{GpuCodec, Report};
 use crate::codec::{Record, Settings, SnapshotCodec};
 use crate::device::cuda::LockedMemory;
-use crate::device::{AppMemory, Coding, Device, Event, Lane, Place, Slab};
+use crate::device::{discard, AppMemory, Coding, Device, Event, Lane, Place, Slab};
 use crate::error::{fail, Error, Result};
 use crate::layout::{aligned, Layout, Parts};
 use std::collections::VecDeque;
@@ -98,7 +98,7 @@ impl SnapshotCoder {
     /// Makes a snapshot coder on a GPU: compiles and loads the kernels, and allocates their work
     /// memory.
     pub fn on_gpu(
-        device: &mut dyn Device,
+        device: &mut (impl Device + ?Sized),
         settings: &Settings,
         layout: &Layout,
         parts: &Parts,
@@ -199,7 +199,7 @@ impl SnapshotCoder {
     /// lane.
     pub fn make(
         &mut self,
-        device: &mut dyn Device,
+        device: &mut (impl Device + ?Sized),
         k: usize,
         parts: usize,
         fields: &[AppMemory],
@@ -231,7 +231,7 @@ impl SnapshotCoder {
 
     /// Bytes of the record of each part in staging buffer `k`. Blocks the calling thread until the
     /// GPU has made the records.
-    pub fn size(&mut self, device: &mut dyn Device, k: usize) -> Result<[u64; 2]> {
+    pub fn size(&mut self, device: &mut (impl Device + ?Sized), k: usize) -> Result<[u64; 2]> {
         match self {
             SnapshotCoder::Host { bytes, .. } | SnapshotCoder::Assumed { bytes } => Ok(*bytes),
             SnapshotCoder::Gpu(gpu) => {
@@ -245,7 +245,7 @@ impl SnapshotCoder {
     /// fields of part 0 of a state must be decoded before those of part 1.
     pub fn open(
         &mut self,
-        device: &mut dyn Device,
+        device: &mut (impl Device + ?Sized),
         ts: i64,
         coded: CodedRecord,
         fields: &[AppMemory],
@@ -292,16 +292,16 @@ impl SnapshotCoder {
     }
 
     /// Releases the kernels and the reports. No other function may be called afterwards.
-    pub fn close(&mut self, device: &mut dyn Device) {
+    pub fn close(&mut self, device: &mut (impl Device + ?Sized)) {
         if let SnapshotCoder::Gpu(_) = self {
-            device.discard(std::mem::replace(self, SnapshotCoder::Assumed { bytes: [0; 2] }));
+            discard(device, std::mem::replace(self, SnapshotCoder::Assumed { bytes: [0; 2] }));
         }
     }
 }
 
 impl GpuCoder {
     /// Makes the events of the staging buffers and the reports.
-    fn make_events(&mut self, device: &mut dyn Device) -> Result<()> {
+    fn make_events(&mut self, device: &mut (impl Device + ?Sized)) -> Result<()> {
         for (events, count) in [(&mut self.made, BUFFERS), (&mut self.read, REPORTS)] {
             for _ in 0..count {
                 events.push(device.event()?);
@@ -322,7 +322,7 @@ impl GpuCoder {
 
     fn open(
         &mut self,
-        device: &mut dyn Device,
+        device: &mut (impl Device + ?Sized),
         ts: i64,
         coded: CodedRecord,
         fields: &[AppMemory],

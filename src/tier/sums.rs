@@ -4,7 +4,7 @@
 
 use crate::codec::checksum;
 use crate::codec::gpu::FieldSum;
-use crate::device::{AppMemory, Device, Lane, Place};
+use crate::device::{discard, AppMemory, Device, Lane, Place};
 use crate::error::{fail, Result};
 use crate::layout::aligned;
 
@@ -45,7 +45,7 @@ impl Sums {
     }
 
     /// Makes `count` checksums on a GPU: compiles and loads the kernel.
-    pub fn on_gpu(device: &mut dyn Device, count: usize) -> Result<Self> {
+    pub fn on_gpu(device: &mut (impl Device + ?Sized), count: usize) -> Result<Self> {
         let mut sum = None;
         device.run(&mut |_, architecture| {
             sum = Some(FieldSum::new(architecture)?);
@@ -70,7 +70,7 @@ impl Sums {
 
     /// Sets the offset `at`, in bytes, of the work memory in the device slab, and enqueues its
     /// clearing.
-    pub fn settle_at(&mut self, device: &mut dyn Device, at: u64) -> Result<()> {
+    pub fn settle_at(&mut self, device: &mut (impl Device + ?Sized), at: u64) -> Result<()> {
         let Sums::Gpu(gpu) = self else { return Ok(()) };
         gpu.at = at;
         let bytes = Self::bytes_on_gpu(gpu.count);
@@ -79,7 +79,12 @@ impl Sums {
     }
 
     /// Keeps the checksum of `field` as number `k`, on the application's lane.
-    pub fn keep(&mut self, device: &mut dyn Device, k: usize, field: AppMemory) -> Result<()> {
+    pub fn keep(
+        &mut self,
+        device: &mut (impl Device + ?Sized),
+        k: usize,
+        field: AppMemory,
+    ) -> Result<()> {
         match self {
             Sums::Absent => Ok(()),
             Sums::Host(sums) => {
@@ -97,7 +102,7 @@ impl Sums {
     /// `k`. On the host a difference is an error of this call, on a GPU of a later `check`.
     pub fn compare(
         &mut self,
-        device: &mut dyn Device,
+        device: &mut (impl Device + ?Sized),
         k: usize,
         field: AppMemory,
         ts: i64,
@@ -117,7 +122,7 @@ impl Sums {
     }
 
     /// Returns the checksums, for a restart file. The lanes have no work.
-    pub fn words(&self, device: &mut dyn Device) -> Result<Vec<u64>> {
+    pub fn words(&self, device: &mut (impl Device + ?Sized)) -> Result<Vec<u64>> {
         match self {
             Sums::Absent => Ok(Vec::new()),
             Sums::Host(sums) => Ok(sums.clone()),
@@ -130,7 +135,7 @@ impl Sums {
     }
 
     /// Takes the checksums of a restart file. The lanes have no work.
-    pub fn take(&mut self, device: &mut dyn Device, words: &[u64]) -> Result<()> {
+    pub fn take(&mut self, device: &mut (impl Device + ?Sized), words: &[u64]) -> Result<()> {
         match self {
             Sums::Host(sums) if sums.len() == words.len() => sums.copy_from_slice(words),
             Sums::Gpu(gpu) if gpu.count == words.len() => {
@@ -145,7 +150,7 @@ impl Sums {
 
     /// Fails if a comparison since the previous call found a difference. The device must have ended
     /// all comparisons.
-    pub fn check(&mut self, device: &mut dyn Device) -> Result<()> {
+    pub fn check(&mut self, device: &mut (impl Device + ?Sized)) -> Result<()> {
         let Sums::Gpu(gpu) = self else { return Ok(()) };
         if !std::mem::take(&mut gpu.is_asked) {
             return Ok(());
@@ -163,9 +168,9 @@ impl Sums {
     }
 
     /// Releases the kernel. No other function may be called afterwards.
-    pub fn close(&mut self, device: &mut dyn Device) {
+    pub fn close(&mut self, device: &mut (impl Device + ?Sized)) {
         if let Sums::Gpu(_) = self {
-            device.discard(std::mem::replace(self, Sums::Absent));
+            discard(device, std::mem::replace(self, Sums::Absent));
         }
     }
 }
@@ -176,7 +181,12 @@ impl GpuSums {
         Place::Device(self.at + SUMS + 8 * k as u64)
     }
 
-    fn enqueue(&self, device: &dyn Device, field: AppMemory, what: [u64; 4]) -> Result<()> {
+    fn enqueue(
+        &self,
+        device: &(impl Device + ?Sized),
+        field: AppMemory,
+        what: [u64; 4],
+    ) -> Result<()> {
         let work = device.pointer(Place::Device(self.at), FieldSum::WORK)? as u64;
         self.sum.enqueue(
             &device.launches(Lane::App)?,
