@@ -49,13 +49,17 @@ pub fn collected<T>(items: impl ExactSizeIterator<Item = T>) -> Result<Vec<T>> {
     Ok(collected)
 }
 
+/// Number of items for which a new map has room.
+const FEW: usize = 28;
+
 /// Puts an item into a map.
 pub fn insert<K: Eq + Hash, V, S: BuildHasher>(
     items: &mut HashMap<K, V, S>,
     key: K,
     item: V,
 ) -> Result<()> {
-    if items.len() == items.capacity() && may_fail(|| items.try_reserve(1)).is_err() {
+    let more = if items.capacity() == 0 { FEW } else { 1 };
+    if items.len() == items.capacity() && may_fail(|| items.try_reserve(more)).is_err() {
         return Err(refused::<(K, V)>(items.len() + 1));
     }
     items.insert(key, item);
@@ -73,10 +77,16 @@ pub fn push<T>(items: &mut Vec<T>, item: T) -> Result<()> {
 /// Makes room for `count` more items.
 #[inline]
 pub fn more<T>(items: &mut Vec<T>, count: usize) -> Result<()> {
-    if items.capacity() - items.len() < count && may_fail(|| items.try_reserve(count)).is_err() {
-        return Err(refused::<T>(items.len().saturating_add(count)));
+    match items.capacity() - items.len() < count {
+        true => grow(items, count),
+        false => Ok(()),
     }
-    Ok(())
+}
+
+#[cold]
+fn grow<T>(items: &mut Vec<T>, count: usize) -> Result<()> {
+    may_fail(|| items.try_reserve(count))
+        .map_err(|_| refused::<T>(items.len().saturating_add(count)))
 }
 
 /// Makes room for `len` items in all.

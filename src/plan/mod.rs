@@ -268,36 +268,36 @@ impl Plan {
             let mut empty = (0..left.pool_slots).filter(|&host| !taken[host as usize]);
             empty.try_for_each(|host| fallible_vec::push(&mut free, host))?;
         }
-        for (e, access) in index.accesses.iter().enumerate().skip(first).rev() {
+        let steps = self.steps.iter_mut().zip(&mut last_read);
+        for (access, (step, last_read)) in index.accesses.iter().zip(steps).skip(first).rev() {
             if access.is_claim() {
                 continue;
             }
             let kept = place[access.ts as usize] != NONE;
             let needed = &mut needed[access.ts as usize];
-            let step = &mut self.steps[e];
             if !access.save {
                 let reads = step.host != NONE;
                 let at_last_use = write_all || kept;
-                last_read[e] = if at_last_use { access.next == NONE } else { reads && !*needed };
+                *last_read = if at_last_use { access.next == NONE } else { reads && !*needed };
                 *needed |= reads;
             } else {
                 let direct = step.slot == NONE && access.next != NONE;
                 step.host = if direct || *needed || write_all { 0 } else { NONE };
-                last_read[e] = step.host != NONE && access.next == NONE;
+                *last_read = step.host != NONE && access.next == NONE;
                 *needed = false;
             }
         }
-        for (e, access) in index.accesses.iter().enumerate().skip(first) {
-            let step = &mut self.steps[e];
+        let steps = self.steps.iter_mut().zip(&last_read);
+        for (access, (step, last_read)) in index.accesses.iter().zip(steps).skip(first) {
             let place = &mut place[access.ts as usize];
-            if access.save && step.host != NONE {
-                *place = free.pop().unwrap_or(self.host_slots);
-                self.host_slots = self.host_slots.max(*place + 1);
-            }
             if step.host != NONE {
+                if access.save {
+                    *place = free.pop().unwrap_or(self.host_slots);
+                    self.host_slots = self.host_slots.max(*place + 1);
+                }
                 step.host = *place;
             }
-            if last_read[e] {
+            if *last_read {
                 fallible_vec::push(&mut free, *place)?;
             }
         }

@@ -298,6 +298,9 @@ impl<'a> Cache<'a> {
     /// The slot freed last, or else the one freed first, whose snapshot has no later use, unless it is
     /// in hand.
     fn dead(&mut self, last: bool) -> Option<u32> {
+        if !self.has_in_hand {
+            return if last { self.dead.pop_back() } else { self.dead.pop_front() };
+        }
         let is_free = |slot: &u32| !self.is_in_hand(*slot);
         let mut dead = self.dead.iter();
         let i = if last { dead.rposition(is_free) } else { dead.position(is_free) };

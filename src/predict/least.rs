@@ -9,19 +9,19 @@ use super::costs::Costs;
 use super::delays::Delays;
 use crate::error::Result;
 use crate::fallible_vec::filled;
-use crate::plan::{Index, Issued, Moment, Plan, Step, NONE};
+use crate::plan::{Fetch, Index, Plan, Step, NONE};
 
 /// The largest amount, as a fraction of the time of the run, by which rounding errors may make the
 /// delays larger than in a simulation.
 pub(super) const ROUNDING: f64 = 1e-11;
 
 /// A slot of the device cache. Times are in seconds.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Slot {
-    /// The end of the upload into the slot, if a RESTORE has yet to wait for that upload.
-    filled: Option<f64>,
-    /// The end of the last download from the slot, if no other snapshot has taken the slot since.
-    read: Option<f64>,
+    /// The end of the upload into the slot, if a RESTORE has yet to wait for that upload; else 0.
+    filled: f64,
+    /// The end of the last download from the slot, if no other snapshot has taken the slot since; else 0.
+    read: f64,
 }
 
 /// A run. Times are in seconds.
@@ -39,7 +39,8 @@ struct Playback<'a> {
     written: Vec<f64>,
     /// Compressed snapshots: the end of the last download from bytes of the cache that were freed.
     freed: f64,
-    issued: Issued,
+    /// The fetches that are not issued yet.
+    fetches: &'a [Fetch],
 }
 
 /// Returns a lower bound of the seconds that `plan`, a plan of this index, takes; 0 for a plan of a
@@ -66,24 +67,26 @@ pub(super) fn least(
         delays: Delays::default(),
         uploads: 0.0,
         downloads: 0.0,
-        slots: filled(Slot { filled: None, read: None }, plan.device_slots as usize)?,
+        slots: filled(Slot::default(), plan.device_slots as usize)?,
         written: filled(0.0, plan.host_slots as usize)?,
         freed: 0.0,
-        issued: Issued::default(),
+        fetches: &plan.fetches,
     };
     // Time steps of the live state and of the next BACKWARD.
     let (mut live, mut backward) = (0, index.states as u32 - 1);
-    for (number, access) in index.accesses.iter().enumerate() {
+    for ((number, access), &step) in (0..).zip(&index.accesses).zip(&plan.steps) {
         if access.save {
             run.now += costs.forward.sum(live..access.ts);
-            run.save(number);
+            run.save(step);
         } else {
             run.now += costs.forward.sum(live..backward) + costs.backward.of(backward);
             backward -= 1;
             let before = run.delays.seconds;
-            run.restore(number, access.next == NONE);
+            run.issue(|fetch| fetch.restore == number);
+            run.restore(step, access.next == NONE);
             run.delays.count_restore(before);
         }
+        run.issue(|fetch| fetch.issue_after <= number);
         live = access.ts;
         if run.delays.seconds > patience + ROUNDING * run.now {
             return Ok(Err(run.delays.in_all(plan)));
@@ -103,9 +106,7 @@ impl Playback<'_> {
     /// Another snapshot takes the slot. Returns the end of the download that the first operation in
     /// these bytes waits for.
     fn take(&mut self, slot: u32) -> f64 {
-        let slot = &mut self.slots[slot as usize];
-        slot.filled = None;
-        let read = slot.read.take().unwrap_or(0.0);
+        let Slot { read, .. } = std::mem::take(&mut self.slots[slot as usize]);
         if !self.costs.compressed {
             return read;
         }
@@ -113,8 +114,8 @@ impl Playback<'_> {
         self.freed
     }
 
-    fn save(&mut self, number: usize) {
-        let Step { slot, host } = self.plan.steps[number];
+    #[inline]
+    fn save(&mut self, Step { slot, host }: Step) {
         if slot != NONE {
             self.now += self.costs.compress;
             let read = self.take(slot);
@@ -122,24 +123,22 @@ impl Playback<'_> {
             self.now += self.costs.copy;
             if host != NONE {
                 self.downloads = self.downloads.max(self.now) + self.costs.download;
-                self.slots[slot as usize].read = Some(self.downloads);
+                self.slots[slot as usize].read = self.downloads;
                 self.written[host as usize] = self.downloads;
             }
         } else if host != NONE {
             self.now += self.costs.compress + self.costs.download;
             self.written[host as usize] = 0.0;
         }
-        self.issue(Moment::After(number));
     }
 
-    fn restore(&mut self, number: usize, is_last: bool) {
-        self.issue(Moment::Restore(number));
-        let Step { slot, .. } = self.plan.steps[number];
+    #[inline]
+    fn restore(&mut self, Step { slot, .. }: Step, is_last: bool) {
         if slot == NONE {
             self.now += self.costs.upload + self.costs.decompress;
         } else {
-            let filled = self.slots[slot as usize].filled.take();
-            self.wait_until(filled.unwrap_or(0.0));
+            let filled = std::mem::take(&mut self.slots[slot as usize].filled);
+            self.wait_until(filled);
             // Of the costs of a snapshot, one is 0: raw ones are copied, and coded ones are decoded.
             let copy = if self.costs.compressed { 0.0 } else { self.costs.copy };
             self.now += copy + self.costs.decompress;
@@ -147,16 +146,18 @@ impl Playback<'_> {
                 self.take(slot);
             }
         }
-        self.issue(Moment::After(number));
     }
 
-    /// Issues the uploads that are due at `moment`.
-    fn issue(&mut self, moment: Moment) {
-        while let Some(fetch) = self.issued.due(self.plan, moment) {
+    /// Issues the uploads that are due.
+    #[inline]
+    fn issue(&mut self, is_due: impl Fn(&Fetch) -> bool) {
+        while let Some((fetch, later)) = self.fetches.split_first().filter(|(next, _)| is_due(next))
+        {
+            self.fetches = later;
             let Step { slot, host } = self.plan.steps[fetch.restore as usize];
             let ready = self.take(slot).max(self.written[host as usize]).max(self.now);
             self.uploads = self.uploads.max(ready) + self.costs.upload;
-            self.slots[slot as usize].filled = Some(self.uploads);
+            self.slots[slot as usize].filled = self.uploads;
         }
     }
 }
