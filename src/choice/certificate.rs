@@ -118,7 +118,9 @@ impl<'a> Problem<'a> {
         let additions = slots.saturating_mul(3 * u64::from(self.steps).pow(2) / 2);
         let is_priced = self.tiers.storage.cut == Cut::Whole && self.costs.forward.least() > 0.0;
         let runs = if is_priced { work / additions.max(1) } else { 0 };
-        usize::try_from(runs).unwrap_or(usize::MAX)
+        // Without slots on the host nothing is transferred: the first weights, none, give the largest bound.
+        let most = if self.host == 0 { 1 } else { usize::MAX };
+        usize::try_from(runs).unwrap_or(most).min(most)
     }
 
     fn priced(&self, cache: u32, host: u32, (up, down): (f64, f64)) -> Result<Option<Priced>> {

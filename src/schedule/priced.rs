@@ -215,41 +215,38 @@ impl Priced {
     /// Computes the costs of ranges of `len` states from those of shorter ranges. `sums` has the sums of
     /// the block that begins with `first`.
     fn extend(&mut self, len: usize, first: usize, sums: &[Sums]) {
-        let slots = |priced: &Self| {
-            let hosts = priced.host;
-            (0..=priced.cache).flat_map(move |c| (0..=hosts).map(move |h| (c, h)))
-        };
-        let restore = self.restore;
-        for ((c, h), sums) in slots(self).zip(sums) {
-            let (rests, table) = (self.rests(c, h, len), self.at(c, h));
-            let (has_device, has_host) = self.has_base(c, h);
-            // The short advances and the long ones.
-            let (short, long) = (1..BLOCK.min(len), first.max(BLOCK)..len.max(BLOCK));
-            let cost = |is_there: bool, kind: usize, lower: &[i32], price: i32| match is_there {
-                true => {
-                    let short = least(rests, &lower[short.clone()], 1);
-                    let long = match long.is_empty() {
-                        true => NEVER,
-                        false => least(&rests[long.start - 1..], &lower[long.clone()], long.start),
-                    };
-                    (sums[kind][len - first].min(short).min(long) + price).min(NEVER)
+        let (cache, host, rests) = (self.cache, self.host, self.steps - len + 1);
+        let slots = move || (0..=cache).flat_map(move |c| (0..=host).map(move |h| (c, h)));
+        let (restore, upload) = (self.restore, self.upload);
+        for (((c, h), table), sums) in slots().zip(&mut self.tables).zip(sums) {
+            let (has_device, has_host) = (c < cache, h < host);
+            let rests = &table.live[rests..];
+            let cost = |is_there: bool, kind: usize, lower: &[i32], price: i32| {
+                if !is_there {
+                    return NEVER;
                 }
-                false => NEVER,
+                let mut least = sums[kind][len - first];
+                // The short advances and the long ones.
+                for advances in [1..BLOCK.min(len), first.max(BLOCK)..len] {
+                    for j in advances {
+                        least = least.min(rests[j - 1] + lower[j] + j as i32 * UNIT as i32);
+                    }
+                }
+                (least + price).min(NEVER)
             };
             let device = cost(has_device, 0, &table.device, restore);
-            let host = cost(has_host, 1, &table.fetched, restore.saturating_add(self.upload));
+            let host = cost(has_host, 1, &table.fetched, restore.saturating_add(upload));
             let both = cost(has_device && has_host, 2, &table.both, restore);
-            let table = self.at_mut(c, h);
             (table.device[len], table.host[len], table.both[len]) = (device, host, both);
         }
-        for (c, h) in slots(self) {
+        for (c, h) in slots() {
             if c < self.cache && h < self.host {
                 let dropped = self.at(c + 1, h).host[len].min(self.at(c, h + 1).device[len]);
                 let both = &mut self.at_mut(c, h).both[len];
                 *both = dropped.min(*both);
             }
         }
-        for (c, h) in slots(self) {
+        for (c, h) in slots() {
             if c < self.cache && h > 0 {
                 let late = self.at(c, h - 1).both[len].saturating_add(self.download);
                 let device = &mut self.at_mut(c, h).device[len];
@@ -257,15 +254,17 @@ impl Priced {
             }
         }
         let end = self.steps - len;
-        for (c, h) in slots(self) {
-            let (live, _) = self.cheapest(self.stores(c, h), len);
-            let (fetched, _) = self.cheapest(self.keeps(c, h), len);
+        for (c, h) in slots() {
+            let least = |costs: [i32; 3]| costs.into_iter().fold(NEVER, i32::min);
+            let live = least(self.costs(self.stores(c, h), len));
+            let fetched = least(self.costs(self.keeps(c, h), len));
             let table = self.at_mut(c, h);
             (table.live[end], table.fetched[len]) = (live, fetched);
         }
     }
 
     /// Where a live base is stored, with the free slots afterwards and the price of storing.
+    #[inline]
     fn stores(&self, c: usize, h: usize) -> [Option<(Place, i32)>; 3] {
         let written = self.save.saturating_add(self.download);
         [
@@ -276,6 +275,7 @@ impl Priced {
     }
 
     /// Where a base that has just been fetched from the host may be from then on.
+    #[inline]
     fn keeps(&self, c: usize, h: usize) -> [Option<(Place, i32)>; 3] {
         let is_on_host = h < self.host;
         [
@@ -285,6 +285,7 @@ impl Priced {
         ]
     }
 
+    #[inline]
     fn cost_of(&self, (base, c, h): Place, len: usize) -> i32 {
         let table = self.at(c, h);
         match base {
@@ -295,15 +296,16 @@ impl Priced {
         }
     }
 
-    fn cheapest(&self, places: [Option<(Place, i32)>; 3], len: usize) -> (i32, Option<Place>) {
-        let mut best = (NEVER, None);
-        for (place, price) in places.into_iter().flatten() {
-            let cost = self.cost_of(place, len).saturating_add(price);
-            if cost < best.0 {
-                best = (cost, Some(place));
-            }
-        }
-        best
+    #[inline]
+    fn costs(&self, places: [Option<(Place, i32)>; 3], len: usize) -> [i32; 3] {
+        let cost = |(place, price)| self.cost_of(place, len).saturating_add(price);
+        places.map(|place| place.map_or(NEVER, cost))
+    }
+
+    fn cheapest(&self, places: [Option<(Place, i32)>; 3], len: usize) -> Option<Place> {
+        let costs = self.costs(places, len).into_iter().zip(places);
+        let known = costs.filter(|(cost, _)| *cost < NEVER);
+        known.min_by_key(|(cost, _)| *cost).and_then(|(_, place)| Some(place?.0))
     }
 
     /// The least cost of forward steps, saves, restores and transfers, in forward steps; `None` if no
@@ -335,7 +337,7 @@ impl Priced {
             }
             if base == Base::Live {
                 act(Kind::Save, start)?;
-                match self.cheapest(self.stores(c, h), len).1 {
+                match self.cheapest(self.stores(c, h), len) {
                     Some(stored) => place = stored,
                     None => return Ok(None),
                 }
@@ -377,7 +379,7 @@ impl Priced {
         let sum = |i: usize| rests[i] + lower[i + 1] + (i as i32 + 1) * UNIT as i32 + price;
         let j = (0..len - 1).find(|&i| sum(i) == cost).unwrap_or(0) + 1;
         let moved = match base {
-            Base::Host if j > 1 => self.cheapest(self.keeps(c, h), j).1,
+            Base::Host if j > 1 => self.cheapest(self.keeps(c, h), j),
             _ => None,
         };
         (j as u32, (Base::Live, c, h), moved.unwrap_or((base, c, h)))
