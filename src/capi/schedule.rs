@@ -35,6 +35,8 @@ pub(super) struct Planned<'a> {
     pub tiers: &'a TierSpec,
     /// `device_budget` and `host_budget` in bytes; 0: no budget.
     pub budgets: (u64, u64),
+    /// The predicted seconds of a shot, if they are known.
+    pub predicted: Option<f64>,
 }
 
 /// Fills the summary of a schedule, with or without range actions, and of a session's plan if there
@@ -71,7 +73,7 @@ pub(super) fn summarize(
         },
         ..Default::default()
     };
-    if let Some(Planned { plan, tiers, budgets }) = planned {
+    if let Some(Planned { plan, tiers, budgets, predicted }) = planned {
         (summary.device_budget, summary.host_budget) = budgets;
         summary.compressor = tiers.storage.codec.method.number().into();
         summary.raw_slots = i32::try_from(plan.raw_slots).unwrap_or(i32::MAX);
@@ -101,11 +103,14 @@ pub(super) fn summarize(
         let tiers = tiers.clone().in_macro_steps(macro_steps);
         let is_known = schedule.steps > 0 && tiers.costs.check(schedule.steps).is_ok();
         if is_known && plan.policy == Policy::Clairvoyant {
-            let simulation = simulate(schedule, plan, &tiers.costs, tiers.budgets)?;
+            let simulated = || simulate(schedule, plan, &tiers.costs, tiers.budgets);
+            summary.predicted_s = match predicted {
+                Some(seconds) => seconds,
+                None => simulated()?.makespan,
+            };
             let bound = lower_bound(schedule.steps, &tiers, BOUND_WORK)?;
             // The bound is one of nested schedules. A trace of another kind may be faster.
-            summary.predicted_s = simulation.makespan;
-            summary.bound_s = bound.min(simulation.makespan);
+            summary.bound_s = bound.min(summary.predicted_s);
         }
     }
     Ok(summary)

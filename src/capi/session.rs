@@ -427,7 +427,8 @@ pub unsafe extern "C" fn gpuzip_summary(
             let plan = session.plan()?;
             let (tiers, budgets) = (session.tiers(), session.budgets());
             let ranges = session.schedule().config().schedule.range_actions;
-            summarize(&schedule, ranges, Some(Planned { plan: &plan, tiers, budgets }))
+            let planned = Planned { plan: &plan, tiers, budgets, predicted: None };
+            summarize(&schedule, ranges, Some(planned))
         })
     })
 }
@@ -455,7 +456,8 @@ pub unsafe extern "C" fn gpuzip_memory_required(
         let ranges = config.schedule.range_actions;
         let Estimate { choice, tiers, budgets } = estimate(config, steps as i64, &fields)?;
         let plan = choice.plans.first();
-        let planned = plan.map(|plan| Planned { plan, tiers: &tiers, budgets });
+        let predicted = choice.predicted;
+        let planned = plan.map(|plan| Planned { plan, tiers: &tiers, budgets, predicted });
         summarize(&choice.schedule, ranges, planned)
     })
 }

@@ -20,6 +20,8 @@ pub struct Choice {
     pub schedule: Schedule,
     /// One plan per session, in the order of the sessions.
     pub plans: Vec<Arc<Plan>>,
+    /// The predicted seconds of the slowest session, where a prediction decided.
+    pub predicted: Option<f64>,
 }
 
 /// Decides the schedule and the plans for `steps` time steps. `sessions` has the storage options of
@@ -174,9 +176,9 @@ fn searched(config: &Config, steps: u32, alternatives: &[Vec<TierSpec>]) -> Resu
         0 => u32::MAX,
         set => set,
     };
-    let Candidate { alternative, schedule, plans, .. } =
+    let Candidate { alternative, schedule, plans, simulation } =
         search_and_refine(steps, most, alternatives)?;
-    Ok(Some(Choice { alternative, schedule, plans }))
+    Ok(Some(Choice { alternative, schedule, plans, predicted: Some(simulation.makespan) }))
 }
 
 /// Returns the snapshots inside an interval of two-level or hrevolve: the slots of the smallest device
@@ -252,7 +254,7 @@ fn plan_all(schedule: Schedule, sessions: &[TierSpec]) -> Result<Choice> {
     for tiers in sessions {
         plans.push(tiers.plan_of(index.as_ref(), schedule.snapshots, &plans)?);
     }
-    Ok(Choice { alternative: 0, schedule, plans })
+    Ok(Choice { alternative: 0, schedule, plans, predicted: None })
 }
 
 /// Returns the schedule with the most snapshots whose plans fit the host budgets; `None` if no

@@ -498,7 +498,8 @@ fn ended_after(choice: &Choice, (steps, after_save): (u32, bool)) -> Result<Choi
     let schedule = Schedule::online(steps, choice.schedule.snapshots, after_save)?;
     schedule.check_length()?;
     validate_if_asked(&schedule, false)?;
-    Ok(Choice { alternative: choice.alternative, schedule, plans: Vec::new() })
+    let alternative = choice.alternative;
+    Ok(Choice { alternative, schedule, plans: Vec::new(), predicted: None })
 }
 
 fn decide(config: &Config, steps: u32, sessions: &BTreeMap<u64, Vec<TierSpec>>) -> Result<Choice> {
