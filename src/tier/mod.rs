@@ -187,7 +187,7 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
 
     /// The device of these tiers, for reading its traffic and times.
     pub fn device(&mut self) -> &mut D {
-        &mut *self.device
+        &mut self.device
     }
 
     /// Waits for all work of the device, then empties all slots. Fails as `finish` does.
