@@ -2,6 +2,7 @@
 
 use crate::named::named;
 use std::fmt::{self, Write};
+use std::ops::Deref;
 
 /// Most bytes of a text from `text`, `fail!` or `Error::within`. Such texts quote input of any
 /// length, and must stay short when memory is short.
@@ -35,13 +36,26 @@ named! {
     }
 }
 
-/// An error of gpuzip.
+/// An error of gpuzip. It is as small as a pointer, so that a call without an error moves no more than
+/// that from function to function.
 #[derive(Clone, Debug)]
-pub struct Error {
+pub struct Error(Box<What>);
+
+/// What an [`Error`] says.
+#[derive(Clone, Debug)]
+pub struct What {
     /// The kind of failure.
     pub code: Code,
     /// What was wrong, with the value, and what to do about it.
     pub message: String,
+}
+
+impl Deref for Error {
+    type Target = What;
+
+    fn deref(&self) -> &What {
+        &self.0
+    }
 }
 
 /// The result of a function that can fail with an [`Error`].
@@ -50,12 +64,12 @@ pub type Result<T> = std::result::Result<T, Error>;
 impl Error {
     /// Makes an error from its code and text.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Error { code, message: message.into() }
+        Error(Box::new(What { code, message: message.into() }))
     }
 
     /// Returns the error with `place` before its text: where, or on what, the call failed.
     pub fn within(mut self, place: impl fmt::Display) -> Self {
-        self.message = text(format_args!("{place}: {}", self.message));
+        self.0.message = text(format_args!("{place}: {}", self.message));
         self
     }
 }
@@ -104,15 +118,21 @@ impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {
         match error.downcast::<Error>() {
             Ok(error) => error,
-            Err(error) => Error::new(Code::Io, text(format_args!("{error}"))),
+            Err(error) => of(Code::Io, format_args!("{error}")),
         }
     }
+}
+
+/// Makes an error from its code and a formatted text.
+#[cold]
+pub fn of(code: Code, arguments: fmt::Arguments<'_>) -> Error {
+    Error::new(code, text(arguments))
 }
 
 /// Makes an `Err(Error)` from the name of a code and a formatted text.
 macro_rules! fail {
     ($code:ident, $($text:tt)*) => {
-        Err($crate::error::Error::new($crate::error::Code::$code, $crate::error::text(format_args!($($text)*))))
+        Err($crate::error::of($crate::error::Code::$code, format_args!($($text)*)))
     };
 }
 pub(crate) use fail;

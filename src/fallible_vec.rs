@@ -2,7 +2,7 @@
 //! error, never an abort. A vector that is always shorter than `reserve::LARGEST` bytes, and of
 //! which a call has few, does not need these functions.
 
-use crate::error::{text, Code, Error, Result};
+use crate::error::{self, Code, Error, Result};
 use crate::reserve::may_fail;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash};
@@ -11,10 +11,8 @@ use std::hash::{BuildHasher, Hash};
 #[cold]
 fn refused<T>(items: usize) -> Error {
     let bytes = std::mem::size_of::<T>();
-    Error::new(
-        Code::Memory,
-        text(format_args!("no memory for {items} items of {bytes} bytes: free memory, or take fewer time steps or snapshots")),
-    )
+    let text = format_args!("no memory for {items} items of {bytes} bytes: free memory, or take fewer time steps or snapshots");
+    error::of(Code::Memory, text)
 }
 
 /// Returns an empty vector with room for `len` items.

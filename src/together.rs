@@ -2,7 +2,7 @@
 //! The table is asked when a configuration is read, and again when a session, a schedule or a call
 //! has settled the modes. docs/limitations.md has its rows.
 
-use crate::error::{text, Code, Error, Result};
+use crate::error::{self, Code, Result};
 use crate::named::named;
 
 named! {
@@ -108,8 +108,7 @@ impl Modes {
         let Some(pair) = PAIRS.iter().find(is_used) else { return Ok(()) };
         let [one, other] =
             pair.modes.map(|mode| mode.name().replace('#', &value(mode).to_string()));
-        let message = text(format_args!("{one} with {other}: {}; {}", pair.why, pair.remedy));
-        Err(Error::new(pair.code, message))
+        Err(error::of(pair.code, format_args!("{one} with {other}: {}; {}", pair.why, pair.remedy)))
     }
 }
 

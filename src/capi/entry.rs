@@ -3,7 +3,7 @@
 
 use super::float;
 use super::types::*;
-use crate::error::{self, fail, Code, Error, Result};
+use crate::error::{self, fail, Code, Result};
 use crate::reserve;
 use crate::schedule::Algorithm;
 use std::cell::Cell;
@@ -227,6 +227,7 @@ impl<T> Out<T> {
     }
 }
 
+#[inline]
 pub(super) fn not_null<T>(pointer: *const T, name: &str) -> Result<()> {
     if pointer.is_null() {
         return fail!(Argument, "{name} is NULL");
@@ -253,10 +254,8 @@ pub(super) unsafe fn read_sized<T: Copy>(
 ) -> Result<T> {
     let ours = std::mem::size_of::<T>();
     if !(ours as u64..=LARGEST_INPUT).contains(&size) || !size.is_multiple_of(8) {
-        return Err(Error::new(
-            wrong,
-            format!("{name}->struct_size = {size}: this library has {ours}; {remedy}"),
-        ));
+        let text = format_args!("{name}->struct_size = {size}: this library has {ours}; {remedy}");
+        return Err(error::of(wrong, text));
     }
     // SAFETY: `input` points to `size` bytes by this function's contract, at least the size of `T`.
     let (beyond, copy) = unsafe {
@@ -293,19 +292,17 @@ pub(super) unsafe fn read_options<T: Copy>(input: *const T, name: &str) -> Resul
 }
 
 /// Refuses reserved words that are not zero: a newer header may have members there.
+#[inline]
 pub(super) fn zero_words(name: &str, words: &[u64], wrong: Code) -> Result<()> {
-    let Some((i, word)) = words.iter().enumerate().find(|(_, word)| **word != 0) else {
-        return Ok(());
-    };
+    let Some(i) = words.iter().position(|word| *word != 0) else { return Ok(()) };
+    let word = words[i];
     let place = if words.len() > 1 { format!("[{i}]") } else { String::new() };
     let version = env!("CARGO_PKG_VERSION");
     let remedy = "set the struct to zero before its members, or run with the newer library whose header it was compiled with";
-    Err(Error::new(
-        wrong,
-        error::text(format_args!(
-            "{name}{place} = {word}: it must be 0 in this library (version {version}); {remedy}"
-        )),
-    ))
+    let text = format_args!(
+        "{name}{place} = {word}: it must be 0 in this library (version {version}); {remedy}"
+    );
+    Err(error::of(wrong, text))
 }
 
 /// Returns what the number `value` stands for, one of `choices` counted from 0; `text` lists them.

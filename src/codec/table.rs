@@ -220,7 +220,7 @@ impl Method {
 
     /// Returns why the codec cannot be used on this machine, or `None` if it can be used.
     pub fn missing(&self) -> Option<String> {
-        self.coder(Shape { n: [64, 1, 1], scalar: Scalar::F32 }).err().map(|e| e.message)
+        self.coder(Shape { n: [64, 1, 1], scalar: Scalar::F32 }).err().map(|e| e.to_string())
     }
 
     /// Returns the largest number of bytes of the payload of an array of this shape; 0 for

@@ -233,7 +233,7 @@ fn other_versions_and_byte_orders_are_told_from_damage() {
     let error = |offset: usize, bytes: &[u8]| {
         let mut changed = good.clone();
         changed[offset..offset + bytes.len()].copy_from_slice(bytes);
-        check(&changed).err().unwrap().message
+        check(&changed).err().unwrap().to_string()
     };
     assert!(error(8, &(VERSION + 1).to_le_bytes()).contains("has version 2 of the format"));
     assert!(error(12, &0x0102_0304u32.to_be_bytes()).contains("has the byte order 0x04030201"));

@@ -131,7 +131,7 @@ mod tests {
                 ["say nothing about codec", "codec = 3"],
             ),
         ] {
-            let error = written.check(&of(&values)).unwrap_err().message;
+            let error = written.check(&of(&values)).unwrap_err().to_string();
             assert!(texts.iter().all(|text| error.contains(text)), "{error}");
         }
     }
@@ -167,7 +167,7 @@ mod tests {
                 "compressor = 99, which this version of gpuzip does not",
             ),
         ] {
-            let error = written.check(&expected).unwrap_err().message;
+            let error = written.check(&expected).unwrap_err().to_string();
             assert!(error.contains(text), "{error}");
         }
     }

@@ -79,7 +79,7 @@ mod tests {
         }
         assert_eq!(Name::new("a\n").unwrap().to_string(), "a\\n");
         for text in ["", "a\0b", &"x".repeat(LONGEST_NAME + 1)] {
-            let error = Name::new(text).unwrap_err().message;
+            let error = Name::new(text).unwrap_err().to_string();
             assert!(error.contains("1 to 80 bytes"), "{error}");
         }
         let mut bytes = [0; LONGEST_NAME];

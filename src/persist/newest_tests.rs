@@ -219,7 +219,7 @@ fn a_generation_that_is_not_of_one_shot_is_passed_over() {
             match expected {
                 Some(shot) => assert_eq!(found.unwrap(), Some(shot), "{shots:?}"),
                 None => {
-                    let error = found.unwrap_err().message;
+                    let error = found.unwrap_err().to_string();
                     let texts = ["complete on all ranks", "; generation 1 is of different shots"];
                     assert!(texts.iter().all(|text| error.contains(text)), "{error}");
                 }

@@ -240,7 +240,7 @@ fn budgets_that_do_not_do_are_an_error_that_says_what_would() {
     let plan = Plan::new(&schedule, 4, Policy::Clairvoyant).unwrap();
     let costs = Costs { slot_bytes: 100, ..costs(1.0, 0.0, 1.0) };
     let refused = |device, host, disk| {
-        simulate(&schedule, &plan, &costs, Budgets { device, host, disk }).unwrap_err().message
+        simulate(&schedule, &plan, &costs, Budgets { device, host, disk }).unwrap_err().to_string()
     };
     assert!(
         refused(399, 800, 0).contains("needs 400 bytes of device memory"),

@@ -273,7 +273,7 @@ fn bitcomp_without_its_library() {
             c.device.backend = Backend::Cuda;
             c.device.ordinal = Some(0);
         });
-        let error = Session::new(config, 30, &unplaced(&shapes())).err().unwrap().message;
+        let error = Session::new(config, 30, &unplaced(&shapes())).err().unwrap().to_string();
         assert!(
             error.contains("/nowhere/libnvcomp.so.5: ") && error.contains(nvcomp::PATH),
             "{error}"
@@ -287,7 +287,7 @@ fn bitcomp_of_a_library_that_lacks_a_function() {
         "bitcomp_of_a_library_that_lacks_a_function",
         &nvcomp::stand_in("lacking", "-DLACKING"),
     ) {
-        let error = run(&bitcomp(), 1).err().unwrap().message;
+        let error = run(&bitcomp(), 1).err().unwrap().to_string();
         assert!(error.contains("lacking.so lacks bitcompGetCompressedSizeAsync"), "{error}");
     }
 }
@@ -303,7 +303,7 @@ fn bitcomp_that_fails() {
     ] {
         assert_eq!(emu::reset(1, emu::RANDOM, 1, MEMORY), 0);
         emu::fail("cuLaunchHostFunc", k, 801);
-        let error = run(&bitcomp(), 1).err().unwrap().message;
+        let error = run(&bitcomp(), 1).err().unwrap().to_string();
         assert!(error.contains(call) && error.contains("failed with status 801"), "{error}");
     }
 }

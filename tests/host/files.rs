@@ -126,7 +126,7 @@ fn what_is_no_regular_file_is_refused_when_it_is_read() {
         // The configuration file itself.
         let file = test.join(format!("{kind}.cfg"));
         make(&file);
-        let error = gpuzip::capi::Loaded::new(Some(&file)).err().unwrap().message;
+        let error = gpuzip::capi::Loaded::new(Some(&file)).err().unwrap().to_string();
         assert!(
             error.contains(&file.display().to_string()) && error.contains(text),
             "{kind}: {error}"

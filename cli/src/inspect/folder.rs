@@ -119,9 +119,9 @@ impl Content {
             Ok(reader) => reader,
             Err(e) if e.code == Code::Memory => return Err(e),
             Err(_) if !listing.has(rank, number) => return Ok(None),
-            Err(e) => return Ok(Some(Err(e.message))),
+            Err(e) => return Ok(Some(Err(e.to_string()))),
         };
-        let verdict = |k| reader.read(k, &mut |_| Ok(())).err().map(|e| e.message);
+        let verdict = |k| reader.read(k, &mut |_| Ok(())).err().map(|e| e.to_string());
         let records = reader.records.iter().enumerate().map(|(k, record)| (*record, verdict(k)));
         Ok(Some(Ok(Content {
             records: records.collect(),

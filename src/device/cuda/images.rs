@@ -140,7 +140,7 @@ fn own(
     }
     // Without NVRTC, the kept images were the only ones: the error says why they are not used.
     let refused = |error: Error| match folder.and_then(|path| refusal(path, &stem)) {
-        Some(why) => Error { message: format!("{}; {why}", error.message), ..error },
+        Some(why) => Error::new(error.code, format!("{error}; {why}")),
         None => error,
     };
     let version = nvrtc::version().map_err(refused)?;

@@ -3,7 +3,7 @@
 
 use crate::device::worker::{Task, Worker};
 use crate::device::Address;
-use crate::error::{fail, text, Code, Error, Result};
+use crate::error::{self, fail, Code, Error, Result};
 use crate::fallible_vec;
 use crate::files::{Page, Scratch, PAGE};
 use crate::guarded::locked;
@@ -235,7 +235,7 @@ impl DiskSpace {
             _ => "the disk or its file system has failed: name other folders in disk_path",
         };
         let folders = self.folders();
-        Error::new(Code::Io, text(format_args!("it cannot be {done} in {folders} ({e}): {remedy}")))
+        error::of(Code::Io, format_args!("it cannot be {done} in {folders} ({e}): {remedy}"))
     }
 }
 
