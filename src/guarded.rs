@@ -46,11 +46,17 @@ impl<T> Guarded<T> {
         Ok(self.of_this_process()?.write().unwrap_or_else(PoisonError::into_inner))
     }
 
+    #[inline(always)]
     fn of_this_process(&'static self) -> Result<&'static RwLock<T>> {
         let process = Process::current();
-        if !process.is_child() {
-            return Ok(&self.first);
+        match process.is_child() {
+            false => Ok(&self.first),
+            true => self.of_child(process),
         }
+    }
+
+    #[cold]
+    fn of_child(&'static self, process: Process) -> Result<&'static RwLock<T>> {
         loop {
             let newest = self.newest.load(Ordering::Acquire);
             // SAFETY: the pointer is NULL, or this function has made it and never frees it after

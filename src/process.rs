@@ -20,25 +20,32 @@ extern "C" fn in_child() {
 /// handler more than once, and a fork then counts more than once; that does no harm, because
 /// generations need only differ. If the system refuses the handler for want of memory, one warning
 /// says so, and the next call tries again.
+#[inline(always)]
 pub(crate) fn watch() {
-    static WATCHED: AtomicBool = AtomicBool::new(false);
-    static WARNED: AtomicBool = AtomicBool::new(false);
     if !WATCHED.load(Ordering::Acquire) {
-        // SAFETY: the handler is a function without arguments that may run in a forked child: it
-        // only touches an atomic.
-        let status = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
-        WATCHED.fetch_or(status == 0, Ordering::Release);
-        // `WARNED` is set before the log is used, because the log enters this function, too.
-        if status != 0 && !WARNED.swap(true, Ordering::Relaxed) {
-            if log::log_enabled!(log::Level::Warn) {
-                log::warn!(
-                    "forks of this process cannot be noticed yet (pthread_atfork: {}): a child may take its parent's sessions for its own, so use \
-                     none there; each call of the library tries again",
-                    std::io::Error::from_raw_os_error(status)
-                );
-            } else {
-                WARNED.store(false, Ordering::Relaxed);
-            }
+        begin_to_watch();
+    }
+}
+
+static WATCHED: AtomicBool = AtomicBool::new(false);
+
+#[cold]
+fn begin_to_watch() {
+    static WARNED: AtomicBool = AtomicBool::new(false);
+    // SAFETY: the handler is a function without arguments that may run in a forked child: it only
+    // touches an atomic.
+    let status = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    WATCHED.fetch_or(status == 0, Ordering::Release);
+    // `WARNED` is set before the log is used, because the log enters this function, too.
+    if status != 0 && !WARNED.swap(true, Ordering::Relaxed) {
+        if log::log_enabled!(log::Level::Warn) {
+            log::warn!(
+                "forks of this process cannot be noticed yet (pthread_atfork: {}): a child may take its parent's sessions for its own, so use \
+                 none there; each call of the library tries again",
+                std::io::Error::from_raw_os_error(status)
+            );
+        } else {
+            WARNED.store(false, Ordering::Relaxed);
         }
     }
 }
@@ -48,6 +55,7 @@ pub(crate) fn watch() {
 pub(crate) struct Process(u64);
 
 impl Process {
+    #[inline(always)]
     pub fn current() -> Self {
         watch();
         Process(GENERATION.load(Ordering::Relaxed))

@@ -27,11 +27,9 @@ impl Handles {
         Handles { first, sessions: BTreeMap::new(), schedules: BTreeMap::new() }
     }
 
-    /// Returns what was found under a handle, or the error for a handle that is not live.
-    fn known<R>(&self, found: Option<R>, handle: usize, kind: &str) -> Result<R> {
-        if let Some(found) = found {
-            return Ok(found);
-        }
+    /// Returns the error for a handle that is not live.
+    #[cold]
+    fn unknown<R>(&self, handle: usize, kind: &str) -> Result<R> {
         let (process, count) = (handle >> COUNT_BITS, handle % (1 << COUNT_BITS));
         let is_handle = count >= FIRST && count % STEP == 0;
         match handle {
@@ -128,7 +126,7 @@ pub(super) fn with_session<R>(
     refuse_inner()?;
     let handles = HANDLES.read()?;
     let found = handles.sessions.get(&(handle as usize)).cloned();
-    let session = handles.known(found, handle as usize, SESSION)?;
+    let Some(session) = found else { return handles.unknown(handle as usize, SESSION) };
     drop(handles);
     let Ok(mut session) = session.lock() else {
         return fail!(Poisoned, "the session is unusable after an internal error: finalize it");
@@ -140,19 +138,19 @@ pub(super) fn schedule(handle: *mut gpuzip_schedule_t) -> Result<Arc<SharedSched
     refuse_inner()?;
     let handles = HANDLES.read()?;
     let found = handles.schedules.get(&(handle as usize)).cloned();
-    handles.known(found, handle as usize, SCHEDULE)
+    found.map_or_else(|| handles.unknown(handle as usize, SCHEDULE), Ok)
 }
 
 /// Removes a session's handle. The session is freed when no thread uses it any more.
 pub(super) fn remove_session(handle: *mut gpuzip_t) -> Result<Arc<Mutex<Session>>> {
     let mut handles = HANDLES.write()?;
     let found = handles.sessions.remove(&(handle as usize));
-    handles.known(found, handle as usize, SESSION)
+    found.map_or_else(|| handles.unknown(handle as usize, SESSION), Ok)
 }
 
 /// Removes a schedule's handle. The caller frees the schedule, which may take a while, without the lock.
 pub(super) fn remove_schedule(handle: *mut gpuzip_schedule_t) -> Result<Arc<SharedSchedule>> {
     let mut handles = HANDLES.write()?;
     let found = handles.schedules.remove(&(handle as usize));
-    handles.known(found, handle as usize, SCHEDULE)
+    found.map_or_else(|| handles.unknown(handle as usize, SCHEDULE), Ok)
 }
