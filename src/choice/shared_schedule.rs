@@ -298,7 +298,7 @@ impl SharedSchedule {
     pub fn peek_kind(&self, here: Here) -> Result<Option<Kind>> {
         let mut state = self.lock()?;
         state.check(here)?;
-        Ok(state.actions()?.peek_kind())
+        Ok(state.actions()?.peek().map(|(action, _)| action.kind))
     }
 
     /// Returns how many SAVEs and RESTOREs are among the actions of a shot up to action `it`. Walks
@@ -448,13 +448,11 @@ impl State {
     fn next(&mut self, here: Option<Here>, is_taken: bool) -> Result<Tick> {
         here.map_or(Ok(()), |here| self.check(here))?;
         let actions = self.actions()?;
-        let Some((action, end)) = actions.peek() else {
+        let next = if is_taken { actions.next() } else { actions.peek() };
+        let Some((action, end)) = next else {
             return fail!(State, "the sweep has terminated: only setup is valid now");
         };
-        action.check_memory()?;
-        if is_taken {
-            actions.next();
-        }
+        action.check_memory().inspect_err(|_| actions.put_back((action, end)))?;
         let it = self.current.map_or(0, |tick| tick.it + 1);
         Ok(Tick { sweep: self.sweep, it, step: self.step, action, end })
     }

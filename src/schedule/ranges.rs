@@ -39,24 +39,20 @@ impl Ranges {
 
     /// The next action and the last time step of its range. The action stays the next one.
     pub fn peek(&mut self) -> Option<(Action, u32)> {
-        if self.ahead.is_none() {
-            self.ahead = self.take();
-        }
+        self.ahead = self.next();
         self.ahead
     }
 
-    /// The kind of the next action, which stays the next one.
-    pub fn peek_kind(&mut self) -> Option<Kind> {
-        self.ahead
-            .or(self.rest)
-            .map(|(action, _)| action.kind)
-            .or_else(|| self.actions.peek().map(|action| action.kind))
+    /// Makes an action that was taken the next one again.
+    pub fn put_back(&mut self, next: (Action, u32)) {
+        self.ahead = Some(next);
     }
 
     /// Takes the next action of the schedule, or of the macro-step that was begun.
     #[inline]
     fn take(&mut self) -> Option<(Action, u32)> {
-        if let Some((step, last)) = self.rest.take() {
+        if let Some((step, last)) = self.rest {
+            self.rest = None;
             return Some(self.first_of(step, last));
         }
         let next = self.actions.next()?;

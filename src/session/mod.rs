@@ -255,10 +255,8 @@ impl Session {
         if tick.action.kind == Kind::Terminate {
             self.end_shot();
         }
-        let steps = |kind: Kind| match tick.action.kind == kind {
-            true => u64::from(tick.end - tick.action.ts + 1),
-            false => 0,
-        };
+        let steps = u64::from(tick.end - tick.action.ts + 1);
+        let steps = |kind: Kind| if tick.action.kind == kind { steps } else { 0 };
         let (forward, backward) = (steps(Kind::Forward), steps(Kind::Backward));
         self.shot.stats.forward_steps += forward;
         self.shot.stats.backward_steps += backward;
