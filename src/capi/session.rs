@@ -27,7 +27,7 @@ pub(super) unsafe fn app_fields(
     if nfields as usize > MAX_FIELDS {
         return fail!(Argument, "nfields = {nfields}: a state has at most {MAX_FIELDS} fields");
     }
-    let convert = |i: u32| {
+    let convert = |i: u32| -> Result<AppField> {
         // SAFETY: `fields` points to `nfields` fields by this function's contract, and i < nfields.
         let given = unsafe { fields.add(i as usize).read_unaligned() };
         let field = field_of(&given).map_err(|e| e.within(format_args!("field {i}")))?;
@@ -37,14 +37,15 @@ pub(super) unsafe fn app_fields(
         }
         let rows = Rows::of(&field, given.pitch2, given.pitch3)
             .map_err(|e| e.within(format_args!("field {i}")))?;
-        if given.data.is_null() {
-            return Ok(AppField { field, memory: None });
-        }
         // SAFETY: the caller of the ABI promises that `data` is memory for the values of the field.
         let memory = unsafe { AppMemory::in_rows(given.data.cast(), rows) };
-        Ok(AppField { field, memory: Some(memory) })
+        Ok(AppField { field, memory: Some(memory).filter(|_| !given.data.is_null()) })
     };
-    (0..nfields).map(convert).collect()
+    let mut converted = Vec::with_capacity(nfields as usize);
+    for i in 0..nfields {
+        converted.push(convert(i)?);
+    }
+    Ok(converted)
 }
 
 fn field_of(given: &gpuzip_field_t) -> Result<Field> {

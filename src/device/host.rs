@@ -1,5 +1,5 @@
 //! The host backend: main memory stands for device memory, the calling thread is the application's
-//! stream, and two worker threads are the transfer lanes.
+//! stream, and two worker threads are the transfer lanes, but for short copies ([`SHORT`]).
 //!
 //! With a link bandwidth set, every copy between device and host memory takes at least as long as
 //! such a link would need, which simulates the balance of an accelerator.
@@ -19,14 +19,18 @@ use crate::timeline::{Label, Span};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+/// Most bytes of a copy that takes less time than to wake the thread of a lane, about 1 us. The calling
+/// thread does such a copy if the lane has nothing else to do.
+const SHORT: u64 = 8 << 10;
+
 /// The host as a device.
 pub struct HostDevice {
     /// Touches the pages of the device slab ahead of their use; ends before the slab.
     toucher: Option<Toucher>,
     device: Slab,
     host: Slab,
-    to_device: Arc<Link>,
-    to_host: Arc<Link>,
+    /// The simulated link to the device and the one to the host, if there is one.
+    links: Option<[Arc<Link>; 2]>,
     /// The lanes of uploads and of downloads.
     transfers: [Worker<Transfer>; 2],
     /// The disk, if the session has one. Ends before the host slab.
@@ -51,16 +55,15 @@ impl HostDevice {
     /// Makes the device and starts the two transfer lanes. `link_bandwidth` is the bandwidth of the
     /// simulated link in bytes per second in each direction; 0: no simulation.
     pub fn new(link_bandwidth: f64) -> Result<Self> {
-        let link =
-            || Arc::new(Link { bandwidth: link_bandwidth, free: Mutex::new(Instant::now()) });
+        let link = |()| Link { bandwidth: link_bandwidth, free: Mutex::new(Instant::now()) };
+        let links = (link_bandwidth > 0.0).then(|| [(); 2].map(link).map(Arc::new));
         Ok(HostDevice {
             toucher: None,
             device: Slab::new(0)?,
             host: Slab::new(0)?,
             transfers: [Worker::start(c"gpuzip-upload")?, Worker::start(c"gpuzip-download")?],
             disk: None,
-            to_device: link(),
-            to_host: link(),
+            links,
             traffic: Traffic::default(),
             events: Vec::new(),
             entered: Instant::now(),
@@ -84,9 +87,9 @@ impl HostDevice {
     }
 
     /// The log and the label of the span of a copy, if spans are kept.
-    fn span(&self, lane: Lane, crossing: &Crossing, bytes: u64) -> Option<(Arc<Log>, Label)> {
+    fn span(&self, lane: Lane, crossing: &Crossing, bytes: u64) -> Option<Box<(Arc<Log>, Label)>> {
         let teller = self.teller.as_ref()?;
-        Some((teller.log.clone(), teller.subject.copy(lane, crossing, bytes)))
+        Some(Box::new((teller.log.clone(), teller.subject.copy(lane, crossing, bytes))))
     }
 }
 
@@ -126,9 +129,9 @@ impl Device for HostDevice {
             );
         }
         self.entered = Instant::now();
-        let gap =
-            self.left.map_or(f64::NAN, |left| self.entered.duration_since(left).as_secs_f64());
         if let Some(gaps) = &mut self.gaps {
+            let gap = |left| self.entered.duration_since(left).as_secs_f64();
+            let gap = self.left.map_or(f64::NAN, gap);
             fallible_vec::push(gaps, gap)?;
         }
         if let Some(teller) = &mut self.teller {
@@ -137,14 +140,16 @@ impl Device for HostDevice {
         Ok(())
     }
 
-    fn leave(&mut self) -> Result<()> {
+    fn leave(&mut self) -> Result<f64> {
         let now = Instant::now();
-        self.times.stalled += now.duration_since(self.entered).as_secs_f64();
+        let seconds = now.duration_since(self.entered).as_secs_f64();
+        self.times.stalled += seconds;
         self.left = Some(now);
         if let Some(teller) = &mut self.teller {
             teller.leave(self.entered, now);
         }
-        Ok(())
+        // However sums are rounded, those of all calls are no less than the stall.
+        Ok(seconds + 1e-12)
     }
 
     fn slabs(&self) -> [(u64, u64); 2] {
@@ -162,22 +167,23 @@ impl Device for HostDevice {
             let span = self.span(lane, &Crossing::None, bytes);
             self.traffic.count(to, from, bytes);
             let Some(disk) = &mut self.disk else { return no_disk() };
-            return disk.pass(lane, transfer, address, bytes, span);
+            return disk.pass(lane, transfer, address, bytes, span.map(|span| *span));
         }
         let (to_address, from_address) = (self.pointer(to, bytes)?, self.pointer(from, bytes)?);
         let rows = rows_of(to, from, bytes)?;
         let crossing = self.traffic.count(to, from, bytes);
         let span = self.span(lane, &crossing, bytes);
-        let link = match crossing {
-            Crossing::ToDevice => Some(self.to_device.clone()),
-            Crossing::ToHost => Some(self.to_host.clone()),
+        let link = self.links.as_ref().and_then(|[to_device, to_host]| match crossing {
+            Crossing::ToDevice => Some(to_device.clone()),
+            Crossing::ToHost => Some(to_host.clone()),
             Crossing::None => None,
-        };
+        });
         let (to, from) = (Address(to_address.cast()), Address(from_address.cast()));
         let copy = Copy { to, from, bytes: bytes as usize, rows, link, span };
+        let is_short = bytes <= SHORT && copy.link.is_none();
         match lane {
-            Lane::Upload => self.transfers[0].push(Transfer::Copy(copy)),
-            Lane::Download => self.transfers[1].push(Transfer::Copy(copy)),
+            Lane::Upload => self.transfers[0].take(Transfer::Copy(copy), is_short),
+            Lane::Download => self.transfers[1].take(Transfer::Copy(copy), is_short),
             Lane::App => {
                 copy.run();
                 Ok(())
@@ -218,11 +224,6 @@ impl Device for HostDevice {
     fn is_done(&mut self, event: Event) -> Result<bool> {
         let (lane, sequence) = self.events[event.0];
         Ok(self.progress(lane).is_none_or(|(progress, _)| progress.has(sequence)))
-    }
-
-    fn finish(&mut self, event: Event) -> Result<()> {
-        let (lane, sequence) = self.events[event.0];
-        self.progress(lane).map_or(Ok(()), |(progress, _)| progress.wait(sequence))
     }
 
     fn synchronize(&mut self) -> Result<()> {
@@ -307,20 +308,22 @@ impl Drop for HostDevice {
     }
 }
 
-/// How the values lie at both ends of a copy, the target first, of which one end at most has gaps.
-fn rows_of(to: Place, from: Place, bytes: u64) -> Result<[Rows; 2]> {
-    let ends = [to, from].map(|place| match place {
-        Place::App(memory) if !memory.rows().is_contiguous() => memory.rows(),
-        _ => Rows::contiguous(bytes as usize),
-    });
-    if ends.iter().all(|rows| !rows.is_contiguous()) {
-        return fail!(Device, "a copy between two fields whose rows are apart");
-    }
-    match ends.iter().map(|rows| rows.bytes()).find(|&all| all as u64 != bytes) {
-        Some(all) => {
-            fail!(Device, "a copy of {bytes} bytes of a field of {all} whose rows are apart")
-        }
-        None => Ok(ends),
+/// How the values lie at the end of a copy that has gaps between its rows, and whether it is the target;
+/// `None` if both ends are contiguous.
+fn rows_of(to: Place, from: Place, bytes: u64) -> Result<Option<(Rows, bool)>> {
+    let apart = |place: Place| match place {
+        Place::App(memory) if !memory.rows().is_contiguous() => Some(memory.rows()),
+        _ => None,
+    };
+    let (rows, scatters) = match (apart(to), apart(from)) {
+        (None, None) => return Ok(None),
+        (Some(to), None) => (to, true),
+        (None, Some(from)) => (from, false),
+        _ => return fail!(Device, "a copy between two fields whose rows are apart"),
+    };
+    match rows.bytes() {
+        all if all as u64 == bytes => Ok(Some((rows, scatters))),
+        all => fail!(Device, "a copy of {bytes} bytes of a field of {all} whose rows are apart"),
     }
 }
 
@@ -328,28 +331,31 @@ struct Copy {
     to: Address,
     from: Address,
     bytes: usize,
-    rows: [Rows; 2],
+    rows: Option<(Rows, bool)>,
     /// The simulated link that the copy crosses, if any.
     link: Option<Arc<Link>>,
     /// The log and the label of the copy's span, if spans are kept.
-    span: Option<(Arc<Log>, Label)>,
+    span: Option<Box<(Arc<Log>, Label)>>,
 }
 
 impl Copy {
     fn run(self) {
-        let mut begin = Instant::now();
+        let is_timed = self.link.is_some() || self.span.is_some();
+        let begin = is_timed.then(Instant::now);
         // SAFETY: both ranges were checked at enqueuing. Slabs and fields never overlap.
         unsafe {
             match self.rows {
-                [to, from] if from.is_contiguous() => to.scatter(self.from.0, self.to.0),
-                [_, from] => from.gather(self.from.0, self.to.0),
+                None => self.to.0.copy_from_nonoverlapping(self.from.0, self.bytes),
+                Some((rows, true)) => rows.scatter(self.from.0, self.to.0),
+                Some((rows, false)) => rows.gather(self.from.0, self.to.0),
             }
         };
+        let Some(mut begin) = begin else { return };
         if let Some(link) = self.link {
             begin = link.pace(begin, self.bytes);
         }
-        if let Some((log, label)) = self.span {
-            log.add(label, begin, Instant::now());
+        if let Some(span) = self.span {
+            span.0.add(span.1, begin, Instant::now());
         }
     }
 }
@@ -366,9 +372,6 @@ impl Link {
     /// `begin`, or later when the link is free; its start is returned. The end is computed from its
     /// start, so that a sleep that lasts too long does not delay the transfers after it.
     fn pace(&self, begin: Instant, bytes: usize) -> Instant {
-        if self.bandwidth <= 0.0 {
-            return begin;
-        }
         let (begin, end) = {
             let mut free = locked(&self.free);
             let begin = (*free).max(begin);

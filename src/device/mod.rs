@@ -116,19 +116,6 @@ impl AppMemory {
         })
     }
 
-    /// Splits contiguous values behind the first `bytes` bytes; `None`: nothing is left.
-    pub(crate) fn split(self, bytes: usize) -> (AppMemory, Option<AppMemory>) {
-        if bytes >= self.bytes() {
-            return (self, None);
-        }
-        let part = |at: usize, bytes: usize| AppMemory {
-            // SAFETY: `at` lies within the values, which are contiguous.
-            address: unsafe { self.address.add(at) },
-            rows: Rows::contiguous(bytes),
-        };
-        (part(0, bytes), Some(part(bytes, self.bytes() - bytes)))
-    }
-
     /// How the values lie in memory.
     pub(crate) fn rows(&self) -> Rows {
         self.rows
@@ -318,8 +305,8 @@ pub trait Device: Recorder + Launcher + Send {
     /// application's lane, and its work is ordered after the previous call.
     fn enter(&mut self, stream: Stream, call: &'static str) -> Result<()>;
 
-    /// Ends the call that `enter` began.
-    fn leave(&mut self) -> Result<()>;
+    /// Ends the call that `enter` began, and returns its seconds on the calling thread.
+    fn leave(&mut self) -> Result<f64>;
 
     /// Address and bytes of the device slab and of the host slab. The default is that of a device
     /// without memory.
@@ -391,9 +378,12 @@ pub trait Device: Recorder + Launcher + Send {
     /// Whether all work before `event` has ended. Never blocks.
     fn is_done(&mut self, event: Event) -> Result<bool>;
 
-    /// Blocks the calling thread until all work before `event` has ended. Call this between `enter`
-    /// and `leave`.
-    fn finish(&mut self, event: Event) -> Result<()>;
+    /// Blocks the calling thread until all work before `event`, which was recorded on the application's
+    /// lane, has ended. Call this between `enter` and `leave`. The default is that of a device whose
+    /// calls end before they return.
+    fn finish(&mut self, _event: Event) -> Result<()> {
+        Ok(())
+    }
 
     /// Bounds how far the host runs ahead of the device. Before the application gets its action
     /// `it`, blocks the calling thread until all actions up to `it - ahead` have ended on the

@@ -115,6 +115,16 @@ impl<T: Task> Worker<T> {
         Ok(())
     }
 
+    /// As `push`, but the calling thread runs a task that `is_short`, without counting it, if the worker
+    /// has nothing to do: it takes longer to wake the worker.
+    pub fn take(&mut self, task: T, is_short: bool) -> Result<()> {
+        if !is_short || !self.progress.has(self.pushed) {
+            return self.push(task);
+        }
+        task.run();
+        Ok(())
+    }
+
     /// How many tasks are done, and how many the worker was given.
     pub fn progress(&self) -> (&Arc<Progress>, u64) {
         (&self.progress, self.pushed)

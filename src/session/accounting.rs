@@ -13,12 +13,13 @@ impl Session {
     /// Adds the seconds since the application got its current action to `forward` or `backward` of
     /// the statistics, if that action is a FORWARD or a BACKWARD.
     pub(super) fn account(&mut self, now: Instant) {
-        let elapsed = self.shot.since.map_or(0.0, |since| (now - since).as_secs_f64());
-        match self.shot.tick.map(|tick| tick.action.kind) {
-            Some(Kind::Forward) => self.shot.stats.forward += elapsed,
-            Some(Kind::Backward) => self.shot.stats.backward += elapsed,
-            _ => {}
-        }
+        let (Some(tick), Some(since)) = (self.shot.tick, self.shot.since) else { return };
+        let seconds = match tick.action.kind {
+            Kind::Forward => &mut self.shot.stats.forward,
+            Kind::Backward => &mut self.shot.stats.backward,
+            _ => return,
+        };
+        *seconds += (now - since).as_secs_f64();
     }
 
     /// Adds the finished saves to the statistics. The size of a snapshot that a GPU compresses

@@ -138,8 +138,11 @@ pub(super) fn fill(
             let Some(part) = current.take().or_else(|| parts.next()) else {
                 return fail!(Stream, "more bytes than the array has");
             };
-            let (first, rest): (AppMemory, _) = part.split(piece.len());
-            let (bytes, others) = piece.split_at(first.bytes());
+            let count = piece.len().min(part.bytes());
+            let (bytes, others) = piece.split_at(count);
+            // SAFETY: the bytes lie within the part, which is contiguous.
+            let of = |at, bytes| unsafe { AppMemory::new(part.address().add(at), bytes) };
+            let (first, left) = (of(0, count), part.bytes() - count);
             match &mut device {
                 Some(device) => device.write(Place::App(first), bytes)?,
                 // SAFETY: as in `put`.
@@ -147,7 +150,7 @@ pub(super) fn fill(
                     std::ptr::copy_nonoverlapping(bytes.as_ptr(), first.address(), bytes.len())
                 },
             }
-            (piece, current) = (others, rest);
+            (piece, current) = (others, (left > 0).then(|| of(count, left)));
         }
         Ok(())
     })

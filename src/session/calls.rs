@@ -4,11 +4,9 @@ use super::Session;
 use crate::choice::Tick;
 use crate::device::{check_disjoint, AppField, AppMemory, Stream};
 use crate::error::{fail, Result};
-use crate::fallible_vec;
 use crate::schedule::{flags, Kind};
 use crate::tier::{Restored, Tiers};
 use crate::together::Mode;
-use std::time::Instant;
 
 impl Session {
     /// Stores the live state u(ts) from `fields`, on `stream`. The current action must be SAVE
@@ -19,7 +17,9 @@ impl Session {
         self.place(fields)?;
         self.open()?;
         self.refuse_own(&memory)?;
-        self.store(tick, stream, &memory, |tiers| tiers.save(tick.step, ts, &memory))
+        self.store(tick, stream, &memory, |tiers| tiers.save(tick.step, ts, &memory))?;
+        self.shot.disjoint = memory;
+        Ok(())
     }
 
     /// Copies the snapshot of u(ts) into `fields`, on `stream`. The current action must be RESTORE
@@ -30,7 +30,9 @@ impl Session {
         self.place(fields)?;
         self.refuse_own(&memory)?;
         let last = tick.action.flags & flags::LAST_USE != 0;
-        self.fetch(stream, |tiers| Ok(((), tiers.restore(tick.step, ts, last, &memory)?)))
+        self.fetch(stream, |tiers| Ok(((), tiers.restore(tick.step, ts, last, &memory)?)))?;
+        self.shot.disjoint = memory;
+        Ok(())
     }
 
     /// Serves the SAVE of `tick`: `body` plays the SAVE, for the state in `fields`.
@@ -44,13 +46,12 @@ impl Session {
         let engine = self.engine()?;
         engine.tiers.reach(tick.step)?;
         engine.sample(tick.action.ts as i64, fields, stream)?;
-        let begin = Instant::now();
         engine.call(stream, "save", |engine| body(&mut engine.tiers))?;
         engine.acquired = None;
+        self.shot.stats.save += engine.seconds;
         self.shot.stats.saves += 1;
         self.count_saved();
         self.shot.served = true;
-        self.shot.stats.save += begin.elapsed().as_secs_f64();
         self.timeline_call();
         Ok(())
     }
@@ -62,11 +63,11 @@ impl Session {
         stream: Stream,
         body: impl FnOnce(&mut Tiers) -> Result<(R, Restored)>,
     ) -> Result<R> {
-        let begin = Instant::now();
         let engine = self.engine()?;
         let (result, Restored { moved, prefetched, late }) =
             engine.call(stream, "restore", |engine| body(&mut engine.tiers))?;
         engine.acquired = None;
+        self.shot.stats.restore += engine.seconds;
         self.count_saved();
         self.shot.stats.restores += 1;
         self.shot.stats.misses += u64::from(moved > 0);
@@ -75,7 +76,6 @@ impl Session {
         self.shot.stats.prefetches += u64::from(prefetched);
         self.shot.stats.late_prefetches += u64::from(late);
         self.shot.served = true;
-        self.shot.stats.restore += begin.elapsed().as_secs_f64();
         self.timeline_call();
         Ok(result)
     }
@@ -147,17 +147,18 @@ impl Session {
     /// overlap.
     pub(super) fn expect_fields(&mut self, fields: &[AppField]) -> Result<Vec<AppMemory>> {
         self.check_shapes(fields)?;
+        // `check_disjoint` takes longer, the more the rows of different fields alternate in memory,
+        // so fields at the addresses of the last call are not checked again.
+        let last = std::mem::take(&mut self.shot.disjoint);
+        if last.iter().map(Some).eq(fields.iter().map(|field| field.memory.as_ref())) {
+            return Ok(last);
+        }
         let named = |(i, field): (usize, &AppField)| match field.memory {
             Some(memory) => Ok(memory),
             None => fail!(Argument, "field {i}: data is NULL"),
         };
         let memory: Vec<AppMemory> = fields.iter().enumerate().map(named).collect::<Result<_>>()?;
-        // `check_disjoint` takes longer, the more the rows of different fields alternate in memory,
-        // so fields at the addresses of the last call are not checked again.
-        if memory != self.shot.disjoint {
-            check_disjoint(&memory)?;
-            self.shot.disjoint = fallible_vec::copied(&memory)?;
-        }
+        check_disjoint(&memory)?;
         Ok(memory)
     }
 

@@ -8,7 +8,6 @@ use crate::schedule::Kind;
 use crate::tier::Tiers;
 use crate::timeline::nvtx;
 use crate::tune::Tuner;
-use std::ffi::CString;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 
@@ -40,6 +39,8 @@ pub(super) struct Engine {
     /// The RESTORE whose memory the application holds since `retrieve_acquire`: its step of the
     /// plan, and its state `ts`.
     pub(super) acquired: Option<(usize, i64)>,
+    /// Seconds of the last call.
+    pub(super) seconds: f64,
     /// The error after which this shot cannot go on.
     pub(super) broken: Option<Error>,
     /// What the device had counted before this shot: the statistics are differences from it.
@@ -76,6 +77,7 @@ impl Engine {
             whole: None,
             begun: None,
             acquired: None,
+            seconds: 0.0,
             broken: None,
             before: Counted::default(),
             tuner: None,
@@ -153,7 +155,7 @@ impl Engine {
                 .clone()
                 .within("an earlier call failed, call setup for a new shot or finalize"));
         }
-        let _range = range(name);
+        let _range = nvtx::range(name);
         self.tiers.device().enter(stream, name)?;
         if let Some(tuner) = &mut self.tuner {
             tuner.called();
@@ -161,18 +163,11 @@ impl Engine {
         // `leave` restores the caller's CUDA context even if `body` panics.
         let result = catch_unwind(AssertUnwindSafe(|| body(self)));
         let left = self.tiers.device().leave();
-        let result = result
-            .unwrap_or_else(|panic| resume_unwind(panic))
-            .and_then(|value| left.map(|()| value));
+        let result = result.unwrap_or_else(|panic| resume_unwind(panic)).and_then(|value| {
+            self.seconds = left?;
+            Ok(value)
+        });
         self.broken = result.as_ref().err().cloned();
         result.and_then(|value| self.listen().map(|()| value))
     }
-}
-
-/// Opens an NVTX range named after the call on this thread; `None` if no profiler listens.
-fn range(call: &str) -> Option<nvtx::Range> {
-    nvtx::is_on()
-        .then(|| CString::new(format!("gpuzip {call}")).ok())
-        .flatten()
-        .and_then(|name| nvtx::range(&name))
 }

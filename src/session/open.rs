@@ -77,7 +77,10 @@ impl Session {
         if self.shot.tick.is_none() {
             self.leave_old_plan();
         }
-        self.make_engine(None)
+        match &self.engine {
+            Some(_) => Ok(()),
+            None => self.make_engine(None),
+        }
     }
 
     /// Frees the memory of a plan if the schedule was decided anew since.
@@ -133,7 +136,7 @@ impl Session {
         let basis = self.basis.with(job);
         if let Err(error) = basis.and_then(|basis| self.decide_anew(Why::LessDisk, basis)) {
             if error.code == Code::State {
-                let why = error.message;
+                let why = error;
                 return fail!(
                     Budget,
                     "{less}; no smaller plan can be made any more, because {why}"

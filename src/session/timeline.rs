@@ -9,7 +9,6 @@ use crate::plan::Plan;
 use crate::predict::{Costs, Profile};
 use crate::schedule::{flags, Algorithm, Kind, Schedule};
 use crate::timeline::{nvtx, Label, Object, Row, TimelineFile};
-use std::ffi::CString;
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -89,10 +88,9 @@ impl Session {
             self.watch.range = None;
             // A FORWARD is named by the state that it leads to.
             let ts = if tick.action.kind == Kind::Forward { tick.end } else { tick.action.ts };
-            let name = CString::new(format!("{} {ts}", tick.action.kind.name())).ok();
-            self.watch.range = name
-                .filter(|_| tick.action.kind != Kind::Terminate)
-                .and_then(|name| nvtx::action(&name));
+            let is_over = tick.action.kind == Kind::Terminate;
+            self.watch.range =
+                (!is_over).then(|| nvtx::action(tick.action.kind.name(), ts)).flatten();
         }
         self.record(|device, _| Ok(device.begin_action(label_of(tick))?));
     }

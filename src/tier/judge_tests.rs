@@ -91,8 +91,8 @@ impl Device for Judge {
         Ok(())
     }
 
-    fn leave(&mut self) -> Result<()> {
-        Ok(())
+    fn leave(&mut self) -> Result<f64> {
+        Ok(0.0)
     }
 
     /// The address is the offset, for `played`.

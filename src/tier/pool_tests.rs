@@ -29,8 +29,8 @@ impl Device for Counting {
         Ok(())
     }
 
-    fn leave(&mut self) -> Result<()> {
-        Ok(())
+    fn leave(&mut self) -> Result<f64> {
+        Ok(0.0)
     }
 
     fn pointer(&self, _: Place, _: u64) -> Result<*mut c_void> {

@@ -5,7 +5,7 @@
 use crate::environment;
 use crate::shared_library::{self, functions};
 use once_cell::race::OnceBox;
-use std::ffi::{c_char, c_int, c_void, CStr};
+use std::ffi::{c_char, c_int, c_void, CStr, CString};
 
 /// Libraries that contain the functions below: from CUDA before version 13, and from NVTX itself.
 const LIBRARIES: [&CStr; 3] =
@@ -46,9 +46,10 @@ fn find() -> Option<Library> {
 /// A range of the calling thread; it ends when it is dropped in this thread.
 pub struct Range(&'static Library);
 
-/// Begins a range of this thread, if ranges are on.
-pub fn range(name: &CStr) -> Option<Range> {
+/// Begins a range of this thread for a call of the library, if ranges are on.
+pub fn range(call: &str) -> Option<Range> {
     let library = library()?;
+    let name = CString::new(format!("gpuzip {call}")).ok()?;
     // SAFETY: a function of NVTX, and a string that ends with NUL.
     unsafe { (library.push)(name.as_ptr()) };
     Some(Range(library))
@@ -64,9 +65,10 @@ impl Drop for Range {
 /// A range of the process; it ends when it is dropped in any thread.
 pub struct Action(&'static Library, u64);
 
-/// Begins a range of the process, if ranges are on.
-pub fn action(name: &CStr) -> Option<Action> {
+/// Begins a range of the process for an action that leads to the state `ts`, if ranges are on.
+pub fn action(action: &str, ts: u32) -> Option<Action> {
     let library = library()?;
+    let name = CString::new(format!("{action} {ts}")).ok()?;
     // SAFETY: a function of NVTX, and a string that ends with NUL.
     Some(Action(library, unsafe { (library.start)(name.as_ptr()) }))
 }

@@ -28,9 +28,12 @@ pub fn locate(memory: AppMemory) -> Result<Location> {
         return Ok(Location::Host);
     }
     driver::library()?;
-    if !has_pointer_attributes() {
+    // The function is looked up until it is found, not for every field of every call.
+    static FOUND: AtomicBool = AtomicBool::new(false);
+    if !FOUND.load(Ordering::Relaxed) && !driver::has("cuPointerGetAttributes") {
         return Ok(Location::Host);
     }
+    FOUND.store(true, Ordering::Relaxed);
     let (mut kind, mut managed, mut ordinal) = (0u32, 0u32, 0i32);
     let mut attributes = [
         CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
@@ -55,16 +58,6 @@ pub fn locate(memory: AppMemory) -> Result<Location> {
         kind if kind == CUmemorytype::CU_MEMORYTYPE_DEVICE as u32 => Location::Device(ordinal),
         _ => Location::Host,
     })
-}
-
-/// Whether the driver can tell where memory is. The function is looked up until it is found, not
-/// for every field of every call.
-fn has_pointer_attributes() -> bool {
-    static FOUND: AtomicBool = AtomicBool::new(false);
-    if !FOUND.load(Ordering::Relaxed) {
-        FOUND.store(driver::has("cuPointerGetAttributes"), Ordering::Relaxed);
-    }
-    FOUND.load(Ordering::Relaxed)
 }
 
 /// Device memory in one piece.

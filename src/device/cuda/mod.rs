@@ -32,11 +32,12 @@ use marks::Marks;
 use memory::HostSlab;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Instant;
 use timers::Timers;
 
 pub use driver::{
-    current_device, device_with_pageable_access, devices, free_memory, is_started, may_have_device,
-    require_device, DeviceInfo,
+    current_device, device_with_pageable_access, devices, free_memory, is_in_process, is_started,
+    may_have_device, require_device, DeviceInfo,
 };
 pub use images::{folder as image_folder, image_in, images_in, keep_ptx, Image, Source};
 pub use launch::{Argument, Module};
@@ -68,8 +69,8 @@ pub struct CudaDevice {
     app: Option<CUstream>,
     /// Marks on the application's stream between its calls.
     marks: Marks,
-    /// The application's context, which is set aside during a call.
-    entered: Option<Current>,
+    /// The application's context, which is set aside during a call, and when the call began.
+    entered: Option<(Current, Instant)>,
     /// Calls that may not have ended on the device, oldest first. The current call is the last one.
     calls: VecDeque<Call>,
     timers: Timers,
@@ -227,12 +228,13 @@ impl Device for CudaDevice {
     }
 
     fn enter(&mut self, stream: Stream, call: &'static str) -> Result<()> {
+        let begun = Instant::now();
         let (given, context, ordinal) = (stream.0.cast(), self.context, self.ordinal);
         let is_default = driver::is_default(given);
         if is_default {
             driver::check_default_stream(given, context, ordinal)?;
         }
-        self.entered = Some(Current::new(context)?);
+        self.entered = Some((Current::new(context)?, begun));
         let made = if is_default { Ok(()) } else { driver::check_stream(given, context, ordinal) };
         let result = made
             .and_then(|()| driver::refuse_capture(given, call))
@@ -244,7 +246,7 @@ impl Device for CudaDevice {
         result
     }
 
-    fn leave(&mut self) -> Result<()> {
+    fn leave(&mut self) -> Result<f64> {
         let result = match self.calls.back() {
             Some(call) => cu!(cuEventRecord(call.pair.end, self.app_stream())),
             None => Ok(()),
@@ -257,8 +259,8 @@ impl Device for CudaDevice {
         }
         let stream = self.app_stream();
         let result = result.and_then(|()| self.timers.leave(stream));
-        self.entered = None;
-        result
+        let begun = self.entered.take().map(|(_, begun)| begun);
+        result.map(|()| begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64()))
     }
 
     fn slabs(&self) -> [(u64, u64); 2] {
