@@ -4,7 +4,7 @@
 //! Every read of a record asks for it by its number (`Tiers::expect`): bytes of another state are an
 //! error, never a state.
 
-use super::extent::{In, NO_RECORD};
+use super::extent::{Extent, In, NO_RECORD};
 use super::play::state_of;
 use super::Tiers;
 use crate::device::{AppMemory, Device, Lane, Place};
@@ -139,29 +139,24 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
         let device = &mut **device;
         let source = if let From::Extent(x) = from { Some(x) } else { None };
         let target = if let To::Extent(x) = to { Some(x) } else { None };
-        let written = target.map(|x| match extents[x].memory {
-            In::Device => (&extents[x].marks, &cache.freed),
-            _ => (&extents[x].marks, &pool.freed),
-        });
-        order.before(device, lane, source.map(|x| &extents[x].marks), written)?;
-        let place = |x: Option<usize>| x.map(|x| extents[x].place());
+        let (read, written) = (source.map(|x| &extents[x]), target.map(|x| &extents[x]));
+        let freed = |x: &Extent| if x.memory == In::Device { &cache.freed } else { &pool.freed };
+        let to_write = written.map(|x| (&x.marks, freed(x)));
+        order.before(device, lane, read.map(|x| &x.marks), to_write)?;
         let fields = match (from, to) {
-            (From::Fields(part, fields), _) => Some((place(target), part, false, fields)),
-            (_, To::Fields(part, level, fields)) => {
-                Some((place(source), part, level != Level::Own, fields))
-            }
+            (From::Fields(part, fields), _) => Some((part, false, fields)),
+            (_, To::Fields(part, level, fields)) => Some((part, level != Level::Own, fields)),
             _ => None,
         };
-        if let Some((record, part, of_before, fields)) = fields {
-            let Some(record) = record else { return fail!(Device, "no record to copy") };
+        if let (Some((part, of_before, fields)), Some(record)) = (fields, read.or(written)) {
             for (field, at) in storage.parts.places(part, of_before) {
-                let (record, app) = (record.plus(at), Place::App(fields[field]));
+                let (record, app) = (record.place().plus(at), Place::App(fields[field]));
                 let (to, from) = if source.is_some() { (app, record) } else { (record, app) };
                 device.copy(lane, to, from, layout.bytes[field])?;
             }
         } else if !matches!(from, From::Here) {
-            let from = if let From::Place(from) = from { Some(from) } else { place(source) };
-            let to = if let To::Place(to) = to { Some(to) } else { place(target) };
+            let from = if let From::Place(at) = from { Some(at) } else { read.map(Extent::place) };
+            let to = if let To::Place(at) = to { Some(at) } else { written.map(Extent::place) };
             let (Some(from), Some(to)) = (from, to) else { return fail!(Device, "no place") };
             device.copy(lane, to, from, bytes)?;
         }

@@ -130,6 +130,7 @@ impl Order {
         is_unseen.then_some(Event(mark.event as usize))
     }
 
+    #[inline(always)]
     fn has_seen(&self, lane: Lane, mark: Mark) -> bool {
         mark.number <= self.seen[lane as usize][mark.lane as usize]
     }
@@ -149,6 +150,7 @@ impl Order {
         Ok(())
     }
 
+    #[inline(always)]
     fn wait(&mut self, device: &mut (impl Device + ?Sized), lane: Lane, mark: Mark) -> Result<()> {
         match mark.lane {
             _ if self.has_seen(lane, mark) => Ok(()),
