@@ -25,7 +25,7 @@ pub(super) enum Source {
 impl Iterator for Actions {
     type Item = Action;
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<Action> {
         let mut action = match &mut self.source {
             Source::Sweep(sweep) => sweep.next()?,
