@@ -63,7 +63,9 @@ fn soak(name: &str, steps: u32, shots: u32, is_left_out: impl Fn(&str) -> bool) 
         }
         command.current_dir(&folder).env("TMPDIR", &temporary).arg(&file);
         // Free memory that malloc keeps for a thread counts as used otherwise.
-        command.env("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0:glibc.malloc.mxfast=0");
+        // One arena: whether threads meet in malloc, and so have one each, is chance.
+        let tunables = "tcache_count=0:glibc.malloc.mxfast=0:glibc.malloc.arena_max=1";
+        command.env("GLIBC_TUNABLES", format!("glibc.malloc.{tunables}"));
         command.args([steps.to_string(), shots.to_string()]).args(words.split_whitespace());
         println!("{kind}: {}", stdout(&run(&mut command)).trim_end());
         std::fs::remove_dir_all(&folder).unwrap();
