@@ -15,7 +15,6 @@ mod job;
 #[cfg(test)]
 mod optima_tests;
 mod portfolio;
-mod published;
 mod refine;
 mod search;
 mod shared_schedule;
@@ -29,7 +28,6 @@ pub(crate) use budgets::{are_left, take, Free, Promise};
 pub use certificate::{certify, lower_bound, Certificate};
 pub use choose::{choose_among, choose_schedule, Choice};
 pub use job::{Job, State};
-pub use published::published;
 pub use search::{search, Candidate, Keep};
 pub use shared_schedule::{Here, SharedSchedule, Tick, Why};
 pub use storage::{Coded, Cut, Storage};

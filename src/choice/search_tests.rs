@@ -1,7 +1,7 @@
 use super::*;
 use crate::cases::cases;
 use crate::choice::tier_spec::tests::of_slots as tiers;
-use crate::choice::{lower_bound, published, Coded, Job, State, Storage};
+use crate::choice::{lower_bound, Coded, Job, State, Storage};
 use crate::codec::{Method, Settings};
 use crate::config::Config;
 use crate::plan::{Plan, Policy};
@@ -46,10 +46,9 @@ fn the_best_plan_is_ahead_of_the_published_recipes() {
     ] {
         let tiers = tiers(balance(transfer, op, compressed), cache, host);
         let ours = best(n, tiers.clone()).simulation.over_problem_ideal();
-        let recipes = published(n, &tiers).unwrap();
+        let recipes = [Schedule::revolve(n, 8), Schedule::uniform_published(n, host)];
         let [gpuzip_revolve, gpuzip_uniform] =
-            [0, 1].map(|k| recipes[k].simulation.over_problem_ideal());
-        assert_eq!((recipes[0].schedule.snapshots, recipes[1].schedule.snapshots), (8, host));
+            recipes.map(|recipe| over_ideal(&recipe.unwrap(), &tiers, Policy::Lru));
         println!(
             "{transfer}: {ours:.4}, {:.3} and {:.3} ahead",
             gpuzip_revolve / ours,
@@ -386,12 +385,11 @@ fn events_of_fields_would_gain_little() {
         (3.0, 0.85, true, 16, 596),
     ] {
         let tiers = tiers(balance(transfer, op, compressed), cache, host);
-        let gain = |found: &Candidate| {
-            let s = &found.simulation;
-            100.0 * s.late as f64 * op.min(transfer) / 2.0 / s.makespan
-        };
-        let ours = gain(&best(3751, tiers.clone()));
-        let theirs = gain(&published(3751, &tiers).unwrap()[0]);
+        let gain = |s: &Simulation| 100.0 * s.late as f64 * op.min(transfer) / 2.0 / s.makespan;
+        let ours = gain(&best(3751, tiers.clone()).simulation);
+        let revolve = Schedule::revolve(3751, 8).unwrap();
+        let plan = Plan::new(&revolve, cache, Policy::Lru).unwrap();
+        let theirs = gain(&simulate(&revolve, &plan, &tiers.costs, Budgets::NONE).unwrap());
         println!("X {transfer}, op {op}, {cache} and {host} slots: {ours:.3} %, GPUZIP's Revolve {theirs:.3} %");
         assert!(ours < 0.015 && theirs < 0.5, "{ours} % and {theirs} %");
     }

@@ -1,9 +1,10 @@
 //! A drawing of the time of the best plan against the memory that it may use.
 
 use super::costs::Machine;
+use super::recipes::published;
 use super::svg::{digits, round_values, Anchor, Page, BLUE, GREEN, ORANGE, PURPLE, RED};
 use crate::units::size;
-use gpuzip::choice::{published, search, Keep};
+use gpuzip::choice::{search, Keep};
 use gpuzip::error::Result;
 use gpuzip::predict::Budgets;
 

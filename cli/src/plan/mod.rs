@@ -6,6 +6,7 @@ mod count;
 mod curves;
 mod paste;
 mod predict;
+mod recipes;
 mod survey;
 pub mod svg;
 mod text;

@@ -1,6 +1,7 @@
 //! Predicts the time of one schedule, or finds the best schedule and its rivals.
 
 use super::costs::Machine;
+use super::recipes::published;
 use super::survey::Survey;
 use super::text::{name, policy};
 use super::{curves, paste, timeline, Arguments};
@@ -8,7 +9,7 @@ use crate::options::refuse;
 use crate::output::{emit, emit_json, folder_of_drawings, write_drawing};
 use crate::units::{seconds, size};
 use crate::Failure;
-use gpuzip::choice::{certify, published, search, Candidate, Certificate, Cut, Keep, TierSpec};
+use gpuzip::choice::{certify, search, Candidate, Certificate, Cut, Keep, TierSpec};
 use gpuzip::error::{Code, Error, Result};
 use gpuzip::plan::{Plan, Policy};
 use gpuzip::predict::{simulate, Simulation};

@@ -1,12 +1,11 @@
 //! The recipes of GPUZIP 2.x, for comparison: its two algorithms with its numbers of snapshots, its
 //! LRU replacement and its prefetching PSA.
 
-use super::search::Candidate;
-use super::tier_spec::TierSpec;
-use crate::error::Result;
-use crate::plan::{Index, Plan, Policy};
-use crate::predict::simulate;
-use crate::schedule::{adjust, Schedule};
+use gpuzip::choice::{Candidate, TierSpec};
+use gpuzip::error::Result;
+use gpuzip::plan::{Index, Plan, Policy};
+use gpuzip::predict::simulate;
+use gpuzip::schedule::{adjust, Schedule};
 use std::sync::Arc;
 
 /// Predicts GPUZIP's recipes on these tiers: Revolve with `adjust` snapshots, and Uniform as
