@@ -210,37 +210,6 @@ impl Counting<'_> {
         Ok(counted)
     }
 
-    /// Transfers of two or more intervals whose starts are all stored: the intervals are reversed one
-    /// after the other, the last one first. Revolve splits such a range into its first interval and
-    /// an upper part, which has all later intervals.
-    fn in_turn(&mut self, range: &Range) -> Result<Counted> {
-        let last = range.base + range.len - 1;
-        let ((first, first_fetched), (end, end_fetched)) =
-            (self.inside(range.base)?, self.inside(last)?);
-        // A start is evicted while the upper part above the start is reversed, if that part fills the
-        // cache. The more intervals a part has, the more slots it uses (`used`): `filling` is the least
-        // number of intervals of a part that fills the cache; the length of the range if no part does.
-        let (any, end_used) = (self.intervals.used(range.base), self.intervals.used(last));
-        let filling = match end_used >= self.cache {
-            true => 1,
-            false => (self.cache + 1 - end_used).min((self.cache + 2).saturating_sub(any)).max(2),
-        };
-        let filling = filling.min(range.len);
-        let whole = u64::from(range.len - 1);
-        let evicting = u64::from(range.len - filling);
-        // Each fetched start was written back once. These are the fetched ones among the starts between
-        // the first and the last; the caller counts the first start.
-        let fetched = match first_fetched {
-            true => whole - 1,
-            false => u64::from((range.len - 1).saturating_sub(filling)),
-        };
-        let sum = Transfers {
-            h2d: whole * first.h2d + end.h2d + evicting,
-            d2h: whole * first.d2h + end.d2h + fetched + u64::from(end_fetched),
-        };
-        Ok((sum, first_fetched || evicting > 0))
-    }
-
     /// Transfers of the intervals of a nested schedule, which `whole` are.
     fn nested(mut self, whole: Range) -> Result<Transfers> {
         let Counting { intervals, cache, enough, .. } = self;
@@ -248,7 +217,6 @@ impl Counting<'_> {
             Ok(match range.len {
                 1 => Some(self.inside(range.base)?),
                 _ if used(intervals, range) <= cache => Some(Counted::default()),
-                _ if range.stores_all() => Some(self.in_turn(range)?),
                 _ => None,
             })
         };
