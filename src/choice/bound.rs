@@ -1,6 +1,7 @@
 //! Lower bounds of the makespan of a plan, found without making the plan: a search does not
 //! simulate a schedule whose bound is too high.
 
+use super::storage::Cut;
 use super::tier_spec::TierSpec;
 use crate::error::Result;
 use crate::plan::Policy;
@@ -41,18 +42,17 @@ impl LowerBound {
 
 /// Returns the least seconds of the application's stream, which does all forward and backward steps
 /// and saves and restores all snapshots. SAVEs are counted as in the variant of the schedule with the
-/// fewest SAVEs, for which there is a formula.
-pub(super) fn stream(schedule: &Schedule, tiers: &TierSpec) -> Result<f64> {
+/// fewest SAVEs, for which there is a formula. `shared` of them, at most, leave out the previous time
+/// level, which another snapshot has.
+pub(super) fn stream(schedule: &Schedule, tiers: &TierSpec, shared: u64) -> Result<f64> {
     let accesses = schedule.clone().through(0).accesses()?;
     let costs = &tiers.costs;
     let restores = u64::from(schedule.steps) - 1;
-    // A SAVE and a transfer may leave out the previous time level, which another snapshot has.
-    let own = costs.own_part();
     let (copy_in, copy_out) = match tiers.cache.unwrap_or(schedule.snapshots) {
-        0 => (own * costs.download, own * costs.upload),
+        0 => (costs.download, costs.own_part() * costs.upload),
         _ if costs.compressed => (costs.copy, 0.0),
         _ if tiers.storage.zero_copy => (0.0, 0.0),
-        _ => (own * costs.copy, costs.copy),
+        _ => (costs.copy, costs.copy),
     };
     let repeated = schedule.forward_steps().saturating_sub(restores) as f64 * costs.forward.least();
     let (mut save, mut restore) = (costs.compress + copy_in, costs.decompress + copy_out);
@@ -60,7 +60,9 @@ pub(super) fn stream(schedule: &Schedule, tiers: &TierSpec) -> Result<f64> {
         let raw = if tiers.storage.zero_copy { 0.0 } else { costs.raw_copy() };
         (save, restore) = (save.min(raw), restore.min(raw));
     }
-    let saves = accesses.saturating_sub(restores) as f64 * save;
+    let saves = accesses.saturating_sub(restores);
+    let left_out = shared.min(saves) as f64 * (1.0 - costs.own_part());
+    let saves = (saves as f64 - left_out) * save;
     let restores = restores as f64 * restore;
     Ok(costs.forward.total(schedule.steps - 1)
         + repeated
@@ -69,19 +71,29 @@ pub(super) fn stream(schedule: &Schedule, tiers: &TierSpec) -> Result<f64> {
 }
 
 /// Returns the bounds of `schedule` on `tiers`; `None` if the schedule takes `limit` seconds or
-/// longer even without transfers, which is found in less time than the transfers are counted. The
-/// transfers are counted as long as they take less than `limit` seconds; bounds above the limit are
-/// therefore lower than they could be.
+/// longer even without transfers, which is found in less time than the transfers are counted, or if
+/// its states in levels have more records than the tiers. The transfers are counted as long as they take
+/// less than `limit` seconds; bounds above the limit are therefore lower than they could be. `counts`:
+/// counts the records of states in levels, which takes longer than all else; otherwise every state may
+/// share its previous level.
 ///
 /// The link works beside the application's stream. No upload begins before the first RESTORE, because
 /// only a full cache makes uploads necessary, and every upload follows the download of its snapshot.
 pub(super) fn bound(
     schedule: &Schedule,
     tiers: &TierSpec,
+    counts: bool,
     limit: f64,
 ) -> Result<Option<LowerBound>> {
     let costs = &tiers.costs;
-    let mut stream = stream(schedule, tiers)?;
+    let counts = counts && tiers.storage.cut == Cut::Levels;
+    let records = if counts { schedule.records()? } else { None };
+    if records.is_some_and(|records| records.most > tiers.capacity(u32::MAX).into()) {
+        return Ok(None);
+    }
+    let shared = records.map_or(u64::MAX, |records| records.shared);
+    let shared = if tiers.shares_levels(schedule.snapshots) { shared } else { 0 };
+    let mut stream = stream(schedule, tiers, shared)?;
     if stream >= limit {
         return Ok(None);
     }

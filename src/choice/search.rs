@@ -9,10 +9,11 @@
 
 use super::bound::{bound, stream, LowerBound};
 use super::portfolio::{neighbours, portfolio, Spacing};
+use super::storage::Cut;
 use super::tier_spec::TierSpec;
 use crate::error::{fail, Code, Error, Result};
 use crate::fallible_vec;
-use crate::plan::{Index, Plan};
+use crate::plan::{Index, Level, Plan};
 use crate::predict::{simulate_within, Limit, Simulation};
 use crate::schedule::{Algorithm, Schedule};
 use std::collections::HashMap;
@@ -59,7 +60,12 @@ pub fn search(
         Schedule::revolve(steps, held.clamp(1, all))?.check_length()?;
     }
     let mut search = Search { alternatives, keep, ..Search::default() };
-    search.run(steps, most)?;
+    // States in levels come last: what they must beat is then known.
+    let (cut, whole) = (0..alternatives.len()).partition(|&k| search.is_cut(k));
+    for stage in [whole, cut] {
+        (search.stage, search.work) = (stage, 0);
+        search.run(steps, most)?;
+    }
     if search.found.is_empty() {
         let largest = |sessions: &Vec<TierSpec>| sessions.iter().map(|s| s.slot_bytes).max();
         let least = || fail_least(alternatives.iter().filter_map(largest).min());
@@ -144,6 +150,8 @@ fn key(alternative: usize, schedule: &Schedule) -> Key {
 #[derive(Default)]
 struct Search<'a> {
     alternatives: &'a [Vec<TierSpec>],
+    /// The alternatives whose schedules are tried now.
+    stage: Vec<usize>,
     keep: Keep,
     /// Whether the problem is a part of a longer one, and has at most `SHORT` steps.
     is_short_part: bool,
@@ -154,7 +162,8 @@ struct Search<'a> {
     /// The schedules that were simulated, or cannot be faster than a plan that was found. The time to
     /// beat only falls, so that none of these schedules needs a second look.
     settled: HashMap<Key, ()>,
-    /// SAVEs and RESTOREs of the schedules that were simulated, and of the last one of them.
+    /// SAVEs and RESTOREs of the schedules of this stage that were simulated, and of the last one of them.
+    /// Of states in levels each counts twice.
     work: u64,
     last_work: u64,
     /// The error for the last schedule that has too many actions, or takes too much memory, to be
@@ -164,11 +173,13 @@ struct Search<'a> {
 
 /// A schedule that may be simulated.
 struct Waiting {
-    /// A guess of the seconds that the shot takes, by what was learned of the most similar schedule,
-    /// and how unlike this schedule is (`Traits::distance`).
-    guess: f64,
+    /// What was learned of the most similar schedule, by which the seconds of the shot are guessed, and
+    /// how unlike this schedule is (`Traits::distance`).
+    gaps: f64,
     distance: f64,
     bound: LowerBound,
+    /// Whether the bound counts the records that the schedule stores.
+    is_counted: bool,
     traits: Traits,
     schedule: Schedule,
 }
@@ -178,7 +189,7 @@ impl Waiting {
     fn learn(&mut self, tried: &Tried) {
         let distance = self.traits.distance(&tried.traits);
         if distance < self.distance {
-            (self.distance, self.guess) = (distance, self.bound.guess(tried.gaps));
+            (self.distance, self.gaps) = (distance, tried.gaps);
         }
     }
 }
@@ -281,7 +292,8 @@ fn longer(schedule: &Schedule, steps: u32, most: u32, caches: (u32, u32)) -> Res
 const USUAL_GAPS: f64 = 0.3;
 
 impl Search<'_> {
-    /// Finds the best plans for `steps` time steps and at most `most` snapshots.
+    /// Finds the best plans of the alternatives of `stage` for `steps` time steps and at most `most`
+    /// snapshots.
     fn run(&mut self, steps: u32, most: u32) -> Result<()> {
         let is_best = self.keep == Keep::Best;
         let is_short = steps <= if is_best { SHORT } else { SHORT_FOR_FAMILIES };
@@ -297,8 +309,8 @@ impl Search<'_> {
         let is_fine = steps <= SHORT && !self.is_short_part;
         let grid = if is_fine { Spacing::Fine } else { Spacing::Coarse };
         let mut members = Vec::new();
-        for (alternative, sessions) in self.alternatives.iter().enumerate() {
-            let (most, cache) = limits(sessions, most);
+        for &alternative in &self.stage {
+            let (most, cache) = limits(&self.alternatives[alternative], most);
             for schedule in portfolio(steps, most, cache, grid)? {
                 fallible_vec::push(&mut members, (alternative, schedule))?;
             }
@@ -320,10 +332,12 @@ impl Search<'_> {
     /// gaps. Returns schedules of the whole problem that are like the best ones of the part.
     fn ask_part(&mut self, steps: u32, most: u32) -> Result<Vec<(usize, Schedule)>> {
         let (part, mut like) = (steps.div_ceil(PART), Vec::new());
-        for (alternative, sessions) in self.alternatives.iter().enumerate() {
+        for &alternative in &self.stage {
+            let sessions = &self.alternatives[alternative];
             let smaller = [sessions.iter().map(|tiers| tiers.for_part(PART)).collect::<Vec<_>>()];
             let is_short_part = part <= SHORT;
-            let mut search = Search { alternatives: &smaller, is_short_part, ..Search::default() };
+            let (alternatives, stage) = (&smaller[..], vec![0]);
+            let mut search = Search { alternatives, stage, is_short_part, ..Search::default() };
             search.run(part, most.div_ceil(PART))?;
             let (most, cache) = limits(sessions, most);
             let (_, cache_of_part) = limits(&smaller[0], most);
@@ -343,14 +357,17 @@ impl Search<'_> {
         Ok(like)
     }
 
-    /// Tries schedules with parameters near those of the plans in `found`.
+    /// Tries schedules with parameters near those of the plans in `found`, with their storage options, or
+    /// else with those of this stage.
     fn try_neighbours(&mut self, most: u32, closely: bool, limit: u64) -> Result<()> {
-        let near: Vec<_> = self.found.iter().map(|c| (c.alternative, c.schedule.clone())).collect();
         let mut members = Vec::new();
-        for (alternative, schedule) in near {
-            let (most, cache) = limits(&self.alternatives[alternative], most);
-            for schedule in neighbours(&schedule, most, cache, closely)? {
-                fallible_vec::push(&mut members, (alternative, schedule))?;
+        for Candidate { alternative: own, schedule, .. } in &self.found {
+            let is_own = self.stage.contains(own);
+            for &alternative in self.stage.iter().filter(|&k| !is_own || k == own) {
+                let (most, cache) = limits(&self.alternatives[alternative], most);
+                for schedule in neighbours(schedule, most, cache, closely)? {
+                    fallible_vec::push(&mut members, (alternative, schedule))?;
+                }
             }
         }
         self.try_all(members, limit)
@@ -372,15 +389,14 @@ impl Search<'_> {
                 self.too_long = Some(error);
                 continue;
             }
-            let bound = self.bound(alternative, &schedule)?;
-            let to_beat = self.to_beat(alternative, schedule.algorithm);
-            let Some(bound) = bound.filter(|bound| bound.makespan < to_beat) else {
+            let Some(bound) = self.bound(alternative, &schedule, false)? else {
                 fallible_vec::insert(&mut self.settled, this, ())?;
                 continue;
             };
-            let (guess, distance) = (bound.guess(USUAL_GAPS), f64::INFINITY);
+            let (gaps, distance) = (USUAL_GAPS, f64::INFINITY);
+            let is_counted = !self.is_cut(alternative);
             let traits = Traits::of(alternative, &schedule);
-            let mut new = Waiting { guess, distance, bound, traits, schedule };
+            let mut new = Waiting { gaps, distance, bound, is_counted, traits, schedule };
             self.tried.iter().for_each(|tried| new.learn(tried));
             waiting.push(new);
         }
@@ -389,10 +405,23 @@ impl Search<'_> {
             false => (ALIKE, MUCH_SLOWER),
         };
         loop {
-            let guesses = waiting.iter().map(|w| w.guess).enumerate();
-            let Some((next, _)) = guesses.min_by(|a, b| a.1.total_cmp(&b.1)) else { break };
+            let guesses = waiting.iter().map(|w| w.bound.guess(w.gaps)).enumerate();
+            let Some((next, guess)) = guesses.min_by(|a, b| a.1.total_cmp(&b.1)) else { break };
+            let first = &mut waiting[next];
+            if !first.is_counted {
+                // Most schedules never come first, so that only few are counted.
+                match self.bound(first.traits.alternative, &first.schedule, true)? {
+                    Some(bound) => (first.bound, first.is_counted) = (bound, true),
+                    None => {
+                        let Waiting { traits, schedule, .. } = waiting.remove(next);
+                        let this = key(traits.alternative, &schedule);
+                        fallible_vec::insert(&mut self.settled, this, ())?;
+                    }
+                }
+                continue;
+            }
             // The order of the others stays: it decides between equal guesses.
-            let Waiting { guess, distance, bound, traits, schedule } = waiting.remove(next);
+            let Waiting { distance, bound, traits, schedule, .. } = waiting.remove(next);
             let Traits { alternative, algorithm, .. } = traits;
             let to_beat = self.to_beat(alternative, algorithm);
             let is_in_time =
@@ -415,16 +444,26 @@ impl Search<'_> {
         Ok(())
     }
 
+    /// Whether states are stored in levels.
+    fn is_cut(&self, alternative: usize) -> bool {
+        self.alternatives[alternative].iter().any(|tiers| tiers.storage.cut == Cut::Levels)
+    }
+
     /// Returns the bounds of the session with the largest bound; `None` if the schedule cannot be
-    /// faster than the plan that it must beat.
-    fn bound(&self, alternative: usize, schedule: &Schedule) -> Result<Option<LowerBound>> {
+    /// faster than the plan that it must beat, or does not fit the tiers. `counts`: see [`bound`].
+    fn bound(
+        &self,
+        alternative: usize,
+        schedule: &Schedule,
+        counts: bool,
+    ) -> Result<Option<LowerBound>> {
         let limit = self.to_beat(alternative, schedule.algorithm);
         let mut largest: Option<LowerBound> = None;
         for tiers in &self.alternatives[alternative] {
-            let Some(bound) = bound(schedule, tiers, limit)? else { return Ok(None) };
+            let Some(bound) = bound(schedule, tiers, counts, limit)? else { return Ok(None) };
             largest = largest.filter(|largest| largest.makespan > bound.makespan).or(Some(bound));
         }
-        Ok(largest)
+        Ok(largest.filter(|bound| bound.makespan < limit))
     }
 
     /// Returns the index of the plan in `found` that a new plan must beat.
@@ -445,7 +484,8 @@ impl Search<'_> {
         let limit = self.to_beat(alternative, algorithm);
         let sessions = &self.alternatives[alternative];
         let actions = schedule.accesses()?.saturating_add(schedule.forward_steps() / 8);
-        self.last_work = actions.saturating_mul(sessions.len() as u64);
+        let records = sessions.iter().map(|tiers| tiers.storage.cut as u64).sum();
+        self.last_work = actions.saturating_mul(records);
         self.work = self.work.saturating_add(self.last_work);
         let evaluated = match evaluate(schedule, alternative, sessions, limit) {
             // A plan for which there is no memory now cannot be played either.
@@ -486,7 +526,8 @@ pub(super) fn evaluate(
         if tiers.check(&plan).is_err() {
             return Ok(Err(limit));
         }
-        let limit = Limit { makespan: limit, stream: stream(&schedule, tiers)? };
+        let shared = plan.levels.iter().filter(|&&l| l == Level::Claimed).count() as u64;
+        let limit = Limit { makespan: limit, stream: stream(&schedule, tiers, shared)? };
         match simulate_within((&schedule, &index), &plan, &tiers.costs, tiers.budgets, limit)? {
             Ok(simulation) if simulation.makespan >= slowest.makespan => slowest = simulation,
             Ok(_) => {}

@@ -1,10 +1,10 @@
 use super::*;
 use crate::cases::cases;
 use crate::choice::tier_spec::tests::of_slots as tiers;
-use crate::choice::{lower_bound, Coded, Job, State, Storage};
+use crate::choice::{lower_bound, Coded, Cut, Job, State, Storage};
 use crate::codec::{Method, Settings};
 use crate::config::Config;
-use crate::plan::{Plan, Policy};
+use crate::plan::{Claims, Plan, Policy};
 use crate::predict::{simulate, Budgets, CodecProfile, Costs, Profile, Times};
 
 /// Costs in units of a forward step: `transfer` is the time of a snapshot on the link in one
@@ -107,7 +107,7 @@ fn no_plan_beats_its_bound() {
             let tiers = tiers(balance(transfer, op, compressed), cache, 100);
             for schedule in portfolio(120, 60, cache, Spacing::Fine).unwrap() {
                 let makespan = over_ideal(&schedule, &tiers, Policy::Clairvoyant) * 240.0;
-                let bound = bound(&schedule, &tiers, f64::INFINITY).unwrap().unwrap();
+                let bound = bound(&schedule, &tiers, true, f64::INFINITY).unwrap().unwrap();
                 assert!(
                     bound.makespan <= makespan * (1.0 + 1e-12),
                     "{bound:?}, {makespan}: {schedule:?} through {cache} slots"
@@ -115,6 +115,71 @@ fn no_plan_beats_its_bound() {
                 assert!(bound.stream <= bound.makespan);
             }
         }
+    }
+}
+
+/// Tiers with `slots` slots for whole states on the device and on the host, for whole states and for
+/// states in levels. Of 4 parts of a state, `previous` are its previous time level; codecs have the ratio
+/// `ratio`.
+fn in_levels(costs: Costs, ratio: u64, previous: u64, slots: (u32, u32)) -> [TierSpec; 2] {
+    let (state_bytes, stored_bytes) = (400, 400 / ratio);
+    let costs = Costs { state_bytes, stored_bytes, slot_bytes: stored_bytes, ..costs };
+    let claims = match costs.compressed {
+        true => Claims::OfStatesNotSteppedFrom,
+        false => Claims::All,
+    };
+    let whole = TierSpec { budgets: Budgets::NONE, ..tiers(costs.clone(), slots.0, slots.1) };
+    let storage = Storage { cut: Cut::Levels, ..whole.storage.clone() };
+    let costs = Costs { previous_bytes: 100 * previous, ..costs };
+    let (cache, host) = (Some(2 * slots.0), Some(2 * slots.1));
+    [whole.clone(), TierSpec { storage, costs, cache, host, claims, ..whole }]
+}
+
+/// No plan of states in levels is faster than its lower bounds, and none has more records than its
+/// tiers, whether records are compressed or not.
+#[test]
+fn no_plan_in_levels_beats_its_bound() {
+    let mut fitting = 0;
+    for (transfer, op, ratio) in [(12.0, 0.48, 1), (3.0, 0.85, 4), (8.0, 0.5, 2), (0.5, 0.0, 1)] {
+        for (cache, host, previous) in [(0, 20, 2), (1, 15, 1), (5, 20, 2), (12, 40, 1)] {
+            let costs = balance(transfer, op, ratio > 1);
+            let [_, tiers] = in_levels(costs, ratio, previous, (cache, host));
+            let certified = lower_bound(120, &tiers, 1 << 20).unwrap();
+            for schedule in portfolio(120, 60, 2 * cache, Spacing::Fine).unwrap() {
+                let bounds = [false, true]
+                    .map(|counts| bound(&schedule, &tiers, counts, f64::INFINITY).unwrap());
+                let sessions = [tiers.clone()];
+                let Ok(found) = evaluate(schedule, 0, &sessions, f64::INFINITY).unwrap() else {
+                    continue;
+                };
+                fitting += 1;
+                let most = found.simulation.makespan * (1.0 + 1e-12);
+                let [loose, tight] = bounds.map(|bound| bound.unwrap().makespan);
+                assert!(
+                    loose <= tight && tight <= most && certified <= most,
+                    "{certified}, {loose}, {tight}, {most}: {:?}",
+                    found.schedule
+                );
+            }
+        }
+    }
+    assert!(fitting > 1000, "{fitting}");
+}
+
+/// Whoever lets states share levels gets no slower plan: whole states stay a choice, and are searched first.
+#[test]
+fn levels_never_give_a_slower_plan() {
+    for seed in 1..=cases(60u64, 3_000) {
+        let mut random = numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let steps = 20 + (random() * random() * 4_000.0) as u32;
+        let ratio = [1, 1, 4][(random() * 3.0) as usize];
+        let costs = balance(20.0 * random() * random(), random(), ratio > 1);
+        let slots = (1 + (random() * 40.0) as u32, 2 + (random() * 200.0) as u32);
+        let [whole, levels] = in_levels(costs, ratio, 1 + seed % 2, slots);
+        let without = best(steps, whole.clone()).simulation.makespan;
+        let options = [vec![levels], vec![whole]];
+        let with = search(steps, u32::MAX, &options, Keep::Best).unwrap().swap_remove(0);
+        assert!(with.simulation.makespan <= without, "{steps} steps, {slots:?} slots: {without}");
     }
 }
 
@@ -133,12 +198,12 @@ fn few_schedules_are_simulated() {
     ] {
         let tiers = tiers(balance(transfer, op, compressed), cache, host);
         let sessions = [vec![tiers.clone()]];
-        let mut search = Search { alternatives: &sessions, ..Search::default() };
+        let mut search = Search { alternatives: &sessions, stage: vec![0], ..Search::default() };
         search.run(steps, u32::MAX).unwrap();
         let most = work_limit(steps) * 3 / 2;
         assert!(search.work <= most, "{} of at most {most}", search.work);
         let ours = search.found[0].simulation.makespan;
-        let mut all = Search { alternatives: &sessions, ..Search::default() };
+        let mut all = Search { alternatives: &sessions, stage: vec![0], ..Search::default() };
         let members =
             portfolio(steps, (cache + host).min(steps - 1), cache, Spacing::Coarse).unwrap();
         all.try_all(members.into_iter().map(|m| (0, m)).collect(), u64::MAX).unwrap();

@@ -191,7 +191,7 @@ impl TierSpec {
         self.packed_bytes.unwrap_or(self.bytes_of(plan).0)
     }
 
-    /// Returns the number of snapshots that the tiers hold, at most `most`.
+    /// Returns the number of snapshots, or records of states in levels, that the tiers hold, at most `most`.
     pub(super) fn capacity(&self, most: u32) -> u32 {
         let cache = self.cache.unwrap_or(most);
         match self.host {
@@ -275,6 +275,11 @@ impl TierSpec {
             Claims::All if is_spare => Claims::None,
             claims => claims,
         }
+    }
+
+    /// Whether a schedule of `snapshots` snapshots may have states that share levels.
+    pub(super) fn shares_levels(&self, snapshots: u32) -> bool {
+        self.storage.cut == Cut::Levels && self.claims_of(snapshots) != Claims::None
     }
 
     fn plan(&self, index: &Index, snapshots: u32) -> Result<Plan> {

@@ -239,7 +239,7 @@ impl Costs {
     /// The part of a snapshot's bytes that is not the previous time level of other fields; 1 if
     /// snapshots share no time levels.
     pub fn own_part(&self) -> f64 {
-        1.0 - self.previous_bytes as f64 / self.stored_bytes.max(1) as f64
+        1.0 - self.previous_bytes as f64 / self.state_bytes.max(1) as f64
     }
 
     /// The ideal of the problem, in seconds: n forward and n backward steps, nothing else.

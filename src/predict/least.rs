@@ -9,7 +9,7 @@ use super::costs::Costs;
 use super::delays::Delays;
 use crate::error::Result;
 use crate::fallible_vec::filled;
-use crate::plan::{Fetch, Index, Plan, Step, NONE};
+use crate::plan::{Fetch, Index, Level, Plan, Step, NONE};
 
 /// The largest amount, as a fraction of the time of the run, by which rounding errors may make the
 /// delays larger than in a simulation.
@@ -25,9 +25,11 @@ struct Slot {
 }
 
 /// A run. Times are in seconds.
-struct Playback<'a> {
+struct Playback<'a, const PARTS: usize> {
     plan: &'a Plan,
     costs: &'a Costs,
+    /// The part of a state's bytes that each of its records has; a simulation rounds it to bytes.
+    share: [f64; 2],
     /// The time of the application's stream.
     now: f64,
     delays: Delays,
@@ -52,17 +54,27 @@ pub(super) fn least(
     costs: &Costs,
     patience: f64,
 ) -> Result<std::result::Result<f64, f64>> {
-    let is_known = index.is_one_by_one
-        && !plan.zero_copy
-        && !plan.in_levels
-        && plan.raw_slots == 0
-        && !plan.drops;
+    let is_known = index.is_one_by_one && !plan.zero_copy && plan.raw_slots == 0 && !plan.drops;
     if !is_known {
         return Ok(Ok(0.0));
     }
-    let mut run = Playback {
+    match plan.in_levels {
+        false => run::<1>(index, plan, costs, patience),
+        true => run::<2>(index, plan, costs, patience),
+    }
+}
+
+fn run<const PARTS: usize>(
+    index: &Index,
+    plan: &Plan,
+    costs: &Costs,
+    patience: f64,
+) -> Result<std::result::Result<f64, f64>> {
+    let own = costs.own_part();
+    let mut run = Playback::<PARTS> {
         plan,
         costs,
+        share: [own, 1.0 - own],
         now: 0.0,
         delays: Delays::default(),
         uploads: 0.0,
@@ -74,19 +86,20 @@ pub(super) fn least(
     };
     // Time steps of the live state and of the next BACKWARD.
     let (mut live, mut backward) = (0, index.states as u32 - 1);
-    for ((number, access), &step) in (0..).zip(&index.accesses).zip(&plan.steps) {
+    let steps = plan.steps.as_chunks::<PARTS>().0;
+    for ((number, access), steps) in (0..).zip(&index.accesses).zip(steps) {
         if access.save {
             run.now += costs.forward.sum(live..access.ts);
-            run.save(step);
+            run.save(steps);
         } else {
             run.now += costs.forward.sum(live..backward) + costs.backward.of(backward);
             backward -= 1;
             let before = run.delays.seconds;
-            run.issue(|fetch| fetch.restore == number);
-            run.restore(step, access.next == NONE);
+            run.issue(|fetch| fetch.restore as usize / PARTS == number);
+            run.restore(steps, plan.level_of(number), access.next == NONE);
             run.delays.count_restore(before);
         }
-        run.issue(|fetch| fetch.issue_after <= number);
+        run.issue(|fetch| fetch.issue_after as usize / PARTS <= number);
         live = access.ts;
         if run.delays.seconds > patience + ROUNDING * run.now {
             return Ok(Err(run.delays.in_all(plan)));
@@ -95,7 +108,7 @@ pub(super) fn least(
     Ok(Ok(run.now + costs.forward.sum(live..backward) + costs.backward.of(backward)))
 }
 
-impl Playback<'_> {
+impl<const PARTS: usize> Playback<'_, PARTS> {
     fn wait_until(&mut self, end: f64) {
         if end > self.now {
             self.delays.seconds += end - self.now;
@@ -115,35 +128,49 @@ impl Playback<'_> {
     }
 
     #[inline]
-    fn save(&mut self, Step { slot, host }: Step) {
-        if slot != NONE {
-            self.now += self.costs.compress;
-            let read = self.take(slot);
-            self.wait_until(read);
-            self.now += self.costs.copy;
-            if host != NONE {
-                self.downloads = self.downloads.max(self.now) + self.costs.download;
-                self.slots[slot as usize].read = self.downloads;
-                self.written[host as usize] = self.downloads;
+    fn save(&mut self, steps: &[Step; PARTS]) {
+        let (costs, shares) = (self.costs, self.share);
+        for (step, share) in steps.iter().zip(shares) {
+            if step.slot != NONE || step.host != NONE {
+                self.now += share * costs.compress;
             }
-        } else if host != NONE {
-            self.now += self.costs.compress + self.costs.download;
-            self.written[host as usize] = 0.0;
+        }
+        for (&Step { slot, host }, share) in steps.iter().zip(shares) {
+            if slot != NONE {
+                let read = self.take(slot);
+                self.wait_until(read);
+                self.now += share * costs.copy;
+                if host != NONE {
+                    self.downloads = self.downloads.max(self.now) + share * costs.download;
+                    self.slots[slot as usize].read = self.downloads;
+                    self.written[host as usize] = self.downloads;
+                }
+            } else if host != NONE {
+                self.now += share * costs.download;
+                self.written[host as usize] = 0.0;
+            }
         }
     }
 
     #[inline]
-    fn restore(&mut self, Step { slot, .. }: Step, is_last: bool) {
-        if slot == NONE {
-            self.now += self.costs.upload + self.costs.decompress;
-        } else {
-            let filled = std::mem::take(&mut self.slots[slot as usize].filled);
-            self.wait_until(filled);
-            // Of the costs of a snapshot, one is 0: raw ones are copied, and coded ones are decoded.
-            let copy = if self.costs.compressed { 0.0 } else { self.costs.copy };
-            self.now += copy + self.costs.decompress;
-            if is_last && self.costs.compressed {
-                self.take(slot);
+    fn restore(&mut self, steps: &[Step; PARTS], level: Level, is_last: bool) {
+        let costs = self.costs;
+        for (&Step { slot, .. }, share) in steps.iter().zip(self.share) {
+            if slot == NONE {
+                self.now += share * (costs.upload + costs.decompress);
+            } else {
+                let filled = std::mem::take(&mut self.slots[slot as usize].filled);
+                self.wait_until(filled);
+                // Of the costs of a snapshot, one is 0: raw ones are copied, and coded ones are decoded.
+                let copy = if costs.compressed { 0.0 } else { costs.copy };
+                self.now += share * (copy + costs.decompress);
+            }
+        }
+        // The previous level may be the record of another state, which stays.
+        let own = if level == Level::Own { PARTS } else { 1 };
+        for step in &steps[..own] {
+            if is_last && costs.compressed && step.slot != NONE {
+                self.take(step.slot);
             }
         }
     }
@@ -156,7 +183,11 @@ impl Playback<'_> {
             self.fetches = later;
             let Step { slot, host } = self.plan.steps[fetch.restore as usize];
             let ready = self.take(slot).max(self.written[host as usize]).max(self.now);
-            self.uploads = self.uploads.max(ready) + self.costs.upload;
+            let (action, part) = (fetch.restore as usize / PARTS, fetch.restore as usize % PARTS);
+            // A previous level that is shared comes with all of the record of the state before.
+            let is_shared = part > 0 && self.plan.level_of(action) == Level::Shared;
+            let share = self.share[if is_shared { 0 } else { part }];
+            self.uploads = self.uploads.max(ready) + share * self.costs.upload;
             self.slots[slot as usize].filled = self.uploads;
         }
     }
@@ -165,7 +196,7 @@ impl Playback<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Policy;
+    use crate::plan::{Claims, Policy};
     use crate::predict::simulate::{simulate_within, Limit};
     use crate::predict::{simulate, Budgets, Times};
     use crate::schedule::Schedule;
@@ -181,7 +212,7 @@ mod tests {
         fn no_simulation_is_faster(
             n in 1u32..300, s in 1u32..40, m in 1u32..40, c in 1u32..12, cache in 0u32..12, through in 0u32..8,
             upload in 0f64..20.0, download in 0f64..20.0, op in 0f64..1.0, backward in 0f64..3.0,
-            compressed: bool, one_engine: bool, is_lru: bool, limit in 0.5f64..1.5,
+            compressed: bool, one_engine: bool, is_lru: bool, limit in 0.5f64..1.5, parts in 1..3,
         ) {
             let op_of = |coded: bool| if coded == compressed { op } else { 0.0 };
             let costs = Costs {
@@ -196,13 +227,20 @@ mod tests {
                 one_engine,
                 ..Costs::default()
             };
+            let costs = match parts {
+                1 => costs,
+                _ => Costs { state_bytes: 4, stored_bytes: 4, slot_bytes: 4, previous_bytes: 1, ..costs },
+            };
             let policy = if is_lru { Policy::Lru } else { Policy::Clairvoyant };
             let two_level = Schedule::two_level(n, n.div_ceil(m) + c, m, c);
             let nested = Schedule::hrevolve(n, s + c, m + 1, c);
             for schedule in [Schedule::revolve(n, s), Schedule::store_all(n), Schedule::uniform(n, s), Schedule::uniform_published(n, s), Schedule::zcut(n, 0, m), two_level, nested] {
                 let schedule = schedule.unwrap().through(through);
                 let index = Index::new(&schedule).unwrap();
-                let plan = Plan::of(&index, cache, policy).unwrap();
+                let plan = match parts {
+                    1 => Plan::of(&index, cache, policy).unwrap(),
+                    _ => Plan::of(&index.in_levels(Claims::All).unwrap(), cache, Policy::Clairvoyant).unwrap(),
+                };
                 let run = simulate(&schedule, &plan, &costs, Budgets::NONE).unwrap();
                 let least = least(&index, &plan, &costs, f64::INFINITY).unwrap().unwrap();
                 let about = |a: f64, b: f64| (a - b).abs() <= 1e-10 * b;

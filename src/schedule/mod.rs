@@ -19,6 +19,7 @@ mod macro_steps;
 mod online;
 mod priced;
 mod ranges;
+mod records;
 mod revolve;
 mod terms;
 pub mod trace;
@@ -39,6 +40,7 @@ pub use macro_steps::MacroSteps;
 pub use online::{Rule, Saving};
 pub use priced::{Priced, Prices};
 pub use ranges::Ranges;
+pub use records::Records;
 pub use revolve::{adjust, beta, forward_steps, writes};
 pub use terms::{mixed, Terms};
 pub use trace::Trace;
@@ -389,6 +391,15 @@ impl Schedule {
             Form::Intervals(intervals) => {
                 transfers::of_intervals(intervals, cache, enough).map(Some)
             }
+            Form::Online(_) | Form::Trace(_) => Ok(None),
+        }
+    }
+
+    /// What the SAVEs store if each state is two records, its time level and the previous one; `None` for
+    /// a trace and for an online schedule, whose snapshots may form no stack.
+    pub fn records(&self) -> Result<Option<Records>> {
+        match &self.form {
+            Form::Intervals(intervals) => records::of_intervals(intervals).map(Some),
             Form::Online(_) | Form::Trace(_) => Ok(None),
         }
     }
