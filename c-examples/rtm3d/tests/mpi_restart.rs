@@ -98,8 +98,8 @@ struct Ended {
 
 impl Survey {
     const SMALL: &'static str = "--n1 16 --n2 30 --n3 1 --border 6 --steps 24 --shots 6";
-    /// 20 shots: more than a signal takes to come.
-    const LONGER: &'static str = "--n1 60 --n2 80 --n3 1 --border 8 --steps 800 --shots 20";
+    /// 20 shots, each of which takes longer than a signal takes to come.
+    const LONGER: &'static str = "--n1 60 --n2 80 --n3 1 --border 8 --steps 2400 --shots 20";
 
     fn new(
         name: &'static str,
