@@ -6,7 +6,6 @@
 use super::intervals::Intervals;
 use super::revolve::Range;
 use crate::error::Result;
-use crate::fallible_vec::push;
 
 /// What the SAVEs of a schedule store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,20 +25,18 @@ fn of_parts(
     own: impl Fn(&Range, &Range) -> u64,
 ) -> Result<Records> {
     let mut sum = Records::default();
-    // Ranges that are yet to be counted, each with the records that are stored at its base.
-    let mut open = Vec::from([whole]);
-    while let Some((mut range, below)) = open.pop() {
-        let mut counted = leaf(&range)?;
-        if counted.is_none() {
-            let upper = range.split();
-            let own = own(&range, &upper);
-            counted = Some(Records { shared: u64::from(own == 1), most: own });
-            push(&mut open, (range, below))?;
-            push(&mut open, (upper, below + own))?;
+    let (range, below) = whole;
+    range.visit(below, |range, below| {
+        if let Some(Records { shared, most }) = leaf(range)? {
+            sum = Records { shared: sum.shared + shared, most: sum.most.max(below + most) };
+            return Ok(None);
         }
-        let Records { shared, most } = counted.unwrap_or_default();
-        sum = Records { shared: sum.shared + shared, most: sum.most.max(below + most) };
-    }
+        let upper = range.split();
+        let own = own(range, &upper);
+        sum.shared += u64::from(own == 1);
+        sum.most = sum.most.max(below + own);
+        Ok(Some((upper, [below, below + own])))
+    })?;
     Ok(sum)
 }
 

@@ -140,17 +140,15 @@ fn in_pieces(s: u64, r: u64, cache: u64, limit: u64) -> u64 {
 /// The splits are counted one by one, since no formula is known.
 pub(super) fn writes_through(len: u64, slots: u64, cache: u32) -> Result<u64> {
     let mut sum = u64::from(len > 1);
-    let mut ranges = Vec::from([Range::new(0, len as u32, slots as u32).through(cache)]);
-    while let Some(mut range) = ranges.pop() {
+    Range::new(0, len as u32, slots as u32).through(cache).visit((), |range, ()| {
         if range.used() <= cache || range.stores_all() {
             sum += writes(range.len as u64, range.slots as u64).saturating_sub(1);
-        } else {
-            let upper = range.split();
-            sum += u64::from(upper.len > 1);
-            fallible_vec::push(&mut ranges, range)?;
-            fallible_vec::push(&mut ranges, upper)?;
+            return Ok(None);
         }
-    }
+        let upper = range.split();
+        sum += u64::from(upper.len > 1);
+        Ok(Some((upper, [(); 2])))
+    })?;
     Ok(sum)
 }
 
@@ -182,6 +180,24 @@ impl Range {
     /// The same range, split for a device cache of `cache` slots.
     pub fn through(self, cache: u32) -> Self {
         Range { cache, ..self }
+    }
+
+    /// Visits the range and its parts in the order in which they are reversed. `visit` may split the range
+    /// that it is given, with what belongs to that range; it then returns the upper part, and what belongs
+    /// to the lower and to the upper part.
+    pub fn visit<T>(
+        self,
+        of_whole: T,
+        mut visit: impl FnMut(&mut Range, T) -> Result<Option<(Range, [T; 2])>>,
+    ) -> Result<()> {
+        let mut open = Vec::from([(self, of_whole)]);
+        while let Some((mut range, of_range)) = open.pop() {
+            if let Some((upper, [of_lower, of_upper])) = visit(&mut range, of_range)? {
+                fallible_vec::push(&mut open, (range, of_lower))?;
+                fallible_vec::push(&mut open, (upper, of_upper))?;
+            }
+        }
+        Ok(())
     }
 
     /// Whether the range may store all its states. Its last state is reversed while it is live and

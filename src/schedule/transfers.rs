@@ -121,13 +121,13 @@ fn one_by_one(
 ) -> Result<Counted> {
     let base = whole.base;
     let (mut sum, mut base_fetched) = Counted::default();
-    // Ranges, each with whether the snapshot at its base was fetched before.
-    let mut open = Vec::new();
-    let (mut range, mut fetched) = (whole, false);
-    loop {
-        let counted = leaf(&range)?;
+    // To each range belongs whether the snapshot at its base was fetched before.
+    whole.visit(false, |range, fetched| {
+        if sum.h2d > enough {
+            return Ok(None);
+        }
         let mut upper = None;
-        let (moved, now_fetched) = counted.unwrap_or_else(|| {
+        let (moved, now_fetched) = leaf(range)?.unwrap_or_else(|| {
             let upper = upper.insert(range.split());
             let fills = fills(upper);
             (Transfers { h2d: u64::from(fills), d2h: 0 }, fills)
@@ -136,20 +136,8 @@ fn one_by_one(
         sum.h2d += moved.h2d;
         sum.d2h += moved.d2h + u64::from(now_fetched && !fetched && !is_base);
         base_fetched |= now_fetched && is_base;
-        if sum.h2d > enough {
-            break;
-        }
-        (range, fetched) = match upper {
-            Some(upper) => {
-                fallible_vec::push(&mut open, (range, fetched || now_fetched))?;
-                (upper, false)
-            }
-            None => match open.pop() {
-                Some(next) => next,
-                None => break,
-            },
-        };
-    }
+        Ok(upper.map(|upper| (upper, [fetched || now_fetched, false])))
+    })?;
     Ok((sum, base_fetched))
 }
 
