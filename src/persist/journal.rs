@@ -67,7 +67,7 @@ pub fn lines(bytes: &[u8]) -> impl Iterator<Item = Line> + '_ {
 
 /// Returns the valid lines of a journal; none if the journal is missing. A journal that is longer
 /// than any that `append` leaves behind is no journal.
-pub(super) fn read(folder: &Folder, name: &OsStr) -> Result<Vec<Line>> {
+pub fn read(folder: &Folder, name: &OsStr) -> Result<Vec<Line>> {
     let limit = 2 * MOST_LINES * LINE as u64;
     let bytes = match folder.read(name, limit) {
         Ok(bytes) => bytes,

@@ -55,11 +55,7 @@ impl FileName {
 }
 
 /// Returns the files in a folder, each with its rank: those of one rank, or of all ranks.
-pub(super) fn files_in(
-    folder: &Folder,
-    path: &Path,
-    only: Option<u32>,
-) -> Result<Vec<(u32, FileName)>> {
+pub fn files_in(folder: &Folder, path: &Path, only: Option<u32>) -> Result<Vec<(u32, FileName)>> {
     let mut files = Vec::new();
     let listed = folder.names(&mut |name| match FileName::read(name) {
         Some(file) if only.is_none_or(|rank| rank == file.0) => {
@@ -69,17 +65,6 @@ pub(super) fn files_in(
     });
     listed.map_err(|e: Error| e.within(path.display()))?;
     Ok(files)
-}
-
-/// Returns the numbers of a rank's published generations among these files, in rising order.
-pub(super) fn generations_of(files: &[(u32, FileName)], rank: u32) -> Result<Vec<u64>> {
-    let mut found = fallible_vec::with_room(files.len())?;
-    found.extend(files.iter().filter_map(|file| match *file {
-        (of, FileName::Generation(generation)) if of == rank => Some(generation),
-        _ => None,
-    }));
-    found.sort_unstable();
-    Ok(found)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use super::container::{Container, ContainerWriter};
 use super::format::{Header, Origin, RecordHead, MOST_RANKS};
 use super::journal::{self, Line};
-use super::names::{files_in, generations_of, FileName, LAST_GENERATION};
+use super::names::{files_in, FileName, LAST_GENERATION};
 use crate::error::{fail, text, Code, Error, Result};
 use crate::fallible_vec;
 use crate::files::{self, Folder};
@@ -222,7 +222,14 @@ impl Store {
 
     /// Returns the numbers of this rank's published generations, in rising order.
     pub fn generations(&self) -> Result<Vec<u64>> {
-        generations_of(&files_in(&self.folder, &self.path, Some(self.rank))?, self.rank)
+        let files = files_in(&self.folder, &self.path, Some(self.rank))?;
+        let mut found = fallible_vec::with_room(files.len())?;
+        found.extend(files.iter().filter_map(|(_, name)| match *name {
+            FileName::Generation(generation) => Some(generation),
+            _ => None,
+        }));
+        found.sort_unstable();
+        Ok(found)
     }
 
     /// Returns what the journal says; nothing if the journal cannot be read.
@@ -358,7 +365,7 @@ impl Drop for Temporary {
 }
 
 /// Fails if a container is not the one that its file name says.
-pub(super) fn check_origin(origin: Origin, rank: u32, generation: u64) -> Result<()> {
+pub fn check_origin(origin: Origin, rank: u32, generation: u64) -> Result<()> {
     let Origin { rank: of, generation: found, .. } = origin;
     if (of, found) == (rank, generation) {
         return Ok(());

@@ -1,7 +1,8 @@
 //! What `gpuzip inspect` finds in a folder.
 
+use super::listing::Listing;
 use gpuzip::error::{Code, Error, Result};
-use gpuzip::persist::{Header, Listing, Origin, Record};
+use gpuzip::persist::{Header, Origin, Record};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -64,7 +65,7 @@ impl Folder {
     pub fn read(path: &Path) -> Result<Self> {
         let listing = Listing::of(path)?;
         let mut ranks = Vec::new();
-        for rank in listing.ranks()? {
+        for rank in listing.ranks() {
             ranks.push(Rank::read(&listing, rank)?);
         }
         if ranks.is_empty() {
@@ -79,7 +80,7 @@ impl Folder {
 impl Rank {
     fn read(listing: &Listing, rank: u32) -> Result<Self> {
         let mut generations = Vec::new();
-        for number in listing.generations(rank)?.into_iter().rev() {
+        for number in listing.generations(rank).into_iter().rev() {
             // A run that is going on may have removed the file since the folder was listed.
             if let Some(content) = Content::read(listing, rank, number)? {
                 generations.push(Generation { number, content });

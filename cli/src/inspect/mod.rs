@@ -2,6 +2,7 @@
 //! would go on from. Changes nothing, and works while a run writes to the folder.
 
 mod folder;
+mod listing;
 mod show;
 
 use crate::output::emit_json;

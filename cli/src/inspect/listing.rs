@@ -1,13 +1,10 @@
 //! What is in a folder of generations, of all ranks, for a reader that changes nothing and takes no
 //! lock: a run may be writing to the folder at the same time.
 
-use super::container::Container;
-use super::journal::{self, Line};
-use super::names::{files_in, generations_of, FileName};
-use super::store::{check_origin, Reader};
-use crate::error::{Error, Result};
-use crate::fallible_vec;
-use crate::files::{self, Folder};
+use gpuzip::error::{Error, Result};
+use gpuzip::files::{self, Folder};
+use gpuzip::persist::{check_origin, files_in, read_journal, Container, FileName, Line, Reader};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -29,17 +26,17 @@ impl Listing {
     }
 
     /// Returns the ranks that have files in the folder, in rising order.
-    pub fn ranks(&self) -> Result<Vec<u32>> {
-        let mut ranks = fallible_vec::with_room(self.files.len())?;
-        ranks.extend(self.files.iter().map(|(rank, _)| *rank));
-        ranks.sort_unstable();
-        ranks.dedup();
-        Ok(ranks)
+    pub fn ranks(&self) -> BTreeSet<u32> {
+        self.files.iter().map(|(rank, _)| *rank).collect()
     }
 
     /// Returns the numbers of a rank's published generations, in rising order.
-    pub fn generations(&self, rank: u32) -> Result<Vec<u64>> {
-        generations_of(&self.files, rank)
+    pub fn generations(&self, rank: u32) -> BTreeSet<u64> {
+        let generation = |file: &(u32, FileName)| match *file {
+            (of, FileName::Generation(generation)) if of == rank => Some(generation),
+            _ => None,
+        };
+        self.files.iter().filter_map(generation).collect()
     }
 
     /// Returns whether the folder has a file of a generation now.
@@ -68,7 +65,7 @@ impl Listing {
     /// Returns the valid lines of a rank's journal, oldest first; none if there is no journal.
     pub fn journal(&self, rank: u32) -> Result<Vec<Line>> {
         let name = OsString::from(FileName::Journal.text(rank));
-        journal::read(&self.folder, &name).map_err(|e| e.within(self.path.join(&name).display()))
+        read_journal(&self.folder, &name).map_err(|e| e.within(self.path.join(&name).display()))
     }
 
     /// Returns whether a process holds a rank's lock. The lock is free again at once.
