@@ -99,7 +99,8 @@ fn quickest(config: &Config, steps: u32, alternatives: &[Vec<TierSpec>]) -> Resu
         // Of options that take equally long the first is taken. Snapshots that share time levels
         // come before whole states, for they are smaller, and raw states before coded ones.
         if slowest < clearly_less(least) {
-            (best, least) = (Some(Choice { alternative, ..choice }), slowest);
+            let predicted = Some(slowest);
+            (best, least) = (Some(Choice { alternative, predicted, ..choice }), slowest);
         }
     }
     best.map_or_else(|| none_fits(failure), Ok)
