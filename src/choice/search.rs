@@ -59,21 +59,40 @@ pub fn search(
         let all = steps.saturating_sub(1).max(1);
         Schedule::revolve(steps, held.clamp(1, all))?.check_length()?;
     }
-    let mut search = Search { alternatives, keep, ..Search::default() };
-    // States in levels come last: what they must beat is then known.
-    let (cut, whole) = (0..alternatives.len()).partition(|&k| search.is_cut(k));
-    for stage in [whole, cut] {
-        (search.stage, search.work) = (stage, 0);
+    let mut too_long = None;
+    let mut stage = |alternatives: &[Vec<TierSpec>], cut: bool, before: [&[Candidate]; 2]| {
+        let mut search = Search { alternatives, keep, ..Search::default() };
+        search.stage = (0..alternatives.len()).filter(|&k| search.is_cut(k) == cut).collect();
+        before.concat().into_iter().for_each(|candidate| search.keep_better(candidate));
         search.run(steps, most)?;
+        too_long = search.too_long.or(too_long.take());
+        Result::Ok(search.found)
+    };
+    // First without the disk, then with it, and each time whole states first, then states in levels, which
+    // must beat what was found before them. What is found with less does not depend on what else there is,
+    // so that neither a disk nor levels make a plan slower.
+    let (mut whole, mut found) = (Vec::new(), Vec::new());
+    for alternatives in [&without_disk(alternatives)[..], alternatives] {
+        whole = stage(alternatives, false, [&whole, &[]])?;
+        found = stage(alternatives, true, [&whole, &found])?;
     }
-    if search.found.is_empty() {
+    if found.is_empty() {
         let largest = |sessions: &Vec<TierSpec>| sessions.iter().map(|s| s.slot_bytes).max();
         let least = || fail_least(alternatives.iter().filter_map(largest).min());
-        return search.too_long.map_or_else(least, Err);
+        return too_long.map_or_else(least, Err);
     }
-    let mut found = search.found;
     found.sort_by(|a, b| a.simulation.makespan.total_cmp(&b.simulation.makespan));
     Ok(found)
+}
+
+/// Returns the storage options without their disks; none if there is no disk.
+fn without_disk(alternatives: &[Vec<TierSpec>]) -> Vec<Vec<TierSpec>> {
+    if !alternatives.iter().flatten().any(TierSpec::has_disk) {
+        return Vec::new();
+    }
+    let of_option =
+        |sessions: &Vec<TierSpec>| sessions.iter().map(TierSpec::without_disk).collect();
+    alternatives.iter().map(of_option).collect()
 }
 
 /// Returns the number of snapshots that every session can hold, and the slots of the smallest
@@ -501,12 +520,17 @@ impl Search<'_> {
         };
         let gaps = if makespan.is_finite() { bound.gaps(makespan) } else { 0.0 };
         fallible_vec::push(&mut self.tried, Tried { traits, gaps })?;
-        let Ok(candidate) = evaluated else { return Ok(()) };
-        match self.rival(alternative, algorithm) {
-            Some(k) => self.found[k] = candidate,
-            None => self.found.push(candidate),
-        }
+        evaluated.into_iter().for_each(|candidate| self.keep_better(candidate));
         Ok(())
+    }
+
+    /// Keeps a plan, unless one that was found is at least as good.
+    fn keep_better(&mut self, new: Candidate) {
+        match self.rival(new.alternative, new.schedule.algorithm) {
+            Some(k) if self.found[k].simulation.makespan <= new.simulation.makespan => {}
+            Some(k) => self.found[k] = new,
+            None => self.found.push(new),
+        }
     }
 }
 

@@ -183,6 +183,45 @@ fn levels_never_give_a_slower_plan() {
     }
 }
 
+/// A disk never makes a plan slower, and neither do levels beside it: plans without the disk are searched
+/// first, and stay a choice.
+#[test]
+fn a_disk_never_makes_a_plan_slower() {
+    let mut faster = 0;
+    for seed in 1..=cases(60u64, 3_000) {
+        let mut random = numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let steps = 500 + (random() * random() * 5_000.0) as u32;
+        let ratio = [1, 1, 4][(random() * 3.0) as usize];
+        let costs = balance(10.0 * random() * random(), random(), ratio > 1);
+        let costs = Costs { disk_read: 40.0 * random() * random(), ..costs };
+        let costs = Costs { disk_write: costs.disk_read * (1.0 + random()), ..costs };
+        let slots = (1 + (random() * 20.0) as u32, 5 + (random() * 100.0) as u32);
+        let disk = (random() * 2.0 * f64::from(steps)) as u64;
+        let on_disk = |tiers: TierSpec| {
+            let slot = tiers.costs.slot_bytes;
+            let host = u64::from(tiers.host.unwrap()) * slot;
+            let budgets = Budgets { device: u64::MAX, host, disk: disk * slot };
+            TierSpec { host: Some(budgets.slots_outside(slot)), slot_bytes: slot, budgets, ..tiers }
+        };
+        let [whole, levels] = in_levels(costs, ratio, 1 + seed % 2, slots);
+        let best_of = |options: &[TierSpec]| {
+            let options: Vec<_> = options.iter().map(|tiers| vec![tiers.clone()]).collect();
+            search(steps, u32::MAX, &options, Keep::Best).unwrap()[0].simulation.makespan
+        };
+        let without = best_of(&[whole.clone()]);
+        let with = best_of(&[on_disk(whole.clone())]);
+        let shared = best_of(&[levels.clone(), whole.clone()]);
+        let all = best_of(&[on_disk(levels), on_disk(whole)]);
+        assert!(
+            with <= without,
+            "{seed}: {steps} steps, {slots:?} and {disk} slots: {with} {without}"
+        );
+        assert!(all <= with && all <= shared, "{seed}: {all} beside {with} and {shared}");
+        faster += u32::from(with < 0.99 * without);
+    }
+    assert!(faster > 10, "{faster}");
+}
+
 /// A search for many steps plans and simulates a limited number of schedules (`make bench` has the
 /// time), and the plan is hardly slower than the best one of the whole portfolio.
 #[test]

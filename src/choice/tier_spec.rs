@@ -211,16 +211,23 @@ impl TierSpec {
         // Compressed snapshots only pass through the device cache.
         let raw_slots = self.raw_slots.map(cache);
         let passed = |raw: u32| self.cache.map_or(0, |all| all - raw);
+        let budgets = match self.has_disk() {
+            true => self.budgets.for_part(part, self.slot_bytes),
+            false => Budgets::NONE,
+        };
         TierSpec {
             cache: match (self.raw_slots, raw_slots) {
                 (Some(all), Some(raw)) => Some(raw + passed(all)),
                 _ => self.cache.map(cache),
             },
             raw_slots,
-            host: self.host.map(|slots| slots.div_ceil(part)),
+            host: match self.has_disk() {
+                true => Some(budgets.slots_outside(self.slot_bytes)),
+                false => self.host.map(|slots| slots.div_ceil(part)),
+            },
             packed_bytes: None,
             costs: self.costs.for_part(part),
-            budgets: Budgets::NONE,
+            budgets,
             ..self.clone()
         }
     }
@@ -287,13 +294,32 @@ impl TierSpec {
             return self.plan(&index.in_levels(self.claims_of(snapshots))?, snapshots);
         }
         let cache = self.cache_for(snapshots);
-        if let Some(raw) = self.raw_slots {
-            return Plan::mixed(index, raw, cache.saturating_sub(raw), self.storage.zero_copy);
+        let mut plan = match self.raw_slots {
+            Some(raw) => {
+                Plan::mixed(index, raw, cache.saturating_sub(raw), self.storage.zero_copy)?
+            }
+            None if self.storage.zero_copy => Plan::handing_over(index, cache)?,
+            None => Plan::of(index, cache, self.storage.policy)?,
+        };
+        // Which records an online schedule drops is not known when it writes them.
+        if index.forward.is_none() {
+            let memory = plan.host_slots - self.on_disk(&plan);
+            plan.sort_pool(index, memory, self.host.unwrap_or(u32::MAX))?;
         }
-        if self.storage.zero_copy {
-            return Plan::handing_over(index, cache);
-        }
-        Plan::of(index, cache, self.storage.policy)
+        Ok(plan)
+    }
+
+    /// Whether snapshots may lie on disk.
+    pub(super) fn has_disk(&self) -> bool {
+        self.budgets != Budgets::NONE
+    }
+
+    /// Returns these tiers without their disk.
+    pub(super) fn without_disk(&self) -> Self {
+        let memory = Budgets { disk: 0, ..self.budgets };
+        let slots = |_| memory.slots_outside(self.slot_bytes);
+        let host = if self.has_disk() { self.host.map(slots) } else { self.host };
+        TierSpec { host, budgets: Budgets::NONE, ..self.clone() }
     }
 
     /// Returns whether `plan` is a plan for these tiers.

@@ -13,6 +13,7 @@ mod index;
 mod issue;
 mod mixed;
 mod online;
+mod pool;
 mod replace;
 mod rest;
 

@@ -14,8 +14,19 @@ fn check(schedule: &Schedule, plan: &Plan) {
 }
 
 /// As `check`, for the plan of an index, whose states may be in two parts. What is said of snapshots
-/// there holds of their records.
+/// there holds of their records. Checks the plan for pools of which a part lies on disk, too.
 fn check_with(index: &Index, plan: &Plan) {
+    check_as_it_is(index, plan);
+    if index.forward.is_none() {
+        for memory in BTreeSet::from([0, 1, plan.host_slots / 2]) {
+            let mut sorted = plan.clone();
+            sorted.sort_pool(index, memory, u32::MAX).unwrap();
+            check_as_it_is(index, &sorted);
+        }
+    }
+}
+
+fn check_as_it_is(index: &Index, plan: &Plan) {
     let parts = plan.parts();
     assert_eq!((plan.steps.len(), index.parts as usize), (index.accesses.len(), parts));
     for (early, released) in [(true, false), (true, true), (false, false)] {
@@ -671,5 +682,69 @@ proptest! {
         if n < 12 && cache > 0 {
             prop_assert_eq!(h2d, fewest(&Index::new(&schedule).unwrap(), cache as usize, false));
         }
+    }
+}
+
+/// The records of a plan's pool: the first and the last step of each, and its host slot.
+fn lives(index: &Index, plan: &Plan) -> Vec<(usize, usize, u32)> {
+    let mut lives: Vec<(usize, usize, u32)> = Vec::new();
+    for (number, (step, access)) in plan.steps.iter().zip(&index.accesses).enumerate() {
+        if step.host != NONE && access.save {
+            lives.push((number, number, step.host));
+        } else if step.host != NONE {
+            lives.iter_mut().rev().find(|life| life.2 == step.host).unwrap().1 = number;
+        }
+    }
+    lives
+}
+
+/// As few records as possible lie on disk: no other choice of records in memory has more of them, and
+/// never more at a time than there are slots.
+#[test]
+fn as_few_records_as_possible_lie_on_disk() {
+    let mut sorted_plans = 0;
+    for (n, s) in (4..24).flat_map(|n| [(n, 3), (n, 5), (n, n - 2)]) {
+        let two_level = Schedule::two_level(n, n.div_ceil(5) + 3, 5, 3).unwrap();
+        for schedule in [Schedule::revolve(n, s).unwrap(), two_level] {
+            let index = Index::new(&schedule).unwrap();
+            let plan = Plan::of(&index, 1, Policy::Clairvoyant).unwrap();
+            let lives_of_plan = lives(&index, &plan);
+            if lives_of_plan.len() > 14 {
+                continue;
+            }
+            for memory in 1..plan.host_slots {
+                let mut sorted = plan.clone();
+                sorted.sort_pool(&index, memory, u32::MAX).unwrap();
+                let on_disk = sorted.host_slots - memory;
+                let sorted = lives(&index, &sorted);
+                let ours = sorted.iter().filter(|life| life.2 >= on_disk).count();
+                let fits = |chosen: u32| {
+                    let at = |step: usize| {
+                        let is_at = |(k, life): &(usize, &(usize, usize, u32))| {
+                            chosen >> k & 1 == 1 && (life.0..=life.1).contains(&step)
+                        };
+                        lives_of_plan.iter().enumerate().filter(is_at).count()
+                    };
+                    lives_of_plan.iter().all(|life| at(life.0) <= memory as usize)
+                };
+                let all = 0..1u32 << lives_of_plan.len();
+                let most = all.filter(|chosen| chosen.count_ones() as usize > ours);
+                assert!(most.into_iter().all(|chosen| !fits(chosen)), "{schedule:?}, {memory}");
+                sorted_plans += 1;
+            }
+        }
+    }
+    assert!(sorted_plans > 50, "{sorted_plans}");
+}
+
+/// Without disk slots enough a plan stays as it is.
+#[test]
+fn a_pool_is_sorted_only_if_it_fits() {
+    let index = Index::new(&Schedule::revolve(60, 9).unwrap()).unwrap();
+    let plan = Plan::of(&index, 2, Policy::Clairvoyant).unwrap();
+    for most in 0..plan.host_slots {
+        let mut sorted = plan.clone();
+        sorted.sort_pool(&index, 2, most).unwrap();
+        assert_eq!(sorted.fingerprint(), plan.fingerprint());
     }
 }

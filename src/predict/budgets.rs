@@ -52,6 +52,16 @@ impl Budgets {
         u32::try_from(host.max(with_disk)).unwrap_or(u32::MAX - 1)
     }
 
+    /// Returns the budgets of host memory and disk with one `part`-th of the slots of `slot_bytes` bytes.
+    pub(crate) fn for_part(&self, part: u32, slot_bytes: u64) -> Self {
+        let staged = staging_bytes(slot_bytes);
+        let bytes =
+            |of: u64| (of / slot_bytes.max(1)).div_ceil(part.into()).saturating_mul(slot_bytes);
+        let host =
+            self.host.checked_sub(staged).map_or(0, |left| bytes(left).saturating_add(staged));
+        Budgets { host, disk: bytes(self.disk), ..*self }
+    }
+
     /// Fails if a plan needs more than a budget. The error text says which budgets would be enough.
     /// `state_bytes` are the bytes of a raw state.
     pub fn check(&self, plan: &Plan, state_bytes: u64, slot_bytes: u64) -> Result<()> {

@@ -9,7 +9,7 @@ use crate::options::refuse;
 use crate::output::{emit, emit_json, folder_of_drawings, write_drawing};
 use crate::units::{seconds, size};
 use crate::Failure;
-use gpuzip::choice::{certify, search, Candidate, Certificate, Cut, Keep, TierSpec};
+use gpuzip::choice::{certify, search, Candidate, Certificate, Cut, Keep, Storage, TierSpec};
 use gpuzip::error::{Code, Error, Result};
 use gpuzip::plan::{Plan, Policy};
 use gpuzip::predict::{simulate, Simulation};
@@ -159,7 +159,7 @@ fn given(arguments: &Arguments, machine: &Machine) -> Result<Vec<Candidate>> {
     for (alternative, tiers) in machine.alternatives.iter().flatten().enumerate() {
         match given_with(arguments, tiers) {
             Ok(Some((schedule, plan, simulation))) => {
-                let plans = vec![Arc::new(plan)];
+                let plans = vec![plan];
                 ranked.push(Candidate { alternative, schedule, plans, simulation });
             }
             Ok(None) => {}
@@ -181,16 +181,14 @@ fn given(arguments: &Arguments, machine: &Machine) -> Result<Vec<Candidate>> {
 fn given_with(
     arguments: &Arguments,
     tiers: &TierSpec,
-) -> Result<Option<(Schedule, Plan, Simulation)>> {
+) -> Result<Option<(Schedule, Arc<Plan>, Simulation)>> {
     let schedule = arguments.schedule.schedule(tiers.inner_slots().unwrap_or(0))?;
-    let plan = match (tiers.storage.cut, arguments.policy) {
-        (Cut::Whole, policy) if !tiers.storage.zero_copy && tiers.raw_slots.is_none() => {
-            Plan::new(&schedule, tiers.cache.unwrap_or(0), policy)?
-        }
-        (_, Policy::Lru) => return Ok(None),
-        (_, Policy::Clairvoyant) => (*tiers.plan_for(&schedule, &[])?).clone(),
-    };
-    tiers.check(&plan)?;
+    let storage = Storage { policy: arguments.policy, ..tiers.storage.clone() };
+    let is_of_lru = storage.cut == Cut::Whole && !storage.zero_copy && tiers.raw_slots.is_none();
+    if storage.policy == Policy::Lru && !is_of_lru {
+        return Ok(None);
+    }
+    let plan = TierSpec { storage, ..tiers.clone() }.plan_for(&schedule, &[])?;
     let simulation = simulate(&schedule, &plan, &tiers.costs, tiers.budgets)?;
     Ok(Some((schedule, plan, simulation)))
 }
