@@ -97,6 +97,18 @@ pub struct Fetch {
     pub released_after: u32,
 }
 
+/// A read of a record from disk into a slot in host memory, from which all RESTOREs read the record. The
+/// read is issued right after the step with number `issue_after`, before the transfers to the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// Number of the step of the plan after which the slot is free.
+    pub issue_after: u32,
+    /// Number of the SAVE's step that wrote the record to disk.
+    pub save: u32,
+    /// The host slot in memory.
+    pub to: u32,
+}
+
 /// How a SAVE or RESTORE of a state in two parts treats its previous time level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Level {
@@ -149,6 +161,9 @@ pub struct Plan {
     /// Transfers to the device in the order of their issue; transfers that are issued together in
     /// the order of their deadlines.
     pub fetches: Vec<Fetch>,
+    /// Reads from disk into host memory, in the order of their issue. All other records on disk pass
+    /// through staging buffers whenever they are fetched.
+    pub reads: Vec<Read>,
     /// Totals of the plan.
     pub counts: Counts,
     /// With two parts: for each SAVE and RESTORE action, its previous time level. Empty if all are
@@ -371,8 +386,12 @@ impl fmt::Display for Plan {
             }
         };
         let mut fetches = self.fetches.iter().peekable();
+        let mut reads = self.reads.iter().peekable();
         for (e, step) in self.steps.iter().enumerate() {
             writeln!(f, "{e}:{}{}", place("slot", step.slot), place("host", step.host))?;
+            while let Some(read) = reads.next_if(|read| read.issue_after <= e as u32) {
+                writeln!(f, "  read what {} saved to host {}", read.save, read.to)?;
+            }
             while let Some(fetch) = fetches.next_if(|fetch| fetch.issue_after <= e as u32) {
                 writeln!(f, "  fetch for {}", fetch.restore)?;
             }

@@ -1,7 +1,7 @@
 //! The rest of a plan: what is left of it after some of its steps, for a shot that another process
 //! goes on with.
 
-use super::{Access, Fetch, Index, Level, Plan, Step, NONE};
+use super::{Access, Fetch, Index, Level, Plan, Read, Step, NONE};
 use crate::error::Result;
 use crate::fallible_vec::{filled, push, with_room};
 use crate::schedule::mixed;
@@ -87,6 +87,15 @@ impl Plan {
                 (false, host) => Step { slot: NONE, host },
             };
         }
+        // What is still to be read from disk is there.
+        for read in
+            self.reads.iter().filter(|read| self.action_of(read.issue_after) >= done / self.parts())
+        {
+            if (read.save as usize) < done {
+                let record = index.accesses[read.save as usize].ts;
+                place[record as usize].host = self.steps[read.save as usize].host;
+            }
+        }
         let mut kept = Vec::new();
         for (record, &at) in (0..).zip(&place).filter(|(_, at)| **at != NOWHERE) {
             push(&mut kept, Kept { record, at })?;
@@ -123,9 +132,20 @@ impl Plan {
             };
             push(&mut fetches, fetch)?;
         }
+        let mut reads = Vec::new();
+        for read in self.reads.iter().filter(|read| read.issue_after as usize >= done) {
+            let from = self.steps[read.save as usize].host;
+            let load = kept.iter().position(|kept| kept.at.host == from).unwrap_or(0);
+            let save = match (read.save as usize) < done {
+                true => (parts * load) as u32,
+                false => moved(read.save),
+            };
+            push(&mut reads, Read { issue_after: moved(read.issue_after), save, to: read.to })?;
+        }
         Ok(Plan {
             steps,
             fetches,
+            reads,
             levels,
             counts: self.counts,
             forward: self.forward.clone(),
@@ -141,6 +161,8 @@ impl Plan {
         let head = [pair(self.raw_slots, kind), self.steps.len() as u64];
         let steps = self.steps.iter().map(|step| pair(step.slot, step.host));
         let fetches = self.fetches.iter().map(|fetch| pair(fetch.issue_after, fetch.restore));
-        head.into_iter().chain(steps).chain(fetches).fold(0, mixed)
+        let reads =
+            self.reads.iter().flat_map(|read| [pair(read.issue_after, read.save), read.to.into()]);
+        head.into_iter().chain(steps).chain(fetches).chain(reads).fold(0, mixed)
     }
 }

@@ -21,7 +21,7 @@ impl Budgets {
 
     /// Number of host slots that lie on disk if a plan needs `slots` host slots of `slot_bytes`
     /// bytes each. The slots with the lowest numbers lie on disk: they hold the snapshots that are
-    /// needed least often. If any slot lies on disk, host memory keeps four staging buffers through
+    /// needed longest. If any slot lies on disk, host memory keeps four staging buffers through
     /// which snapshots pass to and from disk, two in each direction.
     pub fn on_disk(&self, slots: u32, slot_bytes: u64) -> u32 {
         let held = |bytes: u64| bytes / slot_bytes.max(1);

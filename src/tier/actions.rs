@@ -222,6 +222,9 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
         if !matches!(moment, Moment::Released(_)) {
             self.early = Traffic::default();
         }
+        while let Some(read) = self.issued.due_read(&self.plan, moment) {
+            self.read_into_memory(read)?;
+        }
         while let Some(fetch) = self.issued.due(&self.plan, moment) {
             self.fetch(self.plan.steps[fetch.restore as usize])?;
         }

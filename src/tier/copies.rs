@@ -9,7 +9,7 @@ use super::play::state_of;
 use super::Tiers;
 use crate::device::{AppMemory, Device, Lane, Place};
 use crate::error::{fail, Result};
-use crate::plan::{Level, Plan, Step, NONE};
+use crate::plan::{Level, Plan, Read, Step, NONE};
 use std::ops::Deref;
 
 /// What a copy reads.
@@ -70,11 +70,26 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
             return Ok(());
         };
         self.order.after_app(&mut *self.device, Lane::Upload)?;
-        self.read(Lane::Upload, from, To::Extent(to))?;
-        let comes_from_disk = self.extents[from].memory == In::Disk;
+        let from_disk = self.read(Lane::Upload, from, To::Extent(to))?;
         let to = &mut self.extents[to];
-        (to.record, to.pool_slot) = (record, step.host);
-        to.from_disk = if comes_from_disk { self.device.issued(Lane::DiskRead) } else { 0 };
+        (to.record, to.pool_slot, to.from_disk) = (record, step.host, from_disk);
+        Ok(())
+    }
+
+    /// Issues a read of the plan from disk into host memory.
+    #[inline(never)]
+    pub(super) fn read_into_memory(&mut self, read: Read) -> Result<()> {
+        let step = Step { slot: NONE, host: self.plan.steps[read.save as usize].host };
+        self.place_made_for(step)?;
+        let Some(from) = self.pool.named(step.host) else {
+            return fail!(Schedule, "internal error, please report it: the plan reads from host slot {}, which is empty", step.host);
+        };
+        let Extent { record, bytes, .. } = self.extents[from];
+        self.device.concerns(state_of(record));
+        let to = self.take_in_pool(read.to, bytes)?;
+        self.copy(Lane::DiskRead, From::Extent(from), To::Extent(to), bytes)?;
+        self.extents[to].record = record;
+        self.extents[to].from_disk = self.device.issued(Lane::DiskRead);
         Ok(())
     }
 
@@ -117,8 +132,9 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
 
     /// Copies from an extent on `lane`, by way of a staging buffer if the extent lies on disk. If `lane`
     /// is the application's and the record comes from disk, the calling thread waits until the record is
-    /// in host memory, and this function fails if it is not the one that was written.
-    pub(super) fn read(&mut self, lane: Lane, from: usize, to: To) -> Result<()> {
+    /// in host memory, and this function fails if it is not the one that was written. Otherwise returns
+    /// what the extent that is written then has as its `from_disk`.
+    pub(super) fn read(&mut self, lane: Lane, from: usize, to: To) -> Result<u64> {
         let bytes = self.extents[from].bytes;
         let mut source = from;
         let mut read = std::mem::take(&mut self.extents[from].from_disk);
@@ -130,7 +146,8 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
         if lane == Lane::App && read > 0 {
             self.device.finish_read(read)?;
         }
-        self.copy(lane, From::Extent(source), to, bytes)
+        self.copy(lane, From::Extent(source), to, bytes)?;
+        Ok(read)
     }
 
     /// Copies `bytes` bytes on `lane`, after all that must come before.

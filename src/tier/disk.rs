@@ -1,8 +1,8 @@
 //! The disk, on which the pool slots with the lowest numbers lie: a plan gives these numbers to the
-//! snapshots that it needs least often.
+//! snapshots that it needs longest (`sort_pool` in `crate::plan`).
 //!
-//! A record passes through a staging buffer in host memory on its way to disk, and through another one
-//! on its way back. Each direction has two staging buffers, so that one transfer fills a buffer while
+//! A record passes through a staging buffer in host memory on its way to disk. On its way back it goes to
+//! a slot in host memory if the plan has a `Read` for it, and through another staging buffer if not. Each direction has two staging buffers, so that one transfer fills a buffer while
 //! another transfer empties the other buffer.
 
 use super::extent::{Extent, In};

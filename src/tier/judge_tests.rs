@@ -321,6 +321,11 @@ fn each_plan(longest: u32, mut body: impl FnMut(Kind, &Index, &Plan, u32)) {
                 let slots = plan.host_slots;
                 for on_disk in (0..3).map(|part| slots * part / 2) {
                     body(kind, &index, &plan, on_disk);
+                    let (mut sorted, memory) = (plan.clone(), slots - on_disk);
+                    sorted.sort_pool(&index, memory, u32::MAX).unwrap();
+                    if on_disk > 0 {
+                        body(kind, &index, &sorted, sorted.host_slots - memory);
+                    }
                 }
             }
         }

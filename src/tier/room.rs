@@ -57,6 +57,7 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
     pub fn use_disk(&mut self, slots: u32, slot_bytes: u64, at: u64) -> Result<()> {
         for slot in self.pool.slots.iter_mut().take(slots as usize) {
             slot.filled = self.device.disk_event()?.0 as u32;
+            slot.emptied = self.device.disk_event()?.0 as u32;
         }
         self.disk = Disk::new(&mut *self.device, slots, slot_bytes, at)?;
         self.empty();
