@@ -85,6 +85,15 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
             return fail!(Schedule, "internal error, please report it: the plan reads from host slot {}, which is empty", step.host);
         };
         let Extent { record, bytes, .. } = self.extents[from];
+        if self.extents[from].memory != In::Disk {
+            // A compressed record that was too large for its place on disk.
+            self.leave(false, read.to);
+            self.pool.slots[read.to as usize].extent = from as u32;
+            (self.extents[from].names, self.extents[from].pool_slot) =
+                (self.extents[from].names + 1, read.to);
+            self.leave(false, step.host);
+            return Ok(());
+        }
         self.device.concerns(state_of(record));
         let to = self.take_in_pool(read.to, bytes)?;
         self.copy(Lane::DiskRead, From::Extent(from), To::Extent(to), bytes)?;

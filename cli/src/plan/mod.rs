@@ -41,6 +41,10 @@ pub struct Arguments {
     /// Write the schedule of the best plan to this file, for trace_file_path
     #[arg(long, value_name = "FILE", requires = "state")]
     trace_out: Option<std::path::PathBuf>,
+    /// Write the costs that the plan is made with to this file, for profile_path: a session then
+    /// predicts the same times
+    #[arg(long, value_name = "FILE", requires = "state")]
+    profile_out: Option<std::path::PathBuf>,
     #[command(flatten)]
     survey: costs::SurveyOptions,
     /// Draw the timeline of the best plan and time over memory into this folder: timeline.svg and

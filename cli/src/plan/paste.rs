@@ -1,15 +1,17 @@
 //! Writes a plan as lines of a configuration file.
 
 use super::costs::{Machine, NamedCodec, Way};
+use super::Arguments;
 use crate::units::size;
 use gpuzip::choice::{Candidate, Coded, Cut};
 use gpuzip::plan::Policy;
 use gpuzip::schedule::Algorithm;
+use std::path::Path;
 
 /// Returns `key = value` lines that `gpuzip_config_load` accepts, and a comment for each property
 /// of the plan that has no key.
-pub fn lines(best: &Candidate, machine: &Machine) -> Vec<String> {
-    let mut lines = schedule(best);
+pub fn lines(best: &Candidate, machine: &Machine, arguments: &Arguments) -> Vec<String> {
+    let mut lines = schedule(best, arguments.trace_out.as_deref());
     let every = best.schedule.macro_steps().every();
     lines.extend((every > 1).then(|| format!("adjoint_every = {every}")));
     let uses_disk = best.simulation.disk_peak > 0;
@@ -20,9 +22,8 @@ pub fn lines(best: &Candidate, machine: &Machine) -> Vec<String> {
     ];
     let of_budgets = budgets.into_iter().filter(|(_, bytes)| (1..u64::MAX).contains(bytes));
     lines.extend(of_budgets.map(|(key, bytes)| format!("{key} = {bytes}  # {}", size(bytes))));
-    lines.extend(
-        machine.profile_file.iter().map(|file| format!("profile_path = \"{}\"", file.display())),
-    );
+    let profile = arguments.profile_out.as_ref().or(machine.profile_file.as_ref());
+    lines.extend(profile.map(|file| format!("profile_path = \"{}\"", file.display())));
     let Way { cut, coded, codec } = &machine.ways[best.alternative];
     match codec {
         Some(codec) => lines.extend(of_codec(codec)),
@@ -46,37 +47,35 @@ pub fn lines(best: &Candidate, machine: &Machine) -> Vec<String> {
     lines
 }
 
-/// Returns the keys of the schedule. The number of slots inside intervals has no key if it differs
-/// from the library's choice; the lines then say `auto`, so that a session searches for the
-/// schedule again.
-fn schedule(best: &Candidate) -> Vec<String> {
+/// Returns the keys of the schedule. A schedule with parameters that have no key, such as the number of
+/// slots inside intervals, is a recorded one, which `--trace-out` writes to a file.
+fn schedule(best: &Candidate, file: Option<&Path>) -> Vec<String> {
     let (schedule, plan) = (&best.schedule, best.plans.first());
     let cache = plan.map_or(0, |plan| plan.cached_snapshots());
-    if schedule.is_recorded() {
-        return vec![
-            "checkpointing_algorithm = trace".into(),
-            "# trace_file_path = ...: the file that `gpuzip plan --trace-out FILE` writes with the same options".into(),
-            format!("cache_capacity = {cache}"),
-        ];
-    }
     let has_inner = matches!(schedule.algorithm, Algorithm::TwoLevel | Algorithm::Hrevolve);
     let inner = plan.map_or(0, |plan| match plan.raw_slots {
-        0 => plan.cache,
+        0 => plan.cache / plan.parts() as u32,
         raw => raw,
     });
     let has_keys = schedule.cache() == 0 && !(has_inner && schedule.inner() != inner);
-    if !has_keys {
-        return vec![
-            "# auto: the slots inside this plan's intervals have no key; with these costs in its profile (profile_path) a session finds it.".into(),
-            "checkpointing_algorithm = auto".into(),
-        ];
-    }
-    let mut lines = vec![
-        format!("checkpointing_algorithm = {}", schedule.algorithm.name()),
-        format!("checkpointing_snaps = {}", schedule.snapshots),
-        format!("cache_capacity = {cache}"),
-    ];
-    if matches!(schedule.algorithm, Algorithm::Zcut | Algorithm::TwoLevel | Algorithm::Hrevolve) {
+    let mut lines = match file {
+        _ if has_keys && !schedule.is_recorded() => vec![
+            format!("checkpointing_algorithm = {}", schedule.algorithm.name()),
+            format!("checkpointing_snaps = {}", schedule.snapshots),
+        ],
+        Some(file) => vec![
+            "checkpointing_algorithm = trace".into(),
+            format!("trace_file_path = \"{}\"", file.display()),
+        ],
+        None => vec![
+            "checkpointing_algorithm = trace".into(),
+            "# trace_file_path = ...: the file that `gpuzip plan --trace-out FILE` writes with the same options".into(),
+        ],
+    };
+    lines.push(format!("cache_capacity = {cache}"));
+    let has_chunk =
+        matches!(schedule.algorithm, Algorithm::Zcut | Algorithm::TwoLevel | Algorithm::Hrevolve);
+    if has_keys && has_chunk {
         lines.push(format!("schedule_chunk = {}", schedule.chunk));
     }
     if plan.is_some_and(|plan| plan.policy == Policy::Lru) {

@@ -17,6 +17,7 @@ use gpuzip::schedule::{trace, Algorithm, Schedule};
 use gpuzip::together::{why, Mode};
 use serde_json::{json, Map, Value};
 use std::io::{self, BufWriter, Write};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Additions of the dynamic programs that prove the bound: some 0.05 seconds on one core, and 4 seconds.
@@ -48,12 +49,7 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
         }
     };
     let Some(best) = ranked.first() else { return Ok(()) };
-    if let Some(file) = &arguments.trace_out {
-        write_trace(best, file).map_err(|e| {
-            let text = format!("--trace-out {}: the file cannot be written: {e}", file.display());
-            Error::new(Code::Io, text)
-        })?;
-    }
+    write_files(arguments, best, &machine)?;
     if let Some(folder) = &arguments.svg {
         write_drawing(&folder.join("timeline.svg"), &timeline::draw(best, &machine)?)?;
         write_drawing(&folder.join("memory.svg"), &curves::draw(best.schedule.steps, &machine)?)?;
@@ -75,7 +71,7 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
             ranked.iter().map(|c| Value::Object(row(c, &machine))).collect(),
         );
         values.insert("costs".into(), machine.costs_json());
-        values.insert("config".into(), paste::lines(best, &machine).into());
+        values.insert("config".into(), paste::lines(best, &machine, arguments).into());
         return Ok(emit_json(values)?);
     }
     if !arguments.output.print {
@@ -89,7 +85,7 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
         &arguments.output,
     )?;
     if !arguments.output.print {
-        closing(best, &machine, certificate.as_ref())?;
+        closing(arguments, best, &machine, certificate.as_ref())?;
     }
     Ok(())
 }
@@ -103,15 +99,29 @@ fn over(best: &Candidate, bound: f64) -> f64 {
     }
 }
 
-fn write_trace(best: &Candidate, file: &std::path::Path) -> io::Result<()> {
-    let mut text = Vec::new();
-    trace::write(best.schedule.actions(), &mut text)?;
-    gpuzip::files::replace(file, &text)
+/// Writes the files that the options ask for: the schedule of the best plan, and the costs.
+fn write_files(arguments: &Arguments, best: &Candidate, machine: &Machine) -> Result<()> {
+    let write = |option: &str, file: &Path, bytes: &[u8]| {
+        gpuzip::files::replace(file, bytes).map_err(|e| {
+            let text = format!("{option} {}: the file cannot be written: {e}", file.display());
+            Error::new(Code::Io, text)
+        })
+    };
+    if let Some(file) = &arguments.trace_out {
+        let mut text = Vec::new();
+        trace::write(best.schedule.actions(), &mut text)?;
+        write("--trace-out", file, &text)?;
+    }
+    match &arguments.profile_out {
+        Some(file) => write("--profile-out", file, &machine.profile.to_bytes()),
+        None => Ok(()),
+    }
 }
 
 /// Prints how far the best plan is from the bound, what the predictions are based on, and how to
 /// configure the best plan.
 fn closing(
+    arguments: &Arguments,
     best: &Candidate,
     machine: &Machine,
     certificate: Option<&Certificate>,
@@ -147,7 +157,7 @@ fn closing(
         )?;
     }
     writeln!(out, "\nThe quickest plan as a configuration, for gpuzip_config_load:")?;
-    for line in paste::lines(best, machine) {
+    for line in paste::lines(best, machine, arguments) {
         writeln!(out, "{line}")?;
     }
     out.flush()

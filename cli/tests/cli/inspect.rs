@@ -1,7 +1,7 @@
 //! `gpuzip inspect` on folders of restart files: right, damaged, in use, and none.
 
 #[path = "../../../tests/common/cases.rs"]
-mod cases;
+pub mod cases;
 #[path = "../../../tests/common/hostile.rs"]
 mod hostile;
 
