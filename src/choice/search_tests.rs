@@ -208,7 +208,7 @@ fn a_disk_never_makes_a_plan_slower() {
             let options: Vec<_> = options.iter().map(|tiers| vec![tiers.clone()]).collect();
             search(steps, u32::MAX, &options, Keep::Best).unwrap()[0].simulation.makespan
         };
-        let without = best_of(&[whole.clone()]);
+        let without = best_of(std::slice::from_ref(&whole));
         let with = best_of(&[on_disk(whole.clone())]);
         let shared = best_of(&[levels.clone(), whole.clone()]);
         let all = best_of(&[on_disk(levels), on_disk(whole)]);

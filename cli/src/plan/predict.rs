@@ -282,6 +282,7 @@ fn summary(best: &Candidate, machine: &Machine) -> Map<String, Value> {
         ("stall_s", json!(s.stall())),
         ("over_plan_ideal", json!(s.over_plan_ideal())),
         ("over_problem_ideal", json!(s.over_problem_ideal())),
+        ("forward_steps", forward_steps(best).into()),
         ("device_peak", s.device_peak.into()),
         ("host_peak", s.host_peak.into()),
         ("disk_peak", s.disk_peak.into()),
@@ -305,6 +306,7 @@ fn row(candidate: &Candidate, machine: &Machine) -> Map<String, Value> {
         ("stall_s", json!(s.stall())),
         ("over_plan_ideal", json!(s.over_plan_ideal())),
         ("over_problem_ideal", json!(s.over_problem_ideal())),
+        ("forward_steps", forward_steps(candidate).into()),
         ("device_peak", s.device_peak.into()),
         ("host_peak", s.host_peak.into()),
         ("disk_peak", s.disk_peak.into()),
@@ -312,6 +314,12 @@ fn row(candidate: &Candidate, machine: &Machine) -> Map<String, Value> {
         ("d2h", s.d2h.into()),
     ]));
     values
+}
+
+/// Returns the number of time steps that a shot computes forward, repeated ones included. Only the last
+/// macro-step, which is never computed forward, may have fewer time steps than the others.
+fn forward_steps(candidate: &Candidate) -> u64 {
+    candidate.schedule.forward_steps() * u64::from(candidate.schedule.macro_steps().every())
 }
 
 fn survey_values(survey: Survey, shot: f64) -> Map<String, Value> {
@@ -336,6 +344,7 @@ fn table(ranked: &[Candidate], machine: &Machine) -> io::Result<()> {
         "stored",
         "time",
         "x ideal",
+        "forward",
         "stall",
         "device",
         "host",
@@ -356,6 +365,7 @@ fn table(ranked: &[Candidate], machine: &Machine) -> io::Result<()> {
             machine.ways[candidate.alternative].to_string(),
             seconds(s.makespan),
             format!("{:.2}", s.over_problem_ideal()),
+            forward_steps(candidate).to_string(),
             format!("{:.0} %", s.stall() / s.makespan * 100.0),
             size(s.device_peak),
             size(s.host_peak),
@@ -380,9 +390,13 @@ fn table(ranked: &[Candidate], machine: &Machine) -> io::Result<()> {
     }
     writeln!(
         out,
-        "\nx ideal: time over that of the n forward and n backward steps alone. stall: share of the time in which the application's stream"
+        "\nx ideal: time over that of the n forward and n backward steps alone. forward: forward steps, repeated ones included. stall: share of"
     )?;
-    writeln!(out, "waits for gpuzip: it copies or codes a snapshot, or waits for a transfer. h2d, d2h: snapshots moved to the device and to the host.")?;
+    writeln!(
+        out,
+        "the time in which the application's stream waits for gpuzip: it copies or codes a snapshot, or waits for a transfer. h2d, d2h:"
+    )?;
+    writeln!(out, "snapshots moved to the device and to the host.")?;
     if let Some(macro_steps) = machine.macro_steps {
         writeln!(
             out,

@@ -1,8 +1,8 @@
 //! `gpuzip plan` and a session count the same slots and bytes for the same job, and predict the same
 //! time for the same schedule.
 
-use super::inspect::cases::cases;
 use super::draw::Draw;
+use super::inspect::cases::cases;
 use super::{json, number, temporary};
 use gpuzip::capi::*;
 use gpuzip::choice::Cut;
