@@ -329,6 +329,7 @@ impl TierSpec {
             && plan.policy == self.storage.policy
             && (plan.zero_copy == self.storage.zero_copy || plan.drops)
             && plan.in_levels == (self.storage.cut == Cut::Levels)
+            && (plan.on_disk == 0 || plan.on_disk == self.on_disk(plan))
     }
 
     /// Returns the plan of `schedule` for these tiers: one of `plans`, or a new one. Fails if it does

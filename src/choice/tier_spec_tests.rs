@@ -13,3 +13,21 @@ pub fn of_slots(costs: Costs, cache: u32, host: u32) -> TierSpec {
         ..TierSpec::of(&Storage::raw(&job), &job).unwrap()
     }
 }
+
+/// Sessions share a plan only if their pools have as many slots on disk: what one has on disk may be in
+/// the memory of another.
+#[test]
+fn a_pool_in_order_is_for_one_disk() {
+    let schedule = Schedule::two_level(60, 20, 4, 2).unwrap();
+    let [small, large] = [7, 12].map(|host| {
+        let budgets = Budgets { device: u64::MAX, host, disk: 100 };
+        let host = Some(budgets.slots_outside(1));
+        TierSpec { host, budgets, ..of_slots(Costs::default(), 2, 0) }
+    });
+    let plan = small.plan_for(&schedule, &[]).unwrap();
+    assert!(!plan.reads.is_empty() && plan.on_disk == small.on_disk(&plan));
+    let [same, other] =
+        [&small, &large].map(|tiers| tiers.plan_for(&schedule, &[plan.clone()]).unwrap());
+    assert!(Arc::ptr_eq(&plan, &same) && !Arc::ptr_eq(&plan, &other));
+    assert!((1..plan.on_disk).contains(&other.on_disk), "{} {}", plan.on_disk, other.on_disk);
+}

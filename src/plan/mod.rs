@@ -156,6 +156,8 @@ pub struct Plan {
     pub device_slots: u32,
     /// Host slots that the plan uses.
     pub host_slots: u32,
+    /// If the pool is in order for a disk (`sort_pool`): the number of its slots on disk; else 0.
+    pub on_disk: u32,
     /// One step for each part of each SAVE and RESTORE action, in the order of the schedule.
     pub steps: Vec<Step>,
     /// Transfers to the device in the order of their issue; transfers that are issued together in

@@ -76,7 +76,7 @@ impl Plan {
             let (save, to) = (begin, on_disk + read_into);
             push(&mut self.reads, Read { issue_after: read_after, save, to })?;
         }
-        self.host_slots = on_disk + memory;
+        (self.host_slots, self.on_disk) = (on_disk + memory, on_disk);
         Ok(())
     }
 
