@@ -11,6 +11,7 @@ use gpuzip::error::{Code, Error, Result};
 use gpuzip::plan::SPARE_SLOTS;
 use gpuzip::predict::{Budgets, CodecProfile, Profile};
 use gpuzip::schedule::MacroSteps;
+use gpuzip::tier::staging_bytes;
 use serde_json::{json, Value};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -58,6 +59,10 @@ pub struct CostOptions {
     /// Bytes of host memory for snapshots
     #[arg(long, value_name = "BYTES", requires = "state", value_parser = bytes, allow_hyphen_values = true)]
     host_budget: Option<u64>,
+    /// The application runs on a CPU: --host-budget is all the memory for snapshots, and nothing crosses
+    /// a link
+    #[arg(long, requires = "host_budget", conflicts_with_all = ["device_budget", "link_gbs", "both_gbs"])]
+    cpu: bool,
     /// Bytes of disk for snapshots
     #[arg(long, value_name = "BYTES", requires = "state", value_parser = bytes, allow_hyphen_values = true)]
     disk_budget: Option<u64>,
@@ -248,6 +253,7 @@ impl CostOptions {
         let origins = self.origins(&profile, is_measured);
         let (profile, budgets) = survey
             .map_or_else(|| (profile.clone(), budgets), |survey| survey.share(&profile, budgets));
+        let budgets = if self.cpu { of_cpu(budgets, state_bytes) } else { budgets };
         if budgets.device == 0 && budgets.host == 0 {
             return refuse(no_budgets());
         }
@@ -281,8 +287,10 @@ impl CostOptions {
                     ..profile
                 }
             }
+            None if self.cpu => Profile::typical_host(state_bytes, 0.0),
             None => Profile::typical_gpu(state_bytes),
         };
+        let known = if self.cpu { Profile { backend: 1, ..known } } else { known };
         let forward_ms = self.forward_ms.unwrap_or(known.forward_ms);
         let backward = self.forward_ms.map_or(known.backward_ms, |_| forward_ms);
         let link = self.link_gbs.unwrap_or(Pair(known.h2d_gbs, known.d2h_gbs));
@@ -317,8 +325,11 @@ impl CostOptions {
         profile: &Profile,
         is_measured: bool,
     ) -> Vec<(&'static str, String, &'static str)> {
-        let otherwise =
-            if is_measured { "from the profile" } else { "assumed: a GPU behind PCIe 4" };
+        let otherwise = match (is_measured, self.cpu) {
+            (true, _) => "from the profile",
+            (false, true) => "assumed: one core of a CPU",
+            (false, false) => "assumed: a GPU behind PCIe 4",
+        };
         let source = |given: bool| if given { "given" } else { otherwise };
         let both = |a: f64, b: f64| {
             if a == b {
@@ -351,7 +362,9 @@ impl CostOptions {
                 if self.zero_copy { "zero copy" } else { source(self.d2d_gbs.is_some()) },
             ),
         ];
-        if profile.both_gbs > 0.0 {
+        if self.cpu {
+            origins.retain(|(option, ..)| *option != "--link-gbs");
+        } else if profile.both_gbs > 0.0 {
             let source = match (self.both_gbs, self.link_gbs) {
                 (None, Some(_)) => {
                     "taken from --link-gbs: the directions take turns in the profile"
@@ -366,7 +379,7 @@ impl CostOptions {
             origins.push(("--disk-gbs", speeds, source));
         }
         if self.ratio.is_some() {
-            let Pair(compress, decompress) = self.codec_gbs.unwrap_or(Pair(200.0, 200.0));
+            let Pair(compress, decompress) = self.codec_gbs.unwrap_or_else(|| self.typical_codec());
             origins.push((
                 "--codec-gbs",
                 both(compress, decompress),
@@ -376,12 +389,18 @@ impl CostOptions {
         origins
     }
 
+    /// The speeds of a codec that is not measured.
+    fn typical_codec(&self) -> Pair {
+        let typical = CodecProfile::typical(0, 1.0, self.cpu);
+        Pair(typical.compress_gbs, typical.decompress_gbs)
+    }
+
     /// Lists the codec that the options describe and the codecs that were measured.
     fn codecs(&self, measured: Option<&Profile>) -> Vec<NamedCodec> {
         let described = self.ratio.map(|Pair(ratio, worst_ratio)| {
-            let typical = CodecProfile::typical(0, ratio, false);
+            let typical = CodecProfile::typical(0, ratio, self.cpu);
             let Pair(compress_gbs, decompress_gbs) =
-                self.codec_gbs.unwrap_or(Pair(typical.compress_gbs, typical.decompress_gbs));
+                self.codec_gbs.unwrap_or_else(|| self.typical_codec());
             let name = format!("ratio {ratio}");
             let figures = CodecProfile { compress_gbs, decompress_gbs, worst_ratio, ..typical };
             NamedCodec { name, figures, is_told: true }
@@ -400,6 +419,14 @@ impl CostOptions {
             .chain(measured.into_iter().flat_map(|profile| &profile.codecs).map(named))
             .collect()
     }
+}
+
+/// The budgets of a session on a CPU, whose main memory is its device memory; with a disk, some of it is
+/// for staging buffers and for two states that come from disk.
+fn of_cpu(Budgets { host: all, disk, .. }: Budgets, state_bytes: u64) -> Budgets {
+    let for_disk = staging_bytes(state_bytes).saturating_add(2 * state_bytes.min(u64::MAX / 2));
+    let host = if disk > 0 { for_disk.min(all) } else { 0 };
+    Budgets { device: all - host, host, disk }
 }
 
 fn read_profile(file: &Path) -> Result<Profile> {

@@ -12,6 +12,9 @@ use std::path::Path;
 /// of the plan that has no key.
 pub fn lines(best: &Candidate, machine: &Machine, arguments: &Arguments) -> Vec<String> {
     let mut lines = schedule(best, arguments.trace_out.as_deref());
+    if machine.profile.backend == 1 {
+        lines.push("backend = host".into());
+    }
     let every = best.schedule.macro_steps().every();
     lines.extend((every > 1).then(|| format!("adjoint_every = {every}")));
     let uses_disk = best.simulation.disk_peak > 0;

@@ -1,7 +1,8 @@
 //! Costs that `gpuzip plan` takes from options, files and profiles, and those that it refuses.
 
 use super::predict::RAW;
-use super::{gpuzip, json, number};
+use super::{gpuzip, json, number, temporary};
+use gpuzip::predict::Profile;
 use std::path::PathBuf;
 
 /// Numbers that no machine has are refused by name, and none of them ends the command.
@@ -263,4 +264,31 @@ fn absurd_profiles_are_refused_or_planned_with() {
         }
     }
     assert!(planned > 300 && refused > 300, "{planned} planned, {refused} refused");
+}
+
+/// A code on a CPU: one number of bytes, no link, and the plan of a session on the host backend whose device
+/// budget these bytes are.
+#[test]
+fn a_cpu_has_one_memory_and_no_link() {
+    let bytes = Profile::typical_host(100 << 20, 0.0).to_bytes();
+    let profile = temporary("cpu.profile", &bytes).display().to_string();
+    for more in ["", " --ratio 10,8 --codec-gbs 1", " --zero-copy", " --shared-bytes 50M"] {
+        let cpu =
+            json(&format!("plan --steps 1000 --state-bytes 100M --cpu --host-budget 2G{more}"));
+        let device =
+            json(&format!("plan --steps 1000 --profile {profile} --device-budget 2G{more}"));
+        assert_eq!(cpu["ranked"], device["ranked"], "{more}");
+        let lines = cpu["config"].to_string();
+        assert!(lines.contains("backend = host") && lines.contains("device_budget = 2147483648"));
+        assert!(!lines.contains("host_budget") && cpu["costs"].get("--link-gbs").is_none());
+    }
+    let disk = "plan --steps 3000 --state-bytes 100M --cpu --host-budget 2G --disk-budget 1T";
+    let found = json(&format!("{disk} --disk-gbs 50"));
+    let peak = |name: &str| found[name].as_u64().unwrap();
+    assert!(peak("disk_peak") > 0 && peak("device_peak") + peak("host_peak") <= 2 << 30, "{found}");
+    for other in ["--link-gbs 10", "--device-budget 1G", "--both-gbs 30"] {
+        let refused = gpuzip(&format!("{disk} {other}"));
+        let message = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success() && message.contains("--cpu"), "{message}");
+    }
 }
