@@ -110,6 +110,24 @@ static const memo_t *memo_of(job_t *job, const gpuzip_generation_t *found)
   return NULL;
 }
 
+/* Two generations of one action differ if the forward phase ended between them, and the newer one may not
+ * have been written. Tells from the session which one it goes on from. */
+static void tell_end(job_t *job)
+{
+  gpuzip_summary_t summary = {.struct_size = sizeof summary};
+  int32_t status;
+  if (!job->open || job->now.it < 0) return;
+  IN(job, status, gpuzip_summary(job->handles[0], &summary));
+  if (status != GPUZIP_OK) return;
+  job->now.ended = summary.steps > 0;
+  for (int k = 0; k < job->memos_kept; k++) {
+    const shot_t *then = &job->memos[k].now;
+    if (then->shot == job->now.shot && then->it == job->now.it && then->ended == job->now.ended)
+      return;
+  }
+  CHECK(0, "the forward phase has%s ended in no generation", job->now.ended ? "" : " not");
+}
+
 /* Goes on from generation `found`. */
 static int32_t go_on(job_t *job, const gpuzip_generation_t *found)
 {
@@ -129,6 +147,7 @@ static int32_t go_on(job_t *job, const gpuzip_generation_t *found)
     CHECK(memcmp(wave, job->wave, sizeof wave) == 0, "the wave of action %lld is another",
           (long long)then->it);
   job->now = *then;
+  tell_end(job);
   app_spoil(&job->apps[0]);
   app_advance(&job->apps[0], job->now.live);
   if (job->loss.shared && then->it >= 0) {
