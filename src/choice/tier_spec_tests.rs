@@ -26,8 +26,8 @@ fn a_pool_in_order_is_for_one_disk() {
     });
     let plan = small.plan_for(&schedule, &[]).unwrap();
     assert!(!plan.reads.is_empty() && plan.on_disk == small.on_disk(&plan));
-    let [same, other] =
-        [&small, &large].map(|tiers| tiers.plan_for(&schedule, &[plan.clone()]).unwrap());
+    let [same, other] = [&small, &large]
+        .map(|tiers| tiers.plan_for(&schedule, std::slice::from_ref(&plan)).unwrap());
     assert!(Arc::ptr_eq(&plan, &same) && !Arc::ptr_eq(&plan, &other));
     assert!((1..plan.on_disk).contains(&other.on_disk), "{} {}", plan.on_disk, other.on_disk);
 }
