@@ -135,9 +135,9 @@ impl Plan {
         let mut reads = Vec::new();
         for read in self.reads.iter().filter(|read| read.issue_after as usize >= done) {
             let from = self.steps[read.save as usize].host;
-            let load = kept.iter().position(|kept| kept.at.host == from).unwrap_or(0);
+            let is_from = |kept: &Kept| kept.at.host == from;
             let save = match (read.save as usize) < done {
-                true => (parts * load) as u32,
+                true => (parts * kept.iter().position(is_from).unwrap_or(0)) as u32,
                 false => moved(read.save),
             };
             push(&mut reads, Read { issue_after: moved(read.issue_after), save, to: read.to })?;

@@ -11,10 +11,12 @@ use std::ops::Deref;
 
 impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
     /// Places all snapshots that wait in staging buffers, and waits for all work of the device, so that
-    /// `read_stored` and `load` may touch the slots. Call this between `enter` and `leave`.
+    /// `read_stored` and `load` may touch the slots. Fails if a disk lane has failed: a record that came
+    /// from disk may be another one then. Call this between `enter` and `leave`.
     pub fn settle(&mut self) -> Result<()> {
         self.place_but(0)?;
         self.device.synchronize()?;
+        self.device.check_disk()?;
         self.order.all_seen();
         Ok(())
     }

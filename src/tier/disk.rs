@@ -2,7 +2,8 @@
 //! snapshots that it needs longest (`sort_pool` in `crate::plan`).
 //!
 //! A record passes through a staging buffer in host memory on its way to disk. On its way back it goes to
-//! a slot in host memory if the plan has a `Read` for it, and through another staging buffer if not. Each direction has two staging buffers, so that one transfer fills a buffer while
+//! a slot in host memory if the plan has a `Read` for it, and through another staging buffer if not. Each
+//! direction has two staging buffers, so that one transfer fills a buffer while
 //! another transfer empties the other buffer.
 
 use super::extent::{Extent, In};

@@ -55,6 +55,49 @@ fn changed_bytes_are_an_error() {
     }
 }
 
+/// Bytes that were changed on disk come into no restart file, also where the snapshot is in memory already
+/// and not restored yet: if a file is written after the change, no changed snapshot is left, and the shot
+/// ends.
+#[test]
+fn changed_bytes_come_into_no_restart_file() {
+    let (mut refused, mut written) = (0, 0);
+    for (changed_at, later) in (1..90).flat_map(|k| (0..6).map(move |later| (k, later))) {
+        let folder = tempdir("disk-changed-restart");
+        let config = config(Some(Algorithm::Revolve), 20, [2, 6, 40], 256).with(|c| {
+            c.tiers.disk_folders = vec![folder.clone()];
+            c.restart.folder = Some(folder.join("restart"));
+        });
+        let mut app = app_of(64);
+        let mut session = open(config, 90, &app).unwrap();
+        session.persist_open((0, 1), Box::new(Ok)).unwrap();
+        let file = &nameless_in(&folder)[0];
+        let file = std::fs::OpenOptions::new().read(true).write(true).open(file).unwrap();
+        let (mut restores, mut is_written) = (0, false);
+        let ended = loop {
+            match step(&mut session, &mut app) {
+                Ok(Some(tick)) if tick.action.kind == Kind::Restore => restores += 1,
+                Ok(Some(_)) => continue,
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+            if restores == changed_at {
+                let mut bytes = vec![0; file.metadata().unwrap().len() as usize];
+                file.read_exact_at(&mut bytes, 0).unwrap();
+                bytes.iter_mut().for_each(|byte| *byte ^= 0x55);
+                file.write_all_at(&bytes, 0).unwrap();
+            }
+            if restores == changed_at + later {
+                is_written = session.persist_write(0, &[], HOST).is_ok();
+                refused += usize::from(!is_written);
+            }
+        };
+        let at = format!("changed after RESTORE {changed_at}, written after {later} more");
+        assert!(!is_written || ended.is_ok(), "{at}: {ended:?}");
+        written += usize::from(is_written);
+    }
+    assert!(refused > 10 && written > 0, "{refused} {written}");
+}
+
 /// A disk that fails in the middle of a shot is an error of a later call, at the latest of the
 /// restore; nothing hangs, and the session can be used when the disk works again.
 #[test]
