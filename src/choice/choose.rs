@@ -1,12 +1,12 @@
 //! The choice of a schedule and its plans from a configuration.
 
 use super::refine::search_and_refine;
-use super::search::{clearly_less, fail_least, Candidate};
+use super::search::{clearly_less, fail_least, predicted, Candidate};
+use super::storage::Cut;
 use super::tier_spec::TierSpec;
 use crate::config::Config;
 use crate::error::{fail, Code, Error, Result};
 use crate::plan::{Index, Plan};
-use crate::predict::simulate;
 use crate::schedule::{adjust, Algorithm, MacroSteps, Schedule, Trace};
 use crate::together::Mode;
 use std::sync::Arc;
@@ -90,15 +90,18 @@ fn quickest(config: &Config, steps: u32, alternatives: &[Vec<TierSpec>]) -> Resu
             }
             Err(error) => return Err(error),
         };
+        // Of options that take equally long the first is taken. Snapshots that share time levels
+        // come before whole states, for they are smaller, and raw states before coded ones.
+        let limit = clearly_less(least);
         let mut slowest = 0.0f64;
         for (tiers, plan) in sessions.iter().zip(&choice.plans) {
             tiers.costs.check(steps)?;
-            let run = simulate(&choice.schedule, plan, &tiers.costs, tiers.budgets)?;
-            slowest = slowest.max(run.makespan);
+            slowest = slowest.max(match predicted((&choice.schedule, None), tiers, plan, limit)? {
+                Ok(run) => run.makespan,
+                Err(slower) => slower,
+            });
         }
-        // Of options that take equally long the first is taken. Snapshots that share time levels
-        // come before whole states, for they are smaller, and raw states before coded ones.
-        if slowest < clearly_less(least) {
+        if slowest < limit {
             let predicted = Some(slowest);
             (best, least) = (Some(Choice { alternative, predicted, ..choice }), slowest);
         }
@@ -258,40 +261,72 @@ fn plan_all(schedule: Schedule, sessions: &[TierSpec]) -> Result<Choice> {
     Ok(Choice { alternative: 0, schedule, plans, predicted: None })
 }
 
+/// Returns the largest number from `low` to `high` for which `attempt` succeeds, and what it returns, if
+/// it succeeds for all smaller numbers. Otherwise `attempt` tells by how much less a number must be, at
+/// least.
+fn largest<T>(
+    low: u32,
+    high: u32,
+    attempt: impl Fn(u32) -> Result<std::result::Result<T, u32>>,
+) -> Result<Option<(u32, T)>> {
+    let (mut above, mut next, mut best) = (high + 1, high, None);
+    let mut is_first = true;
+    loop {
+        match attempt(next)? {
+            Ok(found) => best = Some((next, found)),
+            Err(less) => above = next + 1 - less.clamp(1, next),
+        }
+        let least = best.as_ref().map_or(low, |(number, _)| number + 1);
+        if least >= above {
+            return Ok(best);
+        }
+        // The number that is told is mostly small enough.
+        let is_told = std::mem::take(&mut is_first);
+        next = if is_told { above - 1 } else { least + (above - 1 - least) / 2 };
+    }
+}
+
 /// Returns the schedule with the most snapshots whose plans fit the host budgets; `None` if no
 /// session has a budget.
 ///
-/// S snapshots on C device slots and H host slots always fit for S <= H, and never for S > H + C.
+/// S snapshots of P records each, on C device slots and H host slots, always fit for P S <= H. They never
+/// do if S > H + C, or if they have more than H + C records, which is counted in less time than a plan
+/// takes.
 fn most_that_fits(config: &Config, steps: u32, sessions: &[TierSpec]) -> Result<Option<Choice>> {
-    let bounds = sessions
-        .iter()
-        .filter_map(|s| s.host.map(|host| (host, host.saturating_add(s.cache.unwrap_or(0)))));
+    let bounds = sessions.iter().filter_map(|s| {
+        let records = s.storage.cut as u32;
+        s.host.map(|host| (host / records, host.saturating_add(s.cache.unwrap_or(0))))
+    });
     let Some((low, high)) = bounds.reduce(|a, b| (a.0.min(b.0), a.1.min(b.1))) else {
         return Ok(None);
     };
     let all = steps.saturating_sub(1).max(1);
-    let (mut low, mut high) = (low.min(all), high.min(all));
-    let attempt = |snapshots: u32| -> Result<Option<Choice>> {
-        if snapshots == 0 {
-            return Ok(None);
-        }
-        let choice = plan_all(make(config, steps, snapshots, inner_slots(sessions))?, sessions)?;
-        let fits = sessions.iter().zip(&choice.plans).all(|(tiers, plan)| tiers.admits(plan));
-        Ok(fits.then_some(choice))
+    let (low, high) = (low.clamp(1, all), high.min(all));
+    let of = |snapshots: u32| make(config, steps, snapshots, inner_slots(sessions));
+    let over = |s: &TierSpec, slots: u64, has: u32| {
+        slots.saturating_sub(has.into()).div_ceil(s.storage.cut as u64) as u32
     };
-    let mut best = attempt(high)?;
-    if best.is_none() {
-        best = attempt(low)?;
-        while high - low > 1 {
-            let middle = low + (high - low) / 2;
-            match attempt(middle)? {
-                Some(choice) => (low, best) = (middle, Some(choice)),
-                None => high = middle,
-            }
-        }
-    }
-    if best.is_some() {
-        return Ok(best);
+    let is_cut = |s: &&TierSpec| s.storage.cut == Cut::Levels;
+    let has_room = |snapshots: u32| {
+        let schedule = of(snapshots)?;
+        let cut: Vec<_> = sessions.iter().filter(is_cut).collect();
+        let records = if cut.is_empty() { None } else { schedule.records()? };
+        let most = records.map_or(0, |records| records.most);
+        let less = cut.into_iter().map(|s| over(s, most, s.capacity(u32::MAX))).max();
+        Ok(less.filter(|&less| less > 0).map_or(Ok(()), Err))
+    };
+    let attempt = |snapshots: u32| {
+        let choice = plan_all(of(snapshots)?, sessions)?;
+        let of_plan = |(s, plan): (&TierSpec, &Arc<Plan>)| {
+            over(s, plan.host_slots.into(), s.host.unwrap_or(u32::MAX))
+        };
+        let less = sessions.iter().zip(&choice.plans).map(of_plan).max().unwrap_or(0);
+        Ok(if less == 0 { Ok(choice) } else { Err(less) })
+    };
+    let high = if high > 0 { largest(low, high, has_room)? } else { None };
+    let best = high.map_or(Ok(None), |(high, ())| largest(low.min(high), high, attempt))?;
+    if let Some((_, best)) = best {
+        return Ok(Some(best));
     }
     let one = sessions.iter().map(|s| s.slot_bytes).max().unwrap_or(0);
     if config.schedule.algorithm == Some(Algorithm::StoreAll) {

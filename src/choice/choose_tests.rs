@@ -69,6 +69,32 @@ fn auto_is_no_slower_than_any_algorithm_by_name() {
     }
 }
 
+/// A named schedule has as many snapshots as its budgets hold, whether states are whole or in levels: with
+/// one more the plan does not fit.
+#[test]
+fn named_schedules_take_what_fits() {
+    for algorithm in [Algorithm::Revolve, Algorithm::Uniform] {
+        for (device, host) in [(0, 5), (0, 40), (3, 6), (4, 40), (9, 31), (20, 200)] {
+            let named = configured(device, host).with(|c| {
+                c.tiers.shared_levels = true;
+                c.schedule.algorithm = Some(algorithm);
+            });
+            let state = State::Bytes { all: STATE, previous: STATE / 2 };
+            let job = Job::new(named.clone(), state);
+            for tiers in crate::choice::storage_options(&job).unwrap() {
+                let choice = choose(&named, 700, std::slice::from_ref(&tiers)).unwrap();
+                let snapshots = choice.schedule.snapshots;
+                let least = host as u32;
+                let what = format!("{} {device} {host} {:?}", algorithm.name(), tiers.storage.cut);
+                assert!(snapshots >= least, "{what}: {snapshots} snapshots");
+                let more = named.clone().with(|c| c.schedule.snapshots = snapshots + 1);
+                let error = choose(&more, 700, &[tiers]);
+                assert!(error.is_err_and(|e| e.code == Code::Budget), "{what}: {snapshots} + 1");
+            }
+        }
+    }
+}
+
 /// The profile decides: `auto` uses a link that costs nothing and avoids a link that is slow.
 #[test]
 fn auto_follows_the_profile() {

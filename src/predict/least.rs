@@ -250,7 +250,7 @@ mod tests {
                     prop_assert!(about(least, run.makespan), "{least}, {} of {schedule:?}", run.makespan);
                 }
                 let limit = Limit { makespan: run.makespan * limit, stream: run.makespan - run.waiting };
-                let within = simulate_within((&schedule, &index), &plan, &costs, Budgets::NONE, limit).unwrap();
+                let within = simulate_within((&schedule, Some(&index)), &plan, &costs, Budgets::NONE, limit).unwrap();
                 match within {
                     Ok(within) => prop_assert!(within == run && run.makespan < limit.makespan),
                     Err(_) => prop_assert!(run.makespan >= limit.makespan, "{limit:?}, {} of {schedule:?}", run.makespan),

@@ -55,10 +55,11 @@ pub(crate) struct Limit {
     pub stream: f64,
 }
 
-/// As `simulate`, for a schedule with this index, but gives up as soon as it is certain that the run
-/// takes the limit or longer. Returns the run, or an estimate of its seconds, at least the limit.
+/// As `simulate`, but gives up as soon as it is certain that the run takes the limit or longer, which
+/// the schedule's index, if there is one, often shows before the simulation begins. Returns the run, or
+/// an estimate of its seconds, at least the limit.
 pub(crate) fn simulate_within(
-    (schedule, index): (&Schedule, &Index),
+    (schedule, index): (&Schedule, Option<&Index>),
     plan: &Plan,
     costs: &Costs,
     budgets: Budgets,
@@ -66,7 +67,8 @@ pub(crate) fn simulate_within(
 ) -> Result<std::result::Result<Simulation, f64>> {
     let patience = makespan - stream;
     let too_slow = |delays: f64| makespan.max(stream + delays);
-    match least(index, plan, costs, patience)? {
+    let about = index.map_or(Ok(Ok(0.0)), |index| least(index, plan, costs, patience))?;
+    match about {
         Err(delays) => return Ok(Err(too_slow(delays))),
         Ok(about) if about * (1.0 - ROUNDING) >= makespan => return Ok(Err(about)),
         Ok(_) => {}
