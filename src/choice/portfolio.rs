@@ -101,6 +101,10 @@ pub(super) fn portfolio(steps: u32, most: u32, cache: u32, grid: Spacing) -> Res
             }
         }
     }
+    // All slots, with numbers inside an interval that do not depend on the cache.
+    for chunk in ladder(2, steps / 2, if is_fine { 10 } else { 5 }) {
+        nested(&mut members, steps, most, chunk, &spread(chunk, if is_fine { 4 } else { 2 }))?;
+    }
     if steps <= FEW_STEPS {
         for chunk in 2..steps {
             for snapshots in 2..=most.min(steps) {
@@ -219,13 +223,13 @@ fn around(x: u32, high: u32, closely: bool) -> impl Iterator<Item = u32> {
     (x.saturating_sub(reach).max(1)..=x.saturating_add(reach).min(high)).step_by(apart as usize)
 }
 
-/// Returns numbers of snapshots inside an interval that are worth a try with `cache` slots on the
-/// device: `cache`, one less, one more, fractions and multiples.
+/// Returns numbers of snapshots inside an interval of `chunk` states that are worth a try with `cache` slots
+/// on the device: `cache`, one less, one more, and numbers that do not depend on the cache.
 fn inner_slots(cache: u32, chunk: u32) -> Vec<u32> {
     let cache = cache.max(1);
-    let more = std::iter::successors(Some(cache), |c| c.checked_mul(2)).take_while(|&c| c < chunk);
-    let fewer = std::iter::successors(Some(cache / 2), |c| Some(c / 2)).take_while(|&c| c > 0);
-    more.chain(fewer).chain([cache - 1, cache + 1, chunk - 1]).collect()
+    let mut inner = spread(chunk, 4);
+    inner.extend([cache - 1, cache, cache + 1, chunk - 1]);
+    inner
 }
 
 /// Adds schedules with intervals of `chunk` states and the numbers `inner` of snapshots inside an

@@ -237,12 +237,24 @@ fn few_schedules_are_simulated() {
     ] {
         let tiers = tiers(balance(transfer, op, compressed), cache, host);
         let sessions = [vec![tiers.clone()]];
-        let mut search = Search { alternatives: &sessions, stage: vec![0], ..Search::default() };
+        let mut search = Search {
+            alternatives: &sessions,
+            stage: vec![0],
+            within: 1.0,
+            most_work: MOST_WORK,
+            ..Search::default()
+        };
         search.run(steps, u32::MAX).unwrap();
-        let most = work_limit(steps) * 3 / 2;
+        let most = MOST_WORK * 3 / 2;
         assert!(search.work <= most, "{} of at most {most}", search.work);
         let ours = search.found[0].simulation.makespan;
-        let mut all = Search { alternatives: &sessions, stage: vec![0], ..Search::default() };
+        let mut all = Search {
+            alternatives: &sessions,
+            stage: vec![0],
+            within: 1.0,
+            most_work: MOST_WORK,
+            ..Search::default()
+        };
         let members =
             portfolio(steps, (cache + host).min(steps - 1), cache, Spacing::Coarse).unwrap();
         all.try_all(members.into_iter().map(|m| (0, m)).collect(), u64::MAX).unwrap();
