@@ -65,7 +65,9 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     if let Some(survey) = survey {
         values.extend(survey_values(survey, best.simulation.makespan));
     }
+    let (failing, lines) = arguments.failures.outlook(&best.simulation, &machine, survey)?;
     if arguments.output.json {
+        values.extend(failing);
         values.insert(
             "ranked".into(),
             ranked.iter().map(|c| Value::Object(row(c, &machine))).collect(),
@@ -86,6 +88,7 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     )?;
     if !arguments.output.print {
         closing(arguments, best, &machine, certificate.as_ref())?;
+        lines.iter().try_for_each(|line| writeln!(io::stdout(), "{line}"))?;
     }
     Ok(())
 }

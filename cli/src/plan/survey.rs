@@ -19,7 +19,7 @@ pub struct Survey {
 
 impl Survey {
     /// Number of ranks on a full node.
-    fn sharers(&self) -> u32 {
+    pub fn sharers(&self) -> u32 {
         self.ranks_per_node.min(self.ranks).max(1)
     }
 
