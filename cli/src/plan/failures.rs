@@ -123,7 +123,7 @@ impl FailureOptions {
         };
         let once = survey.seconds(shot.makespan);
         let mut lines = vec![
-            format!("A node that fails each {} on average:", seconds(mtbf)),
+            format!("\nA node that fails each {} on average:", seconds(mtbf)),
             format!("  a generation   {:12} {cost_source}", seconds(failures.cost)),
             format!("  a restart      {:12} {restart_source}", seconds(failures.restart)),
             format!("  write one each {:12} Daly 2006; Young: {}", seconds(daly), seconds(young)),
@@ -156,7 +156,7 @@ impl FailureOptions {
             ));
         }
         lines.push(
-            "As a configuration (the cost above must be what gpuzip_stats counts of a generation):"
+            "As a configuration. A session counts of a generation the application's wait and the processor time of the thread that writes it:"
                 .into(),
         );
         lines.push(format!("persist_overhead = {overhead:.4}"));
