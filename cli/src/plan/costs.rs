@@ -373,7 +373,7 @@ impl CostOptions {
             };
             origins.insert(3, ("--both-gbs", format!("{} GB/s", profile.both_gbs), source));
         }
-        if self.disk_budget.is_some() {
+        if self.disk_budget.is_some() || self.disk_gbs.is_some() {
             let speeds = both(profile.disk_read_gbs, profile.disk_write_gbs);
             let source = if self.disk_gbs.is_some() { "given" } else { "assumed" };
             origins.push(("--disk-gbs", speeds, source));

@@ -4,6 +4,7 @@
 mod costs;
 mod count;
 mod curves;
+mod failures;
 mod paste;
 mod predict;
 mod recipes;
@@ -47,6 +48,8 @@ pub struct Arguments {
     profile_out: Option<std::path::PathBuf>,
     #[command(flatten)]
     survey: costs::SurveyOptions,
+    #[command(flatten)]
+    failures: failures::FailureOptions,
     /// Draw the timeline of the best plan and time over memory into this folder: timeline.svg and
     /// memory.svg. It is made if the folder that it is to be in exists
     #[arg(long, value_name = "DIR", requires = "state")]

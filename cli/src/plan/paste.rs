@@ -26,7 +26,12 @@ pub fn lines(best: &Candidate, machine: &Machine, arguments: &Arguments) -> Vec<
     let of_budgets = budgets.into_iter().filter(|(_, bytes)| (1..u64::MAX).contains(bytes));
     lines.extend(of_budgets.map(|(key, bytes)| format!("{key} = {bytes}  # {}", size(bytes))));
     let profile = arguments.profile_out.as_ref().or(machine.profile_file.as_ref());
-    lines.extend(profile.map(|file| format!("profile_path = \"{}\"", file.display())));
+    let shares = arguments.survey.survey().is_some_and(|survey| survey.sharers() > 1);
+    lines.extend(profile.map(|file| match shares && arguments.profile_out.is_none() {
+        // The profile has the speeds of a rank that is alone on its node.
+        true => "# profile_path = ...: the file that `gpuzip plan --profile-out FILE` writes with the same options, with a rank's share of link and disk".into(),
+        false => format!("profile_path = \"{}\"", file.display()),
+    }));
     let Way { cut, coded, codec } = &machine.ways[best.alternative];
     match codec {
         Some(codec) => lines.extend(of_codec(codec)),

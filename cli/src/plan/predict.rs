@@ -35,19 +35,7 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     let time_steps = arguments.schedule.macro_steps();
     let machine = arguments.costs.machine(arguments.cache, survey, time_steps)?;
     arguments.svg.as_deref().map_or(Ok(()), folder_of_drawings)?;
-    let (ranked, certificate) = match arguments.schedule.algorithm() {
-        Some(algorithm) if arguments.thorough => {
-            let name = algorithm.name();
-            return Ok(refuse(format!(
-                "--thorough with --algorithm {name}: it is for the search; leave out --algorithm"
-            ))?);
-        }
-        Some(_) => (given(arguments, &machine)?, None),
-        None => {
-            let (ranked, certificate) = found(arguments, &machine)?;
-            (ranked, Some(certificate))
-        }
-    };
+    let (ranked, certificate) = planned(arguments, &machine)?;
     let Some(best) = ranked.first() else { return Ok(()) };
     write_files(arguments, best, &machine)?;
     if let Some(folder) = &arguments.svg {
@@ -64,8 +52,19 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     }
     if let Some(survey) = survey {
         values.extend(survey_values(survey, best.simulation.makespan));
+        if survey.sharers() > 1 {
+            let one = Survey { ranks: 1, ranks_per_node: 1, ..survey };
+            let alone = arguments.costs.machine(arguments.cache, Some(one), time_steps)?;
+            let shot = planned(arguments, &alone)?.0.first().map(|best| best.simulation.makespan);
+            values.insert(
+                "sharing_efficiency".into(),
+                json!(shot.map(|shot| shot / best.simulation.makespan)),
+            );
+        }
     }
+    let (failing, lines) = arguments.failures.outlook(&best.simulation, &machine, survey)?;
     if arguments.output.json {
+        values.extend(failing);
         values.insert(
             "ranked".into(),
             ranked.iter().map(|c| Value::Object(row(c, &machine))).collect(),
@@ -86,8 +85,30 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     )?;
     if !arguments.output.print {
         closing(arguments, best, &machine, certificate.as_ref())?;
+        lines.iter().try_for_each(|line| writeln!(io::stdout(), "{line}"))?;
     }
     Ok(())
+}
+
+/// Returns the plans, the quickest first: those of the schedule that the options name, or those found
+/// and a bound for all.
+fn planned(
+    arguments: &Arguments,
+    machine: &Machine,
+) -> Result<(Vec<Candidate>, Option<Certificate>)> {
+    match arguments.schedule.algorithm() {
+        Some(algorithm) if arguments.thorough => {
+            let name = algorithm.name();
+            refuse(format!(
+                "--thorough with --algorithm {name}: it is for the search; leave out --algorithm"
+            ))
+        }
+        Some(_) => Ok((given(arguments, machine)?, None)),
+        None => {
+            let (ranked, certificate) = found(arguments, machine)?;
+            Ok((ranked, Some(certificate)))
+        }
+    }
 }
 
 /// The time of a plan over the bound in seconds; 1 if nothing takes time.
@@ -141,6 +162,9 @@ fn closing(
                 "This bound counts steps and copies only; --thorough may prove a better one."
             )?;
         }
+    }
+    if let Some(survey) = arguments.survey.survey() {
+        writeln!(out, "\n{}", survey.meaning())?;
     }
     writeln!(out, "\nCosts that this was planned with:")?;
     for line in machine.costs_lines() {
@@ -330,7 +354,7 @@ fn survey_values(survey: Survey, shot: f64) -> Map<String, Value> {
         ("rounds", survey.rounds().into()),
         ("survey_s", json!(survey.seconds(shot))),
         ("shots_per_hour", json!(survey.shots as f64 / survey.seconds(shot) * 3600.0)),
-        ("efficiency", json!(survey.efficiency())),
+        ("ranks_busy", json!(survey.busy())),
     ])
 }
 

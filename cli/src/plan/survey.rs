@@ -19,7 +19,7 @@ pub struct Survey {
 
 impl Survey {
     /// Number of ranks on a full node.
-    fn sharers(&self) -> u32 {
+    pub fn sharers(&self) -> u32 {
         self.ranks_per_node.min(self.ranks).max(1)
     }
 
@@ -60,9 +60,23 @@ impl Survey {
         self.rounds() as f64 * shot
     }
 
-    /// The fraction of the ranks' time that is spent on shots.
-    pub fn efficiency(&self) -> f64 {
+    /// The fraction of the ranks' time that is spent on shots: less than 1 if ranks are idle in the
+    /// last round.
+    pub fn busy(&self) -> f64 {
         self.shots as f64 / (self.rounds() as f64 * self.ranks.max(1) as f64).max(1.0)
+    }
+
+    /// What the values of a survey count.
+    pub fn meaning(&self) -> String {
+        let shared = match self.sharers() {
+            1 => String::new(),
+            ranks => format!(
+                "\nsharing efficiency: shots per hour of a node over {ranks} times those of a rank that has its host memory, links and disk\n\
+                 alone, each with its best plan. The plan above is for a rank's share of these. Not counted: steps, copies and codecs that\n\
+                 slow one another down, as those of ranks on one CPU do; give the speeds that all ranks measure at the same time."
+            ),
+        };
+        format!("ranks busy: the share of the ranks' time that is not spent idle in the last round of shots.{shared}")
     }
 }
 
@@ -74,7 +88,7 @@ mod tests {
     fn ranks_of_a_node_share_what_is_the_nodes() {
         let survey = Survey { ranks: 10, ranks_per_node: 4, links_per_node: 2, shots: 25 };
         assert_eq!((survey.nodes(), survey.rounds()), (3, 3));
-        assert_eq!((survey.seconds(2.5), survey.efficiency()), (7.5, 25.0 / 30.0));
+        assert_eq!((survey.seconds(2.5), survey.busy()), (7.5, 25.0 / 30.0));
         let alone = Profile::typical_gpu(1 << 30);
         let (profile, budgets) =
             survey.share(&alone, Budgets { device: 10, host: 100, disk: 1000 });
@@ -92,6 +106,6 @@ mod tests {
         let (alone, node) =
             (Profile::typical_gpu(1 << 20), Budgets { device: 1, host: 2, disk: 3 });
         assert_eq!(survey.share(&alone, node), (alone, node));
-        assert_eq!((survey.nodes(), survey.rounds(), survey.efficiency()), (1, 3, 1.0));
+        assert_eq!((survey.nodes(), survey.rounds(), survey.busy()), (1, 3, 1.0));
     }
 }

@@ -5,6 +5,7 @@ mod costs;
 #[path = "../../../tests/common/draw.rs"]
 mod draw;
 mod every;
+mod failures;
 mod general;
 mod inspect;
 mod kernels;

@@ -327,7 +327,35 @@ fn ranks_share_their_node() {
         json(&format!("{RAW} --ranks 100 --ranks-per-node 4 --links-per-node 2 --shots 1000"));
     assert_eq!(number(&shared, "nodes"), 25.0);
     assert!(number(&shared, "makespan_s") > number(&alone, "makespan_s"));
+    let sharing = number(&alone, "makespan_s") / number(&shared, "makespan_s");
+    assert!((number(&shared, "sharing_efficiency") / sharing - 1.0).abs() < 1e-12, "{shared}");
+    assert!(alone["sharing_efficiency"].is_null(), "{alone}");
+    assert_eq!(number(&shared, "ranks_busy"), 1.0);
+    let idle = json(&format!("{RAW} --ranks 100 --shots 1025"));
+    assert!((number(&idle, "ranks_busy") - 1025.0 / 1100.0).abs() < 1e-12, "{idle}");
     assert!(number(&shared, "host_peak") <= 149.0 / 4.0 * (1u64 << 30) as f64);
+}
+
+/// A profile is measured by a rank alone on its node: the configuration of a plan for ranks that
+/// share a node names the file with a rank's share of the link instead.
+#[test]
+fn a_shared_link_is_in_the_profile_of_the_configuration() {
+    use gpuzip::predict::Profile;
+    let profile = Profile::typical_gpu(1 << 20);
+    let file = temporary("shared.profile", &profile.to_bytes());
+    let out = file.with_extension("share");
+    let line = format!(
+        "plan --steps 90 --profile {} --device-budget 4M --host-budget 40M --ranks 8",
+        file.display()
+    );
+    let config = |options: &str| json(&format!("{line} {options}"))["config"].to_string();
+    assert!(config("").contains("shared.profile"));
+    assert!(!config("--ranks-per-node 4").contains("shared.profile"));
+    assert!(config("--ranks-per-node 4").contains("--profile-out FILE"));
+    let written = config(&format!("--ranks-per-node 4 --profile-out {}", out.display()));
+    assert!(written.contains(".share"), "{written}");
+    let share = Profile::from_bytes(&std::fs::read(&out).unwrap()).unwrap();
+    assert_eq!((share.h2d_gbs, share.d2h_gbs), (profile.h2d_gbs / 4.0, profile.d2h_gbs / 4.0));
 }
 
 #[test]
