@@ -156,6 +156,8 @@ pub struct Machine {
     pub cache: Option<u32>,
     /// Whether the application works in the slots.
     pub zero_copy: bool,
+    /// Whether it runs on a CPU, with one memory and no link.
+    pub cpu: bool,
     /// The file of the profile, if one was given.
     pub profile_file: Option<PathBuf>,
     /// Bytes of a state that its successor's snapshot has too: the shared time level; 0: none.
@@ -264,6 +266,7 @@ impl CostOptions {
             codecs,
             cache,
             zero_copy: self.zero_copy,
+            cpu: self.cpu,
             profile_file: self.profile.clone(),
             previous_bytes: self.shared_bytes.unwrap_or(0),
             steps,

@@ -87,7 +87,7 @@ fn directions_that_take_turns_are_planned_with() {
         std::fs::write(&file, profile.to_bytes()).unwrap();
         format!("--profile {}", file.display())
     };
-    let seconds = |options: &str| number(&json(&format!("{job} {options}")), "makespan_s");
+    let seconds = |options: &str| number(&json(&format!("{job} {options}")), "predicted_s");
     let plain = "--state-bytes 1G --link-gbs 8";
     let (apart, in_turns) = (seconds(plain), seconds(&format!("{plain} --both-gbs 8")));
     assert!(in_turns > apart, "{in_turns} {apart}");
@@ -130,7 +130,7 @@ fn a_measured_profile_is_planned_with() {
     let budgets = "--device-budget 4G --host-budget 149G";
     let by_profile = json(&format!("plan --steps 3751 --profile {} {budgets}", file.display()));
     let by_options = json(&format!("{RAW} --ratio 20,16 --codec-gbs 600,700"));
-    for key in ["makespan_s", "stall_s", "device_peak", "host_peak"] {
+    for key in ["predicted_s", "stall_s", "device_peak", "host_peak"] {
         assert_eq!(by_profile[key], by_options[key], "{key}");
     }
     assert_eq!(
@@ -141,7 +141,7 @@ fn a_measured_profile_is_planned_with() {
         "plan --steps 3751 --profile {} {budgets} --forward-ms 20 --backward-ms 20",
         file.display()
     ));
-    assert!(number(&slower, "makespan_s") > 1.5 * number(&by_profile, "makespan_s"));
+    assert!(number(&slower, "predicted_s") > 1.5 * number(&by_profile, "predicted_s"));
     std::fs::write(&file, "no profile").unwrap();
     for wrong in [file.display().to_string(), "nowhere.profile".into()] {
         let output = gpuzip(&format!("plan --steps 10 --profile {wrong} {budgets}"));
@@ -164,11 +164,11 @@ fn steps_may_vary() {
     let budgets = "plan --steps 100 --state-bytes 1G --device-budget 4G --host-budget 9G";
     let even = json(&format!("{budgets} --forward-ms 10 --backward-ms 20"));
     let same = json(&format!("{budgets} --step-ms {}", file("even.txt", "10 20\n\n10 20\n")));
-    assert_eq!(even["makespan_s"], same["makespan_s"]);
+    assert_eq!(even["predicted_s"], same["predicted_s"]);
     let late = json(&format!("{budgets} --step-ms {}", file("late.txt", "1 20\n19 20\n")));
-    let ideal = number(&late, "makespan_s") / number(&late, "over_problem_ideal");
+    let ideal = number(&late, "predicted_s") / number(&late, "over_problem_ideal");
     assert!((ideal - 3.0).abs() < 0.03, "{ideal}");
-    assert_ne!(late["makespan_s"], even["makespan_s"]);
+    assert_ne!(late["predicted_s"], even["predicted_s"]);
     for (text, part) in
         [("", "no lines"), ("1 2 3\n", "line 1"), ("1 2\n1 x\n", "line 2"), ("1 -2\n", "line 1")]
     {
