@@ -2,6 +2,7 @@
 
 use super::answer::{binding, sentence};
 use super::costs::Machine;
+use super::levers::Levers;
 use super::recipes::published;
 use super::survey::Survey;
 use super::text::{name, policy};
@@ -72,6 +73,13 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
         values.insert("bound_s".into(), json!(seconds));
         values.insert("over_bound".into(), json!(over_bound));
     }
+    let levers = match &certificate {
+        Some(_) => {
+            let most = most_snapshots(arguments);
+            Levers::of(&machine, &best.simulation, most, arguments.thorough)?
+        }
+        None => Levers::default(),
+    };
     if let Some(survey) = survey {
         values.extend(survey_values(survey, best.simulation.makespan));
     }
@@ -80,6 +88,8 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
             "ranked".into(),
             shown.iter().map(|c| Value::Object(row(c, &machine))).collect(),
         );
+        values.insert("levers".into(), levers.json());
+        values.insert("levers_left_out".into(), json!(levers.left_out));
         values.insert("costs".into(), machine.costs_json());
         values.insert("config".into(), paste::lines(best, &machine, arguments).into());
         return Ok(emit_json(values)?);
@@ -89,6 +99,11 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
         let said = ["answer", "binds", "binds_share", "over_bound", "over_problem_ideal"];
         values.retain(|name, _| !said.contains(&name.as_str()));
         writeln!(io::stdout(), "{answer}\n")?;
+        let lines = levers.lines();
+        lines.iter().try_for_each(|line| writeln!(io::stdout(), "{line}"))?;
+        if !lines.is_empty() {
+            writeln!(io::stdout())?;
+        }
         table(shown, ranked.len(), &machine)?;
     }
     values.remove("configuration");
