@@ -17,7 +17,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Costs and budgets. What is not given is the profile's, or what the library assumes of a GPU
-/// behind PCIe 4.
+/// behind PCIe 4, or of one core of a CPU if no option names a device.
 #[derive(Args)]
 #[command(
     next_help_heading = "Costs and budgets (predict times, and without --algorithm find the best plan)"
@@ -56,7 +56,8 @@ pub struct CostOptions {
     /// Bytes of device memory for snapshots
     #[arg(long, value_name = "BYTES", requires = "state", value_parser = bytes, allow_hyphen_values = true)]
     device_budget: Option<u64>,
-    /// Bytes of host memory for snapshots
+    /// Bytes of host memory for snapshots. Without an option of a device (--device-budget, --link-gbs,
+    /// --both-gbs, --d2d-gbs, --cache, --links-per-node) or a GPU's profile, as with --cpu
     #[arg(long, value_name = "BYTES", requires = "state", value_parser = bytes, allow_hyphen_values = true)]
     host_budget: Option<u64>,
     /// The application runs on a CPU: --host-budget is all the memory for snapshots, and nothing crosses
@@ -224,6 +225,8 @@ impl CostOptions {
         if state_bytes == 0 {
             return refuse("--state-bytes 0: a state has at least one byte".into());
         }
+        let origin_of_cpu = self.origin_of_cpu(cache, survey, measured.as_ref());
+        let cpu = origin_of_cpu.is_some();
         let device = match (self.device_budget, cache, self.host_budget) {
             (_, Some(0), _) => 0,
             (Some(bytes), ..) => bytes,
@@ -244,18 +247,19 @@ impl CostOptions {
             host: self.host_budget.unwrap_or(0),
             disk: self.disk_budget.unwrap_or(0),
         };
-        let codecs = self.codecs(measured.as_ref());
+        let codecs = self.codecs(measured.as_ref(), cpu);
         let is_measured = measured.is_some();
-        let profile = self.speeds(measured, state_bytes)?;
+        let profile = self.speeds(measured, state_bytes, cpu)?;
         Profile {
             codecs: codecs.iter().map(|codec| codec.figures.clone()).collect(),
             ..profile.clone()
         }
         .check()?;
-        let origins = self.origins(&profile, is_measured);
+        let mut origins = self.origins(&profile, is_measured, cpu);
+        origins.extend(origin_of_cpu.map(|source| ("--cpu", "one memory, no link".into(), source)));
         let (profile, budgets) = survey
             .map_or_else(|| (profile.clone(), budgets), |survey| survey.share(&profile, budgets));
-        let budgets = if self.cpu { of_cpu(budgets, state_bytes) } else { budgets };
+        let budgets = if cpu { of_cpu(budgets, state_bytes) } else { budgets };
         if budgets.device == 0 && budgets.host == 0 {
             return refuse(no_budgets());
         }
@@ -266,7 +270,7 @@ impl CostOptions {
             codecs,
             cache,
             zero_copy: self.zero_copy,
-            cpu: self.cpu,
+            cpu,
             profile_file: self.profile.clone(),
             previous_bytes: self.shared_bytes.unwrap_or(0),
             steps,
@@ -278,7 +282,30 @@ impl CostOptions {
         machine.with(budgets, cache)
     }
 
-    fn speeds(&self, measured: Option<Profile>, state_bytes: u64) -> Result<Profile> {
+    /// Where it comes from that the application runs on a CPU with one memory; `None`: it has a device. An
+    /// option that has a meaning only for a device says that there is one; a profile was measured on one or
+    /// the other.
+    fn origin_of_cpu(
+        &self,
+        cache: Option<u32>,
+        survey: Option<Survey>,
+        measured: Option<&Profile>,
+    ) -> Option<&'static str> {
+        let speeds = [self.both_gbs, self.d2d_gbs];
+        let has_device = self.device_budget.is_some()
+            || self.link_gbs.is_some()
+            || speeds.iter().any(Option::is_some)
+            || cache.is_some()
+            || survey.is_some_and(|survey| survey.links_per_node > 1);
+        match measured {
+            _ if self.cpu => Some("given"),
+            _ if has_device => None,
+            Some(profile) => (profile.backend == 1).then_some("from the profile"),
+            None => Some("assumed: no option names a device, such as --link-gbs"),
+        }
+    }
+
+    fn speeds(&self, measured: Option<Profile>, state_bytes: u64, cpu: bool) -> Result<Profile> {
         let known = match measured {
             Some(profile) => {
                 let scale = profile.scale(state_bytes);
@@ -290,10 +317,10 @@ impl CostOptions {
                     ..profile
                 }
             }
-            None if self.cpu => Profile::typical_host(state_bytes, 0.0),
+            None if cpu => Profile::typical_host(state_bytes, 0.0),
             None => Profile::typical_gpu(state_bytes),
         };
-        let known = if self.cpu { Profile { backend: 1, ..known } } else { known };
+        let known = if cpu { Profile { backend: 1, ..known } } else { known };
         let forward_ms = self.forward_ms.unwrap_or(known.forward_ms);
         let backward = self.forward_ms.map_or(known.backward_ms, |_| forward_ms);
         let link = self.link_gbs.unwrap_or(Pair(known.h2d_gbs, known.d2h_gbs));
@@ -327,8 +354,9 @@ impl CostOptions {
         &self,
         profile: &Profile,
         is_measured: bool,
+        cpu: bool,
     ) -> Vec<(&'static str, String, &'static str)> {
-        let otherwise = match (is_measured, self.cpu) {
+        let otherwise = match (is_measured, cpu) {
             (true, _) => "from the profile",
             (false, true) => "assumed: one core of a CPU",
             (false, false) => "assumed: a GPU behind PCIe 4",
@@ -365,7 +393,7 @@ impl CostOptions {
                 if self.zero_copy { "zero copy" } else { source(self.d2d_gbs.is_some()) },
             ),
         ];
-        if self.cpu {
+        if cpu {
             origins.retain(|(option, ..)| *option != "--link-gbs");
         } else if profile.both_gbs > 0.0 {
             let source = match (self.both_gbs, self.link_gbs) {
@@ -382,7 +410,7 @@ impl CostOptions {
             origins.push(("--disk-gbs", speeds, source));
         }
         if self.ratio.is_some() {
-            let Pair(compress, decompress) = self.codec_gbs.unwrap_or_else(|| self.typical_codec());
+            let Pair(compress, decompress) = self.codec_gbs.unwrap_or_else(|| typical_codec(cpu));
             origins.push((
                 "--codec-gbs",
                 both(compress, decompress),
@@ -392,18 +420,12 @@ impl CostOptions {
         origins
     }
 
-    /// The speeds of a codec that is not measured.
-    fn typical_codec(&self) -> Pair {
-        let typical = CodecProfile::typical(0, 1.0, self.cpu);
-        Pair(typical.compress_gbs, typical.decompress_gbs)
-    }
-
     /// Lists the codec that the options describe and the codecs that were measured.
-    fn codecs(&self, measured: Option<&Profile>) -> Vec<NamedCodec> {
+    fn codecs(&self, measured: Option<&Profile>, cpu: bool) -> Vec<NamedCodec> {
         let described = self.ratio.map(|Pair(ratio, worst_ratio)| {
-            let typical = CodecProfile::typical(0, ratio, self.cpu);
+            let typical = CodecProfile::typical(0, ratio, cpu);
             let Pair(compress_gbs, decompress_gbs) =
-                self.codec_gbs.unwrap_or_else(|| self.typical_codec());
+                self.codec_gbs.unwrap_or_else(|| typical_codec(cpu));
             let name = format!("ratio {ratio}");
             let figures = CodecProfile { compress_gbs, decompress_gbs, worst_ratio, ..typical };
             NamedCodec { name, figures, is_told: true }
@@ -422,6 +444,12 @@ impl CostOptions {
             .chain(measured.into_iter().flat_map(|profile| &profile.codecs).map(named))
             .collect()
     }
+}
+
+/// The speeds of a codec that is not measured.
+fn typical_codec(cpu: bool) -> Pair {
+    let typical = CodecProfile::typical(0, 1.0, cpu);
+    Pair(typical.compress_gbs, typical.decompress_gbs)
 }
 
 /// The budgets of a session on a CPU, whose main memory is its device memory; with a disk, some of it is

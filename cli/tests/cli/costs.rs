@@ -292,3 +292,50 @@ fn a_cpu_has_one_memory_and_no_link() {
         assert!(!refused.status.success() && message.contains("--cpu"), "{message}");
     }
 }
+
+/// Where no option names a device, the plan is for a CPU and says so; each option of a device, or the
+/// profile of a GPU, means a GPU.
+#[test]
+fn without_a_device_a_cpu_is_planned_for() {
+    let plain = "plan --steps 400 --state-bytes 10M --host-budget 200M";
+    let line = |more: &str| match more.contains("--profile") {
+        true => format!("{} {more}", plain.replace(" --state-bytes 10M", "")),
+        false => format!("{plain} {more}"),
+    };
+    let profile = |name: &str, profile: Profile| {
+        let file = temporary(name, &profile.to_bytes());
+        format!("--profile {}", file.display())
+    };
+    let gpu = profile("is-gpu.profile", Profile::typical_gpu(10 << 20));
+    let host =
+        profile("is-host.profile", Profile { backend: 1, ..Profile::typical_host(10 << 20, 0.0) });
+    for (more, source) in [
+        ("", "assumed: no option names a device"),
+        ("--cpu", "given"),
+        ("--forward-ms 3 --zero-copy --disk-budget 1G", "assumed: no option names a device"),
+        (&host, "from the profile"),
+    ] {
+        let found = json(&line(more));
+        assert!(found["costs"]["--cpu"]["source"].as_str().unwrap().contains(source), "{found}");
+        assert!(found["costs"].get("--link-gbs").is_none(), "{found}");
+        assert!(found["config"].to_string().contains("backend = host"), "{found}");
+        let text = String::from_utf8(gpuzip(&line(more)).stdout).unwrap();
+        assert!(text.contains("one memory, no link") && text.contains(source), "{text}");
+    }
+    let assumed = json(plain);
+    assert_eq!(assumed["ranked"], json(&format!("{plain} --cpu"))["ranked"]);
+    for more in [
+        "--device-budget 0",
+        "--link-gbs 25",
+        "--both-gbs 30",
+        "--d2d-gbs 500",
+        "--cache 4",
+        "--ranks 4 --ranks-per-node 4 --links-per-node 2",
+        &gpu,
+    ] {
+        let found = json(&line(more));
+        assert!(found["costs"].get("--cpu").is_none(), "{more}: {found}");
+        assert!(!found["costs"]["--link-gbs"].is_null(), "{more}: {found}");
+        assert!(!found["config"].to_string().contains("backend = host"), "{more}: {found}");
+    }
+}

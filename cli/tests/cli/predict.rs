@@ -165,7 +165,8 @@ fn a_plan_ends_with_its_configuration() {
             "--steps 300 --state-bytes 4K --device-budget 40K --algorithm auto",
             "device_budget = 40960",
         ),
-        ("--steps 300 --state-bytes 4K --host-budget 400K", "host_budget = 409600"),
+        ("--steps 300 --state-bytes 4K --host-budget 400K --link-gbs 25", "\nhost_budget = 409600"),
+        ("--steps 300 --state-bytes 4K --host-budget 400K", "\ndevice_budget = 409600"),
         ("--steps 300 --state-bytes 4K --device-budget 4M", "store-all"),
         (
             "--steps 300 --state-bytes 4K --device-budget 700K --shared-bytes 2K",
