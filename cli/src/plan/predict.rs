@@ -9,8 +9,9 @@ use super::text::{name, policy};
 use super::{curves, paste, timeline, Arguments};
 use crate::options::refuse;
 use crate::output::{emit, emit_json, folder_of_drawings, write_drawing};
+use crate::schedule::announce;
 use crate::units::{seconds, size};
-use crate::Failure;
+use crate::{complain, Failure};
 use gpuzip::choice::{certify, search, Candidate, Certificate, Cut, Keep, Storage, TierSpec};
 use gpuzip::error::{Code, Error, Result};
 use gpuzip::plan::{Plan, Policy};
@@ -25,6 +26,11 @@ use std::sync::Arc;
 /// Additions of the dynamic programs that prove the bound: some 0.05 seconds on one core, and 4 seconds.
 const QUICK: u64 = 300_000_000;
 const THOROUGH: u64 = 30_000_000_000;
+
+/// Steps of a search that takes more than a few seconds, and the seconds of each step with one way to store
+/// snapshots.
+const LONG: u32 = 2_000_000;
+const SECONDS_OF_STEP: f64 = 1.2e-6;
 
 /// Ranks the given schedule or the schedules found, and prints the predictions.
 pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
@@ -194,6 +200,8 @@ fn closing(
 /// Plans the schedule that the options name, with raw and with compressed snapshots.
 fn given(arguments: &Arguments, machine: &Machine) -> Result<Vec<Candidate>> {
     let (mut ranked, mut too_large) = (Vec::new(), None);
+    let inner = machine.alternatives.iter().flatten().find_map(TierSpec::inner_slots);
+    announce(&arguments.schedule.schedule(inner.unwrap_or(0))?);
     for (alternative, tiers) in machine.alternatives.iter().flatten().enumerate() {
         match given_with(arguments, tiers) {
             Ok(Some((schedule, plan, simulation))) => {
@@ -244,6 +252,14 @@ fn found(arguments: &Arguments, machine: &Machine) -> Result<(Vec<Candidate>, Ce
     }
     let most = most_snapshots(arguments);
     let alternatives = &machine.alternatives;
+    if steps > LONG {
+        let stages = if machine.budgets.disk > 0 { 2.0 } else { 1.0 };
+        let about = f64::from(steps) * alternatives.len() as f64 * stages * SECONDS_OF_STEP;
+        complain(format_args!(
+            "the search for {steps} steps takes about {}; with --every K there are fewer steps, and one schedule is planned sooner: --algorithm\n",
+            seconds(about)
+        ));
+    }
     let mut ranked = search(steps, most, alternatives, Keep::Families)?;
     let work = if arguments.thorough { THOROUGH } else { QUICK };
     let mut certificate = certify(steps, alternatives, &ranked[0], work)?;
