@@ -1,6 +1,7 @@
 //! The options that give the costs of steps, copies and snapshots, and the memory.
 
 use super::survey::Survey;
+use crate::codec::types;
 use crate::options::{at_least_one, refuse};
 use crate::units::{seconds, size};
 use clap::Args;
@@ -10,6 +11,7 @@ use gpuzip::config::{Backend, Config};
 use gpuzip::error::{Code, Error, Result};
 use gpuzip::plan::SPARE_SLOTS;
 use gpuzip::predict::{Budgets, CodecProfile, Profile};
+use gpuzip::scalar::Scalar;
 use gpuzip::schedule::MacroSteps;
 use gpuzip::tier::staging_bytes;
 use serde_json::{json, Value};
@@ -26,6 +28,13 @@ pub struct CostOptions {
     /// Bytes of a state; K, M, G and T are powers of 1024, kB, MB, GB and TB of 1000
     #[arg(long, value_name = "BYTES", value_parser = bytes, group = "state", allow_hyphen_values = true)]
     state_bytes: Option<u64>,
+    /// The fields of a state in place of its bytes: extents, fastest first, and before a * how many fields
+    /// have them; 2*400x400x400,400x400
+    #[arg(long, value_name = "[COUNT*]N1[xN2[xN3]],...", value_parser = values, group = "state", allow_hyphen_values = true)]
+    fields: Option<u64>,
+    /// Type of the values of --fields
+    #[arg(long = "type", requires = "fields", conflicts_with_all = ["state_bytes", "profile"], default_value = "f32", value_parser = types())]
+    scalar: Scalar,
     /// What an application has measured, the file of its profile_path: steps, copies, codecs and
     /// bytes of a state
     #[arg(long, value_name = "FILE", group = "state")]
@@ -138,6 +147,20 @@ fn pair(text: &str) -> std::result::Result<Pair, String> {
     .map_err(|_| "give one number greater than 0, or two with a comma between them".into())
 }
 
+/// Counts the values of fields such as `2*400x400x400,400x400`.
+fn values(text: &str) -> std::result::Result<u64, String> {
+    let number = |text: &str| text.parse::<u64>().ok().filter(|&n| n > 0);
+    let of_fields = |text: &str| {
+        let (count, extents) = text.split_once('*').unwrap_or(("1", text));
+        let extents: Vec<&str> = extents.split('x').collect();
+        let mut numbers = extents.iter().chain([&count]).map(|text| number(text));
+        let product = numbers.try_fold(1u64, |all, number| all.checked_mul(number?));
+        product.filter(|_| extents.len() <= 3)
+    };
+    let all = text.split(',').try_fold(0u64, |all, text| all.checked_add(of_fields(text)?));
+    all.ok_or_else(|| "give for each field one to three extents with an x between them, all whole numbers from 1 on: 400x400x400; 2*400x400x400 stands for two such fields".into())
+}
+
 fn bytes(text: &str) -> std::result::Result<u64, String> {
     gpuzip::numbers::bytes(text).ok_or_else(|| BYTES.into())
 }
@@ -208,7 +231,7 @@ impl fmt::Display for Way {
 impl CostOptions {
     /// Whether any of these options was given.
     pub fn are_given(&self) -> bool {
-        self.state_bytes.is_some() || self.profile.is_some()
+        self.state_bytes.or(self.fields).is_some() || self.profile.is_some()
     }
 
     /// Returns the speeds and the memory of one rank.
@@ -220,8 +243,8 @@ impl CostOptions {
     ) -> Result<Machine> {
         let macro_steps = steps.filter(|steps| steps.every() > 1);
         let measured = self.profile.as_deref().map(read_profile).transpose()?;
-        let state_bytes =
-            self.state_bytes.or(measured.as_ref().map(|profile| profile.state_bytes)).unwrap_or(0);
+        let of_profile = measured.as_ref().map(|profile| profile.state_bytes);
+        let state_bytes = self.state_bytes.or(self.bytes_of_fields()?).or(of_profile).unwrap_or(0);
         if state_bytes == 0 {
             return refuse("--state-bytes 0: a state has at least one byte".into());
         }
@@ -256,6 +279,10 @@ impl CostOptions {
         }
         .check()?;
         let mut origins = self.origins(&profile, is_measured, cpu);
+        if self.fields.is_some() {
+            let of_values = "the bytes of a state: all values of --fields, each of --type";
+            origins.push(("--state-bytes", state_bytes.to_string(), of_values));
+        }
         origins.extend(origin_of_cpu.map(|source| ("--cpu", "one memory, no link".into(), source)));
         let (profile, budgets) = survey
             .map_or_else(|| (profile.clone(), budgets), |survey| survey.share(&profile, budgets));
@@ -280,6 +307,20 @@ impl CostOptions {
             ways: Vec::new(),
         };
         machine.with(budgets, cache)
+    }
+
+    /// The bytes of a state whose fields are told.
+    fn bytes_of_fields(&self) -> Result<Option<u64>> {
+        let Some(values) = self.fields else { return Ok(None) };
+        let bytes = values.checked_mul(self.scalar.bytes());
+        bytes.map_or_else(
+            || {
+                refuse(format!(
+                    "--fields: {values} values are more than 2^64 bytes: give smaller extents"
+                ))
+            },
+            |bytes| Ok(Some(bytes)),
+        )
     }
 
     /// Where it comes from that the application runs on a CPU with one memory; `None`: it has a device. An

@@ -339,3 +339,36 @@ fn without_a_device_a_cpu_is_planned_for() {
         assert!(!found["config"].to_string().contains("backend = host"), "{more}: {found}");
     }
 }
+
+/// Fields and the type of their values stand for the bytes of a state.
+#[test]
+fn fields_have_bytes() {
+    let rest = "--steps 60 --device-budget 1G --host-budget 4G";
+    for (fields, bytes) in [
+        ("--fields 400x400x100", 4 * 16_000_000u64),
+        ("--fields 2*400x400x100 --type f64", 2 * 8 * 16_000_000),
+        ("--fields 400x400x100,400x400x100", 2 * 4 * 16_000_000),
+        ("--fields 3*512x512,4096 --type f32", 4 * (3 * 512 * 512 + 4096)),
+    ] {
+        let by_fields = json(&format!("plan {fields} {rest}"));
+        let by_bytes = json(&format!("plan --state-bytes {bytes} {rest}"));
+        assert_eq!(by_fields["ranked"], by_bytes["ranked"], "{fields}");
+        assert_eq!(by_fields["costs"]["--state-bytes"]["value"], bytes.to_string(), "{fields}");
+        assert!(by_bytes["costs"].get("--state-bytes").is_none());
+    }
+    for (options, part) in [
+        ("--fields 4x0", "400x400x400"),
+        ("--fields 4x4x4x4", "one to three extents"),
+        ("--fields 4x4,", "one to three extents"),
+        ("--fields 0*4x4", "one to three extents"),
+        ("--fields 4294967296x4294967296x4294967296", "one to three extents"),
+        ("--fields 4294967296x4000000000 --type f64", "smaller extents"),
+        ("--fields 4x4 --state-bytes 64", "--state-bytes"),
+        ("--fields 4x4 --type half", "possible values: f32, f64"),
+        ("--state-bytes 64 --type f64", "--type"),
+    ] {
+        let output = gpuzip(&format!("plan {options} {rest}"));
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && message.contains(part), "{options}: {message}");
+    }
+}
