@@ -1,5 +1,6 @@
 //! The options that give the costs of steps, copies and snapshots, and the memory.
 
+use super::hardware::{gpus, Gpu, NVME, NVME_SOURCE};
 use super::survey::Survey;
 use crate::codec::types;
 use crate::options::{at_least_one, refuse};
@@ -49,6 +50,9 @@ pub struct CostOptions {
     /// of the sweep, with the time of a forward and of a backward step
     #[arg(long, value_name = "FILE", requires = "state", conflicts_with_all = ["forward_ms", "backward_ms"])]
     step_ms: Option<PathBuf>,
+    /// The GPU: speeds of steps, of copies within the device and of the link that are not given
+    #[arg(long, requires = "state", conflicts_with = "profile", value_parser = gpus())]
+    gpu: Option<&'static Gpu>,
     /// GB/s of the link: both ways, or to the device and to the host
     #[arg(long, value_name = "GB/S[,GB/S]", requires = "state", value_parser = pair, allow_hyphen_values = true)]
     link_gbs: Option<Pair>,
@@ -62,16 +66,19 @@ pub struct CostOptions {
     /// GB/s of the disk: both ways, or of reading and of writing
     #[arg(long, value_name = "GB/S[,GB/S]", requires = "state", value_parser = pair, allow_hyphen_values = true)]
     disk_gbs: Option<Pair>,
+    /// The disk is so many NVMe drives; --disk-gbs gives other speeds
+    #[arg(long, value_name = "DRIVES", requires = "disk_budget", value_parser = at_least_one, allow_hyphen_values = true)]
+    nvme: Option<u32>,
     /// Bytes of device memory for snapshots
     #[arg(long, value_name = "BYTES", requires = "state", value_parser = bytes, allow_hyphen_values = true)]
     device_budget: Option<u64>,
-    /// Bytes of host memory for snapshots. Without an option of a device (--device-budget, --link-gbs,
+    /// Bytes of host memory for snapshots. Without an option of a device (--gpu, --device-budget, --link-gbs,
     /// --both-gbs, --d2d-gbs, --cache, --links-per-node) or a GPU's profile, as with --cpu
     #[arg(long, value_name = "BYTES", requires = "state", value_parser = bytes, allow_hyphen_values = true)]
     host_budget: Option<u64>,
     /// The application runs on a CPU: --host-budget is all the memory for snapshots, and nothing crosses
     /// a link
-    #[arg(long, requires = "host_budget", conflicts_with_all = ["device_budget", "link_gbs", "both_gbs"])]
+    #[arg(long, requires = "host_budget", conflicts_with_all = ["gpu", "device_budget", "link_gbs", "both_gbs"])]
     cpu: bool,
     /// Bytes of disk for snapshots
     #[arg(long, value_name = "BYTES", requires = "state", value_parser = bytes, allow_hyphen_values = true)]
@@ -333,7 +340,8 @@ impl CostOptions {
         measured: Option<&Profile>,
     ) -> Option<&'static str> {
         let speeds = [self.both_gbs, self.d2d_gbs];
-        let has_device = self.device_budget.is_some()
+        let has_device = self.gpu.is_some()
+            || self.device_budget.is_some()
             || self.link_gbs.is_some()
             || speeds.iter().any(Option::is_some)
             || cache.is_some()
@@ -342,7 +350,7 @@ impl CostOptions {
             _ if self.cpu => Some("given"),
             _ if has_device => None,
             Some(profile) => (profile.backend == 1).then_some("from the profile"),
-            None => Some("assumed: no option names a device, such as --link-gbs"),
+            None => Some("assumed: no option names a device, such as --gpu"),
         }
     }
 
@@ -359,7 +367,10 @@ impl CostOptions {
                 }
             }
             None if cpu => Profile::typical_host(state_bytes, 0.0),
-            None => Profile::typical_gpu(state_bytes),
+            None => match self.gpu {
+                Some(gpu) => gpu.profile(state_bytes),
+                None => Profile::typical_gpu(state_bytes),
+            },
         };
         let known = if cpu { Profile { backend: 1, ..known } } else { known };
         let forward_ms = self.forward_ms.unwrap_or(known.forward_ms);
@@ -369,7 +380,9 @@ impl CostOptions {
             Some(Pair(up, down)) => known.both_gbs_of(up, down),
             None => known.both_gbs,
         });
-        let disk = self.disk_gbs.unwrap_or(Pair(known.disk_read_gbs, known.disk_write_gbs));
+        let of_drives = |drives| Pair(NVME.0 * f64::from(drives), NVME.1 * f64::from(drives));
+        let disk = self.disk_gbs.or(self.nvme.map(of_drives));
+        let disk = disk.unwrap_or(Pair(known.disk_read_gbs, known.disk_write_gbs));
         let is_given = self.forward_ms.or(self.backward_ms).is_some();
         let steps = match &self.step_ms {
             Some(file) => read_steps(file)?,
@@ -400,6 +413,7 @@ impl CostOptions {
         let otherwise = match (is_measured, cpu) {
             (true, _) => "from the profile",
             (false, true) => "assumed: one core of a CPU",
+            (false, false) if self.gpu.is_some() => "by --gpu",
             (false, false) => "assumed: a GPU behind PCIe 4",
         };
         let source = |given: bool| if given { "given" } else { otherwise };
@@ -434,6 +448,7 @@ impl CostOptions {
                 if self.zero_copy { "zero copy" } else { source(self.d2d_gbs.is_some()) },
             ),
         ];
+        origins.extend(self.gpu.map(|gpu| ("--gpu", gpu.name.into(), gpu.source)));
         if cpu {
             origins.retain(|(option, ..)| *option != "--link-gbs");
         } else if profile.both_gbs > 0.0 {
@@ -447,7 +462,11 @@ impl CostOptions {
         }
         if self.disk_budget.is_some() {
             let speeds = both(profile.disk_read_gbs, profile.disk_write_gbs);
-            let source = if self.disk_gbs.is_some() { "given" } else { "assumed" };
+            let source = match (self.disk_gbs, self.nvme) {
+                (Some(_), _) => "given",
+                (None, Some(_)) => NVME_SOURCE,
+                (None, None) => "assumed",
+            };
             origins.push(("--disk-gbs", speeds, source));
         }
         if self.ratio.is_some() {

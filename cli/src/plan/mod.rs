@@ -5,6 +5,7 @@ mod answer;
 mod costs;
 mod count;
 mod curves;
+mod hardware;
 mod levers;
 mod paste;
 mod predict;

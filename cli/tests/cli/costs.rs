@@ -325,6 +325,7 @@ fn without_a_device_a_cpu_is_planned_for() {
     let assumed = json(plain);
     assert_eq!(assumed["ranked"], json(&format!("{plain} --cpu"))["ranked"]);
     for more in [
+        "--gpu a100-80",
         "--device-budget 0",
         "--link-gbs 25",
         "--both-gbs 30",
@@ -368,6 +369,53 @@ fn fields_have_bytes() {
         ("--state-bytes 64 --type f64", "--type"),
     ] {
         let output = gpuzip(&format!("plan {options} {rest}"));
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && message.contains(part), "{options}: {message}");
+    }
+}
+
+/// A GPU and drives by name are the speeds that they stand for; what is given comes first.
+#[test]
+fn hardware_has_a_name() {
+    let rest = "plan --steps 300 --state-bytes 1G --device-budget 4G --host-budget 20G";
+    let same = |named: &str, given: &str| {
+        let (by_name, by_number) =
+            (json(&format!("{rest} {named}")), json(&format!("{rest} {given}")));
+        let (a, b) = (number(&by_name, "predicted_s"), number(&by_number, "predicted_s"));
+        assert!((a - b).abs() < 1e-4 * b, "{named}: {a}, {given}: {b}");
+        by_name
+    };
+    // The library's assumed GPU is an A100 with 40 GB, whose step runs through a state at 400 GB/s.
+    let found = same("--gpu a100-40", "");
+    let sources = found["costs"]["--gpu"]["source"].as_str().unwrap();
+    assert!(sources.contains("1555 GB/s") && sources.contains("PCIe 4"), "{found}");
+    let forward = (1u64 << 30) as f64 / 400e6 / (900.0 / 1555.0);
+    let v100 = format!(
+        "--forward-ms {forward} --backward-ms {} --link-gbs 12.5 --d2d-gbs {}",
+        2.5 * forward,
+        500.0 * 900.0 / 1555.0
+    );
+    same("--gpu v100-32", &v100);
+    same("--gpu v100-32 --link-gbs 40", &v100.replace("12.5", "40"));
+    same(
+        "--gpu h100-80 --forward-ms 3 --d2d-gbs 400",
+        "--forward-ms 3 --d2d-gbs 400 --link-gbs 50",
+    );
+    let text = String::from_utf8(gpuzip(&format!("{rest} --gpu h100-80")).stdout).unwrap();
+    assert!(text.contains("h100-80") && text.contains("NVIDIA H100 data sheet"), "{text}");
+
+    let disk = "--link-gbs 50 --disk-budget 200G";
+    let drives = same(&format!("{disk} --nvme 4"), &format!("{disk} --disk-gbs 26,14"));
+    assert!(drives["costs"]["--disk-gbs"]["source"].as_str().unwrap().contains("PM9A3"));
+    let given = same(&format!("{disk} --nvme 4 --disk-gbs 1"), &format!("{disk} --disk-gbs 1"));
+    assert_eq!(given["costs"]["--disk-gbs"]["source"], "given");
+    for (options, part) in [
+        ("--gpu b7", "possible values: v100-32, a100-40, a100-80, h100-80"),
+        ("--nvme 4", "--disk-budget"),
+        ("--nvme 0 --disk-budget 1G", "from 1 to"),
+        ("--gpu a100-80 --cpu", "--cpu"),
+    ] {
+        let output = gpuzip(&format!("{rest} {options}"));
         let message = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(2) && message.contains(part), "{options}: {message}");
     }
