@@ -31,7 +31,7 @@ def plans(gpuzip, gpu, link, budgets, codec, zero_copy):
     one."""
     forward, backward = roofline.step(gpu, CELLS)
     copy = roofline.DRAM * roofline.MACHINES[gpu][2] / 2  # a copy reads and writes
-    command = [gpuzip, "plan", "--json", "--steps", STEPS, "--state-bytes", f"{STATE:.0f}",
+    command = [gpuzip, "plan", "--json", "--all", "--steps", STEPS, "--state-bytes", f"{STATE:.0f}",
                "--forward-ms", f"{forward * 1e3:.4f}", "--backward-ms", f"{backward * 1e3:.4f}", "--link-gbs", link,
                "--d2d-gbs", f"{copy:.0f}", "--device-budget", f"{budgets[0]:.0f}", "--host-budget", f"{budgets[1]:.0f}"]
     if codec:
@@ -50,7 +50,7 @@ def chosen(ranked, codec, column):
     _, algorithm, policy, _ = column
     fitting = [plan for plan in ranked if algorithm in (None, plan["checkpointing_algorithm"]) and plan["policy"] == policy
                and (plan["stored"] == "raw") == (codec is None)]
-    return min(fitting, key=lambda plan: plan["makespan_s"], default=None)
+    return min(fitting, key=lambda plan: plan["predicted_s"], default=None)
 
 
 def least(ranked, codec, column):

@@ -189,7 +189,7 @@ def row(gpuzip, program, steps, cell):
     ideal = steps * (forward + backward)
     return {"gpu": gpu, "link": link, "device_bytes": budgets[0], "codec": codec[0] if codec else "raw", "column": name,
             "schedule": plan["checkpointing_algorithm"], "stored": plan["stored"],
-            "steps": steps, "predicted": plan["makespan_s"] / ideal, "session": about["makespan_s"] / ideal,
+            "steps": steps, "predicted": plan["predicted_s"] / ideal, "session": about["makespan_s"] / ideal,
             "own_copies": own / ideal, "coding_s": [stats["compress"] / stats["saves"], stats["decompress"] / stats["restores"]],
             "planned_transfers": [plan["h2d"], plan["d2h"]], "transfers": [stats["h2d"], stats["d2h"]],
             "forward_step_s": [forward, stats["forward_step_seconds"]], "backward_step_s": [backward, stats["backward_step_seconds"]]}

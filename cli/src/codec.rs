@@ -61,7 +61,7 @@ fn codecs() -> impl TypedValueParser<Value = Method> {
     })
 }
 
-fn types() -> impl TypedValueParser<Value = Scalar> {
+pub fn types() -> impl TypedValueParser<Value = Scalar> {
     PossibleValuesParser::new(["f32", "f64"]).map(|name| {
         if name == "f64" {
             Scalar::F64

@@ -1,6 +1,8 @@
 //! The options that give the costs of steps, copies and snapshots, and the memory.
 
+use super::hardware::{gpus, Gpu, NVME, NVME_SOURCE};
 use super::survey::Survey;
+use crate::codec::types;
 use crate::options::{at_least_one, refuse};
 use crate::units::{seconds, size};
 use clap::Args;
@@ -10,6 +12,7 @@ use gpuzip::config::{Backend, Config};
 use gpuzip::error::{Code, Error, Result};
 use gpuzip::plan::SPARE_SLOTS;
 use gpuzip::predict::{Budgets, CodecProfile, Profile};
+use gpuzip::scalar::Scalar;
 use gpuzip::schedule::MacroSteps;
 use gpuzip::tier::staging_bytes;
 use serde_json::{json, Value};
@@ -17,7 +20,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Costs and budgets. What is not given is the profile's, or what the library assumes of a GPU
-/// behind PCIe 4.
+/// behind PCIe 4, or of one core of a CPU if no option names a device.
 #[derive(Args)]
 #[command(
     next_help_heading = "Costs and budgets (predict times, and without --algorithm find the best plan)"
@@ -26,6 +29,13 @@ pub struct CostOptions {
     /// Bytes of a state; K, M, G and T are powers of 1024, kB, MB, GB and TB of 1000
     #[arg(long, value_name = "BYTES", value_parser = bytes, group = "state", allow_hyphen_values = true)]
     state_bytes: Option<u64>,
+    /// The fields of a state in place of its bytes: extents, fastest first, and before a * how many fields
+    /// have them; 2*400x400x400,400x400
+    #[arg(long, value_name = "[COUNT*]N1[xN2[xN3]],...", value_parser = values, group = "state", allow_hyphen_values = true)]
+    fields: Option<u64>,
+    /// Type of the values of --fields
+    #[arg(long = "type", requires = "fields", conflicts_with_all = ["state_bytes", "profile"], default_value = "f32", value_parser = types())]
+    scalar: Scalar,
     /// What an application has measured, the file of its profile_path: steps, copies, codecs and
     /// bytes of a state
     #[arg(long, value_name = "FILE", group = "state")]
@@ -40,6 +50,9 @@ pub struct CostOptions {
     /// of the sweep, with the time of a forward and of a backward step
     #[arg(long, value_name = "FILE", requires = "state", conflicts_with_all = ["forward_ms", "backward_ms"])]
     step_ms: Option<PathBuf>,
+    /// The GPU: speeds of steps, of copies within the device and of the link that are not given
+    #[arg(long, requires = "state", conflicts_with = "profile", value_parser = gpus())]
+    gpu: Option<&'static Gpu>,
     /// GB/s of the link: both ways, or to the device and to the host
     #[arg(long, value_name = "GB/S[,GB/S]", requires = "state", value_parser = pair, allow_hyphen_values = true)]
     link_gbs: Option<Pair>,
@@ -53,15 +66,19 @@ pub struct CostOptions {
     /// GB/s of the disk: both ways, or of reading and of writing
     #[arg(long, value_name = "GB/S[,GB/S]", requires = "state", value_parser = pair, allow_hyphen_values = true)]
     disk_gbs: Option<Pair>,
+    /// The disk is so many NVMe drives; --disk-gbs gives other speeds
+    #[arg(long, value_name = "DRIVES", requires = "disk_budget", value_parser = at_least_one, allow_hyphen_values = true)]
+    nvme: Option<u32>,
     /// Bytes of device memory for snapshots
     #[arg(long, value_name = "BYTES", requires = "state", value_parser = bytes, allow_hyphen_values = true)]
     device_budget: Option<u64>,
-    /// Bytes of host memory for snapshots
+    /// Bytes of host memory for snapshots. Without an option of a device (--gpu, --device-budget, --link-gbs,
+    /// --both-gbs, --d2d-gbs, --cache, --links-per-node) or a GPU's profile, as with --cpu
     #[arg(long, value_name = "BYTES", requires = "state", value_parser = bytes, allow_hyphen_values = true)]
     host_budget: Option<u64>,
     /// The application runs on a CPU: --host-budget is all the memory for snapshots, and nothing crosses
     /// a link
-    #[arg(long, requires = "host_budget", conflicts_with_all = ["device_budget", "link_gbs", "both_gbs"])]
+    #[arg(long, requires = "host_budget", conflicts_with_all = ["gpu", "device_budget", "link_gbs", "both_gbs"])]
     cpu: bool,
     /// Bytes of disk for snapshots
     #[arg(long, value_name = "BYTES", requires = "state", value_parser = bytes, allow_hyphen_values = true)]
@@ -137,6 +154,20 @@ fn pair(text: &str) -> std::result::Result<Pair, String> {
     .map_err(|_| "give one number greater than 0, or two with a comma between them".into())
 }
 
+/// Counts the values of fields such as `2*400x400x400,400x400`.
+fn values(text: &str) -> std::result::Result<u64, String> {
+    let number = |text: &str| text.parse::<u64>().ok().filter(|&n| n > 0);
+    let of_fields = |text: &str| {
+        let (count, extents) = text.split_once('*').unwrap_or(("1", text));
+        let extents: Vec<&str> = extents.split('x').collect();
+        let mut numbers = extents.iter().chain([&count]).map(|text| number(text));
+        let product = numbers.try_fold(1u64, |all, number| all.checked_mul(number?));
+        product.filter(|_| extents.len() <= 3)
+    };
+    let all = text.split(',').try_fold(0u64, |all, text| all.checked_add(of_fields(text)?));
+    all.ok_or_else(|| "give for each field one to three extents with an x between them, all whole numbers from 1 on: 400x400x400; 2*400x400x400 stands for two such fields".into())
+}
+
 fn bytes(text: &str) -> std::result::Result<u64, String> {
     gpuzip::numbers::bytes(text).ok_or_else(|| BYTES.into())
 }
@@ -156,6 +187,8 @@ pub struct Machine {
     pub cache: Option<u32>,
     /// Whether the application works in the slots.
     pub zero_copy: bool,
+    /// Whether it runs on a CPU, with one memory and no link.
+    pub cpu: bool,
     /// The file of the profile, if one was given.
     pub profile_file: Option<PathBuf>,
     /// Bytes of a state that its successor's snapshot has too: the shared time level; 0: none.
@@ -205,7 +238,7 @@ impl fmt::Display for Way {
 impl CostOptions {
     /// Whether any of these options was given.
     pub fn are_given(&self) -> bool {
-        self.state_bytes.is_some() || self.profile.is_some()
+        self.state_bytes.or(self.fields).is_some() || self.profile.is_some()
     }
 
     /// Returns the speeds and the memory of one rank.
@@ -217,11 +250,13 @@ impl CostOptions {
     ) -> Result<Machine> {
         let macro_steps = steps.filter(|steps| steps.every() > 1);
         let measured = self.profile.as_deref().map(read_profile).transpose()?;
-        let state_bytes =
-            self.state_bytes.or(measured.as_ref().map(|profile| profile.state_bytes)).unwrap_or(0);
+        let of_profile = measured.as_ref().map(|profile| profile.state_bytes);
+        let state_bytes = self.state_bytes.or(self.bytes_of_fields()?).or(of_profile).unwrap_or(0);
         if state_bytes == 0 {
             return refuse("--state-bytes 0: a state has at least one byte".into());
         }
+        let origin_of_cpu = self.origin_of_cpu(cache, survey, measured.as_ref());
+        let cpu = origin_of_cpu.is_some();
         let device = match (self.device_budget, cache, self.host_budget) {
             (_, Some(0), _) => 0,
             (Some(bytes), ..) => bytes,
@@ -242,18 +277,23 @@ impl CostOptions {
             host: self.host_budget.unwrap_or(0),
             disk: self.disk_budget.unwrap_or(0),
         };
-        let codecs = self.codecs(measured.as_ref());
+        let codecs = self.codecs(measured.as_ref(), cpu);
         let is_measured = measured.is_some();
-        let profile = self.speeds(measured, state_bytes)?;
+        let profile = self.speeds(measured, state_bytes, cpu)?;
         Profile {
             codecs: codecs.iter().map(|codec| codec.figures.clone()).collect(),
             ..profile.clone()
         }
         .check()?;
-        let origins = self.origins(&profile, is_measured);
+        let mut origins = self.origins(&profile, is_measured, cpu);
+        if self.fields.is_some() {
+            let of_values = "the bytes of a state: all values of --fields, each of --type";
+            origins.push(("--state-bytes", state_bytes.to_string(), of_values));
+        }
+        origins.extend(origin_of_cpu.map(|source| ("--cpu", "one memory, no link".into(), source)));
         let (profile, budgets) = survey
             .map_or_else(|| (profile.clone(), budgets), |survey| survey.share(&profile, budgets));
-        let budgets = if self.cpu { of_cpu(budgets, state_bytes) } else { budgets };
+        let budgets = if cpu { of_cpu(budgets, state_bytes) } else { budgets };
         if budgets.device == 0 && budgets.host == 0 {
             return refuse(no_budgets());
         }
@@ -264,6 +304,7 @@ impl CostOptions {
             codecs,
             cache,
             zero_copy: self.zero_copy,
+            cpu,
             profile_file: self.profile.clone(),
             previous_bytes: self.shared_bytes.unwrap_or(0),
             steps,
@@ -275,7 +316,45 @@ impl CostOptions {
         machine.with(budgets, cache)
     }
 
-    fn speeds(&self, measured: Option<Profile>, state_bytes: u64) -> Result<Profile> {
+    /// The bytes of a state whose fields are told.
+    fn bytes_of_fields(&self) -> Result<Option<u64>> {
+        let Some(values) = self.fields else { return Ok(None) };
+        let bytes = values.checked_mul(self.scalar.bytes());
+        bytes.map_or_else(
+            || {
+                refuse(format!(
+                    "--fields: {values} values are more than 2^64 bytes: give smaller extents"
+                ))
+            },
+            |bytes| Ok(Some(bytes)),
+        )
+    }
+
+    /// Where it comes from that the application runs on a CPU with one memory; `None`: it has a device. An
+    /// option that has a meaning only for a device says that there is one; a profile was measured on one or
+    /// the other.
+    fn origin_of_cpu(
+        &self,
+        cache: Option<u32>,
+        survey: Option<Survey>,
+        measured: Option<&Profile>,
+    ) -> Option<&'static str> {
+        let speeds = [self.both_gbs, self.d2d_gbs];
+        let has_device = self.gpu.is_some()
+            || self.device_budget.is_some()
+            || self.link_gbs.is_some()
+            || speeds.iter().any(Option::is_some)
+            || cache.is_some()
+            || survey.is_some_and(|survey| survey.links_per_node > 1);
+        match measured {
+            _ if self.cpu => Some("given"),
+            _ if has_device => None,
+            Some(profile) => (profile.backend == 1).then_some("from the profile"),
+            None => Some("assumed: no option names a device, such as --gpu"),
+        }
+    }
+
+    fn speeds(&self, measured: Option<Profile>, state_bytes: u64, cpu: bool) -> Result<Profile> {
         let known = match measured {
             Some(profile) => {
                 let scale = profile.scale(state_bytes);
@@ -287,10 +366,13 @@ impl CostOptions {
                     ..profile
                 }
             }
-            None if self.cpu => Profile::typical_host(state_bytes, 0.0),
-            None => Profile::typical_gpu(state_bytes),
+            None if cpu => Profile::typical_host(state_bytes, 0.0),
+            None => match self.gpu {
+                Some(gpu) => gpu.profile(state_bytes),
+                None => Profile::typical_gpu(state_bytes),
+            },
         };
-        let known = if self.cpu { Profile { backend: 1, ..known } } else { known };
+        let known = if cpu { Profile { backend: 1, ..known } } else { known };
         let forward_ms = self.forward_ms.unwrap_or(known.forward_ms);
         let backward = self.forward_ms.map_or(known.backward_ms, |_| forward_ms);
         let link = self.link_gbs.unwrap_or(Pair(known.h2d_gbs, known.d2h_gbs));
@@ -298,7 +380,9 @@ impl CostOptions {
             Some(Pair(up, down)) => known.both_gbs_of(up, down),
             None => known.both_gbs,
         });
-        let disk = self.disk_gbs.unwrap_or(Pair(known.disk_read_gbs, known.disk_write_gbs));
+        let of_drives = |drives| Pair(NVME.0 * f64::from(drives), NVME.1 * f64::from(drives));
+        let disk = self.disk_gbs.or(self.nvme.map(of_drives));
+        let disk = disk.unwrap_or(Pair(known.disk_read_gbs, known.disk_write_gbs));
         let is_given = self.forward_ms.or(self.backward_ms).is_some();
         let steps = match &self.step_ms {
             Some(file) => read_steps(file)?,
@@ -324,10 +408,12 @@ impl CostOptions {
         &self,
         profile: &Profile,
         is_measured: bool,
+        cpu: bool,
     ) -> Vec<(&'static str, String, &'static str)> {
-        let otherwise = match (is_measured, self.cpu) {
+        let otherwise = match (is_measured, cpu) {
             (true, _) => "from the profile",
             (false, true) => "assumed: one core of a CPU",
+            (false, false) if self.gpu.is_some() => "by --gpu",
             (false, false) => "assumed: a GPU behind PCIe 4",
         };
         let source = |given: bool| if given { "given" } else { otherwise };
@@ -362,7 +448,8 @@ impl CostOptions {
                 if self.zero_copy { "zero copy" } else { source(self.d2d_gbs.is_some()) },
             ),
         ];
-        if self.cpu {
+        origins.extend(self.gpu.map(|gpu| ("--gpu", gpu.name.into(), gpu.source)));
+        if cpu {
             origins.retain(|(option, ..)| *option != "--link-gbs");
         } else if profile.both_gbs > 0.0 {
             let source = match (self.both_gbs, self.link_gbs) {
@@ -375,11 +462,15 @@ impl CostOptions {
         }
         if self.disk_budget.is_some() || self.disk_gbs.is_some() {
             let speeds = both(profile.disk_read_gbs, profile.disk_write_gbs);
-            let source = if self.disk_gbs.is_some() { "given" } else { "assumed" };
+            let source = match (self.disk_gbs, self.nvme) {
+                (Some(_), _) => "given",
+                (None, Some(_)) => NVME_SOURCE,
+                (None, None) => "assumed",
+            };
             origins.push(("--disk-gbs", speeds, source));
         }
         if self.ratio.is_some() {
-            let Pair(compress, decompress) = self.codec_gbs.unwrap_or_else(|| self.typical_codec());
+            let Pair(compress, decompress) = self.codec_gbs.unwrap_or_else(|| typical_codec(cpu));
             origins.push((
                 "--codec-gbs",
                 both(compress, decompress),
@@ -389,18 +480,12 @@ impl CostOptions {
         origins
     }
 
-    /// The speeds of a codec that is not measured.
-    fn typical_codec(&self) -> Pair {
-        let typical = CodecProfile::typical(0, 1.0, self.cpu);
-        Pair(typical.compress_gbs, typical.decompress_gbs)
-    }
-
     /// Lists the codec that the options describe and the codecs that were measured.
-    fn codecs(&self, measured: Option<&Profile>) -> Vec<NamedCodec> {
+    fn codecs(&self, measured: Option<&Profile>, cpu: bool) -> Vec<NamedCodec> {
         let described = self.ratio.map(|Pair(ratio, worst_ratio)| {
-            let typical = CodecProfile::typical(0, ratio, self.cpu);
+            let typical = CodecProfile::typical(0, ratio, cpu);
             let Pair(compress_gbs, decompress_gbs) =
-                self.codec_gbs.unwrap_or_else(|| self.typical_codec());
+                self.codec_gbs.unwrap_or_else(|| typical_codec(cpu));
             let name = format!("ratio {ratio}");
             let figures = CodecProfile { compress_gbs, decompress_gbs, worst_ratio, ..typical };
             NamedCodec { name, figures, is_told: true }
@@ -419,6 +504,12 @@ impl CostOptions {
             .chain(measured.into_iter().flat_map(|profile| &profile.codecs).map(named))
             .collect()
     }
+}
+
+/// The speeds of a codec that is not measured.
+fn typical_codec(cpu: bool) -> Pair {
+    let typical = CodecProfile::typical(0, 1.0, cpu);
+    Pair(typical.compress_gbs, typical.decompress_gbs)
 }
 
 /// The budgets of a session on a CPU, whose main memory is its device memory; with a disk, some of it is

@@ -3,7 +3,7 @@
 use super::Arguments;
 use crate::options::refuse;
 use crate::output::emit;
-use crate::schedule::counts;
+use crate::schedule::{announce, counts};
 use crate::Failure;
 use gpuzip::plan::Plan;
 use gpuzip::schedule::Schedule;
@@ -37,6 +37,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         )?);
     };
     let schedule = arguments.schedule.schedule(cache)?;
+    schedule.check_length()?;
+    announce(&schedule);
     let mut values = counts(&schedule)?;
     let plan = Plan::new(&schedule, cache, arguments.policy)?;
     values.extend(transfers(&schedule, &plan));

@@ -1,10 +1,13 @@
 //! `gpuzip plan`: makes the transfer plan of a schedule and counts its transfers; with costs of
 //! steps and copies, predicts its time and finds the best plan.
 
+mod answer;
 mod costs;
 mod count;
 mod curves;
 mod failures;
+mod hardware;
+mod levers;
 mod paste;
 mod predict;
 mod recipes;
@@ -39,6 +42,9 @@ pub struct Arguments {
     /// of the time; takes up to 5 seconds on one core
     #[arg(long, requires = "state")]
     thorough: bool,
+    /// Show all plans, also those more than 10 % slower than the best one, and GPUZIP 2.x's recipes
+    #[arg(long, requires = "state")]
+    all: bool,
     /// Write the schedule of the best plan to this file, for trace_file_path
     #[arg(long, value_name = "FILE", requires = "state")]
     trace_out: Option<std::path::PathBuf>,

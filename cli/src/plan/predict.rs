@@ -1,14 +1,17 @@
 //! Predicts the time of one schedule, or finds the best schedule and its rivals.
 
+use super::answer::{binding, sentence};
 use super::costs::Machine;
+use super::levers::Levers;
 use super::recipes::published;
 use super::survey::Survey;
 use super::text::{name, policy};
 use super::{curves, paste, timeline, Arguments};
 use crate::options::refuse;
 use crate::output::{emit, emit_json, folder_of_drawings, write_drawing};
+use crate::schedule::announce;
 use crate::units::{seconds, size};
-use crate::Failure;
+use crate::{complain, Failure};
 use gpuzip::choice::{certify, search, Candidate, Certificate, Cut, Keep, Storage, TierSpec};
 use gpuzip::error::{Code, Error, Result};
 use gpuzip::plan::{Plan, Policy};
@@ -24,6 +27,11 @@ use std::sync::Arc;
 const QUICK: u64 = 300_000_000;
 const THOROUGH: u64 = 30_000_000_000;
 
+/// Steps of a search that takes more than a few seconds, and the seconds of each step with one way to store
+/// snapshots.
+const LONG: u32 = 2_000_000;
+const SECONDS_OF_STEP: f64 = 1.2e-6;
+
 /// Ranks the given schedule or the schedules found, and prints the predictions.
 pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     let is_asked = arguments.policy == Policy::Lru && arguments.costs.zero_copy;
@@ -37,19 +45,35 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     arguments.svg.as_deref().map_or(Ok(()), folder_of_drawings)?;
     let (ranked, certificate) = planned(arguments, &machine)?;
     let Some(best) = ranked.first() else { return Ok(()) };
+    let is_shown =
+        |c: &Candidate| arguments.all || c.simulation.makespan <= 1.1 * best.simulation.makespan;
+    let shown = &ranked[..ranked.partition_point(is_shown)];
     write_files(arguments, best, &machine)?;
     if let Some(folder) = &arguments.svg {
         write_drawing(&folder.join("timeline.svg"), &timeline::draw(best, &machine)?)?;
         write_drawing(&folder.join("memory.svg"), &curves::draw(best.schedule.steps, &machine)?)?;
     }
-    let mut values = summary(best, &machine);
+    let over_bound = certificate.as_ref().map(|certificate| over(best, certificate.seconds));
+    let binding = binding(best, &machine)?;
+    let answer = sentence(best, &machine, binding.as_ref(), over_bound);
+    let mut values = object([("answer", answer.clone().into())]);
+    values.extend(summary(best, &machine));
+    values.insert("binds".into(), json!(binding.as_ref().map(|binding| binding.what)));
+    values.insert("binds_share".into(), json!(binding.as_ref().map(|binding| binding.share)));
     if let Some(macro_steps) = macro_steps {
         values.insert("every".into(), macro_steps.every().into());
     }
     if let Some(Certificate { seconds, .. }) = &certificate {
         values.insert("bound_s".into(), json!(seconds));
-        values.insert("over_bound".into(), json!(over(best, *seconds)));
+        values.insert("over_bound".into(), json!(over_bound));
     }
+    let levers = match &certificate {
+        Some(_) => {
+            let most = most_snapshots(arguments);
+            Levers::of(&machine, &best.simulation, most, arguments.thorough)?
+        }
+        None => Levers::default(),
+    };
     if let Some(survey) = survey {
         values.extend(survey_values(survey, best.simulation.makespan));
         if survey.sharers() > 1 {
@@ -67,14 +91,25 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
         values.extend(failing);
         values.insert(
             "ranked".into(),
-            ranked.iter().map(|c| Value::Object(row(c, &machine))).collect(),
+            shown.iter().map(|c| Value::Object(row(c, &machine))).collect(),
         );
+        values.insert("levers".into(), levers.json());
+        values.insert("levers_left_out".into(), json!(levers.left_out));
         values.insert("costs".into(), machine.costs_json());
         values.insert("config".into(), paste::lines(best, &machine, arguments).into());
         return Ok(emit_json(values)?);
     }
     if !arguments.output.print {
-        table(&ranked, &machine)?;
+        // The sentence says these.
+        let said = ["answer", "binds", "binds_share", "over_bound", "over_problem_ideal"];
+        values.retain(|name, _| !said.contains(&name.as_str()));
+        writeln!(io::stdout(), "{answer}\n")?;
+        let lines = levers.lines();
+        lines.iter().try_for_each(|line| writeln!(io::stdout(), "{line}"))?;
+        if !lines.is_empty() {
+            writeln!(io::stdout())?;
+        }
+        table(shown, ranked.len(), &machine)?;
     }
     values.remove("configuration");
     emit(
@@ -149,11 +184,10 @@ fn closing(
 ) -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     if let Some(certificate) = certificate {
-        let above = (over(best, certificate.seconds) - 1.0) * 100.0;
         writeln!(
             out,
-            "\nNo schedule that stores snapshots as a stack (revolve, two-level, hrevolve and all others here) takes less than {}\n\
-             within these budgets: the quickest plan is at most {above:.1} % above the optimum.",
+            "\nNo nested schedule, which stores snapshots as a stack (revolve, two-level, hrevolve and all others here), takes less than {}\n\
+             within these budgets.",
             seconds(certificate.seconds)
         )?;
         if !certificate.has_transfers {
@@ -190,6 +224,8 @@ fn closing(
 /// Plans the schedule that the options name, with raw and with compressed snapshots.
 fn given(arguments: &Arguments, machine: &Machine) -> Result<Vec<Candidate>> {
     let (mut ranked, mut too_large) = (Vec::new(), None);
+    let inner = machine.alternatives.iter().flatten().find_map(TierSpec::inner_slots);
+    announce(&arguments.schedule.schedule(inner.unwrap_or(0))?);
     for (alternative, tiers) in machine.alternatives.iter().flatten().enumerate() {
         match given_with(arguments, tiers) {
             Ok(Some((schedule, plan, simulation))) => {
@@ -227,7 +263,7 @@ fn given_with(
     Ok(Some((schedule, plan, simulation)))
 }
 
-/// Finds the best schedule of each algorithm, and GPUZIP 2.x's recipes.
+/// Finds the best schedule of each algorithm, and with --all GPUZIP 2.x's recipes.
 fn found(arguments: &Arguments, machine: &Machine) -> Result<(Vec<Candidate>, Certificate)> {
     let options = &arguments.schedule;
     options.check_options(None)?;
@@ -236,17 +272,26 @@ fn found(arguments: &Arguments, machine: &Machine) -> Result<(Vec<Candidate>, Ce
     };
     let steps = macro_steps.count();
     if arguments.policy == Policy::Lru {
-        return refuse("--policy lru without --algorithm: the search is for the best plan; its table has the published recipes".into());
+        return refuse("--policy lru without --algorithm: the search is for the best plan; --all ranks the published recipes beside them".into());
     }
-    let most = if options.snapshots == 0 { u32::MAX } else { options.snapshots };
+    let most = most_snapshots(arguments);
     let alternatives = &machine.alternatives;
+    if steps > LONG {
+        let stages = if machine.budgets.disk > 0 { 2.0 } else { 1.0 };
+        let about = f64::from(steps) * alternatives.len() as f64 * stages * SECONDS_OF_STEP;
+        complain(format_args!(
+            "the search for {steps} steps takes about {}; with --every K there are fewer steps, and one schedule is planned sooner: --algorithm\n",
+            seconds(about)
+        ));
+    }
     let mut ranked = search(steps, most, alternatives, Keep::Families)?;
     let work = if arguments.thorough { THOROUGH } else { QUICK };
     let mut certificate = certify(steps, alternatives, &ranked[0], work)?;
     // The dynamic program knows the slots of the tiers, and not --snapshots.
     ranked.extend(certificate.better.take().filter(|better| better.schedule.snapshots <= most));
+    let is_shown = |tiers: &TierSpec| arguments.all && is_published(tiers);
     for (alternative, tiers) in
-        alternatives.iter().flatten().enumerate().filter(|(_, tiers)| is_published(tiers))
+        alternatives.iter().flatten().enumerate().filter(|(_, tiers)| is_shown(tiers))
     {
         ranked.extend(
             published(steps, tiers)?.into_iter().map(|recipe| Candidate { alternative, ..recipe }),
@@ -257,6 +302,14 @@ fn found(arguments: &Arguments, machine: &Machine) -> Result<(Vec<Candidate>, Ce
     }
     sort(&mut ranked);
     Ok((ranked, certificate))
+}
+
+/// The most snapshots that a plan that is searched for may store.
+fn most_snapshots(arguments: &Arguments) -> u32 {
+    match arguments.schedule.snapshots {
+        0 => u32::MAX,
+        snapshots => snapshots,
+    }
 }
 
 /// Whether GPUZIP's recipes can be played on these tiers: they copy, and they know
@@ -302,7 +355,7 @@ fn object<const N: usize>(values: [(&str, Value); N]) -> Map<String, Value> {
 fn summary(best: &Candidate, machine: &Machine) -> Map<String, Value> {
     let s = &best.simulation;
     object([
-        ("makespan_s", json!(s.makespan)),
+        ("predicted_s", json!(s.makespan)),
         ("stall_s", json!(s.stall())),
         ("over_plan_ideal", json!(s.over_plan_ideal())),
         ("over_problem_ideal", json!(s.over_problem_ideal())),
@@ -326,7 +379,7 @@ fn row(candidate: &Candidate, machine: &Machine) -> Map<String, Value> {
     let s = &candidate.simulation;
     let mut values = configuration(candidate, machine);
     values.extend(object([
-        ("makespan_s", json!(s.makespan)),
+        ("predicted_s", json!(s.makespan)),
         ("stall_s", json!(s.stall())),
         ("over_plan_ideal", json!(s.over_plan_ideal())),
         ("over_problem_ideal", json!(s.over_problem_ideal())),
@@ -358,15 +411,15 @@ fn survey_values(survey: Survey, shot: f64) -> Map<String, Value> {
     ])
 }
 
-/// Prints a table of the plans, the fastest first.
-fn table(ranked: &[Candidate], machine: &Machine) -> io::Result<()> {
+/// Prints a table of these plans of `all` plans, the fastest first.
+fn table(shown: &[Candidate], all: usize, machine: &Machine) -> io::Result<()> {
     let header = [
         "plan",
         "snapshots",
         "chunk",
         "inner",
         "stored",
-        "time",
+        "predicted",
         "x ideal",
         "forward",
         "stall",
@@ -377,7 +430,7 @@ fn table(ranked: &[Candidate], machine: &Machine) -> io::Result<()> {
         "d2h",
     ];
     let mut rows = vec![header.map(String::from)];
-    for candidate in ranked {
+    for candidate in shown {
         let (s, c) = (&candidate.simulation, &candidate.schedule);
         let some = |number: u32| if number == 0 { "-".into() } else { number.to_string() };
         let inner = if c.has_inner_slots() { c.inner() } else { 0 };
@@ -414,13 +467,20 @@ fn table(ranked: &[Candidate], machine: &Machine) -> io::Result<()> {
     }
     writeln!(
         out,
-        "\nx ideal: time over that of the n forward and n backward steps alone. forward: forward steps, repeated ones included. stall: share of"
+        "\npredicted: time of a shot. x ideal: this time over that of the n forward and n backward steps alone. forward: forward steps, repeated ones included. stall: share of"
     )?;
     writeln!(
         out,
         "the time in which the application's stream waits for gpuzip: it copies or codes a snapshot, or waits for a transfer. h2d, d2h:"
     )?;
     writeln!(out, "snapshots moved to the device and to the host.")?;
+    if shown.len() < all {
+        let rest = all - shown.len();
+        writeln!(
+            out,
+            "Not shown, more than 10 % slower: {rest}; --all shows them, and GPUZIP 2.x's recipes."
+        )?;
+    }
     if let Some(macro_steps) = machine.macro_steps {
         writeln!(
             out,

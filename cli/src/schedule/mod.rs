@@ -4,10 +4,10 @@ mod draw;
 
 use crate::options::ScheduleOptions;
 use crate::output::{emit, write_drawing, OutputOptions};
-use crate::Failure;
+use crate::{complain, Failure};
 use clap::Args;
 use gpuzip::error::Result;
-use gpuzip::schedule::{forward_steps, validate_schedule, Algorithm, Schedule};
+use gpuzip::schedule::{forward_steps, validate_schedule, Algorithm, Schedule, Summary};
 use serde_json::{Map, Value};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -29,11 +29,29 @@ pub struct Arguments {
     output: OutputOptions,
 }
 
-/// Counts the actions of a schedule by the validator's replay, not by formulas.
+/// Says on standard error that what follows walks through a schedule with very many steps, how long that
+/// takes, and what to give instead.
+pub fn announce(schedule: &Schedule) {
+    if let Some(why) = schedule.why_it_takes_long() {
+        complain(format_args!("{why}\n"));
+    }
+}
+
+/// Counts the actions of a schedule by the validator's replay; where a replay would take long, by
+/// formulas.
 pub fn counts(schedule: &Schedule) -> Result<Map<String, Value>> {
     let macro_steps = schedule.macro_steps();
-    let summary = validate_schedule(schedule, false)?;
-    let values: [(&str, Value); 10] = [
+    let has_formulas = !matches!(schedule.algorithm, Algorithm::Online | Algorithm::Trace);
+    let is_replayed = schedule.why_it_takes_long().is_none() || !has_formulas;
+    let summary = match is_replayed {
+        true => {
+            announce(schedule);
+            validate_schedule(schedule, false)?
+        }
+        false => by_formulas(schedule)?,
+    };
+    let max_live = if is_replayed { summary.max_live.into() } else { Value::Null };
+    let values: [(&str, Value); 11] = [
         ("algorithm", schedule.algorithm.name().into()),
         ("steps", macro_steps.time_steps().into()),
         ("every", macro_steps.every().into()),
@@ -42,12 +60,34 @@ pub fn counts(schedule: &Schedule) -> Result<Map<String, Value>> {
         ("saves", summary.saves.into()),
         ("restores", summary.restores.into()),
         ("backward_steps", summary.backward_steps.into()),
-        ("max_live", summary.max_live.into()),
+        ("max_live", max_live),
         ("actions", summary.actions.into()),
+        ("replayed", false.into()),
     ];
-    let is_shown = |name: &str| name != "every" || macro_steps.every() > 1;
+    let is_shown = |name: &str| match name {
+        "every" => macro_steps.every() > 1,
+        "replayed" => !is_replayed,
+        _ => true,
+    };
     let shown = values.into_iter().filter(|(name, _)| is_shown(name));
     Ok(shown.map(|(name, value)| (name.to_string(), value)).collect())
+}
+
+/// Counts the actions of a generated schedule by formulas: every state but the first one that is reversed
+/// is restored once, and TERMINATE is an action, too.
+fn by_formulas(schedule: &Schedule) -> Result<Summary> {
+    let macro_steps = schedule.macro_steps();
+    let forward_steps = schedule.forward_steps() * u64::from(macro_steps.every());
+    let accesses = schedule.accesses()?;
+    let restores = u64::from(schedule.steps) - 1;
+    Ok(Summary {
+        forward_steps,
+        saves: accesses - restores,
+        restores,
+        backward_steps: macro_steps.time_steps().into(),
+        actions: forward_steps + accesses + u64::from(schedule.steps) + 1,
+        ..Summary::default()
+    })
 }
 
 /// Writes the lines of a trace, with ranges of time steps as `<first>..<last> <ACTION>`; with `join`
@@ -73,6 +113,7 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
         values.insert("revolve_forward_steps".into(), fewest.into());
     }
     if arguments.range {
+        announce(&schedule);
         values.insert("actions".into(), schedule.ranges(true).count().into());
     }
     if let Some(file) = &arguments.svg {

@@ -87,7 +87,7 @@ fn directions_that_take_turns_are_planned_with() {
         std::fs::write(&file, profile.to_bytes()).unwrap();
         format!("--profile {}", file.display())
     };
-    let seconds = |options: &str| number(&json(&format!("{job} {options}")), "makespan_s");
+    let seconds = |options: &str| number(&json(&format!("{job} {options}")), "predicted_s");
     let plain = "--state-bytes 1G --link-gbs 8";
     let (apart, in_turns) = (seconds(plain), seconds(&format!("{plain} --both-gbs 8")));
     assert!(in_turns > apart, "{in_turns} {apart}");
@@ -130,7 +130,7 @@ fn a_measured_profile_is_planned_with() {
     let budgets = "--device-budget 4G --host-budget 149G";
     let by_profile = json(&format!("plan --steps 3751 --profile {} {budgets}", file.display()));
     let by_options = json(&format!("{RAW} --ratio 20,16 --codec-gbs 600,700"));
-    for key in ["makespan_s", "stall_s", "device_peak", "host_peak"] {
+    for key in ["predicted_s", "stall_s", "device_peak", "host_peak"] {
         assert_eq!(by_profile[key], by_options[key], "{key}");
     }
     assert_eq!(
@@ -141,7 +141,7 @@ fn a_measured_profile_is_planned_with() {
         "plan --steps 3751 --profile {} {budgets} --forward-ms 20 --backward-ms 20",
         file.display()
     ));
-    assert!(number(&slower, "makespan_s") > 1.5 * number(&by_profile, "makespan_s"));
+    assert!(number(&slower, "predicted_s") > 1.5 * number(&by_profile, "predicted_s"));
     std::fs::write(&file, "no profile").unwrap();
     for wrong in [file.display().to_string(), "nowhere.profile".into()] {
         let output = gpuzip(&format!("plan --steps 10 --profile {wrong} {budgets}"));
@@ -164,11 +164,11 @@ fn steps_may_vary() {
     let budgets = "plan --steps 100 --state-bytes 1G --device-budget 4G --host-budget 9G";
     let even = json(&format!("{budgets} --forward-ms 10 --backward-ms 20"));
     let same = json(&format!("{budgets} --step-ms {}", file("even.txt", "10 20\n\n10 20\n")));
-    assert_eq!(even["makespan_s"], same["makespan_s"]);
+    assert_eq!(even["predicted_s"], same["predicted_s"]);
     let late = json(&format!("{budgets} --step-ms {}", file("late.txt", "1 20\n19 20\n")));
-    let ideal = number(&late, "makespan_s") / number(&late, "over_problem_ideal");
+    let ideal = number(&late, "predicted_s") / number(&late, "over_problem_ideal");
     assert!((ideal - 3.0).abs() < 0.03, "{ideal}");
-    assert_ne!(late["makespan_s"], even["makespan_s"]);
+    assert_ne!(late["predicted_s"], even["predicted_s"]);
     for (text, part) in
         [("", "no lines"), ("1 2 3\n", "line 1"), ("1 2\n1 x\n", "line 2"), ("1 -2\n", "line 1")]
     {
@@ -290,5 +290,133 @@ fn a_cpu_has_one_memory_and_no_link() {
         let refused = gpuzip(&format!("{disk} {other}"));
         let message = String::from_utf8_lossy(&refused.stderr);
         assert!(!refused.status.success() && message.contains("--cpu"), "{message}");
+    }
+}
+
+/// Where no option names a device, the plan is for a CPU and says so; each option of a device, or the
+/// profile of a GPU, means a GPU.
+#[test]
+fn without_a_device_a_cpu_is_planned_for() {
+    let plain = "plan --steps 400 --state-bytes 10M --host-budget 200M";
+    let line = |more: &str| match more.contains("--profile") {
+        true => format!("{} {more}", plain.replace(" --state-bytes 10M", "")),
+        false => format!("{plain} {more}"),
+    };
+    let profile = |name: &str, profile: Profile| {
+        let file = temporary(name, &profile.to_bytes());
+        format!("--profile {}", file.display())
+    };
+    let gpu = profile("is-gpu.profile", Profile::typical_gpu(10 << 20));
+    let host =
+        profile("is-host.profile", Profile { backend: 1, ..Profile::typical_host(10 << 20, 0.0) });
+    for (more, source) in [
+        ("", "assumed: no option names a device"),
+        ("--cpu", "given"),
+        ("--forward-ms 3 --zero-copy --disk-budget 1G", "assumed: no option names a device"),
+        (&host, "from the profile"),
+    ] {
+        let found = json(&line(more));
+        assert!(found["costs"]["--cpu"]["source"].as_str().unwrap().contains(source), "{found}");
+        assert!(found["costs"].get("--link-gbs").is_none(), "{found}");
+        assert!(found["config"].to_string().contains("backend = host"), "{found}");
+        let text = String::from_utf8(gpuzip(&line(more)).stdout).unwrap();
+        assert!(text.contains("one memory, no link") && text.contains(source), "{text}");
+    }
+    let assumed = json(plain);
+    assert_eq!(assumed["ranked"], json(&format!("{plain} --cpu"))["ranked"]);
+    for more in [
+        "--gpu a100-80",
+        "--device-budget 0",
+        "--link-gbs 25",
+        "--both-gbs 30",
+        "--d2d-gbs 500",
+        "--cache 4",
+        "--ranks 4 --ranks-per-node 4 --links-per-node 2",
+        &gpu,
+    ] {
+        let found = json(&line(more));
+        assert!(found["costs"].get("--cpu").is_none(), "{more}: {found}");
+        assert!(!found["costs"]["--link-gbs"].is_null(), "{more}: {found}");
+        assert!(!found["config"].to_string().contains("backend = host"), "{more}: {found}");
+    }
+}
+
+/// Fields and the type of their values stand for the bytes of a state.
+#[test]
+fn fields_have_bytes() {
+    let rest = "--steps 60 --device-budget 1G --host-budget 4G";
+    for (fields, bytes) in [
+        ("--fields 400x400x100", 4 * 16_000_000u64),
+        ("--fields 2*400x400x100 --type f64", 2 * 8 * 16_000_000),
+        ("--fields 400x400x100,400x400x100", 2 * 4 * 16_000_000),
+        ("--fields 3*512x512,4096 --type f32", 4 * (3 * 512 * 512 + 4096)),
+    ] {
+        let by_fields = json(&format!("plan {fields} {rest}"));
+        let by_bytes = json(&format!("plan --state-bytes {bytes} {rest}"));
+        assert_eq!(by_fields["ranked"], by_bytes["ranked"], "{fields}");
+        assert_eq!(by_fields["costs"]["--state-bytes"]["value"], bytes.to_string(), "{fields}");
+        assert!(by_bytes["costs"].get("--state-bytes").is_none());
+    }
+    for (options, part) in [
+        ("--fields 4x0", "400x400x400"),
+        ("--fields 4x4x4x4", "one to three extents"),
+        ("--fields 4x4,", "one to three extents"),
+        ("--fields 0*4x4", "one to three extents"),
+        ("--fields 4294967296x4294967296x4294967296", "one to three extents"),
+        ("--fields 4294967296x4000000000 --type f64", "smaller extents"),
+        ("--fields 4x4 --state-bytes 64", "--state-bytes"),
+        ("--fields 4x4 --type half", "possible values: f32, f64"),
+        ("--state-bytes 64 --type f64", "--type"),
+    ] {
+        let output = gpuzip(&format!("plan {options} {rest}"));
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && message.contains(part), "{options}: {message}");
+    }
+}
+
+/// A GPU and drives by name are the speeds that they stand for; what is given comes first.
+#[test]
+fn hardware_has_a_name() {
+    let rest = "plan --steps 300 --state-bytes 1G --device-budget 4G --host-budget 20G";
+    let same = |named: &str, given: &str| {
+        let (by_name, by_number) =
+            (json(&format!("{rest} {named}")), json(&format!("{rest} {given}")));
+        let (a, b) = (number(&by_name, "predicted_s"), number(&by_number, "predicted_s"));
+        assert!((a - b).abs() < 1e-4 * b, "{named}: {a}, {given}: {b}");
+        by_name
+    };
+    // The library's assumed GPU is an A100 with 40 GB, whose step runs through a state at 400 GB/s.
+    let found = same("--gpu a100-40", "");
+    let sources = found["costs"]["--gpu"]["source"].as_str().unwrap();
+    assert!(sources.contains("1555 GB/s") && sources.contains("PCIe 4"), "{found}");
+    let forward = (1u64 << 30) as f64 / 400e6 / (900.0 / 1555.0);
+    let v100 = format!(
+        "--forward-ms {forward} --backward-ms {} --link-gbs 12.5 --d2d-gbs {}",
+        2.5 * forward,
+        500.0 * 900.0 / 1555.0
+    );
+    same("--gpu v100-32", &v100);
+    same("--gpu v100-32 --link-gbs 40", &v100.replace("12.5", "40"));
+    same(
+        "--gpu h100-80 --forward-ms 3 --d2d-gbs 400",
+        "--forward-ms 3 --d2d-gbs 400 --link-gbs 50",
+    );
+    let text = String::from_utf8(gpuzip(&format!("{rest} --gpu h100-80")).stdout).unwrap();
+    assert!(text.contains("h100-80") && text.contains("NVIDIA H100 data sheet"), "{text}");
+
+    let disk = "--link-gbs 50 --disk-budget 200G";
+    let drives = same(&format!("{disk} --nvme 4"), &format!("{disk} --disk-gbs 26,14"));
+    assert!(drives["costs"]["--disk-gbs"]["source"].as_str().unwrap().contains("PM9A3"));
+    let given = same(&format!("{disk} --nvme 4 --disk-gbs 1"), &format!("{disk} --disk-gbs 1"));
+    assert_eq!(given["costs"]["--disk-gbs"]["source"], "given");
+    for (options, part) in [
+        ("--gpu b7", "possible values: v100-32, a100-40, a100-80, h100-80"),
+        ("--nvme 4", "--disk-budget"),
+        ("--nvme 0 --disk-budget 1G", "from 1 to"),
+        ("--gpu a100-80 --cpu", "--cpu"),
+    ] {
+        let output = gpuzip(&format!("{rest} {options}"));
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && message.contains(part), "{options}: {message}");
     }
 }

@@ -49,7 +49,7 @@ fn plans_are_those_of_longer_steps() {
     let whole = json(&format!("plan --steps 200 --forward-ms 40 --backward-ms 60 {costs}"));
     let sparse =
         json(&format!("plan --steps 800 --forward-ms 10 --backward-ms 15 --every 4 {costs}"));
-    for name in ["makespan_s", "bound_s", "over_problem_ideal", "host_peak", "device_peak"] {
+    for name in ["predicted_s", "bound_s", "over_problem_ideal", "host_peak", "device_peak"] {
         let (a, b) = (number(&sparse, name), number(&whole, name));
         assert!((a - b).abs() <= 1e-9 * b, "{name}: {a}, {b}");
     }

@@ -1,5 +1,6 @@
 //! The command as scripts and people use it: keys, counts, listings, drawings, errors.
 
+mod answer;
 mod codec;
 mod costs;
 #[path = "../../../tests/common/draw.rs"]

@@ -266,3 +266,47 @@ fn a_printed_plan_is_its_listing_alone() {
         .eq(text(&printed.stdout).lines()));
     assert!(text(&printed.stderr).contains("h2d"));
 }
+
+/// A schedule whose replay would take minutes is counted by formulas, at once.
+#[test]
+fn long_schedules_are_counted_by_formulas() {
+    let quick = |line: &str| {
+        let begun = std::time::Instant::now();
+        let found = json(line);
+        assert!(begun.elapsed().as_secs() < 30, "{line}: {:?}", begun.elapsed());
+        found
+    };
+    let revolve = "schedule --algorithm revolve --snapshots 1";
+    let n = 1_000_000u64;
+    let long = quick(&format!("{revolve} --steps {n}"));
+    let names = ["forward_steps", "saves", "restores", "backward_steps", "actions"];
+    let steps = n * (n - 1) / 2;
+    assert_eq!(numbers(&long, names), [steps, 1, n - 1, n, steps + 1 + (n - 1) + n + 1]);
+    assert!(long["max_live"].is_null() && long["replayed"] == false, "{long}");
+    // Formulas give what a replay gives: this one takes a second, the next longer one none.
+    let replayed = json(&format!("{revolve} --steps 14142"));
+    assert!(replayed.get("replayed").is_none() && replayed["max_live"] == 1, "{replayed}");
+    let [before, after] = [replayed, quick(&format!("{revolve} --steps 14143"))]
+        .map(|counts| numbers(&counts, names));
+    let more: Vec<u64> = after.iter().zip(before).map(|(after, before)| after - before).collect();
+    assert_eq!(more, [14142, 0, 1, 1, 14142 + 2]);
+    // With macro-steps FORWARDs are those of time steps, and BACKWARDs those of macro-steps.
+    let [every, whole] = ["--steps 3e6 --every 3", "--steps 1e6"]
+        .map(|steps| numbers(&quick(&format!("{revolve} {steps}")), names));
+    assert_eq!(every, [3 * whole[0], 1, whole[2], 3 * n, 3 * whole[0] + 1 + (n - 1) + n + 1]);
+    // No plan can be made of so many steps, which is said at once.
+    let plan = gpuzip("plan --algorithm revolve --snapshots 1 --cache 1 --steps 1e6");
+    assert!(text(&plan.stderr).contains("a schedule may have 1073741824"), "{plan:?}");
+}
+
+/// What cannot be counted by a formula says first how long it takes and what is quicker.
+#[test]
+fn long_walks_are_announced() {
+    let plan = gpuzip("plan --algorithm revolve --snapshots 1 --cache 1 --steps 14143");
+    let said = text(&plan.stderr);
+    assert!(plan.status.success() && said.contains("seconds for every 10^8"), "{said}");
+    assert!(said.contains("with more snapshots"), "{said}");
+    let search = gpuzip("plan --steps 2000001 --state-bytes 1K --device-budget 1M --snapshots 100");
+    let said = text(&search.stderr);
+    assert!(said.contains("takes about 2.40 s") && said.contains("--every K"), "{said}");
+}

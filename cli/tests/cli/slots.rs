@@ -139,7 +139,7 @@ fn in_session(drawn: &Drawn, config: Config) -> (bool, Found) {
 fn in_command(ranked: &[Value], stored: impl Fn(&str) -> bool) -> Found {
     let row = ranked.iter().find(|row| stored(row["stored"].as_str().unwrap()))?;
     let names = ["cache_capacity", "raw_slots", "slot_bytes", "h2d", "d2h"];
-    Some((names.map(|name| row[name].as_u64().unwrap()), number(row, "makespan_s")))
+    Some((names.map(|name| row[name].as_u64().unwrap()), number(row, "predicted_s")))
 }
 
 /// What a session makes of the configuration that the command prints, with a snapshot in `parts`
@@ -243,10 +243,11 @@ fn a_session_has_the_slots_that_were_planned() {
     let (mut seen, mut all_pasted) = (BTreeMap::new(), 0);
     for seed in 0..150 {
         let drawn = drawn(seed);
-        let output = super::gpuzip(&format!("{} --json", drawn.line));
+        let line = format!("{} --all", drawn.line);
+        let output = super::gpuzip(&format!("{line} --json"));
         let ranked = match output.status.success() {
             true => {
-                let found = json(&drawn.line);
+                let found = json(&line);
                 let lines: Vec<_> = found["config"].as_array().unwrap().iter().collect();
                 let text: String =
                     lines.iter().map(|line| format!("{}\n", line.as_str().unwrap())).collect();
