@@ -39,7 +39,7 @@ pub struct Arguments {
     #[command(flatten)]
     costs: costs::CostOptions,
     /// Without --algorithm: try schedules by dynamic programming, too, and prove a better lower bound
-    /// of the time; takes up to 5 seconds on one core
+    /// of the time, which takes up to 5 seconds on one core; price all levers of long problems, too
     #[arg(long, requires = "state")]
     thorough: bool,
     /// Show all plans, also those more than 10 % slower than the best one, and GPUZIP 2.x's recipes
