@@ -5,6 +5,7 @@ use super::storage::Cut;
 use super::tier_spec::TierSpec;
 use crate::error::Result;
 use crate::plan::Policy;
+use crate::predict::Costs;
 use crate::schedule::Schedule;
 
 /// The least seconds that a shot takes with a schedule.
@@ -40,10 +41,20 @@ impl LowerBound {
     }
 }
 
+/// Returns the least seconds of the forward and backward steps of a schedule of any kind.
+pub(super) fn steps_alone(schedule: &Schedule, costs: &Costs) -> f64 {
+    let all = schedule.steps.max(1);
+    let repeated = schedule.forward_steps().saturating_sub(u64::from(all - 1));
+    costs.forward.total(all - 1)
+        + repeated as f64 * costs.forward.least()
+        + costs.backward.total(all)
+}
+
 /// Returns the least seconds of the application's stream, which does all forward and backward steps
-/// and saves and restores all snapshots. SAVEs are counted as in the variant of the schedule with the
-/// fewest SAVEs, for which there is a formula. `shared` of them, at most, leave out the previous time
-/// level, which another snapshot has.
+/// and saves and restores all snapshots. The schedule restores each state but the last one once, as all
+/// generated ones do. SAVEs are counted as in the variant of the schedule with the fewest SAVEs, for which
+/// there is a formula. `shared` of them, at most, leave out the previous time level, which another snapshot
+/// has.
 pub(super) fn stream(schedule: &Schedule, tiers: &TierSpec, shared: u64) -> Result<f64> {
     let accesses = schedule.clone().through(0).accesses()?;
     let costs = &tiers.costs;
@@ -54,7 +65,6 @@ pub(super) fn stream(schedule: &Schedule, tiers: &TierSpec, shared: u64) -> Resu
         _ if tiers.storage.zero_copy => (0.0, 0.0),
         _ => (costs.copy, costs.copy),
     };
-    let repeated = schedule.forward_steps().saturating_sub(restores) as f64 * costs.forward.least();
     let (mut save, mut restore) = (costs.compress + copy_in, costs.decompress + copy_out);
     if tiers.raw_slots.is_some() {
         let raw = if tiers.storage.zero_copy { 0.0 } else { costs.raw_copy() };
@@ -64,10 +74,7 @@ pub(super) fn stream(schedule: &Schedule, tiers: &TierSpec, shared: u64) -> Resu
     let left_out = shared.min(saves) as f64 * (1.0 - costs.own_part());
     let saves = (saves as f64 - left_out) * save;
     let restores = restores as f64 * restore;
-    Ok(costs.forward.total(schedule.steps - 1)
-        + repeated
-        + costs.backward.total(schedule.steps)
-        + (saves + restores))
+    Ok(steps_alone(schedule, costs) + (saves + restores))
 }
 
 /// Returns the bounds of `schedule` on `tiers`; `None` if the schedule takes `limit` seconds or

@@ -1,12 +1,14 @@
 //! The choice of a schedule and its plans from a configuration.
 
+use super::bound::steps_alone;
 use super::refine::search_and_refine;
-use super::search::{clearly_less, fail_least, predicted, Candidate};
+use super::search::{clearly_less, fail_least, Candidate};
 use super::storage::Cut;
 use super::tier_spec::TierSpec;
 use crate::config::Config;
 use crate::error::{fail, Code, Error, Result};
 use crate::plan::{Index, Plan};
+use crate::predict::{simulate_within, Limit};
 use crate::schedule::{adjust, Algorithm, MacroSteps, Schedule, Trace};
 use crate::together::Mode;
 use std::sync::Arc;
@@ -96,10 +98,10 @@ fn quickest(config: &Config, steps: u32, alternatives: &[Vec<TierSpec>]) -> Resu
         let mut slowest = 0.0f64;
         for (tiers, plan) in sessions.iter().zip(&choice.plans) {
             tiers.costs.check(steps)?;
-            slowest = slowest.max(match predicted((&choice.schedule, None), tiers, plan, limit)? {
-                Ok(run) => run.makespan,
-                Err(slower) => slower,
-            });
+            let (schedule, costs) = (&choice.schedule, &tiers.costs);
+            let within = Limit { makespan: limit, stream: steps_alone(schedule, costs) };
+            let run = simulate_within((schedule, None), plan, costs, tiers.budgets, within)?;
+            slowest = slowest.max(run.map_or_else(|slower| slower, |run| run.makespan));
         }
         if slowest < limit {
             let predicted = Some(slowest);

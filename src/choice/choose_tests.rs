@@ -312,6 +312,45 @@ fn macro_steps_share_no_time_levels() {
     assert_eq!(shared(&choose(&config(3), 60, tiers).unwrap()), 0);
 }
 
+/// Of several ways to store the snapshots of a recorded schedule the quickest is taken, also where the
+/// schedule restores a state more often than schedules of gpuzip do.
+#[test]
+fn the_quickest_way_is_taken_for_every_schedule() {
+    let mut text = String::from("0 SAVE\n");
+    for t in (0..10).rev() {
+        text += if t < 9 { "0 RESTORE\n0 RESTORE\n" } else { "" };
+        (1..=t).for_each(|u| text += &format!("{u} FORWARD\n"));
+        text += &format!("{t} BACKWARD\n");
+    }
+    text += "0 TERMINATE\n";
+    let path = std::env::temp_dir().join(format!("gpuzip-way-{}.trace", std::process::id()));
+    std::fs::write(&path, text).unwrap();
+    let config = configured(8, 8).with(|c| {
+        c.schedule.algorithm = Some(Algorithm::Trace);
+        c.schedule.trace_file = Some(path.clone());
+    });
+    let raw = tiers(&config);
+    let with = |copy: f64, compress: f64, decompress: f64| {
+        let mut tiers = raw.clone();
+        tiers.costs.compressed = compress > 0.0;
+        (tiers.costs.copy, tiers.costs.compress, tiers.costs.decompress) =
+            (copy, compress, decompress);
+        tiers
+    };
+    // Raw states take 19 copies; compressed ones take long once.
+    let ways = [vec![with(50.0, 0.0, 0.0), with(0.0, 100.0, 0.1)]];
+    let alone = ways[0].iter().map(|tiers| {
+        let choice = choose(&config, 10, std::slice::from_ref(tiers)).unwrap();
+        let plan = &choice.plans[0];
+        crate::predict::simulate(&choice.schedule, plan, &tiers.costs, Budgets::NONE).unwrap()
+    });
+    let alone: Vec<f64> = alone.map(|run| run.makespan).collect();
+    assert!(alone[1] < alone[0] / 2.0, "{alone:?}");
+    let choice = choose_among(&config, 10, &ways).unwrap();
+    assert_eq!((choice.alternative, choice.predicted), (1, Some(alone[1])), "{alone:?}");
+    std::fs::remove_file(path).unwrap();
+}
+
 /// A trace counts macro-steps. A trace of time steps is refused with both numbers.
 #[test]
 fn a_trace_has_the_macro_steps() {

@@ -576,7 +576,10 @@ pub(super) fn evaluate(
         if tiers.check(&plan).is_err() {
             return Ok(Err(limit));
         }
-        match predicted((&schedule, Some(&index)), tiers, &plan, limit)? {
+        let shared = plan.levels.iter().filter(|&&l| l == Level::Claimed).count() as u64;
+        let limit = Limit { makespan: limit, stream: stream(&schedule, tiers, shared)? };
+        let indexed = (&schedule, Some(&index));
+        match simulate_within(indexed, &plan, &tiers.costs, tiers.budgets, limit)? {
             Ok(simulation) if simulation.makespan >= slowest.makespan => slowest = simulation,
             Ok(_) => {}
             Err(slower) => return Ok(Err(slower)),
@@ -584,18 +587,6 @@ pub(super) fn evaluate(
         plans.push(plan);
     }
     Ok(Ok(Candidate { alternative, schedule, plans, simulation: slowest }))
-}
-
-/// Predicts the plan of a schedule. Returns an estimate of the seconds if it takes `limit` or longer.
-pub(super) fn predicted(
-    (schedule, index): (&Schedule, Option<&Index>),
-    tiers: &TierSpec,
-    plan: &Plan,
-    limit: f64,
-) -> Result<std::result::Result<Simulation, f64>> {
-    let shared = plan.levels.iter().filter(|&&l| l == Level::Claimed).count() as u64;
-    let limit = Limit { makespan: limit, stream: stream(schedule, tiers, shared)? };
-    simulate_within((schedule, index), plan, &tiers.costs, tiers.budgets, limit)
 }
 
 #[cfg(test)]
