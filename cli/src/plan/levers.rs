@@ -31,7 +31,8 @@ const LEAST: f64 = 1e-3;
 const MOST_WORK: u64 = 500_000;
 
 impl Levers {
-    /// Prices every lever of this machine; `now` is the best plan with at most `most` snapshots.
+    /// Prices every lever of this machine. `now` is the best plan with at most `most` snapshots that a
+    /// search finds: the dynamic program, which may know a better one, is not asked for any lever.
     pub fn of(machine: &Machine, now: &Simulation, most: u32, is_thorough: bool) -> Result<Self> {
         let mut levers = Levers::default();
         let mut work = 0;
@@ -87,12 +88,11 @@ impl Levers {
     }
 }
 
-/// The work of a search, in steps of a long problem with one storage option. Up to 10^4 steps every
-/// schedule that may be the best is simulated, and plans with a disk are searched for after those without.
+/// The work of a search, in simulated steps with one storage option. The work is limited for long problems,
+/// and plans with a disk are searched for after those without.
 fn work_of(machine: &Machine, steps: u32) -> u64 {
-    let all = if steps <= 10_000 { 5 } else { 1 };
     let disk = if machine.budgets.disk > 0 { 4 } else { 1 };
-    u64::from(steps) * all * disk * machine.alternatives.len() as u64
+    u64::from(steps.min(30_000)) * 5 * disk * machine.alternatives.len() as u64
 }
 
 /// Lists the machines with one thing changed: the name of the change, whether the plan of now can be played

@@ -43,7 +43,8 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     let time_steps = arguments.schedule.macro_steps();
     let machine = arguments.costs.machine(arguments.cache, survey, time_steps)?;
     arguments.svg.as_deref().map_or(Ok(()), folder_of_drawings)?;
-    let (ranked, certificate) = planned(arguments, &machine)?;
+    let (ranked, proved) = planned(arguments, &machine)?;
+    let (certificate, searched) = proved.unzip();
     let Some(best) = ranked.first() else { return Ok(()) };
     let is_shown =
         |c: &Candidate| arguments.all || c.simulation.makespan <= 1.1 * best.simulation.makespan;
@@ -67,11 +68,8 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
         values.insert("bound_s".into(), json!(seconds));
         values.insert("over_bound".into(), json!(over_bound));
     }
-    let levers = match &certificate {
-        Some(_) => {
-            let most = most_snapshots(arguments);
-            Levers::of(&machine, &best.simulation, most, arguments.thorough)?
-        }
+    let levers = match &searched {
+        Some(now) => Levers::of(&machine, now, most_snapshots(arguments), arguments.thorough)?,
         None => Levers::default(),
     };
     if let Some(survey) = survey {
@@ -125,12 +123,12 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the plans, the quickest first: those of the schedule that the options name, or those found
-/// and a bound for all.
-fn planned(
-    arguments: &Arguments,
-    machine: &Machine,
-) -> Result<(Vec<Candidate>, Option<Certificate>)> {
+/// Plans, the quickest first; and if they were searched for, the bound of all plans and the best plan that
+/// the search alone found.
+type Planned = (Vec<Candidate>, Option<(Certificate, Simulation)>);
+
+/// Returns the plans of the schedule that the options name, or those found.
+fn planned(arguments: &Arguments, machine: &Machine) -> Result<Planned> {
     match arguments.schedule.algorithm() {
         Some(algorithm) if arguments.thorough => {
             let name = algorithm.name();
@@ -139,10 +137,7 @@ fn planned(
             ))
         }
         Some(_) => Ok((given(arguments, machine)?, None)),
-        None => {
-            let (ranked, certificate) = found(arguments, machine)?;
-            Ok((ranked, Some(certificate)))
-        }
+        None => found(arguments, machine),
     }
 }
 
@@ -210,8 +205,7 @@ fn closing(
     {
         writeln!(
             out,
-            "Where states have the previous time level of their fields, --shared-bytes ranks plans that keep it once, too (shared_levels).\n\
-             Where the application can compute in memory that it is given, --zero-copy plans without copies within the device (zero_copy)."
+            "Where states have the previous time level of their fields, --shared-bytes ranks plans that keep it once, too (shared_levels)."
         )?;
     }
     writeln!(out, "\nThe quickest plan as a configuration, for gpuzip_config_load:")?;
@@ -264,7 +258,7 @@ fn given_with(
 }
 
 /// Finds the best schedule of each algorithm, and with --all GPUZIP 2.x's recipes.
-fn found(arguments: &Arguments, machine: &Machine) -> Result<(Vec<Candidate>, Certificate)> {
+fn found(arguments: &Arguments, machine: &Machine) -> Result<Planned> {
     let options = &arguments.schedule;
     options.check_options(None)?;
     let Some(macro_steps) = options.macro_steps() else {
@@ -287,6 +281,7 @@ fn found(arguments: &Arguments, machine: &Machine) -> Result<(Vec<Candidate>, Ce
     let mut ranked = search(steps, most, alternatives, Keep::Families)?;
     let work = if arguments.thorough { THOROUGH } else { QUICK };
     let mut certificate = certify(steps, alternatives, &ranked[0], work)?;
+    let searched = ranked[0].simulation.clone();
     // The dynamic program knows the slots of the tiers, and not --snapshots.
     ranked.extend(certificate.better.take().filter(|better| better.schedule.snapshots <= most));
     let is_shown = |tiers: &TierSpec| arguments.all && is_published(tiers);
@@ -301,7 +296,7 @@ fn found(arguments: &Arguments, machine: &Machine) -> Result<(Vec<Candidate>, Ce
         candidate.schedule = candidate.schedule.clone().in_macro_steps(macro_steps);
     }
     sort(&mut ranked);
-    Ok((ranked, certificate))
+    Ok((ranked, Some((certificate, searched))))
 }
 
 /// The most snapshots that a plan that is searched for may store.

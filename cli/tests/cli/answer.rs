@@ -152,3 +152,14 @@ fn losers_are_shown_when_asked_for() {
     assert!(text.contains("--all shows them") && !text.contains("revolve, lru"), "{text}");
     assert!(!succeeds(&format!("{RAW} --all")).contains("--all shows them"));
 }
+
+/// Levers are differences of two plans of the search, also where --thorough finds a quicker plan by dynamic
+/// programming, which is not asked for any lever.
+#[test]
+fn levers_compare_like_with_like() {
+    let problem = "plan --steps 300 --state-bytes 1G --forward-ms 10 --link-gbs 9 --device-budget 4G --host-budget 6G";
+    let (quick, thorough) = (json(problem), json(&format!("{problem} --thorough")));
+    assert!(number(&thorough, "predicted_s") < number(&quick, "predicted_s"));
+    assert!(!quick["levers"].as_array().unwrap().is_empty());
+    assert_eq!(quick["levers"], thorough["levers"]);
+}
