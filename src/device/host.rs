@@ -2,7 +2,8 @@
 //! stream, and two worker threads are the transfer lanes, but for short copies ([`SHORT`]).
 //!
 //! With a link bandwidth set, every copy between device and host memory takes at least as long as
-//! such a link would need, which simulates the balance of an accelerator.
+//! such a link would need, which simulates the balance of an accelerator. All devices of a process with
+//! the same bandwidth share one link, as the ranks of a node may.
 
 use super::disk::{no_disk, DiskLanes, DiskSpace, Passing, Work};
 use super::recorder::{Log, Recorder, Teller};
@@ -16,7 +17,7 @@ use crate::error::{fail, Result};
 use crate::fallible_vec;
 use crate::guarded::locked;
 use crate::timeline::{Label, Span};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 /// Most bytes of a copy that takes less time than to wake the thread of a lane, about 1 us. The calling
@@ -30,7 +31,7 @@ pub struct HostDevice {
     device: Slab,
     host: Slab,
     /// The simulated link to the device and the one to the host, if there is one.
-    links: Option<[Arc<Link>; 2]>,
+    links: Option<Arc<[Arc<Link>; 2]>>,
     /// The lanes of uploads and of downloads.
     transfers: [Worker<Transfer>; 2],
     /// The disk, if the session has one. Ends before the host slab.
@@ -55,8 +56,7 @@ impl HostDevice {
     /// Makes the device and starts the two transfer lanes. `link_bandwidth` is the bandwidth of the
     /// simulated link in bytes per second in each direction; 0: no simulation.
     pub fn new(link_bandwidth: f64) -> Result<Self> {
-        let link = |()| Link { bandwidth: link_bandwidth, free: Mutex::new(Instant::now()) };
-        let links = (link_bandwidth > 0.0).then(|| [(); 2].map(link).map(Arc::new));
+        let links = if link_bandwidth > 0.0 { Some(Link::both(link_bandwidth)?) } else { None };
         Ok(HostDevice {
             toucher: None,
             device: Slab::new(0)?,
@@ -173,7 +173,7 @@ impl Device for HostDevice {
         let rows = rows_of(to, from, bytes)?;
         let crossing = self.traffic.count(to, from, bytes);
         let span = self.span(lane, &crossing, bytes);
-        let link = self.links.as_ref().and_then(|[to_device, to_host]| match crossing {
+        let link = self.links.as_deref().and_then(|[to_device, to_host]| match crossing {
             Crossing::ToDevice => Some(to_device.clone()),
             Crossing::ToHost => Some(to_host.clone()),
             Crossing::None => None,
@@ -367,7 +367,24 @@ struct Link {
     free: Mutex<Instant>,
 }
 
+/// The simulated links of this process that a device has, each with its two directions.
+static LINKS: Mutex<Vec<Weak<[Arc<Link>; 2]>>> = Mutex::new(Vec::new());
+
 impl Link {
+    /// Returns both directions of the link of this process with this bandwidth.
+    fn both(bandwidth: f64) -> Result<Arc<[Arc<Link>; 2]>> {
+        let mut links = locked(&LINKS);
+        links.retain(|link| link.strong_count() > 0);
+        let mut shared = links.iter().filter_map(Weak::upgrade);
+        if let Some(link) = shared.find(|link| link[0].bandwidth == bandwidth) {
+            return Ok(link);
+        }
+        let one = |()| Arc::new(Link { bandwidth, free: Mutex::new(Instant::now()) });
+        let link = Arc::new([(); 2].map(one));
+        fallible_vec::push(&mut links, Arc::downgrade(&link))?;
+        Ok(link)
+    }
+
     /// Blocks until the link would have moved `bytes` bytes. The simulated transfer begins at
     /// `begin`, or later when the link is free; its start is returned. The end is computed from its
     /// start, so that a sleep that lasts too long does not delay the transfers after it.
