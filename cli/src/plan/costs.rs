@@ -115,6 +115,10 @@ pub struct SurveyOptions {
     /// Links of one node, each with --link-gbs
     #[arg(long, value_name = "L", requires = "ranks", value_parser = at_least_one, allow_hyphen_values = true)]
     links_per_node: Option<u32>,
+    /// GB/s that a node's host memory reads and writes for all its ranks together; without it, each rank has
+    /// enough
+    #[arg(long, value_name = "GB/S", requires = "ranks_per_node", value_parser = positive, allow_hyphen_values = true)]
+    host_gbs: Option<f64>,
     /// Shots of the survey
     #[arg(long, value_name = "K", requires = "ranks", value_parser = at_least_one, allow_hyphen_values = true)]
     shots: Option<u32>,
@@ -130,6 +134,7 @@ impl SurveyOptions {
             ranks,
             ranks_per_node,
             links_per_node,
+            host_gbs: self.host_gbs.unwrap_or(f64::INFINITY),
             shots: self.shots.unwrap_or(1).into(),
         })
     }
@@ -291,8 +296,10 @@ impl CostOptions {
             origins.push(("--state-bytes", state_bytes.to_string(), of_values));
         }
         origins.extend(origin_of_cpu.map(|source| ("--cpu", "one memory, no link".into(), source)));
-        let (profile, budgets) = survey
-            .map_or_else(|| (profile.clone(), budgets), |survey| survey.share(&profile, budgets));
+        let (profile, budgets) = match survey {
+            Some(survey) => survey.share(&profile, budgets, cpu),
+            None => (profile, budgets),
+        };
         let budgets = if cpu { of_cpu(budgets, state_bytes) } else { budgets };
         if budgets.device == 0 && budgets.host == 0 {
             return refuse(no_budgets());

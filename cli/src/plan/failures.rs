@@ -25,7 +25,8 @@ pub struct FailureOptions {
     /// Mean time between failures of a node, such as 90s, 30m, 6h or 2d
     #[arg(long, value_name = "TIME", requires = "state", value_parser = duration, allow_hyphen_values = true)]
     mtbf: Option<f64>,
-    /// Seconds that a generation takes of the run; without it, its bytes over the speed of the disk
+    /// Seconds that a generation takes of the run: persist over generations of gpuzip_stats_t, where it was
+    /// measured; without it, its bytes over the speed of the disk
     #[arg(long, value_name = "SECONDS", requires = "mtbf", value_parser = positive, allow_hyphen_values = true)]
     checkpoint_s: Option<f64>,
     /// Seconds from a failure until the run goes on; without it, the reading of a generation
@@ -72,8 +73,7 @@ impl FailureOptions {
         survey: Option<Survey>,
     ) -> Result<(Map<String, Value>, Vec<String>)> {
         let Some(mtbf) = self.mtbf else { return Ok(Default::default()) };
-        let survey =
-            survey.unwrap_or(Survey { ranks: 1, ranks_per_node: 1, links_per_node: 1, shots: 1 });
+        let survey = survey.unwrap_or(Survey::ONE);
         let bytes = [shot.device_peak, shot.host_peak, shot.disk_peak]
             .into_iter()
             .fold(machine.state_bytes, u64::saturating_add);
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn rarer_failures_and_cheaper_generations_make_a_survey_shorter() {
-        let survey = Survey { ranks: 10, ranks_per_node: 4, links_per_node: 1, shots: 95 };
+        let survey = Survey { ranks: 10, ranks_per_node: 4, shots: 95, ..Survey::ONE };
         let of = |node: Failures| node.survey(survey, 5000.0, node.daly()).0;
         let times = [
             of(Failures { mtbf: 1e15, cost: 1e-6, ..NODE }),
@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn a_survey_without_end_is_not_simulated() {
-        let survey = Survey { ranks: 1, ranks_per_node: 1, links_per_node: 1, shots: u64::MAX };
+        let survey = Survey { shots: u64::MAX, ..Survey::ONE };
         let (time, runs) = NODE.survey(survey, 5000.0, NODE.daly());
         assert_eq!((runs, time), (0, u64::MAX as f64 * NODE.expected(5000.0, NODE.daly())));
     }

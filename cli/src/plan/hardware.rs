@@ -13,7 +13,8 @@ pub struct Gpu {
 }
 
 /// GB/s of each direction of 16 lanes of PCIe that copies of large blocks reach: four fifths of the peak,
-/// which is 15.75 GB/s for PCIe 3 and twice as much for each generation.
+/// which is 15.75 GB/s for PCIe 3 and twice as much for each generation. nvbandwidth measured 24.8 GB/s on
+/// an A100 behind PCIe 4 (NVIDIA developer forum, thread 352186).
 const PCIE3: f64 = 12.5;
 const PCIE4: f64 = 25.0;
 const PCIE5: f64 = 50.0;

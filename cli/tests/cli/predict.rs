@@ -339,6 +339,13 @@ fn ranks_share_their_node() {
     let idle = json(&format!("{RAW} --ranks 100 --shots 1025"));
     assert!((number(&idle, "ranks_busy") - 1025.0 / 1100.0).abs() < 1e-12, "{idle}");
     assert!(number(&shared, "host_peak") <= 149.0 / 4.0 * (1u64 << 30) as f64);
+    // Memory that feeds all links changes nothing; slow memory is as slow a link.
+    let with_memory = |host_gbs: f64| {
+        let survey = "--ranks 100 --ranks-per-node 4 --links-per-node 2 --shots 1000 --host-gbs";
+        number(&json(&format!("{RAW} {survey} {host_gbs}")), "predicted_s")
+    };
+    let same = number(&shared, "predicted_s");
+    assert!(with_memory(1000.0) == same && with_memory(4.0) > same);
 }
 
 /// A profile is measured by a rank alone on its node: the configuration of a plan for ranks that

@@ -72,7 +72,7 @@ fn numbers_that_are_impossible_are_refused() {
     let schedule = "--steps --snapshots --every --chunk --inner --for-cache";
     let plan = "--cache --state-bytes --forward-ms --backward-ms --link-gbs --both-gbs --d2d-gbs \
                 --disk-gbs --device-budget --host-budget --disk-budget --shared-bytes --ratio \
-                --codec-gbs --fields --nvme --ranks --ranks-per-node --links-per-node --shots";
+                --codec-gbs --fields --nvme --ranks --ranks-per-node --links-per-node --host-gbs --shots";
     for (command, options) in [
         ("schedule", schedule),
         ("plan", schedule),
