@@ -8,11 +8,10 @@ use super::types::*;
 use crate::choice::Target;
 use crate::codec::{plugin, Bound, Coder, Header, Method, Settings, Shape, SnapshotCodec};
 use crate::config::Config;
-use crate::device::{check_disjoint, AppField, AppMemory};
+use crate::device::{memory_of, AppField};
 use crate::error::{fail, Code, Error, Result};
 use crate::layout::Layout;
-use crate::scalar::Scalar;
-use crate::scalar::{Array, ArrayMut};
+use crate::scalar::{Array, ArrayMut, Scalar};
 use std::ffi::{c_void, CStr};
 
 /// Returns the layout of the fields, whose memory must be on the host.
@@ -30,16 +29,6 @@ fn settings_of(config: Config) -> Result<Settings> {
         return fail!(Config, "compressor = 15 (auto): it is a session's planner that chooses; name a codec, GPUZIP_COMPRESSOR_*");
     }
     Ok(config.codec.settings)
-}
-
-fn memory_of(fields: &[AppField]) -> Result<Vec<AppMemory>> {
-    let memory = |(i, field): (usize, &AppField)| match field.memory {
-        Some(memory) => Ok(memory),
-        None => fail!(Argument, "field {i}: data is NULL"),
-    };
-    let memory = fields.iter().enumerate().map(memory).collect::<Result<Vec<_>>>()?;
-    check_disjoint(&memory)?;
-    Ok(memory)
 }
 
 /// Returns the bytes of the caller's compressed stream.
@@ -234,11 +223,8 @@ impl Calls {
             // SAFETY: the application promised at registration what `max_bytes` does.
             in_inner(MAX_BYTES, || unsafe { max_bytes(self.0.user, &field) })
         });
-        Plugin {
-            calls: *self,
-            shape,
-            most: usize::try_from(most).unwrap_or(usize::MAX).min(shape.bytes()),
-        }
+        let most = usize::try_from(most).unwrap_or(usize::MAX).min(shape.bytes());
+        Plugin { calls: *self, shape, most }
     }
 }
 

@@ -212,11 +212,8 @@ impl Key {
 
     fn allows(&self, number: f64) -> bool {
         match self.allowed {
-            Names(names) => names.iter().any(|(_, n)| f64::from(*n) == number),
-            Codecs(names) => {
-                (64.0..=255.0).contains(&number)
-                    || names.iter().any(|(_, n)| f64::from(*n) == number)
-            }
+            Codecs(_) if (64.0..=255.0).contains(&number) => true,
+            Names(names) | Codecs(names) => names.iter().any(|(_, n)| f64::from(*n) == number),
             Numbers(least, most) => (least..=most).contains(&number),
             Files => false,
         }

@@ -96,12 +96,8 @@ impl Loaded {
                 continue;
             }
             let Some(at) = KEYS.iter().position(|key| key.name == entry.key) else {
-                return fail!(
-                    Config,
-                    "line {line}: unknown key {}{}",
-                    shown(entry.key),
-                    advice(entry.key)
-                );
+                let (key, advice) = (shown(entry.key), advice(entry.key));
+                return fail!(Config, "line {line}: unknown key {key}{advice}");
             };
             if let Source::Line(first) = self.sources[at] {
                 return fail!(Parse, "line {line}: {} was set in line {first} already", entry.key);

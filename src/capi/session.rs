@@ -27,7 +27,7 @@ pub(super) unsafe fn app_fields(
     if nfields as usize > MAX_FIELDS {
         return fail!(Argument, "nfields = {nfields}: a state has at most {MAX_FIELDS} fields");
     }
-    let convert = |i: u32| -> Result<AppField> {
+    let convert = |i: u32| {
         // SAFETY: `fields` points to `nfields` fields by this function's contract, and i < nfields.
         let given = unsafe { fields.add(i as usize).read_unaligned() };
         let field = field_of(&given).map_err(|e| e.within(format_args!("field {i}")))?;
@@ -41,11 +41,7 @@ pub(super) unsafe fn app_fields(
         let memory = unsafe { AppMemory::in_rows(given.data.cast(), rows) };
         Ok(AppField { field, memory: Some(memory).filter(|_| !given.data.is_null()) })
     };
-    let mut converted = Vec::with_capacity(nfields as usize);
-    for i in 0..nfields {
-        converted.push(convert(i)?);
-    }
-    Ok(converted)
+    (0..nfields).map(convert).collect()
 }
 
 fn field_of(given: &gpuzip_field_t) -> Result<Field> {

@@ -29,7 +29,7 @@ pub use cuda::CudaDevice;
 pub use disk::{DiskSpace, DIRECT_FROM};
 pub use host::HostDevice;
 pub use launcher::{DeviceMemory, Function, Launcher, Queue};
-pub(crate) use overlap::check_disjoint;
+pub(crate) use overlap::memory_of;
 pub use recorder::{Coding, Recorder, Times};
 pub use rows::Rows;
 pub(crate) use slab::Slab;

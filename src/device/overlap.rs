@@ -1,12 +1,23 @@
 //! Fields that overlap in memory: a copy into one of them would change the other.
 
-use super::AppMemory;
+use super::{AppField, AppMemory};
 use crate::error::{fail, Result};
 use crate::fallible_vec::with_room;
 
+/// Returns the memory of `fields`, which must not overlap.
+pub fn memory_of(fields: &[AppField]) -> Result<Vec<AppMemory>> {
+    let memory = |(i, field): (usize, &AppField)| match field.memory {
+        Some(memory) => Ok(memory),
+        None => fail!(Argument, "field {i}: data is NULL"),
+    };
+    let memory = fields.iter().enumerate().map(memory).collect::<Result<Vec<_>>>()?;
+    check_disjoint(&memory)?;
+    Ok(memory)
+}
+
 /// Fails if two fields have a byte in common. The gaps between the rows of a field do not belong to
 /// the field, so that fields may lie in each other's gaps.
-pub fn check_disjoint(fields: &[AppMemory]) -> Result<()> {
+fn check_disjoint(fields: &[AppMemory]) -> Result<()> {
     let mut order: Vec<usize> = with_room(fields.len())?;
     order.extend((0..fields.len()).filter(|&i| fields[i].bytes() > 0));
     order.sort_unstable_by_key(|&i| begin(fields[i]));

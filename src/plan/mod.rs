@@ -329,11 +329,9 @@ impl Plan {
         };
         counts.hits = counts.restores - counts.misses;
         let clock = |e: u32| index.accesses[e as usize].clock;
-        let leads = self
-            .fetches
-            .iter()
-            .filter(|f| self.action_of(f.issue_after) < self.action_of(f.restore))
-            .map(|f| clock(f.restore) - clock(f.issue_after));
+        let is_ahead = |f: &&Fetch| self.action_of(f.issue_after) < self.action_of(f.restore);
+        let ahead = self.fetches.iter().filter(is_ahead);
+        let leads = ahead.map(|f| clock(f.restore) - clock(f.issue_after));
         let (mut sum, mut least) = (0u128, u64::MAX);
         for lead in leads {
             counts.prefetches += 1;
@@ -380,12 +378,9 @@ fn levels_of(index: &Index) -> Result<Vec<Level>> {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = |name: &str, slot: u32| {
-            if slot == NONE {
-                String::new()
-            } else {
-                format!(" {name} {slot}")
-            }
+        let place = |name: &str, slot: u32| match slot {
+            NONE => String::new(),
+            slot => format!(" {name} {slot}"),
         };
         let mut fetches = self.fetches.iter().peekable();
         let mut reads = self.reads.iter().peekable();

@@ -258,11 +258,8 @@ impl Left {
         }
         let records = |ts: u32| (0..parts).map(move |part| ts.saturating_mul(parts) + part);
         let (mut content, mut in_pool) = (Vec::new(), HashMap::new());
-        forward
-            .content
-            .iter()
-            .flat_map(|ts| records(*ts))
-            .try_for_each(|r| push(&mut content, r))?;
+        let mut cached = forward.content.iter().flat_map(|ts| records(*ts));
+        cached.try_for_each(|record| push(&mut content, record))?;
         for (ts, host) in forward.in_pool {
             for (record, slot) in records(ts).zip(records(host)) {
                 insert(&mut in_pool, record, slot)?;

@@ -142,15 +142,8 @@ impl Plan {
             };
             push(&mut reads, Read { issue_after: moved(read.issue_after), save, to: read.to })?;
         }
-        Ok(Plan {
-            steps,
-            fetches,
-            reads,
-            levels,
-            counts: self.counts,
-            forward: self.forward.clone(),
-            ..*self
-        })
+        let (counts, forward) = (self.counts, self.forward.clone());
+        Ok(Plan { steps, fetches, reads, levels, counts, forward, ..*self })
     }
 
     /// A 64-bit number of everything in the plan that decides where snapshots lie, and how: plans with

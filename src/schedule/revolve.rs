@@ -250,15 +250,8 @@ impl Range {
         let upper = (n - j) as u32;
         depth.rise(upper as u64);
         self.len = j as u32;
-        let slots = self.slots.saturating_sub(1).max(1);
-        Range {
-            base: self.base + self.len,
-            len: upper,
-            slots,
-            stored: false,
-            depth,
-            cache: self.cache,
-        }
+        let (base, slots) = (self.base + self.len, self.slots.saturating_sub(1).max(1));
+        Range { base, len: upper, slots, stored: false, depth, cache: self.cache }
     }
 }
 

@@ -167,12 +167,8 @@ impl Model {
 
     fn forward(&mut self, action: Action, end: u32) -> Result<()> {
         if action.ts != self.live + 1 || end < action.ts || end as usize >= self.stored.len() {
-            return fail!(
-                Schedule,
-                "goes to {end}: the live state is {} of {}",
-                self.live,
-                self.stored.len()
-            );
+            let (live, steps) = (self.live, self.stored.len());
+            return fail!(Schedule, "goes to {end}: the live state is {live} of {steps}");
         }
         let (first_is_known, last_is_known) = (action.ts <= self.furthest, end <= self.furthest);
         let recompute = action.flags & flags::RECOMPUTE != 0;
@@ -228,11 +224,8 @@ impl Model {
             return fail!(Schedule, "the live state is {}", self.live);
         }
         if self.backward != end.saturating_add(1) {
-            return fail!(
-                Schedule,
-                "begins with step {end}: step {} has to be reversed first",
-                self.backward.saturating_sub(1)
-            );
+            let next = self.backward.saturating_sub(1);
+            return fail!(Schedule, "begins with step {end}: step {next} has to be reversed first");
         }
         let steps = self.macro_steps.of(action.ts / self.macro_steps.every());
         if steps != (action.ts..self.backward) {

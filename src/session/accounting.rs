@@ -47,9 +47,9 @@ impl Session {
         if let Some(Engine { tiers, spec, before, .. }) = &mut self.engine {
             let now = Counted::by(tiers.device())?;
             let traffic = now.traffic - before.traffic;
-            stats.stall += now.stalled - before.stalled;
-            stats.compress += now.coded.0 - before.coded.0;
-            stats.decompress += now.coded.1 - before.coded.1;
+            stats.stall += now.times.stalled - before.times.stalled;
+            stats.compress += now.times.coded.0 - before.times.coded.0;
+            stats.decompress += now.times.coded.1 - before.times.coded.1;
             stats.h2d_bytes += traffic.h2d_bytes;
             stats.d2h_bytes += traffic.d2h_bytes;
             stats.disk_bytes += traffic.disk_bytes;

@@ -140,11 +140,8 @@ impl Session {
         let tiers = tiers.map(|tiers| TierSpec { host: engine.spec.host, ..tiers });
         if let Some(tiers) = tiers.filter(|tiers| tiers.cache != engine.spec.cache) {
             if let Ok(plan) = self.schedule.plan(&tiers) {
-                log::info!(
-                    "{} device and {} host slots of {largest} bytes",
-                    plan.device_slots,
-                    plan.host_slots
-                );
+                let (device, host) = (plan.device_slots, plan.host_slots);
+                log::info!("{device} device and {host} host slots of {largest} bytes");
                 engine.tiers.fit(plan)?;
                 (engine.spec, engine.planned_by) = (tiers, largest);
             }

@@ -2,7 +2,7 @@
 
 use super::Session;
 use crate::choice::Tick;
-use crate::device::{check_disjoint, AppField, AppMemory, Stream};
+use crate::device::{memory_of, AppField, AppMemory, Stream};
 use crate::error::{fail, Result};
 use crate::schedule::{flags, Kind};
 use crate::tier::{Restored, Tiers};
@@ -153,13 +153,7 @@ impl Session {
         if last.iter().map(Some).eq(fields.iter().map(|field| field.memory.as_ref())) {
             return Ok(last);
         }
-        let named = |(i, field): (usize, &AppField)| match field.memory {
-            Some(memory) => Ok(memory),
-            None => fail!(Argument, "field {i}: data is NULL"),
-        };
-        let memory: Vec<AppMemory> = fields.iter().enumerate().map(named).collect::<Result<_>>()?;
-        check_disjoint(&memory)?;
-        Ok(memory)
+        memory_of(fields)
     }
 
     /// Refuses fields that lie in the memory where this session keeps its snapshots, which is also

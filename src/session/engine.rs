@@ -53,16 +53,12 @@ pub(super) struct Engine {
 #[derive(Default)]
 pub(super) struct Counted {
     pub(super) traffic: Traffic,
-    /// Seconds for which the application's work waited.
-    pub(super) stalled: f64,
-    /// Seconds of compression and of decompression.
-    pub(super) coded: (f64, f64),
+    pub(super) times: Times,
 }
 
 impl Counted {
     pub(super) fn by(device: &mut dyn Device) -> Result<Self> {
-        let Times { stalled, coded } = device.times()?;
-        Ok(Counted { traffic: device.traffic(), stalled, coded })
+        Ok(Counted { times: device.times()?, traffic: device.traffic() })
     }
 }
 
@@ -151,9 +147,8 @@ impl Engine {
         body: impl FnOnce(&mut Self) -> Result<R>,
     ) -> Result<R> {
         if let Some(error) = &self.broken {
-            return Err(error
-                .clone()
-                .within("an earlier call failed, call setup for a new shot or finalize"));
+            let why = "an earlier call failed, call setup for a new shot or finalize";
+            return Err(error.clone().within(why));
         }
         let _range = nvtx::range(name);
         self.tiers.device().enter(stream, name)?;

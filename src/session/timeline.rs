@@ -153,23 +153,16 @@ impl Session {
 }
 
 /// Returns the label of the span of an action; `None` for TERMINATE, which computes nothing.
-fn label_of(tick: Tick) -> Option<Label> {
-    let (row, what) = match tick.action.kind {
-        Kind::Forward if tick.action.flags & flags::RECOMPUTE != 0 => (Row::Compute, "recompute"),
+fn label_of(Tick { action, end, it, .. }: Tick) -> Option<Label> {
+    let (row, what) = match action.kind {
+        Kind::Forward if action.flags & flags::RECOMPUTE != 0 => (Row::Compute, "recompute"),
         Kind::Forward => (Row::Compute, "forward"),
         Kind::Backward => (Row::Compute, "backward"),
         Kind::Save => (Row::Stall, "save"),
         Kind::Restore => (Row::Stall, "restore"),
         Kind::Terminate | Kind::Error => return None,
     };
-    Some(Label {
-        row,
-        what,
-        ts: tick.action.ts as i64,
-        ts_end: tick.end as i64,
-        it: tick.it,
-        bytes: 0,
-    })
+    Some(Label { row, what, ts: action.ts as i64, ts_end: end as i64, it, bytes: 0 })
 }
 
 fn about(target: Target) -> Object {

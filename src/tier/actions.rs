@@ -127,7 +127,7 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
         let Some(coder) = &mut self.storage.coder else { return fail!(State, "no codec") };
         coder.open(&mut *self.device, play.ts, record, fields)?;
         if is_in_cache {
-            self.done(Lane::App, Some(from), None)?;
+            self.done(Lane::App, [Some(from), None])?;
         }
         Ok(!is_in_cache || step.host != NONE)
     }

@@ -186,16 +186,11 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
             let (Some(from), Some(to)) = (from, to) else { return fail!(Device, "no place") };
             device.copy(lane, to, from, bytes)?;
         }
-        self.done(lane, source, target)
+        self.done(lane, [source, target])
     }
 
     /// Counts an operation of a lane that has read an extent and written another one.
-    pub(super) fn done(
-        &mut self,
-        lane: Lane,
-        from: Option<usize>,
-        to: Option<usize>,
-    ) -> Result<()> {
+    pub(super) fn done(&mut self, lane: Lane, [from, to]: [Option<usize>; 2]) -> Result<()> {
         let Tiers { device, extents, order, .. } = self;
         let [source, target] = [from, to].map(|x| x.map(|x| &extents[x].marks));
         let [read, written] = order.after(&mut **device, lane, source, target)?;

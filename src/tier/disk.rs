@@ -68,10 +68,8 @@ impl Disk {
         let mut buffers = Vec::new();
         for k in 0..STAGING_BUFFERS {
             let (filled, emptied) = (device.event()?.0 as u32, device.event()?.0 as u32);
-            buffers.push(Extent {
-                names: 1,
-                ..Extent::new(In::Host, at + k * bytes, filled, emptied)
-            });
+            let extent = Extent::new(In::Host, at + k * bytes, filled, emptied);
+            buffers.push(Extent { names: 1, ..extent });
         }
         Ok(Disk { slots, slot_bytes, buffers, passed: [0; 2] })
     }

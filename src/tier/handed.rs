@@ -119,7 +119,7 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
     /// Notes that the work of the application in the extents that it was given is enqueued.
     pub(super) fn take_back(&mut self) -> Result<()> {
         while let Some(x) = self.in_hand.pop() {
-            self.done(Lane::App, Some(x), None)?;
+            self.done(Lane::App, [Some(x), None])?;
         }
         Ok(())
     }

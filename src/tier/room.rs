@@ -137,12 +137,8 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
             return Ok(own as usize);
         }
         let taken = self.take_of_pool(bytes);
-        let y = match is_on_disk {
-            true => {
-                taken.map_err(|e| e.within("a snapshot that is larger than its place on disk"))?
-            }
-            false => taken?,
-        };
+        let larger = "a snapshot that is larger than its place on disk";
+        let y = taken.map_err(|e| if is_on_disk { e.within(larger) } else { e })?;
         self.pool.slots[host as usize].extent = y as u32;
         (self.extents[y].names, self.extents[y].pool_slot) = (1, host);
         Ok(y)

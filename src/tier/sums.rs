@@ -188,13 +188,8 @@ impl GpuSums {
         what: [u64; 4],
     ) -> Result<()> {
         let work = device.pointer(Place::Device(self.at), FieldSum::WORK)? as u64;
-        self.sum.enqueue(
-            &device.launches(Lane::App)?,
-            field.address() as u64,
-            field.bytes() as u64,
-            work,
-            what,
-        )
+        let (queue, bytes) = (device.launches(Lane::App)?, field.bytes() as u64);
+        self.sum.enqueue(&queue, field.address() as u64, bytes, work, what)
     }
 }
 

@@ -106,10 +106,8 @@ impl Object {
     /// which JSON cannot express, becomes `null`.
     pub fn value(self, name: &str, value: impl Display) -> Self {
         let text = value.to_string();
-        self.json(
-            name,
-            if matches!(text.as_str(), "inf" | "-inf" | "NaN") { "null" } else { &text },
-        )
+        let is_number = !matches!(text.as_str(), "inf" | "-inf" | "NaN");
+        self.json(name, if is_number { &text } else { "null" })
     }
 
     /// Adds a member whose value is a string.
