@@ -50,12 +50,8 @@ pub fn ranks_on_node(variable: impl Fn(&str) -> Option<String>) -> u32 {
 /// tasks. A plain number is a list with one entry.
 fn most_tasks(list: &str) -> Option<u32> {
     let tasks = |part: &str| part.split('(').next()?.trim().parse::<u32>().ok();
-    list.split(',')
-        .map(tasks)
-        .collect::<Option<Vec<_>>>()?
-        .into_iter()
-        .max()
-        .filter(|&tasks| tasks > 0)
+    let tasks = list.split(',').map(tasks).collect::<Option<Vec<_>>>()?;
+    tasks.into_iter().max().filter(|&tasks| tasks > 0)
 }
 
 impl System<'_> {
@@ -89,10 +85,8 @@ impl System<'_> {
         }
         let most = self.kilobytes("meminfo", "CommitLimit:")?;
         let promised = self.kilobytes("meminfo", "Committed_AS:")?;
-        Some(Available {
-            bytes: most.saturating_sub(promised),
-            limit: "CommitLimit under vm.overcommit_memory = 2",
-        })
+        let bytes = most.saturating_sub(promised);
+        Some(Available { bytes, limit: "CommitLimit under vm.overcommit_memory = 2" })
     }
 
     /// Returns what the process's own limit `name` leaves: RLIMIT_AS less all mappings, or
@@ -113,18 +107,11 @@ impl System<'_> {
             let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
             if controllers.is_empty() {
                 let roots = [self.cgroup.to_path_buf(), self.cgroup.join("unified")];
-                found.extend(
-                    roots
-                        .iter()
-                        .flat_map(|root| groups(root, path))
-                        .flat_map(|group| of_group(&group, &VERSION_2)),
-                );
+                let groups = roots.iter().flat_map(|root| groups(root, path));
+                found.extend(groups.flat_map(|group| of_group(&group, &VERSION_2)));
             } else if controllers.split(',').any(|controller| controller == "memory") {
-                found.extend(
-                    groups(&self.cgroup.join("memory"), path)
-                        .iter()
-                        .flat_map(|group| of_group(group, &VERSION_1)),
-                );
+                let groups = groups(&self.cgroup.join("memory"), path);
+                found.extend(groups.iter().flat_map(|group| of_group(group, &VERSION_1)));
             }
         }
         found

@@ -154,7 +154,6 @@ unsafe fn checked_copy(given: &gpuzip_config_t) -> Result<Config> {
     Ok(config)
 }
 
-/// Reads the keys of the schedule.
 fn schedule(given: &gpuzip_config_t, trace_file: Option<PathBuf>) -> Result<ScheduleOptions> {
     Ok(ScheduleOptions {
         trace_file,
@@ -168,7 +167,6 @@ fn schedule(given: &gpuzip_config_t, trace_file: Option<PathBuf>) -> Result<Sche
     })
 }
 
-/// Reads the keys of the tiers.
 fn tiers(given: &gpuzip_config_t, disk_folders: Vec<PathBuf>) -> Result<TierOptions> {
     let is_lru = one_of!(given.policy, "0 (clairvoyant) or 1 (lru)");
     Ok(TierOptions {
@@ -189,7 +187,6 @@ fn tiers(given: &gpuzip_config_t, disk_folders: Vec<PathBuf>) -> Result<TierOpti
     })
 }
 
-/// Reads the keys of the device.
 fn device(given: &gpuzip_config_t, profile_file: Option<PathBuf>) -> Result<DeviceOptions> {
     Ok(DeviceOptions {
         backend: one_of!(
@@ -209,7 +206,6 @@ fn device(given: &gpuzip_config_t, profile_file: Option<PathBuf>) -> Result<Devi
     })
 }
 
-/// Reads the keys of the codec.
 fn codec(given: &gpuzip_config_t) -> Result<CodecOptions> {
     Ok(CodecOptions {
         settings: compression(given)?,

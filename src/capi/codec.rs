@@ -248,29 +248,17 @@ impl Coder for Plugin {
         let field = field_of(x.bytes().as_ptr().cast_mut().cast(), self.shape);
         let rms = matches!(bound, Bound::Rms(_)) as i32;
         let mut bytes = 0;
-        let Calls(plugin) = self.calls;
+        let (Calls(plugin), most, to) = (self.calls, self.most as u64, to.as_mut_ptr().cast());
         let status = plugin.compress.map_or(1, |compress| {
             // SAFETY: the application promised at registration what `compress` does; the array is
             // only read.
             in_inner(COMPRESS, || unsafe {
-                compress(
-                    plugin.user,
-                    &field,
-                    rms,
-                    bound.value(),
-                    to.as_mut_ptr().cast(),
-                    self.most as u64,
-                    &mut bytes,
-                )
+                compress(plugin.user, &field, rms, bound.value(), to, most, &mut bytes)
             })
         });
         match status {
-            0 if bytes <= self.most as u64 => Ok(Some(bytes as usize)),
-            0 => fail!(
-                Argument,
-                "a registered codec wrote {bytes} bytes where it has room for {}",
-                self.most
-            ),
+            0 if bytes <= most => Ok(Some(bytes as usize)),
+            0 => fail!(Argument, "a registered codec wrote {bytes} bytes where it has room for {most}"),
             status if status > 0 => Ok(None),
             status => fail!(Argument, "a registered codec failed to compress: status {status}"),
         }

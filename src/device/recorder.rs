@@ -31,11 +31,8 @@ pub struct Subject {
 
 impl Default for Subject {
     fn default() -> Self {
-        Subject {
-            action: Label { row: Row::Stall, what: "", ts: -1, ts_end: -1, it: -1, bytes: 0 },
-            call: "",
-            ts: -1,
-        }
+        let action = Label { row: Row::Stall, what: "", ts: -1, ts_end: -1, it: -1, bytes: 0 };
+        Subject { action, call: "", ts: -1 }
     }
 }
 

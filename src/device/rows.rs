@@ -55,10 +55,8 @@ impl Rows {
                 "pitch2 = {pitch2}, pitch3 = {pitch3}: the {n1} x {n2} x {n3} values then span more than the address space"
             );
         }
-        Ok(Rows::merged(
-            [n1, n2, n3, pitch2_or, pitch3_or].map(|values| values as usize),
-            value as usize,
-        ))
+        let in_values = [n1, n2, n3, pitch2_or, pitch3_or].map(|values| values as usize);
+        Ok(Rows::merged(in_values, value as usize))
     }
 
     /// Merges rows without a gap into one row, and planes without a gap into one plane. All

@@ -33,23 +33,16 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let path = target_of(link)?;
     let old = match std::fs::symlink_metadata(&path) {
         // A file that this user may not write is not replaced either.
-        Ok(_) => Some(
-            checked_open(&path, OpenOptions::new().write(true), libc::O_NOFOLLOW)?
-                .metadata()?
-                .permissions()
-                .mode()
-                & 0o777,
-        ),
+        Ok(_) => {
+            let old = checked_open(&path, OpenOptions::new().write(true), libc::O_NOFOLLOW)?;
+            Some(Permissions::from_mode(old.metadata()?.permissions().mode() & 0o777))
+        }
         Err(e) if e.kind() == io::ErrorKind::NotFound && path == link => None,
         Err(e) => return Err(e),
     };
     let name = path.file_name().ok_or_else(|| io::Error::other("names no file"))?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    Folder::open(parent.unwrap_or(Path::new(".")))?.replace(
-        name,
-        &[bytes],
-        old.map(Permissions::from_mode),
-    )
+    Folder::open(parent.unwrap_or(Path::new(".")))?.replace(name, &[bytes], old)
 }
 
 /// Returns the path of the file that a symbolic link names, or `path` itself. Fails if the link, or

@@ -41,6 +41,12 @@ const FLAGS: i32 = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
 /// The first descriptor that does not belong to a standard stream.
 const FIRST_DESCRIPTOR: i32 = 3;
 
+/// FNV-1a, 64 bits: the same in every build, unlike the standard library's hasher.
+pub fn hash(bytes: impl IntoIterator<Item = u8>) -> u64 {
+    let add = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, add)
+}
+
 /// Opens a regular file of at most `limit` bytes for reading.
 pub fn open(path: &Path, limit: u64) -> io::Result<File> {
     let file = checked_open(path, OpenOptions::new().read(true), 0)?;

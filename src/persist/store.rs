@@ -412,11 +412,8 @@ fn take_lock(folder: &Folder, rank: u32) -> Result<File> {
     }
     // Only for the message above: nothing else reads the text.
     let host = files::read("/proc/sys/kernel/hostname".as_ref(), 100).unwrap_or_default();
-    let owner = text(format_args!(
-        "process {} on {}\n",
-        std::process::id(),
-        String::from_utf8_lossy(&host).trim()
-    ));
+    let (id, host) = (std::process::id(), String::from_utf8_lossy(&host));
+    let owner = text(format_args!("process {id} on {}\n", host.trim()));
     let _ =
         file.set_len(0).and_then(|()| files::quietly(|| file.write_all_at(owner.as_bytes(), 0)));
     Ok(file)

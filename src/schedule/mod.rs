@@ -149,10 +149,7 @@ impl Schedule {
 
     /// Slots of the device cache for which the schedule was chosen; 0: no cache.
     pub fn cache(&self) -> u32 {
-        match &self.form {
-            Form::Intervals(intervals) => intervals.cache,
-            Form::Online(_) | Form::Trace(_) => 0,
-        }
+        self.intervals().map_or(0, |intervals| intervals.cache)
     }
 
     /// Store-all: saves every state but the last one, once each.
@@ -324,7 +321,14 @@ impl Schedule {
 
     /// Whether the schedule reverses intervals one after the other, and is neither recorded nor online.
     pub fn is_of_intervals(&self) -> bool {
-        matches!(self.form, Form::Intervals(_))
+        self.intervals().is_some()
+    }
+
+    fn intervals(&self) -> Option<&Intervals> {
+        match &self.form {
+            Form::Intervals(intervals) => Some(intervals),
+            Form::Online(_) | Form::Trace(_) => None,
+        }
     }
 
     /// The tree that the schedule was made from, if it was.
@@ -367,10 +371,8 @@ impl Schedule {
     /// The most slots for one interval, the slot of its start included: for two-level, the number
     /// that the schedule was made with; else the number that its longest interval can use.
     pub fn inner(&self) -> u32 {
-        match &self.form {
-            Form::Intervals(intervals) => intervals.slots(0).min(intervals.longest().max(2) - 1),
-            Form::Online(_) | Form::Trace(_) => 0,
-        }
+        let of = |intervals: &Intervals| intervals.slots(0).min(intervals.longest().max(2) - 1);
+        self.intervals().map_or(0, of)
     }
 
     /// Whether the number of slots inside an interval is a parameter of the algorithm.
@@ -383,25 +385,18 @@ impl Schedule {
     /// lower bounds, and `h2d` is above `enough`. `None` for a trace, whose snapshots may form no
     /// stack, and for an online schedule, whose transfers do not depend on what follows.
     pub fn transfers(&self, cache: u32, enough: u64) -> Result<Option<Transfers>> {
-        match &self.form {
-            Form::Intervals(_) if cache == 0 => {
-                let restores = self.steps as u64 - 1;
-                Ok(Some(Transfers { h2d: restores, d2h: self.accesses()? - restores }))
-            }
-            Form::Intervals(intervals) => {
-                transfers::of_intervals(intervals, cache, enough).map(Some)
-            }
-            Form::Online(_) | Form::Trace(_) => Ok(None),
+        let Some(intervals) = self.intervals() else { return Ok(None) };
+        if cache == 0 {
+            let restores = self.steps as u64 - 1;
+            return Ok(Some(Transfers { h2d: restores, d2h: self.accesses()? - restores }));
         }
+        transfers::of_intervals(intervals, cache, enough).map(Some)
     }
 
     /// What the SAVEs store if each state is two records, its time level and the previous one; `None` for
     /// a trace and for an online schedule, whose snapshots may form no stack.
     pub fn records(&self) -> Result<Option<Records>> {
-        match &self.form {
-            Form::Intervals(intervals) => records::of_intervals(intervals).map(Some),
-            Form::Online(_) | Form::Trace(_) => Ok(None),
-        }
+        self.intervals().map(records::of_intervals).transpose()
     }
 
     /// Fails for a schedule with more than [`MOST_FORWARD_STEPS`] forward steps: planning and

@@ -1,10 +1,10 @@
 //! Arrays of the application in restart files: their records, and their bytes from memory to a file
 //! and back.
 
-use super::restart::hash;
 use crate::device::{AppField, AppMemory, Device, Place, PIECE};
 use crate::error::{fail, Result};
 use crate::fallible_vec::{filled, push};
+use crate::files::hash;
 use crate::layout::Field;
 use crate::persist::{Kind, Name, Reader, RecordHead, Writer};
 use crate::scalar::Scalar;

@@ -2,13 +2,14 @@
 
 use super::array::{fill, match_arrays, put, Array};
 use super::persist::Persist;
-use super::restart::{hash, state_and_part, Position};
+use super::restart::{state_and_part, Position};
 use super::Session;
 use crate::choice::{Cut, Target};
 use crate::codec::{Method, Settings, CODECS};
 use crate::device::Stream;
 use crate::error::{fail, Result};
 use crate::fallible_vec::{copied, push};
+use crate::files::hash;
 use crate::layout::Field;
 use crate::persist::{Fingerprint, Header, Kind, Meaning, Name, Reader, RecordHead};
 use crate::plan::Kept;

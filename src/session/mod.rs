@@ -134,14 +134,12 @@ impl Session {
     /// Returns the action that `get_action` would return, and stays before it. Decides the schedule
     /// if it is not decided yet.
     pub fn peek_action(&self) -> Result<Tick> {
-        self.process.check()?;
         self.check_running()?;
         Ok(self.flagged(self.schedule.peek(Some(self.here()))?))
     }
 
     /// Moves the schedule to its next action, follows it, and returns the action.
     pub fn get_action(&mut self) -> Result<Tick> {
-        self.process.check()?;
         self.check_served()?;
         self.prepare_action(self.shot.tick.map_or(0, |tick| tick.it + 1))?;
         if (self.is_checked_later() || self.is_measured())
@@ -157,7 +155,6 @@ impl Session {
     /// Returns the next action as `get_action` does, or `None` if the next action is the first
     /// BACKWARD. The session then stays before that BACKWARD.
     pub fn get_forward_action(&mut self) -> Result<Option<Tick>> {
-        self.process.check()?;
         self.check_served()?;
         let backward_steps = self.shot.stats.backward_steps;
         if backward_steps > 0 && backward_steps == self.shot.carried.backward_steps {
@@ -225,6 +222,7 @@ impl Session {
     }
 
     fn check_running(&self) -> Result<()> {
+        self.process.check()?;
         if let Some(why) = &self.shot.stopped {
             return fail!(State, "this shot was stopped ({why}): call setup for the next one");
         }

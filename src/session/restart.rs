@@ -11,6 +11,7 @@ use super::Session;
 use crate::choice::{TierSpec, Why};
 use crate::device::{Stream, Traffic};
 use crate::error::{fail, Code, Error, Result};
+use crate::files::hash;
 use crate::plan::Kept;
 use crate::schedule::{Kind, Terms};
 use crate::stats::Stats;
@@ -97,12 +98,6 @@ impl Position {
             Position { it, schedule, terms, recorded, plan, planned_by, ..Position::default() };
         Ok(Position { largest, mixed, end, parts, stats, ..position })
     }
-}
-
-/// FNV-1a.
-pub(super) fn hash(bytes: impl IntoIterator<Item = u8>) -> u64 {
-    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 /// Returns the state and the part of a record, by its number in an index of states in `parts` parts, of

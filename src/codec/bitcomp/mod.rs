@@ -188,10 +188,8 @@ impl Bitcomp {
             // The comparison is false if the error is NaN.
             Bound::Max(bound) => errors.fold(true, |kept, error| kept & (error <= bound)),
             Bound::Rms(bound) => {
-                (errors.map(|error| (error / bound) * (error / bound)).sum::<f64>()
-                    / x.len() as f64)
-                    .sqrt()
-                    <= 1.0
+                let squares: f64 = errors.map(|error| (error / bound) * (error / bound)).sum();
+                (squares / x.len() as f64).sqrt() <= 1.0
             }
         })
     }

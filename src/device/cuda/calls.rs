@@ -31,10 +31,8 @@ impl CudaDevice {
                 let seconds = call.pair.seconds()?;
                 self.timers.times.stalled += seconds;
                 if let Some(gaps) = &mut self.gaps {
-                    fallible_vec::push(
-                        gaps,
-                        before.map_or(Ok(f64::NAN), |end| timers::elapsed(end, call.pair.begin))?,
-                    )?;
+                    let gap = |end| timers::elapsed(end, call.pair.begin);
+                    fallible_vec::push(gaps, before.map_or(Ok(f64::NAN), gap)?)?;
                 }
                 self.timers.called(&mut call.pair, call.label, seconds)?;
                 call.timed = true;

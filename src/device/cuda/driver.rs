@@ -318,11 +318,8 @@ pub fn devices() -> Result<Vec<DeviceInfo>> {
         cu!(cuDeviceTotalMem_v2(&mut memory_bytes, device))?;
         // SAFETY: the driver wrote a string that is shorter than the buffer.
         let name = unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned();
-        Ok(DeviceInfo {
-            name,
-            memory_bytes: memory_bytes as u64,
-            architecture: architecture(device)?,
-        })
+        let (memory_bytes, architecture) = (memory_bytes as u64, architecture(device)?);
+        Ok(DeviceInfo { name, memory_bytes, architecture })
     };
     (0..device_count()?).map(info).collect()
 }

@@ -20,7 +20,7 @@
 use super::nvrtc::{self, Form};
 use crate::environment;
 use crate::error::{fail, Code, Error, Result};
-use crate::files::{self, Folder};
+use crate::files::{self, hash, Folder};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
@@ -69,7 +69,7 @@ impl Source {
     /// The start of the image file names of this source and kind, without the compiler's version.
     fn stem(&self, kind: Kind) -> String {
         let (text, options) = (self.text(), self.options_for(kind));
-        let hash = fnv([&text].into_iter().chain(&options).map(|part| part.as_bytes()));
+        let hash = hash([&text].into_iter().chain(&options).flat_map(|part| part.bytes()));
         let scalar = if self.double { "f64" } else { "f32" };
         let (target, architecture) = (kind.form.target(), kind.architecture);
         format!("{}-{scalar}-{target}{architecture}-{hash:016x}-nvrtc", self.name)
@@ -184,10 +184,8 @@ pub fn offer<T>(
     let first = own(folder, source, kind, true);
     let own_image = first.iter().map(|(image, _)| image.clone());
     let kept = folder.into_iter().flat_map(|path| kept_cubins(path, source, architecture));
-    for image in own_image.chain(kept) {
-        if let Some(loaded) = load(&image)? {
-            return Ok(loaded);
-        }
+    if let Some(loaded) = own_image.chain(kept).find_map(|image| load(&image).transpose()) {
+        return loaded;
     }
     // A kept image that the driver refuses may be the image of a driver that was replaced.
     let second = match &first {
@@ -199,14 +197,11 @@ pub fn offer<T>(
         Ok(None) => None,
         Err(error) => Some(error),
     };
-    for image in ptx(folder, source, architecture) {
-        if let Some(loaded) = load(&image)? {
-            return Ok(loaded);
-        }
-    }
-    match why {
-        Some(error) => Err(error),
-        None => fail!(
+    let images = ptx(folder, source, architecture);
+    match (images.iter().find_map(|image| load(image).transpose()), why) {
+        (Some(loaded), _) => loaded,
+        (None, Some(error)) => Err(error),
+        (None, None) => fail!(
             Device,
             "the driver does not take the kernels {} that NVRTC made for sm_{architecture}",
             source.name
@@ -385,8 +380,8 @@ fn lock(folder: &Folder) -> io::Result<File> {
 /// The image in a file. A file whose first 8 bytes are not the hash of the rest is damaged.
 fn read(folder: &Folder, name: &OsStr) -> io::Result<Vec<u8>> {
     let mut bytes = folder.read(name, files::LARGEST_IMAGE)?;
-    let is_whole = bytes.split_first_chunk().is_some_and(|(hash, image)| {
-        !image.is_empty() && u64::from_le_bytes(*hash) == fnv([image])
+    let is_whole = bytes.split_first_chunk().is_some_and(|(kept, image)| {
+        !image.is_empty() && u64::from_le_bytes(*kept) == hash(image.iter().copied())
     });
     if !is_whole {
         return Err(io::Error::other("is damaged: its hash does not fit its content"));
@@ -396,13 +391,7 @@ fn read(folder: &Folder, name: &OsStr) -> io::Result<Vec<u8>> {
 }
 
 fn write(folder: &Folder, name: &OsStr, image: &[u8]) -> io::Result<()> {
-    folder.replace(name, &[&fnv([image]).to_le_bytes(), image], None)
-}
-
-/// FNV-1a, 64 bits, of all parts: the same in every build, unlike the standard library's hasher.
-fn fnv<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u64 {
-    let add = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-    parts.into_iter().flatten().fold(0xcbf2_9ce4_8422_2325, add)
+    folder.replace(name, &[&hash(image.iter().copied()).to_le_bytes(), image], None)
 }
 
 #[cfg(test)]

@@ -43,12 +43,8 @@ pub fn locate(memory: AppMemory) -> Result<Location> {
     let mut values =
         [(&raw mut kind).cast::<c_void>(), (&raw mut managed).cast(), (&raw mut ordinal).cast()];
     // As many attributes as values; each value has the size of its attribute.
-    let result = status!(cuPointerGetAttributes(
-        3,
-        attributes.as_mut_ptr(),
-        values.as_mut_ptr(),
-        memory.address as u64
-    ));
+    let (names, address) = (attributes.as_mut_ptr(), memory.address as u64);
+    let result = status!(cuPointerGetAttributes(3, names, values.as_mut_ptr(), address));
     if [driver::NOT_INITIALIZED, driver::STUB_LIBRARY].contains(&result) {
         return Ok(Location::Host);
     }

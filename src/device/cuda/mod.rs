@@ -247,17 +247,15 @@ impl Device for CudaDevice {
     }
 
     fn leave(&mut self) -> Result<f64> {
-        let result = match self.calls.back() {
-            Some(call) => cu!(cuEventRecord(call.pair.end, self.app_stream())),
-            None => Ok(()),
-        };
+        let stream = self.app_stream();
+        let end = |call: &Call| cu!(cuEventRecord(call.pair.end, stream));
+        let result = self.calls.back().map_or(Ok(()), end);
         if result.is_err() {
             // The end of this call was not recorded, and a later wait for it would return at once.
             // The host waits for the stream here instead, and the call leaves the list.
-            let _ = cu!(cuStreamSynchronize(self.app_stream()));
+            let _ = cu!(cuStreamSynchronize(stream));
             self.calls.pop_back().into_iter().for_each(|call| self.timers.pairs.give(call.pair));
         }
-        let stream = self.app_stream();
         let result = result.and_then(|()| self.timers.leave(stream));
         let begun = self.entered.take().map(|(_, begun)| begun);
         result.map(|()| begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64()))

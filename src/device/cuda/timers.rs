@@ -271,12 +271,8 @@ impl Timers {
     /// Returns all events, for the caller to destroy.
     pub fn into_events(self) -> impl Iterator<Item = CUevent> {
         let open = self.open.into_iter().flatten().map(|timer| timer.pair);
-        let current = self
-            .coding
-            .map(|(_, pair)| pair)
-            .into_iter()
-            .chain(self.computing.map(|(_, pair)| pair));
-        let pairs = open.chain(current).chain(self.pairs.0);
+        let current = [self.coding.map(|(_, pair)| pair), self.computing.map(|(_, pair)| pair)];
+        let pairs = open.chain(current.into_iter().flatten()).chain(self.pairs.0);
         pairs.flat_map(|pair| [pair.begin, pair.end]).chain(self.clock.map(|clock| clock.event))
     }
 }
