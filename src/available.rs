@@ -63,12 +63,9 @@ impl System<'_> {
         let of_process =
             [("address space", "RLIMIT_AS", "VmSize:"), ("data size", "RLIMIT_DATA", "VmData:")];
         let process = of_process.into_iter().filter_map(|limit| self.of_process(limit));
-        system
-            .into_iter()
-            .chain(self.of_commitments())
-            .chain(process)
-            .chain(self.of_groups())
-            .min_by_key(|available| available.bytes)
+        let of_system = system.into_iter().chain(self.of_commitments());
+        let all = of_system.chain(process).chain(self.of_groups());
+        all.min_by_key(|available| available.bytes)
     }
 
     /// Returns the bytes in a line `<name> <number> kB` of a file in `/proc`.

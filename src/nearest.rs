@@ -27,10 +27,8 @@ pub fn extended<'a>(word: &str, mut names: impl Iterator<Item = &'a str>) -> Opt
 }
 
 fn letters_of(name: &str) -> Vec<u8> {
-    name.bytes()
-        .filter(|byte| !matches!(byte, b'_' | b'-'))
-        .map(|byte| byte.to_ascii_lowercase())
-        .collect()
+    let letters = name.bytes().filter(|byte| !matches!(byte, b'_' | b'-'));
+    letters.map(|byte| byte.to_ascii_lowercase()).collect()
 }
 
 /// Returns the Damerau-Levenshtein distance of two strings, in the variant that edits no part of a

@@ -303,19 +303,14 @@ fn error_bound(c: &gpuzip_config_t) -> Result<ErrorBound> {
         true => Ok(value),
         false => fail!(Config, "{name} = {value}: a positive number"),
     };
-    if c.compressor == GPUZIP_COMPRESSOR_BITCOMP
-        && c.error_bound == 0.0
-        && (c.bitcomp_range_fraction, c.bitcomp_delta) != (0.0, 0.0)
-    {
-        let delta = Delta::from_config(
-            c.bitcomp_delta_config,
-            c.bitcomp_range_fraction,
-            c.bitcomp_num_sigma,
-            c.bitcomp_delta,
-        )?;
-        return Ok(ErrorBound::Delta(delta));
+    let (fraction, sigmas, delta) =
+        (c.bitcomp_range_fraction, c.bitcomp_num_sigma, c.bitcomp_delta);
+    let is_default = c.error_bound == 0.0;
+    if c.compressor == GPUZIP_COMPRESSOR_BITCOMP && is_default && (fraction, delta) != (0.0, 0.0) {
+        let mode = c.bitcomp_delta_config;
+        return Ok(ErrorBound::Delta(Delta::from_config(mode, fraction, sigmas, delta)?));
     }
-    if c.compressor == GPUZIP_COMPRESSOR_CUSZP && c.error_bound == 0.0 && c.cuszp_err_bound != 0.0 {
+    if c.compressor == GPUZIP_COMPRESSOR_CUSZP && is_default && c.cuszp_err_bound != 0.0 {
         return Ok(ErrorBound::OfRange(checked("cuszp_err_bound", c.cuszp_err_bound)?));
     }
     let of = one_of!(

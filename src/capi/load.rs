@@ -55,7 +55,7 @@ impl Loaded {
                 .map_err(|e| e.within(format_args!("config file {}", path.display())))?;
         }
         for (at, key) in KEYS.iter().enumerate() {
-            let name = variable_of(key);
+            let name = format!("GPUZIP_{}", key.name.to_uppercase());
             if let Some(value) = environment::value(&name) {
                 let Some(value) = value.to_str() else {
                     return fail!(Config, "{name} = {value:?}: is not UTF-8");
@@ -121,10 +121,6 @@ impl Loaded {
     }
 }
 
-fn variable_of(key: &Key) -> String {
-    format!("GPUZIP_{}", key.name.to_uppercase())
-}
-
 /// Returns the advice for an unknown key: the nearest key, or where to find the list.
 fn advice(word: &str) -> String {
     let names = || KEYS.iter().map(|key| key.name);
@@ -152,11 +148,8 @@ fn warn_of_variables() {
 /// Returns the advice for the variable GPUZIP_`word`; `None` if it is known, or looks like a
 /// variable of a build file.
 fn unknown(word: &str) -> Option<String> {
-    let known = || {
-        KEYS.iter()
-            .map(|key| key.name)
-            .chain(VARIABLES.iter().map(|(name, _)| &name["GPUZIP_".len()..]))
-    };
+    let variables = || VARIABLES.iter().map(|(name, _)| &name["GPUZIP_".len()..]);
+    let known = || KEYS.iter().map(|key| key.name).chain(variables());
     if known().any(|name| name.eq_ignore_ascii_case(word))
         || OF_TESTS.iter().any(|prefix| word.starts_with(prefix))
     {
@@ -187,9 +180,7 @@ fn kept(value: &str) -> Result<*const c_char> {
     text.extend_from_slice(value.as_bytes());
     text.push(0);
     let mut strings = STRINGS.write()?;
-    let hash =
-        text.iter().fold(0usize, |hash, &byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
-    let strings = &mut strings[hash % BUCKETS];
+    let strings = &mut strings[files::hash(text.iter().copied()) as usize % BUCKETS];
     let at = match strings.binary_search(&text) {
         Ok(at) => at,
         Err(at) => {

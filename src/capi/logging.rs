@@ -97,10 +97,8 @@ impl Log for Router {
         // The number of the level; Trace counts as DEBUG.
         let level = LEVELS.iter().rposition(|level| record.level() <= *level).unwrap_or(0) as i32;
         let text = line(format_args!("{}\0", record.args()));
-        let text = text
-            .as_deref()
-            .and_then(|text| CStr::from_bytes_with_nul(text).ok())
-            .unwrap_or(c"no memory for a line of the log");
+        let text = text.as_deref().and_then(|text| CStr::from_bytes_with_nul(text).ok());
+        let text = text.unwrap_or(c"no memory for a line of the log");
         // SAFETY: the application registered this function to receive log lines; the text lives
         // during the call.
         in_inner(CALLBACK_NAME, || unsafe { function(level, text.as_ptr(), *user) });

@@ -88,10 +88,8 @@ impl Rows {
         // one that begins at `distance` or before, and the next one. The same holds for rows.
         let near = |distance: isize, pitch: usize, count: usize| {
             let below = if count > 1 { distance.div_euclid(pitch as isize) } else { 0 };
-            [below, below + 1]
-                .into_iter()
-                .filter(move |k| k.unsigned_abs() < count)
-                .map(move |k| distance - k * pitch as isize)
+            let both = [below, below + 1].into_iter().filter(move |k| k.unsigned_abs() < count);
+            both.map(move |k| distance - k * pitch as isize)
         };
         near(distance as isize, self.pitches[1], self.counts[1]).any(|plane| {
             near(plane, self.pitches[0], self.counts[0]).any(|row| row.unsigned_abs() < self.row)

@@ -48,7 +48,7 @@ impl Source for &[u8] {
 
 /// Writes a container to `to`, which is empty.
 pub(super) struct ContainerWriter<W> {
-    to: W,
+    pub to: W,
     /// Bytes that are not written yet, at most `PIECE`.
     buffer: Vec<u8>,
     /// Bytes of the container so far, those in `buffer` included.
@@ -77,11 +77,6 @@ impl<W: Write> ContainerWriter<W> {
         };
         writer.put(&bytes)?;
         Ok(writer)
-    }
-
-    /// Returns the file, without what is not written yet.
-    pub fn into_file(self) -> W {
-        self.to
     }
 
     /// Begins the next record.

@@ -105,6 +105,8 @@ impl Store {
         // The number is used up even if this fails: other ranks give it to their part.
         self.next += 1;
         let made = self.make(name).map_err(Error::from).and_then(|file| {
+            let Header { shot, it, .. } = header;
+            let line = Line { generation: origin.generation, shot, it, bytes: 0 };
             let temporary = Temporary {
                 folder: Arc::clone(&self.folder),
                 name: Some(name.text(self.rank)),
@@ -113,12 +115,7 @@ impl Store {
             Ok(Writer {
                 writer: ContainerWriter::new(file, &header, &origin)?,
                 temporary,
-                line: Line {
-                    generation: origin.generation,
-                    shot: header.shot,
-                    it: header.it,
-                    bytes: 0,
-                },
+                line,
                 path: self.path.clone(),
             })
         });
@@ -312,7 +309,7 @@ impl Writer {
     pub fn finish(mut self) -> Result<Finished> {
         let footer = self.writer.finish().map_err(|e| self.within(e))?;
         let line = Line { bytes: footer.length, ..self.line };
-        Ok(Finished { file: self.writer.into_file(), temporary: self.temporary, line })
+        Ok(Finished { file: self.writer.to, temporary: self.temporary, line })
     }
 
     fn within(&self, e: Error) -> Error {

@@ -153,10 +153,8 @@ impl<'a> Cache<'a> {
     }
 
     fn without(&self, e: u32) -> Step {
-        Step {
-            slot: NONE,
-            host: if self.index.accesses[e as usize].save { NONE } else { READ_FROM_HOST },
-        }
+        let is_save = self.index.accesses[e as usize].save;
+        Step { slot: NONE, host: if is_save { NONE } else { READ_FROM_HOST } }
     }
 
     /// Belady's rule (Belady 1966) with bypass. A snapshot takes the slot of a snapshot without a
@@ -198,18 +196,13 @@ impl<'a> Cache<'a> {
             if access.next == NONE && !self.always {
                 return Ok(Step { slot: NONE, host: NONE });
             }
-            let slot = self
-                .dead(true)
-                .or_else(|| self.empty())
-                .or_else(|| self.evict_furthest(access.next, e));
-            (slot, NONE)
+            let free = self.dead(true).or_else(|| self.empty());
+            (free.or_else(|| self.evict_furthest(access.next, e)), NONE)
         } else if self.place[ts] != NONE {
             (Some(self.place[ts]), NONE)
         } else {
-            let slot = self
-                .empty()
-                .or_else(|| self.dead(false))
-                .or_else(|| self.evict_furthest(access.next, e));
+            let free = self.empty().or_else(|| self.dead(false));
+            let slot = free.or_else(|| self.evict_furthest(access.next, e));
             if let Some(slot) = slot {
                 let (free, released) = self.free_since(slot);
                 let saved = self.saved[ts];

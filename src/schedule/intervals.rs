@@ -110,9 +110,8 @@ impl Intervals {
         let counts = std::iter::successors(Some(1), next);
         let coarse = counts.filter_map(cost).min().map_or(1, |(_, count)| count);
         let reach = coarse / 32 + 1;
-        let best = (coarse.saturating_sub(reach).max(1)..=coarse.saturating_add(reach).min(most))
-            .filter_map(cost)
-            .min();
+        let near = coarse.saturating_sub(reach).max(1)..=coarse.saturating_add(reach).min(most);
+        let best = near.filter_map(cost).min();
         best.and_then(|(_, count)| make(count)).unwrap_or_else(|| Self::whole(steps, snapshots))
     }
 

@@ -133,11 +133,8 @@ impl<'a> Memory<'a> {
     fn fit_beside(&mut self) -> Result<()> {
         let tiers = &mut self.spec;
         // The staging buffers and the work space of the codec count in the budget, too.
-        let beside_cache = tiers
-            .storage
-            .spare_bytes(&self.basis.job)
-            .saturating_add(self.storage.device_bytes())
-            .saturating_add(self.storage.own_bytes());
+        let of_codec = self.storage.device_bytes().saturating_add(self.storage.own_bytes());
+        let beside_cache = tiers.storage.spare_bytes(&self.basis.job).saturating_add(of_codec);
         if tiers.beside_cache != beside_cache {
             // The options were made before the backend was known, for other bytes beside the cache.
             let (coded_bytes, beside_cache) = (Some(tiers.slot_bytes), Some(beside_cache));

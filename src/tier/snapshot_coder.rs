@@ -259,10 +259,8 @@ impl SnapshotCoder {
                     // this backend. These bytes hold the snapshot, and no lane writes them before
                     // this call returns.
                     from => unsafe {
-                        std::slice::from_raw_parts(
-                            device.pointer(from, bytes)?.cast::<u8>(),
-                            bytes as usize,
-                        )
+                        let address = device.pointer(from, bytes)?.cast::<u8>();
+                        std::slice::from_raw_parts(address, bytes as usize)
                     },
                 };
                 device.begin_coding(Coding::Decompress, 1.0)?;

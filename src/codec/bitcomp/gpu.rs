@@ -65,15 +65,7 @@ impl Bitcomp {
     /// Enqueues the check of the error bound. `y` is the device address of the decoded array,
     /// `bytes` the device address of the size of Bitcomp's stream; if both are 0, the check uses
     /// values that are only rounded to multiples of delta.
-    fn check(
-        &self,
-        queue: &Queue,
-        x: Values,
-        y: u64,
-        bytes: u64,
-        job: u64,
-        scratch: u64,
-    ) -> Result<()> {
+    fn check(&self, queue: &Queue, x: Values, [y, bytes, job, scratch]: [u64; 4]) -> Result<()> {
         let (values, sums) = (self.values(), scratch + SUMS);
         self.errors.launch(queue, self.blocks(), &[&x.x, &x.later, &values, &y, &job, &sums])?;
         self.judge.launch(queue, 1, &[&job, &values, &sums, &(self.blocks() as u32), &bytes])
@@ -101,12 +93,12 @@ impl GpuCoder for Bitcomp {
     fn compress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()> {
         let array = scratch + ARRAY;
         if self.rms {
-            self.check(queue, x, 0, 0, job, scratch)?;
+            self.check(queue, x, [0, 0, job, scratch])?;
         }
         self.scale.launch(queue, self.blocks(), &[&x.x, &x.later, &self.values(), &array, &job])?;
         self.plan.enqueue_compress(queue.0, array, self.stream, scratch)?;
         self.plan.enqueue_uncompress(queue.0, self.stream, array)?;
-        self.check(queue, x, array, scratch, job, scratch)?;
+        self.check(queue, x, [array, scratch, job, scratch])?;
         self.take.launch(queue, self.blocks(), &[&job, &self.stream])
     }
 

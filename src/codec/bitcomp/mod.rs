@@ -133,11 +133,8 @@ impl<T: Real> Codes<T> for Bitcomp {
 impl Bitcomp {
     fn new(library: &'static Library, shape: Shape, algorithm: i32) -> Result<Self> {
         let plan = Plan::new(library, shape, algorithm)?;
-        Ok(Bitcomp {
-            stream: filled(0, plan.most_words() + SLACK)?,
-            plan,
-            again: filled(0, shape.bytes().div_ceil(8))?,
-        })
+        let stream = filled(0, plan.most_words() + SLACK)?;
+        Ok(Bitcomp { plan, stream, again: filled(0, shape.bytes().div_ceil(8))? })
     }
 
     /// Codes `x` into `self.stream` and returns the bytes of the stream.
@@ -152,10 +149,8 @@ impl Bitcomp {
                 _ => (library.host.compress_fp64)(handle, from.cast(), to, delta),
             };
             library.check(status, "bitcompHostCompressLossy")?;
-            library.check(
-                (library.host.compressed_size)(self.stream.as_ptr().cast(), &mut bytes),
-                "bitcompGetCompressedSize",
-            )?;
+            let status = (library.host.compressed_size)(self.stream.as_ptr().cast(), &mut bytes);
+            library.check(status, "bitcompGetCompressedSize")?;
         }
         if bytes > (self.stream.len() - SLACK) * 8 {
             return fail!(

@@ -109,11 +109,8 @@ impl Dct {
 
     /// Returns the largest number of pieces of a tiling; `tiles` gives its number of tiles.
     fn pieces(&self, tiles: impl Fn(&Grid) -> usize) -> u64 {
-        self.grids
-            .iter()
-            .map(|grid| (tiles(grid) as u64).div_ceil(PIECE / grid.values() as u64))
-            .max()
-            .unwrap_or(0)
+        let pieces = |grid: &Grid| (tiles(grid) as u64).div_ceil(PIECE / grid.values() as u64);
+        self.grids.iter().map(pieces).max().unwrap_or(0)
     }
 
     /// Returns the number of blocks that code the sample with all tile sides.

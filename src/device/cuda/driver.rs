@@ -240,13 +240,12 @@ pub fn is_in_process() -> bool {
         if *before == *now {
             return 2;
         }
-        // SAFETY: the name is NULL or a string.
-        let named = !info.dlpi_name.is_null()
-            && unsafe { CStr::from_ptr(info.dlpi_name) }
-                .to_bytes()
-                .windows(10)
-                .any(|w| w == b"libcuda.so");
-        i32::from(named)
+        if info.dlpi_name.is_null() {
+            return 0;
+        }
+        // SAFETY: the name is a string.
+        let name = unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes();
+        i32::from(name.windows(10).any(|w| w == b"libcuda.so"))
     }
 
     if !FOUND.load(Ordering::Relaxed) && Process::current().is_child() {

@@ -59,11 +59,9 @@ impl Source {
     }
 
     fn options_for(&self, Kind { form, architecture }: Kind) -> Vec<String> {
-        let own = [
-            format!("-DFP64={}", self.double as u32),
-            format!("--gpu-architecture={}_{architecture}", form.target()),
-        ];
-        OPTIONS.into_iter().map(String::from).chain(own).collect()
+        let scalar = format!("-DFP64={}", self.double as u32);
+        let target = format!("--gpu-architecture={}_{architecture}", form.target());
+        OPTIONS.into_iter().map(String::from).chain([scalar, target]).collect()
     }
 
     /// The start of the image file names of this source and kind, without the compiler's version.
@@ -337,17 +335,13 @@ fn names(folder: &Path) -> Vec<String> {
 /// The undamaged images in a folder whose names fit, sorted by name. A folder that is not trusted
 /// has none.
 fn all(path: &Path, fits: impl Fn(&str) -> bool) -> Vec<Vec<u8>> {
-    let Some(folder) = existing(path) else { return Vec::new() };
-    let names = names(path).into_iter().filter(|name| fits(name));
-    names.filter_map(|name| read(&folder, name.as_ref()).ok()).collect()
-}
-
-/// Returns a folder for images if it exists and is trusted.
-fn existing(path: &Path) -> Option<Folder> {
-    match Folder::trusted(path) {
+    let folder = match Folder::trusted(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => None,
         folder => opened(folder, path),
-    }
+    };
+    let Some(folder) = folder else { return Vec::new() };
+    let names = names(path).into_iter().filter(|name| fits(name));
+    names.filter_map(|name| read(&folder, name.as_ref()).ok()).collect()
 }
 
 /// Returns why no kept image whose name begins with `stem` is used, and what to do about this: the

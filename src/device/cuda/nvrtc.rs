@@ -141,10 +141,8 @@ pub fn compile(source: &str, name: &str, options: &[String], form: Form) -> Resu
         Ok(()) => read(nvrtc, program, nvrtc.cubin_size, nvrtc.cubin),
         Err(error) => {
             let log = read(nvrtc, program, nvrtc.log_size, nvrtc.log).unwrap_or_default();
-            Err(error.within(format_args!(
-                "{name}: {}",
-                String::from_utf8_lossy(&log).trim_end_matches(['\0', '\n'])
-            )))
+            let log = String::from_utf8_lossy(&log);
+            Err(error.within(format_args!("{name}: {}", log.trim_end_matches(['\0', '\n']))))
         }
     };
     // SAFETY: the program exists until this call.
