@@ -258,7 +258,10 @@ impl Coder for Plugin {
         });
         match status {
             0 if bytes <= most => Ok(Some(bytes as usize)),
-            0 => fail!(Argument, "a registered codec wrote {bytes} bytes where it has room for {most}"),
+            0 => fail!(
+                Argument,
+                "a registered codec wrote {bytes} bytes where it has room for {most}"
+            ),
             status if status > 0 => Ok(None),
             status => fail!(Argument, "a registered codec failed to compress: status {status}"),
         }

@@ -22,8 +22,13 @@ pub struct Survey {
 
 impl Survey {
     /// One shot of one rank that has a node alone.
-    pub const ONE: Survey =
-        Survey { ranks: 1, ranks_per_node: 1, links_per_node: 1, host_gbs: f64::INFINITY, shots: 1 };
+    pub const ONE: Survey = Survey {
+        ranks: 1,
+        ranks_per_node: 1,
+        links_per_node: 1,
+        host_gbs: f64::INFINITY,
+        shots: 1,
+    };
 
     /// Number of ranks on a full node.
     pub fn sharers(&self) -> u32 {
