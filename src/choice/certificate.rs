@@ -200,6 +200,46 @@ impl<'a> Problem<'a> {
             + weights.up * after(costs.upload, self.cache)
             + weights.read * after(costs.disk_read, self.cache.saturating_add(self.host))
     }
+    /// The numbers of slots on the device and in host memory whose schedules are tried. A schedule for
+    /// fewer slots on the device leaves room for uploads that run ahead; for small problems all numbers
+    /// are tried.
+    fn slots(&self) -> Vec<(u32, u32)> {
+        let most = self.tiers.inner_slots().unwrap_or(self.cache).min(self.cache);
+        let (caches, hosts) = match self.steps <= FEW_STEPS {
+            true => (0..=self.cache, 0..=self.host),
+            false => (most.saturating_sub(1).max(1)..=most, self.host..=self.host),
+        };
+        let fewer = caches.flat_map(|cache| hosts.clone().map(move |host| (cache, host)));
+        let all = (self.cache, self.host);
+        [all].into_iter().chain(fewer.filter(|some| *some != all)).collect()
+    }
+
+    /// Returns the bound in seconds, and whether it knows the transfers. `attempt` tries a schedule, and
+    /// returns the seconds below which a plan is better than those so far; `limit` are these at first.
+    fn bounded(
+        &self,
+        work: u64,
+        mut limit: f64,
+        mut attempt: impl FnMut(Schedule) -> Result<f64>,
+    ) -> Result<(f64, bool)> {
+        let (mut longest, mut knows) = (self.of_steps(), false);
+        for weights in self.weights().take(self.runs(work)) {
+            knows = longest >= limit;
+            if knows {
+                // Nothing is left to find.
+                break;
+            }
+            let Some(priced) = self.priced(&weights)? else { break };
+            knows = true;
+            longest = longest.max(self.bound(&priced, &weights));
+            for (cache, host) in self.slots() {
+                if let Some(schedule) = Schedule::priced(&priced, cache, host)? {
+                    limit = attempt(schedule)?;
+                }
+            }
+        }
+        Ok((longest, knows))
+    }
 }
 
 /// The tiers for which a session is bounded: without the disk, and, where a plan may use a disk, with it.
@@ -249,57 +289,30 @@ pub fn certify(
         let (mut slowest, mut knows) = (0.0f64, false);
         for tiers in sessions {
             let (mut shortest, mut knows_all) = (f64::INFINITY, true);
-            let all = with_and_without_disk(tiers);
-            // Half of the work is for the tiers without the disk, or stays undone.
+            // A session with a disk is bounded twice.
             let share = share / sessions.len().max(1) as u64 / 2;
-            for tiers in &all {
-                let problem = Problem::new(steps, tiers);
-                let (mut longest, mut knows_lanes) = (problem.of_steps(), false);
-                for weights in problem.weights().take(problem.runs(share)) {
-                    if longest >= limit {
-                        // Nothing is left to find.
-                        knows_lanes = true;
-                        break;
-                    }
-                    let Some(priced) = problem.priced(&weights)? else { break };
-                    knows_lanes = true;
-                    longest = longest.max(problem.bound(&priced, &weights));
-                    // A schedule for fewer slots on the device leaves room for uploads that run ahead;
-                    // for small problems all numbers of slots are tried.
-                    let slots = tiers.inner_slots().unwrap_or(problem.cache).min(problem.cache);
-                    let (caches, hosts) = match is_small {
-                        true => (0..=problem.cache, 0..=problem.host),
-                        false => {
-                            (slots.saturating_sub(1).max(1)..=slots, problem.host..=problem.host)
-                        }
+            for tiers in &with_and_without_disk(tiers) {
+                let to_beat = limit;
+                let attempt = |schedule: Schedule| {
+                    let most = if is_small { f64::INFINITY } else { limit };
+                    let Ok(found) = evaluate(schedule, alternative, sessions, most)? else {
+                        return Ok(limit);
                     };
-                    let fewer =
-                        caches.flat_map(|cache| hosts.clone().map(move |host| (cache, host)));
-                    let all = (problem.cache, problem.host);
-                    for (cache, host) in [all].into_iter().chain(fewer.filter(|some| *some != all))
-                    {
-                        let most = if is_small { f64::INFINITY } else { limit };
-                        let Some(schedule) = Schedule::priced(&priced, cache, host)? else {
-                            continue;
-                        };
-                        let Ok(found) = evaluate(schedule, alternative, sessions, most)? else {
-                            continue;
-                        };
-                        let seconds = found.simulation.makespan;
-                        if is_small {
-                            starts[alternative].add(&found);
-                        }
-                        if seconds < limit {
-                            limit = clearly_less(seconds);
-                            certificate.better = Some(found);
-                        }
+                    let seconds = found.simulation.makespan;
+                    if is_small {
+                        starts[alternative].add(&found);
                     }
-                }
-                shortest = shortest.min(longest);
-                knows_all &= knows_lanes;
+                    if seconds < limit {
+                        limit = clearly_less(seconds);
+                        certificate.better = Some(found);
+                    }
+                    Ok(limit)
+                };
+                let (seconds, knows_lanes) =
+                    Problem::new(steps, tiers).bounded(share, to_beat, attempt)?;
+                (shortest, knows_all) = (shortest.min(seconds), knows_all && knows_lanes);
             }
-            slowest = slowest.max(shortest);
-            knows |= knows_all;
+            (slowest, knows) = (slowest.max(shortest), knows || knows_all);
         }
         certificate.seconds = certificate.seconds.min(slowest);
         certificate.has_transfers &= knows;

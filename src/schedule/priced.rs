@@ -167,7 +167,7 @@ fn least_of<const N: usize>(upper: [&[i32]; N], lower: &[i32], first: usize) -> 
 
 /// For the lengths of a block, the least sums of a table's ranges over a part of all advances, with
 /// the base in each of the places.
-type Sums = [[i32; BLOCK]; STORED.len()];
+type Sums<const PLACES: usize> = [[i32; BLOCK]; PLACES];
 
 impl Priced {
     /// Computes the costs of all ranges of at most `steps` states, `cache` device slots and `host`
@@ -219,14 +219,23 @@ impl Priced {
             places,
             tables,
         };
-        let mut sums: Vec<Sums> = filled([[NEVER; BLOCK]; STORED.len()], priced.tables.len())?;
-        for first in (2..=steps).step_by(BLOCK) {
-            priced.begin_block(first, &mut sums);
-            for len in first..(first + BLOCK).min(steps + 1) {
-                priced.extend(len, first, &sums);
-            }
+        match places {
+            IN_MEMORY => priced.fill::<IN_MEMORY>()?,
+            _ => priced.fill::<{ STORED.len() }>()?,
         }
         Ok(Some(priced))
+    }
+
+    /// Computes all costs; a stored base has `PLACES` places.
+    fn fill<const PLACES: usize>(&mut self) -> Result<()> {
+        let mut sums: Vec<Sums<PLACES>> = filled([[NEVER; BLOCK]; PLACES], self.tables.len())?;
+        for first in (2..=self.steps).step_by(BLOCK) {
+            self.begin_block(first, &mut sums);
+            for len in first..(first + BLOCK).min(self.steps + 1) {
+                self.extend(len, first, &sums);
+            }
+        }
+        Ok(())
     }
 
     fn at(&self, c: usize, h: usize) -> &Table {
@@ -244,10 +253,10 @@ impl Priced {
 
     /// Computes the sums of the block of lengths that begins with `first`, over the advances for which
     /// the costs of both parts are known for all lengths of the block.
-    fn begin_block(&self, first: usize, sums: &mut [Sums]) {
+    fn begin_block<const PLACES: usize>(&self, first: usize, sums: &mut [Sums<PLACES>]) {
         let known = BLOCK..first;
         for (k, (table, sums)) in self.tables.iter().zip(sums).enumerate() {
-            *sums = [[NEVER; BLOCK]; STORED.len()];
+            *sums = [[NEVER; BLOCK]; PLACES];
             if known.is_empty() {
                 continue;
             }
@@ -257,7 +266,7 @@ impl Priced {
                 &table.live[self.steps + BLOCK - len..]
             });
             let free = (k / (self.host + 1), k % (self.host + 1));
-            for (base, sums) in STORED.into_iter().zip(sums).take(self.places) {
+            for (base, sums) in STORED.into_iter().zip(sums) {
                 if base.fits(free, (self.cache, self.host)) {
                     *sums = least_of_block(upper, &table.lower(base)[known.clone()], BLOCK);
                 }
@@ -267,12 +276,12 @@ impl Priced {
 
     /// Computes the costs of ranges of `len` states from those of shorter ranges. `sums` has the sums of
     /// the block that begins with `first`.
-    fn extend(&mut self, len: usize, first: usize, sums: &[Sums]) {
+    fn extend<const PLACES: usize>(&mut self, len: usize, first: usize, sums: &[Sums<PLACES>]) {
         let (cache, host, rests) = (self.cache, self.host, self.steps - len + 1);
         let slots = move || (0..=cache).flat_map(move |c| (0..=host).map(move |h| (c, h)));
         let prices = STORED.map(|base| self.price(base));
         for ((free, table), sums) in slots().zip(&mut self.tables).zip(sums) {
-            for (base, price) in STORED.into_iter().zip(prices).take(self.places) {
+            for (base, price) in STORED.into_iter().zip(prices).take(PLACES) {
                 if !base.fits(free, (cache, host)) {
                     continue;
                 }
@@ -288,36 +297,38 @@ impl Priced {
             }
         }
         for (c, h) in slots() {
-            self.lessen((Base::Both, c, h), len, self.drops((Base::Both, c, h)));
-            self.lessen((Base::Kept, c, h), len, self.drops((Base::Kept, c, h)));
+            for base in [Base::Both, Base::Kept].into_iter().take(PLACES - 2) {
+                self.lessen((base, c, h), len, self.drops((base, c, h)));
+            }
         }
         for (c, h) in slots() {
             self.lessen((Base::Device, c, h), len, self.writes(c, h));
         }
         let end = self.steps - len;
         for (c, h) in slots() {
-            let least = |costs: [i32; 4]| costs.into_iter().fold(NEVER, i32::min);
-            let live = least(self.costs(self.stores(c, h), len));
-            let fetched = [Base::Host, Base::Disk]
-                .map(|base| least(self.costs(self.keeps((base, c, h)), len)));
+            let least = |places: [Option<(Place, i32)>; 4]| {
+                places.into_iter().fold(NEVER, |least, place| least.min(self.cost_with(place, len)))
+            };
+            let (live, fetched) = (least(self.stores(c, h)), least(self.keeps((Base::Host, c, h))));
+            let came = (PLACES > IN_MEMORY).then(|| least(self.keeps((Base::Disk, c, h))));
             let table = self.at_mut(c, h);
-            table.live[end] = live;
-            for (costs, fetched) in table.fetched.iter_mut().zip(fetched) {
-                costs.get_mut(len).into_iter().for_each(|cost| *cost = fetched);
-            }
+            (table.live[end], table.fetched[0][len]) = (live, fetched);
+            came.into_iter().for_each(|came| table.fetched[1][len] = came);
         }
     }
 
     /// Lowers the cost of a stored base to that of the base in another place.
+    #[inline(always)]
     fn lessen(&mut self, (base, c, h): Place, len: usize, others: [Option<(Place, i32)>; 2]) {
-        let costs = others.map(|other| self.cost_with(other, len));
-        if let Some(cost) = self.at_mut(c, h).stored[base as usize].get_mut(len) {
-            *cost = costs.into_iter().fold(*cost, i32::min);
+        if others.iter().any(Option::is_some) {
+            let [one, other] = others.map(|other| self.cost_with(other, len));
+            let cost = &mut self.at_mut(c, h).stored[base as usize][len];
+            *cost = one.min(other).min(*cost);
         }
     }
 
     /// Where a live base is stored, with the free slots afterwards and the price of storing.
-    #[inline]
+    #[inline(always)]
     fn stores(&self, c: usize, h: usize) -> [Option<(Place, i32)>; 4] {
         let written = self.save.saturating_add(self.download);
         [
@@ -329,7 +340,7 @@ impl Priced {
     }
 
     /// Where a base that has just been fetched from the host or from disk may be from then on.
-    #[inline]
+    #[inline(always)]
     fn keeps(&self, (base, c, h): Place) -> [Option<(Place, i32)>; 4] {
         let free = |place: Place| Some((place, 0));
         match base {
@@ -350,6 +361,7 @@ impl Priced {
     }
 
     /// Where a base on the device may be after a late write.
+    #[inline(always)]
     fn writes(&self, c: usize, h: usize) -> [Option<(Place, i32)>; 2] {
         let is_there = c < self.cache;
         [
@@ -359,6 +371,7 @@ impl Priced {
     }
 
     /// Where a base in two places may be after it has left one of them.
+    #[inline(always)]
     fn drops(&self, (base, c, h): Place) -> [Option<(Place, i32)>; 2] {
         match base {
             Base::Both if c < self.cache && h < self.host => {
@@ -371,11 +384,12 @@ impl Priced {
         }
     }
 
+    #[inline(always)]
     fn has_disk(&self) -> bool {
         self.places > IN_MEMORY
     }
 
-    #[inline]
+    #[inline(always)]
     fn cost_of(&self, (base, c, h): Place, len: usize) -> i32 {
         let table = self.at(c, h);
         match base {
@@ -384,20 +398,15 @@ impl Priced {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn cost_with(&self, place: Option<(Place, i32)>, len: usize) -> i32 {
         place.map_or(NEVER, |(place, price)| self.cost_of(place, len).saturating_add(price))
     }
 
-    #[inline]
-    fn costs(&self, places: [Option<(Place, i32)>; 4], len: usize) -> [i32; 4] {
-        places.map(|place| self.cost_with(place, len))
-    }
-
     fn cheapest(&self, places: [Option<(Place, i32)>; 4], len: usize) -> Option<Place> {
-        let costs = self.costs(places, len).into_iter().zip(places);
-        let known = costs.filter(|(cost, _)| *cost < NEVER);
-        known.min_by_key(|(cost, _)| *cost).and_then(|(_, place)| Some(place?.0))
+        let cost = |place: &Option<(Place, i32)>| self.cost_with(*place, len);
+        let known = places.into_iter().filter(|place| cost(place) < NEVER);
+        known.min_by_key(cost).flatten().map(|(place, _)| place)
     }
 
     /// The least cost of forward steps, saves, restores and transfers, in forward steps; `None` if no
