@@ -149,17 +149,19 @@ fn least_avx2<const N: usize>(upper: [&[i32]; N], lower: &[i32], first: usize) -
     least_of(upper, lower, first)
 }
 
+// Iterators over `least` and `upper` are not always inlined here, which takes more than twice as long.
+#[allow(clippy::needless_range_loop)]
 #[inline(always)]
 fn least_of<const N: usize>(upper: [&[i32]; N], lower: &[i32], first: usize) -> [i32; N] {
     // No sum overflows; a check for it in every term would keep the compiler from using vectors.
     let upper = upper.map(|upper| &upper[..lower.len()]);
     let mut least = [NEVER; N];
     let mut advance = first as i32 * UNIT as i32;
-    for (i, lower) in lower.iter().enumerate() {
-        let lower = lower.wrapping_add(advance);
+    for i in 0..lower.len() {
+        let lower = lower[i].wrapping_add(advance);
         advance = advance.wrapping_add(UNIT as i32);
-        for (least, upper) in least.iter_mut().zip(&upper) {
-            *least = lower.wrapping_add(upper[i]).min(*least);
+        for k in 0..N {
+            least[k] = lower.wrapping_add(upper[k][i]).min(least[k]);
         }
     }
     least
