@@ -7,6 +7,12 @@
 //! RESTORE that needs it is called; each direction of the link moves one snapshot at a time, in the
 //! order of issue.
 //!
+//! With a disk one more lane reads and one writes. A snapshot that goes to disk passes through one of
+//! two staging buffers, in turn; one that comes from disk for a RESTORE through one of two others; one
+//! that comes into host memory, to stay there, needs a slot and no buffer. A read is issued as an
+//! upload is. Unlike in a plan, a snapshot that is read into host memory leaves its slot on disk when
+//! the read has ended, not only at the next RESTORE.
+//!
 //! The search is A*: it follows the runs with the smallest lower bounds first (`bound`).
 
 use crate::bound::Bound;
@@ -20,21 +26,32 @@ pub const STEP: i32 = 16;
 /// No time step: no state is live, or a place in a list is empty.
 pub const NONE: u8 = u8::MAX;
 
-/// The most snapshots on the device and on the host.
-const CACHE: usize = 4;
+/// The most snapshots that are stored, and the most transfers of a lane that have not begun.
 const STACK: usize = 12;
+const QUEUE: usize = STACK - 1;
 
 /// A problem; times are in units.
 #[derive(Clone, Copy, Debug)]
 pub struct Problem {
     /// Number of time steps.
     pub steps: u8,
-    /// Slots on the device, from 1 to 4, and on the host, from 0 to 8.
+    /// Slots on the device, from 1 to 4, and in host memory, from 0 to 8.
     pub cache: u8,
     pub host: u8,
     /// The time of a transfer, and of a copy on the device.
     pub link: i32,
     pub copy: i32,
+    /// Slots on disk, and the times of a read and of a write.
+    pub disk: u8,
+    pub read: i32,
+    pub write: i32,
+}
+
+impl Problem {
+    /// The time of a transfer of a lane.
+    pub fn of_lane(&self, lane: usize) -> i32 {
+        [self.link, self.link, self.read, self.write][lane]
+    }
 }
 
 /// A short list.
@@ -76,32 +93,65 @@ impl<T: Copy, const N: usize> List<T, N> {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Place {
     Device,
+    /// In host memory, or on its way there.
     Host,
     Both,
-    /// On the host; its upload is issued, and has a slot on the device.
+    /// In host memory; its upload is issued, and has a slot on the device.
     Arriving,
+    Disk,
+    /// On the device and on disk.
+    Kept,
+    /// On disk; its read into a buffer and its upload are issued, and have a slot on the device.
+    Coming,
 }
 
 impl Place {
     fn has_slot(self) -> bool {
-        self != Place::Host
+        !matches!(self, Place::Host | Place::Disk)
     }
 
     fn is_on_host(self) -> bool {
-        self != Place::Device
+        matches!(self, Place::Host | Place::Both | Place::Arriving)
+    }
+
+    fn is_on_disk(self) -> bool {
+        matches!(self, Place::Disk | Place::Kept | Place::Coming)
     }
 }
 
-/// An upload that has not begun: it begins at `ready` or later, and after the downloads of two
-/// snapshots, of which either may be none.
+/// The lanes beside the application's stream.
+pub const UP: usize = 0;
+pub const DOWN: usize = 1;
+pub const READ: usize = 2;
+pub const WRITE: usize = 3;
+const LANES: usize = 4;
+
+/// The number of a lane's transfer of a snapshot. No two such transfers are on their way at a time.
+fn transfer(lane: usize, ts: u8) -> u8 {
+    (lane as u8) << 5 | ts
+}
+
+/// A transfer of a snapshot that has not begun: it begins at `ready` or later, and after two others,
+/// of which either may be none.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Upload {
+pub struct Job {
     ts: u8,
     after: [u8; 2],
     ready: i32,
 }
 
-const NO_UPLOAD: Upload = Upload { ts: NONE, after: [NONE; 2], ready: 0 };
+/// No transfers to wait for.
+const NOTHING: [(usize, u8); 2] = [(DOWN, NONE); 2];
+
+const NO_JOB: Job = Job { ts: NONE, after: [NONE; 2], ready: 0 };
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Lane {
+    /// The transfer that has begun, when it ends, and those that have not begun.
+    working: u8,
+    pub end: i32,
+    pub jobs: List<Job, QUEUE>,
+}
 
 /// A run that has come so far.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -110,28 +160,20 @@ pub struct Run {
     /// The next state to be reversed, and the live state.
     pub next: u8,
     pub live: u8,
-    /// Whether no time step was computed since the last SAVE or RESTORE: uploads may be issued.
+    /// Whether no time step was computed since the last SAVE or RESTORE: transfers may be issued.
     is_fresh: bool,
     /// The stored snapshots, the last one on top.
     pub stack: List<(u8, Place), STACK>,
-    /// Free slots of snapshots whose download has not ended.
-    left: List<u8, CACHE>,
-    /// The download that has begun, when it ends, and those that have not begun.
-    downloading: u8,
-    pub download_end: i32,
-    pub downloads: List<u8, STACK>,
-    /// The upload that has begun, when it ends, and those that have not begun.
-    uploading: u8,
-    pub upload_end: i32,
-    pub uploads: List<Upload, CACHE>,
+    pub lanes: [Lane; LANES],
+    /// The snapshots whose uploads empty the buffers from disk, that of the next read first.
+    buffers: [u8; 2],
 }
 
-/// A slot for a snapshot: a free one, one that `Run::left` has, or that of a snapshot on the stack,
-/// which stays on the host.
+/// A slot for a snapshot: a free one, or that of a snapshot on the stack, which stays on the host or on
+/// disk.
 #[derive(Clone, Copy)]
 enum Slot {
     Free,
-    Left(usize),
     Of(usize),
 }
 
@@ -143,13 +185,8 @@ impl Run {
             live: 0,
             is_fresh: false,
             stack: List::of((NONE, Place::Device)),
-            left: List::of(NONE),
-            downloading: NONE,
-            download_end: 0,
-            downloads: List::of(NONE),
-            uploading: NONE,
-            upload_end: 0,
-            uploads: List::of(NO_UPLOAD),
+            lanes: [Lane { working: NONE, end: 0, jobs: List::of(NO_JOB) }; LANES],
+            buffers: [NONE; 2],
         }
     }
 
@@ -157,134 +194,143 @@ impl Run {
     fn key(&self) -> Self {
         let mut key = *self;
         let since = |time: i32| (time - self.now).max(0);
-        (key.now, key.download_end) = (0, since(self.download_end));
-        key.upload_end = since(self.upload_end);
-        key.uploads.all_mut().iter_mut().for_each(|upload| upload.ready = since(upload.ready));
+        key.now = 0;
+        for lane in &mut key.lanes {
+            lane.end = since(lane.end);
+            lane.jobs.all_mut().iter_mut().for_each(|job| job.ready = since(job.ready));
+        }
         key
     }
 
-    fn is_downloading(&self, ts: u8) -> bool {
-        ts != NONE && (self.downloading == ts || self.downloads.all().contains(&ts))
+    /// Whether a transfer of a snapshot has been issued and has not ended.
+    fn is_moving(&self, lane: usize, ts: u8) -> bool {
+        let Lane { working, jobs, .. } = &self.lanes[lane];
+        ts != NONE && (*working == ts || jobs.all().iter().any(|job| job.ts == ts))
     }
 
     /// Lets time pass until `time`.
     fn pass(&mut self, problem: &Problem, time: i32) {
         self.now = self.now.max(time);
-        loop {
-            if self.downloads.len > 0 && self.download_end <= self.now {
-                let ts = self.downloads.remove(0, NONE);
-                self.downloading = ts;
-                self.download_end += problem.link;
-                let end = self.download_end;
-                for upload in self.uploads.all_mut() {
-                    for after in upload.after.iter_mut().filter(|after| **after == ts) {
-                        (*after, upload.ready) = (NONE, upload.ready.max(end));
-                    }
+        while let Some((begin, lane)) = self.next_begin().filter(|(begin, _)| *begin <= self.now) {
+            let ts = self.lanes[lane].jobs.remove(0, NO_JOB).ts;
+            let end = begin + problem.of_lane(lane);
+            (self.lanes[lane].working, self.lanes[lane].end) = (ts, end);
+            for job in self.lanes.iter_mut().flat_map(|lane| lane.jobs.all_mut()) {
+                for after in job.after.iter_mut().filter(|after| **after == transfer(lane, ts)) {
+                    (*after, job.ready) = (NONE, job.ready.max(end));
                 }
-            } else if let Some(begin) = self.upload_begin().filter(|&begin| begin <= self.now) {
-                self.uploading = self.uploads.remove(0, NO_UPLOAD).ts;
-                self.upload_end = begin + problem.link;
-            } else {
-                break;
             }
         }
-        if self.download_end <= self.now {
-            self.downloading = NONE;
+        for lane in &mut self.lanes {
+            if lane.end <= self.now {
+                lane.working = NONE;
+            }
         }
-        if self.upload_end <= self.now {
-            self.uploading = NONE;
-        }
-        for k in (0..self.left.len as usize).rev() {
-            if !self.is_downloading(self.left.items[k]) {
-                self.left.remove(k, NONE);
+        for k in 0..2 {
+            if !self.is_moving(UP, self.buffers[k]) {
+                self.buffers[k] = NONE;
             }
         }
     }
 
-    /// When the next upload begins; `None` if there is none, or a download that it waits for has not
-    /// begun.
-    fn upload_begin(&self) -> Option<i32> {
-        let next = self.uploads.all().first().filter(|upload| upload.after == [NONE; 2])?;
-        Some(next.ready.max(self.upload_end))
+    /// When the next transfer begins, and its lane; `None` if there is none.
+    fn next_begin(&self) -> Option<(i32, usize)> {
+        let begin = |(k, lane): (usize, &Lane)| {
+            let next = lane.jobs.all().first().filter(|job| job.after == [NONE; 2])?;
+            Some((next.ready.max(lane.end), k))
+        };
+        self.lanes.iter().enumerate().filter_map(begin).min()
     }
 
-    fn issue_download(&mut self, problem: &Problem, ts: u8) {
-        if self.download_end <= self.now {
-            (self.downloading, self.download_end) = (ts, self.now + problem.link);
-        } else {
-            self.downloads.push(ts);
+    /// Issues a transfer that begins after others.
+    fn issue(&mut self, problem: &Problem, lane: usize, ts: u8, after: [(usize, u8); 2]) {
+        let mut job = Job { ts, ready: self.now, ..NO_JOB };
+        for (place, (lane, ts)) in job.after.iter_mut().zip(after) {
+            if ts != NONE && self.lanes[lane].working == ts {
+                job.ready = job.ready.max(self.lanes[lane].end);
+            } else if self.is_moving(lane, ts) {
+                *place = transfer(lane, ts);
+            }
         }
+        self.lanes[lane].jobs.push(job);
         self.pass(problem, self.now);
+    }
+
+    /// The snapshot whose write empties the buffer of the next one that goes to disk, or [`NONE`].
+    fn buffer_to_disk(&self) -> u8 {
+        let Lane { working, jobs, .. } = &self.lanes[WRITE];
+        let busy = [*working].into_iter().filter(|ts| *ts != NONE);
+        let busy: Vec<u8> = busy.chain(jobs.all().iter().map(|job| job.ts)).collect();
+        busy.len().checked_sub(2).map_or(NONE, |k| busy[k])
     }
 
     fn issue_upload(&mut self, problem: &Problem, k: usize, slot: Slot) {
         let from = self.take_slot(slot);
-        let (ts, place) = &mut self.stack.items[k];
-        *place = Place::Arriving;
-        let ts = *ts;
-        let mut upload = Upload { ts, after: [NONE; 2], ready: self.now };
-        for (after, ts) in upload.after.iter_mut().zip([ts, from]) {
-            if ts != NONE && self.downloading == ts {
-                upload.ready = upload.ready.max(self.download_end);
-            } else if self.is_downloading(ts) {
-                *after = ts;
-            }
+        let (ts, place) = self.stack.items[k];
+        if place == Place::Disk {
+            self.stack.items[k].1 = Place::Coming;
+            let [next, other] = self.buffers;
+            self.issue(problem, READ, ts, [(WRITE, ts), (UP, next)]);
+            self.issue(problem, UP, ts, [(READ, ts), (DOWN, from)]);
+            self.buffers = [other, ts];
+            return;
         }
-        self.uploads.push(upload);
-        self.pass(problem, self.now);
+        self.stack.items[k].1 = Place::Arriving;
+        // A snapshot in host memory has come by a download or by a read.
+        let after = if self.is_moving(READ, ts) { (READ, ts) } else { (DOWN, ts) };
+        self.issue(problem, UP, ts, [after, (DOWN, from)]);
     }
 
-    fn wait_for_download(&mut self, problem: &Problem, ts: u8) {
-        while self.is_downloading(ts) {
-            self.pass(problem, self.download_end);
+    /// Waits until a transfer of a snapshot has ended, if there is one.
+    fn wait_for(&mut self, problem: &Problem, lane: usize, ts: u8) {
+        while self.is_moving(lane, ts) {
+            let time = match self.lanes[lane].working == ts {
+                true => self.lanes[lane].end,
+                false => self.next_begin().unwrap().0,
+            };
+            self.pass(problem, time);
         }
     }
 
-    fn wait_for_upload(&mut self, problem: &Problem, ts: u8) {
-        loop {
-            if self.uploading == ts {
-                return self.pass(problem, self.upload_end);
-            }
-            if !self.uploads.all().iter().any(|upload| upload.ts == ts) {
-                return;
-            }
-            let download = Some(self.download_end).filter(|_| self.downloads.len > 0);
-            let events = [download, self.upload_begin()];
-            self.pass(problem, events.into_iter().flatten().min().unwrap());
-        }
+    /// Lets the application's stream do a transfer of a lane.
+    fn move_now(&mut self, problem: &Problem, lane: usize) {
+        self.lanes[lane].end = self.lanes[lane].end.max(self.now) + problem.of_lane(lane);
+        self.lanes[lane].working = NONE;
+        self.pass(problem, self.lanes[lane].end);
     }
 
     /// The slots from which to choose one. Nothing is lost with a free one.
     fn slots(&self, problem: &Problem) -> impl Iterator<Item = Slot> {
         let used = self.stack.all().iter().filter(|(_, place)| place.has_slot()).count();
-        let is_free = used + (self.left.len as usize) < problem.cache as usize;
-        let (stack, left) = (self.stack, self.left.len as usize);
-        let may_leave = move |&k: &usize| stack.items[k].1 == Place::Both;
-        let others = (0..left).map(Slot::Left);
-        let others = others.chain((0..stack.len as usize).filter(may_leave).map(Slot::Of));
-        is_free.then_some(Slot::Free).into_iter().chain(others.filter(move |_| !is_free))
+        let is_free = used < problem.cache as usize;
+        let stack = self.stack;
+        let may_leave =
+            move |&k: &usize| !is_free && matches!(stack.items[k].1, Place::Both | Place::Kept);
+        let others = (0..stack.len as usize).filter(may_leave).map(Slot::Of);
+        is_free.then_some(Slot::Free).into_iter().chain(others)
     }
 
     /// Takes a slot. Returns the snapshot whose download has to end first, or [`NONE`].
     fn take_slot(&mut self, slot: Slot) -> u8 {
         match slot {
             Slot::Free => NONE,
-            Slot::Left(k) => self.left.remove(k, NONE),
             Slot::Of(k) => {
-                self.stack.items[k].1 = Place::Host;
-                self.stack.items[k].0
+                let (ts, place) = &mut self.stack.items[k];
+                *place = if *place == Place::Both { Place::Host } else { Place::Disk };
+                *ts
             }
         }
     }
 
-    /// Takes each slot on the host from which to choose one.
+    /// Takes each slot in host memory from which to choose one.
     fn with_host_slot(&self, problem: &Problem, mut each: impl FnMut(Run)) {
         let used = self.stack.all().iter().filter(|(_, place)| place.is_on_host()).count();
         if used < problem.host as usize {
             return each(*self);
         }
         for (k, &(ts, place)) in self.stack.all().iter().enumerate() {
-            if place == Place::Both && !self.is_downloading(ts) {
+            let is_moving = self.is_moving(DOWN, ts) || self.is_moving(READ, ts);
+            if place == Place::Both && !is_moving {
                 let mut run = *self;
                 run.stack.items[k].1 = Place::Device;
                 each(run);
@@ -292,7 +338,15 @@ impl Run {
         }
     }
 
-    /// Calls `each` for every run that goes on from here by one action or the issue of one upload.
+    /// Whether a slot on disk is free. A snapshot that is read into host memory has one, too.
+    fn has_disk_slot(&self, problem: &Problem) -> bool {
+        let is_there = |&&(ts, place): &&(u8, Place)| {
+            place.is_on_disk() || (place.is_on_host() && self.is_moving(READ, ts))
+        };
+        self.stack.all().iter().filter(is_there).count() < problem.disk as usize
+    }
+
+    /// Calls `each` for every run that goes on from here by one action or the issue of one transfer.
     fn successors(&self, problem: &Problem, mut each: impl FnMut(Run)) {
         if self.live == self.next {
             let mut run = *self;
@@ -315,12 +369,21 @@ impl Run {
         }
         if self.is_fresh {
             for k in 0..self.stack.len as usize {
-                if self.stack.items[k].1 == Place::Host {
+                let (ts, place) = self.stack.items[k];
+                if matches!(place, Place::Host | Place::Disk) {
                     for slot in self.slots(problem) {
                         let mut run = *self;
                         run.issue_upload(problem, k, slot);
                         each(run);
                     }
+                }
+                if matches!(place, Place::Disk | Place::Kept) && !self.is_moving(READ, ts) {
+                    let to = if place == Place::Disk { Place::Host } else { Place::Both };
+                    self.with_host_slot(problem, |mut run| {
+                        run.stack.items[k].1 = to;
+                        run.issue(problem, READ, ts, [(WRITE, ts), (WRITE, NONE)]);
+                        each(run);
+                    });
                 }
             }
         }
@@ -330,25 +393,39 @@ impl Run {
         for slot in self.slots(problem) {
             let mut run = *self;
             let from = run.take_slot(slot);
-            run.wait_for_download(problem, from);
+            run.wait_for(problem, DOWN, from);
             run.pass(problem, run.now + problem.copy);
             run.is_fresh = true;
             run.with_host_slot(problem, |mut run| {
                 run.stack.push((run.live, Place::Both));
-                run.issue_download(problem, run.live);
+                run.issue(problem, DOWN, run.live, NOTHING);
                 each(run);
             });
+            if run.has_disk_slot(problem) {
+                let (mut run, ts) = (run, run.live);
+                run.stack.push((ts, Place::Kept));
+                run.issue(problem, DOWN, ts, [(WRITE, run.buffer_to_disk()), (DOWN, NONE)]);
+                run.issue(problem, WRITE, ts, [(DOWN, ts), (DOWN, NONE)]);
+                each(run);
+            }
             run.stack.push((run.live, Place::Device));
             each(run);
         }
         self.with_host_slot(problem, |mut run| {
-            run.download_end = run.download_end.max(run.now) + problem.link;
-            run.downloading = NONE;
-            run.pass(problem, run.download_end);
+            run.move_now(problem, DOWN);
             run.stack.push((run.live, Place::Host));
             run.is_fresh = true;
             each(run);
         });
+        if self.has_disk_slot(problem) {
+            let (mut run, ts) = (*self, self.live);
+            run.wait_for(problem, WRITE, run.buffer_to_disk());
+            run.move_now(problem, DOWN);
+            run.stack.push((ts, Place::Disk));
+            run.issue(problem, WRITE, ts, NOTHING);
+            run.is_fresh = true;
+            each(run);
+        }
     }
 
     fn restore(&self, problem: &Problem, each: &mut impl FnMut(Run)) {
@@ -359,32 +436,37 @@ impl Run {
             (run.live, run.is_fresh) = (ts, true);
             if ts == run.next {
                 run.stack.remove(k, (NONE, Place::Device));
-                // A download that no upload follows is of no use.
-                if run.is_downloading(ts) {
+                // A transfer that no upload follows is of no use.
+                if (0..LANES).any(|lane| run.is_moving(lane, ts)) {
                     return;
                 }
             }
             each(run);
         };
         let awaited = |mut run: Run| {
-            run.wait_for_upload(problem, ts);
-            run.stack.items[k].1 = Place::Both;
+            run.wait_for(problem, UP, ts);
+            let place = &mut run.stack.items[k].1;
+            *place = if *place == Place::Coming { Place::Kept } else { Place::Both };
             run
         };
         match place {
-            Place::Device | Place::Both => end(*self, problem.copy),
-            Place::Arriving => end(awaited(*self), problem.copy),
-            Place::Host => {
+            Place::Device | Place::Both | Place::Kept => end(*self, problem.copy),
+            Place::Arriving | Place::Coming => end(awaited(*self), problem.copy),
+            Place::Host | Place::Disk => {
                 for slot in self.slots(problem) {
                     let mut run = *self;
                     run.issue_upload(problem, k, slot);
                     end(awaited(run), problem.copy);
                 }
                 let mut run = *self;
-                run.wait_for_download(problem, ts);
-                run.upload_end = run.upload_end.max(run.now) + problem.link;
-                run.uploading = NONE;
-                run.pass(problem, run.upload_end);
+                if place == Place::Disk {
+                    let [next, other] = run.buffers;
+                    run.issue(problem, READ, ts, [(WRITE, ts), (UP, next)]);
+                    run.buffers = [other, NONE];
+                }
+                run.wait_for(problem, READ, ts);
+                run.wait_for(problem, DOWN, ts);
+                run.move_now(problem, UP);
                 end(run, 0);
             }
         }
@@ -431,26 +513,37 @@ impl Hasher for Quick {
     }
 }
 
-/// Returns the shortest time of a problem in units; `None` if its proof takes more than `most` runs
-/// that are followed.
-pub fn optimum(problem: &Problem, most: usize) -> Option<i32> {
+/// Returns the shortest time of a problem in units, or `best` if that is less; `None` if its proof takes more
+/// than `most` runs that are followed.
+pub fn optimum(problem: &Problem, most: usize, mut best: i32) -> Option<i32> {
     const LINK: [f64; 7] = [0.0, 0.03, 0.07, 0.12, 0.2, 0.3, 0.4];
     const SLOTS: [f64; 6] = [0.0, 0.1, 0.2, 0.3, 0.45, 0.6];
+    const DISK: [f64; 4] = [0.0, 0.05, 0.15, 0.3];
     /// How many bounds are used: those with the largest values for the whole problem.
     const BOUNDS: usize = 6;
     let begin = Run::begin(problem);
-    let pairs = LINK.into_iter().flat_map(|up| LINK.map(|down| [up, down]));
-    let weights = pairs.flat_map(|[up, down]| SLOTS.map(|slots| [up, down, slots]));
-    let weights = weights.filter(|weights| weights.iter().sum::<f64>() < 0.95);
-    let mut bounds: Vec<Bound> = weights.map(|weights| Bound::new(problem, weights)).collect();
-    bounds.sort_by(|a, b| b.of_run(&begin).total_cmp(&a.of_run(&begin)));
-    bounds.truncate(BOUNDS);
+    let of_disk = &DISK[..if problem.disk > 0 { DISK.len() } else { 1 }];
+    let lanes = LINK.into_iter().flat_map(|up| LINK.map(|down| [up, down]));
+    let disks = of_disk.iter().flat_map(|&read| of_disk.iter().map(move |&write| [read, write]));
+    let lanes = lanes
+        .flat_map(|[up, down]| disks.clone().map(move |[read, write]| [up, down, read, write]));
+    let weights = lanes.flat_map(|lanes| SLOTS.map(|slots| (lanes, slots)));
+    let weights = weights.filter(|(lanes, slots)| lanes.iter().sum::<f64>() + slots < 0.95);
+    let bound_of = |(lanes, slots)| {
+        let bound = Bound::new(problem, lanes, slots);
+        (bound.of_run(&begin), bound)
+    };
+    let mut bounds: Vec<(f64, Bound)> = Vec::new();
+    for (value, bound) in weights.map(bound_of) {
+        let at = bounds.partition_point(|(other, _)| *other >= value);
+        bounds.insert(at, (value, bound));
+        bounds.truncate(BOUNDS);
+    }
     // In fractions of a unit, rounded down: rounding errors make no bound too large.
     let of_run = |run: &Run| {
-        let largest = bounds.iter().map(|bound| bound.of_run(run)).fold(0.0, f64::max);
+        let largest = bounds.iter().map(|(_, bound)| bound.of_run(run)).fold(0.0, f64::max);
         (largest * 64.0 - 1e-3) as i64
     };
-    let mut best = i32::MAX;
     let mut known: HashMap<Run, i32, BuildHasherDefault<Quick>> = HashMap::default();
     let mut waiting = BinaryHeap::from([Waiting(of_run(&begin), begin)]);
     let mut followed = 0;

@@ -1,7 +1,6 @@
 use super::*;
-use crate::choice::tier_spec::tests::of_slots;
+use crate::choice::tier_spec::tests::{of_slots, with_disk};
 use crate::choice::{search, Keep};
-use crate::plan::{Plan, Policy};
 use crate::predict::simulate;
 use crate::schedule::{Action, Kind, Trace};
 use std::sync::Arc;
@@ -57,11 +56,42 @@ fn schedule_of(steps: u32, advances: &[u32]) -> Schedule {
 fn exhaustive(steps: u32, tiers: &TierSpec, known: &mut Vec<Vec<Vec<u32>>>) -> f64 {
     let time = |advances: &Vec<u32>| {
         let schedule = schedule_of(steps, advances);
-        let plan = Plan::new(&schedule, tiers.cache.unwrap(), Policy::Clairvoyant).unwrap();
-        tiers.check(&plan).ok()?;
+        let plan = tiers.plan_for(&schedule, &[]).ok()?;
         Some(simulate(&schedule, &plan, &tiers.costs, tiers.budgets).unwrap().makespan)
     };
     ways(steps, known).iter().filter_map(time).fold(f64::INFINITY, f64::min)
+}
+
+/// Returns what draws random numbers: each call with `n` returns one below `n`.
+fn drawing(seed: u64) -> impl FnMut(u32) -> u32 {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    move |n: u32| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as u32 % n
+    }
+}
+
+fn seed() -> u64 {
+    std::env::var("GPUZIP_TEST_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1)
+}
+
+/// Compares the least time of all schedules of `steps` states with the bound and with the plan that is
+/// found. Returns the three.
+fn compared(steps: u32, tiers: TierSpec, known: &mut Vec<Vec<Vec<u32>>>, what: &str) -> [f64; 3] {
+    let least = exhaustive(steps, &tiers, known);
+    let found = search(steps, u32::MAX, &[vec![tiers.clone()]], Keep::Best).unwrap();
+    let certificate = certify(steps, &[vec![tiers]], &found[0], 1 << 40).unwrap();
+    let found = found[0].simulation.makespan;
+    let bound = certificate.seconds;
+    assert!(certificate.has_transfers, "{what}");
+    assert!(bound <= least * (1.0 + 1e-9), "{what}: the bound {bound} is above {least}");
+    let best = certificate.better.map_or(found, |better| better.simulation.makespan);
+    assert!(best >= least * (1.0 - 1e-9), "{what}: {best} is less than the least, {least}");
+    if best / least > 1.02 {
+        println!("{what}: {best} beside {least}");
+    }
+    [bound, least, best]
 }
 
 /// For random small problems: no schedule of all that store snapshots as a stack is faster than the
@@ -69,43 +99,49 @@ fn exhaustive(steps: u32, tiers: &TierSpec, known: &mut Vec<Vec<Vec<u32>>>) -> f
 #[test]
 fn small_problems_are_solved_and_bounded() {
     let (cases, longest) = crate::cases::cases((40, 9), (300, 11));
-    let seed = std::env::var("GPUZIP_TEST_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1u64);
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut draw = |n: u32| {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as u32 % n
-    };
-    let (mut optimal, mut solved, mut worst, mut tightest) = (0, 0, 1.0f64, f64::INFINITY);
-    let mut known = Vec::new();
+    let (seed, mut known) = (seed(), Vec::new());
+    let mut draw = drawing(seed);
+    let (mut optimal, mut worst, mut tightest) = (0, 1.0f64, f64::INFINITY);
     for _ in 0..cases {
         let (steps, cache, host) = (7 + draw(longest - 6), 1 + draw(4), draw(9));
         let link = [0.5, 1.0, 2.0, 4.0, 8.0, 16.0][draw(6) as usize];
         let copy = f64::from(draw(6)) / 10.0;
-        let tiers = tiers(link, copy, cache, host);
         let what = format!("seed {seed}: n {steps}, C {cache}, H {host}, X {link}, op {copy}");
-        let least = exhaustive(steps, &tiers, &mut known);
-        let found = search(steps, u32::MAX, &[vec![tiers.clone()]], Keep::Best).unwrap();
-        let certificate = certify(steps, &[vec![tiers]], &found[0], 1 << 40).unwrap();
-        let found = found[0].simulation.makespan;
-        assert!(certificate.has_transfers, "{what}");
-        assert!(
-            certificate.seconds <= least * (1.0 + 1e-9),
-            "{what}: the bound {} is above {least}",
-            certificate.seconds
-        );
-        let best = certificate.better.map_or(found, |better| better.simulation.makespan);
-        assert!(best >= least * (1.0 - 1e-9), "{what}: {best} is less than the least, {least}");
-        solved += 1;
+        let tiers = tiers(link, copy, cache, host);
+        let [bound, least, best] = compared(steps, tiers, &mut known, &what);
         optimal += u32::from(best <= least * (1.0 + 1e-9));
-        if best / least > 1.02 {
-            println!("{what}: {best} beside {least}");
-        }
         worst = worst.max(best / least);
-        tightest = tightest.min(least / certificate.seconds);
+        tightest = tightest.min(least / bound);
     }
-    println!("seed {seed}: {optimal} of {solved} optimal, at worst {worst}; the bound is at best {tightest} below");
-    assert!(optimal * 100 >= solved * 85 && worst <= 1.05, "{optimal} of {solved}, {worst}");
+    println!("seed {seed}: {optimal} of {cases} optimal, at worst {worst}; the bound is at best {tightest} below");
+    assert!(optimal * 100 >= cases * 85 && worst <= 1.05, "{optimal} of {cases}, {worst}");
+}
+
+/// As `small_problems_are_solved_and_bounded`, with a disk.
+#[test]
+fn small_problems_with_a_disk_are_bounded() {
+    let (cases, longest) = crate::cases::cases((30, 10), (200, 11));
+    let (seed, mut known) = (seed(), Vec::new());
+    let mut draw = drawing(seed + 1);
+    let (mut optimal, mut helped) = (0, 0);
+    for _ in 0..cases {
+        let (steps, cache, host) = (longest - draw(3), 1 + draw(2), 4 + draw(3));
+        let mut time = || [0.05f64, 0.25, 0.5, 1.0, 2.0, 4.0][draw(6) as usize];
+        let [link, disk_read, disk_write, copy] = [time(), time(), time(), time().min(0.5)];
+        let what = format!(
+            "seed {seed}: n {steps}, C {cache}, host {host}, X {link}, read {disk_read}, write {disk_write}, op {copy}"
+        );
+        let in_memory = tiers(link, copy, cache, host);
+        let costs = Costs { disk_read, disk_write, ..in_memory.costs.clone() };
+        let with = with_disk(TierSpec { costs, ..in_memory.clone() }, host, 5 + draw(6));
+        let [bound, least, best] = compared(steps, with, &mut known, &what);
+        let [_, without, _] = compared(steps, in_memory, &mut known, &what);
+        assert!(bound <= least && least <= without, "{what}: {bound}, {least} and {without}");
+        optimal += u32::from(best <= least * (1.0 + 1e-9));
+        helped += u32::from(least < without * (1.0 - 1e-9));
+    }
+    println!("seed {seed}: {optimal} of {cases} optimal; the disk helps {helped}");
+    assert!(helped * 4 >= cases, "{helped} of {cases}");
 }
 
 /// Problems with few host slots, with the best time over the ideal that was known for each: of

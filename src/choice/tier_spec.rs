@@ -314,6 +314,11 @@ impl TierSpec {
         self.budgets != Budgets::NONE
     }
 
+    /// Returns the slots in host memory of a plan that uses the disk; `None` if no plan does.
+    pub(super) fn beside_staging(&self) -> Option<u32> {
+        self.budgets.slots_beside_staging(self.slot_bytes)
+    }
+
     /// Returns these tiers without their disk.
     pub(super) fn without_disk(&self) -> Self {
         let memory = Budgets { disk: 0, ..self.budgets };

@@ -14,16 +14,19 @@ pub fn of_slots(costs: Costs, cache: u32, host: u32) -> TierSpec {
     }
 }
 
+/// These tiers with `host` slots in host memory, of which a disk takes four for its staging buffers, and
+/// `disk` slots on a disk.
+pub fn with_disk(tiers: TierSpec, host: u32, disk: u32) -> TierSpec {
+    let budgets = Budgets { device: u64::MAX, host: host.into(), disk: disk.into() };
+    TierSpec { host: Some(budgets.slots_outside(1)), budgets, ..tiers }
+}
+
 /// Sessions share a plan only if their pools have as many slots on disk: what one has on disk may be in
 /// the memory of another.
 #[test]
 fn a_pool_in_order_is_for_one_disk() {
     let schedule = Schedule::two_level(60, 20, 4, 2).unwrap();
-    let [small, large] = [7, 12].map(|host| {
-        let budgets = Budgets { device: u64::MAX, host, disk: 100 };
-        let host = Some(budgets.slots_outside(1));
-        TierSpec { host, budgets, ..of_slots(Costs::default(), 2, 0) }
-    });
+    let [small, large] = [7, 12].map(|host| with_disk(of_slots(Costs::default(), 2, 0), host, 100));
     let plan = small.plan_for(&schedule, &[]).unwrap();
     assert!(!plan.reads.is_empty() && plan.on_disk == small.on_disk(&plan));
     let [same, other] = [&small, &large]

@@ -52,6 +52,15 @@ impl Budgets {
         u32::try_from(host.max(with_disk)).unwrap_or(u32::MAX - 1)
     }
 
+    /// Number of snapshots of `slot_bytes` bytes that host memory holds beside the staging buffers of the
+    /// disk; `None` if a plan never has more than host memory holds without them.
+    pub fn slots_beside_staging(&self, slot_bytes: u64) -> Option<u32> {
+        let in_memory = Budgets { disk: 0, ..*self }.slots_outside(slot_bytes);
+        let is_used = self.slots_outside(slot_bytes) > in_memory;
+        let held = self.host.saturating_sub(staging_bytes(slot_bytes)) / slot_bytes.max(1);
+        is_used.then_some(u32::try_from(held).unwrap_or(u32::MAX - 1))
+    }
+
     /// Returns the budgets of host memory and disk with one `part`-th of the slots of `slot_bytes` bytes.
     pub(crate) fn for_part(&self, part: u32, slot_bytes: u64) -> Self {
         let staged = staging_bytes(slot_bytes);

@@ -282,9 +282,11 @@ impl Schedule {
         Self::with(Algorithm::Trace, backward_steps as u32, max_live, 0, Form::Trace(trace))
     }
 
-    /// The cheapest nested schedule of these prices, recorded; `None` if there is none.
-    pub fn priced(priced: &Priced) -> Result<Option<Self>> {
-        priced.actions()?.map(|actions| Self::nested(Trace::new(actions, None)?)).transpose()
+    /// The cheapest nested schedule of these prices with at most `cache` slots on the device and `host`
+    /// slots on the host, recorded; `None` if there is none.
+    pub fn priced(priced: &Priced, cache: u32, host: u32) -> Result<Option<Self>> {
+        let actions = priced.actions(cache, host)?;
+        actions.map(|actions| Self::nested(Trace::new(actions, None)?)).transpose()
     }
 
     /// The nested schedule of a tree, recorded.

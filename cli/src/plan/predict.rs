@@ -182,7 +182,7 @@ fn closing(
         writeln!(
             out,
             "\nNo nested schedule, which stores snapshots as a stack (revolve, two-level, hrevolve and all others here), takes less than {}\n\
-             within these budgets.",
+             with its snapshots on device, in host memory or on disk in the slots of these budgets.",
             seconds(certificate.seconds)
         )?;
         if !certificate.has_transfers {
