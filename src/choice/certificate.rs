@@ -17,7 +17,7 @@ use super::search::{clearly_less, evaluate, Candidate};
 use super::storage::Cut;
 use super::tier_spec::TierSpec;
 use crate::error::Result;
-use crate::predict::Costs;
+use crate::predict::{Budgets, Costs};
 use crate::schedule::{forward_steps, Priced, Prices, Schedule};
 
 /// A lower bound, and the best plan of the priced schedules.
@@ -200,6 +200,7 @@ impl<'a> Problem<'a> {
             + weights.up * after(costs.upload, self.cache)
             + weights.read * after(costs.disk_read, self.cache.saturating_add(self.host))
     }
+
     /// The numbers of slots on the device and in host memory whose schedules are tried. A schedule for
     /// fewer slots on the device leaves room for uploads that run ahead; for small problems all numbers
     /// are tried.
@@ -242,12 +243,39 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// The tiers for which a session is bounded: without the disk, and, where a plan may use a disk, with it.
-fn with_and_without_disk(tiers: &TierSpec) -> Vec<TierSpec> {
+/// The tiers for which a session is bounded. The bound of each list is the least one of its tiers, and the
+/// session's bound is the largest one of the lists. A plan has either no disk, or one and slots in host memory
+/// beside the staging buffers only; and it has no more slots than both together, the disk as quick as
+/// memory.
+fn relaxed(tiers: &TierSpec) -> Vec<Vec<TierSpec>> {
     match tiers.beside_staging() {
-        Some(_) => vec![tiers.without_disk(), tiers.clone()],
-        None => vec![tiers.clone()],
+        Some(_) => vec![
+            vec![tiers.without_disk(), tiers.clone()],
+            vec![TierSpec { budgets: Budgets::NONE, ..tiers.clone() }],
+        ],
+        None => vec![vec![tiers.clone()]],
     }
+}
+
+/// Returns the bound of a session from those of its relaxed tiers: the function `of` returns the seconds, and
+/// whether they know the transfers, for tiers and for its share of `work`.
+fn of_relaxed(
+    tiers: &TierSpec,
+    work: u64,
+    mut of: impl FnMut(&TierSpec, u64) -> Result<(f64, bool)>,
+) -> Result<(f64, bool)> {
+    let lists = relaxed(tiers);
+    let share = work / lists.iter().flatten().count() as u64;
+    let (mut longest, mut knows) = (0.0f64, false);
+    for list in &lists {
+        let (mut shortest, mut knows_all) = (f64::INFINITY, true);
+        for tiers in list {
+            let (seconds, knows_lanes) = of(tiers, share)?;
+            (shortest, knows_all) = (shortest.min(seconds), knows_all && knows_lanes);
+        }
+        (longest, knows) = (longest.max(shortest), knows || knows_all);
+    }
+    Ok((longest, knows))
 }
 
 /// Returns seconds such that no nested schedule for `steps` time steps is faster on `tiers`. `work` is
@@ -255,19 +283,17 @@ fn with_and_without_disk(tiers: &TierSpec) -> Vec<TierSpec> {
 /// steps and restores only. It tries the first weights only, which takes a sixth of the time of all, and
 /// mostly gives the same bound.
 pub fn lower_bound(steps: u32, tiers: &TierSpec, work: u64) -> Result<f64> {
-    let mut shortest = f64::INFINITY;
-    let all = with_and_without_disk(tiers);
-    for tiers in &all {
+    let of = |tiers: &TierSpec, share: u64| {
         let problem = Problem::new(steps, tiers);
         let mut longest = problem.of_steps();
-        let runs = problem.runs(work / all.len() as u64).min(WEIGHTS.len());
+        let runs = problem.runs(share).min(WEIGHTS.len());
         for weights in problem.weights().take(runs) {
             let Some(priced) = problem.priced(&weights)? else { break };
             longest = longest.max(problem.bound(&priced, &weights));
         }
-        shortest = shortest.min(longest);
-    }
-    Ok(shortest)
+        Ok((longest, runs > 0))
+    };
+    Ok(of_relaxed(tiers, work, of)?.0)
 }
 
 /// Bounds the time of `steps` time steps from below and tries the priced schedules. Each entry of
@@ -288,10 +314,9 @@ pub fn certify(
     for (alternative, sessions) in alternatives.iter().enumerate() {
         let (mut slowest, mut knows) = (0.0f64, false);
         for tiers in sessions {
-            let (mut shortest, mut knows_all) = (f64::INFINITY, true);
-            // A session with a disk is bounded twice.
+            // Half of the work is for the schedules of the dynamic program.
             let share = share / sessions.len().max(1) as u64 / 2;
-            for tiers in &with_and_without_disk(tiers) {
+            let of = |tiers: &TierSpec, share: u64| {
                 let to_beat = limit;
                 let attempt = |schedule: Schedule| {
                     let most = if is_small { f64::INFINITY } else { limit };
@@ -308,11 +333,10 @@ pub fn certify(
                     }
                     Ok(limit)
                 };
-                let (seconds, knows_lanes) =
-                    Problem::new(steps, tiers).bounded(share, to_beat, attempt)?;
-                (shortest, knows_all) = (shortest.min(seconds), knows_all && knows_lanes);
-            }
-            (slowest, knows) = (slowest.max(shortest), knows || knows_all);
+                Problem::new(steps, tiers).bounded(share, to_beat, attempt)
+            };
+            let (seconds, knows_lanes) = of_relaxed(tiers, share, of)?;
+            (slowest, knows) = (slowest.max(seconds), knows || knows_lanes);
         }
         certificate.seconds = certificate.seconds.min(slowest);
         certificate.has_transfers &= knows;
