@@ -10,8 +10,8 @@
 //! read to the device any number of times instead.
 //!
 //! The tables have 20 bytes for each number of free slots and each length of a range, with a disk 32
-//! bytes, and the time is quadratic in the number of steps. All numbers are integers, so that every machine finds the
-//! same schedule.
+//! bytes, and the time is quadratic in the number of steps. All numbers are integers, so that every
+//! machine finds the same schedule.
 
 use super::{Action, Kind};
 use crate::error::Result;
@@ -56,7 +56,7 @@ enum Base {
     Live,
 }
 
-/// The places of a stored base. Without a disk only the first `IN_MEMORY` are possible.
+/// The places of a stored base; without a disk, the first `IN_MEMORY` of them.
 const STORED: [Base; 5] = [Base::Device, Base::Host, Base::Both, Base::Disk, Base::Kept];
 const IN_MEMORY: usize = 3;
 
@@ -386,6 +386,7 @@ impl Priced {
         }
     }
 
+    /// Whether snapshots may lie on disk.
     #[inline(always)]
     fn has_disk(&self) -> bool {
         self.places > IN_MEMORY
