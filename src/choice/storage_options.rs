@@ -4,8 +4,11 @@
 use super::job::Job;
 use super::storage::{Coded, Storage};
 use super::tier_spec::TierSpec;
+use crate::config::TierOptions;
 use crate::error::{fail, Code, Result};
 use crate::files::PAGE;
+use crate::plan::Policy;
+use crate::predict::Costs;
 use crate::tier::staging_bytes;
 
 /// Returns the storage options of a job. They depend only on the job, profile included. Where the
@@ -24,7 +27,25 @@ pub fn storage_options(job: &Job) -> Result<Vec<TierSpec>> {
     }
     check_disk(job, &options)?;
     warn_of_sizes(job, &options);
+    let around = around_cache(job, &options)?;
+    options.extend(around);
     Ok(options)
+}
+
+/// Returns the options without a device cache, where a copy within the device takes longer than a transfer:
+/// going around the cache may then be faster.
+fn around_cache(job: &Job, options: &[TierSpec]) -> Result<Vec<TierSpec>> {
+    let TierOptions { cache, zero_copy, policy, .. } = job.config.tiers;
+    let has_both = job.device_budget > 0 && job.host_budget > 0;
+    if !has_both || cache > 0 || zero_copy || policy == Policy::Lru {
+        return Ok(Vec::new());
+    }
+    let job = Job { device_budget: 0, ..job.clone() };
+    let is_slow = |tiers: &&TierSpec| {
+        let Costs { copy, upload, download, .. } = tiers.costs;
+        tiers.storage.coded != Coded::Moved && copy > upload.min(download)
+    };
+    options.iter().filter(is_slow).map(|tiers| TierSpec::of(&tiers.storage, &job)).collect()
 }
 
 /// Fails if the disk holds no snapshot. Warns if host memory has no room for the staging buffers.
@@ -77,6 +98,33 @@ mod tests {
     use crate::layout::{Field, Layout};
     use crate::predict::Profile;
     use crate::scalar::Scalar;
+
+    /// Where copies within the device take longer than transfers, snapshots go around the cache: device
+    /// memory makes no plan slower than the plan without it.
+    #[test]
+    fn slow_copies_go_around_the_cache() {
+        let chosen = |d2d_gbs: f64, device: u64, cache: u32| {
+            let config = Config::default().with(|c| {
+                c.tiers.device_budget = device;
+                c.tiers.host_budget = 60;
+                c.tiers.cache = cache;
+                c.device.backend = Backend::Host;
+                let speeds = Profile { h2d_gbs: 2e-9, d2h_gbs: 2e-9, ..Profile::free() };
+                c.device.profile =
+                    Some(Profile { forward_ms: 1e3, backward_ms: 1e3, d2d_gbs, ..speeds });
+            });
+            let job = Job::new(config.clone(), State::Bytes { all: 1, previous: 0 });
+            let choice = choose_among(&config, 300, &[storage_options(&job).unwrap()]).unwrap();
+            (choice.plans[0].cache, choice.predicted.unwrap())
+        };
+        let (slow, quick) = (0.5e-9, 100e-9);
+        let alone = chosen(slow, 0, 0);
+        assert_eq!((alone.0, chosen(slow, 8, 0)), (0, alone));
+        // A cache that is asked for is used, and one that is quick is worth it.
+        let (asked, worth) = (chosen(slow, 8, 8), chosen(quick, 8, 0));
+        assert!(asked.0 > 0 && asked.1 > 1.5 * alone.1, "{asked:?} and {alone:?}");
+        assert!(worth.0 > 0 && worth.1 < alone.1, "{worth:?} and {alone:?}");
+    }
 
     /// With `compressor = auto` every way of storing snapshots is priced with zero copy: raw snapshots
     /// take the whole device budget, decoded states lie beside compressed snapshots, and the

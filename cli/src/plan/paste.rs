@@ -18,8 +18,10 @@ pub fn lines(best: &Candidate, machine: &Machine, arguments: &Arguments) -> Vec<
     let every = best.schedule.macro_steps().every();
     lines.extend((every > 1).then(|| format!("adjoint_every = {every}")));
     let uses_disk = best.simulation.disk_peak > 0;
+    let has_cache = machine.alternatives[best.alternative].iter().all(|t| t.cache != Some(0));
     let budgets = [
-        ("device_budget", machine.budgets.device),
+        // Without device memory a session, too, goes around the cache.
+        ("device_budget", if has_cache { machine.budgets.device } else { 0 }),
         ("host_budget", machine.budgets.host),
         ("disk_budget", if uses_disk { machine.budgets.disk } else { 0 }),
     ];

@@ -73,6 +73,12 @@ fn drawn(seed: u64) -> Drawn {
     let (steps, snapshots) = (40 + draw.below(200) as i64, 2 + draw.below(30) as u32);
     let algorithm = draw.of(&[Algorithm::Revolve, Algorithm::Hrevolve]);
     let (zero_copy, cache) = (draw.below(3) == 0, draw.of(&[0, 0, 0, 1, 3, 5]));
+    // Copies within the device that take longer than transfers: snapshots may go around the cache.
+    let d2d_gbs = match draw.below(5) {
+        0 => profile.h2d_gbs * 0.3,
+        _ => profile.d2d_gbs,
+    };
+    let profile = Profile { d2d_gbs, ..profile };
     let without = Profile { codecs: Vec::new(), ..profile.clone() };
     let given = if is_told { without } else { profile.clone() };
     let file = temporary(&format!("slots-{seed}.profile"), &given.to_bytes());
