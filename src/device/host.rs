@@ -15,7 +15,7 @@ use super::{
 };
 use crate::error::{fail, Result};
 use crate::fallible_vec;
-use crate::guarded::locked;
+use crate::guarded::{locked, Guarded};
 use crate::timeline::{Label, Span};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -368,12 +368,12 @@ struct Link {
 }
 
 /// The simulated links of this process that a device has, each with its two directions.
-static LINKS: Mutex<Vec<Weak<[Arc<Link>; 2]>>> = Mutex::new(Vec::new());
+static LINKS: Guarded<Vec<Weak<[Arc<Link>; 2]>>> = Guarded::new(Vec::new(), Vec::new);
 
 impl Link {
     /// Returns both directions of the link of this process with this bandwidth.
     fn both(bandwidth: f64) -> Result<Arc<[Arc<Link>; 2]>> {
-        let mut links = locked(&LINKS);
+        let mut links = LINKS.write()?;
         links.retain(|link| link.strong_count() > 0);
         let mut shared = links.iter().filter_map(Weak::upgrade);
         if let Some(link) = shared.find(|link| link[0].bandwidth == bandwidth) {
