@@ -137,7 +137,7 @@ fn shot(session: &mut Session, job: &Job, state: &mut State) -> f64 {
     set(state, 0);
     loop {
         let action = session.get_action().unwrap().action;
-        let ts = action.ts as u32;
+        let ts = action.ts;
         match action.kind {
             Kind::Forward | Kind::Backward => {
                 end += step;
