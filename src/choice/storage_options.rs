@@ -9,6 +9,7 @@ use crate::error::{fail, Code, Result};
 use crate::files::PAGE;
 use crate::plan::Policy;
 use crate::predict::Costs;
+use crate::schedule::Algorithm;
 use crate::tier::staging_bytes;
 
 /// Returns the storage options of a job. They depend only on the job, profile included. Where the
@@ -37,7 +38,9 @@ pub fn storage_options(job: &Job) -> Result<Vec<TierSpec>> {
 fn around_cache(job: &Job, options: &[TierSpec]) -> Result<Vec<TierSpec>> {
     let TierOptions { cache, zero_copy, policy, .. } = job.config.tiers;
     let has_both = job.device_budget > 0 && job.host_budget > 0;
-    if !has_both || cache > 0 || zero_copy || policy == Policy::Lru {
+    // Online, nobody knows the number of steps by which two ways could be compared.
+    let is_online = job.config.schedule.algorithm == Some(Algorithm::Online);
+    if !has_both || is_online || cache > 0 || zero_copy || policy == Policy::Lru {
         return Ok(Vec::new());
     }
     let job = Job { device_budget: 0, ..job.clone() };
@@ -120,6 +123,14 @@ mod tests {
         let (slow, quick) = (0.5e-9, 100e-9);
         let alone = chosen(slow, 0, 0);
         assert_eq!((alone.0, chosen(slow, 8, 0)), (0, alone));
+        // Online, there is no number of steps by which to compare.
+        let online = Config::default().with(|c| {
+            (c.tiers.device_budget, c.tiers.host_budget) = (8, 60);
+            c.schedule.algorithm = Some(Algorithm::Online);
+            c.device.profile = Some(Profile { d2d_gbs: slow, ..Profile::typical_gpu(1) });
+        });
+        let job = Job::new(online, State::Bytes { all: 1, previous: 0 });
+        assert_eq!(storage_options(&job).unwrap().len(), 1);
         // A cache that is asked for is used, and one that is quick is worth it.
         let (asked, worth) = (chosen(slow, 8, 8), chosen(quick, 8, 0));
         assert!(asked.0 > 0 && asked.1 > 1.5 * alone.1, "{asked:?} and {alone:?}");
