@@ -368,8 +368,15 @@ module gpuzip
     ! all the same. 0: the larger of 512 MiB and 2 % of the device's memory, at most an eighth of it; 1: none to speak
     ! of. Without effect on the host backend.
     integer(c_int64_t) :: device_reserve = 0
+    ! Host backend: threads that compress and decompress snapshots while the application computes. States are then raw
+    ! in a cache of some of the budget, and compressed outside. 0: the calling thread codes. 1: one at a time. 2: one
+    ! for each direction. Snapshots are coded so where the predicted time is shorter. Without effect on a GPU, with
+    ! `zero_copy`, policy lru, algorithm online or a `mixed_storage` that is set.
+    integer(c_int32_t) :: codec_threads = 0
     ! Reserved: must be zero.
-    integer(c_int64_t) :: reserved(11) = 0
+    integer(c_int32_t) :: reserved0 = 0
+    ! Reserved: must be zero.
+    integer(c_int64_t) :: reserved(10) = 0
   end type
 
   ! What the application must do next.

@@ -695,9 +695,21 @@ typedef struct gpuzip_config_t {
    */
   uint64_t device_reserve GPUZIP_DEFAULT(0);
   /*
+   Host backend: threads that compress and decompress snapshots while the application computes. States are
+   then raw in a cache of some of the budget, and compressed outside. 0: the calling thread codes. 1: one
+   at a time. 2: one for each direction. Snapshots are coded so where the predicted time is shorter.
+   Without effect on a GPU, with `zero_copy`, policy lru, algorithm online or a `mixed_storage` that is
+   set.
+   */
+  int32_t codec_threads GPUZIP_DEFAULT(0);
+  /*
    Reserved: must be zero.
    */
-  uint64_t reserved[11] GPUZIP_DEFAULT({0});
+  int32_t reserved0 GPUZIP_DEFAULT(0);
+  /*
+   Reserved: must be zero.
+   */
+  uint64_t reserved[10] GPUZIP_DEFAULT({0});
 #if defined(__cplusplus) && __cplusplus < 201402L
   gpuzip_config_t()
   {

@@ -118,6 +118,8 @@ pub struct CodecOptions {
     pub any_codec: bool,
     pub compression_factor: f64,
     pub difference_bound: bool,
+    /// `codec_threads`: threads of the host backend that may code beside the calling thread.
+    pub threads: u32,
 }
 
 /// Logs and timelines.

@@ -112,6 +112,9 @@ macro_rules! one_of {
 /// The strings of `given` are NULL or valid.
 unsafe fn checked_copy(given: &gpuzip_config_t) -> Result<Config> {
     zero_words("config->reserved", &given.reserved, Code::Config)?;
+    if given.reserved0 != 0 {
+        return fail!(Config, "config->reserved0 = {}: it must be zero", given.reserved0);
+    }
     level_of(given.log_level)?;
     // SAFETY: by this function's contract.
     let text = |pointer| unsafe { text_of(pointer) };
@@ -219,6 +222,10 @@ fn codec(given: &gpuzip_config_t) -> Result<CodecOptions> {
         difference_bound: one_of!(
             given.difference_bound,
             "0 (in states that steps start from) or 1 (always)"
+        ),
+        threads: one_of!(
+            given.codec_threads,
+            "0 (the calling thread), 1 or 2 (one for each direction)": 0, 1, 2
         ),
     })
 }

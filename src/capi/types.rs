@@ -447,8 +447,16 @@ pub struct gpuzip_config_t {
     /// the larger of 512 MiB and 2 % of the device's memory, at most an eighth of it; 1: none to
     /// speak of. Without effect on the host backend.
     pub device_reserve: u64,
+    /// Host backend: threads that compress and decompress snapshots while the application computes. States are
+    /// then raw in a cache of some of the budget, and compressed outside. 0: the calling thread codes. 1: one
+    /// at a time. 2: one for each direction. Snapshots are coded so where the predicted time is shorter.
+    /// Without effect on a GPU, with `zero_copy`, policy lru, algorithm online or a `mixed_storage` that is
+    /// set.
+    pub codec_threads: i32,
     /// Reserved: must be zero.
-    pub reserved: [u64; 11],
+    pub reserved0: i32,
+    /// Reserved: must be zero.
+    pub reserved: [u64; 10],
 }
 
 /// Counts and times of one session since its last setup.

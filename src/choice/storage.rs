@@ -8,6 +8,10 @@ use crate::layout::aligned;
 use crate::plan::{spare_bytes, Policy};
 use crate::predict::{CodecProfile, Costs, Profile};
 use crate::schedule::Algorithm;
+use crate::tier::MOST_BUFFERS;
+
+/// The most raw states that are tried for a cache whose snapshots the transfer lanes code.
+const MOST_RAW: u32 = 64;
 
 /// Factor between the bytes planned for a snapshot and the bytes of the largest measured snapshot:
 /// snapshots that were not measured may be larger.
@@ -31,6 +35,9 @@ pub enum Coded {
     All,
     /// Those that leave the device (mixed storage).
     Moved,
+    /// Those that leave a cache of raw states, by the transfer lanes of the host backend. If one budget is
+    /// for both, so many raw states are taken of it; 0: each tier has a budget of its own.
+    ByLanes(u32),
 }
 
 /// A way to store snapshots.
@@ -68,12 +75,13 @@ impl Storage {
         let raw = is_raw.then(|| Storage::raw(job));
         let ways = ways_to_code(job);
         let coded = codecs.into_iter().flat_map(|codec| {
-            let way = move |&coded| Storage { codec: codec.clone(), coded, ..Storage::raw(job) };
-            ways.iter().map(way)
+            let way = move |coded| Storage { codec: codec.clone(), coded, ..Storage::raw(job) };
+            ways.clone().into_iter().map(way)
         });
         let cut = |whole: Storage| {
-            // Mixed storage has no snapshots in two records.
-            let is_cut = job.shares_levels() && whole.coded != Coded::Moved;
+            // Snapshots are in two records where all are stored in the same way.
+            let is_alike = matches!(whole.coded, Coded::None | Coded::All);
+            let is_cut = job.shares_levels() && is_alike;
             let cut = is_cut.then(|| Storage { cut: Cut::Levels, ..whole.clone() });
             // Online, nobody knows the number of steps by which two ways could be compared.
             let is_alone = is_cut && job.config.schedule.algorithm == Some(Algorithm::Online);
@@ -120,10 +128,20 @@ impl Storage {
         })
     }
 
+    /// Whether an application that works in memory of the library works beside the slots, as these hold
+    /// compressed snapshots.
+    pub(super) fn works_beside_slots(&self) -> bool {
+        matches!(self.coded, Coded::All | Coded::Moved)
+    }
+
     /// Returns the bytes of the spare slots of an application that works in the slots.
     pub(crate) fn spare_bytes(&self, job: &Job) -> u64 {
         let (parts, state) = (self.cut as u32, job.state.bytes());
         // A cache without spare states holds levels, which are more than half of a state, or states.
+        if let Coded::ByLanes(_) = self.coded {
+            // The cache has two slots or more.
+            return 0;
+        }
         let (slot, sums) = match self.cut {
             Cut::Whole => (state, 0),
             Cut::Levels if job.backend != Backend::Cuda => (job.state.level_bytes(), 0),
@@ -135,7 +153,7 @@ impl Storage {
         };
         let cache = job.most_slots().unwrap_or(u32::MAX).saturating_mul(parts).min(held);
         let is_online = job.config.schedule.algorithm == Some(Algorithm::Online);
-        let beside = is_online || self.coded != Coded::None;
+        let beside = is_online || self.works_beside_slots();
         spare_bytes(self.zero_copy, beside, parts, cache, state)
     }
 
@@ -174,22 +192,48 @@ impl Storage {
         });
         let is_cut = self.cut == Cut::Levels;
         let previous_bytes = if is_cut { job.state.previous_bytes() } else { 0 };
-        Costs { slot_bytes, previous_bytes, ..Costs::new(&profile, state, codec.as_ref()) }
+        let costs = Costs::new(&profile, state, codec.as_ref());
+        let costs = match self.coded {
+            Coded::ByLanes(_) => costs.by_lanes(job.config.codec.threads),
+            _ => costs,
+        };
+        Costs { slot_bytes, previous_bytes, ..costs }
     }
 }
 
 /// Returns which snapshots a codec may compress. A codec that is named is one for all snapshots, and
 /// an application that computes in the slots may write to decoded states, but not to raw ones: it has
-/// to ask for mixed storage.
-fn ways_to_code(job: &Job) -> &'static [Coded] {
+/// to ask for mixed storage. Threads of the host that code are offered beside the calling thread.
+fn ways_to_code(job: &Job) -> Vec<Coded> {
     let config = &job.config;
-    let is_weighed = config.codec.any_codec
-        && !config.tiers.zero_copy
-        && config.schedule.algorithm != Some(Algorithm::Online);
-    match config.tiers.mixed_storage {
-        Some(true) => &[Coded::Moved],
-        None if is_weighed => &[Coded::All, Coded::Moved],
-        _ => &[Coded::All],
+    let is_known = config.schedule.algorithm != Some(Algorithm::Online);
+    let is_weighed = config.codec.any_codec && is_known && !config.tiers.zero_copy;
+    let mut ways = match config.tiers.mixed_storage {
+        Some(true) => vec![Coded::Moved],
+        None if is_weighed => vec![Coded::All, Coded::Moved],
+        _ => vec![Coded::All],
+    };
+    let has_lanes = job.backend == Backend::Host && config.codec.threads > 0;
+    let is_clairvoyant = config.tiers.policy == Policy::Clairvoyant;
+    if has_lanes && is_known && is_clairvoyant && config.tiers.mixed_storage.is_none() {
+        ways.extend(raw_states(job).into_iter().map(Coded::ByLanes));
+    }
+    ways
+}
+
+/// Returns the numbers of raw states that a cache may have whose snapshots the transfer lanes code: powers
+/// of two that take at most half of a budget for both tiers; 0 if each tier has its own.
+fn raw_states(job: &Job) -> Vec<u32> {
+    let cache = job.config.tiers.cache;
+    match (job.device_budget, job.host_budget) {
+        (0, 0) if cache == 0 => vec![MOST_BUFFERS],
+        (0, 0) => vec![0],
+        (0, _) if cache > 0 => vec![0],
+        (0, budget) | (budget, 0) => {
+            let most = slots_of(budget / 2, job.state.bytes());
+            (1..).map(|k| 1 << k).take_while(|&raw| raw <= most.min(MOST_RAW)).collect()
+        }
+        _ => vec![0],
     }
 }
 

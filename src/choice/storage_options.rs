@@ -18,7 +18,9 @@ use crate::tier::staging_bytes;
 pub fn storage_options(job: &Job) -> Result<Vec<TierSpec>> {
     let mut options = Vec::new();
     for storage in Storage::all(job) {
-        let is_choice = job.config.codec.any_codec && storage.coded != Coded::None;
+        // Snapshots that lanes code could be coded by the calling thread as well.
+        let is_offered = job.config.codec.any_codec || matches!(storage.coded, Coded::ByLanes(_));
+        let is_choice = is_offered && storage.coded != Coded::None;
         match TierSpec::of(&storage, job) {
             Err(error) if is_choice && matches!(error.code, Code::Budget | Code::Unsupported) => {
                 log::info!("{} is not offered: {error}", storage.codec.method.name())
@@ -46,7 +48,8 @@ fn around_cache(job: &Job, options: &[TierSpec]) -> Result<Vec<TierSpec>> {
     let job = Job { device_budget: 0, ..job.clone() };
     let is_slow = |tiers: &&TierSpec| {
         let Costs { copy, upload, download, .. } = tiers.costs;
-        tiers.storage.coded != Coded::Moved && copy > upload.min(download)
+        let is_alike = matches!(tiers.storage.coded, Coded::None | Coded::All);
+        is_alike && copy > upload.min(download)
     };
     options.iter().filter(is_slow).map(|tiers| TierSpec::of(&tiers.storage, &job)).collect()
 }

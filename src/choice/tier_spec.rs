@@ -8,6 +8,7 @@ use crate::layout::ALIGNMENT;
 use crate::plan::{spare_bytes, Claims, Index, Plan, Policy};
 use crate::predict::{Budgets, Costs};
 use crate::schedule::{MacroSteps, Schedule};
+use crate::tier::MOST_BUFFERS;
 use std::sync::Arc;
 
 /// A storage option of one session: how snapshots are stored, the bytes of a snapshot, the capacity of
@@ -29,6 +30,8 @@ pub struct TierSpec {
     /// Bytes of the device cache, if they are not `slot_bytes` times the slots: for compressed
     /// snapshots.
     pub packed_bytes: Option<u64>,
+    /// Bytes of host memory for snapshots that the transfer lanes code, if they are limited.
+    pub pool_bytes: Option<u64>,
     /// Bytes of device memory beside the cache; they count in the device budget.
     pub beside_cache: u64,
     /// Seconds of steps, copies, codec calls and transfers.
@@ -59,6 +62,9 @@ impl TierSpec {
     /// the number of snapshots. The spare slots of an application that works in the slots, and the
     /// work space of kernels, are part of the device budget.
     pub fn of(storage: &Storage, job: &Job) -> Result<Self> {
+        if let Coded::ByLanes(raw) = storage.coded {
+            return Self::by_lanes(storage, job, raw);
+        }
         let beside_cache = storage.beside_cache(job)?;
         if (1..beside_cache).contains(&job.device_budget) {
             return fail!(
@@ -95,6 +101,7 @@ impl TierSpec {
                 _ => Some(outside.slots_outside(slot_bytes)),
             },
             packed_bytes: is_packed.then_some(most_bytes / ALIGNMENT * ALIGNMENT),
+            pool_bytes: None,
             beside_cache,
             costs: storage.costs(job, slot_bytes),
             budgets: if job.disk_budget == 0 { Budgets::NONE } else { outside },
@@ -107,8 +114,59 @@ impl TierSpec {
         };
         match storage.coded {
             Coded::Moved => tiers.mixed(),
-            Coded::None | Coded::All => Ok(tiers),
+            _ => Ok(tiers),
         }
+    }
+
+    /// Returns the tiers whose snapshots the transfer lanes code: `raw` raw states of a budget that is for
+    /// both tiers, or the raw states that the device budget or `cache_capacity` allow, and compressed
+    /// snapshots in the rest, of which a few are in staging buffers.
+    fn by_lanes(storage: &Storage, job: &Job, raw: u32) -> Result<Self> {
+        let (state, slot_bytes) = (job.state.bytes(), storage.slot_bytes(job)?);
+        let named = job.config.tiers.cache;
+        let (cache, left) = match raw {
+            0 if job.device_budget > 0 => {
+                let held = slots_of(job.device_budget, state);
+                (if named > 0 { held.min(named) } else { held }, job.host_budget)
+            }
+            0 => (named, job.host_budget),
+            raw => {
+                let budget = job.device_budget.max(job.host_budget);
+                (raw, budget.saturating_sub(u64::from(raw).saturating_mul(state)))
+            }
+        };
+        // One buffer is the calling thread's.
+        let staged = u64::from(cache.min(MOST_BUFFERS) + 1).saturating_mul(slot_bytes);
+        let is_limited = job.device_budget > 0 || job.host_budget > 0;
+        let pool = left.saturating_sub(staged);
+        if cache < LEAST_RAW || is_limited && pool < slot_bytes {
+            return fail!(
+                Budget,
+                "codec_threads = {}: {cache} raw states of {state} bytes and {left} bytes for compressed snapshots of {slot_bytes} bytes",
+                job.config.codec.threads
+            );
+        }
+        let folders = job.config.tiers.disk_folders.len().max(1);
+        let on_disk = DiskSpace::bytes_of_slot(slot_bytes, folders).max(1);
+        let disk = match job.disk_budget {
+            u64::MAX => u64::MAX,
+            disk => (disk / on_disk).saturating_mul(slot_bytes),
+        };
+        let outside = Budgets { device: u64::MAX, host: pool, disk };
+        Ok(TierSpec {
+            storage: storage.clone(),
+            slot_bytes,
+            cache: Some(cache),
+            raw_slots: Some(cache),
+            host: is_limited.then(|| outside.slots_outside(slot_bytes)),
+            packed_bytes: None,
+            pool_bytes: is_limited.then_some(pool),
+            beside_cache: 0,
+            costs: storage.costs(job, slot_bytes),
+            budgets: if job.disk_budget == 0 { Budgets::NONE } else { outside },
+            folders,
+            claims: Claims::None,
+        })
     }
 
     /// Returns the tiers for a schedule whose steps are macro-steps.
@@ -181,8 +239,8 @@ impl TierSpec {
 
     /// Returns the bytes of the spare slots of a plan.
     pub fn spare_bytes(&self, plan: &Plan) -> u64 {
-        let Storage { cut, coded, zero_copy, .. } = self.storage;
-        let beside = coded != Coded::None || plan.drops;
+        let Storage { cut, zero_copy, .. } = self.storage;
+        let beside = self.storage.works_beside_slots() || plan.drops;
         spare_bytes(zero_copy, beside, cut as u32, plan.cache, self.costs.state_bytes)
     }
 
@@ -294,7 +352,9 @@ impl TierSpec {
             return self.plan(&index.in_levels(self.claims_of(snapshots))?, snapshots);
         }
         let cache = self.cache_for(snapshots);
+        let by_lanes = matches!(self.storage.coded, Coded::ByLanes(_));
         let mut plan = match self.raw_slots {
+            _ if by_lanes => Plan::coded_by_lanes(index, cache, self.storage.zero_copy)?,
             Some(raw) => {
                 Plan::mixed(index, raw, cache.saturating_sub(raw), self.storage.zero_copy)?
             }

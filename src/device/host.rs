@@ -1,11 +1,13 @@
 //! The host backend: main memory stands for device memory, the calling thread is the application's
-//! stream, and two worker threads are the transfer lanes, but for short copies ([`SHORT`]).
+//! stream, and two worker threads are the transfer lanes, but for short copies ([`SHORT`]). The transfer
+//! lanes code snapshots, too, if a session asks for that.
 //!
 //! With a link bandwidth set, every copy between device and host memory takes at least as long as
 //! such a link would need, which simulates the balance of an accelerator. All devices of a process with
 //! the same bandwidth share one link, as the ranks of a node may.
 
-use super::disk::{no_disk, DiskLanes, DiskSpace, Passing, Work};
+use super::disk::{no_disk, DiskLanes, DiskSpace, Passing, Work as DiskWork};
+use super::lane_coding::{CodesRecords, RecordCoding, Work};
 use super::recorder::{Log, Recorder, Teller};
 use super::slab::{Slab, Toucher};
 use super::worker::{Progress, Task, Worker};
@@ -17,6 +19,7 @@ use crate::error::{fail, Result};
 use crate::fallible_vec;
 use crate::guarded::{locked, Guarded};
 use crate::timeline::{Label, Span};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
@@ -43,6 +46,8 @@ pub struct HostDevice {
     /// When the current call began.
     entered: Instant,
     times: Times,
+    /// Nanoseconds in which the transfer lanes compressed, and in which they decompressed.
+    coded: Arc<[AtomicU64; 2]>,
     /// When the last call ended, and the measured seconds between calls.
     left: Option<Instant>,
     gaps: Option<Vec<f64>>,
@@ -68,6 +73,7 @@ impl HostDevice {
             events: Vec::new(),
             entered: Instant::now(),
             times: Times::default(),
+            coded: Arc::default(),
             left: None,
             gaps: None,
             coding: None,
@@ -194,6 +200,31 @@ impl Device for HostDevice {
         }
     }
 
+    fn code(
+        &mut self,
+        lane: Lane,
+        RecordCoding { coder, raw, raw_bytes, work }: RecordCoding,
+    ) -> Result<()> {
+        let raw = Address(self.pointer(raw, raw_bytes)?.cast());
+        let (work, crossing) = match work {
+            Work::Compress { buffer } => (OnLane::Compress { buffer }, Crossing::ToHost),
+            Work::Decompress { from, bytes, ts } => {
+                let coded = Address(self.pointer(from, bytes)?.cast());
+                let crossing = self.traffic.count(Place::Device(0), from, bytes);
+                let link = self.links.as_deref().map(|[to_device, _]| to_device.clone());
+                (OnLane::Decompress { coded, bytes: bytes as usize, ts, link }, crossing)
+            }
+        };
+        let span = self.span(lane, &crossing, raw_bytes);
+        let coding =
+            Transfer::Code(LaneCoding { coder, raw, work, span, seconds: self.coded.clone() });
+        match lane {
+            Lane::Upload => self.transfers[0].push(coding),
+            Lane::Download => self.transfers[1].push(coding),
+            _ => fail!(Device, "only the transfer lanes code snapshots"),
+        }
+    }
+
     fn record(&mut self, lane: Lane, event: Event) -> Result<()> {
         self.events[event.0] = (lane, self.progress(lane).map_or(0, |(_, issued)| issued));
         Ok(())
@@ -215,7 +246,7 @@ impl Device for HostDevice {
             Lane::Upload => self.transfers[0].push(Transfer::Wait(other, sequence)),
             Lane::Download => self.transfers[1].push(Transfer::Wait(other, sequence)),
             Lane::DiskRead | Lane::DiskWrite => match &mut self.disk {
-                Some(disk) => disk.push(lane, Work::Wait(other, sequence)),
+                Some(disk) => disk.push(lane, DiskWork::Wait(other, sequence)),
                 None => no_disk(),
             },
         }
@@ -238,7 +269,10 @@ impl Device for HostDevice {
 
 impl Recorder for HostDevice {
     fn times(&mut self) -> Result<Times> {
-        Ok(self.times)
+        let [compress, decompress] =
+            [0, 1].map(|k| self.coded[k].load(Ordering::Relaxed) as f64 / 1e9);
+        let (compressed, decompressed) = self.times.coded;
+        Ok(Times { coded: (compressed + compress, decompressed + decompress), ..self.times })
     }
 
     fn time_gaps(&mut self, on: bool) {
@@ -400,9 +434,52 @@ impl Link {
     }
 }
 
+/// What a lane does with a record, and, for bytes that cross a simulated link, that link.
+enum OnLane {
+    Compress { buffer: usize },
+    Decompress { coded: Address, bytes: usize, ts: i64, link: Option<Arc<Link>> },
+}
+
+/// The coding of a record on a transfer lane.
+struct LaneCoding {
+    coder: Arc<dyn CodesRecords>,
+    raw: Address,
+    work: OnLane,
+    span: Option<Box<(Arc<Log>, Label)>>,
+    seconds: Arc<[AtomicU64; 2]>,
+}
+
+impl LaneCoding {
+    fn run(self) {
+        let begin = Instant::now();
+        // SAFETY: the addresses were checked at enqueuing, and the lanes are in order.
+        let number = unsafe {
+            match &self.work {
+                OnLane::Compress { buffer } => {
+                    self.coder.compress(self.raw.0, *buffer);
+                    0
+                }
+                OnLane::Decompress { coded, bytes, ts, .. } => {
+                    self.coder.decompress(*ts, coded.0, *bytes, self.raw.0);
+                    1
+                }
+            }
+        };
+        let spent = begin.elapsed().as_nanos() as u64;
+        self.seconds[number].fetch_add(spent, Ordering::Relaxed);
+        if let OnLane::Decompress { bytes, link: Some(link), .. } = &self.work {
+            link.pace(Instant::now(), *bytes);
+        }
+        if let Some(span) = self.span {
+            span.0.add(span.1, begin, Instant::now());
+        }
+    }
+}
+
 /// Work of a transfer lane.
 enum Transfer {
     Copy(Copy),
+    Code(LaneCoding),
     /// Waits until the other lane has done this number of tasks since it was made.
     Wait(Arc<Progress>, u64),
 }
@@ -411,6 +488,7 @@ impl Task for Transfer {
     fn run(self) {
         match self {
             Transfer::Copy(copy) => copy.run(),
+            Transfer::Code(coding) => coding.run(),
             // A lane stops only when its device is dropped: then no code waits for this copy.
             Transfer::Wait(other, sequence) => drop(other.wait(sequence)),
         }

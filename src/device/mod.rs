@@ -9,6 +9,7 @@ mod contiguous;
 pub mod cuda;
 mod disk;
 mod host;
+mod lane_coding;
 mod launcher;
 mod overlap;
 mod recorder;
@@ -28,6 +29,7 @@ pub(crate) use contiguous::Contiguous;
 pub use cuda::CudaDevice;
 pub use disk::{DiskSpace, DIRECT_FROM};
 pub use host::HostDevice;
+pub(crate) use lane_coding::{CodesRecords, RecordCoding, Work};
 pub use launcher::{DeviceMemory, Function, Launcher, Queue};
 pub(crate) use overlap::memory_of;
 pub use recorder::{Coding, Recorder, Times};
@@ -368,6 +370,12 @@ pub trait Device: Recorder + Launcher + Send {
 
     /// Enqueues a copy of `bytes` bytes. Fails if a place exceeds its slab or its field.
     fn copy(&mut self, lane: Lane, to: Place, from: Place, bytes: u64) -> Result<()>;
+
+    /// Enqueues the coding of a record on a transfer lane. The default is that of a device whose transfer
+    /// lanes only copy.
+    fn code(&mut self, _lane: Lane, _work: RecordCoding) -> Result<()> {
+        fail!(Unsupported, "the transfer lanes of this device do not code snapshots")
+    }
 
     /// Records `event` on `lane`: it is reached when all work enqueued there so far has ended.
     fn record(&mut self, lane: Lane, event: Event) -> Result<()>;

@@ -195,6 +195,14 @@ impl Plan {
         Self::made(index, cache, Policy::Clairvoyant, true)
     }
 
+    /// Plans an indexed schedule for snapshots that transfer lanes code on their way between a cache of raw
+    /// states and the host: with a slot or more, every RESTORE has one, and so has every SAVE of a snapshot
+    /// that is read later, so that the calling thread codes nothing.
+    pub fn coded_by_lanes(index: &Index, cache: u32, zero_copy: bool) -> Result<Self> {
+        let plan = Self::made_through(index, cache, Policy::Clairvoyant, zero_copy, true)?;
+        Ok(Plan { raw_slots: cache, ..plan })
+    }
+
     /// Whether a plan with `cache` slots gives every SAVE and RESTORE a slot for each of its `parts`
     /// parts: under zero copy with two slots or more for each part, one for the state of the action and
     /// one for the state before it, which the application may still use. Such a plan needs no spare
@@ -241,6 +249,17 @@ impl Plan {
     }
 
     fn made(index: &Index, cache: u32, policy: Policy, zero_copy: bool) -> Result<Self> {
+        Self::made_through(index, cache, policy, zero_copy, false)
+    }
+
+    /// `through_slots`: every RESTORE, and every SAVE of a snapshot that is read later, has a slot.
+    fn made_through(
+        index: &Index,
+        cache: u32,
+        policy: Policy,
+        zero_copy: bool,
+        through_slots: bool,
+    ) -> Result<Self> {
         let left = match &index.forward {
             None => None,
             Some(phase) if policy == Policy::Clairvoyant => {
@@ -251,7 +270,8 @@ impl Plan {
         // The SAVE of an online schedule may replace the snapshot in its slot after the application has
         // begun to compute the state, which it therefore does in spare memory.
         let zero_copy = zero_copy && left.is_none();
-        let mut plan = replace::replace(index, cache, policy, zero_copy, left.as_ref())?;
+        let kind = (zero_copy, through_slots);
+        let mut plan = replace::replace(index, cache, policy, kind, left.as_ref())?;
         plan.fetches.sort_unstable();
         plan.place_on_host(index, left.as_ref())?;
         plan.count(index);

@@ -38,7 +38,8 @@ pub(super) struct Cache<'a> {
     in_hand: [u32; 2 * MOST_PARTS],
     /// Whether a slot can be in hand at all.
     has_in_hand: bool,
-    /// Whether every SAVE and RESTORE gets a slot (`Plan::always_has_slot`).
+    /// Whether every SAVE and RESTORE gets a slot (`Plan::always_has_slot`); without zero copy, every one
+    /// whose snapshot is read.
     always: bool,
 }
 
@@ -52,10 +53,11 @@ pub(super) fn replace(
     index: &Index,
     capacity: u32,
     policy: Policy,
-    zero_copy: bool,
+    (zero_copy, through_slots): (bool, bool),
     left: Option<&Left>,
 ) -> Result<Plan> {
     let mut cache = Cache::new(index, capacity, zero_copy)?;
+    cache.always |= through_slots;
     let mut steps = with_room(index.accesses.len())?;
     if let Some(left) = left {
         steps.extend_from_slice(&left.steps);
@@ -193,7 +195,7 @@ impl<'a> Cache<'a> {
                 return Ok(Step { slot, host: NONE });
             }
             self.saved[ts] = e;
-            if access.next == NONE && !self.always {
+            if access.next == NONE && !(self.always && self.zero_copy) {
                 return Ok(Step { slot: NONE, host: NONE });
             }
             let free = self.dead(true).or_else(|| self.empty());

@@ -80,7 +80,7 @@ impl Clocks {
         let Traffic { h2d_bytes, d2h_bytes, disk_bytes, disk_reads, disk_writes, .. } =
             self.traffic;
         let moved = |bytes: u64| {
-            let bytes = u128::from(bytes) * u128::from(self.costs.stored_bytes);
+            let bytes = u128::from(bytes) * u128::from(self.costs.moved_bytes);
             u64::try_from(bytes / u128::from(self.whole.max(1))).unwrap_or(u64::MAX)
         };
         let [h2d_bytes, d2h_bytes, disk_bytes] = [h2d_bytes, d2h_bytes, disk_bytes].map(moved);

@@ -142,6 +142,8 @@ pub struct Costs {
     /// of bytes. Where snapshots share time levels these are the bytes of a whole state, and a copy
     /// of a part takes its part of the time.
     pub stored_bytes: u64,
+    /// Bytes of a snapshot that cross the link, or that go to disk.
+    pub moved_bytes: u64,
     /// Bytes of a snapshot's slot, enough for the largest snapshot.
     pub slot_bytes: u64,
     /// Bytes of a state that are the previous time level of its other fields, if snapshots share
@@ -189,10 +191,27 @@ impl Costs {
             disk_write: seconds(stored_bytes, profile.disk_write_gbs),
             state_bytes,
             stored_bytes,
+            moved_bytes: stored_bytes,
             slot_bytes,
             previous_bytes: 0,
             one_engine: profile.has_one_engine(),
             compressed: codec.is_some(),
+        }
+    }
+
+    /// These costs of compressed snapshots if lanes code them, `threads` at a time: the application copies raw
+    /// states, and a transfer takes the time of coding and of moving what comes of it.
+    pub fn by_lanes(self, threads: u32) -> Self {
+        Costs {
+            copy: self.raw_copy(),
+            compress: 0.0,
+            decompress: 0.0,
+            upload: self.upload + self.decompress,
+            download: self.compress + self.download,
+            stored_bytes: self.state_bytes,
+            one_engine: threads == 1,
+            compressed: false,
+            ..self
         }
     }
 

@@ -54,7 +54,9 @@ pub(super) fn least(
     costs: &Costs,
     patience: f64,
 ) -> Result<std::result::Result<f64, f64>> {
-    let is_known = index.is_one_by_one && !plan.zero_copy && plan.raw_slots == 0 && !plan.drops;
+    // A plan of raw slots alone is one whose snapshots lanes code.
+    let is_mixed = plan.raw_slots > 0 && plan.raw_slots < plan.cache;
+    let is_known = index.is_one_by_one && !plan.zero_copy && !is_mixed && !plan.drops;
     if !is_known {
         return Ok(Ok(0.0));
     }

@@ -8,7 +8,7 @@ use crate::device::{Device, DeviceMemory, DiskSpace, Memory as Tier};
 use crate::error::{fail, Code, Result};
 use crate::layout::{aligned, ALIGNMENT};
 use crate::plan::Plan;
-use crate::tier::{staging_bytes, Storage, Sums, Tiers};
+use crate::tier::{staging_bytes, LaneCoder, SnapshotCoder, Storage, Sums, Tiers};
 use std::sync::Arc;
 
 /// An open device, on which memory is reserved for the plan of a storage option.
@@ -52,6 +52,14 @@ impl<'a> Memory<'a> {
         let shared = parts.previous.len();
         let coder = match coded {
             Coded::None => None,
+            Coded::ByLanes(_) => {
+                let threads = basis.job.config.codec.threads;
+                let buffers = spec.cache.unwrap_or(0);
+                let make = || SnapshotCodec::new(codec.clone(), &basis.layout);
+                let sizes = [threads, buffers];
+                let lanes = LaneCoder::new(&mut *device, &basis.layout, &parts, sizes, make)?;
+                Some(SnapshotCoder::Lanes(Box::new(lanes)))
+            }
             _ => Some(target.coder(&mut *device, codec, &basis.layout, &parts)?),
         };
         let mut storage = Storage { parts, coder, sums: None };
@@ -156,7 +164,9 @@ impl<'a> Memory<'a> {
         let has_disk = tiers.on_disk(plan) > 0;
         let staged = if has_disk { staging_bytes(tiers.slot_bytes) } else { 0 };
         let is_coded = self.storage.coder.is_some();
-        let pool = match (is_coded, job.host_budget) {
+        let by_lanes = matches!(tiers.storage.coded, Coded::ByLanes(_));
+        let budget = if by_lanes { tiers.pool_bytes.unwrap_or(0) } else { job.host_budget };
+        let pool = match (is_coded, budget) {
             (false, _) => tiers.bytes_of(plan).1.saturating_sub(staged),
             (true, 0) => {
                 let snapshots = plan.host_slots.saturating_add(plan.device_slots);
@@ -170,7 +180,7 @@ impl<'a> Memory<'a> {
         };
         self.device.reserve(Tier::Host, pool.saturating_add(staged))?;
         // Without a budget, a pool of compressed snapshots grows as the snapshots need it.
-        let grows = is_coded && (job.host_budget == 0 || self.basis.promise.is_some());
+        let grows = is_coded && (budget == 0 || self.basis.promise.is_some());
         self.device.lock(match (grows, job.config.codec.compression_factor > 1.0) {
             (false, _) => pool.saturating_add(staged),
             (true, true) => times(plan.host_slots, tiers.slot_bytes),

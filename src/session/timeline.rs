@@ -200,5 +200,5 @@ fn of_costs(costs: &Costs) -> Object {
     let mean = Object::new().value("forward", costs.forward.mean());
     with_fields!(mean.value("backward", costs.backward.mean()), costs,
         copy compress decompress upload download disk_read disk_write one_engine compressed
-        state_bytes stored_bytes slot_bytes previous_bytes)
+        state_bytes stored_bytes moved_bytes slot_bytes previous_bytes)
 }

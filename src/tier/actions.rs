@@ -2,7 +2,7 @@
 
 use super::copies::{From, To};
 use super::play::{Play, Restored, Saved};
-use super::{CodedRecord, Tiers};
+use super::{CodedRecord, SnapshotCoder, Tiers};
 use crate::device::{AppMemory, Device, Lane, Traffic};
 use crate::error::{fail, Result};
 use crate::plan::{Level, Moment, Plan, Step, NONE};
@@ -52,7 +52,10 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
             saved.written += u32::from(crosses);
             saved.bytes += bytes;
         }
-        self.saved.push(saved);
+        // What a lane compresses has its bytes when it is placed.
+        if saved.written == 0 || !self.codes_by_lanes() {
+            self.saved.push(saved);
+        }
         Ok(())
     }
 
@@ -93,7 +96,12 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
                 moved += u32::from(step.host != NONE);
             }
         }
-        for (part, &step) in play.steps().iter().enumerate().filter(|_| last && is_coded) {
+        let by_lanes = self.codes_by_lanes();
+        if by_lanes {
+            self.storage.coder.as_mut().map_or(Ok(()), SnapshotCoder::check)?;
+        }
+        let is_packed = is_coded || by_lanes;
+        for (part, &step) in play.steps().iter().enumerate().filter(|_| last && is_packed) {
             if play.level_of(part) == Level::Own {
                 self.forget(step, play.record(part));
             }
@@ -114,7 +122,7 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
             self.arrive(from)?;
             self.extents[from].place()
         } else {
-            let buffer = self.free_buffer()?;
+            let buffer = self.buffer_of_caller()?;
             let Some(coder) = &self.storage.coder else { return fail!(State, "no codec") };
             let to = coder.buffer(buffer);
             self.device.concerns(play.ts);
@@ -139,6 +147,11 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
             None => step.host,
         };
         self.leave(true, step.slot);
+        self.forget_in_pool(host, record);
+    }
+
+    /// Frees the bytes of a compressed record in pool slot `host`, if it is there.
+    pub(super) fn forget_in_pool(&mut self, host: u32, record: i64) {
         if self.pool.named(host).is_some_and(|y| self.extents[y].record == record) {
             self.leave(false, host);
         }

@@ -5,9 +5,9 @@
 //! time.
 
 use super::copies::From;
-use super::play::{Play, Saved};
-use super::Tiers;
-use crate::device::{AppMemory, Device};
+use super::play::{state_of, Play, Saved};
+use super::{SnapshotCoder, Tiers};
+use crate::device::{AppMemory, Device, Lane};
 use crate::error::{fail, Result};
 use crate::plan::{Plan, Step, NONE};
 use std::ops::Deref;
@@ -20,6 +20,8 @@ pub struct Staged {
     made: [Option<(i64, Step)>; 2],
     /// Number of the SAVE that made the snapshot (`Tiers::calls`).
     call: u64,
+    /// Whether a transfer lane makes the record, which is raw in the cache.
+    by_lane: bool,
 }
 
 impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
@@ -40,14 +42,38 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
 
     /// Compresses the state of a SAVE into a staging buffer, and places the snapshots that are due.
     pub(super) fn code(&mut self, play: &Play, fields: &[AppMemory]) -> Result<()> {
-        let buffer = self.free_buffer()?;
+        let buffer = self.buffer_of_caller()?;
         self.device.concerns(play.ts);
         let Some(coder) = &mut self.storage.coder else { return fail!(State, "no codec") };
+        let is_of_lanes = coder.lanes().is_some();
         coder.make(&mut *self.device, buffer, play.made().count(), fields)?;
         let mut made = [None; 2];
         play.made().for_each(|(part, step)| made[part] = Some((play.record(part), step)));
-        self.staged.push_back(Staged { buffer, ts: play.ts, made, call: self.calls });
+        let (call, by_lane) = (self.calls, false);
+        let staged = Staged { buffer, ts: play.ts, made, call, by_lane };
+        if is_of_lanes {
+            // Older records of the same slots are placed first, so that this one stays there.
+            play.steps().iter().try_for_each(|&step| self.place_made_for(step))?;
+            return self.place(staged);
+        }
+        self.staged.push_back(staged);
         self.place_but(self.lag())
+    }
+
+    /// Lets the lane of downloads compress a raw record of the cache, which it then takes to the record's
+    /// slot in the pool.
+    pub(super) fn code_by_lane(&mut self, record: i64, step: Step, x: usize) -> Result<()> {
+        let (buffer, ts) = (self.free_buffer()?, state_of(record));
+        let Tiers { device, order, extents, storage, .. } = self;
+        let Some(lanes) = storage.coder.as_ref().and_then(SnapshotCoder::lanes) else {
+            return fail!(State, "no codec");
+        };
+        order.before(&mut **device, Lane::Download, Some(&extents[x].marks), None)?;
+        lanes.compress(&mut **device, buffer, extents[x].place())?;
+        self.done(Lane::Download, [Some(x), None])?;
+        let made = [Some((record, step)), None];
+        self.staged.push_back(Staged { buffer, ts, made, call: self.calls, by_lane: true });
+        Ok(())
     }
 
     /// Places snapshots, oldest first, until at most `left` wait in staging buffers.
@@ -58,9 +84,18 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
         Ok(())
     }
 
+    /// Number of the staging buffer in which the application's lane works. It has one of its own where the
+    /// transfer lanes code.
+    pub(super) fn buffer_of_caller(&mut self) -> Result<usize> {
+        match self.storage.coder.as_ref().and_then(SnapshotCoder::lanes) {
+            Some(lanes) => Ok(lanes.buffers()),
+            None => self.free_buffer(),
+        }
+    }
+
     /// Number of a staging buffer without a snapshot. Places the oldest snapshot if all buffers are
     /// full.
-    pub(super) fn free_buffer(&mut self) -> Result<usize> {
+    fn free_buffer(&mut self) -> Result<usize> {
         let buffers = self.lag().max(1);
         self.place_but(buffers - 1)?;
         Ok((0..buffers).find(|&k| self.staged.iter().all(|staged| staged.buffer != k)).unwrap_or(0))
@@ -71,8 +106,10 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
     pub(super) fn place_made_for(&mut self, step: Step) -> Result<()> {
         let same = |a: u32, b: u32| a != NONE && a == b;
         let touches = |staged: &Staged| {
-            let made = staged.made.iter().flatten();
-            made.into_iter().any(|(_, of)| same(of.slot, step.slot) || same(of.host, step.host))
+            let mut made = staged.made.iter().flatten();
+            // A record that a lane compresses has its slot in the cache already.
+            let is_new = !staged.by_lane;
+            made.any(|(_, of)| is_new && same(of.slot, step.slot) || same(of.host, step.host))
         };
         while self.staged.iter().any(touches) {
             self.place_oldest()?;
@@ -83,18 +120,34 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
     /// Copies the oldest snapshot from its staging buffer into its slots. Blocks the calling thread until
     /// the size of that snapshot is known.
     fn place_oldest(&mut self) -> Result<()> {
-        let Some(Staged { buffer, ts, made, .. }) = self.staged.pop_front() else { return Ok(()) };
+        self.staged.pop_front().map_or(Ok(()), |staged| self.place(staged))
+    }
+
+    fn place(&mut self, Staged { buffer, ts, made, by_lane, .. }: Staged) -> Result<()> {
         let Some(coder) = &mut self.storage.coder else { return fail!(State, "no codec") };
         let sizes = coder
             .size(&mut *self.device, buffer)
             .map_err(|e| e.within(format_args!("the snapshot of state {ts}")))?;
-        let from = [0, 1].map(|part| From::Place(coder.record(buffer, part)));
+        let placed = coder.lanes().filter(|_| by_lane).map(|lanes| lanes.placed(buffer));
+        let from = [0, 1].map(|part| {
+            let at = coder.record(buffer, part);
+            placed.map_or(From::Place(at), |event| From::Buffer(at, event))
+        });
         self.device.concerns(ts);
         let mut saved = Saved { ts, bytes: sizes.iter().sum(), written: 0 };
         self.largest = sizes.into_iter().fold(self.largest, u64::max);
         for ((made, bytes), from) in made.into_iter().zip(sizes).zip(from) {
-            if let Some((record, step)) = made {
-                saved.written += u32::from(self.put(record, step, bytes, from)?);
+            match made {
+                Some((record, step)) if by_lane => {
+                    let y = self.take_in_pool(step.host, bytes)?;
+                    self.extents[y].record = record;
+                    self.write(Lane::Download, from, y)?;
+                    saved.written += 1;
+                }
+                Some((record, step)) => {
+                    saved.written += u32::from(self.put(record, step, bytes, from)?)
+                }
+                None => {}
             }
         }
         self.saved.push(saved);

@@ -5,9 +5,10 @@
 //! error, never a state.
 
 use super::extent::{Extent, In, NO_RECORD};
+use super::order::{Marks, NO_EVENT};
 use super::play::state_of;
-use super::Tiers;
-use crate::device::{AppMemory, Device, Lane, Place};
+use super::{SnapshotCoder, Tiers};
+use crate::device::{AppMemory, Device, Event, Lane, Place};
 use crate::error::{fail, Result};
 use crate::plan::{Level, Plan, Read, Step, NONE};
 use std::ops::Deref;
@@ -17,6 +18,8 @@ use std::ops::Deref;
 pub enum From<'a> {
     Extent(usize),
     Place(Place),
+    /// A staging buffer of a transfer lane, and the event that the lane records when it has read the buffer.
+    Buffer(Place, Event),
     /// The fields of a part of the application's state.
     Fields(usize, &'a [AppMemory]),
     /// The bytes are in the extent already: the application has computed there.
@@ -41,6 +44,14 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
             From::Here => self.cache.named(step.slot),
             _ => self.take_in_cache(step.slot, bytes),
         };
+        if let Some(x) = in_cache.filter(|_| self.codes_by_lanes()) {
+            (self.extents[x].record, self.extents[x].pool_slot) = (record, step.host);
+            self.write(Lane::App, from, x)?;
+            if step.host != NONE {
+                self.code_by_lane(record, step, x)?;
+            }
+            return Ok(step.host != NONE);
+        }
         let in_pool = self.room_in_pool(record, step, in_cache, bytes)?;
         let (mut lane, mut from) = (Lane::App, from);
         if let Some(x) = in_cache {
@@ -65,13 +76,19 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
         // The RESTORE checks that this is its record.
         let record = self.extents[from].record;
         self.device.concerns(state_of(record));
-        let Some(to) = self.take_in_cache(step.slot, self.extents[from].bytes) else {
+        let bytes = match self.codes_by_lanes() {
+            true => self.storage.parts.parts[0].bytes,
+            false => self.extents[from].bytes,
+        };
+        let Some(to) = self.take_in_cache(step.slot, bytes) else {
             self.name(step.slot, from);
             return Ok(());
         };
         self.order.after_app(&mut *self.device, Lane::Upload)?;
+        self.extents[to].record = record;
         let from_disk = self.read(Lane::Upload, from, To::Extent(to))?;
         let to = &mut self.extents[to];
+        to.is_decoded = true;
         (to.record, to.pool_slot, to.from_disk) = (record, step.host, from_disk);
         Ok(())
     }
@@ -181,22 +198,54 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
                 device.copy(lane, to, from, layout.bytes[field])?;
             }
         } else if !matches!(from, From::Here) {
-            let from = if let From::Place(at) = from { Some(at) } else { read.map(Extent::place) };
+            let from = match from {
+                From::Place(at) | From::Buffer(at, _) => Some(at),
+                _ => read.map(Extent::place),
+            };
             let to = if let To::Place(at) = to { Some(at) } else { written.map(Extent::place) };
             let (Some(from), Some(to)) = (from, to) else { return fail!(Device, "no place") };
-            device.copy(lane, to, from, bytes)?;
+            let lanes = storage.coder.as_ref().and_then(SnapshotCoder::lanes);
+            match (lanes, read.zip(written)) {
+                (Some(lanes), Some((read, written)))
+                    if read.memory == In::Host && written.memory == In::Device =>
+                {
+                    let ts = state_of(written.record);
+                    lanes.decompress(device, lane, ts, (from, bytes), to)?;
+                }
+                _ => device.copy(lane, to, from, bytes)?,
+            }
         }
-        self.done(lane, [source, target])
+        let buffer = match from {
+            From::Buffer(_, event) => Some(Marks::new(NO_EVENT, event.0 as u32)),
+            _ => None,
+        };
+        self.done_from(lane, buffer, [source, target])
     }
 
     /// Counts an operation of a lane that has read an extent and written another one.
-    pub(super) fn done(&mut self, lane: Lane, [from, to]: [Option<usize>; 2]) -> Result<()> {
+    pub(super) fn done(&mut self, lane: Lane, copied: [Option<usize>; 2]) -> Result<()> {
+        self.done_from(lane, None, copied)
+    }
+
+    /// As `done`, for an operation that has read an extent or a staging buffer with these marks.
+    fn done_from(
+        &mut self,
+        lane: Lane,
+        buffer: Option<Marks>,
+        [from, to]: [Option<usize>; 2],
+    ) -> Result<()> {
         let Tiers { device, extents, order, .. } = self;
         let [source, target] = [from, to].map(|x| x.map(|x| &extents[x].marks));
+        let source = source.or(buffer.as_ref());
         let [read, written] = order.after(&mut **device, lane, source, target)?;
         from.into_iter().for_each(|x| extents[x].marks.is_read(read));
         to.into_iter().for_each(|x| extents[x].marks.is_written(written));
         Ok(())
+    }
+
+    /// Whether records are raw in the cache, and the transfer lanes code those that leave it.
+    pub(super) fn codes_by_lanes(&self) -> bool {
+        self.storage.coder.as_ref().and_then(SnapshotCoder::lanes).is_some()
     }
 
     /// Whether an extent is of the device cache.

@@ -1,7 +1,7 @@
 //! A cut through a shot: the records that a restart file holds, and a session that goes on from it.
 
 use super::extent::In;
-use super::play::{record, Stored};
+use super::play::{record as record_of, Stored};
 use super::Tiers;
 use crate::device::{Device, Lane, Place, PIECE};
 use crate::error::{fail, Result};
@@ -33,8 +33,14 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
         for (in_cache, slot) in [(false, at.host), (true, at.slot)] {
             if slot != NONE {
                 found[usize::from(in_cache)] =
-                    Some(self.expect(in_cache, slot, record(ts, part))?);
+                    Some(self.expect(in_cache, slot, record_of(ts, part))?);
             }
+        }
+        // Where lanes code, the cache has the bits that later steps read there. The record of the pool follows
+        // from them, unless they have been decoded from it.
+        let in_cache = found[1].filter(|&x| self.codes_by_lanes() && !self.extents[x].is_decoded);
+        if in_cache.is_some() {
+            found[0] = None;
         }
         let in_memory = found.into_iter().flatten().find(|x| self.extents[*x].memory != In::Disk);
         // A slot of the cache may name a record on disk.
@@ -82,8 +88,19 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
         if is_coded {
             self.largest = self.largest.max(bytes);
         }
-        let x = self.take_in_cache(step.slot, bytes);
-        let y = self.room_in_pool(record(ts, stored.part), step, x, bytes)?;
+        let record = record_of(ts, stored.part);
+        // Where lanes code, one of the two tiers gets the record, and the other one then gets it from there.
+        let by_lanes = self.codes_by_lanes();
+        let x = match by_lanes && is_coded {
+            true => None,
+            false => self.take_in_cache(step.slot, bytes),
+        };
+        let y = match by_lanes {
+            true if is_coded => Some(self.take_in_pool(step.host, bytes)?),
+            true => None,
+            false => self.room_in_pool(record, step, x, bytes)?,
+        };
+        [x, y].into_iter().flatten().for_each(|x| self.extents[x].record = record);
         let places = [x, y].map(|x| x.map(|x| self.extents[x].place()));
         let passage = match self.disk.slots {
             0 => Place::Host(0),
@@ -116,12 +133,30 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
                 self.device.check_disk()?;
             }
         }
+        match (x, y) {
+            (Some(x), None) if by_lanes && step.host != NONE => {
+                self.extents[x].pool_slot = step.host;
+                self.code_by_lane(record, step, x)?;
+            }
+            (None, Some(_)) if by_lanes && step.slot != NONE => self.fetch(step)?,
+            _ => {}
+        }
         self.issue(Moment::After(action))
     }
 
     /// Fails unless a record of a restart file is as this session stores it.
     fn check_kind(&self, step: Step, Stored { ts, part, bytes, is_coded }: Stored) -> Result<()> {
-        let is_raw = self.storage.coder.is_none() || step.slot < self.raw_slots;
+        let by_lanes = self.codes_by_lanes();
+        if by_lanes && is_coded && step.host == NONE {
+            return fail!(
+                Stream,
+                "the snapshot of state {ts} is compressed, and this session reads it raw"
+            );
+        }
+        let is_raw = match by_lanes {
+            true => !is_coded && step.slot != NONE,
+            false => self.storage.coder.is_none() || step.slot < self.raw_slots,
+        };
         let expected = self.storage.parts.parts[part].bytes;
         if is_raw && (is_coded || bytes != expected) {
             return fail!(

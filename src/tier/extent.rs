@@ -34,6 +34,8 @@ pub struct Extent {
     pub names: u32,
     /// An extent of the cache: the pool slot that also holds the record, or [`NONE`].
     pub pool_slot: u32,
+    /// An extent of the cache: whether a transfer lane has decoded the record from that of the pool.
+    pub is_decoded: bool,
     /// A record that comes from disk: number of the operations of the lane of disk reads with which
     /// the record is in host memory; 0 if the calling thread need not wait for it.
     pub from_disk: u64,
@@ -51,6 +53,7 @@ impl Extent {
             record: NO_RECORD,
             names: 0,
             pool_slot: NONE,
+            is_decoded: false,
             from_disk: 0,
             marks: Marks::new(filled, emptied),
         }

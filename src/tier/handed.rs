@@ -3,7 +3,7 @@
 use super::copies::{From, To};
 use super::extent::NO_RECORD;
 use super::play::{Play, Restored};
-use super::Tiers;
+use super::{SnapshotCoder, Tiers};
 use crate::device::{AppMemory, Device, Lane, Place};
 use crate::error::Result;
 use crate::plan::{Level, Moment, Plan, Step, NONE};
@@ -92,8 +92,14 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
                 self.arrive(from)?;
                 if last && level == Level::Own {
                     self.extents[from].record = NO_RECORD;
+                    if self.codes_by_lanes() {
+                        self.forget_in_pool(self.extents[from].pool_slot, play.record(part));
+                    }
                 }
             }
+        }
+        if self.codes_by_lanes() {
+            self.storage.coder.as_mut().map_or(Ok(()), SnapshotCoder::check)?;
         }
         self.hand(play);
         Ok(moved)

@@ -23,6 +23,7 @@ mod extent;
 mod handed;
 #[cfg(test)]
 mod judge_tests;
+mod lane_coder;
 mod order;
 mod play;
 #[cfg(test)]
@@ -44,6 +45,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 pub use disk::staging_bytes;
+pub use lane_coder::{LaneCoder, MOST_BUFFERS};
 pub use play::{Restored, Saved, Stored};
 pub use snapshot_coder::{CodedRecord, SnapshotCoder};
 pub use sums::Sums;

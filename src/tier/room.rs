@@ -110,7 +110,8 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
         let Slot { own, filled, emptied, .. } = *self.cache.slots.get(slot as usize)?;
         self.leave(true, slot);
         if own != NONE {
-            self.extents[own as usize].bytes = bytes;
+            (self.extents[own as usize].bytes, self.extents[own as usize].is_decoded) =
+                (bytes, false);
             return Some(own as usize);
         }
         let at = self.cache.arena.take(bytes)?;

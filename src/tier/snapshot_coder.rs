@@ -6,6 +6,7 @@
 //! later call asks for the size. Which call asks depends on the sequence of calls alone, never on
 //! how far the GPU has come.
 
+use super::lane_coder::LaneCoder;
 use crate::codec::gpu::{GpuCodec, Report};
 use crate::codec::{Record, Settings, SnapshotCodec};
 use crate::device::cuda::LockedMemory;
@@ -53,6 +54,8 @@ pub enum SnapshotCoder {
         /// Bytes of the record of each part in the staging buffer.
         bytes: [u64; 2],
     },
+    /// On the transfer lanes of the host.
+    Lanes(Box<LaneCoder>),
     /// On a GPU, by kernels.
     Gpu(Box<GpuCoder>),
     /// Nowhere: a prediction assumes that every snapshot has these bytes.
@@ -143,7 +146,15 @@ impl SnapshotCoder {
     fn gpu(&self) -> Option<&GpuCoder> {
         match self {
             SnapshotCoder::Gpu(gpu) => Some(gpu),
-            SnapshotCoder::Host { .. } | SnapshotCoder::Assumed { .. } => None,
+            _ => None,
+        }
+    }
+
+    /// The coder of the transfer lanes, if these code.
+    pub fn lanes(&self) -> Option<&LaneCoder> {
+        match self {
+            SnapshotCoder::Lanes(lanes) => Some(lanes),
+            _ => None,
         }
     }
 
@@ -167,13 +178,18 @@ impl SnapshotCoder {
     /// How many snapshots may wait in staging buffers before the size of the first one is asked
     /// for.
     pub fn lag(&self) -> usize {
-        self.gpu().map_or(0, |_| BUFFERS)
+        match self {
+            SnapshotCoder::Gpu(_) => BUFFERS,
+            SnapshotCoder::Lanes(lanes) => lanes.buffers(),
+            SnapshotCoder::Host { .. } | SnapshotCoder::Assumed { .. } => 0,
+        }
     }
 
     /// Staging buffer number `k`.
     pub fn buffer(&self, k: usize) -> Place {
         match self {
             SnapshotCoder::Host { buffer, .. } => Place::App(buffer.memory()),
+            SnapshotCoder::Lanes(lanes) => lanes.buffer(k),
             SnapshotCoder::Gpu(gpu) => Place::Device(gpu.at + k as u64 * gpu.buffer_bytes),
             SnapshotCoder::Assumed { .. } => Place::Device(0),
         }
@@ -191,7 +207,7 @@ impl SnapshotCoder {
                 })
             }
             SnapshotCoder::Gpu(gpu) => self.buffer(k).plus(gpu.codec.begin(part)),
-            SnapshotCoder::Assumed { .. } => self.buffer(k),
+            SnapshotCoder::Lanes(_) | SnapshotCoder::Assumed { .. } => self.buffer(k),
         }
     }
 
@@ -214,6 +230,7 @@ impl SnapshotCoder {
                 *bytes = made.map(|bytes| bytes as u64);
                 device.end_coding()
             }
+            SnapshotCoder::Lanes(lanes) => lanes.make(device, fields),
             SnapshotCoder::Gpu(gpu) => {
                 let buffer = device.pointer(buffer, gpu.buffer_bytes)? as u64;
                 let queue = device.launches(Lane::App)?;
@@ -234,6 +251,7 @@ impl SnapshotCoder {
     pub fn size(&mut self, device: &mut (impl Device + ?Sized), k: usize) -> Result<[u64; 2]> {
         match self {
             SnapshotCoder::Host { bytes, .. } | SnapshotCoder::Assumed { bytes } => Ok(*bytes),
+            SnapshotCoder::Lanes(lanes) => Ok([lanes.size(device, k)?, 0]),
             SnapshotCoder::Gpu(gpu) => {
                 device.finish(gpu.made[k])?;
                 gpu.read_report(k).check()
@@ -270,6 +288,9 @@ impl SnapshotCoder {
                     .map_err(|e| of_state(e, ts))?;
                 device.end_coding()
             }
+            SnapshotCoder::Lanes(lanes) => {
+                lanes.open(device, (coded.place, coded.bytes), fields).map_err(|e| of_state(e, ts))
+            }
             SnapshotCoder::Gpu(gpu) => gpu.open(device, ts, coded, fields),
             SnapshotCoder::Assumed { bytes } => {
                 let part = &bytes[coded.part..=coded.part];
@@ -282,6 +303,7 @@ impl SnapshotCoder {
     /// Fails if the kernels of a restore so far reported an error. The device must have ended all
     /// restores.
     pub fn check(&mut self) -> Result<()> {
+        self.lanes().map_or(Ok(()), LaneCoder::check)?;
         let SnapshotCoder::Gpu(gpu) = self else { return Ok(()) };
         while let Some((k, ts)) = gpu.restored.pop_front() {
             gpu.read_report(BUFFERS + k).check().map_err(|e| of_state(e, ts))?;

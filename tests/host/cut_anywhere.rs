@@ -29,11 +29,22 @@ enum Works {
     AndReleases,
 }
 
+/// Who codes which snapshots.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Coded {
+    /// The calling thread, all of them.
+    All,
+    /// The calling thread, those that leave the cache (mixed storage).
+    Moved,
+    /// This number of threads, those that leave the cache.
+    ByLanes(u32),
+}
+
 /// How a job stores its snapshots.
 #[derive(Clone, Debug)]
 struct Storing {
     method: Method,
-    mixed: bool,
+    coded: Coded,
     /// Whether a snapshot is two records, of which two states may share one.
     levels: bool,
     disk: bool,
@@ -68,13 +79,13 @@ const ALL_WORKS: [Works; 3] = [Works::Copies, Works::InSlots, Works::AndReleases
 /// The ways to store snapshots of whole states that are tried with each shot of at most 8 steps.
 fn few_storing() -> Vec<Storing> {
     let all = [
-        (Method::None, false, false),
-        (Method::None, false, true),
-        (Method::Fp16, false, false),
-        (Method::Fp16, true, false),
+        (Method::None, Coded::All, false),
+        (Method::None, Coded::All, true),
+        (Method::Fp16, Coded::All, false),
+        (Method::Fp16, Coded::Moved, false),
     ];
     let with = |works| {
-        let storing = |(method, mixed, disk)| Storing { method, mixed, levels: false, disk, works };
+        let storing = |(method, coded, disk)| Storing { method, coded, levels: false, disk, works };
         all.clone().map(storing)
     };
     ALL_WORKS.into_iter().flat_map(with).collect()
@@ -91,12 +102,14 @@ fn all_storing() -> Vec<Storing> {
         Method::Fp16,
         Method::Bfp,
     ];
-    let mixed = [Method::Fp16, Method::Lorenzo].map(|method| (method, true));
-    let methods = alone.into_iter().map(|method| (method, false)).chain(mixed).collect::<Vec<_>>();
+    let other = |coded| [Method::Fp16, Method::Lorenzo].map(|method| (method, coded));
+    let other = [Coded::Moved, Coded::ByLanes(1), Coded::ByLanes(2)].into_iter().flat_map(other);
+    let alone = alone.into_iter().map(|method| (method, Coded::All));
+    let methods = alone.chain(other).collect::<Vec<_>>();
     let mut all = Vec::new();
     for (levels, disk) in [(false, false), (false, true), (true, false), (true, true)] {
         for works in ALL_WORKS {
-            let storing = |(method, mixed)| Storing { method, mixed, levels, disk, works };
+            let storing = |(method, coded)| Storing { method, coded, levels, disk, works };
             all.extend(methods.iter().cloned().map(storing));
         }
     }
@@ -106,7 +119,7 @@ fn all_storing() -> Vec<Storing> {
 impl Storing {
     /// Raw snapshots of whole states.
     fn raw(disk: bool, works: Works) -> Self {
-        Storing { method: Method::None, mixed: false, levels: false, disk, works }
+        Storing { method: Method::None, coded: Coded::All, levels: false, disk, works }
     }
 
     fn values(&self) -> usize {
@@ -205,7 +218,8 @@ fn play(job: &Job, dir: &Path, cuts: &[Cut]) -> Result<Seen> {
 }
 
 fn job(algorithm: Algorithm, steps: i64, snapshots: u32, cache: u32, storing: &Storing) -> Job {
-    let Storing { method, mixed, levels, disk, works } = storing.clone();
+    let Storing { method, coded, levels, disk, works } = storing.clone();
+    let (mixed, by_lanes) = (coded == Coded::Moved, matches!(coded, Coded::ByLanes(_)));
     let layout = Layout::new(app::shapes(storing.values())).unwrap();
     let state = layout.slot_bytes;
     let snapshots = if algorithm == Algorithm::StoreAll { 0 } else { snapshots };
@@ -217,7 +231,8 @@ fn job(algorithm: Algorithm, steps: i64, snapshots: u32, cache: u32, storing: &S
         c.tiers.zero_copy = works != Works::Copies;
         c.tiers.shared_levels = levels;
         c.tiers.mixed_storage = mixed.then_some(true);
-        c.codec.compression_factor = if mixed { 2.0 } else { 0.0 };
+        c.codec.compression_factor = if mixed || by_lanes { 2.0 } else { 0.0 };
+        c.codec.threads = if let Coded::ByLanes(threads) = coded { threads } else { 0 };
         c.codec.settings = coding(method, ErrorBound::OfMax(BOUND));
     });
     Job { config, steps, storing: storing.clone() }
@@ -250,7 +265,7 @@ fn check(job: &Job, dir: &Path, twice: usize) -> usize {
                 let later = Cut { it: it + 1 + k as i64 % 5, inside: false, ..cut };
                 shots += played(&[Cut { times: 2, ..cut }, later]);
             }
-            if k % twice == 2 && !job.storing.mixed {
+            if k % twice == 2 && job.storing.coded == Coded::All {
                 shots += goes_on_with_other_budgets(job, dir, Cut { replans: true, ..cut }, &whole);
             }
         }
@@ -363,7 +378,10 @@ fn a_shot_goes_on_however_its_snapshots_are_stored() {
 fn a_shot_of_shared_levels_goes_on_from_each_of_its_actions() {
     let is_one = |storing: &Storing| {
         let is_method = matches!(storing.method, Method::None | Method::Lorenzo);
-        is_method && storing.levels && !storing.mixed && storing.works != Works::InSlots
+        is_method
+            && storing.levels
+            && storing.coded == Coded::All
+            && storing.works != Works::InSlots
     };
     let storing: Vec<_> = all_storing().into_iter().filter(is_one).collect();
     let is_short = |job: &Job| job.config.schedule.snapshots % 2 == 0;
@@ -393,4 +411,24 @@ fn a_shot_that_is_no_stack_goes_on_with_other_budgets() {
     println!("{shots} shots that were cut");
     assert!(shots > 500, "{shots} shots");
     [dir, traces].iter().for_each(|dir| _ = std::fs::remove_dir_all(dir));
+}
+
+/// Transfer lanes that code: short shots whose snapshots leave the cache and come back, with a disk and
+/// without.
+#[test]
+fn a_shot_whose_snapshots_lanes_code_goes_on() {
+    let is_one = |storing: &Storing| matches!(storing.coded, Coded::ByLanes(_)) && !storing.levels;
+    let storing: Vec<_> = all_storing().into_iter().filter(is_one).collect();
+    let is_by_lanes = |job: &Job| {
+        let dir = folder("cut-lanes");
+        let session = open(job, &dir).ok();
+        let session = session.filter(|session| session.plan().is_ok());
+        let coded = session.map(|session| session.tiers().storage.coded);
+        matches!(coded, Some(gpuzip::choice::Coded::ByLanes(_)))
+    };
+    let all = (3..9).flat_map(|steps| jobs(steps, 5, &storing)).step_by(cases(61, 3));
+    let few: Vec<Job> = all.filter(is_by_lanes).collect();
+    println!("{}", few.len());
+    let (plans, shots) = check_all("cut-lanes", few);
+    assert!(plans > 10 && shots > 100, "{plans} plans, {shots} shots");
 }

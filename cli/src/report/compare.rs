@@ -148,6 +148,9 @@ fn plan(shot: &Shot, schedule: &Schedule) -> Result<Plan> {
             false => Claims::All,
         })?;
     }
+    if raw > 0 && raw == cache {
+        return Plan::coded_by_lanes(&index, cache, shot.is("zero_copy"));
+    }
     if raw > 0 {
         let coded = cache.saturating_sub(raw);
         return Plan::mixed(&index, raw, coded, shot.is("zero_copy"));
@@ -164,6 +167,7 @@ fn plan(shot: &Shot, schedule: &Schedule) -> Result<Plan> {
 }
 
 fn planned_costs(shot: &Shot) -> Result<Costs> {
+    let stored = shot.cost("stored_bytes")?;
     Ok(Costs {
         forward: Times::Each(shot.cost("forward")?),
         backward: Times::Each(shot.cost("backward")?),
@@ -175,7 +179,9 @@ fn planned_costs(shot: &Shot) -> Result<Costs> {
         disk_read: if shot.budgets().is_some() { shot.cost("disk_read")? } else { 0.0 },
         disk_write: if shot.budgets().is_some() { shot.cost("disk_write")? } else { 0.0 },
         state_bytes: shot.cost("state_bytes")? as u64,
-        stored_bytes: shot.cost("stored_bytes")? as u64,
+        stored_bytes: stored as u64,
+        // Timelines of versions whose lanes only copied do not say it.
+        moved_bytes: shot.cost("moved_bytes").unwrap_or(stored) as u64,
         slot_bytes: shot.cost("slot_bytes")? as u64,
         previous_bytes: shot.previous_bytes(),
         one_engine: shot.has_one_engine(),
@@ -216,7 +222,19 @@ fn measured_costs(shot: &Shot, planned: &Costs, predicted: &Simulation) -> Resul
             ..costs
         });
     }
-    let transfers = shot.stat("h2d")? + shot.stat("d2h")?;
+    let (uploads, downloads) = (shot.stat("h2d")?, shot.stat("d2h")?);
+    let moved = per(up + down, uploads + downloads, planned.moved_bytes as f64).round() as u64;
+    if planned.moved_bytes < planned.stored_bytes {
+        // A download is two spans of a lane that codes: a record is compressed, and then placed.
+        let each = |rows: &[Lane], count, else_| per(shot.busy(rows, &[]).0, count, else_);
+        return Ok(Costs {
+            copy: mean(&[Lane::Codec], &["copy"], planned.copy),
+            upload: each(&UPLOADS, uploads, planned.upload),
+            download: each(&DOWNLOADS, downloads, planned.download),
+            moved_bytes: moved,
+            ..costs
+        });
+    }
     Ok(Costs {
         copy: mean(&[Lane::Codec], &["copy"], planned.copy),
         compress: mean(&[Lane::Codec], &["compress"], planned.compress),
@@ -225,7 +243,8 @@ fn measured_costs(shot: &Shot, planned: &Costs, predicted: &Simulation) -> Resul
         disk_write: mean(&[Lane::DiskWrite], &[], planned.disk_write),
         upload: mean(&UPLOADS, &[], planned.upload),
         download: mean(&DOWNLOADS, &[], planned.download),
-        stored_bytes: per(up + down, transfers, planned.stored_bytes as f64).round() as u64,
+        stored_bytes: moved,
+        moved_bytes: moved,
         ..costs
     })
 }

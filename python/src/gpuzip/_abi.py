@@ -180,7 +180,9 @@ gpuzip_config_t._fields_ = [
     ("strict", ctypes.c_int32),
     ("disk_path", ctypes.c_char_p),
     ("device_reserve", ctypes.c_uint64),
-    ("reserved", ctypes.c_uint64 * 11),
+    ("codec_threads", ctypes.c_int32),
+    ("reserved0", ctypes.c_int32),
+    ("reserved", ctypes.c_uint64 * 10),
 ]
 
 gpuzip_action_t._fields_ = [
@@ -704,5 +706,11 @@ KEYS = {
         "a byte count below 2^64: K, M, G, T or KiB to TiB are powers of 1024, kB to TB of 1000",
         {},
         "device memory that is left to the application; 0: the larger of 512 MiB and 2 % of the device's memory, at most an eighth of it",
+    ),
+    "codec_threads": (
+        "threads",
+        "a whole number from 0 to 2",
+        {},
+        "host backend: threads that code snapshots while the application computes, where that is faster; 0: the calling thread codes",
     ),
 }
