@@ -26,6 +26,9 @@ impl Session {
         };
         self.open()?;
         let engine = self.engine()?;
+        if let (Some(tuner), Kind::Forward) = (&mut engine.tuner, tick.action.kind) {
+            tuner.begins();
+        }
         let pointers = engine.call(stream, "save_begin", |engine| {
             engine.tiers.begin_save(tick.step, ts)?;
             engine.tiers.addresses(tick.step, ts)

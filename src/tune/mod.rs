@@ -19,6 +19,16 @@ use std::collections::VecDeque;
 /// state is sampled between each power of 2 and the next.
 const SAMPLES: u64 = 8;
 
+/// What comes before a call.
+enum Before {
+    /// It is the first call of the shot.
+    Nothing,
+    /// These numbers of forward and backward steps, which have ended.
+    Steps(u64, u64),
+    /// Steps that go on after the call.
+    Unfinished,
+}
+
 /// What was measured of one shot so far.
 pub struct Tuner {
     target: Target,
@@ -30,10 +40,13 @@ pub struct Tuner {
     tried: u64,
     /// Forward and backward steps since the last call.
     since: (u64, u64),
-    /// For each call whose time is not known yet, the forward and backward steps before it; `None`
-    /// for the first call of the shot.
-    stretches: VecDeque<Option<(u64, u64)>>,
+    /// For each call whose time is not known yet, what came before it.
+    stretches: VecDeque<Before>,
     called: bool,
+    /// Whether the next call begins the state of a step that the application computes after it.
+    begins: bool,
+    /// Seconds before such a call, which belong to the same steps as those after it.
+    begun: f64,
     fit: Fit,
     /// The error for which the shot cannot be measured.
     failed: Option<Error>,
@@ -53,6 +66,8 @@ impl Tuner {
             since: (0, 0),
             stretches: VecDeque::new(),
             called: false,
+            begins: false,
+            begun: 0.0,
             fit: Fit::default(),
             failed: None,
         }
@@ -64,9 +79,22 @@ impl Tuner {
         self.since.1 += backward;
     }
 
+    /// Notes that the next call asks for the memory in which the application then computes the last of
+    /// the steps that it was told (zero copy): their interval goes on.
+    pub fn begins(&mut self) {
+        self.begins = true;
+    }
+
     /// Notes that the application is in a call: an interval of steps has ended.
     pub fn called(&mut self) {
-        let stretch = self.called.then_some(std::mem::take(&mut self.since));
+        let stretch = match (self.called, std::mem::take(&mut self.begins)) {
+            (false, _) => Before::Nothing,
+            (true, true) => Before::Unfinished,
+            (true, false) => {
+                let (forward, backward) = std::mem::take(&mut self.since);
+                Before::Steps(forward, backward)
+            }
+        };
         if let Err(error) = fallible_vec::push_back(&mut self.stretches, stretch) {
             self.failed = Some(error);
         }
@@ -76,8 +104,13 @@ impl Tuner {
     /// Takes the seconds between calls: one number for each call, in the order of the calls.
     pub fn gaps(&mut self, gaps: Vec<f64>) {
         for seconds in gaps {
-            if let Some(Some((forward, backward))) = self.stretches.pop_front() {
-                self.fit.add(forward, backward, seconds);
+            match self.stretches.pop_front() {
+                Some(Before::Steps(forward, backward)) => {
+                    let seconds = seconds + std::mem::take(&mut self.begun);
+                    self.fit.add(forward, backward, seconds);
+                }
+                Some(Before::Unfinished) => self.begun += seconds,
+                Some(Before::Nothing) | None => {}
             }
         }
     }

@@ -288,10 +288,12 @@ impl App for HostApp<'_> {
     }
 
     fn begun(&mut self, ts: u32) {
+        self.compute(0);
         self.set(ts);
     }
 
     fn forward_beside(&mut self, ts: u32) {
+        self.compute(0);
         self.live = ts;
     }
 

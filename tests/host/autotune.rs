@@ -356,6 +356,29 @@ fn the_measurement_keeps_the_disk_budget() {
     }
 }
 
+/// A forward step that the application computes between `save_begin` and `save_commit` is measured as one:
+/// however states are saved, the steps take at least as long as they do.
+#[test]
+fn a_step_in_the_slot_is_measured_as_a_step() {
+    const FORWARD: Duration = Duration::from_millis(2);
+    for (zero_copy, algorithm) in
+        [(false, Algorithm::StoreAll), (true, Algorithm::StoreAll), (true, Algorithm::Revolve)]
+    {
+        let mut session = open(&host().with(|c| {
+            c.tiers.zero_copy = zero_copy;
+            c.schedule.algorithm = Some(algorithm);
+            c.schedule.snapshots = if algorithm == Algorithm::Revolve { 5 } else { 0 };
+        }));
+        session.autotune().unwrap();
+        let mut app = app();
+        app.times = [FORWARD, Duration::ZERO];
+        app.slots = zero_copy.then(|| Slots::new(true, || false));
+        app.shot(&mut session).unwrap();
+        let forward = session.profile().unwrap().forward_ms;
+        assert!(forward >= 2.0, "{algorithm:?}, zero copy {zero_copy}: {forward} ms");
+    }
+}
+
 #[test]
 fn zero_copy_is_measured_too() {
     let mut session = open(&host().with(|c| {
