@@ -221,15 +221,15 @@ fn ways_to_code(job: &Job) -> Vec<Coded> {
     ways
 }
 
-/// Returns the numbers of raw states that a cache may have whose snapshots the transfer lanes code: powers
-/// of two that take at most half of a budget for both tiers; 0 if each tier has its own.
+/// Returns the numbers of raw states that a cache may have whose snapshots the transfer lanes code: of a
+/// budget for both tiers `cache_capacity`, or else powers of two that take at most half of it; 0 if
+/// each tier has its own.
 fn raw_states(job: &Job) -> Vec<u32> {
     let cache = job.config.tiers.cache;
     match (job.device_budget, job.host_budget) {
         (0, 0) if cache == 0 => vec![MOST_BUFFERS],
-        (0, 0) => vec![0],
-        (0, _) if cache > 0 => vec![0],
-        (0, budget) | (budget, 0) => {
+        (0, budget) | (budget, 0) if budget > 0 && cache > 0 => vec![cache],
+        (0, budget) | (budget, 0) if budget > 0 => {
             let most = slots_of(budget / 2, job.state.bytes());
             (1..).map(|k| 1 << k).take_while(|&raw| raw <= most.min(MOST_RAW)).collect()
         }

@@ -91,6 +91,12 @@ fn stored(best: &Candidate, machine: &Machine) -> String {
                 codec.name
             )
         }
+        Some(codec) if matches!(way.coded, Coded::ByLanes(_)) => {
+            let threads = machine.codec_threads;
+            let coded =
+                if threads == 1 { "one more thread codes" } else { "two more threads code" };
+            format!("with compressed snapshots ({}), which {coded}", codec.name)
+        }
         Some(codec) => format!("with compressed snapshots ({})", codec.name),
     };
     let levels = if way.cut == Cut::Levels { " that share time levels" } else { "" };

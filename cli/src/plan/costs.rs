@@ -98,6 +98,10 @@ pub struct CostOptions {
     /// nothing within the device
     #[arg(long, requires = "state")]
     pub zero_copy: bool,
+    /// On a CPU: threads that code snapshots while the application computes (codec_threads): 0, 1 or 2. Plans
+    /// whose snapshots the application's thread codes are ranked beside
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=2), allow_hyphen_values = true)]
+    codec_threads: u32,
 }
 
 /// Ranks that share their nodes' memory and links.
@@ -192,6 +196,8 @@ pub struct Machine {
     pub cache: Option<u32>,
     /// Whether the application works in the slots.
     pub zero_copy: bool,
+    /// Threads that code beside the application's.
+    pub codec_threads: u32,
     /// Whether it runs on a CPU, with one memory and no link.
     pub cpu: bool,
     /// The file of the profile, if one was given.
@@ -234,6 +240,7 @@ impl fmt::Display for Way {
         let more = match (self.cut, self.coded) {
             (Cut::Levels, _) => ", shared",
             (Cut::Whole, Coded::Moved) => ", mixed",
+            (Cut::Whole, Coded::ByLanes(_)) => ", by threads",
             (Cut::Whole, _) => "",
         };
         f.pad(&format!("{name}{more}"))
@@ -311,6 +318,7 @@ impl CostOptions {
             codecs,
             cache,
             zero_copy: self.zero_copy,
+            codec_threads: self.codec_threads,
             cpu,
             profile_file: self.profile.clone(),
             previous_bytes: self.shared_bytes.unwrap_or(0),
@@ -616,7 +624,10 @@ impl Machine {
             c.tiers.disk_budget = self.budgets.disk;
             c.tiers.zero_copy = self.zero_copy;
             c.tiers.shared_levels = self.previous_bytes > 0;
-            c.tiers.mixed_storage = Some(is_mixed);
+            c.codec.threads = self.codec_threads;
+            // Lanes code where nothing is said of mixed storage, which a codec that is named leaves out.
+            let is_said = is_mixed || self.codec_threads == 0;
+            c.tiers.mixed_storage = is_said.then_some(is_mixed);
             c.device.backend = if profile.backend == 1 { Backend::Host } else { Backend::Cuda };
             if let Some(NamedCodec { figures, is_told, .. }) = codec {
                 // A codec that is not gpuzip's own counts as one that keeps a bound, as Lorenzo does.

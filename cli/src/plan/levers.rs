@@ -107,6 +107,11 @@ fn changes(machine: &Machine, now: &Simulation) -> Result<Vec<(String, bool, Mac
         let changed = planned(Machine { zero_copy: true, ..machine.clone() })?;
         all.push(("zero copy (--zero-copy)".into(), false, changed));
     }
+    let has_codec = machine.ways.iter().any(|way| way.codec.is_some());
+    if machine.cpu && has_codec && machine.codec_threads == 0 {
+        let changed = planned(Machine { codec_threads: 1, ..machine.clone() })?;
+        all.push(("a thread that codes (--codec-threads 1)".into(), false, changed));
+    }
     for ratio in [4.0, 10.0].into_iter().filter(|_| machine.codecs.is_empty()) {
         let figures = CodecProfile::typical(0, ratio, machine.profile.backend == 1);
         let name = format!("a codec of ratio {ratio} at {} GB/s (--ratio)", figures.compress_gbs);

@@ -42,6 +42,9 @@ pub fn lines(best: &Candidate, machine: &Machine, arguments: &Arguments) -> Vec<
     if *coded == Coded::Moved {
         lines.push("mixed_storage = 1".into());
     }
+    if let Coded::ByLanes(_) = coded {
+        lines.push(format!("codec_threads = {}", machine.codec_threads));
+    }
     if machine.zero_copy {
         lines.push("zero_copy = 1".into());
     }
