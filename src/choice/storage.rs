@@ -259,7 +259,7 @@ fn codecs(job: &Job) -> Vec<Settings> {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use Coded::{All, Moved};
+    use Coded::{All, ByLanes, Moved};
     use Cut::{Levels, Whole};
 
     /// The ways that a configuration leaves open after these changes, for states with a time level to
@@ -300,6 +300,21 @@ mod tests {
         assert_eq!(ways(&[shared, |c| c.schedule.adjoint_every = 2]), [raw]);
         // Nobody knows the number of steps by which two ways could be compared.
         assert_eq!(ways(&[shared, |c| c.schedule.algorithm = Some(Algorithm::Online)]), [levels]);
+        // Threads of the host that code take part of a budget for raw states, or have a budget for these.
+        let lanes = |c: &mut Config| {
+            (c.device.backend, c.codec.threads) = (Backend::Host, 1);
+            c.tiers.host_budget = 20 << 20;
+        };
+        let by_lanes =
+            |raw: &[u32]| raw.iter().map(|&k| (Whole, ByLanes(k), "dct")).collect::<Vec<_>>();
+        let ways_of = |more: fn(&mut Config)| ways(&[named, lanes, more]);
+        let all = |raw: &[u32]| [vec![dct[0]], by_lanes(raw)].concat();
+        assert_eq!(ways_of(|_| ()), all(&[2, 4, 8]));
+        assert_eq!(ways_of(|c| c.tiers.cache = 5), all(&[5]));
+        assert_eq!(ways_of(|c| c.tiers.device_budget = 1 << 22), all(&[0]));
+        assert_eq!(ways_of(|c| c.device.backend = Backend::Cuda), all(&[]));
+        assert_eq!(ways_of(|c| c.tiers.policy = Policy::Lru), all(&[]));
+        assert_eq!(ways_of(|c| c.tiers.mixed_storage = Some(false)), all(&[]));
         // A codec that was not measured is no way, unless its ratio is told.
         let unknown = |c: &mut Config| c.device.profile = None;
         assert_eq!(ways(&[auto, unknown]), [raw]);

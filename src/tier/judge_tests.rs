@@ -4,7 +4,11 @@
 
 use super::*;
 use crate::cases::long;
-use crate::device::{AppMemory, DiskSpace, Event, Lane, Launcher, Memory, Place, Recorder, Stream};
+use crate::codec::{Method, Settings, SnapshotCodec};
+use crate::device::{
+    AppMemory, DiskSpace, Event, Lane, Launcher, Memory, Place, RecordCoding, Recorder, Stream,
+    Work,
+};
 use crate::layout::Field;
 use crate::plan::{Claims, Index, Level, Policy, NONE};
 use crate::scalar::Scalar;
@@ -132,6 +136,18 @@ impl Device for Judge {
         Ok(())
     }
 
+    fn code(&mut self, lane: Lane, coding: RecordCoding) -> Result<()> {
+        self.lanes[lane as usize][lane as usize] += 1;
+        match coding.work {
+            Work::Compress { .. } => self.touch(lane, coding.raw, coding.raw_bytes, false),
+            Work::Decompress { from, bytes, .. } => {
+                self.touch(lane, from, bytes, false);
+                self.touch(lane, coding.raw, coding.raw_bytes, true);
+            }
+        }
+        Ok(())
+    }
+
     fn record(&mut self, lane: Lane, event: Event) -> Result<()> {
         self.events[event.0] = self.lanes[lane as usize];
         Ok(())
@@ -177,6 +193,7 @@ struct Kind {
     in_levels: bool,
     is_coded: bool,
     is_mixed: bool,
+    by_lanes: bool,
     zero_copy: bool,
     policy: Policy,
 }
@@ -196,6 +213,10 @@ impl Kind {
     fn plan(self, index: &Index, cache: u32) -> Result<Plan> {
         match self {
             Kind { is_mixed: true, .. } => Plan::mixed(index, cache, 2, false),
+            // A cache for lanes has two slots or more.
+            Kind { by_lanes: true, zero_copy, .. } => {
+                Plan::coded_by_lanes(index, cache + 2, zero_copy)
+            }
             Kind { zero_copy: true, is_coded: false, .. } => Plan::handing_over(index, cache),
             _ => Plan::of(index, cache, self.policy),
         }
@@ -204,20 +225,21 @@ impl Kind {
     /// All kinds that sessions may have.
     fn all() -> Vec<Kind> {
         let mut all = Vec::new();
-        for bits in 0..32 {
-            let [in_levels, is_coded, is_mixed, zero_copy, is_lru] =
-                [0, 1, 2, 3, 4].map(|bit| bits >> bit & 1 == 1);
+        for bits in 0..64 {
+            let [in_levels, is_coded, is_mixed, by_lanes, zero_copy, is_lru] =
+                [0, 1, 2, 3, 4, 5].map(|bit| bits >> bit & 1 == 1);
             let policy = if is_lru { Policy::Lru } else { Policy::Clairvoyant };
             let is_refused = is_lru && (in_levels || is_mixed || zero_copy)
-                || is_mixed && (!is_coded || in_levels || zero_copy);
+                || is_mixed && (!is_coded || in_levels || zero_copy)
+                || by_lanes && (!is_coded || in_levels || is_mixed || is_lru);
             if !is_refused {
-                all.push(Kind { in_levels, is_coded, is_mixed, zero_copy, policy });
+                all.push(Kind { in_levels, is_coded, is_mixed, by_lanes, zero_copy, policy });
             }
         }
         all
     }
 
-    fn tiers(self, plan: &Plan, judge: Judge) -> Tiers<&Plan, Judge> {
+    fn tiers(self, plan: &Plan, mut judge: Judge) -> Tiers<&Plan, Judge> {
         let field = |bytes: u64, previous_of| Field {
             n: [bytes / 4, 1, 1],
             scalar: Scalar::F32,
@@ -237,11 +259,22 @@ impl Kind {
             false => layout.whole(),
         };
         let slot_bytes = parts.slot_bytes();
-        let coder = self.is_coded.then_some(SnapshotCoder::Assumed { bytes: [slot_bytes / 2; 2] });
+        let assumed = SnapshotCoder::Assumed { bytes: [slot_bytes / 2; 2] };
+        let coder = self.is_coded.then(|| match self.by_lanes {
+            false => assumed,
+            true => {
+                let settings = Settings { method: Method::Fp16, ..Settings::default() };
+                let codec = || SnapshotCodec::new(settings.clone(), &layout);
+                let sizes = [1, plan.device_slots];
+                let lanes = LaneCoder::new(&mut judge, &layout, &parts, sizes, codec).unwrap();
+                lanes.assume(slot_bytes / 2);
+                SnapshotCoder::Lanes(Box::new(lanes))
+            }
+        });
         let storage = Storage { parts, coder, sums: self.in_levels.then_some(Sums::Absent) };
         // The assumed coder's staging buffer is the first state's place of the device slab.
         let mut tiers = Tiers::new(Box::new(judge), layout, plan, storage, cache, pool).unwrap();
-        if self.is_coded && !self.is_mixed {
+        if self.is_coded && !self.is_mixed && !self.by_lanes {
             tiers.cache.arena.begin_at(STATE).unwrap();
         }
         tiers

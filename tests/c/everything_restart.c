@@ -86,8 +86,8 @@ int32_t write_generation(job_t *job, int within)
   /* If the call fails after it has begun, the generation may exist all the same. */
   remember(job);
   status = write_arrays(job);
-  /* Refused before it began. */
-  if (status == GPUZIP_ERR_STATE) forget(job, job->memos_kept - 1, job->memos_kept);
+  /* Refused before it began, or a snapshot that a thread has compressed does not fit the budgets. */
+  if (status == GPUZIP_ERR_STATE || status == GPUZIP_ERR_BUDGET) forget(job, job->memos_kept - 1, job->memos_kept);
   if (status == GPUZIP_OK && once_in(&job->random, 2))
     IN(job, status, gpuzip_persist_wait(job->handles[0]));
   job->counts->written += status == GPUZIP_OK;
@@ -241,7 +241,7 @@ int32_t restart(job_t *job)
     return status;
   }
   if (status != GPUZIP_OK || found.generation != 0) return status;
-  CHECK(faults_made() != job->faults_before, "no generation is found");
+  CHECK(faults_made() != job->faults_before || job->memos_kept == 0, "no generation is found");
   begin_shot(job);
   return GPUZIP_OK;
 }

@@ -15,6 +15,7 @@ use gpuzip::scalar::Scalar;
 use gpuzip::schedule::{Algorithm, Kind};
 use gpuzip::session::{Array, Session};
 use gpuzip::stats::Stats;
+use std::collections::HashSet;
 use std::ffi::c_void;
 use std::time::{Duration, Instant};
 
@@ -83,6 +84,8 @@ pub struct HostApp<'a> {
     right: Option<Vec<Vec<u8>>>,
     /// The codec of the session, made when the first coded snapshot is met.
     codec: Option<(Settings, SnapshotCodec)>,
+    /// Where lanes code, the time steps of the states that were decoded for a RESTORE since their SAVE.
+    decoded: HashSet<u32>,
     /// With a codec, bytes of the snapshots that this shot has saved.
     pub stored: u64,
     /// The number of time steps that are reversed, and the last of them.
@@ -108,6 +111,7 @@ impl<'a> HostApp<'a> {
             live: 0,
             right: None,
             codec: None,
+            decoded: HashSet::new(),
             stored: 0,
             reversed: 0,
             last: 0,
@@ -173,7 +177,18 @@ impl<'a> HostApp<'a> {
         let mut state = self.state(tick.action.ts);
         let layout = Layout::new(self.shapes.clone())?;
         let settings = session.tiers().storage.codec.clone();
-        if settings.method == Method::None || is_raw(session, tick)? {
+        if matches!(session.tiers().storage.coded, gpuzip::choice::Coded::ByLanes(_)) {
+            // The cache has the bits of the SAVE until a lane has decoded the record of the pool.
+            let is_fetched = session.plan()?.steps[tick.step].host != gpuzip::plan::NONE;
+            match (tick.action.kind, is_fetched) {
+                (Kind::Restore, true) => _ = self.decoded.insert(tick.action.ts),
+                (Kind::Save, _) => _ = self.decoded.remove(&tick.action.ts),
+                _ => {}
+            }
+            if !self.decoded.contains(&tick.action.ts) {
+                return Ok((layout.slot_bytes, state));
+            }
+        } else if settings.method == Method::None || is_raw(session, tick)? {
             return Ok((layout.slot_bytes, state));
         }
         if self.codec.as_ref().is_none_or(|(of, _)| *of != settings) {

@@ -9,6 +9,7 @@ use gpuzip::choice::Target;
 use gpuzip::codec::{plugin, Bound, Coder, Shape};
 use gpuzip::device::Memory;
 use gpuzip::plan::{Plan, Step, NONE};
+use gpuzip::predict::{CodecProfile, Profile};
 use gpuzip::scalar::{Array, ArrayMut};
 use gpuzip::tier::{SnapshotCoder, Storage, Tiers};
 use proptest::prelude::*;
@@ -181,6 +182,54 @@ fn raw_and_coded_snapshots_beside_one_another() {
     }
     println!("{both} of {} shots with raw and coded snapshots", 3 * ran);
     assert!(both > 2 * ran, "{both} of {}", 3 * ran);
+}
+
+/// Threads that code: a state that is restored from the cache has its bits, one from the pool those of the
+/// decoded snapshot, and budgets are kept, whether both tiers share one or not.
+#[test]
+fn threads_code_what_leaves_the_cache() {
+    let fields = fields(400);
+    let state = Layout::new(fields.clone()).unwrap().slot_bytes;
+    let (mut ran, mut by_threads) = (0, 0);
+    for algorithm in ALGORITHMS {
+        let all = algorithm == Algorithm::StoreAll;
+        for (threads, noisy, zero_copy) in
+            [(1, 0, false), (2, 7, false), (1, 7, true), (2, 0, true)]
+        {
+            for (device, host) in [(0, if all { 40 } else { 14 }), (14, 0), (3, 40)] {
+                let config = config(algorithm, if all { 0 } else { 10 }, 0).with(|c| {
+                    c.tiers.zero_copy = zero_copy;
+                    c.tiers.device_budget = device * state;
+                    c.tiers.host_budget = host * state;
+                    c.codec.compression_factor = 3.0;
+                    c.codec.threads = threads;
+                    // Steps that take long enough for a thread to be worth it.
+                    let steps = Profile { forward_ms: 1.0, backward_ms: 1.0, ..Profile::free() };
+                    let codec =
+                        CodecProfile { compress_gbs: 1e-2, ..CodecProfile::of(&c.codec.settings) };
+                    let codec = CodecProfile {
+                        decompress_gbs: 1e-2,
+                        ratio: 3.0,
+                        worst_ratio: 3.0,
+                        ..codec
+                    };
+                    c.device.profile = Some(Profile { codecs: vec![codec], ..steps });
+                });
+                // Noise may be larger than what is planned.
+                let shots = match run(&config, 61, &fields, noisy, 2) {
+                    Err(error) if error.code == Code::Budget => continue,
+                    shots => shots.unwrap(),
+                };
+                ran += 1;
+                let stats = shots.last().unwrap();
+                let used = stats.peak_device_bytes + stats.peak_host_bytes;
+                assert!(used <= (device + host) * state, "{stats:?}");
+                by_threads += usize::from(stats.hits > 0 && stats.d2h > 0 && stats.compress > 0.0);
+            }
+        }
+    }
+    println!("{by_threads} of {ran} jobs whose snapshots threads have coded");
+    assert!(by_threads > 20, "{by_threads} of {ran}");
 }
 
 /// Runs a shot and returns what every SAVE and RESTORE has made: its state, whether the snapshot is

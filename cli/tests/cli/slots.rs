@@ -206,13 +206,21 @@ fn what_is_printed_is_played() {
         let drawn = drawn(seed);
         let (options, last) = drawn.line.split_once(" --algorithm ").unwrap();
         let (_, more) = last.split_once(" --profile ").unwrap();
+        // Threads code in a third of the jobs each, in half of them with one memory for both tiers.
+        let (file, budgets) = more.split_once(" --device-budget ").unwrap();
+        let (_, of_host) = budgets.split_once(" --host-budget ").unwrap();
+        let more = match seed % 2 {
+            0 => more.into(),
+            _ => format!("{file} --host-budget {of_host}"),
+        };
+        let more = format!("{more} --codec-threads {}", seed % 3);
         let [trace, costs] =
             ["trace", "costs"].map(|name| temporary(&format!("printed-{seed}.{name}"), &[]));
         let line = format!(
             "{options} --profile {more} --trace-out {} --profile-out {}{}",
             trace.display(),
             costs.display(),
-            if seed % 2 == 0 { " --disk-gbs 200 --forward-ms 1" } else { "" }
+            if seed % 4 < 2 { " --disk-gbs 200 --forward-ms 1" } else { "" }
         );
         if !super::gpuzip(&format!("{line} --json")).status.success() {
             continue;
@@ -240,7 +248,7 @@ fn what_is_printed_is_played() {
     let count = |part: &str| -> i32 {
         seen.iter().filter(|(name, _)| name.contains(part)).map(|(_, count)| count).sum()
     };
-    let kinds = ["trace", "keys", "disk", "zero copy", "mixed", "shared"].map(count);
+    let kinds = ["trace", "keys", "disk", "zero copy", "mixed", "shared", "by threads"].map(count);
     assert!(kinds.iter().all(|count| *count > 0) && kinds[0] + kinds[1] >= 25, "{kinds:?}");
 }
 
