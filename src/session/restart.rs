@@ -123,8 +123,8 @@ fn check_mixed(is_same: bool) -> Result<()> {
         true => Ok(()),
         false => fail!(
             Config,
-            "the restart files were written with other budgets, another profile or another mixed_storage, and with mixed storage these decide which \
-             snapshots are compressed: give the configuration that wrote the files, device_budget, host_budget and mixed_storage included"
+            "the restart files were written with other budgets, another profile, mixed_storage or codec_threads, and these decide which snapshots are \
+             compressed: give the configuration that wrote the files, device_budget, host_budget, mixed_storage and codec_threads included"
         ),
     }
 }

@@ -87,7 +87,8 @@ int32_t write_generation(job_t *job, int within)
   remember(job);
   status = write_arrays(job);
   /* Refused before it began, or a snapshot that a thread has compressed does not fit the budgets. */
-  if (status == GPUZIP_ERR_STATE || status == GPUZIP_ERR_BUDGET) forget(job, job->memos_kept - 1, job->memos_kept);
+  if (status == GPUZIP_ERR_STATE || status == GPUZIP_ERR_BUDGET)
+    forget(job, job->memos_kept - 1, job->memos_kept);
   if (status == GPUZIP_OK && once_in(&job->random, 2))
     IN(job, status, gpuzip_persist_wait(job->handles[0]));
   job->counts->written += status == GPUZIP_OK;
@@ -180,6 +181,7 @@ static int needs_profile(const job_t *job)
 {
   const gpuzip_config_t *c = &job->config;
   return job->profiled && (c->compressor == GPUZIP_COMPRESSOR_AUTO || c->mixed_storage ||
+                           c->codec_threads ||
                            c->checkpointing_algorithm == GPUZIP_ALGORITHM_AUTO);
 }
 
