@@ -451,8 +451,9 @@ module gpuzip
     integer(c_int64_t) :: host_bytes = 0
     ! The codec that was chosen: GPUZIP_COMPRESSOR_*, never AUTO; 0 for a schedule without a session.
     integer(c_int32_t) :: compressor = 0
-    ! Mixed storage (`mixed_storage`): device slots that hold raw states; the others hold compressed snapshots. 0 if all
-    ! snapshots are stored in the same way.
+    ! Device slots that hold raw states: with mixed storage (`mixed_storage`) some of them, and the others hold
+    ! compressed snapshots; all of them where threads code (`codec_threads`). 0 if all snapshots are stored in the same
+    ! way.
     integer(c_int32_t) :: raw_slots = 0
     ! The `device_budget` of the plan in bytes, as configured, or as algorithm `auto` set it from the free memory; 0:
     ! none.

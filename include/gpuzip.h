@@ -860,8 +860,9 @@ typedef struct gpuzip_summary_t {
    */
   int32_t compressor;
   /*
-   Mixed storage (`mixed_storage`): device slots that hold raw states; the others hold compressed
-   snapshots. 0 if all snapshots are stored in the same way.
+   Device slots that hold raw states: with mixed storage (`mixed_storage`) some of them, and the
+   others hold compressed snapshots; all of them where threads code (`codec_threads`). 0 if all
+   snapshots are stored in the same way.
    */
   int32_t raw_slots;
   /*

@@ -86,8 +86,9 @@ class Summary(NamedTuple):
     session."""
 
     raw_slots: int
-    """Mixed storage (`mixed_storage`): device slots that hold raw states; the others hold
-    compressed snapshots. 0 if all snapshots are stored in the same way."""
+    """Device slots that hold raw states: with mixed storage (`mixed_storage`) some of them, and
+    the others hold compressed snapshots; all of them where threads code (`codec_threads`). 0
+    if all snapshots are stored in the same way."""
 
     device_budget: int
     """The `device_budget` of the plan in bytes, as configured, or as algorithm `auto` set it
