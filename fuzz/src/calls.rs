@@ -143,7 +143,7 @@ fn drawn(input: &mut Input, fields: &[gpuzip_field_t]) -> gpuzip_config_t {
 
 /// Sets one member of the configuration to an arbitrary number, except for files and slow links.
 fn poke(config: &mut gpuzip_config_t, input: &mut Input) {
-    let (place, value) = (input.below(21), input.i32());
+    let (place, value) = (input.below(22), input.i32());
     let c = config;
     let places = [
         &mut c.checkpointing_algorithm,
@@ -169,6 +169,7 @@ fn poke(config: &mut gpuzip_config_t, input: &mut Input) {
         None if place == 17 => c.compression_factor = f32::from_bits(value as u32),
         None if place == 18 => c.device_budget = input.u64(),
         None if place == 19 => c.mixed_storage = value,
+        None if place == 20 => c.codec_threads = value,
         None => c.host_budget = input.u64(),
     }
 }

@@ -126,7 +126,7 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
         let is_in_use = own != NONE && self.extents[own as usize].names > 1;
         if is_in_use && self.pool.slots[host as usize].extent == own {
             return fail!(
-                Unsupported,
+                Budget,
                 "a snapshot on disk would be overwritten before its last use, because compressed snapshots do not fit device_budget: raise device_budget"
             );
         }
