@@ -2,8 +2,8 @@
 //! that take a given time, planned by what their own first shot measured.
 //!
 //! `cargo bench --bench runs -- PROBLEMS FIRST FOLDER` draws PROBLEMS problems of every kind (raw states, time
-//! levels, codecs, mixed storage, zero copy, with and without a disk), from problem FIRST on. FOLDER is on the
-//! disk of the snapshots. `cargo bench --bench runs -- ranks` measures four ranks of a node, each with a plan
+//! levels, codecs, mixed storage, zero copy, threads that code, with and without a disk), from problem FIRST
+//! on. FOLDER is on the disk of the snapshots. `cargo bench --bench runs -- ranks` measures four ranks of a node, each with a plan
 //! for its share, on one link. Steps sleep, so that four ranks need less than two cores.
 
 mod common;
@@ -59,8 +59,17 @@ impl Job {
     /// Draws problem `number`: its kind of storage follows from the number, sizes and speeds are random.
     fn drawn(number: u64, folder: &Path) -> Self {
         let draw = &mut Draw(number);
-        let kinds = ["raw", "levels", "lorenzo", "dct, mixed", "zero copy"];
-        let (kind, has_disk) = (kinds[number as usize % 5], number / 5 % 2 == 1);
+        let kinds = [
+            "raw",
+            "levels",
+            "lorenzo",
+            "dct, mixed",
+            "zero copy",
+            "lorenzo, a thread",
+            "dct, two threads",
+        ];
+        let (kind, has_disk) = (kinds[number as usize % 7], number / 7 % 2 == 1);
+        let threads = ["a thread", "two threads"].iter().position(|name| kind.ends_with(name));
         let steps = 60 + draw.below(140) as u32;
         let step = draw.between(2e-3, 8e-3);
         let transfer = step * draw.between(0.5, 8.0);
@@ -76,12 +85,18 @@ impl Job {
                 c.tiers.disk_budget = disk * (STATE + 65536);
                 c.tiers.disk_folders = vec![folder.to_path_buf()];
             }
+            if let Some(one) = threads {
+                // One memory for both tiers, without a link.
+                c.codec.threads = 1 + one as u32;
+                c.device.link_bandwidth = 0.0;
+                c.tiers.host_budget += std::mem::take(&mut c.tiers.device_budget);
+            }
             c.tiers.zero_copy = kind == "zero copy";
             c.tiers.shared_levels = kind == "levels";
             if let Some(codec) = CODECS.iter().find(|codec| kind.starts_with(codec.name)) {
                 c.codec.settings = c.codec.settings.with(codec.method.clone());
                 c.codec.settings.bound = ErrorBound::Absolute(BOUND);
-                c.tiers.mixed_storage = Some(kind == "dct, mixed");
+                c.tiers.mixed_storage = threads.is_none().then_some(kind == "dct, mixed");
                 // The first shot, which measures the ratio, is planned with this one.
                 c.codec.compression_factor = 3.0;
             }
