@@ -22,7 +22,7 @@ pub(in crate::codec) struct Grid {
 
 /// Position of a tile in its array.
 #[derive(Clone, Copy)]
-pub(super) struct TilePlace {
+pub(in crate::codec) struct TilePlace {
     /// Index of the first value of the tile in the array.
     pub first: usize,
     /// Distance from line to line and from plane to plane, in values of the array.
@@ -53,21 +53,21 @@ impl Grid {
         Grid { n, tile, tiles, differences, tries }
     }
 
-    pub(super) fn count(&self) -> usize {
+    pub(in crate::codec) fn count(&self) -> usize {
         self.tiles.iter().product()
     }
 
-    pub(super) fn groups(&self) -> usize {
+    pub(in crate::codec) fn groups(&self) -> usize {
         self.count().div_ceil(GROUP)
     }
 
     /// Returns the offset of the first group in the stream, in bytes.
-    pub(super) fn head(&self) -> usize {
+    pub(in crate::codec) fn head(&self) -> usize {
         8 + 16 * self.groups()
     }
 
     #[inline(always)]
-    pub(super) fn place(&self, tile: usize) -> TilePlace {
+    pub(in crate::codec) fn place(&self, tile: usize) -> TilePlace {
         let [t1, t2, _] = self.tiles;
         let at = [tile % t1, tile / t1 % t2, tile / t1 / t2];
         let (mut low, mut extent) = ([0; 3], [0; 3]);
@@ -88,7 +88,7 @@ impl Grid {
 impl TilePlace {
     /// Returns the index in the array of the first value of a line, and how many values it has.
     #[inline(always)]
-    pub(super) fn line(&self, line: usize) -> (usize, usize) {
+    pub(in crate::codec) fn line(&self, line: usize) -> (usize, usize) {
         let (i2, i3) = if self.height == LINES { (line, 0) } else { (line % 8, line / 8) };
         let first = self.first + i2 * self.strides[0] + i3 * self.strides[1];
         if self.chain {
@@ -101,18 +101,18 @@ impl TilePlace {
     }
 
     /// Returns the values of each line in the array, of the lines that have any.
-    pub(super) fn lines(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+    pub(in crate::codec) fn lines(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         let lines = (0..LINES).map(|line| self.line(line)).filter(|&(_, len)| len > 0);
         lines.map(|(first, len)| first..first + len)
     }
 
     /// Returns the number of values of the tile that lie in the array.
-    pub(super) fn values(&self) -> usize {
+    pub(in crate::codec) fn values(&self) -> usize {
         self.extent.iter().product()
     }
 
     /// Returns whether the whole tile lies in the array.
-    pub(super) fn whole(&self) -> bool {
+    pub(in crate::codec) fn whole(&self) -> bool {
         self.values() == TILE
     }
 }

@@ -63,22 +63,23 @@
 mod decode;
 mod encode;
 pub(super) mod gpu;
-mod grid;
-mod predict;
+pub(super) mod grid;
+pub(super) mod predict;
 mod rows;
 #[cfg(test)]
 mod tests;
+pub(super) mod tiles;
 
 use super::coder::{Bound, Coder, Shape};
-use super::quantize::{check_size, choose, Numbers, Quantised, TILE};
-use super::simd::{dispatch, level};
+use super::quantize::{check_size, choose, word, Numbers, Quantised, Quantum, TILE};
+use super::simd::{dispatch, level, Level};
 use super::typed::{of_type, Codes};
 use crate::error::Result;
 use crate::fallible_vec::filled;
-use decode::Decode;
-use encode::Encode;
 pub(super) use grid::Grid;
+use grid::TilePlace;
 use rows::{Rows, ROOM};
+use tiles::{Decode, Encode, Tiles};
 
 /// Number of tiles of a group.
 const GROUP: usize = 64;
@@ -126,18 +127,54 @@ impl<T: Quantised> Lorenzo<T> {
     }
 }
 
+/// Codes the tiles of one array, with the quanta of this array.
+struct Coding<'a, T> {
+    grid: &'a Grid,
+    work: &'a mut Work<T>,
+    quanta: [Quantum<T>; 3],
+    /// Number of levels of the quantum that the encoder may try, from the first on.
+    levels: usize,
+    level: Level,
+}
+
+impl<T: Quantised> Tiles<T> for Coding<'_, T> {
+    #[inline(always)]
+    fn encode(&mut self, x: &[T], places: [&TilePlace; 2]) -> Option<usize> {
+        let Coding { grid, work, quanta, levels, level } = self;
+        encode::encode(work, x, &quanta[..*levels], grid, places, *level)
+    }
+
+    #[inline(always)]
+    fn bytes(&self) -> &[u8] {
+        &self.work.bytes
+    }
+
+    #[inline(always)]
+    fn decode(&mut self, tile: &[u8], x: &mut [T], places: [&TilePlace; 2]) -> Option<()> {
+        decode::decode(self.work, tile, x, &self.quanta, self.grid, places, self.level)
+    }
+}
+
 impl<T: Quantised> Codes<T> for Lorenzo<T> {
     const NAME: &'static str = "lorenzo";
 
     fn encode(&mut self, x: &[T], bound: Bound, to: &mut [u8]) -> Result<Option<usize>> {
         let (grid, work) = (&self.grid, &mut self.work[0]);
         let Some(choice) = choose(x, bound) else { return Ok(None) };
-        let size = dispatch(Encode { grid, work, x, choice, to, level: level() });
+        let (quanta, levels) = (Quantum::levels(choice.unit, choice.bound), choice.levels);
+        let tiles = Coding { grid, work, quanta, levels, level: level() };
+        let size = dispatch(Encode { grid, tiles, x, head: choice.unit.to_bits(), to });
         Ok(Some(size).filter(|&size| size <= size_of_val(x)))
     }
 
     fn decode(&mut self, from: &[u8], x: &mut [T]) -> Option<()> {
         let (grid, work) = (&self.grid, &mut self.work[0]);
-        dispatch(Decode { grid, work, from, x, level: level() })
+        let unit = f64::from_bits(word(from.get(..8)?, 0));
+        if !(unit > 0.0 && unit.is_finite()) {
+            return None;
+        }
+        let quanta = Quantum::levels(unit, unit);
+        let tiles = Coding { grid, work, quanta, levels: quanta.len(), level: level() };
+        dispatch(Decode { grid, tiles, from, x })
     }
 }
