@@ -158,6 +158,9 @@ module gpuzip
   ! Blocks of 32 8-bit integers with a common exponent: 3.9 times smaller than FP32. Every value is within 1/127 of its
   ! block's maximum, or within 2^-126 (FP64: 2^-1022) if this is larger; on wavefields the PSNR is 65 to 70 dB.
   integer(c_int32_t), parameter, public :: gpuzip_compressor_bfp = 7
+  ! Every bit comes back: Lorenzo prediction (Ibarria et al. 2003) of aligned significands in tiles, on the host only.
+  ! The size depends on the values.
+  integer(c_int32_t), parameter, public :: gpuzip_compressor_lossless = 8
   ! The library chooses raw snapshots or one of the codecs that keep an error bound. `error_bound` must be set, and the
   ! profile (`profile_path`, `gpuzip_profile_import`) must have measured these codecs with that bound. If it has
   ! measured none of them, the library considers lorenzo with the ratio `compression_factor`.

@@ -318,6 +318,12 @@
 #define GPUZIP_COMPRESSOR_BFP 7
 
 /*
+ Every bit comes back: Lorenzo prediction (Ibarria et al. 2003) of aligned significands in tiles, on the
+ host only. The size depends on the values.
+ */
+#define GPUZIP_COMPRESSOR_LOSSLESS 8
+
+/*
  The library chooses raw snapshots or one of the codecs that keep an error bound. `error_bound`
  must be set, and the profile (`profile_path`, `gpuzip_profile_import`) must have measured these
  codecs with that bound. If it has measured none of them, the library considers lorenzo with the

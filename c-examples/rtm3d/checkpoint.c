@@ -314,6 +314,8 @@ void checkpoint_codec(const checkpoint_t *c, char *text, size_t size)
         snprintf(text, size, "%s, %d bits per value", name, (int)(c->zfp_bit_rate > 0 ? c->zfp_bit_rate : 8));
     else if (c->plan.compressor == GPUZIP_COMPRESSOR_FP16 || c->plan.compressor == GPUZIP_COMPRESSOR_BFP)
         snprintf(text, size, "%s, of fixed size and without a bound", name);
+    else if (c->plan.compressor == GPUZIP_COMPRESSOR_LOSSLESS)
+        snprintf(text, size, "%s, every bit", name);
     else if (bound <= 0.0 && (c->plan.compressor == GPUZIP_COMPRESSOR_CUSZP || c->plan.compressor == GPUZIP_COMPRESSOR_BITCOMP))
         snprintf(text, size, "%s, with its own settings", name);
     else if (c->error_bound_mode == 3)

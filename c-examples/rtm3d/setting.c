@@ -21,7 +21,8 @@ static const struct codec {
     {"cuzfp", GPUZIP_COMPRESSOR_ZFP, RATE},       {"bitcomp", GPUZIP_COMPRESSOR_BITCOMP, BOUND},
     {"cuszp", GPUZIP_COMPRESSOR_CUSZP, BOUND},    {"lorenzo", GPUZIP_COMPRESSOR_LORENZO, BOUND},
     {"dct", GPUZIP_COMPRESSOR_DCT, BOUND},        {"fp16", GPUZIP_COMPRESSOR_FP16, NOTHING},
-    {"bfp", GPUZIP_COMPRESSOR_BFP, NOTHING},      {"auto", AUTO, BOUND},
+    {"bfp", GPUZIP_COMPRESSOR_BFP, NOTHING},      {"lossless", GPUZIP_COMPRESSOR_LOSSLESS, NOTHING},
+    {"auto", AUTO, BOUND},
 };
 
 /* Names of the values of `error_bound_mode`. */
@@ -97,7 +98,7 @@ static int parse(setting_t *s, const char *text, size_t length)
     colon = strchr(rest, ':');
     codec = find_codec(rest, strcspn(rest, ":"));
     if (codec == NULL)
-        return complain("--codecs: %s: no such codec; there are none, dct, lorenzo, cuszp, zfp, bitcomp, fp16, bfp "
+        return complain("--codecs: %s: no such codec; there are none, dct, lorenzo, cuszp, zfp, bitcomp, fp16, bfp, lossless "
                         "and auto", s->text);
     s->compressor = codec->number;
     if (colon == NULL)

@@ -399,9 +399,9 @@ fn all() -> Vec<Settings> {
         let methods = own().filter(|method| method.is_bounded() && method.missing().is_none());
         methods.map(move |method| Settings { method, bound, ..Settings::default() })
     });
-    let is_fixed = |m: &Method| !m.is_bounded() && !matches!(m, Method::Zfp { .. });
-    let fixed = own().filter(is_fixed);
-    fixed.map(|method| Settings { method, ..Settings::default() }).chain(bounded).collect()
+    let has_no_setting = |m: &Method| !m.is_bounded() && !matches!(m, Method::Zfp { .. });
+    let without = own().filter(has_no_setting);
+    without.map(|method| Settings { method, ..Settings::default() }).chain(bounded).collect()
 }
 
 /// Finds the lowest rate of zfp that reaches a PSNR of `db` dB on the sample, if any does.

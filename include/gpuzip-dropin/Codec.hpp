@@ -19,8 +19,8 @@ namespace gpuzip_dropin {
 inline int rate(const gpuzip_config_t &config) { return config.zfp_bit_rate == 0 ? 8 : config.zfp_bit_rate; }
 
 inline std::string codec_name(int compressor) {
-  static const char *const names[] = {"none", "zfp", "bitcomp", "cuszp", "lorenzo", "dct", "fp16", "bfp"};
-  if (compressor >= 0 && compressor <= GPUZIP_COMPRESSOR_BFP) return names[compressor];
+  static const char *const names[] = {"none", "zfp", "bitcomp", "cuszp", "lorenzo", "dct", "fp16", "bfp", "lossless"};
+  if (compressor >= 0 && compressor <= GPUZIP_COMPRESSOR_LOSSLESS) return names[compressor];
   return "codec " + std::to_string(compressor);
 }
 

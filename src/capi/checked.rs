@@ -342,10 +342,10 @@ fn warn_of_bound(given: &gpuzip_config_t, checked: &Config) {
     if bound == 0.0 || checked.codec.any_codec || method.is_bounded() {
         return;
     }
-    let what = if *method == Method::None {
-        "snapshots are not compressed"
-    } else {
-        "that codec keeps no bound"
+    let what = match method {
+        Method::None => "snapshots are not compressed",
+        method if method.is_lossless() => "that codec loses nothing",
+        _ => "that codec keeps no bound",
     };
     log::warn!(
         "error_bound = {bound} with compressor = {} ({}): {what}, so that the bound has no effect; take {} or auto",

@@ -144,6 +144,9 @@ pub const GPUZIP_COMPRESSOR_FP16: i32 = 6;
 /// within 1/127 of its block's maximum, or within 2^-126 (FP64: 2^-1022) if this is larger; on
 /// wavefields the PSNR is 65 to 70 dB.
 pub const GPUZIP_COMPRESSOR_BFP: i32 = 7;
+/// Every bit comes back: Lorenzo prediction (Ibarria et al. 2003) of aligned significands in tiles, on the
+/// host only. The size depends on the values.
+pub const GPUZIP_COMPRESSOR_LOSSLESS: i32 = 8;
 /// The library chooses raw snapshots or one of the codecs that keep an error bound. `error_bound`
 /// must be set, and the profile (`profile_path`, `gpuzip_profile_import`) must have measured these
 /// codecs with that bound. If it has measured none of them, the library considers lorenzo with the

@@ -109,8 +109,8 @@ impl Storage {
     /// ratio and a margin, or as many as a snapshot may have.
     fn coded_bytes(&self, job: &Job) -> Result<u64> {
         let (codec, most) = (&self.codec, job.state.most_coded_bytes());
-        let is_bounded = codec.method.is_bounded();
-        if let (State::Fields(layout), false) = (&job.state, is_bounded) {
+        let has_fixed_size = codec.method.has_fixed_size();
+        if let (State::Fields(layout), true) = (&job.state, has_fixed_size) {
             return Ok(aligned(SnapshotCodec::fixed_bytes(codec, layout)?));
         }
         let uncoded = job.state.uncoded_bytes();
@@ -118,7 +118,7 @@ impl Storage {
             let coded = job.state.bytes().saturating_sub(uncoded) as f64 / ratio;
             aligned(uncoded.saturating_add(coded.round() as u64)).min(most)
         };
-        let margin = if is_bounded { MARGIN } else { 1.0 };
+        let margin = if has_fixed_size { 1.0 } else { MARGIN };
         let factor = job.config.codec.compression_factor;
         let measured = job.profile.as_ref().and_then(|profile| profile.codec(codec));
         Ok(match measured {

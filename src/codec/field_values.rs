@@ -80,6 +80,17 @@ pub(super) fn value_range(x: Array<'_>) -> ValueRange {
     }
 }
 
+/// Returns the value that all values of an array are, bit for bit; `None` if there is none, or if it is
+/// NaN.
+pub(super) fn constant(x: Array<'_>) -> Option<f64> {
+    let (bytes, value) = match x {
+        Array::F32(values) => (4, *values.first()? as f64),
+        Array::F64(values) => (8, *values.first()?),
+    };
+    let all = x.bytes();
+    (!value.is_nan() && all[bytes..] == all[..all.len() - bytes]).then_some(value)
+}
+
 /// Writes `x - y` to `difference` and returns the range of the differences.
 pub(super) fn subtract(x: Array<'_>, y: Array<'_>, difference: &mut Slab) -> ValueRange {
     match (x, y) {

@@ -20,6 +20,7 @@ mod fixed;
 mod fp16;
 pub mod gpu;
 mod lorenzo;
+mod lossless;
 pub mod plugin;
 mod quantize;
 mod settings;

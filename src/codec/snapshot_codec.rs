@@ -1,7 +1,9 @@
 //! Snapshots as streams: the fields of a state, coded one after the other.
 
 use super::coder::{Bound, Coder, Shape};
-use super::field_values::{rows_of, subtract, subtract_from, value_range, values, values_mut};
+use super::field_values::{
+    constant, rows_of, subtract, subtract_from, value_range, values, values_mut,
+};
 use super::settings::Settings;
 use super::stream::{padded, Content, Header, HEADER};
 use super::streams::{coders_of, most_bytes, shapes_of, Record, Streams};
@@ -194,6 +196,10 @@ impl SnapshotCodec {
                 self.keep_group(group, making)?;
                 continue;
             }
+            if self.settings.method.is_lossless() {
+                self.compress_exactly(group, making)?;
+                continue;
+            }
             let before = making.made;
             let may_lean = self.settings.method != Method::None;
             if !may_lean || !self.compress_group(group.clone(), making)? {
@@ -298,6 +304,20 @@ impl SnapshotCodec {
         Ok(())
     }
 
+    /// Codes every field of a group by itself, without loss.
+    fn compress_exactly(&mut self, group: Range<usize>, making: &mut Making) -> Result<()> {
+        for k in group {
+            let Some(i) = self.streams.coded(k, making.parts) else { continue };
+            let x = making.values(i, self.shapes[i])?;
+            if self.settings.reject_nonfinite {
+                self.check_finite(i, &value_range(x))?;
+            }
+            let constant = constant(x);
+            self.put(Subject::of(i), x, constant, Some(Bound::Max(0.0)), 0.0, making)?;
+        }
+        Ok(())
+    }
+
     /// Fails if field `i` has values that are not finite and the settings reject such values.
     fn check_finite(&self, i: usize, found: &ValueRange) -> Result<()> {
         match found.nonfinite {
@@ -315,24 +335,39 @@ impl SnapshotCodec {
         bound: Bound,
         making: &mut Making,
     ) -> Result<Content> {
-        let (shape, part) = (self.shapes[subject.field], self.streams.part_of[subject.field]);
-        let to = making.room(part);
-        let promised = if self.settings.method.is_bounded() { bound.value() } else { 0.0 };
-        let bound = Some(bound.at_most(bound.value() - subject.rounding))
-            .filter(|_| self.settings.method.is_bounded());
+        let is_bounded = self.settings.method.is_bounded();
+        let promised = if is_bounded { bound.value() } else { 0.0 };
+        let bound = Some(bound.at_most(bound.value() - subject.rounding)).filter(|_| is_bounded);
         let zero = found.nonfinite == 0 && bound.is_some_and(|b| found.max_abs() <= b.value());
         // Zeros of both signs compare equal: without a coder, every bit must be kept.
-        let constant = found.is_constant() && self.settings.method != Method::None;
-        let (content, payload) = if constant || zero {
-            let value = if constant { found.max } else { 0.0 };
+        let is_constant = found.is_constant() && self.settings.method != Method::None;
+        let constant = is_constant.then_some(found.max).or(zero.then_some(0.0));
+        let may_code = is_in_range(self.shapes[subject.field].scalar, found, bound);
+        let bound = may_code.then_some(bound.unwrap_or(Bound::Max(0.0)));
+        self.put(subject, x, constant, bound, promised, making)
+    }
+
+    /// Appends the stream of one array: of the value that all its values are, if there is one, or else
+    /// of its values, coded with a bound if there is one and if coding makes them fewer bytes.
+    fn put(
+        &mut self,
+        subject: Subject,
+        x: Array<'_>,
+        constant: Option<f64>,
+        bound: Option<Bound>,
+        promised: f64,
+        making: &mut Making,
+    ) -> Result<Content> {
+        let (shape, part) = (self.shapes[subject.field], self.streams.part_of[subject.field]);
+        let to = making.room(part);
+        let (content, payload) = if let Some(value) = constant {
             to[HEADER..HEADER + 8].copy_from_slice(&value.to_le_bytes());
             (Content::Constant, 8)
         } else {
-            let coded = match &mut self.coders[self.coder_of[subject.field]] {
-                Some(coder) if is_in_range(shape.scalar, found, bound) => {
-                    coder.compress(x, bound.unwrap_or(Bound::Max(0.0)), &mut to[HEADER..])?
-                }
-                _ => None,
+            let coder = self.coders[self.coder_of[subject.field]].as_mut();
+            let coded = match coder.zip(bound) {
+                Some((coder, bound)) => coder.compress(x, bound, &mut to[HEADER..])?,
+                None => None,
             };
             match coded.filter(|&bytes| bytes < shape.bytes()) {
                 Some(bytes) => (Content::Coded, bytes),

@@ -10,6 +10,7 @@ use super::fixed;
 use super::fp16::Fp16;
 use super::gpu::{fixed as on_gpu, GpuCoder, Kernels, Modules};
 use super::lorenzo;
+use super::lossless;
 use super::plugin;
 use super::zfp;
 use crate::error::{fail, Result};
@@ -41,6 +42,8 @@ pub enum Method {
     Fp16,
     /// Blocks of 8-bit integers with a common exponent.
     Bfp,
+    /// Every bit: Lorenzo prediction of aligned significands in tiles.
+    Lossless,
     /// A codec that the application registered, by its number: 64 and up.
     Plugin(u8),
 }
@@ -53,9 +56,8 @@ pub struct Codec {
     pub number: u8,
     /// The name in configuration files and on the command line.
     pub name: &'static str,
-    /// For a codec that keeps an error bound, its place among the codecs that `compressor = auto`
-    /// tries. `None`: the codec keeps no bound, and its payloads have a fixed size instead.
-    auto: Option<u8>,
+    /// What the codec promises.
+    keeps: Keeps,
     /// Returns the largest number of bytes of the payload of an array.
     most_bytes: fn(Shape, u32) -> Result<usize>,
     /// Makes the coder of the host.
@@ -64,6 +66,20 @@ pub struct Codec {
     gpu_coder: fn(Shape, u32, bool, &mut Modules) -> Made<dyn GpuCoder>,
     /// The kernels.
     pub(super) kernels: &'static [Kernels],
+}
+
+/// What a codec promises of every array.
+#[derive(Clone, Copy, PartialEq)]
+enum Keeps {
+    /// The size of the payload, which the shape alone determines.
+    Size,
+    /// An error bound. The size depends on the values.
+    Bound {
+        /// The place of the codec among those that `compressor = auto` tries.
+        auto: u8,
+    },
+    /// Every bit. The size depends on the values.
+    Bits,
 }
 
 /// A coder, or `None` for `Method::None`, which needs no coder.
@@ -75,7 +91,7 @@ pub const CODECS: &[Codec] = &[
         method: Method::None,
         number: 0,
         name: "none",
-        auto: None,
+        keeps: Keeps::Size,
         most_bytes: |_, _| Ok(0),
         coder: |_, _| Ok(None),
         gpu_coder: |_, _, _, _| Ok(None),
@@ -85,7 +101,7 @@ pub const CODECS: &[Codec] = &[
         method: Method::Zfp { rate: 8 },
         number: 1,
         name: "zfp",
-        auto: None,
+        keeps: Keeps::Size,
         most_bytes: zfp::most_bytes,
         coder: |shape, rate| zfp::coder(shape, rate).map(Some),
         gpu_coder: |shape, rate, _, modules| gpu(zfp::gpu::coder(shape, rate, modules)),
@@ -95,7 +111,7 @@ pub const CODECS: &[Codec] = &[
         method: Method::Bitcomp { sparse: false },
         number: 2,
         name: "bitcomp",
-        auto: Some(3),
+        keeps: Keeps::Bound { auto: 3 },
         most_bytes: |shape, _| bitcomp::most_bytes(shape),
         coder: |shape, sparse| bitcomp::coder(shape, sparse as i32).map(Some),
         gpu_coder: |shape, sparse, rms, modules| {
@@ -107,7 +123,7 @@ pub const CODECS: &[Codec] = &[
         method: Method::Cuszp,
         number: 3,
         name: "cuszp",
-        auto: Some(2),
+        keeps: Keeps::Bound { auto: 2 },
         most_bytes: |shape, _| cuszp::most_bytes(shape),
         coder: |shape, _| cuszp::coder(shape).map(Some),
         gpu_coder: |shape, _, _, modules| gpu(cuszp::gpu::Cuszp::new(shape, modules)),
@@ -117,7 +133,7 @@ pub const CODECS: &[Codec] = &[
         method: Method::Lorenzo,
         number: 4,
         name: "lorenzo",
-        auto: Some(0),
+        keeps: Keeps::Bound { auto: 0 },
         most_bytes: |shape, _| lorenzo::most_bytes(shape),
         coder: |shape, _| lorenzo::coder(shape).map(Some),
         gpu_coder: |shape, _, _, modules| gpu(lorenzo::gpu::Lorenzo::new(shape, modules)),
@@ -127,7 +143,7 @@ pub const CODECS: &[Codec] = &[
         method: Method::Dct,
         number: 5,
         name: "dct",
-        auto: Some(1),
+        keeps: Keeps::Bound { auto: 1 },
         most_bytes: |shape, _| dct::most_bytes(shape),
         coder: |shape, _| dct::coder(shape).map(Some),
         gpu_coder: |shape, _, rms, modules| gpu(dct::gpu::Dct::new(shape, rms, modules)),
@@ -137,7 +153,7 @@ pub const CODECS: &[Codec] = &[
         method: Method::Fp16,
         number: 6,
         name: "fp16",
-        auto: None,
+        keeps: Keeps::Size,
         most_bytes: |shape, _| fixed::bytes::<Fp16>(shape),
         coder: |shape, _| fixed::coder::<Fp16>(shape).map(Some),
         gpu_coder: |shape, _, _, modules| gpu(on_gpu::fp16(shape, modules)),
@@ -147,11 +163,21 @@ pub const CODECS: &[Codec] = &[
         method: Method::Bfp,
         number: 7,
         name: "bfp",
-        auto: None,
+        keeps: Keeps::Size,
         most_bytes: |shape, _| fixed::bytes::<BlockFloat>(shape),
         coder: |shape, _| fixed::coder::<BlockFloat>(shape).map(Some),
         gpu_coder: |shape, _, _, modules| gpu(on_gpu::bfp(shape, modules)),
         kernels: &[on_gpu::BFP],
+    },
+    Codec {
+        method: Method::Lossless,
+        number: 8,
+        name: "lossless",
+        keeps: Keeps::Bits,
+        most_bytes: |shape, _| lossless::most_bytes(shape),
+        coder: |shape, _| lossless::coder(shape).map(Some),
+        gpu_coder: |_, _, _, _| no_kernels("lossless"),
+        kernels: &[],
     },
 ];
 
@@ -163,9 +189,13 @@ impl Method {
     /// Returns gpuzip's own codecs that keep an error bound, in the order in which
     /// `compressor = auto` tries them.
     pub fn bounded() -> Vec<Method> {
-        let mut rows: Vec<_> = CODECS.iter().filter(|row| row.auto.is_some()).collect();
-        rows.sort_by_key(|row| row.auto);
-        rows.iter().map(|row| row.method.clone()).collect()
+        let place = |row: &'static Codec| match row.keeps {
+            Keeps::Bound { auto } => Some((auto, row.method.clone())),
+            _ => None,
+        };
+        let mut rows: Vec<_> = CODECS.iter().filter_map(place).collect();
+        rows.sort_by_key(|(place, _)| *place);
+        rows.into_iter().map(|(_, method)| method).collect()
     }
 
     /// Returns the row of the codec, or the number of a registered codec as an error.
@@ -196,9 +226,19 @@ impl Method {
         }
     }
 
-    /// Returns whether the codec keeps an error bound, rather than a fixed size of its payloads.
+    /// Returns whether the codec keeps an error bound.
     pub fn is_bounded(&self) -> bool {
-        self.row().map_or(true, |row| row.auto.is_some())
+        self.row().map_or(true, |row| matches!(row.keeps, Keeps::Bound { .. }))
+    }
+
+    /// Returns whether the codec gives every bit back.
+    pub fn is_lossless(&self) -> bool {
+        self.row().is_ok_and(|row| row.keeps == Keeps::Bits)
+    }
+
+    /// Returns whether the shape of an array alone determines the size of its payload.
+    pub fn has_fixed_size(&self) -> bool {
+        self.row().is_ok_and(|row| row.keeps == Keeps::Size)
     }
 
     /// Returns the codec with this number and the default of its parameter, or `None`.
@@ -251,13 +291,17 @@ impl Method {
     ) -> Result<Option<Box<dyn GpuCoder>>> {
         match self.row() {
             Ok(row) => (row.gpu_coder)(shape, self.parameter(), rms, modules),
-            Err(_) => fail!(
-                Unsupported,
-                "compressor {} has no kernels: use another one on CUDA, or the host backend",
-                self.name()
-            ),
+            Err(_) => no_kernels(self.name()),
         }
     }
+}
+
+/// Returns the error of a codec without kernels.
+fn no_kernels<T>(name: &str) -> Result<T> {
+    fail!(
+        Unsupported,
+        "compressor {name} has no kernels: use another one on CUDA, or the host backend"
+    )
 }
 
 #[cfg(test)]

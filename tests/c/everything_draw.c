@@ -98,21 +98,21 @@ void register_codecs(void)
 
 static void choose_codec(job_t *job, double amplitude)
 {
-  static const int codecs[] = {0, 0, 0, 0, 0, 1, 3, 4, 5, 6, 7, 15, TURNED, STEPS};
+  static const int codecs[] = {0, 0, 0, 0, 0, 1, 3, 4, 5, 6, 7, 8, 15, TURNED, STEPS};
   random_t *r = &job->random;
   gpuzip_config_t *c = &job->config;
   const loss_t exact = {.exact = 1};
   job->loss = exact;
-  c->compressor = codecs[between(r, 0, 13)];
+  c->compressor = codecs[between(r, 0, 14)];
   if (c->compressor == 0) return;
-  job->loss.exact = 0;
+  job->loss.exact = c->compressor == 8;
   if (once_in(r, 3)) c->compression_factor = (float)between(r, 1, 12);
   c->nonfinite = once_in(r, 10);
   if (c->compressor == 1) c->zfp_bit_rate = (int32_t)between(r, 12, 32), job->loss.loose = 1.0;
   if (c->compressor == 6) job->loss.loose = 1e-2;
   if (c->compressor == 7) job->loss.loose = 0.1;
   if (c->compressor == TURNED) job->loss.loose = 1e-6; /* of a difference of time levels */
-  if (job->loss.loose > 0.0) return;
+  if (job->loss.loose > 0.0 || job->loss.exact) return;
   static const double bounds[] = {1e-1, 1e-2, 1e-3, 1e-5, 1e-8, 1e-14};
   job->loss.bounded = 1;
   c->error_bound_mode = (int32_t)between(r, 0, 3);
@@ -236,7 +236,7 @@ void choose(job_t *job)
   if (once_in(r, 30)) c->link_bandwidth = 2e9;
   choose_codec(job, job->apps[0].amplitude);
   if (!once_in(r, 10)) settle(job);
-  job->loss.shared = c->shared_levels && c->compressor;
+  job->loss.shared = c->shared_levels && !job->loss.exact;
   job->rounding = roundings[between(r, 0, 4)];
   job->flush = once_in(r, 3);
   if (once_in(r, 10)) record(job);

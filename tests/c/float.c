@@ -161,7 +161,7 @@ static void codec_case(const gpuzip_config_t *config, const int *n, int type, in
     most = fmax(most, fabs(load(from[0], type, i)));
     worst = fmax(worst, fabs(load(from[0], type, i) - load(to[0], type, i)));
   }
-  if (config->compressor == GPUZIP_COMPRESSOR_NONE) CHECK(worst == 0.0);
+  if (config->compressor == GPUZIP_COMPRESSOR_NONE || config->compressor == GPUZIP_COMPRESSOR_LOSSLESS) CHECK(worst == 0.0);
   if (config->compressor >= GPUZIP_COMPRESSOR_CUSZP && config->compressor <= GPUZIP_COMPRESSOR_DCT) {
     if (config->error_bound_mode == 0) CHECK(worst <= config->error_bound * most);
     if (config->error_bound_mode == 1) CHECK(worst <= config->error_bound);
@@ -173,7 +173,7 @@ static void codec_case(const gpuzip_config_t *config, const int *n, int type, in
 static void codecs(void)
 {
   static const int compressors[] = { GPUZIP_COMPRESSOR_NONE, GPUZIP_COMPRESSOR_ZFP, GPUZIP_COMPRESSOR_CUSZP, GPUZIP_COMPRESSOR_LORENZO,
-                                     GPUZIP_COMPRESSOR_DCT, GPUZIP_COMPRESSOR_FP16, GPUZIP_COMPRESSOR_BFP };
+                                     GPUZIP_COMPRESSOR_DCT, GPUZIP_COMPRESSOR_FP16, GPUZIP_COMPRESSOR_BFP, GPUZIP_COMPRESSOR_LOSSLESS };
   static const double bounds[] = { 1e-3, 1e-5, 1e-4, 60.0 };
   size_t c, s;
   int mode, type, kind;

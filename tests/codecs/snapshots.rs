@@ -163,6 +163,9 @@ pub fn check_field(
     let (x, y) = (state.values(k), back.values(k));
     let same = |(x, y): (&f64, &f64)| x.is_finite() && y.is_finite() || x.to_bits() == y.to_bits();
     assert!(x.iter().zip(&y).all(same), "{method:?} field {k}: NaN and infinities survive");
+    if method.is_lossless() {
+        assert!(state.data[k] == back.data[k], "{method:?} field {k}: every bit comes back");
+    }
     if !method.is_bounded() {
         return;
     }

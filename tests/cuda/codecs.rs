@@ -320,7 +320,7 @@ fn is_software() -> bool {
 /// The codecs whose kernels write the bytes of the host codecs.
 fn methods() -> Vec<Method> {
     let own = CODECS.iter().map(|codec| codec.method.clone());
-    own.filter(|m| !matches!(m, Method::None | Method::Bitcomp { .. })).collect()
+    own.filter(|m| !matches!(m, Method::None | Method::Bitcomp { .. } | Method::Lossless)).collect()
 }
 
 /// On a GPU all codecs, types and kinds of values give the bytes of the host codecs. The GPU bundle

@@ -41,6 +41,7 @@ fn every_codec_says_how_small_and_how_exact() {
         ("zfp", false),
         ("fp16", false),
         ("bfp", false),
+        ("lossless", false),
         ("cuszp", true),
         ("lorenzo", true),
         ("dct", true),
@@ -97,7 +98,8 @@ fn several_files_pairs_and_doubles() {
     assert_eq!(object["bound_kept"], true);
     let table = runs(&format!("codec --all --dims 40,30,20 {}", curr.display()));
     let table = text(&table.stdout);
-    for name in ["zfp", "cuszp", "lorenzo", "dct", "fp16", "bfp", "psnr:80", "rel:1e-5"] {
+    for name in ["zfp", "cuszp", "lorenzo", "dct", "fp16", "bfp", "lossless", "psnr:80", "rel:1e-5"]
+    {
         assert!(table.contains(name), "{table}");
     }
     assert!(!table.contains("NO"), "{table}");

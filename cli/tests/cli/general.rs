@@ -53,7 +53,10 @@ fn info_says_what_there_is() {
     );
     let codecs = info["codecs"].as_array().unwrap();
     let names: Vec<_> = codecs.iter().map(|codec| codec["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["none", "zfp", "bitcomp", "cuszp", "lorenzo", "dct", "fp16", "bfp"]);
+    assert_eq!(
+        names,
+        ["none", "zfp", "bitcomp", "cuszp", "lorenzo", "dct", "fp16", "bfp", "lossless"]
+    );
     assert!(codecs
         .iter()
         .all(|codec| codec["available"].as_bool().unwrap() == codec["reason"].is_null()));

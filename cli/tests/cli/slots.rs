@@ -45,17 +45,18 @@ fn drawn(seed: u64) -> Drawn {
         worst_ratio,
         ..CodecProfile::of(&settings)
     };
-    let codec = match settings.method.is_bounded() {
-        true => codec,
+    let has_fixed_size = settings.method.has_fixed_size();
+    let codec = match has_fixed_size {
+        false => codec,
         // All snapshots have the size that was measured.
-        false => {
+        true => {
             let bytes = SnapshotCodec::fixed_bytes(&settings, &layout).unwrap();
             let ratio = state as f64 / bytes as f64;
             CodecProfile { ratio, worst_ratio: ratio, ..codec }
         }
     };
     // The figures of a codec are measured, or told by --ratio and compression_factor.
-    let is_told = settings.method.is_bounded() && draw.below(3) == 0;
+    let is_told = !has_fixed_size && draw.below(3) == 0;
     let profile = Profile {
         backend: 1,
         h2d_gbs: 1.0 + draw.below(30) as f64,

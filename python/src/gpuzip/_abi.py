@@ -60,6 +60,7 @@ COMPRESSOR_LORENZO = 4
 COMPRESSOR_DCT = 5
 COMPRESSOR_FP16 = 6
 COMPRESSOR_BFP = 7
+COMPRESSOR_LOSSLESS = 8
 COMPRESSOR_AUTO = 15
 TYPE_F32 = 0
 TYPE_F64 = 1
@@ -451,8 +452,8 @@ KEYS = {
     ),
     "compressor": (
         "",
-        "none (0), zfp (1), bitcomp (2), cuszp (3), lorenzo (4), dct (5), fp16 (6), bfp (7), auto (15), or 64 to 255 for a codec that the application registers",
-        {"none": 0, "zfp": 1, "cuzfp": 1, "bitcomp": 2, "cuszp": 3, "lorenzo": 4, "dct": 5, "fp16": 6, "bfp": 7, "auto": 15},
+        "none (0), zfp (1), bitcomp (2), cuszp (3), lorenzo (4), dct (5), fp16 (6), bfp (7), lossless (8), auto (15), or 64 to 255 for a codec that the application registers",
+        {"none": 0, "zfp": 1, "cuzfp": 1, "bitcomp": 2, "cuszp": 3, "lorenzo": 4, "dct": 5, "fp16": 6, "bfp": 7, "lossless": 8, "auto": 15},
         "the codec of snapshots; auto: the codec with the shortest predicted time that keeps error_bound, or none",
     ),
     "log_level": (

@@ -86,6 +86,21 @@ fn gaps_and_types_without_kernels_are_refused() {
     }
 }
 
+/// A codec without kernels is refused by name when a session opens.
+#[test]
+fn a_codec_without_kernels_is_refused() {
+    emulated!();
+    let (_primary, memory) = (Primary::new(0), Memory::new(1 << 12));
+    let base = config(Algorithm::Revolve, 2, 1, Policy::Clairvoyant);
+    let coded = base.with(|c| c.codec.settings = c.codec.settings.with(Method::Lossless));
+    let field = field_at(memory.0, field([5, 3, 1], Scalar::F32));
+    let error = Session::new(coded, 5, &[field]).err().unwrap();
+    assert!(
+        error.code == Code::Unsupported && error.message.contains("lossless has no kernels"),
+        "{error}"
+    );
+}
+
 /// If the driver is too old to say what kind of memory a pointer refers to, the session fails: it
 /// does not take device memory for host memory.
 #[test]
