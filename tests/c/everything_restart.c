@@ -86,8 +86,9 @@ int32_t write_generation(job_t *job, int within)
   /* If the call fails after it has begun, the generation may exist all the same. */
   remember(job);
   status = write_arrays(job);
-  /* Refused before it began, or a snapshot that a thread has compressed does not fit the budgets. */
-  if (status == GPUZIP_ERR_STATE || status == GPUZIP_ERR_BUDGET)
+  /* Refused before it began, or a snapshot that a thread has compressed does not fit the budgets or has
+   * values that are refused. */
+  if (status == GPUZIP_ERR_STATE || status == GPUZIP_ERR_BUDGET || status == GPUZIP_ERR_VALUES)
     forget(job, job->memos_kept - 1, job->memos_kept);
   if (status == GPUZIP_OK && once_in(&job->random, 2))
     IN(job, status, gpuzip_persist_wait(job->handles[0]));
