@@ -561,10 +561,11 @@ module gpuzip
     real(c_double) :: save = 0
     ! Seconds that the host spent in retrieves.
     real(c_double) :: restore = 0
-    ! Seconds of compression; on a GPU, seconds of the application's stream, for the compressions that have completed.
+    ! Seconds of compression, those of threads that code (`codec_threads`) included; on a GPU, seconds of the
+    ! application's stream, for the compressions that have completed.
     real(c_double) :: compress = 0
-    ! Seconds of decompression; on a GPU, seconds of the application's stream, for the decompressions that have
-    ! completed.
+    ! Seconds of decompression, those of threads that code included; on a GPU, seconds of the application's stream, for
+    ! the decompressions that have completed.
     real(c_double) :: decompress = 0
     ! Seconds that the application's stream spent in saves and retrieves; on a GPU, for those that have completed.
     real(c_double) :: stall = 0

@@ -1063,12 +1063,12 @@ typedef struct gpuzip_stats_t {
    */
   double restore;
   /*
-   Seconds of compression; on a GPU, seconds of the application's stream, for the compressions
+   Seconds of compression, those of threads that code (`codec_threads`) included; on a GPU, seconds of the application's stream, for the compressions
    that have completed.
    */
   double compress;
   /*
-   Seconds of decompression; on a GPU, seconds of the application's stream, for the
+   Seconds of decompression, those of threads that code included; on a GPU, seconds of the application's stream, for the
    decompressions that have completed.
    */
   double decompress;

@@ -512,10 +512,10 @@ pub struct gpuzip_stats_t {
     pub save: f64,
     /// Seconds that the host spent in retrieves.
     pub restore: f64,
-    /// Seconds of compression; on a GPU, seconds of the application's stream, for the compressions
+    /// Seconds of compression, those of threads that code (`codec_threads`) included; on a GPU, seconds of the application's stream, for the compressions
     /// that have completed.
     pub compress: f64,
-    /// Seconds of decompression; on a GPU, seconds of the application's stream, for the
+    /// Seconds of decompression, those of threads that code included; on a GPU, seconds of the application's stream, for the
     /// decompressions that have completed.
     pub decompress: f64,
     /// Seconds that the application's stream spent in saves and retrieves; on a GPU, for those that

@@ -146,26 +146,19 @@ impl TierSpec {
                 job.config.codec.threads
             );
         }
-        let folders = job.config.tiers.disk_folders.len().max(1);
-        let on_disk = DiskSpace::bytes_of_slot(slot_bytes, folders).max(1);
-        let disk = match job.disk_budget {
-            u64::MAX => u64::MAX,
-            disk => (disk / on_disk).saturating_mul(slot_bytes),
-        };
-        let outside = Budgets { device: u64::MAX, host: pool, disk };
+        // The pool is that of snapshots which the calling thread codes.
+        let all = Storage { coded: Coded::All, ..storage.clone() };
+        let pool_alone = Job { device_budget: 0, host_budget: pool, ..job.clone() };
         Ok(TierSpec {
             storage: storage.clone(),
-            slot_bytes,
             cache: Some(cache),
             raw_slots: Some(cache),
-            host: is_limited.then(|| outside.slots_outside(slot_bytes)),
             packed_bytes: None,
             pool_bytes: is_limited.then_some(pool),
             beside_cache: 0,
             costs: storage.costs(job, slot_bytes),
-            budgets: if job.disk_budget == 0 { Budgets::NONE } else { outside },
-            folders,
             claims: Claims::None,
+            ..Self::of(&all, &pool_alone)?
         })
     }
 

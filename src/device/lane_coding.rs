@@ -1,6 +1,6 @@
 //! Coding on the transfer lanes of the host backend: threads code records while the application computes.
 
-use super::{Coding, Place};
+use super::Place;
 use std::sync::Arc;
 
 /// Codes records on any thread.
@@ -35,13 +35,4 @@ pub enum Work {
     Compress { buffer: usize },
     /// It comes from `bytes` compressed bytes at `from`, the record of state `ts`.
     Decompress { from: Place, bytes: u64, ts: i64 },
-}
-
-impl Work {
-    pub fn coding(&self) -> Coding {
-        match self {
-            Work::Compress { .. } => Coding::Compress,
-            Work::Decompress { .. } => Coding::Decompress,
-        }
-    }
 }

@@ -184,12 +184,12 @@ class Stats(NamedTuple):
     """Seconds that the host spent in retrieves."""
 
     compress: float
-    """Seconds of compression; on a GPU, seconds of the application's stream, for the
-    compressions that have completed."""
+    """Seconds of compression, those of threads that code (`codec_threads`) included; on a GPU,
+    seconds of the application's stream, for the compressions that have completed."""
 
     decompress: float
-    """Seconds of decompression; on a GPU, seconds of the application's stream, for the
-    decompressions that have completed."""
+    """Seconds of decompression, those of threads that code included; on a GPU, seconds of the
+    application's stream, for the decompressions that have completed."""
 
     stall: float
     """Seconds that the application's stream spent in saves and retrieves; on a GPU, for those
