@@ -233,7 +233,7 @@ fn bad_files_name_the_culprit() {
         (
             "compressor = sz3\n",
             GPUZIP_ERR_CONFIG,
-            "use none (0), zfp (1), bitcomp (2), cuszp (3), lorenzo (4), dct (5), fp16 (6), bfp (7), auto (15)",
+            "use none (0), zfp (1), bitcomp (2), cuszp (3), lorenzo (4), dct (5), fp16 (6), bfp (7), lossless (8), auto (15)",
         ),
         ("policy = 2\n", GPUZIP_ERR_CONFIG, "line 1: policy = \"2\": use clairvoyant (0), lru (1)"),
         ("cache_capacity = -1\n", GPUZIP_ERR_CONFIG, "a whole number from 0 to 2147483647"),
