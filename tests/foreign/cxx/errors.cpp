@@ -31,10 +31,10 @@ static void builders() {
   hold("no compressor", !CompressorBuilder(&config, 4, 4, 1));
   config.compressor = 15;
   refused("auto", GPUZIP_ERR_CONFIG, "compressor = 15", [&] { CompressorBuilder(&config, 4, 4, 1); });
-  config.compressor = 8;
-  refused("compressor", GPUZIP_ERR_CONFIG, "compressor = 8", [&] { CompressorBuilder(&config, 4, 4, 1); });
-  refused("compressor", GPUZIP_ERR_CONFIG, "compressor = 8", [&] { CheckpointingBuilder(&config, 10); });
-  refused("compressor", GPUZIP_ERR_CONFIG, "compressor = 8", [&] { PrefetchBuilder(&config, 4, 4, 1, 10, schedule.get()); });
+  config.compressor = 9;
+  refused("compressor", GPUZIP_ERR_CONFIG, "compressor = 9", [&] { CompressorBuilder(&config, 4, 4, 1); });
+  refused("compressor", GPUZIP_ERR_CONFIG, "compressor = 9", [&] { CheckpointingBuilder(&config, 10); });
+  refused("compressor", GPUZIP_ERR_CONFIG, "compressor = 9", [&] { PrefetchBuilder(&config, 4, 4, 1, 10, schedule.get()); });
   config.compressor = 3;
   config.cuszp_err_bound = -1;
   refused("bound", GPUZIP_ERR_CONFIG, "cuszp_err_bound = -1", [&] { CompressorBuilder(&config, 4, 4, 1); });
