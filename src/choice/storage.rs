@@ -75,8 +75,14 @@ impl Storage {
         let raw = is_raw.then(|| Storage::raw(job));
         let ways = ways_to_code(job);
         let coded = codecs.into_iter().flat_map(|codec| {
+            // A codec of the application is called by the thread that saves or retrieves.
+            let may_be = |coded: &Coded| match (coded, &codec.method) {
+                (Coded::ByLanes(_), Method::Plugin(_)) => false,
+                _ => true,
+            };
+            let ways: Vec<Coded> = ways.iter().copied().filter(may_be).collect();
             let way = move |coded| Storage { codec: codec.clone(), coded, ..Storage::raw(job) };
-            ways.clone().into_iter().map(way)
+            ways.into_iter().map(way)
         });
         let cut = |whole: Storage| {
             // Snapshots are in two records where all are stored in the same way.
@@ -312,6 +318,8 @@ mod tests {
         assert_eq!(ways_of(|_| ()), all(&[2, 4, 8]));
         assert_eq!(ways_of(|c| c.tiers.cache = 5), all(&[5]));
         assert_eq!(ways_of(|c| c.tiers.device_budget = 1 << 22), all(&[0]));
+        let ways_of_own = ways_of(|c| c.codec.settings.method = Method::Plugin(64));
+        assert_eq!(ways_of_own.into_iter().map(|way| way.1).collect::<Vec<_>>(), [All]);
         assert_eq!(ways_of(|c| c.device.backend = Backend::Cuda), all(&[]));
         assert_eq!(ways_of(|c| c.tiers.policy = Policy::Lru), all(&[]));
         assert_eq!(ways_of(|c| c.tiers.mixed_storage = Some(false)), all(&[]));

@@ -15,7 +15,7 @@ const EIGHT: u64 = 0x0101_0101_0101_0101;
 pub(super) struct Rows {
     /// Element k: the rows of byte k of every number, from the lowest byte on that is in rows.
     slices: [[u8; TILE]; 4],
-    /// One byte of every number.
+    /// Element i is the byte of number i that is on its way into the rows, or out of them.
     bytes: [u8; TILE],
     /// Widths of the rows, in bits.
     widths: [u8; ROWS],
