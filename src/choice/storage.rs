@@ -76,10 +76,8 @@ impl Storage {
         let ways = ways_to_code(job);
         let coded = codecs.into_iter().flat_map(|codec| {
             // A codec of the application is called by the thread that saves or retrieves.
-            let may_be = |coded: &Coded| match (coded, &codec.method) {
-                (Coded::ByLanes(_), Method::Plugin(_)) => false,
-                _ => true,
-            };
+            let is_own = !matches!(codec.method, Method::Plugin(_));
+            let may_be = |coded: &Coded| is_own || !matches!(coded, Coded::ByLanes(_));
             let ways: Vec<Coded> = ways.iter().copied().filter(may_be).collect();
             let way = move |coded| Storage { codec: codec.clone(), coded, ..Storage::raw(job) };
             ways.into_iter().map(way)
