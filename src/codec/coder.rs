@@ -56,6 +56,34 @@ pub trait Coder: Send {
     fn decompress(&mut self, from: &[u8], x: ArrayMut<'_>) -> Result<()>;
 }
 
+/// Codes sequences of arrays of one shape and type, each the array of a later time than the one before. The
+/// coder has a number of frames, of which each holds what an array is decoded from. An array may be coded
+/// by its difference to the arrays of the next one or two times, and is decoded after them, with them in their
+/// frames.
+///
+/// What an array decodes to is a pure function of the array and its bound, and so are its bytes of the
+/// array, its bound and the arrays that it leans on, with theirs. Bounds and values are as `Coder` says.
+pub trait SequenceCoder: Send {
+    /// Returns the largest number of bytes that `code` writes.
+    fn max_bytes(&self) -> usize;
+
+    /// Takes array `x` into frame `k`, with a bound on its error. Returns false if the array has to be coded
+    /// in another way, with the frame empty.
+    fn take(&mut self, k: usize, x: Array<'_>, bound: Bound) -> Result<bool>;
+
+    /// Codes the array in frame `k` into the beginning of `to`, which has `max_bytes` bytes. The frames of
+    /// `later`, at most two are used, hold the arrays of the next times, the next one first. Returns the number
+    /// of bytes written, and the number of these frames that the decoder needs.
+    fn code(&mut self, k: usize, later: &[usize], to: &mut [u8]) -> Result<(usize, usize)>;
+
+    /// Decodes `from`, exactly one stream, into frame `k`. The frames of `later` hold the arrays on which it
+    /// may lean. A stream that is damaged or leans on other arrays is an error.
+    fn open(&mut self, k: usize, later: &[usize], from: &[u8]) -> Result<()>;
+
+    /// Writes the decoded values of the array in frame `k`, taken or opened, to `x`.
+    fn values(&mut self, k: usize, x: ArrayMut<'_>) -> Result<()>;
+}
+
 /// Shape of the arrays that a coder codes: extents, n1 fastest, and type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {

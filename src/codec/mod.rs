@@ -35,7 +35,7 @@ mod zfp;
 
 pub use bitcomp::Delta;
 pub use checksum::checksum;
-pub use coder::{Bound, Coder, Shape};
+pub use coder::{Bound, Coder, SequenceCoder, Shape};
 pub use settings::{ErrorBound, Settings};
 pub use snapshot_codec::SnapshotCodec;
 pub use stream::{Content, Header};

@@ -1,7 +1,7 @@
 //! The frame of gpuzip's own codecs: a codec implements [`Codes`] for one type of values, and
 //! [`of_type`] makes a [`Coder`] of it, which checks the arguments of each call.
 
-use super::coder::{Bound, Coder, Shape};
+use super::coder::{Bound, Coder, SequenceCoder, Shape};
 use crate::error::{fail, Result};
 use crate::scalar::{Array, ArrayMut, Real, Scalar};
 use std::marker::PhantomData;
@@ -77,6 +77,81 @@ impl<T: Real, C: Codes<T>> Coder for Typed<T, C> {
                 let bytes = from.len();
                 fail!(Stream, "{}: {bytes} bytes are no stream of {:?}", C::NAME, self.shape)
             }
+        }
+    }
+}
+
+/// Codes sequences of arrays of one shape whose values have type `T`, as `SequenceCoder` says. The arrays
+/// that it gets have this shape, and the buffers room for every stream.
+pub trait CodesSequences<T>: Send {
+    const NAME: &'static str;
+
+    fn take(&mut self, k: usize, x: &[T], bound: Bound) -> Option<()>;
+    fn code(&mut self, k: usize, later: &[usize], to: &mut [u8]) -> Option<(usize, usize)>;
+    fn open(&mut self, k: usize, later: &[usize], from: &[u8]) -> Option<()>;
+    fn values(&mut self, k: usize, x: &mut [T]) -> Option<()>;
+}
+
+/// Makes the coder for sequences of arrays of this shape, whose streams have at most `most` bytes.
+pub fn sequence_of_type<A: CodesSequences<f32> + 'static, B: CodesSequences<f64> + 'static>(
+    shape: Shape,
+    most: usize,
+    single: impl FnOnce(Shape) -> Result<A>,
+    double: impl FnOnce(Shape) -> Result<B>,
+) -> Result<Box<dyn SequenceCoder>> {
+    Ok(match shape.scalar {
+        Scalar::F32 => Box::new(Typed { shape, most, codec: single(shape)?, values: PhantomData }),
+        Scalar::F64 => Box::new(Typed { shape, most, codec: double(shape)?, values: PhantomData }),
+        scalar => return scalar.not_coded(),
+    })
+}
+
+impl<T: Real, C: CodesSequences<T>> SequenceCoder for Typed<T, C> {
+    fn max_bytes(&self) -> usize {
+        self.most
+    }
+
+    fn take(&mut self, k: usize, x: Array<'_>, bound: Bound) -> Result<bool> {
+        match T::of(x).filter(|x| x.len() == self.shape.values()) {
+            Some(x) => Ok(self.codec.take(k, x, bound).is_some()),
+            None => fail!(Shape, "{}: the array is not one of {:?}", C::NAME, self.shape),
+        }
+    }
+
+    fn code(&mut self, k: usize, later: &[usize], to: &mut [u8]) -> Result<(usize, usize)> {
+        let (room, most) = (to.len(), self.most);
+        if room < most {
+            return fail!(Argument, "{}: room for {room} bytes, not {most}", C::NAME);
+        }
+        match self.codec.code(k, later, to) {
+            Some(made) => Ok(made),
+            None => fail!(State, "{}: no array to code in frame {k}", C::NAME),
+        }
+    }
+
+    fn open(&mut self, k: usize, later: &[usize], from: &[u8]) -> Result<()> {
+        match self.codec.open(k, later, from) {
+            Some(()) => Ok(()),
+            None => {
+                let bytes = from.len();
+                fail!(
+                    Stream,
+                    "{}: {bytes} bytes are no stream of {:?} after the {} arrays that were opened before",
+                    C::NAME,
+                    self.shape,
+                    later.len()
+                )
+            }
+        }
+    }
+
+    fn values(&mut self, k: usize, x: ArrayMut<'_>) -> Result<()> {
+        let Some(x) = T::of_mut(x).filter(|x| x.len() == self.shape.values()) else {
+            return fail!(Shape, "{}: the array is not one of {:?}", C::NAME, self.shape);
+        };
+        match self.codec.values(k, x) {
+            Some(()) => Ok(()),
+            None => fail!(State, "{}: no array is open in frame {k}", C::NAME),
         }
     }
 }

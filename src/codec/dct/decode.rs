@@ -27,11 +27,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
     ) -> Option<()> {
         let values = grid.values();
         self.level = level();
-        let end = if values == 4096 {
-            self.read_rows::<16>(grid, q, bytes)?
-        } else {
-            self.read_rows::<8>(grid, q, bytes)?
-        };
+        let end = self.read::<false>(grid, q.step, bytes, 0)?;
         let (columns, stride) = (values / S, grid.stride());
         let mut used = 0;
         for c in 0..columns {
@@ -41,6 +37,22 @@ impl<T: Number, const L: usize> Batch<T, L> {
                 store(&mut self.x, c, stride, &line);
             }
         }
+        self.finish::<S>(grid, q, ids, used, x);
+        Some(())
+    }
+
+    /// Transforms the tiles back along all axes but the last, corrects the values and writes them to `x`.
+    /// Along the first axis, coefficients from index `used` on are zero.
+    #[inline(always)]
+    pub(super) fn finish<const S: usize>(
+        &mut self,
+        grid: &Grid,
+        q: &Quantiser<T>,
+        ids: &[usize],
+        used: usize,
+        x: &mut [T],
+    ) {
+        let values = grid.values();
         back::<T, L, S>(&mut self.x, grid, used);
         self.apply_corrections(grid, q);
         let tiles = Tiles::new(grid, ids);
@@ -53,7 +65,23 @@ impl<T: Number, const L: usize> Batch<T, L> {
             transpose(&self.x[grid.at(p)..].as_chunks().0[0], &mut rows, self.level);
             tiles.store::<T, S>(grid, p, &rows, x);
         }
-        Some(())
+    }
+
+    /// Reads the tiles' coefficients, times `step` into `x` or, with `INTEGERS`, as they are into `q`, and
+    /// their corrections. A tile begins at bit `at` of its bytes. Returns a count: in the order of the rows,
+    /// all coefficients from this index on are zero. Returns `None` if the bits are no valid tile.
+    #[inline(always)]
+    pub(super) fn read<const INTEGERS: bool>(
+        &mut self,
+        grid: &Grid,
+        step: T,
+        bytes: &[Option<&[u8]>],
+        at: u32,
+    ) -> Option<usize> {
+        match grid.values() {
+            4096 => self.read_rows::<16, INTEGERS>(grid, step, bytes, at),
+            _ => self.read_rows::<8, INTEGERS>(grid, step, bytes, at),
+        }
     }
 
     #[inline(always)]
@@ -66,21 +94,21 @@ impl<T: Number, const L: usize> Batch<T, L> {
         }
     }
 
-    /// Reads coefficients and corrections. Returns a count: in the order of the rows, all
-    /// coefficients from this index on are zero. Returns `None` if the bits are no valid tile.
+    /// Does the work of `read` for rows of `R` coefficients.
     #[inline(always)]
-    fn read_rows<const R: usize>(
+    fn read_rows<const R: usize, const INTEGERS: bool>(
         &mut self,
         grid: &Grid,
-        q: &Quantiser<T>,
+        step: T,
         bytes: &[Option<&[u8]>],
+        at: u32,
     ) -> Option<usize> {
         let values = grid.values();
         let room = most_corrections(values);
         let mut tiles = [Opened::default(); L];
         for ((tile, bytes), room) in tiles.iter_mut().zip(bytes).zip(&mut self.opened) {
             if let Some(bytes) = bytes {
-                *tile = Opened::new::<R>(values, bytes, room)?;
+                *tile = Opened::new::<R>(values, bytes, at, room)?;
             }
         }
         let end = tiles.iter().map(|tile| tile.rows).max().unwrap_or(0);
@@ -107,15 +135,15 @@ impl<T: Number, const L: usize> Batch<T, L> {
                 let mut signs = Vector::<_, L>(std::array::from_fn(|l| tiles[l].signs()));
                 let mut nonzero = Vector([0u32; L]);
                 for (&p, magnitude) in places.iter().zip(magnitudes) {
-                    let mut x = Vector([T::default(); L]);
+                    let mut q = Vector([0i32; L]);
                     for l in 0..L {
                         let a = magnitude.0[l];
                         let negative = -((signs.0[l] & 1) as i32);
                         signs.0[l] >>= u32::from(a != 0);
                         nonzero.0[l] += u32::from(a != 0);
-                        x.0[l] = T::from_i32((a as i32 ^ negative) - negative) * q.step;
+                        q.0[l] = (a as i32 ^ negative) - negative;
                     }
-                    self.x[p as usize] = x;
+                    put::<T, L, INTEGERS>(&mut self.x, &mut self.q, p, q, step);
                 }
                 for l in 0..L {
                     tiles[l].skip_signs(nonzero.0[l]);
@@ -123,7 +151,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
             }
         }
         for &p in zeros {
-            self.x[p as usize] = Vector([T::default(); L]);
+            put::<T, L, INTEGERS>(&mut self.x, &mut self.q, p, Vector([0; L]), step);
         }
         self.count = [0; L];
         for l in 0..L {
@@ -134,6 +162,24 @@ impl<T: Number, const L: usize> Batch<T, L> {
             )?;
         }
         Some(end * R)
+    }
+}
+
+/// Stores coefficients at place `p`: with `INTEGERS` in `to_q`, otherwise times `step` in `to_x`.
+#[inline(always)]
+fn put<T: Number, const L: usize, const INTEGERS: bool>(
+    to_x: &mut [Vector<T, L>],
+    to_q: &mut [Vector<i32, L>],
+    p: u32,
+    q: Vector<i32, L>,
+    step: T,
+) {
+    if INTEGERS {
+        to_q[p as usize] = q;
+    } else {
+        for l in 0..L {
+            to_x[p as usize].0[l] = T::from_i32(q.0[l]) * step;
+        }
     }
 }
 

@@ -26,28 +26,47 @@ impl<T: Number, const L: usize> Batch<T, L> {
         x: &[T],
         ids: &[usize; L],
     ) {
-        let values = grid.values();
+        match self.quantise_side::<S>(grid, q, x, ids) {
+            true => self.make_strings(grid),
+            false => self.strings.clear(),
+        }
+    }
+
+    /// Quantises the tiles `ids`, and checks or measures the errors. Returns false, with `q` untouched, if
+    /// all coefficients are zero.
+    #[inline(always)]
+    pub(super) fn quantise_side<const S: usize>(
+        &mut self,
+        grid: &Grid,
+        q: &Quantiser<T>,
+        x: &[T],
+        ids: &[usize; L],
+    ) -> bool {
         self.level = level();
         self.gather::<S>(grid, x, ids);
         self.count = [0; L];
         self.raw = [false; L];
         self.energy = [0; L];
         if self.negligible(grid, q) {
-            self.strings.clear();
             if q.most.is_none() {
                 self.x[..grid.room()].fill(Vector([T::default(); L]));
                 self.measure::<S>(grid, q, ids);
             }
-            return;
+            return false;
         }
         ahead::<T, L, S>(&self.original, &mut self.x, grid);
         let used = self.quantise::<S>(grid, q);
         back::<T, L, S>(&mut self.x, grid, used);
         self.check::<S>(grid, q, ids);
-        if values == 4096 {
-            self.sum_rows::<16>(grid);
-        } else {
-            self.sum_rows::<8>(grid);
+        true
+    }
+
+    /// Makes the bit strings of the tiles whose coefficients are in `q`.
+    #[inline(always)]
+    pub(super) fn make_strings(&mut self, grid: &Grid) {
+        match grid.values() {
+            4096 => self.sum_rows::<16>(grid),
+            _ => self.sum_rows::<8>(grid),
         }
     }
 
@@ -212,20 +231,28 @@ impl<T: Number, const L: usize> Batch<T, L> {
 
     /// Writes the tile of lane `l` to `to` if its bits take fewer than `most` bytes. Returns the number
     /// of bytes, 0 if all values of the tile decode to zero; `None` if the tile must be stored raw.
-    pub fn write(&self, grid: &Grid, l: usize, to: &mut [u8], most: usize) -> Option<usize> {
+    /// With `lean` the tile leans on that many later ones, and is stored even if all coefficients are zero.
+    pub fn write(
+        &self,
+        grid: &Grid,
+        l: usize,
+        lean: Option<u8>,
+        to: &mut [u8],
+        most: usize,
+    ) -> Option<usize> {
         let values = grid.values();
         if self.raw[l] {
             return None;
         }
         let room = most_corrections(values);
         let corrections = &self.corrections[l * room..l * room + self.count[l]];
-        if corrections.is_empty() && self.strings.empty(l) {
+        if corrections.is_empty() && self.strings.empty(l) && lean.is_none() {
             return Some(0);
         }
         if values == 4096 {
-            self.strings.write::<16>(values, l, corrections, to, most)
+            self.strings.write::<16>(values, l, lean, corrections, to, most)
         } else {
-            self.strings.write::<8>(values, l, corrections, to, most)
+            self.strings.write::<8>(values, l, lean, corrections, to, most)
         }
     }
 

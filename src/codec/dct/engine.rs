@@ -16,13 +16,13 @@ use crate::fallible_vec;
 pub(super) const HEADER: usize = 24;
 /// Ratio of the step to the bound on every error. With this step some errors exceed the bound;
 /// their corrections take fewer bits than a smaller step would.
-const STEP: f64 = 2.1;
+pub(super) const STEP: f64 = 2.1;
 /// Ratio of the unit of the corrections to the bound on every error.
-const UNIT: f64 = 1.25;
+pub(super) const UNIT: f64 = 1.25;
 /// Stands for a raw tile in the array `lengths`.
-const RAW: u32 = u32::MAX;
+pub(super) const RAW: u32 = u32::MAX;
 /// Number of steps tried for a bound on the mean square, each 2^(1/16) times the previous one.
-const STEPS: usize = 16 * 16;
+pub(super) const STEPS: usize = 16 * 16;
 /// 2^(i/16), i = 0, ..., 15.
 #[rustfmt::skip]
 const OCTAVE: [f64; 16] = [
@@ -34,10 +34,10 @@ const OCTAVE: [f64; 16] = [
 
 pub(super) struct Engine<T, const L: usize> {
     /// The tilings to choose from, the one with the largest tiles first.
-    grids: Vec<Grid>,
-    batch: Batch<T, L>,
+    pub(super) grids: Vec<Grid>,
+    pub(super) batch: Batch<T, L>,
     /// Length of each tile in bytes; 0 for an empty tile, `RAW` for a raw tile.
-    lengths: Vec<u32>,
+    pub(super) lengths: Vec<u32>,
     /// Output for one tile when only the number of its bytes matters.
     spare: Vec<u8>,
 }
@@ -79,7 +79,7 @@ impl<T: Number, const L: usize> Engine<T, L> {
         let (_, g) = best?;
         let q = quantiser(&self.grids[g])?;
         let (bytes, _) = self.code(g, &q, x, to)?;
-        self.finish(g, step, unit, bytes, to)
+        self.shorter(self.finish(g, (step, unit), Later::NONE, bytes, to))
     }
 
     /// Codes `x` so that the root of the mean square of the errors is at most `target`.
@@ -103,7 +103,7 @@ impl<T: Number, const L: usize> Engine<T, L> {
                 let room = |by: usize| holds(energy, step * step_of(by), target, x.len());
                 let by = (1..end - index).take_while(|&by| room(by)).count();
                 if by == 0 {
-                    return self.finish(g, step, step, bytes, to);
+                    return self.shorter(self.finish(g, (step, step), Later::NONE, bytes, to));
                 }
                 index += by;
             } else {
@@ -118,7 +118,7 @@ impl<T: Number, const L: usize> Engine<T, L> {
 
     /// Returns the index of the largest step with which the sample keeps the target, and the number
     /// of bits of the sample with this step.
-    fn find_step(&mut self, g: usize, x: &[T], target: f64) -> Option<(usize, u64)> {
+    pub(super) fn find_step(&mut self, g: usize, x: &[T], target: f64) -> Option<(usize, u64)> {
         let (mut low, mut high) = (0, STEPS);
         let mut bits = u64::MAX;
         while high - low > 1 {
@@ -164,7 +164,7 @@ impl<T: Number, const L: usize> Engine<T, L> {
                     let values = grid.values_inside(id);
                     sampled.values += values;
                     sampled.energy += batch.energy[l];
-                    sampled.bits += match batch.write(grid, l, spare, values * T::BYTES) {
+                    sampled.bits += match batch.write(grid, l, None, spare, values * T::BYTES) {
                         Some(0) => 1,
                         bytes => 12 + 8 * bytes.unwrap_or(values * T::BYTES) as u64,
                     };
@@ -189,7 +189,7 @@ impl<T: Number, const L: usize> Engine<T, L> {
             for l in 0..L.min(tiles - first) {
                 let bytes = grid.values_inside(first + l) * T::BYTES;
                 let to = &mut to[end..];
-                let length = batch.write(grid, l, to, bytes);
+                let length = batch.write(grid, l, None, to, bytes);
                 lengths[first + l] = length.map_or(RAW, |length| length as u32);
                 if length.is_none() {
                     let mut to = to.chunks_exact_mut(T::BYTES);
@@ -204,30 +204,34 @@ impl<T: Number, const L: usize> Engine<T, L> {
         Some((end, energy))
     }
 
+    /// Returns the length of a stream if it is shorter than the array.
+    fn shorter(&self, bytes: usize) -> Option<usize> {
+        (bytes < self.values() * T::BYTES).then_some(bytes)
+    }
+
     /// Writes header and directory, moves the payload directly behind them and returns the length
-    /// of the stream in bytes. Returns `None` if the stream is not shorter than the array.
-    fn finish(
+    /// of the stream in bytes.
+    pub(super) fn finish(
         &self,
         g: usize,
-        step: f64,
-        unit: f64,
+        (step, unit): (f64, f64),
+        later: Later,
         payload: usize,
         to: &mut [u8],
-    ) -> Option<usize> {
+    ) -> usize {
         let grid = &self.grids[g];
         let lengths = &self.lengths[..grid.tiles()];
         let coded = || lengths.iter().filter(|&&l| l != 0);
         let longest = coded().filter(|&&l| l != RAW).max().copied().unwrap_or(0);
         let width = width(longest as usize);
         let begin = HEADER + directory_bytes(lengths.len(), coded().count(), width);
-        if begin + payload >= self.values() * T::BYTES {
-            return None;
-        }
         let from = HEADER + longest_directory(grid, T::BYTES);
         to.copy_within(from..from + payload, begin);
         to[..begin].fill(0);
         to[0] = grid.side as u8;
         to[1] = width as u8;
+        to[2] = later.count;
+        to[4..8].copy_from_slice(&later.sum.to_le_bytes());
         to[8..16].copy_from_slice(&step.to_le_bytes());
         to[16..24].copy_from_slice(&unit.to_le_bytes());
         let (map, table) = to[HEADER..begin].split_at_mut(lengths.len().div_ceil(8));
@@ -239,34 +243,25 @@ impl<T: Number, const L: usize> Engine<T, L> {
             }
             at += u64::from(width);
         }
-        Some(begin + payload)
-    }
-}
-
-impl<T: Number, const L: usize> Codes<T> for Engine<T, L> {
-    const NAME: &'static str = "dct";
-
-    fn encode(&mut self, x: &[T], bound: Bound, to: &mut [u8]) -> Result<Option<usize>> {
-        Ok(match bound {
-            _ if !(bound.value() > 0.0 && bound.value().is_finite()) => None,
-            Bound::Max(most) => self.compress_within(x, most, to),
-            Bound::Rms(target) => self.compress_mean(x, target, to),
-        })
+        begin + payload
     }
 
-    fn decode(&mut self, from: &[u8], x: &mut [T]) -> Option<()> {
+    /// Reads header and directory of a stream, and returns the number of its tiling, what its header says,
+    /// and the payload. Returns `None` if they are damaged.
+    pub(super) fn begin<'a>(&mut self, from: &'a [u8]) -> Option<(usize, Head, &'a [u8])> {
         let header = from.first_chunk::<HEADER>()?;
-        let [side, width, ..] = *header;
+        let [side, width, count, zero, ..] = *header;
         let number = |at: usize| Some(f64::from_le_bytes(*header.get(at..)?.first_chunk::<8>()?));
         let (step, unit) = (number(8)?, number(16)?);
-        let grid = self.grids.iter().find(|grid| grid.side == usize::from(side))?;
+        let sum = u32::from_le_bytes(*header[4..].first_chunk()?);
+        let g = self.grids.iter().position(|grid| grid.side == usize::from(side))?;
+        let grid = &self.grids[g];
         if !(step > 0.0 && unit > 0.0 && step.is_finite() && unit.is_finite())
             || u32::from(width) > 24
-            || header[2..8] != [0; 6]
+            || zero != 0
         {
             return None;
         }
-        let q = Quantiser::new(grid, step, unit, None)?;
         let (map, rest) = from.get(HEADER..)?.split_at_checked(grid.tiles().div_ceil(8))?;
         let lengths = self.lengths.get_mut(..grid.tiles())?;
         let coded = (0..lengths.len()).filter(|&tile| map[tile / 8] >> (tile % 8) & 1 != 0).count();
@@ -283,28 +278,62 @@ impl<T: Number, const L: usize> Codes<T> for Engine<T, L> {
                 };
             }
         }
-        let (batch, mut rest) = (&mut self.batch, payload);
-        for first in (0..grid.tiles()).step_by(L) {
-            let tiles = L.min(grid.tiles() - first);
-            let mut bytes: [Option<&[u8]>; L] = [None; L];
-            let mut raw: [Option<&[u8]>; L] = [None; L];
-            for l in 0..tiles {
-                let length = lengths[first + l];
-                let size = if length == RAW {
-                    grid.values_inside(first + l) * T::BYTES
-                } else {
-                    length as usize
-                };
-                if size > 0 {
-                    let (tile, behind) = rest.split_at_checked(size)?;
-                    rest = behind;
-                    *(if length == RAW { &mut raw[l] } else { &mut bytes[l] }) = Some(tile);
-                }
+        Some((g, Head { step, unit, later: Later { count, sum } }, payload))
+    }
+
+    /// Takes the bytes of the tiles from `first` on, at most `L`, from the front of `rest`: of each tile its
+    /// bits, or if it is stored raw its values. Returns `None` if there are too few.
+    pub(super) fn tiles_of<'a>(
+        &self,
+        g: usize,
+        first: usize,
+        rest: &mut &'a [u8],
+    ) -> Option<[[Option<&'a [u8]>; L]; 2]> {
+        let grid = &self.grids[g];
+        let mut tiles = [[None; L]; 2];
+        for l in 0..L.min(grid.tiles() - first) {
+            let length = self.lengths[first + l];
+            let is_raw = length == RAW;
+            let size = match is_raw {
+                true => grid.values_inside(first + l) * T::BYTES,
+                false => length as usize,
+            };
+            if size > 0 {
+                let (tile, behind) = rest.split_at_checked(size)?;
+                *rest = behind;
+                tiles[usize::from(is_raw)][l] = Some(tile);
             }
+        }
+        Some(tiles)
+    }
+}
+
+impl<T: Number, const L: usize> Codes<T> for Engine<T, L> {
+    const NAME: &'static str = "dct";
+
+    fn encode(&mut self, x: &[T], bound: Bound, to: &mut [u8]) -> Result<Option<usize>> {
+        Ok(match bound {
+            _ if !(bound.value() > 0.0 && bound.value().is_finite()) => None,
+            Bound::Max(most) => self.compress_within(x, most, to),
+            Bound::Rms(target) => self.compress_mean(x, target, to),
+        })
+    }
+
+    fn decode(&mut self, from: &[u8], x: &mut [T]) -> Option<()> {
+        let (g, head, mut rest) = self.begin(from)?;
+        if head.later != Later::NONE {
+            return None;
+        }
+        let q = Quantiser::new(&self.grids[g], head.step, head.unit, None)?;
+        for first in (0..self.grids[g].tiles()).step_by(L) {
+            let [bytes, raw] = self.tiles_of(g, first, &mut rest)?;
+            let Engine { grids, batch, .. } = self;
+            let grid = &grids[g];
+            let tiles = L.min(grid.tiles() - first);
             let ids: [usize; L] = std::array::from_fn(|l| first + l.min(tiles - 1));
             let (q, bytes, ids) = (&q, &bytes[..tiles], &ids[..tiles]);
             dispatch(Decode { batch, grid, q, bytes, ids, x })?;
-            for (l, raw) in raw.iter().enumerate().take(tiles) {
+            for (l, raw) in raw.iter().enumerate() {
                 let Some(raw) = *raw else { continue };
                 let mut values = raw.chunks_exact(T::BYTES);
                 lines(grid, first + l, |line| {
@@ -316,13 +345,31 @@ impl<T: Number, const L: usize> Codes<T> for Engine<T, L> {
     }
 }
 
+/// What the header of a stream says.
+pub(super) struct Head {
+    pub step: f64,
+    pub unit: f64,
+    pub later: Later,
+}
+
+/// On how many later arrays the tiles of a stream may lean, and the checksum of these arrays' coefficients.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Later {
+    pub count: u8,
+    pub sum: u32,
+}
+
+impl Later {
+    pub const NONE: Self = Later { count: 0, sum: 0 };
+}
+
 /// Returns 2^(index/16), the ratio of the step with this index to the target.
-fn step_of(index: usize) -> f64 {
+pub(super) fn step_of(index: usize) -> f64 {
     (0..index / 16).fold(OCTAVE[index % 16], |s, _| s * 2.0)
 }
 
 /// Returns whether the errors keep the target, with a margin for the rounding errors of the sum.
-fn holds(energy: u64, step: f64, target: f64, values: usize) -> bool {
+pub(super) fn holds(energy: u64, step: f64, target: f64, values: usize) -> bool {
     let relative = step / target;
     energy as f64 * (relative * relative) <= values as f64 * (ENERGY * (1.0 - 1.0 / 65536.0))
 }
@@ -347,6 +394,14 @@ pub(super) fn max_bytes(n: [usize; 3], bytes: usize) -> usize {
         HEADER + directory_bytes(tiles, tiles, width(values * bytes))
     };
     sides(dims).iter().map(directory).max().unwrap_or(0) + n.iter().product::<usize>() * bytes + 16
+}
+
+/// Returns the most bytes of the stream of an array of a sequence: as `max_bytes`, but each of the largest tiles
+/// may take the bytes of all its values, also of those outside the array.
+pub(super) fn max_bytes_of_sequence(n: [usize; 3], bytes: usize) -> usize {
+    let (t, m) = tiling(n, sides(dims(n))[0]);
+    let [values, tiles] = [t, m].map(|extents| extents.iter().product::<usize>());
+    HEADER + directory_bytes(tiles, tiles, width(values * bytes)) + tiles * values * bytes + 16
 }
 
 /// Returns the length in bytes of a directory for `tiles` tiles if `coded` of them are not empty.
@@ -382,7 +437,7 @@ fn scattered(s: usize, tiles: usize) -> usize {
 
 /// Calls `line` for each line of the tile inside the array, with the range of its values.
 #[inline(always)]
-fn lines(grid: &Grid, tile: usize, mut line: impl FnMut(std::ops::Range<usize>)) {
+pub(super) fn lines(grid: &Grid, tile: usize, mut line: impl FnMut(std::ops::Range<usize>)) {
     let (first, inside) = grid.inside(tile);
     for k in first[2]..first[2] + inside[2] {
         for j in first[1]..first[1] + inside[1] {

@@ -108,10 +108,13 @@ mod grid;
 mod open;
 mod quantiser;
 mod rows;
+mod sequence;
 mod tiles;
 mod transform;
 mod vector;
 
+#[cfg(test)]
+mod sequence_tests;
 #[cfg(test)]
 mod tests;
 
@@ -121,14 +124,26 @@ pub(crate) use {
     grid::{dims, order, sides, Grid},
 };
 
-use super::typed::of_type;
-use super::{Coder, Shape};
+use super::typed::{of_type, sequence_of_type};
+use super::{Coder, SequenceCoder, Shape};
 use crate::error::{fail, Result};
 use engine::Engine;
+use sequence::Sequence;
 
 /// Makes a coder for arrays of this shape and allocates its memory.
 pub fn coder(shape: Shape) -> Result<Box<dyn Coder>> {
     of_type(shape, most_bytes, Engine::<f32, 16>::new, Engine::<f64, 8>::new)
+}
+
+/// Makes a coder for sequences of arrays of this shape, with `frames` frames, and allocates its memory.
+pub fn sequence_coder(shape: Shape, frames: usize) -> Result<Box<dyn SequenceCoder>> {
+    most_bytes(shape)?;
+    sequence_of_type(
+        shape,
+        engine::max_bytes_of_sequence(shape.n, shape.scalar.bytes() as usize),
+        |shape| Sequence::<f32, 16>::new(shape, frames),
+        |shape| Sequence::<f64, 8>::new(shape, frames),
+    )
 }
 
 /// Returns the most bytes of a stream for this shape; fails if no such array can be coded.

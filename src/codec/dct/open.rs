@@ -76,14 +76,16 @@ pub(super) struct Opened<'a> {
 }
 
 impl<'a> Opened<'a> {
-    /// Begins to read a tile of `values` values. Returns `None` if the bits are no valid tile.
+    /// Begins to read a tile of `values` values, which begins at bit `at`. Returns `None` if the bits are no
+    /// valid tile.
     #[inline(always)]
     pub fn new<const R: usize>(
         values: usize,
         from: &'a [u8],
+        at: u32,
         room: &'a mut TileBuffer,
     ) -> Option<Self> {
-        let mut head = Reader::new(from, 0);
+        let mut head = Reader::new(from, at.into());
         let rows = head.get((values / R).ilog2() + 1) as usize;
         let size = head.unary()? + 2;
         if rows > values / R || size > 20 {

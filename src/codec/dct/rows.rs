@@ -16,6 +16,9 @@ pub(super) const GROUPS: u32 = 2;
 pub(super) const RICE: u32 = 3;
 pub(super) const LAST: u32 = 31;
 
+/// Bits of the number of later tiles that a tile of a sequence leans on.
+pub(super) const LEAN_BITS: u32 = 2;
+
 /// A correction: a value of the tile whose decoded value is outside the bound, and the remedy.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Correction {
@@ -234,18 +237,23 @@ impl<const L: usize> Strings<L> {
         *before = mode;
     }
 
-    /// Writes tile `l` with its corrections into `to`. Returns the number of bytes, or `None` if
-    /// the tile takes `most` bytes or more.
+    /// Writes tile `l` with its corrections into `to`, behind the number of later tiles that it leans on if
+    /// it is one of a sequence. Returns the number of bytes, or `None` if the tile takes `most` bytes or
+    /// more.
     #[inline(always)]
     pub fn write<const R: usize>(
         &self,
         values: usize,
         l: usize,
+        lean: Option<u8>,
         corrections: &[Correction],
         to: &mut [u8],
         most: usize,
     ) -> Option<usize> {
         let mut pen = Pen::default();
+        if let Some(lean) = lean {
+            pen.put(to, 0, lean.into(), LEAN_BITS);
+        }
         pen.put(to, 0, self.rows[l] as u64, (values / R).ilog2() + 1);
         let count = corrections.len() as u64 + 4;
         pen.unary(to, 0, count.ilog2() - 2);

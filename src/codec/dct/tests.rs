@@ -6,14 +6,14 @@ use crate::scalar::{Array, ArrayMut, Real, Scalar};
 use proptest::prelude::*;
 use std::path::PathBuf;
 
-fn random(state: &mut u64) -> f64 {
+pub(super) fn random(state: &mut u64) -> f64 {
     *state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
     (*state >> 11) as f64 / (1u64 << 53) as f64 - 0.5
 }
 
 /// The kinds of test arrays.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+pub(super) enum Kind {
     Smooth,
     Noise,
     Constant,
@@ -23,11 +23,11 @@ enum Kind {
     Holes,
 }
 
-const KINDS: [Kind; 7] =
+pub(super) const KINDS: [Kind; 7] =
     [Kind::Smooth, Kind::Noise, Kind::Constant, Kind::Zero, Kind::Spikes, Kind::Mixed, Kind::Holes];
 
 /// Returns a test array of magnitude about `scale`.
-fn array<V: Real>(kind: Kind, n: [usize; 3], scale: f64, seed: u64) -> Vec<V> {
+pub(super) fn array<V: Real>(kind: Kind, n: [usize; 3], scale: f64, seed: u64) -> Vec<V> {
     let mut state = seed;
     let [a, b, c] = [0; 3].map(|_| 0.1 + random(&mut state).abs());
     let values = n.iter().product::<usize>();
@@ -60,8 +60,14 @@ fn check<V: Sliced>(coder: &mut dyn Coder, x: &[V], bound: Bound) -> Option<Vec<
     to.truncate(size);
     let mut y = vec![V::from_f64(f64::NAN); x.len()];
     coder.decompress(&to, V::array_mut(&mut y)).unwrap();
+    within(x, &y, bound);
+    Some(to)
+}
+
+/// Checks that `y`, decoded from `x`, keeps a bound.
+pub(super) fn within<V: Real>(x: &[V], y: &[V], bound: Bound) {
     let mut sum = 0.0;
-    for (p, (&x, &y)) in x.iter().zip(&y).enumerate() {
+    for (p, (&x, &y)) in x.iter().zip(y).enumerate() {
         if x.to_f64().is_finite() {
             let e = (x.to_f64() - y.to_f64()).abs();
             sum += (e / bound.value()).powi(2);
@@ -76,10 +82,9 @@ fn check<V: Sliced>(coder: &mut dyn Coder, x: &[V], bound: Bound) -> Option<Vec<
         let relative = (sum / x.len() as f64).sqrt();
         assert!(relative <= 1.0, "{relative} of the target");
     }
-    Some(to)
 }
 
-fn largest<V: Real>(x: &[V]) -> f64 {
+pub(super) fn largest<V: Real>(x: &[V]) -> f64 {
     x.iter().map(|x| x.to_f64().abs()).filter(|x| x.is_finite()).fold(0.0, f64::max)
 }
 
@@ -208,7 +213,7 @@ fn random_tiles() {
             .map(|_| (random(&mut state) * 255.9) as i32 as u8)
             .collect();
         let mut all = || {
-            let mut tile = open::Opened::new::<8>(512, &bytes, &mut room)?;
+            let mut tile = open::Opened::new::<8>(512, &bytes, 0, &mut room)?;
             for r in 0..tile.rows {
                 let mut row = [0; 8];
                 tile.row(r, &mut row)?;
