@@ -174,7 +174,7 @@ impl Config {
 
     /// Returns the modes that the configuration asks for.
     pub fn modes(&self) -> Modes {
-        let Settings { method, reject_nonfinite, .. } = &self.codec.settings;
+        let Settings { method, reject_nonfinite, sequences, .. } = &self.codec.settings;
         let every = if self.schedule.adjoint_every > 1 { self.schedule.adjoint_every } else { 0 };
         Modes::default()
             .with(Mode::ZeroCopy, self.tiers.zero_copy)
@@ -185,6 +185,7 @@ impl Config {
             .with(Mode::NoCodec, *method == Method::None && !self.codec.any_codec)
             .with(Mode::AutoCodec, self.codec.any_codec)
             .with(Mode::RejectNonfinite, *reject_nonfinite)
+            .with(Mode::Sequences, *sequences)
             .with(Mode::Disk, self.tiers.disk_budget)
             .with(Mode::NoHostBudget, self.tiers.host_budget == 0)
             .with(Mode::MacroSteps, every)

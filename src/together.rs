@@ -20,6 +20,7 @@ named! {
         AutoCodec => "compressor = 15 (auto)",
         Ways => "compressor = 15 (auto) with # ways to store snapshots",
         RejectNonfinite => "nonfinite = 1",
+        Sequences => "sequences = 1",
         Disk => "disk_budget = #",
         NoHostBudget => "host_budget = 0",
         MacroSteps => "adjoint_every = #",
@@ -71,6 +72,8 @@ pairs! {
         "use adjoint_every = 1".
     Lru + Online: Unsupported, "an online schedule is planned by policy = 0 (clairvoyant)";
         "use policy = 0".
+    Sequences + MixedStorage: Config, "a snapshot leans on compressed ones only";
+        "use 0 for one of them".
     SnapshotRule + UnknownSteps: Config,
         "GPUZIP's number of snapshots follows from the number of steps"; "set checkpointing_snaps".
     Ways + UnknownSteps: Unsupported,

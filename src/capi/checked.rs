@@ -112,9 +112,6 @@ macro_rules! one_of {
 /// The strings of `given` are NULL or valid.
 unsafe fn checked_copy(given: &gpuzip_config_t) -> Result<Config> {
     zero_words("config->reserved", &given.reserved, Code::Config)?;
-    if given.reserved0 != 0 {
-        return fail!(Config, "config->reserved0 = {}: it must be zero", given.reserved0);
-    }
     level_of(given.log_level)?;
     // SAFETY: by this function's contract.
     let text = |pointer| unsafe { text_of(pointer) };
@@ -154,7 +151,29 @@ unsafe fn checked_copy(given: &gpuzip_config_t) -> Result<Config> {
         },
     };
     config.modes().check()?;
+    check_sequences(given, &config)?;
     Ok(config)
+}
+
+/// Fails if snapshots are to lean on those of later states and the configuration does not store all states,
+/// one after the other, with a codec that can do that.
+fn check_sequences(given: &gpuzip_config_t, config: &Config) -> Result<()> {
+    let gpuzip_config_t { compressor, checkpointing_algorithm: algorithm, .. } = *given;
+    let codec = &config.codec.settings;
+    if !codec.sequences {
+        return Ok(());
+    }
+    if codec.method != Method::Dct {
+        return fail!(Config, "sequences = 1 with compressor = {compressor}: use 5 (dct)");
+    }
+    if config.schedule.algorithm != Some(Algorithm::StoreAll) {
+        return fail!(
+            Config,
+            "sequences = 1 with checkpointing_algorithm = {algorithm}: the state that a snapshot leans on must be restored just before it; use 6 \
+             (store-all)"
+        );
+    }
+    Ok(())
 }
 
 fn schedule(given: &gpuzip_config_t, trace_file: Option<PathBuf>) -> Result<ScheduleOptions> {
@@ -291,7 +310,7 @@ fn compression(c: &gpuzip_config_t) -> Result<Settings> {
     } else {
         ErrorBound::DEFAULT
     };
-    Ok(Settings { method, bound, reject_nonfinite })
+    Ok(Settings { method, bound, reject_nonfinite, sequences: one_of!(c.sequences, "0 or 1") })
 }
 
 fn rate(bits: i32) -> Result<u32> {

@@ -456,8 +456,11 @@ pub struct gpuzip_config_t {
     /// Without effect on a GPU, with `zero_copy`, policy lru, algorithm online or a `mixed_storage` that is
     /// set.
     pub codec_threads: i32,
-    /// Reserved: must be zero.
-    pub reserved0: i32,
+    /// Host backend, `compressor` dct, `checkpointing_algorithm` store-all: 1: the snapshot of a state holds the
+    /// difference to what the next two states predict, and is decoded after them. With `shared_levels`
+    /// snapshots take several times fewer bytes; `compression_factor` says what to plan with. 0: every
+    /// snapshot is coded by itself.
+    pub sequences: i32,
     /// Reserved: must be zero.
     pub reserved: [u64; 10],
 }

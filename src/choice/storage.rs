@@ -211,6 +211,9 @@ impl Storage {
 fn ways_to_code(job: &Job) -> Vec<Coded> {
     let config = &job.config;
     let is_known = config.schedule.algorithm != Some(Algorithm::Online);
+    if config.codec.settings.sequences {
+        return vec![Coded::All];
+    }
     let is_weighed = config.codec.any_codec && is_known && !config.tiers.zero_copy;
     let mut ways = match config.tiers.mixed_storage {
         Some(true) => vec![Coded::Moved],

@@ -293,6 +293,10 @@ impl TierSpec {
     ) -> Result<Arc<Plan>> {
         match (plans.iter().find(|plan| self.is_of(plan, snapshots)), index) {
             (Some(plan), _) => Ok(plan.clone()),
+            (None, Some(index)) if self.storage.codec.sequences && !index.is_stack() => fail!(
+                Unsupported,
+                "sequences = 1 with a schedule that does not restore every state once, in reverse order: use store-all, or sequences = 0"
+            ),
             (None, Some(index)) => Ok(Arc::new(self.plan(index, snapshots)?)),
             (None, None) => {
                 let (cache, parts) = (self.cache_for(snapshots), self.storage.cut as u32);

@@ -80,6 +80,12 @@ pub trait SequenceCoder: Send {
     /// may lean. A stream that is damaged or leans on other arrays is an error.
     fn open(&mut self, k: usize, later: &[usize], from: &[u8]) -> Result<()>;
 
+    /// Empties frame `k`.
+    fn forget(&mut self, k: usize);
+
+    /// Whether frame `k` holds an array.
+    fn is_full(&self, k: usize) -> bool;
+
     /// Writes the decoded values of the array in frame `k`, taken or opened, to `x`.
     fn values(&mut self, k: usize, x: ArrayMut<'_>) -> Result<()>;
 }

@@ -73,6 +73,9 @@ pub struct Settings {
     pub bound: ErrorBound,
     /// If true, NaN and infinities are an error; if false, they are kept.
     pub reject_nonfinite: bool,
+    /// Whether the records of neighbouring states lean on each other, where every state is saved and the
+    /// codec can do that.
+    pub sequences: bool,
 }
 
 impl Settings {
@@ -84,6 +87,11 @@ impl Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { method: Method::None, bound: ErrorBound::DEFAULT, reject_nonfinite: false }
+        Settings {
+            method: Method::None,
+            bound: ErrorBound::DEFAULT,
+            reject_nonfinite: false,
+            sequences: false,
+        }
     }
 }

@@ -4,6 +4,7 @@ use super::coder::{Bound, Coder, Shape};
 use super::field_values::{
     constant, rows_of, subtract, subtract_from, value_range, values, values_mut,
 };
+use super::sequence::Sequence;
 use super::settings::Settings;
 use super::stream::{padded, Content, Header, HEADER};
 use super::streams::{coders_of, most_bytes, shapes_of, Record, Streams};
@@ -48,6 +49,10 @@ pub struct SnapshotCodec {
     contiguous: Contiguous,
     /// Bytes that `compress` needs in its output buffer.
     output_bytes: usize,
+    /// The frames of states in sequence, if the records of states lean on each other; and whether the state in
+    /// hand is one of a sequence.
+    sequence: Option<Box<Sequence>>,
+    is_in_sequence: bool,
 }
 
 /// Returns the bytes of the streams of all fields whose types `counts` accepts, stored raw.
@@ -99,8 +104,13 @@ impl SnapshotCodec {
         let of_pairs = layout.fields.iter().filter(is_of_pair).filter_map(Field::bytes);
         let difference = Slab::new(of_pairs.max().unwrap_or(0))?;
         let none = (ValueRange { min: 0.0, max: 0.0, nonfinite: 0 }, Bound::Max(0.0));
+        let streams = Arc::new(Streams::new(&settings, layout, parts)?);
+        let in_sequence = || Sequence::new(&settings, layout, streams.clone(), output_bytes);
+        let sequence = settings.sequences.then(in_sequence).transpose()?.map(Box::new);
         Ok(SnapshotCodec {
-            streams: Arc::new(Streams::new(&settings, layout, parts)?),
+            sequence,
+            is_in_sequence: false,
+            streams,
             settings,
             errors: vec![0.0; shapes.len()],
             apart: vec![none; shapes.len()],
@@ -127,7 +137,77 @@ impl SnapshotCodec {
 
     /// Returns the bytes that `compress` of this codec needs in its output buffer.
     pub fn capacity(&self) -> usize {
-        self.output_bytes
+        self.output_bytes.max(self.sequence.as_ref().map_or(0, |sequence| sequence.most_bytes()))
+    }
+
+    /// Whether the records of states lean on each other.
+    pub fn is_in_sequences(&self) -> bool {
+        self.sequence.is_some()
+    }
+
+    /// The frames of states in sequence, if the records of states lean on each other.
+    pub fn sequence(&mut self) -> Option<&mut Sequence> {
+        self.sequence.as_deref_mut()
+    }
+
+    /// Takes part 0 of state `ts`, whose record `Sequence::complete` makes later. `is_free` tells of which
+    /// states the frames may be reused.
+    ///
+    /// # Safety
+    /// The caller promises what `compress_parts` asks for.
+    pub unsafe fn take(
+        &mut self,
+        ts: i64,
+        fields: &[AppMemory],
+        is_free: impl Fn(i64) -> bool,
+    ) -> Result<()> {
+        let Some(sequence) = &mut self.sequence else { return fail!(State, "no sequence") };
+        let mut record = sequence.begin_taking(ts, is_free)?;
+        self.is_in_sequence = true;
+        // SAFETY: by this function's contract.
+        let made = unsafe { self.compress(fields, record.bytes_mut()) };
+        self.is_in_sequence = false;
+        let Some(sequence) = &mut self.sequence else { return fail!(State, "no sequence") };
+        sequence.end_taking(record, made.as_ref().map_or(0, |&made| made));
+        made.map(|_| ()).inspect_err(|_| sequence.failed())
+    }
+
+    /// Does what `decompress_record` does for the record of state `ts` in a sequence. The states on which it
+    /// leans were the last ones that were taken or decoded.
+    ///
+    /// # Safety
+    /// The caller promises what `decompress_record` asks for.
+    pub unsafe fn decompress_in_sequence(
+        &mut self,
+        ts: i64,
+        record: Record,
+        from: &[u8],
+        fields: &[AppMemory],
+    ) -> Result<()> {
+        self.is_in_sequence = record.part() == 0;
+        let sequence = self.sequence.iter_mut().filter(|_| self.is_in_sequence);
+        sequence.for_each(|sequence| sequence.begin_reading(ts));
+        // SAFETY: by this function's contract.
+        let result = unsafe { self.decompress_record(record, from, fields) };
+        self.is_in_sequence = false;
+        if result.is_err() && record.part() == 0 {
+            self.sequence.iter_mut().for_each(|sequence| sequence.failed());
+        }
+        result
+    }
+
+    /// Reads part 0 of state `ts`, of which `from` is the record in a sequence, as `decompress_in_sequence` does,
+    /// and makes a record of it in `to` that leans only on the states for which `is_kept` holds. Returns its
+    /// bytes.
+    pub fn lean_less(
+        &mut self,
+        ts: i64,
+        from: &[u8],
+        is_kept: impl Fn(i64) -> bool,
+        to: &mut [u8],
+    ) -> Result<usize> {
+        let Some(sequence) = &mut self.sequence else { return fail!(State, "no sequence") };
+        sequence.reread(ts, from, is_kept, to).inspect_err(|_| sequence.failed())
     }
 
     /// Returns the bytes of a snapshot of a codec whose payloads have a fixed size. At most `max_bytes`.
@@ -359,10 +439,15 @@ impl SnapshotCodec {
         making: &mut Making,
     ) -> Result<Content> {
         let (shape, part) = (self.shapes[subject.field], self.streams.part_of[subject.field]);
+        if self.is_in_sequence && subject.reference.is_none() {
+            self.sequence.iter_mut().for_each(|sequence| sequence.forget(subject.field));
+        }
         let to = making.room(part);
         let (content, payload) = if let Some(value) = constant {
             to[HEADER..HEADER + 8].copy_from_slice(&value.to_le_bytes());
             (Content::Constant, 8)
+        } else if self.takes(subject, x, bound)? {
+            (Content::Coded, 0)
         } else {
             let coder = self.coders[self.coder_of[subject.field]].as_mut();
             let coded = match coder.zip(bound) {
@@ -379,6 +464,15 @@ impl SnapshotCodec {
         };
         making.made[part] += self.header(subject, content, promised, payload).seal(to);
         Ok(content)
+    }
+
+    /// Lets a sequence take an array, if the state in hand is one of a sequence. Returns whether it did.
+    fn takes(&mut self, subject: Subject, x: Array<'_>, bound: Option<Bound>) -> Result<bool> {
+        let sequence = self.sequence.as_mut().filter(|_| self.is_in_sequence);
+        match (sequence, bound, subject.reference) {
+            (Some(sequence), Some(bound), None) => sequence.take(subject.field, x, bound),
+            _ => Ok(false),
+        }
     }
 
     /// Does the work of `decompress_record` for part 0, which is the state if there is one part.
@@ -430,7 +524,18 @@ impl SnapshotCodec {
                 Header::open(from).map_err(|e| e.within(format_args!("field {i}")))?;
             self.check_header(i, &header)?;
             from = &from[bytes..];
+            // All fields of a record in a sequence are read: earlier records lean on them.
+            let is_in_sequence = self.is_in_sequence && header.content == Content::Coded;
+            let sequence = self.sequence.as_deref_mut().filter(|_| is_in_sequence);
+            let is_read = sequence.is_some_and(|sequence| sequence.read(i, payload));
             for target in self.streams.targets(record, i) {
+                if let (true, Some(sequence)) = (is_read, self.sequence.as_deref_mut()) {
+                    // SAFETY: by this function's contract the field is writable.
+                    let x = unsafe { values_mut(fields[target], self.shapes[i]) }?;
+                    if sequence.values(i, x)? {
+                        continue;
+                    }
+                }
                 let coder = self.coders[self.coder_of[i]].as_mut();
                 // SAFETY: by this function's contract the field is writable.
                 unsafe { decode(&header, payload, coder, fields[target]) }?;

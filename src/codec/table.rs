@@ -3,7 +3,7 @@
 
 use super::bfp::BlockFloat;
 use super::bitcomp;
-use super::coder::{Coder, Shape};
+use super::coder::{Coder, SequenceCoder, Shape};
 use super::cuszp;
 use super::dct;
 use super::fixed;
@@ -278,6 +278,19 @@ impl Method {
         match self.row() {
             Ok(row) => (row.coder)(shape, self.parameter()),
             Err(number) => plugin::coder(number, shape).map(Some),
+        }
+    }
+
+    /// Makes a coder with `frames` frames for sequences of arrays of one shape. Returns `None` for codecs that
+    /// code every array by itself.
+    pub fn sequence_coder(
+        &self,
+        shape: Shape,
+        frames: usize,
+    ) -> Result<Option<Box<dyn SequenceCoder>>> {
+        match self {
+            Method::Dct => dct::sequence_coder(shape, frames).map(Some),
+            _ => Ok(None),
         }
     }
 

@@ -89,6 +89,8 @@ pub trait CodesSequences<T>: Send {
     fn take(&mut self, k: usize, x: &[T], bound: Bound) -> Option<()>;
     fn code(&mut self, k: usize, later: &[usize], to: &mut [u8]) -> Option<(usize, usize)>;
     fn open(&mut self, k: usize, later: &[usize], from: &[u8]) -> Option<()>;
+    fn forget(&mut self, k: usize);
+    fn is_full(&self, k: usize) -> bool;
     fn values(&mut self, k: usize, x: &mut [T]) -> Option<()>;
 }
 
@@ -143,6 +145,14 @@ impl<T: Real, C: CodesSequences<T>> SequenceCoder for Typed<T, C> {
                 )
             }
         }
+    }
+
+    fn forget(&mut self, k: usize) {
+        self.codec.forget(k);
+    }
+
+    fn is_full(&self, k: usize) -> bool {
+        self.codec.is_full(k)
     }
 
     fn values(&mut self, k: usize, x: ArrayMut<'_>) -> Result<()> {

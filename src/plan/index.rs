@@ -186,6 +186,15 @@ impl Index {
         Ok(Index { accesses, states, parts: 2, forward, ..*self })
     }
 
+    /// Whether all SAVEs come before all RESTOREs, and each snapshot is restored once, in the reverse order.
+    pub fn is_stack(&self) -> bool {
+        let of_states: Vec<&Access> = self.accesses.iter().step_by(self.parts as usize).collect();
+        let saves = of_states.iter().take_while(|access| access.save).count();
+        let (saves, restores) = of_states.split_at(saves);
+        let pairs = saves.iter().rev().zip(restores);
+        saves.len() == restores.len() && pairs.into_iter().all(|(a, b)| !b.save && a.ts == b.ts)
+    }
+
     /// Whether the SAVE with number `e` > 0, an access of an index with one part, claims the level of
     /// the state before.
     fn claims(&self, e: usize, claims: Claims) -> bool {

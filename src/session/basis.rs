@@ -120,7 +120,9 @@ impl Session {
         let job = &self.basis.job;
         // The slots on disk have the size that the plan at the start of the session gave them. A
         // session without a slot on disk has opened no file, and its new plan must do without, too.
-        if largest == 0 || job.device_budget == 0 || engine.tiers.on_disk() > 0 {
+        // The record of the last state of a sequence is by far the largest.
+        let in_sequences = engine.spec.storage.codec.sequences;
+        if largest == 0 || job.device_budget == 0 || engine.tiers.on_disk() > 0 || in_sequences {
             return Ok(());
         }
         let job = Job {

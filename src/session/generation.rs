@@ -52,7 +52,9 @@ impl Session {
         });
         let fields = hash(fields.flat_map(u64::to_le_bytes));
         let is_coded = self.codec_number() != 0;
-        let settings = if is_coded { hash(format!("{compression:?}").bytes()) } else { 0 };
+        // Sequences came later than restart files, which have no word of them where there are none.
+        let text = format!("{compression:?}").replace(", sequences: false", "");
+        let settings = if is_coded { hash(text.bytes()) } else { 0 };
         let codec_text = settings_text(compression);
         let codecs = CODECS.iter().map(|codec| (codec.number.into(), codec.name));
         let mut fingerprint = Fingerprint::new();
@@ -218,9 +220,12 @@ impl Session {
                 };
                 let sums = if it >= 0 { engine.tiers.sums()? } else { Vec::new() };
                 Ok(engine.uncounted(|engine| {
-                    for &Kept { record, at } in kept {
-                        let of = state_and_part(record, parts.len(), every);
-                        engine.tiers.read_stored(at, of, &mut pass)?;
+                    let of = |kept: &Kept| state_and_part(kept.record, parts.len(), every);
+                    for (k, stored) in kept.iter().enumerate() {
+                        let later = kept[k + 1..].iter().filter(|kept| of(kept).1 == 0);
+                        let later = later.map(|kept| (of(kept).0, kept.at)).take(2);
+                        let later: Vec<_> = later.collect();
+                        engine.tiers.read_stored(stored.at, of(stored), &later, &mut pass)?;
                     }
                     Ok(sums)
                 }))
@@ -348,6 +353,9 @@ fn shapes_of(fields: &[Field]) -> String {
 fn settings_text(settings: &Settings) -> String {
     let (mode, bound) = settings.bound.key();
     match settings.method {
+        _ if settings.sequences => {
+            format!("error_bound {bound} of error_bound_mode {mode}, sequences 1")
+        }
         Method::None => "none".into(),
         Method::Zfp { rate } => format!("{rate} bits per value"),
         Method::Bitcomp { sparse } => {

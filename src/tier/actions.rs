@@ -84,6 +84,10 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
         self.next_call()?;
         self.device.concerns(play.ts);
         let is_coded = self.codes(play);
+        if self.storage.coder.as_ref().is_some_and(SnapshotCoder::is_in_sequences) {
+            // What is restored may lean on all records that wait.
+            self.place_but(0)?;
+        }
         let mut moved = 0;
         for (part, &step) in play.steps().iter().enumerate() {
             let level = play.level_of(part);

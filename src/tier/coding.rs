@@ -46,12 +46,13 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
         self.device.concerns(play.ts);
         let Some(coder) = &mut self.storage.coder else { return fail!(State, "no codec") };
         let is_of_lanes = coder.lanes().is_some();
-        coder.make(&mut *self.device, buffer, play.made().count(), fields)?;
+        coder.make(&mut *self.device, buffer, (play.ts, play.made().count()), fields)?;
+        let is_made = is_of_lanes || coder.is_in_sequences() && !coder.is_taken(buffer);
         let mut made = [None; 2];
         play.made().for_each(|(part, step)| made[part] = Some((play.record(part), step)));
         let (call, by_lane) = (self.calls, false);
         let staged = Staged { buffer, ts: play.ts, made, call, by_lane };
-        if is_of_lanes {
+        if is_made {
             // Older records of the same slots are placed first, so that this one stays there.
             play.steps().iter().try_for_each(|&step| self.place_made_for(step))?;
             return self.place(staged);
@@ -96,7 +97,7 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
     /// Number of a staging buffer without a snapshot. Places the oldest snapshot if all buffers are
     /// full.
     fn free_buffer(&mut self) -> Result<usize> {
-        let buffers = self.lag().max(1);
+        let buffers = self.storage.coder.as_ref().map_or(1, SnapshotCoder::buffers);
         self.place_but(buffers - 1)?;
         Ok((0..buffers).find(|&k| self.staged.iter().all(|staged| staged.buffer != k)).unwrap_or(0))
     }

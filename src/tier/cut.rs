@@ -2,7 +2,7 @@
 
 use super::extent::In;
 use super::play::{record as record_of, Stored};
-use super::Tiers;
+use super::{SnapshotCoder, Tiers};
 use crate::device::{Device, Lane, Place, PIECE};
 use crate::error::{fail, Result};
 use crate::fallible_vec;
@@ -22,13 +22,62 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
     }
 
     /// Passes a record that lies in the slots `at` to `sink`, from memory rather than from disk: first
-    /// `None`, then its bytes in pieces of at most [`PIECE`] bytes. Call `settle` before.
+    /// `None`, then its bytes in pieces of at most [`PIECE`] bytes. `later`: the states and slots of the next
+    /// records of part 0 that are read so, at most two, the next one first. Call `settle` before.
     pub fn read_stored(
         &mut self,
         at: Step,
         (ts, part): (i64, usize),
+        later: &[(i64, Step)],
         mut sink: impl FnMut(Stored, Option<&[u8]>) -> Result<()>,
     ) -> Result<()> {
+        let x = self.best_of(at, (ts, part))?;
+        let is_raw = self.is_in_cache(x) && at.slot < self.raw_slots;
+        let is_coded = self.storage.coder.is_some() && !is_raw;
+        let bytes = self.extents[x].bytes;
+        let stored = Stored { ts, part, bytes, is_coded };
+        let coder = self.storage.coder.as_ref();
+        let is_in_sequence = is_coded && coder.is_some_and(SnapshotCoder::is_in_sequences);
+        if is_in_sequence && part == 0 && later.len() < 2 {
+            let last = later.last().map_or(ts, |&(last, _)| last);
+            for &later in later.iter().rev() {
+                self.lean_less(later, last, |_| Ok(()))?;
+            }
+            return self.lean_less((ts, at), last, |record| {
+                sink(Stored { bytes: record.len() as u64, ..stored }, None)?;
+                record.chunks(PIECE).try_for_each(|piece| sink(stored, Some(piece)))
+            });
+        }
+        sink(stored, None)?;
+        let mut piece = fallible_vec::filled(0u8, bytes.min(PIECE as u64) as usize)?;
+        let place = self.in_memory(x, ts)?;
+        let device = &mut *self.device;
+        let mut at = 0;
+        while at < bytes {
+            let piece = &mut piece[..(bytes - at).min(PIECE as u64) as usize];
+            device.read(place.plus(at), piece)?;
+            sink(stored, Some(piece))?;
+            at += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// The place of a record, which is read into host memory if it is on disk.
+    fn in_memory(&mut self, x: usize, ts: i64) -> Result<Place> {
+        let (place, bytes) = (self.extents[x].place(), self.extents[x].bytes);
+        let device = &mut *self.device;
+        device.concerns(ts);
+        if !matches!(place, Place::Disk(_)) {
+            return Ok(place);
+        }
+        let [_, to] = self.disk.next();
+        device.copy(Lane::DiskRead, to, place, bytes)?;
+        device.finish_read(device.issued(Lane::DiskRead))?;
+        Ok(to)
+    }
+
+    /// The extent of a record that lies in the slots `at`: in memory rather than on disk.
+    fn best_of(&self, at: Step, (ts, part): (i64, usize)) -> Result<usize> {
         let mut found = [None, None];
         for (in_cache, slot) in [(false, at.host), (true, at.slot)] {
             if slot != NONE {
@@ -44,34 +93,29 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
         }
         let in_memory = found.into_iter().flatten().find(|x| self.extents[*x].memory != In::Disk);
         // A slot of the cache may name a record on disk.
-        let Some(x) = in_memory.or(found[0]).or(found[1]) else {
-            return fail!(Device, "the snapshot of state {ts} is in no tier");
-        };
-        let is_raw = self.is_in_cache(x) && at.slot < self.raw_slots;
-        let is_coded = self.storage.coder.is_some() && !is_raw;
-        let (place, bytes) = (self.extents[x].place(), self.extents[x].bytes);
-        let stored = Stored { ts, part, bytes, is_coded };
-        sink(stored, None)?;
-        let mut piece = fallible_vec::filled(0u8, bytes.min(PIECE as u64) as usize)?;
-        let device = &mut *self.device;
-        device.concerns(ts);
-        let place = match place {
-            Place::Disk(_) => {
-                let [_, to] = self.disk.next();
-                device.copy(Lane::DiskRead, to, place, bytes)?;
-                device.finish_read(device.issued(Lane::DiskRead))?;
-                to
-            }
-            place => place,
-        };
-        let mut at = 0;
-        while at < bytes {
-            let piece = &mut piece[..(bytes - at).min(PIECE as u64) as usize];
-            device.read(place.plus(at), piece)?;
-            sink(stored, Some(piece))?;
-            at += piece.len() as u64;
+        match in_memory.or(found[0]).or(found[1]) {
+            Some(x) => Ok(x),
+            None => fail!(Device, "the snapshot of state {ts} is in no tier"),
         }
-        Ok(())
+    }
+
+    /// Passes on what the record of state `ts` in the slots `at` becomes if it leans on no state after `last`,
+    /// the last one whose record is left: a session that goes on from here has none of those on which it leans.
+    /// The states on which it does lean were the last ones that were taken or read.
+    fn lean_less(
+        &mut self,
+        (ts, at): (i64, Step),
+        last: i64,
+        sink: impl FnOnce(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let x = self.best_of(at, (ts, 0))?;
+        let mut from = fallible_vec::filled(0u8, self.extents[x].bytes as usize)?;
+        let place = self.in_memory(x, ts)?;
+        for (k, piece) in from.chunks_mut(PIECE).enumerate() {
+            self.device.read(place.plus((k * PIECE) as u64), piece)?;
+        }
+        let Some(coder) = &mut self.storage.coder else { return fail!(State, "no codec") };
+        sink(coder.lean_less(ts, &from, |of| of <= last)?)
     }
 
     /// Plays the SAVE number `action` for a record whose bytes `source` passes on piece by piece.

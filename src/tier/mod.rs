@@ -204,7 +204,9 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
 
     /// Whether an error of a restore can become known only after the restore has returned.
     pub fn is_checked_later(&self) -> bool {
-        self.lag() > 0 || matches!(self.storage.sums, Some(Sums::Gpu(_)))
+        let coder = self.storage.coder.as_ref();
+        coder.is_some_and(SnapshotCoder::is_checked_later)
+            || matches!(self.storage.sums, Some(Sums::Gpu(_)))
     }
 
     /// Waits for all calls of the device. Fails if one of these calls reported an error, or found that a

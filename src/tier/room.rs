@@ -3,7 +3,7 @@
 use super::disk::Disk;
 use super::extent::{Extent, In, Slot, NO_RECORD};
 use super::order::NO_EVENT;
-use super::Tiers;
+use super::{SnapshotCoder, Tiers};
 use crate::device::{Device, Traffic};
 use crate::error::{fail, Result};
 use crate::fallible_vec;
@@ -97,6 +97,7 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
         self.cache.clear(true);
         self.pool.clear(false);
         self.staged.clear();
+        self.storage.coder.iter_mut().for_each(SnapshotCoder::forget);
         self.saved.clear();
         self.in_hand.clear();
         self.order.all_seen();

@@ -8,7 +8,7 @@
 
 use super::lane_coder::LaneCoder;
 use crate::codec::gpu::{GpuCodec, Report};
-use crate::codec::{Record, Settings, SnapshotCodec};
+use crate::codec::{Record, Sequence, Settings, SnapshotCodec, FRAMES};
 use crate::device::cuda::LockedMemory;
 use crate::device::{discard, AppMemory, Coding, Device, Event, Lane, Place, Slab};
 use crate::error::{fail, Error, Result};
@@ -53,6 +53,9 @@ pub enum SnapshotCoder {
         buffer: Slab,
         /// Bytes of the record of each part in the staging buffer.
         bytes: [u64; 2],
+        /// States in sequence: those that are taken, each with the number of the staging buffer in which its
+        /// record is to be completed.
+        taken: Vec<(usize, i64)>,
     },
     /// On the transfer lanes of the host.
     Lanes(Box<LaneCoder>),
@@ -95,6 +98,7 @@ impl SnapshotCoder {
             buffer: Slab::new(codec.capacity() as u64)?,
             codec: Box::new(codec),
             bytes: [0; 2],
+            taken: Vec::new(),
         })
     }
 
@@ -106,6 +110,12 @@ impl SnapshotCoder {
         layout: &Layout,
         parts: &Parts,
     ) -> Result<Self> {
+        if settings.sequences {
+            return fail!(
+                Unsupported,
+                "sequences = 1 has no kernels: use sequences = 0 on CUDA, or the host backend"
+            );
+        }
         let buffer_bytes = Self::buffer_bytes(settings, layout)?;
         let mut made = None;
         device.run(&mut |queue, architecture| {
@@ -181,8 +191,52 @@ impl SnapshotCoder {
         match self {
             SnapshotCoder::Gpu(_) => BUFFERS,
             SnapshotCoder::Lanes(lanes) => lanes.buffers(),
+            SnapshotCoder::Host { codec, .. } if codec.is_in_sequences() => FRAMES - 1,
             SnapshotCoder::Host { .. } | SnapshotCoder::Assumed { .. } => 0,
         }
+    }
+
+    /// How many snapshots may be in staging buffers.
+    pub fn buffers(&self) -> usize {
+        self.lag().max(1) + usize::from(self.is_in_sequences())
+    }
+
+    /// Whether the records of states lean on those of later states.
+    pub fn is_in_sequences(&self) -> bool {
+        matches!(self, SnapshotCoder::Host { codec, .. } if codec.is_in_sequences())
+    }
+
+    /// Whether the record in staging buffer `k` waits for those of later states.
+    pub fn is_taken(&self, k: usize) -> bool {
+        matches!(self, SnapshotCoder::Host { taken, .. } if taken.iter().any(|&(of, _)| of == k))
+    }
+
+    /// Whether the coder finds errors of a restore only after the restore has returned.
+    pub fn is_checked_later(&self) -> bool {
+        matches!(self, SnapshotCoder::Lanes(_) | SnapshotCoder::Gpu(_))
+    }
+
+    /// Forgets all states in sequence.
+    pub fn forget(&mut self) {
+        if let SnapshotCoder::Host { codec, taken, .. } = self {
+            taken.clear();
+            codec.sequence().into_iter().for_each(Sequence::clear);
+        }
+    }
+
+    /// Makes of the record `from`, of part 0 of state `ts` in a sequence, one in the staging buffer that leans
+    /// only on the states for which `is_kept` holds. Returns its bytes.
+    pub fn lean_less(
+        &mut self,
+        ts: i64,
+        from: &[u8],
+        is_kept: impl Fn(i64) -> bool,
+    ) -> Result<&[u8]> {
+        let SnapshotCoder::Host { codec, buffer, .. } = self else {
+            return fail!(State, "no sequence");
+        };
+        let made = codec.lean_less(ts, from, is_kept, buffer.bytes_mut());
+        made.map(|made| &buffer.bytes()[..made]).map_err(|e| of_state(e, ts))
     }
 
     /// Staging buffer number `k`.
@@ -211,18 +265,27 @@ impl SnapshotCoder {
         }
     }
 
-    /// Compresses the first `parts` parts of the fields into staging buffer `k`, on the application's
-    /// lane.
+    /// Compresses the first `parts` parts of the fields of state `ts` into staging buffer `k`, on the
+    /// application's lane.
     pub fn make(
         &mut self,
         device: &mut (impl Device + ?Sized),
         k: usize,
-        parts: usize,
+        (ts, parts): (i64, usize),
         fields: &[AppMemory],
     ) -> Result<()> {
         let buffer = self.buffer(k);
         match self {
-            SnapshotCoder::Host { codec, buffer, bytes } => {
+            SnapshotCoder::Host { codec, taken, .. } if codec.is_in_sequences() && parts == 1 => {
+                device.begin_coding(Coding::Compress, 1.0)?;
+                let is_free = |of: i64| taken.iter().all(|&(_, ts)| of != ts);
+                // SAFETY: the fields are host memory, checked against the session's device, as
+                // promised for `AppMemory`.
+                unsafe { codec.take(ts, fields, is_free) }?;
+                taken.push((k, ts));
+                device.end_coding()
+            }
+            SnapshotCoder::Host { codec, buffer, bytes, .. } => {
                 device.begin_coding(Coding::Compress, 1.0)?;
                 // SAFETY: the fields are host memory, checked against the session's device, as
                 // promised for `AppMemory`.
@@ -250,7 +313,17 @@ impl SnapshotCoder {
     /// GPU has made the records.
     pub fn size(&mut self, device: &mut (impl Device + ?Sized), k: usize) -> Result<[u64; 2]> {
         match self {
-            SnapshotCoder::Host { bytes, .. } | SnapshotCoder::Assumed { bytes } => Ok(*bytes),
+            SnapshotCoder::Host { codec, buffer, bytes, taken } => {
+                let waits = taken.iter().position(|&(of, _)| of == k);
+                if let (Some(at), Some(sequence)) = (waits, codec.sequence()) {
+                    let (_, ts) = taken.remove(at);
+                    device.begin_coding(Coding::Compress, 1.0)?;
+                    *bytes = [sequence.complete(ts, buffer.bytes_mut())? as u64, 0];
+                    device.end_coding()?;
+                }
+                Ok(*bytes)
+            }
+            SnapshotCoder::Assumed { bytes } => Ok(*bytes),
             SnapshotCoder::Lanes(lanes) => Ok([lanes.size(device, k)?, 0]),
             SnapshotCoder::Gpu(gpu) => {
                 device.finish(gpu.made[k])?;
@@ -284,8 +357,11 @@ impl SnapshotCoder {
                 device.begin_coding(Coding::Decompress, 1.0)?;
                 // SAFETY: the fields are host memory, checked against the session's device, as
                 // promised for `AppMemory`.
-                unsafe { codec.decompress_record(coded.record(), from, fields) }
-                    .map_err(|e| of_state(e, ts))?;
+                unsafe {
+                    let of = ts - i64::from(coded.as_previous);
+                    codec.decompress_in_sequence(of, coded.record(), from, fields)
+                }
+                .map_err(|e| of_state(e, ts))?;
                 device.end_coding()
             }
             SnapshotCoder::Lanes(lanes) => {

@@ -65,6 +65,7 @@ impl Probe {
             passages: Vec::new(),
         };
         for settings in job.codecs() {
+            let settings = Settings { sequences: false, ..settings };
             match target.coder(&mut *probe.device, &settings, layout, &layout.whole()) {
                 Ok(coder) => {
                     let (stored, seconds) = (Vec::new(), Vec::new());
@@ -190,9 +191,9 @@ impl Probe {
         let scratch = self.scratch()?;
         let coder = &mut trial.coder;
         if trial.stored.is_empty() {
-            self.timed(stream, |device| coder.make(device, 0, 1, fields))?;
+            self.timed(stream, |device| coder.make(device, 0, (ts, 1), fields))?;
         }
-        let (compress, _) = self.timed(stream, |device| coder.make(device, 0, 1, fields))?;
+        let (compress, _) = self.timed(stream, |device| coder.make(device, 0, (ts, 1), fields))?;
         let (_, [bytes, _]) = self.timed(stream, |device| coder.size(device, 0))?;
         let place = coder.buffer(0);
         let record = CodedRecord { place, bytes, part: 0, as_previous: false };

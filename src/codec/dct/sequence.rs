@@ -53,9 +53,9 @@ use crate::codec::{Bound, Shape};
 use crate::error::Result;
 use crate::fallible_vec;
 
-/// Ratio of the step to the bound on every error. The differences of coefficients in time are few bits
-/// however small the step is, so that corrections would take most of the bits with a larger one.
-const STEP: f64 = 1.2;
+/// Ratio of the step to the bound on every error. Differences in time take few bits, so that corrections weigh
+/// more than in an array by itself, where the ratio is larger.
+const STEP: f64 = 1.8;
 /// A tile with coefficients of this magnitude or more is stored raw: all others then take fewer bits than
 /// their values do.
 const LARGE: u32 = 1 << 22;
@@ -224,7 +224,7 @@ impl<T: Number, const L: usize> CodesSequences<T> for Sequence<T, L> {
 
     fn code(&mut self, k: usize, later: &[usize], to: &mut [u8]) -> Option<(usize, usize)> {
         let Sequence { engine, frames, leaning } = self;
-        let frame = &frames[k];
+        let frame = Some(&frames[k]).filter(|frame| frame.is_full)?;
         let later = later.iter().take(2).map(|&k| &frames[k]);
         let mut found = [None; 2];
         let leans = later.take_while(|later| frame.may_lean_on(later));
@@ -283,6 +283,14 @@ impl<T: Number, const L: usize> CodesSequences<T> for Sequence<T, L> {
         let is_full = frame.is_full;
         self.frames[k] = frame;
         is_full.then_some(())
+    }
+
+    fn forget(&mut self, k: usize) {
+        self.frames[k].is_full = false;
+    }
+
+    fn is_full(&self, k: usize) -> bool {
+        self.frames[k].is_full
     }
 
     fn values(&mut self, k: usize, x: &mut [T]) -> Option<()> {

@@ -111,7 +111,7 @@ pub fn draw_job(seed: u64, of: &Draws) -> Job {
         c.device.max_in_flight = [1, 3, 64][below(3)];
         c.schedule.range_actions = below(2) == 0;
         c.codec.settings =
-            Settings { method, bound: ErrorBound::OfMax(1e-3), reject_nonfinite: false };
+            Settings { method, bound: ErrorBound::OfMax(1e-3), ..Settings::default() };
     });
     Job { devices: devices as i32, shots, streams: Streams::ALL[below(4)], ..job(config, steps) }
 }
