@@ -376,8 +376,10 @@ module gpuzip
     ! for each direction. Snapshots are coded so where the predicted time is shorter. Without effect on a GPU, with
     ! `zero_copy`, policy lru, algorithm online or a `mixed_storage` that is set.
     integer(c_int32_t) :: codec_threads = 0
-    ! Reserved: must be zero.
-    integer(c_int32_t) :: reserved0 = 0
+    ! Host backend, `compressor` dct, `checkpointing_algorithm` store-all: 1: the snapshot of a state holds the
+    ! difference to what the next two states predict, and is decoded after them. With `shared_levels` snapshots take
+    ! several times fewer bytes; `compression_factor` says what to plan with. 0: every snapshot is coded by itself.
+    integer(c_int32_t) :: sequences = 0
     ! Reserved: must be zero.
     integer(c_int64_t) :: reserved(10) = 0
   end type

@@ -709,9 +709,12 @@ typedef struct gpuzip_config_t {
    */
   int32_t codec_threads GPUZIP_DEFAULT(0);
   /*
-   Reserved: must be zero.
+   Host backend, `compressor` dct, `checkpointing_algorithm` store-all: 1: the snapshot of a state holds the
+   difference to what the next two states predict, and is decoded after them. With `shared_levels`
+   snapshots take several times fewer bytes; `compression_factor` says what to plan with. 0: every
+   snapshot is coded by itself.
    */
-  int32_t reserved0 GPUZIP_DEFAULT(0);
+  int32_t sequences GPUZIP_DEFAULT(0);
   /*
    Reserved: must be zero.
    */

@@ -24,8 +24,8 @@ pub struct Sequence {
     coders: Vec<Option<Box<dyn SequenceCoder>>>,
     /// The states whose coefficients are in the frames.
     held: [Option<i64>; FRAMES],
-    /// The incomplete record of each state that is taken, and its bytes.
-    early: Vec<Slab>,
+    /// The incomplete record of each state that is taken, `None` while it is made, and its bytes.
+    early: Vec<Option<Slab>>,
     made: [usize; FRAMES],
     /// The frame of the state in hand, and whether its coefficients have to be read.
     frame: usize,
@@ -43,17 +43,18 @@ impl Sequence {
         streams: Arc<Streams>,
         record: usize,
     ) -> Result<Self> {
-        let coder = |(i, shape): (usize, Shape)| match shape.scalar.is_coded() && streams.part_of[i] == 0 {
-            true => settings.method.sequence_coder(shape, FRAMES),
-            false => Ok(None),
-        };
-        let coders: Vec<_> =
-            shapes_of(layout).enumerate().map(coder).collect::<Result<_>>()?;
+        let coder =
+            |(i, shape): (usize, Shape)| match shape.scalar.is_coded() && streams.part_of[i] == 0 {
+                true => settings.method.sequence_coder(shape, FRAMES),
+                false => Ok(None),
+            };
+        let coders: Vec<_> = shapes_of(layout).enumerate().map(coder).collect::<Result<_>>()?;
         let most = |(coder, shape): (&Option<Box<dyn SequenceCoder>>, Shape)| {
             padded(coder.as_ref().map_or(0, |coder| coder.max_bytes()).max(shape.bytes()))
         };
         let most_bytes = coders.iter().zip(shapes_of(layout)).map(most).sum();
-        let early = (0..FRAMES).map(|_| Slab::new(record as u64)).collect::<Result<_>>()?;
+        let early = (0..FRAMES).map(|_| Slab::new(record as u64).map(Some));
+        let early = early.collect::<Result<_>>()?;
         Ok(Sequence {
             streams,
             coders,
@@ -90,20 +91,26 @@ impl Sequence {
         later
     }
 
-    /// Begins to take state `ts`, in a frame of the state that is the longest ago by `is_free`. Returns the
-    /// memory of its incomplete record, which `end_taking` gives back.
+    /// Begins to take state `ts`, in the frame of a state for which `is_free` holds. Returns the memory of its
+    /// incomplete record, which `end_taking` gives back.
     pub fn begin_taking(&mut self, ts: i64, is_free: impl Fn(i64) -> bool) -> Result<Slab> {
+        let is_again = |held: &&mut Option<i64>| **held == Some(ts);
+        self.held.iter_mut().filter(is_again).for_each(|held| *held = None);
         let free = |held: &Option<i64>| held.is_none_or(&is_free);
-        let Some(frame) = self.held.iter().position(free) else {
-            return fail!(State, "internal error, please report it: all frames of a sequence are in use");
+        let frame = self.held.iter().position(free);
+        let Some((frame, record)) = frame.and_then(|k| Some((k, self.early[k].take()?))) else {
+            return fail!(
+                State,
+                "internal error, please report it: no frame is free for state {ts}"
+            );
         };
         self.begin(ts, frame);
-        Slab::new(0).map(|none| std::mem::replace(&mut self.early[frame], none))
+        Ok(record)
     }
 
     /// Keeps the incomplete record of the state in hand, of `made` bytes.
     pub fn end_taking(&mut self, record: Slab, made: usize) {
-        (self.early[self.frame], self.made[self.frame]) = (record, made);
+        (self.early[self.frame], self.made[self.frame]) = (Some(record), made);
     }
 
     /// Begins to decode the record of state `ts`, or if its coefficients are held its values.
@@ -137,8 +144,8 @@ impl Sequence {
             }
             let (header, payload, bytes) = Header::open(from)?;
             from = &from[bytes..];
-            let is_in_sequence = header.content == Content::Coded && self.read(i, payload);
-            if let (true, Some(coder)) = (is_in_sequence, self.coders[i].as_mut()) {
+            let is_read = self.read(&header, payload);
+            if let (true, Some(coder)) = (is_read, self.coders[i].as_mut()) {
                 let (payload, _) = coder.code(frame, &kept, &mut to[end + HEADER..])?;
                 end += Header { payload, ..header }.seal(&mut to[end..]);
                 continue;
@@ -171,11 +178,16 @@ impl Sequence {
         self.coders[i].as_mut().map_or(Ok(false), |coder| coder.take(frame, x, bound))
     }
 
-    /// Reads the stream of field `i` of the state in hand, unless its frame holds it. Returns false if the stream
-    /// is not one of a sequence.
-    pub fn read(&mut self, i: usize, payload: &[u8]) -> bool {
+    /// Reads a stream of the state in hand, unless its frame holds it. Returns false if the stream is not one of a
+    /// sequence.
+    pub fn read(&mut self, header: &Header, payload: &[u8]) -> bool {
+        if header.content != Content::Coded || header.reference.is_some() {
+            return false;
+        }
+        let i = header.field as usize;
         let (frame, later) = (self.frame, self.held[self.frame].map(|ts| self.later(ts)));
-        let Some(coder) = self.coders[i].as_mut() else { return false };
+        let coder = self.coders.get_mut(i).and_then(Option::as_mut);
+        let Some(coder) = coder else { return false };
         let is_read = !self.reads || coder.open(frame, &later.unwrap_or_default(), payload).is_ok();
         is_read && coder.is_full(frame)
     }
@@ -192,10 +204,11 @@ impl Sequence {
     /// Completes the record of state `ts`, which was taken, in `to`. Returns its bytes.
     pub fn complete(&mut self, ts: i64, to: &mut [u8]) -> Result<usize> {
         let later = self.later(ts);
-        let Some(frame) = self.holds(ts) else {
+        let frame = self.holds(ts);
+        let Some((frame, early)) = frame.and_then(|k| Some((k, self.early[k].as_ref()?))) else {
             return fail!(State, "internal error, please report it: state {ts} is in no frame");
         };
-        let mut from = &self.early[frame].bytes()[..self.made[frame]];
+        let mut from = &early.bytes()[..self.made[frame]];
         let mut end = 0;
         for &i in &self.streams.order {
             if self.streams.part_of[i] != 0 {

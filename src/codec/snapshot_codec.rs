@@ -525,9 +525,8 @@ impl SnapshotCodec {
             self.check_header(i, &header)?;
             from = &from[bytes..];
             // All fields of a record in a sequence are read: earlier records lean on them.
-            let is_in_sequence = self.is_in_sequence && header.content == Content::Coded;
-            let sequence = self.sequence.as_deref_mut().filter(|_| is_in_sequence);
-            let is_read = sequence.is_some_and(|sequence| sequence.read(i, payload));
+            let sequence = self.sequence.as_deref_mut().filter(|_| self.is_in_sequence);
+            let is_read = sequence.is_some_and(|sequence| sequence.read(&header, payload));
             for target in self.streams.targets(record, i) {
                 if let (true, Some(sequence)) = (is_read, self.sequence.as_deref_mut()) {
                     // SAFETY: by this function's contract the field is writable.

@@ -104,6 +104,11 @@ static void choose_codec(job_t *job, double amplitude)
   const loss_t exact = {.exact = 1};
   job->loss = exact;
   c->compressor = codecs[between(r, 0, 14)];
+  if (once_in(r, 8)) {
+    c->sequences = 1;
+    c->compressor = 5;
+    c->checkpointing_algorithm = GPUZIP_ALGORITHM_STORE_ALL;
+  }
   if (c->compressor == 0) return;
   job->loss.exact = c->compressor == 8;
   if (once_in(r, 3)) c->compression_factor = (float)between(r, 1, 12);
@@ -132,7 +137,8 @@ static void settle(job_t *job)
   if (c->compressor == 15 && c->compression_factor <= 1.0f) c->nonfinite = 0;
   if (algorithm == GPUZIP_ALGORITHM_ONLINE)
     c->policy = c->adjoint_every = 0;
-  if (c->mixed_storage == 1 && (!c->compressor || c->policy)) c->mixed_storage = 0;
+  if (c->mixed_storage == 1 && (!c->compressor || c->policy || c->sequences))
+    c->mixed_storage = 0;
   const int needs_snapshots = algorithm == GPUZIP_ALGORITHM_UNIFORM ||
                               algorithm == GPUZIP_ALGORITHM_TWO_LEVEL ||
                               algorithm == GPUZIP_ALGORITHM_HREVOLVE ||

@@ -4,6 +4,7 @@
 
 use crate::common::host;
 use crate::common::prelude::*;
+use crate::common::wave;
 use proptest::prelude::*;
 
 /// Two time levels of a wave in FP32, two of a wave in FP64, and a field without a previous time
@@ -249,4 +250,41 @@ fn what_cannot_be_shared_is_not() {
     let lru = config.with(|c| c.tiers.policy = Policy::Lru);
     let error = open(&lru, 20, &fields(20)).err().unwrap();
     assert!(error.message.starts_with("shared_levels = 1 with policy = 1 (lru)"), "{error}");
+}
+
+/// In a sequence a snapshot holds what the two states after it do not tell, here of a wave whose time levels are
+/// shared; what is restored is within the bound of what a run without a codec restores.
+#[test]
+fn a_sequence_stores_what_later_states_do_not_tell() {
+    let bound = 1e-5;
+    let run = |method: Method, sequences: bool, every: u32| {
+        let config = config(Some(Algorithm::StoreAll), 0, 0).with(|c| {
+            c.codec.settings = coding(method, ErrorBound::OfMax(bound));
+            c.codec.settings.sequences = sequences;
+            c.schedule.adjoint_every = every;
+        });
+        let mut app = wave::App::new(false);
+        app.source = |_, ts, i| {
+            let near = (i as f32 - wave::N as f32 / 3.0) / 40.0;
+            (ts as f32 * 0.02).sin() * (-near * near).exp()
+        };
+        let mut session = Session::new(config, 240, &app.levels()).unwrap();
+        app.shot(&mut session).unwrap();
+        (session.stats().unwrap().stored_bytes, app.sum.floats().to_vec())
+    };
+    let near = |exact: &[f32], other: &[f32]| {
+        let most = exact.iter().fold(0f32, |most, x| most.max(x.abs()));
+        let worst = exact.iter().zip(other).fold(0f32, |worst, (a, b)| worst.max((a - b).abs()));
+        assert!(worst < 3.0 * bound as f32 * most, "{worst} of {most}");
+    };
+    for every in [1, 3] {
+        let (_, exact) = run(Method::None, false, every);
+        let (alone, of_alone) = run(Method::Dct, false, every);
+        let (in_sequence, of_sequence) = run(Method::Dct, true, every);
+        near(&exact, &of_alone);
+        near(&exact, &of_sequence);
+        // States some steps apart share no level, whose differences are then most of the bytes.
+        let least = if every == 1 { 2 * alone / 3 } else { alone };
+        assert!(in_sequence < least, "every {every}: {alone} and {in_sequence} bytes");
+    }
 }

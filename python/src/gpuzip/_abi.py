@@ -182,7 +182,7 @@ gpuzip_config_t._fields_ = [
     ("disk_path", ctypes.c_char_p),
     ("device_reserve", ctypes.c_uint64),
     ("codec_threads", ctypes.c_int32),
-    ("reserved0", ctypes.c_int32),
+    ("sequences", ctypes.c_int32),
     ("reserved", ctypes.c_uint64 * 10),
 ]
 
@@ -707,6 +707,12 @@ KEYS = {
         "a byte count below 2^64: K, M, G, T or KiB to TiB are powers of 1024, kB to TB of 1000",
         {},
         "device memory that is left to the application; 0: the larger of 512 MiB and 2 % of the device's memory, at most an eighth of it",
+    ),
+    "sequences": (
+        "",
+        "false (0), true (1)",
+        {"false": 0, "true": 1, "no": 0, "yes": 1, "off": 0, "on": 1},
+        "host backend, dct and store-all: a snapshot holds the difference to what the next two states predict",
     ),
     "codec_threads": (
         "threads",

@@ -126,7 +126,12 @@ impl<const L: usize> Frame<L> {
     }
 
     /// Adds a tile that the batch holds in lane `l`. Returns `None` if there is no room for its corrections.
-    fn add<T>(&mut self, batch: &Batch<T, L>, grid: &Grid, (tile, l): (usize, usize)) -> Option<()> {
+    fn add<T>(
+        &mut self,
+        batch: &Batch<T, L>,
+        grid: &Grid,
+        (tile, l): (usize, usize),
+    ) -> Option<()> {
         let room = most_corrections(grid.values());
         let corrections = &batch.corrections[l * room..l * room + batch.count[l]];
         let corrections = if self.kinds[tile] == Kind::Raw { &[] } else { corrections };
@@ -256,7 +261,8 @@ impl<T: Number, const L: usize> CodesSequences<T> for Sequence<T, L> {
                     lengths[tile] = 0;
                     continue;
                 }
-                let (room, corrections) = (most_corrections(grid.values()), frame.corrections_of(tile));
+                let (room, corrections) =
+                    (most_corrections(grid.values()), frame.corrections_of(tile));
                 batch.corrections[l * room..][..corrections.len()].copy_from_slice(corrections);
                 (batch.count[l], batch.raw[l]) = (corrections.len(), false);
                 let lean = (count > 0).then_some(leans[l]);
@@ -399,10 +405,7 @@ fn most<const L: usize>(later: &[Option<Near<'_, L>>; 2], l: usize) -> u8 {
 
 /// What `later` predicts for place `p` of each tile if it leans on one tile, and on two.
 #[inline(always)]
-fn predictions<const L: usize>(
-    later: &[Option<Near<'_, L>>; 2],
-    p: usize,
-) -> [Vector<i32, L>; 2] {
+fn predictions<const L: usize>(later: &[Option<Near<'_, L>>; 2], p: usize) -> [Vector<i32, L>; 2] {
     let mut predicted = [Vector([0; L]); 2];
     let Some(near) = later[0] else { return predicted };
     let q = &near.q[p];
@@ -520,11 +523,7 @@ impl<T: Number, const L: usize> Kernel for Take<'_, T, L> {
                 batch.energy[l] = 0;
                 let (first, inside) = grid.inside(ids[l]);
                 let values = (0..inside[0] * inside[1] * inside[2]).map(|p| {
-                    let at = [
-                        p % inside[0],
-                        p / inside[0] % inside[1],
-                        p / inside[0] / inside[1],
-                    ];
+                    let at = [p % inside[0], p / inside[0] % inside[1], p / inside[0] / inside[1]];
                     x[grid.index(std::array::from_fn(|a| first[a] + at[a]))]
                 });
                 put_raw(to, grid.room(), l, values);

@@ -48,7 +48,8 @@ fn check<V: Sliced>(
     let mut to = vec![0xa5; coder.max_bytes()];
     let mut y = vec![V::from_f64(0.0); arrays[0].len()];
     let (mut streams, mut waiting) = (vec![None; arrays.len()], std::collections::VecDeque::new());
-    let mut code = |coder: &mut dyn SequenceCoder, waiting: &mut std::collections::VecDeque<usize>| {
+    let mut code = |coder: &mut dyn SequenceCoder,
+                    waiting: &mut std::collections::VecDeque<usize>| {
         let t = waiting.pop_front().unwrap();
         let later: Vec<usize> = waiting.iter().map(|t| t % 3).collect();
         let (bytes, leans) = coder.code(t % 3, &later, &mut to).unwrap();
@@ -99,7 +100,11 @@ fn relative<V: Sliced>(digits: f64, rms: bool) -> impl Fn(&[V]) -> Bound {
             most => most,
         };
         let bound = 10f64.powf(-digits) * most;
-        if rms { Bound::Rms(bound) } else { Bound::Max(bound) }
+        if rms {
+            Bound::Rms(bound)
+        } else {
+            Bound::Max(bound)
+        }
     }
 }
 
@@ -158,54 +163,5 @@ fn damaged_streams_and_other_arrays() {
         }
         open(&mut *coder);
         let _ = coder.open(0, &[1, 2], &bad);
-    }
-}
-
-#[test]
-fn scratch() {
-    let Ok(root) = std::env::var("SEQ") else { return };
-    let mut dirs: Vec<_> = std::fs::read_dir(root).unwrap().map(|d| d.unwrap().path()).collect();
-    dirs.sort();
-    for dir in dirs.iter().filter(|d| d.is_dir()) {
-        let mut files: Vec<_> =
-            std::fs::read_dir(dir).unwrap().map(|d| d.unwrap().path()).filter(|p| p.to_str().unwrap().contains("curr")).collect();
-        files.sort();
-        for three in files.chunks_exact(3) {
-            let name = three[0].file_name().unwrap().to_str().unwrap().to_string();
-            let n: Vec<usize> = name.split('_').nth(1).unwrap().split('x').map(|x| x.parse().unwrap()).collect();
-            let read = |p: &std::path::Path| -> Vec<f32> {
-                std::fs::read(p).unwrap().chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect()
-            };
-            let x: Vec<Vec<f32>> = three.iter().map(|p| read(p)).collect();
-            let n = [n[0], n[1], n[2]];
-            let shape = Shape { n, scalar: Scalar::F32 };
-            let mut alone = coder(shape).unwrap();
-            let mut seq = sequence_coder(shape, 3).unwrap();
-            let mut to = vec![0; alone.max_bytes().max(seq.max_bytes())];
-            let array = |x: &[f32]| crate::scalar::Array::F32(unsafe { std::slice::from_raw_parts(x.as_ptr(), x.len()) });
-            let diff: Vec<f32> = x[2].iter().zip(&x[1]).map(|(a, b)| a - b).collect();
-            let range = |x: &[f32]| f64::from(x.iter().cloned().fold(f32::MIN, f32::max) - x.iter().cloned().fold(f32::MAX, f32::min));
-            let raw = shape.bytes() as f64;
-            for mode in ["60 dB", "80 dB", "1e-2", "1e-3", "1e-4"] {
-                let b = |x: &[f32]| match mode {
-                    "60 dB" => Bound::Rms(range(x) * 1e-3),
-                    "80 dB" => Bound::Rms(range(x) * 1e-4),
-                    m => Bound::Max(largest(x) * m.parse::<f64>().unwrap()),
-                };
-                let t0 = std::time::Instant::now();
-                let one = alone.compress(array(&x[2]), b(&x[2]), &mut to).unwrap().unwrap();
-                let t1 = t0.elapsed().as_secs_f64();
-                let two = alone.compress(array(&diff), b(&diff), &mut to).unwrap().unwrap();
-                let t0 = std::time::Instant::now();
-                for k in 0..3 { assert!(seq.take(k, array(&x[k]), b(&x[k])).unwrap()); }
-                let t2 = t0.elapsed().as_secs_f64() / 3.0;
-                let t0 = std::time::Instant::now();
-                let zero = seq.code(0, &[], &mut to).unwrap().0;
-                let first = seq.code(0, &[1], &mut to).unwrap().0;
-                let second = seq.code(0, &[1, 2], &mut to).unwrap().0;
-                let t3 = t0.elapsed().as_secs_f64() / 3.0;
-                println!("{} {mode}: alone {:.1} pair {:.1} of 2 | seq alone {:.1}, first {:.1}, second {:.1}: bytes of pair / second {:.2}, alone/second {:.2}; GB/s alone {:.2} take {:.2} code {:.2}", name, raw / one as f64, 2.0 * raw / (one + two) as f64, raw / zero as f64, raw / first as f64, raw / second as f64, (one + two) as f64 / second as f64, one as f64 / second as f64, raw / t1 / 1e9, raw / t2 / 1e9, raw / t3 / 1e9);
-            }
-        }
     }
 }
