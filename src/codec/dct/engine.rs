@@ -3,7 +3,7 @@
 use super::batch::Batch;
 use super::bits::Reader;
 use super::decode::Decode;
-use super::encode::Encode;
+use super::encode::{Code, Load};
 use super::grid::{dims, sides, tiling, Grid};
 use super::quantiser::{Number, Quantiser, ENERGY};
 use crate::codec::simd::dispatch;
@@ -38,25 +38,32 @@ pub(super) struct Engine<T, const L: usize> {
     batch: Batch<T, L>,
     /// Length of each tile in bytes; 0 for an empty tile, `RAW` for a raw tile.
     lengths: Vec<u32>,
-    /// Output for one tile when only the number of its bytes matters.
-    spare: Vec<u8>,
+    /// The tiles of the sample, a batch in each slot; the last one is repeated where the last batch
+    /// has more lanes than there are tiles.
+    sample: Vec<[usize; L]>,
+    /// Number of tiles in the sample.
+    sampled: usize,
 }
 
 impl<T: Number, const L: usize> Engine<T, L> {
     pub fn new(shape: Shape) -> Result<Self> {
-        let n = shape.n;
+        let n = squeezed(shape.n);
         let dims = dims(n);
         let mut grids = fallible_vec::with_room(2)?;
         for &side in sides(dims) {
             grids.push(Grid::new(n, side)?);
         }
-        let values = grids.iter().map(Grid::values).max().unwrap_or(0);
         let tiles = grids.iter().map(Grid::tiles).max().unwrap_or(0);
+        let slots = |grid: &Grid| {
+            let parts = grids[0].values() / grid.values();
+            (sample_tiles(&grids[0]) * parts).div_ceil(L)
+        };
         Ok(Engine {
-            batch: Batch::new(values, grids.iter().map(Grid::room).max().unwrap_or(0))?,
-            grids,
+            batch: Batch::new(&grids, slots)?,
+            sample: fallible_vec::filled([0; L], grids.iter().map(slots).max().unwrap_or(0))?,
+            sampled: 0,
             lengths: fallible_vec::filled(0, tiles)?,
-            spare: fallible_vec::filled(0, values * T::BYTES + 16)?,
+            grids,
         })
     }
 
@@ -71,15 +78,20 @@ impl<T: Number, const L: usize> Engine<T, L> {
         let mut best = None;
         for g in 0..self.grids.len() {
             let q = quantiser(&self.grids[g])?;
-            let bits = if self.grids.len() > 1 { self.sample(g, &q, x).bits } else { 0 };
+            let bits = if self.grids.len() > 1 {
+                self.load_sample(g, x, q.small(&self.grids[g]));
+                self.sample_bits(g, &q)
+            } else {
+                0
+            };
             if best.is_none_or(|(least, _)| bits < least) {
                 best = Some((bits, g));
             }
         }
         let (_, g) = best?;
         let q = quantiser(&self.grids[g])?;
-        let (bytes, _) = self.code(g, &q, x, to)?;
-        self.finish(g, step, unit, bytes, to)
+        let (bytes, _) = self.code(g, &q, x, |_| true, to)?;
+        self.finish(g, step, unit, bytes?, to)
     }
 
     /// Codes `x` so that the root of the mean square of the errors is at most `target`.
@@ -97,13 +109,14 @@ impl<T: Number, const L: usize> Engine<T, L> {
         loop {
             let step = target * step_of(index);
             let q = Quantiser::new(&self.grids[g], step, step, None)?;
-            let (bytes, energy) = self.code(g, &q, x, to)?;
+            let may_hold = |energy| holds(energy, step, target, x.len());
+            let (bytes, energy) = self.code(g, &q, x, may_hold, to)?;
             // The squares of the errors grow at most about as fast as the square of the step.
             if holds(energy, step, target, x.len()) {
                 let room = |by: usize| holds(energy, step * step_of(by), target, x.len());
                 let by = (1..end - index).take_while(|&by| room(by)).count();
                 if by == 0 {
-                    return self.finish(g, step, step, bytes, to);
+                    return self.finish(g, step, step, bytes?, to);
                 }
                 index += by;
             } else {
@@ -119,73 +132,118 @@ impl<T: Number, const L: usize> Engine<T, L> {
     /// Returns the index of the largest step with which the sample keeps the target, and the number
     /// of bits of the sample with this step.
     fn find_step(&mut self, g: usize, x: &[T], target: f64) -> Option<(usize, u64)> {
+        let quantiser = |grid: &Grid, index| {
+            let step = target * step_of(index);
+            Quantiser::new(grid, step, step, None)
+        };
+        let least = quantiser(&self.grids[g], 0);
+        let small = least.map_or(T::default(), |q| q.small(&self.grids[g]));
+        self.load_sample(g, x, small);
         let (mut low, mut high) = (0, STEPS);
-        let mut bits = u64::MAX;
         while high - low > 1 {
             let middle = (low + high) / 2;
-            let step = target * step_of(middle);
-            let sample = self.sample(g, &Quantiser::new(&self.grids[g], step, step, None)?, x);
-            if holds(sample.energy, step, target, sample.values) {
-                (low, bits) = (middle, sample.bits);
+            let q = quantiser(&self.grids[g], middle)?;
+            if self.sample_holds(g, &q, target * step_of(middle), target) {
+                low = middle;
             } else {
                 high = middle;
             }
         }
+        let bits = match low {
+            0 => u64::MAX,
+            _ => self.sample_bits(g, &quantiser(&self.grids[g], low)?),
+        };
         Some((low, bits))
     }
 
-    /// Codes a sample of the tiles and counts the bits. The choice of the sample depends only on
-    /// the shape: one in 32 of the largest tiles, but at least 16, scattered over the array; with
-    /// smaller tiles, all tiles that these largest tiles contain.
-    fn sample(&mut self, g: usize, q: &Quantiser<T>, x: &[T]) -> Sampled {
-        let Engine { grids, batch, spare, .. } = self;
+    /// Loads a sample of the tiles, for quantisers whose `small` is not less than this one. The
+    /// choice of the sample depends only on the shape: one in 32 of the largest tiles, but at least
+    /// 16, scattered over the array; with smaller tiles, all tiles that these largest tiles contain.
+    fn load_sample(&mut self, g: usize, x: &[T], small: T) {
+        let Engine { grids, batch, sample, sampled, .. } = self;
         let (large, grid) = (&grids[0], &grids[g]);
         let tiles = large.tiles();
         let count = sample_tiles(large);
-        let mut sampled = Sampled { bits: 0, energy: 0, values: 0 };
-        let mut ids = [0; L];
-        let mut filled = 0;
         let parts: [usize; 3] = std::array::from_fn(|a| large.t[a] / grid.t[a]);
         let all = parts.iter().product::<usize>();
+        *sampled = 0;
         for s in 0..count * all {
             let tile = if count == tiles { s / all } else { scattered(s / all, tiles) };
             let (place, part) = (large.place(tile), s % all);
             let part = [part % parts[0], part / parts[0] % parts[1], part / parts[0] / parts[1]];
             let at: [usize; 3] = std::array::from_fn(|a| place[a] * parts[a] + part[a]);
             if (0..3).all(|a| at[a] < grid.m[a]) {
-                ids[filled] = (at[2] * grid.m[1] + at[1]) * grid.m[0] + at[0];
-                filled += 1;
-            }
-            if filled == L || (filled > 0 && s + 1 == count * all) {
-                let last = ids[filled - 1];
-                ids[filled..].fill(last);
-                dispatch(Encode { batch, grid, q, x, ids: &ids });
-                for (l, &id) in ids.iter().enumerate().take(filled) {
-                    let values = grid.values_inside(id);
-                    sampled.values += values;
-                    sampled.energy += batch.energy[l];
-                    sampled.bits += match batch.write(grid, l, spare, values * T::BYTES) {
-                        Some(0) => 1,
-                        bytes => 12 + 8 * bytes.unwrap_or(values * T::BYTES) as u64,
-                    };
-                }
-                filled = 0;
+                let id = (at[2] * grid.m[1] + at[1]) * grid.m[0] + at[0];
+                sample[*sampled / L][*sampled % L..].fill(id);
+                *sampled += 1;
             }
         }
-        sampled
+        for (slot, ids) in sample[..sampled.div_ceil(L)].iter().enumerate() {
+            dispatch(Load { batch, grid, x, slot, ids, small });
+        }
+    }
+
+    /// Returns whether the sample keeps the target with this step.
+    fn sample_holds(&mut self, g: usize, q: &Quantiser<T>, step: f64, target: f64) -> bool {
+        let Engine { grids, batch, sample, sampled, .. } = self;
+        let grid = &grids[g];
+        let ids = || sample.as_flattened()[..*sampled].iter();
+        let values = ids().map(|&id| grid.values_inside(id)).sum();
+        let mut energy = 0;
+        for slot in 0..sampled.div_ceil(L) {
+            dispatch(Code { batch, grid, q, slot, ids: &sample[slot], strings: false });
+            energy += batch.energy[..L.min(*sampled - slot * L)].iter().sum::<u64>();
+            if !holds(energy, step, target, values) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Returns the number of bits of the sample, with those of the directory.
+    fn sample_bits(&mut self, g: usize, q: &Quantiser<T>) -> u64 {
+        let Engine { grids, batch, sample, sampled, .. } = self;
+        let grid = &grids[g];
+        let mut bits = 0;
+        for slot in 0..sampled.div_ceil(L) {
+            dispatch(Code { batch, grid, q, slot, ids: &sample[slot], strings: true });
+            for l in 0..L.min(*sampled - slot * L) {
+                let most = grid.values_inside(sample[slot][l]) * T::BYTES;
+                bits += match batch.length(grid, l, most) {
+                    Some(0) => 1,
+                    bytes => 12 + 8 * bytes.unwrap_or(most) as u64,
+                };
+            }
+        }
+        bits
     }
 
     /// Codes all tiles, and returns their bytes and squared error. The payload begins where the
-    /// longest possible directory ends.
-    fn code(&mut self, g: usize, q: &Quantiser<T>, x: &[T], to: &mut [u8]) -> Option<(usize, u64)> {
+    /// longest possible directory ends. Once `may_hold` refuses the squared error so far, the
+    /// remaining tiles are only measured, and there are no bytes.
+    fn code(
+        &mut self,
+        g: usize,
+        q: &Quantiser<T>,
+        x: &[T],
+        may_hold: impl Fn(u64) -> bool,
+        to: &mut [u8],
+    ) -> Option<(Option<usize>, u64)> {
         let Engine { grids, batch, lengths, .. } = self;
-        let grid = &grids[g];
+        let (grid, slot) = (&grids[g], 0);
+        let small = q.small(grid);
         let to = to.get_mut(HEADER + longest_directory(grid, T::BYTES)..)?;
         let tiles = grid.tiles();
-        let (mut end, mut energy) = (0, 0);
+        let (mut end, mut energy, mut strings) = (0, 0, true);
         for first in (0..tiles).step_by(L) {
-            let ids = std::array::from_fn(|l| (first + l).min(tiles - 1));
-            dispatch(Encode { batch, grid, q, x, ids: &ids });
+            let ids = &std::array::from_fn(|l| (first + l).min(tiles - 1));
+            dispatch(Load { batch, grid, x, slot, ids, small });
+            dispatch(Code { batch, grid, q, slot, ids, strings });
+            energy += batch.energy[..L.min(tiles - first)].iter().sum::<u64>();
+            strings &= may_hold(energy);
+            if !strings {
+                continue;
+            }
             for l in 0..L.min(tiles - first) {
                 let bytes = grid.values_inside(first + l) * T::BYTES;
                 let to = &mut to[end..];
@@ -198,10 +256,9 @@ impl<T: Number, const L: usize> Engine<T, L> {
                     });
                 }
                 end += length.unwrap_or(bytes);
-                energy += batch.energy[l];
             }
         }
-        Some((end, energy))
+        Some((strings.then_some(end), energy))
     }
 
     /// Writes header and directory, moves the payload directly behind them and returns the length
@@ -362,13 +419,6 @@ fn put(table: &mut [u8], at: u64, length: u32) {
     }
 }
 
-/// Bits, squared error and number of values of the sample.
-struct Sampled {
-    bits: u64,
-    energy: u64,
-    values: usize,
-}
-
 /// Returns how many of the largest tiles are in the sample.
 pub(crate) fn sample_tiles(large: &Grid) -> usize {
     (large.tiles() / 32).max(16).min(large.tiles())
@@ -378,6 +428,14 @@ pub(crate) fn sample_tiles(large: &Grid) -> usize {
 fn scattered(s: usize, tiles: usize) -> usize {
     let fraction = (s as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((u128::from(fraction) * tiles as u128) >> 64) as usize
+}
+
+/// Returns the extents of an array of the same values without extents of 1: those come last. All
+/// tiles and their numbers stay the same, and lines along the first axis are as long as can be.
+fn squeezed(n: [usize; 3]) -> [usize; 3] {
+    let mut squeezed = [1; 3];
+    squeezed.iter_mut().zip(n.into_iter().filter(|&n| n > 1)).for_each(|(to, n)| *to = n);
+    squeezed
 }
 
 /// Calls `line` for each line of the tile inside the array, with the range of its values.

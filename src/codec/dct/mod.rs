@@ -105,6 +105,7 @@ mod encode;
 mod engine;
 pub(super) mod gpu;
 mod grid;
+mod inside;
 mod open;
 mod quantiser;
 mod rows;
