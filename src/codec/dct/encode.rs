@@ -151,7 +151,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
                     any |= misses.0[l];
                 }
                 if any != 0 {
-                    self.correct(grid, q, most, line * S + i, &misses, &o, &d);
+                    self.correct(grid, q, most, line * S + i, &misses, (o, d));
                 }
             }
         }
@@ -160,7 +160,6 @@ impl<T: Number, const L: usize> Batch<T, L> {
     /// Notes a correction for value `p`, originally `o` and decoded `d`, in each lane whose bit in
     /// `misses` is set, or marks the tile as raw if no correction brings the value within the bound.
     #[inline(always)]
-    #[allow(clippy::too_many_arguments)]
     fn correct(
         &mut self,
         grid: &Grid,
@@ -168,8 +167,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
         most: T,
         p: usize,
         misses: &Vector<u32, L>,
-        o: &Vector<T, L>,
-        d: &Vector<T, L>,
+        (o, d): (Vector<T, L>, Vector<T, L>),
     ) {
         let (mut levels, mut good) = (Vector([0i32; L]), Vector([0u32; L]));
         let mut lanes = 0u32;

@@ -5,7 +5,7 @@ use super::bits::Reader;
 use super::decode::Decode;
 use super::encode::{Code, Load};
 use super::grid::{dims, sides, tiling, Grid};
-use super::quantiser::{Number, Quantiser, ENERGY};
+use super::quantiser::{Number, Quantiser};
 use crate::codec::simd::dispatch;
 use crate::codec::typed::Codes;
 use crate::codec::{Bound, Shape};
@@ -21,28 +21,19 @@ const STEP: f64 = 2.1;
 const UNIT: f64 = 1.25;
 /// Stands for a raw tile in the array `lengths`.
 const RAW: u32 = u32::MAX;
-/// Number of steps tried for a bound on the mean square, each 2^(1/16) times the previous one.
-const STEPS: usize = 16 * 16;
-/// 2^(i/16), i = 0, ..., 15.
-#[rustfmt::skip]
-const OCTAVE: [f64; 16] = [
-    1.0, 1.0442737824274138, 1.0905077326652577, 1.1387886347566916,
-    1.189207115002721, 1.241857812073484, 1.2968395546510096, 1.3542555469368927,
-    std::f64::consts::SQRT_2, 1.4768261459394993, 1.5422108254079407, 1.6104903319492543,
-    1.681792830507429, 1.7562521603732995, 1.8340080864093424, 1.9152065613971474,
-];
-
 pub(super) struct Engine<T, const L: usize> {
     /// The tilings to choose from, the one with the largest tiles first.
-    grids: Vec<Grid>,
+    pub(super) grids: Vec<Grid>,
+    /// Slot 0 is for a pass over all tiles; the others hold the sample.
     batch: Batch<T, L>,
     /// Length of each tile in bytes; 0 for an empty tile, `RAW` for a raw tile.
     lengths: Vec<u32>,
-    /// The tiles of the sample, a batch in each slot; the last one is repeated where the last batch
-    /// has more lanes than there are tiles.
+    /// The tiles of the sample, batch by batch; the last one is repeated where the last batch has more
+    /// lanes than there are tiles.
     sample: Vec<[usize; L]>,
-    /// Number of tiles in the sample.
+    /// Number of tiles in the sample, and how many of their values are inside the array.
     sampled: usize,
+    sampled_values: usize,
 }
 
 impl<T: Number, const L: usize> Engine<T, L> {
@@ -59,9 +50,10 @@ impl<T: Number, const L: usize> Engine<T, L> {
             (sample_tiles(&grids[0]) * parts).div_ceil(L)
         };
         Ok(Engine {
-            batch: Batch::new(&grids, slots)?,
+            batch: Batch::new(&grids, |grid| 1 + slots(grid))?,
             sample: fallible_vec::filled([0; L], grids.iter().map(slots).max().unwrap_or(0))?,
             sampled: 0,
+            sampled_values: 0,
             lengths: fallible_vec::filled(0, tiles)?,
             grids,
         })
@@ -80,7 +72,7 @@ impl<T: Number, const L: usize> Engine<T, L> {
             let q = quantiser(&self.grids[g])?;
             let bits = if self.grids.len() > 1 {
                 self.load_sample(g, x, q.small(&self.grids[g]));
-                self.sample_bits(g, &q)
+                self.sample_bits(g, &q).0
             } else {
                 0
             };
@@ -90,83 +82,21 @@ impl<T: Number, const L: usize> Engine<T, L> {
         }
         let (_, g) = best?;
         let q = quantiser(&self.grids[g])?;
-        let (bytes, _) = self.code(g, &q, x, |_| true, to)?;
-        self.finish(g, step, unit, bytes?, to)
-    }
-
-    /// Codes `x` so that the root of the mean square of the errors is at most `target`.
-    fn compress_mean(&mut self, x: &[T], target: f64, to: &mut [u8]) -> Option<usize> {
-        let mut best = None;
-        for g in 0..self.grids.len() {
-            let (index, bits) = self.find_step(g, x, target)?;
-            if best.is_none_or(|(least, _, _)| bits < least) {
-                best = Some((bits, g, index));
-            }
-        }
-        let (_, g, mut index) = best?;
-        // The steps with an index of `end` or more are too large.
-        let mut end = STEPS;
-        loop {
-            let step = target * step_of(index);
-            let q = Quantiser::new(&self.grids[g], step, step, None)?;
-            let may_hold = |energy| holds(energy, step, target, x.len());
-            let (bytes, energy) = self.code(g, &q, x, may_hold, to)?;
-            // The squares of the errors grow at most about as fast as the square of the step.
-            if holds(energy, step, target, x.len()) {
-                let room = |by: usize| holds(energy, step * step_of(by), target, x.len());
-                let by = (1..end - index).take_while(|&by| room(by)).count();
-                if by == 0 {
-                    return self.finish(g, step, step, bytes?, to);
-                }
-                index += by;
-            } else {
-                end = index;
-                let enough = |by: usize| holds(energy, step / step_of(by), target, x.len());
-                index = (1..=index)
-                    .find(|&by| enough(by))
-                    .map_or(index.checked_sub(1)?, |by| index - by);
-            }
-        }
-    }
-
-    /// Returns the index of the largest step with which the sample keeps the target, and the number
-    /// of bits of the sample with this step.
-    fn find_step(&mut self, g: usize, x: &[T], target: f64) -> Option<(usize, u64)> {
-        let quantiser = |grid: &Grid, index| {
-            let step = target * step_of(index);
-            Quantiser::new(grid, step, step, None)
-        };
-        let least = quantiser(&self.grids[g], 0);
-        let small = least.map_or(T::default(), |q| q.small(&self.grids[g]));
-        self.load_sample(g, x, small);
-        let (mut low, mut high) = (0, STEPS);
-        while high - low > 1 {
-            let middle = (low + high) / 2;
-            let q = quantiser(&self.grids[g], middle)?;
-            if self.sample_holds(g, &q, target * step_of(middle), target) {
-                low = middle;
-            } else {
-                high = middle;
-            }
-        }
-        let bits = match low {
-            0 => u64::MAX,
-            _ => self.sample_bits(g, &quantiser(&self.grids[g], low)?),
-        };
-        Some((low, bits))
+        let bytes = self.code(g, &[q], x, |_| true, &mut [0], self.payload(g, to)?)?;
+        self.finish(g, step, unit, bytes, to)
     }
 
     /// Loads a sample of the tiles, for quantisers whose `small` is not less than this one. The
     /// choice of the sample depends only on the shape: one in 32 of the largest tiles, but at least
     /// 16, scattered over the array; with smaller tiles, all tiles that these largest tiles contain.
-    fn load_sample(&mut self, g: usize, x: &[T], small: T) {
-        let Engine { grids, batch, sample, sampled, .. } = self;
+    pub(super) fn load_sample(&mut self, g: usize, x: &[T], small: T) {
+        let Engine { grids, batch, sample, sampled, sampled_values, .. } = self;
         let (large, grid) = (&grids[0], &grids[g]);
         let tiles = large.tiles();
         let count = sample_tiles(large);
         let parts: [usize; 3] = std::array::from_fn(|a| large.t[a] / grid.t[a]);
         let all = parts.iter().product::<usize>();
-        *sampled = 0;
+        (*sampled, *sampled_values) = (0, 0);
         for s in 0..count * all {
             let tile = if count == tiles { s / all } else { scattered(s / all, tiles) };
             let (place, part) = (large.place(tile), s % all);
@@ -176,71 +106,100 @@ impl<T: Number, const L: usize> Engine<T, L> {
                 let id = (at[2] * grid.m[1] + at[1]) * grid.m[0] + at[0];
                 sample[*sampled / L][*sampled % L..].fill(id);
                 *sampled += 1;
+                *sampled_values += grid.values_inside(id);
             }
         }
-        for (slot, ids) in sample[..sampled.div_ceil(L)].iter().enumerate() {
-            dispatch(Load { batch, grid, x, slot, ids, small });
+        for (b, ids) in sample[..sampled.div_ceil(L)].iter().enumerate() {
+            dispatch(Load { batch, grid, x, slot: 1 + b, ids, small });
         }
     }
 
-    /// Returns whether the sample keeps the target with this step.
-    fn sample_holds(&mut self, g: usize, q: &Quantiser<T>, step: f64, target: f64) -> bool {
-        let Engine { grids, batch, sample, sampled, .. } = self;
-        let grid = &grids[g];
-        let ids = || sample.as_flattened()[..*sampled].iter();
-        let values = ids().map(|&id| grid.values_inside(id)).sum();
-        let mut energy = 0;
-        for slot in 0..sampled.div_ceil(L) {
-            dispatch(Code { batch, grid, q, slot, ids: &sample[slot], strings: false });
-            energy += batch.energy[..L.min(*sampled - slot * L)].iter().sum::<u64>();
-            if !holds(energy, step, target, values) {
-                return false;
+    /// Returns the squared error of the sample and its number of values. Ends early when `may_hold`
+    /// refuses the squared error so far.
+    pub(super) fn sample_energy(
+        &mut self,
+        g: usize,
+        q: &Quantiser<T>,
+        may_hold: impl Fn(u64, usize) -> bool,
+    ) -> (u64, usize) {
+        let Engine { grids, batch, sample, sampled, sampled_values, .. } = self;
+        let (grid, mut energy) = (&grids[g], 0);
+        for (b, ids) in sample[..sampled.div_ceil(L)].iter().enumerate() {
+            dispatch(Code { batch, grid, q, slot: 1 + b, ids, strings: false });
+            energy += batch.energy[..L.min(*sampled - b * L)].iter().sum::<u64>();
+            if !may_hold(energy, *sampled_values) {
+                break;
             }
         }
-        true
+        (energy, *sampled_values)
     }
 
-    /// Returns the number of bits of the sample, with those of the directory.
-    fn sample_bits(&mut self, g: usize, q: &Quantiser<T>) -> u64 {
+    /// Returns the number of bits of the sample, with those of the directory, its number of values, and
+    /// how much the squared errors of its tiles differ: the difference to be expected between the
+    /// sample and the array, relative to the squared error.
+    pub(super) fn sample_bits(&mut self, g: usize, q: &Quantiser<T>) -> (u64, f64, f64) {
         let Engine { grids, batch, sample, sampled, .. } = self;
-        let grid = &grids[g];
-        let mut bits = 0;
-        for slot in 0..sampled.div_ceil(L) {
-            dispatch(Code { batch, grid, q, slot, ids: &sample[slot], strings: true });
-            for l in 0..L.min(*sampled - slot * L) {
-                let most = grid.values_inside(sample[slot][l]) * T::BYTES;
+        let (grid, mut bits) = (&grids[g], 0);
+        let (mut sum, mut values) = (0.0, 0.0);
+        // Sums of squares and products of squared errors and numbers of values.
+        let (mut squares, mut products, mut value_squares) = (0.0, 0.0, 0.0);
+        for (b, ids) in sample[..sampled.div_ceil(L)].iter().enumerate() {
+            dispatch(Code { batch, grid, q, slot: 1 + b, ids, strings: true });
+            for (l, &id) in ids.iter().enumerate().take(*sampled - b * L) {
+                let inside = grid.values_inside(id);
+                let most = inside * T::BYTES;
                 bits += match batch.length(grid, l, most) {
                     Some(0) => 1,
                     bytes => 12 + 8 * bytes.unwrap_or(most) as u64,
                 };
+                let (energy, inside) = (batch.energy[l] as f64, inside as f64);
+                (sum, values) = (sum + energy, values + inside);
+                squares += energy * energy;
+                products += energy * inside;
+                value_squares += inside * inside;
             }
         }
-        bits
+        let mean = sum / values;
+        let deviation = squares - 2.0 * mean * products + mean * mean * value_squares;
+        let missing = 1.0 - *sampled as f64 / grid.tiles() as f64;
+        (bits, values, (deviation * missing).max(0.0).sqrt() / sum.max(1.0))
     }
 
-    /// Codes all tiles, and returns their bytes and squared error. The payload begins where the
-    /// longest possible directory ends. Once `may_hold` refuses the squared error so far, the
-    /// remaining tiles are only measured, and there are no bytes.
-    fn code(
+    /// Returns the part of the output where the payload is written at first: behind the longest
+    /// possible directory.
+    pub(super) fn payload<'a>(&self, g: usize, to: &'a mut [u8]) -> Option<&'a mut [u8]> {
+        to.get_mut(HEADER + longest_directory(&self.grids[g], T::BYTES)..)
+    }
+
+    /// Quantises all tiles with each of the quantisers and adds up their squared errors. Codes the
+    /// tiles with the last quantiser into `to`, and returns their bytes. Once `may_hold` refuses the
+    /// squared error so far, which it is also asked before the first tile, the remaining tiles are
+    /// only measured, and the function returns `None`.
+    pub(super) fn code(
         &mut self,
         g: usize,
-        q: &Quantiser<T>,
+        qs: &[Quantiser<T>],
         x: &[T],
         may_hold: impl Fn(u64) -> bool,
+        energies: &mut [u64],
         to: &mut [u8],
-    ) -> Option<(Option<usize>, u64)> {
+    ) -> Option<usize> {
         let Engine { grids, batch, lengths, .. } = self;
         let (grid, slot) = (&grids[g], 0);
-        let small = q.small(grid);
-        let to = to.get_mut(HEADER + longest_directory(grid, T::BYTES)..)?;
+        let smaller = |a: T, b: T| if b < a { b } else { a };
+        let small = qs.iter().map(|q| q.small(grid)).reduce(smaller)?;
         let tiles = grid.tiles();
-        let (mut end, mut energy, mut strings) = (0, 0, true);
+        let (mut end, mut strings) = (0, may_hold(0));
+        energies.fill(0);
         for first in (0..tiles).step_by(L) {
             let ids = &std::array::from_fn(|l| (first + l).min(tiles - 1));
             dispatch(Load { batch, grid, x, slot, ids, small });
-            dispatch(Code { batch, grid, q, slot, ids, strings });
-            energy += batch.energy[..L.min(tiles - first)].iter().sum::<u64>();
-            strings &= may_hold(energy);
+            for (i, (q, energy)) in qs.iter().zip(&mut *energies).enumerate() {
+                let is_last = i + 1 == qs.len();
+                dispatch(Code { batch, grid, q, slot, ids, strings: is_last && strings });
+                *energy += batch.energy[..L.min(tiles - first)].iter().sum::<u64>();
+                strings &= !is_last || may_hold(*energy);
+            }
             if !strings {
                 continue;
             }
@@ -258,12 +217,12 @@ impl<T: Number, const L: usize> Engine<T, L> {
                 end += length.unwrap_or(bytes);
             }
         }
-        Some((strings.then_some(end), energy))
+        strings.then_some(end)
     }
 
     /// Writes header and directory, moves the payload directly behind them and returns the length
     /// of the stream in bytes. Returns `None` if the stream is not shorter than the array.
-    fn finish(
+    pub(super) fn finish(
         &self,
         g: usize,
         step: f64,
@@ -371,17 +330,6 @@ impl<T: Number, const L: usize> Codes<T> for Engine<T, L> {
         }
         rest.is_empty().then_some(())
     }
-}
-
-/// Returns 2^(index/16), the ratio of the step with this index to the target.
-fn step_of(index: usize) -> f64 {
-    (0..index / 16).fold(OCTAVE[index % 16], |s, _| s * 2.0)
-}
-
-/// Returns whether the errors keep the target, with a margin for the rounding errors of the sum.
-fn holds(energy: u64, step: f64, target: f64, values: usize) -> bool {
-    let relative = step / target;
-    energy as f64 * (relative * relative) <= values as f64 * (ENERGY * (1.0 - 1.0 / 65536.0))
 }
 
 /// Returns the number of bits of a length up to `longest`.
