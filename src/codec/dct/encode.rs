@@ -35,7 +35,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
         self.level = level();
         self.gather::<S>(grid, x, slot, ids);
         let largest = self.largest[slot].0;
-        let counts = largest.map(|largest| !(largest <= small));
+        let counts = largest.map(|largest| largest > small);
         if counts == [false; L] {
             return;
         }

@@ -83,12 +83,13 @@ impl<T: Number, const L: usize> Engine<T, L> {
         let (mut tries, mut count, mut is_final) = ([first; TRIES], 1, is_likely);
         loop {
             let mut qs = [self.quantiser(g, target, tries[0])?; TRIES];
-            for i in 1..count {
-                match self.quantiser(g, target, tries[i]) {
-                    Some(q) => qs[i] = q,
+            for (i, &index) in tries.iter().enumerate().take(count).skip(1) {
+                let Some(q) = self.quantiser(g, target, index) else {
                     // The search may not ask for this step.
-                    None => (count, is_final) = (count.min(i), false),
-                }
+                    (count, is_final) = (i, false);
+                    break;
+                };
+                qs[i] = q;
             }
             let last = tries[count - 1];
             let step = target * step_of(last);
