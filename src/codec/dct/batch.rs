@@ -2,7 +2,7 @@
 //! tile does not depend on the other tiles of its batch.
 
 use super::bits::MORE;
-use super::grid::Grid;
+use super::grid::{Grid, LONGEST_SIDE};
 use super::open::TileBuffer;
 use super::quantiser::Number;
 use super::rows::{Correction, Strings};
@@ -16,8 +16,16 @@ use crate::fallible_vec;
 pub(super) struct Batch<T, const L: usize> {
     /// The values of the tiles during the transforms; at the end the decoded values.
     pub(super) x: Vec<Vector<T, L>>,
-    /// The values of the tiles before coding.
+    /// The values of the tiles before coding. Each slot has the tiles of one batch, so that several
+    /// batches can be coded again with another step.
     pub(super) original: Vec<Vector<T, L>>,
+    /// The same tiles, transformed along all axes but the last.
+    pub(super) ahead: Vec<Vector<T, L>>,
+    /// For each slot the largest magnitude of each tile; infinite if a value is not finite.
+    pub(super) largest: Vec<Vector<T, L>>,
+    /// For each tile and each axis the indices of the tile's values along this axis, times the
+    /// distance of neighbours in the array.
+    pub(super) places: Vec<[[usize; LONGEST_SIDE]; 3]>,
     /// The quantised coefficients.
     pub(super) q: Vec<Vector<i32, L>>,
     pub(super) level: Level,
@@ -41,13 +49,19 @@ pub(super) fn most_corrections(values: usize) -> usize {
 }
 
 impl<T: Number, const L: usize> Batch<T, L> {
-    /// Allocates working memory for tiles of up to `values` values, stored in `places` elements
-    /// (`Grid::room`).
-    pub fn new(values: usize, places: usize) -> Result<Self> {
+    /// Allocates working memory to code tiles of these tilings, and of each tiling as many slots as
+    /// `slots` says.
+    pub fn new(grids: &[Grid], slots: impl Fn(&Grid) -> usize) -> Result<Self> {
+        let most = |of: &dyn Fn(&Grid) -> usize| grids.iter().map(of).max().unwrap_or(0);
+        let (values, places) = (most(&Grid::values), most(&Grid::room));
+        let kept = most(&|grid| slots(grid) * grid.room());
         let zeros = Vector([T::default(); L]);
         Ok(Batch {
             x: fallible_vec::filled(zeros, places)?,
-            original: fallible_vec::filled(zeros, places)?,
+            original: fallible_vec::filled(zeros, kept)?,
+            ahead: fallible_vec::filled(zeros, kept)?,
+            largest: fallible_vec::filled(zeros, most(&slots))?,
+            places: fallible_vec::filled([[0; LONGEST_SIDE]; 3], L)?,
             q: fallible_vec::filled(Vector([0; L]), places)?,
             level: Level::Portable,
             sums: fallible_vec::filled(Vector([0; L]), values / 8)?,
@@ -76,7 +90,7 @@ pub(super) fn load<T: Number, const L: usize, const S: usize>(
     line
 }
 
-/// Inverts `encode::ahead`. Along the first axis, coefficients from index `used` on are zero.
+/// Inverts `encode::transform_ahead`. Along the first axis, coefficients from index `used` on are zero.
 #[inline(always)]
 pub(super) fn back<T: Number, const L: usize, const S: usize>(
     x: &mut [Vector<T, L>],

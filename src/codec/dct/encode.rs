@@ -1,9 +1,11 @@
-//! Encodes a batch of tiles: transforms, quantises, decodes again and checks the decoded values
-//! against the bound. The bits of a tile are those that the module `rows` writes.
+//! Encodes a batch of tiles in two steps. The first step loads and transforms the tiles. The second
+//! step quantises, decodes again and checks the decoded values against the bound; it can be
+//! repeated with other quantisers. The bits of a tile are those that the module `rows` writes.
 
 use super::batch::{back, load, most_corrections, store, Batch};
 use super::bits::LONGEST;
 use super::grid::{mirror, Grid};
+use super::inside::Inside;
 use super::quantiser::{Number, Quantiser, ENERGY};
 use super::rows::{Correction, LIMIT};
 use super::transform::transform;
@@ -18,46 +20,70 @@ const ROUND: f64 = 0.45;
 const READ_AHEAD: usize = 16;
 
 impl<T: Number, const L: usize> Batch<T, L> {
+    /// Loads the tiles `ids` into slot `slot` and transforms them along all axes but the last. A tile
+    /// whose values are all at most `small` is loaded as a tile of zeros: this is for quantisers whose
+    /// `small` is not less than this one, so that the stream is the same.
     #[inline(always)]
-    fn encode_side<const S: usize>(
+    pub(super) fn load_side<const S: usize>(
         &mut self,
         grid: &Grid,
-        q: &Quantiser<T>,
         x: &[T],
+        slot: usize,
         ids: &[usize; L],
+        small: T,
     ) {
-        match self.quantise_side::<S>(grid, q, x, ids) {
-            true => self.make_strings(grid),
-            false => self.strings.clear(),
+        self.level = level();
+        self.gather::<S>(grid, x, slot, ids);
+        let largest = self.largest[slot].0;
+        let counts = largest.map(|largest| largest > small);
+        if counts == [false; L] {
+            return;
         }
+        let places = slot * grid.room()..(slot + 1) * grid.room();
+        let (original, ahead) = (&mut self.original[places.clone()], &mut self.ahead[places]);
+        if counts != [true; L] {
+            // Tiny numbers, which many processors are slow with, end here.
+            for x in &mut *original {
+                for l in 0..L {
+                    x.0[l] = if counts[l] { x.0[l] } else { T::default() };
+                }
+            }
+        }
+        transform_ahead::<T, L, S>(original, ahead, grid);
     }
 
-    /// Quantises the tiles `ids`, and checks or measures the errors. Returns false, with `q` untouched, if
-    /// all coefficients are zero.
+    /// Codes the tiles `ids`, which slot `slot` holds. Without `strings` only their squared errors
+    /// are computed, and nothing that `write` and `length` need. Returns false, with `q` untouched, if all
+    /// coefficients are zero.
     #[inline(always)]
-    pub(super) fn quantise_side<const S: usize>(
+    pub(super) fn code_side<const S: usize>(
         &mut self,
         grid: &Grid,
         q: &Quantiser<T>,
-        x: &[T],
+        slot: usize,
         ids: &[usize; L],
+        strings: bool,
     ) -> bool {
-        self.level = level();
-        self.gather::<S>(grid, x, ids);
         self.count = [0; L];
         self.raw = [false; L];
-        self.energy = [0; L];
-        if self.negligible(grid, q) {
-            if q.most.is_none() {
-                self.x[..grid.room()].fill(Vector([T::default(); L]));
-                self.measure::<S>(grid, q, ids);
-            }
+        let small = q.small(grid);
+        if self.largest[slot].0.iter().all(|&largest| largest <= small) {
+            // All coefficients become zero, and no value's squared error exceeds one unit.
+            self.strings.clear();
+            self.energy = ids.map(|id| grid.values_inside(id) as u64);
             return false;
         }
-        ahead::<T, L, S>(&self.original, &mut self.x, grid);
-        let used = self.quantise::<S>(grid, q);
+        self.energy = [0; L];
+        let used = self.quantise::<S>(grid, q, slot);
         back::<T, L, S>(&mut self.x, grid, used);
-        self.check::<S>(grid, q, ids);
+        let inside = Inside::new(grid, ids);
+        match q.most {
+            Some(most) => self.check::<S>(grid, q, slot, &inside, most),
+            None => self.measure::<S>(grid, q, slot, &inside),
+        }
+        if strings {
+            self.make_strings(grid);
+        }
         true
     }
 
@@ -70,40 +96,19 @@ impl<T: Number, const L: usize> Batch<T, L> {
         }
     }
 
-    /// Returns true if all values are so small that all coefficients become zero. The caller then
-    /// skips the transforms; the stream is the same with and without this test.
-    #[inline(always)]
-    fn negligible(&self, grid: &Grid, q: &Quantiser<T>) -> bool {
-        // The magnitude of a coefficient is at most the sum of the magnitudes of the values.
-        let small = q.step * T::from_f64(0.5) / T::from_i32(grid.values() as i32);
-        let small = if q.most.is_some_and(|most| most < small) { T::default() } else { small };
-        let mut large = Vector([0u32; L]);
-        for x in self.original[..grid.room()].chunks(64) {
-            for x in x {
-                for l in 0..L {
-                    let fits = x.0[l].abs() <= small;
-                    large.0[l] |= u32::from(!fits);
-                }
-            }
-            if large.0 != [0; L] {
-                return false;
-            }
-        }
-        true
-    }
-
     /// Transforms along the last axis, quantises, and transforms the quantised coefficients back
     /// along the last axis. Returns a count: along the first axis, coefficients from this index on
     /// are zero.
     #[inline(always)]
-    fn quantise<const S: usize>(&mut self, grid: &Grid, q: &Quantiser<T>) -> usize {
+    fn quantise<const S: usize>(&mut self, grid: &Grid, q: &Quantiser<T>, slot: usize) -> usize {
         let (columns, stride) = (grid.values() / S, grid.stride());
+        let ahead = &self.ahead[slot * grid.room()..][..grid.room()];
         let mut used = 0;
         let limit = T::from_i32(LIMIT as i32 - 1);
         let round = T::from_f64(ROUND);
         let mut wild = Vector([0u32; L]);
         for c in 0..columns {
-            let mut line = transform::<T, L, S, false>(&load(&self.x, c, stride));
+            let mut line = transform::<T, L, S, false>(&load(ahead, c, stride));
             let mut some = Vector([0i32; L]);
             for (i, y) in line.iter_mut().enumerate() {
                 let to = &mut self.q[c + i * stride];
@@ -129,66 +134,95 @@ impl<T: Number, const L: usize> Batch<T, L> {
     }
 
     /// Compares the decoded values with the original values and notes a correction for each value
-    /// outside the bound, or sums up the squared errors if the bound is on the mean square.
+    /// outside the bound.
     #[inline(always)]
-    fn check<const S: usize>(&mut self, grid: &Grid, q: &Quantiser<T>, ids: &[usize; L]) {
-        let values = grid.values();
-        let Some(most) = q.most else { return self.measure::<S>(grid, q, ids) };
-        let inside: [[usize; 3]; L] = std::array::from_fn(|l| grid.inside(ids[l]).1);
-        for p in 0..values {
-            let (o, d) = (&self.original[grid.at(p)], &self.x[grid.at(p)]);
-            let mut misses = Vector([0u32; L]);
-            let mut any = 0;
-            for l in 0..L {
-                let fits = (o.0[l] - d.0[l]).abs() <= most;
-                misses.0[l] = u32::from(!fits);
-                any |= misses.0[l];
-            }
-            if any != 0 {
+    fn check<const S: usize>(
+        &mut self,
+        grid: &Grid,
+        q: &Quantiser<T>,
+        slot: usize,
+        inside: &Inside<L>,
+        most: T,
+    ) {
+        for line in 0..grid.values() / S {
+            let limits = inside.limits::<S>(line);
+            let (first, from) = (grid.at(line * S), slot * grid.room());
+            for i in 0..S {
+                let (o, d) = (self.original[from + first + i], self.x[first + i]);
+                let mut misses = Vector([0u32; L]);
+                let mut any = 0;
                 for l in 0..L {
-                    if misses.0[l] != 0 && !self.raw[l] && within(grid, inside[l], p) {
-                        self.correct(grid, q, most, l, p);
-                    }
+                    let fits = (o.0[l] - d.0[l]).abs() <= most;
+                    misses.0[l] = u32::from(!fits & ((i as u32) < limits.0[l]));
+                    any |= misses.0[l];
+                }
+                if any != 0 {
+                    self.correct(grid, q, most, line * S + i, &misses, (o, d));
                 }
             }
         }
     }
 
-    /// Notes a correction for value `p` of lane `l`, or marks the tile as raw if no correction
-    /// brings the value within the bound.
+    /// Notes a correction for value `p`, originally `o` and decoded `d`, in each lane whose bit in
+    /// `misses` is set, or marks the tile as raw if no correction brings the value within the bound.
     #[inline(always)]
-    fn correct(&mut self, grid: &Grid, q: &Quantiser<T>, most: T, l: usize, p: usize) {
-        let (o, d) = (self.original[grid.at(p)].0[l], self.x[grid.at(p)].0[l]);
-        let units = (o - d).abs() * q.per_unit;
+    fn correct(
+        &mut self,
+        grid: &Grid,
+        q: &Quantiser<T>,
+        most: T,
+        p: usize,
+        misses: &Vector<u32, L>,
+        (o, d): (Vector<T, L>, Vector<T, L>),
+    ) {
+        let (mut levels, mut good) = (Vector([0i32; L]), Vector([0u32; L]));
+        let mut lanes = 0u32;
+        for l in 0..L {
+            let units = (o.0[l] - d.0[l]).abs() * q.per_unit;
+            let few = units < T::from_i32(LONGEST.into());
+            let units = if few { units } else { T::default() };
+            let magnitude = (units + T::from_f64(0.5)).trunc();
+            let level = if o.0[l] < d.0[l] { -magnitude } else { magnitude };
+            let corrected = d.0[l] + T::from_i32(level) * q.unit;
+            let fits = (o.0[l] - corrected).abs() <= most;
+            levels.0[l] = level;
+            good.0[l] = u32::from(few & (level != 0) & fits);
+            lanes |= misses.0[l] << l;
+        }
         let room = most_corrections(grid.values());
-        let few = units < T::from_i32(LONGEST.into());
-        if self.count[l] == room || !few {
-            self.raw[l] = true;
-            return;
+        while lanes != 0 {
+            let l = lanes.trailing_zeros() as usize % L;
+            lanes &= lanes - 1;
+            if self.raw[l] {
+                continue;
+            }
+            if self.count[l] == room || good.0[l] == 0 {
+                self.raw[l] = true;
+                continue;
+            }
+            let correction = Correction { at: p as u32, level: levels.0[l] };
+            self.corrections[l * room + self.count[l]] = correction;
+            self.count[l] += 1;
         }
-        let magnitude = (units + T::from_f64(0.5)).trunc();
-        let level = if o < d { -magnitude } else { magnitude };
-        let corrected = d + T::from_i32(level) * q.unit;
-        let fits = (o - corrected).abs() <= most;
-        if level == 0 || !fits {
-            self.raw[l] = true;
-            return;
-        }
-        self.corrections[l * room + self.count[l]] = Correction { at: p as u32, level };
-        self.count[l] += 1;
     }
 
     /// Sums up the squared errors of the values inside the array, per tile.
     #[inline(always)]
-    fn measure<const S: usize>(&mut self, grid: &Grid, q: &Quantiser<T>, ids: &[usize; L]) {
-        let values = grid.values();
-        let inside: [[usize; 3]; L] = std::array::from_fn(|l| grid.inside(ids[l]).1);
-        let whole = inside.iter().all(|&inside| inside == grid.t);
+    fn measure<const S: usize>(
+        &mut self,
+        grid: &Grid,
+        q: &Quantiser<T>,
+        slot: usize,
+        inside: &Inside<L>,
+    ) {
+        let original = &self.original[slot * grid.room()..][..grid.room()];
+        let lines = grid.values() / S;
         let mut wild = Vector([0u32; L]);
-        for first in (0..values).step_by(32) {
-            let mut sums = Vector([0u32; L]);
-            for p in first..first + 32 {
-                let (o, d) = (&self.original[grid.at(p)], &self.x[grid.at(p)]);
+        let mut sums = Vector([0u32; L]);
+        for line in 0..lines {
+            let limits = inside.limits::<S>(line);
+            let places = grid.at(line * S)..grid.at(line * S) + S;
+            for (i, (o, d)) in original[places.clone()].iter().zip(&self.x[places]).enumerate() {
                 for l in 0..L {
                     let u = (o.0[l] - d.0[l]) * q.per_step;
                     let square = u * u;
@@ -196,13 +230,17 @@ impl<T: Number, const L: usize> Batch<T, L> {
                     let unit = (if fits { square } else { T::default() } * T::from_f64(ENERGY))
                         .trunc() as u32
                         + 1;
-                    let counts = whole || within(grid, inside[l], p);
+                    let counts = (i as u32) < limits.0[l];
                     wild.0[l] |= u32::from(!fits & counts);
                     sums.0[l] += if counts { unit } else { 0 };
                 }
             }
-            for l in 0..L {
-                self.energy[l] += u64::from(sums.0[l]);
+            // A value counts for at most 2^24 units and one: the sum of 128 fits into 32 bits.
+            if (line + 1) * S % 128 == 0 || line + 1 == lines {
+                for l in 0..L {
+                    self.energy[l] += u64::from(sums.0[l]);
+                }
+                sums = Vector([0; L]);
             }
         }
         for l in 0..L {
@@ -229,9 +267,28 @@ impl<T: Number, const L: usize> Batch<T, L> {
         self.strings.make::<R>(&self.q, &grid.order, &self.sums[..grid.values() / R]);
     }
 
-    /// Writes the tile of lane `l` to `to` if its bits take fewer than `most` bytes. Returns the number
-    /// of bytes, 0 if all values of the tile decode to zero; `None` if the tile must be stored raw.
+    /// Returns the number of bytes that the tile of lane `l` takes, 0 if all its values decode to
+    /// zero; `None` if these are not fewer than `most`, or if the tile must be stored raw.
     /// With `lean` the tile leans on that many later ones, and is stored even if all coefficients are zero.
+    pub fn length(&self, grid: &Grid, l: usize, lean: Option<u8>, most: usize) -> Option<usize> {
+        let values = grid.values();
+        if self.raw[l] {
+            return None;
+        }
+        let corrections = self.corrections_of(grid, l);
+        if corrections.is_empty() && self.strings.empty(l) && lean.is_none() {
+            return Some(0);
+        }
+        let bits = if values == 4096 {
+            self.strings.bits::<16>(values, l, lean, corrections)
+        } else {
+            self.strings.bits::<8>(values, l, lean, corrections)
+        };
+        Some(bits.div_ceil(8) as usize).filter(|&bytes| bytes < most)
+    }
+
+    /// Writes the tile of lane `l` to `to` if its bits take fewer than `most` bytes. Returns what
+    /// `length` returns.
     pub fn write(
         &self,
         grid: &Grid,
@@ -240,109 +297,131 @@ impl<T: Number, const L: usize> Batch<T, L> {
         to: &mut [u8],
         most: usize,
     ) -> Option<usize> {
-        let values = grid.values();
-        if self.raw[l] {
-            return None;
+        let (values, length) = (grid.values(), self.length(grid, l, lean, most)?);
+        let corrections = self.corrections_of(grid, l);
+        match (length, values) {
+            (0, _) => {}
+            (_, 4096) => self.strings.write::<16>(values, l, lean, corrections, to),
+            _ => self.strings.write::<8>(values, l, lean, corrections, to),
         }
-        let room = most_corrections(values);
-        let corrections = &self.corrections[l * room..l * room + self.count[l]];
-        if corrections.is_empty() && self.strings.empty(l) && lean.is_none() {
-            return Some(0);
-        }
-        if values == 4096 {
-            self.strings.write::<16>(values, l, lean, corrections, to, most)
-        } else {
-            self.strings.write::<8>(values, l, lean, corrections, to, most)
-        }
+        Some(length)
     }
 
-    /// Loads the tiles `ids`; values outside the array are mirror images of values inside.
+    fn corrections_of(&self, grid: &Grid, l: usize) -> &[Correction] {
+        let room = most_corrections(grid.values());
+        &self.corrections[l * room..l * room + self.count[l]]
+    }
+
+    /// Loads the tiles `ids` into slot `slot` and finds the largest magnitude of each tile; values
+    /// outside the array are mirror images of values inside.
     #[inline(always)]
-    fn gather<const S: usize>(&mut self, grid: &Grid, x: &[T], ids: &[usize; L]) {
-        let inside: [_; L] = std::array::from_fn(|l| grid.inside(ids[l]));
-        // First index of each tile that is inside the array as a whole and has lines of `S` values.
-        let whole: [_; L] = std::array::from_fn(|l| {
-            (inside[l].1 == grid.t && grid.t[0] == S).then(|| grid.index(inside[l].0))
-        });
+    fn gather<const S: usize>(&mut self, grid: &Grid, x: &[T], slot: usize, ids: &[usize; L]) {
+        let Batch { places, original, .. } = self;
+        let original = &mut original[slot * grid.room()..][..grid.room()];
+        let stride = [1, grid.n[0], grid.n[0] * grid.n[1]];
+        for (places, &id) in places.iter_mut().zip(ids) {
+            let first = grid.inside(id).0;
+            for (a, places) in places.iter_mut().enumerate() {
+                for (i, place) in places.iter_mut().enumerate().take(grid.t[a]) {
+                    *place = mirror(first[a] + i, grid.n[a]) * stride[a];
+                }
+            }
+        }
+        let infinity = T::from_f64(f64::INFINITY);
+        let mut largest = Vector([T::default(); L]);
         let piece = S.min(L);
         for p in (0..grid.values()).step_by(L) {
             let mut rows = [Vector([T::default(); L]); L];
-            for i in (0..L).step_by(piece) {
-                let ahead = grid.index(grid.coordinates(p + i));
-                let soon = (p + i + READ_AHEAD * L).min(grid.values() - L);
-                let soon = grid.index(grid.coordinates(soon));
-                for l in 0..L {
-                    if let Some(begin) = whole[l] {
-                        prefetch::<_, false>(x, begin + soon);
-                        rows[l].0[i..i + piece].copy_from_slice(&x[begin + ahead..][..piece]);
+            if grid.t[0] == S {
+                for i in (0..L).step_by(piece) {
+                    let soon = (p + i + READ_AHEAD * L).min(grid.values() - L);
+                    let [at, soon] = [p + i, soon].map(|p| grid.coordinates(p));
+                    for (row, [i0, i1, i2]) in rows.iter_mut().zip(&*places) {
+                        prefetch::<_, false>(x, i0[soon[0]] + i1[soon[1]] + i2[soon[2]]);
+                        let line = i1[at[1]] + i2[at[2]];
+                        let (row, i0) = (&mut row.0[i..i + piece], &i0[at[0]..at[0] + piece]);
+                        // In this case no index is that of a mirror image.
+                        if i0[piece - 1] == i0[0] + piece - 1 {
+                            row.copy_from_slice(&x[line + i0[0]..][..piece]);
+                        } else {
+                            row.iter_mut().zip(i0).for_each(|(to, i0)| *to = x[line + i0]);
+                        }
+                    }
+                }
+            } else {
+                for i in 0..L {
+                    let at = grid.coordinates(p + i);
+                    for (row, [i0, i1, i2]) in rows.iter_mut().zip(&*places) {
+                        row.0[i] = x[i0[at[0]] + i1[at[1]] + i2[at[2]]];
                     }
                 }
             }
-            for l in 0..L {
-                if whole[l].is_none() {
-                    self.gather_part(grid, x, inside[l].0, p, &mut rows[l].0);
-                }
-            }
-            let to = &mut self.original[grid.at(p)..].as_chunks_mut().0[0];
+            let to = &mut original[grid.at(p)..].as_chunks_mut().0[0];
             transpose(&rows, to, self.level);
-        }
-    }
-
-    /// Loads values `p` to `p + L` of a tile at `first` that is partly outside the array.
-    #[inline(always)]
-    fn gather_part(&self, grid: &Grid, x: &[T], first: [usize; 3], p: usize, to: &mut [T; L]) {
-        let [n1, n2, n3] = grid.n;
-        let piece = grid.t[0].min(L);
-        for (i, to) in to.chunks_exact_mut(piece).enumerate() {
-            let at = grid.coordinates(p + i * piece);
-            let line = (mirror(first[2] + at[2], n3) * n2 + mirror(first[1] + at[1], n2)) * n1;
-            let line = &x[line..][..n1];
-            match line.get(first[0] + at[0]..first[0] + at[0] + piece) {
-                Some(from) => to.copy_from_slice(from),
-                None => {
-                    for (i, to) in to.iter_mut().enumerate() {
-                        *to = line[mirror(first[0] + at[0] + i, n1)];
-                    }
+            for x in to {
+                for l in 0..L {
+                    let magnitude = x.0[l].abs();
+                    let magnitude = if magnitude < infinity { magnitude } else { infinity };
+                    let is_larger = magnitude > largest.0[l];
+                    largest.0[l] = if is_larger { magnitude } else { largest.0[l] };
                 }
             }
         }
+        self.largest[slot] = largest;
     }
 }
 
-/// Encodes the tiles `ids` of `x`.
-pub(super) struct Encode<'a, T, const L: usize> {
+/// Loads the tiles `ids` of `x` (`Batch::load_side`).
+pub(super) struct Load<'a, T, const L: usize> {
     pub batch: &'a mut Batch<T, L>,
     pub grid: &'a Grid,
-    pub q: &'a Quantiser<T>,
     pub x: &'a [T],
+    pub slot: usize,
     pub ids: &'a [usize; L],
+    pub small: T,
 }
 
-impl<T: Number, const L: usize> Kernel for Encode<'_, T, L> {
+impl<T: Number, const L: usize> Kernel for Load<'_, T, L> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        let Encode { batch, grid, q, x, ids } = self;
+        let Load { batch, grid, x, slot, ids, small } = self;
         match grid.side {
-            8 => batch.encode_side::<8>(grid, q, x, ids),
-            16 => batch.encode_side::<16>(grid, q, x, ids),
-            _ => batch.encode_side::<32>(grid, q, x, ids),
+            8 => batch.load_side::<8>(grid, x, slot, ids, small),
+            16 => batch.load_side::<16>(grid, x, slot, ids, small),
+            _ => batch.load_side::<32>(grid, x, slot, ids, small),
         }
     }
 }
 
-/// Returns true if place `p` of a tile is in the part of the tile with the extents `inside`.
-#[inline(always)]
-fn within(grid: &Grid, inside: [usize; 3], p: usize) -> bool {
-    p % grid.t[0] < inside[0]
-        && p / grid.t[0] % grid.t[1] < inside[1]
-        && p / grid.t[0] / grid.t[1] < inside[2]
+/// Codes the tiles `ids`, which have been loaded (`Batch::code_side`).
+pub(super) struct Code<'a, T, const L: usize> {
+    pub batch: &'a mut Batch<T, L>,
+    pub grid: &'a Grid,
+    pub q: &'a Quantiser<T>,
+    pub slot: usize,
+    pub ids: &'a [usize; L],
+    pub strings: bool,
+}
+
+impl<T: Number, const L: usize> Kernel for Code<'_, T, L> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Code { batch, grid, q, slot, ids, strings } = self;
+        match grid.side {
+            8 => batch.code_side::<8>(grid, q, slot, ids, strings),
+            16 => batch.code_side::<16>(grid, q, slot, ids, strings),
+            _ => batch.code_side::<32>(grid, q, slot, ids, strings),
+        };
+    }
 }
 
 /// Transforms along all axes but the last, beginning with the first axis.
 #[inline(always)]
-fn ahead<T: Number, const L: usize, const S: usize>(
+fn transform_ahead<T: Number, const L: usize, const S: usize>(
     from: &[Vector<T, L>],
     to: &mut [Vector<T, L>],
     grid: &Grid,

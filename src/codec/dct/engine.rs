@@ -3,9 +3,9 @@
 use super::batch::Batch;
 use super::bits::Reader;
 use super::decode::Decode;
-use super::encode::Encode;
+use super::encode::{Code, Load};
 use super::grid::{dims, sides, tiling, Grid};
-use super::quantiser::{Number, Quantiser, ENERGY};
+use super::quantiser::{Number, Quantiser};
 use crate::codec::simd::dispatch;
 use crate::codec::typed::Codes;
 use crate::codec::{Bound, Shape};
@@ -16,47 +16,47 @@ use crate::fallible_vec;
 pub(super) const HEADER: usize = 24;
 /// Ratio of the step to the bound on every error. With this step some errors exceed the bound;
 /// their corrections take fewer bits than a smaller step would.
-pub(super) const STEP: f64 = 2.1;
+const STEP: f64 = 2.1;
 /// Ratio of the unit of the corrections to the bound on every error.
 pub(super) const UNIT: f64 = 1.25;
 /// Stands for a raw tile in the array `lengths`.
 pub(super) const RAW: u32 = u32::MAX;
-/// Number of steps tried for a bound on the mean square, each 2^(1/16) times the previous one.
-pub(super) const STEPS: usize = 16 * 16;
-/// 2^(i/16), i = 0, ..., 15.
-#[rustfmt::skip]
-const OCTAVE: [f64; 16] = [
-    1.0, 1.0442737824274138, 1.0905077326652577, 1.1387886347566916,
-    1.189207115002721, 1.241857812073484, 1.2968395546510096, 1.3542555469368927,
-    std::f64::consts::SQRT_2, 1.4768261459394993, 1.5422108254079407, 1.6104903319492543,
-    1.681792830507429, 1.7562521603732995, 1.8340080864093424, 1.9152065613971474,
-];
 
 pub(super) struct Engine<T, const L: usize> {
     /// The tilings to choose from, the one with the largest tiles first.
     pub(super) grids: Vec<Grid>,
+    /// Slot 0 is for a pass over all tiles; the others hold the sample.
     pub(super) batch: Batch<T, L>,
     /// Length of each tile in bytes; 0 for an empty tile, `RAW` for a raw tile.
     pub(super) lengths: Vec<u32>,
-    /// Output for one tile when only the number of its bytes matters.
-    spare: Vec<u8>,
+    /// The tiles of the sample, batch by batch; the last one is repeated where the last batch has more
+    /// lanes than there are tiles.
+    sample: Vec<[usize; L]>,
+    /// Number of tiles in the sample, and how many of their values are inside the array.
+    sampled: usize,
+    sampled_values: usize,
 }
 
 impl<T: Number, const L: usize> Engine<T, L> {
     pub fn new(shape: Shape) -> Result<Self> {
-        let n = shape.n;
+        let n = squeezed(shape.n);
         let dims = dims(n);
         let mut grids = fallible_vec::with_room(2)?;
         for &side in sides(dims) {
             grids.push(Grid::new(n, side)?);
         }
-        let values = grids.iter().map(Grid::values).max().unwrap_or(0);
         let tiles = grids.iter().map(Grid::tiles).max().unwrap_or(0);
+        let slots = |grid: &Grid| {
+            let parts = grids[0].values() / grid.values();
+            (sample_tiles(&grids[0]) * parts).div_ceil(L)
+        };
         Ok(Engine {
-            batch: Batch::new(values, grids.iter().map(Grid::room).max().unwrap_or(0))?,
-            grids,
+            batch: Batch::new(&grids, |grid| 1 + slots(grid))?,
+            sample: fallible_vec::filled([0; L], grids.iter().map(slots).max().unwrap_or(0))?,
+            sampled: 0,
+            sampled_values: 0,
             lengths: fallible_vec::filled(0, tiles)?,
-            spare: fallible_vec::filled(0, values * T::BYTES + 16)?,
+            grids,
         })
     }
 
@@ -71,121 +71,139 @@ impl<T: Number, const L: usize> Engine<T, L> {
         let mut best = None;
         for g in 0..self.grids.len() {
             let q = quantiser(&self.grids[g])?;
-            let bits = if self.grids.len() > 1 { self.sample(g, &q, x).bits } else { 0 };
+            let bits = if self.grids.len() > 1 {
+                self.load_sample(g, x, q.small(&self.grids[g]));
+                self.sample_bits(g, &q).0
+            } else {
+                0
+            };
             if best.is_none_or(|(least, _)| bits < least) {
                 best = Some((bits, g));
             }
         }
         let (_, g) = best?;
         let q = quantiser(&self.grids[g])?;
-        let (bytes, _) = self.code(g, &q, x, to)?;
-        self.shorter(self.finish(g, (step, unit), Later::NONE, bytes, to))
+        let bytes = self.code(g, &[q], x, |_| true, &mut [0], self.payload(g, to)?)?;
+        self.finish(g, step, unit, bytes, to)
     }
 
-    /// Codes `x` so that the root of the mean square of the errors is at most `target`.
-    fn compress_mean(&mut self, x: &[T], target: f64, to: &mut [u8]) -> Option<usize> {
-        let mut best = None;
-        for g in 0..self.grids.len() {
-            let (index, bits) = self.find_step(g, x, target)?;
-            if best.is_none_or(|(least, _, _)| bits < least) {
-                best = Some((bits, g, index));
-            }
-        }
-        let (_, g, mut index) = best?;
-        // The steps with an index of `end` or more are too large.
-        let mut end = STEPS;
-        loop {
-            let step = target * step_of(index);
-            let q = Quantiser::new(&self.grids[g], step, step, None)?;
-            let (bytes, energy) = self.code(g, &q, x, to)?;
-            // The squares of the errors grow at most about as fast as the square of the step.
-            if holds(energy, step, target, x.len()) {
-                let room = |by: usize| holds(energy, step * step_of(by), target, x.len());
-                let by = (1..end - index).take_while(|&by| room(by)).count();
-                if by == 0 {
-                    return self.shorter(self.finish(g, (step, step), Later::NONE, bytes, to));
-                }
-                index += by;
-            } else {
-                end = index;
-                let enough = |by: usize| holds(energy, step / step_of(by), target, x.len());
-                index = (1..=index)
-                    .find(|&by| enough(by))
-                    .map_or(index.checked_sub(1)?, |by| index - by);
-            }
-        }
-    }
-
-    /// Returns the index of the largest step with which the sample keeps the target, and the number
-    /// of bits of the sample with this step.
-    pub(super) fn find_step(&mut self, g: usize, x: &[T], target: f64) -> Option<(usize, u64)> {
-        let (mut low, mut high) = (0, STEPS);
-        let mut bits = u64::MAX;
-        while high - low > 1 {
-            let middle = (low + high) / 2;
-            let step = target * step_of(middle);
-            let sample = self.sample(g, &Quantiser::new(&self.grids[g], step, step, None)?, x);
-            if holds(sample.energy, step, target, sample.values) {
-                (low, bits) = (middle, sample.bits);
-            } else {
-                high = middle;
-            }
-        }
-        Some((low, bits))
-    }
-
-    /// Codes a sample of the tiles and counts the bits. The choice of the sample depends only on
-    /// the shape: one in 32 of the largest tiles, but at least 16, scattered over the array; with
-    /// smaller tiles, all tiles that these largest tiles contain.
-    fn sample(&mut self, g: usize, q: &Quantiser<T>, x: &[T]) -> Sampled {
-        let Engine { grids, batch, spare, .. } = self;
+    /// Loads a sample of the tiles, for quantisers whose `small` is not less than this one. The
+    /// choice of the sample depends only on the shape: one in 32 of the largest tiles, but at least
+    /// 16, scattered over the array; with smaller tiles, all tiles that these largest tiles contain.
+    pub(super) fn load_sample(&mut self, g: usize, x: &[T], small: T) {
+        let Engine { grids, batch, sample, sampled, sampled_values, .. } = self;
         let (large, grid) = (&grids[0], &grids[g]);
         let tiles = large.tiles();
         let count = sample_tiles(large);
-        let mut sampled = Sampled { bits: 0, energy: 0, values: 0 };
-        let mut ids = [0; L];
-        let mut filled = 0;
         let parts: [usize; 3] = std::array::from_fn(|a| large.t[a] / grid.t[a]);
         let all = parts.iter().product::<usize>();
+        (*sampled, *sampled_values) = (0, 0);
         for s in 0..count * all {
             let tile = if count == tiles { s / all } else { scattered(s / all, tiles) };
             let (place, part) = (large.place(tile), s % all);
             let part = [part % parts[0], part / parts[0] % parts[1], part / parts[0] / parts[1]];
             let at: [usize; 3] = std::array::from_fn(|a| place[a] * parts[a] + part[a]);
             if (0..3).all(|a| at[a] < grid.m[a]) {
-                ids[filled] = (at[2] * grid.m[1] + at[1]) * grid.m[0] + at[0];
-                filled += 1;
-            }
-            if filled == L || (filled > 0 && s + 1 == count * all) {
-                let last = ids[filled - 1];
-                ids[filled..].fill(last);
-                dispatch(Encode { batch, grid, q, x, ids: &ids });
-                for (l, &id) in ids.iter().enumerate().take(filled) {
-                    let values = grid.values_inside(id);
-                    sampled.values += values;
-                    sampled.energy += batch.energy[l];
-                    sampled.bits += match batch.write(grid, l, None, spare, values * T::BYTES) {
-                        Some(0) => 1,
-                        bytes => 12 + 8 * bytes.unwrap_or(values * T::BYTES) as u64,
-                    };
-                }
-                filled = 0;
+                let id = (at[2] * grid.m[1] + at[1]) * grid.m[0] + at[0];
+                sample[*sampled / L][*sampled % L..].fill(id);
+                *sampled += 1;
+                *sampled_values += grid.values_inside(id);
             }
         }
-        sampled
+        for (b, ids) in sample[..sampled.div_ceil(L)].iter().enumerate() {
+            dispatch(Load { batch, grid, x, slot: 1 + b, ids, small });
+        }
     }
 
-    /// Codes all tiles, and returns their bytes and squared error. The payload begins where the
-    /// longest possible directory ends.
-    fn code(&mut self, g: usize, q: &Quantiser<T>, x: &[T], to: &mut [u8]) -> Option<(usize, u64)> {
+    /// Returns the squared error of the sample and its number of values. Ends early when `may_hold`
+    /// refuses the squared error so far.
+    pub(super) fn sample_energy(
+        &mut self,
+        g: usize,
+        q: &Quantiser<T>,
+        may_hold: impl Fn(u64, usize) -> bool,
+    ) -> (u64, usize) {
+        let Engine { grids, batch, sample, sampled, sampled_values, .. } = self;
+        let (grid, mut energy) = (&grids[g], 0);
+        for (b, ids) in sample[..sampled.div_ceil(L)].iter().enumerate() {
+            dispatch(Code { batch, grid, q, slot: 1 + b, ids, strings: false });
+            energy += batch.energy[..L.min(*sampled - b * L)].iter().sum::<u64>();
+            if !may_hold(energy, *sampled_values) {
+                break;
+            }
+        }
+        (energy, *sampled_values)
+    }
+
+    /// Returns the number of bits of the sample, with those of the directory, its number of values, and
+    /// how much the squared errors of its tiles differ: the difference to be expected between the
+    /// sample and the array, relative to the squared error.
+    pub(super) fn sample_bits(&mut self, g: usize, q: &Quantiser<T>) -> (u64, f64, f64) {
+        let Engine { grids, batch, sample, sampled, .. } = self;
+        let (grid, mut bits) = (&grids[g], 0);
+        let (mut sum, mut values) = (0.0, 0.0);
+        // Sums of squares and products of squared errors and numbers of values.
+        let (mut squares, mut products, mut value_squares) = (0.0, 0.0, 0.0);
+        for (b, ids) in sample[..sampled.div_ceil(L)].iter().enumerate() {
+            dispatch(Code { batch, grid, q, slot: 1 + b, ids, strings: true });
+            for (l, &id) in ids.iter().enumerate().take(*sampled - b * L) {
+                let inside = grid.values_inside(id);
+                let most = inside * T::BYTES;
+                bits += match batch.length(grid, l, None, most) {
+                    Some(0) => 1,
+                    bytes => 12 + 8 * bytes.unwrap_or(most) as u64,
+                };
+                let (energy, inside) = (batch.energy[l] as f64, inside as f64);
+                (sum, values) = (sum + energy, values + inside);
+                squares += energy * energy;
+                products += energy * inside;
+                value_squares += inside * inside;
+            }
+        }
+        let mean = sum / values;
+        let deviation = squares - 2.0 * mean * products + mean * mean * value_squares;
+        let missing = 1.0 - *sampled as f64 / grid.tiles() as f64;
+        (bits, values, (deviation * missing).max(0.0).sqrt() / sum.max(1.0))
+    }
+
+    /// Returns the part of the output where the payload is written at first: behind the longest
+    /// possible directory.
+    pub(super) fn payload<'a>(&self, g: usize, to: &'a mut [u8]) -> Option<&'a mut [u8]> {
+        to.get_mut(HEADER + longest_directory(&self.grids[g], T::BYTES)..)
+    }
+
+    /// Quantises all tiles with each of the quantisers and adds up their squared errors. Codes the
+    /// tiles with the last quantiser into `to`, and returns their bytes. Once `may_hold` refuses the
+    /// squared error so far, which it is also asked before the first tile, the remaining tiles are
+    /// only measured, and the function returns `None`.
+    pub(super) fn code(
+        &mut self,
+        g: usize,
+        qs: &[Quantiser<T>],
+        x: &[T],
+        may_hold: impl Fn(u64) -> bool,
+        energies: &mut [u64],
+        to: &mut [u8],
+    ) -> Option<usize> {
         let Engine { grids, batch, lengths, .. } = self;
-        let grid = &grids[g];
-        let to = to.get_mut(HEADER + longest_directory(grid, T::BYTES)..)?;
+        let (grid, slot) = (&grids[g], 0);
+        let smaller = |a: T, b: T| if b < a { b } else { a };
+        let small = qs.iter().map(|q| q.small(grid)).reduce(smaller)?;
         let tiles = grid.tiles();
-        let (mut end, mut energy) = (0, 0);
+        let (mut end, mut strings) = (0, may_hold(0));
+        energies.fill(0);
         for first in (0..tiles).step_by(L) {
-            let ids = std::array::from_fn(|l| (first + l).min(tiles - 1));
-            dispatch(Encode { batch, grid, q, x, ids: &ids });
+            let ids = &std::array::from_fn(|l| (first + l).min(tiles - 1));
+            dispatch(Load { batch, grid, x, slot, ids, small });
+            for (i, (q, energy)) in qs.iter().zip(&mut *energies).enumerate() {
+                let is_last = i + 1 == qs.len();
+                dispatch(Code { batch, grid, q, slot, ids, strings: is_last && strings });
+                *energy += batch.energy[..L.min(tiles - first)].iter().sum::<u64>();
+                strings &= !is_last || may_hold(*energy);
+            }
+            if !strings {
+                continue;
+            }
             for l in 0..L.min(tiles - first) {
                 let bytes = grid.values_inside(first + l) * T::BYTES;
                 let to = &mut to[end..];
@@ -198,20 +216,28 @@ impl<T: Number, const L: usize> Engine<T, L> {
                     });
                 }
                 end += length.unwrap_or(bytes);
-                energy += batch.energy[l];
             }
         }
-        Some((end, energy))
+        strings.then_some(end)
     }
 
-    /// Returns the length of a stream if it is shorter than the array.
-    fn shorter(&self, bytes: usize) -> Option<usize> {
+    /// Returns the length of the stream of an array by itself, made by `assemble`, in bytes. Returns `None`
+    /// if the stream is not shorter than the array.
+    pub(super) fn finish(
+        &self,
+        g: usize,
+        step: f64,
+        unit: f64,
+        payload: usize,
+        to: &mut [u8],
+    ) -> Option<usize> {
+        let bytes = self.assemble(g, (step, unit), Later::NONE, payload, to);
         (bytes < self.values() * T::BYTES).then_some(bytes)
     }
 
     /// Writes header and directory, moves the payload directly behind them and returns the length
     /// of the stream in bytes.
-    pub(super) fn finish(
+    pub(super) fn assemble(
         &self,
         g: usize,
         (step, unit): (f64, f64),
@@ -363,17 +389,6 @@ impl Later {
     pub const NONE: Self = Later { count: 0, sum: 0 };
 }
 
-/// Returns 2^(index/16), the ratio of the step with this index to the target.
-pub(super) fn step_of(index: usize) -> f64 {
-    (0..index / 16).fold(OCTAVE[index % 16], |s, _| s * 2.0)
-}
-
-/// Returns whether the errors keep the target, with a margin for the rounding errors of the sum.
-pub(super) fn holds(energy: u64, step: f64, target: f64, values: usize) -> bool {
-    let relative = step / target;
-    energy as f64 * (relative * relative) <= values as f64 * (ENERGY * (1.0 - 1.0 / 65536.0))
-}
-
 /// Returns the number of bits of a length up to `longest`.
 fn width(longest: usize) -> u32 {
     usize::BITS - longest.leading_zeros()
@@ -417,13 +432,6 @@ fn put(table: &mut [u8], at: u64, length: u32) {
     }
 }
 
-/// Bits, squared error and number of values of the sample.
-struct Sampled {
-    bits: u64,
-    energy: u64,
-    values: usize,
-}
-
 /// Returns how many of the largest tiles are in the sample.
 pub(crate) fn sample_tiles(large: &Grid) -> usize {
     (large.tiles() / 32).max(16).min(large.tiles())
@@ -433,6 +441,14 @@ pub(crate) fn sample_tiles(large: &Grid) -> usize {
 fn scattered(s: usize, tiles: usize) -> usize {
     let fraction = (s as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((u128::from(fraction) * tiles as u128) >> 64) as usize
+}
+
+/// Returns the extents of an array of the same values without extents of 1: those come last. All
+/// tiles and their numbers stay the same, and lines along the first axis are as long as can be.
+fn squeezed(n: [usize; 3]) -> [usize; 3] {
+    let mut squeezed = [1; 3];
+    squeezed.iter_mut().zip(n.into_iter().filter(|&n| n > 1)).for_each(|(to, n)| *to = n);
+    squeezed
 }
 
 /// Calls `line` for each line of the tile inside the array, with the range of its values.

@@ -6,6 +6,9 @@ use crate::fallible_vec;
 /// An axis with fewer values is not transformed; along such an axis tiles have one value.
 const SHORTEST: usize = 5;
 
+/// The largest side of a tile.
+pub(super) const LONGEST_SIDE: usize = 32;
+
 /// The tiling of an array with tiles of one size.
 pub(crate) struct Grid {
     /// Values of a tile along each axis that is transformed.

@@ -41,7 +41,7 @@
 //! With a bound on the root of the mean square of the errors there are no corrections. The step is
 //! the bound times 2^(i/16) with about the largest i for which the sum of the squares, each counted
 //! in units of 2^-14 step^2 and rounded up, is within the bound. Bisection on a sample of the tiles
-//! (`Engine::sample`) finds i; then all tiles are coded, and i is raised or lowered until the sum
+//! (`Engine::load_sample`) finds i; then all tiles are coded, and i is raised or lowered until the sum
 //! over all tiles is within the bound. The side is the one with which the sample takes fewer bits.
 //!
 //! A tile is stored raw (its values as they are) if that takes fewer bytes, if the tile has values
@@ -105,6 +105,8 @@ mod encode;
 mod engine;
 pub(super) mod gpu;
 mod grid;
+mod inside;
+mod mean;
 mod open;
 mod quantiser;
 mod rows;

@@ -61,6 +61,19 @@ impl<T: Number> Quantiser<T> {
         let fits = [q.step, q.inverse, q.per_step].into_iter().all(normal);
         (fits && (most.is_none() || [q.unit, q.per_unit].into_iter().all(normal))).then_some(q)
     }
+
+    /// Returns a magnitude so small that a tile of values up to it has no coefficient that is not
+    /// zero, no correction, and no squared error above one unit.
+    #[inline(always)]
+    pub fn small(&self, grid: &Grid) -> T {
+        // The magnitude of a coefficient is at most the sum of the magnitudes of the values.
+        let small = self.step * T::from_f64(0.5) / T::from_i32(grid.values() as i32);
+        if self.most.is_some_and(|most| most < small) {
+            T::default()
+        } else {
+            small
+        }
+    }
 }
 
 /// Returns (2 / side)^(dims / 2), the factor that makes the transform orthonormal.

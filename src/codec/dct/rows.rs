@@ -237,9 +237,23 @@ impl<const L: usize> Strings<L> {
         *before = mode;
     }
 
-    /// Writes tile `l` with its corrections into `to`, behind the number of later tiles that it leans on if
-    /// it is one of a sequence. Returns the number of bytes, or `None` if the tile takes `most` bytes or
-    /// more.
+    /// Returns the number of bits of tile `l` with its corrections, and with the number of later tiles that it
+    /// leans on if it is one of a sequence.
+    pub fn bits<const R: usize>(
+        &self,
+        values: usize,
+        l: usize,
+        lean: Option<u8>,
+        corrections: &[Correction],
+    ) -> u64 {
+        let count = corrections.len() as u64 + 4;
+        let lean = lean.map_or(0, |_| LEAN_BITS);
+        let head = lean + (values / R).ilog2() + 2 * count.ilog2();
+        let strings = self.pens[l].iter().map(Pen::bits).sum::<u64>();
+        u64::from(head) + strings + correction_bits(values, corrections)
+    }
+
+    /// Writes tile `l` into `to`, with what `bits` counts.
     #[inline(always)]
     pub fn write<const R: usize>(
         &self,
@@ -248,8 +262,7 @@ impl<const L: usize> Strings<L> {
         lean: Option<u8>,
         corrections: &[Correction],
         to: &mut [u8],
-        most: usize,
-    ) -> Option<usize> {
+    ) {
         let mut pen = Pen::default();
         if let Some(lean) = lean {
             pen.put(to, 0, lean.into(), LEAN_BITS);
@@ -263,8 +276,6 @@ impl<const L: usize> Strings<L> {
             pen.append(to, 0, &self.bytes[self.begin(l, part)..], bits);
         }
         write_corrections(values, corrections, &mut pen, to);
-        let bytes = pen.bits().div_ceil(8) as usize;
-        (bytes < most).then_some(bytes)
     }
 }
 
@@ -340,16 +351,29 @@ pub(super) fn distance_bits(values: usize, count: usize) -> u32 {
     (values * 11 / 16 / count.max(1)).max(1).ilog2()
 }
 
+/// Returns the distance of each correction: the number of values between it and the one before.
+#[inline(always)]
+fn distances(corrections: &[Correction]) -> impl Iterator<Item = u32> + '_ {
+    let before = std::iter::once(0).chain(corrections.iter().map(|c| c.at + 1));
+    corrections.iter().zip(before).map(|(c, before)| c.at - before)
+}
+
+/// Returns the number of bits that `write_corrections` writes.
+fn correction_bits(values: usize, corrections: &[Correction]) -> u64 {
+    let k = distance_bits(values, corrections.len());
+    let unary = distances(corrections).map(|distance| distance >> k).sum::<u32>();
+    let levels = corrections.iter().map(|c| u64::from(c.level.unsigned_abs())).sum::<u64>();
+    corrections.len() as u64 * (u64::from(k) + 2) + u64::from(unary) + levels
+}
+
 #[inline(always)]
 fn write_corrections(values: usize, corrections: &[Correction], pen: &mut Pen, to: &mut [u8]) {
     let k = distance_bits(values, corrections.len());
-    let distance =
-        |i: usize| corrections[i].at - if i == 0 { 0 } else { corrections[i - 1].at + 1 };
-    for i in 0..corrections.len() {
-        pen.put(to, 0, u64::from(distance(i) & ((1 << k) - 1)), k);
+    for distance in distances(corrections) {
+        pen.put(to, 0, u64::from(distance & ((1 << k) - 1)), k);
     }
-    for i in 0..corrections.len() {
-        pen.unary(to, 0, distance(i) >> k);
+    for distance in distances(corrections) {
+        pen.unary(to, 0, distance >> k);
     }
     for c in corrections {
         pen.unary(to, 0, c.level.unsigned_abs() - 1);

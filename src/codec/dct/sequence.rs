@@ -39,10 +39,9 @@
 //! tile with a coefficient of magnitude 2^22 or more is stored raw.
 
 use super::batch::{most_corrections, store, Batch};
-use super::engine::{
-    holds, lines, longest_directory, step_of, Engine, Head, Later, HEADER, RAW, UNIT,
-};
+use super::engine::{lines, longest_directory, Engine, Head, Later, HEADER, RAW, UNIT};
 use super::grid::Grid;
+use super::mean::{holds, step_of};
 use super::quantiser::{Number, Quantiser};
 use super::rows::{Correction, LEAN_BITS};
 use super::transform::transform;
@@ -200,7 +199,7 @@ impl<T: Number, const L: usize> Sequence<T, L> {
 
     /// Quantises `x` into frame `k` so that the root of the mean square of the errors is at most `target`.
     fn quantise_mean(&mut self, k: usize, x: &[T], target: f64) -> Option<()> {
-        let (mut index, _) = self.engine.find_step(0, x, target)?;
+        let mut index = self.engine.find_step(0, x, target)?.index;
         loop {
             let step = target * step_of(index);
             let energy = self.quantise(k, x, (step, step), None)?;
@@ -271,7 +270,7 @@ impl<T: Number, const L: usize> CodesSequences<T> for Sequence<T, L> {
             }
         }
         let later = Later { count: count as u8, sum };
-        Some((engine.finish(0, (frame.step, frame.unit), later, end, to), count))
+        Some((engine.assemble(0, (frame.step, frame.unit), later, end, to), count))
     }
 
     fn open(&mut self, k: usize, later: &[usize], from: &[u8]) -> Option<()> {
@@ -481,6 +480,21 @@ fn put_raw<T: Number, const L: usize>(
     }
 }
 
+impl<T: Number, const L: usize> Batch<T, L> {
+    /// Quantises the tiles `ids` of `x`. Returns false, with `q` untouched, if all coefficients are zero.
+    #[inline(always)]
+    fn load_and_quantise<const S: usize>(
+        &mut self,
+        grid: &Grid,
+        q: &Quantiser<T>,
+        x: &[T],
+        ids: &[usize; L],
+    ) -> bool {
+        self.load_side::<S>(grid, x, 0, ids, q.small(grid));
+        self.code_side::<S>(grid, q, 0, ids, false)
+    }
+}
+
 /// Quantises the tiles `ids` of `x` into a frame's batch. Returns their kinds and the checksums of their
 /// coefficients.
 struct Take<'a, T, const L: usize> {
@@ -499,9 +513,9 @@ impl<T: Number, const L: usize> Kernel for Take<'_, T, L> {
     fn run(self) -> Self::Output {
         let Take { batch, grid, q, x, ids, to } = self;
         let is_some = match grid.side {
-            8 => batch.quantise_side::<8>(grid, q, x, ids),
-            16 => batch.quantise_side::<16>(grid, q, x, ids),
-            _ => batch.quantise_side::<32>(grid, q, x, ids),
+            8 => batch.load_and_quantise::<8>(grid, q, x, ids),
+            16 => batch.load_and_quantise::<16>(grid, q, x, ids),
+            _ => batch.load_and_quantise::<32>(grid, q, x, ids),
         };
         if !is_some {
             to.fill(Vector([0; L]));

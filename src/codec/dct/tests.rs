@@ -261,6 +261,25 @@ fn the_same_bits_at_every_level() {
     }
 }
 
+/// Extents of 1 change nothing in the stream, wherever they are.
+#[test]
+fn extents_of_one() {
+    for (short, shapes) in [
+        ([300, 200, 1], [[1, 300, 200], [300, 1, 200]]),
+        ([37, 3, 1], [[1, 37, 3], [37, 1, 3]]),
+        ([4, 4, 1], [[1, 4, 4], [4, 1, 4]]),
+        ([2000, 1, 1], [[1, 2000, 1], [1, 1, 2000]]),
+    ] {
+        let x = array::<f32>(Kind::Smooth, short, 1.0, 7);
+        for bound in [Bound::Max(1e-3), Bound::Rms(1e-3)] {
+            let stream =
+                |n| check(&mut *coder(Shape { n, scalar: Scalar::F32 }).unwrap(), &x, bound);
+            let expected = stream(short);
+            assert!(shapes.into_iter().all(|n| stream(n) == expected), "{shapes:?}");
+        }
+    }
+}
+
 #[test]
 fn mean_square_near_the_target() {
     let n = [100, 90, 80];
