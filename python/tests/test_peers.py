@@ -46,6 +46,7 @@ class Peers(unittest.TestCase):
             self.assertEqual(violations, "–" if "dB" in asked or "L2" in asked else "0", (codec, asked))
         self.assertIn("not found: SPERR: build libSPERR.so", text)
         self.assertIn("not found: PFPL: make serial", text)
+        self.assertIn("published, not measured here: an autoencoder", text)
 
     def test_missed_bounds_are_counted(self):
         rows = self.rows_of("PFPL", 'head -c 16384 /dev/zero > "$2"')[1]
