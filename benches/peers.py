@@ -13,9 +13,10 @@ bytes are the packages pysz, zfpy and numcodecs of the Python that runs this. Va
 Every codec gets the same absolute bound: a fraction of the largest magnitude, rounded to FP32. Then come the settings that reach
 60 and 80 dB of PSNR (of the range of values) and 5 % of relative L2 error, found by a search. This program compares decoded
 values itself: "max error" is the largest error over the bound, "violations" the values beyond the bound, or, without loss, with other
-bits. A codec that fails or crashes has the reason in its row and no ratio. Speeds are those of one thread, in GB of values
-per second, from memory to memory, the median of at most N calls; what a peer's interface allocates and copies is counted. PFPL's
-times are those that its programs print, without files.
+bits. A codec that fails or crashes has the reason in its row and no ratio. Speeds are in GB of values per second of processor
+time of one thread, which other users of the machine disturb least: the median of at most N calls, from memory to memory, with what
+a peer's interface allocates and copies. PFPL's programs code several times, nine in 2025: their time is that of a program over
+this number, with its files.
 """
 
 import argparse
@@ -24,6 +25,7 @@ import ctypes
 import importlib.metadata
 import os
 import re
+import resource
 import shutil
 import statistics
 import subprocess
@@ -55,7 +57,7 @@ def package(name):
 
 class Codec:
     """`open` finds the codec and returns its version. `encode` makes a stream within an absolute bound, `encode_psnr` one of about so
-    many dB, `decode` an array. A program that measures itself leaves its time in `seconds`."""
+    many dB, `decode` an array. What runs in another process leaves its time in `seconds`."""
 
     lossless, bounds, seconds, install = False, True, None, "make build"
 
@@ -195,11 +197,13 @@ class PFPL(Codec):
         self.array.tofile(self.files[0])
 
     def run(self, *words):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run(words, capture_output=True, text=True)
-        times = re.findall(r"ecltime, *([0-9.]+)", done.stdout)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        times = done.stdout.count("ecltime")
         if done.returncode or not times:
             raise RuntimeError(f"the program ended with {done.returncode}")
-        self.seconds = statistics.median(map(float, times))
+        self.seconds = (after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime) / times
 
     def encode(self, bound):
         self.run(self.programs[0], *self.files[:2], repr(float(np.float32(bound))))
@@ -275,9 +279,9 @@ def timed(codec, repeat, call, *words):
     """The result and the median time of at most `repeat` calls, of three if these take 3 seconds."""
     times = []
     while len(times) < repeat and (len(times) < 3 or sum(times) < 3):
-        begin = time.perf_counter()
+        begin = time.process_time()
         result = call(*words)
-        times.append(time.perf_counter() - begin)
+        times.append(time.process_time() - begin)
         if codec.seconds is not None:
             return result, codec.seconds
     return result, statistics.median(times)
@@ -293,7 +297,7 @@ def row(codec, repeat, bound, decibels):
     if codec.lossless:
         judged[1] = np.count_nonzero(again.view(np.uint32) != codec.array.view(np.uint32))
     elif bound is not None:
-        judged = [f"{error.max() / bound:.4f}", np.count_nonzero(error > bound)]
+        judged = [f"{error.max() / bound:.6f}", np.count_nonzero(error > bound)]
     l2 = 100 * np.sqrt(np.sum(error**2) / np.sum(codec.array.astype(np.float64) ** 2))
     size = codec.array.nbytes
     return [f"{size / len(stream):.2f}", f"{psnr:.1f}", f"{l2:.2g}", *judged, f"{size / coding / 1e9:.2f}", f"{size / decoding / 1e9:.2f}"]
