@@ -79,9 +79,10 @@ bench-fields: build ## makes 256^3 snapshots of rtm3d in the folder FIELDS, to m
 	$(RTM3D)
 	sh benches/fields.sh $(FIELDS) $(MARMOUSI2)
 
-bench-codecs: bench-fields ## measures every codec on bench-fields' and the folder SNAPSHOTS' arrays
-	sh benches/codecs.sh $(FIELDS)
-	$(if $(SNAPSHOTS),sh benches/codecs.sh $(SNAPSHOTS))
+# Beside gpuzip's codecs, SZ3, SPERR, zfp, PFPL and zstd are measured where they are found: `python3 benches/peers.py --help`.
+bench-codecs: bench-fields ## measures every codec, and its peers, on bench-fields' and the folder SNAPSHOTS' arrays
+	PYTHON=$(PYTHON) sh benches/codecs.sh $(FIELDS)
+	$(if $(SNAPSHOTS),PYTHON=$(PYTHON) sh benches/codecs.sh $(SNAPSHOTS))
 
 # Runs rtm3d over a simulated link with `auto` and with a grid of configurations made by hand, and
 # draws the run times into build/grid.svg. GRID: the number of time steps (3751,30: with 30 snapshots on
