@@ -28,6 +28,9 @@ fn span(x: &[f32]) -> (f64, f64) {
     (f64::from(high) - f64::from(low), f64::from(high.max(-low)))
 }
 
+/// The name of a bound, and how it follows from an array.
+type Mode = (&'static str, fn(&[f32]) -> Bound);
+
 struct Coders {
     shape: Shape,
     alone: Box<dyn Coder>,
@@ -56,12 +59,7 @@ impl Coders {
     }
 
     /// Prints the ratios of the first of three consecutive states.
-    fn measure(
-        &mut self,
-        name: &str,
-        x: &[Vec<f32>; 3],
-        (mode, bound): (&str, fn(&[f32]) -> Bound),
-    ) {
+    fn measure(&mut self, name: &str, x: &[Vec<f32>; 3], (mode, bound): Mode) {
         let raw = self.shape.bytes();
         let difference: Vec<f32> = x[1].iter().zip(&x[0]).map(|(a, b)| a - b).collect();
         let (one, alone_gbs) = timed(raw, || self.alone(&x[0], bound(&x[0])));
@@ -85,7 +83,7 @@ impl Coders {
 }
 
 fn main() {
-    let modes: [(&str, fn(&[f32]) -> Bound); 4] = [
+    let modes: [Mode; 4] = [
         ("80 dB", |x| Bound::Rms(span(x).0 * 1e-4)),
         ("1e-2", |x| Bound::Max(span(x).1 * 1e-2)),
         ("1e-3", |x| Bound::Max(span(x).1 * 1e-3)),

@@ -80,7 +80,7 @@ fn decompress(
 }
 
 pub fn settings(method: &Method, bound: ErrorBound) -> Settings {
-    Settings { method: method.clone(), bound, reject_nonfinite: false }
+    Settings { method: method.clone(), bound, ..Settings::default() }
 }
 
 /// Checks the promise of an error bound for one array with the values `x` and their errors.

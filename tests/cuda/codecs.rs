@@ -12,7 +12,7 @@ use rig::{Draw, Kind, Rig, KINDS};
 use std::path::PathBuf;
 
 fn settings(method: Method, bound: ErrorBound) -> Settings {
-    Settings { method, bound, reject_nonfinite: false }
+    Settings { method, bound, ..Settings::default() }
 }
 
 const BOUNDS: [ErrorBound; 5] = [

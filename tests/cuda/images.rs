@@ -16,7 +16,7 @@ fn codes_a_field() {
     assert_eq!(gpuzip::capi::gpuzip_set_log_level(2), 0);
     assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
     let settings =
-        Settings { method: Method::Fp16, bound: ErrorBound::DEFAULT, reject_nonfinite: false };
+        Settings { method: Method::Fp16, bound: ErrorBound::DEFAULT, ..Settings::default() };
     Rig::new(settings, &[([40, 3, 1], Scalar::F32, None)]).check(Kind::Smooth, 1);
     // SAFETY: the library is looked for among those that are loaded, and is not loaded.
     let nvrtc =

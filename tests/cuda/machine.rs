@@ -45,7 +45,7 @@ fn small(gpu: &Gpu) -> [u64; 2] {
 }
 
 fn codec(method: Method) -> Settings {
-    Settings { method, bound: ErrorBound::Absolute(0.25), reject_nonfinite: false }
+    Settings { method, bound: ErrorBound::Absolute(0.25), ..Settings::default() }
 }
 
 /// Returns the file that this process has loaded whose name begins with `name`. The software driver's

@@ -171,7 +171,7 @@ fn kernel_rows(codec: &str, scalar: Scalar) -> Vec<table::Row> {
         for (name, bound) in &bounds {
             assert_eq!(emu::reset(1, emu::EARLY, 1, 1 << 28), 0);
             let settings =
-                Settings { method: method.clone(), bound: *bound, reject_nonfinite: false };
+                Settings { method: method.clone(), bound: *bound, ..Settings::default() };
             let rig = Rig::new(settings, &[(n, scalar, None)]);
             let field = wavefield(n, scalar);
             let values = n.iter().product::<u64>() as f64;

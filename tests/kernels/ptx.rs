@@ -63,7 +63,7 @@ fn check(name: &str, method: Method, bounds: &[ErrorBound]) {
 }
 
 fn settings(method: &Method, bound: ErrorBound) -> Settings {
-    Settings { method: method.clone(), bound, reject_nonfinite: false }
+    Settings { method: method.clone(), bound, ..Settings::default() }
 }
 
 /// Damages payloads and makes their checksums right again: the device must refuse the streams that

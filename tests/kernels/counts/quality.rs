@@ -26,7 +26,7 @@ pub fn text() -> String {
             for (rank, n) in (1..).zip(super::SHAPES) {
                 for &(name, bound) in &bounds {
                     let settings =
-                        Settings { method: method.clone(), bound, reject_nonfinite: false };
+                        Settings { method: method.clone(), bound, ..Settings::default() };
                     let [psnr, error] = measured(settings, n, scalar);
                     let kind = if scalar == Scalar::F32 { "f32" } else { "f64" };
                     let codec = method.name();
