@@ -147,8 +147,8 @@ keys! {
     strict: Int, "", NO_YES, "restart files that another user could have made or changed; false: a warning, true: an error";
     disk_path: Text, "", Files, "the folders of snapshots on disk, separated by colons, one on each disk; not set: TMPDIR, or else /var/tmp";
     device_reserve: Bytes, "bytes", POSITIVE, "device memory that is left to the application; 0: the larger of 512 MiB and 2 % of the device's memory, at most an eighth of it";
-    sequences: Int, "", NO_YES, "host backend, dct and store-all: a snapshot holds the difference to what the next two states predict";
     codec_threads: Int, "threads", Numbers(0.0, 2.0), "host backend: threads that code snapshots while the application computes, where that is faster; 0: the calling thread codes";
+    sequences: Int, "", NO_YES, "host backend, dct and store-all: a snapshot holds the difference to what the next two states predict";
 }
 
 /// Keys that earlier versions had. Files and variables may still set them to anything, without

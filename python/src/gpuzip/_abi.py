@@ -708,16 +708,16 @@ KEYS = {
         {},
         "device memory that is left to the application; 0: the larger of 512 MiB and 2 % of the device's memory, at most an eighth of it",
     ),
-    "sequences": (
-        "",
-        "false (0), true (1)",
-        {"false": 0, "true": 1, "no": 0, "yes": 1, "off": 0, "on": 1},
-        "host backend, dct and store-all: a snapshot holds the difference to what the next two states predict",
-    ),
     "codec_threads": (
         "threads",
         "a whole number from 0 to 2",
         {},
         "host backend: threads that code snapshots while the application computes, where that is faster; 0: the calling thread codes",
+    ),
+    "sequences": (
+        "",
+        "false (0), true (1)",
+        {"false": 0, "true": 1, "no": 0, "yes": 1, "off": 0, "on": 1},
+        "host backend, dct and store-all: a snapshot holds the difference to what the next two states predict",
     ),
 }
