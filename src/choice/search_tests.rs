@@ -123,7 +123,9 @@ fn no_plan_beats_its_bound() {
 /// `ratio`.
 fn in_levels(costs: Costs, ratio: u64, previous: u64, slots: (u32, u32)) -> [TierSpec; 2] {
     let (state_bytes, stored_bytes) = (400, 400 / ratio);
-    let costs = Costs { state_bytes, stored_bytes, slot_bytes: stored_bytes, ..costs };
+    let slot_bytes = stored_bytes;
+    let costs =
+        Costs { state_bytes, raw_slot_bytes: state_bytes, stored_bytes, slot_bytes, ..costs };
     let claims = match costs.compressed {
         true => Claims::OfStatesNotSteppedFrom,
         false => Claims::All,

@@ -83,12 +83,21 @@ impl Storage {
             ways.into_iter().map(way)
         });
         let cut = |whole: Storage| {
-            // Snapshots are in two records where all are stored in the same way.
-            let is_alike = matches!(whole.coded, Coded::None | Coded::All);
+            // Snapshots are in two records where all are stored in the same way. A state from which steps are
+            // computed has its levels coded as a pair, which transfer lanes do only for whole states.
+            let config = &job.config;
+            let is_alike = match whole.coded {
+                Coded::None | Coded::All => true,
+                Coded::ByLanes(_) => {
+                    config.schedule.algorithm == Some(Algorithm::StoreAll)
+                        && !config.codec.difference_bound
+                }
+                Coded::Moved => false,
+            };
             let is_cut = job.shares_levels() && is_alike;
             let cut = is_cut.then(|| Storage { cut: Cut::Levels, ..whole.clone() });
             // Online, nobody knows the number of steps by which two ways could be compared.
-            let is_alone = is_cut && job.config.schedule.algorithm == Some(Algorithm::Online);
+            let is_alone = is_cut && config.schedule.algorithm == Some(Algorithm::Online);
             cut.into_iter().chain((!is_alone).then_some(whole))
         };
         raw.into_iter().chain(coded).flat_map(cut).collect()
@@ -201,7 +210,8 @@ impl Storage {
             Coded::ByLanes(_) => costs.by_lanes(job.config.codec.threads),
             _ => costs,
         };
-        Costs { slot_bytes, previous_bytes, ..costs }
+        let raw_slot_bytes = if is_cut { job.state.level_bytes() } else { state };
+        Costs { slot_bytes, raw_slot_bytes, previous_bytes, ..costs }
     }
 }
 
@@ -211,9 +221,6 @@ impl Storage {
 fn ways_to_code(job: &Job) -> Vec<Coded> {
     let config = &job.config;
     let is_known = config.schedule.algorithm != Some(Algorithm::Online);
-    if config.codec.settings.sequences {
-        return vec![Coded::All];
-    }
     let is_weighed = config.codec.any_codec && is_known && !config.tiers.zero_copy;
     let mut ways = match config.tiers.mixed_storage {
         Some(true) => vec![Coded::Moved],

@@ -8,7 +8,7 @@ use crate::layout::ALIGNMENT;
 use crate::plan::{spare_bytes, Claims, Index, Plan, Policy};
 use crate::predict::{Budgets, Costs};
 use crate::schedule::{MacroSteps, Schedule};
-use crate::tier::MOST_BUFFERS;
+use crate::tier::buffers_for;
 use std::sync::Arc;
 
 /// A storage option of one session: how snapshots are stored, the bytes of a snapshot, the capacity of
@@ -122,33 +122,36 @@ impl TierSpec {
     /// both tiers, or the raw states that the device budget or `cache_capacity` allow, and compressed
     /// snapshots in the rest, of which a few are in staging buffers.
     fn by_lanes(storage: &Storage, job: &Job, raw: u32) -> Result<Self> {
-        let (state, slot_bytes) = (job.state.bytes(), storage.slot_bytes(job)?);
-        let named = job.config.tiers.cache;
-        let (cache, left) = match raw {
+        let slot_bytes = storage.slot_bytes(job)?;
+        let (parts, raw_slot) = (storage.cut as u32, storage.costs(job, slot_bytes).raw_slot_bytes);
+        let named = job.config.tiers.cache.saturating_mul(parts);
+        let (cache, left) = match raw.saturating_mul(parts) {
             0 if job.device_budget > 0 => {
-                let held = slots_of(job.device_budget, state);
+                let held = slots_of(job.device_budget, raw_slot);
                 (if named > 0 { held.min(named) } else { held }, job.host_budget)
             }
             0 => (named, job.host_budget),
             raw => {
                 let budget = job.device_budget.max(job.host_budget);
-                (raw, budget.saturating_sub(u64::from(raw).saturating_mul(state)))
+                (raw, budget.saturating_sub(u64::from(raw).saturating_mul(raw_slot)))
             }
         };
         // One buffer is the calling thread's.
-        let staged = u64::from(cache.min(MOST_BUFFERS) + 1).saturating_mul(slot_bytes);
+        let buffers = buffers_for(cache, storage.codec.sequences) + 1;
+        let staged = u64::from(buffers).saturating_mul(slot_bytes);
         let is_limited = job.device_budget > 0 || job.host_budget > 0;
         let pool = left.saturating_sub(staged);
-        if cache < LEAST_RAW || is_limited && pool < slot_bytes {
+        if cache < LEAST_RAW * parts || is_limited && pool < slot_bytes {
             return fail!(
                 Budget,
-                "codec_threads = {}: {cache} raw states of {state} bytes and {left} bytes for compressed snapshots of {slot_bytes} bytes",
+                "codec_threads = {}: {cache} raw snapshots of {raw_slot} bytes and {left} bytes for compressed ones of {slot_bytes} bytes",
                 job.config.codec.threads
             );
         }
         // The pool is that of snapshots which the calling thread codes.
         let all = Storage { coded: Coded::All, ..storage.clone() };
         let pool_alone = Job { device_budget: 0, host_budget: pool, ..job.clone() };
+        let of_all = Self::of(&all, &pool_alone)?;
         Ok(TierSpec {
             storage: storage.clone(),
             cache: Some(cache),
@@ -157,8 +160,8 @@ impl TierSpec {
             pool_bytes: is_limited.then_some(pool),
             beside_cache: 0,
             costs: storage.costs(job, slot_bytes),
-            claims: Claims::None,
-            ..Self::of(&all, &pool_alone)?
+            claims: if parts > 1 { of_all.claims } else { Claims::None },
+            ..of_all
         })
     }
 
@@ -293,9 +296,10 @@ impl TierSpec {
     ) -> Result<Arc<Plan>> {
         match (plans.iter().find(|plan| self.is_of(plan, snapshots)), index) {
             (Some(plan), _) => Ok(plan.clone()),
-            (None, Some(index)) if self.storage.codec.sequences && !index.is_stack() => fail!(
+            (None, Some(index)) if self.needs_stack() && !index.is_stack() => fail!(
                 Unsupported,
-                "sequences = 1 with a schedule that does not restore every state once, in reverse order: use store-all, or sequences = 0"
+                "sequences = 1, or shared_levels = 1 with codec_threads, and a schedule that does not restore every state once, in reverse order: \
+                 use store-all, or neither"
             ),
             (None, Some(index)) => Ok(Arc::new(self.plan(index, snapshots)?)),
             (None, None) => {
@@ -303,6 +307,12 @@ impl TierSpec {
                 Ok(Arc::new(Plan::open(snapshots, parts, cache, self.raw_slots)))
             }
         }
+    }
+
+    /// Whether all states have to be restored once, in reverse order, and no step is computed from one.
+    fn needs_stack(&self) -> bool {
+        let Storage { cut, coded, codec, .. } = &self.storage;
+        codec.sequences || *cut == Cut::Levels && matches!(coded, Coded::ByLanes(_))
     }
 
     /// Slots of the device cache for a schedule of `snapshots` snapshots.
@@ -434,8 +444,7 @@ impl TierSpec {
 
     /// Returns the bytes of the device cache and of host memory that a plan needs.
     pub fn bytes_of(&self, plan: &Plan) -> (u64, u64) {
-        let Costs { state_bytes, .. } = self.costs;
-        let device = plan.bytes_of_slots(plan.device_slots, state_bytes, self.slot_bytes);
+        let device = plan.bytes_of_slots(plan.device_slots, self.costs.raw_slot_bytes, self.slot_bytes);
         let (host, _) = self.budgets.bytes_outside(plan.host_slots, self.slot_bytes);
         (device, host)
     }

@@ -65,8 +65,8 @@ fn raw_bytes(layout: &Layout, counts: impl Fn(Scalar) -> bool) -> u64 {
 /// readable as long as it lives, and contiguous where a coder codes them.
 struct Making<'a> {
     fields: &'a [AppMemory],
-    /// The parts that are coded: 1, part 0 alone; 2, both.
-    parts: usize,
+    /// The parts that are coded.
+    parts: Range<usize>,
     /// The record of each part, of which the first bytes are made.
     records: [&'a mut [u8]; 2],
     made: [usize; 2],
@@ -232,18 +232,19 @@ impl SnapshotCodec {
     /// The caller promises what `compress_parts` asks for.
     pub unsafe fn compress(&mut self, fields: &[AppMemory], to: &mut [u8]) -> Result<usize> {
         // SAFETY: by this function's contract.
-        Ok(unsafe { self.compress_parts(1, fields, to) }?[0])
+        Ok(unsafe { self.compress_parts(0..1, fields, to) }?[0])
     }
 
-    /// Codes the first `parts` parts of a state into `to`, which has at least `output_bytes` bytes,
-    /// the record of each part from `begin` on. The fields must have the shapes of the layout; those
-    /// of other parts are not read. Returns the bytes of each record.
+    /// Codes `parts` of a state into `to`, which has at least `output_bytes` bytes, the record of each part
+    /// from `begin` on. A previous level keeps a bound of its own where its later level is not among them.
+    /// The fields must have the shapes of the layout; those of other parts are not read. Returns the bytes
+    /// of each record.
     ///
     /// # Safety
     /// The fields must be readable host memory, as `AppMemory` promises.
     pub unsafe fn compress_parts(
         &mut self,
-        parts: usize,
+        parts: Range<usize>,
         fields: &[AppMemory],
         to: &mut [u8],
     ) -> Result<[usize; 2]> {
@@ -257,8 +258,9 @@ impl SnapshotCodec {
         let (first, second) = to.split_at_mut(self.begin(1));
         let mut contiguous = std::mem::take(&mut self.contiguous);
         let streams = self.streams.clone();
-        let is_coded = |i: usize| streams.part_of[i] < parts;
+        let is_coded = |i: usize| parts.contains(&streams.part_of[i]);
         let body = |fields: &[AppMemory]| {
+            let parts = parts.clone();
             let mut making = Making { fields, parts, records: [first, second], made: [0; 2] };
             self.compress_all(&mut making).map(|()| making.made)
         };
@@ -293,7 +295,7 @@ impl SnapshotCodec {
     /// Stores the fields of a group, which have the same type, raw.
     fn keep_group(&self, group: Range<usize>, making: &mut Making) -> Result<()> {
         for k in group {
-            let Some(i) = self.streams.coded(k, making.parts) else { continue };
+            let Some(i) = self.streams.coded(k, &making.parts) else { continue };
             let (shape, field, part) = (self.shapes[i], making.fields[i], self.streams.part_of[i]);
             let rows = rows_of(field, shape)?;
             let to = making.room(part);
@@ -316,11 +318,11 @@ impl SnapshotCodec {
     /// Codes a group with differences for previous time levels. Returns false if that breaks a bound.
     fn compress_group(&mut self, group: Range<usize>, making: &mut Making) -> Result<bool> {
         for k in group {
-            let Some(i) = self.streams.coded(k, making.parts) else { continue };
+            let Some(i) = self.streams.coded(k, &making.parts) else { continue };
             let x = making.values(i, self.shapes[i])?;
             let found = value_range(x);
             self.check_finite(i, &found)?;
-            let Some(j) = self.streams.later(i, making.parts) else {
+            let Some(j) = self.streams.later(i, &making.parts) else {
                 let bound = self.settings.bound.of(&found, x);
                 self.errors[i] = error_of(bound, &found);
                 self.code(Subject::of(i), x, &found, bound, making)?;
@@ -359,12 +361,12 @@ impl SnapshotCodec {
     /// Codes every field of a group by itself, within half the bound of each of its differences.
     fn compress_apart(&mut self, group: Range<usize>, making: &mut Making) -> Result<()> {
         for k in group.clone() {
-            let Some(i) = self.streams.coded(k, making.parts) else { continue };
+            let Some(i) = self.streams.coded(k, &making.parts) else { continue };
             let x = making.values(i, self.shapes[i])?;
             let found = value_range(x);
             self.check_finite(i, &found)?;
             let mut bound = self.settings.bound.of(&found, x);
-            if let Some(j) = self.streams.later(i, making.parts) {
+            if let Some(j) = self.streams.later(i, &making.parts) {
                 let later = making.values(j, self.shapes[j])?;
                 let of_difference = subtract(later, x, &mut self.difference);
                 // SAFETY: `subtract` has just written the difference; nothing else uses it.
@@ -376,7 +378,7 @@ impl SnapshotCodec {
             self.apart[i] = (found, bound);
         }
         for k in group {
-            let Some(i) = self.streams.coded(k, making.parts) else { continue };
+            let Some(i) = self.streams.coded(k, &making.parts) else { continue };
             let (found, bound) = self.apart[i];
             let x = making.values(i, self.shapes[i])?;
             self.code(Subject::of(i), x, &found, bound, making)?;
@@ -387,7 +389,7 @@ impl SnapshotCodec {
     /// Codes every field of a group by itself, without loss.
     fn compress_exactly(&mut self, group: Range<usize>, making: &mut Making) -> Result<()> {
         for k in group {
-            let Some(i) = self.streams.coded(k, making.parts) else { continue };
+            let Some(i) = self.streams.coded(k, &making.parts) else { continue };
             let x = making.values(i, self.shapes[i])?;
             if self.settings.reject_nonfinite {
                 self.check_finite(i, &value_range(x))?;

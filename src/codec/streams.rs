@@ -60,15 +60,15 @@ impl Streams {
         Ok(Streams { order, groups, part_of, later, previous: parts.previous.clone(), second })
     }
 
-    /// The field of stream `k` of the order, if the first `parts` parts of a state contain it.
-    pub fn coded(&self, k: usize, parts: usize) -> Option<usize> {
-        Some(self.order[k]).filter(|&i| self.part_of[i] < parts)
+    /// The field of stream `k` of the order, if it is in one of `parts`.
+    pub fn coded(&self, k: usize, parts: &Range<usize>) -> Option<usize> {
+        Some(self.order[k]).filter(|&i| parts.contains(&self.part_of[i]))
     }
 
-    /// The later level of field `i`, where the first `parts` parts of a state are coded: a field
-    /// whose later level is not among them is coded as a field that is no previous level.
-    pub fn later(&self, i: usize, parts: usize) -> Option<usize> {
-        self.later[i].filter(|&j| self.part_of[j] < parts)
+    /// The later level of field `i`, where `parts` of a state are coded: a field whose later level is not
+    /// among them is coded as a field that is no previous level.
+    pub fn later(&self, i: usize, parts: &Range<usize>) -> Option<usize> {
+        self.later[i].filter(|&j| parts.contains(&self.part_of[j]))
     }
 
     /// Whether the stream of field `i` may hold the difference to field `j`, its later level: a

@@ -7,7 +7,7 @@
 //! the same bandwidth share one link, as the ranks of a node may.
 
 use super::disk::{no_disk, DiskLanes, DiskSpace, Passing, Work as DiskWork};
-use super::lane_coding::{CodesRecords, RecordCoding, Work};
+use super::lane_coding::{CodesRecords, RecordCoding, RecordName, Work};
 use super::recorder::{Log, Recorder, Teller};
 use super::slab::{Slab, Toucher};
 use super::worker::{Progress, Task, Worker};
@@ -200,24 +200,28 @@ impl Device for HostDevice {
         }
     }
 
-    fn code(
-        &mut self,
-        lane: Lane,
-        RecordCoding { coder, raw, raw_bytes, work }: RecordCoding,
-    ) -> Result<()> {
-        let raw = Address(self.pointer(raw, raw_bytes)?.cast());
-        let (work, crossing) = match work {
-            Work::Compress { buffer } => (OnLane::Compress { buffer }, Crossing::ToHost),
-            Work::Decompress { from, bytes, ts } => {
+    fn code(&mut self, lane: Lane, RecordCoding { coder, work }: RecordCoding) -> Result<()> {
+        let raw_of = |device: &mut Self, raw: Place, part: usize| {
+            let bytes = coder.raw_bytes(part);
+            device.pointer(raw, bytes).map(|address| (Address(address.cast()), bytes))
+        };
+        let (work, crossing, bytes) = match work {
+            Work::Compress { name, raw, buffer } => {
+                let (raw, bytes) = raw_of(self, raw, name.part)?;
+                (OnLane::Compress { name, raw, buffer }, Crossing::ToHost, bytes)
+            }
+            Work::Complete { buffer } => (OnLane::Complete { buffer }, Crossing::ToHost, 0),
+            Work::Decompress { name, from, bytes, raw } => {
+                let (raw, raw_bytes) = raw_of(self, raw, name.part)?;
                 let coded = Address(self.pointer(from, bytes)?.cast());
                 let crossing = self.traffic.count(Place::Device(0), from, bytes);
                 let link = self.links.as_deref().map(|[to_device, _]| to_device.clone());
-                (OnLane::Decompress { coded, bytes: bytes as usize, ts, link }, crossing)
+                let bytes = bytes as usize;
+                (OnLane::Decompress { name, coded, bytes, raw, link }, crossing, raw_bytes)
             }
         };
-        let span = self.span(lane, &crossing, raw_bytes);
-        let coding =
-            Transfer::Code(LaneCoding { coder, raw, work, span, seconds: self.coded.clone() });
+        let span = self.span(lane, &crossing, bytes);
+        let coding = Transfer::Code(LaneCoding { coder, work, span, seconds: self.coded.clone() });
         match lane {
             Lane::Upload => self.transfers[0].push(coding),
             Lane::Download => self.transfers[1].push(coding),
@@ -436,14 +440,20 @@ impl Link {
 
 /// What a lane does with a record, and, for bytes that cross a simulated link, that link.
 enum OnLane {
-    Compress { buffer: usize },
-    Decompress { coded: Address, bytes: usize, ts: i64, link: Option<Arc<Link>> },
+    Compress { name: RecordName, raw: Address, buffer: usize },
+    Complete { buffer: usize },
+    Decompress {
+        name: RecordName,
+        coded: Address,
+        bytes: usize,
+        raw: Address,
+        link: Option<Arc<Link>>,
+    },
 }
 
 /// The coding of a record on a transfer lane.
 struct LaneCoding {
     coder: Arc<dyn CodesRecords>,
-    raw: Address,
     work: OnLane,
     span: Option<Box<(Arc<Log>, Label)>>,
     seconds: Arc<[AtomicU64; 2]>,
@@ -455,12 +465,17 @@ impl LaneCoding {
         // SAFETY: the addresses were checked at enqueuing, and the lanes are in order.
         let number = unsafe {
             match &self.work {
-                OnLane::Compress { buffer } => {
-                    self.coder.compress(self.raw.0, *buffer);
+                OnLane::Compress { name, raw, buffer } => {
+                    self.coder.compress(*name, raw.0, *buffer);
                     0
                 }
-                OnLane::Decompress { coded, bytes, ts, .. } => {
-                    self.coder.decompress(*ts, coded.0, *bytes, self.raw.0);
+                OnLane::Complete { buffer } => {
+                    self.coder.complete(*buffer);
+                    0
+                }
+                OnLane::Decompress { name, coded, bytes, raw, .. } => {
+                    let coded = std::slice::from_raw_parts(coded.0, *bytes);
+                    self.coder.decompress(*name, coded, raw.0);
                     1
                 }
             }

@@ -29,7 +29,7 @@ pub(crate) use contiguous::Contiguous;
 pub use cuda::CudaDevice;
 pub use disk::{DiskSpace, DIRECT_FROM};
 pub use host::HostDevice;
-pub(crate) use lane_coding::{CodesRecords, RecordCoding, Work};
+pub(crate) use lane_coding::{CodesRecords, RecordCoding, RecordName, Work};
 pub use launcher::{DeviceMemory, Function, Launcher, Queue};
 pub(crate) use overlap::memory_of;
 pub use recorder::{Coding, Recorder, Times};

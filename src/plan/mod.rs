@@ -240,12 +240,12 @@ impl Plan {
     }
 
     /// Bytes of the first `slots` slots of the device cache, of which each holds a snapshot of
-    /// `slot_bytes` bytes, or with mixed storage, where its number says so, a raw state of
-    /// `state_bytes` bytes.
-    pub fn bytes_of_slots(&self, slots: u32, state_bytes: u64, slot_bytes: u64) -> u64 {
+    /// `slot_bytes` bytes, or with mixed storage, where its number says so, a raw record in
+    /// `raw_slot_bytes` bytes.
+    pub fn bytes_of_slots(&self, slots: u32, raw_slot_bytes: u64, slot_bytes: u64) -> u64 {
         let raw = slots.min(self.raw_slots);
         let bytes = |slots: u32, each: u64| u64::from(slots).saturating_mul(each);
-        bytes(raw, state_bytes).saturating_add(bytes(slots - raw, slot_bytes))
+        bytes(raw, raw_slot_bytes).saturating_add(bytes(slots - raw, slot_bytes))
     }
 
     fn made(index: &Index, cache: u32, policy: Policy, zero_copy: bool) -> Result<Self> {

@@ -72,10 +72,10 @@ impl Budgets {
     }
 
     /// Fails if a plan needs more than a budget. The error text says which budgets would be enough.
-    /// `state_bytes` are the bytes of a raw state.
-    pub fn check(&self, plan: &Plan, state_bytes: u64, slot_bytes: u64) -> Result<()> {
+    /// `raw_slot_bytes` are the bytes of a slot for a raw record.
+    pub fn check(&self, plan: &Plan, raw_slot_bytes: u64, slot_bytes: u64) -> Result<()> {
         let bytes = |slots: u64| slots.saturating_mul(slot_bytes);
-        let device = plan.bytes_of_slots(plan.device_slots, state_bytes, slot_bytes);
+        let device = plan.bytes_of_slots(plan.device_slots, raw_slot_bytes, slot_bytes);
         if device > self.device {
             return fail!(
                 Budget,

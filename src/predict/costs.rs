@@ -146,6 +146,8 @@ pub struct Costs {
     pub moved_bytes: u64,
     /// Bytes of a snapshot's slot, enough for the largest snapshot.
     pub slot_bytes: u64,
+    /// Bytes of a slot for a raw record, where others are compressed.
+    pub raw_slot_bytes: u64,
     /// Bytes of a state that are the previous time level of its other fields, if snapshots share
     /// time levels; else 0.
     pub previous_bytes: u64,
@@ -193,6 +195,7 @@ impl Costs {
             stored_bytes,
             moved_bytes: stored_bytes,
             slot_bytes,
+            raw_slot_bytes: state_bytes,
             previous_bytes: 0,
             one_engine: profile.has_one_engine(),
             compressed: codec.is_some(),

@@ -108,7 +108,7 @@ impl<'a> Playback<'a> {
         budgets: Budgets,
         timeline: Option<Timeline>,
     ) -> Result<Self> {
-        budgets.check(plan, costs.state_bytes, costs.slot_bytes)?;
+        budgets.check(plan, costs.raw_slot_bytes, costs.slot_bytes)?;
         // Tiers of any number of slots have fewer than 2^64 bytes if a snapshot has at most `MOST`.
         // With mixed storage the tiers also hold raw states; else a state takes the bytes of a
         // snapshot.
@@ -306,7 +306,7 @@ impl<'a> Playback<'a> {
             let staged = if self.on_disk > 0 { staging_bytes(costs.slot_bytes) } else { 0 };
             run.host_peak = bytes(host - self.on_disk).saturating_add(staged);
         }
-        let slots = plan.bytes_of_slots(device, state, costs.slot_bytes);
+        let slots = plan.bytes_of_slots(device, costs.raw_slot_bytes, costs.slot_bytes);
         let Budgets { device: most_device, host: most_host, disk: most_disk } = self.budgets;
         debug_assert!(slots <= most_device && run.host_peak <= most_host);
         debug_assert!(run.disk_peak <= most_disk);

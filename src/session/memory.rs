@@ -55,7 +55,7 @@ impl<'a> Memory<'a> {
             Coded::ByLanes(_) => {
                 let threads = basis.job.config.codec.threads;
                 let buffers = spec.cache.unwrap_or(0);
-                let make = || SnapshotCodec::new(codec.clone(), &basis.layout);
+                let make = || SnapshotCodec::of_parts(codec.clone(), &basis.layout, &parts);
                 let sizes = [threads, buffers];
                 let lanes = LaneCoder::new(&mut *device, &basis.layout, &parts, sizes, make)?;
                 Some(SnapshotCoder::Lanes(Box::new(lanes)))

@@ -354,7 +354,11 @@ impl Session {
                 let mut records = stored.iter().enumerate();
                 records.try_for_each(|(k, stored)| {
                     engine.tiers.load(k, *stored, |sink| source(k, sink))
-                })
+                })?;
+                // What lanes compress anew was counted when it was saved.
+                engine.tiers.settle()?;
+                engine.tiers.saved().for_each(drop);
+                Ok(())
             })
         });
         if let Err(error) = loaded {

@@ -61,8 +61,10 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
 
     /// Whether the snapshot of a SAVE or RESTORE is compressed.
     pub(super) fn codes(&self, play: &Play) -> bool {
-        let is_coded = |step: &Step| step.slot >= self.raw_slots;
-        self.storage.coder.is_some() && play.steps().iter().any(is_coded)
+        let is_coded = |(part, step): (usize, &Step)| {
+            step.slot >= self.raw_slots && play.level_of(part) != Level::Claimed
+        };
+        self.storage.coder.is_some() && play.steps().iter().enumerate().any(is_coded)
     }
 
     /// Plays the RESTORE number `action`: restores the state u(ts) into `fields`. The fields hold the
@@ -84,7 +86,8 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
         self.next_call()?;
         self.device.concerns(play.ts);
         let is_coded = self.codes(play);
-        if self.storage.coder.as_ref().is_some_and(SnapshotCoder::is_in_sequences) {
+        let is_in_sequences = SnapshotCoder::is_in_sequences;
+        if is_coded && self.storage.coder.as_ref().is_some_and(is_in_sequences) {
             // What is restored may lean on all records that wait.
             self.place_but(0)?;
         }

@@ -5,9 +5,9 @@
 //! time.
 
 use super::copies::From;
-use super::play::{state_of, Play, Saved};
+use super::play::{part_of, state_of, Play, Saved};
 use super::{SnapshotCoder, Tiers};
-use crate::device::{AppMemory, Device, Lane};
+use crate::device::{AppMemory, Device, Lane, RecordName};
 use crate::error::{fail, Result};
 use crate::plan::{Plan, Step, NONE};
 use std::ops::Deref;
@@ -66,13 +66,15 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
     pub(super) fn code_by_lane(&mut self, record: i64, step: Step, x: usize) -> Result<()> {
         let (buffer, ts) = (self.free_buffer()?, state_of(record));
         let Tiers { device, order, extents, storage, .. } = self;
-        let Some(lanes) = storage.coder.as_ref().and_then(SnapshotCoder::lanes) else {
+        let Some(lanes) = storage.coder.as_mut().and_then(SnapshotCoder::lanes_mut) else {
             return fail!(State, "no codec");
         };
         order.before(&mut **device, Lane::Download, Some(&extents[x].marks), None)?;
-        lanes.compress(&mut **device, buffer, extents[x].place())?;
+        let name = RecordName { ts, part: part_of(record) };
+        lanes.compress(&mut **device, name, buffer, extents[x].place())?;
         self.done(Lane::Download, [Some(x), None])?;
-        let made = [Some((record, step)), None];
+        let mut made = [None; 2];
+        made[part_of(record)] = Some((record, step));
         self.staged.push_back(Staged { buffer, ts, made, call: self.calls, by_lane: true });
         Ok(())
     }

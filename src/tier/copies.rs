@@ -6,9 +6,9 @@
 
 use super::extent::{Extent, In, NO_RECORD};
 use super::order::{Marks, NO_EVENT};
-use super::play::state_of;
+use super::play::{part_of, state_of};
 use super::{SnapshotCoder, Tiers};
-use crate::device::{AppMemory, Device, Event, Lane, Place};
+use crate::device::{AppMemory, Device, Event, Lane, Place, RecordName};
 use crate::error::{fail, Result};
 use crate::plan::{Level, Plan, Read, Step, NONE};
 use std::ops::Deref;
@@ -70,14 +70,22 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
     #[inline(never)]
     pub(super) fn fetch(&mut self, step: Step) -> Result<()> {
         self.place_made_for(step)?;
+        let is_here = |x: usize| {
+            let Extent { is_decoded, pool_slot, .. } = self.extents[x];
+            self.codes_by_lanes() && is_decoded && pool_slot == step.host
+        };
         let Some(from) = self.pool.named(step.host) else {
+            // A restart file held the record as it was decoded.
+            if self.cache.named(step.slot).is_some_and(is_here) {
+                return Ok(());
+            }
             return fail!(Schedule, "internal error, please report it: the plan fetches from host slot {}, which is empty", step.host);
         };
         // The RESTORE checks that this is its record.
         let record = self.extents[from].record;
         self.device.concerns(state_of(record));
         let bytes = match self.codes_by_lanes() {
-            true => self.storage.parts.parts[0].bytes,
+            true => self.storage.parts.parts[part_of(record)].bytes,
             false => self.extents[from].bytes,
         };
         let Some(to) = self.take_in_cache(step.slot, bytes) else {
@@ -209,8 +217,9 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
                 (Some(lanes), Some((read, written)))
                     if read.memory == In::Host && written.memory == In::Device =>
                 {
-                    let ts = state_of(written.record);
-                    lanes.decompress(device, lane, ts, (from, bytes), to)?;
+                    let record = written.record;
+                    let name = RecordName { ts: state_of(record), part: part_of(record) };
+                    lanes.decompress(device, lane, name, (from, bytes), to)?;
                 }
                 _ => device.copy(lane, to, from, bytes)?,
             }

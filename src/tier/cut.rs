@@ -1,6 +1,6 @@
 //! A cut through a shot: the records that a restart file holds, and a session that goes on from it.
 
-use super::extent::In;
+use super::extent::{Extent, In};
 use super::play::{record as record_of, Stored};
 use super::{SnapshotCoder, Tiers};
 use crate::device::{Device, Lane, Place, PIECE};
@@ -31,13 +31,19 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
         later: &[(i64, Step)],
         mut sink: impl FnMut(Stored, Option<&[u8]>) -> Result<()>,
     ) -> Result<()> {
-        let x = self.best_of(at, (ts, part))?;
-        let is_raw = self.is_in_cache(x) && at.slot < self.raw_slots;
+        let fetched = self.fetched(at, record_of(ts, part));
+        let x = fetched.map_or_else(|| self.best_of(at, (ts, part)), Ok)?;
+        let is_raw = fetched.is_some() || self.is_in_cache(x) && at.slot < self.raw_slots;
         let is_coded = self.storage.coder.is_some() && !is_raw;
         let bytes = self.extents[x].bytes;
         let stored = Stored { ts, part, bytes, is_coded };
         let coder = self.storage.coder.as_ref();
         let is_in_sequence = is_coded && coder.is_some_and(SnapshotCoder::is_in_sequences);
+        // No record can lean on one that is written raw.
+        let is_coded = |&&(ts, at): &&(i64, Step)| {
+            at.slot >= self.raw_slots && self.fetched(at, record_of(ts, 0)).is_none()
+        };
+        let later: Vec<_> = later.iter().filter(is_coded).copied().collect();
         if is_in_sequence && part == 0 && later.len() < 2 {
             let last = later.last().map_or(ts, |&(last, _)| last);
             for &later in later.iter().rev() {
@@ -60,6 +66,25 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
             at += piece.len() as u64;
         }
         Ok(())
+    }
+
+    /// The extent of the cache into which a lane has decoded a record of a sequence from the slots `at`, if it
+    /// has: the states on which the record leans may be gone.
+    fn fetched(&self, at: Step, record: i64) -> Option<usize> {
+        let lanes = self.storage.coder.as_ref().and_then(SnapshotCoder::lanes);
+        lanes.filter(|lanes| lanes.is_in_sequences() && at.slot == NONE)?;
+        let in_cache = (0..self.cache.slots.len()).filter_map(|k| self.cache.named(k as u32));
+        let is_it = |x: &usize| {
+            let Extent { record: held, is_decoded, pool_slot, .. } = self.extents[*x];
+            is_decoded && held == record && pool_slot == at.host
+        };
+        in_cache.filter(|&x| self.is_in_cache(x)).find(is_it)
+    }
+
+    /// The slot of the cache into which the plan fetches the record of host slot `host` first.
+    fn slot_of_fetch(&self, host: u32) -> Option<u32> {
+        let steps = self.plan.fetches.iter().map(|fetch| self.plan.steps[fetch.restore as usize]);
+        steps.into_iter().find(|step| step.host == host).map(|step| step.slot)
     }
 
     /// The place of a record, which is read into host memory if it is on disk.
@@ -115,7 +140,7 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
             self.device.read(place.plus((k * PIECE) as u64), piece)?;
         }
         let Some(coder) = &mut self.storage.coder else { return fail!(State, "no codec") };
-        sink(coder.lean_less(ts, &from, |of| of <= last)?)
+        coder.lean_less(ts, &from, |of| of <= last, sink)
     }
 
     /// Plays the SAVE number `action` for a record whose bytes `source` passes on piece by piece.
@@ -126,15 +151,23 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
         source: impl FnOnce(&mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>,
     ) -> Result<()> {
         self.settle()?;
-        let step = self.plan.steps_of(action)[0];
+        let mut step = self.plan.steps_of(action)[0];
         let Stored { ts, bytes, is_coded, .. } = stored;
+        let by_lanes = self.codes_by_lanes();
+        // A record that was decoded already when the file was written.
+        let fetched = self.slot_of_fetch(step.host).filter(|_| {
+            by_lanes && !is_coded && step.slot == NONE && step.host != NONE
+        });
+        let host = step.host;
+        if let Some(slot) = fetched {
+            step = Step { slot, host: NONE };
+        }
         self.check_kind(step, stored)?;
         if is_coded {
             self.largest = self.largest.max(bytes);
         }
         let record = record_of(ts, stored.part);
         // Where lanes code, one of the two tiers gets the record, and the other one then gets it from there.
-        let by_lanes = self.codes_by_lanes();
         let x = match by_lanes && is_coded {
             true => None,
             false => self.take_in_cache(step.slot, bytes),
@@ -178,6 +211,9 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
             }
         }
         match (x, y) {
+            (Some(x), None) if fetched.is_some() => {
+                (self.extents[x].is_decoded, self.extents[x].pool_slot) = (true, host);
+            }
             (Some(x), None) if by_lanes && step.host != NONE => {
                 self.extents[x].pool_slot = step.host;
                 self.code_by_lane(record, step, x)?;

@@ -15,7 +15,8 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
     /// SAVE or RESTORE is that of the state before.
     pub fn shares_memory(&self, action: usize) -> bool {
         let is_shared = self.plan.level_of(action) != Level::Own;
-        is_shared && self.plan.zero_copy && self.storage.coder.is_none()
+        let is_raw = self.storage.coder.is_none() || self.codes_by_lanes();
+        is_shared && self.plan.zero_copy && is_raw
     }
 
     /// Whether the application works in the slots of a SAVE or RESTORE, and not in spare memory.

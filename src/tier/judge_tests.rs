@@ -139,10 +139,13 @@ impl Device for Judge {
     fn code(&mut self, lane: Lane, coding: RecordCoding) -> Result<()> {
         self.lanes[lane as usize][lane as usize] += 1;
         match coding.work {
-            Work::Compress { .. } => self.touch(lane, coding.raw, coding.raw_bytes, false),
-            Work::Decompress { from, bytes, .. } => {
+            Work::Compress { name, raw, .. } => {
+                self.touch(lane, raw, coding.coder.raw_bytes(name.part), false)
+            }
+            Work::Complete { .. } => {}
+            Work::Decompress { name, from, bytes, raw } => {
                 self.touch(lane, from, bytes, false);
-                self.touch(lane, coding.raw, coding.raw_bytes, true);
+                self.touch(lane, raw, coding.coder.raw_bytes(name.part), true);
             }
         }
         Ok(())

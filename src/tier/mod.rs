@@ -45,7 +45,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 pub use disk::staging_bytes;
-pub use lane_coder::{LaneCoder, MOST_BUFFERS};
+pub use lane_coder::{buffers_for, LaneCoder, MOST_BUFFERS};
 pub use play::{Restored, Saved, Stored};
 pub use snapshot_coder::{CodedRecord, SnapshotCoder};
 pub use sums::Sums;

@@ -12,6 +12,11 @@ pub(super) fn state_of(record: i64) -> i64 {
     record >> 1
 }
 
+/// The part of the state that a record holds.
+pub(super) fn part_of(record: i64) -> usize {
+    (record & 1) as usize
+}
+
 /// A SAVE or RESTORE of u(ts) that the tiers play.
 #[derive(Clone, Copy)]
 pub struct Play {

@@ -168,6 +168,14 @@ impl SnapshotCoder {
         }
     }
 
+    /// As `lanes`, to give these work.
+    pub fn lanes_mut(&mut self) -> Option<&mut LaneCoder> {
+        match self {
+            SnapshotCoder::Lanes(lanes) => Some(lanes),
+            _ => None,
+        }
+    }
+
     /// Bytes of the device slab that the staging buffers take.
     pub fn device_bytes(&self) -> u64 {
         self.gpu().map_or(0, |gpu| BUFFERS as u64 * gpu.buffer_bytes)
@@ -198,12 +206,19 @@ impl SnapshotCoder {
 
     /// How many snapshots may be in staging buffers.
     pub fn buffers(&self) -> usize {
-        self.lag().max(1) + usize::from(self.is_in_sequences())
+        match self {
+            SnapshotCoder::Lanes(lanes) => lanes.buffers(),
+            _ => self.lag().max(1) + usize::from(self.is_in_sequences()),
+        }
     }
 
     /// Whether the records of states lean on those of later states.
     pub fn is_in_sequences(&self) -> bool {
-        matches!(self, SnapshotCoder::Host { codec, .. } if codec.is_in_sequences())
+        match self {
+            SnapshotCoder::Host { codec, .. } => codec.is_in_sequences(),
+            SnapshotCoder::Lanes(lanes) => lanes.is_in_sequences(),
+            _ => false,
+        }
     }
 
     /// Whether the record in staging buffer `k` waits for those of later states.
@@ -216,27 +231,35 @@ impl SnapshotCoder {
         matches!(self, SnapshotCoder::Lanes(_) | SnapshotCoder::Gpu(_))
     }
 
-    /// Forgets all states in sequence.
+    /// Forgets all states in sequence. The device has no work.
     pub fn forget(&mut self) {
-        if let SnapshotCoder::Host { codec, taken, .. } = self {
-            taken.clear();
-            codec.sequence().into_iter().for_each(Sequence::clear);
+        match self {
+            SnapshotCoder::Host { codec, taken, .. } => {
+                taken.clear();
+                codec.sequence().into_iter().for_each(Sequence::clear);
+            }
+            SnapshotCoder::Lanes(lanes) => lanes.forget(),
+            _ => {}
         }
     }
 
-    /// Makes of the record `from`, of part 0 of state `ts` in a sequence, one in the staging buffer that leans
-    /// only on the states for which `is_kept` holds. Returns its bytes.
+    /// Makes of the record `from`, of part 0 of state `ts` in a sequence, one that leans only on the states for
+    /// which `is_kept` holds, and passes it to `sink`. The device has no work.
     pub fn lean_less(
         &mut self,
         ts: i64,
         from: &[u8],
         is_kept: impl Fn(i64) -> bool,
-    ) -> Result<&[u8]> {
-        let SnapshotCoder::Host { codec, buffer, .. } = self else {
-            return fail!(State, "no sequence");
-        };
-        let made = codec.lean_less(ts, from, is_kept, buffer.bytes_mut());
-        made.map(|made| &buffer.bytes()[..made]).map_err(|e| of_state(e, ts))
+        sink: impl FnOnce(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        match self {
+            SnapshotCoder::Host { codec, buffer, .. } => {
+                let made = codec.lean_less(ts, from, is_kept, buffer.bytes_mut());
+                sink(&buffer.bytes()[..made.map_err(|e| of_state(e, ts))?])
+            }
+            SnapshotCoder::Lanes(lanes) => lanes.lean_less(ts, from, is_kept, sink),
+            _ => fail!(State, "no sequence"),
+        }
     }
 
     /// Staging buffer number `k`.
@@ -261,7 +284,8 @@ impl SnapshotCoder {
                 })
             }
             SnapshotCoder::Gpu(gpu) => self.buffer(k).plus(gpu.codec.begin(part)),
-            SnapshotCoder::Lanes(_) | SnapshotCoder::Assumed { .. } => self.buffer(k),
+            SnapshotCoder::Lanes(lanes) => lanes.record(k, part),
+            SnapshotCoder::Assumed { .. } => self.buffer(k),
         }
     }
 
@@ -289,11 +313,11 @@ impl SnapshotCoder {
                 device.begin_coding(Coding::Compress, 1.0)?;
                 // SAFETY: the fields are host memory, checked against the session's device, as
                 // promised for `AppMemory`.
-                let made = unsafe { codec.compress_parts(parts, fields, buffer.bytes_mut()) }?;
+                let made = unsafe { codec.compress_parts(0..parts, fields, buffer.bytes_mut()) }?;
                 *bytes = made.map(|bytes| bytes as u64);
                 device.end_coding()
             }
-            SnapshotCoder::Lanes(lanes) => lanes.make(device, fields),
+            SnapshotCoder::Lanes(lanes) => lanes.make(device, parts, fields),
             SnapshotCoder::Gpu(gpu) => {
                 let buffer = device.pointer(buffer, gpu.buffer_bytes)? as u64;
                 let queue = device.launches(Lane::App)?;
@@ -324,7 +348,7 @@ impl SnapshotCoder {
                 Ok(*bytes)
             }
             SnapshotCoder::Assumed { bytes } => Ok(*bytes),
-            SnapshotCoder::Lanes(lanes) => Ok([lanes.size(device, k)?, 0]),
+            SnapshotCoder::Lanes(lanes) => lanes.size(device, k),
             SnapshotCoder::Gpu(gpu) => {
                 device.finish(gpu.made[k])?;
                 gpu.read_report(k).check()
@@ -365,7 +389,9 @@ impl SnapshotCoder {
                 device.end_coding()
             }
             SnapshotCoder::Lanes(lanes) => {
-                lanes.open(device, (coded.place, coded.bytes), fields).map_err(|e| of_state(e, ts))
+                let name = (ts - i64::from(coded.as_previous), coded.record());
+                let from = (coded.place, coded.bytes);
+                lanes.open(device, name, from, fields).map_err(|e| of_state(e, ts))
             }
             SnapshotCoder::Gpu(gpu) => gpu.open(device, ts, coded, fields),
             SnapshotCoder::Assumed { bytes } => {

@@ -35,7 +35,7 @@ impl Cut {
     fn make(&mut self, parts: usize, fields: &[AppMemory]) -> Result<[Vec<u8>; 2]> {
         let mut to = vec![UNTOUCHED; self.codec.capacity()];
         // SAFETY: the fields are vectors of this test.
-        let bytes = unsafe { self.codec.compress_parts(parts, fields, &mut to) }?;
+        let bytes = unsafe { self.codec.compress_parts(0..parts, fields, &mut to) }?;
         Ok([0, 1].map(|part| to[self.codec.begin(part)..][..bytes[part]].to_vec()))
     }
 

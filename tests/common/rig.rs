@@ -439,7 +439,7 @@ impl Rig {
             let mut to = vec![0xA5; self.room];
             let memory = Self::memory(&mut fields);
             // SAFETY: `memory` has the fields of the layout, and `fields` outlives the call.
-            let bytes = unsafe { self.host.compress_parts(parts, &memory, &mut to) }.unwrap();
+            let bytes = unsafe { self.host.compress_parts(0..parts, &memory, &mut to) }.unwrap();
             let on_host = [0, 1].map(|part| to[self.host.begin(part)..][..bytes[part]].to_vec());
             let on_device = self.make_parts(parts, &fields);
             assert!(on_device == on_host, "{what}: other records of {parts} parts");

@@ -38,8 +38,8 @@ enum Coded {
     Moved,
     /// This number of threads, those that leave the cache.
     ByLanes(u32),
-    /// The calling thread, all of them as a sequence.
-    InSequence,
+    /// All of them as a sequence, by so many threads of the lanes, or by the calling thread.
+    InSequence(u32),
 }
 
 /// How a job stores its snapshots.
@@ -217,7 +217,7 @@ fn play(job: &Job, dir: &Path, cuts: &[Cut]) -> Result<Seen> {
     assert_eq!(i64::from(app.reversed), job.steps);
     session.synchronize().unwrap();
     let mut counts = counts(&session.stats()?);
-    if job.storing.coded == Coded::InSequence {
+    if matches!(job.storing.coded, Coded::InSequence(_)) {
         // A generation ends a sequence, whose last record takes more bytes.
         counts.pop();
     }
@@ -226,7 +226,11 @@ fn play(job: &Job, dir: &Path, cuts: &[Cut]) -> Result<Seen> {
 
 fn job(algorithm: Algorithm, steps: i64, snapshots: u32, cache: u32, storing: &Storing) -> Job {
     let Storing { method, coded, levels, disk, works } = storing.clone();
-    let (mixed, by_lanes) = (coded == Coded::Moved, matches!(coded, Coded::ByLanes(_)));
+    let mixed = coded == Coded::Moved;
+    let threads = match coded {
+        Coded::ByLanes(threads) | Coded::InSequence(threads) => threads,
+        _ => 0,
+    };
     let layout = Layout::new(app::shapes(storing.values())).unwrap();
     let state = layout.slot_bytes;
     let snapshots = if algorithm == Algorithm::StoreAll { 0 } else { snapshots };
@@ -238,10 +242,10 @@ fn job(algorithm: Algorithm, steps: i64, snapshots: u32, cache: u32, storing: &S
         c.tiers.zero_copy = works != Works::Copies;
         c.tiers.shared_levels = levels;
         c.tiers.mixed_storage = mixed.then_some(true);
-        c.codec.compression_factor = if mixed || by_lanes { 2.0 } else { 0.0 };
-        c.codec.threads = if let Coded::ByLanes(threads) = coded { threads } else { 0 };
+        c.codec.compression_factor = if mixed || threads > 0 { 2.0 } else { 0.0 };
+        c.codec.threads = threads;
         c.codec.settings = coding(method, ErrorBound::OfMax(BOUND));
-        c.codec.settings.sequences = coded == Coded::InSequence;
+        c.codec.settings.sequences = matches!(coded, Coded::InSequence(_));
     });
     Job { config, steps, storing: storing.clone() }
 }
@@ -426,7 +430,7 @@ fn a_shot_that_is_no_stack_goes_on_with_other_budgets() {
 fn a_shot_whose_states_are_a_sequence_goes_on() {
     let mut storing = Vec::new();
     for (levels, disk) in [(false, false), (false, true), (true, false), (true, true)] {
-        let (method, coded) = (Method::Dct, Coded::InSequence);
+        let (method, coded) = (Method::Dct, Coded::InSequence(0));
         storing.extend(ALL_WORKS.map(|works| Storing {
             method: method.clone(),
             coded,
@@ -441,22 +445,49 @@ fn a_shot_whose_states_are_a_sequence_goes_on() {
     assert!(plans > 20 && shots > 300, "{plans} plans, {shots} shots");
 }
 
+/// Whether the session of a job lets the lanes code, of states that are cut into this number of records.
+fn is_by_lanes(job: &Job, records: u32) -> bool {
+    let dir = folder(&format!("cut-by-lanes-{records}"));
+    let session = open(job, &dir).ok();
+    let session = session.filter(|session| session.plan().is_ok());
+    session.is_some_and(|session| {
+        let storage = &session.tiers().storage;
+        let by_lanes = matches!(storage.coded, gpuzip::choice::Coded::ByLanes(_));
+        by_lanes && storage.cut as u32 == records
+    })
+}
+
 /// Transfer lanes that code: short shots whose snapshots leave the cache and come back, with a disk and
 /// without.
 #[test]
 fn a_shot_whose_snapshots_lanes_code_goes_on() {
     let is_one = |storing: &Storing| matches!(storing.coded, Coded::ByLanes(_)) && !storing.levels;
     let storing: Vec<_> = all_storing().into_iter().filter(is_one).collect();
-    let is_by_lanes = |job: &Job| {
-        let dir = folder("cut-lanes");
-        let session = open(job, &dir).ok();
-        let session = session.filter(|session| session.plan().is_ok());
-        let coded = session.map(|session| session.tiers().storage.coded);
-        matches!(coded, Some(gpuzip::choice::Coded::ByLanes(_)))
-    };
     let all = (3..9).flat_map(|steps| jobs(steps, 5, &storing)).step_by(cases(61, 3));
-    let few: Vec<Job> = all.filter(is_by_lanes).collect();
+    let few: Vec<Job> = all.filter(|job| is_by_lanes(job, 1)).collect();
     println!("{}", few.len());
     let (plans, shots) = check_all("cut-lanes", few);
     assert!(plans > 10 && shots > 100, "{plans} plans, {shots} shots");
+}
+
+/// Transfer lanes that code shared levels, or states in a sequence.
+#[test]
+fn a_shot_whose_levels_or_sequences_lanes_code_goes_on() {
+    let mut storing = Vec::new();
+    let coded = [Coded::ByLanes(1), Coded::ByLanes(2), Coded::InSequence(1)];
+    for (coded, levels) in coded.into_iter().flat_map(|coded| [(coded, false), (coded, true)]) {
+        let method = if matches!(coded, Coded::InSequence(_)) { Method::Dct } else { Method::Fp16 };
+        for (disk, works) in [false, true].into_iter().flat_map(|disk| ALL_WORKS.map(|w| (disk, w)))
+        {
+            if levels || matches!(coded, Coded::InSequence(_)) {
+                storing.push(Storing { method: method.clone(), coded, levels, disk, works });
+            }
+        }
+    }
+    let is_one = |job: &Job| job.config.schedule.algorithm == Some(Algorithm::StoreAll);
+    let all = (4..12).flat_map(|steps| jobs(steps, 6, &storing)).filter(is_one);
+    let few = all.filter(|job| is_by_lanes(job, 1 + u32::from(job.storing.levels)));
+    let few: Vec<Job> = few.step_by(cases(5, 1)).collect();
+    let (plans, shots) = check_all("cut-lanes-of-levels", few);
+    assert!(plans > 20 && shots > 300, "{plans} plans, {shots} shots");
 }

@@ -183,6 +183,7 @@ fn planned_costs(shot: &Shot) -> Result<Costs> {
         // Timelines of versions whose lanes only copied do not say it.
         moved_bytes: shot.cost("moved_bytes").unwrap_or(stored) as u64,
         slot_bytes: shot.cost("slot_bytes")? as u64,
+        raw_slot_bytes: shot.cost("state_bytes")? as u64,
         previous_bytes: shot.previous_bytes(),
         one_engine: shot.has_one_engine(),
         compressed: shot.is_compressed(),
