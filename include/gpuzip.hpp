@@ -211,7 +211,7 @@ struct type_of<std::complex<double>, false> : std::integral_constant<std::int32_
  * strings are std::string, which this object owns; an empty string is not set. Pass
  * `c_config()` to the calls of gpuzip.h. */
 struct config : gpuzip_config_t {
-  std::string trace_file_path, float_kind, profile_path, trace_out, persist_dir, disk_path;
+  std::string trace_file_path, float_kind, profile_path, trace_out, persist_dir, disk_path, quality;
 
   config() : gpuzip_config_t() {
     detail::call(nullptr, [&] { return gpuzip_config_init(this); });
@@ -233,6 +233,7 @@ struct config : gpuzip_config_t {
     detail::take(loaded.trace_out, c.trace_out);
     detail::take(loaded.persist_dir, c.persist_dir);
     detail::take(loaded.disk_path, c.disk_path);
+    detail::take(loaded.quality, c.quality);
     return loaded;
   }
 
@@ -247,6 +248,7 @@ struct config : gpuzip_config_t {
     c.trace_out = detail::c_string(self.trace_out);
     c.persist_dir = detail::c_string(self.persist_dir);
     c.disk_path = detail::c_string(self.disk_path);
+    c.quality = detail::c_string(self.quality);
     return c;
   }
 };

@@ -56,12 +56,12 @@ impl QualityRuns {
 /// int32_t run;
 /// gpuzip_quality_open(&config, &quality);
 /// while (gpuzip_quality_next(quality, &config, &run) == GPUZIP_OK && run) {
-///   migrate(&config, shot, image);               /* with a session of its own: gpuzip_init */
+///   migrate(&config, shot, image);
 ///   gpuzip_quality_result(quality, &image_as_field, 1);
 /// }
-/// /* config.error_bound is chosen: run all shots with config */
 /// ```
 ///
+/// `migrate` makes a session of `config` for each run, and all shots follow with the last `config`.
 /// `config` is copied but for its strings, which must stay valid until `gpuzip_quality_close`. Nothing
 /// else is shared with sessions.
 ///
