@@ -119,7 +119,7 @@ pub unsafe extern "C" fn gpuzip_quality_next(
     unsafe { Out::new(run, "run") }.fill("gpuzip_quality_next", || {
         not_null(config, "config")?;
         with_quality(quality, |runs| {
-            let next = runs.quality.next();
+            let next = runs.quality.next_run();
             // SAFETY: by this function's contract.
             unsafe { config.write_unaligned(runs.config_of(next)) };
             Ok(i32::from(!matches!(next, Run::Settled(_))))

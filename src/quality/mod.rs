@@ -96,7 +96,7 @@ impl Quality {
     }
 
     /// Returns the next run of this shot. Until a result was judged it is the same run.
-    pub fn next(&mut self) -> Run {
+    pub fn next_run(&mut self) -> Run {
         self.is_running = !matches!(self.run, Run::Settled(_));
         self.run
     }

@@ -12,7 +12,7 @@ fn result(error: f64) -> Vec<Values> {
 fn measure(quality: &mut Quality, error: impl Fn(f64) -> f64) -> Result<(Vec<f64>, f64)> {
     let mut tried = Vec::new();
     loop {
-        let error = match quality.next() {
+        let error = match quality.next_run() {
             Run::Raw => 0.0,
             Run::Coded(bound) => {
                 tried.push(bound);
@@ -82,25 +82,25 @@ fn calls_out_of_order_change_nothing() {
     let mut quality = Quality::new(Target::Gradient(1e-3), ErrorBound::OfMax(1e-3), false);
     assert_eq!(code(quality.compare(result(0.0)).map(|_| ())), Code::State);
     assert_eq!(code(quality.check()), Code::State);
-    quality.next();
+    quality.next_run();
     assert_eq!(code(quality.judge(&[])), Code::State);
-    assert_eq!(quality.next(), Run::Raw);
+    assert_eq!(quality.next_run(), Run::Raw);
     let whole = quality.compare(result(0.0)).unwrap().to_vec();
     quality.judge(&whole).unwrap();
     // The next run was not asked for yet.
     assert_eq!(code(quality.judge(&whole)), Code::State);
     assert_eq!(code(quality.compare(result(0.0)).map(|_| ())), Code::State);
-    assert_eq!((quality.next(), quality.next()), (Run::Coded(1e-3), Run::Coded(1e-3)));
+    assert_eq!((quality.next_run(), quality.next_run()), (Run::Coded(1e-3), Run::Coded(1e-3)));
     // Another number of values, and another type.
     assert_eq!(code(quality.compare(vec![Values::F64(vec![1.0])]).map(|_| ())), Code::Shape);
     assert_eq!(code(quality.compare(vec![Values::F32(vec![1.0; 100])]).map(|_| ())), Code::Shape);
     // A result with NaN is refused, and a right one is taken afterwards.
     let whole = quality.compare(result(f64::NAN)).unwrap().to_vec();
     assert_eq!(code(quality.judge(&whole)), Code::Values);
-    assert_eq!(quality.next(), Run::Coded(1e-3));
+    assert_eq!(quality.next_run(), Run::Coded(1e-3));
     let whole = quality.compare(result(1e-3)).unwrap().to_vec();
     quality.judge(&whole).unwrap();
-    assert_eq!(quality.next(), Run::Coded(5e-4));
+    assert_eq!(quality.next_run(), Run::Coded(5e-4));
 }
 
 #[test]
@@ -121,8 +121,8 @@ fn parts_of_ranks_give_what_the_whole_gives() {
     let open = || Quality::new(Target::Image(50.0), ErrorBound::OfMax(1e-3), false);
     let (mut ranks, mut whole) = ([open(), open()], open());
     let (_, bound) = measure(&mut whole, |bound| 2.0 * bound).unwrap();
-    while let Run::Raw | Run::Coded(_) = ranks[0].next() {
-        let run = ranks[1].next();
+    while let Run::Raw | Run::Coded(_) = ranks[0].next_run() {
+        let run = ranks[1].next_run();
         let error = if let Run::Coded(bound) = run { 2.0 * bound } else { 0.0 };
         let [a, b] = [0, 1].map(|rank| ranks[rank].compare(part(error, rank)).unwrap()[0]);
         let both = Compared {
