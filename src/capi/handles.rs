@@ -3,7 +3,7 @@
 //! of its process, so that no process takes the handle of another one for its own.
 
 use super::float::in_caller;
-use super::quality::QualityRuns;
+use super::quality_runs::QualityRuns;
 use super::types::{gpuzip_quality_t, gpuzip_schedule_t, gpuzip_t};
 use crate::choice::SharedSchedule;
 use crate::error::{fail, Result};

@@ -18,6 +18,7 @@ mod logging;
 mod persist;
 mod profile;
 mod quality;
+mod quality_runs;
 mod run;
 mod schedule;
 mod session;

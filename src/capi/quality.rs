@@ -3,6 +3,7 @@
 use super::checked::{checked, read};
 use super::entry::{entry, entry_that_frees, not_null, Out};
 use super::handles::{self, with_quality};
+use super::quality_runs::QualityRuns;
 use super::session::app_fields;
 use super::types::*;
 use crate::choice::Target;
@@ -13,39 +14,6 @@ use crate::fallible_vec::{filled, with_room};
 use crate::plan::Policy;
 use crate::quality::{Compared, Quality, Run, Values};
 use crate::scalar::Scalar;
-use std::ptr;
-
-/// The choice of a bound, and the configuration of its runs.
-pub struct QualityRuns {
-    quality: Quality,
-    /// The caller's configuration; its strings are the caller's.
-    config: gpuzip_config_t,
-    /// Whether the run with raw snapshots may take another schedule.
-    is_planned: bool,
-}
-
-// SAFETY: the strings of the configuration are never read here, only handed back to the caller.
-unsafe impl Send for QualityRuns {}
-
-impl QualityRuns {
-    /// Returns the configuration of a run.
-    fn config_of(&self, run: Run) -> gpuzip_config_t {
-        let mut config = gpuzip_config_t { quality: ptr::null(), ..self.config };
-        match run {
-            Run::Coded(bound) | Run::Settled(bound) => config.error_bound = bound,
-            Run::Raw => {
-                config.compressor = GPUZIP_COMPRESSOR_NONE;
-                (config.error_bound, config.nonfinite) = (0.0, 0);
-                (config.mixed_storage, config.sequences) = (0, 0);
-                if self.is_planned {
-                    config.checkpointing_algorithm = GPUZIP_ALGORITHM_AUTO;
-                    config.checkpointing_snaps = 0;
-                }
-            }
-        }
-        config
-    }
-}
 
 /// Begins to choose `error_bound` from the error of the application's result, as `config->quality`
 /// asks: the application runs one shot several times, each time with a configuration that
