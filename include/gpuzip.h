@@ -2271,7 +2271,7 @@ gpuzip_status_t gpuzip_quality_info(struct gpuzip_quality_t *quality,
                                     struct gpuzip_quality_info_t *info);
 
 /*
- Gives the handle back, and the memory of what was measured. NULL is allowed.
+ Gives the handle back, and the memory of what was measured.
  */
 gpuzip_status_t gpuzip_quality_close(struct gpuzip_quality_t *quality);
 

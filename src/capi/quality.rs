@@ -221,13 +221,10 @@ pub unsafe extern "C" fn gpuzip_quality_info(
     })
 }
 
-/// Gives the handle back, and the memory of what was measured. NULL is allowed.
+/// Gives the handle back, and the memory of what was measured.
 #[no_mangle]
 pub extern "C" fn gpuzip_quality_close(quality: *mut gpuzip_quality_t) -> gpuzip_status_t {
-    entry_that_frees("gpuzip_quality_close", || match quality.is_null() {
-        true => Ok(()),
-        false => handles::remove_quality(quality),
-    })
+    entry_that_frees("gpuzip_quality_close", || handles::remove_quality(quality))
 }
 
 /// Copies the values of a result.

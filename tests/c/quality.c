@@ -135,7 +135,7 @@ static void a_bound_is_chosen(int32_t codec, const char *quality, double asked)
   CHECK(gpuzip_quality_info(q, &info) == GPUZIP_OK);
   CHECK(info.shots == 2 && info.error_bound == config.error_bound && config.compressor == codec);
   CHECK(config.checkpointing_algorithm == GPUZIP_ALGORITHM_REVOLVE);
-  CHECK(gpuzip_quality_close(q) == GPUZIP_OK && gpuzip_quality_close(NULL) == GPUZIP_OK);
+  CHECK(gpuzip_quality_close(q) == GPUZIP_OK && gpuzip_quality_close(NULL) == GPUZIP_ERR_ARGUMENT);
   CHECK(gpuzip_quality_close(q) == GPUZIP_ERR_HANDLE);
   raw = given, raw.quality = NULL, raw.compressor = 0;
   for (int source = 60; source < 180; source += 40) {
