@@ -187,6 +187,12 @@ module gpuzip
   ! Bytes whose meaning only the application knows.
   integer(c_int32_t), parameter, public :: gpuzip_type_byte = 8
 
+  ! A handle, opaque; a `gpuzip_quality_t *` of C. Copies of it are the same thing.
+  type, bind(c), public :: gpuzip_quality_t
+    private
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+
   ! A handle, opaque; a `gpuzip_schedule_t *` of C. Copies of it are the same thing.
   type, bind(c), public :: gpuzip_schedule_t
     private
@@ -380,8 +386,14 @@ module gpuzip
     ! difference to what the next two states predict, and is decoded after them. With `shared_levels` snapshots take
     ! several times fewer bytes; `compression_factor` says what to plan with. 0: every snapshot is coded by itself.
     integer(c_int32_t) :: sequences = 0
+    ! The error of the application's result, from which `gpuzip_quality_open` chooses `error_bound`: "gradient:1e-3" for
+    ! a relative error (root of the sum of squares) of at most 1e-3, "image:60dB" for a PSNR of at least 60 dB relative
+    ! to the range. Needs a codec that keeps an error bound. `error_bound`, if set, is then the loosest bound that may
+    ! be chosen. A session with this text is refused: only the application can measure its result. NULL or empty: not
+    ! used.
+    type(c_ptr) :: quality = c_null_ptr
     ! Reserved: must be zero.
-    integer(c_int64_t) :: reserved(10) = 0
+    integer(c_int64_t) :: reserved(9) = 0
   end type
 
   ! What the application must do next.
@@ -661,6 +673,31 @@ module gpuzip
     real(c_double) :: both_gbs = 0
     ! Reserved; the library writes zero.
     integer(c_int64_t) :: reserved(3) = 0
+  end type
+
+  ! What `gpuzip_quality_open` has begun, as told by `gpuzip_quality_info`. Errors are in the unit of the key `quality`:
+  ! relative errors of gradients, PSNRs of images in dB.
+  type, bind(c), public :: gpuzip_quality_info_t
+    ! sizeof(gpuzip_quality_info_t), set by the caller.
+    integer(c_int64_t) :: struct_size = 88
+    ! The error that is asked for: the largest one, or the least PSNR.
+    real(c_double) :: asked = 0
+    ! The `error_bound` that is chosen, in the unit of `error_bound_mode`; 0: none yet.
+    real(c_double) :: error_bound = 0
+    ! The error of the result with `error_bound`, in the shot that was measured last.
+    real(c_double) :: chosen_error = 0
+    ! The error of the last run with a codec whose result was judged; infinite in dB for equal results.
+    real(c_double) :: last_error = 0
+    ! The field of the result that had `last_error`: the one with the largest error.
+    integer(c_int32_t) :: field = 0
+    ! Runs whose results were judged, over all shots.
+    integer(c_int32_t) :: runs = 0
+    ! Shots that were measured: the first one, and those of `gpuzip_quality_check`.
+    integer(c_int32_t) :: shots = 0
+    ! Reserved; the library writes zero.
+    integer(c_int32_t) :: reserved0 = 0
+    ! Reserved; the library writes zero.
+    integer(c_int64_t) :: reserved(4) = 0
   end type
 
   ! Options of `gpuzip_persist_open`.
@@ -1186,6 +1223,61 @@ module gpuzip
       type(gpuzip_profile_info_t), intent(inout) :: info
     end function
 
+    integer(c_int32_t) function c_gpuzip_quality_open(config, quality) bind(c, name='gpuzip_quality_open')
+      import
+      type(gpuzip_config_t), intent(in) :: config
+      type(c_ptr), intent(inout) :: quality
+    end function
+
+    integer(c_int32_t) function c_gpuzip_quality_next(quality, config, run) bind(c, name='gpuzip_quality_next')
+      import
+      type(c_ptr), value :: quality
+      type(gpuzip_config_t), intent(inout) :: config
+      integer(c_int32_t), intent(inout) :: run
+    end function
+
+    integer(c_int32_t) function c_gpuzip_quality_result(quality, result, nfields) bind(c, name='gpuzip_quality_result')
+      import
+      type(c_ptr), value :: quality
+      type(gpuzip_field_t), intent(in) :: result(*)
+      integer(c_int32_t), value :: nfields
+    end function
+
+    integer(c_int32_t) function c_gpuzip_quality_compare(quality, result, nfields, sums, maxima) &
+        bind(c, name='gpuzip_quality_compare')
+      import
+      type(c_ptr), value :: quality
+      type(gpuzip_field_t), intent(in) :: result(*)
+      integer(c_int32_t), value :: nfields
+      real(c_double), intent(inout) :: sums
+      real(c_double), intent(inout) :: maxima
+    end function
+
+    integer(c_int32_t) function c_gpuzip_quality_judge(quality, sums, maxima, nfields) &
+        bind(c, name='gpuzip_quality_judge')
+      import
+      type(c_ptr), value :: quality
+      real(c_double), intent(in) :: sums
+      real(c_double), intent(in) :: maxima(*)
+      integer(c_int32_t), value :: nfields
+    end function
+
+    integer(c_int32_t) function c_gpuzip_quality_check(quality) bind(c, name='gpuzip_quality_check')
+      import
+      type(c_ptr), value :: quality
+    end function
+
+    integer(c_int32_t) function c_gpuzip_quality_info(quality, info) bind(c, name='gpuzip_quality_info')
+      import
+      type(c_ptr), value :: quality
+      type(gpuzip_quality_info_t), intent(inout) :: info
+    end function
+
+    integer(c_int32_t) function c_gpuzip_quality_close(quality) bind(c, name='gpuzip_quality_close')
+      import
+      type(c_ptr), value :: quality
+    end function
+
     integer(c_int32_t) function c_gpuzip_persist_open(handle, options) bind(c, name='gpuzip_persist_open')
       import
       type(c_ptr), value :: handle
@@ -1334,6 +1426,8 @@ module gpuzip
   public :: gpuzip_finalize, gpuzip_codec_bound, gpuzip_codec_compress, gpuzip_codec_decompress, gpuzip_codec_info
   public :: gpuzip_codec_register, gpuzip_autotune, gpuzip_profile_export, gpuzip_profile_import, gpuzip_profile_info
   public :: gpuzip_profile_steps
+  public :: gpuzip_quality_open, gpuzip_quality_next, gpuzip_quality_result, gpuzip_quality_compare, gpuzip_quality_judge
+  public :: gpuzip_quality_check, gpuzip_quality_info, gpuzip_quality_close
   public :: gpuzip_persist_open, gpuzip_persist_due, gpuzip_persist_write, gpuzip_persist_wait, gpuzip_persist_find
   public :: gpuzip_persist_read, gpuzip_request_stop, gpuzip_stop_requested, gpuzip_catch_signals
 
@@ -2115,6 +2209,89 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     call finish(c_gpuzip_profile_info(c_loc(profile), size(profile, kind=c_int64_t), int(index, c_int32_t), info), stat, errmsg)
+  end subroutine
+
+  ! The error of the result as the setting: config%quality. The string behind config%quality has to live
+  ! until gpuzip_quality_close, and so do the other strings of config.
+
+  subroutine gpuzip_quality_open(config, quality, stat, errmsg)
+    type(gpuzip_config_t), intent(in) :: config
+    type(gpuzip_quality_t), intent(inout) :: quality
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_quality_open(config, quality%handle), stat, errmsg)
+  end subroutine
+
+  ! `run`: whether the shot is to be run with `config`, and its result is wanted.
+  subroutine gpuzip_quality_next(quality, config, run, stat, errmsg)
+    type(gpuzip_quality_t), intent(in) :: quality
+    type(gpuzip_config_t), intent(inout) :: config
+    logical, intent(out) :: run
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer(c_int32_t) :: wanted
+    wanted = 0
+    call finish(c_gpuzip_quality_next(quality%handle, config, wanted), stat, errmsg)
+    run = wanted /= 0
+  end subroutine
+
+  subroutine gpuzip_quality_result(quality, result, stat, errmsg)
+    type(gpuzip_quality_t), intent(in) :: quality
+    type(gpuzip_field_t), intent(in), target :: result(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (.not. is_described(result, 'gpuzip_quality_result', stat, errmsg)) return
+    call finish(c_gpuzip_quality_result(quality%handle, result, size(result, kind=c_int32_t)), stat, errmsg)
+  end subroutine
+
+  ! `sums` and `maxima` have a column for each field: add the sums of all ranks, and take the maxima.
+  subroutine gpuzip_quality_compare(quality, result, sums, maxima, stat, errmsg)
+    type(gpuzip_quality_t), intent(in) :: quality
+    type(gpuzip_field_t), intent(in), target :: result(:)
+    real(c_double), contiguous, intent(inout) :: sums(:, :), maxima(:, :)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (.not. is_described(result, 'gpuzip_quality_compare', stat, errmsg)) return
+    if (size(sums) /= 3 * size(result) .or. size(maxima) /= 2 * size(result)) then
+      call finish(gpuzip_err_argument, stat, errmsg, 'gpuzip_quality_compare: sums(3, n) and maxima(2, n) are for n fields')
+      return
+    end if
+    call finish(c_gpuzip_quality_compare(quality%handle, result, size(result, kind=c_int32_t), sums(1, 1), maxima(1, 1)), &
+                stat, errmsg)
+  end subroutine
+
+  subroutine gpuzip_quality_judge(quality, sums, maxima, stat, errmsg)
+    type(gpuzip_quality_t), intent(in) :: quality
+    real(c_double), contiguous, intent(in) :: sums(:, :), maxima(:, :)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (size(sums) < 3 .or. 2 * size(sums) /= 3 * size(maxima)) then
+      call finish(gpuzip_err_argument, stat, errmsg, 'gpuzip_quality_judge: sums(3, n) and maxima(2, n) are for n fields')
+      return
+    end if
+    call finish(c_gpuzip_quality_judge(quality%handle, sums(1, 1), maxima, int(size(sums) / 3, c_int32_t)), stat, errmsg)
+  end subroutine
+
+  subroutine gpuzip_quality_check(quality, stat, errmsg)
+    type(gpuzip_quality_t), intent(in) :: quality
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_quality_check(quality%handle), stat, errmsg)
+  end subroutine
+
+  subroutine gpuzip_quality_info(quality, info, stat, errmsg)
+    type(gpuzip_quality_t), intent(in) :: quality
+    type(gpuzip_quality_info_t), intent(inout) :: info
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_quality_info(quality%handle, info), stat, errmsg)
+  end subroutine
+
+  subroutine gpuzip_quality_close(quality, stat, errmsg)
+    type(gpuzip_quality_t), intent(in) :: quality
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_quality_close(quality%handle), stat, errmsg)
   end subroutine
 
   ! Codecs alone. A compressed stream is an array of bytes.

@@ -380,6 +380,11 @@
 #define GPUZIP_TYPE_BYTE 8
 
 /*
+ The choice of an error bound from the errors of results (`gpuzip_quality_open`).
+ */
+typedef struct gpuzip_quality_t gpuzip_quality_t;
+
+/*
  A schedule with its current action; several sessions may follow one schedule.
  */
 typedef struct gpuzip_schedule_t gpuzip_schedule_t;
@@ -716,9 +721,17 @@ typedef struct gpuzip_config_t {
    */
   int32_t sequences GPUZIP_DEFAULT(0);
   /*
+   The error of the application's result, from which `gpuzip_quality_open` chooses `error_bound`:
+   "gradient:1e-3" for a relative error (root of the sum of squares) of at most 1e-3, "image:60dB" for
+   a PSNR of at least 60 dB relative to the range. Needs a codec that keeps an error bound.
+   `error_bound`, if set, is then the loosest bound that may be chosen. A session with this text is
+   refused: only the application can measure its result. NULL or empty: not used.
+   */
+  const char *quality GPUZIP_DEFAULT(0);
+  /*
    Reserved: must be zero.
    */
-  uint64_t reserved[10] GPUZIP_DEFAULT({0});
+  uint64_t reserved[9] GPUZIP_DEFAULT({0});
 #if defined(__cplusplus) && __cplusplus < 201402L
   gpuzip_config_t()
   {
@@ -1305,6 +1318,53 @@ typedef struct gpuzip_profile_info_t {
    */
   uint64_t reserved[3];
 } gpuzip_profile_info_t;
+
+/*
+ What `gpuzip_quality_open` has begun, as told by `gpuzip_quality_info`. Errors are in the unit of the
+ key `quality`: relative errors of gradients, PSNRs of images in dB.
+ */
+typedef struct gpuzip_quality_info_t {
+  /*
+   sizeof(gpuzip_quality_info_t), set by the caller.
+   */
+  uint64_t struct_size;
+  /*
+   The error that is asked for: the largest one, or the least PSNR.
+   */
+  double asked;
+  /*
+   The `error_bound` that is chosen, in the unit of `error_bound_mode`; 0: none yet.
+   */
+  double error_bound;
+  /*
+   The error of the result with `error_bound`, in the shot that was measured last.
+   */
+  double chosen_error;
+  /*
+   The error of the last run with a codec whose result was judged; infinite in dB for equal results.
+   */
+  double last_error;
+  /*
+   The field of the result that had `last_error`: the one with the largest error.
+   */
+  uint32_t field;
+  /*
+   Runs whose results were judged, over all shots.
+   */
+  uint32_t runs;
+  /*
+   Shots that were measured: the first one, and those of `gpuzip_quality_check`.
+   */
+  uint32_t shots;
+  /*
+   Reserved; the library writes zero.
+   */
+  uint32_t reserved0;
+  /*
+   Reserved; the library writes zero.
+   */
+  uint64_t reserved[4];
+} gpuzip_quality_info_t;
 
 /*
  Options of `gpuzip_persist_open`.
@@ -2106,6 +2166,114 @@ gpuzip_status_t gpuzip_profile_info(const void *data,
                                     uint64_t bytes,
                                     uint32_t index,
                                     struct gpuzip_profile_info_t *info);
+
+/*
+ Begins to choose `error_bound` from the error of the application's result, as `config->quality`
+ asks: the application runs one shot several times, each time with a configuration that
+ `gpuzip_quality_next` gives, and hands over what it computed. The bound is an estimate for other shots;
+ `gpuzip_quality_check` measures one of them.
+
+ ```c
+ int32_t run;
+ gpuzip_quality_open(&config, &quality);
+ while (gpuzip_quality_next(quality, &config, &run) == GPUZIP_OK && run) {
+   migrate(&config, shot, image);
+   gpuzip_quality_result(quality, &image_as_field, 1);
+ }
+ ```
+
+ `migrate` makes a session of `config` for each run, and all shots follow with the last `config`.
+ `config` is copied but for its strings, which must stay valid until `gpuzip_quality_close`. Nothing
+ else is shared with sessions.
+
+ Pointers:
+ `config` and `quality` are NULL or valid.
+ */
+gpuzip_status_t gpuzip_quality_open(const struct gpuzip_config_t *config,
+                                    struct gpuzip_quality_t **quality);
+
+/*
+ Tells the next run. `*run` = 1: run the shot that is being measured, with a session of `*config`, and
+ give its result to `gpuzip_quality_result`. `*run` = 0: no run is left, and `*config` is the
+ configuration of all shots that follow, with the chosen `error_bound`.
+
+ The first run has raw snapshots. With a budget it has algorithm auto (unless the algorithm is online or
+ the policy lru), since raw snapshots may not fit as many as compressed ones; without one, the configured
+ schedule needs memory for its snapshots raw. The runs that follow differ in `error_bound` only.
+ `*config` is the configuration given to `gpuzip_quality_open` with the run's values; its `quality` is
+ NULL. Until a result was taken, the call gives the same run again.
+
+ Pointers:
+ `config` and `run` are NULL or valid.
+ */
+gpuzip_status_t gpuzip_quality_next(struct gpuzip_quality_t *quality,
+                                    struct gpuzip_config_t *config,
+                                    int32_t *run);
+
+/*
+ Hands over the result of the run that `gpuzip_quality_next` told: the image or gradient of this shot
+ alone, FP32 or FP64 in host memory, as `nfields` fields whose `role` is 0. The result of the run with
+ raw snapshots is copied; the copy is freed when no run is left. Every field must keep the error, so
+ give parameters of different units as fields of their own. Values in the gaps between rows are not
+ compared. A result with NaN or infinities, or a field that is 0 everywhere with raw snapshots (for
+ images: constant), is GPUZIP_ERR_VALUES; the run's result is then still wanted.
+
+ Pointers:
+ `result` points to `nfields` fields with their data.
+ */
+gpuzip_status_t gpuzip_quality_result(struct gpuzip_quality_t *quality,
+                                      const struct gpuzip_field_t *result,
+                                      uint32_t nfields);
+
+/*
+ As the first half of `gpuzip_quality_result`, for a result of which each rank has a part: writes three
+ numbers for each field to `sums`, and two to `maxima`. Add the sums of all ranks
+ (`MPI_Allreduce(MPI_IN_PLACE, sums, 3 * nfields, MPI_DOUBLE, MPI_SUM, communicator)`), take the maxima
+ (MPI_MAX, 2 * nfields), and give both to `gpuzip_quality_judge` on every rank: all ranks then choose one
+ bound. A rank without a part gives no values to sum: fields with extents of 0 are refused, so let such a
+ rank give one value that is 0.
+
+ Pointers:
+ As for `gpuzip_quality_result`; `sums` has room for 3 `nfields` numbers and `maxima` for 2 `nfields`.
+ */
+gpuzip_status_t gpuzip_quality_compare(struct gpuzip_quality_t *quality,
+                                       const struct gpuzip_field_t *result,
+                                       uint32_t nfields,
+                                       double *sums,
+                                       double *maxima);
+
+/*
+ As the second half of `gpuzip_quality_result`: judges the run by the sums and maxima of all ranks. All
+ ranks give the same numbers, as many as `gpuzip_quality_compare` wrote, and get the same answer.
+
+ Pointers:
+ `sums` and `maxima` point to as many numbers as `gpuzip_quality_compare` wrote.
+ */
+gpuzip_status_t gpuzip_quality_judge(struct gpuzip_quality_t *quality,
+                                     const double *sums,
+                                     const double *maxima,
+                                     uint32_t nfields);
+
+/*
+ Begins to measure another shot, once no run is left: with raw snapshots, and with the chosen bound. If
+ the result's error is larger than asked, further runs of this shot choose a tighter bound; the bound
+ never becomes looser. Go on with `gpuzip_quality_next`.
+ */
+gpuzip_status_t gpuzip_quality_check(struct gpuzip_quality_t *quality);
+
+/*
+ Tells what was measured and chosen so far.
+
+ Pointers:
+ `info` is NULL or points to a `gpuzip_quality_info_t` whose `struct_size` is set.
+ */
+gpuzip_status_t gpuzip_quality_info(struct gpuzip_quality_t *quality,
+                                    struct gpuzip_quality_info_t *info);
+
+/*
+ Gives the handle back, and the memory of what was measured.
+ */
+gpuzip_status_t gpuzip_quality_close(struct gpuzip_quality_t *quality);
 
 /*
  Opens the folder `persist_dir` of the session's configuration for restart files, and makes the folder

@@ -22,6 +22,7 @@
 
 #include <gpuzip.h>
 
+#include <algorithm>
 #include <complex>
 #include <cstddef>
 #include <cstdint>
@@ -211,7 +212,7 @@ struct type_of<std::complex<double>, false> : std::integral_constant<std::int32_
  * strings are std::string, which this object owns; an empty string is not set. Pass
  * `c_config()` to the calls of gpuzip.h. */
 struct config : gpuzip_config_t {
-  std::string trace_file_path, float_kind, profile_path, trace_out, persist_dir, disk_path;
+  std::string trace_file_path, float_kind, profile_path, trace_out, persist_dir, disk_path, quality;
 
   config() : gpuzip_config_t() {
     detail::call(nullptr, [&] { return gpuzip_config_init(this); });
@@ -233,6 +234,7 @@ struct config : gpuzip_config_t {
     detail::take(loaded.trace_out, c.trace_out);
     detail::take(loaded.persist_dir, c.persist_dir);
     detail::take(loaded.disk_path, c.disk_path);
+    detail::take(loaded.quality, c.quality);
     return loaded;
   }
 
@@ -247,6 +249,7 @@ struct config : gpuzip_config_t {
     c.trace_out = detail::c_string(self.trace_out);
     c.persist_dir = detail::c_string(self.persist_dir);
     c.disk_path = detail::c_string(self.disk_path);
+    c.quality = detail::c_string(self.quality);
     return c;
   }
 };
@@ -632,6 +635,60 @@ class session : public detail::handle<gpuzip_t, gpuzip_finalize> {
     if (!call(out, function, ts, data.data(), static_cast<std::uint32_t>(count), stream)) data.clear();
     return data;
   }
+};
+
+/* Chooses error_bound from the error of the result, as gpuzip_quality_open and `config.quality` say. */
+class quality : public detail::handle<gpuzip_quality_t, gpuzip_quality_close> {
+ public:
+  quality() noexcept = default;
+  explicit quality(const config &settings, status *out = nullptr) : given_(settings) {
+    const gpuzip_config_t c = given_.c_config();
+    detail::call(out, [&] { return gpuzip_quality_open(&c, &handle_); });
+  }
+
+  /* Sets `run` to the configuration of the next run, and returns whether its result is wanted, as
+   * gpuzip_quality_next. */
+  bool next(config &run, status *out = nullptr) {
+    gpuzip_config_t c;
+    std::int32_t wanted = 0;
+    if (!detail::call(out, [&] { return gpuzip_quality_next(handle_, &c, &wanted); })) return false;
+    run = given_;
+    run.quality.clear();
+    static_cast<gpuzip_config_t &>(run) = c;
+    return wanted != 0;
+  }
+
+  /* Takes the result of the run, as gpuzip_quality_result. */
+  void result(const field_list &fields, status *out = nullptr) {
+    detail::call(out, [&] { return gpuzip_quality_result(handle_, fields.data(), detail::count(fields)); });
+  }
+
+  /* Takes this rank's part of the result, as gpuzip_quality_compare: 3 sums and 2 maxima for each field. */
+  void compare(const field_list &fields, std::vector<double> &sums, std::vector<double> &maxima, status *out = nullptr) {
+    sums.resize(3 * fields.size());
+    maxima.resize(2 * fields.size());
+    detail::call(out, [&] { return gpuzip_quality_compare(handle_, fields.data(), detail::count(fields), sums.data(), maxima.data()); });
+  }
+
+  /* Judges the run by the sums and maxima of all ranks, as gpuzip_quality_judge. */
+  void judge(const std::vector<double> &sums, const std::vector<double> &maxima, status *out = nullptr) {
+    const std::uint32_t fields = static_cast<std::uint32_t>((std::min)(sums.size() / 3, maxima.size() / 2));
+    detail::call(out, [&] { return gpuzip_quality_judge(handle_, sums.data(), maxima.data(), fields); });
+  }
+
+  /* Begins to measure another shot, as gpuzip_quality_check. */
+  void check(status *out = nullptr) {
+    detail::call(out, [&] { return gpuzip_quality_check(handle_); });
+  }
+
+  gpuzip_quality_info_t info(status *out = nullptr) {
+    gpuzip_quality_info_t told = detail::sized<gpuzip_quality_info_t>();
+    detail::call(out, [&] { return gpuzip_quality_info(handle_, &told); });
+    return told;
+  }
+
+ private:
+  config given_;
 };
 
 /* Returns what a session would decide and take, as gpuzip_memory_required. */

@@ -5,6 +5,7 @@ use crate::environment;
 use crate::error::{fail, Result};
 use crate::plan::Policy;
 use crate::predict::Profile;
+use crate::quality::Target;
 use crate::schedule::{check_steps, Algorithm, MAX_STEPS};
 use crate::together::{Mode, Modes};
 use std::path::PathBuf;
@@ -116,6 +117,8 @@ pub struct CodecOptions {
     /// Whether the planner chooses between raw snapshots and the codecs that keep the bound of
     /// `settings`.
     pub any_codec: bool,
+    /// The error of the application's result from which the bound is to be chosen.
+    pub quality: Option<Target>,
     pub compression_factor: f64,
     pub difference_bound: bool,
     /// `codec_threads`: threads of the host backend that may code beside the calling thread.

@@ -29,6 +29,7 @@ pub mod persist;
 pub mod plan;
 pub mod predict;
 mod process;
+pub mod quality;
 mod reserve;
 pub mod scalar;
 pub mod schedule;

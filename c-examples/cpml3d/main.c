@@ -33,6 +33,7 @@ typedef struct run_t {
     survey_t survey;
     inversion_t inv;
     checkpoint_t checkpoint;
+    asked_t asked;      /* for the key quality */
     kept_t kept;        /* for --verify */
     real *sum;          /* for --verify: inv.gradient with every state kept */
     double *gradient;   /* the gradient on the cells of the model */
@@ -59,6 +60,7 @@ static int run_open(run_t *run, const job_t *job)
 static void run_close(run_t *run)
 {
     checkpoint_close(&run->checkpoint);
+    asked_close(&run->asked);
     kept_close(&run->kept);
     free(run->gradient);
     free(run->sum);
@@ -145,6 +147,7 @@ static void tell_json(const job_t *job, const run_t *run, uint32_t fields)
     if (job->verify)
         printf(isfinite(run->kept.error) ? ", \"identical\": %s, \"snapshot_error\": %.9g" : ", \"identical\": %s, \"snapshot_error\": null",
                run->identical ? "true" : "false", run->kept.error);
+    asked_json(&run->asked);
     printf(", ");
     json_text("gradient", run->files.gradient);
     printf(", ");
@@ -184,6 +187,7 @@ static void tell_text(const job_t *job, const run_t *run, uint32_t fields)
     printf("gradient          %.2f s; %" PRIu64 " snapshots saved, %" PRIu64 " restored, %.2f to 1\n", run->checkpointed, t->saves,
            t->restores, t->stored_bytes > 0 ? (double)t->raw_bytes / (double)t->stored_bytes : 1.0);
     printf("misfit            %.9e\n", run->misfit);
+    asked_text(&run->asked);
     if (job->verify)
         tell_verified(run);
     printf("look at           %s\n                  %s\n", run->files.gradient_png, run->files.model_png);
@@ -220,7 +224,7 @@ static int run_job(const job_t *job)
 
     memset(&run, 0, sizeof run);
     if (output_open(&run.files, job->out) == 0 && run_open(&run, job) == 0) {
-        if (session_open(&run.checkpoint, job->config, &run.smooth, job->steps) != 0)
+        if (session_open(&run.checkpoint, &run.asked, job->config, &run.inv, &run.truth) != 0)
             status = BAD_OPTIONS;
         else if (invert(&run, job) == 0)
             status = finish(&run, job);

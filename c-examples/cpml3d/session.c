@@ -47,16 +47,48 @@ static gpuzip_status_t start(checkpoint_t *c, gpuzip_config_t *cfg, const cpml_t
     return gpuzip_summary(c->session, &c->plan);
 }
 
-int session_open(checkpoint_t *c, const char *config, const cpml_t *m, size_t steps)
+/* A shot with a session of its own, for the key quality. */
+typedef struct measured_t {
+    inversion_t *inv;
+    const cpml_t *truth;
+    size_t observed;  /* 1 + number of the shot whose data are there */
+} measured_t;
+
+static int gradient_measured(void *all, const gpuzip_config_t *cfg, size_t shot, gpuzip_field_t *result)
 {
-    gpuzip_config_t cfg;
+    measured_t *m = all;
+    inversion_t *inv = m->inv;
+    const grid_t *g = &inv->medium->grid;
+    gpuzip_config_t own = *cfg;
+    checkpoint_t c = {.session = NULL};
+    int status = -1;
+
+    if (m->observed != shot + 1)
+        inversion_observe(inv, m->truth, shot);
+    m->observed = shot + 1;
+    memset(inv->gradient, 0, g->points * sizeof *inv->gradient);
+    if (!checkpoint_failed(start(&c, &own, inv->medium, inv->survey->steps)))
+        status = session_gradient(&c, inv, NULL);
+    checkpoint_close(&c);
+    *result = (gpuzip_field_t){.data = inv->gradient, .n1 = g->points, .n2 = 1, .n3 = 1, .type = sizeof(real) == sizeof(double)};
+    return status;
+}
+
+int session_open(checkpoint_t *c, asked_t *asked, const char *config, inversion_t *inv, const cpml_t *truth)
+{
+    const grid_t *g = &inv->medium->grid;
+    measured_t measured = {.inv = inv, .truth = truth};
+    gpuzip_config_t loaded, cfg;
     int failed;
 
     memset(c, 0, sizeof *c);
-    if (checkpoint_failed(gpuzip_config_init(&cfg)) || checkpoint_failed(gpuzip_config_load(config, &cfg)))
+    if (checkpoint_failed(gpuzip_config_init(&loaded)) || checkpoint_failed(gpuzip_config_load(config, &loaded)))
         return -1;
-    failed = checkpoint_failed(start(c, &cfg, m, steps));
-    gpuzip_config_free(&cfg);
+    cfg = loaded;
+    failed = asked_choose(asked, &cfg, inv->survey->shots, gradient_measured, &measured) != 0 ||
+             checkpoint_failed(start(c, &cfg, inv->medium, inv->survey->steps));
+    memset(inv->gradient, 0, g->points * sizeof *inv->gradient);
+    gpuzip_config_free(&loaded);
     return failed ? -1 : 0;
 }
 

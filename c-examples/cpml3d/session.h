@@ -5,6 +5,7 @@
 
 #include <gpuzip.h>
 
+#include "asked.h"
 #include "checkpoint.h"
 #include "kept.h"
 
@@ -14,9 +15,10 @@
 /* Describes the state `x` as fields of gpuzip and returns their number. `x` may be NULL: shapes
  * only. */
 uint32_t session_fields(const cpml_t *m, const state_t *x, gpuzip_field_t fields[MAX_FIELDS]);
-/* Makes a session for `steps` steps, configured by the file `config` (NULL: none) and the
- * environment. Returns 0, or -1 with the reason on stderr. */
-int session_open(checkpoint_t *c, const char *config, const cpml_t *m, size_t steps);
+/* Makes a session for the shots of `inv`, configured by the file `config` (NULL: none) and the
+ * environment. With the key quality, shots in the medium `truth` give data to choose the error bound by
+ * the gradient. Clears inv->gradient. Returns 0, or -1 with the reason on stderr. */
+int session_open(checkpoint_t *c, asked_t *asked, const char *config, inversion_t *inv, const cpml_t *truth);
 /* Adds the gradient of the observed shot. `k` compares snapshots, or is NULL. Returns 0, or -1
  * with the reason on stderr. */
 int session_gradient(checkpoint_t *c, inversion_t *inv, kept_t *k);

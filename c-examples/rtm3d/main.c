@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "asked.h"
 #include "bench.h"
 #include "checkpoint.h"
 #include "clock.h"
@@ -41,6 +42,7 @@ typedef struct run_t {
     taylor_t taylor;   /* for --taylor */
     tuned_t tuned;     /* for --tune */
     double *gradient;  /* for --gradient: the gradient on the cells of the model */
+    asked_t asked;     /* for the key quality */
 } run_t;
 
 static int open_gradient(run_t *run, const job_t *job)
@@ -75,6 +77,7 @@ static int run_open(run_t *run, const job_t *job)
 static void run_close(run_t *run)
 {
     checkpoint_close(&run->checkpoint);
+    asked_close(&run->asked);
     tune_free(&run->tuned);
     taylor_close(&run->taylor);
     free(run->gradient);
@@ -131,6 +134,17 @@ static int stopped(const run_t *run)
     return RESTART_STOPPED;
 }
 
+/* What the key quality is about: the gradient at all points, or without --gradient the image. */
+static real *result_of(const image_t *image)
+{
+    return image->gradient != NULL ? image->gradient : image->correlation;
+}
+
+static size_t values_of(const image_t *image)
+{
+    return image->gradient != NULL ? image->points : image->cells;
+}
+
 static int migrate(run_t *run, const job_t *job, results_t *r)
 {
     progress_size(job, &run->checkpoint, 2 * job->grid.points * sizeof(real), 2);
@@ -159,12 +173,15 @@ static int migrate(run_t *run, const job_t *job, results_t *r)
             return -1;
         progress_replan(steps_to_take(run, job));  /* `auto` may have made a new plan */
         image_stack(&run->image, &run->one);
+        if (job->verify && asked_keep(&run->asked, result_of(&run->one), values_of(&run->one), job->shots) != 0)
+            return -1;
         r->misfit += job->gradient ? gradient_misfit(&run->shot) : 0.0;
         if (job->verify) {
             progress_shot(i, job->shots, "verifying");
             image_clear(&run->one);
             TIMED(r->store_everything, reference_migrate(&run->reference, &run->shot, &run->one));
             image_stack(&run->expected, &run->one);
+            asked_compare(&run->asked, result_of(&run->one));
         }
         if (job->taylor) {
             progress_shot(i, job->shots, "testing");
@@ -236,6 +253,52 @@ static int finish_gradient(run_t *run, const job_t *job, results_t *r)
     return output_gradient(&r->files, job, run->gradient);
 }
 
+typedef struct measured_t {
+    run_t *run;
+    const job_t *job;
+    size_t observed;  /* 1 + number of the shot whose data are there */
+} measured_t;
+
+/* Migrates a shot with a session of its own, for the key quality. */
+static int migrate_measured(void *all, const gpuzip_config_t *cfg, size_t shot, gpuzip_field_t *result)
+{
+    measured_t *m = all;
+    run_t *run = m->run;
+    const job_t *job = m->job;
+    checkpoint_t c;
+    int status = -1;
+
+    if (m->observed != shot + 1)
+        shot_observe(&run->shot, &run->truth, shot);
+    m->observed = shot + 1;
+    image_clear(&run->one);
+    if (!checkpoint_failed(checkpoint_configure(&c, cfg, NULL, &job->grid, job->steps, job->every, NULL)))
+        status = checkpoint_migrate(&c, &run->shot, &run->one);
+    checkpoint_close(&c);
+    *result = (gpuzip_field_t){.data = result_of(&run->one), .n1 = values_of(&run->one), .n2 = 1, .n3 = 1,
+                               .type = sizeof(real) == sizeof(double)};
+    return status;
+}
+
+/* Makes the session of all shots; with the key quality after its bound is chosen. */
+static int open_session(run_t *run, const job_t *job)
+{
+    gpuzip_config_t loaded, cfg;
+    measured_t measured = {.run = run, .job = job};
+    int status = BAD_OPTIONS;
+
+    if (checkpoint_failed(gpuzip_config_init(&loaded)) || checkpoint_failed(gpuzip_config_load(job->config, &loaded)))
+        return BAD_OPTIONS;
+    loaded.zero_copy |= job->zero_copy;
+    cfg = loaded;
+    if (asked_choose(&run->asked, &cfg, job->shots, migrate_measured, &measured) != 0)
+        status = FAILED;
+    else if (!checkpoint_failed(checkpoint_configure(&run->checkpoint, &cfg, NULL, &job->grid, job->steps, job->every, NULL)))
+        status = DONE;
+    gpuzip_config_free(&loaded);
+    return status;
+}
+
 static int run_job(const job_t *job)
 {
     run_t run;
@@ -245,12 +308,16 @@ static int run_job(const job_t *job)
     memset(&run, 0, sizeof run);
     if (job->restart != NULL && restart_name(job->restart) != 0)
         return FAILED;
-    if (checkpoint_open(&run.checkpoint, job->config, job->zero_copy, &job->grid, job->steps, job->every, NULL) != 0)
-        return BAD_OPTIONS;
-    if (output_open(&r.files, job->out) != 0 || run_open(&run, job) != 0) {
+    if (run_open(&run, job) != 0) {
         run_close(&run);
         return FAILED;
     }
+    if ((status = open_session(&run, job)) != DONE || output_open(&r.files, job->out) != 0) {
+        run_close(&run);
+        return status != DONE ? status : FAILED;
+    }
+    status = FAILED;
+    r.asked = &run.asked;
     if ((migrated = migrate(&run, job, &r)) == RESTART_STOPPED)
         status = STOPPED;
     else if (migrated == 0 && output_write(&r.files, job, &run.image) == 0 &&

@@ -154,6 +154,8 @@ void report_text(const job_t *job, const checkpoint_t *c, const results_t *r)
     text_plan(job, c);
     if (r->tuned != NULL)
         tune_text(r->tuned, c);
+    if (r->asked != NULL)
+        asked_text(r->asked);
     text_cost(job, c, r);
     if (job->verify) {
         printf("store-everything  %.2f s: checkpointing takes %.2f times as long\n",
@@ -238,6 +240,8 @@ void report_json(const job_t *job, const checkpoint_t *c, const results_t *r)
     json_device(r);
     if (r->tuned != NULL)
         tune_json(r->tuned, c);
+    if (r->asked != NULL)
+        asked_json(r->asked);
     json_stats(&c->total);
     printf(", \"kept\": %zu", r->kept);
     printf(", \"migration_seconds\": %.6f, \"modelling_seconds\": %.6f, \"stall_fraction\": %.6f, "

@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "asked.h"
 #include "checkpoint.h"
 #include "job.h"
 #include "taylor.h"
@@ -30,6 +31,7 @@ typedef struct results_t {
     const taylor_t *taylor;       /* NULL: no Taylor test */
     int right;                    /* whether the gradient passed the Taylor test */
     const tuned_t *tuned;         /* NULL: nothing was measured */
+    const asked_t *asked;         /* NULL: the program does not know the key quality */
     const char *device;           /* name of the GPU; NULL on the CPU */
     double forward_step, backward_step;  /* seconds of one step, without checkpointing; on a GPU */
     outputs_t files;

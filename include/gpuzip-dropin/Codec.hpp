@@ -108,7 +108,7 @@ class CodecOf : public Compressor<Raw, Compressed> {
     own.checkpointing_algorithm = GPUZIP_ALGORITHM_AUTO;
     own.trace_file_path = nullptr;
     own.float_kind = nullptr;
-    own.profile_path = own.trace_out = own.persist_dir = own.disk_path = nullptr;
+    own.profile_path = own.trace_out = own.persist_dir = own.disk_path = own.quality = nullptr;
     own.backend = own.device = 0;
     return own;
   }

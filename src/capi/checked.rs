@@ -15,6 +15,7 @@ use crate::error::{fail, Code, Error, Result};
 use crate::files;
 use crate::plan::Policy;
 use crate::predict::Profile;
+use crate::quality;
 use crate::schedule::Algorithm;
 use std::ffi::CStr;
 use std::ops::RangeInclusive;
@@ -79,6 +80,13 @@ pub(super) unsafe fn adopted(config: *const gpuzip_config_t) -> Result<Config> {
              defaults; call gpuzip_config_init first to set others"
         );
     }
+    if let Some(quality) = checked.codec.quality {
+        return fail!(
+            Config,
+            "quality = {quality}: this program does not measure the error of its result (gpuzip_quality_open), so that nothing would keep it: \
+             remove the key and set error_bound"
+        );
+    }
     warn_of_bound(&given, &checked);
     if given.reserved_huge_pages != 0 {
         log::warn!("{}", of_retired("huge_pages"));
@@ -127,7 +135,7 @@ unsafe fn checked_copy(given: &gpuzip_config_t) -> Result<Config> {
         schedule: schedule(given, text(given.trace_file_path).map(file_of))?,
         tiers: tiers(given, folders.collect())?,
         device: device(given, path(given.profile_path))?,
-        codec: codec(given)?,
+        codec: codec(given, text(given.quality))?,
         report: ReportOptions {
             trace_out: path(given.trace_out),
             log_ratio: one_of!(given.enable_compression_rate_log, "0 or 1"),
@@ -228,9 +236,30 @@ fn device(given: &gpuzip_config_t, profile_file: Option<PathBuf>) -> Result<Devi
     })
 }
 
-fn codec(given: &gpuzip_config_t) -> Result<CodecOptions> {
+fn codec(given: &gpuzip_config_t, quality: Option<&CStr>) -> Result<CodecOptions> {
+    let settings = compression(given)?;
+    let text = quality.map(CStr::to_string_lossy).unwrap_or_default();
+    let quality = match text.trim() {
+        "" => None,
+        text => Some(quality::Target::of(text)?),
+    };
+    if quality.is_some() && !settings.method.is_bounded() {
+        let name = if given.compressor == GPUZIP_COMPRESSOR_AUTO {
+            "auto"
+        } else {
+            settings.method.name()
+        };
+        return fail!(
+            Config,
+            "quality = {} with compressor = {} ({name}): there is no error bound to choose; take {}",
+            text.trim(),
+            given.compressor,
+            bounded_names()
+        );
+    }
     Ok(CodecOptions {
-        settings: compression(given)?,
+        settings,
+        quality,
         any_codec: given.compressor == GPUZIP_COMPRESSOR_AUTO,
         compression_factor: within(
             "compression_factor",
@@ -370,8 +399,13 @@ fn warn_of_bound(given: &gpuzip_config_t, checked: &Config) {
         "error_bound = {bound} with compressor = {} ({}): {what}, so that the bound has no effect; take {} or auto",
         given.compressor,
         method.name(),
-        Method::bounded().iter().map(Method::name).collect::<Vec<_>>().join(", ")
+        bounded_names()
     );
+}
+
+/// Returns the names of the codecs that keep a bound, for error texts.
+fn bounded_names() -> String {
+    Method::bounded().iter().map(Method::name).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns `value` if it is 0 or in `range`; `what` says what the number is.

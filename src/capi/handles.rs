@@ -3,7 +3,8 @@
 //! of its process, so that no process takes the handle of another one for its own.
 
 use super::float::in_caller;
-use super::types::{gpuzip_schedule_t, gpuzip_t};
+use super::quality_runs::QualityRuns;
+use super::types::{gpuzip_quality_t, gpuzip_schedule_t, gpuzip_t};
 use crate::choice::SharedSchedule;
 use crate::error::{fail, Result};
 use crate::guarded::Guarded;
@@ -20,11 +21,17 @@ struct Handles {
     first: usize,
     sessions: BTreeMap<usize, Arc<Mutex<Session>>>,
     schedules: BTreeMap<usize, Arc<SharedSchedule>>,
+    qualities: BTreeMap<usize, Arc<Mutex<QualityRuns>>>,
 }
 
 impl Handles {
     const fn from(first: usize) -> Self {
-        Handles { first, sessions: BTreeMap::new(), schedules: BTreeMap::new() }
+        Handles {
+            first,
+            sessions: BTreeMap::new(),
+            schedules: BTreeMap::new(),
+            qualities: BTreeMap::new(),
+        }
     }
 
     /// Returns the error for a handle that is not live.
@@ -55,6 +62,7 @@ const STEP: usize = 16;
 const COUNT_BITS: u32 = 40;
 const SESSION: &str = "gpuzip_t";
 const SCHEDULE: &str = "gpuzip_schedule_t";
+const QUALITY: &str = "gpuzip_quality_t";
 
 /// The count of the next handle. No number is given twice or to both kinds of handle, and a forked
 /// child gives no count that its parent gave before the fork.
@@ -153,4 +161,33 @@ pub(super) fn remove_schedule(handle: *mut gpuzip_schedule_t) -> Result<Arc<Shar
     let mut handles = HANDLES.write()?;
     let found = handles.schedules.remove(&(handle as usize));
     found.map_or_else(|| handles.unknown(handle as usize, SCHEDULE), Ok)
+}
+
+pub(super) fn add_quality(quality: QualityRuns) -> Result<*mut gpuzip_quality_t> {
+    let (mut handles, quality) = (HANDLES.write()?, Arc::new(Mutex::new(quality)));
+    let handle = next();
+    handles.qualities.insert(handle, quality);
+    Ok(handle as *mut gpuzip_quality_t)
+}
+
+/// Locks a live choice of a bound and runs `body` on it.
+pub(super) fn with_quality<R>(
+    handle: *mut gpuzip_quality_t,
+    body: impl FnOnce(&mut QualityRuns) -> Result<R>,
+) -> Result<R> {
+    let handles = HANDLES.read()?;
+    let found = handles.qualities.get(&(handle as usize)).cloned();
+    let Some(quality) = found else { return handles.unknown(handle as usize, QUALITY) };
+    drop(handles);
+    let Ok(mut quality) = quality.lock() else {
+        return fail!(Poisoned, "the handle is unusable after an internal error: close it");
+    };
+    body(&mut quality)
+}
+
+/// Removes the handle of a choice of a bound.
+pub(super) fn remove_quality(handle: *mut gpuzip_quality_t) -> Result<()> {
+    let mut handles = HANDLES.write()?;
+    let found = handles.qualities.remove(&(handle as usize));
+    found.map_or_else(|| handles.unknown(handle as usize, QUALITY), |_| Ok(()))
 }

@@ -35,6 +35,8 @@ pub enum Allowed {
     Numbers(f64, f64),
     /// The path of a file.
     Files,
+    /// Texts of this form.
+    Texts(&'static str),
 }
 
 /// A reference to a field of the configuration, by the field's type.
@@ -61,7 +63,7 @@ macro_rules! keys {
     };
 }
 
-use Allowed::{Codecs, Files, Names, Numbers};
+use Allowed::{Codecs, Files, Names, Numbers, Texts};
 
 /// Whole numbers from 0 on.
 const COUNT: Allowed = Numbers(0.0, i32::MAX as f64);
@@ -149,6 +151,7 @@ keys! {
     device_reserve: Bytes, "bytes", POSITIVE, "device memory that is left to the application; 0: the larger of 512 MiB and 2 % of the device's memory, at most an eighth of it";
     codec_threads: Int, "threads", Numbers(0.0, 2.0), "host backend: threads that code snapshots while the application computes, where that is faster; 0: the calling thread codes";
     sequences: Int, "", NO_YES, "host backend, dct and store-all: a snapshot holds the difference to what the next two states predict";
+    quality: Text, "", Texts("gradient:ERROR or image:PSNR in dB"), "the error of the result, such as gradient:1e-3 or image:60dB, from which an application that measures its result chooses error_bound";
 }
 
 /// Keys that earlier versions had. Files and variables may still set them to anything, without
@@ -217,7 +220,7 @@ impl Key {
             Codecs(_) if (64.0..=255.0).contains(&number) => true,
             Names(names) | Codecs(names) => names.iter().any(|(_, n)| f64::from(*n) == number),
             Numbers(least, most) => (least..=most).contains(&number),
-            Files => false,
+            Files | Texts(_) => false,
         }
     }
 
@@ -255,6 +258,7 @@ impl Key {
             (Slot::Bandwidth(_), _) => "bytes per second: K, M, G, T or KiB to TiB are powers of 1024, kB to TB of 1000".into(),
             (_, Numbers(..)) => "a number from 0 on".into(),
             (_, Files) => "a path".into(),
+            (_, Texts(form)) => (*form).into(),
         }
     }
 

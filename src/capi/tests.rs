@@ -122,6 +122,14 @@ fn entries() -> Vec<(&'static str, Box<dyn Fn() -> i32>)> {
         gpuzip_profile_import(null_mut(), null(), 0);
         gpuzip_profile_steps(null_mut(), 0, null(), null());
         gpuzip_profile_info(null(), 0, 0, null_mut());
+        gpuzip_quality_open(null(), null_mut());
+        gpuzip_quality_next(null_mut(), null_mut(), null_mut());
+        gpuzip_quality_result(null_mut(), null(), 0);
+        gpuzip_quality_compare(null_mut(), null(), 0, null_mut(), null_mut());
+        gpuzip_quality_judge(null_mut(), null(), null(), 0);
+        gpuzip_quality_check(null_mut());
+        gpuzip_quality_info(null_mut(), null_mut());
+        gpuzip_quality_close(null_mut());
         gpuzip_codec_bound(null(), null(), 0, null_mut());
         gpuzip_codec_compress(null(), null(), 0, null_mut(), 0, null_mut());
         gpuzip_codec_decompress(null(), 0, null(), 0);

@@ -180,6 +180,11 @@ pub struct gpuzip_t {
     _opaque: [u8; 0],
 }
 
+/// The choice of an error bound from the errors of results (`gpuzip_quality_open`).
+pub struct gpuzip_quality_t {
+    _opaque: [u8; 0],
+}
+
 /// A schedule with its current action; several sessions may follow one schedule.
 pub struct gpuzip_schedule_t {
     _opaque: [u8; 0],
@@ -461,8 +466,41 @@ pub struct gpuzip_config_t {
     /// snapshots take several times fewer bytes; `compression_factor` says what to plan with. 0: every
     /// snapshot is coded by itself.
     pub sequences: i32,
+    /// The error of the application's result, from which `gpuzip_quality_open` chooses `error_bound`:
+    /// "gradient:1e-3" for a relative error (root of the sum of squares) of at most 1e-3, "image:60dB" for
+    /// a PSNR of at least 60 dB relative to the range. Needs a codec that keeps an error bound.
+    /// `error_bound`, if set, is then the loosest bound that may be chosen. A session with this text is
+    /// refused: only the application can measure its result. NULL or empty: not used.
+    pub quality: *const c_char,
     /// Reserved: must be zero.
-    pub reserved: [u64; 10],
+    pub reserved: [u64; 9],
+}
+
+/// What `gpuzip_quality_open` has begun, as told by `gpuzip_quality_info`. Errors are in the unit of the
+/// key `quality`: relative errors of gradients, PSNRs of images in dB.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct gpuzip_quality_info_t {
+    /// sizeof(gpuzip_quality_info_t), set by the caller.
+    pub struct_size: u64,
+    /// The error that is asked for: the largest one, or the least PSNR.
+    pub asked: f64,
+    /// The `error_bound` that is chosen, in the unit of `error_bound_mode`; 0: none yet.
+    pub error_bound: f64,
+    /// The error of the result with `error_bound`, in the shot that was measured last.
+    pub chosen_error: f64,
+    /// The error of the last run with a codec whose result was judged; infinite in dB for equal results.
+    pub last_error: f64,
+    /// The field of the result that had `last_error`: the one with the largest error.
+    pub field: u32,
+    /// Runs whose results were judged, over all shots.
+    pub runs: u32,
+    /// Shots that were measured: the first one, and those of `gpuzip_quality_check`.
+    pub shots: u32,
+    /// Reserved; the library writes zero.
+    pub reserved0: u32,
+    /// Reserved; the library writes zero.
+    pub reserved: [u64; 4],
 }
 
 /// Counts and times of one session since its last setup.

@@ -16,7 +16,7 @@ use syn::{Attribute, Item, UseTree};
 
 /// The modules of the library from the ground up: a module may use the modules that precede it in
 /// this list.
-const FLOORS: [&str; 31] = [
+const FLOORS: [&str; 32] = [
     "named",
     "error",
     "environment",
@@ -42,6 +42,7 @@ const FLOORS: [&str; 31] = [
     "plan",
     "tier",
     "predict",
+    "quality",
     "config",
     "choice",
     "tune",

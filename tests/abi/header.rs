@@ -6,7 +6,7 @@ use common::{have, needs, root, run, tempdir};
 use std::process::Command;
 
 /// The files of `src/capi/` that hold the ABI, in the order of the header.
-const SOURCES: [&str; 11] = [
+const SOURCES: [&str; 12] = [
     "types.rs",
     "entry.rs",
     "logging.rs",
@@ -16,6 +16,7 @@ const SOURCES: [&str; 11] = [
     "run.rs",
     "agree.rs",
     "profile.rs",
+    "quality.rs",
     "persist.rs",
     "codec.rs",
 ];

@@ -8,8 +8,14 @@ use common::{compile_c, compile_everything, folder_in_memory, library, needs, ro
 use common::{tempdir, valgrind};
 use std::process::Command;
 
-const SOURCES: [&str; 5] =
-    ["tests/c/abi.c", "tests/c/run.c", "tests/c/online.c", "tests/c/codec.c", "tests/c/halo.c"];
+const SOURCES: [&str; 6] = [
+    "tests/c/abi.c",
+    "tests/c/run.c",
+    "tests/c/online.c",
+    "tests/c/codec.c",
+    "tests/c/halo.c",
+    "tests/c/quality.c",
+];
 
 #[test]
 fn a_c_program_is_clean_under_sanitizers() {

@@ -50,7 +50,8 @@ from .errors import (
 from .plan import plan
 from .process import agree, algorithm_name, catch_signals, command, log_to, request_stop, set_log_level, stop_requested
 from .profile import Profile
-from .records import CodecInfo, Generation, ProfileInfo, Stats, Summary
+from .quality import Quality
+from .records import CodecInfo, Generation, ProfileInfo, QualityInfo, Stats, Summary
 from .schedule import Schedule, validate, write_trace
 from .session import Session, Slot
 

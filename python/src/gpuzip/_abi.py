@@ -101,6 +101,10 @@ class gpuzip_profile_info_t(ctypes.Structure):
     pass
 
 
+class gpuzip_quality_info_t(ctypes.Structure):
+    pass
+
+
 class gpuzip_persist_options_t(ctypes.Structure):
     pass
 
@@ -183,7 +187,8 @@ gpuzip_config_t._fields_ = [
     ("device_reserve", ctypes.c_uint64),
     ("codec_threads", ctypes.c_int32),
     ("sequences", ctypes.c_int32),
-    ("reserved", ctypes.c_uint64 * 10),
+    ("quality", ctypes.c_char_p),
+    ("reserved", ctypes.c_uint64 * 9),
 ]
 
 gpuzip_action_t._fields_ = [
@@ -313,6 +318,19 @@ gpuzip_profile_info_t._fields_ = [
     ("reserved", ctypes.c_uint64 * 3),
 ]
 
+gpuzip_quality_info_t._fields_ = [
+    ("struct_size", ctypes.c_uint64),
+    ("asked", ctypes.c_double),
+    ("error_bound", ctypes.c_double),
+    ("chosen_error", ctypes.c_double),
+    ("last_error", ctypes.c_double),
+    ("field", ctypes.c_uint32),
+    ("runs", ctypes.c_uint32),
+    ("shots", ctypes.c_uint32),
+    ("reserved0", ctypes.c_uint32),
+    ("reserved", ctypes.c_uint64 * 4),
+]
+
 gpuzip_persist_options_t._fields_ = [
     ("struct_size", ctypes.c_uint64),
     ("rank", ctypes.c_int32),
@@ -414,6 +432,14 @@ FUNCTIONS = {
     "gpuzip_profile_import": (ctypes.c_int32, (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64,)),
     "gpuzip_profile_steps": (ctypes.c_int32, (ctypes.c_void_p, ctypes.c_uint32, ctypes.POINTER(ctypes.c_double), ctypes.POINTER(ctypes.c_double),)),
     "gpuzip_profile_info": (ctypes.c_int32, (ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32, ctypes.POINTER(gpuzip_profile_info_t),)),
+    "gpuzip_quality_open": (ctypes.c_int32, (ctypes.POINTER(gpuzip_config_t), ctypes.POINTER(ctypes.c_void_p),)),
+    "gpuzip_quality_next": (ctypes.c_int32, (ctypes.c_void_p, ctypes.POINTER(gpuzip_config_t), ctypes.POINTER(ctypes.c_int32),)),
+    "gpuzip_quality_result": (ctypes.c_int32, (ctypes.c_void_p, ctypes.POINTER(gpuzip_field_t), ctypes.c_uint32,)),
+    "gpuzip_quality_compare": (ctypes.c_int32, (ctypes.c_void_p, ctypes.POINTER(gpuzip_field_t), ctypes.c_uint32, ctypes.POINTER(ctypes.c_double), ctypes.POINTER(ctypes.c_double),)),
+    "gpuzip_quality_judge": (ctypes.c_int32, (ctypes.c_void_p, ctypes.POINTER(ctypes.c_double), ctypes.POINTER(ctypes.c_double), ctypes.c_uint32,)),
+    "gpuzip_quality_check": (ctypes.c_int32, (ctypes.c_void_p,)),
+    "gpuzip_quality_info": (ctypes.c_int32, (ctypes.c_void_p, ctypes.POINTER(gpuzip_quality_info_t),)),
+    "gpuzip_quality_close": (ctypes.c_int32, (ctypes.c_void_p,)),
     "gpuzip_persist_open": (ctypes.c_int32, (ctypes.c_void_p, ctypes.POINTER(gpuzip_persist_options_t),)),
     "gpuzip_persist_due": (ctypes.c_int32, (ctypes.c_void_p, ctypes.POINTER(ctypes.c_int32),)),
     "gpuzip_persist_write": (ctypes.c_int32, (ctypes.c_void_p, ctypes.c_int64, ctypes.POINTER(gpuzip_array_t), ctypes.c_uint32, ctypes.c_void_p,)),
@@ -719,5 +745,11 @@ KEYS = {
         "false (0), true (1)",
         {"false": 0, "true": 1, "no": 0, "yes": 1, "off": 0, "on": 1},
         "host backend, dct and store-all: a snapshot holds the difference to what the next two states predict",
+    ),
+    "quality": (
+        "",
+        "gradient:ERROR or image:PSNR in dB",
+        {},
+        "the error of the result, such as gradient:1e-3 or image:60dB, from which an application that measures its result chooses error_bound",
     ),
 }

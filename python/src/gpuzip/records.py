@@ -285,6 +285,35 @@ class ProfileInfo(NamedTuple):
     measured, and each direction is then as fast as alone."""
 
 
+class QualityInfo(NamedTuple):
+    """What `gpuzip_quality_open` has begun, as told by `gpuzip_quality_info`. Errors are in the unit of
+    the key `quality`: relative errors of gradients, PSNRs of images in dB.
+    """
+
+    asked: float
+    """The error that is asked for: the largest one, or the least PSNR."""
+
+    error_bound: float
+    """The `error_bound` that is chosen, in the unit of `error_bound_mode`; 0: none yet."""
+
+    chosen_error: float
+    """The error of the result with `error_bound`, in the shot that was measured last."""
+
+    last_error: float
+    """The error of the last run with a codec whose result was judged; infinite in dB for equal
+    results.
+    """
+
+    field: int
+    """The field of the result that had `last_error`: the one with the largest error."""
+
+    runs: int
+    """Runs whose results were judged, over all shots."""
+
+    shots: int
+    """Shots that were measured: the first one, and those of `gpuzip_quality_check`."""
+
+
 class CodecInfo(NamedTuple):
     """Describes one array of a compressed stream. Set `struct_size` to
     sizeof(gpuzip_codec_info_t) before the call.

@@ -387,6 +387,49 @@ contains
     call gpuzip_finalize(session)
   end subroutine
 
+  ! The error of the result is 0.8 of the bound.
+  subroutine qualities
+    type(gpuzip_config_t) :: run_config
+    type(gpuzip_quality_t) :: quality
+    type(gpuzip_quality_info_t) :: info
+    character(kind=c_char), allocatable, target :: text(:)
+    real(c_double), target :: x(10)
+    real(c_double) :: sums(3, 1), maxima(2, 1)
+    logical :: run
+    integer :: i, shot
+    call gpuzip_config_init(config)
+    call gpuzip_quality_open(config, quality, stat, errmsg)
+    call refused(stat, errmsg, gpuzip_err_config, 'quality is not set')
+    config%compressor = gpuzip_compressor_dct
+    config%quality = gpuzip_to_c('gradient:1e-3', text)
+    call gpuzip_quality_open(config, quality)
+    call gpuzip_quality_result(quality, [gpuzip_field(x)], stat, errmsg)
+    call refused(stat, errmsg, gpuzip_err_state, 'gpuzip_quality_next')
+    do shot = 1, 2
+      do
+        call gpuzip_quality_next(quality, run_config, run)
+        if (.not. run) exit
+        x = [(1 + i, i = 1, 10)]
+        if (run_config%compressor /= 0) x = x * (1 + 0.8d0 * run_config%error_bound)
+        call expect(.not. c_associated(run_config%quality), 'a configuration for a session')
+        if (shot == 1) then
+          call gpuzip_quality_result(quality, [gpuzip_field(x)])
+        else
+          call gpuzip_quality_compare(quality, [gpuzip_field(x)], sums, maxima)
+          call expect(sums(3, 1) == 10, 'the number of values')
+          call gpuzip_quality_judge(quality, sums, maxima)
+        end if
+      end do
+      if (shot == 1) call gpuzip_quality_check(quality)
+    end do
+    call gpuzip_quality_info(quality, info)
+    call expect(info%shots == 2 .and. info%asked == 1d-3 .and. info%error_bound == run_config%error_bound, 'what was chosen')
+    call expect(info%chosen_error < 1d-3 .and. info%chosen_error > 2.5d-4, 'the error of what was chosen')
+    call gpuzip_quality_close(quality)
+    call gpuzip_quality_close(quality, stat, errmsg)
+    call refused(stat, errmsg, gpuzip_err_handle, 'gpuzip_quality_t')
+  end subroutine
+
   subroutine codecs
     type(gpuzip_codec_info_t) :: info
     type(gpuzip_codec_plugin_t) :: plugin
@@ -450,6 +493,7 @@ program calls
   call macro_steps
   call errors
   call profiles
+  call qualities
   call codecs
   call restart
   print '(a)', 'ok'

@@ -11,10 +11,11 @@ const NOTE: &str =
     "Generated from include/gpuzip.h by tests/foreign/python.rs; `make header` rewrites this file.";
 
 /// The structs that Python gets as records: name in C, name in Python.
-const RECORDS: [(&str, &str); 5] = [
+const RECORDS: [(&str, &str); 6] = [
     ("gpuzip_summary_t", "Summary"),
     ("gpuzip_stats_t", "Stats"),
     ("gpuzip_profile_info_t", "ProfileInfo"),
+    ("gpuzip_quality_info_t", "QualityInfo"),
     ("gpuzip_codec_info_t", "CodecInfo"),
     ("gpuzip_generation_t", "Generation"),
 ];

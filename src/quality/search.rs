@@ -1,0 +1,147 @@
+//! The search for a bound: from the errors that runs of one shot have with some bounds to the bound of
+//! the next run.
+
+/// The error to aim at, and the errors with which a bound is taken, in parts of the largest error that is
+/// allowed. Other shots have other errors with the same bound: docs/compression.md has the measurement
+/// from which these numbers follow.
+const AIM: f64 = 0.5;
+const TAKEN: [f64; 2] = [0.4, 0.6];
+/// Most runs of a shot with a codec. An error that is proportional to the bound takes two.
+const MOST_RUNS: u32 = 8;
+/// Most change of the bound from one run to the next.
+const LARGEST_STEP: f64 = 100.0;
+
+/// A bound as a fraction, or in the unit of the field, and the error that it caused, in parts of the
+/// largest error that is allowed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Tried {
+    pub bound: f64,
+    pub error: f64,
+}
+
+/// The bounds that runs of one shot have tried.
+#[derive(Debug)]
+pub(super) struct Search {
+    /// The loosest bound that may be taken.
+    limit: f64,
+    /// The loosest bound whose error was not larger than the errors that are taken.
+    small: Option<Tried>,
+    /// The tightest bound whose error was larger.
+    large: Option<Tried>,
+    last: Option<Tried>,
+    runs: u32,
+}
+
+/// What follows from the error of a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Outcome {
+    /// This bound is to be tried.
+    Try(f64),
+    /// This bound is taken, with the error that it had.
+    Take(Tried),
+    /// No bound that was tried had a small enough error.
+    Fail,
+}
+
+impl Search {
+    pub fn new(limit: f64) -> Self {
+        Search { limit, small: None, large: None, last: None, runs: 0 }
+    }
+
+    /// Takes the error of a run with a bound.
+    pub fn tried(&mut self, bound: f64, error: f64) -> Outcome {
+        self.runs += 1;
+        let tried = Tried { bound, error };
+        if error > TAKEN[1] {
+            if self.large.is_none_or(|large| bound < large.bound) {
+                self.large = Some(tried);
+            }
+        } else if self.small.is_none_or(|small| bound > small.bound) {
+            self.small = Some(tried);
+        }
+        let is_taken = (TAKEN[0]..=TAKEN[1]).contains(&error);
+        if is_taken || (error < TAKEN[0] && bound >= self.limit) {
+            return Outcome::Take(tried);
+        }
+        match self.small {
+            Some(small) if self.runs >= MOST_RUNS => Outcome::Take(small),
+            None if self.runs >= MOST_RUNS => Outcome::Fail,
+            _ => {
+                let before = self.last.replace(tried);
+                Outcome::Try(self.next(before, tried))
+            }
+        }
+    }
+
+    /// Returns the bound of the next run: the one that has the error to aim at by the power law through
+    /// the last two runs. With one run the error counts as proportional to the bound.
+    fn next(&self, before: Option<Tried>, last: Tried) -> f64 {
+        let slope = before.map_or(1.0, |before| {
+            (last.error / before.error).ln() / (last.bound / before.bound).ln()
+        });
+        // A slope outside of this range is that of an error that does not follow from the bound alone.
+        let slope = if slope.is_finite() { slope.clamp(0.5, 2.0) } else { 1.0 };
+        let step =
+            if last.error > 0.0 { (AIM / last.error).powf(1.0 / slope) } else { LARGEST_STEP };
+        let bound = last.bound * step.clamp(1.0 / LARGEST_STEP, LARGEST_STEP);
+        match (self.small, self.large) {
+            (Some(a), Some(b)) if !(a.bound * 1.01 < bound && bound < b.bound / 1.01) => {
+                (a.bound * b.bound).sqrt()
+            }
+            _ => bound.min(self.limit),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Searches with the error that `error` gives for a bound. Returns the bound and the number of runs.
+    fn search(first: f64, limit: f64, error: impl Fn(f64) -> f64) -> (Option<f64>, u32) {
+        let (mut search, mut bound) = (Search::new(limit), first);
+        loop {
+            assert!(bound <= limit && bound > 0.0, "{bound}");
+            match search.tried(bound, error(bound)) {
+                Outcome::Try(next) => bound = next,
+                Outcome::Take(taken) => return (Some(taken.bound), search.runs),
+                Outcome::Fail => return (None, search.runs),
+            }
+        }
+    }
+
+    #[test]
+    fn every_power_law_is_found_within_the_range_that_is_taken() {
+        for exponent in [0.5, 0.7, 1.0, 1.3, 2.0] {
+            for scale in (-16..=16).map(|k| 10f64.powf(k as f64 / 4.0)) {
+                let error = |bound: f64| scale * (bound / 1e-4).powf(exponent);
+                let (bound, runs) = search(1e-4, 1e30, error);
+                let error = error(bound.expect("a bound"));
+                assert!((TAKEN[0]..=TAKEN[1]).contains(&error), "{exponent} {scale}: {error}");
+                let most = if exponent == 1.0 { 4 } else { MOST_RUNS };
+                assert!(runs <= most, "{exponent} {scale}: {runs} runs");
+            }
+        }
+    }
+
+    #[test]
+    fn the_limit_is_taken_where_its_error_is_small() {
+        assert_eq!(search(1e-3, 1e-2, |bound| bound).0, Some(1e-2));
+        assert_eq!(search(1e-2, 1e-2, |_| 0.0), (Some(1e-2), 1));
+    }
+
+    #[test]
+    fn an_error_that_jumps_ends_with_the_loosest_bound_below_the_jump_that_was_tried() {
+        let error = |bound: f64| if bound < 3e-4 { 0.1 } else { 3.0 };
+        let (bound, runs) = search(1e-3, 0.5, error);
+        assert!((2e-4..3e-4).contains(&bound.unwrap()) && runs == MOST_RUNS, "{bound:?}");
+        // Fields that a codec stores as they are have no error.
+        let stored = |bound: f64| if bound < 1e-5 { 0.0 } else { 2.0 };
+        assert!(search(1e-3, 0.5, stored).0.unwrap() < 1e-5);
+    }
+
+    #[test]
+    fn an_error_that_does_not_follow_from_the_bound_fails() {
+        assert_eq!(search(1e-3, 0.5, |_| 5.0), (None, MOST_RUNS));
+    }
+}
