@@ -286,8 +286,8 @@ class ProfileInfo(NamedTuple):
 
 
 class QualityInfo(NamedTuple):
-    """What `gpuzip_quality_open` has begun, as told by `gpuzip_quality_info`. Errors are in the unit of
-    the key `quality`: relative errors of gradients, PSNRs of images in dB.
+    """What `gpuzip_quality_open` has begun, as told by `gpuzip_quality_info`. Errors are in the
+    unit of the key `quality`: relative errors of gradients, PSNRs of images in dB.
     """
 
     asked: float
@@ -301,8 +301,7 @@ class QualityInfo(NamedTuple):
 
     last_error: float
     """The error of the last run with a codec whose result was judged; infinite in dB for equal
-    results.
-    """
+    results."""
 
     field: int
     """The field of the result that had `last_error`: the one with the largest error."""
