@@ -444,7 +444,8 @@ impl TierSpec {
 
     /// Returns the bytes of the device cache and of host memory that a plan needs.
     pub fn bytes_of(&self, plan: &Plan) -> (u64, u64) {
-        let device = plan.bytes_of_slots(plan.device_slots, self.costs.raw_slot_bytes, self.slot_bytes);
+        let device =
+            plan.bytes_of_slots(plan.device_slots, self.costs.raw_slot_bytes, self.slot_bytes);
         let (host, _) = self.budgets.bytes_outside(plan.host_slots, self.slot_bytes);
         (device, host)
     }

@@ -440,8 +440,14 @@ impl Link {
 
 /// What a lane does with a record, and, for bytes that cross a simulated link, that link.
 enum OnLane {
-    Compress { name: RecordName, raw: Address, buffer: usize },
-    Complete { buffer: usize },
+    Compress {
+        name: RecordName,
+        raw: Address,
+        buffer: usize,
+    },
+    Complete {
+        buffer: usize,
+    },
     Decompress {
         name: RecordName,
         coded: Address,

@@ -155,9 +155,9 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
         let Stored { ts, bytes, is_coded, .. } = stored;
         let by_lanes = self.codes_by_lanes();
         // A record that was decoded already when the file was written.
-        let fetched = self.slot_of_fetch(step.host).filter(|_| {
-            by_lanes && !is_coded && step.slot == NONE && step.host != NONE
-        });
+        let fetched = self
+            .slot_of_fetch(step.host)
+            .filter(|_| by_lanes && !is_coded && step.slot == NONE && step.host != NONE);
         let host = step.host;
         if let Some(slot) = fetched {
             step = Step { slot, host: NONE };

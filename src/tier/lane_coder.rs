@@ -8,7 +8,8 @@
 
 use crate::codec::{Record, Sequence, SnapshotCodec, FRAMES};
 use crate::device::{
-    AppMemory, CodesRecords, Coding, Device, Event, Lane, Place, RecordCoding, RecordName, Slab, Work,
+    AppMemory, CodesRecords, Coding, Device, Event, Lane, Place, RecordCoding, RecordName, Slab,
+    Work,
 };
 use crate::error::{Error, Result};
 use crate::fallible_vec::with_room;
@@ -190,12 +191,7 @@ impl LaneCoder {
         self.enqueue(device, lane, Work::Decompress { name, from, bytes, raw })
     }
 
-    fn enqueue(
-        &self,
-        device: &mut (impl Device + ?Sized),
-        lane: Lane,
-        work: Work,
-    ) -> Result<()> {
+    fn enqueue(&self, device: &mut (impl Device + ?Sized), lane: Lane, work: Work) -> Result<()> {
         device.code(lane, RecordCoding { coder: self.shared.clone(), work })
     }
 
