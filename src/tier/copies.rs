@@ -74,7 +74,9 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
             let Extent { is_decoded, pool_slot, .. } = self.extents[x];
             self.codes_by_lanes() && is_decoded && pool_slot == step.host
         };
-        let Some(from) = self.pool.named(step.host) else {
+        // A slot on disk names its own extent, even if that holds no record.
+        let holds_one = |y: &usize| self.extents[*y].record != NO_RECORD;
+        let Some(from) = self.pool.named(step.host).filter(holds_one) else {
             // A restart file held the record as it was decoded.
             if self.cache.named(step.slot).is_some_and(is_here) {
                 return Ok(());
