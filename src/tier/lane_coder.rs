@@ -33,6 +33,12 @@ struct Coder {
 /// The bytes of the record of each part in a staging buffer, or why there are none.
 type Made = Mutex<Result<[u64; 2]>>;
 
+/// The raw record of a part: its fields, each with its offset and bytes, and the bytes of the record.
+struct RawPart {
+    places: Vec<(usize, u64, u64)>,
+    bytes: u64,
+}
+
 /// What the lanes and the calling thread share.
 struct Shared {
     /// One for each thread that codes at a time. The lane of uploads takes the last one, all others
@@ -41,8 +47,7 @@ struct Shared {
     /// Staging buffers for compressed records, and behind them one for the calling thread.
     buffers: Vec<Mutex<Slab>>,
     made: Vec<Made>,
-    /// For each part the fields of a raw record with their offsets and bytes, and the bytes of the record.
-    parts: Vec<(Vec<(usize, u64, u64)>, u64)>,
+    parts: Vec<RawPart>,
     /// The first error of a decompression that no RESTORE has reported yet.
     fault: Mutex<Option<Error>>,
 }
@@ -73,7 +78,7 @@ impl LaneCoder {
         let of_part = |part: usize| {
             let places = parts.places(part, false);
             let places = places.map(|(field, at)| (field, at, layout.bytes[field])).collect();
-            (places, parts.parts[part].bytes)
+            RawPart { places, bytes: parts.parts[part].bytes }
         };
         let coder = || -> Result<Coder> {
             let fields = with_room(layout.bytes.len())?;
@@ -284,10 +289,10 @@ impl Shared {
     /// The promise of `AppMemory::new` holds for the bytes of the record.
     unsafe fn name_fields(&self, coder: &mut Coder, part: usize, raw: *mut u8) {
         coder.fields.clear();
-        let fields: usize = self.parts.iter().map(|(places, _)| places.len()).sum();
+        let fields: usize = self.parts.iter().map(|part| part.places.len()).sum();
         // SAFETY: no bytes are promised.
         coder.fields.resize(fields, unsafe { AppMemory::new(raw, 0) });
-        for &(field, at, bytes) in &self.parts[part].0 {
+        for &(field, at, bytes) in &self.parts[part].places {
             // SAFETY: the field lies in the record.
             coder.fields[field] = unsafe { AppMemory::new(raw.add(at as usize), bytes as usize) };
         }
@@ -296,7 +301,7 @@ impl Shared {
 
 impl CodesRecords for Shared {
     fn raw_bytes(&self, part: usize) -> u64 {
-        self.parts[part].1
+        self.parts[part].bytes
     }
 
     unsafe fn compress(&self, RecordName { ts, part }: RecordName, raw: *const u8, k: usize) {
