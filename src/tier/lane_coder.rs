@@ -131,7 +131,8 @@ impl LaneCoder {
     ) -> Result<()> {
         let mut coder = locked(&self.shared.coders[0]);
         let mut buffer = locked(&self.shared.buffers[self.made.len()]);
-        let made = coder.codec.lean_less(ts, from, is_kept, buffer.bytes_mut())?;
+        let made = coder.codec.lean_less(ts, from, is_kept, buffer.bytes_mut());
+        let made = made.map_err(|e| e.within(format_args!("the snapshot of state {ts}")))?;
         sink(&buffer.bytes()[..made])
     }
 
