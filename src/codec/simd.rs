@@ -108,6 +108,17 @@ fn avx512<K: Kernel>(kernel: K) -> K::Output {
     kernel.run()
 }
 
+/// Makes an array of what `item` returns for each index, as `std::array::from_fn` does, whose code is not always
+/// inlined into kernels.
+#[inline(always)]
+pub fn array<T: Copy + Default, const N: usize>(item: impl Fn(usize) -> T) -> [T; N] {
+    let mut items = [T::default(); N];
+    for (i, to) in items.iter_mut().enumerate() {
+        *to = item(i);
+    }
+    items
+}
+
 /// Calls a short function for every element of `from` and the element of `to` at the same place.
 pub fn each<A, B>(from: &[A], to: &mut [B], write: impl Fn(&A, &mut B)) {
     dispatch(Each(from, to, write));

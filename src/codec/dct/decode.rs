@@ -25,9 +25,24 @@ impl<T: Number, const L: usize> Batch<T, L> {
         ids: &[usize],
         x: &mut [T],
     ) -> Option<()> {
-        let values = grid.values();
         self.level = level();
         let end = self.read::<false>(grid, q.step, bytes, 0)?;
+        self.finish::<S>(grid, q, ids, end, x);
+        Some(())
+    }
+
+    /// Transforms the tiles back, corrects the values and writes them to `x`. In the order of the rows, all
+    /// coefficients from index `end` on are zero.
+    #[inline(always)]
+    pub(super) fn finish<const S: usize>(
+        &mut self,
+        grid: &Grid,
+        q: &Quantiser<T>,
+        ids: &[usize],
+        end: usize,
+        x: &mut [T],
+    ) {
+        let values = grid.values();
         let (columns, stride) = (values / S, grid.stride());
         let mut used = 0;
         for c in 0..columns {
@@ -37,22 +52,6 @@ impl<T: Number, const L: usize> Batch<T, L> {
                 store(&mut self.x, c, stride, &line);
             }
         }
-        self.finish::<S>(grid, q, ids, used, x);
-        Some(())
-    }
-
-    /// Transforms the tiles back along all axes but the last, corrects the values and writes them to `x`.
-    /// Along the first axis, coefficients from index `used` on are zero.
-    #[inline(always)]
-    pub(super) fn finish<const S: usize>(
-        &mut self,
-        grid: &Grid,
-        q: &Quantiser<T>,
-        ids: &[usize],
-        used: usize,
-        x: &mut [T],
-    ) {
-        let values = grid.values();
         back::<T, L, S>(&mut self.x, grid, used);
         self.apply_corrections(grid, q);
         let tiles = Tiles::new(grid, ids);
@@ -67,9 +66,10 @@ impl<T: Number, const L: usize> Batch<T, L> {
         }
     }
 
-    /// Reads the tiles' coefficients, times `step` into `x` or, with `INTEGERS`, as they are into `q`, and
-    /// their corrections. A tile begins at bit `at` of its bytes. Returns a count: in the order of the rows,
-    /// all coefficients from this index on are zero. Returns `None` if the bits are no valid tile.
+    /// Reads the tiles' coefficients, times `step` into `x` or, with `INTEGERS`, as they are and in the order of
+    /// the rows into `q`, and their corrections. A tile begins at bit `at` of its bytes. Returns a count: in the
+    /// order of the rows, all coefficients from this index on are zero; those of `q` are not written. Returns
+    /// `None` if the bits are no valid tile.
     #[inline(always)]
     pub(super) fn read<const INTEGERS: bool>(
         &mut self,
@@ -131,10 +131,15 @@ impl<T: Number, const L: usize> Batch<T, L> {
                 }
                 transpose(&from, to, self.level);
             }
-            for (places, magnitudes) in places.chunks_exact(R).zip(magnitudes.chunks_exact(R)) {
-                let mut signs = Vector::<_, L>(std::array::from_fn(|l| tiles[l].signs()));
+            for (part, (places, magnitudes)) in
+                places.chunks_exact(R).zip(magnitudes.chunks_exact(R)).enumerate()
+            {
+                let mut signs = Vector([0u32; L]);
+                for l in 0..L {
+                    signs.0[l] = tiles[l].signs();
+                }
                 let mut nonzero = Vector([0u32; L]);
-                for (&p, magnitude) in places.iter().zip(magnitudes) {
+                for (i, (&place, magnitude)) in places.iter().zip(magnitudes).enumerate() {
                     let mut q = Vector([0i32; L]);
                     for l in 0..L {
                         let a = magnitude.0[l];
@@ -143,15 +148,23 @@ impl<T: Number, const L: usize> Batch<T, L> {
                         nonzero.0[l] += u32::from(a != 0);
                         q.0[l] = (a as i32 ^ negative) - negative;
                     }
-                    put::<T, L, INTEGERS>(&mut self.x, &mut self.q, p, q, step);
+                    if INTEGERS {
+                        self.q[block * BLOCK + part * R + i] = q;
+                        continue;
+                    }
+                    for l in 0..L {
+                        self.x[place as usize].0[l] = T::from_i32(q.0[l]) * step;
+                    }
                 }
                 for l in 0..L {
                     tiles[l].skip_signs(nonzero.0[l]);
                 }
             }
         }
-        for &p in zeros {
-            put::<T, L, INTEGERS>(&mut self.x, &mut self.q, p, Vector([0; L]), step);
+        if !INTEGERS {
+            for &place in zeros {
+                self.x[place as usize] = Vector([T::default(); L]);
+            }
         }
         self.count = [0; L];
         for l in 0..L {
@@ -162,24 +175,6 @@ impl<T: Number, const L: usize> Batch<T, L> {
             )?;
         }
         Some(end * R)
-    }
-}
-
-/// Stores coefficients at place `p`: with `INTEGERS` in `to_q`, otherwise times `step` in `to_x`.
-#[inline(always)]
-fn put<T: Number, const L: usize, const INTEGERS: bool>(
-    to_x: &mut [Vector<T, L>],
-    to_q: &mut [Vector<i32, L>],
-    p: u32,
-    q: Vector<i32, L>,
-    step: T,
-) {
-    if INTEGERS {
-        to_q[p as usize] = q;
-    } else {
-        for l in 0..L {
-            to_x[p as usize].0[l] = T::from_i32(q.0[l]) * step;
-        }
     }
 }
 

@@ -108,11 +108,21 @@ impl Grid {
         self.t[0] * self.t[1] * self.t[2]
     }
 
+    /// Returns the number of coefficients of a row.
+    #[inline(always)]
+    pub fn row(&self) -> usize {
+        if self.values() == 4096 {
+            16
+        } else {
+            8
+        }
+    }
+
     /// Returns the coordinates of the p-th value in its tile.
     #[inline(always)]
     pub fn coordinates(&self, p: usize) -> [usize; 3] {
-        let shift = self.t.map(usize::trailing_zeros);
-        [p & (self.t[0] - 1), p >> shift[0] & (self.t[1] - 1), p >> (shift[0] + shift[1])]
+        let [first, second] = [self.t[0].trailing_zeros(), self.t[1].trailing_zeros()];
+        [p & (self.t[0] - 1), p >> first & (self.t[1] - 1), p >> (first + second)]
     }
 
     /// Returns the index in the array of the value at coordinates `at`.

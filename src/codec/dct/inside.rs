@@ -24,7 +24,7 @@ impl<const L: usize> Inside<L> {
     /// Returns for each tile how many of the `S` values of a line are inside, from the first one on.
     #[inline(always)]
     pub fn limits<const S: usize>(&self, line: usize) -> Vector<u32, L> {
-        let at = [line % S, line / S].map(|i| i as u32);
+        let at = [(line % S) as u32, (line / S) as u32];
         let mut limits = self.0[0];
         for l in 0..L {
             let is_inside = at[0] < self.0[1].0[l] && at[1] < self.0[2].0[l];

@@ -103,6 +103,7 @@ mod bits;
 mod decode;
 mod encode;
 mod engine;
+mod frame;
 pub(super) mod gpu;
 mod grid;
 mod inside;

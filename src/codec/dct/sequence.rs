@@ -8,8 +8,8 @@
 //! which it leans: a sequence may end, or begin anew, at any array without changing a bit of any state.
 //!
 //! # Frames and prediction
-//! A *frame* holds the coefficients q of all tiles of one array, their step and their corrections. The
-//! largest tiles are used. Let q1 and q2 be the coefficients, at the same place, of the next and the second
+//! A *frame* (module `frame`) holds the coefficients q of all tiles of one array, their step and their
+//! corrections. The largest tiles are used. Let q1 and q2 be the coefficients, at the same place, of the next and the second
 //! next array, with the steps s1 and s2, and s the step of the array itself. A tile that leans on
 //!
 //! ```text
@@ -18,7 +18,7 @@
 //! 2 arrays         q - round(q1 (2 s1 / s) - q2 (s2 / s))
 //! ```
 //!
-//! with all arithmetic in double precision; `round` adds 1/2 to the magnitude, cuts off the fraction, turns
+//! with the ratios rounded to single precision, and all other arithmetic in it; `round` adds 1/2 to the magnitude, cuts off the fraction, turns
 //! magnitudes of 2^31 or more into 0 and then limits them to 2^23. An
 //! array does not lean on one whose step is more than 16 times larger or smaller, nor a tile on one that is
 //! stored raw. The encoder takes the number of arrays for which the estimate `price` is least.
@@ -29,24 +29,27 @@
 //! | bytes | |
 //! |---|---|
 //! | 2 | number of later arrays on which tiles may lean: 1 or 2; 0: none, and no tile has the next row's bits |
-//! | 4..8 | checksum of the coefficients of these arrays' frames |
+//! | 4..8 | checksum of these frames: the one of the second next array exclusive-or that of the next array, rotated left by one bit |
 //!
 //! | bits | |
 //! |---|---|
 //! | 2, at the beginning of a tile | number of later arrays on which the tile leans |
 //!
+//! The checksum of a frame is the sum over its tiles of q(p) (2p+1) 0x9e3779b1 modulo 2^32, where p counts the
+//! coefficients in the order of the rows, or in a raw tile the values (of 8 bytes first all lower halves, then
+//! the upper ones behind as many places as a tile has).
 //! An empty tile has coefficients that are all zero; a tile whose stored differences are zero is not empty. A
 //! tile with a coefficient of magnitude 2^22 or more is stored raw.
 
-use super::batch::{most_corrections, store, Batch};
-use super::engine::{lines, longest_directory, Engine, Head, Later, HEADER, RAW, UNIT};
+use super::batch::{most_corrections, Batch};
+use super::engine::{self, lines, longest_directory, Engine, Head, HEADER, RAW, UNIT};
+use super::frame::{later_sum, set_bits, Bits, Frame, Keeper, Kind, Later, Rows};
 use super::grid::Grid;
 use super::mean::{holds, step_of};
 use super::quantiser::{Number, Quantiser};
-use super::rows::{Correction, LEAN_BITS};
-use super::transform::transform;
+use super::rows::LEAN_BITS;
 use super::vector::Vector;
-use crate::codec::simd::{dispatch, level, Kernel};
+use crate::codec::simd::{array, dispatch, level, Kernel};
 use crate::codec::typed::CodesSequences;
 use crate::codec::{Bound, Shape};
 use crate::error::Result;
@@ -58,114 +61,23 @@ const STEP: f64 = 1.8;
 /// A tile with coefficients of this magnitude or more is stored raw: all others then take fewer bits than
 /// their values do.
 const LARGE: u32 = 1 << 22;
-/// Most magnitude of a prediction.
-const FARTHEST: i32 = 1 << 23;
-/// Most ratio of the steps of arrays that lean on each other.
-const STEP_RATIO: f64 = 16.0;
-/// Number of values of an array for each correction that a frame has room for.
-const PER_CORRECTION: usize = 16;
-
-/// How a frame holds a tile.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum Kind {
-    /// All coefficients are zero, and there are no corrections.
-    #[default]
-    Empty,
-    Coded,
-    /// The values of the tile, 32 bits in the place of a coefficient.
-    Raw,
-}
-
-/// The coefficients of one array.
-#[derive(Default)]
-struct Frame<const L: usize> {
-    /// For each batch of `L` tiles their coefficients as `Batch::q` has them, and for values of 8 bytes the
-    /// same number of vectors for the upper halves of raw values.
-    q: Vec<Vector<i32, L>>,
-    kinds: Vec<Kind>,
-    corrections: Vec<Correction>,
-    /// Most corrections of an array.
-    room: usize,
-    /// For each tile the end of its corrections.
-    ends: Vec<u32>,
-    step: f64,
-    unit: f64,
-    sum: u32,
-    is_full: bool,
-}
-
-impl<const L: usize> Frame<L> {
-    fn new(grid: &Grid, words: usize) -> Result<Self> {
-        let tiles = grid.tiles();
-        let vectors = tiles.div_ceil(L) * grid.room() * words;
-        let values = grid.n.iter().product::<usize>();
-        Ok(Frame {
-            q: fallible_vec::filled(Vector([0; L]), vectors)?,
-            kinds: fallible_vec::filled(Kind::Empty, tiles)?,
-            corrections: fallible_vec::with_room(values / PER_CORRECTION)?,
-            room: values / PER_CORRECTION,
-            ends: fallible_vec::filled(0, tiles)?,
-            step: 1.0,
-            unit: 1.0,
-            sum: 0,
-            is_full: false,
-        })
-    }
-
-    /// Begins to fill the frame.
-    fn begin(&mut self, step: f64, unit: f64) {
-        self.corrections.clear();
-        (self.step, self.unit, self.sum, self.is_full) = (step, unit, 0, false);
-    }
-
-    /// The corrections of a tile.
-    fn corrections_of(&self, tile: usize) -> &[Correction] {
-        let begin = if tile == 0 { 0 } else { self.ends[tile - 1] };
-        &self.corrections[begin as usize..self.ends[tile] as usize]
-    }
-
-    /// Adds a tile that the batch holds in lane `l`. Returns `None` if there is no room for its corrections.
-    fn add<T>(
-        &mut self,
-        batch: &Batch<T, L>,
-        grid: &Grid,
-        (tile, l): (usize, usize),
-    ) -> Option<()> {
-        let room = most_corrections(grid.values());
-        let corrections = &batch.corrections[l * room..l * room + batch.count[l]];
-        let corrections = if self.kinds[tile] == Kind::Raw { &[] } else { corrections };
-        if corrections.len() > self.room - self.corrections.len() {
-            return None;
-        }
-        self.corrections.extend_from_slice(corrections);
-        self.ends[tile] = self.corrections.len() as u32;
-        Some(())
-    }
-
-    /// Whether arrays with this frame may lean on `later`.
-    fn may_lean_on(&self, later: &Self) -> bool {
-        let ratio = later.step / self.step;
-        later.is_full && (1.0 / STEP_RATIO..=STEP_RATIO).contains(&ratio)
-    }
-}
 
 /// Codes the arrays of sequences of one shape.
 pub struct Sequence<T, const L: usize> {
     engine: Engine<T, L>,
     frames: Vec<Frame<L>>,
-    /// The differences to what one and two later arrays predict.
-    leaning: [Vec<Vector<i32, L>>; 2],
+    /// 0, 1, 2, ...: the places of coefficients that are in the order of the rows.
+    in_order: Vec<u32>,
 }
 
 impl<T: Number, const L: usize> Sequence<T, L> {
     pub fn new(shape: Shape, frames: usize) -> Result<Self> {
         let engine = Engine::new(shape)?;
         let grid = &engine.grids[0];
-        let differences = || fallible_vec::filled(Vector([0; L]), grid.room());
-        let leaning = [differences()?, differences()?];
         let frame = |_| Frame::new(grid, T::BYTES / 4);
         let frames = (0..frames).map(frame).collect::<Result<_>>()?;
-        Ok(Sequence { frames, leaning, engine })
+        let in_order = fallible_vec::collected(0..grid.values() as u32)?;
+        Ok(Sequence { frames, in_order, engine })
     }
 
     /// Quantises `x` into frame `k`. Returns the sum of the squares of the errors if `most` is `None`.
@@ -181,15 +93,23 @@ impl<T: Number, const L: usize> Sequence<T, L> {
         let q = Quantiser::new(grid, step, unit, most)?;
         frame.begin(step, unit);
         let mut energy = 0;
-        let (tiles, size) = (grid.tiles(), grid.room() * T::BYTES / 4);
+        let tiles = grid.tiles();
         for first in (0..tiles).step_by(L) {
-            let to = &mut frame.q[first / L * size..][..size];
-            let ids = std::array::from_fn(|l| (first + l).min(tiles - 1));
-            let (kinds, sums) = dispatch(Take { batch, grid, q: &q, x, ids: &ids, to });
+            let ids = array(|l| (first + l).min(tiles - 1));
+            let begin = frame.rows.len();
+            let rows = &mut frame.rows;
+            let (present, kinds, mut marks) =
+                dispatch(Take { batch, grid, q: &q, x, ids: &ids, rows });
+            frame.add_batch(begin, present);
             for l in 0..L.min(tiles - first) {
-                frame.kinds[first + l] = kinds[l];
-                frame.sum = frame.sum.wrapping_add(sums[l]);
-                frame.add(batch, grid, (first + l, l))?;
+                let tile = first + l;
+                frame.kinds[tile] = kinds[l];
+                if kinds[l] == Kind::Raw {
+                    batch.energy[l] = 0;
+                    marks[l] = frame.put_raw(grid, l, values_of(grid, tile, x));
+                }
+                frame.sum = frame.sum.wrapping_add(marks[l]);
+                frame.add_corrections(batch, grid, (tile, l))?;
                 energy += batch.energy[l];
             }
         }
@@ -227,32 +147,34 @@ impl<T: Number, const L: usize> CodesSequences<T> for Sequence<T, L> {
     }
 
     fn code(&mut self, k: usize, later: &[usize], to: &mut [u8]) -> Option<(usize, usize)> {
-        let Sequence { engine, frames, leaning } = self;
+        let Sequence { engine, frames, in_order } = self;
         let frame = Some(&frames[k]).filter(|frame| frame.is_full)?;
         let later = later.iter().take(2).map(|&k| &frames[k]);
         let mut found = [None; 2];
         let leans = later.take_while(|later| frame.may_lean_on(later));
         found.iter_mut().zip(leans).for_each(|(to, later)| *to = Some(later));
         let count = found.iter().flatten().count();
-        let sum = later_sum(found);
         let Engine { grids, batch, lengths, .. } = engine;
         let grid = &grids[0];
-        let (tiles, size) = (grid.tiles(), grid.room() * T::BYTES / 4);
+        let tiles = grid.tiles();
         let payload = to.get_mut(HEADER + longest_directory(grid, T::BYTES)..)?;
         let mut end = 0;
-        for (first, q) in (0..tiles).step_by(L).zip(frame.q.chunks_exact(size)) {
-            let later = found.map(|f| f.map(|f| Near::of(f, frame.step, first, first / L * size)));
+        for (b, first) in (0..tiles).step_by(L).enumerate() {
             let kinds = &frame.kinds[first..tiles.min(first + L)];
-            let leans = dispatch(Lean { batch, grid, q, later, leaning, kinds });
+            if kinds.iter().all(|&kind| kind == Kind::Empty) {
+                lengths[first..first + kinds.len()].fill(0);
+                continue;
+            }
+            let (rows, later) = (frame.batch(b), Later::new(found, frame.step, b));
+            let leans = dispatch(Lean { batch, grid, rows, later, kinds, in_order });
             for (l, &kind) in kinds.iter().enumerate() {
                 let tile = first + l;
                 let to = &mut payload[end..];
                 if kind == Kind::Raw {
-                    let raw = |p: usize| raw_value::<T, L>(q, grid.room(), p, l);
                     let bytes = grid.values_inside(tile) * T::BYTES;
-                    (0..).zip(to[..bytes].chunks_exact_mut(T::BYTES)).for_each(|(p, to)| {
-                        raw(p).put(to);
-                    });
+                    for (p, to) in to[..bytes].chunks_exact_mut(T::BYTES).enumerate() {
+                        frame.raw_value::<T>(grid, b, p, l).put(to);
+                    }
                     (lengths[tile], end) = (RAW, end + bytes);
                     continue;
                 }
@@ -269,7 +191,7 @@ impl<T: Number, const L: usize> CodesSequences<T> for Sequence<T, L> {
                 (lengths[tile], end) = (length as u32, end + length);
             }
         }
-        let later = Later { count: count as u8, sum };
+        let later = engine::Later { count: count as u8, sum: later_sum(found) };
         Some((engine.assemble(0, (frame.step, frame.unit), later, end, to), count))
     }
 
@@ -277,13 +199,13 @@ impl<T: Number, const L: usize> CodesSequences<T> for Sequence<T, L> {
         self.frames[k].is_full = false;
         let (g, head, mut rest) = self.engine.begin(from)?;
         let count = usize::from(head.later.count);
-        if g != 0 || count > later.len() {
+        if g != 0 || count > later.len().min(2) {
             return None;
         }
-        let mut frame = std::mem::take(&mut self.frames[k]);
-        let later: [Option<&Frame<L>>; 2] =
-            std::array::from_fn(|i| later[..count].get(i).map(|&k| &self.frames[k]));
-        let opened = self.engine.open_frame(&mut frame, later, head, &mut rest);
+        let mut frame = std::mem::replace(&mut self.frames[k], Frame::EMPTY);
+        let mut found = [None; 2];
+        found.iter_mut().zip(&later[..count]).for_each(|(to, &k)| *to = Some(&self.frames[k]));
+        let opened = self.engine.open_frame(&mut frame, found, head, &mut rest);
         frame.is_full = opened.is_some() && rest.is_empty();
         let is_full = frame.is_full;
         self.frames[k] = frame;
@@ -305,23 +227,29 @@ impl<T: Number, const L: usize> CodesSequences<T> for Sequence<T, L> {
             return None;
         }
         let q = Quantiser::new(grid, frame.step, frame.unit, None)?;
-        let (tiles, size) = (grid.tiles(), grid.room() * T::BYTES / 4);
-        let room = most_corrections(grid.values());
-        for (first, from) in (0..tiles).step_by(L).zip(frame.q.chunks_exact(size)) {
+        let (tiles, room) = (grid.tiles(), most_corrections(grid.values()));
+        for (b, first) in (0..tiles).step_by(L).enumerate() {
             let count = L.min(tiles - first);
+            let kinds = &frame.kinds[first..first + count];
+            if kinds.iter().all(|&kind| kind == Kind::Empty) {
+                (first..first + count)
+                    .for_each(|tile| lines(grid, tile, |line| x[line].fill(T::default())));
+                continue;
+            }
             batch.count = [0; L];
             for l in 0..count {
                 let corrections = frame.corrections_of(first + l);
                 batch.corrections[l * room..][..corrections.len()].copy_from_slice(corrections);
                 batch.count[l] = corrections.len();
             }
-            let ids: [usize; L] = std::array::from_fn(|l| first + l.min(count - 1));
-            dispatch(Values { batch, grid, q: &q, from, ids: &ids[..count], x });
-            for l in (0..count).filter(|&l| frame.kinds[first + l] == Kind::Raw) {
+            let ids: [usize; L] = array(|l| first + l.min(count - 1));
+            let rows = frame.batch(b);
+            dispatch(Values { batch, grid, q: &q, rows, ids: &ids[..count], x });
+            for l in (0..count).filter(|&l| kinds[l] == Kind::Raw) {
                 let mut p = 0;
                 lines(grid, first + l, |line| {
                     x[line].iter_mut().for_each(|x| {
-                        *x = raw_value(from, grid.room(), p, l);
+                        *x = frame.raw_value(grid, b, p, l);
                         p += 1;
                     });
                 });
@@ -347,84 +275,32 @@ impl<T: Number, const L: usize> Engine<T, L> {
         if !is_whole || later_sum(later) != head.later.sum {
             return None;
         }
-        let (tiles, size) = (self.grids[0].tiles(), self.grids[0].room() * T::BYTES / 4);
-        let (step, count) = (frame.step, usize::from(head.later.count));
-        for (first, b) in (0..tiles).step_by(L).zip(0..) {
+        let tiles = self.grids[0].tiles();
+        let leans = head.later.count > 0;
+        for (b, first) in (0..tiles).step_by(L).enumerate() {
             let [bytes, raw] = self.tiles_of(0, first, rest)?;
             let Engine { grids, batch, .. } = self;
             let grid = &grids[0];
-            let near = later.map(|f| f.map(|f| Near::of(f, step, first, b * size)));
-            let to = &mut frame.q[b * size..][..size];
-            let sums = dispatch(Open { batch, grid, bytes, raw, near, count, to })?;
+            let (begin, near) = (frame.rows.len(), Later::new(later, frame.step, b));
+            let rows = &mut frame.rows;
+            let (present, mut marks) = dispatch(Open { batch, grid, bytes, near, leans, rows })?;
+            frame.add_batch(begin, present);
             for l in 0..L.min(tiles - first) {
                 frame.kinds[first + l] = match (bytes[l], raw[l]) {
                     (None, None) => Kind::Empty,
                     (Some(_), _) => Kind::Coded,
-                    (None, Some(_)) => Kind::Raw,
+                    (None, Some(raw)) => {
+                        let values = raw.chunks_exact(T::BYTES).map(T::get);
+                        marks[l] = frame.put_raw(grid, l, values);
+                        Kind::Raw
+                    }
                 };
-                frame.sum = frame.sum.wrapping_add(sums[l]);
-                frame.add(batch, grid, (first + l, l))?;
+                frame.sum = frame.sum.wrapping_add(marks[l]);
+                frame.add_corrections(batch, grid, (first + l, l))?;
             }
         }
         Some(())
     }
-}
-
-/// The checksum of the frames on which an array leans.
-fn later_sum<const L: usize>(later: [Option<&Frame<L>>; 2]) -> u32 {
-    later.iter().flatten().fold(0u32, |sum, frame| sum.rotate_left(1) ^ frame.sum)
-}
-
-/// A batch of tiles of a later frame.
-#[derive(Clone, Copy)]
-struct Near<'a, const L: usize> {
-    q: &'a [Vector<i32, L>],
-    kinds: &'a [Kind],
-    /// Its step over that of the frame that leans on it.
-    ratio: f64,
-}
-
-impl<'a, const L: usize> Near<'a, L> {
-    /// The batch of `frame` with tile `first` and the vectors from `at` on, for a frame with this step.
-    fn of(frame: &'a Frame<L>, step: f64, first: usize, at: usize) -> Self {
-        let end = frame.kinds.len().min(first + L);
-        Near { q: &frame.q[at..], kinds: &frame.kinds[first..end], ratio: frame.step / step }
-    }
-
-    /// Whether tile `l` may be leaned on.
-    fn serves(&self, l: usize) -> bool {
-        self.kinds.get(l).is_some_and(|&kind| kind != Kind::Raw)
-    }
-}
-
-/// How many of the later tiles in lane `l` may be leaned on.
-fn most<const L: usize>(later: &[Option<Near<'_, L>>; 2], l: usize) -> u8 {
-    later.iter().take_while(|near| near.is_some_and(|near| near.serves(l))).count() as u8
-}
-
-/// What `later` predicts for place `p` of each tile if it leans on one tile, and on two.
-#[inline(always)]
-fn predictions<const L: usize>(later: &[Option<Near<'_, L>>; 2], p: usize) -> [Vector<i32, L>; 2] {
-    let mut predicted = [Vector([0; L]); 2];
-    let Some(near) = later[0] else { return predicted };
-    let q = &near.q[p];
-    for l in 0..L {
-        predicted[0].0[l] = rounded(f64::from(q.0[l]) * near.ratio);
-    }
-    let Some(far) = later[1] else { return predicted };
-    let (twice, r) = (2.0 * near.ratio, &far.q[p]);
-    for l in 0..L {
-        predicted[1].0[l] = rounded(f64::from(q.0[l]) * twice - f64::from(r.0[l]) * far.ratio);
-    }
-    predicted
-}
-
-/// Adds 1/2 to the magnitude and cuts off the fraction; returns at most `FARTHEST` in magnitude.
-#[inline(always)]
-fn rounded(x: f64) -> i32 {
-    let half = if x < 0.0 { -0.5 } else { 0.5 };
-    let rounded: i32 = Number::trunc(x + half);
-    rounded.clamp(-FARTHEST, FARTHEST)
 }
 
 /// An estimate of the bits of a row of `R` coefficients from the sum of their magnitudes.
@@ -438,46 +314,17 @@ fn price<const R: usize>(sum: u32) -> u32 {
     magnitudes + sum.min(r)
 }
 
-/// Marks of 32 bits of a batch of coefficients, one for each tile: they differ if the coefficients do.
-#[inline(always)]
-fn sums<const L: usize>(q: &[Vector<i32, L>]) -> [u32; L] {
-    let mut sums = Vector([0u32; L]);
-    for q in q {
-        for l in 0..L {
-            sums.0[l] = sums.0[l].rotate_left(1) ^ q.0[l] as u32;
-        }
-    }
-    sums.0
-}
-
-/// The value at place `p` of the raw tile in lane `l` of a frame's batch.
-fn raw_value<T: Number, const L: usize>(
-    q: &[Vector<i32, L>],
-    room: usize,
-    p: usize,
-    l: usize,
-) -> T {
-    let low = u64::from(q[p].0[l] as u32);
-    let high = if T::BYTES == 8 { u64::from(q[room + p].0[l] as u32) } else { 0 };
-    T::from_bits(low | high << 32)
-}
-
-/// Puts raw values into lane `l` of a frame's batch.
-#[inline(always)]
-fn put_raw<T: Number, const L: usize>(
-    q: &mut [Vector<i32, L>],
-    room: usize,
-    l: usize,
-    values: impl Iterator<Item = T>,
-) {
-    q.iter_mut().for_each(|q| q.0[l] = 0);
-    for (p, value) in values.enumerate() {
-        let bits = value.to_bits();
-        q[p].0[l] = bits as u32 as i32;
-        if T::BYTES == 8 {
-            q[room + p].0[l] = (bits >> 32) as u32 as i32;
-        }
-    }
+/// The values of a tile of `x`, in the order of the array.
+fn values_of<'a, T: Number>(
+    grid: &'a Grid,
+    tile: usize,
+    x: &'a [T],
+) -> impl Iterator<Item = T> + 'a {
+    let (first, inside) = grid.inside(tile);
+    (0..inside[0] * inside[1] * inside[2]).map(move |p| {
+        let at = [p % inside[0], p / inside[0] % inside[1], p / inside[0] / inside[1]];
+        x[grid.index([first[0] + at[0], first[1] + at[1], first[2] + at[2]])]
+    })
 }
 
 impl<T: Number, const L: usize> Batch<T, L> {
@@ -495,58 +342,63 @@ impl<T: Number, const L: usize> Batch<T, L> {
     }
 }
 
-/// Quantises the tiles `ids` of `x` into a frame's batch. Returns their kinds and the checksums of their
-/// coefficients.
+/// Quantises the tiles `ids` of `x` and appends their rows to those of a frame. Returns which rows are there, and
+/// the kinds and marks of the tiles. Of raw tiles the values are not there yet.
 struct Take<'a, T, const L: usize> {
     batch: &'a mut Batch<T, L>,
     grid: &'a Grid,
     q: &'a Quantiser<T>,
     x: &'a [T],
     ids: &'a [usize; L],
-    to: &'a mut [Vector<i32, L>],
+    rows: &'a mut Vec<Vector<i32, L>>,
 }
 
 impl<T: Number, const L: usize> Kernel for Take<'_, T, L> {
-    type Output = ([Kind; L], [u32; L]);
+    type Output = (Bits, [Kind; L], [u32; L]);
 
     #[inline(always)]
     fn run(self) -> Self::Output {
-        let Take { batch, grid, q, x, ids, to } = self;
+        let Take { batch, grid, q, x, ids, rows } = self;
         let is_some = match grid.side {
             8 => batch.load_and_quantise::<8>(grid, q, x, ids),
             16 => batch.load_and_quantise::<16>(grid, q, x, ids),
             _ => batch.load_and_quantise::<32>(grid, q, x, ids),
         };
         if !is_some {
-            to.fill(Vector([0; L]));
-            return ([Kind::Empty; L], sums(to));
+            return ([0; 4], [Kind::Empty; L], [0; L]);
         }
-        let (low, high) = to.split_at_mut(grid.room());
-        high.fill(Vector([0; L]));
-        let mut any = Vector([0u32; L]);
-        for (to, q) in low.iter_mut().zip(&batch.q) {
-            *to = *q;
-            for l in 0..L {
-                any.0[l] |= q.0[l].unsigned_abs();
-            }
-        }
+        let keeper = match grid.row() {
+            16 => kept::<L, 16>(&batch.q, &grid.order, rows),
+            _ => kept::<L, 8>(&batch.q, &grid.order, rows),
+        };
         let mut kinds = [Kind::Coded; L];
         for l in 0..L {
-            if batch.raw[l] || any.0[l] >= LARGE {
+            if batch.raw[l] || keeper.any.0[l] >= LARGE {
                 kinds[l] = Kind::Raw;
-                batch.energy[l] = 0;
-                let (first, inside) = grid.inside(ids[l]);
-                let values = (0..inside[0] * inside[1] * inside[2]).map(|p| {
-                    let at = [p % inside[0], p / inside[0] % inside[1], p / inside[0] / inside[1]];
-                    x[grid.index(std::array::from_fn(|a| first[a] + at[a]))]
-                });
-                put_raw(to, grid.room(), l, values);
-            } else if any.0[l] == 0 && batch.count[l] == 0 {
+            } else if keeper.any.0[l] == 0 && batch.count[l] == 0 {
                 kinds[l] = Kind::Empty;
             }
         }
-        (kinds, sums(to))
+        (keeper.present, kinds, keeper.marks.0)
     }
+}
+
+/// Keeps the rows of `R` coefficients at the places `order` of `q`.
+#[inline(always)]
+fn kept<'a, const L: usize, const R: usize>(
+    q: &[Vector<i32, L>],
+    order: &[u32],
+    rows: &'a mut Vec<Vector<i32, L>>,
+) -> Keeper<'a, L> {
+    let mut keeper = Keeper::new(rows);
+    for (r, places) in order.chunks_exact(R).enumerate() {
+        let mut row = [Vector([0; L]); R];
+        for (to, &p) in row.iter_mut().zip(places) {
+            *to = q[p as usize];
+        }
+        keeper.keep(r, &row);
+    }
+    keeper
 }
 
 /// Makes the bit strings of a batch of tiles of a frame. Returns for each tile on how many later ones it
@@ -554,10 +406,10 @@ impl<T: Number, const L: usize> Kernel for Take<'_, T, L> {
 struct Lean<'a, T, const L: usize> {
     batch: &'a mut Batch<T, L>,
     grid: &'a Grid,
-    q: &'a [Vector<i32, L>],
+    rows: Rows<'a, L>,
     kinds: &'a [Kind],
-    later: [Option<Near<'a, L>>; 2],
-    leaning: &'a mut [Vec<Vector<i32, L>>; 2],
+    later: Later<'a, L>,
+    in_order: &'a [u32],
 }
 
 impl<T: Number, const L: usize> Kernel for Lean<'_, T, L> {
@@ -565,119 +417,171 @@ impl<T: Number, const L: usize> Kernel for Lean<'_, T, L> {
 
     #[inline(always)]
     fn run(self) -> [u8; L] {
-        let Lean { batch, grid, q, kinds, later, leaning } = self;
-        let q = &q[..grid.room()];
-        let mut leans = [0; L];
-        if later[0].is_some() {
-            for (p, q) in q.iter().enumerate() {
-                let predicted = predictions(&later, p);
-                for (to, predicted) in leaning.iter_mut().zip(predicted) {
-                    for l in 0..L {
-                        to[p].0[l] = q.0[l].wrapping_sub(predicted.0[l]);
-                    }
+        match self.grid.row() {
+            16 => self.run_rows::<16>(),
+            _ => self.run_rows::<8>(),
+        }
+    }
+}
+
+impl<T: Number, const L: usize> Lean<'_, T, L> {
+    #[inline(always)]
+    fn run_rows<const R: usize>(self) -> [u8; L] {
+        let Lean { batch, grid, rows, kinds, later, in_order } = self;
+        let leans = cheapest::<L, R>(rows, &later);
+        let mut coded = Vector([0i32; L]);
+        for (l, kind) in kinds.iter().enumerate() {
+            coded.0[l] = -i32::from(*kind == Kind::Coded);
+        }
+        let masks = masks(&leans);
+        let sums = &mut batch.sums[..grid.values() / R];
+        sums.fill(Vector([0; L]));
+        let zero = [Vector([0; L]); R];
+        let mut from = [rows, later.rows[0], later.rows[1]];
+        for r in set_bits(any_of(from)) {
+            let [own, near, far] = &mut from;
+            let [own, near, far] = [own.next(r, &zero), near.next(r, &zero), far.next(r, &zero)];
+            for (i, to) in batch.q[r * R..][..R].iter_mut().enumerate() {
+                let [one, two] = later.predict(&near[i], &far[i]);
+                for l in 0..L {
+                    let predicted = one.0[l] & masks[0].0[l] | two.0[l] & masks[1].0[l];
+                    to.0[l] = own[i].0[l].wrapping_sub(predicted) & coded.0[l];
+                    sums[r].0[l] += to.0[l].unsigned_abs();
                 }
             }
-            let most = std::array::from_fn(|l| most(&later, l));
-            leans = match grid.values() {
-                4096 => cheapest::<L, 16>(grid, [q, &leaning[0], &leaning[1]], &most),
-                _ => cheapest::<L, 8>(grid, [q, &leaning[0], &leaning[1]], &most),
-            };
         }
-        let is_coded: [bool; L] = std::array::from_fn(|l| kinds.get(l) == Some(&Kind::Coded));
-        for (p, (to, q)) in batch.q.iter_mut().zip(q).enumerate() {
-            for l in 0..L {
-                let stored = match leans[l] {
-                    0 => q.0[l],
-                    1 => leaning[0][p].0[l],
-                    _ => leaning[1][p].0[l],
-                };
-                to.0[l] = if is_coded[l] { stored } else { 0 };
-            }
-        }
-        batch.make_strings(grid);
+        batch.strings.make::<R>(&batch.q, in_order, sums);
         leans
     }
 }
 
-/// Returns for each tile which of the three arrays of numbers takes the fewest bits, by an estimate, of
-/// those with a number up to `most`.
+/// The rows that are present in one of the batches.
 #[inline(always)]
-fn cheapest<const L: usize, const R: usize>(
-    grid: &Grid,
-    from: [&[Vector<i32, L>]; 3],
-    most: &[u8; L],
-) -> [u8; L] {
+fn any_of<const L: usize>(rows: [Rows<'_, L>; 3]) -> Bits {
+    let mut any = [0; 4];
+    for rows in rows {
+        for (any, present) in any.iter_mut().zip(rows.present) {
+            *any |= present;
+        }
+    }
+    any
+}
+
+/// All bits for the tiles that lean on one tile, and for those that lean on two.
+#[inline(always)]
+fn masks<const L: usize>(leans: &[u8; L]) -> [Vector<i32, L>; 2] {
+    let mut masks = [Vector([0i32; L]); 2];
+    for l in 0..L {
+        masks[0].0[l] = -i32::from(leans[l] == 1);
+        masks[1].0[l] = -i32::from(leans[l] == 2);
+    }
+    masks
+}
+
+/// Returns for each tile of a batch with these rows on how many later ones it leans with the fewest bits, by an
+/// estimate.
+#[inline(always)]
+fn cheapest<const L: usize, const R: usize>(rows: Rows<'_, L>, later: &Later<'_, L>) -> [u8; L] {
+    if later.most == [0; L] {
+        return [0; L];
+    }
     let mut prices = [Vector([0u32; L]); 3];
-    for row in grid.order.chunks_exact(R) {
-        for (from, price_of) in from.iter().zip(&mut prices) {
-            let mut sums = Vector([0u32; L]);
-            for &p in row {
-                for l in 0..L {
-                    sums.0[l] = sums.0[l].wrapping_add(from[p as usize].0[l].unsigned_abs());
-                }
+    let zero = [Vector([0; L]); R];
+    let mut from = [rows, later.rows[0], later.rows[1]];
+    for r in set_bits(any_of(from)) {
+        let [own, near, far] = &mut from;
+        let [own, near, far] = [own.next(r, &zero), near.next(r, &zero), far.next(r, &zero)];
+        let mut sums = [Vector([0u32; L]); 3];
+        for i in 0..R {
+            let [one, two] = later.predict(&near[i], &far[i]);
+            for l in 0..L {
+                let q = own[i].0[l];
+                sums[0].0[l] = sums[0].0[l].wrapping_add(q.unsigned_abs());
+                let differences = [q.wrapping_sub(one.0[l]), q.wrapping_sub(two.0[l])];
+                sums[1].0[l] = sums[1].0[l].wrapping_add(differences[0].unsigned_abs());
+                sums[2].0[l] = sums[2].0[l].wrapping_add(differences[1].unsigned_abs());
             }
+        }
+        for (sums, price_of) in sums.iter().zip(&mut prices) {
             for l in 0..L {
                 price_of.0[l] = price_of.0[l].wrapping_add(price::<R>(sums.0[l]));
             }
         }
     }
-    std::array::from_fn(|l| {
-        let few = |&lean: &u8| prices[usize::from(lean)].0[l];
-        (0..=most[l]).min_by_key(few).unwrap_or(0)
-    })
+    let mut leans = [0; L];
+    for l in 0..L {
+        for lean in 1..=later.most[l] {
+            if prices[usize::from(lean)].0[l] < prices[usize::from(leans[l])].0[l] {
+                leans[l] = lean;
+            }
+        }
+    }
+    leans
 }
 
-/// Reads a batch of tiles into a frame's batch; of raw tiles the values. Returns the checksums of the tiles, or
-/// `None` if they are damaged.
+/// Reads a batch of tiles and appends their rows to those of a frame. Returns which rows are there and the marks
+/// of the tiles, or `None` if they are damaged. Of raw tiles the values are not there yet.
 struct Open<'a, T, const L: usize> {
     batch: &'a mut Batch<T, L>,
     grid: &'a Grid,
     bytes: [Option<&'a [u8]>; L],
-    raw: [Option<&'a [u8]>; L],
-    near: [Option<Near<'a, L>>; 2],
-    /// On how many later arrays tiles may lean.
-    count: usize,
-    to: &'a mut [Vector<i32, L>],
+    near: Later<'a, L>,
+    /// Whether tiles begin with the number of later ones on which they lean.
+    leans: bool,
+    rows: &'a mut Vec<Vector<i32, L>>,
 }
 
 impl<T: Number, const L: usize> Kernel for Open<'_, T, L> {
-    type Output = Option<[u32; L]>;
+    type Output = Option<(Bits, [u32; L])>;
 
     #[inline(always)]
-    fn run(self) -> Option<[u32; L]> {
-        let Open { batch, grid, bytes, raw, near, count, to } = self;
+    fn run(self) -> Self::Output {
+        match self.grid.row() {
+            16 => self.run_rows::<16>(),
+            _ => self.run_rows::<8>(),
+        }
+    }
+}
+
+impl<T: Number, const L: usize> Open<'_, T, L> {
+    #[inline(always)]
+    fn run_rows<const R: usize>(self) -> Option<(Bits, [u32; L])> {
+        let Open { batch, grid, bytes, near, leans: has_leans, rows } = self;
         let (mut leans, mut at) = ([0u8; L], 0);
-        if count > 0 {
+        if has_leans {
             at = LEAN_BITS;
             for l in 0..L {
                 let first = bytes[l].and_then(|bytes| bytes.first()).copied().unwrap_or(0);
                 leans[l] = first & ((1 << LEAN_BITS) - 1);
-                if leans[l] > most(&near, l) {
+                if leans[l] > near.most[l] {
                     return None;
                 }
             }
         }
         batch.level = level();
-        batch.read::<true>(grid, T::default(), &bytes, at)?;
-        let (low, high) = to.split_at_mut(grid.room());
-        high.fill(Vector([0; L]));
-        for (p, (to, q)) in low.iter_mut().zip(&batch.q).enumerate() {
-            let [one, two] = predictions(&near, p);
-            for l in 0..L {
-                let predicted = match leans[l] {
-                    0 => 0,
-                    1 => one.0[l],
-                    _ => two.0[l],
-                };
-                to.0[l] = q.0[l].wrapping_add(predicted);
-            }
+        let end = batch.read::<true>(grid, T::default(), &bytes, at)?;
+        let masks = masks(&leans);
+        let mut keeper = Keeper::new(rows);
+        let zero = [Vector([0; L]); R];
+        let mut stored = Rows { vectors: &batch.q[..end], present: [0; 4] };
+        for r in 0..end / R {
+            stored.present[r / 64] |= 1 << (r % 64);
         }
-        for (l, raw) in raw.iter().enumerate() {
-            if let Some(raw) = raw {
-                put_raw(to, grid.room(), l, raw.chunks_exact(T::BYTES).map(T::get));
+        let mut from = [stored, near.rows[0], near.rows[1]];
+        for r in set_bits(any_of(from)) {
+            let [own, next, far] = &mut from;
+            let [own, next, far] = [own.next(r, &zero), next.next(r, &zero), far.next(r, &zero)];
+            let mut row = [Vector([0; L]); R];
+            for (i, to) in row.iter_mut().enumerate() {
+                let [one, two] = near.predict(&next[i], &far[i]);
+                for l in 0..L {
+                    let predicted = one.0[l] & masks[0].0[l] | two.0[l] & masks[1].0[l];
+                    to.0[l] = own[i].0[l].wrapping_add(predicted);
+                }
             }
+            keeper.keep(r, &row);
         }
-        Some(sums(to))
+        Some((keeper.present, keeper.marks.0))
     }
 }
 
@@ -687,7 +591,7 @@ struct Values<'a, T, const L: usize> {
     batch: &'a mut Batch<T, L>,
     grid: &'a Grid,
     q: &'a Quantiser<T>,
-    from: &'a [Vector<i32, L>],
+    rows: Rows<'a, L>,
     ids: &'a [usize],
     x: &'a mut [T],
 }
@@ -697,37 +601,40 @@ impl<T: Number, const L: usize> Kernel for Values<'_, T, L> {
 
     #[inline(always)]
     fn run(self) {
-        match self.grid.side {
-            8 => self.run_side::<8>(),
-            16 => self.run_side::<16>(),
-            _ => self.run_side::<32>(),
+        let Values { batch, grid, q, rows, ids, x } = self;
+        let end = match grid.row() {
+            16 => put::<T, L, 16>(rows, grid, q.step, &mut batch.x),
+            _ => put::<T, L, 8>(rows, grid, q.step, &mut batch.x),
+        };
+        batch.level = level();
+        match grid.side {
+            8 => batch.finish::<8>(grid, q, ids, end, x),
+            16 => batch.finish::<16>(grid, q, ids, end, x),
+            _ => batch.finish::<32>(grid, q, ids, end, x),
         }
     }
 }
 
-impl<T: Number, const L: usize> Values<'_, T, L> {
-    #[inline(always)]
-    fn run_side<const S: usize>(self) {
-        let Values { batch, grid, q, from, ids, x } = self;
-        let (columns, stride) = (grid.values() / S, grid.stride());
-        batch.level = level();
-        let mut used = 0;
-        for c in 0..columns {
-            let mut line = [Vector([T::default(); L]); S];
-            let mut any = Vector([0i32; L]);
-            for (i, to) in line.iter_mut().enumerate() {
-                let from = &from[c + i * stride];
-                for l in 0..L {
-                    any.0[l] |= from.0[l];
-                    to.0[l] = T::from_i32(from.0[l]) * q.step;
-                }
+/// Puts the coefficients, times `step`, into their places. Returns a count: in the order of the rows, all
+/// coefficients from this index on are zero.
+#[inline(always)]
+fn put<T: Number, const L: usize, const R: usize>(
+    mut rows: Rows<'_, L>,
+    grid: &Grid,
+    step: T,
+    x: &mut [Vector<T, L>],
+) -> usize {
+    let (zero, present, mut end) = ([Vector([0; L]); R], rows.present, 0);
+    for (r, places) in grid.order.chunks_exact(R).enumerate() {
+        let row = rows.next(r, &zero);
+        for (q, &p) in row.iter().zip(places) {
+            for l in 0..L {
+                x[p as usize].0[l] = T::from_i32(q.0[l]) * step;
             }
-            if any.0.iter().fold(0, |any, a| any | a) != 0 {
-                used = used.max(c % S + 1);
-                line = transform::<T, L, S, true>(&line);
-            }
-            store(&mut batch.x, c, stride, &line);
         }
-        batch.finish::<S>(grid, q, ids, used, x);
+        if present[r / 64] >> (r % 64) & 1 != 0 {
+            end = (r + 1) * R;
+        }
     }
+    end
 }

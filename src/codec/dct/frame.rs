@@ -1,0 +1,336 @@
+//! The coefficients of one array of a sequence (module `sequence`), kept until the arrays that lean on them have
+//! been coded, and what they predict.
+//!
+//! Of the coefficients only rows that are not zero are kept: in a wave at an error of 1e-3 some tenth of them.
+
+use super::batch::{most_corrections, Batch};
+use super::grid::Grid;
+use super::quantiser::Number;
+use super::rows::Correction;
+use super::vector::Vector;
+use crate::error::Result;
+use crate::fallible_vec;
+
+/// Most magnitude of a prediction.
+const FARTHEST: i32 = 1 << 23;
+/// Most ratio of the steps of arrays that lean on each other.
+const STEP_RATIO: f64 = 16.0;
+/// Number of values of an array for each correction that a frame has room for.
+const PER_CORRECTION: usize = 16;
+/// Multiplied by the odd numbers: weights of the marks of tiles.
+const WEIGHT: u32 = 0x9e37_79b1;
+
+/// How a frame holds a tile.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) enum Kind {
+    /// All coefficients are zero, and there are no corrections.
+    #[default]
+    Empty,
+    Coded,
+    /// The values of the tile, 32 bits in the place of a coefficient.
+    Raw,
+}
+
+/// A bit for each row of a tile.
+pub(super) type Bits = [u64; 4];
+
+/// Returns the numbers of the bits that are set, in order.
+#[inline(always)]
+pub(super) fn set_bits(mut bits: Bits) -> impl Iterator<Item = usize> {
+    let mut word = 0;
+    std::iter::from_fn(move || {
+        while word < bits.len() && bits[word] == 0 {
+            word += 1;
+        }
+        let left = bits.get_mut(word)?;
+        let bit = left.trailing_zeros() as usize;
+        *left &= *left - 1;
+        Some(64 * word + bit)
+    })
+}
+
+/// The rows of a batch of tiles that are not zero, one after the other.
+#[derive(Clone, Copy)]
+pub(super) struct Rows<'a, const L: usize> {
+    pub vectors: &'a [Vector<i32, L>],
+    pub present: Bits,
+}
+
+impl<'a, const L: usize> Rows<'a, L> {
+    pub const NONE: Self = Rows { vectors: &[], present: [0; 4] };
+
+    /// Returns row `r`, of `R` coefficients, and forgets it, or `zero` if it is absent. Rows must be asked for in
+    /// order.
+    #[inline(always)]
+    pub fn next<'b, const R: usize>(
+        &mut self,
+        r: usize,
+        zero: &'b [Vector<i32, L>; R],
+    ) -> &'b [Vector<i32, L>; R]
+    where
+        'a: 'b,
+    {
+        if self.present[r / 64] >> (r % 64) & 1 == 0 {
+            return zero;
+        }
+        let Some((row, rest)) = self.vectors.split_first_chunk() else { return zero };
+        self.vectors = rest;
+        row
+    }
+}
+
+/// Rows of a batch of tiles that are being kept.
+pub(super) struct Keeper<'a, const L: usize> {
+    to: &'a mut Vec<Vector<i32, L>>,
+    pub present: Bits,
+    /// For each tile the sum of its coefficients times their weights: a mark that differs if they do.
+    pub marks: Vector<u32, L>,
+    /// For each tile the magnitudes, one or the other.
+    pub any: Vector<u32, L>,
+}
+
+impl<'a, const L: usize> Keeper<'a, L> {
+    #[inline(always)]
+    pub fn new(to: &'a mut Vec<Vector<i32, L>>) -> Self {
+        Keeper { to, present: [0; 4], marks: Vector([0; L]), any: Vector([0; L]) }
+    }
+
+    /// Keeps row `r` unless it is zero. Rows must be kept in order.
+    #[inline(always)]
+    pub fn keep<const R: usize>(&mut self, r: usize, row: &[Vector<i32, L>; R]) {
+        let mut any = Vector([0u32; L]);
+        for q in row {
+            for l in 0..L {
+                any.0[l] |= q.0[l].unsigned_abs();
+            }
+        }
+        if any.0.iter().fold(0, |any, a| any | a) == 0 {
+            return;
+        }
+        self.present[r / 64] |= 1 << (r % 64);
+        for (i, q) in row.iter().enumerate() {
+            let weight = weight(r * R + i);
+            for l in 0..L {
+                self.marks.0[l] =
+                    self.marks.0[l].wrapping_add((q.0[l] as u32).wrapping_mul(weight));
+            }
+        }
+        for l in 0..L {
+            self.any.0[l] |= any.0[l];
+        }
+        self.to.extend_from_slice(row);
+    }
+}
+
+/// The weight of coefficient `p`, in the order of the rows.
+#[inline(always)]
+fn weight(p: usize) -> u32 {
+    (2 * p as u32 + 1).wrapping_mul(WEIGHT)
+}
+
+/// The coefficients of one array.
+pub(super) struct Frame<const L: usize> {
+    /// The rows that are kept, batch by batch. A batch with a raw tile has all rows, and for values of 8 bytes
+    /// as many vectors more for the upper halves of the values.
+    pub rows: Vec<Vector<i32, L>>,
+    /// For each batch where its rows begin, and which it has.
+    begins: Vec<usize>,
+    present: Vec<Bits>,
+    pub kinds: Vec<Kind>,
+    corrections: Vec<Correction>,
+    /// Most corrections of an array.
+    room: usize,
+    /// For each tile the end of its corrections.
+    ends: Vec<u32>,
+    pub step: f64,
+    pub unit: f64,
+    /// The sum of the marks of all tiles.
+    pub sum: u32,
+    pub is_full: bool,
+}
+
+impl<const L: usize> Frame<L> {
+    /// Stands for a frame that is being filled elsewhere.
+    pub const EMPTY: Self = Frame {
+        rows: Vec::new(),
+        begins: Vec::new(),
+        present: Vec::new(),
+        kinds: Vec::new(),
+        corrections: Vec::new(),
+        room: 0,
+        ends: Vec::new(),
+        step: 1.0,
+        unit: 1.0,
+        sum: 0,
+        is_full: false,
+    };
+
+    /// Makes a frame for arrays of `words` times 4 bytes a value.
+    pub fn new(grid: &Grid, words: usize) -> Result<Self> {
+        let tiles = grid.tiles();
+        let (batches, values) = (tiles.div_ceil(L), grid.n.iter().product::<usize>());
+        Ok(Frame {
+            rows: fallible_vec::with_room(batches * grid.values() * words)?,
+            begins: fallible_vec::with_room(batches)?,
+            present: fallible_vec::with_room(batches)?,
+            kinds: fallible_vec::filled(Kind::Empty, tiles)?,
+            corrections: fallible_vec::with_room(values / PER_CORRECTION)?,
+            room: values / PER_CORRECTION,
+            ends: fallible_vec::filled(0, tiles)?,
+            ..Self::EMPTY
+        })
+    }
+
+    /// Begins to fill the frame.
+    pub fn begin(&mut self, step: f64, unit: f64) {
+        self.rows.clear();
+        self.begins.clear();
+        self.present.clear();
+        self.corrections.clear();
+        (self.step, self.unit, self.sum, self.is_full) = (step, unit, 0, false);
+    }
+
+    /// Notes that the rows from `begin` on are those of the next batch, and which they are.
+    pub fn add_batch(&mut self, begin: usize, present: Bits) {
+        self.begins.push(begin);
+        self.present.push(present);
+    }
+
+    /// The rows of batch `b`.
+    pub fn batch(&self, b: usize) -> Rows<'_, L> {
+        let end = self.begins.get(b + 1).copied().unwrap_or(self.rows.len());
+        Rows { vectors: &self.rows[self.begins[b]..end], present: self.present[b] }
+    }
+
+    /// The corrections of a tile.
+    pub fn corrections_of(&self, tile: usize) -> &[Correction] {
+        let begin = if tile == 0 { 0 } else { self.ends[tile - 1] };
+        &self.corrections[begin as usize..self.ends[tile] as usize]
+    }
+
+    /// Adds the corrections of a tile that `batch` holds in lane `l`. Returns `None` if there is no room for them.
+    pub fn add_corrections<T>(
+        &mut self,
+        batch: &Batch<T, L>,
+        grid: &Grid,
+        (tile, l): (usize, usize),
+    ) -> Option<()> {
+        let room = most_corrections(grid.values());
+        let corrections = &batch.corrections[l * room..l * room + batch.count[l]];
+        let corrections = if self.kinds[tile] == Kind::Raw { &[] } else { corrections };
+        if corrections.len() > self.room - self.corrections.len() {
+            return None;
+        }
+        self.corrections.extend_from_slice(corrections);
+        self.ends[tile] = self.corrections.len() as u32;
+        Some(())
+    }
+
+    /// Puts the values of a raw tile into lane `l` of the batch that was added last. Returns the mark of the tile.
+    pub fn put_raw<T: Number>(
+        &mut self,
+        grid: &Grid,
+        l: usize,
+        values: impl Iterator<Item = T>,
+    ) -> u32 {
+        let (Some(&begin), Some(present)) = (self.begins.last(), self.present.last_mut()) else {
+            return 0;
+        };
+        let (row, room) = (grid.row(), grid.values());
+        let mut from = self.rows.len();
+        if from != begin + room * T::BYTES / 4 {
+            // Rows that are absent become rows of zeros, the last one first: none is overwritten by one before.
+            self.rows.resize(begin + room * T::BYTES / 4, Vector([0; L]));
+            for r in (0..room / row).rev() {
+                let to = begin + r * row;
+                if present[r / 64] >> (r % 64) & 1 != 0 {
+                    from -= row;
+                    self.rows.copy_within(from..from + row, to);
+                } else {
+                    self.rows[to..to + row].fill(Vector([0; L]));
+                }
+                present[r / 64] |= 1 << (r % 64);
+            }
+            self.rows[begin + room..].fill(Vector([0; L]));
+        }
+        let batch = &mut self.rows[begin..];
+        batch.iter_mut().for_each(|q| q.0[l] = 0);
+        for (p, value) in values.enumerate() {
+            let bits = value.to_bits();
+            batch[p].0[l] = bits as u32 as i32;
+            if T::BYTES == 8 {
+                batch[room + p].0[l] = (bits >> 32) as u32 as i32;
+            }
+        }
+        let mark = |(p, q): (usize, &Vector<i32, L>)| (q.0[l] as u32).wrapping_mul(weight(p));
+        batch.iter().enumerate().map(mark).fold(0, u32::wrapping_add)
+    }
+
+    /// The value at place `p` of the raw tile in lane `l` of batch `b`.
+    pub fn raw_value<T: Number>(&self, grid: &Grid, b: usize, p: usize, l: usize) -> T {
+        let q = &self.batch(b).vectors;
+        let low = u64::from(q[p].0[l] as u32);
+        let high = if T::BYTES == 8 { u64::from(q[grid.values() + p].0[l] as u32) } else { 0 };
+        T::from_bits(low | high << 32)
+    }
+
+    /// Whether arrays with this frame may lean on `later`.
+    pub fn may_lean_on(&self, later: &Self) -> bool {
+        let ratio = later.step / self.step;
+        later.is_full && (1.0 / STEP_RATIO..=STEP_RATIO).contains(&ratio)
+    }
+}
+
+/// The checksum of the frames on which an array leans.
+pub(super) fn later_sum<const L: usize>(later: [Option<&Frame<L>>; 2]) -> u32 {
+    later.iter().flatten().fold(0u32, |sum, frame| sum.rotate_left(1) ^ frame.sum)
+}
+
+/// Batches of the two later frames.
+#[derive(Clone, Copy)]
+pub(super) struct Later<'a, const L: usize> {
+    pub rows: [Rows<'a, L>; 2],
+    /// On how many of the two tiles each tile may lean.
+    pub most: [u8; L],
+    /// Step of the next frame over that of the frame that leans on it, the same times 2, and that of the second
+    /// next frame.
+    ratios: [f32; 3],
+}
+
+impl<'a, const L: usize> Later<'a, L> {
+    /// Batch `b` of the frames on which a frame with this step may lean.
+    pub fn new(frames: [Option<&'a Frame<L>>; 2], step: f64, b: usize) -> Self {
+        let mut later = Later { rows: [Rows::NONE; 2], most: [0; L], ratios: [0.0; 3] };
+        let ratio = |k: usize| frames[k].map_or(0.0, |frame| frame.step / step);
+        later.ratios = [ratio(0) as f32, (2.0 * ratio(0)) as f32, ratio(1) as f32];
+        for (k, frame) in frames.into_iter().enumerate() {
+            let Some(frame) = frame else { break };
+            later.rows[k] = frame.batch(b);
+            for (most, kind) in later.most.iter_mut().zip(&frame.kinds[b * L..]) {
+                *most += u8::from(usize::from(*most) == k && *kind != Kind::Raw);
+            }
+        }
+        later
+    }
+
+    /// What coefficients of the next and the second next frame predict for a tile that leans on one tile, and on two.
+    #[inline(always)]
+    pub fn predict(&self, q: &Vector<i32, L>, r: &Vector<i32, L>) -> [Vector<i32, L>; 2] {
+        let [one, two, far] = self.ratios;
+        let mut predicted = [Vector([0; L]); 2];
+        for l in 0..L {
+            let q = q.0[l] as f32;
+            predicted[0].0[l] = rounded(q * one);
+            predicted[1].0[l] = rounded(q * two - r.0[l] as f32 * far);
+        }
+        predicted
+    }
+}
+
+/// Adds 1/2 to the magnitude and cuts off the fraction; returns at most `FARTHEST` in magnitude.
+#[inline(always)]
+fn rounded(x: f32) -> i32 {
+    let half = if x < 0.0 { -0.5 } else { 0.5 };
+    let rounded: i32 = Number::trunc(x + half);
+    rounded.clamp(-FARTHEST, FARTHEST)
+}
