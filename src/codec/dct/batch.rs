@@ -28,6 +28,8 @@ pub(super) struct Batch<T, const L: usize> {
     pub(super) places: Vec<[[usize; LONGEST_SIDE]; 3]>,
     /// The quantised coefficients.
     pub(super) q: Vec<Vector<i32, L>>,
+    /// Whether a quantised coefficient of one of the tiles is not zero.
+    pub(super) is_some: Vec<bool>,
     pub(super) level: Level,
     /// For each row the sum of the magnitudes of its coefficients.
     pub(super) sums: Vec<Vector<u32, L>>,
@@ -63,6 +65,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
             largest: fallible_vec::filled(zeros, most(&slots))?,
             places: fallible_vec::filled([[0; LONGEST_SIDE]; 3], L)?,
             q: fallible_vec::filled(Vector([0; L]), places)?,
+            is_some: fallible_vec::filled(false, places)?,
             level: Level::Portable,
             sums: fallible_vec::filled(Vector([0; L]), values / 8)?,
             corrections: fallible_vec::filled(Correction::default(), L * most_corrections(values))?,

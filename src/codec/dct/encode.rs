@@ -109,7 +109,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
         let mut wild = Vector([0u32; L]);
         for c in 0..columns {
             let mut line = transform::<T, L, S, false>(&load(ahead, c, stride));
-            let mut some = Vector([0i32; L]);
+            let mut is_column = false;
             for (i, y) in line.iter_mut().enumerate() {
                 let to = &mut self.q[c + i * stride];
                 for l in 0..L {
@@ -119,11 +119,13 @@ impl<T: Number, const L: usize> Batch<T, L> {
                     let magnitude = (if fits { scaled } else { T::default() } + round).trunc();
                     let signed = if y.0[l] < T::default() { -magnitude } else { magnitude };
                     to.0[l] = signed;
-                    some.0[l] |= signed;
                     y.0[l] = T::from_i32(signed) * q.step;
                 }
+                let is_some = to.0.iter().fold(0, |any, q| any | q) != 0;
+                self.is_some[c + i * stride] = is_some;
+                is_column |= is_some;
             }
-            if some.0.iter().fold(0, |any, s| any | s) != 0 {
+            if is_column {
                 used = used.max(c % S + 1);
                 line = transform::<T, L, S, true>(&line);
             }
@@ -256,7 +258,8 @@ impl<T: Number, const L: usize> Batch<T, L> {
     fn sum_rows<const R: usize>(&mut self, grid: &Grid) {
         for (row, sum) in grid.order.chunks_exact(R).zip(&mut self.sums) {
             let mut sums = [0u32; L];
-            for &p in row {
+            let used = if is_row(&self.is_some, row) { row } else { &[] };
+            for &p in used {
                 let q = &self.q[p as usize];
                 for l in 0..L {
                     sums[l] += q.0[l].unsigned_abs();
@@ -369,6 +372,12 @@ impl<T: Number, const L: usize> Batch<T, L> {
         }
         self.largest[slot] = largest;
     }
+}
+
+/// Whether a row with these places has a coefficient that is not zero.
+#[inline(always)]
+pub(super) fn is_row(is_some: &[bool], places: &[u32]) -> bool {
+    places.iter().fold(false, |any, &p| any | is_some[p as usize])
 }
 
 /// Loads the tiles `ids` of `x` (`Batch::load_side`).

@@ -42,6 +42,7 @@
 //! tile with a coefficient of magnitude 2^22 or more is stored raw.
 
 use super::batch::{most_corrections, Batch};
+use super::encode::is_row;
 use super::engine::{self, lines, longest_directory, Engine, Head, HEADER, RAW, UNIT};
 use super::frame::{later_sum, set_bits, Bits, Frame, Keeper, Kind, Later, Rows};
 use super::grid::Grid;
@@ -368,8 +369,8 @@ impl<T: Number, const L: usize> Kernel for Take<'_, T, L> {
             return ([0; 4], [Kind::Empty; L], [0; L]);
         }
         let keeper = match grid.row() {
-            16 => kept::<L, 16>(&batch.q, &grid.order, rows),
-            _ => kept::<L, 8>(&batch.q, &grid.order, rows),
+            16 => kept::<T, L, 16>(batch, grid, rows),
+            _ => kept::<T, L, 8>(batch, grid, rows),
         };
         let mut kinds = [Kind::Coded; L];
         for l in 0..L {
@@ -383,20 +384,22 @@ impl<T: Number, const L: usize> Kernel for Take<'_, T, L> {
     }
 }
 
-/// Keeps the rows of `R` coefficients at the places `order` of `q`.
+/// Keeps the rows, of `R` coefficients, of the tiles that were quantised.
 #[inline(always)]
-fn kept<'a, const L: usize, const R: usize>(
-    q: &[Vector<i32, L>],
-    order: &[u32],
+fn kept<'a, T, const L: usize, const R: usize>(
+    batch: &Batch<T, L>,
+    grid: &Grid,
     rows: &'a mut Vec<Vector<i32, L>>,
 ) -> Keeper<'a, L> {
     let mut keeper = Keeper::new(rows);
-    for (r, places) in order.chunks_exact(R).enumerate() {
-        let mut row = [Vector([0; L]); R];
-        for (to, &p) in row.iter_mut().zip(places) {
-            *to = q[p as usize];
+    for (r, places) in grid.order.chunks_exact(R).enumerate() {
+        if is_row(&batch.is_some, places) {
+            let mut row = [Vector([0; L]); R];
+            for (to, &p) in row.iter_mut().zip(places) {
+                *to = batch.q[p as usize];
+            }
+            keeper.keep(r, &row);
         }
-        keeper.keep(r, &row);
     }
     keeper
 }
