@@ -113,11 +113,11 @@ impl<T: Number, const L: usize> Batch<T, L> {
             for (i, y) in line.iter_mut().enumerate() {
                 let to = &mut self.q[c + i * stride];
                 for l in 0..L {
-                    let scaled = y.0[l].abs() * q.inverse;
-                    let fits = scaled < limit;
+                    let scaled = y.0[l] * q.inverse;
+                    let fits = scaled.abs() < limit;
                     wild.0[l] |= u32::from(!fits);
-                    let magnitude = (if fits { scaled } else { T::default() } + round).trunc();
-                    let signed = if y.0[l] < T::default() { -magnitude } else { magnitude };
+                    let half = if scaled < T::default() { -round } else { round };
+                    let signed = (if fits { scaled } else { T::default() } + half).trunc();
                     to.0[l] = signed;
                     y.0[l] = T::from_i32(signed) * q.step;
                 }

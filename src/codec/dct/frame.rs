@@ -34,6 +34,12 @@ pub(super) enum Kind {
 /// A bit for each row of a tile.
 pub(super) type Bits = [u64; 4];
 
+/// Whether bit `r` is set.
+#[inline(always)]
+pub(super) fn has(bits: &Bits, r: usize) -> bool {
+    bits[r / 64] >> (r % 64) & 1 != 0
+}
+
 /// Returns the numbers of the bits that are set, in order.
 #[inline(always)]
 pub(super) fn set_bits(mut bits: Bits) -> impl Iterator<Item = usize> {
@@ -59,6 +65,12 @@ pub(super) struct Rows<'a, const L: usize> {
 impl<'a, const L: usize> Rows<'a, L> {
     pub const NONE: Self = Rows { vectors: &[], present: [0; 4] };
 
+    /// Whether row `r` is not zero.
+    #[inline(always)]
+    pub fn has(&self, r: usize) -> bool {
+        has(&self.present, r)
+    }
+
     /// Returns row `r`, of `R` coefficients, and forgets it, or `zero` if it is absent. Rows must be asked for in
     /// order.
     #[inline(always)]
@@ -70,7 +82,7 @@ impl<'a, const L: usize> Rows<'a, L> {
     where
         'a: 'b,
     {
-        if self.present[r / 64] >> (r % 64) & 1 == 0 {
+        if !self.has(r) {
             return zero;
         }
         let Some((row, rest)) = self.vectors.split_first_chunk() else { return zero };
@@ -83,7 +95,8 @@ impl<'a, const L: usize> Rows<'a, L> {
 pub(super) struct Keeper<'a, const L: usize> {
     to: &'a mut Vec<Vector<i32, L>>,
     pub present: Bits,
-    /// For each tile the sum of its coefficients times their weights: a mark that differs if they do.
+    /// For each tile a mark: the sum over its rows of their coefficients, coefficient i rotated to the left by i
+    /// bits, times the weight of the row.
     pub marks: Vector<u32, L>,
     /// For each tile the magnitudes, one or the other.
     pub any: Vector<u32, L>,
@@ -108,12 +121,15 @@ impl<'a, const L: usize> Keeper<'a, L> {
             return;
         }
         self.present[r / 64] |= 1 << (r % 64);
+        let mut marks = Vector([0u32; L]);
         for (i, q) in row.iter().enumerate() {
-            let weight = weight(r * R + i);
             for l in 0..L {
-                self.marks.0[l] =
-                    self.marks.0[l].wrapping_add((q.0[l] as u32).wrapping_mul(weight));
+                marks.0[l] = marks.0[l].wrapping_add((q.0[l] as u32).rotate_left(i as u32));
             }
+        }
+        let weight = weight(r);
+        for l in 0..L {
+            self.marks.0[l] = self.marks.0[l].wrapping_add(marks.0[l].wrapping_mul(weight));
         }
         for l in 0..L {
             self.any.0[l] |= any.0[l];
@@ -122,10 +138,10 @@ impl<'a, const L: usize> Keeper<'a, L> {
     }
 }
 
-/// The weight of coefficient `p`, in the order of the rows.
+/// The weight of row `r` in the mark of a tile.
 #[inline(always)]
-fn weight(p: usize) -> u32 {
-    (2 * p as u32 + 1).wrapping_mul(WEIGHT)
+fn weight(r: usize) -> u32 {
+    (2 * r as u32 + 1).wrapping_mul(WEIGHT)
 }
 
 /// The coefficients of one array.
@@ -243,7 +259,7 @@ impl<const L: usize> Frame<L> {
             self.rows.resize(begin + room * T::BYTES / 4, Vector([0; L]));
             for r in (0..room / row).rev() {
                 let to = begin + r * row;
-                if present[r / 64] >> (r % 64) & 1 != 0 {
+                if has(present, r) {
                     from -= row;
                     self.rows.copy_within(from..from + row, to);
                 } else {
@@ -262,7 +278,9 @@ impl<const L: usize> Frame<L> {
                 batch[room + p].0[l] = (bits >> 32) as u32 as i32;
             }
         }
-        let mark = |(p, q): (usize, &Vector<i32, L>)| (q.0[l] as u32).wrapping_mul(weight(p));
+        let mark = |(p, q): (usize, &Vector<i32, L>)| {
+            (q.0[l] as u32).rotate_left((p % row) as u32).wrapping_mul(weight(p / row))
+        };
         batch.iter().enumerate().map(mark).fold(0, u32::wrapping_add)
     }
 

@@ -35,16 +35,17 @@
 //! |---|---|
 //! | 2, at the beginning of a tile | number of later arrays on which the tile leans |
 //!
-//! The checksum of a frame is the sum over its tiles of q(p) (2p+1) 0x9e3779b1 modulo 2^32, where p counts the
-//! coefficients in the order of the rows, or in a raw tile the values (of 8 bytes first all lower halves, then
-//! the upper ones behind as many places as a tile has).
+//! The checksum of a frame is the sum over its tiles, and their rows r, of (2r+1) 0x9e3779b1 times the sum of the
+//! row's coefficients, coefficient i rotated to the left by i bits, all modulo 2^32. A raw tile has its values in
+//! the place of coefficients (of 8 bytes first all lower halves, then the upper ones behind as many places as a
+//! tile has).
 //! An empty tile has coefficients that are all zero; a tile whose stored differences are zero is not empty. A
 //! tile with a coefficient of magnitude 2^22 or more is stored raw.
 
 use super::batch::{most_corrections, Batch};
 use super::encode::is_row;
 use super::engine::{self, lines, longest_directory, Engine, Head, HEADER, RAW, UNIT};
-use super::frame::{later_sum, set_bits, Bits, Frame, Keeper, Kind, Later, Rows};
+use super::frame::{has, later_sum, set_bits, Bits, Frame, Keeper, Kind, Later, Rows};
 use super::grid::Grid;
 use super::mean::{holds, step_of};
 use super::quantiser::{Number, Quantiser};
@@ -490,10 +491,14 @@ fn cheapest<const L: usize, const R: usize>(rows: Rows<'_, L>, later: &Later<'_,
     }
     let mut prices = [Vector([0u32; L]); 3];
     let zero = [Vector([0; L]); R];
-    let mut from = [rows, later.rows[0], later.rows[1]];
-    for r in set_bits(any_of(from)) {
-        let [own, near, far] = &mut from;
-        let [own, near, far] = [own.next(r, &zero), near.next(r, &zero), far.next(r, &zero)];
+    let [mut own, mut near, mut far] = [rows, later.rows[0], later.rows[1]];
+    for r in set_bits(any_of([rows, near, far])) {
+        let own = own.next(r, &zero);
+        if !(near.has(r) | far.has(r)) {
+            // The row takes as many bits each time.
+            continue;
+        }
+        let [near, far] = [near.next(r, &zero), far.next(r, &zero)];
         let mut sums = [Vector([0u32; L]); 3];
         for i in 0..R {
             let [one, two] = later.predict(&near[i], &far[i]);
@@ -573,6 +578,10 @@ impl<T: Number, const L: usize> Open<'_, T, L> {
         let mut from = [stored, near.rows[0], near.rows[1]];
         for r in set_bits(any_of(from)) {
             let [own, next, far] = &mut from;
+            if !(next.has(r) | far.has(r)) {
+                keeper.keep(r, own.next(r, &zero));
+                continue;
+            }
             let [own, next, far] = [own.next(r, &zero), next.next(r, &zero), far.next(r, &zero)];
             let mut row = [Vector([0; L]); R];
             for (i, to) in row.iter_mut().enumerate() {
@@ -635,7 +644,7 @@ fn put<T: Number, const L: usize, const R: usize>(
                 x[p as usize].0[l] = T::from_i32(q.0[l]) * step;
             }
         }
-        if present[r / 64] >> (r % 64) & 1 != 0 {
+        if has(&present, r) {
             end = (r + 1) * R;
         }
     }
