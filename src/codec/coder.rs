@@ -80,6 +80,9 @@ pub trait SequenceCoder: Send {
     /// may lean. A stream that is damaged or leans on other arrays is an error.
     fn open(&mut self, k: usize, later: &[usize], from: &[u8]) -> Result<()>;
 
+    /// Whether a stream of `code` leans on later arrays. False for a stream of another coder.
+    fn leans(&self, stream: &[u8]) -> bool;
+
     /// Empties frame `k`.
     fn forget(&mut self, k: usize);
 

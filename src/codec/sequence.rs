@@ -125,7 +125,8 @@ impl Sequence {
     }
 
     /// Reads the record `from` of state `ts` and makes one in `to` that leans only on the states for which
-    /// `is_kept` holds. Returns its bytes.
+    /// `is_kept` holds. Returns its bytes. A stream that leans on states that are not held is an error: in `to`
+    /// it would be one that nobody can read.
     pub fn reread(
         &mut self,
         ts: i64,
@@ -145,10 +146,20 @@ impl Sequence {
             let (header, payload, bytes) = Header::open(from)?;
             from = &from[bytes..];
             let is_read = self.read(&header, payload);
-            if let (true, Some(coder)) = (is_read, self.coders[i].as_mut()) {
-                let (payload, _) = coder.code(frame, &kept, &mut to[end + HEADER..])?;
-                end += Header { payload, ..header }.seal(&mut to[end..]);
-                continue;
+            match self.coders[i].as_mut() {
+                Some(coder) if is_read => {
+                    let (payload, _) = coder.code(frame, &kept, &mut to[end + HEADER..])?;
+                    end += Header { payload, ..header }.seal(&mut to[end..]);
+                    continue;
+                }
+                Some(coder) if header.content == Content::Coded && coder.leans(payload) => {
+                    return fail!(
+                        Stream,
+                        "field {i} of state {ts} leans on later states that are gone, or on others than those held: go on from an \
+                         older generation"
+                    );
+                }
+                _ => {}
             }
             to[end + HEADER..][..payload.len()].copy_from_slice(payload);
             end += header.seal(&mut to[end..]);

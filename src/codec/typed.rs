@@ -89,6 +89,7 @@ pub trait CodesSequences<T>: Send {
     fn take(&mut self, k: usize, x: &[T], bound: Bound) -> Option<()>;
     fn code(&mut self, k: usize, later: &[usize], to: &mut [u8]) -> Option<(usize, usize)>;
     fn open(&mut self, k: usize, later: &[usize], from: &[u8]) -> Option<()>;
+    fn leans(&self, stream: &[u8]) -> bool;
     fn forget(&mut self, k: usize);
     fn is_full(&self, k: usize) -> bool;
     fn values(&mut self, k: usize, x: &mut [T]) -> Option<()>;
@@ -145,6 +146,10 @@ impl<T: Real, C: CodesSequences<T>> SequenceCoder for Typed<T, C> {
                 )
             }
         }
+    }
+
+    fn leans(&self, stream: &[u8]) -> bool {
+        self.codec.leans(stream)
     }
 
     fn forget(&mut self, k: usize) {

@@ -580,3 +580,42 @@ fn huge_shapes_are_refused() {
         }
     }
 }
+
+#[test]
+fn a_record_that_leans_on_states_that_are_gone_is_not_made_anew() {
+    let fields = [
+        Field { n: [24, 20, 18], scalar: Scalar::F32, previous_of: None },
+        Field { n: [40, 24, 1], scalar: Scalar::F64, previous_of: None },
+    ];
+    let states: Vec<State> = (0..3)
+        .map(|t| {
+            let wave = |k: usize, i: usize| (0.02 * i as f64 + 0.1 * (t + k) as f64).sin();
+            State::new(&fields, wave)
+        })
+        .collect();
+    let method = Method::Dct;
+    let settings = Settings { sequences: true, ..settings(&method, ErrorBound::OfMax(1e-3)) };
+    let mut coder = codec(&settings, &fields);
+    for (t, state) in states.iter().enumerate() {
+        // SAFETY: the fields are vectors of this test.
+        unsafe { coder.take(t as i64, &state.clone().memory(), |_| false) }.unwrap();
+    }
+    let mut records = vec![vec![0xA5; coder.capacity()]; 3];
+    for (t, record) in records.iter_mut().enumerate() {
+        let bytes = coder.sequence().unwrap().complete(t as i64, record).unwrap();
+        record.truncate(bytes);
+    }
+    let mut to = vec![0; coder.capacity()];
+    let mut other = codec(&settings, &fields);
+    let refused = other.lean_less(0, &records[0], |_| true, &mut to).unwrap_err();
+    assert_eq!(refused.code, Code::Stream);
+    assert!(refused.message.contains("field 0 of state 0 leans on later states"), "{refused:?}");
+    // The same record after the states on which it leans.
+    for t in [2, 1] {
+        let bytes = other.lean_less(t, &records[t as usize], |_| true, &mut to).unwrap();
+        assert_eq!(to[..bytes], records[t as usize], "state {t}");
+    }
+    let bytes = other.lean_less(0, &records[0], |of| of == 0, &mut to).unwrap();
+    let mut alone = codec(&settings, &fields);
+    alone.lean_less(0, &to[..bytes], |_| true, &mut vec![0; coder.capacity()]).unwrap();
+}

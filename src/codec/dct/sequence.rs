@@ -214,6 +214,10 @@ impl<T: Number, const L: usize> CodesSequences<T> for Sequence<T, L> {
         is_full.then_some(())
     }
 
+    fn leans(&self, stream: &[u8]) -> bool {
+        stream.get(2).is_some_and(|&count| count > 0)
+    }
+
     fn forget(&mut self, k: usize) {
         self.frames[k].is_full = false;
     }
