@@ -108,8 +108,18 @@ fn relative<V: Sliced>(digits: f64, rms: bool) -> impl Fn(&[V]) -> Bound {
     }
 }
 
+/// A case is a chain at each of three instruction levels (where the machine has them) and one that ends, of both
+/// types: with `GPUZIP_TEST_LONG` more than 10,000 chains.
+fn cases() -> ProptestConfig {
+    ProptestConfig::with_cases(if std::env::var_os("GPUZIP_TEST_LONG").is_some() {
+        1300
+    } else {
+        60
+    })
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(cases())]
 
     /// Bounds are kept, and neither where a sequence ends nor the instruction set changes a decoded bit.
     #[test]
