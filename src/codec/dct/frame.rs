@@ -1,7 +1,7 @@
 //! The coefficients of one array of a sequence (module `sequence`), kept until the arrays that lean on them have
 //! been coded, and what they predict.
 //!
-//! Of the coefficients only rows that are not zero are kept: in a wave at an error of 1e-3 some tenth of them.
+//! Only rows that have a coefficient other than zero in one of the tiles of a batch are kept, read and coded.
 
 use super::batch::{most_corrections, Batch};
 use super::grid::Grid;
@@ -17,7 +17,7 @@ const FARTHEST: i32 = 1 << 23;
 const STEP_RATIO: f64 = 16.0;
 /// Number of values of an array for each correction that a frame has room for.
 const PER_CORRECTION: usize = 16;
-/// Multiplied by the odd numbers: weights of the marks of tiles.
+/// The weight of row r in the mark of a tile is 2r + 1 times this odd number.
 const WEIGHT: u32 = 0x9e37_79b1;
 
 /// How a frame holds a tile.
@@ -98,7 +98,7 @@ pub(super) struct Keeper<'a, const L: usize> {
     /// For each tile a mark: the sum over its rows of their coefficients, coefficient i rotated to the left by i
     /// bits, times the weight of the row.
     pub marks: Vector<u32, L>,
-    /// For each tile the magnitudes, one or the other.
+    /// For each tile the bits that one of its magnitudes has.
     pub any: Vector<u32, L>,
 }
 
