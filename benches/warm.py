@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 
-# Name, time steps, options of rtm3d, and by which factor sequences may be expected to compress two levels.
+# Name, time steps and options of rtm3d.
 MODELS = [
     ("marmousi2 2-D", 1200, ["--model", "marmousi2_1700x350_10m_vp.f32", "--n1", "350", "--n2", "1700", "--dx", "10"]),
     (
@@ -33,8 +33,8 @@ MODELS = [
     ("salt dome 3-D", 500, ["--n1", "80", "--n2", "80", "--n3", "80"]),
 ]
 
-# Name, share of the memory of all states, keys.
 CODED = "shared_levels = 1\ncompressor = "
+# Name, share of the memory of all states, keys.
 SETTINGS = [
     ("raw", 1.01, ""),
     ("lorenzo, a thread", 1 / 20, CODED + "lorenzo\nerror_bound = 9e-4\ncompression_factor = 24\ncodec_threads = 1\n"),
