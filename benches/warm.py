@@ -7,8 +7,8 @@ for the first time) with one OpenMP thread and one that codes, beside store-all 
 MODELS is a folder with marmousi2_1700x350_10m_vp.f32 and overthrust_2p5d_96x28x64_30m_vp.f32 (raw FP32, depth
 fastest); the third model is the built-in salt dome. Needs 13 GB of memory, two idle cores and the library that
 rtm3d was linked with. A line per setting: seconds of a shot (median), over raw states, over the steps alone
-(those of the raw shots), seconds that saves and restores took, the memory of all states over what was given,
-and the relative L2 error of the filtered image.
+(those of the raw shots), seconds that saves and restores took, the memory that snapshots held as a part of that
+of all raw states, and the relative L2 error of the filtered image.
 """
 
 import argparse

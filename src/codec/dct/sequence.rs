@@ -9,8 +9,8 @@
 //!
 //! # Frames and prediction
 //! A *frame* (module `frame`) holds the coefficients q of all tiles of one array, their step and their
-//! corrections. The largest tiles are used. Let q1 and q2 be the coefficients, at the same place, of the next and the second
-//! next array, with the steps s1 and s2, and s the step of the array itself. A tile that leans on
+//! corrections. The largest tiles are used. Let q1 and q2 be the coefficients, at the same place, of the next
+//! and the second next array, with the steps s1 and s2, and s the step of the array itself. A tile that leans on
 //!
 //! ```text
 //! 0 arrays stores  q
@@ -18,10 +18,11 @@
 //! 2 arrays         q - round(q1 (2 s1 / s) - q2 (s2 / s))
 //! ```
 //!
-//! with the ratios rounded to single precision, and all other arithmetic in it; `round` adds 1/2 to the magnitude, cuts off the fraction, turns
-//! magnitudes of 2^31 or more into 0 and then limits them to 2^23. An
-//! array does not lean on one whose step is more than 16 times larger or smaller, nor a tile on one that is
-//! stored raw. The encoder takes the number of arrays for which the estimate `price` is least.
+//! The three ratios in brackets are computed in double precision and rounded to single precision, in which all
+//! other arithmetic is done. `round` adds 1/2 to the magnitude, cuts off the fraction, turns magnitudes of 2^31
+//! or more into 0 and then limits them to 2^23. An array does not lean on one whose step is more than 16 times
+//! larger or smaller, nor a tile on one that is stored raw. The encoder takes the number of arrays for which the
+//! estimate `price` is least.
 //!
 //! # Stream
 //! As the stream of one array (module `dct`), with these additions:
@@ -29,7 +30,7 @@
 //! | bytes | |
 //! |---|---|
 //! | 2 | number of later arrays on which tiles may lean: 1 or 2; 0: none, and no tile has the next row's bits |
-//! | 4..8 | checksum of these frames: the one of the second next array exclusive-or that of the next array, rotated left by one bit |
+//! | 4..8 | checksum of these frames: that of the next array; if tiles may lean on two, rotated to the left by one bit, exclusive-or that of the second next array |
 //!
 //! | bits | |
 //! |---|---|
@@ -39,6 +40,7 @@
 //! row's coefficients, coefficient i rotated to the left by i bits, all modulo 2^32. A raw tile has its values in
 //! the place of coefficients (of 8 bytes first all lower halves, then the upper ones behind as many places as a
 //! tile has).
+//!
 //! An empty tile has coefficients that are all zero; a tile whose stored differences are zero is not empty. A
 //! tile with a coefficient of magnitude 2^22 or more is stored raw.
 
