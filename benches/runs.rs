@@ -87,7 +87,7 @@ impl Job {
             }
             if let Some(one) = threads {
                 // One memory for both tiers, without a link.
-                c.codec.threads = 1 + one as u32;
+                c.codec.threads = Some(1 + one as u32);
                 c.device.link_bandwidth = 0.0;
                 c.tiers.host_budget += std::mem::take(&mut c.tiers.device_budget);
             }

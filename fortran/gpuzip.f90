@@ -378,9 +378,11 @@ module gpuzip
     ! of. Without effect on the host backend.
     integer(c_int64_t) :: device_reserve = 0
     ! Host backend: threads that compress and decompress snapshots while the application computes. States are then raw
-    ! in a cache of some of the budget, and compressed outside. 0: the calling thread codes. 1: one at a time. 2: one
-    ! for each direction. Snapshots are coded so where the predicted time is shorter. Without effect on a GPU, with
-    ! `zero_copy`, policy lru, algorithm online or a `mixed_storage` that is set.
+    ! in a cache of some of the budget, and compressed outside. 1: one at a time. 2: one for each direction. 0: as many
+    ! as the profile has idle processors (`idle_processors`), at most 2, and none without a profile. -1: the calling
+    ! thread codes. Snapshots are coded so where the predicted time is shorter. The threads run on the processors of the
+    ! thread that opens the session's device, in `gpuzip_init` or at the first save. Without effect on a GPU, with
+    ! policy lru, algorithm online or a `mixed_storage` that is set.
     integer(c_int32_t) :: codec_threads = 0
     ! Host backend, `compressor` dct, `checkpointing_algorithm` store-all: 1: the snapshot of a state holds the
     ! difference to what the next two states predict, and is decoded after them. With `shared_levels` snapshots take
@@ -671,8 +673,11 @@ module gpuzip
     ! GB/s of both directions of the link together while snapshots move both ways; 0: not measured, and each direction
     ! is then as fast as alone.
     real(c_double) :: both_gbs = 0
+    ! Host backend: processors that this process may use (affinity, control groups, ranks on this node) and that the
+    ! steps left idle, on average; 0: none, or not measured.
+    real(c_double) :: idle_processors = 0
     ! Reserved; the library writes zero.
-    integer(c_int64_t) :: reserved(3) = 0
+    integer(c_int64_t) :: reserved(2) = 0
   end type
 
   ! What `gpuzip_quality_open` has begun, as told by `gpuzip_quality_info`. Errors are in the unit of the key `quality`:

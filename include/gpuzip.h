@@ -707,10 +707,12 @@ typedef struct gpuzip_config_t {
   uint64_t device_reserve GPUZIP_DEFAULT(0);
   /*
    Host backend: threads that compress and decompress snapshots while the application computes. States are
-   then raw in a cache of some of the budget, and compressed outside. 0: the calling thread codes. 1: one
-   at a time. 2: one for each direction. Snapshots are coded so where the predicted time is shorter.
-   Without effect on a GPU, with `zero_copy`, policy lru, algorithm online or a `mixed_storage` that is
-   set.
+   then raw in a cache of some of the budget, and compressed outside. 1: one at a time. 2: one for each
+   direction. 0: as many as the profile has idle processors (`idle_processors`), at most 2, and none
+   without a profile. -1: the calling thread codes. Snapshots are coded so where the predicted time is
+   shorter. The threads run on the processors of the thread that opens the session's device, in
+   `gpuzip_init` or at the first save. Without effect on a GPU, with policy lru, algorithm online or a
+   `mixed_storage` that is set.
    */
   int32_t codec_threads GPUZIP_DEFAULT(0);
   /*
@@ -1314,9 +1316,14 @@ typedef struct gpuzip_profile_info_t {
    */
   double both_gbs;
   /*
+   Host backend: processors that this process may use (affinity, control groups, ranks on this node)
+   and that the steps left idle, on average; 0: none, or not measured.
+   */
+  double idle_processors;
+  /*
    Reserved; the library writes zero.
    */
-  uint64_t reserved[3];
+  uint64_t reserved[2];
 } gpuzip_profile_info_t;
 
 /*

@@ -1,9 +1,10 @@
-//! The memory that this process may still take: what the system has left, within the limits of the
+//! The processors and the memory of this process. The memory that it may still take is what the system has left, within the limits of the
 //! process's control groups and of the process itself.
 //!
 //! A limit that cannot be read, or makes no sense, counts as no limit. If nothing can be read, the
 //! answer is `None`.
 
+use crate::environment;
 use std::path::{Path, PathBuf};
 
 /// The folders in which the system tells its memory: the roots of `/proc` and of the control
@@ -44,6 +45,16 @@ const LOCAL_SIZES: [&str; 7] = [
 /// of an environment variable.
 pub fn ranks_on_node(variable: impl Fn(&str) -> Option<String>) -> u32 {
     LOCAL_SIZES.into_iter().find_map(|name| most_tasks(&variable(name)?)).unwrap_or(1)
+}
+
+/// Returns the number of processors that this process may use: by the affinity of the calling thread, the
+/// quotas of control groups, and its share of the node if a launcher tells the ranks on it.
+pub fn processors() -> u32 {
+    // SAFETY: the call has no preconditions.
+    let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }.max(1) as u32;
+    let share = online / ranks_on_node(environment::text);
+    let allowed = std::thread::available_parallelism().map_or(1, |number| number.get() as u32);
+    allowed.min(share.max(1))
 }
 
 /// Returns the largest number of a list in SLURM's notation: `4(x2),3` for nodes with 4, 4 and 3

@@ -108,6 +108,9 @@ pub struct DeviceOptions {
     pub profile_file: Option<PathBuf>,
 }
 
+/// The most threads that code: one for each direction.
+pub const MOST_THREADS: u32 = 2;
+
 /// How snapshots are compressed.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs)]
@@ -121,8 +124,9 @@ pub struct CodecOptions {
     pub quality: Option<Target>,
     pub compression_factor: f64,
     pub difference_bound: bool,
-    /// `codec_threads`: threads of the host backend that may code beside the calling thread.
-    pub threads: u32,
+    /// `codec_threads`: threads of the host backend that may code beside the calling thread; `None`: as many
+    /// as the profile's idle processors, at most [`MOST_THREADS`].
+    pub threads: Option<u32>,
 }
 
 /// Logs and timelines.

@@ -271,10 +271,18 @@ fn codec(given: &gpuzip_config_t, quality: Option<&CStr>) -> Result<CodecOptions
             given.difference_bound,
             "0 (in states that steps start from) or 1 (always)"
         ),
-        threads: one_of!(
-            given.codec_threads,
-            "0 (the calling thread), 1 or 2 (one for each direction)": 0, 1, 2
-        ),
+        threads: match given.codec_threads {
+            0 => None,
+            -1 => Some(0),
+            threads @ (1 | 2) => Some(threads as u32),
+            other => {
+                return fail!(
+                    Config,
+                    "codec_threads = {other}: use 0 (as many as the profile has idle processors), -1 (the calling thread codes), 1 or 2 (one \
+                     for each direction)"
+                )
+            }
+        },
     })
 }
 

@@ -155,6 +155,7 @@ pub unsafe extern "C" fn gpuzip_profile_info(
             ratio: codec.ratio,
             worst_ratio: codec.worst_ratio,
             both_gbs: profile.both_gbs,
+            idle_processors: profile.idle_processors,
             ..Default::default()
         })
     })

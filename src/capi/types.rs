@@ -456,10 +456,12 @@ pub struct gpuzip_config_t {
     /// speak of. Without effect on the host backend.
     pub device_reserve: u64,
     /// Host backend: threads that compress and decompress snapshots while the application computes. States are
-    /// then raw in a cache of some of the budget, and compressed outside. 0: the calling thread codes. 1: one
-    /// at a time. 2: one for each direction. Snapshots are coded so where the predicted time is shorter.
-    /// Without effect on a GPU, with `zero_copy`, policy lru, algorithm online or a `mixed_storage` that is
-    /// set.
+    /// then raw in a cache of some of the budget, and compressed outside. 1: one at a time. 2: one for each
+    /// direction. 0: as many as the profile has idle processors (`idle_processors`), at most 2, and none
+    /// without a profile. -1: the calling thread codes. Snapshots are coded so where the predicted time is
+    /// shorter. The threads run on the processors of the thread that opens the session's device, in
+    /// `gpuzip_init` or at the first save. Without effect on a GPU, with policy lru, algorithm online or a
+    /// `mixed_storage` that is set.
     pub codec_threads: i32,
     /// Host backend, `compressor` dct, `checkpointing_algorithm` store-all: 1: the snapshot of a state holds the
     /// difference to what the next two states predict, and is decoded after them. With `shared_levels`
@@ -711,8 +713,11 @@ pub struct gpuzip_profile_info_t {
     /// GB/s of both directions of the link together while snapshots move both ways; 0: not
     /// measured, and each direction is then as fast as alone.
     pub both_gbs: f64,
+    /// Host backend: processors that this process may use (affinity, control groups, ranks on this node)
+    /// and that the steps left idle, on average; 0: none, or not measured.
+    pub idle_processors: f64,
     /// Reserved; the library writes zero.
-    pub reserved: [u64; 3],
+    pub reserved: [u64; 2],
 }
 
 /// Receives log lines. The function must not throw, longjmp, fork or call gpuzip. Any thread may

@@ -1,7 +1,7 @@
 //! What is found out about a job, beside its configuration.
 
 use crate::codec::{Method, Settings, SnapshotCodec};
-use crate::config::{Backend, Config};
+use crate::config::{Backend, Config, MOST_THREADS};
 use crate::error::Result;
 use crate::layout::{aligned, Layout};
 use crate::predict::Profile;
@@ -139,6 +139,14 @@ impl Job {
             Method::None => Vec::new(),
             _ => vec![settings.clone()],
         }
+    }
+
+    /// Returns the number of threads that may code beside the calling thread: configured, or the processors
+    /// that the steps leave idle by the profile, as a whole number.
+    pub fn codec_threads(&self) -> u32 {
+        let idle = || self.profile.as_ref().map_or(0.0, |profile| profile.idle_processors);
+        let threads = self.config.codec.threads;
+        threads.unwrap_or_else(|| (idle().round() as u32).min(MOST_THREADS))
     }
 
     /// Returns the most slots of the device cache, whatever they hold; `None`: one for each

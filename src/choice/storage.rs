@@ -207,7 +207,7 @@ impl Storage {
         let previous_bytes = if is_cut { job.state.previous_bytes() } else { 0 };
         let costs = Costs::new(&profile, state, codec.as_ref());
         let costs = match self.coded {
-            Coded::ByLanes(_) => costs.by_lanes(job.config.codec.threads),
+            Coded::ByLanes(_) => costs.by_lanes(job.codec_threads()),
             _ => costs,
         };
         let raw_slot_bytes = if is_cut { job.state.level_bytes() } else { state };
@@ -227,7 +227,7 @@ fn ways_to_code(job: &Job) -> Vec<Coded> {
         None if is_weighed => vec![Coded::All, Coded::Moved],
         _ => vec![Coded::All],
     };
-    let has_lanes = job.backend == Backend::Host && config.codec.threads > 0;
+    let has_lanes = job.backend == Backend::Host && job.codec_threads() > 0;
     let is_clairvoyant = config.tiers.policy == Policy::Clairvoyant;
     if has_lanes && is_known && is_clairvoyant && config.tiers.mixed_storage.is_none() {
         ways.extend(raw_states(job).into_iter().map(Coded::ByLanes));
@@ -279,6 +279,12 @@ mod tests {
     /// The ways that a configuration leaves open after these changes, for states with a time level to
     /// share and measured codecs.
     fn ways(changes: &[fn(&mut Config)]) -> Vec<(Cut, Coded, &'static str)> {
+        let changes: Vec<&dyn Fn(&mut Config)> =
+            changes.iter().map(|change| change as &dyn Fn(&mut Config)).collect();
+        ways_after(&changes)
+    }
+
+    fn ways_after(changes: &[&dyn Fn(&mut Config)]) -> Vec<(Cut, Coded, &'static str)> {
         let codec = |method: i32| CodecProfile { compressor: method, ..Default::default() };
         let config = Config::default().with(|c| {
             let codecs = vec![codec(4), codec(5)];
@@ -316,7 +322,7 @@ mod tests {
         assert_eq!(ways(&[shared, |c| c.schedule.algorithm = Some(Algorithm::Online)]), [levels]);
         // Threads of the host that code take part of a budget for raw states, or have a budget for these.
         let lanes = |c: &mut Config| {
-            (c.device.backend, c.codec.threads) = (Backend::Host, 1);
+            (c.device.backend, c.codec.threads) = (Backend::Host, Some(1));
             c.tiers.host_budget = 20 << 20;
         };
         let by_lanes =
@@ -329,6 +335,17 @@ mod tests {
         let ways_of_own = ways_of(|c| c.codec.settings.method = Method::Plugin(64));
         assert_eq!(ways_of_own.into_iter().map(|way| way.1).collect::<Vec<_>>(), [All]);
         assert_eq!(ways_of(|c| c.device.backend = Backend::Cuda), all(&[]));
+        // Without a number of threads the idle processors of the profile decide.
+        assert_eq!(ways_of(|c| c.codec.threads = Some(0)), all(&[]));
+        assert_eq!(ways_of(|c| c.codec.threads = None), all(&[]));
+        for (idle, raw) in [(0.4, &[][..]), (0.6, &[2, 4, 8]), (7.0, &[2, 4, 8])] {
+            let idle_of = |c: &mut Config| {
+                c.codec.threads = None;
+                c.device.profile.iter_mut().for_each(|profile| profile.idle_processors = idle);
+            };
+            let found = ways_after(&[&named, &lanes, &idle_of]);
+            assert_eq!(found, all(raw), "{idle} idle processors");
+        }
         assert_eq!(ways_of(|c| c.tiers.policy = Policy::Lru), all(&[]));
         assert_eq!(ways_of(|c| c.tiers.mixed_storage = Some(false)), all(&[]));
         // A codec that was not measured is no way, unless its ratio is told.

@@ -145,7 +145,7 @@ impl TierSpec {
             return fail!(
                 Budget,
                 "codec_threads = {}: {cache} raw snapshots of {raw_slot} bytes and {left} bytes for compressed ones of {slot_bytes} bytes",
-                job.config.codec.threads
+                job.codec_threads()
             );
         }
         // The pool is that of snapshots which the calling thread codes.

@@ -10,6 +10,7 @@ use super::disk::{no_disk, DiskLanes, DiskSpace, Passing, Work as DiskWork};
 use super::lane_coding::{CodesRecords, RecordCoding, RecordName, Work};
 use super::recorder::{Log, Recorder, Teller};
 use super::slab::{Slab, Toucher};
+use super::thread::process_time;
 use super::worker::{Progress, Task, Worker};
 use super::{
     Address, Coding, Crossing, Device, Event, Lane, Launcher, Memory, Place, Rows, Stream, Times,
@@ -26,6 +27,17 @@ use std::time::{Duration, Instant};
 /// Most bytes of a copy that takes less time than to wake the thread of a lane, about 1 us. The calling
 /// thread does such a copy if the lane has nothing else to do.
 const SHORT: u64 = 8 << 10;
+
+/// What is measured between calls.
+#[derive(Default)]
+struct Gaps {
+    /// Seconds from the end of the previous call to the start of each call.
+    seconds: Vec<f64>,
+    /// Processor seconds that the application had taken when the last call ended.
+    left: Option<f64>,
+    /// Seconds between calls in all, and the processor seconds that the application took in them.
+    computed: [f64; 2],
+}
 
 /// The host as a device.
 pub struct HostDevice {
@@ -48,9 +60,9 @@ pub struct HostDevice {
     times: Times,
     /// Nanoseconds in which the transfer lanes compressed, and in which they decompressed.
     coded: Arc<[AtomicU64; 2]>,
-    /// When the last call ended, and the measured seconds between calls.
+    /// When the last call ended, and what is measured between calls.
     left: Option<Instant>,
-    gaps: Option<Vec<f64>>,
+    gaps: Option<Gaps>,
     /// The coding work under way and its start.
     coding: Option<(Coding, Instant)>,
     /// The spans, if spans are kept.
@@ -90,6 +102,13 @@ impl HostDevice {
             Lane::Download => Some(self.transfers[1].progress()),
             Lane::DiskRead | Lane::DiskWrite => self.disk.as_ref()?.progress(lane),
         }
+    }
+
+    /// Processor seconds that the process has taken but for the threads of this device.
+    fn of_application(&self) -> f64 {
+        let lanes = self.transfers.iter().map(Worker::processor_time).sum::<Duration>();
+        let disk = self.disk.as_ref().map_or(Duration::ZERO, DiskLanes::processor_time);
+        process_time().saturating_sub(lanes + disk).as_secs_f64()
     }
 
     /// The log and the label of the span of a copy, if spans are kept.
@@ -135,10 +154,16 @@ impl Device for HostDevice {
             );
         }
         self.entered = Instant::now();
-        if let Some(gaps) = &mut self.gaps {
+        if let Some(mut gaps) = self.gaps.take() {
             let gap = |left| self.entered.duration_since(left).as_secs_f64();
             let gap = self.left.map_or(f64::NAN, gap);
-            fallible_vec::push(gaps, gap)?;
+            if let Some(left) = gaps.left {
+                let taken = [gap, self.of_application() - left];
+                gaps.computed = std::array::from_fn(|k| gaps.computed[k] + taken[k]);
+            }
+            let pushed = fallible_vec::push(&mut gaps.seconds, gap);
+            self.gaps = Some(gaps);
+            pushed?;
         }
         if let Some(teller) = &mut self.teller {
             teller.enter(call, self.entered);
@@ -153,6 +178,10 @@ impl Device for HostDevice {
         self.left = Some(now);
         if let Some(teller) = &mut self.teller {
             teller.leave(self.entered, now);
+        }
+        if self.gaps.is_some() {
+            let left = Some(self.of_application());
+            self.gaps.iter_mut().for_each(|gaps| gaps.left = left);
         }
         // However sums are rounded, those of all calls are no less than the stall.
         Ok(seconds + 1e-12)
@@ -280,11 +309,16 @@ impl Recorder for HostDevice {
     }
 
     fn time_gaps(&mut self, on: bool) {
-        self.gaps = on.then(Vec::new);
+        self.gaps = on.then(Gaps::default);
     }
 
     fn gaps(&mut self) -> Result<Vec<f64>> {
-        Ok(self.gaps.as_mut().map(std::mem::take).unwrap_or_default())
+        Ok(self.gaps.as_mut().map(|gaps| std::mem::take(&mut gaps.seconds)).unwrap_or_default())
+    }
+
+    fn busy_processors(&self) -> Option<f64> {
+        let [seconds, processor] = self.gaps.as_ref()?.computed;
+        (seconds > 0.0).then(|| processor / seconds)
     }
 
     fn begin_coding(&mut self, coding: Coding, _: f64) -> Result<()> {

@@ -96,6 +96,12 @@ pub trait Recorder {
         Ok(Vec::new())
     }
 
+    /// Processors that the application kept busy between calls, on average, since the time between calls is
+    /// measured; `None` if the device does not know.
+    fn busy_processors(&self) -> Option<f64> {
+        None
+    }
+
     /// Begins coding work for this share of a state on the application's lane. Call this between
     /// `enter` and `leave`.
     fn begin_coding(&mut self, _coding: Coding, _share: f64) -> Result<()> {

@@ -43,6 +43,16 @@ impl Thread {
         self.1.is_current()
     }
 
+    /// The processor time that the thread has taken so far; zero in a forked child.
+    pub fn processor_time(&self) -> Duration {
+        let mut clock = 0;
+        // SAFETY: the thread is not joined yet; the system writes its clock to `clock`.
+        match self.is_here() && unsafe { libc::pthread_getcpuclockid(self.0, &mut clock) } == 0 {
+            true => time_of(clock),
+            false => Duration::ZERO,
+        }
+    }
+
     /// Waits until the thread has ended. Does nothing in a forked child, which would wait for ever.
     pub fn join(self) {
         if self.is_here() {
@@ -54,9 +64,19 @@ impl Thread {
 
 /// The processor time that the calling thread has taken so far.
 pub fn processor_time() -> Duration {
+    time_of(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// The processor time that all threads of the process have taken so far.
+pub fn process_time() -> Duration {
+    time_of(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// Reads a clock; zero if it does not exist.
+fn time_of(clock: libc::clockid_t) -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the system writes the time to `time`; the clock exists on every Linux system.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    // SAFETY: the system writes the time to `time`.
+    unsafe { libc::clock_gettime(clock, &mut time) };
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
 

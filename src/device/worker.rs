@@ -7,6 +7,7 @@ use crate::guarded::locked;
 use std::collections::VecDeque;
 use std::ffi::CStr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Tasks that a worker's queue has room for from its start. How many tasks wait depends on how fast
 /// the threads are; with this room the queue seldom takes memory during a run.
@@ -133,6 +134,11 @@ impl<T: Task> Worker<T> {
     /// Waits until all tasks so far are done.
     pub fn finish(&self) -> Result<()> {
         self.progress.wait(self.pushed)
+    }
+
+    /// The processor time that the worker has taken so far.
+    pub fn processor_time(&self) -> Duration {
+        self.thread.as_ref().map_or(Duration::ZERO, Thread::processor_time)
     }
 
     /// Ends the thread after its last task. In a forked child nothing is done.

@@ -15,6 +15,7 @@ const MOST_MS: f64 = 1e12;
 const LEAST_GBS: f64 = 1e-9;
 const LEAST_RATIO: f64 = 1e-3;
 const MOST_RATIO: f64 = 1e9;
+const MOST_PROCESSORS: f64 = 1e6;
 
 /// The most parts of a sweep whose steps have times of their own.
 pub const MOST_PARTS: usize = 4096;
@@ -49,6 +50,9 @@ pub struct Profile {
     pub disk_read_gbs: f64,
     /// Writing snapshots to disk, in GB/s.
     pub disk_write_gbs: f64,
+    /// Processors that this process may use and that the application's steps leave idle, on average; 0 on a
+    /// GPU, or if nothing was measured.
+    pub idle_processors: f64,
     /// Milliseconds of a forward and of a backward step in each part of the sweep, which has as many
     /// parts of equal length as there are entries, at most [`MOST_PARTS`]. Empty: every step takes
     /// `forward_ms` or `backward_ms`, which are else the means.
@@ -116,6 +120,7 @@ impl Profile {
             d2d_gbs: free,
             disk_read_gbs: free,
             disk_write_gbs: free,
+            idle_processors: 0.0,
             steps: Vec::new(),
             codecs: Vec::new(),
         }
@@ -190,7 +195,7 @@ impl Profile {
 
     /// Fails if a number cannot have been measured: states of more than 1 EiB, steps of more than
     /// 30 years, less than 1 byte per second, codecs that make more than 1000 bytes of one byte or
-    /// less than one byte of 10^9. Infinite speeds are allowed.
+    /// less than one byte of 10^9, or more than 10^6 idle processors. Infinite speeds are allowed.
     pub fn check(&self) -> Result<()> {
         if self.state_bytes > MOST_STATE_BYTES {
             return fail!(
@@ -217,6 +222,7 @@ impl Profile {
         if self.both_gbs != 0.0 {
             speed("both_gbs", self.both_gbs)?;
         }
+        within("idle_processors", self.idle_processors, 0.0, MOST_PROCESSORS)?;
         for codec in &self.codecs {
             speed("compress_gbs", codec.compress_gbs)?;
             speed("decompress_gbs", codec.decompress_gbs)?;

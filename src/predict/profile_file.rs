@@ -4,7 +4,7 @@
 //! | bytes | little endian |
 //! |---|---|
 //! | 0..4 | `gpzp` |
-//! | 4..8 | version: 2, 3 with times of parts of the sweep, or 4 (version 1 had another checksum) |
+//! | 4..8 | version: 2 to 5, the first one that has all that is known (version 1 had another checksum) |
 //! | 8..16 | length of all bytes |
 //! | 16..24 | checksum of the bytes from 24 on |
 //! | 24..28 | backend: 0 any, 1 host, 2 CUDA |
@@ -14,9 +14,10 @@
 //! | 56..96 | five FP64: GB/s to the device, to the host, within the device, from disk, to disk |
 //! | 56 per codec | four 32-bit words: number, parameter, mode of the bound, 0; |
 //! | | five FP64: bound, GB/s of compression and of decompression, ratio, worst ratio |
-//! | versions 3 and 4: 8 | number of parts of the sweep whose steps have times of their own, in version 3 at least 1 |
+//! | from version 3 on: 8 | number of parts of the sweep whose steps have times of their own, in version 3 at least 1 |
 //! | 16 per part | two FP64: milliseconds of a forward and of a backward step |
-//! | version 4: 8 | FP64: GB/s of both directions of the link together, not 0 |
+//! | from version 4 on: 8 | FP64: GB/s of both directions of the link together, in version 4 not 0 |
+//! | version 5: 8 | FP64: processors that the steps leave idle, not 0 |
 
 use super::profile::{CodecProfile, Profile, MOST_PARTS};
 use crate::codec::checksum;
@@ -26,6 +27,7 @@ const MAGIC: &[u8; 4] = b"gpzp";
 const VERSION: u32 = 2;
 const VERSION_WITH_PARTS: u32 = 3;
 const VERSION_WITH_BOTH: u32 = 4;
+const VERSION_WITH_IDLE: u32 = 5;
 /// Bytes before the part that the checksum covers.
 const PREFIX: usize = 24;
 const FIXED: usize = 96;
@@ -38,10 +40,11 @@ impl Profile {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(FIXED + CODEC * self.codecs.len());
         bytes.extend(MAGIC);
-        let version = match (self.both_gbs == 0.0, self.steps.is_empty()) {
-            (true, true) => VERSION,
-            (true, false) => VERSION_WITH_PARTS,
-            (false, _) => VERSION_WITH_BOTH,
+        let version = match self {
+            _ if self.idle_processors != 0.0 => VERSION_WITH_IDLE,
+            _ if self.both_gbs != 0.0 => VERSION_WITH_BOTH,
+            _ if !self.steps.is_empty() => VERSION_WITH_PARTS,
+            _ => VERSION,
         };
         bytes.extend(version.to_le_bytes());
         bytes.extend([0; PREFIX - 8]);
@@ -64,6 +67,9 @@ impl Profile {
         }
         if version >= VERSION_WITH_BOTH {
             bytes.extend(self.both_gbs.to_le_bytes());
+        }
+        if version >= VERSION_WITH_IDLE {
+            bytes.extend(self.idle_processors.to_le_bytes());
         }
         let size = bytes.len() as u64;
         bytes[8..16].copy_from_slice(&size.to_le_bytes());
@@ -97,6 +103,9 @@ impl Profile {
         if version >= VERSION_WITH_BOTH {
             profile.both_gbs = words.f64();
         }
+        if version >= VERSION_WITH_IDLE {
+            profile.idle_processors = words.f64();
+        }
         // What was read has this version and this length.
         if !(0..=2).contains(&backend) || profile.to_bytes()[..16] != bytes[..16] {
             return fail!(
@@ -125,8 +134,8 @@ fn check_prefix(bytes: &[u8]) -> Result<u32> {
     }
     let mut words = Words(&bytes[4..]);
     let version = words.i32() as u32;
-    if !(VERSION..=VERSION_WITH_BOTH).contains(&version) {
-        return fail!(Stream, "a profile of version {version}: this library reads versions {VERSION} to {VERSION_WITH_BOTH}; measure again with this library");
+    if !(VERSION..=VERSION_WITH_IDLE).contains(&version) {
+        return fail!(Stream, "a profile of version {version}: this library reads versions {VERSION} to {VERSION_WITH_IDLE}; measure again with this library");
     }
     let size = words.u64();
     if bytes.len() < FIXED || size != bytes.len() as u64 {
@@ -248,18 +257,22 @@ mod tests {
         }
     }
 
-    /// The speed of both directions comes back, with and without times of parts; profiles without it
-    /// have the bytes that they had before there was such a speed.
+    /// The speed of both directions and the idle processors come back, with and without times of parts;
+    /// profiles without them have the bytes that they had before there were such numbers.
     #[test]
-    fn both_directions_make_version_4() {
+    fn later_numbers_make_later_versions() {
         for parts in [0, 3] {
             let old = parted(&[2.0], 1, parts);
-            let new = Profile { both_gbs: 3.5, ..old.clone() };
-            let bytes = new.to_bytes();
-            assert_eq!((bytes[4], old.to_bytes()[4]), (4, if parts > 0 { 3 } else { 2 }));
-            assert_eq!(Profile::from_bytes(&bytes).unwrap(), new);
-            assert_eq!(Profile::from_bytes(&old.to_bytes()).unwrap().both_gbs, 0.0);
-            assert!(Profile::from_bytes(&bytes[..bytes.len() - 8]).is_err());
+            assert_eq!(old.to_bytes()[4], if parts > 0 { 3 } else { 2 });
+            let both = Profile { both_gbs: 3.5, ..old.clone() };
+            let idle = Profile { idle_processors: 1.5, ..old.clone() };
+            let all = Profile { idle_processors: 0.5, ..both.clone() };
+            for (new, version) in [(both, 4), (idle, 5), (all, 5)] {
+                let bytes = new.to_bytes();
+                assert_eq!(bytes[4], version);
+                assert_eq!(Profile::from_bytes(&bytes).unwrap(), new);
+                assert!(Profile::from_bytes(&bytes[..bytes.len() - 8]).is_err());
+            }
         }
     }
 

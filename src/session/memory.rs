@@ -1,6 +1,7 @@
 //! The memory of an engine: the device, the slabs, the codec and the disk space for a plan.
 
 use super::basis::Basis;
+use crate::available;
 use crate::choice::{self, Coded, Cut, Job, SharedSchedule, Target, TierSpec};
 use crate::codec::SnapshotCodec;
 use crate::config::Config;
@@ -53,7 +54,13 @@ impl<'a> Memory<'a> {
         let coder = match coded {
             Coded::None => None,
             Coded::ByLanes(_) => {
-                let threads = basis.job.config.codec.threads;
+                let threads = basis.job.codec_threads();
+                if available::processors() < 2 {
+                    log::warn!(
+                        "codec_threads = {threads}: this thread may run on one processor only, which the threads that code share with it: open \
+                         the session where the thread is not bound (OMP_PROC_BIND binds it), or set codec_threads = -1"
+                    );
+                }
                 let buffers = spec.cache.unwrap_or(0);
                 let make = || SnapshotCodec::of_parts(codec.clone(), &basis.layout, &parts);
                 let sizes = [threads, buffers];

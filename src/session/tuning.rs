@@ -60,8 +60,9 @@ impl Session {
         engine.tiers.device().finish_calls()?;
         engine.listen()?;
         let Some(tuner) = engine.tuner.take() else { return Ok(()) };
+        let busy = engine.tiers.device().busy_processors();
         self.end_tuning();
-        let measured = tuner.finish();
+        let measured = tuner.finish(busy);
         match (&measured, &self.basis.job.config.device.profile_file) {
             (Err(error), _) => log::warn!("autotune: {error}"),
             (Ok(profile), Some(path)) => match files::replace(path, &profile.to_bytes()) {

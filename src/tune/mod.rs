@@ -4,6 +4,7 @@
 mod fit;
 mod probe;
 
+use crate::available;
 use crate::choice::{Job, Target};
 use crate::device::{AppMemory, Stream};
 use crate::error::{fail, Error, Result};
@@ -150,8 +151,9 @@ impl Tuner {
         }
     }
 
-    /// Returns the profile of the shot, or the error for which there is none.
-    pub fn finish(mut self) -> Result<Profile> {
+    /// Returns the profile of the shot, or the error for which there is none. `busy` is the number of
+    /// processors that the application's steps kept busy, if it is known.
+    pub fn finish(mut self, busy: Option<f64>) -> Result<Profile> {
         if let Some(error) = self.failed.take() {
             return Err(error.within("the shot could not be measured"));
         }
@@ -165,6 +167,8 @@ impl Tuner {
         };
         let backend = if self.target == Target::Host { 1 } else { 2 };
         let (forward_ms, backward_ms) = (forward * 1e3, backward * 1e3);
-        Ok(Profile { backend, forward_ms, backward_ms, ..speeds })
+        let idle = |busy: f64| (f64::from(available::processors()) - busy).max(0.0);
+        let idle_processors = busy.map_or(0.0, idle);
+        Ok(Profile { backend, forward_ms, backward_ms, idle_processors, ..speeds })
     }
 }

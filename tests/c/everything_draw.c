@@ -238,7 +238,7 @@ void choose(job_t *job)
   c->shared_levels = once_in(r, 3);
   if (once_in(r, 4)) c->adjoint_every = (int32_t)between(r, 0, 7);
   c->mixed_storage = (int32_t)(once_in(r, 2) ? between(r, 1, 2) : 0);
-  c->codec_threads = (int32_t)(once_in(r, 2) ? between(r, 1, 2) : 0);
+  c->codec_threads = (int32_t)(once_in(r, 2) ? between(r, 1, 2) : between(r, 0, 1) - 1);
   if (once_in(r, 30)) c->link_bandwidth = 2e9;
   choose_codec(job, job->apps[0].amplitude);
   if (!once_in(r, 10)) settle(job);

@@ -182,7 +182,7 @@ static int needs_profile(const job_t *job)
 {
   const gpuzip_config_t *c = &job->config;
   return job->profiled && (c->compressor == GPUZIP_COMPRESSOR_AUTO || c->mixed_storage ||
-                           c->codec_threads ||
+                           c->codec_threads >= 0 ||
                            c->checkpointing_algorithm == GPUZIP_ALGORITHM_AUTO);
 }
 

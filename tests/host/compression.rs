@@ -203,7 +203,7 @@ fn threads_code_what_leaves_the_cache() {
                     c.tiers.host_budget = host * state;
                     c.codec.compression_factor = 3.0;
                     c.codec.settings = coding(Method::Lorenzo, ErrorBound::Absolute(0.02));
-                    c.codec.threads = threads;
+                    c.codec.threads = Some(threads);
                     // Steps that take long enough for a thread to be worth it.
                     let steps = Profile { forward_ms: 1.0, backward_ms: 1.0, ..Profile::free() };
                     let codec =

@@ -243,7 +243,7 @@ fn job(algorithm: Algorithm, steps: i64, snapshots: u32, cache: u32, storing: &S
         c.tiers.shared_levels = levels;
         c.tiers.mixed_storage = mixed.then_some(true);
         c.codec.compression_factor = if mixed || threads > 0 { 2.0 } else { 0.0 };
-        c.codec.threads = threads;
+        c.codec.threads = Some(threads);
         c.codec.settings = coding(method, ErrorBound::OfMax(BOUND));
         c.codec.settings.sequences = matches!(coded, Coded::InSequence(_));
     });

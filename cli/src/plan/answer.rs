@@ -92,7 +92,7 @@ fn stored(best: &Candidate, machine: &Machine) -> String {
             )
         }
         Some(codec) if matches!(way.coded, Coded::ByLanes(_)) => {
-            let threads = machine.codec_threads;
+            let threads = machine.threads();
             let coded =
                 if threads == 1 { "one more thread codes" } else { "two more threads code" };
             format!("with compressed snapshots ({}), which {coded}", codec.name)

@@ -98,10 +98,11 @@ pub struct CostOptions {
     /// nothing within the device
     #[arg(long, requires = "state")]
     pub zero_copy: bool,
-    /// On a CPU: threads that code snapshots while the application computes (codec_threads): 0, 1 or 2. Plans
-    /// whose snapshots the application's thread codes are ranked beside
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=2), allow_hyphen_values = true)]
-    codec_threads: u32,
+    /// On a CPU: threads that code snapshots while the application computes (codec_threads): 0, 1 or 2; without
+    /// it the idle processors of the profile. Plans whose snapshots the application's thread codes are
+    /// ranked beside
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=2), allow_hyphen_values = true)]
+    codec_threads: Option<u32>,
 }
 
 /// Ranks that share their nodes' memory and links.
@@ -196,8 +197,8 @@ pub struct Machine {
     pub cache: Option<u32>,
     /// Whether the application works in the slots.
     pub zero_copy: bool,
-    /// Threads that code beside the application's.
-    pub codec_threads: u32,
+    /// Threads that may code beside the application's; `None`: as the profile says.
+    pub codec_threads: Option<u32>,
     /// Whether it runs on a CPU, with one memory and no link.
     pub cpu: bool,
     /// The file of the profile, if one was given.
@@ -614,9 +615,15 @@ impl Machine {
         }
     }
 
+    /// The number of threads that may code beside the application's.
+    pub fn threads(&self) -> u32 {
+        self.job(None, false).codec_threads()
+    }
+
     /// Returns the job of a session on this machine that compresses by `codec`.
     fn job(&self, codec: Option<&NamedCodec>, is_mixed: bool) -> Job {
         let mut profile = Profile { codecs: Vec::new(), ..self.profile.clone() };
+        let may_lanes_code = self.codec_threads.map_or(profile.idle_processors > 0.0, |n| n > 0);
         let config = Config::default().with(|c| {
             c.tiers.cache = self.cache.filter(|_| self.budgets.device > 0).unwrap_or(0);
             c.tiers.device_budget = self.budgets.device;
@@ -626,7 +633,7 @@ impl Machine {
             c.tiers.shared_levels = self.previous_bytes > 0;
             c.codec.threads = self.codec_threads;
             // Lanes code where nothing is said of mixed storage, which a codec that is named leaves out.
-            let is_said = is_mixed || self.codec_threads == 0;
+            let is_said = is_mixed || !may_lanes_code;
             c.tiers.mixed_storage = is_said.then_some(is_mixed);
             c.device.backend = if profile.backend == 1 { Backend::Host } else { Backend::Cuda };
             if let Some(NamedCodec { figures, is_told, .. }) = codec {

@@ -108,8 +108,8 @@ fn changes(machine: &Machine, now: &Simulation) -> Result<Vec<(String, bool, Mac
         all.push(("zero copy (--zero-copy)".into(), false, changed));
     }
     let has_codec = machine.ways.iter().any(|way| way.codec.is_some());
-    if machine.cpu && has_codec && machine.codec_threads == 0 {
-        let changed = planned(Machine { codec_threads: 1, ..machine.clone() })?;
+    if machine.cpu && has_codec && machine.threads() == 0 {
+        let changed = planned(Machine { codec_threads: Some(1), ..machine.clone() })?;
         all.push(("a thread that codes (--codec-threads 1)".into(), false, changed));
     }
     for ratio in [4.0, 10.0].into_iter().filter(|_| machine.codecs.is_empty()) {

@@ -42,8 +42,13 @@ pub fn lines(best: &Candidate, machine: &Machine, arguments: &Arguments) -> Vec<
     if *coded == Coded::Moved {
         lines.push("mixed_storage = 1".into());
     }
-    if let Coded::ByLanes(_) = coded {
-        lines.push(format!("codec_threads = {}", machine.codec_threads));
+    let threads = match coded {
+        Coded::ByLanes(_) => machine.threads() as i32,
+        // The session is not to weigh them.
+        _ => -1,
+    };
+    if machine.cpu && codec.is_some() && machine.threads() > 0 {
+        lines.push(format!("codec_threads = {threads}"));
     }
     if machine.zero_copy {
         lines.push("zero_copy = 1".into());

@@ -315,7 +315,8 @@ gpuzip_profile_info_t._fields_ = [
     ("ratio", ctypes.c_double),
     ("worst_ratio", ctypes.c_double),
     ("both_gbs", ctypes.c_double),
-    ("reserved", ctypes.c_uint64 * 3),
+    ("idle_processors", ctypes.c_double),
+    ("reserved", ctypes.c_uint64 * 2),
 ]
 
 gpuzip_quality_info_t._fields_ = [
@@ -736,9 +737,9 @@ KEYS = {
     ),
     "codec_threads": (
         "threads",
-        "a whole number from 0 to 2",
+        "a whole number from -1 to 2",
         {},
-        "host backend: threads that code snapshots while the application computes, where that is faster; 0: the calling thread codes",
+        "host backend: most threads that code snapshots while the application computes, where that is faster; 0: as many as the profile has idle processors; -1: the calling thread codes",
     ),
     "sequences": (
         "",

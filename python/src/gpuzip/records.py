@@ -284,6 +284,10 @@ class ProfileInfo(NamedTuple):
     """GB/s of both directions of the link together while snapshots move both ways; 0: not
     measured, and each direction is then as fast as alone."""
 
+    idle_processors: float
+    """Host backend: processors that this process may use (affinity, control groups, ranks on
+    this node) and that the steps left idle, on average; 0: none, or not measured."""
+
 
 class QualityInfo(NamedTuple):
     """What `gpuzip_quality_open` has begun, as told by `gpuzip_quality_info`. Errors are in the

@@ -18,7 +18,7 @@ use crate::timeline::Label;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The error of a device without a disk that is asked for one.
 pub fn no_disk<T>() -> Result<T> {
@@ -169,6 +169,11 @@ impl DiskLanes {
             Lane::DiskWrite => Some(self.write.progress()),
             _ => None,
         }
+    }
+
+    /// The processor time that the lanes have taken so far.
+    pub fn processor_time(&self) -> Duration {
+        self.read.processor_time() + self.write.processor_time()
     }
 
     /// Enqueues a transfer of `bytes` bytes at `address`.
