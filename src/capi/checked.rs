@@ -174,11 +174,11 @@ fn check_sequences(given: &gpuzip_config_t, config: &Config) -> Result<()> {
     if codec.method != Method::Dct {
         return fail!(Config, "sequences = 1 with compressor = {compressor}: use 5 (dct)");
     }
-    if config.schedule.algorithm != Some(Algorithm::StoreAll) {
+    if !matches!(config.schedule.algorithm, None | Some(Algorithm::StoreAll)) {
         return fail!(
             Config,
             "sequences = 1 with checkpointing_algorithm = {algorithm}: the state that a snapshot leans on must be restored just before it; use 6 \
-             (store-all)"
+             (store-all), or 4 (auto), which may take store-all"
         );
     }
     Ok(())

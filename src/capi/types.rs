@@ -463,10 +463,11 @@ pub struct gpuzip_config_t {
     /// `gpuzip_init` or at the first save. Without effect on a GPU, with policy lru, algorithm online or a
     /// `mixed_storage` that is set.
     pub codec_threads: i32,
-    /// Host backend, `compressor` dct, `checkpointing_algorithm` store-all: 1: the snapshot of a state holds the
-    /// difference to what the next two states predict, and is decoded after them. With `shared_levels`
-    /// snapshots take several times fewer bytes; `compression_factor` says what to plan with. 0: every
-    /// snapshot is coded by itself.
+    /// Host backend, `compressor` dct, `checkpointing_algorithm` store-all or auto: 1: where all states are kept,
+    /// the snapshot of a state holds the difference to what the next two states predict, and is decoded after
+    /// them. With `shared_levels` snapshots take several times fewer bytes; `compression_factor` says what to
+    /// plan with. With auto, schedules that keep fewer states compete, whose snapshots are coded by
+    /// themselves and planned with the ratio of a profile. 0: every snapshot is coded by itself.
     pub sequences: i32,
     /// The error of the application's result, from which `gpuzip_quality_open` chooses `error_bound`:
     /// "gradient:1e-3" for a relative error (root of the sum of squares) of at most 1e-3, "image:60dB" for

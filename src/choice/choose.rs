@@ -86,8 +86,9 @@ fn quickest(config: &Config, steps: u32, alternatives: &[Vec<TierSpec>]) -> Resu
     for (alternative, sessions) in alternatives.iter().enumerate() {
         let choice = match choose_by_rule(config, steps, sessions) {
             Ok(choice) => choice,
-            Err(error) if error.code == Code::Budget => {
-                failure = Some(error);
+            // Snapshots that lean on each other are not for every schedule.
+            Err(error) if matches!(error.code, Code::Budget | Code::Unsupported) => {
+                failure = failure.or(Some(error));
                 continue;
             }
             Err(error) => return Err(error),

@@ -142,11 +142,11 @@ impl Job {
     }
 
     /// Returns the number of threads that may code beside the calling thread: configured, or the processors
-    /// that the steps leave idle by the profile, as a whole number.
+    /// that the steps leave idle by the profile, of which one may be missing a quarter.
     pub fn codec_threads(&self) -> u32 {
         let idle = || self.profile.as_ref().map_or(0.0, |profile| profile.idle_processors);
         let threads = self.config.codec.threads;
-        threads.unwrap_or_else(|| (idle().round() as u32).min(MOST_THREADS))
+        threads.unwrap_or_else(|| ((idle() + 0.25) as u32).min(MOST_THREADS))
     }
 
     /// Returns the most slots of the device cache, whatever they hold; `None`: one for each

@@ -489,6 +489,9 @@ impl Search<'_> {
     ) -> Result<Option<LowerBound>> {
         let limit = self.to_beat(alternative, schedule.algorithm);
         let mut largest: Option<LowerBound> = None;
+        if !self.alternatives[alternative].iter().all(|tiers| tiers.suits(schedule)) {
+            return Ok(None);
+        }
         for tiers in &self.alternatives[alternative] {
             let Some(bound) = bound(schedule, tiers, counts, limit)? else { return Ok(None) };
             largest = largest.filter(|largest| largest.makespan > bound.makespan).or(Some(bound));
@@ -561,13 +564,16 @@ impl Search<'_> {
 }
 
 /// Plans and simulates a schedule for all sessions, which store snapshots by option number `alternative`.
-/// Returns an estimate of the seconds if a plan does not fit its tiers, or takes `limit` or longer.
+/// Returns an estimate of the seconds if a plan does not suit or fit its tiers, or takes `limit` or longer.
 pub(super) fn evaluate(
     schedule: Schedule,
     alternative: usize,
     sessions: &[TierSpec],
     limit: f64,
 ) -> Result<std::result::Result<Candidate, f64>> {
+    if !sessions.iter().all(|tiers| tiers.suits(&schedule)) {
+        return Ok(Err(limit));
+    }
     let index = Index::new(&schedule)?;
     let mut plans: Vec<Arc<Plan>> = Vec::new();
     let mut slowest = Simulation::default();

@@ -74,7 +74,14 @@ impl Storage {
         let is_raw = job.config.codec.any_codec || codecs.is_empty();
         let raw = is_raw.then(|| Storage::raw(job));
         let ways = ways_to_code(job);
+        // Where a schedule is chosen, snapshots in a sequence go with one of them alone.
+        let by_itself = |codec: &Settings| Settings { sequences: false, ..codec.clone() };
+        let is_chosen = job.config.schedule.algorithm.is_none();
         let coded = codecs.into_iter().flat_map(|codec| {
+            let alone = (codec.sequences && is_chosen).then(|| by_itself(&codec));
+            [codec].into_iter().chain(alone)
+        });
+        let coded = coded.flat_map(|codec| {
             // A codec of the application is called by the thread that saves or retrieves.
             let is_own = !matches!(codec.method, Method::Plugin(_));
             let may_be = |coded: &Coded| is_own || !matches!(coded, Coded::ByLanes(_));
@@ -84,12 +91,13 @@ impl Storage {
         });
         let cut = |whole: Storage| {
             // Snapshots are in two records where all are stored in the same way. A state from which steps are
-            // computed has its levels coded as a pair, which transfer lanes do only for whole states.
+            // computed has its levels coded as a pair, which transfer lanes do only for whole states: levels
+            // are for schedules that store all states.
             let config = &job.config;
             let is_alike = match whole.coded {
                 Coded::None | Coded::All => true,
                 Coded::ByLanes(_) => {
-                    config.schedule.algorithm == Some(Algorithm::StoreAll)
+                    matches!(config.schedule.algorithm, None | Some(Algorithm::StoreAll))
                         && !config.codec.difference_bound
                 }
                 Coded::Moved => false,
@@ -132,7 +140,9 @@ impl Storage {
             aligned(uncoded.saturating_add(coded.round() as u64)).min(most)
         };
         let margin = if has_fixed_size { 1.0 } else { MARGIN };
-        let factor = job.config.codec.compression_factor;
+        // The factor is told for snapshots as the configuration wants them: in a sequence or not.
+        let is_told = codec.sequences == job.config.codec.settings.sequences;
+        let factor = if is_told { job.config.codec.compression_factor } else { 0.0 };
         let measured = job.profile.as_ref().and_then(|profile| profile.codec(codec));
         Ok(match measured {
             _ if factor > 1.0 => by(factor, uncoded),
@@ -278,22 +288,22 @@ mod tests {
 
     /// The ways that a configuration leaves open after these changes, for states with a time level to
     /// share and measured codecs.
-    fn ways(changes: &[fn(&mut Config)]) -> Vec<(Cut, Coded, &'static str)> {
-        let changes: Vec<&dyn Fn(&mut Config)> =
-            changes.iter().map(|change| change as &dyn Fn(&mut Config)).collect();
-        ways_after(&changes)
-    }
-
-    fn ways_after(changes: &[&dyn Fn(&mut Config)]) -> Vec<(Cut, Coded, &'static str)> {
+    fn storages(changes: &[impl Fn(&mut Config)]) -> Vec<Storage> {
         let codec = |method: i32| CodecProfile { compressor: method, ..Default::default() };
         let config = Config::default().with(|c| {
             let codecs = vec![codec(4), codec(5)];
             c.device.profile = Some(Profile { codecs, ..Profile::typical_gpu(1 << 20) });
             changes.iter().for_each(|change| change(c));
         });
-        let job = Job::new(config, State::Bytes { all: 1 << 20, previous: 1 << 19 });
-        let way = |way: Storage| (way.cut, way.coded, way.codec.method.name());
-        Storage::all(&job).into_iter().map(way).collect()
+        Storage::all(&Job::new(config, State::Bytes { all: 1 << 20, previous: 1 << 19 }))
+    }
+
+    fn of(way: Storage) -> (Cut, Coded, &'static str) {
+        (way.cut, way.coded, way.codec.method.name())
+    }
+
+    fn ways(changes: &[fn(&mut Config)]) -> Vec<(Cut, Coded, &'static str)> {
+        storages(changes).into_iter().map(of).collect()
     }
 
     #[test]
@@ -338,16 +348,39 @@ mod tests {
         // Without a number of threads the idle processors of the profile decide.
         assert_eq!(ways_of(|c| c.codec.threads = Some(0)), all(&[]));
         assert_eq!(ways_of(|c| c.codec.threads = None), all(&[]));
-        for (idle, raw) in [(0.4, &[][..]), (0.6, &[2, 4, 8]), (7.0, &[2, 4, 8])] {
+        for (idle, raw) in [(0.7, &[][..]), (0.8, &[2, 4, 8]), (7.0, &[2, 4, 8])] {
             let idle_of = |c: &mut Config| {
+                named(c);
+                lanes(c);
                 c.codec.threads = None;
                 c.device.profile.iter_mut().for_each(|profile| profile.idle_processors = idle);
             };
-            let found = ways_after(&[&named, &lanes, &idle_of]);
+            let found: Vec<_> = storages(&[idle_of]).into_iter().map(of).collect();
             assert_eq!(found, all(raw), "{idle} idle processors");
         }
         assert_eq!(ways_of(|c| c.tiers.policy = Policy::Lru), all(&[]));
         assert_eq!(ways_of(|c| c.tiers.mixed_storage = Some(false)), all(&[]));
+        // Where the schedule is chosen, a sequence is one way, and so are levels that threads code.
+        let in_sequence = |c: &mut Config| c.codec.settings.sequences = true;
+        let store_all = |c: &mut Config| c.schedule.algorithm = Some(Algorithm::StoreAll);
+        let flags = |changes: &[fn(&mut Config)]| {
+            let ways = storages(changes).into_iter().map(|way| (way.cut, way.codec.sequences));
+            ways.collect::<Vec<_>>()
+        };
+        let both = [(Levels, true), (Whole, true), (Levels, false), (Whole, false)];
+        assert_eq!(flags(&[named, in_sequence, shared]), both);
+        assert_eq!(flags(&[named, in_sequence, shared, store_all]), both[..2]);
+        let three = |cut: Cut| [2, 4, 8].map(|raw| (cut, ByLanes(raw), "dct"));
+        let lanes_alone = |cut: Cut| [vec![(cut, All, "dct")], three(cut).to_vec()].concat();
+        let interleaved = |a: Vec<_>, b: Vec<_>| {
+            a.into_iter().zip(b).flat_map(|(a, b)| [a, b]).collect::<Vec<_>>()
+        };
+        let alternating = interleaved(lanes_alone(Levels), lanes_alone(Whole));
+        assert_eq!(ways(&[named, lanes, shared]), alternating);
+        assert_eq!(ways(&[named, lanes, shared, store_all]), alternating);
+        let revolve = |c: &mut Config| c.schedule.algorithm = Some(Algorithm::Revolve);
+        let of_revolve = [vec![(Levels, All, "dct")], lanes_alone(Whole)].concat();
+        assert_eq!(ways(&[named, lanes, shared, revolve]), of_revolve);
         // A codec that was not measured is no way, unless its ratio is told.
         let unknown = |c: &mut Config| c.device.profile = None;
         assert_eq!(ways(&[auto, unknown]), [raw]);

@@ -84,6 +84,7 @@ fn warn_of_sizes(job: &Job, options: &[TierSpec]) {
     for TierSpec { storage, slot_bytes: expected, .. } in options {
         if has_budget
             && storage.coded == Coded::All
+            && storage.codec.sequences == job.config.codec.settings.sequences
             && !storage.codec.method.has_fixed_size()
             && *expected >= state
         {

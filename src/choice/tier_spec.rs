@@ -7,7 +7,7 @@ use crate::error::{fail, Result};
 use crate::layout::ALIGNMENT;
 use crate::plan::{spare_bytes, Claims, Index, Plan, Policy};
 use crate::predict::{Budgets, Costs};
-use crate::schedule::{MacroSteps, Schedule};
+use crate::schedule::{Algorithm, MacroSteps, Schedule};
 use crate::tier::buffers_for;
 use std::sync::Arc;
 
@@ -307,6 +307,12 @@ impl TierSpec {
                 Ok(Arc::new(Plan::open(snapshots, parts, cache, self.raw_slots)))
             }
         }
+    }
+
+    /// Whether the tiers may hold the snapshots of a schedule: those that need all states restored once, in
+    /// reverse order, hold them for store-all.
+    pub(super) fn suits(&self, schedule: &Schedule) -> bool {
+        schedule.algorithm == Algorithm::StoreAll || !self.needs_stack()
     }
 
     /// Whether all states have to be restored once, in reverse order, and no step is computed from one.

@@ -10,7 +10,7 @@ use super::disk::{no_disk, DiskLanes, DiskSpace, Passing, Work as DiskWork};
 use super::lane_coding::{CodesRecords, RecordCoding, RecordName, Work};
 use super::recorder::{Log, Recorder, Teller};
 use super::slab::{Slab, Toucher};
-use super::thread::process_time;
+use super::thread::{process_time, run_delay};
 use super::worker::{Progress, Task, Worker};
 use super::{
     Address, Coding, Crossing, Device, Event, Lane, Launcher, Memory, Place, Rows, Stream, Times,
@@ -33,9 +33,10 @@ const SHORT: u64 = 8 << 10;
 struct Gaps {
     /// Seconds from the end of the previous call to the start of each call.
     seconds: Vec<f64>,
-    /// Processor seconds that the application had taken when the last call ended.
-    left: Option<f64>,
-    /// Seconds between calls in all, and the processor seconds that the application took in them.
+    /// What `HostDevice::clocks` told when the last call ended.
+    left: Option<[f64; 2]>,
+    /// Seconds between calls in which the calling thread had a processor, or waited for other threads of the
+    /// application, and the processor seconds that the application took between calls.
     computed: [f64; 2],
 }
 
@@ -104,11 +105,13 @@ impl HostDevice {
         }
     }
 
-    /// Processor seconds that the process has taken but for the threads of this device.
-    fn of_application(&self) -> f64 {
+    /// Seconds for which the calling thread has waited for a processor, and processor seconds that the process
+    /// has taken but for the threads of this device.
+    fn clocks(&self) -> [f64; 2] {
         let lanes = self.transfers.iter().map(Worker::processor_time).sum::<Duration>();
         let disk = self.disk.as_ref().map_or(Duration::ZERO, DiskLanes::processor_time);
-        process_time().saturating_sub(lanes + disk).as_secs_f64()
+        let taken = process_time().saturating_sub(lanes + disk);
+        [run_delay(), taken].map(|time| time.as_secs_f64())
     }
 
     /// The log and the label of the span of a copy, if spans are kept.
@@ -158,8 +161,10 @@ impl Device for HostDevice {
             let gap = |left| self.entered.duration_since(left).as_secs_f64();
             let gap = self.left.map_or(f64::NAN, gap);
             if let Some(left) = gaps.left {
-                let taken = [gap, self.of_application() - left];
-                gaps.computed = std::array::from_fn(|k| gaps.computed[k] + taken[k]);
+                let [delay, taken] = self.clocks();
+                let [had, computed] = &mut gaps.computed;
+                *had += gap - (delay - left[0]);
+                *computed += taken - left[1];
             }
             let pushed = fallible_vec::push(&mut gaps.seconds, gap);
             self.gaps = Some(gaps);
@@ -180,7 +185,7 @@ impl Device for HostDevice {
             teller.leave(self.entered, now);
         }
         if self.gaps.is_some() {
-            let left = Some(self.of_application());
+            let left = Some(self.clocks());
             self.gaps.iter_mut().for_each(|gaps| gaps.left = left);
         }
         // However sums are rounded, those of all calls are no less than the stall.
@@ -317,8 +322,9 @@ impl Recorder for HostDevice {
     }
 
     fn busy_processors(&self) -> Option<f64> {
-        let [seconds, processor] = self.gaps.as_ref()?.computed;
-        (seconds > 0.0).then(|| processor / seconds)
+        // Where other programs take processors, the application would keep more of them busy than it had.
+        let [had, computed] = self.gaps.as_ref()?.computed;
+        (had > 0.0).then(|| computed / had)
     }
 
     fn begin_coding(&mut self, coding: Coding, _: f64) -> Result<()> {

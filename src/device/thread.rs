@@ -4,6 +4,8 @@
 use crate::error::{fail, Result};
 use crate::process::Process;
 use std::ffi::{c_void, CStr};
+use std::fs::File;
+use std::io::Read;
 use std::mem::MaybeUninit;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::time::Duration;
@@ -70,6 +72,16 @@ pub fn processor_time() -> Duration {
 /// The processor time that all threads of the process have taken so far.
 pub fn process_time() -> Duration {
     time_of(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// The time for which the calling thread was ready to run and had no processor so far; zero on a system that
+/// does not count it.
+pub fn run_delay() -> Duration {
+    let mut text = [0; 96];
+    let read = File::open("/proc/thread-self/schedstat").and_then(|mut file| file.read(&mut text));
+    let text = read.ok().and_then(|bytes| std::str::from_utf8(&text[..bytes]).ok());
+    let delay = text.and_then(|text| text.split_whitespace().nth(1)?.parse().ok());
+    Duration::from_nanos(delay.unwrap_or(0))
 }
 
 /// Reads a clock; zero if it does not exist.

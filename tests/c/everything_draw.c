@@ -107,7 +107,8 @@ static void choose_codec(job_t *job, double amplitude)
   if (once_in(r, 8)) {
     c->sequences = 1;
     c->compressor = 5;
-    c->checkpointing_algorithm = GPUZIP_ALGORITHM_STORE_ALL;
+    c->checkpointing_algorithm =
+        once_in(r, 4) ? GPUZIP_ALGORITHM_AUTO : GPUZIP_ALGORITHM_STORE_ALL;
   }
   if (c->compressor == 0) return;
   job->loss.exact = c->compressor == 8;

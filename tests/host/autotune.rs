@@ -98,7 +98,8 @@ fn a_measured_shot_is_like_any_other_and_what_is_measured_is_there() {
         let steps = near(profile.forward_ms, own[0]) && near(profile.backward_ms, own[1]);
         // The steps of this application keep a processor busy.
         let most = f64::from(gpuzip::available::processors()) - 0.5;
-        if profile.idle_processors < most && steps && profile.h2d_gbs > 0.1 && profile.d2h_gbs > 0.1 {
+        if profile.idle_processors < most && steps && profile.h2d_gbs > 0.1 && profile.d2h_gbs > 0.1
+        {
             return;
         }
     }

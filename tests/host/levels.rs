@@ -5,6 +5,8 @@
 use crate::common::host;
 use crate::common::prelude::*;
 use crate::common::wave;
+use gpuzip::choice::Coded;
+use gpuzip::predict::Profile;
 use proptest::prelude::*;
 
 /// Two time levels of a wave in FP32, two of a wave in FP64, and a field without a previous time
@@ -286,5 +288,41 @@ fn a_sequence_stores_what_later_states_do_not_tell() {
         // States some steps apart share no level, whose differences are then most of the bytes.
         let least = if every == 1 { 2 * alone / 3 } else { alone };
         assert!(in_sequence < least, "every {every}: {alone} and {in_sequence} bytes");
+    }
+}
+
+/// Where the schedule is chosen, a sequence competes with all else: it is taken where the budget holds every
+/// state in it, and shots are right where it is not.
+#[test]
+fn a_sequence_is_a_way_to_store_snapshots_where_the_schedule_is_chosen() {
+    const STEPS: u32 = 240;
+    let run = |sequences: bool, threads: u32, budget: u64| {
+        let config = config(None, 0, 0).with(|c| {
+            c.codec.settings = coding(Method::Dct, ErrorBound::OfMax(1e-5));
+            c.codec.settings.sequences = sequences;
+            c.codec.compression_factor = 4.0;
+            c.codec.threads = Some(threads);
+            // Steps that take so long that no state is to be computed again.
+            c.device.profile =
+                Some(Profile { forward_ms: 1e3, backward_ms: 1e3, ..Profile::free() });
+            c.tiers.host_budget = budget;
+        });
+        let mut app = wave::App::new(false);
+        let mut session = Session::new(config, STEPS.into(), &app.levels()).unwrap();
+        app.shot(&mut session).unwrap();
+        let stats = session.stats().unwrap();
+        (session.tiers().storage.clone(), stats, app.sum.floats().to_vec())
+    };
+    let all = u64::from(STEPS) * (2 * 4 * wave::N as u64);
+    let (_, _, exact) = run(false, 0, all);
+    let most = exact.iter().fold(0f32, |most, x| most.max(x.abs()));
+    for (threads, part, is_enough) in [(0, 2, true), (1, 2, true), (0, 30, false), (1, 30, false)] {
+        let (storage, stats, found) = run(true, threads, all / part);
+        let is_kept = stats.forward_steps == u64::from(STEPS) - 1;
+        assert_eq!((storage.codec.sequences, is_kept), (is_enough, is_enough), "{storage:?}");
+        let by_lanes = matches!(storage.coded, Coded::ByLanes(_));
+        assert!(by_lanes == (threads > 0) || !is_enough, "{storage:?}");
+        let worst = exact.iter().zip(&found).fold(0f32, |worst, (a, b)| worst.max((a - b).abs()));
+        assert!(worst < 1e-3 * most, "{worst} of {most}: {storage:?}");
     }
 }

@@ -27,6 +27,12 @@ fn config() -> gpuzip_config_t {
     gpuzip_config_t { log_level: 0, ..revolve(3, 2) }
 }
 
+/// A configuration with which a thread codes snapshots, without loss, while the application computes.
+fn by_a_thread() -> gpuzip_config_t {
+    let (compressor, codec_threads, cache_capacity) = (GPUZIP_COMPRESSOR_LOSSLESS, 1, 2);
+    gpuzip_config_t { compressor, codec_threads, cache_capacity, host_budget: 1 << 22, ..config() }
+}
+
 /// Runs a whole sweep on the host whose states are functions of their time step; returns whether
 /// every call succeeded and every state was right.
 fn sweep(config: &gpuzip_config_t, values: usize) -> bool {
@@ -187,7 +193,7 @@ fn child(parents: Handles, cuda_of_parent: bool) -> i32 {
         &mut loaded.assume_init()
     };
     let own = config();
-    if !sweep(&own, SMALL) {
+    if !sweep(&own, SMALL) || !sweep(&by_a_thread(), LARGE) {
         return 3;
     }
     let (mut schedule, mut action) = (null_mut(), gpuzip_action_t::default());
@@ -308,9 +314,10 @@ fn work(kind: usize, round: usize, handles: Handles, folder: &CStr) {
                 while gpuzip_schedule_get_action(handles.schedule, &mut action) == GPUZIP_OK {}
                 gpuzip_schedule_rewind(handles.schedule);
             }
-            // Handles made and finalized, timelines and performance logs.
+            // Handles made and finalized, threads that code, timelines and performance logs.
             2 => {
                 let trace = file("run.json");
+                sweep(&by_a_thread(), LARGE);
                 sweep(
                     &gpuzip_config_t {
                         trace_out: trace.as_ptr(),
