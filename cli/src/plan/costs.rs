@@ -23,7 +23,8 @@ use std::path::{Path, PathBuf};
 /// behind PCIe 4, or of one core of a CPU if no option names a device.
 #[derive(Args)]
 #[command(
-    next_help_heading = "Costs and budgets (predict times, and without --algorithm find the best plan)"
+    next_help_heading = "Costs and budgets (predict times, and without --algorithm find the best plan)",
+    group = clap::ArgGroup::new("ratios").multiple(true)
 )]
 pub struct CostOptions {
     /// Bytes of a state; K, M, G and T are powers of 1024, kB, MB, GB and TB of 1000
@@ -89,11 +90,15 @@ pub struct CostOptions {
     shared_bytes: Option<u64>,
     /// Ratio of a codec, or the mean one and the worst one; plans for raw snapshots are ranked
     /// beside
-    #[arg(long, value_name = "RATIO[,RATIO]", requires = "state", value_parser = pair, allow_hyphen_values = true)]
+    #[arg(long, value_name = "RATIO[,RATIO]", requires = "state", group = "ratios", value_parser = pair, allow_hyphen_values = true)]
     ratio: Option<Pair>,
     /// GB/s of the codec on raw bytes: both ways, or of compression and of decompression
-    #[arg(long, value_name = "GB/S[,GB/S]", requires = "ratio", value_parser = pair, allow_hyphen_values = true)]
+    #[arg(long, value_name = "GB/S[,GB/S]", requires = "ratios", value_parser = pair, allow_hyphen_values = true)]
     codec_gbs: Option<Pair>,
+    /// On a CPU: ratio of snapshots in a sequence (sequences = 1), where all states are kept; other plans are
+    /// ranked beside
+    #[arg(long, value_name = "RATIO", requires = "host_budget", group = "ratios", conflicts_with_all = ["gpu", "device_budget", "link_gbs", "both_gbs"], value_parser = positive, allow_hyphen_values = true)]
+    sequence_ratio: Option<f64>,
     /// Plans for an application that computes in the slots (zero_copy): a SAVE or RESTORE copies
     /// nothing within the device
     #[arg(long, requires = "state")]
@@ -222,9 +227,17 @@ pub struct Machine {
 pub struct NamedCodec {
     pub name: String,
     pub figures: CodecProfile,
-    /// Whether the figures are told. Slots then hold snapshots of the worst ratio that is told, without
-    /// the margin for those that were not measured.
-    pub is_told: bool,
+    pub source: Source,
+}
+
+/// Where the figures of a codec are from. Where they are told, slots hold snapshots of the worst ratio that
+/// is told, without the margin for those that were not measured.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    Measured,
+    Told,
+    /// Told of snapshots in a sequence.
+    ToldOfSequences,
 }
 
 /// A way to store snapshots: a storage option of the library, and the codec if it has one.
@@ -270,6 +283,12 @@ impl CostOptions {
         }
         let origin_of_cpu = self.origin_of_cpu(cache, survey, measured.as_ref());
         let cpu = origin_of_cpu.is_some();
+        if self.sequence_ratio.is_some() && !cpu {
+            return refuse(
+                "--sequence-ratio: snapshots in a sequence are for codes on a CPU: give --cpu, or leave it out"
+                    .into(),
+            );
+        }
         let device = match (self.device_budget, cache, self.host_budget) {
             (_, Some(0), _) => 0,
             (Some(bytes), ..) => bytes,
@@ -485,7 +504,7 @@ impl CostOptions {
             };
             origins.push(("--disk-gbs", speeds, source));
         }
-        if self.ratio.is_some() {
+        if self.ratio.or(self.sequence_ratio.map(|ratio| Pair(ratio, ratio))).is_some() {
             let Pair(compress, decompress) = self.codec_gbs.unwrap_or_else(|| typical_codec(cpu));
             origins.push((
                 "--codec-gbs",
@@ -504,7 +523,15 @@ impl CostOptions {
                 self.codec_gbs.unwrap_or_else(|| typical_codec(cpu));
             let name = format!("ratio {ratio}");
             let figures = CodecProfile { compress_gbs, decompress_gbs, worst_ratio, ..typical };
-            NamedCodec { name, figures, is_told: true }
+            NamedCodec { name, figures, source: Source::Told }
+        });
+        let in_sequence = self.sequence_ratio.map(|ratio| {
+            let Pair(compress_gbs, decompress_gbs) =
+                self.codec_gbs.unwrap_or_else(|| typical_codec(cpu));
+            let typical = CodecProfile::typical(0, ratio, cpu);
+            let figures = CodecProfile { compress_gbs, decompress_gbs, ..typical };
+            let name = format!("sequence {ratio}");
+            NamedCodec { name, figures, source: Source::ToldOfSequences }
         });
         let named = |codec: &CodecProfile| {
             let own = CODECS.iter().find(|own| i32::from(own.number) == codec.compressor);
@@ -513,10 +540,11 @@ impl CostOptions {
                 |own| own.name.to_string(),
             );
             let name = if codec.bound > 0.0 { format!("{name} {}", codec.bound) } else { name };
-            NamedCodec { name, figures: codec.clone(), is_told: false }
+            NamedCodec { name, figures: codec.clone(), source: Source::Measured }
         };
         described
             .into_iter()
+            .chain(in_sequence)
             .chain(measured.into_iter().flat_map(|profile| &profile.codecs).map(named))
             .collect()
     }
@@ -594,7 +622,8 @@ impl Machine {
         (self.alternatives, self.ways) = (Vec::new(), Vec::new());
         self.add(storage_options(&self.job(None, false))?, None);
         for codec in self.codecs.clone() {
-            for is_mixed in [false, true] {
+            let in_sequence = codec.source == Source::ToldOfSequences;
+            for is_mixed in [false, true].into_iter().filter(|mixed| !(*mixed && in_sequence)) {
                 match storage_options(&self.job(Some(&codec), is_mixed)) {
                     Err(error) if is_mixed && error.code == Code::Budget => {}
                     options => self.add(options?, Some(&codec)),
@@ -605,7 +634,8 @@ impl Machine {
     }
 
     fn add(&mut self, options: Vec<TierSpec>, codec: Option<&NamedCodec>) {
-        for tiers in options {
+        let in_sequence = codec.is_some_and(|codec| codec.source == Source::ToldOfSequences);
+        for tiers in options.into_iter().filter(|t| t.storage.codec.sequences == in_sequence) {
             let Storage { cut, coded, .. } = tiers.storage;
             self.ways.push(Way { cut, coded, codec: codec.cloned() });
             self.alternatives.push(vec![match self.steps {
@@ -636,11 +666,14 @@ impl Machine {
             let is_said = is_mixed || !may_lanes_code;
             c.tiers.mixed_storage = is_said.then_some(is_mixed);
             c.device.backend = if profile.backend == 1 { Backend::Host } else { Backend::Cuda };
-            if let Some(NamedCodec { figures, is_told, .. }) = codec {
+            if let Some(NamedCodec { figures, source, .. }) = codec {
                 // A codec that is not gpuzip's own counts as one that keeps a bound, as Lorenzo does.
                 let own = Method::of_number(figures.compressor).filter(|own| *own != Method::None);
-                c.codec.settings = Settings::default().with(own.unwrap_or(Method::Lorenzo));
-                c.codec.compression_factor = if *is_told { figures.worst_ratio } else { 0.0 };
+                let sequences = *source == Source::ToldOfSequences;
+                let method = if sequences { Method::Dct } else { own.unwrap_or(Method::Lorenzo) };
+                c.codec.settings = Settings { sequences, ..Settings::default().with(method) };
+                let is_told = *source != Source::Measured;
+                c.codec.compression_factor = if is_told { figures.worst_ratio } else { 0.0 };
                 // The figures hold for all settings of the codec.
                 profile.codecs = vec![CodecProfile {
                     compressor: c.codec.settings.method.number().into(),

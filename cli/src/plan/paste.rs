@@ -1,6 +1,6 @@
 //! Writes a plan as lines of a configuration file.
 
-use super::costs::{Machine, NamedCodec, Way};
+use super::costs::{Machine, NamedCodec, Source, Way};
 use super::Arguments;
 use crate::units::size;
 use gpuzip::choice::{Candidate, Coded, Cut};
@@ -47,7 +47,7 @@ pub fn lines(best: &Candidate, machine: &Machine, arguments: &Arguments) -> Vec<
         // The session is not to weigh them.
         _ => -1,
     };
-    if machine.cpu && codec.is_some() && machine.threads() > 0 {
+    if machine.profile.backend == 1 && codec.is_some() && machine.threads() > 0 {
         lines.push(format!("codec_threads = {threads}"));
     }
     if machine.zero_copy {
@@ -104,12 +104,19 @@ fn schedule(best: &Candidate, file: Option<&Path>) -> Vec<String> {
 
 /// Returns the keys of a codec. The bytes of a slot follow from the ratio of the worst snapshot: from
 /// the one that was told, or from the one in the profile.
-fn of_codec(NamedCodec { figures: codec, is_told, .. }: &NamedCodec) -> Vec<String> {
-    if *is_told {
-        return vec![
-            format!("# compressor = ...: the codec whose snapshots have the ratio {}", codec.ratio),
-            format!("compression_factor = {}", codec.worst_ratio),
-        ];
+fn of_codec(NamedCodec { figures: codec, source, .. }: &NamedCodec) -> Vec<String> {
+    let factor = format!("compression_factor = {}", codec.worst_ratio);
+    match source {
+        Source::Measured => {}
+        Source::Told => {
+            let ratio = codec.ratio;
+            let which =
+                format!("# compressor = ...: the codec whose snapshots have the ratio {ratio}");
+            return vec![which, factor];
+        }
+        Source::ToldOfSequences => {
+            return vec!["compressor = dct".into(), "sequences = 1".into(), factor]
+        }
     }
     let mut lines = vec![format!("compressor = {}", codec.compressor)];
     if codec.bound > 0.0 {
