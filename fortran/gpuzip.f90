@@ -384,9 +384,11 @@ module gpuzip
     ! thread that opens the session's device, in `gpuzip_init` or at the first save. Without effect on a GPU, with
     ! policy lru, algorithm online or a `mixed_storage` that is set.
     integer(c_int32_t) :: codec_threads = 0
-    ! Host backend, `compressor` dct, `checkpointing_algorithm` store-all: 1: the snapshot of a state holds the
-    ! difference to what the next two states predict, and is decoded after them. With `shared_levels` snapshots take
-    ! several times fewer bytes; `compression_factor` says what to plan with. 0: every snapshot is coded by itself.
+    ! Host backend, `compressor` dct, `checkpointing_algorithm` store-all or auto: 1: where all states are kept, the
+    ! snapshot of a state holds the difference to what the next two states predict, and is decoded after them. With
+    ! `shared_levels` snapshots take several times fewer bytes; `compression_factor` says what to plan with. With auto,
+    ! schedules that keep fewer states compete, whose snapshots are coded by themselves and planned with the ratio of a
+    ! profile. 0: every snapshot is coded by itself.
     integer(c_int32_t) :: sequences = 0
     ! The error of the application's result, from which `gpuzip_quality_open` chooses `error_bound`: "gradient:1e-3" for
     ! a relative error (root of the sum of squares) of at most 1e-3, "image:60dB" for a PSNR of at least 60 dB relative
@@ -676,8 +678,12 @@ module gpuzip
     ! Host backend: processors that this process may use (affinity, control groups, ranks on this node) and that the
     ! steps left idle, on average; 0: none, or not measured.
     real(c_double) :: idle_processors = 0
+    ! 1 if codec number `index` was measured on snapshots in a sequence (key `sequences`), else 0.
+    integer(c_int32_t) :: sequences = 0
     ! Reserved; the library writes zero.
-    integer(c_int64_t) :: reserved(2) = 0
+    integer(c_int32_t) :: reserved0 = 0
+    ! Reserved; the library writes zero.
+    integer(c_int64_t) :: reserved(1) = 0
   end type
 
   ! What `gpuzip_quality_open` has begun, as told by `gpuzip_quality_info`. Errors are in the unit of the key `quality`:

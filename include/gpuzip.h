@@ -716,10 +716,11 @@ typedef struct gpuzip_config_t {
    */
   int32_t codec_threads GPUZIP_DEFAULT(0);
   /*
-   Host backend, `compressor` dct, `checkpointing_algorithm` store-all: 1: the snapshot of a state holds the
-   difference to what the next two states predict, and is decoded after them. With `shared_levels`
-   snapshots take several times fewer bytes; `compression_factor` says what to plan with. 0: every
-   snapshot is coded by itself.
+   Host backend, `compressor` dct, `checkpointing_algorithm` store-all or auto: 1: where all states are kept,
+   the snapshot of a state holds the difference to what the next two states predict, and is decoded after
+   them. With `shared_levels` snapshots take several times fewer bytes; `compression_factor` says what to
+   plan with. With auto, schedules that keep fewer states compete, whose snapshots are coded by
+   themselves and planned with the ratio of a profile. 0: every snapshot is coded by itself.
    */
   int32_t sequences GPUZIP_DEFAULT(0);
   /*
@@ -1321,9 +1322,17 @@ typedef struct gpuzip_profile_info_t {
    */
   double idle_processors;
   /*
+   1 if codec number `index` was measured on snapshots in a sequence (key `sequences`), else 0.
+   */
+  int32_t sequences;
+  /*
    Reserved; the library writes zero.
    */
-  uint64_t reserved[2];
+  int32_t reserved0;
+  /*
+   Reserved; the library writes zero.
+   */
+  uint64_t reserved[1];
 } gpuzip_profile_info_t;
 
 /*

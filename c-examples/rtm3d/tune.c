@@ -59,9 +59,11 @@ void tune_text(const tuned_t *t, const checkpoint_t *c)
     if (p.both_gbs > 0)
         printf(", %.2f to both together", p.both_gbs);
     printf("\n");
+    if (p.idle_processors > 0)
+        printf("  processors      %.1f are idle during steps\n", p.idle_processors);
     for (uint32_t i = 0; look(t, i, &p); i++)
-        printf("  %-16s%.2f GB/s, back %.2f GB/s, ratio %.2f, at worst %.2f\n", setting_codec(p.compressor), p.compress_gbs,
-               p.decompress_gbs, p.ratio, p.worst_ratio);
+        printf("  %-16s%.2f GB/s, back %.2f GB/s, ratio %.2f, at worst %.2f%s\n", setting_codec(p.compressor), p.compress_gbs,
+               p.decompress_gbs, p.ratio, p.worst_ratio, p.sequences ? ", in a sequence" : "");
     plan_text("  planned before", &t->before);
     plan_text("  and by this", &c->plan);
 }
@@ -82,6 +84,7 @@ void tune_json(const tuned_t *t, const checkpoint_t *c)
     for (uint32_t i = 0; look(t, i, &p); i++) {
         printf("%s{", i > 0 ? ", " : "");
         json_text("compressor", setting_codec(p.compressor));
+        printf(", \"sequences\": %s", p.sequences ? "true" : "false");
         printf(", \"compress_gbs\": %.6g, \"decompress_gbs\": %.6g, \"ratio\": %.6g, \"worst_ratio\": %.6g}", p.compress_gbs,
                p.decompress_gbs, p.ratio, p.worst_ratio);
     }

@@ -156,6 +156,7 @@ pub unsafe extern "C" fn gpuzip_profile_info(
             worst_ratio: codec.worst_ratio,
             both_gbs: profile.both_gbs,
             idle_processors: profile.idle_processors,
+            sequences: codec.sequences.into(),
             ..Default::default()
         })
     })

@@ -717,8 +717,12 @@ pub struct gpuzip_profile_info_t {
     /// Host backend: processors that this process may use (affinity, control groups, ranks on this node)
     /// and that the steps left idle, on average; 0: none, or not measured.
     pub idle_processors: f64,
+    /// 1 if codec number `index` was measured on snapshots in a sequence (key `sequences`), else 0.
+    pub sequences: i32,
     /// Reserved; the library writes zero.
-    pub reserved: [u64; 2],
+    pub reserved0: i32,
+    /// Reserved; the library writes zero.
+    pub reserved: [u64; 1],
 }
 
 /// Receives log lines. The function must not throw, longjmp, fork or call gpuzip. Any thread may

@@ -73,6 +73,8 @@ pub struct CodecProfile {
     pub bound_mode: i32,
     /// The error bound; 0: none, or any.
     pub bound: f64,
+    /// Whether the figures are of snapshots in a sequence (`Settings::sequences`).
+    pub sequences: bool,
     /// Compression, in GB/s.
     pub compress_gbs: f64,
     /// Decompression, in GB/s.
@@ -180,9 +182,13 @@ impl Profile {
         2.0 / (1.0 / h2d_gbs + 1.0 / d2h_gbs)
     }
 
-    /// The entry of a codec with these settings, if the profile has one.
+    /// The entry of a codec with these settings, if the profile has one. Of snapshots in a sequence that were
+    /// not measured it knows what it knows of those by themselves.
     pub fn codec(&self, settings: &Settings) -> Option<&CodecProfile> {
-        self.codecs.iter().find(|codec| codec.is_of(settings))
+        let entry = |sequences: bool| {
+            self.codecs.iter().find(|codec| codec.sequences == sequences && codec.is_of(settings))
+        };
+        entry(settings.sequences).or_else(|| entry(false))
     }
 
     /// How many times as long the steps of states of `bytes` bytes take as the measured steps.
@@ -274,7 +280,8 @@ impl CodecProfile {
         let (method, is_bounded) = (&settings.method, settings.method.is_bounded());
         let (bound_mode, bound) = if is_bounded { settings.bound.key() } else { (0, 0.0) };
         let (compressor, parameter) = (method.number().into(), method.parameter());
-        CodecProfile { compressor, parameter, bound_mode, bound, ..Default::default() }
+        let sequences = settings.sequences;
+        CodecProfile { compressor, parameter, bound_mode, bound, sequences, ..Default::default() }
     }
 
     fn is_of(&self, settings: &Settings) -> bool {

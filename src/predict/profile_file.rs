@@ -12,7 +12,7 @@
 //! | 32..40 | bytes of the states that were measured |
 //! | 40..56 | two FP64: milliseconds of a forward and of a backward step |
 //! | 56..96 | five FP64: GB/s to the device, to the host, within the device, from disk, to disk |
-//! | 56 per codec | four 32-bit words: number, parameter, mode of the bound, 0; |
+//! | 56 per codec | four 32-bit words: number, parameter, mode of the bound, 1 for snapshots in a sequence, else 0; |
 //! | | five FP64: bound, GB/s of compression and of decompression, ratio, worst ratio |
 //! | from version 3 on: 8 | number of parts of the sweep whose steps have times of their own, in version 3 at least 1 |
 //! | 16 per part | two FP64: milliseconds of a forward and of a backward step |
@@ -56,7 +56,7 @@ impl Profile {
             [self.h2d_gbs, self.d2h_gbs, self.d2d_gbs, self.disk_read_gbs, self.disk_write_gbs];
         bytes.extend(steps.into_iter().chain(speeds).flat_map(f64::to_le_bytes));
         for c in &self.codecs {
-            let words = [c.compressor, c.parameter as i32, c.bound_mode, 0];
+            let words = [c.compressor, c.parameter as i32, c.bound_mode, c.sequences.into()];
             bytes.extend(words.into_iter().flat_map(i32::to_le_bytes));
             let numbers = [c.bound, c.compress_gbs, c.decompress_gbs, c.ratio, c.worst_ratio];
             bytes.extend(numbers.into_iter().flat_map(f64::to_le_bytes));
@@ -174,7 +174,7 @@ impl Words<'_> {
     }
 
     fn codec(&mut self) -> CodecProfile {
-        let [compressor, parameter, bound_mode, _] = std::array::from_fn(|_| self.i32());
+        let [compressor, parameter, bound_mode, sequences] = std::array::from_fn(|_| self.i32());
         let [bound, compress_gbs, decompress_gbs, ratio, worst_ratio] =
             std::array::from_fn(|_| self.f64());
         CodecProfile {
@@ -182,6 +182,7 @@ impl Words<'_> {
             parameter: parameter as u32,
             bound_mode,
             bound,
+            sequences: sequences != 0,
             compress_gbs,
             decompress_gbs,
             ratio,
@@ -207,6 +208,7 @@ mod tests {
         let codec = |k: usize| CodecProfile {
             compressor: k as i32,
             parameter: k as u32 * 3,
+            sequences: k % 2 > 0,
             bound_mode: k as i32 % 4,
             bound: n(k),
             compress_gbs: n(k + 1),

@@ -5,7 +5,7 @@ use crate::choice::{Job, Target, Why};
 use crate::device::{AppMemory, Stream};
 use crate::error::{fail, Result};
 use crate::files;
-use crate::predict::Profile;
+use crate::predict::{CodecProfile, Profile};
 use crate::schedule::Kind;
 use crate::tune::Tuner;
 
@@ -61,8 +61,12 @@ impl Session {
         engine.listen()?;
         let Some(tuner) = engine.tuner.take() else { return Ok(()) };
         let busy = engine.tiers.device().busy_processors();
+        let in_sequences = self.in_sequences()?;
         self.end_tuning();
-        let measured = tuner.finish(busy);
+        let measured = tuner.finish(busy).map(|profile| {
+            let codecs = in_sequences.into_iter().chain(profile.codecs).collect();
+            Profile { codecs, ..profile }
+        });
         match (&measured, &self.basis.job.config.device.profile_file) {
             (Err(error), _) => log::warn!("autotune: {error}"),
             (Ok(profile), Some(path)) => match files::replace(path, &profile.to_bytes()) {
@@ -76,6 +80,28 @@ impl Session {
         }
         self.watch.measured = Some(measured);
         Ok(())
+    }
+
+    /// The figures of the codec in this shot, if its snapshots were in a sequence. Single states, which the tuner
+    /// samples, tell nothing of sequences; what a whole sweep takes decides, so that its mean ratio is the
+    /// worst one, too.
+    fn in_sequences(&mut self) -> Result<Option<CodecProfile>> {
+        let Some(engine) = &self.engine else { return Ok(None) };
+        let codec = &engine.spec.storage.codec;
+        let [raw, coded] = engine.tiers.coded().map(|bytes| bytes as f64);
+        if !codec.sequences || coded == 0.0 {
+            return Ok(None);
+        }
+        let of_codec = CodecProfile::of(codec);
+        let stats = self.stats()?;
+        let gbs = |seconds: f64| raw / seconds.max(1e-9) / 1e9;
+        Ok(Some(CodecProfile {
+            compress_gbs: gbs(stats.compress),
+            decompress_gbs: gbs(stats.decompress),
+            ratio: raw / coded,
+            worst_ratio: raw / coded,
+            ..of_codec
+        }))
     }
 
     /// Returns the profile that was measured last, or else the configured one.

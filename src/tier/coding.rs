@@ -139,6 +139,11 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
         self.device.concerns(ts);
         let mut saved = Saved { ts, bytes: sizes.iter().sum(), written: 0 };
         self.largest = sizes.into_iter().fold(self.largest, u64::max);
+        for (part, bytes) in sizes.into_iter().enumerate().filter(|&(part, _)| made[part].is_some())
+        {
+            self.coded[0] += self.storage.parts.parts[part].bytes;
+            self.coded[1] += bytes;
+        }
         for ((made, bytes), from) in made.into_iter().zip(sizes).zip(from) {
             match made {
                 Some((record, step)) if by_lane => {

@@ -125,6 +125,8 @@ pub struct Tiers<P = Arc<Plan>, D: Device + ?Sized = dyn Device> {
     saved: Vec<Saved>,
     /// Bytes of the largest compressed record of this sweep.
     largest: u64,
+    /// Bytes of all compressed records of this sweep, before and after their compression.
+    coded: [u64; 2],
     /// Offset in the device slab, in bytes, of the spare memory in which the application works
     /// beside the slots.
     spare: u64,
@@ -163,6 +165,7 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
             early: Traffic::default(),
             saved: Vec::new(),
             largest: 0,
+            coded: [0; 2],
             spare: cache,
             in_hand: Vec::new(),
         };
@@ -225,6 +228,11 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
     /// Bytes of the largest compressed record of this sweep.
     pub fn largest(&self) -> u64 {
         self.largest
+    }
+
+    /// Bytes of all records that were compressed in this sweep, before and after.
+    pub fn coded(&self) -> [u64; 2] {
+        self.coded
     }
 
     /// Bytes that records occupy at most in device memory and in the pool, device memory of the codec

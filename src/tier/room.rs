@@ -101,7 +101,7 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
         self.saved.clear();
         self.in_hand.clear();
         self.order.all_seen();
-        self.largest = 0;
+        (self.largest, self.coded) = (0, [0; 2]);
         (self.issued, self.early) = (Issued::default(), Traffic::default());
     }
 

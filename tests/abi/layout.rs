@@ -55,7 +55,7 @@ layouts! {
         bound 56, raw_bytes 64, stored_bytes 72, reserved 80;
     gpuzip_profile_info_t, 160: struct_size 0, state_bytes 8, forward_ms 16, backward_ms 24, h2d_gbs 32, d2h_gbs 40, d2d_gbs 48,
         disk_read_gbs 56, disk_write_gbs 64, backend 72, codecs 76, compressor 80, error_bound_mode 84, error_bound 88, compress_gbs 96,
-        decompress_gbs 104, ratio 112, worst_ratio 120, both_gbs 128, idle_processors 136, reserved 144;
+        decompress_gbs 104, ratio 112, worst_ratio 120, both_gbs 128, idle_processors 136, sequences 144, reserved0 148, reserved 152;
     gpuzip_callbacks_t, 80: struct_size 0, user 8, forward 16, backward 24, locate 32, observe 40, backward_range 48, reserved 56;
     gpuzip_array_t, 104: name 0, field 8, scope 80, reserved0 84, reserved 88;
     gpuzip_persist_options_t, 64: struct_size 0, rank 8, ranks 12, agree_min 16, user 24, reserved 32;

@@ -254,6 +254,16 @@ fn what_cannot_be_shared_is_not() {
     assert!(error.message.starts_with("shared_levels = 1 with policy = 1 (lru)"), "{error}");
 }
 
+/// A wave that a source excites all the time.
+fn excited() -> wave::App {
+    let mut app = wave::App::new(false);
+    app.source = |_, ts, i| {
+        let near = (i as f32 - wave::N as f32 / 3.0) / 40.0;
+        (ts as f32 * 0.02).sin() * (-near * near).exp()
+    };
+    app
+}
+
 /// In a sequence a snapshot holds what the two states after it do not tell, here of a wave whose time levels are
 /// shared; what is restored is within the bound of what a run without a codec restores.
 #[test]
@@ -265,11 +275,7 @@ fn a_sequence_stores_what_later_states_do_not_tell() {
             c.codec.settings.sequences = sequences;
             c.schedule.adjoint_every = every;
         });
-        let mut app = wave::App::new(false);
-        app.source = |_, ts, i| {
-            let near = (i as f32 - wave::N as f32 / 3.0) / 40.0;
-            (ts as f32 * 0.02).sin() * (-near * near).exp()
-        };
+        let mut app = excited();
         let mut session = Session::new(config, 240, &app.levels()).unwrap();
         app.shot(&mut session).unwrap();
         (session.stats().unwrap().stored_bytes, app.sum.floats().to_vec())
@@ -324,5 +330,42 @@ fn a_sequence_is_a_way_to_store_snapshots_where_the_schedule_is_chosen() {
         assert!(by_lanes == (threads > 0) || !is_enough, "{storage:?}");
         let worst = exact.iter().zip(&found).fold(0f32, |worst, (a, b)| worst.max((a - b).abs()));
         assert!(worst < 1e-3 * most, "{worst} of {most}: {storage:?}");
+    }
+}
+
+/// A measured shot whose snapshots are in a sequence tells their ratio, with which later shots are planned.
+#[test]
+fn the_ratio_of_a_sequence_is_measured() {
+    const STEPS: u32 = 240;
+    for threads in [0, 1] {
+        let config = config(Some(Algorithm::StoreAll), 0, 4).with(|c| {
+            c.codec.settings = coding(Method::Dct, ErrorBound::OfMax(1e-5));
+            c.codec.settings.sequences = true;
+            c.codec.threads = Some(threads);
+        });
+        let mut app = excited();
+        let mut session = Session::new(config.clone(), STEPS.into(), &app.levels()).unwrap();
+        session.autotune().unwrap();
+        app.shot(&mut session).unwrap();
+        let (stats, profile) = (session.stats().unwrap(), session.profile().unwrap());
+        let of = |sequences: bool| {
+            let mut entries = profile.codecs.iter().filter(|codec| codec.sequences == sequences);
+            (entries.next().unwrap().ratio, entries.count())
+        };
+        let ((ratio, more), (alone, others)) = (of(true), of(false));
+        assert!((more, others) == (0, 0) && ratio > 1.2 * alone, "{profile:?}");
+        // The statistics count both levels of a state, of which its snapshot has one. Threads leave the last
+        // states raw in the cache.
+        let stored = 0.5 * stats.raw_bytes as f64 / stats.stored_bytes as f64;
+        assert!(threads > 0 || (ratio / stored - 1.0).abs() < 0.02, "{ratio} {stored}");
+        let budget = (1.3 * 0.5 * stats.raw_bytes as f64 / ratio) as u64;
+        let small = config.with(|c| {
+            c.tiers.host_budget = budget + u64::from(threads) * 16 * 8 * wave::N as u64;
+            c.device.profile = Some(profile.clone());
+        });
+        let mut session = Session::new(small, STEPS.into(), &app.levels()).unwrap();
+        app.shot(&mut session).unwrap();
+        let stats = session.stats().unwrap();
+        assert!(stats.peak_host_bytes + stats.peak_device_bytes < budget + (1 << 20), "{stats:?}");
     }
 }

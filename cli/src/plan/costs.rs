@@ -227,17 +227,9 @@ pub struct Machine {
 pub struct NamedCodec {
     pub name: String,
     pub figures: CodecProfile,
-    pub source: Source,
-}
-
-/// Where the figures of a codec are from. Where they are told, slots hold snapshots of the worst ratio that
-/// is told, without the margin for those that were not measured.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Source {
-    Measured,
-    Told,
-    /// Told of snapshots in a sequence.
-    ToldOfSequences,
+    /// Whether the figures are told. Slots then hold snapshots of the worst ratio that is told, without
+    /// the margin for those that were not measured.
+    pub is_told: bool,
 }
 
 /// A way to store snapshots: a storage option of the library, and the codec if it has one.
@@ -523,15 +515,17 @@ impl CostOptions {
                 self.codec_gbs.unwrap_or_else(|| typical_codec(cpu));
             let name = format!("ratio {ratio}");
             let figures = CodecProfile { compress_gbs, decompress_gbs, worst_ratio, ..typical };
-            NamedCodec { name, figures, source: Source::Told }
+            NamedCodec { name, figures, is_told: true }
         });
         let in_sequence = self.sequence_ratio.map(|ratio| {
             let Pair(compress_gbs, decompress_gbs) =
                 self.codec_gbs.unwrap_or_else(|| typical_codec(cpu));
             let typical = CodecProfile::typical(0, ratio, cpu);
-            let figures = CodecProfile { compress_gbs, decompress_gbs, ..typical };
+            let compressor = Method::Dct.number().into();
+            let figures = CodecProfile { compress_gbs, decompress_gbs, compressor, ..typical };
+            let figures = CodecProfile { sequences: true, ..figures };
             let name = format!("sequence {ratio}");
-            NamedCodec { name, figures, source: Source::ToldOfSequences }
+            NamedCodec { name, figures, is_told: true }
         });
         let named = |codec: &CodecProfile| {
             let own = CODECS.iter().find(|own| i32::from(own.number) == codec.compressor);
@@ -540,7 +534,8 @@ impl CostOptions {
                 |own| own.name.to_string(),
             );
             let name = if codec.bound > 0.0 { format!("{name} {}", codec.bound) } else { name };
-            NamedCodec { name, figures: codec.clone(), source: Source::Measured }
+            let name = if codec.sequences { format!("{name} in sequence") } else { name };
+            NamedCodec { name, figures: codec.clone(), is_told: false }
         };
         described
             .into_iter()
@@ -622,7 +617,7 @@ impl Machine {
         (self.alternatives, self.ways) = (Vec::new(), Vec::new());
         self.add(storage_options(&self.job(None, false))?, None);
         for codec in self.codecs.clone() {
-            let in_sequence = codec.source == Source::ToldOfSequences;
+            let in_sequence = codec.figures.sequences;
             for is_mixed in [false, true].into_iter().filter(|mixed| !(*mixed && in_sequence)) {
                 match storage_options(&self.job(Some(&codec), is_mixed)) {
                     Err(error) if is_mixed && error.code == Code::Budget => {}
@@ -634,7 +629,7 @@ impl Machine {
     }
 
     fn add(&mut self, options: Vec<TierSpec>, codec: Option<&NamedCodec>) {
-        let in_sequence = codec.is_some_and(|codec| codec.source == Source::ToldOfSequences);
+        let in_sequence = codec.is_some_and(|codec| codec.figures.sequences);
         for tiers in options.into_iter().filter(|t| t.storage.codec.sequences == in_sequence) {
             let Storage { cut, coded, .. } = tiers.storage;
             self.ways.push(Way { cut, coded, codec: codec.cloned() });
@@ -666,20 +661,20 @@ impl Machine {
             let is_said = is_mixed || !may_lanes_code;
             c.tiers.mixed_storage = is_said.then_some(is_mixed);
             c.device.backend = if profile.backend == 1 { Backend::Host } else { Backend::Cuda };
-            if let Some(NamedCodec { figures, source, .. }) = codec {
+            if let Some(NamedCodec { figures, is_told, .. }) = codec {
                 // A codec that is not gpuzip's own counts as one that keeps a bound, as Lorenzo does.
                 let own = Method::of_number(figures.compressor).filter(|own| *own != Method::None);
-                let sequences = *source == Source::ToldOfSequences;
+                let sequences = figures.sequences;
                 let method = if sequences { Method::Dct } else { own.unwrap_or(Method::Lorenzo) };
                 c.codec.settings = Settings { sequences, ..Settings::default().with(method) };
-                let is_told = *source != Source::Measured;
-                c.codec.compression_factor = if is_told { figures.worst_ratio } else { 0.0 };
+                c.codec.compression_factor = if *is_told { figures.worst_ratio } else { 0.0 };
                 // The figures hold for all settings of the codec.
                 profile.codecs = vec![CodecProfile {
                     compressor: c.codec.settings.method.number().into(),
                     parameter: 0,
                     bound_mode: 0,
                     bound: 0.0,
+                    sequences,
                     ..figures.clone()
                 }];
             }

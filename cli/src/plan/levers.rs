@@ -1,7 +1,7 @@
 //! Levers: what would change the predicted time of a shot. Each is priced by a search with that one thing
 //! changed.
 
-use super::costs::{Machine, NamedCodec, Source};
+use super::costs::{Machine, NamedCodec};
 use crate::units::seconds;
 use gpuzip::choice::{search, Keep};
 use gpuzip::error::{Code, Result};
@@ -115,7 +115,7 @@ fn changes(machine: &Machine, now: &Simulation) -> Result<Vec<(String, bool, Mac
     for ratio in [4.0, 10.0].into_iter().filter(|_| machine.codecs.is_empty()) {
         let figures = CodecProfile::typical(0, ratio, machine.profile.backend == 1);
         let name = format!("a codec of ratio {ratio} at {} GB/s (--ratio)", figures.compress_gbs);
-        let codec = NamedCodec { name: format!("ratio {ratio}"), figures, source: Source::Told };
+        let codec = NamedCodec { name: format!("ratio {ratio}"), figures, is_told: true };
         let changed = planned(Machine { codecs: vec![codec], ..machine.clone() })?;
         all.push((name, true, changed));
     }

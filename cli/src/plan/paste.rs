@@ -1,6 +1,6 @@
 //! Writes a plan as lines of a configuration file.
 
-use super::costs::{Machine, NamedCodec, Source, Way};
+use super::costs::{Machine, NamedCodec, Way};
 use super::Arguments;
 use crate::units::size;
 use gpuzip::choice::{Candidate, Coded, Cut};
@@ -104,19 +104,11 @@ fn schedule(best: &Candidate, file: Option<&Path>) -> Vec<String> {
 
 /// Returns the keys of a codec. The bytes of a slot follow from the ratio of the worst snapshot: from
 /// the one that was told, or from the one in the profile.
-fn of_codec(NamedCodec { figures: codec, source, .. }: &NamedCodec) -> Vec<String> {
-    let factor = format!("compression_factor = {}", codec.worst_ratio);
-    match source {
-        Source::Measured => {}
-        Source::Told => {
-            let ratio = codec.ratio;
-            let which =
-                format!("# compressor = ...: the codec whose snapshots have the ratio {ratio}");
-            return vec![which, factor];
-        }
-        Source::ToldOfSequences => {
-            return vec!["compressor = dct".into(), "sequences = 1".into(), factor]
-        }
+fn of_codec(NamedCodec { figures: codec, is_told, .. }: &NamedCodec) -> Vec<String> {
+    let factor = is_told.then(|| format!("compression_factor = {}", codec.worst_ratio));
+    if *is_told && !codec.sequences {
+        let which = "# compressor = ...: the codec whose snapshots have the ratio";
+        return [format!("{which} {}", codec.ratio)].into_iter().chain(factor).collect();
     }
     let mut lines = vec![format!("compressor = {}", codec.compressor)];
     if codec.bound > 0.0 {
@@ -126,5 +118,9 @@ fn of_codec(NamedCodec { figures: codec, source, .. }: &NamedCodec) -> Vec<Strin
     if codec.parameter > 0 {
         lines.push(format!("zfp_bit_rate = {}", codec.parameter));
     }
+    if codec.sequences {
+        lines.push("sequences = 1".into());
+    }
+    lines.extend(factor);
     lines
 }

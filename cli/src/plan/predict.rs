@@ -1,7 +1,7 @@
 //! Predicts the time of one schedule, or finds the best schedule and its rivals.
 
 use super::answer::{binding, sentence};
-use super::costs::{Machine, Source};
+use super::costs::Machine;
 use super::levers::Levers;
 use super::recipes::published;
 use super::survey::Survey;
@@ -13,10 +13,9 @@ use crate::schedule::announce;
 use crate::units::{seconds, size};
 use crate::{complain, Failure};
 use gpuzip::choice::{certify, search, Candidate, Certificate, Cut, Keep, Storage, TierSpec};
-use gpuzip::codec::Method;
 use gpuzip::error::{Code, Error, Result};
 use gpuzip::plan::{Plan, Policy};
-use gpuzip::predict::{simulate, CodecProfile, Simulation};
+use gpuzip::predict::{simulate, Simulation};
 use gpuzip::schedule::{trace, Algorithm, Schedule};
 use gpuzip::together::{why, Mode};
 use serde_json::{json, Map, Value};
@@ -169,11 +168,8 @@ fn write_files(arguments: &Arguments, best: &Candidate, machine: &Machine) -> Re
             let mut profile = machine.profile.clone();
             // The codec of sequences is known, and so a session can read its figures.
             let codec = machine.ways[best.alternative].codec.as_ref();
-            let of_sequences = codec.filter(|codec| codec.source == Source::ToldOfSequences);
-            let told = of_sequences.map(|codec| CodecProfile {
-                compressor: Method::Dct.number().into(),
-                ..codec.figures.clone()
-            });
+            let told = codec.filter(|codec| codec.is_told && codec.figures.sequences);
+            let told = told.map(|codec| codec.figures.clone());
             profile.codecs.splice(..0, told);
             write("--profile-out", file, &profile.to_bytes())
         }

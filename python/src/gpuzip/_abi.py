@@ -316,7 +316,9 @@ gpuzip_profile_info_t._fields_ = [
     ("worst_ratio", ctypes.c_double),
     ("both_gbs", ctypes.c_double),
     ("idle_processors", ctypes.c_double),
-    ("reserved", ctypes.c_uint64 * 2),
+    ("sequences", ctypes.c_int32),
+    ("reserved0", ctypes.c_int32),
+    ("reserved", ctypes.c_uint64 * 1),
 ]
 
 gpuzip_quality_info_t._fields_ = [
@@ -745,7 +747,7 @@ KEYS = {
         "",
         "false (0), true (1)",
         {"false": 0, "true": 1, "no": 0, "yes": 1, "off": 0, "on": 1},
-        "host backend, dct and store-all: a snapshot holds the difference to what the next two states predict",
+        "host backend, dct, store-all or auto: where all states are kept, a snapshot holds the difference to what the next two states predict",
     ),
     "quality": (
         "",

@@ -288,6 +288,10 @@ class ProfileInfo(NamedTuple):
     """Host backend: processors that this process may use (affinity, control groups, ranks on
     this node) and that the steps left idle, on average; 0: none, or not measured."""
 
+    sequences: int
+    """1 if codec number `index` was measured on snapshots in a sequence (key `sequences`), else
+    0."""
+
 
 class QualityInfo(NamedTuple):
     """What `gpuzip_quality_open` has begun, as told by `gpuzip_quality_info`. Errors are in the
