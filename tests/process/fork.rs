@@ -47,7 +47,10 @@ fn sweep(config: &gpuzip_config_t, values: usize) -> bool {
         if gpuzip_init(config, STEPS, &field, 1, &mut handle) != GPUZIP_OK {
             return false;
         }
-        let mut right = true;
+        let size = size_of::<gpuzip_summary_t>() as u64;
+        let mut plan = gpuzip_summary_t { struct_size: size, ..Default::default() };
+        let mut right = gpuzip_summary(handle, &mut plan) == GPUZIP_OK
+            && (config.codec_threads == 0 || plan.raw_slots > 0);
         while right
             && gpuzip_get_action(handle, &mut action) == GPUZIP_OK
             && action.r#type != GPUZIP_ACTION_TERMINATE
