@@ -66,6 +66,16 @@ fn bad_configurations_name_the_field() {
         (|c| c.adjoint_every = -1, GPUZIP_ERR_CONFIG, "adjoint_every = -1"),
         (|c| c.codec_threads = 3, GPUZIP_ERR_CONFIG, "codec_threads = 3"),
         (|c| c.sequences = 1, GPUZIP_ERR_CONFIG, "sequences = 1 with compressor = 0"),
+        (
+            |c| (c.compressor, c.fill_value) = (5, c"land".as_ptr()),
+            GPUZIP_ERR_CONFIG,
+            "fill_value = land: use nan, or the number",
+        ),
+        (
+            |c| (c.compressor, c.fill_value) = (1, c"1e20".as_ptr()),
+            GPUZIP_ERR_CONFIG,
+            "fill_value = 1e20 with compressor = 1 (zfp)",
+        ),
         (|c| c.difference_bound = 2, GPUZIP_ERR_CONFIG, "difference_bound = 2"),
         (|c| c.difference_bound = -1, GPUZIP_ERR_CONFIG, "difference_bound = -1"),
         (|c| c.shared_levels = 2, GPUZIP_ERR_CONFIG, "shared_levels = 2"),

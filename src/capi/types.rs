@@ -738,7 +738,8 @@ pub struct gpuzip_codec_info_t {
     pub arrays: u32,
     /// GPUZIP_COMPRESSOR_* of the array, or the number of a registered codec.
     pub compressor: i32,
-    /// How the array is stored: 0 unchanged, 1 compressed, 2 as one value that all elements have.
+    /// How the array is stored: 0 unchanged, 1 compressed, 2 as one value that all elements have; with a
+    /// mask the elements that are not masked.
     pub content: i32,
     /// GPUZIP_TYPE_*.
     pub r#type: i32,
@@ -757,7 +758,7 @@ pub struct gpuzip_codec_info_t {
     pub bound: f64,
     /// Bytes of the array before compression.
     pub raw_bytes: u64,
-    /// Bytes of the array in the stream, header and padding included.
+    /// Bytes of the array in the stream, with its mask, headers and padding.
     pub stored_bytes: u64,
     /// Reserved; the library writes zero.
     pub reserved: [u64; 4],
