@@ -13,7 +13,6 @@ use crate::fallible_vec::{filled, more, with_room};
 use crate::numbers;
 use crate::scalar::{Array, ArrayMut, Real};
 use bits::{code, Grid, Reader, Writer};
-pub(super) use fill::Filler;
 
 /// The value that stands where an array has none.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -159,17 +158,9 @@ impl Mask {
         is_none || is_like && self.words == other.words
     }
 
-    /// The words of some rows, counted through all planes.
-    fn words_of(&self, rows: std::ops::Range<usize>) -> &[u64] {
-        let row = self.grid.row();
-        &self.words[rows.start * row..rows.end * row]
-    }
-
-    /// Whether value `i` of a plane is masked.
-    fn has(&self, plane: usize, i: usize) -> bool {
-        let [n, rows, _] = self.grid.n;
-        let word = (plane * rows + i / n) * self.grid.row() + i % n / 64;
-        self.words[word] >> (i % n % 64) & 1 == 1
+    /// The words of row `r`, counted through all planes.
+    fn words_of(&self, r: usize) -> &[u64] {
+        &self.words[r * self.grid.row()..][..self.grid.row()]
     }
 
     /// Finds the masked values of `x`, which has the mask's shape.

@@ -60,7 +60,7 @@ where
         return;
     }
     let mut filled = x.clone();
-    Filler::new([shape].into_iter()).unwrap().fill(&mask, ArrayMut::from(&mut filled[..]));
+    mask.fill(ArrayMut::from(&mut filled[..]));
     let others: Vec<T> = x.iter().filter(|x| !is_it(x)).copied().collect();
     assert_eq!(ValueRange::of(&filled), ValueRange::of(&others));
     assert!(x.iter().zip(&filled).all(|(x, y)| is_it(x) || x.to_bits() == y.to_bits()));

@@ -3,7 +3,7 @@
 use super::making::{Making, Subject};
 use crate::codec::coder::Shape;
 use crate::codec::field_values::{subtract, value_range, values, values_mut};
-use crate::codec::mask::{most_bytes, FillValue, Filler, Mask};
+use crate::codec::mask::{most_bytes, FillValue, Mask};
 use crate::codec::settings::Settings;
 use crate::codec::stream::{padded, Content, Header, HEADER};
 use crate::codec::streams::{shapes_of, Streams};
@@ -24,7 +24,6 @@ pub(super) struct Masks {
     fill: FillValue,
     /// For each field its mask, if a codec codes it.
     of: Vec<Option<Mask>>,
-    filler: Filler,
     /// Room for the copies of one group of fields, and for each field its copy in it.
     room: Slab,
     copies: Vec<Option<AppMemory>>,
@@ -43,7 +42,6 @@ impl Masks {
         Ok(Some(Masks {
             fill,
             of: shapes.iter().map(mask).collect::<Result<_>>()?,
-            filler: Filler::new(shapes.iter().filter(is_coded).copied())?,
             room: Slab::new(groups.max().unwrap_or(0) as u64)?,
             copies: filled(None, shapes.len())?,
         }))
@@ -79,7 +77,7 @@ impl<'a> Making<'a> {
             // SAFETY: the bytes were just written, and nothing else refers to them now.
             let copy = unsafe { AppMemory::new(to.as_mut_ptr(), to.len()) };
             // SAFETY: as above.
-            masks.filler.fill(mask, unsafe { values_mut(copy, shape) }?);
+            mask.fill(unsafe { values_mut(copy, shape) }?);
             masks.copies[i] = Some(copy);
             at += copy_bytes(&shape);
         }
@@ -130,7 +128,7 @@ impl<'a> Making<'a> {
         // SAFETY: `subtract` has just written the difference, and nothing else uses its memory.
         let to = || unsafe { values_mut(difference.memory(), shape) };
         match &masks.of[i] {
-            Some(mask) if is_alike => masks.filler.fill(mask, to()?),
+            Some(mask) if is_alike => mask.fill(to()?),
             _ => {
                 for mask in [i, j].into_iter().filter_map(|k| masks.of[k].as_ref()) {
                     mask.put_nan(to()?);
