@@ -72,6 +72,14 @@ fn bad_configurations_name_the_field() {
             "fill_value = land: use nan, or the number",
         ),
         (
+            |c| {
+                (c.compressor, c.fill_value) = (5, c" NaN".as_ptr());
+                (c.backend, c.device) = (2, 1);
+            },
+            GPUZIP_ERR_UNSUPPORTED,
+            "fill_value = nan has no kernels: leave it out on CUDA",
+        ),
+        (
             |c| (c.compressor, c.fill_value) = (1, c"1e20".as_ptr()),
             GPUZIP_ERR_CONFIG,
             "fill_value = 1e20 with compressor = 1 (zfp)",

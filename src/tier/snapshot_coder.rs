@@ -116,12 +116,6 @@ impl SnapshotCoder {
                 "sequences = 1 has no kernels: use sequences = 0 on CUDA, or the host backend"
             );
         }
-        if let Some(fill) = settings.fill_value {
-            return fail!(
-                Unsupported,
-                "fill_value = {fill} has no kernels: leave it out on CUDA, or use the host backend"
-            );
-        }
         let buffer_bytes = Self::buffer_bytes(settings, layout)?;
         let mut made = None;
         device.run(&mut |queue, architecture| {
