@@ -209,8 +209,8 @@ fn forged(case: &Case, input: &mut Input) -> Vec<u8> {
             n = [input.u64(), input.u64(), input.u64()].map(|n| n as usize);
         }
         // A mask stands before the stream of the values.
-        let both = [Content::Mask, Content::Coded];
-        for &content in if content == Content::Mask { &both[..] } else { &[content] } {
+        let both = [content, Content::Coded];
+        for &content in &both[..if content == Content::Mask { 2 } else { 1 }] {
             let left = input.0.len() / (count - k);
             let payload = match content {
                 Content::Raw => bytes_of(of),

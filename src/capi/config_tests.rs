@@ -11,7 +11,7 @@ fn bad_configurations_name_the_field() {
     let mut data = vec![0f32; 4];
     let fields = [field(&mut data)];
     type Change = fn(&mut gpuzip_config_t);
-    let cases: [(Change, i32, &str); 48] = [
+    let cases: [(Change, i32, &str); 51] = [
         (|c| c.checkpointing_algorithm = 17, GPUZIP_ERR_CONFIG, "checkpointing_algorithm = 17"),
         (|c| c.checkpointing_algorithm = 7, GPUZIP_ERR_UNSUPPORTED, "checkpointing_algorithm = 7"),
         (|c| c.checkpointing_algorithm = 0, GPUZIP_ERR_CONFIG, "trace_file_path"),
