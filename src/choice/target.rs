@@ -21,13 +21,10 @@ impl Target {
     /// Returns the device as `find` does. Fails if the configuration asks for something that only the host has.
     pub fn of(config: &Config, fields: &[AppField]) -> Result<Option<Self>> {
         let found = Self::find(config, fields)?;
-        match (found, config.codec.settings.fill_value) {
-            (Some(Target::Cuda(_)), Some(fill)) => fail!(
-                Unsupported,
-                "fill_value = {fill} has no kernels: leave it out on CUDA, or use the host backend"
-            ),
-            _ => Ok(found),
+        if matches!(found, Some(Target::Cuda(_))) {
+            config.check_on_cuda()?;
         }
+        Ok(found)
     }
 
     /// Returns the device that the configuration names; or else the device whose memory holds the

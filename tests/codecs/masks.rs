@@ -123,7 +123,7 @@ proptest! {
 }
 
 /// A field of an ocean: eddies and a slope from north to south, less with depth; land has no value.
-fn ocean(n: [u64; 3], fill: Option<f64>) -> State {
+pub fn ocean(n: [u64; 3], fill: Option<f64>) -> State {
     let fields = [Field { n, scalar: Scalar::F32, previous_of: None }];
     State::new(&fields, |_, i| {
         let [x, y, z] =
