@@ -34,6 +34,9 @@ use std::sync::Arc;
 /// impossible (NaN or infinities, a bound near the rounding error), both fields are coded by
 /// themselves, within bounds small enough that the bound of the difference still holds.
 ///
+/// Where values are masked (`Settings::fill_value`), the stream of a field comes after that of its mask, and what is
+/// coded is a copy of the field without them; two levels with other masks are coded by themselves.
+///
 /// Where a state is cut into parts, every part is a record. Part 0 may be made without part 1: its
 /// fields then keep the bounds of fields that are by themselves.
 pub struct SnapshotCodec {

@@ -139,7 +139,8 @@ pub fn ocean(n: [u64; 3], fill: Option<f64>) -> State {
     })
 }
 
-/// A masked field has nearly the ratio of the same field without a mask.
+/// Under lorenzo and cuszp a masked field takes no more bytes than the same field without land. Under dct, whose
+/// tiles of 16³ values nearly all have a coast here, it has at least 0.6 of the ratio.
 #[test]
 fn masks_cost_little_ratio() {
     let n = [360, 240, 16];
@@ -149,12 +150,12 @@ fn masks_cost_little_ratio() {
             let state = ocean(n, fill);
             compress(&mut codec(&settings, &state.fields), &state).len()
         };
-        let whole = size(None, None);
+        let (whole, least) = (size(None, None), if method == Method::Dct { 0.6 } else { 1.0 });
         for (fill, number) in [(FillValue::Nan, f64::NAN), (FillValue::Number(1e20), 1e20)] {
             let (with, unnamed) = (size(Some(fill), Some(number)), size(None, Some(number)));
             println!("{method:?} {fill}: {whole} bytes without land, {with} with a mask, {unnamed} without the key");
             assert!(
-                with as f64 <= whole as f64 / 0.9,
+                with as f64 <= whole as f64 / least,
                 "{method:?} {fill}: {with} of {whole} bytes"
             );
         }

@@ -36,13 +36,15 @@ impl Masks {
         let shapes: Vec<Shape> = shapes_of(layout).collect();
         let is_coded = |shape: &&Shape| shape.scalar.is_coded();
         let bytes = |&i: &usize| Some(&shapes[i]).filter(is_coded).map_or(0, copy_bytes);
-        let groups =
-            streams.groups.iter().map(|g| streams.order[g.clone()].iter().map(bytes).sum());
+        let sum = |g: &Range<usize>| {
+            streams.order[g.clone()].iter().map(bytes).fold(0, usize::saturating_add)
+        };
+        let room = streams.groups.iter().map(sum).max().unwrap_or(0);
         let mask = |shape: &Shape| is_coded(&shape).then(|| Mask::new(*shape)).transpose();
         Ok(Some(Masks {
             fill,
             of: shapes.iter().map(mask).collect::<Result<_>>()?,
-            room: Slab::new(groups.max().unwrap_or(0) as u64)?,
+            room: Slab::new(room as u64)?,
             copies: filled(None, shapes.len())?,
         }))
     }
@@ -54,7 +56,7 @@ impl Masks {
 
 /// Bytes of a copy; the next one begins behind them.
 fn copy_bytes(shape: &Shape) -> usize {
-    shape.bytes().next_multiple_of(HEADER)
+    padded(shape.bytes())
 }
 
 impl<'a> Making<'a> {
