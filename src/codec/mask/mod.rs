@@ -81,26 +81,28 @@ impl<T: Real, F: Fn(T) -> bool> Kernel for Any<'_, T, F> {
     }
 }
 
-/// The bits of a row: bit i is set where value i has the given bits.
+/// Sets bit i of a row where value i has the given bits. Returns their number, and whether any bit has changed.
 struct Compare<'a, T>(&'a [T], u64, &'a mut [u64]);
 
 impl<T: Real> Kernel for Compare<'_, T> {
-    type Output = u64;
+    type Output = (u64, bool);
 
     #[inline(always)]
-    fn run(self) -> u64 {
+    fn run(self) -> (u64, bool) {
         let Compare(x, bits, words) = self;
-        let mut count = 0;
+        let (mut count, mut has_changed) = (0, false);
         for (word, x) in words.iter_mut().zip(x.chunks(64)) {
             let same = x.iter().fold(0u32, |count, x| count + u32::from(x.to_bits() == bits));
-            *word = match same as usize {
+            let now = match same as usize {
                 0 => 0,
                 all if all == x.len() => u64::MAX >> (64 - all),
                 _ => (0..x.len()).fold(0, |word, i| word | u64::from(x[i].to_bits() == bits) << i),
             };
+            has_changed |= now != *word;
+            *word = now;
             count += u64::from(same);
         }
-        count
+        (count, has_changed)
     }
 }
 
@@ -112,6 +114,8 @@ pub struct Mask {
     /// The bits of the masked values, and their number.
     value: u64,
     count: u64,
+    /// The words as they were coded last, or nothing: land seldom moves from state to state.
+    coded: Vec<u8>,
 }
 
 /// What a payload holds, in its first byte: the bits are those of the mask before in the same record, or are
@@ -137,13 +141,19 @@ impl Mask {
     /// The mask of an array of this shape, no value masked.
     pub fn new(shape: Shape) -> Result<Self> {
         let grid = grid_of(shape);
-        Ok(Mask { grid, words: filled(0, grid.words())?, value: 0, count: 0 })
+        Ok(Mask { grid, words: filled(0, grid.words())?, value: 0, count: 0, coded: Vec::new() })
     }
 
     /// A mask to read those of arrays of these shapes into.
     pub fn to_read(shapes: impl Iterator<Item = Shape>) -> Result<Self> {
         let words = shapes.map(|shape| grid_of(shape).words()).max().unwrap_or(0);
-        Ok(Mask { grid: Grid { n: [0; 3] }, words: with_room(words)?, value: 0, count: 0 })
+        Ok(Mask {
+            grid: Grid { n: [0; 3] },
+            words: with_room(words)?,
+            value: 0,
+            count: 0,
+            coded: Vec::new(),
+        })
     }
 
     /// The number of masked values.
@@ -176,7 +186,11 @@ impl Mask {
         let Some(value) = fill.find(x) else { return };
         self.value = value.to_bits();
         for (x, words) in x.chunks(self.grid.n[0]).zip(self.words.chunks_mut(self.grid.row())) {
-            self.count += dispatch(Compare(x, self.value, words));
+            let (count, has_changed) = dispatch(Compare(x, self.value, words));
+            self.count += count;
+            if has_changed {
+                self.coded.clear();
+            }
         }
     }
 
@@ -203,9 +217,23 @@ impl Mask {
     }
 
     fn code(&mut self, to: &mut [u8]) -> Option<usize> {
+        if !self.coded.is_empty() {
+            to[..self.coded.len()].copy_from_slice(&self.coded);
+            return Some(self.coded.len());
+        }
         let mut writer = Writer::new(to);
         code(&mut writer, self.grid, &mut self.words, Writer::is_full);
-        writer.finish()
+        let bytes = writer.finish()?;
+        self.keep_coded(&to[..bytes]);
+        Some(bytes)
+    }
+
+    /// Keeps the bytes as which the words were coded, if there is memory for them.
+    fn keep_coded(&mut self, bytes: &[u8]) {
+        self.coded.clear();
+        if more(&mut self.coded, bytes.len()).is_ok() {
+            self.coded.extend_from_slice(bytes);
+        }
     }
 
     /// Reads the payload of the mask of an array of this shape. `has_before`: this mask is the one before in
@@ -214,6 +242,7 @@ impl Mask {
         let grid = grid_of(shape);
         let is_before = has_before && self.grid == grid;
         if self.grid != grid {
+            self.coded.clear();
             self.words.clear();
             more(&mut self.words, grid.words())?;
             self.words.resize(grid.words(), 0);
@@ -231,12 +260,19 @@ impl Mask {
         (self.value, self.count) = (word(&head[8..16])?, word(&head[16..])?);
         let is_read = match head[0] {
             AS_BEFORE => is_before && from.is_empty(),
+            CODED if !from.is_empty() && self.coded == from => true,
             CODED => {
+                self.coded.clear();
                 let mut reader = Reader::new(from);
                 code(&mut reader, self.grid, &mut self.words, |_| false);
-                reader.is_at_end()
+                let is_at_end = reader.is_at_end();
+                if is_at_end {
+                    self.keep_coded(from);
+                }
+                is_at_end
             }
             AS_IT_IS => {
+                self.coded.clear();
                 let words = self.words.iter_mut().zip(from.chunks_exact(8));
                 words.for_each(|(to, from)| *to = word(from).unwrap_or(0));
                 from.len() == 8 * self.words.len()

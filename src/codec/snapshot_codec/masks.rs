@@ -5,7 +5,7 @@ use crate::codec::coder::Shape;
 use crate::codec::field_values::{subtract, value_range, values, values_mut};
 use crate::codec::mask::{most_bytes, FillValue, Mask};
 use crate::codec::settings::Settings;
-use crate::codec::stream::{padded, Content, Header, HEADER};
+use crate::codec::stream::{padded, Content, Header};
 use crate::codec::streams::{shapes_of, Streams};
 use crate::codec::value_range::ValueRange;
 use crate::device::{AppMemory, Slab};
