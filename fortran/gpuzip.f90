@@ -396,8 +396,14 @@ module gpuzip
     ! be chosen. A session with this text is refused: only the application can measure its result. NULL or empty: not
     ! used.
     type(c_ptr) :: quality = c_null_ptr
+    ! Host backend, codecs that keep an error bound: the value that stands where a field has none, such as the land of
+    ! an ocean model: "nan", or a number, which is converted to the type of each field ("1e20", "0", "-9999"). Values
+    ! with exactly its bits are masked (with "nan", those with the bits of the first NaN of the array; "0" is not -0):
+    ! they come back with the same bits, do not count for `error_bound`, and cost little. Write all digits where fields
+    ! are FP64. NULL or empty: not used.
+    type(c_ptr) :: fill_value = c_null_ptr
     ! Reserved: must be zero.
-    integer(c_int64_t) :: reserved(9) = 0
+    integer(c_int64_t) :: reserved(8) = 0
   end type
 
   ! What the application must do next.
@@ -767,7 +773,8 @@ module gpuzip
     integer(c_int32_t) :: arrays = 0
     ! GPUZIP_COMPRESSOR_* of the array, or the number of a registered codec.
     integer(c_int32_t) :: compressor = 0
-    ! How the array is stored: 0 unchanged, 1 compressed, 2 as one value that all elements have.
+    ! How the array is stored: 0 unchanged, 1 compressed, 2 as one value that all elements have; with a mask the
+    ! elements that are not masked.
     integer(c_int32_t) :: content = 0
     ! GPUZIP_TYPE_*.
     integer(c_int32_t) :: type = 0
@@ -786,7 +793,7 @@ module gpuzip
     real(c_double) :: bound = 0
     ! Bytes of the array before compression.
     integer(c_int64_t) :: raw_bytes = 0
-    ! Bytes of the array in the stream, header and padding included.
+    ! Bytes of the array in the stream, with its mask, headers and padding.
     integer(c_int64_t) :: stored_bytes = 0
     ! Reserved; the library writes zero.
     integer(c_int64_t) :: reserved(4) = 0

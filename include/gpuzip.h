@@ -732,9 +732,17 @@ typedef struct gpuzip_config_t {
    */
   const char *quality GPUZIP_DEFAULT(0);
   /*
+   Host backend, codecs that keep an error bound: the value that stands where a field has none, such as the
+   land of an ocean model: "nan", or a number, which is converted to the type of each field ("1e20", "0",
+   "-9999"). Values with exactly its bits are masked (with "nan", those with the bits of the first NaN of the
+   array; "0" is not -0): they come back with the same bits, do not count for `error_bound`, and cost little.
+   Write all digits where fields are FP64. NULL or empty: not used.
+   */
+  const char *fill_value GPUZIP_DEFAULT(0);
+  /*
    Reserved: must be zero.
    */
-  uint64_t reserved[9] GPUZIP_DEFAULT({0});
+  uint64_t reserved[8] GPUZIP_DEFAULT({0});
 #if defined(__cplusplus) && __cplusplus < 201402L
   gpuzip_config_t()
   {
@@ -1488,7 +1496,8 @@ typedef struct gpuzip_codec_info_t {
    */
   int32_t compressor;
   /*
-   How the array is stored: 0 unchanged, 1 compressed, 2 as one value that all elements have.
+   How the array is stored: 0 unchanged, 1 compressed, 2 as one value that all elements have; with a
+   mask the elements that are not masked.
    */
   int32_t content;
   /*
@@ -1525,7 +1534,7 @@ typedef struct gpuzip_codec_info_t {
    */
   uint64_t raw_bytes;
   /*
-   Bytes of the array in the stream, header and padding included.
+   Bytes of the array in the stream, with its mask, headers and padding.
    */
   uint64_t stored_bytes;
   /*

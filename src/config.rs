@@ -200,6 +200,17 @@ impl Config {
             .with(Mode::SnapshotRule, self.schedule.adjust_snapshots)
     }
 
+    /// Fails if the configuration asks for something that only the host backend has.
+    pub fn check_on_cuda(&self) -> Result<()> {
+        match self.codec.settings.fill_value {
+            Some(fill) => fail!(
+                Unsupported,
+                "fill_value = {fill} has no kernels: leave it out on CUDA, or use the host backend"
+            ),
+            None => Ok(()),
+        }
+    }
+
     /// Checks the number of time steps; 0 is allowed for algorithm `online` only.
     pub fn check_steps(&self, steps: i64) -> Result<u32> {
         match steps {

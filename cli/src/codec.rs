@@ -259,6 +259,9 @@ impl Sample {
         while !stream.is_empty() {
             let (header, _, bytes) = Header::open(stream)?;
             stream = &stream[bytes..];
+            if header.content == Content::Mask {
+                continue;
+            }
             least = least.min(header.bound);
             if header.content == Content::Raw {
                 continue;

@@ -200,6 +200,7 @@ fn forged(case: &Case, input: &mut Input) -> Vec<u8> {
             Content::Coded,
             Content::Raw,
             Content::Constant,
+            Content::Mask,
         ]);
         let scalar = if of.r#type == GPUZIP_TYPE_F32 { Scalar::F32 } else { Scalar::F64 };
         let mut n = [of.n1, of.n2, of.n3].map(|n| n as usize);
@@ -207,32 +208,36 @@ fn forged(case: &Case, input: &mut Input) -> Vec<u8> {
         if stray == 255 {
             n = [input.u64(), input.u64(), input.u64()].map(|n| n as usize);
         }
-        let left = input.0.len() / (count - k);
-        let payload = match content {
-            Content::Raw => bytes_of(of),
-            Content::Constant => 8,
-            Content::Coded => left.min(bytes_of(of) + 64),
-        };
-        let (own, rest) = input.0.split_at(left.min(payload));
-        input.0 = rest;
-        let header = Header {
-            codec: if stray == 254 { input.byte() } else { case.compressor as u8 },
-            content,
-            field: if stray == 253 { 7 } else { k as u16 },
-            reference: (of.role > 0 && stray & 1 == 1 || stray == 252).then_some(0),
-            parameter: if case.compressor == 1 {
-                case.rate as u32
-            } else {
-                u32::from(stray & 2 == 2 && case.compressor == 3)
-            },
-            shape: Shape { n, scalar },
-            bound: if stray == 251 { f64::NAN } else { case.bound },
-            payload,
-        };
-        let mut one = vec![0; (64 + payload).next_multiple_of(64)];
-        one[64..64 + own.len()].copy_from_slice(own);
-        header.seal(&mut one);
-        stream.extend(one);
+        // A mask stands before the stream of the values.
+        let both = [content, Content::Coded];
+        for &content in &both[..if content == Content::Mask { 2 } else { 1 }] {
+            let left = input.0.len() / (count - k);
+            let payload = match content {
+                Content::Raw => bytes_of(of),
+                Content::Constant => 8,
+                Content::Coded | Content::Mask => left.min(bytes_of(of) + 64),
+            };
+            let (own, rest) = input.0.split_at(left.min(payload));
+            input.0 = rest;
+            let header = Header {
+                codec: if stray == 254 { input.byte() } else { case.compressor as u8 },
+                content,
+                field: if stray == 253 { 7 } else { k as u16 },
+                reference: (of.role > 0 && stray & 1 == 1 || stray == 252).then_some(0),
+                parameter: if case.compressor == 1 {
+                    case.rate as u32
+                } else {
+                    u32::from(stray & 2 == 2 && case.compressor == 3)
+                },
+                shape: Shape { n, scalar },
+                bound: if stray == 251 { f64::NAN } else { case.bound },
+                payload,
+            };
+            let mut one = vec![0; (64 + payload).next_multiple_of(64)];
+            one[64..64 + own.len()].copy_from_slice(own);
+            header.seal(&mut one);
+            stream.extend(one);
+        }
     }
     stream
 }

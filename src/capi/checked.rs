@@ -6,7 +6,7 @@ use super::entry::{choice, not_null, read_sized, text_of, zero_words};
 use super::keys::of_retired;
 use super::logging::{level_of, set_level};
 use super::types::*;
-use crate::codec::{Delta, ErrorBound, Method, Settings};
+use crate::codec::{Delta, ErrorBound, FillValue, Method, Settings};
 use crate::config::{
     Backend, CodecOptions, Config, DeviceOptions, ReportOptions, RestartOptions, ScheduleOptions,
     TierOptions,
@@ -135,7 +135,7 @@ unsafe fn checked_copy(given: &gpuzip_config_t) -> Result<Config> {
         schedule: schedule(given, text(given.trace_file_path).map(file_of))?,
         tiers: tiers(given, folders.collect())?,
         device: device(given, path(given.profile_path))?,
-        codec: codec(given, text(given.quality))?,
+        codec: codec(given, [given.quality, given.fill_value].map(text))?,
         report: ReportOptions {
             trace_out: path(given.trace_out),
             log_ratio: one_of!(given.enable_compression_rate_log, "0 or 1"),
@@ -236,9 +236,9 @@ fn device(given: &gpuzip_config_t, profile_file: Option<PathBuf>) -> Result<Devi
     })
 }
 
-fn codec(given: &gpuzip_config_t, quality: Option<&CStr>) -> Result<CodecOptions> {
-    let settings = compression(given)?;
-    let text = quality.map(CStr::to_string_lossy).unwrap_or_default();
+fn codec(given: &gpuzip_config_t, texts: [Option<&CStr>; 2]) -> Result<CodecOptions> {
+    let [text, fill_value] = texts.map(|text| text.map(CStr::to_string_lossy).unwrap_or_default());
+    let settings = compression(given, fill_value.trim())?;
     let quality = match text.trim() {
         "" => None,
         text => Some(quality::Target::of(text)?),
@@ -323,7 +323,7 @@ fn count(name: &str, value: i32) -> Result<u32> {
 }
 
 /// Returns the codec and its error bound. Keys of codecs that are not chosen are not checked.
-fn compression(c: &gpuzip_config_t) -> Result<Settings> {
+fn compression(c: &gpuzip_config_t, fill_value: &str) -> Result<Settings> {
     let method = match c.compressor {
         GPUZIP_COMPRESSOR_AUTO if c.error_bound == 0.0 => {
             return fail!(
@@ -347,7 +347,18 @@ fn compression(c: &gpuzip_config_t) -> Result<Settings> {
     } else {
         ErrorBound::DEFAULT
     };
-    Ok(Settings { method, bound, reject_nonfinite, sequences: one_of!(c.sequences, "0 or 1") })
+    let fill_value = if fill_value.is_empty() { None } else { Some(FillValue::of(fill_value)?) };
+    if let (Some(fill), false) = (fill_value, method.keeps_masked()) {
+        return fail!(
+            Config,
+            "fill_value = {fill} with compressor = {} ({}): a codec with payloads of a fixed size has no room for masks; take {} or lossless",
+            c.compressor,
+            method.name(),
+            bounded_names()
+        );
+    }
+    let sequences = one_of!(c.sequences, "0 or 1");
+    Ok(Settings { method, bound, reject_nonfinite, sequences, fill_value })
 }
 
 fn rate(bits: i32) -> Result<u32> {

@@ -6,7 +6,7 @@ use super::handles::in_inner;
 use super::session::app_fields;
 use super::types::*;
 use crate::choice::Target;
-use crate::codec::{plugin, Bound, Coder, Header, Method, Settings, Shape, SnapshotCodec};
+use crate::codec::{plugin, Bound, Coder, Content, Header, Method, Settings, Shape, SnapshotCodec};
 use crate::config::Config;
 use crate::device::{memory_of, AppField};
 use crate::error::{fail, Code, Error, Result};
@@ -141,15 +141,20 @@ pub unsafe extern "C" fn gpuzip_codec_info(
     unsafe { Out::new(info, "info") }.fill_sized("gpuzip_codec_info", || {
         // SAFETY: by this function's contract.
         let mut rest = unsafe { stream_of(stream, bytes) }?;
-        let (mut arrays, mut found) = (0, None);
+        let (mut arrays, mut found, mut of_mask) = (0, None, 0);
         while !rest.is_empty() {
             let (header, _, bytes) =
                 Header::open(rest).map_err(|e| e.within(format_args!("array {arrays}")))?;
-            if arrays == index {
-                found = Some((header, bytes));
-            }
-            arrays += 1;
             rest = &rest[bytes..];
+            // A mask belongs to the array that follows.
+            if header.content == Content::Mask {
+                of_mask += bytes;
+                continue;
+            }
+            if arrays == index {
+                found = Some((header, of_mask + bytes));
+            }
+            (arrays, of_mask) = (arrays + 1, 0);
         }
         let Some((header, bytes)) = found else {
             return fail!(Argument, "index = {index}: the stream has {arrays} arrays");

@@ -475,8 +475,14 @@ pub struct gpuzip_config_t {
     /// `error_bound`, if set, is then the loosest bound that may be chosen. A session with this text is
     /// refused: only the application can measure its result. NULL or empty: not used.
     pub quality: *const c_char,
+    /// Host backend, codecs that keep an error bound: the value that stands where a field has none, such as the
+    /// land of an ocean model: "nan", or a number, which is converted to the type of each field ("1e20", "0",
+    /// "-9999"). Values with exactly its bits are masked (with "nan", those with the bits of the first NaN of the
+    /// array; "0" is not -0): they come back with the same bits, do not count for `error_bound`, and cost little.
+    /// Write all digits where fields are FP64. NULL or empty: not used.
+    pub fill_value: *const c_char,
     /// Reserved: must be zero.
-    pub reserved: [u64; 9],
+    pub reserved: [u64; 8],
 }
 
 /// What `gpuzip_quality_open` has begun, as told by `gpuzip_quality_info`. Errors are in the unit of the
@@ -742,7 +748,8 @@ pub struct gpuzip_codec_info_t {
     pub arrays: u32,
     /// GPUZIP_COMPRESSOR_* of the array, or the number of a registered codec.
     pub compressor: i32,
-    /// How the array is stored: 0 unchanged, 1 compressed, 2 as one value that all elements have.
+    /// How the array is stored: 0 unchanged, 1 compressed, 2 as one value that all elements have; with a
+    /// mask the elements that are not masked.
     pub content: i32,
     /// GPUZIP_TYPE_*.
     pub r#type: i32,
@@ -761,7 +768,7 @@ pub struct gpuzip_codec_info_t {
     pub bound: f64,
     /// Bytes of the array before compression.
     pub raw_bytes: u64,
-    /// Bytes of the array in the stream, header and padding included.
+    /// Bytes of the array in the stream, with its mask, headers and padding.
     pub stored_bytes: u64,
     /// Reserved; the library writes zero.
     pub reserved: [u64; 4],

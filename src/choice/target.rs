@@ -18,11 +18,20 @@ pub enum Target {
 }
 
 impl Target {
+    /// Returns the device as `find` does. Fails if the configuration asks for something that only the host has.
+    pub fn of(config: &Config, fields: &[AppField]) -> Result<Option<Self>> {
+        let found = Self::find(config, fields)?;
+        if matches!(found, Some(Target::Cuda(_))) {
+            config.check_on_cuda()?;
+        }
+        Ok(found)
+    }
+
     /// Returns the device that the configuration names; or else the device whose memory holds the
     /// fields; or else the host if there is no CUDA device. `None`: only later fields can tell the
     /// device. CUDA is not started in this process while fields are to tell the device.
     /// Fields in host memory that kernels can use do not tell the device, and are an error.
-    pub fn of(config: &Config, fields: &[AppField]) -> Result<Option<Self>> {
+    fn find(config: &Config, fields: &[AppField]) -> Result<Option<Self>> {
         let (backend, ordinal) = (config.device.backend, config.device.ordinal);
         match (backend, ordinal) {
             (Backend::Host, Some(device)) => {

@@ -2,7 +2,8 @@
 
 use super::coder::{Bound, SequenceCoder, Shape};
 use super::settings::Settings;
-use super::stream::{padded, Content, Header, HEADER};
+use super::snapshot_codec::mask_bytes;
+use super::stream::{copy_mask, padded, Content, Header, HEADER};
 use super::streams::{shapes_of, Streams};
 use crate::device::Slab;
 use crate::error::{fail, Result};
@@ -51,6 +52,7 @@ impl Sequence {
         let coders: Vec<_> = shapes_of(layout).enumerate().map(coder).collect::<Result<_>>()?;
         let most = |(coder, shape): (&Option<Box<dyn SequenceCoder>>, Shape)| {
             padded(coder.as_ref().map_or(0, |coder| coder.max_bytes()).max(shape.bytes()))
+                .saturating_add(mask_bytes(settings, shape))
         };
         let most_bytes = coders.iter().zip(shapes_of(layout)).map(most).sum();
         let early = (0..FRAMES).map(|_| Slab::new(record as u64).map(Some));
@@ -143,6 +145,8 @@ impl Sequence {
             if self.streams.part_of[i] != 0 {
                 continue;
             }
+            let mask = copy_mask(from, &mut to[end..])?;
+            (from, end) = (&from[mask..], end + mask);
             let (header, payload, bytes) = Header::open(from)?;
             from = &from[bytes..];
             let is_read = self.read(&header, payload);
@@ -225,6 +229,8 @@ impl Sequence {
             if self.streams.part_of[i] != 0 {
                 continue;
             }
+            let mask = copy_mask(from, &mut to[end..])?;
+            (from, end) = (&from[mask..], end + mask);
             let (header, payload, bytes) = Header::open(from)?;
             from = &from[bytes..];
             let to = &mut to[end..];

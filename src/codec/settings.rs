@@ -2,6 +2,7 @@
 
 use super::bitcomp::{Delta, Statistics};
 use super::coder::Bound;
+use super::mask::FillValue;
 use super::table::Method;
 use super::value_range::ValueRange;
 use crate::scalar::Array;
@@ -76,12 +77,19 @@ pub struct Settings {
     /// Whether the records of neighbouring states lean on each other, where every state is saved and the
     /// codec can do that.
     pub sequences: bool,
+    /// The value that stands where an array has none; it is no part of what codecs with a bound code.
+    pub fill_value: Option<FillValue>,
 }
 
 impl Settings {
     /// Returns the same settings with another codec.
     pub fn with(&self, method: Method) -> Self {
         Settings { method, ..self.clone() }
+    }
+
+    /// Returns the value of which there are masks: a codec without a bound codes it like any other value.
+    pub(super) fn masked(&self) -> Option<FillValue> {
+        self.fill_value.filter(|_| self.method.is_bounded())
     }
 }
 
@@ -92,6 +100,7 @@ impl Default for Settings {
             bound: ErrorBound::DEFAULT,
             reject_nonfinite: false,
             sequences: false,
+            fill_value: None,
         }
     }
 }

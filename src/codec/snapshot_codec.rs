@@ -1,19 +1,24 @@
 //! Snapshots as streams: the fields of a state, coded one after the other.
 
+mod making;
+mod masks;
+
 use super::coder::{Bound, Coder, Shape};
-use super::field_values::{
-    constant, rows_of, subtract, subtract_from, value_range, values, values_mut,
-};
+use super::field_values::{rows_of, subtract_from, values_mut};
+use super::mask::Mask;
 use super::sequence::Sequence;
 use super::settings::Settings;
-use super::stream::{padded, Content, Header, HEADER};
+use super::stream::{padded, Content, Header};
 use super::streams::{coders_of, most_bytes, shapes_of, Record, Streams};
-use super::table::Method;
 use super::value_range::ValueRange;
 use crate::device::{AppMemory, Contiguous, Slab};
 use crate::error::{fail, Code, Error, Result};
 use crate::layout::{Field, Layout, Parts};
-use crate::scalar::{Array, Scalar};
+use crate::scalar::Scalar;
+pub(super) use making::not_finite;
+use making::Making;
+pub(super) use masks::mask_bytes;
+use masks::Masks;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -28,6 +33,9 @@ use std::sync::Arc;
 /// differs from the exact difference by no more than the bound of the difference. Where this is
 /// impossible (NaN or infinities, a bound near the rounding error), both fields are coded by
 /// themselves, within bounds small enough that the bound of the difference still holds.
+///
+/// Where values are masked (`Settings::fill_value`), the stream of a field comes after that of its mask, and what is
+/// coded is a copy of the field without them; two levels with other masks are coded by themselves.
 ///
 /// Where a state is cut into parts, every part is a record. Part 0 may be made without part 1: its
 /// fields then keep the bounds of fields that are by themselves.
@@ -45,6 +53,10 @@ pub struct SnapshotCodec {
     coder_of: Vec<usize>,
     /// Memory for the difference of two fields.
     difference: Slab,
+    /// The masked values of the state being made, if the settings name a fill value, and the mask that was
+    /// decoded last.
+    masks: Option<Box<Masks>>,
+    mask: Mask,
     /// Memory for contiguous copies of fields whose rows are apart.
     contiguous: Contiguous,
     /// Bytes that `compress` needs in its output buffer.
@@ -59,30 +71,6 @@ pub struct SnapshotCodec {
 fn raw_bytes(layout: &Layout, counts: impl Fn(Scalar) -> bool) -> u64 {
     let fields = layout.fields.iter().zip(&layout.bytes).filter(|(field, _)| counts(field.scalar));
     fields.map(|(_, &bytes)| padded(bytes as usize) as u64).fold(0, u64::saturating_add)
-}
-
-/// What a call that codes a state reads and writes. `compress_parts` makes it of fields that are
-/// readable as long as it lives, and contiguous where a coder codes them.
-struct Making<'a> {
-    fields: &'a [AppMemory],
-    /// The parts that are coded.
-    parts: Range<usize>,
-    /// The record of each part, of which the first bytes are made.
-    records: [&'a mut [u8]; 2],
-    made: [usize; 2],
-}
-
-impl<'a> Making<'a> {
-    /// The room behind what is made of the record of part `part`.
-    fn room(&mut self, part: usize) -> &mut [u8] {
-        &mut self.records[part][self.made[part]..]
-    }
-
-    /// The values of field `i`, which has this shape.
-    fn values(&self, i: usize, shape: Shape) -> Result<Array<'a>> {
-        // SAFETY: the field is readable, as said above.
-        unsafe { values(self.fields[i], shape) }
-    }
 }
 
 impl SnapshotCodec {
@@ -107,6 +95,9 @@ impl SnapshotCodec {
         let streams = Arc::new(Streams::new(&settings, layout, parts)?);
         let in_sequence = || Sequence::new(&settings, layout, streams.clone(), output_bytes);
         let sequence = settings.sequences.then(in_sequence).transpose()?.map(Box::new);
+        let masked = shapes.iter().filter(|shape| mask_bytes(&settings, **shape) > 0).copied();
+        let mask = Mask::to_read(masked)?;
+        let masks = Masks::new(&settings, layout, &streams)?.map(Box::new);
         Ok(SnapshotCodec {
             sequence,
             is_in_sequence: false,
@@ -118,6 +109,8 @@ impl SnapshotCodec {
             coders,
             coder_of,
             difference,
+            masks,
+            mask,
             contiguous: Contiguous::new(
                 layout.fields.iter().map(|f| f.scalar.is_coded()).collect(),
             ),
@@ -257,224 +250,20 @@ impl SnapshotCodec {
         }
         let (first, second) = to.split_at_mut(self.begin(1));
         let mut contiguous = std::mem::take(&mut self.contiguous);
+        let mut masks = self.masks.take();
         let streams = self.streams.clone();
         let is_coded = |i: usize| parts.contains(&streams.part_of[i]);
         let body = |fields: &[AppMemory]| {
             let parts = parts.clone();
-            let mut making = Making { fields, parts, records: [first, second], made: [0; 2] };
+            let (records, masks) = ([first, second], masks.as_deref_mut());
+            let mut making =
+                Making { fields, parts, records, made: [0; 2], masks, masked: [None; 2] };
             self.compress_all(&mut making).map(|()| making.made)
         };
         // SAFETY: the fields are readable by this function's contract, and none is written.
         let made = unsafe { contiguous.in_one_piece(fields, is_coded, |_| false, body) };
-        self.contiguous = contiguous;
+        (self.contiguous, self.masks) = (contiguous, masks);
         made
-    }
-
-    /// Codes the fields.
-    fn compress_all(&mut self, making: &mut Making) -> Result<()> {
-        for g in 0..self.streams.groups.len() {
-            let group = self.streams.groups[g].clone();
-            if !self.shapes[self.streams.order[group.start]].scalar.is_coded() {
-                self.keep_group(group, making)?;
-                continue;
-            }
-            if self.settings.method.is_lossless() {
-                self.compress_exactly(group, making)?;
-                continue;
-            }
-            let before = making.made;
-            let may_lean = self.settings.method != Method::None;
-            if !may_lean || !self.compress_group(group.clone(), making)? {
-                making.made = before;
-                self.compress_apart(group, making)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Stores the fields of a group, which have the same type, raw.
-    fn keep_group(&self, group: Range<usize>, making: &mut Making) -> Result<()> {
-        for k in group {
-            let Some(i) = self.streams.coded(k, &making.parts) else { continue };
-            let (shape, field, part) = (self.shapes[i], making.fields[i], self.streams.part_of[i]);
-            let rows = rows_of(field, shape)?;
-            let to = making.room(part);
-            let values = &mut to[HEADER..][..shape.bytes()];
-            // SAFETY: the field is readable, as `Making` says; `values` is as long.
-            unsafe { rows.gather(field.address(), values.as_mut_ptr()) };
-            let header = self.header(Subject::of(i), Content::Raw, 0.0, shape.bytes());
-            making.made[part] += header.seal(to);
-        }
-        Ok(())
-    }
-
-    fn header(&self, subject: Subject, content: Content, bound: f64, payload: usize) -> Header {
-        let (method, shape) = (&self.settings.method, self.shapes[subject.field]);
-        let (codec, parameter) = (method.number(), method.parameter());
-        let (field, reference) = (subject.field as u16, subject.reference);
-        Header { codec, content, field, reference, parameter, shape, bound, payload }
-    }
-
-    /// Codes a group with differences for previous time levels. Returns false if that breaks a bound.
-    fn compress_group(&mut self, group: Range<usize>, making: &mut Making) -> Result<bool> {
-        for k in group {
-            let Some(i) = self.streams.coded(k, &making.parts) else { continue };
-            let x = making.values(i, self.shapes[i])?;
-            let found = value_range(x);
-            self.check_finite(i, &found)?;
-            let Some(j) = self.streams.later(i, &making.parts) else {
-                let bound = self.settings.bound.of(&found, x);
-                self.errors[i] = error_of(bound, &found);
-                self.code(Subject::of(i), x, &found, bound, making)?;
-                continue;
-            };
-            if !self.streams.may_lean(i, j) {
-                return Ok(false);
-            }
-            let later = making.values(j, self.shapes[j])?;
-            let of_difference = subtract(later, x, &mut self.difference);
-            // A sum of values near the largest number and an error could be infinite.
-            if of_difference.nonfinite > 0 || found.max_abs() > range_of(self.shapes[i].scalar).1 {
-                return Ok(false);
-            }
-            // SAFETY: `subtract` has just written the difference, and nothing else uses its memory.
-            let difference = unsafe { values(self.difference.memory(), self.shapes[i]) }?;
-            let bound = self.settings.bound.of(&of_difference, difference);
-            self.errors[i] = self.errors[j] + error_of(bound, &of_difference);
-            let rounding = ulp(self.shapes[i].scalar)
-                * (of_difference.max_abs() + found.max_abs() + self.errors[i]);
-            if self.settings.method.is_bounded()
-                && of_difference.max_abs() > 0.0
-                && rounding > 0.5 * bound.value()
-            {
-                return Ok(false);
-            }
-            let subject = Subject { field: i, reference: Some(j as u16), rounding };
-            let content = self.code(subject, difference, &of_difference, bound, making)?;
-            if content == Content::Raw {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Codes every field of a group by itself, within half the bound of each of its differences.
-    fn compress_apart(&mut self, group: Range<usize>, making: &mut Making) -> Result<()> {
-        for k in group.clone() {
-            let Some(i) = self.streams.coded(k, &making.parts) else { continue };
-            let x = making.values(i, self.shapes[i])?;
-            let found = value_range(x);
-            self.check_finite(i, &found)?;
-            let mut bound = self.settings.bound.of(&found, x);
-            if let Some(j) = self.streams.later(i, &making.parts) {
-                let later = making.values(j, self.shapes[j])?;
-                let of_difference = subtract(later, x, &mut self.difference);
-                // SAFETY: `subtract` has just written the difference; nothing else uses it.
-                let difference = unsafe { values(self.difference.memory(), self.shapes[i]) }?;
-                let of_difference = self.settings.bound.of(&of_difference, difference);
-                bound = bound.at_most(0.5 * of_difference.value());
-                self.apart[j].1 = self.apart[j].1.at_most(0.5 * of_difference.value());
-            }
-            self.apart[i] = (found, bound);
-        }
-        for k in group {
-            let Some(i) = self.streams.coded(k, &making.parts) else { continue };
-            let (found, bound) = self.apart[i];
-            let x = making.values(i, self.shapes[i])?;
-            self.code(Subject::of(i), x, &found, bound, making)?;
-        }
-        Ok(())
-    }
-
-    /// Codes every field of a group by itself, without loss.
-    fn compress_exactly(&mut self, group: Range<usize>, making: &mut Making) -> Result<()> {
-        for k in group {
-            let Some(i) = self.streams.coded(k, &making.parts) else { continue };
-            let x = making.values(i, self.shapes[i])?;
-            if self.settings.reject_nonfinite {
-                self.check_finite(i, &value_range(x))?;
-            }
-            let constant = constant(x);
-            self.put(Subject::of(i), x, constant, Some(Bound::Max(0.0)), 0.0, making)?;
-        }
-        Ok(())
-    }
-
-    /// Fails if field `i` has values that are not finite and the settings reject such values.
-    fn check_finite(&self, i: usize, found: &ValueRange) -> Result<()> {
-        match found.nonfinite {
-            count @ 1.. if self.settings.reject_nonfinite => not_finite(i, count),
-            _ => Ok(()),
-        }
-    }
-
-    /// Appends the stream of one array to the record of its field; returns the stream's content.
-    fn code(
-        &mut self,
-        subject: Subject,
-        x: Array<'_>,
-        found: &ValueRange,
-        bound: Bound,
-        making: &mut Making,
-    ) -> Result<Content> {
-        let is_bounded = self.settings.method.is_bounded();
-        let promised = if is_bounded { bound.value() } else { 0.0 };
-        let bound = Some(bound.at_most(bound.value() - subject.rounding)).filter(|_| is_bounded);
-        let zero = found.nonfinite == 0 && bound.is_some_and(|b| found.max_abs() <= b.value());
-        // Zeros of both signs compare equal: without a coder, every bit must be kept.
-        let is_constant = found.is_constant() && self.settings.method != Method::None;
-        let constant = is_constant.then_some(found.max).or(zero.then_some(0.0));
-        let may_code = is_in_range(self.shapes[subject.field].scalar, found, bound);
-        let bound = may_code.then_some(bound.unwrap_or(Bound::Max(0.0)));
-        self.put(subject, x, constant, bound, promised, making)
-    }
-
-    /// Appends the stream of one array: of the value that all its values are, if there is one, or else
-    /// of its values, coded with a bound if there is one and if coding makes them fewer bytes.
-    fn put(
-        &mut self,
-        subject: Subject,
-        x: Array<'_>,
-        constant: Option<f64>,
-        bound: Option<Bound>,
-        promised: f64,
-        making: &mut Making,
-    ) -> Result<Content> {
-        let (shape, part) = (self.shapes[subject.field], self.streams.part_of[subject.field]);
-        if self.is_in_sequence && subject.reference.is_none() {
-            self.sequence.iter_mut().for_each(|sequence| sequence.forget(subject.field));
-        }
-        let to = making.room(part);
-        let (content, payload) = if let Some(value) = constant {
-            to[HEADER..HEADER + 8].copy_from_slice(&value.to_le_bytes());
-            (Content::Constant, 8)
-        } else if self.takes(subject, x, bound)? {
-            (Content::Coded, 0)
-        } else {
-            let coder = self.coders[self.coder_of[subject.field]].as_mut();
-            let coded = match coder.zip(bound) {
-                Some((coder, bound)) => coder.compress(x, bound, &mut to[HEADER..])?,
-                None => None,
-            };
-            match coded.filter(|&bytes| bytes < shape.bytes()) {
-                Some(bytes) => (Content::Coded, bytes),
-                None => {
-                    to[HEADER..HEADER + shape.bytes()].copy_from_slice(x.bytes());
-                    (Content::Raw, shape.bytes())
-                }
-            }
-        };
-        making.made[part] += self.header(subject, content, promised, payload).seal(to);
-        Ok(content)
-    }
-
-    /// Lets a sequence take an array, if the state in hand is one of a sequence. Returns whether it did.
-    fn takes(&mut self, subject: Subject, x: Array<'_>, bound: Option<Bound>) -> Result<bool> {
-        let sequence = self.sequence.as_mut().filter(|_| self.is_in_sequence);
-        match (sequence, bound, subject.reference) {
-            (Some(sequence), Some(bound), None) => sequence.take(subject.field, x, bound),
-            _ => Ok(false),
-        }
     }
 
     /// Does the work of `decompress_record` for part 0, which is the state if there is one part.
@@ -517,32 +306,31 @@ impl SnapshotCodec {
         mut from: &[u8],
         fields: &[AppMemory],
     ) -> Result<()> {
-        for k in 0..self.streams.order.len() {
-            let i = self.streams.order[k];
-            if self.streams.part_of[i] != record.part() {
+        let streams = self.streams.clone();
+        let mut has_mask = false;
+        for &i in &streams.order {
+            if streams.part_of[i] != record.part() {
                 continue;
             }
-            let (header, payload, bytes) =
-                Header::open(from).map_err(|e| e.within(format_args!("field {i}")))?;
-            self.check_header(i, &header)?;
-            from = &from[bytes..];
+            let (mut header, mut payload) = self.next_stream(i, &mut from)?;
+            let is_masked = header.content == Content::Mask;
+            if is_masked {
+                self.mask
+                    .read(self.shapes[i], has_mask, payload)
+                    .map_err(|e| e.within(format_args!("field {i}")))?;
+                has_mask = true;
+                (header, payload) = self.next_stream(i, &mut from)?;
+            }
             // All fields of a record in a sequence are read: earlier records lean on them.
             let sequence = self.sequence.as_deref_mut().filter(|_| self.is_in_sequence);
             let is_read = sequence.is_some_and(|sequence| sequence.read(&header, payload));
-            for target in self.streams.targets(record, i) {
-                if let (true, Some(sequence)) = (is_read, self.sequence.as_deref_mut()) {
-                    // SAFETY: by this function's contract the field is writable.
-                    let x = unsafe { values_mut(fields[target], self.shapes[i]) }?;
-                    if sequence.values(i, x)? {
-                        continue;
+            for target in streams.targets(record, i) {
+                // SAFETY: by this function's contract the fields are accessible and those of targets writable.
+                unsafe {
+                    self.decode_into(&header, payload, is_read, (fields[target], fields))?;
+                    if is_masked {
+                        self.mask.put(values_mut(fields[target], self.shapes[i])?);
                     }
-                }
-                let coder = self.coders[self.coder_of[i]].as_mut();
-                // SAFETY: by this function's contract the field is writable.
-                unsafe { decode(&header, payload, coder, fields[target]) }?;
-                if let Some(j) = header.reference {
-                    // SAFETY: both fields are accessible by this function's contract.
-                    unsafe { subtract_from(fields[j as usize], fields[target], self.shapes[i]) }?;
                 }
             }
         }
@@ -550,6 +338,44 @@ impl SnapshotCodec {
             return fail!(Stream, "{} bytes are left behind the last field", from.len());
         }
         Ok(())
+    }
+
+    /// Reads the next stream of a record, which is one of field `i`.
+    fn next_stream<'a>(&self, i: usize, from: &mut &'a [u8]) -> Result<(Header, &'a [u8])> {
+        let (header, payload, bytes) =
+            Header::open(from).map_err(|e| e.within(format_args!("field {i}")))?;
+        self.check_header(i, &header)?;
+        *from = &from[bytes..];
+        Ok((header, payload))
+    }
+
+    /// Decodes the values of a stream into the field `to`, from the frames of a sequence if these hold them.
+    ///
+    /// # Safety
+    /// The fields must be accessible, and `to` writable, as `AppMemory` promises.
+    unsafe fn decode_into(
+        &mut self,
+        header: &Header,
+        payload: &[u8],
+        is_read: bool,
+        (to, fields): (AppMemory, &[AppMemory]),
+    ) -> Result<()> {
+        let (i, shape) = (header.field as usize, header.shape);
+        if let (true, Some(sequence)) = (is_read, self.sequence.as_deref_mut()) {
+            // SAFETY: by this function's contract the field is writable.
+            let x = unsafe { values_mut(to, shape) }?;
+            if sequence.values(i, x)? {
+                return Ok(());
+            }
+        }
+        let coder = self.coders[self.coder_of[i]].as_mut();
+        // SAFETY: by this function's contract the field is writable.
+        unsafe { decode(header, payload, coder, to) }?;
+        match header.reference {
+            // SAFETY: both fields are accessible by this function's contract.
+            Some(j) => unsafe { subtract_from(fields[j as usize], to, shape) },
+            None => Ok(()),
+        }
     }
 
     /// Fails if a header does not match field `i` of the layout and the codec of the settings.
@@ -598,6 +424,7 @@ unsafe fn decode(
     let mut x = unsafe { values_mut(field, shape) }?;
     match header.content {
         Content::Raw => x.bytes_mut().copy_from_slice(payload),
+        Content::Mask => return fail!(Stream, "field {i} has two masks"),
         Content::Constant => x.fill(f64::from_le_bytes(payload.try_into().unwrap_or_default())),
         Content::Coded => match coder {
             Some(coder) => coder.decompress(payload, x).map_err(|e| {
@@ -613,62 +440,4 @@ unsafe fn decode(
         },
     }
     Ok(())
-}
-
-/// Returns the error of a field with `count` values that are not finite.
-pub(super) fn not_finite<T>(field: usize, count: u64) -> Result<T> {
-    fail!(
-        Values,
-        "field {field} holds {count} values that are NaN or infinite (nonfinite = 0 keeps them)"
-    )
-}
-
-/// One array of the snapshot: a field, or the difference of two fields.
-#[derive(Clone, Copy)]
-struct Subject {
-    field: usize,
-    /// Number j of the later time level: the array is field j minus this field.
-    reference: Option<u16>,
-    /// Part of the bound that the rounding of the sum of difference and later level uses up.
-    rounding: f64,
-}
-
-impl Subject {
-    /// Returns the subject for a field that is coded by itself.
-    fn of(field: usize) -> Self {
-        Subject { field, reference: None, rounding: 0.0 }
-    }
-}
-
-/// Returns the largest error of a decoded value.
-fn error_of(bound: Bound, found: &ValueRange) -> f64 {
-    match bound {
-        Bound::Max(b) => b.min(found.max_abs()),
-        Bound::Rms(_) => found.max_abs(),
-    }
-}
-
-/// Returns the relative rounding error of a sum.
-fn ulp(scalar: Scalar) -> f64 {
-    match scalar {
-        Scalar::F32 => f64::EPSILON * (1u64 << 28) as f64,
-        _ => f64::EPSILON / 2.0,
-    }
-}
-
-/// Returns the least and the greatest max |x| of the arrays that a coder with a bound accepts.
-fn range_of(scalar: Scalar) -> (f64, f64) {
-    match scalar {
-        Scalar::F32 => (2f64.powi(-100), 2f64.powi(120)),
-        _ => (2f64.powi(-900), 2f64.powi(1000)),
-    }
-}
-
-/// Returns whether the array meets what a coder relies on. A coder without a bound relies only on
-/// decoded values being finite.
-fn is_in_range(scalar: Scalar, found: &ValueRange, bound: Option<Bound>) -> bool {
-    let (least, most) = range_of(scalar);
-    let max = found.max_abs();
-    max <= most
-        && bound.is_none_or(|bound| max >= least && bound.value() >= max / (1u64 << 28) as f64)
 }

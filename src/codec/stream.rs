@@ -6,7 +6,7 @@
 //! | 0..3 | `gpz` |
 //! | 3 | version of this format: `2` (version 1 had another checksum) |
 //! | 4 | the codec, as in the configuration key `compressor` |
-//! | 5 | payload: 0 raw values, 1 coded values, 2 one value that all values of the array equal |
+//! | 5 | payload: 0 raw values, 1 coded values, 2 one value that all values of the array equal, 3 the mask of the array, whose values are the next stream |
 //! | 6 | type, as GPUZIP_TYPE_*; types other than FP32 (0) and FP64 (1) are stored raw |
 //! | 7 | 0 |
 //! | 8..10 | number of the field in the snapshot |
@@ -40,6 +40,8 @@ pub enum Content {
     Coded = 1,
     /// One FP64 value that all values of the array equal.
     Constant = 2,
+    /// Which values of the array in the next stream are masked, and their bits (`fill_value`).
+    Mask = 3,
 }
 
 /// The header of a stream.
@@ -113,7 +115,7 @@ impl Header {
                 HEADER + payload
             );
         }
-        let contents = [Content::Raw, Content::Coded, Content::Constant];
+        let contents = [Content::Raw, Content::Coded, Content::Constant, Content::Mask];
         let Some(&content) = contents.get(from[5] as usize) else {
             return fail!(Stream, "content {} of a stream: not of this version", from[5]);
         };
@@ -134,7 +136,7 @@ impl Header {
         let shape = Shape { n: n.map(|n| n as usize), scalar };
         let expected = match content {
             Content::Raw => shape.bytes(),
-            Content::Coded => payload,
+            Content::Coded | Content::Mask => payload,
             Content::Constant => 8,
         };
         if payload != expected {
@@ -145,6 +147,17 @@ impl Header {
         let (field, reference) = (half(8), half(10).checked_sub(1));
         let header = Header { codec, content, field, reference, parameter, shape, bound, payload };
         Ok((header, &from[HEADER..HEADER + payload], padded(payload)))
+    }
+}
+
+/// Copies the mask at the beginning of `from`, if there is one, to `to`. Returns the bytes of its stream.
+pub fn copy_mask(from: &[u8], to: &mut [u8]) -> Result<usize> {
+    match Header::open(from)? {
+        (Header { content: Content::Mask, .. }, _, bytes) => {
+            to[..bytes].copy_from_slice(&from[..bytes]);
+            Ok(bytes)
+        }
+        _ => Ok(0),
     }
 }
 

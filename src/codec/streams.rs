@@ -2,6 +2,7 @@
 
 use super::coder::Shape;
 use super::settings::Settings;
+use super::snapshot_codec::mask_bytes;
 use super::stream::padded;
 use crate::error::Result;
 use crate::layout::{Layout, Parts, Previous};
@@ -122,7 +123,7 @@ pub(super) fn coders_of<C>(
 }
 
 /// The most bytes of the streams of arrays of these shapes, if those whose types the codec codes are
-/// coded, with room for payloads of at least `least` bytes.
+/// coded, with room for payloads of at least `least` bytes and for masks.
 pub(super) fn most_bytes(
     settings: &Settings,
     mut shapes: impl Iterator<Item = Shape>,
@@ -131,7 +132,8 @@ pub(super) fn most_bytes(
     shapes.try_fold(0usize, |sum, shape| {
         let coded = shape.scalar.is_coded().then(|| settings.method.most_bytes(shape));
         let payload = coded.unwrap_or(Ok(shape.bytes()))?;
-        Ok(sum.saturating_add(padded(payload.max(least(&shape)))))
+        let mask = mask_bytes(settings, shape);
+        Ok(sum.saturating_add(padded(payload.max(least(&shape)))).saturating_add(mask))
     })
 }
 

@@ -241,6 +241,11 @@ impl Method {
         self.row().is_ok_and(|row| row.keeps == Keeps::Size)
     }
 
+    /// Returns whether values that `fill_value` names come back exactly: behind a mask, or without a loss.
+    pub fn keeps_masked(&self) -> bool {
+        *self == Method::None || self.is_bounded() || self.is_lossless()
+    }
+
     /// Returns the codec with this number and the default of its parameter, or `None`.
     pub fn of_number(number: i32) -> Option<Self> {
         let number = u8::try_from(number).ok()?;

@@ -52,8 +52,9 @@ impl Session {
         });
         let fields = hash(fields.flat_map(u64::to_le_bytes));
         let is_coded = self.codec_number() != 0;
-        // Sequences came later than restart files, which have no word of them where there are none.
+        // Sequences and fill values came later than restart files, which have no word of them where there are none.
         let text = format!("{compression:?}").replace(", sequences: false", "");
+        let text = text.replace(", fill_value: None", "");
         let settings = if is_coded { hash(text.bytes()) } else { 0 };
         let codec_text = settings_text(compression);
         let codecs = CODECS.iter().map(|codec| (codec.number.into(), codec.name));
@@ -352,6 +353,10 @@ fn shapes_of(fields: &[Field]) -> String {
 /// Returns the settings of a codec for a message, by the keys of the configuration.
 fn settings_text(settings: &Settings) -> String {
     let (mode, bound) = settings.bound.key();
+    if let Some(fill) = settings.fill_value {
+        let others = settings_text(&Settings { fill_value: None, ..settings.clone() });
+        return format!("{others}, fill_value {fill}");
+    }
     match settings.method {
         _ if settings.sequences => {
             format!("error_bound {bound} of error_bound_mode {mode}, sequences 1")

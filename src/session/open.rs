@@ -26,6 +26,7 @@ impl Session {
         let layout = Layout::new(fields.iter().map(|f| f.field).collect())?;
         check_with(&schedule, &config)?;
         if config.device.backend == Backend::Cuda {
+            config.check_on_cuda()?;
             cuda::require_device()?;
         }
         if config.restart.stop_budget > 0.0 {

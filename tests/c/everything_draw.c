@@ -3,6 +3,7 @@
 #include "everything.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Two codecs of the program: `turned` stores the bytes backwards, or leaves an array to be stored
@@ -242,6 +243,11 @@ void choose(job_t *job)
   c->codec_threads = (int32_t)(once_in(r, 2) ? between(r, 1, 2) : between(r, 0, 1) - 1);
   if (once_in(r, 30)) c->link_bandwidth = 2e9;
   choose_codec(job, job->apps[0].amplitude);
+  for (int k = 0; k < job->sessions; k++)
+    if (job->apps[k].fill != NULL && isnan(strtod(job->apps[k].fill, NULL))) c->nonfinite = 0;
+  const int keeps_masked = job->loss.exact || job->loss.bounded;
+  if (job->apps[0].fill != NULL && (keeps_masked || once_in(r, 20)))
+    c->fill_value = job->loss.fill = job->apps[0].fill;
   if (!once_in(r, 10)) settle(job);
   job->loss.shared = c->shared_levels && !job->loss.exact;
   job->rounding = roundings[between(r, 0, 4)];

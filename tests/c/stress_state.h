@@ -16,6 +16,7 @@ typedef struct {
   /* For codecs without an error bound: the largest plausible error, relative to the field's
    * maximum. */
   double loose;
+  const char *fill; /* the key fill_value: values that come back exactly and do not count for the bound */
   int shared; /* 1: a previous level may be that of another snapshot, or of a restored state */
 } loss_t;
 
@@ -28,6 +29,7 @@ typedef struct {
   int steps;
   void *copies[MOST_STEPS][MOST_FIELDS]; /* the program's copies of u(0) .. u(steps - 1) */
   int nonfinite;                         /* 1: states may hold NaN or infinities */
+  const char *fill;                      /* the value of land, as the key fill_value; NULL: no land */
   double amplitude;                      /* the largest magnitude of a finite value */
 } app_t;
 

@@ -120,6 +120,7 @@ struct Case {
     scalar: i32,
     count: usize,
     has_levels: bool,
+    is_masked: bool,
 }
 
 impl Case {
@@ -146,6 +147,7 @@ impl Case {
             scalar: draw.below(2) as i32,
             count: 1 + draw.below(2),
             has_levels: draw.below(2) == 0,
+            is_masked: draw.below(2) == 0,
         }
     }
 
@@ -154,7 +156,9 @@ impl Case {
     }
 
     fn config(&self) -> gpuzip_config_t {
+        let is_masked = self.is_masked && (2..=5).contains(&self.compressor);
         gpuzip_config_t {
+            fill_value: if is_masked { c"nan".as_ptr() } else { std::ptr::null() },
             compressor: self.compressor,
             zfp_bit_rate: self.rate,
             error_bound_mode: self.mode,
@@ -433,6 +437,7 @@ fn every_cut_is_refused_or_decoded() {
                     scalar,
                     count: 1,
                     has_levels: false,
+                    is_masked: false,
                 };
                 let Some(good) = rig.compress(&case, Side::End) else { continue };
                 let (_, len) = pieces(&good)[0];

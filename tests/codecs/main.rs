@@ -4,6 +4,7 @@
 mod common;
 
 mod damage;
+mod masks;
 mod parts;
 mod snapshots;
 mod zfp;

@@ -55,11 +55,11 @@ impl State {
     }
 }
 
-fn codec(settings: &Settings, fields: &[Field]) -> SnapshotCodec {
+pub fn codec(settings: &Settings, fields: &[Field]) -> SnapshotCodec {
     SnapshotCodec::new(settings.clone(), &Layout::new(fields.to_vec()).unwrap()).unwrap()
 }
 
-fn compress(codec: &mut SnapshotCodec, state: &State) -> Vec<u8> {
+pub fn compress(codec: &mut SnapshotCodec, state: &State) -> Vec<u8> {
     let mut stream = vec![0xA5; codec.capacity()];
     let mut state = state.clone();
     // SAFETY: the fields are vectors of this test.
@@ -68,7 +68,7 @@ fn compress(codec: &mut SnapshotCodec, state: &State) -> Vec<u8> {
     stream
 }
 
-fn decompress(
+pub fn decompress(
     codec: &mut SnapshotCodec,
     stream: &[u8],
     fields: &[Field],

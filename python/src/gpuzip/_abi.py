@@ -188,7 +188,8 @@ gpuzip_config_t._fields_ = [
     ("codec_threads", ctypes.c_int32),
     ("sequences", ctypes.c_int32),
     ("quality", ctypes.c_char_p),
-    ("reserved", ctypes.c_uint64 * 9),
+    ("fill_value", ctypes.c_char_p),
+    ("reserved", ctypes.c_uint64 * 8),
 ]
 
 gpuzip_action_t._fields_ = [
@@ -754,5 +755,11 @@ KEYS = {
         "gradient:ERROR or image:PSNR in dB",
         {},
         "the error of the result, such as gradient:1e-3 or image:60dB, from which an application that measures its result chooses error_bound",
+    ),
+    "fill_value": (
+        "",
+        "nan or a number",
+        {},
+        "host backend, codecs with an error bound: the value where fields have none, such as land; it is kept exactly and does not count for the bound",
     ),
 }

@@ -333,7 +333,8 @@ class CodecInfo(NamedTuple):
     """GPUZIP_COMPRESSOR_* of the array, or the number of a registered codec."""
 
     content: int
-    """How the array is stored: 0 unchanged, 1 compressed, 2 as one value that all elements have."""
+    """How the array is stored: 0 unchanged, 1 compressed, 2 as one value that all elements have;
+    with a mask the elements that are not masked."""
 
     type: int
     """GPUZIP_TYPE_*."""
@@ -361,7 +362,7 @@ class CodecInfo(NamedTuple):
     """Bytes of the array before compression."""
 
     stored_bytes: int
-    """Bytes of the array in the stream, header and padding included."""
+    """Bytes of the array in the stream, with its mask, headers and padding."""
 
 
 class Generation(NamedTuple):
