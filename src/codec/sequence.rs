@@ -2,9 +2,8 @@
 
 use super::coder::{Bound, SequenceCoder, Shape};
 use super::settings::Settings;
-use super::snapshot_codec::mask_bytes;
 use super::stream::{copy_mask, padded, Content, Header, HEADER};
-use super::streams::{shapes_of, Streams};
+use super::streams::{mask_bytes, shapes_of, Streams};
 use crate::device::Slab;
 use crate::error::{fail, Result};
 use crate::layout::Layout;

@@ -2,6 +2,7 @@
 
 mod making;
 mod masks;
+mod state;
 
 use super::coder::{Bound, Coder, Shape};
 use super::field_values::{rows_of, subtract_from, values_mut};
@@ -9,16 +10,15 @@ use super::mask::Mask;
 use super::sequence::Sequence;
 use super::settings::Settings;
 use super::stream::{padded, Content, Header};
-use super::streams::{coders_of, most_bytes, shapes_of, Record, Streams};
+use super::streams::{coders_of, mask_bytes, most_bytes, shapes_of, Record, Streams};
 use super::value_range::ValueRange;
 use crate::device::{AppMemory, Contiguous, Slab};
 use crate::error::{fail, Code, Error, Result};
 use crate::layout::{Field, Layout, Parts};
 use crate::scalar::Scalar;
 pub(super) use making::not_finite;
-use making::Making;
-pub(super) use masks::mask_bytes;
 use masks::Masks;
+use state::Making;
 use std::ops::Range;
 use std::sync::Arc;
 

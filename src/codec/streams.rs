@@ -1,8 +1,8 @@
 //! The streams of a snapshot: their order, and the records in which they lie.
 
 use super::coder::Shape;
+use super::mask;
 use super::settings::Settings;
-use super::snapshot_codec::mask_bytes;
 use super::stream::padded;
 use crate::error::Result;
 use crate::layout::{Layout, Parts, Previous};
@@ -120,6 +120,15 @@ pub(super) fn coders_of<C>(
     });
     let coder_of = coder_of.collect::<Result<_>>()?;
     Ok((coders, coder_of))
+}
+
+/// The most bytes of the mask of an array; 0 if the settings name no fill value.
+pub(super) fn mask_bytes(settings: &Settings, shape: Shape) -> usize {
+    if settings.masked().is_some() && shape.scalar.is_coded() {
+        mask::most_bytes(shape)
+    } else {
+        0
+    }
 }
 
 /// The most bytes of the streams of arrays of these shapes, if those whose types the codec codes are

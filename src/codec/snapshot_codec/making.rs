@@ -1,38 +1,16 @@
 //! How the fields of a state become streams: the arrays of a group of fields, their bounds, and the codec.
 
-use super::masks::{is_for_sequences, is_worth, Masks};
+use super::masks::{is_for_sequences, is_worth};
+use super::state::{Making, Subject};
 use super::SnapshotCodec;
 use crate::codec::coder::Bound;
 use crate::codec::field_values::{constant, rows_of, value_range, values};
 use crate::codec::stream::{Content, Header, HEADER};
 use crate::codec::table::Method;
 use crate::codec::value_range::ValueRange;
-use crate::device::AppMemory;
 use crate::error::{fail, Result};
 use crate::scalar::{Array, Scalar};
 use std::ops::Range;
-
-/// What a call that codes a state reads and writes. `compress_parts` makes it of fields that are
-/// readable as long as it lives, and contiguous where a coder codes them.
-pub(super) struct Making<'a> {
-    pub fields: &'a [AppMemory],
-    /// The parts that are coded.
-    pub parts: Range<usize>,
-    /// The record of each part, of which the first bytes are made.
-    pub records: [&'a mut [u8]; 2],
-    pub made: [usize; 2],
-    /// The masked values, if the settings name a fill value; and for each record the field whose mask is the
-    /// last one in it.
-    pub masks: Option<&'a mut Masks>,
-    pub masked: [Option<usize>; 2],
-}
-
-impl<'a> Making<'a> {
-    /// The room behind what is made of the record of part `part`.
-    fn room(&mut self, part: usize) -> &mut [u8] {
-        &mut self.records[part][self.made[part]..]
-    }
-}
 
 impl SnapshotCodec {
     /// Codes the fields.
@@ -272,23 +250,6 @@ pub(in crate::codec) fn not_finite<T>(field: usize, count: u64) -> Result<T> {
         Values,
         "field {field} holds {count} values that are NaN or infinite (nonfinite = 0 keeps them)"
     )
-}
-
-/// One array of the snapshot: a field, or the difference of two fields.
-#[derive(Clone, Copy)]
-pub(super) struct Subject {
-    pub field: usize,
-    /// Number j of the later time level: the array is field j minus this field.
-    reference: Option<u16>,
-    /// Part of the bound that the rounding of the sum of difference and later level uses up.
-    rounding: f64,
-}
-
-impl Subject {
-    /// Returns the subject for a field that is coded by itself.
-    fn of(field: usize) -> Self {
-        Subject { field, reference: None, rounding: 0.0 }
-    }
 }
 
 /// Returns the largest error of a decoded value.
