@@ -7,8 +7,9 @@ for the first time) with one OpenMP thread and one that codes, beside store-all 
 MODELS is a folder with marmousi2_1700x350_10m_vp.f32 and overthrust_2p5d_96x28x64_30m_vp.f32 (raw FP32, depth
 fastest); the third model is the built-in salt dome. Needs 13 GB of memory, two idle cores and the library that
 rtm3d was linked with. A line per setting: seconds of a shot (median), over raw states, over the steps alone
-(those of the raw shots), seconds that saves and restores took, the memory that snapshots held as a part of that
-of all raw states, and the relative L2 error of the filtered image.
+(those of the raw shots), seconds that saves and restores took, the part of the time in which a thread coded (the
+calling one or one beside it), the memory that snapshots held as a part of that of all raw states, and the relative
+L2 error of the filtered image.
 """
 
 import argparse
@@ -111,10 +112,11 @@ def main():
                     alone = statistics.median(row["forward"] + row["backward"] for row in warm)
                     raw = (seconds, alone, image(out))
                 moved = [statistics.median(row[k] for row in warm) for k in ("save", "restore")]
+                coding = statistics.median(float(row["compress"]) + float(row["decompress"]) for row in rows[1:])
                 held = int(rows[-1]["peak_host_bytes"]) + int(rows[-1]["peak_device_bytes"])
                 print(
                     f"{label} {seconds:7.2f} s, over raw {seconds / raw[0]:.2f}, over the steps {seconds / raw[1]:.2f};"
-                    f" saves {moved[0]:.2f} s, restores {moved[1]:.2f} s; held 1/{states / held:.0f};"
+                    f" saves {moved[0]:.2f} s, restores {moved[1]:.2f} s, coding {coding / seconds:.0%}; held 1/{states / held:.0f};"
                     f" image {difference(image(out), raw[2]):.2%}",
                     flush=True,
                 )
