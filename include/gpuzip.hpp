@@ -212,7 +212,7 @@ struct type_of<std::complex<double>, false> : std::integral_constant<std::int32_
  * strings are std::string, which this object owns; an empty string is not set. Pass
  * `c_config()` to the calls of gpuzip.h. */
 struct config : gpuzip_config_t {
-  std::string trace_file_path, float_kind, profile_path, trace_out, persist_dir, disk_path, quality;
+  std::string trace_file_path, float_kind, profile_path, trace_out, persist_dir, disk_path, quality, fill_value;
 
   config() : gpuzip_config_t() {
     detail::call(nullptr, [&] { return gpuzip_config_init(this); });
@@ -235,6 +235,7 @@ struct config : gpuzip_config_t {
     detail::take(loaded.persist_dir, c.persist_dir);
     detail::take(loaded.disk_path, c.disk_path);
     detail::take(loaded.quality, c.quality);
+    detail::take(loaded.fill_value, c.fill_value);
     return loaded;
   }
 
@@ -250,6 +251,7 @@ struct config : gpuzip_config_t {
     c.persist_dir = detail::c_string(self.persist_dir);
     c.disk_path = detail::c_string(self.disk_path);
     c.quality = detail::c_string(self.quality);
+    c.fill_value = detail::c_string(self.fill_value);
     return c;
   }
 };
