@@ -1,5 +1,5 @@
-//! The processors and the memory of this process. The memory that it may still take is what the system has left, within the limits of the
-//! process's control groups and of the process itself.
+//! The processors that this process may use, and the memory that it may still take: what the system has
+//! left, within the limits of the process's control groups and of the process itself.
 //!
 //! A limit that cannot be read, or makes no sense, counts as no limit. If nothing can be read, the
 //! answer is `None`.

@@ -141,8 +141,8 @@ impl Job {
         }
     }
 
-    /// Returns the number of threads that may code beside the calling thread: configured, or the processors
-    /// that the steps leave idle by the profile, of which one may be missing a quarter.
+    /// Returns the number of threads that may code beside the calling thread: configured, or as many as the
+    /// profile has idle processors. A processor that is idle for three quarters of the time counts.
     pub fn codec_threads(&self) -> u32 {
         let idle = || self.profile.as_ref().map_or(0.0, |profile| profile.idle_processors);
         let threads = self.config.codec.threads;
