@@ -1,5 +1,5 @@
 """The gradient by the initial wave and by the speeds of waves with a restoring force, on 320 x 320 points
-in FP64, after 400 time steps, in JAX. A state is 2 levels of 0.8 MB."""
+in FP64, after 400 time steps, in JAX. A state is 2 levels of 0.8 MB. jax_curve.py has more problems."""
 
 import functools
 import importlib.metadata
@@ -10,8 +10,8 @@ import jax.numpy as jnp
 
 import gpuzip.jax
 
-POINTS, STEPS, SEGMENT, SNAPSHOTS, BUDGET = 320, 400, 20, 20, "200M"
-SMALL = {"POINTS": 24, "STEPS": 40, "SEGMENT": 8, "SNAPSHOTS": 4, "BUDGET": "1M"}
+POINTS, STEPS, SEGMENT, SNAPSHOTS, LARGE, MEDIUM, LITTLE = 320, 400, 20, 20, "200M", "64M", "20M"
+SMALL = {"POINTS": 24, "STEPS": 40, "SEGMENT": 8, "SNAPSHOTS": 4, "LARGE": "1M", "MEDIUM": "200K", "LITTLE": "30K"}
 VERSIONS = ", ".join(f"{name} {importlib.metadata.version(name.lower())}" for name in ("JAX", "Equinox", "NumPy"))
 
 jax.config.update("jax_enable_x64", True)
@@ -76,16 +76,30 @@ def recursive(u, speed):
     return jnp.sum(last**2)
 
 
-@way(compiled=False)
-def snapshots(u, speed):
-    keys = {"checkpointing_algorithm": "revolve", "checkpointing_snaps": SNAPSHOTS}
-    last, _ = gpuzip.jax.scan(step, (u, u), STEPS, speed, **keys)
+def within(memory, u, speed):
+    last, _ = gpuzip.jax.scan(lambda state, t: step(state, t, speed), (u, u), STEPS, memory=memory)
     return jnp.sum(last**2)
 
 
+@way(compiled=True)
+def large(u, speed):
+    return within(LARGE, u, speed)
+
+
+@way(compiled=True)
+def medium(u, speed):
+    return within(MEDIUM, u, speed)
+
+
+@way(compiled=True)
+def little(u, speed):
+    return within(LITTLE, u, speed)
+
+
 @way(compiled=False)
-def budget(u, speed):
-    last, _ = gpuzip.jax.scan(step, (u, u), STEPS, speed, host_budget=BUDGET)
+def loop(u, speed):
+    keys = {"checkpointing_algorithm": "revolve", "checkpointing_snaps": SNAPSHOTS}
+    last, _ = gpuzip.jax.loop(step, (u, u), STEPS, speed, **keys)
     return jnp.sum(last**2)
 
 
@@ -93,7 +107,9 @@ WAYS = {
     "every state, jax.lax.scan": every_state,
     "jax.checkpoint, 20 segments of 20 steps": segments,
     "recursive checkpointing of diffrax (Equinox), 20 checkpoints": recursive,
-    "gpuzip, 20 snapshots": snapshots,
-    'gpuzip, host_budget="200M"': budget,
+    'gpuzip.jax.scan, memory="200M"': large,
+    'gpuzip.jax.scan, memory="64M"': medium,
+    'gpuzip.jax.scan, memory="20M"': little,
+    "gpuzip.jax.loop, 20 snapshots": loop,
 }
 DIGITS = 12

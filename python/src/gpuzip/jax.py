@@ -1,221 +1,117 @@
-"""Gradients of long loops in JAX: a scan whose reverse pass has its states from gpuzip."""
+"""Gradients of long loops in JAX: `scan` compiles a checkpointing plan into the program, and `loop` is a loop
+of Python over compiled steps, whose states a session of gpuzip keeps, compressed or on disk."""
 
-import functools
-from types import FunctionType
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, List, Optional, Union
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import jaxpr_as_fun
+from jax import lax
 
 from ._arrays import int32
-from ._reads import CONSTANTS, reads
-from .actions import FORWARD, RESTORE, SAVE
+from ._jax_loop import loop
+from ._jax_program import Program, Request, array, at, run, strong
+from .config import Config
 from .errors import ArgumentError, UnsupportedError
-from .session import Session
 
+__all__ = ["loop", "scan"]
 
-def _kinds(tree: Any) -> Any:
-    """Structure, shapes and types of a pytree, as they decide which code JAX compiles."""
-    leaves, structure = jax.tree.flatten(tree)
-    return structure, [(jnp.shape(x), jnp.result_type(x), getattr(x, "weak_type", isinstance(x, _PYTHON))) for x in leaves]
+Bytes = Union[int, str, None]
 
-
-_PYTHON = (bool, int, float, complex)
-
-
-class _Compiled:
-    """The compiled time step and its compiled adjoint, which adds to the parameters' adjoint. Both come from
-    one trace of `step`: what the step reads beside its arguments keeps the value it had in the trace."""
-
-    def __init__(self, step: Callable[..., Any], state: Any, params: Any) -> None:
-        traced, kinds = jax.make_jaxpr(lambda state, t, params: step(state, t, *params), return_shape=True)(
-            state, np.int32(0), params
-        )
-        if any(isinstance(value, jax.core.Tracer) for value in traced.consts):
-            raise ArgumentError(_OTHERS)
-        (after, found), (before, wanted) = _kinds(kinds), _kinds(state)
-        if after != before or any(a[:2] != b[:2] for a, b in zip(found, wanted)):
-            raise ArgumentError(f"step returns {after} with {found}, and the state has {before} with {wanted}")
-        run, tree = jaxpr_as_fun(traced), jax.tree.structure(kinds)
-
-        def forward(state: Any, t: Any, *params: Any) -> Any:
-            return jax.tree.unflatten(tree, run(*jax.tree.leaves((state, t, params))))
-
-        def adjoint(state: Any, t: Any, params: Any, cotangent: Any, sums: Any) -> Tuple[Any, Any]:
-            _, pull_back = jax.vjp(lambda state, params: forward(state, t, *params), state, params)
-            before, more = pull_back(cotangent)
-            # Integers have adjoints of the type float0, which cannot be added.
-            return before, jax.tree.map(lambda a, b: b if b.dtype == jax.dtypes.float0 else a + b, sums, more)
-
-        self.forward, self.adjoint = jax.jit(forward), jax.jit(adjoint)
-
-
-def _is_array(value: Any) -> bool:
-    return isinstance(value, (jax.Array, np.ndarray, np.generic))
-
-
-def _constant(value: Any) -> bool:
-    """Whether the value itself cannot change."""
-    if isinstance(value, jax.Array):
-        return not isinstance(value, jax.core.Tracer)
-    return isinstance(value, (*CONSTANTS, np.generic))
-
-
-def _compiled(step: Callable[..., Any], state: Any, params: Any) -> _Compiled:
-    """The compiled code of `step`. A function keeps it, with all that it reads beside its arguments, and so
-    calls with the same function share it until one of these values is another."""
-    found = reads(step, _is_array) if isinstance(step, FunctionType) else []
-    if not found or not all(_constant(value) for _, value in found):
-        return _Compiled(step, state, params)
-    kinds = _kinds((state, params))
-    known, before, kept = getattr(step, "_gpuzip_compiled", (None, [], None))
-    if known != kinds or len(before) != len(found) or any(a is not b for (_, a), (_, b) in zip(before, found)):
-        kept = _Compiled(step, state, params)
-        step._gpuzip_compiled = kinds, found, kept  # type: ignore[attr-defined]
-    assert kept is not None
-    return kept
-
-
-_OTHERS = (
-    "step reads a value by which jax.grad, jax.vjp or another transformation works, and which is not among its "
-    "arguments: pass it to gpuzip.jax.scan as one of `params`"
+_FORWARD = (
+    "jax.jvp of gpuzip.jax.scan: forward mode keeps no states and needs no plan; use jax.lax.scan for it, and "
+    "gpuzip.jax.scan for jax.grad, jax.vjp and for jax.jvp of a gradient"
 )
 
 
-def _bits(array: Any) -> Any:
-    """The array for a session. Types that JAX adds to NumPy's, such as bfloat16, go as integers of their size."""
-    return array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "V" else array
+def _bytes(name: str, value: Bytes) -> Optional[int]:
+    """A number of bytes, also as a text such as "2G", as in configuration files."""
+    if value is None or isinstance(value, (int, np.integer)):
+        return None if value is None else int(value)
+    if not isinstance(value, str):
+        raise TypeError(f"{name} = {value!r}: give bytes, as an integer or as a text such as \"2G\"")
+    return int(Config(host_budget=value).host_budget)
 
 
-def _host(leaves: List[Any]) -> List[Any]:
-    """The arrays in host memory. One array may be two leaves; a session wants memory for each of them."""
-    found: Dict[int, Any] = {}
-    for leaf in leaves:
-        array = np.ascontiguousarray(leaf)
-        array = array.copy() if array.__array_interface__["data"][0] in found else array
-        found[array.__array_interface__["data"][0]] = _bits(array)
-    return list(found.values())
+def scan(
+    f: Callable[..., Any],
+    init: Any,
+    xs: Any = None,
+    length: Optional[int] = None,
+    reverse: bool = False,
+    *,
+    memory: Bytes = None,
+    host_memory: Bytes = None,
+    snapshots: Optional[int] = None,
+    tape: int = 1,
+) -> Any:
+    """`jax.lax.scan(f, init, xs, length, reverse)` whose gradient needs a bounded memory.
 
+    `f(carry, x)` returns the next carry, the state, and an output; `scan` returns the last state and the outputs.
+    With a number n in the place of `xs`, `f(state, t)` returns the next state alone, for t = 0, ..., n - 1, and
+    `scan` returns the last one. What `f` reads beside its arguments is found, and differentiated by, too.
 
-class _Sweep:
-    """One forward sweep, and the session that has its states until the reverse sweep."""
+    `memory` is the number of bytes (2**31, "2G") that states and residuals take between the forward and the
+    reverse pass, beside the working memory of one step's derivative. A residual is a value of a step that its
+    adjoint needs. The forward pass keeps states, the reverse pass computes others from them again, by a plan that
+    is chosen when the program is traced and compiled into it: which numbers of states and residuals take the
+    least time is a matter of their sizes and of the operations of `f`. With `host_memory` the states lie in the
+    host's memory, in at most so many bytes, and `memory` is for residuals alone. Bytes are those of the arrays that
+    `f` sees: of one element under `jax.vmap`, of one device under `jax.shard_map`, of all devices for sharded arrays.
 
-    def __init__(self, compiled: _Compiled, n: int, config: Any, state: Any, params: Any) -> None:
-        self.forward, self.adjoint = compiled.forward, compiled.adjoint
-        self.n, self.params = n, params
-        leaves, self.tree = jax.tree.flatten(state)
-        self.shardings = [leaf.sharding for leaf in leaves]
-        # JAX never changes an array, so that a RESTORE needs memory of its own.
-        self.buffers = [np.empty(leaf.shape, leaf.dtype) for leaf in leaves]
-        self.session = Session(tuple(map(_bits, self.buffers)), n, **config)
-        self.state = state
-        self.unused = [None]  # Of threads that take it, one finds it.
+    Instead of `memory`, `snapshots` is a number of states, the initial one included, and `tape` the number of
+    consecutive steps whose residuals are kept (with 1, the default, none are).
 
-    def until_backward(self) -> None:
-        """Does what the schedule wants up to the next BACKWARD, whose state is then `state`."""
-        for action in self.session:
-            if action.type == FORWARD:
-                for t in range(action.ts - 1, action.ts_end):
-                    self.state = self.forward(self.state, np.int32(t), *self.params)
-            elif action.type == SAVE:
-                self.session.save(action.ts, _host(jax.tree.leaves(self.state)))
-            elif action.type == RESTORE:
-                self.session.retrieve(action.ts, *map(_bits, self.buffers))
-                self.session.synchronize()
-                leaves = [
-                    jax.device_put(np.array(buffer), sharding)
-                    for buffer, sharding in zip(self.buffers, self.shardings)
-                ]
-                self.state = jax.tree.unflatten(self.tree, leaves)
-            elif action.ts_end > action.ts:
-                raise UnsupportedError("adjoint_every: gpuzip.jax.scan does the adjoint of every time step by itself")
-            else:
-                return
+    Call it in a function that `jax.jit` compiles; it works under `jax.vmap`, `jax.lax.scan`, `jax.checkpoint` and
+    `jax.shard_map`, with `jax.grad`, `jax.vjp`, and `jax.jvp` of a gradient (the product of a Hessian and a vector).
+    Forward mode of the scan itself, and reverse mode of its gradient, are errors.
 
-
-class _Kept:
-    """A node without leaves, by which JAX hands a sweep from the forward to the reverse pass."""
-
-    def __init__(self, sweep: _Sweep) -> None:
-        self.sweep = sweep
-
-
-jax.tree_util.register_pytree_node(_Kept, lambda kept: ((), kept), lambda kept, _: kept)
-
-
-def _refuse_tracers(*values: Any) -> None:
-    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values)):
-        raise ArgumentError(
-            "gpuzip.jax.scan runs outside of jax.jit, jax.vmap and jax.lax.scan, and compiles `step` "
-            "itself: call it from a function that is not compiled"
-        )
-
-
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1, 2))
-def _scan(compiled: _Compiled, n: int, config: Any, state: Any, params: Any) -> Any:
-    _refuse_tracers(state, params)
-    for t in range(n):
-        state = compiled.forward(state, np.int32(t), *params)
-    return state
-
-
-def _forward(compiled: _Compiled, n: int, config: Any, state: Any, params: Any) -> Tuple[Any, Any]:
-    _refuse_tracers(state, params)
-    sweep = _Sweep(compiled, n, dict(config), state, params)
-    sweep.until_backward()
-    return sweep.forward(sweep.state, np.int32(n - 1), *params), _Kept(sweep)
-
-
-def _reverse(compiled: _Compiled, n: int, config: Any, kept: _Kept, cotangent: Any) -> Tuple[Any, Any]:
-    sweep = kept.sweep
-    try:
-        sweep.unused.pop()
-    except IndexError:
-        raise ArgumentError(
-            "a reverse sweep of gpuzip.jax.scan runs once: call jax.grad or jax.vjp again"
-        ) from None
-    try:
-        with sweep.session:
-            sums = jax.tree.map(_zeros, sweep.params)
-            for t in range(n - 1, -1, -1):
-                if t < n - 1:
-                    sweep.until_backward()
-                cotangent, sums = sweep.adjoint(sweep.state, np.int32(t), sweep.params, cotangent, sums)
-    finally:
-        sweep.session = sweep.state = None  # type: ignore[assignment]
-    return cotangent, sums
-
-
-def _zeros(leaf: Any) -> Any:
-    """The adjoint of a parameter before the first time step; integers have none."""
-    if jnp.issubdtype(jnp.result_type(leaf), jnp.inexact):
-        return jnp.zeros(jnp.shape(leaf), jnp.result_type(leaf))
-    return np.zeros(jnp.shape(leaf), jax.dtypes.float0)
-
-
-_scan.defvjp(_forward, _reverse)
-
-
-def scan(step: Callable[..., Any], state: Any, n: int, *params: Any, **config: Any) -> Any:
-    """Returns the state after `n` time steps: `step(state, t, *params)` returns the state t + 1 of
-    state t, for t = 0, ..., n - 1.
-
-    `state` and `params` are pytrees of arrays; the state keeps its structure, shapes and types.
-    `jax.grad` and `jax.vjp` differentiate by the initial state and by `params`. The forward pass then
-    keeps as many states as the session's configuration allows (`config`, the keys of
-    `gpuzip.Session`, such as `checkpointing_snaps=10` or `host_budget="4 GiB"`), and the reverse pass
-    computes the others again. Without a gradient no state is kept. With lossless storage, the default,
-    the gradient has the bits of a run that keeps every state.
-
-    `step` is compiled by `jax.jit`; the loop itself is Python's and runs outside of `jax.jit`,
-    `jax.vmap` and `jax.lax.scan`, where it raises an `ArgumentError`. States travel through host
-    memory. A gradient of a gradient is not supported, and a function that `jax.vjp` returns can be
-    called once. It raises the errors of `gpuzip.Session`, too.
+    Raises `ArgumentError` for arguments that are no plan or memory too small for one state, `UnsupportedError`
+    for derivatives that it has not, and the errors of `jax.lax.scan`.
     """
-    n = int32("n", n)
-    if n < 1:
-        raise ArgumentError(f"n is {n}: gpuzip.jax.scan needs at least one time step")
-    state = jax.tree.map(jnp.asarray, state)
-    return _scan(_compiled(step, state, params), n, tuple(sorted(config.items())), state, params)
+    if isinstance(xs, (int, np.integer)) and not isinstance(xs, bool):
+        if length is not None or reverse:
+            raise ArgumentError("n steps, in the place of xs, go with neither length nor reverse")
+        keys = {"memory": memory, "host_memory": host_memory, "snapshots": snapshots, "tape": tape}
+        steps = jnp.arange(int32("n", xs), dtype=jnp.int32)
+        return scan(lambda state, t: (f(state, t), None), init, steps, **keys)[0]  # type: ignore[arg-type]
+    if (memory is None) == (snapshots is None):
+        raise ArgumentError('give a memory, such as memory="2G", or a number of snapshots')
+    if memory is None and min(int32("snapshots", snapshots), int32("tape", tape)) < 1:
+        raise ArgumentError(f"snapshots={snapshots} and tape={tape}: a plan needs at least one of each")
+    if host_memory is not None and not hasattr(jax, "memory"):
+        raise UnsupportedError(f"host_memory: JAX {jax.__version__} has no jax.memory.Space; use JAX 0.8 or newer")
+    request = Request(_bytes("memory", memory), _bytes("host_memory", host_memory), snapshots, tape)
+    init, xs = jax.tree.map(jnp.asarray, (init, xs))
+    # JAX says what is no scan, and has the types of the states.
+    kinds, outputs = jax.eval_shape(lambda init, xs: lax.scan(f, init, xs, length, reverse), init, xs)
+    (state, tree), (inputs, xs_tree) = jax.tree.flatten(init), jax.tree.flatten(xs)
+    state = [strong(x, kind.dtype) for x, kind in zip(state, jax.tree.leaves(kinds))]
+    n = length if length is not None else inputs[0].shape[0]
+    if n == 0:
+        return lax.scan(f, init, xs, length, reverse)
+    x = jax.eval_shape(lambda inputs: at(inputs, 0), inputs)
+
+    def flat(state: List[Any], x: List[Any]) -> List[Any]:
+        return jax.tree.leaves(f(tree.unflatten(state), xs_tree.unflatten(x)))
+
+    traced = jax.make_jaxpr(flat)(state, x)
+    # A leaf that no step changes is none of the state: each step reads it.
+    moving = [after is not before for before, after in zip(traced.jaxpr.invars, traced.jaxpr.outvars[: len(state)])]
+    if not all(moving):
+
+        def moved(some: List[Any], x: List[Any]) -> List[Any]:
+            values = iter(some)
+            out = flat([next(values) if m else leaf for m, leaf in zip(moving, state)], x)
+            return [leaf for leaf, m in zip(out, moving) if m] + out[len(moving) :]
+
+        traced = jax.make_jaxpr(moved)([leaf for leaf, m in zip(state, moving) if m], x)
+    some = [leaf for leaf, m in zip(state, moving) if m]
+    program = Program(traced.jaxpr, n, reverse, len(some), request)
+    try:
+        last, ys = run(program, *map(array, traced.consts), *some, *inputs)
+    except TypeError as error:
+        raise UnsupportedError(_FORWARD) if "custom_vjp" in str(error) else error
+    ends = iter(last)
+    last = [next(ends) if m else leaf for m, leaf in zip(moving, state)]
+    return tree.unflatten(last), jax.tree.structure(outputs).unflatten(ys)

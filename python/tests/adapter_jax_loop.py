@@ -1,12 +1,8 @@
-"""gpuzip.jax.scan beside the gradients of jax.lax.scan."""
+"""gpuzip.jax.loop beside the gradients of jax.lax.scan."""
 
 import functools
 import gc
-import json
 import os
-import subprocess
-import sys
-import tempfile
 import unittest
 import weakref
 from unittest import mock
@@ -18,7 +14,6 @@ import numpy as np
 import gpuzip
 import gpuzip.jax
 from programs import Program, Stop, interrupted, loop, together
-from support import benchmark
 
 jax.config.update("jax_enable_x64", True)
 
@@ -39,7 +34,7 @@ def begin(u):
 
 
 def ours(u, *params, n=N, **config):
-    last, _, count = gpuzip.jax.scan(step, begin(u), n, *params, **config)
+    last, _, count = gpuzip.jax.loop(step, begin(u), n, *params, **config)
     assert int(jax.lax.stop_gradient(count)) == n
     return jnp.sum(last**2)
 
@@ -104,7 +99,7 @@ class Scan(unittest.TestCase):
             return step(state, t, speed * table[t % 3])
 
         def energy(speed, table, config):
-            return jnp.sum(gpuzip.jax.scan(picked, begin(self.u), 30, speed, table, **config)[0])
+            return jnp.sum(gpuzip.jax.loop(picked, begin(self.u), 30, speed, table, **config)[0])
 
         def expected(speed, table):
             state = begin(self.u)
@@ -131,7 +126,7 @@ class Scan(unittest.TestCase):
 
     def test_a_reverse_sweep_that_fails_is_over(self):
         _, pull_back = jax.vjp(lambda u: ours(u, self.speed, **FEW), self.u)
-        with mock.patch.object(gpuzip.jax._Sweep, "until_backward", side_effect=KeyboardInterrupt):
+        with mock.patch.object(gpuzip._jax_loop._Sweep, "until_backward", side_effect=KeyboardInterrupt):
             with self.assertRaises(KeyboardInterrupt):
                 pull_back(1.0)
         with self.assertRaisesRegex(gpuzip.ArgumentError, "runs once"):
@@ -143,7 +138,7 @@ class Scan(unittest.TestCase):
             return u * speed + low.astype(u.dtype), (low * 0.5).astype(jnp.bfloat16)
 
         def total(speed, config):
-            return jnp.sum(gpuzip.jax.scan(shrink, (self.u, self.u.astype(jnp.bfloat16)), 30, speed, **config)[0])
+            return jnp.sum(gpuzip.jax.loop(shrink, (self.u, self.u.astype(jnp.bfloat16)), 30, speed, **config)[0])
 
         slopes = [jax.grad(total)(self.speed, config) for config in (FEW, ALL)]
         np.testing.assert_array_equal(*slopes)
@@ -164,7 +159,7 @@ class Scan(unittest.TestCase):
                 return k * speed * u
 
             steps.add(scaled)
-            gpuzip.jax.scan(scaled, self.u, 3, self.speed)
+            gpuzip.jax.loop(scaled, self.u, 3, self.speed)
         gc.collect()
         self.assertLess(len(steps), 20)
 
@@ -207,10 +202,10 @@ class Scan(unittest.TestCase):
         partial = functools.partial(lambda scale, u, t, speed: scale * model.step(u, t, speed), 0.8)
         for _ in changes():
             for step in (model.step, model, inner, partial, lambda *x: inner(*x)):
-                for found, expected in zip(gradient(gpuzip.jax.scan, step, **FEW), gradient(loop, step)):
+                for found, expected in zip(gradient(gpuzip.jax.loop, step, **FEW), gradient(loop, step)):
                     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
         # The reverse sweep has the values of the forward sweep.
-        _, pull_back = jax.vjp(lambda u: gpuzip.jax.scan(model.step, u, 9, self.speed, **FEW), self.u)
+        _, pull_back = jax.vjp(lambda u: gpuzip.jax.loop(model.step, u, 9, self.speed, **FEW), self.u)
         expected = jax.vjp(lambda u: loop(model.step, u, 9, self.speed), self.u)[1](self.u)
         model.dt = 7.0
         np.testing.assert_allclose(pull_back(self.u)[0], expected[0], rtol=1e-12, atol=1e-14)
@@ -228,16 +223,16 @@ class Scan(unittest.TestCase):
         def constant(u, t, speed):
             return u * speed * 0.5
 
-        gpuzip.jax.scan(constant, self.u, 3, self.speed)
+        gpuzip.jax.loop(constant, self.u, 3, self.speed)
         kept = constant._gpuzip_compiled[2]
-        gpuzip.jax.scan(constant, self.u, 5, self.speed, **FEW)
+        gpuzip.jax.loop(constant, self.u, 5, self.speed, **FEW)
         self.assertIs(constant._gpuzip_compiled[2], kept)
-        gpuzip.jax.scan(counted, self.u, 3, self.speed)
+        gpuzip.jax.loop(counted, self.u, 3, self.speed)
         self.assertEqual(traces[0], 1)
 
     def test_a_value_to_differentiate_by_must_be_a_parameter(self):
         with self.assertRaisesRegex(gpuzip.ArgumentError, "one of `params`"):
-            jax.grad(lambda s: jnp.sum(gpuzip.jax.scan(lambda u, t: u * s, self.u, 5, **FEW)))(2.0)
+            jax.grad(lambda s: jnp.sum(gpuzip.jax.loop(lambda u, t: u * s, self.u, 5, **FEW)))(2.0)
 
     def program(self, seed):
         return Program(seed, jnp, jnp.array, lambda x, kind: x.astype(kind))
@@ -266,19 +261,19 @@ class Scan(unittest.TestCase):
                 if draw.random() < 0.3:
                     with interrupted(draw):
                         try:
-                            back = self.pull_back(program, gpuzip.jax.scan, n, inputs, keys)
+                            back = self.pull_back(program, gpuzip.jax.loop, n, inputs, keys)
                             self.near(program, back(), expected, what)
                         except Stop:
                             stopped += 1
                 else:
-                    back = self.pull_back(program, gpuzip.jax.scan, n, inputs, keys)
+                    back = self.pull_back(program, gpuzip.jax.loop, n, inputs, keys)
                     self.near(program, back(), expected, what)
                 if back is not None:
                     twice += 1
                     with self.assertRaisesRegex(gpuzip.ArgumentError, "runs once"):
                         back()
                 if draw.random() < 0.3:
-                    again = self.pull_back(program, gpuzip.jax.scan, n, inputs, keys)
+                    again = self.pull_back(program, gpuzip.jax.loop, n, inputs, keys)
                     self.near(program, again(), expected, what)
                 program.change()
         self.assertGreater(min(stopped, twice), 0)
@@ -291,7 +286,7 @@ class Scan(unittest.TestCase):
             def work(program, inputs, n, keys):
                 for _ in range(2):
                     expected = self.pull_back(program, loop, n, inputs, {})()
-                    found = self.pull_back(program, gpuzip.jax.scan, n, inputs, keys)()
+                    found = self.pull_back(program, gpuzip.jax.loop, n, inputs, keys)()
                     self.near(program, found, expected, (number, n, keys))
 
             def drawn(program):
@@ -328,7 +323,7 @@ class Scan(unittest.TestCase):
             with self.assertRaisesRegex(gpuzip.ArgumentError, "outside of jax.jit"):
                 wrong(self.u)
         with self.assertRaisesRegex(TypeError, "n = 2.5"):
-            gpuzip.jax.scan(step, begin(self.u), 2.5, self.speed)
+            gpuzip.jax.loop(step, begin(self.u), 2.5, self.speed)
         with self.assertRaisesRegex(gpuzip.ArgumentError, "n is 0"):
             ours(self.u, self.speed, n=0)
         with self.assertRaisesRegex(gpuzip.UnsupportedError, "adjoint_every"):
@@ -336,40 +331,6 @@ class Scan(unittest.TestCase):
         with self.assertRaisesRegex(gpuzip.ConfigError, "checkpointing_snaps"):
             jax.grad(lambda u: ours(u, self.speed, checkpointing_snap=3))(self.u)
 
-    def test_the_page_is_right(self):
-        page = os.environ.get("GPUZIP_TEST_PAGE", os.path.join(os.path.dirname(__file__), "../../docs/jax.md"))
-        with open(page) as file:
-            program = file.read().split("```python\n")[1].split("```")[0]
-        names = {}
-        exec(compile(program, page, "exec"), names)
-        every = program.replace('"revolve"', '"store-all"').replace(", checkpointing_snaps=20", "")
-        self.assertNotEqual(every, program)
-        all_kept = {}
-        exec(compile(every, page, "exec"), all_kept)
-        for name in ("by_u", "by_speed"):
-            np.testing.assert_array_equal(names[name], all_kept[name])
-            self.assertGreater(float(jnp.max(jnp.abs(names[name]))), 0.1)
-
-    def test_an_inversion_finds_the_body(self):
-        example = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../examples/jax_fwi.py")
-        small = ("--points", "48", "--steps", "260", "--shots", "3", "--iterations", "5")
-        velocities = []
-        with tempfile.TemporaryDirectory() as folder:
-            picture, output = os.path.join(folder, "picture.png"), os.path.join(folder, "velocity.npy")
-            for options in (("--states", "full"), ("--snapshots", "8", "--plot", picture)):
-                words = [sys.executable, example, *small, *options, "--output", output]
-                done = subprocess.run(words, capture_output=True, text=True)
-                self.assertEqual(done.returncode, 0, done.stderr)
-                found = json.loads(done.stdout.splitlines()[-1])
-                self.assertLess(found["misfit"][1], 0.1 * found["misfit"][0])
-                self.assertLess(found["error"][1], 0.5 * found["error"][0])
-                velocities.append(np.load(output))
-            self.assertGreater(os.path.getsize(picture), 10000)
-        np.testing.assert_allclose(*velocities, rtol=1e-9)
-
-    def test_the_benchmark_compares_gradients(self):
-        rows = benchmark("jax")
-        self.assertEqual([row[-1] for row in rows if row[0].startswith("gpuzip")], ["equal bits"] * 2)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,221 @@
+"""Gradients of long loops in JAX: a loop of Python whose reverse pass has its states from gpuzip."""
+
+import functools
+from types import FunctionType
+from typing import Any, Callable, Dict, List, Tuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import jaxpr_as_fun
+
+from ._arrays import int32
+from ._reads import CONSTANTS, reads
+from .actions import FORWARD, RESTORE, SAVE
+from .errors import ArgumentError, UnsupportedError
+from .session import Session
+
+
+def _kinds(tree: Any) -> Any:
+    """Structure, shapes and types of a pytree, as they decide which code JAX compiles."""
+    leaves, structure = jax.tree.flatten(tree)
+    return structure, [(jnp.shape(x), jnp.result_type(x), getattr(x, "weak_type", isinstance(x, _PYTHON))) for x in leaves]
+
+
+_PYTHON = (bool, int, float, complex)
+
+
+class _Compiled:
+    """The compiled time step and its compiled adjoint, which adds to the parameters' adjoint. Both come from
+    one trace of `step`: what the step reads beside its arguments keeps the value it had in the trace."""
+
+    def __init__(self, step: Callable[..., Any], state: Any, params: Any) -> None:
+        traced, kinds = jax.make_jaxpr(lambda state, t, params: step(state, t, *params), return_shape=True)(
+            state, np.int32(0), params
+        )
+        if any(isinstance(value, jax.core.Tracer) for value in traced.consts):
+            raise ArgumentError(_OTHERS)
+        (after, found), (before, wanted) = _kinds(kinds), _kinds(state)
+        if after != before or any(a[:2] != b[:2] for a, b in zip(found, wanted)):
+            raise ArgumentError(f"step returns {after} with {found}, and the state has {before} with {wanted}")
+        run, tree = jaxpr_as_fun(traced), jax.tree.structure(kinds)
+
+        def forward(state: Any, t: Any, *params: Any) -> Any:
+            return jax.tree.unflatten(tree, run(*jax.tree.leaves((state, t, params))))
+
+        def adjoint(state: Any, t: Any, params: Any, cotangent: Any, sums: Any) -> Tuple[Any, Any]:
+            _, pull_back = jax.vjp(lambda state, params: forward(state, t, *params), state, params)
+            before, more = pull_back(cotangent)
+            # Integers have adjoints of the type float0, which cannot be added.
+            return before, jax.tree.map(lambda a, b: b if b.dtype == jax.dtypes.float0 else a + b, sums, more)
+
+        self.forward, self.adjoint = jax.jit(forward), jax.jit(adjoint)
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, (jax.Array, np.ndarray, np.generic))
+
+
+def _constant(value: Any) -> bool:
+    """Whether the value itself cannot change."""
+    if isinstance(value, jax.Array):
+        return not isinstance(value, jax.core.Tracer)
+    return isinstance(value, (*CONSTANTS, np.generic))
+
+
+def _compiled(step: Callable[..., Any], state: Any, params: Any) -> _Compiled:
+    """The compiled code of `step`. A function keeps it, with all that it reads beside its arguments, and so
+    calls with the same function share it until one of these values is another."""
+    found = reads(step, _is_array) if isinstance(step, FunctionType) else []
+    if not found or not all(_constant(value) for _, value in found):
+        return _Compiled(step, state, params)
+    kinds = _kinds((state, params))
+    known, before, kept = getattr(step, "_gpuzip_compiled", (None, [], None))
+    if known != kinds or len(before) != len(found) or any(a is not b for (_, a), (_, b) in zip(before, found)):
+        kept = _Compiled(step, state, params)
+        step._gpuzip_compiled = kinds, found, kept  # type: ignore[attr-defined]
+    assert kept is not None
+    return kept
+
+
+_OTHERS = (
+    "step reads a value by which jax.grad, jax.vjp or another transformation works, and which is not among its "
+    "arguments: pass it to gpuzip.jax.loop as one of `params`"
+)
+
+
+def _bits(array: Any) -> Any:
+    """The array for a session. Types that JAX adds to NumPy's, such as bfloat16, go as integers of their size."""
+    return array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "V" else array
+
+
+def _host(leaves: List[Any]) -> List[Any]:
+    """The arrays in host memory. One array may be two leaves; a session wants memory for each of them."""
+    found: Dict[int, Any] = {}
+    for leaf in leaves:
+        array = np.ascontiguousarray(leaf)
+        array = array.copy() if array.__array_interface__["data"][0] in found else array
+        found[array.__array_interface__["data"][0]] = _bits(array)
+    return list(found.values())
+
+
+class _Sweep:
+    """One forward sweep, and the session that has its states until the reverse sweep."""
+
+    def __init__(self, compiled: _Compiled, n: int, config: Any, state: Any, params: Any) -> None:
+        self.forward, self.adjoint = compiled.forward, compiled.adjoint
+        self.n, self.params = n, params
+        leaves, self.tree = jax.tree.flatten(state)
+        self.shardings = [leaf.sharding for leaf in leaves]
+        # JAX never changes an array, so that a RESTORE needs memory of its own.
+        self.buffers = [np.empty(leaf.shape, leaf.dtype) for leaf in leaves]
+        self.session = Session(tuple(map(_bits, self.buffers)), n, **config)
+        self.state = state
+        self.unused = [None]  # Of threads that take it, one finds it.
+
+    def until_backward(self) -> None:
+        """Does what the schedule wants up to the next BACKWARD, whose state is then `state`."""
+        for action in self.session:
+            if action.type == FORWARD:
+                for t in range(action.ts - 1, action.ts_end):
+                    self.state = self.forward(self.state, np.int32(t), *self.params)
+            elif action.type == SAVE:
+                self.session.save(action.ts, _host(jax.tree.leaves(self.state)))
+            elif action.type == RESTORE:
+                self.session.retrieve(action.ts, *map(_bits, self.buffers))
+                self.session.synchronize()
+                leaves = [
+                    jax.device_put(np.array(buffer), sharding)
+                    for buffer, sharding in zip(self.buffers, self.shardings)
+                ]
+                self.state = jax.tree.unflatten(self.tree, leaves)
+            elif action.ts_end > action.ts:
+                raise UnsupportedError("adjoint_every: gpuzip.jax.loop does the adjoint of every time step by itself")
+            else:
+                return
+
+
+class _Kept:
+    """A node without leaves, by which JAX hands a sweep from the forward to the reverse pass."""
+
+    def __init__(self, sweep: _Sweep) -> None:
+        self.sweep = sweep
+
+
+jax.tree_util.register_pytree_node(_Kept, lambda kept: ((), kept), lambda kept, _: kept)
+
+
+def _refuse_tracers(*values: Any) -> None:
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values)):
+        raise ArgumentError(
+            "gpuzip.jax.loop runs outside of jax.jit, jax.vmap and jax.lax.scan, and compiles `step` "
+            "itself: call it from a function that is not compiled"
+        )
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1, 2))
+def _loop(compiled: _Compiled, n: int, config: Any, state: Any, params: Any) -> Any:
+    _refuse_tracers(state, params)
+    for t in range(n):
+        state = compiled.forward(state, np.int32(t), *params)
+    return state
+
+
+def _forward(compiled: _Compiled, n: int, config: Any, state: Any, params: Any) -> Tuple[Any, Any]:
+    _refuse_tracers(state, params)
+    sweep = _Sweep(compiled, n, dict(config), state, params)
+    sweep.until_backward()
+    return sweep.forward(sweep.state, np.int32(n - 1), *params), _Kept(sweep)
+
+
+def _reverse(compiled: _Compiled, n: int, config: Any, kept: _Kept, cotangent: Any) -> Tuple[Any, Any]:
+    sweep = kept.sweep
+    try:
+        sweep.unused.pop()
+    except IndexError:
+        raise ArgumentError(
+            "a reverse sweep of gpuzip.jax.loop runs once: call jax.grad or jax.vjp again"
+        ) from None
+    try:
+        with sweep.session:
+            sums = jax.tree.map(_zeros, sweep.params)
+            for t in range(n - 1, -1, -1):
+                if t < n - 1:
+                    sweep.until_backward()
+                cotangent, sums = sweep.adjoint(sweep.state, np.int32(t), sweep.params, cotangent, sums)
+    finally:
+        sweep.session = sweep.state = None  # type: ignore[assignment]
+    return cotangent, sums
+
+
+def _zeros(leaf: Any) -> Any:
+    """The adjoint of a parameter before the first time step; integers have none."""
+    if jnp.issubdtype(jnp.result_type(leaf), jnp.inexact):
+        return jnp.zeros(jnp.shape(leaf), jnp.result_type(leaf))
+    return np.zeros(jnp.shape(leaf), jax.dtypes.float0)
+
+
+_loop.defvjp(_forward, _reverse)
+
+
+def loop(step: Callable[..., Any], state: Any, n: int, *params: Any, **config: Any) -> Any:
+    """Returns the state after `n` time steps: `step(state, t, *params)` returns the state t + 1 of
+    state t, for t = 0, ..., n - 1.
+
+    `state` and `params` are pytrees of arrays; the state keeps its structure, shapes and types.
+    `jax.grad` and `jax.vjp` differentiate by the initial state and by `params`. The forward pass then
+    keeps as many states as the session's configuration allows (`config`, the keys of
+    `gpuzip.Session`, such as `checkpointing_snaps=10` or `host_budget="4 GiB"`), and the reverse pass
+    computes the others again. Without a gradient no state is kept. With lossless storage, the default,
+    the gradient has the bits of a run that keeps every state.
+
+    `step` is compiled by `jax.jit`; the loop itself is Python's and runs outside of `jax.jit`,
+    `jax.vmap` and `jax.lax.scan`, where it raises an `ArgumentError`. States travel through host
+    memory. A gradient of a gradient is not supported, and a function that `jax.vjp` returns can be
+    called once. It raises the errors of `gpuzip.Session`, too.
+    """
+    n = int32("n", n)
+    if n < 1:
+        raise ArgumentError(f"n is {n}: gpuzip.jax.loop needs at least one time step")
+    state = jax.tree.map(jnp.asarray, state)
+    return _loop(_compiled(step, state, params), n, tuple(sorted(config.items())), state, params)
