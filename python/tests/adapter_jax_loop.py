@@ -322,6 +322,13 @@ class Scan(unittest.TestCase):
         for wrong in (jax.jit(run), jax.grad(jax.jit(run)), lambda u: jax.vmap(run)(u[None])):
             with self.assertRaisesRegex(gpuzip.ArgumentError, "outside of jax.jit"):
                 wrong(self.u)
+        with self.assertRaisesRegex(gpuzip.ConfigError, "checkpointing_snaps"):
+            ours(self.u, self.speed, checkpointing_snap=3)
+        for leaf in (jax.random.key(1), jnp.zeros((0, 3))):
+            with self.assertRaisesRegex(gpuzip.UnsupportedError, "leaf 1 of the state.*gpuzip.jax.scan"):
+                gpuzip.jax.loop(lambda state, t: state, (self.u, leaf), 3)
+        with self.assertRaisesRegex(gpuzip.ArgumentError, "no gradient of its gradient"):
+            jax.grad(lambda u: jnp.sum(jax.grad(lambda u: ours(u, self.speed, **FEW))(u)))(self.u)
         with self.assertRaisesRegex(TypeError, "n = 2.5"):
             gpuzip.jax.loop(step, begin(self.u), 2.5, self.speed)
         with self.assertRaisesRegex(gpuzip.ArgumentError, "n is 0"):

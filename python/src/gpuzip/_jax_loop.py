@@ -12,6 +12,7 @@ from jax.extend.core import jaxpr_as_fun
 from ._arrays import int32
 from ._reads import CONSTANTS, reads
 from .actions import FORWARD, RESTORE, SAVE
+from .config import of
 from .errors import ArgumentError, UnsupportedError
 from .session import Session
 
@@ -78,6 +79,10 @@ def _compiled(step: Callable[..., Any], state: Any, params: Any) -> _Compiled:
     return kept
 
 
+_NO_FIELD = (
+    "gpuzip.jax.loop keeps numbers; pass a key of random numbers by jax.random.key_data and wrap_key_data, leave out "
+    "what is empty, or use gpuzip.jax.scan"
+)
 _OTHERS = (
     "step reads a value by which jax.grad, jax.vjp or another transformation works, and which is not among its "
     "arguments: pass it to gpuzip.jax.loop as one of `params`"
@@ -148,8 +153,8 @@ jax.tree_util.register_pytree_node(_Kept, lambda kept: ((), kept), lambda kept, 
 def _refuse_tracers(*values: Any) -> None:
     if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values)):
         raise ArgumentError(
-            "gpuzip.jax.loop runs outside of jax.jit, jax.vmap and jax.lax.scan, and compiles `step` "
-            "itself: call it from a function that is not compiled"
+            "gpuzip.jax.loop runs outside of jax.jit, jax.vmap, jax.lax.scan and jax.checkpoint, compiles `step` itself, "
+            "and has no gradient of its gradient: call it from a function that is not compiled, or use gpuzip.jax.scan"
         )
 
 
@@ -217,5 +222,9 @@ def loop(step: Callable[..., Any], state: Any, n: int, *params: Any, **config: A
     n = int32("n", n)
     if n < 1:
         raise ArgumentError(f"n is {n}: gpuzip.jax.loop needs at least one time step")
+    of(None, config)  # A wrong key is an error without a gradient, too.
     state = jax.tree.map(jnp.asarray, state)
+    for k, leaf in enumerate(jax.tree.leaves(state)):
+        if not leaf.size or jnp.issubdtype(leaf.dtype, jax.dtypes.extended):
+            raise UnsupportedError(f"leaf {k} of the state, {jnp.shape(leaf)} of {leaf.dtype}: {_NO_FIELD}")
     return _loop(_compiled(step, state, params), n, tuple(sorted(config.items())), state, params)
