@@ -154,7 +154,7 @@ class Session(Unshared):
         # current action; and whether `setup` keeps the memory of the shot before.
         self._begun = self._readable = _NOTHING
         self._flags = 0
-        self._stays = schedule is None and config.compressor == "none"
+        self._stays = schedule is None
 
     # The loop.
 
@@ -208,8 +208,8 @@ class Session(Unshared):
     def setup(self, steps: Optional[int] = None) -> "Session":
         """Prepares the next shot, with `steps` time steps if given, and returns the session. The
         snapshots and statistics of the shot before are forgotten. A new session needs no `setup`
-        before its first shot. With zero copy, arrays of the memory must be gone if the memory may move:
-        with another number of steps, a new plan, a shared schedule or a codec."""
+        before its first shot. With zero copy, arrays of the memory must be gone where it may move: with
+        another number of steps, a new plan or a shared schedule."""
         if self._in_flight:
             self.synchronize()
         self._expire("setup")
