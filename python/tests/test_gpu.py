@@ -3,6 +3,9 @@ the software CUDA driver."""
 
 import array
 import ctypes
+import os
+import subprocess
+import sys
 import unittest
 
 import gpuzip
@@ -317,6 +320,13 @@ class Sessions(unittest.TestCase):
                     self.assertEqual(bytes(u.get()), expected[action.ts])
         with self.assertRaisesRegex(gpuzip.StateError, "given back"):
             memory.__cuda_array_interface__
+
+    def test_streams_of_dlpack_on_a_driver_that_is_late(self):
+        # Where nothing orders a read behind a transfer, this mode reads first.
+        name = "test_gpu.Sessions.test_zero_copy_by_dlpack"
+        words, folder = [sys.executable, "-m", "unittest", name], os.path.dirname(os.path.abspath(__file__))
+        done = subprocess.run(words, cwd=folder, env={**os.environ, "CUDA_EMU_MODE": "late"}, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_an_array_keeps_the_memory_of_a_session_that_ended(self):
         class Array:
