@@ -159,6 +159,12 @@ fn schedules_of_checkpoint_schedules() {
     adapter("checkpoint_schedules", &["checkpoint_schedules==1.0.4", "pytest", "pyadjoint-ad"]);
 }
 
+/// The page is docs/surveys.md.
+#[test]
+fn configurations_and_results_on_workers_of_dask() {
+    adapter("surveys", &["distributed"]);
+}
+
 /// Devito compiles its time steps with gcc.
 #[test]
 fn images_and_gradients_in_devito() {
