@@ -171,6 +171,9 @@ class Program:
 
     def schedule(self):
         draw, n = self.draw, self.steps
+        if draw.random() < 0.3:
+            state = gpuzip.Field(shape=4096, dtype="f8")
+            return GpuzipSchedule(n, fields=state, host_budget=32768 * draw.randint(2, n + 2))
         algorithm = draw.choice(("revolve", "uniform", "zcut", "store-all"))
         keys = {} if algorithm == "store-all" else {"checkpointing_snaps": draw.randint(1, n)}
         return GpuzipSchedule(n, checkpointing_algorithm=algorithm, **keys)

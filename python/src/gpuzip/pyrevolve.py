@@ -20,7 +20,7 @@ from .actions import BACKWARD, FORWARD, RESTORE, SAVE, TERMINATE
 from .actions import Action as Step
 from .config import Config
 from .errors import ArgumentError, StateError, UnsupportedError
-from .plan import plan
+from .plan import budgets_of
 from .schedule import Schedule
 from .session import Session
 
@@ -209,14 +209,9 @@ class BaseRevolver:
         on_disk = [level for level in self.storage_list if level.disk]
         if not on_disk:
             return {}
-        here = plan(arrays, 2, checkpointing_algorithm="revolve", checkpointing_snaps=1)
-        pages = -(-here.slot_bytes // 4096) * 4096
         in_memory = sum(level.n_ckp for level in self.storage_list if not level.disk)
-        return {
-            "disk_path": ":".join({str(level.disk) for level in on_disk}),
-            "disk_budget": pages * sum(level.n_ckp for level in on_disk),
-            "host_budget": 4 * pages + 4096 + in_memory * here.slot_bytes,
-        }
+        folders = ":".join({str(level.disk) for level in on_disk})
+        return {"disk_path": folders, **budgets_of(arrays, in_memory, sum(level.n_ckp for level in on_disk))}
 
     @property
     def session(self) -> Any:
