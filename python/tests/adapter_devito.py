@@ -105,9 +105,45 @@ class Devito(unittest.TestCase):
         page = os.environ.get("GPUZIP_TEST_PAGE", os.path.join(HERE, "../../docs/devito.md"))
         with open(page) as file:
             text = file.read()
-        program, printed = (text.split(f"```{kind}\n")[1].split("```")[0] for kind in ("python", "text"))
-        done = python("-c", program)
-        self.assertEqual(done.stdout, printed, done.stderr)
+        programs, outputs = (
+            [part.split("```")[0] for part in text.split(f"```{kind}\n")[1:]] for kind in ("python", "text")
+        )
+        self.assertEqual((len(programs), len(outputs)), (2, 2))
+        for program, printed in zip(programs, outputs):
+            done = python("-c", program)
+            self.assertEqual(done.stdout, printed, done.stderr)
+
+    def test_devito_computes_in_buffers(self):
+        # The program of the page, beside a TimeFunction and every state.
+        with open(os.environ.get("GPUZIP_TEST_PAGE", os.path.join(HERE, "../../docs/devito.md"))) as file:
+            program = file.read().split("```python\n")[2].split("```")[0]
+        done = python("-c", program + """if True:
+            from devito import TimeFunction
+            levels, states = TimeFunction(name="levels", grid=grid, space_order=4, time_order=2), [first[0]]
+            advance = Operator([Eq(levels.forward, 2 * levels - levels.backward + model * levels.laplace)])
+            levels.data_with_halo[0], levels.data_with_halo[1] = first
+            for t in range(60):
+                advance.apply(time_m=t + 1, time_M=t + 1)
+                states.append(np.array(levels.data_with_halo[(t + 2) % 3]))
+            expected = np.zeros(shape)
+            for t in reversed(range(60)):
+                expected += t * states[t] * states[t + 1]
+            assert (image == expected).all()
+            def addresses(kind):
+                class Seen(kind):
+                    def apply(self, t_start, t_end, inbuffer, outbuffer):
+                        seen.add(inbuffer[0].ctypes.data)
+                        super().apply(t_start, t_end, inbuffer, outbuffer)
+                return Seen()
+            seen, image[:] = set(), 0.0
+            revolver = pyrevolve.Revolver(pyrevolve.Buffers(list(first)), addresses(Forward), Adjoint(), 6, 60)
+            revolver.apply_forward()
+            revolver.apply_reverse()
+            # Six snapshots, the initial state and two buffers beside them.
+            assert len(seen) <= 9, len(seen)
+            print((image == expected).all())
+        """)  # fmt: skip
+        self.assertEqual(done.stdout.splitlines()[1:], ["True"], done.stderr)
 
     def test_the_benchmark_compares_equal_gradients(self):
         path = os.path.join(HERE, "../benches/adapters/devito.py")
