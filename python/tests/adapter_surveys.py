@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import tempfile
 import unittest
 
 from dask.distributed import Client, LocalCluster
@@ -12,7 +11,7 @@ import gpuzip
 from test_workers import PLAIN, fails, raises, shot
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PAGE = os.environ.get("GPUZIP_TEST_PAGE", os.path.join(HERE, "../../docs/surveys.md"))
+EXAMPLE = os.path.join(HERE, "../examples/shots.py")
 
 
 class Dask(unittest.TestCase):
@@ -36,18 +35,9 @@ class Dask(unittest.TestCase):
                     with self.assertRaisesRegex(kind, "what to do"):
                         client.submit(raises, kind).result()
 
-    def test_the_page_is_right(self):
-        with open(PAGE) as file:
-            text = file.read()
-        parts = text.split("```python\n")
-        self.assertEqual(len(parts), 2)
-        program, printed = parts[1].split("```")[0], parts[1].split("```text\n")[1].split("```")[0]
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "survey.py")
-            with open(path, "w") as file:
-                file.write(program)
-            done = subprocess.run([sys.executable, path], cwd=folder, capture_output=True, text=True)
-        self.assertEqual((done.returncode, done.stdout), (0, printed), done.stderr)
+    def test_the_example(self):
+        done = subprocess.run([sys.executable, EXAMPLE], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout), (0, "31.017599855387 {3636}\n"), done.stderr)
 
 
 if __name__ == "__main__":

@@ -159,7 +159,6 @@ fn schedules_of_checkpoint_schedules() {
     adapter("checkpoint_schedules", &["checkpoint_schedules==1.0.4", "pytest", "pyadjoint-ad==2026.10.0"]);
 }
 
-/// The page is docs/surveys.md.
 #[test]
 fn configurations_and_results_on_workers_of_dask() {
     adapter("surveys", &["distributed"]);
