@@ -367,6 +367,21 @@ class Scan(unittest.TestCase):
             self.assertGreater(os.path.getsize(picture), 10000)
         np.testing.assert_allclose(*velocities, rtol=1e-9)
 
+    def test_memory_of_a_session_is_an_array(self):
+        session = gpuzip.Session(np.zeros((5, 4)), 9, zero_copy=True, cache_capacity=7, **FEW)
+        session.get_action()
+        slot = session.save_begin(0)
+        slot[0].array[...] = 0.25
+        array = jnp.from_dlpack(slot[0])
+        self.assertEqual(array.unsafe_buffer_pointer(), slot[0].data)
+        session.finalize()
+        finalizer = session._finalizer
+        self.assertTrue(finalizer.alive)
+        self.assertEqual(float(array.sum()), 5.0)
+        del array
+        gc.collect()
+        self.assertFalse(finalizer.alive)
+
     def test_the_benchmark_compares_gradients(self):
         rows = benchmark("jax")
         self.assertEqual([row[-1] for row in rows if row[0].startswith("gpuzip")], ["equal bits"] * 2)
