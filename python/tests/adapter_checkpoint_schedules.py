@@ -229,7 +229,7 @@ class CheckpointSchedules(unittest.TestCase):
         for seed in range(300):
             draw = random.Random(seed)
             n, snaps = draw.randint(3, 100), draw.randint(1, 60)
-            algorithm = draw.choice(("auto", "revolve", "zcut", "uniform", "store-all"))
+            algorithm = draw.choice(("auto", "revolve", "zcut", "uniform", "store-all", "two-level", "hrevolve"))
             keys = {"checkpointing_algorithm": algorithm, "host_budget": 256 * draw.randint(7, 30)}
             if draw.random() < 0.8:
                 keys["disk_budget"] = 4096 * draw.randint(1, 60)
@@ -253,6 +253,9 @@ class CheckpointSchedules(unittest.TestCase):
             self.assertEqual(len(saves), stats.saves)
             if on_disk:
                 equal.append(saves.count(StorageType.DISK) == stats.disk_writes)
+        huge = {"host_budget": "100 GB", "disk_budget": "100 TB"}
+        schedule = GpuzipSchedule(500, fields=[gpuzip.Field(shape=10**8, dtype="f8")], **huge)
+        self.assertEqual(schedule.summary(), gpuzip.plan(gpuzip.Field(shape=10**8, dtype="f8"), 500, backend="host", range_actions=True, **huge))
         self.assertGreater(len(equal), 100)
         self.assertGreater(sum(equal), 0.98 * len(equal))
 

@@ -1,6 +1,8 @@
 """Zero copy: the session's memory as arrays, whose types, orders and lifetimes are those that are promised."""
 
 import random
+import subprocess
+import sys
 import unittest
 
 import gpuzip
@@ -60,8 +62,22 @@ class Program:
                 lambda: [memory.array for memory in slot],
                 lambda: list(map(numpy.asarray, slot)),
                 lambda: list(map(from_dlpack, slot)),
+                lambda: list(map(self.viewed, slot)),
             )
         )()
+
+    def viewed(self, memory):
+        """An array of `view()`: of bytes for the types that memoryviews do not have."""
+        view = memory.view()
+        array = numpy.asarray(view)
+        if memory.dtype[1] == "c" or memory.dtype == "<f2":
+            array = array.view(memory.dtype)
+            array = array.reshape(memory.shape[::-1] if memory.order == "F" else memory.shape)
+        elif not memory.shape:
+            array = array.reshape(())
+        else:
+            assert array.dtype == memory.dtype, (array.dtype, memory.dtype)
+        return array.T if memory.order == "F" else array
 
 
 @needs_numpy
@@ -275,9 +291,6 @@ class Lifetimes(unittest.TestCase):
         self.assertIn("used_dltensor", repr(capsule))
 
     def test_memory_that_arrays_use_does_not_move(self):
-        def moves(session):
-            return lambda: session.setup(30)
-
         u = numpy.zeros(5)
         with gpuzip.Session(u, 9, **SLOTS) as session:
             _, (array,) = first_save(session)
@@ -291,6 +304,28 @@ class Lifetimes(unittest.TestCase):
                 session.setup()
             del array, _
             self.assertEqual(session.setup(30).summary().steps, 30)
+            _, (array,) = first_save(session)
+            session.setup()
+
+    def test_a_forked_child_leaves_memory_alone(self):
+        program = """
+import gpuzip, numpy, os
+session = gpuzip.Session(numpy.zeros(5), 9, zero_copy=True, checkpointing_algorithm="revolve", checkpointing_snaps=4)
+session.get_action()
+array = session.save_begin(0)[0].array
+if os.fork() == 0:
+    for call in (lambda: session.setup(30), session.finalize):
+        try:
+            call()
+        except (gpuzip.ForkedError, gpuzip.StateError):
+            pass
+else:
+    assert os.wait()[1] == 0
+    array[:] = 1.0
+    print("ok")
+"""
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "ok\n", ""))
 
     def test_dlpack_says_what_it_cannot_do(self):
         with gpuzip.Session(numpy.zeros(5), 9, **SLOTS) as session:

@@ -19,6 +19,13 @@ class Lease:
         self.handle = handle
 
 
+# Letters of the module struct.
+_LETTERS = {
+    "<f4": "f", "<f8": "d", "|i1": "b", "<i2": "h", "<i4": "i", "<i8": "q", "|u1": "B", "<u2": "H", "<u4": "I", "<u8": "Q",
+    "|b1": "?",
+}  # fmt: skip
+
+
 class Memory(Unshared):
     """Memory of the library that holds one field of a state (zero copy).
 
@@ -33,7 +40,7 @@ class Memory(Unshared):
     are not.
     """
 
-    __slots__ = ("_at", "shape", "type", "dtype", "order", "readonly", "device", "stream", "_lease", "_gone", "_made", "_shown")
+    __slots__ = ("_at", "shape", "type", "dtype", "order", "readonly", "device", "stream", "_lease", "_gone", "_made", "_shown", "__weakref__")
 
     def __init__(
         self, data: int, found: Described, readonly: bool, device: bool = False, stream: Optional[int] = None,
@@ -114,11 +121,11 @@ class Memory(Unshared):
 
     def view(self) -> memoryview:
         """Returns the memory as a memoryview of the field's shape, or in Fortran order of the reversed
-        shape; of bytes if the values are complex."""
+        shape; of bytes if the values are complex or of half precision."""
         if self.device:
             raise ArrayError("the memory is on a GPU: use __cuda_array_interface__")
         view: memoryview = self._bytes()
-        letter: Any = {"<f4": "f", "<f8": "d", "|i1": "b", "<i2": "h", "<i4": "i", "<i8": "q"}.get(self.dtype)
+        letter: Any = _LETTERS.get(self.dtype)
         if letter:
             shape = self.shape[::-1] if self.order == "F" else self.shape
             view = view.cast(letter, shape) if shape else view.cast(letter)

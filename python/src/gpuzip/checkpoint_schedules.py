@@ -21,7 +21,8 @@ from checkpoint_schedules import (  # type: ignore[import-untyped]
 from .actions import BACKWARD, FORWARD, RESTORE, SAVE, TERMINATE, Action, ActionType
 from .config import Config
 from .errors import ArgumentError, ConfigError, ScheduleError, StateError, UnsupportedError
-from .plan import budgets_of
+from .plan import budgets_of, plan
+from .process import algorithm_name
 from .records import Summary
 from .schedule import Schedule
 from .session import Session
@@ -31,6 +32,7 @@ _KEYS = {
     "adjoint_every", "cache_capacity", "checkpointing_algorithm", "checkpointing_snaps", "log_level", "range_actions",
     "schedule_chunk", "snapshot_rule", "strict", "trace_file_path", "uniform_reading",
 }  # fmt: skip
+_COUNTS = ("forward_steps", "saves", "restores", "max_live", "actions")
 # The keys that change them where `fields` tell the bytes of a state.
 _KEYS_OF_PLANS = (_KEYS - {"cache_capacity"}) | {"device_reserve", "disk_budget", "host_budget", "profile_path"}
 
@@ -72,9 +74,8 @@ class GpuzipSchedule(CheckpointSchedule):  # type: ignore[misc]
                 self._summary = schedule.summary()
             self._on_disk = _lightest(_lives(self._steps), ram)
         else:
-            with Session(fields, max_n, backend="host", **config) as session:
-                self._steps = _read(Schedule.of(session).actions())
-                self._summary = session.summary()
+            self._summary = plan(fields, max_n, backend="host", **config)
+            self._steps = _read(_planned(fields, max_n, config, self._summary))
             self._on_disk = _longest(_lives(self._steps), self._summary)
         self._exhausted = False
         # Adjoint steps that are left in the calculation in progress, and whether one is being done.
@@ -146,6 +147,21 @@ class _Reverse(Reverse):  # type: ignore[misc]
 
 # Some programs look at the name of an action's class, and `repr` prints it.
 _Reverse.__name__ = _Reverse.__qualname__ = "Reverse"
+
+
+def _planned(fields: Any, n: int, config: Dict[str, Any], summary: Summary) -> List[Action]:
+    """The actions of a plan: from its numbers, or where these do not determine them (hrevolve) from a
+    session, which has the memory of the plan as long as this takes."""
+    keys = {"checkpointing_algorithm": algorithm_name(summary.algorithm), "schedule_chunk": summary.chunk}
+    if keys["checkpointing_algorithm"] != "store-all":
+        keys["checkpointing_snaps"] = summary.snapshots
+    given = {key: value for key, value in config.items() if key in _KEYS}
+    with Schedule(n, **{**given, **keys}) as schedule:
+        found = schedule.summary()
+        if all(getattr(found, name) == getattr(summary, name) for name in _COUNTS):
+            return schedule.actions()
+    with Session(fields, n, backend="host", **config) as session:
+        return Schedule.of(session).actions()
 
 
 class _Life(NamedTuple):

@@ -149,7 +149,8 @@ class Session(Unshared):
             )
         self._handle = handle.value or 0
         self._lease: Optional[Lease] = Lease(self._handle)
-        self._finalizer = weakref.finalize(self._lease, _close, self._handle, os.getpid(), self._kept)
+        self._closing = self._handle, os.getpid(), self._kept
+        self._finalizer = weakref.finalize(self._lease, _close, *self._closing)
         # Zero copy: the memory that is being written to, and the memory that may be read; the flags of the
         # current action; and whether `setup` keeps the memory of the shot before.
         self._begun = self._readable = _NOTHING
@@ -219,6 +220,7 @@ class Session(Unshared):
             check(library.gpuzip_setup(self._handle))
         else:
             check(library.gpuzip_setup_steps(self._handle, int32("steps", steps)))
+        self._stays = self._kept[0] is None
         self._it = -1
         return self
 
@@ -508,7 +510,7 @@ class Session(Unshared):
         try:
             if holder is not None and is_open:
                 self._handle = _CLOSED
-                self._finalizer = weakref.finalize(holder, _close, handle, os.getpid(), self._kept)
+                self._finalizer = weakref.finalize(holder, _close, *self._closing)
             elif is_open:
                 check(library.gpuzip_finalize(handle))
         finally:
@@ -585,7 +587,7 @@ class Session(Unshared):
         self._lease = None
         holder = held()
         self._lease = holder or Lease(self._handle)
-        self._finalizer = weakref.finalize(self._lease, _close, self._handle, os.getpid(), self._kept)
+        self._finalizer = weakref.finalize(self._lease, _close, *self._closing)
         if holder is not None:
             raise StateError(
                 "setup may free the session's memory, and arrays of it are in use: delete them before (del), "
