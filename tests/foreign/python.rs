@@ -156,7 +156,10 @@ fn revolvers_of_pyrevolve() {
 
 #[test]
 fn schedules_of_checkpoint_schedules() {
-    adapter("checkpoint_schedules", &["checkpoint_schedules==1.0.4", "pytest", "pyadjoint-ad==2026.10.0"]);
+    adapter(
+        "checkpoint_schedules",
+        &["checkpoint_schedules==1.0.4", "pytest", "pyadjoint-ad==2026.10.0"],
+    );
 }
 
 #[test]
