@@ -239,6 +239,12 @@ class Lifetimes(unittest.TestCase):
             with session.acquire(action.ts) as slot:
                 self.assertEqual(slot[0].array.shape, (5,))
             self.refuses(slot, "retrieve_release")
+            restores = (a for a in session if a.type == gpuzip.RESTORE)
+            slot = session.retrieve_acquire(next(restores).ts)
+            after = session.retrieve_acquire(next(restores).ts)
+            self.refuses(slot, "later retrieve")
+            session.retrieve(next(restores).ts, u)
+            self.refuses(after, "later retrieve")
             session.setup()
             slot, _ = first_save(session)
             session.setup()
