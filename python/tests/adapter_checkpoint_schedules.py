@@ -5,6 +5,7 @@ import contextlib
 import importlib.metadata
 import io
 import os
+import random
 import sys
 import tempfile
 import unittest
@@ -161,6 +162,154 @@ class CheckpointSchedules(unittest.TestCase):
                 schedule = GpuzipSchedule(n, checkpointing_algorithm=algorithm, checkpointing_snaps=4)
                 self.assertEqual(gradient(n, schedule), expected)
 
+    def test_derivatives_at_a_second_control(self):
+        import pyadjoint
+
+        # The control enters each step, and the step is not linear; or it is the initial state.
+        steps = {
+            "factor": lambda u, m: u * m,
+            "square": lambda u, m: 0.9 * u * u + 0.1 * m,
+            "initial": lambda u, m: 3.7 * u * (1.0 - 0.3 * u),
+        }
+
+        def found(step, schedule=None):
+            """The derivative at 1, values and derivatives at 1.3 and 0.7, and what comes after them."""
+            tape = pyadjoint.Tape()
+            with pyadjoint.set_working_tape(tape):
+                pyadjoint.continue_annotation()
+                if schedule is not None:
+                    tape.enable_checkpointing(schedule)
+                m = u = pyadjoint.AdjFloat(1.0)
+                for _ in tape.timestepper(iter(range(6))):
+                    u = step(u, m)
+                functional = pyadjoint.ReducedFunctional(0.5 * u, pyadjoint.Control(m))
+                pyadjoint.pause_annotation()
+                right = [functional.derivative()]
+                for at in (1.3, 0.7):
+                    right += [functional(pyadjoint.AdjFloat(at)), functional.derivative()]
+                rest = []
+                for call in (
+                    functional.derivative,
+                    lambda: functional.hessian(pyadjoint.AdjFloat(1.0)),
+                    lambda: functional.tlm(pyadjoint.AdjFloat(1.0)),
+                ):
+                    try:
+                        rest.append(call())
+                    except (pyadjoint.checkpointing.CheckpointError, TypeError) as reason:
+                        rest.append(type(reason).__name__)
+                return right, rest
+
+        for name, step in steps.items():
+            expected, rest = found(step)
+            # By a difference of the step itself.
+            for at, derivative in zip((1.0, 1.3, 0.7), expected[::2]):
+                ends = []
+                for m in (at + 1e-6, at - 1e-6):
+                    u = m
+                    for _ in range(6):
+                        u = step(u, m)
+                    ends.append(0.5 * u)
+                self.assertAlmostEqual(derivative / (ends[0] - ends[1]) * 2e-6, 1, 6)
+            self.assertEqual(rest[0], expected[-1])
+            for algorithm, snaps in (("revolve", 2), ("uniform", 2), ("zcut", 3), ("store-all", 0)):
+                schedule = GpuzipSchedule(6, checkpointing_algorithm=algorithm, checkpointing_snaps=snaps)
+                ours, after = found(step, schedule)
+                self.assertEqual(ours, expected, (name, algorithm))
+                # What the page says of all schedules in pyadjoint.
+                self.assertEqual(after[:2], ["CheckpointError", "TypeError"])
+                self.assertNotAlmostEqual(after[2], rest[2])
+            for wrong in (theirs.Revolve(6, 2), theirs.MultistageCheckpointSchedule(6, 2, 0), theirs.HRevolve(6, 2, 0), theirs.MixedCheckpointSchedule(6, 2, storage=StorageType.RAM)):
+                values = quiet(found, step, wrong)[0]
+                self.assertEqual((values[0], values[1], values[3]), (expected[0], expected[1], expected[3]))
+                self.assertEqual(values == expected, name == "initial", (name, wrong))
+            self.assertEqual(found(step, theirs.SingleMemoryStorageSchedule())[0], expected)
+
+    def test_the_storage_of_a_plan_arrives(self):
+        equal, field = [], gpuzip.Field(shape=32, dtype="f8")
+        for seed in range(300):
+            draw = random.Random(seed)
+            n, snaps = draw.randint(3, 100), draw.randint(1, 60)
+            algorithm = draw.choice(("auto", "revolve", "zcut", "uniform", "store-all", "two-level", "hrevolve"))
+            keys = {"checkpointing_algorithm": algorithm, "host_budget": 256 * draw.randint(7, 30)}
+            if draw.random() < 0.8:
+                keys["disk_budget"] = 4096 * draw.randint(1, 60)
+            if algorithm in ("revolve", "zcut", "uniform") and draw.random() < 0.5:
+                keys["checkpointing_snaps"] = min(snaps, n)
+            try:
+                with gpuzip.Session(initial(32), n, backend="host", **keys) as session:
+                    reverse(session, initial(32), states(n, 32))
+                    stats, plan = session.stats(), session.summary()
+            except gpuzip.BudgetError:
+                continue
+            schedule = GpuzipSchedule(n, fields=field, **keys)
+            self.assertEqual(schedule.summary().forward_steps, stats.forward_steps)
+            on_disk = plan.disk_bytes // 4096
+            in_memory = plan.host_bytes // 256 - 4 * bool(on_disk)
+            # RAM has the data of one adjoint step beside the states.
+            limits = {StorageType.RAM: in_memory + 1, StorageType.DISK: on_disk}
+            quiet(self.validity, lambda *_: (GpuzipSchedule(n, fields=field, **keys), limits, 1), n, (0,))
+            self.assertEqual(schedule.uses_storage_type(StorageType.DISK), on_disk > 0)
+            saves = [a.storage for a in schedule if isinstance(a, Forward) and a.write_ics]
+            self.assertEqual(len(saves), stats.saves)
+            if on_disk:
+                equal.append(saves.count(StorageType.DISK) == stats.disk_writes)
+        huge = {"host_budget": "100 GB", "disk_budget": "100 TB"}
+        schedule = GpuzipSchedule(500, fields=[gpuzip.Field(shape=10**8, dtype="f8")], **huge)
+        self.assertEqual(schedule.summary(), gpuzip.plan(gpuzip.Field(shape=10**8, dtype="f8"), 500, backend="host", range_actions=True, **huge))
+        self.assertGreater(len(equal), 100)
+        self.assertGreater(sum(equal), 0.98 * len(equal))
+
+    def test_pyadjoint_stores_on_disk_what_the_plan_has_there(self):
+        import pyadjoint
+
+        class Disk(pyadjoint.tape.TapePackageData):
+            """Counts the states that are stored while storing on disk is switched on."""
+
+            on, stored = False, 0
+            clear = reset = checkpoint = copy = restore_from_checkpoint = lambda *_: None
+
+            def continue_checkpointing(self):
+                self.on, self.stored = True, self.stored + 1
+
+            def pause_checkpointing(self):
+                self.on = False
+
+        keys = {"checkpointing_algorithm": "revolve", "checkpointing_snaps": 20, "host_budget": 256 * 12, "disk_budget": "1M"}
+        schedule = GpuzipSchedule(60, fields=gpuzip.Field(shape=32, dtype="f8"), **keys)
+        tape, disk = pyadjoint.Tape(), Disk()
+        with pyadjoint.set_working_tape(tape):
+            pyadjoint.continue_annotation()
+            with self.assertRaisesRegex(pyadjoint.checkpointing.CheckpointError, "disk checkpointing but it is not configured"):
+                tape.enable_checkpointing(schedule)
+            tape._package_data["disk"] = disk
+            tape.enable_checkpointing(schedule)
+            x = control = pyadjoint.AdjFloat(0.2)
+            for _ in tape.timestepper(iter(range(60))):
+                x = x * 3.7 * (1.0 - x)
+            pyadjoint.ReducedFunctional(x, pyadjoint.Control(control)).derivative()
+            pyadjoint.pause_annotation()
+        self.assertEqual(disk.stored, len(schedule._on_disk))
+        self.assertGreater(disk.stored, 10)
+
+    def test_the_storage_of_their_schedules_becomes_budgets(self):
+        n, values = 60, 2048
+        for ram, disk in ((4, 6), (2, 9), (3, 3), (5, 0)):
+            found = actions(theirs.HRevolve(n, ram, disk))
+            self.assertEqual((found.ram, found.disk), (ram, disk))
+            with tempfile.TemporaryDirectory() as folder:
+                path, u = os.path.join(folder, "trace"), initial(values)
+                gpuzip.write_trace(path, found)
+                keys = {"checkpointing_algorithm": "trace", "trace_file_path": path, **found.budgets(u)}
+                with gpuzip.Session(u, n, **keys) as session:
+                    reverse(session, u, states(n, values))
+                    plan, stats = session.summary(), session.stats()
+            # Where memory with its staging buffers holds all states, none is on disk.
+            on_disk = plan.disk_bytes // 16384
+            self.assertEqual(on_disk + plan.host_bytes // 16384 - 4 * bool(on_disk), ram + disk)
+            self.assertEqual((on_disk > 0, stats.disk_writes > 0), (disk > 4, disk > 4))
+        found = actions(theirs.SingleDiskStorageSchedule(), 9)
+        self.assertEqual((found.ram, found.disk), (0, 9))
+
     def test_a_round_trip_changes_nothing(self):
         for n, s in SIZES:
             keys = {"checkpointing_algorithm": "revolve", "checkpointing_snaps": s}
@@ -184,6 +333,8 @@ class CheckpointSchedules(unittest.TestCase):
             (gpuzip.UnsupportedError, "adjoint_every", lambda: GpuzipSchedule(9, adjoint_every=3, checkpointing_algorithm="revolve", checkpointing_snaps=3)),
             (gpuzip.ConfigError, "checkpointing_snap'", lambda: GpuzipSchedule(9, checkpointing_snap=3)),
             (gpuzip.ConfigError, "host_budget has no effect", lambda: GpuzipSchedule(9, host_budget="1G")),
+            (gpuzip.ConfigError, "device_budget has no effect on a GpuzipSchedule with fields", lambda: GpuzipSchedule(9, fields=initial(), device_budget="1G")),
+            (gpuzip.ArgumentError, "ram = 3 with fields", lambda: GpuzipSchedule(9, fields=initial(), ram=3, host_budget="1G")),
             (gpuzip.ConfigError, "compressor has no effect", lambda: GpuzipSchedule(9, compressor="lorenzo", error_bound=1e-3)),
             (gpuzip.ArgumentError, "steps = None", lambda: actions(theirs.SingleMemoryStorageSchedule())),
             (gpuzip.ArgumentError, "max_n = 9", lambda: actions(theirs.Revolve(9, 3), 8)),

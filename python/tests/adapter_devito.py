@@ -109,6 +109,39 @@ class Devito(unittest.TestCase):
         done = python("-c", program)
         self.assertEqual(done.stdout, printed, done.stderr)
 
+    def test_devito_computes_in_buffers(self):
+        # The example, beside a TimeFunction and every state.
+        with open(os.path.join(HERE, "../examples/devito_buffers.py")) as file:
+            program = file.read()
+        done = python("-c", program + """if True:
+            from devito import TimeFunction
+            levels, states = TimeFunction(name="levels", grid=grid, space_order=4, time_order=2), [first[0]]
+            advance = Operator([Eq(levels.forward, 2 * levels - levels.backward + model * levels.laplace)])
+            levels.data_with_halo[0], levels.data_with_halo[1] = first
+            for t in range(60):
+                advance.apply(time_m=t + 1, time_M=t + 1)
+                states.append(np.array(levels.data_with_halo[(t + 2) % 3]))
+            expected = np.zeros(shape)
+            for t in reversed(range(60)):
+                expected += t * states[t] * states[t + 1]
+            assert (image == expected).all()
+            def addresses(kind):
+                class Seen(kind):
+                    def apply(self, t_start, t_end, inbuffer, outbuffer):
+                        seen.add(inbuffer[0].ctypes.data)
+                        super().apply(t_start, t_end, inbuffer, outbuffer)
+                return Seen()
+            seen, image[:] = set(), 0.0
+            revolver = pyrevolve.Revolver(pyrevolve.Buffers(list(first)), addresses(Forward), Adjoint(), 6, 60)
+            revolver.apply_forward()
+            revolver.apply_reverse()
+            # Six snapshots, the initial state and two buffers beside them.
+            assert len(seen) <= 9, len(seen)
+            print((image == expected).all())
+        """)  # fmt: skip
+        # No snapshot was transferred.
+        self.assertEqual(done.stdout.splitlines(), ["751.915614 0", "True"], done.stderr)
+
     def test_the_benchmark_compares_equal_gradients(self):
         path = os.path.join(HERE, "../benches/adapters/devito.py")
         program = f"""if True:

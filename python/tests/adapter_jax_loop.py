@@ -338,6 +338,20 @@ class Scan(unittest.TestCase):
         with self.assertRaisesRegex(gpuzip.ConfigError, "checkpointing_snaps"):
             jax.grad(lambda u: ours(u, self.speed, checkpointing_snap=3))(self.u)
 
+    def test_memory_of_a_session_is_an_array(self):
+        session = gpuzip.Session(np.zeros((5, 4)), 9, zero_copy=True, cache_capacity=7, **FEW)
+        session.get_action()
+        slot = session.save_begin(0)
+        slot[0].array[...] = 0.25
+        array = jnp.from_dlpack(slot[0])
+        self.assertEqual(array.unsafe_buffer_pointer(), slot[0].data)
+        session.finalize()
+        finalizer = session._finalizer
+        self.assertTrue(finalizer.alive)
+        self.assertEqual(float(array.sum()), 5.0)
+        del array
+        gc.collect()
+        self.assertFalse(finalizer.alive)
 
 
 if __name__ == "__main__":

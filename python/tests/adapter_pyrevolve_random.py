@@ -39,6 +39,9 @@ class Program:
         self.kinds = [(draw.choice(shapes), draw.choice(types)) for _ in range(draw.randint(1, 3))]
         self.place = draw.choice(("in place", "new arrays", "two buffers"))
         self.pad = draw.choice((0, 3))
+        # Operators with buffers, whose arrays may be in Fortran order.
+        self.buffered, order = draw.random() < 0.4, draw.choice("CF")
+        self.start = [np.zeros(shape, kind, order) for shape, kind in self.kinds]
         self.words = [draw.choice("amsct") for _ in range(draw.randint(1, 3))]
         self.begin()
 
@@ -70,6 +73,8 @@ class Program:
             [self.padded(x) for x in self.first]
             for _ in range(2 if self.place == "two buffers" else 1)
         ]
+        for x, y in zip(self.start, self.first):
+            x[...] = y
         self.adjoint, self.slope, self.done = [np.ones(x.shape) for x in self.first], 0.0, 0
 
     def at(self, t):
@@ -94,15 +99,27 @@ class Program:
             self.fail("apply")
             self.done += 1
             now, after = self.at(t), self.at(t + 1)
-            found = [
-                self.advance(x, np.real(now[k - 1].flat[0]), t).astype(x.dtype)
-                for k, x in enumerate(now)
-            ]
+            found = self.after(now, t)
             if self.place == "new arrays":
                 self.buffers[t % len(self.buffers)] = [self.padded(x) for x in found]
             else:
                 for x, y in zip(after, found):
                     x[...] = y
+
+    def after(self, now, t):
+        return [
+            self.advance(x, np.real(now[k - 1].flat[0]), t).astype(x.dtype)
+            for k, x in enumerate(now)
+        ]
+
+    def into(self, t_start, t_end, inbuffer, outbuffer):
+        """`apply` with buffers."""
+        now = inbuffer
+        for t in range(t_start, t_end):
+            self.fail("apply")
+            for x, y in zip(outbuffer, self.after(now, t)):
+                x[...] = y
+            now = outbuffer
 
     def advance(self, x, other, t):
         if x.dtype.kind == "i":
@@ -117,9 +134,9 @@ class Program:
             }[word]()
         return np.asarray(x)
 
-    def reverse(self, t):
+    def reverse(self, t, before, after):
         self.fail("reverse")
-        states = [*self.at(t), *self.at(t + 1)] if self.place == "two buffers" else self.at(t + 1)
+        states = [*before, *after] if self.place == "two buffers" else after
         for state, k in zip(states, [*range(len(self.first))] * 2):
             self.slope += np.sum(self.adjoint[k] * state) * self.dt
             self.adjoint[k] = np.sin(
@@ -136,15 +153,15 @@ class Program:
 
     # Runs.
 
-    def of(self):
-        operator = ours.Operator()
+    def of(self, buffered=False):
+        forward, operator = ours.Operator(), ours.Operator()
 
-        def apply(t_start, t_end):
+        def apply(t_start, t_end, *buffers):
             assert t_end == t_start + 1
-            self.reverse(t_start)
+            self.reverse(t_start, *(buffers or (self.at(t_start), self.at(t_end))))
 
-        operator.apply = apply
-        return self, self, operator
+        operator.apply, forward.apply = apply, self.into
+        return (ours.Buffers(self.start), forward, operator) if buffered else (self, self, operator)
 
     def result(self):
         """The bytes of the last adjoint, of the gradient by a parameter and of the live state."""
@@ -153,7 +170,9 @@ class Program:
     def run(self, revolver):
         self.rewind()
         revolver.apply_forward()
-        last = [x.tobytes() for x in self.at(self.steps)]
+        buffered = isinstance(revolver.checkpoint, ours.Buffers)
+        live = revolver.checkpoint.get_data(self.steps) if buffered else self.at(self.steps)
+        last = [x.tobytes() for x in live]
         revolver.apply_reverse()
         return last + self.result()
 
@@ -168,7 +187,7 @@ class Program:
             for at in (t, t + 1):
                 for x, y in zip(self.at(at), states[at]):
                     x[...] = y
-            self.reverse(t)
+            self.reverse(t, self.at(t), self.at(t + 1))
         return last + self.result()
 
 
@@ -213,7 +232,8 @@ def revolver_of(program, folder):
             ("all", lambda *of: ours.Revolver(*of, None, n, checkpointing_algorithm="store-all")),
         ]
     )
-    return f"{name}, c = {c}", make(*program.of())
+    of = list(program.of(program.buffered))
+    return f"{name}, c = {c}, buffers: {program.buffered}", make(*of)
 
 
 def theirs_of(program, folder):

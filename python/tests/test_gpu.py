@@ -3,6 +3,9 @@ the software CUDA driver."""
 
 import array
 import ctypes
+import os
+import subprocess
+import sys
 import unittest
 
 import gpuzip
@@ -275,6 +278,76 @@ class Sessions(unittest.TestCase):
                     else:
                         self.assertEqual(bytes(u.get()), expected[action.ts])
                 self.assertEqual(acquired, session.stats().restores)
+
+    def test_zero_copy_by_dlpack(self):
+        class ByDlpackOnly:
+            def __init__(self, memory):
+                self.__dlpack__, self.__dlpack_device__ = memory.__dlpack__, memory.__dlpack_device__
+
+        class Consumer:
+            """What a consumer of DLPack does on its stream."""
+
+            def __init__(self, memory, stream):
+                self.found = gpuzip._arrays.describe(ByDlpackOnly(memory), False, stream.handle.value)
+                self.array = Memory.at(self.found.data, 5, stream)
+
+        expected, stream, other = states(30), Stream(), Stream()
+        own = ByInterface(5, stream)
+        own.put(initial())
+        u = own
+        with gpuzip.Session(own, 30, zero_copy=True, **self.KEYS) as session:
+            for action in session:
+                if action.type == gpuzip.FORWARD:
+                    host = u.get()
+                    step(host)
+                    u = own
+                    u.put(host)
+                elif action.type == gpuzip.SAVE:
+                    slot = session.save_begin(action.ts, stream)
+                    self.assertEqual(slot[0].__dlpack_device__(), (2, 0))
+                    made = Consumer(slot[0], stream)
+                    self.assertEqual((made.found.data, made.found.readonly), (slot[0].data, False))
+                    made.array.put(u.get())
+                    slot.commit()
+                    self.assertTrue(Consumer(slot[0], stream).found.readonly)
+                elif action.type == gpuzip.RESTORE:
+                    # A consumer on another stream finds the state, too.
+                    memory = session.retrieve_acquire(action.ts, stream)[0]
+                    u = Consumer(memory, other).array
+                    own.put(u.get())
+                    u = own
+                else:
+                    self.assertEqual(bytes(u.get()), expected[action.ts])
+        with self.assertRaisesRegex(gpuzip.StateError, "given back"):
+            memory.__cuda_array_interface__
+
+    def test_streams_of_dlpack_on_a_driver_that_is_late(self):
+        # Where nothing orders a read behind a transfer, this mode reads first.
+        name = "test_gpu.Sessions.test_zero_copy_by_dlpack"
+        words, folder = [sys.executable, "-m", "unittest", name], os.path.dirname(os.path.abspath(__file__))
+        done = subprocess.run(words, cwd=folder, env={**os.environ, "CUDA_EMU_MODE": "late"}, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_an_array_keeps_the_memory_of_a_session_that_ended(self):
+        class Array:
+            """An array of CuPy: it has its owner, and what that said."""
+
+            def __init__(self, memory):
+                self.owner, self.said = memory, memory.__cuda_array_interface__
+
+        session = gpuzip.Session(ByInterface(5), 9, zero_copy=True, **self.KEYS)
+        session.get_action()
+        slot = session.save_begin(0)
+        array = Array(slot[0])
+        memory = Memory.at(array.said["data"][0], 5, None)
+        memory.put(initial())
+        slot.commit()
+        session.finalize()
+        finalizer = session._finalizer
+        self.assertTrue(finalizer.alive)
+        self.assertEqual(memory.get(), initial())
+        del array, slot
+        self.assertFalse(finalizer.alive)
 
 
 if __name__ == "__main__":

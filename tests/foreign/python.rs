@@ -156,7 +156,15 @@ fn revolvers_of_pyrevolve() {
 
 #[test]
 fn schedules_of_checkpoint_schedules() {
-    adapter("checkpoint_schedules", &["checkpoint_schedules==1.0.4", "pytest", "pyadjoint-ad"]);
+    adapter(
+        "checkpoint_schedules",
+        &["checkpoint_schedules==1.0.4", "pytest", "pyadjoint-ad==2026.10.0"],
+    );
+}
+
+#[test]
+fn configurations_and_results_on_workers_of_dask() {
+    adapter("surveys", &["distributed"]);
 }
 
 /// Devito compiles its time steps with gcc.

@@ -46,6 +46,19 @@ class Wave:
         self.adjoint = np.stack([2 * a + 0.2 * curvature(a) - 1e-3 * np.cos(u) * a + b, -a])
 
 
+class WaveInBuffers(Wave):
+    def forward(self, t_start, t_end, inbuffer, outbuffer):
+        u, before = inbuffer
+        for _ in range(t_start, t_end):
+            after = 2 * u - before + 0.2 * curvature(u) - 1e-3 * np.sin(u)
+            outbuffer[1], outbuffer[0] = u, after
+            u, before = outbuffer
+
+    def reverse(self, t_start, t_end, inbuffer, outbuffer):
+        self.levels = outbuffer
+        super().reverse(t_start, t_end)
+
+
 def operators(wave, kind):
     made = kind(), kind()
     made[0].apply, made[1].apply = wave.forward, wave.reverse
@@ -87,6 +100,15 @@ def ours():
     return wave.adjoint
 
 
+def buffers():
+    wave = WaveInBuffers()
+    apply = operators(wave, gpuzip.pyrevolve.Operator)
+    revolver = gpuzip.pyrevolve.Revolver(gpuzip.pyrevolve.Buffers(wave.levels), *apply, SNAPSHOTS, STEPS)
+    revolver.apply_forward()
+    revolver.apply_reverse()
+    return wave.adjoint
+
+
 def budget():
     wave = Wave()
     apply = operators(wave, gpuzip.pyrevolve.Operator)
@@ -100,6 +122,7 @@ WAYS = {
     "every state": every_state,
     "PyRevolve, 20 checkpoints": theirs,
     "gpuzip, 20 checkpoints": ours,
+    "gpuzip, 20 checkpoints, buffers": buffers,
     'gpuzip, host_budget="100M"': budget,
 }
 DIGITS = 300  # Equal bits.

@@ -19,8 +19,9 @@ from ._abi import (  # noqa: F401
     DUE_STOP,
     DUE_YES,
 )
-from ._arrays import Field, Memory
+from ._arrays import Field
 from ._library import library as _library
+from ._memory import Memory
 from .actions import BACKWARD, FORWARD, RESTORE, SAVE, TERMINATE, Action, ActionType
 from .codec import decode, encode, register_codec
 from .codec import info as codec_info

@@ -3,10 +3,9 @@
 import ctypes
 import sys
 from operator import index
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import _abi
-from ._library import Unshared
 from .errors import ArgumentError, ArrayError
 from .streams import handle_of
 
@@ -121,25 +120,35 @@ _NAMES = {
 }
 
 
-def type_of(dtype: Any) -> int:
-    """Returns the type of the C interface for a dtype of any library, or for its name."""
+def type_of(dtype: Any) -> Tuple[int, str]:
+    """Returns the type of the C interface for a dtype of any library, or for its name, and the kind of
+    its values in the notation of NumPy."""
     text = getattr(dtype, "str", None)  # numpy.dtype
     if not isinstance(text, str):
         text = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype))
     name = text.split(".")[-1]  # torch.float32
     if name[:1] in "<>|=" and len(name) > 1:
-        return _typestr(name)
-    kind, digits = name.rstrip("0123456789"), name[len(name.rstrip("0123456789")) :]
-    if len(kind) == 1 and digits:
-        found = _TYPES.get((kind, int(digits)))
+        return _typestr(name), name[1]
+    word, digits = name.rstrip("0123456789"), name[len(name.rstrip("0123456789")) :]
+    if len(word) == 1 and digits:
+        kind, size = word, int(digits)
     elif digits:
-        letter = {"float": "f", "complex": "c", "int": "i", "uint": "u", "bfloat": "f"}.get(kind)
-        found = _TYPES.get((letter or "", int(digits) // 8))
+        kinds = {"float": "f", "complex": "c", "int": "i", "uint": "u", "bfloat": "f"}
+        kind, size = kinds.get(word, ""), int(digits) // 8
     else:
-        found = _TYPES.get(_NAMES.get(name, ("", 0)))
+        kind, size = _NAMES.get(name, ("", 0))
+    found = _TYPES.get((kind, size))
     if found is None:
         raise ArrayError(f"there is no type of fields for {dtype!r}")
-    return found
+    # NumPy has no bfloat16.
+    return found, "" if word == "bfloat" else kind
+
+
+def typestr_of(found: "Described") -> str:
+    """Returns the type of the values in the notation of NumPy; bytes for other types of one byte."""
+    if found.kind in ("", "S", "V"):
+        return TYPESTRS[found.type]
+    return f"{'|' if found.itemsize == 1 else '<'}{found.kind}{found.itemsize}"
 
 
 def _typestr(text: str) -> int:
@@ -149,14 +158,14 @@ def _typestr(text: str) -> int:
     return found
 
 
-_FORMATS: "dict[Tuple[bytes, int], int]" = {}
+_FORMATS: "dict[Tuple[bytes, int], Tuple[int, str]]" = {}
 
 
-def _format_type(form: bytes, itemsize: int) -> int:
-    """Returns the type for a format of the buffer protocol."""
-    found = _FORMATS.get((form, itemsize))
-    if found is not None:
-        return found
+def _format_type(form: bytes, itemsize: int) -> Tuple[int, str]:
+    """Returns the type and the kind of the values for a format of the buffer protocol."""
+    known = _FORMATS.get((form, itemsize))
+    if known is not None:
+        return known
     text = form.decode("latin-1")
     plain = text[1:] if text[:1] in ("@", "=", "<") else text
     kind = _KINDS.get(plain[:1], "") if len(plain) == 1 or plain in ("Zf", "Zd", "1s") else ""
@@ -167,8 +176,8 @@ def _format_type(form: bytes, itemsize: int) -> int:
             "floats of 2, 4 and 8 bytes, complex values of 8 and 16, integers of 1 to 8 and bytes, "
             "in the byte order of this machine"
         )
-    _FORMATS[form, itemsize] = found
-    return found
+    _FORMATS[form, itemsize] = found, kind
+    return found, kind
 
 
 class Described(NamedTuple):
@@ -186,6 +195,8 @@ class Described(NamedTuple):
     stream: int
     # Keeps the memory valid while it exists.
     owner: Any
+    # Kind of the values in the notation of NumPy; "" where NumPy has none.
+    kind: str
 
 
 class _Held:
@@ -211,8 +222,8 @@ def _by_buffer(array: Any) -> Described:
     n, form, size = view.ndim, view.format or b"B", view.itemsize
     shape = tuple(view.shape[:n]) if n else ()
     strides = tuple(view.strides[:n]) if n and view.strides else None
-    kind = _format_type(form, size)
-    return Described(view.buf or 0, shape, strides, kind, size, bool(view.readonly), False, 0, held)
+    found, kind = _format_type(form, size)
+    return Described(view.buf or 0, shape, strides, found, size, bool(view.readonly), False, 0, held, kind)
 
 
 def _by_cuda(array: Any, described: Any) -> Described:
@@ -234,6 +245,7 @@ def _by_cuda(array: Any, described: Any) -> Described:
         True,
         stream or 0,
         (array, described),
+        text[1],
     )
 
 
@@ -283,14 +295,16 @@ def _by_dlpack(array: Any, stream: Optional[int], writable: bool) -> Described:
         device in (_CUDA, _CUDA_MANAGED),
         0,
         capsule,
+        "" if tensor.code == 4 else kind,
     )
 
 
 def describe(array: Any, writable: bool, stream: Optional[int] = None) -> Described:
     """Finds the memory of an array: by `__cuda_array_interface__`, by the buffer protocol, or by
     DLPack, in this order."""
-    if isinstance(array, Memory):
-        return array._described(writable)
+    own: Optional[Callable[[bool], Described]] = getattr(array, "_gpuzip_memory", None)
+    if own is not None:
+        return own(writable)
     cuda = getattr(array, "__cuda_array_interface__", None)
     if cuda is not None:
         found = _by_cuda(array, cuda)
@@ -314,7 +328,8 @@ def describe(array: Any, writable: bool, stream: Optional[int] = None) -> Descri
 def _layout_error(found: Described, why: str) -> ArrayError:
     return ArrayError(
         f"the array of shape {found.shape} and strides {found.strides} bytes {why}: pass a "
-        "contiguous copy (numpy.ascontiguousarray), or for an array in Fortran order its transpose"
+        "contiguous copy (numpy.ascontiguousarray), or for an array in Fortran order its transpose or "
+        'gpuzip.Field(array, order="F")'
     )
 
 
@@ -351,12 +366,25 @@ def _extents(shape: Sequence[int]) -> Tuple[int, int, int]:
     )
 
 
-def fill(field: _abi.gpuzip_field_t, found: Described) -> None:
-    """Writes address, extents, pitches and type of an array to a field."""
-    n1, n2, n3 = _extents(found.shape)
+def strides_of(shape: Sequence[int], size: int, order: str) -> Tuple[int, ...]:
+    """Returns the strides, in bytes, of a contiguous array with values of `size` bytes."""
+    strides, step = [], size
+    for n in shape if order == "F" else reversed(shape):
+        strides.append(step)
+        step *= n
+    return tuple(strides if order == "F" else reversed(strides))
+
+
+def fill(field: _abi.gpuzip_field_t, found: Described, order: str) -> None:
+    """Writes address, extents, pitches and type of an array to a field: n1 is the last dimension in
+    C order, and the first one in Fortran order."""
+    strides, size, shape = found.strides, found.itemsize, found.shape
+    if order == "F":
+        strides = (strides_of(shape, size, "C") if strides is None else strides)[::-1]
+        shape = shape[::-1]
+    n1, n2, n3 = _extents(shape)
     field.data, field.type = found.data, found.type
     field.n1, field.n2, field.n3 = n1, n2, n3
-    strides, size, shape = found.strides, found.itemsize, found.shape
     if strides is None:
         return
     step, contiguous = size, True
@@ -384,93 +412,29 @@ def fill(field: _abi.gpuzip_field_t, found: Described) -> None:
     field.pitch2, field.pitch3 = row // size, plane // size
 
 
-class Memory(Unshared):
-    """Memory of the library that holds one field of a state (zero copy).
-
-    Shape and type are those of the field. `numpy.asarray(memory)` or, without NumPy,
-    `memory.view()` gives access on the host, and `cupy.asarray(memory)` or
-    `torch.as_tensor(memory)` on a GPU. The memory belongs to the library: it stays valid as the
-    call says that returned it, and no longer than the session. An array made from it must not be
-    used afterwards.
-    """
-
-    __slots__ = ("data", "shape", "type", "readonly", "device", "stream", "_session", "__weakref__")
-
-    def __init__(
-        self, data: int, shape: Tuple[int, ...], type: int, readonly: bool, device: bool, stream: Optional[int], session: Any
-    ) -> None:
-        self.data, self.shape, self.type, self.readonly = data, shape, type, readonly
-        self.device, self.stream, self._session = device, stream, session
-
-    @property
-    def dtype(self) -> str:
-        """The type of the values in the notation of NumPy, such as "<f4"."""
-        return TYPESTRS[self.type]
-
-    def _interface(self) -> "dict[str, Any]":
-        return {
-            "data": (self.data, self.readonly),
-            "shape": self.shape,
-            "typestr": self.dtype,
-            "strides": None,
-            "version": 3,
-        }
-
-    @property
-    def __array_interface__(self) -> "dict[str, Any]":
-        if self.device:
-            raise AttributeError("the memory is on a GPU: use __cuda_array_interface__")
-        return self._interface()
-
-    @property
-    def __cuda_array_interface__(self) -> "dict[str, Any]":
-        if not self.device:
-            raise AttributeError("the memory is on the host: use __array_interface__")
-        return {**self._interface(), "stream": self.stream or 1}
-
-    def view(self) -> memoryview:
-        """Returns the memory as a memoryview of the field's shape; of bytes if the values are
-        complex."""
-        if self.device:
-            raise ArrayError("the memory is on a GPU: use __cuda_array_interface__")
-        size = int(self.dtype[2:])
-        count = size
-        for n in self.shape:
-            count *= n
-        raw = memoryview((ctypes.c_char * count).from_address(self.data)).cast("B")
-        letter: Any = {"<f4": "f", "<f8": "d", "|i1": "b", "<i2": "h", "<i4": "i", "<i8": "q"}.get(self.dtype)
-        if letter:
-            raw = raw.cast(letter, self.shape) if self.shape else raw.cast(letter)
-        return raw.toreadonly() if self.readonly else raw
-
-    def _described(self, writable: bool) -> Described:
-        if writable and self.readonly:
-            raise ArrayError("memory of a snapshot that is needed again is read-only")
-        size = int(self.dtype[2:])
-        stream = self.stream or 0
-        return Described(self.data, self.shape, None, self.type, size, self.readonly, self.device, stream, self)
-
-
 class Field:
     """One array of the state, where an array alone does not say enough.
 
-    `Field(array, role=1)` is the previous time level of the field with number 0. `Field(shape=(96,
-    64, 48), dtype="float32")` describes a field without memory: its shape in C order, so that
+    `Field(array, role=1)` is the previous time level of the field with number 0. `Field(array,
+    order="F")` is in Fortran order: adjacent values lie along the first axis. `Field(shape=(96, 64,
+    48), dtype="float32")` describes a field without memory: its shape, by default in C order, so that
     adjacent values lie along the last axis, and the type of its values as a name or a dtype of any
     library.
     """
 
-    __slots__ = ("array", "shape", "dtype", "role")
+    __slots__ = ("array", "shape", "dtype", "role", "order")
 
-    def __init__(self, array: Any = None, *, shape: Any = None, dtype: Any = None, role: int = 0) -> None:
+    def __init__(self, array: Any = None, *, shape: Any = None, dtype: Any = None, role: int = 0, order: str = "C") -> None:
         if (array is None) == (shape is None) or (shape is None) != (dtype is None):
             raise TypeError("Field takes an array, or a shape and a dtype")
-        self.array, self.dtype, self.role = array, dtype, role
+        if order not in ("C", "F"):
+            raise ArrayError(f'order = {order!r}: use "C" (the last axis has adjacent values) or "F" (the first)')
+        self.array, self.dtype, self.role, self.order = array, dtype, role, order
         self.shape: Any = None if shape is None else extents_of(shape)
 
     def __repr__(self) -> str:
         what = f"shape={self.shape}, dtype={self.dtype!r}" if self.array is None else repr(self.array)
-        return f"Field({what}, role={self.role})"
+        return f"Field({what}, role={self.role}, order={self.order!r})"
 
 
 class Fields(NamedTuple):
@@ -482,24 +446,33 @@ class Fields(NamedTuple):
     # Whether an array is on a GPU.
     device: bool
     owners: List[Any]
-    shapes: List[Tuple[int, ...]]
+    found: List[Described]
+    orders: List[str]
     # Whether every field has memory.
     memory: bool
 
 
-def fields_of(arrays: Sequence[Any], writable: bool, stream: Any = None, roles: Sequence[int] = ()) -> Fields:
-    """Makes the fields of a call. Without `stream` the arrays name the stream."""
+def fields_of(
+    arrays: Sequence[Any], writable: bool, stream: Any = None, roles: Sequence[int] = (), orders: Sequence[str] = ()
+) -> Fields:
+    """Makes the fields of a call. Without `stream` the arrays name the stream. `orders` are those of the
+    session's fields."""
     given = handle_of(stream)
     made = (_abi.gpuzip_field_t * len(arrays))()
-    owners, shapes, device, memory, streams = [], [], False, True, set()
+    owners, described, used, device, memory, streams = [], [], [], False, True, set()
     for k, array in enumerate(arrays):
         field = made[k]
+        order = orders[k] if orders else "C"
         if type(array) is Field:
-            field.role = array.role
+            if orders and order != array.order:
+                raise ArrayError(f"field {k} is in order {array.order!r}, and the session's in {order!r}")
+            field.role, order = array.role, array.order
             if array.array is None:
-                field.type = type_of(array.dtype)
-                field.n1, field.n2, field.n3 = _extents(array.shape)
-                shapes.append(array.shape)
+                kind, letter = type_of(array.dtype)
+                found = Described(0, array.shape, None, kind, int(TYPESTRS[kind][2:]), False, False, 0, None, letter)
+                fill(field, found._replace(strides=strides_of(array.shape, found.itemsize, order)), order)
+                described.append(found)
+                used.append(order)
                 memory = False
                 continue
             array = array.array
@@ -507,11 +480,12 @@ def fields_of(arrays: Sequence[Any], writable: bool, stream: Any = None, roles: 
             field.role = roles[k]
         found = describe(array, writable, given)
         try:
-            fill(field, found)
+            fill(field, found, order)
         except ArrayError as reason:
             raise ArrayError(f"field {k}: {reason}") from None
         owners.append(found.owner)
-        shapes.append(found.shape)
+        described.append(found)
+        used.append(order)
         device = device or found.device
         if found.device:
             streams.add(handle_of(found.stream))
@@ -522,4 +496,4 @@ def fields_of(arrays: Sequence[Any], writable: bool, stream: Any = None, roles: 
                 "work on all of them as `stream`"
             )
         given = streams.pop()
-    return Fields(made, len(arrays), given, device, owners, shapes, memory)
+    return Fields(made, len(arrays), given, device, owners, described, used, memory)

@@ -5,8 +5,9 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 from . import _abi
 from . import config as _config
-from ._arrays import TYPESTRS, Memory, fields_of
+from ._arrays import TYPESTRS, Described, fields_of
 from ._library import library
+from ._memory import Memory
 from ._records import filled
 from .config import Config
 from .errors import ArgumentError, check, raised
@@ -77,7 +78,8 @@ def register_codec(name: str, compress: Compress, decompress: Decompress) -> int
 
     def memory(field: Any, readonly: bool) -> Memory:
         shape = (field.n3, field.n2, field.n1)
-        return Memory(field.data, shape, field.type, readonly, False, None, None)
+        found = Described(field.data, shape, None, field.type, int(TYPESTRS[field.type][2:]), readonly, False, 0, None, "")
+        return Memory(field.data, found, readonly)
 
     def max_bytes(_user: Any, field: Any) -> int:
         f = field[0]

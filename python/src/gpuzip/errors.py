@@ -61,7 +61,7 @@ class CallbackError(Error, RuntimeError):
     """A callback returned another number than 0 and so stopped the run."""
 
 
-class OutOfMemoryError(Error, MemoryError):
+class OutOfMemoryError(MemoryError, Error):  # In this order, or its `__new__` is none of its own.
     """Memory ran out: of the host, of the device, or for a thread. What exists stays usable."""
 
 

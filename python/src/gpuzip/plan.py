@@ -1,6 +1,6 @@
 """Plans: what a session would decide and take, asked before it is made."""
 
-from typing import Any, Optional, Sequence
+from typing import Any, Dict, Optional, Sequence
 
 from . import _abi
 from . import config as _config
@@ -31,3 +31,13 @@ def plan(
             struct, int32("steps", steps), made.array, made.count, raw
         ),
     )
+
+
+def budgets_of(fields: Arrays, in_memory: int, on_disk: int) -> Dict[str, int]:
+    """Returns `host_budget` and `disk_budget` for these numbers of snapshots on the host backend, staging
+    buffers included."""
+    here = plan(fields, 2, checkpointing_algorithm="revolve", checkpointing_snaps=1)
+    if not on_disk:
+        return {"host_budget": in_memory * here.slot_bytes}
+    pages = -(-here.slot_bytes // 4096) * 4096
+    return {"disk_budget": pages * on_disk, "host_budget": 4 * pages + 4096 + in_memory * here.slot_bytes}

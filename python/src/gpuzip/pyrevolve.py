@@ -15,11 +15,12 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 import numpy as np
 
 from . import codec
+from ._buffers import Buffered, Located
 from .actions import BACKWARD, FORWARD, RESTORE, SAVE, TERMINATE
 from .actions import Action as Step
 from .config import Config
 from .errors import ArgumentError, StateError, UnsupportedError
-from .plan import plan
+from .plan import budgets_of
 from .schedule import Schedule
 from .session import Session
 
@@ -42,6 +43,34 @@ class Checkpoint:
 
     def get_data_location(self, timestep: int) -> Any:
         return self.get_data(timestep)
+
+
+class Buffers(Checkpoint):
+    """A Checkpoint for operators that compute out of place: they are called with `apply(t_start, t_end,
+    inbuffer, outbuffer)`, and their buffers are gpuzip's.
+
+    `initial`, an array or a list of arrays, holds u(0) when `apply_forward` is called; the buffers have
+    its form. The forward operator reads u(t_start) in `inbuffer`, and writes u(t_end) to `outbuffer`. The
+    reverse operator finds u(t_start) in `inbuffer`, and u(t_end) in `outbuffer`. `inbuffer` is only read.
+    Buffers are valid during the call.
+
+    Sessions have `zero_copy` unless the key is given: buffers are then the memory of snapshots, and only
+    u(0) is copied. For arrays on a GPU, `asarray` makes them of a `gpuzip.Memory`: `cupy.asarray`.
+    """
+
+    def __init__(self, initial: Any, asarray: Optional[Callable[[Any], Any]] = None) -> None:
+        self._is_one = not isinstance(initial, (tuple, list))
+        self._initial, self._asarray = [initial] if self._is_one else list(initial), asarray
+        self._states: Optional[Buffered] = None
+
+    def get_data(self, timestep: int) -> Any:
+        """The arrays of the live state: after `apply_forward` of u(n), before it of u(0)."""
+        return self._initial if self._states is None else self._states.live
+
+    def states(self, revolver: Any) -> Buffered:
+        """The states of this revolver's runs."""
+        self._states = Buffered(revolver, self._initial, self._asarray, self._is_one)
+        return self._states
 
 
 CompressedObject = namedtuple("CompressedObject", "data shape dtype")
@@ -168,7 +197,9 @@ class BaseRevolver:
         self._coder = init_compression(params) if params.get("scheme") == "custom" else None
         self._codec = {} if self._coder else _keys(params)
         self._session: Any = None
+        self._states: Any = checkpoint.states(self) if isinstance(checkpoint, Buffers) else Located(self)
         self._first: Any = None
+        self.in_place = False
         self._begun = False
         self._reversible = False
         self._alone = threading.Lock()
@@ -178,14 +209,9 @@ class BaseRevolver:
         on_disk = [level for level in self.storage_list if level.disk]
         if not on_disk:
             return {}
-        here = plan(arrays, 2, checkpointing_algorithm="revolve", checkpointing_snaps=1)
-        pages = -(-here.slot_bytes // 4096) * 4096
         in_memory = sum(level.n_ckp for level in self.storage_list if not level.disk)
-        return {
-            "disk_path": ":".join({str(level.disk) for level in on_disk}),
-            "disk_budget": pages * sum(level.n_ckp for level in on_disk),
-            "host_budget": 4 * pages + 4096 + in_memory * here.slot_bytes,
-        }
+        folders = ":".join({str(level.disk) for level in on_disk})
+        return {"disk_path": folders, **budgets_of(arrays, in_memory, sum(level.n_ckp for level in on_disk))}
 
     @property
     def session(self) -> Any:
@@ -195,13 +221,27 @@ class BaseRevolver:
             keys = {"range_actions": True, **self.config}
             if self.n_checkpoints is not None:
                 keys = {"checkpointing_algorithm": "revolve", "checkpointing_snaps": self.n_checkpoints, **keys}
-            self._first = arrays = list(self.checkpoint.get_data(0)) if self.n_timesteps > 1 else []
+            self._first = arrays = self._states.fields() if self.n_timesteps > 1 else []
             if self._coder or not arrays:
                 self._session = _Objects(self.n_timesteps, keys, self._coder)
             else:
                 keys = {**self._codec, **self._levels(arrays), **keys}
+                if isinstance(self._states, Buffered):
+                    keys = self._in_slots(keys)
+                    self.in_place = Config(**keys).zero_copy
                 self._session = Session(arrays, self.n_timesteps, **keys)
         return self._session
+
+    def _in_slots(self, keys: Dict[str, Any]) -> Dict[str, Any]:
+        """The keys with which snapshots in host memory are the operators' buffers, where nothing else says
+        where snapshots are."""
+        says = ("device_budget", "host_budget", "disk_budget", "backend")
+        keys = {"compressor": "none", "zero_copy": True, **keys}
+        in_slots = Config(**keys).zero_copy and keys["compressor"] == "none"
+        on_host = not any(hasattr(array, "__cuda_array_interface__") for array in self.checkpoint.get_data(0))
+        if in_slots and on_host and keys.get("checkpointing_snaps") and not any(key in keys for key in says):
+            keys = {"cache_capacity": max(2, keys["checkpointing_snaps"]), **keys}
+        return keys
 
     @property
     def ratio(self) -> float:
@@ -226,11 +266,14 @@ class BaseRevolver:
         with self._sweep():
             self._first = None
             if self._begun:
+                self._states.leave()
                 self._session.setup()
-            session, self._at, self._begun = self.session, 0, True
+            session, self._begun = self.session, True
+            self._states.begin(session, self._first)
+            self._first = None
             while session.peek().type != BACKWARD:
                 self._serve(session.get_action())
-            self._advance(self.n_timesteps)
+            self._states.finish(self.n_timesteps)
             self._reversible = True
 
     def apply_reverse(self) -> None:
@@ -248,25 +291,13 @@ class BaseRevolver:
                 action = self.session.get_action()
 
     def _serve(self, action: Step) -> None:
-        """Does one action. FORWARDs wait until an action needs their state: see `_advance`."""
-        ts = action.ts
+        """Does one action. FORWARDs wait until an action needs their state."""
         if action.type == SAVE:
-            self._advance(ts)
-            arrays = self.checkpoint.get_data(ts) if self._first is None else self._first
-            self.session.save(ts, arrays)
-            self._first = None
+            self._states.save(action.ts)
         elif action.type == RESTORE:
-            self.session.retrieve(ts, self.checkpoint.get_data_location(ts))
-            self._at = ts
+            self._states.restore(action.ts)
         elif action.type == BACKWARD:
-            # The adjoint operator finds u(ts + 1), too, as in PyRevolve.
-            self._advance(ts + 1)
-            self.rev_operator.apply(t_start=ts, t_end=ts + 1)
-
-    def _advance(self, to: int) -> None:
-        if self._at < to:
-            self.fwd_operator.apply(t_start=self._at, t_end=to)
-            self._at = to
+            self._states.reverse(action.ts)
 
 
 def adjust(timesteps: int) -> int:

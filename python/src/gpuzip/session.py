@@ -9,13 +9,14 @@ from typing import Any, Callable, Deque, Iterator, List, Mapping, Optional, Sequ
 
 from . import _abi
 from . import config as _config
-from ._arrays import Fields, Memory, fields_of, int32
+from ._arrays import Fields, fields_of, int32
 from ._callbacks import Carrier, least
 from ._library import Unshared, library
+from ._memory import Lease, Memory
 from ._records import filled
 from .actions import _KINDS, Action, action_of
 from .config import Config
-from .errors import ArgumentError, ConfigError, Error, ShapeError, check, last_error
+from .errors import ArgumentError, ConfigError, Error, ShapeError, StateError, check, last_error
 from .profile import Profile
 from .records import Generation, Stats, Summary
 from .streams import handle_of
@@ -24,14 +25,23 @@ Arrays = Any
 """One array, or a sequence (tuple or list) of arrays and `Field`s."""
 
 _TERMINATE = _abi.ACTION_TERMINATE
+_CLOSED = 1  # A handle that no session has.
 _get_action = library.gpuzip_get_action
 _byref = ctypes.byref
+# A time step and the memory of its state; the session does not hold the `Slot`, which holds the session.
+_Given = Tuple[int, Tuple[Memory, ...]]
+_NOTHING: _Given = (-1, ())
 _action_t = _abi.gpuzip_action_t
 
 
 def sequence(arrays: Arrays) -> Sequence[Any]:
     """Returns the arrays as a tuple or list."""
     return arrays if isinstance(arrays, (tuple, list)) else (arrays,)
+
+
+def _expire(given: "_Given", call: str) -> None:
+    for memory in given[1]:
+        memory._expire(f"the memory of u({given[0]}) was given back by a later {call}: use it before that call")
 
 
 def _close(handle: int, process: int, _kept: List[Any]) -> None:
@@ -46,6 +56,11 @@ class Slot(Unshared, Tuple[Memory, ...]):
     _session: "Session"
     _ts: int
     _stream: Any
+
+    @property
+    def arrays(self) -> Tuple[Any, ...]:
+        """The fields as NumPy arrays."""
+        return tuple(memory.array for memory in self)
 
     def commit(self, stream: Any = None) -> None:
         """Saves the state that the memory holds; the current action is its SAVE. Without `stream`
@@ -110,7 +125,7 @@ class Session(Unshared):
             config = config.copy(backend="cuda" if made.device else "host")
         self._on_device = made.device if config.backend == "fields" else config.backend == "cuda"
         self._defaults = arrays if made.memory else None
-        self._shapes, self._types = made.shapes, [f.type for f in made.array]
+        self._like, self._orders = [found._replace(owner=None) for found in made.found], made.orders
         self._roles = [f.role for f in made.array]
         self._in_flight: Deque[Tuple[int, Optional[int], List[Any]]] = deque()
         self._several_streams = False
@@ -133,7 +148,14 @@ class Session(Unshared):
                 )
             )
         self._handle = handle.value or 0
-        self._finalizer = weakref.finalize(self, _close, self._handle, os.getpid(), self._kept)
+        self._lease: Optional[Lease] = Lease(self._handle)
+        self._closing = self._handle, os.getpid(), self._kept
+        self._finalizer = weakref.finalize(self._lease, _close, *self._closing)
+        # Zero copy: the memory that is being written to, and the memory that may be read; the flags of the
+        # current action; and whether `setup` keeps the memory of the shot before.
+        self._begun = self._readable = _NOTHING
+        self._flags = 0
+        self._stays = schedule is None
 
     # The loop.
 
@@ -156,6 +178,7 @@ class Session(Unshared):
         if status < 0:
             raise last_error(status)
         self._it = it = raw.it
+        self._flags = raw.flags
         if self._in_flight:
             self._forget(it)
         return Action(_KINDS[raw.type], raw.ts, raw.ts_end, raw.flags, it)
@@ -174,6 +197,7 @@ class Session(Unshared):
         number = it.it if isinstance(it, Action) else it
         check(library.gpuzip_dispatch(self._handle, number))
         self._it = number
+        self._flags = 0 if isinstance(it, int) else it.flags
         if self._in_flight:
             self._forget(number)
 
@@ -185,13 +209,18 @@ class Session(Unshared):
     def setup(self, steps: Optional[int] = None) -> "Session":
         """Prepares the next shot, with `steps` time steps if given, and returns the session. The
         snapshots and statistics of the shot before are forgotten. A new session needs no `setup`
-        before its first shot."""
+        before its first shot. With zero copy, arrays of the memory must be gone where it may move: with
+        another number of steps, a new plan or a shared schedule."""
         if self._in_flight:
             self.synchronize()
+        self._expire("setup")
+        if not self._stays or steps is not None:
+            self._let_go()
         if steps is None:
             check(library.gpuzip_setup(self._handle))
         else:
             check(library.gpuzip_setup_steps(self._handle, int32("steps", steps)))
+        self._stays = self._kept[0] is None
         self._it = -1
         return self
 
@@ -210,6 +239,7 @@ class Session(Unshared):
         status = library.gpuzip_save(self._handle, int32("ts", ts), fields.array, fields.count, fields.stream)
         if status < 0:
             raise last_error(status)
+        self._expire("save")
         if self._on_device or fields.device:
             self._keep(fields.stream, fields.owners)
 
@@ -227,6 +257,7 @@ class Session(Unshared):
         )
         if status < 0:
             raise last_error(status)
+        self._expire("retrieve")
         if self._on_device or fields.device:
             self._keep(fields.stream, fields.owners)
 
@@ -239,23 +270,31 @@ class Session(Unshared):
     # Zero copy.
 
     def save_begin(self, ts: int, stream: Any = None) -> Slot:
-        """Zero copy: returns memory to compute u(ts) in, one `Memory` for each field. Needs
-        `zero_copy=True`.
+        """Zero copy: returns memory to compute u(ts) in, one `Memory` for each field; `arrays` of the
+        result are NumPy arrays of it. Needs `zero_copy=True`.
 
         The current action is the FORWARD to `ts` with `next_is_save`, or the SAVE of `ts`. Work on
         `stream` may write to the memory from now on, but for the previous time level of an action with
-        `shared_level`; `commit` of the result must follow, at the SAVE. The memory stays readable
-        until the next save or retrieve.
+        `shared_level`, which is read-only; `commit` of the result must follow, at the SAVE. The memory
+        stays readable until the next save or retrieve.
         """
         given = handle_of(stream)
-        data = (ctypes.c_void_p * len(self._shapes))()
+        data = (ctypes.c_void_p * len(self._like))()
         check(library.gpuzip_save_begin(self._handle, int32("ts", ts), data, len(data), given))
-        return self._slot(data, ts, given, False)
+        if self._begun[0] != ts:
+            _expire(self._begun, "save_begin")
+            self._begun = ts, self._memory(data, given, False)
+        return self._slot(self._begun, given)
 
     def save_commit(self, ts: int, stream: Any = None) -> None:
         """Saves u(ts), which work on `stream` has computed in the memory of `save_begin`. The
-        current action is SAVE of `ts`. The memory must not be written to any more."""
+        current action is SAVE of `ts`. The memory must not be written to any more: it is read-only."""
         check(library.gpuzip_save_commit(self._handle, int32("ts", ts), handle_of(stream)))
+        begun, self._begun = self._begun, _NOTHING
+        self._expire("save")
+        for memory in begun[1]:
+            memory._freeze()
+        self._readable = begun
 
     @contextmanager
     def slot(self, ts: int, stream: Any = None) -> Iterator[Slot]:
@@ -269,19 +308,23 @@ class Session(Unshared):
         """Zero copy: returns memory that holds u(ts) until the next save or retrieve; it need not
         be given back. The current action is RESTORE of `ts`.
 
-        The memory is marked read-only unless `writable`. Write to it only where the action has
-        `last_use`, or where all snapshots are compressed (`summary().compressor` is not 0 and
-        `raw_slots` is 0), and never to the previous time level of an action with `shared_level`.
+        The memory is read-only unless `writable`. Write to it only where the action has `last_use`, or
+        where all snapshots are compressed (`summary().compressor` is not 0 and `raw_slots` is 0). The
+        previous time level of an action with `shared_level` is read-only.
         """
         given = handle_of(stream)
-        data = (ctypes.c_void_p * len(self._shapes))()
+        data = (ctypes.c_void_p * len(self._like))()
         check(library.gpuzip_retrieve_acquire(self._handle, int32("ts", ts), data, len(data), given))
-        return self._slot(data, ts, given, not writable)
+        self._expire("retrieve")
+        self._readable = ts, self._memory(data, given, not writable)
+        return self._slot(self._readable, given)
 
     def retrieve_release(self, ts: int, stream: Any = None) -> None:
         """Gives the memory of `retrieve_acquire` back early, so that the library fetches the next
         snapshot into it. The work on it must be done or enqueued on `stream`."""
         check(library.gpuzip_retrieve_release(self._handle, int32("ts", ts), handle_of(stream)))
+        _expire(self._readable, "retrieve_release")
+        self._readable = _NOTHING
 
     @contextmanager
     def acquire(self, ts: int, stream: Any = None, writable: bool = False) -> Iterator[Slot]:
@@ -290,7 +333,7 @@ class Session(Unshared):
         try:
             yield slot
         finally:
-            check(library.gpuzip_retrieve_release(self._handle, int32("ts", ts), handle_of(stream)))
+            self.retrieve_release(ts, stream)
 
     # Callbacks instead of a loop.
 
@@ -355,6 +398,7 @@ class Session(Unshared):
         """Measures a profile during the next shot. Call it before the first action of that shot.
         After the shot, `profile` has the result, and the file `profile_path` if it is set."""
         check(library.gpuzip_autotune(self._handle))
+        self._stays = False
 
     @property
     def profile(self) -> Profile:
@@ -371,6 +415,7 @@ class Session(Unshared):
     def profile(self, profile: Union[Profile, bytes]) -> None:
         data = bytes(profile)
         check(library.gpuzip_profile_import(self._handle, data, len(data)))
+        self._stays = False
 
     def profile_steps(self, forward_ms: Sequence[float], backward_ms: Sequence[float]) -> None:
         """Gives the time steps of each part of the sweep times of their own, in milliseconds: the
@@ -387,6 +432,7 @@ class Session(Unshared):
                 self._handle, parts, numbers(*forward_ms), numbers(*backward_ms)
             )
         )
+        self._stays = False
 
     # Restart files.
 
@@ -442,6 +488,7 @@ class Session(Unshared):
         `setup`."""
         made, count, given, owners = self._named(arrays, within, True, stream)
         self._carrier.check(library.gpuzip_persist_read(self._handle, made, count, given))
+        self._stays = False
         if self._on_device:
             self._keep(given, owners)
 
@@ -450,11 +497,21 @@ class Session(Unshared):
     def finalize(self) -> None:
         """Frees the session after its transfers are done. Every later call is a `HandleError`. An
         error of the last shot that no call has reported yet is raised here; the session is freed
-        all the same."""
-        finalizer = self._finalizer.detach()
-        handle = self._handle
+        all the same. Where arrays of its memory (zero copy) are alive, it is freed with the last of
+        them."""
+        self._expire("finalize")
+        lease, self._lease = self._lease, None
+        if lease is None:
+            return
+        handle, held = self._handle, weakref.ref(lease)
+        is_open = self._finalizer.detach() is not None
+        del lease
+        holder = held()
         try:
-            if finalizer is not None:
+            if holder is not None and is_open:
+                self._handle = _CLOSED
+                self._finalizer = weakref.finalize(holder, _close, *self._closing)
+            elif is_open:
                 check(library.gpuzip_finalize(handle))
         finally:
             self._in_flight.clear()
@@ -480,9 +537,9 @@ class Session(Unshared):
         elif len(arrays) == 1 and isinstance(arrays[0], (tuple, list)):
             arrays = arrays[0]
         # Another number of arrays is an error of the library, which says so.
-        return fields_of(
-            arrays, writable, stream, self._roles if len(arrays) == len(self._roles) else ()
-        )
+        if len(arrays) != len(self._roles):
+            return fields_of(arrays, writable, stream)
+        return fields_of(arrays, writable, stream, self._roles, self._orders)
 
     def _keep(self, stream: Optional[int], owners: List[Any]) -> None:
         """Keeps arrays alive that the GPU reads or writes in the order of `stream`."""
@@ -501,13 +558,41 @@ class Session(Unshared):
         while not self._several_streams and queue and queue[0][0] <= it - self._ahead:
             queue.popleft()
 
-    def _slot(self, data: Any, ts: int, stream: Optional[int], readonly: bool) -> Slot:
-        slot = Slot(
-            Memory(address or 0, shape, kind, readonly, self._on_device, stream, self)
-            for address, shape, kind in zip(data, self._shapes, self._types)
+    def _memory(self, data: Any, stream: Optional[int], readonly: bool) -> Tuple[Memory, ...]:
+        # The previous time level is that of the snapshot before.
+        shared = self._flags & _abi.FLAG_SHARED_LEVEL
+        return tuple(
+            Memory(address or 0, like, readonly or bool(shared and role), self._on_device, stream, self._lease, order)
+            for address, like, role, order in zip(data, self._like, self._roles, self._orders)
         )
-        slot._session, slot._ts, slot._stream = self, ts, stream
+
+    def _slot(self, given: _Given, stream: Optional[int]) -> Slot:
+        slot = Slot(given[1])
+        slot._session, slot._ts, slot._stream = self, given[0], stream
         return slot
+
+    def _expire(self, call: str) -> None:
+        """Ends the time in which memory that was handed out may be used."""
+        if self._begun[1] or self._readable[1]:
+            _expire(self._begun, call)
+            _expire(self._readable, call)
+            self._begun = self._readable = _NOTHING
+
+    def _let_go(self) -> None:
+        """Fails if there are arrays of memory that the library may free before the session ends."""
+        if self._lease is None:
+            return
+        held = weakref.ref(self._lease)
+        self._finalizer.detach()
+        self._lease = None
+        holder = held()
+        self._lease = holder or Lease(self._handle)
+        self._finalizer = weakref.finalize(self._lease, _close, *self._closing)
+        if holder is not None:
+            raise StateError(
+                "setup may free the session's memory, and arrays of it are in use: delete them before (del), "
+                "and what was made of them"
+            )
 
     def _run(self, call: Any, arrays: Sequence[Any], stream: Any = None, **functions: Any) -> None:
         fields = self._fields(arrays, True, stream)
@@ -529,8 +614,8 @@ class Session(Unshared):
                     of, to = found.array[k], target[k]
                     if any(getattr(of, m) != getattr(to, m) for m in ("n1", "n2", "n3", "type")):
                         raise ShapeError(
-                            f"locate returned an array of shape {found.shapes[k]} as field {k}, whose "
-                            f"shape is {self._shapes[k]}, or an array of other values"
+                            f"locate returned an array of shape {found.found[k].shape} as field {k}, whose "
+                            f"shape is {self._like[k].shape}, or an array of other values"
                         )
                     target[k].data = found.array[k].data
                     target[k].pitch2, target[k].pitch3 = found.array[k].pitch2, found.array[k].pitch3
