@@ -7,6 +7,8 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from ._arrays import int32
+from ._chains import Cost  # noqa: F401
+from ._layers import Layers, measure  # noqa: F401
 from ._reads import CONSTANTS, reads
 from ._torch_graph import eager, gradients, refuse_others
 from ._torch_state import Arrays, Form, Leaves, Random, autocast, budget, differentiable, restrided, versions
