@@ -53,11 +53,11 @@ def plan(costs: Sequence[Cost], inputs: int, memory: int) -> Order:
     `BudgetError` says how many bytes are enough."""
     unit = max(1, -(-memory // PARTS))
     table = _Table(costs, inputs, memory // unit, unit)
-    if not np.isfinite(table.time[0, len(costs) - 1][-1]):
+    if not np.isfinite(table.time[0][-1][-1]):
         enough = sum(cost.saved for cost in costs) + 2 * max([inputs, *(cost.output for cost in costs)])
         least = _least(costs, inputs, memory, max(enough, memory + 1))
         raise BudgetError(f"memory = {memory} bytes: a gradient of these layers needs {least} bytes")
-    return Order(table.order(0, len(costs) - 1, memory // unit), float(table.time[0, len(costs) - 1][-1]))
+    return Order(table.order(0, len(costs) - 1, memory // unit), float(table.time[0][-1][-1]))
 
 
 def _least(costs: Sequence[Cost], inputs: int, low: int, high: int) -> int:
@@ -66,51 +66,49 @@ def _least(costs: Sequence[Cost], inputs: int, low: int, high: int) -> int:
         middle = (low + high) // 2
         unit = max(1, -(-middle // PARTS))
         time = _Table(costs, inputs, middle // unit, unit).time
-        low, high = (low, middle) if np.isfinite(time[0, len(costs) - 1][-1]) else (middle, high)
+        low, high = (low, middle) if np.isfinite(time[0][-1][-1]) else (middle, high)
     return high
 
 
 class _Table:
-    """`time[s, t][m]`: the least seconds of layers s to t and of their adjoints within m units of memory, beside the
-    input of layer s. `choice[s, t][m]` is s if layer s is recorded, and else the layer whose input is stored next."""
+    """`time[s][t - s][m]`: the least seconds of layers s to t and of their adjoints within m units of memory, beside
+    the input of layer s. `choice[s, t][m]` is s if layer s is recorded, and else the layer whose input is stored next."""
 
     def __init__(self, costs: Sequence[Cost], inputs: int, units: int, unit: int) -> None:
-        self.costs, n = costs, len(costs)
+        n = len(costs)
+        self.units, room = units, np.arange(units + 1)
         self.saved = [-(-max(cost.saved, cost.output) // unit) for cost in costs]
         # Of the input of layer k, and of its adjoint.
-        self.size = [-(-bytes_ // unit) for bytes_ in (inputs, *(cost.output for cost in costs))]
-        self.time: Any = {}
+        self.size = [-(-count // unit) for count in (inputs, *(cost.output for cost in costs))]
+        self.time = [np.full((n - s, units + 1), np.inf) for s in range(n)]
         self.choice: Any = {}
-        self.units, self.room = units, np.arange(units + 1)
+        # `stored[t][k]`: the time of layers k to t beside the input of k, which takes memory.
+        stored = [np.full((t + 1, units + 1), np.inf) for t in range(n)]
         before = np.concatenate([[0.0], np.cumsum([cost.forward for cost in costs])])
         for length in range(n):
             for s in range(n - length):
                 t = s + length
-                adjoint = self.size[t + 1]
-                record = self.record(s, t)
-                times, layers = [np.where(self.room >= self.need(s, t, adjoint), record, np.inf)], [s]
-                # The least room in which layers s to k - 1 run without being recorded.
-                run = adjoint + self.size[s + 1]
-                for k in range(s + 1, t + 1):
-                    run = max(run, adjoint + (self.size[k - 1] if k - 1 > s else 0) + self.size[k])
-                    time = before[k] - before[s] + self.shifted(self.time[k, t], self.size[k]) + self.time[s, k - 1]
-                    times.append(np.where(self.room >= run, time, np.inf))
-                    layers.append(k)
+                times = np.empty((length + 1, units + 1))
+                times[0] = costs[s].forward + costs[s].backward
+                if s < t:
+                    times[0] += self.beside(self.saved[s], self.time[s + 1][t - s - 1])
+                    # Layers s to k - 1 run without being recorded. There is room for that: the adjoint of such a
+                    # layer needs its input and its result twice each, and the adjoint of layer t the result of t
+                    # twice; a layer that runs needs each of the three once.
+                    run = before[s + 1 : t + 1, None] - before[s]
+                    times[1:] = run + stored[t][s + 1 :] + self.time[s][: t - s]
+                # The adjoint of the result of t is there while s is recorded, and that of s's own result later.
+                times[0][room < self.saved[s] + max(self.size[t + 1], self.size[s + 1] + self.size[s])] = np.inf
                 best = np.argmin(times, axis=0)
-                self.time[s, t] = np.array(times)[best, self.room]
-                self.choice[s, t] = np.array(layers)[best]
+                self.time[s][t - s] = times[best, room]
+                self.choice[s, t] = (s + best).astype(np.int32)
+                stored[t][s] = self.beside(self.size[s], self.time[s][t - s])
 
-    def need(self, s: int, t: int, adjoint: int) -> int:
-        """The room in which layer s is recorded and later differentiated, without the layers after it."""
-        return self.saved[s] + max(adjoint, self.size[s + 1] + self.size[s])
-
-    def record(self, s: int, t: int) -> Any:
-        cost = self.costs[s].forward + self.costs[s].backward
-        return cost + (self.shifted(self.time[s + 1, t], self.saved[s]) if s < t else np.zeros(self.units + 1))
-
-    def shifted(self, time: Any, taken: int) -> Any:
+    def beside(self, taken: int, time: Any) -> Any:
         """`time` where `taken` units of the memory are in use."""
-        return np.concatenate([np.full(min(taken, self.units + 1), np.inf), time[: max(self.units + 1 - taken, 0)]])
+        found = np.full(self.units + 1, np.inf)
+        found[min(taken, self.units + 1) :] = time[: max(self.units + 1 - taken, 0)]
+        return found
 
     def order(self, s: int, t: int, room: int) -> List[Tuple[str, int]]:
         found: List[Tuple[str, int]] = []

@@ -169,7 +169,6 @@ class _Run:
         self.random, self.autocast = Random(x, layers.preserve_rng_state), autocast(False)
         self.begin = self.random.get()
         self.buffers: Dict[int, _Buffers] = {}  # Of the modules that have run, at the beginning of their first run.
-        self.sweeps: List[_Sweep] = []  # Of threads that take the sweep of the forward pass, one finds it.
 
     def compute(self, k: int, state: Leaves, tree: Any) -> Tuple[Leaves, Any]:
         """The result of module k and its structure."""
@@ -185,25 +184,23 @@ class _Run:
                 raise ArgumentError(f"module {k} returns a {type(leaf).__name__} as leaf {j}: make it a tensor")
         return list(after), tree
 
-    def forward(self, x: Leaves) -> Tuple[Leaves, Any]:
-        """Returns the result and its structure."""
+    def forward(self, x: Leaves) -> "_Sweep":
         sweep = _Sweep(self, x)
         with self.autocast():
             sweep.until_adjoint()
-        self.sweeps.append(sweep)
-        return sweep.state, sweep.tree
+        return sweep
 
-    def reverse(self, x: Leaves, cotangents: Sequence[Any]) -> Tuple[Leaves, Dict[int, Any]]:
-        """Returns the adjoints of the input `x`, and those of the parameters by id."""
+    def reverse(self, sweeps: "List[_Sweep]", x: Leaves, cotangents: Sequence[Any]) -> Tuple[Leaves, Dict[int, Any]]:
+        """Returns the adjoints of the input `x`, and those of the parameters by id. `sweeps` has the sweep of the
+        forward pass: of threads that take it, one finds it."""
         adjoint, sums = list(cotangents), {}  # type: ignore[var-annotated]
         with self.autocast(), self.random.unchanged():
             try:
-                sweep = self.sweeps.pop()
+                sweep = sweeps.pop()
             except IndexError:
                 self.random.set(self.begin)
                 sweep = _Sweep(self, x)
                 sweep.until_adjoint()
-            sweep.state = []
             for k in range(len(self.modules) - 1, -1, -1):
                 adjoint = sweep.adjoint(k, adjoint, sums)
                 sweep.until_adjoint()
@@ -272,9 +269,11 @@ _OTHERS = (
 class _Chain(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, run: _Run, count: int, structure: List[Any], *leaves: Any) -> Any:
-        after, tree = run.forward(list(leaves[:count]))
-        structure.append(tree)
-        ctx.run, ctx.count, ctx.params = run, count, list(map(id, leaves[count:]))
+        sweep = run.forward(list(leaves[:count]))
+        # The result must not be held by its own graph.
+        after, sweep.state = sweep.state, []
+        structure.append(sweep.tree)
+        ctx.run, ctx.sweeps, ctx.count, ctx.params = run, [sweep], count, list(map(id, leaves[count:]))
         # PyTorch frees these with the graph, and says so if they are changed in place until then.
         ctx.save_for_backward(*leaves)
         ctx.set_materialize_grads(False)
@@ -286,5 +285,5 @@ class _Chain(torch.autograd.Function):
     def backward(ctx: Any, *cotangents: Any) -> Any:
         if torch.is_grad_enabled():
             raise UnsupportedError("gradients of gradients: gpuzip.torch.Layers has none; leave out create_graph=True")
-        adjoint, sums = ctx.run.reverse(list(ctx.saved_tensors[: ctx.count]), cotangents)
+        adjoint, sums = ctx.run.reverse(ctx.sweeps, list(ctx.saved_tensors[: ctx.count]), cotangents)
         return (None, None, None, *adjoint, *(sums.get(key) for key in ctx.params))

@@ -34,17 +34,16 @@ def versions(leaves: Leaves) -> List[int]:
 class Form:
     """Structure, shapes and types of the state, which every time step keeps."""
 
-    def __init__(self, state: Any) -> None:
-        self.leaves, self.structure = tree_flatten(state)
-        for k, leaf in enumerate(self.leaves):
+    def __init__(self, state: Any, leaves: Leaves, structure: Any) -> None:
+        for k, leaf in enumerate(leaves):
             if not isinstance(leaf, torch.Tensor):
                 raise ArgumentError(f"leaf {k} of the state is a {type(leaf).__name__}: make it a tensor")
-        self.kinds = [(leaf.shape, leaf.dtype, leaf.device) for leaf in self.leaves]
-        self.differentiable = [differentiable(leaf) for leaf in self.leaves]
+        self.structure = structure
+        self.kinds = [(leaf.shape, leaf.dtype, leaf.device) for leaf in leaves]
+        self.differentiable = [differentiable(leaf) for leaf in leaves]
         # A tensor, and a tuple or list of tensors, need no walk through PyTorch's general structure.
-        self.type = (
-            type(state) if type(state) in (tuple, list) and list(map(id, state)) == list(map(id, self.leaves)) else None
-        )
+        flat = type(state) in (tuple, list) and list(map(id, state)) == list(map(id, leaves))
+        self.type = type(state) if flat else None
         self.one = isinstance(state, torch.Tensor)
 
     def state(self, leaves: Leaves) -> Any:

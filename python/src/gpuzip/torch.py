@@ -1,6 +1,6 @@
 """Gradients of long loops in PyTorch: a loop over time steps whose reverse pass has its states from gpuzip."""
 
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -24,8 +24,10 @@ def _watched(step: Callable[..., Any], params: Leaves) -> Dict[Tuple[str, int], 
     their changes in place, and bytes of NumPy's arrays."""
     found: Dict[Tuple[str, int], Any] = {}
     given = [(f"parameter {k}", leaf) for k, leaf in enumerate(params) if isinstance(leaf, torch.Tensor)]
-    # PyTorch keeps the parameters as they are until the graph is freed.
-    found.update({(name, 0): (None, 0, versions([leaf])) for name, leaf in given})
+    # PyTorch keeps the parameters until the graph is freed.
+    found.update(
+        {(name, 0): (None, leaf.layout == torch.strided and leaf.data_ptr(), versions([leaf])) for name, leaf in given}
+    )
     for name, value in reads(step, lambda value: isinstance(value, (torch.Tensor, *_ARRAYS))):
         key = name, sum(known == name for known, _ in found) if (name, 0) in found else 0
         if isinstance(value, torch.Tensor):
@@ -84,7 +86,7 @@ class _Loop:
             raise ArgumentError(f"step {t} changes its state in place: return new tensors")
         return after
 
-    def refuse_other(self, named: Any, params: Leaves) -> None:
+    def refuse_changes(self, named: Any, params: Leaves) -> None:
         """Raises an error if steps have changed the tuples, lists and dicts of their parameters."""
         found, tree = tree_flatten(named)
         if tree != self.params_tree or any(a is not b for a, b in zip(found, params)):
@@ -151,8 +153,8 @@ class _Run:
                     if t < self.loop.n - 1:
                         self.until_backward()
                     adjoint = self.pull_back(t, adjoint, named, unique, known, sums)
-        self.loop.refuse_other(self.named, self.params)
-        self.loop.refuse_other(named, params)
+        self.loop.refuse_changes(self.named, self.params)
+        self.loop.refuse_changes(named, params)
         return adjoint, [sums.pop(id(param), None) for param in params]
 
     def pull_back(
@@ -210,7 +212,7 @@ class _Sweep:
         before, run.state = run.state, []
         after = self.loop.advance(before, self.loop.n - 1, run.named)
         self.runs.append(run)
-        self.loop.refuse_other(run.named, run.params)
+        self.loop.refuse_changes(run.named, run.params)
         self.watched = _watched(self.loop.step, params)
         _refuse_changes(watched, self.watched, True)
         return before, after
@@ -311,8 +313,8 @@ def scan(
     n = int32("n", n)
     if n < 1:
         raise ArgumentError(f"n is {n}: gpuzip.torch.scan needs at least one time step")
-    form = Form(state)
-    leaves, (named, params_tree) = form.leaves, tree_flatten(params)
+    (leaves, tree), (named, params_tree) = tree_flatten(state), tree_flatten(params)
+    form = Form(state, leaves, tree)
     config = _budget(memory, leaves, config)
     loop = _Loop(step, n, form, params_tree)
     if torch.is_grad_enabled() and any(getattr(leaf, "requires_grad", False) for leaf in (*leaves, *named)):
@@ -323,5 +325,5 @@ def scan(
         leaves = loop.advance(leaves, t, arguments)
         if torch.is_grad_enabled():
             refuse_others(leaves, _OTHERS)
-    loop.refuse_other(arguments, named)
+    loop.refuse_changes(arguments, named)
     return form.state(leaves)
