@@ -28,7 +28,10 @@ def differentiable(leaf: Any) -> bool:
 
 def versions(leaves: Leaves) -> List[int]:
     """Numbers that change when a tensor is changed in place; tensors of inference mode have none."""
-    return [0 if leaf.is_inference() else leaf._version for leaf in leaves]
+    try:
+        return [leaf._version for leaf in leaves]
+    except RuntimeError:
+        return [0 if leaf.is_inference() else leaf._version for leaf in leaves]
 
 
 class Form:
@@ -181,6 +184,9 @@ class Random:
         if self.preserve:
             return torch.get_rng_state(), [torch.cuda.get_rng_state(gpu) for gpu in self.gpus]
         return None
+
+    def equal(self, states: Any, others: Any) -> bool:
+        return not self.preserve or all(map(torch.equal, [states[0], *states[1]], [others[0], *others[1]]))
 
     def set(self, states: Any) -> None:
         if self.preserve:

@@ -79,6 +79,15 @@ class _Loop:
         return tree_unflatten(params, self.params_tree)
 
     def advance(self, leaves: Leaves, t: int, named: Any) -> Leaves:
+        """The state t + 1, where neither state nor parameters require a gradient."""
+        after = self.after(leaves, t, named)
+        for leaf in after:
+            if leaf.requires_grad:
+                refuse_others(after, _OTHERS)
+                return [leaf.detach() for leaf in after]
+        return after
+
+    def after(self, leaves: Leaves, t: int, named: Any) -> Leaves:
         """The state t + 1."""
         before = versions(leaves)
         after = self.form.flat(self.step(self.form.state(leaves), t, *named), t)
@@ -93,11 +102,11 @@ class _Loop:
             raise ArgumentError(_CHANGED.format("a tuple, list or dict among the parameters"))
 
 
-def _aliases(params: Leaves) -> Leaves:
-    """The parameters, with each tensor as a new tensor of the same memory. Autocast keeps casts of tensors that
-    require a gradient: a cast that it makes without a graph must not be found where a graph is recorded."""
-    alias = {id(leaf): leaf.detach().requires_grad_(leaf.requires_grad) for leaf in params if isinstance(leaf, torch.Tensor)}
-    return [alias.get(id(leaf), leaf) for leaf in params]
+def _detached(leaves: Leaves) -> Leaves:
+    """The parameters or the state, with tensors that require no gradient. A result of a step that requires one tells
+    of another tensor; and autocast keeps no casts of such tensors, which have no graph where one is recorded."""
+    tensors = {id(leaf): leaf.detach() for leaf in leaves if isinstance(leaf, torch.Tensor)}
+    return [tensors.get(id(leaf), leaf) for leaf in leaves]
 
 
 class _Run:
@@ -105,13 +114,13 @@ class _Run:
 
     def __init__(self, sweep: "_Sweep", state: Leaves, params: Leaves) -> None:
         self.loop, self.random, self.first = sweep.loop, sweep.random, sweep.first
+        self.leaves = [k for k, wanted in enumerate(self.loop.form.differentiable) if wanted]
         self.arrays = Arrays(state)
         self.session = Session(self.arrays.tensors(state), self.loop.n, **{"range_actions": True, **sweep.config})
-        self.state = [leaf.detach() for leaf in state]
-        self.params = _aliases(params)
+        self.state, self.params = _detached(state), _detached(params)
         self.named = self.loop.named(self.params)
         self.saved: Dict[int, Any] = {}  # Strides and random number generators of the saved states.
-        with torch.no_grad():
+        with torch.enable_grad():
             self.until_backward()
         self.generators = self.random.get()
 
@@ -120,9 +129,8 @@ class _Run:
         session, saved = self.session, self.saved
         for action in session:
             if action.type == FORWARD:
-                with torch.no_grad():
-                    for t in range(action.ts - 1, action.ts_end):
-                        self.state = self.loop.advance(self.state, t, self.named)
+                for t in range(action.ts - 1, action.ts_end):
+                    self.state = self.loop.advance(self.state, t, self.named)
             elif action.type == SAVE:
                 arrays, strides = self.arrays.save(self.state)
                 session.save(action.ts, arrays)
@@ -143,50 +151,50 @@ class _Run:
         adjoint: Leaves = list(cotangents)
         named = self.loop.named(params)
         # A parameter that is given twice has its adjoint once.
-        unique = {id(param): param for param in params if getattr(param, "requires_grad", False)}
-        sums: Dict[int, Any] = {}
-        known = {id(param) for param in params}
+        by = tuple({id(param): param for param in params if getattr(param, "requires_grad", False)}.values())
+        sums: Leaves = [None] * len(by)
         with self.session:
             self.random.set(self.generators)
             with torch.enable_grad():
                 for t in range(self.loop.n - 1, -1, -1):
                     if t < self.loop.n - 1:
                         self.until_backward()
-                    adjoint = self.pull_back(t, adjoint, named, unique, known, sums)
+                    adjoint, sums = self.pull_back(t, adjoint, named, by, sums)
         self.loop.refuse_changes(self.named, self.params)
         self.loop.refuse_changes(named, params)
-        return adjoint, [sums.pop(id(param), None) for param in params]
+        found = dict(zip(map(id, by), sums))
+        return adjoint, [found.pop(id(param), None) for param in params]
 
-    def pull_back(
-        self, t: int, adjoint: Leaves, named: Any, params: Dict[int, Any], known: Any, sums: Dict[int, Any]
-    ) -> Leaves:
-        """The adjoint of time step t, which adds to the parameters' adjoints `sums`. The parameters are
-        results of their own, with the adjoints `sums`: PyTorch then adds up in the order in which it
-        does so for a plain loop."""
+    def pull_back(self, t: int, adjoint: Leaves, named: Any, params: Tuple[Any, ...], sums: Leaves) -> Tuple[Leaves, Leaves]:
+        """The adjoint of time step t, which adds to the adjoints `sums` of the parameters `params`. The parameters
+        are results of their own, with the adjoints `sums`: PyTorch then adds up in the order in which it does so for
+        a plain loop."""
         state = [leaf.detach() for leaf in self.state]
         self.state = []  # The state t - 1 comes from the session.
+        leaves = self.leaves
         if t == 0:
+            # A tensor that is two leaves has its adjoint once.
             state = [state[k] for k in self.first]
-        by = {id(leaf): leaf for leaf, wanted in zip(state, self.loop.form.differentiable) if wanted}
-        for leaf in by.values():
-            leaf.requires_grad = True
-        after = self.loop.advance(state, t, named)
-        refuse_others(after, _OTHERS, known, by)
-        results, weights = [params[key] for key in sums], list(sums.values())
+            leaves = [k for k in leaves if self.first[k] == k]
+        for k in leaves:
+            state[k].requires_grad = True
+        after, before = self.loop.after(state, t, named), [None] * len(state)
+        results, weights = [], []
         for leaf, weight in zip(after, adjoint):
             if weight is not None and leaf.requires_grad:
                 results.append(leaf)
                 weights.append(weight)
-        by.update(params)
-        if len(results) == len(sums) or not by:
-            return [None] * len(state)
-        found = dict(zip(by, gradients(tuple(results), tuple(weights), tuple(by.values()))))
-        # A tensor that is two leaves has its adjoint once.
-        before = [found.pop(id(leaf), None) for leaf in state]
-        for key, total in found.items():
-            if total is not None:
-                sums[key] = total
-        return before
+        by = (*(state[k] for k in leaves), *params)
+        if not results or not by:
+            return before, sums
+        for leaf, weight in zip(params, sums):
+            if weight is not None:
+                results.append(leaf)
+                weights.append(weight)
+        found = gradients(tuple(results), tuple(weights), by)
+        for k, slope in zip(leaves, found):
+            before[k] = slope
+        return before, list(found[len(leaves) :])
 
 
 class _Sweep:
@@ -210,7 +218,12 @@ class _Sweep:
         watched = _watched(self.loop.step, params)
         run = _Run(self, state, params)
         before, run.state = run.state, []
-        after = self.loop.advance(before, self.loop.n - 1, run.named)
+        with torch.enable_grad():
+            after = self.loop.advance(before, self.loop.n - 1, run.named)
+        if self.random.equal(self.begin, self.random.get()):
+            # No step draws random numbers.
+            self.random = run.random = Random([], False)
+            run.saved = {ts: (strides, None) for ts, (strides, _) in run.saved.items()}
         self.runs.append(run)
         self.loop.refuse_changes(run.named, run.params)
         self.watched = _watched(self.loop.step, params)
@@ -239,7 +252,7 @@ class _Sweep:
                 "second one (retain_graph=True) computes from it again"
             )
         self.random.set(self.begin)
-        return _Run(self, [leaf.detach() for leaf in state], params)
+        return _Run(self, state, params)
 
 
 class _Scan(torch.autograd.Function):
@@ -322,8 +335,6 @@ def scan(
         return form.state(list(leaves))
     arguments = loop.named(named)
     for t in range(loop.n):
-        leaves = loop.advance(leaves, t, arguments)
-        if torch.is_grad_enabled():
-            refuse_others(leaves, _OTHERS)
+        leaves = (loop.advance if torch.is_grad_enabled() else loop.after)(leaves, t, arguments)
     loop.refuse_changes(arguments, named)
     return form.state(leaves)
