@@ -138,10 +138,10 @@ class Scan(unittest.TestCase):
         def cut(state, t):
             return (torch.sin(state[0]).detach() if t == 10 else torch.sin(state[0]) + state[1], state[1])
 
-        for function in (swap, twice, cut):
+        for function, second in ((swap, self.speed), (twice, self.speed), (cut, self.speed), (cut, self.u), (swap, self.u)):
             values = []
             for scan, config in ((plain_loop, {}), (gpuzip.torch.scan, FEW)):
-                a, b = scan(function, (self.u, self.speed), 23, **config)
+                a, b = scan(function, (self.u, second), 23, **config)
                 value = (a * b).sum() + (2 * b).sum()
                 values.append((value.detach(), *torch.autograd.grad(value, (self.u, self.speed), allow_unused=True)))
             (first, *slopes), (second, *found) = values
@@ -473,6 +473,14 @@ class Scan(unittest.TestCase):
             found = torch.autograd.grad(value(model), (self.u, self.speed))
             expected = torch.autograd.grad(plain_loop(model.step, self.u, 20, self.speed).sum(), (self.u, self.speed))
             self.same(found, expected)
+            last = value(model)
+            for _ in range(3):
+                calls = model.calls
+                self.same(torch.autograd.grad(last, (self.u, self.speed), retain_graph=True), expected)
+                self.assertGreater(model.calls, calls)
+        model.dt = 0.3
+        with self.assertRaisesRegex(gpuzip.ArgumentError, "dt has changed"):
+            last.backward()
 
     def program(self, seed):
         draw = random.Random(seed)

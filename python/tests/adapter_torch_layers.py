@@ -5,6 +5,7 @@ import copy
 import functools
 import gc
 import heapq
+import io
 import os
 import random
 import unittest
@@ -446,7 +447,20 @@ def wrapped(function, module):
     return Wrapped()
 
 
-class Benchmark(unittest.TestCase):
+class Documents(unittest.TestCase):
+    def test_the_page_is_right(self):
+        page = os.environ.get("GPUZIP_TEST_PAGE", os.path.join(os.path.dirname(__file__), "../../docs/torch.md"))
+        with open(page) as file:
+            program = file.read().split("```python\n")[2].split("```")[0]
+        printed, ours, plain = io.StringIO(), {}, {}
+        with contextlib.redirect_stdout(printed):
+            exec(compile(program, page, "exec"), ours)
+        self.assertIn("('load', ", printed.getvalue())
+        every = program.replace("gpuzip.torch.Layers", "torch.nn.Sequential").replace(', memory="2500K"', "").rpartition("print")[0]
+        exec(compile(every, page, "exec"), plain)
+        for a, b in zip(ours["stack"].parameters(), plain["stack"].parameters()):
+            self.assertTrue(torch.equal(a.grad, b.grad))
+
     def test_the_benchmark_compares_equal_gradients(self):
         rows = benchmark("torch_layers")
         self.assertEqual([row[-1] for row in rows], ["–"] + ["equal bits"] * (len(rows) - 1))

@@ -51,9 +51,11 @@ def _refuse_changes(before: Dict[Any, Any], after: Dict[Any, Any], inside: bool)
             same = isinstance(new, tuple) and old[1:] == new[1:]
         else:
             same = old is new or (type(old) is type(new) and old == new)
-        if not same and not (inside and isinstance(old, (bool, int, str, type(None)))):
+        if not same and not (inside and isinstance(old, _COUNTS)):
             raise ArgumentError(_CHANGED.format(key[0]))
 
+
+_COUNTS = (bool, int, str, type(None))
 
 _CHANGED = (
     "{} has changed since the forward sweep began: gpuzip.torch.scan computes states again, and they would be "
@@ -234,18 +236,25 @@ class _Sweep:
         """Returns the adjoints of the initial state `state` and of the parameters; `before` is the state n - 1."""
         watched = _watched(self.loop.step, params)
         _refuse_changes(self.watched, watched, False)
-        with self.autocast(), self.random.unchanged():
-            try:
-                run = self.runs.pop()
-                run.state = before
-            except IndexError:
-                run = self.again(state, params)
-            found = run.reverse(params, cotangents)
-        _refuse_changes(watched, _watched(self.loop.step, params), True)
+        try:
+            with self.autocast(), self.random.unchanged():
+                run = self.taken(state, before, params)
+                found = run.reverse(params, cotangents)
+        finally:
+            after = _watched(self.loop.step, params)
+            self.watched = {key: after.get(key) if isinstance(old, _COUNTS) else old for key, old in self.watched.items()}
+        _refuse_changes(watched, after, True)
         return found
 
-    def again(self, state: Leaves, params: Leaves) -> _Run:
-        """The forward sweep once more: a session has states for one reverse sweep."""
+    def taken(self, state: Leaves, before: Leaves, params: Leaves) -> _Run:
+        """The run of the forward sweep, or that of a forward sweep once more: a session has states for one reverse
+        sweep."""
+        try:
+            run = self.runs.pop()
+            run.state = before
+            return run
+        except IndexError:
+            pass
         if versions(self.counters) != self.versions:
             raise ArgumentError(
                 "the initial state has been changed in place: after the first reverse sweep of gpuzip.torch.scan, a "
