@@ -407,7 +407,20 @@ class Stacks(unittest.TestCase):
                 return x, 1.0
 
         cost = [Cost(1, 1, 48, 48)]
+        places = [linear, torch.nn.ReLU(inplace=True), linear, torch.nn.Tanh(), torch.nn.Tanh()]
         for kind, text, call in (
+            (gpuzip.ArgumentError, "module 1 changes its input in place", lambda: Layers(*places, memory="1M")(x)),
+            (
+                gpuzip.ArgumentError,
+                "module 1 changes its input in place",
+                lambda: Layers(*places, memory="1M", costs=cost * 5)(x),
+            ),
+            # Within this memory module 1 runs without being recorded first.
+            (
+                gpuzip.ArgumentError,
+                "module 1 changes its input in place",
+                lambda: Layers(*places, memory=240, costs=cost * 5)(x),
+            ),
             (gpuzip.ArgumentError, "at least one module", lambda: Layers(memory=1)),
             (gpuzip.ArgumentError, "costs has 1 items for 2 modules", lambda: Layers(linear, linear, memory=1, costs=cost)),
             (gpuzip.ConfigError, "memory = '1 pound': use", lambda: Layers(linear, memory="1 pound")),
@@ -456,7 +469,11 @@ class Documents(unittest.TestCase):
         with contextlib.redirect_stdout(printed):
             exec(compile(program, page, "exec"), ours)
         self.assertIn("('load', ", printed.getvalue())
-        every = program.replace("gpuzip.torch.Layers", "torch.nn.Sequential").replace(', memory="2500K"', "").rpartition("print")[0]
+        every = (
+            program.replace("gpuzip.torch.Layers", "torch.nn.Sequential")
+            .replace(', memory="2500K"', "")
+            .rpartition("print")[0]
+        )
         exec(compile(every, page, "exec"), plain)
         for a, b in zip(ours["stack"].parameters(), plain["stack"].parameters()):
             self.assertTrue(torch.equal(a.grad, b.grad))

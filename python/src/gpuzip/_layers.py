@@ -9,7 +9,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from ._chains import ADJOINT, LOAD, RECORD, STORE, Cost, Order, plan
 from ._torch_graph import eager, gradients, refuse_others
-from ._torch_state import Leaves, Random, autocast, autocast_now, budget, differentiable
+from ._torch_state import Leaves, Random, autocast, autocast_now, budget, differentiable, versions
 from .errors import ArgumentError, UnsupportedError
 
 
@@ -87,19 +87,19 @@ def measure(modules: Sequence[Any], x: Any) -> List[Cost]:
     state, costs = [leaf.detach() for leaf in leaves], []
     random = Random(leaves, True)
     with random.unchanged(), autocast(False)():
-        for module in modules:
+        for k, module in enumerate(modules):
             begin, found = random.get(), []
             for _ in range(2):
                 random.set(begin)
-                cost, after, tree_after = _measured(module, state, tree)
+                cost, after, tree_after = _measured(k, module, state, tree)
                 found.append(cost)
             state, tree = after, tree_after
             costs.append(Cost(*map(min, zip(*found))))
     return costs
 
 
-def _measured(module: Any, leaves: Leaves, tree: Any) -> Tuple[Cost, Leaves, Any]:
-    """The cost of one module, its result and the result's structure."""
+def _measured(k: int, module: Any, leaves: Leaves, tree: Any) -> Tuple[Cost, Leaves, Any]:
+    """The cost of module k, its result and the result's structure."""
     state = [leaf.detach().requires_grad_(differentiable(leaf)) for leaf in leaves]
     fixed = {_storage(leaf)[0] for leaf in (*state, *module.parameters(), *module.buffers())}
     kept: Dict[int, int] = {}
@@ -114,7 +114,7 @@ def _measured(module: Any, leaves: Leaves, tree: Any) -> Tuple[Cost, Leaves, Any
         fixed.update(_storage(leaf)[0] for leaf in module.buffers())
         begin = _now(state)
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda leaf: leaf):
-            after, tree = tree_flatten(module(tree_unflatten(state, tree)))
+            after, tree = _called(k, module, state, tree)
         forward = _now(state) - begin
         results = [leaf for leaf in after if leaf.requires_grad]
         weights, by = (
@@ -133,6 +133,29 @@ def _now(leaves: Leaves) -> float:
     if any(leaf.is_cuda for leaf in leaves):
         torch.cuda.synchronize()
     return time.perf_counter()
+
+
+def _called(k: int, module: Any, state: Leaves, tree: Any) -> Tuple[Leaves, Any]:
+    """The result of module k and its structure."""
+    before = versions(state)
+    try:
+        after, tree = tree_flatten(module(tree_unflatten(state, tree)))
+    except RuntimeError as reason:
+        if "leaf Variable that requires grad" in str(reason):
+            raise ArgumentError(_IN_PLACE.format(k)) from reason
+        raise
+    if versions(state) != before:
+        raise ArgumentError(_IN_PLACE.format(k))
+    for j, leaf in enumerate(after):
+        if not isinstance(leaf, torch.Tensor):
+            raise ArgumentError(f"module {k} returns a {type(leaf).__name__} as leaf {j}: make it a tensor")
+    return list(after), tree
+
+
+_IN_PLACE = (
+    "module {} changes its input in place, from which gpuzip.torch.Layers may compute again: use inplace=False, or make "
+    "one torch.nn.Sequential of this module and the one before"
+)
 
 
 class _Buffers:
@@ -178,11 +201,7 @@ class _Run:
         else:
             self.buffers[k] = _Buffers(self.modules[k])
         with blocks:
-            after, tree = tree_flatten(self.modules[k](tree_unflatten(state, tree)))
-        for j, leaf in enumerate(after):
-            if not isinstance(leaf, torch.Tensor):
-                raise ArgumentError(f"module {k} returns a {type(leaf).__name__} as leaf {j}: make it a tensor")
-        return list(after), tree
+            return _called(k, self.modules[k], state, tree)
 
     def forward(self, x: Leaves) -> "_Sweep":
         sweep = _Sweep(self, x)
