@@ -530,6 +530,9 @@ class Session(Unshared):
     # Helpers.
 
     def _fields(self, arrays: Sequence[Any], writable: bool, stream: Any) -> Fields:
+        if len(arrays) == 1 and type(arrays[0]) is Fields:
+            # An adapter's description of arrays on the host, in which it changes the addresses.
+            return arrays[0]
         if not arrays:
             if self._defaults is None:
                 raise ArgumentError("the session was made without arrays: name the arrays of the state")
