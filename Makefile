@@ -112,6 +112,10 @@ PYTHON ?= python3
 bench-adapters: ## compares the Python adapters with what PyTorch, JAX, Devito and PyRevolve offer (20 minutes)
 	$(PYTHON) python/benches/adapters.py $(ADAPTERS)
 
+bench-jax: ## draws time over memory of gradients in JAX into build/jax-curve.svg (40 minutes)
+	@mkdir -p build
+	$(PYTHON) python/benches/jax_curve.py --plot build/jax-curve.svg
+
 header: ## rewrites include/gpuzip.h and what is generated from it for Fortran and Python
 	GPUZIP_UPDATE_HEADER=1 $(CARGO) test --test abi the_header_is_the_generated_one
 	GPUZIP_UPDATE_HEADER=1 $(CARGO) test --test foreign the_module_follows_the_header
@@ -151,4 +155,4 @@ clean: ## removes target and build
 	$(CARGO) clean
 	rm -rf build
 
-.PHONY: all help docs build install uninstall demo test test-all test-long fuzz deps bench bench-fields bench-codecs bench-grid bench-adapters header counts roofline end-to-end abi lint gpu-bundle dist clean
+.PHONY: all help docs build install uninstall demo test test-all test-long fuzz deps bench bench-fields bench-codecs bench-grid bench-adapters bench-jax header counts roofline end-to-end abi lint gpu-bundle dist clean

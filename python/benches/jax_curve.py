@@ -239,7 +239,7 @@ def draw(tables, file):
     import matplotlib
 
     matplotlib.use("svg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot, ticker
 
     matplotlib.rcParams["svg.hashsalt"] = "gpuzip"
     size = {"figsize": (3.3 * len(tables), 3.4), "layout": "constrained", "squeeze": False}
@@ -257,8 +257,11 @@ def draw(tables, file):
             axis.plot(*zip(*points), mark, label=name, markersize=5)
         axis.set(xscale="log", yscale="log", title=f"{problem}, {dtype}", xlabel="temporary memory, states")
         axis.grid(True, which="both", alpha=0.25)
-        axis.yaxis.set_major_formatter(matplotlib.ticker.FormatStrFormatter("%g"))
-        axis.yaxis.set_minor_formatter(matplotlib.ticker.FormatStrFormatter("%g"))
+        for line, digits in ((axis.xaxis, (1, 3)), (axis.yaxis, (1, 1.5, 2, 3, 5))):
+            low, high = line.get_view_interval()
+            line.set_major_locator(ticker.LogLocator(subs=digits if high < 50 * low else (1,)))
+            line.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,g}"))
+            line.set_minor_formatter(ticker.NullFormatter())
     axes[0][0].set_ylabel("time, of that of jax.lax.scan")
     figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     figure.savefig(file, metadata={"Date": None})

@@ -200,11 +200,15 @@ class _Plan:
         self.host = request.host_memory is not None
         if request.memory is None:
             self.slots, self.tape = request.snapshots or 1, min(request.tape, p.n)
+            need = min(self.slots, p.n) * _bytes(state)
+            if self.host and request.host_memory < need:  # type: ignore[operator]
+                raise ArgumentError(f"host_memory={request.host_memory} bytes: these states have {need} bytes")
         else:
             costs = plans.Costs(_bytes(state), self.tape_of.bytes, *self.works(p, consts, state, xs))
             self.slots, self.tape = plans.choose(p.n, request.memory, request.host_memory, costs)
             if not self.tape:
-                raise ArgumentError(_TOO_LITTLE.format(request, costs.state, costs.residuals))
+                given = f"memory={request.memory}" + f", host_memory={request.host_memory}" * self.host
+                raise ArgumentError(_TOO_LITTLE.format(given, costs.state, costs.residuals))
         self.segments = -(-p.n // self.tape)
         # Segments of one step keep no residuals: the adjoint of the step computes them.
         self.taped = self.tape > 1 or self.segments == 1
@@ -235,8 +239,7 @@ class _Plan:
 
 
 _TOO_LITTLE = (
-    "memory={0.memory} and host_memory={0.host_memory} bytes hold no state of this loop, of {1} bytes (the residuals "
-    "of a step have {2}): give more memory"
+    "{} bytes: a state of this loop has {} bytes (and the residuals of a step {}): give at least memory for one state"
 )
 
 
@@ -266,7 +269,8 @@ ad.deflinear2(_gradient, _refuse)
 
 _TWICE = (
     "a reverse-mode derivative of a gradient that gpuzip.jax.scan made: differentiate the gradient in forward mode, "
-    "jax.jvp(jax.grad(f), ...) for the product of a Hessian and a vector, jax.jacfwd(jax.grad(f)) for a Hessian"
+    "jax.jvp(jax.grad(f), ...) for the product of a Hessian and a vector, jax.jacfwd(jax.grad(f)) for a Hessian; use "
+    "jax.lax.scan where a gradient is part of what you differentiate"
 )
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
 def run(p: Program, *leaves: Any) -> Tuple[Leaves, Leaves]:
