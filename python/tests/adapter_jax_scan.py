@@ -7,6 +7,7 @@ os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4 " + os.envir
 
 import collections
 import functools
+import itertools
 import json
 import random
 import re
@@ -166,6 +167,22 @@ class Scan(unittest.TestCase):
             return jax.jit(jax.grad(loss, (0, 1, 2)))
 
         self.same(again, *arguments)
+
+        def forward_mode(loop):
+            energy = lambda u, c: wave(loop, u, c, self.xs, self.key)
+            once = lambda u, c: jax.jvp(energy, (u, c), (c, u))[1]
+            return jax.jit(lambda u, c: (once(u, c), jax.jvp(once, (u, c), (c, c))[1], jax.jacfwd(energy, 1)(u, c)))
+
+        self.same(forward_mode, *arguments[:2])
+
+        def across_vmap(loop):
+            """A step that talks to the other elements, and a gradient around the `vmap`."""
+            f = lambda c: lambda s, x: (lax.psum(0.4 * jnp.sin(s) * c, "i") + x, None)
+            energy = lambda u, c: jnp.sum(loop(f(c), u, self.xs)[0] ** 2)
+            every = jax.vmap(energy, (0, None), axis_name="i")
+            return jax.jit(jax.grad(lambda c: jnp.sum(every(jnp.stack([self.u, 2 * self.u]), c))))
+
+        self.same(across_vmap, self.speed)
         donated = functools.partial(jax.jit, donate_argnums=(0, 1, 2))
         for way in WAYS[1:3]:
             copies = [x + 0 for x in arguments]
@@ -329,11 +346,11 @@ class Scan(unittest.TestCase):
             jax.grad(functools.partial(loss, snapshots=3, host_memory=767))(self.u)
         for way in ({"snapshots": 3}, {"snapshots": 2, "tape": 3}, {"memory": "1M"}):
             found = functools.partial(loss, **way)
-            with self.assertRaisesRegex(gpuzip.UnsupportedError, "forward mode"):
-                jax.jvp(found, (self.u,), (self.u,))
-            for compiled in (lambda f: f, jax.jit):
+            twice = lambda u: jnp.sum(jax.grad(found)(u))
+            across = lambda u: jax.jvp(found, (u,), (u,))[1]
+            for compiled, of in itertools.product((lambda f: f, jax.jit), (twice, across)):
                 with self.assertRaisesRegex(gpuzip.UnsupportedError, "jax.jvp.jax.grad"):
-                    compiled(jax.grad(lambda u: jnp.sum(jax.grad(found)(u))))(self.u)
+                    compiled(jax.grad(of))(self.u)
 
     def test_effects_of_steps(self):
         """A step that writes what is not its state, or calls Python for an effect, is refused: it runs again."""
@@ -384,7 +401,7 @@ class Scan(unittest.TestCase):
             found = program.run(functools.partial(gpuzip.jax.scan, **program.way))
             self.assertLess(error(found, expected), program.bound, (seed, program.words()))
         if count >= 100:
-            self.assertTrue(all(drawn[word] for word in (*AROUND, "taped", "memory", "inner")), drawn)
+            self.assertTrue(all(drawn[word] for word in (*AROUND, "cond", "while", "inner", "taped", "memory")), drawn)
 
 
     def test_the_page_is_right(self):
@@ -438,7 +455,9 @@ class Scan(unittest.TestCase):
             self.assertGreater(os.path.getsize(picture), 10000)
 
 
-AROUND = ("jit", "eager", "vmap", "outer scan", "checkpoint", "hessian product", "inputs vmapped", "cond", "while")
+AROUND = (
+    "jit", "eager", "vmap", "outer scan", "checkpoint", "hessian product", "inputs vmapped", "forward mode", "around vmap",
+)  # fmt: skip
 Pair = collections.namedtuple("Pair", "first rest")
 
 
@@ -457,9 +476,7 @@ class Random:
         self.outputs = draw.choice((None, "sum", "dict"))
         self.body = [draw.choice("slmcwikpr") for _ in range(draw.randint(1, 4))]
         self.reverse = draw.random() < 0.3
-        self.around = draw.choice(AROUND[:7])
-        if self.around == "hessian product":  # JAX has no forward mode for a scan of gpuzip within the step.
-            self.body = [word if word != "i" else "k" for word in self.body]
+        self.around = draw.choice(AROUND)
         self.by = [draw.random() < 0.7 for _ in range(4)]
         if not any(self.by):
             self.by[draw.randrange(4)] = True
@@ -545,6 +562,13 @@ class Random:
         if around == "hessian product":
             of = gradient
             gradient = lambda *x: jax.jvp(lambda u: of(u, *x[1:]), (x[0],), (0.5 * x[0],))[1]
+        if around == "forward mode":
+            dots = tuple(0.5 * x if k in chosen else jnp.zeros_like(x) for k, x in enumerate(self.arguments))
+            return jax.jit(lambda *x: jax.jvp(loss, x, dots))(*self.arguments)
+        if around == "around vmap":
+            every = jax.vmap(loss, (0, None, 0, None))
+            total = lambda u, a, b, series: jnp.sum(every(jnp.stack([u, 0.7 * u]), a, jnp.stack([b, a]), series))
+            return jax.jit(jax.grad(total, chosen))(u, a, b, series)
         if around == "vmap":
             return jax.jit(jax.vmap(gradient, (0, None, None, None)))(jnp.stack([u, 0.7 * u]), a, b, series)
         if around == "inputs vmapped":

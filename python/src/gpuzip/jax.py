@@ -11,7 +11,8 @@ from jax import lax
 
 from ._arrays import int32
 from ._jax_loop import loop
-from ._jax_program import Program, Request, array, at, run, strong
+from ._jax_program import Program, Request, array, at, strong
+from ._jax_scan import run
 from .config import Config
 from .errors import ArgumentError, ConfigError, UnsupportedError
 
@@ -19,15 +20,9 @@ __all__ = ["loop", "scan"]
 
 Bytes = Union[int, str, None]
 
-_FORWARD = (
-    "jax.jvp of gpuzip.jax.scan: forward mode keeps no states and needs no plan; use jax.lax.scan for it, also within "
-    "the step of a scan whose gradient jax.jvp differentiates"
-)
-
-
 _EFFECTS = (
-    "f writes a mutable array or calls Python for its effects ({}): gpuzip.jax.scan runs steps again, and these effects "
-    "would be others; use jax.lax.scan, or make what changes a part of the state"
+    "f writes a mutable array or calls Python for its effects ({}): gpuzip.jax.scan runs steps again, and these "
+    "effects would be others; use jax.lax.scan, or make what changes a part of the state"
 )
 _PLAN = 'give a memory, such as memory="2G", or a number of snapshots (and a tape with it), and not both'
 
@@ -46,8 +41,9 @@ def _bytes(name: str, value: Bytes) -> Optional[int]:
 
 
 def _refuse_effects(effects: Any) -> None:
-    """Prints and callbacks for debugging may run again; other effects may not."""
-    found = [str(effect) for effect in effects if "Debug" not in type(effect).__name__]
+    """Prints and callbacks for debugging may run again, and talk between elements of a `jax.vmap` may; others not."""
+    names = [type(effect).__name__ for effect in effects]
+    found = [name for name in names if "Debug" not in name and name != "NamedAxisEffect"]
     if found:
         raise UnsupportedError(_EFFECTS.format(", ".join(found)))
 
@@ -83,13 +79,13 @@ def scan(
     if `host_memory` is given, which must hold them.
 
     Call it in a function that `jax.jit` compiles; it works under `jax.vmap`, `jax.lax.scan`, `jax.checkpoint` and
-    `jax.shard_map`, with `jax.grad`, `jax.vjp`, and `jax.jvp` of a gradient (the product of a Hessian and a vector).
-    Forward mode of the scan itself, and reverse mode of its gradient, are errors. Steps run more than once: so do
-    their prints, and other effects are an `UnsupportedError`.
+    `jax.shard_map`, with `jax.grad` and `jax.vjp`, and in forward mode: `jax.jvp` of a gradient is the product of a
+    Hessian and a vector. Forward mode alone keeps no states to its end, but takes the memory of the plan. Reverse
+    mode of a derivative is an error. Steps run more than once: so do their prints, and other effects are an
+    `UnsupportedError`.
 
-    Raises `ArgumentError` for arguments that are no plan and, where a gradient is taken, for memory too small for one
-    state; `UnsupportedError` for derivatives that it has not (JAX raises a `TypeError` for forward mode around
-    `jax.jit`); and the errors of `jax.lax.scan`.
+    Raises `ArgumentError` for arguments that are no plan and, where a derivative is taken, for memory too small for
+    one state; `UnsupportedError` for derivatives that it has not; and the errors of `jax.lax.scan`.
     """
     if isinstance(xs, (int, np.integer)) and not isinstance(xs, bool):
         if length is not None or reverse:
@@ -136,10 +132,7 @@ def scan(
         traced = jax.make_jaxpr(moved)([leaf for leaf, m in zip(state, moving) if m], x)
     some = [leaf for leaf, m in zip(state, moving) if m]
     program = Program(traced.jaxpr, n, reverse, len(some), request)
-    try:
-        last, ys = run(program, *map(array, traced.consts), *some, *inputs)
-    except TypeError as error:
-        raise UnsupportedError(_FORWARD) if "(jvp) to a custom_vjp" in str(error) else error
+    last, ys = run(program, *map(array, traced.consts), *some, *inputs)
     ends = iter(last)
     last = [next(ends) if m else leaf for m, leaf in zip(moving, state)]
     return tree.unflatten(last), jax.tree.structure(outputs).unflatten(ys)
