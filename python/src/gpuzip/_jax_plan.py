@@ -141,7 +141,7 @@ def _tapes(n: int) -> List[int]:
 # What takes time, in the time in which memory moves a byte: an element of an elementwise operation, one of an
 # operation that the processor computes by a series, a floating-point operation of a matrix product, and the turn
 # from one segment to the next, in itself and for each byte of the state. From four programs on one core of an
-# AMD EPYC; a GPU has other values, but the choice depends on them little (docs/jax.md).
+# AMD EPYC; a GPU has other values.
 _ELEMENT, _SERIES, _PRODUCT, _STEP, _TURN, _TURN_STATES = 1.0, 90.0, 0.7, 600.0, 10_000.0, 8.0
 _SERIES_NAMES = frozenset(
     "sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh exp exp2 expm1 log log1p logistic pow erf "
