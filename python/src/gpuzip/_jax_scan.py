@@ -65,10 +65,10 @@ class _Linear:
         masks = self.plan.masks
         mask = *masks.consts, *masks.state, *masks.xs
         whole = *consts, *state, *xs
-
         return jax.jvp(lambda *x: self.plain(mask, x, whole), tuple(pick(whole, mask)), tuple(dots))[1]
 
     def plain(self, mask: Any, chosen: Any, whole: Any) -> Any:
+        """The last state and the outputs, as far as they have derivatives, by a plain scan."""
         masks, p = self.plan.masks, self.p
         consts, state, xs = p.parts(merge(mask, chosen, whole))
         last, ys = lax.scan(lambda state, x: p.step(consts, state, x), state, xs, p.n, p.backward)
@@ -121,6 +121,7 @@ def _forward(p: Program, leaves: Any, perturbed: Any) -> Tuple[Any, Any]:
 
 
 def _reverse(p: Program, kept: Any, cotangents: Any) -> Tuple[Any, ...]:
+    """The adjoints of constants, initial state and inputs, from those of the last state and the outputs."""
     static, consts, xs, here, slots, same, kept = kept
     plan: Plan = static.value
     masks, tape, n = plan.masks, plan.tape_of, p.n
@@ -189,7 +190,6 @@ def _reverse(p: Program, kept: Any, cotangents: Any) -> Tuple[Any, ...]:
     else:
         *_, after, sums, xs_bar = adjoints(jnp.int32(0), jnp.int32(n), kept, (after, sums, xs_bar))
     return tuple(map(linear.guard, (*sums, *after, *xs_bar)))
-
 
 
 def _derivative(p: Program, primals: Any, tangents: Any) -> Any:

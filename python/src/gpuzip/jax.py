@@ -80,8 +80,8 @@ def scan(
 
     Call it in a function that `jax.jit` compiles; it works under `jax.vmap`, `jax.lax.scan`, `jax.checkpoint` and
     `jax.shard_map`, with `jax.grad` and `jax.vjp`, and in forward mode: `jax.jvp` of a gradient is the product of a
-    Hessian and a vector. Forward mode alone keeps no states to its end, but takes the memory of the plan. Reverse
-    mode of a derivative is an error. Steps run more than once: so do their prints, and other effects are an
+    Hessian and a vector. Forward mode by itself needs no states, and yet takes the plan's memory. Reverse mode of
+    a derivative is an error. Steps run more than once: so do their prints, and other effects are an
     `UnsupportedError`.
 
     Raises `ArgumentError` for arguments that are no plan and, where a derivative is taken, for memory too small for
