@@ -3,8 +3,7 @@
 use super::action::{flags, Action, Kind};
 use super::intervals::Sweep;
 use super::online::Phases;
-use super::trace::Trace;
-use std::sync::Arc;
+use super::trace::Replay;
 
 /// Iterates over the actions of a schedule.
 #[derive(Clone, Debug)]
@@ -19,7 +18,7 @@ pub struct Actions {
 pub(super) enum Source {
     Sweep(Sweep),
     Online(Box<Phases>),
-    Trace { trace: Arc<Trace>, next: usize },
+    Trace(Replay),
 }
 
 impl Iterator for Actions {
@@ -30,10 +29,7 @@ impl Iterator for Actions {
         let mut action = match &mut self.source {
             Source::Sweep(sweep) => sweep.next()?,
             Source::Online(phases) => phases.next()?,
-            Source::Trace { trace, next } => {
-                *next += 1;
-                *trace.actions.get(*next - 1)?
-            }
+            Source::Trace(replay) => replay.next()?,
         };
         match action.kind {
             Kind::Forward if action.ts <= self.furthest => action.flags |= flags::RECOMPUTE,
@@ -42,6 +38,7 @@ impl Iterator for Actions {
                 self.reversing = true;
                 action.flags |= flags::FIRST_BACKWARD;
             }
+            Kind::Terminate => self.reversing = false,
             _ => {}
         }
         Some(action)

@@ -73,16 +73,17 @@ impl Intervals {
         Ok(Intervals { steps, spacing, count, snapshots, inner, starts: u32::MAX, cache: 0 })
     }
 
-    /// Even intervals whose number gives the fewest forward steps. All free slots reverse the
-    /// current interval, up to `inner`.
-    pub fn fewest_steps(steps: u32, snapshots: u32, inner: u32) -> Self {
-        Self::cheapest(steps, snapshots, |count| Some(Self::even(steps, count, snapshots, inner)))
+    /// Even intervals whose number gives the fewest forward steps of `sweeps` reverse sweeps. All free
+    /// slots reverse the current interval, up to `inner`.
+    pub fn fewest_steps(steps: u32, snapshots: u32, inner: u32, sweeps: u32) -> Self {
+        let even = |count| Some(Self::even(steps, count, snapshots, inner));
+        Self::cheapest(steps, snapshots, sweeps, even)
     }
 
     /// Intervals of one length that gives the fewest forward steps, with at most `inner` slots in
     /// each (0: all slots that the starts leave free).
     pub fn fewest_steps_fixed(steps: u32, snapshots: u32, inner: u32) -> Self {
-        Self::cheapest(steps, snapshots, |count| {
+        Self::cheapest(steps, snapshots, 1, |count| {
             let length = steps.div_ceil(count);
             let left = snapshots.checked_sub(steps.div_ceil(length) - 1)?;
             let slots = if inner == 0 { left } else { inner.min(left) };
@@ -96,16 +97,21 @@ impl Intervals {
         let next = |&length: &u32| Some(length + (length / 32).max(1)).filter(|&next| next < steps);
         std::iter::successors(Some(2.min(steps)), next)
             .map(|length| Self::nested(steps, length, starts, inner))
-            .min_by_key(Self::forward_steps)
+            .min_by_key(|intervals| intervals.forward_steps(1))
             .unwrap_or_else(|| Self::nested(steps, steps, starts, inner))
     }
 
     /// The division of fewest forward steps among those that `make` returns. Tries every count up
     /// to 64, then counts 3 % apart, and then all counts near the best one. This is enough, since
     /// the number of forward steps, a closed form, is a smooth function of the count.
-    fn cheapest(steps: u32, snapshots: u32, make: impl Fn(u32) -> Option<Self>) -> Self {
+    fn cheapest(
+        steps: u32,
+        snapshots: u32,
+        sweeps: u32,
+        make: impl Fn(u32) -> Option<Self>,
+    ) -> Self {
         let most = snapshots.min(steps);
-        let cost = |count: u32| make(count).map(|i| (i.forward_steps(), count));
+        let cost = |count: u32| make(count).map(|i| (i.forward_steps(sweeps), count));
         let next = |&count: &u32| Some(count + 1.max(count / 32)).filter(|&next| next <= most);
         let counts = std::iter::successors(Some(1), next);
         let coarse = counts.filter_map(cost).min().map_or(1, |(_, count)| count);
@@ -139,6 +145,11 @@ impl Intervals {
     pub fn slots(&self, i: u32) -> u32 {
         let below = i.min(self.starts);
         self.snapshots.saturating_sub(below).clamp(1, self.inner)
+    }
+
+    /// Slots that may reverse any interval in a sweep after which all starts stay stored.
+    fn slots_beside_starts(&self) -> u32 {
+        self.slots(self.count - 1)
     }
 
     /// All intervals as a range for Revolve, in which an interval counts as one state; `None` if all
@@ -185,9 +196,22 @@ impl Intervals {
             .try_fold(sum, |sum, i| Ok(sum + cost(self.length(i).into(), self.slots(i).into())?))
     }
 
-    /// Number of forward steps: the first sweep up to the last interval, and the reversal of each
-    /// interval.
-    pub fn forward_steps(&self) -> u64 {
+    /// Returns `of_kept` of each interval's states and slots, summed over the sweeps but the last, which
+    /// leave the starts stored, plus `of_last`, the sum over the last sweep.
+    fn of_sweeps(&self, sweeps: u32, of_kept: impl Fn(u64, u64) -> u64, of_last: u64) -> u64 {
+        let slots = self.slots_beside_starts().into();
+        let sum = |sum: u64, (length, count): (u32, u32)| {
+            sum.saturating_add(u64::from(count).saturating_mul(of_kept(length.into(), slots)))
+        };
+        let kept = self.lengths(self.count - 1).into_iter().filter(|(_, count)| *count > 0);
+        let last = (self.length(self.count - 1), 1);
+        let one = kept.chain([last]).fold(0, sum);
+        u64::from(sweeps - 1).saturating_mul(one).saturating_add(of_last)
+    }
+
+    /// Number of forward steps of `sweeps` reverse sweeps: the forward sweep up to the last interval,
+    /// and the reversal of each interval. A nested schedule comes from u(0) in every sweep.
+    pub fn forward_steps(&self, sweeps: u32) -> u64 {
         let outside = match self.starts {
             u32::MAX => self.start(self.count - 1) as u64,
             starts => {
@@ -197,17 +221,36 @@ impl Intervals {
             }
         };
         let inside = self.sum(|n, s| Ok(revolve::forward_steps(n, s))).unwrap_or(0);
-        outside.saturating_add(inside)
+        match self.starts {
+            u32::MAX => {
+                outside.saturating_add(self.of_sweeps(sweeps, revolve::forward_steps, inside))
+            }
+            _ => outside.saturating_add(inside).saturating_mul(sweeps.into()),
+        }
     }
 
-    /// Number of SAVE actions. If the last interval has one state, that state is not saved.
-    pub fn saves(&self) -> Result<u64> {
-        let single = u64::from(self.length(self.count - 1) == 1);
+    /// Number of SAVE actions of `sweeps` reverse sweeps, of which only the first saves the starts that
+    /// stay stored. If the last interval has one state, that state is not saved for a single sweep.
+    pub fn saves(&self, sweeps: u32) -> Result<u64> {
+        let is_kept = sweeps > 1 && (self.starts == u32::MAX || self.count == 1);
+        let single = u64::from(self.length(self.count - 1) == 1 && !is_kept);
         let saves = match self.cache {
             0 => self.sum(|n, s| Ok(revolve::writes(n, s).max(1))),
             cache => self.sum(|n, s| Ok(revolve::writes_through(n, s, cache)?.max(1))),
         };
-        Ok(saves? - single)
+        let saves = saves? - single;
+        if self.starts < u32::MAX {
+            // u(0) is saved once.
+            return Ok(saves + u64::from(sweeps - 1) * saves.saturating_sub(1));
+        }
+        let inside = |n, s| {
+            let all = match self.cache {
+                0 => Ok(revolve::writes(n, s)),
+                cache => revolve::writes_through(n, s, cache),
+            };
+            all.unwrap_or(u64::MAX).saturating_sub(1)
+        };
+        Ok(self.of_sweeps(sweeps, inside, saves))
     }
 }
 
@@ -231,6 +274,8 @@ enum Next {
     /// Restore the next state of the top range: the range's base; if all states of the range are
     /// stored, its last state.
     Restore,
+    /// Begin the next reverse sweep: restore the start of the last interval; of a nested schedule, u(0).
+    Again,
     /// The schedule is over, by TERMINATE, or because there was no memory to go on.
     Terminated,
 }
@@ -239,6 +284,9 @@ enum Next {
 #[derive(Clone, Debug)]
 pub(super) struct Sweep {
     intervals: Intervals,
+    /// Number of reverse sweeps after this one, for which the starts of intervals stay stored; of a
+    /// nested schedule, u(0).
+    more: u32,
     /// Number of the interval that is swept or reversed.
     interval: u32,
     /// Nested schedules: the ranges of intervals that are being reversed, innermost last. An interval
@@ -253,16 +301,25 @@ pub(super) struct Sweep {
 }
 
 impl Sweep {
-    pub fn new(intervals: Intervals) -> Self {
-        let (outer, ranges) = (Vec::new(), Vec::new());
-        Sweep { intervals, interval: 0, outer, ranges, live: 0, goal: 0, next: Next::Start }
+    pub fn new(intervals: Intervals, sweeps: u32) -> Self {
+        let (outer, ranges, more) = (Vec::new(), Vec::new(), sweeps - 1);
+        Sweep { intervals, more, interval: 0, outer, ranges, live: 0, goal: 0, next: Next::Start }
     }
 
     /// The reversal of the state `live`, and then of `ranges`, whose first states are stored, from the
     /// last range to the first.
     pub fn reversing(live: u32, ranges: Vec<Range>) -> Self {
         let (intervals, outer) = (Intervals::whole(1, 1), Vec::new());
-        Sweep { intervals, interval: 0, outer, ranges, live, goal: live, next: Next::Reverse }
+        Sweep {
+            intervals,
+            more: 0,
+            interval: 0,
+            outer,
+            ranges,
+            live,
+            goal: live,
+            next: Next::Reverse,
+        }
     }
 
     /// Skips the next FORWARD actions up to the state `last`, but for the one that reaches the
@@ -276,8 +333,39 @@ impl Sweep {
 
     fn range(&self) -> Range {
         let i = self.interval;
-        Range::new(self.intervals.start(i), self.intervals.length(i), self.intervals.slots(i))
+        let slots = match self.keeps_starts() {
+            true => self.intervals.slots_beside_starts(),
+            false => self.intervals.slots(i),
+        };
+        Range::new(self.intervals.start(i), self.intervals.length(i), slots)
             .through(self.intervals.cache)
+    }
+
+    /// Whether all starts stay stored for the next reverse sweep.
+    fn keeps_starts(&self) -> bool {
+        self.more > 0 && self.intervals.starts == u32::MAX
+    }
+
+    /// Whether the snapshot of `ts`, which this sweep does not read again, stays stored for the next one.
+    fn is_kept(&self, ts: u32) -> bool {
+        let is_start = || self.keeps_starts() && ts == self.intervals.start(self.interval);
+        self.more > 0 && (ts == 0 || is_start())
+    }
+
+    /// Ends this reverse sweep, and prepares the next one, if there is one.
+    fn terminate(&mut self) -> Action {
+        self.next = if self.more > 0 { Next::Again } else { Next::Terminated };
+        Action::new(Kind::Terminate, 0)
+    }
+
+    /// Begins the next reverse sweep.
+    fn begin_again(&mut self) -> Action {
+        self.more -= 1;
+        if let Some(outer) = self.intervals.outer().filter(|outer| outer.len > 1) {
+            return self.keep(outer, true).unwrap_or_else(|| self.restore_outer());
+        }
+        self.interval = self.intervals.count;
+        self.restore_interval()
     }
 
     /// Puts a range on top of the others, `of_intervals` on top of the ranges of intervals. Without
@@ -324,12 +412,10 @@ impl Sweep {
 
     /// Restores the start of the first interval of the top range of intervals.
     fn restore_outer(&mut self) -> Action {
-        let Some(top) = self.outer.last() else {
-            self.next = Next::Terminated;
-            return Action::new(Kind::Terminate, 0);
-        };
+        let Some(top) = self.outer.last() else { return self.terminate() };
         let ts = self.intervals.start(top.base);
-        let last_use = top.len == 1 && self.intervals.length(top.base) == 1;
+        let is_last = top.len == 1 && self.intervals.length(top.base) == 1;
+        let last_use = is_last && !self.is_kept(ts);
         (self.live, self.goal) = (ts, ts);
         self.next = Next::SplitOuter;
         Action::new(Kind::Restore, ts).with(flags::LAST_USE, last_use)
@@ -350,7 +436,7 @@ impl Sweep {
         }
         let range = self.range();
         self.next = Next::Split;
-        let save = range.len > 1;
+        let save = range.len > 1 || self.is_kept(at);
         self.keep(range, false).or(save.then(|| Action::new(Kind::Save, at)))
     }
 
@@ -387,20 +473,29 @@ impl Sweep {
             if self.intervals.outer().is_some() {
                 return self.restore_outer();
             }
-            if self.interval == 0 {
-                self.next = Next::Terminated;
-                return Action::new(Kind::Terminate, 0);
-            }
-            self.interval -= 1;
-            if let Some(failed) = self.keep(self.range(), false) {
-                return failed;
-            }
+            return match self.interval {
+                0 => self.terminate(),
+                _ => self.restore_interval(),
+            };
         }
-        let (ts, last_use) = match self.ranges.last() {
+        self.restore_top()
+    }
+
+    /// Restores the start of the interval before the current one.
+    fn restore_interval(&mut self) -> Action {
+        self.interval -= 1;
+        self.keep(self.range(), false).unwrap_or_else(|| self.restore_top())
+    }
+
+    /// Restores the next state of the top range.
+    #[inline]
+    fn restore_top(&mut self) -> Action {
+        let (ts, is_last) = match self.ranges.last() {
             Some(top) if top.stored => (top.base + top.len - 1, true),
             Some(top) => (top.base, top.len == 1),
             None => (0, true),
         };
+        let last_use = is_last && !self.is_kept(ts);
         (self.live, self.goal) = (ts, ts);
         self.next = Next::Split;
         Action::new(Kind::Restore, ts).with(flags::LAST_USE, last_use)
@@ -417,7 +512,9 @@ impl Sweep {
         match self.next {
             Next::Save | Next::SaveOuter => true,
             Next::Start => {
-                self.interval + 1 < self.intervals.count || self.intervals.length(self.interval) > 1
+                self.interval + 1 < self.intervals.count
+                    || self.intervals.length(self.interval) > 1
+                    || self.is_kept(self.goal)
             }
             _ => false,
         }
@@ -445,6 +542,7 @@ impl Sweep {
                 Next::SaveOuter => self.act(Kind::Save, Next::SplitOuter),
                 Next::Reverse => self.act(Kind::Backward, Next::Restore),
                 Next::Restore => Some(self.restore()),
+                Next::Again => Some(self.begin_again()),
                 Next::Terminated => return None,
             };
             if let Some(action) = action {

@@ -125,7 +125,7 @@ fn macro_steps_become_time_steps() {
                 for actions in [single, ranges] {
                     let most = Some(schedule.snapshots);
                     let found =
-                        validate_ranges(actions.iter().copied(), macro_steps, most).unwrap();
+                        validate_ranges(actions.iter().copied(), (macro_steps, 1), most).unwrap();
                     assert_eq!(found.forward_steps, forward_steps as u64);
                     assert_eq!(found.forward_steps, schedule.forward_steps() * u64::from(k));
                     assert_eq!(found.backward_steps, u64::from(n));
@@ -168,7 +168,7 @@ fn the_validator_sees_every_broken_rule_of_ranges() {
     for join in [false, true] {
         let good: Vec<_> = schedule.ranges(join).collect();
         let check = |actions: &[(Action, u32)], macro_steps| {
-            validate_ranges(actions.iter().copied(), macro_steps, Some(2))
+            validate_ranges(actions.iter().copied(), (macro_steps, 1), Some(2))
         };
         assert!(check(&good, macro_steps).is_ok());
         for other in [MacroSteps::new(4, 21), MacroSteps::new(4, 23), MacroSteps::new(1, 22)] {
@@ -204,12 +204,12 @@ fn the_validator_sees_every_broken_rule_of_ranges() {
         .into_iter()
         .chain([(Kind::Forward, 1, 8, flags::RECOMPUTE)])
         .map(|(kind, ts, end, flags)| (Action { kind, ts, flags }, end));
-    let error = validate_ranges(mixed, MacroSteps::new(4, 12), None).unwrap_err();
+    let error = validate_ranges(mixed, (MacroSteps::new(4, 12), 1), None).unwrap_err();
     assert!(error.message.contains("RECOMPUTE is wrong"), "{error}");
     // The whole schedule at once, one step at a time, is valid for k = 1 only.
     let single = Schedule::revolve(6, 2).unwrap();
     assert!(validate(single.actions(), 6, Some(2)).is_ok());
-    assert!(validate_ranges(single.ranges(false), MacroSteps::new(2, 6), None).is_err());
+    assert!(validate_ranges(single.ranges(false), (MacroSteps::new(2, 6), 1), None).is_err());
 }
 
 #[test]

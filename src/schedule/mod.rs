@@ -4,7 +4,8 @@
 //! The states are u(0), ..., u(n). `FORWARD ts` computes u(ts) from u(ts-1). `SAVE ts` stores the
 //! live state u(ts). `RESTORE ts` makes u(ts) live again. `BACKWARD ts` is the adjoint of the step
 //! ts -> ts+1 and needs u(ts) live. A schedule has BACKWARD for n-1, ..., 0, once each. No FORWARD
-//! computes u(n).
+//! computes u(n). A schedule of k reverse sweeps goes on after TERMINATE: k times it has BACKWARD for
+//! n-1, ..., 0, and TERMINATE, and every sweep but the first begins with a RESTORE.
 //!
 //! With macro-steps of k time steps, state i of the schedule is u(ik), and its steps are
 //! macro-steps; [`Ranges`] has the actions in time steps.
@@ -33,6 +34,7 @@ use actions::Source;
 use intervals::{Intervals, Sweep};
 use online::{Ended, Online, Phases};
 use std::sync::Arc;
+use trace::Replay;
 
 pub use action::{flags, Action, Kind};
 pub use actions::Actions;
@@ -80,6 +82,8 @@ pub struct Schedule {
     /// States of a chunk or interval; 0 if the algorithm has none.
     pub chunk: u32,
     macro_steps: MacroSteps,
+    /// Number of reverse sweeps over the states, at least 1.
+    sweeps: u32,
     form: Form,
 }
 
@@ -126,7 +130,7 @@ impl Schedule {
 
     fn with(algorithm: Algorithm, steps: u32, snapshots: u32, chunk: u32, form: Form) -> Self {
         let macro_steps = MacroSteps::new(1, steps);
-        Schedule { algorithm, steps, snapshots, chunk, macro_steps, form }
+        Schedule { algorithm, steps, snapshots, chunk, macro_steps, sweeps: 1, form }
     }
 
     /// Revolve with `snapshots` slots, the slot of the initial state included.
@@ -164,7 +168,7 @@ impl Schedule {
     /// intervals is the one with the fewest forward steps.
     pub fn uniform(steps: u32, snapshots: u32) -> Result<Self> {
         check(steps, snapshots)?;
-        let intervals = Intervals::fewest_steps(steps, snapshots, u32::MAX);
+        let intervals = Intervals::fewest_steps(steps, snapshots, u32::MAX, 1);
         Ok(Self::of(Algorithm::Uniform, snapshots, intervals.longest(), intervals))
     }
 
@@ -196,7 +200,7 @@ impl Schedule {
                 let root = (steps as f64).sqrt().ceil() as u32;
                 (1..=root)
                     .find(|&m| need(m) <= s as u64)
-                    .unwrap_or_else(|| Intervals::fewest_steps(steps, s, u32::MAX).longest())
+                    .unwrap_or_else(|| Intervals::fewest_steps(steps, s, u32::MAX, 1).longest())
             }
             (m, _) => m.min(steps),
         };
@@ -305,6 +309,60 @@ impl Schedule {
         Schedule { macro_steps, ..self }
     }
 
+    /// The same algorithm with the same slots for `sweeps` reverse sweeps over one forward phase. The
+    /// sweeps but the last leave snapshots for the next one: the starts of intervals if all of them are
+    /// stored, and else u(0), from which the next sweep does what the first one did.
+    ///
+    /// Revolve and Uniform take even intervals whose number gives the fewest forward steps of all sweeps
+    /// together. Store-all saves the last state, too, since a sweep begins with it.
+    pub fn in_sweeps(self, sweeps: u32) -> Result<Self> {
+        if sweeps <= 1 {
+            return Ok(Schedule { sweeps: 1, ..self });
+        }
+        let Schedule { algorithm, steps, snapshots, chunk, macro_steps, form, .. } = self;
+        let (mut snapshots, mut chunk) = (snapshots, chunk);
+        let form = match form {
+            Form::Online(_) => return fail!(Unsupported, "sweeps = {sweeps} with checkpointing_algorithm = 9 (online): its snapshots are chosen for one reverse sweep; give the number of steps and another algorithm"),
+            // One state: only here does no action save u(0).
+            Form::Trace(_) if steps == 1 => {
+                return Schedule { macro_steps, ..Self::revolve(1, 1)? }.in_sweeps(sweeps);
+            }
+            Form::Trace(trace) => Form::Trace(trace),
+            Form::Intervals(_) if algorithm == Algorithm::StoreAll => {
+                snapshots = steps;
+                Form::Intervals(Intervals::of_length(steps, 1, steps, 1)?)
+            }
+            Form::Intervals(intervals) => {
+                let is_free = intervals.spacing.is_none() && intervals.inner == u32::MAX;
+                let cache = intervals.cache;
+                let intervals = match is_free {
+                    true => Intervals::fewest_steps(steps, snapshots, u32::MAX, sweeps),
+                    false => intervals,
+                };
+                let count = intervals.count;
+                if intervals.starts == u32::MAX && count > snapshots {
+                    return fail!(Config, "sweeps = {sweeps} with checkpointing_snaps = {snapshots}: the starts of {count} chunks stay stored; raise checkpointing_snaps to {count} or schedule_chunk");
+                }
+                if algorithm == Algorithm::Uniform {
+                    chunk = intervals.longest();
+                }
+                Form::Intervals(Intervals { cache, ..intervals })
+            }
+        };
+        Ok(Schedule { algorithm, steps, snapshots, chunk, macro_steps, sweeps, form })
+    }
+
+    /// Number of reverse sweeps.
+    pub fn sweeps(&self) -> u32 {
+        self.sweeps
+    }
+
+    /// Number of RESTOREs: of every state but the one that is live when a reverse sweep begins, and of
+    /// the state with which a further sweep begins.
+    pub fn restores(&self) -> u64 {
+        u64::from(self.sweeps) * u64::from(self.steps) - 1
+    }
+
     /// The time steps that the steps of the schedule stand for.
     pub fn macro_steps(&self) -> MacroSteps {
         self.macro_steps
@@ -349,9 +407,9 @@ impl Schedule {
     /// Generates the actions from the first one to TERMINATE.
     pub fn actions(&self) -> Actions {
         let source = match &self.form {
-            Form::Intervals(intervals) => Source::Sweep(Sweep::new(intervals.clone())),
+            Form::Intervals(intervals) => Source::Sweep(Sweep::new(intervals.clone(), self.sweeps)),
             Form::Online(online) => Source::Online(Box::new(Phases::new(online, self.steps))),
-            Form::Trace(trace) => Source::Trace { trace: trace.clone(), next: 0 },
+            Form::Trace(trace) => Source::Trace(Replay::new(trace.clone(), self.sweeps)),
         };
         Actions::new(source)
     }
@@ -359,14 +417,18 @@ impl Schedule {
     /// Number of SAVE and RESTORE actions, by a formula where one exists.
     pub fn accesses(&self) -> Result<u64> {
         match &self.form {
-            Form::Intervals(intervals) => Ok(intervals.saves()? + self.steps as u64 - 1),
+            Form::Intervals(intervals) => Ok(intervals.saves(self.sweeps)? + self.restores()),
             Form::Online(Online { slots, ended: Some(ended), .. }) => {
                 let saves = ended
                     .sum(self.steps - 1, *slots, |n, s| revolve::writes(n, s).saturating_sub(1));
                 Ok(ended.saves + saves + self.steps as u64 - 1)
             }
             Form::Online(_) => Ok(0),
-            Form::Trace(trace) => Ok(trace.summary.saves + trace.summary.restores),
+            Form::Trace(trace) => {
+                // A further sweep restores u(0) where the first one saves it.
+                let of_sweep = trace.summary.saves + trace.summary.restores;
+                Ok(of_sweep * u64::from(self.sweeps))
+            }
         }
     }
 
@@ -384,21 +446,25 @@ impl Schedule {
 
     /// Numbers of transfers of the best plan (clairvoyant policy) through a device cache of `cache`
     /// slots, without making the plan. If more than `enough` snapshots are fetched, the numbers are
-    /// lower bounds, and `h2d` is above `enough`. `None` for a trace, whose snapshots may form no
-    /// stack, and for an online schedule, whose transfers do not depend on what follows.
+    /// lower bounds, and `h2d` is above `enough`. `None` for a trace and for several sweeps, whose
+    /// snapshots may form no stack, and for an online schedule, whose transfers do not depend on what
+    /// follows.
     pub fn transfers(&self, cache: u32, enough: u64) -> Result<Option<Transfers>> {
-        let Some(intervals) = self.intervals() else { return Ok(None) };
+        let Some(intervals) = self.intervals().filter(|_| self.sweeps == 1) else {
+            return Ok(None);
+        };
         if cache == 0 {
-            let restores = self.steps as u64 - 1;
+            let restores = self.restores();
             return Ok(Some(Transfers { h2d: restores, d2h: self.accesses()? - restores }));
         }
         transfers::of_intervals(intervals, cache, enough).map(Some)
     }
 
     /// What the SAVEs store if each state is two records, its time level and the previous one; `None` for
-    /// a trace and for an online schedule, whose snapshots may form no stack.
+    /// a trace, for an online schedule and for several sweeps, whose snapshots may form no stack.
     pub fn records(&self) -> Result<Option<Records>> {
-        self.intervals().map(records::of_intervals).transpose()
+        let intervals = self.intervals().filter(|_| self.sweeps == 1);
+        intervals.map(records::of_intervals).transpose()
     }
 
     /// Fails for a schedule with more than [`MOST_FORWARD_STEPS`] forward steps: planning and
@@ -429,16 +495,18 @@ impl Schedule {
     /// Number of forward steps, by a formula where one exists.
     pub fn forward_steps(&self) -> u64 {
         match &self.form {
-            Form::Intervals(intervals) => intervals.forward_steps(),
+            Form::Intervals(intervals) => intervals.forward_steps(self.sweeps),
             Form::Online(Online { slots, ended: Some(ended), .. }) => {
                 let last = self.steps - 1;
                 u64::from(last) + ended.sum(last, *slots, revolve::forward_steps)
             }
             Form::Online(_) => 0,
-            Form::Trace(trace) => trace.summary.forward_steps,
+            Form::Trace(trace) => trace.summary.forward_steps * u64::from(self.sweeps),
         }
     }
 }
 
+#[cfg(test)]
+mod sweeps_tests;
 #[cfg(test)]
 mod tests;

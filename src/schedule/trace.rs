@@ -108,6 +108,50 @@ impl Trace {
     }
 }
 
+/// Iterates over the actions of a trace, once for each reverse sweep. The sweeps but the last keep u(0),
+/// and those but the first begin with it.
+#[derive(Clone, Debug)]
+pub(super) struct Replay {
+    trace: Arc<Trace>,
+    next: usize,
+    /// Reverse sweeps after this one, and whether this is the first one.
+    more: u32,
+    is_first: bool,
+    /// Number of the last RESTORE of u(0).
+    last_of_start: usize,
+}
+
+impl Replay {
+    pub fn new(trace: Arc<Trace>, sweeps: u32) -> Self {
+        let is_of_start = |action: &Action| action.kind == Kind::Restore && action.ts == 0;
+        let last_of_start = match sweeps {
+            1 => 0,
+            _ => trace.actions.iter().rposition(is_of_start).unwrap_or(0),
+        };
+        Replay { trace, next: 0, more: sweeps - 1, is_first: true, last_of_start }
+    }
+}
+
+impl Iterator for Replay {
+    type Item = Action;
+
+    fn next(&mut self) -> Option<Action> {
+        let mut action = *self.trace.actions.get(self.next)?;
+        if self.next == 0 && !self.is_first {
+            // Every trace of two states or more begins with the SAVE of u(0).
+            action = Action::new(Kind::Restore, 0);
+        }
+        if self.more > 0 && self.next == self.last_of_start {
+            action.flags &= !flags::LAST_USE;
+        }
+        self.next += 1;
+        if self.next == self.trace.actions.len() && self.more > 0 {
+            (self.next, self.more, self.is_first) = (0, self.more - 1, false);
+        }
+        Some(action)
+    }
+}
+
 /// Sets NEXT_IS_SAVE by looking one action ahead, and LAST_USE by one pass from the end.
 fn set_flags(actions: &mut [Action], steps: u32) -> Result<()> {
     let mut needed = fallible_vec::filled(false, steps as usize)?;

@@ -19,15 +19,22 @@ pub struct Summary {
     pub actions: u64,
 }
 
+/// The live state of an application that begins a further reverse sweep.
+const NO_STATE: u32 = u32::MAX;
+
 /// A model application: which state is live, which states are stored, and which are reversed.
 struct Model {
     live: u32,
     /// Last time step of the next BACKWARD, plus one.
     backward: u32,
     macro_steps: MacroSteps,
+    /// Reverse sweeps that are still to end.
+    sweeps: u32,
     stored: Vec<bool>,
     count: u32,
     furthest: u32,
+    /// BACKWARD steps of this reverse sweep.
+    reversed: u64,
     /// The action before, and the last time step that it covers.
     previous: Option<(Action, u32)>,
     summary: Summary,
@@ -43,18 +50,19 @@ pub fn validate(
     limit: Option<u32>,
 ) -> Result<Summary> {
     let single = actions.into_iter().map(|action| (action, action.ts));
-    validate_ranges(single, MacroSteps::new(1, steps), limit)
+    validate_ranges(single, (MacroSteps::new(1, steps), 1), limit)
 }
 
-/// Replays actions as the application gets them, each with the last time step that it covers, by
-/// the rules of `validate`. Besides, every BACKWARD covers one whole macro-step, whose first state
+/// Replays actions of `sweeps` reverse sweeps as the application gets them, each with the last time
+/// step that it covers, by the rules of `validate`. A further sweep has no state live until its first
+/// RESTORE. Besides, every BACKWARD covers one whole macro-step, whose first state
 /// is live, and what a flag of a range of FORWARDs says is true for every time step of the range.
 pub fn validate_ranges(
     actions: impl IntoIterator<Item = (Action, u32)>,
-    macro_steps: MacroSteps,
+    (macro_steps, sweeps): (MacroSteps, u32),
     limit: Option<u32>,
 ) -> Result<Summary> {
-    let mut model = Model::new(macro_steps)?;
+    let mut model = Model::new(macro_steps, sweeps)?;
     for (it, action) in actions.into_iter().enumerate() {
         model.step(it, action, None, limit)?;
     }
@@ -67,9 +75,9 @@ pub fn validate_ranges(
 pub fn validate_schedule(schedule: &Schedule, join: bool) -> Result<Summary> {
     let (macro_steps, limit) = (schedule.macro_steps(), Some(schedule.snapshots));
     if schedule.algorithm != Algorithm::Online {
-        return validate_ranges(schedule.ranges(join), macro_steps, limit);
+        return validate_ranges(schedule.ranges(join), (macro_steps, schedule.sweeps), limit);
     }
-    let (mut model, mut actions) = (Model::new(macro_steps)?, schedule.actions());
+    let (mut model, mut actions) = (Model::new(macro_steps, 1)?, schedule.actions());
     let mut it = 0;
     while let Some(action) = actions.next() {
         model.step(it, (action, action.ts), actions.dropped(), limit)?;
@@ -79,15 +87,17 @@ pub fn validate_schedule(schedule: &Schedule, join: bool) -> Result<Summary> {
 }
 
 impl Model {
-    fn new(macro_steps: MacroSteps) -> Result<Self> {
+    fn new(macro_steps: MacroSteps, sweeps: u32) -> Result<Self> {
         let steps = macro_steps.time_steps();
         Ok(Model {
             live: 0,
             backward: steps,
             macro_steps,
+            sweeps,
             stored: filled(false, steps as usize)?,
             count: 0,
             furthest: 0,
+            reversed: 0,
             previous: None,
             summary: Summary::default(),
         })
@@ -109,7 +119,7 @@ impl Model {
 
     fn end(self) -> Result<Summary> {
         match self.previous {
-            Some((Action { kind: Kind::Terminate, .. }, _)) => Ok(self.summary),
+            Some((Action { kind: Kind::Terminate, .. }, _)) if self.sweeps == 0 => Ok(self.summary),
             _ => fail!(Schedule, "the schedule ends without TERMINATE"),
         }
     }
@@ -130,7 +140,7 @@ impl Model {
         action.check_memory()?;
         let previous = self.previous.replace((action, end));
         match previous {
-            Some((Action { kind: Kind::Terminate, .. }, _)) => {
+            Some((Action { kind: Kind::Terminate, .. }, _)) if self.sweeps == 0 => {
                 return fail!(Schedule, "comes after TERMINATE")
             }
             Some((Action { kind: Kind::Forward, flags, .. }, last)) => {
@@ -158,15 +168,27 @@ impl Model {
             Kind::Terminate if self.backward > 0 => {
                 fail!(Schedule, "state {} was never reversed", self.backward - 1)
             }
+            Kind::Terminate if self.sweeps > 1 => {
+                (self.live, self.backward) = (NO_STATE, self.macro_steps.time_steps());
+                (self.sweeps, self.reversed) = (self.sweeps - 1, 0);
+                Ok(())
+            }
             Kind::Terminate if self.count > 0 => {
                 fail!(Schedule, "{} snapshots were never freed by LAST_USE", self.count)
             }
-            Kind::Terminate | Kind::Error => Ok(()),
+            Kind::Terminate => {
+                self.sweeps = 0;
+                Ok(())
+            }
+            Kind::Error => Ok(()),
         }
     }
 
     fn forward(&mut self, action: Action, end: u32) -> Result<()> {
-        if action.ts != self.live + 1 || end < action.ts || end as usize >= self.stored.len() {
+        if u64::from(action.ts) != u64::from(self.live) + 1
+            || end < action.ts
+            || end as usize >= self.stored.len()
+        {
             let (live, steps) = (self.live, self.stored.len());
             return fail!(Schedule, "goes to {end}: the live state is {live} of {steps}");
         }
@@ -219,7 +241,7 @@ impl Model {
     }
 
     fn reverse(&mut self, action: Action, end: u32) -> Result<()> {
-        let first = self.summary.backward_steps == 0;
+        let first = self.reversed == 0;
         if action.ts != self.live {
             return fail!(Schedule, "the live state is {}", self.live);
         }
@@ -239,6 +261,7 @@ impl Model {
         if (action.flags & flags::FIRST_BACKWARD != 0) != first {
             return fail!(Schedule, "FIRST_BACKWARD is wrong");
         }
+        self.reversed += u64::from(end - action.ts) + 1;
         self.summary.backward_steps += u64::from(end - action.ts) + 1;
         self.backward = action.ts;
         Ok(())
