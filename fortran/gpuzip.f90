@@ -402,8 +402,14 @@ module gpuzip
     ! they come back with the same bits, do not count for `error_bound`, and cost little. Write all digits where fields
     ! are FP64. NULL or empty: not used.
     type(c_ptr) :: fill_value = c_null_ptr
+    ! k > 1: the plan is for k reverse sweeps over the states of one forward sweep: after TERMINATE `gpuzip_rewind`
+    ! begins the next one, which finds snapshots that the sweep before has left for it. A shot may end after fewer
+    ! sweeps. Not with algorithm online or `sequences`. 0 and 1: one sweep.
+    integer(c_int32_t) :: sweeps = 0
     ! Reserved: must be zero.
-    integer(c_int64_t) :: reserved(8) = 0
+    integer(c_int32_t) :: reserved0 = 0
+    ! Reserved: must be zero.
+    integer(c_int64_t) :: reserved(7) = 0
   end type
 
   ! What the application must do next.
@@ -1057,6 +1063,11 @@ module gpuzip
       integer(c_int32_t), value :: steps
     end function
 
+    integer(c_int32_t) function c_gpuzip_rewind(handle) bind(c, name='gpuzip_rewind')
+      import
+      type(c_ptr), value :: handle
+    end function
+
     integer(c_int32_t) function c_gpuzip_get_action(handle, action) bind(c, name='gpuzip_get_action')
       import
       type(c_ptr), value :: handle
@@ -1436,7 +1447,7 @@ module gpuzip
   public :: gpuzip_set_log_level, gpuzip_set_log_callback, gpuzip_config_init, gpuzip_config_load, gpuzip_config_free
   public :: gpuzip_schedule_create, gpuzip_schedule_get_action, gpuzip_schedule_rewind, gpuzip_schedule_summary
   public :: gpuzip_schedule_release, gpuzip_init, gpuzip_attach, gpuzip_get_schedule, gpuzip_setup, gpuzip_get_action
-  public :: gpuzip_end_forward, gpuzip_setup_steps
+  public :: gpuzip_end_forward, gpuzip_setup_steps, gpuzip_rewind
   public :: gpuzip_dispatch, gpuzip_save, gpuzip_retrieve, gpuzip_save_begin, gpuzip_save_commit, gpuzip_retrieve_acquire
   public :: gpuzip_retrieve_release, gpuzip_view, gpuzip_synchronize, gpuzip_stats, gpuzip_summary, gpuzip_memory_required
   public :: gpuzip_run_forward, gpuzip_run_reverse, gpuzip_peek_action, gpuzip_schedule_peek_action
@@ -1831,6 +1842,14 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     call finish(c_gpuzip_setup(handle%handle), stat, errmsg)
+  end subroutine
+
+  ! Begins another reverse sweep over the same states, after TERMINATE.
+  subroutine gpuzip_rewind(handle, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_rewind(handle%handle), stat, errmsg)
   end subroutine
 
   ! Prepares a shot of another number of time steps.

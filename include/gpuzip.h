@@ -740,9 +740,19 @@ typedef struct gpuzip_config_t {
    */
   const char *fill_value GPUZIP_DEFAULT(0);
   /*
+   k > 1: the plan is for k reverse sweeps over the states of one forward sweep: after TERMINATE
+   `gpuzip_rewind` begins the next one, which finds snapshots that the sweep before has left for it. A
+   shot may end after fewer sweeps. Not with algorithm online or `sequences`. 0 and 1: one sweep.
+   */
+  int32_t sweeps GPUZIP_DEFAULT(0);
+  /*
    Reserved: must be zero.
    */
-  uint64_t reserved[8] GPUZIP_DEFAULT({0});
+  int32_t reserved0 GPUZIP_DEFAULT(0);
+  /*
+   Reserved: must be zero.
+   */
+  uint64_t reserved[7] GPUZIP_DEFAULT({0});
 #if defined(__cplusplus) && __cplusplus < 201402L
   gpuzip_config_t()
   {
@@ -1831,9 +1841,25 @@ gpuzip_status_t gpuzip_setup_steps(struct gpuzip_t *handle,
                                    int32_t steps);
 
 /*
+ Begins another reverse sweep over the states of this shot, after TERMINATE, if the key `sweeps` has
+ planned for it. The next action is a RESTORE: no state is live any more. FORWARD, SAVE, RESTORE and
+ BACKWARD follow as in the first reverse sweep, up to the next TERMINATE; the first BACKWARD has
+ GPUZIP_FLAG_FIRST_BACKWARD. Every FORWARD computes a state again. `gpuzip_run_reverse` runs the sweep.
+
+ Snapshots stay for the next sweep in memory and on disk as the plan says; the statistics go on. A
+ restart file of TERMINATE or of an action after it goes on in the same sweep. Of several sessions on a
+ schedule, the one that moves the schedule calls this; the others follow by `gpuzip_dispatch`.
+
+ If the current action is not TERMINATE, or as many sweeps as planned have ended, the result is
+ GPUZIP_ERR_STATE, and nothing changes.
+ */
+gpuzip_status_t gpuzip_rewind(struct gpuzip_t *handle);
+
+/*
  Moves the schedule and this session to the next action and writes the action to `*action`. The
  application must serve a SAVE or RESTORE with a save or retrieve before it asks for the next
- action. After TERMINATE only `gpuzip_setup` is valid.
+ action. After TERMINATE only `gpuzip_setup` is valid, and `gpuzip_rewind` if the key `sweeps` has
+ planned for another reverse sweep.
 
  Pointers:
  `action` is NULL or points to an action.

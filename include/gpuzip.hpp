@@ -459,6 +459,9 @@ class session : public detail::handle<gpuzip_t, gpuzip_finalize> {
 
   void setup(status *out = nullptr) { call(out, gpuzip_setup); }
 
+  /* Begins another reverse sweep over the same states after TERMINATE, as gpuzip_rewind. */
+  void rewind(status *out = nullptr) { call(out, gpuzip_rewind); }
+
   /* Prepares a shot of another number of time steps, as gpuzip_setup_steps. */
   void setup_steps(std::int32_t steps, status *out = nullptr) { call(out, gpuzip_setup_steps, steps); }
 

@@ -60,6 +60,8 @@ pub struct ScheduleOptions {
     pub trace_file: Option<PathBuf>,
     pub range_actions: bool,
     pub adjoint_every: u32,
+    /// Reverse sweeps over the states of one forward phase; 0 and 1: one.
+    pub sweeps: u32,
 }
 
 /// Where snapshots live, and how much memory they may take.
@@ -196,6 +198,7 @@ impl Config {
             .with(Mode::Disk, self.tiers.disk_budget)
             .with(Mode::NoHostBudget, self.tiers.host_budget == 0)
             .with(Mode::MacroSteps, every)
+            .with(Mode::Sweeps, if self.schedule.sweeps > 1 { self.schedule.sweeps } else { 0 })
             .with(Mode::Online, self.schedule.algorithm == Some(Algorithm::Online))
             .with(Mode::SnapshotRule, self.schedule.adjust_snapshots)
     }

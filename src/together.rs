@@ -24,6 +24,7 @@ named! {
         Disk => "disk_budget = #",
         NoHostBudget => "host_budget = 0",
         MacroSteps => "adjoint_every = #",
+        Sweeps => "sweeps = #",
         Online => "checkpointing_algorithm = 9 (online)",
         UnknownSteps => "steps = 0 (not known)",
         SnapshotRule => "snapshot_rule = 1",
@@ -70,6 +71,10 @@ pairs! {
         "use policy = 0".
     MacroSteps + Online: Unsupported, "an online schedule reverses every step by itself";
         "use adjoint_every = 1".
+    Sweeps + Online: Unsupported, "its snapshots are chosen for one reverse sweep";
+        "give the number of steps and another algorithm, or use sweeps = 1".
+    Sequences + Sweeps: Config, "a snapshot that leans on others is restored once";
+        "use sequences = 0 or sweeps = 1".
     Lru + Online: Unsupported, "an online schedule is planned by policy = 0 (clairvoyant)";
         "use policy = 0".
     Sequences + MixedStorage: Config, "a snapshot leans on compressed ones only";

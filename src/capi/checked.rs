@@ -120,6 +120,7 @@ macro_rules! one_of {
 /// The strings of `given` are NULL or valid.
 unsafe fn checked_copy(given: &gpuzip_config_t) -> Result<Config> {
     zero_words("config->reserved", &given.reserved, Code::Config)?;
+    zero_words("config->reserved0", &[given.reserved0 as u64], Code::Config)?;
     level_of(given.log_level)?;
     // SAFETY: by this function's contract.
     let text = |pointer| unsafe { text_of(pointer) };
@@ -194,6 +195,7 @@ fn schedule(given: &gpuzip_config_t, trace_file: Option<PathBuf>) -> Result<Sche
         uniform_published: one_of!(given.uniform_reading, "0 (ours) or 1 (as published)"),
         range_actions: one_of!(given.range_actions, "0 (one step per FORWARD) or 1 (ranges)"),
         adjoint_every: count("adjoint_every", given.adjoint_every)?,
+        sweeps: count("sweeps", given.sweeps)?,
     })
 }
 

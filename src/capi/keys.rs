@@ -153,6 +153,7 @@ keys! {
     sequences: Int, "", NO_YES, "host backend, dct, store-all or auto: where all states are kept, a snapshot holds the difference to what the next two states predict";
     quality: Text, "", Texts("gradient:ERROR or image:PSNR in dB"), "the error of the result, such as gradient:1e-3 or image:60dB, from which an application that measures its result chooses error_bound";
     fill_value: Text, "", Texts("nan or a number"), "host backend, codecs with an error bound: the value where fields have none, such as land; it is kept exactly and does not count for the bound";
+    sweeps: Int, "", COUNT, "reverse sweeps over the states of one forward sweep, each after gpuzip_rewind; 0 and 1: one";
 }
 
 /// Keys that earlier versions had. Files and variables may still set them to anything, without

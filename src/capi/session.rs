@@ -158,9 +158,26 @@ pub extern "C" fn gpuzip_setup_steps(handle: *mut gpuzip_t, steps: i32) -> gpuzi
     })
 }
 
+/// Begins another reverse sweep over the states of this shot, after TERMINATE, if the key `sweeps` has
+/// planned for it. The next action is a RESTORE: no state is live any more. FORWARD, SAVE, RESTORE and
+/// BACKWARD follow as in the first reverse sweep, up to the next TERMINATE; the first BACKWARD has
+/// GPUZIP_FLAG_FIRST_BACKWARD. Every FORWARD computes a state again. `gpuzip_run_reverse` runs the sweep.
+///
+/// Snapshots stay for the next sweep in memory and on disk as the plan says; the statistics go on. A
+/// restart file of TERMINATE or of an action after it goes on in the same sweep. Of several sessions on a
+/// schedule, the one that moves the schedule calls this; the others follow by `gpuzip_dispatch`.
+///
+/// If the current action is not TERMINATE, or as many sweeps as planned have ended, the result is
+/// GPUZIP_ERR_STATE, and nothing changes.
+#[no_mangle]
+pub extern "C" fn gpuzip_rewind(handle: *mut gpuzip_t) -> gpuzip_status_t {
+    entry("gpuzip_rewind", || with_session(handle, Session::rewind))
+}
+
 /// Moves the schedule and this session to the next action and writes the action to `*action`. The
 /// application must serve a SAVE or RESTORE with a save or retrieve before it asks for the next
-/// action. After TERMINATE only `gpuzip_setup` is valid.
+/// action. After TERMINATE only `gpuzip_setup` is valid, and `gpuzip_rewind` if the key `sweeps` has
+/// planned for another reverse sweep.
 ///
 /// # Safety
 /// `action` is NULL or points to an action.

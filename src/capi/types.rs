@@ -481,8 +481,14 @@ pub struct gpuzip_config_t {
     /// array; "0" is not -0): they come back with the same bits, do not count for `error_bound`, and cost little.
     /// Write all digits where fields are FP64. NULL or empty: not used.
     pub fill_value: *const c_char,
+    /// k > 1: the plan is for k reverse sweeps over the states of one forward sweep: after TERMINATE
+    /// `gpuzip_rewind` begins the next one, which finds snapshots that the sweep before has left for it. A
+    /// shot may end after fewer sweeps. Not with algorithm online or `sequences`. 0 and 1: one sweep.
+    pub sweeps: i32,
     /// Reserved: must be zero.
-    pub reserved: [u64; 8],
+    pub reserved0: i32,
+    /// Reserved: must be zero.
+    pub reserved: [u64; 7],
 }
 
 /// What `gpuzip_quality_open` has begun, as told by `gpuzip_quality_info`. Errors are in the unit of the

@@ -47,7 +47,7 @@ pub(super) fn steps_alone(schedule: &Schedule, costs: &Costs) -> f64 {
     let repeated = schedule.forward_steps().saturating_sub(u64::from(all - 1));
     costs.forward.total(all - 1)
         + repeated as f64 * costs.forward.least()
-        + costs.backward.total(all)
+        + f64::from(schedule.sweeps()) * costs.backward.total(all)
 }
 
 /// Returns the least seconds of the application's stream, which does all forward and backward steps
@@ -58,7 +58,7 @@ pub(super) fn steps_alone(schedule: &Schedule, costs: &Costs) -> f64 {
 pub(super) fn stream(schedule: &Schedule, tiers: &TierSpec, shared: u64) -> Result<f64> {
     let accesses = schedule.clone().through(0).accesses()?;
     let costs = &tiers.costs;
-    let restores = u64::from(schedule.steps) - 1;
+    let restores = schedule.restores();
     let (copy_in, copy_out) = match tiers.cache.unwrap_or(schedule.snapshots) {
         0 => (costs.download, costs.own_part() * costs.upload),
         _ if costs.compressed => (costs.copy, 0.0),
@@ -122,8 +122,8 @@ pub(super) fn bound(
     }
     let link = forward + moved.h2d as f64 * own * costs.upload;
     let makespan = stream.max(link).max(written as f64 * own * costs.download);
-    let restores = u64::from(schedule.steps) - 1;
-    let repeated = schedule.forward_steps().saturating_sub(restores) as f64;
+    let once = u64::from(schedule.steps) - 1;
+    let repeated = schedule.forward_steps().saturating_sub(once) as f64;
     let mean = costs.forward.total(schedule.steps) / f64::from(schedule.steps);
     let more = mean - costs.forward.least();
     // Steps that are all alike differ by rounding errors only.

@@ -142,6 +142,17 @@ impl<'a> Problem<'a> {
             + costs.backward.total(self.steps)
             + (n - 1) as f64 * self.restore
             + if n > 1 { self.save } else { 0.0 }
+            + self.of_further_sweeps()
+    }
+
+    /// The least seconds of the application's stream in the reverse sweeps after the first one: a sweep
+    /// computes every state that is not stored when it begins.
+    fn of_further_sweeps(&self) -> f64 {
+        let computed = self.steps.saturating_sub(self.tiers.capacity(u32::MAX));
+        let one = f64::from(computed) * self.costs.forward.least()
+            + self.costs.backward.total(self.steps)
+            + f64::from(self.steps) * self.restore;
+        f64::from(self.tiers.sweeps - 1) * one
     }
 
     /// How often the dynamic program can run with `work` additions. The prices know no shared time
@@ -196,7 +207,8 @@ impl<'a> Problem<'a> {
         let sweep = f64::from(self.steps - 1) * step;
         let after =
             |seconds: f64, slots: u32| (sweep - seconds * (f64::from(slots) + 1.0)).max(0.0);
-        weights.stream() * (cost * step + costs.backward.total(self.steps))
+        let stream = cost * step + costs.backward.total(self.steps) + self.of_further_sweeps();
+        weights.stream() * stream
             + weights.up * after(costs.upload, self.cache)
             + weights.read * after(costs.disk_read, self.cache.saturating_add(self.host))
     }

@@ -48,7 +48,11 @@ pub fn choose_among(config: &Config, steps: u32, sessions: &[Vec<TierSpec>]) -> 
         .check()?;
     let macro_steps = MacroSteps::new(config.schedule.adjoint_every, steps);
     let of_macro_steps = |options: &Vec<TierSpec>| {
-        options.iter().map(|tiers| tiers.clone().in_macro_steps(macro_steps)).collect()
+        let of_schedule = |tiers: &TierSpec| TierSpec {
+            sweeps: config.schedule.sweeps.max(1),
+            ..tiers.clone().in_macro_steps(macro_steps)
+        };
+        options.iter().map(of_schedule).collect()
     };
     let sessions: Vec<Vec<TierSpec>> = sessions.iter().map(of_macro_steps).collect();
     let (every, count) = (macro_steps.every(), macro_steps.count());
@@ -140,9 +144,9 @@ fn choose_by_rule(config: &Config, steps: u32, sessions: &[TierSpec]) -> Result<
             return fail!(Config, "checkpointing_algorithm = 0 (trace) needs trace_file_path; a struct that is all zero has this algorithm, too: call gpuzip_config_init first");
         };
         let schedule = Schedule::trace(Arc::new(Trace::load(path, Some(steps))?));
-        return finish(schedule, sessions);
+        return finish(schedule.in_sweeps(config.schedule.sweeps)?, sessions);
     }
-    let all = steps.saturating_sub(1).max(1);
+    let all = all_states(config, steps);
     if config.schedule.algorithm == Some(Algorithm::Online) && !config.schedule.adjust_snapshots {
         let snapshots = online_snapshots(config, sessions)?;
         let schedule = match steps {
@@ -194,9 +198,16 @@ fn inner_slots(sessions: &[TierSpec]) -> u32 {
     sessions.iter().filter_map(TierSpec::inner_slots).min().unwrap_or(0)
 }
 
+/// The most snapshots that a schedule may need: of every state but the last one, which is live when the
+/// forward phase ends, or of every state if several reverse sweeps begin with it.
+fn all_states(config: &Config, steps: u32) -> u32 {
+    let live = u32::from(config.schedule.sweeps <= 1);
+    steps.saturating_sub(live).max(1)
+}
+
 fn make(config: &Config, steps: u32, snapshots: u32, inner: u32) -> Result<Schedule> {
-    let all = steps.saturating_sub(1).max(1);
-    match config.schedule.algorithm {
+    let all = all_states(config, steps);
+    let schedule = match config.schedule.algorithm {
         None if snapshots >= all => Schedule::store_all(steps),
         None | Some(Algorithm::Revolve) => Schedule::revolve(steps, snapshots),
         Some(Algorithm::StoreAll) => Schedule::store_all(steps),
@@ -213,7 +224,8 @@ fn make(config: &Config, steps: u32, snapshots: u32, inner: u32) -> Result<Sched
         }
         Some(Algorithm::Online) => Schedule::online(steps, snapshots, false),
         Some(Algorithm::Trace) => fail!(Config, "a trace has no parameters"),
-    }
+    };
+    schedule?.in_sweeps(config.schedule.sweeps)
 }
 
 fn default_snapshots(config: &Config, steps: u32) -> Result<u32> {
@@ -303,7 +315,7 @@ fn most_that_fits(config: &Config, steps: u32, sessions: &[TierSpec]) -> Result<
     let Some((low, high)) = bounds.reduce(|a, b| (a.0.min(b.0), a.1.min(b.1))) else {
         return Ok(None);
     };
-    let all = steps.saturating_sub(1).max(1);
+    let all = all_states(config, steps);
     let (low, high) = (low.clamp(1, all), high.min(all));
     let of = |snapshots: u32| make(config, steps, snapshots, inner_slots(sessions));
     let over = |s: &TierSpec, slots: u64, has: u32| {

@@ -410,6 +410,9 @@ impl Search<'_> {
         let mut waiting: Vec<Waiting> = fallible_vec::with_room(members.len())?;
         let mut listed: HashMap<Key, ()> = HashMap::new();
         for (alternative, schedule) in members {
+            let Ok(schedule) = in_sweeps(schedule, &self.alternatives[alternative]) else {
+                continue;
+            };
             let this = key(alternative, &schedule);
             if self.settled.contains_key(&this) || listed.contains_key(&this) {
                 continue;
@@ -563,6 +566,11 @@ impl Search<'_> {
     }
 }
 
+/// Returns the schedule for the reverse sweeps of the sessions, which are as many for each of them.
+fn in_sweeps(schedule: Schedule, sessions: &[TierSpec]) -> Result<Schedule> {
+    schedule.in_sweeps(sessions.first().map_or(1, |tiers| tiers.sweeps))
+}
+
 /// Plans and simulates a schedule for all sessions, which store snapshots by option number `alternative`.
 /// Returns an estimate of the seconds if a plan does not suit or fit its tiers, or takes `limit` or longer.
 pub(super) fn evaluate(
@@ -571,6 +579,7 @@ pub(super) fn evaluate(
     sessions: &[TierSpec],
     limit: f64,
 ) -> Result<std::result::Result<Candidate, f64>> {
+    let Ok(schedule) = in_sweeps(schedule, sessions) else { return Ok(Err(limit)) };
     if !sessions.iter().all(|tiers| tiers.suits(&schedule)) {
         return Ok(Err(limit));
     }

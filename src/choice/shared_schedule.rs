@@ -329,6 +329,11 @@ impl SharedSchedule {
         Ok(tick)
     }
 
+    /// Returns the number of reverse sweeps of a shot.
+    pub fn sweeps(&self) -> u32 {
+        self.config.schedule.sweeps.max(1)
+    }
+
     /// Returns the current action; `None` before the first one.
     pub fn current(&self) -> Result<Option<Tick>> {
         Ok(self.lock()?.current)
@@ -359,7 +364,7 @@ impl State {
     /// Fails if the schedule cannot be decided anew now; the table at [`Why`] says when it can.
     /// `steps`: the number of time steps afterwards. Returns the first SAVE of the shot, if it has
     /// begun: the new schedule must begin with the same SAVE.
-    fn check_change(&self, why: Why, number: u64, steps: u32) -> Result<Option<Tick>> {
+    fn check_change(&mut self, why: Why, number: u64, steps: u32) -> Result<Option<Tick>> {
         match (why, self.current) {
             (Why::OtherTiers | Why::Terms(_), _) => self.check_between_shots().map(|()| None),
             (Why::OtherSteps(_), _) => {
@@ -391,8 +396,12 @@ impl State {
         Ok(())
     }
 
-    fn check_between_shots(&self) -> Result<()> {
-        if let Some(tick) = self.current.filter(|tick| tick.action.kind != Kind::Terminate) {
+    fn check_between_shots(&mut self) -> Result<()> {
+        // An open schedule has no end; its actions are not looked at.
+        let is_last =
+            self.steps == 0 || self.actions.as_mut().is_none_or(|actions| actions.peek().is_none());
+        let is_over = |tick: &Tick| tick.action.kind == Kind::Terminate && is_last;
+        if let Some(tick) = self.current.filter(|tick| !is_over(tick)) {
             return fail!(
                 State,
                 "the schedule is at action {}: plan anew between shots, after TERMINATE or setup",
@@ -424,7 +433,7 @@ impl State {
             last = Some((action, end));
         }
         match last {
-            Some(last) if last.0.kind != Kind::Terminate => Ok((actions, accesses, last)),
+            Some(last) if actions.peek().is_some() => Ok((actions, accesses, last)),
             _ => fail!(Argument, "action {it}: the schedule has fewer actions"),
         }
     }
@@ -435,7 +444,8 @@ impl State {
         let first = self.decide()?.alternative;
         let sessions: Vec<Vec<TierSpec>> = self.sessions.values().cloned().collect();
         let macro_steps = MacroSteps::new(self.config.schedule.adjoint_every, self.steps);
-        let schedule = Schedule::of_terms(macro_steps.count(), terms)?.in_macro_steps(macro_steps);
+        let schedule = Schedule::of_terms(macro_steps.count(), terms)?;
+        let schedule = schedule.in_sweeps(self.config.schedule.sweeps)?.in_macro_steps(macro_steps);
         let choice = choose_schedule(schedule, &sessions, first)?;
         let Schedule { algorithm, snapshots, .. } = choice.schedule;
         log::info!("{}: {snapshots} snapshots, as other ranks have them", algorithm.name());

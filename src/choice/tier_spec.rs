@@ -42,6 +42,8 @@ pub struct TierSpec {
     pub folders: usize,
     /// Which states may share a record with the state before.
     pub claims: Claims,
+    /// Reverse sweeps of a schedule for these tiers.
+    pub sweeps: u32,
 }
 
 /// The least number of slots for compressed snapshots with mixed storage: in one a snapshot is read,
@@ -111,6 +113,7 @@ impl TierSpec {
                 _ if job.config.codec.difference_bound => Claims::None,
                 _ => Claims::OfStatesNotSteppedFrom,
             },
+            sweeps: schedule.sweeps.max(1),
         };
         match storage.coded {
             Coded::Moved => tiers.mixed(),

@@ -139,7 +139,7 @@ impl Index {
             parts: 1,
             is_consecutive: schedule.macro_steps().every() == 1,
             forward,
-            is_one_by_one: schedule.is_of_intervals(),
+            is_one_by_one: schedule.is_of_intervals() && schedule.sweeps() == 1,
         })
     }
 

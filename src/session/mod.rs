@@ -135,12 +135,14 @@ impl Session {
     /// if it is not decided yet.
     pub fn peek_action(&self) -> Result<Tick> {
         self.check_running()?;
+        self.check_begun()?;
         Ok(self.flagged(self.schedule.peek(Some(self.here()))?))
     }
 
     /// Moves the schedule to its next action, follows it, and returns the action.
     pub fn get_action(&mut self) -> Result<Tick> {
         self.check_served()?;
+        self.check_begun()?;
         self.prepare_action(self.shot.tick.map_or(0, |tick| tick.it + 1))?;
         if (self.is_checked_later() || self.is_measured())
             && self.schedule.peek_kind(self.here())? == Some(Kind::Terminate)
@@ -250,7 +252,8 @@ impl Session {
         (self.shot.tick, self.shot.since) = (Some(tick), Some(now));
         self.shot.served = !matches!(tick.action.kind, Kind::Save | Kind::Restore);
         self.timeline_action(tick);
-        if tick.action.kind == Kind::Terminate {
+        self.shot.is_rewound = false;
+        if tick.action.kind == Kind::Terminate && self.is_last_sweep() {
             self.end_shot();
         }
         let steps = u64::from(tick.end - tick.action.ts + 1);

@@ -162,8 +162,17 @@ fn check_with(schedule: &SharedSchedule, config: &Config) -> Result<()> {
             config.schedule.adjoint_every
         );
     }
+    if config.schedule.sweeps > 1 && config.schedule.sweeps != schedule.sweeps() {
+        return fail!(
+            Config,
+            "sweeps = {}: the schedule of the session has sweeps = {}; give the session the same number, or 0",
+            config.schedule.sweeps,
+            schedule.sweeps()
+        );
+    }
     let of_schedule = config.clone().with(|c| {
         c.schedule.adjoint_every = every;
+        c.schedule.sweeps = schedule.sweeps();
         c.schedule.algorithm = schedule.config().schedule.algorithm;
     });
     of_schedule.modes().check()

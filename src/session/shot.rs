@@ -4,7 +4,7 @@ use super::engine::{Engine, Whole};
 use super::Session;
 use crate::choice::Tick;
 use crate::device::AppMemory;
-use crate::error::Result;
+use crate::error::{fail, Result};
 use crate::schedule::Kind;
 use crate::stats::Stats;
 use std::sync::Arc;
@@ -19,6 +19,8 @@ pub(super) struct Shot {
     /// Whether the current action needs no further call: its SAVE or RESTORE is done, or it is
     /// another action.
     pub(super) served: bool,
+    /// Whether the current action is TERMINATE and another reverse sweep begins after it.
+    pub(super) is_rewound: bool,
     /// The reason for which the application stopped this shot.
     pub(super) stopped: Option<String>,
     /// The time at which the application got its current action.
@@ -90,6 +92,39 @@ impl Session {
         planned
     }
 
+    /// Begins another reverse sweep over the states of this shot, after TERMINATE.
+    pub fn rewind(&mut self) -> Result<()> {
+        self.check_running()?;
+        let sweeps = self.schedule.sweeps();
+        match self.shot.tick {
+            Some(tick) if tick.action.kind == Kind::Terminate => {}
+            tick => {
+                let at = tick.map_or(-1, |tick| tick.it);
+                return fail!(State, "rewind at action {at}: a reverse sweep ends with TERMINATE");
+            }
+        }
+        if self.is_last_sweep() {
+            return fail!(State, "rewind: the plan is for sweeps = {sweeps} reverse sweeps, which have ended; set sweeps in the configuration to as many as there will be, or call setup for the next shot");
+        }
+        self.shot.is_rewound = true;
+        Ok(())
+    }
+
+    /// Whether no reverse sweep is planned after the current one.
+    pub(super) fn is_last_sweep(&self) -> bool {
+        let (sweeps, steps) = (self.schedule.sweeps(), self.schedule.steps());
+        sweeps == 1 || self.shot.stats.backward_steps >= u64::from(sweeps) * u64::from(steps)
+    }
+
+    /// Fails if the current action is TERMINATE and the next reverse sweep is not begun.
+    pub(super) fn check_begun(&self) -> Result<()> {
+        let is_over = self.shot.tick.is_some_and(|tick| tick.action.kind == Kind::Terminate);
+        if is_over && !self.shot.is_rewound && !self.is_last_sweep() {
+            return fail!(State, "the sweep has terminated: rewind begins the next sweep of sweeps = {}, setup the next shot", self.schedule.sweeps());
+        }
+        Ok(())
+    }
+
     /// Ends the forward phase of a shot whose number of time steps was not known: the state of the
     /// current action is its last one.
     pub fn end_forward(&mut self) -> Result<()> {
@@ -114,11 +149,15 @@ impl Session {
         Ok(())
     }
 
-    /// Ends a shot that the application left after its last BACKWARD, without asking for TERMINATE.
+    /// Ends a shot that the application left after the last BACKWARD of a reverse sweep, without asking for
+    /// TERMINATE, or after TERMINATE, without the sweeps that were planned after it.
     /// The shot gets the check and the line of the performance log that TERMINATE would have given.
     /// If the check fails, this call returns its error; the next call goes on.
     fn end_reversed_shot(&mut self) -> Result<()> {
-        let is_last = |tick: Tick| tick.action.kind == Kind::Backward && tick.action.ts == 0;
+        let is_last = |tick: Tick| match tick.action.kind {
+            Kind::Backward => tick.action.ts == 0,
+            kind => kind == Kind::Terminate,
+        };
         let is_reversed = self.shot.tick.is_some_and(is_last);
         let is_broken = self.shot.stopped.is_some()
             || self.engine.as_ref().is_some_and(|engine| engine.broken.is_some());
@@ -160,6 +199,9 @@ impl Session {
     /// returns the error again.
     pub(super) fn conclude(&mut self) -> Result<()> {
         let checked = self.engine.as_mut().map_or(Ok(()), Engine::check);
-        checked.and_then(|()| self.conclude_tuning()).inspect_err(|_| self.shot.ended = true)
+        let is_last = self.is_last_sweep();
+        checked
+            .and_then(|()| if is_last { self.conclude_tuning() } else { Ok(()) })
+            .inspect_err(|_| self.shot.ended = true)
     }
 }

@@ -180,7 +180,8 @@ fn of_schedule(about: Object, schedule: &Schedule) -> Object {
     let about = about
         .text_of("algorithm", schedule.algorithm.name())
         .value("steps", schedule.macro_steps().time_steps())
-        .value("every", schedule.macro_steps().every());
+        .value("every", schedule.macro_steps().every())
+        .value("sweeps", schedule.sweeps());
     let inner = if schedule.has_inner_slots() { schedule.inner() } else { 0 };
     with_fields!(about, schedule, snapshots chunk)
         .value("inner", inner)

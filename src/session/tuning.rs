@@ -6,7 +6,6 @@ use crate::device::{AppMemory, Stream};
 use crate::error::{fail, Result};
 use crate::files;
 use crate::predict::{CodecProfile, Profile};
-use crate::schedule::Kind;
 use crate::tune::Tuner;
 
 impl Session {
@@ -14,7 +13,7 @@ impl Session {
     /// of a shot.
     pub fn autotune(&mut self) -> Result<()> {
         self.process.check()?;
-        if let Some(tick) = self.shot.tick.filter(|tick| tick.action.kind != Kind::Terminate) {
+        if let Some(tick) = self.shot.tick.filter(|_| !self.is_between_shots()) {
             return fail!(
                 State,
                 "autotune at action {}: a whole shot is measured; call it before the first action",

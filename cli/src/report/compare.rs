@@ -121,7 +121,8 @@ fn schedule(shot: &Shot) -> Result<Schedule> {
             refuse(format!("algorithm {:?}: not one of this version", shot.text_of("algorithm")))
         }
     };
-    Ok(schedule?.through(shot.count_of("for_cache")?).in_macro_steps(macro_steps))
+    let schedule = schedule?.through(shot.count_of("for_cache")?).in_sweeps(shot.sweeps())?;
+    Ok(schedule.in_macro_steps(macro_steps))
 }
 
 /// The tree of a short schedule that a search refined. Timelines of versions without them name none.

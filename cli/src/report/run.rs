@@ -136,6 +136,11 @@ impl Shot {
         self.about["every"].as_u64().and_then(|every| u32::try_from(every).ok()).unwrap_or(1)
     }
 
+    /// Returns `sweeps` of the run; 1 in timelines of versions without it.
+    pub fn sweeps(&self) -> u32 {
+        self.about["sweeps"].as_u64().and_then(|sweeps| u32::try_from(sweeps).ok()).unwrap_or(1)
+    }
+
     /// Returns the device slots for raw snapshots in mixed storage; 0 without it, and in timelines of
     /// versions without it.
     pub fn raw_slots(&self) -> u32 {

@@ -189,7 +189,9 @@ gpuzip_config_t._fields_ = [
     ("sequences", ctypes.c_int32),
     ("quality", ctypes.c_char_p),
     ("fill_value", ctypes.c_char_p),
-    ("reserved", ctypes.c_uint64 * 8),
+    ("sweeps", ctypes.c_int32),
+    ("reserved0", ctypes.c_int32),
+    ("reserved", ctypes.c_uint64 * 7),
 ]
 
 gpuzip_action_t._fields_ = [
@@ -411,6 +413,7 @@ FUNCTIONS = {
     "gpuzip_get_schedule": (ctypes.c_int32, (ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p),)),
     "gpuzip_setup": (ctypes.c_int32, (ctypes.c_void_p,)),
     "gpuzip_setup_steps": (ctypes.c_int32, (ctypes.c_void_p, ctypes.c_int32,)),
+    "gpuzip_rewind": (ctypes.c_int32, (ctypes.c_void_p,)),
     "gpuzip_get_action": (ctypes.c_int32, (ctypes.c_void_p, ctypes.POINTER(gpuzip_action_t),)),
     "gpuzip_peek_action": (ctypes.c_int32, (ctypes.c_void_p, ctypes.POINTER(gpuzip_action_t),)),
     "gpuzip_end_forward": (ctypes.c_int32, (ctypes.c_void_p,)),
@@ -761,5 +764,11 @@ KEYS = {
         "nan or a number",
         {},
         "host backend, codecs with an error bound: the value where fields have none, such as land; it is kept exactly and does not count for the bound",
+    ),
+    "sweeps": (
+        "",
+        "a whole number from 0 to 2147483647",
+        {},
+        "reverse sweeps over the states of one forward sweep, each after gpuzip_rewind; 0 and 1: one",
     ),
 }

@@ -261,6 +261,12 @@ class Session(Unshared):
         if self._on_device or fields.device:
             self._keep(fields.stream, fields.owners)
 
+    def rewind(self):
+        """Begins another reverse sweep over the states of this shot, after TERMINATE, and returns the
+        session. `Config(sweeps=k)` plans for k sweeps. The next action is a RESTORE."""
+        check(library.gpuzip_rewind(self._handle))
+        return self
+
     def synchronize(self) -> None:
         """Blocks until all saves and retrieves so far have read and written their arrays. Needed
         only for arrays on a GPU that are used outside their stream."""
