@@ -17,6 +17,8 @@ typedef struct {
 typedef struct {
   int64_t shot, it;  /* `it` is the last action that was done, -1 before the first action */
   int steps;         /* time steps of the shot, n */
+  /* live: -1 where no state is; sweeps: reverse sweeps before this one */
+  int sweeps;
   int live, reversed, ended, saved_at[MOST_STEPS], seen[MOST_STEPS];
   uint64_t forward_steps;
 } shot_t;

@@ -138,7 +138,8 @@ static void settle(job_t *job)
   if (c->policy) c->shared_levels = 0;
   if (c->compressor == 15 && c->compression_factor <= 1.0f) c->nonfinite = 0;
   if (algorithm == GPUZIP_ALGORITHM_ONLINE)
-    c->policy = c->adjoint_every = 0;
+    c->policy = c->adjoint_every = c->sweeps = 0;
+  if (c->sequences) c->sweeps = 0;
   if (c->mixed_storage == 1 && (!c->compressor || c->policy || c->sequences))
     c->mixed_storage = 0;
   const int needs_snapshots = algorithm == GPUZIP_ALGORITHM_UNIFORM ||
@@ -239,6 +240,7 @@ void choose(job_t *job)
   c->zero_copy = between(r, 0, 4) < 2;
   c->shared_levels = once_in(r, 3);
   if (once_in(r, 4)) c->adjoint_every = (int32_t)between(r, 0, 7);
+  if (once_in(r, 4)) c->sweeps = (int32_t)between(r, 2, 4);
   c->mixed_storage = (int32_t)(once_in(r, 2) ? between(r, 1, 2) : 0);
   c->codec_threads = (int32_t)(once_in(r, 2) ? between(r, 1, 2) : between(r, 0, 1) - 1);
   if (once_in(r, 30)) c->link_bandwidth = 2e9;

@@ -131,7 +131,8 @@ static void ask(job_t *job)
   IN(job, status, gpuzip_stats(h, &stats));
   CHECK(status == GPUZIP_OK && stats.forward_steps == job->now.forward_steps, "%llu forward steps",
         (unsigned long long)stats.forward_steps);
-  CHECK(stats.backward_steps == (uint64_t)(job->now.steps - job->now.reversed),
+  CHECK(stats.backward_steps ==
+            (uint64_t)((job->now.sweeps + 1) * job->now.steps - job->now.reversed),
         "%llu backward steps", (unsigned long long)stats.backward_steps);
   /* A summary takes longer than the rest of a session: it bounds the time of the best plan. */
   if (once_in(&job->random, 60)) {
@@ -407,6 +408,24 @@ static int32_t act(job_t *job, const gpuzip_action_t *a)
   }
 }
 
+/* Whether another reverse sweep follows the one that has ended: as many as are planned, or fewer. */
+static int goes_on(job_t *job)
+{
+  CHECK(job->now.reversed == 0, "%d states are not reversed", job->now.reversed);
+  if (job->now.sweeps + 1 >= job->config.sweeps || once_in(&job->random, 8)) return 0;
+  job->now.sweeps++;
+  job->now.reversed = job->now.steps, job->now.live = -1;
+  return 1;
+}
+
+/* Begins a reverse sweep in every session, where no state is live. */
+static void begin_again(job_t *job)
+{
+  if (job->now.live >= 0) return;
+  for (int k = 0; k < job->sessions; k++)
+    CHECK(gpuzip_rewind(job->handles[k]) == GPUZIP_OK, "rewind: %s", gpuzip_last_error());
+}
+
 /* Runs one shot in the pull loop. */
 static int pull(job_t *job)
 {
@@ -415,10 +434,18 @@ static int pull(job_t *job)
   for (;;) {
     if (job->faults && !job->armed && once_in(&job->random, 60)) begin_faults(job);
     else if (job->armed && once_in(&job->random, 60)) end_faults(job);
+    begin_again(job);
     int32_t status = next_action(job, &a);
     if (status != GPUZIP_OK) return check_failure(job, status), 0;
     job->counts->actions++;
-    if (a.type == GPUZIP_ACTION_TERMINATE) return 1;
+    if (a.type == GPUZIP_ACTION_TERMINATE) {
+      if (!goes_on(job)) return 1;
+      job->now.it = a.it;
+      if (job->loss.shared) continue;
+      status = persist(job);
+      if (status != GPUZIP_OK) return check_failure(job, status), 0;
+      continue;
+    }
     CHECK(a.it == job->now.it + 1, "action %lld after action %lld", (long long)a.it,
           (long long)job->now.it);
     if (a.it == give_up) return 0;
@@ -502,6 +529,10 @@ static int run(job_t *job)
   status = gpuzip_run_forward(job->handles[0], &callbacks, app->fields, app->nfields, NULL);
   if (status == GPUZIP_OK)
     status = gpuzip_run_reverse(job->handles[0], &callbacks, app->fields, app->nfields, NULL);
+  while (status == GPUZIP_OK && goes_on(job)) {
+    begin_again(job);
+    status = gpuzip_run_reverse(job->handles[0], &callbacks, app->fields, app->nfields, NULL);
+  }
   if (status == GPUZIP_ERR_CALLBACK) return 0;
   if (status != GPUZIP_OK) return check_failure(job, status), 0;
   return 1;
@@ -536,7 +567,7 @@ void check_numbers(job_t *job)
     gpuzip_summary_t summary;
     stats.struct_size = sizeof stats, summary.struct_size = sizeof summary;
     CHECK(gpuzip_stats(job->handles[k], &stats) == GPUZIP_OK, "statistics");
-    CHECK(stats.backward_steps == (uint64_t)job->now.steps, "%llu backward steps",
+    CHECK(stats.backward_steps == (uint64_t)((job->now.sweeps + 1) * job->now.steps), "%llu backward steps",
           (unsigned long long)stats.backward_steps);
     CHECK(stats.forward_steps == job->now.forward_steps, "%llu forward steps",
           (unsigned long long)stats.forward_steps);

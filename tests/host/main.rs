@@ -19,5 +19,6 @@ mod restart_within;
 mod sessions;
 mod stop;
 mod strides;
+mod sweeps;
 mod timeline;
 mod zero_copy;
