@@ -147,7 +147,7 @@ impl Session {
         if (self.is_checked_later() || self.is_measured())
             && self.schedule.peek_kind(self.here())? == Some(Kind::Terminate)
         {
-            self.conclude()?;
+            self.conclude(self.is_last_sweep())?;
         }
         let tick = self.flagged(self.schedule.advance(Some(self.here()))?);
         self.follow(tick);
@@ -200,7 +200,7 @@ impl Session {
         self.here().check(tick.sweep, it - 1)?;
         self.prepare_action(it)?;
         if tick.action.kind == Kind::Terminate {
-            self.conclude()?;
+            self.conclude(self.is_last_sweep())?;
         }
         self.follow(tick);
         Ok(())

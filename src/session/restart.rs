@@ -132,9 +132,8 @@ fn check_mixed(is_same: bool) -> Result<()> {
 impl Session {
     /// Whether no shot is under way.
     pub fn is_between_shots(&self) -> bool {
-        let is_last =
-            |tick: crate::choice::Tick| tick.action.kind == Kind::Terminate && self.is_last_sweep();
-        self.shot.tick.is_none_or(is_last)
+        let is_over = self.shot.tick.is_none_or(|tick| tick.action.kind == Kind::Terminate);
+        is_over && (self.shot.tick.is_none() || self.is_last_sweep())
     }
 
     /// Fails if the state within a shot cannot be written to a restart file.

@@ -165,7 +165,7 @@ impl Session {
             return Ok(());
         }
         self.account(Instant::now());
-        self.conclude()?;
+        self.conclude(true)?;
         self.end_shot();
         Ok(())
     }
@@ -193,13 +193,12 @@ impl Session {
         self.shot.stopped = Some(why.into());
     }
 
-    /// Does what must precede TERMINATE: fails if a restored state differed from the saved one, for
+    /// Does what must precede TERMINATE, which ends the shot if `is_last`: fails if a restored state differed from the saved one, for
     /// which it waits for the device if the comparison runs there, and ends the measurement of the
     /// shot. If this fails, the shot counts as ended, so that neither setup nor the end of the session
     /// returns the error again.
-    pub(super) fn conclude(&mut self) -> Result<()> {
+    pub(super) fn conclude(&mut self, is_last: bool) -> Result<()> {
         let checked = self.engine.as_mut().map_or(Ok(()), Engine::check);
-        let is_last = self.is_last_sweep();
         checked
             .and_then(|()| if is_last { self.conclude_tuning() } else { Ok(()) })
             .inspect_err(|_| self.shot.ended = true)
