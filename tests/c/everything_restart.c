@@ -151,7 +151,7 @@ static int32_t go_on(job_t *job, const gpuzip_generation_t *found)
   job->now = *then;
   tell_end(job);
   app_spoil(&job->apps[0]);
-  app_advance(&job->apps[0], job->now.live);
+  if (job->now.live >= 0) app_advance(&job->apps[0], job->now.live);
   if (job->loss.shared && then->it >= 0) {
     app_put_live(&job->apps[0], job->live);
     app_bring_back(&job->apps[0], memo->is_kept, memo->levels);

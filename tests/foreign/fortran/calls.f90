@@ -321,6 +321,18 @@ contains
     call gpuzip_run_reverse(session, callbacks, fields)
     call gpuzip_stats(session, stats)
     call expect(run%reversed == 30 .and. stats%backward_steps == 30, 'the reverse sweep of macro-steps')
+    call gpuzip_rewind(session, stat, errmsg)
+    call refused(stat, errmsg, gpuzip_err_state, 'sweeps = 1')
+    call gpuzip_finalize(session)
+    config%sweeps = 2
+    run = run_t()
+    call gpuzip_init(config, 30, fields, session)
+    call gpuzip_run_forward(session, callbacks, fields)
+    call gpuzip_run_reverse(session, callbacks, fields)
+    call gpuzip_rewind(session)
+    call gpuzip_run_reverse(session, callbacks, fields)
+    call gpuzip_stats(session, stats)
+    call expect(stats%backward_steps == 60 .and. stats%forward_steps > 30, 'a second reverse sweep')
     call gpuzip_finalize(session)
   end subroutine
 
