@@ -408,11 +408,11 @@ static int32_t act(job_t *job, const gpuzip_action_t *a)
   }
 }
 
-/* Whether another reverse sweep follows the one that has ended: as many as are planned, or fewer. */
+/* Whether another reverse sweep follows the one that has ended. */
 static int goes_on(job_t *job)
 {
   CHECK(job->now.reversed == 0, "%d states are not reversed", job->now.reversed);
-  if (job->now.sweeps + 1 >= job->config.sweeps || once_in(&job->random, 8)) return 0;
+  if (job->now.sweeps + 1 >= job->config.sweeps) return 0;
   job->now.sweeps++;
   job->now.reversed = job->now.steps, job->now.live = -1;
   return 1;

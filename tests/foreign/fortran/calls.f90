@@ -330,6 +330,7 @@ contains
     call gpuzip_run_forward(session, callbacks, fields)
     call gpuzip_run_reverse(session, callbacks, fields)
     call gpuzip_rewind(session)
+    run%reversed = 0
     call gpuzip_run_reverse(session, callbacks, fields)
     call gpuzip_stats(session, stats)
     call expect(stats%backward_steps == 60 .and. stats%forward_steps > 30, 'a second reverse sweep')
