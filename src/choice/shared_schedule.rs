@@ -404,7 +404,7 @@ impl State {
         if let Some(tick) = self.current.filter(|tick| !is_over(tick)) {
             return fail!(
                 State,
-                "the schedule is at action {}: plan anew between shots, after TERMINATE or setup",
+                "the schedule is at action {}: plan anew between shots, after the last TERMINATE or setup",
                 tick.it
             );
         }
