@@ -435,6 +435,7 @@ fn wrong_arguments_are_refused_by_name() {
     let _primary = start();
     let bench =
         Bench::new(codec(GPUZIP_COMPRESSOR_FP16), &[(shape([64, 9, 1], Scalar::F32, [0, 0]), 0)]);
+    bench.send(bench.fields[0].0, &vec![0; 64 * 9 * 4]);
     let mut host = vec![0u64; 1 << 10];
     let on_host: *mut c_void = host.as_mut_ptr().cast();
     let config = bench.config;
