@@ -11,14 +11,15 @@ mod owned;
 pub(super) mod quantize;
 mod rows;
 mod snapshot;
+mod sources;
 mod sum;
 
 pub(crate) use calls::{decode, encode, work_bytes, DeviceCall};
 pub use owned::GpuCodec;
 pub use snapshot::Report;
+pub use sources::sources;
 pub use sum::FieldSum;
 
-use super::table::CODECS;
 use crate::device::cuda::{Argument, Module, Source};
 use crate::device::{Function, Queue};
 use crate::error::Result;
@@ -45,15 +46,6 @@ impl Kernels {
     pub fn of(&self, scalar: Scalar) -> Source {
         Source { name: self.0, parts: self.1, double: scalar == Scalar::F64 }
     }
-}
-
-/// Returns all kernel sources, to be compiled in advance.
-pub fn sources() -> Vec<Source> {
-    let of_codecs = CODECS.iter().flat_map(|codec| codec.kernels);
-    let both = |kernels: &Kernels| [Scalar::F32, Scalar::F64].map(|scalar| kernels.of(scalar));
-    let all = [snapshot::KERNELS, rows::KERNELS];
-    let sources: Vec<Source> = all.iter().chain(of_codecs).flat_map(both).collect();
-    sources.into_iter().chain([sum::KERNELS.of(Scalar::F32)]).collect()
 }
 
 /// An array in device memory, or the difference of two arrays.
