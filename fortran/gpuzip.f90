@@ -826,6 +826,23 @@ module gpuzip
     integer(c_int64_t) :: reserved(4) = 0
   end type
 
+  ! What `gpuzip_codec_encode` or `gpuzip_codec_decode` came to. The device writes it behind the other work of the call
+  ! on the call's stream; until then its contents are undefined.
+  type, bind(c), public :: gpuzip_codec_result_t
+    ! Size in bytes of the compressed stream that was written or read; 0 after an error.
+    integer(c_int64_t) :: bytes = 0
+    ! GPUZIP_OK; GPUZIP_ERR_VALUES: a field to encode holds NaN or infinities and `nonfinite` is 1, and nothing was
+    ! written; GPUZIP_ERR_STREAM: the stream to decode is damaged or of another codec, and the values of the fields are
+    ! undefined.
+    integer(c_int32_t) :: status = 0
+    ! After an error the number of the field, from 0.
+    integer(c_int32_t) :: field = 0
+    ! After GPUZIP_ERR_VALUES the number of NaNs and infinities in that field.
+    integer(c_int64_t) :: count = 0
+    ! Reserved; the library writes zero.
+    integer(c_int64_t) :: reserved = 0
+  end type
+
   abstract interface
     ! Receives log lines. The function must not throw, longjmp, fork or call gpuzip. Any thread may call it, also in a
     ! forked child, which inherits it. `level`: 0 DEBUG, 1 INFO, 2 WARN, 3 ERROR. `message` is valid during the call
@@ -1405,6 +1422,42 @@ module gpuzip
       type(gpuzip_codec_plugin_t), intent(in) :: plugin
       integer(c_int32_t), intent(inout) :: compressor
     end function
+
+    integer(c_int32_t) function c_gpuzip_codec_work(config, fields, nfields, bytes) bind(c, name='gpuzip_codec_work')
+      import
+      type(gpuzip_config_t), intent(in) :: config
+      type(gpuzip_field_t), intent(in) :: fields(*)
+      integer(c_int32_t), value :: nfields
+      integer(c_int64_t), intent(inout) :: bytes
+    end function
+
+    integer(c_int32_t) function c_gpuzip_codec_encode(config, fields, nfields, coded, capacity, work, work_bytes, result, stream) &
+        bind(c, name='gpuzip_codec_encode')
+      import
+      type(gpuzip_config_t), intent(in) :: config
+      type(gpuzip_field_t), intent(in) :: fields(*)
+      integer(c_int32_t), value :: nfields
+      type(c_ptr), value :: coded
+      integer(c_int64_t), value :: capacity
+      type(c_ptr), value :: work
+      integer(c_int64_t), value :: work_bytes
+      type(gpuzip_codec_result_t), intent(inout) :: result
+      type(c_ptr), value :: stream
+    end function
+
+    integer(c_int32_t) function c_gpuzip_codec_decode(config, coded, bytes, fields, nfields, work, work_bytes, result, stream) &
+        bind(c, name='gpuzip_codec_decode')
+      import
+      type(gpuzip_config_t), intent(in) :: config
+      type(c_ptr), value :: coded
+      integer(c_int64_t), value :: bytes
+      type(gpuzip_field_t), intent(in) :: fields(*)
+      integer(c_int32_t), value :: nfields
+      type(c_ptr), value :: work
+      integer(c_int64_t), value :: work_bytes
+      type(gpuzip_codec_result_t), intent(inout) :: result
+      type(c_ptr), value :: stream
+    end function
   end interface
   ! } generated: c
 
@@ -1452,6 +1505,7 @@ module gpuzip
   public :: gpuzip_retrieve_release, gpuzip_view, gpuzip_synchronize, gpuzip_stats, gpuzip_summary, gpuzip_memory_required
   public :: gpuzip_run_forward, gpuzip_run_reverse, gpuzip_peek_action, gpuzip_schedule_peek_action
   public :: gpuzip_fingerprint, gpuzip_schedule_fingerprint, gpuzip_agree
+  public :: gpuzip_codec_work, gpuzip_codec_encode, gpuzip_codec_decode
   public :: gpuzip_finalize, gpuzip_codec_bound, gpuzip_codec_compress, gpuzip_codec_decompress, gpuzip_codec_info
   public :: gpuzip_codec_register, gpuzip_autotune, gpuzip_profile_export, gpuzip_profile_import, gpuzip_profile_info
   public :: gpuzip_profile_steps
@@ -2365,6 +2419,49 @@ contains
     if (.not. is_described(fields, 'gpuzip_codec_decompress', stat, errmsg)) return
     call finish(c_gpuzip_codec_decompress(c_loc(stream), size(stream, kind=c_int64_t), fields, size(fields, kind=c_int32_t)), &
                 stat, errmsg)
+  end subroutine
+
+  ! Codecs on device memory. `coded`, `work`, `result` and `stream` are addresses, as in C: of memory of the device, with
+  ! CUDA Fortran for instance transfer(c_devloc(x), c_null_ptr); `result` may be page-locked memory of the host.
+
+  subroutine gpuzip_codec_work(config, fields, bytes, stat, errmsg)
+    type(gpuzip_config_t), intent(in) :: config
+    type(gpuzip_field_t), intent(in), target :: fields(:)
+    integer(c_int64_t), intent(inout) :: bytes
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (.not. is_described(fields, 'gpuzip_codec_work', stat, errmsg)) return
+    call finish(c_gpuzip_codec_work(config, fields, size(fields, kind=c_int32_t), bytes), stat, errmsg)
+  end subroutine
+
+  subroutine gpuzip_codec_encode(config, fields, coded, capacity, work, work_bytes, result, stream, stat, errmsg)
+    type(gpuzip_config_t), intent(in) :: config
+    type(gpuzip_field_t), intent(in), target :: fields(:)
+    type(c_ptr), intent(in) :: coded, work, result
+    integer(c_int64_t), intent(in) :: capacity, work_bytes
+    type(c_ptr), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(gpuzip_codec_result_t), pointer :: to
+    if (.not. is_described(fields, 'gpuzip_codec_encode', stat, errmsg)) return
+    call c_f_pointer(result, to)
+    call finish(c_gpuzip_codec_encode(config, fields, size(fields, kind=c_int32_t), coded, capacity, work, work_bytes, to, &
+                                      stream_or_null(stream)), stat, errmsg)
+  end subroutine
+
+  subroutine gpuzip_codec_decode(config, coded, bytes, fields, work, work_bytes, result, stream, stat, errmsg)
+    type(gpuzip_config_t), intent(in) :: config
+    type(c_ptr), intent(in) :: coded, work, result
+    integer(c_int64_t), intent(in) :: bytes, work_bytes
+    type(gpuzip_field_t), intent(in), target :: fields(:)
+    type(c_ptr), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(gpuzip_codec_result_t), pointer :: to
+    if (.not. is_described(fields, 'gpuzip_codec_decode', stat, errmsg)) return
+    call c_f_pointer(result, to)
+    call finish(c_gpuzip_codec_decode(config, coded, bytes, fields, size(fields, kind=c_int32_t), work, work_bytes, to, &
+                                      stream_or_null(stream)), stat, errmsg)
   end subroutine
 
   ! `index` counts the arrays of the stream from 0, as in C.

@@ -1622,6 +1622,35 @@ typedef struct gpuzip_codec_plugin_t {
   uint64_t reserved[4];
 } gpuzip_codec_plugin_t;
 
+/*
+ What `gpuzip_codec_encode` or `gpuzip_codec_decode` came to. The device writes it behind the other work
+ of the call on the call's stream; until then its contents are undefined.
+ */
+typedef struct gpuzip_codec_result_t {
+  /*
+   Size in bytes of the compressed stream that was written or read; 0 after an error.
+   */
+  uint64_t bytes;
+  /*
+   GPUZIP_OK; GPUZIP_ERR_VALUES: a field to encode holds NaN or infinities and `nonfinite` is 1, and
+   nothing was written; GPUZIP_ERR_STREAM: the stream to decode is damaged or of another codec, and the
+   values of the fields are undefined.
+   */
+  int32_t status;
+  /*
+   After an error the number of the field, from 0.
+   */
+  int32_t field;
+  /*
+   After GPUZIP_ERR_VALUES the number of NaNs and infinities in that field.
+   */
+  uint64_t count;
+  /*
+   Reserved; the library writes zero.
+   */
+  uint64_t reserved;
+} gpuzip_codec_result_t;
+
 #ifdef __cplusplus
 extern "C" {
 #endif /* __cplusplus */
@@ -2462,8 +2491,8 @@ gpuzip_status_t gpuzip_catch_signals(const int32_t *signals,
                                      uint32_t nsignals);
 
 /*
- Computes `*bytes`, the room in bytes that `gpuzip_codec_compress` needs for these fields: at
- least as much as any stream of them takes. The `data` of the fields may be NULL.
+ Computes `*bytes`, the room in bytes that `gpuzip_codec_compress` and `gpuzip_codec_encode` need for
+ these fields: at least as much as any stream of them takes. The `data` of the fields may be NULL.
 
  Pointers:
  `config` and `bytes` are NULL or valid; `fields` points to `nfields` fields.
@@ -2528,6 +2557,71 @@ gpuzip_status_t gpuzip_codec_info(const void *stream,
  */
 gpuzip_status_t gpuzip_codec_register(const struct gpuzip_codec_plugin_t *plugin,
                                       int32_t *compressor);
+
+/*
+ Computes `*bytes`, the work space in bytes that `gpuzip_codec_encode` and `gpuzip_codec_decode` need for
+ these fields and the codec of `config`. Fields with pitches that leave gaps need more. The `data` of the
+ fields may be NULL. The call does not use the device.
+
+ Pointers:
+ `config` and `bytes` are NULL or valid; `fields` points to `nfields` fields.
+ */
+gpuzip_status_t gpuzip_codec_work(const struct gpuzip_config_t *config,
+                                  const struct gpuzip_field_t *fields,
+                                  uint32_t nfields,
+                                  uint64_t *bytes);
+
+/*
+ Compresses arrays in device or managed memory of one CUDA device, as `gpuzip_codec_compress` does for
+ host memory and into the same bytes, at `coded`, a multiple of 64 in memory of that device. `capacity`
+ is the room there in bytes, at least what `gpuzip_codec_bound` computes.
+
+ All work is enqueued on `stream`, a `cudaStream_t` of the device's primary context, and the host waits for
+ nothing; only the first call with a codec and a type on a device loads kernels, and may wait for that.
+ Until the stream has come to the end of the work, the arrays, `coded` and `work` must stay as they are.
+ `work` is `work_bytes` bytes of device memory at a multiple of 256, at least what `gpuzip_codec_work`
+ computes; it need not be the same memory, nor the same contents, in another call. The kernels write
+ `*result`, which is in device, managed or page-locked host memory. The arrays may have pitches that
+ leave gaps. A registered codec, compressor 0 and lossless have no kernels: the result is
+ GPUZIP_ERR_UNSUPPORTED, as for fields that are not of FP32 or FP64.
+
+ Pointers:
+ `config` is NULL or valid; `fields` points to `nfields` fields with their data; `coded` and `work` point
+ to memory of their sizes, which overlaps neither the other nor the fields; `result` is memory for a
+ result; `stream` is a stream.
+ */
+gpuzip_status_t gpuzip_codec_encode(const struct gpuzip_config_t *config,
+                                    const struct gpuzip_field_t *fields,
+                                    uint32_t nfields,
+                                    void *coded,
+                                    uint64_t capacity,
+                                    void *work,
+                                    uint64_t work_bytes,
+                                    struct gpuzip_codec_result_t *result,
+                                    void *stream);
+
+/*
+ Decompresses a stream of `gpuzip_codec_encode` or `gpuzip_codec_compress` into arrays in device or managed
+ memory. The stream begins at `coded`, a multiple of 64 in memory of their device, and ends within the
+ `bytes` bytes there: `bytes` may be the room for the stream where the host does not know its size. Whatever
+ these bytes are, the kernels read no others, and write only the arrays, `work` and `*result`.
+
+ `config` names the codec that made the stream, with `zfp_bit_rate` or `bitcomp_algorithm`, because the host
+ does not read the stream; the error bound is in the stream. The other arguments, and the order on `stream`,
+ are as for `gpuzip_codec_encode`.
+
+ Pointers:
+ As for `gpuzip_codec_encode`; the data of the fields is writable.
+ */
+gpuzip_status_t gpuzip_codec_decode(const struct gpuzip_config_t *config,
+                                    const void *coded,
+                                    uint64_t bytes,
+                                    const struct gpuzip_field_t *fields,
+                                    uint32_t nfields,
+                                    void *work,
+                                    uint64_t work_bytes,
+                                    struct gpuzip_codec_result_t *result,
+                                    void *stream);
 
 #ifdef __cplusplus
 }  /* extern "C" */

@@ -735,6 +735,39 @@ inline gpuzip_codec_info_t codec_info(const std::vector<unsigned char> &stream, 
   return info;
 }
 
+/* Bytes of device memory for encode and decode: room for the stream, and work space. */
+struct device_sizes {
+  std::uint64_t coded, work;
+};
+
+/* Returns the device memory that encode and decode need, as gpuzip_codec_bound and gpuzip_codec_work. */
+inline device_sizes codec_sizes(const config &settings, const field_list &fields, status *out = nullptr) {
+  device_sizes sizes = {0, 0};
+  const gpuzip_config_t c = settings.c_config();
+  const std::uint32_t count = detail::count(fields);
+  if (!detail::call(out, [&] { return gpuzip_codec_bound(&c, fields.data(), count, &sizes.coded); })) return sizes;
+  detail::call(out, [&] { return gpuzip_codec_work(&c, fields.data(), count, &sizes.work); });
+  return sizes;
+}
+
+/* Compresses arrays in device memory, as gpuzip_codec_encode; `coded` and `work` have these `sizes`. */
+inline void encode(const config &settings, const field_list &fields, const device_sizes &sizes, void *coded, void *work,
+                   gpuzip_codec_result_t *result, void *stream = nullptr, status *out = nullptr) {
+  const gpuzip_config_t c = settings.c_config();
+  detail::call(out, [&] {
+    return gpuzip_codec_encode(&c, fields.data(), detail::count(fields), coded, sizes.coded, work, sizes.work, result, stream);
+  });
+}
+
+/* Decompresses a stream into arrays in device memory, as gpuzip_codec_decode. */
+inline void decode(const config &settings, const void *coded, const field_list &fields, const device_sizes &sizes, void *work,
+                   gpuzip_codec_result_t *result, void *stream = nullptr, status *out = nullptr) {
+  const gpuzip_config_t c = settings.c_config();
+  detail::call(out, [&] {
+    return gpuzip_codec_decode(&c, coded, sizes.coded, fields.data(), detail::count(fields), work, sizes.work, result, stream);
+  });
+}
+
 /* A codec of the application. The functions are those of gpuzip_codec_plugin_t; several threads
  * may call them at a time. An exception that a function throws fails the library call that
  * called it, and leaves that call. */

@@ -294,6 +294,8 @@ template <int S> static __device__ __forceinline__ u32 correct(Shared *s, const 
     const u32 mine = own_tile<S>();
     if (s->raw[mine])
         mask = 0;
+    /* The scan of a tile of one warp does not order the reads of `raw` above with the writes below. */
+    __syncwarp();
     u32 count;
     const u32 before = tile_scan<S>((u32)__popc(mask), &count, s->scan);
     if (count > Tile<S>::most) {

@@ -74,6 +74,19 @@ static __device__ void tell(State *report, const State *state)
 #define ERROR_VALUES 1
 #define ERROR_STREAM 2
 
+/* Words of a launch of `snapshot_write`: at most 4 KiB of arguments. */
+#define WORDS 448
+struct Words {
+    u64 word[WORDS];
+};
+
+/* Writes the first `count` of the words, which came as an argument, to `to`. */
+extern "C" __global__ void snapshot_write(u64 *to, u32 count, Words words)
+{
+    for (u32 i = threadIdx.x; i < count; i += blockDim.x)
+        to[i] = words.word[i];
+}
+
 /* ---- Surveys: statistics of arrays ---- */
 
 /* Returns a key of a finite number; keys compare as integers in the order of the numbers. */
@@ -451,9 +464,10 @@ extern "C" __global__ void snapshot_seal(const Settings *settings, const Field *
 
 /*
  * Reads and checks all headers of the record of part `part` as Header::open and check_header do.
- * `jobs`: one per field, in the order of the streams.
+ * `jobs`: one per field, in the order of the streams. If `whole` is 0, the record may end before the
+ * `bytes` bytes do.
  */
-extern "C" __global__ void snapshot_open(const Settings *settings, u32 part, const Field *fields, Job *jobs, State *state, u64 base, u64 bytes)
+extern "C" __global__ void snapshot_open(const Settings *settings, u32 part, const Field *fields, Job *jobs, State *state, u64 base, u64 bytes, u32 whole)
 {
     if (threadIdx.x != 0)
         return;
@@ -493,8 +507,9 @@ extern "C" __global__ void snapshot_open(const Settings *settings, u32 part, con
         if (bad)
             state->error = ERROR_STREAM, state->field = field->index;
     }
-    if (!bad && at != bytes)
+    if (!bad && whole && at != bytes)
         state->error = ERROR_STREAM;
+    state->end[0] = whole ? 0 : at;
 }
 
 /* Sums up the checksum of one payload. A block has CHECKSUM_RUN threads or a multiple. */
@@ -549,4 +564,29 @@ extern "C" __global__ void snapshot_conclude(const Settings *settings, const Fie
         if (jobs[k].go && jobs[k].damaged && state->error == 0)
             state->error = ERROR_STREAM, state->field = fields[k].index;
     tell(report, state);
+}
+
+/* ---- Calls without a session ---- */
+
+/* The result of such a call: gpuzip_codec_result_t of src/capi/types.rs. */
+struct Result {
+    u64 bytes;
+    int status, field;
+    u64 count;
+    u64 reserved;
+};
+
+/* Stores the result where the application reads it. `values`, `stream`: the status of each error. */
+extern "C" __global__ void snapshot_result(const State *state, int values, int stream, Result *result)
+{
+    if (threadIdx.x != 0)
+        return;
+    const u32 error = state->error;
+    Result told = {0, 0, 0, 0, 0};
+    if (error == 0)
+        told.bytes = state->end[0];
+    else
+        told.status = error == ERROR_VALUES ? values : stream, told.field = (int)state->field, told.count = state->count;
+    *result = told;
+    __threadfence_system();
 }

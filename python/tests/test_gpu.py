@@ -3,7 +3,9 @@ the software CUDA driver."""
 
 import array
 import ctypes
+import math
 import os
+import shutil
 import subprocess
 import sys
 import unittest
@@ -349,6 +351,49 @@ class Sessions(unittest.TestCase):
         del array, slot
         self.assertFalse(finalizer.alive)
 
+
+@unittest.skipUnless(shutil.which("c++"), "the software driver needs a compiler for kernels")
+class Codecs(unittest.TestCase):
+    KEYS = {"compressor": "dct", "error_bound": 1e-4}
+
+    def test_the_streams_are_those_of_the_host(self):
+        stream = Stream()
+        for kind in (ByInterface, ByDlpack):
+            values = array.array("d", (math.sin(0.1 * i) for i in range(3000)))
+            field = kind(3000, stream)
+            field.put(array.array("d", values))
+            sizes = gpuzip.device_sizes(field, **self.KEYS)
+            coded, work = kind(sizes.coded // 8, stream), kind(sizes.work // 8, stream)
+            result = kind(gpuzip.RESULT_BYTES // 8, stream)
+            gpuzip.encode_device(coded, work, result, field, stream=stream, **self.KEYS)
+            expected = gpuzip.encode(values, **self.KEYS)
+            self.assertEqual(gpuzip.device_result(result.get()), len(expected))
+            self.assertEqual(bytes(coded.get())[: len(expected)], expected)
+            field.put(array.array("d", bytes(8 * 3000)))
+            gpuzip.decode_device(coded, work, result, field, stream=stream, **self.KEYS)
+            self.assertEqual(gpuzip.device_result(result.get()), len(expected))
+            on_host = array.array("d", bytes(8 * 3000))
+            gpuzip.decode(expected, on_host)
+            self.assertEqual(field.get(), on_host)
+
+    def test_errors(self):
+        stream = Stream()
+        field, keys = ByInterface(100, stream), {**self.KEYS, "nonfinite": "error"}
+        field.put(array.array("d", [math.nan] * 2 + [1.0] * 98))
+        sizes = gpuzip.device_sizes(gpuzip.Field(shape=100, dtype="float64"), **keys)
+        coded, work = ByInterface(sizes.coded // 8, stream), ByInterface(sizes.work // 8, stream)
+        result = ByInterface(gpuzip.RESULT_BYTES // 8, stream)
+        gpuzip.encode_device(coded, work, result, field, **keys)
+        with self.assertRaisesRegex(gpuzip.ValuesError, "field 0 holds 2 values"):
+            gpuzip.device_result(result.get())
+        coded.put(array.array("d", bytes(sizes.coded)))
+        gpuzip.decode_device(coded, work, result, field, **keys)
+        with self.assertRaises(gpuzip.StreamError):
+            gpuzip.device_result(result.get())
+        with self.assertRaisesRegex(gpuzip.ArgumentError, "work_bytes = 800"):
+            gpuzip.encode_device(coded, ByInterface(100, stream), result, field, **keys)
+        with self.assertRaisesRegex(gpuzip.ArrayError, "on the GPU"):
+            gpuzip.encode_device(array.array("d", bytes(sizes.coded)), work, result, field, **keys)
 
 if __name__ == "__main__":
     unittest.main()

@@ -14,17 +14,20 @@ use crate::layout::Layout;
 use crate::scalar::{Array, ArrayMut, Scalar};
 use std::ffi::{c_void, CStr};
 
-/// Returns the layout of the fields, whose memory must be on the host.
-fn layout_of(fields: &[AppField]) -> Result<Layout> {
-    let remedy =
-        "codecs by themselves work on host memory in this version: copy the array to host memory first, or let a session save it, \
-                  which compresses device memory on the device";
-    Target::Host.check(fields).map_err(|e| Error::new(e.code, format!("{e}; {remedy}")))?;
+/// Returns the layout of the fields.
+pub(super) fn layout_of(fields: &[AppField]) -> Result<Layout> {
     Layout::new(fields.iter().map(|f| f.field).collect())
 }
 
+/// Returns the layout of the fields, whose memory must be on the host.
+fn host_layout_of(fields: &[AppField]) -> Result<Layout> {
+    let remedy = "this call works on host memory: gpuzip_codec_encode and gpuzip_codec_decode work on device memory";
+    Target::Host.check(fields).map_err(|e| Error::new(e.code, format!("{e}; {remedy}")))?;
+    layout_of(fields)
+}
+
 /// Returns the codec settings of a configuration; `compressor` must name one codec, not auto.
-fn settings_of(config: Config) -> Result<Settings> {
+pub(super) fn settings_of(config: Config) -> Result<Settings> {
     if config.codec.any_codec {
         return fail!(Config, "compressor = 15 (auto): it is a session's planner that chooses; name a codec, GPUZIP_COMPRESSOR_*");
     }
@@ -44,8 +47,8 @@ unsafe fn stream_of<'a>(stream: *const c_void, bytes: u64) -> Result<&'a [u8]> {
     Ok(unsafe { std::slice::from_raw_parts(stream.cast(), len) })
 }
 
-/// Computes `*bytes`, the room in bytes that `gpuzip_codec_compress` needs for these fields: at
-/// least as much as any stream of them takes. The `data` of the fields may be NULL.
+/// Computes `*bytes`, the room in bytes that `gpuzip_codec_compress` and `gpuzip_codec_encode` need for
+/// these fields: at least as much as any stream of them takes. The `data` of the fields may be NULL.
 ///
 /// # Safety
 /// `config` and `bytes` are NULL or valid; `fields` points to `nfields` fields.
@@ -87,7 +90,7 @@ pub unsafe extern "C" fn gpuzip_codec_compress(
         not_null(stream, "stream")?;
         // SAFETY: by this function's contract.
         let (config, fields) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
-        let mut codec = SnapshotCodec::new(settings_of(config)?, &layout_of(&fields)?)?;
+        let mut codec = SnapshotCodec::new(settings_of(config)?, &host_layout_of(&fields)?)?;
         let memory = memory_of(&fields)?;
         let capacity = usize::try_from(capacity).unwrap_or(usize::MAX).min(codec.capacity());
         // SAFETY: `stream` has `capacity` bytes apart from the fields, and the fields are readable
@@ -117,8 +120,10 @@ pub unsafe extern "C" fn gpuzip_codec_decompress(
         let (stream, fields) = unsafe { (stream_of(stream, bytes)?, app_fields(fields, nfields)?) };
         let (header, ..) = Header::open(stream)?;
         let method = Method::of_stream(header.codec, header.parameter)?;
-        let mut codec =
-            SnapshotCodec::new(Settings { method, ..Settings::default() }, &layout_of(&fields)?)?;
+        let mut codec = SnapshotCodec::new(
+            Settings { method, ..Settings::default() },
+            &host_layout_of(&fields)?,
+        )?;
         // SAFETY: the fields are writable host memory by this function's contract.
         unsafe { codec.decompress(stream, &memory_of(&fields)?) }
     })

@@ -780,6 +780,25 @@ pub struct gpuzip_codec_info_t {
     pub reserved: [u64; 4],
 }
 
+/// What `gpuzip_codec_encode` or `gpuzip_codec_decode` came to. The device writes it behind the other work
+/// of the call on the call's stream; until then its contents are undefined.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct gpuzip_codec_result_t {
+    /// Size in bytes of the compressed stream that was written or read; 0 after an error.
+    pub bytes: u64,
+    /// GPUZIP_OK; GPUZIP_ERR_VALUES: a field to encode holds NaN or infinities and `nonfinite` is 1, and
+    /// nothing was written; GPUZIP_ERR_STREAM: the stream to decode is damaged or of another codec, and the
+    /// values of the fields are undefined.
+    pub status: i32,
+    /// After an error the number of the field, from 0.
+    pub field: i32,
+    /// After GPUZIP_ERR_VALUES the number of NaNs and infinities in that field.
+    pub count: u64,
+    /// Reserved; the library writes zero.
+    pub reserved: u64,
+}
+
 /// Returns the most bytes that `compress` of a registered codec writes for an array of this shape;
 /// `data` of `field` is NULL. The library uses at most the bytes of the array itself.
 pub type gpuzip_codec_max_bytes_t =

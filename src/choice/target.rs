@@ -78,26 +78,34 @@ impl Target {
         }
     }
 
-    /// Refuses fields whose memory this device cannot copy.
+    /// Refuses fields that a session on this device cannot copy.
     pub fn check(self, fields: &[AppField]) -> Result<()> {
+        let with_memory = fields.iter().enumerate().filter_map(|(i, f)| Some((i, f.memory?)));
+        for (i, memory) in with_memory {
+            if matches!(self, Target::Cuda(_)) && !memory.rows().is_contiguous() {
+                return fail!(
+                    Unsupported,
+                    "field {i}: pitch2 or pitch3 leaves gaps between its rows, and sessions on CUDA copy contiguous fields \
+                     only in this version: give the whole array with its halos (pitches 0), or use the host backend"
+                );
+            }
+        }
+        self.check_memory(fields)
+    }
+
+    /// Refuses fields whose memory is not this device's.
+    pub fn check_memory(self, fields: &[AppField]) -> Result<()> {
         if self == Target::Host && !cuda::is_in_process() {
             return Ok(());
         }
         for (i, memory) in fields.iter().enumerate().filter_map(|(i, f)| Some((i, f.memory?))) {
             let address = memory.address();
-            if matches!(self, Target::Cuda(_)) && !memory.rows().is_contiguous() {
-                return fail!(
-                    Unsupported,
-                    "field {i}: pitch2 or pitch3 leaves gaps between its rows, and the CUDA backend of this version copies contiguous fields \
-                     only: give the whole array with its halos (pitches 0), or use the host backend"
-                );
-            }
             match (self, cuda::locate(memory)?) {
                 (Target::Host, Location::Device(k)) => {
                     return fail!(Argument, "field {i}: {address:p} is memory of CUDA device {k}: the host backend copies host memory")
                 }
                 (Target::Cuda(mine), Location::Device(k)) if k != mine => {
-                    return fail!(Argument, "field {i}: {address:p} is memory of CUDA device {k}, this session's is {mine}")
+                    return fail!(Argument, "field {i}: {address:p} is memory of CUDA device {k}, this session's or call's is {mine}")
                 }
                 (Target::Cuda(_), Location::Host) => {
                     return fail!(Argument, "field {i}: {address:p} is host memory: the CUDA backend copies device or managed memory")

@@ -78,6 +78,13 @@ impl Rows {
         self.counts == [1, 1]
     }
 
+    /// Length of a row, rows of a plane, and the distances between rows and between planes, in values of
+    /// `value` bytes.
+    pub(crate) fn in_values(&self, value: u64) -> [u64; 4] {
+        let [pitch, plane] = self.pitches.map(|bytes| bytes as u64 / value);
+        [self.row as u64 / value, self.counts[0] as u64, pitch, plane]
+    }
+
     pub(super) fn row(&self) -> usize {
         self.row
     }

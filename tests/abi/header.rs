@@ -6,7 +6,7 @@ use common::{have, needs, root, run, tempdir};
 use std::process::Command;
 
 /// The files of `src/capi/` that hold the ABI, in the order of the header.
-const SOURCES: [&str; 12] = [
+const SOURCES: [&str; 13] = [
     "types.rs",
     "entry.rs",
     "logging.rs",
@@ -19,6 +19,7 @@ const SOURCES: [&str; 12] = [
     "quality.rs",
     "persist.rs",
     "codec.rs",
+    "device_codec.rs",
 ];
 
 fn generate() -> String {

@@ -13,9 +13,9 @@ use gpuzip::device::{AppMemory, Stream};
 use gpuzip::error::Result;
 use gpuzip::layout::{Field, Layout, Parts};
 use gpuzip::scalar::Scalar;
-use values::values;
+
 #[allow(unused_imports)] // Not every test program uses all.
-pub use values::{Draw, Kind, KINDS};
+pub use values::{values, Draw, Kind, KINDS};
 
 /// Length in bytes of the guards around fields and behind the room for a stream; no codec may write
 /// to a guard.

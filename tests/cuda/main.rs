@@ -10,6 +10,7 @@ mod budgets;
 mod capture;
 mod codecs;
 mod compressed;
+mod device_codecs;
 mod disk;
 mod faults;
 mod images;

@@ -4,7 +4,7 @@
 mod bindings;
 mod layouts;
 
-use crate::common::{self, checksum::fnv};
+use crate::common::{self, checksum::fnv, emu};
 use crate::header;
 use common::{compile_c, have, library, needs, root, run, stdout, tempdir, valgrind};
 use header::Header;
@@ -475,12 +475,8 @@ fn default_kinds_of_8_bytes_change_nothing() {
 /// GPU.
 #[test]
 fn device_memory_is_taken_from_fortran() {
-    needs!("gfortran");
-    let dir = tempdir("fortran-gpu");
-    let driver = std::env::current_exe().unwrap().with_file_name("libcuda_emu.so");
-    for name in ["libcuda.so", "libcuda.so.1"] {
-        std::os::unix::fs::symlink(&driver, dir.join(name)).unwrap();
-    }
+    needs!("gfortran", "c++");
+    let dir = emu::folder_with("fortran-gpu", &emu::driver());
     let program = compile(
         &[root().join("tests/foreign/fortran/gpu.f90")],
         &dir,
@@ -489,6 +485,7 @@ fn device_memory_is_taken_from_fortran() {
     for seed in 1..=20 {
         let output = run(command(&program)
             .env("LD_LIBRARY_PATH", &dir)
+            .env("GPUZIP_CACHE_DIR", emu::images())
             .env("CUDA_EMU_SEED", seed.to_string()));
         assert_eq!(stdout(&output), "identical\n", "CUDA_EMU_SEED={seed}");
     }

@@ -89,7 +89,9 @@ fn the_package_does_what_the_library_does() {
 #[test]
 fn arrays_on_a_gpu() {
     run_tests("test_gpu*.py", |tests| {
-        tests.env("LD_LIBRARY_PATH", emu::folder_with("python-driver", &emu::driver()));
+        tests
+            .env("LD_LIBRARY_PATH", emu::folder_with("python-driver", &emu::driver()))
+            .env("GPUZIP_CACHE_DIR", emu::images());
     });
 }
 

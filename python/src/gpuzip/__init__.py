@@ -26,6 +26,7 @@ from .actions import BACKWARD, FORWARD, RESTORE, SAVE, TERMINATE, Action, Action
 from .codec import decode, encode, register_codec
 from .codec import info as codec_info
 from .config import Config, keys
+from .device_codec import RESULT_BYTES, DeviceSizes, decode_device, device_result, device_sizes, encode_device
 from .errors import (
     ArgumentError,
     ArrayError,

@@ -125,6 +125,10 @@ class gpuzip_codec_plugin_t(ctypes.Structure):
     pass
 
 
+class gpuzip_codec_result_t(ctypes.Structure):
+    pass
+
+
 gpuzip_log_callback_t = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_char_p, ctypes.c_void_p)
 gpuzip_forward_t = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32, ctypes.c_uint32)
 gpuzip_backward_t = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int32, ctypes.c_uint32)
@@ -390,6 +394,14 @@ gpuzip_codec_plugin_t._fields_ = [
     ("reserved", ctypes.c_uint64 * 4),
 ]
 
+gpuzip_codec_result_t._fields_ = [
+    ("bytes", ctypes.c_uint64),
+    ("status", ctypes.c_int32),
+    ("field", ctypes.c_int32),
+    ("count", ctypes.c_uint64),
+    ("reserved", ctypes.c_uint64),
+]
+
 # Name: type of the result, and types of the arguments.
 FUNCTIONS = {
     "gpuzip_last_error": (ctypes.c_char_p, ()),
@@ -461,6 +473,9 @@ FUNCTIONS = {
     "gpuzip_codec_decompress": (ctypes.c_int32, (ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(gpuzip_field_t), ctypes.c_uint32,)),
     "gpuzip_codec_info": (ctypes.c_int32, (ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32, ctypes.POINTER(gpuzip_codec_info_t),)),
     "gpuzip_codec_register": (ctypes.c_int32, (ctypes.POINTER(gpuzip_codec_plugin_t), ctypes.POINTER(ctypes.c_int32),)),
+    "gpuzip_codec_work": (ctypes.c_int32, (ctypes.POINTER(gpuzip_config_t), ctypes.POINTER(gpuzip_field_t), ctypes.c_uint32, ctypes.POINTER(ctypes.c_uint64),)),
+    "gpuzip_codec_encode": (ctypes.c_int32, (ctypes.POINTER(gpuzip_config_t), ctypes.POINTER(gpuzip_field_t), ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(gpuzip_codec_result_t), ctypes.c_void_p,)),
+    "gpuzip_codec_decode": (ctypes.c_int32, (ctypes.POINTER(gpuzip_config_t), ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(gpuzip_field_t), ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(gpuzip_codec_result_t), ctypes.c_void_p,)),
 }
 
 # Key: unit, values that the key accepts as a text, names of its values, and its meaning.

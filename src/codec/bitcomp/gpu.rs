@@ -1,7 +1,7 @@
 //! `bitcomp`: libnvcomp's kernels, and before and after them the kernels of kernels/bitcomp.cu.
 
 use super::{Library, Plan, SLACK};
-use crate::codec::gpu::{blocks, kernels, GpuCoder, Kernel, Kernels, Modules, Values};
+use crate::codec::gpu::{blocks, kernels, GpuCoder, Kernel, Kernels, Modules, Room, Values};
 use crate::codec::Shape;
 use crate::device::Queue;
 use crate::error::Result;
@@ -26,8 +26,6 @@ pub struct Bitcomp {
     /// True if bounds limit the root mean square error.
     rms: bool,
     plan: Plan,
-    /// Device address of Bitcomp's stream.
-    stream: u64,
     errors: Kernel,
     judge: Kernel,
     scale: Kernel,
@@ -44,7 +42,6 @@ impl Bitcomp {
         Ok(Bitcomp {
             rms,
             plan,
-            stream: 0,
             errors: kernel(c"bitcomp_errors")?,
             judge: kernel(c"bitcomp_judge")?,
             scale: kernel(c"bitcomp_scale")?,
@@ -81,31 +78,33 @@ impl GpuCoder for Bitcomp {
         8 * (self.plan.most_words() + SLACK) as u64
     }
 
-    /// Makes the first stream from an array of zeros, which also makes Bitcomp load its kernels.
-    fn settle(&mut self, queue: &Queue, at: u64, scratch: u64) -> Result<()> {
+    /// Makes the first stream, in the kept memory, from an array of zeros, which also makes Bitcomp load its kernels.
+    fn prepare(&self, queue: &Queue, room: Room) -> Result<()> {
+        let Room { kept: stream, scratch } = room;
         let array = scratch + ARRAY;
-        self.stream = at;
         queue.fill(array, 0, self.plan.shape.bytes() as u64)?;
-        self.plan.enqueue_compress(queue.0, array, self.stream, scratch)?;
-        self.plan.enqueue_uncompress(queue.0, self.stream, array)
+        self.plan.enqueue_compress(queue.0, array, stream, scratch)?;
+        self.plan.enqueue_uncompress(queue.0, stream, array)
     }
 
-    fn compress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()> {
+    fn compress(&self, queue: &Queue, x: Values, job: u64, room: Room) -> Result<()> {
+        let Room { kept: stream, scratch } = room;
         let array = scratch + ARRAY;
         if self.rms {
             self.check(queue, x, [0, 0, job, scratch])?;
         }
         self.scale.launch(queue, self.blocks(), &[&x.x, &x.later, &self.values(), &array, &job])?;
-        self.plan.enqueue_compress(queue.0, array, self.stream, scratch)?;
-        self.plan.enqueue_uncompress(queue.0, self.stream, array)?;
+        self.plan.enqueue_compress(queue.0, array, stream, scratch)?;
+        self.plan.enqueue_uncompress(queue.0, stream, array)?;
         self.check(queue, x, [array, scratch, job, scratch])?;
-        self.take.launch(queue, self.blocks(), &[&job, &self.stream])
+        self.take.launch(queue, self.blocks(), &[&job, &stream])
     }
 
-    fn decompress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()> {
+    fn decompress(&self, queue: &Queue, x: Values, job: u64, room: Room) -> Result<()> {
+        let Room { kept: stream, scratch } = room;
         let (array, most) = (scratch + ARRAY, 8 * self.plan.most_words() as u64);
-        self.give.launch(queue, self.blocks(), &[&job, &self.stream, &most])?;
-        self.plan.enqueue_uncompress(queue.0, self.stream, array)?;
+        self.give.launch(queue, self.blocks(), &[&job, &stream, &most])?;
+        self.plan.enqueue_uncompress(queue.0, stream, array)?;
         self.store.launch(queue, self.blocks(), &[&x.x, &x.later, &self.values(), &array, &job])
     }
 }

@@ -1,7 +1,7 @@
 //! `cuszp` on a GPU, by the kernels of kernels/cuszp.cu.
 
 use crate::codec::gpu::quantize::{parts, Tiled, TILE};
-use crate::codec::gpu::{kernels, GpuCoder, Kernels, Modules, Values};
+use crate::codec::gpu::{kernels, GpuCoder, Kernels, Modules, Room, Values};
 use crate::codec::Shape;
 use crate::device::Queue;
 use crate::error::Result;
@@ -24,12 +24,12 @@ impl GpuCoder for Cuszp {
         self.0.scratch()
     }
 
-    fn compress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()> {
-        self.0.encode(queue, x, [job, scratch], &self.0.values, &[])
+    fn compress(&self, queue: &Queue, x: Values, job: u64, room: Room) -> Result<()> {
+        self.0.encode(queue, x, [job, room.scratch], &self.0.values, &[])
     }
 
-    fn decompress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()> {
-        let Tiled { values, tiles, decode, .. } = &self.0;
+    fn decompress(&self, queue: &Queue, x: Values, job: u64, room: Room) -> Result<()> {
+        let (Tiled { values, tiles, decode, .. }, scratch) = (&self.0, room.scratch);
         queue.fill(scratch, 0, 8 * tiles)?;
         for (_, blocks) in parts(*tiles) {
             decode.launch(queue, blocks, &[&x.x, &x.later, values, &job, &scratch])?;

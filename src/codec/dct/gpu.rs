@@ -2,7 +2,7 @@
 
 use super::{dims, longest_directory, order, sample_tiles, sides, Grid};
 use crate::codec::gpu::quantize::parts;
-use crate::codec::gpu::{kernels, send, GpuCoder, Kernel, Kernels, Modules, Values};
+use crate::codec::gpu::{kernels, GpuCoder, Kernel, Kernels, Modules, Room, Values};
 use crate::codec::Shape;
 use crate::device::cuda::Argument;
 use crate::device::Queue;
@@ -56,8 +56,6 @@ pub struct Dct {
     grids: Vec<Grid>,
     /// True if bounds limit the root mean square error.
     rms: bool,
-    /// Device address of `Tables`.
-    constants: u64,
     mean: Kernel,
     encode: Kernel,
     finish: Kernel,
@@ -93,7 +91,6 @@ impl Dct {
             shape,
             grids,
             rms,
-            constants: 0,
             mean: modules.kernel(&encode, c"dct_mean", threads)?,
             encode: modules.kernel(&encode, c"dct_encode", threads)?,
             finish: modules.kernel(&encode, c"dct_finish", MOVERS)?,
@@ -159,23 +156,6 @@ impl Dct {
         text[16] = longest_directory(grid, self.shape.scalar.bytes() as usize) as u64;
         text
     }
-
-    /// Returns the bytes of `Tables` in kernels/dct.cuh.
-    fn tables(&self) -> Result<Vec<u8>> {
-        let (large, small) = (&self.grids[0], self.grids.last().unwrap_or(&self.grids[0]));
-        let parts = [0, 1, 2].map(|a| (large.t[a] / small.t[a]) as u64);
-        let words = [self.describe(large), self.describe(small)].concat();
-        let counts = [sample_tiles(large) as u64, self.shape.values() as u64, 0];
-        let words = words.into_iter().chain(parts).chain(counts);
-        let mut text: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
-        // Places of the coefficients in shared memory, as `at` of kernels/dct.cuh gives them.
-        for grid in [large, small] {
-            let order = order(grid.side, grid.dims)?;
-            let places = order.iter().map(|&p| (p + p / grid.side as u32) as u16);
-            text.extend(places.chain(std::iter::repeat(0)).take(ORDER).flat_map(u16::to_le_bytes));
-        }
-        Ok(text)
-    }
 }
 
 impl GpuCoder for Dct {
@@ -187,15 +167,29 @@ impl GpuCoder for Dct {
         TABLES
     }
 
-    fn settle(&mut self, queue: &Queue, kept: u64, _: u64) -> Result<()> {
-        self.constants = kept;
-        send(queue, kept, &self.tables()?)
+    /// Returns the words of `Tables` in kernels/dct.cuh.
+    fn tables(&self) -> Result<Vec<u64>> {
+        let (large, small) = (&self.grids[0], self.grids.last().unwrap_or(&self.grids[0]));
+        let parts = [0, 1, 2].map(|a| (large.t[a] / small.t[a]) as u64);
+        let counts = [sample_tiles(large) as u64, self.shape.values() as u64, 0];
+        let mut words = [self.describe(large), self.describe(small)].concat();
+        words.extend(parts.into_iter().chain(counts));
+        // Places of the coefficients in shared memory, as `at` of kernels/dct.cuh gives them.
+        for grid in [large, small] {
+            let mut places = [0u64; ORDER];
+            for (place, &p) in places.iter_mut().zip(&order(grid.side, grid.dims)?) {
+                *place = (p + p / grid.side as u32) as u64;
+            }
+            // Four places of 16 bits are a word.
+            words.extend(places.chunks(4).map(|p| p[0] | p[1] << 16 | p[2] << 32 | p[3] << 48));
+        }
+        Ok(words)
     }
 
-    fn compress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()> {
+    fn compress(&self, queue: &Queue, x: Values, job: u64, room: Room) -> Result<()> {
+        let Room { kept: tables, scratch } = room;
         let Addresses { status, loaded, zeros, lengths, table, .. } = self.compressing(scratch);
         let (pieces, sample) = (self.pieces(Grid::tiles), self.sample_blocks());
-        let tables = self.constants;
         queue.fill(scratch, 0, zeros - scratch)?;
         let mean = |round: u32, blocks: u64| {
             self.mean.launch(queue, blocks, &[&x.x, &x.later, &tables, &job, &scratch, &round])
@@ -221,9 +215,9 @@ impl GpuCoder for Dct {
         self.finish.launch(queue, moves, &[&tables, &job, &scratch, &lengths, &table, &loaded])
     }
 
-    fn decompress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()> {
+    fn decompress(&self, queue: &Queue, x: Values, job: u64, room: Room) -> Result<()> {
+        let Room { kept: tables, scratch } = room;
         let Addresses { status, zeros, lengths, .. } = self.decompressing(scratch);
-        let tables = self.constants;
         queue.fill(scratch, 0, zeros - scratch)?;
         let portions = self.tiles().div_ceil(PORTION);
         self.open.launch(queue, portions, &[&tables, &job, &scratch, &status, &lengths])?;

@@ -1,7 +1,7 @@
 //! Coders of the codecs whose payloads have a fixed size (zfp, fp16, bfp): one kernel codes an array,
 //! one decodes it.
 
-use super::{blocks, kernels, GpuCoder, Kernel, Kernels, Modules, Values};
+use super::{blocks, kernels, GpuCoder, Kernel, Kernels, Modules, Room, Values};
 use crate::codec::Shape;
 use crate::device::cuda::Argument;
 use crate::device::Queue;
@@ -57,11 +57,11 @@ impl Fixed {
 }
 
 impl GpuCoder for Fixed {
-    fn compress(&self, queue: &Queue, x: Values, job: u64, _: u64) -> Result<()> {
+    fn compress(&self, queue: &Queue, x: Values, job: u64, _: Room) -> Result<()> {
         self.launch(queue, self.encode, x, job)
     }
 
-    fn decompress(&self, queue: &Queue, x: Values, job: u64, _: u64) -> Result<()> {
+    fn decompress(&self, queue: &Queue, x: Values, job: u64, _: Room) -> Result<()> {
         self.launch(queue, self.decode, x, job)
     }
 }

@@ -5,12 +5,19 @@
 //! kernel: the kernels make all decisions. What the host must learn later, the size of a snapshot
 //! and any error, is a [`Report`], which the last kernel stores where the caller wants it.
 
+mod calls;
 pub(super) mod fixed;
+mod owned;
 pub(super) mod quantize;
+mod rows;
 mod snapshot;
+mod sources;
 mod sum;
 
-pub use snapshot::{sources, GpuCodec, Report};
+pub(crate) use calls::{decode, encode, work_bytes, DeviceCall};
+pub use owned::GpuCodec;
+pub use snapshot::Report;
+pub use sources::sources;
 pub use sum::FieldSum;
 
 use crate::device::cuda::{Argument, Module, Source};
@@ -50,6 +57,15 @@ pub(crate) struct Values {
     pub later: u64,
 }
 
+/// Addresses of the device memory of a coder, multiples of 256.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// The memory that the coder keeps.
+    pub kept: u64,
+    /// The scratch memory, which all coders share.
+    pub scratch: u64,
+}
+
 /// Enqueues the kernels that code arrays of one shape. Every kernel reads its job, a `Job` of
 /// kernels/common.cuh in device memory, and returns at once if the job says so.
 pub(crate) trait GpuCoder: Send {
@@ -58,27 +74,31 @@ pub(crate) trait GpuCoder: Send {
         0
     }
 
-    /// Returns the bytes of device memory that the coder keeps for itself all the time.
+    /// Returns the bytes of device memory that the coder keeps for itself from one array to the next.
     fn kept(&self) -> u64 {
         0
     }
 
-    /// Tells the coder the addresses of the memory that it keeps and of the scratch memory, both
-    /// multiples of 256, and enqueues what must be done once.
-    fn settle(&mut self, _queue: &Queue, _kept: u64, _scratch: u64) -> Result<()> {
+    /// Returns the words that the kept memory must begin with before the first array.
+    fn tables(&self) -> Result<Vec<u64>> {
+        Ok(Vec::new())
+    }
+
+    /// Enqueues what else must be done in new memory before the first array.
+    fn prepare(&self, _queue: &Queue, _room: Room) -> Result<()> {
         Ok(())
     }
 
     /// Enqueues the coding of `x` into the payload of the job at the address `job`; the kernels
     /// write the size of the payload to the job. The bytes are those of `Coder::compress`, except
     /// for Bitcomp, whose host functions may produce other bytes for the same values.
-    fn compress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()>;
+    fn compress(&self, queue: &Queue, x: Values, job: u64, room: Room) -> Result<()>;
 
     /// Enqueues the decoding of the payload of the job into `x`. The kernels write every value of
     /// `x`, or mark the job as damaged; they use `x.later` only if the job says so. Whatever the
     /// payload contains, they read nothing beyond it and write nothing but `x`; for Bitcomp only if
     /// the checksum of the stream was right, because libnvcomp does not check its payload.
-    fn decompress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()>;
+    fn decompress(&self, queue: &Queue, x: Values, job: u64, room: Room) -> Result<()>;
 }
 
 /// A kernel of a loaded module.
@@ -134,14 +154,4 @@ impl Modules {
 /// Returns the blocks for `work` pieces, with `threads` threads a block and `each` pieces a thread.
 pub(super) fn blocks(work: u64, threads: u32, each: u64) -> u64 {
     work.div_ceil(threads as u64 * each)
-}
-
-/// Copies `text` to the device address `to`, and waits for the copy: CUDA does not promise that an
-/// asynchronous copy has read pageable memory, such as that of `text`, when its call returns.
-pub(super) fn send(queue: &Queue, to: u64, text: &[u8]) -> Result<()> {
-    if text.is_empty() {
-        return Ok(());
-    }
-    queue.copy(to, text.as_ptr() as u64, text.len() as u64)?;
-    queue.finish()
 }

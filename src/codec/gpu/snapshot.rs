@@ -1,12 +1,11 @@
 //! Snapshots on a device: the work of [`SnapshotCodec`](crate::codec::SnapshotCodec), done by the
 //! kernels of kernels/snapshot.cu.
 
-use super::{blocks, kernels, send, sum, GpuCoder, Kernel, Kernels, Modules, Values};
+use super::{blocks, kernels, GpuCoder, Kernel, Kernels, Modules, Room, Values};
 use crate::codec::snapshot_codec::not_finite;
 use crate::codec::streams::{self, shapes_of, Record, Streams};
-use crate::codec::table::CODECS;
 use crate::codec::{Delta, ErrorBound, Settings, Shape};
-use crate::device::cuda::{Argument, DeviceSlab, Source};
+use crate::device::cuda::{Argument, WORDS};
 use crate::device::Queue;
 use crate::error::{fail, Result};
 use crate::layout::{aligned, Layout, Parts};
@@ -28,15 +27,7 @@ const SETTINGS: usize = 48;
 /// Largest number of blocks that sum the moments of an array; every block has one partial sum.
 const SUMS: u64 = 1024;
 
-const KERNELS: Kernels = kernels!("snapshot", "snapshot.cu");
-
-/// Returns all kernel sources, to be compiled in advance.
-pub fn sources() -> Vec<Source> {
-    let of_codecs = CODECS.iter().flat_map(|codec| codec.kernels);
-    let both = |kernels: &Kernels| [Scalar::F32, Scalar::F64].map(|scalar| kernels.of(scalar));
-    let sources = [KERNELS].iter().chain(of_codecs).flat_map(both);
-    sources.chain([sum::KERNELS.of(Scalar::F32)]).collect()
-}
+pub(super) const KERNELS: Kernels = kernels!("snapshot", "snapshot.cu");
 
 /// The result of coding or decoding a snapshot, stored by the last kernel of the call.
 #[repr(C)]
@@ -83,17 +74,20 @@ struct Stream {
     coder: usize,
 }
 
-/// Codes the snapshots of one layout on one device. All memory is allocated when the codec is made,
-/// once for all parts.
-pub struct GpuCodec {
+/// The kernels that code the snapshots of one layout on one device, in work memory that the caller has. The
+/// modules of the kernels stay loaded as long as this object lives, which is the caller's duty.
+pub struct SnapshotKernels {
     /// The order of the streams, and the records in which they lie.
     records: Streams,
     /// True if the bound depends on standard deviations.
     statistical: bool,
     streams: Vec<Stream>,
     coders: Coders,
-    /// The modules of the kernels, which stay loaded as long as this object lives.
-    _modules: Modules,
+    /// What work memory must hold before the first call: words, and the offset in bytes of the first one.
+    texts: Vec<(u64, Vec<u64>)>,
+    layout: Layout,
+    write: Kernel,
+    result: Kernel,
     prepare: Kernel,
     sigma: Kernel,
     decide: Kernel,
@@ -102,11 +96,30 @@ pub struct GpuCodec {
     verify: Kernel,
     judge: Kernel,
     conclude: Kernel,
-    memory: DeviceSlab,
-    at: Addresses,
 }
 
-/// Addresses in the device memory of a codec, all multiples of 256.
+/// A record of a part of a state in device memory.
+#[derive(Clone, Copy)]
+pub struct Coded {
+    /// Address of the record, a multiple of 64.
+    pub at: u64,
+    /// Bytes that may be read.
+    pub bytes: u64,
+    /// Whether the record has all of these bytes, and not the first ones only.
+    pub is_whole: bool,
+}
+
+/// What the kernels of a call use: the stream, the addresses in the work memory, the addresses of the fields,
+/// and the address of the [`Report`].
+#[derive(Clone, Copy)]
+struct On<'a> {
+    queue: &'a Queue,
+    at: Addresses,
+    fields: &'a [u64],
+    report: u64,
+}
+
+/// Addresses in the work memory, all multiples of 256.
 #[derive(Clone, Copy, Default)]
 struct Addresses {
     settings: u64,
@@ -152,21 +165,23 @@ impl Addresses {
         at.end = end;
         at
     }
+
+    /// The address of job number `k`.
+    fn job(&self, k: usize) -> u64 {
+        self.jobs + k as u64 * JOB
+    }
 }
 
-impl GpuCodec {
-    /// Makes a codec for snapshots of `layout`, cut into `parts`, on a device of this architecture, in
-    /// the current context. Copies tables to the device through `queue`, and does not wait for the device.
+impl SnapshotKernels {
+    /// Loads the kernels for snapshots of `layout`, cut into `parts`, into `modules`.
     pub fn new(
         settings: &Settings,
         layout: &Layout,
         parts: &Parts,
-        architecture: u32,
-        queue: &Queue,
+        modules: &mut Modules,
     ) -> Result<Self> {
-        let mut modules = Modules::new(architecture);
         let records = Streams::new(settings, layout, parts)?;
-        let (coders, coder_of) = coders_of(settings, layout, &mut modules)?;
+        let (coders, coder_of) = coders_of(settings, layout, modules)?;
         let shapes: Vec<Shape> = shapes_of(layout).collect();
         let mut streams: Vec<Stream> = Vec::new();
         for &field in &records.order {
@@ -184,11 +199,11 @@ impl GpuCodec {
             let part = records.part_of[field];
             streams.push(Stream { field, part, shape, later, typed, coder });
         }
-        let statistical = is_statistical(settings);
-        let bytes = Addresses::of(layout, &coders, statistical, 0).end;
         let plain = KERNELS.of(Scalar::F32);
         let mut kernel = |name, threads| modules.kernel(&plain, name, threads);
-        let mut codec = GpuCodec {
+        let mut made = SnapshotKernels {
+            write: kernel(c"snapshot_write", THREADS)?,
+            result: kernel(c"snapshot_result", WARP)?,
             prepare: kernel(c"snapshot_prepare", WARP)?,
             sigma: kernel(c"snapshot_sigma", THREADS)?,
             decide: kernel(c"snapshot_decide", WARP)?,
@@ -197,37 +212,58 @@ impl GpuCodec {
             verify: kernel(c"snapshot_verify", THREADS)?,
             judge: kernel(c"snapshot_judge", WARP)?,
             conclude: kernel(c"snapshot_conclude", WARP)?,
-            statistical,
+            statistical: is_statistical(settings),
             streams,
             records,
             coders,
-            _modules: modules,
-            memory: DeviceSlab::new(bytes)?,
-            at: Addresses::default(),
+            texts: Vec::new(),
+            layout: layout.clone(),
         };
-        codec.at = Addresses::of(layout, &codec.coders, statistical, codec.memory.address);
-        let mut place = codec.at.kept;
-        for coder in &mut codec.coders {
-            coder.settle(queue, place, codec.at.scratch)?;
-            place += aligned(coder.kept());
-        }
-        codec.describe(settings, queue)?;
-        Ok(codec)
+        made.texts = made.texts(settings)?;
+        Ok(made)
     }
 
-    /// Returns the bytes of device memory that a codec with these settings would hold.
+    /// Returns the bytes of work memory of a codec with these settings.
     pub fn bytes_for(settings: &Settings, layout: &Layout) -> Result<u64> {
         let (coders, _) = coders_of(settings, layout, &mut Modules::default())?;
         Ok(Addresses::of(layout, &coders, is_statistical(settings), 0).end)
     }
 
-    /// Returns the bytes of device memory that the codec holds.
-    pub fn bytes(&self) -> u64 {
-        self.memory.bytes
+    /// The addresses in work memory that begins at `work`.
+    fn addresses(&self, work: u64) -> Addresses {
+        Addresses::of(&self.layout, &self.coders, self.statistical, work)
     }
 
-    /// Copies settings and layout to the device in the form that the kernels read.
-    fn describe(&self, settings: &Settings, queue: &Queue) -> Result<()> {
+    /// Returns the bytes of work memory.
+    pub fn bytes(&self) -> u64 {
+        self.addresses(0).end
+    }
+
+    /// The memory of coder number `k`.
+    fn room(&self, at: &Addresses, k: usize) -> Room {
+        let before = self.coders[..k].iter().map(|coder| aligned(coder.kept()));
+        Room { kept: at.kept + before.sum::<u64>(), scratch: at.scratch }
+    }
+
+    /// Enqueues what must be done in work memory at the address `work` before the first call with this memory,
+    /// and again if the memory was used for anything else. The words come to the device as arguments of kernels,
+    /// so that no copy has to wait for memory of the host.
+    pub fn prepare(&self, queue: &Queue, work: u64) -> Result<()> {
+        for (at, text) in &self.texts {
+            for (k, part) in text.chunks(WORDS).enumerate() {
+                let (mut words, to) = ([0; WORDS], work + at + (8 * WORDS * k) as u64);
+                words[..part.len()].copy_from_slice(part);
+                self.write.launch(queue, 1, &[&to, &(part.len() as u32), &words])?;
+            }
+        }
+        let at = self.addresses(work);
+        let mut coders = self.coders.iter().enumerate();
+        coders.try_for_each(|(k, coder)| coder.prepare(queue, self.room(&at, k)))
+    }
+
+    /// Returns settings, layout and the tables of the coders in the form that the kernels read.
+    fn texts(&self, settings: &Settings) -> Result<Vec<(u64, Vec<u64>)>> {
+        let at = self.addresses(0);
         let (mode, value, sigmas) = match settings.bound {
             ErrorBound::OfMax(part) => (0u32, part, 0.0),
             ErrorBound::Absolute(bound) => (1, bound, 0.0),
@@ -238,58 +274,56 @@ impl GpuCodec {
             ErrorBound::Delta(Delta::Static(delta)) => (1, delta / 2.0, 0.0),
         };
         let method = &settings.method;
-        let mut text = Vec::new();
         let (codec, bounded) = (method.number() as u32, method.is_bounded() as u32);
         let reject = settings.reject_nonfinite as u32;
-        put(&mut text, &[codec, method.parameter(), bounded, reject, mode]);
-        put(&mut text, &[self.streams.len() as u32, self.records.groups.len() as u32, 0]);
-        text.extend([value, sigmas].into_iter().flat_map(f64::to_le_bytes));
-        send(queue, self.at.settings, &text)?;
+        let (streams, groups) = (self.streams.len() as u32, self.records.groups.len() as u32);
+        let mut text =
+            words(&[codec, method.parameter(), bounded, reject, mode, streams, groups, 0]);
+        text.extend([value, sigmas].map(f64::to_bits));
+        let mut texts = vec![(at.settings, text)];
         let mut text = Vec::new();
         for (k, stream) in self.streams.iter().enumerate() {
             let n = stream.shape.n.map(|n| n as u64);
-            for n in [stream.shape.values() as u64, n[0], n[1], n[2]] {
-                text.extend(n.to_le_bytes());
-            }
+            text.extend([stream.shape.values() as u64, n[0], n[1], n[2]]);
             let group =
                 self.records.groups.iter().position(|group| group.contains(&k)).unwrap_or(0);
             let scalar = stream.shape.scalar as u32 | (stream.part as u32) << 16;
             let field = stream.field as u32;
             let later = stream.later.map_or(0, |j| j as u32 + 1);
-            put(&mut text, &[scalar, later, group as u32, field]);
+            text.extend(words(&[scalar, later, group as u32, field]));
         }
-        send(queue, self.at.fields, &text)?;
+        texts.push((at.fields, text));
         let mut text = Vec::new();
         for group in &self.records.groups {
-            put(&mut text, &[group.start as u32 | (group.len() as u32) << 16, 0, 0, 0, 0, 0]);
+            text.extend([group.start as u64 | (group.len() as u64) << 16, 0, 0]);
         }
-        send(queue, self.at.groups, &text)
-    }
-
-    /// Returns the device address of job number `k`.
-    fn job(&self, k: usize) -> u64 {
-        self.at.jobs + k as u64 * JOB
+        texts.push((at.groups, text));
+        for (k, coder) in self.coders.iter().enumerate() {
+            texts.push((self.room(&at, k).kept, coder.tables()?));
+        }
+        Ok(texts)
     }
 
     /// Enqueues the coding of the first `parts` parts of the fields at the device address `stage`, a
     /// multiple of 64, with the room that `SnapshotCodec` needs; the record of each part begins as
-    /// there (`begin`). The [`Report`] goes to the address `report`, in memory of the device or in
-    /// page-locked memory.
+    /// there (`begin`). `work` is the address of work memory that was prepared. The [`Report`] goes to
+    /// the address `report`, in memory of the device or in page-locked memory.
     pub fn compress(
         &self,
         queue: &Queue,
+        work: u64,
         parts: usize,
         fields: &[u64],
         stage: u64,
         report: u64,
     ) -> Result<()> {
-        let Addresses { settings, fields: infos, groups, surveys, jobs, errors, state, .. } =
-            self.at;
+        let on = On { queue, at: self.addresses(work), fields, report };
+        let Addresses { settings, fields: infos, groups, surveys, jobs, errors, state, .. } = on.at;
         let (all, second) = (2 * self.streams.len() as u32 + 1, stage + self.begin(1));
         self.prepare.launch(queue, 1, &[&surveys, &all, &state, &stage, &second])?;
-        self.survey(queue, parts, fields)?;
+        self.survey(on, parts)?;
         if self.statistical {
-            self.deviations(queue, parts, fields)?;
+            self.deviations(on, parts)?;
         }
         let count = parts as u32;
         let arguments: [&dyn Argument; 8] =
@@ -298,9 +332,22 @@ impl GpuCodec {
         let made = self.made(parts);
         for (i, &stream) in made.iter().enumerate() {
             let next = made.get(i + 1).map_or(u32::MAX, |&(job, _)| job as u32);
-            self.stream(queue, fields, stream, next, report)?;
+            self.stream(on, stream, next)?;
         }
         Ok(())
+    }
+
+    /// Enqueues the kernel that stores the result of the call before in the form of gpuzip_codec_result_t
+    /// at the address `to`. The call's report went to `report`; `statuses`: of the report's errors 1 and 2.
+    pub fn tell(&self, queue: &Queue, report: u64, statuses: [i32; 2], to: u64) -> Result<()> {
+        let [values, stream] = statuses;
+        self.result.launch(queue, 1, &[&report, &values, &stream, &to])
+    }
+
+    /// The address of the state of a call in work memory that begins at `work`: the kernels need no other place
+    /// for their report.
+    pub fn own_report(&self, work: u64) -> u64 {
+        self.addresses(work).state
     }
 
     /// Where the record of part `part` begins behind the address that `compress` gets, in bytes.
@@ -335,9 +382,10 @@ impl GpuCodec {
     }
 
     /// Enqueues the kernels that find the ranges of the fields and of the differences.
-    fn survey(&self, queue: &Queue, parts: usize, fields: &[u64]) -> Result<()> {
+    fn survey(&self, on: On, parts: usize) -> Result<()> {
+        let On { queue, fields, .. } = on;
         let count = self.streams.len();
-        let place = |k: usize| self.at.surveys + k as u64 * SURVEY;
+        let place = |k: usize| on.at.surveys + k as u64 * SURVEY;
         let mut seen = vec![false; count];
         // The kernel of a previous time level also finds the range of its later level, unless an
         // earlier kernel has found it: a later level needs no pass of its own.
@@ -360,7 +408,8 @@ impl GpuCodec {
     }
 
     /// Enqueues the kernels that find the standard deviations of the fields and of the differences.
-    fn deviations(&self, queue: &Queue, parts: usize, fields: &[u64]) -> Result<()> {
+    fn deviations(&self, on: On, parts: usize) -> Result<()> {
+        let On { queue, fields, .. } = on;
         let arrays = |(k, _, later): (usize, &Stream, Option<usize>)| {
             let difference = later.map(|j| (self.streams.len() + k, fields[self.streams[j].field]));
             [Some((k, 0)), difference].into_iter().flatten().map(move |(at, later)| (k, at, later))
@@ -368,7 +417,7 @@ impl GpuCodec {
         for (k, at, later) in self.coded(parts).flat_map(arrays) {
             let Stream { field, shape, typed, .. } = &self.streams[k];
             let (values, survey, sums) =
-                (shape.values() as u64, self.at.surveys + at as u64 * SURVEY, self.at.sums);
+                (shape.values() as u64, on.at.surveys + at as u64 * SURVEY, on.at.sums);
             let count = blocks(values, THREADS, EACH).min(SUMS);
             for round in [0u32, 1] {
                 let arguments: [&dyn Argument; 6] =
@@ -383,21 +432,16 @@ impl GpuCodec {
     /// Enqueues the kernels that make the stream of job `number`, as the difference to the field of
     /// stream `later` if there is one. `next` is the job number of the stream behind it, or
     /// `u32::MAX`: the result then goes to `report`.
-    fn stream(
-        &self,
-        queue: &Queue,
-        fields: &[u64],
-        (number, later): (usize, Option<usize>),
-        next: u32,
-        report: u64,
-    ) -> Result<()> {
-        let (k, job, number) = (number as u32 / 2, self.job(number), number as u32);
+    fn stream(&self, on: On, (number, later): (usize, Option<usize>), next: u32) -> Result<()> {
+        let On { queue, at, fields, report } = on;
+        let (k, job, number) = (number as u32 / 2, at.job(number), number as u32);
         let stream = &self.streams[k as usize];
         let (x, values) = (fields[stream.field], stream.shape.values() as u64);
         let later = later.map_or(0, |j| fields[self.streams[j].field]);
-        self.coders[stream.coder].compress(queue, Values { x, later }, job, self.at.scratch)?;
+        let (coder, room) = (&self.coders[stream.coder], self.room(&at, stream.coder));
+        coder.compress(queue, Values { x, later }, job, room)?;
         stream.typed.fill.launch(queue, blocks(values, THREADS, EACH), &[&x, &values, &job])?;
-        let Addresses { settings, fields: infos, groups, jobs, state, .. } = self.at;
+        let Addresses { settings, fields: infos, groups, jobs, state, .. } = at;
         self.seal.launch(
             queue,
             1,
@@ -405,23 +449,27 @@ impl GpuCodec {
         )
     }
 
-    /// Enqueues the decoding of the record of `bytes` bytes at the device address `from`, a multiple
-    /// of 64, into those of the fields that [`Record`] says. If the record is damaged, the values of
-    /// these fields are undefined. The [`Report`] goes to the address `report`, as in `compress`.
+    /// Enqueues the decoding of a record into those of the fields that [`Record`] says. If the record is
+    /// damaged, the values of these fields are undefined. `work` and `report` as for `compress`; if the record
+    /// may be shorter than its bytes, the report says where it ends.
     pub fn decompress(
         &self,
         queue: &Queue,
+        work: u64,
         record: Record,
-        (from, bytes): (u64, u64),
+        from: Coded,
         fields: &[u64],
         report: u64,
     ) -> Result<()> {
-        let Addresses { settings, fields: infos, jobs, state, scratch, .. } = self.at;
-        let part = record.part() as u32;
-        self.open.launch(queue, 1, &[&settings, &part, &infos, &jobs, &state, &from, &bytes])?;
+        let at = self.addresses(work);
+        let Addresses { settings, fields: infos, jobs, state, .. } = at;
+        let (part, whole) = (record.part() as u32, u32::from(from.is_whole));
+        let arguments: [&dyn Argument; 8] =
+            [&settings, &part, &infos, &jobs, &state, &from.at, &from.bytes, &whole];
+        self.open.launch(queue, 1, &arguments)?;
         let streams = || self.streams.iter().enumerate().filter(|(_, s)| s.part == record.part());
         for (k, _) in streams() {
-            self.verify.launch(queue, blocks(bytes / 8, THREADS, EACH), &[&self.job(k)])?;
+            self.verify.launch(queue, blocks(from.bytes / 8, THREADS, EACH), &[&at.job(k)])?;
         }
         self.judge.launch(queue, 1, &[&settings, &part, &infos, &jobs, &state])?;
         for (k, stream) in streams() {
@@ -429,8 +477,9 @@ impl GpuCodec {
             let Some(target) = targets.next() else { continue };
             let (x, values) = (fields[target], stream.shape.values() as u64);
             let later = stream.later.map_or(0, |j| fields[self.streams[j].field]);
-            let (job, blocks) = (self.job(k), blocks(values, THREADS, EACH));
-            self.coders[stream.coder].decompress(queue, Values { x, later }, job, scratch)?;
+            let (job, blocks) = (at.job(k), blocks(values, THREADS, EACH));
+            let (coder, room) = (&self.coders[stream.coder], self.room(&at, stream.coder));
+            coder.decompress(queue, Values { x, later }, job, room)?;
             stream.typed.spread.launch(queue, blocks, &[&x, &later, &values, &job])?;
             targets
                 .try_for_each(|other| queue.copy(fields[other], x, stream.shape.bytes() as u64))?;
@@ -469,7 +518,7 @@ fn coders_of(
     })
 }
 
-/// Appends the words to `text`, little-endian.
-fn put(text: &mut Vec<u8>, words: &[u32]) {
-    words.iter().for_each(|word| text.extend(word.to_le_bytes()));
+/// Joins pairs of words of 32 bits, the lower half first.
+fn words(halves: &[u32]) -> Vec<u64> {
+    halves.chunks(2).map(|pair| pair[0] as u64 | (pair[1] as u64) << 32).collect()
 }

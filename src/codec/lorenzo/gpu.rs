@@ -2,7 +2,7 @@
 
 use super::Grid;
 use crate::codec::gpu::quantize::{parts, Tiled, QUANTA};
-use crate::codec::gpu::{kernels, GpuCoder, Kernels, Modules, Values};
+use crate::codec::gpu::{kernels, GpuCoder, Kernels, Modules, Room, Values};
 use crate::codec::Shape;
 use crate::device::cuda::Argument;
 use crate::device::Queue;
@@ -37,12 +37,13 @@ impl GpuCoder for Lorenzo {
         self.tiled.scratch()
     }
 
-    fn compress(&self, queue: &Queue, x: Values, job: u64, scratch: u64) -> Result<()> {
+    fn compress(&self, queue: &Queue, x: Values, job: u64, room: Room) -> Result<()> {
+        let scratch = room.scratch;
         let sizes = scratch + QUANTA + 8 * self.tiled.tiles;
         self.tiled.encode(queue, x, [job, scratch], &self.grid, &[&sizes])
     }
 
-    fn decompress(&self, queue: &Queue, x: Values, job: u64, _: u64) -> Result<()> {
+    fn decompress(&self, queue: &Queue, x: Values, job: u64, _: Room) -> Result<()> {
         for (first, blocks) in parts(self.tiled.tiles) {
             let arguments: [&dyn Argument; 5] = [&x.x, &x.later, &self.grid, &job, &first];
             self.tiled.decode.launch(queue, blocks, &arguments)?;

@@ -416,13 +416,13 @@ pub fn require_device() -> Result<()> {
 }
 
 /// Whether `stream` is NULL (0), CU_STREAM_LEGACY (1) or CU_STREAM_PER_THREAD (2).
-pub fn is_default(stream: CUstream) -> bool {
+fn is_default(stream: CUstream) -> bool {
     (stream as usize) < 3
 }
 
 /// Fails if the current context, to which the default streams belong, is another one than the
 /// device's primary context on the same device: such streams cannot be ordered with gpuzip's.
-pub fn check_default_stream(stream: CUstream, context: CUcontext, ordinal: i32) -> Result<()> {
+fn check_default_stream(stream: CUstream, context: CUcontext, ordinal: i32) -> Result<()> {
     let (mut current, mut device) = (std::ptr::null_mut(), 0);
     cu!(cuCtxGetCurrent(&mut current))?;
     if !current.is_null() && current != context {
@@ -436,7 +436,7 @@ pub fn check_default_stream(stream: CUstream, context: CUcontext, ordinal: i32) 
 
 /// Fails if `stream`, which is no default stream, belongs to another context than the device's
 /// primary one. Call this where a context is current: the application may have none.
-pub fn check_stream(stream: CUstream, context: CUcontext, ordinal: i32) -> Result<()> {
+fn check_stream(stream: CUstream, context: CUcontext, ordinal: i32) -> Result<()> {
     let mut of = std::ptr::null_mut();
     cu!(cuStreamGetCtx(stream, &mut of))?;
     if !of.is_null() && of != context {
@@ -461,7 +461,7 @@ pub fn is_capturing(stream: CUstream) -> Result<bool> {
 }
 
 /// Fails if `stream` is being captured into a CUDA graph: the work of `call` would not run now.
-pub fn refuse_capture(stream: CUstream, call: &str) -> Result<()> {
+fn refuse_capture(stream: CUstream, call: &str) -> Result<()> {
     if is_capturing(stream)? {
         return fail!(
             Argument,
@@ -503,6 +503,24 @@ impl Drop for Current {
         let mut context = std::ptr::null_mut();
         let _ = cu!(cuCtxPopCurrent_v2(&mut context));
     }
+}
+
+/// Makes the device's primary context current for the call `call` on the application's stream. Fails if
+/// the stream belongs to another context or is being captured.
+pub fn enter(
+    stream: CUstream,
+    (context, ordinal): (CUcontext, i32),
+    call: &'static str,
+) -> Result<Current> {
+    if is_default(stream) {
+        check_default_stream(stream, context, ordinal)?;
+    }
+    let current = Current::new(context)?;
+    if !is_default(stream) {
+        check_stream(stream, context, ordinal)?;
+    }
+    refuse_capture(stream, call)?;
+    Ok(current)
 }
 
 /// Number of the NUMA node whose memory is closest to the device; `None` if the system has no such

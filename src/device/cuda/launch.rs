@@ -10,6 +10,9 @@ use std::ffi::{c_void, CStr};
 /// The most blocks of a launch, far below CUDA's limit: kernels loop over the values that are left.
 const MOST_BLOCKS: u64 = 1 << 20;
 
+/// Words of the longest argument of a kernel: with the other arguments less than CUDA's limit of 4 KiB.
+pub const WORDS: usize = 448;
+
 /// A kernel image that is loaded in a context.
 pub struct Module(CUmodule);
 
@@ -70,7 +73,7 @@ macro_rules! arguments {
         })*
     };
 }
-arguments! { i32 u32 u64 f64 [u64; 3] [u64; 4] [u64; 8] }
+arguments! { i32 u32 u64 f64 [u64; 3] [u64; 4] [u64; 8] [u64; WORDS] }
 
 impl Queue {
     /// Enqueues a kernel of `blocks` blocks of `threads` threads. `blocks` is raised to 1 or

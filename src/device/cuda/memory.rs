@@ -24,36 +24,59 @@ pub enum Location {
 /// memory only. If the driver cannot tell, this is an error: using device memory as host memory
 /// would crash the process.
 pub fn locate(memory: AppMemory) -> Result<Location> {
+    Ok(match attributes_of(memory.address() as u64)? {
+        Attributes { managed, ordinal, .. } if managed != 0 => Location::Managed(ordinal),
+        Attributes { kind, ordinal, .. } if kind == CUmemorytype::CU_MEMORYTYPE_DEVICE as u32 => {
+            Location::Device(ordinal)
+        }
+        _ => Location::Host,
+    })
+}
+
+/// Whether memory is page-locked host memory, which kernels can write.
+pub fn is_page_locked(memory: AppMemory) -> Result<bool> {
+    let found = attributes_of(memory.address() as u64)?;
+    Ok(found.managed == 0 && found.kind == CUmemorytype::CU_MEMORYTYPE_HOST as u32)
+}
+
+/// What the driver says of memory: a `CUmemorytype`, 0 for memory that it does not know; whether the memory is
+/// managed; and its device.
+#[derive(Default)]
+struct Attributes {
+    kind: u32,
+    managed: u32,
+    ordinal: i32,
+}
+
+fn attributes_of(address: u64) -> Result<Attributes> {
     if !driver::is_in_process() || driver::is_parents() {
-        return Ok(Location::Host);
+        return Ok(Attributes::default());
     }
     driver::library()?;
     // The function is looked up until it is found, not for every field of every call.
     static FOUND: AtomicBool = AtomicBool::new(false);
     if !FOUND.load(Ordering::Relaxed) && !driver::has("cuPointerGetAttributes") {
-        return Ok(Location::Host);
+        return Ok(Attributes::default());
     }
     FOUND.store(true, Ordering::Relaxed);
-    let (mut kind, mut managed, mut ordinal) = (0u32, 0u32, 0i32);
+    let mut found = Attributes::default();
     let mut attributes = [
         CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
         CUpointer_attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED,
         CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
     ];
-    let mut values =
-        [(&raw mut kind).cast::<c_void>(), (&raw mut managed).cast(), (&raw mut ordinal).cast()];
+    let mut values = [
+        (&raw mut found.kind).cast::<c_void>(),
+        (&raw mut found.managed).cast(),
+        (&raw mut found.ordinal).cast(),
+    ];
     // As many attributes as values; each value has the size of its attribute.
-    let (names, address) = (attributes.as_mut_ptr(), memory.address as u64);
+    let names = attributes.as_mut_ptr();
     let result = status!(cuPointerGetAttributes(3, names, values.as_mut_ptr(), address));
     if [driver::NOT_INITIALIZED, driver::STUB_LIBRARY].contains(&result) {
-        return Ok(Location::Host);
+        return Ok(Attributes::default());
     }
-    driver::check(result, "cuPointerGetAttributes")?;
-    Ok(match kind {
-        _ if managed != 0 => Location::Managed(ordinal),
-        kind if kind == CUmemorytype::CU_MEMORYTYPE_DEVICE as u32 => Location::Device(ordinal),
-        _ => Location::Host,
-    })
+    driver::check(result, "cuPointerGetAttributes").map(|()| found)
 }
 
 /// Device memory in one piece.

@@ -12,6 +12,7 @@ mod launch;
 mod marks;
 mod memory;
 mod nvrtc;
+mod primary;
 mod recorder;
 mod timers;
 
@@ -40,9 +41,11 @@ pub use driver::{
     may_have_device, require_device, DeviceInfo,
 };
 pub use images::{folder as image_folder, image_in, images_in, keep_ptx, Image, Source};
-pub use launch::{Argument, Module};
+pub use launch::{Argument, Module, WORDS};
+pub(crate) use memory::is_page_locked;
 pub use memory::{locate, set_segment_bytes, Location};
 pub(crate) use memory::{DeviceSlab, LockedMemory};
+pub(crate) use primary::Primary;
 
 /// A CUDA device as a session uses it: two slabs, two transfer streams, and events.
 pub struct CudaDevice {
@@ -229,17 +232,9 @@ impl Device for CudaDevice {
 
     fn enter(&mut self, stream: Stream, call: &'static str) -> Result<()> {
         let begun = Instant::now();
-        let (given, context, ordinal) = (stream.0.cast(), self.context, self.ordinal);
-        let is_default = driver::is_default(given);
-        if is_default {
-            driver::check_default_stream(given, context, ordinal)?;
-        }
-        self.entered = Some((Current::new(context)?, begun));
-        let made = if is_default { Ok(()) } else { driver::check_stream(given, context, ordinal) };
-        let result = made
-            .and_then(|()| driver::refuse_capture(given, call))
-            .and_then(|()| self.harvest())
-            .and_then(|()| self.begin_call(stream.0.cast(), call));
+        let current = driver::enter(stream.0.cast(), (self.context, self.ordinal), call)?;
+        self.entered = Some((current, begun));
+        let result = self.harvest().and_then(|()| self.begin_call(stream.0.cast(), call));
         if result.is_err() {
             self.entered = None;
         }

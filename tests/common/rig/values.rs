@@ -54,13 +54,7 @@ impl Draw {
 }
 
 /// The bytes of one field's values in FP64 or FP32; `level` is the number of the time level.
-pub(super) fn values(
-    kind: Kind,
-    n: [u64; 3],
-    scalar: Scalar,
-    level: f64,
-    draw: &mut Draw,
-) -> Vec<u8> {
+pub fn values(kind: Kind, n: [u64; 3], scalar: Scalar, level: f64, draw: &mut Draw) -> Vec<u8> {
     let single = scalar == Scalar::F32;
     let most = if single { 3e38 } else { 1.7e308 };
     let count = n[0] * n[1] * n[2];

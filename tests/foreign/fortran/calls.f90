@@ -474,6 +474,14 @@ contains
     config%error_bound = 0.9
     call round_trip
     call expect(config%compressor >= 64 .and. all(v == sign(1.0, u)), 'a codec of our own')
+    ! Codecs on device memory refuse memory of the host.
+    config%compressor = gpuzip_compressor_fp16
+    call gpuzip_codec_work(config, [gpuzip_field(u)], bytes)
+    call expect(bytes > 0, 'work space of a codec')
+    call gpuzip_codec_encode(config, [gpuzip_field(u)], c_loc(v), bytes, c_loc(v), bytes, c_loc(v), stat=stat, errmsg=errmsg)
+    call refused(stat, errmsg, gpuzip_err_argument, 'host memory')
+    call gpuzip_codec_decode(config, c_loc(v), bytes, [gpuzip_field(u)], c_loc(v), bytes, c_loc(v), stat=stat, errmsg=errmsg)
+    call refused(stat, errmsg, gpuzip_err_argument, 'host memory')
 
   contains
 

@@ -97,10 +97,34 @@ program gpu
   end do
   call gpuzip_stats(session, stats)
   call gpuzip_finalize(session)
+  call code_alone
   if (reversed /= steps .or. stats%d2h == 0 .or. stats%h2d == 0) error stop 'no transfers'
   print '(a)', 'identical'
 
 contains
+
+  ! Codes the state into device memory and back, without a session; the result is in device memory, too.
+  subroutine code_alone
+    type(c_ptr) :: coded, work, place
+    integer(c_int64_t) :: room, work_bytes
+    type(gpuzip_codec_result_t), target :: result
+    config%compressor = gpuzip_compressor_fp16
+    live = 17
+    call write_state
+    call gpuzip_codec_bound(config, [field], room)
+    call gpuzip_codec_work(config, [field], work_bytes)
+    call cuda(cuMemAlloc(coded, int(room, c_size_t)))
+    call cuda(cuMemAlloc(work, int(work_bytes, c_size_t)))
+    call cuda(cuMemAlloc(place, c_sizeof(result)))
+    call gpuzip_codec_encode(config, [field], coded, room, work, work_bytes, place, gpuzip_stream(stream))
+    live = -1
+    call write_state
+    call gpuzip_codec_decode(config, coded, room, [field], work, work_bytes, place, gpuzip_stream(stream))
+    call cuda(cuMemcpyDtoHAsync(c_loc(u), device, bytes, stream))
+    call cuda(cuMemcpyDtoHAsync(c_loc(result), place, c_sizeof(result), stream))
+    call cuda(cuStreamSynchronize(stream))
+    if (result%status /= gpuzip_ok .or. result%bytes == 0 .or. any(nint(u) /= 17)) error stop 'not decoded'
+  end subroutine
 
   subroutine write_state
     u = live

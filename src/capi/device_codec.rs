@@ -1,0 +1,227 @@
+//! The calls that use codecs on device memory, without a session and without waiting for the device.
+
+use super::checked::checked;
+use super::codec::{layout_of, settings_of};
+use super::entry::{entry, not_null, Out};
+use super::session::app_fields;
+use super::types::*;
+use crate::choice::Target;
+use crate::codec::gpu::{self, DeviceCall};
+use crate::codec::{Settings, SnapshotCodec};
+use crate::config::Config;
+use crate::device::cuda::{self, Location};
+use crate::device::{memory_of, AppField, AppMemory, Rows, Stream};
+use crate::error::{fail, Result};
+use crate::layout::{Layout, ALIGNMENT};
+use std::ffi::c_void;
+
+/// Alignment of a compressed stream in device memory, in bytes.
+const STREAM_ALIGNMENT: u64 = 64;
+
+/// Returns the codec's settings for a device.
+fn device_settings(config: Config) -> Result<Settings> {
+    config.check_on_cuda()?;
+    // A stream without a session is in no sequence.
+    Ok(Settings { sequences: false, ..settings_of(config)? })
+}
+
+/// Computes `*bytes`, the work space in bytes that `gpuzip_codec_encode` and `gpuzip_codec_decode` need for
+/// these fields and the codec of `config`. Fields with pitches that leave gaps need more. The `data` of the
+/// fields may be NULL. The call does not use the device.
+///
+/// # Safety
+/// `config` and `bytes` are NULL or valid; `fields` points to `nfields` fields.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_codec_work(
+    config: *const gpuzip_config_t,
+    fields: *const gpuzip_field_t,
+    nfields: u32,
+    bytes: *mut u64,
+) -> gpuzip_status_t {
+    // SAFETY: by this function's contract.
+    unsafe { Out::new(bytes, "bytes") }.fill("gpuzip_codec_work", || {
+        // SAFETY: by this function's contract.
+        let (config, given) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
+        let layout = layout_of(&given)?;
+        let is_apart = |i: usize| {
+            // SAFETY: by this function's contract, and `app_fields` has checked the pointer.
+            let at = unsafe { fields.add(i).read_unaligned() };
+            Rows::of(&given[i].field, at.pitch2, at.pitch3).map(|rows| !rows.is_contiguous())
+        };
+        let are_apart = (0..given.len()).map(is_apart).collect::<Result<Vec<_>>>()?;
+        gpu::work_bytes(&device_settings(config)?, &layout, &are_apart)
+    })
+}
+
+/// Compresses arrays in device or managed memory of one CUDA device, as `gpuzip_codec_compress` does for
+/// host memory and into the same bytes, at `coded`, a multiple of 64 in memory of that device. `capacity`
+/// is the room there in bytes, at least what `gpuzip_codec_bound` computes.
+///
+/// All work is enqueued on `stream`, a `cudaStream_t` of the device's primary context, and the host waits for
+/// nothing; only the first call with a codec and a type on a device loads kernels, and may wait for that.
+/// Until the stream has come to the end of the work, the arrays, `coded` and `work` must stay as they are.
+/// `work` is `work_bytes` bytes of device memory at a multiple of 256, at least what `gpuzip_codec_work`
+/// computes; it need not be the same memory, nor the same contents, in another call. The kernels write
+/// `*result`, which is in device, managed or page-locked host memory. The arrays may have pitches that
+/// leave gaps. A registered codec, compressor 0 and lossless have no kernels: the result is
+/// GPUZIP_ERR_UNSUPPORTED, as for fields that are not of FP32 or FP64.
+///
+/// # Safety
+/// `config` is NULL or valid; `fields` points to `nfields` fields with their data; `coded` and `work` point
+/// to memory of their sizes, which overlaps neither the other nor the fields; `result` is memory for a
+/// result; `stream` is a stream.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_codec_encode(
+    config: *const gpuzip_config_t,
+    fields: *const gpuzip_field_t,
+    nfields: u32,
+    coded: *mut c_void,
+    capacity: u64,
+    work: *mut c_void,
+    work_bytes: u64,
+    result: *mut gpuzip_codec_result_t,
+    stream: *mut c_void,
+) -> gpuzip_status_t {
+    const NAME: &str = "gpuzip_codec_encode";
+    entry(NAME, || {
+        // SAFETY: by this function's contract.
+        let (config, fields) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
+        let ready = Ready::of(config, &fields)?;
+        let needed = SnapshotCodec::output_bytes(&ready.settings, &ready.layout)? as u64;
+        if capacity < needed {
+            return fail!(
+                Argument,
+                "capacity = {capacity}: the stream may take {needed} bytes, as gpuzip_codec_bound computes"
+            );
+        }
+        let to = ready.address(coded, "coded", STREAM_ALIGNMENT)?;
+        let work = (work, work_bytes);
+        gpu::encode(&ready.call(NAME, work, result, stream)?, to)
+    })
+}
+
+/// Decompresses a stream of `gpuzip_codec_encode` or `gpuzip_codec_compress` into arrays in device or managed
+/// memory. The stream begins at `coded`, a multiple of 64 in memory of their device, and ends within the
+/// `bytes` bytes there: `bytes` may be the room for the stream where the host does not know its size. Whatever
+/// these bytes are, the kernels read no others, and write only the arrays, `work` and `*result`.
+///
+/// `config` names the codec that made the stream, with `zfp_bit_rate` or `bitcomp_algorithm`, because the host
+/// does not read the stream; the error bound is in the stream. The other arguments, and the order on `stream`,
+/// are as for `gpuzip_codec_encode`.
+///
+/// # Safety
+/// As for `gpuzip_codec_encode`; the data of the fields is writable.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_codec_decode(
+    config: *const gpuzip_config_t,
+    coded: *const c_void,
+    bytes: u64,
+    fields: *const gpuzip_field_t,
+    nfields: u32,
+    work: *mut c_void,
+    work_bytes: u64,
+    result: *mut gpuzip_codec_result_t,
+    stream: *mut c_void,
+) -> gpuzip_status_t {
+    const NAME: &str = "gpuzip_codec_decode";
+    entry(NAME, || {
+        // SAFETY: by this function's contract.
+        let (config, fields) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
+        let ready = Ready::of(config, &fields)?;
+        let from = ready.address(coded, "coded", STREAM_ALIGNMENT)?;
+        let work = (work, work_bytes);
+        gpu::decode(&ready.call(NAME, work, result, stream)?, from, bytes)
+    })
+}
+
+/// The checked arguments that both calls have.
+struct Ready {
+    settings: Settings,
+    layout: Layout,
+    fields: Vec<AppMemory>,
+    ordinal: i32,
+    /// Bytes of work space that the call needs.
+    work_bytes: u64,
+}
+
+impl Ready {
+    fn of(config: Config, fields: &[AppField]) -> Result<Self> {
+        let layout = layout_of(fields)?;
+        let memory = memory_of(fields)?;
+        let Some(target @ Target::Cuda(ordinal)) = Target::of(&config, fields)? else {
+            return fail!(
+                Argument,
+                "the fields are in host memory, or backend = 1 (host): this call works on memory of a CUDA device; \
+                 gpuzip_codec_compress and gpuzip_codec_decompress work on host memory"
+            );
+        };
+        target.check_memory(fields)?;
+        let settings = device_settings(config)?;
+        let are_apart: Vec<bool> = memory.iter().map(|f| !f.rows().is_contiguous()).collect();
+        let work_bytes = gpu::work_bytes(&settings, &layout, &are_apart)?;
+        Ok(Ready { settings, layout, fields: memory, ordinal, work_bytes })
+    }
+
+    /// Returns the address of an argument, which must be memory that kernels of the device can use.
+    fn address<T>(&self, given: *const T, name: &str, alignment: u64) -> Result<u64> {
+        not_null(given, name)?;
+        // SAFETY: the memory is only located; the caller of the ABI promises that it is memory.
+        let memory = unsafe { AppMemory::new(given.cast_mut().cast(), 1) };
+        match cuda::locate(memory)? {
+            Location::Device(k) if k != self.ordinal => {
+                return fail!(
+                    Argument,
+                    "{name} = {given:p} is memory of CUDA device {k}, and the fields are on device {}: give memory of that device",
+                    self.ordinal
+                )
+            }
+            Location::Host => {
+                return fail!(
+                    Argument,
+                    "{name} = {given:p} is host memory: give memory of cudaMalloc or cudaMallocManaged"
+                )
+            }
+            Location::Device(_) | Location::Managed(_) => {}
+        }
+        match given as u64 {
+            address if address.is_multiple_of(alignment) => Ok(address),
+            _ => fail!(Argument, "{name} = {given:p} is no multiple of {alignment} bytes"),
+        }
+    }
+
+    fn call(
+        &self,
+        name: &'static str,
+        (work, work_bytes): (*mut c_void, u64),
+        result: *mut gpuzip_codec_result_t,
+        stream: *mut c_void,
+    ) -> Result<DeviceCall<'_>> {
+        let Ready { settings, layout, fields, ordinal, work_bytes: needed } = self;
+        if work_bytes < *needed {
+            return fail!(
+                Argument,
+                "work_bytes = {work_bytes}: the call needs {needed} bytes of work space, as gpuzip_codec_work computes"
+            );
+        }
+        let work = self.address(work, "work", ALIGNMENT)?;
+        let result = self.result(result)?;
+        let stream = Stream(stream);
+        Ok(DeviceCall { name, ordinal: *ordinal, settings, layout, fields, work, result, stream })
+    }
+
+    /// Returns the address of the result, which may be in page-locked memory, too.
+    fn result(&self, given: *mut gpuzip_codec_result_t) -> Result<u64> {
+        not_null(given, "result")?;
+        // SAFETY: as in `address`.
+        let memory = unsafe { AppMemory::new(given.cast(), size_of::<gpuzip_codec_result_t>()) };
+        if !cuda::is_page_locked(memory)? {
+            return self.address(given, "result", 8).map_err(|e| {
+                e.within("the device writes the result (page-locked memory will do, too)")
+            });
+        }
+        match given as u64 {
+            address if address.is_multiple_of(8) => Ok(address),
+            _ => fail!(Argument, "result = {given:p} is no multiple of 8 bytes"),
+        }
+    }
+}

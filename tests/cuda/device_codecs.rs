@@ -1,0 +1,510 @@
+//! `gpuzip_codec_encode` and `gpuzip_codec_decode`: codecs on device memory without a session. The streams are
+//! those of the host's calls, the host waits for nothing, and wrong arguments are refused by name.
+
+use crate::common::app::device::{Memory, Own, Pinned, Primary};
+use crate::common::app::ok;
+use crate::common::c_abi::{config, refused, works};
+use crate::common::cases::cases;
+use crate::common::rig::{values, Draw, Kind, KINDS};
+use crate::common::{emu, nvcomp};
+use emu::emulated;
+use gpuzip::capi::*;
+use gpuzip::codec::{Content, Header};
+use gpuzip::scalar::Scalar;
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
+const PAIR: &[i32] = &[0, 1];
+
+/// An array of the application: values in rows, of which each value behind a row is no value of the array.
+#[derive(Clone)]
+struct Shape {
+    n: [u64; 3],
+    scalar: Scalar,
+    pitches: [u64; 2],
+}
+
+impl Shape {
+    fn contiguous(&self) -> Self {
+        Shape { pitches: [0; 2], ..self.clone() }
+    }
+
+    /// Offsets of the values in the memory of the array, and the values that the memory has room for.
+    fn places(&self) -> (Vec<usize>, usize) {
+        let [n1, n2, n3] = self.n.map(|n| n as usize);
+        let pitch2 = if self.pitches[0] == 0 { n1 } else { self.pitches[0] as usize };
+        let pitch3 = if self.pitches[1] == 0 { n2 * pitch2 } else { self.pitches[1] as usize };
+        let row = |k: usize| k / n2 * pitch3 + k % n2 * pitch2;
+        let places: Vec<usize> = (0..n2 * n3).flat_map(|k| row(k)..row(k) + n1).collect();
+        (places, (n3 - 1) * pitch3 + (n2 - 1) * pitch2 + n1 + 3)
+    }
+
+    fn field(&self, data: *mut c_void, role: i32) -> gpuzip_field_t {
+        let ([n1, n2, n3], [pitch2, pitch3]) = (self.n, self.pitches);
+        let r#type = self.scalar as i32;
+        gpuzip_field_t { data, n1, n2, n3, r#type, role, pitch2, pitch3, reserved: [0; 2] }
+    }
+}
+
+/// Fields on the device, room for a stream and for the work space, and a result.
+struct Bench {
+    config: gpuzip_config_t,
+    shapes: Vec<(Shape, i32)>,
+    fields: Vec<Memory>,
+    coded: Memory,
+    room: u64,
+    work: Memory,
+    work_bytes: u64,
+    result: Pinned,
+    stream: Own,
+}
+
+impl Bench {
+    fn new(config: gpuzip_config_t, shapes: &[(Shape, i32)]) -> Self {
+        let unplaced: Vec<_> = shapes.iter().map(|(s, role)| s.field(null_mut(), *role)).collect();
+        let (mut room, mut work_bytes) = (0, 0);
+        let count = shapes.len() as u32;
+        // SAFETY: all pointers are to live values.
+        unsafe {
+            works(gpuzip_codec_bound(&config, unplaced.as_ptr(), count, &mut room));
+            works(gpuzip_codec_work(&config, unplaced.as_ptr(), count, &mut work_bytes));
+        }
+        let bytes = |shape: &Shape| shape.places().1 as u64 * shape.scalar.bytes();
+        Bench {
+            config,
+            shapes: shapes.to_vec(),
+            fields: shapes.iter().map(|(shape, _)| Memory::new(bytes(shape))).collect(),
+            coded: Memory::new(room),
+            room,
+            work: Memory::new(work_bytes),
+            work_bytes,
+            result: Pinned::new(size_of::<gpuzip_codec_result_t>() as u64),
+            stream: Own::new(),
+        }
+    }
+
+    fn fields(&self) -> Vec<gpuzip_field_t> {
+        let fields = self.shapes.iter().zip(&self.fields);
+        fields.map(|((shape, role), memory)| shape.field(memory.0 as *mut c_void, *role)).collect()
+    }
+
+    fn result(&self) -> gpuzip_codec_result_t {
+        ok!(cuStreamSynchronize(self.stream.0));
+        // SAFETY: the kernel that wrote the result has ended.
+        unsafe { self.result.0.cast::<gpuzip_codec_result_t>().read_volatile() }
+    }
+
+    fn encode(&self) -> i32 {
+        let fields = self.fields();
+        // SAFETY: all pointers are to live memory of the sizes given.
+        unsafe {
+            gpuzip_codec_encode(
+                &self.config,
+                fields.as_ptr(),
+                fields.len() as u32,
+                self.coded.0 as *mut c_void,
+                self.room,
+                self.work.0 as *mut c_void,
+                self.work_bytes,
+                self.result.0.cast(),
+                self.stream.0.cast(),
+            )
+        }
+    }
+
+    /// Decodes; the stream is said to have `bytes` bytes.
+    fn decode(&self, bytes: u64) -> i32 {
+        let fields = self.fields();
+        // SAFETY: all pointers are to live memory of the sizes given.
+        unsafe {
+            gpuzip_codec_decode(
+                &self.config,
+                self.coded.0 as *const c_void,
+                bytes,
+                fields.as_ptr(),
+                fields.len() as u32,
+                self.work.0 as *mut c_void,
+                self.work_bytes,
+                self.result.0.cast(),
+                self.stream.0.cast(),
+            )
+        }
+    }
+
+    /// Copies to the device; the host waits.
+    fn send(&self, to: u64, from: &[u8]) {
+        ok!(cuMemcpyAsync(to, from.as_ptr() as u64, from.len(), self.stream.0));
+        ok!(cuStreamSynchronize(self.stream.0));
+    }
+
+    /// Copies from the device; the host waits.
+    fn receive(&self, from: u64, bytes: usize) -> Vec<u8> {
+        let mut to = vec![0u8; bytes];
+        ok!(cuMemcpyAsync(to.as_mut_ptr() as u64, from, bytes, self.stream.0));
+        ok!(cuStreamSynchronize(self.stream.0));
+        to
+    }
+
+    /// Encodes these contiguous values on the device and on the host, compares the streams, and lets each side
+    /// decode the other's. Returns whether every array is coded.
+    fn check(&self, given: &[Vec<u8>], same_bytes: bool) -> bool {
+        let images: Vec<Vec<u8>> = self
+            .shapes
+            .iter()
+            .zip(given)
+            .map(|((shape, _), values)| spread(shape, values, 0x5A))
+            .collect();
+        self.fields.iter().zip(&images).for_each(|(memory, image)| self.send(memory.0, image));
+        let before = emu::counters().host_syncs;
+        works(self.encode());
+        assert_eq!(emu::counters().host_syncs, before, "the host waited");
+        let result = self.result();
+        assert_eq!((result.status, result.field, result.count), (GPUZIP_OK, 0, 0));
+        let stream = self.receive(self.coded.0, result.bytes as usize);
+        let (on_host, expected) = host_round_trip(&self.config, &self.shapes, given, &stream);
+        if same_bytes {
+            assert!(on_host == stream, "{} and {} bytes", on_host.len(), stream.len());
+        }
+        // The device decodes the host's stream, whose size it is not told, into fields of other values.
+        self.send(self.coded.0, &on_host);
+        for (memory, image) in self.fields.iter().zip(&images) {
+            self.send(memory.0, &vec![0x5A; image.len()]);
+        }
+        let before = emu::counters().host_syncs;
+        works(self.decode(self.room));
+        assert_eq!(emu::counters().host_syncs, before, "the host waited");
+        let result = self.result();
+        assert_eq!((result.status, result.bytes), (GPUZIP_OK, on_host.len() as u64));
+        for (((shape, _), memory), values) in self.shapes.iter().zip(&self.fields).zip(&expected) {
+            let image = spread(shape, values, 0x5A);
+            assert!(self.receive(memory.0, image.len()) == image, "{:?}", shape.n);
+        }
+        contents(&stream).iter().all(|&content| content == Content::Coded)
+    }
+}
+
+fn contents(stream: &[u8]) -> Vec<Content> {
+    let (mut rest, mut found) = (stream, Vec::new());
+    while !rest.is_empty() {
+        let (header, _, bytes) = Header::open(rest).unwrap();
+        found.push(header.content);
+        rest = &rest[bytes..];
+    }
+    found
+}
+
+/// The memory of an array with these values, and with `gap` in all other bytes.
+fn spread(shape: &Shape, values: &[u8], gap: u8) -> Vec<u8> {
+    let ((places, room), value) = (shape.places(), shape.scalar.bytes() as usize);
+    let mut image = vec![gap; room * value];
+    for (at, from) in places.into_iter().zip(values.chunks(value)) {
+        image[at * value..][..value].copy_from_slice(from);
+    }
+    image
+}
+
+/// What the host's calls make of these values, and the values that they decode from that. They can decode
+/// `stream`, too.
+fn host_round_trip(
+    config: &gpuzip_config_t,
+    shapes: &[(Shape, i32)],
+    given: &[Vec<u8>],
+    stream: &[u8],
+) -> (Vec<u8>, Vec<Vec<u8>>) {
+    let (mut values, mut bytes) = (given.to_vec(), 0);
+    let fields: Vec<_> = shapes
+        .iter()
+        .zip(&mut values)
+        .map(|((shape, role), values)| shape.contiguous().field(values.as_mut_ptr().cast(), *role))
+        .collect();
+    let count = fields.len() as u32;
+    let mut made = Vec::new();
+    // SAFETY: all pointers are to live memory.
+    unsafe {
+        works(gpuzip_codec_bound(config, fields.as_ptr(), count, &mut bytes));
+        made.resize(bytes as usize, 0u8);
+        let to = made.as_mut_ptr().cast();
+        works(gpuzip_codec_compress(config, fields.as_ptr(), count, to, bytes, &mut bytes));
+        made.truncate(bytes as usize);
+        for stream in [stream, &made] {
+            let (from, bytes) = (stream.as_ptr().cast(), stream.len() as u64);
+            works(gpuzip_codec_decompress(from, bytes, fields.as_ptr(), count));
+        }
+    }
+    (made, values)
+}
+
+fn shape(n: [u64; 3], scalar: Scalar, pitches: [u64; 2]) -> Shape {
+    Shape { n, scalar, pitches }
+}
+
+fn codec(compressor: i32) -> gpuzip_config_t {
+    gpuzip_config_t { compressor, ..config() }
+}
+
+/// The codecs whose kernels write the bytes of the host's codecs.
+const CODECS: [i32; 6] = [
+    GPUZIP_COMPRESSOR_ZFP,
+    GPUZIP_COMPRESSOR_CUSZP,
+    GPUZIP_COMPRESSOR_LORENZO,
+    GPUZIP_COMPRESSOR_DCT,
+    GPUZIP_COMPRESSOR_FP16,
+    GPUZIP_COMPRESSOR_BFP,
+];
+
+/// Shapes without gaps, with gaps between rows, between planes, and between both.
+fn shapes(scalar: Scalar) -> [Shape; 6] {
+    [
+        shape([300, 1, 1], scalar, [0, 0]),
+        shape([33, 31, 1], scalar, [40, 0]),
+        shape([20, 18, 9], scalar, [0, 0]),
+        shape([20, 18, 9], scalar, [20, 400]),
+        shape([19, 10, 11], scalar, [24, 24 * 12]),
+        shape([70, 3, 2], scalar, [71, 0]),
+    ]
+}
+
+/// Compares streams and fields of one codec: both types, all shapes, one field and a pair, and several bounds.
+fn check_codec(compressor: i32, same_bytes: bool) {
+    let (mut seed, mut coded) = (0, 0);
+    for scalar in [Scalar::F32, Scalar::F64] {
+        for shape in shapes(scalar) {
+            for (mode, bound) in [(0, 1e-3), (1, 1e-4), (3, 70.0)] {
+                let config = gpuzip_config_t {
+                    error_bound_mode: mode,
+                    error_bound: bound,
+                    ..codec(compressor)
+                };
+                let pair: Vec<_> = PAIR.iter().map(|&role| (shape.clone(), role)).collect();
+                for shapes in [&pair[..1], &pair[..]] {
+                    let bench = Bench::new(config, shapes);
+                    let kinds = [Kind::Wave, Kind::Smooth, KINDS[seed as usize % KINDS.len()]];
+                    for kind in &kinds[..cases(2, 3)] {
+                        seed += 1;
+                        let mut draw = Draw::new(seed);
+                        let given: Vec<_> = (0..shapes.len())
+                            .map(|i| values(*kind, shape.n, scalar, i as f64, &mut draw))
+                            .collect();
+                        coded += usize::from(bench.check(&given, same_bytes));
+                    }
+                }
+            }
+        }
+    }
+    assert!(coded > 10, "{compressor}: {coded}");
+}
+
+fn start() -> Primary {
+    assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
+    Primary::new(0)
+}
+
+#[test]
+fn the_streams_are_the_hosts_and_nobody_waits() {
+    emulated!(kernels);
+    let _primary = start();
+    CODECS.iter().for_each(|&compressor| check_codec(compressor, true));
+}
+
+/// libnvcomp defines the bytes of Bitcomp's streams: here each side reads the other's.
+#[test]
+fn bitcomp_is_exchanged() {
+    let library = nvcomp::stand_in("whole", "-DWHOLE");
+    let images = emu::images();
+    emulated!(&[("GPUZIP_CACHE_DIR", images.to_str().unwrap()), (nvcomp::PATH, &library)]);
+    let _primary = start();
+    check_codec(GPUZIP_COMPRESSOR_BITCOMP, false);
+}
+
+/// Calls on one stream, in the same work space and with another layout each time, follow one another without a
+/// wait; the result of each lies in device memory.
+#[test]
+fn calls_follow_one_another_in_the_same_work_space() {
+    emulated!(kernels);
+    let _primary = start();
+    let benches: Vec<Bench> = CODECS
+        .iter()
+        .zip(shapes(Scalar::F32))
+        .map(|(&compressor, shape)| {
+            Bench::new(codec(compressor), &[(shape.clone(), 0), (shape, 1)])
+        })
+        .collect();
+    let work_bytes = benches.iter().map(|bench| bench.work_bytes).max().unwrap();
+    let (work, results) = (Memory::new(work_bytes), Memory::new(32 * 2 * benches.len() as u64));
+    let stream = Own::new();
+    let mut images = Vec::new();
+    for bench in &benches {
+        let mut draw = Draw::new(9);
+        for (i, ((shape, _), memory)) in bench.shapes.iter().zip(&bench.fields).enumerate() {
+            let given = values(Kind::Wave, shape.n, shape.scalar, i as f64, &mut draw);
+            images.push(spread(shape, &given, 0x5A));
+            bench.send(memory.0, images.last().unwrap());
+        }
+    }
+    let before = emu::counters().host_syncs;
+    for (k, bench) in benches.iter().enumerate() {
+        let fields = bench.fields();
+        let result = |i: u64| (results.0 + 32 * (2 * k as u64 + i)) as *mut gpuzip_codec_result_t;
+        // SAFETY: all pointers are to live memory of the sizes given.
+        unsafe {
+            works(gpuzip_codec_encode(
+                &bench.config,
+                fields.as_ptr(),
+                2,
+                bench.coded.0 as *mut c_void,
+                bench.room,
+                work.0 as *mut c_void,
+                work_bytes,
+                result(0),
+                stream.0.cast(),
+            ));
+            works(gpuzip_codec_decode(
+                &bench.config,
+                bench.coded.0 as *const c_void,
+                bench.room,
+                fields.as_ptr(),
+                2,
+                work.0 as *mut c_void,
+                work_bytes,
+                result(1),
+                stream.0.cast(),
+            ));
+        }
+    }
+    assert_eq!(emu::counters().host_syncs, before, "the host waited");
+    ok!(cuStreamSynchronize(stream.0));
+    let told = benches[0].receive(results.0, 64 * benches.len());
+    for pair in told.chunks(64) {
+        // The status is behind the bytes, and both calls had the same stream.
+        assert_eq!((&pair[..16], &pair[8..16]), (&pair[32..48], &[0u8; 8][..]));
+        assert_ne!(pair[..8], [0; 8]);
+    }
+}
+
+#[test]
+fn errors_on_the_device_are_in_the_result() {
+    emulated!(kernels);
+    let _primary = start();
+    let of = |config| {
+        let shapes: Vec<_> =
+            PAIR.iter().map(|&role| (shape([64, 9, 1], Scalar::F32, [0, 0]), role)).collect();
+        Bench::new(config, &shapes)
+    };
+    let bench = of(gpuzip_config_t { nonfinite: 1, ..codec(GPUZIP_COMPRESSOR_DCT) });
+    let given = |kind| {
+        let mut draw = Draw::new(3);
+        values(kind, [64, 9, 1], Scalar::F32, 0.0, &mut draw)
+    };
+    bench.send(bench.fields[0].0, &given(Kind::Wave));
+    let mut bad = given(Kind::Smooth);
+    bad[8..12].copy_from_slice(&f32::NAN.to_le_bytes());
+    bench.send(bench.fields[1].0, &bad);
+    works(bench.encode());
+    let result = bench.result();
+    assert_eq!(
+        (result.status, result.field, result.count, result.bytes),
+        (GPUZIP_ERR_VALUES, 1, 1, 0)
+    );
+    // Without the NaN the stream is made; then each damage and each cut is found, and another codec, too.
+    bench.send(bench.fields[1].0, &given(Kind::Smooth));
+    works(bench.encode());
+    let made = bench.result();
+    assert_eq!(made.status, GPUZIP_OK);
+    let stream = bench.receive(bench.coded.0, made.bytes as usize);
+    for at in (0..stream.len()).step_by(64) {
+        let mut damaged = stream.clone();
+        damaged[at] ^= 1;
+        bench.send(bench.coded.0, &damaged);
+        works(bench.decode(bench.room));
+        assert_eq!(bench.result().status, GPUZIP_ERR_STREAM, "{at}");
+        bench.send(bench.coded.0, &stream);
+        works(bench.decode(at as u64));
+        assert_eq!(bench.result().status, GPUZIP_ERR_STREAM, "cut at {at}");
+    }
+    let other = of(codec(GPUZIP_COMPRESSOR_LORENZO));
+    other.send(other.coded.0, &stream);
+    works(other.decode(made.bytes));
+    assert_eq!((other.result().status, other.result().bytes), (GPUZIP_ERR_STREAM, 0));
+    works(bench.decode(made.bytes));
+    assert_eq!((bench.result().status, bench.result().bytes), (GPUZIP_OK, made.bytes));
+}
+
+#[test]
+fn wrong_arguments_are_refused_by_name() {
+    emulated!(kernels);
+    let _primary = start();
+    let bench =
+        Bench::new(codec(GPUZIP_COMPRESSOR_FP16), &[(shape([64, 9, 1], Scalar::F32, [0, 0]), 0)]);
+    bench.send(bench.fields[0].0, &vec![0; 64 * 9 * 4]);
+    let mut host = vec![0u64; 1 << 10];
+    let on_host: *mut c_void = host.as_mut_ptr().cast();
+    let config = bench.config;
+    let encode = |config: &gpuzip_config_t, change: &dyn Fn(&mut Arguments)| {
+        let mut given = Arguments {
+            field: bench.fields()[0],
+            coded: bench.coded.0 as *mut c_void,
+            capacity: bench.room,
+            work: bench.work.0 as *mut c_void,
+            work_bytes: bench.work_bytes,
+            result: bench.result.0,
+        };
+        change(&mut given);
+        let Arguments { field, coded, capacity, work, work_bytes, result } = given;
+        // SAFETY: a call that is refused uses no memory.
+        unsafe {
+            gpuzip_codec_encode(
+                config,
+                &field,
+                1,
+                coded,
+                capacity,
+                work,
+                work_bytes,
+                result.cast(),
+                bench.stream.0.cast(),
+            )
+        }
+    };
+    let argument = |change: &dyn Fn(&mut Arguments), part: &str| {
+        refused(encode(&config, change), GPUZIP_ERR_ARGUMENT, part)
+    };
+    argument(&|a| a.field.data = on_host, "host memory");
+    argument(&|a| a.field.data = null_mut(), "field 0: data is NULL");
+    argument(&|a| a.coded = on_host, "coded = ");
+    argument(&|a| a.coded = null_mut(), "coded is NULL");
+    argument(&|a| a.coded = a.coded.wrapping_byte_add(8), "no multiple of 64");
+    argument(&|a| a.capacity -= 1, "gpuzip_codec_bound");
+    argument(&|a| a.work = on_host, "work = ");
+    argument(&|a| a.work = a.work.wrapping_byte_add(64), "no multiple of 256");
+    argument(&|a| a.work_bytes -= 1, "gpuzip_codec_work");
+    argument(&|a| a.result = on_host, "page-locked");
+    argument(&|a| a.result = a.result.wrapping_byte_add(4), "no multiple of 8");
+    argument(&|a| a.result = null_mut(), "result is NULL");
+    let unsupported = |config: &gpuzip_config_t, change: &dyn Fn(&mut Arguments), part: &str| {
+        refused(encode(config, change), GPUZIP_ERR_UNSUPPORTED, part)
+    };
+    unsupported(&config, &|a| a.field.r#type = GPUZIP_TYPE_I32, "field 0");
+    unsupported(&codec(GPUZIP_COMPRESSOR_LOSSLESS), &|_| {}, "lossless");
+    unsupported(&codec(GPUZIP_COMPRESSOR_NONE), &|_| {}, "none");
+    let auto = gpuzip_config_t { error_bound: 1e-3, ..codec(GPUZIP_COMPRESSOR_AUTO) };
+    refused(encode(&auto, &|_| {}), GPUZIP_ERR_CONFIG, "auto");
+    let on_the_host = gpuzip_config_t { backend: 1, ..config };
+    refused(encode(&on_the_host, &|_| {}), GPUZIP_ERR_ARGUMENT, "gpuzip_codec_compress");
+    // The host's call refuses device memory, and names the call that takes it.
+    let (field, mut bytes) = (bench.fields()[0], 0);
+    // SAFETY: a call that is refused uses no memory.
+    let status = unsafe { gpuzip_codec_compress(&config, &field, 1, on_host, 8 << 10, &mut bytes) };
+    refused(status, GPUZIP_ERR_ARGUMENT, "gpuzip_codec_encode");
+    works(encode(&config, &|_| {}));
+    assert_eq!(bench.result().status, GPUZIP_OK);
+}
+
+/// What a call gets.
+struct Arguments {
+    field: gpuzip_field_t,
+    coded: *mut c_void,
+    capacity: u64,
+    work: *mut c_void,
+    work_bytes: u64,
+    result: *mut c_void,
+}
