@@ -136,6 +136,9 @@ fn entries() -> Vec<(&'static str, Box<dyn Fn() -> i32>)> {
         gpuzip_codec_decompress(null(), 0, null(), 0);
         gpuzip_codec_info(null(), 0, 0, null_mut());
         gpuzip_codec_register(null(), null_mut());
+        gpuzip_codec_work(null(), null(), 0, null_mut());
+        gpuzip_codec_encode(null(), null(), 0, null_mut(), 0, null_mut(), 0, null_mut(), null_mut());
+        gpuzip_codec_decode(null(), null(), 0, null(), 0, null_mut(), 0, null_mut(), null_mut());
         gpuzip_persist_open(null_mut(), null());
         gpuzip_persist_due(null_mut(), null_mut());
         gpuzip_persist_write(null_mut(), 0, null(), 0, null_mut());

@@ -5,6 +5,7 @@ pub mod app;
 pub mod c_abi;
 pub mod cases;
 pub mod checksum;
+pub mod device_calls;
 pub mod draw;
 pub mod emu;
 #[path = "../../c-examples/rtm3d_cuda/tests/example.rs"]

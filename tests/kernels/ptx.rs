@@ -10,14 +10,16 @@ use super::tools::{installed, interpreting, on_two_threads};
 use crate::common::app::device::{Memory, Own, Primary};
 use crate::common::app::ok;
 use crate::common::cases::long;
+use crate::common::device_calls::{codec, shape, Bench};
 use crate::common::{self, emu, here, nvcomp, only_if, rig, tests_of};
 
+use gpuzip::capi::*;
 use gpuzip::codec::gpu::FieldSum;
 use gpuzip::codec::{checksum, Content, ErrorBound, Header, Method, Settings};
 use gpuzip::device::Queue;
 use gpuzip::device::Stream;
 use gpuzip::scalar::Scalar;
-use rig::{Draw, Kind, Rig, KINDS};
+use rig::{values, Draw, Kind, Rig, KINDS};
 
 /// Runs the test `name` in a process whose driver interprets PTX. Returns true in that process.
 fn inside(name: &str) -> bool {
@@ -168,6 +170,15 @@ fn levels() {
     }
 }
 
+/// Calls without a session, on fields with gaps between their rows: the host's bytes, and nothing written to a gap.
+#[test]
+fn calls() {
+    only_if!(inside(here!()));
+    for seed in 0..if long() { 200 } else { 12 } {
+        call(seed);
+    }
+}
+
 /// The kernels of the example `rtm3d_cuda`.
 #[test]
 fn rtm3d_cuda() {
@@ -175,6 +186,25 @@ fn rtm3d_cuda() {
     for seed in 0..if long() { 100 } else { 6 } {
         rtm3d::run(seed);
     }
+}
+
+/// Codes a field, or a pair of time levels, by `gpuzip_codec_encode` and `gpuzip_codec_decode`.
+fn call(seed: u64) {
+    assert_eq!(emu::reset(seed, emu::RANDOM, 1, 1 << 28), 0);
+    let _primary = Primary::new(0);
+    let scalar = [Scalar::F32, Scalar::F64][seed as usize % 2];
+    let compressor = [GPUZIP_COMPRESSOR_FP16, GPUZIP_COMPRESSOR_LORENZO, GPUZIP_COMPRESSOR_DCT]
+        [seed as usize % 3];
+    let rows = shape([33, 5, 4], scalar, [[40, 0], [0, 170], [36, 200]][seed as usize % 3]);
+    let shapes = [(rows.clone(), 0), (rows, 1)];
+    let bench = Bench::new(codec(compressor), &shapes[..1 + seed as usize / 3 % 2]);
+    let mut draw = Draw::new(seed);
+    let given: Vec<_> = bench
+        .shapes
+        .iter()
+        .map(|(shape, role)| values(Kind::Wave, shape.n, scalar, f64::from(*role), &mut draw))
+        .collect();
+    bench.check(&given, true);
 }
 
 /// Compares checksums of fields by the kernel with those of the host.
@@ -272,6 +302,7 @@ fn planted_bug() {
                 assert_eq!(emu::reset(seed, emu::RANDOM, 1, 1 << 28), 0);
                 sum_fields(seed);
             }
+            plants::Run::Rows => call(seed),
             plants::Run::Rtm3d => rtm3d::run(seed),
             plants::Run::Codec(name, n, double) => {
                 assert_eq!(emu::reset(seed, emu::RANDOM, 1, 1 << 28), 0);

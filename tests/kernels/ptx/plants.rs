@@ -4,6 +4,8 @@
 pub enum Run {
     /// A snapshot of a codec: its name, the extents, whether values are FP64.
     Codec(&'static str, [u64; 3], bool),
+    /// Calls without a session, on a field with gaps between its rows.
+    Rows,
     /// The checksums of fields.
     Levels,
     /// The kernels of `rtm3d_cuda`.
@@ -348,4 +350,6 @@ pub const PLANTS: &[Plant] = &[
         Run::Codec("zfp", CUBE, true),
     ),
     plant("zfp.cu", "job->bytes = coded ? bytes : NONE;", "__trap();", &["Trap"], Run::Codec("zfp", CUBE, false)),
+    plant("rows.cu", "i < rows.row;", "i < rows.pitch;", &["Bounds", "Race"], Run::Rows),
+    plant("rows.cu", "to[apart] = from[together];", "to[apart + 8] = from[together];", &["Bounds"], Run::Rows),
 ];
