@@ -13,8 +13,9 @@ use crate::codec::Settings;
 use crate::device::cuda::Primary;
 use crate::device::{AppMemory, Queue, Stream};
 use crate::error::{Code, Result};
+use crate::guarded::{locked, Guarded};
 use crate::layout::Layout;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// Most pairs of settings and layout whose kernels are kept for a device.
 const KEPT: usize = 64;
@@ -53,7 +54,8 @@ struct OnDevice {
     kept: Vec<Kept>,
 }
 
-static DEVICES: Mutex<Vec<OnDevice>> = Mutex::new(Vec::new());
+static DEVICES: Guarded<Mutex<Vec<OnDevice>>> =
+    Guarded::new(Mutex::new(Vec::new()), || Mutex::new(Vec::new()));
 
 /// Returns the bytes of work memory of a call; `are_apart`: for each field, whether its rows are apart.
 pub(crate) fn work_bytes(settings: &Settings, layout: &Layout, are_apart: &[bool]) -> Result<u64> {
@@ -87,7 +89,8 @@ fn enqueue(
     call: &DeviceCall,
     body: impl FnOnce(&Queue, &Kept, &[u64], u64) -> Result<()>,
 ) -> Result<()> {
-    let mut devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
+    let of_process = DEVICES.read()?;
+    let mut devices = locked(&of_process);
     let known = devices.iter().position(|device| device.primary.ordinal() == call.ordinal);
     let known = match known {
         Some(known) => known,
