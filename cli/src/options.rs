@@ -30,6 +30,9 @@ pub struct ScheduleOptions {
     /// snapshots, chunks and traces
     #[arg(long, value_name = "K", value_parser = at_least_one, default_value_t = 1, hide_default_value = true, allow_hyphen_values = true)]
     pub every: u32,
+    /// Reverse sweeps over the states of one forward phase (sweeps)
+    #[arg(long, value_name = "K", value_parser = at_least_one, default_value_t = 1, hide_default_value = true, allow_hyphen_values = true)]
+    pub sweeps: u32,
     /// Chunk of zcut, interval of two-level and hrevolve, in states; chosen if not given
     #[arg(long, value_name = "M", value_parser = count, default_value_t = 0, hide_default_value = true, allow_hyphen_values = true)]
     chunk: u32,
@@ -128,7 +131,7 @@ impl ScheduleOptions {
     /// Makes the schedule. `inner` is the number of slots inside a two-level interval if --inner is
     /// not given; 0 stands for all slots that are left.
     pub fn schedule(&self, inner: u32) -> Result<Schedule> {
-        let schedule = self.plain(inner)?.through(self.for_cache);
+        let schedule = self.plain(inner)?.through(self.for_cache).in_sweeps(self.sweeps)?;
         Ok(match self.macro_steps() {
             Some(macro_steps) => schedule.in_macro_steps(macro_steps),
             None => schedule,

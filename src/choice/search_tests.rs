@@ -469,7 +469,7 @@ fn mixed_storage_is_ahead_where_coding_takes_long() {
         let is_mixed = found.plans[0].raw_slots > 0;
         assert_eq!((found.alternative == 2, is_mixed), (own < other, own < other), "{what}");
         assert!((found.simulation.over_problem_ideal() - own.min(other)).abs() < 1e-9);
-        let bound = lower_bound(n, &mixed, 0).unwrap() / mixed.costs.problem_ideal(n);
+        let bound = lower_bound(n, &mixed, 0).unwrap() / mixed.costs.problem_ideal(n, 1);
         assert!((1.0..=own).contains(&bound), "{what}: {bound}");
     }
 }

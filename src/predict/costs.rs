@@ -264,8 +264,9 @@ impl Costs {
         1.0 - self.previous_bytes as f64 / self.state_bytes.max(1) as f64
     }
 
-    /// The ideal of the problem, in seconds: n forward and n backward steps, nothing else.
-    pub fn problem_ideal(&self, steps: u32) -> f64 {
-        self.forward.total(steps) + self.backward.total(steps)
+    /// The ideal of the problem, in seconds: n forward steps, n backward steps in each reverse sweep, and
+    /// nothing else.
+    pub fn problem_ideal(&self, steps: u32, sweeps: u32) -> f64 {
+        self.forward.total(steps) + f64::from(sweeps) * self.backward.total(steps)
     }
 }

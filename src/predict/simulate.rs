@@ -190,7 +190,7 @@ impl<'a> Playback<'a> {
                 return Ok(Err(self.delays.in_all(self.plan)));
             }
         }
-        Ok(Ok(self.finish(schedule.steps)))
+        Ok(Ok(self.finish(schedule)))
     }
 
     /// Plays an action, and `more` FORWARD actions after it.
@@ -286,11 +286,11 @@ impl<'a> Playback<'a> {
         Ok(())
     }
 
-    fn finish(mut self, steps: u32) -> (Simulation, Timeline) {
+    fn finish(mut self, schedule: &Schedule) -> (Simulation, Timeline) {
         let (mut run, timeline) = self.tiers.device().finish();
         let (plan, costs, tally) = (self.plan, self.costs, self.tally);
         let (parts, state) = (plan.parts() as u32, costs.state_bytes);
-        run.problem_ideal = costs.problem_ideal(steps);
+        run.problem_ideal = costs.problem_ideal(schedule.steps, schedule.sweeps());
         (run.saving, run.h2d, run.late) = (tally.saving, tally.h2d, tally.late);
         run.d2h = plan.counts.d2h;
         // The peaks are those of the slots with the highest numbers. `NONE` becomes 0.

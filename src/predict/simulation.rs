@@ -3,11 +3,11 @@
 /// The predicted times, transfers and peaks of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Simulation {
-    /// Seconds of one sweep through the schedule.
+    /// Seconds of all actions of the schedule.
     pub makespan: f64,
     /// The ideal of the plan, in seconds: the time steps of its schedule and nothing else.
     pub plan_ideal: f64,
-    /// The ideal of the problem, in seconds: n forward and n backward steps.
+    /// The ideal of the problem, in seconds: n forward steps, and n backward steps in each reverse sweep.
     pub problem_ideal: f64,
     /// Seconds in which the application's stream copies snapshots.
     pub copying: f64,

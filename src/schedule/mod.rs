@@ -282,8 +282,10 @@ impl Schedule {
 
     /// A recorded schedule.
     pub fn trace(trace: Arc<Trace>) -> Self {
-        let Summary { backward_steps, max_live, .. } = trace.summary;
-        Self::with(Algorithm::Trace, backward_steps as u32, max_live, 0, Form::Trace(trace))
+        let (sweeps, Summary { backward_steps, max_live, .. }) = (trace.sweeps, trace.summary);
+        let steps = backward_steps as u32 / sweeps;
+        let of_one = Self::with(Algorithm::Trace, steps, max_live, 0, Form::Trace(trace));
+        Schedule { sweeps, ..of_one }
     }
 
     /// The cheapest nested schedule of these prices with at most `cache` slots on the device and `host`
@@ -314,8 +316,18 @@ impl Schedule {
     /// stored, and else u(0), from which the next sweep does what the first one did.
     ///
     /// Revolve and Uniform take even intervals whose number gives the fewest forward steps of all sweeps
-    /// together. Store-all saves the last state, too, since a sweep begins with it.
+    /// together. Store-all saves the last state, too, since a sweep begins with it. A trace of several
+    /// sweeps is for as many.
     pub fn in_sweeps(self, sweeps: u32) -> Result<Self> {
+        if let Form::Trace(trace) = &self.form {
+            let recorded = trace.sweeps;
+            if recorded > 1 && recorded != sweeps {
+                return fail!(Config, "sweeps = {sweeps}: the trace has {recorded} reverse sweeps; set sweeps to {recorded}, or give a trace of one");
+            }
+            if recorded > 1 {
+                return Ok(self);
+            }
+        }
         if sweeps <= 1 {
             return Ok(Schedule { sweeps: 1, ..self });
         }
@@ -425,9 +437,9 @@ impl Schedule {
             }
             Form::Online(_) => Ok(0),
             Form::Trace(trace) => {
-                // A further sweep restores u(0) where the first one saves it.
-                let of_sweep = trace.summary.saves + trace.summary.restores;
-                Ok(of_sweep * u64::from(self.sweeps))
+                // A repetition restores u(0) where the first one saves it.
+                let recorded = trace.summary.saves + trace.summary.restores;
+                Ok(recorded * u64::from(self.sweeps / trace.sweeps))
             }
         }
     }
@@ -501,7 +513,9 @@ impl Schedule {
                 u64::from(last) + ended.sum(last, *slots, revolve::forward_steps)
             }
             Form::Online(_) => 0,
-            Form::Trace(trace) => trace.summary.forward_steps * u64::from(self.sweeps),
+            Form::Trace(trace) => {
+                trace.summary.forward_steps * u64::from(self.sweeps / trace.sweeps)
+            }
         }
     }
 }

@@ -62,6 +62,19 @@ fn sweeps_are_valid_and_count_as_the_formulas_say() {
                 assert_eq!(firsts.count(), k as usize);
                 let again = swept.clone().in_sweeps(k).unwrap();
                 assert_eq!(again.fingerprint(true).unwrap(), swept.fingerprint(true).unwrap());
+                // The file of a trace has all sweeps, and is played as it was written.
+                let mut file = Vec::new();
+                trace::write(swept.actions(), &mut file).unwrap();
+                let read = Schedule::trace(Arc::new(Trace::read(&file[..], Some(n)).unwrap()));
+                assert!(read.actions().eq(swept.actions()), "{about}");
+                assert_eq!((read.sweeps(), read.steps), (k, n));
+                assert_eq!(read.forward_steps(), found.forward_steps);
+                assert_eq!(read.accesses().unwrap(), found.saves + found.restores);
+                assert!(read.clone().in_sweeps(k).unwrap().actions().eq(swept.actions()));
+                for other in [0, 1, k + 1] {
+                    let error = read.clone().in_sweeps(other).unwrap_err();
+                    assert!(error.message.contains(&format!("set sweeps to {k}")), "{error}");
+                }
                 if swept.has_terms() {
                     let of_terms =
                         Schedule::of_terms(n, swept.terms()).unwrap().in_sweeps(k).unwrap();

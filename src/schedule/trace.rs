@@ -1,8 +1,9 @@
 //! Traces: recorded schedules in the format of GPUZIP 2.x, one `<timestep> <ACTION>` per line.
 //! ACTION is FORWARD, SAVE, SAVE_INTERMEDIARY (= SAVE), RESTORE, BACKWARD, FIRSTURN (= BACKWARD) or
-//! TERMINATE. Blank lines are allowed; any other text is an error.
+//! TERMINATE. Blank lines are allowed; any other text is an error. A trace of several reverse sweeps has
+//! a TERMINATE at the end of each, and begins each but the first with a RESTORE.
 
-use super::{flags, validate, Action, Kind, Summary, Tree, MAX_STEPS};
+use super::{flags, validate_ranges, Action, Kind, MacroSteps, Summary, Tree, MAX_STEPS};
 use crate::error::{fail, Error, Result};
 use crate::fallible_vec;
 use crate::files;
@@ -14,8 +15,10 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Trace {
     pub(super) actions: Vec<Action>,
-    /// Counts of the actions and snapshots.
+    /// Counts of the actions and snapshots, of all sweeps together.
     pub summary: Summary,
+    /// Reverse sweeps, at least 1.
+    pub sweeps: u32,
     /// The tree that the actions were made from, if they were.
     pub(super) tree: Option<Tree>,
 }
@@ -23,12 +26,17 @@ pub struct Trace {
 /// The most actions of a trace with any number of time steps.
 const MOST_ACTIONS: u64 = 1 << 28;
 
-/// The most actions of a trace with `steps` time steps: those of the longest sensible schedule,
-/// which keeps one snapshot, computes every state from u(0), and saves every state that it
+/// The most actions of `sweeps` reverse sweeps of `steps` time steps: those of the longest sensible
+/// schedule, which keeps one snapshot, computes every state from u(0), and saves every state that it
 /// computes. A longer file is refused before it fills the memory.
-fn most_actions(steps: Option<u32>) -> usize {
+fn most_actions(steps: Option<u32>, sweeps: u32) -> usize {
     let n = steps.map_or(u64::MAX, u64::from);
-    n.saturating_mul(n.saturating_add(1)).saturating_add(2).min(MOST_ACTIONS) as usize
+    let of_sweep = n.saturating_mul(n.saturating_add(1)).saturating_add(2);
+    of_sweep.saturating_mul(sweeps.into()).min(MOST_ACTIONS) as usize
+}
+
+fn is_end(action: &Action) -> bool {
+    action.kind == Kind::Terminate
 }
 
 impl Trace {
@@ -42,8 +50,8 @@ impl Trace {
 
     /// Reads a trace from `input`; see `load`.
     pub fn read(mut input: impl BufRead, steps: Option<u32>) -> Result<Self> {
-        let most = most_actions(steps);
-        let mut actions = Vec::new();
+        let mut most = most_actions(steps, 1);
+        let (mut actions, mut sweeps) = (Vec::new(), 1);
         let mut line = Vec::new();
         for number in 1.. {
             line.clear();
@@ -71,24 +79,33 @@ impl Trace {
                 );
             }
             let within = |e: Error| e.within(format_args!("line {number}"));
-            parse(text)
-                .and_then(|action| fallible_vec::push(&mut actions, action))
-                .map_err(within)?;
+            let action = parse(text).map_err(within)?;
+            if is_end(&action) {
+                sweeps += 1;
+                most = most_actions(steps, sweeps);
+            }
+            fallible_vec::push(&mut actions, action).map_err(within)?;
         }
         Self::new(actions, steps)
     }
 
     /// Makes a trace of actions: checks the sequence and sets its flags.
     pub fn new(mut actions: Vec<Action>, steps: Option<u32>) -> Result<Self> {
-        let reversed = actions.iter().filter(|a| a.kind == Kind::Backward).count() as u32;
-        let steps = steps.unwrap_or(reversed);
-        if reversed != steps {
-            return fail!(Schedule, "reverses {reversed} time steps; the application has {steps}");
+        let count = |kind| actions.iter().filter(|a| a.kind == kind).count() as u32;
+        let (reversed, sweeps) = (count(Kind::Backward), count(Kind::Terminate).max(1));
+        let steps = steps.unwrap_or(reversed / sweeps);
+        if u64::from(reversed) != u64::from(steps) * u64::from(sweeps) {
+            let each =
+                if sweeps > 1 { format!(" in each of {sweeps} sweeps") } else { String::new() };
+            return fail!(
+                Schedule,
+                "reverses {reversed} time steps; the application has {steps}{each}"
+            );
         }
         if steps == 0 {
             return fail!(Schedule, "has no BACKWARD");
         }
-        let (count, most) = (actions.len(), most_actions(Some(steps)));
+        let (count, most) = (actions.len(), most_actions(Some(steps), sweeps));
         if count > most {
             return fail!(
                 Schedule,
@@ -98,23 +115,22 @@ impl Trace {
         set_flags(&mut actions, steps)?;
         // RECOMPUTE and FIRST_BACKWARD are set when the actions are generated, as for every
         // schedule.
-        let unchecked = Arc::new(Trace {
-            actions,
-            summary: Summary { backward_steps: steps as u64, ..Summary::default() },
-            tree: None,
-        });
-        let summary = validate(super::Schedule::trace(unchecked.clone()).actions(), steps, None)?;
+        let summary = Summary { backward_steps: reversed.into(), ..Summary::default() };
+        let unchecked = Arc::new(Trace { actions, summary, sweeps, tree: None });
+        let schedule = super::Schedule::trace(unchecked.clone());
+        let single = schedule.actions().map(|action| (action, action.ts));
+        let summary = validate_ranges(single, (MacroSteps::new(1, steps), sweeps), None)?;
         Ok(Trace { summary, ..Arc::unwrap_or_clone(unchecked) })
     }
 }
 
-/// Iterates over the actions of a trace, once for each reverse sweep. The sweeps but the last keep u(0),
-/// and those but the first begin with it.
+/// Iterates over the actions of a trace. A trace of one sweep is repeated for each reverse sweep: the sweeps
+/// but the last keep u(0), and those but the first begin with it.
 #[derive(Clone, Debug)]
 pub(super) struct Replay {
     trace: Arc<Trace>,
     next: usize,
-    /// Reverse sweeps after this one, and whether this is the first one.
+    /// Repetitions of the trace after this one, and whether this is the first one.
     more: u32,
     is_first: bool,
     /// Number of the last RESTORE of u(0).
@@ -123,12 +139,13 @@ pub(super) struct Replay {
 
 impl Replay {
     pub fn new(trace: Arc<Trace>, sweeps: u32) -> Self {
+        let times = sweeps / trace.sweeps;
         let is_of_start = |action: &Action| action.kind == Kind::Restore && action.ts == 0;
-        let last_of_start = match sweeps {
+        let last_of_start = match times {
             1 => 0,
             _ => trace.actions.iter().rposition(is_of_start).unwrap_or(0),
         };
-        Replay { trace, next: 0, more: sweeps - 1, is_first: true, last_of_start }
+        Replay { trace, next: 0, more: times - 1, is_first: true, last_of_start }
     }
 }
 

@@ -13,8 +13,8 @@ pub struct Binding {
     pub share: f64,
 }
 
-/// Returns what takes most of the time above n forward and n backward steps; `None` if nothing takes
-/// any.
+/// Returns what takes most of the time above n forward steps and the backward steps; `None` if nothing
+/// takes any.
 pub fn binding(best: &Candidate, machine: &Machine) -> Result<Option<Binding>> {
     let s = &best.simulation;
     let above = s.makespan - s.problem_ideal;
@@ -71,8 +71,12 @@ pub fn sentence(
         let above = ((over - 1.0) * 1e3 - 1e-6).ceil().max(0.0) / 10.0;
         format!("; at most {above:.1} % above any nested schedule")
     });
+    let sweeps = match machine.sweeps {
+        1 => String::new(),
+        sweeps => format!(" of {sweeps} reverse sweeps"),
+    };
     format!(
-        "{} {} in {}: {} a shot, {:.2} times the steps alone; {what}{bound}.",
+        "{} {} in {}: {} a shot{sweeps}, {:.2} times the steps alone; {what}{bound}.",
         name(best),
         stored(best, machine),
         memory(best, machine),

@@ -15,6 +15,7 @@ use gpuzip::predict::{Budgets, CodecProfile, Profile};
 use gpuzip::scalar::Scalar;
 use gpuzip::schedule::MacroSteps;
 use gpuzip::tier::staging_bytes;
+use gpuzip::together::{why, Mode};
 use serde_json::{json, Value};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -214,6 +215,8 @@ pub struct Machine {
     pub macro_steps: Option<MacroSteps>,
     /// The time steps, if their number is known, joined to macro-steps or not.
     pub steps: Option<MacroSteps>,
+    /// Reverse sweeps over the states of one forward phase.
+    pub sweeps: u32,
     /// For each cost: its option, its value and the source of the value.
     pub origins: Vec<(&'static str, String, &'static str)>,
     /// The tiers for each way to store snapshots, as `gpuzip::choice::search` takes them.
@@ -264,7 +267,7 @@ impl CostOptions {
         &self,
         cache: Option<u32>,
         survey: Option<Survey>,
-        steps: Option<MacroSteps>,
+        (steps, sweeps): (Option<MacroSteps>, u32),
     ) -> Result<Machine> {
         let macro_steps = steps.filter(|steps| steps.every() > 1);
         let measured = self.profile.as_deref().map(read_profile).transpose()?;
@@ -280,6 +283,12 @@ impl CostOptions {
                 "--sequence-ratio: snapshots in a sequence are for codes on a CPU: give --cpu, or leave it out"
                     .into(),
             );
+        }
+        let in_sequence = self.sequence_ratio.filter(|_| sweeps > 1);
+        if let Some(why) = in_sequence.and_then(|_| why([Mode::Sequences, Mode::Sweeps])) {
+            return refuse(format!(
+                "--sweeps {sweeps} with --sequence-ratio: {why}; leave out one"
+            ));
         }
         let device = match (self.device_budget, cache, self.host_budget) {
             (_, Some(0), _) => 0,
@@ -336,6 +345,7 @@ impl CostOptions {
             previous_bytes: self.shared_bytes.unwrap_or(0),
             steps,
             macro_steps,
+            sweeps,
             origins,
             alternatives: Vec::new(),
             ways: Vec::new(),
@@ -650,6 +660,7 @@ impl Machine {
         let mut profile = Profile { codecs: Vec::new(), ..self.profile.clone() };
         let may_lanes_code = self.codec_threads.map_or(profile.idle_processors > 0.0, |n| n > 0);
         let config = Config::default().with(|c| {
+            c.schedule.sweeps = self.sweeps;
             c.tiers.cache = self.cache.filter(|_| self.budgets.device > 0).unwrap_or(0);
             c.tiers.device_budget = self.budgets.device;
             c.tiers.host_budget = self.budgets.host;

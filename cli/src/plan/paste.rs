@@ -19,6 +19,7 @@ pub fn lines(best: &Candidate, machine: &Machine, arguments: &Arguments) -> Vec<
     lines.extend((every > 1).then(|| format!("adjoint_every = {every}")));
     let uses_disk = best.simulation.disk_peak > 0;
     let has_cache = machine.alternatives[best.alternative].iter().all(|t| t.cache != Some(0));
+    lines.extend((machine.sweeps > 1).then(|| format!("sweeps = {}", machine.sweeps)));
     let budgets = [
         // Without device memory a session, too, goes around the cache.
         ("device_budget", if has_cache { machine.budgets.device } else { 0 }),

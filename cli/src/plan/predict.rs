@@ -40,8 +40,8 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     }
     let survey = arguments.survey.survey();
     let macro_steps = arguments.schedule.macro_steps().filter(|steps| steps.every() > 1);
-    let time_steps = arguments.schedule.macro_steps();
-    let machine = arguments.costs.machine(arguments.cache, survey, time_steps)?;
+    let for_steps = (arguments.schedule.macro_steps(), arguments.schedule.sweeps);
+    let machine = arguments.costs.machine(arguments.cache, survey, for_steps)?;
     arguments.svg.as_deref().map_or(Ok(()), folder_of_drawings)?;
     let (ranked, proved) = planned(arguments, &machine)?;
     let (certificate, searched) = proved.unzip();
@@ -64,6 +64,9 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     if let Some(macro_steps) = macro_steps {
         values.insert("every".into(), macro_steps.every().into());
     }
+    if machine.sweeps > 1 {
+        values.insert("sweeps".into(), machine.sweeps.into());
+    }
     if let Some(Certificate { seconds, .. }) = &certificate {
         values.insert("bound_s".into(), json!(seconds));
         values.insert("over_bound".into(), json!(over_bound));
@@ -76,7 +79,7 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
         values.extend(survey_values(survey, best.simulation.makespan));
         if survey.sharers() > 1 {
             let one = Survey { ranks: 1, ranks_per_node: 1, ..survey };
-            let alone = arguments.costs.machine(arguments.cache, Some(one), time_steps)?;
+            let alone = arguments.costs.machine(arguments.cache, Some(one), for_steps)?;
             let shot = planned(arguments, &alone)?.0.first().map(|best| best.simulation.makespan);
             values.insert(
                 "sharing_efficiency".into(),
@@ -315,10 +318,13 @@ fn most_snapshots(arguments: &Arguments) -> u32 {
     }
 }
 
-/// Whether GPUZIP's recipes can be played on these tiers: they copy, and they know
+/// Whether GPUZIP's recipes can be played on these tiers: they copy, have one reverse sweep, and know
 /// neither shared levels nor mixed storage.
 fn is_published(tiers: &TierSpec) -> bool {
-    tiers.storage.cut == Cut::Whole && !tiers.storage.zero_copy && tiers.raw_slots.is_none()
+    tiers.sweeps == 1
+        && tiers.storage.cut == Cut::Whole
+        && !tiers.storage.zero_copy
+        && tiers.raw_slots.is_none()
 }
 
 fn sort(ranked: &mut [Candidate]) {
@@ -491,6 +497,13 @@ fn table(shown: &[Candidate], all: usize, machine: &Machine) -> io::Result<()> {
             macro_steps.every(),
             macro_steps.time_steps(),
             macro_steps.count()
+        )?;
+    }
+    if machine.sweeps > 1 {
+        writeln!(
+            out,
+            "--sweeps {}: a shot has so many reverse sweeps; the steps alone are n forward and {0} n backward steps.",
+            machine.sweeps
         )?;
     }
     writeln!(out)?;

@@ -75,7 +75,8 @@ fn lines(schedule: &Schedule) -> Result<(Vec<Line>, f64)> {
                 }
                 continue;
             }
-            Kind::Terminate | Kind::Error => break,
+            Kind::Terminate => continue,
+            Kind::Error => break,
         };
         let begin = done;
         done += (to - from).abs();

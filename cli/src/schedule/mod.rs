@@ -51,10 +51,11 @@ pub fn counts(schedule: &Schedule) -> Result<Map<String, Value>> {
         false => by_formulas(schedule)?,
     };
     let max_live = if is_replayed { summary.max_live.into() } else { Value::Null };
-    let values: [(&str, Value); 11] = [
+    let values: [(&str, Value); 12] = [
         ("algorithm", schedule.algorithm.name().into()),
         ("steps", macro_steps.time_steps().into()),
         ("every", macro_steps.every().into()),
+        ("sweeps", schedule.sweeps().into()),
         ("snapshots", schedule.snapshots.into()),
         ("forward_steps", summary.forward_steps.into()),
         ("saves", summary.saves.into()),
@@ -66,6 +67,7 @@ pub fn counts(schedule: &Schedule) -> Result<Map<String, Value>> {
     ];
     let is_shown = |name: &str| match name {
         "every" => macro_steps.every() > 1,
+        "sweeps" => schedule.sweeps() > 1,
         "replayed" => !is_replayed,
         _ => true,
     };
@@ -73,19 +75,19 @@ pub fn counts(schedule: &Schedule) -> Result<Map<String, Value>> {
     Ok(shown.map(|(name, value)| (name.to_string(), value)).collect())
 }
 
-/// Counts the actions of a generated schedule by formulas: every state but the first one that is reversed
-/// is restored once, and TERMINATE is an action, too.
+/// Counts the actions of a generated schedule by formulas. Each reverse sweep has an action for every state
+/// that it reverses, and TERMINATE.
 fn by_formulas(schedule: &Schedule) -> Result<Summary> {
     let macro_steps = schedule.macro_steps();
     let forward_steps = schedule.forward_steps() * u64::from(macro_steps.every());
     let accesses = schedule.accesses()?;
-    let restores = u64::from(schedule.steps) - 1;
+    let (restores, sweeps) = (schedule.restores(), u64::from(schedule.sweeps()));
     Ok(Summary {
         forward_steps,
         saves: accesses - restores,
         restores,
-        backward_steps: macro_steps.time_steps().into(),
-        actions: forward_steps + accesses + u64::from(schedule.steps) + 1,
+        backward_steps: sweeps * u64::from(macro_steps.time_steps()),
+        actions: forward_steps + accesses + sweeps * (u64::from(schedule.steps) + 1),
         ..Summary::default()
     })
 }

@@ -15,6 +15,7 @@ mod predict;
 mod refused;
 mod schedule;
 mod slots;
+mod sweeps;
 
 use serde_json::Value;
 use std::path::PathBuf;

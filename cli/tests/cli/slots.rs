@@ -84,6 +84,7 @@ fn drawn(seed: u64) -> Drawn {
     let given = if is_told { without } else { profile.clone() };
     let file = temporary(&format!("slots-{seed}.profile"), &given.to_bytes());
     let CodecProfile { ratio, compress_gbs, decompress_gbs, .. } = codec;
+    let sweeps = draw.of(&[1, 1, 2, 5]);
     let mut line = format!(
         "plan --steps {steps} --algorithm {} --snapshots {snapshots} --profile {} --device-budget {device} --host-budget {host}",
         algorithm.name(),
@@ -99,6 +100,7 @@ fn drawn(seed: u64) -> Drawn {
         (shares, format!("--shared-bytes {}", state / 2)),
         (every > 1, format!("--every {every}")),
         (cache > 0, format!("--cache {cache}")),
+        (sweeps > 1, format!("--sweeps {sweeps}")),
     ] {
         line += &if is_asked { format!(" {option}") } else { String::new() };
     }
@@ -106,6 +108,7 @@ fn drawn(seed: u64) -> Drawn {
         c.schedule.algorithm = Some(algorithm);
         c.schedule.snapshots = snapshots;
         c.schedule.adjoint_every = every;
+        c.schedule.sweeps = sweeps;
         c.tiers.cache = cache;
         c.tiers.device_budget = device;
         c.tiers.host_budget = host;
@@ -249,14 +252,25 @@ fn what_is_printed_is_played() {
         let hands = if drawn.config.tiers.zero_copy { ", zero copy" } else { "" };
         let stored = stored.split_once(", ").map_or("", |(_, how)| how);
         let leans = if text.contains("sequences = 1") { ", in a sequence" } else { "" };
-        *seen.entry(format!("{by}{is_on_disk}{hands} {stored}{leans}")).or_insert(0) += 1;
+        let again = if line.contains("--sweeps") { ", sweeps" } else { "" };
+        *seen.entry(format!("{by}{is_on_disk}{hands}{again} {stored}{leans}")).or_insert(0) += 1;
     }
     println!("{seen:#?}");
     let count = |part: &str| -> i32 {
         seen.iter().filter(|(name, _)| name.contains(part)).map(|(_, count)| count).sum()
     };
-    let names =
-        ["trace", "keys", "disk", "zero copy", "mixed", "shared", "by threads", "in a sequence"];
+    let names = [
+        "trace",
+        "keys",
+        "trace, sweeps",
+        "keys, sweeps",
+        "disk",
+        "zero copy",
+        "mixed",
+        "shared",
+        "by threads",
+        "in a sequence",
+    ];
     let kinds = names.map(count);
     assert!(kinds.iter().all(|count| *count > 0) && kinds[0] + kinds[1] >= 25, "{kinds:?}");
 }
@@ -322,7 +336,9 @@ fn a_session_has_the_slots_that_were_planned() {
             let hands = if drawn.config.tiers.zero_copy { " zero copy" } else { "" };
             let every = if drawn.config.schedule.adjoint_every > 1 { " macro-steps" } else { "" };
             let is_planned = if session.is_some() { "" } else { " refused" };
-            *seen.entry(format!("{name}{told}{disk}{hands}{every}{is_planned}")).or_insert(0) += 1;
+            let sweeps = if drawn.config.schedule.sweeps > 1 { " sweeps" } else { "" };
+            let entry = format!("{name}{told}{disk}{hands}{every}{sweeps}{is_planned}");
+            *seen.entry(entry).or_insert(0) += 1;
         }
     }
     println!("{seen:#?}, {all_pasted} pasted");
@@ -348,6 +364,7 @@ fn a_session_has_the_slots_that_were_planned() {
         "disk",
         "zero copy",
         "macro-steps",
+        "sweeps",
     ] {
         assert!(planned(part) >= 10, "{part}: {seen:#?}");
     }
