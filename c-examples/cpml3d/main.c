@@ -14,6 +14,7 @@
 #include "clock.h"
 #include "display.h"
 #include "gradient.h"
+#include "hessian.h"
 #include "image.h"
 #include "job.h"
 #include "json.h"
@@ -33,6 +34,7 @@ typedef struct run_t {
     survey_t survey;
     inversion_t inv;
     checkpoint_t checkpoint;
+    hessian_t hessian;  /* for --hessian */
     asked_t asked;      /* for the key quality */
     kept_t kept;        /* for --verify */
     real *sum;          /* for --verify: inv.gradient with every state kept */
@@ -40,18 +42,20 @@ typedef struct run_t {
     outputs_t files;
     double misfit, checkpointed, store_everything;  /* misfit; then two times in seconds */
     int identical;
+    int right;          /* what hessian_judge returns; 1 without --hessian */
     /* The gradient compared with the one with every state kept, if they differ; NAN: no memory. */
     quality_t quality;
 } run_t;
 
-static int run_open(run_t *run, const job_t *job)
+static int run_open(run_t *run, const job_t *job, size_t directions)
 {
     const grid_t *g = &job->grid;
 
     if (cpml_init(&run->truth, g, job->dt, job->freq, job->model) != 0 ||
         cpml_init(&run->smooth, g, job->dt, job->freq, job->smooth) != 0 ||
         survey_init(&run->survey, g, job->steps, job->shots, job->dt, job->freq) != 0 ||
-        inversion_open(&run->inv, &run->smooth, &run->survey) != 0 || (run->sum = field_alloc(g)) == NULL ||
+        inversion_open(&run->inv, &run->smooth, &run->survey) != 0 ||
+        hessian_open(&run->hessian, &run->inv, directions) != 0 || (run->sum = field_alloc(g)) == NULL ||
         (run->gradient = malloc(g->n1 * g->n2 * g->n3 * sizeof *run->gradient)) == NULL)
         return complain("no memory for %zu points and %zu steps of data", g->points, job->steps);
     return job->verify ? kept_open(&run->kept, &run->smooth, job->steps) : 0;
@@ -60,6 +64,7 @@ static int run_open(run_t *run, const job_t *job)
 static void run_close(run_t *run)
 {
     checkpoint_close(&run->checkpoint);
+    hessian_close(&run->hessian);
     asked_close(&run->asked);
     kept_close(&run->kept);
     free(run->gradient);
@@ -82,7 +87,7 @@ static void swap_sums(run_t *run)
 static int invert(run_t *run, const job_t *job)
 {
     gpuzip_field_t fields[MAX_FIELDS];
-    const double steps = progress_steps_of_shot(job, &run->checkpoint) * (double)job->shots;
+    const double steps = (progress_steps_of_shot(job, &run->checkpoint) + hessian_steps_of_shot(&run->hessian, &run->inv)) * (double)job->shots;
 
     progress_size(job, &run->checkpoint, state_bytes(&run->smooth), session_fields(&run->smooth, NULL, fields));
     progress_begin(steps);
@@ -103,8 +108,11 @@ static int invert(run_t *run, const job_t *job)
             return -1;
         run->checkpointed += seconds() - start;
         run->misfit += inversion_misfit(&run->inv);
+        if (hessian_shot(&run->hessian, &run->inv) != 0)
+            return -1;
     }
     progress_end();
+    run->right = run->hessian.count == 0 || hessian_judge(&run->hessian, &run->inv);
     run->identical = job->verify && memcmp(run->sum, run->inv.gradient, job->grid.points * sizeof *run->sum) == 0;
     return 0;
 }
@@ -147,6 +155,7 @@ static void tell_json(const job_t *job, const run_t *run, uint32_t fields)
     if (job->verify)
         printf(isfinite(run->kept.error) ? ", \"identical\": %s, \"snapshot_error\": %.9g" : ", \"identical\": %s, \"snapshot_error\": null",
                run->identical ? "true" : "false", run->kept.error);
+    hessian_json(&run->hessian, &run->inv, &run->checkpoint);
     asked_json(&run->asked);
     printf(", ");
     json_text("gradient", run->files.gradient);
@@ -187,6 +196,7 @@ static void tell_text(const job_t *job, const run_t *run, uint32_t fields)
     printf("gradient          %.2f s; %" PRIu64 " snapshots saved, %" PRIu64 " restored, %.2f to 1\n", run->checkpointed, t->saves,
            t->restores, t->stored_bytes > 0 ? (double)t->raw_bytes / (double)t->stored_bytes : 1.0);
     printf("misfit            %.9e\n", run->misfit);
+    hessian_text(&run->hessian, &run->inv, &run->checkpoint);
     asked_text(&run->asked);
     if (job->verify)
         tell_verified(run);
@@ -214,23 +224,49 @@ static int finish(run_t *run, const job_t *job)
         display_model(run->files.model_png, &job->grid, job->model, job->name) != 0)
         return FAILED;
     (job->json ? tell_json : tell_text)(job, run, count);
-    return job->verify && !run->identical ? FAILED : printed();
+    return (job->verify && !run->identical) || !run->right ? FAILED : printed();
 }
 
-static int run_job(const job_t *job)
+static int run_job(const job_t *job, size_t directions)
 {
     run_t run;
     int status = FAILED;
 
     memset(&run, 0, sizeof run);
-    if (output_open(&run.files, job->out) == 0 && run_open(&run, job) == 0) {
-        if (session_open(&run.checkpoint, &run.asked, job->config, &run.inv, &run.truth) != 0)
+    if (output_open(&run.files, job->out) == 0 && run_open(&run, job, directions) == 0) {
+        if (session_open(&run.checkpoint, directions > 0 ? &run.hessian.single : NULL, &run.asked, job->config, &run.inv, &run.truth) != 0)
             status = BAD_OPTIONS;
         else if (invert(&run, job) == 0)
             status = finish(&run, job);
     }
     run_close(&run);
     return status;
+}
+
+/* Takes --hessian and its value out of the arguments. Returns the number of directions, 0 without the
+ * option, or -1 with the reason on stderr. */
+static int take_hessian(int *argc, char **argv)
+{
+    int kept = 1, directions = 0;
+
+    for (int i = 1; i < *argc; i++) {
+        char *end;
+        long value;
+
+        if (strcmp(argv[i], "--hessian") != 0) {
+            argv[kept++] = argv[i];
+            continue;
+        }
+        if (++i == *argc)
+            return complain("--hessian: needs a value; see --help");
+        value = strtol(argv[i], &end, 10);
+        if (end == argv[i] || *end != '\0' || value < 1 || value > HESSIAN_MOST)
+            return complain("--hessian %s: out of range; it wants a whole number from 1 to %d", argv[i], HESSIAN_MOST);
+        directions = (int)value;
+    }
+    *argc = kept;
+    argv[kept] = NULL;
+    return directions;
 }
 
 /* Refuses options of rtm3d that this program does not have. */
@@ -261,18 +297,21 @@ int main(int argc, char **argv)
     options_t options;
     job_t job;
     int status = BAD_OPTIONS;
+    const int directions = take_hessian(&argc, argv);
 
-    if (options_parse(&options, argc, argv) != 0)
+    if (directions < 0 || options_parse(&options, argc, argv) != 0)
         return BAD_OPTIONS;
     if (options.help) {
         options_help("misfit and gradient of waveform inversion between absorbing layers, with adjoint checkpointing by gpuzip",
                      "--bench --sweep --codecs --dump-snapshots --every --gradient --taylor --tune --zero-copy");
+        puts("of cpml3d:\n  --hessian        also the Gauss-Newton Hessian's products with this many smooth directions, by further reverse sweeps\n"
+             "                   over the states of one forward run; checks symmetry, Taylor orders, and the bits against a run for each");
         return DONE;
     }
     if (check_options(&options) != 0 || job_prepare(&job, &options) != 0)
         return BAD_OPTIONS;
     if (check_dt(&job) == 0)
-        status = run_job(&job);
+        status = run_job(&job, (size_t)directions);
     job_free(&job);
     return status;
 }
