@@ -41,8 +41,8 @@ typedef struct hessian_t {
 /* Makes `count` directions and gives `inv` their tangents. Returns 0, or -1: no memory. */
 int hessian_open(hessian_t *h, inversion_t *inv, size_t count);
 void hessian_close(hessian_t *h);
-/* Time steps of a shot beyond those that the plan of its session counts. */
-double hessian_steps_of_shot(const hessian_t *h, const inversion_t *inv);
+/* Time steps of a shot, with or without --verify, beyond those that the plan of its session counts. */
+double hessian_steps_of_shot(const hessian_t *h, const inversion_t *inv, int verify);
 /* Checks a shot whose sweeps have been computed: does the runs of one sweep and the Taylor test.
  * Returns 0, or -1 with the reason on stderr. */
 int hessian_shot(hessian_t *h, inversion_t *inv);

@@ -87,8 +87,10 @@ static void swap_sums(run_t *run)
 static int invert(run_t *run, const job_t *job)
 {
     gpuzip_field_t fields[MAX_FIELDS];
-    const double steps = (progress_steps_of_shot(job, &run->checkpoint) + hessian_steps_of_shot(&run->hessian, &run->inv)) * (double)job->shots;
+    double steps;
 
+    run->checkpoint.more_steps = hessian_steps_of_shot(&run->hessian, &run->inv, job->verify);
+    steps = progress_steps_of_shot(job, &run->checkpoint) * (double)job->shots;
     progress_size(job, &run->checkpoint, state_bytes(&run->smooth), session_fields(&run->smooth, NULL, fields));
     progress_begin(steps);
     run->inv.stepped = progress_step;
@@ -250,18 +252,20 @@ static int take_hessian(int *argc, char **argv)
     int kept = 1, directions = 0;
 
     for (int i = 1; i < *argc; i++) {
+        const size_t length = strcspn(argv[i], "=");
+        const char *text = argv[i] + length + 1;
         char *end;
         long value;
 
-        if (strcmp(argv[i], "--hessian") != 0) {
+        if (length != strlen("--hessian") || strncmp(argv[i], "--hessian", length) != 0) {
             argv[kept++] = argv[i];
             continue;
         }
-        if (++i == *argc)
+        if (argv[i][length] == '\0' && (text = argv[++i]) == NULL)
             return complain("--hessian: needs a value; see --help");
-        value = strtol(argv[i], &end, 10);
-        if (end == argv[i] || *end != '\0' || value < 1 || value > HESSIAN_MOST)
-            return complain("--hessian %s: out of range; it wants a whole number from 1 to %d", argv[i], HESSIAN_MOST);
+        value = strtol(text, &end, 10);
+        if (end == text || *end != '\0' || value < 1 || value > HESSIAN_MOST)
+            return complain("--hessian %s: it wants a whole number from 1 to %d", text, HESSIAN_MOST);
         directions = (int)value;
     }
     *argc = kept;
