@@ -10,8 +10,8 @@
 #include "session.h"
 
 #define IS_DOUBLE (sizeof(real) == sizeof(double))
-/* The largest h: terms of third order are small beside those of second order, and the remainders
- * are above rounding. */
+/* The largest h: terms of third order are small beside those of second order, the remainders are above
+ * rounding, and velocities grow by at most h/2, which the default time step has room for. */
 #define LARGEST (IS_DOUBLE ? 1e-3 : 4e-2)
 /* Gates: the largest relative error, and the orders of the Taylor test. */
 #define ERROR (IS_DOUBLE ? 1e-10 : 1e-3)
@@ -182,7 +182,8 @@ int hessian_judge(hessian_t *h, const inversion_t *inv)
 
     h->same = memcmp(h->alone[0], inv->gradient, bytes) == 0;
     h->asymmetry = h->error = 0.0;
-    h->largest = h->least = 2.0;
+    h->largest = -INFINITY;
+    h->least = INFINITY;
     for (size_t i = 0; i < h->count; i++) {
         for (size_t j = 0; j < h->count; j++) {
             const double ji = dot(h->tangent[j].change, h->tangent[i].product, points);

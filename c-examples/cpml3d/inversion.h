@@ -23,9 +23,10 @@
  *
  *     dx(k+1) = M dx(k) - c v rate(k),    dx(0) = 0,
  *
- * and B v = R du is the derivative of the data. With B v(k+1) in place of the residual, the sum
- * of y rate is the Gauss-Newton Hessian's product with v: H v = B' B v. Tangents advance with
- * the states of the first forward sweep; their data are all that the reverse sweeps need.
+ * and B v = R du, with the field du of dx, is the derivative of the data. With B v(k+1) in place
+ * of the residual, -c sum of y rate is the Gauss-Newton Hessian's product with v: H v = B' B v.
+ * Tangents advance with the states of the forward sweep; their data are all that the reverse
+ * sweeps need.
  */
 #ifndef CPML_INVERSION_H
 #define CPML_INVERSION_H

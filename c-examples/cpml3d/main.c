@@ -1,8 +1,8 @@
 /*
- * cpml3d: misfit and gradient of waveform inversion in 2-D or 3-D. The memory variables of the
- * absorbing layers make a state of four, six or eight fields of different sizes. session.c
- * shows how gpuzip keeps the states, inversion.h explains the computation. Options, models and
- * surveys are those of rtm3d.
+ * cpml3d: misfit and gradient of waveform inversion in 2-D or 3-D, and with --hessian products of
+ * its Gauss-Newton Hessian (hessian.h). The memory variables of the absorbing layers make a state
+ * of four, six or eight fields of different sizes. session.c shows how gpuzip keeps the states,
+ * inversion.h explains the computation. Options, models and surveys are those of rtm3d.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
@@ -309,7 +309,8 @@ int main(int argc, char **argv)
         options_help("misfit and gradient of waveform inversion between absorbing layers, with adjoint checkpointing by gpuzip",
                      "--bench --sweep --codecs --dump-snapshots --every --gradient --taylor --tune --zero-copy");
         puts("of cpml3d:\n  --hessian        also the Gauss-Newton Hessian's products with this many smooth directions, by further reverse sweeps\n"
-             "                   over the states of one forward run; checks symmetry, Taylor orders, and the bits against a run for each");
+             "                   over the states of one forward run; fails unless symmetry and Taylor orders are right and the bits are\n"
+             "                   those of a run for each; 1 to 16");
         return DONE;
     }
     if (check_options(&options) != 0 || job_prepare(&job, &options) != 0)
