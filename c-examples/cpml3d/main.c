@@ -150,8 +150,8 @@ static void tell_json(const job_t *job, const run_t *run, uint32_t fields)
            job->grid.n1, job->grid.n2, job->grid.n3, job->steps, job->shots, fields, state_bytes(&run->smooth));
     json_text("algorithm", gpuzip_algorithm_name(run->checkpoint.plan.algorithm));
     printf(", \"snapshots\": %d, \"cache\": %d, \"saves\": %" PRIu64 ", \"restores\": %" PRIu64 ", \"raw_bytes\": %" PRIu64
-           ", \"stored_bytes\": %" PRIu64, (int)run->checkpoint.plan.snapshots, (int)run->checkpoint.plan.cache, t->saves,
-           t->restores, t->raw_bytes, t->stored_bytes);
+           ", \"stored_bytes\": %" PRIu64 ", \"disk_bytes\": %" PRIu64, (int)run->checkpoint.plan.snapshots, (int)run->checkpoint.plan.cache, t->saves,
+           t->restores, t->raw_bytes, t->stored_bytes, t->disk_bytes);
     printf(", \"misfit\": %.17g, \"gradient_hash\": \"%016" PRIx64 "\", \"seconds\": %.6f", run->misfit,
            image_hash(run->inv.gradient, job->grid.points), run->checkpointed);
     if (job->verify)

@@ -211,6 +211,7 @@ fn gauss_newton_products_take_one_forward_run() {
             (&revolve("12"), false),
             (&[("CHECKPOINTING_ALGORITHM", "store-all")], true),
             (&disk, false),
+            (&[&revolve("30")[..], &disk].concat(), false),
             (&with("lossless"), false),
         ] {
             let (code, json, told) = job(&["--hessian", "3"], config);
@@ -225,9 +226,12 @@ fn gauss_newton_products_take_one_forward_run() {
             products.insert(value(&json, "products_hash").to_string());
             let steps = ["forward_steps", "forward_steps_alone"].map(|key| number(&json, key));
             println!("{out}, {config:?}: {steps:?} forward steps");
-            assert!(steps[0] >= once && steps[0] < steps[1], "{config:?}: {json}");
+            // `auto` may choose other plans, with other steps, for one sweep and for four.
+            let named = config[0].0 == "CHECKPOINTING_ALGORITHM";
+            assert!(steps[0] >= once && (!named || steps[0] < steps[1]), "{config:?}: {json}");
             assert!(!store_all || steps == [once, 4.0 * once], "{json}");
-            assert!(config[0].0 != "HOST_BUDGET" || number(&json, "snapshots") > 5.0, "{json}");
+            let on_disk = config.len() == 5;
+            assert!(!on_disk || number(&json, "disk_bytes") > 20.0 * state, "{json}");
         }
         assert_eq!(products.len(), 1, "{products:?}");
         let (code, lossy, _) = job(&["--hessian", "3"], &with("dct"));
