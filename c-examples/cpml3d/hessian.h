@@ -25,7 +25,8 @@
 
 typedef struct hessian_t {
     size_t count;          /* P; 0: the gradient alone, and nothing is checked */
-    checkpoint_t single;   /* for the runs of one sweep each */
+    /* For the runs of one sweep each; its memory for snapshots comes on top of that of all sweeps. */
+    checkpoint_t single;
     tangent_t tangent[HESSIAN_MOST];
     real *alone[HESSIAN_MOST + 1];      /* sums of the runs of one sweep: the gradient, then the products */
     cpml_t changed;        /* m + h v; all but its scale belongs to the medium of the inversion */
