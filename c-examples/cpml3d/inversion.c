@@ -1,6 +1,7 @@
 #include "inversion.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 int inversion_open(inversion_t *inv, const cpml_t *medium, const survey_t *survey)
 {
@@ -30,10 +31,33 @@ void inversion_close(inversion_t *inv)
     *inv = (inversion_t){.medium = NULL};
 }
 
+size_t inversion_sweeps(const inversion_t *inv)
+{
+    return inv->tangents + 1 - inv->first;
+}
+
+void inversion_clear(inversion_t *inv)
+{
+    const size_t bytes = inv->medium->grid.points * sizeof(real);
+
+    memset(inv->gradient, 0, bytes);
+    for (size_t i = 0; i < inv->tangents; i++)
+        memset(inv->tangent[i].product, 0, bytes);
+}
+
 void inversion_begin(inversion_t *inv)
 {
     state_rest(&inv->u, inv->medium);
+    for (size_t i = 0; i < inv->tangents; i++)
+        state_rest(&inv->tangent[i].dx, inv->medium);
     state_rest(&inv->y, inv->medium);
+    inv->sweep = inv->first;
+}
+
+void inversion_rewind(inversion_t *inv)
+{
+    state_rest(&inv->y, inv->medium);
+    inv->sweep++;
 }
 
 static void count(const inversion_t *inv)
@@ -42,29 +66,62 @@ static void count(const inversion_t *inv)
         inv->stepped();
 }
 
-/* Computes u(ts) with its source and records the data at ts in `data`, unless `data` is NULL. */
-static void step(inversion_t *inv, const cpml_t *medium, size_t ts, real *data)
+/* Records the data of the state `x` at ts in `data`. */
+static void record_at(const survey_t *s, const state_t *x, size_t ts, real *data)
 {
-    const survey_t *s = inv->survey;
+    for (size_t r = 0; r < s->receivers; r++)
+        data[ts * s->receivers + r] = x->curr[s->receiver[r]];
+}
 
-    cpml_step(medium, &inv->u, &inv->work, inv->source, s->wavelet[ts - 1]);
+/* Computes u(ts) with its source. */
+static void step(inversion_t *inv, const cpml_t *medium, size_t ts)
+{
+    cpml_step(medium, &inv->u, &inv->work, inv->source, inv->survey->wavelet[ts - 1]);
     count(inv);
-    if (data != NULL)
-        for (size_t r = 0; r < s->receivers; r++)
-            data[ts * s->receivers + r] = inv->u.curr[s->receiver[r]];
 }
 
 void inversion_observe(inversion_t *inv, const cpml_t *truth, size_t number)
 {
     inv->source = inv->survey->source[number];
     inversion_begin(inv);
-    for (size_t ts = 1; ts < inv->survey->steps; ts++)
-        step(inv, truth, ts, inv->observed);
+    for (size_t ts = 1; ts < inv->survey->steps; ts++) {
+        step(inv, truth, ts);
+        record_at(inv->survey, &inv->u, ts, inv->observed);
+    }
+}
+
+/* dx += -c v rate, the source of a tangent's step; inv->work.rate is that of the step of u. */
+static void add_change(const inversion_t *inv, const tangent_t *t)
+{
+    const real *scale = inv->medium->scale, *rate = inv->work.rate;
+
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < inv->medium->grid.points; i++)
+        t->dx.curr[i] -= scale[i] * t->change[i] * rate[i];
 }
 
 void inversion_forward(inversion_t *inv, size_t ts, int record)
 {
-    step(inv, inv->medium, ts, record ? inv->synthetic : NULL);
+    const size_t tangents = record ? inv->tangents : 0;
+
+    /* Tangents go first: the step of u leaves its rate in inv->work for them. */
+    for (size_t i = 0; i < tangents; i++) {
+        cpml_step(inv->medium, &inv->tangent[i].dx, &inv->work, inv->source, 0);
+        count(inv);
+    }
+    step(inv, inv->medium, ts);
+    for (size_t i = 0; i < tangents; i++) {
+        add_change(inv, &inv->tangent[i]);
+        record_at(inv->survey, &inv->tangent[i].dx, ts, inv->tangent[i].data);
+    }
+    if (record)
+        record_at(inv->survey, &inv->u, ts, inv->synthetic);
+}
+
+/* What the current sweep propagates back: value number i of [steps][receivers]. */
+static real right_side(const inversion_t *inv, size_t i)
+{
+    return inv->sweep == 0 ? inv->synthetic[i] - inv->observed[i] : inv->tangent[inv->sweep - 1].data[i];
 }
 
 void inversion_backward(inversion_t *inv, size_t ts)
@@ -72,17 +129,17 @@ void inversion_backward(inversion_t *inv, size_t ts)
     const survey_t *s = inv->survey;
     const size_t at = (ts + 1) * s->receivers;
     const real *scale = inv->medium->scale;
-    real *y = inv->y.curr;
+    real *y = inv->y.curr, *sum = inv->sweep == 0 ? inv->gradient : inv->tangent[inv->sweep - 1].product;
 
     count(inv);
     if (ts + 1 == s->steps)
         return;  /* y(n) is zero, and y(n-1) is zero before its data are added */
     cpml_step(inv->medium, &inv->u, &inv->work, inv->source, s->wavelet[ts]);
     for (size_t r = 0; r < s->receivers; r++)
-        y[s->receiver[r]] += inv->synthetic[at + r] - inv->observed[at + r];
+        y[s->receiver[r]] += right_side(inv, at + r);
 #pragma omp parallel for schedule(static)
     for (size_t i = 0; i < inv->medium->grid.points; i++)
-        inv->gradient[i] -= scale[i] * y[i] * inv->work.rate[i];
+        sum[i] -= scale[i] * y[i] * inv->work.rate[i];
     cpml_adjoint_step(inv->medium, &inv->y, &inv->work);
 }
 

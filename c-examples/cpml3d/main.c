@@ -1,8 +1,8 @@
 /*
- * cpml3d: misfit and gradient of waveform inversion in 2-D or 3-D. The memory variables of the
- * absorbing layers make a state of four, six or eight fields of different sizes. session.c
- * shows how gpuzip keeps the states, inversion.h explains the computation. Options, models and
- * surveys are those of rtm3d.
+ * cpml3d: misfit and gradient of waveform inversion in 2-D or 3-D, and with --hessian products of
+ * its Gauss-Newton Hessian (hessian.h). The memory variables of the absorbing layers make a state
+ * of four, six or eight fields of different sizes. session.c shows how gpuzip keeps the states,
+ * inversion.h explains the computation. Options, models and surveys are those of rtm3d.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
@@ -14,6 +14,7 @@
 #include "clock.h"
 #include "display.h"
 #include "gradient.h"
+#include "hessian.h"
 #include "image.h"
 #include "job.h"
 #include "json.h"
@@ -33,6 +34,7 @@ typedef struct run_t {
     survey_t survey;
     inversion_t inv;
     checkpoint_t checkpoint;
+    hessian_t hessian;  /* for --hessian */
     asked_t asked;      /* for the key quality */
     kept_t kept;        /* for --verify */
     real *sum;          /* for --verify: inv.gradient with every state kept */
@@ -40,18 +42,20 @@ typedef struct run_t {
     outputs_t files;
     double misfit, checkpointed, store_everything;  /* misfit; then two times in seconds */
     int identical;
+    int right;          /* what hessian_judge returns; 1 without --hessian */
     /* The gradient compared with the one with every state kept, if they differ; NAN: no memory. */
     quality_t quality;
 } run_t;
 
-static int run_open(run_t *run, const job_t *job)
+static int run_open(run_t *run, const job_t *job, size_t directions)
 {
     const grid_t *g = &job->grid;
 
     if (cpml_init(&run->truth, g, job->dt, job->freq, job->model) != 0 ||
         cpml_init(&run->smooth, g, job->dt, job->freq, job->smooth) != 0 ||
         survey_init(&run->survey, g, job->steps, job->shots, job->dt, job->freq) != 0 ||
-        inversion_open(&run->inv, &run->smooth, &run->survey) != 0 || (run->sum = field_alloc(g)) == NULL ||
+        inversion_open(&run->inv, &run->smooth, &run->survey) != 0 ||
+        hessian_open(&run->hessian, &run->inv, directions) != 0 || (run->sum = field_alloc(g)) == NULL ||
         (run->gradient = malloc(g->n1 * g->n2 * g->n3 * sizeof *run->gradient)) == NULL)
         return complain("no memory for %zu points and %zu steps of data", g->points, job->steps);
     return job->verify ? kept_open(&run->kept, &run->smooth, job->steps) : 0;
@@ -60,6 +64,7 @@ static int run_open(run_t *run, const job_t *job)
 static void run_close(run_t *run)
 {
     checkpoint_close(&run->checkpoint);
+    hessian_close(&run->hessian);
     asked_close(&run->asked);
     kept_close(&run->kept);
     free(run->gradient);
@@ -82,8 +87,10 @@ static void swap_sums(run_t *run)
 static int invert(run_t *run, const job_t *job)
 {
     gpuzip_field_t fields[MAX_FIELDS];
-    const double steps = progress_steps_of_shot(job, &run->checkpoint) * (double)job->shots;
+    double steps;
 
+    run->checkpoint.more_steps = hessian_steps_of_shot(&run->hessian, &run->inv, job->verify);
+    steps = progress_steps_of_shot(job, &run->checkpoint) * (double)job->shots;
     progress_size(job, &run->checkpoint, state_bytes(&run->smooth), session_fields(&run->smooth, NULL, fields));
     progress_begin(steps);
     run->inv.stepped = progress_step;
@@ -103,8 +110,11 @@ static int invert(run_t *run, const job_t *job)
             return -1;
         run->checkpointed += seconds() - start;
         run->misfit += inversion_misfit(&run->inv);
+        if (hessian_shot(&run->hessian, &run->inv) != 0)
+            return -1;
     }
     progress_end();
+    run->right = run->hessian.count == 0 || hessian_judge(&run->hessian, &run->inv);
     run->identical = job->verify && memcmp(run->sum, run->inv.gradient, job->grid.points * sizeof *run->sum) == 0;
     return 0;
 }
@@ -140,13 +150,14 @@ static void tell_json(const job_t *job, const run_t *run, uint32_t fields)
            job->grid.n1, job->grid.n2, job->grid.n3, job->steps, job->shots, fields, state_bytes(&run->smooth));
     json_text("algorithm", gpuzip_algorithm_name(run->checkpoint.plan.algorithm));
     printf(", \"snapshots\": %d, \"cache\": %d, \"saves\": %" PRIu64 ", \"restores\": %" PRIu64 ", \"raw_bytes\": %" PRIu64
-           ", \"stored_bytes\": %" PRIu64, (int)run->checkpoint.plan.snapshots, (int)run->checkpoint.plan.cache, t->saves,
-           t->restores, t->raw_bytes, t->stored_bytes);
+           ", \"stored_bytes\": %" PRIu64 ", \"disk_bytes\": %" PRIu64, (int)run->checkpoint.plan.snapshots, (int)run->checkpoint.plan.cache, t->saves,
+           t->restores, t->raw_bytes, t->stored_bytes, t->disk_bytes);
     printf(", \"misfit\": %.17g, \"gradient_hash\": \"%016" PRIx64 "\", \"seconds\": %.6f", run->misfit,
            image_hash(run->inv.gradient, job->grid.points), run->checkpointed);
     if (job->verify)
         printf(isfinite(run->kept.error) ? ", \"identical\": %s, \"snapshot_error\": %.9g" : ", \"identical\": %s, \"snapshot_error\": null",
                run->identical ? "true" : "false", run->kept.error);
+    hessian_json(&run->hessian, &run->inv, &run->checkpoint);
     asked_json(&run->asked);
     printf(", ");
     json_text("gradient", run->files.gradient);
@@ -187,6 +198,7 @@ static void tell_text(const job_t *job, const run_t *run, uint32_t fields)
     printf("gradient          %.2f s; %" PRIu64 " snapshots saved, %" PRIu64 " restored, %.2f to 1\n", run->checkpointed, t->saves,
            t->restores, t->stored_bytes > 0 ? (double)t->raw_bytes / (double)t->stored_bytes : 1.0);
     printf("misfit            %.9e\n", run->misfit);
+    hessian_text(&run->hessian, &run->inv, &run->checkpoint);
     asked_text(&run->asked);
     if (job->verify)
         tell_verified(run);
@@ -214,23 +226,51 @@ static int finish(run_t *run, const job_t *job)
         display_model(run->files.model_png, &job->grid, job->model, job->name) != 0)
         return FAILED;
     (job->json ? tell_json : tell_text)(job, run, count);
-    return job->verify && !run->identical ? FAILED : printed();
+    return (job->verify && !run->identical) || !run->right ? FAILED : printed();
 }
 
-static int run_job(const job_t *job)
+static int run_job(const job_t *job, size_t directions)
 {
     run_t run;
     int status = FAILED;
 
     memset(&run, 0, sizeof run);
-    if (output_open(&run.files, job->out) == 0 && run_open(&run, job) == 0) {
-        if (session_open(&run.checkpoint, &run.asked, job->config, &run.inv, &run.truth) != 0)
+    if (output_open(&run.files, job->out) == 0 && run_open(&run, job, directions) == 0) {
+        if (session_open(&run.checkpoint, directions > 0 ? &run.hessian.single : NULL, &run.asked, job->config, &run.inv, &run.truth) != 0)
             status = BAD_OPTIONS;
         else if (invert(&run, job) == 0)
             status = finish(&run, job);
     }
     run_close(&run);
     return status;
+}
+
+/* Takes --hessian and its value out of the arguments. Returns the number of directions, 0 without the
+ * option, or -1 with the reason on stderr. */
+static int take_hessian(int *argc, char **argv)
+{
+    int kept = 1, directions = 0;
+
+    for (int i = 1; i < *argc; i++) {
+        const size_t length = strcspn(argv[i], "=");
+        const char *text = argv[i] + length + 1;
+        char *end;
+        long value;
+
+        if (length != strlen("--hessian") || strncmp(argv[i], "--hessian", length) != 0) {
+            argv[kept++] = argv[i];
+            continue;
+        }
+        if (argv[i][length] == '\0' && (text = argv[++i]) == NULL)
+            return complain("--hessian: needs a value; see --help");
+        value = strtol(text, &end, 10);
+        if (end == text || *end != '\0' || value < 1 || value > HESSIAN_MOST)
+            return complain("--hessian %s: it wants a whole number from 1 to %d", text, HESSIAN_MOST);
+        directions = (int)value;
+    }
+    *argc = kept;
+    argv[kept] = NULL;
+    return directions;
 }
 
 /* Refuses options of rtm3d that this program does not have. */
@@ -261,18 +301,22 @@ int main(int argc, char **argv)
     options_t options;
     job_t job;
     int status = BAD_OPTIONS;
+    const int directions = take_hessian(&argc, argv);
 
-    if (options_parse(&options, argc, argv) != 0)
+    if (directions < 0 || options_parse(&options, argc, argv) != 0)
         return BAD_OPTIONS;
     if (options.help) {
         options_help("misfit and gradient of waveform inversion between absorbing layers, with adjoint checkpointing by gpuzip",
                      "--bench --sweep --codecs --dump-snapshots --every --gradient --taylor --tune --zero-copy");
+        puts("of cpml3d:\n  --hessian        also the Gauss-Newton Hessian's products with this many smooth directions, by further reverse sweeps\n"
+             "                   over the states of one forward run; fails unless symmetry and Taylor orders are right and the bits are\n"
+             "                   those of a run for each; 1 to 16");
         return DONE;
     }
     if (check_options(&options) != 0 || job_prepare(&job, &options) != 0)
         return BAD_OPTIONS;
     if (check_dt(&job) == 0)
-        status = run_job(&job);
+        status = run_job(&job, (size_t)directions);
     job_free(&job);
     return status;
 }

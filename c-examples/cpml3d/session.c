@@ -30,19 +30,21 @@ uint32_t session_fields(const cpml_t *m, const state_t *x, gpuzip_field_t fields
     return count;
 }
 
-static gpuzip_status_t start(checkpoint_t *c, gpuzip_config_t *cfg, const cpml_t *m, size_t steps)
+/* Makes a session for runs of `sweeps` reverse sweeps over the states of a shot. */
+static gpuzip_status_t start(checkpoint_t *c, gpuzip_config_t *cfg, const inversion_t *inv, size_t sweeps)
 {
     gpuzip_field_t fields[MAX_FIELDS];
-    const uint32_t count = session_fields(m, NULL, fields);
+    const uint32_t count = session_fields(inv->medium, NULL, fields);
     gpuzip_status_t status;
 
     cfg->range_actions = 0;  /* the loop below takes one step per action */
     cfg->adjoint_every = 0;  /* and the gradient needs every state */
+    cfg->sweeps = (int32_t)sweeps;
     if (cfg->backend == 0)
         cfg->backend = 1;  /* this code computes on the host; its fields are not allocated yet */
     checkpoint_remember(c, cfg);
     c->plan.struct_size = sizeof c->plan;
-    if ((status = gpuzip_init(cfg, (int32_t)steps, fields, count, &c->session)) < 0)
+    if ((status = gpuzip_init(cfg, (int32_t)inv->survey->steps, fields, count, &c->session)) < 0)
         return status;
     return gpuzip_summary(c->session, &c->plan);
 }
@@ -66,17 +68,16 @@ static int gradient_measured(void *all, const gpuzip_config_t *cfg, size_t shot,
     if (m->observed != shot + 1)
         inversion_observe(inv, m->truth, shot);
     m->observed = shot + 1;
-    memset(inv->gradient, 0, g->points * sizeof *inv->gradient);
-    if (!checkpoint_failed(start(&c, &own, inv->medium, inv->survey->steps)))
+    inversion_clear(inv);
+    if (!checkpoint_failed(start(&c, &own, inv, inversion_sweeps(inv))))
         status = session_gradient(&c, inv, NULL);
     checkpoint_close(&c);
     *result = (gpuzip_field_t){.data = inv->gradient, .n1 = g->points, .n2 = 1, .n3 = 1, .type = sizeof(real) == sizeof(double)};
     return status;
 }
 
-int session_open(checkpoint_t *c, asked_t *asked, const char *config, inversion_t *inv, const cpml_t *truth)
+int session_open(checkpoint_t *c, checkpoint_t *single, asked_t *asked, const char *config, inversion_t *inv, const cpml_t *truth)
 {
-    const grid_t *g = &inv->medium->grid;
     measured_t measured = {.inv = inv, .truth = truth};
     gpuzip_config_t loaded, cfg;
     int failed;
@@ -86,8 +87,9 @@ int session_open(checkpoint_t *c, asked_t *asked, const char *config, inversion_
         return -1;
     cfg = loaded;
     failed = asked_choose(asked, &cfg, inv->survey->shots, gradient_measured, &measured) != 0 ||
-             checkpoint_failed(start(c, &cfg, inv->medium, inv->survey->steps));
-    memset(inv->gradient, 0, g->points * sizeof *inv->gradient);
+             checkpoint_failed(start(c, &cfg, inv, inversion_sweeps(inv))) ||
+             (single != NULL && checkpoint_failed(start(single, &cfg, inv, 1)));
+    inversion_clear(inv);
     gpuzip_config_free(&loaded);
     return failed ? -1 : 0;
 }
@@ -125,7 +127,6 @@ static int sweep(gpuzip_t *session, inversion_t *inv, kept_t *k)
 {
     gpuzip_action_t action;
 
-    inversion_begin(inv);
     for (;;) {
         if (checkpoint_failed(gpuzip_get_action(session, &action)))
             return -1;
@@ -152,11 +153,25 @@ static int sweep(gpuzip_t *session, inversion_t *inv, kept_t *k)
     }
 }
 
+/* Plays a run: the forward sweep, and all reverse sweeps over its states. A further sweep begins
+ * with a RESTORE, so it needs nothing of the sweep before. */
+static int sweeps(gpuzip_t *session, inversion_t *inv, kept_t *k)
+{
+    for (inversion_begin(inv);; inversion_rewind(inv)) {
+        if (sweep(session, inv, k) != 0)
+            return -1;
+        if (inv->sweep == inv->tangents)
+            return 0;
+        if (checkpoint_failed(gpuzip_rewind(session)))
+            return -1;
+    }
+}
+
 int session_gradient(checkpoint_t *c, inversion_t *inv, kept_t *k)
 {
     gpuzip_stats_t stats = {.struct_size = sizeof stats};  /* of this shot */
 
-    if (checkpoint_failed(gpuzip_setup(c->session)) || sweep(c->session, inv, k) != 0 ||
+    if (checkpoint_failed(gpuzip_setup(c->session)) || sweeps(c->session, inv, k) != 0 ||
         checkpoint_failed(gpuzip_stats(c->session, &stats)))
         return -1;
     stats_add(&c->total, &stats);

@@ -21,6 +21,7 @@ typedef struct checkpoint_t {
      * RESTART_STOPPED; or NULL. */
     int (*is_stopped)(void);
     gpuzip_summary_t plan;     /* the library's decisions, equal for all shots */
+    double more_steps;         /* time steps of a shot that neither job nor plan counts, for progress */
     gpuzip_stats_t total;      /* counts and seconds summed over shots; largest peaks */
 } checkpoint_t;
 

@@ -26,7 +26,7 @@ static struct {
 double progress_steps_of_shot(const job_t *job, const checkpoint_t *c)
 {
     const double once = (double)(job->steps - 1);
-    double steps = once + (double)c->plan.forward_steps + (double)c->plan.backward_steps;
+    double steps = once + (double)c->plan.forward_steps + (double)c->plan.backward_steps + c->more_steps;
 
     steps += (double)((job->steps - 1) % job->every);  /* shot_record_rest */
     if (job->verify)

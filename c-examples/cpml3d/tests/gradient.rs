@@ -17,18 +17,24 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("cpml")
 }
 
-/// Builds a target of c-examples/cpml3d and returns the path of the program.
+/// Builds a target of c-examples/cpml3d in FP32 and returns the path of the program.
 fn build(target: &str) -> PathBuf {
+    build_with(&folder(), target, &[])
+}
+
+/// Builds a target with further variables of the Makefile, in a folder of their own.
+fn build_with(folder: &Path, target: &str, more: &[&str]) -> PathBuf {
     static LOCK: std::sync::Mutex<()> = std::sync::Mutex::new(());
     let _one_at_a_time = LOCK.lock();
     let variables =
-        [format!("BUILD={}", folder().display()), format!("GPUZIP_LIB={}", library().display())];
+        [format!("BUILD={}", folder.display()), format!("GPUZIP_LIB={}", library().display())];
     let flags = "CFLAGS=-O2 -march=native -Werror";
-    let program = folder().join(target);
+    let program = folder.join(target);
     run(Command::new("make")
         .args(["-s", "-j2", "-C"])
         .arg(root().join("c-examples/cpml3d"))
         .args(variables)
+        .args(more)
         .arg(flags)
         .arg(&program));
     program
@@ -36,7 +42,17 @@ fn build(target: &str) -> PathBuf {
 
 fn cpml3d() -> Command {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    let mut command = Command::new(PROGRAM.get_or_init(|| build("cpml3d")));
+    alone(PROGRAM.get_or_init(|| build("cpml3d")))
+}
+
+fn cpml3d_in_fp64() -> Command {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    alone(PROGRAM.get_or_init(|| build_with(&folder().join("fp64"), "cpml3d", &["REAL=double"])))
+}
+
+/// Returns a command without the settings of the environment.
+fn alone(program: &Path) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("GPUZIP_")) {
         command.env_remove(name);
     }
@@ -52,12 +68,16 @@ fn gradient(
     verify: bool,
     config: &[(&str, &str)],
 ) -> std::process::Output {
-    let mut command = cpml3d();
-    command
-        .args(args)
-        .args(["--json", "--out"])
-        .arg(folder().join(out))
-        .args(verify.then_some("--verify"));
+    run_with(cpml3d(), &[args, if verify { &["--verify"] } else { &[] }].concat(), out, config)
+}
+
+fn run_with(
+    mut command: Command,
+    args: &[&str],
+    out: &str,
+    config: &[(&str, &str)],
+) -> std::process::Output {
+    command.args(args).args(["--json", "--out"]).arg(folder().join(out));
     command.envs(config.iter().map(|(key, value)| (format!("GPUZIP_{key}"), value)));
     command.output().unwrap()
 }
@@ -162,6 +182,66 @@ fn compressed_states_are_within_their_bound() {
     }
 }
 
+/// The gradient and three Gauss-Newton products by four reverse sweeps over one forward run: their bits
+/// are those of one run for each, and do not depend on how the states were kept. The products are
+/// symmetric and those of the data's derivative. A lossy codec fails each comparison.
+#[test]
+fn gauss_newton_products_take_one_forward_run() {
+    let disk = folder().join("disk").display().to_string();
+    std::fs::create_dir_all(&disk).unwrap();
+    for (args, out) in [(&TWO_D, "hessian-2d"), (&THREE_D, "hessian-3d")] {
+        let job = |more: &[&str], config: &[(&str, &str)]| {
+            let output = run_with(cpml3d_in_fp64(), &[&args[..], more].concat(), out, config);
+            let told = String::from_utf8_lossy(&output.stderr).into_owned();
+            (output.status.code(), stdout(&output), told)
+        };
+        let (_, plain, _) = job(&[], &[("CHECKPOINTING_ALGORITHM", "store-all")]);
+        let state: f64 = number(&plain, "state_bytes");
+        let once = number(&plain, "shots") * (number(&plain, "steps") - 1.0);
+        let budgets = [4.5, 60.0].map(|states| format!("{:.0}", states * state));
+        let revolve = |snapshots| {
+            [("CHECKPOINTING_ALGORITHM", "revolve"), ("CHECKPOINTING_SNAPS", snapshots)]
+        };
+        let with = |codec| [&revolve("12")[..], &[("COMPRESSOR", codec)]].concat();
+        let disk =
+            [("HOST_BUDGET", &*budgets[0]), ("DISK_BUDGET", &*budgets[1]), ("DISK_PATH", &*disk)];
+        let mut products = BTreeSet::new();
+        for (config, store_all) in [
+            (&revolve("5")[..], false),
+            (&revolve("12"), false),
+            (&[("CHECKPOINTING_ALGORITHM", "store-all")], true),
+            (&disk, false),
+            (&[&revolve("30")[..], &disk].concat(), false),
+            (&with("lossless"), false),
+        ] {
+            let (code, json, told) = job(&["--hessian", "3"], config);
+            assert_eq!(code, Some(0), "{config:?}: {json}{told}");
+            for key in ["asymmetry", "product_error"] {
+                assert!(number(&json, key) <= 1e-10, "{key}, {config:?}: {json}");
+            }
+            let [least, largest] = ["least_order", "largest_order"].map(|key| number(&json, key));
+            assert!(least > 1.9 && largest < 2.1, "{json}");
+            assert_eq!(value(&json, "same_bits"), "true");
+            assert_eq!(value(&json, "gradient_hash"), value(&plain, "gradient_hash"), "{config:?}");
+            products.insert(value(&json, "products_hash").to_string());
+            let steps = ["forward_steps", "forward_steps_alone"].map(|key| number(&json, key));
+            println!("{out}, {config:?}: {steps:?} forward steps");
+            // `auto` may choose other plans, with other steps, for one sweep and for four.
+            let named = config[0].0 == "CHECKPOINTING_ALGORITHM";
+            assert!(steps[0] >= once && (!named || steps[0] < steps[1]), "{config:?}: {json}");
+            assert!(!store_all || steps == [once, 4.0 * once], "{json}");
+            let on_disk = config.len() == 5;
+            assert!(!on_disk || number(&json, "disk_bytes") > 20.0 * state, "{json}");
+        }
+        assert_eq!(products.len(), 1, "{products:?}");
+        let (code, lossy, _) = job(&["--hessian", "3"], &with("dct"));
+        assert_eq!((code, value(&lossy, "same_bits")), (Some(1), "false"), "{lossy}");
+        for key in ["asymmetry", "product_error"] {
+            assert!(number(&lossy, key) > 1e-7, "{key}: {lossy}");
+        }
+    }
+}
+
 #[test]
 fn bad_jobs_are_told_what_is_wrong() {
     // The time step 0.00308 lies between the largest stable time steps of the two propagators:
@@ -170,6 +250,8 @@ fn bad_jobs_are_told_what_is_wrong() {
         (&["--n3", "1", "--dt", "0.00308"][..], "--dt 0.00308: unstable"),
         (&["--sweep"], "--sweep"),
         (&["--taylor"], "--taylor"),
+        (&["--hessian", "17"], "--hessian 17: it wants a whole number from 1 to 16"),
+        (&["--hessian"], "--hessian --json: it wants"),
         (&["--config", "/no/such/config"], "/no/such/config"),
         (&["--stepz", "3"], "--stepz"),
     ] {
@@ -192,7 +274,8 @@ fn the_program_speaks_of_itself() {
     let help = stdout(&run(cpml3d().arg("--help")));
     assert!(
         help.starts_with("cpml3d: misfit and gradient of waveform inversion")
-            && help.contains("--verify"),
+            && help.contains("--verify")
+            && help.contains("  --hessian "),
         "{help}"
     );
     for foreign in
