@@ -136,6 +136,8 @@ class Program:
             keys["host_budget"] = draw.choice(("64K", "1M"))
         elif algorithm != "store-all":
             keys["checkpointing_snaps"] = draw.randint(1, n)
+        if draw.random() < 0.5:
+            keys["sweeps"] = draw.randint(0, 3)
         return n, keys
 
 
