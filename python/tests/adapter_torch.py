@@ -765,8 +765,10 @@ class Sweeps(unittest.TestCase):
                     self.same(self.slopes(value, sweep), expected[sweep])
                 self.calls[1] = self.calls[0] + 5
                 with self.assertRaises(KeyError):
-                    self.slopes(value, fails)
-                self.assertEqual(is_open(made), [False])
+                    try:
+                        self.slopes(value, fails)
+                    finally:
+                        self.assertEqual(is_open(made), [False])
                 # A forward sweep follows, and its states serve three sweeps again.
                 self.calls[:] = array.array("q", [0, 0])
                 for sweep in range(3):
