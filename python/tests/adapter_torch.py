@@ -708,6 +708,11 @@ class Sweeps(unittest.TestCase):
             if adjoints == 3:
                 self.assertEqual(self.calls[0], self.steps(n, FEW, 3) + 3 * n)
             self.same(found, jacobian(functools.partial(first, plain_loop), self.inputs, **options))
+        self.calls[0] = 0
+        rows = torch.stack(self.weights)
+        found = torch.autograd.grad(self.scan(n, **three), self.inputs, rows, is_grads_batched=True)
+        self.assertEqual(self.calls[0], forward_steps(numpy.zeros(64), n, FEW) + 1 + n)
+        self.same(found, [torch.stack(slopes) for slopes in zip(*self.expected(n))])
         settings = gpuzip.Config(sweeps=2, checkpointing_algorithm="revolve", checkpointing_snaps=4)
         short = [x.detach()[:3].clone().requires_grad_() for x in self.inputs]
         for config in ({"sweeps": 4, **ALL}, {"sweeps": 3, **FEW}, {"config": settings}):

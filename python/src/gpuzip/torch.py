@@ -349,7 +349,8 @@ def scan(
 
     The step runs under the autocast of the call in both passes, and with `preserve_rng_state` draws the same
     random numbers whenever it computes a time step. With `sweeps=k` among the keys, k reverse sweeps
-    (`retain_graph=True`) share the states of one forward sweep; the next one begins with a forward sweep. A gradient of a gradient is an `UnsupportedError`. It raises the errors of `gpuzip.Session`, too.
+    (`retain_graph=True`) share the states of one forward sweep; the next one begins with a forward sweep. A
+    gradient of a gradient is an `UnsupportedError`. It raises the errors of `gpuzip.Session`, too.
     """
     n = int32("n", n)
     if n < 1:
