@@ -14,6 +14,7 @@ import numpy as np
 import gpuzip
 import gpuzip.jax
 from programs import Program, Stop, interrupted, loop, together
+from support import SCHEDULES, forward_steps, is_open, sessions
 
 jax.config.update("jax_enable_x64", True)
 
@@ -257,19 +258,21 @@ class Scan(unittest.TestCase):
                 n, keys = program.config(longest=6)
                 inputs, draw, what = program.inputs(), program.draw, (seed, case, n, keys)
                 expected = self.pull_back(program, loop, n, inputs, {})()
-                back = None
+                back, left = None, keys.get("sweeps", 1) - 1
                 if draw.random() < 0.3:
                     with interrupted(draw):
                         try:
                             back = self.pull_back(program, gpuzip.jax.loop, n, inputs, keys)
                             self.near(program, back(), expected, what)
                         except Stop:
-                            stopped += 1
+                            stopped, left = stopped + 1, 0
                 else:
                     back = self.pull_back(program, gpuzip.jax.loop, n, inputs, keys)
                     self.near(program, back(), expected, what)
                 if back is not None:
-                    twice += 1
+                    for _ in range(left):
+                        self.near(program, back(), expected, what)
+                        twice += 1
                     with self.assertRaisesRegex(gpuzip.ArgumentError, "runs once"):
                         back()
                 if draw.random() < 0.3:
@@ -352,6 +355,137 @@ class Scan(unittest.TestCase):
         del array
         gc.collect()
         self.assertFalse(finalizer.alive)
+
+
+class Sweeps(unittest.TestCase):
+    """Reverse sweeps that are planned together: `sweeps=k`."""
+
+    def setUp(self):
+        self.u, self.speed = jnp.linspace(0.1, 0.9, 64), jnp.linspace(-0.5, 1.5, 64)
+        self.weights = [jnp.cos(jnp.arange(64.0) * (k + 1)) for k in range(6)]
+
+        def step(u, t, speed):
+            return u + 0.1 * jnp.sin(speed * u) * (1 + 0.01 * t)
+
+        self.step, self.compiled = step, gpuzip._jax_loop._Compiled(step, self.u, (self.speed,))
+        # How often the compiled step and its adjoint are called.
+        self.calls = {"forward": 0, "adjoint": 0}
+        noted = mock.Mock(forward=self.noted("forward"), adjoint=self.noted("adjoint"))
+        patch = mock.patch.object(gpuzip._jax_loop, "_compiled", lambda *_: noted)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def noted(self, name):
+        function = getattr(self.compiled, name)
+
+        def call(*arguments):
+            self.calls[name] += 1
+            return function(*arguments)
+
+        return call
+
+    def pull_back(self, n, **config):
+        self.calls.update(forward=0, adjoint=0)
+        return jax.vjp(lambda u, speed: gpuzip.jax.loop(self.step, u, n, speed, **config), self.u, self.speed)[1]
+
+    def expected(self, n):
+        """The gradients by cotangent, each from a run of its own that keeps every state."""
+        return [self.pull_back(n, **ALL)(weight) for weight in self.weights]
+
+    def same(self, found, expected):
+        jax.tree.map(np.testing.assert_array_equal, found, expected)
+        self.assertGreater(min(float(jnp.max(jnp.abs(x))) for x in found), 0)
+
+    def steps(self, n, config, sweeps):
+        """Forward steps of the plan and of the last state."""
+        return forward_steps(np.zeros(64), n, {"range_actions": False, **config}, sweeps=sweeps) + 1
+
+    def test_they_share_the_states_of_one_forward_sweep(self):
+        for n in (1, 2, 41):
+            expected = self.expected(n)
+            for k, config in ((k, config) for k in range(1, 6) for config in SCHEDULES):
+                with self.subTest(n=n, k=k, **config), sessions() as made:
+                    back = self.pull_back(n, sweeps=k, **config)
+                    for sweep in range(k):
+                        self.assertEqual(is_open(made), [True])
+                        self.same(back(self.weights[sweep]), expected[sweep])
+                    self.assertEqual(is_open(made), [False])
+                    self.assertEqual(self.calls, {"forward": self.steps(n, config, k), "adjoint": k * n})
+                    if k > 1:
+                        self.assertLess(self.calls["forward"], k * self.steps(n, config, 1))
+                    for _ in range(2):
+                        with self.assertRaisesRegex(gpuzip.ArgumentError, rf"as the key `sweeps` plans \(here {k}\)"):
+                            back(self.weights[0])
+                    self.assertEqual(len(made), 1)
+
+    def test_a_pullback_that_is_dropped_closes_the_session(self):
+        with sessions() as made:
+            for sweeps in range(3):
+                back = self.pull_back(9, sweeps=3, **FEW)
+                for sweep in range(sweeps):
+                    back(self.weights[sweep])
+                self.assertEqual(is_open(made)[-1], True)
+            del back
+            gc.collect()
+        self.assertEqual(is_open(made), [False] * len(made))
+
+    def test_exceptions_in_a_sweep(self):
+        for name in ("rewind", "retrieve", "save", "get_action"):
+            for fails in range(3):
+                # Revolve saves states in the last sweep, too.
+                if (name, fails) in {("rewind", 0), ("save", 0), ("save", 1)}:
+                    continue
+                with self.subTest(name=name, fails=fails), sessions() as made:
+                    back = self.pull_back(41, sweeps=3, **{**FEW, "checkpointing_snaps": 3})
+                    for sweep in range(fails):
+                        back(self.weights[sweep])
+                    with mock.patch.object(gpuzip.Session, name, side_effect=KeyboardInterrupt):
+                        with self.assertRaises(KeyboardInterrupt):
+                            try:
+                                back(self.weights[fails])
+                            finally:
+                                self.assertEqual(is_open(made), [False])
+                    with self.assertRaisesRegex(gpuzip.ArgumentError, "not after an error"):
+                        back(self.weights[0])
+
+    def test_rows_of_a_jacobian(self):
+        def last(u, speed, loop, **config):
+            return loop(self.step, u, 20, speed, **config)[:3]
+
+        expected = jax.jacrev(last, (0, 1))(self.u, self.speed, lambda step, u, n, speed: loop(step, u, n, speed))
+        # jax.jacrev has one reverse sweep for all rows.
+        self.calls["adjoint"] = 0
+        with sessions() as made:
+            found = jax.jacrev(functools.partial(last, loop=gpuzip.jax.loop, sweeps=1, **FEW), (0, 1))(self.u, self.speed)
+            self.assertEqual((self.calls["adjoint"], is_open(made)), (20, [False]))
+            _, back = jax.vjp(functools.partial(last, loop=gpuzip.jax.loop, sweeps=3, **FEW), self.u, self.speed)
+            rows = [back(row) for row in jnp.eye(3)]
+        self.assertEqual(is_open(made), [False] * 2)
+        for k in (0, 1):
+            for one in (found[k], jnp.stack([row[k] for row in rows])):
+                np.testing.assert_allclose(one, expected[k], rtol=1e-12, atol=1e-15)
+
+    def test_several_threads_have_one_sweep_each(self):
+        expected = self.expected(20)
+        for planned in (1, 3, 6):
+            back, found, refused = self.pull_back(20, sweeps=planned, **FEW), {}, []
+
+            def work(k):
+                try:
+                    found[k] = back(self.weights[k])
+                except gpuzip.ArgumentError:
+                    refused.append(k)
+
+            together([functools.partial(work, k) for k in range(6)])
+            self.assertEqual((len(found), len(refused)), (planned, 6 - planned))
+            for k, slopes in found.items():
+                self.same(slopes, expected[k])
+
+    def test_what_has_one_sweep(self):
+        with self.assertRaisesRegex(gpuzip.UnsupportedError, "sweeps = 2"):
+            self.pull_back(9, sweeps=2, checkpointing_algorithm="online", checkpointing_snaps=4)
+        with self.assertRaisesRegex(gpuzip.ConfigError, "sweeps = -1"):
+            self.pull_back(9, sweeps=-1, **FEW)
 
 
 if __name__ == "__main__":

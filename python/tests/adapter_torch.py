@@ -1,5 +1,6 @@
 """gpuzip.torch.scan beside the gradients of a plain loop."""
 
+import array
 import contextlib
 import functools
 import gc
@@ -15,7 +16,7 @@ import torch
 import gpuzip
 import gpuzip.torch
 from programs import Program, Stop, interrupted, together
-from support import benchmark
+from support import SCHEDULES, benchmark, forward_steps, is_open, sessions
 
 N = 200
 FEW = {"checkpointing_algorithm": "revolve", "checkpointing_snaps": 7}
@@ -619,6 +620,227 @@ class Scan(unittest.TestCase):
     def test_the_benchmark_compares_equal_gradients(self):
         rows = benchmark("torch")
         self.assertEqual([row[-1] for row in rows], ["–"] + ["equal bits"] * (len(rows) - 1))
+
+
+class Sweeps(unittest.TestCase):
+    """Reverse sweeps that are planned together: `sweeps=k`."""
+
+    def setUp(self):
+        torch.manual_seed(7)
+        self.u = torch.rand(64, dtype=torch.float64, requires_grad=True)
+        self.speed = torch.rand(64, dtype=torch.float64, requires_grad=True)
+        self.inputs = self.u, self.speed
+        # How often the step is called, and at which call it fails. What is in an array is not watched.
+        calls = self.calls = array.array("q", [0, 0])
+
+        def step(u, t, speed):
+            calls[0] += 1
+            if calls[0] == calls[1]:
+                raise KeyError(t)
+            return u + 0.1 * torch.sin(speed * u) * (1 + 0.01 * t)
+
+        self.step = step
+        self.weights = [torch.rand(64, dtype=torch.float64) - 0.5 for _ in range(12)]
+
+    def scan(self, n, **config):
+        return gpuzip.torch.scan(self.step, self.u, n, self.speed, **config)
+
+    def slopes(self, value, k, keep=True):
+        return torch.autograd.grad(value, self.inputs, self.weights[k], retain_graph=keep)
+
+    def expected(self, n):
+        """The gradients by cotangent, each from a plain loop of its own."""
+        return [self.slopes(plain_loop(self.step, self.u, n, self.speed), k, False) for k in range(len(self.weights))]
+
+    def same(self, found, expected):
+        self.assertEqual([torch.equal(a, b) for a, b in zip(found, expected)], [True] * len(self.inputs))
+        self.assertGreater(min(float(x.abs().max()) for x in found), 0)
+
+    def steps(self, n, config, sweeps, runs=1):
+        """Calls of the step: of the plan, of the last state, and of each adjoint."""
+        return runs * forward_steps(numpy.zeros(64), n, config, sweeps=sweeps) + 1
+
+    def test_they_share_the_states_of_one_forward_sweep(self):
+        expected = {n: self.expected(n) for n in (1, 2, 41)}
+        for n, config in ((n, config) for n in expected for config in SCHEDULES):
+            for k in range(1, 6):
+                with self.subTest(n=n, k=k, **config), sessions() as made:
+                    self.calls[0] = 0
+                    value = self.scan(n, sweeps=k, **config)
+                    for sweep in range(k):
+                        self.assertEqual(is_open(made), [True])
+                        self.same(self.slopes(value, sweep, sweep < k - 1), expected[n][sweep])
+                    self.assertEqual(is_open(made), [False])
+                    self.assertEqual(self.calls[0], self.steps(n, config, k) + k * n)
+                    apart = k * (self.steps(n, config, 1) + n)
+                    (self.assertLess if k > 1 else self.assertEqual)(self.calls[0], apart)
+                    with self.assertRaisesRegex(RuntimeError, "backward through the graph a second time"):
+                        self.slopes(value, 0)
+
+    def test_more_of_them_than_planned(self):
+        n, expected = 41, self.expected(41)
+        for config in (FEW, ALL, {"host_budget": "8K"}):
+            for k in range(1, 6):
+                with self.subTest(k=k, **config), sessions() as made:
+                    self.calls[0] = 0
+                    value = self.scan(n, sweeps=k, **config)
+                    for sweep in range(2 * k + 1):
+                        self.same(self.slopes(value, sweep), expected[sweep])
+                        runs, left = sweep // k + 1, (sweep + 1) % k > 0
+                        self.assertEqual(is_open(made), [False] * (runs - 1) + [left])
+                        if not left:
+                            self.assertEqual(self.calls[0], self.steps(n, config, k, runs) + (sweep + 1) * n)
+                    del value
+                    self.assertEqual(is_open(made), [False] * 3)
+
+    def test_every_way_to_ask_for_gradients(self):
+        n, three = 20, {**FEW, "sweeps": 3}
+        jacobian = torch.autograd.functional.jacobian
+
+        def first(scan, u, speed, **config):
+            return scan(self.step, u, n, speed, **config)[:3]
+
+        for options, adjoints in (({}, 3), ({"vectorize": True}, 1)):
+            with sessions() as made:
+                self.calls[0] = 0
+                found = jacobian(functools.partial(first, gpuzip.torch.scan, **three), self.inputs, **options)
+            self.assertEqual(is_open(made), [False])
+            if adjoints == 3:
+                self.assertEqual(self.calls[0], self.steps(n, FEW, 3) + 3 * n)
+            self.same(found, jacobian(functools.partial(first, plain_loop), self.inputs, **options))
+        self.calls[0] = 0
+        rows = torch.stack(self.weights)
+        found = torch.autograd.grad(self.scan(n, **three), self.inputs, rows, is_grads_batched=True)
+        self.assertEqual(self.calls[0], forward_steps(numpy.zeros(64), n, FEW) + 1 + n)
+        self.same(found, [torch.stack(slopes) for slopes in zip(*self.expected(n))])
+        settings = gpuzip.Config(sweeps=2, checkpointing_algorithm="revolve", checkpointing_snaps=4)
+        short = [x.detach()[:3].clone().requires_grad_() for x in self.inputs]
+        for config in ({"sweeps": 4, **ALL}, {"sweeps": 3, **FEW}, {"config": settings}):
+            with sessions() as made:
+                self.assertTrue(
+                    torch.autograd.gradcheck(lambda u, c: gpuzip.torch.scan(self.step, u, 5, c, **config), short)
+                )
+            self.assertFalse(any(is_open(made)))
+
+        step = self.step
+
+        def values(scan, **config):
+            """Two results, of which a gradient takes one or both."""
+            last = scan(lambda state, t, c: (step(state[1], t, c), state[0]), (self.u, self.u * 0.5), n, self.speed, **config)
+            return last + (last[0] * last[1],)
+
+        several, plain = values(gpuzip.torch.scan, **three), values(plain_loop)
+        with sessions() as made:
+            for which in ((0,), (0, 1, 2), (1, 2)):
+                found, slopes = (
+                    torch.autograd.grad([x[k] for k in which], self.inputs, [self.weights[k] for k in which], retain_graph=True)
+                    for x in (several, plain)
+                )
+                self.same(found, slopes)
+        self.assertEqual(made, [])
+
+    def test_a_graph_that_ends_early_closes_the_session(self):
+        expected = self.expected(9)
+        gc.collect()
+        gc.disable()  # A cycle would keep the states until the next collection.
+        try:
+            for sweeps in range(4):
+                for backward in (False, True):
+                    with sessions() as made:
+                        value = self.scan(9, sweeps=5, **FEW)
+                        for sweep in range(sweeps):
+                            self.same(self.slopes(value, sweep), expected[sweep])
+                        self.assertEqual(is_open(made), [True])
+                        if backward:
+                            # PyTorch frees the graph, and `value` is alive.
+                            self.same(self.slopes(value, 5, False), expected[5])
+                        else:
+                            del value
+                        self.assertEqual(is_open(made), [False])
+        finally:
+            gc.enable()
+
+    def test_exceptions_in_a_sweep(self):
+        n, expected = 9, self.expected(9)
+        for fails in range(3):
+            with self.subTest(fails=fails), sessions() as made:
+                self.calls[:] = array.array("q", [0, 0])
+                value = self.scan(n, sweeps=3, **FEW)
+                for sweep in range(fails):
+                    self.same(self.slopes(value, sweep), expected[sweep])
+                self.calls[1] = self.calls[0] + 5
+                with self.assertRaises(KeyError):
+                    try:
+                        self.slopes(value, fails)
+                    finally:
+                        self.assertEqual(is_open(made), [False])
+                # A forward sweep follows, and its states serve three sweeps again.
+                self.calls[:] = array.array("q", [0, 0])
+                for sweep in range(3):
+                    self.same(self.slopes(value, sweep), expected[sweep])
+                self.assertEqual(self.calls[0], self.steps(n, FEW, 3) - 1 + 3 * n)
+                self.assertEqual(is_open(made), [False] * 2)
+        with mock.patch.object(gpuzip.Session, "rewind", side_effect=KeyboardInterrupt), sessions() as made:
+            value = self.scan(n, sweeps=3, **FEW)
+            self.same(self.slopes(value, 0), expected[0])
+            with self.assertRaises(KeyboardInterrupt):
+                self.slopes(value, 1)
+        self.assertEqual(is_open(made), [False])
+        self.same(self.slopes(value, 1), expected[1])
+
+    def test_random_numbers_and_a_changed_initial_state(self):
+        step = self.step
+
+        def noisy(u, t, speed):
+            return step(u, t, speed) + 1e-2 * torch.rand_like(u) * u
+
+        for config in (FEW, ALL):
+            u = self.u.detach().clone().requires_grad_()
+            torch.manual_seed(3)
+            expected = torch.autograd.grad(plain_loop(noisy, self.u, 20, self.speed), self.inputs, self.weights[0])
+            torch.manual_seed(3)
+            value = gpuzip.torch.scan(noisy, u, 20, self.speed, sweeps=3, **config)
+            after = torch.rand(2)
+            with torch.no_grad():
+                u += 1  # u(0) is in the session.
+            for _ in range(3):
+                state = torch.get_rng_state()
+                self.same(torch.autograd.grad(value, (u, self.speed), self.weights[0], retain_graph=True), expected)
+                self.assertTrue(torch.equal(torch.get_rng_state(), state))
+            with self.assertRaisesRegex(gpuzip.ArgumentError, "initial state has been changed.*`sweeps` has planned"):
+                torch.autograd.grad(value, u, self.weights[0])
+            torch.manual_seed(3)
+            plain_loop(noisy, self.u, 20, self.speed)
+            self.assertTrue(torch.equal(torch.rand(2), after))
+
+    def test_threads_and_saved_tensors_elsewhere(self):
+        expected = self.expected(20)
+        for sweeps in (2, 4):
+            with sessions() as made:
+                value = self.scan(20, sweeps=sweeps, **FEW)
+
+                def work(k):
+                    for _ in range(3):
+                        self.same(self.slopes(value, k), expected[k])
+
+                together([functools.partial(work, k) for k in range(4)])
+                self.assertLessEqual(sum(is_open(made)), 1)
+                del value, work
+                self.assertEqual(sum(is_open(made)), 0)
+        # A graph that keeps a copy does not tell when it is freed: each forward sweep has one reverse sweep.
+        with sessions() as made:
+            same = self.speed.data_ptr()
+            with torch.autograd.graph.saved_tensors_hooks(lambda x: x if x.data_ptr() == same else x.clone(), lambda x: x):
+                value = self.scan(20, sweeps=3, **FEW)
+            for k in range(3):
+                self.same(self.slopes(value, k), expected[k])
+                self.assertEqual(is_open(made), [False] * (k + 1))
+
+    def test_what_has_one_sweep(self):
+        with self.assertRaisesRegex(gpuzip.UnsupportedError, "sweeps = 2"):
+            self.scan(9, sweeps=2, checkpointing_algorithm="online", checkpointing_snaps=4)
+        with self.assertRaisesRegex(gpuzip.ConfigError, "sweeps = -1"):
+            self.scan(9, sweeps=-1, **FEW)
 
 
 if __name__ == "__main__":

@@ -136,6 +136,10 @@ class Program:
             keys["host_budget"] = draw.choice(("64K", "1M"))
         elif algorithm != "store-all":
             keys["checkpointing_snaps"] = draw.randint(1, n)
+        # A generator of its own: the programs do not depend on it.
+        sweeps = random.Random(repr((self.seed, n, keys))).randint(-1, 3)
+        if sweeps >= 0:
+            keys["sweeps"] = sweeps
         return n, keys
 
 

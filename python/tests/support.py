@@ -1,10 +1,12 @@
 """What the tests share: a chaotic loop whose every state is known, and NumPy if it is there."""
 
 import array
+import contextlib
 import os
 import subprocess
 import sys
 import unittest
+from unittest import mock
 
 import gpuzip
 
@@ -54,6 +56,42 @@ def reverse(session, u, expected, check=None):
         if check:
             check(action)
     return actions
+
+
+# Configurations of an adapter for some 40 steps of a state of 64 values.
+SCHEDULES = (
+    *({"checkpointing_algorithm": "revolve", "checkpointing_snaps": snapshots} for snapshots in (1, 3, 9)),
+    {"checkpointing_algorithm": "revolve", "checkpointing_snaps": 3, "range_actions": False},
+    {"checkpointing_algorithm": "store-all"},
+    {"checkpointing_algorithm": "uniform", "checkpointing_snaps": 6},
+    {"checkpointing_algorithm": "zcut", "checkpointing_snaps": 8},
+    {"host_budget": "8K"},
+    {"host_budget": "32K", "disk_budget": "64K"},
+    {"checkpointing_algorithm": "revolve", "checkpointing_snaps": 9, "host_budget": "24K", "disk_budget": "1M"},
+)
+
+
+def forward_steps(arrays, n, config, **keys):
+    """How many forward steps the plan of an adapter's session takes."""
+    return gpuzip.plan(arrays, n, **{"range_actions": True, **config, **keys}).forward_steps
+
+
+@contextlib.contextmanager
+def sessions():
+    """A block that notes its sessions. Its value has an item for each, which is `alive` until the session is freed."""
+    found, made = [], gpuzip.Session.__init__
+
+    def noted(session, *arguments, **named):
+        made(session, *arguments, **named)
+        found.append(session._finalizer)
+
+    with mock.patch.object(gpuzip.Session, "__init__", noted):
+        yield found
+
+
+def is_open(found):
+    """Of the sessions that `sessions` has noted, whether each is open."""
+    return [session.alive for session in found]
 
 
 def benchmark(name):

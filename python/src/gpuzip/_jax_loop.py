@@ -1,6 +1,8 @@
 """Gradients of long loops in JAX: a loop of Python whose reverse pass has its states from gpuzip."""
 
+import contextlib
 import functools
+import threading
 from types import FunctionType
 from typing import Any, Callable, Dict, List, Tuple
 
@@ -105,7 +107,7 @@ def _host(leaves: List[Any]) -> List[Any]:
 
 
 class _Sweep:
-    """One forward sweep, and the session that has its states until the reverse sweep."""
+    """One forward sweep, and the session that has its states for as many reverse sweeps as are planned."""
 
     def __init__(self, compiled: _Compiled, n: int, config: Any, state: Any, params: Any) -> None:
         self.forward, self.adjoint = compiled.forward, compiled.adjoint
@@ -116,10 +118,10 @@ class _Sweep:
         self.buffers = [np.empty(leaf.shape, leaf.dtype) for leaf in leaves]
         self.session = Session(tuple(map(_bits, self.buffers)), n, **config)
         self.state = state
-        self.unused = [None]  # Of threads that take it, one finds it.
+        self.planned, self.begun, self.one = self.session._sweeps, 0, threading.Lock()
 
     def until_backward(self) -> None:
-        """Does what the schedule wants up to the next BACKWARD, whose state is then `state`."""
+        """Does what the schedule wants up to the next BACKWARD, whose state is then `state`, or to the end."""
         for action in self.session:
             if action.type == FORWARD:
                 for t in range(action.ts - 1, action.ts_end):
@@ -138,6 +140,35 @@ class _Sweep:
                 raise UnsupportedError("adjoint_every: gpuzip.jax.loop does the adjoint of every time step by itself")
             else:
                 return
+
+    def reverse(self, cotangent: Any) -> Tuple[Any, Any]:
+        """Returns the adjoints of the initial state and of the parameters."""
+        with self.one, contextlib.ExitStack() as ends:
+            if self.session is None:
+                raise ArgumentError(_OVER.format(self.planned))
+            ends.callback(self.end)
+            ends.enter_context(self.session)
+            if self.begun:
+                self.session.rewind()
+                self.until_backward()
+            self.begun += 1
+            sums = jax.tree.map(_zeros, self.params)
+            for t in range(self.n - 1, -1, -1):
+                cotangent, sums = self.adjoint(self.state, np.int32(t), self.params, cotangent, sums)
+                self.until_backward()
+            self.state = None
+            if self.begun < self.planned:
+                ends.pop_all()  # The session stays open for the next sweep.
+            return cotangent, sums
+
+    def end(self) -> None:
+        self.session = self.state = None  # type: ignore[assignment]
+
+
+_OVER = (
+    "a reverse sweep of gpuzip.jax.loop runs once, or as often as the key `sweeps` plans (here {}), and not after an "
+    "error: call jax.grad or jax.vjp again"
+)
 
 
 class _Kept:
@@ -174,23 +205,7 @@ def _forward(compiled: _Compiled, n: int, config: Any, state: Any, params: Any) 
 
 
 def _reverse(compiled: _Compiled, n: int, config: Any, kept: _Kept, cotangent: Any) -> Tuple[Any, Any]:
-    sweep = kept.sweep
-    try:
-        sweep.unused.pop()
-    except IndexError:
-        raise ArgumentError(
-            "a reverse sweep of gpuzip.jax.loop runs once: call jax.grad or jax.vjp again"
-        ) from None
-    try:
-        with sweep.session:
-            sums = jax.tree.map(_zeros, sweep.params)
-            for t in range(n - 1, -1, -1):
-                if t < n - 1:
-                    sweep.until_backward()
-                cotangent, sums = sweep.adjoint(sweep.state, np.int32(t), sweep.params, cotangent, sums)
-    finally:
-        sweep.session = sweep.state = None  # type: ignore[assignment]
-    return cotangent, sums
+    return kept.sweep.reverse(cotangent)
 
 
 def _zeros(leaf: Any) -> Any:
@@ -216,8 +231,9 @@ def loop(step: Callable[..., Any], state: Any, n: int, *params: Any, **config: A
 
     `step` is compiled by `jax.jit`; the loop itself is Python's and runs outside of `jax.jit`,
     `jax.vmap` and `jax.lax.scan`, where it raises an `ArgumentError`. States travel through host
-    memory. A gradient of a gradient is not supported, and a function that `jax.vjp` returns can be
-    called once. It raises the errors of `gpuzip.Session`, too.
+    memory. A gradient of a gradient is not supported. A function that `jax.vjp` returns can be called
+    once; with `sweeps=k` among the keys k times, with the states of one forward sweep. It raises the
+    errors of `gpuzip.Session`, too.
     """
     n = int32("n", n)
     if n < 1:

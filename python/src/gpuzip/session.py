@@ -130,6 +130,7 @@ class Session(Unshared):
         self._in_flight: Deque[Tuple[int, Optional[int], List[Any]]] = deque()
         self._several_streams = False
         self._ahead = config.max_in_flight or 64
+        self._sweeps = max(1, config.sweeps)  # As many as are planned.
         self._it = -1
         # Callbacks that the library may call until the session is finalized, and the schedule.
         self._kept: List[Any] = [schedule]
@@ -261,7 +262,7 @@ class Session(Unshared):
         if self._on_device or fields.device:
             self._keep(fields.stream, fields.owners)
 
-    def rewind(self):
+    def rewind(self) -> "Session":
         """Begins another reverse sweep over the states of this shot, after TERMINATE, and returns the
         session. `Config(sweeps=k)` plans for k sweeps. The next action is a RESTORE."""
         check(library.gpuzip_rewind(self._handle))

@@ -1,5 +1,7 @@
 """Gradients of long loops in PyTorch: a loop over time steps whose reverse pass has its states from gpuzip."""
 
+import contextlib
+import weakref
 from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 import numpy as np
@@ -112,13 +114,14 @@ def _detached(leaves: Leaves) -> Leaves:
 
 
 class _Run:
-    """One forward sweep, and the session that has its states for one reverse sweep."""
+    """One forward sweep, and the session that has its states for as many reverse sweeps as are planned."""
 
     def __init__(self, sweep: "_Sweep", state: Leaves, params: Leaves) -> None:
         self.loop, self.random, self.first = sweep.loop, sweep.random, sweep.first
         self.leaves = [k for k, wanted in enumerate(self.loop.form.differentiable) if wanted]
         self.arrays = Arrays(state)
         self.session = Session(self.arrays.tensors(state), self.loop.n, **{"range_actions": True, **sweep.config})
+        self.planned, self.done = self.session._sweeps, 0
         self.state, self.params = _detached(state), _detached(params)
         self.named = self.loop.named(self.params)
         self.saved: Dict[int, Any] = {}  # Strides and random number generators of the saved states.
@@ -127,7 +130,7 @@ class _Run:
         self.generators = self.random.get()
 
     def until_backward(self) -> None:
-        """Does what the schedule wants up to the next BACKWARD, whose state is then `state`."""
+        """Does what the schedule wants up to the next BACKWARD, whose state is then `state`, or to the end."""
         session, saved = self.session, self.saved
         for action in session:
             if action.type == FORWARD:
@@ -155,15 +158,20 @@ class _Run:
         # A parameter that is given twice has its adjoint once.
         by = tuple({id(param): param for param in params if getattr(param, "requires_grad", False)}.values())
         sums: Leaves = [None] * len(by)
-        with self.session:
+        with contextlib.ExitStack() as closes, torch.enable_grad():
+            closes.enter_context(self.session)
             self.random.set(self.generators)
-            with torch.enable_grad():
-                for t in range(self.loop.n - 1, -1, -1):
-                    if t < self.loop.n - 1:
-                        self.until_backward()
-                    adjoint, sums = self.pull_back(t, adjoint, named, by, sums)
-        self.loop.refuse_changes(self.named, self.params)
-        self.loop.refuse_changes(named, params)
+            if self.done:
+                self.session.rewind()
+                self.until_backward()
+            for t in range(self.loop.n - 1, -1, -1):
+                adjoint, sums = self.pull_back(t, adjoint, named, by, sums)
+                self.until_backward()
+            self.loop.refuse_changes(self.named, self.params)
+            self.loop.refuse_changes(named, params)
+            self.done += 1
+            if self.done < self.planned:
+                closes.pop_all()  # The session stays open for the next sweep.
         found = dict(zip(map(id, by), sums))
         return adjoint, [found.pop(id(param), None) for param in params]
 
@@ -211,7 +219,11 @@ class _Sweep:
         for counter in self.counters:
             counter.data = counter.new_empty(0)
         self.versions = versions(self.counters)
-        self.runs: List[_Run] = []  # Of threads that take the run of the forward sweep, one finds it.
+        # A run that is to begin its first reverse sweep, and one that has done some of its sweeps. Of threads that
+        # take a run, one finds it.
+        self.begun: List[_Run] = []
+        self.rest: List[_Run] = []
+        self.graph: Any = None
         self.random, self.autocast = Random(state, preserve_rng_state), autocast()
         self.begin = self.random.get()
 
@@ -226,11 +238,17 @@ class _Sweep:
             # No step draws random numbers.
             self.random = run.random = Random([], False)
             run.saved = {ts: (strides, None) for ts, (strides, _) in run.saved.items()}
-        self.runs.append(run)
+        self.begun.append(run)
         self.loop.refuse_changes(run.named, run.params)
         self.watched = _watched(self.loop.step, params)
         _refuse_changes(watched, self.watched, True)
         return before, after
+
+    def until_freed(self) -> Any:
+        """A tensor to be saved in the graph. Where PyTorch frees it, no reverse sweep follows."""
+        memory = np.zeros(1)
+        self.graph = weakref.finalize(memory, self.rest.clear)
+        return torch.from_numpy(memory)
 
     def reverse(self, state: Leaves, before: Leaves, params: Leaves, cotangents: Sequence[Any]) -> Tuple[Leaves, Leaves]:
         """Returns the adjoints of the initial state `state` and of the parameters; `before` is the state n - 1."""
@@ -240,6 +258,8 @@ class _Sweep:
             with self.autocast(), self.random.unchanged():
                 run = self.taken(state, before, params)
                 found = run.reverse(params, cotangents)
+                if run.done < run.planned and self.graph.alive and not self.rest:
+                    self.rest.append(run)
         finally:
             after = _watched(self.loop.step, params)
             self.watched = {key: after.get(key) if isinstance(old, _COUNTS) else old for key, old in self.watched.items()}
@@ -247,18 +267,17 @@ class _Sweep:
         return found
 
     def taken(self, state: Leaves, before: Leaves, params: Leaves) -> _Run:
-        """The run of the forward sweep, or that of a forward sweep once more: a session has states for one reverse
-        sweep."""
-        try:
-            run = self.runs.pop()
+        """The run of the forward sweep while it has reverse sweeps left, or that of a forward sweep once more."""
+        with contextlib.suppress(IndexError):
+            return self.rest.pop()
+        with contextlib.suppress(IndexError):
+            run = self.begun.pop()
             run.state = before
             return run
-        except IndexError:
-            pass
         if versions(self.counters) != self.versions:
             raise ArgumentError(
-                "the initial state has been changed in place: after the first reverse sweep of gpuzip.torch.scan, a "
-                "second one (retain_graph=True) computes from it again"
+                "the initial state has been changed in place: after the reverse sweeps that `sweeps` has planned, one if "
+                "it is not set, gpuzip.torch.scan computes from it again (retain_graph=True)"
             )
         self.random.set(self.begin)
         return _Run(self, state, params)
@@ -275,7 +294,7 @@ class _Scan(torch.autograd.Function):
         # PyTorch frees these with the graph, and says so if they are changed in place until then. It does not
         # say so of the tensors `data`: the first reverse sweep does not need the initial state.
         tensors = [leaf for leaf in params if isinstance(leaf, torch.Tensor)]
-        ctx.save_for_backward(*(leaf.data for leaf in state), *before, *tensors)
+        ctx.save_for_backward(*(leaf.data for leaf in state), *before, *tensors, sweep.until_freed())
         ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(*(leaf for leaf in after if not differentiable(leaf)))
         # Each result is a tensor of its own.
@@ -329,8 +348,9 @@ def scan(
     no state is kept.
 
     The step runs under the autocast of the call in both passes, and with `preserve_rng_state` draws the same
-    random numbers whenever it computes a time step. A second reverse sweep (`retain_graph=True`) begins with a
-    forward sweep. A gradient of a gradient is an `UnsupportedError`. It raises the errors of `gpuzip.Session`, too.
+    random numbers whenever it computes a time step. With `sweeps=k` among the keys, k reverse sweeps
+    (`retain_graph=True`) share the states of one forward sweep; the next one begins with a forward sweep. A
+    gradient of a gradient is an `UnsupportedError`. It raises the errors of `gpuzip.Session`, too.
     """
     n = int32("n", n)
     if n < 1:
