@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "image.h"
 #include "session.h"
 
@@ -157,13 +158,16 @@ static void add_remainder(hessian_t *h, const inversion_t *inv, size_t i, size_t
 int hessian_shot(hessian_t *h, inversion_t *inv)
 {
     const size_t samples = inv->survey->steps * inv->survey->receivers;
+    double start;
 
     for (size_t i = 0; i < h->count; i++)
         for (size_t j = 0; j < h->count; j++)
             h->born[i][j] += dot(h->tangent[i].data, h->tangent[j].data, samples);
+    start = seconds();
     for (size_t sweep = 0; h->count > 0 && sweep <= h->count; sweep++)
         if (run_alone(h, inv, sweep) != 0)
             return -1;
+    h->seconds += seconds() - start;
     for (size_t i = 0; i < h->count; i++)
         for (size_t size = 0; size < HESSIAN_SIZES; size++)
             add_remainder(h, inv, i, size);
@@ -207,7 +211,8 @@ void hessian_text(const hessian_t *h, const inversion_t *inv, const checkpoint_t
     if (h->count == 0)
         return;
     printf("Hessian           %zu Gauss-Newton products in %zu reverse sweeps: %" PRIu64 " forward steps of the state, %" PRIu64 " in runs of one\n"
-           "                  sweep each\n", h->count, inversion_sweeps(inv), together->total.forward_steps, h->single.total.forward_steps);
+           "                  sweep each, which took %.2f s\n", h->count, inversion_sweeps(inv), together->total.forward_steps,
+           h->single.total.forward_steps, h->seconds);
     printf("                  gradient and products have %s bits as those of runs of one sweep%s\n", h->same ? "the same" : "OTHER",
            checkpoint_is_lossy(together) ? "; the codec is lossy" : "");
     printf("                  asymmetry %.2e, <v, H v> - <B v, B v> %.2e, both relative; Taylor orders %.4f to %.4f\n", h->asymmetry, h->error,
@@ -228,8 +233,8 @@ void hessian_json(const hessian_t *h, const inversion_t *inv, const checkpoint_t
         return;
     for (size_t i = 0; i < h->count; i++)
         hash = 31 * hash + image_hash(h->tangent[i].product, inv->medium->grid.points);
-    printf(", \"directions\": %zu, \"sweeps\": %zu, \"forward_steps\": %" PRIu64 ", \"forward_steps_alone\": %" PRIu64 ", \"same_bits\": %s",
-           h->count, inversion_sweeps(inv), together->total.forward_steps, h->single.total.forward_steps, h->same ? "true" : "false");
+    printf(", \"directions\": %zu, \"sweeps\": %zu, \"forward_steps\": %" PRIu64 ", \"forward_steps_alone\": %" PRIu64 ", \"same_bits\": %s, \"seconds_alone\": %.6f",
+           h->count, inversion_sweeps(inv), together->total.forward_steps, h->single.total.forward_steps, h->same ? "true" : "false", h->seconds);
     json_number("asymmetry", h->asymmetry);
     json_number("product_error", h->error);
     json_number("least_order", h->least);

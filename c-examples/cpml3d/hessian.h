@@ -37,6 +37,7 @@ typedef struct hessian_t {
      * remainders: log2 of the quotients of neighbours, the least and the largest one. */
     double asymmetry, error, least, largest;
     int same;              /* whether the sums of both ways have the same bits */
+    double seconds;        /* of all runs of one sweep */
 } hessian_t;
 
 /* Makes `count` directions and gives `inv` their tangents. Returns 0, or -1: no memory. */

@@ -140,7 +140,8 @@ pub unsafe extern "C" fn gpuzip_schedule_create(
 }
 
 /// Moves the schedule to its next action and writes the action to `*action`. The sessions of the
-/// schedule follow with `gpuzip_dispatch`. After TERMINATE only `gpuzip_schedule_rewind` is valid.
+/// schedule follow with `gpuzip_dispatch`. After the TERMINATE of the last reverse sweep only
+/// `gpuzip_schedule_rewind` is valid.
 ///
 /// # Safety
 /// `action` is NULL or points to an action.

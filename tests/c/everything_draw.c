@@ -154,8 +154,9 @@ static void settle(job_t *job)
     c->checkpointing_snaps = 0, c->host_budget = c->device_budget = 0;
 }
 
-/* Writes a Revolve schedule into the job's trace file. Returns the status of the schedule. */
-static int32_t write_trace(job_t *job, int32_t snaps, int steps)
+/* Writes a Revolve schedule of `sweeps` reverse sweeps into the job's trace file. Returns the status of
+ * the schedule. */
+static int32_t write_trace(job_t *job, int32_t snaps, int steps, int32_t sweeps)
 {
   static const char *const names[] = {"FORWARD", "SAVE", "RESTORE", "BACKWARD", "TERMINATE"};
   gpuzip_config_t config;
@@ -165,12 +166,14 @@ static int32_t write_trace(job_t *job, int32_t snaps, int steps)
   config.log_level = 3;
   config.checkpointing_algorithm = GPUZIP_ALGORITHM_REVOLVE;
   config.checkpointing_snaps = snaps;
+  config.sweeps = sweeps;
   FILE *file = fopen(job->trace, "w");
   CHECK(file != NULL, "%s", job->trace);
   int32_t status = gpuzip_schedule_create(&config, steps, &schedule);
-  for (a.type = 0; status == GPUZIP_OK && a.type != GPUZIP_ACTION_TERMINATE;) {
+  for (int32_t ended = 0; status == GPUZIP_OK && ended < sweeps;) {
     status = gpuzip_schedule_get_action(schedule, &a);
     if (status == GPUZIP_OK) fprintf(file, "%d %s\n", a.ts, names[a.type]);
+    ended += status == GPUZIP_OK && a.type == GPUZIP_ACTION_TERMINATE;
   }
   CHECK(fclose(file) == 0, "%s", job->trace);
   if (schedule != NULL) CHECK(gpuzip_schedule_release(schedule) == GPUZIP_OK, "release");
@@ -183,10 +186,12 @@ static void record(job_t *job)
   /* A trace counts the time steps of a BACKWARD as one. */
   const int every = job->config.adjoint_every > 1 ? job->config.adjoint_every : 1;
   const int32_t snaps = (int32_t)between(&job->random, 1, 9);
+  /* A trace of one sweep is repeated by a session of several. */
+  const int32_t sweeps = once_in(&job->random, 2) && job->config.sweeps ? job->config.sweeps : 1;
   int32_t status = GPUZIP_ERR_PANIC;
   for (uint64_t before = UINT64_MAX; status != GPUZIP_OK && before != faults_made();) {
     before = faults_made();
-    status = write_trace(job, snaps, (job->now.steps + every - 1) / every);
+    status = write_trace(job, snaps, (job->now.steps + every - 1) / every, sweeps);
   }
   CHECK(status == GPUZIP_OK, "a schedule to record: status %d", status);
   job->config.checkpointing_algorithm = GPUZIP_ALGORITHM_TRACE;
