@@ -188,9 +188,9 @@ fn rtm3d_cuda() {
     }
 }
 
-/// Codes a field, or a pair of time levels, by `gpuzip_codec_encode` and `gpuzip_codec_decode`.
+/// Codes a field, or a pair of time levels, by `gpuzip_codec_encode` and `gpuzip_codec_decode`. These keep what
+/// they load, so the driver cannot be reset between two calls.
 fn call(seed: u64) {
-    assert_eq!(emu::reset(seed, emu::RANDOM, 1, 1 << 28), 0);
     let _primary = Primary::new(0);
     let scalar = [Scalar::F32, Scalar::F64][seed as usize % 2];
     let compressor = [GPUZIP_COMPRESSOR_FP16, GPUZIP_COMPRESSOR_LORENZO, GPUZIP_COMPRESSOR_DCT]
@@ -302,7 +302,12 @@ fn planted_bug() {
                 assert_eq!(emu::reset(seed, emu::RANDOM, 1, 1 << 28), 0);
                 sum_fields(seed);
             }
-            plants::Run::Rows => call(seed),
+            plants::Run::Rows => {
+                if seed == 0 {
+                    assert_eq!(emu::reset(seed, emu::RANDOM, 1, 1 << 28), 0);
+                }
+                call(seed);
+            }
             plants::Run::Rtm3d => rtm3d::run(seed),
             plants::Run::Codec(name, n, double) => {
                 assert_eq!(emu::reset(seed, emu::RANDOM, 1, 1 << 28), 0);
