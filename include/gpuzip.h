@@ -1761,7 +1761,8 @@ gpuzip_status_t gpuzip_schedule_create(const struct gpuzip_config_t *config,
 
 /*
  Moves the schedule to its next action and writes the action to `*action`. The sessions of the
- schedule follow with `gpuzip_dispatch`. After TERMINATE only `gpuzip_schedule_rewind` is valid.
+ schedule follow with `gpuzip_dispatch`. After the TERMINATE of the last reverse sweep only
+ `gpuzip_schedule_rewind` is valid.
 
  Pointers:
  `action` is NULL or points to an action.
@@ -2492,7 +2493,8 @@ gpuzip_status_t gpuzip_catch_signals(const int32_t *signals,
 
 /*
  Computes `*bytes`, the room in bytes that `gpuzip_codec_compress` and `gpuzip_codec_encode` need for
- these fields: at least as much as any stream of them takes. The `data` of the fields may be NULL.
+ these fields: at least as much as any stream of them takes. The `data` of the fields may be NULL. With
+ `backend` 1 (host) data in device memory is refused.
 
  Pointers:
  `config` and `bytes` are NULL or valid; `fields` points to `nfields` fields.
@@ -2503,11 +2505,15 @@ gpuzip_status_t gpuzip_codec_bound(const struct gpuzip_config_t *config,
                                    uint64_t *bytes);
 
 /*
- Compresses arrays in host memory, with the codec and the error bound of `config`, into one
- stream at `stream`. `capacity` is the room at `stream` in bytes, at least what
+ Compresses arrays, with the codec and the error bound of `config`, into one stream at `stream`. `capacity` is the room at `stream` in bytes, at least what
  `gpuzip_codec_bound` computes; `*bytes` becomes the size of the stream in bytes. A field with
  the role k+1 is coded as field k minus this field, as in a session. The stream is complete when
  the call returns.
+
+ Arrays in memory of a CUDA device are compressed by kernels into the same bytes, at a multiple of 64 in
+ memory of that device. Their work follows that of the legacy default stream, and so waits for all streams
+ that are not `cudaStreamNonBlocking`; the library keeps the work space. `gpuzip_codec_encode` says what
+ has kernels, and works on a stream of the application without waiting.
 
  Pointers:
  `config` and `bytes` are NULL or valid; `fields` points to `nfields` fields with their data;
@@ -2523,7 +2529,9 @@ gpuzip_status_t gpuzip_codec_compress(const struct gpuzip_config_t *config,
 /*
  Decompresses a stream that `gpuzip_codec_compress` made, in this process or another, into the
  fields. The fields must have the shapes, types and roles of the arrays that were compressed.
- Whatever the bytes of the stream are, the call either fills the arrays or returns an error.
+ Whatever the bytes of the stream are, the call either fills the arrays or returns an error. Stream and
+ fields are in host memory, or both in memory of one CUDA device, as for `gpuzip_codec_compress`; the stream
+ there may end before `bytes` bytes do.
 
  Pointers:
  `stream` points to `bytes` bytes; `fields` points to `nfields` fields with writable data.
@@ -2535,7 +2543,8 @@ gpuzip_status_t gpuzip_codec_decompress(const void *stream,
 
 /*
  Describes array number `index` of a compressed stream, counted from 0 in the order of the
- stream.
+ stream. Of a stream in memory of a CUDA device only the headers are read, and it may end before `bytes`
+ bytes do.
 
  Pointers:
  `stream` points to `bytes` bytes; `info` is NULL or points to a `gpuzip_codec_info_t` whose

@@ -1,5 +1,5 @@
-// The Compressors that CompressorBuilder makes: each codes one field in host memory with the codec
-// of a configuration. Internal.
+// The Compressors that CompressorBuilder makes: each codes one field in host or device memory with the
+// codec of a configuration. Internal.
 #ifndef GPUZIP_DROPIN_CODEC_HPP
 #define GPUZIP_DROPIN_CODEC_HPP
 
@@ -38,8 +38,8 @@ inline bool same_codec(const gpuzip_config_t &a, const gpuzip_config_t &b) {
   return all(a) == all(b);
 }
 
-/// A Compressor whose buffer is a head, which holds the length of the rest in bytes, and a stream
-/// of gpuzip_codec_compress.
+/// A Compressor whose buffer is a stream of gpuzip_codec_compress. In host memory a head is before it,
+/// which holds the length of the stream in bytes.
 template <typename Raw, typename Compressed>
 class CodecOf : public Compressor<Raw, Compressed> {
  public:
@@ -54,12 +54,14 @@ class CodecOf : public Compressor<Raw, Compressed> {
  protected:
   std::size_t compress(Raw *in, Compressed *out) override {
     require(in != nullptr && out != nullptr, "Compress: a pointer is NULL");
-    on_host("Compress", in);
-    on_host("Compress", out);
     // Sets the log level of the call.
     const gpuzip_config_t config = GPUZIPLogger::Applied(config_);
     const gpuzip_field_t field = at(in);
     Head head = {MAGIC, 0};
+    if (on_device(in)) {
+      check(gpuzip_codec_compress(&config, &field, 1, out, room_, &head.bytes));
+      return static_cast<std::size_t>(head.bytes);
+    }
     unsigned char *const bytes = static_cast<unsigned char *>(static_cast<void *>(out));
     check(gpuzip_codec_compress(&config, &field, 1, bytes + sizeof head, room_, &head.bytes));
     std::memcpy(bytes, &head, sizeof head);
@@ -68,12 +70,12 @@ class CodecOf : public Compressor<Raw, Compressed> {
 
   void decompress(Compressed *in, Raw *out, std::size_t given) override {
     require(in != nullptr && out != nullptr, "Decompress: a pointer is NULL");
-    on_host("Decompress", in);
-    on_host("Decompress", out);
+    const gpuzip_field_t field = at(out);
+    if (on_device(out)) return check(gpuzip_codec_decompress(in, given < room_ ? given : room_, &field, 1));
+    require(!on_device(in), "Decompress: the buffer is in device memory, and the field is in host memory");
     if (given < sizeof(Head)) too_short(given, sizeof(Head));
     const std::uint64_t bytes = stream_bytes(in);
     if (given - sizeof(Head) < bytes) too_short(given, sizeof(Head) + bytes);
-    const gpuzip_field_t field = at(out);
     check(gpuzip_codec_decompress(static_cast<const unsigned char *>(static_cast<void *>(in)) + sizeof(Head), bytes, &field, 1));
   }
 
@@ -89,7 +91,12 @@ class CodecOf : public Compressor<Raw, Compressed> {
 
   std::size_t compressedBufferSize(Compressed *buffer) override {
     if (buffer == nullptr) return compressedMaxSize();
-    on_host("CompressedBufferSize", buffer);
+    if (on_device(buffer)) {
+      gpuzip_codec_info_t info;
+      info.struct_size = sizeof info;
+      check(gpuzip_codec_info(buffer, room_, 0, &info));
+      return static_cast<std::size_t>(info.stored_bytes);
+    }
     return sizeof(Head) + static_cast<std::size_t>(stream_bytes(buffer));
   }
 
@@ -119,16 +126,14 @@ class CodecOf : public Compressor<Raw, Compressed> {
     return field;
   }
 
-  /// Throws unless `memory` is host memory. The library checks the memory of fields, so the buffer
-  /// is passed to it as a field.
-  void on_host(const char *call, void *memory) const {
+  /// Whether the host cannot use `memory`. The library checks the memory of fields, so a buffer is
+  /// passed to it as a field.
+  bool on_device(void *memory) const {
     std::uint64_t ignored;
     const gpuzip_field_t field = at(memory);
-    if (gpuzip_codec_bound(&config_, &field, 1, &ignored) >= GPUZIP_OK) return;
-    throw GPUZIPError(GPUZIP_ERR_ARGUMENT,
-                      std::string(call) + ": the memory is on a device, and this version's Compressor reads and writes host memory only. Copy " +
-                          "the field to host memory first, or give the device memory to Prefetch::Save, which compresses it on the device (" +
-                          gpuzip_last_error() + ")");
+    gpuzip_config_t host = config_;
+    host.backend = GPUZIP_BACKEND_HOST;
+    return gpuzip_codec_bound(&host, &field, 1, &ignored) < GPUZIP_OK;
   }
 
   [[noreturn]] static void too_short(std::size_t given, std::uint64_t needed) {

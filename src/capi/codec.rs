@@ -1,15 +1,18 @@
 //! The calls that use codecs without a session, and register codecs of the application.
 
 use super::checked::checked;
+use super::device_codec::{
+    compress_on_device, decompress_on_device, header_on_device, is_on_device,
+};
 use super::entry::{entry, not_null, read_options, zero_words, Out};
 use super::handles::in_inner;
 use super::session::app_fields;
 use super::types::*;
 use crate::choice::Target;
 use crate::codec::{plugin, Bound, Coder, Content, Header, Method, Settings, Shape, SnapshotCodec};
-use crate::config::Config;
-use crate::device::{memory_of, AppField};
-use crate::error::{fail, Code, Error, Result};
+use crate::config::{Backend, Config};
+use crate::device::{memory_of, AppField, AppMemory};
+use crate::error::{fail, Code, Result};
 use crate::layout::Layout;
 use crate::scalar::{Array, ArrayMut, Scalar};
 use std::ffi::{c_void, CStr};
@@ -19,11 +22,27 @@ pub(super) fn layout_of(fields: &[AppField]) -> Result<Layout> {
     Layout::new(fields.iter().map(|f| f.field).collect())
 }
 
-/// Returns the layout of the fields, whose memory must be on the host.
-fn host_layout_of(fields: &[AppField]) -> Result<Layout> {
-    let remedy = "this call works on host memory: gpuzip_codec_encode and gpuzip_codec_decode work on device memory";
-    Target::Host.check(fields).map_err(|e| Error::new(e.code, format!("{e}; {remedy}")))?;
+/// Returns the layout of the fields, whose memory must be on the host, as that of the stream.
+fn host_layout_of(fields: &[AppField], stream: *const c_void) -> Result<Layout> {
+    Target::Host.check(fields)?;
+    if is_on_device([located(stream)])? {
+        return fail!(
+            Argument,
+            "stream = {stream:p} is memory of a CUDA device, and the fields are in host memory: give both in one of them"
+        );
+    }
     layout_of(fields)
+}
+
+/// Whether the fields are to be coded by kernels.
+fn are_on_device(fields: &[AppField]) -> Result<bool> {
+    is_on_device(fields.iter().filter_map(|field| field.memory))
+}
+
+/// Memory of the caller that is only located.
+fn located(memory: *const c_void) -> AppMemory {
+    // SAFETY: the memory is not used.
+    unsafe { AppMemory::new(memory.cast_mut().cast(), 1) }
 }
 
 /// Returns the codec settings of a configuration; `compressor` must name one codec, not auto.
@@ -48,7 +67,8 @@ unsafe fn stream_of<'a>(stream: *const c_void, bytes: u64) -> Result<&'a [u8]> {
 }
 
 /// Computes `*bytes`, the room in bytes that `gpuzip_codec_compress` and `gpuzip_codec_encode` need for
-/// these fields: at least as much as any stream of them takes. The `data` of the fields may be NULL.
+/// these fields: at least as much as any stream of them takes. The `data` of the fields may be NULL. With
+/// `backend` 1 (host) data in device memory is refused.
 ///
 /// # Safety
 /// `config` and `bytes` are NULL or valid; `fields` points to `nfields` fields.
@@ -63,15 +83,22 @@ pub unsafe extern "C" fn gpuzip_codec_bound(
     unsafe { Out::new(bytes, "bytes") }.fill("gpuzip_codec_bound", || {
         // SAFETY: by this function's contract.
         let (config, fields) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
+        if config.device.backend == Backend::Host {
+            Target::Host.check(&fields)?;
+        }
         Ok(SnapshotCodec::output_bytes(&settings_of(config)?, &layout_of(&fields)?)? as u64)
     })
 }
 
-/// Compresses arrays in host memory, with the codec and the error bound of `config`, into one
-/// stream at `stream`. `capacity` is the room at `stream` in bytes, at least what
+/// Compresses arrays, with the codec and the error bound of `config`, into one stream at `stream`. `capacity` is the room at `stream` in bytes, at least what
 /// `gpuzip_codec_bound` computes; `*bytes` becomes the size of the stream in bytes. A field with
 /// the role k+1 is coded as field k minus this field, as in a session. The stream is complete when
 /// the call returns.
+///
+/// Arrays in memory of a CUDA device are compressed by kernels into the same bytes, at a multiple of 64 in
+/// memory of that device. Their work follows that of the legacy default stream, and so waits for all streams
+/// that are not `cudaStreamNonBlocking`; the library keeps the work space. `gpuzip_codec_encode` says what
+/// has kernels, and works on a stream of the application without waiting.
 ///
 /// # Safety
 /// `config` and `bytes` are NULL or valid; `fields` points to `nfields` fields with their data;
@@ -90,7 +117,11 @@ pub unsafe extern "C" fn gpuzip_codec_compress(
         not_null(stream, "stream")?;
         // SAFETY: by this function's contract.
         let (config, fields) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
-        let mut codec = SnapshotCodec::new(settings_of(config)?, &host_layout_of(&fields)?)?;
+        if config.device.backend != Backend::Host && are_on_device(&fields)? {
+            return compress_on_device(config, &fields, stream, capacity);
+        }
+        let mut codec =
+            SnapshotCodec::new(settings_of(config)?, &host_layout_of(&fields, stream)?)?;
         let memory = memory_of(&fields)?;
         let capacity = usize::try_from(capacity).unwrap_or(usize::MAX).min(codec.capacity());
         // SAFETY: `stream` has `capacity` bytes apart from the fields, and the fields are readable
@@ -104,7 +135,9 @@ pub unsafe extern "C" fn gpuzip_codec_compress(
 
 /// Decompresses a stream that `gpuzip_codec_compress` made, in this process or another, into the
 /// fields. The fields must have the shapes, types and roles of the arrays that were compressed.
-/// Whatever the bytes of the stream are, the call either fills the arrays or returns an error.
+/// Whatever the bytes of the stream are, the call either fills the arrays or returns an error. Stream and
+/// fields are in host memory, or both in memory of one CUDA device, as for `gpuzip_codec_compress`; the stream
+/// there may end before `bytes` bytes do.
 ///
 /// # Safety
 /// `stream` points to `bytes` bytes; `fields` points to `nfields` fields with writable data.
@@ -117,20 +150,25 @@ pub unsafe extern "C" fn gpuzip_codec_decompress(
 ) -> gpuzip_status_t {
     entry("gpuzip_codec_decompress", || {
         // SAFETY: by this function's contract.
-        let (stream, fields) = unsafe { (stream_of(stream, bytes)?, app_fields(fields, nfields)?) };
+        let fields = unsafe { app_fields(fields, nfields) }?;
+        not_null(stream, "stream")?;
+        if are_on_device(&fields)? {
+            return decompress_on_device(stream, bytes, &fields);
+        }
+        let layout = host_layout_of(&fields, stream)?;
+        // SAFETY: by this function's contract.
+        let stream = unsafe { stream_of(stream, bytes) }?;
         let (header, ..) = Header::open(stream)?;
         let method = Method::of_stream(header.codec, header.parameter)?;
-        let mut codec = SnapshotCodec::new(
-            Settings { method, ..Settings::default() },
-            &host_layout_of(&fields)?,
-        )?;
+        let mut codec = SnapshotCodec::new(Settings { method, ..Settings::default() }, &layout)?;
         // SAFETY: the fields are writable host memory by this function's contract.
         unsafe { codec.decompress(stream, &memory_of(&fields)?) }
     })
 }
 
 /// Describes array number `index` of a compressed stream, counted from 0 in the order of the
-/// stream.
+/// stream. Of a stream in memory of a CUDA device only the headers are read, and it may end before `bytes`
+/// bytes do.
 ///
 /// # Safety
 /// `stream` points to `bytes` bytes; `info` is NULL or points to a `gpuzip_codec_info_t` whose
@@ -144,13 +182,26 @@ pub unsafe extern "C" fn gpuzip_codec_info(
 ) -> gpuzip_status_t {
     // SAFETY: by this function's contract.
     unsafe { Out::new(info, "info") }.fill_sized("gpuzip_codec_info", || {
-        // SAFETY: by this function's contract.
-        let mut rest = unsafe { stream_of(stream, bytes) }?;
-        let (mut arrays, mut found, mut of_mask) = (0, None, 0);
-        while !rest.is_empty() {
-            let (header, _, bytes) =
-                Header::open(rest).map_err(|e| e.within(format_args!("array {arrays}")))?;
-            rest = &rest[bytes..];
+        not_null(stream, "stream")?;
+        let on_device = is_on_device([located(stream)])?;
+        // Returns the header at `at`, and the bytes of its part of the stream; `None` at the end.
+        let next = |at: u64| {
+            if on_device {
+                let found = header_on_device("gpuzip_codec_info", stream, at, bytes);
+                return if at == 0 { found.map(Some) } else { Ok(found.ok()) };
+            }
+            // SAFETY: by this function's contract.
+            let rest = &unsafe { stream_of(stream, bytes) }?[at as usize..];
+            if rest.is_empty() {
+                return Ok(None);
+            }
+            Header::open(rest).map(|(header, _, bytes)| Some((header, bytes as u64)))
+        };
+        let (mut arrays, mut found, mut of_mask, mut at) = (0, None, 0, 0);
+        while let Some((header, bytes)) =
+            next(at).map_err(|e| e.within(format_args!("array {arrays}")))?
+        {
+            at += bytes;
             // A mask belongs to the array that follows.
             if header.content == Content::Mask {
                 of_mask += bytes;
@@ -177,7 +228,7 @@ pub unsafe extern "C" fn gpuzip_codec_info(
             n3,
             bound: header.bound,
             raw_bytes: header.shape.bytes() as u64,
-            stored_bytes: bytes as u64,
+            stored_bytes: bytes,
             ..Default::default()
         })
     })

@@ -1,4 +1,5 @@
-//! The calls that use codecs on device memory, without a session and without waiting for the device.
+//! Codecs on device memory without a session: the calls that do not wait for the device, and what the calls of
+//! codec.rs do for device memory.
 
 use super::checked::checked;
 use super::codec::{layout_of, settings_of};
@@ -6,8 +7,9 @@ use super::entry::{entry, not_null, Out};
 use super::session::app_fields;
 use super::types::*;
 use crate::choice::Target;
-use crate::codec::gpu::{self, DeviceCall};
-use crate::codec::{Settings, SnapshotCodec};
+use crate::codec::gpu::{self, DeviceCall, Memory};
+
+use crate::codec::{Header, Method, Settings, SnapshotCodec, HEADER};
 use crate::config::Config;
 use crate::device::cuda::{self, Location};
 use crate::device::{memory_of, AppField, AppMemory, Rows, Stream};
@@ -87,16 +89,9 @@ pub unsafe extern "C" fn gpuzip_codec_encode(
         // SAFETY: by this function's contract.
         let (config, fields) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
         let ready = Ready::of(config, &fields)?;
-        let needed = SnapshotCodec::output_bytes(&ready.settings, &ready.layout)? as u64;
-        if capacity < needed {
-            return fail!(
-                Argument,
-                "capacity = {capacity}: the stream may take {needed} bytes, as gpuzip_codec_bound computes"
-            );
-        }
-        let to = ready.address(coded, "coded", STREAM_ALIGNMENT)?;
+        let to = ready.room(coded, "coded", capacity)?;
         let work = (work, work_bytes);
-        gpu::encode(&ready.call(NAME, work, result, stream)?, to)
+        gpu::encode(&ready.call(NAME, work, result, stream)?, to).map(drop)
     })
 }
 
@@ -130,8 +125,68 @@ pub unsafe extern "C" fn gpuzip_codec_decode(
         let ready = Ready::of(config, &fields)?;
         let from = ready.address(coded, "coded", STREAM_ALIGNMENT)?;
         let work = (work, work_bytes);
-        gpu::decode(&ready.call(NAME, work, result, stream)?, from, bytes)
+        gpu::decode(&ready.call(NAME, work, result, stream)?, from, bytes).map(drop)
     })
+}
+
+/// Whether some of the memory can be used by kernels only.
+pub(super) fn is_on_device(memory: impl IntoIterator<Item = AppMemory>) -> Result<bool> {
+    for memory in memory {
+        if matches!(cuda::locate(memory)?, Location::Device(_)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// `gpuzip_codec_compress` for fields in device memory: returns the bytes of the stream.
+pub(super) fn compress_on_device(
+    config: Config,
+    fields: &[AppField],
+    stream: *mut c_void,
+    capacity: u64,
+) -> Result<u64> {
+    let ready = Ready::of(config, fields)?;
+    let to = ready.room(stream, "stream", capacity)?;
+    gpu::encode(&ready.waiting("gpuzip_codec_compress"), to)
+}
+
+/// `gpuzip_codec_decompress` for fields in device memory. The header of the stream names the codec.
+pub(super) fn decompress_on_device(
+    stream: *const c_void,
+    bytes: u64,
+    fields: &[AppField],
+) -> Result<()> {
+    const NAME: &str = "gpuzip_codec_decompress";
+    let (header, _) = header_on_device(NAME, stream, 0, bytes)?;
+    let method = Method::of_stream(header.codec, header.parameter)?;
+    let ready = Ready::of(Config::default().with(|c| c.codec.settings.method = method), fields)?;
+    let from = ready.address(stream, "stream", STREAM_ALIGNMENT)?;
+    gpu::decode(&ready.waiting(NAME), from, bytes).map(drop)
+}
+
+/// Reads the header at `at` of `bytes` bytes of device memory. Returns it with the bytes of its part of the
+/// stream.
+pub(super) fn header_on_device(
+    name: &'static str,
+    stream: *const c_void,
+    at: u64,
+    bytes: u64,
+) -> Result<(Header, u64)> {
+    // SAFETY: the memory is only located; the caller of the ABI promises that it is memory.
+    let memory = unsafe { AppMemory::new(stream.cast_mut().cast(), 1) };
+    let Location::Device(ordinal) = cuda::locate(memory)? else {
+        return fail!(
+            Argument,
+            "stream = {stream:p} is no device memory: give memory of the device of the fields"
+        );
+    };
+    if bytes.saturating_sub(at) < HEADER as u64 {
+        return fail!(Stream, "{bytes} bytes do not hold a gpuzip stream: it is cut off");
+    }
+    let mut header = [0; HEADER];
+    gpu::receive(ordinal, name, stream as u64 + at, &mut header)?;
+    Header::peek(&header).map(|(header, bytes)| (header, bytes as u64))
 }
 
 /// The checked arguments that both calls have.
@@ -160,6 +215,18 @@ impl Ready {
         let are_apart: Vec<bool> = memory.iter().map(|f| !f.rows().is_contiguous()).collect();
         let work_bytes = gpu::work_bytes(&settings, &layout, &are_apart)?;
         Ok(Ready { settings, layout, fields: memory, ordinal, work_bytes })
+    }
+
+    /// Returns the address of the room for a stream.
+    fn room(&self, given: *const c_void, name: &str, capacity: u64) -> Result<u64> {
+        let needed = SnapshotCodec::output_bytes(&self.settings, &self.layout)? as u64;
+        if capacity < needed {
+            return fail!(
+                Argument,
+                "capacity = {capacity}: the stream may take {needed} bytes, as gpuzip_codec_bound computes"
+            );
+        }
+        self.address(given, name, STREAM_ALIGNMENT)
     }
 
     /// Returns the address of an argument, which must be memory that kernels of the device can use.
@@ -196,17 +263,29 @@ impl Ready {
         result: *mut gpuzip_codec_result_t,
         stream: *mut c_void,
     ) -> Result<DeviceCall<'_>> {
-        let Ready { settings, layout, fields, ordinal, work_bytes: needed } = self;
-        if work_bytes < *needed {
+        if work_bytes < self.work_bytes {
+            let needed = self.work_bytes;
             return fail!(
                 Argument,
                 "work_bytes = {work_bytes}: the call needs {needed} bytes of work space, as gpuzip_codec_work computes"
             );
         }
         let work = self.address(work, "work", ALIGNMENT)?;
-        let result = self.result(result)?;
-        let stream = Stream(stream);
-        Ok(DeviceCall { name, ordinal: *ordinal, settings, layout, fields, work, result, stream })
+        let memory = Memory::Given { work, result: self.result(result)? };
+        Ok(DeviceCall { name, memory, stream: Stream(stream), ..self.waiting(name) })
+    }
+
+    /// A call that waits for the device, on the legacy default stream.
+    fn waiting(&self, name: &'static str) -> DeviceCall<'_> {
+        DeviceCall {
+            name,
+            ordinal: self.ordinal,
+            settings: &self.settings,
+            layout: &self.layout,
+            fields: &self.fields,
+            memory: Memory::Own { work_bytes: self.work_bytes },
+            stream: Stream(std::ptr::null_mut()),
+        }
     }
 
     /// Returns the address of the result, which may be in page-locked memory, too.

@@ -42,7 +42,7 @@ pub use mask::FillValue;
 pub use sequence::{Sequence, FRAMES};
 pub use settings::{ErrorBound, Settings};
 pub use snapshot_codec::SnapshotCodec;
-pub use stream::{Content, Header};
+pub use stream::{Content, Header, HEADER};
 pub use streams::Record;
 pub use table::{Method, CODECS};
 pub use value_range::ValueRange;

@@ -96,7 +96,6 @@ impl Header {
     /// the codec can check the content of a coded payload.
     pub fn open(from: &[u8]) -> Result<(Header, &[u8], usize)> {
         let word = |k: usize| u64::from_le_bytes(from[k..k + 8].try_into().unwrap_or_default());
-        let half = |k: usize| u16::from_le_bytes([from[k], from[k + 1]]);
         check_magic(from)?;
         let payload =
             usize::try_from(word(48)).ok().filter(|&payload| padded(payload) <= from.len());
@@ -115,6 +114,22 @@ impl Header {
                 HEADER + payload
             );
         }
+        let header = Self::parse(from)?;
+        Ok((header, &from[HEADER..HEADER + payload], padded(payload)))
+    }
+
+    /// Reads the header at the beginning of `from`, without the payload. Returns it with the bytes of the
+    /// stream, padding included.
+    pub fn peek(from: &[u8]) -> Result<(Header, usize)> {
+        check_magic(from)?;
+        let header = Self::parse(from)?;
+        Ok((header, padded(header.payload)))
+    }
+
+    /// Reads the header of a stream, whose magic has been checked.
+    fn parse(from: &[u8]) -> Result<Header> {
+        let word = |k: usize| u64::from_le_bytes(from[k..k + 8].try_into().unwrap_or_default());
+        let half = |k: usize| u16::from_le_bytes([from[k], from[k + 1]]);
         let contents = [Content::Raw, Content::Coded, Content::Constant, Content::Mask];
         let Some(&content) = contents.get(from[5] as usize) else {
             return fail!(Stream, "content {} of a stream: not of this version", from[5]);
@@ -134,6 +149,7 @@ impl Header {
             return fail!(Stream, "extents {n:?} of a stream do not fit the address space");
         }
         let shape = Shape { n: n.map(|n| n as usize), scalar };
+        let payload = word(48) as usize;
         let expected = match content {
             Content::Raw => shape.bytes(),
             Content::Coded | Content::Mask => payload,
@@ -145,8 +161,7 @@ impl Header {
         let parameter = u32::from_le_bytes([from[12], from[13], from[14], from[15]]);
         let (codec, bound) = (from[4], f64::from_bits(word(40)));
         let (field, reference) = (half(8), half(10).checked_sub(1));
-        let header = Header { codec, content, field, reference, parameter, shape, bound, payload };
-        Ok((header, &from[HEADER..HEADER + payload], padded(payload)))
+        Ok(Header { codec, content, field, reference, parameter, shape, bound, payload })
     }
 }
 

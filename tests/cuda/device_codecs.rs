@@ -155,6 +155,81 @@ fn calls_follow_one_another_in_the_same_work_space() {
     }
 }
 
+/// The calls that wait do the same to device memory: the stream of `gpuzip_codec_encode`, its arrays, and its
+/// values, and errors that the device finds.
+#[test]
+fn calls_that_wait_take_device_memory() {
+    emulated!(kernels);
+    let _primary = start();
+    for (seed, &compressor) in (0..).zip(&CODECS) {
+        for scalar in [Scalar::F32, Scalar::F64] {
+            let rows = shape([33, 10, 3], scalar, [40, 0]);
+            let bench = Bench::new(codec(compressor), &[(rows.clone(), 0), (rows.clone(), 1)]);
+            let mut draw = Draw::new(seed);
+            for (k, memory) in bench.fields.iter().enumerate() {
+                let given = values(Kind::Wave, rows.n, scalar, k as f64, &mut draw);
+                bench.send(memory.0, &spread(&rows, &given, 0x5A));
+            }
+            works(bench.encode());
+            let made = bench.result();
+            let stream = bench.receive(bench.coded.0, made.bytes as usize);
+            bench.send(bench.coded.0, &vec![0xA5; bench.room as usize]);
+            let (fields, to, mut bytes) = (bench.fields(), bench.coded.0 as *mut c_void, 0);
+            let mut info = [gpuzip_codec_info_t {
+                struct_size: size_of::<gpuzip_codec_info_t>() as u64,
+                ..Default::default()
+            }; 4];
+            // SAFETY: all pointers are to live memory of the sizes given.
+            unsafe {
+                let (config, room) = (&bench.config, bench.room);
+                works(gpuzip_codec_compress(config, fields.as_ptr(), 2, to, room, &mut bytes));
+                assert_eq!(bytes, made.bytes);
+                assert!(bench.receive(bench.coded.0, stream.len()) == stream);
+                for index in 0..2 {
+                    let on_host = stream.as_ptr().cast();
+                    works(gpuzip_codec_info(on_host, bytes, index, &mut info[index as usize]));
+                    works(gpuzip_codec_info(to, room, index, &mut info[2 + index as usize]));
+                }
+                let fields_of = |info: &gpuzip_codec_info_t| format!("{info:?}");
+                assert_eq!(
+                    info[..2].iter().map(fields_of).collect::<Vec<_>>(),
+                    info[2..].iter().map(fields_of).collect::<Vec<_>>()
+                );
+                works(bench.decode(bytes));
+                bench.result();
+            }
+            let size = rows.places().1 * scalar.bytes() as usize;
+            let images: Vec<_> = bench.fields.iter().map(|m| bench.receive(m.0, size)).collect();
+            for room in [bytes, bench.room] {
+                bench.fields.iter().for_each(|m| bench.send(m.0, &vec![0x5A; size]));
+                // SAFETY: as above.
+                works(unsafe { gpuzip_codec_decompress(to, room, fields.as_ptr(), 2) });
+                let found: Vec<_> = bench.fields.iter().map(|m| bench.receive(m.0, size)).collect();
+                assert!(found == images, "{compressor}");
+            }
+            for (damage, part) in [(70, "damaged"), (0, "do not begin"), (49, "stream")] {
+                let mut damaged = stream.clone();
+                damaged[damage] ^= 0x10;
+                bench.send(bench.coded.0, &damaged);
+                // SAFETY: as above.
+                let status = unsafe { gpuzip_codec_decompress(to, bytes, fields.as_ptr(), 2) };
+                refused(status, GPUZIP_ERR_STREAM, part);
+            }
+            // SAFETY: as above.
+            let status = unsafe { gpuzip_codec_decompress(to, 63, fields.as_ptr(), 2) };
+            refused(status, GPUZIP_ERR_STREAM, "cut off");
+            let strict = gpuzip_config_t { nonfinite: 1, ..bench.config };
+            let nan = [f64::NAN.to_le_bytes().to_vec(), f32::NAN.to_le_bytes().to_vec()];
+            bench.send(bench.fields[1].0, &nan[usize::from(scalar == Scalar::F32)]);
+            // SAFETY: as above.
+            let status = unsafe {
+                gpuzip_codec_compress(&strict, fields.as_ptr(), 2, to, bench.room, &mut bytes)
+            };
+            refused(status, GPUZIP_ERR_VALUES, "field 1 holds 1 values");
+        }
+    }
+}
+
 #[test]
 fn errors_on_the_device_are_in_the_result() {
     emulated!(kernels);
@@ -264,11 +339,32 @@ fn wrong_arguments_are_refused_by_name() {
     refused(encode(&auto, &|_| {}), GPUZIP_ERR_CONFIG, "auto");
     let on_the_host = gpuzip_config_t { backend: 1, ..config };
     refused(encode(&on_the_host, &|_| {}), GPUZIP_ERR_ARGUMENT, "gpuzip_codec_compress");
-    // The host's call refuses device memory, and names the call that takes it.
-    let (field, mut bytes) = (bench.fields()[0], 0);
+    // The calls that wait take streams and fields in one memory.
+    let (mut field, mut bytes) = (bench.fields()[0], 0);
     // SAFETY: a call that is refused uses no memory.
-    let status = unsafe { gpuzip_codec_compress(&config, &field, 1, on_host, 8 << 10, &mut bytes) };
-    refused(status, GPUZIP_ERR_ARGUMENT, "gpuzip_codec_encode");
+    let compress = |config: &gpuzip_config_t, field: &gpuzip_field_t, to, bytes: &mut u64| unsafe {
+        gpuzip_codec_compress(config, field, 1, to, 8 << 10, bytes)
+    };
+    let status = compress(&config, &field, on_host, &mut bytes);
+    refused(status, GPUZIP_ERR_ARGUMENT, "is host memory");
+    let status = compress(&on_the_host, &field, on_host, &mut bytes);
+    refused(status, GPUZIP_ERR_ARGUMENT, "field 0");
+    // SAFETY: as above.
+    refused(
+        unsafe { gpuzip_codec_bound(&on_the_host, &field, 1, &mut bytes) },
+        GPUZIP_ERR_ARGUMENT,
+        "field 0",
+    );
+    // SAFETY: as above.
+    let status = unsafe { gpuzip_codec_decompress(on_host, 64, &field, 1) };
+    refused(status, GPUZIP_ERR_ARGUMENT, "is no device memory");
+    let on_device = bench.coded.0 as *mut c_void;
+    field.data = on_host;
+    let status = compress(&config, &field, on_device, &mut bytes);
+    refused(status, GPUZIP_ERR_ARGUMENT, "is memory of a CUDA device");
+    // SAFETY: as above.
+    let status = unsafe { gpuzip_codec_decompress(on_device, 64, &field, 1) };
+    refused(status, GPUZIP_ERR_ARGUMENT, "is memory of a CUDA device");
     works(encode(&config, &|_| {}));
     assert_eq!(bench.result().status, GPUZIP_OK);
 }

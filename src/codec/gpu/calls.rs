@@ -7,14 +7,15 @@
 use super::rows::{self, RowKernels};
 use super::snapshot::{Coded, SnapshotKernels};
 use super::Modules;
+use crate::codec::snapshot_codec::not_finite;
 use crate::codec::streams::Record;
 use crate::codec::table::Method;
 use crate::codec::Settings;
-use crate::device::cuda::Primary;
+use crate::device::cuda::{DeviceSlab, Primary};
 use crate::device::{AppMemory, Queue, Stream};
-use crate::error::{Code, Result};
+use crate::error::{fail, Code, Result};
 use crate::guarded::{locked, Guarded};
-use crate::layout::Layout;
+use crate::layout::{aligned, Layout};
 use std::sync::Mutex;
 
 /// Most pairs of settings and layout whose kernels are kept for a device.
@@ -30,12 +31,45 @@ pub(crate) struct DeviceCall<'a> {
     pub layout: &'a Layout,
     /// The fields, in device memory.
     pub fields: &'a [AppMemory],
-    /// Address of the work memory, a multiple of 256, of at least `work_bytes` bytes.
-    pub work: u64,
-    /// Address of a gpuzip_codec_result_t that kernels can write.
-    pub result: u64,
+    pub memory: Memory,
     /// The application's stream.
     pub stream: Stream,
+}
+
+/// Memory of a call.
+#[derive(Clone, Copy)]
+pub(crate) enum Memory {
+    /// The application's: the address of at least `work_bytes` bytes, a multiple of 256, and that of a
+    /// gpuzip_codec_result_t that kernels can write. The call does not wait for the device.
+    Given { work: u64, result: u64 },
+    /// So many bytes of work memory that this process keeps. The call waits for the device.
+    Own { work_bytes: u64 },
+}
+
+/// What the kernels tell of a call: gpuzip_codec_result_t of src/capi/types.rs.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Told {
+    bytes: u64,
+    status: i32,
+    field: i32,
+    count: u64,
+    reserved: u64,
+}
+
+impl Told {
+    /// The bytes of the stream, or the error that the kernels found.
+    fn bytes(self) -> Result<u64> {
+        match self.status {
+            0 => Ok(self.bytes),
+            status if status == Code::Values as i32 => not_finite(self.field as usize, self.count),
+            _ => fail!(
+                Stream,
+                "array of field {}: the stream is damaged or cut off, or of other arrays",
+                self.field
+            ),
+        }
+    }
 }
 
 /// The kernels for one pair of settings and layout.
@@ -52,6 +86,16 @@ struct OnDevice {
     modules: Modules,
     /// The pair that was used last is the last one.
     kept: Vec<Kept>,
+    /// Work memory of calls that wait for the device.
+    own: DeviceSlab,
+}
+
+impl OnDevice {
+    fn new(ordinal: i32) -> Result<Self> {
+        let primary = Primary::keep(ordinal)?;
+        let modules = Modules::new(primary.architecture);
+        Ok(OnDevice { primary, modules, kept: Vec::new(), own: DeviceSlab::new(0)? })
+    }
 }
 
 static DEVICES: Guarded<Mutex<Vec<OnDevice>>> =
@@ -64,52 +108,84 @@ pub(crate) fn work_bytes(settings: &Settings, layout: &Layout, are_apart: &[bool
 }
 
 /// Enqueues the coding of the fields into a stream at the address `to`, a multiple of 64 with the room that
-/// `SnapshotCodec::output_bytes` tells.
-pub(crate) fn encode(call: &DeviceCall, to: u64) -> Result<()> {
-    enqueue(call, |queue, kept, places, report| {
+/// `SnapshotCodec::output_bytes` tells. A call in memory of its own returns the bytes of the stream.
+pub(crate) fn encode(call: &DeviceCall, to: u64) -> Result<u64> {
+    enqueue(call, |queue, kept, places, [work, report]| {
         kept.rows.gather(queue, call.fields, places)?;
-        kept.kernels.compress(queue, call.work, 1, places, to, report)
+        kept.kernels.compress(queue, work, 1, places, to, report)
     })
 }
 
 /// Enqueues the decoding of the stream at the address `from`, a multiple of 64, into the fields. The stream ends
-/// within `bytes` bytes.
-pub(crate) fn decode(call: &DeviceCall, from: u64, bytes: u64) -> Result<()> {
+/// within `bytes` bytes. A call in memory of its own returns the bytes of the stream.
+pub(crate) fn decode(call: &DeviceCall, from: u64, bytes: u64) -> Result<u64> {
     let coded = Coded { at: from, bytes, is_whole: false };
-    enqueue(call, |queue, kept, places, report| {
+    enqueue(call, |queue, kept, places, [work, report]| {
         let record = Record::Part(0);
-        kept.kernels.decompress(queue, call.work, record, coded, places, report)?;
+        kept.kernels.decompress(queue, work, record, coded, places, report)?;
         kept.rows.scatter(queue, call.fields, places)
     })
 }
 
-/// Runs `body` with the kernels of the call, the addresses of contiguous fields, and the address of the
-/// report, and enqueues before it the preparation of the work memory and after it the result.
-fn enqueue(
-    call: &DeviceCall,
-    body: impl FnOnce(&Queue, &Kept, &[u64], u64) -> Result<()>,
-) -> Result<()> {
+/// Copies device memory at `from` to `to`, and waits for the copy and for all earlier work of the legacy
+/// default stream.
+pub(crate) fn receive(ordinal: i32, name: &'static str, from: u64, to: &mut [u8]) -> Result<()> {
+    with_device(ordinal, |OnDevice { primary, .. }| {
+        primary.enqueue(Stream(std::ptr::null_mut()), name, |queue| {
+            queue.copy(to.as_mut_ptr() as u64, from, to.len() as u64)?;
+            queue.finish()
+        })
+    })
+}
+
+fn with_device<T>(ordinal: i32, body: impl FnOnce(&mut OnDevice) -> Result<T>) -> Result<T> {
     let of_process = DEVICES.read()?;
     let mut devices = locked(&of_process);
-    let known = devices.iter().position(|device| device.primary.ordinal() == call.ordinal);
-    let known = match known {
+    let known = match devices.iter().position(|device| device.primary.ordinal() == ordinal) {
         Some(known) => known,
         None => {
-            let primary = Primary::keep(call.ordinal)?;
-            let modules = Modules::new(primary.architecture);
-            devices.push(OnDevice { primary, modules, kept: Vec::new() });
+            devices.push(OnDevice::new(ordinal)?);
             devices.len() - 1
         }
     };
-    let OnDevice { primary, modules, kept } = &mut devices[known];
-    primary.enqueue(call.stream, call.name, |queue| {
-        let kept = find(kept, modules, call)?;
-        kept.kernels.prepare(queue, call.work)?;
-        let places = kept.rows.places(call.fields, call.work + kept.kernels.bytes());
-        let report = kept.kernels.own_report(call.work);
-        body(queue, kept, &places, report)?;
-        let statuses = [Code::Values, Code::Stream].map(|code| code as i32);
-        kept.kernels.tell(queue, report, statuses, call.result)
+    body(&mut devices[known])
+}
+
+/// Runs `body` with the kernels of the call, the addresses of contiguous fields, and the addresses of the work
+/// memory and of the report, and enqueues before it the preparation of the work memory and after it the
+/// result. In memory of its own it waits, and returns the bytes of the stream.
+fn enqueue(
+    call: &DeviceCall,
+    body: impl FnOnce(&Queue, &Kept, &[u64], [u64; 2]) -> Result<()>,
+) -> Result<u64> {
+    let statuses = [Code::Values, Code::Stream].map(|code| code as i32);
+    with_device(call.ordinal, |OnDevice { primary, modules, kept, own }| {
+        primary.enqueue(call.stream, call.name, |queue| {
+            let kept = find(kept, modules, call)?;
+            let (work, result) = match call.memory {
+                Memory::Given { work, result } => (work, result),
+                Memory::Own { work_bytes } => {
+                    let (result, end) = (aligned(work_bytes), size_of::<Told>() as u64);
+                    if own.bytes < result + end {
+                        // What is kept is freed first.
+                        *own = DeviceSlab::new(0)?;
+                        *own = DeviceSlab::new(result + end)?;
+                    }
+                    (own.address, own.address + result)
+                }
+            };
+            kept.kernels.prepare(queue, work)?;
+            let places = kept.rows.places(call.fields, work + kept.kernels.bytes());
+            let report = kept.kernels.own_report(work);
+            body(queue, kept, &places, [work, report])?;
+            kept.kernels.tell(queue, report, statuses, result)?;
+            let mut told = Told::default();
+            if matches!(call.memory, Memory::Own { .. }) {
+                queue.copy(&raw mut told as u64, result, size_of::<Told>() as u64)?;
+                queue.finish()?;
+            }
+            told.bytes()
+        })
     })
 }
 

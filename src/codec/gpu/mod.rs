@@ -14,7 +14,7 @@ mod snapshot;
 mod sources;
 mod sum;
 
-pub(crate) use calls::{decode, encode, work_bytes, DeviceCall};
+pub(crate) use calls::{decode, encode, receive, work_bytes, DeviceCall, Memory};
 pub use owned::GpuCodec;
 pub use snapshot::Report;
 pub use sources::sources;

@@ -30,14 +30,13 @@ impl Primary {
         self.ordinal
     }
 
-    /// Runs `body`, which enqueues the work of the call `call` on the application's stream, and does not
-    /// wait for the device. The stream is checked, and the caller's context is current again afterwards.
-    pub fn enqueue(
+    /// Runs `body`, which enqueues the work of the call `call` on the application's stream. The stream is checked, and the caller's context is current again afterwards.
+    pub fn enqueue<T>(
         &self,
         stream: Stream,
         call: &'static str,
-        body: impl FnOnce(&Queue) -> Result<()>,
-    ) -> Result<()> {
+        body: impl FnOnce(&Queue) -> Result<T>,
+    ) -> Result<T> {
         let _current = driver::enter(stream.0.cast(), (self.context, self.ordinal), call)?;
         body(&Queue(stream))
     }

@@ -1,8 +1,9 @@
 // Tests that Save and Retrieve have finished when they return, as in GPUZIP 2.x. The fields are
 // device memory, and right after each Save an unrelated stream overwrites them. The program prints
 // "identical" or "DIFFERENT". With the argument "asynchronous" Save and Retrieve only enqueue their
-// work, so either result may be printed. With "compressors" the program counts how many of 4 calls
-// of a Compressor with device memory throw; a Save that compresses device memory succeeds.
+// work, so either result may be printed. With "compressors" a Compressor codes device memory as it codes
+// host memory, and the program prints how many of 4 calls with a buffer in another memory than the field
+// throw; a Save that compresses device memory succeeds.
 #include "checks.hpp"
 #include "checkpointing/Checkpointing.hpp"
 #include "common/GPUZIPBuilders.cpp"
@@ -54,16 +55,44 @@ Field_t field(std::uint64_t address) {
   return f;
 }
 
-/// Returns how many of 4 calls of a Compressor with device memory throw: Compress and Decompress
-/// take host memory only.
+/// Codes a field in device memory and in host memory: the streams and the decoded values are the same.
+void round_trip(Compressor<void, void> &codec, const std::uint64_t address[2]) {
+  const std::size_t most = codec.CompressedMaxSize(), head = 16;
+  std::vector<float> values = state(1, 0.f), found(N);
+  std::vector<char> buffer(most), of_device(most);
+  std::uint64_t coded = 0;
+  cuda("cuMemAlloc_v2", &coded, most);
+  void *const on_device = reinterpret_cast<void *>(coded);
+  const std::size_t bytes = codec.Compress(values.data(), buffer.data());
+  for (int k = 0; k < 2; k++) upload(address[k], 1 - k, 0.f);
+  hold("the bytes of the host", codec.Compress(field(address[0]).data, on_device) == bytes - head);
+  hold("the size of a buffer", codec.CompressedBufferSize(static_cast<void *>(on_device)) == bytes - head);
+  cuda("cuMemcpyDtoH_v2", static_cast<void *>(of_device.data()), coded, bytes - head);
+  hold("the stream of the host", std::memcmp(of_device.data(), buffer.data() + head, bytes - head) == 0);
+  codec.Decompress(buffer.data(), values.data());
+  const auto decoded = [&](std::size_t given) {
+    upload(address[1], 0, 0.f);
+    codec.Decompress(on_device, field(address[1]).data, given);
+    cuda("cuMemcpyDtoH_v2", static_cast<void *>(found.data()), address[1], N * sizeof(float));
+    return found == values;
+  };
+  hold("decoded", decoded(bytes - head) && decoded(most));
+  refused("a buffer that is cut off", GPUZIP_ERR_STREAM, "cut off", [&] { decoded(bytes - head - 64); });
+  refused("no buffer of a Compressor", GPUZIP_ERR_STREAM, "do not begin a gpuzip stream",
+          [&] { codec.Decompress(field(address[0]).data, field(address[1]).data); });
+  cuda("cuMemFree_v2", coded);
+}
+
+/// Returns how many of 4 calls throw: a buffer and its field are in one memory.
 int refusals(gpuzip_config_t config, const std::uint64_t address[2]) {
   config.compressor = GPUZIP_COMPRESSOR_DCT;
   const auto codec = CompressorBuilder(&config, N, 1, 1);
   std::vector<float> values = state(1, 0.f);
   std::vector<char> buffer(codec->CompressedMaxSize());
   void *device = field(address[0]).data;
+  round_trip(*codec, address);
   const auto host_only = [](const std::function<void()> &call) {
-    refused("device memory", GPUZIP_ERR_ARGUMENT, "Copy the field to host memory first", call);
+    refused("device memory", GPUZIP_ERR_ARGUMENT, "host memory", call);
   };
   for (int in_and_out = 0; in_and_out < 2; in_and_out++) {
     void *const in = in_and_out ? device : values.data(), *const out = in_and_out ? static_cast<void *>(buffer.data()) : device;
