@@ -132,7 +132,7 @@ class CodecOf : public Compressor<Raw, Compressed> {
     std::uint64_t ignored;
     const gpuzip_field_t field = at(memory);
     gpuzip_config_t host = config_;
-    host.backend = GPUZIP_BACKEND_HOST;
+    host.backend = 1;  // host
     return gpuzip_codec_bound(&host, &field, 1, &ignored) < GPUZIP_OK;
   }
 

@@ -175,10 +175,10 @@ pub(super) fn header_on_device(
 ) -> Result<(Header, u64)> {
     // SAFETY: the memory is only located; the caller of the ABI promises that it is memory.
     let memory = unsafe { AppMemory::new(stream.cast_mut().cast(), 1) };
-    let Location::Device(ordinal) = cuda::locate(memory)? else {
+    let (Location::Device(ordinal) | Location::Managed(ordinal)) = cuda::locate(memory)? else {
         return fail!(
             Argument,
-            "stream = {stream:p} is no device memory: give memory of the device of the fields"
+            "stream = {stream:p} is host memory, and the fields are in memory of a CUDA device: give both in one of them"
         );
     };
     if bytes.saturating_sub(at) < HEADER as u64 {

@@ -357,7 +357,7 @@ fn wrong_arguments_are_refused_by_name() {
     );
     // SAFETY: as above.
     let status = unsafe { gpuzip_codec_decompress(on_host, 64, &field, 1) };
-    refused(status, GPUZIP_ERR_ARGUMENT, "is no device memory");
+    refused(status, GPUZIP_ERR_ARGUMENT, "is host memory");
     let on_device = bench.coded.0 as *mut c_void;
     field.data = on_host;
     let status = compress(&config, &field, on_device, &mut bytes);
