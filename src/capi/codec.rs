@@ -2,7 +2,8 @@
 
 use super::checked::checked;
 use super::device_codec::{
-    compress_on_device, decompress_on_device, header_on_device, is_on_device,
+    compress_on_device, decompress_on_device, header_on_device, is_on_device, layout_of,
+    settings_of,
 };
 use super::entry::{entry, not_null, read_options, zero_words, Out};
 use super::handles::in_inner;
@@ -10,17 +11,12 @@ use super::session::app_fields;
 use super::types::*;
 use crate::choice::Target;
 use crate::codec::{plugin, Bound, Coder, Content, Header, Method, Settings, Shape, SnapshotCodec};
-use crate::config::{Backend, Config};
+use crate::config::Backend;
 use crate::device::{memory_of, AppField, AppMemory};
 use crate::error::{fail, Code, Result};
 use crate::layout::Layout;
 use crate::scalar::{Array, ArrayMut, Scalar};
 use std::ffi::{c_void, CStr};
-
-/// Returns the layout of the fields.
-pub(super) fn layout_of(fields: &[AppField]) -> Result<Layout> {
-    Layout::new(fields.iter().map(|f| f.field).collect())
-}
 
 /// Returns the layout of the fields, whose memory must be on the host, as that of the stream.
 fn host_layout_of(fields: &[AppField], stream: *const c_void) -> Result<Layout> {
@@ -43,14 +39,6 @@ fn are_on_device(fields: &[AppField]) -> Result<bool> {
 fn located(memory: *const c_void) -> AppMemory {
     // SAFETY: the memory is not used.
     unsafe { AppMemory::new(memory.cast_mut().cast(), 1) }
-}
-
-/// Returns the codec settings of a configuration; `compressor` must name one codec, not auto.
-pub(super) fn settings_of(config: Config) -> Result<Settings> {
-    if config.codec.any_codec {
-        return fail!(Config, "compressor = 15 (auto): it is a session's planner that chooses; name a codec, GPUZIP_COMPRESSOR_*");
-    }
-    Ok(config.codec.settings)
 }
 
 /// Returns the bytes of the caller's compressed stream.

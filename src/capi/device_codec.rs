@@ -2,7 +2,6 @@
 //! codec.rs do for device memory.
 
 use super::checked::checked;
-use super::codec::{layout_of, settings_of};
 use super::entry::{entry, not_null, Out};
 use super::session::app_fields;
 use super::types::*;
@@ -19,6 +18,19 @@ use std::ffi::c_void;
 
 /// Alignment of a compressed stream in device memory, in bytes.
 const STREAM_ALIGNMENT: u64 = 64;
+
+/// Returns the layout of the fields.
+pub(super) fn layout_of(fields: &[AppField]) -> Result<Layout> {
+    Layout::new(fields.iter().map(|f| f.field).collect())
+}
+
+/// Returns the codec settings of a configuration; `compressor` must name one codec, not auto.
+pub(super) fn settings_of(config: Config) -> Result<Settings> {
+    if config.codec.any_codec {
+        return fail!(Config, "compressor = 15 (auto): it is a session's planner that chooses; name a codec, GPUZIP_COMPRESSOR_*");
+    }
+    Ok(config.codec.settings)
+}
 
 /// Returns the codec's settings for a device.
 fn device_settings(config: Config) -> Result<Settings> {
