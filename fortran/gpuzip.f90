@@ -404,7 +404,8 @@ module gpuzip
     type(c_ptr) :: fill_value = c_null_ptr
     ! k > 1: the plan is for k reverse sweeps over the states of one forward sweep: after TERMINATE `gpuzip_rewind`
     ! begins the next one, which finds snapshots that the sweep before has left for it. A shot may end after fewer
-    ! sweeps. Not with algorithm online or `sequences`. 0 and 1: one sweep.
+    ! sweeps. Not with algorithm online or `sequences`. 0 and 1: one sweep. A trace has one sweep, which is repeated, or
+    ! so many.
     integer(c_int32_t) :: sweeps = 0
     ! Reserved: must be zero.
     integer(c_int32_t) :: reserved0 = 0

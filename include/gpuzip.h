@@ -742,7 +742,8 @@ typedef struct gpuzip_config_t {
   /*
    k > 1: the plan is for k reverse sweeps over the states of one forward sweep: after TERMINATE
    `gpuzip_rewind` begins the next one, which finds snapshots that the sweep before has left for it. A
-   shot may end after fewer sweeps. Not with algorithm online or `sequences`. 0 and 1: one sweep.
+   shot may end after fewer sweeps. Not with algorithm online or `sequences`. 0 and 1: one sweep. A trace has
+   one sweep, which is repeated, or so many.
    */
   int32_t sweeps GPUZIP_DEFAULT(0);
   /*
@@ -2512,8 +2513,9 @@ gpuzip_status_t gpuzip_codec_bound(const struct gpuzip_config_t *config,
 
  Arrays in memory of a CUDA device are compressed by kernels into the same bytes, at a multiple of 64 in
  memory of that device. Their work follows that of the legacy default stream, and so waits for all streams
- that are not `cudaStreamNonBlocking`; the library keeps the work space. `gpuzip_codec_encode` says what
- has kernels, and works on a stream of the application without waiting.
+ that are not `cudaStreamNonBlocking`; the library keeps the work space, of `gpuzip_codec_work` bytes, for
+ the next call. `gpuzip_codec_encode` says what has kernels, and works on a stream of the application without
+ waiting. Managed memory counts as the host's, unless the stream or a field is in device memory.
 
  Pointers:
  `config` and `bytes` are NULL or valid; `fields` points to `nfields` fields with their data;
@@ -2543,8 +2545,8 @@ gpuzip_status_t gpuzip_codec_decompress(const void *stream,
 
 /*
  Describes array number `index` of a compressed stream, counted from 0 in the order of the
- stream. Of a stream in memory of a CUDA device only the headers are read, and it may end before `bytes`
- bytes do.
+ stream. Of a stream in memory of a CUDA device only the headers up to that of this array are read: `arrays`
+ becomes 0, and the stream may end before `bytes` bytes do.
 
  Pointers:
  `stream` points to `bytes` bytes; `info` is NULL or points to a `gpuzip_codec_info_t` whose

@@ -58,7 +58,7 @@ class CodecOf : public Compressor<Raw, Compressed> {
     const gpuzip_config_t config = GPUZIPLogger::Applied(config_);
     const gpuzip_field_t field = at(in);
     Head head = {MAGIC, 0};
-    if (on_device(in)) {
+    if (on_device(in) || on_device(out)) {
       check(gpuzip_codec_compress(&config, &field, 1, out, room_, &head.bytes));
       return static_cast<std::size_t>(head.bytes);
     }
@@ -71,8 +71,7 @@ class CodecOf : public Compressor<Raw, Compressed> {
   void decompress(Compressed *in, Raw *out, std::size_t given) override {
     require(in != nullptr && out != nullptr, "Decompress: a pointer is NULL");
     const gpuzip_field_t field = at(out);
-    if (on_device(out)) return check(gpuzip_codec_decompress(in, given < room_ ? given : room_, &field, 1));
-    require(!on_device(in), "Decompress: the buffer is in device memory, and the field is in host memory");
+    if (on_device(in) || on_device(out)) return check(gpuzip_codec_decompress(in, given < room_ ? given : room_, &field, 1));
     if (given < sizeof(Head)) too_short(given, sizeof(Head));
     const std::uint64_t bytes = stream_bytes(in);
     if (given - sizeof(Head) < bytes) too_short(given, sizeof(Head) + bytes);
@@ -127,13 +126,15 @@ class CodecOf : public Compressor<Raw, Compressed> {
   }
 
   /// Whether the host cannot use `memory`. The library checks the memory of fields, so a buffer is
-  /// passed to it as a field.
+  /// passed to it as a field. Throws if the library cannot tell.
   bool on_device(void *memory) const {
     std::uint64_t ignored;
     const gpuzip_field_t field = at(memory);
     gpuzip_config_t host = config_;
     host.backend = 1;  // host
-    return gpuzip_codec_bound(&host, &field, 1, &ignored) < GPUZIP_OK;
+    const gpuzip_status_t status = gpuzip_codec_bound(&host, &field, 1, &ignored);
+    if (status != GPUZIP_ERR_ARGUMENT) check(status);
+    return status == GPUZIP_ERR_ARGUMENT;
   }
 
   [[noreturn]] static void too_short(std::size_t given, std::uint64_t needed) {

@@ -18,21 +18,15 @@ use crate::layout::Layout;
 use crate::scalar::{Array, ArrayMut, Scalar};
 use std::ffi::{c_void, CStr};
 
-/// Returns the layout of the fields, whose memory must be on the host, as that of the stream.
-fn host_layout_of(fields: &[AppField], stream: *const c_void) -> Result<Layout> {
+/// Returns the layout of the fields, whose memory must be on the host.
+fn host_layout_of(fields: &[AppField]) -> Result<Layout> {
     Target::Host.check(fields)?;
-    if is_on_device([located(stream)])? {
-        return fail!(
-            Argument,
-            "stream = {stream:p} is memory of a CUDA device, and the fields are in host memory: give both in one of them"
-        );
-    }
     layout_of(fields)
 }
 
-/// Whether the fields are to be coded by kernels.
-fn are_on_device(fields: &[AppField]) -> Result<bool> {
-    is_on_device(fields.iter().filter_map(|field| field.memory))
+/// Whether kernels are to code these fields. Memory that host and device can use is the host's where all is.
+fn are_on_device(fields: &[AppField], stream: *const c_void) -> Result<bool> {
+    is_on_device(fields.iter().filter_map(|field| field.memory).chain([located(stream)]))
 }
 
 /// Memory of the caller that is only located.
@@ -85,8 +79,9 @@ pub unsafe extern "C" fn gpuzip_codec_bound(
 ///
 /// Arrays in memory of a CUDA device are compressed by kernels into the same bytes, at a multiple of 64 in
 /// memory of that device. Their work follows that of the legacy default stream, and so waits for all streams
-/// that are not `cudaStreamNonBlocking`; the library keeps the work space. `gpuzip_codec_encode` says what
-/// has kernels, and works on a stream of the application without waiting.
+/// that are not `cudaStreamNonBlocking`; the library keeps the work space, of `gpuzip_codec_work` bytes, for
+/// the next call. `gpuzip_codec_encode` says what has kernels, and works on a stream of the application without
+/// waiting. Managed memory counts as the host's, unless the stream or a field is in device memory.
 ///
 /// # Safety
 /// `config` and `bytes` are NULL or valid; `fields` points to `nfields` fields with their data;
@@ -105,11 +100,10 @@ pub unsafe extern "C" fn gpuzip_codec_compress(
         not_null(stream, "stream")?;
         // SAFETY: by this function's contract.
         let (config, fields) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
-        if config.device.backend != Backend::Host && are_on_device(&fields)? {
+        if config.device.backend != Backend::Host && are_on_device(&fields, stream)? {
             return compress_on_device(config, &fields, stream, capacity);
         }
-        let mut codec =
-            SnapshotCodec::new(settings_of(config)?, &host_layout_of(&fields, stream)?)?;
+        let mut codec = SnapshotCodec::new(settings_of(config)?, &host_layout_of(&fields)?)?;
         let memory = memory_of(&fields)?;
         let capacity = usize::try_from(capacity).unwrap_or(usize::MAX).min(codec.capacity());
         // SAFETY: `stream` has `capacity` bytes apart from the fields, and the fields are readable
@@ -140,10 +134,10 @@ pub unsafe extern "C" fn gpuzip_codec_decompress(
         // SAFETY: by this function's contract.
         let fields = unsafe { app_fields(fields, nfields) }?;
         not_null(stream, "stream")?;
-        if are_on_device(&fields)? {
+        if are_on_device(&fields, stream)? {
             return decompress_on_device(stream, bytes, &fields);
         }
-        let layout = host_layout_of(&fields, stream)?;
+        let layout = host_layout_of(&fields)?;
         // SAFETY: by this function's contract.
         let stream = unsafe { stream_of(stream, bytes) }?;
         let (header, ..) = Header::open(stream)?;
@@ -155,8 +149,8 @@ pub unsafe extern "C" fn gpuzip_codec_decompress(
 }
 
 /// Describes array number `index` of a compressed stream, counted from 0 in the order of the
-/// stream. Of a stream in memory of a CUDA device only the headers are read, and it may end before `bytes`
-/// bytes do.
+/// stream. Of a stream in memory of a CUDA device only the headers up to that of this array are read: `arrays`
+/// becomes 0, and the stream may end before `bytes` bytes do.
 ///
 /// # Safety
 /// `stream` points to `bytes` bytes; `info` is NULL or points to a `gpuzip_codec_info_t` whose
@@ -175,8 +169,7 @@ pub unsafe extern "C" fn gpuzip_codec_info(
         // Returns the header at `at`, and the bytes of its part of the stream; `None` at the end.
         let next = |at: u64| {
             if on_device {
-                let found = header_on_device("gpuzip_codec_info", stream, at, bytes);
-                return if at == 0 { found.map(Some) } else { Ok(found.ok()) };
+                return header_on_device("gpuzip_codec_info", stream, at, bytes).map(Some);
             }
             // SAFETY: by this function's contract.
             let rest = &unsafe { stream_of(stream, bytes) }?[at as usize..];
@@ -197,6 +190,10 @@ pub unsafe extern "C" fn gpuzip_codec_info(
             }
             if arrays == index {
                 found = Some((header, of_mask + bytes));
+                if on_device {
+                    arrays = 0;
+                    break;
+                }
             }
             (arrays, of_mask) = (arrays + 1, 0);
         }

@@ -8,7 +8,7 @@ use super::types::*;
 use crate::choice::Target;
 use crate::codec::gpu::{self, DeviceCall, Memory};
 
-use crate::codec::{Header, Method, Settings, SnapshotCodec, HEADER};
+use crate::codec::{Content, Header, Method, Settings, SnapshotCodec, HEADER};
 use crate::config::Config;
 use crate::device::cuda::{self, Location};
 use crate::device::{memory_of, AppField, AppMemory, Rows, Stream};
@@ -198,7 +198,20 @@ pub(super) fn header_on_device(
     }
     let mut header = [0; HEADER];
     gpu::receive(ordinal, name, stream as u64 + at, &mut header)?;
-    Header::peek(&header).map(|(header, bytes)| (header, bytes as u64))
+    let (header, size) = Header::peek(&header)?;
+    if size as u64 > bytes - at {
+        return fail!(
+            Stream,
+            "a stream of {bytes} bytes, and the header at {at} announces {size}: it is cut off"
+        );
+    }
+    if header.content == Content::Mask {
+        return fail!(
+            Unsupported,
+            "the stream has masks (fill_value), which have no kernels: decompress it in host memory"
+        );
+    }
+    Ok((header, size as u64))
 }
 
 /// The checked arguments that both calls have.
@@ -218,8 +231,8 @@ impl Ready {
         let Some(target @ Target::Cuda(ordinal)) = Target::of(&config, fields)? else {
             return fail!(
                 Argument,
-                "the fields are in host memory, or backend = 1 (host): this call works on memory of a CUDA device; \
-                 gpuzip_codec_compress and gpuzip_codec_decompress work on host memory"
+                "the fields are in host memory, or backend = 1 (host), and kernels work on memory of a CUDA device: give fields and stream in \
+                 memory of one device; or both in host memory, to gpuzip_codec_compress and gpuzip_codec_decompress"
             );
         };
         target.check_memory(fields)?;
@@ -257,7 +270,7 @@ impl Ready {
             Location::Host => {
                 return fail!(
                     Argument,
-                    "{name} = {given:p} is host memory: give memory of cudaMalloc or cudaMallocManaged"
+                    "{name} = {given:p} is host memory, and the fields are on a CUDA device: give memory of cudaMalloc or cudaMallocManaged"
                 )
             }
             Location::Device(_) | Location::Managed(_) => {}

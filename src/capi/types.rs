@@ -483,7 +483,8 @@ pub struct gpuzip_config_t {
     pub fill_value: *const c_char,
     /// k > 1: the plan is for k reverse sweeps over the states of one forward sweep: after TERMINATE
     /// `gpuzip_rewind` begins the next one, which finds snapshots that the sweep before has left for it. A
-    /// shot may end after fewer sweeps. Not with algorithm online or `sequences`. 0 and 1: one sweep.
+    /// shot may end after fewer sweeps. Not with algorithm online or `sequences`. 0 and 1: one sweep. A trace has
+    /// one sweep, which is repeated, or so many.
     pub sweeps: i32,
     /// Reserved: must be zero.
     pub reserved0: i32,

@@ -479,10 +479,16 @@ impl Schedule {
         intervals.map(records::of_intervals).transpose()
     }
 
-    /// Fails for a schedule with more than [`MOST_FORWARD_STEPS`] forward steps: planning and
-    /// running it would take too long.
+    /// Forward steps, and the states that are reversed by the reverse sweeps after the first one.
+    fn work(&self) -> u64 {
+        let again = u64::from(self.sweeps - 1) * u64::from(self.steps);
+        self.forward_steps().saturating_add(again)
+    }
+
+    /// Fails for a schedule with more than [`MOST_FORWARD_STEPS`] forward steps, or states of further
+    /// sweeps: planning and running it would take too long.
     pub fn check_length(&self) -> Result<()> {
-        if self.forward_steps() <= MOST_FORWARD_STEPS {
+        if self.work() <= MOST_FORWARD_STEPS {
             return Ok(());
         }
         let length = self.length();
@@ -491,7 +497,7 @@ impl Schedule {
 
     /// A text that says why planning takes long; `None` if planning takes seconds at most.
     pub fn why_it_takes_long(&self) -> Option<String> {
-        (self.forward_steps() > MANY_FORWARD_STEPS).then(|| {
+        (self.work() > MANY_FORWARD_STEPS).then(|| {
             self.length()
                 + ", and planning walks through all of them: seconds for every 10^8; with more snapshots (checkpointing_snaps or the budgets) \
                  there are fewer steps"
@@ -499,9 +505,13 @@ impl Schedule {
     }
 
     fn length(&self) -> String {
-        let (name, forward) = (self.algorithm.name(), self.forward_steps());
+        let (name, forward) = (self.algorithm.name(), self.work());
         let (snapshots, steps) = (self.snapshots, self.steps);
-        format!("{name} with {snapshots} snapshots takes {forward} forward steps to reverse {steps} time steps")
+        let sweeps = match self.sweeps {
+            1 => String::new(),
+            sweeps => format!(" in {sweeps} sweeps, with the steps that are reversed again,"),
+        };
+        format!("{name} with {snapshots} snapshots takes{sweeps} {forward} forward steps to reverse {steps} time steps")
     }
 
     /// Number of forward steps, by a formula where one exists.

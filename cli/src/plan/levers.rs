@@ -92,7 +92,8 @@ impl Levers {
 /// and plans with a disk are searched for after those without.
 fn work_of(machine: &Machine, steps: u32) -> u64 {
     let disk = if machine.budgets.disk > 0 { 4 } else { 1 };
-    u64::from(steps.min(30_000)) * 5 * disk * machine.alternatives.len() as u64
+    let each = u64::from(steps.min(30_000)) * u64::from(machine.sweeps);
+    each * 5 * disk * machine.alternatives.len() as u64
 }
 
 /// Lists the machines with one thing changed: the name of the change, whether the plan of now can be played

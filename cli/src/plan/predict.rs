@@ -281,9 +281,11 @@ fn found(arguments: &Arguments, machine: &Machine) -> Result<Planned> {
     }
     let most = most_snapshots(arguments);
     let alternatives = &machine.alternatives;
-    if steps > LONG {
+    let sweeps = f64::from(machine.sweeps);
+    if f64::from(steps) * sweeps > f64::from(LONG) {
         let stages = if machine.budgets.disk > 0 { 2.0 } else { 1.0 };
-        let about = f64::from(steps) * alternatives.len() as f64 * stages * SECONDS_OF_STEP;
+        let about =
+            f64::from(steps) * sweeps * alternatives.len() as f64 * stages * SECONDS_OF_STEP;
         complain(format_args!(
             "the search for {steps} steps takes about {}; with --every K there are fewer steps, and one schedule is planned sooner: --algorithm\n",
             seconds(about)
@@ -476,7 +478,7 @@ fn table(shown: &[Candidate], all: usize, machine: &Machine) -> io::Result<()> {
     }
     writeln!(
         out,
-        "\npredicted: time of a shot. x ideal: this time over that of the n forward and n backward steps alone. forward: forward steps, repeated ones included. stall: share of"
+        "\npredicted: time of a shot. x ideal: this time over that of the forward and backward steps alone. forward: forward steps, repeated ones included. stall: share of"
     )?;
     writeln!(
         out,
@@ -502,7 +504,7 @@ fn table(shown: &[Candidate], all: usize, machine: &Machine) -> io::Result<()> {
     if machine.sweeps > 1 {
         writeln!(
             out,
-            "--sweeps {}: a shot has so many reverse sweeps; the steps alone are n forward and {0} n backward steps.",
+            "--sweeps {}: a shot has so many reverse sweeps, each with n backward steps.",
             machine.sweeps
         )?;
     }

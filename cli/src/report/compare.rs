@@ -287,7 +287,7 @@ fn predicted(s: &Simulation, timeline: &Timeline, has_disk: bool) -> Values {
 fn measured(shot: &Shot, schedule: &Schedule) -> Result<Values> {
     let compute = |names: &[&str]| shot.busy(&[Lane::Compute], names).0;
     let (forward, backward) = (compute(&["forward", "recompute"]), compute(&["backward"]));
-    // Time of n forward and n backward steps at the mean time of all steps that the shot made.
+    // Time of n forward steps at the mean time of all steps that the shot made, and of all backward steps.
     let steps = f64::from(schedule.macro_steps().time_steps());
     let taken = shot.stat("forward_steps")?;
     let problem = if taken > 0.0 { forward / taken * steps } else { backward } + backward;

@@ -1,5 +1,5 @@
-//! Codecs on device memory without a session: work of a call on the application's stream, in work memory
-//! that the application gives.
+//! Codecs on device memory without a session: work of a call on a stream, in work memory that the application
+//! gives or that this process keeps.
 //!
 //! Kernels are loaded by the first call that needs them and stay loaded until the process ends, so that
 //! no call has to wait for the device to unload them.
@@ -32,7 +32,7 @@ pub(crate) struct DeviceCall<'a> {
     /// The fields, in device memory.
     pub fields: &'a [AppMemory],
     pub memory: Memory,
-    /// The application's stream.
+    /// The stream of the call's work.
     pub stream: Stream,
 }
 
@@ -130,11 +130,10 @@ pub(crate) fn decode(call: &DeviceCall, from: u64, bytes: u64) -> Result<u64> {
 /// Copies device memory at `from` to `to`, and waits for the copy and for all earlier work of the legacy
 /// default stream.
 pub(crate) fn receive(ordinal: i32, name: &'static str, from: u64, to: &mut [u8]) -> Result<()> {
-    with_device(ordinal, |OnDevice { primary, .. }| {
-        primary.enqueue(Stream(std::ptr::null_mut()), name, |queue| {
-            queue.copy(to.as_mut_ptr() as u64, from, to.len() as u64)?;
-            queue.finish()
-        })
+    let primary = with_device(ordinal, |device| Ok(device.primary))?;
+    primary.enqueue(Stream(std::ptr::null_mut()), name, |queue| {
+        queue.copy(to.as_mut_ptr() as u64, from, to.len() as u64)?;
+        queue.finish()
     })
 }
 
@@ -159,19 +158,21 @@ fn enqueue(
     body: impl FnOnce(&Queue, &Kept, &[u64], [u64; 2]) -> Result<()>,
 ) -> Result<u64> {
     let statuses = [Code::Values, Code::Stream].map(|code| code as i32);
-    with_device(call.ordinal, |OnDevice { primary, modules, kept, own }| {
+    let (primary, own, result) = with_device(call.ordinal, |device| {
+        let OnDevice { primary, modules, kept, own } = device;
         primary.enqueue(call.stream, call.name, |queue| {
             let kept = find(kept, modules, call)?;
-            let (work, result) = match call.memory {
-                Memory::Given { work, result } => (work, result),
+            let (work, result, own) = match call.memory {
+                Memory::Given { work, result } => (work, result, None),
                 Memory::Own { work_bytes } => {
                     let (result, end) = (aligned(work_bytes), size_of::<Told>() as u64);
-                    if own.bytes < result + end {
-                        // What is kept is freed first.
-                        *own = DeviceSlab::new(0)?;
-                        *own = DeviceSlab::new(result + end)?;
+                    // What is kept is taken, and freed before more is allocated.
+                    let mut slab = std::mem::replace(own, DeviceSlab::new(0)?);
+                    if slab.bytes < result + end {
+                        drop(slab);
+                        slab = DeviceSlab::new(result + end)?;
                     }
-                    (own.address, own.address + result)
+                    (slab.address, slab.address + result, Some(slab))
                 }
             };
             kept.kernels.prepare(queue, work)?;
@@ -179,14 +180,30 @@ fn enqueue(
             let report = kept.kernels.own_report(work);
             body(queue, kept, &places, [work, report])?;
             kept.kernels.tell(queue, report, statuses, result)?;
-            let mut told = Told::default();
-            if matches!(call.memory, Memory::Own { .. }) {
-                queue.copy(&raw mut told as u64, result, size_of::<Told>() as u64)?;
-                queue.finish()?;
-            }
-            told.bytes()
+            Ok((*primary, own, result))
         })
-    })
+    })?;
+    let Some(slab) = own else { return Ok(0) };
+    // Other threads may make calls while this one waits.
+    let mut told = Told::default();
+    let slab = primary.enqueue(call.stream, call.name, move |queue| {
+        queue.copy(&raw mut told as u64, result, size_of::<Told>() as u64)?;
+        queue.finish().map(|()| (slab, told))
+    });
+    let (slab, told) = slab?;
+    with_device(call.ordinal, |OnDevice { primary, own, .. }| {
+        // The smaller one is freed, in its context.
+        primary.enqueue(call.stream, call.name, |_| {
+            let (less, more) = match slab.bytes < own.bytes {
+                true => (slab, std::mem::replace(own, DeviceSlab::new(0)?)),
+                false => (std::mem::replace(own, DeviceSlab::new(0)?), slab),
+            };
+            *own = more;
+            drop(less);
+            Ok(())
+        })
+    })?;
+    told.bytes()
 }
 
 /// Returns the kernels of the call, which become the last ones of `kept`.

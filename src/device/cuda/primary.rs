@@ -6,6 +6,7 @@ use crate::error::Result;
 use cudarc::driver::sys::CUcontext;
 
 /// The primary context of a device, which this process keeps until it ends.
+#[derive(Clone, Copy)]
 pub struct Primary {
     ordinal: i32,
     context: CUcontext,
