@@ -100,7 +100,7 @@ int refusals(gpuzip_config_t config, const std::uint64_t address[2]) {
   }
   codec->Compress(values.data(), buffer.data());
   host_only([&] { codec->Decompress(buffer.data(), device); });
-  host_only([&] { codec->Decompress(device, values.data()); });
+  refused("no buffer", GPUZIP_ERR_STREAM, "do not begin", [&] { codec->Decompress(device, values.data()); });
 
   for (int k = 0; k < 2; k++) upload(address[k], 0, 100.f * static_cast<float>(k));
   const std::unique_ptr<Checkpointing> schedule(CheckpointingBuilder(&config, STEPS));
