@@ -55,6 +55,10 @@ pub struct Index {
     /// FORWARD only leads to the state of the next SAVE or BACKWARD. The SAVEs and RESTOREs then say what
     /// comes between them.
     pub is_one_by_one: bool,
+    /// Whether there are several reverse sweeps. A snapshot that a sweep has read is then needed last of all,
+    /// so that Belady's rule would send it around the cache, and its fetch would overlap with nothing: every
+    /// RESTORE takes a slot instead.
+    pub(super) is_repeated: bool,
 }
 
 /// Which states may take part 0 of the state before as their part 1.
@@ -140,6 +144,7 @@ impl Index {
             is_consecutive: schedule.macro_steps().every() == 1,
             forward,
             is_one_by_one: schedule.is_of_intervals() && schedule.sweeps() == 1,
+            is_repeated: schedule.sweeps() > 1,
         })
     }
 

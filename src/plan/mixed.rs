@@ -25,6 +25,7 @@ impl Plan {
         let mut raw = Cache::new(index, raw_slots, alone.zero_copy)?;
         // The application never works in compressed snapshots.
         let mut coded = Cache::new(index, coded_slots, false)?;
+        coded.always |= index.is_repeated;
         let mut is_coded = filled(false, index.states)?;
         let mut steps: Vec<Step> = with_room(index.accesses.len())?;
         if let Some(left) = &left {

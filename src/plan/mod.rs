@@ -270,7 +270,8 @@ impl Plan {
         // The SAVE of an online schedule may replace the snapshot in its slot after the application has
         // begun to compute the state, which it therefore does in spare memory.
         let zero_copy = zero_copy && left.is_none();
-        let kind = (zero_copy, through_slots);
+        let is_clairvoyant = policy == Policy::Clairvoyant;
+        let kind = (zero_copy, through_slots || is_clairvoyant && index.is_repeated);
         let mut plan = replace::replace(index, cache, policy, kind, left.as_ref())?;
         plan.fetches.sort_unstable();
         plan.place_on_host(index, left.as_ref())?;

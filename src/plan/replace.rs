@@ -38,9 +38,9 @@ pub(super) struct Cache<'a> {
     in_hand: [u32; 2 * MOST_PARTS],
     /// Whether a slot can be in hand at all.
     has_in_hand: bool,
-    /// Whether every SAVE and RESTORE gets a slot (`Plan::always_has_slot`); without zero copy, every one
-    /// whose snapshot is read.
-    always: bool,
+    /// Whether every SAVE and RESTORE gets a slot (`Plan::always_has_slot`, `Index::is_repeated`); without
+    /// zero copy, every one whose snapshot is read.
+    pub(super) always: bool,
 }
 
 const READ_FROM_HOST: u32 = 0;
