@@ -7,7 +7,6 @@ use super::session::app_fields;
 use super::types::*;
 use crate::choice::Target;
 use crate::codec::gpu::{self, DeviceCall, Memory};
-
 use crate::codec::{Content, Header, Method, Settings, SnapshotCodec, HEADER};
 use crate::config::Config;
 use crate::device::cuda::{self, Location};

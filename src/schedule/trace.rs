@@ -95,8 +95,10 @@ impl Trace {
         let (reversed, sweeps) = (count(Kind::Backward), count(Kind::Terminate).max(1));
         let steps = steps.unwrap_or(reversed / sweeps);
         if u64::from(reversed) != u64::from(steps) * u64::from(sweeps) {
-            let each =
-                if sweeps > 1 { format!(" in each of {sweeps} sweeps") } else { String::new() };
+            let each = match sweeps {
+                1 => String::new(),
+                _ => format!(" in each of {sweeps} sweeps, which a TERMINATE ends"),
+            };
             return fail!(
                 Schedule,
                 "reverses {reversed} time steps; the application has {steps}{each}"

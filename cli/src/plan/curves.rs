@@ -2,7 +2,7 @@
 
 use super::costs::Machine;
 use super::recipes::published;
-use super::svg::{digits, round_values, Anchor, Page, BLUE, GREEN, ORANGE, PURPLE, RED};
+use super::svg::{digits, in_sweeps, round_values, Anchor, Page, BLUE, GREEN, ORANGE, PURPLE, RED};
 use crate::units::size;
 use gpuzip::choice::{search, Keep};
 use gpuzip::error::Result;
@@ -99,9 +99,10 @@ fn plot(
     let every = machine
         .macro_steps
         .map_or(String::new(), |all| format!(", adjoint_every = {}", all.every()));
+    let sweeps = in_sweeps(machine.sweeps);
     let steps = machine.macro_steps.map_or(steps, |all| all.time_steps());
     let title = format!(
-        "Time of the best plan over memory: n = {steps}{every}, states of {}, {codec}",
+        "Time of the best plan over memory: n = {steps}{every}{sweeps}, states of {}, {codec}",
         size(machine.state_bytes)
     );
     page.text(20.0, 28.0, Anchor::Start, 16.0, &title);

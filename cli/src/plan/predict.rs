@@ -320,13 +320,10 @@ fn most_snapshots(arguments: &Arguments) -> u32 {
     }
 }
 
-/// Whether GPUZIP's recipes can be played on these tiers: they copy, have one reverse sweep, and know
+/// Whether GPUZIP's recipes can be played on these tiers: they copy, and they know
 /// neither shared levels nor mixed storage.
 fn is_published(tiers: &TierSpec) -> bool {
-    tiers.sweeps == 1
-        && tiers.storage.cut == Cut::Whole
-        && !tiers.storage.zero_copy
-        && tiers.raw_slots.is_none()
+    tiers.storage.cut == Cut::Whole && !tiers.storage.zero_copy && tiers.raw_slots.is_none()
 }
 
 fn sort(ranked: &mut [Candidate]) {

@@ -11,8 +11,11 @@ use std::sync::Arc;
 /// Predicts GPUZIP's recipes on these tiers: Revolve with `adjust` snapshots, and Uniform as
 /// published with as many snapshots as the host pool holds. GPUZIP writes every snapshot to the
 /// host; a recipe whose snapshots do not all fit there, or that takes too many forward steps to be
-/// planned, is left out.
+/// planned, is left out. The recipes have one reverse sweep: there are none for several.
 pub fn published(steps: u32, tiers: &TierSpec) -> Result<Vec<Candidate>> {
+    if tiers.sweeps > 1 {
+        return Ok(Vec::new());
+    }
     let most = tiers.host.unwrap_or(u32::MAX).min(steps.saturating_sub(1).max(1));
     let mut recipes = Vec::new();
     if adjust(steps as u64) <= most {

@@ -145,3 +145,11 @@ pub fn digits(value: f64, step: f64) -> String {
     let places = (-step.log10().floor()).clamp(0.0, 6.0) as usize;
     format!("{value:.places$}")
 }
+
+/// What the title of a drawing says of several reverse sweeps.
+pub fn in_sweeps(sweeps: u32) -> String {
+    match sweeps {
+        1 => String::new(),
+        _ => format!(", {sweeps} reverse sweeps"),
+    }
+}

@@ -1,7 +1,9 @@
 //! Draws the timeline of a plan: the whole shot as shares of time, and some of its steps in detail.
 
 use super::costs::Machine;
-use super::svg::{digits, round_values, Anchor, Page, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY};
+use super::svg::{
+    digits, in_sweeps, round_values, Anchor, Page, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY,
+};
 use super::text::name;
 use crate::units::seconds;
 use gpuzip::choice::Candidate;
@@ -42,9 +44,10 @@ pub fn draw(candidate: &Candidate, machine: &Machine) -> Result<String> {
     let mut page = Page::new(LEFT + WIDTH + 40.0, 2.0 * panel + 210.0);
     let c = &candidate.schedule;
     let title = format!(
-        "{}, n = {}, {} snapshots, {}: {}, {:.2} times the problem's ideal",
+        "{}, n = {}{}, {} snapshots, {}: {}, {:.2} times the problem's ideal",
         name(candidate),
         c.macro_steps().time_steps(),
+        in_sweeps(c.sweeps()),
         c.snapshots,
         machine.ways[candidate.alternative],
         seconds(found.makespan),
@@ -53,7 +56,8 @@ pub fn draw(candidate: &Candidate, machine: &Machine) -> Result<String> {
     page.text(20.0, 28.0, Anchor::Start, 16.0, &title);
     keys(&mut page, 54.0, if tiers.costs.compressed { "codec" } else { "copy" });
     let top = 86.0;
-    page.text(20.0, top - 8.0, Anchor::Start, 13.0, "Whole sweep: share of the time");
+    let whole = if c.sweeps() > 1 { "All sweeps" } else { "Whole sweep" };
+    page.text(20.0, top - 8.0, Anchor::Start, 13.0, &format!("{whole}: share of the time"));
     shares(&mut page, &lanes, &timeline, found.makespan, top);
     let top = top + panel + 68.0;
     let window = window(&timeline, found.makespan);

@@ -1,7 +1,7 @@
 //! Draws a schedule: which time step the application is at, and which snapshots are stored meanwhile.
 
 use crate::options::refuse;
-use crate::plan::svg::{digits, round_values, Anchor, Page, BLUE, GREEN, ORANGE, SKY};
+use crate::plan::svg::{digits, in_sweeps, round_values, Anchor, Page, BLUE, GREEN, ORANGE, SKY};
 use gpuzip::error::Result;
 use gpuzip::schedule::{flags, validate_schedule, Kind, Schedule};
 
@@ -27,8 +27,9 @@ pub fn draw(schedule: &Schedule) -> Result<String> {
     let mut page = Page::new(LEFT + WIDTH + 30.0, TOP + HEIGHT + 60.0);
     let snapshots = if schedule.snapshots == 1 { "snapshot" } else { "snapshots" };
     let title = format!(
-        "{}, n = {steps}, {} {snapshots}: {} forward steps",
+        "{}, n = {steps}{}, {} {snapshots}: {} forward steps",
         schedule.algorithm.name(),
+        in_sweeps(schedule.sweeps()),
         schedule.snapshots,
         validate_schedule(schedule, false)?.forward_steps
     );

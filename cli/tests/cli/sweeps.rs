@@ -1,6 +1,7 @@
 //! `--sweeps`: schedules and plans of several reverse sweeps over one forward phase.
 
 use super::{is_refused, json, number, succeeds, temporary};
+use std::path::PathBuf;
 
 #[test]
 fn a_listing_has_all_sweeps_and_is_read_again() {
@@ -54,6 +55,28 @@ fn sweeps_are_planned_together() {
         };
         assert!(has_key(&five) && !has_key(&one));
     }
+}
+
+/// Drawings say how many sweeps they show, and have no recipe of GPUZIP 2.x, which has one sweep, beside several.
+#[test]
+fn drawings_have_all_sweeps() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("sweeps-drawn");
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    let plan = "plan --steps 30 --state-bytes 1GB --device-budget 5GB --host-budget 20GB";
+    for (options, in_title, has_recipe) in
+        [("", "n = 30, ", true), ("--sweeps 3", "n = 30, 3 reverse sweeps, ", false)]
+    {
+        succeeds(&format!("{plan} {options} --svg {}", folder.display()));
+        let (timeline, memory) = (read("timeline.svg"), read("memory.svg"));
+        assert!(timeline.contains(in_title) && memory.contains(in_title), "{timeline}");
+        assert_eq!(timeline.contains("All sweeps: share"), !has_recipe);
+        assert_eq!(memory.contains("GPUZIP 2.x"), has_recipe, "{options}");
+        let file = folder.join("schedule.svg");
+        let schedule = "schedule --algorithm revolve --steps 30 --snapshots 6";
+        succeeds(&format!("{schedule} {options} --svg {}", file.display()));
+        assert!(read("schedule.svg").contains(in_title));
+    }
+    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]
