@@ -47,7 +47,7 @@ module gpuzip
   ! The fields differ in number, shape or type from those given at init.
   integer(c_int32_t), parameter, public :: gpuzip_err_shape = -104
   ! A field holds NaN or infinities, and `nonfinite = 1` makes that an error; or a previous time level is not what
-  ! `shared_levels = 1` requires.
+  ! `shared_levels = 1` requires; or a state differs from what it was first, and `check` is set.
   integer(c_int32_t), parameter, public :: gpuzip_err_values = -105
   ! The call does not fit the current action. Nothing has changed.
   integer(c_int32_t), parameter, public :: gpuzip_err_state = -201
@@ -407,8 +407,12 @@ module gpuzip
     ! sweeps. Not with algorithm online or `sequences`. 0 and 1: one sweep. A trace has one sweep, which is repeated, or
     ! so many.
     integer(c_int32_t) :: sweeps = 0
-    ! Reserved: must be zero.
-    integer(c_int32_t) :: reserved0 = 0
+    ! k > 0: finds states that are not complete. The schedule computes every state again, k times from the snapshot of
+    ! the state before, and a save compares it, bit for bit, with what it was first: if it differs, the save returns
+    ! GPUZIP_ERR_VALUES, and the text names the field, the state and the first value. With 3 or more, the text also says
+    ! whether the step is deterministic. Snapshots are raw, whatever `compressor` says. At most 9; needs a known number
+    ! of steps. Environment: GPUZIP_CHECK, where this is 0, also for a program that loads no configuration.
+    integer(c_int32_t) :: check = 0
     ! Reserved: must be zero.
     integer(c_int64_t) :: reserved(7) = 0
   end type
@@ -1064,6 +1068,13 @@ module gpuzip
       type(c_ptr), intent(inout) :: handle
     end function
 
+    integer(c_int32_t) function c_gpuzip_name_fields(handle, names, nfields) bind(c, name='gpuzip_name_fields')
+      import
+      type(c_ptr), value :: handle
+      type(c_ptr), intent(in) :: names(*)
+      integer(c_int32_t), value :: nfields
+    end function
+
     integer(c_int32_t) function c_gpuzip_get_schedule(handle, schedule) bind(c, name='gpuzip_get_schedule')
       import
       type(c_ptr), value :: handle
@@ -1501,7 +1512,7 @@ module gpuzip
   public :: gpuzip_set_log_level, gpuzip_set_log_callback, gpuzip_config_init, gpuzip_config_load, gpuzip_config_free
   public :: gpuzip_schedule_create, gpuzip_schedule_get_action, gpuzip_schedule_rewind, gpuzip_schedule_summary
   public :: gpuzip_schedule_release, gpuzip_init, gpuzip_attach, gpuzip_get_schedule, gpuzip_setup, gpuzip_get_action
-  public :: gpuzip_end_forward, gpuzip_setup_steps, gpuzip_rewind
+  public :: gpuzip_end_forward, gpuzip_setup_steps, gpuzip_rewind, gpuzip_name_fields
   public :: gpuzip_dispatch, gpuzip_save, gpuzip_retrieve, gpuzip_save_begin, gpuzip_save_commit, gpuzip_retrieve_acquire
   public :: gpuzip_retrieve_release, gpuzip_view, gpuzip_synchronize, gpuzip_stats, gpuzip_summary, gpuzip_memory_required
   public :: gpuzip_run_forward, gpuzip_run_reverse, gpuzip_peek_action, gpuzip_schedule_peek_action
@@ -1897,6 +1908,23 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     call finish(c_gpuzip_setup(handle%handle), stat, errmsg)
+  end subroutine
+
+  ! Gives the fields names for the texts of errors, one for each field in their order, without the blanks at
+  ! their ends: [character(11) :: 'u', 'temperature'].
+  subroutine gpuzip_name_fields(handle, names, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    character(*), intent(in) :: names(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(kind=c_char, len=len(names) + 1), target :: texts(size(names))
+    type(c_ptr) :: places(size(names))
+    integer :: k
+    do k = 1, size(names)
+      texts(k) = trim(names(k)) // c_null_char
+      places(k) = c_loc(texts(k)(1:1))
+    end do
+    call finish(c_gpuzip_name_fields(handle%handle, places, size(names, kind=c_int32_t)), stat, errmsg)
   end subroutine
 
   ! Begins another reverse sweep over the same states, after TERMINATE.

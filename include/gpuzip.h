@@ -56,7 +56,8 @@
 
 /*
  A field holds NaN or infinities, and `nonfinite = 1` makes that an error; or a previous time
- level is not what `shared_levels = 1` requires.
+ level is not what `shared_levels = 1` requires; or a state differs from what it was first, and `check`
+ is set.
  */
 #define GPUZIP_ERR_VALUES -105
 
@@ -747,9 +748,14 @@ typedef struct gpuzip_config_t {
    */
   int32_t sweeps GPUZIP_DEFAULT(0);
   /*
-   Reserved: must be zero.
+   k > 0: finds states that are not complete. The schedule computes every state again, k times from the
+   snapshot of the state before, and a save compares it, bit for bit, with what it was first: if it
+   differs, the save returns GPUZIP_ERR_VALUES, and the text names the field, the state and the first
+   value. With 3 or more, the text also says whether the step is deterministic. Snapshots are raw, whatever
+   `compressor` says. At most 9; needs a known number of steps. Environment: GPUZIP_CHECK, where this is 0,
+   also for a program that loads no configuration.
    */
-  int32_t reserved0 GPUZIP_DEFAULT(0);
+  int32_t check GPUZIP_DEFAULT(0);
   /*
    Reserved: must be zero.
    */
@@ -1832,6 +1838,19 @@ gpuzip_status_t gpuzip_attach(struct gpuzip_schedule_t *schedule,
                               const struct gpuzip_field_t *fields,
                               uint32_t nfields,
                               struct gpuzip_t **handle);
+
+/*
+ Gives the fields of a session names, such as "temperature": the texts of later errors tell them beside
+ the numbers of the fields. `names` are `nfields` strings of 1 to 80 bytes in the order of the fields,
+ which the call copies; `nfields` is the number of fields of the session. Another call replaces the
+ names.
+
+ Pointers:
+ `names` is NULL or points to `nfields` pointers, each NULL or a string.
+ */
+gpuzip_status_t gpuzip_name_fields(struct gpuzip_t *handle,
+                                   const char *const *names,
+                                   uint32_t nfields);
 
 /*
  Returns the schedule that a session follows, as a new handle: give the handle back with

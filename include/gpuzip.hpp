@@ -459,6 +459,14 @@ class session : public detail::handle<gpuzip_t, gpuzip_finalize> {
 
   void setup(status *out = nullptr) { call(out, gpuzip_setup); }
 
+  /* Gives the fields names for the texts of errors, as gpuzip_name_fields: {"u", "temperature"}. */
+  void name_fields(const std::vector<std::string> &names, status *out = nullptr) {
+    std::vector<const char *> texts;
+    for (const std::string &name : names) texts.push_back(name.c_str());
+    const char *none = nullptr;
+    call(out, gpuzip_name_fields, texts.empty() ? &none : texts.data(), static_cast<std::uint32_t>(texts.size()));
+  }
+
   /* Begins another reverse sweep over the same states after TERMINATE, as gpuzip_rewind. */
   void rewind(status *out = nullptr) { call(out, gpuzip_rewind); }
 

@@ -62,6 +62,8 @@ pub struct ScheduleOptions {
     pub adjoint_every: u32,
     /// Reverse sweeps over the states of one forward phase; 0 and 1: one.
     pub sweeps: u32,
+    /// How often every state is computed again and compared; 0: not at all.
+    pub check: u32,
 }
 
 /// Where snapshots live, and how much memory they may take.
@@ -162,6 +164,17 @@ impl Config {
         self
     }
 
+    /// Returns the configuration with states that are computed `times` times again and compared. Snapshots
+    /// are then raw, since a state that is computed from a compressed one may differ.
+    pub fn checking(self, times: u32) -> Self {
+        self.with(|c| {
+            if c.schedule.check.max(times) > 0 {
+                c.schedule.check = c.schedule.check.max(times);
+                (c.codec, c.tiers.mixed_storage) = (CodecOptions::default(), None);
+            }
+        })
+    }
+
     /// Returns the folders of the snapshots on disk.
     pub fn disk_folders(&self) -> Vec<PathBuf> {
         if !self.tiers.disk_folders.is_empty() {
@@ -197,6 +210,7 @@ impl Config {
             .with(Mode::Sequences, *sequences)
             .with(Mode::Disk, self.tiers.disk_budget)
             .with(Mode::NoHostBudget, self.tiers.host_budget == 0)
+            .with(Mode::Check, self.schedule.check)
             .with(Mode::MacroSteps, every)
             .with(Mode::Sweeps, if self.schedule.sweeps > 1 { self.schedule.sweeps } else { 0 })
             .with(Mode::Online, self.schedule.algorithm == Some(Algorithm::Online))

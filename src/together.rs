@@ -27,6 +27,7 @@ named! {
         Sweeps => "sweeps = #",
         Online => "checkpointing_algorithm = 9 (online)",
         UnknownSteps => "steps = 0 (not known)",
+        Check => "check = #",
         SnapshotRule => "snapshot_rule = 1",
         OtherSteps => "another number of steps",
         Run => "a run by callbacks",
@@ -83,6 +84,8 @@ pairs! {
         "GPUZIP's number of snapshots follows from the number of steps"; "set checkpointing_snaps".
     Ways + UnknownSteps: Unsupported,
         "the predicted time depends on the number of steps"; "name a codec, or 0 for none".
+    Check + UnknownSteps: Unsupported, "the schedule that computes states again is recorded before the run";
+        "give the number of steps".
     RejectNonfinite + NoCodec: Unsupported, "raw snapshots are not looked at"; "use nonfinite = 0".
     RejectNonfinite + AutoCodec: Unsupported, "raw snapshots are not looked at";
         "use nonfinite = 0".

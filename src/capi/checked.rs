@@ -11,12 +11,14 @@ use crate::config::{
     Backend, CodecOptions, Config, DeviceOptions, ReportOptions, RestartOptions, ScheduleOptions,
     TierOptions,
 };
+use crate::environment;
 use crate::error::{fail, Code, Error, Result};
 use crate::files;
+use crate::numbers;
 use crate::plan::Policy;
 use crate::predict::Profile;
 use crate::quality;
-use crate::schedule::Algorithm;
+use crate::schedule::{Algorithm, MOST_CHECKS};
 use std::ffi::CStr;
 use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
@@ -120,7 +122,6 @@ macro_rules! one_of {
 /// The strings of `given` are NULL or valid.
 unsafe fn checked_copy(given: &gpuzip_config_t) -> Result<Config> {
     zero_words("config->reserved", &given.reserved, Code::Config)?;
-    zero_words("config->reserved0", &[given.reserved0 as u64], Code::Config)?;
     level_of(given.log_level)?;
     // SAFETY: by this function's contract.
     let text = |pointer| unsafe { text_of(pointer) };
@@ -132,7 +133,7 @@ unsafe fn checked_copy(given: &gpuzip_config_t) -> Result<Config> {
     let path = |pointer| text(pointer).filter(|path| !path.is_empty()).map(file_of);
     let folders = text(given.disk_path).map(file_of).unwrap_or_default();
     let folders = std::env::split_paths(&folders).filter(|folder| !folder.as_os_str().is_empty());
-    let config = Config {
+    let options = Config {
         schedule: schedule(given, text(given.trace_file_path).map(file_of))?,
         tiers: tiers(given, folders.collect())?,
         device: device(given, path(given.profile_path))?,
@@ -159,6 +160,7 @@ unsafe fn checked_copy(given: &gpuzip_config_t) -> Result<Config> {
             )?,
         },
     };
+    let config = options.checking(0);
     config.modes().check()?;
     check_sequences(given, &config)?;
     Ok(config)
@@ -196,7 +198,23 @@ fn schedule(given: &gpuzip_config_t, trace_file: Option<PathBuf>) -> Result<Sche
         range_actions: one_of!(given.range_actions, "0 (one step per FORWARD) or 1 (ranges)"),
         adjoint_every: count("adjoint_every", given.adjoint_every)?,
         sweeps: count("sweeps", given.sweeps)?,
+        check: checks(given.check)?,
     })
+}
+
+/// Returns how often states are computed again and compared. Where the configuration does not ask for it,
+/// the environment may, whether the program loads its configuration or not.
+fn checks(given: i32) -> Result<u32> {
+    let of_environment = environment::text("GPUZIP_CHECK").filter(|_| given == 0);
+    let number = of_environment.as_deref().map_or(Some(given.into()), numbers::whole);
+    match number.and_then(|number| u32::try_from(number).ok()) {
+        Some(times) if times <= MOST_CHECKS => Ok(times),
+        _ => fail!(
+            Config,
+            "check = {}: use 0 (no check), or 1 to {MOST_CHECKS}: how often every state is computed again and compared",
+            of_environment.unwrap_or_else(|| given.to_string())
+        ),
+    }
 }
 
 fn tiers(given: &gpuzip_config_t, disk_folders: Vec<PathBuf>) -> Result<TierOptions> {

@@ -139,7 +139,7 @@ pub(super) fn with_session<R>(
     let Ok(mut session) = session.lock() else {
         return fail!(Poisoned, "the session is unusable after an internal error: finalize it");
     };
-    body(&mut session)
+    body(&mut session).map_err(|error| session.named(error))
 }
 
 pub(super) fn schedule(handle: *mut gpuzip_schedule_t) -> Result<Arc<SharedSchedule>> {

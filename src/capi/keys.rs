@@ -8,7 +8,7 @@ use crate::codec;
 use crate::config::shown;
 use crate::error::{fail, Result};
 use crate::numbers;
-use crate::schedule::Algorithm;
+use crate::schedule::{Algorithm, MOST_CHECKS};
 use std::ffi::c_char;
 
 /// A key: a field of `gpuzip_config_t` that files and variables may set.
@@ -154,6 +154,7 @@ keys! {
     quality: Text, "", Texts("gradient:ERROR or image:PSNR in dB"), "the error of the result, such as gradient:1e-3 or image:60dB, from which an application that measures its result chooses error_bound";
     fill_value: Text, "", Texts("nan or a number"), "host backend, codecs with an error bound: the value where fields have none, such as land; it is kept exactly and does not count for the bound";
     sweeps: Int, "", COUNT, "reverse sweeps over the states of one forward sweep, each after gpuzip_rewind; 0 and 1: one";
+    check: Int, "times", Numbers(0.0, MOST_CHECKS as f64), "every state is computed so many times again and compared with the first time, which finds incomplete states; 3 or more: and steps that are not deterministic";
 }
 
 /// Keys that earlier versions had. Files and variables may still set them to anything, without

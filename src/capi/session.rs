@@ -1,18 +1,19 @@
 //! The calls on sessions: the core loop over the actions.
 
 use super::checked::{adopted, checked};
-use super::entry::{entry, entry_that_frees, not_null, zero_words, Out};
+use super::entry::{entry, entry_that_frees, not_null, text_of, zero_words, Out};
 use super::handles::{self, with_session};
 use super::schedule::{action_of, summarize, Planned};
 use super::types::*;
 use crate::device::{AppField, AppMemory, Rows, Stream};
 use crate::error::{fail, Code, Result};
 use crate::layout::{Field, MAX_FIELDS};
+use crate::persist::Name;
 use crate::scalar::Scalar;
 use crate::session::{estimate, Estimate, Session};
 use crate::stats::with_stats;
 use crate::stop;
-use std::ffi::c_void;
+use std::ffi::{c_char, c_void};
 
 /// Reads the fields of a call, with the addresses of their memory.
 ///
@@ -108,6 +109,35 @@ pub unsafe extern "C" fn gpuzip_attach(
         // SAFETY: by this function's contract.
         let (config, fields) = unsafe { (adopted(config)?, app_fields(fields, nfields)?) };
         handles::add_session(Session::attach(shared, config, &fields)?)
+    })
+}
+
+/// Gives the fields of a session names, such as "temperature": the texts of later errors tell them beside
+/// the numbers of the fields. `names` are `nfields` strings of 1 to 80 bytes in the order of the fields,
+/// which the call copies; `nfields` is the number of fields of the session. Another call replaces the
+/// names.
+///
+/// # Safety
+/// `names` is NULL or points to `nfields` pointers, each NULL or a string.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_name_fields(
+    handle: *mut gpuzip_t,
+    names: *const *const c_char,
+    nfields: u32,
+) -> gpuzip_status_t {
+    entry("gpuzip_name_fields", || {
+        not_null(names, "names")?;
+        if nfields as usize > MAX_FIELDS {
+            return fail!(Argument, "nfields = {nfields}: a state has at most {MAX_FIELDS} fields");
+        }
+        let name = |i: u32| {
+            // SAFETY: `names` points to `nfields` pointers, and i < nfields.
+            let name = unsafe { text_of(names.add(i as usize).read_unaligned()) };
+            let text = name.map_or("".into(), |name| name.to_string_lossy());
+            Name::new(&text).map_err(|e| e.within(format_args!("field {i}")))
+        };
+        let names = (0..nfields).map(name).collect::<Result<_>>()?;
+        with_session(handle, |session| session.name_fields(names))
     })
 }
 

@@ -95,6 +95,7 @@ fn entries() -> Vec<(&'static str, Box<dyn Fn() -> i32>)> {
         gpuzip_attach(null_mut(), null(), null(), 0, null_mut());
         gpuzip_get_schedule(null_mut(), null_mut());
         gpuzip_setup(null_mut());
+        gpuzip_name_fields(null_mut(), null(), 0);
         gpuzip_rewind(null_mut());
         gpuzip_setup_steps(null_mut(), 10);
         gpuzip_get_action(null_mut(), null_mut());

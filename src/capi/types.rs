@@ -19,7 +19,8 @@ pub const GPUZIP_ERR_UNSUPPORTED: i32 = -103;
 /// The fields differ in number, shape or type from those given at init.
 pub const GPUZIP_ERR_SHAPE: i32 = -104;
 /// A field holds NaN or infinities, and `nonfinite = 1` makes that an error; or a previous time
-/// level is not what `shared_levels = 1` requires.
+/// level is not what `shared_levels = 1` requires; or a state differs from what it was first, and `check`
+/// is set.
 pub const GPUZIP_ERR_VALUES: i32 = -105;
 /// The call does not fit the current action. Nothing has changed.
 pub const GPUZIP_ERR_STATE: i32 = -201;
@@ -486,8 +487,13 @@ pub struct gpuzip_config_t {
     /// shot may end after fewer sweeps. Not with algorithm online or `sequences`. 0 and 1: one sweep. A trace has
     /// one sweep, which is repeated, or so many.
     pub sweeps: i32,
-    /// Reserved: must be zero.
-    pub reserved0: i32,
+    /// k > 0: finds states that are not complete. The schedule computes every state again, k times from the
+    /// snapshot of the state before, and a save compares it, bit for bit, with what it was first: if it
+    /// differs, the save returns GPUZIP_ERR_VALUES, and the text names the field, the state and the first
+    /// value. With 3 or more, the text also says whether the step is deterministic. Snapshots are raw, whatever
+    /// `compressor` says. At most 9; needs a known number of steps. Environment: GPUZIP_CHECK, where this is 0,
+    /// also for a program that loads no configuration.
+    pub check: i32,
     /// Reserved: must be zero.
     pub reserved: [u64; 7],
 }

@@ -66,8 +66,41 @@ pub fn choose_among(config: &Config, steps: u32, sessions: &[Vec<TierSpec>]) -> 
     Ok(Choice { schedule: choice.schedule.in_macro_steps(macro_steps), ..choice })
 }
 
-/// Decides as `choose_among`, where `steps` and costs are those of the steps of the schedule.
+/// Decides as `choose_among`, where `steps` and costs are those of the steps of the schedule. With `check`,
+/// the schedule is the one that is chosen otherwise, with the computations of the check, or one of fewer
+/// snapshots if these are too many for the budgets.
 fn choose_steps(config: &Config, steps: u32, sessions: &[Vec<TierSpec>]) -> Result<Choice> {
+    let times = config.schedule.check;
+    let chosen = choose_unchecked(config, steps, sessions);
+    if times == 0 || steps == 0 {
+        return chosen;
+    }
+    // A number of snapshots that was set for compressed ones may be too large for raw ones.
+    let with = |snapshots| config.clone().with(|c| c.schedule.snapshots = snapshots);
+    let mut chosen = match chosen {
+        Err(error) if error.code == Code::Budget => {
+            choose_unchecked(&with(0), steps, sessions).map_err(|_| error)?
+        }
+        chosen => chosen?,
+    };
+    // A snapshot may take two slots of tiers: what it replaces stays until its own last use.
+    for fewer in 1.. {
+        let Choice { alternative: k, schedule, .. } = &chosen;
+        match finish(schedule.checked(times)?, &alternative(sessions, *k)) {
+            Ok(choice) => return Ok(Choice { alternative: *k, ..choice }),
+            Err(error) => {
+                let is_given = schedule.algorithm == Algorithm::Trace || fewer > 3;
+                if error.code != Code::Budget || is_given || schedule.snapshots < 2 {
+                    return Err(error.within(format_args!("check = {times}, with raw snapshots")));
+                }
+                chosen = choose_unchecked(&with(schedule.snapshots - 1), steps, sessions)?;
+            }
+        }
+    }
+    Ok(chosen)
+}
+
+fn choose_unchecked(config: &Config, steps: u32, sessions: &[Vec<TierSpec>]) -> Result<Choice> {
     let count = sessions.iter().map(Vec::len).max().unwrap_or(1);
     let alternatives: Vec<_> = (0..count).map(|k| alternative(sessions, k)).collect();
     if let Some(choice) = searched(config, steps, &alternatives)? {

@@ -445,7 +445,9 @@ impl State {
         let sessions: Vec<Vec<TierSpec>> = self.sessions.values().cloned().collect();
         let macro_steps = MacroSteps::new(self.config.schedule.adjoint_every, self.steps);
         let schedule = Schedule::of_terms(macro_steps.count(), terms)?;
-        let schedule = schedule.in_sweeps(self.config.schedule.sweeps)?.in_macro_steps(macro_steps);
+        let of_config = &self.config.schedule;
+        let schedule = schedule.in_sweeps(of_config.sweeps)?.in_macro_steps(macro_steps);
+        let schedule = schedule.checked(of_config.check)?;
         let choice = choose_schedule(schedule, &sessions, first)?;
         let Schedule { algorithm, snapshots, .. } = choice.schedule;
         log::info!("{}: {snapshots} snapshots, as other ranks have them", algorithm.name());

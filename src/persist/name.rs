@@ -17,7 +17,7 @@ impl Name {
         if bytes.is_empty() || bytes.len() > LONGEST_NAME || bytes.contains(&0) {
             return fail!(
                 Argument,
-                "the name \"{}\" has {} bytes: a name in a restart file has 1 to {LONGEST_NAME} bytes, none of which is 0",
+                "the name \"{}\" has {} bytes: a name has 1 to {LONGEST_NAME} bytes, none of which is 0",
                 text.escape_debug(),
                 bytes.len()
             );

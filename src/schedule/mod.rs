@@ -15,6 +15,7 @@
 
 mod action;
 mod actions;
+mod checked;
 mod intervals;
 mod macro_steps;
 mod online;
@@ -38,6 +39,7 @@ use trace::Replay;
 
 pub use action::{flags, Action, Kind};
 pub use actions::Actions;
+pub use checked::MOST_CHECKS;
 pub use macro_steps::MacroSteps;
 pub use online::{Rule, Saving};
 pub use priced::{Priced, Prices};
@@ -413,7 +415,10 @@ impl Schedule {
 
     /// Whether `terms` describe the schedule.
     pub fn has_terms(&self) -> bool {
-        !self.is_recorded() || self.tree().is_some()
+        match &self.form {
+            Form::Trace(trace) => trace.tree.is_some() || trace.of.is_some(),
+            Form::Intervals(_) | Form::Online(_) => true,
+        }
     }
 
     /// Generates the actions from the first one to TERMINATE.

@@ -22,13 +22,14 @@ impl Schedule {
                 let rest = (intervals.cache as i64) << 31 | self.chunk as i64;
                 [head | i64::from(even), within, rest]
             }
-            Form::Trace(_) => match self.tree() {
+            Form::Trace(trace) => match (trace.of, trace.tree) {
+                (Some(terms), _) => terms,
                 // No algorithm has the number 0 and an even spacing.
-                Some(tree) => {
+                (None, Some(tree)) => {
                     let word = |first: u32| (tree.bits() >> first) as i64 & i64::MAX;
                     [(self.snapshots as i64) << 5 | 1, word(0), word(63)]
                 }
-                None => [head, 0, 0],
+                (None, None) => [head, 0, 0],
             },
             Form::Online(_) => [head, 0, 0],
         }

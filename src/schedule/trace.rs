@@ -3,7 +3,7 @@
 //! TERMINATE. Blank lines are allowed; any other text is an error. A trace of several reverse sweeps has
 //! a TERMINATE at the end of each, and begins each but the first with a RESTORE.
 
-use super::{flags, validate_ranges, Action, Kind, MacroSteps, Summary, Tree, MAX_STEPS};
+use super::{flags, validate_ranges, Action, Kind, MacroSteps, Summary, Terms, Tree, MAX_STEPS};
 use crate::error::{fail, Error, Result};
 use crate::fallible_vec;
 use crate::files;
@@ -21,10 +21,12 @@ pub struct Trace {
     pub sweeps: u32,
     /// The tree that the actions were made from, if they were.
     pub(super) tree: Option<Tree>,
+    /// The terms of the schedule that the actions were made from by `Schedule::checked`, if they were.
+    pub(super) of: Option<Terms>,
 }
 
 /// The most actions of a trace with any number of time steps.
-const MOST_ACTIONS: u64 = 1 << 28;
+pub(super) const MOST_ACTIONS: u64 = 1 << 28;
 
 /// The most actions of `sweeps` reverse sweeps of `steps` time steps: those of the longest sensible
 /// schedule, which keeps one snapshot, computes every state from u(0), and saves every state that it
@@ -90,7 +92,16 @@ impl Trace {
     }
 
     /// Makes a trace of actions: checks the sequence and sets its flags.
-    pub fn new(mut actions: Vec<Action>, steps: Option<u32>) -> Result<Self> {
+    pub fn new(actions: Vec<Action>, steps: Option<u32>) -> Result<Self> {
+        Self::of_actions(actions, steps, most_actions)
+    }
+
+    /// As `new`, for at most `most` actions, which depend on the numbers of time steps and of sweeps.
+    pub(super) fn of_actions(
+        mut actions: Vec<Action>,
+        steps: Option<u32>,
+        most: impl FnOnce(Option<u32>, u32) -> usize,
+    ) -> Result<Self> {
         let count = |kind| actions.iter().filter(|a| a.kind == kind).count() as u32;
         let (reversed, sweeps) = (count(Kind::Backward), count(Kind::Terminate).max(1));
         let steps = steps.unwrap_or(reversed / sweeps);
@@ -107,7 +118,7 @@ impl Trace {
         if steps == 0 {
             return fail!(Schedule, "has no BACKWARD");
         }
-        let (count, most) = (actions.len(), most_actions(Some(steps), sweeps));
+        let (count, most) = (actions.len(), most(Some(steps), sweeps));
         if count > most {
             return fail!(
                 Schedule,
@@ -118,7 +129,7 @@ impl Trace {
         // RECOMPUTE and FIRST_BACKWARD are set when the actions are generated, as for every
         // schedule.
         let summary = Summary { backward_steps: reversed.into(), ..Summary::default() };
-        let unchecked = Arc::new(Trace { actions, summary, sweeps, tree: None });
+        let unchecked = Arc::new(Trace { actions, summary, sweeps, tree: None, of: None });
         let schedule = super::Schedule::trace(unchecked.clone());
         let single = schedule.actions().map(|action| (action, action.ts));
         let summary = validate_ranges(single, (MacroSteps::new(1, steps), sweeps), None)?;
@@ -172,7 +183,7 @@ impl Iterator for Replay {
 }
 
 /// Sets NEXT_IS_SAVE by looking one action ahead, and LAST_USE by one pass from the end.
-fn set_flags(actions: &mut [Action], steps: u32) -> Result<()> {
+pub(super) fn set_flags(actions: &mut [Action], steps: u32) -> Result<()> {
     let mut needed = fallible_vec::filled(false, steps as usize)?;
     let mut next: Option<(Kind, u32)> = None;
     for action in actions.iter_mut().rev() {

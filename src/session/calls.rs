@@ -43,6 +43,7 @@ impl Session {
         fields: &[AppMemory],
         body: impl FnOnce(&mut Tiers) -> Result<()>,
     ) -> Result<()> {
+        self.compare(tick.action.ts.into(), fields, stream)?;
         let engine = self.engine()?;
         engine.tiers.reach(tick.step)?;
         engine.sample(tick.action.ts as i64, fields, stream)?;
@@ -69,6 +70,7 @@ impl Session {
         engine.acquired = None;
         self.shot.stats.restore += engine.seconds;
         self.count_saved();
+        self.shot.check.from = self.shot.tick.map_or(0, |tick| tick.action.ts.into());
         self.shot.stats.restores += 1;
         self.shot.stats.misses += u64::from(moved > 0);
         self.shot.stats.h2d += u64::from(moved);

@@ -62,6 +62,9 @@ impl Session {
         fingerprint.add("steps", macro_steps.time_steps().into())?;
         fingerprint.add_with("fields", fields, Meaning::HashOf(shapes))?;
         fingerprint.add("adjoint_every", macro_steps.every().into())?;
+        if let check @ 1.. = self.schedule.config().schedule.check {
+            fingerprint.add("check", check.into())?;
+        }
         fingerprint.add("range_actions", self.schedule.config().schedule.range_actions.into())?;
         let codecs = Meaning::OneOf(codecs.collect());
         fingerprint.add_with("compressor", self.codec_number().into(), codecs)?;

@@ -7,9 +7,11 @@ mod accounting;
 mod array;
 mod basis;
 mod calls;
+mod check;
 mod engine;
 mod generation;
 mod memory;
+mod names;
 mod open;
 mod performance_log;
 mod persist;
@@ -23,6 +25,7 @@ use crate::choice::{Here, SharedSchedule, Tick, TierSpec};
 use crate::config::Config;
 use crate::device::AppField;
 use crate::error::{fail, Result};
+use crate::persist::Name;
 use crate::plan::Plan;
 use crate::process::Process;
 use crate::schedule::{flags, Action, Kind};
@@ -53,6 +56,8 @@ pub struct Session {
     watch: Watch,
     /// The restart files, once they are open.
     persist: Option<Box<Persist>>,
+    /// The names of the fields; empty: they have none.
+    names: Vec<Name>,
     process: Process,
 }
 
@@ -77,7 +82,7 @@ impl Session {
         config: Config,
         fields: &[AppField],
     ) -> Result<Self> {
-        let config = config.with(|c| {
+        let config = config.checking(shared.config().schedule.check).with(|c| {
             c.tiers.default_budgets = false;
             // The actions of the schedule cannot say what memory each session hands out.
             c.tiers.shared_levels &= !c.tiers.zero_copy;
@@ -144,7 +149,7 @@ impl Session {
         self.check_served()?;
         self.check_begun()?;
         self.prepare_action(self.shot.tick.map_or(0, |tick| tick.it + 1))?;
-        if (self.is_checked_later() || self.is_measured())
+        if (self.is_checked_later() || self.is_measured() || self.end_check().is_err())
             && self.schedule.peek_kind(self.here())? == Some(Kind::Terminate)
         {
             self.conclude(self.is_last_sweep())?;

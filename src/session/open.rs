@@ -55,6 +55,7 @@ impl Session {
             shot: Shot { sweep, ..Shot::default() },
             watch: Watch::default(),
             persist: None,
+            names: Vec::new(),
             process: Process::current(),
         })
     }
@@ -168,6 +169,13 @@ fn check_with(schedule: &SharedSchedule, config: &Config) -> Result<()> {
             "sweeps = {}: the schedule of the session has sweeps = {}; give the session the same number, or 0",
             config.schedule.sweeps,
             schedule.sweeps()
+        );
+    }
+    let (check, of_schedule) = (config.schedule.check, schedule.config().schedule.check);
+    if check != of_schedule {
+        return fail!(
+            Config,
+            "check = {check}: the schedule of the session has check = {of_schedule}; give the session the same number, or 0"
         );
     }
     let of_schedule = config.clone().with(|c| {

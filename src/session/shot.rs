@@ -1,5 +1,6 @@
 //! The start and the end of a shot.
 
+use super::check::Check;
 use super::engine::{Engine, Whole};
 use super::Session;
 use crate::choice::Tick;
@@ -33,6 +34,8 @@ pub(super) struct Shot {
     pub(super) largest_before: u64,
     /// The memory of the fields of the last save or retrieve; its fields were found not to overlap.
     pub(super) disjoint: Vec<AppMemory>,
+    /// The states of this shot, if they are checked.
+    pub(super) check: Check,
     /// Number of shots of this session that reached TERMINATE.
     pub(super) shots: u64,
     /// Whether this shot is counted in `shots`, or has failed in its last check and the application
@@ -200,6 +203,7 @@ impl Session {
     pub(super) fn conclude(&mut self, is_last: bool) -> Result<()> {
         let checked = self.engine.as_mut().map_or(Ok(()), Engine::check);
         checked
+            .and_then(|()| self.end_check())
             .and_then(|()| if is_last { self.conclude_tuning() } else { Ok(()) })
             .inspect_err(|_| self.shot.ended = true)
     }

@@ -142,7 +142,7 @@ fn declaration(doc: String, text: &str) -> Declaration {
     let mut words: Vec<&str> =
         text.split([' ', '*', '\n']).filter(|word| !word.is_empty() && *word != "struct").collect();
     let constant = words[0] == "const";
-    words.drain(..usize::from(constant));
+    words.retain(|word| *word != "const");
     let [base, name] = words[..] else { panic!("a type and a name: {text}") };
     Declaration { doc, base: base.into(), name: name.into(), constant, stars, elements }
 }

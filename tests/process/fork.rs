@@ -115,6 +115,7 @@ fn calls_on(Handles { session: h, schedule: s }: Handles) -> Vec<(&'static str, 
         gpuzip_get_schedule(h, &mut other);
         gpuzip_setup(h);
         gpuzip_setup_steps(h, 10);
+        gpuzip_name_fields(h, &c"u".as_ptr(), 1);
         gpuzip_rewind(h);
         gpuzip_get_action(h, &mut action);
         gpuzip_end_forward(h);

@@ -194,7 +194,7 @@ gpuzip_config_t._fields_ = [
     ("quality", ctypes.c_char_p),
     ("fill_value", ctypes.c_char_p),
     ("sweeps", ctypes.c_int32),
-    ("reserved0", ctypes.c_int32),
+    ("check", ctypes.c_int32),
     ("reserved", ctypes.c_uint64 * 7),
 ]
 
@@ -422,6 +422,7 @@ FUNCTIONS = {
     "gpuzip_schedule_release": (ctypes.c_int32, (ctypes.c_void_p,)),
     "gpuzip_init": (ctypes.c_int32, (ctypes.POINTER(gpuzip_config_t), ctypes.c_int32, ctypes.POINTER(gpuzip_field_t), ctypes.c_uint32, ctypes.POINTER(ctypes.c_void_p),)),
     "gpuzip_attach": (ctypes.c_int32, (ctypes.c_void_p, ctypes.POINTER(gpuzip_config_t), ctypes.POINTER(gpuzip_field_t), ctypes.c_uint32, ctypes.POINTER(ctypes.c_void_p),)),
+    "gpuzip_name_fields": (ctypes.c_int32, (ctypes.c_void_p, ctypes.POINTER(ctypes.c_char_p), ctypes.c_uint32,)),
     "gpuzip_get_schedule": (ctypes.c_int32, (ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p),)),
     "gpuzip_setup": (ctypes.c_int32, (ctypes.c_void_p,)),
     "gpuzip_setup_steps": (ctypes.c_int32, (ctypes.c_void_p, ctypes.c_int32,)),
@@ -785,5 +786,11 @@ KEYS = {
         "a whole number from 0 to 2147483647",
         {},
         "reverse sweeps over the states of one forward sweep, each after gpuzip_rewind; 0 and 1: one",
+    ),
+    "check": (
+        "times",
+        "a whole number from 0 to 9",
+        {},
+        "every state is computed so many times again and compared with the first time, which finds incomplete states; 3 or more: and steps that are not deterministic",
     ),
 }

@@ -262,6 +262,11 @@ class Session(Unshared):
         if self._on_device or fields.device:
             self._keep(fields.stream, fields.owners)
 
+    def name_fields(self, *names: str) -> None:
+        """Gives the fields names, one for each field in their order, which the texts of errors tell."""
+        texts = (ctypes.c_char_p * len(names))(*(name.encode() for name in names))
+        check(library.gpuzip_name_fields(self._handle, texts, len(names)))
+
     def rewind(self) -> "Session":
         """Begins another reverse sweep over the states of this shot, after TERMINATE, and returns the
         session. `Config(sweeps=k)` plans for k sweeps. The next action is a RESTORE."""

@@ -323,6 +323,8 @@ contains
     call expect(run%reversed == 30 .and. stats%backward_steps == 30, 'the reverse sweep of macro-steps')
     call gpuzip_rewind(session, stat, errmsg)
     call refused(stat, errmsg, gpuzip_err_state, 'sweeps = 1')
+    call gpuzip_name_fields(session, [character(2) :: 'u', 'v', 'w', 'x', 'y'], stat, errmsg)
+    call refused(stat, errmsg, gpuzip_err_shape, '5 fields')
     call gpuzip_finalize(session)
     config%sweeps = 2
     run = run_t()

@@ -156,6 +156,7 @@ fn pointed(header: &Header, of: &Declaration) -> String {
     match (of.stars, of.base.as_str()) {
         (1, "char") => "ctypes.c_char_p".into(),
         (1, _) if opaque => "ctypes.c_void_p".into(),
+        (2, "char") => "ctypes.POINTER(ctypes.c_char_p)".into(),
         (2, _) if opaque => "ctypes.POINTER(ctypes.c_void_p)".into(),
         (0, _) => scalar(header, of),
         (1, _) => format!("ctypes.POINTER({})", scalar(header, of)),
