@@ -263,6 +263,12 @@ void choose(job_t *job)
   job->every = c->adjoint_every > 1 ? c->adjoint_every : 1;
   job->open = c->checkpointing_algorithm == GPUZIP_ALGORITHM_ONLINE &&
               c->compressor != GPUZIP_COMPRESSOR_AUTO && job->now.steps > 1 && once_in(r, 2);
+  if (!job->open && once_in(r, 10)) {
+    /* Snapshots are raw, whatever `compressor` says. */
+    const loss_t exact = {.exact = 1};
+    c->check = (int32_t)between(r, 1, 4);
+    job->loss = exact;
+  }
   job->persist = job->sessions == 1 && between(r, 0, 4) < 2;
   job->eager = eager[between(r, 0, 3)];
   if (job->persist) c->persist_dir = job->folder;
