@@ -160,7 +160,10 @@ static void errors_and_several_runs(void)
   CHECK(gpuzip_revolve(&other, &check2, &capo2, &fine2, 1, &info) == GPUZIP_REVOLVE_ADVANCE && capo2 == 5);
   CHECK(gpuzip_revolve(&other, &check2, &capo2, &fine2, 1, &info) == GPUZIP_REVOLVE_FIRSTURN && fine2 == 5);
   refused(&one, check, capo + 1, fine, 3, GPUZIP_ERR_ARGUMENT, "was changed");
-  CHECK(gpuzip_revolve(&other, &check2, &capo2, &fine2, 1, &info) == GPUZIP_REVOLVE_RESTORE && check2 == 0 && capo2 == 4);
+  refused(&other, check2, capo2, fine2, 3, GPUZIP_ERR_ARGUMENT, "was changed");
+  check2 = -1, capo2 = 4, fine2 = 6;
+  for (int call = 0; call < 4; call++) gpuzip_revolve(&other, &check2, &capo2, &fine2, 1, &info);
+  CHECK(check2 == 0 && capo2 == 4 && fine2 == 5); /* after a RESTORE */
   /* A new run takes the place of one that has not ended. */
   check2 = -1, capo2 = 0, fine2 = 2;
   CHECK(gpuzip_revolve(&other, &check2, &capo2, &fine2, 2, &info) == GPUZIP_REVOLVE_TAKESHOT && check2 == 0);

@@ -8,13 +8,15 @@ use common::{compile_c, compile_everything, folder_in_memory, library, needs, ro
 use common::{tempdir, valgrind};
 use std::process::Command;
 
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 8] = [
     "tests/c/abi.c",
     "tests/c/run.c",
     "tests/c/online.c",
     "tests/c/codec.c",
     "tests/c/halo.c",
     "tests/c/quality.c",
+    "tests/c/revolve.c",
+    "tests/c/gradient.c",
 ];
 
 #[test]
