@@ -62,8 +62,8 @@ static inline int gpuzip_taylor_orders(gpuzip_taylor_t *t)
     if (t->second[i + 1] <= 3.0 * t->rounding) continue;
     t->second_order[i] = order;
     /* A NAN fails and stays. */
-    if (!(order >= t->least)) t->least = order;
-    if (!(order <= t->most)) t->most = order;
+    if (!isnan(t->least) && !(order >= t->least)) t->least = order;
+    if (!isnan(t->most) && !(order <= t->most)) t->most = order;
     t->passed &= order >= GPUZIP_TAYLOR_ORDER && (t->high <= 0.0 || order <= t->high);
     t->judged++;
   }
@@ -129,9 +129,9 @@ static inline void gpuzip_taylor_print(const gpuzip_taylor_t *t, FILE *out)
     fprintf(out, "gradient NOT JUDGED: fewer than %d orders of remainder 2 are above rounding; take larger steps, or more precision\n",
             GPUZIP_TAYLOR_LEAST);
   else
-    fprintf(out, "gradient %s: the %d judged orders of remainder 2 are %.3f to %.3f; they have to be at least %.1f%s\n",
-            t->passed ? "RIGHT" : "WRONG", t->judged, t->least, t->most, GPUZIP_TAYLOR_ORDER,
-            t->high > 0.0 && t->most > t->high ? ", and no larger than the caller's bound" : "");
+    fprintf(out, t->high > 0.0 ? "gradient %s: the %d judged orders of remainder 2 are %.3f to %.3f; they have to be %.1f to %.1f\n"
+                               : "gradient %s: the %d judged orders of remainder 2 are %.3f to %.3f; they have to be at least %.1f\n",
+            t->passed ? "RIGHT" : "WRONG", t->judged, t->least, t->most, GPUZIP_TAYLOR_ORDER, t->high);
 }
 
 /* The place of 10^decade in a picture whose axis goes from the decade `low` to `high`. */

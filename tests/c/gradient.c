@@ -47,6 +47,10 @@ static void taylor_tests(void)
   CHECK(!gpuzip_taylor_judge(&t));
   CHECK(!taylor(0.0, -1.0, 0.125, 0).passed && !taylor(0.0, NAN, 0.125, 0).passed && isnan(taylor(0.0, NAN, 0.125, 0).least));
 
+  t = taylor(0.0, 1.0, 0.125, 0);
+  t.changed[2] = NAN;
+  CHECK(!gpuzip_taylor_judge(&t) && isnan(t.least) && isnan(t.most) && t.judged == 5);
+
   /* Steps whose remainders are within rounding are not judged. */
   t = taylor(0.1, 1.3, 1e-9, 0);
   CHECK(t.judged == 0 && !t.passed && isnan(t.second_order[0]));
@@ -118,12 +122,16 @@ static void output(const char *picture)
   gpuzip_taylor_print(&t, print);
   gpuzip_taylor_print(&wrong, print);
   gpuzip_taylor_print(&none, print);
+  t.high = 2.1;
+  gpuzip_taylor_print(&t, print);
   gpuzip_dot_print(&d, print);
-  contains(print, "gradient RIGHT: the 7 judged orders", 1);
+  contains(print, "gradient RIGHT: the 7 judged orders", 2);
+  contains(print, "have to be at least 1.9\n", 2);
+  contains(print, "have to be 1.9 to 2.1\n", 1);
   contains(print, "gradient WRONG: the 5 judged orders", 1);
   contains(print, "gradient NOT JUDGED", 1);
   contains(print, "mismatch 5.00e-01 of at most 1e-12: adjoint WRONG", 1);
-  contains(print, "Taylor test: ", 3);
+  contains(print, "Taylor test: ", 4);
   CHECK(gpuzip_taylor_svg(&t, file) == 0);
   contains(file, "<circle", 16);
   contains(file, "stroke-dasharray", 2);
