@@ -111,8 +111,8 @@ static inline int gpuzip_taylor(gpuzip_taylor_t *t, double (*changed)(void *user
   return gpuzip_taylor_judge(t);
 }
 
-/* Prints a table of a judged test and, in its last line, the decision. */
-static inline void gpuzip_taylor_print(const gpuzip_taylor_t *t, FILE *out)
+/* Prints the table of a judged test. */
+static inline void gpuzip_taylor_table(const gpuzip_taylor_t *t, FILE *out)
 {
   int i;
 
@@ -125,6 +125,12 @@ static inline void gpuzip_taylor_print(const gpuzip_taylor_t *t, FILE *out)
     if (i > 0 && !isnan(t->second_order[i - 1])) fprintf(out, "  %5.3f", t->second_order[i - 1]);
     fputc('\n', out);
   }
+}
+
+/* Prints the table of a judged test and, in a last line, the decision. */
+static inline void gpuzip_taylor_print(const gpuzip_taylor_t *t, FILE *out)
+{
+  gpuzip_taylor_table(t, out);
   if (t->judged < GPUZIP_TAYLOR_LEAST)
     fprintf(out, "gradient NOT JUDGED: fewer than %d orders of remainder 2 are above rounding; take larger steps, or more precision\n",
             GPUZIP_TAYLOR_LEAST);

@@ -106,11 +106,14 @@ static void text_cost(const job_t *job, const checkpoint_t *c, const results_t *
 
 static void text_taylor(const taylor_t *t, int right, const checkpoint_t *c)
 {
-    gpuzip_taylor_print(&t->test, stdout);
-    if (!right && checkpoint_is_lossy(c))
-        printf("                  the codec %s is lossy, and its error takes the place of the second remainder where h is small;\n"
-               "                  --verify tells how large it is, and without compressor this tests the gradient itself\n",
-               setting_codec(c->plan.compressor));
+    if (right || !checkpoint_is_lossy(c)) {
+        gpuzip_taylor_print(&t->test, stdout);
+        return;
+    }
+    gpuzip_taylor_table(&t->test, stdout);
+    printf("gradient          NOT EXACT: the codec %s is lossy, and its error takes the place of the second remainder where h is small;\n"
+           "                  --verify tells how large it is, and without compressor this tests the gradient itself\n",
+           setting_codec(c->plan.compressor));
 }
 
 static void text_gradient(const results_t *r, const checkpoint_t *c)
