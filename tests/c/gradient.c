@@ -86,16 +86,19 @@ static void dot_tests(void)
   CHECK(d.passed && d.mismatch <= 1e-15 && d.forward == left && d.adjoint == right && fabs(left) > 0.01);
   for (int j = 0; j < 2; j++) CHECK(fabs(x[j]) <= 1.0 && x[j] != y[j]);
   error = 1e-6;
-  CHECK(!gpuzip_dot_test(forward, adjoint, &error, x, aty, 2, y, ax, 3, 1e-12).passed);
+  d = gpuzip_dot_test(forward, adjoint, &error, x, aty, 2, y, ax, 3, 1e-12);
+  CHECK(!d.passed && close_to(d.mismatch * sqrt((ax[0] * ax[0] + ax[1] * ax[1] + ax[2] * ax[2]) * (y[0] * y[0] + y[1] * y[1] + y[2] * y[2])),
+                              error * fabs(x[1] * y[2]), 1e-14));
   d = gpuzip_dot(2.0, -4.0, 0.0, 1.0);
   CHECK(d.mismatch == 1.5 && !d.passed && gpuzip_dot(2.0, -4.0, 12.0, 0.5).passed && !gpuzip_dot(NAN, 1.0, 0.0, 1.0).passed);
   CHECK(!gpuzip_dot(0.0, 0.0, 0.0, 1.0).passed); /* two zeros tell nothing */
 }
 
 /* What is printed and drawn: the text in a file contains `part`, and has as many of it as `times`. */
+static char text[20000];
+
 static void contains(FILE *file, const char *part, int times)
 {
-  static char text[20000];
   const char *at = text;
   size_t bytes;
 
@@ -117,6 +120,8 @@ static void output(const char *picture)
   FILE *file = picture != NULL ? fopen(picture, "w+") : tmpfile(), *print = tmpfile();
   gpuzip_taylor_t t = taylor(0.3, 1.9, 0.01, 8), wrong = taylor(0.0, 0.9, 0.125, 0), none = taylor(0.1, 1.3, 1e-9, 0);
   gpuzip_dot_t d = gpuzip_dot(1.0, 2.0, 0.0, 1e-12);
+  const char *dashed, *path = NULL, *circle = NULL;
+  int x, y, cx, cy;
 
   CHECK(file != NULL && print != NULL);
   gpuzip_taylor_print(&t, print);
@@ -144,6 +149,17 @@ static void output(const char *picture)
   t.first[3] = NAN;
   CHECK((file = tmpfile()) != NULL && gpuzip_taylor_svg(&t, file) == 0);
   contains(file, "<circle", 14);
+  contains(file, ">1e-9</text>", 1);
+  fclose(file);
+  /* Where remainder 2 is h^2/2, the dashed line of slope 2 ends at its last point. */
+  t = taylor(0.0, 1.0, 0.125, 5);
+  CHECK((file = tmpfile()) != NULL && gpuzip_taylor_svg(&t, file) == 0);
+  contains(file, "<circle", 10);
+  dashed = strstr(strstr(text, "stroke-dasharray") + 1, "stroke-dasharray");
+  for (const char *p = text; (p = strstr(p, "<path d=\"M")) != NULL && p < dashed; p++) path = p;
+  for (const char *p = text; (p = strstr(p, "<circle")) != NULL; p++) circle = p;
+  CHECK(sscanf(path, "<path d=\"M%*d %*dL%d %d", &x, &y) == 2 && sscanf(circle, "<circle cx=\"%d\" cy=\"%d", &cx, &cy) == 2);
+  CHECK(x == cx && abs(y - cy) <= 1);
   fclose(file);
 }
 
