@@ -1,6 +1,6 @@
 /*
  * Two tests of a gradient by the adjoint. Header only, C99 and C++11; it needs neither libgpuzip nor memory
- * of its own.
+ * of its own, only the mathematical library (-lm).
  *
  * The Taylor test, of a gradient g of J at m, with a direction p and steps h, h/2, h/4, ...:
  *
