@@ -87,7 +87,8 @@ contains
 
   subroutine picture
     character(1000) :: path
-    integer :: unit
+    character(200) :: line
+    integer :: unit, status, i, ends(2), point(2)
     if (command_argument_count() > 0) then
       call get_command_argument(1, path)
       open (newunit=unit, file=path, status='replace')
@@ -97,12 +98,26 @@ contains
     t = taylor(1.0_dp, 0.125_dp)
     call gpuzip_taylor_svg(t, unit)
     call check(count_in(unit, '<circle') == 12 .and. count_in(unit, 'dasharray') == 2 .and. count_in(unit, '*') == 0, 'the picture')
+    call check(count_in(unit, '>1e') == 11, 'the decades of the axes')
+    ! Remainder 2 is h^2/2: the dashed line of slope 2 ends at its last point.
+    rewind (unit)
+    do
+      read (unit, '(a)', iostat=status) line
+      if (status /= 0) exit
+      i = index(line, 'L')
+      if (index(line, 'dasharray') > 0) read (line(i + 1:index(line, '" stroke') - 1), *) ends
+      if (index(line, '<circle') > 0) read (line(13:index(line, '" cy') - 1), *) point(1)
+      i = index(line, 'cy="')
+      if (index(line, '<circle') > 0) read (line(i + 4:index(line, '" r=') - 1), *) point(2)
+    end do
+    call check(ends(1) == point(1) .and. abs(ends(2) - point(2)) <= 1, 'the line of slope 2')
     close (unit)
     ! A remainder of 0 has no logarithm.
     t%second(2) = 0
     open (newunit=unit, status='scratch')
     call gpuzip_taylor_svg(t, unit)
-    call check(count_in(unit, '<circle') == 11 .and. count_in(unit, '</svg>') == 1, 'a picture without a point')
+    call check(count_in(unit, '<circle') == 11 .and. count_in(unit, '</svg>') == 1 .and. count_in(unit, '>1e') == 11, &
+               'a picture without a point')
     close (unit)
   end subroutine
 end program
