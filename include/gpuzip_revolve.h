@@ -11,8 +11,8 @@
  * there are only names that begin with gpuzip_revolve and GPUZIP_REVOLVE.
  *
  * The loop. A run reverses the time steps capo -> capo+1, ..., fine-1 -> fine with at most `snaps`
- * snapshots. It begins with check = -1 and fine > capo; a run before it that had not ended is dropped. Each call answers with an action and sets the
- * variables; the program changes none of them between calls.
+ * snapshots. It begins with check = -1 and fine > capo; a run before it that has not ended is dropped. Each
+ * call answers with an action and sets the variables; the program changes none of them between calls.
  *
  *     advance     compute the states from the old capo to the new capo; record nothing
  *     takeshot    store the live state, u(capo), in slot check, 0 <= check < snaps
@@ -24,9 +24,8 @@
  *     error       the run is over; info says why
  *
  * `info` before a call: 0 prints nothing; 1 prints, when the run begins, the number of forward steps; more
- * prints every action, too; to stderr. After error, info is the negative status of gpuzip.h, and
- * gpuzip_revolve_t.message is the reason. The numbers 10 to 15 of the paper do not occur: no array has a
- * size that was fixed when the library was compiled.
+ * prints every action, too; to stderr. After error, info is a negative status of gpuzip.h, not a number of
+ * the paper, and gpuzip_revolve_t.message is the reason.
  *
  * The fewest forward steps: the steps of all advances together are numforw(steps, snaps).
  */
@@ -54,7 +53,7 @@ enum gpuzip_revolve_action {
 typedef struct gpuzip_revolve_t {
   gpuzip_schedule_t *schedule; /* NULL: no run */
   int start;                   /* capo at the beginning of the run */
-  int snaps, check, capo, fine;/* as the last call left them */
+  int snaps, check, capo, fine; /* as the last call left them */
   int live;                    /* number of snapshots that a later restore reads; they are in slots 0, 1, ... */
   const char *message;         /* why the last action was error; valid until the thread's next error */
 } gpuzip_revolve_t;
