@@ -13,6 +13,9 @@ cd "$(dirname "$0")/.."
 # What Rust's standard library needs in a static link: `rustc --print native-static-libs`; tests/foreign/install.rs compares.
 static_libs="-lgcc_s -lutil -lrt -lpthread -lm -ldl -lc"
 
+# The Fortran modules.
+modules="gpuzip gpuzip_gradient"
+
 fail() {
     echo "make install: $1" >&2
     exit 1
@@ -85,24 +88,26 @@ put_filled() {
     put 644 "$work/filled" "$2/${5:-$1}"
 }
 
-# Compiles the module, before anything is installed.
+# Compiles the modules, before anything is installed.
 make_fortran() {
     if [ -z "${FC:-}" ] || ! command -v "$FC" >/dev/null; then
         echo "no Fortran compiler (FC = ${FC:-}): libgpuzip_fortran.a is left out"
         return
     fi
-    cp fortran/gpuzip.f90 "$work"
-    (cd "$work" && "$FC" -O2 -fPIC -c gpuzip.f90) || fail "FC = $FC cannot compile fortran/gpuzip.f90; FC= leaves it out"
-    ar rcs "$work/libgpuzip_fortran.a" "$work/gpuzip.o"
+    for module in $modules; do
+        cp "fortran/$module.f90" "$work"
+        (cd "$work" && "$FC" -O2 -fPIC -c "$module.f90") || fail "FC = $FC cannot compile fortran/$module.f90; FC= leaves it out"
+        ar rcs "$work/libgpuzip_fortran.a" "$work/$module.o"
+    done
 }
 
-# The library and its module, for compilers that can read it; CMake projects compile the source with their own.
+# The library and its modules, for compilers that can read them; CMake projects compile the source with their own.
 put_fortran() {
-    put 644 fortran/gpuzip.f90 "$data/fortran/gpuzip.f90"
+    for module in $modules; do put 644 "fortran/$module.f90" "$data/fortran/$module.f90"; done
     put_filled fpm.toml "$data/fortran" "" ""
     [ -f "$work/libgpuzip_fortran.a" ] || return 0
     put 644 "$work/libgpuzip_fortran.a" "$LIBDIR/libgpuzip_fortran.a"
-    put 644 "$work/gpuzip.mod" "$LIBDIR/gpuzip/fortran/gpuzip.mod"
+    for module in $modules; do put 644 "$work/$module.mod" "$LIBDIR/gpuzip/fortran/$module.mod"; done
     put_filled gpuzip-fortran.pc "$LIBDIR/pkgconfig" '${pcfiledir}' '${prefix}'
 }
 

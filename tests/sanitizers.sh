@@ -100,7 +100,7 @@ compile() {
 # c_programs SESSIONS CALLS: compiles and runs the C programs of tests/c; everything runs
 # SESSIONS random sessions without faults, stress_misuse makes CALLS random calls from eight threads.
 c_programs() {
-    for name in abi run online codec halo; do
+    for name in abi run online codec halo revolve gradient; do
         compile "$name" cc -std=c99 "$root/tests/c/$name.c" && check "tests/c/$name.c" ok "$out/$name"
     done
     for part in stress_state everything_draw everything_shot everything_restart; do

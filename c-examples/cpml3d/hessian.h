@@ -33,8 +33,8 @@ typedef struct hessian_t {
     real *data;            /* [steps][receivers]: F(m + h v) */
     double born[HESSIAN_MOST][HESSIAN_MOST];        /* <B v_i, B v_j>, summed over shots */
     double remainder[HESSIAN_MOST][HESSIAN_SIZES];  /* |F(m + h v) - F(m) - h B v|^2, summed over shots */
-    /* The largest errors of symmetry and of B' B, relative to |B v_i| |B v_j|; the orders in h of the
-     * remainders: log2 of the quotients of neighbours, the least and the largest one. */
+    /* The largest errors of symmetry and of B' B, relative to |B v_i| |B v_j|; the least and the largest
+     * order in h of the remainders. */
     double asymmetry, error, least, largest;
     int same;              /* whether the sums of both ways have the same bits */
     double seconds;        /* of all runs of one sweep */

@@ -106,26 +106,14 @@ static void text_cost(const job_t *job, const checkpoint_t *c, const results_t *
 
 static void text_taylor(const taylor_t *t, int right, const checkpoint_t *c)
 {
-    printf("Taylor test       slope %.9e; the second remainder has it taken away\n", t->slope);
-    printf("                  h          misfit           first remainder, rate     second remainder, rate\n");
-    for (int i = 0; i < TAYLOR_SIZES; i++) {
-        char first[16] = "", second[16] = "";
-        if (i > 0)
-            snprintf(first, sizeof first, "%.3f", t->first_rate[i - 1]);
-        if (i > 0 && !isnan(t->second_rate[i - 1]))
-            snprintf(second, sizeof second, "%.3f", t->second_rate[i - 1]);
-        printf("                  %.3e  %.9e  %.9e  %-6s   %.9e  %s\n", t->size[i], t->misfit[i], t->first[i], first,
-               t->second[i], second);
+    if (right || !checkpoint_is_lossy(c)) {
+        gpuzip_taylor_print(&t->test, stdout);
+        return;
     }
-    if (t->judged < TAYLOR_LEAST)
-        printf("gradient          NOT JUDGED: remainders are within rounding; build with REAL=double, or model more steps\n");
-    else if (!right && checkpoint_is_lossy(c))
-        printf("gradient          NOT EXACT: the codec %s is lossy, and its error takes the place of the second remainder where h is small;\n"
-               "                  --verify tells how large it is, and without compressor this tests the gradient itself\n",
-               setting_codec(c->plan.compressor));
-    else
-        printf("gradient          %s: the second rates, but for those within rounding, have to be %g to %g\n",
-               right ? "RIGHT" : "WRONG", TAYLOR_LOW, TAYLOR_HIGH);
+    gpuzip_taylor_table(&t->test, stdout);
+    printf("gradient          NOT EXACT: the codec %s is lossy, and its error takes the place of the second remainder where h is small;\n"
+           "                  --verify tells how large it is, and without compressor this tests the gradient itself\n",
+           setting_codec(c->plan.compressor));
 }
 
 static void text_gradient(const results_t *r, const checkpoint_t *c)
@@ -216,7 +204,7 @@ static void json_stats(const gpuzip_stats_t *t)
 static void json_rates(const char *key, const double *rate)
 {
     printf(", \"%s\": [", key);
-    for (int i = 0; i < TAYLOR_RATES; i++)
+    for (int i = 0; i + 1 < TAYLOR_SIZES; i++)
         printf(isfinite(rate[i]) ? "%s%.6f" : "%snull", i > 0 ? ", " : "", rate[i]);
     printf("]");
 }
@@ -225,9 +213,9 @@ static void json_gradient(const results_t *r)
 {
     printf(", \"misfit\": %.17g, \"gradient_hash\": \"%016" PRIx64 "\"", r->misfit, r->gradient_hash);
     if (r->taylor != NULL) {
-        printf(", \"slope\": %.17g", r->taylor->slope);
-        json_rates("first_rates", r->taylor->first_rate);
-        json_rates("second_rates", r->taylor->second_rate);
+        printf(", \"slope\": %.17g", r->taylor->test.slope);
+        json_rates("first_rates", r->taylor->test.first_order);
+        json_rates("second_rates", r->taylor->test.second_order);
         printf(", \"right\": %s", r->right ? "true" : "false");
     }
     json_next("gradient", r->files.gradient);

@@ -12,8 +12,8 @@
 #define LARGEST (sizeof(real) == sizeof(double) ? 1e-3 : 4e-2)
 /*
  * J = |r|^2/2 for the residual r = R u - d, a difference of rounded data: J has an error of a
- * few units of |d| |r|. With this number of units, remainders three times as large have rates
- * within the gate.
+ * few units of |d| |r|. With this number of units, remainders three times as large have orders
+ * that pass.
  */
 #define ROUNDING (8.0 * (sizeof(real) == sizeof(double) ? DBL_EPSILON : FLT_EPSILON))
 
@@ -37,9 +37,8 @@ int taylor_open(taylor_t *t, const job_t *job)
     const grid_t *g = &job->grid;
     const size_t cells = g->n1 * g->n2 * g->n3;
 
-    *t = (taylor_t){.change = malloc(cells * sizeof *t->change)};
-    for (int i = 0; i < TAYLOR_SIZES; i++)
-        t->size[i] = ldexp(LARGEST, -i);
+    *t = (taylor_t){.change = malloc(cells * sizeof *t->change), .test = {.sizes = TAYLOR_SIZES, .high = TAYLOR_HIGH}};
+    gpuzip_taylor_steps(&t->test, LARGEST);
     if (t->change == NULL || medium_init(&t->medium, g, job->dt, job->smooth) != 0)
         return complain("--taylor: no memory for %zu points", g->points);
     make_direction(t, job, cells);
@@ -61,37 +60,24 @@ void taylor_shot(taylor_t *t, shot_t *shot)
     for (size_t i = 0; i < samples; i++)
         t->energy += 0.5 * shot->observed[i] * (double)shot->observed[i];
     for (int i = 0; i < TAYLOR_SIZES; i++) {
-        medium_change(&t->medium, smooth, t->size[i], t->change);
+        medium_change(&t->medium, smooth, t->test.h[i], t->change);
         shot->medium = &t->medium;
         shot_begin(shot);
         for (size_t ts = 1; ts < shot->survey->steps; ts++)
             shot_forward(shot, ts, 1);
         shot->medium = smooth;
-        t->misfit[i] += gradient_misfit(shot);
+        t->test.changed[i] += gradient_misfit(shot);
     }
 }
 
 int taylor_judge(taylor_t *t, const job_t *job, double misfit, const double *gradient)
 {
     const grid_t *g = &job->grid;
-    const double noise = ROUNDING * sqrt(t->energy * misfit);
-    int passed = 1;
 
-    t->slope = 0.0;
+    t->test.rounding = ROUNDING * sqrt(t->energy * misfit);
+    t->test.value = misfit;
+    t->test.slope = 0.0;
     for (size_t i = 0; i < g->n1 * g->n2 * g->n3; i++)
-        t->slope += gradient[i] * t->change[i] / ((double)job->smooth[i] * job->smooth[i]);
-    for (int i = 0; i < TAYLOR_SIZES; i++) {
-        t->first[i] = fabs(t->misfit[i] - misfit);
-        t->second[i] = fabs(t->misfit[i] - misfit - t->size[i] * t->slope);
-    }
-    for (int i = 0; i < TAYLOR_RATES; i++) {
-        t->first_rate[i] = log2(t->first[i] / t->first[i + 1]);
-        t->second_rate[i] = NAN;
-        if (t->second[i + 1] <= 3.0 * noise)
-            continue;
-        t->second_rate[i] = log2(t->second[i] / t->second[i + 1]);
-        passed &= t->second_rate[i] >= TAYLOR_LOW && t->second_rate[i] <= TAYLOR_HIGH;
-        t->judged++;
-    }
-    return passed && t->judged >= TAYLOR_LEAST;
+        t->test.slope += gradient[i] * t->change[i] / ((double)job->smooth[i] * job->smooth[i]);
+    return gpuzip_taylor_judge(&t->test);
 }

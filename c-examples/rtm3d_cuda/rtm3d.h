@@ -2,6 +2,8 @@
 #ifndef RTM_CUDA_RTM3D_H
 #define RTM_CUDA_RTM3D_H
 
+#include <gpuzip_gradient.h>
+
 extern "C" {
 #include "checkpoint.h"
 #include "clock.h"

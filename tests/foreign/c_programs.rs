@@ -8,7 +8,7 @@ use common::{compile_c, compile_everything, folder_in_memory, library, needs, ro
 use common::{tempdir, valgrind};
 use std::process::Command;
 
-const SOURCES: [&str; 7] = [
+const SOURCES: [&str; 9] = [
     "tests/c/abi.c",
     "tests/c/run.c",
     "tests/c/online.c",
@@ -16,6 +16,8 @@ const SOURCES: [&str; 7] = [
     "tests/c/halo.c",
     "tests/c/quality.c",
     "tests/c/check.c",
+    "tests/c/revolve.c",
+    "tests/c/gradient.c",
 ];
 
 #[test]

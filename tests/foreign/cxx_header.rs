@@ -24,6 +24,20 @@ fn every_standard_and_compiler_takes_it() {
     }
 }
 
+/// The headers for C that are written by hand are valid C++ from C++11 on, too.
+#[test]
+fn every_cxx_standard_takes_the_headers_for_c() {
+    for compiler in ["c++", "clang++"].into_iter().filter(|compiler| have(compiler)) {
+        for standard in ["-std=c++11", "-std=c++14", "-std=c++20"] {
+            for program in ["tests/c/revolve.c", "tests/c/gradient.c"] {
+                let mut command = Command::new(compiler);
+                command.args([standard, "-fsyntax-only", "-x", "c++"]).args(STRICT);
+                run(command.arg("-I").arg(root().join("include")).arg(root().join(program)));
+            }
+        }
+    }
+}
+
 /// A field of a type without a type of values says so in a sentence of its own.
 #[test]
 fn a_type_without_a_type_of_values_is_refused_in_words() {

@@ -165,6 +165,17 @@ fn every_call_works_from_fortran() {
 }
 
 #[test]
+fn gradients_are_judged_in_fortran() {
+    needs!("gfortran");
+    let dir = tempdir("fortran-gradient");
+    let source = root().join("tests/foreign/fortran/gradient.f90");
+    let (program, picture) = (compile(&[source], &dir, &[]), dir.join("remainders.svg"));
+    assert_eq!(stdout(&run(command(&program).arg(&picture))), "ok\n");
+    let picture = std::fs::read_to_string(picture).unwrap();
+    assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"), "{picture}");
+}
+
+#[test]
 fn states_are_identical_from_fortran() {
     needs!("gfortran");
     let program = built().join("smoke");

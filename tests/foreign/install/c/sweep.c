@@ -1,6 +1,8 @@
 /* A C program outside the repository: reverses 50 steps of u(ts) = 3 ts + 1 with 6 snapshots and a
- * device cache, and checks every state. */
+ * device cache, and checks every state. The other headers are installed, too. */
 #include <gpuzip.h>
+#include <gpuzip_gradient.h>
+#include <gpuzip_revolve.h>
 #include <stdio.h>
 
 #define STEPS 50
@@ -28,6 +30,7 @@ int main(void)
     if (action.type == GPUZIP_ACTION_BACKWARD && u == 3 * action.ts + 1) reversed++;
   } while (action.type != GPUZIP_ACTION_TERMINATE);
   TRY(gpuzip_finalize(gpuzip));
+  if (gpuzip_revolve_maxrange(3, 2) != 10) return 1;
   puts(reversed == STEPS ? "ok" : "wrong state");
   return reversed != STEPS;
 }

@@ -1,7 +1,8 @@
 ! A Fortran program outside the repository: reverses 50 steps of u(ts) = 3 ts + 1 with 6 snapshots
-! and a device cache, and checks every state.
+! and a device cache, and checks every state. Module gpuzip_gradient is installed, too.
 program sweep
   use gpuzip
+  use gpuzip_gradient, only: gpuzip_dot_t, gpuzip_dot
   implicit none
   integer, parameter :: steps = 50
   real(8), target :: u(4, 3) = 1
@@ -9,6 +10,7 @@ program sweep
   type(gpuzip_config_t) :: config
   type(gpuzip_action_t) :: action
   type(gpuzip_t) :: session
+  type(gpuzip_dot_t) :: test
 
   call gpuzip_config_init(config)
   config%checkpointing_algorithm = gpuzip_algorithm_revolve
@@ -25,5 +27,7 @@ program sweep
   end do
   call gpuzip_finalize(session)
   if (reversed /= steps) error stop 'wrong state'
+  test = gpuzip_dot(1.0d0, 1.0d0, 0.0d0)
+  if (.not. test%passed) error stop 'wrong test'
   print '(a)', 'ok'
 end program
