@@ -110,19 +110,22 @@ contains
     x(:, :, 3) = open_v * x(:, :, 3)
   end subroutine
 
-  ! Halo exchange: fills the two rows of each neighbour.
+  ! Halo exchange: fills the two rows of each neighbour. Where there is none, `rows` stays what it is: land.
   subroutine exchange(x)
     real(dp), intent(inout) :: x(0:, first:, :)
-    integer :: below, above, n, k
+    real(dp), dimension(0:nx + 1, 2, 3) :: own, rows
+    integer :: below, above, n
     below = merge(rank - 1, MPI_PROC_NULL, rank > 0)
     above = merge(rank + 1, MPI_PROC_NULL, rank < ranks - 1)
-    n = 2 * (nx + 2)
-    do k = 1, size(x, 3)
-      call MPI_Sendrecv(x(:, south:south + 1, k), n, MPI_DOUBLE_PRECISION, below, 0, &
-                        x(:, north + 1:last, k), n, MPI_DOUBLE_PRECISION, above, 0, world, MPI_STATUS_IGNORE)
-      call MPI_Sendrecv(x(:, north - 1:north, k), n, MPI_DOUBLE_PRECISION, above, 1, &
-                        x(:, first:south - 1, k), n, MPI_DOUBLE_PRECISION, below, 1, world, MPI_STATUS_IGNORE)
-    end do
+    n = size(own)
+    own = x(:, south:south + 1, :)
+    rows = x(:, north + 1:last, :)
+    call MPI_Sendrecv(own, n, MPI_DOUBLE_PRECISION, below, 0, rows, n, MPI_DOUBLE_PRECISION, above, 0, world, MPI_STATUS_IGNORE)
+    x(:, north + 1:last, :) = rows
+    own = x(:, north - 1:north, :)
+    rows = x(:, first:south - 1, :)
+    call MPI_Sendrecv(own, n, MPI_DOUBLE_PRECISION, above, 1, rows, n, MPI_DOUBLE_PRECISION, below, 1, world, MPI_STATUS_IGNORE)
+    x(:, first:south - 1, :) = rows
   end subroutine
 
   ! One time step of the state x = (eta, u, v). `stages` become the states at which F is evaluated.
