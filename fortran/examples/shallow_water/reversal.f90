@@ -52,7 +52,7 @@ contains
     integer :: status
     integer(c_int32_t) :: due
     stopped = .false.
-    found%it = -1  ! nothing to go on from
+    found%it = -1  ! as gpuzip_persist_find says where there is nothing to go on from
     call gpuzip_config_load(config, path, status, reason)
     call check(status)
     restartable = c_associated(config%persist_dir)
@@ -61,7 +61,11 @@ contains
     call check(status)
     job = [real(dp) :: nx, ny, steps, dx]
     if (restartable) call go_on
-    if (found%it < 0) call begin
+    if (found%it < 0) then  ! the run begins
+      call gpuzip_setup(session, status, reason)
+      call check(status)
+      call begin
+    end if
     do
       if (restartable) then
         call gpuzip_persist_due(session, due, status, reason)
@@ -118,7 +122,7 @@ contains
       call gpuzip_persist_read(session, names, kept(), scopes, stat=status, errmsg=reason)
       call check(status)
       if (any(abs(job - own) > 0)) call fail('shallow_water: the restart files are of a run with other nx, ny, steps or dx')
-      if (rank == 0) write (error_unit, '(a, i0)') 'shallow_water: goes on after action ', found%it
+      if (rank == 0 .and. found%it >= 0) write (error_unit, '(a, i0)') 'shallow_water: goes on after action ', found%it
     end subroutine
   end subroutine
 end module
