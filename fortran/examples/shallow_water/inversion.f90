@@ -107,13 +107,13 @@ contains
     end do
   end subroutine
 
-  ! The sum over all gauges, of which each rank has the values of its own. Each sum over ranks has one term
+  ! The sum over all gauges; `values` are zero for the gauges of other ranks. Each sum over ranks has one term
   ! that is not zero, and so the same bits in every order.
   real(dp) function over_gauges(values)
     real(dp), intent(in) :: values(gauges)
     real(dp) :: all(gauges)
     integer :: g
-    call MPI_Allreduce(merge(values, 0.0_dp, mine), all, gauges, MPI_DOUBLE_PRECISION, MPI_SUM, world)
+    call MPI_Allreduce(values, all, gauges, MPI_DOUBLE_PRECISION, MPI_SUM, world)
     over_gauges = 0
     do g = 1, gauges
       over_gauges = over_gauges + all(g)

@@ -138,15 +138,15 @@ contains
   subroutine taylor_test
     real(dp), allocatable :: d(:, :, :), d_depth(:, :), heights(:, :), known(:, :)
     real(dp) :: e, remainder(2), before(2)
-    integer :: halving, k
+    integer :: row, k
     allocate (d, mold=x)
     known = depth
     allocate (d_depth, mold=depth)
     allocate (heights, mold=observed)
     call set_direction(d, d_depth)
     if (rank == 0) print '(a)', 'e          remainder, height  order  remainder, depth   order'
-    do halving = 0, 5
-      e = 0.5_dp**halving
+    do row = 0, 6
+      e = 0.25_dp**row
       do k = 1, 2
         call begin
         if (k == 1) x = x + e * d
@@ -156,9 +156,9 @@ contains
         remainder(k) = over_gauges(dt * sum((heights - observed)**2, 1) / 2) - total &
           - e * sum(gradient(:, :, k) * direction(:, :, k))
       end do
-      if (rank == 0 .and. halving == 0) print '(f8.5, 2(es18.8, 8x))', e, remainder
-      if (rank == 0 .and. halving > 0) print '(f8.5, 2(es18.8, f8.3))', e, &
-        (remainder(k), log(before(k) / remainder(k)) / log(2.0_dp), k=1, 2)
+      if (rank == 0 .and. row == 0) print '(f8.6, 2(es18.8, 8x))', e, remainder
+      if (rank == 0 .and. row > 0) print '(f8.6, 2(es18.8, f8.3))', e, &
+        (remainder(k), log(before(k) / remainder(k)) / log(4.0_dp), k=1, 2)
       before = remainder
     end do
   end subroutine
