@@ -55,6 +55,8 @@ contains
     found%it = -1  ! as gpuzip_persist_find says where there is nothing to go on from
     call gpuzip_config_load(config, path, status, reason)
     call check(status)
+    config%range_actions = 0  ! the loop takes one step in each action, and reverses every step
+    config%adjoint_every = 0
     restartable = c_associated(config%persist_dir)
     call gpuzip_init(config, int(steps, c_int32_t), state(), session, status, reason)
     call gpuzip_agree(session, least, c_loc(world), status, reason)  ! on every rank, also where gpuzip_init failed
