@@ -33,7 +33,7 @@ module ocean
 
 contains
 
-  ! Begins MPI and makes a basin of nx by ny cells of dx metres, with an island.
+  ! Makes a basin of nx by ny cells of dx metres, with an island.
   subroutine new_ocean(cells_x, cells_y, spacing)
     integer, intent(in) :: cells_x, cells_y
     real(dp), intent(in) :: spacing
@@ -67,7 +67,7 @@ contains
     end do
     open_u(1:, :) = wet(0:nx, :) * wet(1:, :)
     open_v(:, first + 1:) = wet(:, first:last - 1) * wet(:, first + 1:)
-    dt = 0.35_dp * dx / sqrt(gravity * 200)
+    dt = 0.35_dp * dx / sqrt(gravity * 200)  ! no water is deeper than 190 m
   end subroutine
 
   ! The place of a cell's centre, as a part of the width and of the height of the basin.
@@ -93,7 +93,7 @@ contains
     character(*), intent(in) :: reason
     write (error_unit, '(a)') trim(reason)
     flush (error_unit)
-    call MPI_Abort(world, 2)
+    call MPI_Abort(MPI_COMM_WORLD, 2)
   end subroutine
 
   ! Three fields without water motion.

@@ -1,6 +1,6 @@
 ! shallow_water [key=value ...]: which sea surface at the beginning, and which depth, explain the heights at
 ! tide gauges? Prints the misfit, writes its gradient, and tests the gradient; keys and defaults are below.
-! The mpirun of any number of ranks prints and writes the same bits.
+! Runs on any number of ranks print and write the same bits, except for the line `gpuzip`: their plans differ.
 program shallow_water
   use reversal
   implicit none
