@@ -110,13 +110,17 @@ fn gradients_are_derivatives_with_equal_bits_on_any_number_of_ranks() {
         let difference = physics.split("relative difference").nth(1).unwrap();
         let difference = difference.split_whitespace().next().unwrap();
         assert!(difference.parse::<f64>().unwrap() < 1e-12, "{physics}");
-        // MPICH's ranks wait without giving up their processor.
-        let numbers = if ocean.mpi == "openmpi" { &[1, 2, 4][..] } else { &[1, 2] };
+        // MPICH's ranks do not give up their processor while they wait, so that more ranks than
+        // processors are slow.
+        let (numbers, tests) =
+            if ocean.mpi == "openmpi" { (&[1, 2, 4][..], "T") } else { (&[1, 2][..], "F") };
         for &ranks in numbers {
             for config in [&REVOLVE[..], &DISK] {
-                let (gradient, told, counts) = ocean.run(ranks, keys, config);
+                let keys = format!("{keys} tests={tests}");
+                let (gradient, told, counts) = ocean.run(ranks, &keys, config);
                 let place = format!("{}, {ranks} ranks, {config:?}: {counts}", ocean.mpi);
-                assert_eq!(told, physics, "{place}");
+                let expected = if tests == "T" { 12 } else { 2 };
+                assert!(told.lines().eq(physics.lines().take(expected)), "{place}: {told}");
                 assert!(gradient == kept, "{place}");
                 let [written, read] =
                     ["written to disk", "read from disk"].map(|name| number(&counts, name));
