@@ -70,7 +70,7 @@ class GradientCheck(NamedTuple):
             name = _COLUMNS[2 * order - 1]
             axes.loglog(self.h, values, "o-", color=color, label=name)
             slope = [values[0] * (h / self.h[0]) ** order for h in self.h]
-            axes.loglog(self.h, slope, "--", color=color, alpha=0.5, label=f"order {order}")
+            axes.loglog(self.h, slope, "--", color="#222222", linewidth=1, label=f"order {order}")
         axes.set(title="Taylor test of the gradient", xlabel="h, the step along d in multiples of d")
         axes.set_ylabel("remainder, in the unit of f")
         axes.legend()
