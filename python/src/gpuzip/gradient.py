@@ -28,7 +28,7 @@ class GradientCheck(NamedTuple):
     difference: float
     """The derivative of f along d from central differences, extrapolated from the last two h."""
     error: float
-    """|product - difference|, relative to the larger one."""
+    """|product - difference|, relative to the larger one, beyond what rounding errors of f explain."""
     tolerance: float
     """The largest `error` that passes."""
 
@@ -170,7 +170,8 @@ def check_gradient(
 
     coarse, fine = ((ahead[k] - value(-lengths[k])) / (2 * lengths[k]) for k in (-2, -1))
     difference = (4 * fine - coarse) / 3
-    scale = max(abs(product), abs(difference))
+    scale, apart = max(abs(product), abs(difference)), abs(product - difference)
+    allowed = rounding / lengths[-1]
     return GradientCheck(
         tuple(lengths),
         tuple(first),
@@ -179,6 +180,6 @@ def check_gradient(
         orders(second, rounding),
         product,
         difference,
-        abs(product - difference) / scale if scale else 0.0,
+        0.0 if apart <= allowed else (apart - allowed) / scale,
         tolerance if tolerance is not None else 1e-6 if eps < 1e-10 else 1e-2,
     )

@@ -6,7 +6,6 @@ from xml.etree import ElementTree
 
 import gpuzip
 from support import needs_numpy, numpy
-from test_adjoint import Problem
 
 
 def f(x):
@@ -29,7 +28,7 @@ class Gradient(unittest.TestCase):
         for seed in range(20):
             found = gpuzip.check_gradient(f, gradient, self.x, seed=seed)
             self.assertTrue(found.passed, found)
-            self.assertLess(max(abs(order - 1) for order in found.first_orders), 0.2)
+            self.assertLess(abs(found.first_orders[-1] - 1), 0.1)
             self.assertLess(max(abs(order - 2) for order in found.second_orders), 0.1)
             self.assertLess(found.error, 1e-9)
         self.assertEqual(found, gpuzip.check_gradient(f, gradient(self.x), self.x, seed=19))
@@ -83,6 +82,12 @@ class Gradient(unittest.TestCase):
         linear = gpuzip.check_gradient(lambda x: 3 * x.sum(), 3 * numpy.ones(4), numpy.ones(4))
         self.assertTrue(linear.passed and all(map(math.isnan, linear.second_orders)), linear)
 
+    def test_a_gradient_of_zero(self):
+        x = numpy.ones(5)
+        found = gpuzip.check_gradient(lambda x: (x**4 - 2 * x**2).sum(), lambda x: 4 * x**3 - 4 * x, x)
+        self.assertTrue(found.passed and found.product == 0, found)
+        self.assertFalse(gpuzip.check_gradient(lambda x: (x**4 - 2 * x**2).sum(), 1e-6 * x, x).passed)
+
     def test_an_adjoint_run(self):
         u = numpy.linspace(0.2, 0.4, 16)
 
@@ -103,11 +108,6 @@ class Gradient(unittest.TestCase):
 
         self.assertTrue(gpuzip.check_gradient(misfit, right, u).passed)
         self.assertFalse(gpuzip.check_gradient(misfit, lambda u0: 0.999 * right(u0), u).passed)
-
-    def test_the_gradient_of_the_problem_of_the_tests(self):
-        # Its adjoint step has a factor and a term that make it no derivative.
-        run = Problem("array")
-        self.assertFalse(gpuzip.check_gradient(lambda x: float(x.sum()), lambda x: run.run()[0], run.initial()[0]).passed)
 
     def test_tables(self):
         found = gpuzip.check_gradient(f, gradient, self.x)
