@@ -213,6 +213,18 @@ class Restart(unittest.TestCase):
                     self.assertEqual(third.bits(third.run(**self.keys)), expected)
                     self.assertEqual(len(third.steps), total)
 
+    def test_a_run_that_has_ended_is_followed_by_any_other(self):
+        run = Problem("list")
+        run.killed(N, **self.keys)
+        self.assertTrue([name for name in os.listdir(self.keys["persist_dir"]) if name.endswith(".gen")])
+        run.fails_at = None
+        run.run(**self.keys)
+        self.assertEqual([name for name in os.listdir(self.keys["persist_dir"]) if name.endswith(".gen")], [])
+        other = Problem("dict")
+        state = {"u": numpy.ones(7)}
+        gpuzip.adjoint(lambda state, t: None, lambda state, t, adjoint: other.reversed.append(t), state, 9, **self.keys)
+        self.assertEqual(other.reversed, list(reversed(range(9))))
+
     def test_files_of_another_run_are_refused_and_change_nothing(self):
         killed = Problem("list")
         killed.killed(N + 9, **self.keys)
@@ -223,8 +235,14 @@ class Restart(unittest.TestCase):
         with mock.patch.object(other, "initial", lambda: initial):
             with self.assertRaisesRegex(gpuzip.StateError, "are not of this run"):
                 other.run(**self.keys)
-        with self.assertRaisesRegex(gpuzip.StateError, "are not of this run"):
-            other.run(keep={"other": other.gradient}, **self.keys)
+        for keep in ({"other": other.gradient}, {}, {"gradient": numpy.zeros(3)}):
+            with self.assertRaisesRegex(gpuzip.StateError, "are not of this run"):
+                other.run(keep=keep, **self.keys)
+        # Other differences are the library's to tell.
+        with self.assertRaisesRegex(gpuzip.ConfigError, "steps = 40, and this run has steps = 41"):
+            gpuzip.adjoint(other.step, other.adjoint_step, other.initial(), N + 1, **self.keys)
+        with self.assertRaisesRegex(gpuzip.ConfigError, "compressor = none, and this run has compressor = lossless"):
+            other.run(compressor="lossless", **self.keys)
         self.assertTrue((other.gradient == 7).all())
         self.assertEqual(other.steps, [])
         again = Problem("list")

@@ -1,6 +1,8 @@
 """`adjoint`: the adjoint of a loop over time steps of NumPy, with the states kept by a session."""
 
 import hashlib
+import os
+from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Union
 
 from . import _abi
@@ -8,7 +10,7 @@ from . import config as _config
 from ._arrays import int32
 from .actions import BACKWARD, FORWARD, RESTORE, SAVE
 from .config import Config
-from .errors import ArgumentError, ArrayError, ConfigError, Error, ShapeError, StateError
+from .errors import ArgumentError, ArrayError, ConfigError, ShapeError, StateError
 from .progress import progress as _progress
 from .session import Session
 
@@ -97,7 +99,7 @@ def _call(changes: str, function: Callable[..., Any], *arguments: Any) -> None:
 
 
 class _Restart:
-    """The restart files of a run."""
+    """The restart files of a run, which is shot 0 of its folder."""
 
     def __init__(self, session: Session, config: Config, run: str, parts: Mapping[str, Any]) -> None:
         self.session, self.folder, self.parts = session, config.persist_dir, parts
@@ -105,15 +107,13 @@ class _Restart:
         self.run: Dict[str, Any] = {f"run {run}": bytearray(8)}
         session.persist_open()
         found = session.persist_find()
-        self.shot = found.shot if found else 0
-        # At the end of a run its files say that the next one has not begun: `it` is -1.
-        if found and found.it >= 0:
+        if found and found.it >= 0:  # else of the start of the run
             try:
                 session.persist_read(self.run, self._within())
-            except Error as reason:
+            except ShapeError as reason:
                 raise StateError(
-                    f"the restart files in {self.folder} are not of this run: its initial state, its number of steps or the "
-                    f"arrays of `keep` were others. Remove the folder, or set another persist_dir. ({reason})"
+                    f"the restart files in {self.folder} are not of this run: its initial state or the arrays of `keep` "
+                    f"were others. Remove the folder, or set another persist_dir. ({reason})"
                 ) from reason
 
     def _within(self) -> Dict[str, Any]:
@@ -128,19 +128,22 @@ class _Restart:
         due = self.session.persist_due()
         if due == _abi.DUE_NO:
             return
-        self.session.persist_write(self.shot, self.run, self._within())
+        self.session.persist_write(0, self.run, self._within())
         if due == _abi.DUE_STOP:
             self.session.persist_wait()
             raise Stopped(self.folder)
 
     def end(self) -> None:
-        self.session.persist_write(self.shot + 1, self.run)
+        """After the run: removes its generations, so that the next call begins anew."""
         self.session.persist_wait()
+        for name in os.listdir(self.folder):
+            if fnmatch(name, "gpuzip-r000000-g*.gen"):
+                os.remove(os.path.join(self.folder, name))
 
 
-def _identity(n: int, arrays: _Arrays) -> str:
-    """Names a run by its initial state and number of steps."""
-    digest = hashlib.blake2b(str(n).encode(), digest_size=16)
+def _identity(arrays: _Arrays) -> str:
+    """Names a run by its initial state."""
+    digest = hashlib.blake2b(digest_size=16)
     for key, array in zip(arrays.keys, arrays.arrays()):
         digest.update(f"{key} {array.shape} {array.dtype}".encode())
         digest.update(array.tobytes())
@@ -194,8 +197,8 @@ def adjoint(
 
     With the key `persist_dir` the run writes restart files into this folder, and the same call goes on from them. `keep`
     names the arrays that steps and adjoint steps write beside their arguments: they are stored and restored, too.
-    Files of a run with another initial state or number of steps are a `StateError`; of other models gpuzip knows
-    nothing. A requested stop raises `Stopped`. After a run that has ended, the next call begins anew.
+    Files of a run with another initial state or other arrays are a `StateError`; of other models gpuzip knows
+    nothing. A requested stop raises `Stopped`. A run that ends removes its files.
     """
     n = int32("n", n)
     if n < 1:
@@ -209,7 +212,7 @@ def adjoint(
         files = None
         if config.persist_dir:
             parts = {"state": live, "adjoint": back, "keep": keep or {}}
-            files = _Restart(session, config, _identity(n, live), parts)
+            files = _Restart(session, config, _identity(live), parts)
         for action in _progress(session) if progress else session:
             if action.type == FORWARD:
                 for t in range(action.ts - 1, action.ts_end):

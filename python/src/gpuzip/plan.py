@@ -1,6 +1,6 @@
 """Plans: what a session would decide and take, asked before it is made."""
 
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Dict, List, Optional, Sequence, Tuple
 
 from . import _abi
 from . import config as _config
