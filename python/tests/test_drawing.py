@@ -1,6 +1,7 @@
 """Drawings of schedules and plans, beside those of the command, and the schedules of plans."""
 
 import os
+import pickle
 import random
 import re
 import sys
@@ -42,12 +43,21 @@ def joined(lines):
 
 class Drawings(unittest.TestCase):
     def test_the_lines_are_those_of_the_command(self):
-        for algorithm, steps, snapshots in (("revolve", 24, 4), ("revolve", 7, 1), ("store-all", 24, 0), ("uniform", 50, 5), ("zcut", 40, 4)):
+        for algorithm, steps, snapshots, sweeps in (
+            ("revolve", 24, 4, 1),
+            ("revolve", 7, 1, 1),
+            ("revolve", 24, 4, 3),
+            ("store-all", 24, 0, 1),
+            ("store-all", 9, 0, 2),
+            ("uniform", 50, 5, 1),
+            ("zcut", 40, 4, 1),
+        ):
             with self.subTest(algorithm=algorithm, steps=steps), tempfile.TemporaryDirectory() as folder:
                 file = os.path.join(folder, "drawing.svg")
-                words = ["--algorithm", algorithm, "--steps", steps, "--svg", file]
+                words = ["--algorithm", algorithm, "--steps", steps, "--sweeps", sweeps, "--svg", file]
                 gpuzip.command("schedule", *words, *(["--snapshots", snapshots] if snapshots else []))
-                schedule = gpuzip.Schedule(steps, checkpointing_algorithm=algorithm, checkpointing_snaps=snapshots)
+                keys = {"checkpointing_algorithm": algorithm, "checkpointing_snaps": snapshots, "sweeps": sweeps}
+                schedule = gpuzip.Schedule(steps, **keys)
                 with open(file) as theirs:
                     expected, found = drawn(theirs.read()), drawn(schedule.svg())
                 for ink in INKS.values():
@@ -60,6 +70,11 @@ class Drawings(unittest.TestCase):
         self.assertEqual(title, "revolve: 24 time steps, 4 snapshots, 51 forward steps")
         two = gpuzip.Schedule(1, **{**REVOLVE, "checkpointing_snaps": 1}, sweeps=2)
         self.assertIn("revolve: 1 time step, 1 snapshot, 0 forward steps, 2 reverse sweeps", two.svg())
+
+    def test_each_reverse_sweep_has_a_line(self):
+        found = drawn(gpuzip.Schedule(9, checkpointing_algorithm="store-all", sweeps=2).svg())[INKS["backward"]]
+        first, second = found
+        self.assertEqual((first[1::2], first[2]), (second[1::2], second[0]))
 
     def test_drawing_leaves_a_schedule_at_its_action(self):
         schedule = gpuzip.Schedule(24, **REVOLVE)
@@ -114,7 +129,8 @@ class Plans(unittest.TestCase):
         plan = gpuzip.plan(u, 24, **REVOLVE)
         self.assertEqual(plan._repr_svg_(), gpuzip.Schedule(24, **REVOLVE).svg())
         self.assertIsInstance(plan, gpuzip.Summary)
-        self.assertIsInstance(plan, gpuzip.Plan)
+        self.assertEqual(pickle.loads(pickle.dumps(plan))._repr_svg_(), plan.svg())
+        self.assertIsNone(plan._replace(steps=25)._repr_svg_())
 
     def test_a_plan_for_another_machine(self):
         plan = gpuzip.plan(gpuzip.Field(shape=(2**30, 2**10), dtype="float64"), 24, host_budget="60T", log_level="error")

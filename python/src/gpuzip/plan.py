@@ -9,7 +9,7 @@ from ._drawing import Drawn, Picture
 from ._library import library
 from ._records import filled
 from .config import Config
-from .errors import DeviceError, OutOfMemoryError
+from .errors import ArgumentError, DeviceError, OutOfMemoryError
 from .records import Summary
 from .schedule import Schedule
 from .session import Arrays, Session, sequence
@@ -29,7 +29,8 @@ class Plan(Drawn, Summary):
     def schedule(self) -> Schedule:
         """Returns the schedule of the plan. Its session is made for a moment: a plan for more memory than this machine
         has is an `OutOfMemoryError`, and one for a GPU that it has not a `DeviceError`."""
-        assert self._asked is not None, "only gpuzip.plan makes plans"
+        if self._asked is None:
+            raise ArgumentError("only a plan that gpuzip.plan has returned has a schedule")
         fields, steps, config = self._asked
         try:
             with Session(fields, steps, config) as session:

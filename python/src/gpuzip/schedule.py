@@ -2,6 +2,7 @@
 
 import ctypes
 import io
+import itertools
 import os
 import tempfile
 import weakref
@@ -139,12 +140,14 @@ class Schedule(Drawn, Unshared):
         if not decided.steps:
             raise ArgumentError("a schedule without a number of time steps has no drawing: give `steps`")
         sweeps = decided.backward_steps // decided.steps
-        name = algorithm_name(decided.algorithm)
-        if self._made is None:
-            return picture(self.actions(), name, decided.steps, decided.snapshots, sweeps)
-        # Another schedule of the same actions, so that this one stays at its action.
-        with Schedule(*self._made) as other:
-            return picture(other, name, decided.steps, decided.snapshots, sweeps)
+        # Another schedule of the same actions, where there can be one, so that this one stays at its action.
+        other = self if self._made is None else Schedule(*self._made)
+        # Iterating ends at the TERMINATE of each reverse sweep.
+        actions = itertools.chain.from_iterable(itertools.repeat(other.rewind(), sweeps))
+        try:
+            return picture(actions, algorithm_name(decided.algorithm), decided.steps, decided.snapshots, sweeps)
+        finally:
+            other.rewind()
 
     def _repr_svg_(self) -> Optional[str]:
         # Reading the actions of a session's schedule would rewind it.
