@@ -132,6 +132,11 @@ class Plans(unittest.TestCase):
         self.assertEqual(pickle.loads(pickle.dumps(plan))._repr_svg_(), plan.svg())
         self.assertIsNone(plan._replace(steps=25)._repr_svg_())
 
+    def test_a_notebook_makes_no_session_on_a_gpu(self):
+        plan = gpuzip.plan(gpuzip.Field(shape=100, dtype="float64"), 24, backend="cuda", **REVOLVE)
+        with mock.patch.object(gpuzip.Plan, "schedule", side_effect=AssertionError):
+            self.assertIsNone(plan._repr_svg_())
+
     def test_a_plan_for_another_machine(self):
         plan = gpuzip.plan(gpuzip.Field(shape=(2**30, 2**10), dtype="float64"), 24, host_budget="60T", log_level="error")
         self.assertEqual((plan.steps, plan._repr_svg_()), (24, None))

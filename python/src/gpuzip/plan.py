@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 class Plan(Drawn, Summary):
-    """What a session would decide: the members of `Summary`, and the schedule behind them. A notebook shows its
-    drawing."""
+    """What a session would decide: the members of `Summary`, and the schedule behind them. A notebook shows the
+    drawing of a plan for the host."""
 
     _asked: Optional[Tuple[List[Field], int, Config]] = None
 
@@ -43,6 +43,12 @@ class Plan(Drawn, Summary):
 
     def _picture(self) -> Picture:
         return self.schedule()._picture()
+
+    def _repr_svg_(self) -> Optional[str]:
+        # A notebook that shows a plan must not take memory of a GPU.
+        if self._asked is not None and self._asked[2].backend == "cuda":
+            return None
+        return super()._repr_svg_()
 
 
 def plan(
