@@ -165,3 +165,6 @@ class ConfigKeys(TypedDict, total=False):
 
     sweeps: int
     """Reverse sweeps over the states of one forward sweep, each after gpuzip_rewind; 0 and 1: one."""
+
+    check: int
+    """Every state is computed so many times again and compared with the first time, which finds incomplete states; 3 or more: and steps that are not deterministic [times]."""
