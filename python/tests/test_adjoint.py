@@ -153,6 +153,25 @@ class Adjoint(unittest.TestCase):
         self.assertLessEqual(max(errors), 1e-4)
         self.assertGreater(max(errors), 0)
 
+    def test_an_array_outside_the_state_is_found_and_the_field_named(self):
+        hidden = numpy.ones(3)
+
+        def step(state, t):
+            state["v"] += 0.1 * hidden
+            if hidden_changes:
+                hidden[1] *= 0.9
+
+        def adjoint_step(state, t, adjoint):
+            pass
+
+        state = {"u": numpy.ones(2), "v": numpy.zeros(3)}
+        for hidden_changes in (False, True):
+            if not hidden_changes:
+                gpuzip.adjoint(step, adjoint_step, state, 9, check=3)
+                continue
+            with self.assertRaisesRegex(gpuzip.Error, r"field 1 \(v\) of u\(.*the first at index 1 .*not a function"):
+                gpuzip.adjoint(step, adjoint_step, state, 9, check=3)
+
     def test_what_breaks_the_rules_says_so(self):
         def step(u, t):
             return u * 2

@@ -193,7 +193,8 @@ def adjoint(
 
     `memory` is the number of bytes that snapshots may take, such as "2G" (`host_budget`); in addition the run has the
     state, its adjoint and, before the first adjoint step, a copy of the state. `config` and `keys` are as for `Session`.
-    `progress` shows a bar of the package tqdm.
+    `progress` shows a bar of the package tqdm. With the key `check=3` a step that reads something outside `state` is
+    found: docs/faq.md.
 
     With the key `persist_dir` the run writes restart files into this folder, and the same call goes on from them. `keep`
     names the arrays that steps and adjoint steps write beside their arguments: they are stored and restored, too.
@@ -209,6 +210,8 @@ def adjoint(
     for array in back.arrays():
         array[...] = 0
     with Session(live.arrays(), n, config) as session:
+        if all(isinstance(key, str) and 0 < len(key.encode()) <= 80 for key in live.keys):
+            session.name_fields(*live.keys)
         files = None
         if config.persist_dir:
             parts = {"state": live, "adjoint": back, "keep": keep or {}}
