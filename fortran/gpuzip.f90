@@ -1465,6 +1465,12 @@ module gpuzip
   interface gpuzip_field
     module procedure field_at, field_at_int64
   end interface
+  interface gpuzip_codec_encode
+    module procedure encode_at
+  end interface
+  interface gpuzip_codec_decode
+    module procedure decode_at
+  end interface
   interface gpuzip_save
     module procedure save_fields
   end interface
@@ -2422,8 +2428,8 @@ contains
                 stat, errmsg)
   end subroutine
 
-  ! Codecs on device memory. `coded`, `work`, `result` and `stream` are addresses, as in C: of memory of the device, with
-  ! CUDA Fortran for instance transfer(c_devloc(x), c_null_ptr); `result` may be page-locked memory of the host.
+  ! Codecs on device memory. `coded`, `work`, `result` and `stream` are addresses, as in C: of memory of the device;
+  ! `result` may be page-locked memory of the host. Module gpuzip_cuda adds the same calls with c_devptr.
 
   subroutine gpuzip_codec_work(config, fields, bytes, stat, errmsg)
     type(gpuzip_config_t), intent(in) :: config
@@ -2435,7 +2441,7 @@ contains
     call finish(c_gpuzip_codec_work(config, fields, size(fields, kind=c_int32_t), bytes), stat, errmsg)
   end subroutine
 
-  subroutine gpuzip_codec_encode(config, fields, coded, capacity, work, work_bytes, result, stream, stat, errmsg)
+  subroutine encode_at(config, fields, coded, capacity, work, work_bytes, result, stream, stat, errmsg)
     type(gpuzip_config_t), intent(in) :: config
     type(gpuzip_field_t), intent(in), target :: fields(:)
     type(c_ptr), intent(in) :: coded, work, result
@@ -2450,7 +2456,7 @@ contains
                                       stream_or_null(stream)), stat, errmsg)
   end subroutine
 
-  subroutine gpuzip_codec_decode(config, coded, bytes, fields, work, work_bytes, result, stream, stat, errmsg)
+  subroutine decode_at(config, coded, bytes, fields, work, work_bytes, result, stream, stat, errmsg)
     type(gpuzip_config_t), intent(in) :: config
     type(c_ptr), intent(in) :: coded, work, result
     integer(c_int64_t), intent(in) :: bytes, work_bytes
