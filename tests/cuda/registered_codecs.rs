@@ -181,7 +181,7 @@ unsafe extern "C" fn compress(
     let mut end = 8;
     for i in 0..count {
         let q = (x(i) / quantum).round_ties_even();
-        if !(q.abs() <= 32767.0) {
+        if !(-32767.0..=32767.0).contains(&q) {
             return 1;
         }
         made.extend((q as i16).to_le_bytes());
@@ -441,7 +441,7 @@ fn sessions_use_the_functions() {
     let method = cut::register();
     let (seeds, mut coded) = (cases(40, 3000), 0);
     for seed in 0..seeds {
-        let methods = &[method.clone()];
+        let methods = std::slice::from_ref(&method);
         let of = Draws {
             algorithms: &ALGORITHMS,
             methods,
