@@ -23,7 +23,7 @@ enum {
     TOP = 2 * TEXT + 3 * GAP,
     BOTTOM = 2 * TEXT + 2 * GAP + TICK,
     NARROW = 640,          /* least width of the picture, for the note below */
-    LINE = TEXT + DOTS,    /* distance of the note's lines */
+    LINE = TEXT + 2 * DOTS, /* distance of the note's lines */
     RIGHT = 3 * GAP + BAR + TICK + 7 * ADVANCE
 };
 
