@@ -34,6 +34,9 @@
 #include <string>
 #include <utility>
 #include <vector>
+#if __cplusplus >= 202002L
+#include <span>
+#endif
 
 namespace gpuzip {
 
@@ -284,12 +287,36 @@ inline gpuzip_field_t pitched(gpuzip_field_t of, std::uint64_t pitch2, std::uint
   return of;
 }
 
-/* A whole vector as one field of one dimension. Do not resize the vector while the field is
- * used. */
-template <class T, class Allocator>
-gpuzip_field_t field(std::vector<T, Allocator> &data) {
+/* A whole container of contiguous values, such as std::vector, std::array or std::span, as one field of
+ * one dimension. Do not resize it while the field is used. */
+template <class Values>
+auto field(Values &data) -> decltype(field(data.data(), data.size())) {
   return field(data.data(), data.size());
 }
+
+/* The field of a std::mdspan, or of a view with its members, of one to three dimensions. Its dimensions are
+ * taken by their strides, whatever its layout; the smallest stride must be 1. Gaps are as in `pitched`. */
+template <class View>
+auto field(const View &view) -> decltype(field(view.data_handle(), view.extent(0), view.stride(0))) {
+  static_assert(View::rank() >= 1 && View::rank() <= 3, "a field has one to three dimensions");
+  struct dimension {
+    std::uint64_t stride, extent;
+  } by_stride[3] = {{0, 1}, {0, 1}, {0, 1}};
+  for (std::size_t k = 0; k < View::rank(); k++)
+    by_stride[k] = {static_cast<std::uint64_t>(view.stride(k)), static_cast<std::uint64_t>(view.extent(k))};
+  std::stable_sort(by_stride, by_stride + View::rank(), [](const dimension &a, const dimension &b) { return a.stride < b.stride; });
+  if (by_stride[0].stride != 1) throw std::invalid_argument("gpuzip::field: the smallest stride of the view is not 1");
+  const gpuzip_field_t made = field(view.data_handle(), by_stride[0].extent, by_stride[1].extent, by_stride[2].extent);
+  return pitched(made, by_stride[1].stride, by_stride[2].stride);
+}
+
+#ifdef __cpp_lib_span
+/* As above, for a span that is a temporary. */
+template <class T, std::size_t extent>
+gpuzip_field_t field(std::span<T, extent> &&data) {
+  return field(data.data(), data.size());
+}
+#endif
 
 /* A schedule with its current action; several sessions may follow one schedule. */
 class schedule : public detail::handle<gpuzip_schedule_t, gpuzip_schedule_release> {
