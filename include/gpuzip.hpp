@@ -803,6 +803,19 @@ inline void decode(const config &settings, const void *coded, const field_list &
   });
 }
 
+/* The functions of a codec for arrays in device memory, device_* of gpuzip_codec_plugin_t: they enqueue
+ * work on `stream`, and throw where they cannot. */
+class device_codec {
+ public:
+  virtual ~device_codec() = default;
+  /* Returns the bytes of device memory that the other functions need at `work`. */
+  virtual std::uint64_t work(const gpuzip_field_t &) { return 0; }
+  virtual void compress(const gpuzip_field_t &field, bool rms, void *to, std::uint64_t capacity, gpuzip_codec_job_t *job,
+                        void *work, void *stream) = 0;
+  virtual void decompress(const void *from, std::uint64_t capacity, const gpuzip_field_t &field, gpuzip_codec_job_t *job,
+                          void *work, void *stream) = 0;
+};
+
 /* A codec of the application. The functions are those of gpuzip_codec_plugin_t; several threads
  * may call them at a time. An exception that a function throws fails the library call that
  * called it, and leaves that call. */
@@ -816,6 +829,8 @@ class codec {
   virtual std::int64_t compress(const gpuzip_field_t &field, bool rms, double bound, void *to, std::uint64_t capacity) = 0;
   /* Decompresses what compress wrote into the array. */
   virtual void decompress(const void *from, std::uint64_t bytes, const gpuzip_field_t &field) = 0;
+  /* Returns the functions for device memory, always the same, or nullptr: the codec is one of the host. */
+  virtual device_codec *on_device() { return nullptr; }
 };
 
 namespace detail {
@@ -836,6 +851,23 @@ inline std::int32_t codec_compress(void *user, const gpuzip_field_t *field, std:
 inline std::int32_t codec_decompress(void *user, const void *from, std::uint64_t bytes, const gpuzip_field_t *field) {
   return guarded(-1, [&] { return static_cast<codec *>(user)->decompress(from, bytes, *field), 0; });
 }
+inline std::uint64_t codec_device_work(void *user, const gpuzip_field_t *field) {
+  std::uint64_t bytes = 0;
+  guarded(1, [&] { return bytes = static_cast<codec *>(user)->on_device()->work(*field), 0; });
+  return bytes;
+}
+inline std::int32_t codec_device_compress(void *user, const gpuzip_field_t *field, std::int32_t rms, void *to,
+                                          std::uint64_t capacity, gpuzip_codec_job_t *job, void *work, void *stream) {
+  return guarded(-1, [&] {
+    return static_cast<codec *>(user)->on_device()->compress(*field, rms != 0, to, capacity, job, work, stream), 0;
+  });
+}
+inline std::int32_t codec_device_decompress(void *user, const void *from, std::uint64_t capacity, const gpuzip_field_t *field,
+                                            gpuzip_codec_job_t *job, void *work, void *stream) {
+  return guarded(-1, [&] {
+    return static_cast<codec *>(user)->on_device()->decompress(from, capacity, *field, job, work, stream), 0;
+  });
+}
 
 }  // namespace detail
 
@@ -850,6 +882,11 @@ inline std::int32_t register_codec(const std::string &name, std::unique_ptr<code
     plugin.max_bytes = detail::codec_max_bytes;
     plugin.compress = detail::codec_compress;
     plugin.decompress = detail::codec_decompress;
+    if (added->on_device() != nullptr) {
+      plugin.device_compress = detail::codec_device_compress;
+      plugin.device_decompress = detail::codec_device_decompress;
+      plugin.device_work = detail::codec_device_work;
+    }
   }
   if (detail::call(out, [&] { return gpuzip_codec_register(&plugin, &compressor); })) added.release();
   return compressor;

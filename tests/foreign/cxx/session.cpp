@@ -460,6 +460,49 @@ struct Hundredths : gpuzip::codec {
   }
 };
 
+// The same codec with functions for device memory, which note what they get. Number 4 is compress, 5 decompress.
+struct OnDevice : Hundredths, gpuzip::device_codec {
+  std::string seen;
+  explicit OnDevice(const int *where) : Hundredths(where) {}
+
+  gpuzip::device_codec *on_device() override { return this; }
+  std::uint64_t work(const gpuzip_field_t &field) override { return 8 * field.n1; }
+  void compress(const gpuzip_field_t &field, bool rms, void *, std::uint64_t capacity, gpuzip_codec_job_t *, void *,
+                void *) override {
+    may_throw(4);
+    seen = "compress " + std::to_string(field.n1) + (rms ? " rms " : " ") + std::to_string(capacity);
+  }
+  void decompress(const void *, std::uint64_t capacity, const gpuzip_field_t &field, gpuzip_codec_job_t *, void *,
+                  void *) override {
+    may_throw(5);
+    seen = "decompress " + std::to_string(field.n1) + " " + std::to_string(capacity);
+  }
+  using Hundredths::compress;
+  using Hundredths::decompress;
+};
+
+// The C functions that a codec with functions for device memory is registered with.
+void device_codecs() {
+  int throws = 0;
+  OnDevice *codec = new OnDevice(&throws);
+  CHECK(gpuzip::register_codec("hundredths on devices", std::unique_ptr<gpuzip::codec>(codec)) >= 64);
+  void *user = static_cast<gpuzip::codec *>(codec);
+  const gpuzip_field_t field = gpuzip::field<float>(nullptr, 7);
+  CHECK(gpuzip::detail::codec_device_work(user, &field) == 56);
+  const auto compress = [&] {
+    return gpuzip::detail::codec_device_compress(user, &field, 1, nullptr, 20, nullptr, nullptr, nullptr);
+  };
+  const auto decompress = [&] {
+    return gpuzip::detail::codec_device_decompress(user, nullptr, 20, &field, nullptr, nullptr, nullptr);
+  };
+  CHECK(compress() == 0 && codec->seen == "compress 7 rms 20");
+  CHECK(decompress() == 0 && codec->seen == "decompress 7 20");
+  throws = 4;
+  CHECK(compress() == -1 && decompress() == 0);
+  throws = 5;
+  CHECK(compress() == 0 && decompress() == -1);
+}
+
 void codecs() {
   int throws = 0;
   gpuzip::config config;
@@ -607,6 +650,7 @@ int main(int, char **arguments) {
   halos();
   configurations(arguments[1]);
   codecs();
+  device_codecs();
   restart(arguments[1]);
   std::puts("ok");
   return 0;
