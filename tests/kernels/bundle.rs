@@ -319,8 +319,8 @@ fn checkout(dir: &Path) -> PathBuf {
     for folder in ["gpu-bundle", "tests/c", "c-examples/rtm3d_cuda", "out/release"] {
         std::fs::create_dir_all(dir.join(folder)).unwrap();
     }
-    let bundle =
-        ["make.sh", "run", "try.sh", "summary.py", "ncu.py"].map(|name| format!("gpu-bundle/{name}"));
+    let bundle = ["make.sh", "run", "try.sh", "summary.py", "ncu.py"]
+        .map(|name| format!("gpu-bundle/{name}"));
     for file in bundle.iter().map(String::as_str).chain(["tests/c/lose_wait.c"]) {
         std::fs::copy(root().join(file), dir.join(file)).unwrap();
     }
