@@ -42,11 +42,11 @@ fn sizes(field: *const gpuzip_field_t) -> (gpuzip_field_t, usize, usize) {
     (field, kept, count * value - kept)
 }
 
-unsafe extern "C" fn max_bytes(_: *mut c_void, field: *const gpuzip_field_t) -> u64 {
+pub unsafe extern "C" fn max_bytes(_: *mut c_void, field: *const gpuzip_field_t) -> u64 {
     sizes(field).1 as u64
 }
 
-unsafe extern "C" fn compress(
+pub unsafe extern "C" fn compress(
     _: *mut c_void,
     field: *const gpuzip_field_t,
     _rms: i32,
@@ -64,7 +64,7 @@ unsafe extern "C" fn compress(
     0
 }
 
-unsafe extern "C" fn decompress(
+pub unsafe extern "C" fn decompress(
     _: *mut c_void,
     from: *const c_void,
     _bytes: u64,
@@ -79,7 +79,7 @@ unsafe extern "C" fn decompress(
     0
 }
 
-unsafe extern "C" fn device_compress(
+pub unsafe extern "C" fn device_compress(
     _: *mut c_void,
     field: *const gpuzip_field_t,
     _rms: i32,
@@ -102,7 +102,7 @@ unsafe extern "C" fn device_compress(
     0
 }
 
-unsafe extern "C" fn device_decompress(
+pub unsafe extern "C" fn device_decompress(
     _: *mut c_void,
     from: *const c_void,
     _capacity: u64,
