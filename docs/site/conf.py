@@ -17,9 +17,14 @@ myst_heading_anchors = 6
 suppress_warnings = ["myst.header", "misc.highlighting_failure"]
 html_theme = "furo"
 html_title = f"gpuzip {version}"
-html_static_path = ["site.css"]
+html_static_path = ["site.css", "site.js"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
+# Quotation marks in the texts stand for those of C and the shell.
+smartquotes = False
 html_copy_source = False
+# Browsers do not let a page of files read the others, for excerpts beside the search results.
+html_show_search_summary = False
 html_show_sphinx = False
 html_theme_options = {"top_of_page_buttons": []}
 pygments_style = "friendly"

@@ -35,7 +35,7 @@ class Procedure:
 
 def fortran(file, module):
     """Returns the page of a module: its comment, and every public procedure."""
-    source = (ROOT / "fortran" / file).read_text()
+    source, c = (ROOT / "fortran" / file).read_text(), (ROOT / "include/gpuzip.h").read_text()
     introduction, source = re.split(rf"^module {module}$", source, maxsplit=1, flags=re.M)
     procedures = re.findall(
         r"((?:^  ![^\n]*\n)*)^  (?!end )((?:[a-z][\w()]* )*(?:subroutine|function) (\w+))"
@@ -52,7 +52,7 @@ def fortran(file, module):
         forms = {found[it].arguments: found[it] for it in reversed(generic.get(name, [name])) if it in found}
         if not forms:
             continue
-        page += f"## {name}\n\n"
+        page += f"## {name}\n\n" + (f"In C: [{name}]({name}.md).\n\n" if f" {name}(" in c or f"*{name}(" in c else "")
         for form in reversed(forms.values()):
             page += markdown(form.comment) + "\n\n" + fenced("fortran", form.code(name))
         if len(generic.get(name, [])) > len(forms):
@@ -96,7 +96,7 @@ def members(node):
             if it.name.startswith("_") and not (text and it.name.startswith("__")) or any("setter" in ast.unparse(d) for d in it.decorator_list):
                 continue
             head = f"{it.name}: {ast.unparse(it.returns) if it.returns else 'Any'}" if property_ else signature(it, it.name)
-            page += f"### {node.name}.{it.name}\n\n" + fenced("python", head) + text + "\n\n"
+            page += f"### {node.name}.{it.name}\n\n".replace("__", r"\_\_") + fenced("python", head) + text + "\n\n"
         elif isinstance(it, (ast.Assign, ast.AnnAssign)) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
             target = it.target if isinstance(it, ast.AnnAssign) else it.targets[0]
             if not ast.unparse(target).startswith("_"):

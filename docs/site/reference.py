@@ -152,16 +152,23 @@ def fenced(language, text):
     return f"```{language}\n{text}\n```\n\n"
 
 
+def marked(text):
+    """Returns a text of the header with its names of gpuzip as code."""
+    parts = re.split(r"(`[^`]*`)", text)
+    parts[::2] = [re.sub(r"\b(GPUZIP_[A-Z0-9_]*[A-Z0-9]|gpuzip_\w+)\b(?!_|\*)", r"`\1`", part) for part in parts[::2]]
+    return "".join(parts)
+
+
 def page_of(it, declarations):
     """Returns the page of a function or type; docs/site/conf.py makes links of the names."""
-    page = f"# {it.name}\n\n{it.text}\n\n" + fenced("c", it.code)
+    page = f"# {it.name}\n\n" + fenced("c", it.code) + marked(it.text) + "\n\n"
     if it.pointers:
-        page += f"## Pointers\n\n{it.pointers}\n\n"
+        page += f"## Pointers\n\n{marked(it.pointers)}\n\n"
     for name, member, text in it.members:
-        page += f"## {name}\n\n" + fenced("c", member + ";") + text + "\n\n"
+        page += f"## {name}\n\n" + fenced("c", member + ";") + marked(text) + "\n\n"
     if it.code.startswith("gpuzip_status_t "):
         page += "## Status\n\n`GPUZIP_OK`, or a negative [status](constants.md#statuses), whose reason `gpuzip_last_error` returns."
-        page += "\n\n" + "".join(f"- `{name}`: {declarations[name].text}\n" for name in it.errors()) + "\n"
+        page += "\n\n" + "".join(f"- `{name}`: {marked(' '.join(declarations[name].text.split()))}\n" for name in it.errors()) + "\n"
     return page
 
 
@@ -183,7 +190,7 @@ def constants(declarations):
     for group, them in groups.items():
         page += f"\n## {group}\n\n| name | number | meaning |\n|---|---|---|\n"
         for it in them:
-            page += f"| `{it.name}` | {it.value} | {' '.join(it.text.split())} |\n"
+            page += f"| `{it.name}` | {it.value} | {marked(' '.join(it.text.split()))} |\n"
     return page
 
 

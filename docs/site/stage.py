@@ -41,7 +41,7 @@ def stage(folder):
             to = folder / path.relative_to(ROOT)
             to.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, to)
-    for name in ("conf.py", "site.css"):
+    for name in ("conf.py", "site.css", "site.js"):
         shutil.copy(ROOT / "docs/site" / name, folder)
     readme = folder / "README.md"
     readme.write_text(readme.read_text() + navigation())
