@@ -62,10 +62,10 @@ def header():
 
 
 def purposes():
-    """Returns the rows of the table in docs/api.md: a purpose and its functions."""
+    """Returns the rows of the table in docs/api.md: a purpose, without its link, and its functions."""
     table = (ROOT / "docs/api.md").read_text().split("\n## Functions\n")[1]
-    rows = re.findall(r"^\| ([^|]*) \| (`gpuzip_.*) \|$", table, re.M)
-    return [(purpose, re.findall(r"`(gpuzip_\w+)`", names)) for purpose, names in rows]
+    rows = re.findall(r"^\| ([^|]*?)(?: \(\[[^|]*)? \| (`gpuzip_.*) \|$", table, re.M)
+    return [(purpose[0].upper() + purpose[1:], re.findall(r"`(gpuzip_\w+)`", names)) for purpose, names in rows]
 
 
 def related(it, declarations):
@@ -131,8 +131,7 @@ def overview(declarations):
     page += ".SH DESCRIPTION\n" + re.sub(r"^\\- ", '.IP \\\\(bu 2\n', roff(text), flags=re.M)
     page += "\n.SH FUNCTIONS\n"
     for purpose, names in purposes():
-        plain = re.sub(r"\s*\(\[.*?\)\)|\s*\[.*?\]\(.*?\)", "", purpose)
-        page += f".TP\n{roff(plain)}\n" + "\n".join(f".BR {name} (3)" for name in names) + "\n"
+        page += f".TP\n{roff(purpose)}\n" + "\n".join(f".BR {name} (3)" for name in names) + "\n"
     return page + ".SH SEE ALSO\n.BR gpuzip (1)\n"
 
 
@@ -174,8 +173,9 @@ def page_of(it, declarations):
 
 def see_also(it, declarations):
     names = ", ".join(f"`{name}`" for name in related(it, declarations))
-    manuals = sorted(path for path in (ROOT / "docs").glob("*.md") if f"`{it.name}`" in path.read_text() and path.name != "api.md")
-    pages = ", ".join(f"[{path.read_text().split(chr(10))[0][2:]}](../docs/{path.name})" for path in manuals)
+    texts = {path.name: path.read_text() for path in sorted((ROOT / "docs").glob("*.md")) if path.name != "api.md"}
+    titles = {name: text[2 : text.index("\n")] for name, text in texts.items() if f"`{it.name}`" in text}
+    pages = ", ".join(f"[{title}](../docs/{name})" for name, title in titles.items())
     return "## See also\n\n" + "\n".join(f"- {title}: {text}" for title, text in (("reference", names), ("pages", pages)) if text) + "\n"
 
 
@@ -208,7 +208,7 @@ def write_pages(folder):
         sys.exit(f"docs/api.md and include/gpuzip.h have different functions: {', '.join(sorted(left_out))}")
     functions = "# C functions\n\nFrom `include/gpuzip.h`. `man gpuzip_save` shows the same text.\n"
     for purpose, names in groups:
-        functions += f"\n**{purpose[0].upper() + purpose[1:]}**\n\n".replace("](", "](../docs/")
+        functions += f"\n## {purpose}\n\n"
         functions += "".join(f"- `{name}`: {declarations[name].summary()}\n" for name in names)
     (folder / "functions.md").write_text(functions + tree(name for _, names in groups for name in names))
     types = [it for it in declarations.values() if it.kind == "type"]

@@ -2,5 +2,7 @@
 window.addEventListener("load", () => {
   const entry = document.querySelector(".sidebar-tree .current-page");
   const frame = document.querySelector(".sidebar-scroll");
-  if (entry && frame) frame.scrollTop += entry.getBoundingClientRect().top - frame.getBoundingClientRect().top - frame.clientHeight / 3;
+  if (!entry || !frame) return;
+  const below = entry.getBoundingClientRect().top - frame.getBoundingClientRect().top;
+  frame.scrollTo({ top: frame.scrollTop + below - frame.clientHeight / 3, behavior: "instant" });
 });
