@@ -2,14 +2,8 @@
 
 import ast
 import re
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def fenced(language, text):
-    return f"```{language}\n{text}\n```\n\n"
-
+from reference import ROOT, escaped, fenced
 
 # Fortran.
 
@@ -62,7 +56,10 @@ def fortran(file, module):
 
 def markdown(text):
     """Returns a comment with its indented lines as code."""
-    return re.sub(r"(?:^ {4,}.*\n?)+", lambda m: "\n" + fenced("fortran", m.group(0).rstrip("\n")), text, flags=re.M)
+    parts = re.split(r"((?:^ {4,}.*\n?)+)", text, flags=re.M)
+    parts[::2] = [escaped(part) for part in parts[::2]]
+    parts[1::2] = [fenced("fortran", part.strip("\n")) for part in parts[1::2]]
+    return "".join(parts)
 
 
 # Python.
@@ -72,8 +69,8 @@ def docstring(node):
     """Returns the text of a docstring, whose blocks after `::` are code."""
     text = ast.get_docstring(node) or ""
     blocks = re.split(r"(?:^|(?<=\S))::\n\n((?:(?: {4}.*)?\n?)+)", text, flags=re.M)
-    for i in range(1, len(blocks), 2):
-        blocks[i] = "\n\n" + fenced("python", re.sub(r"^ {4}", "", blocks[i], flags=re.M).strip("\n"))
+    for i, block in enumerate(blocks):
+        blocks[i] = escaped(block) if i % 2 == 0 else "\n\n" + fenced("python", re.sub(r"^ {4}", "", block, flags=re.M).strip("\n"))
     return "".join(blocks).strip()
 
 
@@ -100,7 +97,7 @@ def members(node):
         elif isinstance(it, (ast.Assign, ast.AnnAssign)) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
             target = it.target if isinstance(it, ast.AnnAssign) else it.targets[0]
             if not ast.unparse(target).startswith("_"):
-                page += f"### {node.name}.{ast.unparse(target)}\n\n{after.value.value}\n\n"
+                page += f"### {node.name}.{ast.unparse(target)}\n\n{escaped(after.value.value)}\n\n"
     return page
 
 

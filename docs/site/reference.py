@@ -84,13 +84,16 @@ def version():
 
 def roff(text):
     """Returns a text of the header in the language of manual pages."""
-    paragraphs = re.split(r"\n\n|\n(?=- )", text)
-    text = "\n\n".join(textwrap.fill(paragraph, 78, break_on_hyphens=False) for paragraph in paragraphs)
     text = text.replace("\\", "\\e").replace("-", "\\-")
     text = re.sub(r"`([^`]*)`", r"\\fB\1\\fR", text)
     text = re.sub(r"(?<![\w*])\*(\w[\w ]*)\*(?!\w)", r"\\fI\1\\fR", text)
-    lines = ["\\&" + line if line[:1] in ("'", ".") else line for line in text.split("\n")]
-    return "\n".join(".PP" if line == "" else line for line in lines)
+    made = []
+    for paragraph in re.split(r"\n\n|\n(?=\\- )", text):
+        item = paragraph.startswith("\\- ")
+        lines = textwrap.wrap(paragraph[3:] if item else paragraph, 78, break_on_hyphens=False)
+        made += [".IP \\(bu 2"] if item else [".PP"] if made else []
+        made += ["\\&" + line if line[0] in "'." else line for line in lines]
+    return "\n".join(made)
 
 
 def code(text):
@@ -100,7 +103,7 @@ def code(text):
 def manual(it, declarations):
     """Returns the manual page of a function or type."""
     page = f'.TH {it.name.upper()} 3 "" "gpuzip {version()}" "gpuzip manual"\n'
-    page += f".SH NAME\n{it.name} \\- {roff(it.summary().replace('`', ''))}\n"
+    page += ".SH NAME\n" + roff(f"{it.name} - {it.summary()}".replace("`", "")) + "\n"
     page += ".SH SYNOPSIS\n" + code("#include <gpuzip.h>\n\n" + it.code)
     page += f".SH DESCRIPTION\n{roff(it.text)}\n"
     if it.pointers:
@@ -126,10 +129,9 @@ def overview(declarations):
     conventions = re.match(r"/\* gpuzip: (.*?)\n \*\n(.*?)\n \*/", (ROOT / "include/gpuzip.h").read_text(), re.S)
     text = dedent(re.sub(r"^ \*", "", conventions.group(2), flags=re.M)).partition("Conventions:\n")[2]
     page = f'.TH GPUZIP 3 "" "gpuzip {version()}" "gpuzip manual"\n'
-    page += f".SH NAME\ngpuzip \\- {conventions.group(1).rstrip('.')}\n"
+    page += ".SH NAME\n" + roff(f"gpuzip - {conventions.group(1).rstrip('.')}") + "\n"
     page += ".SH SYNOPSIS\n" + code("#include <gpuzip.h>\n\ncc ... $(pkg-config --cflags --libs gpuzip)")
-    page += ".SH DESCRIPTION\n" + re.sub(r"^\\- ", '.IP \\\\(bu 2\n', roff(text), flags=re.M)
-    page += "\n.SH FUNCTIONS\n"
+    page += f".SH DESCRIPTION\n{roff(text)}\n.SH FUNCTIONS\n"
     for purpose, names in purposes():
         page += f".TP\n{roff(purpose)}\n" + "\n".join(f".BR {name} (3)" for name in names) + "\n"
     return page + ".SH SEE ALSO\n.BR gpuzip (1)\n"
@@ -151,11 +153,21 @@ def fenced(language, text):
     return f"```{language}\n{text}\n```\n\n"
 
 
+def outside_code(change, text):
+    """Returns a text whose parts outside of code are changed."""
+    parts = re.split(r"(`[^`]*`)", text)
+    parts[::2] = [change(part) for part in parts[::2]]
+    return "".join(parts)
+
+
+def escaped(text):
+    return outside_code(lambda part: part.replace("<", "&lt;"), text)
+
+
 def marked(text):
     """Returns a text of the header with its names of gpuzip as code."""
-    parts = re.split(r"(`[^`]*`)", text)
-    parts[::2] = [re.sub(r"\b(GPUZIP_[A-Z0-9_]*[A-Z0-9]|gpuzip_\w+)\b(?!_|\*)", r"`\1`", part) for part in parts[::2]]
-    return "".join(parts)
+    name = re.compile(r"\b(GPUZIP_[A-Z0-9_]*[A-Z0-9]|gpuzip_\w+)\b(?!_|\*)")
+    return outside_code(lambda part: name.sub(r"`\1`", part), escaped(text))
 
 
 def page_of(it, declarations):
@@ -190,7 +202,7 @@ def constants(declarations):
     for group, them in groups.items():
         page += f"\n## {group}\n\n| name | number | meaning |\n|---|---|---|\n"
         for it in them:
-            page += f"| `{it.name}` | {it.value} | {marked(' '.join(it.text.split()))} |\n"
+            page += f"| `{it.name}` | {it.value} | {marked(' '.join(it.text.split()).replace('|', '&#124;'))} |\n"
     return page
 
 

@@ -44,7 +44,8 @@ fn words(text: &str) -> String {
     let plain = ["`", "*", "\\fB", "\\fI", "\\fR", "\\&", ".PP"]
         .iter()
         .fold(text.to_string(), |text, mark| text.replace(mark, ""))
-        .replace("\\-", "-");
+        .replace("\\-", "-")
+        .replace("&lt;", "<");
     plain.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
