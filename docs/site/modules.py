@@ -2,6 +2,7 @@
 
 import ast
 import re
+import textwrap
 
 from reference import ROOT, escaped, fenced
 
@@ -55,10 +56,10 @@ def fortran(file, module):
 
 
 def markdown(text):
-    """Returns a comment with its indented lines as code."""
+    """Returns a comment with its indented lines as formulas and listings."""
     parts = re.split(r"((?:^ {4,}.*\n?)+)", text, flags=re.M)
     parts[::2] = [escaped(part) for part in parts[::2]]
-    parts[1::2] = [fenced("fortran", part.strip("\n")) for part in parts[1::2]]
+    parts[1::2] = [fenced("text", textwrap.dedent(part).strip("\n")) for part in parts[1::2]]
     return "".join(parts)
 
 
