@@ -19,6 +19,8 @@ mod mpi_restart;
 mod mpi_rig;
 #[path = "rtm3d_cuda/tests/nvcc.rs"]
 mod nvcc;
+#[path = "../fortran/examples/shallow_water/tests.rs"]
+mod ocean;
 #[path = "petsc/tests.rs"]
 mod petsc;
 #[path = "rtm3d/tests/restart.rs"]

@@ -810,10 +810,30 @@ module gpuzip
     integer(c_int64_t) :: reserved(4) = 0
   end type
 
+  ! What the library and the functions for device memory of a registered codec tell one another of one array, in device
+  ! memory: only kernels and copies on the stream of the call may use it.
+  type, bind(c), public :: gpuzip_codec_job_t
+    ! Of `device_compress`: the error bound to keep, as `bound` of `compress`.
+    real(c_double) :: bound = 0
+    ! Number of bytes: `device_compress` sets how many it wrote; for `device_decompress` how many there are.
+    integer(c_int64_t) :: bytes = 0
+    ! 1: there is an array to code. 0: there is none; the functions may do their work or leave it, and the library uses
+    ! nothing of it.
+    integer(c_int32_t) :: go = 0
+    ! Set by the functions to what `compress` or `decompress` would return, or left at 0: success. An error is one of
+    ! the field: it fails the save or the retrieve, or goes to `gpuzip_codec_result_t`.
+    integer(c_int32_t) :: status = 0
+    ! Reserved; the library writes zero.
+    integer(c_int64_t) :: reserved = 0
+  end type
+
   ! A codec of the application. The library calls its functions from any thread that saves or retrieves, from several
-  ! threads at a time; the functions must not throw. A call that they make on a session or schedule returns
-  ! GPUZIP_ERR_STATE. The library adds headers and checksums, and handles constant arrays and differences of time levels
-  ! itself. It does not check that the codec keeps the error bound.
+  ! threads at a time; the functions must not throw. A call that they make on a session or schedule, or on device
+  ! memory, returns GPUZIP_ERR_STATE. The library adds headers and checksums, and handles constant arrays and
+  ! differences of time levels itself. It does not check that the codec keeps the error bound.
+  ! With `device_compress` and `device_decompress` the codec also codes FP32 and FP64 in device memory: in sessions on
+  ! CUDA, and for `gpuzip_codec_encode` and `gpuzip_codec_decode`. These functions enqueue their work on the stream that
+  ! they get, in the device's primary context, which is current, and do not wait for it.
   type, bind(c), public :: gpuzip_codec_plugin_t
     ! sizeof(gpuzip_codec_plugin_t), set by the caller.
     integer(c_int64_t) :: struct_size = 80
@@ -827,8 +847,14 @@ module gpuzip
     type(c_funptr) :: compress = c_null_funptr
     ! Decompresses an array. Not NULL.
     type(c_funptr) :: decompress = c_null_funptr
+    ! Compresses an array in device memory, or NULL: the codec is one of the host.
+    type(c_funptr) :: device_compress = c_null_funptr
+    ! Decompresses an array in device memory. NULL if `device_compress` is, and only then.
+    type(c_funptr) :: device_decompress = c_null_funptr
+    ! Tells their work space, or NULL: they need none.
+    type(c_funptr) :: device_work = c_null_funptr
     ! Reserved: must be zero.
-    integer(c_int64_t) :: reserved(4) = 0
+    integer(c_int64_t) :: reserved = 0
   end type
 
   ! What `gpuzip_codec_encode` or `gpuzip_codec_decode` came to. The device writes it behind the other work of the call
@@ -837,7 +863,8 @@ module gpuzip
     ! Size in bytes of the compressed stream that was written or read; 0 after an error.
     integer(c_int64_t) :: bytes = 0
     ! GPUZIP_OK; GPUZIP_ERR_VALUES: a field to encode holds NaN or infinities and `nonfinite` is 1, and nothing was
-    ! written; GPUZIP_ERR_STREAM: the stream to decode is damaged or of another codec, and the values of the fields are
+    ! written; GPUZIP_ERR_ARGUMENT: a registered codec failed to encode a field, or told more bytes than it has room
+    ! for; GPUZIP_ERR_STREAM: the stream to decode is damaged or of another codec, and the values of the fields are
     ! undefined.
     integer(c_int32_t) :: status = 0
     ! After an error the number of the field, from 0.
@@ -951,6 +978,45 @@ module gpuzip
       integer(c_int64_t), value :: bytes
       type(gpuzip_field_t), intent(in) :: field
     end function
+
+    ! Enqueues on `stream`, a `cudaStream_t`, what `compress` does, for an array without gaps in device memory. `to` has
+    ! room for `capacity` bytes, as `max_bytes` returned it, and `work` is the memory of `device_work`; both begin at
+    ! multiples of 256 and hold anything. The kernels read `job->bound`, and set `job->bytes` (or `job->status`). They
+    ! should write the bytes that `compress` writes. Returns 0, or another number if the work could not be enqueued,
+    ! which makes the call fail.
+    integer(c_int32_t) function gpuzip_codec_device_compress_t(user, field, rms, to, capacity, job, work, stream) &
+        bind(c)
+      import
+      type(c_ptr), value :: user
+      type(gpuzip_field_t), intent(in) :: field
+      integer(c_int32_t), value :: rms
+      type(c_ptr), value :: to
+      integer(c_int64_t), value :: capacity
+      type(gpuzip_codec_job_t), intent(inout) :: job
+      type(c_ptr), value :: work
+      type(c_ptr), value :: stream
+    end function
+
+    ! Enqueues on `stream` what `decompress` does, for an array without gaps in device memory: decompresses the first
+    ! `job->bytes` bytes at `from`, where `capacity` bytes may be read. `work` and result as for `device_compress`.
+    integer(c_int32_t) function gpuzip_codec_device_decompress_t(user, from, capacity, field, job, work, stream) bind(c)
+      import
+      type(c_ptr), value :: user
+      type(c_ptr), value :: from
+      integer(c_int64_t), value :: capacity
+      type(gpuzip_field_t), intent(in) :: field
+      type(gpuzip_codec_job_t), intent(inout) :: job
+      type(c_ptr), value :: work
+      type(c_ptr), value :: stream
+    end function
+
+    ! Returns the bytes of device memory that `device_compress` and `device_decompress` of a registered codec need for
+    ! themselves, for an array of this shape; `data` of `field` is NULL. Always the same for a shape.
+    integer(c_int64_t) function gpuzip_codec_device_work_t(user, field) bind(c)
+      import
+      type(c_ptr), value :: user
+      type(gpuzip_field_t), intent(in) :: field
+    end function
   end interface
   public :: gpuzip_log_callback_t
   public :: gpuzip_forward_t
@@ -962,6 +1028,9 @@ module gpuzip
   public :: gpuzip_codec_max_bytes_t
   public :: gpuzip_codec_compress_t
   public :: gpuzip_codec_decompress_t
+  public :: gpuzip_codec_device_compress_t
+  public :: gpuzip_codec_device_decompress_t
+  public :: gpuzip_codec_device_work_t
 
   interface
     type(c_ptr) function c_gpuzip_last_error() bind(c, name='gpuzip_last_error')
@@ -1475,6 +1544,12 @@ module gpuzip
 
   interface gpuzip_field
     module procedure field_at, field_at_int64
+  end interface
+  interface gpuzip_codec_encode
+    module procedure encode_at
+  end interface
+  interface gpuzip_codec_decode
+    module procedure decode_at
   end interface
   interface gpuzip_save
     module procedure save_fields
@@ -2450,8 +2525,8 @@ contains
                 stat, errmsg)
   end subroutine
 
-  ! Codecs on device memory. `coded`, `work`, `result` and `stream` are addresses, as in C: of memory of the device, with
-  ! CUDA Fortran for instance transfer(c_devloc(x), c_null_ptr); `result` may be page-locked memory of the host.
+  ! Codecs on device memory. `coded`, `work`, `result` and `stream` are addresses, as in C: of memory of the device;
+  ! `result` may be page-locked memory of the host. Module gpuzip_cuda adds the same calls with c_devptr.
 
   subroutine gpuzip_codec_work(config, fields, bytes, stat, errmsg)
     type(gpuzip_config_t), intent(in) :: config
@@ -2463,7 +2538,7 @@ contains
     call finish(c_gpuzip_codec_work(config, fields, size(fields, kind=c_int32_t), bytes), stat, errmsg)
   end subroutine
 
-  subroutine gpuzip_codec_encode(config, fields, coded, capacity, work, work_bytes, result, stream, stat, errmsg)
+  subroutine encode_at(config, fields, coded, capacity, work, work_bytes, result, stream, stat, errmsg)
     type(gpuzip_config_t), intent(in) :: config
     type(gpuzip_field_t), intent(in), target :: fields(:)
     type(c_ptr), intent(in) :: coded, work, result
@@ -2478,7 +2553,7 @@ contains
                                       stream_or_null(stream)), stat, errmsg)
   end subroutine
 
-  subroutine gpuzip_codec_decode(config, coded, bytes, fields, work, work_bytes, result, stream, stat, errmsg)
+  subroutine decode_at(config, coded, bytes, fields, work, work_bytes, result, stream, stat, errmsg)
     type(gpuzip_config_t), intent(in) :: config
     type(c_ptr), intent(in) :: coded, work, result
     integer(c_int64_t), intent(in) :: bytes, work_bytes

@@ -1592,11 +1592,80 @@ typedef int32_t (*gpuzip_codec_decompress_t)(void *user,
                                              const struct gpuzip_field_t *field);
 
 /*
+ What the library and the functions for device memory of a registered codec tell one another of one array,
+ in device memory: only kernels and copies on the stream of the call may use it.
+ */
+typedef struct gpuzip_codec_job_t {
+  /*
+   Of `device_compress`: the error bound to keep, as `bound` of `compress`.
+   */
+  double bound;
+  /*
+   Number of bytes: `device_compress` sets how many it wrote; for `device_decompress` how many there are.
+   */
+  uint64_t bytes;
+  /*
+   1: there is an array to code. 0: there is none; the functions may do their work or leave it, and the
+   library uses nothing of it.
+   */
+  int32_t go;
+  /*
+   Set by the functions to what `compress` or `decompress` would return, or left at 0: success. An
+   error is one of the field: it fails the save or the retrieve, or goes to `gpuzip_codec_result_t`.
+   */
+  int32_t status;
+  /*
+   Reserved; the library writes zero.
+   */
+  uint64_t reserved;
+} gpuzip_codec_job_t;
+
+/*
+ Enqueues on `stream`, a `cudaStream_t`, what `compress` does, for an array without gaps in device memory.
+ `to` has room for `capacity` bytes, as `max_bytes` returned it, and `work` is the memory of `device_work`;
+ both begin at multiples of 256 and hold anything. The kernels read `job->bound`, and set `job->bytes`
+ (or `job->status`). They should write the bytes that `compress` writes. Returns 0, or another number if the
+ work could not be enqueued, which makes the call fail.
+ */
+typedef int32_t (*gpuzip_codec_device_compress_t)(void *user,
+                                                  const struct gpuzip_field_t *field,
+                                                  int32_t rms,
+                                                  void *to,
+                                                  uint64_t capacity,
+                                                  struct gpuzip_codec_job_t *job,
+                                                  void *work,
+                                                  void *stream);
+
+/*
+ Enqueues on `stream` what `decompress` does, for an array without gaps in device memory: decompresses
+ the first `job->bytes` bytes at `from`, where `capacity` bytes may be read. `work` and result as for
+ `device_compress`.
+ */
+typedef int32_t (*gpuzip_codec_device_decompress_t)(void *user,
+                                                    const void *from,
+                                                    uint64_t capacity,
+                                                    const struct gpuzip_field_t *field,
+                                                    struct gpuzip_codec_job_t *job,
+                                                    void *work,
+                                                    void *stream);
+
+/*
+ Returns the bytes of device memory that `device_compress` and `device_decompress` of a registered codec
+ need for themselves, for an array of this shape; `data` of `field` is NULL. Always the same for a shape.
+ */
+typedef uint64_t (*gpuzip_codec_device_work_t)(void *user,
+                                               const struct gpuzip_field_t *field);
+
+/*
  A codec of the application. The library calls its functions from any thread that saves or
  retrieves, from several threads at a time; the functions must not throw. A call that they make on
- a session or schedule returns GPUZIP_ERR_STATE. The library adds
+ a session or schedule, or on device memory, returns GPUZIP_ERR_STATE. The library adds
  headers and checksums, and handles constant arrays and differences of time levels itself. It
  does not check that the codec keeps the error bound.
+
+ With `device_compress` and `device_decompress` the codec also codes FP32 and FP64 in device memory: in sessions
+ on CUDA, and for `gpuzip_codec_encode` and `gpuzip_codec_decode`. These functions enqueue their work
+ on the stream that they get, in the device's primary context, which is current, and do not wait for it.
  */
 typedef struct gpuzip_codec_plugin_t {
   /*
@@ -1624,9 +1693,21 @@ typedef struct gpuzip_codec_plugin_t {
    */
   gpuzip_codec_decompress_t decompress;
   /*
+   Compresses an array in device memory, or NULL: the codec is one of the host.
+   */
+  gpuzip_codec_device_compress_t device_compress;
+  /*
+   Decompresses an array in device memory. NULL if `device_compress` is, and only then.
+   */
+  gpuzip_codec_device_decompress_t device_decompress;
+  /*
+   Tells their work space, or NULL: they need none.
+   */
+  gpuzip_codec_device_work_t device_work;
+  /*
    Reserved: must be zero.
    */
-  uint64_t reserved[4];
+  uint64_t reserved;
 } gpuzip_codec_plugin_t;
 
 /*
@@ -1640,7 +1721,8 @@ typedef struct gpuzip_codec_result_t {
   uint64_t bytes;
   /*
    GPUZIP_OK; GPUZIP_ERR_VALUES: a field to encode holds NaN or infinities and `nonfinite` is 1, and
-   nothing was written; GPUZIP_ERR_STREAM: the stream to decode is damaged or of another codec, and the
+   nothing was written; GPUZIP_ERR_ARGUMENT: a registered codec failed to encode a field, or told more bytes
+   than it has room for; GPUZIP_ERR_STREAM: the stream to decode is damaged or of another codec, and the
    values of the fields are undefined.
    */
   int32_t status;
@@ -2612,8 +2694,8 @@ gpuzip_status_t gpuzip_codec_work(const struct gpuzip_config_t *config,
  `work` is `work_bytes` bytes of device memory at a multiple of 256, at least what `gpuzip_codec_work`
  computes; it need not be the same memory, nor the same contents, in another call. The kernels write
  `*result`, which is in device, managed or page-locked host memory. The arrays may have pitches that
- leave gaps. A registered codec, compressor 0 and lossless have no kernels: the result is
- GPUZIP_ERR_UNSUPPORTED, as for fields that are not of FP32 or FP64.
+ leave gaps. Compressor 0, lossless and a registered codec without `device_compress` have no kernels: the
+ result is GPUZIP_ERR_UNSUPPORTED, as for fields that are not of FP32 or FP64.
 
  Pointers:
  `config` is NULL or valid; `fields` points to `nfields` fields with their data; `coded` and `work` point

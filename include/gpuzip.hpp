@@ -34,6 +34,9 @@
 #include <string>
 #include <utility>
 #include <vector>
+#if __cplusplus >= 202002L
+#include <span>
+#endif
 
 namespace gpuzip {
 
@@ -284,12 +287,36 @@ inline gpuzip_field_t pitched(gpuzip_field_t of, std::uint64_t pitch2, std::uint
   return of;
 }
 
-/* A whole vector as one field of one dimension. Do not resize the vector while the field is
- * used. */
-template <class T, class Allocator>
-gpuzip_field_t field(std::vector<T, Allocator> &data) {
+/* A whole container of contiguous values, such as std::vector, std::array or std::span, as one field of
+ * one dimension. Do not resize it while the field is used. */
+template <class Values>
+auto field(Values &data) -> decltype(field(data.data(), data.size())) {
   return field(data.data(), data.size());
 }
+
+/* The field of a std::mdspan, or of a view with its members, of one to three dimensions. Its dimensions are
+ * taken by their strides, whatever its layout; the smallest stride must be 1. Gaps are as in `pitched`. */
+template <class View>
+auto field(const View &view) -> decltype(field(view.data_handle(), view.extent(0), view.stride(0))) {
+  static_assert(View::rank() >= 1 && View::rank() <= 3, "a field has one to three dimensions");
+  struct dimension {
+    std::uint64_t stride, extent;
+  } by_stride[3] = {{0, 1}, {0, 1}, {0, 1}};
+  for (std::size_t k = 0; k < View::rank(); k++)
+    by_stride[k] = {static_cast<std::uint64_t>(view.stride(k)), static_cast<std::uint64_t>(view.extent(k))};
+  std::stable_sort(by_stride, by_stride + View::rank(), [](const dimension &a, const dimension &b) { return a.stride < b.stride; });
+  if (by_stride[0].stride != 1) throw std::invalid_argument("gpuzip::field: the smallest stride of the view is not 1");
+  const gpuzip_field_t made = field(view.data_handle(), by_stride[0].extent, by_stride[1].extent, by_stride[2].extent);
+  return pitched(made, by_stride[1].stride, by_stride[2].stride);
+}
+
+#ifdef __cpp_lib_span
+/* As above, for a span that is a temporary. */
+template <class T, std::size_t extent>
+gpuzip_field_t field(std::span<T, extent> &&data) {
+  return field(data.data(), data.size());
+}
+#endif
 
 /* A schedule with its current action; several sessions may follow one schedule. */
 class schedule : public detail::handle<gpuzip_schedule_t, gpuzip_schedule_release> {
@@ -776,6 +803,19 @@ inline void decode(const config &settings, const void *coded, const field_list &
   });
 }
 
+/* The functions of a codec for arrays in device memory, device_* of gpuzip_codec_plugin_t: they enqueue
+ * work on `stream`, and throw where they cannot. */
+class device_codec {
+ public:
+  virtual ~device_codec() = default;
+  /* Returns the bytes of device memory that the other functions need at `work`. */
+  virtual std::uint64_t work(const gpuzip_field_t &) { return 0; }
+  virtual void compress(const gpuzip_field_t &field, bool rms, void *to, std::uint64_t capacity, gpuzip_codec_job_t *job,
+                        void *work, void *stream) = 0;
+  virtual void decompress(const void *from, std::uint64_t capacity, const gpuzip_field_t &field, gpuzip_codec_job_t *job,
+                          void *work, void *stream) = 0;
+};
+
 /* A codec of the application. The functions are those of gpuzip_codec_plugin_t; several threads
  * may call them at a time. An exception that a function throws fails the library call that
  * called it, and leaves that call. */
@@ -789,6 +829,8 @@ class codec {
   virtual std::int64_t compress(const gpuzip_field_t &field, bool rms, double bound, void *to, std::uint64_t capacity) = 0;
   /* Decompresses what compress wrote into the array. */
   virtual void decompress(const void *from, std::uint64_t bytes, const gpuzip_field_t &field) = 0;
+  /* Returns the functions for device memory, always the same, or nullptr: the codec is one of the host. */
+  virtual device_codec *on_device() { return nullptr; }
 };
 
 namespace detail {
@@ -809,6 +851,23 @@ inline std::int32_t codec_compress(void *user, const gpuzip_field_t *field, std:
 inline std::int32_t codec_decompress(void *user, const void *from, std::uint64_t bytes, const gpuzip_field_t *field) {
   return guarded(-1, [&] { return static_cast<codec *>(user)->decompress(from, bytes, *field), 0; });
 }
+inline std::uint64_t codec_device_work(void *user, const gpuzip_field_t *field) {
+  std::uint64_t bytes = 0;
+  guarded(1, [&] { return bytes = static_cast<codec *>(user)->on_device()->work(*field), 0; });
+  return bytes;
+}
+inline std::int32_t codec_device_compress(void *user, const gpuzip_field_t *field, std::int32_t rms, void *to,
+                                          std::uint64_t capacity, gpuzip_codec_job_t *job, void *work, void *stream) {
+  return guarded(-1, [&] {
+    return static_cast<codec *>(user)->on_device()->compress(*field, rms != 0, to, capacity, job, work, stream), 0;
+  });
+}
+inline std::int32_t codec_device_decompress(void *user, const void *from, std::uint64_t capacity, const gpuzip_field_t *field,
+                                            gpuzip_codec_job_t *job, void *work, void *stream) {
+  return guarded(-1, [&] {
+    return static_cast<codec *>(user)->on_device()->decompress(from, capacity, *field, job, work, stream), 0;
+  });
+}
 
 }  // namespace detail
 
@@ -823,6 +882,11 @@ inline std::int32_t register_codec(const std::string &name, std::unique_ptr<code
     plugin.max_bytes = detail::codec_max_bytes;
     plugin.compress = detail::codec_compress;
     plugin.decompress = detail::codec_decompress;
+    if (added->on_device() != nullptr) {
+      plugin.device_compress = detail::codec_device_compress;
+      plugin.device_decompress = detail::codec_device_decompress;
+      plugin.device_work = detail::codec_device_work;
+    }
   }
   if (detail::call(out, [&] { return gpuzip_codec_register(&plugin, &compressor); })) added.release();
   return compressor;

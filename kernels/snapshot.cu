@@ -72,7 +72,7 @@ static __device__ void tell(State *report, const State *state)
     __threadfence_system();
 }
 #define ERROR_VALUES 1
-#define ERROR_STREAM 2
+#define ERROR_STREAM 2 /* of a stream that is read, or of the codec that makes it */
 
 /* Words of a launch of `snapshot_write`: at most 4 KiB of arguments. */
 #define WORDS 448
@@ -360,6 +360,13 @@ extern "C" __global__ void snapshot_decide(const Settings *settings, u32 parts, 
 }
 
 /* ---- Streams ---- */
+
+/* Makes it an error of field `field` if the codec has failed to make its stream. */
+extern "C" __global__ void snapshot_refuse(const Job *job, u32 field, State *state)
+{
+    if (threadIdx.x == 0 && job->go && job->damaged && state->error == 0)
+        state->error = ERROR_STREAM, state->field = field;
+}
 
 static __device__ u64 padded(u64 payload) { return (HEADER + payload + 63) / 64 * 64; }
 

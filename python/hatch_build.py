@@ -1,7 +1,9 @@
 """Puts the library and the command gpuzip into the wheel.
 
 They come from the folder of the library that GPUZIP_LIBRARY names, or else from cargo's folder
-target/release, after `cargo build --release` has brought it up to date.
+target/release, after `cargo build --release` has brought it up to date. An editable installation has
+links to these files in src/gpuzip. The sources of the library are the repository, or in an sdist the
+folder `library`.
 """
 
 import os
@@ -47,7 +49,12 @@ class Hook(BuildHookInterface):
                 source = folder / packaged
             if not source.exists():
                 raise FileNotFoundError(f"{source} is missing: `make build` makes it")
-            build_data["force_include"][str(source)] = f"gpuzip/{packaged}"
+            if version == "editable":
+                link = Path(self.root, "src/gpuzip", packaged)
+                link.unlink(missing_ok=True)
+                link.symlink_to(source)
+            else:
+                build_data["force_include"][str(source)] = f"gpuzip/{packaged}"
             sources.append(source)
         build_data["pure_python"] = False
         # The files need no version of Python.
@@ -59,7 +66,9 @@ class Hook(BuildHookInterface):
         if named:
             path = Path(named).resolve()
             return path if path.is_dir() else path.parent
-        repository = Path(self.root).parent
+        repository = Path(self.root, "library")
+        if not repository.exists():
+            repository = Path(self.root).parent
         target = Path(os.environ.get("CARGO_TARGET_DIR", repository / "target"))
         try:
             # Cargo builds nothing where target/release is up to date.

@@ -28,11 +28,11 @@ static float *slice(const grid_t *g, const float *volume)
 }
 
 /* Draws the values lo..hi as grey. In 3-D the title says where the slice lies. */
-static int write_slice(const char *path, const grid_t *g, const float *cells, const char *title, axis_t grey)
+static int write_slice(const char *path, const grid_t *g, const float *cells, const char *title, const char *note, axis_t grey)
 {
     const size_t n = line_length(g), across = g->n3 >= g->n2 ? g->n2 : g->n3;
     plot_t slice = {.title = title, .width = n, .height = g->n1, .cells = cells,
-                    .x = {"distance", "m", 0.0, (double)n * g->dx}, .y = {"depth", "m", 0.0, (double)g->n1 * g->dx}, .grey = grey};
+                    .x = {"distance", "m", 0.0, (double)n * g->dx}, .y = {"depth", "m", 0.0, (double)g->n1 * g->dx}, .grey = grey, .note = note};
     char text[256];
 
     if (across > 1) {
@@ -80,7 +80,7 @@ int display_model(const char *path, const grid_t *g, const float *v, const char 
         hi = fmax(hi, cells[i]);
     }
     snprintf(title, sizeof title, "velocity, %s", slash != NULL ? slash + 1 : name);
-    status = write_slice(path, g, cells, title, (axis_t){"velocity", "m/s", lo, hi});
+    status = write_slice(path, g, cells, title, NULL, (axis_t){"velocity", "m/s", lo, hi});
     free(cells);
     return status;
 }
@@ -91,10 +91,11 @@ double display_gain(const grid_t *g, size_t z)
     return mute * mute * (g->n3 > 1 ? pow((double)z, 1.5) : 1.0);
 }
 
-int display_image(const char *path, const grid_t *g, const float *image, const char *title)
+int display_image(const char *path, const grid_t *g, const float *image, const char *title, const char *what)
 {
     const size_t n = line_length(g);
     float *cells = slice(g, image);
+    char note[512];
     double clip;
     int status = -1;
 
@@ -108,8 +109,10 @@ int display_image(const char *path, const grid_t *g, const float *image, const c
     clip = clip_level(cells, n * g->n1);
     for (size_t i = 0; clip > 0.0 && i < n * g->n1; i++)
         cells[i] /= (float)clip;
+    snprintf(note, sizeof note, "%s; scale: 1 = %.2e, the 99th percentile of |value|, and larger values are clipped; drawn: faded in down to %g m%s",
+             what, clip, MUTE * g->dx, g->n3 > 1 ? ", times (depth in cells)^1.5" : "");
     if (clip >= 0.0)
-        status = write_slice(path, g, cells, title, (axis_t){"amplitude", "", -1.0, 1.0});
+        status = write_slice(path, g, cells, title, note, (axis_t){"scaled", "", -1.0, 1.0});
     free(cells);
     return status;
 }

@@ -81,8 +81,8 @@ int output_write(const outputs_t *f, const job_t *job, const image_t *image)
         image_filter(&job->grid, plain, filtered);
         status = write_raw(f->image, plain, image->cells) |
                  write_raw(f->filtered, filtered, image->cells) |
-                 display_image(f->image_png, &job->grid, plain, "image") |
-                 display_image(f->filtered_png, &job->grid, filtered, "image, filtered") |
+                 display_image(f->image_png, &job->grid, plain, "image", "source and receiver fields, correlated at zero lag and divided by the illumination") |
+                 display_image(f->filtered_png, &job->grid, filtered, "image, filtered", "the image less the mean of its neighbours (its Laplacian in cells), without the smooth noise") |
                  display_model(f->model_png, &job->grid, job->model, job->name);
     }
     free(plain);
@@ -99,7 +99,7 @@ int output_gradient(const outputs_t *f, const job_t *job, const double *gradient
     for (size_t i = 0; plain != NULL && i < cells; i++)
         plain[i] = (float)gradient[i];
     if (plain != NULL)
-        status = write_raw(f->gradient, plain, cells) | display_image(f->gradient_png, &job->grid, plain, "gradient of the misfit");
+        status = write_raw(f->gradient, plain, cells) | display_image(f->gradient_png, &job->grid, plain, "gradient of the misfit", "derivative by 1/v^2 of a cell, in units of the misfit times m2/s2");
     free(plain);
     return status == 0 ? 0 : complain("--out %s: the gradient could not be written", job->out);
 }

@@ -22,6 +22,8 @@ enum {
     LEFT = 7 * ADVANCE,
     TOP = 2 * TEXT + 3 * GAP,
     BOTTOM = 2 * TEXT + 2 * GAP + TICK,
+    NARROW = 640,          /* least width of the picture, for the note below */
+    LINE = TEXT + 2 * DOTS, /* distance of the note's lines */
     RIGHT = 3 * GAP + BAR + TICK + 7 * ADVANCE
 };
 
@@ -52,7 +54,7 @@ static const struct glyph {
     {'.', {0x00, 0x60, 0x60, 0x00, 0x00}}, {',', {0x00, 0xa0, 0x60, 0x00, 0x00}}, {'-', {0x08, 0x08, 0x08, 0x08, 0x08}},
     {'+', {0x08, 0x08, 0x3e, 0x08, 0x08}}, {'/', {0x20, 0x10, 0x08, 0x04, 0x02}}, {'(', {0x00, 0x1c, 0x22, 0x41, 0x00}},
     {')', {0x00, 0x41, 0x22, 0x1c, 0x00}}, {':', {0x00, 0x36, 0x36, 0x00, 0x00}}, {'=', {0x14, 0x14, 0x14, 0x14, 0x14}},
-    {'_', {0x40, 0x40, 0x40, 0x40, 0x40}}, {'%', {0x23, 0x13, 0x08, 0x64, 0x62}}, {'|', {0x00, 0x00, 0x7f, 0x00, 0x00}},
+    {'_', {0x40, 0x40, 0x40, 0x40, 0x40}}, {'%', {0x23, 0x13, 0x08, 0x64, 0x62}}, {'|', {0x00, 0x00, 0x7f, 0x00, 0x00}}, {'^', {0x04, 0x02, 0x01, 0x02, 0x04}}, {';', {0x00, 0xac, 0x6c, 0x00, 0x00}},
 };
 
 static void box(canvas_t *c, size_t x0, size_t y0, size_t w, size_t h, unsigned char grey)
@@ -85,23 +87,46 @@ static void text(canvas_t *c, size_t x, size_t y, double anchor, const char *str
         letter(c, x, y, *string);
 }
 
-/* The unit of an axis's labels and its number of given units: long axes in metres are labelled
- * in kilometres. */
-static double unit_of(const axis_t *a, const char **name)
+/* Writes the note below the picture in lines that fit its width, or only counts the lines (pixels NULL). */
+static size_t note(canvas_t *c, size_t y, const char *string)
 {
-    const int kilo = strcmp(a->unit, "m") == 0 && fmax(fabs(a->from), fabs(a->to)) >= 2000.0;
-    *name = kilo ? "km" : a->unit;
-    return kilo ? 1000.0 : 1.0;
+    const size_t most = (c->width - 2 * GAP) / ADVANCE;
+    size_t lines = 0;
+
+    for (; string != NULL && *string != '\0'; lines++) {
+        size_t n = strlen(string);
+        char line[256];
+        if (n > most)
+            for (n = most; n > 1 && string[n] != ' '; n--)
+                ;
+        snprintf(line, sizeof line, "%.*s", (int)n, string);
+        if (c->pixels != NULL)
+            text(c, GAP, y + lines * LINE, 0.0, line);
+        for (string += n; *string == ' '; string++)
+            ;
+    }
+    return lines;
+}
+
+/* Labels both axes in kilometres if one of them is long in metres. */
+static plot_t in_kilometres(plot_t p)
+{
+    axis_t *const axes[] = {&p.x, &p.y};
+    const int both = strcmp(p.x.unit, "m") == 0 && strcmp(p.y.unit, "m") == 0;
+
+    for (int k = 0; both && fmax(fabs(p.x.to), fabs(p.y.to)) >= 2000.0 && k < 2; k++) {
+        axes[k]->unit = "km";
+        axes[k]->from /= 1000.0;
+        axes[k]->to /= 1000.0;
+    }
+    return p;
 }
 
 /* Writes an axis's name and unit, and the factor by which the slice is stretched along it. */
 static void caption(const axis_t *a, double stretch, char *out, size_t size)
 {
-    const char *unit;
-    int n;
+    const int n = snprintf(out, size, *a->unit != '\0' ? "%s (%s)" : "%s", a->name, a->unit);
 
-    unit_of(a, &unit);
-    n = snprintf(out, size, *unit != '\0' ? "%s (%s)" : "%s", a->name, unit);
     if (stretch > 1.01 && n > 0 && (size_t)n < size)
         snprintf(out + n, size - (size_t)n, " x %.3g", stretch);
 }
@@ -118,8 +143,7 @@ static double tick_step(double extent, double ticks)
  * below, or down with numbers on the left. */
 static void ticks(canvas_t *c, const axis_t *a, size_t x, size_t y, size_t pixels, int down)
 {
-    const char *unit;
-    const double scale = unit_of(a, &unit), from = a->from / scale, to = a->to / scale, extent = to - from;
+    const double from = a->from, to = a->to, extent = to - from;
     const double step = tick_step(extent, (double)pixels / (down ? 50.0 : 90.0));
 
     for (double k = ceil(from / step - 1e-9); extent > 0.0 && k * step <= to + 1e-9 * extent; k++) {
@@ -199,7 +223,7 @@ static void draw_scale(canvas_t *c, const plot_t *p)
         text(c, x + BAR + TICK + DOTS + 4, TOP + at - TEXT / 2, 0.0, number);
     }
     caption(&p->grey, 1.0, name, sizeof name);
-    text(c, c->width - DOTS, GAP + TEXT + GAP, 1.0, name);
+    text(c, LEFT + c->w + RIGHT - DOTS, GAP + TEXT + GAP, 1.0, name);
 }
 
 /* Computes the size of the slice in pixels: its shape, unless it is too flat. Returns the
@@ -230,19 +254,21 @@ static void draw(canvas_t *c, const plot_t *p, double stretch)
     text(c, GAP, GAP + TEXT + GAP, 0.0, name);
     caption(&p->x, flat ? 1.0 : stretch, name, sizeof name);
     text(c, LEFT + c->w / 2, TOP + c->h + 2 + TICK + TEXT + GAP, 0.5, name);
+    note(c, TOP + c->h + BOTTOM, p->note);
 }
 
-int plot_write(const plot_t *p, const char *path)
+int plot_write(const plot_t *plot, const char *path)
 {
-    canvas_t c;
-    const double stretch = size_of(p, &c.w, &c.h);
+    const plot_t p = in_kilometres(*plot);
+    canvas_t c = {.pixels = NULL};
+    const double stretch = size_of(&p, &c.w, &c.h);
     int status = -1;
 
-    c.width = LEFT + c.w + RIGHT;
-    c.height = TOP + c.h + BOTTOM;
+    c.width = LEFT + c.w + RIGHT > NARROW ? LEFT + c.w + RIGHT : NARROW;
+    c.height = TOP + c.h + BOTTOM + note(&c, 0, p.note) * LINE;
     c.pixels = malloc(c.width * c.height);
     if (c.pixels != NULL) {
-        draw(&c, p, stretch);
+        draw(&c, &p, stretch);
         status = png_write(path, c.pixels, c.width, c.height);
     }
     free(c.pixels);

@@ -7,7 +7,7 @@
 /* A range of values along an axis, with their name and unit. */
 typedef struct axis_t {
     const char *name;  /* "distance" */
-    const char *unit;  /* "m" (shown as kilometres for long axes), or "" for none */
+    const char *unit;  /* "m", or "" for none; of long axes in metres, both are labelled in kilometres */
     double from, to;
 } axis_t;
 
@@ -17,6 +17,7 @@ typedef struct plot_t {
     const float *cells;    /* row by row from the top left */
     axis_t x, y;           /* y downwards */
     axis_t grey;           /* value of black, value of white */
+    const char *note;      /* what was done to the values, below the picture; NULL: nothing */
 } plot_t;
 
 /* Writes a PNG of at most about 1000 x 1000 pixels, whatever the number of cells. Returns 0 or

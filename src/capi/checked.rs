@@ -91,7 +91,7 @@ pub(super) unsafe fn adopted(config: *const gpuzip_config_t) -> Result<Config> {
     }
     match checked.schedule.check {
         0 => warn_of_bound(&given, &checked),
-        times => log::warn!("check = {times}: every state is computed {times} times again and compared, and snapshots are raw: the run takes longer"),
+        times => log::warn!("check = {times}: every state is computed again and compared, from raw snapshots: the run takes longer"),
     }
     if given.reserved_huge_pages != 0 {
         log::warn!("{}", of_retired("huge_pages"));

@@ -10,9 +10,10 @@ use super::handles::in_inner;
 use super::session::app_fields;
 use super::types::*;
 use crate::choice::Target;
-use crate::codec::{plugin, Bound, Coder, Content, Header, Method, Settings, Shape, SnapshotCodec};
+use crate::codec::plugin::{self, DeviceCall, DeviceCoder, DeviceFactory};
+use crate::codec::{Bound, Coder, Content, Header, Method, Settings, Shape, SnapshotCodec};
 use crate::config::Backend;
-use crate::device::{memory_of, AppField, AppMemory};
+use crate::device::{memory_of, AppField, AppMemory, Stream};
 use crate::error::{fail, Code, Result};
 use crate::layout::Layout;
 use crate::scalar::{Array, ArrayMut, Scalar};
@@ -235,17 +236,29 @@ pub unsafe extern "C" fn gpuzip_codec_register(
     unsafe { Out::new(compressor, "compressor") }.fill("gpuzip_codec_register", || {
         // SAFETY: by this function's contract.
         let table = unsafe { read_options(plugin, "plugin") }?;
-        zero_words("plugin->reserved", &table.reserved, Code::Argument)?;
+        zero_words("plugin->reserved", &[table.reserved], Code::Argument)?;
         not_null(table.name, "plugin->name")?;
         // SAFETY: `name` is a string by this function's contract.
         let name = unsafe { CStr::from_ptr(table.name) }.to_string_lossy();
         if table.max_bytes.is_none() || table.compress.is_none() || table.decompress.is_none() {
             return fail!(Argument, "plugin {name:?}: a function is NULL");
         }
+        let on_device = table.device_compress.is_some();
+        if table.device_decompress.is_some() != on_device
+            || (table.device_work.is_some() && !on_device)
+        {
+            return fail!(
+                Argument,
+                "plugin {name:?}: device_compress and device_decompress are given both, or neither of them and no device_work"
+            );
+        }
         let calls = Calls(table);
-        let number =
-            plugin::register(&name, Box::new(move |shape| Ok(Box::new(calls.coder(shape)))))?;
-        Ok(number as i32)
+        let on_device: Option<DeviceFactory> = match on_device {
+            true => Some(Box::new(move |shape| Box::new(calls.coder(shape)))),
+            false => None,
+        };
+        let factory = Box::new(move |shape| Ok(Box::new(calls.coder(shape)) as Box<dyn Coder>));
+        Ok(plugin::register(&name, factory, on_device)? as i32)
     })
 }
 
@@ -261,6 +274,9 @@ unsafe impl Sync for Calls {}
 const MAX_BYTES: &str = "function max_bytes of a registered codec";
 const COMPRESS: &str = "function compress of a registered codec";
 const DECOMPRESS: &str = "function decompress of a registered codec";
+const DEVICE_WORK: &str = "function device_work of a registered codec";
+const DEVICE_COMPRESS: &str = "function device_compress of a registered codec";
+const DEVICE_DECOMPRESS: &str = "function device_decompress of a registered codec";
 
 impl Calls {
     fn coder(&self, shape: Shape) -> Plugin {
@@ -327,6 +343,57 @@ impl Coder for Plugin {
             0 => Ok(()),
             status => fail!(Stream, "a registered codec failed to decompress: status {status}"),
         }
+    }
+}
+
+impl Plugin {
+    /// Fails if a function of the application could not enqueue its work.
+    fn enqueued(name: &str, status: i32) -> Result<()> {
+        match status {
+            0 => Ok(()),
+            status => fail!(Argument, "{name} returned {status}: it could not enqueue its work"),
+        }
+    }
+}
+
+impl DeviceCoder for Plugin {
+    fn max_bytes(&self) -> u64 {
+        self.most as u64
+    }
+
+    fn work_bytes(&self) -> u64 {
+        let (Calls(plugin), field) = (self.calls, field_of(std::ptr::null_mut(), self.shape));
+        plugin.device_work.map_or(0, |device_work| {
+            // SAFETY: the application promised at registration what `device_work` does.
+            in_inner(DEVICE_WORK, || unsafe { device_work(plugin.user, &field) })
+        })
+    }
+
+    fn compress(&self, call: DeviceCall, rms: bool) -> Result<()> {
+        let (Calls(plugin), field) = (self.calls, field_of(call.x as *mut c_void, self.shape));
+        let [to, job, work] = [call.payload, call.job, call.work].map(|at| at as *mut c_void);
+        let (most, Stream(stream)) = (self.most as u64, call.stream);
+        let status = plugin.device_compress.map_or(-1, |compress| {
+            // SAFETY: the application promised at registration what `device_compress` does; the
+            // addresses are device memory of the sizes that it told.
+            in_inner(DEVICE_COMPRESS, || unsafe {
+                compress(plugin.user, &field, rms as i32, to, most, job.cast(), work, stream)
+            })
+        });
+        Plugin::enqueued(DEVICE_COMPRESS, status)
+    }
+
+    fn decompress(&self, call: DeviceCall) -> Result<()> {
+        let (Calls(plugin), field) = (self.calls, field_of(call.x as *mut c_void, self.shape));
+        let [from, job, work] = [call.payload, call.job, call.work].map(|at| at as *mut c_void);
+        let (most, Stream(stream)) = (self.most as u64, call.stream);
+        let status = plugin.device_decompress.map_or(-1, |decompress| {
+            // SAFETY: as in `compress`.
+            in_inner(DEVICE_DECOMPRESS, || unsafe {
+                decompress(plugin.user, from, most, &field, job.cast(), work, stream)
+            })
+        });
+        Plugin::enqueued(DEVICE_DECOMPRESS, status)
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::checked::checked;
 use super::entry::{entry, not_null, Out};
+use super::handles::refuse_inner;
 use super::session::app_fields;
 use super::types::*;
 use crate::choice::Target;
@@ -76,8 +77,8 @@ pub unsafe extern "C" fn gpuzip_codec_work(
 /// `work` is `work_bytes` bytes of device memory at a multiple of 256, at least what `gpuzip_codec_work`
 /// computes; it need not be the same memory, nor the same contents, in another call. The kernels write
 /// `*result`, which is in device, managed or page-locked host memory. The arrays may have pitches that
-/// leave gaps. A registered codec, compressor 0 and lossless have no kernels: the result is
-/// GPUZIP_ERR_UNSUPPORTED, as for fields that are not of FP32 or FP64.
+/// leave gaps. Compressor 0, lossless and a registered codec without `device_compress` have no kernels: the
+/// result is GPUZIP_ERR_UNSUPPORTED, as for fields that are not of FP32 or FP64.
 ///
 /// # Safety
 /// `config` is NULL or valid; `fields` points to `nfields` fields with their data; `coded` and `work` point
@@ -184,6 +185,7 @@ pub(super) fn header_on_device(
     at: u64,
     bytes: u64,
 ) -> Result<(Header, u64)> {
+    refuse_inner()?;
     // SAFETY: the memory is only located; the caller of the ABI promises that it is memory.
     let memory = unsafe { AppMemory::new(stream.cast_mut().cast(), 1) };
     let (Location::Device(ordinal) | Location::Managed(ordinal)) = cuda::locate(memory)? else {
@@ -225,6 +227,8 @@ struct Ready {
 
 impl Ready {
     fn of(config: Config, fields: &[AppField]) -> Result<Self> {
+        // Functions of a registered codec run while this thread holds the lock of the device's kernels.
+        refuse_inner()?;
         let layout = layout_of(fields)?;
         let memory = memory_of(fields)?;
         let Some(target @ Target::Cuda(ordinal)) = Target::of(&config, fields)? else {

@@ -795,7 +795,8 @@ pub struct gpuzip_codec_result_t {
     /// Size in bytes of the compressed stream that was written or read; 0 after an error.
     pub bytes: u64,
     /// GPUZIP_OK; GPUZIP_ERR_VALUES: a field to encode holds NaN or infinities and `nonfinite` is 1, and
-    /// nothing was written; GPUZIP_ERR_STREAM: the stream to decode is damaged or of another codec, and the
+    /// nothing was written; GPUZIP_ERR_ARGUMENT: a registered codec failed to encode a field, or told more bytes
+    /// than it has room for; GPUZIP_ERR_STREAM: the stream to decode is damaged or of another codec, and the
     /// values of the fields are undefined.
     pub status: i32,
     /// After an error the number of the field, from 0.
@@ -839,11 +840,72 @@ pub type gpuzip_codec_decompress_t = Option<
     ) -> i32,
 >;
 
+/// What the library and the functions for device memory of a registered codec tell one another of one array,
+/// in device memory: only kernels and copies on the stream of the call may use it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct gpuzip_codec_job_t {
+    /// Of `device_compress`: the error bound to keep, as `bound` of `compress`.
+    pub bound: f64,
+    /// Number of bytes: `device_compress` sets how many it wrote; for `device_decompress` how many there are.
+    pub bytes: u64,
+    /// 1: there is an array to code. 0: there is none; the functions may do their work or leave it, and the
+    /// library uses nothing of it.
+    pub go: i32,
+    /// Set by the functions to what `compress` or `decompress` would return, or left at 0: success. An
+    /// error is one of the field: it fails the save or the retrieve, or goes to `gpuzip_codec_result_t`.
+    pub status: i32,
+    /// Reserved; the library writes zero.
+    pub reserved: u64,
+}
+
+/// Returns the bytes of device memory that `device_compress` and `device_decompress` of a registered codec
+/// need for themselves, for an array of this shape; `data` of `field` is NULL. Always the same for a shape.
+pub type gpuzip_codec_device_work_t =
+    Option<unsafe extern "C" fn(user: *mut c_void, field: *const gpuzip_field_t) -> u64>;
+
+/// Enqueues on `stream`, a `cudaStream_t`, what `compress` does, for an array without gaps in device memory.
+/// `to` has room for `capacity` bytes, as `max_bytes` returned it, and `work` is the memory of `device_work`;
+/// both begin at multiples of 256 and hold anything. The kernels read `job->bound`, and set `job->bytes`
+/// (or `job->status`). They should write the bytes that `compress` writes. Returns 0, or another number if the
+/// work could not be enqueued, which makes the call fail.
+pub type gpuzip_codec_device_compress_t = Option<
+    unsafe extern "C" fn(
+        user: *mut c_void,
+        field: *const gpuzip_field_t,
+        rms: i32,
+        to: *mut c_void,
+        capacity: u64,
+        job: *mut gpuzip_codec_job_t,
+        work: *mut c_void,
+        stream: *mut c_void,
+    ) -> i32,
+>;
+
+/// Enqueues on `stream` what `decompress` does, for an array without gaps in device memory: decompresses
+/// the first `job->bytes` bytes at `from`, where `capacity` bytes may be read. `work` and result as for
+/// `device_compress`.
+pub type gpuzip_codec_device_decompress_t = Option<
+    unsafe extern "C" fn(
+        user: *mut c_void,
+        from: *const c_void,
+        capacity: u64,
+        field: *const gpuzip_field_t,
+        job: *mut gpuzip_codec_job_t,
+        work: *mut c_void,
+        stream: *mut c_void,
+    ) -> i32,
+>;
+
 /// A codec of the application. The library calls its functions from any thread that saves or
 /// retrieves, from several threads at a time; the functions must not throw. A call that they make on
-/// a session or schedule returns GPUZIP_ERR_STATE. The library adds
+/// a session or schedule, or on device memory, returns GPUZIP_ERR_STATE. The library adds
 /// headers and checksums, and handles constant arrays and differences of time levels itself. It
 /// does not check that the codec keeps the error bound.
+///
+/// With `device_compress` and `device_decompress` the codec also codes FP32 and FP64 in device memory: in sessions
+/// on CUDA, and for `gpuzip_codec_encode` and `gpuzip_codec_decode`. These functions enqueue their work
+/// on the stream that they get, in the device's primary context, which is current, and do not wait for it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gpuzip_codec_plugin_t {
@@ -859,8 +921,14 @@ pub struct gpuzip_codec_plugin_t {
     pub compress: gpuzip_codec_compress_t,
     /// Decompresses an array. Not NULL.
     pub decompress: gpuzip_codec_decompress_t,
+    /// Compresses an array in device memory, or NULL: the codec is one of the host.
+    pub device_compress: gpuzip_codec_device_compress_t,
+    /// Decompresses an array in device memory. NULL if `device_compress` is, and only then.
+    pub device_decompress: gpuzip_codec_device_decompress_t,
+    /// Tells their work space, or NULL: they need none.
+    pub device_work: gpuzip_codec_device_work_t,
     /// Reserved: must be zero.
-    pub reserved: [u64; 4],
+    pub reserved: u64,
 }
 
 /// Computes u(ts), ..., u(ts_end) from u(ts-1); `ts_end` is `ts` without `range_actions`. `flags`

@@ -65,8 +65,8 @@ pub fn agree(
     if fewest != i64::MAX - most {
         return fail!(
             Schedule,
-            "ranks have different schedules: give all of them the same number of steps, range_actions, adjoint_every, sweeps, and where they follow a \
-             trace the same file"
+            "ranks have different schedules: give all of them the same number of steps, range_actions, adjoint_every, sweeps and check, and where they \
+             follow a trace the same file"
         );
     }
     Ok(())

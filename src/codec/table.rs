@@ -8,7 +8,7 @@ use super::cuszp;
 use super::dct;
 use super::fixed;
 use super::fp16::Fp16;
-use super::gpu::{fixed as on_gpu, GpuCoder, Kernels, Modules};
+use super::gpu::{fixed as on_gpu, GpuCoder, Kernels, Modules, Registered};
 use super::lorenzo;
 use super::lossless;
 use super::plugin;
@@ -309,7 +309,10 @@ impl Method {
     ) -> Result<Option<Box<dyn GpuCoder>>> {
         match self.row() {
             Ok(row) => (row.gpu_coder)(shape, self.parameter(), rms, modules),
-            Err(_) => no_kernels(self.name()),
+            Err(number) => {
+                let coder = plugin::device_coder(number, shape)?;
+                gpu(Registered::new(coder, shape, rms, modules))
+            }
         }
     }
 }

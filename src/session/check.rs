@@ -160,6 +160,11 @@ fn how(field: &Field, first: &Seen, now: &[u8]) -> String {
     };
     let values = || copy.chunks_exact(size).zip(now.chunks_exact(size));
     let count = values().filter(|(was, is)| was != is).count();
+    let between = |(was, is): (&[u8], &[u8])| {
+        let ([re, im], [to_re, to_im]) = (numbers(scalar, was), numbers(scalar, is));
+        (to_re - re).abs().max((to_im - im).abs())
+    };
+    let largest = values().map(between).fold(0.0f64, f64::max);
     let Some((at, (was, is))) = values().enumerate().find(|(_, (was, is))| was != is) else {
         return ranges;
     };
@@ -167,7 +172,7 @@ fn how(field: &Field, first: &Seen, now: &[u8]) -> String {
     let [i1, i2, i3] = [at % n1, at / n1 % n2, at / n1 / n2];
     let [was, is] = [was, is].map(|bytes| shown(scalar, bytes));
     let all = now.len() / size;
-    format!("{count} of {all} values, the first at index {at} (i1 = {i1}, i2 = {i2}, i3 = {i3}, counted from 0), which was {was} and is {is}; {ranges}")
+    format!("{count} of {all} values by up to {largest:.1e}, the first at index {at} (i1 = {i1}, i2 = {i2}, i3 = {i3}, counted from 0), which was {was} and is {is}; {ranges}")
 }
 
 /// The numbers of a value: one, or real and imaginary part.
@@ -247,7 +252,7 @@ mod tests {
         let seen = Seen { sum: 0, range, copy: Some(was) };
         assert_eq!(
             how(&field, &seen, &now),
-            "2 of 12 values, the first at index 10 (i1 = 1, i2 = 1, i3 = 1, counted from 0), which was 10 and is 99; its values were from 0.0 to 11.0 \
+            "2 of 12 values by up to 8.9e1, the first at index 10 (i1 = 1, i2 = 1, i3 = 1, counted from 0), which was 10 and is 99; its values were from 0.0 to 11.0 \
              and are from 0.0 to 99.0"
         );
         let seen = Seen { copy: None, ..seen };

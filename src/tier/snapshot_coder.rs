@@ -351,7 +351,7 @@ impl SnapshotCoder {
             SnapshotCoder::Lanes(lanes) => lanes.size(device, k),
             SnapshotCoder::Gpu(gpu) => {
                 device.finish(gpu.made[k])?;
-                gpu.read_report(k).check()
+                gpu.read_report(k).check_made()
             }
         }
     }

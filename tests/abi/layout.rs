@@ -61,7 +61,9 @@ layouts! {
     gpuzip_persist_options_t, 64: struct_size 0, rank 8, ranks 12, agree_min 16, user 24, reserved 32;
     gpuzip_generation_t, 72: struct_size 0, generation 8, shot 16, it 24, bytes 32, reserved 40;
     gpuzip_codec_result_t, 32: bytes 0, status 8, field 12, count 16, reserved 24;
-    gpuzip_codec_plugin_t, 80: struct_size 0, name 8, user 16, max_bytes 24, compress 32, decompress 40, reserved 48;
+    gpuzip_codec_plugin_t, 80: struct_size 0, name 8, user 16, max_bytes 24, compress 32, decompress 40, device_compress 48,
+        device_decompress 56, device_work 64, reserved 72;
+    gpuzip_codec_job_t, 32: bound 0, bytes 8, go 16, status 20, reserved 24;
 }
 
 #[test]

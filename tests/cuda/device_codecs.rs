@@ -39,7 +39,7 @@ fn shapes(scalar: Scalar) -> [Shape; 6] {
 }
 
 /// Compares streams and fields of one codec: both types, all shapes, one field and a pair, and several bounds.
-fn check_codec(compressor: i32, same_bytes: bool) {
+pub fn check_codec(compressor: i32, same_bytes: bool) {
     let (mut seed, mut coded) = (0, 0);
     for scalar in [Scalar::F32, Scalar::F64] {
         for shape in shapes(scalar) {
@@ -68,7 +68,7 @@ fn check_codec(compressor: i32, same_bytes: bool) {
     assert!(coded > 10, "{compressor}: {coded}");
 }
 
-fn start() -> Primary {
+pub fn start() -> Primary {
     assert_eq!(emu::reset(1, emu::RANDOM, 1, 1 << 28), 0);
     Primary::new(0)
 }

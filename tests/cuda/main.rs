@@ -19,6 +19,7 @@ mod links;
 mod machine;
 mod own_kernels;
 mod pointers;
+mod registered_codecs;
 mod sessions;
 mod streams;
 mod timeline;

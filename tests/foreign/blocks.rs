@@ -264,14 +264,16 @@ impl Sandbox<'_> {
         }
     }
 
-    /// Checks that the example has a folder in `c-examples/` and that its options exist.
+    /// Checks that the example has a folder in `c-examples/` or, if it is built in `build/fortran/`, in
+    /// `fortran/examples/`, and that its options exist.
     fn example(&self, block: &Block, words: &[&str]) {
         let place = format!("{}:{}", self.page.name, block.line);
         let name = words[0].trim_start_matches("build/");
-        assert!(
-            root().join("c-examples").join(name).is_dir(),
-            "{place}: there is no example {name}"
-        );
+        let folder = match name.strip_prefix("fortran/") {
+            Some(name) => root().join("fortran/examples").join(name),
+            None => root().join("c-examples").join(name),
+        };
+        assert!(folder.is_dir(), "{place}: there is no example {name}");
         for option in words.iter().filter(|word| word.starts_with("--")) {
             let option = option.split('=').next().unwrap();
             assert!(

@@ -117,6 +117,11 @@ fn adapter(name: &str, packages: &[&str]) {
 }
 
 #[test]
+fn pictures_progress_and_types() {
+    adapter("plots", &["matplotlib", "tqdm", "mypy"]);
+}
+
+#[test]
 fn gradients_in_jax() {
     adapter("jax", &["jax", "equinox", "matplotlib"]);
 }

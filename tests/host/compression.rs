@@ -54,8 +54,9 @@ impl Coder for Trimmed {
 
 fn trimmed() -> Method {
     static NUMBER: OnceLock<u8> = OnceLock::new();
-    let register =
-        || plugin::register("trimmed", Box::new(|shape| Ok(Box::new(Trimmed(shape))))).unwrap();
+    let register = || {
+        plugin::register("trimmed", Box::new(|shape| Ok(Box::new(Trimmed(shape)))), None).unwrap()
+    };
     Method::Plugin(*NUMBER.get_or_init(register))
 }
 

@@ -282,7 +282,10 @@ fn register(name: &str) -> i32 {
         max_bytes: Some(max_bytes),
         compress: Some(compress),
         decompress: Some(decompress),
-        reserved: [0; 4],
+        device_compress: None,
+        device_decompress: None,
+        device_work: None,
+        reserved: 0,
     };
     // SAFETY: the table and its name outlive the call; the functions never fail to return.
     unsafe { gpuzip_codec_register(&plugin, &mut number) }

@@ -121,6 +121,10 @@ class gpuzip_codec_info_t(ctypes.Structure):
     pass
 
 
+class gpuzip_codec_job_t(ctypes.Structure):
+    pass
+
+
 class gpuzip_codec_plugin_t(ctypes.Structure):
     pass
 
@@ -139,6 +143,9 @@ gpuzip_least_t = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTE
 gpuzip_codec_max_bytes_t = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.POINTER(gpuzip_field_t))
 gpuzip_codec_compress_t = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(gpuzip_field_t), ctypes.c_int32, ctypes.c_double, ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(ctypes.c_uint64))
 gpuzip_codec_decompress_t = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(gpuzip_field_t))
+gpuzip_codec_device_compress_t = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(gpuzip_field_t), ctypes.c_int32, ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(gpuzip_codec_job_t), ctypes.c_void_p, ctypes.c_void_p)
+gpuzip_codec_device_decompress_t = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(gpuzip_field_t), ctypes.POINTER(gpuzip_codec_job_t), ctypes.c_void_p, ctypes.c_void_p)
+gpuzip_codec_device_work_t = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.POINTER(gpuzip_field_t))
 
 gpuzip_config_t._fields_ = [
     ("checkpointing_algorithm", ctypes.c_int32),
@@ -384,6 +391,14 @@ gpuzip_codec_info_t._fields_ = [
     ("reserved", ctypes.c_uint64 * 4),
 ]
 
+gpuzip_codec_job_t._fields_ = [
+    ("bound", ctypes.c_double),
+    ("bytes", ctypes.c_uint64),
+    ("go", ctypes.c_int32),
+    ("status", ctypes.c_int32),
+    ("reserved", ctypes.c_uint64),
+]
+
 gpuzip_codec_plugin_t._fields_ = [
     ("struct_size", ctypes.c_uint64),
     ("name", ctypes.c_char_p),
@@ -391,7 +406,10 @@ gpuzip_codec_plugin_t._fields_ = [
     ("max_bytes", gpuzip_codec_max_bytes_t),
     ("compress", gpuzip_codec_compress_t),
     ("decompress", gpuzip_codec_decompress_t),
-    ("reserved", ctypes.c_uint64 * 4),
+    ("device_compress", gpuzip_codec_device_compress_t),
+    ("device_decompress", gpuzip_codec_device_decompress_t),
+    ("device_work", gpuzip_codec_device_work_t),
+    ("reserved", ctypes.c_uint64),
 ]
 
 gpuzip_codec_result_t._fields_ = [

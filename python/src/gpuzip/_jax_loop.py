@@ -4,7 +4,7 @@ import contextlib
 import functools
 import threading
 from types import FunctionType
-from typing import Any, Callable, Dict, List, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Tuple
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,11 @@ from .actions import FORWARD, RESTORE, SAVE
 from .config import of
 from .errors import ArgumentError, UnsupportedError
 from .session import Session
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._keys import ConfigKeys
 
 
 def _kinds(tree: Any) -> Any:
@@ -218,7 +223,7 @@ def _zeros(leaf: Any) -> Any:
 _loop.defvjp(_forward, _reverse)
 
 
-def loop(step: Callable[..., Any], state: Any, n: int, *params: Any, **config: Any) -> Any:
+def loop(step: Callable[..., Any], state: Any, n: int, *params: Any, **config: "Unpack[ConfigKeys]") -> Any:
     """Returns the state after `n` time steps: `step(state, t, *params)` returns the state t + 1 of
     state t, for t = 0, ..., n - 1.
 

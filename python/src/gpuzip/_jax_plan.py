@@ -68,6 +68,8 @@ def _revolve(segments: int, slots: int, memo: Dict[Tuple[int, int], Tables]) -> 
             parts.append((start, length, slot))
             start, left, slot = start + length, left - length, slot + 1
             rows.append([start, slot])
+        restore: Any
+        begin: Any
         if left <= slots - slot + 1:  # Each state has a slot, but the last one, which is used at once.
             rows += [[start + k, slot + k] for k in range(1, left - 1)]
             restore, begin = np.arange(left)[::-1] + slot, np.arange(left)[::-1] + start

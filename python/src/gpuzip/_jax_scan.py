@@ -200,7 +200,7 @@ def _derivative(p: Program, primals: Any, tangents: Any) -> Any:
     masks: Masks = kept[0].value.masks
     mask = *masks.consts, *masks.state, *masks.xs
     dots = [jnp.zeros_like(x) if isinstance(t, zero) else t for x, t in zip(pick(primals, mask), pick(tangents, mask))]
-    ends = *pick(end, masks.state), *pick(ys, masks.ys)
+    ends = [*pick(end, masks.state), *pick(ys, masks.ys)]
     call = _Linear(p, kept[0].value, kept, p.parts(list(map(array, primals)))[1], ends)
     found = linear.bind(call, call.leaves, dots)
     none = [jax.custom_derivatives.zero_from_primal(x, symbolic_zeros=True) for x in (*end, *ys)]

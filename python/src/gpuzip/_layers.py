@@ -46,7 +46,7 @@ class Layers(torch.nn.Sequential):
         leaves, tree = tree_flatten(x)
         params = list({id(p): p for p in self.parameters() if p.requires_grad}.values())
         if not torch.is_grad_enabled() or not any(getattr(leaf, "requires_grad", False) for leaf in (*leaves, *params)):
-            return super().forward(x)  # type: ignore[no-untyped-call]
+            return super().forward(x)
         structure: List[Any] = []
         after = _Chain.apply(_Run(self, self.order(x), leaves, tree), len(leaves), structure, *leaves, *params)
         return tree_unflatten(list(after), structure[0])

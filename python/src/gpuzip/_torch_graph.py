@@ -44,7 +44,7 @@ def refuse_others(results: List[Any], text: str, known: Any = (), state: Any = (
 
 with torch.enable_grad():
     # The type of the nodes of a graph that stand for the tensors by which one differentiates.
-    _ACCUMULATE: Any = type(torch.ones(1, requires_grad=True).expand(2).grad_fn.next_functions[0][0])  # type: ignore[union-attr]
+    _ACCUMULATE: Any = type(torch.ones(1, requires_grad=True).expand(2).grad_fn.next_functions[0][0])
 
 
 def eager(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,7 +7,7 @@ actions of any `CheckpointSchedule` as gpuzip's, for `gpuzip.write_trace` and `g
 from itertools import accumulate
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
-from checkpoint_schedules import (  # type: ignore[import-untyped]
+from checkpoint_schedules import (
     CheckpointSchedule,
     Copy,
     EndForward,
@@ -37,7 +37,7 @@ _COUNTS = ("forward_steps", "saves", "restores", "max_live", "actions")
 _KEYS_OF_PLANS = (_KEYS - {"cache_capacity"}) | {"device_reserve", "disk_budget", "host_budget", "profile_path"}
 
 
-class GpuzipSchedule(CheckpointSchedule):  # type: ignore[misc]
+class GpuzipSchedule(CheckpointSchedule):
     """The actions of gpuzip that reverse `max_n` time steps.
 
     `config` are keys of the configuration, such as `checkpointing_algorithm="revolve"` and
@@ -124,7 +124,7 @@ class GpuzipSchedule(CheckpointSchedule):  # type: ignore[misc]
         return storage_type == StorageType.RAM or (storage_type == StorageType.DISK and bool(self._on_disk))
 
 
-class _Reverse(Reverse):  # type: ignore[misc]
+class _Reverse(Reverse):
     """An adjoint step that tells the schedule when it is done. pyadjoint keeps the actions of its first
     derivative and repeats them; where an exception ended it, these are not all."""
 

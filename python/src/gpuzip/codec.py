@@ -1,7 +1,7 @@
 """Codecs: arrays in host memory as compressed streams."""
 
 import ctypes
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence, Tuple
 
 from . import _abi
 from . import config as _config
@@ -13,8 +13,13 @@ from .config import Config
 from .errors import ArgumentError, check, raised
 from .records import CodecInfo
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
-def encode(*arrays: Any, config: Optional[Config] = None, roles: Sequence[int] = (), **keys: Any) -> bytes:
+    from ._keys import ConfigKeys
+
+
+def encode(*arrays: Any, config: Optional[Config] = None, roles: Sequence[int] = (), **keys: "Unpack[ConfigKeys]") -> bytes:
     """Compresses arrays in host memory into one stream, with the codec `compressor` and the bound
     `error_bound` of the configuration: `encode(u, compressor="lorenzo", error_bound=1e-3)`.
 

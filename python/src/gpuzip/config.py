@@ -5,11 +5,16 @@ import difflib
 import os
 import re
 import warnings
-from typing import Any, Dict, Iterator, Mapping, Optional, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterator, Mapping, Optional, Union
 
 from . import _abi
 from ._library import library
 from .errors import ConfigError, check
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._keys import ConfigKeys
 
 _TYPES = {field[0]: field[1] for field in _abi.gpuzip_config_t._fields_}
 _RETIRED = {"huge_pages"}  # keys of earlier versions: accepted, with a warning
@@ -49,6 +54,11 @@ def _checked(key: str, value: Any) -> Any:
     kind = _TYPES[key]
     wrong = ConfigError(f"{key} = {value!r}: use {choices}")
     if kind is ctypes.c_char_p:
+        if "number" in choices and not isinstance(value, (str, bytes)):
+            try:
+                value = repr(float(value))
+            except (TypeError, ValueError):
+                raise wrong from None
         if names and _fold(str(value)) not in names:
             raise wrong
         try:
@@ -93,13 +103,13 @@ class Config:
 
     __slots__ = ("_struct",)
 
-    def __init__(self, **keys: Any) -> None:
+    def __init__(self, **keys: "Unpack[ConfigKeys]") -> None:
         object.__setattr__(self, "_struct", _abi.gpuzip_config_t())
         check(library.gpuzip_config_init(self._struct))
         self.update(keys)
 
     @classmethod
-    def load(cls, path: Union[str, "os.PathLike[str]", None] = None, **keys: Any) -> "Config":
+    def load(cls, path: Union[str, "os.PathLike[str]", None] = None, **keys: "Unpack[ConfigKeys]") -> "Config":
         """Returns the defaults, changed by the file at `path` (None: no file), then by the
         environment variables GPUZIP_<KEY>, and then by `keys`."""
         config = cls()
@@ -113,7 +123,7 @@ class Config:
         for key, value in keys.items():
             setattr(self, key, value)
 
-    def copy(self, **keys: Any) -> "Config":
+    def copy(self, **keys: "Unpack[ConfigKeys]") -> "Config":
         """Returns a configuration with the same values, changed by `keys`."""
         return Config(**{**self.changed(), **keys})
 

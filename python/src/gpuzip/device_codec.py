@@ -1,7 +1,7 @@
 """Codecs on arrays on a GPU: compressed streams in memory of the GPU, without waiting for it."""
 
 import ctypes
-from typing import Any, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Sequence, Tuple
 
 from . import _abi
 from . import config as _config
@@ -9,6 +9,11 @@ from ._arrays import Fields, describe, fields_of, fill
 from ._library import library
 from .config import Config
 from .errors import ArrayError, StreamError, ValuesError, check
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._keys import ConfigKeys
 
 RESULT_BYTES = ctypes.sizeof(_abi.gpuzip_codec_result_t)
 
@@ -23,7 +28,7 @@ class DeviceSizes(NamedTuple):
     """Work space."""
 
 
-def device_sizes(*arrays: Any, config: Optional[Config] = None, roles: Sequence[int] = (), **keys: Any) -> DeviceSizes:
+def device_sizes(*arrays: Any, config: Optional[Config] = None, roles: Sequence[int] = (), **keys: "Unpack[ConfigKeys]") -> DeviceSizes:
     """Returns the memory that `encode_device` and `decode_device` need for these arrays, or for fields
     without memory, `Field(shape=..., dtype=...)`."""
     made = fields_of(arrays, False, roles=roles)
@@ -42,7 +47,7 @@ def encode_device(
     config: Optional[Config] = None,
     roles: Sequence[int] = (),
     stream: Any = None,
-    **keys: Any,
+    **keys: "Unpack[ConfigKeys]",
 ) -> None:
     """Compresses arrays on a GPU into one stream at the beginning of `coded`, with the bytes of
     `encode`. `coded` and `work` are contiguous arrays on the GPU of at least the bytes of
@@ -69,7 +74,7 @@ def decode_device(
     config: Optional[Config] = None,
     roles: Sequence[int] = (),
     stream: Any = None,
-    **keys: Any,
+    **keys: "Unpack[ConfigKeys]",
 ) -> None:
     """Decompresses a stream of `encode_device` or `encode`, which lies at the beginning of `coded`, into
     arrays on a GPU. The configuration names the codec; memory and order are as for `encode_device`."""

@@ -6,7 +6,7 @@ and `except MemoryError` work as elsewhere.
 """
 
 import threading
-from typing import Any, Callable, Dict, Type
+from typing import Any, Callable, Dict, Optional, Type
 
 from . import _abi
 from ._library import library
@@ -141,7 +141,7 @@ def raised(function: Callable[..., int]) -> Callable[..., int]:
 def last_error(status: int) -> BaseException:
     """Returns the exception for `status`, with the text of this thread's last error, or the
     KeyboardInterrupt or SystemExit with which a function of `raised` ended."""
-    reason = _thread.__dict__.pop("raised", None)
+    reason: Optional[BaseException] = _thread.__dict__.pop("raised", None)
     if reason is not None and not isinstance(reason, Exception):
         return reason
     text = library.gpuzip_last_error().decode("utf-8", "replace")

@@ -1,20 +1,64 @@
 """Plans: what a session would decide and take, asked before it is made."""
 
-from typing import Any, Dict, Optional, Sequence
+from typing import TYPE_CHECKING, Dict, List, Optional, Sequence, Tuple
 
 from . import _abi
 from . import config as _config
-from ._arrays import fields_of, int32
+from ._arrays import Field, fields_of, int32, typestr_of
+from ._drawing import Drawn, Picture
 from ._library import library
 from ._records import filled
 from .config import Config
+from .errors import ArgumentError, DeviceError, OutOfMemoryError
 from .records import Summary
-from .session import Arrays, sequence
+from .schedule import Schedule
+from .session import Arrays, Session, sequence
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._keys import ConfigKeys
+
+
+class Plan(Drawn, Summary):
+    """What a session would decide: the members of `Summary`, and the schedule behind them. A notebook shows the
+    drawing of a plan for the host."""
+
+    _asked: Optional[Tuple[List[Field], int, Config]] = None
+
+    def schedule(self) -> Schedule:
+        """Returns the schedule of the plan. Its session is made for a moment: a plan for more memory than this machine
+        has is an `OutOfMemoryError`, and one for a GPU that it has not a `DeviceError`."""
+        if self._asked is None:
+            raise ArgumentError("only a plan that gpuzip.plan has returned has a schedule")
+        fields, steps, config = self._asked
+        try:
+            with Session(fields, steps, config) as session:
+                return Schedule.of(session)
+        except (DeviceError, OutOfMemoryError) as reason:
+            raise type(reason)(
+                f"the schedule of this plan is known where its session can be made: {reason}; elsewhere, "
+                "`gpuzip plan --trace-out FILE` writes the schedule of such a plan"
+            ) from None
+
+    def _picture(self) -> Picture:
+        return self.schedule()._picture()
+
+    def _repr_svg_(self) -> Optional[str]:
+        # A notebook that shows a plan must not take memory of a GPU.
+        if self._asked is not None and self._asked[2].backend == "cuda":
+            return None
+        return super()._repr_svg_()
 
 
 def plan(
-    fields: Arrays, steps: int = 0, config: Optional[Config] = None, *, roles: Sequence[int] = (), **keys: Any
-) -> Summary:
+    fields: Arrays,
+    steps: int = 0,
+    config: Optional[Config] = None,
+    *,
+    roles: Sequence[int] = (),
+    **keys: "Unpack[ConfigKeys]",
+) -> Plan:
     """Returns what `Session` with these arguments would decide, and allocates nothing: the schedule
     and its counts, transfers, bytes of device and host memory, the predicted time of a shot in
     seconds (`predicted_s`) and a lower bound of that time (`bound_s`).
@@ -23,14 +67,21 @@ def plan(
     speeds that the prediction uses; without it they are typical of the backend.
     """
     made = fields_of(sequence(fields), False, roles=roles)
-    struct = _config.of(config, keys)._struct
-    return filled(
-        Summary,
+    config = _config.of(config, keys).copy()
+    found = filled(
+        Plan,
         _abi.gpuzip_summary_t,
         lambda raw: library.gpuzip_memory_required(
-            struct, int32("steps", steps), made.array, made.count, raw
+            config._struct, int32("steps", steps), made.array, made.count, raw
         ),
     )
+    if config.backend == "fields":
+        config.backend = "cuda" if made.device else "host"
+    # Shapes and types are enough to ask again: the arrays are let go.
+    parts = zip(made.found, made.array, made.orders)
+    shapes = [Field(shape=f.shape or 1, dtype=typestr_of(f), role=raw.role, order=order) for f, raw, order in parts]
+    found._asked = shapes, steps, config
+    return found
 
 
 def budgets_of(fields: Arrays, in_memory: int, on_disk: int) -> Dict[str, int]:

@@ -3,7 +3,7 @@
 import ctypes
 import os
 import weakref
-from typing import Any, Iterator, Optional
+from typing import TYPE_CHECKING, Any, Iterator, Optional
 
 from . import _abi
 from . import config as _config
@@ -13,6 +13,11 @@ from ._records import filled
 from .config import Config
 from .errors import check
 from .records import QualityInfo
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._keys import ConfigKeys
 
 
 def _close(handle: int, process: int) -> None:
@@ -34,7 +39,7 @@ class Quality(Unshared):
     bound tighter if the error is larger than asked. Codecs that keep no bound are a `ConfigError`.
     """
 
-    def __init__(self, config: Optional[Config] = None, **keys: Any) -> None:
+    def __init__(self, config: Optional[Config] = None, **keys: "Unpack[ConfigKeys]") -> None:
         self._given = _config.of(config, keys).copy()  # has the strings that the library points to
         handle = ctypes.c_void_p()
         check(library.gpuzip_quality_open(self._given._struct, handle))

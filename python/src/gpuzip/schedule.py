@@ -2,22 +2,30 @@
 
 import ctypes
 import io
+import itertools
 import os
 import tempfile
 import weakref
-from typing import Any, Iterable, Iterator, List, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, List, Optional, Tuple, Union
 
 from . import _abi
 from . import config as _config
 from ._arrays import int32
+from ._drawing import Drawn, Picture, picture
 from ._files import new_file
 from ._library import Unshared, library
 from ._records import filled
 from .actions import TERMINATE, Action, ActionType, action_of
 from .config import Config
-from .errors import ScheduleError, check
+from .errors import ArgumentError, ScheduleError, check
+from .process import algorithm_name
 from .records import Summary
 from .session import Arrays, Session
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._keys import ConfigKeys
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -27,26 +35,27 @@ def _release(handle: int, process: int) -> None:
         check(library.gpuzip_schedule_release(handle))
 
 
-class Schedule(Unshared):
+class Schedule(Drawn, Unshared):
     """The actions that reverse `steps` time steps.
 
     `Schedule(1000, checkpointing_algorithm="revolve", checkpointing_snaps=10)` is a schedule of its
     own; `config` and `keys` are as for `Session`. Iterating gives the actions, TERMINATE included,
     from the current one on; `rewind` goes back to the start. Without sessions, algorithm `auto` is
-    Revolve with GPUZIP's number of snapshots.
+    Revolve with GPUZIP's number of snapshots. A notebook shows the drawing of a schedule that was made in this way.
 
     A schedule shared by several sessions, one for each device: `attach` makes the sessions, the
     loop runs over the schedule, and `Session.dispatch` makes each session follow.
     """
 
-    def __init__(self, steps: int = 0, config: Optional[Config] = None, **keys: Any) -> None:
+    def __init__(self, steps: int = 0, config: Optional[Config] = None, **keys: "Unpack[ConfigKeys]") -> None:
         handle = ctypes.c_void_p()
-        check(
-            library.gpuzip_schedule_create(
-                _config.of(config, keys)._struct, int32("steps", steps), handle
-            )
-        )
+        config = _config.of(config, keys)
+        check(library.gpuzip_schedule_create(config._struct, int32("steps", steps), handle))
         self._own(handle)
+        self._made = steps, config.copy()
+
+    # Steps and configuration, if the schedule was not that of a session.
+    _made: Optional[Tuple[int, Config]] = None
 
     def _own(self, handle: ctypes.c_void_p) -> None:
         self._handle = handle.value or 0
@@ -62,15 +71,15 @@ class Schedule(Unshared):
         return schedule
 
     @classmethod
-    def read(cls, path: Path, **keys: Any) -> "Schedule":
+    def read(cls, path: Path, **keys: "Unpack[ConfigKeys]") -> "Schedule":
         """Reads a trace: a file with one `<timestep> <ACTION>` per line, in the format of GPUZIP
         2.x. A trace that does not reverse its steps is a `ScheduleError`."""
         with open(path) as file:
             steps = sum(1 for line in file if line.split()[1:] in (["BACKWARD"], ["FIRSTURN"]))
-        keys.update(checkpointing_algorithm="trace", trace_file_path=path)
+        keys["checkpointing_algorithm"], keys["trace_file_path"] = "trace", path
         return cls(steps, **keys)
 
-    def attach(self, fields: Arrays, config: Optional[Config] = None, **keys: Any) -> Session:
+    def attach(self, fields: Arrays, config: Optional[Config] = None, **keys: "Unpack[ConfigKeys]") -> Session:
         """Makes a session that follows this schedule; arguments as for `Session`."""
         return Session(fields, 0, config, schedule=self, **keys)
 
@@ -125,6 +134,29 @@ class Schedule(Unshared):
         """Writes the schedule as a trace, for `Schedule.read` and for the keys
         `checkpointing_algorithm = trace` and `trace_file_path`. Rewinds the schedule."""
         write_trace(path, self.actions())
+
+    def _picture(self) -> Picture:
+        decided = self.summary()
+        if not decided.steps:
+            raise ArgumentError("a schedule without a number of time steps has no drawing: give `steps`")
+        sweeps = decided.backward_steps // decided.steps
+        # Another schedule of the same actions, where there can be one, so that this one stays at its action.
+        other = self if self._made is None else Schedule(*self._made)
+        # Iterating ends at the TERMINATE of each reverse sweep.
+        actions = itertools.chain.from_iterable(itertools.repeat(other.rewind(), sweeps))
+        try:
+            return picture(actions, algorithm_name(decided.algorithm), decided.steps, decided.snapshots, sweeps)
+        finally:
+            other.rewind()
+
+    def _repr_svg_(self) -> Optional[str]:
+        # Reading the actions of a session's schedule would rewind it.
+        return None if self._made is None else super()._repr_svg_()
+
+    def svg(self) -> str:
+        """Returns the drawing as the text of an SVG file. More than 20,000 lines are an `ArgumentError`. Rewinds a
+        schedule of `Schedule.of`, as `plot` does."""
+        return super().svg()
 
     def release(self) -> None:
         """Gives the schedule back. Sessions that follow it keep it alive."""

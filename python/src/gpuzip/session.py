@@ -5,7 +5,7 @@ import os
 import weakref
 from collections import deque
 from contextlib import contextmanager
-from typing import Any, Callable, Deque, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Deque, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _abi
 from . import config as _config
@@ -20,6 +20,11 @@ from .errors import ArgumentError, ConfigError, Error, ShapeError, StateError, c
 from .profile import Profile
 from .records import Generation, Stats, Summary
 from .streams import handle_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._keys import ConfigKeys
 
 Arrays = Any
 """One array, or a sequence (tuple or list) of arrays and `Field`s."""
@@ -111,7 +116,7 @@ class Session(Unshared):
         *,
         roles: Sequence[int] = (),
         schedule: Any = None,
-        **keys: Any,
+        **keys: "Unpack[ConfigKeys]",
     ) -> None:
         arrays = sequence(fields)
         if roles and len(roles) != len(arrays):

@@ -2,7 +2,7 @@
 
 import contextlib
 import weakref
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -17,6 +17,11 @@ from ._torch_state import Arrays, Form, Leaves, Random, autocast, budget, differ
 from .actions import FORWARD, RESTORE, SAVE
 from .errors import ArgumentError, UnsupportedError
 from .session import Session
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._keys import ConfigKeys
 
 _saved = object()  # Stands for a parameter that is a tensor, which PyTorch keeps.
 
@@ -333,7 +338,7 @@ def scan(
     *params: Any,
     memory: Any = None,
     preserve_rng_state: bool = True,
-    **config: Any,
+    **config: "Unpack[ConfigKeys]",
 ) -> Any:
     """Returns the state after `n` time steps: `step(state, t, *params)` returns the state t + 1 of
     state t, for t = 0, ..., n - 1.
@@ -357,10 +362,10 @@ def scan(
         raise ArgumentError(f"n is {n}: gpuzip.torch.scan needs at least one time step")
     (leaves, tree), (named, params_tree) = tree_flatten(state), tree_flatten(params)
     form = Form(state, leaves, tree)
-    config = _budget(memory, leaves, config)
+    session_keys = _budget(memory, leaves, dict(config))
     loop = _Loop(step, n, form, params_tree)
     if torch.is_grad_enabled() and any(getattr(leaf, "requires_grad", False) for leaf in (*leaves, *named)):
-        leaves = _Scan.apply(_Sweep(loop, leaves, preserve_rng_state, config), *leaves, *named)
+        leaves = _Scan.apply(_Sweep(loop, leaves, preserve_rng_state, session_keys), *leaves, *named)
         return form.state(list(leaves))
     arguments = loop.named(named)
     for t in range(loop.n):

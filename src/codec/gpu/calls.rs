@@ -5,7 +5,7 @@
 //! no call has to wait for the device to unload them.
 
 use super::rows::{self, RowKernels};
-use super::snapshot::{Coded, SnapshotKernels};
+use super::snapshot::{codec_failed, Coded, SnapshotKernels};
 use super::Modules;
 use crate::codec::snapshot_codec::not_finite;
 use crate::codec::streams::Record;
@@ -63,6 +63,7 @@ impl Told {
         match self.status {
             0 => Ok(self.bytes),
             status if status == Code::Values as i32 => not_finite(self.field as usize, self.count),
+            status if status == Code::Argument as i32 => codec_failed(self.field),
             _ => fail!(
                 Stream,
                 "array of field {}: the stream is damaged or cut off, or of other arrays",
@@ -110,7 +111,7 @@ pub(crate) fn work_bytes(settings: &Settings, layout: &Layout, are_apart: &[bool
 /// Enqueues the coding of the fields into a stream at the address `to`, a multiple of 64 with the room that
 /// `SnapshotCodec::output_bytes` tells. A call in memory of its own returns the bytes of the stream.
 pub(crate) fn encode(call: &DeviceCall, to: u64) -> Result<u64> {
-    enqueue(call, |queue, kept, places, [work, report]| {
+    enqueue(call, [Code::Values, Code::Argument], |queue, kept, places, [work, report]| {
         kept.rows.gather(queue, call.fields, places)?;
         kept.kernels.compress(queue, work, 1, places, to, report)
     })
@@ -120,7 +121,7 @@ pub(crate) fn encode(call: &DeviceCall, to: u64) -> Result<u64> {
 /// within `bytes` bytes. A call in memory of its own returns the bytes of the stream.
 pub(crate) fn decode(call: &DeviceCall, from: u64, bytes: u64) -> Result<u64> {
     let coded = Coded { at: from, bytes, is_whole: false };
-    enqueue(call, |queue, kept, places, [work, report]| {
+    enqueue(call, [Code::Values, Code::Stream], |queue, kept, places, [work, report]| {
         let record = Record::Part(0);
         kept.kernels.decompress(queue, work, record, coded, places, report)?;
         kept.rows.scatter(queue, call.fields, places)
@@ -152,12 +153,14 @@ fn with_device<T>(ordinal: i32, body: impl FnOnce(&mut OnDevice) -> Result<T>) -
 
 /// Runs `body` with the kernels of the call, the addresses of contiguous fields, and the addresses of the work
 /// memory and of the report, and enqueues before it the preparation of the work memory and after it the
-/// result. In memory of its own it waits, and returns the bytes of the stream.
+/// result; `codes`: what the errors 1 and 2 of the report mean. In memory of its own it waits, and returns the
+/// bytes of the stream.
 fn enqueue(
     call: &DeviceCall,
+    codes: [Code; 2],
     body: impl FnOnce(&Queue, &Kept, &[u64], [u64; 2]) -> Result<()>,
 ) -> Result<u64> {
-    let statuses = [Code::Values, Code::Stream].map(|code| code as i32);
+    let statuses = codes.map(|code| code as i32);
     let (primary, own, result) = with_device(call.ordinal, |device| {
         let OnDevice { primary, modules, kept, own } = device;
         primary.enqueue(call.stream, call.name, |queue| {

@@ -9,6 +9,7 @@ mod calls;
 pub(super) mod fixed;
 mod owned;
 pub(super) mod quantize;
+mod registered;
 mod rows;
 mod snapshot;
 mod sources;
@@ -16,6 +17,7 @@ mod sum;
 
 pub(crate) use calls::{decode, encode, receive, work_bytes, DeviceCall, Memory};
 pub use owned::GpuCodec;
+pub(super) use registered::Registered;
 pub use snapshot::Report;
 pub use sources::sources;
 pub use sum::FieldSum;
@@ -82,6 +84,11 @@ pub(crate) trait GpuCoder: Send {
     /// Returns the words that the kept memory must begin with before the first array.
     fn tables(&self) -> Result<Vec<u64>> {
         Ok(Vec::new())
+    }
+
+    /// Whether the kernels of `compress` may mark the job as damaged, which is an error of the codec.
+    fn may_fail(&self) -> bool {
+        false
     }
 
     /// Enqueues what else must be done in new memory before the first array.

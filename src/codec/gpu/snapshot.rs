@@ -50,6 +50,22 @@ impl Report {
             _ => fail!(Stream, "the stream of field {} of a snapshot is damaged", self.field),
         }
     }
+
+    /// As `check`, after `compress`.
+    pub fn check_made(&self) -> Result<[u64; 2]> {
+        match self.error {
+            2 => codec_failed(self.field),
+            _ => self.check(),
+        }
+    }
+}
+
+/// The error of a registered codec that says in device memory that it failed.
+pub(super) fn codec_failed<T>(field: impl std::fmt::Display) -> Result<T> {
+    fail!(
+        Argument,
+        "a registered codec failed to compress field {field} on the device: it set a negative status, or more bytes than it has room for"
+    )
 }
 
 /// The kernels for values of one type.
@@ -93,6 +109,7 @@ pub struct SnapshotKernels {
     decide: Kernel,
     seal: Kernel,
     open: Kernel,
+    refuse: Kernel,
     verify: Kernel,
     judge: Kernel,
     conclude: Kernel,
@@ -209,6 +226,7 @@ impl SnapshotKernels {
             decide: kernel(c"snapshot_decide", WARP)?,
             seal: kernel(c"snapshot_seal", WARP)?,
             open: kernel(c"snapshot_open", WARP)?,
+            refuse: kernel(c"snapshot_refuse", WARP)?,
             verify: kernel(c"snapshot_verify", THREADS)?,
             judge: kernel(c"snapshot_judge", WARP)?,
             conclude: kernel(c"snapshot_conclude", WARP)?,
@@ -440,6 +458,9 @@ impl SnapshotKernels {
         let later = later.map_or(0, |j| fields[self.streams[j].field]);
         let (coder, room) = (&self.coders[stream.coder], self.room(&at, stream.coder));
         coder.compress(queue, Values { x, later }, job, room)?;
+        if coder.may_fail() {
+            self.refuse.launch(queue, 1, &[&job, &(stream.field as u32), &at.state])?;
+        }
         stream.typed.fill.launch(queue, blocks(values, THREADS, EACH), &[&x, &values, &job])?;
         let Addresses { settings, fields: infos, groups, jobs, state, .. } = at;
         self.seal.launch(

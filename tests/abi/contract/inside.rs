@@ -95,7 +95,10 @@ fn calls_from_inside_a_call_are_errors() {
         max_bytes: Some(inside_max_bytes),
         compress: Some(inside_compress),
         decompress: Some(inside_decompress),
-        reserved: [0; 4],
+        device_compress: None,
+        device_decompress: None,
+        device_work: None,
+        reserved: 0,
     };
     let mut number = 0;
     // SAFETY: the table lives, and its functions return.

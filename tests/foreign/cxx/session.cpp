@@ -1,8 +1,8 @@
 // Tests gpuzip.hpp: sweeps, runs by callbacks, moved objects, errors, exceptions that pass through
 // the library, configurations, codecs. The program exits with 1 at the first failed check.
 #include <gpuzip.hpp>
-#include <gpuzip.hpp>
 
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -111,6 +111,44 @@ void unknown_steps() {
     CHECK(app.reversed == 0 && session.summary().steps == kSteps);
   }
   CHECK(thrown("has ended already", [&] { session.end_forward(); }) == GPUZIP_ERR_STATE);
+}
+
+/* A view of values in memory, with the members of std::mdspan. */
+template <std::size_t dimensions>
+struct View {
+  static constexpr std::size_t rank() { return dimensions; }
+  double *data_handle() const { return data; }
+  int extent(std::size_t k) const { return extents[k]; }
+  int stride(std::size_t k) const { return strides[k]; }
+  double *data;
+  int extents[dimensions], strides[dimensions];
+};
+
+void fields() {
+  std::array<float, 6> values{};
+  const gpuzip_field_t whole = gpuzip::field(values);
+  CHECK(whole.data == values.data() && whole.n1 == 6 && whole.type == GPUZIP_TYPE_F32);
+  double memory[200];
+  const gpuzip_field_t right = gpuzip::field(View<3>{memory, {2, 5, 7}, {50, 8, 1}}); /* rows of 7 in 8, C order */
+  CHECK(right.n1 == 7 && right.n2 == 5 && right.n3 == 2 && right.pitch2 == 8 && right.pitch3 == 50);
+  const gpuzip_field_t left = gpuzip::field(View<2>{memory, {9, 3}, {1, 9}}); /* Fortran order */
+  CHECK(left.n1 == 9 && left.n2 == 3 && left.n3 == 1 && left.pitch2 == 9 && left.type == GPUZIP_TYPE_F64);
+  CHECK(gpuzip::field(View<1>{memory, {4}, {1}}).n1 == 4);
+  bool refused = false;
+  try {
+    gpuzip::field(View<1>{memory, {4}, {2}});
+  } catch (const std::invalid_argument &) {
+    refused = true;
+  }
+  CHECK(refused);
+  gpuzip::config config = revolve(2, 1);
+  config.check = 1;
+  gpuzip::session session(config, 5, {right});
+  session.name_fields({"pressure"});
+  session.get_action();
+  session.save(0, {right});
+  CHECK(session.get_action().type == GPUZIP_ACTION_FORWARD && session.get_action().type == GPUZIP_ACTION_SAVE);
+  CHECK(thrown("field 0 (pressure) is", [&] { session.save(1, {left}); }) == GPUZIP_ERR_SHAPE);
 }
 
 void sweeps() {
@@ -422,6 +460,49 @@ struct Hundredths : gpuzip::codec {
   }
 };
 
+// The same codec with functions for device memory, which note what they get. Number 4 is compress, 5 decompress.
+struct OnDevice : Hundredths, gpuzip::device_codec {
+  std::string seen;
+  explicit OnDevice(const int *where) : Hundredths(where) {}
+
+  gpuzip::device_codec *on_device() override { return this; }
+  std::uint64_t work(const gpuzip_field_t &field) override { return 8 * field.n1; }
+  void compress(const gpuzip_field_t &field, bool rms, void *, std::uint64_t capacity, gpuzip_codec_job_t *, void *,
+                void *) override {
+    may_throw(4);
+    seen = "compress " + std::to_string(field.n1) + (rms ? " rms " : " ") + std::to_string(capacity);
+  }
+  void decompress(const void *, std::uint64_t capacity, const gpuzip_field_t &field, gpuzip_codec_job_t *, void *,
+                  void *) override {
+    may_throw(5);
+    seen = "decompress " + std::to_string(field.n1) + " " + std::to_string(capacity);
+  }
+  using Hundredths::compress;
+  using Hundredths::decompress;
+};
+
+// The C functions that a codec with functions for device memory is registered with.
+void device_codecs() {
+  int throws = 0;
+  OnDevice *codec = new OnDevice(&throws);
+  CHECK(gpuzip::register_codec("hundredths on devices", std::unique_ptr<gpuzip::codec>(codec)) >= 64);
+  void *user = static_cast<gpuzip::codec *>(codec);
+  const gpuzip_field_t field = gpuzip::field<float>(nullptr, 7);
+  CHECK(gpuzip::detail::codec_device_work(user, &field) == 56);
+  const auto compress = [&] {
+    return gpuzip::detail::codec_device_compress(user, &field, 1, nullptr, 20, nullptr, nullptr, nullptr);
+  };
+  const auto decompress = [&] {
+    return gpuzip::detail::codec_device_decompress(user, nullptr, 20, &field, nullptr, nullptr, nullptr);
+  };
+  CHECK(compress() == 0 && codec->seen == "compress 7 rms 20");
+  CHECK(decompress() == 0 && codec->seen == "decompress 7 20");
+  throws = 4;
+  CHECK(compress() == -1 && decompress() == 0);
+  throws = 5;
+  CHECK(compress() == 0 && decompress() == -1);
+}
+
 void codecs() {
   int throws = 0;
   gpuzip::config config;
@@ -555,6 +636,7 @@ void restart(const std::string &folder) {
 }  // namespace
 
 int main(int, char **arguments) {
+  fields();
   sweeps();
   unknown_steps();
   profiles();
@@ -568,6 +650,7 @@ int main(int, char **arguments) {
   halos();
   configurations(arguments[1]);
   codecs();
+  device_codecs();
   restart(arguments[1]);
   std::puts("ok");
   return 0;

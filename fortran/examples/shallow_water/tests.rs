@@ -1,0 +1,212 @@
+//! The ocean model in Fortran (fortran/examples/shallow_water) under OpenMPI and MPICH: its gradient is the
+//! derivative of the misfit, and has the same bits on any number of ranks, with every state kept, with
+//! snapshots in memory and on disk, and after all ranks were killed.
+
+use crate::common::{self, have, library, root, run, scratch, stdout, tempdir};
+use crate::mpi_rig::{mpis, quiet};
+use gpuzip::schedule::Schedule;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// gfortran 12 warns of descriptors that it allocates itself.
+const FLAGS: &str =
+    "FFLAGS=-std=f2008 -O2 -Wall -Wextra -Werror -Wno-uninitialized -Wno-maybe-uninitialized";
+
+const REVOLVE: [(&str, &str); 2] =
+    [("GPUZIP_CHECKPOINTING_ALGORITHM", "revolve"), ("GPUZIP_CHECKPOINTING_SNAPS", "6")];
+
+/// Four staging buffers and some snapshots fit the host budget of each rank; the other snapshots go to disk.
+const DISK: [(&str, &str); 3] = [
+    ("GPUZIP_CHECKPOINTING_ALGORITHM", "revolve"),
+    ("GPUZIP_HOST_BUDGET", "500K"),
+    ("GPUZIP_DISK_BUDGET", "2M"),
+];
+
+/// The program, built with one MPI, in the folder of a test.
+struct Ocean {
+    mpi: &'static str,
+    dir: PathBuf,
+}
+
+impl Ocean {
+    fn all(test: &str) -> Vec<Self> {
+        let built = mpis().into_iter().filter(|mpi| have(&format!("mpif90.{mpi}")));
+        built.map(|mpi| Self::new(mpi, test)).collect()
+    }
+
+    fn new(mpi: &'static str, test: &str) -> Self {
+        static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+        let (build, dir) =
+            (scratch(&format!("ocean-{mpi}")), tempdir(&format!("ocean-{test}-{mpi}")));
+        let guard = ONE_AT_A_TIME.lock();
+        run(common::plain(Command::new("make").arg("-s").arg("-C").arg(root().join("fortran")))
+            .arg(format!("BUILD={}", build.display()))
+            .arg(format!("GPUZIP_LIB={}", library().display()))
+            .args([FLAGS, &format!("MPIFC=mpif90.{mpi}"), "shallow_water"]));
+        drop(guard);
+        std::fs::copy(build.join("shallow_water"), dir.join("shallow_water")).unwrap();
+        Self { mpi, dir }
+    }
+
+    /// The program with these keys, separated by blanks; snapshots on disk go to the folder of the test.
+    fn command(&self, ranks: usize, keys: &str, config: &[(&str, &str)]) -> Command {
+        let mut command = quiet(Command::new(format!("mpirun.{}", self.mpi)));
+        if self.mpi == "openmpi" {
+            command
+                .arg("--oversubscribe")
+                .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+                .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        }
+        command.args(["-n", &ranks.to_string()]).arg(self.dir.join("shallow_water"));
+        command.args(keys.split_whitespace()).current_dir(&self.dir);
+        command.env("GPUZIP_DISK_PATH", &self.dir).envs(config.iter().copied());
+        // mpirun ends ranks that wait for each other for more than 200 seconds, with a failure.
+        command.env("MPIEXEC_TIMEOUT", "200");
+        command
+    }
+
+    fn gradient(&self) -> PathBuf {
+        self.dir.join("gradient.npy")
+    }
+
+    /// The bytes of the gradient, what was printed without what gpuzip counted, and that line.
+    fn run(&self, ranks: usize, keys: &str, config: &[(&str, &str)]) -> (Vec<u8>, String, String) {
+        let _ = std::fs::remove_file(self.gradient());
+        let printed = stdout(&run(&mut self.command(ranks, keys, config)));
+        let (counts, physics): (Vec<&str>, Vec<&str>) =
+            printed.lines().partition(|line| line.starts_with("gpuzip "));
+        (std::fs::read(self.gradient()).unwrap(), physics.join("\n"), counts.concat())
+    }
+}
+
+/// The number after a text.
+fn number(line: &str, name: &str) -> u64 {
+    let rest = line.split(name).nth(1).unwrap_or_else(|| panic!("no {name} in {line}"));
+    rest.trim_start().split(',').next().unwrap().parse().unwrap()
+}
+
+/// The orders of the Taylor test, of which the table has two in each row but the first.
+fn orders(printed: &str) -> Vec<f64> {
+    let rows = printed.lines().skip_while(|line| !line.starts_with("e  ")).skip(2);
+    rows.flat_map(|row| {
+        let words: Vec<f64> = row.split_whitespace().map(|word| word.parse().unwrap()).collect();
+        [words[2], words[4]]
+    })
+    .collect()
+}
+
+#[test]
+fn gradients_are_derivatives_with_equal_bits_on_any_number_of_ranks() {
+    let keys = "nx=30 ny=24 steps=120";
+    for ocean in Ocean::all("bits") {
+        let (kept, physics, _) = ocean.run(1, &format!("{keys} states=kept"), &[]);
+        assert_eq!(kept.len(), 128 + 2 * 24 * 30 * 8);
+        let orders = orders(&physics);
+        assert!(
+            orders.len() == 12 && orders.iter().all(|&order| (order - 2.0).abs() < 0.1),
+            "{physics}"
+        );
+        let difference = physics.split("relative difference").nth(1).unwrap();
+        let difference = difference.split_whitespace().next().unwrap();
+        assert!(difference.parse::<f64>().unwrap() < 1e-12, "{physics}");
+        // MPICH's ranks do not give up their processor while they wait, so that more ranks than
+        // processors are slow.
+        let (numbers, tests) =
+            if ocean.mpi == "openmpi" { (&[1, 2, 4][..], "T") } else { (&[1, 2][..], "F") };
+        for &ranks in numbers {
+            for config in [&REVOLVE[..], &DISK] {
+                let keys = format!("{keys} tests={tests}");
+                let (gradient, told, counts) = ocean.run(ranks, &keys, config);
+                let place = format!("{}, {ranks} ranks, {config:?}: {counts}", ocean.mpi);
+                let expected = if tests == "T" { 12 } else { 2 };
+                assert!(told.lines().eq(physics.lines().take(expected)), "{place}: {told}");
+                assert!(gradient == kept, "{place}");
+                let [written, read] =
+                    ["written to disk", "read from disk"].map(|name| number(&counts, name));
+                if config == REVOLVE {
+                    let revolve = Schedule::revolve(120, 6).unwrap();
+                    assert_eq!(
+                        number(&counts, "forward steps"),
+                        revolve.forward_steps(),
+                        "{place}"
+                    );
+                    assert_eq!((written, read), (0, 0), "{place}");
+                } else {
+                    assert!(written > 0 && read > 0, "{place}");
+                }
+            }
+        }
+    }
+}
+
+/// The generation that was published last, by the name of its file.
+fn newest(folder: &Path) -> Option<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let generations = names.filter(|name| name.ends_with(".gen"));
+    generations.map(|name| name[name.len() - 16..].to_string()).max()
+}
+
+/// Waits until a run has published so many more generations, or has ended.
+fn wait_for(child: &mut Child, generations: usize, folder: &Path) {
+    let begin = Instant::now();
+    let mut last = newest(folder);
+    let mut seen = 0;
+    // A signal while mpirun starts the ranks may leave them waiting in MPI_Init for ever.
+    while seen < generations && child.try_wait().unwrap().is_none() {
+        assert!(begin.elapsed() < Duration::from_secs(200));
+        std::thread::sleep(Duration::from_millis(2));
+        let now = newest(folder);
+        seen += usize::from(now != last);
+        last = now;
+    }
+}
+
+#[test]
+fn runs_whose_ranks_were_all_killed_go_on_with_the_same_bits() {
+    let keys = "nx=60 ny=40 steps=400 tests=F";
+    let Some(ocean) = Ocean::all("killed").into_iter().next() else { return };
+    let (kept, physics, _) = ocean.run(1, &format!("{keys} states=kept"), &[]);
+    let files = ocean.dir.join("restart");
+    let folder = files.display().to_string();
+    let restart = [("GPUZIP_PERSIST_DIR", &folder[..]), ("GPUZIP_PERSIST_OVERHEAD", "1")];
+    let config = [&DISK[..], &restart].concat();
+    let _ = std::fs::remove_file(ocean.gradient());
+    let mut killed = 0;
+    for generations in [1, 4, 16] {
+        let mut command = ocean.command(2, keys, &config);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        wait_for(&mut child, generations, &files);
+        // The ranks, by the folder of the test; the command line of mpirun begins otherwise.
+        let program = format!("^{}", ocean.dir.join("shallow_water").display());
+        let ranks = Command::new("pgrep").args(["-f", &program]).output().unwrap();
+        for rank in String::from_utf8(ranks.stdout).unwrap().lines() {
+            // SAFETY: a process of this test.
+            unsafe { libc::kill(rank.parse().unwrap(), libc::SIGKILL) };
+        }
+        if child.wait().unwrap().success() {
+            assert!(std::fs::read(ocean.gradient()).unwrap() == kept); // it had ended
+        } else {
+            killed += 1;
+        }
+    }
+    assert!(killed > 0, "every run ended before its ranks were killed");
+    let last = run(&mut ocean.command(2, keys, &config));
+    let told = String::from_utf8_lossy(&last.stderr).into_owned();
+    assert!(told.contains("shallow_water: goes on after action "), "{told}");
+    let printed = stdout(&last);
+    let counts = printed.lines().find(|line| line.starts_with("gpuzip ")).unwrap();
+    assert!(number(counts, "read from disk") > 0, "{counts}");
+    assert!(physics.lines().all(|line| printed.contains(line)), "{printed}\n{physics}");
+    assert!(std::fs::read(ocean.gradient()).unwrap() == kept);
+    // No run goes on with the files of another one; the fields are the same.
+    for (keys, reason) in [
+        ("nx=60 ny=40 steps=400 tests=F dx=9000", "other nx, ny, steps or dx"),
+        ("nx=60 ny=40 steps=399 tests=F", "steps = 400"),
+    ] {
+        let output = ocean.command(2, keys, &config).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && told.contains(reason), "{keys}: {told}");
+    }
+}

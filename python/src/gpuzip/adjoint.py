@@ -1,0 +1,245 @@
+"""`adjoint`: the adjoint of a loop over time steps of NumPy, with the states kept by a session."""
+
+import hashlib
+import os
+from fnmatch import fnmatch
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Union
+
+from . import _abi
+from . import config as _config
+from ._arrays import int32
+from .actions import BACKWARD, FORWARD, RESTORE, SAVE
+from .config import Config
+from .errors import ArgumentError, ArrayError, ConfigError, ShapeError, StateError
+from .progress import progress as _progress
+from .session import Session
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._keys import ConfigKeys
+
+Step = Callable[[Any, int], None]
+AdjointStep = Callable[[Any, int, Any], None]
+
+
+class Stopped(SystemExit):
+    """`adjoint` has stopped at the request of `request_stop` or of a signal, and the restart files hold the run. A
+    program that does not catch it ends with the status 3."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(3)
+        self.folder = folder
+
+    def __str__(self) -> str:
+        return f"the run was stopped; its restart files are in {self.folder}"
+
+
+class _Arrays:
+    """A single array, a list or a dict of arrays, and copies of what was given."""
+
+    def __init__(self, name: str, given: Any) -> None:
+        self.name = name
+        self.keys: List[Any] = [None]
+        if isinstance(given, Mapping):
+            self.keys = list(given)
+        elif isinstance(given, (list, tuple)):
+            self.keys = list(range(len(given)))
+        if not self.keys:
+            raise ArgumentError(f"{name} has no arrays")
+        copies = [self._copy(key, given if key is None else given[key]) for key in self.keys]
+        self.value: Any = copies
+        if isinstance(given, Mapping):
+            self.value = dict(zip(self.keys, copies))
+        elif self.keys == [None]:
+            self.value = copies[0]
+
+    def label(self, key: Any) -> str:
+        return self.name if key is None else f"{self.name}[{key!r}]"
+
+    def _copy(self, key: Any, array: Any) -> Any:
+        if not all(hasattr(array, name) for name in ("shape", "dtype", "copy", "__setitem__")):
+            raise ArrayError(f"{self.label(key)} is a {type(array).__name__}: give arrays of NumPy")
+        return array.copy()
+
+    def arrays(self) -> List[Any]:
+        """The arrays, of which a step may have replaced some."""
+        if self.keys == [None]:
+            return [self.value]
+        if len(self.value) != len(self.keys):
+            raise ShapeError(f"a step has changed the number of arrays of {self.name} from {len(self.keys)} to {len(self.value)}")
+        found = [self.value[key] for key in self.keys]
+        if len(set(map(id, found))) < len(found):
+            raise ArrayError(f"a step has put one array into two places of {self.name}: put a copy into one of them")
+        return found
+
+    def fill(self, given: Any, what: str) -> None:
+        """Writes `given`, arrays in the form of these, into these."""
+        if isinstance(self.value, (dict, list)) and len(given) != len(self.keys):
+            raise ShapeError(f"{what} has {len(given)} arrays, and {self.name} has {len(self.keys)}")
+        for key, array in zip(self.keys, self.arrays()):
+            values = given if key is None else given[key]
+            if getattr(values, "shape", None) != array.shape:
+                raise ShapeError(
+                    f"{what} has {getattr(values, 'shape', type(values).__name__)} where {self.label(key)} has the shape "
+                    f"{array.shape}"
+                )
+            array[...] = values
+
+
+def _call(changes: str, function: Callable[..., Any], *arguments: Any) -> None:
+    """Calls a step, which changes its argument `changes` in place and returns None."""
+    result = function(*arguments)
+    if result is not None:
+        name = getattr(function, "__name__", type(function).__name__)
+        raise TypeError(
+            f"{name} returned a {type(result).__name__}: it must change its argument `{changes}` and return None; "
+            f'write {changes}["u"][...] = values, or {changes}[...] = values for a single array'
+        )
+
+
+class _Restart:
+    """The restart files of a run, which is shot 0 of its folder."""
+
+    def __init__(self, session: Session, config: Config, run: str, parts: Mapping[str, Any]) -> None:
+        self.session, self.folder, self.parts = session, config.persist_dir, parts
+        # The name of this array tells runs apart: the library refuses files that have another one.
+        self.run: Dict[str, Any] = {f"run {run}": bytearray(8)}
+        session.persist_open()
+        found = session.persist_find()
+        if found and found.it >= 0:  # else of the start of the run
+            try:
+                session.persist_read(self.run, self._within())
+            except ShapeError as reason:
+                raise StateError(
+                    f"the restart files in {self.folder} are not of this run: its initial state or the arrays of `keep` "
+                    f"were others. Remove the folder, or set another persist_dir. ({reason})"
+                ) from reason
+
+    def _within(self) -> Dict[str, Any]:
+        found = {}
+        for name, part in self.parts.items():
+            pairs = zip(part.keys, part.arrays()) if isinstance(part, _Arrays) else part.items()
+            found.update({f"{name} {key}": array for key, array in pairs})
+        return found
+
+    def after(self) -> None:
+        """After each action: writes if it is time to."""
+        due = self.session.persist_due()
+        if due == _abi.DUE_NO:
+            return
+        self.session.persist_write(0, self.run, self._within())
+        if due == _abi.DUE_STOP:
+            self.session.persist_wait()
+            raise Stopped(self.folder)
+
+    def end(self) -> None:
+        """After the run: removes its generations, so that the next call begins anew."""
+        self.session.persist_wait()
+        for name in os.listdir(self.folder):
+            if fnmatch(name, "gpuzip-r000000-g*.gen"):
+                os.remove(os.path.join(self.folder, name))
+
+
+def _identity(arrays: _Arrays) -> str:
+    """Names a run by its initial state."""
+    digest = hashlib.blake2b(digest_size=16)
+    for key, array in zip(arrays.keys, arrays.arrays()):
+        digest.update(f"{key} {array.shape} {array.dtype}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _configured(config: Optional[Config], keys: Mapping[str, Any], memory: Any, on_device: bool) -> Config:
+    config = _config.of(config, keys)
+    if memory is not None:
+        budget = "device_budget" if on_device else "host_budget"
+        if getattr(config, budget):
+            raise ConfigError(f"memory is {budget}: give one of them")
+        config = config.copy(**{budget: memory})
+    for key in ("zero_copy", "adjoint_every", "sweeps"):
+        if getattr(config, key) > (0 if key == "zero_copy" else 1):
+            raise ConfigError(f"{key} = {getattr(config, key)}: gpuzip.adjoint has no loop for it; write one with gpuzip.Session")
+    return config
+
+
+def adjoint(
+    step: Step,
+    adjoint_step: AdjointStep,
+    state: Any,
+    n: int,
+    *,
+    final_adjoint: Any = None,
+    memory: Union[int, str, None] = None,
+    keep: Optional[Mapping[str, Any]] = None,
+    progress: bool = False,
+    config: Optional[Config] = None,
+    **keys: "Unpack[ConfigKeys]",
+) -> Any:
+    """Returns the adjoint of the initial state of `n` time steps, in the form of `state`.
+
+    `state` is the initial state u(0): an array of NumPy, or a list or a dict of arrays. It is copied, and stays as it is.
+
+    `step(state, t)` changes `state` from u(t) to u(t+1), for t = 0, ..., n-1, and returns None. It writes into the arrays,
+    or puts others of the same shapes and types into the list or dict; these belong to the run then, which overwrites
+    them. A step is computed more than once and does the same each time.
+
+    `adjoint_step(state, t, adjoint)` changes `adjoint`, in the same way, from the adjoint of u(t+1) to that of u(t), where
+    `state` is u(t). It is called once for each t = n-1, ..., 0, after all n steps. What it sums up beside, such as the
+    gradient by a model, lies in arrays of your program.
+
+    `final_adjoint` is the adjoint of u(n), in the form of `state`, or a function of u(n) that returns it; by default
+    zeros. The adjoint has the shapes and types of the state.
+
+    `memory` is the number of bytes that snapshots may take, such as "2G" (`host_budget`); in addition the run has the
+    state, its adjoint and, before the first adjoint step, a copy of the state. `config` and `keys` are as for `Session`.
+    `progress` shows a bar of the package tqdm. With the key `check=3` a step that reads something outside `state` is
+    found: docs/faq.md.
+
+    With the key `persist_dir` the run writes restart files into this folder, and the same call goes on from them. `keep`
+    names the arrays that steps and adjoint steps write beside their arguments: they are stored and restored, too.
+    Files of a run with another initial state or other arrays are a `StateError`; of other models gpuzip knows
+    nothing. A requested stop raises `Stopped`. A run that ends removes its files.
+    """
+    n = int32("n", n)
+    if n < 1:
+        raise ArgumentError(f"n = {n}: there must be at least one time step")
+    live, back = _Arrays("state", state), _Arrays("adjoint", state)
+    on_device = any(hasattr(array, "__cuda_array_interface__") for array in live.arrays())
+    config = _configured(config, keys, memory, on_device)
+    for array in back.arrays():
+        array[...] = 0
+    with Session(live.arrays(), n, config) as session:
+        if all(isinstance(key, str) and 0 < len(key.encode()) <= 80 for key in live.keys):
+            session.name_fields(*live.keys)
+        files = None
+        if config.persist_dir:
+            parts = {"state": live, "adjoint": back, "keep": keep or {}}
+            files = _Restart(session, config, _identity(live), parts)
+        for action in _progress(session) if progress else session:
+            if action.type == FORWARD:
+                for t in range(action.ts - 1, action.ts_end):
+                    _call("state", step, live.value, t)
+            elif action.type == SAVE:
+                session.save(action.ts, *live.arrays())
+            elif action.type == RESTORE:
+                session.retrieve(action.ts, *live.arrays())
+            elif action.type == BACKWARD:
+                if action.first_backward:
+                    _turn(step, live, n, final_adjoint, back)
+                _call("adjoint", adjoint_step, live.value, action.ts, back.value)
+            if files:
+                files.after()
+        if files:
+            files.end()
+    return back.value
+
+
+def _turn(step: Step, live: _Arrays, n: int, final: Any, back: _Arrays) -> None:
+    """Computes u(n), sets its adjoint, and leaves u(n-1) in `live`."""
+    kept = [array.copy() for array in live.arrays()]
+    _call("state", step, live.value, n - 1)
+    if final is not None:
+        back.fill(final(live.value) if callable(final) else final, "final_adjoint")
+    for array, values in zip(live.arrays(), kept):
+        array[...] = values
