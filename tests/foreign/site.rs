@@ -1,6 +1,6 @@
-//! `make site`: the rendered documentation.
+//! `make site`: the rendered documentation, and the manual pages of the C interface.
 
-use crate::common::{root, run, tempdir, venv};
+use crate::common::{have, root, run, tempdir, venv};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -40,4 +40,25 @@ fn the_site_is_made_and_its_links_lead_somewhere() {
     let output = check.output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success() && said.contains("index.html: docs/tutorial.html"), "{said}");
+}
+
+#[test]
+fn mandoc_has_nothing_to_say_of_the_manual_pages() {
+    if !have("python3") {
+        return;
+    }
+    let folder = tempdir("site-mandoc");
+    let script = root().join("docs/site/reference.py");
+    run(Command::new("python3").arg("-B").arg(script).arg("man").arg(&folder));
+    let files = fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path());
+    let Ok(lint) = Command::new("mandoc").arg("-Tlint").args(files).output() else {
+        println!("skipped: mandoc is not installed");
+        return;
+    };
+    // The pages have no date, since the header has none.
+    let text = String::from_utf8(lint.stdout).unwrap();
+    let (dates, others): (Vec<&str>, _) =
+        text.lines().partition(|line| line.contains("missing date"));
+    assert!(others.is_empty(), "{others:#?}");
+    assert!(dates.len() > 90, "mandoc has read {} pages", dates.len());
 }
