@@ -50,7 +50,7 @@ test-all: deps build ## runs the tests that `make test` leaves: other languages,
 	$(CARGO) test $(REST)
 	$(CARGO) test -p gpuzip-fuzz -p gpuzip-cuda-emu
 
-test-long: ## runs all tests with the counts that docs/environment.md states (hours)
+test-long: ## runs all tests with the counts that docs/evidence.md states (hours)
 	sh tests/deps.sh long
 	$(MAKE) build
 	GPUZIP_TEST_LONG=1 $(CARGO) test

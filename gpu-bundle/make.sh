@@ -33,7 +33,7 @@ tests=$("$cargo" test --release --no-run --test cuda --message-format=json 2>/de
 cp "$(echo "$tests" | grep '/cuda-[0-9a-f]*$' | tail -n 1)" "$bundle/cuda-tests"
 cp -P "$target"/release/libgpuzip.so* "$target/release/gpuzip" "$bundle/"
 cp "$work/rtm3d_cuda" "$work/stall" "$work/minimal_cuda" "$bundle/"
-cp "$here/run" "$here/summary.py" "$here/ncu.py" "$bundle/"
+cp "$here/run" "$here/try.sh" "$here/summary.py" "$here/ncu.py" "$bundle/"
 ${CC:-cc} -shared -fPIC -O1 -o "$bundle/lose_wait.so" "$here/../tests/c/lose_wait.c" -ldl
 (cd "$here" && git describe --always --dirty --abbrev=12 2>/dev/null || echo unknown) \
     >"$bundle/commit"
@@ -66,3 +66,6 @@ echo "$bundle: $size KiB"
     echo "make.sh: $bundle has $size KiB and must have at most $limit KiB to be sent" >&2
     exit 1
 }
+# The file of a release that try.sh and the notebook take.
+tar -C "$(dirname "$bundle")" --transform "s,^$(basename "$bundle"),gpu-bundle," -czf "$(dirname "$bundle")/gpuzip-gpu-bundle.tar.gz" \
+    "$(basename "$bundle")"

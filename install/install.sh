@@ -127,7 +127,7 @@ put_all() {
     put_filled modulefile "$PREFIX/share/modulefiles/gpuzip" '[file dirname $ModulesCurrentModulefile]' '$prefix' "$version"
     if [ -f fortran/gpuzip.f90 ]; then put_fortran; fi
     for page in $(cd "$work/share" && find . -type f | sort); do put 644 "$work/share/$page" "$PREFIX/share/${page#./}"; done
-    for name in LICENSE README.md CHANGELOG.md CITATION.cff CONTRIBUTING.md SECURITY.md docs/*.md docs/*.svg benches/results/*.md benches/results/*.txt; do put 644 $name "$PREFIX/share/doc/gpuzip/$name"; done
+    for name in LICENSE README.md CHANGELOG.md CITATION.cff CONTRIBUTING.md SECURITY.md docs/*.md docs/*.svg docs/*.png benches/results/*.md benches/results/*.txt; do put 644 $name "$PREFIX/share/doc/gpuzip/$name"; done
 }
 
 install_from() {

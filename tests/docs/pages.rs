@@ -267,6 +267,15 @@ fn the_citation_has_the_version() {
 }
 
 #[test]
+fn the_readme_names_the_files_of_this_release() {
+    let readme = page("README.md").text;
+    for ending in [".tar.gz", "-linux-x86_64.tar.gz"] {
+        let file = format!("{}{ending}", concat!("gpuzip-", env!("CARGO_PKG_VERSION")));
+        assert!(readme.contains(&format!("tar xf {file}")), "README.md does not unpack {file}");
+    }
+}
+
+#[test]
 fn make_help_names_every_target() {
     let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
     let phony = makefile.lines().find_map(|line| line.strip_prefix(".PHONY:")).unwrap();

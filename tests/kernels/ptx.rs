@@ -10,6 +10,7 @@ use super::tools::{installed, interpreting, on_two_threads};
 use crate::common::app::device::{Memory, Own, Primary};
 use crate::common::app::ok;
 use crate::common::cases::long;
+use crate::common::cut;
 use crate::common::device_calls::{codec, shape, Bench};
 use crate::common::{self, emu, here, nvcomp, only_if, rig, tests_of};
 
@@ -20,6 +21,7 @@ use gpuzip::device::Queue;
 use gpuzip::device::Stream;
 use gpuzip::scalar::Scalar;
 use rig::{values, Draw, Kind, Rig, KINDS};
+use std::sync::OnceLock;
 
 /// Runs the test `name` in a process whose driver interprets PTX. Returns true in that process.
 fn inside(name: &str) -> bool {
@@ -174,9 +176,23 @@ fn levels() {
 #[test]
 fn calls() {
     only_if!(inside(here!()));
-    for seed in 0..if long() { 200 } else { 12 } {
-        call(seed);
+    for seed in 0..if long() { 200 } else { 16 } {
+        call(seed, CALLED[seed as usize % 4]());
     }
+}
+
+/// Codecs that are called without a session, the last one a registered one.
+const CALLED: [fn() -> i32; 4] = [
+    || GPUZIP_COMPRESSOR_FP16,
+    || GPUZIP_COMPRESSOR_LORENZO,
+    || GPUZIP_COMPRESSOR_DCT,
+    registered,
+];
+
+/// A registered codec.
+fn registered() -> i32 {
+    static CUT: OnceLock<u8> = OnceLock::new();
+    i32::from(*CUT.get_or_init(|| cut::register().number()))
 }
 
 /// The kernels of the example `rtm3d_cuda`.
@@ -190,14 +206,12 @@ fn rtm3d_cuda() {
 
 /// Codes a field, or a pair of time levels, by `gpuzip_codec_encode` and `gpuzip_codec_decode`. These keep what
 /// they load, so the driver cannot be reset between two calls.
-fn call(seed: u64) {
+fn call(seed: u64, compressor: i32) {
     let _primary = Primary::new(0);
     let scalar = [Scalar::F32, Scalar::F64][seed as usize % 2];
-    let compressor = [GPUZIP_COMPRESSOR_FP16, GPUZIP_COMPRESSOR_LORENZO, GPUZIP_COMPRESSOR_DCT]
-        [seed as usize % 3];
     let rows = shape([33, 5, 4], scalar, [[40, 0], [0, 170], [36, 200]][seed as usize % 3]);
     let shapes = [(rows.clone(), 0), (rows, 1)];
-    let bench = Bench::new(codec(compressor), &shapes[..1 + seed as usize / 3 % 2]);
+    let bench = Bench::new(codec(compressor), &shapes[..1 + seed as usize / 4 % 2]);
     let mut draw = Draw::new(seed);
     let given: Vec<_> = bench
         .shapes
@@ -302,11 +316,13 @@ fn planted_bug() {
                 assert_eq!(emu::reset(seed, emu::RANDOM, 1, 1 << 28), 0);
                 sum_fields(seed);
             }
-            plants::Run::Rows => {
+            plants::Run::Rows | plants::Run::Registered => {
                 if seed == 0 {
                     assert_eq!(emu::reset(seed, emu::RANDOM, 1, 1 << 28), 0);
                 }
-                call(seed);
+                let is_registered = matches!(plants::PLANTS[number].run, plants::Run::Registered);
+                let codec = if is_registered { 3 } else { seed as usize % 3 };
+                call(seed, CALLED[codec]());
             }
             plants::Run::Rtm3d => rtm3d::run(seed),
             plants::Run::Codec(name, n, double) => {

@@ -1,5 +1,5 @@
 //! Random use and misuse of the C ABI by programs that keep a copy of every state.
-//! `GPUZIP_TEST_LONG=1` runs the numbers of sessions and calls that docs/environment.md states, with its
+//! `GPUZIP_TEST_LONG=1` runs the numbers of sessions and calls that docs/evidence.md states, with its
 //! seeds.
 
 use crate::common;

@@ -6,6 +6,8 @@ pub enum Run {
     Codec(&'static str, [u64; 3], bool),
     /// Calls without a session, on a field with gaps between its rows.
     Rows,
+    /// Calls without a session, of a registered codec.
+    Registered,
     /// The checksums of fields.
     Levels,
     /// The kernels of `rtm3d_cuda`.
@@ -350,6 +352,9 @@ pub const PLANTS: &[Plant] = &[
         Run::Codec("zfp", CUBE, true),
     ),
     plant("zfp.cu", "job->bytes = coded ? bytes : NONE;", "__trap();", &["Trap"], Run::Codec("zfp", CUBE, false)),
+    // The payload, then a pair's difference, beyond its memory; and a size that the host did not tell.
+    plant("registered.cu", "w < bytes / 8;", "w < bytes;", &["Bounds", "Uninitialised"], Run::Registered),
+    plant("registered.cu", "array[i] = load(x, later, i);", "array[i + n] = load(x, later, i);", &["Bounds", "Uninitialised"], Run::Registered),
     plant("rows.cu", "i < rows.row;", "i < rows.pitch;", &["Bounds", "Race"], Run::Rows),
     plant("rows.cu", "to[apart] = from[together];", "to[apart + 8] = from[together];", &["Bounds"], Run::Rows),
 ];
