@@ -12,7 +12,7 @@ import modules
 import reference
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES = "README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md CITATION.cff LICENSE Cargo.toml docs/*.md docs/*.svg benches/results/*.md benches/results/*.txt"
+FILES = "README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md CITATION.cff LICENSE Cargo.toml docs/*.md docs/*.svg docs/*.png benches/results/*.md benches/results/*.txt"
 REFERENCE = ["functions", "types", "constants", "fortran-gpuzip", "fortran-gpuzip_gradient"] + [
     f"python-{name}" for name in ("init", "jax", "torch", "pyrevolve", "checkpoint_schedules", "devito")]
 
