@@ -40,6 +40,13 @@ sh packaging/dist.sh "$out"
 sh packaging/binaries.sh "$out" ${ARCHS:-x86_64}
 sh packaging/recipes.sh "$out/gpuzip-$version.tar.gz" "$out/recipes" "${URL:-}"
 (cd "$out" && tar --sort=name --owner=0 --group=0 --mtime="@$(git log -1 --format=%ct)" -cf - recipes | gzip -9n >"gpuzip-$version-recipes.tar.gz" && rm -rf recipes)
+# `make gpu-bundle` packs it where nvcc is installed. The script and the notebook get its address.
+if [ -e build/gpuzip-gpu-bundle.tar.gz ]; then
+    cp build/gpuzip-gpu-bundle.tar.gz "$out/"
+    address=${URL:+$URL/gpuzip-gpu-bundle.tar.gz}
+    sed "s,^ADDRESS=\$,ADDRESS=$address," gpu-bundle/try.sh >"$out/try.sh"
+    sed "s,ADDRESS = \\\\\"\\\\\",ADDRESS = \\\\\"$address\\\\\"," gpu-bundle/gpuzip-gpu.ipynb >"$out/gpuzip-gpu.ipynb"
+fi
 (cd "$out" && sha256sum -- *.gz *.whl NOTES.md >SHA256SUMS)
 if [ $dry = no ]; then
     git tag -a "$tag" -m "gpuzip $version"

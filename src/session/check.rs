@@ -40,12 +40,7 @@ struct Seen {
 impl Session {
     /// Compares u(ts), which is about to be saved from `fields`, with what it was the first time, if the
     /// schedule was made for that.
-    pub(super) fn compare(
-        &mut self,
-        ts: i64,
-        fields: &[AppMemory],
-        stream: Stream,
-    ) -> Result<()> {
+    pub(super) fn compare(&mut self, ts: i64, fields: &[AppMemory], stream: Stream) -> Result<()> {
         let times = self.schedule.config().schedule.check;
         if times == 0 {
             return Ok(());
@@ -256,6 +251,7 @@ mod tests {
              and are from 0.0 to 99.0"
         );
         let seen = Seen { copy: None, ..seen };
-        assert!(how(&field, &seen, &now).ends_with("no memory for a copy that tells which values differ"));
+        assert!(how(&field, &seen, &now)
+            .ends_with("no memory for a copy that tells which values differ"));
     }
 }

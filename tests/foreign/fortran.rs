@@ -425,8 +425,7 @@ fn the_makefile_takes_the_library_from_pkg_config() {
     let folder = dir.join("lib");
     std::os::unix::fs::symlink(library(), &folder).unwrap();
     let lib = folder.display();
-    let package =
-        format!("libdir={lib}\nName: gpuzip\nDescription: checkpointing\nVersion: 0\n");
+    let package = format!("libdir={lib}\nName: gpuzip\nDescription: checkpointing\nVersion: 0\n");
     std::fs::write(dir.join("gpuzip.pc"), package).unwrap();
     let smoke = dir.join("smoke");
     let mut command = Command::new("make");

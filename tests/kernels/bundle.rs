@@ -120,6 +120,91 @@ fn scripted(dir: &Path, deadline: &str, parts: &[&str]) -> String {
     text
 }
 
+/// The file of a release: a bundle of scripts, packed. Beside it a program stands for nvidia-smi.
+fn release(dir: &Path) -> PathBuf {
+    let (bundle, packed) = (scripted_bundle(dir), dir.join("gpuzip-gpu-bundle.tar.gz"));
+    std::fs::copy(root().join("gpu-bundle/try.sh"), bundle.join("try.sh")).unwrap();
+    run(Command::new("tar")
+        .args(["--transform", "s,^bundle,gpu-bundle,", "-C"])
+        .arg(dir)
+        .arg("-czf")
+        .arg(&packed)
+        .arg("bundle"));
+    std::fs::create_dir(dir.join("bin")).unwrap();
+    executable(&dir.join("bin/nvidia-smi"), "#!/bin/sh\necho a GPU, 1.2\n");
+    packed
+}
+
+/// A command in `dir` that finds the stand-in of nvidia-smi first.
+fn beside(dir: &Path, program: &str) -> Command {
+    let path = format!("{}:{}", dir.join("bin").display(), std::env::var("PATH").unwrap());
+    let mut command = Command::new(program);
+    command.current_dir(dir).env("PATH", path).env("SEEN", dir).env_remove("GPUZIP_CACHE_DIR");
+    command.env("TMPDIR", dir.join("tmp"));
+    command
+}
+
+/// The script for anyone's GPU takes a path or an address, and the notebook takes its cells' constant; both
+/// leave the summary, of which parts that fail are a part, and nothing else. What is wrong is said.
+#[test]
+fn anyones_gpu_leaves_one_file_to_send() {
+    if !have("bash") || !have("python3") || !have("curl") {
+        return;
+    }
+    let dir = tempdir("gpu-bundle-try");
+    let packed = release(&dir);
+    let script = root().join("gpu-bundle/try.sh");
+    for address in [packed.display().to_string(), format!("file://{}", packed.display())] {
+        let mut shell = beside(&dir, "sh");
+        let output = shell.arg(&script).arg(address).args(["suite", "capture"]).output().unwrap();
+        let text = stdout(&output);
+        assert_eq!(output.status.code(), Some(1), "a part fails: {text}");
+        has_rows(&text, &["suite: exit code 3", "capture: exit code 124"]);
+        let summary = std::fs::read_to_string(dir.join("gpuzip-gpu-summary.md")).unwrap();
+        has_rows(&summary, &["suite", "a GPU, 1.2"]);
+        assert!(text.contains("send") && names(&dir.join("tmp")).is_empty(), "{text}");
+        std::fs::remove_file(dir.join("gpuzip-gpu-summary.md")).unwrap();
+    }
+    // The cells of the notebook, one after the other, with an address.
+    let cells = "import json, sys\n\
+                 cells = json.load(open(sys.argv[1]))['cells']\n\
+                 cells = [''.join(c['source']) for c in cells if c['cell_type'] == 'code']\n\
+                 assert cells[0].count('ADDRESS = \"\"') == 1\n\
+                 cells[0] = cells[0].replace('ADDRESS = \"\"', f'ADDRESS = {sys.argv[2]!r}')\n\
+                 scope = {}\n\
+                 for cell in cells: exec(cell, scope)\n";
+    let mut python = beside(&dir, "python3");
+    let notebook = root().join("gpu-bundle/gpuzip-gpu.ipynb");
+    let printed = stdout(&run(python
+        .args(["-W", "error", "-c", cells])
+        .arg(notebook)
+        .arg(&packed)
+        .env("DEADLINE", "3")));
+    has_rows(&printed, &["minimal: exit code", "The file to send:"]);
+    assert!(dir.join("gpuzip-gpu-summary.md").exists());
+    // Nothing is given, no bundle, no driver.
+    let fails = |command: &mut Command, part: &str| {
+        let output = command.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(1) && text.contains(part), "{part}: {text}");
+    };
+    fails(beside(&dir, "sh").arg(&script), "there is no release yet");
+    fails(beside(&dir, "sh").arg(&script).arg(&no_bundle(&dir)), "is no bundle");
+    fails(beside(&dir, "sh").arg(&script).arg(dir.join("none")), "cannot be read");
+    let mut without = beside(&dir, "sh");
+    std::fs::remove_file(dir.join("bin/nvidia-smi")).unwrap();
+    if !have("nvidia-smi") {
+        fails(without.arg(&script).arg(&packed), "no nvidia-smi");
+    }
+}
+
+/// A file that is no bundle.
+fn no_bundle(dir: &Path) -> PathBuf {
+    let file = dir.join("nothing.tar.gz");
+    std::fs::write(&file, "nothing").unwrap();
+    file
+}
+
 fn has_rows(text: &str, rows: &[&str]) {
     rows.iter().for_each(|row| assert!(text.contains(row), "no {row} in\n{text}"));
 }
@@ -234,8 +319,8 @@ fn checkout(dir: &Path) -> PathBuf {
     for folder in ["gpu-bundle", "tests/c", "c-examples/rtm3d_cuda", "out/release"] {
         std::fs::create_dir_all(dir.join(folder)).unwrap();
     }
-    let bundle =
-        ["make.sh", "run", "summary.py", "ncu.py"].map(|name| format!("gpu-bundle/{name}"));
+    let bundle = ["make.sh", "run", "try.sh", "summary.py", "ncu.py"]
+        .map(|name| format!("gpu-bundle/{name}"));
     for file in bundle.iter().map(String::as_str).chain(["tests/c/lose_wait.c"]) {
         std::fs::copy(root().join(file), dir.join(file)).unwrap();
     }
@@ -290,9 +375,12 @@ fn a_bundle_is_packed_and_its_size_is_checked() {
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{error}");
     let packed = "commit cuda-tests gpuzip kernels.tar.gz libgpuzip.so \
-                  lose_wait.so minimal_cuda ncu.py rtm3d_cuda run stall summary.py";
+                  lose_wait.so minimal_cuda ncu.py rtm3d_cuda run stall summary.py try.sh";
     assert_eq!(names(&dir.join("bundle")).join(" "), packed);
     assert!(!dir.join("bundle.work").exists());
+    let mut list = Command::new("tar");
+    let listed = stdout(&run(list.arg("-tzf").arg(dir.join("gpuzip-gpu-bundle.tar.gz"))));
+    assert!(listed.starts_with("gpu-bundle/\n") && listed.contains("gpu-bundle/try.sh\n"));
     let examples = std::fs::read_to_string(dir.join("examples")).unwrap();
     assert_eq!(examples, format!("75 80 90 {}\n", release.display()), "what nvcc knows");
     run(Command::new("tar").arg("-C").arg(&dir).arg("-xf").arg(dir.join("bundle/kernels.tar.gz")));

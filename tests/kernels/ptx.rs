@@ -182,12 +182,8 @@ fn calls() {
 }
 
 /// Codecs that are called without a session, the last one a registered one.
-const CALLED: [fn() -> i32; 4] = [
-    || GPUZIP_COMPRESSOR_FP16,
-    || GPUZIP_COMPRESSOR_LORENZO,
-    || GPUZIP_COMPRESSOR_DCT,
-    registered,
-];
+const CALLED: [fn() -> i32; 4] =
+    [|| GPUZIP_COMPRESSOR_FP16, || GPUZIP_COMPRESSOR_LORENZO, || GPUZIP_COMPRESSOR_DCT, registered];
 
 /// A registered codec.
 fn registered() -> i32 {

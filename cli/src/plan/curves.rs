@@ -14,7 +14,7 @@ const WIDTH: f64 = 680.0;
 const HEIGHT: f64 = 400.0;
 const INKS: [&str; 4] = [BLUE, GREEN, ORANGE, PURPLE];
 
-/// A curve: its name, and for each device budget in bytes the time over the problem's ideal time.
+/// A curve: its name, and for each device budget in bytes the time over that of the steps alone.
 struct Curve {
     name: String,
     points: Vec<(u64, f64)>,
@@ -27,7 +27,10 @@ pub fn draw(steps: u32, machine: &Machine) -> Result<String> {
     let mut curves = Vec::new();
     for host in hosts(machine.budgets.host) {
         curves.push(Curve {
-            name: format!("{} of host memory", size(host)),
+            name: match machine.budgets.host {
+                0 => "the best plan".into(),
+                _ => format!("{} of host memory", size(host)),
+            },
             points: best(steps, machine, &devices, host)?,
         });
     }
@@ -130,9 +133,13 @@ fn plot(
         bottom + 46.0,
         Anchor::Middle,
         13.0,
-        "device memory for snapshots",
+        if machine.budgets.host == 0 {
+            "memory for snapshots"
+        } else {
+            "device memory for snapshots"
+        },
     );
-    page.upright(24.0, TOP + HEIGHT / 2.0, "time / ideal of the problem");
+    page.upright(24.0, TOP + HEIGHT / 2.0, "time over that of the steps alone");
     let place = |&(bytes, time): &(u64, f64)| {
         (LEFT + across(bytes as f64) * WIDTH, bottom - (time / high).min(1.0) * HEIGHT)
     };
@@ -140,7 +147,11 @@ fn plot(
         .iter()
         .zip(INKS)
         .map(|(curve, ink)| (curve.name.clone(), &curve.points[..], ink, false));
-    let theirs = (format!("GPUZIP 2.x, {}", size(machine.budgets.host)), recipe, RED, true);
+    let theirs = match machine.budgets.host {
+        0 => "GPUZIP 2.x".into(),
+        host => format!("GPUZIP 2.x, {}", size(host)),
+    };
+    let theirs = (theirs, recipe, RED, true);
     for (k, (name, points, ink, dashed)) in
         drawn.chain(Some(theirs).filter(|(_, points, ..)| !points.is_empty())).enumerate()
     {

@@ -15,6 +15,10 @@ pub const WIDTH: f64 = 1000.0;
 const LANE: f64 = 34.0;
 const GAP: f64 = 10.0;
 
+/// What the columns of a panel of shares mean, and what a panel of details is.
+pub const SHARES: &str = "the share of the time for which each row is busy";
+pub const A_PART: &str = "A part of it, to scale";
+
 /// A row of the drawing: the activities of one engine, each with its colour.
 pub type Lane = (&'static str, &'static [(Row, &'static str)]);
 
@@ -44,7 +48,7 @@ pub fn draw(candidate: &Candidate, machine: &Machine) -> Result<String> {
     let mut page = Page::new(LEFT + WIDTH + 40.0, 2.0 * panel + 210.0);
     let c = &candidate.schedule;
     let title = format!(
-        "{}, n = {}{}, {} snapshots, {}: {}, {:.2} times the problem's ideal",
+        "{}, n = {}{}, {} snapshots, {}: {}, {:.2} times the steps alone",
         name(candidate),
         c.macro_steps().time_steps(),
         in_sweeps(c.sweeps()),
@@ -54,14 +58,13 @@ pub fn draw(candidate: &Candidate, machine: &Machine) -> Result<String> {
         found.over_problem_ideal()
     );
     page.text(20.0, 28.0, Anchor::Start, 16.0, &title);
-    keys(&mut page, 54.0, if tiers.costs.compressed { "codec" } else { "copy" });
+    keys(&mut page, 54.0, &lanes, if tiers.costs.compressed { "codec" } else { "copy" });
     let top = 86.0;
-    let whole = if c.sweeps() > 1 { "All sweeps" } else { "Whole sweep" };
-    page.text(20.0, top - 8.0, Anchor::Start, 13.0, &format!("{whole}: share of the time"));
+    page.text(20.0, top - 8.0, Anchor::Start, 13.0, &format!("The whole run: {SHARES}"));
     shares(&mut page, &lanes, &timeline, found.makespan, top);
     let top = top + panel + 68.0;
     let window = window(&timeline, found.makespan);
-    page.text(20.0, top - 8.0, Anchor::Start, 13.0, "Some of it, as it is");
+    page.text(20.0, top - 8.0, Anchor::Start, 13.0, A_PART);
     details(&mut page, &lanes, &timeline, window, top);
     Ok(page.finish())
 }
@@ -79,8 +82,8 @@ pub fn panel_height(lanes: &[Lane]) -> f64 {
     lanes.len() as f64 * (LANE + GAP)
 }
 
-/// Draws the legend; `copies` names what the stream does with snapshots.
-pub fn keys(page: &mut Page, y: f64, copies: &str) {
+/// Draws the legend of the rows; `copies` names what the stream does with snapshots.
+pub fn keys(page: &mut Page, y: f64, lanes: &[Lane], copies: &str) {
     let inks = [
         (BLUE, "forward"),
         (SKY, "recompute"),
@@ -89,7 +92,9 @@ pub fn keys(page: &mut Page, y: f64, copies: &str) {
         (RED, "waiting"),
     ];
     let end = page.legend(LEFT, y, &inks);
-    page.legend(end, y, &[(PURPLE, "to the device"), (GREY, "to the host")]);
+    if lanes.len() > 1 {
+        page.legend(end, y, &[(PURPLE, "to the device"), (GREY, "to the host")]);
+    }
 }
 
 /// Chooses an interval of the reverse sweep with about 30 steps, which shows how transfers overlap

@@ -3,7 +3,9 @@
 use super::compare::Columns;
 use super::run::{Run, Shot};
 use crate::plan::svg::{Anchor, Page};
-use crate::plan::timeline::{details, keys, lanes, panel_height, shares, window, LEFT, WIDTH};
+use crate::plan::timeline::{
+    details, keys, lanes, panel_height, shares, window, A_PART, LEFT, SHARES, WIDTH,
+};
 use crate::units::{seconds, size};
 
 /// Describes a run in one line.
@@ -39,11 +41,11 @@ pub fn draw(run: &Run, shot: &Shot, columns: &Columns) -> String {
     let mut page = Page::new(LEFT + WIDTH + 40.0, 4.0 * panel + 100.0);
     let name = run.path.file_name().unwrap_or_default().to_string_lossy();
     page.text(20.0, 28.0, Anchor::Start, 16.0, &format!("{name}: {}", title(run, shot)));
-    keys(&mut page, 54.0, if shot.is_compressed() { "copy or codec" } else { "copy" });
+    keys(&mut page, 54.0, &lanes, if shot.is_compressed() { "copy or codec" } else { "copy" });
     let heading = |name: &str, k: usize, what: &str| {
         let values = [&columns.measured, &columns.remade][k];
         format!(
-            "{name}, {what}: {}, {:.2} times the problem's ideal",
+            "{name}, {what}: {}, {:.2} times the steps alone",
             seconds(times[k]),
             values.get("over_problem_ideal")
         )
@@ -51,18 +53,12 @@ pub fn draw(run: &Run, shot: &Shot, columns: &Columns) -> String {
     let names = ["The run", "The plan, simulated at the costs of the run"];
     let mut top = 86.0;
     for (k, timeline) in [found, simulated].into_iter().enumerate() {
-        page.text(20.0, top - 8.0, Anchor::Start, 13.0, &heading(names[k], k, "share of the time"));
+        page.text(20.0, top - 8.0, Anchor::Start, 13.0, &heading(names[k], k, SHARES));
         shares(&mut page, &lanes, timeline, until, top);
         top += panel;
     }
     for (k, timeline) in [found, simulated].into_iter().enumerate() {
-        page.text(
-            20.0,
-            top - 8.0,
-            Anchor::Start,
-            13.0,
-            &format!("{}: some of it, as it is", names[k]),
-        );
+        page.text(20.0, top - 8.0, Anchor::Start, 13.0, &format!("{}. {A_PART}", names[k]));
         details(&mut page, &lanes, timeline, window(timeline, times[k]), top);
         top += panel;
     }

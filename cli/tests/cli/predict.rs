@@ -379,7 +379,7 @@ fn drawings_are_files() {
     succeeds(&format!("{small} --ratio 4 --svg {}", folder.display()));
     for (name, parts) in [
         ("timeline.svg", ["stream", "host to device", "backward", "time, "]),
-        ("memory.svg", ["device memory", "time / ideal", "GPUZIP 2.x", "of host memory"]),
+        ("memory.svg", ["device memory", "steps alone", "GPUZIP 2.x", "of host memory"]),
     ] {
         let drawing = std::fs::read_to_string(folder.join(name)).unwrap();
         assert!(
