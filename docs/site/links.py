@@ -23,7 +23,8 @@ class Page(HTMLParser):
         self.anchors.update(of[name] for name in ("id", "name") if of.get(name))
         if tag == "a" and of.get("href"):
             self.links.append(of["href"])
-        loaded = of.get("href") if tag == "link" and of.get("rel") in ("stylesheet", "icon", "preload") else of.get("src")
+        sheet = tag == "link" and of.get("rel") in ("stylesheet", "icon", "preload")
+        loaded = of.get("href") if sheet else of.get("src")
         if loaded:
             self.loaded.append(loaded)
 

@@ -47,7 +47,9 @@ def fortran(file, module):
         forms = {found[it].arguments: found[it] for it in reversed(generic.get(name, [name])) if it in found}
         if not forms:
             continue
-        page += f"## {name}\n\n" + (f"In C: [{name}]({name}.md).\n\n" if f" {name}(" in c or f"*{name}(" in c else "")
+        page += f"## {name}\n\n"
+        if f" {name}(" in c or f"*{name}(" in c:
+            page += f"In C: [{name}]({name}.md).\n\n"
         for form in reversed(forms.values()):
             page += markdown(form.comment) + "\n\n" + fenced("fortran", form.code(name))
         if len(generic.get(name, [])) > len(forms):
@@ -70,8 +72,8 @@ def docstring(node):
     """Returns the text of a docstring, whose blocks after `::` are code."""
     text = ast.get_docstring(node) or ""
     blocks = re.split(r"(?:^|(?<=\S))::\n\n((?:(?: {4}.*)?\n?)+)", text, flags=re.M)
-    for i, block in enumerate(blocks):
-        blocks[i] = escaped(block) if i % 2 == 0 else "\n\n" + fenced("python", re.sub(r"^ {4}", "", block, flags=re.M).strip("\n"))
+    blocks[::2] = [escaped(block) for block in blocks[::2]]
+    blocks[1::2] = ["\n\n" + fenced("python", textwrap.dedent(block).strip("\n")) for block in blocks[1::2]]
     return "".join(blocks).strip()
 
 
@@ -90,12 +92,16 @@ def members(node):
     page = ""
     for it, after in zip(node.body, node.body[1:] + [None]):
         if isinstance(it, ast.FunctionDef):
-            text, property_ = docstring(it), any(ast.unparse(d) == "property" for d in it.decorator_list)
-            if it.name.startswith("_") and not (text and it.name.startswith("__")) or any("setter" in ast.unparse(d) for d in it.decorator_list):
+            text, decorators = docstring(it), [ast.unparse(decorator) for decorator in it.decorator_list]
+            hidden = it.name.startswith("_") and not (text and it.name.startswith("__"))
+            if hidden or f"{it.name}.setter" in decorators:
                 continue
-            head = f"{it.name}: {ast.unparse(it.returns) if it.returns else 'Any'}" if property_ else signature(it, it.name)
-            page += f"### {node.name}.{it.name}\n\n".replace("__", r"\_\_") + fenced("python", head) + text + "\n\n"
-        elif isinstance(it, (ast.Assign, ast.AnnAssign)) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+            head = signature(it, it.name)
+            if "property" in decorators:
+                head = f"{it.name}: {ast.unparse(it.returns) if it.returns else 'Any'}"
+            page += f"### {node.name}.{it.name}\n\n".replace("__", r"\_\_")
+            page += fenced("python", head) + text + "\n\n"
+        elif isinstance(it, (ast.Assign, ast.AnnAssign)) and isinstance(getattr(after, "value", None), ast.Constant):
             target = it.target if isinstance(it, ast.AnnAssign) else it.targets[0]
             if not ast.unparse(target).startswith("_"):
                 page += f"### {node.name}.{ast.unparse(target)}\n\n{escaped(after.value.value)}\n\n"
@@ -107,7 +113,7 @@ def described(node, name):
     page = f"## {name}\n\n"
     if isinstance(node, ast.ClassDef):
         init = [it for it in node.body if isinstance(it, ast.FunctionDef) and it.name == "__init__"]
-        bases = [ast.unparse(base) for base in node.bases if ast.unparse(base)[0] != "_" and ast.unparse(base) != "Unshared"]
+        bases = [base for base in map(ast.unparse, node.bases) if base[0] != "_" and base != "Unshared"]
         head = f"class {signature(init[0], name).replace(' -> None', '')}" if init else f"class {name}"
         head = head.replace("(self, ", "(").replace("(self)", "()").replace("(\n    self,", "(")
         page += fenced("python", head) + docstring(node) + "\n\n"
@@ -122,13 +128,14 @@ def python(module):
     folder = ROOT / "python/src/gpuzip"
     tree = ast.parse((folder / f"{module}.py").read_text())
     name = "gpuzip" if module == "__init__" else f"gpuzip.{module}"
-    listed = [n.value for n in tree.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "__all__" and isinstance(n.value, ast.List)]
+    listed = [it.value for it in tree.body if isinstance(it, ast.Assign) and ast.unparse(it.targets[0]) == "__all__"]
     names = ast.literal_eval(listed[0]) if listed else None
     page = f"# Python: {name}\n\n{docstring(tree)}\n\n"
     for node in tree.body:
         own = [(node, node.name)] if isinstance(node, (ast.ClassDef, ast.FunctionDef)) else []
-        if isinstance(node, ast.ImportFrom) and node.level and node.module and (names or module == "__init__"):
-            there = {n.name: n for n in ast.parse((folder / f"{node.module}.py").read_text()).body if hasattr(n, "name")}
+        if isinstance(node, ast.ImportFrom) and node.level and node.module and names:
+            source = ast.parse((folder / f"{node.module}.py").read_text())
+            there = {it.name: it for it in source.body if isinstance(it, (ast.ClassDef, ast.FunctionDef))}
             own = [(there[it.name], it.asname or it.name) for it in node.names if it.name in there]
         for it, public in own:
             if not public.startswith("_") and (names is None or public in names):

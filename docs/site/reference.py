@@ -27,7 +27,8 @@ class Declaration:
             self.name = re.search(r"(\w+)(?:;$|\)\()", code).group(1)
             self.kind = "type"
             body = re.findall(r"^  /\*\n(.*?)^   \*/\n  (.*?);\n", self.code, re.M | re.S)
-            self.members = [(re.search(r"(\w+)(\[\d+\])?$", member).group(1), member, dedent(text)) for text, member in body]
+            names = [re.search(r"(\w+)(\[\d+\])?$", member).group(1) for _, member in body]
+            self.members = [(name, member, dedent(text)) for name, (text, member) in zip(names, body)]
         else:
             self.name = re.search(r"(\w+)\(", code).group(1)
             self.kind = "function"
@@ -39,6 +40,10 @@ class Declaration:
         sentence = re.split(r"\.(?:\s|$)|;\s", " ".join(self.text.split()), maxsplit=1)[0]
         head = sentence.split(": ")[0]
         return head if len(sentence) > 100 and len(head) > 20 and "(" not in head else sentence
+
+    def line(self):
+        """Returns the text in one line of Markdown, also for a cell of a table."""
+        return marked(" ".join(self.text.split())).replace("|", "&#124;")
 
     def errors(self):
         """Returns the statuses that the text names."""
@@ -57,7 +62,8 @@ def dedent(comment):
 def header():
     """Returns the declarations of the header by name, in their order."""
     text = (ROOT / "include/gpuzip.h").read_text()
-    found = re.findall(r"^/\*\n(.*?)^ \*/\n(#define .*?$|typedef struct \w+ \{.*?^\} \w+;|[^;]*;)", text, re.M | re.S)
+    declaration = r"#define .*?$|typedef struct \w+ \{.*?^\} \w+;|[^;]*;"
+    found = re.findall(rf"^/\*\n(.*?)^ \*/\n({declaration})", text, re.M | re.S)
     return {it.name: it for it in (Declaration(*pair) for pair in found)}
 
 
@@ -112,7 +118,8 @@ def manual(it, declarations):
         page += ".SH MEMBERS\n"
         page += "".join(f".TP\n.B {roff(member)}\n{roff(text)}\n" for _, member, text in it.members)
     if it.code.startswith("gpuzip_status_t "):
-        page += ".SH RETURN VALUE\n0 (GPUZIP_OK), or a negative status, whose reason\n.BR gpuzip_last_error (3)\nreturns.\n"
+        page += ".SH RETURN VALUE\n0 (GPUZIP_OK), or a negative status, whose reason\n"
+        page += ".BR gpuzip_last_error (3)\nreturns.\n"
     if it.name == "gpuzip_status_t":
         statuses = [c for c in declarations.values() if c.name.startswith(("GPUZIP_OK", "GPUZIP_ERR"))]
     else:
@@ -121,12 +128,13 @@ def manual(it, declarations):
         page += ".SH STATUSES\n"
         page += "".join(f".TP\n.BR {c.name} \" ({roff(c.value)})\"\n{roff(c.text)}\n" for c in statuses)
     also = ["gpuzip"] + related(it, declarations)
-    return page + ".SH SEE ALSO\n" + ",\n".join(f".BR {name} (3)" for name in also).replace(",\n", " ,\n") + "\n"
+    return page + ".SH SEE ALSO\n" + " ,\n".join(f".BR {name} (3)" for name in also) + "\n"
 
 
 def overview(declarations):
     """Returns the manual page gpuzip(3): conventions, and all functions by purpose."""
-    conventions = re.match(r"/\* gpuzip: (.*?)\n \*\n(.*?)\n \*/", (ROOT / "include/gpuzip.h").read_text(), re.S)
+    text = (ROOT / "include/gpuzip.h").read_text()
+    conventions = re.match(r"/\* gpuzip: (.*?)\n \*\n(.*?)\n \*/", text, re.S)
     text = dedent(re.sub(r"^ \*", "", conventions.group(2), flags=re.M)).partition("Conventions:\n")[2]
     page = f'.TH GPUZIP 3 "" "gpuzip {version()}" "gpuzip manual"\n'
     page += ".SH NAME\n" + roff(f"gpuzip - {conventions.group(1).rstrip('.')}") + "\n"
@@ -178,17 +186,20 @@ def page_of(it, declarations):
     for name, member, text in it.members:
         page += f"## {name}\n\n" + fenced("c", member + ";") + marked(text) + "\n\n"
     if it.code.startswith("gpuzip_status_t "):
-        page += "## Status\n\n`GPUZIP_OK`, or a negative [status](constants.md#statuses), whose reason `gpuzip_last_error` returns."
-        page += "\n\n" + "".join(f"- `{name}`: {marked(' '.join(declarations[name].text.split()))}\n" for name in it.errors()) + "\n"
+        page += "## Status\n\n`GPUZIP_OK`, or a negative [status](constants.md#statuses), "
+        page += "whose reason `gpuzip_last_error` returns.\n\n"
+        page += "".join(f"- `{name}`: {declarations[name].line()}\n" for name in it.errors()) + "\n"
     return page
 
 
 def see_also(it, declarations):
     names = ", ".join(f"`{name}`" for name in related(it, declarations))
-    texts = {path.name: path.read_text() for path in sorted((ROOT / "docs").glob("*.md")) if path.name != "api.md"}
+    paths = [path for path in sorted((ROOT / "docs").glob("*.md")) if path.name != "api.md"]
+    texts = {path.name: path.read_text() for path in paths}
     titles = {name: text[2 : text.index("\n")] for name, text in texts.items() if f"`{it.name}`" in text}
     pages = ", ".join(f"[{title}](../docs/{name})" for name, title in titles.items())
-    return "## See also\n\n" + "\n".join(f"- {title}: {text}" for title, text in (("reference", names), ("pages", pages)) if text) + "\n"
+    lists = [f"- {title}: {found}\n" for title, found in (("reference", names), ("pages", pages)) if found]
+    return "## See also\n\n" + "".join(lists)
 
 
 def constants(declarations):
@@ -202,22 +213,24 @@ def constants(declarations):
     for group, them in groups.items():
         page += f"\n## {group}\n\n| name | number | meaning |\n|---|---|---|\n"
         for it in them:
-            page += f"| `{it.name}` | {it.value} | {marked(' '.join(it.text.split()).replace('|', '&#124;'))} |\n"
+            page += f"| `{it.name}` | {it.value} | {it.line()} |\n"
     return page
 
 
 def tree(names, caption=""):
     """Returns a hidden table of contents, from which the navigation is made."""
-    return "\n```{toctree}\n:hidden:\n" + (f":caption: {caption}\n" if caption else "") + "\n" + "\n".join(names) + "\n```\n"
+    head = ":hidden:\n" + (f":caption: {caption}\n" if caption else "")
+    return "\n```{toctree}\n" + head + "\n" + "\n".join(names) + "\n```\n"
 
 
 def write_pages(folder):
     declarations = header()
     folder.mkdir(parents=True, exist_ok=True)
     groups = purposes()
-    left_out = {it.name for it in declarations.values() if it.kind == "function"} ^ {name for _, names in groups for name in names}
-    if left_out:
-        sys.exit(f"docs/api.md and include/gpuzip.h have different functions: {', '.join(sorted(left_out))}")
+    declared = {it.name for it in declarations.values() if it.kind == "function"}
+    different = sorted(declared ^ {name for _, names in groups for name in names})
+    if different:
+        sys.exit(f"docs/api.md and include/gpuzip.h have different functions: {', '.join(different)}")
     functions = "# C functions\n\nFrom `include/gpuzip.h`. `man gpuzip_save` shows the same text.\n"
     for purpose, names in groups:
         functions += f"\n## {purpose}\n\n"

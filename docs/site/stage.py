@@ -12,7 +12,8 @@ import modules
 import reference
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES = "README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md CITATION.cff LICENSE Cargo.toml docs/*.md docs/*.svg docs/*.png benches/results/*.md benches/results/*.txt"
+FILES = """README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md CITATION.cff LICENSE Cargo.toml
+docs/*.md docs/*.svg docs/*.png benches/results/*.md benches/results/*.txt""".split()
 REFERENCE = ["functions", "types", "constants", "fortran-gpuzip", "fortran-gpuzip_gradient"] + [
     f"python-{name}" for name in ("init", "jax", "torch", "pyrevolve", "checkpoint_schedules", "devito")]
 
@@ -29,14 +30,15 @@ def navigation():
         trees += reference.tree(pages, group)
         if group == "Use gpuzip":
             trees += reference.tree([f"reference/{page}" for page in REFERENCE], "Reference")
-    rest = [str(path.relative_to(ROOT))[:-3] for name in FILES.split() for path in sorted(ROOT.glob(name)) if path.suffix == ".md"]
+    paths = [path for name in FILES if name.endswith(".md") for path in sorted(ROOT.glob(name))]
+    rest = [str(path.relative_to(ROOT))[:-3] for path in paths]
     results = [page for page in rest if page.startswith("benches")]
     others = [page for page in rest if page not in seen and page not in results and page != "docs/README"]
     return trees + reference.tree(others, "Project") + reference.tree(results, "Measurements")
 
 
 def stage(folder):
-    for name in FILES.split():
+    for name in FILES:
         for path in ROOT.glob(name):
             to = folder / path.relative_to(ROOT)
             to.parent.mkdir(parents=True, exist_ok=True)
