@@ -12,8 +12,11 @@ help: ## lists these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s%s\n", $$1, $$2 }' Makefile
 
 docs: ## rewrites the tables and pictures of docs/ that are generated
-	GPUZIP_UPDATE_DOCS=1 $(CARGO) test --test docs -- the_configuration_page the_api_page_has the_limitations_page_has
+	GPUZIP_UPDATE_DOCS=1 $(CARGO) test --test docs -- the_configuration_page the_limitations_page_has
 	GPUZIP_UPDATE_DOCS=1 $(CARGO) test --test foreign -- every_block_compiles
+
+site: ## makes build/site, the documentation with search and references, and checks its links (needs Python and pip)
+	@PYTHON=$(PYTHON) sh docs/site/make.sh build/site
 
 build: ## builds the library and the command `gpuzip` (release)
 	$(CARGO) build --release -p gpuzip -p gpuzip-cli
@@ -155,4 +158,4 @@ clean: ## removes target and build
 	$(CARGO) clean
 	rm -rf build
 
-.PHONY: all help docs build install uninstall demo test test-all test-long fuzz deps bench bench-fields bench-codecs bench-grid bench-adapters bench-jax header counts roofline end-to-end abi lint gpu-bundle dist clean
+.PHONY: all help docs site build install uninstall demo test test-all test-long fuzz deps bench bench-fields bench-codecs bench-grid bench-adapters bench-jax header counts roofline end-to-end abi lint gpu-bundle dist clean

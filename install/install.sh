@@ -141,6 +141,7 @@ install_from() {
     if [ -f fortran/gpuzip.f90 ]; then make_fortran; fi
     mkdir "$work/share"
     "$1/gpuzip" pages "$work/share" || echo "$1/gpuzip does not run on this machine: manual pages and completions are left out"
+    python3 docs/site/reference.py man "$work/share/man/man3" || echo "python3 does not run on this machine: the manual pages of the functions are left out"
     mkdir -p "$DESTDIR/"
     touch "$work/old" "$work/folders"
     if [ -f "$manifest" ]; then sort "$manifest" >"$work/old"; fi

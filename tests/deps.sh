@@ -4,7 +4,7 @@
 # `deps.sh long` also installs what only `make test-long` uses.
 set -u
 
-packages="cc:gcc c++:g++ make:make gfortran:gfortran valgrind:valgrind libzfp.so:libzfp-dev cmake:cmake pkg-config:pkg-config abidiff:abigail-tools \
+packages="cc:gcc c++:g++ make:make gfortran:gfortran valgrind:valgrind libzfp.so:libzfp-dev cmake:cmake mandoc:mandoc pkg-config:pkg-config abidiff:abigail-tools \
 mpicc.openmpi:libopenmpi-dev mpirun.openmpi:openmpi-bin mpicc.mpich:libmpich-dev mpirun.mpich:mpich PETSc.pc:petsc-dev"
 
 if [ "${1:-}" = long ] && apt-cache show python3-torch >/dev/null 2>&1; then

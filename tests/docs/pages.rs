@@ -366,35 +366,6 @@ fn the_configuration_page_has_the_keys_of_the_command() {
     );
 }
 
-/// The `#define`s of the header whose names begin with `prefix`: name, number, and the comment
-/// before the `#define`.
-fn defines(prefix: &str) -> Vec<[String; 4]> {
-    let header = fs::read_to_string(root().join("include/gpuzip.h")).unwrap();
-    let mut comment = String::new();
-    let mut found = Vec::new();
-    for line in header.lines() {
-        if line == "/*" {
-            comment.clear();
-        } else if let Some((name, number)) =
-            line.strip_prefix("#define ").and_then(|rest| rest.split_once(' '))
-        {
-            if name.starts_with(prefix) {
-                found.push([quoted(name), number.into(), cell(comment.trim()), String::new()]);
-            }
-        } else if line.trim() != "*/" {
-            comment += &format!(" {}", line.trim());
-        }
-    }
-    found
-}
-
-#[test]
-fn the_api_page_has_the_statuses_of_the_header() {
-    let mut rows = defines("GPUZIP_OK");
-    rows.extend(defines("GPUZIP_ERR_"));
-    table_is("docs/api.md", "statuses", ["status", "number", "meaning", ""], rows);
-}
-
 #[test]
 fn the_limitations_page_has_the_pairs_that_are_refused() {
     let row = |pair: &Pair| {

@@ -211,6 +211,8 @@ fn install_is_idempotent_and_uninstall_leaves_what_is_not_ours() {
     for name in expected.iter().chain(&more) {
         assert!(installed.iter().any(|have| have == name), "{name} is missing in {installed:?}");
     }
+    let manual = "share/man/man3/gpuzip_save.3".to_string();
+    assert_eq!(installed.contains(&manual), have("python3"), "{manual}");
     assert_links_lead_somewhere(&prefix.join("share/doc/gpuzip"), &installed);
     let headers = tree(&root().join("include")).into_iter().map(|name| format!("include/{name}"));
     assert!(headers.into_iter().all(|name| installed.contains(&name)), "{installed:?}");

@@ -14,3 +14,4 @@ mod install;
 mod packaging;
 mod python;
 mod recorded_abi;
+mod site;

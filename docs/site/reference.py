@@ -1,0 +1,256 @@
+"""Makes a reference and manual pages from include/gpuzip.h; needs Python 3.8 and no package.
+
+    python3 docs/site/reference.py man FOLDER     manual pages of section 3
+    python3 docs/site/reference.py pages FOLDER   pages in Markdown, of C, Fortran and Python
+"""
+
+import re
+import sys
+import textwrap
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Declaration:
+    """A function, type or constant of the header: its name, its code and the comment before it."""
+
+    def __init__(self, comment, code):
+        self.code = re.sub(r" GPUZIP_DEFAULT\(.*\)", "", code)
+        self.text, _, self.pointers = dedent(comment).partition("Pointers:\n")
+        self.text, self.pointers = self.text.strip(), self.pointers.strip()
+        self.members = []
+        if code.startswith("#define"):
+            _, self.name, self.value = code.split(None, 2)
+            self.kind = "constant"
+        elif code.startswith("typedef"):
+            self.name = re.search(r"(\w+)(?:;$|\)\()", code).group(1)
+            self.kind = "type"
+            body = re.findall(r"^  /\*\n(.*?)^   \*/\n  (.*?);\n", self.code, re.M | re.S)
+            names = [re.search(r"(\w+)(\[\d+\])?$", member).group(1) for _, member in body]
+            self.members = [(name, member, dedent(text)) for name, (text, member) in zip(names, body)]
+        else:
+            self.name = re.search(r"(\w+)\(", code).group(1)
+            self.kind = "function"
+        # Without the comments of the members.
+        self.code = re.sub(r"^  /\*\n.*?^   \*/\n", "", self.code, flags=re.M | re.S)
+
+    def summary(self):
+        """Returns the first sentence of the text, in one line and without its period."""
+        sentence = re.split(r"\.(?:\s|$)|;\s", " ".join(self.text.split()), maxsplit=1)[0]
+        head = sentence.split(": ")[0]
+        return head if len(sentence) > 100 and len(head) > 20 and "(" not in head else sentence
+
+    def line(self):
+        """Returns the text in one line of Markdown, also for a cell of a table."""
+        return marked(" ".join(self.text.split())).replace("|", "&#124;")
+
+    def errors(self):
+        """Returns the statuses that the text names."""
+        return sorted(set(re.findall(r"GPUZIP_ERR_\w+", self.text)))
+
+    def others(self):
+        """Returns the functions and types that the code and the text name."""
+        names = re.findall(r"\bgpuzip_\w+", self.code + self.text + self.pointers)
+        return [name for name in dict.fromkeys(names) if name not in (self.name, "gpuzip_status_t")]
+
+
+def dedent(comment):
+    return "\n".join(line.strip() for line in comment.strip("\n").split("\n"))
+
+
+def header():
+    """Returns the declarations of the header by name, in their order."""
+    text = (ROOT / "include/gpuzip.h").read_text()
+    declaration = r"#define .*?$|typedef struct \w+ \{.*?^\} \w+;|[^;]*;"
+    found = re.findall(rf"^/\*\n(.*?)^ \*/\n({declaration})", text, re.M | re.S)
+    return {it.name: it for it in (Declaration(*pair) for pair in found)}
+
+
+def purposes():
+    """Returns the rows of the table in docs/api.md: a purpose, without its link, and its functions."""
+    table = (ROOT / "docs/api.md").read_text().split("\n## Functions\n")[1]
+    rows = re.findall(r"^\| ([^|]*?)(?: \(\[[^|]*)? \| (`gpuzip_.*) \|$", table, re.M)
+    return [(purpose[0].upper() + purpose[1:], re.findall(r"`(gpuzip_\w+)`", names)) for purpose, names in rows]
+
+
+def related(it, declarations):
+    """Returns the functions and types that a page refers to: those it names, and those of one purpose."""
+    same = [names for _, names in purposes() if it.name in names]
+    names = dict.fromkeys(it.others() + sum(same, []))
+    return [name for name in names if name in declarations and name != it.name]
+
+
+# Manual pages.
+
+
+def version():
+    return re.search(r'^version = "(.*)"$', (ROOT / "Cargo.toml").read_text(), re.M).group(1)
+
+
+def roff(text):
+    """Returns a text of the header in the language of manual pages."""
+    text = text.replace("\\", "\\e").replace("-", "\\-")
+    text = re.sub(r"`([^`]*)`", r"\\fB\1\\fR", text)
+    text = re.sub(r"(?<![\w*])\*(\w[\w ]*)\*(?!\w)", r"\\fI\1\\fR", text)
+    made = []
+    for paragraph in re.split(r"\n\n|\n(?=\\- )", text):
+        item = paragraph.startswith("\\- ")
+        lines = textwrap.wrap(paragraph[3:] if item else paragraph, 78, break_on_hyphens=False)
+        made += [".IP \\(bu 2"] if item else [".PP"] if made else []
+        made += ["\\&" + line if line[0] in "'." else line for line in lines]
+    return "\n".join(made)
+
+
+def code(text):
+    return ".nf\n" + text.replace("\\", "\\e").replace("-", "\\-") + "\n.fi\n"
+
+
+def manual(it, declarations):
+    """Returns the manual page of a function or type."""
+    page = f'.TH {it.name.upper()} 3 "" "gpuzip {version()}" "gpuzip manual"\n'
+    page += ".SH NAME\n" + roff(f"{it.name} - {it.summary()}".replace("`", "")) + "\n"
+    page += ".SH SYNOPSIS\n" + code("#include <gpuzip.h>\n\n" + it.code)
+    page += f".SH DESCRIPTION\n{roff(it.text)}\n"
+    if it.pointers:
+        page += f".SH POINTERS\n{roff(it.pointers)}\n"
+    if it.members:
+        page += ".SH MEMBERS\n"
+        page += "".join(f".TP\n.B {roff(member)}\n{roff(text)}\n" for _, member, text in it.members)
+    if it.code.startswith("gpuzip_status_t "):
+        page += ".SH RETURN VALUE\n0 (GPUZIP_OK), or a negative status, whose reason\n"
+        page += ".BR gpuzip_last_error (3)\nreturns.\n"
+    if it.name == "gpuzip_status_t":
+        statuses = [c for c in declarations.values() if c.name.startswith(("GPUZIP_OK", "GPUZIP_ERR"))]
+    else:
+        statuses = [declarations[name] for name in it.errors()]
+    if statuses:
+        page += ".SH STATUSES\n"
+        page += "".join(f".TP\n.BR {c.name} \" ({roff(c.value)})\"\n{roff(c.text)}\n" for c in statuses)
+    also = ["gpuzip"] + related(it, declarations)
+    return page + ".SH SEE ALSO\n" + " ,\n".join(f".BR {name} (3)" for name in also) + "\n"
+
+
+def overview(declarations):
+    """Returns the manual page gpuzip(3): conventions, and all functions by purpose."""
+    text = (ROOT / "include/gpuzip.h").read_text()
+    conventions = re.match(r"/\* gpuzip: (.*?)\n \*\n(.*?)\n \*/", text, re.S)
+    text = dedent(re.sub(r"^ \*", "", conventions.group(2), flags=re.M)).partition("Conventions:\n")[2]
+    page = f'.TH GPUZIP 3 "" "gpuzip {version()}" "gpuzip manual"\n'
+    page += ".SH NAME\n" + roff(f"gpuzip - {conventions.group(1).rstrip('.')}") + "\n"
+    page += ".SH SYNOPSIS\n" + code("#include <gpuzip.h>\n\ncc ... $(pkg-config --cflags --libs gpuzip)")
+    page += f".SH DESCRIPTION\n{roff(text)}\n.SH FUNCTIONS\n"
+    for purpose, names in purposes():
+        page += f".TP\n{roff(purpose)}\n" + "\n".join(f".BR {name} (3)" for name in names) + "\n"
+    return page + ".SH SEE ALSO\n.BR gpuzip (1)\n"
+
+
+def write_manuals(folder):
+    declarations = header()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "gpuzip.3").write_text(overview(declarations))
+    for it in declarations.values():
+        if it.kind != "constant":
+            (folder / f"{it.name}.3").write_text(manual(it, declarations))
+
+
+# Pages in Markdown.
+
+
+def fenced(language, text):
+    return f"```{language}\n{text}\n```\n\n"
+
+
+def outside_code(change, text):
+    """Returns a text whose parts outside of code are changed."""
+    parts = re.split(r"(`[^`]*`)", text)
+    parts[::2] = [change(part) for part in parts[::2]]
+    return "".join(parts)
+
+
+def escaped(text):
+    return outside_code(lambda part: part.replace("<", "&lt;"), text)
+
+
+def marked(text):
+    """Returns a text of the header with its names of gpuzip as code."""
+    name = re.compile(r"\b(GPUZIP_[A-Z0-9_]*[A-Z0-9]|gpuzip_\w+)\b(?!_|\*)")
+    return outside_code(lambda part: name.sub(r"`\1`", part), escaped(text))
+
+
+def page_of(it, declarations):
+    """Returns the page of a function or type; docs/site/conf.py makes links of the names."""
+    page = f"# {it.name}\n\n" + fenced("c", it.code) + marked(it.text) + "\n\n"
+    if it.pointers:
+        page += f"## Pointers\n\n{marked(it.pointers)}\n\n"
+    for name, member, text in it.members:
+        page += f"## {name}\n\n" + fenced("c", member + ";") + marked(text) + "\n\n"
+    if it.code.startswith("gpuzip_status_t "):
+        page += "## Status\n\n`GPUZIP_OK`, or a negative [status](constants.md#statuses), "
+        page += "whose reason `gpuzip_last_error` returns.\n\n"
+        page += "".join(f"- `{name}`: {declarations[name].line()}\n" for name in it.errors()) + "\n"
+    return page
+
+
+def see_also(it, declarations):
+    names = ", ".join(f"`{name}`" for name in related(it, declarations))
+    paths = [path for path in sorted((ROOT / "docs").glob("*.md")) if path.name != "api.md"]
+    texts = {path.name: path.read_text() for path in paths}
+    titles = {name: text[2 : text.index("\n")] for name, text in texts.items() if f"`{it.name}`" in text}
+    pages = ", ".join(f"[{title}](../docs/{name})" for name, title in titles.items())
+    lists = [f"- {title}: {found}\n" for title, found in (("reference", names), ("pages", pages)) if found]
+    return "## See also\n\n" + "".join(lists)
+
+
+def constants(declarations):
+    titles = {"OK": "Statuses", "ERR": "Statuses", "DUE": "Restart files", "POLICY": "Policies"}
+    groups = {}
+    for it in declarations.values():
+        if it.kind == "constant":
+            group = it.name.split("_")[1]
+            groups.setdefault(titles.get(group, group.capitalize() + "s"), []).append(it)
+    page = "# C constants\n"
+    for group, them in groups.items():
+        page += f"\n## {group}\n\n| name | number | meaning |\n|---|---|---|\n"
+        for it in them:
+            page += f"| `{it.name}` | {it.value} | {it.line()} |\n"
+    return page
+
+
+def tree(names, caption=""):
+    """Returns a hidden table of contents, from which the navigation is made."""
+    head = ":hidden:\n" + (f":caption: {caption}\n" if caption else "")
+    return "\n```{toctree}\n" + head + "\n" + "\n".join(names) + "\n```\n"
+
+
+def write_pages(folder):
+    declarations = header()
+    folder.mkdir(parents=True, exist_ok=True)
+    groups = purposes()
+    declared = {it.name for it in declarations.values() if it.kind == "function"}
+    different = sorted(declared ^ {name for _, names in groups for name in names})
+    if different:
+        sys.exit(f"docs/api.md and include/gpuzip.h have different functions: {', '.join(different)}")
+    functions = "# C functions\n\nFrom `include/gpuzip.h`. `man gpuzip_save` shows the same text.\n"
+    for purpose, names in groups:
+        functions += f"\n## {purpose}\n\n"
+        functions += "".join(f"- `{name}`: {declarations[name].summary()}\n" for name in names)
+    (folder / "functions.md").write_text(functions + tree(name for _, names in groups for name in names))
+    types = [it for it in declarations.values() if it.kind == "type"]
+    listed = "".join(f"- `{it.name}`: {it.summary()}\n" for it in types)
+    (folder / "types.md").write_text("# C types\n\n" + listed + tree(it.name for it in types))
+    (folder / "constants.md").write_text(constants(declarations))
+    for it in declarations.values():
+        if it.kind != "constant":
+            (folder / f"{it.name}.md").write_text(page_of(it, declarations) + see_also(it, declarations))
+
+
+if __name__ == "__main__":
+    what, folder = sys.argv[1:]
+    if what == "man":
+        write_manuals(Path(folder))
+    else:
+        import modules
+
+        write_pages(Path(folder))
+        modules.write(Path(folder))

@@ -1,0 +1,198 @@
+//! The references that docs/site makes from the header, and the check of a site's links. tests/foreign/site.rs
+//! builds the site and has mandoc check the manual pages.
+
+use crate::common::{have, root, run, tempdir};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn script(name: &str, arguments: &[&Path]) -> Command {
+    let mut python = Command::new("python3");
+    python.arg("-B").arg(root().join("docs/site").join(name)).args(arguments);
+    python
+}
+
+/// The functions and constants of the header, each with the comment before it.
+fn declarations() -> BTreeMap<String, String> {
+    let header = fs::read_to_string(root().join("include/gpuzip.h")).unwrap();
+    let (mut comment, mut inside, mut found) = (String::new(), false, BTreeMap::new());
+    for line in header.lines() {
+        let name = match line.strip_prefix("#define ") {
+            Some(constant) => constant.split_once(' ').map(|(name, _)| name),
+            None if line.starts_with("typedef") || line.starts_with('#') => None,
+            None => line.split_once('(').and_then(|(head, _)| head.rsplit([' ', '*']).next()),
+        };
+        match (line, name) {
+            ("/*", _) => (inside, comment) = (true, String::new()),
+            (" */", _) => inside = false,
+            _ if inside => comment += &format!("{line}\n"),
+            (_, Some(name)) if !line.starts_with(' ') && !name.contains('(') => {
+                found.insert(name.to_string(), comment.clone());
+            }
+            _ => {}
+        }
+    }
+    for known in ["gpuzip_save", "gpuzip_request_stop", "GPUZIP_OK", "GPUZIP_TYPE_BYTE"] {
+        assert!(found.contains_key(known), "{known} is not found in {:?}", found.keys());
+    }
+    found
+}
+
+/// The words of a text without the marks of Markdown and of manual pages.
+fn words(text: &str) -> String {
+    let plain = ["`", "*", "\\fB", "\\fI", "\\fR", "\\&", ".PP"]
+        .iter()
+        .fold(text.to_string(), |text, mark| text.replace(mark, ""))
+        .replace("\\-", "-")
+        .replace("&lt;", "<");
+    plain.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn every_function_and_constant_has_its_whole_text_in_the_reference() {
+    if !have("python3") {
+        return;
+    }
+    let folder = tempdir("site-reference");
+    let (pages, manuals) = (folder.join("pages"), folder.join("man3"));
+    run(&mut script("reference.py", &[Path::new("pages"), &pages]));
+    run(&mut script("reference.py", &[Path::new("man"), &manuals]));
+    let constants = fs::read_to_string(pages.join("constants.md")).unwrap();
+    for (name, comment) in declarations() {
+        assert!(words(&comment).len() > 5, "{name} has no comment");
+        if name.starts_with("GPUZIP_") {
+            let row = constants.lines().find(|line| line.starts_with(&format!("| `{name}` | ")));
+            assert!(words(row.unwrap_or_default()).contains(&words(&comment)), "{name}: {row:?}");
+            continue;
+        }
+        for (file, head) in [
+            (pages.join(format!("{name}.md")), format!("# {name}\n")),
+            (manuals.join(format!("{name}.3")), format!(".TH {} 3 ", name.to_uppercase())),
+        ] {
+            let text = fs::read_to_string(&file).unwrap_or_else(|e| panic!("{file:?}: {e}"));
+            assert!(text.starts_with(&head), "{file:?} does not begin with {head}");
+            // In a page `<` would begin a tag, which nobody sees.
+            let prose = || text.split("```").step_by(2).flat_map(|part| part.split('`').step_by(2));
+            let tag = prose().find(|part| part.contains('<'));
+            assert!(tag.is_none() || head.starts_with('.'), "{file:?}: {tag:?}");
+            let (body, pointers) = comment.split_once(" Pointers:\n").unwrap_or((&comment, ""));
+            for part in [body, pointers] {
+                assert!(words(&text).contains(&words(part)), "{file:?} lacks {part}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_public_procedure_of_fortran_and_class_of_python_is_in_the_reference() {
+    if !have("python3") {
+        return;
+    }
+    let pages = tempdir("site-languages");
+    run(&mut script("reference.py", &[Path::new("pages"), &pages]));
+    let read = |path: &Path| fs::read_to_string(path).unwrap();
+    for module in ["gpuzip", "gpuzip_gradient"] {
+        let page = read(&pages.join(format!("fortran-{module}.md")));
+        let source = read(&root().join(format!("fortran/{module}.f90")));
+        let public = source.lines().filter_map(|line| line.strip_prefix("  public :: "));
+        for name in public.flat_map(|names| names.split(", ")).filter(|name| !name.ends_with("_t"))
+        {
+            assert!(page.contains(&format!("\n## {name}\n")), "fortran/{module}.f90: {name}");
+        }
+    }
+    let page = read(&pages.join("fortran-gpuzip.md"));
+    for line in [
+        "  type(gpuzip_field_t), intent(in), target :: fields(:)",
+        "  integer, intent(out), optional :: stat",
+    ] {
+        assert!(page.contains(line), "the arguments of Fortran lack {line}");
+    }
+    let page = read(&pages.join("python-init.md"));
+    let package = read(&root().join("python/src/gpuzip/__init__.py"));
+    let listed = package.split_once("__all__ = [").unwrap().1.split_once(']').unwrap().0;
+    let names: Vec<&str> = listed.split(['"', ',', '\n', ' ']).filter(|s| !s.is_empty()).collect();
+    let constant = |name: &str| name.chars().all(|c| c.is_ascii_uppercase() || c == '_');
+    for name in names.iter().filter(|name| !constant(name) && **name != "__version__") {
+        assert!(page.contains(&format!("\n## {name}\n")), "python-init.md lacks {name}");
+    }
+    assert!(page.contains("\n### Session.save\n") && page.contains("class Session("), "methods");
+}
+
+/// The commands that the manual pages consist of, by the package man of troff.
+const COMMANDS: [&str; 9] = [".TH", ".SH", ".TP", ".IP", ".B", ".BR", ".PP", ".nf", ".fi"];
+
+#[test]
+fn every_manual_page_is_well_formed() {
+    if !have("python3") {
+        return;
+    }
+    let folder = tempdir("site-manuals");
+    run(&mut script("reference.py", &[Path::new("man"), &folder]));
+    let files: Vec<_> = fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()).collect();
+    for file in &files {
+        let text = fs::read_to_string(file).unwrap();
+        let stem = file.file_stem().unwrap().to_str().unwrap();
+        assert!(text.contains(&format!(".SH NAME\n{stem} \\- ")), "{file:?}");
+        let at = |heading: &str| {
+            text.find(&format!(".SH {heading}\n")).unwrap_or_else(|| panic!("{file:?}: {heading}"))
+        };
+        assert!(at("NAME") < at("SYNOPSIS") && at("SYNOPSIS") < at("DESCRIPTION"), "{file:?}");
+        assert!(at("DESCRIPTION") < at("SEE ALSO"), "{file:?}");
+        assert_eq!(text.matches("\n.nf\n").count(), text.matches("\n.fi\n").count(), "{file:?}");
+        for line in text.lines().filter(|line| line.starts_with(['.', '\''])) {
+            let command = line.split(' ').next().unwrap();
+            assert!(COMMANDS.contains(&command), "{file:?}: {line}");
+        }
+        for other in text.lines().filter_map(|line| line.strip_prefix(".BR gpuzip")) {
+            let Some((name, section)) = other.split_once(" (") else { continue };
+            let there = folder.join(format!("gpuzip{name}.3"));
+            assert!(there.exists() || section.starts_with("1)"), "{file:?} names gpuzip{name}");
+        }
+    }
+}
+
+fn links(folder: &Path) -> Output {
+    script("links.py", &[folder]).output().unwrap()
+}
+
+#[test]
+fn a_link_that_leads_nowhere_is_found() {
+    if !have("python3") {
+        return;
+    }
+    let folder = tempdir("site-links");
+    let good = "<a href='b.html#there'>b</a> <a href='https://example.org/'>elsewhere</a>";
+    fs::write(folder.join("b.html"), "<h1 id='there'>B</h1> <a href='#there'>up</a>").unwrap();
+    fs::write(folder.join("c.svg"), "").unwrap();
+    for (link, dead) in [
+        ("<img src='c.svg'>", None),
+        ("<a href='c.html'>c</a>", Some("c.html")),
+        ("<a href='b.html#here'>b</a>", Some("b.html#here")),
+        ("<a href='#here'>here</a>", Some("#here")),
+        ("<img src='d.svg'>", Some("d.svg")),
+        (
+            "<script src='https://example.org/x.js'></script>",
+            Some("loads https://example.org/x.js"),
+        ),
+        ("<link rel='stylesheet' href='//example.org/x.css'>", Some("loads //example.org/x.css")),
+    ] {
+        fs::write(folder.join("a.html"), format!("{good} {link}")).unwrap();
+        let output = links(&folder);
+        let said = String::from_utf8(output.stderr).unwrap();
+        match dead {
+            None => assert!(output.status.success(), "{said}"),
+            Some(dead) => {
+                let lines: Vec<&str> = said.lines().skip(1).collect();
+                assert!(!output.status.success(), "{link} passes");
+                assert!(
+                    lines.len() == 1 && lines[0].ends_with(&format!("a.html: {dead}")),
+                    "{said}"
+                );
+            }
+        }
+    }
+    let empty = folder.join("empty");
+    fs::create_dir(&empty).unwrap();
+    assert!(!links(&empty).status.success(), "a folder without pages passes");
+}
