@@ -31,7 +31,7 @@ https://* | http://* | file://*)
 esac
 mkdir "$work/gpu-bundle"
 tar -C "$work/gpu-bundle" --strip-components=1 -xzf "$work/bundle" || fail "$bundle is no bundle of gpuzip"
-[ -x "$work/gpu-bundle/run" ] || fail "$bundle is no bundle of gpuzip: it has no script run"
+[ -f "$work/gpu-bundle/run" ] || fail "$bundle is no bundle of gpuzip: it has no script run"
 
 code=0
 OUT=$work/results bash "$work/gpu-bundle/run" "$@" || code=$?

@@ -54,6 +54,24 @@ fn the_readme_is_short() {
     );
 }
 
+/// The pages in docs/ stay readable: at most 36,000 words, without the tables that tests write.
+#[test]
+fn the_pages_are_short() {
+    let written = |page: &Page| {
+        let mut rest = page.text.as_str();
+        let mut count = 0;
+        while let Some((before, table)) = rest.split_once("<!-- begin ") {
+            count += before.split_whitespace().count();
+            rest = table.split_once("<!-- end ").expect("the end of a table").1;
+        }
+        count + rest.split_whitespace().count()
+    };
+    let all = pages();
+    let in_docs = all.iter().filter(|page| page.name.starts_with("docs/"));
+    let words: usize = in_docs.map(written).sum();
+    assert!((20_000..=36_000).contains(&words), "docs/ has {words} words: say it in fewer");
+}
+
 // Tables, as GitHub shows them: the cells that a row has too many are lost without a word.
 
 #[test]

@@ -354,7 +354,7 @@ pub const PLANTS: &[Plant] = &[
     plant("zfp.cu", "job->bytes = coded ? bytes : NONE;", "__trap();", &["Trap"], Run::Codec("zfp", CUBE, false)),
     // The payload, then a pair's difference, beyond its memory; and a size that the host did not tell.
     plant("registered.cu", "w < bytes / 8;", "w < bytes;", &["Bounds", "Uninitialised"], Run::Registered),
-    plant("registered.cu", "array[i] = load(x, later, i);", "array[i + n] = load(x, later, i);", &["Bounds", "Uninitialised"], Run::Registered),
+    plant("registered.cu", "array[i] = load(x, later, i);", "array[i + n] = load(x, later, i);", &["Bounds", "Race"], Run::Registered),
     plant("rows.cu", "i < rows.row;", "i < rows.pitch;", &["Bounds", "Race"], Run::Rows),
     plant("rows.cu", "to[apart] = from[together];", "to[apart + 8] = from[together];", &["Bounds"], Run::Rows),
 ];
