@@ -128,7 +128,7 @@ void fields() {
   std::array<float, 6> values{};
   const gpuzip_field_t whole = gpuzip::field(values);
   CHECK(whole.data == values.data() && whole.n1 == 6 && whole.type == GPUZIP_TYPE_F32);
-  double memory[200];
+  double memory[200] = {};
   const gpuzip_field_t right = gpuzip::field(View<3>{memory, {2, 5, 7}, {50, 8, 1}}); /* rows of 7 in 8, C order */
   CHECK(right.n1 == 7 && right.n2 == 5 && right.n3 == 2 && right.pitch2 == 8 && right.pitch3 == 50);
   const gpuzip_field_t left = gpuzip::field(View<2>{memory, {9, 3}, {1, 9}}); /* Fortran order */
