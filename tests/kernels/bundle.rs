@@ -189,7 +189,7 @@ fn anyones_gpu_leaves_one_file_to_send() {
         assert!(output.status.code() == Some(1) && text.contains(part), "{part}: {text}");
     };
     fails(beside(&dir, "sh").arg(&script), "there is no release yet");
-    fails(beside(&dir, "sh").arg(&script).arg(&no_bundle(&dir)), "is no bundle");
+    fails(beside(&dir, "sh").arg(&script).arg(no_bundle(&dir)), "is no bundle");
     fails(beside(&dir, "sh").arg(&script).arg(dir.join("none")), "cannot be read");
     let mut without = beside(&dir, "sh");
     std::fs::remove_file(dir.join("bin/nvidia-smi")).unwrap();
