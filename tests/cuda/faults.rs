@@ -199,15 +199,13 @@ fn fail_every_call(which: std::ops::Range<usize>) -> BTreeSet<&'static str> {
     let (mut runs, mut failures, mut struck) = (0, 0, BTreeSet::new());
     let modes = [emu::RANDOM, emu::LATE, emu::EARLY, emu::TIMED].into_iter().cycle();
     for (job, mode) in small_jobs().into_iter().zip(modes).take(which.end).skip(which.start) {
-        // Loading kernels takes long, so that the short test tries only one way of failing with them;
-        // with a timeline, which adds calls to those of another job, every third call.
+        // Loading kernels takes long, so that the short test tries only one way of failing with them.
         let has_kernels =
             job.config.codec.settings.method != Method::None || job.config.tiers.shared_levels;
         let ways = [(true, 719, false), (false, 719, false), (true, 2, false), (false, 999, true)];
         let is_short = has_kernels && steps <= 6;
         let ways = if is_short { &ways[..1] } else { &ways[..] };
-        let stride = if is_short && job.config.report.trace_out.is_some() { 3 } else { 1 };
-        for k in (1..).step_by(stride) {
+        for k in 1.. {
             let mut hits = 0;
             for &(stubborn, code, from_on) in ways {
                 let job = Job { stubborn, steps, ..job.clone() };

@@ -422,7 +422,12 @@ impl Launcher for CudaDevice {
         self.process.check()?;
         let _current = Current::new(self.context)?;
         let result = body(&self.launches(Lane::Upload)?, self.architecture);
-        cu!(cuStreamSynchronize(self.upload)).and(result)
+        let waited = cu!(cuStreamSynchronize(self.upload));
+        if waited.is_err() {
+            // What `body` has made is dropped now, with the modules of kernels that may still be queued.
+            let _ = cu!(cuStreamSynchronize(self.upload));
+        }
+        waited.and(result)
     }
 
     fn release(&mut self, body: &mut dyn FnMut()) -> Result<()> {
