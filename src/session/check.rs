@@ -6,10 +6,10 @@ use crate::available;
 use crate::codec::checksum;
 use crate::device::{AppMemory, Device, Place, Stream, PIECE};
 use crate::error::{fail, text, Result};
-use crate::fallible_vec::{collected, filled, push};
+use crate::fallible_vec::{collected, filled, insert, push};
 use crate::layout::{Field, Layout};
 use crate::scalar::{Real, Scalar};
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 /// The computations in a row, from one snapshot, whose results tell a step that is not deterministic from
 /// an incomplete state: before the first of them another step came, before the others the same one.
@@ -19,7 +19,7 @@ const TELLING: u32 = 3;
 #[derive(Default)]
 pub(super) struct Check {
     /// The fields of every state as they were computed first.
-    first: BTreeMap<i64, Vec<Seen>>,
+    first: HashMap<i64, Vec<Seen>>,
     /// Bytes that copies of the fields may still take; `None`: not known yet.
     room: Option<u64>,
     /// The state that the last RESTORE has made live.
@@ -49,7 +49,9 @@ impl Session {
         let read = match self.engine() {
             Ok(engine) => engine.call(stream, "check", |engine| {
                 let device = engine.tiers.device();
-                fields.iter().map(|field| read(device, *field)).collect::<Result<Vec<_>>>()
+                let mut state = Vec::new();
+                fields.iter().try_for_each(|field| push(&mut state, read(device, *field)?))?;
+                Ok(state)
             }),
             Err(error) => Err(error),
         };
@@ -85,7 +87,7 @@ impl Check {
                 let range = range_of(field.scalar, &bytes);
                 push(&mut seen, Seen { sum, range, copy: self.kept(bytes) })?;
             }
-            self.first.insert(ts, seen);
+            insert(&mut self.first, ts, seen)?;
             return Ok(());
         };
         if self.found.is_none() {
