@@ -294,7 +294,7 @@ fn tables_and_drawings() {
         drawing.starts_with("<svg ") && drawing.ends_with("</svg>\n") && !drawing.contains("NaN")
     );
     for part in [
-        "The run, share",
+        "The run, the share",
         "The plan, simulated at the costs of the run",
         "host to device",
         "recompute",
