@@ -109,7 +109,7 @@ int display_image(const char *path, const grid_t *g, const float *image, const c
     clip = clip_level(cells, n * g->n1);
     for (size_t i = 0; clip > 0.0 && i < n * g->n1; i++)
         cells[i] /= (float)clip;
-    snprintf(note, sizeof note, "%s; scale: 1 = %.2e, the 99th percentile of |value|, and larger values are clipped; drawn: faded in down to %g m%s",
+    snprintf(note, sizeof note, "%s; scale: 1 = %.2e, the 99th percentile of |value|; larger values are clipped; faded in down to %g m%s",
              what, clip, MUTE * g->dx, g->n3 > 1 ? ", times (depth in cells)^1.5" : "");
     if (clip >= 0.0)
         status = write_slice(path, g, cells, title, note, (axis_t){"scaled", "", -1.0, 1.0});

@@ -81,8 +81,8 @@ int output_write(const outputs_t *f, const job_t *job, const image_t *image)
         image_filter(&job->grid, plain, filtered);
         status = write_raw(f->image, plain, image->cells) |
                  write_raw(f->filtered, filtered, image->cells) |
-                 display_image(f->image_png, &job->grid, plain, "image", "source and receiver fields, correlated at zero lag and divided by the illumination") |
-                 display_image(f->filtered_png, &job->grid, filtered, "image, filtered", "the image less the mean of its neighbours (its Laplacian in cells), without the smooth noise") |
+                 display_image(f->image_png, &job->grid, plain, "image", "correlation of source and receiver fields over the illumination") |
+                 display_image(f->filtered_png, &job->grid, filtered, "image, filtered", "negative Laplacian of the image, per cell, without its smooth noise") |
                  display_model(f->model_png, &job->grid, job->model, job->name);
     }
     free(plain);
