@@ -112,9 +112,10 @@ static size_t note(canvas_t *c, size_t y, const char *string)
 static plot_t in_kilometres(plot_t p)
 {
     axis_t *const axes[] = {&p.x, &p.y};
-    const int both = strcmp(p.x.unit, "m") == 0 && strcmp(p.y.unit, "m") == 0;
+    const int in_metres = strcmp(p.x.unit, "m") == 0 && strcmp(p.y.unit, "m") == 0;
+    const int is_long = in_metres && fmax(fabs(p.x.to), fabs(p.y.to)) >= 2000.0;
 
-    for (int k = 0; both && fmax(fabs(p.x.to), fabs(p.y.to)) >= 2000.0 && k < 2; k++) {
+    for (int k = 0; is_long && k < 2; k++) {
         axes[k]->unit = "km";
         axes[k]->from /= 1000.0;
         axes[k]->to /= 1000.0;
