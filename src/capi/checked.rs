@@ -96,7 +96,7 @@ pub(super) unsafe fn adopted(config: *const gpuzip_config_t) -> Result<Config> {
     if given.reserved_huge_pages != 0 {
         log::warn!("{}", of_retired("huge_pages"));
     }
-    Ok(checked)
+    Ok(checked.checking(0))
 }
 
 /// Reads and checks a configuration, without effect on the log level.
@@ -136,7 +136,7 @@ unsafe fn checked_copy(given: &gpuzip_config_t) -> Result<Config> {
     let path = |pointer| text(pointer).filter(|path| !path.is_empty()).map(file_of);
     let folders = text(given.disk_path).map(file_of).unwrap_or_default();
     let folders = std::env::split_paths(&folders).filter(|folder| !folder.as_os_str().is_empty());
-    let options = Config {
+    let config = Config {
         schedule: schedule(given, text(given.trace_file_path).map(file_of))?,
         tiers: tiers(given, folders.collect())?,
         device: device(given, path(given.profile_path))?,
@@ -163,7 +163,6 @@ unsafe fn checked_copy(given: &gpuzip_config_t) -> Result<Config> {
             )?,
         },
     };
-    let config = options.checking(0);
     config.modes().check()?;
     check_sequences(given, &config)?;
     Ok(config)

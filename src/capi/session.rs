@@ -497,6 +497,7 @@ pub unsafe extern "C" fn gpuzip_memory_required(
     unsafe { Out::new(summary, "summary") }.fill_sized("gpuzip_memory_required", || {
         // SAFETY: by this function's contract.
         let (config, fields) = unsafe { (checked(config)?, app_fields(fields, nfields)?) };
+        let config = config.checking(0);
         let ranges = config.schedule.range_actions;
         let Estimate { choice, tiers, budgets } = estimate(config, steps as i64, &fields)?;
         let plan = choice.plans.first();

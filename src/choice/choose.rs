@@ -83,7 +83,7 @@ fn choose_steps(config: &Config, steps: u32, sessions: &[Vec<TierSpec>]) -> Resu
         }
         chosen => chosen?,
     };
-    // A snapshot may take two slots of tiers: what it replaces stays until its own last use.
+    // The check stores a snapshot more, which may take more than one slot.
     for fewer in 1.. {
         let Choice { alternative: k, schedule, .. } = &chosen;
         match finish(schedule.checked(times)?, &alternative(sessions, *k)) {

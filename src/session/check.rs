@@ -134,7 +134,7 @@ impl Check {
         fail!(Values, "{text}. {} computations in a row from u({}) {why}", row.len(), self.from)
     }
 
-    /// Keeps the bytes of a field as long as all copies take a quarter of the memory that was free.
+    /// Keeps the bytes of a field as long as all copies take at most a quarter of the memory that was free.
     fn kept(&mut self, bytes: Vec<u8>) -> Option<Vec<u8>> {
         let free = || available::host().map_or(0, |free| free.bytes / 4);
         let room = self.room.get_or_insert_with(free);

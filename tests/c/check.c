@@ -165,6 +165,15 @@ static void environment(void)
   config.mixed_storage = 1;
   WORKS(shot(&config, NONE, &sum, &ts));
   CHECK(shot(&config, RANDOM_NUMBER, &sum, &ts) == GPUZIP_ERR_VALUES && strstr(error, "check = 2: field 1"));
+  /* A codec without a session is the one that the program asks for. */
+  static float wave[4096];
+  static unsigned char coded[1 << 16];
+  gpuzip_field_t array = field_of(wave, 4096, GPUZIP_TYPE_F32);
+  uint64_t bytes = 0;
+  for (int k = 0; k < 4096; k++) wave[k] = (float)sin(0.01 * k);
+  config.mixed_storage = 0;
+  WORKS(gpuzip_codec_compress(&config, &array, 1, coded, sizeof coded, &bytes));
+  CHECK(bytes < sizeof wave / 4);
   setenv("GPUZIP_CHECK", "often", 1);
   gpuzip_t *h = NULL;
   double u[4] = {0};

@@ -352,7 +352,7 @@ pub const PLANTS: &[Plant] = &[
         Run::Codec("zfp", CUBE, true),
     ),
     plant("zfp.cu", "job->bytes = coded ? bytes : NONE;", "__trap();", &["Trap"], Run::Codec("zfp", CUBE, false)),
-    // The payload, then a pair's difference, beyond its memory; and a size that the host did not tell.
+    // The payload, and the difference of a pair, beyond their memory.
     plant("registered.cu", "w < bytes / 8;", "w < bytes;", &["Bounds", "Uninitialised"], Run::Registered),
     plant("registered.cu", "array[i] = load(x, later, i);", "array[i + n] = load(x, later, i);", &["Bounds", "Race"], Run::Registered),
     plant("rows.cu", "i < rows.row;", "i < rows.pitch;", &["Bounds", "Race"], Run::Rows),
