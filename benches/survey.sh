@@ -1,5 +1,5 @@
 #!/bin/sh
-# Figures of docs/surveys.md, and more: what a survey of 20,000 shots takes on 25 to 400 nodes, predicted by `gpuzip plan`.
+# Figures of docs/surveys.md, and more: hours of 20,000 shots on 25 to 400 nodes, predicted by `gpuzip plan`.
 # Usage: sh benches/survey.sh [path of gpuzip]
 set -eu
 gpuzip=${1:-target/release/gpuzip}

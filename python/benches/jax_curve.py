@@ -39,7 +39,7 @@ def roll_laplacian(jnp, u):
 
 
 def wave(jnp, np, dtype, small):
-    """The wave of benches/results/adapters-epyc.md: 320 x 320 points with a restoring force, by initial wave and speeds."""
+    """The wave of benches/results/adapters-epyc.md: 320 x 320 points, a restoring force, by initial wave and speeds."""
     points, steps = (16, 40) if small else (320, 400)
     x = jnp.linspace(-3, 3, points, dtype=dtype)
     start = jnp.exp(-4 * (x[:, None] ** 2 + x**2)), jnp.full((points, points), 0.2, dtype)
