@@ -1,7 +1,7 @@
-// heat3d: which conductivity has the inside of a block of concrete? Heaters on its surface warm it, and
-// thermometers in it measure. The gradient of the misfit, by the adjoint (heat.hpp), leads a gradient method to
-// a map of the conductivity (inversion.hpp). The measurements are synthetic: this code computes them, on the
-// same grid, for a block with two foreign bodies, and adds noise.
+// heat3d: inverse heat conduction. Heaters on the surface of a block of concrete warm it, and thermometers in
+// the block measure temperatures. A gradient method (inversion.hpp), with the gradient of the misfit by the
+// adjoint (heat.hpp), finds a map of the conductivity. The measurements are synthetic: this code computes them,
+// on the same grid, for a block with two foreign bodies, and adds noise.
 #include "inversion.hpp"
 
 #include <gpuzip_gradient.h>
@@ -20,7 +20,7 @@ extern "C" {
 
 namespace {
 
-// A job for the callbacks of the tests.
+// What the callbacks of the tests need.
 struct Tested {
   Inversion &inversion;
   const Values &m;
@@ -89,8 +89,8 @@ void draw_model(const Block &block, const std::string &path, const char *title, 
 void write_gradient(const Block &block, const std::string &folder, const Values &g) {
   const double largest = std::abs(std::ranges::max(g, {}, [](double x) { return std::abs(x); }));
   char note[200];
-  std::snprintf(note, sizeof note, "by the logarithm of each cell's conductivity; scale: 1 = %.3g K^2 s, the largest |value| in the block", largest);
-  draw(block, folder + "/gradient.png", "gradient of the misfit", moved(Values(g.size()), 1.0 / largest, g), {"scaled", "", -1.0, 1.0}, note);
+  std::snprintf(note, sizeof note, "derivative by log(conductivity) of a cell; scale: 1 = %.3g K^2 s, the largest |value| in the block", largest);
+  draw(block, folder + "/gradient.png", "gradient of the misfit in concrete alone", moved(Values(g.size()), 1.0 / largest, g), {"scaled", "", -1.0, 1.0}, note);
   FILE *const file = new_file((folder + "/gradient.f64").c_str());
   const bool written = file != nullptr && std::fwrite(g.data(), sizeof(double), g.size(), file) == g.size();
   if ((file != nullptr && std::fclose(file) != 0) || !written) throw std::runtime_error(folder + "/gradient.f64 cannot be written");

@@ -132,7 +132,10 @@ fn the_misfit_falls() {
         .collect();
     assert!(misfits.len() == 21 && misfits.is_sorted_by(|a, b| a > b), "{printed}");
     let factor = number(&printed, "fell by a factor of ");
-    assert!(factor > 100.0 && (factor / (misfits[0] / misfits[20]) - 1.0).abs() < 1e-3, "{printed}");
+    assert!(
+        factor > 200.0 && (factor / (misfits[0] / misfits[20]) - 1.0).abs() < 1e-3,
+        "{printed}"
+    );
     for picture in ["gradient.png", "truth.png", "model.png"] {
         let bytes = std::fs::read(folder.join("heat3d-out").join(picture)).unwrap();
         assert!(bytes.starts_with(b"\x89PNG\r\n\x1a\n") && bytes.len() > 2000, "{picture}");
