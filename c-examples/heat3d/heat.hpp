@@ -27,7 +27,7 @@ class Block {
   static constexpr double KAPPA = 1.5;     // conductivity of concrete in W / (m K)
   static constexpr double FASTEST = 6.0;   // largest conductivity for which steps are stable, in W / (m K)
   static constexpr double BETA = -1e-3;    // change of the conductivity with the temperature in 1 / K
-  static constexpr double FLUX = 2000.0;   // of a heater in W / m^2
+  static constexpr double FLUX = 10000.0;  // of a heater in W / m^2
   static constexpr double DT = RHO_C * DX * DX / (6.0 * FASTEST);  // time step in s
 
   const std::size_t n1, n2, n3, cells, steps;  // n1 is the fastest index, n3 the depth

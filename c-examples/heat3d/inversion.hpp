@@ -87,7 +87,7 @@ inline void run_checkpointed(gpuzip::session &session, Run &run, const Source &s
 // J(m) = dt/2 sum (readings - measured)^2 over all time steps and thermometers, in K^2 s.
 class Inversion {
  public:
-  static constexpr double NOISE = 0.02;         // largest error of a measurement in K
+  static constexpr double NOISE = 0.1;          // largest error of a measurement in K
   static constexpr std::size_t SMOOTHING = 24;  // passes, for some 2 cells
 
   Block block;
