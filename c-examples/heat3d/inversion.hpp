@@ -6,6 +6,7 @@
 #include "heat.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <functional>
 #include <numeric>
 #include <random>
@@ -15,7 +16,9 @@
 // at T(2), ..., those at T(n).
 using Source = std::function<double(std::size_t index)>;
 
-inline double dot(const Values &a, const Values &b) { return std::inner_product(a.begin(), a.end(), b.begin(), 0.0); }
+inline double dot(const Values &a, const Values &b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
 
 // Returns m + length * along.
 inline Values moved(Values m, double length, const Values &along) {
@@ -29,7 +32,7 @@ struct Run {
   Values T, next, lambda, gradient, readings;
 
   explicit Run(const Block &of)
-      : block(of), T(of.cells), next(of.cells), lambda(of.cells), gradient(of.cells), readings(of.steps * of.thermometers.size()) {}
+      : block(of), T(of.cells), next(T), lambda(T), gradient(T), readings(of.steps * of.thermometers.size()) {}
 
   void begin() {
     for (Values *each : {&T, &lambda, &gradient}) std::ranges::fill(*each, 0.0);
@@ -105,7 +108,9 @@ class Inversion {
   double misfit(const Values &m) { return misfit_of(readings(m)); }
 
   // The root mean square of the residuals, in K.
-  double residuals(double misfit) const { return std::sqrt(2.0 * misfit / (Block::DT * static_cast<double>(measured.size()))); }
+  double residuals(double misfit) const {
+    return std::sqrt(2.0 * misfit / (Block::DT * static_cast<double>(measured.size())));
+  }
 
   // Returns the change of the readings that a change dm of the control m leads to.
   Values tangent(const Values &m, std::span<const double> dm) {

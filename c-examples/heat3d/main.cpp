@@ -47,7 +47,8 @@ bool test(Inversion &inversion) {
     const Tested &t = *static_cast<Tested *>(user);
     return t.inversion.misfit(moved(t.m, h, t.direction));
   };
-  const gpuzip_dot_t dots = gpuzip_dot_test(forward, adjoint, &tested, x.data(), aty.data(), x.size(), y.data(), ax.data(), y.size(), 1e-12);
+  const gpuzip_dot_t dots =
+      gpuzip_dot_test(forward, adjoint, &tested, x.data(), aty.data(), x.size(), y.data(), ax.data(), y.size(), 1e-12);
   gpuzip_dot_print(&dots, stdout);
   gpuzip_taylor_t taylor = {};
   taylor.high = 2.1;
@@ -73,15 +74,17 @@ Values foreign_bodies(const Block &block) {
 }
 
 // Draws the vertical slice through the middle of the block.
-void draw(const Block &block, const std::string &path, const char *title, const Values &values, axis_t grey, const std::string &note) {
+void draw(const Block &block, const std::string &path, const char *title, const Values &values, axis_t grey,
+          const std::string &note) {
   const std::size_t row = block.n1, plane = row * block.n2;
   std::vector<float> cells;
   for (std::size_t k = 0; k < block.n3; k++)
-    for (std::size_t i = 0; i < row; i++) cells.push_back(static_cast<float>(values[i + row * (block.n2 / 2) + plane * k]));
+    for (std::size_t i = 0; i < row; i++)
+      cells.push_back(static_cast<float>(values[i + row * (block.n2 / 2) + plane * k]));
   const auto cm = [](std::size_t n) { return 100.0 * Block::DX * static_cast<double>(n); };
   const std::string said = "slice through the middle; " + note;
-  const plot_t plot = {title, row, block.n3, cells.data(), {"distance", "cm", 0.0, cm(row)}, {"depth", "cm", 0.0, cm(block.n3)},
-                       grey, said.c_str()};
+  const plot_t plot = {title, row, block.n3, cells.data(), {"distance", "cm", 0.0, cm(row)},
+                       {"depth", "cm", 0.0, cm(block.n3)}, grey, said.c_str()};
   if (plot_write(&plot, path.c_str()) != 0) throw std::runtime_error(path + " cannot be written");
 }
 
@@ -94,19 +97,22 @@ void draw_model(const Block &block, const std::string &path, const char *title, 
 void write_gradient(const Block &block, const std::string &folder, const Values &g) {
   const double largest = std::abs(std::ranges::max(g, {}, [](double x) { return std::abs(x); }));
   char note[200];
-  std::snprintf(note, sizeof note, "derivative by log(conductivity) of a cell; scale: 1 = %.3g K^2 s, the largest |value| in the block", largest);
-  draw(block, folder + "/gradient.png", "gradient of the misfit in concrete alone", moved(Values(g.size()), 1.0 / largest, g), {"scaled", "", -1.0, 1.0}, note);
+  std::snprintf(note, sizeof note,
+                "derivative by log(conductivity) of a cell; scale: 1 = %.3g K^2 s, the largest |value| in the block", largest);
+  const Values scaled = moved(Values(g.size()), 1.0 / largest, g);
+  draw(block, folder + "/gradient.png", "gradient of the misfit in concrete alone", scaled, {"scaled", "", -1.0, 1.0}, note);
   FILE *const file = new_file((folder + "/gradient.f64").c_str());
   const bool written = file != nullptr && std::fwrite(g.data(), sizeof(double), g.size(), file) == g.size();
-  if ((file != nullptr && std::fclose(file) != 0) || !written) throw std::runtime_error(folder + "/gradient.f64 cannot be written");
+  if ((file != nullptr && std::fclose(file) != 0) || !written)
+    throw std::runtime_error(folder + "/gradient.f64 cannot be written");
 }
 
 // The options with their values as text; a flag is "" until it is given.
 using Options = std::map<std::string, std::string>;
 
 Options parsed(int argc, char **argv) {
-  Options options = {{"--n1", "24"}, {"--n2", "20"}, {"--n3", "12"}, {"--steps", "800"}, {"--iterations", "20"}, {"--config", ""},
-                     {"--out", "heat3d-out"}, {"--store-all", ""}, {"--taylor", ""}, {"--help", ""}};
+  Options options = {{"--n1", "24"}, {"--n2", "20"}, {"--n3", "12"}, {"--steps", "800"}, {"--iterations", "20"},
+                     {"--config", ""}, {"--out", "heat3d-out"}, {"--store-all", ""}, {"--taylor", ""}, {"--help", ""}};
   for (int i = 1; i < argc; i++) {
     const std::string name = argv[i];
     const bool flag = name == "--store-all" || name == "--taylor" || name == "--help";
@@ -122,7 +128,8 @@ std::size_t number(const Options &options, const std::string &name, std::size_t 
   std::size_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || *end != '\0' || value < least || value > 1000000)
-    throw std::invalid_argument(name + " " + text + ": it wants a whole number from " + std::to_string(least) + " to 1000000");
+    throw std::invalid_argument(name + " " + text + ": it wants a whole number from " + std::to_string(least) +
+                                " to 1000000");
   return value;
 }
 
@@ -140,7 +147,8 @@ constexpr const char *HELP = R"(heat3d: the conductivity of a block from tempera
 exit code: 0 done; 1 failed, or --taylor found a mistake; 2 bad options)";
 
 int run(const Options &options) {
-  const Block block(number(options, "--n1", 4), number(options, "--n2", 4), number(options, "--n3", 4), number(options, "--steps", 4));
+  const Block block(number(options, "--n1", 4), number(options, "--n2", 4), number(options, "--n3", 4),
+                    number(options, "--steps", 4));
   const std::size_t iterations = number(options, "--iterations", 0);
   const std::string &out = options.at("--out");
   const Values truth = foreign_bodies(block);
@@ -150,23 +158,24 @@ int run(const Options &options) {
     gpuzip::config config = gpuzip::config::load(options.at("--config"));
     config.range_actions = 0;  // the loop takes one step in each action, and reverses every step
     config.adjoint_every = 0;
-    inversion.session = gpuzip::session(config, static_cast<std::int32_t>(block.steps), {block.field(std::as_const(m))});
+    inversion.session = gpuzip::session(config, static_cast<std::int32_t>(block.steps), {block.field(m)});
     inversion.session.name_fields({"temperature"});
   }
   std::filesystem::create_directories(out);
   const double first = inversion.gradient(m, g);
-  std::printf("block     %zu x %zu x %zu cells of %g cm, %zu thermometers, %zu steps of %.3g s\n", block.n1, block.n2, block.n3,
-              100.0 * Block::DX, block.thermometers.size(), block.steps, Block::DT);
+  std::printf("block     %zu x %zu x %zu cells of %g cm, %zu thermometers, %zu steps of %.3g s\n", block.n1, block.n2,
+              block.n3, 100.0 * Block::DX, block.thermometers.size(), block.steps, Block::DT);
   std::printf("misfit    %.17g K^2 s, residuals %.4f K\n", first, inversion.residuals(first));
   if (inversion.session) {
     const gpuzip_stats_t stats = inversion.session.stats();
-    std::printf("gpuzip    forward steps %" PRIu64 ", saves %" PRIu64 ", written to disk %" PRIu64 ", read from disk %" PRIu64 "\n",
-                stats.forward_steps, stats.saves, stats.disk_writes, stats.disk_reads);
+    std::printf("gpuzip    forward steps %" PRIu64 ", saves %" PRIu64, stats.forward_steps, stats.saves);
+    std::printf(", written to disk %" PRIu64 ", read from disk %" PRIu64 "\n", stats.disk_writes, stats.disk_reads);
   }
   write_gradient(block, out, g);
   if (!options.at("--taylor").empty() && !test(inversion)) return 1;
   const double last = inversion.descend(m, g, first, iterations);
-  std::printf("descent   the misfit fell by a factor of %.1f\nlook at   %s/model.png and truth.png\n", first / last, out.c_str());
+  std::printf("descent   the misfit fell by a factor of %.1f\n", first / last);
+  std::printf("look at   %s/model.png and truth.png\n", out.c_str());
   draw_model(block, out + "/truth.png", "conductivity of the block", truth);
   draw_model(block, out + "/model.png", "conductivity found", m);
   return std::fflush(stdout) == 0 ? 0 : 1;
