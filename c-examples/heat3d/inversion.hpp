@@ -12,8 +12,8 @@
 #include <random>
 #include <utility>
 
-// What the adjoint has in place of residuals. An index is that of a reading: the thermometers at T(1), those
-// at T(2), ..., those at T(n).
+// What enters the adjoint for each reading. Readings are in the order of time steps: all thermometers in T(1),
+// all in T(2), ..., all in T(n).
 using Source = std::function<double(std::size_t index)>;
 
 inline double dot(const Values &a, const Values &b) {
@@ -26,7 +26,7 @@ inline Values moved(Values m, double length, const Values &along) {
   return m;
 }
 
-// What a run has beside the checkpoints of its states.
+// A forward and a reverse sweep: all but the order of the steps, and where states are kept.
 struct Run {
   const Block &block;
   Values T, next, lambda, gradient, readings;
@@ -91,7 +91,7 @@ inline void run_checkpointed(gpuzip::session &session, Run &run, const Source &s
 class Inversion {
  public:
   static constexpr double NOISE = 0.1;          // largest error of a measurement in K
-  static constexpr std::size_t SMOOTHING = 24;  // passes, for some 2 cells
+  static constexpr std::size_t SMOOTHING = 24;  // passes: over some 2 cells
 
   Block block;
   Values measured;
@@ -148,8 +148,8 @@ class Inversion {
     double length = 0.3 / std::abs(std::ranges::max(along, {}, [](double x) { return std::abs(x); }));
     for (std::size_t i = 1; i <= iterations; i++) {
       Values next = moved(m, -length, along), next_g;
-      for (; !(this->misfit(next) < misfit); next = moved(m, -length, along))
-        if ((length *= 0.5) < 1e-12) return misfit;
+      for (int halved = 0; !(this->misfit(next) < misfit); halved++, next = moved(m, -(length *= 0.5), along))
+        if (halved == 40) return misfit;
       misfit = gradient(next, next_g);
       length *= dot(g, along) / std::abs(dot(along, moved(next_g, -1.0, g)));
       m.swap(next);
