@@ -93,7 +93,7 @@ class Block {
   }
 
   // Spreads the value of each cell over the cells within some centimetres: diffusion over `passes` steps. The
-  // operator is symmetric and positive.
+  // operator is symmetric and positive definite.
   Values smoothed(Values values, std::size_t passes) const {
     Values next(cells);
     for (; passes > 0; passes--, values.swap(next))
@@ -106,7 +106,7 @@ class Block {
   }
 
  private:
-  Values kappa;             // of each cell
+  Values kappa;             // of each cell, at the temperature of the room
   std::array<Values, 3> c;  // c_ab of a cell a and the next cell b along an axis
 
   static double theta(double T) { return T + 0.5 * BETA * T * T; }
