@@ -11,6 +11,8 @@ mod cpml;
 mod dask;
 #[path = "rtm3d_cuda/tests/end_to_end.rs"]
 mod end_to_end;
+#[path = "heat3d/tests.rs"]
+mod heat;
 #[path = "rtm3d/tests/mpi.rs"]
 mod mpi;
 #[path = "rtm3d/tests/mpi_restart.rs"]

@@ -28,10 +28,12 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <initializer_list>
 #include <iterator>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 #if __cplusplus >= 202002L
@@ -39,6 +41,8 @@
 #endif
 
 namespace gpuzip {
+
+struct const_field;
 
 /* A failed call: its status and the text of gpuzip_last_error. */
 class error : public std::runtime_error {
@@ -209,6 +213,12 @@ struct type_of<std::complex<float>, false> : std::integral_constant<std::int32_t
 template <>
 struct type_of<std::complex<double>, false> : std::integral_constant<std::int32_t, GPUZIP_TYPE_COMPLEX_F64> {};
 
+template <class T>
+using value_of = typename std::remove_const<T>::type;
+/* What gpuzip::field makes of values of this type. */
+template <class T>
+using field_of = typename std::conditional<std::is_const<T>::value, const_field, gpuzip_field_t>::type;
+
 }  // namespace detail
 
 /* A configuration with gpuzip's defaults. Its members are those of gpuzip_config_t, but the
@@ -262,17 +272,40 @@ struct config : gpuzip_config_t {
 /* The fields of a state, as in `{gpuzip::field(u), gpuzip::field(v)}`. */
 using field_list = std::vector<gpuzip_field_t>;
 
+/* A field whose values are only read: `save` takes it, `retrieve` does not. */
+struct const_field {
+  gpuzip_field_t read;
+
+  const_field(const gpuzip_field_t &made) noexcept : read(made) {}
+};
+
+/* Fields that are only read, such as those of a `save`. A field_list is one, too. */
+class const_field_list {
+ public:
+  const_field_list(const field_list &fields) : fields_(fields) {}
+  const_field_list(std::initializer_list<const_field> fields) {
+    for (const const_field &each : fields) fields_.push_back(each.read);
+  }
+
+  const gpuzip_field_t *data() const noexcept { return fields_.data(); }
+  std::size_t size() const noexcept { return fields_.size(); }
+
+ private:
+  field_list fields_;
+};
+
 /* A field at `data`, n1 fastest; with NULL only its shape. T is float, double, or a type whose
  * values are stored exactly whatever the codec is: std::complex of float or double, an integer,
- * or char for bytes. `role`: 0, or k+1 for the previous time level of field k. */
+ * or char for bytes. Returns a const_field if T is const, else a gpuzip_field_t. `role`: 0, or k+1
+ * for the previous time level of field k. */
 template <class T>
-gpuzip_field_t field(T *data, std::uint64_t n1, std::uint64_t n2 = 1, std::uint64_t n3 = 1, std::int32_t role = 0) {
+detail::field_of<T> field(T *data, std::uint64_t n1, std::uint64_t n2 = 1, std::uint64_t n3 = 1, std::int32_t role = 0) {
   gpuzip_field_t made = gpuzip_field_t();
-  made.data = data;
+  made.data = const_cast<detail::value_of<T> *>(data);  // C's field is not const; what takes a const_field only reads
   made.n1 = n1;
   made.n2 = n2;
   made.n3 = n3;
-  made.type = detail::type_of<T>::value;
+  made.type = detail::type_of<detail::value_of<T>>::value;
   made.role = role;
   return made;
 }
@@ -285,6 +318,9 @@ inline gpuzip_field_t pitched(gpuzip_field_t of, std::uint64_t pitch2, std::uint
   of.pitch2 = pitch2;
   of.pitch3 = pitch3;
   return of;
+}
+inline const_field pitched(const const_field &of, std::uint64_t pitch2, std::uint64_t pitch3 = 0) {
+  return pitched(of.read, pitch2, pitch3);
 }
 
 /* A whole container of contiguous values, such as std::vector, std::array or std::span, as one field of
@@ -306,14 +342,14 @@ auto field(const View &view) -> decltype(field(view.data_handle(), view.extent(0
     by_stride[k] = {static_cast<std::uint64_t>(view.stride(k)), static_cast<std::uint64_t>(view.extent(k))};
   std::stable_sort(by_stride, by_stride + View::rank(), [](const dimension &a, const dimension &b) { return a.stride < b.stride; });
   if (by_stride[0].stride != 1) throw std::invalid_argument("gpuzip::field: the smallest stride of the view is not 1");
-  const gpuzip_field_t made = field(view.data_handle(), by_stride[0].extent, by_stride[1].extent, by_stride[2].extent);
+  const auto made = field(view.data_handle(), by_stride[0].extent, by_stride[1].extent, by_stride[2].extent);
   return pitched(made, by_stride[1].stride, by_stride[2].stride);
 }
 
 #ifdef __cpp_lib_span
 /* As above, for a span that is a temporary. */
 template <class T, std::size_t extent>
-gpuzip_field_t field(std::span<T, extent> &&data) {
+detail::field_of<T> field(std::span<T, extent> &&data) {
   return field(data.data(), data.size());
 }
 #endif
@@ -383,7 +419,10 @@ struct callbacks {
 
 namespace detail {
 
-inline std::uint32_t count(const field_list &fields) noexcept { return static_cast<std::uint32_t>(fields.size()); }
+template <class List>
+std::uint32_t count(const List &fields) noexcept {
+  return static_cast<std::uint32_t>(fields.size());
+}
 
 inline std::int32_t run_forward(void *user, std::int32_t ts, std::int32_t ts_end, std::uint32_t flags) {
   return guarded(1, [&] { return static_cast<const callbacks *>(user)->forward(ts, ts_end, flags), 0; });
@@ -465,12 +504,12 @@ class session : public detail::handle<gpuzip_t, gpuzip_finalize> {
  public:
   session() noexcept = default;
   /* Makes a session with a schedule of its own, as gpuzip_init. */
-  session(const config &settings, std::int32_t steps, const field_list &fields, status *out = nullptr) {
+  session(const config &settings, std::int32_t steps, const const_field_list &fields, status *out = nullptr) {
     const gpuzip_config_t c = settings.c_config();
     detail::call(out, [&] { return gpuzip_init(&c, steps, fields.data(), detail::count(fields), &handle_); });
   }
   /* Makes a session that follows a schedule together with others, as gpuzip_attach. */
-  session(const schedule &on, const config &settings, const field_list &fields, status *out = nullptr) {
+  session(const schedule &on, const config &settings, const const_field_list &fields, status *out = nullptr) {
     const gpuzip_config_t c = settings.c_config();
     detail::call(out, [&] { return gpuzip_attach(on.get(), &c, fields.data(), detail::count(fields), &handle_); });
   }
@@ -535,7 +574,7 @@ class session : public detail::handle<gpuzip_t, gpuzip_finalize> {
 
   void dispatch(std::int64_t it, status *out = nullptr) { call(out, gpuzip_dispatch, it); }
 
-  void save(std::int32_t ts, const field_list &fields, void *stream = nullptr, status *out = nullptr) {
+  void save(std::int32_t ts, const const_field_list &fields, void *stream = nullptr, status *out = nullptr) {
     call(out, gpuzip_save, ts, fields.data(), detail::count(fields), stream);
   }
 
@@ -699,12 +738,12 @@ class quality : public detail::handle<gpuzip_quality_t, gpuzip_quality_close> {
   }
 
   /* Takes the result of the run, as gpuzip_quality_result. */
-  void result(const field_list &fields, status *out = nullptr) {
+  void result(const const_field_list &fields, status *out = nullptr) {
     detail::call(out, [&] { return gpuzip_quality_result(handle_, fields.data(), detail::count(fields)); });
   }
 
   /* Takes this rank's part of the result, as gpuzip_quality_compare: 3 sums and 2 maxima for each field. */
-  void compare(const field_list &fields, std::vector<double> &sums, std::vector<double> &maxima, status *out = nullptr) {
+  void compare(const const_field_list &fields, std::vector<double> &sums, std::vector<double> &maxima, status *out = nullptr) {
     sums.resize(3 * fields.size());
     maxima.resize(2 * fields.size());
     detail::call(out, [&] { return gpuzip_quality_compare(handle_, fields.data(), detail::count(fields), sums.data(), maxima.data()); });
@@ -732,7 +771,7 @@ class quality : public detail::handle<gpuzip_quality_t, gpuzip_quality_close> {
 };
 
 /* Returns what a session would decide and take, as gpuzip_memory_required. */
-inline gpuzip_summary_t memory_required(const config &settings, std::int32_t steps, const field_list &fields, status *out = nullptr) {
+inline gpuzip_summary_t memory_required(const config &settings, std::int32_t steps, const const_field_list &fields, status *out = nullptr) {
   gpuzip_summary_t numbers = detail::sized<gpuzip_summary_t>();
   const gpuzip_config_t c = settings.c_config();
   detail::call(out, [&] { return gpuzip_memory_required(&c, steps, fields.data(), detail::count(fields), &numbers); });
@@ -747,7 +786,7 @@ inline gpuzip_profile_info_t profile_info(const std::vector<unsigned char> &byte
 }
 
 /* Compresses arrays into one stream, as gpuzip_codec_compress. */
-inline std::vector<unsigned char> compress(const config &settings, const field_list &fields, status *out = nullptr) {
+inline std::vector<unsigned char> compress(const config &settings, const const_field_list &fields, status *out = nullptr) {
   std::vector<unsigned char> stream;
   const gpuzip_config_t c = settings.c_config();
   std::uint64_t bytes = 0;
@@ -776,7 +815,7 @@ struct device_sizes {
 };
 
 /* Returns the device memory that encode and decode need, as gpuzip_codec_bound and gpuzip_codec_work. */
-inline device_sizes codec_sizes(const config &settings, const field_list &fields, status *out = nullptr) {
+inline device_sizes codec_sizes(const config &settings, const const_field_list &fields, status *out = nullptr) {
   device_sizes sizes = {0, 0};
   const gpuzip_config_t c = settings.c_config();
   const std::uint32_t count = detail::count(fields);
@@ -786,7 +825,7 @@ inline device_sizes codec_sizes(const config &settings, const field_list &fields
 }
 
 /* Compresses arrays in device memory, as gpuzip_codec_encode; `coded` and `work` have these `sizes`. */
-inline void encode(const config &settings, const field_list &fields, const device_sizes &sizes, void *coded, void *work,
+inline void encode(const config &settings, const const_field_list &fields, const device_sizes &sizes, void *coded, void *work,
                    gpuzip_codec_result_t *result, void *stream = nullptr, status *out = nullptr) {
   const gpuzip_config_t c = settings.c_config();
   detail::call(out, [&] {

@@ -58,6 +58,35 @@ fn a_type_without_a_type_of_values_is_refused_in_words() {
     }
 }
 
+/// A call that writes fields does not compile with a field of const values, nor with a list of fields that
+/// are only read; a call that reads fields does.
+#[test]
+fn fields_of_const_values_are_only_read() {
+    let source = tempdir("cxx_const").join("const.cpp");
+    for (call, [takes_values, takes_const_values]) in [
+        ("s.save(0, {field})", [true, true]),
+        ("gpuzip::compress({}, {field})", [true, true]),
+        ("s.retrieve(0, {field})", [true, false]),
+        ("s.run_reverse({}, {field})", [true, false]),
+        ("gpuzip::decompress({}, {field})", [true, false]),
+        ("gpuzip::arrays().add(\"u\", field)", [true, false]),
+        ("s.retrieve(0, gpuzip::const_field_list({field}))", [false, false]),
+    ] {
+        for (constness, compiles) in [("", takes_values), ("const ", takes_const_values)] {
+            let program = format!(
+                "#include <gpuzip.hpp>\nvoid f(gpuzip::session &s, {constness}std::vector<float> &u) {{\n\
+                 const auto field = gpuzip::field(u);\n(void)s;\n{call};\n}}\n"
+            );
+            fs::write(&source, program).unwrap();
+            let mut compiler = Command::new("c++");
+            compiler.args(["-std=c++14", "-fsyntax-only", "-I"]).arg(root().join("include"));
+            let output = compiler.arg(&source).output().unwrap();
+            let errors = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.success(), compiles, "{constness}{call}: {errors}");
+        }
+    }
+}
+
 #[test]
 fn it_covers_the_abi() {
     let c = Header::ours();

@@ -114,13 +114,13 @@ void unknown_steps() {
 }
 
 /* A view of values in memory, with the members of std::mdspan. */
-template <std::size_t dimensions>
+template <std::size_t dimensions, class T = double>
 struct View {
   static constexpr std::size_t rank() { return dimensions; }
-  double *data_handle() const { return data; }
+  T *data_handle() const { return data; }
   int extent(std::size_t k) const { return extents[k]; }
   int stride(std::size_t k) const { return strides[k]; }
-  double *data;
+  T *data;
   int extents[dimensions], strides[dimensions];
 };
 
@@ -149,6 +149,43 @@ void fields() {
   session.save(0, {right});
   CHECK(session.get_action().type == GPUZIP_ACTION_FORWARD && session.get_action().type == GPUZIP_ACTION_SAVE);
   CHECK(thrown("field 0 (pressure) is", [&] { session.save(1, {left}); }) == GPUZIP_ERR_SHAPE);
+}
+
+// Fields of const values are those of the same values that are not const; a session and a codec read them.
+void read_only() {
+  std::vector<double> u(12, 0.5), v(4, 2.0);
+  const std::vector<double> &as_read = u;
+  const std::array<float, 6> table{};
+  double memory[40] = {};
+  const auto same = [](const gpuzip::const_field &made, const gpuzip_field_t &of) {
+    static_assert(!std::is_convertible<gpuzip::const_field, gpuzip_field_t>::value, "");
+    static_assert(!std::is_convertible<gpuzip::const_field_list, gpuzip::field_list>::value, "");
+    const gpuzip_field_t &read = made.read;
+    return read.data == of.data && read.n1 == of.n1 && read.n2 == of.n2 && read.n3 == of.n3 && read.type == of.type &&
+           read.role == of.role && read.pitch2 == of.pitch2 && read.pitch3 == of.pitch3;
+  };
+  CHECK(same(gpuzip::field(as_read), gpuzip::field(u)));
+  CHECK(same(gpuzip::field(as_read.data(), 3, 2, 2, 1), gpuzip::field(u.data(), 3, 2, 2, 1)));
+  CHECK(same(gpuzip::pitched(gpuzip::field(as_read.data(), 2, 3), 4), gpuzip::pitched(gpuzip::field(u.data(), 2, 3), 4)));
+  CHECK(same(gpuzip::field(View<2, const double>{memory, {3, 9}, {10, 1}}), gpuzip::field(View<2>{memory, {3, 9}, {10, 1}})));
+  CHECK(same(gpuzip::field<const double>(nullptr, 7), gpuzip::field<double>(nullptr, 7)));
+  static_assert(std::is_same<decltype(gpuzip::field(table)), gpuzip::const_field>::value, "");
+  static_assert(std::is_same<decltype(gpuzip::field(u)), gpuzip_field_t>::value, "");
+#ifdef __cpp_lib_span
+  CHECK(same(gpuzip::field(std::span<const double>(u)), gpuzip::field(std::span<double>(u))));
+#endif
+  gpuzip::config config = revolve(1, 1);
+  gpuzip::session session(config, 3, {gpuzip::field(as_read), gpuzip::field(v)});
+  for (const gpuzip_action_t &action : session.actions()) {
+    if (action.type == GPUZIP_ACTION_SAVE) session.save(action.ts, {gpuzip::field(as_read), gpuzip::field(v)});
+    if (action.type == GPUZIP_ACTION_FORWARD) u.assign(12, 0.0);
+    if (action.type == GPUZIP_ACTION_RESTORE) {
+      session.retrieve(action.ts, {gpuzip::field(u), gpuzip::field(v)});
+      CHECK(u == std::vector<double>(12, 0.5) && v == std::vector<double>(4, 2.0));
+    }
+  }
+  CHECK(session.stats().saves == 1 && session.stats().restores > 0);
+  CHECK(gpuzip::compress(config, {gpuzip::field(as_read)}) == gpuzip::compress(config, {gpuzip::field(u)}));
 }
 
 void sweeps() {
@@ -637,6 +674,7 @@ void restart(const std::string &folder) {
 
 int main(int, char **arguments) {
   fields();
+  read_only();
   sweeps();
   unknown_steps();
   profiles();
