@@ -1,6 +1,7 @@
 ! gpuzip from Fortran 2008. `use gpuzip` gives the types, constants and calls of include/gpuzip.h,
 ! which explains each call. This comment explains the differences from C:
-!  - Calls are subroutines with C's arguments in C's order, followed by the optional `stat` and
+!  - Calls are subroutines with C's arguments in C's order (restart files: names, fields and scopes in the
+!    place of gpuzip_array_t), followed by the optional `stat` and
 !    `errmsg`, as in ALLOCATE: `stat` becomes 0, or a negative gpuzip_err_*; then `errmsg` becomes
 !    the reason: which value was wrong and what to do. Without `stat` an error prints the reason
 !    and stops the program with ERROR STOP.

@@ -150,6 +150,8 @@ pub struct ReportOptions {
 pub struct RestartOptions {
     /// The folder of restart files.
     pub folder: Option<PathBuf>,
+    /// The folder of their copies.
+    pub shared_folder: Option<PathBuf>,
     pub strict: bool,
     /// Most of the run time that restart files may take; 0: the default.
     pub overhead: f64,

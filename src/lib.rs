@@ -36,7 +36,7 @@ pub mod schedule;
 pub mod session;
 mod shared_library;
 pub mod stats;
-mod stop;
+pub mod stop;
 pub mod tier;
 pub mod timeline;
 pub mod together;

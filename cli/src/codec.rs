@@ -1,7 +1,7 @@
 //! `gpuzip codec`: measures size, error and speed of each codec on a user's own snapshots.
 
 use crate::metrics::{quality, Quality};
-use crate::options::{at_least_one, ValueOf};
+use crate::options::{at_least_one, positive, ValueOf};
 use crate::output::emit_json;
 use crate::Failure;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -83,11 +83,6 @@ fn bound(text: &str) -> std::result::Result<ErrorBound, String> {
         "psnr" => Ok(ErrorBound::Psnr(value)),
         other => Err(format!("{other:?}: use rel, abs, range or psnr")),
     }
-}
-
-fn positive(text: &str) -> std::result::Result<f64, String> {
-    let number = text.parse().ok().filter(|v: &f64| v.is_finite() && *v > 0.0);
-    number.ok_or_else(|| "give a number greater than 0".into())
 }
 
 fn name_of(bound: ErrorBound) -> String {

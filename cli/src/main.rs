@@ -1,10 +1,11 @@
 //! The `gpuzip` command: shows and checks schedules, counts the transfers of their plans, compares
 //! runs with their plans, measures codecs on a user's data, compiles kernels in advance, verifies
-//! restart files, checks configurations, shows what this machine can use, and writes manual pages and
-//! completions of shells.
+//! restart files and copies them to a shared folder, checks configurations, shows what this machine can
+//! use, and writes manual pages and completions of shells.
 
 mod codec;
 mod config;
+mod flushd;
 mod info;
 mod inspect;
 mod kernels;
@@ -38,6 +39,7 @@ enum Command {
     Codec(codec::Arguments),
     Kernels(kernels::Arguments),
     Inspect(inspect::Arguments),
+    Flushd(flushd::Arguments),
     Config(config::Arguments),
     Info(info::Arguments),
     Pages(pages::Arguments),
@@ -71,6 +73,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Codec(arguments) => codec::run(&arguments),
         Command::Kernels(arguments) => kernels::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Flushd(arguments) => flushd::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
         Command::Pages(arguments) => pages::run(Cli::command(), &arguments),

@@ -115,6 +115,12 @@ pub fn at_least_one(text: &str) -> std::result::Result<u32, String> {
     }
 }
 
+/// Parses a finite number greater than 0.
+pub fn positive(text: &str) -> std::result::Result<f64, String> {
+    let number = text.parse().ok().filter(|v: &f64| v.is_finite() && *v > 0.0);
+    number.ok_or_else(|| "give a number greater than 0".into())
+}
+
 pub fn refuse<T>(message: String) -> Result<T> {
     Err(Error::new(Code::Config, message))
 }

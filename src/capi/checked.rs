@@ -148,6 +148,7 @@ unsafe fn checked_copy(given: &gpuzip_config_t) -> Result<Config> {
         },
         restart: RestartOptions {
             folder: path(given.persist_dir),
+            shared_folder: path(given.persist_shared_dir),
             strict: one_of!(given.strict, "0 (a warning) or 1 (an error)"),
             overhead: within(
                 "persist_overhead",

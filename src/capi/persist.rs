@@ -112,8 +112,8 @@ pub unsafe extern "C" fn gpuzip_persist_due(
 /// the older generations are as they were.
 ///
 /// If a stop was requested within a shot, the most valuable comes first: a generation of the start of this
-/// shot, unless this session wrote or read one, and then one of this action if it is expected to be on the
-/// disk within `stop_budget_s`.
+/// shot, unless the last one that this session wrote or read is of this shot, and then one of this action if
+/// it is expected to be on the disk within `stop_budget_s`.
 ///
 /// # Safety
 /// `arrays` points to `narrays` arrays with names and readable data.

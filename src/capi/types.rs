@@ -494,8 +494,14 @@ pub struct gpuzip_config_t {
     /// `compressor` says. At most 9; needs a known number of steps. Environment: GPUZIP_CHECK, where this is 0,
     /// also for a program that loads no configuration.
     pub check: i32,
+    /// A second folder for restart files, which outlives the node, such as one of a parallel file system.
+    /// Generations of `persist_dir`, then a folder of the node, are copied there in the background: by the
+    /// command `gpuzip flushd`, where it runs for `persist_dir`, or else by a thread of the session. A
+    /// restart takes the newest generation of which every rank can read its part in one of the two. NULL or
+    /// empty: none.
+    pub persist_shared_dir: *const c_char,
     /// Reserved: must be zero.
-    pub reserved: [u64; 7],
+    pub reserved: [u64; 6],
 }
 
 /// What `gpuzip_quality_open` has begun, as told by `gpuzip_quality_info`. Errors are in the unit of the

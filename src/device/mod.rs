@@ -35,6 +35,7 @@ pub(crate) use overlap::memory_of;
 pub use recorder::{Coding, Recorder, Times};
 pub use rows::Rows;
 pub(crate) use slab::Slab;
+pub use thread::in_background;
 pub(crate) use thread::{processor_time, Thread};
 
 /// A queue of operations that run in order.

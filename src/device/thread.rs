@@ -64,6 +64,20 @@ impl Thread {
     }
 }
 
+/// Lets the calling thread run, and use disks, only when no other thread wants to. A system that refuses
+/// lets it run as any other.
+pub fn in_background() {
+    /// Of `ioprio_set`: the number is of a thread; the class of idle threads, in its place (ioprio.h).
+    const OF_THREAD: libc::c_int = 1;
+    const IDLE: libc::c_int = 3 << 13;
+    let any = libc::sched_param { sched_priority: 0 };
+    // SAFETY: both calls set how the calling thread (0) is scheduled, and `any` is valid meanwhile.
+    unsafe {
+        libc::sched_setscheduler(0, libc::SCHED_IDLE, &any);
+        libc::syscall(libc::SYS_ioprio_set, OF_THREAD, 0, IDLE);
+    }
+}
+
 /// The processor time that the calling thread has taken so far.
 pub fn processor_time() -> Duration {
     time_of(libc::CLOCK_THREAD_CPUTIME_ID)

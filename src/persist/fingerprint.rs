@@ -88,7 +88,7 @@ impl Fingerprint {
             None => Ok(()),
             Some((name, value)) => fail!(
                 Config,
-                "the restart files were written with {name} = {value}, about which this run says nothing: another version of the program wrote the files"
+                "the restart files were written with {name} = {value}, about which this run says nothing: a run with other keys of the configuration, or another version of the program, wrote the files"
             ),
         }
     }

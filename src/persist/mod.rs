@@ -54,9 +54,11 @@ mod container;
 mod fingerprint;
 mod format;
 mod journal;
+mod level;
 mod name;
 mod names;
 mod newest;
+mod ship;
 mod store;
 
 pub use container::{Container, Source, PIECE};
@@ -66,4 +68,5 @@ pub use journal::{lines, read as read_journal, Line, LINE};
 pub use name::{Name, LONGEST_NAME};
 pub use names::{files_in, FileName, LAST_GENERATION};
 pub use newest::AgreeMin;
+pub use ship::{shared_folder, Flusher, Shipped, Shipper};
 pub use store::{check_origin, Finished, Reader, Store, Writer, KEPT};

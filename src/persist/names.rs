@@ -1,6 +1,6 @@
 //! Names of the files in a folder of generations. Rank 3's generation 17 is
 //! `gpuzip-r000003-g000000000017.gen`; while it is written, its name ends in `.tmp`. The rank's
-//! other files are `gpuzip-r000003.lock` and `gpuzip-r000003.journal`.
+//! other files are `gpuzip-r000003.lock`, `gpuzip-r000003.journal` and `gpuzip-r000003.order`.
 
 use crate::error::{Error, Result};
 use crate::fallible_vec;
@@ -22,6 +22,8 @@ pub enum FileName {
     Lock,
     /// The journal.
     Journal,
+    /// Which generation is to be copied to the shared folder, and where that is.
+    Order,
 }
 
 impl FileName {
@@ -36,6 +38,7 @@ impl FileName {
             "tmp" => FileName::Temporary(generation),
             "lock" => FileName::Lock,
             "journal" => FileName::Journal,
+            "order" => FileName::Order,
             _ => return None,
         };
         // One file has one name: `r3` or `r+00003` is another file's.
@@ -50,6 +53,7 @@ impl FileName {
             FileName::Temporary(generation) => format!("gpuzip-r{rank:06}-g{generation:012}.tmp"),
             FileName::Lock => format!("gpuzip-r{rank:06}.lock"),
             FileName::Journal => format!("gpuzip-r{rank:06}.journal"),
+            FileName::Order => format!("gpuzip-r{rank:06}.order"),
         }
     }
 }
@@ -82,6 +86,7 @@ mod tests {
             ),
             (0, FileName::Lock, "gpuzip-r000000.lock"),
             (1_000_000, FileName::Journal, "gpuzip-r1000000.journal"),
+            (3, FileName::Order, "gpuzip-r000003.order"),
         ] {
             assert_eq!(name.text(rank), text);
             assert_eq!(FileName::read(OsStr::new(text)), Some((rank, name)));

@@ -68,14 +68,14 @@ impl Store {
                 if self.never_complete(&search, agree_min)? {
                     log::warn!(
                         "{}: the run had ended before its first generation was complete on all ranks; it begins anew",
-                        self.path.display()
+                        self.near.path.display()
                     );
                     return Ok(None);
                 }
                 return fail!(
                     Io,
                     "{}: no generation is complete on all ranks; the newest of this rank is {}{}: bring the missing files back, or begin anew in an empty folder",
-                    self.path.display(),
+                    self.near.path.display(),
                     search.generation(),
                     search.passed_over
                 );
@@ -129,11 +129,10 @@ impl Search {
         let all = store.generations()?;
         let below = self.below;
         for generation in all.iter().copied().rev().filter(|number| *number < below) {
-            let opened = store.open_generation(generation, false);
-            match opened.and_then(|reader| reader.verify().map(|()| reader)) {
+            match store.read_right(generation) {
                 Ok(reader) => {
                     store.check_run(&reader, expected).map_err(|e| {
-                        e.within(format_args!("{}: generation {generation}", store.path.display()))
+                        e.within(format_args!("{}: generation {generation}", store.near.path.display()))
                     })?;
                     store.verified(generation)?;
                     self.newest_confirmed = self.newest_confirmed.max(reader.origin.confirmed);
@@ -148,7 +147,7 @@ impl Search {
             true => fail!(
                 Stream,
                 "{}: no generation can be read{}: begin anew in an empty folder",
-                store.path.display(),
+                store.near.path.display(),
                 self.passed_over
             ),
             false => Ok(()),
@@ -156,7 +155,7 @@ impl Search {
     }
 
     fn pass_over(&mut self, store: &Store, generation: u64, e: &Error) -> Result<()> {
-        log::warn!("{}: generation {generation} is passed over: {e}", store.path.display());
+        log::warn!("{}: generation {generation} is passed over: {e}", store.near.path.display());
         fallible_vec::write(&mut self.passed_over, format_args!("; generation {generation} {e}"))
     }
 
@@ -180,4 +179,4 @@ impl Search {
 
 #[cfg(test)]
 #[path = "newest_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -7,12 +7,12 @@ use super::*;
 use std::path::{Path, PathBuf};
 use std::sync::{Barrier, Mutex};
 
-fn file(path: &Path, rank: u32, generation: u64) -> PathBuf {
+pub(in crate::persist) fn file(path: &Path, rank: u32, generation: u64) -> PathBuf {
     path.join(FileName::Generation(generation).text(rank))
 }
 
 /// Changes one byte in the middle of a generation.
-fn damage(path: &Path, rank: u32, generation: u64) {
+pub(in crate::persist) fn damage(path: &Path, rank: u32, generation: u64) {
     let mut bytes = std::fs::read(file(path, rank, generation)).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 4;
@@ -73,7 +73,7 @@ fn a_generation_of_another_run_is_refused_with_both_values() {
 }
 
 /// Runs `body` as that many ranks; the function that it gets is `agree_min`.
-fn ranks<T: Send>(
+pub(in crate::persist) fn ranks<T: Send>(
     count: u32,
     body: impl Fn(u32, &mut dyn FnMut(i64) -> Result<i64>) -> T + Sync,
 ) -> Vec<T> {

@@ -3,37 +3,30 @@
 
 use super::container::{Container, ContainerWriter};
 use super::format::{Header, Origin, RecordHead, MOST_RANKS};
-use super::journal::{self, Line};
-use super::names::{files_in, FileName, LAST_GENERATION};
-use crate::error::{fail, text, Code, Error, Result};
+use super::journal::Line;
+use super::level::{Level, Lock, Temporary};
+use super::names::{FileName, LAST_GENERATION};
+use super::newest::AgreeMin;
+use super::ship::{Order, Shipper};
+use crate::error::{fail, Code, Error, Result};
 use crate::fallible_vec;
-use crate::files::{self, Folder};
 use crate::process::Process;
-use std::ffi::OsString;
-use std::fmt::Display;
-use std::fs::{DirBuilder, File, Metadata};
-use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Generations that stay in the folder: if the newest cannot be read, the one before it is there.
 pub const KEPT: usize = 2;
-/// A rank's lock is waited for at most this long: time for a killed process to end.
-const PATIENCE: Duration = Duration::from_millis(500);
-/// Most bytes of the text in a lock file that is shown.
-const LONGEST_OWNER: u64 = 200;
 
 /// A container that is open for reading.
 pub type Reader = Container<File>;
 
-/// One rank's generations in a folder. The rank's lock is held until the store is dropped.
+/// One rank's generations in a folder, and their copies in a shared one if the store has one. The rank's
+/// lock in the first folder is held until the store is dropped.
 pub struct Store {
-    pub(super) folder: Arc<Folder>,
-    /// The folder's path, for messages.
-    pub(super) path: PathBuf,
-    pub(super) rank: u32,
+    pub(super) near: Level,
+    pub(super) shared: Option<Shared>,
     pub(super) ranks: u32,
     /// Number of the next generation.
     pub(super) next: u64,
@@ -41,8 +34,17 @@ pub struct Store {
     verified: Vec<u64>,
     /// All ranks have published this generation or a newer one.
     pub(super) confirmed: u64,
-    lock: File,
+    _lock: Lock,
+    strict: bool,
     process: Process,
+}
+
+/// The shared level of a store, to which a [`Shipper`] copies what the order asks for.
+pub(super) struct Shared {
+    pub level: Level,
+    order: Order,
+    /// Whether the generation of the order is there, as far as this process knows.
+    is_shipped: bool,
 }
 
 impl Store {
@@ -61,30 +63,44 @@ impl Store {
                 "rank = {rank} of ranks = {ranks}: ranks is a number from 1 to {MOST_RANKS}, and rank one from 0 to ranks - 1"
             );
         }
-        let opened = if strict { Folder::trusted_or_new(dir) } else { open_folder(dir) };
-        let opened = opened.map_err(|e| {
-            let is_dangling = dir.is_symlink() && !dir.exists();
-            let hint = if is_dangling { " (a symbolic link to nothing)" } else { "" };
-            Error::from(e).within(format_args!("folder of restart files {}{hint}", dir.display()))
-        })?;
-        let folder = Arc::new(opened);
-        let lock = take_lock(&folder, rank).map_err(|e| e.within(dir.display()))?;
+        let near = Level::open(dir, rank, strict)?;
         let mut store = Store {
-            folder,
-            path: dir.to_path_buf(),
-            rank,
+            _lock: near.lock()?,
+            near,
+            shared: None,
             ranks,
             next: 1,
             verified: Vec::new(),
             confirmed: 0,
-            lock,
+            strict,
             process: Process::current(),
         };
-        store.sweep()?;
-        let newest = store.generations()?.last().copied().unwrap_or(0);
-        let published = store.published().iter().map(|line| line.generation).max().unwrap_or(0);
-        store.next = 1 + newest.max(published.min(LAST_GENERATION));
+        store.near.sweep()?;
+        store.next = 1 + store.near.last_number()?;
         Ok(store)
+    }
+
+    /// Gives the store a second level: a folder that outlives the node, such as one of a parallel file
+    /// system. A [`Shipper`] copies generations there. To be called before the first generation is begun.
+    pub fn share(&mut self, dir: &Path) -> Result<()> {
+        let level = Level::open(dir, self.near.rank, self.strict)?;
+        if level.is_same_folder(&self.near)? {
+            return fail!(
+                Config,
+                "persist_dir and persist_shared_dir are one folder, {}: name a second one, or leave persist_shared_dir away",
+                dir.display()
+            );
+        }
+        self.next = self.next.max(1 + level.last_number()?);
+        let order = Order::begin(&self.near, &level)?;
+        let is_shipped = level.has(order.generation);
+        self.shared = Some(Shared { level, order, is_shipped });
+        Ok(())
+    }
+
+    /// Whether the store has a second level.
+    pub fn is_shared(&self) -> bool {
+        self.shared.is_some()
     }
 
     /// Begins to write the next generation. What is written becomes visible when it is published. A
@@ -92,11 +108,11 @@ impl Store {
     pub fn begin(&mut self, header: Header) -> Result<Writer> {
         self.process.check()?;
         if self.next > LAST_GENERATION {
-            return fail!(Io, "{}: there are no more numbers for generations", self.path.display());
+            return fail!(Io, "{}: there are no more numbers for generations", self.near.path.display());
         }
         let origin = Origin {
             generation: self.next,
-            rank: self.rank,
+            rank: self.near.rank,
             ranks: self.ranks,
             confirmed: self.confirmed,
             time: now(),
@@ -104,34 +120,18 @@ impl Store {
         let name = FileName::Temporary(self.next);
         // The number is used up even if this fails: other ranks give it to their part.
         self.next += 1;
-        let made = self.make(name).map_err(Error::from).and_then(|file| {
+        let created = self.near.create(origin.generation).map_err(Error::from);
+        let made = created.and_then(|(file, temporary)| {
             let Header { shot, it, .. } = header;
             let line = Line { generation: origin.generation, shot, it, bytes: 0 };
-            let temporary = Temporary {
-                folder: Arc::clone(&self.folder),
-                name: Some(name.text(self.rank)),
-                process: self.process,
-            };
             Ok(Writer {
                 writer: ContainerWriter::new(file, &header, &origin)?,
                 temporary,
                 line,
-                path: self.path.clone(),
+                path: self.near.path.clone(),
             })
         });
-        made.map_err(|e| e.within(self.place(name)))
-    }
-
-    /// Creates a temporary file. One of this name is a dead writer's: this process has the lock.
-    fn make(&self, name: FileName) -> io::Result<File> {
-        let name = OsString::from(name.text(self.rank));
-        match self.folder.create_private(&name) {
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-                self.folder.remove(&name)?;
-                self.folder.create_private(&name)
-            }
-            result => result,
-        }
+        made.map_err(|e| e.within(self.near.place(name)))
     }
 
     /// Publishes a generation: puts its bytes on the disk, gives the file its name, puts the name
@@ -141,40 +141,22 @@ impl Store {
     /// number of the generation. If this fails, the older generations are as they were.
     pub fn publish(&mut self, finished: Finished) -> Result<u64> {
         self.process.check()?;
-        let Finished { file, mut temporary, line } = finished;
+        let Finished { file, temporary, line } = finished;
         let generation = line.generation;
-        let name = FileName::Generation(generation);
-        let place = |e: Error| {
-            e.within(format_args!(
-                "generation {generation} may be lost, and the older ones are as they were: {}",
-                self.place(name)
-            ))
-        };
-        if !Arc::ptr_eq(&temporary.folder, &self.folder) {
+        if !Arc::ptr_eq(&temporary.folder, &self.near.folder) {
             return fail!(Argument, "a generation is published by the store that began it");
         }
-        file.sync_all().map_err(Error::from).map_err(place)?;
-        temporary.rename(&name.text(self.rank)).map_err(Error::from).map_err(place)?;
-        self.folder.sync().map_err(Error::from).map_err(place)?;
-        if let Err(e) = journal::append(&self.folder, &self.journal(), line) {
-            let place = self.place(FileName::Journal);
-            log::warn!(
-                "{place}: {e}: the journal lacks generation {generation}, which is complete"
-            );
-        }
-        drop(file);
-        let reread = self.open_generation(generation, true).and_then(|reader| reader.verify());
-        if let Err(e) = reread {
-            // A generation that can be read and is wrong is of no use to anybody.
-            if e.code == Code::Stream {
-                let _ = self.folder.remove(name.text(self.rank).as_ref());
-            }
-            return Err(place(e.within("reading it back")));
-        }
+        self.near.publish(file, temporary, line).map_err(|e| {
+            e.within(format_args!(
+                "generation {generation} may be lost, and the older ones are as they were: {}",
+                self.near.place(FileName::Generation(generation))
+            ))
+        })?;
         self.verified(generation)?;
         if self.ranks == 1 {
             self.confirmed = self.confirmed.max(generation);
         }
+        self.look();
         self.prune();
         Ok(generation)
     }
@@ -198,87 +180,88 @@ impl Store {
         Ok(())
     }
 
-    /// Removes the generations that are no longer needed. One that cannot be removed stays.
-    fn prune(&mut self) {
-        let Some(second) = self.verified.len().checked_sub(KEPT) else { return };
-        let oldest = self.verified[second].min(self.confirmed);
-        let removed = self.generations().and_then(|all| {
-            all.into_iter().filter(|generation| *generation < oldest).try_for_each(|generation| {
-                let name = FileName::Generation(generation);
-                self.folder.remove(name.text(self.rank).as_ref()).map_err(Error::from)
-            })
-        });
-        match removed {
-            Ok(()) => self.verified.retain(|generation| *generation >= oldest),
-            Err(e) => log::warn!(
-                "{}: generations that are no longer needed stay: {e}",
-                self.path.display()
-            ),
+    /// Looks whether what was ordered is on the shared level now. `publish` does so, too.
+    pub fn look(&mut self) {
+        if let Some(shared) = &mut self.shared {
+            shared.is_shipped = shared.level.has(shared.order.generation);
         }
     }
 
-    /// Returns the numbers of this rank's published generations, in rising order.
+    /// Removes the generations that are no longer needed.
+    fn prune(&mut self) {
+        let Some(second) = self.verified.len().checked_sub(KEPT) else { return };
+        let shipping = self.shipping().unwrap_or(u64::MAX);
+        let oldest = self.verified[second].min(self.confirmed).min(shipping);
+        if self.near.remove_before(oldest) {
+            self.verified.retain(|generation| *generation >= oldest);
+        }
+    }
+
+    /// Returns the generation that is to be copied to the shared level and, as far as this process knows, is
+    /// not there yet.
+    fn shipping(&self) -> Option<u64> {
+        let shared = self.shared.as_ref().filter(|shared| !shared.is_shipped)?;
+        Some(shared.order.generation).filter(|generation| self.near.has(*generation))
+    }
+
+    /// Has `generation`, which all ranks have published, copied to the shared level, if the copies of the
+    /// generation before are complete on all ranks. All ranks that have a shared level call this together;
+    /// `published` is equal on all of them. Returns the shipper of this rank's part, if it is not copied yet.
+    pub fn ship(&mut self, published: u64, agree_min: AgreeMin) -> Result<Option<Shipper>> {
+        let shipping = self.shipping();
+        let Some(shared) = &mut self.shared else { return Ok(None) };
+        let mine = match shipping {
+            Some(_) => -1,
+            None if shared.is_shipped => shared.order.generation as i64,
+            None => 0,
+        };
+        let (least, most) = (agree_min(mine)?, -agree_min(-mine)?);
+        if least >= 0 && published > shared.order.generation {
+            // Copies that some rank lacks do not count: the older ones stay.
+            let all_have = if least == most { least as u64 } else { 0 };
+            let complete = shared.order.complete.max(all_have);
+            shared.order = Order { generation: published, complete, ..shared.order.clone() };
+            shared.is_shipped = false;
+            shared.order.write(&self.near).unwrap_or_else(|e| {
+                let place = self.near.place(FileName::Order);
+                log::warn!("{place}: {e}: generation {published} is not copied to the shared folder");
+                shared.order.generation = 0;
+            });
+        }
+        Ok(self.shipping().map(|_| Shipper::new(self.near.clone(), self.strict)))
+    }
+
+    /// Returns the numbers of this rank's published generations on all levels, in rising order.
     pub fn generations(&self) -> Result<Vec<u64>> {
-        let files = files_in(&self.folder, &self.path, Some(self.rank))?;
-        let mut found = fallible_vec::with_room(files.len())?;
-        found.extend(files.iter().filter_map(|(_, name)| match *name {
-            FileName::Generation(generation) => Some(generation),
-            _ => None,
-        }));
-        found.sort_unstable();
+        let mut found = self.near.generations()?;
+        if let Some(shared) = &self.shared {
+            for generation in shared.level.generations()? {
+                fallible_vec::push(&mut found, generation)?;
+            }
+            found.sort_unstable();
+            found.dedup();
+        }
         Ok(found)
     }
 
-    /// Returns what the journal says; nothing if the journal cannot be read.
-    fn published(&self) -> Vec<Line> {
-        journal::read(&self.folder, &self.journal()).unwrap_or_else(|e| {
-            log::warn!("{}: the journal is not used: {e}", self.path.display());
-            Vec::new()
-        })
-    }
-
-    /// Opens a generation and checks that it is the one that its name says. With `from_disk`, bytes
-    /// that the system keeps in memory are read from the disk again where possible.
-    pub(super) fn open_generation(&self, generation: u64, from_disk: bool) -> Result<Reader> {
-        let name = FileName::Generation(generation);
-        let file = self.folder.open_to_read(name.text(self.rank).as_ref())?;
-        let found = file.metadata()?;
-        warn_of_stranger(&self.place(name), &found);
-        if from_disk {
-            files::forget_cached(&file);
-        }
-        let reader = Container::open(file)?;
-        check_origin(reader.origin, self.rank, generation)?;
-        Ok(reader)
-    }
-
-    /// Removes this rank's temporary files: their writers died.
-    fn sweep(&self) -> Result<()> {
-        for (rank, name) in files_in(&self.folder, &self.path, Some(self.rank))? {
-            if !matches!(name, FileName::Temporary(_)) {
-                continue;
+    /// Reads a generation completely, from the first level that has it right. Fails with the reasons of all
+    /// levels that have it.
+    pub(super) fn read_right(&self, generation: u64) -> Result<Reader> {
+        let near = self.near.read_right(generation, false);
+        let (Err(near), Some(shared)) = (&near, &self.shared) else { return near };
+        let has_near = self.near.has(generation);
+        match shared.level.read_right(generation, false) {
+            Ok(reader) => {
+                let folder = shared.level.path.display();
+                log::info!("generation {generation} of rank {}: from {folder}", self.near.rank);
+                if has_near {
+                    log::warn!("{}: {near}: its copy is taken", self.near.place(FileName::Generation(generation)));
+                }
+                Ok(reader)
             }
-            if let Err(e) = self.folder.remove(name.text(rank).as_ref()) {
-                log::warn!("{}: a file of a dead process stays: {e}", self.place(name));
-            }
-        }
-        Ok(())
-    }
-
-    fn journal(&self) -> OsString {
-        FileName::Journal.text(self.rank).into()
-    }
-
-    fn place(&self, name: FileName) -> String {
-        self.path.join(name.text(self.rank)).display().to_string()
-    }
-}
-
-impl Drop for Store {
-    /// Gives the lock back, even if a forked child has a copy of the descriptor.
-    fn drop(&mut self) {
-        if self.process.is_current() {
-            files::unlock(&self.lock);
+            Err(e) if e.code == Code::Memory || !has_near => Err(e),
+            Err(_) if !shared.level.has(generation) => self.near.read_right(generation, false),
+            Err(e) => fail!(Stream, "{near}; its copy in {} {e}", shared.level.path.display()),
         }
     }
 }
@@ -336,31 +319,6 @@ impl Finished {
     }
 }
 
-/// A temporary file, which is removed when it is dropped, unless it was renamed.
-struct Temporary {
-    folder: Arc<Folder>,
-    name: Option<String>,
-    process: Process,
-}
-
-impl Temporary {
-    fn rename(&mut self, to: &str) -> io::Result<()> {
-        if let Some(name) = &self.name {
-            self.folder.rename(name.as_ref(), to.as_ref())?;
-            self.name = None;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        if let (Some(name), true) = (&self.name, self.process.is_current()) {
-            let _ = self.folder.remove(name.as_ref());
-        }
-    }
-}
-
 /// Fails if a container is not the one that its file name says.
 pub fn check_origin(origin: Origin, rank: u32, generation: u64) -> Result<()> {
     let Origin { rank: of, generation: found, .. } = origin;
@@ -371,49 +329,6 @@ pub fn check_origin(origin: Origin, rank: u32, generation: u64) -> Result<()> {
         Stream,
         "is generation {found} of rank {of} under the name of another: the file was renamed or copied"
     )
-}
-
-fn open_folder(dir: &Path) -> io::Result<Folder> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-    let folder = Folder::open(dir)?;
-    warn_of_stranger(&dir.display(), &folder.metadata()?);
-    Ok(folder)
-}
-
-/// Warns that a folder or a file belongs to another user than this process's and root.
-fn warn_of_stranger(place: &dyn Display, found: &Metadata) {
-    if let Some(owner) = files::stranger(found) {
-        log::warn!(
-            "{place} belongs to user {owner}, who could have put wrong numbers there: set strict = 1 to refuse such restart files"
-        );
-    }
-}
-
-/// Takes the lock of a rank, and writes into the lock file who has it.
-fn take_lock(folder: &Folder, rank: u32) -> Result<File> {
-    let name = OsString::from(FileName::Lock.text(rank));
-    let named = |e: io::Error| Error::from(e).within(name.display());
-    let file = folder.open_private(&name).map_err(named)?;
-    match files::lock(&file, PATIENCE) {
-        Ok(()) => {}
-        Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-            let owner = folder.read(&name, LONGEST_OWNER).unwrap_or_default();
-            let owner = String::from_utf8_lossy(&owner);
-            return fail!(
-                Io,
-                "another process uses this folder as rank {rank} ({}): end that process, or give each run a folder of its own",
-                owner.trim().escape_debug()
-            );
-        }
-        Err(e) => return Err(named(e)),
-    }
-    // Only for the message above: nothing else reads the text.
-    let host = files::read("/proc/sys/kernel/hostname".as_ref(), 100).unwrap_or_default();
-    let (id, host) = (std::process::id(), String::from_utf8_lossy(&host));
-    let owner = text(format_args!("process {id} on {}\n", host.trim()));
-    let _ =
-        file.set_len(0).and_then(|()| files::quietly(|| file.write_all_at(owner.as_bytes(), 0)));
-    Ok(file)
 }
 
 fn now() -> i64 {

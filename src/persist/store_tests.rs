@@ -84,7 +84,7 @@ fn the_two_newest_generations_are_kept_across_processes() {
             assert_eq!(kept, (next.saturating_sub(1).max(1)..=next).collect::<Vec<_>>());
             next += 1;
         }
-        let lines: Vec<_> = store.published().iter().map(|l| (l.generation, l.shot)).collect();
+        let lines: Vec<_> = store.near.published().iter().map(|l| (l.generation, l.shot)).collect();
         assert_eq!(lines, (1..next).map(|k| (k, k as i64)).collect::<Vec<_>>());
     }
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -218,7 +218,7 @@ fn a_generation_under_another_name_is_not_used() {
     publish(&mut store, 1);
     publish(&mut store, 2);
     std::fs::copy(path.join(generation(0, 1)), path.join(generation(0, 2))).unwrap();
-    let error = store.open_generation(2, false).err().unwrap();
+    let error = store.near.read(2, false).err().unwrap();
     assert!(error.message.contains("is generation 1 of rank 0 under the name"), "{error}");
     assert_eq!(newest_shot(&mut store), 1);
     // Another rank's file.

@@ -97,8 +97,13 @@ impl Session {
         };
         let (current, at) = (tick.action.kind, tick.action.ts);
         if (current, at as i64) != (kind, ts) {
+            let remedy = match current {
+                Kind::Save => "call gpuzip_save for it",
+                Kind::Restore => "call gpuzip_retrieve for it",
+                _ => "do its work, and call gpuzip_get_action for the next one",
+            };
             let current = current.name();
-            return fail!(State, "{call} of state {ts}: the current action is {current} {at}");
+            return fail!(State, "{call} of state {ts}: the current action is {current} {at}: {remedy}");
         }
         if self.shot.served {
             return fail!(State, "{call} of state {ts}: it is done already");
@@ -122,7 +127,7 @@ impl Session {
     pub(super) fn check_count(&self, nfields: usize) -> Result<()> {
         let count = self.basis.layout.fields.len();
         if nfields != count {
-            return fail!(Shape, "{nfields} fields: the session has {count}");
+            return fail!(Shape, "{nfields} fields: the session has {count}: give those of gpuzip_init, in their order");
         }
         Ok(())
     }

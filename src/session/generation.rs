@@ -7,7 +7,7 @@ use super::Session;
 use crate::choice::{Cut, Target};
 use crate::codec::{Method, Settings, CODECS};
 use crate::device::Stream;
-use crate::error::{fail, Result};
+use crate::error::{fail, Code, Result};
 use crate::fallible_vec::{copied, push};
 use crate::files::hash;
 use crate::layout::Field;
@@ -136,8 +136,8 @@ impl Session {
             return persist.together(written);
         }
         let (shot, position) = (asked.shot, self.position(asked.stream));
-        if is_stopping && !persist.all(persist.begun_shot == Some(shot))? {
-            // The state at the start of the shot is worth most and has the fewest bytes.
+        if is_stopping && !persist.all(persist.held_shot == Some(shot))? {
+            // Nothing holds this shot. Its start is worth most and has the fewest bytes.
             let written = self.write_generation(persist, asked, &begin, &[]);
             persist.together(written)?;
             persist.settle_all()?;
@@ -153,8 +153,8 @@ impl Session {
                 (stop::seconds_left().unwrap_or(f64::INFINITY), persist.expected_seconds(bytes));
             if !persist.all(needed <= left)? {
                 log::warn!(
-                    "stop: {left:.2} s are left, and the {bytes} bytes of the state within shot {shot} would take {needed:.2} s: the run goes on from the start of \
-                     the shot; for more, raise stop_budget_s"
+                    "stop: {left:.2} s are left, and the {bytes} bytes of the state within shot {shot} would take {needed:.2} s: the run goes on from its last \
+                     generation of this shot; for more, raise stop_budget_s"
                 );
                 return Ok(());
             }
@@ -248,8 +248,7 @@ impl Session {
         put_own(POSITION, &position.to_bytes())?;
         let finished = writer.finish()?;
         let (generation, bytes) = (finished.generation(), finished.bytes());
-        let begun_shot = (it < 0).then_some(shot);
-        persist.publish(finished, begin.elapsed().as_secs_f64(), begun_shot)?;
+        persist.publish(finished, begin.elapsed().as_secs_f64(), shot)?;
         log::info!("generation {generation}: {bytes} bytes, shot {shot}, action {it}");
         Ok(())
     }
@@ -274,7 +273,7 @@ impl Session {
             };
             session.read_generation(&reader, arrays, stream)?;
             let header = &reader.header;
-            persist.begun_shot = (header.it < 0).then_some(header.shot);
+            persist.held_shot = Some(header.shot);
             Ok(())
         })
     }
@@ -291,7 +290,12 @@ impl Session {
         reader.verify()?;
         self.setup()?;
         let gone_on = self.go_on_with(reader, &position, &places, stream);
-        let gone_on = gone_on.map_err(|error| self.on_less_disk(error));
+        let gone_on = gone_on.map_err(|error| match self.on_less_disk(error) {
+            error if error.code == Code::Budget => error.within(
+                "the run goes on with the schedule of its restart files, which needs the budgets of the run that wrote them: give device_budget, host_budget and disk_budget of that run, or begin anew in another folder",
+            ),
+            error => error,
+        });
         if gone_on.is_err() {
             self.stop(
                 "a restart file was not read completely, and the arrays may hold a part of it",

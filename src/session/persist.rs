@@ -1,12 +1,13 @@
 //! Restart files of a session: when one is due, and its publication in the background.
 
 use super::Session;
-use crate::device::{processor_time, Thread};
+use crate::device::{in_background, processor_time, Thread};
 use crate::error::{fail, Result};
 use crate::guarded::locked;
-use crate::persist::{Fingerprint, Finished, Reader, Store};
+use crate::persist::{Fingerprint, Finished, Reader, Shipper, Store};
 use crate::process::Process;
 use crate::stop;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -33,14 +34,21 @@ pub struct Persist {
     overhead: f64,
     ranks: u32,
     agree_min: AgreeMin,
+    /// Whether there is a shared level, and whether all ranks are known to say the same.
+    is_shared: bool,
+    has_agreed: bool,
     /// When the next generation is due; `None`: now.
     next: Option<Instant>,
-    /// Bytes per second of the last generation, until it was durable; 0: none was written.
+    /// Bytes per second of the last generation of at least `LATENCY_BYTES`, until it was durable, and the
+    /// seconds that the last one of fewer bytes took; what is assumed, before one was written.
     bandwidth: f64,
-    /// The shot whose start a generation of this process holds.
-    pub(super) begun_shot: Option<i64>,
+    latency: f64,
+    /// The shot from whose start, or from within which, the newest generation of this process goes on.
+    pub(super) held_shot: Option<i64>,
     /// The generation that `persist_find` found, until it is read.
     pub(super) found: Option<Reader>,
+    /// The thread that copies a generation to the shared level, and whether it has ended.
+    shipping: Option<(Thread, Arc<AtomicBool>)>,
     /// The last published generation; 0: none.
     published: u64,
     /// Number of generations written, their bytes, and the seconds that the application waited.
@@ -57,8 +65,8 @@ struct Publishing {
     /// Bytes of the generation, and the seconds that writing it took.
     bytes: u64,
     seconds: f64,
-    /// The shot of whose begin the generation is.
-    begun_shot: Option<i64>,
+    /// The shot of the generation.
+    held_shot: i64,
 }
 
 /// What a publication is given, and what it leaves. Meanwhile all of it is `None` or 0.
@@ -71,6 +79,19 @@ struct Publication {
     time: Duration,
     /// The processor time that it took, until this has put off the next generation.
     processor: Duration,
+}
+
+/// Copies to the shared level. If that fails, the run goes on, and so does the next copying. After a stop the
+/// time is the application's: what is missing is copied by `gpuzip flushd`, or when the run goes on.
+fn ship(shipper: &Shipper) {
+    in_background();
+    let shipped = shipper.ship(&mut |_| match stop::seconds_left() {
+        Some(left) if left < 0.0 => fail!(Io, "the time of the stop is over"),
+        _ => Ok(()),
+    });
+    if let Err(error) = shipped {
+        log::warn!("the copies of restart files in the shared folder are not the newest ones: {error}");
+    }
 }
 
 fn publish(shared: &Mutex<Publication>) {
@@ -88,19 +109,27 @@ fn publish(shared: &Mutex<Publication>) {
 const DEFAULT_OVERHEAD: f64 = 0.035;
 /// The bandwidth that is assumed before one is measured, in bytes per second.
 const ASSUMED_BANDWIDTH: f64 = 0.3e9;
+/// The seconds that a generation without bytes is assumed to take.
+const ASSUMED_LATENCY: f64 = 0.02;
+/// A generation of fewer bytes takes the time of fsync and rename, whatever its bytes.
+const LATENCY_BYTES: u64 = 1 << 20;
 
 impl Persist {
     fn new(store: Option<Store>, overhead: f64, ranks: u32, agree_min: AgreeMin) -> Self {
         Persist {
+            is_shared: store.as_ref().is_some_and(Store::is_shared),
             store,
             publishing: None,
             overhead,
             ranks,
             agree_min,
+            has_agreed: ranks == 1,
             next: None,
-            bandwidth: 0.0,
-            begun_shot: None,
+            bandwidth: ASSUMED_BANDWIDTH,
+            latency: ASSUMED_LATENCY,
+            held_shot: None,
             found: None,
+            shipping: None,
             published: 0,
             generations: 0,
             bytes: 0,
@@ -122,8 +151,23 @@ impl Persist {
         }
     }
 
+    /// Fails if some ranks have a shared level and others have none: they would wait for each other.
+    fn agree_levels(&mut self) -> Result<()> {
+        if self.has_agreed {
+            return Ok(());
+        }
+        let is_shared = self.is_shared;
+        let (all, none) = (self.all(is_shared)?, self.all(!is_shared)?);
+        self.has_agreed = all || none;
+        match self.has_agreed {
+            true => Ok(()),
+            false => fail!(Config, "persist_shared_dir is set on some ranks only: set it on all ranks or on none"),
+        }
+    }
+
     /// Finds the newest generation that is right on all ranks and has this fingerprint.
     pub(super) fn find(&mut self, expected: &Fingerprint) -> Result<()> {
+        self.agree_levels()?;
         let Persist { store: Some(store), agree_min, .. } = self else {
             return self.store().map(drop);
         };
@@ -136,7 +180,7 @@ impl Persist {
         &mut self,
         finished: Finished,
         seconds: f64,
-        begun_shot: Option<i64>,
+        held_shot: i64,
     ) -> Result<()> {
         let bytes = finished.bytes();
         self.store()?;
@@ -154,14 +198,14 @@ impl Persist {
                 None
             }
         };
-        self.publishing = Some(Publishing { thread, shared, bytes, seconds, begun_shot });
+        self.publishing = Some(Publishing { thread, shared, bytes, seconds, held_shot });
         Ok(())
     }
 
     /// Waits for the publication under way, and returns its error.
     pub(super) fn settle(&mut self) -> Result<()> {
         let Some(publishing) = self.publishing.take() else { return Ok(()) };
-        let Publishing { thread, shared, bytes, seconds, begun_shot } = publishing;
+        let Publishing { thread, shared, bytes, seconds, held_shot } = publishing;
         thread.into_iter().for_each(Thread::join);
         let mut left = locked(&shared);
         let (Some(store), Some(generation)) = (left.store.take(), left.generation.take()) else {
@@ -170,9 +214,41 @@ impl Persist {
         self.store = Some(store);
         self.published = generation?;
         (self.generations, self.bytes) = (self.generations + 1, self.bytes + bytes);
-        self.begun_shot = begun_shot.or(self.begun_shot);
-        self.bandwidth = bytes as f64 / (seconds + left.time.as_secs_f64()).max(1e-6);
+        self.held_shot = Some(held_shot);
+        self.measured(bytes, seconds + left.time.as_secs_f64());
+        drop(left);
+        match self.ranks {
+            1 => self.ship(self.published),
+            _ => Ok(()),
+        }
+    }
+
+    /// Has the generation `published`, which all ranks have, copied to the shared level.
+    fn ship(&mut self, published: u64) -> Result<()> {
+        let Persist { store: Some(store), agree_min, .. } = self else { return Ok(()) };
+        let Some(shipper) = store.ship(published, agree_min)? else { return Ok(()) };
+        if self.shipping.as_ref().is_some_and(|(_, is_over)| !is_over.load(Ordering::Acquire))
+            || shipper.has_flusher()
+        {
+            return Ok(());
+        }
+        self.join_shipping();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let theirs = is_over.clone();
+        let thread = Thread::start(c"gpuzip-ship", move || {
+            ship(&shipper);
+            theirs.store(true, Ordering::Release);
+        });
+        match thread {
+            Ok(thread) => self.shipping = Some((thread, is_over)),
+            Err(error) => log::warn!("{error}: generation {published} is copied later"),
+        }
         Ok(())
+    }
+
+    /// Waits until what is being copied to the shared level is there.
+    fn join_shipping(&mut self) {
+        self.shipping.take().into_iter().for_each(|(thread, _)| thread.join());
     }
 
     /// As `settle`. With several ranks, all of them call this function, and all fail if one does.
@@ -181,6 +257,7 @@ impl Persist {
         if self.ranks == 1 {
             return settled;
         }
+        self.agree_levels()?;
         let settled = settled.and_then(|()| self.store().map(drop));
         let published = if settled.is_ok() { self.published as i64 } else { -1 };
         let least = (self.agree_min)(published)?;
@@ -198,7 +275,7 @@ impl Persist {
             );
         }
         self.store()?.confirm(least as u64);
-        Ok(())
+        self.ship(least as u64)
     }
 
     /// Returns `result`; with several ranks, an error on each of them if one has an error.
@@ -217,10 +294,17 @@ impl Persist {
         }
     }
 
+    /// Notes the seconds that a generation of `bytes` bytes took until it was durable.
+    fn measured(&mut self, bytes: u64, seconds: f64) {
+        match bytes < LATENCY_BYTES {
+            true => self.latency = seconds,
+            false => self.bandwidth = bytes as f64 / seconds.max(1e-6),
+        }
+    }
+
     /// The seconds that a generation of `bytes` bytes is expected to take until it is durable.
     pub(super) fn expected_seconds(&self, bytes: u64) -> f64 {
-        let bandwidth = if self.bandwidth > 0.0 { self.bandwidth } else { ASSUMED_BANDWIDTH };
-        0.02 + bytes as f64 / bandwidth
+        self.latency + bytes as f64 / self.bandwidth
     }
 
     /// Counts the seconds that the application waited, since `begin`: with the processor time of the
@@ -248,6 +332,7 @@ impl Persist {
     }
 
     fn due(&mut self) -> Result<Due> {
+        self.agree_levels()?;
         self.count_processor();
         let is_under_way =
             |publishing: &Publishing| locked(&publishing.shared).generation.is_none();
@@ -257,13 +342,19 @@ impl Persist {
             (Some(next), _) if Instant::now() < *next => Due::No,
             _ => Due::Yes,
         };
-        if self.ranks == 1 {
-            return Ok(own);
+        let is_over = !self.publishing.as_ref().is_some_and(is_under_way);
+        // A stop of one rank stops all; a generation is due when it is due on all. One that is over on all
+        // is copied to the shared level at once.
+        let order = [Due::Stop, Due::No, Due::No, Due::Yes];
+        let mine = match own {
+            Due::Stop => 0,
+            Due::No => 1 + i64::from(is_over),
+            Due::Yes => 3,
+        };
+        let least = if self.ranks == 1 { mine } else { (self.agree_min)(mine)? };
+        if least >= 2 && self.publishing.is_some() && self.is_shared {
+            self.settle_all()?;
         }
-        // A stop of one rank stops all; a generation is due when it is due on all.
-        let order = [Due::Stop, Due::No, Due::Yes];
-        let mine = order.iter().position(|due| *due == own).unwrap_or(1);
-        let least = (self.agree_min)(mine as i64)?;
         Ok(order.get(least.max(0) as usize).copied().unwrap_or(Due::No))
     }
 }
@@ -273,6 +364,14 @@ impl Drop for Persist {
         // A forked child does not have the thread.
         if self.process.is_current() {
             self.settle().unwrap_or_else(|error| log::error!("restart files: {error}"));
+            self.join_shipping();
+            if self.ranks == 1 {
+                // What was copied until now may not be the last generation.
+                self.store.iter_mut().for_each(Store::look);
+                let shipped = self.ship(self.published);
+                shipped.unwrap_or_else(|error| log::error!("restart files: {error}"));
+                self.join_shipping();
+            }
         }
     }
 }
@@ -292,7 +391,10 @@ impl Session {
             return fail!(State, "the restart files of this session are open already");
         }
         let overhead = if restart.overhead == 0.0 { DEFAULT_OVERHEAD } else { restart.overhead };
-        let store = Store::open(dir, rank, ranks, restart.strict)?;
+        let mut store = Store::open(dir, rank, ranks, restart.strict)?;
+        if let Some(dir) = &restart.shared_folder {
+            store.share(dir)?;
+        }
         self.persist = Some(Box::new(Persist::new(Some(store), overhead, ranks, agree_min)));
         Ok(())
     }
@@ -350,13 +452,29 @@ impl Session {
 mod tests {
     use super::*;
 
+    /// A small generation tells of the latency of the disk and nothing of its bandwidth.
+    #[test]
+    fn a_small_generation_does_not_make_a_disk_slow() {
+        let mut persist = Persist::new(None, 0.5, 1, Box::new(Ok));
+        for (bytes, seconds, expected) in [
+            (0, 0.0, 0.02 + 3e9 / ASSUMED_BANDWIDTH),
+            (1000, 0.5, 0.5 + 3e9 / ASSUMED_BANDWIDTH),
+            (1 << 30, 1.0, 0.5 + 3e9 / (1u64 << 30) as f64),
+        ] {
+            if bytes > 0 {
+                persist.measured(bytes, seconds);
+            }
+            assert_eq!(persist.expected_seconds(3_000_000_000), expected);
+        }
+    }
+
     /// A second of a processor at an overhead of a half puts the next generation off by two seconds, once,
     /// and only when the publication has ended.
     #[test]
     fn the_processor_time_of_a_publication_counts() {
         let shared = Arc::new(Mutex::new(Publication::default()));
-        let (thread, bytes, seconds, begun_shot) = (None, 0, 0.0, None);
-        let publishing = Publishing { thread, shared: shared.clone(), bytes, seconds, begun_shot };
+        let (thread, bytes, seconds, held_shot) = (None, 0, 0.0, 0);
+        let publishing = Publishing { thread, shared: shared.clone(), bytes, seconds, held_shot };
         let begin = Instant::now();
         let mut persist = Persist::new(None, 0.5, 1, Box::new(Ok));
         (persist.publishing, persist.next) = (Some(publishing), Some(begin));

@@ -79,7 +79,7 @@ void count_refusal(int32_t status)
       "compression_factor", "trace_file_path", "zfp_bit_rate", "device_budget", "host_budget",
       "disk_budget", "disk_path", "policy", "error_bound", "nonfinite", "snapshot_rule",
       "schedule_chunk", "zero_copy", "shared_levels", "mixed_storage", "adjoint_every", "steps",
-      "codec_threads", "sequences", "quality", "fill_value", "sweeps", "check"};
+      "codec_threads", "sequences", "quality", "fill_value", "sweeps", "check", "persist_shared_dir"};
   char text[200];
   size_t n = 0;
   int named = 0;
@@ -223,6 +223,7 @@ void run_job(uint64_t number, random_t random, int worker, int alone, counts_t *
   alarm(SECONDS);
   job->random = random, job->counts = counts, job->alone = alone;
   snprintf(job->folder, sizeof job->folder, "%s/restart-%d", everything_place, worker);
+  snprintf(job->shared, sizeof job->shared, "%s/shared-%d", everything_place, worker);
   snprintf(job->trace, sizeof job->trace, "%s/everything-%d.trace", everything_place, worker);
   counts->jobs++, job->restarts_left = 5;
   choose(job);
@@ -344,9 +345,9 @@ int main(int argc, char **argv)
          "%llu ended by an error that was due, %llu by faults, %llu actions, %llu saves, "
          "%llu restores compared, %llu misused calls, %llu questions, %llu generations, "
          "%llu of them while memory was out, %llu restarts, "
-         "%llu of them from an older generation, %llu faults\n",
+         "%llu of them from an older generation, %llu nodes lost, %llu faults\n",
          U(jobs), U(refused), U(sessions), U(shots), U(due), U(faulted), U(actions), U(saves),
-         U(restores), U(misused), U(asked), U(written), U(out), U(restarts), U(older),
+         U(restores), U(misused), U(asked), U(written), U(out), U(restarts), U(older), U(nodes_lost),
          (unsigned long long)faults_made());
   for (int k = 0; k < KINDS && kinds[k].count; k++)
     printf("refused %llu: %s\n", (unsigned long long)kinds[k].count, kinds[k].text);

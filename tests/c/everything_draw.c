@@ -272,4 +272,6 @@ void choose(job_t *job)
   job->persist = job->sessions == 1 && between(r, 0, 4) < 2;
   job->eager = eager[between(r, 0, 3)];
   if (job->persist) c->persist_dir = job->folder;
+  random_t random = *r; /* the choices of the rest stay as they are */
+  if (job->persist && once_in(&random, 3)) c->persist_shared_dir = job->shared;
 }

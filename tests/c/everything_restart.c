@@ -196,11 +196,31 @@ static int enlarge(gpuzip_config_t *c)
   return memcmp(&before, c, sizeof before) != 0;
 }
 
+static void unlink_all(const char *path)
+{
+  char file[640];
+  DIR *folder = opendir(path);
+  for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+    snprintf(file, sizeof file, "%s/%s", path, entry->d_name);
+    if (entry->d_name[0] != '.') unlink(file);
+  }
+  if (folder != NULL) closedir(folder);
+}
+
+/* Loses all files of the node, if the shared folder has copies: the session has ended after them. */
+static void lose_node(job_t *job)
+{
+  random_t random = job->random; /* the choices of the rest stay as they are */
+  if (job->config.persist_shared_dir == NULL || faults_made() != job->faults_before) return;
+  if (once_in(&random, 2)) unlink_all(job->folder), job->counts->nodes_lost++;
+}
+
 /* Opens the sessions again, and goes on from the newest generation, if there is one. */
 static int32_t restart_as(job_t *job, const void *profile, uint64_t bytes,
                           gpuzip_generation_t *found)
 {
   close_sessions(job);
+  lose_node(job);
   job->now.steps = job->memos[job->memos_kept - 1].now.steps;
   int32_t status = open_sessions(job);
   if (status == GPUZIP_OK) status = open_folder(job);
@@ -249,24 +269,12 @@ int32_t restart(job_t *job)
   return GPUZIP_OK;
 }
 
-static void unlink_all(const job_t *job)
-{
-  char path[640];
-  DIR *folder = opendir(job->folder);
-  for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
-    snprintf(path, sizeof path, "%s/%s", job->folder, entry->d_name);
-    if (entry->d_name[0] != '.') unlink(path);
-  }
-  if (folder != NULL) closedir(folder);
-}
-
-/* The faults of another thread may hit a removal. */
 void remove_folder(const job_t *job)
 {
   for (uint64_t before = UINT64_MAX; before != faults_made();) {
     before = faults_made();
-    unlink_all(job);
-    if (rmdir(job->folder) == 0 || errno == ENOENT) return;
+    unlink_all(job->folder), unlink_all(job->shared);
+    if ((rmdir(job->folder) == 0 || errno == ENOENT) && (rmdir(job->shared) == 0 || errno == ENOENT)) return;
   }
-  CHECK(0, "%s cannot be removed", job->folder);
+  CHECK(0, "%s or %s cannot be removed", job->folder, job->shared);
 }

@@ -84,6 +84,32 @@ fn a_stop_within_a_shot_keeps_the_plan_of_its_begin() {
     }
 }
 
+/// Without time for the state, the start of the shot is not written over a later generation within it.
+#[test]
+fn a_stop_without_time_keeps_the_generation_within_the_shot() {
+    let Some(_) = alone("a_stop_without_time_keeps_the_generation_within_the_shot") else { return };
+    let (dir, mut app) = (tempdir("stop-within"), rough());
+    let job = Job { config: job().config.with(|c| c.restart.stop_budget = 1e-9), ..job() };
+    let mut one = session(&job, &dir, &app).unwrap();
+    one.setup().unwrap();
+    run(&mut one, &mut app, 0, 50);
+    write(&mut one, 0, &app).unwrap();
+    for _ in 0..20 {
+        step(&mut one, &mut app).unwrap();
+    }
+    gpuzip_request_stop();
+    write(&mut one, 0, &app).unwrap();
+    drop(one);
+    let mut second = rough();
+    let (mut two, shot, it) = resume(&job, &dir, &second).unwrap();
+    assert_eq!((shot, it), (0, 49));
+    second.finish(&mut two).unwrap();
+    let mut whole = rough();
+    let mut one = Session::new(job.config.clone(), job.steps, &whole.levels()).unwrap();
+    run(&mut one, &mut whole, 0, usize::MAX);
+    assert!(whole.stack.bytes() == second.stack.bytes());
+}
+
 #[test]
 fn an_earlier_lost_generation_does_not_prevent_the_last_one() {
     let Some(_) = alone("an_earlier_lost_generation_does_not_prevent_the_last_one") else { return };

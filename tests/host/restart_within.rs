@@ -5,7 +5,7 @@ use crate::common::app::Draw;
 use crate::common::prelude::*;
 use crate::common::{emu, emu::emulated, wave};
 use gpuzip::persist::Name;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 use wave::{folder, resume, session, write, App, Job, N};
 
@@ -81,6 +81,7 @@ fn other_memory(job: &Job) -> Job {
 /// `late` before the application has told that its forward phase has ended. Returns the application.
 fn stopped(job: &Job, managed: bool, dir: &Path, stop: usize, late: bool) -> App {
     let _ = std::fs::remove_dir_all(dir);
+    let _ = std::fs::remove_dir_all(shared(dir));
     let mut first = app(job, managed);
     let mut one = session(job, dir, &first).unwrap();
     first.shot(&mut one).unwrap();
@@ -92,7 +93,17 @@ fn stopped(job: &Job, managed: bool, dir: &Path, stop: usize, late: bool) -> App
         step(&mut one, &mut first).unwrap();
     }
     write(&mut one, 1, &first).unwrap_or_else(|e| panic!("{job:?}, action {stop}: {e}"));
+    drop(one);
+    if job.config.restart.shared_folder.is_some() {
+        // The node is lost.
+        std::fs::remove_dir_all(dir).unwrap();
+    }
     first
+}
+
+/// The shared folder of the runs in a folder.
+fn shared(dir: &Path) -> PathBuf {
+    dir.with_extension("shared")
 }
 
 /// Runs two shots without interruption, and then for every action of the second one with an
@@ -120,6 +131,8 @@ fn check(job: &Job, managed: bool, name: &str) -> usize {
 
     let actions = whole.told.len() - 1;
     for stop in 0..actions {
+        let restart = |c: &mut Config| c.restart.shared_folder = (stop % 5 == 3).then(|| shared(&dir));
+        let job = &Job { config: job.config.clone().with(restart), ..job.clone() };
         let of = whole.told[stop];
         let end = |(last, after)| {
             let kind = if after { Kind::Save } else { Kind::Forward };
@@ -189,6 +202,7 @@ fn check(job: &Job, managed: bool, name: &str) -> usize {
         assert_eq!(counts(&two.stats().unwrap()), expected, "{job:?}, action {stop}");
     }
     let _ = std::fs::remove_dir_all(&dir);
+    let _ = std::fs::remove_dir_all(shared(&dir));
     actions
 }
 
@@ -244,6 +258,22 @@ fn the_begin_of_a_shot_needs_the_budgets_of_its_mixed_storage() {
     let mut two = resume(&job, &dir, &again).unwrap().0;
     again.shot(&mut two).unwrap();
     assert!(app.stack.bytes() == again.stack.bytes());
+    let _ = std::fs::remove_dir_all(&dir);
+}
+
+/// The schedule of a generation needs the memory of its run.
+#[test]
+fn less_memory_than_before_is_told_with_its_remedy() {
+    let job = |slots| {
+        let config = config(None, 0, 0).with(|c| c.tiers.host_budget = slots * STATE);
+        Job { config, steps: 60, ends: None }
+    };
+    let dir = folder("restart-less");
+    stopped(&job(12), false, &dir, 40, false);
+    let app = App::new(false);
+    let texts = ["the budgets of the run that wrote them", "host_budget"];
+    refused(resume(&job(5), &dir, &app).map(drop), Code::Budget, &texts);
+    resume(&job(14), &dir, &app).unwrap();
     let _ = std::fs::remove_dir_all(&dir);
 }
 

@@ -1,20 +1,34 @@
-//! What `gpuzip inspect` finds in a folder.
+//! What `gpuzip inspect` finds in a folder, and in the shared folder of its runs if they have one.
 
 use super::listing::Listing;
 use gpuzip::error::{Code, Error, Result};
-use gpuzip::persist::{Header, Origin, Record};
-use std::collections::BTreeSet;
+use gpuzip::persist::{shared_folder, Header, Origin, Record};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Most ranks without files that are listed.
 const MOST_LISTED: usize = 1000;
 
+/// The folders of restart files: one, or that of a node and the shared one.
+pub struct Found {
+    /// The folders; a restart takes a file from the first one that has it right.
+    pub levels: Vec<Folder>,
+    /// The generation that a restart goes on from, or why there is none.
+    pub restored: std::result::Result<Restored, String>,
+}
+
 /// A folder of restart files.
 pub struct Folder {
     pub path: PathBuf,
     pub ranks: Vec<Rank>,
-    /// The generation that a restart goes on from, or why there is none.
-    pub restored: std::result::Result<Restored, String>,
+}
+
+/// Where a generation is: by folder, the number of ranks of which it is there and right.
+pub struct Row<'a> {
+    pub number: u64,
+    /// Of a file that is right, if one is.
+    pub header: Option<&'a Header>,
+    pub right: Vec<usize>,
 }
 
 /// The restart files of a rank in the folder.
@@ -60,20 +74,47 @@ pub struct Restored {
     pub lowest_missing: Vec<u32>,
 }
 
-impl Folder {
+impl Found {
     /// Reads and verifies all generations.
     pub fn read(path: &Path) -> Result<Self> {
-        let listing = Listing::of(path)?;
-        let mut ranks = Vec::new();
-        for rank in listing.ranks() {
-            ranks.push(Rank::read(&listing, rank)?);
-        }
-        if ranks.is_empty() {
+        let near = Folder::read(path)?;
+        let shared = shared_folder(path)?;
+        if near.ranks.is_empty() {
             let text = format!("{}: the folder has no restart files", path.display());
             return Err(Error::new(Code::Io, text));
         }
-        let restored = restored(&ranks);
-        Ok(Folder { path: path.to_path_buf(), ranks, restored })
+        let mut levels = vec![near];
+        if let Some(shared) = shared {
+            levels.push(Folder::read(&shared)?);
+        }
+        let restored = restored(&levels);
+        Ok(Found { levels, restored })
+    }
+
+    /// Returns where each generation is, newest first.
+    pub fn rows(&self) -> Vec<Row<'_>> {
+        let mut rows = BTreeMap::new();
+        for (k, level) in self.levels.iter().enumerate() {
+            for generation in level.ranks.iter().flat_map(|rank| &rank.generations) {
+                let number = generation.number;
+                let none = || Row { number, header: None, right: vec![0; self.levels.len()] };
+                let row = rows.entry(number).or_insert_with(none);
+                if let (true, Ok(content)) = (generation.is_right(), &generation.content) {
+                    row.right[k] += 1;
+                    row.header = Some(&content.header);
+                }
+            }
+        }
+        rows.into_values().rev().collect()
+    }
+}
+
+impl Folder {
+    fn read(path: &Path) -> Result<Self> {
+        let listing = Listing::of(path)?;
+        let ranks: Result<_> =
+            listing.ranks().into_iter().map(|rank| Rank::read(&listing, rank)).collect();
+        Ok(Folder { path: path.to_path_buf(), ranks: ranks? })
     }
 }
 
@@ -94,11 +135,6 @@ impl Rank {
             journal: journal.ok().map(|lines| lines.iter().map(|l| l.generation).collect()),
             generations,
         })
-    }
-
-    /// Returns the numbers of the generations that can be read completely.
-    fn right(&self) -> impl Iterator<Item = u64> + '_ {
-        self.generations.iter().filter(|found| found.is_right()).map(|found| found.number)
     }
 }
 
@@ -138,28 +174,35 @@ impl Content {
     }
 }
 
-/// Finds the newest generation that is right on all ranks of the folder.
-fn restored(ranks: &[Rank]) -> std::result::Result<Restored, String> {
-    let with_files: Vec<&Rank> = ranks.iter().filter(|rank| !rank.generations.is_empty()).collect();
-    let Some((first, others)) = with_files.split_first() else {
-        return Err("no generation was published".into());
+/// Finds the newest generation that every rank has right in some folder.
+fn restored(levels: &[Folder]) -> std::result::Result<Restored, String> {
+    // By rank, its generations in all folders.
+    let mut with_files: BTreeMap<u32, Vec<&Generation>> = BTreeMap::new();
+    for rank in levels.iter().flat_map(|level| &level.ranks) {
+        if !rank.generations.is_empty() {
+            with_files.entry(rank.rank).or_default().extend(&rank.generations);
+        }
+    }
+    let right = |all: &[&Generation]| -> BTreeSet<u64> {
+        all.iter().filter(|found| found.is_right()).map(|found| found.number).collect()
     };
-    let common = |number: &u64| others.iter().all(|rank| rank.right().any(|n| n == *number));
-    let newest = first.right().find(common);
-    let content = newest.and_then(|number| {
-        let found = first.generations.iter().find(|generation| generation.number == number)?;
-        found.content.as_ref().ok()
+    let common = with_files.values().map(|all| right(all)).reduce(|a, b| &a & &b);
+    let Some(common) = common else { return Err("no generation was published".into()) };
+    let newest = common.last().and_then(|number| {
+        let mut all = with_files.values().flatten();
+        let found = all.find(|found| found.number == *number && found.is_right())?;
+        Some((*number, found.content.as_ref().ok()?))
     });
-    let (Some(number), Some(content)) = (newest, content) else {
-        let undone = with_files.iter().find(|rank| rank.right().next().is_none());
+    let Some((number, content)) = newest else {
+        let undone = with_files.iter().find(|(_, all)| right(all).is_empty());
         return Err(match undone {
-            Some(rank) => format!("no generation of rank {} can be read", rank.rank),
+            Some((rank, _)) => format!("no generation of rank {rank} can be read"),
             None => "no generation can be read on all ranks".into(),
         });
     };
     let (header, ranks) = (&content.header, content.origin.ranks);
     let present: BTreeSet<u32> =
-        with_files.iter().map(|found| found.rank).filter(|rank| *rank < ranks).collect();
+        with_files.into_keys().filter(|rank| *rank < ranks).collect();
     let missing = (0..ranks).filter(|rank| !present.contains(rank));
     Ok(Restored {
         generation: number,

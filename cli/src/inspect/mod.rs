@@ -1,5 +1,5 @@
-//! `gpuzip inspect`: what is in a folder of restart files, whether it can be read, and what a restart
-//! would go on from. Changes nothing, and works while a run writes to the folder.
+//! `gpuzip inspect`: what is in a folder of restart files and in the shared one of its runs, whether it can
+//! be read, and what a restart would go on from. Changes nothing, and works while a run writes to the folder.
 
 mod folder;
 mod listing;
@@ -8,14 +8,14 @@ mod show;
 use crate::output::emit_json;
 use crate::Failure;
 use clap::Args;
-use folder::Folder;
+use folder::Found;
 use gpuzip::error::{Code, Error};
 use std::path::PathBuf;
 
 /// List and verify the generations in a folder of restart files, and say what would be restored
 #[derive(Args)]
 pub struct Arguments {
-    /// The folder (persist_dir)
+    /// The folder (persist_dir); the shared one of its runs (persist_shared_dir) is listed beside
     dir: PathBuf,
     /// List every record of each generation, not only those that are damaged
     #[arg(long)]
@@ -27,13 +27,13 @@ pub struct Arguments {
 
 /// Runs the subcommand. That nothing can be restored is an error, so that a script can ask.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let folder = Folder::read(&arguments.dir)?;
+    let found = Found::read(&arguments.dir)?;
     if arguments.json {
-        emit_json(show::json(&folder))?;
+        emit_json(show::json(&found))?;
     } else {
-        show::text(&folder, arguments.records)?;
+        show::text(&found, arguments.records)?;
     }
-    match &folder.restored {
+    match &found.restored {
         Ok(_) => Ok(()),
         Err(reason) => {
             let text = format!("{}: nothing can be restored: {reason}", arguments.dir.display());

@@ -1,10 +1,11 @@
 //! How `gpuzip inspect` shows what it found: text for people, JSON for programs.
 
-use super::folder::{Content, Folder, Generation, Rank, Restored};
+use super::folder::{Content, Folder, Found, Generation, Rank, Restored};
 use crate::units::size;
 use gpuzip::codec::CODECS;
-use gpuzip::persist::Record;
+use gpuzip::persist::{Kind, Record};
 use serde_json::{json, Map, Value};
+use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Write};
 
 /// Most ranks that a sentence lists.
@@ -25,9 +26,13 @@ fn codec(number: u32) -> String {
 
 fn record_line(record: &Record, damage: Option<&str>) -> String {
     let head = &record.head;
-    let what = match head.ts {
-        -1 => format!("{} {}", head.kind.name(), head.name),
-        ts => format!("{} {} of time step {ts}", head.kind.name(), head.name),
+    let (kind, name, number) = (head.kind.name(), head.name, head.ts);
+    let what = match head.kind {
+        // The number of an array is a checksum of its shape.
+        Kind::Array => format!("{kind} {name}"),
+        Kind::Snapshot => format!("{name} of time step {number}"),
+        Kind::Other if number < 0 => name.to_string(),
+        Kind::Other => format!("{name} after action {number}"),
     };
     let bytes = match head.codec {
         0 => size(head.stored_bytes),
@@ -109,16 +114,41 @@ fn restored_line(restored: &Restored) -> String {
     line
 }
 
-/// Prints the folder as text.
-pub fn text(folder: &Folder, all_records: bool) -> io::Result<()> {
+/// Prints a table: which generation is right for how many ranks in which folder.
+fn table(found: &Found, out: &mut dyn Write) -> io::Result<()> {
+    let ranks: BTreeSet<u32> =
+        found.levels.iter().flat_map(|level| &level.ranks).map(|rank| rank.rank).collect();
+    writeln!(out, "{:>12}  {:<30}  {:>12}  {:>12}", "generation", "of", "node", "shared")?;
+    for row in found.rows() {
+        let of = row.header.map_or("?".into(), |header| place(header.shot, header.it));
+        write!(out, "{:>12}  {of:<30}", row.number)?;
+        for right in row.right {
+            write!(out, "  {:>12}", format!("{right} of {}", ranks.len()))?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// Prints the folders as text.
+pub fn text(found: &Found, all_records: bool) -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
-    for rank in &folder.ranks {
-        writeln!(out, "{}", rank_line(rank))?;
-        for generation in &rank.generations {
-            generation_lines(generation, all_records, &mut out)?;
+    let is_shared = found.levels.len() > 1;
+    for folder in &found.levels {
+        if is_shared {
+            writeln!(out, "{}", folder.path.display())?;
+        }
+        for rank in &folder.ranks {
+            writeln!(out, "{}", rank_line(rank))?;
+            for generation in &rank.generations {
+                generation_lines(generation, all_records, &mut out)?;
+            }
         }
     }
-    if let Ok(restored) = &folder.restored {
+    if is_shared {
+        table(found, &mut out)?;
+    }
+    if let Ok(restored) = &found.restored {
         writeln!(out, "{}", restored_line(restored))?;
     }
     out.flush()
@@ -178,8 +208,7 @@ fn generation_json(generation: &Generation) -> Value {
     values.into()
 }
 
-/// Returns the folder as a JSON object.
-pub fn json(folder: &Folder) -> Map<String, Value> {
+fn folder_json(folder: &Folder) -> Map<String, Value> {
     let rank = |rank: &Rank| {
         json!({
             "rank": rank.rank,
@@ -189,7 +218,18 @@ pub fn json(folder: &Folder) -> Map<String, Value> {
             "generations": rank.generations.iter().map(generation_json).collect::<Vec<_>>(),
         })
     };
-    let restored = folder.restored.as_ref().ok().map(|restored| {
+    [
+        ("folder", folder.path.display().to_string().into()),
+        ("ranks", folder.ranks.iter().map(rank).collect::<Vec<_>>().into()),
+    ]
+    .into_iter()
+    .map(|(name, value): (&str, Value)| (name.to_owned(), value))
+    .collect()
+}
+
+/// Returns the folders as a JSON object: the first one, and the shared one in it.
+pub fn json(found: &Found) -> Map<String, Value> {
+    let restored = found.restored.as_ref().ok().map(|restored| {
         json!({
             "generation": restored.generation,
             "shot": restored.shot,
@@ -198,13 +238,9 @@ pub fn json(folder: &Folder) -> Map<String, Value> {
             "missing_ranks": restored.lowest_missing,
         })
     });
-    [
-        ("folder", folder.path.display().to_string().into()),
-        ("ranks", folder.ranks.iter().map(rank).collect::<Vec<_>>().into()),
-        ("restored", restored.into()),
-        ("reason", folder.restored.as_ref().err().cloned().into()),
-    ]
-    .into_iter()
-    .map(|(name, value): (&str, Value)| (name.to_owned(), value))
-    .collect()
+    let mut object = folder_json(&found.levels[0]);
+    object.insert("shared".into(), found.levels.get(1).map(folder_json).into());
+    object.insert("restored".into(), restored.into());
+    object.insert("reason".into(), found.restored.as_ref().err().cloned().into());
+    object
 }

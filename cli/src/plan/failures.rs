@@ -3,7 +3,7 @@
 
 use super::costs::Machine;
 use super::survey::Survey;
-use crate::options::refuse;
+use crate::options::{positive, refuse};
 use crate::units::{seconds, size};
 use clap::Args;
 use gpuzip::error::Result;
@@ -47,13 +47,6 @@ fn duration(text: &str) -> std::result::Result<f64, String> {
         .find_map(|(unit, seconds)| Some(positive(text.strip_suffix(unit)?).ok()? * seconds))
         .filter(|seconds| seconds.is_finite() && *seconds > 0.0)
         .ok_or_else(|| "give a number greater than 0 and its unit: s, m, h or d, as in 6h".into())
-}
-
-fn positive(text: &str) -> std::result::Result<f64, String> {
-    not_negative(text)
-        .ok()
-        .filter(|value| *value > 0.0)
-        .ok_or_else(|| "give a number greater than 0".into())
 }
 
 fn not_negative(text: &str) -> std::result::Result<f64, String> {

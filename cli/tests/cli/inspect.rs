@@ -30,24 +30,24 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-fn lines(folder: &Path, options: &[&str]) -> Vec<String> {
+pub(super) fn lines(folder: &Path, options: &[&str]) -> Vec<String> {
     let output = inspect(folder, options);
     assert!(output.status.success(), "{}", text(&output.stderr));
     text(&output.stdout).lines().map(str::to_owned).collect()
 }
 
-fn json_of(folder: &Path) -> Value {
+pub(super) fn json_of(folder: &Path) -> Value {
     serde_json::from_slice(&inspect(folder, &["--json"]).stdout).unwrap()
 }
 
 /// Begins a generation of a shot, with an image of 2 KiB and a snapshot that lorenzo made 100 bytes
 /// of.
-fn begun(store: &mut Store, shot: i64, it: i64) -> Writer {
+pub(super) fn begun(store: &mut Store, shot: i64, it: i64) -> Writer {
     let mut fingerprint = Fingerprint::new();
     fingerprint.add("steps", 300).unwrap();
     let mut writer = store.begin(Header { fingerprint, shot, it }).unwrap();
     for (kind, name, ts, codec, raw_bytes, stored_bytes) in
-        [(Kind::Array, "image", -1, 0, 2048, 2048), (Kind::Snapshot, "u", 17, 4, 4096, 100)]
+        [(Kind::Array, "image", -1, 0, 2048, 2048), (Kind::Snapshot, "snapshot", 17, 4, 4096, 100)]
     {
         let name = Name::new(name).unwrap();
         let head = RecordHead { kind, name, ts, codec, raw_bytes, stored_bytes };
@@ -57,17 +57,17 @@ fn begun(store: &mut Store, shot: i64, it: i64) -> Writer {
     writer
 }
 
-fn publish(store: &mut Store, shot: i64, it: i64) -> u64 {
+pub(super) fn publish(store: &mut Store, shot: i64, it: i64) -> u64 {
     let finished: Finished = begun(store, shot, it).finish().unwrap();
     store.publish(finished).unwrap()
 }
 
-fn generation(folder: &Path, rank: u32, generation: u64) -> PathBuf {
+pub(super) fn generation(folder: &Path, rank: u32, generation: u64) -> PathBuf {
     folder.join(FileName::Generation(generation).text(rank))
 }
 
 /// Changes the byte of a file that is `before_end` bytes before its end.
-fn damage(file: &Path, before_end: usize) {
+pub(super) fn damage(file: &Path, before_end: usize) {
     let mut bytes = std::fs::read(file).unwrap();
     let at = bytes.len() - before_end;
     bytes[at] ^= 1;
@@ -75,7 +75,7 @@ fn damage(file: &Path, before_end: usize) {
 }
 
 /// Bytes of the index and the footer of a generation of two records.
-const END: usize = 2 * 128 + 56;
+pub(super) const END: usize = 2 * 128 + 56;
 
 #[test]
 fn the_newest_generation_that_is_right_on_all_ranks_would_be_restored() {
@@ -108,7 +108,7 @@ fn the_newest_generation_that_is_right_on_all_ranks_would_be_restored() {
     assert_eq!(found[..4], all[..4]);
     assert!(found[4].ends_with("2 records: 1 of 2 records damaged"), "{found:?}");
     let begin =
-        "    snapshot u of time step 17, 100 B by lorenzo (4.0 KiB raw): is damaged: the checksum";
+        "    snapshot of time step 17, 100 B by lorenzo (4.0 KiB raw): is damaged: the checksum";
     assert!(found[5].starts_with(begin), "{found:?}");
     assert_eq!(found[7], "would be restored: generation 3, start of shot 3");
     assert_eq!(found.len(), 8);
@@ -126,7 +126,7 @@ fn the_newest_generation_that_is_right_on_all_ranks_would_be_restored() {
     assert_eq!(newest["fingerprint"], json!({ "steps": 300 }));
     assert_eq!(value["ranks"][0]["journal"], json!([1, 2, 3, 4]));
     let record = json!({
-        "kind": "snapshot", "name": "u", "ts": 17, "codec": 4, "raw_bytes": 4096,
+        "kind": "snapshot", "name": "snapshot", "ts": 17, "codec": 4, "raw_bytes": 4096,
         "stored_bytes": 100, "right": true, "reason": null,
     });
     assert_eq!(value["ranks"][0]["generations"][1]["records"][1], record);
@@ -233,7 +233,7 @@ fn hostile_files_are_listed_within_64_mib() {
 }
 
 /// Limits what the process of the command may use.
-fn limited(command: &mut Command, resource: libc::__rlimit_resource_t, most: u64) {
+pub(super) fn limited(command: &mut Command, resource: libc::__rlimit_resource_t, most: u64) {
     let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
     // SAFETY: between fork and exec the closure makes one system call, which is allowed there.
     unsafe {

@@ -7,6 +7,7 @@ mod costs;
 mod draw;
 mod every;
 mod failures;
+mod flushd;
 mod general;
 mod inspect;
 mod kernels;

@@ -8,7 +8,7 @@ module reversal
   ! What restart files hold, by name. With scope 1 it changes during the run.
   character(14), parameter, private :: names(5) = [character(14) :: 'job', 'state', 'lambda', 'depth gradient', 'misfit']
   integer, parameter, private :: scopes(5) = [0, 1, 1, 1, 1]
-  character(500), private :: reason
+  character(1000), private :: reason
 
 contains
 

@@ -1,0 +1,264 @@
+//! Copies of generations on the shared level.
+//!
+//! The *order* of a rank is a file in its near folder: where the shared folder is, and which generation is to
+//! be copied there. All ranks order the same generations, and the next one only when the copies of the last
+//! are complete on all ranks; so the ranks have a generation in common on the shared level at every moment.
+//! A *shipper* carries the order out: a thread of the run, or the command `gpuzip flushd`, which goes on when
+//! the run is killed. The run holds no lock of the shared folder; a shipper holds that of the rank.
+//!
+//! A copy is the same bytes under the same name, published in the same way: complete or not there at all.
+
+use super::journal::Line;
+use super::level::{is_locked, Level, Lock};
+use super::names::{files_in, FileName};
+use crate::error::{Code, Error, Result};
+use crate::files;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// The first bytes of an order.
+const MARK: &[u8] = b"gpzo1 ";
+/// Bytes of the checksum behind the mark, in hexadecimal, and the space behind it.
+const CHECKSUM: usize = 9;
+/// Most bytes of an order: mark, checksum, two numbers and a path.
+const LONGEST: u64 = 64 + libc::PATH_MAX as u64;
+/// The file whose lock the process holds that copies for all ranks of a folder.
+const FLUSHER: &str = "gpuzip-flushd.lock";
+
+/// What the shared level is to hold of a rank.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Order {
+    /// The absolute path of the shared folder.
+    pub shared: PathBuf,
+    /// The generation that is to be copied; 0: none yet.
+    pub generation: u64,
+    /// All ranks have this generation there, so that the older ones may go; 0: not known.
+    pub complete: u64,
+}
+
+impl Order {
+    /// Returns the order of a run that begins with this shared folder: the one that an earlier run has left
+    /// for the same folder, or a new one that asks for nothing.
+    pub fn begin(near: &Level, shared: &Level) -> Result<Order> {
+        let path = std::fs::canonicalize(&shared.path).map_err(|e| {
+            Error::from(e).within(format_args!("folder of restart files {}", shared.path.display()))
+        })?;
+        match Order::read(near) {
+            Ok(Some(order)) if order.shared == path => return Ok(order),
+            Ok(_) => {}
+            Err(e) => log::warn!("{}: {e}", near.place(FileName::Order)),
+        }
+        let order = Order { shared: path, generation: 0, complete: 0 };
+        order.write(near).map_err(|e| Error::from(e).within(near.place(FileName::Order)))?;
+        Ok(order)
+    }
+
+    /// Reads the order of a rank; `None` if there is none, or a torn one.
+    pub fn read(near: &Level) -> Result<Option<Order>> {
+        match near.folder.read(FileName::Order.text(near.rank).as_ref(), LONGEST) {
+            Ok(bytes) => Ok(Order::of_bytes(&bytes)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Writes the order in its place: a reader that finds half of it waits for the rest. It need not be on
+    /// the disk: after a power cut the run orders anew.
+    pub fn write(&self, near: &Level) -> io::Result<()> {
+        let file = near.folder.open_private(FileName::Order.text(near.rank).as_ref())?;
+        let bytes = self.to_bytes();
+        files::quietly(|| file.write_all_at(&bytes, 0))?;
+        file.set_len(bytes.len() as u64)
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let Order { shared, generation, complete } = self;
+        let mut rest = format!("{generation} {complete} ").into_bytes();
+        rest.extend_from_slice(shared.as_os_str().as_bytes());
+        let checksum = format!("{:08x} ", crc32c::crc32c(&rest));
+        [MARK, checksum.as_bytes(), &rest].concat()
+    }
+
+    fn of_bytes(bytes: &[u8]) -> Option<Order> {
+        let rest = bytes.strip_prefix(MARK)?.get(CHECKSUM..)?;
+        let mut parts = rest.splitn(3, |byte| *byte == b' ');
+        let mut number = || std::str::from_utf8(parts.next()?).ok()?.parse().ok();
+        let (generation, complete) = (number()?, number()?);
+        let shared = Path::new(OsStr::from_bytes(parts.next()?)).to_path_buf();
+        let order = Order { shared, generation, complete };
+        (order.shared.is_absolute() && order.to_bytes() == bytes).then_some(order)
+    }
+}
+
+/// What a shipper has copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shipped {
+    /// Number of generations.
+    pub generations: u64,
+    /// Bytes of their files.
+    pub bytes: u64,
+}
+
+/// Copies one rank's generations to the shared folder of its order.
+pub struct Shipper {
+    near: Level,
+    strict: bool,
+}
+
+impl Shipper {
+    pub(super) fn new(near: Level, strict: bool) -> Self {
+        Shipper { near, strict }
+    }
+
+    /// Whether a process of its own copies for this folder (`gpuzip flushd`).
+    pub fn has_flusher(&self) -> bool {
+        is_locked(&self.near.folder, FLUSHER)
+    }
+
+    /// Whether a run holds the rank's lock.
+    pub fn is_in_use(&self) -> bool {
+        is_locked(&self.near.folder, &FileName::Lock.text(self.near.rank))
+    }
+
+    /// The rank whose generations are copied.
+    pub fn rank(&self) -> u32 {
+        self.near.rank
+    }
+
+    /// Copies the generation of the order, if the shared folder lacks it. If no run uses the rank's files,
+    /// it may have been killed before it ordered its last generations: then every generation is copied that
+    /// is newer than the newest in the shared folder, the newest one first. `pace` is called before each
+    /// piece with its bytes: it may wait, and ends the copying by an error. What was copied completely stays.
+    pub fn ship(&self, pace: &mut dyn FnMut(u64) -> Result<()>) -> Result<Shipped> {
+        let Some(order) = Order::read(&self.near)? else { return Ok(Shipped::default()) };
+        let is_running = self.is_in_use();
+        let near = self.near.generations()?;
+        if is_running && !near.contains(&order.generation) {
+            return Ok(Shipped::default());
+        }
+        let shared = Level::open(&order.shared, self.near.rank, self.strict)?;
+        let newest = shared.generations()?.last().copied().unwrap_or(0);
+        let is_wanted = |generation: &u64| match is_running {
+            true => *generation == order.generation && !self.is_copied(&shared, *generation),
+            false => *generation > newest,
+        };
+        let wanted = near.into_iter().rev().filter(is_wanted);
+        let (mut shipped, mut lock) = (Shipped::default(), None);
+        for generation in wanted {
+            if lock.is_none() {
+                lock = Some(shared.lock()?);
+                shared.sweep()?;
+            }
+            if let Some(bytes) = self.copy(&shared, generation, pace)? {
+                shipped.generations += 1;
+                shipped.bytes += bytes;
+            }
+        }
+        if shipped.generations > 0 && shared.has(order.generation) {
+            shared.remove_before(order.complete);
+        }
+        Ok(shipped)
+    }
+
+    /// Whether the shared folder has the generation of this run. One of its number that a run before has left
+    /// there is another.
+    fn is_copied(&self, shared: &Level, generation: u64) -> bool {
+        let (Ok(near), Ok(copy)) = (self.near.read(generation, false), shared.read(generation, false))
+        else {
+            return false;
+        };
+        (near.origin, near.length, &near.header, &near.records)
+            == (copy.origin, copy.length, &copy.header, &copy.records)
+    }
+
+    /// Copies a generation, and returns its bytes; `None` if the run has removed it meanwhile.
+    fn copy(
+        &self,
+        shared: &Level,
+        generation: u64,
+        pace: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<Option<u64>> {
+        let reader = match self.near.read(generation, false) {
+            Ok(reader) => reader,
+            Err(_) if !self.near.has(generation) => return Ok(None),
+            Err(e) => return self.damaged(generation, e),
+        };
+        let place = |e: Error| e.within(shared.place(FileName::Generation(generation)));
+        let (file, temporary) = shared.create(generation).map_err(Error::from).map_err(place)?;
+        let mut offset = 0;
+        reader.copy(&mut |piece| {
+            pace(piece.len() as u64)?;
+            files::quietly(|| file.write_all_at(piece, offset)).map_err(Error::from).map_err(place)?;
+            offset += piece.len() as u64;
+            Ok(())
+        })?;
+        let line = Line {
+            generation,
+            shot: reader.header.shot,
+            it: reader.header.it,
+            bytes: reader.length,
+        };
+        match shared.publish(file, temporary, line) {
+            Ok(()) => Ok(Some(reader.length)),
+            Err(e) if e.code == Code::Stream => match self.near.read_right(generation, true) {
+                Err(e) => self.damaged(generation, e),
+                Ok(_) => Err(place(e)),
+            },
+            Err(e) => Err(place(e)),
+        }
+    }
+
+    /// Removes a generation that can be read and is wrong: the order waits for it for ever otherwise.
+    fn damaged(&self, generation: u64, e: Error) -> Result<Option<u64>> {
+        if e.code != Code::Stream {
+            return Err(e);
+        }
+        let name = FileName::Generation(generation);
+        log::warn!("{} {e}: it is removed", self.near.place(name));
+        self.near.remove(name)?;
+        Ok(None)
+    }
+}
+
+/// The process that copies for all ranks of a folder. One process at a time can be it.
+pub struct Flusher {
+    near: Level,
+    strict: bool,
+    _lock: Lock,
+}
+
+impl Flusher {
+    /// Takes the folder `dir` of restart files, and makes it if it is missing.
+    pub fn open(dir: &Path, strict: bool) -> Result<Self> {
+        let near = Level::open(dir, 0, strict)?;
+        let lock = Lock::take(&near.folder, FLUSHER, "to copy its generations");
+        let lock = lock.map_err(|e| e.within(dir.display()))?;
+        Ok(Flusher { near, strict, _lock: lock })
+    }
+
+    /// Returns a shipper for each rank that has a shared folder.
+    pub fn shippers(&self) -> Result<Vec<Shipper>> {
+        let files = files_in(&self.near.folder, &self.near.path, None)?;
+        let orders = files.iter().filter(|(_, name)| matches!(name, FileName::Order));
+        let of = |rank| Shipper::new(Level { rank, ..self.near.clone() }, self.strict);
+        Ok(orders.map(|(rank, _)| of(*rank)).collect())
+    }
+}
+
+/// Returns the shared folder of the lowest rank's order in a folder of restart files, if it has one.
+pub fn shared_folder(dir: &Path) -> Result<Option<PathBuf>> {
+    let folder = files::Folder::open(dir).map_err(|e| Error::from(e).within(dir.display()))?;
+    let mut near = Level { folder: folder.into(), path: dir.to_path_buf(), rank: 0 };
+    let files = files_in(&near.folder, dir, None)?;
+    let orders = files.iter().filter(|(_, name)| matches!(name, FileName::Order));
+    let Some(rank) = orders.map(|(rank, _)| *rank).min() else { return Ok(None) };
+    near.rank = rank;
+    Ok(Order::read(&near)?.map(|order| order.shared))
+}
+
+#[cfg(test)]
+#[path = "ship_tests.rs"]
+mod tests;
