@@ -4,7 +4,7 @@ import ast
 import re
 import textwrap
 
-from reference import ROOT, escaped, fenced
+from reference import ROOT, escaped, fenced, marked
 
 # Fortran.
 
@@ -57,11 +57,11 @@ def fortran(file, module):
     return page
 
 
-def markdown(text):
-    """Returns a comment with its indented lines as formulas and listings."""
+def markdown(text, language="text"):
+    """Returns a comment with its indented lines as formulas and listings, of a language."""
     parts = re.split(r"((?:^ {4,}.*\n?)+)", text, flags=re.M)
-    parts[::2] = [escaped(part) for part in parts[::2]]
-    parts[1::2] = [fenced("text", textwrap.dedent(part).strip("\n")) for part in parts[1::2]]
+    parts[::2] = [marked(part) for part in parts[::2]]
+    parts[1::2] = [fenced(language, textwrap.dedent(part).strip("\n")) for part in parts[1::2]]
     return "".join(parts)
 
 
