@@ -25,9 +25,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define GPUZIP_TAYLOR_MOST 16  /* most steps h of a test */
-#define GPUZIP_TAYLOR_ORDER 1.9  /* least order of remainder 2 that passes */
-#define GPUZIP_TAYLOR_LEAST 2  /* least number of judged orders */
+#define GPUZIP_TAYLOR_MOST 16  /* The most steps h of a test. */
+#define GPUZIP_TAYLOR_ORDER 1.9  /* The least order of remainder 2 that passes. */
+#define GPUZIP_TAYLOR_LEAST 2  /* The least number of judged orders with which a gradient passes. */
 
 /* A Taylor test: what the program gives, and what the functions compute. All zero before the program fills it in.
  * The arrays have `sizes` entries, and those of orders one fewer. */

@@ -16,8 +16,8 @@ CompressorBitcomp.hpp CompressorCuSZp.hpp common/structs.h common/real_t.h commo
 common/cudaUtils.cuh""".split()
 C = ("gpuzip_revolve.h", "gpuzip_gradient.h")
 # The pages with their titles and headers.
-PAGES = {"cxx-gpuzip": ("C++: gpuzip.hpp", ["gpuzip.hpp"])}
-PAGES.update({f"c-{name[:-2]}": (f"C: {name}", [name]) for name in C})
+PAGES = {f"c-{name[:-2]}": (f"C: {name}", [name]) for name in C}
+PAGES["cxx-gpuzip"] = ("C++: gpuzip.hpp", ["gpuzip.hpp"])
 PAGES["cxx-dropin"] = ("C++: names of GPUZIP 2.x", [f"gpuzip-dropin/{name}" for name in DROPIN])
 
 
@@ -88,7 +88,8 @@ def public(text, indent="", scope="", shown=True):
         elif code[0] != "#":
             code = re.sub(r"\s*(?<!:):(?!:) .*", "", code, flags=re.S) if re.search(r"\)\s*(noexcept )?: ", code) else code
             code = re.sub(r"^(static )?inline ", "", re.sub(r"\s\{.*", "", code, flags=re.S).rstrip(";") + ";", flags=re.M)
-            code = re.sub(r"\n +", "\n    ", code)
+            lines = re.sub(r"\n +", " ", code).split("\n")
+            code = "\n".join(textwrap.fill(it, 88, subsequent_indent="    ", break_on_hyphens=False) for it in lines)
         note = re.search(r" +/\* (.*) \*/$", code)
         if code[0] == "#" and note:
             comment, code = note.group(1), code[: note.start()]
@@ -121,7 +122,7 @@ def header(name):
 
 
 def page_of(title, files):
-    page = f"# {title}\n\n{pages_with(files[0].split('/')[0])}.\n\n"
+    page = f"# {title}\n\nPages: {pages_with(files[0].split('/')[0])}.\n\n"
     for name in files:
         introduction, found = header(name)
         page += f"## {name.partition('/')[2]}\n\n" if len(files) > 1 else ""

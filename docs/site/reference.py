@@ -184,7 +184,7 @@ def escaped(text):
 
 def marked(text):
     """Returns a text of the header with its names of gpuzip as code."""
-    name = re.compile(r"\b(GPUZIP_[A-Z0-9_]*[A-Z0-9]|gpuzip_\w+)\b(?!_|\*|\.h)")
+    name = re.compile(r"\b(GPUZIP_[A-Z0-9_]*[A-Z0-9]|gpuzip(?:_|::)\w+)\b(?!_|\*|\.h)")
     return outside_code(lambda part: name.sub(r"`\1`", part), escaped(text))
 
 

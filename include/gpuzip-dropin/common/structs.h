@@ -36,6 +36,8 @@ struct Action {
 
   /// Without arguments: ACTION_ERROR.
   Action() : ts(0), actionType(ACTION_ERROR) {}
+
+  /// An action of a type, and the time step of its state.
   Action(int time_step, ActionType type) : ts(time_step), actionType(type) {}
 };
 
