@@ -129,7 +129,10 @@ fn names_of_header(header: &str) -> Vec<(String, String)> {
                 found.push((scope + &name, comment.to_string()));
             }
         }
-        if at == 0 && line.ends_with('{') && (code.starts_with("class ") || code.starts_with("struct ")) {
+        if at == 0
+            && line.ends_with('{')
+            && (code.starts_with("class ") || code.starts_with("struct "))
+        {
             (class, public) = (kind.unwrap(), code.starts_with("struct "));
         }
         // These lines stand between a comment and its declaration.
@@ -151,8 +154,10 @@ fn every_name_of_the_other_headers_has_its_whole_text_in_the_reference() {
     run(&mut script("reference.py", &[Path::new("man"), &manuals]));
     let dropin = fs::read_to_string(root().join("docs/gpuzip-2x.md")).unwrap();
     let (kept, _) = dropin.split_once("\n## Headers").unwrap().1.split_once("\n## ").unwrap();
-    let kept = kept.lines().filter(|row| row.ends_with("| the same |") || row.contains("to be included"));
-    let kept = kept.flat_map(|row| row.split('`').skip(1).step_by(2)).chain(["common/GPUZIPError.h"]);
+    let kept =
+        kept.lines().filter(|row| row.ends_with("| the same |") || row.contains("to be included"));
+    let kept =
+        kept.flat_map(|row| row.split('`').skip(1).step_by(2)).chain(["common/GPUZIPError.h"]);
     let mut headers: Vec<(String, &str, &str)> = vec![
         ("gpuzip.hpp".into(), "cxx-gpuzip", "session.retrieve_acquire"),
         ("gpuzip_revolve.h".into(), "c-gpuzip_revolve", "numforw"),
@@ -165,20 +170,25 @@ fn every_name_of_the_other_headers_has_its_whole_text_in_the_reference() {
         assert!(known.is_empty() || names.iter().any(|(name, _)| name == known), "{names:?}");
         let text = fs::read_to_string(pages.join(format!("{page}.md"))).unwrap();
         for (name, comment) in names {
-            let section = text.split("\n## ").flat_map(|part| part.split("\n### ")).find(|section| {
-                // A heading is `session.save`, or `Compressor.compress, decompress`.
-                let mut names = section.lines().next().unwrap().split(", ");
-                let first = names.next().unwrap();
-                let scope = first.split_once('.').map_or("", |(class, _)| class);
-                first == name || names.any(|it| format!("{scope}.{it}") == name)
-            });
+            let section =
+                text.split("\n## ").flat_map(|part| part.split("\n### ")).find(|section| {
+                    // A heading is `session.save`, or `Compressor.compress, decompress`.
+                    let mut names = section.lines().next().unwrap().split(", ");
+                    let first = names.next().unwrap();
+                    let scope = first.split_once('.').map_or("", |(class, _)| class);
+                    first == name || names.any(|it| format!("{scope}.{it}") == name)
+                });
             let section = section.unwrap_or_else(|| panic!("{page}.md has no {name} of {header}"));
             let together = section.lines().next().unwrap().contains(", ");
             assert!(together || comment.len() > 5, "{header}: {name} has no comment");
             assert!(words(section).contains(&words(&comment)), "{section} lacks {comment}");
             let manual = manuals.join(format!("{name}.3"));
-            if page.starts_with("c-") && name.starts_with("gpuzip") && name != "gpuzip_revolve_action" {
-                let text = fs::read_to_string(&manual).unwrap_or_else(|e| panic!("{manual:?}: {e}"));
+            if page.starts_with("c-")
+                && name.starts_with("gpuzip")
+                && name != "gpuzip_revolve_action"
+            {
+                let text =
+                    fs::read_to_string(&manual).unwrap_or_else(|e| panic!("{manual:?}: {e}"));
                 assert!(words(&text).contains(&words(&comment)), "{manual:?} lacks {comment}");
                 assert!(text.contains(&format!("#include <{header}>")), "{text}");
             }
