@@ -88,8 +88,10 @@ def public(text, indent="", scope="", shown=True):
         elif code[0] != "#":
             code = re.sub(r"\s*(?<!:):(?!:) .*", "", code, flags=re.S) if re.search(r"\)\s*(noexcept )?: ", code) else code
             code = re.sub(r"^(static )?inline ", "", re.sub(r"\s\{.*", "", code, flags=re.S).rstrip(";") + ";", flags=re.M)
-            lines = re.sub(r"\n +", " ", code).split("\n")
-            code = "\n".join(textwrap.fill(it, 88, subsequent_indent="    ", break_on_hyphens=False) for it in lines)
+            # A long declaration is broken between its arguments.
+            lines = re.sub(r"(?<!,) ", "\0", re.sub(r"\n +", " ", code)).split("\n")
+            lines = [textwrap.fill(it, 88, subsequent_indent="    ", break_long_words=False) for it in lines]
+            code = "\n".join(lines).replace("\0", " ")
         note = re.search(r" +/\* (.*) \*/$", code)
         if code[0] == "#" and note:
             comment, code = note.group(1), code[: note.start()]
