@@ -4,7 +4,7 @@ import ast
 import re
 import textwrap
 
-from reference import ROOT, escaped, fenced, marked
+from reference import ROOT, escaped, fenced, marked, tree
 
 # Fortran.
 
@@ -143,9 +143,21 @@ def python(module):
     return page
 
 
+def split(page):
+    """Returns a page with links in the place of the classes that have members, and the pages of these classes."""
+    head, *parts = re.split(r"^## (?=\w+$)", page, flags=re.M)
+    classes = {part.split("\n")[0]: part for part in parts if "\n### " in part}
+    head += "Classes with members:\n\n" + "".join(f"- [{name}](gpuzip.{name}.md)\n" for name in sorted(classes)) + "\n"
+    rest = "".join("## " + part for part in parts if part not in classes.values())
+    pages = {f"gpuzip.{name}": "# gpuzip." + re.sub("^###", "##", part, flags=re.M) for name, part in classes.items()}
+    return head + rest + tree(sorted(pages)), pages
+
+
 def write(folder):
     """Writes the pages into a folder."""
     for name in ("gpuzip", "gpuzip_gradient"):
         (folder / f"fortran-{name}.md").write_text(fortran(f"{name}.f90", name))
     for module in ("__init__", "jax", "torch", "pyrevolve", "checkpoint_schedules", "devito"):
-        (folder / f"python-{module.strip('_')}.md").write_text(python(module))
+        page, classes = split(python(module)) if module == "__init__" else (python(module), {})
+        for name, text in {f"python-{module.strip('_')}": page, **classes}.items():
+            (folder / f"{name}.md").write_text(text)

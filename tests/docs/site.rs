@@ -226,9 +226,14 @@ fn every_public_procedure_of_fortran_and_class_of_python_is_in_the_reference() {
     let names: Vec<&str> = listed.split(['"', ',', '\n', ' ']).filter(|s| !s.is_empty()).collect();
     let constant = |name: &str| name.chars().all(|c| c.is_ascii_uppercase() || c == '_');
     for name in names.iter().filter(|name| !constant(name) && **name != "__version__") {
-        assert!(page.contains(&format!("\n## {name}\n")), "python-init.md lacks {name}");
+        let own = pages.join(format!("gpuzip.{name}.md"));
+        let there = own.exists() && read(&own).starts_with(&format!("# gpuzip.{name}\n"));
+        assert!(there || page.contains(&format!("\n## {name}\n")), "python-init.md lacks {name}");
+        let listed = page.contains(&format!("- [{name}](gpuzip.{name}.md)\n"));
+        assert!(listed == own.exists(), "python-init.md and {own:?}");
     }
-    assert!(page.contains("\n### Session.save\n") && page.contains("class Session("), "methods");
+    let page = read(&pages.join("gpuzip.Session.md"));
+    assert!(page.contains("\n## Session.save\n") && page.contains("class Session("), "methods");
 }
 
 /// The commands that the manual pages consist of, by the package man of troff.
