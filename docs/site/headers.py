@@ -65,6 +65,17 @@ def names_of(code):
     return re.findall(r"(\w+)(?:\[\w+\])?(?=[,;])", bare)
 
 
+def without_body(code):
+    """Returns a declaration without its body and initialisers. A long one is broken between its arguments."""
+    if re.search(r"\)\s*(noexcept )?: ", code):
+        code = re.sub(r"\s*(?<!:):(?!:) .*", "", code, flags=re.S)
+    code = re.sub(r"\s\{.*", "", code, flags=re.S).rstrip(";") + ";"
+    code = re.sub(r"\n +", " ", re.sub(r"^(static )?inline ", "", code, flags=re.M))
+    lines = re.sub(r"(?<!,) ", "\0", code).split("\n")
+    lines = [textwrap.fill(it, 88, subsequent_indent="    ", break_long_words=False) for it in lines]
+    return "\n".join(lines).replace("\0", " ")
+
+
 def public(text, indent="", scope="", shown=True):
     """Returns the public declarations of a text: their names, and the code and comment of each form."""
     found, follows = [], False
@@ -81,17 +92,10 @@ def public(text, indent="", scope="", shown=True):
         if hidden or comment.startswith("Internal") or re.search(r"^~|^virtual ~|= delete;|&&other\)|^friend ", code):
             continue
         members = kind and "(" in re.sub(r"/[/*].*", "", block)
-        if code.startswith("enum ") and code.endswith("};"):
-            pass
-        elif kind and not members:
+        if kind and not members:
             code += "\n" + textwrap.dedent(indent + block)
-        elif code[0] != "#":
-            code = re.sub(r"\s*(?<!:):(?!:) .*", "", code, flags=re.S) if re.search(r"\)\s*(noexcept )?: ", code) else code
-            code = re.sub(r"^(static )?inline ", "", re.sub(r"\s\{.*", "", code, flags=re.S).rstrip(";") + ";", flags=re.M)
-            # A long declaration is broken between its arguments.
-            lines = re.sub(r"(?<!,) ", "\0", re.sub(r"\n +", " ", code)).split("\n")
-            lines = [textwrap.fill(it, 88, subsequent_indent="    ", break_long_words=False) for it in lines]
-            code = "\n".join(lines).replace("\0", " ")
+        elif code[0] != "#" and not re.match(r"enum .*\};$", code):
+            code = without_body(code)
         note = re.search(r" +/\* (.*) \*/$", code)
         if code[0] == "#" and note:
             comment, code = note.group(1), code[: note.start()]
@@ -124,6 +128,7 @@ def header(name):
 
 
 def page_of(title, files):
+    """Returns the page of some headers, with links to the pages of the documentation that name them."""
     page = f"# {title}\n\nPages: {pages_with(files[0].split('/')[0])}.\n\n"
     for name in files:
         introduction, found = header(name)
