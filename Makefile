@@ -151,8 +151,9 @@ gpu-bundle: build ## packs tests and benchmarks for a machine with a GPU into bu
 	sh gpu-bundle/make.sh build/gpu-bundle $(TARGET) "$(CARGO)"
 
 # packaging/release.sh makes all files of a release: docs/install.md.
-dist: ## makes build/dist/gpuzip-VERSION.tar.gz, sources with all crates, which build without a network
+dist: ## makes build/dist: sources with all crates; binaries and wheels for x86_64 and aarch64 where zig is installed
 	CARGO=$(CARGO) sh packaging/dist.sh
+	CARGO=$(CARGO) sh packaging/binaries.sh --if-possible build/dist x86_64 aarch64
 
 clean: ## removes target and build
 	$(CARGO) clean

@@ -47,6 +47,7 @@ struct const_field;
 /* A failed call: its status and the text of gpuzip_last_error. */
 class error : public std::runtime_error {
  public:
+  /* Makes an error of a status GPUZIP_ERR_* and its text, which `what()` returns. */
   error(gpuzip_status_t code, const std::string &text) : std::runtime_error(text), code_(code) {}
 
   /* GPUZIP_ERR_*. */
@@ -63,6 +64,7 @@ struct status {
   /* The text of gpuzip_last_error; empty after success. */
   std::string text;
 
+  /* Whether the call succeeded: `code` is GPUZIP_OK or a warning, a status above 0. */
   bool ok() const noexcept { return code >= 0; }
 };
 
@@ -115,6 +117,7 @@ inline void take(std::string &to, const char *from) { to.assign(from != nullptr 
 template <class T, gpuzip_status_t (*give_back)(T *)>
 class handle {
  public:
+  /* Makes an object that owns no handle, until another one is moved into it. */
   handle() noexcept = default;
   handle(handle &&other) noexcept : handle_(other.release()) {}
   handle &operator=(handle &&other) noexcept {
@@ -148,8 +151,11 @@ class handle {
 template <class Source>
 class action_range {
  public:
+  /* The actions of a session or a schedule, which must outlive this object. */
   explicit action_range(Source &source) noexcept : source_(&source) {}
 
+  /* An input iterator: one pass; each increment calls get_action, and throws gpuzip::error where that
+   * fails. The reference to an action is valid until the next increment. */
   class iterator {
    public:
     using iterator_category = std::input_iterator_tag;
@@ -177,7 +183,9 @@ class action_range {
     gpuzip_action_t action_;
   };
 
+  /* Begins the pass: takes the first action that is left. */
   iterator begin() const { return iterator(source_); }
+  /* The end, which an iterator equals at TERMINATE. */
   iterator end() const noexcept { return iterator(); }
 
  private:
@@ -225,8 +233,12 @@ using field_of = typename std::conditional<std::is_const<T>::value, const_field,
  * strings are std::string, which this object owns; an empty string is not set. Pass
  * `c_config()` to the calls of gpuzip.h. */
 struct config : gpuzip_config_t {
+  /* The strings of gpuzip_config_t, whose comments in gpuzip.h say what each is for; "": not set. They
+   * hide the members of gpuzip_config_t with these names. */
   std::string trace_file_path, float_kind, profile_path, trace_out, persist_dir, disk_path, quality, fill_value;
 
+  /* Makes a configuration with the defaults of gpuzip_config_init. Reads no file and no environment
+   * variable. */
   config() : gpuzip_config_t() {
     detail::call(nullptr, [&] { return gpuzip_config_init(this); });
   }
@@ -357,7 +369,9 @@ detail::field_of<T> field(std::span<T, extent> &&data) {
 /* A schedule with its current action; several sessions may follow one schedule. */
 class schedule : public detail::handle<gpuzip_schedule_t, gpuzip_schedule_release> {
  public:
+  /* Makes an object without a schedule, until one is moved into it. */
   schedule() noexcept = default;
+  /* Makes a schedule for `steps` time steps, as gpuzip_schedule_create. `settings` is copied. */
   schedule(const config &settings, std::int32_t steps, status *out = nullptr) {
     const gpuzip_config_t c = settings.c_config();
     detail::call(out, [&] { return gpuzip_schedule_create(&c, steps, &handle_); });
@@ -365,6 +379,7 @@ class schedule : public detail::handle<gpuzip_schedule_t, gpuzip_schedule_releas
   /* Takes ownership of a handle of gpuzip.h. */
   explicit schedule(gpuzip_schedule_t *owned) noexcept { handle_ = owned; }
 
+  /* Moves to the next action and returns it, as gpuzip_schedule_get_action. */
   gpuzip_action_t get_action(status *out = nullptr) {
     gpuzip_action_t action = gpuzip_action_t();
     detail::call(out, [&] { return gpuzip_schedule_get_action(handle_, &action); });
@@ -389,10 +404,13 @@ class schedule : public detail::handle<gpuzip_schedule_t, gpuzip_schedule_releas
   /* The actions that are left, to loop over once. */
   detail::action_range<schedule> actions() noexcept { return detail::action_range<schedule>(*this); }
 
+  /* Moves back to before the first action, as gpuzip_schedule_rewind. Every session of the schedule
+   * then needs setup. */
   void rewind(status *out = nullptr) {
     detail::call(out, [&] { return gpuzip_schedule_rewind(handle_); });
   }
 
+  /* Returns the summary of one pass over the schedule, as gpuzip_schedule_summary. */
   gpuzip_summary_t summary(status *out = nullptr) {
     gpuzip_summary_t numbers = detail::sized<gpuzip_summary_t>();
     detail::call(out, [&] { return gpuzip_schedule_summary(handle_, &numbers); });
@@ -502,6 +520,7 @@ inline void catch_signals(const std::vector<int> &signals = std::vector<int>(), 
 /* A session: one device of one application. `stream` is NULL on the host backend. */
 class session : public detail::handle<gpuzip_t, gpuzip_finalize> {
  public:
+  /* Makes an object without a session, until one is moved into it. */
   session() noexcept = default;
   /* Makes a session with a schedule of its own, as gpuzip_init. */
   session(const config &settings, std::int32_t steps, const const_field_list &fields, status *out = nullptr) {
@@ -523,6 +542,7 @@ class session : public detail::handle<gpuzip_t, gpuzip_finalize> {
     return schedule(followed);
   }
 
+  /* Prepares a shot, as gpuzip_setup: moves back to before the first action and forgets all snapshots. */
   void setup(status *out = nullptr) { call(out, gpuzip_setup); }
 
   /* Gives the fields names for the texts of errors, as gpuzip_name_fields: {"u", "temperature"}. */
@@ -542,6 +562,8 @@ class session : public detail::handle<gpuzip_t, gpuzip_finalize> {
   /* Ends the forward phase of a shot that began with steps = 0, as gpuzip_end_forward. */
   void end_forward(status *out = nullptr) { call(out, gpuzip_end_forward); }
 
+  /* Moves to the next action and returns it, as gpuzip_get_action. A SAVE or RESTORE must be served
+   * before the next call. */
   gpuzip_action_t get_action(status *out = nullptr) {
     gpuzip_action_t action = gpuzip_action_t();
     call(out, gpuzip_get_action, &action);
@@ -572,12 +594,20 @@ class session : public detail::handle<gpuzip_t, gpuzip_finalize> {
   /* The actions that are left, to loop over once. */
   detail::action_range<session> actions() noexcept { return detail::action_range<session>(*this); }
 
+  /* Moves the session to the current action, number `it`, of a schedule that several sessions follow,
+   * as gpuzip_dispatch. */
   void dispatch(std::int64_t it, status *out = nullptr) { call(out, gpuzip_dispatch, it); }
 
+  /* Saves u(ts), which `fields` hold, at the action SAVE of `ts`, as gpuzip_save. On a GPU the call
+   * does not wait: the GPU reads the fields in the order of `stream`, a cudaStream_t. On the host
+   * backend they have been read on return. */
   void save(std::int32_t ts, const const_field_list &fields, void *stream = nullptr, status *out = nullptr) {
     call(out, gpuzip_save, ts, fields.data(), detail::count(fields), stream);
   }
 
+  /* Overwrites the memory of `fields` with u(ts) at the action RESTORE of `ts`, as gpuzip_retrieve. On
+   * a GPU the call does not wait: the GPU writes the fields in the order of `stream`. On the host
+   * backend they have been written on return. */
   void retrieve(std::int32_t ts, const field_list &fields, void *stream = nullptr, status *out = nullptr) {
     call(out, gpuzip_retrieve, ts, fields.data(), detail::count(fields), stream);
   }
@@ -587,6 +617,8 @@ class session : public detail::handle<gpuzip_t, gpuzip_finalize> {
     return handed(out, gpuzip_save_begin, ts, count, stream);
   }
 
+  /* Saves u(ts), which work on `stream` has computed in the memory that save_begin returned, as
+   * gpuzip_save_commit. */
   void save_commit(std::int32_t ts, void *stream = nullptr, status *out = nullptr) { call(out, gpuzip_save_commit, ts, stream); }
 
   /* Zero copy: returns the address of each of `count` fields, as gpuzip_retrieve_acquire. */
@@ -594,6 +626,8 @@ class session : public detail::handle<gpuzip_t, gpuzip_finalize> {
     return handed(out, gpuzip_retrieve_acquire, ts, count, stream);
   }
 
+  /* Gives the memory that retrieve_acquire returned back early, as gpuzip_retrieve_release. Optional:
+   * without it the next save or retrieve does so. */
   void retrieve_release(std::int32_t ts, void *stream = nullptr, status *out = nullptr) {
     call(out, gpuzip_retrieve_release, ts, stream);
   }
@@ -610,14 +644,18 @@ class session : public detail::handle<gpuzip_t, gpuzip_finalize> {
     call(out, gpuzip_run_reverse, &c, fields.data(), detail::count(fields), stream);
   }
 
+  /* Waits until all saves and retrieves so far have read and written their fields, as
+   * gpuzip_synchronize. */
   void synchronize(status *out = nullptr) { call(out, gpuzip_synchronize); }
 
+  /* Returns what was counted and measured since setup, as gpuzip_stats. */
   gpuzip_stats_t stats(status *out = nullptr) {
     gpuzip_stats_t numbers = detail::sized<gpuzip_stats_t>();
     call(out, gpuzip_stats, &numbers);
     return numbers;
   }
 
+  /* Returns what the session has decided and takes, as gpuzip_summary. */
   gpuzip_summary_t summary(status *out = nullptr) {
     gpuzip_summary_t numbers = detail::sized<gpuzip_summary_t>();
     call(out, gpuzip_summary, &numbers);
@@ -719,7 +757,10 @@ class session : public detail::handle<gpuzip_t, gpuzip_finalize> {
 /* Chooses error_bound from the error of the result, as gpuzip_quality_open and `config.quality` say. */
 class quality : public detail::handle<gpuzip_quality_t, gpuzip_quality_close> {
  public:
+  /* Makes an empty object, until another one is moved into it. */
   quality() noexcept = default;
+  /* Begins to choose `error_bound` as `settings.quality` asks, as gpuzip_quality_open. `settings` is
+   * copied. */
   explicit quality(const config &settings, status *out = nullptr) : given_(settings) {
     const gpuzip_config_t c = given_.c_config();
     detail::call(out, [&] { return gpuzip_quality_open(&c, &handle_); });
@@ -760,6 +801,7 @@ class quality : public detail::handle<gpuzip_quality_t, gpuzip_quality_close> {
     detail::call(out, [&] { return gpuzip_quality_check(handle_); });
   }
 
+  /* Returns what was measured and chosen so far, as gpuzip_quality_info. */
   gpuzip_quality_info_t info(status *out = nullptr) {
     gpuzip_quality_info_t told = detail::sized<gpuzip_quality_info_t>();
     detail::call(out, [&] { return gpuzip_quality_info(handle_, &told); });
@@ -849,8 +891,13 @@ class device_codec {
   virtual ~device_codec() = default;
   /* Returns the bytes of device memory that the other functions need at `work`. */
   virtual std::uint64_t work(const gpuzip_field_t &) { return 0; }
+  /* Enqueues the compression of an array into `to`, which has room for `capacity` bytes. The kernels
+   * read `job->bound` and set `job->bytes` or `job->status`. `rms`: the bound is one of the root mean
+   * square of the error, not of its maximum. */
   virtual void compress(const gpuzip_field_t &field, bool rms, void *to, std::uint64_t capacity, gpuzip_codec_job_t *job,
                         void *work, void *stream) = 0;
+  /* Enqueues the decompression of the `job->bytes` bytes at `from`, which compress wrote, into the
+   * array. */
   virtual void decompress(const void *from, std::uint64_t capacity, const gpuzip_field_t &field, gpuzip_codec_job_t *job,
                           void *work, void *stream) = 0;
 };

@@ -25,10 +25,12 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define GPUZIP_TAYLOR_MOST 16  /* most steps h of a test */
-#define GPUZIP_TAYLOR_ORDER 1.9
-#define GPUZIP_TAYLOR_LEAST 2  /* least number of judged orders */
+#define GPUZIP_TAYLOR_MOST 16  /* The most steps h of a test. */
+#define GPUZIP_TAYLOR_ORDER 1.9  /* The least order of remainder 2 that passes. */
+#define GPUZIP_TAYLOR_LEAST 2  /* The least number of judged orders with which a gradient passes. */
 
+/* A Taylor test: what the program gives, and what the functions compute. All zero before the program fills it in.
+ * The arrays have `sizes` entries, and those of orders one fewer. */
 typedef struct gpuzip_taylor_t {
   /* Given; 0 stands for the default. */
   int sizes;        /* number of steps h, at most GPUZIP_TAYLOR_MOST; default 6 */
@@ -39,11 +41,11 @@ typedef struct gpuzip_taylor_t {
   double h[GPUZIP_TAYLOR_MOST];       /* falling */
   double changed[GPUZIP_TAYLOR_MOST]; /* J(m + h p) */
   /* Computed. An order belongs to h[i] and h[i+1]; NAN if it is not judged. */
-  double first[GPUZIP_TAYLOR_MOST], second[GPUZIP_TAYLOR_MOST];
+  double first[GPUZIP_TAYLOR_MOST], second[GPUZIP_TAYLOR_MOST]; /* remainder 1, remainder 2 */
   double first_order[GPUZIP_TAYLOR_MOST], second_order[GPUZIP_TAYLOR_MOST];
-  double least, most;  /* judged order of remainder 2 */
+  double least, most;  /* the least and the largest judged order of remainder 2 */
   int judged;          /* number of judged orders */
-  int passed;
+  int passed;          /* 1: the gradient passes; 0: it does not, or too few orders were judged */
 } gpuzip_taylor_t;
 
 /* Computes orders and decision from h, first and second. Returns whether the gradient passes. */
@@ -87,7 +89,7 @@ static inline int gpuzip_taylor_judge(gpuzip_taylor_t *t)
   return gpuzip_taylor_orders(t);
 }
 
-/* Sets the steps: `largest`, and each further one half of the one before. */
+/* Sets `sizes`, if it is 0, and the steps h: `largest`, and each further one half of the one before. */
 static inline void gpuzip_taylor_steps(gpuzip_taylor_t *t, double largest)
 {
   int i;
@@ -97,8 +99,8 @@ static inline void gpuzip_taylor_steps(gpuzip_taylor_t *t, double largest)
   for (i = 0; i < t->sizes; i++) t->h[i] = ldexp(largest, -i);
 }
 
-/* Does the test. `changed` returns J(m + h p), `value` is J(m), `slope` is <g, p>. Returns whether the gradient
- * passes. */
+/* Does the Taylor test. `changed` returns J(m + h p), `value` is J(m), `slope` is <g, p>, `largest` the
+ * largest step h. `user` is passed to `changed`. Returns whether the gradient passes. */
 static inline int gpuzip_taylor(gpuzip_taylor_t *t, double (*changed)(void *user, double h), void *user, double value,
                                 double slope, double largest)
 {
@@ -111,7 +113,7 @@ static inline int gpuzip_taylor(gpuzip_taylor_t *t, double (*changed)(void *user
   return gpuzip_taylor_judge(t);
 }
 
-/* Prints the table of a judged test. */
+/* Prints the table of a judged test: a line for each step h, with the remainders and their orders. */
 static inline void gpuzip_taylor_table(const gpuzip_taylor_t *t, FILE *out)
 {
   int i;
@@ -140,7 +142,7 @@ static inline void gpuzip_taylor_print(const gpuzip_taylor_t *t, FILE *out)
             t->passed ? "RIGHT" : "WRONG", t->judged, t->least, t->most, GPUZIP_TAYLOR_ORDER, t->high);
 }
 
-/* The place of 10^decade in a picture whose axis goes from the decade `low` to `high`. */
+/* Internal: the place of 10^decade in a picture whose axis goes from the decade `low` to `high`. */
 static inline int gpuzip_taylor_place(double decade, int low, int high, int from, int to)
 {
   return from + (int)lround((decade - low) / (high - low) * (to - from));
@@ -200,11 +202,12 @@ static inline int gpuzip_taylor_svg(const gpuzip_taylor_t *t, FILE *out)
   return fflush(out) != 0 || ferror(out) ? -1 : 0;
 }
 
+/* The result of a dot-product test. */
 typedef struct gpuzip_dot_t {
   double forward, adjoint;  /* <A x, y>, <x, A' y> */
   double mismatch;          /* |<A x, y> - <x, A' y>|, relative to the scale */
   double bound;             /* the largest mismatch that passes */
-  int passed;
+  int passed;               /* 1: mismatch <= bound; 0: it is larger, or NAN */
 } gpuzip_dot_t;
 
 /* Judges two inner products that the program has computed. `scale` is |A x| |y|; 0: the larger one of the two,
@@ -222,7 +225,7 @@ static inline gpuzip_dot_t gpuzip_dot(double forward, double adjoint, double sca
   return d;
 }
 
-/* Does the test. `forward` computes A x (ny values) from x (nx values), `adjoint` A' y from y; both overwrite
+/* Does the dot-product test. `forward` computes A x (ny values) from x (nx values), `adjoint` A' y from y; both overwrite
  * their last argument. The memory is the caller's: x and y become random numbers in -1 to 1, the same on every
  * machine (xorshift64, Marsaglia 2003); ax becomes A x, and aty A' y. */
 static inline gpuzip_dot_t gpuzip_dot_test(void (*forward)(void *user, const double *x, double *ax),
@@ -250,6 +253,7 @@ static inline gpuzip_dot_t gpuzip_dot_test(void (*forward)(void *user, const dou
   return gpuzip_dot(left, right, sqrt(of_ax * of_y), bound);
 }
 
+/* Prints a dot-product test in one line: both inner products, the mismatch, and RIGHT or WRONG. */
 static inline void gpuzip_dot_print(const gpuzip_dot_t *d, FILE *out)
 {
   fprintf(out, "dot-product test: <A x, y> = %.9e, <x, A' y> = %.9e, mismatch %.2e of at most %.0e: adjoint %s\n", d->forward, d->adjoint,

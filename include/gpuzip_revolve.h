@@ -39,6 +39,7 @@
 
 #include "gpuzip.h"
 
+/* What a call of gpuzip_revolve asks the program to do, as the head of this file says. */
 enum gpuzip_revolve_action {
   GPUZIP_REVOLVE_ADVANCE,
   GPUZIP_REVOLVE_TAKESHOT,
@@ -106,6 +107,7 @@ static inline void gpuzip_revolve_end(gpuzip_revolve_t *run)
   memset(run, 0, sizeof *run);
 }
 
+/* Internal: ends the run with an error. */
 static inline enum gpuzip_revolve_action gpuzip_revolve_error(gpuzip_revolve_t *run, int *info, int status, const char *message)
 {
   gpuzip_revolve_end(run);
@@ -115,7 +117,7 @@ static inline enum gpuzip_revolve_action gpuzip_revolve_error(gpuzip_revolve_t *
   return GPUZIP_REVOLVE_ERROR;
 }
 
-/* Makes the schedule of the run. */
+/* Internal: makes the schedule of the run. */
 static inline gpuzip_status_t gpuzip_revolve_begin(gpuzip_revolve_t *run, int capo, int fine, int snaps)
 {
   gpuzip_config_t config;
@@ -132,7 +134,10 @@ static inline gpuzip_status_t gpuzip_revolve_begin(gpuzip_revolve_t *run, int ca
   return status < 0 ? status : gpuzip_schedule_create(&config, fine - capo, &run->schedule);
 }
 
-/* The next action of the run, as the head of this file says. */
+/* Returns the next action of the run, and sets `*check`, `*capo`, `*fine` and `*info`, as the head of this file
+ * says. `snaps` is the same in all calls of a run. After GPUZIP_REVOLVE_ERROR `*info` is a status of gpuzip.h:
+ * GPUZIP_ERR_ARGUMENT if an argument is wrong or was changed since the last call, or what gpuzip_schedule_create
+ * or gpuzip_schedule_get_action returned. */
 static inline enum gpuzip_revolve_action gpuzip_revolve(gpuzip_revolve_t *run, int *check, int *capo, int *fine, int snaps, int *info)
 {
   static const char *const names[] = {"advance", "takeshot", "restore", "firsturn", "youturn", "terminate"};
@@ -181,9 +186,6 @@ static inline enum gpuzip_revolve_action gpuzip_revolve(gpuzip_revolve_t *run, i
 
 #ifdef GPUZIP_REVOLVE_NAMES
 
-/* The state of the paper's function, which its caller does not see, is a static one here: each thread has a
- * run of its own in each file that includes this header. Programs with several runs at a time call
- * gpuzip_revolve with a gpuzip_revolve_t for each. */
 #if defined(__cplusplus)
 #define GPUZIP_REVOLVE_THREAD thread_local
 #elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L && !defined(__STDC_NO_THREADS__)
@@ -194,6 +196,7 @@ static inline enum gpuzip_revolve_action gpuzip_revolve(gpuzip_revolve_t *run, i
 #define GPUZIP_REVOLVE_THREAD
 #endif
 
+/* What a call of revolve asks the program to do, by the names of the paper. */
 enum action {
   advance = GPUZIP_REVOLVE_ADVANCE,
   takeshot = GPUZIP_REVOLVE_TAKESHOT,
@@ -204,17 +207,26 @@ enum action {
   error = GPUZIP_REVOLVE_ERROR
 };
 
+/* As gpuzip_revolve. The paper's function has no argument for its run; here each thread has one in each file
+ * that includes this header. Programs with several runs at a time call gpuzip_revolve with a gpuzip_revolve_t
+ * for each. */
 static inline enum action revolve(int *check, int *capo, int *fine, int snaps, int *info)
 {
   static GPUZIP_REVOLVE_THREAD gpuzip_revolve_t run;
   return (enum action)gpuzip_revolve(&run, check, capo, fine, snaps, info);
 }
+#undef GPUZIP_REVOLVE_THREAD
 
+/* As gpuzip_revolve_maxrange. */
 static inline int maxrange(int ss, int tt) { return gpuzip_revolve_maxrange(ss, tt); }
+
+/* As gpuzip_revolve_adjust. */
 static inline int adjust(int steps) { return gpuzip_revolve_adjust(steps); }
+
+/* As gpuzip_revolve_expense. */
 static inline double expense(int steps, int snaps) { return gpuzip_revolve_expense(steps, snaps); }
 
-/* INT_MAX if the number is larger. */
+/* As gpuzip_revolve_numforw; INT_MAX if the number is larger. */
 static inline int numforw(int steps, int snaps)
 {
   const long long number = gpuzip_revolve_numforw(steps, snaps);

@@ -1,15 +1,21 @@
 #!/bin/sh
-# binaries.sh [FOLDER [ARCH...]]: makes for each ARCH (x86_64, the default, or aarch64) in FOLDER
-# (build/dist)
+# binaries.sh [--if-possible] [FOLDER [ARCH...]]: makes for each ARCH (x86_64, the default, or aarch64) in
+# FOLDER (build/dist)
 #   gpuzip-VERSION-linux-ARCH.tar.gz   what `make install` installs, without the compiled Fortran
 #                                      module, which only the compiler that made it can read
 #   gpuzip-VERSION-py3-none-...whl     the Python package with the same library and command
-# for systems with glibc 2.17 or newer. Needs cargo-zigbuild and zig, the Rust target, and pip.
+# for systems with glibc 2.17 or newer. Needs cargo-zigbuild and zig, the Rust target, and pip. Where one of
+# these is missing, --if-possible leaves out the ARCH and says so in a line; without it that is an error.
 set -eu
 LC_ALL=C
 export LC_ALL
 cd "$(dirname "$0")/.."
 glibc=2.17
+missing=fail
+if [ "${1:-}" = --if-possible ]; then
+    missing=skip
+    shift
+fi
 out=${1:-build/dist}
 [ $# -eq 0 ] || shift
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
@@ -19,6 +25,21 @@ case $target in /*) ;; *) target=$PWD/$target ;; esac
 fail() {
     echo "binaries.sh: $1" >&2
     exit 1
+}
+
+skip() {
+    echo "binaries.sh: skipped: $1" >&2
+}
+
+# Prints what is missing to make binaries for an ARCH, and how to install it.
+lacks() {
+    if ! command -v cargo-zigbuild >/dev/null; then
+        echo "cargo-zigbuild is not installed: pip install ziglang cargo-zigbuild"
+    elif [ ! -d "$(rustc --print target-libdir --target "$1-unknown-linux-gnu")" ]; then
+        echo "the Rust target is not installed: rustup target add $1-unknown-linux-gnu"
+    elif ! python3 -m pip --version >/dev/null 2>&1; then
+        echo "python3 has no pip, which makes the wheel"
+    fi
 }
 
 # Fails if a file needs a symbol of a glibc newer than $glibc.
@@ -36,7 +57,6 @@ check_symbols() {
 for arch in "$@"; do
     case $arch in x86_64 | aarch64) ;; *) fail "there are no binaries for $arch, only for x86_64 and aarch64" ;; esac
 done
-command -v cargo-zigbuild >/dev/null || fail "cargo-zigbuild is not installed: pip install ziglang cargo-zigbuild"
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 work=$(mktemp -d)
@@ -44,6 +64,11 @@ trap 'rm -rf "$work"' EXIT
 time=$(git log -1 --format=%ct 2>/dev/null || echo 0)
 
 for arch in "$@"; do
+    lack=$(lacks "$arch")
+    if [ -n "$lack" ]; then
+        $missing "no binaries and no wheel for $arch: $lack"
+        continue
+    fi
     name=gpuzip-$version-linux-$arch
     built=$target/$arch-unknown-linux-gnu/release
     ${CARGO:-cargo} zigbuild --locked --release -p gpuzip -p gpuzip-cli \

@@ -2,7 +2,7 @@
 # release.sh [--dry-run] VERSION: makes all that a release of VERSION has, in build/release-VERSION:
 # the source tarball, the binaries and the wheel, recipes for package managers, the notes, and
 # SHA256SUMS; then the annotated tag vVERSION. Nothing is pushed or uploaded. --dry-run leaves out
-# the tag. ARCHS: for which processors binaries are made (x86_64). URL: the folder on the web that
+# the tag. ARCHS: for which processors binaries are made (x86_64 aarch64). URL: the folder on the web that
 # the tarball will lie in, for the recipes.
 set -eu
 LC_ALL=C
@@ -37,7 +37,7 @@ mkdir -p "$out"
 printf '%s\n' "$notes" >"$out/NOTES.md"
 sh packaging/dist.sh "$out"
 # shellcheck disable=SC2086 # one word per processor
-sh packaging/binaries.sh "$out" ${ARCHS:-x86_64}
+sh packaging/binaries.sh "$out" ${ARCHS:-x86_64 aarch64}
 sh packaging/recipes.sh "$out/gpuzip-$version.tar.gz" "$out/recipes" "${URL:-}"
 (cd "$out" && tar --sort=name --owner=0 --group=0 --mtime="@$(git log -1 --format=%ct)" -cf - recipes | gzip -9n >"gpuzip-$version-recipes.tar.gz" && rm -rf recipes)
 # `make gpu-bundle` packs it where nvcc is installed. The script and the notebook get its address.

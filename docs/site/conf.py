@@ -37,7 +37,7 @@ def is_linked(node):
 
 
 def link_names(app, doctree, page):
-    """Makes a link of every name of the C interface that a page has as code."""
+    """Makes a link of every name of the C and C++ interfaces that a page has as code."""
     for literal in list(doctree.findall(nodes.literal)):
         there, anchor = app.env.reference_names.get(literal.astext(), (page, ""))
         if there != page and not is_linked(literal):
@@ -57,6 +57,11 @@ def read_names(app, env, _docs):
             heading = "#" + line[3:].lower().replace(" ", "-")
         for name in re.findall(r"^\| `(\w+)` \|", line):
             env.reference_names[name] = ("reference/constants", heading)
+    for page, prefix in (("cxx-gpuzip", "gpuzip::"), ("c-gpuzip_revolve", ""), ("c-gpuzip_gradient", "")):
+        for name in re.findall(r"^##+ ([\w.]+)$", (folder / f"{page}.md").read_text(), re.M):
+            if (prefix + name).startswith("gpuzip"):
+                anchor = "#" + re.sub(r"\W|_", "-", name.lower())
+                env.reference_names[prefix + name.replace(".", "::")] = (f"reference/{page}", anchor)
 
 
 def setup(app):

@@ -4,7 +4,7 @@ import ast
 import re
 import textwrap
 
-from reference import ROOT, escaped, fenced
+from reference import ROOT, escaped, fenced, marked, tree
 
 # Fortran.
 
@@ -57,11 +57,11 @@ def fortran(file, module):
     return page
 
 
-def markdown(text):
-    """Returns a comment with its indented lines as formulas and listings."""
+def markdown(text, language="text"):
+    """Returns a comment with its indented lines as formulas and listings, of a language."""
     parts = re.split(r"((?:^ {4,}.*\n?)+)", text, flags=re.M)
-    parts[::2] = [escaped(part) for part in parts[::2]]
-    parts[1::2] = [fenced("text", textwrap.dedent(part).strip("\n")) for part in parts[1::2]]
+    parts[::2] = [marked(part) for part in parts[::2]]
+    parts[1::2] = [fenced(language, textwrap.dedent(part).strip("\n")) for part in parts[1::2]]
     return "".join(parts)
 
 
@@ -143,9 +143,21 @@ def python(module):
     return page
 
 
+def split(page):
+    """Returns a page with links in the place of the classes that have members, and the pages of these classes."""
+    head, *parts = re.split(r"^## (?=\w+$)", page, flags=re.M)
+    classes = {part.split("\n")[0]: part for part in parts if "\n### " in part}
+    head += "Classes with members:\n\n" + "".join(f"- [{name}](gpuzip.{name}.md)\n" for name in sorted(classes)) + "\n"
+    rest = "".join("## " + part for part in parts if part not in classes.values())
+    pages = {f"gpuzip.{name}": "# gpuzip." + re.sub("^###", "##", part, flags=re.M) for name, part in classes.items()}
+    return head + rest + tree(sorted(pages)), pages
+
+
 def write(folder):
     """Writes the pages into a folder."""
     for name in ("gpuzip", "gpuzip_gradient"):
         (folder / f"fortran-{name}.md").write_text(fortran(f"{name}.f90", name))
     for module in ("__init__", "jax", "torch", "pyrevolve", "checkpoint_schedules", "devito"):
-        (folder / f"python-{module.strip('_')}.md").write_text(python(module))
+        page, classes = split(python(module)) if module == "__init__" else (python(module), {})
+        for name, text in {f"python-{module.strip('_')}": page, **classes}.items():
+            (folder / f"{name}.md").write_text(text)

@@ -13,7 +13,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Declaration:
-    """A function, type or constant of the header: its name, its code and the comment before it."""
+    """A function, type or constant of a header: its name, its code and the comment before it."""
+
+    header = "gpuzip.h"
 
     def __init__(self, comment, code):
         self.code = re.sub(r" GPUZIP_DEFAULT\(.*\)", "", code)
@@ -56,7 +58,7 @@ class Declaration:
 
 
 def dedent(comment):
-    return "\n".join(line.strip() for line in comment.strip("\n").split("\n"))
+    return textwrap.dedent(comment.strip("\n"))
 
 
 def header():
@@ -75,8 +77,10 @@ def purposes():
 
 
 def related(it, declarations):
-    """Returns the functions and types that a page refers to: those it names, and those of one purpose."""
+    """Returns the functions and types that a page refers to: those it names, and those of one purpose or small header."""
     same = [names for _, names in purposes() if it.name in names]
+    if it.header != Declaration.header:
+        same.append([other.name for other in declarations.values() if other.header == it.header])
     names = dict.fromkeys(it.others() + sum(same, []))
     return [name for name in names if name in declarations and name != it.name]
 
@@ -90,14 +94,17 @@ def version():
 
 def roff(text):
     """Returns a text of the header in the language of manual pages."""
-    text = text.replace("\\", "\\e").replace("-", "\\-")
-    text = re.sub(r"`([^`]*)`", r"\\fB\1\\fR", text)
-    text = re.sub(r"(?<![\w*])\*(\w[\w ]*)\*(?!\w)", r"\\fI\1\\fR", text)
     made = []
-    for paragraph in re.split(r"\n\n|\n(?=\\- )", text):
-        item = paragraph.startswith("\\- ")
-        lines = textwrap.wrap(paragraph[3:] if item else paragraph, 78, break_on_hyphens=False)
+    for paragraph in re.split(r"\n\n|\n(?=- )", text):
+        item, words = paragraph.startswith("- "), " ".join(paragraph.split())
         made += [".IP \\(bu 2"] if item else [".PP"] if made else []
+        if paragraph.startswith("```"):
+            made.append(code(paragraph.partition("\n")[2].rstrip("`\n")).rstrip())
+            continue
+        words = (words[2:] if item else words).replace("\\", "\\e").replace("-", "\\-")
+        words = re.sub(r"`([^`]*)`", r"\\fB\1\\fR", words)
+        words = re.sub(r"(?<![\w*])\*(\w[\w ]*)\*(?!\w)", r"\\fI\1\\fR", words)
+        lines = textwrap.wrap(words, 78, break_on_hyphens=False)
         made += ["\\&" + line if line[0] in "'." else line for line in lines]
     return "\n".join(made)
 
@@ -110,7 +117,7 @@ def manual(it, declarations):
     """Returns the manual page of a function or type."""
     page = f'.TH {it.name.upper()} 3 "" "gpuzip {version()}" "gpuzip manual"\n'
     page += ".SH NAME\n" + roff(f"{it.name} - {it.summary()}".replace("`", "")) + "\n"
-    page += ".SH SYNOPSIS\n" + code("#include <gpuzip.h>\n\n" + it.code)
+    page += ".SH SYNOPSIS\n" + code(f"#include <{it.header}>\n\n{it.code}")
     page += f".SH DESCRIPTION\n{roff(it.text)}\n"
     if it.pointers:
         page += f".SH POINTERS\n{roff(it.pointers)}\n"
@@ -135,18 +142,21 @@ def overview(declarations):
     """Returns the manual page gpuzip(3): conventions, and all functions by purpose."""
     text = (ROOT / "include/gpuzip.h").read_text()
     conventions = re.match(r"/\* gpuzip: (.*?)\n \*\n(.*?)\n \*/", text, re.S)
-    text = dedent(re.sub(r"^ \*", "", conventions.group(2), flags=re.M)).partition("Conventions:\n")[2]
+    text = dedent(re.sub(r"^ \*", "", conventions.group(2), flags=re.M).partition("Conventions:\n")[2])
     page = f'.TH GPUZIP 3 "" "gpuzip {version()}" "gpuzip manual"\n'
     page += ".SH NAME\n" + roff(f"gpuzip - {conventions.group(1).rstrip('.')}") + "\n"
     page += ".SH SYNOPSIS\n" + code("#include <gpuzip.h>\n\ncc ... $(pkg-config --cflags --libs gpuzip)")
     page += f".SH DESCRIPTION\n{roff(text)}\n.SH FUNCTIONS\n"
-    for purpose, names in purposes():
+    small = {}
+    for it in declarations.values():
+        if it.header != Declaration.header:
+            small.setdefault(it.header, []).append(it.name)
+    for purpose, names in purposes() + list(small.items()):
         page += f".TP\n{roff(purpose)}\n" + "\n".join(f".BR {name} (3)" for name in names) + "\n"
     return page + ".SH SEE ALSO\n.BR gpuzip (1)\n"
 
 
-def write_manuals(folder):
-    declarations = header()
+def write_manuals(folder, declarations):
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "gpuzip.3").write_text(overview(declarations))
     for it in declarations.values():
@@ -174,7 +184,7 @@ def escaped(text):
 
 def marked(text):
     """Returns a text of the header with its names of gpuzip as code."""
-    name = re.compile(r"\b(GPUZIP_[A-Z0-9_]*[A-Z0-9]|gpuzip_\w+)\b(?!_|\*)")
+    name = re.compile(r"\b(GPUZIP_[A-Z0-9_]*[A-Z0-9]|gpuzip(?:_|::)\w+)\b(?!_|\*|\.h)")
     return outside_code(lambda part: name.sub(r"`\1`", part), escaped(text))
 
 
@@ -192,12 +202,17 @@ def page_of(it, declarations):
     return page
 
 
+def pages_with(text):
+    """Returns links to the pages that have a text."""
+    paths = [path for path in sorted((ROOT / "docs").glob("*.md")) if path.name != "api.md"]
+    found = {path.name: path.read_text() for path in paths if text in path.read_text()}
+    titles = {name: page[2 : page.index("\n")] for name, page in found.items()}
+    return ", ".join(f"[{title}](../docs/{name})" for name, title in titles.items())
+
+
 def see_also(it, declarations):
     names = ", ".join(f"`{name}`" for name in related(it, declarations))
-    paths = [path for path in sorted((ROOT / "docs").glob("*.md")) if path.name != "api.md"]
-    texts = {path.name: path.read_text() for path in paths}
-    titles = {name: text[2 : text.index("\n")] for name, text in texts.items() if f"`{it.name}`" in text}
-    pages = ", ".join(f"[{title}](../docs/{name})" for name, title in titles.items())
+    pages = pages_with(f"`{it.name}`")
     lists = [f"- {title}: {found}\n" for title, found in (("reference", names), ("pages", pages)) if found]
     return "## See also\n\n" + "".join(lists)
 
@@ -246,11 +261,13 @@ def write_pages(folder):
 
 
 if __name__ == "__main__":
-    what, folder = sys.argv[1:]
-    if what == "man":
-        write_manuals(Path(folder))
-    else:
-        import modules
+    import headers
+    import modules
 
-        write_pages(Path(folder))
-        modules.write(Path(folder))
+    what, folder = sys.argv[1], Path(sys.argv[2])
+    if what == "man":
+        write_manuals(folder, {**header(), **headers.functions()})
+    else:
+        write_pages(folder)
+        modules.write(folder)
+        headers.write(folder)

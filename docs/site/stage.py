@@ -8,13 +8,14 @@ import shutil
 import sys
 from pathlib import Path
 
+import headers
 import modules
 import reference
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = """README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md CITATION.cff LICENSE Cargo.toml
 docs/*.md docs/*.svg docs/*.png benches/results/*.md benches/results/*.txt""".split()
-REFERENCE = ["functions", "types", "constants", "fortran-gpuzip", "fortran-gpuzip_gradient"] + [
+REFERENCE = ["functions", "types", "constants", *headers.PAGES, "fortran-gpuzip", "fortran-gpuzip_gradient"] + [
     f"python-{name}" for name in ("init", "jax", "torch", "pyrevolve", "checkpoint_schedules", "devito")]
 
 
@@ -49,6 +50,7 @@ def stage(folder):
     readme.write_text(readme.read_text() + navigation())
     reference.write_pages(folder / "reference")
     modules.write(folder / "reference")
+    headers.write(folder / "reference")
 
 
 if __name__ == "__main__":

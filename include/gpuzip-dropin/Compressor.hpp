@@ -13,9 +13,8 @@
 
 /// Compresses and decompresses one field of the extents and type that the object was built for.
 /// Every call is complete when it returns, and throws GPUZIPError when it fails. The application
-/// owns the memory, which must be on the host: gpuzip's C interface has no codecs on device memory
-/// yet, so device memory is GPUZIP_ERR_ARGUMENT. Copy the field to host memory first, or give the
-/// device memory to Prefetch, which compresses it on the device.
+/// owns the memory. The field and the buffer are both in host memory or both in device memory; in
+/// device memory the buffer begins at a multiple of 64 bytes.
 template <typename Raw, typename Compressed>
 class Compressor {
  public:
@@ -50,6 +49,8 @@ class Compressor {
   /// Shows Compress and Decompress as ranges in a profiler's timeline if USE_NVTX is defined;
   /// otherwise does nothing.
   void EnableProfile() { profile_ = true; }
+
+  /// Ends what EnableProfile began.
   void DisableProfile() { profile_ = false; }
 
   /// The configuration of this object; NULL for a class of the application. Not in GPUZIP 2.x.
@@ -59,6 +60,9 @@ class Compressor {
   /// Stands for a size that the caller did not give.
   static constexpr std::size_t UNKNOWN = static_cast<std::size_t>(-1);
 
+  /// What a class of the application overrides: each function does what the public function of its
+  /// name is described to do. `bytes` is UNKNOWN if the caller did not give it. A failure is an
+  /// exception.
   virtual std::size_t compress(Raw *in, Compressed *out) = 0;
   virtual void decompress(Compressed *in, Raw *out, std::size_t bytes) = 0;
   virtual std::string name() = 0;

@@ -13,6 +13,8 @@
 template <typename Raw, typename Compressed>
 class CompressorBitcomp final : public gpuzip_dropin::CodecOf<Raw, Compressed> {
  public:
+  /// Throws GPUZIP_ERR_ARGUMENT if a number that `config_kind` uses is not greater than 0, and
+  /// GPUZIP_ERR_UNSUPPORTED without libnvcomp.
   CompressorBitcomp(std::size_t n1, std::size_t n2, std::size_t n3, int config_kind = 0, double range_fraction = 0.0, double num_sigma = 0.0,
                     double delta = 0.0, const std::string &float_kind = "float", const std::string &algo = "default")
       : gpuzip_dropin::CodecOf<Raw, Compressed>(settings(config_kind, range_fraction, num_sigma, delta, algo),

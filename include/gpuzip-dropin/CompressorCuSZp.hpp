@@ -9,6 +9,7 @@
 template <typename Raw, typename Compressed>
 class CompressorCuSZp final : public gpuzip_dropin::CodecOf<Raw, Compressed> {
  public:
+  /// Throws GPUZIPError if an extent is 0 or `error_bound` is not valid.
   CompressorCuSZp(std::size_t n1, std::size_t n2, std::size_t n3, double error_bound)
       : gpuzip_dropin::CodecOf<Raw, Compressed>(settings(error_bound), gpuzip_dropin::Shape::of_kind("float", n1, n2, n3)) {}
 

@@ -11,6 +11,7 @@
 template <typename Raw, typename Compressed>
 class CompressorZFP final : public gpuzip_dropin::CodecOf<Raw, Compressed> {
  public:
+  /// Throws GPUZIP_ERR_ARGUMENT if `rate` is not a whole number from 1 to 64 or an extent is 0.
   CompressorZFP(std::size_t n1, std::size_t n2, std::size_t n3, const std::string &float_kind, double rate)
       : gpuzip_dropin::CodecOf<Raw, Compressed>(settings(rate), gpuzip_dropin::Shape::of_kind(float_kind, n1, n2, n3)) {}
 

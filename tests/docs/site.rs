@@ -41,7 +41,7 @@ fn declarations() -> BTreeMap<String, String> {
 
 /// The words of a text without the marks of Markdown and of manual pages.
 fn words(text: &str) -> String {
-    let plain = ["`", "*", "\\fB", "\\fI", "\\fR", "\\&", ".PP"]
+    let plain = ["```c\n", "`", "*", "\\fB", "\\fI", "\\fR", "\\&", ".PP", ".nf", ".fi"]
         .iter()
         .fold(text.to_string(), |text, mark| text.replace(mark, ""))
         .replace("\\-", "-")
@@ -84,6 +84,118 @@ fn every_function_and_constant_has_its_whole_text_in_the_reference() {
     }
 }
 
+/// The public names of a header, such as `session.save`, each with the comment before it. They are found by
+/// the indentation of their lines, unlike in headers.py. Names in a namespace other than gpuzip are left out.
+fn names_of_header(header: &str) -> Vec<(String, String)> {
+    let text = fs::read_to_string(root().join("include").join(header)).unwrap();
+    let (mut found, mut comment, mut open) = (Vec::new(), String::new(), false);
+    let (mut class, mut public, mut inner) = (String::new(), true, false);
+    for line in text.lines() {
+        let code = line.trim_start();
+        let at = line.len() - code.len();
+        if open || code.starts_with("/*") || code.starts_with("//") {
+            open = (open || code.starts_with("/*")) && !code.contains("*/");
+            let marks = ['/', '*', ' '];
+            comment += &format!("{} ", code.trim_start_matches(marks).trim_end_matches(marks));
+            continue;
+        }
+        match line {
+            "namespace gpuzip {" => {}
+            _ if line.starts_with("namespace ") => inner = true,
+            _ if line.starts_with("}  // namespace ") => inner = false,
+            _ if line.starts_with("};") => (class, public) = (String::new(), true),
+            _ if at == 1 && line.ends_with(':') => public = line == " public:",
+            _ => {}
+        }
+        let first = |rest: &str| rest.split([' ', ';', '(']).next().unwrap().to_string();
+        let kinds = ["class ", "struct ", "enum ", "typedef struct ", "#define "];
+        let kind = kinds.iter().find_map(|kind| code.strip_prefix(kind)).map(first);
+        let last = |head: &str| head.rsplit([' ', '*', '&']).next().unwrap().to_string();
+        let function = code.split_once('(').map(|(head, _)| last(head));
+        let member = at == 2 && !class.is_empty() && public;
+        let constant = code.starts_with("#define ");
+        let shown = !inner
+            && (at == 0 || member)
+            && !comment.starts_with("Internal")
+            && (!code.starts_with('#') || constant && code.matches(' ').count() > 1)
+            && !["~", "virtual ~", "friend "].iter().any(|it| code.starts_with(it))
+            && !["= delete", "&&other)"].iter().any(|it| code.contains(it));
+        let name = if constant { kind.clone() } else { function.or(kind.clone()) };
+        if let Some(name) = name.filter(|name| shown && !name.contains('<')) {
+            let told = code.split_once("/* ").filter(|_| constant);
+            let comment = told.map_or(comment.trim(), |(_, told)| told.trim_end_matches(" */"));
+            if !text.contains(&format!("#undef {name}")) {
+                let scope = if member { format!("{class}.") } else { String::new() };
+                found.push((scope + &name, comment.to_string()));
+            }
+        }
+        if at == 0
+            && line.ends_with('{')
+            && (code.starts_with("class ") || code.starts_with("struct "))
+        {
+            (class, public) = (kind.unwrap(), code.starts_with("struct "));
+        }
+        // These lines stand between a comment and its declaration.
+        if !code.starts_with("template") && !code.starts_with("#if") {
+            comment.clear();
+        }
+    }
+    found
+}
+
+#[test]
+fn every_name_of_the_other_headers_has_its_whole_text_in_the_reference() {
+    if !have("python3") {
+        return;
+    }
+    let folder = tempdir("site-headers");
+    let (pages, manuals) = (folder.join("pages"), folder.join("man3"));
+    run(&mut script("reference.py", &[Path::new("pages"), &pages]));
+    run(&mut script("reference.py", &[Path::new("man"), &manuals]));
+    let dropin = fs::read_to_string(root().join("docs/gpuzip-2x.md")).unwrap();
+    let (kept, _) = dropin.split_once("\n## Headers").unwrap().1.split_once("\n## ").unwrap();
+    let kept =
+        kept.lines().filter(|row| row.ends_with("| the same |") || row.contains("to be included"));
+    let kept =
+        kept.flat_map(|row| row.split('`').skip(1).step_by(2)).chain(["common/GPUZIPError.h"]);
+    let mut headers: Vec<(String, &str, &str)> = vec![
+        ("gpuzip.hpp".into(), "cxx-gpuzip", "session.retrieve_acquire"),
+        ("gpuzip_revolve.h".into(), "c-gpuzip_revolve", "numforw"),
+        ("gpuzip_gradient.h".into(), "c-gpuzip_gradient", "GPUZIP_TAYLOR_LEAST"),
+    ];
+    headers.extend(kept.map(|name| (format!("gpuzip-dropin/{name}"), "cxx-dropin", "")));
+    assert!(headers.iter().any(|(name, ..)| name.ends_with("/Prefetch.cuh")), "{headers:?}");
+    for (header, page, known) in headers {
+        let names = names_of_header(&header);
+        assert!(known.is_empty() || names.iter().any(|(name, _)| name == known), "{names:?}");
+        let text = fs::read_to_string(pages.join(format!("{page}.md"))).unwrap();
+        for (name, comment) in names {
+            let section =
+                text.split("\n## ").flat_map(|part| part.split("\n### ")).find(|section| {
+                    // A heading is `session.save`, or `Compressor.compress, decompress`.
+                    let mut names = section.lines().next().unwrap().split(", ");
+                    let first = names.next().unwrap();
+                    let scope = first.split_once('.').map_or("", |(class, _)| class);
+                    first == name || names.any(|it| format!("{scope}.{it}") == name)
+                });
+            let section = section.unwrap_or_else(|| panic!("{page}.md has no {name} of {header}"));
+            let together = section.lines().next().unwrap().contains(", ");
+            assert!(together || comment.len() > 5, "{header}: {name} has no comment");
+            assert!(words(section).contains(&words(&comment)), "{section} lacks {comment}");
+            let manual = manuals.join(format!("{name}.3"));
+            if page.starts_with("c-")
+                && name.starts_with("gpuzip")
+                && name != "gpuzip_revolve_action"
+            {
+                let text =
+                    fs::read_to_string(&manual).unwrap_or_else(|e| panic!("{manual:?}: {e}"));
+                assert!(words(&text).contains(&words(&comment)), "{manual:?} lacks {comment}");
+                assert!(text.contains(&format!("#include <{header}>")), "{text}");
+            }
+        }
+    }
+}
+
 #[test]
 fn every_public_procedure_of_fortran_and_class_of_python_is_in_the_reference() {
     if !have("python3") {
@@ -114,9 +226,14 @@ fn every_public_procedure_of_fortran_and_class_of_python_is_in_the_reference() {
     let names: Vec<&str> = listed.split(['"', ',', '\n', ' ']).filter(|s| !s.is_empty()).collect();
     let constant = |name: &str| name.chars().all(|c| c.is_ascii_uppercase() || c == '_');
     for name in names.iter().filter(|name| !constant(name) && **name != "__version__") {
-        assert!(page.contains(&format!("\n## {name}\n")), "python-init.md lacks {name}");
+        let own = pages.join(format!("gpuzip.{name}.md"));
+        let there = own.exists() && read(&own).starts_with(&format!("# gpuzip.{name}\n"));
+        assert!(there || page.contains(&format!("\n## {name}\n")), "python-init.md lacks {name}");
+        let listed = page.contains(&format!("- [{name}](gpuzip.{name}.md)\n"));
+        assert!(listed == own.exists(), "python-init.md and {own:?}");
     }
-    assert!(page.contains("\n### Session.save\n") && page.contains("class Session("), "methods");
+    let page = read(&pages.join("gpuzip.Session.md"));
+    assert!(page.contains("\n## Session.save\n") && page.contains("class Session("), "methods");
 }
 
 /// The commands that the manual pages consist of, by the package man of troff.

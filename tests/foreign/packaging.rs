@@ -197,6 +197,24 @@ fn bad_arguments_are_refused() {
     let dir = tempdir("packaging-arguments");
     let text = refusal(&root(), "binaries.sh", &[dir.to_str().unwrap(), "riscv64"]);
     assert!(text.contains("no binaries for riscv64"), "{text}");
+    // Without cargo-zigbuild there are no binaries, which is an error unless --if-possible is given.
+    let binaries = |arguments: &[&str]| {
+        let mut sh = Command::new("/bin/sh");
+        sh.arg(root().join("packaging/binaries.sh")).args(arguments).env("PATH", "/usr/bin:/bin");
+        let output = sh.output().unwrap();
+        (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    };
+    if !Path::new("/usr/bin/cargo-zigbuild").exists() {
+        let (good, text) = binaries(&["--if-possible", dir.to_str().unwrap(), "x86_64", "aarch64"]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(good && lines.len() == 2, "{text}");
+        assert!(
+            lines[1].starts_with("binaries.sh: skipped: no binaries and no wheel for aarch64: ")
+        );
+        assert!(lines[1].contains("pip install ziglang cargo-zigbuild"), "{text}");
+        let (good, text) = binaries(&[dir.to_str().unwrap(), "aarch64"]);
+        assert!(!good && text.contains("cargo-zigbuild is not installed"), "{text}");
+    }
     let folder = dir.to_str().unwrap();
     assert!(refusal(&root(), "recipes.sh", &[]).contains("usage"));
     let missing = dir.join("none.tar.gz");
@@ -427,27 +445,53 @@ fn a_release_has_binaries_for_old_systems() {
     }
     needs!("cargo-zigbuild", "python3");
     let Some(clone) = release_clone("packaging-release") else { return };
+    // The processors whose Rust target is installed.
+    let archs: Vec<&str> = ["x86_64", "aarch64"]
+        .into_iter()
+        .filter(|arch| {
+            let target = format!("{arch}-unknown-linux-gnu");
+            let mut rustc = Command::new("rustc");
+            let folder =
+                stdout(&run(rustc.args(["--print", "target-libdir", "--target", &target])));
+            let there = Path::new(folder.trim()).is_dir();
+            if !there {
+                println!("skipped: the Rust target {target} is not installed");
+            }
+            there
+        })
+        .collect();
     run(Command::new("sh")
         .arg(clone.join("packaging/release.sh"))
         .args(["--dry-run", VERSION])
         .env_remove("CARGO")
-        .env_remove("ARCHS")
+        .env("ARCHS", archs.join(" "))
         .env("CARGO_TARGET_DIR", target().join("zigbuild")));
     assert_eq!(git(&clone, &["tag"]), "");
     let release = clone.join(format!("build/release-{VERSION}"));
     run(Command::new("sha256sum").args(["--check", "SHA256SUMS"]).current_dir(&release));
-    let wheel = format!("gpuzip-{VERSION}-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl");
-    let binaries = format!("gpuzip-{VERSION}-linux-x86_64");
+    let sums = read(&release.join("SHA256SUMS"));
     for name in [
         format!("gpuzip-{VERSION}.tar.gz"),
-        format!("{binaries}.tar.gz"),
         format!("gpuzip-{VERSION}-recipes.tar.gz"),
-        wheel.clone(),
         "NOTES.md".into(),
     ] {
-        assert!(read(&release.join("SHA256SUMS")).contains(&format!("  {name}\n")), "{name}");
+        assert!(sums.contains(&format!("  {name}\n")), "{name}");
     }
-    let unpacked = tempdir("packaging-unpacked");
+    for arch in archs {
+        binaries_run(&release, arch, &sums);
+    }
+    fs::remove_dir_all(clone.parent().unwrap()).unwrap();
+}
+
+/// Checks the tarball and the wheel of a processor, and runs a C program with the library; one for another
+/// processor in qemu.
+fn binaries_run(release: &Path, arch: &str, sums: &str) {
+    let wheel = format!("gpuzip-{VERSION}-py3-none-manylinux2014_{arch}.manylinux_2_17_{arch}.whl");
+    let binaries = format!("gpuzip-{VERSION}-linux-{arch}");
+    for name in [format!("{binaries}.tar.gz"), wheel.clone()] {
+        assert!(sums.contains(&format!("  {name}\n")), "{name}");
+    }
+    let unpacked = tempdir(&format!("packaging-unpacked-{arch}"));
     let tarball = release.join(format!("{binaries}.tar.gz"));
     run(Command::new("tar").arg("-xzf").arg(tarball).current_dir(&unpacked));
     let unzip =
@@ -462,9 +506,14 @@ fn a_release_has_binaries_for_old_systems() {
         let needed = glibc_needed(&unpacked.join(&file));
         assert!(needed <= GLIBC, "{file} needs glibc {needed:?}");
     }
+    let (cross, emulator) = (format!("{arch}-linux-gnu-gcc"), format!("qemu-{arch}"));
+    let native = arch == std::env::consts::ARCH;
+    if !native && !(have(&cross) && have(&emulator)) {
+        return;
+    }
     let program = unpacked.join("minimal");
     let lib = unpacked.join(&binaries).join("lib");
-    run(Command::new("cc")
+    run(Command::new(if native { "cc" } else { &cross })
         .arg(root().join("c-examples/minimal.c"))
         .arg("-I")
         .arg(unpacked.join(&binaries).join("include"))
@@ -472,7 +521,10 @@ fn a_release_has_binaries_for_old_systems() {
         .arg(&lib)
         .args(["-lgpuzip", "-o"])
         .arg(&program));
-    let text = stdout(&run(Command::new(program).env("LD_LIBRARY_PATH", lib)));
+    let mut played = Command::new(if native { program.as_os_str() } else { emulator.as_ref() });
+    if !native {
+        played.arg("-L").arg(format!("/usr/{arch}-linux-gnu")).arg(&program);
+    }
+    let text = stdout(&run(played.env("LD_LIBRARY_PATH", lib)));
     assert_eq!(text, "du(1000)/du(0) = 1.979449291628\n");
-    fs::remove_dir_all(clone.parent().unwrap()).unwrap();
 }

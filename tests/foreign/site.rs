@@ -28,8 +28,11 @@ fn the_site_is_made_and_its_links_lead_somewhere() {
     }
     assert!(site.join("man/man3/gpuzip_save.3").exists());
     assert!(read("docs/caller.html").contains("href=\"../reference/gpuzip_save.html\""));
+    assert!(read("docs/cxx.html").contains("href=\"../reference/cxx-gpuzip.html#session\""));
     let index = read("searchindex.js");
-    for page in ["docs/tutorial", "reference/gpuzip_save", "reference/python-init"] {
+    for page in
+        ["docs/tutorial", "reference/gpuzip_save", "reference/cxx-gpuzip", "reference/python-init"]
+    {
         assert!(index.contains(&format!("\"{page}\"")), "the search does not know {page}");
     }
 

@@ -10,8 +10,10 @@
 #include <limits>
 #include <memory>
 
+/// The schedule of a shot. Every call throws GPUZIPError when it fails.
 class Checkpointing {
  public:
+  /// Makes the schedule for `steps` time steps. `config` is copied.
   Checkpointing(const gpuzip_config_t &config, int steps)
       : schedule_(std::make_shared<gpuzip_dropin::Schedule>(GPUZIPLogger::Applied(gpuzip_dropin::published(config)), steps)) {}
 
@@ -68,6 +70,7 @@ inline gpuzip_config_t scheduled(int algorithm, int snapshots, char *trace_file)
 /// has no effect: SetLevel decides.
 class RevolveCheckpointing : public Checkpointing {
  public:
+  /// A schedule for `steps` time steps.
   explicit RevolveCheckpointing(int steps, int log_level = 0)
       : Checkpointing(gpuzip_dropin::scheduled(GPUZIP_ALGORITHM_REVOLVE, 0, nullptr), steps) {
     static_cast<void>(log_level);
@@ -77,6 +80,7 @@ class RevolveCheckpointing : public Checkpointing {
 /// Snapshots at a fixed interval, at most `snapshots` at a time. Algorithm `uniform`.
 class UniformCheckpointing : public Checkpointing {
  public:
+  /// A schedule for `steps` time steps.
   UniformCheckpointing(int steps, int snapshots)
       : Checkpointing(gpuzip_dropin::scheduled(GPUZIP_ALGORITHM_UNIFORM, snapshots, nullptr), steps) {}
 };
@@ -84,6 +88,7 @@ class UniformCheckpointing : public Checkpointing {
 /// The actions of a trace file, which the first GetAction reads.
 class TraceCheckpointing : public Checkpointing {
  public:
+  /// A schedule for `steps` time steps. `trace_file` is the path of the file, and is copied.
   TraceCheckpointing(int steps, char *trace_file) : Checkpointing(gpuzip_dropin::scheduled(GPUZIP_ALGORITHM_TRACE, 0, trace_file), steps) {}
 };
 

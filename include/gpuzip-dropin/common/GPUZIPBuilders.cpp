@@ -12,6 +12,8 @@
 
 #include <memory>
 
+/// Makes the objects. Every function throws GPUZIPError with GPUZIP_ERR_ARGUMENT if a pointer is
+/// NULL, and where the configuration is wrong.
 class GPUZIPBuilders {
  public:
   /// Makes the schedule for `steps` time steps. `config` is copied.
@@ -60,25 +62,28 @@ class GPUZIPBuilders {
   static int32_t type(const gpuzip_config_t *config) { return gpuzip_dropin::Shape::type_of(*config); }
 };
 
-// GPUZIP's documents also call the builders without the name of the class.
-
+/// As GPUZIPBuilders::CheckpointingBuilder: GPUZIP's documents also call the builders without the name of the class.
 inline Checkpointing *CheckpointingBuilder(const gpuzip_config_t *config, int steps) {
   return GPUZIPBuilders::CheckpointingBuilder(config, steps);
 }
 
+/// As GPUZIPBuilders::PrefetchBuilder.
 inline Prefetch *PrefetchBuilder(const gpuzip_config_t *config, std::size_t n1, std::size_t n2, std::size_t n3, int steps,
                                  const Checkpointing *checkpointing) {
   return GPUZIPBuilders::PrefetchBuilder(config, n1, n2, n3, steps, checkpointing);
 }
 
+/// The same with bytes.
 inline Prefetch *PrefetchBuilder(const gpuzip_config_t *config, std::size_t bytes, int steps, const Checkpointing *checkpointing) {
   return GPUZIPBuilders::PrefetchBuilder(config, bytes, steps, checkpointing);
 }
 
+/// The same for extents that the first Save gives.
 inline Prefetch *PrefetchBuilder(const gpuzip_config_t *config, int steps, const Checkpointing *checkpointing) {
   return GPUZIPBuilders::PrefetchBuilder(config, steps, checkpointing);
 }
 
+/// As GPUZIPBuilders::CompressorBuilder.
 inline std::unique_ptr<Compressor<void, void>> CompressorBuilder(const gpuzip_config_t *config, std::size_t n1, std::size_t n2,
                                                                  std::size_t n3) {
   return GPUZIPBuilders::CompressorBuilder(config, n1, n2, n3);

@@ -11,6 +11,7 @@
 /// The exception that every call of the drop-in headers throws when it fails.
 class GPUZIPError : public std::runtime_error {
  public:
+  /// Makes an error of a status GPUZIP_ERR_* and its text, which `what()` returns.
   GPUZIPError(gpuzip_status_t status, const std::string &text) : std::runtime_error(text), status_(status) {}
 
   /// GPUZIP_ERR_*.

@@ -9,6 +9,8 @@
 #include <cstdarg>
 #include <cstdio>
 
+/// What is logged, for the whole process. All functions are static and may be called from several
+/// threads.
 class GPUZIPLogger {
  public:
   /// The log levels that SetLevel takes and GetLevel returns.
@@ -54,6 +56,7 @@ class GPUZIPLogger {
     va_end(values);
   }
 
+  /// Writes as Debug does, at level INFO.
   static void Info(const char *message, ...) {
     std::va_list values;
     va_start(values, message);
@@ -61,6 +64,7 @@ class GPUZIPLogger {
     va_end(values);
   }
 
+  /// Writes as Debug does, at level WARN.
   static void Warn(const char *message, ...) {
     std::va_list values;
     va_start(values, message);
@@ -68,6 +72,7 @@ class GPUZIPLogger {
     va_end(values);
   }
 
+  /// Writes as Debug does, at level ERROR.
   static void Error(const char *message, ...) {
     std::va_list values;
     va_start(values, message);
@@ -113,7 +118,7 @@ class GPUZIPLogger {
     number("bitcomp_algorithm", c.bitcomp_algorithm);
   }
 
-  /// Returns the configuration with the changes of SetLevel and of the two switches.
+  /// Internal: returns the configuration with the changes of SetLevel and of the two switches.
   static gpuzip_config_t Applied(const gpuzip_config_t &config) {
     gpuzip_config_t applied = config;
     const int level = chosen().level, performance_log = chosen().performance_log, ratio_log = chosen().ratio_log;

@@ -4,6 +4,7 @@
 #ifndef GPUZIP_DROPIN_COMMON_REAL_T_H
 #define GPUZIP_DROPIN_COMMON_REAL_T_H
 
+/// The type of a program's wavefields: double if USE_DOUBLE or GPUZIP_REAL_DOUBLE is defined, otherwise float.
 #if defined(USE_DOUBLE) || defined(GPUZIP_REAL_DOUBLE)
 typedef double real_t;
 #else

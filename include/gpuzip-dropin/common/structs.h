@@ -28,10 +28,16 @@ enum CheckpointingImplementation { TRACE = GPUZIP_ALGORITHM_TRACE, REVOLVE = GPU
 
 /// An action and the time step of the state that it produces or needs.
 struct Action {
+  /// Time step of the state.
   int ts;
+
+  /// What to do.
   ActionType actionType;
 
+  /// Without arguments: ACTION_ERROR.
   Action() : ts(0), actionType(ACTION_ERROR) {}
+
+  /// An action of a type, and the time step of its state.
   Action(int time_step, ActionType type) : ts(time_step), actionType(type) {}
 };
 

@@ -12,14 +12,15 @@
 #include <memory>
 #include <string>
 
-struct CUstream_st;  // cudaStream_t points to it, with and without the CUDA headers
+/// Internal: cudaStream_t points to it, with and without the CUDA headers.
+struct CUstream_st;
 
 /// Follows a schedule and keeps its snapshots. Every call throws GPUZIPError when it fails, and
 /// leaves the object usable. Save and Retrieve are complete when they return.
 class Prefetch {
  public:
-  /// Follows `checkpointing`, whose schedule this object keeps alive. If `shape` is not known, the
-  /// first Save gives it.
+  /// Internal: PrefetchBuilder calls it. Follows `checkpointing`, whose schedule this object keeps
+  /// alive. If `shape` is not known, the first Save gives it.
   Prefetch(const gpuzip_config_t &config, const gpuzip_dropin::Shape &shape, int steps, const Checkpointing &checkpointing)
       : config_(GPUZIPLogger::Applied(gpuzip_dropin::published(config))), shape_(shape), schedule_(checkpointing.schedule_), session_(nullptr) {
     gpuzip_dropin::require(steps == checkpointing.GetSteps(), "PrefetchBuilder: steps differs from the Checkpointing's");
@@ -229,6 +230,7 @@ class Prefetch {
 /// A Prefetch without a device cache, or with one slot if snapshots are compressed.
 class CheckpointOnly : public Prefetch {
  public:
+  /// As GPUZIP 2.x's constructor of Prefetch. `compressed`: whether Save will be given compressors.
   CheckpointOnly(int snapshots, int steps, std::size_t field_bytes, const Checkpointing *checkpointing, bool compressed = false)
       : Prefetch(snapshots, steps, field_bytes, checkpointing, compressed ? 1 : 0) {}
 };
