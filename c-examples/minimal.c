@@ -6,7 +6,7 @@
 int main(void)
 {
   double u = 0.1, lambda = 1.0; /* the state, and its adjoint */
-  gpuzip_field_t state = {&u, 1, 1, 1, GPUZIP_TYPE_F64, 0, 0, 0, {0}};
+  gpuzip_field_t state = {.data=&u, .n1=1, .n2=1, .n3=1, .type=GPUZIP_TYPE_F64};
   gpuzip_config_t config;
   gpuzip_action_t action;
   gpuzip_t *gpuzip;

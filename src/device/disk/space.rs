@@ -55,7 +55,7 @@ impl DiskSpace {
             Ok(file) => Ok(Folder { path: path.clone(), file, beside: 1 }),
             Err(e) => fail!(
                 Io,
-                "no file for snapshots can be made in {} ({e}): name other folders in disk_path, or set disk_budget = 0",
+                "no file for snapshots can be made in {} ({e}): make the folder, or name others in disk_path, or set disk_budget = 0",
                 path.display()
             ),
         }
