@@ -135,7 +135,7 @@ static void text_images(const job_t *job, const checkpoint_t *c, const results_t
         return;
     }
     if (c->reconstruct)
-        printf("images            not the same bits, as states are computed backward, with other rounding errors and the strips' codec %s\n",
+        printf("images            not the same bits, as states are computed backward, with other rounding errors; codec of the strips: %s\n",
                setting_codec(c->plan.compressor));
     else
         printf("images            not the same bits, as the codec %s is lossy; without compressor they are\n", setting_codec(c->plan.compressor));
