@@ -74,7 +74,8 @@ def main():
         error = math.sqrt(sum((a - b) ** 2 for a, b in zip(exact, images[way]))) / norm
         moved = (r["saves"] + r["restores"]) * r["stored_bytes"] / r["saves"] / 1e6
         memory = (r["peak_device_bytes"] + r["peak_host_bytes"]) / 1e6
-        print(f"| {way} | {memory:.1f} | {moved:.1f} | {r['forward_steps']} | {statistics.median(seconds[way]):.2f} | {ratio:.2f} | {error:.1e} |")
+        spent = statistics.median(seconds[way])
+        print(f"| {way} | {memory:.1f} | {moved:.1f} | {r['forward_steps']} | {spent:.2f} | {ratio:.2f} | {error:.1e} |")
 
 
 main()
