@@ -204,7 +204,7 @@ fn what_cannot_be_reconstructed_is_refused() {
         assert!(code == 2 && told.contains(part), "{more:?}: {code}: {told}");
     }
     for (config, expected, part) in [
-        (("HOST_BUDGET", "100K"), 2, "store-all keeps 119 states of 2048 bytes"),
+        (("HOST_BUDGET", "100K"), 2, "store-all keeps 119 states"),
         (("CHECK", "1"), 1, "no step can start from strips, as the key check needs it"),
     ] {
         let (code, told) = refused(&[], &[config]);
