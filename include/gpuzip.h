@@ -757,9 +757,17 @@ typedef struct gpuzip_config_t {
    */
   int32_t check GPUZIP_DEFAULT(0);
   /*
+   A second folder for restart files, which outlives the node, such as one of a parallel file system.
+   Generations of `persist_dir`, then a folder of the node, are copied there in the background: by the
+   command `gpuzip flushd`, where it runs for `persist_dir`, or else by a thread of the session. A
+   restart takes the newest generation of which every rank can read its part in one of the two. NULL or
+   empty: none.
+   */
+  const char *persist_shared_dir GPUZIP_DEFAULT(0);
+  /*
    Reserved: must be zero.
    */
-  uint64_t reserved[7] GPUZIP_DEFAULT({0});
+  uint64_t reserved[6] GPUZIP_DEFAULT({0});
 #if defined(__cplusplus) && __cplusplus < 201402L
   gpuzip_config_t()
   {
@@ -2508,8 +2516,8 @@ gpuzip_status_t gpuzip_persist_due(struct gpuzip_t *handle,
  the older generations are as they were.
 
  If a stop was requested within a shot, the most valuable comes first: a generation of the start of this
- shot, unless this session wrote or read one, and then one of this action if it is expected to be on the
- disk within `stop_budget_s`.
+ shot, unless the last one that this session wrote or read is of this shot, and then one of this action if
+ it is expected to be on the disk within `stop_budget_s`.
 
  Pointers:
  `arrays` points to `narrays` arrays with names and readable data.

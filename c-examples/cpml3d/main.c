@@ -276,8 +276,8 @@ static int take_hessian(int *argc, char **argv)
 /* Refuses options of rtm3d that this program does not have. */
 static int check_options(const options_t *o)
 {
-    if (o->bench || o->sweep || o->dump != NULL || o->taylor || o->tune || o->codecs != NULL || o->zero_copy || o->every > 1)
-        return complain("--bench, --sweep, --codecs, --dump-snapshots, --every, --taylor, --tune and --zero-copy are rtm3d's; a gradient is all that is computed here");
+    if (o->bench || o->sweep || o->dump != NULL || o->taylor || o->tune || o->codecs != NULL || o->zero_copy || o->reconstruct || o->every > 1)
+        return complain("--bench, --sweep, --codecs, --dump-snapshots, --every, --taylor, --tune, --zero-copy and --reconstruct are rtm3d's; a gradient is all that is computed here");
     return 0;
 }
 
@@ -307,7 +307,7 @@ int main(int argc, char **argv)
         return BAD_OPTIONS;
     if (options.help) {
         options_help("misfit and gradient of waveform inversion between absorbing layers, with adjoint checkpointing by gpuzip",
-                     "--bench --sweep --codecs --dump-snapshots --every --gradient --taylor --tune --zero-copy");
+                     "--bench --sweep --codecs --dump-snapshots --every --gradient --taylor --tune --zero-copy --reconstruct");
         puts("of cpml3d:\n  --hessian        also the Gauss-Newton Hessian's products with this many smooth directions, by further reverse sweeps\n"
              "                   over the states of one forward run; fails unless symmetry and Taylor orders are right and the bits are\n"
              "                   those of a run for each; 1 to 16");

@@ -8,6 +8,9 @@
 #include "message.h"
 #include "stats.h"
 
+/* Most fields of what is saved: the strips of a 3-D grid. */
+enum { MOST_FIELDS = 6 };
+
 /* The library never exits or prints: a call returns a status, and gpuzip_last_error the reason. */
 int checkpoint_failed(gpuzip_status_t status)
 {
@@ -36,7 +39,55 @@ void checkpoint_fields(const grid_t *g, const wavefield_t *u, gpuzip_field_t fie
     }
 }
 
-static void apply(const setting_t *s, gpuzip_config_t *cfg, gpuzip_field_t fields[2])
+/* The strips of u->curr, in place: gpuzip copies them from the larger array and into it. */
+static uint32_t strips(const grid_t *g, const wavefield_t *u, gpuzip_field_t fields[MOST_FIELDS])
+{
+    const uint32_t faces = 2 * (uint32_t)grid_dims(g);
+
+    for (uint32_t face = 0; face < faces; face++) {
+        size_t n[3];
+        const size_t at = grid_strip(g, face, n);
+        fields[face] = (gpuzip_field_t){.data = u == NULL ? NULL : u->curr + at, .n1 = n[0], .n2 = n[1], .n3 = n[2],
+                                        .type = sizeof(real) == sizeof(double), .pitch2 = g->e1, .pitch3 = g->e1 * g->e2};
+    }
+    return faces;
+}
+
+/* What is saved of a state. Returns the number of fields. */
+static uint32_t state(const checkpoint_t *c, const grid_t *g, const wavefield_t *u, gpuzip_field_t fields[MOST_FIELDS])
+{
+    if (c->reconstruct)
+        return strips(g, u, fields);
+    checkpoint_fields(g, u, fields);
+    return 2;
+}
+
+size_t checkpoint_state(const checkpoint_t *c, const grid_t *g, unsigned *fields)
+{
+    gpuzip_field_t field[MOST_FIELDS];
+    size_t values = 0;
+
+    *fields = state(c, g, NULL, field);
+    for (unsigned i = 0; i < *fields; i++)
+        values += field[i].n1 * field[i].n2 * field[i].n3;
+    return values * sizeof(real);
+}
+
+/* Every state has strips, which come back in reverse order, once each. */
+static void keep_all(gpuzip_config_t *cfg)
+{
+    const int32_t algorithm = cfg->checkpointing_algorithm;
+
+    if (algorithm != GPUZIP_ALGORITHM_AUTO && algorithm != GPUZIP_ALGORITHM_STORE_ALL)
+        warn("--reconstruct: keeps strips of every state, so that checkpointing_algorithm = %s does not count", gpuzip_algorithm_name(algorithm));
+    if (cfg->zero_copy)
+        warn("--reconstruct: strips are parts of a field, so that zero_copy = 1 does not count");
+    cfg->checkpointing_algorithm = GPUZIP_ALGORITHM_STORE_ALL;
+    cfg->checkpointing_snaps = 0;
+    cfg->zero_copy = 0;
+}
+
+static void apply(const setting_t *s, gpuzip_config_t *cfg, gpuzip_field_t *fields)
 {
     cfg->compressor = s->compressor;
     if (s->has_rate)
@@ -59,29 +110,35 @@ void checkpoint_remember(checkpoint_t *c, const gpuzip_config_t *cfg)
     c->error_bound = cfg->error_bound;
 }
 
-gpuzip_status_t checkpoint_configure(checkpoint_t *c, const gpuzip_config_t *config, const setting_t *setting,
-                                     const grid_t *g, size_t steps, size_t every, const wavefield_t *u)
+gpuzip_status_t checkpoint_configure(checkpoint_t *c, const gpuzip_config_t *config, int reconstruct,
+                                     const setting_t *setting, const grid_t *g, size_t steps, size_t every, const wavefield_t *u)
 {
     gpuzip_config_t cfg = *config;
-    gpuzip_field_t fields[2];
+    gpuzip_field_t fields[MOST_FIELDS];
     gpuzip_status_t status;
+    uint32_t count;
 
     memset(c, 0, sizeof *c);
+    c->reconstruct = reconstruct;
+    if (reconstruct) {
+        keep_all(&cfg);
+        c->more_steps = (double)steps - 2.0;
+    }
     cfg.range_actions = cfg.zero_copy;  /* sweep() takes one step per action, sweep_in_slots() a range */
     if (cfg.zero_copy && u == NULL && cfg.backend == 0)
         cfg.backend = 1;  /* the host: memory is handed out before the program shows any of its own */
     cfg.adjoint_every = (int32_t)every;  /* the rest of the program counts on this number */
-    checkpoint_fields(g, u, fields);
+    count = state(c, g, u, fields);
     if (setting != NULL)
         apply(setting, &cfg, fields);
     checkpoint_remember(c, &cfg);
-    if ((status = gpuzip_init(&cfg, (int32_t)steps, fields, 2, &c->session)) < 0)
+    if ((status = gpuzip_init(&cfg, (int32_t)steps, fields, count, &c->session)) < 0)
         return status;
     c->plan.struct_size = sizeof c->plan;
     return gpuzip_summary(c->session, &c->plan);
 }
 
-gpuzip_status_t checkpoint_start(checkpoint_t *c, const char *config, int zero_copy, const setting_t *setting,
+gpuzip_status_t checkpoint_start(checkpoint_t *c, const char *config, int zero_copy, int reconstruct, const setting_t *setting,
                                  const grid_t *g, size_t steps, size_t every, const wavefield_t *u)
 {
     gpuzip_config_t cfg;
@@ -91,7 +148,7 @@ gpuzip_status_t checkpoint_start(checkpoint_t *c, const char *config, int zero_c
     if ((status = gpuzip_config_init(&cfg)) < 0 || (status = gpuzip_config_load(config, &cfg)) < 0)
         return status;
     cfg.zero_copy |= zero_copy;
-    status = checkpoint_configure(c, &cfg, setting, g, steps, every, u);
+    status = checkpoint_configure(c, &cfg, reconstruct, setting, g, steps, every, u);
     gpuzip_config_free(&cfg);
     return status;
 }
@@ -99,7 +156,7 @@ gpuzip_status_t checkpoint_start(checkpoint_t *c, const char *config, int zero_c
 int checkpoint_open(checkpoint_t *c, const char *config, int zero_copy, const grid_t *g, size_t steps, size_t every,
                     const wavefield_t *u)
 {
-    return checkpoint_failed(checkpoint_start(c, config, zero_copy, NULL, g, steps, every, u)) ? -1 : 0;
+    return checkpoint_failed(checkpoint_start(c, config, zero_copy, 0, NULL, g, steps, every, u)) ? -1 : 0;
 }
 
 /* A BACKWARD action: the adjoint of its steps, and the image at the first of them. */
@@ -123,26 +180,32 @@ static int sweep(const checkpoint_t *c, shot_t *shot, image_t *image)
 {
     gpuzip_t *const session = c->session;
     const grid_t *g = &shot->medium->grid;
-    gpuzip_field_t fields[2];
+    gpuzip_field_t fields[MOST_FIELDS];
     gpuzip_action_t action;
+    uint32_t count;
     int status;
 
     for (;;) {
         if (checkpoint_failed(gpuzip_get_action(session, &action)))
             return -1;
-        checkpoint_fields(g, &shot->u, fields);  /* curr and prev change places at every step */
+        if (c->reconstruct && action.type == GPUZIP_ACTION_RESTORE)
+            shot_reverse(shot, (size_t)action.ts);  /* u(ts) but for its strips, which are then retrieved */
+        count = state(c, g, &shot->u, fields);  /* curr and prev change places at every step */
         switch (action.type) {
         case GPUZIP_ACTION_FORWARD:
+            if (c->reconstruct && (action.flags & GPUZIP_FLAG_RECOMPUTE))
+                return complain("--reconstruct: no step can start from strips, as the key check needs it; leave the key out");
             shot_forward(shot, (size_t)action.ts, !(action.flags & GPUZIP_FLAG_RECOMPUTE));
             break;
         case GPUZIP_ACTION_SAVE:
-            if (checkpoint_failed(gpuzip_save(session, action.ts, fields, 2, NULL)))
+            if (checkpoint_failed(gpuzip_save(session, action.ts, fields, count, NULL)))
                 return -1;
             break;
         case GPUZIP_ACTION_RESTORE:
-            if (checkpoint_failed(gpuzip_retrieve(session, action.ts, fields, 2, NULL)))
+            if (checkpoint_failed(gpuzip_retrieve(session, action.ts, fields, count, NULL)))
                 return -1;
-            wavefield_clear_halo(&shot->u, g);  /* a lossy snapshot may not have zeros there */
+            if (!c->reconstruct)
+                wavefield_clear_halo(&shot->u, g);  /* a lossy snapshot may not have zeros there */
             break;
         case GPUZIP_ACTION_BACKWARD:
             backward(shot, &action, image);
@@ -292,6 +355,8 @@ int checkpoint_describe(const checkpoint_t *c, description_t *d)
     uint64_t schedule = 0;
 
     description_add(d, "codec %s\n", setting_codec(p->compressor));
+    if (c->reconstruct)
+        description_add(d, "--reconstruct\n");
     if (!checkpoint_is_lossy(c))
         return 0;
     if (checkpoint_failed(gpuzip_fingerprint(c->session, &schedule)))

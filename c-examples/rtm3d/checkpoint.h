@@ -10,6 +10,8 @@
 
 typedef struct checkpoint_t {
     gpuzip_t *session;
+    /* Whether only the strips of states are kept (grid_strip), and the reverse sweep computes the states backward. */
+    int reconstruct;
     int32_t zero_copy;         /* whether states lie in memory of the session (handed.h) */
     int32_t policy;            /* policy of the device cache: 0 clairvoyant, 1 lru */
     /* Whether consecutive raw snapshots share a time level, stored once. */
@@ -33,24 +35,27 @@ typedef struct checkpoint_t {
  * -1 with the reason on stderr. */
 int checkpoint_open(checkpoint_t *c, const char *config, int zero_copy, const grid_t *g, size_t steps, size_t every,
                     const wavefield_t *u);
-/* As checkpoint_open, with the codec of `setting`, and without messages. A negative status is a
- * failure, whose reason gpuzip_last_error() returns. */
-gpuzip_status_t checkpoint_start(checkpoint_t *c, const char *config, int zero_copy, const setting_t *setting,
+/* As checkpoint_open, with the codec of `setting`, and without messages of failures. A negative status is a
+ * failure, whose reason gpuzip_last_error() returns. `reconstruct`: a member of checkpoint_t. It keeps every state, so
+ * that the keys checkpointing_algorithm and zero_copy do not count. */
+gpuzip_status_t checkpoint_start(checkpoint_t *c, const char *config, int zero_copy, int reconstruct, const setting_t *setting,
                                  const grid_t *g, size_t steps, size_t every, const wavefield_t *u);
 /* As checkpoint_start, with a configuration in place of a file; the program may have set its
  * device and budgets. The caller keeps `cfg`. */
-gpuzip_status_t checkpoint_configure(checkpoint_t *c, const gpuzip_config_t *cfg, const setting_t *setting,
-                                     const grid_t *g, size_t steps, size_t every, const wavefield_t *u);
+gpuzip_status_t checkpoint_configure(checkpoint_t *c, const gpuzip_config_t *cfg, int reconstruct,
+                                     const setting_t *setting, const grid_t *g, size_t steps, size_t every, const wavefield_t *u);
 /* Migrates one shot, whose data were observed, into `image`. With c->restart->within the shot goes on
  * where the generation was written. Returns 0, -1 with the reason on stderr, or RESTART_STOPPED. */
 int checkpoint_migrate(checkpoint_t *c, shot_t *shot, image_t *image);
 void checkpoint_close(checkpoint_t *c);
 /* Returns whether snapshots are lossy: the image then differs from that of a run that keeps every
- * state. */
+ * state, as it does with `reconstruct`. */
 int checkpoint_is_lossy(const checkpoint_t *c);
 /* Adds to a description what decides the bits of an image beside the job: the codec and, with lossy
  * snapshots, the plan. Returns 0, or -1 with the reason on stderr. */
 int checkpoint_describe(const checkpoint_t *c, description_t *d);
+/* Bytes and fields of what is saved of a state. */
+size_t checkpoint_state(const checkpoint_t *c, const grid_t *g, unsigned *fields);
 /* Describes the codec and its bound in words. */
 void checkpoint_codec(const checkpoint_t *c, char *text, size_t size);
 

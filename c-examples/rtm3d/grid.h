@@ -38,6 +38,10 @@ size_t grid_index(const grid_t *g, size_t i1, size_t i2, size_t i3);
 /* The cell of the model, along one axis, nearest to array position i: the model's edge values
  * continue into sponge and halo. */
 size_t grid_nearest(size_t i, size_t origin, size_t n);
+/* The strips of a grid: the HALO sponge cells next to each face of the model, which a step inside the model reads
+ * beside the model. Returns the index of the first cell of strip number `face`, below 2 grid_dims(g), and sets its
+ * extents. */
+size_t grid_strip(const grid_t *g, unsigned face, size_t extent[3]);
 /* Allocates a field of g->points zeros, to be freed with free(); NULL: no memory. */
 real *field_alloc(const grid_t *g);
 void field_copy(const grid_t *g, real *to, const real *from);

@@ -139,6 +139,22 @@ static int check_claim(const options_t *o, size_t shots)
     return 0;
 }
 
+/* States are computed backward one by one, with two time levels of their own, on the cells of the model. */
+static int check_reconstruct(const options_t *o)
+{
+    if (o->gradient)
+        return complain("--reconstruct --gradient: a gradient also sums over the sponge, where steps cannot be reversed; leave one out");
+    if (o->every > 1)
+        return complain("--reconstruct --every %zu: a state is computed from the next one, and needs the strips of all; leave one out", o->every);
+    if (o->zero_copy)
+        return complain("--reconstruct --zero-copy: strips are parts of a field, which are copied; leave one out");
+    if (o->tune)
+        return complain("--reconstruct --tune: there is one plan only, that keeps the strips of every state; leave one out");
+    if (o->dump != NULL)
+        return complain("--reconstruct --dump-snapshots %s: there is no image; leave one out", o->dump);
+    return 0;
+}
+
 /* Sets up the tasks that replace a migration: dumps and sweeps. */
 static int make_task(job_t *job, const options_t *o)
 {
@@ -162,6 +178,8 @@ static int make_task(job_t *job, const options_t *o)
     if (o->restart != NULL && (o->dump != NULL || o->sweep || o->taylor || o->tune))
         return complain("--restart %s %s: restart files are of a migration alone; leave one out", o->restart,
                         o->dump != NULL ? "--dump-snapshots" : o->sweep ? "--sweep" : o->taylor ? "--taylor" : "--tune");
+    if (o->reconstruct && check_reconstruct(o) != 0)
+        return -1;
     if (o->taylor && !o->gradient)
         return complain("--taylor: tests a gradient; add --gradient");
     if (o->taylor && memcmp(job->model, job->smooth, cells * sizeof *job->model) == 0)
@@ -188,7 +206,7 @@ int job_prepare(job_t *job, const options_t *o)
     *job = (job_t){.name = o->model != NULL ? o->model : "built-in salt dome",
                    .config = o->config, .restart = o->restart, .out = o->out != NULL ? o->out : "rtm3d-out",
                    .shots = or_default(o->shots, o->sweep ? 1 : 8), .every = or_default(o->every, 1), .verify = o->verify, .json = o->json,
-                   .gradient = o->gradient, .taylor = o->taylor, .tune = o->tune, .zero_copy = o->zero_copy,
+                   .gradient = o->gradient, .taylor = o->taylor, .tune = o->tune, .zero_copy = o->zero_copy, .reconstruct = o->reconstruct,
                    .claim = o->claim, .lease = o->lease > 0.0 ? o->lease : 120.0, .only = o->only, .sum = o->sum, .no_wait = o->no_wait};
     if (make_grid(job, o, &n3) == 0 && make_models(job, o, n3, &vmin, &vmax) == 0 &&
         make_times(job, o, vmin, vmax) == 0 && make_task(job, o) == 0)

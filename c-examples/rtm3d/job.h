@@ -25,7 +25,7 @@ typedef struct job_t {
     const char *claim;   /* folder from which shots are taken, or NULL */
     double lease;        /* seconds; see claim.h */
     size_t only;         /* number, from 1, of the shot that this worker computes; 0: any */
-    int verify, json, gradient, taylor, tune, zero_copy, sum, no_wait;
+    int verify, json, gradient, taylor, tune, zero_copy, reconstruct, sum, no_wait;
 } job_t;
 
 /* Returns 0, or -1 with the reason and a remedy on stderr; after -1 nothing is left to be

@@ -145,9 +145,17 @@ static size_t values_of(const image_t *image)
     return image->gradient != NULL ? image->points : image->cells;
 }
 
+static void tell_size(const run_t *run, const job_t *job)
+{
+    unsigned fields;
+    const size_t bytes = checkpoint_state(&run->checkpoint, &job->grid, &fields);
+
+    progress_size(job, &run->checkpoint, bytes, fields);
+}
+
 static int migrate(run_t *run, const job_t *job, results_t *r)
 {
-    progress_size(job, &run->checkpoint, 2 * job->grid.points * sizeof(real), 2);
+    tell_size(run, job);
     progress_begin(steps_to_take(run, job));
     run->shot.stepped = progress_step;
     if (job->restart != NULL && open_restart(run, job, r) != 0)
@@ -272,7 +280,7 @@ static int migrate_measured(void *all, const gpuzip_config_t *cfg, size_t shot, 
         shot_observe(&run->shot, &run->truth, shot);
     m->observed = shot + 1;
     image_clear(&run->one);
-    if (!checkpoint_failed(checkpoint_configure(&c, cfg, NULL, &job->grid, job->steps, job->every, NULL)))
+    if (!checkpoint_failed(checkpoint_configure(&c, cfg, job->reconstruct, NULL, &job->grid, job->steps, job->every, NULL)))
         status = checkpoint_migrate(&c, &run->shot, &run->one);
     checkpoint_close(&c);
     *result = (gpuzip_field_t){.data = result_of(&run->one), .n1 = values_of(&run->one), .n2 = 1, .n3 = 1,
@@ -293,7 +301,7 @@ static int open_session(run_t *run, const job_t *job)
     cfg = loaded;
     if (asked_choose(&run->asked, &cfg, job->shots, migrate_measured, &measured) != 0)
         status = FAILED;
-    else if (!checkpoint_failed(checkpoint_configure(&run->checkpoint, &cfg, NULL, &job->grid, job->steps, job->every, NULL)))
+    else if (!checkpoint_failed(checkpoint_configure(&run->checkpoint, &cfg, job->reconstruct, NULL, &job->grid, job->steps, job->every, NULL)))
         status = DONE;
     gpuzip_config_free(&loaded);
     return status;
@@ -385,13 +393,14 @@ static int run_worker(const job_t *job)
     c.job = job;
     if (run_open(run, job) == 0) {
         /* The fields tell the device at once: all workers then describe the plan that they follow. */
-        if (!job->sum && checkpoint_open(&run->checkpoint, job->config, job->zero_copy, &job->grid, job->steps, job->every, &run->shot.u) != 0) {
+        if (!job->sum && checkpoint_failed(checkpoint_start(&run->checkpoint, job->config, job->zero_copy, job->reconstruct, NULL, &job->grid, job->steps, job->every,
+                                                          &run->shot.u))) {
             run_close(run);
             return BAD_OPTIONS;
         }
         if (!job->sum) {
             worker.checkpoint = &run->checkpoint;
-            progress_size(job, &run->checkpoint, 2 * job->grid.points * sizeof(real), 2);
+            tell_size(run, job);
         }
         if (worker_run(&worker) == 0) {
             worker_report(&worker, &c.r.files);

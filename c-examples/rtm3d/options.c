@@ -62,6 +62,8 @@ static const struct option {
      "measure steps, copies and codecs in the first shot, and plan the others by that"},
     {"--zero-copy", FLAG, offsetof(options_t, zero_copy), 0, 0,
      "compute in the library's memory, so that saving and retrieving copy nothing (key zero_copy)"},
+    {"--reconstruct", FLAG, offsetof(options_t, reconstruct), 0, 0,
+     "keep the cells beside the model of every state, and compute the states backward in place of recomputing them"},
     {"--claim", TEXT, offsetof(options_t, claim), 0, 0,
      "take shots from this folder, which any number of workers share, and add them up when all are done"},
     {"--lease", NUMBER, offsetof(options_t, lease), 1, 1e9,

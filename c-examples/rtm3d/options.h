@@ -10,7 +10,7 @@ typedef struct options_t {
     const char *model, *init, *config, *out, *dump, *codecs, *claim, *restart;
     size_t n1, n2, n3, steps, shots, every, border, extrude, only;
     double dx, dt, freq, smooth, lease;
-    int verify, json, bench, sweep, gradient, taylor, tune, zero_copy, sum, no_wait, help;
+    int verify, json, bench, sweep, gradient, taylor, tune, zero_copy, reconstruct, sum, no_wait, help;
 } options_t;
 
 /* Returns 0, or -1 with option, value and remedy on stderr. */

@@ -54,9 +54,10 @@ void progress_size(const job_t *job, const checkpoint_t *c, size_t state_bytes, 
 
     fprintf(stderr, RTM_PROGRAM ": %zu x %zu x %zu cells of %g m, with sponge and halo %zu x %zu x %zu; shots: %zu of %zu time steps each\n", g->n1,
             g->n2, g->n3, g->dx, g->e1, g->e2, g->e3, job->shots, job->steps);
-    fprintf(stderr, RTM_PROGRAM ": a state has %u fields, %s: planned are %d snapshots at a time, %s%s; all %zu states would take %s\n", fields,
+    fprintf(stderr, RTM_PROGRAM ": %s %u fields, %s: planned are %d snapshots at a time, %s%s; %s %zu states would take %s\n",
+            c->reconstruct ? "the strips of a state are" : "a state has", fields,
             bytes_text(state, one, sizeof one), (int)c->plan.snapshots, bytes_text(state * c->plan.snapshots, kept, sizeof kept),
-            c->plan.compressor != GPUZIP_COMPRESSOR_NONE ? " before compression" : "", job->steps,
+            c->plan.compressor != GPUZIP_COMPRESSOR_NONE ? " before compression" : "", c->reconstruct ? "those of all" : "all", job->steps,
             bytes_text(state * (double)job->steps, all, sizeof all));
     fprintf(stderr, RTM_PROGRAM ": %.0f time steps of %.3g million points are to be taken\n", steps, (double)g->points / 1e6);
 }

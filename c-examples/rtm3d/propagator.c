@@ -219,50 +219,59 @@ static void prefetch(ptrdiff_t n, const real *ahead, const real *p, const real *
 #endif
 }
 
-static void step2(const medium_t *m, const real *curr, const real *prev, real *next)
+/* A step leaves out `edge` cells on every side. */
+static void step2(const medium_t *m, const real *curr, const real *prev, real *next, size_t edge)
 {
     const grid_t *g = &m->grid;
-    const ptrdiff_t n = (ptrdiff_t)(g->e1 - 2 * HALO), s2 = (ptrdiff_t)g->e1;
+    const ptrdiff_t n = (ptrdiff_t)(g->e1 - 2 * edge), s2 = (ptrdiff_t)g->e1;
 #pragma omp parallel for schedule(static)
-    for (size_t i2 = HALO; i2 < g->e2 - HALO; i2++) {
-        const size_t at = HALO + g->e1 * i2;
-        line2(n, s2, curr + at, prev + at, next + at, m->scale + at, m->damp1 + HALO, m->damp2[i2]);
+    for (size_t i2 = edge; i2 < g->e2 - edge; i2++) {
+        const size_t at = edge + g->e1 * i2;
+        line2(n, s2, curr + at, prev + at, next + at, m->scale + at, m->damp1 + edge, m->damp2[i2]);
     }
 }
 
-static void step3(const medium_t *m, const real *curr, const real *prev, real *next)
+static void step3(const medium_t *m, const real *curr, const real *prev, real *next, size_t edge)
 {
     const grid_t *g = &m->grid;
-    const ptrdiff_t n = (ptrdiff_t)(g->e1 - 2 * HALO);
+    const ptrdiff_t n = (ptrdiff_t)(g->e1 - 2 * edge);
     const ptrdiff_t s2 = (ptrdiff_t)g->e1, s3 = (ptrdiff_t)(g->e1 * g->e2);
-    const size_t end2 = g->e2 - HALO, end3 = g->e3 - HALO;
+    const size_t end2 = g->e2 - edge, end3 = g->e3 - edge;
     /* Each thread computes one slab of planes, tile by tile; no two threads write one line. */
 #pragma omp parallel
-    for (size_t t2 = HALO; t2 < end2; t2 += TILE2)
+    for (size_t t2 = edge; t2 < end2; t2 += TILE2)
 #pragma omp for schedule(static) nowait
-        for (size_t i3 = HALO; i3 < end3; i3++)
+        for (size_t i3 = edge; i3 < end3; i3++)
             for (size_t i2 = t2; i2 < t2 + TILE2 && i2 < end2; i2++) {
-                const size_t at = HALO + g->e1 * (i2 + g->e2 * i3);
+                const size_t at = edge + g->e1 * (i2 + g->e2 * i3);
                 const size_t later = at + 2 * g->e1;
                 prefetch(n, curr + later + 4 * s3, prev + later, m->scale + later);
-                line3(n, s2, s3, curr + at, prev + at, next + at, m->scale + at, m->damp1 + HALO,
+                line3(n, s2, s3, curr + at, prev + at, next + at, m->scale + at, m->damp1 + edge,
                       m->damp2[i2] * m->damp3[i3]);
             }
 }
 
-void propagate_to(const medium_t *m, wavefield_t *w, real *next)
+static void step(const medium_t *m, wavefield_t *w, real *next, size_t edge)
 {
-    if (grid_dims(&m->grid) == 3)
-        step3(m, w->curr, w->prev, next);
-    else
-        step2(m, w->curr, w->prev, next);
+    (grid_dims(&m->grid) == 3 ? step3 : step2)(m, w->curr, w->prev, next, edge);
     w->prev = w->curr;
     w->curr = next;
+}
+
+void propagate_to(const medium_t *m, wavefield_t *w, real *next)
+{
+    step(m, w, next, HALO);
 }
 
 void propagate(const medium_t *m, wavefield_t *w)
 {
     propagate_to(m, w, w->prev);
+}
+
+/* In the model w = 1, and the equation is the same in both directions of time. */
+void propagate_back(const medium_t *m, wavefield_t *w)
+{
+    step(m, w, w->prev, m->grid.o1);
 }
 
 void inject(const medium_t *m, wavefield_t *w, size_t index, real s)

@@ -47,6 +47,9 @@ void propagate(const medium_t *m, wavefield_t *w);
 /* The same step with u(t+1) in `next`, whose halo is zero: either w->prev, which the step
  * overwrites, or other memory, and then w->curr and w->prev keep their values. */
 void propagate_to(const medium_t *m, wavefield_t *w, real *next);
+/* The step in reverse time, without sources, on the cells of the model alone: there, (u(t), u(t+1)) becomes
+ * (u(t-1), u(t)). It reads u(t) in the HALO cells beside every face of the model too. */
+void propagate_back(const medium_t *m, wavefield_t *w);
 /* Adds the source to w->curr, which a step has just computed; `s` is in units of 1/dx^2. */
 void inject(const medium_t *m, wavefield_t *w, size_t index, real s);
 

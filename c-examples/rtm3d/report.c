@@ -64,7 +64,7 @@ static int would_share(const job_t *job, const checkpoint_t *c)
     const int32_t a = c->plan.algorithm;
     const int neighbours = a == GPUZIP_ALGORITHM_STORE_ALL || a == GPUZIP_ALGORITHM_ZCUT || a == GPUZIP_ALGORITHM_TWO_LEVEL ||
                            (size_t)c->plan.snapshots + 1 >= job->steps;
-    return neighbours && job->every == 1 && !c->shared_levels && c->policy == GPUZIP_POLICY_CLAIRVOYANT && !checkpoint_is_lossy(c);
+    return neighbours && job->every == 1 && !c->shared_levels && !c->reconstruct && c->policy == GPUZIP_POLICY_CLAIRVOYANT && !checkpoint_is_lossy(c);
 }
 
 static void text_memory(const job_t *job, const checkpoint_t *c)
@@ -72,7 +72,8 @@ static void text_memory(const job_t *job, const checkpoint_t *c)
     const double used = (double)(c->total.peak_device_bytes + c->total.peak_host_bytes) / 1e6;
     const double field = (double)reference_bytes(&job->grid, job->steps) / 1e6;
 
-    printf("  memory          %.1f MB for snapshots of two fields each; so kept, all %zu states would take %.1f MB\n", used, job->steps, 2.0 * field);
+    printf("  memory          %.1f MB for %s, all %zu states would take %.1f MB\n", used,
+           c->reconstruct ? "strips of states; kept as two fields each" : "snapshots of two fields each; so kept", job->steps, 2.0 * field);
     if (job->verify)
         printf("                  (--verify keeps one field of each: %.1f MB)\n", field);
     if (would_share(job, c))
@@ -93,6 +94,8 @@ static void text_cost(const job_t *job, const checkpoint_t *c, const results_t *
                1e3 * r->forward_step, 1e3 * r->backward_step);
     printf("  forward steps   %" PRIu64 ", %.2f times the %.0f of keeping every state\n",
            t->forward_steps, once > 0.0 ? (double)t->forward_steps / once : 0.0, once);
+    if (c->reconstruct)
+        printf("  backward steps  %.0f that compute states, on the cells of the model\n", c->more_steps * (double)(job->shots - r->kept));
     printf("  snapshots       %" PRIu64 " saved, %" PRIu64 " restored\n", t->saves, t->restores);
     printf("  transfers       %" PRIu64 " to the device, %" PRIu64 " back: %.1f MB and %.1f MB; disk %.1f MB\n",
            t->h2d, t->d2h, (double)t->h2d_bytes / 1e6, (double)t->d2h_bytes / 1e6,
@@ -126,12 +129,16 @@ static void text_gradient(const results_t *r, const checkpoint_t *c)
 
 static void text_images(const job_t *job, const checkpoint_t *c, const results_t *r)
 {
-    if (r->identical || !checkpoint_is_lossy(c)) {
+    if (r->identical || (!c->reconstruct && !checkpoint_is_lossy(c))) {
         printf("images            %s, every byte of image%s illumination compared\n", r->identical ? "IDENTICAL" : "DIFFERENT",
                job->gradient ? ", gradient and" : " and");
         return;
     }
-    printf("images            not the same bits, as the codec %s is lossy; without compressor they are\n", setting_codec(c->plan.compressor));
+    if (c->reconstruct)
+        printf("images            not the same bits, as states are computed backward, with other rounding errors; codec of the strips: %s\n",
+               setting_codec(c->plan.compressor));
+    else
+        printf("images            not the same bits, as the codec %s is lossy; without compressor they are\n", setting_codec(c->plan.compressor));
     if (isfinite(r->psnr))
         printf("                  the image has a PSNR of %.1f dB against that of keeping every state, and an error of %.3g %% of its norm\n", r->psnr,
                100.0 * r->relative_l2);
@@ -177,6 +184,7 @@ static void json_job(const job_t *job, const checkpoint_t *c)
     printf(", \"snapshots\": %d, \"cache\": %d", (int)c->plan.snapshots, (int)c->plan.cache);
     json_next("policy", policy_name(c->plan.policy));
     json_next("codec", setting_codec(c->plan.compressor));
+    printf(", \"reconstruct\": %s", c->reconstruct ? "true" : "false");
 }
 
 /* Prints the times of a step, known for a GPU only: the compute time without checkpointing is
@@ -243,7 +251,7 @@ void report_json(const job_t *job, const checkpoint_t *c, const results_t *r)
                r->identical ? "true" : "false");
     else
         printf(", \"store_everything_seconds\": null, \"identical\": null");
-    if (job->verify && !r->identical && checkpoint_is_lossy(c))
+    if (job->verify && !r->identical && (c->reconstruct || checkpoint_is_lossy(c)))
         printf(isfinite(r->psnr) ? ", \"psnr\": %.4f, \"relative_l2\": %.6g" : "", r->psnr, r->relative_l2);
     json_next("image", r->files.image);
     json_next("image_filtered", r->files.filtered);

@@ -182,6 +182,21 @@ void shot_record_rest(shot_t *shot, size_t ts)
     shot->u = u;
 }
 
+void shot_reverse(shot_t *shot, size_t ts)
+{
+    const survey_t *s = shot->survey;
+    const wavefield_t u = shot->u;
+
+    if (ts + 2 == s->steps) {
+        shot->u = (wavefield_t){.curr = u.prev, .prev = u.curr};
+        return;
+    }
+    propagate_back(shot->medium, &shot->u);
+    inject(shot->medium, &shot->u, shot->source, s->wavelet[ts + 1]);
+    if (shot->stepped != NULL)
+        shot->stepped();
+}
+
 /* I += u lambda and S += u^2 on the cells of the model. */
 static void correlate(const grid_t *g, const real *u, const real *lambda, image_t *image)
 {

@@ -105,6 +105,10 @@ void shot_forward_to(shot_t *shot, size_t ts, int record, real *next);
 /* Computes u(ts+1), ..., u(n-1) on a copy of u(ts), which is live, and records their synthetic
  * data. Does nothing if ts is n-1, as it always is with survey->every = 1. */
 void shot_record_rest(shot_t *shot, size_t ts);
+/* Computes u(ts+1) -> u(ts) on the cells of the model, where the equation is lossless, with the levels in
+ * reverse: u(ts+1) and u(ts+2) become u(ts) and u(ts+1), in curr and prev. For ts = n-2 the two levels of
+ * the last state change places. The caller then sets u(ts) in the strips of grid_strip. */
+void shot_reverse(shot_t *shot, size_t ts);
 /* Computes lambda(t+1) -> lambda(t) for t = ts_end, ..., ts, and then correlates lambda(ts) with
  * `u`, the field u(ts). A gradient needs ts_end = ts, and a grid that is not decomposed. */
 void shot_backward(shot_t *shot, size_t ts, size_t ts_end, const real *u, image_t *image);

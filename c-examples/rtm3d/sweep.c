@@ -76,7 +76,7 @@ static int migrate(row_t *row, const job_t *job, const migrator_t *m, image_t *i
 
     progress(row->setting->text);
     image_clear(image);
-    if (checkpoint_start(&c, job->config, job->zero_copy, row->setting, &job->grid, job->steps, job->every, m->u) >= 0 &&
+    if (checkpoint_start(&c, job->config, job->zero_copy, job->reconstruct, row->setting, &job->grid, job->steps, job->every, m->u) >= 0 &&
         m->migrate(m->run, job, &c, image, &row->seconds) == 0) {
         row->plan = c.plan;
         row->stats = c.total;

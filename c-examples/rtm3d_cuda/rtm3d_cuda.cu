@@ -228,15 +228,15 @@ int main(int argc, char **argv)
     if (options_parse(&options, argc, argv) != 0)
         return BAD_OPTIONS;
     if (options.help) {
-        options_help("reverse time migration on a GPU, with adjoint checkpointing by gpuzip", "--gradient --taylor --claim --lease --no-wait --only --sum");
+        options_help("reverse time migration on a GPU, with adjoint checkpointing by gpuzip", "--gradient --taylor --reconstruct --claim --lease --no-wait --only --sum");
         return DONE;
     }
     if (options.bench)
         return gpu_bench(&options) == 0 ? DONE : FAILED;
     if (options.claim != NULL)
         return complain("--claim %s: is rtm3d's, on the CPU; leave it out", options.claim), BAD_OPTIONS;
-    if (options.gradient)
-        return complain("--gradient: is rtm3d's, on the CPU; leave it out"), BAD_OPTIONS;
+    if (options.gradient || options.reconstruct)
+        return complain("--%s: is rtm3d's, on the CPU; leave it out", options.gradient ? "gradient" : "reconstruct"), BAD_OPTIONS;
     if (job_prepare(&job, &options) != 0)
         return BAD_OPTIONS;
     if (job.dumps > 0)

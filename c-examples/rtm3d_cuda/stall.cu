@@ -211,7 +211,7 @@ static int measure(loop_t *l, gpuzip_config_t config, int steps, const char *tex
     config.cache_capacity = *end == 'G' ? 0 : (int32_t)cache;
     config.device_budget = *end == 'G' ? (uint64_t)(cache * 1e9) : 0;
     config.policy = strncmp(policy, ":lru", 4) == 0 ? GPUZIP_POLICY_LRU : GPUZIP_POLICY_CLAIRVOYANT;
-    if (!checkpoint_failed(checkpoint_configure(&c, &config, setting, &l->m.grid, (size_t)steps, 1, &l->u))) {
+    if (!checkpoint_failed(checkpoint_configure(&c, &config, 0, setting, &l->m.grid, (size_t)steps, 1, &l->u))) {
         loop_begin(l);
         const double start = seconds();
         if (sweep(c.session, l, codec != NULL) == 0) {

@@ -500,8 +500,8 @@ static int prepare(job_t *job, const options_t *o, const run_t *run)
 {
     const int ranks = run->ranks;
 
-    if (o->gradient) {
-        complain("--gradient: is rtm3d's, of one process; leave it out");
+    if (o->gradient || o->reconstruct) {
+        complain("--%s: is rtm3d's, of one process; leave it out", o->gradient ? "gradient" : "reconstruct");
         return BAD_OPTIONS;
     }
     if (o->claim != NULL) {
@@ -552,7 +552,7 @@ static int main_of_rank(int argc, char **argv)
         return code;
     if (options.help) {
         if (run.rank == 0) {
-            options_help("reverse time migration on many ranks, with adjoint checkpointing by gpuzip", "--gradient --taylor --claim --lease --no-wait --only --sum");
+            options_help("reverse time migration on many ranks, with adjoint checkpointing by gpuzip", "--gradient --taylor --reconstruct --claim --lease --no-wait --only --sum");
             puts("of MPI:\n  --decompose      all ranks migrate each shot together, a slab of the grid each (default: shots are distributed)\n"
                  "  --restart with shots that are distributed: each finished shot is kept in the folder, which all ranks see");
         }

@@ -19,7 +19,7 @@ int plan_open(checkpoint_t *c, const char *config, int zero_copy, const node_t *
     cfg.zero_copy |= zero_copy;
     if (cfg.backend == BACKEND_TOLD)
         cfg.backend = BACKEND_HOST;  /* of this program's memory: the session opens it, and its plan stays */
-    if (node_share(node, &cfg) == 0 && !checkpoint_failed(checkpoint_configure(c, &cfg, NULL, g, steps, every, NULL)) &&
+    if (node_share(node, &cfg) == 0 && !checkpoint_failed(checkpoint_configure(c, &cfg, 0, NULL, g, steps, every, NULL)) &&
         (tuned == NULL || tune_apply(tuned, c) == 0))
         status = 0;
     gpuzip_config_free(&cfg);

@@ -2,6 +2,8 @@
 
 #[path = "images/gradients.rs"]
 mod gradients;
+#[path = "images/reconstruct.rs"]
+mod reconstruct;
 #[path = "images/sweeps.rs"]
 mod sweeps;
 

@@ -87,12 +87,13 @@ fn end(child: Child) -> Ended {
 type Variable = (&'static str, &'static str);
 
 /// Arguments and environment of runs that are interrupted: raw snapshots, lossy ones, zero copy, a
-/// gradient.
-const WAYS: [(&[&str], &[Variable]); 4] = [
+/// gradient, states that are computed backward.
+const WAYS: [(&[&str], &[Variable]); 5] = [
     (&[], &[]),
     (&["--gradient"], &[("GPUZIP_COMPRESSOR", "lorenzo")]),
     (&["--zero-copy"], &[]),
     (&["--every", "3", "--verify"], &[]),
+    (&["--reconstruct"], &[]),
 ];
 
 /// Runs one job without interruption, and then with interruptions by `interrupt`, which returns whether
@@ -260,6 +261,7 @@ fn files_of_another_job_are_refused_with_the_reason() {
         (&["--gradient"], &[], "gradient"),
         (&["--verify"], &[], "expected image"),
         (&["--zero-copy"], &[], "range_actions"),
+        (&["--reconstruct"], &[], "fields"),
         (&[], &[("GPUZIP_COMPRESSOR", "dct")], "compressor"),
     ] {
         let mut command = rtm3d(&dir.join("out"), Some(&folder), &[&times, arguments].concat());
