@@ -414,8 +414,13 @@ module gpuzip
     ! whether the step is deterministic. Snapshots are raw, whatever `compressor` says. At most 9; needs a known number
     ! of steps. Environment: GPUZIP_CHECK, where this is 0, also for a program that loads no configuration.
     integer(c_int32_t) :: check = 0
+    ! A second folder for restart files, which outlives the node, such as one of a parallel file system. Generations of
+    ! `persist_dir`, then a folder of the node, are copied there in the background: by the command `gpuzip flushd`,
+    ! where it runs for `persist_dir`, or else by a thread of the session. A restart takes the newest generation of
+    ! which every rank can read its part in one of the two. NULL or empty: none.
+    type(c_ptr) :: persist_shared_dir = c_null_ptr
     ! Reserved: must be zero.
-    integer(c_int64_t) :: reserved(7) = 0
+    integer(c_int64_t) :: reserved(6) = 0
   end type
 
   ! What the application must do next.

@@ -202,7 +202,8 @@ gpuzip_config_t._fields_ = [
     ("fill_value", ctypes.c_char_p),
     ("sweeps", ctypes.c_int32),
     ("check", ctypes.c_int32),
-    ("reserved", ctypes.c_uint64 * 7),
+    ("persist_shared_dir", ctypes.c_char_p),
+    ("reserved", ctypes.c_uint64 * 6),
 ]
 
 gpuzip_action_t._fields_ = [
@@ -810,5 +811,11 @@ KEYS = {
         "a whole number from 0 to 9",
         {},
         "every state is computed so many times again and compared with the first time, which finds incomplete states; 3 or more: and steps that are not deterministic",
+    ),
+    "persist_shared_dir": (
+        "",
+        "a path",
+        {},
+        "a second folder for restart files, which outlives the node: generations of persist_dir are copied there in the background",
     ),
 }
