@@ -9,6 +9,8 @@ pub struct Typed {
     pub line: usize,
     /// One line, with the lines that a backslash or a here-document joins to it.
     pub text: String,
+    /// The exit code: the number of a comment `# exit code N` behind the command, or 0.
+    pub code: u8,
 }
 
 /// The programs that commands in backquotes begin with. `rtm3d` and its like stand for an option of the
@@ -61,6 +63,7 @@ pub const NOT_RUN: &[(&str, &[&str])] = &[
         &[
             "sbatch elastic.slurm",
             "sbatch survey.slurm",
+            "srun build/rtm3d --shots 2000 --claim \"$SCRATCH/survey\" --no-wait --out \"$SCRATCH/image\"",
             "python python/examples/survey.py --slurm --shots 2000 --workers 64 --threads 16 -- --model vp.f32",
         ],
     ),
@@ -198,6 +201,7 @@ pub fn in_block(block: &Block) -> Vec<Typed> {
     let mut lines = block.text.lines().enumerate();
     while let Some((at, first)) = lines.next() {
         let mut text = bare(first).to_string();
+        let code = first.split_once("# exit code ").map_or(0, |(_, code)| code.parse().unwrap());
         while let Some(begun) = text.strip_suffix('\\') {
             let next = lines.next().expect("a line after a backslash").1;
             text = format!("{} {}", begun.trim_end(), bare(next).trim_start());
@@ -212,7 +216,7 @@ pub fn in_block(block: &Block) -> Vec<Typed> {
             }
         }
         if !text.is_empty() {
-            commands.push(Typed { line: block.line + 1 + at, text });
+            commands.push(Typed { line: block.line + 1 + at, text, code });
         }
     }
     commands
@@ -221,7 +225,10 @@ pub fn in_block(block: &Block) -> Vec<Typed> {
 /// The commands in backquotes. Text with a placeholder, such as `make install PREFIX=...`, is none.
 pub fn in_prose(page: &Page) -> Vec<Typed> {
     let spans = page.spans().into_iter();
-    spans.filter(|(_, text)| is_command(text)).map(|(line, text)| Typed { line, text }).collect()
+    spans
+        .filter(|(_, text)| is_command(text))
+        .map(|(line, text)| Typed { line, text, code: 0 })
+        .collect()
 }
 
 /// Whether a line is a whole command with arguments.

@@ -18,12 +18,15 @@ cargo() {
     done
 }
 
-# Checks that a script exists and has no syntax error.
+# Check that a script exists and has no syntax error.
 sh() {
     command sh -n "$1"
 }
 sbatch() {
     bash -n "$1"
+}
+srun() {
+    [ "$1" = build/rtm3d ]
 }
 
 # Checks that a package of this repository is in its folder.

@@ -71,6 +71,14 @@ impl Sandbox<'_> {
             format!("#!/bin/sh\ncd '{}' && exec '{}' \"$@\"\n", root().display(), env!("CARGO"));
         fs::write(dir.join("bin/cargo"), script).unwrap();
         fs::set_permissions(dir.join("bin/cargo"), fs::Permissions::from_mode(0o755)).unwrap();
+        // A velocity model of 121 x 401 FP32 values in m/s, and the model that a migration begins with.
+        if page.text.contains(" vp.f32 ") {
+            let speeds =
+                (0..121 * 401).flat_map(|i| (1500.0 + 20.0 * (i % 121) as f32).to_le_bytes());
+            let speeds: Vec<u8> = speeds.collect();
+            fs::write(dir.join("vp.f32"), &speeds).unwrap();
+            fs::write(dir.join("vp_init.f32"), &speeds).unwrap();
+        }
         // Pages about more than one program take rtm3d as it is built on the page of the examples.
         let runs = |command: &Typed| {
             command.text.starts_with("build/rtm3d ") && not_run(&command.text).is_none()
@@ -253,11 +261,14 @@ impl Sandbox<'_> {
         if printed.is_some() {
             script.push_str("exec 2>&1\nset +e\ntrap 'exit 0' EXIT\n");
         }
-        for Typed { line, text } in commands {
+        for Typed { line, text, code } in commands {
             let words: Vec<&str> = text.split_whitespace().collect();
             let built = words.iter().position(|word| word.starts_with("build/"));
             match (not_run(text), built.filter(|at| *at == 0 || words[0] == "mpirun")) {
-                (None, _) => script.push_str(&format!("{text}\n")),
+                (None, _) if *code == 0 => script.push_str(&format!("{text}\n")),
+                (None, _) => {
+                    script.push_str(&format!("{text} || code=$?\n[ \"$code\" = {code} ]\n"))
+                }
                 (Some(_), Some(at)) => self.example(*line, &words[at..]),
                 (Some(reason), None) => {
                     println!("{}:{line}: not run ({reason}): {text}", self.page.name);
