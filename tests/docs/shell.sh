@@ -1,5 +1,6 @@
-# tests/foreign/blocks.rs evaluates this file before each command that tests/common/commands.rs lists as not run.
-# These functions replace the commands by checks of their arguments.
+# tests/foreign/blocks.rs reads this file before each command that tests/common/commands.rs lists as not run.
+# These functions replace the commands by checks of their arguments. Variables of a batch system are not set.
+set +u
 
 # Finds the targets, and prints what `make` would do.
 make() {

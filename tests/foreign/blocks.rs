@@ -272,11 +272,10 @@ impl Sandbox<'_> {
                 (Some(_), Some(at)) => self.example(*line, &words[at..]),
                 (Some(reason), None) => {
                     println!("{}:{line}: not run ({reason}): {text}", self.page.name);
-                    script.push_str(&format!("( eval \"$CHECKS\"; {text}\n)\n"));
+                    script.push_str(&format!("(. \"$CHECKS\"; {text}\n)\n"));
                 }
             }
         }
-        let checks = fs::read_to_string(root().join("tests/docs/shell.sh")).unwrap();
         let bin = self.dir.join("bin");
         let path = std::env::var("PATH").unwrap();
         let path = format!("{}:{}:{path}", bin.display(), library().display());
@@ -289,7 +288,7 @@ impl Sandbox<'_> {
         let output = run(plain(&mut command)
             .env("LD_LIBRARY_PATH", library_path())
             .env("REPOSITORY", root())
-            .env("CHECKS", checks)
+            .env("CHECKS", root().join("tests/docs/shell.sh"))
             .env("CARGO", bin.join("cargo"))
             .env("CARGO_TARGET_DIR", target())
             .env("OMP_WAIT_POLICY", "passive")
