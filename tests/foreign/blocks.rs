@@ -267,7 +267,7 @@ impl Sandbox<'_> {
             match (not_run(text), built.filter(|at| *at == 0 || words[0] == "mpirun")) {
                 (None, _) if *code == 0 => script.push_str(&format!("{text}\n")),
                 (None, _) => {
-                    script.push_str(&format!("{text} || code=$?\n[ \"$code\" = {code} ]\n"))
+                    script.push_str(&format!("code=0; {text} || code=$?\n[ $code = {code} ]\n"))
                 }
                 (Some(_), Some(at)) => self.example(*line, &words[at..]),
                 (Some(reason), None) => {
