@@ -270,6 +270,10 @@ impl Sandbox<'_> {
                     script.push_str(&format!("code=0; {text} || code=$?\n[ $code = {code} ]\n"))
                 }
                 (Some(_), Some(at)) => self.example(*line, &words[at..]),
+                // The folder of the bundle for a machine with a GPU is the reader's current folder.
+                (Some(_), None) if text.starts_with("./") => {
+                    assert!(root().join("gpu-bundle").join(text).is_file(), "{line}: {text}")
+                }
                 (Some(reason), None) => {
                     println!("{}:{line}: not run ({reason}): {text}", self.page.name);
                     script.push_str(&format!("(. \"$CHECKS\"; {text}\n)\n"));
