@@ -65,10 +65,15 @@ impl Sandbox<'_> {
         }
         library();
         symlink(target(), dir.join("target")).unwrap();
-        // With another path of the repository, cargo would build everything again.
+        // With another path of the repository, cargo would build everything again; with another home, it
+        // would download everything again.
         fs::create_dir(dir.join("bin")).unwrap();
-        let script =
-            format!("#!/bin/sh\ncd '{}' && exec '{}' \"$@\"\n", root().display(), env!("CARGO"));
+        let script = format!(
+            "#!/bin/sh\nHOME='{}'\ncd '{}' && exec '{}' \"$@\"\n",
+            std::env::var("HOME").unwrap_or_default(),
+            root().display(),
+            env!("CARGO")
+        );
         fs::write(dir.join("bin/cargo"), script).unwrap();
         fs::set_permissions(dir.join("bin/cargo"), fs::Permissions::from_mode(0o755)).unwrap();
         // A velocity model of 121 x 401 FP32 values in m/s, and the model that a migration begins with.
