@@ -349,6 +349,7 @@ class CheckpointSchedules(unittest.TestCase):
         )
         with open(page) as file:
             text = file.read()
+        self.assertEqual(text.count("```python\n"), 1)
         program, printed = (text.split(f"```{kind}\n")[1].split("```")[0] for kind in ("python", "text"))
         output = io.StringIO()
         before = os.getcwd()

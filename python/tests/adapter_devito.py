@@ -105,6 +105,7 @@ class Devito(unittest.TestCase):
         page = os.environ.get("GPUZIP_TEST_PAGE", os.path.join(HERE, "../../docs/devito.md"))
         with open(page) as file:
             text = file.read()
+        self.assertEqual(text.count("```python\n"), 1)
         program, printed = (text.split(f"```{kind}\n")[1].split("```")[0] for kind in ("python", "text"))
         done = python("-c", program)
         self.assertEqual(done.stdout, printed, done.stderr)

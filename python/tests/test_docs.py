@@ -1,4 +1,5 @@
-"""The programs of docs/python.md: they run one after the other, as one program."""
+"""The programs of docs/python.md, which run one after the other, as one program, and the program of
+python/README.md."""
 
 import contextlib
 import io
@@ -35,6 +36,17 @@ class Page(unittest.TestCase):
             if "print(" in line and "  # " in line:
                 self.assertIn(line.split("  # ")[1] + "\n", printed.getvalue())
         self.assertEqual(printed.getvalue().count("1.979449291628\n"), 2)
+
+    def test_the_program_of_the_readme_runs(self):
+        page = os.path.join(os.path.dirname(PAGE), "../python/README.md")
+        with open(page) as file:
+            _, *programs = file.read().split("```python\n")
+        (program,) = (program.split("```")[0] for program in programs)
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(program, page, "exec"), {})
+        # The first digits of docs/python.md, as NumPy prints them.
+        self.assertEqual(printed.getvalue(), "[1.97944929]\n")
 
 
 if __name__ == "__main__":

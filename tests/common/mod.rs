@@ -5,6 +5,7 @@ pub mod app;
 pub mod c_abi;
 pub mod cases;
 pub mod checksum;
+pub mod commands;
 pub mod cut;
 pub mod device_calls;
 pub mod draw;

@@ -27,17 +27,15 @@ pub fn page(name: &str) -> Page {
     Page { name: name.into(), text }
 }
 
-/// The pages that a reader is led to: the README, the page for contributors, and `docs/`.
+/// Every page of the repository but CHANGELOG.md, which tells of the past.
 pub fn pages() -> Vec<Page> {
-    let mut names: Vec<String> = vec!["README.md".into(), "CONTRIBUTING.md".into()];
-    for entry in fs::read_dir(root().join("docs")).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        if name.ends_with(".md") {
-            names.push(format!("docs/{name}"));
-        }
-    }
+    let mut names: Vec<&str> = sources()
+        .iter()
+        .filter_map(|path| path.strip_prefix(root()).unwrap().to_str())
+        .filter(|name| name.ends_with(".md") && *name != "CHANGELOG.md")
+        .collect();
     names.sort();
-    names.iter().map(|name| page(name)).collect()
+    names.into_iter().map(page).collect()
 }
 
 impl Page {
@@ -161,8 +159,8 @@ pub fn code() -> &'static str {
     static CODE: OnceLock<String> = OnceLock::new();
     CODE.get_or_init(|| {
         let documentation = |path: &&PathBuf| path.extension().is_none_or(|e| e != "md");
-        let these =
-            ["docs/pages.rs", "foreign/blocks.rs"].map(|file| root().join("tests").join(file));
+        let these = ["docs/pages.rs", "foreign/blocks.rs", "common/commands.rs"]
+            .map(|file| root().join("tests").join(file));
         sources()
             .iter()
             .filter(documentation)

@@ -1,4 +1,4 @@
-! Declares the variables that the Fortran blocks of the documentation use. tests/docs/pages.rs puts such a
+! Declares the variables that the Fortran blocks of the documentation use. tests/foreign/blocks.rs puts such a
 ! block in the place of the last comment line and compiles the result.
 subroutine fragment(session, config, action, curr, prev, steps, communicator)
   use gpuzip

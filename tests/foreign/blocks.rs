@@ -1,10 +1,13 @@
-//! Every code block of the documentation compiles or runs.
+//! Every code block of the documentation compiles or runs, and every command that it asks a reader to type runs
+//! as it is printed, except for those that tests/common/commands.rs lists.
 
+use crate::common::commands::{in_block, in_prose, not_run, Typed, PYTHON};
 use crate::common::pages::{code, gpuzip, pages, sources, Block, Page};
 use crate::common::{
-    compile_c, have, library, library_path, needs, plain, root, run, stdout, target, tempdir,
+    compile_c, have, library, library_path, needs, plain, root, rtm3d, run, stdout, target, tempdir,
 };
 use std::fs;
+use std::os::unix::fs::{symlink, PermissionsExt};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -15,7 +18,7 @@ fn every_block_compiles_or_runs() {
     let has_commands = |page: &Page| page.blocks().iter().any(|block| block.language == "sh");
     let (with_commands, others): (Vec<Page>, Vec<Page>) =
         pages().into_iter().partition(has_commands);
-    // Commands of two pages may build the same example, so these pages come one after the other.
+    // Pages with commands take several processors each, so these pages come one after the other.
     std::thread::scope(|scope| {
         scope.spawn(|| others.iter().for_each(check_blocks));
         with_commands.iter().for_each(check_blocks);
@@ -23,17 +26,18 @@ fn every_block_compiles_or_runs() {
 }
 
 fn check_blocks(page: &Page) {
-    let blocks = page.blocks();
-    if !blocks.is_empty() {
+    let (blocks, prose) = (page.blocks(), in_prose(page));
+    if !blocks.is_empty() || !prose.is_empty() {
         let sandbox = Sandbox::new(page);
         let next = blocks.iter().skip(1).map(Some).chain([None]);
         blocks.iter().zip(next).for_each(|(block, next)| sandbox.check(block, next));
         sandbox.pictures(&blocks);
+        prose.iter().for_each(|command| sandbox.shell(std::slice::from_ref(command), None));
     }
 }
 
-/// A folder with links to the files in the root of the repository, in which the blocks of a page
-/// run and write their files.
+/// A folder with links to the files in the root of the repository, and with copies of the folders in which
+/// commands build and write. The blocks of a page run here.
 struct Sandbox<'a> {
     page: &'a Page,
     dir: PathBuf,
@@ -53,12 +57,43 @@ impl Sandbox<'_> {
         let dir = tempdir(&format!("docs-{}", page.name.replace(['/', '.'], "-")));
         for entry in fs::read_dir(root()).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
-            if !name.starts_with('.') && name != "target" && name != "build" {
-                std::os::unix::fs::symlink(root().join(&name), dir.join(&name)).unwrap();
+            if ["benches", "c-examples", "fortran"].contains(&name.as_str()) {
+                run(Command::new("cp").arg("-r").args([root().join(&name), dir.join(&name)]));
+            } else if !name.starts_with('.') && name != "target" && name != "build" {
+                symlink(root().join(&name), dir.join(&name)).unwrap();
             }
         }
         library();
-        std::os::unix::fs::symlink(target(), dir.join("target")).unwrap();
+        symlink(target(), dir.join("target")).unwrap();
+        // With another path of the repository, cargo would build everything again; with another home, it
+        // would download everything again.
+        fs::create_dir(dir.join("bin")).unwrap();
+        let script = format!(
+            "#!/bin/sh\nHOME='{}'\ncd '{}' && exec '{}' \"$@\"\n",
+            std::env::var("HOME").unwrap_or_default(),
+            root().display(),
+            env!("CARGO")
+        );
+        fs::write(dir.join("bin/cargo"), script).unwrap();
+        fs::set_permissions(dir.join("bin/cargo"), fs::Permissions::from_mode(0o755)).unwrap();
+        // A velocity model of 121 x 401 FP32 values in m/s, and the model that a migration begins with.
+        if page.text.contains(" vp.f32 ") {
+            let speeds =
+                (0..121 * 401).flat_map(|i| (1500.0 + 20.0 * (i % 121) as f32).to_le_bytes());
+            let speeds: Vec<u8> = speeds.collect();
+            fs::write(dir.join("vp.f32"), &speeds).unwrap();
+            fs::write(dir.join("vp_init.f32"), &speeds).unwrap();
+        }
+        // Pages about more than one program take rtm3d as it is built on the page of the examples.
+        let runs = |command: &Typed| {
+            command.text.starts_with("build/rtm3d ") && not_run(&command.text).is_none()
+        };
+        let commands: Vec<Typed> =
+            page.blocks().iter().filter(|b| b.language == "sh").flat_map(in_block).collect();
+        if commands.iter().any(runs) && !page.text.contains("make -C c-examples/rtm3d\n") {
+            fs::create_dir(dir.join("build")).unwrap();
+            symlink(rtm3d(), dir.join("build/rtm3d")).unwrap();
+        }
         // A field of 64^3 FP32 values for the commands that read one.
         let value = |i: usize| {
             (0.2 * (i % 64) as f32).sin()
@@ -107,7 +142,11 @@ impl Sandbox<'_> {
             "c" => self.compiled(block, "cc", &["-std=c99", "-pedantic"], "c"),
             "cpp" => self.compiled(block, "c++", &["-std=c++14"], "cpp"),
             "fortran" => self.fortran(block),
-            "sh" => self.shell(block, next),
+            "sh" => {
+                let exact = EXACT.contains(&self.page.name.as_str());
+                let printed = next.filter(|next| next.language == "text" && exact);
+                self.shell(&in_block(block), printed);
+            }
             "ini" => {
                 let file = self.name(block, "cfg");
                 fs::write(&file, &block.text).unwrap();
@@ -124,12 +163,7 @@ impl Sandbox<'_> {
             }
             "cmake" => self.copied(block, "CMakeLists.txt"),
             "rust" => self.copied(block, ".rs"),
-            // test_docs.py and adapter_*.py in python/tests run the blocks of these pages.
-            "python" => {
-                let tested =
-                    ["python", "jax", "torch", "pyrevolve", "devito", "checkpoint_schedules"];
-                assert!(tested.iter().any(|name| self.page.name == format!("docs/{name}.md")));
-            }
+            "python" => assert!(PYTHON.iter().any(|(page, _)| *page == self.page.name)),
             _ => {}
         }
     }
@@ -220,32 +254,40 @@ impl Sandbox<'_> {
         run(Command::new(program).current_dir(&self.dir));
     }
 
-    /// Runs the commands of a block, except those that take long: `make` only prints its commands,
-    /// and only names and options are checked for `cargo` and for the examples in `build/`.
+    /// Runs commands as they are printed, in one shell. tests/docs/shell.sh has what is checked of those that
+    /// `NOT_RUN` lists: that names and options exist.
     ///
-    /// On a page of `EXACT`, a block `text` after the commands is all that they print, error messages
-    /// included.
-    fn shell(&self, block: &Block, next: Option<&Block>) {
-        for program in ["pkg-config", "mpicc", "gfortran"] {
-            if block.text.contains(&format!("{program} ")) && !have(program) {
-                return;
-            }
+    /// `printed` is a block with all that the commands print, error messages included.
+    fn shell(&self, commands: &[Typed], printed: Option<&Block>) {
+        if commands.iter().any(|command| lacks(&command.text)) {
+            return;
         }
-        let mut script = fs::read_to_string(root().join("tests/docs/shell.sh")).unwrap();
-        let printed =
-            next.filter(|next| next.language == "text" && EXACT.contains(&self.page.name.as_str()));
+        let mut script = String::new();
         if printed.is_some() {
             script.push_str("exec 2>&1\nset +e\ntrap 'exit 0' EXIT\n");
         }
-        for command in block.text.replace("\\\n", " ").lines() {
-            let words: Vec<&str> = command.split('#').next().unwrap().split_whitespace().collect();
+        for Typed { line, text, code } in commands {
+            let words: Vec<&str> = text.split_whitespace().collect();
             let built = words.iter().position(|word| word.starts_with("build/"));
-            match built.filter(|at| *at == 0 || words[0] == "mpirun") {
-                Some(at) => self.example(block, &words[at..]),
-                None => script.push_str(&format!("{command}\n")),
+            match (not_run(text), built.filter(|at| *at == 0 || words[0] == "mpirun")) {
+                (None, _) if *code == 0 => script.push_str(&format!("{text}\n")),
+                (None, _) => {
+                    script.push_str(&format!("code=0; {text} || code=$?\n[ $code = {code} ]\n"))
+                }
+                (Some(_), Some(at)) => self.example(*line, &words[at..]),
+                // The folder of the bundle for a machine with a GPU is the reader's current folder.
+                (Some(_), None) if text.starts_with("./") => {
+                    assert!(root().join("gpu-bundle").join(text).is_file(), "{line}: {text}")
+                }
+                (Some(reason), None) => {
+                    println!("{}:{line}: not run ({reason}): {text}", self.page.name);
+                    script.push_str(&format!("(. \"$CHECKS\"; {text}\n)\n"));
+                }
             }
         }
-        let path = format!("{}:{}", library().display(), std::env::var("PATH").unwrap());
+        let bin = self.dir.join("bin");
+        let path = std::env::var("PATH").unwrap();
+        let path = format!("{}:{}:{path}", bin.display(), library().display());
         let mut command = Command::new("bash");
         command
             .args(["-euc", &script, "bash"])
@@ -255,7 +297,10 @@ impl Sandbox<'_> {
         let output = run(plain(&mut command)
             .env("LD_LIBRARY_PATH", library_path())
             .env("REPOSITORY", root())
+            .env("CHECKS", root().join("tests/docs/shell.sh"))
+            .env("CARGO", bin.join("cargo"))
             .env("CARGO_TARGET_DIR", target())
+            .env("OMP_WAIT_POLICY", "passive")
             .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
             .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"));
         if let Some(expected) = printed {
@@ -266,8 +311,8 @@ impl Sandbox<'_> {
 
     /// Checks that the example has a folder in `c-examples/` or, if it is built in `build/fortran/`, in
     /// `fortran/examples/`, and that its options exist.
-    fn example(&self, block: &Block, words: &[&str]) {
-        let place = format!("{}:{}", self.page.name, block.line);
+    fn example(&self, line: usize, words: &[&str]) {
+        let place = format!("{}:{line}", self.page.name);
         let name = words[0].trim_start_matches("build/");
         let folder = match name.strip_prefix("fortran/") {
             Some(name) => root().join("fortran/examples").join(name),
@@ -302,6 +347,31 @@ impl Sandbox<'_> {
             "{place}: no source that ends in {ending} has these lines"
         );
     }
+}
+
+/// Whether a command needs a program that is not installed.
+fn lacks(command: &str) -> bool {
+    let needed = [
+        ("pkg-config", "pkg-config"),
+        ("mpicc ", "mpicc"),
+        ("mpirun ", "mpirun"),
+        ("rtm3d_mpi", "mpicc"),
+        ("petsc", "mpicc"),
+        ("gfortran ", "gfortran"),
+        ("-C fortran", "gfortran"),
+        ("shallow_water", "mpif90"),
+        ("awave-swap", "c++"),
+        ("python3 ", "python3"),
+    ];
+    let petsc = || {
+        let found = Command::new("pkg-config").args(["--exists", "PETSc"]).status();
+        found.is_ok_and(|status| status.success())
+    };
+    if (command.contains("petsc") || command.contains("burgers")) && !petsc() {
+        println!("skipped: pkg-config finds no PETSc (Debian: petsc-dev)");
+        return true;
+    }
+    needed.iter().any(|(word, program)| command.contains(word) && !have(program))
 }
 
 /// Whether a block of C or C++ begins at file scope.

@@ -1,5 +1,5 @@
 //! The examples of docs/tutorial.md compute true gradients: in FP64 they equal the differences of the
-//! misfit. tests/docs/pages.rs runs the programs of the page and compares their gradients bit for bit.
+//! misfit. tests/foreign/blocks.rs runs the programs of the page and compares their gradients bit for bit.
 
 use crate::common;
 use common::{have, root, run, stdout, tempdir};
