@@ -517,8 +517,15 @@ inline void catch_signals(const std::vector<int> &signals = std::vector<int>(), 
   detail::call(out, [&] { return gpuzip_catch_signals(numbers.empty() ? nullptr : numbers.data(), count); });
 }
 
+namespace detail {
+/* The reduction over ranks that a session calls. As the first base it is there until the session is finalized. */
+struct reduction {
+  std::unique_ptr<std::function<std::int64_t(std::int64_t)>> least;
+};
+}  // namespace detail
+
 /* A session: one device of one application. `stream` is NULL on the host backend. */
-class session : public detail::handle<gpuzip_t, gpuzip_finalize> {
+class session : private detail::reduction, public detail::handle<gpuzip_t, gpuzip_finalize> {
  public:
   /* Makes an object without a session, until one is moved into it. */
   session() noexcept = default;
@@ -665,16 +672,17 @@ class session : public detail::handle<gpuzip_t, gpuzip_finalize> {
   /* Opens the folder of restart files, as gpuzip_persist_open. */
   void persist_open(status *out = nullptr) { call(out, gpuzip_persist_open, nullptr); }
 
-  /* The same for one of several ranks. `agree_min` returns the least of a value over all ranks, and
-   * must outlive the session. */
-  void persist_open(std::int32_t rank, std::int32_t ranks, const std::function<std::int64_t(std::int64_t value)> &agree_min,
+  /* The same for one of several ranks. `agree_min` returns the least of a value over all ranks; the
+   * session keeps it. */
+  void persist_open(std::int32_t rank, std::int32_t ranks, std::function<std::int64_t(std::int64_t value)> agree_min,
                     status *out = nullptr) {
+    auto kept = std::make_unique<std::function<std::int64_t(std::int64_t)>>(std::move(agree_min));
     gpuzip_persist_options_t options = detail::sized<gpuzip_persist_options_t>();
     options.rank = rank;
     options.ranks = ranks;
     options.agree_min = detail::agree_least;
-    options.user = const_cast<std::function<std::int64_t(std::int64_t)> *>(&agree_min);
-    call(out, gpuzip_persist_open, &options);
+    options.user = kept.get();
+    if (call(out, gpuzip_persist_open, &options)) least = std::move(kept);
   }
 
   /* Returns GPUZIP_DUE_*, as gpuzip_persist_due. */

@@ -29,7 +29,7 @@ unsafe impl Send for User {}
 /// Returns the reduction of the options.
 fn agree_min(least: gpuzip_least_t, user: User, ranks: u32) -> Result<AgreeMin> {
     match least {
-        None if ranks == 1 => Ok(Box::new(Ok)),
+        _ if ranks == 1 => Ok(Box::new(Ok)),
         None => fail!(Argument, "options->agree_min is NULL with ranks = {ranks}: give a function that finds a minimum over all ranks"),
         Some(least) => Ok(Box::new(move |mut value| {
             let user = &user;
