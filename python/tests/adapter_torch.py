@@ -608,6 +608,8 @@ class Scan(unittest.TestCase):
         for v in (u, u.detach()):
             with self.assertRaisesRegex(gpuzip.UnsupportedError, "gpuzip.torch.scan writes no restart files"):
                 scan(lambda u, t: u, v, persist_dir="folder")
+            with self.assertRaisesRegex(gpuzip.UnsupportedError, "gpuzip.torch.scan writes no restart files"):
+                scan(lambda u, t: u, v, config=gpuzip.Config(persist_dir="folder"))
             with self.assertRaisesRegex(gpuzip.ConfigError, "progress is a keyword of gpuzip.adjoint"):
                 scan(lambda u, t: u, v, progress=True)
 

@@ -148,7 +148,7 @@ class _Restart:
         if due == _abi.DUE_STOP:
             self.session.persist_wait()
             stopped = Stopped(self.folder)
-            print(f"gpuzip.adjoint: {stopped}", file=sys.stderr)  # The interpreter ends without a word.
+            print(f"gpuzip.adjoint: {stopped}", file=sys.stderr)  # The interpreter prints nothing.
             raise stopped
 
     def end(self) -> None:

@@ -223,9 +223,9 @@ def given_as_memory(key: Optional[str]) -> Iterator[None]:
         raise
 
 
-def without_restart(function: str, keys: Mapping[str, Any]) -> None:
-    """Raises an error for wrong keys, and for restart files, which `function` does not write."""
-    if of(None, keys).persist_dir:
+def without_restart(function: str, config: Config) -> None:
+    """Raises an error if the configuration asks for restart files, which `function` does not write."""
+    if config.persist_dir:
         raise UnsupportedError(
             f"persist_dir: {function} writes no restart files; gpuzip.adjoint does, and a loop of your own over a "
             "gpuzip.Session can"

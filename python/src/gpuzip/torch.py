@@ -15,7 +15,7 @@ from ._reads import CONSTANTS, reads
 from ._torch_graph import eager, gradients, refuse_others
 from ._torch_state import Arrays, Form, Leaves, Random, autocast, differentiable, restrided, versions
 from .actions import FORWARD, RESTORE, SAVE
-from .config import budget, given_as_memory, without_restart
+from .config import budget, given_as_memory, of, without_restart
 from .errors import ArgumentError, UnsupportedError
 from .session import Session
 
@@ -364,7 +364,8 @@ def scan(
     (leaves, tree), (named, params_tree) = tree_flatten(state), tree_flatten(params)
     form = Form(state, leaves, tree)
     session_keys, of_memory = _budget(memory, leaves, dict(config))
-    without_restart("gpuzip.torch.scan", session_keys)
+    keys = {key: value for key, value in session_keys.items() if key not in ("config", "roles")}
+    without_restart("gpuzip.torch.scan", of(session_keys.get("config"), keys))
     loop = _Loop(step, n, form, params_tree)
     if torch.is_grad_enabled() and any(getattr(leaf, "requires_grad", False) for leaf in (*leaves, *named)):
         with given_as_memory(of_memory):
