@@ -1,9 +1,9 @@
 """Puts the library and the command gpuzip into the wheel.
 
-They come from the folder of the library that GPUZIP_LIBRARY names, or else from cargo's folder
-target/release, after `cargo build --release` has brought it up to date. An editable installation has
-links to these files in src/gpuzip. The sources of the library are the repository, or in an sdist the
-folder `library`.
+They come from the folder of the library that GPUZIP_LIBRARY names, the command also from the folder bin
+of an installation, or else from cargo's folder target/release, after `cargo build --release` has brought
+it up to date. An editable installation has links to these files in src/gpuzip. The sources of the library
+are the repository, or in an sdist the folder `library`.
 """
 
 import os
@@ -14,7 +14,12 @@ from pathlib import Path
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-FILES = {"libgpuzip.so": "libgpuzip.so.0", "gpuzip": "gpuzip"}
+# Of each file its name in the package, its names elsewhere, and the folders in which it may be, relative to the one
+# that GPUZIP_LIBRARY names: the library's, or PREFIX of `make install`, where lib/gpuzip is a folder of modules.
+FILES = {
+    "libgpuzip.so.0": (("libgpuzip.so", "libgpuzip.so.0"), ("", "lib")),
+    "gpuzip": (("gpuzip",), ("", "bin", "../bin")),
+}
 
 # Processors by the number e_machine in the header of an ELF file.
 PROCESSORS = {62: "x86_64", 183: "aarch64"}
@@ -43,12 +48,11 @@ class Hook(BuildHookInterface):
     def initialize(self, version, build_data):
         folder = self.binaries()
         sources = []
-        for name, packaged in FILES.items():
-            source = folder / name
-            if not source.exists() and name != packaged:
-                source = folder / packaged
-            if not source.exists():
-                raise FileNotFoundError(f"{source} is missing: `make build` makes it")
+        for packaged, (names, places) in FILES.items():
+            found = [folder / place / name for place in places for name in names]
+            source = next((path for path in found if path.is_file()), None)
+            if source is None:
+                raise FileNotFoundError(f"{found[0]} is missing: `make build` makes it")
             if version == "editable":
                 link = Path(self.root, "src/gpuzip", packaged)
                 link.unlink(missing_ok=True)

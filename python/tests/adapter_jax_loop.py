@@ -327,6 +327,10 @@ class Scan(unittest.TestCase):
                 wrong(self.u)
         with self.assertRaisesRegex(gpuzip.ConfigError, "checkpointing_snaps"):
             ours(self.u, self.speed, checkpointing_snap=3)
+        with self.assertRaisesRegex(gpuzip.UnsupportedError, "gpuzip.jax.loop writes no restart files"):
+            ours(self.u, self.speed, persist_dir="folder", **FEW)
+        with self.assertRaisesRegex(gpuzip.ConfigError, "memory is a keyword of gpuzip.adjoint and of scan"):
+            ours(self.u, self.speed, memory="64K")
         for leaf in (jax.random.key(1), jnp.zeros((0, 3))):
             with self.assertRaisesRegex(gpuzip.UnsupportedError, "leaf 1 of the state.*gpuzip.jax.scan"):
                 gpuzip.jax.loop(lambda state, t: state, (self.u, leaf), 3)

@@ -348,7 +348,7 @@ class Scan(unittest.TestCase):
             ("1M", {"host_budget": "1M"}, gpuzip.ArgumentError, "memory is host_budget where the state is"),
             ("2 parsecs", {}, gpuzip.ConfigError, "memory = '2 parsecs': use a byte count"),
             (0, {}, gpuzip.ConfigError, "memory = 0: give a number"),
-            (64, {}, gpuzip.BudgetError, "host_budget"),
+            (64, {}, gpuzip.BudgetError, "host_budget to at least that; memory is host_budget here"),
         ):
             with self.assertRaisesRegex(kind, text):
                 ours(self.u, self.speed, memory=memory, **keys)
@@ -605,6 +605,13 @@ class Scan(unittest.TestCase):
             scan(lambda u, t: u, u, adjoint_every=3)
         with self.assertRaisesRegex(gpuzip.ConfigError, "checkpointing_snaps"):
             scan(lambda u, t: u, u, checkpointing_snap=3)
+        for v in (u, u.detach()):
+            with self.assertRaisesRegex(gpuzip.UnsupportedError, "gpuzip.torch.scan writes no restart files"):
+                scan(lambda u, t: u, v, persist_dir="folder")
+            with self.assertRaisesRegex(gpuzip.UnsupportedError, "gpuzip.torch.scan writes no restart files"):
+                scan(lambda u, t: u, v, config=gpuzip.Config(persist_dir="folder"))
+            with self.assertRaisesRegex(gpuzip.ConfigError, "progress is a keyword of gpuzip.adjoint"):
+                scan(lambda u, t: u, v, progress=True)
 
     def test_the_page_is_right(self):
         page = os.environ.get("GPUZIP_TEST_PAGE", os.path.join(os.path.dirname(__file__), "../../docs/torch.md"))

@@ -21,7 +21,7 @@ class Problem:
     def __init__(self, kind, swaps=False):
         self.kind, self.swaps = kind, swaps
         self.model = 3.6 + 0.006 * numpy.arange(64)
-        self.gradient = numpy.zeros(64)
+        self.gradient, self.misfit = numpy.zeros(64), numpy.zeros(1)
         self.steps, self.reversed, self.fails_at = [], [], None
 
     def form(self, u, v):
@@ -57,10 +57,13 @@ class Problem:
 
     def final(self, state):
         u, v = self.parts(state)
+        self.misfit += u.sum()
         return self.form(u - 0.5, v**2)
 
     def run(self, **keys):
-        keys = {"final_adjoint": self.final, "keep": {"gradient": self.gradient}, "log_level": "error", **keys}
+        if "persist_dir" in keys:
+            keys = {"keep": {"gradient": self.gradient, "misfit": self.misfit}, **keys}
+        keys = {"final_adjoint": self.final, "log_level": "error", **keys}
         return gpuzip.adjoint(self.step, self.adjoint_step, self.initial(), N, **keys)
 
     def killed(self, fails_at, **keys):
@@ -89,7 +92,7 @@ class Problem:
         return self.bits(adjoint)
 
     def bits(self, adjoint):
-        return [part.tobytes() for part in (*self.parts(adjoint), self.gradient)]
+        return [part.tobytes() for part in (*self.parts(adjoint), self.gradient, self.misfit)]
 
 
 KINDS = [("array", False), ("list", False), ("dict", False), ("list", True), ("dict", True)]
@@ -133,6 +136,12 @@ class Adjoint(unittest.TestCase):
 
         found = gpuzip.adjoint(step, adjoint_step, numpy.ones(2), 1)
         self.assertEqual((seen, found.tolist()), ([(0, [1, 1], [0, 0])], [1, 1]))
+
+    def test_of_a_tuple_a_list_is_made(self):
+        run = Problem("list", True)
+        state = tuple(run.initial())
+        found = gpuzip.adjoint(run.step, run.adjoint_step, state, N, final_adjoint=lambda u: tuple(run.final(u)), checkpointing_snaps=3)
+        self.assertEqual((type(found), run.bits(found)), (list, Problem("list", True).stored()))
 
     def test_a_lossy_codec_keeps_its_bound(self):
         seen = {}
@@ -185,6 +194,8 @@ class Adjoint(unittest.TestCase):
         def doubles(state, t):
             state["v"] = state["u"]
 
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
         one, two = numpy.ones(3), {"u": numpy.ones(3), "v": numpy.ones(3)}
         keys = {"checkpointing_algorithm": "revolve", "checkpointing_snaps": 2, "log_level": "error"}
         for error, text, call in (
@@ -196,8 +207,18 @@ class Adjoint(unittest.TestCase):
             (gpuzip.ArgumentError, "state has no arrays", lambda: gpuzip.adjoint(fine, fine, {}, 9)),
             (gpuzip.ArgumentError, "n = 0", lambda: gpuzip.adjoint(fine, fine, one, 0)),
             (gpuzip.ShapeError, r"has \(1,\) where adjoint has the shape \(3,\)", lambda: gpuzip.adjoint(fine, fine, one, 9, final_adjoint=numpy.ones(1), **keys)),
-            (gpuzip.ShapeError, "final_adjoint has 1 arrays, and adjoint has 2", lambda: gpuzip.adjoint(fine, fine, two, 9, final_adjoint={"u": one}, **keys)),
+            (gpuzip.ShapeError, "final_adjoint has 1 arrays, and adjoint has 2", lambda: gpuzip.adjoint(fine, fine, [one, one], 9, final_adjoint=[one], **keys)),
+            (gpuzip.ShapeError, "final_adjoint has no array 'v'", lambda: gpuzip.adjoint(fine, fine, two, 9, final_adjoint={"u": one, "w": one}, **keys)),
+            (TypeError, "final_adjoint is a ndarray, and the state is a dict", lambda: gpuzip.adjoint(fine, fine, two, 9, final_adjoint=one, **keys)),
+            (TypeError, r"final_adjoint returned None: .* adjoint of u\(n\)", lambda: gpuzip.adjoint(fine, fine, one, 9, final_adjoint=fine, **keys)),
             (gpuzip.ConfigError, "memory is host_budget", lambda: gpuzip.adjoint(fine, fine, one, 9, memory="1K", host_budget="1K")),
+            (gpuzip.ConfigError, "^memory = '2 parsecs': use a byte count", lambda: gpuzip.adjoint(fine, fine, one, 9, memory="2 parsecs")),
+            (gpuzip.ConfigError, "^memory = 0: give", lambda: gpuzip.adjoint(fine, fine, one, 9, memory=0)),
+            (gpuzip.BudgetError, "raise .*host_budget to at least that; memory is host_budget here$", lambda: gpuzip.adjoint(fine, fine, one, 9, memory=64)),
+            (gpuzip.BudgetError, "raise .*host_budget to at least that$", lambda: gpuzip.adjoint(fine, fine, one, 9, host_budget=64)),
+            (gpuzip.ArgumentError, "give persist_dir, too", lambda: gpuzip.adjoint(fine, fine, one, 9, keep={"g": one})),
+            (gpuzip.ArrayError, r"keep\['J'\] is a float, .* such as numpy.zeros\(1\)", lambda: gpuzip.adjoint(fine, fine, one, 9, keep={"J": 0.0}, persist_dir=folder.name)),
+            (gpuzip.ArrayError, r"keep\['J'\] is a float32", lambda: gpuzip.adjoint(fine, fine, one, 9, keep={"J": one.astype("f")[0]}, persist_dir=folder.name)),
             *((gpuzip.ConfigError, key, lambda key=key, value=value: gpuzip.adjoint(fine, fine, one, 9, **{key: value}))
               for key, value in (("zero_copy", True), ("adjoint_every", 2), ("sweeps", 2))),
         ):
@@ -254,7 +275,8 @@ class Restart(unittest.TestCase):
         with mock.patch.object(other, "initial", lambda: initial):
             with self.assertRaisesRegex(gpuzip.StateError, "are not of this run"):
                 other.run(**self.keys)
-        for keep in ({"other": other.gradient}, {}, {"gradient": numpy.zeros(3)}):
+        misfit = {"misfit": other.misfit}
+        for keep in ({"other": other.gradient, **misfit}, misfit, {"gradient": numpy.zeros(3), **misfit}):
             with self.assertRaisesRegex(gpuzip.StateError, "are not of this run"):
                 other.run(keep=keep, **self.keys)
         # Other differences are the library's to tell.
@@ -286,8 +308,9 @@ class Restart(unittest.TestCase):
                 raise"""
         words = [sys.executable, "-c", code, os.path.dirname(os.path.abspath(__file__)), repr(self.keys)]
         done = subprocess.run(words, capture_output=True, text=True)
-        self.assertEqual((done.returncode, done.stderr), (3, ""))
-        self.assertEqual(done.stdout, f"the run was stopped; its restart files are in {self.keys['persist_dir']}\n")
+        told = f"the run was stopped; its restart files are in {self.keys['persist_dir']}\n"
+        self.assertEqual((done.returncode, done.stderr), (3, f"gpuzip.adjoint: {told}"))
+        self.assertEqual(done.stdout, told)
         again, whole = Problem("array"), Problem("array")
         whole.run(checkpointing_algorithm="revolve", checkpointing_snaps=3)
         self.assertEqual(again.bits(again.run(**self.keys)), Problem("array").stored())

@@ -90,11 +90,31 @@ class Refused(unittest.TestCase):
     def test_objects_that_are_not_arrays(self):
         self.refused(gpuzip.ArrayError, "list is not an array|float is not an array", [1.0, 2.0])
         self.refused(TypeError, "neither the buffer protocol", object())
+        self.refused(gpuzip.ArrayError, r"a dict is not an array: .* list\(state.values\(\)\)", {"u": initial()})
+        with self.assertRaisesRegex(gpuzip.ArrayError, r"list\(state.values\(\)\)"):
+            gpuzip.plan({"u": initial()}, 3, **KEYS)
 
     def test_other_shapes_and_types(self):
-        self.refused(gpuzip.ShapeError, "", initial(6))
-        self.refused(gpuzip.ShapeError, "", array.array("f", [0] * 5))
-        self.refused(gpuzip.ShapeError, "", initial(), initial())
+        self.refused(gpuzip.ShapeError, r"shape \(6,\) and the type <f8, the session's \(5,\) and <f8$", initial(6))
+        self.refused(gpuzip.ShapeError, r"shape \(5,\) and the type <f4, the session's \(5,\) and <f8$", array.array("f", [0] * 5))
+        self.refused(gpuzip.ShapeError, "2 fields: the session has 1$", initial(), initial())
+
+    @needs_numpy
+    def test_the_field_of_another_shape_is_told_in_the_order_of_numpy(self):
+        right = [numpy.zeros(3), gpuzip.Field(numpy.zeros((4, 6), order="F"), order="F")]
+        wrong = gpuzip.Field(numpy.zeros((4, 5), order="F"), order="F")
+        with gpuzip.Session(right, 3, **KEYS) as session:
+            for action in session:
+                if action.type == gpuzip.SAVE:
+                    with self.assertRaisesRegex(gpuzip.ShapeError, r"field 1 .*shape \(4, 5\) .* session's \(4, 6\)"):
+                        session.save(action.ts, right[0], wrong)
+                    session.save(action.ts)
+                elif action.type == gpuzip.RESTORE:
+                    with self.assertRaisesRegex(gpuzip.ShapeError, r"field 1 .*shape \(4, 5\) .* session's \(4, 6\)"):
+                        session.retrieve(action.ts, right[0], wrong)
+                    session.retrieve(action.ts)
+                    return
+        self.fail("nothing was restored")
 
     def test_strides(self):
         self.refused(gpuzip.ArrayError, r"shape \(5,\) and strides \(16,\) bytes", memoryview(initial(10))[::2])
@@ -152,6 +172,9 @@ class Configuration(unittest.TestCase):
                 gpuzip.Config(**{key: value})
         with self.assertRaisesRegex(gpuzip.ConfigError, "did you mean host_budget"):
             gpuzip.Config(host_budgets=1)
+        for key, remedy in (("memory", "here give host_budget"), ("progress", "gpuzip.progress shows"), ("keep", "gpuzip.adjoint")):
+            with self.assertRaisesRegex(gpuzip.ConfigError, f"no configuration key '{key}': {key} is a keyword of .*{remedy}"):
+                gpuzip.plan(initial(), 3, **{key: 1})
 
     def test_every_status_has_a_class(self):
         statuses = {v for k, v in vars(gpuzip._abi).items() if k.startswith("ERR_")}

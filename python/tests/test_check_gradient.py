@@ -120,6 +120,30 @@ class Gradient(unittest.TestCase):
         self.assertEqual(len(html.findall("table/tr")), 6)
         self.assertEqual(html.find("p").text, lines[-1])
 
+    def test_a_function_of_arrays_of_another_library(self):
+        class Tensor:
+            def __init__(self, values):
+                self.values = values
+
+            def __array__(self, dtype=None, copy=None):
+                return numpy.asarray(self.values, dtype)
+
+        def squares(x):
+            if not isinstance(x, Tensor):
+                raise TypeError("no Tensor")
+            return (x.values**2).sum()
+
+        with self.assertRaisesRegex(TypeError, r"f got arrays of NumPy, .* x has a Tensor: .*\(no Tensor\)"):
+            gpuzip.check_gradient(squares, 2 * self.x, Tensor(self.x))
+        with self.assertRaisesRegex(TypeError, "^no Tensor$"):
+            gpuzip.check_gradient(squares, 2 * self.x, self.x)
+        self.assertTrue(gpuzip.check_gradient(lambda x: squares(Tensor(x)), 2 * self.x, Tensor(self.x)).passed)
+
+    def test_a_gradient_by_a_lossy_codec_passes_with_a_tolerance(self):
+        wrong = gradient(self.x) * (1 + 1e-4)
+        self.assertFalse(gpuzip.check_gradient(f, wrong, self.x, h=0.1).passed)
+        self.assertTrue(gpuzip.check_gradient(f, wrong, self.x, h=0.1, tolerance=1e-3).passed)
+
     def test_what_cannot_be_checked(self):
         for error, text, call in (
             (gpuzip.ArrayError, "type int64", lambda: gpuzip.check_gradient(f, gradient, numpy.arange(3))),

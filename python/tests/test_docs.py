@@ -3,9 +3,12 @@ python/README.md."""
 
 import contextlib
 import io
+import logging
 import os
 import tempfile
 import unittest
+
+import gpuzip
 
 PAGE = os.path.abspath(
     os.environ.get("GPUZIP_TEST_PAGE", os.path.join(os.path.dirname(__file__), "../../docs/python.md"))
@@ -25,10 +28,16 @@ class Page(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         os.chdir(folder.name)
+        logged = logging.getLogger("page")
+        logged.propagate, lines = False, []
+        logged.addFilter(lambda record: lines.append(record.getMessage()))
+        gpuzip.log_to(logged)
+        self.addCleanup(gpuzip.log_to, None)
         names, printed = {}, io.StringIO()
         with contextlib.redirect_stdout(printed):
             for program in programs:
                 exec(compile(program, PAGE, "exec"), names)
+        self.assertEqual(lines, [])  # no warning
         for text in outputs:
             self.assertIn(text + "\n", printed.getvalue())
         # Comments behind calls of print say what is printed.

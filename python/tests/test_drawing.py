@@ -131,6 +131,8 @@ class Plans(unittest.TestCase):
         self.assertIsInstance(plan, gpuzip.Summary)
         self.assertEqual(pickle.loads(pickle.dumps(plan))._repr_svg_(), plan.svg())
         self.assertIsNone(plan._replace(steps=25)._repr_svg_())
+        shown = repr(gpuzip.plan(u, 24, compressor="dct", compression_factor=4, **REVOLVE))
+        self.assertRegex(shown, r"^Plan\(algorithm=1 \(revolve\), policy=0 \(clairvoyant\), steps=24, .*compressor=5 \(dct\), raw_slots=0.*\)$")
 
     def test_a_notebook_makes_no_session_on_a_gpu(self):
         plan = gpuzip.plan(gpuzip.Field(shape=100, dtype="float64"), 24, backend="cuda", **REVOLVE)

@@ -378,9 +378,13 @@ class Ends(unittest.TestCase):
         session = gpuzip.Session(initial(), 5, **REVOLVE)
         session.finalize()
         for call in (session.get_action, session.setup, session.stats, lambda: session.save(0, initial())):
-            with self.assertRaises(gpuzip.HandleError):
+            with self.assertRaisesRegex(gpuzip.HandleError, r"^gpuzip_\w+: this session was finalized, by `finalize`"):
                 call()
         session.finalize()
+        schedule = gpuzip.Schedule(5, **REVOLVE)
+        schedule.release()
+        with self.assertRaisesRegex(gpuzip.HandleError, "this schedule was released$"):
+            schedule.summary()
 
     def test_sessions_that_nobody_holds_are_finalized(self):
         session = gpuzip.Session(initial(), 5, **REVOLVE)

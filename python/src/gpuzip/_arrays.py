@@ -3,7 +3,7 @@
 import ctypes
 import sys
 from operator import index
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from . import _abi
 from .errors import ArgumentError, ArrayError
@@ -312,6 +312,8 @@ def describe(array: Any, writable: bool, stream: Optional[int] = None) -> Descri
         found = _by_buffer(array)
     elif hasattr(array, "__dlpack__"):
         found = _by_dlpack(array, stream, writable)
+    elif isinstance(array, Mapping):
+        raise ArrayError(f"a {type(array).__name__} is not an array: give a list of its arrays, list(state.values())")
     else:
         raise ArrayError(
             f"{type(array).__name__} is not an array: it has neither the buffer protocol nor "

@@ -14,7 +14,7 @@ from jax.extend.core import jaxpr_as_fun
 from ._arrays import int32
 from ._reads import CONSTANTS, reads
 from .actions import FORWARD, RESTORE, SAVE
-from .config import of
+from .config import of, without_restart
 from .errors import ArgumentError, UnsupportedError
 from .session import Session
 
@@ -243,7 +243,7 @@ def loop(step: Callable[..., Any], state: Any, n: int, *params: Any, **config: "
     n = int32("n", n)
     if n < 1:
         raise ArgumentError(f"n is {n}: gpuzip.jax.loop needs at least one time step")
-    of(None, config)  # A wrong key is an error without a gradient, too.
+    without_restart("gpuzip.jax.loop", of(None, config))  # A wrong key is an error without a gradient, too.
     state = jax.tree.map(jnp.asarray, state)
     for k, leaf in enumerate(jax.tree.leaves(state)):
         if not leaf.size or jnp.issubdtype(leaf.dtype, jax.dtypes.extended):

@@ -9,7 +9,8 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from ._chains import ADJOINT, LOAD, RECORD, STORE, Cost, Order, plan
 from ._torch_graph import eager, gradients, refuse_others
-from ._torch_state import Leaves, Random, autocast, autocast_now, budget, differentiable, versions
+from ._torch_state import Leaves, Random, autocast, autocast_now, differentiable, versions
+from .config import budget
 from .errors import ArgumentError, UnsupportedError
 
 

@@ -1,7 +1,7 @@
 """Finds and opens libgpuzip.
 
-The library is the file, or is in the folder, that the environment variable GPUZIP_LIBRARY names;
-else it is the file in this package; else the one that the system's loader finds.
+The library is the file, or is in the folder or in its folder lib, that the environment variable GPUZIP_LIBRARY
+names; else it is the file in this package; else the one that the system's loader finds.
 """
 
 import ctypes
@@ -16,8 +16,12 @@ PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 def _path() -> str:
     named = os.environ.get("GPUZIP_LIBRARY")
+    if named and os.path.isdir(named):
+        # The folder of the library, or PREFIX of `make install`.
+        folder, prefix = os.path.join(named, SONAME), os.path.join(named, "lib", SONAME)
+        return prefix if os.path.exists(prefix) and not os.path.exists(folder) else folder
     if named:
-        return os.path.join(named, SONAME) if os.path.isdir(named) else named
+        return named
     packaged = os.path.join(PACKAGE, SONAME)
     return packaged if os.path.exists(packaged) else SONAME
 

@@ -7,8 +7,7 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from ._arrays import fields_of
-from .config import Config
-from .errors import ArgumentError, ConfigError, UnsupportedError
+from .errors import ArgumentError, UnsupportedError
 
 Leaves = List[Any]
 Strides = Tuple[int, ...]
@@ -224,14 +223,3 @@ def autocast(cache: bool = True) -> Any:
             yield
 
     return block
-
-
-def budget(memory: Any) -> int:
-    """The number of bytes that the keyword `memory` says."""
-    try:
-        found = int(Config(host_budget=memory).host_budget)
-    except ConfigError as reason:
-        raise ConfigError(str(reason).replace("host_budget", "memory", 1)) from None
-    if found == 0:
-        raise ConfigError(f"memory = {memory!r}: give a number of bytes above 0")
-    return found

@@ -2,7 +2,9 @@
 
 import hashlib
 import os
+import sys
 from fnmatch import fnmatch
+from numbers import Number
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Union
 
 from . import _abi
@@ -75,6 +77,14 @@ class _Arrays:
 
     def fill(self, given: Any, what: str) -> None:
         """Writes `given`, arrays in the form of these, into these."""
+        if given is None:
+            raise TypeError(f"{what} returned None: it must return the adjoint of u(n), in the form of the state")
+        if isinstance(self.value, dict):
+            if not isinstance(given, Mapping):
+                raise TypeError(f"{what} is a {type(given).__name__}, and the state is a dict: give a dict with its keys")
+            missing = [key for key in self.keys if key not in given]
+            if missing:
+                raise ShapeError(f"{what} has no array {missing[0]!r}, and the state has")
         if isinstance(self.value, (dict, list)) and len(given) != len(self.keys):
             raise ShapeError(f"{what} has {len(given)} arrays, and {self.name} has {len(self.keys)}")
         for key, array in zip(self.keys, self.arrays()):
@@ -102,6 +112,12 @@ class _Restart:
     """The restart files of a run, which is shot 0 of its folder."""
 
     def __init__(self, session: Session, config: Config, run: str, parts: Mapping[str, Any]) -> None:
+        for name, array in parts["keep"].items():
+            if isinstance(array, Number):
+                raise ArrayError(
+                    f"keep[{name!r}] is a {type(array).__name__}, which no step can change in place: keep an array of one "
+                    "value, such as numpy.zeros(1)"
+                )
         self.session, self.folder, self.parts = session, config.persist_dir, parts
         # The name of this array tells runs apart: the library refuses files that have another one.
         self.run: Dict[str, Any] = {f"run {run}": bytearray(8)}
@@ -131,7 +147,9 @@ class _Restart:
         self.session.persist_write(0, self.run, self._within())
         if due == _abi.DUE_STOP:
             self.session.persist_wait()
-            raise Stopped(self.folder)
+            stopped = Stopped(self.folder)
+            print(f"gpuzip.adjoint: {stopped}", file=sys.stderr)  # The interpreter prints nothing.
+            raise stopped
 
     def end(self) -> None:
         """After the run: removes its generations, so that the next call begins anew."""
@@ -150,13 +168,13 @@ def _identity(arrays: _Arrays) -> str:
     return digest.hexdigest()
 
 
-def _configured(config: Optional[Config], keys: Mapping[str, Any], memory: Any, on_device: bool) -> Config:
+def _configured(config: Optional[Config], keys: Mapping[str, Any], memory: Any, budget: str) -> Config:
     config = _config.of(config, keys)
     if memory is not None:
-        budget = "device_budget" if on_device else "host_budget"
         if getattr(config, budget):
             raise ConfigError(f"memory is {budget}: give one of them")
-        config = config.copy(**{budget: memory})
+        found: Dict[str, Any] = {budget: _config.budget(memory)}
+        config = config.copy(**found)
     for key in ("zero_copy", "adjoint_every", "sweeps"):
         if getattr(config, key) > (0 if key == "zero_copy" else 1):
             raise ConfigError(f"{key} = {getattr(config, key)}: gpuzip.adjoint has no loop for it; write one with gpuzip.Session")
@@ -178,7 +196,8 @@ def adjoint(
 ) -> Any:
     """Returns the adjoint of the initial state of `n` time steps, in the form of `state`.
 
-    `state` is the initial state u(0): an array of NumPy, or a list or a dict of arrays. It is copied, and stays as it is.
+    `state` is the initial state u(0): an array of NumPy, or a list or a dict of arrays; of a tuple a list is made. It is
+    copied, and stays as it is.
 
     `step(state, t)` changes `state` from u(t) to u(t+1), for t = 0, ..., n-1, and returns None. It writes into the arrays,
     or puts others of the same shapes and types into the list or dict; these belong to the run then, which overwrites
@@ -197,19 +216,25 @@ def adjoint(
     found: docs/faq.md.
 
     With the key `persist_dir` the run writes restart files into this folder, and the same call goes on from them. `keep`
-    names the arrays that steps and adjoint steps write beside their arguments: they are stored and restored, too.
+    names the arrays that `step`, `adjoint_step` and `final_adjoint` write beside their arguments: they are stored and
+    restored, too. A run that goes on after u(n) does not call `final_adjoint` again. These arrays must be changed in
+    place: `g += x`, since `g = g + x` makes another array, which is not stored. A number is an array with one value.
     Files of a run with another initial state or other arrays are a `StateError`; of other models gpuzip knows
-    nothing. A requested stop raises `Stopped`. A run that ends removes its files.
+    nothing. A requested stop raises `Stopped`, after a line on stderr. A run that ends removes its generations; two
+    small files, a journal and a lock, stay.
     """
     n = int32("n", n)
     if n < 1:
         raise ArgumentError(f"n = {n}: there must be at least one time step")
     live, back = _Arrays("state", state), _Arrays("adjoint", state)
     on_device = any(hasattr(array, "__cuda_array_interface__") for array in live.arrays())
-    config = _configured(config, keys, memory, on_device)
+    budget = "device_budget" if on_device else "host_budget"
+    config = _configured(config, keys, memory, budget)
+    if keep and not config.persist_dir:
+        raise ArgumentError("keep is for restart files: give persist_dir, too, or leave keep out")
     for array in back.arrays():
         array[...] = 0
-    with Session(live.arrays(), n, config) as session:
+    with _config.given_as_memory(None if memory is None else budget), Session(live.arrays(), n, config) as session:
         if all(isinstance(key, str) and 0 < len(key.encode()) <= 80 for key in live.keys):
             session.name_fields(*live.keys)
         files = None

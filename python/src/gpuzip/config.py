@@ -1,5 +1,6 @@
 """The configuration of schedules and sessions."""
 
+import contextlib
 import ctypes
 import difflib
 import os
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, Mapping, Optional, Union
 
 from . import _abi
 from ._library import library
-from .errors import ConfigError, check
+from .errors import BudgetError, ConfigError, UnsupportedError, check
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -98,7 +99,8 @@ class Config:
     kB to TB of 1000), a path also as a `pathlib.Path`. An unknown key or a value that the key does
     not accept is a `ConfigError`. `gpuzip.keys()` describes all keys.
 
-    The environment variables GPUZIP_<KEY> have an effect on `Config.load` only.
+    The environment variables GPUZIP_<KEY> have an effect on `Config.load` only, but for GPUZIP_CHECK, which every
+    session follows.
     """
 
     __slots__ = ("_struct",)
@@ -149,12 +151,11 @@ class Config:
         if key not in _abi.KEYS:
             raise AttributeError(f"there is no configuration key {key!r}{_hint(key)}")
         value = getattr(self._struct, key)
-        names = _abi.KEYS[key][2]
         if isinstance(value, bytes):
             return os.fsdecode(value)
-        if "true" in names and value in (0, 1):
+        if "true" in _abi.KEYS[key][2] and value in (0, 1):
             return bool(value)
-        return next((name for name, number in names.items() if number == value), value)
+        return name_of(key, value)
 
     def __dir__(self) -> "list[str]":
         return [*super().__dir__(), *_abi.KEYS]
@@ -173,7 +174,22 @@ def _made(keys: Dict[str, Any]) -> Config:
     return Config(**keys)
 
 
+def name_of(key: str, value: Any) -> Any:
+    """Returns the name of a value of this key, or the value if it has none."""
+    return next((name for name, number in _abi.KEYS[key][2].items() if number == value), value)
+
+
+# Keywords of some functions, which are no keys.
+_KEYWORDS = {
+    "memory": "memory is a keyword of gpuzip.adjoint and of scan; here give host_budget, on a GPU device_budget",
+    "progress": "progress is a keyword of gpuzip.adjoint; gpuzip.progress shows the bar in your own loop",
+    "keep": "keep is a keyword of gpuzip.adjoint",
+}
+
+
 def _hint(key: str) -> str:
+    if key in _KEYWORDS:
+        return f": {_KEYWORDS[key]}"
     near = difflib.get_close_matches(key, _abi.KEYS, 1)
     return f": did you mean {near[0]}?" if near else "; gpuzip.keys() lists all keys"
 
@@ -183,6 +199,37 @@ def of(config: Optional[Config], keys: Mapping[str, Any]) -> Config:
     if config is None:
         return Config(**keys)
     return config.copy(**keys) if keys else config
+
+
+def budget(memory: Any) -> int:
+    """Returns the number of bytes that the keyword `memory` says."""
+    try:
+        found = int(Config(host_budget=memory).host_budget)
+    except ConfigError as reason:
+        raise ConfigError(str(reason).replace("host_budget", "memory", 1)) from None
+    if found == 0:
+        raise ConfigError(f"memory = {memory!r}: give a number of bytes above 0")
+    return found
+
+
+@contextlib.contextmanager
+def given_as_memory(key: Optional[str]) -> Iterator[None]:
+    """A block whose errors of budgets say that the caller has given the key `key` as `memory`; None: it has not."""
+    try:
+        yield
+    except BudgetError as reason:
+        if key is not None:
+            reason.args = (f"{reason}; memory is {key} here",)
+        raise
+
+
+def without_restart(function: str, config: Config) -> None:
+    """Raises an error if the configuration asks for restart files, which `function` does not write."""
+    if config.persist_dir:
+        raise UnsupportedError(
+            f"persist_dir: {function} writes no restart files; gpuzip.adjoint does, and a loop of your own over a "
+            "gpuzip.Session can"
+        )
 
 
 def keys() -> Dict[str, Dict[str, Any]]:

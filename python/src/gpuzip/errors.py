@@ -49,7 +49,7 @@ class StateError(Error, RuntimeError):
 
 
 class HandleError(Error, RuntimeError):
-    """The session or schedule was given back before."""
+    """The session, schedule or `Quality` was given back before."""
 
 
 class ForkedError(Error, RuntimeError):
@@ -121,6 +121,13 @@ for _status, _class in CLASSES.items():
     _class.status = _status
 
 
+# What was done to the object of a handle, by its type.
+_GIVEN_BACK = {
+    "gpuzip_t": "this session was finalized, by `finalize` or at the end of its `with` block",
+    "gpuzip_schedule_t": "this schedule was released",
+    "gpuzip_quality_t": "this Quality was closed",
+}
+
 _thread = threading.local()  # `raised`: what a function of `raised` below has raised, until it is told
 
 
@@ -145,6 +152,9 @@ def last_error(status: int) -> BaseException:
     if reason is not None and not isinstance(reason, Exception):
         return reason
     text = library.gpuzip_last_error().decode("utf-8", "replace")
+    call, _, what = text.partition(": ")
+    ended = [words for kind, words in _GIVEN_BACK.items() if status == _abi.ERR_HANDLE and f" {kind} handle" in what]
+    text = f"{call}: {ended[0]}" if ended else text
     error = CLASSES.get(status, Error)(text)
     error.status = status
     error.__cause__ = reason

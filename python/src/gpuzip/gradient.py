@@ -86,6 +86,8 @@ class _Point:
         for part in self.parts:
             if part.dtype.kind != "f":
                 raise ArrayError(f"x has values of the type {part.dtype}: it must have floating-point numbers")
+        # The type of arrays of another library; f gets NumPy's.
+        self.foreign = next((type(part).__name__ for part in self._of(x) if not isinstance(part, numpy.ndarray)), None)
         self.eps = max(float(numpy.finfo(part.dtype).eps) for part in self.parts)
 
     def _of(self, value: Any) -> List[Any]:
@@ -134,10 +136,12 @@ def check_gradient(
     The Taylor test: |f(x+hd) - f(x) - h g.d| falls with the square of h. The dot-product test: g.d is the derivative of
     f along d, which central differences tell. f is evaluated 8 times with the default `halvings`.
 
-    `f(x)` returns a number. `x` is an array of NumPy, or a list or a dict of arrays; `gradient` has its form, or is a
-    function of x that returns such. `direction` has its form, too; by default it is random (`seed`), as large as
-    x. `h` is the first step along it, and `halvings` is the number of halvings. `tolerance` is the largest
-    relative error of g.d, by default 1e-6, or 1e-2 where x or f is of single precision.
+    `f(x)` returns a number. `x` is an array of NumPy, or a list or a dict of arrays, and f gets such: a function of
+    PyTorch has to make tensors of them. `gradient` has the form of x, or is a function of x that returns such.
+    `direction` has its form, too; by default it is random (`seed`), as large as x. `h` is the first step along it,
+    and `halvings` is the number of halvings. `tolerance` is the largest relative error of g.d, by default 1e-6, or 1e-2
+    where x or f is of single precision. A gradient from states of a lossy codec has errors of its own: give a
+    `tolerance` above them, and an `h` at which they are below the remainder.
 
     Where the remainders are rounding errors only, as those of a linear f, the second test decides.
     """
@@ -149,7 +153,15 @@ def check_gradient(
     way = point.direction(seed) if direction is None else point.vector(direction, "direction")
     g = point.vector(gradient(x) if callable(gradient) else gradient, "gradient")
     product = float(g @ way)
-    middle = numpy.asarray(f(point.moved(0.0 * way)))
+    try:
+        middle = numpy.asarray(f(point.moved(0.0 * way)))
+    except TypeError as reason:
+        if not point.foreign:
+            raise
+        raise TypeError(
+            f"f got arrays of NumPy, as check_gradient calls it, and x has a {point.foreign}: let f make its own from "
+            f"them ({reason})"
+        ) from reason
     if middle.size != 1:
         raise ArgumentError(f"f returned an array of the shape {middle.shape}: it must return a number")
     eps = max(point.eps, float(numpy.finfo(middle.dtype).eps) if middle.dtype.kind == "f" else 0.0)

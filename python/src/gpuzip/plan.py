@@ -8,7 +8,7 @@ from ._arrays import Field, fields_of, int32, typestr_of
 from ._drawing import Drawn, Picture
 from ._library import library
 from ._records import filled
-from .config import Config
+from .config import Config, name_of
 from .errors import ArgumentError, DeviceError, OutOfMemoryError
 from .records import Summary
 from .schedule import Schedule
@@ -20,11 +20,20 @@ if TYPE_CHECKING:
     from ._keys import ConfigKeys
 
 
+# Members whose numbers have names, and the keys that name them.
+_NAMED = {"algorithm": "checkpointing_algorithm", "policy": "policy", "compressor": "compressor"}
+
+
 class Plan(Drawn, Summary):
     """What a session would decide: the members of `Summary`, and the schedule behind them. A notebook shows the
     drawing of a plan for the host."""
 
     _asked: Optional[Tuple[List[Field], int, Config]] = None
+
+    def __repr__(self) -> str:
+        names = {member: name_of(key, getattr(self, member)) for member, key in _NAMED.items()}
+        parts = (f"{k}={v}" + (f" ({names[k]})" if k in names else "") for k, v in zip(self._fields, self))
+        return f"Plan({', '.join(parts)})"
 
     def schedule(self) -> Schedule:
         """Returns the schedule of the plan. Its session is made for a moment: a plan for more memory than this machine

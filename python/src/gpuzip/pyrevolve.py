@@ -81,7 +81,8 @@ def _keys(params: Dict[str, Any]) -> Dict[str, Any]:
     given = dict(params)
     scheme = given.pop("scheme", None)
     if scheme == "blosc":
-        raise UnsupportedError("scheme 'blosc': gpuzip has no lossless codec; use None (exact), or 'zfp'")
+        given.pop("chunk_size", None)
+        scheme = "lossless"
     if scheme == "zfp" and "zfp_bit_rate" not in given:
         given.pop("parallel", None)
         bound = given.pop("tolerance", 1e-7)
@@ -100,7 +101,7 @@ def _decompress(_params: Any, compressed: CompressedObject) -> Any:
     return array
 
 
-compressors_available = [None, "zfp"]
+compressors_available = [None, "blosc", "zfp"]
 compressors = {scheme: partial(_compress, scheme) for scheme in compressors_available}
 decompressors = {scheme: _decompress for scheme in compressors_available}
 Coder = Tuple[Callable[[Any], Any], Callable[[Any], Any]]

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import re
 import weakref
 from collections import deque
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Deque, Iterator, List, Mapping,
 
 from . import _abi
 from . import config as _config
-from ._arrays import Fields, fields_of, int32
+from ._arrays import Fields, fields_of, int32, typestr_of
 from ._callbacks import Carrier, least
 from ._library import Unshared, library
 from ._memory import Lease, Memory
@@ -244,7 +245,7 @@ class Session(Unshared):
         fields = self._fields(arrays, False, stream)
         status = library.gpuzip_save(self._handle, int32("ts", ts), fields.array, fields.count, fields.stream)
         if status < 0:
-            raise last_error(status)
+            raise self._failed(status, fields)
         self._expire("save")
         if self._on_device or fields.device:
             self._keep(fields.stream, fields.owners)
@@ -262,7 +263,7 @@ class Session(Unshared):
             self._handle, int32("ts", ts), fields.array, fields.count, fields.stream
         )
         if status < 0:
-            raise last_error(status)
+            raise self._failed(status, fields)
         self._expire("retrieve")
         if self._on_device or fields.device:
             self._keep(fields.stream, fields.owners)
@@ -560,6 +561,18 @@ class Session(Unshared):
         if len(arrays) != len(self._roles):
             return fields_of(arrays, writable, stream)
         return fields_of(arrays, writable, stream, self._roles, self._orders)
+
+    def _failed(self, status: int, fields: Fields) -> BaseException:
+        """The exception of a save or retrieve. Beside extents, which are in the order n1, n2, n3, it has shapes."""
+        error = last_error(status)
+        named = re.search(r": field (\d+)\b", str(error))
+        if isinstance(error, ShapeError) and named and fields.count == len(self._like):
+            given, wanted = fields.found[int(named[1])], self._like[int(named[1])]
+            error.args = (
+                f"{error}. The array has the shape {given.shape} and the type {typestr_of(given)}, the session's "
+                f"{wanted.shape} and {typestr_of(wanted)}",
+            )
+        return error
 
     def _keep(self, stream: Optional[int], owners: List[Any]) -> None:
         """Keeps arrays alive that the GPU reads or writes in the order of `stream`."""

@@ -2,7 +2,7 @@
 
 import contextlib
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -13,8 +13,9 @@ from ._chains import Cost  # noqa: F401
 from ._layers import Layers, measure  # noqa: F401
 from ._reads import CONSTANTS, reads
 from ._torch_graph import eager, gradients, refuse_others
-from ._torch_state import Arrays, Form, Leaves, Random, autocast, budget, differentiable, restrided, versions
+from ._torch_state import Arrays, Form, Leaves, Random, autocast, differentiable, restrided, versions
 from .actions import FORWARD, RESTORE, SAVE
+from .config import budget, given_as_memory, of, without_restart
 from .errors import ArgumentError, UnsupportedError
 from .session import Session
 
@@ -320,14 +321,14 @@ class _Scan(torch.autograd.Function):
         return (None, *adjoint, *sums)
 
 
-def _budget(memory: Any, leaves: Leaves, config: Dict[str, Any]) -> Dict[str, Any]:
-    """The configuration with `memory` as the budget of the memory in which the state is."""
+def _budget(memory: Any, leaves: Leaves, config: Dict[str, Any]) -> Tuple[Dict[str, Any], Optional[str]]:
+    """The configuration with `memory` as the budget of the memory in which the state is, and the key of that budget."""
     if memory is None:
-        return config
+        return config, None
     key = "device_budget" if any(leaf.is_cuda for leaf in leaves) else "host_budget"
     if key in config:
         raise ArgumentError(f"memory is {key} where the state is: give one of them")
-    return {**config, key: budget(memory)}
+    return {**config, key: budget(memory)}, key
 
 
 @eager
@@ -362,10 +363,13 @@ def scan(
         raise ArgumentError(f"n is {n}: gpuzip.torch.scan needs at least one time step")
     (leaves, tree), (named, params_tree) = tree_flatten(state), tree_flatten(params)
     form = Form(state, leaves, tree)
-    session_keys = _budget(memory, leaves, dict(config))
+    session_keys, of_memory = _budget(memory, leaves, dict(config))
+    keys = {key: value for key, value in session_keys.items() if key not in ("config", "roles")}
+    without_restart("gpuzip.torch.scan", of(session_keys.get("config"), keys))
     loop = _Loop(step, n, form, params_tree)
     if torch.is_grad_enabled() and any(getattr(leaf, "requires_grad", False) for leaf in (*leaves, *named)):
-        leaves = _Scan.apply(_Sweep(loop, leaves, preserve_rng_state, session_keys), *leaves, *named)
+        with given_as_memory(of_memory):
+            leaves = _Scan.apply(_Sweep(loop, leaves, preserve_rng_state, session_keys), *leaves, *named)
         return form.state(list(leaves))
     arguments = loop.named(named)
     for t in range(loop.n):
