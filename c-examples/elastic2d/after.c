@@ -15,6 +15,7 @@ int main(int argc, char **argv)
     for (int k = 0; k < FIELDS; k++)
         fields[k] = (gpuzip_field_t){u.f[k], NZ, (uint64_t)nx + 2, 1, GPUZIP_TYPE_F32, 0, 0, 0, {0}};
     TRY(gpuzip_config_load(NULL, &config)); /* the environment sets budgets and codec */
+    config.range_actions = config.adjoint_every = 0; /* an action is one step */
     TRY(gpuzip_init(&config, STEPS, fields, FIELDS, &session));
     do {
         TRY(gpuzip_get_action(session, &action));

@@ -22,8 +22,10 @@ int main(int argc, char **argv)
 
     for (int k = 0; k < FIELDS; k++)
         fields[k] = (gpuzip_field_t){u.f[k], NZ, (uint64_t)nx + 2, 1, GPUZIP_TYPE_F32, 0, 0, 0, {0}};
-    if (gpuzip_config_load(NULL, &config) >= 0) /* the environment sets budgets and codec */
+    if (gpuzip_config_load(NULL, &config) >= 0) { /* the environment sets budgets and codec */
+        config.range_actions = config.adjoint_every = 0; /* an action is one step */
         gpuzip_init(&config, STEPS, fields, FIELDS, &session);
+    }
     TRY(gpuzip_agree(session, least, NULL)); /* on every rank, also where the session is NULL */
     do {
         TRY(gpuzip_get_action(session, &action));

@@ -188,6 +188,9 @@ pub struct Container<S> {
     pub records: Vec<Record>,
 }
 
+/// A container that is open for reading.
+pub type Reader = Container<File>;
+
 impl<S: Source> Container<S> {
     /// Opens a container and checks all of it but the payloads of its records.
     pub fn open(source: S) -> Result<Self> {
@@ -265,6 +268,18 @@ impl<S: Source> Container<S> {
     pub fn verify(&self) -> Result<()> {
         (0..self.records.len()).try_for_each(|k| self.read(k, &mut |_| Ok(())))
     }
+}
+
+/// Fails if a container is not the one that its file name says.
+pub fn check_origin(origin: Origin, rank: u32, generation: u64) -> Result<()> {
+    let Origin { rank: of, generation: found, .. } = origin;
+    if (of, found) == (rank, generation) {
+        return Ok(());
+    }
+    fail!(
+        Stream,
+        "is generation {found} of rank {of} under the name of another: the file was renamed or copied"
+    )
 }
 
 /// Reads the index, whose checksum must be the footer's. The payloads lie behind the header without

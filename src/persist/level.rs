@@ -1,10 +1,9 @@
 //! One rank's generations in one folder. A run has one such folder, or two *levels*: a near one, such as a
 //! disk of the node, and a shared one that outlives the node.
 
-use super::container::Container;
+use super::container::{check_origin, Container, Reader};
 use super::journal::{self, Line};
 use super::names::{files_in, FileName, LAST_GENERATION};
-use super::store::{check_origin, Reader};
 use crate::error::{fail, text, Code, Error, Result};
 use crate::fallible_vec;
 use crate::files::{self, Folder};
@@ -47,9 +46,8 @@ impl Level {
 
     /// Whether two levels are of one folder, whatever the paths.
     pub fn is_same_folder(&self, other: &Level) -> Result<bool> {
-        let number = |level: &Level| {
-            level.folder.metadata().map(|found| (found.dev(), found.ino()))
-        };
+        let number =
+            |level: &Level| level.folder.metadata().map(|found| (found.dev(), found.ino()));
         Ok(number(self)? == number(other)?)
     }
 
@@ -153,10 +151,12 @@ impl Level {
         })
     }
 
-    /// Removes the generations before `oldest`. One that cannot be removed stays; returns whether all went.
-    pub fn remove_before(&self, oldest: u64) -> bool {
+    /// Removes the generations before `oldest`, but for `kept`. One that cannot be removed stays; returns
+    /// whether all went.
+    pub fn remove_before(&self, oldest: u64, kept: Option<u64>) -> bool {
         let removed = self.generations().and_then(|all| {
-            let mut older = all.into_iter().filter(|generation| *generation < oldest);
+            let is_old = |generation: &u64| *generation < oldest && Some(*generation) != kept;
+            let mut older = all.into_iter().filter(is_old);
             older.try_for_each(|generation| {
                 self.remove(FileName::Generation(generation)).map_err(Error::from)
             })

@@ -61,12 +61,11 @@ mod newest;
 mod ship;
 mod store;
 
-pub use container::{Container, Source, PIECE};
+pub use container::{check_origin, Container, Reader, Source, PIECE};
 pub use fingerprint::{Fingerprint, Meaning, MOST_VALUES};
 pub use format::{Header, Kind, Origin, Record, RecordHead, MOST_RANKS};
 pub use journal::{lines, read as read_journal, Line, LINE};
 pub use name::{Name, LONGEST_NAME};
 pub use names::{files_in, FileName, LAST_GENERATION};
-pub use newest::AgreeMin;
 pub use ship::{shared_folder, Flusher, Shipped, Shipper};
-pub use store::{check_origin, Finished, Reader, Store, Writer, KEPT};
+pub use store::{AgreeMin, Finished, Store, Writer, KEPT};

@@ -1,13 +1,10 @@
 //! Which generation a run goes on from: the newest that every rank can read.
 
+use super::container::Reader;
 use super::fingerprint::Fingerprint;
-use super::store::{Reader, Store};
+use super::store::{AgreeMin, Store};
 use crate::error::{fail, Code, Error, Result};
 use crate::fallible_vec;
-
-/// Returns the minimum over all ranks of a number that each rank gives. All ranks call it equally
-/// often. With one rank, it returns its argument.
-pub type AgreeMin<'a> = &'a mut dyn FnMut(i64) -> Result<i64>;
 
 /// What a rank gives that cannot go on.
 const TROUBLE: i64 = -1;
@@ -132,7 +129,10 @@ impl Search {
             match store.read_right(generation) {
                 Ok(reader) => {
                     store.check_run(&reader, expected).map_err(|e| {
-                        e.within(format_args!("{}: generation {generation}", store.near.path.display()))
+                        e.within(format_args!(
+                            "{}: generation {generation}",
+                            store.near.path.display()
+                        ))
                     })?;
                     store.verified(generation)?;
                     self.newest_confirmed = self.newest_confirmed.max(reader.origin.confirmed);

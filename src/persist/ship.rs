@@ -158,7 +158,7 @@ impl Shipper {
             }
         }
         if shipped.generations > 0 && shared.has(order.generation) {
-            shared.remove_before(order.complete);
+            shared.remove_before(order.complete, None);
         }
         Ok(shipped)
     }
@@ -166,7 +166,8 @@ impl Shipper {
     /// Whether the shared folder has the generation of this run. One of its number that a run before has left
     /// there is another.
     fn is_copied(&self, shared: &Level, generation: u64) -> bool {
-        let (Ok(near), Ok(copy)) = (self.near.read(generation, false), shared.read(generation, false))
+        let (Ok(near), Ok(copy)) =
+            (self.near.read(generation, false), shared.read(generation, false))
         else {
             return false;
         };
@@ -191,7 +192,9 @@ impl Shipper {
         let mut offset = 0;
         reader.copy(&mut |piece| {
             pace(piece.len() as u64)?;
-            files::quietly(|| file.write_all_at(piece, offset)).map_err(Error::from).map_err(place)?;
+            files::quietly(|| file.write_all_at(piece, offset))
+                .map_err(Error::from)
+                .map_err(place)?;
             offset += piece.len() as u64;
             Ok(())
         })?;

@@ -1,12 +1,11 @@
 //! One rank's generations in a folder: written beside the older ones, published in one step, and
 //! removed when newer ones were read back.
 
-use super::container::{Container, ContainerWriter};
+use super::container::{ContainerWriter, Reader};
 use super::format::{Header, Origin, RecordHead, MOST_RANKS};
 use super::journal::Line;
 use super::level::{Level, Lock, Temporary};
 use super::names::{FileName, LAST_GENERATION};
-use super::newest::AgreeMin;
 use super::ship::{Order, Shipper};
 use crate::error::{fail, Code, Error, Result};
 use crate::fallible_vec;
@@ -19,8 +18,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Generations that stay in the folder: if the newest cannot be read, the one before it is there.
 pub const KEPT: usize = 2;
 
-/// A container that is open for reading.
-pub type Reader = Container<File>;
+/// Returns the minimum over all ranks of a number that each rank gives. All ranks call it equally
+/// often. With one rank, it returns its argument.
+pub type AgreeMin<'a> = &'a mut dyn FnMut(i64) -> Result<i64>;
 
 /// One rank's generations in a folder, and their copies in a shared one if the store has one. The rank's
 /// lock in the first folder is held until the store is dropped.
@@ -108,7 +108,11 @@ impl Store {
     pub fn begin(&mut self, header: Header) -> Result<Writer> {
         self.process.check()?;
         if self.next > LAST_GENERATION {
-            return fail!(Io, "{}: there are no more numbers for generations", self.near.path.display());
+            return fail!(
+                Io,
+                "{}: there are no more numbers for generations",
+                self.near.path.display()
+            );
         }
         let origin = Origin {
             generation: self.next,
@@ -190,9 +194,8 @@ impl Store {
     /// Removes the generations that are no longer needed.
     fn prune(&mut self) {
         let Some(second) = self.verified.len().checked_sub(KEPT) else { return };
-        let shipping = self.shipping().unwrap_or(u64::MAX);
-        let oldest = self.verified[second].min(self.confirmed).min(shipping);
-        if self.near.remove_before(oldest) {
+        let oldest = self.verified[second].min(self.confirmed);
+        if self.near.remove_before(oldest, self.shipping()) {
             self.verified.retain(|generation| *generation >= oldest);
         }
     }
@@ -224,7 +227,9 @@ impl Store {
             shared.is_shipped = false;
             shared.order.write(&self.near).unwrap_or_else(|e| {
                 let place = self.near.place(FileName::Order);
-                log::warn!("{place}: {e}: generation {published} is not copied to the shared folder");
+                log::warn!(
+                    "{place}: {e}: generation {published} is not copied to the shared folder"
+                );
                 shared.order.generation = 0;
             });
         }
@@ -255,7 +260,10 @@ impl Store {
                 let folder = shared.level.path.display();
                 log::info!("generation {generation} of rank {}: from {folder}", self.near.rank);
                 if has_near {
-                    log::warn!("{}: {near}: its copy is taken", self.near.place(FileName::Generation(generation)));
+                    log::warn!(
+                        "{}: {near}: its copy is taken",
+                        self.near.place(FileName::Generation(generation))
+                    );
                 }
                 Ok(reader)
             }
@@ -317,18 +325,6 @@ impl Finished {
     pub fn bytes(&self) -> u64 {
         self.line.bytes
     }
-}
-
-/// Fails if a container is not the one that its file name says.
-pub fn check_origin(origin: Origin, rank: u32, generation: u64) -> Result<()> {
-    let Origin { rank: of, generation: found, .. } = origin;
-    if (of, found) == (rank, generation) {
-        return Ok(());
-    }
-    fail!(
-        Stream,
-        "is generation {found} of rank {of} under the name of another: the file was renamed or copied"
-    )
 }
 
 fn now() -> i64 {

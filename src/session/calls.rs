@@ -103,7 +103,10 @@ impl Session {
                 _ => "do its work, and call gpuzip_get_action for the next one",
             };
             let current = current.name();
-            return fail!(State, "{call} of state {ts}: the current action is {current} {at}: {remedy}");
+            return fail!(
+                State,
+                "{call} of state {ts}: the current action is {current} {at}: {remedy}"
+            );
         }
         if self.shot.served {
             return fail!(State, "{call} of state {ts}: it is done already");

@@ -7,7 +7,7 @@ use super::Session;
 use crate::choice::{Cut, Target};
 use crate::codec::{Method, Settings, CODECS};
 use crate::device::Stream;
-use crate::error::{fail, Code, Result};
+use crate::error::{fail, text, Code, Result};
 use crate::fallible_vec::{copied, push};
 use crate::files::hash;
 use crate::layout::Field;
@@ -152,10 +152,13 @@ impl Session {
             let (left, needed) =
                 (stop::seconds_left().unwrap_or(f64::INFINITY), persist.expected_seconds(bytes));
             if !persist.all(needed <= left)? {
-                log::warn!(
-                    "stop: {left:.2} s are left, and the {bytes} bytes of the state within shot {shot} would take {needed:.2} s: the run goes on from its last \
-                     generation of this shot; for more, raise stop_budget_s"
-                );
+                let why = match needed <= left {
+                    true => "another rank has no time for its part".into(),
+                    false => text(format_args!(
+                        "{left:.2} s are left, and its {bytes} bytes would take {needed:.2} s (stop_budget_s gives more)"
+                    )),
+                };
+                log::warn!("stop: the state within shot {shot} is not written: {why}. The run goes on from its last generation of this shot");
                 return Ok(());
             }
         }

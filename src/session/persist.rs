@@ -90,7 +90,9 @@ fn ship(shipper: &Shipper) {
         _ => Ok(()),
     });
     if let Err(error) = shipped {
-        log::warn!("the copies of restart files in the shared folder are not the newest ones: {error}");
+        log::warn!(
+            "the copies of restart files in the shared folder are not the newest ones: {error}"
+        );
     }
 }
 
@@ -161,7 +163,10 @@ impl Persist {
         self.has_agreed = all || none;
         match self.has_agreed {
             true => Ok(()),
-            false => fail!(Config, "persist_shared_dir is set on some ranks only: set it on all ranks or on none"),
+            false => fail!(
+                Config,
+                "persist_shared_dir is set on some ranks only: set it on all ranks or on none"
+            ),
         }
     }
 
@@ -365,8 +370,8 @@ impl Drop for Persist {
         if self.process.is_current() {
             self.settle().unwrap_or_else(|error| log::error!("restart files: {error}"));
             self.join_shipping();
-            if self.ranks == 1 {
-                // What was copied until now may not be the last generation.
+            // What is copied now may be an older generation, and so may be what is ordered.
+            for _ in 0..if self.ranks == 1 { 2 } else { 0 } {
                 self.store.iter_mut().for_each(Store::look);
                 let shipped = self.ship(self.published);
                 shipped.unwrap_or_else(|error| log::error!("restart files: {error}"));

@@ -26,6 +26,7 @@ pub const NOT_RUN: &[(&str, &[&str])] = &[
         "network: pip downloads what the program needs; tests of Python install it where they can",
         &[
             "pip install ./python",
+            "GPUZIP_LIBRARY=/usr/local/lib pip install ./python",
             "pip install distributed",
             "python python/examples/devito_rtm.py --task rtm --plot image.png",
             "python python/examples/devito_rtm.py --task gradient --equation viscoacoustic --states full",

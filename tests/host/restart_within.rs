@@ -131,7 +131,8 @@ fn check(job: &Job, managed: bool, name: &str) -> usize {
 
     let actions = whole.told.len() - 1;
     for stop in 0..actions {
-        let restart = |c: &mut Config| c.restart.shared_folder = (stop % 5 == 3).then(|| shared(&dir));
+        let restart =
+            |c: &mut Config| c.restart.shared_folder = (stop % 5 == 3).then(|| shared(&dir));
         let job = &Job { config: job.config.clone().with(restart), ..job.clone() };
         let of = whole.told[stop];
         let end = |(last, after)| {

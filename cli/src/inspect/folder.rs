@@ -201,8 +201,7 @@ fn restored(levels: &[Folder]) -> std::result::Result<Restored, String> {
         });
     };
     let (header, ranks) = (&content.header, content.origin.ranks);
-    let present: BTreeSet<u32> =
-        with_files.into_keys().filter(|rank| *rank < ranks).collect();
+    let present: BTreeSet<u32> = with_files.into_keys().filter(|rank| *rank < ranks).collect();
     let missing = (0..ranks).filter(|rank| !present.contains(rank));
     Ok(Restored {
         generation: number,

@@ -59,7 +59,9 @@ fn what_a_killed_run_has_left_is_copied() {
     let (node, shared) = folders("killed");
     for rank in [0, 1] {
         let mut store = open(&node, &shared, rank, 2);
-        (1..=3).for_each(|shot| drop(next(&mut store, shot)));
+        for shot in 1..=3 {
+            next(&mut store, shot);
+        }
         // Before its publication was agreed on the run is killed.
         publish(&mut store, 4, 12);
     }
@@ -71,7 +73,8 @@ fn what_a_killed_run_has_left_is_copied() {
         assert!(of(&node) == of(&shared));
     }
     // The table, and what a restart would find without a node, or with damage on either level.
-    let table = |number, of, node, shared| format!("{number:>12}  {of:<30}  {node:>12}  {shared:>12}");
+    let table =
+        |number, of, node, shared| format!("{number:>12}  {of:<30}  {node:>12}  {shared:>12}");
     damage(&generation(&node, 0, 4), END + 1);
     let found = lines(&node, &[]);
     for line in [
@@ -83,7 +86,10 @@ fn what_a_killed_run_has_left_is_copied() {
     }
     assert_eq!(json_of(&node)["shared"]["ranks"][1]["generations"][0]["generation"], json!(4));
     damage(&generation(&shared, 0, 4), END + 1);
-    assert_eq!(lines(&node, &[]).last().unwrap(), "would be restored: generation 3, start of shot 3");
+    assert_eq!(
+        lines(&node, &[]).last().unwrap(),
+        "would be restored: generation 3, start of shot 3"
+    );
     fs::remove_dir_all(node.parent().unwrap()).unwrap();
 }
 
@@ -97,7 +103,10 @@ fn a_run_is_followed_also_after_the_copying_process_was_killed() {
     // A folder has one such process.
     let output = flushd(&node, &["--once"]).output().unwrap();
     let error = text(&output.stderr);
-    assert!(!output.status.success() && error.contains("another process uses this folder"), "{error}");
+    assert!(
+        !output.status.success() && error.contains("another process uses this folder"),
+        "{error}"
+    );
     assert_eq!(ended(child, libc::SIGKILL).status.code(), None);
     // It was killed in the middle of a copy.
     let second = next(&mut store, 2);
@@ -109,7 +118,10 @@ fn a_run_is_followed_also_after_the_copying_process_was_killed() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(text(&output.stdout).starts_with("copied: 1 generations"), "{}", text(&output.stdout));
     assert!(!half.exists());
-    assert!(fs::read(generation(&shared, 0, second)).unwrap() == fs::read(generation(&node, 0, second)).unwrap());
+    assert!(
+        fs::read(generation(&shared, 0, second)).unwrap()
+            == fs::read(generation(&node, 0, second)).unwrap()
+    );
     fs::remove_dir_all(node.parent().unwrap()).unwrap();
 }
 

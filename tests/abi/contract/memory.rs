@@ -57,8 +57,8 @@ unsafe fn serve_save(handle: *mut gpuzip_t, fields: &[gpuzip_field_t]) {
     works(unsafe { gpuzip_save(handle, 0, fields.as_ptr(), fields.len() as u32, null_mut()) });
 }
 
-/// Returns the time step of the current RESTORE: the last word of the error text of a retrieve for
-/// a wrong time step.
+/// Returns the time step of the current RESTORE, which the error text of a retrieve for a wrong time step
+/// names.
 fn peek_current_restore(handle: *mut gpuzip_t) -> i32 {
     let text = {
         let mut one = [0f32];
@@ -66,7 +66,8 @@ fn peek_current_restore(handle: *mut gpuzip_t) -> i32 {
         unsafe { gpuzip_retrieve(handle, -7, &field(&mut one), 1, null_mut()) };
         last_error()
     };
-    text.rsplit(' ').next().unwrap().parse().unwrap_or_else(|_| panic!("{text}"))
+    let (_, rest) = text.split_once("is RESTORE ").unwrap();
+    rest.split(':').next().unwrap().parse().unwrap_or_else(|_| panic!("{text}"))
 }
 
 #[test]
