@@ -42,7 +42,13 @@
 
 namespace gpuzip {
 
-struct const_field;
+/* A field whose values are only read: `save` takes it, `retrieve` does not. */
+struct const_field {
+  /* The memory, as C's field, whose pointer is not const. */
+  gpuzip_field_t read;
+  /* Makes it of any field: what may be written may be read. */
+  const_field(const gpuzip_field_t &made) noexcept : read(made) {}
+};
 
 /* A failed call: its status and the text of gpuzip_last_error. */
 class error : public std::runtime_error {
@@ -235,7 +241,7 @@ using field_of = typename std::conditional<std::is_const<T>::value, const_field,
 struct config : gpuzip_config_t {
   /* The strings of gpuzip_config_t, whose comments in gpuzip.h say what each is for; "": not set. They
    * hide the members of gpuzip_config_t with these names. */
-  std::string trace_file_path, float_kind, profile_path, trace_out, persist_dir, disk_path, quality, fill_value;
+  std::string trace_file_path, float_kind, profile_path, trace_out, persist_dir, disk_path, quality, fill_value, persist_shared_dir;
 
   /* Makes a configuration with the defaults of gpuzip_config_init. Reads no file and no environment
    * variable. */
@@ -261,6 +267,7 @@ struct config : gpuzip_config_t {
     detail::take(loaded.disk_path, c.disk_path);
     detail::take(loaded.quality, c.quality);
     detail::take(loaded.fill_value, c.fill_value);
+    detail::take(loaded.persist_shared_dir, c.persist_shared_dir);
     return loaded;
   }
 
@@ -277,6 +284,7 @@ struct config : gpuzip_config_t {
     c.disk_path = detail::c_string(self.disk_path);
     c.quality = detail::c_string(self.quality);
     c.fill_value = detail::c_string(self.fill_value);
+    c.persist_shared_dir = detail::c_string(self.persist_shared_dir);
     return c;
   }
 };
@@ -284,22 +292,19 @@ struct config : gpuzip_config_t {
 /* The fields of a state, as in `{gpuzip::field(u), gpuzip::field(v)}`. */
 using field_list = std::vector<gpuzip_field_t>;
 
-/* A field whose values are only read: `save` takes it, `retrieve` does not. */
-struct const_field {
-  gpuzip_field_t read;
-
-  const_field(const gpuzip_field_t &made) noexcept : read(made) {}
-};
-
 /* Fields that are only read, such as those of a `save`. A field_list is one, too. */
 class const_field_list {
  public:
+  /* Makes it of fields that may also be written. */
   const_field_list(const field_list &fields) : fields_(fields) {}
+  /* Makes it of a list in braces. */
   const_field_list(std::initializer_list<const_field> fields) {
     for (const const_field &each : fields) fields_.push_back(each.read);
   }
 
+  /* The fields, as C's calls take them. */
   const gpuzip_field_t *data() const noexcept { return fields_.data(); }
+  /* The number of fields. */
   std::size_t size() const noexcept { return fields_.size(); }
 
  private:
@@ -331,6 +336,7 @@ inline gpuzip_field_t pitched(gpuzip_field_t of, std::uint64_t pitch2, std::uint
   of.pitch3 = pitch3;
   return of;
 }
+/* The same for a field that is only read. */
 inline const_field pitched(const const_field &of, std::uint64_t pitch2, std::uint64_t pitch3 = 0) {
   return pitched(of.read, pitch2, pitch3);
 }

@@ -592,8 +592,8 @@ void check_numbers(job_t *job)
     CHECK(summary.disk_bytes <= c->disk_budget, "a plan with %llu bytes of disk",
           (unsigned long long)summary.disk_bytes);
   }
-  /* Other threads have files, too. */
-  if (!c->disk_budget || !job->alone) return;
+  /* Other threads have files, too; so has the thread that copies a generation, which may be removed. */
+  if (!c->disk_budget || !job->alone || c->persist_shared_dir) return;
   const uint64_t bytes = bytes_on_disk() - job->others_bytes;
   CHECK(bytes <= c->disk_budget * (uint64_t)job->sessions, "%llu bytes on disk",
         (unsigned long long)bytes);

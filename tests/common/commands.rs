@@ -104,7 +104,6 @@ pub const NOT_RUN: &[(&str, &[&str])] = &[
             "sh tests/on_ptx.sh",
             "cargo test",
             "cargo test --test host sessions::",
-            "cargo test --lib few_host_slots",
             "cargo test --lib persist",
             "cargo test --test examples petsc::",
             "cargo test -p gpuzip-fuzz",

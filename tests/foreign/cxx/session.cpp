@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <type_traits>
 
 #define CHECK(condition)                                                             \
@@ -643,13 +644,16 @@ void restart(const std::string &folder) {
   std::vector<double> u(4, 1.0), stack(2, 3.0);
   gpuzip::config config = revolve(3, 0);
   config.persist_dir = folder + "/restart";
+  config.persist_shared_dir = folder + "/shared";
   gpuzip::arrays kept;
   kept.add("stack", gpuzip::field(stack)).add("u", gpuzip::field(u), 1);
   {
     gpuzip::session session(config, 9, {gpuzip::field(u)});
     CHECK(thrown("gpuzip_persist_open", [&] { session.persist_due(); }) == GPUZIP_ERR_STATE);
-    session.persist_open();
-    CHECK(session.persist_find().generation == 0);
+    // As the first of two ranks, of which the other one always agrees. The session keeps the function.
+    const auto calls = std::make_shared<int>(0);
+    session.persist_open(0, 2, [calls](std::int64_t value) { return ++*calls, value; });
+    CHECK(session.persist_find().generation == 0 && *calls > 0);
     CHECK(session.get_action().type == GPUZIP_ACTION_SAVE);
     session.save(0, {gpuzip::field(u)});
     CHECK(session.persist_due() == GPUZIP_DUE_YES);
@@ -659,9 +663,9 @@ void restart(const std::string &folder) {
   }
   u.assign(4, 0.0);
   stack.assign(2, 0.0);
-  const std::function<std::int64_t(std::int64_t)> alone = [](std::int64_t value) { return value; };
-  gpuzip::session session(config, 9, {gpuzip::field(u)});
-  session.persist_open(0, 1, alone);
+  gpuzip::session moved(config, 9, {gpuzip::field(u)});
+  moved.persist_open(0, 2, [](std::int64_t value) { return value; });
+  gpuzip::session session = std::move(moved);
   const gpuzip_generation_t found = session.persist_find();
   CHECK(found.generation == 1 && found.shot == 5 && found.it == 0);
   session.persist_read(kept);
