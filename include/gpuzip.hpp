@@ -526,7 +526,7 @@ inline void catch_signals(const std::vector<int> &signals = std::vector<int>(), 
 namespace detail {
 /* The reduction over ranks that a session calls. As the first base it is there until the session is finalized. */
 struct reduction {
-  std::unique_ptr<std::function<std::int64_t(std::int64_t)>> least;
+  std::unique_ptr<std::function<std::int64_t(std::int64_t)>> kept_least;
 };
 }  // namespace detail
 
@@ -688,7 +688,7 @@ class session : private detail::reduction, public detail::handle<gpuzip_t, gpuzi
     options.ranks = ranks;
     options.agree_min = detail::agree_least;
     options.user = kept.get();
-    if (call(out, gpuzip_persist_open, &options)) least = std::move(kept);
+    if (call(out, gpuzip_persist_open, &options)) kept_least = std::move(kept);
   }
 
   /* Returns GPUZIP_DUE_*, as gpuzip_persist_due. */

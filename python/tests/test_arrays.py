@@ -97,7 +97,7 @@ class Refused(unittest.TestCase):
     def test_other_shapes_and_types(self):
         self.refused(gpuzip.ShapeError, r"shape \(6,\) and the type <f8, the session's \(5,\) and <f8$", initial(6))
         self.refused(gpuzip.ShapeError, r"shape \(5,\) and the type <f4, the session's \(5,\) and <f8$", array.array("f", [0] * 5))
-        self.refused(gpuzip.ShapeError, "2 fields: the session has 1$", initial(), initial())
+        self.refused(gpuzip.ShapeError, "2 fields: the session has 1: give those of gpuzip_init", initial(), initial())
 
     @needs_numpy
     def test_the_field_of_another_shape_is_told_in_the_order_of_numpy(self):

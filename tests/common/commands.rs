@@ -163,6 +163,7 @@ pub const NOT_RUN: &[(&str, &[&str])] = &[
             "gpuzip inspect",
             "gpuzip kernels",
             "gpuzip plan",
+            "gpuzip flushd",
             "gpuzip plan --codec-threads 1",
             "gpuzip plan --disk-budget 1T --disk-gbs 6,4",
             "gpuzip plan --mtbf 6h",

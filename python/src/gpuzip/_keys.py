@@ -168,3 +168,6 @@ class ConfigKeys(TypedDict, total=False):
 
     check: int
     """Every state is computed so many times again and compared with the first time, which finds incomplete states; 3 or more: and steps that are not deterministic [times]."""
+
+    persist_shared_dir: Path
+    """A second folder for restart files, which outlives the node: generations of persist_dir are copied there in the background."""
