@@ -54,7 +54,7 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
             break failed;
         }
         pause = if failed { LONGEST_PAUSE.min(2 * pause) } else { POLL };
-        wait(pause);
+        wait(pause, true);
     };
     println!("copied: {} generations, {}", total.generations, size(total.bytes));
     if left {
@@ -80,7 +80,7 @@ fn round(
             bytes += piece as f64;
             if let Some(gbs) = limit_gbs {
                 let due = Duration::from_secs_f64(bytes / (gbs * 1e9));
-                wait(due.saturating_sub(begin.elapsed()));
+                wait(due.saturating_sub(begin.elapsed()), false);
             }
             match stop::seconds_left() {
                 Some(left) if left <= 0.0 => {
@@ -108,13 +108,13 @@ fn round(
     Ok(failed)
 }
 
-/// Waits, and ends the wait early when a signal asks to end or the time after it is over.
-fn wait(time: Duration) {
+/// Waits until the time is over, or what `--grace` gives is, or with `is_idle` until a signal asks to end.
+fn wait(time: Duration, is_idle: bool) {
     let (begin, was_asked) = (Instant::now(), stop::seconds_left().is_some());
     loop {
         let rest = time.saturating_sub(begin.elapsed());
-        let is_asked = stop::seconds_left();
-        if rest.is_zero() || is_asked.is_some_and(|left| !was_asked || left <= 0.0) {
+        let is_over = stop::seconds_left().is_some_and(|left| left <= 0.0 || is_idle && !was_asked);
+        if rest.is_zero() || is_over {
             return;
         }
         sleep(rest.min(POLL));

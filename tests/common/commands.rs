@@ -137,7 +137,6 @@ pub const NOT_RUN: &[(&str, &[&str])] = &[
             "make bench-grid GRID='3751 --model overthrust2d_401x121_25m_vp.f32 --n1 121 --n2 401 --dx 25 --border 100'",
             "make bench-grid GRID='3751,30 --model overthrust2d_401x121_25m_vp.f32 --n1 121 --n2 401 --dx 25 --border 100'",
             "cargo bench --bench pairs",
-            "cargo bench --bench pairs -- 150 100 2000",
             "cargo bench --bench runs",
             "cargo bench --bench sequences",
             "python3 benches/three_levels.py target/release/gpuzip 200",
