@@ -234,7 +234,10 @@ fn the_newest_generation_on_any_mix_of_levels_is_found() {
                     let mut pieces = random.below(4);
                     let pace = &mut |_| match pieces {
                         0 => fail!(Io, "killed"),
-                        _ => Ok(pieces -= 1),
+                        _ => {
+                            pieces -= 1;
+                            Ok(())
+                        }
                     };
                     shipper.into_iter().for_each(|shipper| drop(shipper.ship(pace)));
                 }
