@@ -11,7 +11,10 @@ subroutine fragment(session, config, action, curr, prev, steps, communicator)
   integer(c_int32_t), intent(in) :: steps
   integer, target, intent(in) :: communicator
   type(gpuzip_field_t) :: fields(2)
-  integer(c_int32_t) :: status
+  type(gpuzip_generation_t) :: found
+  integer(c_int32_t) :: status, due
+  integer(c_int64_t) :: shot
+  character(c_char), allocatable, target :: buffer(:)
   character(200) :: reason
   interface
     integer(c_int32_t) function least(user, value) bind(c)
