@@ -40,7 +40,7 @@ impl Handles {
         let (process, count) = (handle >> COUNT_BITS, handle % (1 << COUNT_BITS));
         let is_handle = count >= FIRST && count % STEP == 0;
         match handle {
-            0 => fail!(Argument, "the {kind} handle is NULL"),
+            0 => fail!(Argument, "the {kind} handle is NULL: it was not made, or is finalized"),
             _ if is_handle && process != this_process() && count < self.first => {
                 fail!(Forked, "{handle:#x} is a handle of the process that this one was forked from: make a new {kind} after fork")
             }

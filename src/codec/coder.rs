@@ -102,6 +102,12 @@ pub struct Shape {
     pub scalar: Scalar,
 }
 
+impl std::fmt::Display for Shape {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?} of {}", self.n, self.scalar.name())
+    }
+}
+
 impl Shape {
     /// Returns the number of values of an array.
     pub fn values(&self) -> usize {

@@ -397,7 +397,7 @@ impl SnapshotCodec {
             );
         }
         if shape != expected {
-            return fail!(Stream, "field {i} is {shape:?} in the stream: expected {expected:?}");
+            return fail!(Stream, "field {i} is {shape} in the stream: expected {expected}");
         }
         Ok(())
     }

@@ -66,6 +66,17 @@ impl Ocean {
         command
     }
 
+    /// Kills all ranks.
+    fn kill_ranks(&self) {
+        // By the folder of the test; the command line of mpirun begins otherwise.
+        let program = format!("^{}", self.dir.join("shallow_water").display());
+        let ranks = Command::new("pgrep").args(["-f", &program]).output().unwrap();
+        for rank in String::from_utf8(ranks.stdout).unwrap().lines() {
+            // SAFETY: a process of this test.
+            unsafe { libc::kill(rank.parse().unwrap(), libc::SIGKILL) };
+        }
+    }
+
     fn gradient(&self) -> PathBuf {
         self.dir.join("gradient.npy")
     }
@@ -178,13 +189,7 @@ fn runs_whose_ranks_were_all_killed_go_on_with_the_same_bits() {
         let mut command = ocean.command(2, keys, &config);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         wait_for(&mut child, generations, &files);
-        // The ranks, by the folder of the test; the command line of mpirun begins otherwise.
-        let program = format!("^{}", ocean.dir.join("shallow_water").display());
-        let ranks = Command::new("pgrep").args(["-f", &program]).output().unwrap();
-        for rank in String::from_utf8(ranks.stdout).unwrap().lines() {
-            // SAFETY: a process of this test.
-            unsafe { libc::kill(rank.parse().unwrap(), libc::SIGKILL) };
-        }
+        ocean.kill_ranks();
         if child.wait().unwrap().success() {
             assert!(std::fs::read(ocean.gradient()).unwrap() == kept); // it had ended
         } else {
@@ -209,4 +214,80 @@ fn runs_whose_ranks_were_all_killed_go_on_with_the_same_bits() {
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && told.contains(reason), "{keys}: {told}");
     }
+}
+
+/// Four ranks, each on a node of its own, whose folder is lost after the ranks were killed. A process on each
+/// node copies the restart files to a shared folder: it is asked to end, with time for the rest, or it is
+/// killed, too.
+#[test]
+fn runs_whose_nodes_are_lost_go_on_with_the_same_bits() {
+    let keys = "nx=60 ny=40 steps=400 tests=F";
+    let Some(ocean) = Ocean::all("nodes").into_iter().next() else { return };
+    let (kept, ..) = ocean.run(1, &format!("{keys} states=kept"), &[]);
+    let node = |rank: usize| ocean.dir.join(format!("node{rank}"));
+    let shared = ocean.dir.join("shared").display().to_string();
+    let config =
+        [&REVOLVE[..], &[("GPUZIP_PERSIST_SHARED_DIR", &shared), ("GPUZIP_PERSIST_OVERHEAD", "1")]];
+    let start = || {
+        let whole = ocean.command(4, keys, &config.concat());
+        let arguments: Vec<_> = whole.get_args().collect();
+        let program = ocean.dir.join("shallow_water");
+        let at = arguments.iter().position(|argument| *argument == program.as_os_str()).unwrap();
+        // Each rank finds its node by its number, which mpirun tells it.
+        let on_node =
+            "GPUZIP_PERSIST_DIR=node${OMPI_COMM_WORLD_RANK:-$PMI_RANK} exec \"$0\" \"$@\"";
+        let mut command = Command::new(whole.get_program());
+        command.args(&arguments[..at]).args(["sh", "-c", on_node]).args(&arguments[at..]);
+        command.current_dir(&ocean.dir);
+        for (name, value) in whole.get_envs() {
+            command.env(name, value.unwrap_or_default());
+        }
+        command
+    };
+    let (mut resumed, mut killed) = (0, 0);
+    for round in 0..8 {
+        let mut flushers: Vec<Child> = (0..4)
+            .map(|rank| {
+                let mut command = Command::new(library().join("gpuzip"));
+                command.arg("flushd").arg(node(rank)).args(["--grace", "60"]);
+                command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+            })
+            .collect();
+        let mut command = start();
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        wait_for(&mut child, 2 + 3 * round, &node(0));
+        let (is_lost, signal) =
+            (round % 4, if round % 2 == 0 { libc::SIGTERM } else { libc::SIGKILL });
+        if signal == libc::SIGTERM {
+            ocean.kill_ranks();
+        }
+        for flusher in &mut flushers {
+            // SAFETY: a process of this test, which is not waited for yet.
+            unsafe { libc::kill(flusher.id() as libc::pid_t, signal) };
+            let status = flusher.wait().unwrap();
+            assert!(signal == libc::SIGKILL || status.success(), "{status}");
+        }
+        ocean.kill_ranks();
+        let output = child.wait_with_output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        resumed += usize::from(told.contains("shallow_water: goes on after action "));
+        killed += usize::from(!output.status.success());
+        if output.status.success() {
+            assert!(std::fs::read(ocean.gradient()).unwrap() == kept, "it had ended");
+        }
+        if told.contains("no generation is complete on all ranks") {
+            // A node was lost before the first copies were complete: the run begins anew.
+            assert!(signal == libc::SIGKILL || round > 0, "{told}");
+            for folder in (0..4).map(node).chain([PathBuf::from(&shared)]) {
+                std::fs::remove_dir_all(folder).unwrap();
+            }
+        } else {
+            std::fs::remove_dir_all(node(is_lost)).unwrap();
+        }
+    }
+    assert!(killed > 0 && resumed > 1, "{killed} runs were killed, {resumed} went on");
+    let output = start().output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{told}");
+    assert!(std::fs::read(ocean.gradient()).unwrap() == kept);
 }

@@ -250,7 +250,7 @@ impl Mask {
         }
         match self.read_words(is_before, from) {
             Some(()) => Ok(()),
-            None => fail!(Stream, "{} bytes are no mask of {shape:?}", from.len()),
+            None => fail!(Stream, "{} bytes are no mask of {shape}", from.len()),
         }
     }
 
