@@ -46,6 +46,8 @@
 //! - A record whose checksum is wrong is an error of [`Container::read`]. What `read` gave out before
 //!   is invalid then.
 //! - One process at a time uses the files of a rank.
+//! - A store may have a second folder ([`Store::share`]), to which a [`Shipper`] copies generations. A
+//!   generation then counts if it is right in either folder.
 //! - Memory: 1 MiB, and 128 bytes for each record.
 //!
 //! This floor knows no session, no schedule and no codec.

@@ -34,6 +34,14 @@ fn alone(value: i64) -> Result<i64> {
     Ok(value)
 }
 
+/// Makes a folder of a test, with the folders `node` and `shared` of one rank, and opens its store.
+fn two_levels(name: &str) -> (PathBuf, Store) {
+    let path = folder(name);
+    let mut store = Store::open(&path.join("node"), 0, 1, false).unwrap();
+    store.share(&path.join("shared")).unwrap();
+    (path, store)
+}
+
 /// Publishes a generation of one rank, and returns its number and its shipper.
 fn next(store: &mut Store, shot: i64) -> (u64, Option<Shipper>) {
     let number = publish(store, shot);
@@ -42,10 +50,8 @@ fn next(store: &mut Store, shot: i64) -> (u64, Option<Shipper>) {
 
 #[test]
 fn a_copy_has_the_bytes_of_the_generation_and_two_are_kept() {
-    let path = folder("two-levels");
+    let (path, mut store) = two_levels("two-levels");
     let (near, shared) = (path.join("node"), path.join("shared"));
-    let mut store = Store::open(&near, 0, 1, false).unwrap();
-    store.share(&shared).unwrap();
     let names = |folder: &Path| {
         let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
         let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
@@ -89,10 +95,8 @@ fn a_copy_has_the_bytes_of_the_generation_and_two_are_kept() {
 
 #[test]
 fn damage_on_one_level_is_passed_over_and_on_both_it_is_told() {
-    let path = folder("damaged-levels");
+    let (path, mut store) = two_levels("damaged-levels");
     let (near, shared) = (path.join("node"), path.join("shared"));
-    let mut store = Store::open(&near, 0, 1, false).unwrap();
-    store.share(&shared).unwrap();
     for shot in 1..=2 {
         next(&mut store, shot).1.unwrap().ship(&mut all).unwrap();
     }
@@ -139,10 +143,8 @@ fn folders_that_cannot_be_levels_are_named() {
 
 #[test]
 fn one_process_copies_for_a_folder() {
-    let path = folder("flusher");
+    let (path, mut store) = two_levels("flusher");
     let (near, shared) = (path.join("node"), path.join("shared"));
-    let mut store = Store::open(&near, 0, 1, false).unwrap();
-    store.share(&shared).unwrap();
     let (_, shipper) = next(&mut store, 1);
     let shipper = shipper.unwrap();
     assert!(!shipper.has_flusher() && shipper.is_in_use());
