@@ -734,6 +734,22 @@ module gpuzip
     integer(c_int64_t) :: reserved(4) = 0
   end type
 
+  ! A generation of restart files.
+  type, bind(c), public :: gpuzip_generation_t
+    ! sizeof(gpuzip_generation_t), set by the caller.
+    integer(c_int64_t) :: struct_size = 72
+    ! Number of the generation, from 1; 0: there is none.
+    integer(c_int64_t) :: generation = 0
+    ! Number of the shot to go on with.
+    integer(c_int64_t) :: shot = 0
+    ! The last action of that shot that was done; -1: the generation is of the start of the shot.
+    integer(c_int64_t) :: it = 0
+    ! Bytes of this rank's file.
+    integer(c_int64_t) :: bytes = 0
+    ! Reserved; the library writes zero.
+    integer(c_int64_t) :: reserved(4) = 0
+  end type
+
   ! Options of `gpuzip_persist_open`.
   type, bind(c), public :: gpuzip_persist_options_t
     ! sizeof(gpuzip_persist_options_t), set by the caller.
@@ -744,10 +760,12 @@ module gpuzip
     integer(c_int32_t) :: ranks = 0
     ! Finds the minimum over all ranks. May be NULL with one rank.
     type(c_funptr) :: agree_min = c_null_funptr
-    ! Passed to `agree_min` unchanged.
+    ! Passed to `agree_min` and `published` unchanged.
     type(c_ptr) :: user = c_null_ptr
+    ! Called for each generation that is on the disk. May be NULL.
+    type(c_funptr) :: published = c_null_funptr
     ! Reserved: must be zero.
-    integer(c_int64_t) :: reserved(4) = 0
+    integer(c_int64_t) :: reserved(3) = 0
   end type
 
   ! Memory of the application that restart files keep.
@@ -764,22 +782,6 @@ module gpuzip
     integer(c_int32_t) :: reserved0 = 0
     ! Reserved: must be zero.
     integer(c_int64_t) :: reserved(2) = 0
-  end type
-
-  ! A generation of restart files.
-  type, bind(c), public :: gpuzip_generation_t
-    ! sizeof(gpuzip_generation_t), set by the caller.
-    integer(c_int64_t) :: struct_size = 72
-    ! Number of the generation, from 1; 0: there is none.
-    integer(c_int64_t) :: generation = 0
-    ! Number of the shot to go on with.
-    integer(c_int64_t) :: shot = 0
-    ! The last action of that shot that was done; -1: the generation is of the start of the shot.
-    integer(c_int64_t) :: it = 0
-    ! Bytes of this rank's file.
-    integer(c_int64_t) :: bytes = 0
-    ! Reserved; the library writes zero.
-    integer(c_int64_t) :: reserved(4) = 0
   end type
 
   ! Describes one array of a compressed stream. Set `struct_size` to sizeof(gpuzip_codec_info_t) before the call.
@@ -952,6 +954,18 @@ module gpuzip
       integer(c_int64_t), intent(inout) :: value
     end function
 
+    ! Called when this rank's part of a generation is on the disk under its name and was read back, for example to copy
+    ! the file to an object store. `file` is its path, and both pointers are valid during the call. Runs in a thread of
+    ! the library while the application computes; the next generation is written after it has returned, and none is due
+    ! before. Must not call the library with this session. Returns 0, or another number if it failed: the library then
+    ! logs a warning, and the generation counts all the same.
+    integer(c_int32_t) function gpuzip_published_t(user, file, generation) bind(c)
+      import
+      type(c_ptr), value :: user
+      type(c_ptr), value :: file
+      type(gpuzip_generation_t), intent(in) :: generation
+    end function
+
     ! Returns the most bytes that `compress` of a registered codec writes for an array of this shape; `data` of `field`
     ! is NULL. The library uses at most the bytes of the array itself.
     integer(c_int64_t) function gpuzip_codec_max_bytes_t(user, field) bind(c)
@@ -1031,6 +1045,7 @@ module gpuzip
   public :: gpuzip_observe_t
   public :: gpuzip_backward_range_t
   public :: gpuzip_least_t
+  public :: gpuzip_published_t
   public :: gpuzip_codec_max_bytes_t
   public :: gpuzip_codec_compress_t
   public :: gpuzip_codec_decompress_t
@@ -1438,6 +1453,12 @@ module gpuzip
       type(c_ptr), value :: handle
     end function
 
+    integer(c_int32_t) function c_gpuzip_persist_clone(handle, dir) bind(c, name='gpuzip_persist_clone')
+      import
+      type(c_ptr), value :: handle
+      type(c_ptr), value :: dir
+    end function
+
     integer(c_int32_t) function c_gpuzip_persist_find(handle, found) bind(c, name='gpuzip_persist_find')
       import
       type(c_ptr), value :: handle
@@ -1605,6 +1626,7 @@ module gpuzip
   public :: gpuzip_quality_open, gpuzip_quality_next, gpuzip_quality_result, gpuzip_quality_compare, gpuzip_quality_judge
   public :: gpuzip_quality_check, gpuzip_quality_info, gpuzip_quality_close
   public :: gpuzip_persist_open, gpuzip_persist_due, gpuzip_persist_write, gpuzip_persist_wait, gpuzip_persist_find
+  public :: gpuzip_persist_clone
   public :: gpuzip_persist_read, gpuzip_request_stop, gpuzip_stop_requested, gpuzip_catch_signals
 
 contains
@@ -2069,18 +2091,21 @@ contains
   end subroutine
 
   ! Opens the folder of restart files. With several ranks, `rank` counts from 0, and `agree_min` replaces its value by the
-  ! least value over all ranks; `user` is passed to it.
-  subroutine gpuzip_persist_open(handle, rank, ranks, agree_min, user, stat, errmsg)
+  ! least value over all ranks. `published` is called in a thread of the library for each generation that is on the disk.
+  ! `user` is passed to both.
+  subroutine gpuzip_persist_open(handle, rank, ranks, agree_min, user, stat, errmsg, published)
     type(gpuzip_t), intent(in) :: handle
     integer(c_int32_t), intent(in), optional :: rank, ranks
     procedure(gpuzip_least_t), optional :: agree_min
     type(c_ptr), intent(in), optional :: user
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
+    procedure(gpuzip_published_t), optional :: published
     type(gpuzip_persist_options_t), target :: options
     if (present(rank)) options%rank = rank
     if (present(ranks)) options%ranks = ranks
     if (present(agree_min)) options%agree_min = c_funloc(agree_min)
+    if (present(published)) options%published = c_funloc(published)
     options%user = stream_or_null(user)
     call finish(c_gpuzip_persist_open(handle%handle, options), stat, errmsg)
   end subroutine
@@ -2118,6 +2143,15 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     call finish(c_gpuzip_persist_wait(handle%handle), stat, errmsg)
+  end subroutine
+
+  ! Puts the last generation into the folder `dir`.
+  subroutine gpuzip_persist_clone(handle, dir, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    character(*), intent(in) :: dir
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    call finish(c_gpuzip_persist_clone(handle%handle, trim(dir) // c_null_char), stat, errmsg)
   end subroutine
 
   ! Finds the newest generation; `found%generation` is 0 if there is none.

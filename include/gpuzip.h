@@ -1416,6 +1416,47 @@ typedef struct gpuzip_quality_info_t {
 } gpuzip_quality_info_t;
 
 /*
+ A generation of restart files.
+ */
+typedef struct gpuzip_generation_t {
+  /*
+   sizeof(gpuzip_generation_t), set by the caller.
+   */
+  uint64_t struct_size;
+  /*
+   Number of the generation, from 1; 0: there is none.
+   */
+  int64_t generation;
+  /*
+   Number of the shot to go on with.
+   */
+  int64_t shot;
+  /*
+   The last action of that shot that was done; -1: the generation is of the start of the shot.
+   */
+  int64_t it;
+  /*
+   Bytes of this rank's file.
+   */
+  uint64_t bytes;
+  /*
+   Reserved; the library writes zero.
+   */
+  uint64_t reserved[4];
+} gpuzip_generation_t;
+
+/*
+ Called when this rank's part of a generation is on the disk under its name and was read back, for example to
+ copy the file to an object store. `file` is its path, and both pointers are valid during the call. Runs in a
+ thread of the library while the application computes; the next generation is written after it has returned,
+ and none is due before. Must not call the library with this session. Returns 0, or another number if it failed:
+ the library then logs a warning, and the generation counts all the same.
+ */
+typedef int32_t (*gpuzip_published_t)(void *user,
+                                      const char *file,
+                                      const struct gpuzip_generation_t *generation);
+
+/*
  Options of `gpuzip_persist_open`.
  */
 typedef struct gpuzip_persist_options_t {
@@ -1436,13 +1477,17 @@ typedef struct gpuzip_persist_options_t {
    */
   gpuzip_least_t agree_min;
   /*
-   Passed to `agree_min` unchanged.
+   Passed to `agree_min` and `published` unchanged.
    */
   void *user;
   /*
+   Called for each generation that is on the disk. May be NULL.
+   */
+  gpuzip_published_t published;
+  /*
    Reserved: must be zero.
    */
-  uint64_t reserved[4];
+  uint64_t reserved[3];
 } gpuzip_persist_options_t;
 
 /*
@@ -1472,36 +1517,6 @@ typedef struct gpuzip_array_t {
    */
   uint64_t reserved[2];
 } gpuzip_array_t;
-
-/*
- A generation of restart files.
- */
-typedef struct gpuzip_generation_t {
-  /*
-   sizeof(gpuzip_generation_t), set by the caller.
-   */
-  uint64_t struct_size;
-  /*
-   Number of the generation, from 1; 0: there is none.
-   */
-  int64_t generation;
-  /*
-   Number of the shot to go on with.
-   */
-  int64_t shot;
-  /*
-   The last action of that shot that was done; -1: the generation is of the start of the shot.
-   */
-  int64_t it;
-  /*
-   Bytes of this rank's file.
-   */
-  uint64_t bytes;
-  /*
-   Reserved; the library writes zero.
-   */
-  uint64_t reserved[4];
-} gpuzip_generation_t;
 
 /*
  Describes one array of a compressed stream. Set `struct_size` to sizeof(gpuzip_codec_info_t)
@@ -2480,7 +2495,8 @@ gpuzip_status_t gpuzip_quality_close(struct gpuzip_quality_t *quality);
 
  Pointers:
  `options` is NULL or points to options whose `struct_size` is set, and `agree_min` does what
- `gpuzip_least_t` says, with `user`, until the session is finalized.
+ `gpuzip_least_t` says, and `published` what `gpuzip_published_t` says, with `user`, until the session is
+ finalized.
  */
 gpuzip_status_t gpuzip_persist_open(struct gpuzip_t *handle,
                                     const struct gpuzip_persist_options_t *options);
@@ -2532,6 +2548,19 @@ gpuzip_status_t gpuzip_persist_write(struct gpuzip_t *handle,
  Waits until the last generation is on the disk, and returns its error if it is not.
  */
 gpuzip_status_t gpuzip_persist_wait(struct gpuzip_t *handle);
+
+/*
+ Puts the last generation, once it is on the disk on all ranks, into the folder `dir`, where it stays when
+ the run removes it; before the first `gpuzip_persist_write` the one that `gpuzip_persist_find` found. The
+ folder is made, for this user alone, if it is missing, and holds no generation of this rank. On one file
+ system with `persist_dir` the file gets a second name (a hard link) and takes no more room. Other runs
+ begin with this generation if the folder is their `persist_dir`, or a clone of it (`gpuzip clone`).
+
+ Pointers:
+ `dir` is NULL or points to a string.
+ */
+gpuzip_status_t gpuzip_persist_clone(struct gpuzip_t *handle,
+                                     const char *dir);
 
 /*
  Finds the newest generation that every rank can read completely, with every checksum right, and

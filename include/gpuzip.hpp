@@ -441,6 +441,17 @@ struct callbacks {
   std::function<void(std::int32_t ts, std::int32_t ts_end, std::uint32_t flags)> backward_range = nullptr;
 };
 
+/* Options of session::persist_open, as gpuzip_persist_options_t. */
+struct persist_options {
+  /* Number of this rank, from 0, and number of ranks. */
+  std::int32_t rank = 0, ranks = 1;
+  /* Returns the least of a value over all ranks. Not needed with one rank. */
+  std::function<std::int64_t(std::int64_t value)> agree_min = nullptr;
+  /* Called in a thread of the library for each generation that is on the disk, with its file. May be empty;
+   * if it throws, the library logs a warning. */
+  std::function<void(const std::string &file, const gpuzip_generation_t &generation)> published = nullptr;
+};
+
 namespace detail {
 
 template <class List>
@@ -468,6 +479,14 @@ inline std::int32_t run_locate(void *user, std::int32_t type, std::int32_t ts, g
 }
 inline std::int32_t run_observe(void *user, std::int32_t type, std::int32_t ts, std::uint32_t flags) {
   return guarded(1, [&] { return static_cast<const callbacks *>(user)->observe(type, ts, flags), 0; });
+}
+
+inline std::int32_t persist_least(void *user, std::int64_t *value) {
+  return guarded(1, [&] { return *value = static_cast<const persist_options *>(user)->agree_min(*value), 0; });
+}
+
+inline std::int32_t persist_published(void *user, const char *file, const gpuzip_generation_t *generation) {
+  return guarded(1, [&] { return static_cast<const persist_options *>(user)->published(file, *generation), 0; });
 }
 
 inline std::int32_t agree_least(void *user, std::int64_t *value) {
@@ -526,7 +545,7 @@ inline void catch_signals(const std::vector<int> &signals = std::vector<int>(), 
 namespace detail {
 /* The reduction over ranks that a session calls. As the first base it is there until the session is finalized. */
 struct reduction {
-  std::unique_ptr<std::function<std::int64_t(std::int64_t)>> kept_least;
+  std::unique_ptr<persist_options> kept_options;
 };
 }  // namespace detail
 
@@ -682,13 +701,19 @@ class session : private detail::reduction, public detail::handle<gpuzip_t, gpuzi
    * session keeps it. */
   void persist_open(std::int32_t rank, std::int32_t ranks, std::function<std::int64_t(std::int64_t value)> agree_min,
                     status *out = nullptr) {
-    auto kept = std::make_unique<std::function<std::int64_t(std::int64_t)>>(std::move(agree_min));
-    gpuzip_persist_options_t options = detail::sized<gpuzip_persist_options_t>();
-    options.rank = rank;
-    options.ranks = ranks;
-    options.agree_min = detail::agree_least;
-    options.user = kept.get();
-    if (call(out, gpuzip_persist_open, &options)) kept_least = std::move(kept);
+    persist_open(persist_options{rank, ranks, std::move(agree_min), nullptr}, out);
+  }
+
+  /* The same with all options, which the session keeps. */
+  void persist_open(persist_options options, status *out = nullptr) {
+    auto kept = std::make_unique<persist_options>(std::move(options));
+    gpuzip_persist_options_t c = detail::sized<gpuzip_persist_options_t>();
+    c.rank = kept->rank;
+    c.ranks = kept->ranks;
+    if (kept->agree_min) c.agree_min = detail::persist_least;
+    if (kept->published) c.published = detail::persist_published;
+    c.user = kept.get();
+    if (call(out, gpuzip_persist_open, &c)) kept_options = std::move(kept);
   }
 
   /* Returns GPUZIP_DUE_*, as gpuzip_persist_due. */
@@ -706,6 +731,9 @@ class session : private detail::reduction, public detail::handle<gpuzip_t, gpuzi
 
   /* Waits until the last generation is on the disk. */
   void persist_wait(status *out = nullptr) { call(out, gpuzip_persist_wait); }
+
+  /* Puts the last generation into a folder, as gpuzip_persist_clone. */
+  void persist_clone(const std::string &dir, status *out = nullptr) { call(out, gpuzip_persist_clone, dir.c_str()); }
 
   /* Returns the newest generation; its number is 0 if there is none. */
   gpuzip_generation_t persist_find(status *out = nullptr) {

@@ -37,6 +37,14 @@ pub fn path(name: &str) -> Option<PathBuf> {
     value(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
+/// Variables in which launchers tell a process its rank: Open MPI, MPICH and Intel MPI, PMIx, Slurm.
+const RANKS: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"];
+
+/// Returns the rank of this process in its job, if its launcher tells it.
+pub fn rank() -> Option<u32> {
+    RANKS.into_iter().find_map(|name| text(name)?.parse().ok())
+}
+
 /// Returns whether a variable is 1.
 pub fn is_on(name: &str) -> bool {
     value(name).is_some_and(|value| value == "1")

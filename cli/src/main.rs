@@ -1,8 +1,9 @@
 //! The `gpuzip` command: shows and checks schedules, counts the transfers of their plans, compares
 //! runs with their plans, measures codecs on a user's data, compiles kernels in advance, verifies
-//! restart files and copies them to a shared folder, checks configurations, shows what this machine can
+//! restart files, keeps them and copies them to a shared folder, checks configurations, shows what this machine can
 //! use, and writes manual pages and completions of shells.
 
+mod clone;
 mod codec;
 mod config;
 mod flushd;
@@ -40,6 +41,7 @@ enum Command {
     Kernels(kernels::Arguments),
     Inspect(inspect::Arguments),
     Flushd(flushd::Arguments),
+    Clone(clone::Arguments),
     Config(config::Arguments),
     Info(info::Arguments),
     Pages(pages::Arguments),
@@ -74,6 +76,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Kernels(arguments) => kernels::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Flushd(arguments) => flushd::run(&arguments),
+        Command::Clone(arguments) => clone::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
         Command::Pages(arguments) => pages::run(Cli::command(), &arguments),

@@ -522,6 +522,7 @@ fn strangers(input: &mut Input) {
             gpuzip_persist_open(handle, std::ptr::null()),
             gpuzip_persist_write(handle, number as i64, std::ptr::null(), 0, null_mut()),
             gpuzip_persist_wait(handle),
+            gpuzip_persist_clone(handle, std::ptr::null()),
             gpuzip_persist_read(handle, std::ptr::null(), 0, null_mut()),
         ]
     };

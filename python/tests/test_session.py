@@ -315,6 +315,7 @@ class Restart(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             keys = {"checkpointing_snaps": 4, "persist_dir": folder, "persist_overhead": 1.0, **REVOLVE}
             u, image = initial(), array.array("d", [0.0] * 5)
+            kept_folder = os.path.join(folder, "kept")
 
             def shot(session, until):
                 for action in session:
@@ -331,18 +332,23 @@ class Restart(unittest.TestCase):
                         if action.ts == until:
                             return
 
+            published = []
             with gpuzip.Session(u, 30, **keys) as session:
-                session.persist_open()
+                session.persist_open(published=lambda file, of: published.append((file, of.shot, os.stat(file).st_size)))
                 self.assertIsNone(session.persist_find())
                 self.assertIn(session.persist_due(), (gpuzip.DUE_NO, gpuzip.DUE_YES))
                 shot(session, until=11)
                 session.persist_write(7, {"image": image}, {"u": u})
                 session.persist_wait()
+                session.persist_clone(kept_folder)
+                [(file, number, size)] = published
+                self.assertEqual((os.path.dirname(file), number), (folder, 7))
+                self.assertEqual(session.stats().persist_bytes, size)
                 kept = bytes(image)
                 shot(session, until=-1)
                 whole = bytes(image)
             u[:], image[:] = initial(), array.array("d", [0.0] * 5)
-            with gpuzip.Session(u, 30, **keys) as session:
+            with gpuzip.Session(u, 30, **{**keys, "persist_dir": kept_folder}) as session:
                 session.persist_open()
                 found = session.persist_find()
                 self.assertEqual(found.shot, 7)

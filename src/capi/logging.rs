@@ -66,6 +66,12 @@ fn filter() -> &'static Filter {
     })
 }
 
+/// Returns the rank of this process in its job, if its launcher tells it.
+fn rank() -> Option<u32> {
+    static RANK: OnceBox<Option<u32>> = OnceBox::new();
+    *RANK.get_or_init(|| Box::new(environment::rank()))
+}
+
 /// Formats a text and ends it with its only NUL; `None` if there is no memory for the text.
 fn line(arguments: std::fmt::Arguments) -> Option<Vec<u8>> {
     let mut text = String::new();
@@ -111,7 +117,11 @@ impl Log for Router {
 /// another thread may have held that lock at a fork.
 fn to_stderr(record: &Record) {
     if filter().matches(record) {
-        let line = format!("[{:<5} {}] {}\n", record.level(), record.target(), record.args());
+        let (level, target, text) = (record.level(), record.target(), record.args());
+        let line = match rank() {
+            Some(rank) => format!("[{level:<5} {target}] rank {rank}: {text}\n"),
+            None => format!("[{level:<5} {target}] {text}\n"),
+        };
         // SAFETY: this object does not close the descriptor, whatever it is of.
         let mut stderr = ManuallyDrop::new(unsafe { File::from_raw_fd(libc::STDERR_FILENO) });
         // There is nowhere to report a line that cannot be written.

@@ -8,9 +8,11 @@ use super::types::*;
 use crate::device::Stream;
 use crate::error::{fail, Code, Result};
 use crate::persist::Name;
-use crate::session::{AgreeMin, Array};
+use crate::session::{AgreeMin, Array, Published};
 use crate::stop;
-use std::ffi::c_void;
+use std::ffi::{c_char, c_void, CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// Most arrays of a call.
 const MOST_ARRAYS: u32 = 4096;
@@ -19,11 +21,14 @@ const MOST_SIGNALS: u32 = 64;
 /// The caller's reduction in texts of errors.
 const AGREE_MIN: &str = "callback agree_min";
 
-/// The pointer that the caller's reduction gets.
+/// The caller's function for generations that are on the disk, in texts of errors.
+const PUBLISHED: &str = "callback published";
+
+/// The pointer that the caller's functions get.
 struct User(*mut c_void);
 
-// SAFETY: the pointer is only handed to the caller's function. The header says that this function is
-// called in the threads that make persist calls.
+// SAFETY: the pointer is only handed to the caller's functions. The header says that `agree_min` is called in the
+// threads that make persist calls, and `published` in a thread of the library.
 unsafe impl Send for User {}
 
 /// Returns the reduction of the options.
@@ -40,6 +45,30 @@ fn agree_min(least: gpuzip_least_t, user: User, ranks: u32) -> Result<AgreeMin> 
     }
 }
 
+/// Returns the caller's function for generations that are on the disk.
+fn published(function: gpuzip_published_t, user: User) -> Option<Published> {
+    let function = function?;
+    Some(Box::new(move |file, of| {
+        let user = &user;
+        let Ok(path) = CString::new(file.as_os_str().as_bytes()) else {
+            return fail!(Io, "the path of the file contains a NUL");
+        };
+        let generation = gpuzip_generation_t {
+            struct_size: size_of::<gpuzip_generation_t>() as u64,
+            generation: of.generation as i64,
+            shot: of.shot,
+            it: of.it,
+            bytes: of.bytes,
+            ..Default::default()
+        };
+        // SAFETY: by the contract of `gpuzip_persist_open`.
+        match in_inner(PUBLISHED, || unsafe { function(user.0, path.as_ptr(), &generation) }) {
+            0 => Ok(()),
+            status => fail!(Callback, "{PUBLISHED} returned {status}"),
+        }
+    }))
+}
+
 /// Opens the folder `persist_dir` of the session's configuration for restart files, and makes the folder
 /// if it is missing. One process at a time uses the files of a rank. With `options` NULL there is one
 /// rank.
@@ -53,7 +82,8 @@ fn agree_min(least: gpuzip_least_t, user: User, ranks: u32) -> Result<AgreeMin> 
 ///
 /// # Safety
 /// `options` is NULL or points to options whose `struct_size` is set, and `agree_min` does what
-/// `gpuzip_least_t` says, with `user`, until the session is finalized.
+/// `gpuzip_least_t` says, and `published` what `gpuzip_published_t` says, with `user`, until the session is
+/// finalized.
 #[no_mangle]
 pub unsafe extern "C" fn gpuzip_persist_open(
     handle: *mut gpuzip_t,
@@ -72,7 +102,11 @@ pub unsafe extern "C" fn gpuzip_persist_open(
         }
         let (rank, ranks) = (rank as u32, ranks as u32);
         let least = agree_min(given.agree_min, User(given.user), ranks)?;
-        with_session(handle, |session| session.persist_open((rank, ranks), least))
+        let published = published(given.published, User(given.user));
+        with_session(handle, |session| {
+            session.persist_open((rank, ranks), least)?;
+            session.persist_published(published)
+        })
     })
 }
 
@@ -136,6 +170,26 @@ pub unsafe extern "C" fn gpuzip_persist_write(
 #[no_mangle]
 pub extern "C" fn gpuzip_persist_wait(handle: *mut gpuzip_t) -> gpuzip_status_t {
     entry("gpuzip_persist_wait", || with_session(handle, |session| session.persist_wait()))
+}
+
+/// Puts the last generation, once it is on the disk on all ranks, into the folder `dir`, where it stays when
+/// the run removes it; before the first `gpuzip_persist_write` the one that `gpuzip_persist_find` found. The
+/// folder is made, for this user alone, if it is missing, and holds no generation of this rank. On one file
+/// system with `persist_dir` the file gets a second name (a hard link) and takes no more room. Other runs
+/// begin with this generation if the folder is their `persist_dir`, or a clone of it (`gpuzip clone`).
+///
+/// # Safety
+/// `dir` is NULL or points to a string.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_persist_clone(
+    handle: *mut gpuzip_t,
+    dir: *const c_char,
+) -> gpuzip_status_t {
+    entry("gpuzip_persist_clone", || {
+        // SAFETY: by this function's contract.
+        let dir = Path::new(OsStr::from_bytes(unsafe { text(dir, "dir") }?.to_bytes()));
+        with_session(handle, |session| session.persist_clone(dir))
+    })
 }
 
 /// Finds the newest generation that every rank can read completely, with every checksum right, and

@@ -144,6 +144,7 @@ fn entries() -> Vec<(&'static str, Box<dyn Fn() -> i32>)> {
         gpuzip_persist_due(null_mut(), null_mut());
         gpuzip_persist_write(null_mut(), 0, null(), 0, null_mut());
         gpuzip_persist_wait(null_mut());
+        gpuzip_persist_clone(null_mut(), null());
         gpuzip_persist_find(null_mut(), null_mut());
         gpuzip_persist_read(null_mut(), null(), 0, null_mut());
         gpuzip_catch_signals(null(), 1);

@@ -975,6 +975,19 @@ pub type gpuzip_observe_t =
 /// Returns 0, or another number on failure.
 pub type gpuzip_least_t = Option<unsafe extern "C" fn(user: *mut c_void, value: *mut i64) -> i32>;
 
+/// Called when this rank's part of a generation is on the disk under its name and was read back, for example to
+/// copy the file to an object store. `file` is its path, and both pointers are valid during the call. Runs in a
+/// thread of the library while the application computes; the next generation is written after it has returned,
+/// and none is due before. Must not call the library with this session. Returns 0, or another number if it failed:
+/// the library then logs a warning, and the generation counts all the same.
+pub type gpuzip_published_t = Option<
+    unsafe extern "C" fn(
+        user: *mut c_void,
+        file: *const c_char,
+        generation: *const gpuzip_generation_t,
+    ) -> i32,
+>;
+
 /// Memory of the application that restart files keep.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -1005,10 +1018,12 @@ pub struct gpuzip_persist_options_t {
     pub ranks: i32,
     /// Finds the minimum over all ranks. May be NULL with one rank.
     pub agree_min: gpuzip_least_t,
-    /// Passed to `agree_min` unchanged.
+    /// Passed to `agree_min` and `published` unchanged.
     pub user: *mut c_void,
+    /// Called for each generation that is on the disk. May be NULL.
+    pub published: gpuzip_published_t,
     /// Reserved: must be zero.
-    pub reserved: [u64; 4],
+    pub reserved: [u64; 3],
 }
 
 /// A generation of restart files.

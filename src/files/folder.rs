@@ -157,6 +157,14 @@ impl Folder {
         retried(|| unsafe { libc::renameat(folder, from.as_ptr(), folder, to.as_ptr()) }).map(drop)
     }
 
+    /// Gives a file a second name, in the folder `to` of the same file system. The name must be free.
+    pub fn link(&self, from: &OsStr, to: &Folder, name: &OsStr) -> io::Result<()> {
+        let (from, name) = (c_name(from)?, c_name(name)?);
+        let (own, to) = (self.file.as_raw_fd(), to.file.as_raw_fd());
+        // SAFETY: the descriptors of open folders, and strings that end with NUL.
+        retried(|| unsafe { libc::linkat(own, from.as_ptr(), to, name.as_ptr(), 0) }).map(drop)
+    }
+
     /// Puts the names of the folder's files on the disk. A file system that cannot do so for a
     /// folder (EINVAL, EOPNOTSUPP) keeps names safe by itself or not at all: that is no error.
     pub fn sync(&self) -> io::Result<()> {

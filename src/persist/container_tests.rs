@@ -1,7 +1,7 @@
 //! Containers in memory: what is written is read, and no damage goes unnoticed.
 
 use super::super::fingerprint::Fingerprint;
-use super::super::format::{Kind, VALUE, VERSION};
+use super::super::format::{Kind, Run, VALUE, VERSION};
 use super::super::name::Name;
 use super::*;
 use crate::error::Code;
@@ -25,7 +25,8 @@ fn fingerprint() -> Fingerprint {
 }
 
 fn origin(generation: u64) -> Origin {
-    Origin { generation, rank: 3, ranks: 4, confirmed: 5, time: 1_800_000_000 }
+    let run = Run { number: 1 << 60, parent: 77, from: 4 };
+    Origin { generation, rank: 3, ranks: 4, confirmed: 5, time: 1_800_000_000, run }
 }
 
 /// Writes a container whose record k has `lengths[k]` bytes made from `seed` and k.
@@ -235,7 +236,7 @@ fn other_versions_and_byte_orders_are_told_from_damage() {
         changed[offset..offset + bytes.len()].copy_from_slice(bytes);
         check(&changed).err().unwrap().to_string()
     };
-    assert!(error(8, &(VERSION + 1).to_le_bytes()).contains("has version 2 of the format"));
+    assert!(error(8, &(VERSION + 1).to_le_bytes()).contains("has version 3 of the format"));
     assert!(error(12, &0x0102_0304u32.to_be_bytes()).contains("has the byte order 0x04030201"));
     assert!(error(0, b"GIF89a").contains("is no restart file of gpuzip"));
 }
@@ -297,6 +298,10 @@ fn absurd_numbers_with_right_checksums_are_refused() {
         (48, &4u32.to_le_bytes(), "rank 4 of 4 ranks"),
         (48, &[0; 8], "rank 0 of 0 ranks"),
         (52, &1_409_286_144_u32.to_le_bytes(), "rank 3 of 1409286144 ranks"),
+        (72, &[0; 8], "says run 0"),
+        (80, &[0; 8], "went on from generation 4 of run 0"),
+        (88, &[0; 8], "went on from generation 0 of run 77"),
+        (88, &[255; 8], "went on from generation 18446744073709551615"),
     ] {
         let error = with_header(offset, number);
         assert!(error.code == Code::Stream && error.message.contains(text), "{text}: {error}");
@@ -306,11 +311,11 @@ fn absurd_numbers_with_right_checksums_are_refused() {
     assert_eq!(with_entry(48, 0).code, Code::Stream, "no name");
 }
 
-/// A change of the format needs a new version: these bytes are version 1.
+/// A change of the format needs a new version: these bytes are version 2.
 #[test]
 fn the_format_stays_what_it_is() {
     let bytes = written(&[5, 100], 9, 1);
-    assert_eq!((VERSION, bytes.len(), crc32c::crc32c(&bytes)), (1, 673, 0x594d_77db));
+    assert_eq!((VERSION, bytes.len(), crc32c::crc32c(&bytes)), (2, 697, 0x5d50_645c));
 }
 
 /// Returns the numbers that a table of docs/persist-format.md finds in `bytes`: the rows of the
@@ -348,7 +353,9 @@ fn the_page_of_the_format_is_right() {
     let crc = |bytes: &[u8]| i128::from(crc32c::crc32c(bytes));
     let header_crc = crc(&bytes[..header - 4]);
     let order = i128::from(u32::from_le_bytes(0x0102_0304u32.to_ne_bytes()));
-    let of_header = [1, order, header as i128, 2, 9, 7, 9, 3, 4, 5, 1_800_000_000];
+    let run = [1 << 60, 77, 4];
+    let of_header = [2, order, header as i128, 2, 9, 7, 9, 3, 4, 5, 1_800_000_000];
+    let of_header = [&of_header[..], &run].concat();
     assert_eq!(documented("Header", &bytes, HEADER), of_header);
     let payload = &bytes[header + 5..index];
     let of_record = [1, 3, 1, header as i128 + 5, 100, 200, crc(payload)];

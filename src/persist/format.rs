@@ -20,12 +20,12 @@ pub const MAGIC: [u8; 8] = *b"\x89gpzgen\n";
 /// The last bytes of a container.
 pub const END: [u8; 8] = *b"gpzgend\n";
 /// The version of this format.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The byte order of payloads: this number in the order of the machine that wrote them.
 pub const BYTE_ORDER: u32 = u32::from_le_bytes(0x0102_0304u32.to_ne_bytes());
 
 /// Bytes of the header before the fingerprint.
-pub const HEADER: usize = 72;
+pub const HEADER: usize = 96;
 /// Bytes of a value of the fingerprint: name and number.
 pub const VALUE: usize = LONGEST_NAME + 8;
 /// Bytes of the header behind the fingerprint: the checksum.
@@ -65,6 +65,20 @@ pub struct Origin {
     pub confirmed: u64,
     /// Seconds from 1970 to the start of the writing, by the machine's clock. Only shown.
     pub time: i64,
+    /// The run that wrote it.
+    pub run: Run,
+}
+
+/// A run: what one start of a program writes, until it goes on from another generation. All ranks have the
+/// same run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Run {
+    /// A random number, from 1 to 2^63 - 1.
+    pub number: u64,
+    /// The number of the run from whose generation this run went on; 0: it began anew.
+    pub parent: u64,
+    /// The number of that generation; 0: it began anew.
+    pub from: u64,
 }
 
 named! {
@@ -181,6 +195,9 @@ impl Header {
         bytes.extend(origin.ranks.to_le_bytes());
         bytes.extend(origin.confirmed.to_le_bytes());
         bytes.extend(origin.time.to_le_bytes());
+        bytes.extend(origin.run.number.to_le_bytes());
+        bytes.extend(origin.run.parent.to_le_bytes());
+        bytes.extend(origin.run.from.to_le_bytes());
         for (name, value) in values {
             bytes.extend(name.bytes());
             bytes.extend(value.to_le_bytes());
@@ -230,7 +247,8 @@ impl Header {
         let (shot, it) = (fields.i64(), fields.i64());
         let (rank, ranks) = (fields.u32(), fields.u32());
         let (confirmed, time) = (fields.u64(), fields.i64());
-        let origin = Origin { generation, rank, ranks, confirmed, time };
+        let run = Run { number: fields.u64(), parent: fields.u64(), from: fields.u64() };
+        let origin = Origin { generation, rank, ranks, confirmed, time, run };
         check_numbers(&origin, shot, it)?;
         let mut fingerprint = Fingerprint::new();
         for k in 0..values {
@@ -246,7 +264,7 @@ impl Header {
 
 /// Fails if a header whose checksum is right holds a number that no writer writes.
 fn check_numbers(origin: &Origin, shot: i64, it: i64) -> Result<()> {
-    let Origin { generation, rank, ranks, .. } = *origin;
+    let Origin { generation, rank, ranks, run, .. } = *origin;
     if !(1..=LAST_GENERATION).contains(&generation) {
         return damaged(format_args!(
             "its header says generation {generation}: generations are numbered from 1 to {LAST_GENERATION}"
@@ -255,6 +273,12 @@ fn check_numbers(origin: &Origin, shot: i64, it: i64) -> Result<()> {
     if ranks > MOST_RANKS || rank >= ranks {
         return damaged(format_args!(
             "its header says rank {rank} of {ranks} ranks: a run has at most {MOST_RANKS} ranks, numbered from 0"
+        ));
+    }
+    if run.number == 0 || (run.parent == 0) != (run.from == 0) || run.from > LAST_GENERATION {
+        return damaged(format_args!(
+            "its header says run {}, which went on from generation {} of run {}: runs and generations are numbered from 1, and both are 0 if it began anew",
+            run.number, run.from, run.parent
         ));
     }
     if shot < 0 || it < -1 {

@@ -122,8 +122,24 @@ impl Level {
             }
             result => result?,
         };
+        Ok((file, self.temporary(name)))
+    }
+
+    /// Gives a published generation a second name: that of a temporary file in the folder of `to`, which has
+    /// none of this name.
+    pub fn link(&self, generation: u64, to: &Level) -> io::Result<(File, Temporary)> {
+        let name = FileName::Temporary(generation).text(to.rank);
+        let own = FileName::Generation(generation).text(self.rank);
+        self.folder.link(own.as_ref(), &to.folder, name.as_ref())?;
+        let temporary = to.temporary(name);
+        let file =
+            to.folder.open_to_read(FileName::Temporary(generation).text(to.rank).as_ref())?;
+        Ok((file, temporary))
+    }
+
+    fn temporary(&self, name: String) -> Temporary {
         let folder = Arc::clone(&self.folder);
-        Ok((file, Temporary { folder, name: Some(name), process: Process::current() }))
+        Temporary { folder, name: Some(name), process: Process::current() }
     }
 
     /// Publishes a generation whose bytes are written: puts them on the disk, gives the file its name, puts
@@ -190,6 +206,29 @@ impl Level {
 
     pub fn place(&self, name: FileName) -> String {
         self.path.join(name.text(self.rank)).display().to_string()
+    }
+}
+
+impl Reader {
+    /// Writes the bytes of this generation, unchecked, into a temporary file of a level. `pace` is called before
+    /// each piece with its bytes: it may wait, and ends the copying by an error.
+    pub(super) fn copy_to(
+        &self,
+        to: &Level,
+        pace: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<(File, Temporary)> {
+        let generation = self.origin.generation;
+        let place =
+            |e: io::Error| Error::from(e).within(to.place(FileName::Generation(generation)));
+        let (file, temporary) = to.create(generation).map_err(place)?;
+        let mut offset = 0;
+        self.copy(&mut |piece| {
+            pace(piece.len() as u64)?;
+            files::quietly(|| file.write_all_at(piece, offset)).map_err(place)?;
+            offset += piece.len() as u64;
+            Ok(())
+        })?;
+        Ok((file, temporary))
     }
 }
 

@@ -52,6 +52,7 @@
 //!
 //! This floor knows no session, no schedule and no codec.
 
+mod clone;
 mod container;
 mod fingerprint;
 mod format;
@@ -63,9 +64,10 @@ mod newest;
 mod ship;
 mod store;
 
+pub use clone::{clone_generation, Cloned};
 pub use container::{check_origin, Container, Reader, Source, PIECE};
 pub use fingerprint::{Fingerprint, Meaning, MOST_VALUES};
-pub use format::{Header, Kind, Origin, Record, RecordHead, MOST_RANKS};
+pub use format::{Header, Kind, Origin, Record, RecordHead, Run, MOST_RANKS};
 pub use journal::{lines, read as read_journal, Line, LINE};
 pub use name::{Name, LONGEST_NAME};
 pub use names::{files_in, FileName, LAST_GENERATION};

@@ -93,6 +93,15 @@ impl Order {
     }
 }
 
+/// Whether the shared level has the copy of a generation. One of its number that another run has left there
+/// is another generation.
+pub(super) fn is_copied(near: &Level, shared: &Level, generation: u64) -> bool {
+    let open = |level: &Level| level.read(generation, false).ok();
+    let (Some(near), Some(copy)) = (open(near), open(shared)) else { return false };
+    (near.origin, near.length, &near.header, &near.records)
+        == (copy.origin, copy.length, &copy.header, &copy.records)
+}
+
 /// What a shipper has copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shipped {
@@ -142,7 +151,7 @@ impl Shipper {
         let shared = Level::open(&order.shared, self.near.rank, self.strict)?;
         let newest = shared.generations()?.last().copied().unwrap_or(0);
         let is_wanted = |generation: &u64| match is_running {
-            true => *generation == order.generation && !self.is_copied(&shared, *generation),
+            true => *generation == order.generation && !is_copied(&self.near, &shared, *generation),
             false => *generation > newest,
         };
         let wanted = near.into_iter().rev().filter(is_wanted);
@@ -163,18 +172,6 @@ impl Shipper {
         Ok(shipped)
     }
 
-    /// Whether the shared folder has the generation of this run. One of its number that a run before has left
-    /// there is another.
-    fn is_copied(&self, shared: &Level, generation: u64) -> bool {
-        let (Ok(near), Ok(copy)) =
-            (self.near.read(generation, false), shared.read(generation, false))
-        else {
-            return false;
-        };
-        (near.origin, near.length, &near.header, &near.records)
-            == (copy.origin, copy.length, &copy.header, &copy.records)
-    }
-
     /// Copies a generation, and returns its bytes; `None` if the run has removed it meanwhile.
     fn copy(
         &self,
@@ -187,17 +184,7 @@ impl Shipper {
             Err(_) if !self.near.has(generation) => return Ok(None),
             Err(e) => return self.damaged(generation, e),
         };
-        let place = |e: Error| e.within(shared.place(FileName::Generation(generation)));
-        let (file, temporary) = shared.create(generation).map_err(Error::from).map_err(place)?;
-        let mut offset = 0;
-        reader.copy(&mut |piece| {
-            pace(piece.len() as u64)?;
-            files::quietly(|| file.write_all_at(piece, offset))
-                .map_err(Error::from)
-                .map_err(place)?;
-            offset += piece.len() as u64;
-            Ok(())
-        })?;
+        let (file, temporary) = reader.copy_to(shared, pace)?;
         let line = Line {
             generation,
             shot: reader.header.shot,
@@ -208,9 +195,9 @@ impl Shipper {
             Ok(()) => Ok(Some(reader.length)),
             Err(e) if e.code == Code::Stream => match self.near.read_right(generation, true) {
                 Err(e) => self.damaged(generation, e),
-                Ok(_) => Err(place(e)),
+                Ok(_) => Err(e.within(shared.place(FileName::Generation(generation)))),
             },
-            Err(e) => Err(place(e)),
+            Err(e) => Err(e.within(shared.place(FileName::Generation(generation)))),
         }
     }
 

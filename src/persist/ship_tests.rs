@@ -162,6 +162,28 @@ fn one_process_copies_for_a_folder() {
     fs::remove_dir_all(path).unwrap();
 }
 
+/// A node that was taken for lost comes back when the run has gone on without it: its copies of generations that
+/// the run has written anew do not count as the run's.
+#[test]
+fn copies_of_a_node_that_was_taken_for_lost_are_not_those_of_the_run() {
+    let (path, mut store) = two_levels("late");
+    let shared = path.join("shared");
+    let old: Vec<_> = (1..=3).map(|shot| next(&mut store, shot).1.unwrap()).collect();
+    drop(store);
+    let mut store = Store::open(&path.join("other node"), 0, 1, false).unwrap();
+    store.share(&shared).unwrap();
+    assert_eq!(old[0].ship(&mut all).unwrap().generations, 3, "the late copies");
+    let copy = |number| right(&shared, 0, number);
+    for shot in 11..=14 {
+        let (number, shipper) = next(&mut store, shot);
+        assert_eq!(number as i64, shot - 10);
+        assert_ne!(copy(number), Some(shot), "it has still to be copied");
+        assert_eq!(shipper.unwrap().ship(&mut all).unwrap().generations, 1);
+        assert_eq!(copy(number), Some(shot));
+    }
+    fs::remove_dir_all(path).unwrap();
+}
+
 /// Random numbers: a linear congruential generator with the constants of Knuth's MMIX.
 struct Random(u64);
 

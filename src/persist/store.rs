@@ -2,15 +2,18 @@
 //! removed when newer ones were read back.
 
 use super::container::{ContainerWriter, Reader};
-use super::format::{Header, Origin, RecordHead, MOST_RANKS};
+use super::format::{Header, Origin, RecordHead, Run, MOST_RANKS};
 use super::journal::Line;
 use super::level::{Level, Lock, Temporary};
 use super::names::{FileName, LAST_GENERATION};
-use super::ship::{Order, Shipper};
+use super::ship::{is_copied, Order, Shipper};
 use crate::error::{fail, Code, Error, Result};
 use crate::fallible_vec;
+use crate::files;
 use crate::process::Process;
+use std::collections::hash_map::RandomState;
 use std::fs::File;
+use std::hash::{BuildHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -34,8 +37,9 @@ pub struct Store {
     verified: Vec<u64>,
     /// All ranks have published this generation or a newer one.
     pub(super) confirmed: u64,
+    pub(super) run: Run,
     _lock: Lock,
-    strict: bool,
+    pub(super) strict: bool,
     process: Process,
 }
 
@@ -72,6 +76,7 @@ impl Store {
             next: 1,
             verified: Vec::new(),
             confirmed: 0,
+            run: Run { number: random(), ..Run::default() },
             strict,
             process: Process::current(),
         };
@@ -93,7 +98,7 @@ impl Store {
         }
         self.next = self.next.max(1 + level.last_number()?);
         let order = Order::begin(&self.near, &level)?;
-        let is_shipped = level.has(order.generation);
+        let is_shipped = is_copied(&self.near, &level, order.generation);
         self.shared = Some(Shared { level, order, is_shipped });
         Ok(())
     }
@@ -120,6 +125,7 @@ impl Store {
             ranks: self.ranks,
             confirmed: self.confirmed,
             time: now(),
+            run: self.run,
         };
         let name = FileName::Temporary(self.next);
         // The number is used up even if this fails: other ranks give it to their part.
@@ -174,6 +180,15 @@ impl Store {
         self.confirmed = self.confirmed.max(generation);
     }
 
+    /// Notes that the run goes on from a generation: what is written from now on is of a run whose parent is
+    /// the generation's. Called on all ranks, with their parts of one generation.
+    pub fn went_on(&mut self, from: Origin) {
+        let (parent, from) = (from.run.number, from.generation);
+        let numbers = [self.run.number, parent, from];
+        let number = files::hash(numbers.into_iter().flat_map(u64::to_le_bytes));
+        self.run = Run { number: run_number(number), parent, from };
+    }
+
     /// Notes that this process has read a generation completely.
     pub(super) fn verified(&mut self, generation: u64) -> Result<()> {
         if self.verified.contains(&generation) {
@@ -186,8 +201,9 @@ impl Store {
 
     /// Looks whether what was ordered is on the shared level now. `publish` does so, too.
     pub fn look(&mut self) {
-        if let Some(shared) = &mut self.shared {
-            shared.is_shipped = shared.level.has(shared.order.generation);
+        if let Some(Shared { level, order, is_shipped }) = &mut self.shared {
+            let is_there = |n| level.has(n) && (*is_shipped || is_copied(&self.near, level, n));
+            *is_shipped = is_there(order.generation);
         }
     }
 
@@ -247,6 +263,11 @@ impl Store {
             found.dedup();
         }
         Ok(found)
+    }
+
+    /// Returns the path of a generation in the first folder.
+    pub fn file(&self, generation: u64) -> PathBuf {
+        self.near.path.join(FileName::Generation(generation).text(self.near.rank))
     }
 
     /// Reads a generation completely, from the first level that has it right. Fails with the reasons of all
@@ -325,6 +346,21 @@ impl Finished {
     pub fn bytes(&self) -> u64 {
         self.line.bytes
     }
+
+    /// Returns what the journal will say of it.
+    pub fn line(&self) -> Line {
+        self.line
+    }
+}
+
+/// Returns the number of a run that follows from a number of 64 bits.
+fn run_number(number: u64) -> u64 {
+    (number >> 1).max(1)
+}
+
+/// Returns a random number of a run, from the source that the system gives hash tables.
+fn random() -> u64 {
+    run_number(RandomState::new().build_hasher().finish())
 }
 
 fn now() -> i64 {

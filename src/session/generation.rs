@@ -275,8 +275,8 @@ impl Session {
                 return fail!(State, "there is no generation to read: call gpuzip_persist_find first, which finds one");
             };
             session.read_generation(&reader, arrays, stream)?;
-            let header = &reader.header;
-            persist.held_shot = Some(header.shot);
+            persist.store()?.went_on(reader.origin);
+            persist.held_shot = Some(reader.header.shot);
             Ok(())
         })
     }

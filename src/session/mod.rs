@@ -39,7 +39,7 @@ use timeline::Watch;
 
 pub use array::Array;
 pub use basis::{estimate, Estimate};
-pub use persist::{AgreeMin, Due, Persist};
+pub use persist::{AgreeMin, Due, Persist, Published};
 pub use restart::Position;
 
 /// A session: what the C handle `gpuzip_t` stands for.

@@ -4,15 +4,19 @@ use super::Session;
 use crate::device::{in_background, processor_time, Thread};
 use crate::error::{fail, Result};
 use crate::guarded::locked;
-use crate::persist::{Fingerprint, Finished, Reader, Shipper, Store};
+use crate::persist::{Fingerprint, Finished, Line, Reader, Shipper, Store};
 use crate::process::Process;
 use crate::stop;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Finds the minimum over all ranks of a number that each rank gives.
 pub type AgreeMin = Box<dyn FnMut(i64) -> Result<i64> + Send>;
+
+/// Is told of each generation that is on the disk: its file, and what it is of.
+pub type Published = Box<dyn FnMut(&Path, Line) -> Result<()> + Send>;
 
 /// What `persist_due` found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +38,8 @@ pub struct Persist {
     overhead: f64,
     ranks: u32,
     agree_min: AgreeMin,
+    /// The application's function for published generations, when no publication is under way.
+    told: Option<Published>,
     /// Whether there is a shared level, and whether all ranks are known to say the same.
     is_shared: bool,
     has_agreed: bool,
@@ -74,6 +80,7 @@ struct Publishing {
 struct Publication {
     store: Option<Store>,
     finished: Option<Finished>,
+    told: Option<Published>,
     /// The number of the published generation.
     generation: Option<Result<u64>>,
     time: Duration,
@@ -100,7 +107,14 @@ fn publish(shared: &Mutex<Publication>) {
     let (begin, processor) = (Instant::now(), processor_time());
     let mut given = std::mem::take(&mut *locked(shared));
     if let (Some(store), Some(finished)) = (&mut given.store, given.finished.take()) {
-        given.generation = Some(store.publish(finished));
+        let line = finished.line();
+        let published = store.publish(finished);
+        if let (Ok(generation), Some(told)) = (&published, &mut given.told) {
+            let file = store.file(*generation);
+            let (place, result) = (file.display(), told(&file, line));
+            result.unwrap_or_else(|error| log::warn!("{place}: {error}"));
+        }
+        given.generation = Some(published);
         given.processor = processor_time().saturating_sub(processor);
         given.time = begin.elapsed();
         *locked(shared) = given;
@@ -125,6 +139,7 @@ impl Persist {
             overhead,
             ranks,
             agree_min,
+            told: None,
             has_agreed: ranks == 1,
             next: None,
             bandwidth: ASSUMED_BANDWIDTH,
@@ -190,7 +205,8 @@ impl Persist {
         let bytes = finished.bytes();
         self.store()?;
         let (store, finished) = (self.store.take(), Some(finished));
-        let given = Publication { store, finished, ..Publication::default() };
+        let told = self.told.take();
+        let given = Publication { store, finished, told, ..Publication::default() };
         let shared = Arc::new(Mutex::new(given));
         let theirs = shared.clone();
         let thread = match Thread::start(c"gpuzip-persist", move || publish(&theirs)) {
@@ -217,6 +233,7 @@ impl Persist {
             return fail!(Panic, "internal error, please report it: a generation was not published, and this session writes no more of them");
         };
         self.store = Some(store);
+        self.told = left.told.take();
         self.published = generation?;
         (self.generations, self.bytes) = (self.generations + 1, self.bytes + bytes);
         self.held_shot = Some(held_shot);
@@ -268,10 +285,7 @@ impl Persist {
         let least = (self.agree_min)(published)?;
         // A rank that began fewer generations than the others, because a call failed on it alone, would
         // give its next one the number of another state.
-        match &mut self.store {
-            Some(store) => store.agree_numbers(&mut self.agree_min)?,
-            None => drop((self.agree_min)(0)?),
-        }
+        Store::agree_numbers(self.store.as_mut(), &mut self.agree_min)?;
         settled?;
         if least < 0 {
             return fail!(
@@ -404,6 +418,14 @@ impl Session {
         Ok(())
     }
 
+    /// Has `published` told of every generation that is on the disk, in the thread that has put it there.
+    pub fn persist_published(&mut self, published: Option<Published>) -> Result<()> {
+        self.with_persist(|_, persist| {
+            persist.told = published;
+            Ok(())
+        })
+    }
+
     /// Lends the restart files to `body`.
     pub(super) fn with_persist<R>(
         &mut self,
@@ -435,6 +457,19 @@ impl Session {
             let settled = persist.settle_all();
             persist.seconds += begin.elapsed().as_secs_f64();
             settled
+        })
+    }
+
+    /// Puts the last generation, when it is durable on all ranks, or the one that this session went on from,
+    /// into the folder `to`. All ranks call this together.
+    pub fn persist_clone(&mut self, to: &Path) -> Result<()> {
+        self.with_persist(|_, persist| {
+            let begin = Instant::now();
+            persist.settle_all()?;
+            let cloned = persist.store().and_then(|store| store.clone_to(to));
+            let cloned = persist.together(cloned);
+            persist.seconds += begin.elapsed().as_secs_f64();
+            cloned.map(drop)
         })
     }
 

@@ -58,7 +58,7 @@ layouts! {
         decompress_gbs 104, ratio 112, worst_ratio 120, both_gbs 128, idle_processors 136, sequences 144, reserved0 148, reserved 152;
     gpuzip_callbacks_t, 80: struct_size 0, user 8, forward 16, backward 24, locate 32, observe 40, backward_range 48, reserved 56;
     gpuzip_array_t, 104: name 0, field 8, scope 80, reserved0 84, reserved 88;
-    gpuzip_persist_options_t, 64: struct_size 0, rank 8, ranks 12, agree_min 16, user 24, reserved 32;
+    gpuzip_persist_options_t, 64: struct_size 0, rank 8, ranks 12, agree_min 16, user 24, published 32, reserved 40;
     gpuzip_generation_t, 72: struct_size 0, generation 8, shot 16, it 24, bytes 32, reserved 40;
     gpuzip_codec_result_t, 32: bytes 0, status 8, field 12, count 16, reserved 24;
     gpuzip_codec_plugin_t, 80: struct_size 0, name 8, user 16, max_bytes 24, compress 32, decompress 40, device_compress 48,

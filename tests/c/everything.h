@@ -9,7 +9,7 @@
 /* The results of the jobs of one thread. */
 typedef struct {
   uint64_t jobs, refused, sessions, shots, due, faulted, actions, saves, restores, misused, asked,
-      written, out, restarts, older, nodes_lost;
+      written, out, restarts, older, nodes_lost, clones;
 } counts_t;
 
 /* What the program knows of a shot. It is kept with every generation, and a restart brings it
@@ -60,7 +60,7 @@ typedef struct {
   int memos_kept, restarts_left;
   int64_t image[2], wave[3];         /* arrays in the restart files, */
   unsigned char *live;               /* and the live state, if the program has no copy of it */
-  char folder[320], shared[320], trace[320], disks[640];
+  char folder[320], shared[320], clone[320], trace[320], disks[640];
   counts_t *counts;
 } job_t;
 

@@ -215,12 +215,36 @@ static void lose_node(job_t *job)
   if (once_in(&random, 2)) unlink_all(job->folder), job->counts->nodes_lost++;
 }
 
+/* Puts the newest generation into a folder of its own. Returns whether it is there. */
+static int clone(job_t *job)
+{
+  random_t random = job->random; /* the choices of the rest stay as they are */
+  int32_t status = GPUZIP_ERR_STATE;
+  (void)once_in(&random, 2); /* the choice of lose_node */
+  if (job->handles[0] == NULL || job->memos_kept == 0 || faults_made() != job->faults_before) return 0;
+  if (!once_in(&random, 3)) return 0;
+  unlink_all(job->clone);
+  IN(job, status, gpuzip_persist_clone(job->handles[0], job->clone));
+  CHECK(status == GPUZIP_OK || faults_made() != job->faults_before, "no clone: %s", gpuzip_last_error());
+  return status == GPUZIP_OK;
+}
+
+/* Begins another run with the clone: nothing else is left. */
+static void begin_with_clone(job_t *job)
+{
+  unlink_all(job->folder), unlink_all(job->shared);
+  CHECK(rmdir(job->folder) == 0 && rename(job->clone, job->folder) == 0, "%s cannot be moved", job->clone);
+  job->counts->clones++;
+}
+
 /* Opens the sessions again, and goes on from the newest generation, if there is one. */
 static int32_t restart_as(job_t *job, const void *profile, uint64_t bytes,
                           gpuzip_generation_t *found)
 {
+  const int is_cloned = clone(job);
   close_sessions(job);
-  lose_node(job);
+  if (is_cloned) begin_with_clone(job);
+  else lose_node(job);
   job->now.steps = job->memos[job->memos_kept - 1].now.steps;
   int32_t status = open_sessions(job);
   if (status == GPUZIP_OK) status = open_folder(job);
@@ -273,8 +297,10 @@ void remove_folder(const job_t *job)
 {
   for (uint64_t before = UINT64_MAX; before != faults_made();) {
     before = faults_made();
-    unlink_all(job->folder), unlink_all(job->shared);
-    if ((rmdir(job->folder) == 0 || errno == ENOENT) && (rmdir(job->shared) == 0 || errno == ENOENT)) return;
+    const char *const folders[] = {job->folder, job->shared, job->clone};
+    int left = 0;
+    for (int k = 0; k < 3; k++) unlink_all(folders[k]), left += rmdir(folders[k]) != 0 && errno != ENOENT;
+    if (left == 0) return;
   }
   CHECK(0, "%s or %s cannot be removed", job->folder, job->shared);
 }

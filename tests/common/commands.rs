@@ -157,6 +157,7 @@ pub const NOT_RUN: &[(&str, &[&str])] = &[
     (
         "no whole command: names a subcommand, an option or a variable in prose",
         &[
+            "gpuzip clone",
             "gpuzip codec",
             "gpuzip codec --bound rel:1e-3",
             "gpuzip inspect",

@@ -162,3 +162,25 @@ fn it_needs_libc_only() {
         assert!(known.iter().any(|name| line.contains(name)), "{line}");
     }
 }
+
+/// With several ranks, a line of the log tells whose it is, if the launcher tells the process its rank.
+#[test]
+fn lines_of_the_log_name_the_rank() {
+    let dir = tempdir("rank");
+    let source = dir.join("rank.c");
+    let text = "#include <gpuzip.h>\nint main(void) { gpuzip_config_t c; return gpuzip_config_load(0, &c) < 0; }\n";
+    std::fs::write(&source, text).unwrap();
+    let program = compile_c(&dir, "cc", &["-std=c99"], &source);
+    let mut alone = Command::new(program);
+    ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"].map(|name| {
+        alone.env_remove(name);
+    });
+    alone.env("GPUZIP_COMPRESOR", "zfp");
+    let line = |command: &mut Command| String::from_utf8(run(command).stderr).unwrap();
+    let plain = line(&mut alone);
+    assert!(plain.contains("] the variable GPUZIP_COMPRESOR is none of gpuzip's"), "{plain}");
+    for (name, rank) in [("PMI_RANK", "3"), ("OMPI_COMM_WORLD_RANK", "17")] {
+        let expected = plain.replacen("] ", &format!("] rank {rank}: "), 1);
+        assert_eq!(line(alone.env(name, rank)), expected);
+    }
+}

@@ -174,6 +174,11 @@ fn configurations_and_results_on_workers_of_dask() {
     adapter("surveys", &["distributed"]);
 }
 
+#[test]
+fn restart_files_in_an_object_store() {
+    adapter("object_store", &["moto[server]", "boto3"]);
+}
+
 /// Devito compiles its time steps with gcc.
 #[test]
 fn images_and_gradients_in_devito() {

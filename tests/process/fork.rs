@@ -142,6 +142,7 @@ fn calls_on(Handles { session: h, schedule: s }: Handles) -> Vec<(&'static str, 
         gpuzip_persist_due(h, &mut due);
         gpuzip_persist_write(h, 0, std::ptr::null(), 0, null_mut());
         gpuzip_persist_wait(h);
+        gpuzip_persist_clone(h, c"clone".as_ptr());
         gpuzip_persist_find(h, &mut found);
         gpuzip_persist_read(h, std::ptr::null(), 0, null_mut());
         gpuzip_schedule_peek_action(s, &mut action);

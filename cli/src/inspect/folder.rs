@@ -91,6 +91,11 @@ impl Found {
         Ok(Found { levels, restored })
     }
 
+    /// Returns the ranks that have files in some folder.
+    pub fn ranks(&self) -> BTreeSet<u32> {
+        self.levels.iter().flat_map(|level| &level.ranks).map(|rank| rank.rank).collect()
+    }
+
     /// Returns where each generation is, newest first.
     pub fn rows(&self) -> Vec<Row<'_>> {
         let mut rows = BTreeMap::new();
@@ -183,15 +188,24 @@ fn restored(levels: &[Folder]) -> std::result::Result<Restored, String> {
             with_files.entry(rank.rank).or_default().extend(&rank.generations);
         }
     }
-    let right = |all: &[&Generation]| -> BTreeSet<u64> {
-        all.iter().filter(|found| found.is_right()).map(|found| found.number).collect()
+    // Parts of different runs or places are no generation, whatever their number.
+    let place =
+        |content: &Content| (content.origin.run.number, content.header.shot, content.header.it);
+    let right = |all: &[&Generation]| -> BTreeSet<_> {
+        let mut first = BTreeMap::new();
+        for found in all.iter().filter(|found| found.is_right()) {
+            if let Ok(content) = &found.content {
+                first.entry(found.number).or_insert_with(|| place(content));
+            }
+        }
+        first.into_iter().collect()
     };
     let common = with_files.values().map(|all| right(all)).reduce(|a, b| &a & &b);
     let Some(common) = common else { return Err("no generation was published".into()) };
-    let newest = common.last().and_then(|number| {
-        let mut all = with_files.values().flatten();
-        let found = all.find(|found| found.number == *number && found.is_right())?;
-        Some((*number, found.content.as_ref().ok()?))
+    let newest = common.last().and_then(|(number, of)| {
+        let all = with_files.values().flatten().filter(|found| found.number == *number);
+        let mut contents = all.filter_map(|found| found.content.as_ref().ok());
+        Some((*number, contents.find(|content| place(content) == *of)?))
     });
     let Some((number, content)) = newest else {
         let undone = with_files.iter().find(|(_, all)| right(all).is_empty());

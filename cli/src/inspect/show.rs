@@ -5,18 +5,22 @@ use crate::units::size;
 use gpuzip::codec::CODECS;
 use gpuzip::persist::{Kind, Record};
 use serde_json::{json, Map, Value};
-use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Write};
 
 /// Most ranks that a sentence lists.
 const MOST_LISTED: usize = 8;
 
 /// Says where in the run a generation was written.
-fn place(shot: i64, it: i64) -> String {
+pub fn place(shot: i64, it: i64) -> String {
     match it {
         -1 => format!("start of shot {shot}"),
         it => format!("shot {shot} after action {it}"),
     }
+}
+
+/// The name of a run by its number; `None` for 0, which is none.
+pub fn run(number: u64) -> Option<String> {
+    (number != 0).then(|| format!("{number:016x}"))
 }
 
 fn codec(number: u32) -> String {
@@ -116,8 +120,7 @@ fn restored_line(restored: &Restored) -> String {
 
 /// Prints a table: which generation is right for how many ranks in which folder.
 fn table(found: &Found, out: &mut dyn Write) -> io::Result<()> {
-    let ranks: BTreeSet<u32> =
-        found.levels.iter().flat_map(|level| &level.ranks).map(|rank| rank.rank).collect();
+    let ranks = found.ranks();
     writeln!(out, "{:>12}  {:<30}  {:>12}  {:>12}", "generation", "of", "node", "shared")?;
     for row in found.rows() {
         let of = row.header.map_or("?".into(), |header| place(header.shot, header.it));
@@ -184,6 +187,9 @@ fn content_json(content: &Content) -> Map<String, Value> {
         ("it", header.it.into()),
         ("ranks", origin.ranks.into()),
         ("time", origin.time.into()),
+        ("run", run(origin.run.number).into()),
+        ("parent", run(origin.run.parent).into()),
+        ("from", origin.run.from.into()),
         ("bytes", content.length.into()),
         ("fingerprint", fingerprint.into()),
         ("records", records.into()),

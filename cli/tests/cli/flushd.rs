@@ -1,6 +1,6 @@
 //! `gpuzip flushd` beside a run that goes on, was killed, or begins again, and `gpuzip inspect` on two levels.
 
-use super::inspect::{begun, damage, generation, json_of, limited, lines, publish, END};
+use super::inspect::{begun, damage, generation, json_of, limited, lines, opened, publish, END};
 use super::text;
 use gpuzip::persist::Store;
 use serde_json::json;
@@ -18,7 +18,7 @@ fn folders(name: &str) -> (PathBuf, PathBuf) {
 }
 
 fn open(node: &Path, shared: &Path, rank: u32, ranks: u32) -> Store {
-    let mut store = Store::open(node, rank, ranks, false).unwrap();
+    let mut store = opened(node, rank, ranks);
     store.share(shared).unwrap();
     store
 }

@@ -40,6 +40,14 @@ pub(super) fn json_of(folder: &Path) -> Value {
     serde_json::from_slice(&inspect(folder, &["--json"]).stdout).unwrap()
 }
 
+/// Opens the store of a rank of run 7.
+pub(super) fn opened(path: &Path, rank: u32, ranks: u32) -> Store {
+    let mut store = Store::open(path, rank, ranks, false).unwrap();
+    let least = &mut |value: i64| Ok(if value < 0 { value } else { 7 });
+    Store::agree_numbers(Some(&mut store), least).unwrap();
+    store
+}
+
 /// Begins a generation of a shot, with an image of 2 KiB and a snapshot that lorenzo made 100 bytes
 /// of.
 pub(super) fn begun(store: &mut Store, shot: i64, it: i64) -> Writer {
@@ -81,7 +89,7 @@ pub(super) const END: usize = 2 * 128 + 56;
 fn the_newest_generation_that_is_right_on_all_ranks_would_be_restored() {
     let path = folder("ranks");
     for rank in [0, 1] {
-        let mut store = Store::open(&path, rank, 2, false).unwrap();
+        let mut store = opened(&path, rank, 2);
         for shot in 1..=4 {
             publish(&mut store, shot, if shot == 4 { 12 } else { -1 });
             store.confirm(shot as u64);
@@ -185,7 +193,7 @@ fn a_file_that_states_millions_of_ranks_takes_no_memory_for_them() {
 fn a_folder_of_many_ranks_is_read_with_few_open_files() {
     let path = folder("open-files");
     for rank in 0..40 {
-        publish(&mut Store::open(&path, rank, 40, false).unwrap(), 5, -1);
+        publish(&mut opened(&path, rank, 40), 5, -1);
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpuzip"));
     limited(&mut command, libc::RLIMIT_NOFILE, 20);

@@ -1,6 +1,7 @@
 //! The command as scripts and people use it: keys, counts, listings, drawings, errors.
 
 mod answer;
+mod clone;
 mod codec;
 mod costs;
 #[path = "../../../tests/common/draw.rs"]

@@ -105,15 +105,15 @@ class gpuzip_quality_info_t(ctypes.Structure):
     pass
 
 
+class gpuzip_generation_t(ctypes.Structure):
+    pass
+
+
 class gpuzip_persist_options_t(ctypes.Structure):
     pass
 
 
 class gpuzip_array_t(ctypes.Structure):
-    pass
-
-
-class gpuzip_generation_t(ctypes.Structure):
     pass
 
 
@@ -140,6 +140,7 @@ gpuzip_locate_t = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int
 gpuzip_observe_t = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32, ctypes.c_uint32)
 gpuzip_backward_range_t = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32, ctypes.c_uint32)
 gpuzip_least_t = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64))
+gpuzip_published_t = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(gpuzip_generation_t))
 gpuzip_codec_max_bytes_t = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.POINTER(gpuzip_field_t))
 gpuzip_codec_compress_t = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(gpuzip_field_t), ctypes.c_int32, ctypes.c_double, ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(ctypes.c_uint64))
 gpuzip_codec_decompress_t = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(gpuzip_field_t))
@@ -349,13 +350,23 @@ gpuzip_quality_info_t._fields_ = [
     ("reserved", ctypes.c_uint64 * 4),
 ]
 
+gpuzip_generation_t._fields_ = [
+    ("struct_size", ctypes.c_uint64),
+    ("generation", ctypes.c_int64),
+    ("shot", ctypes.c_int64),
+    ("it", ctypes.c_int64),
+    ("bytes", ctypes.c_uint64),
+    ("reserved", ctypes.c_uint64 * 4),
+]
+
 gpuzip_persist_options_t._fields_ = [
     ("struct_size", ctypes.c_uint64),
     ("rank", ctypes.c_int32),
     ("ranks", ctypes.c_int32),
     ("agree_min", gpuzip_least_t),
     ("user", ctypes.c_void_p),
-    ("reserved", ctypes.c_uint64 * 4),
+    ("published", gpuzip_published_t),
+    ("reserved", ctypes.c_uint64 * 3),
 ]
 
 gpuzip_array_t._fields_ = [
@@ -364,15 +375,6 @@ gpuzip_array_t._fields_ = [
     ("scope", ctypes.c_int32),
     ("reserved0", ctypes.c_int32),
     ("reserved", ctypes.c_uint64 * 2),
-]
-
-gpuzip_generation_t._fields_ = [
-    ("struct_size", ctypes.c_uint64),
-    ("generation", ctypes.c_int64),
-    ("shot", ctypes.c_int64),
-    ("it", ctypes.c_int64),
-    ("bytes", ctypes.c_uint64),
-    ("reserved", ctypes.c_uint64 * 4),
 ]
 
 gpuzip_codec_info_t._fields_ = [
@@ -483,6 +485,7 @@ FUNCTIONS = {
     "gpuzip_persist_due": (ctypes.c_int32, (ctypes.c_void_p, ctypes.POINTER(ctypes.c_int32),)),
     "gpuzip_persist_write": (ctypes.c_int32, (ctypes.c_void_p, ctypes.c_int64, ctypes.POINTER(gpuzip_array_t), ctypes.c_uint32, ctypes.c_void_p,)),
     "gpuzip_persist_wait": (ctypes.c_int32, (ctypes.c_void_p,)),
+    "gpuzip_persist_clone": (ctypes.c_int32, (ctypes.c_void_p, ctypes.c_char_p,)),
     "gpuzip_persist_find": (ctypes.c_int32, (ctypes.c_void_p, ctypes.POINTER(gpuzip_generation_t),)),
     "gpuzip_persist_read": (ctypes.c_int32, (ctypes.c_void_p, ctypes.POINTER(gpuzip_array_t), ctypes.c_uint32, ctypes.c_void_p,)),
     "gpuzip_request_stop": (None, ()),

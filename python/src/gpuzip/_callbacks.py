@@ -1,5 +1,7 @@
 """Python functions as callbacks of the C library: exceptions go through the C call."""
 
+import os
+import traceback
 from typing import Any, Callable, List, Optional
 
 from .errors import check
@@ -40,6 +42,20 @@ def least(carrier: Carrier, kind: Any, function: Callable[[int], int]) -> Any:
         return 0
 
     return carrier.wrap(kind, replace)
+
+
+def told(kind: Any, function: Callable[[str, Any], Any]) -> Any:
+    """A C function that a thread of the library calls: what it raises is printed."""
+
+    def called(_user: Any, file: bytes, generation: Any) -> int:
+        try:
+            function(os.fsdecode(file), generation[0])
+            return 0
+        except Exception:
+            traceback.print_exc()
+            return 1
+
+    return kind(called)
 
 
 Kept = List[Any]

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Callable, Deque, Iterator, List, Mapping,
 from . import _abi
 from . import config as _config
 from ._arrays import Fields, fields_of, int32, typestr_of
-from ._callbacks import Carrier, least
+from ._callbacks import Carrier, least, told
 from ._library import Unshared, library
 from ._memory import Lease, Memory
-from ._records import filled
+from ._records import filled, of_struct
 from .actions import _KINDS, Action, action_of
 from .config import Config
 from .errors import ArgumentError, ConfigError, Error, ShapeError, StateError, check, last_error
@@ -454,16 +454,32 @@ class Session(Unshared):
 
     # Restart files.
 
-    def persist_open(self, rank: int = 0, ranks: int = 1, minimum: Optional[Callable[[int], int]] = None) -> None:
+    def persist_open(
+        self,
+        rank: int = 0,
+        ranks: int = 1,
+        minimum: Optional[Callable[[int], int]] = None,
+        published: Optional[Callable[[str, Generation], Any]] = None,
+    ) -> None:
         """Opens the folder `persist_dir` for restart files. With several ranks, all ranks make the
         calls of restart files together, and `minimum(value)` returns the least value of all
-        ranks; it is called until the session is finalized."""
+        ranks; it is called until the session is finalized.
+
+        `published(file, generation)` is called in a thread of the library for each generation that is
+        on the disk, while the program goes on, for example to copy the file to an object store. It must
+        not use the session. What it raises is printed, and the generation counts all the same."""
         options = _abi.gpuzip_persist_options_t()
         options.struct_size = ctypes.sizeof(options)
         options.rank, options.ranks = rank, ranks
         if minimum is not None:
             options.agree_min = least(self._carrier, _abi.gpuzip_least_t, minimum)
             self._kept.append(options.agree_min)
+        if published is not None:
+            tell = published
+            options.published = told(
+                _abi.gpuzip_published_t, lambda file, raw: tell(file, of_struct(Generation, raw))
+            )
+            self._kept.append(options.published)
         self._carrier.check(library.gpuzip_persist_open(self._handle, options))
 
     def persist_due(self) -> int:
@@ -488,6 +504,11 @@ class Session(Unshared):
     def persist_wait(self) -> None:
         """Waits until the last generation is on the disk, and raises its error if it is not."""
         self._carrier.check(library.gpuzip_persist_wait(self._handle))
+
+    def persist_clone(self, folder: "str | os.PathLike[str]") -> None:
+        """Puts the last generation, when it is on the disk, into a folder of its own, where it stays when
+        the run removes it: other runs begin with it."""
+        self._carrier.check(library.gpuzip_persist_clone(self._handle, os.fsencode(folder)))
 
     def persist_find(self) -> Optional[Generation]:
         """Returns the newest generation that every rank can read completely, or None."""

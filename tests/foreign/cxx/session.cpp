@@ -647,12 +647,20 @@ void restart(const std::string &folder) {
   config.persist_shared_dir = folder + "/shared";
   gpuzip::arrays kept;
   kept.add("stack", gpuzip::field(stack)).add("u", gpuzip::field(u), 1);
+  std::string told;
   {
     gpuzip::session session(config, 9, {gpuzip::field(u)});
     CHECK(thrown("gpuzip_persist_open", [&] { session.persist_due(); }) == GPUZIP_ERR_STATE);
     // As the first of two ranks, of which the other one always agrees. The session keeps the function.
     const auto calls = std::make_shared<int>(0);
-    session.persist_open(0, 2, [calls](std::int64_t value) { return ++*calls, value; });
+    gpuzip::persist_options options;
+    options.ranks = 2;
+    options.agree_min = [calls](std::int64_t value) { return ++*calls, value; };
+    options.published = [&told](const std::string &file, const gpuzip_generation_t &of) {
+      told = file + " " + std::to_string(of.shot) + " " + std::to_string(of.it);
+      throw std::runtime_error("which is a warning");
+    };
+    session.persist_open(options);
     CHECK(session.persist_find().generation == 0 && *calls > 0);
     CHECK(session.get_action().type == GPUZIP_ACTION_SAVE);
     session.save(0, {gpuzip::field(u)});
@@ -660,9 +668,13 @@ void restart(const std::string &folder) {
     session.persist_write(5, kept);
     session.persist_wait();
     CHECK(session.stats().generations == 1);
+    CHECK(told == folder + "/restart/gpuzip-r000000-g000000000001.gen 5 0");
+    session.persist_clone(folder + "/kept");
+    CHECK(thrown("folder of its own", [&] { session.persist_clone(folder + "/kept"); }) == GPUZIP_ERR_IO);
   }
   u.assign(4, 0.0);
   stack.assign(2, 0.0);
+  config.persist_dir = folder + "/kept";
   gpuzip::session moved(config, 9, {gpuzip::field(u)});
   moved.persist_open(0, 2, [](std::int64_t value) { return value; });
   gpuzip::session session = std::move(moved);

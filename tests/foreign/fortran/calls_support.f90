@@ -5,9 +5,10 @@ module calls_support
   use, intrinsic :: iso_c_binding
   implicit none
   private ! gfortran 12 cannot take names of iso_c_binding from this module and from that one
-  public :: expect, refused, has, revolve, next, alone, on_least, on_line, sign_bytes, sign_compress, sign_decompress, &
-            run_t, callbacks_of, on_backward_range, lines, last_line, mark, reductions
+  public :: expect, refused, has, revolve, next, alone, told, told_shot, on_least, on_line, sign_bytes, sign_compress, &
+            sign_decompress, run_t, callbacks_of, on_backward_range, lines, last_line, mark, reductions
   integer :: lines = 0
+  integer(c_int64_t) :: told_shot = -1
   character(:), allocatable :: last_line
   integer(c_int32_t), target :: mark = 77, reductions = 0
 
@@ -72,6 +73,15 @@ contains
     type(c_ptr), value :: user
     integer(c_int64_t), intent(inout) :: value
     alone = merge(0_c_int32_t, 1_c_int32_t, c_associated(user) .and. abs(value) < huge(value))
+  end function
+
+  ! Is told of a generation that is on the disk.
+  integer(c_int32_t) function told(user, file, generation) bind(c)
+    type(c_ptr), value :: user
+    type(c_ptr), value :: file
+    type(gpuzip_generation_t), intent(in) :: generation
+    told = merge(0_c_int32_t, 1_c_int32_t, c_associated(user) .and. c_associated(file))
+    told_shot = generation%shot
   end function
 
   ! The reduction for gpuzip_agree with a single rank: the minimum is the rank's own value.
