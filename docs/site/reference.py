@@ -1,4 +1,4 @@
-"""Makes a reference and manual pages from include/gpuzip.h; needs Python 3.8 and no package.
+"""Makes a reference and manual pages from include/gpuzip.h. Pages need Python 3.9, manual pages 3.8, and no package.
 
     python3 docs/site/reference.py man FOLDER     manual pages of section 3
     python3 docs/site/reference.py pages FOLDER   pages in Markdown, of C, Fortran and Python
