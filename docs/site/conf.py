@@ -57,10 +57,11 @@ def read_names(app, env, _docs):
             heading = "#" + line[3:].lower().replace(" ", "-")
         for name in re.findall(r"^\| `(\w+)` \|", line):
             env.reference_names[name] = ("reference/constants", heading)
-    for page, prefix in (("cxx-gpuzip", "gpuzip::"), ("c-gpuzip_revolve", ""), ("c-gpuzip_gradient", "")):
-        for name in re.findall(r"^##+ ([\w.]+)$", (folder / f"{page}.md").read_text(), re.M):
+    pages = {page.stem: "gpuzip::" for page in folder.glob("cxx-*.md") if "dropin" not in page.stem}
+    for page, prefix in {**pages, "c-gpuzip_revolve": "", "c-gpuzip_gradient": ""}.items():
+        for level, name in re.findall(r"^(#+) (?:gpuzip::)?([\w.]+)$", (folder / f"{page}.md").read_text(), re.M):
             if (prefix + name).startswith("gpuzip"):
-                anchor = "#" + re.sub(r"\W|_", "-", name.lower())
+                anchor = "#" + re.sub(r"\W|_", "-", name.lower()) if level > "#" else ""
                 env.reference_names[prefix + name.replace(".", "::")] = (f"reference/{page}", anchor)
 
 

@@ -9,7 +9,7 @@ import re
 import textwrap
 
 from modules import markdown
-from reference import ROOT, Declaration, fenced, pages_with
+from reference import ROOT, Declaration, fenced, pages_with, split_classes, write_split
 
 DROPIN = """common/GPUZIPBuilders.cpp checkpointing/Checkpointing.hpp prefetch/Prefetch.cuh Compressor.hpp CompressorZFP.hpp
 CompressorBitcomp.hpp CompressorCuSZp.hpp common/structs.h common/real_t.h common/GPUZIPError.h common/GPUZIPLogger.cpp
@@ -155,4 +155,5 @@ def functions():
 def write(folder):
     """Writes the pages into a folder."""
     for page, (title, files) in PAGES.items():
-        (folder / f"{page}.md").write_text(page_of(title, files))
+        begins = ("cxx-", "gpuzip::") if page == "cxx-gpuzip" else (f"{page}-", "GPUZIP 2.x: ")
+        write_split(folder, page, *split_classes(page_of(title, files), *begins))

@@ -4,7 +4,7 @@ import ast
 import re
 import textwrap
 
-from reference import ROOT, escaped, fenced, marked, tree
+from reference import ROOT, escaped, fenced, marked, purposes, split, split_classes, write_split
 
 # Fortran.
 
@@ -143,21 +143,14 @@ def python(module):
     return page
 
 
-def split(page):
-    """Returns a page with links in the place of the classes that have members, and the pages of these classes."""
-    head, *parts = re.split(r"^## (?=\w+$)", page, flags=re.M)
-    classes = {part.split("\n")[0]: part for part in parts if "\n### " in part}
-    head += "Classes with members:\n\n" + "".join(f"- [{name}](gpuzip.{name}.md)\n" for name in sorted(classes)) + "\n"
-    rest = "".join("## " + part for part in parts if part not in classes.values())
-    pages = {f"gpuzip.{name}": "# gpuzip." + re.sub("^###", "##", part, flags=re.M) for name, part in classes.items()}
-    return head + rest + tree(sorted(pages)), pages
-
-
 def write(folder):
     """Writes the pages into a folder."""
-    for name in ("gpuzip", "gpuzip_gradient"):
-        (folder / f"fortran-{name}.md").write_text(fortran(f"{name}.f90", name))
-    for module in ("__init__", "jax", "torch", "pyrevolve", "checkpoint_schedules", "devito"):
-        page, classes = split(python(module)) if module == "__init__" else (python(module), {})
-        for name, text in {f"python-{module.strip('_')}": page, **classes}.items():
-            (folder / f"{name}.md").write_text(text)
+    page = fortran("gpuzip.f90", "gpuzip")
+    names = re.findall(r"^## (\w+)$", page, re.M)
+    groups = [(purpose.lower(), [name for name in them if name in names]) for purpose, them in purposes()]
+    groups.append(("what C has not", [name for name in names if name not in sum(dict(groups).values(), [])]))
+    write_split(folder, "fortran-gpuzip", *split(page, "fortran-", "Fortran: ", groups))
+    (folder / "fortran-gpuzip_gradient.md").write_text(fortran("gpuzip_gradient.f90", "gpuzip_gradient"))
+    write_split(folder, "python-init", *split_classes(python("__init__"), "gpuzip.", "gpuzip."))
+    for module in ("jax", "torch", "pyrevolve", "checkpoint_schedules", "devito"):
+        (folder / f"python-{module}.md").write_text(python(module))

@@ -1,4 +1,4 @@
-"""Makes a reference and manual pages from include/gpuzip.h; needs Python 3.8 and no package.
+"""Makes a reference and manual pages from include/gpuzip.h. Pages need Python 3.9, manual pages 3.8, and no package.
 
     python3 docs/site/reference.py man FOLDER     manual pages of section 3
     python3 docs/site/reference.py pages FOLDER   pages in Markdown, of C, Fortran and Python
@@ -69,11 +69,11 @@ def header():
     return {it.name: it for it in (Declaration(*pair) for pair in found)}
 
 
-def purposes():
-    """Returns the rows of the table in docs/api.md: a purpose, without its link, and its functions."""
-    table = (ROOT / "docs/api.md").read_text().split("\n## Functions\n")[1]
-    rows = re.findall(r"^\| ([^|]*?)(?: \(\[[^|]*)? \| (`gpuzip_.*) \|$", table, re.M)
-    return [(purpose[0].upper() + purpose[1:], re.findall(r"`(gpuzip_\w+)`", names)) for purpose, names in rows]
+def purposes(page="api.md", section="Functions"):
+    """Returns the rows of a table in docs/: a purpose, without its link, and its functions or keys."""
+    table = (ROOT / "docs" / page).read_text().split(f"\n## {section}\n")[1].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([^|]*?)(?: \(\[[^|]*)? \| (`.*) \|$", table, re.M)
+    return [(purpose[0].upper() + purpose[1:], re.findall(r"`(\w+)`", names)) for purpose, names in rows]
 
 
 def related(it, declarations):
@@ -238,14 +238,53 @@ def tree(names, caption=""):
     return "\n```{toctree}\n" + head + "\n" + "\n".join(names) + "\n```\n"
 
 
+def split(page, name, title, groups):
+    """Returns a page with links in the place of sections that have pages of their own, and these pages by name.
+
+    A group is what a page is about, which ends its name and its title, and the headings of its sections. A section with
+    members is a whole page.
+    """
+    head, *parts = re.split(r"^## ", page, flags=re.M)
+    parts, pages = dict(part.split("\n", 1) for part in parts), {}
+    head += "On pages of their own:\n\n"
+    for what, headings in groups:
+        there, links = name + re.sub(r"\W+", "-", what), []
+        pages[there] = f"# {title}{what}\n"
+        for heading in headings:
+            text = parts.pop(heading)
+            whole = "\n### " in text
+            pages[there] += re.sub("^###", "##", text, flags=re.M) if whole else f"\n## {heading}\n{text}"
+            # A link to the place where the section was leads to the link in its place.
+            anchor = f'<a id="{re.sub(r"[^a-z0-9]+", "-", heading.lower())}"></a>'
+            links.append(f"{anchor}[{heading}]({there}.md{'' if whole else '#' + heading})")
+        head += f"- {'' if whole else f'[{what}]({there}.md): '}{', '.join(links)}\n"
+    return head + "\n" + "".join(f"## {heading}\n{text}" for heading, text in parts.items()) + tree(pages), pages
+
+
+def split_classes(page, name, title):
+    """Splits a page as `split` does: each class, or header, with members gets a page of its own."""
+    sections = re.findall(r"^## ([\w./]+)\n(.*?)(?=^## |\Z)", page, re.M | re.S)
+    groups = [(it, [it]) for it, text in sorted(sections) if "\n### " in text]
+    return split(page, name, title, groups) if groups else (page, {})
+
+
+def write_split(folder, name, page, pages):
+    for name, text in {name: page, **pages}.items():
+        (folder / f"{name}.md").write_text(text)
+
+
+def same_names(what, declared, groups):
+    different = sorted(set(declared) ^ {name for _, names in groups for name in names})
+    if different:
+        sys.exit(f"{what} have different names: {', '.join(different)}")
+
+
 def write_pages(folder):
     declarations = header()
     folder.mkdir(parents=True, exist_ok=True)
     groups = purposes()
-    declared = {it.name for it in declarations.values() if it.kind == "function"}
-    different = sorted(declared ^ {name for _, names in groups for name in names})
-    if different:
-        sys.exit(f"docs/api.md and include/gpuzip.h have different functions: {', '.join(different)}")
+    functions = [it.name for it in declarations.values() if it.kind == "function"]
+    same_names("docs/api.md and the functions of include/gpuzip.h", functions, groups)
     functions = "# C functions\n\nFrom `include/gpuzip.h`. `man gpuzip_save` shows the same text.\n"
     for purpose, names in groups:
         functions += f"\n## {purpose}\n\n"
@@ -258,6 +297,12 @@ def write_pages(folder):
     for it in declarations.values():
         if it.kind != "constant":
             (folder / f"{it.name}.md").write_text(page_of(it, declarations) + see_also(it, declarations))
+    keys, config = purposes("configuration.md", "Keys by purpose"), declarations["gpuzip_config_t"]
+    declared = [name for name, *_ in config.members if name != "struct_size" and not name.startswith("reserved")]
+    same_names("docs/configuration.md and gpuzip_config_t", declared, keys)
+    page = page_of(config, declarations) + see_also(config, declarations)
+    groups = [(purpose.lower(), names) for purpose, names in keys]
+    write_split(folder, config.name, *split(page, "config-", f"{config.name}: ", groups))
 
 
 if __name__ == "__main__":

@@ -38,6 +38,29 @@ def navigation():
     return trees + reference.tree(others, "Project") + reference.tree(results, "Measurements")
 
 
+def split_changes(folder):
+    """Moves the long sections of CHANGELOG.md to pages of at most 2,500 words."""
+    page, *sections = re.split(r"^(##+ .*)\n", (folder / "CHANGELOG.md").read_text(), flags=re.M)
+    names, release = [], ""
+    for heading, text in zip(sections[::2], sections[1::2]):
+        release = re.sub(r"^## \[?([^] ]*).*", r"\1", heading) if heading.startswith("## ") else release
+        page += f"{heading}\n"
+        if len(text.split()) < 500:
+            page += text
+            continue
+        parts = [""]
+        for entry in re.split(r"^(?=- )", text, flags=re.M):
+            parts += [""] if len((parts[-1] + entry).split()) > 2500 else []
+            parts[-1] += entry
+        for number, part in enumerate(parts, 1):
+            title = f"{release}: {heading[4:]}" + (f", {number} of {len(parts)}" if parts[1:] else "")
+            names.append("CHANGELOG-" + re.sub(r"\W+", "-", title))
+            (folder / f"{names[-1]}.md").write_text(f"# {title}\n\n{part}")
+            page += f"\n- [{title}]({names[-1]}.md)"
+        page += "\n\n"
+    (folder / "CHANGELOG.md").write_text(page + reference.tree(names))
+
+
 def stage(folder):
     for name in FILES:
         for path in ROOT.glob(name):
@@ -46,6 +69,7 @@ def stage(folder):
             shutil.copy(path, to)
     for name in ("conf.py", "site.css", "site.js"):
         shutil.copy(ROOT / "docs/site" / name, folder)
+    split_changes(folder)
     readme = folder / "README.md"
     readme.write_text(readme.read_text() + navigation())
     reference.write_pages(folder / "reference")

@@ -5,6 +5,7 @@ import copy
 import gc
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -56,6 +57,29 @@ class Loop(unittest.TestCase):
             self.assertEqual(stats.restores, summary.restores)
             self.assertEqual(stats.backward_steps, 40)
             self.assertEqual([a.it for a in actions], list(range(len(actions))))
+
+    def test_a_summary_is_printed_with_units_in_the_words_of_the_command(self):
+        plain = {"checkpointing_algorithm": "revolve", "checkpointing_snaps": 3, "backend": "host"}
+        self.assertEqual(
+            str(gpuzip.Schedule(10, **plain).summary()),
+            "revolve, n = 10, 3 snapshots\nforward steps   15\nbackward steps  10\nsaves           6\nrestores        9",
+        )
+        with gpuzip.Session(initial(3000), 10, **plain) as session:
+            given = session.summary()
+        # 0.014 % is rounded up.
+        shown = str(given._replace(
+            slot_bytes=24000, cache=4, compressor=5, raw_slots=2, hits=3, predicted_s=7300.0, bound_s=7299.0,
+            device_bytes=1023, host_bytes=3 * 1024**3, host_budget=2**42, disk_bytes=1024,
+        ))
+        self.assertEqual(shown.splitlines()[:2], [
+            "revolve, n = 10, 3 snapshots, cache of 4 slots, clairvoyant, dct but for 2 slots",
+            "predicted       2.03 h, at most 0.1 % above any nested schedule",
+        ])
+        rows = dict(re.split(" {2,}", line) for line in shown.splitlines()[1:])
+        expected = {"restores": "9, 33 % of them from the cache", "snapshot": "23.4 KiB", "device": "1023 B", "host": "3.0 GiB of 4.0 TiB", "disk": "1.0 KiB"}
+        self.assertEqual({name: rows[name] for name in expected}, expected)
+        for time, text in ((0.5, "500.00 ms"), (1.0, "1.00 s"), (2e-5, "20.00 us")):
+            self.assertIn(f"\npredicted       {text}\n", str(given._replace(predicted_s=time, bound_s=0.0)))
 
     def test_sessions_and_schedules_are_not_copied_and_configurations_are(self):
         keys = {"checkpointing_snaps": 3, "zero_copy": True, **REVOLVE}

@@ -2,6 +2,7 @@
 //! builds the site and has mandoc check the manual pages.
 
 use crate::common::{have, root, run, tempdir};
+use gpuzip::capi::KEYS;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -11,6 +12,16 @@ fn script(name: &str, arguments: &[&Path]) -> Command {
     let mut python = Command::new("python3");
     python.arg("-B").arg(root().join("docs/site").join(name)).args(arguments);
     python
+}
+
+/// A page, and after it the pages that some of its sections have; the title of a class is a heading there.
+fn with_parts(pages: &Path, page: &str) -> String {
+    let read = |name: &str| fs::read_to_string(pages.join(format!("{name}.md"))).unwrap();
+    let text = read(page);
+    let listed = text.lines().skip_while(|line| *line != ":hidden:").skip(1);
+    let names = listed.take_while(|line| *line != "```").filter(|line| !line.is_empty());
+    let parts: String = names.map(|name| read(name).replacen("# gpuzip::", "\n## ", 1)).collect();
+    text.clone() + &parts
 }
 
 /// The functions and constants of the header, each with the comment before it.
@@ -168,7 +179,7 @@ fn every_name_of_the_other_headers_has_its_whole_text_in_the_reference() {
     for (header, page, known) in headers {
         let names = names_of_header(&header);
         assert!(known.is_empty() || names.iter().any(|(name, _)| name == known), "{names:?}");
-        let text = fs::read_to_string(pages.join(format!("{page}.md"))).unwrap();
+        let text = with_parts(&pages, page);
         for (name, comment) in names {
             let section =
                 text.split("\n## ").flat_map(|part| part.split("\n### ")).find(|section| {
@@ -205,15 +216,17 @@ fn every_public_procedure_of_fortran_and_class_of_python_is_in_the_reference() {
     run(&mut script("reference.py", &[Path::new("pages"), &pages]));
     let read = |path: &Path| fs::read_to_string(path).unwrap();
     for module in ["gpuzip", "gpuzip_gradient"] {
-        let page = read(&pages.join(format!("fortran-{module}.md")));
+        let page = with_parts(&pages, &format!("fortran-{module}"));
         let source = read(&root().join(format!("fortran/{module}.f90")));
         let public = source.lines().filter_map(|line| line.strip_prefix("  public :: "));
         for name in public.flat_map(|names| names.split(", ")).filter(|name| !name.ends_with("_t"))
         {
-            assert!(page.contains(&format!("\n## {name}\n")), "fortran/{module}.f90: {name}");
+            let sections = page.matches(&format!("\n## {name}\n")).count();
+            assert_eq!(sections, 1, "fortran/{module}.f90: {name}");
         }
     }
-    let page = read(&pages.join("fortran-gpuzip.md"));
+    let page = with_parts(&pages, "fortran-gpuzip");
+    assert!(page.contains("[gpuzip_save](fortran-the-loop.md#gpuzip_save)"), "{page}");
     for line in [
         "  type(gpuzip_field_t), intent(in), target :: fields(:)",
         "  integer, intent(out), optional :: stat",
@@ -229,11 +242,35 @@ fn every_public_procedure_of_fortran_and_class_of_python_is_in_the_reference() {
         let own = pages.join(format!("gpuzip.{name}.md"));
         let there = own.exists() && read(&own).starts_with(&format!("# gpuzip.{name}\n"));
         assert!(there || page.contains(&format!("\n## {name}\n")), "python-init.md lacks {name}");
-        let listed = page.contains(&format!("- [{name}](gpuzip.{name}.md)\n"));
+        let listed = page.contains(&format!("[{name}](gpuzip.{name}.md)\n"));
         assert!(listed == own.exists(), "python-init.md and {own:?}");
     }
     let page = read(&pages.join("gpuzip.Session.md"));
     assert!(page.contains("\n## Session.save\n") && page.contains("class Session("), "methods");
+}
+
+#[test]
+fn every_key_of_the_configuration_is_on_one_page_and_its_manual_page_has_all() {
+    if !have("python3") {
+        return;
+    }
+    let folder = tempdir("site-keys");
+    let (pages, manuals) = (folder.join("pages"), folder.join("man3"));
+    run(&mut script("reference.py", &[Path::new("pages"), &pages]));
+    run(&mut script("reference.py", &[Path::new("man"), &manuals]));
+    let index = fs::read_to_string(pages.join("gpuzip_config_t.md")).unwrap();
+    let all = with_parts(&pages, "gpuzip_config_t");
+    let manual = fs::read_to_string(manuals.join("gpuzip_config_t.3")).unwrap();
+    for key in KEYS {
+        assert_eq!(all.matches(&format!("\n## {}\n", key.name)).count(), 1, "{}", key.name);
+        assert!(index.contains(&format!("[{0}](config-", key.name)), "{}", key.name);
+        assert!(index.contains(&format!(".md#{})", key.name)), "{}", key.name);
+        assert!(!index.contains(&format!("\n## {}\n", key.name)), "{}", key.name);
+        let names = |line: &str| {
+            line.starts_with(".B ") && line.rsplit([' ', '*']).next() == Some(key.name)
+        };
+        assert_eq!(manual.lines().filter(|line| names(line)).count(), 1, "{}", key.name);
+    }
 }
 
 /// The commands that the manual pages consist of, by the package man of troff.

@@ -5,6 +5,18 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+/// The most words of a page of the site. The longest page is one of tables, benches/results/codecs-peers.md.
+const MOST_WORDS: usize = 3_100;
+
+/// The number of words of a page, without the navigation beside them.
+fn words_of_page(html: &str) -> usize {
+    let (_, article) = html.split_once("<article").unwrap_or(("", ""));
+    let (article, _) = article.split_once("</article>").unwrap_or((article, ""));
+    let text: String =
+        article.split('<').filter_map(|part| part.split_once('>')).map(|(_, text)| text).collect();
+    text.split_whitespace().count()
+}
+
 /// The script fails if a page has a link that leads nowhere, or Sphinx has a warning.
 #[test]
 fn the_site_is_made_and_its_links_lead_somewhere() {
@@ -28,13 +40,31 @@ fn the_site_is_made_and_its_links_lead_somewhere() {
     }
     assert!(site.join("man/man3/gpuzip_save.3").exists());
     assert!(read("docs/caller.html").contains("href=\"../reference/gpuzip_save.html\""));
-    assert!(read("docs/cxx.html").contains("href=\"../reference/cxx-gpuzip.html#session\""));
+    for link in ["cxx-session.html", "cxx-gpuzip.html#pitched"] {
+        assert!(read("docs/cxx.html").contains(&format!("href=\"../reference/{link}\"")), "{link}");
+    }
     let index = read("searchindex.js");
     for page in
         ["docs/tutorial", "reference/gpuzip_save", "reference/cxx-gpuzip", "reference/python-init"]
     {
         assert!(index.contains(&format!("\"{page}\"")), "the search does not know {page}");
     }
+
+    let (mut pages, mut long) = (0, Vec::new());
+    for folder in ["", "docs", "reference", "benches/results"] {
+        let files = fs::read_dir(site.join(folder)).unwrap().map(|file| file.unwrap().path());
+        for file in files.filter(|file| file.extension().is_some_and(|ending| ending == "html")) {
+            let words = words_of_page(&fs::read_to_string(&file).unwrap());
+            pages += 1;
+            if words > MOST_WORDS {
+                long.push(format!("{}: {words} words", file.display()));
+            }
+        }
+    }
+    assert!(pages > 200, "the site has {pages} pages");
+    assert!(long.is_empty(), "pages that docs/site is to split: {long:#?}");
+    let words = words_of_page(&read("reference/gpuzip_config_t.html"));
+    assert!((100..1000).contains(&words), "the words of a page are not found: {words}");
 
     // A page that is gone is missed by the pages that lead to it.
     fs::remove_file(site.join("docs/tutorial.html")).unwrap();

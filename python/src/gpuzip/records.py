@@ -5,6 +5,8 @@ Generated from include/gpuzip.h by tests/foreign/python.rs; `make header` rewrit
 
 from typing import NamedTuple
 
+from ._shown import shown
+
 
 class Summary(NamedTuple):
     """The numbers of a schedule and, for a session, of its plan and its memory.
@@ -111,6 +113,9 @@ class Summary(NamedTuple):
 
     disk_bytes: int
     """Bytes of disk for the snapshots."""
+
+    def __str__(self) -> str:
+        return shown(self)
 
 
 class Stats(NamedTuple):

@@ -389,7 +389,8 @@ class Session(Unshared):
         return filled(Stats, _abi.gpuzip_stats_t, lambda raw: library.gpuzip_stats(self._handle, raw))
 
     def summary(self) -> Summary:
-        """Returns what was decided for this session: schedule, plan, memory, predicted time."""
+        """Returns what was decided for this session: schedule, plan, memory, predicted time; `print` shows it with
+        units."""
         return filled(
             Summary, _abi.gpuzip_summary_t, lambda raw: library.gpuzip_summary(self._handle, raw)
         )

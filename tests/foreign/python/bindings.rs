@@ -85,7 +85,7 @@ fn keys() -> String {
 /// Returns the text of `records.py`: the structs that the library fills, as classes of Python.
 pub fn records(header: &Header) -> String {
     let mut text = format!("\"\"\"What the library tells of schedules, sessions, profiles, streams and restart files.\n\n{NOTE}\n\"\"\"\n\n");
-    text += "from typing import NamedTuple\n";
+    text += "from typing import NamedTuple\n\nfrom ._shown import shown\n";
     for (name, python) in RECORDS {
         let of = header.structs.iter().find(|s| s.name == name).expect(name);
         let doc = wrapped(&of.doc, "    ");
@@ -102,6 +102,9 @@ pub fn records(header: &Header) -> String {
                 wrapped(&member.doc, "    ").trim_start()
             })
             .unwrap();
+        }
+        if python == "Summary" {
+            text += "\n    def __str__(self) -> str:\n        return shown(self)\n";
         }
     }
     text
