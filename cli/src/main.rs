@@ -10,6 +10,7 @@ mod info;
 mod inspect;
 mod kernels;
 mod metrics;
+mod npy;
 mod options;
 mod output;
 mod pages;

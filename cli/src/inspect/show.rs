@@ -12,14 +12,15 @@ use std::io::{self, BufWriter, Write};
 const MOST_LISTED: usize = 8;
 
 /// Says where in the run a generation was written.
-fn place(shot: i64, it: i64) -> String {
+pub fn place(shot: i64, it: i64) -> String {
     match it {
         -1 => format!("start of shot {shot}"),
         it => format!("shot {shot} after action {it}"),
     }
 }
 
-fn codec(number: u32) -> String {
+/// Returns the name of a codec.
+pub fn codec(number: u32) -> String {
     let known = CODECS.iter().find(|codec| u32::from(codec.number) == number);
     known.map_or_else(|| format!("codec {number}"), |codec| codec.name.into())
 }
