@@ -12,7 +12,9 @@ use clap::Args;
 use gpuzip::error::{Code, Error, Result};
 use gpuzip::files;
 use gpuzip::layout::{aligned, Field, Layout};
-use gpuzip::persist::{check_origin, Container, FileName, Kind, Reader, Record, RecordHead};
+use gpuzip::persist::{
+    check_origin, Container, FileName, Header, Kind, Reader, Record, RecordHead,
+};
 use gpuzip::scalar::Scalar;
 use gpuzip::session::PREVIOUS_LEVEL;
 use serde_json::{json, Value};
@@ -87,8 +89,9 @@ struct At {
 /// The generation of a rank.
 pub struct Extracted {
     rank: u32,
-    /// The generation, and where in the run it was written.
-    of: String,
+    generation: u64,
+    shot: i64,
+    it: i64,
     files: Vec<Written>,
 }
 
@@ -117,9 +120,8 @@ pub fn run(path: &Path, to: &Path, options: &ExtractOptions) -> Result<Vec<Extra
         // Snapshots were decoded in another order.
         files.sort_by_key(|(k, written)| (*k, written.number));
         let files = files.into_iter().map(|(_, written)| written).collect();
-        let (header, number) = (&reader.header, reader.origin.generation);
-        let of = format!("generation {number}: {}", place(header.shot, header.it));
-        all.push(Extracted { rank, of, files });
+        let (&Header { shot, it, .. }, generation) = (&reader.header, reader.origin.generation);
+        all.push(Extracted { rank, generation, shot, it, files });
     }
     out.keep();
     Ok(all)
@@ -228,7 +230,8 @@ impl Extraction<'_> {
             if head.kind != Kind::Array || !self.options.takes(head) {
                 continue;
             }
-            let field = shapes::of_array(head);
+            // No session writes arrays through a codec.
+            let field = shapes::of_array(head).filter(|_| head.codec == 0);
             self.raw(k, field.map(|field| vec![At { number: 0, field, offset: 0 }]))?;
         }
         Ok(())
@@ -487,13 +490,15 @@ impl Written {
 impl Extracted {
     /// The lines for a reader.
     pub fn lines(&self) -> impl Iterator<Item = String> + '_ {
-        let first = format!("rank {}, {}", self.rank, self.of);
+        let Extracted { rank, generation, shot, it, .. } = self;
+        let first = format!("rank {rank}, generation {generation}: {}", place(*shot, *it));
         std::iter::once(first).chain(self.files.iter().map(|file| format!("  {}", file.line())))
     }
 
     /// The values for a program.
     pub fn json(&self) -> Value {
         let files: Vec<Value> = self.files.iter().map(Written::json).collect();
-        json!({ "rank": self.rank, "files": files })
+        let Extracted { rank, generation, shot, it, .. } = self;
+        json!({ "rank": rank, "generation": generation, "shot": shot, "it": it, "files": files })
     }
 }

@@ -1,6 +1,8 @@
 //! `gpuzip inspect --extract`: what a session wrote comes back in files of NumPy, bit for bit.
 
-use super::inspect::{damage, generation, publish, END};
+use super::draw::Draw;
+use super::inspect::hostile::Hostile;
+use super::inspect::{cases, damage, generation, limited, publish, END};
 use super::{json, text};
 use gpuzip::codec::{FillValue, Method};
 use gpuzip::config::{Backend, Config};
@@ -313,7 +315,9 @@ fn a_part_is_extracted_and_told() {
     let line =
         format!("inspect {} --extract {}", file.display(), run.folder.join("json").display());
     let value = json(&line);
-    let first = &value["extracted"][0]["files"][0];
+    let found = &value["extracted"][0];
+    assert_eq!((&found["generation"], &found["shot"]), (&1.into(), &0.into()));
+    let first = &found["files"][0];
     assert_eq!((&first["file"], &first["shape"]), (&"image.npy".into(), &vec![5, 7].into()));
     assert_eq!((&first["type"], &first["shape_from"]), (&"f32".into(), &"generation".into()));
     // A folder with files is left alone.
@@ -501,4 +505,31 @@ fn large_records_are_written_piece_by_piece() {
         assert!(values == content(0, begin..begin + 4 * 300_007), "{k}");
     }
     fs::remove_dir_all(folder).unwrap();
+}
+
+/// Files with right checksums and absurd numbers: 200, in long tests 10^4. The command extracts a file or says
+/// why it cannot, in 256 MiB of memory, and leaves no part of one.
+#[test]
+fn hostile_files_leave_all_of_their_files_or_none() {
+    let run = run("hostile", coded(Method::Lorenzo).with(|c| c.tiers.shared_levels = true));
+    let (file, to) = (generation(&run.folder.join("restart"), 0, 1), run.folder.join("out"));
+    let real = Hostile::of(&fs::read(&file).unwrap());
+    let (mut extracted, mut random) = (0, Draw(11));
+    let files = cases::cases(200, 10_000);
+    for k in 0..files {
+        fs::write(&file, real.clone().changed(&mut random)).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gpuzip"));
+        limited(&mut command, libc::RLIMIT_AS, 256 << 20);
+        let output = command.arg("inspect").arg(&file).arg("--extract").arg(&to).output().unwrap();
+        let error = text(&output.stderr);
+        assert!(matches!(output.status.code(), Some(0 | 2)), "{k}: {error}");
+        assert!(!error.contains("panicked"), "{k}: {error}");
+        assert_eq!(to.exists(), output.status.success(), "{k}: {error}");
+        if output.status.success() {
+            extracted += 1;
+            fs::remove_dir_all(&to).unwrap();
+        }
+    }
+    assert!((files / 20..files - files / 20).contains(&extracted), "{extracted} of {files}");
+    fs::remove_dir_all(run.folder).unwrap();
 }
