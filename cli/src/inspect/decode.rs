@@ -74,13 +74,13 @@ impl Decoder {
             let Some(reference) = header.reference else {
                 let codec = self.codec(header.field, method, field)?;
                 let stream = numbered(stream, 0, &mut mask)?;
-                // SAFETY: `to` is the memory of `values`.
-                match is_level {
-                    true => unsafe {
-                        codec.decompress_in_sequence(ts, Record::Part(0), &stream, &[to])
-                    },
-                    false => unsafe { codec.decompress(&stream, &[to]) },
-                }?;
+                if is_level {
+                    // SAFETY: `to` is the memory of `values`.
+                    unsafe { codec.decompress_in_sequence(ts, Record::Part(0), &stream, &[to]) }?;
+                } else {
+                    // SAFETY: as above.
+                    unsafe { codec.decompress(&stream, &[to]) }?;
+                }
                 made.push(values);
                 continue;
             };

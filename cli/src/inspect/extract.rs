@@ -61,11 +61,11 @@ fn shape(text: &str) -> std::result::Result<(String, Field), String> {
 #[derive(Clone, Copy, PartialEq)]
 enum Told {
     /// From the generation.
-    ByFile,
+    Here,
     /// From `--shape`.
-    ByOption,
-    /// From nobody: the file has bytes.
-    ByNobody,
+    Option,
+    /// From nothing: the file has bytes.
+    Nowhere,
 }
 
 /// A file that was written.
@@ -303,14 +303,14 @@ impl Extraction<'_> {
         let (places, told) = match (known, self.options.given(head)) {
             (Some(known), _) => {
                 self.options.check_given(head, known.iter().map(|at| at.field))?;
-                (known, Told::ByFile)
+                (known, Told::Here)
             }
             (None, given) if given.is_empty() => {
                 let n = [head.stored_bytes, 1, 1];
                 let field = Field { n, scalar: Scalar::Byte, previous_of: None };
-                (vec![At { number: 0, field, offset: 0 }], Told::ByNobody)
+                (vec![At { number: 0, field, offset: 0 }], Told::Nowhere)
             }
-            (None, given) => (placed(head, given)?, Told::ByOption),
+            (None, given) => (placed(head, given)?, Told::Option),
         };
         let mut files = Vec::new();
         for At { number, field, .. } in &places {
@@ -358,7 +358,7 @@ impl Extraction<'_> {
     fn fields(&mut self, k: usize, all: &[Values]) -> Result<()> {
         for values in all {
             let number = (all.len() > 1).then_some(values.number);
-            let mut file = self.file(k, number, values.field, Told::ByFile)?;
+            let mut file = self.file(k, number, values.field, Told::Here)?;
             file.write_words(&values.words, values.field.bytes().unwrap_or(0))?;
         }
         Ok(())
@@ -451,10 +451,10 @@ impl Written {
         };
         let number = self.number.map_or(String::new(), |number| format!(", field {number}"));
         let how = match (self.told, head.codec) {
-            (Told::ByFile, 0) => String::new(),
-            (Told::ByFile, number) => format!(", decoded by {}", codec(number)),
-            (Told::ByOption, _) => ", as --shape says".into(),
-            (Told::ByNobody, _) => {
+            (Told::Here, 0) => String::new(),
+            (Told::Here, number) => format!(", decoded by {}", codec(number)),
+            (Told::Option, _) => ", as --shape says".into(),
+            (Told::Nowhere, _) => {
                 ": bytes, since type and extents are not known; --shape gives them".into()
             }
         };
@@ -479,9 +479,9 @@ impl Written {
             "shape": npy::shape(field.n),
             "codec": head.codec,
             "shape_from": match self.told {
-                Told::ByFile => Some("generation"),
-                Told::ByOption => Some("--shape"),
-                Told::ByNobody => None,
+                Told::Here => Some("generation"),
+                Told::Option => Some("--shape"),
+                Told::Nowhere => None,
             },
         })
     }

@@ -5,26 +5,35 @@ use gpuzip::layout::{Field, Layout, Part, MAX_FIELDS};
 use gpuzip::persist::{Fingerprint, Kind, Record, RecordHead};
 use gpuzip::scalar::Scalar;
 use gpuzip::session::{fields_number, shape_number, FIELDS, PREVIOUS_LEVEL};
+use std::rc::Rc;
 
 /// Most fields of a state that is looked for.
 const MOST_FIELDS: usize = 64;
 /// Most fields of a state in which any one field may be the previous time level of any other one.
 const MOST_WITH_ANY_PAIR: usize = 16;
 
+/// Most states that are tried as the one that was written.
+const MOST_TRIED: usize = 1_000_000;
+
 /// Returns the shape of an array of the application; `None` if no shape of so many bytes has the number of the
 /// record, which is then of another writer than a session.
 pub fn of_array(head: &RecordHead) -> Option<Field> {
     [1, 2, 4, 8, 16].into_iter().filter(|size| head.raw_bytes % size == 0).find_map(|size| {
-        let values = head.raw_bytes / size;
-        let divisors = divisors(values);
-        let extents = divisors.iter().flat_map(|&n1| {
-            let others = divisors.iter().filter(move |&n2| values / n1 % n2 == 0);
-            others.map(move |n2| [n1, *n2, values / n1 / n2])
-        });
         let scalars = || Scalar::ALL.into_iter().filter(move |scalar| scalar.bytes() == size);
-        let mut shapes = extents
+        let mut shapes = extents(head.raw_bytes / size)
             .flat_map(|n| scalars().map(move |scalar| Field { n, scalar, previous_of: None }));
         shapes.find(|shape| shape_number(shape) == head.ts)
+    })
+}
+
+/// Returns all extents of so many values.
+fn extents(values: u64) -> impl Iterator<Item = [u64; 3]> {
+    let divisors = Rc::new(divisors(values));
+    let all = 0..divisors.len();
+    let pairs = all.clone().flat_map(move |i| all.clone().map(move |j| (i, j)));
+    pairs.filter_map(move |(i, j)| {
+        let (n1, n2) = (divisors[i], divisors[j]);
+        (values / n1 % n2 == 0).then_some([n1, n2, values / n1 / n2])
     })
 }
 
@@ -49,9 +58,8 @@ fn divisors(mut number: u64) -> Vec<u64> {
     divisors
 }
 
-/// Returns the fields of a state, of which `bytes` is the size of a raw snapshot: they have the types and
-/// extents of neighbouring arrays of the application, or all those of one array, as those that the application
-/// keeps of its live state have.
+/// Returns the fields of a state, of which `bytes` is the size of a raw snapshot. They are like the arrays that
+/// the application keeps of its live state: as neighbouring ones, or all with as many values as one of them.
 pub fn of_state(fingerprint: &Fingerprint, records: &[Record], bytes: u64) -> Option<Layout> {
     let mut values = fingerprint.values().iter();
     let number = values.find(|(name, _)| name.as_str() == FIELDS)?.1;
@@ -64,11 +72,16 @@ pub fn of_state(fingerprint: &Fingerprint, records: &[Record], bytes: u64) -> Op
             arrays[begin..begin + count].iter().copied().collect::<Option<Vec<Field>>>()
         })
     });
-    let equal = arrays
-        .iter()
-        .flatten()
-        .flat_map(|field| (1..=MOST_FIELDS).map(move |count| vec![*field; count]));
-    runs.chain(equal).filter(|fields| may_be(fields, bytes)).find_map(|fields| {
+    let known = |k: &usize| arrays[*k].is_some() && !arrays[..*k].contains(&arrays[*k]);
+    let equal = (0..arrays.len()).filter(known).filter_map(|k| arrays[k]).flat_map(|field| {
+        let counts = (1..=MOST_FIELDS).filter(move |count| may_be(&vec![field; *count], bytes));
+        counts.flat_map(move |count| {
+            let all = extents(field.n.iter().product());
+            all.map(move |n| vec![Field { n, ..field }; count])
+        })
+    });
+    let mut tried = runs.filter(|fields| may_be(fields, bytes)).chain(equal).take(MOST_TRIED);
+    tried.find_map(|fields| {
         roles(fields.len()).into_iter().find_map(|roles| {
             let with = |(field, previous_of): (&Field, _)| Field { previous_of, ..*field };
             let state: Vec<Field> = fields.iter().zip(roles).map(with).collect();
@@ -148,6 +161,47 @@ mod tests {
                 assert_eq!(of_array(&head(&field, shape_number(&field))), Some(field));
                 assert_eq!(of_array(&head(&field, shape_number(&field) ^ 1)), None);
             }
+        }
+    }
+
+    /// The state of a level and its previous one is found if the application keeps it flat, with other arrays
+    /// before it, from the bytes of both levels or of one; one of other fields is not.
+    #[test]
+    fn the_fields_of_a_state_are_found_by_their_number() {
+        let flat = |values, scalar| Field { n: [values, 1, 1], scalar, previous_of: None };
+        let level = Field { n: [9, 4, 10], scalar: Scalar::F32, previous_of: None };
+        let other = Field { n: [3, 1, 7], scalar: Scalar::I16, previous_of: None };
+        let before = |field: Field, previous_of| Field { previous_of: Some(previous_of), ..field };
+        let image = flat(77, Scalar::F64);
+        let flat = flat(360, Scalar::F32);
+        for (arrays, state) in [
+            (vec![image, flat, flat], vec![level, before(level, 0)]),
+            (vec![flat], vec![before(level, 1), level]),
+            (vec![flat, image], vec![level; 5]),
+            (vec![level, flat], vec![level, level, before(level, 0), before(level, 1)]),
+            (vec![image, level, level, other], vec![level, before(level, 0), other]),
+            (vec![other, level, image], vec![other, level]),
+        ] {
+            let record = |field: &Field| Record {
+                head: head(field, shape_number(field)),
+                offset: 0,
+                crc: 0,
+            };
+            let records: Vec<Record> = arrays.iter().map(record).collect();
+            let of = |state: &[Field], bytes| {
+                let mut fingerprint = Fingerprint::new();
+                fingerprint.add(FIELDS, fields_number(state)).unwrap();
+                of_state(&fingerprint, &records, bytes)
+            };
+            let layout = Layout::new(state.clone()).unwrap();
+            assert_eq!(of(&state, layout.slot_bytes), Some(layout.clone()));
+            assert_eq!(of(&state, 2 * layout.slot_bytes), None);
+            for part in layout.by_level().map_or(vec![], |levels| levels.parts).into_iter().take(1)
+            {
+                assert_eq!(of(&state, part.bytes), Some(layout.clone()));
+            }
+            let wider = Field { n: [state[0].n[0] + 1, 1, 1], ..state[0] };
+            assert_eq!(of(&[vec![wider], state].concat(), layout.slot_bytes), None);
         }
     }
 }

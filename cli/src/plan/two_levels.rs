@@ -121,8 +121,8 @@ mod tests {
         let young = (2.0 * 2.0 * 40_000.0f64).sqrt();
         assert!((one.best().period / young - 1.0).abs() < 1e-12);
         let both = TwoLevels { copy: 1e-9, restart: 0.0, fetch: 0.0, ..NODE };
-        let together = 1.0 / (1.0 / 40_000.0 + 1.0 / 100_000.0);
-        let young = (2.0 * 2.0 * together as f64).sqrt();
+        let together: f64 = 1.0 / (1.0 / 40_000.0 + 1.0 / 100_000.0);
+        let young = (2.0 * 2.0 * together).sqrt();
         assert!((both.best().period / young - 1.0).abs() < 1e-9);
     }
 
