@@ -93,9 +93,6 @@ impl Decoder {
                 );
                 return Err(Error::new(Code::Stream, text));
             };
-            if let Some(sequence) = self.codec(header.field, method.clone(), field)?.sequence() {
-                sequence.begin_reading(ts);
-            }
             let layout = Layout::new(vec![field, Field { previous_of: Some(0), ..field }])?;
             let parts = layout.by_level().unwrap_or_else(|| layout.whole());
             let settings = Settings { method, ..Settings::default() };
