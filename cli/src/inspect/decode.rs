@@ -15,7 +15,10 @@ pub struct Values {
 }
 
 impl Values {
-    fn new(number: u16, field: Field) -> Result<Self> {
+    /// Room for the values of a stream.
+    fn new(header: &Header) -> Result<Self> {
+        let (number, n) = (header.field, header.shape.n.map(|n| n as u64));
+        let field = Field { n, scalar: header.shape.scalar, previous_of: None };
         let count = field.bytes().unwrap_or(u64::MAX).div_ceil(8);
         let (mut words, count) = (Vec::new(), usize::try_from(count).unwrap_or(usize::MAX));
         if words.try_reserve_exact(count).is_err() {
@@ -66,43 +69,37 @@ impl Decoder {
             }
             let (stream, rest) = from.split_at(end);
             from = rest;
-            let n = header.shape.n.map(|n| n as u64);
-            let field = Field { n, scalar: header.shape.scalar, previous_of: None };
-            let mut values = Values::new(header.field, field)?;
-            let method = Method::of_stream(header.codec, header.parameter)?;
-            let to = values.memory();
-            let Some(reference) = header.reference else {
-                let codec = self.codec(header.field, method, field)?;
-                let stream = numbered(stream, 0, &mut mask)?;
-                if is_level {
-                    // SAFETY: `to` is the memory of `values`.
-                    unsafe { codec.decompress_in_sequence(ts, Record::Part(0), &stream, &[to]) }?;
-                } else {
-                    // SAFETY: as above.
-                    unsafe { codec.decompress(&stream, &[to]) }?;
+            let values = match header.reference {
+                None => {
+                    let stream = numbered(stream, 0, &mut mask)?;
+                    self.alone(&header, &stream, is_level.then_some(ts))?
                 }
-                made.push(values);
-                continue;
+                Some(reference) => {
+                    let stream = numbered(stream, 1, &mut mask)?;
+                    let mut known = made.iter_mut().chain(later.iter_mut());
+                    difference(&header, &stream, known.find(|known| known.number == reference))?
+                }
             };
-            let mut known = made.iter_mut().chain(later.iter_mut());
-            let known = known.find(|known| known.number == reference && known.field == field);
-            let Some(known) = known else {
-                let text = format!(
-                    "field {} leans on field {reference}, which no record before it holds",
-                    header.field
-                );
-                return Err(Error::new(Code::Stream, text));
-            };
-            let layout = Layout::new(vec![field, Field { previous_of: Some(0), ..field }])?;
-            let parts = layout.by_level().unwrap_or_else(|| layout.whole());
-            let settings = Settings { method, ..Settings::default() };
-            let mut pair = SnapshotCodec::of_parts(settings, &layout, &parts)?;
-            let (stream, both) = (numbered(stream, 1, &mut mask)?, [known.memory(), to]);
-            // SAFETY: the memory of `known` and of `values`.
-            unsafe { pair.decompress_record(Record::Part(1), &stream, &both) }?;
             made.push(values);
         }
         Ok(made)
+    }
+
+    /// Decodes the stream of a field that stands alone; one of a time level may be of a sequence, as that of
+    /// state `ts`.
+    fn alone(&mut self, header: &Header, stream: &[u8], ts: Option<i64>) -> Result<Values> {
+        let method = Method::of_stream(header.codec, header.parameter)?;
+        let mut values = Values::new(header)?;
+        let codec = self.codec(header.field, method, values.field)?;
+        let to = [values.memory()];
+        // SAFETY: the memory of `values`.
+        let decoded = unsafe {
+            match ts {
+                Some(ts) => codec.decompress_in_sequence(ts, Record::Part(0), stream, &to),
+                None => codec.decompress(stream, &to),
+            }
+        };
+        decoded.map(|()| values)
     }
 
     /// The codec of the streams of field `number`, where the field stands alone.
@@ -123,6 +120,25 @@ impl Decoder {
         };
         Ok(&mut self.codecs[k].3)
     }
+}
+
+/// Decodes the stream of a field that is the difference of the field `known` and this one.
+fn difference(header: &Header, stream: &[u8], known: Option<&mut Values>) -> Result<Values> {
+    let mut values = Values::new(header)?;
+    let field = values.field;
+    let Some(known) = known.filter(|known| known.field == field) else {
+        let text =
+            format!("field {} is a difference to a field that no record holds", header.field);
+        return Err(Error::new(Code::Stream, text));
+    };
+    let layout = Layout::new(vec![field, Field { previous_of: Some(0), ..field }])?;
+    let parts = layout.by_level().unwrap_or_else(|| layout.whole());
+    let method = Method::of_stream(header.codec, header.parameter)?;
+    let settings = Settings { method, ..Settings::default() };
+    let mut codec = SnapshotCodec::of_parts(settings, &layout, &parts)?;
+    let both = [known.memory(), values.memory()];
+    // SAFETY: the memory of `known` and of `values`.
+    unsafe { codec.decompress_record(Record::Part(1), stream, &both) }.map(|()| values)
 }
 
 /// Returns the stream of a field, and of its mask if it has one, as that of field `field` of a state: of field 1,
