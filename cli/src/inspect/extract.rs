@@ -18,7 +18,7 @@ use gpuzip::persist::{
 use gpuzip::scalar::Scalar;
 use gpuzip::session::PREVIOUS_LEVEL;
 use serde_json::{json, Value};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 /// What is extracted.
@@ -101,15 +101,40 @@ struct State {
     previous: Option<usize>,
 }
 
+/// A file that is to be extracted. It is opened as late as possible: a folder may have more files than a process
+/// may have open.
+struct Source {
+    path: PathBuf,
+    /// Rank and generation that the file of a folder must be of.
+    of: Option<(u32, u64)>,
+}
+
+impl Source {
+    fn open(&self) -> Result<Reader> {
+        let opened = files::open(&self.path, u64::MAX).map_err(Error::from).and_then(|file| {
+            let reader = Container::open(file)?;
+            if let Some((rank, generation)) = self.of {
+                check_origin(reader.origin, rank, generation)?;
+            }
+            Ok(reader)
+        });
+        opened.map_err(|e| e.within(self.path.display()))
+    }
+}
+
 /// Extracts what `options` ask for from `path`, a file or a folder.
 pub fn run(path: &Path, to: &Path, options: &ExtractOptions) -> Result<Vec<Extracted>> {
-    let readers = if path.is_dir() { of_folder(path)? } else { vec![open(path)?] };
-    options.check_names(&readers)?;
+    let sources = match path.is_dir() {
+        true => of_folder(path)?,
+        false => vec![Source { path: path.into(), of: None }],
+    };
+    options.check_names(&sources)?;
     let mut out = Out::new(to)?;
     let mut all = Vec::new();
-    for reader in &readers {
+    for source in &sources {
+        let reader = &source.open()?;
         let rank = reader.origin.rank;
-        let folder = match readers.len() {
+        let folder = match sources.len() {
             1 => PathBuf::new(),
             _ => out.folder(&format!("rank-{rank:06}"))?,
         };
@@ -127,13 +152,8 @@ pub fn run(path: &Path, to: &Path, options: &ExtractOptions) -> Result<Vec<Extra
     Ok(all)
 }
 
-fn open(path: &Path) -> Result<Reader> {
-    let opened = files::open(path, u64::MAX).map_err(Error::from).and_then(Container::open);
-    opened.map_err(|e| e.within(path.display()))
-}
-
-/// Opens the generation that a restart would go on from, of each rank whose files are in the folders.
-fn of_folder(path: &Path) -> Result<Vec<Reader>> {
+/// Returns the files of the generation that a restart would go on from, of each rank that has one in the folders.
+fn of_folder(path: &Path) -> Result<Vec<Source>> {
     let found = Found::read(path)?;
     let number = match &found.restored {
         Ok(restored) => restored.generation,
@@ -143,37 +163,37 @@ fn of_folder(path: &Path) -> Result<Vec<Reader>> {
         }
     };
     let is_it = |generation: &Generation| generation.number == number && generation.is_right();
-    let right = found.levels.iter().flat_map(|level| {
-        let ranks = level.ranks.iter().filter(|rank| rank.generations.iter().any(is_it));
-        ranks.map(|rank| (rank.rank, &level.path))
-    });
-    let mut folders: Vec<(u32, &PathBuf)> = right.collect();
-    // Of two folders the first one counts: the sort keeps their order.
-    folders.sort_by_key(|(rank, _)| *rank);
-    folders.dedup_by_key(|(rank, _)| *rank);
-    let open = |(rank, folder): (u32, &PathBuf)| {
-        let file = folder.join(FileName::Generation(number).text(rank));
-        let reader = open(&file)?;
-        check_origin(reader.origin, rank, number).map_err(|e| e.within(file.display()))?;
-        Ok(reader)
+    let mut right = BTreeMap::new();
+    for level in &found.levels {
+        for rank in level.ranks.iter().filter(|rank| rank.generations.iter().any(is_it)) {
+            // Of two folders the first one counts.
+            right.entry(rank.rank).or_insert(&level.path);
+        }
+    }
+    let source = |(rank, folder): (u32, &PathBuf)| {
+        let path = folder.join(FileName::Generation(number).text(rank));
+        Source { path, of: Some((rank, number)) }
     };
-    folders.into_iter().map(open).collect()
-}
-
-fn is_extracted(record: &Record) -> bool {
-    record.head.kind != Kind::Other
+    Ok(right.into_iter().map(source).collect())
 }
 
 impl ExtractOptions {
-    /// Fails if an option names a record that no generation has: it is probably a mistake.
-    fn check_names(&self, readers: &[Reader]) -> Result<()> {
-        let has = |name: &str| {
-            let mut records = readers.iter().flat_map(|reader| &reader.records);
-            records.any(|record| is_extracted(record) && record.head.name.as_str() == name)
-        };
+    /// Fails if an option names a record that no file has: it is probably a mistake.
+    fn check_names(&self, sources: &[Source]) -> Result<()> {
         let shapes = self.shape.iter().map(|(name, _)| ("--shape", name));
-        let mut named = self.record.iter().map(|name| ("--record", name)).chain(shapes);
-        match named.find(|(_, name)| !has(name)) {
+        let records = self.record.iter().map(|name| ("--record", name));
+        let mut missing: Vec<(&str, &String)> = records.chain(shapes).collect();
+        for source in sources {
+            if missing.is_empty() {
+                break;
+            }
+            let records = source.open()?.records;
+            let is_it = |record: &Record, name: &str| {
+                record.head.kind != Kind::Other && record.head.name.as_str() == name
+            };
+            missing.retain(|(_, name)| !records.iter().any(|record| is_it(record, name)));
+        }
+        match missing.first() {
             None => Ok(()),
             Some((option, name)) => refuse(format!(
                 "{option} {name}: the generation has no array and no snapshot of this name; --records lists them"

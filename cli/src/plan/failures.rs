@@ -222,9 +222,12 @@ impl FailureOptions {
             return Ok(Some(Levels { model, best, source }));
         }
         refuse(format!(
-            "--mtbf-node: a node is lost each {} on average, and a copy takes {} ({source}): no run would get on; \
-             give a longer --mtbf-node or, where it is less, --copy-s",
+            "--mtbf-node: a node fails each {} on average and is lost each {}, a generation takes {} and a copy {} ({source}): \
+             by the formula no run would get on; give longer times between failures or, where they are less, --checkpoint-s, \
+             --restart-s and --copy-s",
+            seconds(mtbf),
             seconds(mtbf_node),
+            seconds(cost),
             seconds(copy)
         ))
     }

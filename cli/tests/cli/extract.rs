@@ -468,6 +468,22 @@ fn every_rank_s_newest_right_generation_is_extracted() {
     fs::remove_dir_all(folder).unwrap();
 }
 
+/// A folder has more files than the command may have open at a time.
+#[test]
+fn many_ranks_are_extracted_with_few_open_files() {
+    let folder = scratch("open-files");
+    let (from, to) = (folder.join("restart"), folder.join("out"));
+    for rank in 0..40 {
+        publish(&mut Store::open(&from, rank, 40, false).unwrap(), 5, -1);
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gpuzip"));
+    limited(&mut command, libc::RLIMIT_NOFILE, 20);
+    command.arg("inspect").arg(&from).arg("--extract").arg(&to).args(["--record", "image"]);
+    assert!(command.status().unwrap().success());
+    assert_eq!(names(&to).len(), 40);
+    fs::remove_dir_all(folder).unwrap();
+}
+
 #[test]
 fn what_cannot_be_read_leaves_no_file() {
     let folder = scratch("damaged");
