@@ -95,7 +95,7 @@ fn name_of(bound: ErrorBound) -> String {
     }
 }
 
-fn dims(text: &str) -> std::result::Result<[u64; 3], String> {
+pub fn dims(text: &str) -> std::result::Result<[u64; 3], String> {
     let mut n = [1; 3];
     let given: Vec<&str> = text.split(',').collect();
     if given.len() > 3 {

@@ -11,6 +11,7 @@ mod info;
 mod inspect;
 mod kernels;
 mod metrics;
+mod npy;
 mod options;
 mod output;
 mod pages;

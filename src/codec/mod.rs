@@ -38,7 +38,7 @@ mod zfp;
 pub use bitcomp::Delta;
 pub use checksum::checksum;
 pub use coder::{Bound, Coder, SequenceCoder, Shape};
-pub use mask::FillValue;
+pub use mask::{alone as mask_alone, FillValue};
 pub use sequence::{Sequence, FRAMES};
 pub use settings::{ErrorBound, Settings};
 pub use snapshot_codec::SnapshotCodec;

@@ -39,8 +39,8 @@ impl Array {
     }
 }
 
-/// Returns the number that stands for type and extents of an array in its record.
-fn shape_number(Field { n, scalar, .. }: &Field) -> i64 {
+/// Returns the number that stands for type and extents of an array in its record: a hash of them.
+pub fn shape_number(Field { n, scalar, .. }: &Field) -> i64 {
     hash(n.iter().flat_map(|n| n.to_le_bytes()).chain([*scalar as u8])) as i64
 }
 

@@ -19,8 +19,12 @@ use std::time::Instant;
 
 /// The name of the record that holds the position of the shot.
 const POSITION: &str = "gpuzip position";
+/// The name of a record that holds a state, or its time level alone.
+pub const SNAPSHOT: &str = "snapshot";
 /// The name of a record that holds the previous time level of a state.
-const PREVIOUS_LEVEL: &str = "previous level";
+pub const PREVIOUS_LEVEL: &str = "previous level";
+/// The name of the fingerprint's value that stands for types, extents and roles of the fields of a state.
+pub const FIELDS: &str = "fields";
 /// The start of the names that arrays of the application cannot have.
 const OWN_NAMES: &str = "gpuzip ";
 /// The name of the record that holds the checksums of the live state's level, 8 bytes each.
@@ -46,11 +50,7 @@ impl Session {
         self.schedule.decide()?;
         let compression = &self.tiers().storage.codec;
         let shapes = shapes_of(&self.basis.layout.fields);
-        let fields = self.basis.layout.fields.iter().flat_map(|field| {
-            let role = field.previous_of.map_or(0, |field| field + 1);
-            field.n.into_iter().chain([field.scalar as u64, role.into()])
-        });
-        let fields = hash(fields.flat_map(u64::to_le_bytes));
+        let fields = fields_number(&self.basis.layout.fields);
         let is_coded = self.codec_number() != 0;
         // Sequences and fill values came later than restart files, which have no word of them where there are none.
         let text = format!("{compression:?}").replace(", sequences: false", "");
@@ -60,7 +60,7 @@ impl Session {
         let codecs = CODECS.iter().map(|codec| (codec.number.into(), codec.name));
         let mut fingerprint = Fingerprint::new();
         fingerprint.add("steps", macro_steps.time_steps().into())?;
-        fingerprint.add_with("fields", fields, Meaning::HashOf(shapes))?;
+        fingerprint.add_with(FIELDS, fields, Meaning::HashOf(shapes))?;
         fingerprint.add("adjoint_every", macro_steps.every().into())?;
         if let check @ 1.. = self.schedule.config().schedule.check {
             fingerprint.add("check", check.into())?;
@@ -349,6 +349,16 @@ impl Session {
     }
 }
 
+/// Returns the number that stands for types, extents and roles of the fields of a state in the fingerprint of a
+/// generation: a hash of them.
+pub fn fields_number(fields: &[Field]) -> u64 {
+    let numbers = fields.iter().flat_map(|field| {
+        let role = field.previous_of.map_or(0, |field| field + 1);
+        field.n.into_iter().chain([field.scalar as u64, role.into()])
+    });
+    hash(numbers.flat_map(u64::to_le_bytes))
+}
+
 /// Returns types and extents of the fields of a state for a message, equal neighbours once.
 fn shapes_of(fields: &[Field]) -> String {
     let is_equal = |a: &Field, b: &Field| (a.n, a.scalar) == (b.n, b.scalar);
@@ -384,7 +394,7 @@ fn head_of(stored: Stored, codec: u32, raw_bytes: u64) -> Result<RecordHead> {
     let Stored { ts, part, bytes, is_coded } = stored;
     Ok(RecordHead {
         kind: Kind::Snapshot,
-        name: Name::new(if part == 0 { "snapshot" } else { PREVIOUS_LEVEL })?,
+        name: Name::new(if part == 0 { SNAPSHOT } else { PREVIOUS_LEVEL })?,
         ts,
         codec: if is_coded { codec } else { 0 },
         raw_bytes: if is_coded { raw_bytes } else { bytes },

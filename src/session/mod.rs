@@ -37,8 +37,9 @@ use std::sync::Arc;
 use std::time::Instant;
 use timeline::Watch;
 
-pub use array::Array;
+pub use array::{shape_number, Array};
 pub use basis::{estimate, Estimate};
+pub use generation::{fields_number, FIELDS, PREVIOUS_LEVEL, SNAPSHOT};
 pub use persist::{AgreeMin, Due, Persist, Published};
 pub use restart::Position;
 

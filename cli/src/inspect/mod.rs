@@ -1,30 +1,38 @@
 //! `gpuzip inspect`: what is in a folder of restart files and in the shared one of its runs, whether it can
-//! be read, and what a restart would go on from. Changes nothing, and works while a run writes to the folder.
+//! be read, and what a restart would go on from; the arrays and snapshots of a generation as files of NumPy.
+//! Changes nothing in these folders, and works while a run writes to them.
 
+mod decode;
+mod extract;
 pub mod folder;
 mod listing;
+mod out;
+mod shapes;
 mod show;
 mod tree;
 
 use crate::output::emit_json;
 use crate::Failure;
 use clap::Args;
+use extract::{ExtractOptions, Extracted};
 use folder::Found;
 use gpuzip::error::{Code, Error};
+use serde_json::{Map, Value};
 pub use show::place;
+use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use tree::Tree;
 
 /// List and verify the generations in a folder of restart files, and say what would be restored
 #[derive(Args)]
 pub struct Arguments {
-    /// The folder (persist_dir); the shared one of its runs (persist_shared_dir) is listed beside
+    /// The folder (persist_dir), with that of its runs' copies (persist_shared_dir); with --extract also a file
     dir: PathBuf,
     /// With --tree, more folders, such as those of runs that began with a clone
     #[arg(requires = "tree")]
     more: Vec<PathBuf>,
     /// Show which run went on from which generation of which run
-    #[arg(long, conflicts_with = "records")]
+    #[arg(long, conflicts_with_all = ["records", "extract"])]
     tree: bool,
     /// List every record of each generation, not only those that are damaged
     #[arg(long)]
@@ -32,10 +40,16 @@ pub struct Arguments {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    extract: ExtractOptions,
 }
 
 /// Runs the subcommand. That nothing can be restored is an error, so that a script can ask.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if let Some(out) = &arguments.extract.extract {
+        let extracted = extract::run(&arguments.dir, out, &arguments.extract)?;
+        return Ok(show_extracted(&extracted, arguments.json)?);
+    }
     let found = Found::read(&arguments.dir)?;
     if arguments.tree {
         let mut all = vec![found];
@@ -57,4 +71,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             Err(Error::new(Code::Io, text).into())
         }
     }
+}
+
+fn show_extracted(all: &[Extracted], json: bool) -> io::Result<()> {
+    if json {
+        let ranks: Value = all.iter().map(Extracted::json).collect::<Vec<_>>().into();
+        return emit_json(Map::from_iter([("extracted".into(), ranks)]));
+    }
+    let mut out = BufWriter::new(io::stdout().lock());
+    all.iter().flat_map(Extracted::lines).try_for_each(|line| writeln!(out, "{line}"))?;
+    out.flush()
 }

@@ -23,7 +23,8 @@ pub fn run(number: u64) -> Option<String> {
     (number != 0).then(|| format!("{number:016x}"))
 }
 
-fn codec(number: u32) -> String {
+/// Returns the name of a codec.
+pub fn codec(number: u32) -> String {
     let known = CODECS.iter().find(|codec| u32::from(codec.number) == number);
     known.map_or_else(|| format!("codec {number}"), |codec| codec.name.into())
 }

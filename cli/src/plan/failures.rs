@@ -3,6 +3,7 @@
 
 use super::costs::Machine;
 use super::survey::Survey;
+use super::two_levels::{Interval, TwoLevels};
 use crate::options::{positive, refuse};
 use crate::units::{seconds, size};
 use clap::Args;
@@ -22,9 +23,19 @@ const RUNS: f64 = 1000.0;
 #[derive(Args)]
 #[command(next_help_heading = "Failures (how often to write generations, see restart.md)")]
 pub struct FailureOptions {
-    /// Mean time between failures of a node, such as 90s, 30m, 6h or 2d
+    /// Mean time between failures of a node, such as 90s, 30m, 6h or 2d; with --mtbf-node of those alone that
+    /// its restart files survive
     #[arg(long, value_name = "TIME", requires = "state", value_parser = duration, allow_hyphen_values = true)]
     mtbf: Option<f64>,
+    /// Mean time until a node is lost with its restart files, of which there are copies (persist_shared_dir)
+    #[arg(long, value_name = "TIME", requires_all = ["mtbf", "copies"], value_parser = duration, allow_hyphen_values = true)]
+    mtbf_node: Option<f64>,
+    /// GB/s at which the ranks of a node together write to the shared folder, and read from it
+    #[arg(long, value_name = "GB/S", group = "copies", requires = "mtbf_node", value_parser = positive, allow_hyphen_values = true)]
+    shared_gbs: Option<f64>,
+    /// Seconds from a generation until its copy in the shared folder is complete, where they were measured
+    #[arg(long, value_name = "SECONDS", group = "copies", requires = "mtbf_node", value_parser = positive, allow_hyphen_values = true)]
+    copy_s: Option<f64>,
     /// Seconds that a generation takes of the run: persist over generations of gpuzip_stats_t, where it was
     /// measured; without it, its bytes over the speed of the disk
     #[arg(long, value_name = "SECONDS", requires = "mtbf", value_parser = positive, allow_hyphen_values = true)]
@@ -101,25 +112,48 @@ impl FailureOptions {
                 ));
             }
         }
+        let levels = self.levels(&failures, bytes, survey)?;
         let (young, daly) = (failures.young(), failures.daly());
-        let overhead = failures.cost / daly;
-        let (time, runs) = failures.survey(survey, shot.makespan, daly);
-        let (without, _) = failures.survey(survey, shot.makespan, f64::INFINITY);
+        let once = survey.seconds(shot.makespan);
+        let interval = levels.as_ref().map_or(daly, Levels::work);
+        let overhead = failures.cost / interval;
+        let (time, runs) = match &levels {
+            Some(levels) => (once / (1.0 - levels.best.lost), 0),
+            None => failures.survey(survey, shot.makespan, daly),
+        };
+        let all = Failures { mtbf: levels.as_ref().map_or(mtbf, Levels::mtbf_of_all), ..failures };
+        let (without, _) = all.survey(survey, shot.makespan, f64::INFINITY);
         let mut values = json!({
             "generation_bytes": bytes, "checkpoint_s": failures.cost, "restart_s": failures.restart,
             "young_s": young, "daly_s": daly, "persist_overhead": overhead,
             "failing_s": time, "failing_runs": runs, "failing_without_generations_s": without,
         });
         let of_runs = match runs {
+            0 if levels.is_some() => "the mean by the share of the time that is lost".into(),
             0 => "the mean by Daly's formula".into(),
             runs => format!("the mean of {runs} simulated surveys"),
         };
-        let once = survey.seconds(shot.makespan);
+        let each = seconds(mtbf);
         let mut lines = vec![
-            format!("\nA node that fails each {} on average:", seconds(mtbf)),
+            match self.mtbf_node {
+                None => format!("\nA node that fails each {each} on average:"),
+                Some(node) => format!(
+                    "\nA node that fails each {each} on average, and is lost each {}:",
+                    seconds(node)
+                ),
+            },
             format!("  a generation   {:12} {cost_source}", seconds(failures.cost)),
             format!("  a restart      {:12} {restart_source}", seconds(failures.restart)),
-            format!("  write one each {:12} Daly 2006; Young: {}", seconds(daly), seconds(young)),
+        ];
+        match &levels {
+            Some(levels) => levels.tell(shot.makespan, &mut values, &mut lines),
+            None => lines.push(format!(
+                "  write one each {:12} Daly 2006; Young: {}",
+                seconds(daly),
+                seconds(young)
+            )),
+        }
+        lines.extend([
             format!(
                 "  the survey     {:12} {of_runs}; without failures: {}",
                 seconds(time),
@@ -129,8 +163,8 @@ impl FailureOptions {
                 "  no generations {:12} a shot that fails begins again, finished shots are kept",
                 if without < 1e12 { seconds(without) } else { "no end".into() }
             ),
-        ];
-        if daly >= shot.makespan {
+        ]);
+        if interval >= shot.makespan {
             let shot = seconds(shot.makespan);
             lines.push(format!("  A shot takes {shot}: no generation within a shot pays, those of starts of shots suffice."));
         }
@@ -158,7 +192,136 @@ impl FailureOptions {
     }
 }
 
+/// Restart files on two levels, with the interval at which the least time is lost.
+struct Levels {
+    model: TwoLevels,
+    best: Interval,
+    /// Where the time of a copy is from.
+    source: String,
+}
+
+impl FailureOptions {
+    /// Returns the levels of the restart files; `None` without `--mtbf-node`.
+    fn levels(&self, near: &Failures, bytes: u64, survey: Survey) -> Result<Option<Levels>> {
+        let Some(mtbf_node) = self.mtbf_node else { return Ok(None) };
+        let share = self.shared_gbs.map(|gbs| gbs / f64::from(survey.sharers()));
+        let of_speed = share.map_or(f64::INFINITY, |gbs| bytes as f64 / (gbs * 1e9));
+        let copy = self.copy_s.unwrap_or(of_speed);
+        let source = match (self.copy_s, share) {
+            (None, Some(gbs)) => format!(
+                "computed: at most {}, written at {gbs} GB/s (--shared-gbs, given; a rank's share)",
+                size(bytes)
+            ),
+            _ => "given".into(),
+        };
+        let fetch = self.restart_s.unwrap_or(if share.is_some() { of_speed } else { copy });
+        let Failures { mtbf, cost, restart } = *near;
+        let model = TwoLevels { mtbf, mtbf_node, cost, restart, copy, fetch };
+        let best = model.best();
+        if best.lost < 1.0 {
+            return Ok(Some(Levels { model, best, source }));
+        }
+        refuse(format!(
+            "--mtbf-node: a node fails each {} on average and is lost each {}, a generation takes {} and a copy {} ({source}): \
+             by the formula no run would get on; give longer times between failures or, where they are less, --checkpoint-s, \
+             --restart-s and --copy-s",
+            seconds(mtbf),
+            seconds(mtbf_node),
+            seconds(cost),
+            seconds(copy)
+        ))
+    }
+}
+
+/// A share of the time.
+fn share(lost: f64) -> String {
+    if lost < 1.0 {
+        format!("{:.2} %", 100.0 * lost)
+    } else {
+        "all".into()
+    }
+}
+
+impl Levels {
+    /// Seconds of work between generations.
+    fn work(&self) -> f64 {
+        self.best.period - self.model.cost
+    }
+
+    /// The mean time between failures of both kinds.
+    fn mtbf_of_all(&self) -> f64 {
+        1.0 / (1.0 / self.model.mtbf + 1.0 / self.model.mtbf_node)
+    }
+
+    /// Adds what the levels lose, and what other folders would lose. A shot takes `makespan` seconds.
+    fn tell(&self, makespan: f64, values: &mut Value, lines: &mut Vec<String>) {
+        let Levels { model, best, source } = self;
+        let (crash, loss) = (model.of_crash(best), model.of_loss(best));
+        let never = TwoLevels { copy: 0.0, mtbf_node: f64::INFINITY, ..*model };
+        // A lost node begins its shot again: half of it is lost.
+        let again = makespan / 2.0 + model.restart;
+        let near = TwoLevels { copy: 0.0, fetch: again, ..*model }.best().lost;
+        let mtbf = self.mtbf_of_all();
+        let shared = TwoLevels { mtbf, cost: model.copy, restart: model.fetch, ..never }.best();
+        let bound = never.best().lost;
+        for (key, value) in [
+            ("copy_s", model.copy),
+            ("interval_s", self.work()),
+            ("copied_each", best.copied),
+            ("failure_costs_s", crash),
+            ("lost_node_costs_s", loss),
+            ("lost_share", best.lost),
+            ("lost_share_near_alone", near),
+            ("lost_share_shared_alone", shared.lost),
+            ("lost_share_no_lost_node", bound),
+        ] {
+            values[key] = json!(value);
+        }
+        let copied = match best.copied {
+            1.0 => "each one is".into(),
+            n => format!("one of {n} is"),
+        };
+        let age = seconds(loss - model.fetch);
+        let verdict = match best.lost.min(near).min(shared.lost) {
+            least if least == best.lost => "The two levels lose least.",
+            least if least == near => {
+                "The folder of the node alone loses less: no copies are needed."
+            }
+            _ => "The shared folder alone loses less: make it persist_dir.",
+        };
+        lines.extend([
+            format!("  a copy         {:12} {source}", seconds(model.copy)),
+            format!(
+                "  write one each {:12} the least time is lost; {copied} copied",
+                seconds(self.work())
+            ),
+            format!(
+                "  a failure      {:12} is lost: half an interval, and the restart",
+                seconds(crash)
+            ),
+            format!(
+                "  a lost node    {:12} is lost: the age of the copy, {age}, and the restart",
+                seconds(loss)
+            ),
+            format!("  time lost      {:12} of all time, in the first order", share(best.lost)),
+            format!(
+                "    near alone   {:12} without copies a lost node begins its shot again",
+                share(near)
+            ),
+            format!(
+                "    shared alone {:12} each generation takes {} of the run, one each {}",
+                share(shared.lost),
+                seconds(model.copy),
+                seconds(shared.period - model.copy)
+            ),
+            format!("    no lost node {:12} no copies can do better", share(bound)),
+            format!("  {verdict}"),
+        ]);
+    }
+}
+
 /// Failures of a node at random moments, independent of one another, and generations. In seconds.
+#[derive(Clone, Copy)]
 struct Failures {
     /// The mean time between failures.
     mtbf: f64,
@@ -256,11 +419,11 @@ impl Failures {
 }
 
 /// A sequence of random numbers, always the same (SplitMix64).
-struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
     /// A number of the exponential distribution with mean 1.
-    fn exponential(&mut self) -> f64 {
+    pub fn exponential(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -15,6 +15,7 @@ mod survey;
 pub mod svg;
 mod text;
 pub mod timeline;
+mod two_levels;
 
 use crate::options::{ScheduleOptions, ValueOf};
 use crate::output::OutputOptions;

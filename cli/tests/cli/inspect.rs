@@ -3,7 +3,7 @@
 #[path = "../../../tests/common/cases.rs"]
 pub mod cases;
 #[path = "../../../tests/common/hostile.rs"]
-mod hostile;
+pub(super) mod hostile;
 
 use super::draw::{self, Draw};
 use gpuzip::persist::{

@@ -7,6 +7,7 @@ mod costs;
 #[path = "../../../tests/common/draw.rs"]
 mod draw;
 mod every;
+mod extract;
 mod failures;
 mod flushd;
 mod general;

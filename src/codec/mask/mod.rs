@@ -137,6 +137,18 @@ pub fn most_bytes(shape: Shape) -> usize {
     padded(HEAD + 8 * grid_of(shape).words())
 }
 
+/// Returns the payload of a mask as that of one that stands alone: a payload may say that its bits are those of the
+/// mask before in the same record, whose payload, standing alone, is `before`.
+pub fn alone(payload: &[u8], before: &[u8]) -> Vec<u8> {
+    match (payload.first(), before.first()) {
+        // The masked values may have another type.
+        (Some(&AS_BEFORE), Some(kind)) if payload.len() == HEAD && before.len() > HEAD => {
+            [&[*kind], &payload[1..], &before[HEAD..]].concat()
+        }
+        _ => payload.to_vec(),
+    }
+}
+
 impl Mask {
     /// The mask of an array of this shape, no value masked.
     pub fn new(shape: Shape) -> Result<Self> {
