@@ -185,14 +185,18 @@ impl Persist {
         }
     }
 
-    /// Finds the newest generation that is right on all ranks and has this fingerprint.
+    /// Finds the newest generation that is right on all ranks and has this fingerprint. It is copied to the
+    /// shared level if that lacks it, as in a run that begins with a clone.
     pub(super) fn find(&mut self, expected: &Fingerprint) -> Result<()> {
         self.agree_levels()?;
         let Persist { store: Some(store), agree_min, .. } = self else {
             return self.store().map(drop);
         };
         self.found = store.newest(expected, agree_min)?;
-        Ok(())
+        match self.found.as_ref().map(|found| found.origin.generation) {
+            Some(generation) => self.ship(generation),
+            None => Ok(()),
+        }
     }
 
     /// Publishes a generation in the background. `seconds`: what writing it took.

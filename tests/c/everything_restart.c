@@ -65,7 +65,7 @@ static void forget(job_t *job, int from, int to)
   job->memos_kept -= to - from;
 }
 
-void forget_generations(job_t *job) { forget(job, 0, job->memos_kept); }
+void forget_generations(job_t *job) { forget(job, 0, job->memos_kept), job->cloned = 0; }
 
 /* Keeps what is known now. */
 static void remember(job_t *job)
@@ -207,11 +207,12 @@ static void unlink_all(const char *path)
   if (folder != NULL) closedir(folder);
 }
 
-/* Loses all files of the node, if the shared folder has copies: the session has ended after them. */
+/* Loses all files of the node, if the shared folder has copies: the session has ended after them, unless the run
+ * has begun with a clone and has not found it yet. */
 static void lose_node(job_t *job)
 {
   random_t random = job->random; /* the choices of the rest stay as they are */
-  if (job->config.persist_shared_dir == NULL || faults_made() != job->faults_before) return;
+  if (job->config.persist_shared_dir == NULL || faults_made() != job->faults_before || job->cloned) return;
   if (once_in(&random, 2)) unlink_all(job->folder), job->counts->nodes_lost++;
 }
 
@@ -234,6 +235,7 @@ static void begin_with_clone(job_t *job)
 {
   unlink_all(job->folder), unlink_all(job->shared);
   CHECK(rmdir(job->folder) == 0 && rename(job->clone, job->folder) == 0, "%s cannot be moved", job->clone);
+  job->cloned = 1;
   job->counts->clones++;
 }
 
@@ -251,6 +253,7 @@ static int32_t restart_as(job_t *job, const void *profile, uint64_t bytes,
   if (status == GPUZIP_OK && bytes > 0)
     IN(job, status, gpuzip_profile_import(job->handles[0], profile, bytes));
   if (status == GPUZIP_OK) IN(job, status, gpuzip_persist_find(job->handles[0], found));
+  if (status == GPUZIP_OK) job->cloned = 0;
   job->tuned = 0;
   job->in_hand = 0;
   memset(job->given, 0, sizeof job->given);

@@ -675,6 +675,7 @@ void restart(const std::string &folder) {
   u.assign(4, 0.0);
   stack.assign(2, 0.0);
   config.persist_dir = folder + "/kept";
+  config.persist_shared_dir = folder + "/other";
   gpuzip::session moved(config, 9, {gpuzip::field(u)});
   moved.persist_open(0, 2, [](std::int64_t value) { return value; });
   gpuzip::session session = std::move(moved);
@@ -682,6 +683,8 @@ void restart(const std::string &folder) {
   CHECK(found.generation == 1 && found.shot == 5 && found.it == 0);
   session.persist_read(kept);
   CHECK(u == std::vector<double>(4, 1.0) && stack == std::vector<double>(2, 3.0) && session.get_action().it == 1);
+  session.finalize();
+  CHECK(std::ifstream(folder + "/other/gpuzip-r000000-g000000000001.gen").good());
   gpuzip::catch_signals({23});
   CHECK(thrown("signal 9", [] { gpuzip::catch_signals({9}); }) == GPUZIP_ERR_ARGUMENT);
 }
