@@ -56,7 +56,12 @@ impl Store {
                 );
             }
             let is_common = lowest == highest && (lowest > 0 || search.below == u64::MAX);
-            if is_common && search.is_of_one_place(agree_min)? {
+            let mut is_one = is_common && search.is_of_one_place(agree_min)?;
+            if is_common && !is_one && self.is_shared() {
+                search.take_copy(self, expected);
+                is_one = search.is_of_one_place(agree_min)?;
+            }
+            if is_one {
                 self.confirm(lowest as u64);
                 return Ok(search.found.map(|(_, reader)| reader));
             }
@@ -158,6 +163,16 @@ impl Search {
                 self.passed_over
             ),
             false => Ok(()),
+        }
+    }
+
+    /// Takes the copy in the shared folder instead, if it is right: a node that the run had left may be back, with
+    /// other generations of the same numbers.
+    fn take_copy(&mut self, store: &Store, expected: &Fingerprint) {
+        let Some(shared) = &store.shared else { return };
+        let Ok(reader) = shared.level.read_right(self.generation(), false) else { return };
+        if store.check_run(&reader, expected).is_ok() {
+            self.found = Some((self.generation(), reader));
         }
     }
 

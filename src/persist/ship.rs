@@ -166,7 +166,8 @@ impl Shipper {
                 shipped.bytes += bytes;
             }
         }
-        if shipped.generations > 0 && shared.has(order.generation) {
+        // Where the folder was away for a time, `complete` may be in the one that was there meanwhile.
+        if shipped.generations > 0 && shared.has(order.generation) && shared.has(order.complete) {
             shared.remove_before(order.complete, None);
         }
         Ok(shipped)

@@ -184,6 +184,86 @@ fn copies_of_a_node_that_was_taken_for_lost_are_not_those_of_the_run() {
     fs::remove_dir_all(path).unwrap();
 }
 
+/// Opens the store of a rank of two that has its node in `near`.
+fn open(near: &Path, shared: &Path, rank: u32) -> Store {
+    let mut store = Store::open(near, rank, 2, false).unwrap();
+    store.share(shared).unwrap();
+    store
+}
+
+/// A node that the run had left is back with its old files, one of which has the number of a generation that
+/// all ranks have on the shared level.
+#[test]
+fn an_old_node_that_is_back_hides_no_copy() {
+    let path = folder("old-node");
+    let (shared, left) = (path.join("shared"), path.join("left"));
+    let nodes = ["node0", "node1"].map(|name| path.join(name));
+    let run = |shots: &[i64], copies: usize| {
+        ranks(2, |rank, agree| {
+            let mut store = open(&nodes[rank as usize], &shared, rank);
+            let found = store.newest(&fingerprint(300), agree).unwrap();
+            for (k, shot) in shots.iter().enumerate() {
+                let number = publish(&mut store, *shot);
+                store.confirm(number);
+                if k < copies {
+                    let shipper = store.ship(number, agree).unwrap().unwrap();
+                    assert_eq!(shipper.ship(&mut all).unwrap().generations, 1);
+                }
+            }
+            found.map(|reader| (reader.origin.generation, reader.header.shot))
+        })
+    };
+    assert_eq!(run(&[1, 2], 1), [None, None]);
+    fs::rename(&nodes[1], &left).unwrap();
+    fs::remove_dir_all(&nodes[0]).unwrap();
+    assert_eq!(run(&[7], 1), [Some((1, 1)); 2]);
+    nodes.iter().for_each(|node| fs::remove_dir_all(node).unwrap());
+    fs::rename(&left, &nodes[1]).unwrap();
+    assert_eq!(right(&nodes[1], 1, 2), Some(2));
+    assert_eq!(run(&[], 0), [Some((2, 7)); 2]);
+    fs::remove_dir_all(path).unwrap();
+}
+
+/// The shared folder was away for a time, in which the run made a new one. What it has in common with the other
+/// ranks stays when it is back.
+#[test]
+fn a_shared_folder_that_was_away_keeps_what_it_has() {
+    let (path, mut store) = two_levels("away");
+    let (near, shared, away) = (path.join("node"), path.join("shared"), path.join("away"));
+    let again = || {
+        let mut store = Store::open(&near, 0, 1, false).unwrap();
+        store.share(&shared).unwrap();
+        store
+    };
+    next(&mut store, 1).1.unwrap().ship(&mut all).unwrap();
+    drop(store);
+    fs::rename(&shared, &away).unwrap();
+    let mut store = again();
+    for shot in 2..=4 {
+        next(&mut store, shot).1.unwrap().ship(&mut all).unwrap();
+    }
+    drop(store);
+    fs::remove_dir_all(&shared).unwrap();
+    fs::rename(&away, &shared).unwrap();
+    let mut store = again();
+    next(&mut store, 5).1.unwrap().ship(&mut all).unwrap();
+    assert_eq!((right(&shared, 0, 1), right(&shared, 0, 4)), (Some(1), Some(4)));
+    fs::remove_dir_all(path).unwrap();
+}
+
+#[test]
+fn a_shared_folder_that_was_removed_is_filled_again() {
+    let (path, mut store) = two_levels("removed");
+    let shared = path.join("shared");
+    next(&mut store, 1).1.unwrap().ship(&mut all).unwrap();
+    fs::remove_dir_all(&shared).unwrap();
+    for shot in 2..=4 {
+        next(&mut store, shot).1.unwrap().ship(&mut all).unwrap();
+    }
+    assert_eq!(right(&shared, 0, 4), Some(4));
+    fs::remove_dir_all(path).unwrap();
+}
+
 /// Random numbers: a linear congruential generator with the constants of Knuth's MMIX.
 struct Random(u64);
 

@@ -201,10 +201,15 @@ impl Store {
 
     /// Looks whether what was ordered is on the shared level now. `publish` does so, too.
     pub fn look(&mut self) {
-        if let Some(Shared { level, order, is_shipped }) = &mut self.shared {
-            let is_there = |n| level.has(n) && (*is_shipped || is_copied(&self.near, level, n));
-            *is_shipped = is_there(order.generation);
+        let Some(Shared { level, order, is_shipped }) = &mut self.shared else { return };
+        if order.generation > 0 && !level.has(order.generation) {
+            // The folder may have been removed or mounted anew: the one that has its name now counts.
+            if let Ok(now) = Level::open(&order.shared, level.rank, self.strict) {
+                *level = now;
+            }
         }
+        let is_there = |n| level.has(n) && (*is_shipped || is_copied(&self.near, level, n));
+        *is_shipped = is_there(order.generation);
     }
 
     /// Removes the generations that are no longer needed.

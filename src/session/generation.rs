@@ -101,6 +101,7 @@ impl Session {
         self.with_persist(|session, persist| {
             let begin = Instant::now();
             let written = session.write_due(persist, Asked { shot, arrays, stream });
+            persist.is_unsettled = true;
             persist.waited(begin);
             written
         })

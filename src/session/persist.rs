@@ -34,6 +34,9 @@ pub struct Persist {
     store: Option<Store>,
     /// The publication under way.
     publishing: Option<Publishing>,
+    /// Whether the ranks have called for a generation since they last settled. This is equal on all ranks;
+    /// `publishing` is not where a file could be written on some ranks only.
+    pub(super) is_unsettled: bool,
     /// The share of the run time that restart files may take.
     overhead: f64,
     ranks: u32,
@@ -136,6 +139,7 @@ impl Persist {
             is_shared: store.as_ref().is_some_and(Store::is_shared),
             store,
             publishing: None,
+            is_unsettled: false,
             overhead,
             ranks,
             agree_min,
@@ -279,6 +283,7 @@ impl Persist {
 
     /// As `settle`. With several ranks, all of them call this function, and all fail if one does.
     pub(super) fn settle_all(&mut self) -> Result<()> {
+        self.is_unsettled = false;
         let settled = self.settle();
         if self.ranks == 1 {
             return settled;
@@ -375,7 +380,7 @@ impl Persist {
             Due::Yes => 3,
         };
         let least = if self.ranks == 1 { mine } else { (self.agree_min)(mine)? };
-        if least >= 2 && self.publishing.is_some() && self.is_shared {
+        if least >= 2 && self.is_unsettled && self.is_shared {
             self.settle_all()?;
         }
         Ok(order.get(least.max(0) as usize).copied().unwrap_or(Due::No))

@@ -4,6 +4,7 @@
 mod common;
 
 mod fork;
+mod levels;
 mod oom;
 mod persist_faults;
 mod sanitizers;
