@@ -2476,7 +2476,8 @@ gpuzip_status_t gpuzip_quality_close(struct gpuzip_quality_t *quality);
  at any moment.
 
  With several ranks, all ranks make every call whose name begins with `gpuzip_persist_` and that takes a
- session together, and each of these calls may call `agree_min`. `agree_min` must not call the library with this session.
+ session together, and each of these calls may call `agree_min`. `agree_min` must not call the library
+ with this session.
 
  Pointers:
  `options` is NULL or points to options whose `struct_size` is set, and `agree_min` does what
@@ -2586,11 +2587,11 @@ gpuzip_status_t gpuzip_persist_check(const char *path);
  `gpuzip_mpi.h` keeps copies of restart files on other nodes with it.
 
  Pointers:
- `blocks` points to `data + parity` pointers, and `present` to as many bytes. The blocks do not overlap;
+ `blocks` points to `data + parity` pointers, and `present` to as many numbers. The blocks do not overlap;
  those that are present may be read, and those that are computed written.
  */
 gpuzip_status_t gpuzip_persist_parity(void *const *blocks,
-                                      const uint8_t *present,
+                                      const int32_t *present,
                                       uint32_t data,
                                       uint32_t parity,
                                       uint64_t bytes);

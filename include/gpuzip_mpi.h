@@ -565,7 +565,7 @@ static inline void gpuzip_mpi_complete(gpuzip_mpi_job_t *job, gpuzip_mpi_group_t
   unsigned char *own = group->memory, *theirs = own + k * piece, *result = theirs + (k - m) * piece;
   MPI_Request requests[2 * GPUZIP_MPI_MOST];
   MPI_Status statuses[2 * GPUZIP_MPI_MOST]; /* MPICH's MPI_STATUSES_IGNORE makes compilers warn */
-  unsigned char present[GPUZIP_MPI_MOST];
+  int32_t present[GPUZIP_MPI_MOST];
   void *blocks[GPUZIP_MPI_MOST];
   int64_t offset, count;
   int stripe, i, code;

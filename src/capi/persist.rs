@@ -52,7 +52,8 @@ fn agree_min(least: gpuzip_least_t, user: User, ranks: u32) -> Result<AgreeMin> 
 /// at any moment.
 ///
 /// With several ranks, all ranks make every call whose name begins with `gpuzip_persist_` and that takes a
-/// session together, and each of these calls may call `agree_min`. `agree_min` must not call the library with this session.
+/// session together, and each of these calls may call `agree_min`. `agree_min` must not call the library
+/// with this session.
 ///
 /// # Safety
 /// `options` is NULL or points to options whose `struct_size` is set, and `agree_min` does what
@@ -222,12 +223,12 @@ pub unsafe extern "C" fn gpuzip_persist_check(path: *const c_char) -> gpuzip_sta
 /// `gpuzip_mpi.h` keeps copies of restart files on other nodes with it.
 ///
 /// # Safety
-/// `blocks` points to `data + parity` pointers, and `present` to as many bytes. The blocks do not overlap;
+/// `blocks` points to `data + parity` pointers, and `present` to as many numbers. The blocks do not overlap;
 /// those that are present may be read, and those that are computed written.
 #[no_mangle]
 pub unsafe extern "C" fn gpuzip_persist_parity(
     blocks: *const *mut c_void,
-    present: *const u8,
+    present: *const i32,
     data: u32,
     parity: u32,
     bytes: u64,
@@ -249,7 +250,8 @@ pub unsafe extern "C" fn gpuzip_persist_parity(
         let mut all = fallible_vec::with_room(count)?;
         for k in 0..count {
             // SAFETY: by this function's contract, and k < data + parity.
-            let (block, known) = unsafe { (blocks.add(k).read_unaligned(), present.add(k).read()) };
+            let (block, known) =
+                unsafe { (blocks.add(k).read_unaligned(), present.add(k).read_unaligned()) };
             let block = block.cast::<u8>();
             all.push(match (known != 0, block.is_null()) {
                 (true, true) => {
