@@ -1453,6 +1453,28 @@ module gpuzip
       type(c_ptr), value :: stream
     end function
 
+    integer(c_int32_t) function c_gpuzip_persist_check(path) bind(c, name='gpuzip_persist_check')
+      import
+      type(c_ptr), value :: path
+    end function
+
+    integer(c_int32_t) function c_gpuzip_persist_parity(blocks, present, data, parity, bytes) &
+        bind(c, name='gpuzip_persist_parity')
+      import
+      type(c_ptr), intent(inout) :: blocks
+      integer(c_int32_t), intent(in) :: present
+      integer(c_int32_t), value :: data
+      integer(c_int32_t), value :: parity
+      integer(c_int64_t), value :: bytes
+    end function
+
+    integer(c_int32_t) function c_gpuzip_persist_checksum(before, bytes, count) bind(c, name='gpuzip_persist_checksum')
+      import
+      integer(c_int32_t), value :: before
+      type(c_ptr), value :: bytes
+      integer(c_int64_t), value :: count
+    end function
+
     subroutine c_gpuzip_request_stop() bind(c, name='gpuzip_request_stop')
       import
     end subroutine

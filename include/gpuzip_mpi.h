@@ -1346,4 +1346,29 @@ static inline gpuzip_status_t gpuzip_mpi_recover(MPI_Comm comm, const char *dir,
   return gpuzip_mpi_end_call(&job, &done, result);
 }
 
+#ifdef GPUZIP_MPI_FORTRAN
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* For Fortran: one C file of the program defines GPUZIP_MPI_FORTRAN before it includes this header. `comm` is
+ * comm%MPI_VAL, and `dir` ends with c_null_char; fortran/examples/shallow_water/copies.f90 has the interfaces. */
+gpuzip_status_t gpuzip_mpi_protect_f(MPI_Fint comm, const char *dir, const gpuzip_mpi_options_t *options, gpuzip_mpi_result_t *result);
+gpuzip_status_t gpuzip_mpi_protect_f(MPI_Fint comm, const char *dir, const gpuzip_mpi_options_t *options, gpuzip_mpi_result_t *result)
+{
+  return gpuzip_mpi_protect(MPI_Comm_f2c(comm), dir, options, result);
+}
+
+/* As gpuzip_mpi_recover. */
+gpuzip_status_t gpuzip_mpi_recover_f(MPI_Fint comm, const char *dir, gpuzip_mpi_result_t *result);
+gpuzip_status_t gpuzip_mpi_recover_f(MPI_Fint comm, const char *dir, gpuzip_mpi_result_t *result)
+{
+  return gpuzip_mpi_recover(MPI_Comm_f2c(comm), dir, result);
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* GPUZIP_MPI_FORTRAN */
+
 #endif /* GPUZIP_MPI_H */
