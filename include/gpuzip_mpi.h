@@ -69,8 +69,8 @@ typedef struct gpuzip_mpi_result_t {
 
 /* Protects the newest generation that all ranks have published in `dir`, their `persist_dir`, and keeps the parity
  * of the one that was protected before. If that generation is protected already, or if there is none, the call
- * returns at once. Memory: 33 MiB. Call it after gpuzip_persist_wait, and before the next gpuzip_persist_write:
- * that one removes older generations, which parity needs. If ranks run on one node only, nothing is done, and
+ * returns at once. Memory: 33 MiB. Call it for every generation, after gpuzip_persist_wait and before the
+ * next gpuzip_persist_write: that one removes older generations, which parity needs. If ranks run on one node only, nothing is done, and
  * `text` says so. `options` and `result` may be NULL. */
 static inline gpuzip_status_t gpuzip_mpi_protect(MPI_Comm comm, const char *dir, const gpuzip_mpi_options_t *options,
                                                  gpuzip_mpi_result_t *result);

@@ -500,7 +500,7 @@ int main(int argc, char **argv)
     an_older_generation(array, n);
     parity_of_another_time();
     failures();
-    if (per_node == 1) other_machines();
+    if (per_node == 1 && ranks >= 4) other_machines();
   }
   other_nodes(array, n);
   free(array);
