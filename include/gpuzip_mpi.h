@@ -31,6 +31,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <mpi.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -330,15 +331,26 @@ static inline int gpuzip_mpi_read(int file, unsigned char *to, int64_t count, in
 
 static inline int gpuzip_mpi_write(int file, const unsigned char *from, int64_t count, int64_t offset)
 {
-  while (count > 0) {
+  sigset_t limit, before, waiting; /* a limit on the size of files is an error, and no signal that ends the process */
+  struct timespec now = {0, 0};
+  int reason = 0;
+
+  sigemptyset(&limit);
+  sigaddset(&limit, SIGXFSZ);
+  sigpending(&waiting);
+  pthread_sigmask(SIG_BLOCK, &limit, &before);
+  while (count > 0 && reason == 0) {
     ssize_t done = pwrite(file, from, (size_t)count, (off_t)offset);
 
-    if (done < 0 && errno == EINTR) continue;
-    if (done == 0) errno = ENOSPC;
-    if (done <= 0) return 0;
-    from += done, count -= done, offset += done;
+    if (done > 0)
+      from += done, count -= done, offset += done;
+    else if (done == 0 || errno != EINTR)
+      reason = done == 0 ? ENOSPC : errno;
   }
-  return 1;
+  if (reason == EFBIG && !sigismember(&waiting, SIGXFSZ)) sigtimedwait(&limit, NULL, &now);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  errno = reason;
+  return reason == 0;
 }
 
 /* Internal: puts a temporary file on the disk, and closes it. */
@@ -567,6 +579,7 @@ static inline void gpuzip_mpi_complete(gpuzip_mpi_job_t *job, gpuzip_mpi_group_t
   MPI_Status statuses[2 * GPUZIP_MPI_MOST]; /* MPICH's MPI_STATUSES_IGNORE makes compilers warn */
   int32_t present[GPUZIP_MPI_MOST];
   void *blocks[GPUZIP_MPI_MOST];
+  gpuzip_status_t status;
   int64_t offset, count;
   int stripe, i, code;
 
@@ -604,8 +617,8 @@ static inline void gpuzip_mpi_complete(gpuzip_mpi_job_t *job, gpuzip_mpi_group_t
       if (!gpuzip_mpi_did(job, MPI_Waitall(pending, requests, statuses))) return;
       if (!computes) continue;
       blocks[i < m ? k - m + i : i - m] = result;
-      if (gpuzip_persist_parity(blocks, present, (uint32_t)(k - m), (uint32_t)m, (uint64_t)count) < 0)
-        gpuzip_mpi_fail(job, GPUZIP_ERR_MEMORY, "%s", gpuzip_last_error());
+      status = gpuzip_persist_parity(blocks, present, (uint32_t)(k - m), (uint32_t)m, (uint64_t)count);
+      if (status < 0) gpuzip_mpi_fail(job, status, "%s", gpuzip_last_error());
       gpuzip_mpi_give(job, group, i, offset, count, result);
     }
   }
@@ -627,7 +640,7 @@ static inline void gpuzip_mpi_leave(gpuzip_mpi_job_t *job, gpuzip_mpi_group_t *g
     }
     group->file[kind] = group->made[kind] = -1;
   }
-  free(group->memory);
+  if (!job->broken) free(group->memory); /* MPI may still write there */
   group->memory = NULL;
   if (group->comm != MPI_COMM_NULL && !job->broken) MPI_Comm_free(&group->comm);
   group->comm = MPI_COMM_NULL;
@@ -858,7 +871,7 @@ static inline void gpuzip_mpi_encode(gpuzip_mpi_job_t *job, gpuzip_mpi_group_t *
   unsigned char member[16];
   struct timespec now;
   uint32_t checksum = 0;
-  int64_t length = gpuzip_mpi_identity(group->file[GPUZIP_MPI_GEN], &checksum), longest = 1;
+  int64_t length = gpuzip_mpi_identity(group->file[GPUZIP_MPI_GEN], &checksum), longest = 1, stamp;
   int i;
 
   if (length == 0) {
@@ -869,10 +882,12 @@ static inline void gpuzip_mpi_encode(gpuzip_mpi_job_t *job, gpuzip_mpi_group_t *
   gpuzip_mpi_put(member + 4, 4, checksum);
   gpuzip_mpi_put(member + 8, 8, (uint64_t)length);
   clock_gettime(CLOCK_REALTIME, &now);
-  head->stamp = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-  if (!gpuzip_mpi_all(job) || !gpuzip_mpi_did(job, MPI_Bcast(&head->stamp, 1, MPI_INT64_T, 0, job->comm)) ||
+  stamp = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+  stamp = stamp > head->stamp ? -stamp : -(head->stamp + 1); /* later than that of an attempt before */
+  if (!gpuzip_mpi_all(job) || !gpuzip_mpi_least(job, &stamp, 1) ||
       !gpuzip_mpi_did(job, MPI_Allgather(member, 16, MPI_BYTE, gpuzip_mpi_member(head, 0), 16, MPI_BYTE, group->comm)))
     return;
+  head->stamp = -stamp;
   for (i = 0; i < head->k; i++)
     if (gpuzip_mpi_member_length(head, i) > longest) longest = gpuzip_mpi_member_length(head, i);
   head->block = (longest + head->k - head->m - 1) / (head->k - head->m);
@@ -938,7 +953,7 @@ static inline gpuzip_status_t gpuzip_mpi_protect(MPI_Comm comm, const char *dir,
     votes[0] = group.file[GPUZIP_MPI_GEN] >= 0;
     votes[1] = gpuzip_mpi_head_read(&job, parity, values[7], &head) && length == gpuzip_mpi_member_length(&head, head.place) &&
                checksum == gpuzip_mpi_get(gpuzip_mpi_member(&head, head.place) + 4, 4);
-    votes[2] = votes[1] ? head.stamp : 0;
+    votes[2] = group.head.stamp = votes[1] ? head.stamp : 0;
     votes[3] = -votes[2];
     if (parity >= 0) close(parity);
     if (!gpuzip_mpi_least(&job, votes, 4)) break;
@@ -1151,7 +1166,7 @@ static inline void gpuzip_mpi_move(gpuzip_mpi_job_t *job, int kind, int64_t gene
     close(in.file);
     unlinkat(job->folder, temporary.text, 0);
   }
-  free(memory);
+  if (!job->broken) free(memory); /* MPI may still write there */
   done->moved += did_arrive;
   if (!job->broken) gpuzip_mpi_did(job, MPI_Allgather(&did_arrive, 1, MPI_BYTE, arrived, 1, MPI_BYTE, job->comm));
 }
