@@ -68,32 +68,19 @@ typedef struct gpuzip_mpi_result_t {
   char text[1024];    /* why the call failed; after success, what was less than asked for, or empty */
 } gpuzip_mpi_result_t;
 
-/* Protects the newest generation that all ranks have published in `dir`, their `persist_dir`, and keeps the parity
- * of the one that was protected before. If that generation is protected already, or if there is none, the call
- * returns at once. Memory: 33 MiB. Call it for every generation, after gpuzip_persist_wait and before the
- * next gpuzip_persist_write: that one removes older generations, which parity needs. If ranks run on one node only, nothing is done, and
- * `text` says so. `options` and `result` may be NULL. */
-static inline gpuzip_status_t gpuzip_mpi_protect(MPI_Comm comm, const char *dir, const gpuzip_mpi_options_t *options,
-                                                 gpuzip_mpi_result_t *result);
-
-/* Makes the newest generation whole that can be made whole: brings each rank's files to its folder `dir` from the
- * folders of other ranks, if the ranks run on other nodes than before, and computes files that are missing or
- * damaged. Call it before gpuzip_persist_open, with no session that uses `dir`; the folder is made if it is
- * missing. A generation that cannot be made whole is no error: `text` names the ranks whose files lack, and an
- * older generation is tried. `result` may be NULL. */
-static inline gpuzip_status_t gpuzip_mpi_recover(MPI_Comm comm, const char *dir, gpuzip_mpi_result_t *result);
-
-/* Internal: most bytes of a piece of a block, and most bytes of all pieces in memory. */
+/* Internal: most bytes of a piece of a block. */
 #define GPUZIP_MPI_PIECE (1 << 20)
+/* Internal: most bytes of all pieces in memory. */
 #define GPUZIP_MPI_MEMORY (32 << 20)
-/* Internal: bytes of the head of a file of parity without its lists, and with the longest ones. */
+/* Internal: bytes of the head of a file of parity without its lists. */
 #define GPUZIP_MPI_HEAD 56
+/* Internal: bytes of the head of a file of parity with the longest lists. */
 #define GPUZIP_MPI_HEAD_MOST (GPUZIP_MPI_HEAD + 20 * GPUZIP_MPI_MOST + 4)
 /* Internal: the largest number of a generation. */
 #define GPUZIP_MPI_LAST INT64_C(999999999999999)
 
 /* Internal: the two kinds of files, also as numbers of bits. */
-enum { GPUZIP_MPI_GEN, GPUZIP_MPI_PARITY };
+enum gpuzip_mpi_kind { GPUZIP_MPI_GEN, GPUZIP_MPI_PARITY };
 
 /* Internal: a call on one rank. Only the first failure since the ranks agreed is kept. */
 typedef struct gpuzip_mpi_job_t {
@@ -149,6 +136,14 @@ static inline void gpuzip_mpi_fail_file(gpuzip_mpi_job_t *job, const char *name,
   gpuzip_mpi_fail(job, GPUZIP_ERR_IO, "%s/%s: %s: %s", job->dir, name, reason, remedy);
 }
 
+/* Internal: a failed call of the library, whose text may begin with the rank. */
+static inline void gpuzip_mpi_fail_call(gpuzip_mpi_job_t *job, gpuzip_status_t status)
+{
+  const char *text = gpuzip_last_error(), *rest = strstr(text, ": ");
+
+  gpuzip_mpi_fail(job, status, "%s", strncmp(text, "rank ", 5) == 0 && rest != NULL ? rest + 2 : text);
+}
+
 /* Internal: whether a call of MPI has succeeded. */
 static inline int gpuzip_mpi_did(gpuzip_mpi_job_t *job, int code)
 {
@@ -195,12 +190,13 @@ static inline void gpuzip_mpi_say(gpuzip_mpi_result_t *result, const char *forma
   va_end(arguments);
 }
 
-/* Internal: numbers in files, little-endian. */
+/* Internal: writes a number, little-endian. */
 static inline void gpuzip_mpi_put(unsigned char *at, int bytes, uint64_t value)
 {
   for (; bytes > 0; bytes--, value >>= 8) *at++ = (unsigned char)value;
 }
 
+/* Internal: reads a number, little-endian. */
 static inline uint64_t gpuzip_mpi_get(const unsigned char *at, int bytes)
 {
   uint64_t value = 0;
@@ -209,11 +205,12 @@ static inline uint64_t gpuzip_mpi_get(const unsigned char *at, int bytes)
   return value;
 }
 
-/* Internal: the name of a file of a rank; `end` is what stands behind the number of the generation. */
+/* Internal: room for the name of a file. */
 typedef struct gpuzip_mpi_name_t {
   char text[80];
 } gpuzip_mpi_name_t;
 
+/* Internal: the name of a file of a rank; `end` is what stands behind the number of the generation. */
 static inline gpuzip_mpi_name_t gpuzip_mpi_name(int rank, int64_t generation, const char *end)
 {
   gpuzip_mpi_name_t name;
@@ -222,6 +219,7 @@ static inline gpuzip_mpi_name_t gpuzip_mpi_name(int rank, int64_t generation, co
   return name;
 }
 
+/* Internal: the end of a name. */
 static inline const char *gpuzip_mpi_end(int kind) { return kind == GPUZIP_MPI_GEN ? "gen" : "parity"; }
 
 /* Internal: the end of a name while the file is written. The library removes what a dead process leaves of the first
@@ -315,7 +313,7 @@ static inline int gpuzip_mpi_create(gpuzip_mpi_job_t *job, const char *name)
   return file;
 }
 
-/* Internal: reads or writes all of `count` bytes; returns whether that was done. */
+/* Internal: reads all of `count` bytes; returns whether that was done. */
 static inline int gpuzip_mpi_read(int file, unsigned char *to, int64_t count, int64_t offset)
 {
   while (count > 0) {
@@ -329,6 +327,7 @@ static inline int gpuzip_mpi_read(int file, unsigned char *to, int64_t count, in
   return 1;
 }
 
+/* Internal: writes all of `count` bytes; returns whether that was done. */
 static inline int gpuzip_mpi_write(int file, const unsigned char *from, int64_t count, int64_t offset)
 {
   sigset_t limit, before, waiting; /* a limit on the size of files is an error, and no signal that ends the process */
@@ -383,12 +382,15 @@ static inline int64_t gpuzip_mpi_identity(int file, uint32_t *checksum)
   return (int64_t)found.st_size;
 }
 
-/* Internal: the parts of a head: the bytes of its first part, of members, and of all; the member's rank, checksum
- * and length, and the checksum of a parity block. */
+/* Internal: bytes of a head before the checksums of blocks. */
 static inline int gpuzip_mpi_head_common(const gpuzip_mpi_head_t *head) { return GPUZIP_MPI_HEAD + 16 * head->k; }
+/* Internal: bytes of a head. */
 static inline int gpuzip_mpi_head_length(const gpuzip_mpi_head_t *head) { return gpuzip_mpi_head_common(head) + 4 * head->m + 4; }
+/* Internal: the entry of a member: its rank, the checksum at the end of its generation, and the bytes of that. */
 static inline unsigned char *gpuzip_mpi_member(gpuzip_mpi_head_t *head, int place) { return head->bytes + GPUZIP_MPI_HEAD + 16 * place; }
+/* Internal: the rank of a member. */
 static inline int gpuzip_mpi_member_rank(gpuzip_mpi_head_t *head, int place) { return (int)gpuzip_mpi_get(gpuzip_mpi_member(head, place), 4); }
+/* Internal: the bytes of the generation of a member. */
 static inline int64_t gpuzip_mpi_member_length(gpuzip_mpi_head_t *head, int place)
 {
   return (int64_t)gpuzip_mpi_get(gpuzip_mpi_member(head, place) + 8, 8);
@@ -482,12 +484,13 @@ static inline int gpuzip_mpi_blocks_are_right(gpuzip_mpi_job_t *job, int file, g
   return right;
 }
 
-/* Internal: in a stripe, the number of a member's block, and whether it is known. */
+/* Internal: the number of a member's block in a stripe. */
 static inline int gpuzip_mpi_block(const gpuzip_mpi_group_t *group, int place, int stripe)
 {
   return (place - stripe + group->head.k) % group->head.k;
 }
 
+/* Internal: whether a member's block in a stripe is known. */
 static inline int gpuzip_mpi_knows(const gpuzip_mpi_group_t *group, int place, int stripe)
 {
   return group->has[gpuzip_mpi_block(group, place, stripe) < group->head.m ? GPUZIP_MPI_PARITY : GPUZIP_MPI_GEN][place];
@@ -618,7 +621,7 @@ static inline void gpuzip_mpi_complete(gpuzip_mpi_job_t *job, gpuzip_mpi_group_t
       if (!computes) continue;
       blocks[i < m ? k - m + i : i - m] = result;
       status = gpuzip_persist_parity(blocks, present, (uint32_t)(k - m), (uint32_t)m, (uint64_t)count);
-      if (status < 0) gpuzip_mpi_fail(job, status, "%s", gpuzip_last_error());
+      if (status < 0) gpuzip_mpi_fail_call(job, status);
       gpuzip_mpi_give(job, group, i, offset, count, result);
     }
   }
@@ -742,6 +745,7 @@ typedef struct gpuzip_mpi_seat_t {
   int rank, local;
 } gpuzip_mpi_seat_t;
 
+/* Internal: compares seats by node, then by rank. */
 static inline int gpuzip_mpi_by_node(const void *a, const void *b)
 {
   const gpuzip_mpi_seat_t *one = (const gpuzip_mpi_seat_t *)a, *other = (const gpuzip_mpi_seat_t *)b;
@@ -750,6 +754,7 @@ static inline int gpuzip_mpi_by_node(const void *a, const void *b)
   return one->rank < other->rank ? -1 : one->rank > other->rank;
 }
 
+/* Internal: compares seats by the number on their nodes, then by node. */
 static inline int gpuzip_mpi_by_local(const void *a, const void *b)
 {
   const gpuzip_mpi_seat_t *one = (const gpuzip_mpi_seat_t *)a, *other = (const gpuzip_mpi_seat_t *)b;
@@ -791,7 +796,6 @@ static inline int gpuzip_mpi_divide(gpuzip_mpi_job_t *job, gpuzip_mpi_seat_t *se
   }
   qsort(seats, (size_t)job->size, sizeof *seats, gpuzip_mpi_by_local);
   if (k > nodes) k = nodes;
-  if (*m > nodes - 1) *m = nodes - 1;
   if (*m >= k) *m = k - 1;
   for (begin = 0; nodes > 1 && job->status >= 0 && begin < job->size; begin = end) {
     int count, parts;
@@ -912,6 +916,11 @@ static inline void gpuzip_mpi_prune(gpuzip_mpi_job_t *job, int64_t newest)
   gpuzip_mpi_remove(job, job->rank, "parity.tmp", 1, newest);
 }
 
+/* Protects the newest generation that all ranks have published in `dir`, their `persist_dir`, and keeps the parity
+ * of the one that was protected before. If that generation is protected already, or if there is none, the call
+ * returns at once. Memory: 33 MiB. Call it for every generation, after gpuzip_persist_wait and before the
+ * next gpuzip_persist_write: that one removes older generations, which parity needs. If ranks run on one node only, nothing is done, and
+ * `text` says so. `options` and `result` may be NULL. */
 static inline gpuzip_status_t gpuzip_mpi_protect(MPI_Comm comm, const char *dir, const gpuzip_mpi_options_t *options, gpuzip_mpi_result_t *result)
 {
   gpuzip_mpi_options_t asked = {0, 0, 0};
@@ -1186,7 +1195,7 @@ static inline int gpuzip_mpi_is_right(gpuzip_mpi_job_t *job, const char *name)
     snprintf(path, length, "%s/%s", job->dir, name);
     status = gpuzip_persist_check(path);
     right = status >= 0;
-    if (status == GPUZIP_ERR_MEMORY) gpuzip_mpi_fail(job, status, "%s", gpuzip_last_error());
+    if (status == GPUZIP_ERR_MEMORY) gpuzip_mpi_fail_call(job, status);
   }
   free(path);
   return right;
@@ -1311,6 +1320,11 @@ static inline int gpuzip_mpi_restore(gpuzip_mpi_job_t *job, int64_t generation, 
   return job->status >= 0 && !named;
 }
 
+/* Makes the newest generation whole that can be made whole: brings each rank's files to its folder `dir` from the
+ * folders of other ranks, if the ranks run on other nodes than before, and computes files that are missing or
+ * damaged. Call it before gpuzip_persist_open, with no session that uses `dir`; the folder is made if it is
+ * missing. A generation that cannot be made whole is no error: `text` names the ranks whose files lack, and an
+ * older generation is tried. `result` may be NULL. */
 static inline gpuzip_status_t gpuzip_mpi_recover(MPI_Comm comm, const char *dir, gpuzip_mpi_result_t *result)
 {
   gpuzip_mpi_result_t done;
@@ -1362,28 +1376,25 @@ static inline gpuzip_status_t gpuzip_mpi_recover(MPI_Comm comm, const char *dir,
 }
 
 #ifdef GPUZIP_MPI_FORTRAN
+/* Internal: the functions have the names that Fortran calls. */
 #ifdef __cplusplus
-extern "C" {
+#define GPUZIP_MPI_C extern "C"
+#else
+#define GPUZIP_MPI_C
 #endif
 
 /* For Fortran: one C file of the program defines GPUZIP_MPI_FORTRAN before it includes this header. `comm` is
  * comm%MPI_VAL, and `dir` ends with c_null_char; fortran/examples/shallow_water/copies.f90 has the interfaces. */
-gpuzip_status_t gpuzip_mpi_protect_f(MPI_Fint comm, const char *dir, const gpuzip_mpi_options_t *options, gpuzip_mpi_result_t *result);
-gpuzip_status_t gpuzip_mpi_protect_f(MPI_Fint comm, const char *dir, const gpuzip_mpi_options_t *options, gpuzip_mpi_result_t *result)
+GPUZIP_MPI_C gpuzip_status_t gpuzip_mpi_protect_f(MPI_Fint comm, const char *dir, const gpuzip_mpi_options_t *options, gpuzip_mpi_result_t *result)
 {
   return gpuzip_mpi_protect(MPI_Comm_f2c(comm), dir, options, result);
 }
 
-/* As gpuzip_mpi_recover. */
-gpuzip_status_t gpuzip_mpi_recover_f(MPI_Fint comm, const char *dir, gpuzip_mpi_result_t *result);
-gpuzip_status_t gpuzip_mpi_recover_f(MPI_Fint comm, const char *dir, gpuzip_mpi_result_t *result)
+/* For Fortran: as gpuzip_mpi_recover. */
+GPUZIP_MPI_C gpuzip_status_t gpuzip_mpi_recover_f(MPI_Fint comm, const char *dir, gpuzip_mpi_result_t *result)
 {
   return gpuzip_mpi_recover(MPI_Comm_f2c(comm), dir, result);
 }
-
-#ifdef __cplusplus
-}
-#endif
 #endif /* GPUZIP_MPI_FORTRAN */
 
 #endif /* GPUZIP_MPI_H */

@@ -305,7 +305,7 @@ fn runs_go_on_from_copies_on_other_nodes_with_the_same_bits() {
     let Some(ocean) = Ocean::all("copies").into_iter().next() else { return };
     let (kept, ..) = ocean.run(1, &format!("{keys} states=kept"), &[]);
     let keys = format!("{keys} copies=1");
-    let config = [&REVOLVE[..], &[("GPUZIP_PERSIST_OVERHEAD", "1")]].concat();
+    let config = [&REVOLVE[..], &[("GPUZIP_PERSIST_OVERHEAD", "0.1")]].concat();
     let _ = std::fs::remove_file(ocean.gradient());
     let node = |rank: usize| ocean.dir.join(format!("node{rank}"));
     let mut lost = None;
