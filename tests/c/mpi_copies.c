@@ -471,6 +471,9 @@ static void other_machines(void)
   some = options, some.node = uneven[rank];
   WORKS(gpuzip_mpi_protect(world, own(), &some, &result));
   CHECK(result.generation == GENERATIONS && result.rebuilt == ranks);
+  /* Fewer nodes than asked for are told. */
+  CHECK((strstr(result.text, "a group has at most one rank of each of the") != NULL) == (options.group > ranks / 2));
+  CHECK((strstr(result.text, "of a group may be lost, not") != NULL) == (options.parity > ranks / 2 - 1));
   for (k = 0; k < nfiles; k++)
     if (strstr(files[k].name, ".gen") != NULL) CHECK(is_as_before(own(), k));
 }
