@@ -76,6 +76,13 @@ typedef struct gpuzip_mpi_result_t {
 #define GPUZIP_MPI_HEAD 56
 /* Internal: bytes of the head of a file of parity with the longest lists. */
 #define GPUZIP_MPI_HEAD_MOST (GPUZIP_MPI_HEAD + 20 * GPUZIP_MPI_MOST + 4)
+#if defined(__GNUC__)
+/* Internal: compilers check the arguments of a format. */
+#define GPUZIP_MPI_PRINTF(format_at, first) __attribute__((format(printf, format_at, first)))
+#else
+/* Internal: no compiler checks them. */
+#define GPUZIP_MPI_PRINTF(format_at, first)
+#endif
 /* Internal: the largest number of a generation. */
 #define GPUZIP_MPI_LAST INT64_C(999999999999999)
 
@@ -112,10 +119,7 @@ typedef struct gpuzip_mpi_group_t {
 } gpuzip_mpi_group_t;
 
 /* Internal: a failure on this rank. */
-#if defined(__GNUC__)
-__attribute__((format(printf, 3, 4)))
-#endif
-static inline void gpuzip_mpi_fail(gpuzip_mpi_job_t *job, gpuzip_status_t status, const char *format, ...)
+GPUZIP_MPI_PRINTF(3, 4) static inline void gpuzip_mpi_fail(gpuzip_mpi_job_t *job, gpuzip_status_t status, const char *format, ...)
 {
   va_list arguments;
   int used;
@@ -177,10 +181,7 @@ static inline int gpuzip_mpi_all(gpuzip_mpi_job_t *job)
 }
 
 /* Internal: appends to the text of a result, as far as there is room. */
-#if defined(__GNUC__)
-__attribute__((format(printf, 2, 3)))
-#endif
-static inline void gpuzip_mpi_say(gpuzip_mpi_result_t *result, const char *format, ...)
+GPUZIP_MPI_PRINTF(2, 3) static inline void gpuzip_mpi_say(gpuzip_mpi_result_t *result, const char *format, ...)
 {
   size_t used = strlen(result->text);
   va_list arguments;
@@ -1376,8 +1377,8 @@ static inline gpuzip_status_t gpuzip_mpi_recover(MPI_Comm comm, const char *dir,
 }
 
 #ifdef GPUZIP_MPI_FORTRAN
-/* Internal: the functions have the names that Fortran calls. */
 #ifdef __cplusplus
+/* Internal: the functions have the names that Fortran calls. */
 #define GPUZIP_MPI_C extern "C"
 #else
 #define GPUZIP_MPI_C
