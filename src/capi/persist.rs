@@ -258,12 +258,12 @@ pub unsafe extern "C" fn gpuzip_persist_parity(
                     return fail!(Argument, "blocks[{k}] is NULL, and present[{k}] is not 0")
                 }
                 (false, true) => Block::Absent,
-                // SAFETY: by this function's contract; no block overlaps another.
                 (true, false) => {
+                    // SAFETY: by this function's contract; no block overlaps another.
                     Block::Present(unsafe { std::slice::from_raw_parts(block, bytes) })
                 }
-                // SAFETY: by this function's contract; no block overlaps another.
                 (false, false) => {
+                    // SAFETY: by this function's contract; no block overlaps another.
                     Block::Wanted(unsafe { std::slice::from_raw_parts_mut(block, bytes) })
                 }
             });
