@@ -1474,6 +1474,28 @@ module gpuzip
       type(c_ptr), value :: stream
     end function
 
+    integer(c_int32_t) function c_gpuzip_persist_check(path) bind(c, name='gpuzip_persist_check')
+      import
+      type(c_ptr), value :: path
+    end function
+
+    integer(c_int32_t) function c_gpuzip_persist_parity(blocks, present, data, parity, bytes) &
+        bind(c, name='gpuzip_persist_parity')
+      import
+      type(c_ptr), intent(inout) :: blocks
+      integer(c_int32_t), intent(in) :: present
+      integer(c_int32_t), value :: data
+      integer(c_int32_t), value :: parity
+      integer(c_int64_t), value :: bytes
+    end function
+
+    integer(c_int32_t) function c_gpuzip_persist_checksum(before, bytes, count) bind(c, name='gpuzip_persist_checksum')
+      import
+      integer(c_int32_t), value :: before
+      type(c_ptr), value :: bytes
+      integer(c_int64_t), value :: count
+    end function
+
     subroutine c_gpuzip_request_stop() bind(c, name='gpuzip_request_stop')
       import
     end subroutine
@@ -1628,6 +1650,7 @@ module gpuzip
   public :: gpuzip_persist_open, gpuzip_persist_due, gpuzip_persist_write, gpuzip_persist_wait, gpuzip_persist_find
   public :: gpuzip_persist_clone
   public :: gpuzip_persist_read, gpuzip_request_stop, gpuzip_stop_requested, gpuzip_catch_signals
+  public :: gpuzip_persist_check, gpuzip_persist_parity, gpuzip_persist_checksum
 
 contains
 
@@ -2203,6 +2226,46 @@ contains
       arrays(i)%field = fields(i)
       arrays(i)%scope = scopes(i)
     end do
+  end function
+
+  ! Fails unless the file of a generation is right and is what its name says.
+  subroutine gpuzip_persist_check(path, stat, errmsg)
+    character(*), intent(in) :: path
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(len(path) + 1, c_char), target :: text
+    text = trim(path) // c_null_char
+    call finish(c_gpuzip_persist_check(c_loc(text)), stat, errmsg)
+  end subroutine
+
+  ! Computes blocks of a Reed-Solomon code, each of `bytes` bytes, from those that are present; the last `parity` of
+  ! the blocks are parity. A block that is c_null_ptr is not computed.
+  subroutine gpuzip_persist_parity(blocks, present, parity, bytes, stat, errmsg)
+    type(c_ptr), intent(in) :: blocks(:)
+    logical, intent(in) :: present(:)
+    integer, intent(in) :: parity
+    integer(c_int64_t), intent(in) :: bytes
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_ptr) :: places(size(blocks) + 1)
+    integer(c_int32_t) :: known(size(blocks) + 1)
+    if (size(present) /= size(blocks) .or. parity > size(blocks)) then
+      call finish(gpuzip_err_argument, stat, errmsg, &
+                  'gpuzip_persist_parity: give one value of present for every block, and no more parity than blocks')
+      return
+    end if
+    places = [blocks, c_null_ptr]
+    known = merge(1_c_int32_t, 0_c_int32_t, [present, .false.])
+    call finish(c_gpuzip_persist_parity(places(1), known(1), int(size(blocks) - parity, c_int32_t), &
+                                        int(parity, c_int32_t), bytes), stat, errmsg)
+  end subroutine
+
+  ! Continues the CRC32C `before`, at first 0, with `count` bytes.
+  integer(c_int32_t) function gpuzip_persist_checksum(before, bytes, count)
+    integer(c_int32_t), intent(in) :: before
+    type(c_ptr), intent(in) :: bytes
+    integer(c_int64_t), intent(in) :: count
+    gpuzip_persist_checksum = c_gpuzip_persist_checksum(before, bytes, count)
   end function
 
   ! Requests that the run stop.

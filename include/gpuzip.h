@@ -2490,8 +2490,9 @@ gpuzip_status_t gpuzip_quality_close(struct gpuzip_quality_t *quality);
  visible when it is complete and on the disk, and two generations are kept, so that a run can be killed
  at any moment.
 
- With several ranks, all ranks make every call whose name begins with `gpuzip_persist_` together, and
- each of these calls may call `agree_min`. `agree_min` must not call the library with this session.
+ With several ranks, all ranks make every call whose name begins with `gpuzip_persist_` and that takes a
+ session together, and each of these calls may call `agree_min`. `agree_min` must not call the library
+ with this session.
 
  Pointers:
  `options` is NULL or points to options whose `struct_size` is set, and `agree_min` does what
@@ -2595,6 +2596,45 @@ gpuzip_status_t gpuzip_persist_read(struct gpuzip_t *handle,
                                     const struct gpuzip_array_t *arrays,
                                     uint32_t narrays,
                                     void *stream);
+
+/*
+ Reads all of the file of a generation, such as `gpuzip-r000003-g000000000017.gen`, and succeeds if every
+ checksum is right and the file is of the rank and the generation that its name says. A damaged file is
+ GPUZIP_ERR_STREAM, one that cannot be read GPUZIP_ERR_IO. Needs no session.
+
+ Pointers:
+ `path` is NULL or a string.
+ */
+gpuzip_status_t gpuzip_persist_check(const char *path);
+
+/*
+ Computes blocks of a Reed-Solomon code from other blocks, each of `bytes` bytes: the first `data` ones
+ are of data, the `parity` ones behind them of parity; `data` and `parity` are at least 1, and both
+ together at most 256. `present[k]` is not 0 if block k is known. The others are computed, but for those
+ whose pointer is NULL. Any `data` blocks suffice: to make parity, those of data are present, and after a
+ loss, those that are left. The first parity block is the XOR of the data. Needs no session;
+ `gpuzip_mpi.h` keeps copies of restart files on other nodes with it.
+
+ Pointers:
+ `blocks` points to `data + parity` pointers, and `present` to as many numbers. The blocks do not overlap;
+ those that are present may be read, and those that are computed written.
+ */
+gpuzip_status_t gpuzip_persist_parity(void *const *blocks,
+                                      const int32_t *present,
+                                      uint32_t data,
+                                      uint32_t parity,
+                                      uint64_t bytes);
+
+/*
+ Continues a CRC32C (polynomial 0x1EDC6F41, as in iSCSI): returns that of the bytes whose CRC32C is
+ `before` and the `count` bytes behind them. Begin with 0. NULL adds no bytes.
+
+ Pointers:
+ `bytes` is NULL or points to `count` bytes.
+ */
+uint32_t gpuzip_persist_checksum(uint32_t before,
+                                 const void *bytes,
+                                 uint64_t count);
 
 /*
  Requests that the run stop: `gpuzip_persist_due` then says so, and every later action has

@@ -534,6 +534,22 @@ class arrays {
   std::vector<gpuzip_array_t> list_;
 };
 
+/* Fails unless the file of a generation is right, as gpuzip_persist_check. */
+inline void persist_check(const std::string &path, status *out = nullptr) {
+  detail::call(out, [&] { return gpuzip_persist_check(path.c_str()); });
+}
+
+/* Computes the blocks that are not present, of which the last `parity` are parity, as gpuzip_persist_parity. The CRC32C
+ * of bytes is gpuzip_persist_checksum. */
+inline void persist_parity(const std::vector<void *> &blocks, const std::vector<std::int32_t> &present, std::size_t parity,
+                           std::size_t bytes, status *out = nullptr) {
+  detail::call(out, [&] {
+    const bool fits = present.size() == blocks.size() && parity <= blocks.size() && blocks.size() <= 256;
+    const auto data = static_cast<std::uint32_t>(fits ? blocks.size() - parity : 0); /* 0 is refused */
+    return gpuzip_persist_parity(blocks.data(), present.data(), data, static_cast<std::uint32_t>(fits ? parity : 0), bytes);
+  });
+}
+
 /* Lets signals request a stop, as gpuzip_catch_signals: without numbers SIGTERM and SIGUSR1. A program
  * requests a stop, and asks for one, with gpuzip_request_stop and gpuzip_stop_requested. */
 inline void catch_signals(const std::vector<int> &signals = std::vector<int>(), status *out = nullptr) {

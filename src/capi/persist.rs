@@ -7,7 +7,8 @@ use super::session::app_fields;
 use super::types::*;
 use crate::device::Stream;
 use crate::error::{fail, Code, Result};
-use crate::persist::Name;
+use crate::fallible_vec;
+use crate::persist::{Block, Name, MOST_BLOCKS};
 use crate::session::{AgreeMin, Array, Published};
 use crate::stop;
 use std::ffi::{c_char, c_void, CString, OsStr};
@@ -77,8 +78,9 @@ fn published(function: gpuzip_published_t, user: User) -> Option<Published> {
 /// visible when it is complete and on the disk, and two generations are kept, so that a run can be killed
 /// at any moment.
 ///
-/// With several ranks, all ranks make every call whose name begins with `gpuzip_persist_` together, and
-/// each of these calls may call `agree_min`. `agree_min` must not call the library with this session.
+/// With several ranks, all ranks make every call whose name begins with `gpuzip_persist_` and that takes a
+/// session together, and each of these calls may call `agree_min`. `agree_min` must not call the library
+/// with this session.
 ///
 /// # Safety
 /// `options` is NULL or points to options whose `struct_size` is set, and `agree_min` does what
@@ -248,6 +250,97 @@ pub unsafe extern "C" fn gpuzip_persist_read(
         let arrays = unsafe { app_arrays(arrays, narrays) }?;
         with_session(handle, |session| session.persist_read(&arrays, Stream(stream)))
     })
+}
+
+/// Reads all of the file of a generation, such as `gpuzip-r000003-g000000000017.gen`, and succeeds if every
+/// checksum is right and the file is of the rank and the generation that its name says. A damaged file is
+/// GPUZIP_ERR_STREAM, one that cannot be read GPUZIP_ERR_IO. Needs no session.
+///
+/// # Safety
+/// `path` is NULL or a string.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_persist_check(path: *const c_char) -> gpuzip_status_t {
+    entry("gpuzip_persist_check", || {
+        // SAFETY: by this function's contract.
+        let path = unsafe { text(path, "path") }?;
+        crate::persist::check(Path::new(OsStr::from_bytes(path.to_bytes())))
+    })
+}
+
+/// Computes blocks of a Reed-Solomon code from other blocks, each of `bytes` bytes: the first `data` ones
+/// are of data, the `parity` ones behind them of parity; `data` and `parity` are at least 1, and both
+/// together at most 256. `present[k]` is not 0 if block k is known. The others are computed, but for those
+/// whose pointer is NULL. Any `data` blocks suffice: to make parity, those of data are present, and after a
+/// loss, those that are left. The first parity block is the XOR of the data. Needs no session;
+/// `gpuzip_mpi.h` keeps copies of restart files on other nodes with it.
+///
+/// # Safety
+/// `blocks` points to `data + parity` pointers, and `present` to as many numbers. The blocks do not overlap;
+/// those that are present may be read, and those that are computed written.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_persist_parity(
+    blocks: *const *mut c_void,
+    present: *const i32,
+    data: u32,
+    parity: u32,
+    bytes: u64,
+) -> gpuzip_status_t {
+    entry("gpuzip_persist_parity", || {
+        not_null(blocks, "blocks")?;
+        not_null(present, "present")?;
+        let count = data as usize + parity as usize;
+        if count > MOST_BLOCKS {
+            return fail!(
+                Argument,
+                "data = {data} and parity = {parity}: at most {MOST_BLOCKS} blocks"
+            );
+        }
+        let Some(bytes) = usize::try_from(bytes).ok().filter(|bytes| *bytes <= isize::MAX as usize)
+        else {
+            return fail!(Argument, "bytes = {bytes}: no block is so long");
+        };
+        let mut all = fallible_vec::with_room(count)?;
+        for k in 0..count {
+            // SAFETY: by this function's contract, and k < data + parity.
+            let (block, known) =
+                unsafe { (blocks.add(k).read_unaligned(), present.add(k).read_unaligned()) };
+            let block = block.cast::<u8>();
+            all.push(match (known != 0, block.is_null()) {
+                (true, true) => {
+                    return fail!(Argument, "blocks[{k}] is NULL, and present[{k}] is not 0")
+                }
+                (false, true) => Block::Absent,
+                (true, false) => {
+                    // SAFETY: by this function's contract; no block overlaps another.
+                    Block::Present(unsafe { std::slice::from_raw_parts(block, bytes) })
+                }
+                (false, false) => {
+                    // SAFETY: by this function's contract; no block overlaps another.
+                    Block::Wanted(unsafe { std::slice::from_raw_parts_mut(block, bytes) })
+                }
+            });
+        }
+        crate::persist::complete(&mut all, data as usize)
+    })
+}
+
+/// Continues a CRC32C (polynomial 0x1EDC6F41, as in iSCSI): returns that of the bytes whose CRC32C is
+/// `before` and the `count` bytes behind them. Begin with 0. NULL adds no bytes.
+///
+/// # Safety
+/// `bytes` is NULL or points to `count` bytes.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_persist_checksum(
+    before: u32,
+    bytes: *const c_void,
+    count: u64,
+) -> u32 {
+    if bytes.is_null() || count > isize::MAX as u64 {
+        return before;
+    }
+    // SAFETY: by this function's contract.
+    let bytes = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), count as usize) };
+    crc32c::crc32c_append(before, bytes)
 }
 
 /// Requests that the run stop: `gpuzip_persist_due` then says so, and every later action has

@@ -257,6 +257,25 @@ impl Drop for Temporary {
     }
 }
 
+/// Reads all of the file of a generation, published or temporary, and fails if it is not right or is not the
+/// one that its name says.
+pub fn check(path: &Path) -> Result<()> {
+    let named = path.file_name().and_then(FileName::read);
+    let Some((rank, FileName::Generation(generation) | FileName::Temporary(generation))) = named
+    else {
+        return fail!(
+            Argument,
+            "{} is no name of a generation, such as gpuzip-r000003-g000000000017.gen",
+            path.display()
+        );
+    };
+    let of = |e: Error| e.within(path.display());
+    let reader =
+        files::open(path, u64::MAX).map_err(Error::from).and_then(Container::open).map_err(of)?;
+    check_origin(reader.origin, rank, generation).map_err(of)?;
+    reader.verify().map_err(of)
+}
+
 fn open_folder(dir: &Path) -> io::Result<Folder> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     let folder = Folder::open(dir)?;

@@ -48,6 +48,8 @@
 //! - One process at a time uses the files of a rank.
 //! - A store may have a second folder ([`Store::share`]), to which a [`Shipper`] copies generations. A
 //!   generation then counts if it is right in either folder.
+//! - Blocks of parity ([`complete`]) give back blocks that were lost; `include/gpuzip_mpi.h` keeps such
+//!   blocks of generations on other nodes.
 //! - Memory: 1 MiB, and 128 bytes for each record.
 //!
 //! This floor knows no session, no schedule and no codec.
@@ -61,6 +63,7 @@ mod level;
 mod name;
 mod names;
 mod newest;
+mod parity;
 mod ship;
 mod store;
 
@@ -69,7 +72,9 @@ pub use container::{check_origin, Container, Reader, Source, PIECE};
 pub use fingerprint::{Fingerprint, Meaning, MOST_VALUES};
 pub use format::{Header, Kind, Origin, Record, RecordHead, Run, MOST_RANKS};
 pub use journal::{lines, read as read_journal, Line, LINE};
+pub use level::check;
 pub use name::{Name, LONGEST_NAME};
 pub use names::{files_in, FileName, LAST_GENERATION};
+pub use parity::{complete, Block, MOST_BLOCKS};
 pub use ship::{shared_folder, Flusher, Shipped, Shipper};
 pub use store::{AgreeMin, Finished, Store, Writer, KEPT};

@@ -102,6 +102,9 @@ mod tests {
             "gpuzip-r99999999999.journal",
             "gpuzip-r000003-g000000000017.lock",
             "gpuzip-r000003.gen",
+            // Files of gpuzip_mpi.h.
+            "gpuzip-r000003-g000000000017.parity",
+            "gpuzip-r000003-g000000000017.parity.tmp",
             "other-r000003-g000000000017.gen",
         ] {
             assert_eq!(FileName::read(OsStr::new(text)), None, "{text}");

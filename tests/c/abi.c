@@ -180,11 +180,44 @@ static void unfilled(const int *lines)
   WORKS(gpuzip_finalize(h));
 }
 
+/* Blocks of parity without a session: what is lost comes back, blocks with NULL are left out, and wrong calls are
+ * errors. */
+static void parity(void)
+{
+  char one[] = "first", two[] = "other", sum[6] = "", more[6] = "";
+  void *blocks[4];
+  int32_t present[4] = {1, 1, 0, 0};
+  int k;
+  blocks[0] = one, blocks[1] = two, blocks[2] = sum, blocks[3] = NULL;
+  WORKS(gpuzip_persist_parity(blocks, present, 2, 2, 6));
+  for (k = 0; k < 6; k++) CHECK(sum[k] == (one[k] ^ two[k]));
+  blocks[3] = more;
+  WORKS(gpuzip_persist_parity(blocks, present, 2, 2, 6));
+  memset(one, 0, 6), memset(two, 0, 6);
+  present[0] = present[1] = 0, present[2] = present[3] = -1;
+  WORKS(gpuzip_persist_parity(blocks, present, 2, 2, 6));
+  CHECK(strcmp(one, "first") == 0 && strcmp(two, "other") == 0);
+  WORKS(gpuzip_persist_parity(blocks, present, 2, 2, 0));
+  present[3] = 0;
+  FAILS(gpuzip_persist_parity(blocks, present, 2, 2, 6), GPUZIP_ERR_ARGUMENT, "1 of 4 blocks are present");
+  FAILS(gpuzip_persist_parity(blocks, present, 4, 0, 6), GPUZIP_ERR_ARGUMENT, "each is at least 1");
+  FAILS(gpuzip_persist_parity(blocks, present, 2, 255, 6), GPUZIP_ERR_ARGUMENT, "at most 256");
+  FAILS(gpuzip_persist_parity(blocks, present, 0xffffffffu, 0xffffffffu, 6), GPUZIP_ERR_ARGUMENT, "at most 256");
+  FAILS(gpuzip_persist_parity(blocks, present, 2, 2, (uint64_t)1 << 63), GPUZIP_ERR_ARGUMENT, "no block is so long");
+  blocks[2] = NULL;
+  FAILS(gpuzip_persist_parity(blocks, present, 2, 2, 6), GPUZIP_ERR_ARGUMENT, "blocks[2] is NULL, and present[2] is not 0");
+  CHECK(gpuzip_persist_checksum(gpuzip_persist_checksum(0, "12345", 5), "6789", 4) == 0xe3069283u);
+  CHECK(gpuzip_persist_checksum(7, NULL, 5) == 7);
+  FAILS(gpuzip_persist_check("/nonexistent/gpuzip-r000000-g000000000001.gen"), GPUZIP_ERR_IO, "No such file");
+  FAILS(gpuzip_persist_check("gpuzip-r000000-g000000000001.parity"), GPUZIP_ERR_ARGUMENT, "no name of a generation");
+}
+
 int main(void)
 {
   int lines = 0;
   WORKS(gpuzip_set_log_callback(log_line, &lines));
   unfilled(&lines);
+  parity();
   shared_schedules();
   early_finalize();
   threads();

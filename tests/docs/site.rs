@@ -173,6 +173,7 @@ fn every_name_of_the_other_headers_has_its_whole_text_in_the_reference() {
         ("gpuzip.hpp".into(), "cxx-gpuzip", "session.retrieve_acquire"),
         ("gpuzip_revolve.h".into(), "c-gpuzip_revolve", "numforw"),
         ("gpuzip_gradient.h".into(), "c-gpuzip_gradient", "GPUZIP_TAYLOR_LEAST"),
+        ("gpuzip_mpi.h".into(), "c-gpuzip_mpi", "gpuzip_mpi_recover"),
     ];
     headers.extend(kept.map(|name| (format!("gpuzip-dropin/{name}"), "cxx-dropin", "")));
     assert!(headers.iter().any(|(name, ..)| name.ends_with("/Prefetch.cuh")), "{headers:?}");

@@ -218,6 +218,8 @@ impl Sandbox<'_> {
             .args(unused)
             .arg("-I")
             .arg(include)
+            .arg("-I")
+            .arg(root().join("tests/docs"))
             .arg(source));
     }
 

@@ -11,6 +11,7 @@ mod dropin;
 mod fortran;
 mod header;
 mod install;
+mod mpi_copies;
 mod packaging;
 mod python;
 mod recorded_abi;

@@ -1,6 +1,7 @@
-! The reversal with gpuzip: all that checkpoints, the disk and restart files add to the code.
+! The reversal with gpuzip: all that checkpoints, the disk and restart files add to the code, but for copies.f90.
 module reversal
   use, intrinsic :: iso_c_binding
+  use copies, only: options, protect, recover
   use gpuzip
   use inversion
   implicit none
@@ -76,8 +77,9 @@ contains
           call gpuzip_persist_write(session, 0_c_int64_t, names, kept(), scopes, stat=status, errmsg=reason)
         call check(status)
         stopped = due == gpuzip_due_stop
-        if (stopped) call gpuzip_persist_wait(session, status, reason)
+        if (stopped .or. due /= gpuzip_due_no .and. options%parity > 0) call gpuzip_persist_wait(session, status, reason)
         call check(status)
+        if (due /= gpuzip_due_no .and. options%parity > 0) call protect(config%persist_dir)
         if (stopped) exit
       end if
       call gpuzip_get_action(session, action, status, reason)
@@ -114,6 +116,7 @@ contains
     subroutine go_on
       real(dp) :: own(4)
       own = job
+      if (options%parity > 0) call recover(config%persist_dir)
       call gpuzip_persist_open(session, int(rank, c_int32_t), int(ranks, c_int32_t), least, c_loc(world), status, reason)
       call check(status)
       call gpuzip_catch_signals(stat=status, errmsg=reason)  ! SIGTERM and SIGUSR1

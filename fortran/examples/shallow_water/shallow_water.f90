@@ -11,6 +11,8 @@ program shallow_water
   character(1000) :: config = ''            ! the path of gpuzip's configuration file
   character(1000) :: out = 'gradient.npy'   ! shape (2, ny, nx), FP64: by the initial height, by the depth; m s
   logical :: tests = .true.                 ! whether the gradient is tested
+  ! copies=1: restart files survive the loss of 1 of 8 nodes, or of as many as there are; node=N: the number of the
+  ! node of this rank, in place of what MPI tells.
 
   type(gpuzip_stats_t) :: stats
   real(dp), allocatable :: gradient(:, :, :), direction(:, :, :)
@@ -70,6 +72,10 @@ contains
         read (value, *, iostat=status) spacing
       case ('tests=')
         read (value, *, iostat=status) tests
+      case ('copies=')
+        read (value, *, iostat=status) options%parity
+      case ('node=')
+        read (value, *, iostat=status) options%node
       case ('states=')
         states = value
       case ('config=')
@@ -81,7 +87,7 @@ contains
       end select
       if (status /= 0 .or. time_steps < 1 .or. all(states /= ['gpuzip', 'kept  '])) &
         call fail('shallow_water: ' // trim(argument) // ': wants nx=, ny=, steps= and dx= above 0, tests=T or F, ' // &
-                  'states=gpuzip or kept, config=FILE, out=FILE')
+                  'states=gpuzip or kept, config=FILE, out=FILE, copies=NUMBER, node=NUMBER')
     end do
   end subroutine
 

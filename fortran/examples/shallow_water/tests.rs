@@ -43,7 +43,9 @@ impl Ocean {
         run(common::plain(Command::new("make").arg("-s").arg("-C").arg(root().join("fortran")))
             .arg(format!("BUILD={}", build.display()))
             .arg(format!("GPUZIP_LIB={}", library().display()))
-            .args([FLAGS, &format!("MPIFC=mpif90.{mpi}"), "shallow_water"]));
+            .args([FLAGS, "CFLAGS=-Wall -Wextra -Werror"])
+            .args([format!("MPIFC=mpif90.{mpi}"), format!("MPICC=mpicc.{mpi}")])
+            .arg("shallow_water"));
         drop(guard);
         std::fs::copy(build.join("shallow_water"), dir.join("shallow_water")).unwrap();
         Self { mpi, dir }
@@ -63,6 +65,24 @@ impl Ocean {
         command.env("GPUZIP_DISK_PATH", &self.dir).envs(config.iter().copied());
         // mpirun ends ranks that wait for each other for more than 200 seconds, with a failure.
         command.env("MPIEXEC_TIMEOUT", "200");
+        command
+    }
+
+    /// As `command`; each rank is on a node of its own, whose number is that of the rank: the folder with its
+    /// restart files is `node` with this number.
+    fn on_nodes(&self, ranks: usize, keys: &str, config: &[(&str, &str)]) -> Command {
+        let whole = self.command(ranks, keys, config);
+        let arguments: Vec<_> = whole.get_args().collect();
+        let program = self.dir.join("shallow_water");
+        let at = arguments.iter().position(|argument| *argument == program.as_os_str()).unwrap();
+        // Each rank finds its node by its number, which mpirun tells it.
+        let on_node = "n=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; GPUZIP_PERSIST_DIR=node$n exec \"$0\" \"$@\" node=$((n + 1))";
+        let mut command = Command::new(whole.get_program());
+        command.args(&arguments[..at]).args(["sh", "-c", on_node]).args(&arguments[at..]);
+        command.current_dir(&self.dir);
+        for (name, value) in whole.get_envs() {
+            command.env(name, value.unwrap_or_default());
+        }
         command
     }
 
@@ -228,22 +248,7 @@ fn runs_whose_nodes_are_lost_go_on_with_the_same_bits() {
     let shared = ocean.dir.join("shared").display().to_string();
     let config =
         [&REVOLVE[..], &[("GPUZIP_PERSIST_SHARED_DIR", &shared), ("GPUZIP_PERSIST_OVERHEAD", "1")]];
-    let start = || {
-        let whole = ocean.command(4, keys, &config.concat());
-        let arguments: Vec<_> = whole.get_args().collect();
-        let program = ocean.dir.join("shallow_water");
-        let at = arguments.iter().position(|argument| *argument == program.as_os_str()).unwrap();
-        // Each rank finds its node by its number, which mpirun tells it.
-        let on_node =
-            "GPUZIP_PERSIST_DIR=node${OMPI_COMM_WORLD_RANK:-$PMI_RANK} exec \"$0\" \"$@\"";
-        let mut command = Command::new(whole.get_program());
-        command.args(&arguments[..at]).args(["sh", "-c", on_node]).args(&arguments[at..]);
-        command.current_dir(&ocean.dir);
-        for (name, value) in whole.get_envs() {
-            command.env(name, value.unwrap_or_default());
-        }
-        command
-    };
+    let start = || ocean.on_nodes(4, keys, &config.concat());
     let (mut resumed, mut killed) = (0, 0);
     for round in 0..8 {
         let mut flushers: Vec<Child> = (0..4)
@@ -289,5 +294,46 @@ fn runs_whose_nodes_are_lost_go_on_with_the_same_bits() {
     let output = start().output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{told}");
+    assert!(std::fs::read(ocean.gradient()).unwrap() == kept);
+}
+
+/// Four ranks, each on a node of its own, one of which is lost after the ranks were killed, with its folder. There is
+/// no shared folder: its files are computed from those of the other nodes, and the run never begins anew.
+#[test]
+fn runs_go_on_from_copies_on_other_nodes_with_the_same_bits() {
+    let keys = "nx=60 ny=40 steps=400 tests=F";
+    let Some(ocean) = Ocean::all("copies").into_iter().next() else { return };
+    let (kept, ..) = ocean.run(1, &format!("{keys} states=kept"), &[]);
+    let keys = format!("{keys} copies=1");
+    let config = [&REVOLVE[..], &[("GPUZIP_PERSIST_OVERHEAD", "0.1")]].concat();
+    let _ = std::fs::remove_file(ocean.gradient());
+    let node = |rank: usize| ocean.dir.join(format!("node{rank}"));
+    let mut lost = None;
+    let mut rounds = 0;
+    for round in 0..9 {
+        let mut command = ocean.on_nodes(4, &keys, &config);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        if round < 8 {
+            wait_for(&mut child, 2 + 2 * round, &node((round + 1) % 4));
+            ocean.kill_ranks();
+        }
+        let output = child.wait_with_output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        if let Some(lost) = lost {
+            assert!(
+                told.contains("shallow_water: files from copies: "),
+                "node {lost} was lost: {told}"
+            );
+            assert!(told.contains("shallow_water: goes on after action "), "{told}");
+        }
+        if output.status.success() {
+            rounds = round;
+            break;
+        }
+        assert!(round < 8, "{told}");
+        std::fs::remove_dir_all(node(round % 4)).unwrap();
+        lost = Some(round % 4);
+    }
+    assert!(rounds > 1, "the run ended before nodes were lost");
     assert!(std::fs::read(ocean.gradient()).unwrap() == kept);
 }

@@ -685,6 +685,15 @@ void restart(const std::string &folder) {
   CHECK(u == std::vector<double>(4, 1.0) && stack == std::vector<double>(2, 3.0) && session.get_action().it == 1);
   session.finalize();
   CHECK(std::ifstream(folder + "/other/gpuzip-r000000-g000000000001.gen").good());
+  gpuzip::persist_check(folder + "/restart/gpuzip-r000000-g000000000001.gen");
+  CHECK(thrown("no name of a generation", [&] { gpuzip::persist_check(folder + "/restart"); }) == GPUZIP_ERR_ARGUMENT);
+  std::string one = "abc", two = "xyz", both(3, 0);
+  gpuzip::persist_parity({&one[0], &two[0], &both[0]}, {1, 1, 0}, 1, 3);
+  CHECK(both[2] == ('c' ^ 'z'));
+  one = "???";
+  gpuzip::persist_parity({&one[0], &two[0], &both[0]}, {0, 1, 1}, 1, 3);
+  CHECK(one == "abc");
+  CHECK(thrown("at least 1", [&] { gpuzip::persist_parity({&one[0]}, {1, 1}, 1, 3); }) == GPUZIP_ERR_ARGUMENT);
   gpuzip::catch_signals({23});
   CHECK(thrown("signal 9", [] { gpuzip::catch_signals({9}); }) == GPUZIP_ERR_ARGUMENT);
 }

@@ -165,6 +165,10 @@ contains
     call expect(all(u == 5) .and. all(total == 7), 'the arrays')
     call gpuzip_get_action(session, action)
     call expect(action%it == 1 .and. action%type == gpuzip_action_forward, 'the next action')
+    call gpuzip_persist_check(trim(folder(:index(folder, c_null_char) - 1)) // '/gpuzip-r000000-g000000000001.gen')
+    call gpuzip_persist_check(trim(folder(:index(folder, c_null_char) - 1)) // '/gpuzip-r000000-g000000000009.gen', stat, errmsg)
+    call refused(stat, errmsg, gpuzip_err_io, 'No such file')
+    call parity_of_blocks
     call gpuzip_catch_signals()
     call gpuzip_catch_signals([23_c_int32_t])
     call gpuzip_catch_signals([9_c_int32_t], stat, errmsg)
@@ -177,6 +181,24 @@ contains
     call gpuzip_persist_due(session, due)
     call expect(due == gpuzip_due_stop, 'a stop')
     call gpuzip_finalize(session)
+  end subroutine
+
+  ! Two blocks of data and one of parity; the first is lost and computed again.
+  subroutine parity_of_blocks
+    character(9), target :: blocks(3)
+    type(c_ptr) :: places(3)
+    blocks = ['123456789', 'abcdefghi', '         ']
+    places = [c_loc(blocks(1)), c_loc(blocks(2)), c_loc(blocks(3))]
+    call gpuzip_persist_parity(places, [.true., .true., .false.], 1, 9_c_int64_t)
+    call expect(ichar(blocks(3)(9:9)) == ieor(ichar('9'), ichar('i')), 'parity is the XOR')
+    blocks(1) = ''
+    call gpuzip_persist_parity(places, [.false., .true., .true.], 1, 9_c_int64_t)
+    call expect(blocks(1) == '123456789', 'the lost block')
+    call gpuzip_persist_parity(places, [.false., .true., .false.], 1, 9_c_int64_t, stat, errmsg)
+    call refused(stat, errmsg, gpuzip_err_argument, '1 of 3 blocks')
+    call gpuzip_persist_parity(places, [.true.], 1, 9_c_int64_t, stat, errmsg)
+    call refused(stat, errmsg, gpuzip_err_argument, 'for every block')
+    call expect(gpuzip_persist_checksum(0_c_int32_t, places(1), 9_c_int64_t) == -486108541, 'CRC32C')
   end subroutine
 
   subroutine sessions
