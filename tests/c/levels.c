@@ -18,6 +18,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -30,7 +31,11 @@
 
 static void begin_ranks(job_t *job, const run_t *run)
 {
-  memset(job->board, 0, sizeof *job->board);
+  board_t *board = job->board;
+  memset(board, 0, offsetof(board_t, meetings));
+  for (int k = 0; k < MEETINGS; k++) board->meetings[k].arrived = board->meetings[k].round = 0;
+  for (int k = 0; k < RANKS * RANKS * MESSAGES; k++)
+    board->messages[k / MESSAGES / RANKS][k / MESSAGES % RANKS][k % MESSAGES].order = 0;
   job->is_dead = 0;
   for (int r = 0; r < RANKS; r++) {
     job->ranks[r] = begin_child(job);
@@ -101,7 +106,7 @@ static void begin_anew(job_t *job)
     end_process(job, &old->flushd), remove_folder(old->path);
   }
   lift(job);
-  remove_folder(job->run.shared), job->promised = 0, job->has_late = 0;
+  remove_folder(job->run.shared), job->promised = job->protected = 0, job->has_late = job->lost = 0;
 }
 
 /* Checks where a start went on, and counts it. */
@@ -112,9 +117,10 @@ static void check_begin(job_t *job, int64_t expected, const file_t *files, int n
     if (!board->found[r].is_set) continue;
     const int64_t found = board->found[r].generation;
     int is_near = 0;
-    /* The fault may have come before the run looked. What comes late from a node that the run has left may
-     * be newer. */
-    if (!job->is_early && (found < expected || (found > expected && !job->has_late)))
+    /* The fault may have come before the run looked. What comes late from a node that the run has left,
+     * or is computed from parity, may be newer. */
+    const int may_be_newer = job->has_late || job->run.parity > 0;
+    if (!job->is_early && (found < expected || (found > expected && !may_be_newer)))
       wrong(job, "rank %d went on from generation %lld, and the newest of all ranks is %lld", r,
             (long long)found, (long long)expected);
     if (found == 0) continue;
@@ -134,7 +140,11 @@ static outcome_t start(job_t *job, int with_fault)
 {
   static file_t files[MOST_FILES];
   int n;
-  const int64_t expected = expect(job, files, &n);
+  const int lost = job->lost;
+  int64_t expected = expect(job, files, &n);
+  if (__builtin_popcount((unsigned)lost) <= job->run.parity && job->protected > expected)
+    expected = job->protected;
+  job->lost = job->is_spoiled = 0;
   const uint32_t trigger =
       with_fault ? (uint32_t)between(&job->random, 0, 3 * (int64_t)job->rounds) : UINT32_MAX;
   const int had_limits = job->is_full || job->is_read_only || job->is_hidden || job->is_limited;
@@ -149,6 +159,10 @@ static outcome_t start(job_t *job, int with_fault)
   const outcome_t outcome = watch(job, trigger);
   check_begin(job, expected, files, n);
   const int has_begun = job->board->found[0].is_set;
+  if (has_begun) job->protected = job->board->protected;
+  else job->lost |= lost;
+  if (job->is_spoiled) job->protected = 0;
+  job->counts->rebuilt += (uint64_t)job->board->rebuilt;
   switch (outcome) {
     case DONE:
       note(job, ": done");
@@ -196,6 +210,11 @@ static void choose(job_t *job)
   run->compressor = codecs[between(random, 0, 4)];
   run->pace_us = once_in(random, 2) ? (int)between(random, 0, 2000) : 0;
   run->is_patient = !once_in(random, 3), run->finalizes = once_in(random, 2);
+  if (once_in(random, 3)) {
+    run->group = (int)between(random, 2, RANKS), run->parity = (int)between(random, 1, run->group - 1);
+  } else {
+    run->group = run->parity = 0;
+  }
   job->has_flushd = job->command != NULL && (!once_in(random, 3) || job->first == KILL_FLUSHD);
   for (int r = 0; r < RANKS; r++) snprintf(run->node[r], LONGEST_PATH, "%s/node%d", job->base, r);
   snprintf(run->shared, LONGEST_PATH, "%s/disk/shared", job->base);
@@ -216,8 +235,10 @@ static void run_job(job_t *job)
   job->first = (int)(job->number % FAULTS);
   choose(job);
   job->counts->jobs++;
+  job->protected = job->lost = 0;
   job->promised = job->has_late = job->ndamaged = job->nold = 0, job->did[0] = 0;
   const run_t *run = &job->run;
+  if (run->parity > 0) note(job, " parity %d of %d,", run->parity, run->group);
   note(job, " %d shots of %d steps, codec %d%s%s", run->shots, run->steps, run->compressor,
        run->algorithm == GPUZIP_ALGORITHM_ONLINE ? ", online" : "", job->has_flushd ? ", flushd" : "");
   begin_ranks(job, run);
@@ -331,11 +352,13 @@ int main(int argc, char **argv)
     printf("%5llu %s%s\n", U(faults[k]), fault_names[k],
            k >= FULL && !has_mount ? " (nothing can be mounted)" : "");
   }
-  printf("%llu faults, %llu of them in pairs, in %llu jobs: %llu starts, %llu went on, %llu of them within "
-         "a shot, %llu ranks from the shared folder, %llu began anew, %llu ended with a text of what is "
+  printf("%llu faults, %llu of them in pairs, in %llu jobs: %llu starts, %llu went on, %llu of them "
+         "within a shot, %llu ranks from the shared folder, %llu began anew, %llu ended with a text of what is "
          "missing, %llu with another text, %llu stopped, %llu killed, %llu done; "
-         "%llu generations of a rank, %llu not written, %llu late copying processes\n",
-         (unsigned long long)faults, U(pairs), U(jobs), U(starts), U(resumed), U(within), U(shared), U(anew),
-         U(texts), U(refused), U(stopped), U(killed), U(done), U(generations), U(tolerated), U(late));
+         "%llu generations of a rank, %llu not written, %llu late copying processes, "
+         "%llu files computed from parity\n",
+         (unsigned long long)faults, U(pairs), U(jobs), U(starts), U(resumed), U(within), U(shared),
+         U(anew), U(texts), U(refused), U(stopped), U(killed), U(done), U(generations), U(tolerated), U(late),
+         U(rebuilt));
   return failed;
 }

@@ -8,6 +8,8 @@
 #include <sys/types.h>
 
 enum { RANKS = 4, LONGEST_PATH = 400, LONGEST_TEXT = 4000, LONGEST_LOG = 60000 };
+/* Of levels_mpi.c: most bytes of a collective call and of a message, and their places. */
+enum { LONGEST_MEETING = 6000, MEETINGS = 32, LONGEST_MESSAGE = 1 << 16, MESSAGES = 16 };
 
 /* How a rank ended. With RANK_DONE, RANK_STOPPED and RANK_FAILED all ranks end so. */
 enum { RANK_DONE = 0, RANK_ALONE = 1, RANK_STOPPED = 3, RANK_OUT_OF_STEP = 4, RANK_FAILED = 5 };
@@ -20,11 +22,27 @@ typedef struct {
   int is_patient;   /* goes on where a generation cannot be written */
   int persists;     /* writes restart files */
   int finalizes;    /* closes the session after a stop */
+  int group, parity; /* of gpuzip_mpi_protect; 0: it is not called */
   int plants_error; /* for the test of this program: changes a value after a restart */
   char node[RANKS][LONGEST_PATH], shared[LONGEST_PATH];
 } run_t;
 
-/* Memory that the driver and the ranks share. It is zero when a run starts. */
+/* A place where the members of a communicator exchange bytes. */
+typedef struct {
+  _Atomic uint32_t arrived, round;
+  unsigned char bytes[2][RANKS][LONGEST_MEETING];
+} meeting_t;
+
+/* A message from one rank to another; `order` is 0 if there is none. */
+typedef struct {
+  _Atomic uint32_t order;
+  uint32_t number;
+  int tag;
+  size_t bytes;
+  unsigned char data[LONGEST_MESSAGE];
+} message_t;
+
+/* Memory that the driver and the ranks share. It is zero when a run starts, but for messages. */
 typedef struct {
   _Atomic uint32_t arrived, round; /* of the reduction */
   int64_t value[2][RANKS], tag[2][RANKS];
@@ -34,9 +52,14 @@ typedef struct {
     int is_set;
     int64_t generation, shot, it;
   } found[RANKS];
+  int64_t rebuilt; /* files that gpuzip_mpi_recover has computed */
   uint64_t result[RANKS], generations[RANKS], failures[RANKS];
+  int64_t protected; /* the last generation that gpuzip_mpi_protect has protected */
+  _Atomic uint32_t communicators, sent;
   char text[RANKS][LONGEST_TEXT]; /* of the error that ended the rank */
   char log[RANKS][LONGEST_LOG];
+  meeting_t meetings[MEETINGS];
+  message_t messages[RANKS][RANKS][MESSAGES];
 } board_t;
 
 /* ---- The driver ---- */
@@ -50,8 +73,8 @@ typedef enum {
 } fault_t;
 
 typedef struct {
-  uint64_t jobs, faults[FAULTS], pairs, starts, done, stopped, killed, texts, refused, anew, resumed, within,
-      shared, late, generations, tolerated;
+  uint64_t jobs, faults[FAULTS], pairs, starts, done, stopped, killed, texts, refused, anew, resumed,
+      within, shared, late, generations, tolerated, rebuilt;
 } counts_t;
 
 extern const char *const fault_names[FAULTS];
@@ -88,6 +111,10 @@ typedef struct {
   uint64_t sum;     /* of the results of a run without faults */
   uint32_t rounds;  /* reductions of that run */
   int64_t promised; /* the ranks had this generation in common on the shared level; 0: none */
+  /* The generation that gpuzip_mpi_protect has protected; 0: none. Bits of the nodes that were lost
+   * since, and whether other files on nodes were. */
+  int64_t protected;
+  int lost, is_spoiled;
 } job_t;
 
 /* A generation. */
@@ -133,6 +160,8 @@ void lift(job_t *job);
 
 /* Runs one rank, and returns how it ended. */
 int run_rank(const run_t *run, board_t *board, int rank);
+/* Begins what gpuzip_mpi.h calls of MPI. */
+void begin_mpi(board_t *board, int rank);
 
 /* Returns the checksum of n bytes: FNV-1a. */
 static inline uint64_t checksum(const void *data, uint64_t n)

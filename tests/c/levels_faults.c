@@ -47,7 +47,7 @@ void limit(job_t *job)
   for (int r = 0; r < RANKS; r++)
     if (job->ranks[r] != 0 && (only < 0 || r == only))
       prlimit(job->ranks[r], RLIMIT_FSIZE, &few, NULL);
-  job->is_limited = 1;
+  job->is_limited = job->is_spoiled = 1;
 }
 
 static void fill(job_t *job)
@@ -123,7 +123,7 @@ static int damage(job_t *job, fault_t fault)
   if (fault != HALF_TEMPORARY) job->damaged[job->ndamaged++] = identity_of(changed);
   close(changed);
   /* What the file replaces on the shared level, or was there, counts no more. */
-  if (fault != HALF_TEMPORARY) job->promised = 0;
+  if (fault != HALF_TEMPORARY) job->promised = 0, job->is_spoiled = 1;
   note(job, " (%s, generation %lld of rank %d)", file->is_shared != is_copied ? "shared" : "near",
        (long long)file->generation, file->rank);
   return 1;
@@ -134,6 +134,7 @@ static void lose_node(job_t *job, int node)
   if (job->ranks[node] != 0) kill(job->ranks[node], SIGKILL);
   end_process(job, &job->flushd[node]);
   remove_folder(job->run.node[node]);
+  job->lost |= 1 << node;
   note(job, " (node %d)", node);
 }
 
@@ -141,6 +142,7 @@ static void lose_node(job_t *job, int node)
 static void leave_node(job_t *job, int node)
 {
   if (job->nold == MOST_OLD) return;
+  job->is_spoiled = 1;
   old_t *old = &job->old[job->nold];
   old->node = node, old->flushd = job->flushd[node];
   if (old->flushd != 0) kill(old->flushd, SIGSTOP);

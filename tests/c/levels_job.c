@@ -142,7 +142,8 @@ identity_t identity_of(int descriptor)
   identity_t identity = {0, 0, 0, 0};
   if (fstat(descriptor, &found) != 0) return identity;
   identity.device = found.st_dev, identity.number = found.st_ino;
-  identity.seconds = (uint64_t)found.st_ctim.tv_sec, identity.nanoseconds = (uint64_t)found.st_ctim.tv_nsec;
+  identity.seconds = (uint64_t)found.st_ctim.tv_sec;
+  identity.nanoseconds = (uint64_t)found.st_ctim.tv_nsec;
   return identity;
 }
 
@@ -183,7 +184,7 @@ int list_all(const job_t *job, file_t *files)
   return n;
 }
 
-/* Whether all ranks have a generation, of one run, shot and action, if they take their files on the first level
+/* Whether all ranks have a generation, of one run, shot and action, if they take their files on the level
  * that is asked for or else, if `is_any`, on the other one. */
 static int is_common(const file_t *files, int n, int64_t generation, int is_shared, int is_any)
 {

@@ -4,6 +4,8 @@
 #define _GNU_SOURCE
 #include "levels.h"
 
+#include <gpuzip_mpi.h>
+
 #include <linux/futex.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -63,14 +65,20 @@ static int32_t agree_min(void *user, int64_t *value)
   return 0;
 }
 
-/* Ends all ranks with the text of the last error. */
-static _Noreturn void fail_together(rank_t *self)
+/* Ends all ranks. */
+static _Noreturn void end_together(rank_t *self, const char *because)
 {
   char text[LONGEST_TEXT];
-  snprintf(text, sizeof text, "%s", gpuzip_last_error());
+  snprintf(text, sizeof text, "%s", because);
   self->failures = 0xfff;
   least(self, END, 0);
   leave(self, RANK_FAILED, text);
+}
+
+/* Ends all ranks with the text of the last error. */
+static _Noreturn void fail_together(rank_t *self)
+{
+  end_together(self, gpuzip_last_error());
 }
 
 /* Gets the neighbours' values at both ends of an array. */
@@ -147,12 +155,17 @@ static void on_log(int32_t level, const char *message, void *user)
 
 /* Counts an error of a call for restart files, which all ranks must have, and ends the ranks unless the
  * run is patient. */
-static void failed(rank_t *self)
+static void failed_with(rank_t *self, const char *text)
 {
-  on_log(2, gpuzip_last_error(), self);
+  on_log(2, text, self);
   self->failures++;
   self->board->failures[self->rank]++;
-  if (!self->run->is_patient) fail_together(self);
+  if (!self->run->is_patient) end_together(self, text);
+}
+
+static void failed(rank_t *self)
+{
+  failed_with(self, gpuzip_last_error());
 }
 
 static gpuzip_t *open_session(rank_t *self, const gpuzip_field_t *state)
@@ -174,10 +187,30 @@ static gpuzip_t *open_session(rank_t *self, const gpuzip_field_t *state)
   WORKS(gpuzip_init(&config, run->steps, state, 1, &session));
   WORKS(gpuzip_agree(session, agree_min, self));
   if (!run->persists) return session;
+  if (run->parity > 0) {
+    gpuzip_mpi_result_t result;
+    const int32_t status = TRY(gpuzip_mpi_recover(MPI_COMM_WORLD, run->node[self->rank], &result));
+    if (status < 0) leave(self, RANK_ALONE, result.text);
+    self->board->rebuilt = result.rebuilt;
+    on_log(2, result.text, self);
+  }
   /* A rank whose folder cannot be opened ends the run, as MPI_Abort does. */
   if (TRY(gpuzip_persist_open(session, &options)) < 0) leave(self, RANK_ALONE, gpuzip_last_error());
   WORKS(gpuzip_catch_signals(NULL, 0));
   return session;
+}
+
+/* Protects the generation that was written last. */
+static void protect(rank_t *self, gpuzip_t *session)
+{
+  const gpuzip_mpi_options_t options = {self->run->group, self->run->parity, self->rank + 1};
+  gpuzip_mpi_result_t result;
+  if (self->run->parity == 0) return;
+  if (TRY(gpuzip_persist_wait(session)) < 0) failed(self);
+  const int32_t status =
+      TRY(gpuzip_mpi_protect(MPI_COMM_WORLD, self->run->node[self->rank], &options, &result));
+  if (self->rank == 0) self->board->protected = status < 0 ? 0 : result.generation;
+  if (status < 0) failed_with(self, result.text);
 }
 
 /* Writes a generation if one is due. Ends the rank if a stop was requested. */
@@ -190,6 +223,7 @@ static void persist(rank_t *self, gpuzip_t *session, const gpuzip_array_t *array
   if (due == GPUZIP_DUE_NO) return;
   if (TRY(gpuzip_persist_write(session, self->shot, arrays, 4, NULL)) < 0) failed(self);
   else self->board->generations[self->rank] = ++self->generations;
+  protect(self, session);
   if (due != GPUZIP_DUE_STOP) return;
   if (TRY(gpuzip_persist_wait(session)) < 0) failed(self);
   least(self, END, 0);
@@ -237,6 +271,7 @@ int run_rank(const run_t *run, board_t *board, int rank)
   static const char *const names[] = {"image", "sum", "adjoint", "state"};
   double **const parts[] = {&own.image, &own.sum, &own.adjoint, &own.state, &own.next};
   gpuzip_array_t arrays[4];
+  begin_mpi(board, rank);
   memset(arrays, 0, sizeof arrays);
   for (int k = 0; k < 5; k++) {
     *parts[k] = calloc((size_t)run->points, sizeof(double));
@@ -258,6 +293,7 @@ int run_rank(const run_t *run, board_t *board, int rank)
   if (run->persists) {
     if (TRY(gpuzip_persist_write(session, run->shots, arrays, 4, NULL)) < 0) failed(self);
     if (TRY(gpuzip_persist_wait(session)) < 0) failed(self);
+    protect(self, session);
   }
   board->result[rank] = checksum(own.image, (uint64_t)run->points * sizeof(double));
   WORKS(gpuzip_finalize(session));

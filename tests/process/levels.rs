@@ -1,5 +1,6 @@
 //! Random faults under restart files on two levels: four ranks, each on a node of its own, and one shared
-//! folder, with a process on each node that copies or without. The program is tests/c/levels.c.
+//! folder, with a process on each node that copies or without, with parity on other nodes or without. The
+//! program is tests/c/levels.c.
 //! `GPUZIP_TEST_LONG=1` runs the jobs that docs/reliability.md states.
 
 use crate::common;
@@ -9,9 +10,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn program(name: &str) -> PathBuf {
-    let sources = ["levels", "levels_job", "levels_faults", "levels_run"];
+    let sources = ["levels", "levels_job", "levels_faults", "levels_mpi", "levels_run"];
     let sources = sources.map(|name| root().join(format!("tests/c/{name}.c")));
-    let flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror"];
+    // The functions of MPI that gpuzip_mpi.h calls are in levels_mpi.c.
+    let mpi = root().join("tests/docs").display().to_string();
+    let flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-I", &mpi];
     compile_c_with(&tempdir(name), "cc", &flags, &sources.each_ref().map(PathBuf::as_path))
 }
 
@@ -48,6 +51,7 @@ fn random_faults_of_nodes_and_folders_give_the_same_bits_or_say_what_is_missing(
         "began anew",
         "ended with a text of what is missing",
         "late copying processes",
+        "files computed from parity",
     ] {
         let before = sum.split(part).next().unwrap().trim_end();
         assert!(number(before.rsplit(' ').next().unwrap()) > 0, "{part}: {sum}");
