@@ -180,6 +180,19 @@ impl Store {
         self.confirmed = self.confirmed.max(generation);
     }
 
+    /// Removes what this process has published and not all ranks have, but for the newest: nothing goes on from it,
+    /// and where one rank has no room for its parts, those of the others would fill their folders. No rank is
+    /// publishing.
+    pub fn keep_common(&mut self) {
+        let Some(newest) = self.verified.last().copied() else { return };
+        let (near, confirmed) = (&self.near, self.confirmed);
+        self.verified.retain(|generation| {
+            *generation <= confirmed
+                || *generation == newest
+                || near.remove(FileName::Generation(*generation)).is_err()
+        });
+    }
+
     /// Notes that the run goes on from a generation: what is written from now on is of a run whose parent is
     /// the generation's. Called on all ranks, with their parts of one generation.
     pub fn went_on(&mut self, from: Origin) {

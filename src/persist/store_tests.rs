@@ -43,6 +43,28 @@ pub(in crate::persist) fn publish(store: &mut Store, shot: i64) -> u64 {
     store.publish(finished).unwrap()
 }
 
+/// A rank that has no room for its parts confirms nothing: the parts of the others do not pile up.
+#[test]
+fn parts_that_not_all_ranks_have_do_not_stay() {
+    let path = folder("common");
+    let mut store = Store::open(&path, 0, 2, false).unwrap();
+    for shot in 1..=2 {
+        publish(&mut store, shot);
+    }
+    store.confirm(2);
+    for shot in 3..=9 {
+        let number = publish(&mut store, shot);
+        store.keep_common();
+        assert_eq!(store.generations().unwrap(), [2, number]);
+    }
+    publish(&mut store, 10);
+    store.confirm(10);
+    store.keep_common();
+    publish(&mut store, 11);
+    assert_eq!(store.generations().unwrap(), [10, 11]);
+    std::fs::remove_dir_all(path).unwrap();
+}
+
 /// Returns the shot of the newest generation after checking its payload; -1 if there is none.
 pub(in crate::persist) fn newest_shot(store: &mut Store) -> i64 {
     let Some(reader) = store.newest(&fingerprint(300), &mut |value| Ok(value)).unwrap() else {

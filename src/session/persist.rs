@@ -295,6 +295,10 @@ impl Persist {
         // A rank that began fewer generations than the others, because a call failed on it alone, would
         // give its next one the number of another state.
         Store::agree_numbers(self.store.as_mut(), &mut self.agree_min)?;
+        if let Some(store) = &mut self.store {
+            store.confirm(least.max(0) as u64);
+            store.keep_common();
+        }
         settled?;
         if least < 0 {
             return fail!(
@@ -302,7 +306,6 @@ impl Persist {
                 "another rank could not write its part of the generation: its message says why"
             );
         }
-        self.store()?.confirm(least as u64);
         self.ship(least as u64)
     }
 

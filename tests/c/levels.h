@@ -64,7 +64,7 @@ typedef struct {
 
 /* ---- The driver ---- */
 
-enum { WATCHDOG_S = 60, MOST_WORKERS = 16, MOST_DAMAGED = 100, MOST_FILES = 200, MOST_OLD = 20 };
+enum { WATCHDOG_S = 60, MOST_WORKERS = 16, MOST_DAMAGED = 100, MOST_FILES = 400, MOST_NEAR = 6, MOST_OLD = 20 };
 
 /* Faults. Those from FULL on need a file system of the job's own for the shared folder. */
 typedef enum {

@@ -215,6 +215,11 @@ static int64_t newest_common(const file_t *files, int n, int only_shared)
 int64_t expect(job_t *job, file_t *files, int *n)
 {
   *n = list_all(job, files);
+  for (int r = 0; r < RANKS; r++) {
+    int near = 0;
+    for (int k = 0; k < *n; k++) near += files[k].rank == r && !files[k].is_shared;
+    if (near > MOST_NEAR) wrong(job, "rank %d has %d generations on its node", r, near);
+  }
   const int64_t common = newest_common(files, *n, 1);
   if (!job->is_hidden) {
     if (common < job->promised)

@@ -172,9 +172,9 @@ fn lines_of_the_log_name_the_rank() {
     std::fs::write(&source, text).unwrap();
     let program = compile_c(&dir, "cc", &["-std=c99"], &source);
     let mut alone = Command::new(program);
-    ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"].map(|name| {
+    for name in ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"] {
         alone.env_remove(name);
-    });
+    }
     alone.env("GPUZIP_COMPRESOR", "zfp");
     let line = |command: &mut Command| String::from_utf8(run(command).stderr).unwrap();
     let plain = line(&mut alone);
