@@ -51,6 +51,17 @@ impl Level {
         Ok(number(self)? == number(other)?)
     }
 
+    /// Returns a number that tells this folder from others that may come to have its path; 0: not known.
+    pub fn identity(&self) -> u64 {
+        self.folder.metadata().map_or(0, identity)
+    }
+
+    /// Whether a path leads to this folder.
+    pub fn is_at(&self, path: &Path) -> bool {
+        let found = std::fs::metadata(path).map(identity);
+        found.is_ok_and(|found| found == self.identity())
+    }
+
     /// Whether the folder has a generation, which may be damaged.
     pub fn has(&self, generation: u64) -> bool {
         let name = FileName::Generation(generation).text(self.rank);
@@ -274,6 +285,10 @@ pub fn check(path: &Path) -> Result<()> {
         files::open(path, u64::MAX).map_err(Error::from).and_then(Container::open).map_err(of)?;
     check_origin(reader.origin, rank, generation).map_err(of)?;
     reader.verify().map_err(of)
+}
+
+fn identity(found: Metadata) -> u64 {
+    files::hash([found.dev(), found.ino()].into_iter().flat_map(u64::to_le_bytes))
 }
 
 fn open_folder(dir: &Path) -> io::Result<Folder> {

@@ -20,11 +20,11 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// The first bytes of an order.
-const MARK: &[u8] = b"gpzo1 ";
+const MARK: &[u8] = b"gpzo2 ";
 /// Bytes of the checksum behind the mark, in hexadecimal, and the space behind it.
 const CHECKSUM: usize = 9;
-/// Most bytes of an order: mark, checksum, two numbers and a path.
-const LONGEST: u64 = 64 + libc::PATH_MAX as u64;
+/// Most bytes of an order: mark, checksum, three numbers and a path.
+const LONGEST: u64 = 96 + libc::PATH_MAX as u64;
 /// The file whose lock the process holds that copies for all ranks of a folder.
 const FLUSHER: &str = "gpuzip-flushd.lock";
 
@@ -37,6 +37,8 @@ pub(super) struct Order {
     pub generation: u64,
     /// All ranks have this generation there, so that the older ones may go; 0: not known.
     pub complete: u64,
+    /// Which folder had it, as [`Level::identity`] tells: another one may have been mounted since.
+    pub folder: u64,
 }
 
 impl Order {
@@ -51,7 +53,7 @@ impl Order {
             Ok(_) => {}
             Err(e) => log::warn!("{}: {e}", near.place(FileName::Order)),
         }
-        let order = Order { shared: path, generation: 0, complete: 0 };
+        let order = Order { shared: path, generation: 0, complete: 0, folder: shared.identity() };
         order.write(near).map_err(|e| Error::from(e).within(near.place(FileName::Order)))?;
         Ok(order)
     }
@@ -75,8 +77,8 @@ impl Order {
     }
 
     fn to_bytes(&self) -> Vec<u8> {
-        let Order { shared, generation, complete } = self;
-        let mut rest = format!("{generation} {complete} ").into_bytes();
+        let Order { shared, generation, complete, folder } = self;
+        let mut rest = format!("{generation} {complete} {folder} ").into_bytes();
         rest.extend_from_slice(shared.as_os_str().as_bytes());
         let checksum = format!("{:08x} ", crc32c::crc32c(&rest));
         [MARK, checksum.as_bytes(), &rest].concat()
@@ -84,11 +86,11 @@ impl Order {
 
     fn of_bytes(bytes: &[u8]) -> Option<Order> {
         let rest = bytes.strip_prefix(MARK)?.get(CHECKSUM..)?;
-        let mut parts = rest.splitn(3, |byte| *byte == b' ');
+        let mut parts = rest.splitn(4, |byte| *byte == b' ');
         let mut number = || std::str::from_utf8(parts.next()?).ok()?.parse().ok();
-        let (generation, complete) = (number()?, number()?);
+        let (generation, complete, folder) = (number()?, number()?, number()?);
         let shared = Path::new(OsStr::from_bytes(parts.next()?)).to_path_buf();
-        let order = Order { shared, generation, complete };
+        let order = Order { shared, generation, complete, folder };
         (order.shared.is_absolute() && order.to_bytes() == bytes).then_some(order)
     }
 }
@@ -166,8 +168,8 @@ impl Shipper {
                 shipped.bytes += bytes;
             }
         }
-        // Where the folder was away for a time, `complete` may be in the one that was there meanwhile.
-        if shipped.generations > 0 && shared.has(order.generation) && shared.has(order.complete) {
+        let is_same = shared.identity() == order.folder;
+        if shipped.generations > 0 && shared.has(order.generation) && is_same {
             shared.remove_before(order.complete, None);
         }
         Ok(shipped)

@@ -13,7 +13,7 @@ use std::path::Path;
 #[test]
 fn every_changed_bit_of_an_order_is_noticed() {
     let shared = PathBuf::from("/scratch/a run\n of two");
-    let order = Order { shared, generation: 17, complete: 15 };
+    let order = Order { shared, generation: 17, complete: 15, folder: u64::MAX };
     let bytes = order.to_bytes();
     assert_eq!(Order::of_bytes(&bytes), Some(order));
     for bit in 0..8 * bytes.len() {
@@ -22,7 +22,7 @@ fn every_changed_bit_of_an_order_is_noticed() {
         assert_eq!(Order::of_bytes(&changed), None, "bit {bit}");
     }
     (0..bytes.len()).for_each(|length| assert_eq!(Order::of_bytes(&bytes[..length]), None));
-    let relative = Order { shared: "scratch".into(), generation: 0, complete: 0 };
+    let relative = Order { shared: "scratch".into(), generation: 0, complete: 0, folder: 0 };
     assert_eq!(Order::of_bytes(&relative.to_bytes()), None);
 }
 

@@ -215,14 +215,15 @@ impl Store {
     /// Looks whether what was ordered is on the shared level now. `publish` does so, too.
     pub fn look(&mut self) {
         let Some(Shared { level, order, is_shipped }) = &mut self.shared else { return };
-        if order.generation > 0 && !level.has(order.generation) {
-            // The folder may have been removed or mounted anew: the one that has its name now counts.
+        if !level.is_at(&order.shared) {
+            // The folder was removed or mounted anew: the one that has its name now counts.
             if let Ok(now) = Level::open(&order.shared, level.rank, self.strict) {
                 *level = now;
             }
         }
-        let is_there = |n| level.has(n) && (*is_shipped || is_copied(&self.near, level, n));
-        *is_shipped = is_there(order.generation);
+        let number = order.generation;
+        let is_right = *is_shipped || is_copied(&self.near, level, number);
+        *is_shipped = is_right && level.has(number);
     }
 
     /// Removes the generations that are no longer needed.
@@ -245,6 +246,7 @@ impl Store {
     /// generation before are complete on all ranks. All ranks that have a shared level call this together;
     /// `published` is equal on all of them. Returns the shipper of this rank's part, if it is not copied yet.
     pub fn ship(&mut self, published: u64, agree_min: AgreeMin) -> Result<Option<Shipper>> {
+        self.look();
         let shipping = self.shipping();
         let Some(shared) = &mut self.shared else { return Ok(None) };
         let mine = match shipping {
@@ -256,8 +258,11 @@ impl Store {
         if least >= 0 && published > shared.order.generation {
             // Copies that some rank lacks do not count: the older ones stay.
             let all_have = if least == most { least as u64 } else { 0 };
-            let complete = shared.order.complete.max(all_have);
-            shared.order = Order { generation: published, complete, ..shared.order.clone() };
+            let folder = shared.level.identity();
+            let before = if folder == shared.order.folder { shared.order.complete } else { 0 };
+            let complete = all_have.max(before);
+            shared.order =
+                Order { generation: published, complete, folder, ..shared.order.clone() };
             shared.is_shipped = false;
             shared.order.write(&self.near).unwrap_or_else(|e| {
                 let place = self.near.place(FileName::Order);

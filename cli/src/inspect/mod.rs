@@ -57,7 +57,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             all.push(Found::read(dir)?);
         }
         let tree = Tree::of(&all);
-        return Ok(if arguments.json { emit_json(tree.json())? } else { tree.text()? });
+        if arguments.json {
+            emit_json(tree.json())?;
+        } else {
+            tree.text()?;
+        }
+        return Ok(());
     }
     if arguments.json {
         emit_json(show::json(&found))?;

@@ -52,7 +52,7 @@ fn a_clone_has_the_newest_generation_of_all_ranks_or_the_one_that_is_asked_for()
     assert!(told.starts_with("generation 3, start of shot 3: files of 2 ranks, "), "{told}");
     assert!(told.contains("of which 2 share their bytes with"), "{told}");
     damage(&generation(&own, 1, 3), END + 1);
-    assert_eq!(json_of(&path.join("newest"))["restored"]["generation"], 2, "one file, two names");
+    assert!(json_of(&path.join("newest"))["restored"].is_null(), "one file, two names");
     assert!(right("before", &[]).starts_with("generation 2, "));
     assert!(right("first", &["--generation", "1"]).starts_with("generation 1, start of shot 1"));
     let restored = json_of(&path.join("first"))["restored"].clone();
