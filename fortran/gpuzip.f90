@@ -2174,7 +2174,9 @@ contains
     character(*), intent(in) :: dir
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    call finish(c_gpuzip_persist_clone(handle%handle, trim(dir) // c_null_char), stat, errmsg)
+    character(len(dir) + 1, c_char), target :: text
+    text = trim(dir) // c_null_char
+    call finish(c_gpuzip_persist_clone(handle%handle, c_loc(text)), stat, errmsg)
   end subroutine
 
   ! Finds the newest generation; `found%generation` is 0 if there is none.
