@@ -6,7 +6,7 @@ use super::draw::Draw;
 
 /// Bytes of the header before and behind the fingerprint, of one of its values, of an entry of the
 /// index, and of the footer (docs/persist-format.md).
-const HEADER: usize = 72;
+const HEADER: usize = 96;
 const HEADER_END: usize = 8;
 const VALUE: usize = 88;
 const ENTRY: usize = 128;

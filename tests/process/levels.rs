@@ -5,7 +5,7 @@
 
 use crate::common;
 use crate::common::cases::cases;
-use common::{compile_c_with, folder_in_memory, library, root, run, stdout, tempdir};
+use common::{compile_c_with, folder_in_memory, library, library_path, root, run, stdout, tempdir};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -63,7 +63,9 @@ fn random_faults_of_nodes_and_folders_give_the_same_bits_or_say_what_is_missing(
 #[test]
 fn a_wrong_value_after_a_restart_is_noticed() {
     let (program, dir) = (program("levels-wrong"), folder_in_memory("levels-wrong"));
-    let output = command(&program, &dir, (0, 4)).arg("plant").output().unwrap();
+    let mut command = command(&program, &dir, (0, 4));
+    command.arg("plant").env("LD_LIBRARY_PATH", library_path());
+    let output = command.output().unwrap();
     std::fs::remove_dir_all(dir).unwrap();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(

@@ -2,7 +2,7 @@
 
 use super::draw::Draw;
 use super::inspect::hostile::Hostile;
-use super::inspect::{cases, damage, generation, limited, publish, END};
+use super::inspect::{cases, damage, generation, limited, opened, publish, END};
 use super::{json, text};
 use gpuzip::codec::{FillValue, Method};
 use gpuzip::config::{Backend, Config};
@@ -448,7 +448,7 @@ fn every_rank_s_newest_right_generation_is_extracted() {
     let folder = scratch("ranks");
     let (node, shared, to) = (folder.join("node"), folder.join("shared"), folder.join("out"));
     for rank in [0, 3] {
-        let mut store = Store::open(&node, rank, 4, false).unwrap();
+        let mut store = opened(&node, rank, 4);
         store.share(&shared).unwrap();
         for shot in 1..=2 {
             publish(&mut store, shot, -1);
@@ -474,7 +474,7 @@ fn many_ranks_are_extracted_with_few_open_files() {
     let folder = scratch("open-files");
     let (from, to) = (folder.join("restart"), folder.join("out"));
     for rank in 0..40 {
-        publish(&mut Store::open(&from, rank, 40, false).unwrap(), 5, -1);
+        publish(&mut opened(&from, rank, 40), 5, -1);
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpuzip"));
     limited(&mut command, libc::RLIMIT_NOFILE, 20);

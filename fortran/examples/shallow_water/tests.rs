@@ -314,7 +314,8 @@ fn runs_go_on_from_copies_on_other_nodes_with_the_same_bits() {
         let mut command = ocean.on_nodes(4, &keys, &config);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         if round < 8 {
-            wait_for(&mut child, 2 + 2 * round, &node((round + 1) % 4));
+            // Each generation is protected before the next one: at least the third, which is within the shot.
+            wait_for(&mut child, 4 + 2 * round, &node((round + 1) % 4));
             ocean.kill_ranks();
         }
         let output = child.wait_with_output().unwrap();
