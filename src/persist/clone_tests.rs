@@ -1,7 +1,7 @@
-//! Clones: the same bytes in a second folder, and whose run they and what follows are.
+//! Clones: the same bytes in a second folder, and from which start they and what follows are.
 
 use super::super::container::Container;
-use super::super::format::Run;
+use super::super::format::Start;
 use super::super::newest::tests::{damage, file};
 use super::super::store::tests::{fingerprint, folder, newest_shot, publish};
 use super::*;
@@ -13,14 +13,14 @@ fn alone(value: i64) -> Result<i64> {
 }
 
 /// Goes on from the newest generation of a folder, as a session does, writes the next one, and returns the
-/// shot and the run of both.
-fn go_on(path: &Path) -> [(i64, Run); 2] {
+/// shot and the start of both.
+fn go_on(path: &Path) -> [(i64, Start); 2] {
     let mut store = Store::open(path, 0, 1, false).unwrap();
     let found = store.newest(&fingerprint(300), &mut alone).unwrap().unwrap();
     store.went_on(found.origin);
     let number = publish(&mut store, found.header.shot + 1);
     let next = Container::open(File::open(file(path, 0, number)).unwrap()).unwrap();
-    [&found, &next].map(|reader| (reader.header.shot, reader.origin.run))
+    [&found, &next].map(|reader| (reader.header.shot, reader.origin.start))
 }
 
 #[test]
@@ -50,15 +50,15 @@ fn a_clone_stays_when_the_run_goes_on_and_many_runs_begin_with_it() {
         clone_generation(&[&kept], 0, 2, &begun).unwrap();
         let [(shot, first), (next, second)] = go_on(&begun);
         assert_eq!((shot, next), (2, 3));
-        assert_eq!(first, Run { parent: 0, from: 0, ..store.run });
+        assert_eq!(first, Start { parent: 0, from: 0, ..store.start });
         assert_eq!((second.parent, second.from), (first.number, 2));
         let [_, (_, third)] = go_on(&begun);
-        assert_eq!((third.parent, third.from), (second.number, 3), "a restart is a run, too");
+        assert_eq!((third.parent, third.from), (second.number, 3), "a restart is a start, too");
         seen.extend([second.number, third.number]);
     }
     seen.sort_unstable();
     seen.dedup();
-    assert_eq!(seen.len(), 4, "each run has a number of its own");
+    assert_eq!(seen.len(), 4, "each start has a number of its own");
     assert_eq!(newest_shot(&mut Store::open(&kept, 0, 1, false).unwrap()), 2);
     fs::remove_dir_all(path).unwrap();
 }

@@ -1,7 +1,7 @@
 //! Containers in memory: what is written is read, and no damage goes unnoticed.
 
 use super::super::fingerprint::Fingerprint;
-use super::super::format::{Kind, Run, VALUE, VERSION};
+use super::super::format::{Kind, Start, VALUE, VERSION};
 use super::super::name::Name;
 use super::*;
 use crate::error::Code;
@@ -25,8 +25,8 @@ fn fingerprint() -> Fingerprint {
 }
 
 fn origin(generation: u64) -> Origin {
-    let run = Run { number: 1 << 60, parent: 77, from: 4 };
-    Origin { generation, rank: 3, ranks: 4, confirmed: 5, time: 1_800_000_000, run }
+    let start = Start { number: 1 << 60, parent: 77, from: 4 };
+    Origin { generation, rank: 3, ranks: 4, confirmed: 5, time: 1_800_000_000, start }
 }
 
 /// Writes a container whose record k has `lengths[k]` bytes made from `seed` and k.
@@ -298,9 +298,9 @@ fn absurd_numbers_with_right_checksums_are_refused() {
         (48, &4u32.to_le_bytes(), "rank 4 of 4 ranks"),
         (48, &[0; 8], "rank 0 of 0 ranks"),
         (52, &1_409_286_144_u32.to_le_bytes(), "rank 3 of 1409286144 ranks"),
-        (72, &[0; 8], "says run 0"),
-        (80, &[0; 8], "went on from generation 4 of run 0"),
-        (88, &[0; 8], "went on from generation 0 of run 77"),
+        (72, &[0; 8], "says start 0"),
+        (80, &[0; 8], "went on from generation 4 of start 0"),
+        (88, &[0; 8], "went on from generation 0 of start 77"),
         (88, &[255; 8], "went on from generation 18446744073709551615"),
     ] {
         let error = with_header(offset, number);
@@ -353,9 +353,9 @@ fn the_page_of_the_format_is_right() {
     let crc = |bytes: &[u8]| i128::from(crc32c::crc32c(bytes));
     let header_crc = crc(&bytes[..header - 4]);
     let order = i128::from(u32::from_le_bytes(0x0102_0304u32.to_ne_bytes()));
-    let run = [1 << 60, 77, 4];
+    let start = [1 << 60, 77, 4];
     let of_header = [2, order, header as i128, 2, 9, 7, 9, 3, 4, 5, 1_800_000_000];
-    let of_header = [&of_header[..], &run].concat();
+    let of_header = [&of_header[..], &start].concat();
     assert_eq!(documented("Header", &bytes, HEADER), of_header);
     let payload = &bytes[header + 5..index];
     let of_record = [1, 3, 1, header as i128 + 5, 100, 200, crc(payload)];

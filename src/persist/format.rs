@@ -65,17 +65,17 @@ pub struct Origin {
     pub confirmed: u64,
     /// Seconds from 1970 to the start of the writing, by the machine's clock. Only shown.
     pub time: i64,
-    /// The run that wrote it.
-    pub run: Run,
+    /// The start of the program that wrote it.
+    pub start: Start,
 }
 
-/// A run: what one start of a program writes, until it goes on from another generation. All ranks have the
-/// same run.
+/// A start of the program, and where it went on; going on from another generation in the same process is one, too.
+/// All ranks have the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Run {
+pub struct Start {
     /// A random number, from 1 to 2^63 - 1.
     pub number: u64,
-    /// The number of the run from whose generation this run went on; 0: it began anew.
+    /// The number of the start from whose generation this one went on; 0: it began anew.
     pub parent: u64,
     /// The number of that generation; 0: it began anew.
     pub from: u64,
@@ -195,9 +195,9 @@ impl Header {
         bytes.extend(origin.ranks.to_le_bytes());
         bytes.extend(origin.confirmed.to_le_bytes());
         bytes.extend(origin.time.to_le_bytes());
-        bytes.extend(origin.run.number.to_le_bytes());
-        bytes.extend(origin.run.parent.to_le_bytes());
-        bytes.extend(origin.run.from.to_le_bytes());
+        bytes.extend(origin.start.number.to_le_bytes());
+        bytes.extend(origin.start.parent.to_le_bytes());
+        bytes.extend(origin.start.from.to_le_bytes());
         for (name, value) in values {
             bytes.extend(name.bytes());
             bytes.extend(value.to_le_bytes());
@@ -247,8 +247,8 @@ impl Header {
         let (shot, it) = (fields.i64(), fields.i64());
         let (rank, ranks) = (fields.u32(), fields.u32());
         let (confirmed, time) = (fields.u64(), fields.i64());
-        let run = Run { number: fields.u64(), parent: fields.u64(), from: fields.u64() };
-        let origin = Origin { generation, rank, ranks, confirmed, time, run };
+        let start = Start { number: fields.u64(), parent: fields.u64(), from: fields.u64() };
+        let origin = Origin { generation, rank, ranks, confirmed, time, start };
         check_numbers(&origin, shot, it)?;
         let mut fingerprint = Fingerprint::new();
         for k in 0..values {
@@ -264,7 +264,7 @@ impl Header {
 
 /// Fails if a header whose checksum is right holds a number that no writer writes.
 fn check_numbers(origin: &Origin, shot: i64, it: i64) -> Result<()> {
-    let Origin { generation, rank, ranks, run, .. } = *origin;
+    let Origin { generation, rank, ranks, start, .. } = *origin;
     if !(1..=LAST_GENERATION).contains(&generation) {
         return damaged(format_args!(
             "its header says generation {generation}: generations are numbered from 1 to {LAST_GENERATION}"
@@ -275,10 +275,11 @@ fn check_numbers(origin: &Origin, shot: i64, it: i64) -> Result<()> {
             "its header says rank {rank} of {ranks} ranks: a run has at most {MOST_RANKS} ranks, numbered from 0"
         ));
     }
-    if run.number == 0 || (run.parent == 0) != (run.from == 0) || run.from > LAST_GENERATION {
+    if start.number == 0 || (start.parent == 0) != (start.from == 0) || start.from > LAST_GENERATION
+    {
         return damaged(format_args!(
-            "its header says run {}, which went on from generation {} of run {}: runs and generations are numbered from 1, and both are 0 if it began anew",
-            run.number, run.from, run.parent
+            "its header says start {}, which went on from generation {} of start {}: starts and generations are numbered from 1, and both are 0 if it began anew",
+            start.number, start.from, start.parent
         ));
     }
     if shot < 0 || it < -1 {

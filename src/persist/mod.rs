@@ -70,7 +70,7 @@ mod store;
 pub use clone::{clone_generation, Cloned};
 pub use container::{check_origin, Container, Reader, Source, PIECE};
 pub use fingerprint::{Fingerprint, Meaning, MOST_VALUES};
-pub use format::{Header, Kind, Origin, Record, RecordHead, Run, MOST_RANKS};
+pub use format::{Header, Kind, Origin, Record, RecordHead, Start, MOST_RANKS};
 pub use journal::{lines, read as read_journal, Line, LINE};
 pub use level::check;
 pub use name::{Name, LONGEST_NAME};

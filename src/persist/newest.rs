@@ -10,17 +10,17 @@ use crate::fallible_vec;
 const TROUBLE: i64 = -1;
 
 impl Store {
-    /// Makes all ranks give the next generation the same number, and the run, too. To be called on all ranks
+    /// Makes all ranks give the next generation the same number, and the start, too. To be called on all ranks
     /// before the first generation is begun, if `newest` is not called. `store` is `None` on a rank that has
     /// none any more.
     pub fn agree_numbers(store: Option<&mut Store>, agree_min: AgreeMin) -> Result<()> {
-        let (next, run) = store
+        let (next, start) = store
             .as_ref()
-            .map_or((0, i64::MAX), |store| (store.next as i64, store.run.number as i64));
-        let (last, run) = (-agree_min(-next)?, agree_min(run)?);
+            .map_or((0, i64::MAX), |store| (store.next as i64, store.start.number as i64));
+        let (last, start) = (-agree_min(-next)?, agree_min(start)?);
         if let Some(store) = store {
             store.next = store.next.max(u64::try_from(last).unwrap_or(0));
-            store.run.number = u64::try_from(run).unwrap_or(store.run.number);
+            store.start.number = u64::try_from(start).unwrap_or(store.start.number);
         }
         Ok(())
     }
@@ -29,7 +29,7 @@ impl Store {
     /// has one, or if the run had ended before its first generation was complete on all ranks.
     /// `agree_min` gives the minimum over the ranks; all ranks call this together.
     ///
-    /// A generation that is damaged or cannot be read, or that is of another run, shot or action than
+    /// A generation that is damaged or cannot be read, or that is of another start, shot or action than
     /// the same generation of another rank, is passed over, with a warning, for an older one. Fails
     /// if this rank has generations and none is right; if the newest right one has another
     /// fingerprint, number of ranks or rank; if no generation is right on all ranks; and if another
@@ -67,7 +67,7 @@ impl Store {
             }
             if is_common {
                 // That memory for the note is refused does not matter: the ranks go on together.
-                let text = "is of different runs, shots or actions on different ranks";
+                let text = "is of different starts, shots or actions on different ranks";
                 let e = Error::new(Code::Stream, text);
                 let _ = search.pass_over(self, search.generation(), &e);
                 search.below = lowest as u64;
@@ -181,11 +181,11 @@ impl Search {
         fallible_vec::write(&mut self.passed_over, format_args!("; generation {generation} {e}"))
     }
 
-    /// Returns whether the generations that the ranks found are of one run, one shot and one action. They
+    /// Returns whether the generations that the ranks found are of one start, one shot and one action. They
     /// are if all ranks wrote all generations together. Called on all ranks.
     fn is_of_one_place(&self, agree_min: AgreeMin) -> Result<bool> {
         let place = |reader: &Reader| {
-            [reader.origin.run.number as i64, reader.header.shot, reader.header.it]
+            [reader.origin.start.number as i64, reader.header.shot, reader.header.it]
         };
         let place = self.found.as_ref().map_or([0; 3], |(_, reader)| place(reader));
         let mut is_one = true;

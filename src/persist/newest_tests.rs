@@ -104,7 +104,7 @@ fn agreed(have: &[&[u64]], damaged: &[&[u64]]) -> Vec<(Result<u64>, u64)> {
     let count = have.len() as u32;
     for (rank, have) in (0..).zip(have) {
         let mut store = Store::open(&path, rank, count, false).unwrap();
-        store.run.number = 1;
+        store.start.number = 1;
         for generation in 1..=have.iter().copied().max().unwrap_or(0) {
             assert_eq!(publish(&mut store, generation as i64), generation);
             if generation == 2 {
@@ -223,7 +223,7 @@ fn a_generation_that_is_not_of_one_shot_is_passed_over() {
                 None => {
                     let error = found.unwrap_err().to_string();
                     let texts =
-                        ["complete on all ranks", "; generation 1 is of different runs, shots"];
+                        ["complete on all ranks", "; generation 1 is of different starts, shots"];
                     assert!(texts.iter().all(|text| error.contains(text)), "{error}");
                 }
             }
@@ -232,17 +232,17 @@ fn a_generation_that_is_not_of_one_shot_is_passed_over() {
     }
 }
 
-/// A number tells which generation of a run it is, and not of which run: another one, on a node that was taken
-/// for lost, may have written a part of this number, of the same shot.
+/// A number does not tell which start of the program wrote it: one on a node that was taken for lost
+/// may have written a part of this number, of the same shot.
 #[test]
-fn parts_of_two_runs_are_no_generation() {
-    let path = folder("runs");
+fn parts_of_two_starts_are_no_generation() {
+    let path = folder("starts");
     let found = ranks(2, |rank, agree_min| {
         for shot in 1..=2 {
             let mut store = Store::open(&path, rank, 2, false).unwrap();
             Store::agree_numbers(Some(&mut store), agree_min).unwrap();
             if shot == 2 && rank == 1 {
-                store.run.number += 1;
+                store.start.number += 1;
             }
             publish(&mut store, shot);
         }

@@ -2,7 +2,7 @@
 //! removed when newer ones were read back.
 
 use super::container::{ContainerWriter, Reader};
-use super::format::{Header, Origin, RecordHead, Run, MOST_RANKS};
+use super::format::{Header, Origin, RecordHead, Start, MOST_RANKS};
 use super::journal::Line;
 use super::level::{Level, Lock, Temporary};
 use super::names::{FileName, LAST_GENERATION};
@@ -37,7 +37,7 @@ pub struct Store {
     verified: Vec<u64>,
     /// All ranks have published this generation or a newer one.
     pub(super) confirmed: u64,
-    pub(super) run: Run,
+    pub(super) start: Start,
     _lock: Lock,
     pub(super) strict: bool,
     process: Process,
@@ -76,7 +76,7 @@ impl Store {
             next: 1,
             verified: Vec::new(),
             confirmed: 0,
-            run: Run { number: random(), ..Run::default() },
+            start: Start { number: random(), ..Start::default() },
             strict,
             process: Process::current(),
         };
@@ -125,7 +125,7 @@ impl Store {
             ranks: self.ranks,
             confirmed: self.confirmed,
             time: now(),
-            run: self.run,
+            start: self.start,
         };
         let name = FileName::Temporary(self.next);
         // The number is used up even if this fails: other ranks give it to their part.
@@ -193,13 +193,13 @@ impl Store {
         });
     }
 
-    /// Notes that the run goes on from a generation: what is written from now on is of a run whose parent is
-    /// the generation's. Called on all ranks, with their parts of one generation.
+    /// Notes that the run goes on from a generation: what is written from now on is of a start whose parent
+    /// is the generation's. Called on all ranks, with their parts of one generation.
     pub fn went_on(&mut self, from: Origin) {
-        let (parent, from) = (from.run.number, from.generation);
-        let numbers = [self.run.number, parent, from];
+        let (parent, from) = (from.start.number, from.generation);
+        let numbers = [self.start.number, parent, from];
         let number = files::hash(numbers.into_iter().flat_map(u64::to_le_bytes));
-        self.run = Run { number: run_number(number), parent, from };
+        self.start = Start { number: start_number(number), parent, from };
     }
 
     /// Notes that this process has read a generation completely.
@@ -376,14 +376,14 @@ impl Finished {
     }
 }
 
-/// Returns the number of a run that follows from a number of 64 bits.
-fn run_number(number: u64) -> u64 {
+/// Returns the number of a start that follows from a number of 64 bits.
+fn start_number(number: u64) -> u64 {
     (number >> 1).max(1)
 }
 
-/// Returns a random number of a run, from the source that the system gives hash tables.
+/// Returns a random number of a start, from the source that the system gives hash tables.
 fn random() -> u64 {
-    run_number(RandomState::new().build_hasher().finish())
+    start_number(RandomState::new().build_hasher().finish())
 }
 
 fn now() -> i64 {

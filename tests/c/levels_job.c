@@ -163,7 +163,7 @@ static int list(const job_t *job, const char *path, int is_shared, file_t *files
     const int descriptor = open(file->path, O_RDONLY);
     if (descriptor < 0) continue;
     int64_t place[3] = {0, 0, 0};
-    /* Shot and action of a generation are at byte 32, and its run is at byte 72. */
+    /* Shot and action of a generation are at byte 32, and the start of the program is at byte 72. */
     file->is_damaged = pread(descriptor, place, 16, 32) != 16 || pread(descriptor, place + 2, 8, 72) != 8;
     const identity_t identity = identity_of(descriptor);
     close(descriptor);
@@ -236,7 +236,7 @@ static void show_folders(const job_t *job)
   static file_t files[MOST_FILES];
   const int n = list_all(job, files);
   for (int k = 0; k < n; k++)
-    fprintf(stderr, "  %s of rank %d: generation %lld, shot %lld, action %lld, run %llx%s\n",
+    fprintf(stderr, "  %s of rank %d: generation %lld, shot %lld, action %lld, start %llx%s\n",
             files[k].is_shared ? "shared" : "near", files[k].rank, (long long)files[k].generation,
             (long long)files[k].shot, (long long)files[k].it, (unsigned long long)files[k].run,
             files[k].is_damaged ? ", damaged" : "");

@@ -190,7 +190,7 @@ fn restored(levels: &[Folder]) -> std::result::Result<Restored, String> {
     }
     // Parts of different runs or places are no generation, whatever their number.
     let place =
-        |content: &Content| (content.origin.run.number, content.header.shot, content.header.it);
+        |content: &Content| (content.origin.start.number, content.header.shot, content.header.it);
     let right = |all: &[&Generation]| -> BTreeSet<_> {
         let mut first = BTreeMap::new();
         for found in all.iter().filter(|found| found.is_right()) {

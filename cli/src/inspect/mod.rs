@@ -31,7 +31,7 @@ pub struct Arguments {
     /// With --tree, more folders, such as those of runs that began with a clone
     #[arg(requires = "tree")]
     more: Vec<PathBuf>,
-    /// Show which run went on from which generation of which run
+    /// Show which start of the program went on from which generation
     #[arg(long, conflicts_with_all = ["records", "extract"])]
     tree: bool,
     /// List every record of each generation, not only those that are damaged

@@ -18,8 +18,8 @@ pub fn place(shot: i64, it: i64) -> String {
     }
 }
 
-/// The name of a run by its number; `None` for 0, which is none.
-pub fn run(number: u64) -> Option<String> {
+/// The name of a start by its number; `None` for 0, which is none.
+pub fn start(number: u64) -> Option<String> {
     (number != 0).then(|| format!("{number:016x}"))
 }
 
@@ -188,9 +188,9 @@ fn content_json(content: &Content) -> Map<String, Value> {
         ("it", header.it.into()),
         ("ranks", origin.ranks.into()),
         ("time", origin.time.into()),
-        ("run", run(origin.run.number).into()),
-        ("parent", run(origin.run.parent).into()),
-        ("from", origin.run.from.into()),
+        ("start", start(origin.start.number).into()),
+        ("parent", start(origin.start.parent).into()),
+        ("from", origin.start.from.into()),
         ("bytes", content.length.into()),
         ("fingerprint", fingerprint.into()),
         ("records", records.into()),

@@ -1,21 +1,21 @@
-//! Which run went on from which: the runs whose generations are in some folders, as a tree.
+//! Which start of the program went on from which: the starts whose generations are in some folders, as a tree.
 
 use super::folder::{Content, Found};
-use super::show::{place, run as run_name};
+use super::show::{place, start as start_name};
 use serde_json::{json, Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufWriter, Write};
 
-/// A run, as the generations say that are there.
+/// A start, as the generations say that are there.
 #[derive(Default)]
-struct Run {
-    /// The number of the parent and the generation from which this run went on; zeros: it began anew.
+struct Start {
+    /// The number of the parent and the generation from which this one went on; zeros: it began anew.
     parent: (u64, u64),
     /// Its generations by number.
     generations: BTreeMap<u64, Generation>,
 }
 
-/// A generation of a run, in whatever folders.
+/// A generation of a start, in whatever folders.
 struct Generation {
     shot: i64,
     it: i64,
@@ -24,12 +24,12 @@ struct Generation {
     right: BTreeMap<String, BTreeSet<u32>>,
 }
 
-/// The runs by number.
-pub struct Tree(BTreeMap<u64, Run>);
+/// The starts by number.
+pub struct Tree(BTreeMap<u64, Start>);
 
 impl Tree {
     pub fn of(all: &[Found]) -> Self {
-        let mut runs = BTreeMap::<u64, Run>::new();
+        let mut starts = BTreeMap::<u64, Start>::new();
         let mut seen = BTreeSet::new();
         for level in all.iter().flat_map(|found| &found.levels) {
             let folder = level.path.display().to_string();
@@ -39,9 +39,9 @@ impl Tree {
             for rank in &level.ranks {
                 for file in &rank.generations {
                     let Ok(Content { header, origin, .. }) = &file.content else { continue };
-                    let run = runs.entry(origin.run.number).or_default();
-                    run.parent = (origin.run.parent, origin.run.from);
-                    let of = run.generations.entry(file.number).or_insert_with(|| Generation {
+                    let start = starts.entry(origin.start.number).or_default();
+                    start.parent = (origin.start.parent, origin.start.from);
+                    let of = start.generations.entry(file.number).or_insert_with(|| Generation {
                         shot: header.shot,
                         it: header.it,
                         ranks: origin.ranks,
@@ -54,39 +54,39 @@ impl Tree {
                 }
             }
         }
-        Tree(runs)
+        Tree(starts)
     }
 
-    /// Prints the runs, each below the generation from which it went on.
+    /// Prints the starts, each below the generation from which it went on.
     pub fn text(&self) -> io::Result<()> {
         let mut out = BufWriter::new(io::stdout().lock());
-        let roots = self.0.iter().filter(|(_, run)| !self.0.contains_key(&run.parent.0));
-        for (number, run) in roots {
-            let (parent, from) = run.parent;
+        let roots = self.0.iter().filter(|(_, start)| !self.0.contains_key(&start.parent.0));
+        for (number, start) in roots {
+            let (parent, from) = start.parent;
             let origin = match parent {
                 0 => "began anew".into(),
-                _ => format!("went on from generation {from} of run {parent:016x}, of which nothing is left here"),
+                _ => format!("went on from generation {from} of start {parent:016x}, of which nothing is left here"),
             };
-            writeln!(out, "run {number:016x} {origin}")?;
+            writeln!(out, "start {number:016x} {origin}")?;
             self.below(*number, 1, &mut out)?;
         }
         out.flush()
     }
 
-    /// Prints a run's generations, and below each the runs that went on from it. No run is below itself: a
-    /// run is printed where its parent is, and a parent is printed once.
+    /// Prints the generations of a start, and below each the starts that went on from it. None is below itself: a
+    /// start is printed where its parent is, and a parent is printed once.
     fn below(&self, number: u64, depth: usize, out: &mut dyn Write) -> io::Result<()> {
         let indent = 2 * depth;
-        let Some(run) = self.0.get(&number) else { return Ok(()) };
+        let Some(start) = self.0.get(&number) else { return Ok(()) };
         let children = self.0.iter().filter(|(_, child)| child.parent.0 == number);
         let mut by_generation = BTreeMap::<u64, Vec<u64>>::new();
         for (child, of) in children {
             by_generation.entry(of.parent.1).or_default().push(*child);
         }
-        let gone = by_generation.keys().filter(|from| !run.generations.contains_key(from));
-        let numbers: BTreeSet<u64> = run.generations.keys().chain(gone).copied().collect();
+        let gone = by_generation.keys().filter(|from| !start.generations.contains_key(from));
+        let numbers: BTreeSet<u64> = start.generations.keys().chain(gone).copied().collect();
         for generation in numbers {
-            match run.generations.get(&generation) {
+            match start.generations.get(&generation) {
                 None => writeln!(out, "{:indent$}generation {generation}: not here", "")?,
                 Some(found) => {
                     let place = place(found.shot, found.it);
@@ -106,7 +106,7 @@ impl Tree {
             for child in by_generation.get(&generation).into_iter().flatten() {
                 writeln!(
                     out,
-                    "{:indent$}  run {child:016x} went on from generation {generation}",
+                    "{:indent$}  start {child:016x} went on from generation {generation}",
                     ""
                 )?;
                 self.below(*child, depth + 2, out)?;
@@ -115,7 +115,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Returns the runs for programs.
+    /// Returns the starts for programs.
     pub fn json(&self) -> Map<String, Value> {
         let generation = |(number, found): (&u64, &Generation)| {
             json!({
@@ -126,15 +126,15 @@ impl Tree {
                 "right": found.right,
             })
         };
-        let run = |(number, run): (&u64, &Run)| {
+        let start = |(number, start): (&u64, &Start)| {
             json!({
-                "run": run_name(*number),
-                "parent": run_name(run.parent.0),
-                "from": run.parent.1,
-                "generations": run.generations.iter().map(generation).collect::<Vec<_>>(),
+                "start": start_name(*number),
+                "parent": start_name(start.parent.0),
+                "from": start.parent.1,
+                "generations": start.generations.iter().map(generation).collect::<Vec<_>>(),
             })
         };
-        let runs: Vec<Value> = self.0.iter().map(run).collect();
-        Map::from_iter([("runs".to_owned(), runs.into())])
+        let starts: Vec<Value> = self.0.iter().map(start).collect();
+        Map::from_iter([("starts".to_owned(), starts.into())])
     }
 }

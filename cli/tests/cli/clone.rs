@@ -69,7 +69,7 @@ fn a_clone_has_the_newest_generation_of_all_ranks_or_the_one_that_is_asked_for()
 }
 
 #[test]
-fn a_tree_shows_which_run_went_on_from_which() {
+fn a_tree_shows_which_start_went_on_from_which() {
     let path = folder("tree");
     let of = |name: &str| path.join(name);
     run(&of("base"), 2);
@@ -81,7 +81,7 @@ fn a_tree_shows_which_run_went_on_from_which() {
     let folders = [of("long"), of("short")].map(|folder| folder.display().to_string());
     let options = ["--tree", &folders[0], &folders[1]];
     let output = lines(&of("base"), &options);
-    // The numbers of runs are random: they stand for themselves by the order in which they appear.
+    // The numbers of starts are random: they stand for themselves by the order in which they appear.
     let mut names = Vec::new();
     let mut shown = Vec::new();
     for line in &output {
@@ -107,11 +107,11 @@ fn a_tree_shows_which_run_went_on_from_which() {
         "      generation 5: start of shot 5; 1 of 1 ranks in base",
     ];
     let mut expected = vec![
-        "run R0 began anew",
+        "start R0 began anew",
         "  generation 2: start of shot 2; 1 of 1 ranks in long, 1 of 1 ranks in short",
-        "    run R1 went on from generation 2",
+        "    start R1 went on from generation 2",
     ];
-    let second = "    run R2 went on from generation 2";
+    let second = "    start R2 went on from generation 2";
     if short_first {
         expected.extend([short, second]);
         expected.extend(base);
@@ -123,7 +123,7 @@ fn a_tree_shows_which_run_went_on_from_which() {
     // Without the folder of its parent a run is shown by itself.
     let alone = lines(&of("base"), &["--tree"]);
     assert_eq!(alone.len(), 3);
-    assert!(alone[0].contains(" went on from generation 2 of run "), "{alone:?}");
+    assert!(alone[0].contains(" went on from generation 2 of start "), "{alone:?}");
     assert!(alone[0].ends_with(", of which nothing is left here"), "{alone:?}");
     fs::remove_dir_all(path).unwrap();
 }

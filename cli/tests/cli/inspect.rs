@@ -40,7 +40,7 @@ pub(super) fn json_of(folder: &Path) -> Value {
     serde_json::from_slice(&inspect(folder, &["--json"]).stdout).unwrap()
 }
 
-/// Opens the store of a rank of run 7.
+/// Opens the store of a rank, in start 7 of the program.
 pub(super) fn opened(path: &Path, rank: u32, ranks: u32) -> Store {
     let mut store = Store::open(path, rank, ranks, false).unwrap();
     let least = &mut |value: i64| Ok(if value < 0 { value } else { 7 });
