@@ -2522,7 +2522,7 @@ gpuzip_status_t gpuzip_persist_due(struct gpuzip_t *handle,
  that shot and holds the arrays with `scope` 0. Within a shot, after the work of the current action and
  before the next one, the generation is of this action and holds all arrays, the stored snapshots as
  they are, and the position in the schedule; the shot number is the same as before the shot. A session
- with algorithm online or with other sessions on its schedule writes generations between shots only.
+ with other sessions on its schedule, such as those of several devices, writes generations between shots only.
 
  Names of arrays that begin with "gpuzip " are the library's own: an array with such a name is
  GPUZIP_ERR_ARGUMENT.

@@ -36,6 +36,18 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let ranks = found.ranks();
     let folders: Vec<&Path> = found.levels.iter().map(|level| level.path.as_path()).collect();
+    // Of all ranks or of none.
+    for rank in &ranks {
+        let levels = found.levels.iter().flat_map(|level| &level.ranks);
+        let mut own = levels.filter(|of| of.rank == *rank).flat_map(|of| &of.generations);
+        if !own.any(|of| of.number == generation && of.is_right()) {
+            let text = format!(
+                "{}: rank {rank} has no right generation {generation} there, so nothing is cloned: gpuzip inspect lists what there is",
+                from.display()
+            );
+            return Err(Error::new(Code::Io, text).into());
+        }
+    }
     let (mut bytes, mut links, mut of) = (0, 0, String::new());
     for rank in &ranks {
         let cloned = clone_generation(&folders, *rank, generation, to)
@@ -46,7 +58,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let count = ranks.len();
     println!(
-        "generation {generation}, {of}: files of {count} ranks, {}, of which {links} share their bytes with {}",
+        "generation {generation}, {of}: files of {count} rank(s), {}, of which {links} share their bytes with {}",
         size(bytes),
         from.display()
     );

@@ -100,7 +100,7 @@ pub unsafe extern "C" fn gpuzip_persist_open(
         }
         let (rank, ranks) = (given.rank, given.ranks.max(i32::from(given.ranks == 0)));
         if !(0..ranks.max(1)).contains(&rank) || ranks < 1 {
-            return fail!(Argument, "options->rank = {rank}, options->ranks = {ranks}: ranks is at least 1, and rank a number from 0 to ranks - 1");
+            return fail!(Argument, "options->rank = {rank}, options->ranks = {}: ranks is at least 1 (0 stands for 1), and rank a number from 0 to ranks - 1", given.ranks);
         }
         let (rank, ranks) = (rank as u32, ranks as u32);
         let least = agree_min(given.agree_min, User(given.user), ranks)?;
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn gpuzip_persist_due(
 /// that shot and holds the arrays with `scope` 0. Within a shot, after the work of the current action and
 /// before the next one, the generation is of this action and holds all arrays, the stored snapshots as
 /// they are, and the position in the schedule; the shot number is the same as before the shot. A session
-/// with algorithm online or with other sessions on its schedule writes generations between shots only.
+/// with other sessions on its schedule, such as those of several devices, writes generations between shots only.
 ///
 /// Names of arrays that begin with "gpuzip " are the library's own: an array with such a name is
 /// GPUZIP_ERR_ARGUMENT.

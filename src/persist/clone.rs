@@ -59,6 +59,13 @@ fn clone_level(
             }
         };
         let to = Level::open(to, from.rank, strict)?;
+        if to.is_same_folder(from)? {
+            return fail!(
+                Argument,
+                "{} is the folder of the run: name a new one",
+                to.path.display()
+            );
+        }
         let _lock = to.lock()?;
         to.sweep()?;
         if let Some(other) = to.generations()?.last() {

@@ -35,6 +35,8 @@ fn a_clone_stays_when_the_run_goes_on_and_many_runs_begin_with_it() {
     }
     let cloned = store.clone_to(&kept).unwrap();
     assert_eq!((cloned.shot, cloned.it, cloned.is_link), (2, -1, true));
+    let error = store.clone_to(&kept.join("../run")).unwrap_err();
+    assert!(error.message.contains("is the folder of the run: name a new one"), "{error}");
     let number = |path: &Path| fs::metadata(file(path, 0, 2)).unwrap().ino();
     assert_eq!(number(&own), number(&kept), "one file with two names");
     for shot in 3..=6 {

@@ -64,8 +64,12 @@ impl Level {
 
     /// Whether the folder has a generation, which may be damaged.
     pub fn has(&self, generation: u64) -> bool {
-        let name = FileName::Generation(generation).text(self.rank);
-        generation > 0 && self.folder.open_to_read(name.as_ref()).is_ok()
+        generation > 0 && self.has_file(FileName::Generation(generation))
+    }
+
+    /// Whether the folder has a file of the rank, whatever is in it.
+    pub fn has_file(&self, name: FileName) -> bool {
+        self.folder.open_to_read(name.text(self.rank).as_ref()).is_ok()
     }
 
     /// Takes the rank's lock.

@@ -141,6 +141,33 @@ fn folders_that_cannot_be_levels_are_named() {
     fs::remove_dir_all(path).unwrap();
 }
 
+/// A clone that were given the shared folder of another run would go on from that run's generations, and
+/// remove them later.
+#[test]
+fn a_clone_gets_a_shared_folder_of_its_own() {
+    let (path, mut store) = two_levels("clone-shared");
+    let (shared, kept) = (path.join("shared"), path.join("kept"));
+    next(&mut store, 1).1.unwrap().ship(&mut all).unwrap();
+    store.clone_to(&kept).unwrap();
+    let mut begun = Store::open(&kept, 0, 1, false).unwrap();
+    let error = begun.share(&shared).unwrap_err();
+    for text in [
+        "shared has restart files of a run",
+        "kept, such as a clone",
+        "persist_shared_dir of its own",
+    ] {
+        assert!(error.message.contains(text), "{text}: {error}");
+    }
+    begun.share(&path.join("other")).unwrap();
+    drop((store, begun));
+    // The run itself, also with a torn order, and one without files of its own.
+    let node = path.join("node");
+    fs::write(node.join(FileName::Order.text(0)), "torn").unwrap();
+    Store::open(&node, 0, 1, false).unwrap().share(&shared).unwrap();
+    Store::open(&path.join("new"), 0, 1, false).unwrap().share(&shared).unwrap();
+    fs::remove_dir_all(path).unwrap();
+}
+
 #[test]
 fn one_process_copies_for_a_folder() {
     let (path, mut store) = two_levels("flusher");

@@ -86,7 +86,8 @@ impl Store {
     }
 
     /// Gives the store a second level: a folder that outlives the node, such as one of a parallel file
-    /// system. A [`Shipper`] copies generations there. To be called before the first generation is begun.
+    /// system. A [`Shipper`] copies generations there. To be called before the first generation is begun. Fails if
+    /// both folders have generations and nothing was to be copied from the one to the other: they are of two runs.
     pub fn share(&mut self, dir: &Path) -> Result<()> {
         let level = Level::open(dir, self.near.rank, self.strict)?;
         if level.is_same_folder(&self.near)? {
@@ -94,6 +95,18 @@ impl Store {
                 Config,
                 "persist_dir and persist_shared_dir are one folder, {}: name a second one, or leave persist_shared_dir away",
                 dir.display()
+            );
+        }
+        // A folder whose generations were to be copied has an order, and one without a journal has files that were
+        // brought there, such as by `gpuzip_mpi_recover`.
+        let is_other =
+            self.near.has_file(FileName::Journal) && !self.near.has_file(FileName::Order);
+        if is_other && !level.generations()?.is_empty() {
+            return fail!(
+                Config,
+                "{} has restart files of a run, and those in {}, such as a clone, were never copied there: give this run a persist_shared_dir of its own, or an empty persist_dir, with which it goes on from the shared one",
+                dir.display(),
+                self.near.path.display()
             );
         }
         self.next = self.next.max(1 + level.last_number()?);

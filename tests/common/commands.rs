@@ -166,7 +166,6 @@ pub const NOT_RUN: &[(&str, &[&str])] = &[
             "gpuzip flushd",
             "gpuzip plan --codec-threads 1",
             "gpuzip plan --disk-budget 1T --disk-gbs 6,4",
-            "gpuzip plan --mtbf 6h",
             "gpuzip plan --ranks",
             "gpuzip plan --sequence-ratio",
             "gpuzip report",

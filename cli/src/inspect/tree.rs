@@ -33,7 +33,7 @@ impl Tree {
         let mut seen = BTreeSet::new();
         for level in all.iter().flat_map(|found| &found.levels) {
             let folder = level.path.display().to_string();
-            if !seen.insert(folder.clone()) {
+            if !seen.insert(level.path.canonicalize().unwrap_or_else(|_| level.path.clone())) {
                 continue;
             }
             for rank in &level.ranks {

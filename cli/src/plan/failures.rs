@@ -186,7 +186,11 @@ impl FailureOptions {
             "As a configuration. A session counts of a generation the application's wait and the processor time of the thread that writes it:"
                 .into(),
         );
-        lines.push(format!("persist_overhead = {overhead:.4}"));
+        // 0 would stand for the default.
+        lines.push(match overhead {
+            ..0.001 => format!("persist_overhead = {overhead:.2e}"),
+            _ => format!("persist_overhead = {overhead:.4}"),
+        });
         let Value::Object(values) = values else { return Ok(Default::default()) };
         Ok((values, lines))
     }

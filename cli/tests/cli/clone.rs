@@ -49,7 +49,7 @@ fn a_clone_has_the_newest_generation_of_all_ranks_or_the_one_that_is_asked_for()
         text(&output.stdout).to_owned()
     };
     let told = right("newest", &[]);
-    assert!(told.starts_with("generation 3, start of shot 3: files of 2 ranks, "), "{told}");
+    assert!(told.starts_with("generation 3, start of shot 3: files of 2 rank(s), "), "{told}");
     assert!(told.contains("of which 2 share their bytes with"), "{told}");
     damage(&generation(&own, 1, 3), END + 1);
     assert!(json_of(&path.join("newest"))["restored"].is_null(), "one file, two names");
@@ -59,11 +59,12 @@ fn a_clone_has_the_newest_generation_of_all_ranks_or_the_one_that_is_asked_for()
     assert_eq!((&restored["generation"], &restored["missing"]), (&1.into(), &0.into()));
     for (to, options, reason) in [
         ("first", &[][..], "has generation 1 of rank 0: give each clone a folder of its own"),
-        ("none", &["--generation", "9"], "g000000000009.gen"),
+        ("none", &["--generation", "9"], "rank 0 has no right generation 9 there"),
         ("none", &["--generation", "3"], "rank 1"),
     ] {
         let output = clone(&own, &path.join(to), options);
         assert!(!output.status.success() && text(&output.stderr).contains(reason), "{output:?}");
+        assert!(to != "none" || !path.join(to).exists());
     }
     fs::remove_dir_all(path).unwrap();
 }

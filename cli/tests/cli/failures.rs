@@ -1,6 +1,6 @@
 //! What `gpuzip plan --mtbf` tells of nodes that fail.
 
-use super::{gpuzip, json, number};
+use super::{gpuzip, json, number, succeeds};
 
 const SURVEY: &str = "plan --steps 60000 --state-bytes 1G --forward-ms 10 --device-budget 4G --host-budget 40G --disk-gbs 2 \
     --ranks 8 --ranks-per-node 2 --shots 80";
@@ -119,4 +119,14 @@ fn failures_without_a_unit_or_without_an_end_are_refused() {
         let message = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(2) && message.contains(part), "{options}: {message}");
     }
+}
+
+/// 0 would stand for the default, 3.5 %.
+#[test]
+fn a_small_overhead_is_not_printed_as_zero() {
+    let line = "plan --steps 2000 --state-bytes 1M --forward-ms 1000 --host-budget 20M --disk-gbs 2 --mtbf 90d --checkpoint-s 0.01";
+    let shown = succeeds(line);
+    let (_, value) = shown.split_once("persist_overhead = ").unwrap();
+    let value: f64 = value.lines().next().unwrap().parse().unwrap();
+    assert!((2e-5..5e-5).contains(&value), "{shown}");
 }
