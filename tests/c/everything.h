@@ -58,6 +58,7 @@ typedef struct {
   int in_hand; /* zero copy: 1 + the state of a RESTORE whose memory was not given back, else 0 */
   memo_t memos[GENERATIONS];
   int memos_kept, restarts_left;
+  int holds;                         /* the session has written a generation, or has found one */
   int cloned;                        /* the run has begun with a clone, and has not found it yet */
   int64_t image[2], wave[3];         /* arrays in the restart files, */
   unsigned char *live;               /* and the live state, if the program has no copy of it */

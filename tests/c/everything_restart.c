@@ -93,6 +93,7 @@ int32_t write_generation(job_t *job, int within)
   if (status == GPUZIP_OK && once_in(&job->random, 2))
     IN(job, status, gpuzip_persist_wait(job->handles[0]));
   job->counts->written += status == GPUZIP_OK;
+  job->holds |= status == GPUZIP_OK;
   return status;
 }
 
@@ -165,6 +166,7 @@ int32_t open_again(job_t *job)
   uint64_t before = job->faults_before;
   int32_t status;
   for (;;) {
+    job->holds = 0;
     status = open_sessions(job);
     if (status == GPUZIP_OK && job->persist) status = open_folder(job);
     if (status == GPUZIP_OK || faults_made() == before) return status;
@@ -222,7 +224,7 @@ static int clone(job_t *job)
   random_t random = job->random; /* the choices of the rest stay as they are */
   int32_t status = GPUZIP_ERR_STATE;
   (void)once_in(&random, 2); /* the choice of lose_node */
-  if (job->handles[0] == NULL || job->memos_kept == 0 || faults_made() != job->faults_before) return 0;
+  if (job->handles[0] == NULL || !job->holds || faults_made() != job->faults_before) return 0;
   if (!once_in(&random, 3)) return 0;
   unlink_all(job->clone);
   IN(job, status, gpuzip_persist_clone(job->handles[0], job->clone));
@@ -233,8 +235,13 @@ static int clone(job_t *job)
 /* Begins another run with the clone: nothing else is left. */
 static void begin_with_clone(job_t *job)
 {
-  unlink_all(job->folder), unlink_all(job->shared);
-  CHECK(rmdir(job->folder) == 0 && rename(job->clone, job->folder) == 0, "%s cannot be moved", job->clone);
+  int is_moved = 0;
+  for (uint64_t before = UINT64_MAX; !is_moved && before != faults_made();) {
+    before = faults_made();
+    unlink_all(job->folder), unlink_all(job->shared);
+    is_moved = (rmdir(job->folder) == 0 || errno == ENOENT) && rename(job->clone, job->folder) == 0;
+  }
+  CHECK(is_moved, "%s cannot be moved", job->clone);
   job->cloned = 1;
   job->counts->clones++;
 }
@@ -248,12 +255,13 @@ static int32_t restart_as(job_t *job, const void *profile, uint64_t bytes,
   if (is_cloned) begin_with_clone(job);
   else lose_node(job);
   job->now.steps = job->memos[job->memos_kept - 1].now.steps;
+  job->holds = 0;
   int32_t status = open_sessions(job);
   if (status == GPUZIP_OK) status = open_folder(job);
   if (status == GPUZIP_OK && bytes > 0)
     IN(job, status, gpuzip_profile_import(job->handles[0], profile, bytes));
   if (status == GPUZIP_OK) IN(job, status, gpuzip_persist_find(job->handles[0], found));
-  if (status == GPUZIP_OK) job->cloned = 0;
+  if (status == GPUZIP_OK) job->cloned = 0, job->holds = found->generation != 0;
   job->tuned = 0;
   job->in_hand = 0;
   memset(job->given, 0, sizeof job->given);
