@@ -20,9 +20,9 @@ const TILE: usize = 64;
 
 /// A block of data or of parity.
 pub enum Block<'a> {
-    /// Its bytes are known.
+    /// The bytes of the block are known.
     Present(&'a [u8]),
-    /// Its bytes are to be computed.
+    /// The bytes of the block are to be computed.
     Wanted(&'a mut [u8]),
     /// Its bytes are not known, and nobody asks for them.
     Absent,

@@ -70,7 +70,7 @@ enum Told {
 
 /// A file that was written.
 struct Written {
-    /// Its path below the folder.
+    /// The path of the file, below the folder that is written.
     file: PathBuf,
     head: RecordHead,
     /// The number of the field in the state, where a snapshot has several.

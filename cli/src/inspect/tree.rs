@@ -11,7 +11,7 @@ use std::io::{self, BufWriter, Write};
 struct Start {
     /// The number of the parent and the generation from which this one went on; zeros: it began anew.
     parent: (u64, u64),
-    /// Its generations by number.
+    /// The generations of the start, by number.
     generations: BTreeMap<u64, Generation>,
 }
 
