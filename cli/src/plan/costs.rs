@@ -218,7 +218,8 @@ pub struct Machine {
     pub codec_threads: Option<u32>,
     /// Whether it runs on a CPU, with one memory and no link.
     pub cpu: bool,
-    /// The file of the profile, if one was given.
+    /// The profile that was given, and its file.
+    pub measured: Option<Profile>,
     pub profile_file: Option<PathBuf>,
     /// Bytes of a state that its successor's snapshot has too: the shared time level; 0: none.
     pub previous_bytes: u64,
@@ -327,7 +328,7 @@ impl CostOptions {
         };
         let codecs = self.codecs(measured.as_ref(), cpu);
         let is_measured = measured.is_some();
-        let profile = self.speeds(measured, state_bytes, cpu)?;
+        let profile = self.speeds(measured.clone(), state_bytes, cpu)?;
         Profile {
             codecs: codecs.iter().map(|codec| codec.figures.clone()).collect(),
             ..profile.clone()
@@ -357,6 +358,7 @@ impl CostOptions {
             zero_copy: self.zero_copy,
             codec_threads: self.codec_threads,
             cpu,
+            measured,
             profile_file: self.profile.clone(),
             previous_bytes: self.shared_bytes.unwrap_or(0),
             layout,
@@ -663,15 +665,23 @@ impl Machine {
         }
     }
 
-    /// Whether these are the costs that a session without a profile assumes.
-    pub fn is_assumed(&self) -> bool {
-        let typical = Profile::typical(self.cpu, self.state_bytes, 0.0);
-        let is_typical = |NamedCodec { figures, is_told, .. }: &NamedCodec| {
-            let typical = CodecProfile::typical(0, figures.ratio, self.cpu);
-            *is_told && *figures == typical
+    /// Says from where a session has these costs. `is_written`: this command writes them to a file.
+    pub fn costs_of_session(&self, is_written: bool) -> &'static str {
+        let is_profile = |other: &Profile| {
+            self.profile == Profile { backend: self.profile.backend, ..other.clone() }
         };
-        self.profile == Profile { backend: self.profile.backend, ..typical }
+        let is_typical = |NamedCodec { figures, is_told, .. }: &NamedCodec| {
+            *is_told && *figures == CodecProfile::typical(0, figures.ratio, self.cpu)
+        };
+        if is_written || self.measured.as_ref().is_some_and(is_profile) {
+            "It has these costs from the profile_path below."
+        } else if is_profile(&Profile::typical(self.cpu, self.state_bytes, 0.0))
             && self.codecs.iter().all(is_typical)
+        {
+            "Without a profile it assumes these costs."
+        } else {
+            "Without a profile it assumes others: --profile-out FILE writes these, for profile_path."
+        }
     }
 
     /// The number of threads that may code beside the application's.

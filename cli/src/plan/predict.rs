@@ -98,8 +98,11 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
             "ranked".into(),
             shown.iter().map(|c| Value::Object(row(c, &machine))).collect(),
         );
-        let auto = searched.as_ref().map(|searched| searched.auto.simulation.makespan);
-        values.insert("auto_s".into(), json!(auto));
+        if let Some(Searched { auto, .. }) = &searched {
+            values.insert("auto_s".into(), json!(auto.simulation.makespan));
+            let text = of_session(arguments, best, &machine, auto);
+            values.insert("session".into(), text.replace('\n', " ").into());
+        }
         values.insert("levers".into(), levers.json());
         values.insert("levers_left_out".into(), json!(levers.left_out));
         values.insert("costs".into(), machine.costs_json());
@@ -240,7 +243,8 @@ fn closing(
     if let Some(Searched { auto, .. }) = searched {
         writeln!(out, "\n{}", of_session(arguments, best, machine, auto))?;
     }
-    writeln!(out, "\nThe quickest plan as a configuration, for gpuzip_config_load:")?;
+    let which = if arguments.schedule.is_auto() { "This" } else { "The quickest" };
+    writeln!(out, "\n{which} plan as a configuration, for gpuzip_config_load:")?;
     for line in paste::lines(best, machine, arguments) {
         writeln!(out, "{line}")?;
     }
@@ -255,14 +259,6 @@ fn of_session(
     machine: &Machine,
     auto: &Candidate,
 ) -> String {
-    let is_profile_named = machine.profile_file.is_some() && arguments.survey.survey().is_none();
-    let costs = if arguments.profile_out.is_some() || is_profile_named {
-        "the profile_path below has them"
-    } else if machine.is_assumed() {
-        "without a profile it assumes them"
-    } else {
-        "without a profile it assumes others: --profile-out FILE writes these, for profile_path"
-    };
     let plan = match is_no_slower(auto, best) {
         true => "this plan".into(),
         false => format!(
@@ -273,9 +269,11 @@ fn of_session(
         ),
     };
     format!(
-        "With checkpointing_algorithm = auto, the budgets below and these costs ({costs}) a session chooses {plan}.\n\
+        "With checkpointing_algorithm = auto, these costs and the budgets below a session chooses {plan}.\n\
+         {}\n\
          It plans otherwise by what it alone knows: speeds that gpuzip_autotune has measured, free memory where no budget is set, a disk with less\n\
-         room than disk_budget."
+         room than disk_budget.",
+        machine.costs_of_session(arguments.profile_out.is_some())
     )
 }
 

@@ -296,7 +296,7 @@ fn without_profile() -> Vec<(i64, [u64; 2], &'static str, Vec<Same>)> {
         (100, even, "--device-budget 3M --host-budget 20M", vec![]),
         (100, even, "--device-budget 6M --host-budget 20M", vec![]),
         (600, even, "--device-budget 3495996 --host-budget 3865521", vec![]),
-        (2500, even, "--device-budget 9M --host-budget 70M", vec![]),
+        (2100, even, "--device-budget 9M --host-budget 70M", vec![]),
         (300, even, "--device-budget 9M", vec![]),
         (20, even, "--device-budget 2M --host-budget 3M", vec![]),
         (300, padded, "--device-budget 92160 --host-budget 184320", vec![]),
@@ -314,7 +314,7 @@ fn without_profile() -> Vec<(i64, [u64; 2], &'static str, Vec<Same>)> {
         (300, even, "--host-budget 9M", vec![zero_copy, every]),
         (300, even, "--host-budget 9M", vec![levels]),
         (300, even, "--host-budget 9M", vec![coded]),
-        (200, even, "--host-budget 9M --disk-budget 60M", vec![coded, sweeps]),
+        (60, even, "--host-budget 4M --disk-budget 9M", vec![coded, sweeps]),
     ]
 }
 
@@ -382,9 +382,10 @@ fn a_session_without_a_profile_chooses_the_plan_that_is_shown() {
             let session = Session::new(config, steps, &fields).unwrap();
             assert_eq!(session.plan().unwrap().to_string(), plan.to_string(), "{line}");
         }
-        let (best, text) = (json(&line), super::succeeds(&line));
+        let best = json(&line);
+        let text = best["session"].as_str().unwrap();
         assert_eq!(best["auto_s"], shown["predicted_s"], "{line}");
-        assert!(text.contains("(without a profile it assumes them)"), "{text}");
+        assert!(text.contains("Without a profile it assumes these costs."), "{text}");
         if number(&best, "predicted_s") < number(&shown, "predicted_s") * (1.0 - 1e-9) {
             assert!(text.contains("slower, which --algorithm auto shows."), "{text}");
             quicker += 1;
@@ -396,6 +397,32 @@ fn a_session_without_a_profile_chooses_the_plan_that_is_shown() {
     }
     println!("the same plan {same} times, a quicker one {quicker} times");
     assert!(same >= 10 && quicker >= 2, "{same} and {quicker}");
+}
+
+/// The command says from where a session has the costs that it planned with.
+#[test]
+fn a_session_may_assume_other_costs() {
+    let file = temporary("other-costs.profile", &Profile::typical_gpu(4096).to_bytes());
+    let [rest, file] =
+        ["plan --steps 40 --device-budget 20K --host-budget 40K", file.to_str().unwrap()];
+    for (told, part) in [
+        ("--state-bytes 4096".into(), "Without a profile it assumes these costs."),
+        ("--state-bytes 4096 --gpu a100-40".into(), "Without a profile it assumes these costs."),
+        ("--state-bytes 4096 --link-gbs 24".into(), "assumes others: --profile-out FILE writes"),
+        ("--state-bytes 4096 --ratio 4 --codec-gbs 9".into(), "assumes others: --profile-out"),
+        ("--state-bytes 4096 --ranks 4 --ranks-per-node 4".into(), "assumes others"),
+        (format!("--profile {file}"), "from the profile_path below."),
+        (format!("--profile {file} --link-gbs 24"), "assumes others: --profile-out FILE writes"),
+        (format!("--profile {file} --link-gbs 24 --profile-out {file}"), "the profile_path below."),
+    ] {
+        let text = super::succeeds(&format!("{rest} {told}"));
+        assert!(text.contains(part), "{told}: {text}");
+        let auto = super::succeeds(&format!("{rest} {told} --algorithm auto"));
+        assert!(auto.contains("a session chooses this plan.\n"), "{told}: {auto}");
+    }
+    let auto = format!("{rest} --state-bytes 4096 --algorithm auto");
+    super::is_refused(&format!("{auto} --thorough"), "--thorough with --algorithm auto");
+    assert!(super::succeeds(&auto).contains("This plan as a configuration"));
 }
 
 #[test]
