@@ -303,7 +303,8 @@ fn without_profile() -> Vec<(i64, [u64; 2], &'static str, Vec<Same>)> {
         (400, even, "--device-budget 4M --host-budget 8M --disk-budget 60M", vec![]),
         (300, even, "--device-budget 4M --host-budget 20M", vec![zero_copy]),
         (300, even, "--device-budget 4M --host-budget 20M", vec![levels]),
-        (300, even, "--device-budget 9M --host-budget 20M", vec![coded]),
+        (300, even, "--device-budget 4500K --host-budget 4M", vec![coded]),
+        (600, even, "--device-budget 2500K --host-budget 1500K", vec![coded]),
         (100, padded, "--device-budget 400K --host-budget 1M", vec![coded, zero_copy]),
         (900, even, "--device-budget 4M --host-budget 20M", vec![every, slots]),
         (200, even, "--device-budget 4M --host-budget 20M", vec![sweeps]),
@@ -313,7 +314,7 @@ fn without_profile() -> Vec<(i64, [u64; 2], &'static str, Vec<Same>)> {
         (300, even, "--host-budget 9M --disk-budget 60M", vec![]),
         (300, even, "--host-budget 9M", vec![zero_copy, every]),
         (300, even, "--host-budget 9M", vec![levels]),
-        (300, even, "--host-budget 9M", vec![coded]),
+        (1000, even, "--host-budget 3M", vec![coded]),
         (60, even, "--host-budget 4M --disk-budget 9M", vec![coded, sweeps]),
     ]
 }
@@ -323,7 +324,7 @@ fn without_profile() -> Vec<(i64, [u64; 2], &'static str, Vec<Same>)> {
 /// command shows the same plan or a quicker one, and says which.
 #[test]
 fn a_session_without_a_profile_chooses_the_plan_that_is_shown() {
-    let (mut same, mut quicker) = (0, 0);
+    let (mut same, mut quicker, mut stored) = (0, 0, BTreeMap::new());
     for (steps, [count, values], budgets, told) in without_profile() {
         let mut line = format!("plan --steps {steps} --fields {count}*{values} {budgets}");
         told.iter().for_each(|(option, _)| line += &format!(" {option}"));
@@ -368,6 +369,7 @@ fn a_session_without_a_profile_chooses_the_plan_that_is_shown() {
             [plan.counts.h2d, plan.counts.d2h],
         );
         let configuration = &shown["configuration"];
+        *stored.entry(configuration["stored"].to_string()).or_insert(0) += 1;
         let names = ["checkpointing_snaps", "cache_capacity", "raw_slots", "slot_bytes"];
         let of_command = (
             configuration["checkpointing_algorithm"].as_str().unwrap(),
@@ -395,8 +397,12 @@ fn a_session_without_a_profile_chooses_the_plan_that_is_shown() {
             same += 1;
         }
     }
-    println!("the same plan {same} times, a quicker one {quicker} times");
+    println!("the same plan {same} times, a quicker one {quicker} times: {stored:?}");
     assert!(same >= 10 && quicker >= 2, "{same} and {quicker}");
+    assert!(["ratio 4", "raw, shared"].iter().all(|part| {
+        let has_part = |(name, _): &(&String, &i32)| name.contains(part);
+        stored.iter().filter(has_part).map(|(_, count)| count).sum::<i32>() >= 2
+    }));
 }
 
 /// The command says from where a session has the costs that it planned with.
