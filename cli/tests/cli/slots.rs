@@ -305,6 +305,8 @@ fn without_profile() -> Vec<(i64, [u64; 2], &'static str, Vec<Same>)> {
         (300, even, "--device-budget 4M --host-budget 20M", vec![levels]),
         (300, even, "--device-budget 4500K --host-budget 4M", vec![coded]),
         (600, even, "--device-budget 2500K --host-budget 1500K", vec![coded]),
+        // A device without room for the work space of the codec.
+        (90, even, "--device-budget 1050K --host-budget 9M", vec![coded]),
         (100, padded, "--device-budget 400K --host-budget 1M", vec![coded, zero_copy]),
         (900, even, "--device-budget 4M --host-budget 20M", vec![every, slots]),
         (200, even, "--device-budget 4M --host-budget 20M", vec![sweeps]),
