@@ -218,8 +218,9 @@ pub struct Machine {
     pub codec_threads: Option<u32>,
     /// Whether it runs on a CPU, with one memory and no link.
     pub cpu: bool,
-    /// The profile that was given, and its file.
+    /// The profile that was given, if one was.
     pub measured: Option<Profile>,
+    /// Its file.
     pub profile_file: Option<PathBuf>,
     /// Bytes of a state that its successor's snapshot has too: the shared time level; 0: none.
     pub previous_bytes: u64,
