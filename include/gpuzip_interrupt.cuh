@@ -3,32 +3,36 @@
  * Header only, C++11, for nvcc; NVRTC takes the part for the device. docs/restart.md is the page.
  *
  * gpuzip itself stops between actions only. This header is for the application's own kernels, after Baird, Fensch,
- * Scholz and Sinkarovs, "Lightweight soft interrupts for CUDA kernels": each block asks at its start, and where the
+ * Scholz and Šinkarovs, "Lightweight soft interrupts for CUDA kernels": each block asks at its start, and where the
  * kernel says so, whether it shall leave off. A word of device memory for each block notes whether the block is done,
  * or how many iterations of it are. The same launch with the same arguments later runs what is missing, also in
  * another process that has read the words and the other arrays from a generation.
  *
- *     GPUZIP_KERNEL(step, (float *u, unsigned times), (u, times))
- *     {
- *       const size_t at = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
- *       for (unsigned i = GPUZIP_KERNEL_FIRST; i < times; i++) {
- *         GPUZIP_KERNEL_CHECK(i);
- *         u[at] += 0.5f * u[at];
- *       }
- *     }
- *     ...
- *     status = GPUZIP_KERNEL_LAUNCH(&kernel, step, grid, block, 0, stream, u, times);
+ *     GPUZIP_KERNEL(step, (float *u, unsigned times), (u, times))       defines the kernel; its body follows
+ *     GPUZIP_KERNEL_CHECK(i);                                           in the body
+ *     GPUZIP_KERNEL_LAUNCH(&kernel, step, grid, block, 0, stream, u, times);
  *
- * What the blocks of a kernel do must not depend on each other, and a block may leave off only where all that it
- * needs to go on is in global memory: its registers and shared memory are lost.
+ * The blocks of a kernel do not depend on each other, and a block may leave off only where all that it needs to go
+ * on is in global memory: its registers and shared memory are lost.
  *
  * The flag that the blocks read is in device memory, and the host sets it with a copy of 4 bytes in a stream of its
  * own. A flag in the host's memory would need no copy, but each block would read it over the link to the host, which
  * gpuzip's transfers fill; the flag on the device is read from the L2 cache. A copy from page-locked memory needs no
- * multiprocessor, and so runs while a kernel has them all; it waits for the copies before it, which take milliseconds.
+ * multiprocessor, and so runs beside a kernel that has them all; it waits for transfers that go in its direction.
  */
 #ifndef GPUZIP_INTERRUPT_CUH
 #define GPUZIP_INTERRUPT_CUH
+
+#ifndef __CUDACC_RTC__
+#include <cuda_runtime.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <algorithm>
+#include <type_traits>
+#include "gpuzip.h"
+#endif
 
 /* What a kernel of GPUZIP_KERNEL gets before its own arguments: two arrays of a gpuzip_kernel_t. */
 typedef struct gpuzip_interrupt_t {
@@ -62,9 +66,7 @@ typedef struct gpuzip_interrupt_t {
  * what GPUZIP_KERNEL_FIRST will be when the block goes on. A barrier, as __syncthreads: all threads of the block
  * come here, or none. */
 #define GPUZIP_KERNEL_CHECK(iterations) \
-  do { \
-    if (gpuzip_block_leaves(gpuzip_block, (iterations))) return; \
-  } while (0)
+  do if (gpuzip_block_leaves(gpuzip_block, (iterations))) return; while (0)
 
 /* In the body of a kernel: the iterations that were done when the block left off; 0 at its first start. */
 #define GPUZIP_KERNEL_FIRST (gpuzip_block.first)
@@ -113,14 +115,6 @@ __device__ __forceinline__ void gpuzip_block_end(const gpuzip_block_t &block)
 #endif
 
 #ifndef __CUDACC_RTC__
-#include <cuda_runtime.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
-
-#include "gpuzip.h"
-
 /* GPUZIP_KERNEL_LAUNCH: blocks are missing, since a stop was requested. The same launch runs them later. */
 #define GPUZIP_KERNEL_INTERRUPTED 1
 
@@ -155,12 +149,7 @@ inline gpuzip_status_t gpuzip_noted_cuda(gpuzip_noted_t *noted, const char *call
 }
 
 /* Internal: returns the place of `pointer` in the first `count` elements of a list, or `count`. */
-inline uint32_t gpuzip_noted_find(void *const *list, uint32_t count, const void *pointer)
-{
-  uint32_t at = 0;
-  while (at < count && list[at] != pointer) at++;
-  return at;
-}
+inline uint32_t gpuzip_noted_find(void *const *list, uint32_t count, const void *pointer) { return (uint32_t)(std::find(list, list + count, pointer) - list); }
 
 /* Internal: reads the application's pointers. Each piece of memory must be that of one pointer. */
 inline gpuzip_status_t gpuzip_noted_look(gpuzip_noted_t *noted)
@@ -179,16 +168,12 @@ inline gpuzip_status_t gpuzip_noted_look(gpuzip_noted_t *noted)
   return GPUZIP_OK;
 }
 
-/* Internal: the type of a field of values of type T; bytes, for types of which gpuzip knows nothing. */
+/* Internal: the type of a field of values of type T: bytes, unless it is one of the two that gpuzip computes with. */
 template <typename T>
-inline int32_t gpuzip_noted_type(const T *)
+inline int32_t gpuzip_noted_type()
 {
-  return GPUZIP_TYPE_BYTE;
+  return std::is_same<T, float>::value ? GPUZIP_TYPE_F32 : std::is_same<T, double>::value ? GPUZIP_TYPE_F64 : GPUZIP_TYPE_BYTE;
 }
-/* Internal: that of FP32 values. */
-inline int32_t gpuzip_noted_type(const float *) { return GPUZIP_TYPE_F32; }
-/* Internal: that of FP64 values. */
-inline int32_t gpuzip_noted_type(const double *) { return GPUZIP_TYPE_F64; }
 
 /* Notes memory of the application, of the host or the device: n1 x n2 x n3 values at `*pointer`. Generations hold it
  * as the array `name`, with `scope` as in gpuzip_array_t. `pointer` and `name` live as long as the note: the array is
@@ -196,19 +181,13 @@ inline int32_t gpuzip_noted_type(const double *) { return GPUZIP_TYPE_F64; }
 template <typename T>
 inline gpuzip_status_t gpuzip_noted_add(gpuzip_noted_t *noted, const char *name, int32_t scope, T **pointer, uint64_t n1, uint64_t n2 = 1, uint64_t n3 = 1)
 {
-  const int32_t type = gpuzip_noted_type(*pointer);
-  gpuzip_array_t array = {};
+  const int32_t type = gpuzip_noted_type<T>();
+  const uint64_t length = type == GPUZIP_TYPE_BYTE ? n1 * sizeof(T) : n1;
   if (noted->count == GPUZIP_NOTED_MOST) {
     snprintf(noted->text, sizeof noted->text, "array %s is one more than %d", name, GPUZIP_NOTED_MOST);
     return GPUZIP_ERR_ARGUMENT;
   }
-  array.name = name;
-  array.scope = scope;
-  array.field.n1 = type == GPUZIP_TYPE_BYTE ? n1 * sizeof(T) : n1;
-  array.field.n2 = n2;
-  array.field.n3 = n3;
-  array.field.type = type;
-  noted->arrays[noted->count] = array;
+  noted->arrays[noted->count] = {name, {*pointer, length, n2, n3, type, 0, 0, 0, {0}}, scope, 0, {0, 0}};
   noted->variables[noted->count] = pointer;
   noted->memory[noted->count++] = *pointer;
   return GPUZIP_OK;
@@ -311,16 +290,16 @@ inline gpuzip_status_t gpuzip_kernel_begin(gpuzip_kernel_t *kernel, const char *
 {
   const uint64_t blocks = (uint64_t)grid.x * grid.y * grid.z;
   unsigned *words = kernel->words, hash = gpuzip_persist_checksum(0, name, strlen(name));
-  char *text = kernel->noted->text;
-  cudaError_t error = gpuzip_kernel_head(kernel, stream);
-  if (error == cudaSuccess && (blocks > kernel->blocks || (words[0] != 0 && (words[0] != blocks || words[1] != hash)))) {
-    if (blocks > kernel->blocks) snprintf(text, sizeof kernel->noted->text, "%s: more blocks than the %u of gpuzip_kernel_open", name, kernel->blocks);
-    else snprintf(text, sizeof kernel->noted->text, "%s: another kernel, or one with %u blocks, was interrupted and is to be launched first", name, words[0]);
-    return blocks > kernel->blocks ? GPUZIP_ERR_ARGUMENT : GPUZIP_ERR_STATE;
+  if (blocks > kernel->blocks) {
+    snprintf(kernel->noted->text, sizeof kernel->noted->text, "%s: more blocks than the %u of gpuzip_kernel_open", name, kernel->blocks);
+    return GPUZIP_ERR_ARGUMENT;
   }
-  words[0] = (unsigned)blocks;
-  words[1] = hash;
-  words[2] = 0;
+  cudaError_t error = gpuzip_kernel_head(kernel, stream);
+  if (error == cudaSuccess && words[0] != 0 && (words[0] != blocks || words[1] != hash)) {
+    snprintf(kernel->noted->text, sizeof kernel->noted->text, "%s: another kernel, or one with %u blocks, was interrupted and is to be launched first", name, words[0]);
+    return GPUZIP_ERR_STATE;
+  }
+  words[0] = (unsigned)blocks, words[1] = hash, words[2] = 0;
   if (error == cudaSuccess) error = cudaMemcpyAsync(kernel->progress, words, GPUZIP_KERNEL_HEAD * sizeof(unsigned), cudaMemcpyHostToDevice, stream);
   if (error == cudaSuccess && gpuzip_stop_requested(NULL)) {
     error = cudaStreamSynchronize(stream);
@@ -352,22 +331,15 @@ inline gpuzip_status_t gpuzip_kernel_end(gpuzip_kernel_t *kernel, const char *na
   return gpuzip_noted_cuda(kernel->noted, name, error);
 }
 
-/* Internal: a type that is not deduced from an argument. */
-template <typename T>
-struct gpuzip_kernel_as {
-  typedef T type;
-};
-
-/* Internal: GPUZIP_KERNEL_LAUNCH. */
+/* Internal: GPUZIP_KERNEL_LAUNCH. The types P are those of the kernel: the values are converted to them. */
 template <typename... P>
 inline gpuzip_status_t gpuzip_kernel_launch(gpuzip_kernel_t *kernel, const char *name, void (*code)(gpuzip_interrupt_t, P...), dim3 grid, dim3 block,
-                                            size_t shared, cudaStream_t stream, typename gpuzip_kernel_as<P>::type... values)
+                                            size_t shared, cudaStream_t stream, typename std::common_type<P>::type... values)
 {
   gpuzip_interrupt_t interrupt = {kernel->flag, kernel->progress};
   void *arguments[] = {&interrupt, (void *)&values...};
   const gpuzip_status_t status = gpuzip_kernel_begin(kernel, name, grid, stream);
-  if (status != GPUZIP_OK) return status;
-  return gpuzip_kernel_end(kernel, name, cudaLaunchKernel((const void *)code, grid, block, arguments, shared, stream), stream);
+  return status != GPUZIP_OK ? status : gpuzip_kernel_end(kernel, name, cudaLaunchKernel((const void *)code, grid, block, arguments, shared, stream), stream);
 }
 
 /* Runs a kernel of GPUZIP_KERNEL, or what is missing of it, and waits for it: its name, the arguments of a launch, and
@@ -375,5 +347,4 @@ inline gpuzip_status_t gpuzip_kernel_launch(gpuzip_kernel_t *kernel, const char 
 #define GPUZIP_KERNEL_LAUNCH(kernel, name, grid, block, shared, stream, ...) \
   gpuzip_kernel_launch(kernel, #name, name, grid, block, shared, stream, __VA_ARGS__)
 #endif
-
 #endif

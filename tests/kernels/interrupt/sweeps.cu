@@ -17,10 +17,8 @@ static cudaError_t counted_query(cudaStream_t stream)
 #endif
 #include <gpuzip_interrupt.cuh>
 
-/* A block has 32 cells. COARSE: work of an iteration, in additions of each thread. */
-#ifndef COARSE
-#define COARSE 3
-#endif
+/* A block has 32 cells. COARSE: additions of each thread in an iteration, so many that interpreted kernels run in pieces. */
+enum { COARSE = 100 };
 
 /* u(t+1) from u(t) of the block and its neighbours, in `times` iterations. `runs` counts them. */
 extern "C" GPUZIP_KERNEL(forward, (const double *u, double *next, unsigned *runs, unsigned times, unsigned cells), (u, next, runs, times, cells))
@@ -64,6 +62,19 @@ static unsigned *forward_runs, *backward_runs;
 /* The action whose kernel runs; how often each kernel was completed in this shot. */
 static int32_t now[3], *at_now = now;
 static cudaStream_t stream;
+
+/* Fails unless the calls refuse what cannot be right, and say so. */
+static int refuse(gpuzip_t *session)
+{
+  double *huge, *kept = u;
+  const int grid = GPUZIP_KERNEL_LAUNCH(&kernel, backward, 21, 32, 0, stream, u, sum, backward_runs, CELLS);
+  if (grid != GPUZIP_ERR_ARGUMENT || !strstr(noted.text, "backward: more blocks than the 20")) return 1;
+  u = next; /* instead of a swap */
+  if (gpuzip_noted_write(&noted, session, 0, stream) != GPUZIP_ERR_ARGUMENT || !strstr(noted.text, "array next")) return 1;
+  u = kept;
+  if (gpuzip_noted_alloc(&noted, "huge", 0, &huge, (uint64_t)1 << 45) != GPUZIP_ERR_MEMORY || !strstr(noted.text, "cudaMalloc")) return 1;
+  return noted.count == 8 ? 0 : 1;
+}
 
 /* Runs the kernel of the action in `now`, or what is missing of it. */
 static int run()
@@ -139,6 +150,7 @@ int main(int, char **argv)
   field.data = u;
   TRY(gpuzip_init(&config, STEPS, &field, 1, &session));
   TRY(gpuzip_persist_open(session, NULL));
+  TRY(-refuse(session));
   found.struct_size = sizeof found;
   TRY(gpuzip_persist_find(session, &found));
   if (found.generation != 0) TRY(gpuzip_noted_read(&noted, session, stream));
