@@ -182,12 +182,12 @@ template <typename T>
 inline gpuzip_status_t gpuzip_noted_add(gpuzip_noted_t *noted, const char *name, int32_t scope, T **pointer, uint64_t n1, uint64_t n2 = 1, uint64_t n3 = 1)
 {
   const int32_t type = gpuzip_noted_type<T>();
-  const uint64_t length = type == GPUZIP_TYPE_BYTE ? n1 * sizeof(T) : n1;
+  const gpuzip_array_t array = {name, {*pointer, type == GPUZIP_TYPE_BYTE ? n1 * sizeof(T) : n1, n2, n3, type, 0, 0, 0, {0}}, scope, 0, {0, 0}};
   if (noted->count == GPUZIP_NOTED_MOST) {
     snprintf(noted->text, sizeof noted->text, "array %s is one more than %d", name, GPUZIP_NOTED_MOST);
     return GPUZIP_ERR_ARGUMENT;
   }
-  noted->arrays[noted->count] = {name, {*pointer, length, n2, n3, type, 0, 0, 0, {0}}, scope, 0, {0, 0}};
+  noted->arrays[noted->count] = array;
   noted->variables[noted->count] = pointer;
   noted->memory[noted->count++] = *pointer;
   return GPUZIP_OK;
