@@ -4,17 +4,18 @@
 
 use super::tools::{installed, interpreting};
 use crate::common::{self, emu, needs};
-use common::{library_of_tests, root, run, stdout, tempdir};
+use common::{folder_in_memory, library_of_tests, root, run, stdout, tempdir};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const RUNTIME: &str = "c-examples/rtm3d_cuda/tests/cuda-runtime";
 const INCLUDE: &str = "#include <gpuzip_interrupt.cuh>\n";
 
-/// A built program and the folders of its libraries and files.
+/// The built program, the folder of its driver, the folder of its files, and the driver's variables.
 struct Sweeps {
-    dir: PathBuf,
+    program: PathBuf,
     driver: PathBuf,
+    files: PathBuf,
     variables: Vec<(&'static str, String)>,
 }
 
@@ -40,7 +41,7 @@ impl Sweeps {
             std::fs::write(&kernels, expanded).unwrap();
         }
         let driver = emu::folder_with(&format!("interrupt-{name}"), &emu::driver());
-        let lib = library_of_tests().display();
+        let (lib, program) = (library_of_tests().display(), dir.join("sweeps"));
         run(Command::new("g++")
             .args(["-std=c++11", "-O1", "-Wall", "-Wextra", "-Werror", "-rdynamic"])
             .args(["-D__CUDACC__", &format!("-DKERNELS=\"{}\"", kernels.display())])
@@ -50,21 +51,22 @@ impl Sweeps {
             .args(["-x", "none", &format!("-L{lib}"), "-lgpuzip", &format!("-Wl,-rpath,{lib}")])
             .args([&format!("-L{}", driver.display()), "-l:libcuda.so.1", "-l:libnvrtc.so", "-ldl"])
             .arg("-o")
-            .arg(dir.join("sweeps")));
+            .arg(&program));
         let variables = nvrtc.map_or(vec![("CUDA_EMU_KERNELS", "host".into())], |folder| {
             let keep = |(name, _): &(&str, String)| *name != "CUDA_EMU_ARGUMENTS";
             interpreting(folder).into_iter().filter(keep).collect()
         });
-        Self { dir, driver, variables }
+        let files = folder_in_memory(&format!("interrupt-{name}"));
+        Self { program, driver, files, variables }
     }
 
-    /// Starts the program with the restart files in `files`. A stop is requested at a query of a stream, or before
-    /// a launch; 0: never.
-    fn start(&self, files: &Path, seed: u64, query: u64, launch: u64) -> Start {
-        let output = Command::new(self.dir.join("sweeps"))
+    /// Starts the program with the restart files in `files`. The `stop` is requested before that launch, at that
+    /// query of a stream, or when so many blocks of a kernel are done or begun; 0: never.
+    fn start(&self, files: &Path, seed: u64, stop: [u64; 3]) -> Start {
+        let output = Command::new(&self.program)
             .arg(files)
-            .args([query, launch].map(|number| number.to_string()))
-            .arg(self.result(files))
+            .arg(files.with_extension("result"))
+            .args(stop.map(|number| number.to_string()))
             .env("LD_LIBRARY_PATH", &self.driver)
             .env("CUDA_EMU_MODE", "random")
             .env("CUDA_EMU_SEED", seed.to_string())
@@ -72,12 +74,8 @@ impl Sweeps {
             .output()
             .unwrap();
         let code = output.status.code();
-        assert!(matches!(code, Some(0 | 3)), "seed {seed}, query {query}: {output:?}");
+        assert!(matches!(code, Some(0 | 3)), "seed {seed}, {stop:?}: {output:?}");
         (code.unwrap(), stdout(&output))
-    }
-
-    fn result(&self, files: &Path) -> PathBuf {
-        files.with_extension("result")
     }
 
     /// Starts the program until all is done, each time with another moment of the stop. Returns what was printed.
@@ -85,11 +83,13 @@ impl Sweeps {
         let mut printed = String::new();
         for start in 0..60 {
             let draw = seed * 1000 + start;
-            // Each fifth stop comes before the first or second launch of its start.
-            let (query, launch) =
-                if start % 5 == 3 { (0, 1 + start % 2) } else { (1 + draw * 7 % 11, 0) };
-            let (code, text) = self.start(files, draw, query, launch);
-            if launch != 0 && code == 3 {
+            let stop = match start % 6 {
+                1 => [1 + start / 6 % 2, 0, 0],
+                4 => [0, 1 + draw % 11, 0],
+                _ => [0, 0, 1 + draw % 13],
+            };
+            let (code, text) = self.start(files, draw, stop);
+            if stop[0] != 0 && code == 3 {
                 let only = text.lines().last().unwrap_or_default();
                 assert!(only.starts_with("interrupted "), "a stop before a launch: {text}");
             }
@@ -104,16 +104,16 @@ impl Sweeps {
     /// Compares interrupted runs with one that is not, bit for bit. Returns the numbers of blocks that are done,
     /// begun and missing of each interrupted kernel.
     fn check(&self, seeds: u64) -> Vec<[u32; 3]> {
-        let files = |name: String| self.dir.join(name);
-        let whole = files("whole".into());
-        assert_eq!(self.start(&whole, 1, 0, 0), (0, String::new()));
-        let expected = std::fs::read(self.result(&whole)).unwrap();
+        let result = |files: &Path| std::fs::read(files.with_extension("result")).unwrap();
+        let whole = self.files.join("whole");
+        assert_eq!(self.start(&whole, 1, [0; 3]), (0, String::new()));
+        let expected = result(&whole);
         assert!(expected.len() == 8 * 633 && expected.iter().any(|byte| *byte != 0));
         let mut all = Vec::new();
         for seed in 0..seeds {
-            let cut = files(format!("cut-{seed}"));
+            let cut = self.files.join(format!("cut-{seed}"));
             let printed = self.finish(&cut, seed);
-            assert!(std::fs::read(self.result(&cut)).unwrap() == expected, "seed {seed}");
+            assert!(result(&cut) == expected, "seed {seed}");
             let interrupted: Vec<&str> =
                 printed.lines().filter_map(|line| line.strip_prefix("interrupted ")).collect();
             // Every kernel that was interrupted has gone on.
@@ -124,6 +124,7 @@ impl Sweeps {
                 [(); 3].map(|()| counts.next().unwrap())
             }));
         }
+        std::fs::remove_dir_all(&self.files).unwrap();
         println!("{all:?}");
         all
     }
@@ -133,7 +134,7 @@ impl Sweeps {
 #[test]
 fn blocks_that_were_not_run_are_run_by_the_next_start() {
     needs!("g++");
-    let all = Sweeps::build("host", None).check(4);
+    let all = Sweeps::build("host", None).check(2);
     assert!(all.iter().any(|[done, _, missing]| *done > 0 && *missing > 0));
     assert!(all.iter().any(|counts| *counts == [0, 0, 20]));
 }
@@ -143,7 +144,7 @@ fn blocks_that_were_not_run_are_run_by_the_next_start() {
 fn blocks_that_have_left_off_go_on_with_their_next_iteration() {
     needs!("g++");
     let Some(folder) = installed("nvrtc.sh") else { return };
-    let all = Sweeps::build("ptx", Some(&folder)).check(3);
+    let all = Sweeps::build("ptx", Some(&folder)).check(4);
     assert!(all.iter().any(|[_, begun, _]| *begun > 0));
     assert!(all.iter().any(|[done, _, missing]| *done > 0 && *missing > 0));
     assert!(all.iter().any(|counts| *counts == [0, 0, 20]));
@@ -155,7 +156,14 @@ fn nvcc_takes_the_header() {
     let Some(nvcc) = installed("nvcc.sh") else { return };
     let object = tempdir("interrupt-nvcc").join("sweeps.o");
     run(Command::new(nvcc)
-        .args(["-c", "-arch=sm_80", "-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra,-Werror"])
+        .args([
+            "-c",
+            "-arch=sm_80",
+            "-Werror",
+            "all-warnings",
+            "-Xcompiler",
+            "-Wall,-Wextra,-Werror",
+        ])
         .arg(format!("-I{}", root().join("include").display()))
         .arg(root().join("tests/kernels/interrupt/sweeps.cu"))
         .arg("-o")

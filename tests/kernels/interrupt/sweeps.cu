@@ -1,17 +1,22 @@
 /*
- * sweeps FOLDER QUERY LAUNCH FILE: two shots whose kernels are those of gpuzip_interrupt.cuh. A stop is requested
- * at the call number QUERY of cudaStreamQuery, or before the launch number LAUNCH of this process; 0: never. The
- * restart files are in FOLDER. Ends with 3 after a stop, and with 0 when all is done; FILE then has the bits of the
- * result. Says for each kernel that is interrupted how many of its blocks are done, begun and missing.
+ * sweeps FOLDER FILE LAUNCH QUERY BLOCKS: two shots whose kernels are those of gpuzip_interrupt.cuh. A stop is
+ * requested before the launch number LAUNCH of this process, at the call number QUERY of cudaStreamQuery, or at a
+ * call when BLOCKS blocks of a kernel that has not ended are done or begun; 0: never. The restart files are in
+ * FOLDER. Ends with 3 after a stop, and with 0 when all is done; FILE then has the bits of the result. Says for each
+ * kernel that is interrupted how many of its blocks are done, begun and missing.
  */
 #include <cuda_runtime.h>
 #ifndef __CUDACC_RTC__
 #include <gpuzip.h>
-static int queries, launches, stop_at_query, stop_at_launch;
+static int queries, launches, stop_at_query, stop_at_launch, stop_at_blocks;
+static const volatile unsigned *progress; /* device memory, which the software driver keeps in host memory */
 static cudaError_t counted_query(cudaStream_t stream)
 {
-  if (++queries == stop_at_query) gpuzip_request_stop();
-  return cudaStreamQuery(stream);
+  const cudaError_t status = cudaStreamQuery(stream);
+  int blocks = 0;
+  for (int k = 4; k < 24; k++) blocks += progress[k] != 0;
+  if (++queries == stop_at_query || (stop_at_blocks != 0 && blocks >= stop_at_blocks && status == cudaErrorNotReady)) gpuzip_request_stop();
+  return status;
 }
 #define cudaStreamQuery counted_query
 #endif
@@ -129,8 +134,9 @@ int main(int, char **argv)
   gpuzip_t *session;
   int32_t due;
 
-  stop_at_query = atoi(argv[2]);
   stop_at_launch = atoi(argv[3]);
+  stop_at_query = atoi(argv[4]);
+  stop_at_blocks = atoi(argv[5]);
   CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   TRY(gpuzip_noted_alloc(&noted, "u", 1, &u, CELLS));
   TRY(gpuzip_noted_alloc(&noted, "next", 1, &next, CELLS));
@@ -140,6 +146,7 @@ int main(int, char **argv)
   TRY(gpuzip_noted_alloc(&noted, "backward runs", 1, &backward_runs, 20));
   TRY(gpuzip_noted_add(&noted, "now", 1, &at_now, 3));
   TRY(gpuzip_kernel_open(&kernel, &noted, "progress", 1, 20));
+  progress = kernel.progress;
   gpuzip_field_t field = noted.arrays[0].field;
   CUDA(cudaMemsetAsync(next, 0, CELLS * 8, stream));
   CUDA(cudaMemsetAsync(stack, 0, CELLS * 8, stream));
@@ -187,7 +194,7 @@ int main(int, char **argv)
     CUDA(cudaMemcpyAsync(stack, sum, CELLS * 8, cudaMemcpyDefault, stream));
     CUDA(cudaStreamSynchronize(stream));
   }
-  TRY(-write_result(argv[4]));
+  TRY(-write_result(argv[2]));
   TRY(gpuzip_finalize(session));
   TRY(gpuzip_kernel_close(&kernel));
   TRY(gpuzip_noted_free(&noted, &next));
