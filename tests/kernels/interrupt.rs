@@ -75,7 +75,9 @@ impl Sweeps {
             .unwrap();
         let code = output.status.code();
         assert!(matches!(code, Some(0 | 3)), "seed {seed}, {stop:?}: {output:?}");
-        (code.unwrap(), stdout(&output))
+        let text = stdout(&output);
+        assert!(!text.contains("a launch after the stop"), "seed {seed}, {stop:?}: {text}");
+        (code.unwrap(), text)
     }
 
     /// Starts the program until all is done, each time with another moment of the stop. Returns what was printed.

@@ -8,6 +8,7 @@
 #include <cuda_runtime.h>
 #ifndef __CUDACC_RTC__
 #include <gpuzip.h>
+#include <stdio.h>
 static int queries, launches, stop_at_query, stop_at_launch, stop_at_blocks;
 static const volatile unsigned *progress; /* device memory, which the software driver keeps in host memory */
 static cudaError_t counted_query(cudaStream_t stream)
@@ -18,7 +19,13 @@ static cudaError_t counted_query(cudaStream_t stream)
   if (++queries == stop_at_query || (stop_at_blocks != 0 && blocks >= stop_at_blocks && status == cudaErrorNotReady)) gpuzip_request_stop();
   return status;
 }
+static cudaError_t watched_launch(const void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared, cudaStream_t stream)
+{
+  if (gpuzip_stop_requested(NULL)) puts("a launch after the stop");
+  return cudaLaunchKernel(kernel, grid, block, arguments, shared, stream);
+}
 #define cudaStreamQuery counted_query
+#define cudaLaunchKernel watched_launch
 #endif
 #include <gpuzip_interrupt.cuh>
 
