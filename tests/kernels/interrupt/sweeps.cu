@@ -65,7 +65,7 @@ extern "C" GPUZIP_KERNEL(backward, (const double *u, double *sum, unsigned *runs
 #define TRY(call) do { if ((call) < 0) return fprintf(stderr, "line %d: %s; %s\n", __LINE__, gpuzip_last_error(), noted.text), 1; } while (0)
 #define CUDA(call) TRY(-(int)(call))
 enum { CELLS = 20 * 32 - 7, TIMES = 6, STEPS = 5, SHOTS = 2 };
-static const dim3 GRID(5, 2, 2);
+static const dim3 GRID(2, 5, 2);
 
 static gpuzip_noted_t noted;
 static gpuzip_kernel_t kernel;
