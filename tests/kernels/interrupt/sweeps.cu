@@ -204,7 +204,9 @@ int main(int, char **argv)
   TRY(-write_result(argv[2]));
   TRY(gpuzip_finalize(session));
   TRY(gpuzip_kernel_close(&kernel));
+  std::swap(u, next);
   TRY(gpuzip_noted_free(&noted, &next));
+  TRY(gpuzip_noted_look(&noted)); /* the other pointers are as they were noted */
   return noted.count != 6;
 }
 #endif
