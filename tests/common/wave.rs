@@ -26,7 +26,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    fn new(bytes: usize, managed: bool) -> Self {
+    pub fn new(bytes: usize, managed: bool) -> Self {
         let at = if managed {
             let mut address = 0;
             // SAFETY: a live context, and a place for the result.
@@ -53,7 +53,7 @@ impl Memory {
         unsafe { std::slice::from_raw_parts_mut(self.at.cast(), self.bytes / 4) }
     }
 
-    fn field(&self, previous_of: Option<u32>) -> AppField {
+    pub fn field(&self, previous_of: Option<u32>) -> AppField {
         let field = Field { n: [self.bytes as u64 / 4, 1, 1], scalar: Scalar::F32, previous_of };
         // SAFETY: the memory lives as long as this struct, and no call overlaps another use.
         AppField { field, memory: Some(unsafe { AppMemory::new(self.at, self.bytes) }) }

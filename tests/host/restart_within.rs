@@ -5,9 +5,10 @@ use crate::common::app::Draw;
 use crate::common::prelude::*;
 use crate::common::{emu, emu::emulated, wave};
 use gpuzip::persist::Name;
+use gpuzip::session::Array;
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
-use wave::{folder, resume, session, write, App, Job, N};
+use wave::{folder, resume, session, write, App, Job, Memory, N};
 
 /// Bytes of a slot.
 const STATE: u64 = 8 * N as u64 + 512;
@@ -89,8 +90,12 @@ fn stopped(job: &Job, managed: bool, dir: &Path, stop: usize, late: bool) -> App
     first.begin();
     first.told.clear();
     first.ends = first.ends.filter(|_| !late);
-    for _ in 0..=stop {
+    for k in 0..=stop {
         step(&mut one, &mut first).unwrap();
+        // What is unchanged is in older generations.
+        if job.config.restart.whole_every > 0 && k % 3 == 0 && k < stop {
+            write(&mut one, 1, &first).unwrap();
+        }
     }
     write(&mut one, 1, &first).unwrap_or_else(|e| panic!("{job:?}, action {stop}: {e}"));
     drop(one);
@@ -131,8 +136,10 @@ fn check(job: &Job, managed: bool, name: &str) -> usize {
 
     let actions = whole.told.len() - 1;
     for stop in 0..actions {
-        let restart =
-            |c: &mut Config| c.restart.shared_folder = (stop % 5 == 3).then(|| shared(&dir));
+        let restart = |c: &mut Config| {
+            c.restart.shared_folder = (stop % 5 == 3).then(|| shared(&dir));
+            c.restart.whole_every = if stop % 4 == 1 { 5 } else { 0 };
+        };
         let job = &Job { config: job.config.clone().with(restart), ..job.clone() };
         let of = whole.told[stop];
         let end = |(last, after)| {
@@ -300,6 +307,67 @@ fn a_lost_generation_is_told_and_its_begin_is_written_again() {
     arrays[0].name = Name::new("gpuzip position").unwrap();
     refused(one.persist_write(2, &arrays, HOST), Code::Argument, &["gpuzip position"]);
     drop(one);
+    let _ = std::fs::remove_dir_all(&dir);
+}
+
+/// A long shot whose snapshots stay, and surveys in which one array of eight changes: incremental generations have
+/// a quarter of the bytes, and a restart reads the same bits.
+#[test]
+fn an_incremental_run_writes_a_quarter_of_the_bytes() {
+    let config = |every| config(Algorithm::Revolve, 40, 0).with(|c| c.restart.whole_every = every);
+    let job = Job { config: config(50), steps: 400, ends: None };
+    let quarter = |one: &mut Session| {
+        let stats = one.stats().unwrap();
+        let (bytes, held) = (stats.persist_bytes, stats.persist_held_bytes);
+        assert!(4 * bytes < bytes + held, "{bytes} bytes, and {held} that older ones hold");
+    };
+    let dir = folder("restart-quarter");
+    let mut app = App::new(false);
+    let mut one = session(&job, &dir, &app).unwrap();
+    one.setup().unwrap();
+    app.begin();
+    while app.told.len() < 300 {
+        step(&mut one, &mut app).unwrap();
+        if app.told.len() >= 100 && app.told.len() % 5 == 0 {
+            write(&mut one, 0, &app).unwrap();
+        }
+    }
+    quarter(&mut one);
+    app.told.clear();
+    app.finish(&mut one).unwrap();
+    drop(one);
+    let mut second = App::new(false);
+    let (mut two, _, it) = resume(&job, &dir, &second).unwrap();
+    assert_eq!(it, 299);
+    second.finish(&mut two).unwrap();
+    assert_eq!(app.told, second.told);
+    assert!(app.stack.bytes() == second.stack.bytes());
+    drop(two);
+    let _ = std::fs::remove_dir_all(&dir);
+
+    let arrays: Vec<Memory> = (0..8).map(|_| Memory::new(40_000, false)).collect();
+    let named = |arrays: &[Memory]| -> Vec<Array> {
+        let names = (0..8).map(|k| Name::new(&format!("image {k}")).unwrap());
+        let array = |(name, memory): (Name, &Memory)| Array {
+            name,
+            field: memory.field(None),
+            changes_within: false,
+        };
+        names.zip(arrays).map(array).collect()
+    };
+    let mut one = session(&job, &dir, &app).unwrap();
+    for shot in 0..20 {
+        arrays[5].floats()[shot] = 1.0;
+        one.persist_write(shot as i64, &named(&arrays), HOST).unwrap();
+        one.persist_wait().unwrap();
+    }
+    quarter(&mut one);
+    drop(one);
+    let read: Vec<Memory> = (0..8).map(|_| Memory::new(40_000, false)).collect();
+    let mut two = session(&job, &dir, &app).unwrap();
+    assert_eq!(two.persist_find().unwrap().unwrap().header.shot, 19);
+    two.persist_read(&named(&read), HOST).unwrap();
+    assert!(arrays.iter().zip(&read).all(|(a, b)| a.bytes() == b.bytes()));
     let _ = std::fs::remove_dir_all(&dir);
 }
 
