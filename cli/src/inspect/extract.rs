@@ -6,12 +6,12 @@ use super::out::{Npy, Out};
 use super::shapes;
 use super::show::{codec, place};
 use crate::codec::dims;
-use crate::npy;
 use crate::options::{at_least_one, refuse};
 use clap::Args;
 use gpuzip::error::{Code, Error, Result};
 use gpuzip::files;
 use gpuzip::layout::{aligned, Field, Layout};
+use gpuzip::npy;
 use gpuzip::persist::{
     check_origin, Container, FileName, Header, Kind, Reader, Record, RecordHead,
 };
@@ -451,11 +451,7 @@ fn placed(head: &RecordHead, given: Vec<Field>) -> Result<Vec<At>> {
 
 /// Returns the name of a file without its ending.
 fn name_of(head: &RecordHead, number: Option<u16>) -> String {
-    let plain = |c: char| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '-' };
-    let mut name: String = head.name.as_str().chars().map(plain).collect();
-    if name.starts_with(['-', '.']) {
-        name.insert(0, '_');
-    }
+    let mut name = npy::file_name(head.name.as_str());
     if head.kind == Kind::Snapshot {
         name += &format!("-{:06}", head.ts);
     }
