@@ -110,8 +110,9 @@ int32_t write_generation(job_t *job, int within);
  * generation. On success the job stands where that generation was written. */
 int32_t restart(job_t *job);
 void remove_folder(const job_t *job);
-/* Exports the live state now and then, and compares the files with it. */
-void export_live(job_t *job);
+/* Exports the live state now and then, and compares the files with it. Returns the status, if no fault was
+ * made. */
+int32_t export_live(job_t *job);
 /* Forgets what was known when generations were written. */
 void forget_generations(job_t *job);
 
