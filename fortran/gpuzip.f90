@@ -1228,6 +1228,16 @@ module gpuzip
       type(c_ptr), value :: stream
     end function
 
+    integer(c_int32_t) function c_gpuzip_export(handle, dir, ts, fields, nfields, stream) bind(c, name='gpuzip_export')
+      import
+      type(c_ptr), value :: handle
+      type(c_ptr), value :: dir
+      integer(c_int32_t), value :: ts
+      type(gpuzip_field_t), intent(in) :: fields(*)
+      integer(c_int32_t), value :: nfields
+      type(c_ptr), value :: stream
+    end function
+
     integer(c_int32_t) function c_gpuzip_save_begin(handle, ts, data, nfields, stream) bind(c, name='gpuzip_save_begin')
       import
       type(c_ptr), value :: handle
