@@ -58,3 +58,40 @@ fn exported_states_are_those_of_the_stream() {
         assert!(is_right(&dir, 77), "seed {seed}");
     }
 }
+
+/// Exports between the steps of an action do not change the measured time of a step: 1 ms of virtual time.
+#[test]
+fn steps_between_exports_are_measured_as_without() {
+    emulated!();
+    let measured = |every: usize| {
+        let dir = tempdir("export-tuned");
+        assert_eq!(emu::reset(7, emu::TIMED, 1, MEMORY), 0);
+        let mut app = Plain::on_default(COUNT, Step::Takes(1e-3));
+        let config = app::config(Algorithm::Revolve, 3, 2, Policy::Clairvoyant)
+            .with(|c| c.schedule.range_actions = true);
+        let mut session = Session::new(config, 40, &app.field()).unwrap();
+        session.autotune().unwrap();
+        loop {
+            let tick = session.get_action().unwrap();
+            match tick.action.kind {
+                Kind::Forward => (tick.action.ts..=tick.end).for_each(|ts| {
+                    app.forward(ts);
+                    if ts as usize % every == 0 {
+                        session.export(&dir, ts.into(), &app.field(), app.stream()).unwrap();
+                    }
+                }),
+                Kind::Terminate => break,
+                _ => app.serve(&mut session, tick).unwrap(),
+            }
+        }
+        let profile = session.profile().unwrap();
+        let files = std::fs::read_dir(&dir).unwrap().count();
+        ([profile.forward_ms, profile.backward_ms], files)
+    };
+    let (without, none) = measured(usize::MAX);
+    assert!(without.iter().all(|ms| (ms - 1.0).abs() < 1e-2) && none == 0, "{without:?}");
+    for every in [1, 3] {
+        let (with, files) = measured(every);
+        assert!(with.iter().all(|ms| (ms - 1.0).abs() < 1e-2) && files > 10, "{with:?}, {files}");
+    }
+}
