@@ -1946,7 +1946,7 @@ gpuzip_status_t gpuzip_attach(struct gpuzip_schedule_t *schedule,
 
 /*
  Gives the fields of a session names, such as "temperature": the texts of later errors tell them beside
- the numbers of the fields. `names` are `nfields` strings of 1 to 80 bytes in the order of the fields,
+ the numbers of the fields, and files of `gpuzip_export` have them. `names` are `nfields` strings of 1 to 80 bytes in the order of the fields,
  which the call copies; `nfields` is the number of fields of the session. Another call replaces the
  names.
 

@@ -37,7 +37,6 @@ class NetCDF(unittest.TestCase):
                 exec(compile(program, PAGE, "exec"), {})
                 with scipy.io.netcdf_file("u.nc", mmap=False) as file:
                     self.assertEqual(file.variables["u"].dimensions, ("t", "z", "x"))
-                    self.assertEqual(file.variables["t"][:].tolist(), [0, 5, 10, 15, 20])
                     found = file.variables["u"][:]
                 self.assertEqual(found.dtype.newbyteorder("="), u.dtype)
                 self.assertEqual(found.tolist(), numpy.stack(states[::5]).tolist())
