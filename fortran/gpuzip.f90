@@ -419,8 +419,15 @@ module gpuzip
     ! where it runs for `persist_dir`, or else by a thread of the session. A restart takes the newest generation of
     ! which every rank can read its part in one of the two. NULL or empty: none.
     type(c_ptr) :: persist_shared_dir = c_null_ptr
+    ! k > 1: generations of restart files are incremental, but for those whose number is a multiple of k: an array or a
+    ! snapshot that an older generation holds unchanged is referred to and not written again. The older file stays as
+    ! long as one refers to it, and what is damaged in it is damaged in all of these: at most k + 2 files. 0 and 1:
+    ! every generation holds all that a restart needs.
+    integer(c_int32_t) :: persist_whole_every = 0
     ! Reserved: must be zero.
-    integer(c_int64_t) :: reserved(6) = 0
+    integer(c_int32_t) :: reserved0 = 0
+    ! Reserved: must be zero.
+    integer(c_int64_t) :: reserved(5) = 0
   end type
 
   ! What the application must do next.
@@ -627,8 +634,8 @@ module gpuzip
     ! Bytes of host memory for snapshots that the system did not let a GPU's driver page-lock: copies from and to them
     ! are slower, and block the host. 0: all that was wanted is page-locked, or the session is on the host backend.
     integer(c_int64_t) :: pageable_bytes = 0
-    ! Reserved; the library writes zero.
-    integer(c_int64_t) :: reserved(1) = 0
+    ! Bytes of restart files that were not written, because an older generation holds them (`persist_whole_every`).
+    integer(c_int64_t) :: persist_held_bytes = 0
   end type
 
   ! The functions that `gpuzip_run_forward` and `gpuzip_run_reverse` call, in the calling thread. The functions must not
@@ -1489,6 +1496,11 @@ module gpuzip
       type(c_ptr), value :: path
     end function
 
+    integer(c_int32_t) function c_gpuzip_persist_whole(path) bind(c, name='gpuzip_persist_whole')
+      import
+      type(c_ptr), value :: path
+    end function
+
     integer(c_int32_t) function c_gpuzip_persist_parity(blocks, present, data, parity, bytes) &
         bind(c, name='gpuzip_persist_parity')
       import
@@ -1661,7 +1673,7 @@ module gpuzip
   public :: gpuzip_persist_open, gpuzip_persist_due, gpuzip_persist_write, gpuzip_persist_wait, gpuzip_persist_find
   public :: gpuzip_persist_clone
   public :: gpuzip_persist_read, gpuzip_request_stop, gpuzip_stop_requested, gpuzip_catch_signals
-  public :: gpuzip_persist_check, gpuzip_persist_parity, gpuzip_persist_checksum
+  public :: gpuzip_persist_check, gpuzip_persist_whole, gpuzip_persist_parity, gpuzip_persist_checksum
 
 contains
 
@@ -2249,6 +2261,16 @@ contains
     character(len(path) + 1, c_char), target :: text
     text = trim(path) // c_null_char
     call finish(c_gpuzip_persist_check(c_loc(text)), stat, errmsg)
+  end subroutine
+
+  ! Writes the file of a generation anew with all that older ones hold of it.
+  subroutine gpuzip_persist_whole(path, stat, errmsg)
+    character(*), intent(in) :: path
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(len(path) + 1, c_char), target :: text
+    text = trim(path) // c_null_char
+    call finish(c_gpuzip_persist_whole(c_loc(text)), stat, errmsg)
   end subroutine
 
   ! Computes blocks of a Reed-Solomon code, each of `bytes` bytes, from those that are present; the last `parity` of

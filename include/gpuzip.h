@@ -765,9 +765,20 @@ typedef struct gpuzip_config_t {
    */
   const char *persist_shared_dir GPUZIP_DEFAULT(0);
   /*
+   k > 1: generations of restart files are incremental, but for those whose number is a multiple of k: an
+   array or a snapshot that an older generation holds unchanged is referred to and not written again. The
+   older file stays as long as one refers to it, and what is damaged in it is damaged in all of these: at
+   most k + 2 files. 0 and 1: every generation holds all that a restart needs.
+   */
+  int32_t persist_whole_every GPUZIP_DEFAULT(0);
+  /*
    Reserved: must be zero.
    */
-  uint64_t reserved[6] GPUZIP_DEFAULT({0});
+  int32_t reserved0 GPUZIP_DEFAULT(0);
+  /*
+   Reserved: must be zero.
+   */
+  uint64_t reserved[5] GPUZIP_DEFAULT({0});
 #if defined(__cplusplus) && __cplusplus < 201402L
   gpuzip_config_t()
   {
@@ -1164,9 +1175,10 @@ typedef struct gpuzip_stats_t {
    */
   uint64_t pageable_bytes;
   /*
-   Reserved; the library writes zero.
+   Bytes of restart files that were not written, because an older generation holds them
+   (`persist_whole_every`).
    */
-  uint64_t reserved[1];
+  uint64_t persist_held_bytes;
 } gpuzip_stats_t;
 
 /*
@@ -2636,6 +2648,17 @@ gpuzip_status_t gpuzip_persist_read(struct gpuzip_t *handle,
  `path` is NULL or a string.
  */
 gpuzip_status_t gpuzip_persist_check(const char *path);
+
+/*
+ Writes the file of a generation anew with all that older generations hold of it (`persist_whole_every`): it
+ can then be copied by itself. A file that refers to no other stays as it is. To be called by the process that
+ wrote it, after `gpuzip_persist_wait`, or when no process uses the folder. Needs no session; `gpuzip_mpi.h`
+ calls it for the generations that it protects.
+
+ Pointers:
+ `path` is NULL or a string.
+ */
+gpuzip_status_t gpuzip_persist_whole(const char *path);
 
 /*
  Computes blocks of a Reed-Solomon code from other blocks, each of `bytes` bytes: the first `data` ones

@@ -539,6 +539,11 @@ inline void persist_check(const std::string &path, status *out = nullptr) {
   detail::call(out, [&] { return gpuzip_persist_check(path.c_str()); });
 }
 
+/* Writes the file of a generation anew with all that older ones hold of it, as gpuzip_persist_whole. */
+inline void persist_whole(const std::string &path, status *out = nullptr) {
+  detail::call(out, [&] { return gpuzip_persist_whole(path.c_str()); });
+}
+
 /* Computes the blocks that are not present, of which the last `parity` are parity, as gpuzip_persist_parity. The CRC32C
  * of bytes is gpuzip_persist_checksum. */
 inline void persist_parity(const std::vector<void *> &blocks, const std::vector<std::int32_t> &present, std::size_t parity,

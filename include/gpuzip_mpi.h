@@ -289,6 +289,24 @@ static inline void gpuzip_mpi_remove(gpuzip_mpi_job_t *job, int rank, const char
   if (list != NULL) closedir(list);
 }
 
+/* Internal: calls a function of the library with the path of a file. */
+static inline gpuzip_status_t gpuzip_mpi_call(gpuzip_mpi_job_t *job, const char *name, gpuzip_status_t (*call)(const char *))
+{
+  size_t length = strlen(job->dir) + strlen(name) + 2;
+  char *path = (char *)malloc(length);
+  gpuzip_status_t status = GPUZIP_ERR_MEMORY;
+
+  if (path == NULL) {
+    gpuzip_mpi_fail(job, GPUZIP_ERR_MEMORY, "no memory for %d bytes: free memory", (int)length);
+  } else {
+    snprintf(path, length, "%s/%s", job->dir, name);
+    status = call(path);
+    if (status == GPUZIP_ERR_MEMORY) gpuzip_mpi_fail_call(job, status);
+  }
+  free(path);
+  return status;
+}
+
 /* Internal: opens a regular file for reading; -1 and errno, if there is none. */
 static inline int gpuzip_mpi_open(gpuzip_mpi_job_t *job, const char *name)
 {
@@ -957,6 +975,13 @@ static inline gpuzip_status_t gpuzip_mpi_protect(MPI_Comm comm, const char *dir,
     /* The file stays readable while it is open, also if the session removes its name. */
     group.head.generation = values[7];
     group.file[GPUZIP_MPI_GEN] = gpuzip_mpi_open(&job, name.text);
+    if (group.file[GPUZIP_MPI_GEN] >= 0) { /* the copies must hold what older files hold of it (persist_whole_every) */
+      gpuzip_status_t status = gpuzip_mpi_call(&job, name.text, gpuzip_persist_whole);
+
+      if (status < 0) gpuzip_mpi_fail_call(&job, status);
+      close(group.file[GPUZIP_MPI_GEN]);
+      group.file[GPUZIP_MPI_GEN] = gpuzip_mpi_open(&job, name.text);
+    }
     name = gpuzip_mpi_name(job.rank, values[7], "parity");
     parity = gpuzip_mpi_open(&job, name.text);
     length = gpuzip_mpi_identity(group.file[GPUZIP_MPI_GEN], &checksum);
@@ -1184,22 +1209,7 @@ static inline void gpuzip_mpi_move(gpuzip_mpi_job_t *job, int kind, int64_t gene
 /* Internal: whether the file of a generation of this rank, published or not, is right. */
 static inline int gpuzip_mpi_is_right(gpuzip_mpi_job_t *job, const char *name)
 {
-  size_t length = strlen(job->dir) + strlen(name) + 2;
-  char *path = (char *)malloc(length);
-  int right = 0;
-
-  if (path == NULL) {
-    gpuzip_mpi_fail(job, GPUZIP_ERR_MEMORY, "no memory for %d bytes: free memory", (int)length);
-  } else {
-    gpuzip_status_t status;
-
-    snprintf(path, length, "%s/%s", job->dir, name);
-    status = gpuzip_persist_check(path);
-    right = status >= 0;
-    if (status == GPUZIP_ERR_MEMORY) gpuzip_mpi_fail_call(job, status);
-  }
-  free(path);
-  return right;
+  return gpuzip_mpi_call(job, name, gpuzip_persist_check) >= 0;
 }
 
 /* Internal: joins the group that this rank's parity is of, by the files that are there, and tells what each member

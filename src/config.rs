@@ -152,6 +152,8 @@ pub struct RestartOptions {
     pub folder: Option<PathBuf>,
     /// The folder of their copies.
     pub shared_folder: Option<PathBuf>,
+    /// Every generation whose number is a multiple of this holds everything; 0 and 1: all do.
+    pub whole_every: u32,
     pub strict: bool,
     /// Most of the run time that restart files may take; 0: the default.
     pub overhead: f64,

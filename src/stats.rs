@@ -103,5 +103,6 @@ stats! { $
     run_ahead_wait: f64,
     generations: u64,
     persist_bytes: u64,
+    persist_held_bytes: u64,
     persist: f64,
 }

@@ -6,7 +6,7 @@ use gpuzip::persist::{lines, Container, LINE, PIECE};
 
 /// Bytes of a container's footer, and of a record in its index.
 const FOOTER: usize = 56;
-const ENTRY: usize = 128;
+const ENTRY: usize = 144;
 
 /// Runs the target. The first byte tells what the others are: 0 a journal, 1 a journal whose lines
 /// get right checksums here, 2 a container, all others a container that gets right checksums, marks
@@ -46,7 +46,13 @@ fn container(bytes: &[u8]) {
     assert_eq!(container.length, bytes.len() as u64);
     let mut payloads = 0;
     for (k, record) in container.records.iter().enumerate() {
-        let (begin, length) = (record.offset as usize, record.head.stored_bytes as usize);
+        let place = container.places[k];
+        if place.generation != container.origin.generation {
+            assert!((1..container.origin.generation).contains(&place.generation));
+            assert_eq!(container.read(k, &mut |_| Ok(())).unwrap_err().code, Code::State);
+            continue;
+        }
+        let (begin, length) = (place.offset as usize, record.head.stored_bytes as usize);
         let payload = &bytes[begin..][..length];
         payloads += length;
         let mut read = Vec::new();
@@ -81,13 +87,13 @@ fn number(bytes: &[u8], at: usize) -> usize {
 fn sealed_container(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let length = bytes.len();
-    if length < 80 + FOOTER {
+    if length < 96 + FOOTER {
         return bytes;
     }
     bytes[..8].copy_from_slice(b"\x89gpzgen\n");
-    bytes[8..12].copy_from_slice(&1u32.to_le_bytes());
+    bytes[8..12].copy_from_slice(&3u32.to_le_bytes());
     let header = usize::from(u16::from_le_bytes([bytes[16], bytes[17]]));
-    if (80..=length).contains(&header) {
+    if (96..=length).contains(&header) {
         seal(&mut bytes, 0, header - 4);
         let crc = [0, 1, 2, 3].map(|k| bytes[header - 4 + k]);
         bytes[length - 24..length - 20].copy_from_slice(&crc);

@@ -124,6 +124,7 @@ macro_rules! one_of {
 /// # Safety
 /// The strings of `given` are NULL or valid.
 unsafe fn checked_copy(given: &gpuzip_config_t) -> Result<Config> {
+    zero_words("config->reserved0", &[given.reserved0 as u64], Code::Config)?;
     zero_words("config->reserved", &given.reserved, Code::Config)?;
     level_of(given.log_level)?;
     // SAFETY: by this function's contract.
@@ -149,6 +150,7 @@ unsafe fn checked_copy(given: &gpuzip_config_t) -> Result<Config> {
         restart: RestartOptions {
             folder: path(given.persist_dir),
             shared_folder: path(given.persist_shared_dir),
+            whole_every: count("persist_whole_every", given.persist_whole_every)?,
             strict: one_of!(given.strict, "0 (a warning) or 1 (an error)"),
             overhead: within(
                 "persist_overhead",

@@ -267,6 +267,22 @@ pub unsafe extern "C" fn gpuzip_persist_check(path: *const c_char) -> gpuzip_sta
     })
 }
 
+/// Writes the file of a generation anew with all that older generations hold of it (`persist_whole_every`): it
+/// can then be copied by itself. A file that refers to no other stays as it is. To be called by the process that
+/// wrote it, after `gpuzip_persist_wait`, or when no process uses the folder. Needs no session; `gpuzip_mpi.h`
+/// calls it for the generations that it protects.
+///
+/// # Safety
+/// `path` is NULL or a string.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_persist_whole(path: *const c_char) -> gpuzip_status_t {
+    entry("gpuzip_persist_whole", || {
+        // SAFETY: by this function's contract.
+        let path = unsafe { text(path, "path") }?;
+        crate::persist::make_whole(Path::new(OsStr::from_bytes(path.to_bytes())))
+    })
+}
+
 /// Computes blocks of a Reed-Solomon code from other blocks, each of `bytes` bytes: the first `data` ones
 /// are of data, the `parity` ones behind them of parity; `data` and `parity` are at least 1, and both
 /// together at most 256. `present[k]` is not 0 if block k is known. The others are computed, but for those

@@ -149,6 +149,7 @@ fn entries() -> Vec<(&'static str, Box<dyn Fn() -> i32>)> {
         gpuzip_persist_find(null_mut(), null_mut());
         gpuzip_persist_read(null_mut(), null(), 0, null_mut());
         gpuzip_persist_check(null());
+        gpuzip_persist_whole(null());
         gpuzip_persist_parity(null(), null(), 1, 1, 0);
         gpuzip_catch_signals(null(), 1);
     }

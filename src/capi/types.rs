@@ -500,8 +500,15 @@ pub struct gpuzip_config_t {
     /// restart takes the newest generation of which every rank can read its part in one of the two. NULL or
     /// empty: none.
     pub persist_shared_dir: *const c_char,
+    /// k > 1: generations of restart files are incremental, but for those whose number is a multiple of k: an
+    /// array or a snapshot that an older generation holds unchanged is referred to and not written again. The
+    /// older file stays as long as one refers to it, and what is damaged in it is damaged in all of these: at
+    /// most k + 2 files. 0 and 1: every generation holds all that a restart needs.
+    pub persist_whole_every: i32,
     /// Reserved: must be zero.
-    pub reserved: [u64; 6],
+    pub reserved0: i32,
+    /// Reserved: must be zero.
+    pub reserved: [u64; 5],
 }
 
 /// What `gpuzip_quality_open` has begun, as told by `gpuzip_quality_info`. Errors are in the unit of the
@@ -608,8 +615,9 @@ pub struct gpuzip_stats_t {
     /// from and to them are slower, and block the host. 0: all that was wanted is page-locked, or the
     /// session is on the host backend.
     pub pageable_bytes: u64,
-    /// Reserved; the library writes zero.
-    pub reserved: [u64; 1],
+    /// Bytes of restart files that were not written, because an older generation holds them
+    /// (`persist_whole_every`).
+    pub persist_held_bytes: u64,
 }
 
 /// The numbers of a schedule and, for a session, of its plan and its memory.

@@ -77,11 +77,19 @@ fn clone_level(
             );
         }
         let place = |e: Error| e.within(to.place(FileName::Generation(generation)));
-        // A file system without hard links, or a second one, gets the bytes.
-        let linked = from.link(generation, &to);
-        let is_link = linked.is_ok();
-        let (file, temporary) = linked.or_else(|_| reader.copy_to(&to, &mut |_| Ok(())))?;
-        let (shot, it, bytes) = (reader.header.shot, reader.header.it, reader.length);
+        // A file system without hard links, or a second one, gets the bytes, and so does a clone of a generation
+        // of which older files hold a part.
+        let linked = if reader.is_whole() { from.link(generation, &to).ok() } else { None };
+        let is_link = linked.is_some();
+        let (file, temporary, bytes) = match linked {
+            Some((file, temporary)) => (file, temporary, reader.length),
+            None => {
+                let copied = reader.copy_to(&to, None, &mut |_| Ok(()));
+                let (file, temporary, footer) = copied.map_err(place)?;
+                (file, temporary, footer.length)
+            }
+        };
+        let (shot, it) = (reader.header.shot, reader.header.it);
         to.publish(file, temporary, Line { generation, shot, it, bytes }).map_err(place)?;
         return Ok(Cloned { shot, it, bytes, is_link });
     }

@@ -2,18 +2,16 @@
 //! pieces of at most `PIECE` bytes, however long a record is.
 
 use super::format::{
-    damaged, Footer, Header, Origin, Record, RecordHead, ENTRY, FOOTER, HEADER, HEADER_END,
-    MOST_RECORDS,
+    damaged, Footer, Header, Origin, Place, Record, RecordHead, ENTRY, FOOTER, HEADER, HEADER_END,
+    MOST_RECORDS, PIECE,
 };
-use crate::error::{fail, Result};
+use super::older::{Block, Held, Notes};
+use crate::error::{fail, Code, Result};
 use crate::fallible_vec;
 use crate::files::quietly;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
-
-/// Most bytes that are in memory at a time: 1 MiB.
-pub const PIECE: usize = 1 << 20;
 
 /// Where the bytes of a container come from: a file, or memory.
 pub trait Source {
@@ -54,26 +52,32 @@ pub(super) struct ContainerWriter<W> {
     /// Bytes of the container so far, those in `buffer` included.
     length: u64,
     records: Vec<Record>,
+    /// Where the payload of each record is.
+    places: Vec<Place>,
     /// Bytes that the last record still lacks.
     missing: u64,
     generation: u64,
     header_crc: u32,
     /// Whether an earlier write failed: the container cannot be completed.
     failed: bool,
+    /// What is noted for the next generation, and compared with the last one; `None`: nothing.
+    notes: Option<Notes>,
 }
 
 impl<W: Write> ContainerWriter<W> {
-    pub fn new(to: W, header: &Header, origin: &Origin) -> Result<Self> {
+    pub fn new(to: W, header: &Header, origin: &Origin, notes: Option<Notes>) -> Result<Self> {
         let (bytes, header_crc) = header.to_bytes(origin)?;
         let mut writer = ContainerWriter {
             to,
             buffer: fallible_vec::with_room(PIECE)?,
             length: 0,
             records: Vec::new(),
+            places: Vec::new(),
             missing: 0,
             generation: origin.generation,
             header_crc,
             failed: false,
+            notes,
         };
         writer.put(&bytes)?;
         Ok(writer)
@@ -81,13 +85,50 @@ impl<W: Write> ContainerWriter<W> {
 
     /// Begins the next record.
     pub fn record(&mut self, head: RecordHead) -> Result<()> {
+        self.push(Record { head, crc: 0, since: self.generation }, self.here())?;
+        self.missing = head.stored_bytes;
+        match &mut self.notes {
+            Some(notes) => notes.begin(&head),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds a record whose payload is in an older container.
+    pub fn refer(&mut self, record: Record, place: Place) -> Result<()> {
+        self.push(record, place)
+    }
+
+    /// Begins the next record, whose bytes an older generation was the first to hold.
+    pub fn copied(&mut self, record: Record) -> Result<()> {
+        self.push(Record { crc: 0, ..record }, self.here())?;
+        self.missing = record.head.stored_bytes;
+        Ok(())
+    }
+
+    fn push(&mut self, record: Record, place: Place) -> Result<()> {
         self.check_complete()?;
         if self.records.len() as u64 == MOST_RECORDS {
             return fail!(Argument, "a generation has at most {MOST_RECORDS} records");
         }
-        fallible_vec::push(&mut self.records, Record { head, offset: self.length, crc: 0 })?;
-        self.missing = head.stored_bytes;
+        fallible_vec::push(&mut self.places, place)?;
+        fallible_vec::push(&mut self.records, record)
+    }
+
+    /// Gives the records, which were written in this order, the order of their numbers.
+    fn arrange(&mut self, order: &[usize]) -> Result<()> {
+        let mut all = fallible_vec::with_room(order.len())?;
+        let records = self.records.iter().zip(&self.places);
+        all.extend(order.iter().zip(records).map(|(k, (record, place))| (*k, *record, *place)));
+        all.sort_unstable_by_key(|(k, ..)| *k);
+        for (k, record, place) in all {
+            (self.records[k], self.places[k]) = (record, place);
+        }
         Ok(())
+    }
+
+    /// The place of the next payload in this container.
+    fn here(&self) -> Place {
+        Place { generation: self.generation, offset: self.length }
     }
 
     /// Writes the next bytes of the record.
@@ -99,12 +140,74 @@ impl<W: Write> ContainerWriter<W> {
         if count > missing {
             return fail!(Argument, "{count} bytes for a record that lacks {missing} bytes");
         }
-        self.put(bytes)?;
-        self.missing = missing - count;
         if let Some(record) = self.records.last_mut() {
             record.crc = crc32c::crc32c_append(record.crc, bytes);
         }
+        self.missing = missing - count;
+        match self.notes.take() {
+            None => self.put(bytes),
+            Some(mut notes) => {
+                let written = self.put_noted(&mut notes, bytes);
+                self.failed |= written.is_err();
+                self.notes = Some(notes);
+                written
+            }
+        }
+    }
+
+    /// Writes the next bytes of a record, but for those that the last generation holds.
+    fn put_noted(&mut self, notes: &mut Notes, bytes: &[u8]) -> Result<()> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (bytes, behind) = rest.split_at(rest.len().min(PIECE - notes.block.len()));
+            rest = behind;
+            let is_last = self.missing == 0 && rest.is_empty();
+            if notes.block.is_empty() && (is_last || bytes.len() == PIECE) {
+                self.put_block(notes, bytes, is_last)?;
+                continue;
+            }
+            // The block has room for `PIECE` bytes, so that nothing is allocated.
+            notes.block.extend_from_slice(bytes);
+            if is_last || notes.block.len() == PIECE {
+                let mut block = std::mem::take(&mut notes.block);
+                self.put_block(notes, &block, is_last)?;
+                block.clear();
+                notes.block = block;
+            }
+        }
         Ok(())
+    }
+
+    fn put_block(&mut self, notes: &mut Notes, block: &[u8], is_last: bool) -> Result<()> {
+        let (Some(record), Some(place)) = (self.records.last_mut(), self.places.last_mut()) else {
+            return Ok(());
+        };
+        match notes.note(block, is_last.then_some(record.crc))? {
+            Block::Held => Ok(()),
+            Block::AllHeld(older, since) => {
+                (*place, record.since) = (older, since);
+                Ok(())
+            }
+            Block::New(before, older) => {
+                if before > 0 {
+                    notes.read(before, older, &mut |bytes| self.put(bytes))?;
+                }
+                self.put(block)
+            }
+        }
+    }
+
+    /// Returns what the container holds, for the next generation to compare with; `None` if nothing was noted.
+    pub fn held(&mut self) -> Result<Option<Held>> {
+        let Some(notes) = &mut self.notes else { return Ok(None) };
+        notes.held(&self.records, &self.places).map(Some)
+    }
+
+    /// Returns the bytes of the records that older containers hold.
+    pub fn held_bytes(&self) -> u64 {
+        let all = self.records.iter().zip(&self.places);
+        let held = all.filter(|(_, place)| place.generation != self.generation);
+        held.map(|(record, _)| record.head.stored_bytes).sum()
     }
 
     /// Writes index and footer, and returns the footer.
@@ -113,7 +216,7 @@ impl<W: Write> ContainerWriter<W> {
         let index = self.length;
         let mut index_crc = 0;
         for k in 0..self.records.len() {
-            let entry = self.records[k].to_bytes();
+            let entry = self.records[k].to_bytes(self.places[k]);
             index_crc = crc32c::crc32c_append(index_crc, &entry);
             self.put(&entry)?;
         }
@@ -178,6 +281,8 @@ impl<W: Write> ContainerWriter<W> {
 /// A container that is open for reading.
 pub struct Container<S> {
     source: S,
+    /// The containers of older generations that hold payloads of this one, with their numbers.
+    others: Vec<(u64, S)>,
     /// What the generation is of.
     pub header: Header,
     /// Whose generation it is.
@@ -186,13 +291,16 @@ pub struct Container<S> {
     pub length: u64,
     /// The records in the order in which they were written.
     pub records: Vec<Record>,
+    /// Where the payload of each record is.
+    pub places: Vec<Place>,
 }
 
 /// A container that is open for reading.
 pub type Reader = Container<File>;
 
 impl<S: Source> Container<S> {
-    /// Opens a container and checks all of it but the payloads of its records.
+    /// Opens a container and checks all of it but the payloads of its records. Those that are in older
+    /// generations can be read after `open_others`.
     pub fn open(source: S) -> Result<Self> {
         let length = source.length()?;
         let least = (HEADER + HEADER_END + FOOTER) as u64;
@@ -220,8 +328,41 @@ impl<S: Source> Container<S> {
                 "its start is of generation {start} and its end of generation {end}"
             ));
         }
-        let records = read_index(&source, &footer, header_bytes as u64)?;
-        Ok(Container { source, header, origin, length, records })
+        let (records, places) = read_index(&source, &footer, header_bytes as u64)?;
+        Ok(Container { source, others: Vec::new(), header, origin, length, records, places })
+    }
+
+    /// Opens the older generations that hold payloads of this one.
+    pub fn open_others(&mut self, open: &mut dyn FnMut(u64) -> Result<S>) -> Result<()> {
+        let of = self.origin;
+        for Place { generation, .. } in &self.places {
+            let is_open = |(number, _): &(u64, S)| number == generation;
+            if *generation == of.generation || self.others.iter().any(is_open) {
+                continue;
+            }
+            let opened = open(*generation).and_then(Container::open);
+            let is_it = |other: &Self| {
+                let Origin { generation: number, rank, ranks, start, .. } = other.origin;
+                (number, rank, ranks, start) == (*generation, of.rank, of.ranks, of.start)
+            };
+            let other = match opened {
+                Ok(other) if is_it(&other) => other,
+                Ok(_) => return damaged(format_args!(
+                    "a part of it is in the file of generation {generation}, and the file of this name is another one"
+                )),
+                Err(e) if e.code == Code::Memory => return Err(e),
+                Err(e) => return damaged(format_args!(
+                    "a part of it is in the file of generation {generation}, which cannot be read: {e}"
+                )),
+            };
+            fallible_vec::push(&mut self.others, (*generation, other.source))?;
+        }
+        Ok(())
+    }
+
+    /// Whether all payloads are in this container.
+    pub fn is_whole(&self) -> bool {
+        self.places.iter().all(|place| place.generation == self.origin.generation)
     }
 
     /// Gives the payload of record `k` to `sink`, in pieces of at most 1 MiB in their order. If the
@@ -231,12 +372,21 @@ impl<S: Source> Container<S> {
         let Some(record) = self.records.get(k) else {
             return fail!(Argument, "record {k} of a generation with {}", self.records.len());
         };
+        let Place { generation, mut offset } = self.places[k];
+        let other = self.others.iter().find(|(number, _)| *number == generation);
+        let source = match other {
+            Some((_, source)) => source,
+            None if generation == self.origin.generation => &self.source,
+            None => {
+                return fail!(State, "record {k} is in generation {generation}, which is not open")
+            }
+        };
         let mut missing = record.head.stored_bytes;
         let mut buffer = fallible_vec::filled(0, missing.min(PIECE as u64) as usize)?;
-        let (mut crc, mut offset) = (0, record.offset);
+        let mut crc = 0;
         while missing > 0 {
             let piece = &mut buffer[..missing.min(PIECE as u64) as usize];
-            self.source.read_at(offset, piece)?;
+            source.read_at(offset, piece)?;
             crc = crc32c::crc32c_append(crc, piece);
             sink(piece)?;
             offset += piece.len() as u64;
@@ -253,20 +403,57 @@ impl<S: Source> Container<S> {
         }
     }
 
-    /// Gives all bytes of the file to `sink`, unchecked, in pieces of at most 1 MiB in their order.
-    pub fn copy(&self, sink: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let mut buffer = fallible_vec::filled(0, self.length.min(PIECE as u64) as usize)?;
-        for offset in (0..self.length).step_by(PIECE) {
-            let piece = &mut buffer[..(self.length - offset).min(PIECE as u64) as usize];
-            self.source.read_at(offset, piece)?;
-            sink(piece)?;
+    /// Writes this generation into `to`. A payload that the container `there` holds is referred to and not
+    /// written. Payloads that are in this container come first: they have the same places in a copy of all.
+    /// `pace` is called before each piece with its bytes: it may wait, and ends the copying by an error.
+    pub(super) fn copy_into<W: Write>(
+        &self,
+        to: W,
+        there: Option<&Self>,
+        pace: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<(W, Footer)> {
+        let mut writer = ContainerWriter::new(to, &self.header, &self.origin, None)?;
+        let mut order = fallible_vec::with_room(self.records.len())?;
+        order.extend(0..self.records.len());
+        order.sort_unstable_by_key(|k| {
+            let Place { generation, offset } = self.places[*k];
+            (u64::MAX - generation, offset, self.records[*k].head.stored_bytes, *k)
+        });
+        let mut next = 0;
+        for &k in &order {
+            let record = &self.records[k];
+            // Both have their records in about the same order.
+            let known = there.and_then(|there| {
+                let count = there.records.len();
+                let found = (0..count).map(|i| (next + i) % count);
+                let found = { found }.find(|j| there.records[*j] == *record)?;
+                next = found + 1;
+                Some(there.places[found])
+            });
+            if let Some(place) = known.filter(|_| record.since < self.origin.generation) {
+                writer.refer(*record, place)?;
+                continue;
+            }
+            writer.copied(*record)?;
+            self.read(k, &mut |piece| {
+                pace(piece.len() as u64)?;
+                writer.write(piece)
+            })?;
         }
-        Ok(())
+        writer.arrange(&order)?;
+        let footer = writer.finish()?;
+        Ok((writer.to, footer))
     }
 
     /// Reads all payloads and checks them.
     pub fn verify(&self) -> Result<()> {
         (0..self.records.len()).try_for_each(|k| self.read(k, &mut |_| Ok(())))
+    }
+
+    /// Reads and checks the payloads that are in this container.
+    pub(super) fn verify_own(&self) -> Result<()> {
+        let own = |k: &usize| self.places[*k].generation == self.origin.generation;
+        (0..self.records.len()).filter(own).try_for_each(|k| self.read(k, &mut |_| Ok(())))
     }
 }
 
@@ -282,34 +469,44 @@ pub fn check_origin(origin: Origin, rank: u32, generation: u64) -> Result<()> {
     )
 }
 
-/// Reads the index, whose checksum must be the footer's. The payloads lie behind the header without
-/// gaps and end where the index begins.
-fn read_index(source: &impl Source, footer: &Footer, header: u64) -> Result<Vec<Record>> {
+/// Reads the index, whose checksum must be the footer's. The payloads of this container, in any order, lie behind
+/// the header without gaps and end where the index begins.
+fn read_index(
+    source: &impl Source,
+    footer: &Footer,
+    header: u64,
+) -> Result<(Vec<Record>, Vec<Place>)> {
     let mut records = fallible_vec::with_room(footer.records as usize)?;
+    let mut places = fallible_vec::with_room(footer.records as usize)?;
     let most = PIECE / ENTRY;
     let mut buffer = fallible_vec::filled(0, most.min(footer.records as usize) * ENTRY)?;
-    let (mut crc, mut payload) = (0, header);
+    let (mut crc, mut own) = (0, Vec::new());
     for begin in (0..footer.records).step_by(most) {
         let count = most.min((footer.records - begin) as usize);
         let piece = &mut buffer[..count * ENTRY];
         source.read_at(footer.index + begin * ENTRY as u64, piece)?;
         crc = crc32c::crc32c_append(crc, piece);
         for (k, entry) in (begin..).zip(piece.as_chunks::<ENTRY>().0) {
-            let record = Record::from_bytes(entry, k, payload)?;
-            let end = payload.checked_add(record.head.stored_bytes);
-            let Some(end) = end.filter(|end| *end <= footer.index) else {
-                return damaged(format_args!("record {k} is longer than the file"));
-            };
-            payload = end;
+            let (record, place) = Record::from_bytes(entry, k, footer.generation)?;
+            if place.generation == footer.generation {
+                fallible_vec::push(&mut own, (place.offset, record.head.stored_bytes))?;
+            }
             fallible_vec::push(&mut records, record)?;
+            fallible_vec::push(&mut places, place)?;
         }
     }
     if crc != footer.index_crc {
         return damaged(format_args!("the checksum of its index is wrong"));
     }
-    match payload == footer.index {
-        true => Ok(records),
-        false => damaged(format_args!("its records end before its index begins")),
+    own.sort_unstable();
+    let end = own.iter().try_fold(header, |end, &(begin, bytes)| {
+        (begin == end).then_some(end.checked_add(bytes)).flatten()
+    });
+    match end == Some(footer.index) {
+        true => Ok((records, places)),
+        false => {
+            damaged(format_args!("its records are not what lies between its header and its index"))
+        }
     }
 }
 

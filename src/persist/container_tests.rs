@@ -33,7 +33,7 @@ fn origin(generation: u64) -> Origin {
 fn written(lengths: &[usize], generation: u64, seed: u32) -> Vec<u8> {
     let header = Header { fingerprint: fingerprint(), shot: 7, it: generation as i64 };
     let mut bytes = Vec::new();
-    let mut writer = ContainerWriter::new(&mut bytes, &header, &origin(generation)).unwrap();
+    let mut writer = ContainerWriter::new(&mut bytes, &header, &origin(generation), None).unwrap();
     for (k, length) in lengths.iter().enumerate() {
         let payload = payload(*length, k, seed);
         writer.record(head(&format!("record {k}"), k as i64, *length as u64)).unwrap();
@@ -99,7 +99,7 @@ fn more_records_than_one_piece_of_the_index_has() {
 fn a_writer_wants_exactly_the_bytes_of_a_record() {
     let header = Header { fingerprint: Fingerprint::new(), shot: 0, it: -1 };
     let mut bytes = Vec::new();
-    let mut writer = ContainerWriter::new(&mut bytes, &header, &origin(1)).unwrap();
+    let mut writer = ContainerWriter::new(&mut bytes, &header, &origin(1), None).unwrap();
     assert_eq!(writer.write(b"x").unwrap_err().code, Code::Argument, "before any record");
     writer.record(head("u", 1, 3)).unwrap();
     writer.write(b"ab").unwrap();
@@ -130,7 +130,7 @@ fn a_failed_write_cannot_be_made_good() {
         }
     }
     let header = Header { fingerprint: Fingerprint::new(), shot: 0, it: -1 };
-    let mut writer = ContainerWriter::new(Full(PIECE), &header, &origin(1)).unwrap();
+    let mut writer = ContainerWriter::new(Full(PIECE), &header, &origin(1), None).unwrap();
     writer.record(head("u", 1, 4 * PIECE as u64)).unwrap();
     let piece = vec![1; PIECE];
     let error = writer.write(&piece).unwrap_err();
@@ -217,7 +217,7 @@ fn a_header_of_another_container_is_noticed() {
     let written = |shot: i64| {
         let header = Header { fingerprint: fingerprint(), shot, it: -1 };
         let mut bytes = Vec::new();
-        let mut writer = ContainerWriter::new(&mut bytes, &header, &origin(9)).unwrap();
+        let mut writer = ContainerWriter::new(&mut bytes, &header, &origin(9), None).unwrap();
         writer.record(head("u", 1, 3)).unwrap();
         writer.write(b"abc").unwrap();
         let footer = writer.finish().unwrap();
@@ -236,7 +236,7 @@ fn other_versions_and_byte_orders_are_told_from_damage() {
         changed[offset..offset + bytes.len()].copy_from_slice(bytes);
         check(&changed).err().unwrap().to_string()
     };
-    assert!(error(8, &(VERSION + 1).to_le_bytes()).contains("has version 3 of the format"));
+    assert!(error(8, &(VERSION + 1).to_le_bytes()).contains("has version 4 of the format"));
     assert!(error(12, &0x0102_0304u32.to_be_bytes()).contains("has the byte order 0x04030201"));
     assert!(error(0, b"GIF89a").contains("is no restart file of gpuzip"));
 }
@@ -308,14 +308,20 @@ fn absurd_numbers_with_right_checksums_are_refused() {
     }
     assert_eq!(with_entry(0, 3).code, Code::Stream, "an unknown kind");
     assert_eq!(with_entry(4, 0).code, Code::Stream, "a length before the codec, without a codec");
-    assert_eq!(with_entry(48, 0).code, Code::Stream, "no name");
+    assert_eq!(with_entry(64, 0).code, Code::Stream, "no name");
+    for (name, offset) in [("generation", 48), ("since", 56)] {
+        for number in [0, 2, u64::MAX] {
+            let error = with_entry(offset, number);
+            assert!(error.code == Code::Stream, "{name} = {number}: {error}");
+        }
+    }
 }
 
-/// A change of the format needs a new version: these bytes are version 2.
+/// A change of the format needs a new version: these bytes are version 3.
 #[test]
 fn the_format_stays_what_it_is() {
     let bytes = written(&[5, 100], 9, 1);
-    assert_eq!((VERSION, bytes.len(), crc32c::crc32c(&bytes)), (2, 697, 0x5d50_645c));
+    assert_eq!((VERSION, bytes.len(), crc32c::crc32c(&bytes)), (3, 729, 58_445_190));
 }
 
 /// Returns the numbers that a table of docs/persist-format.md finds in `bytes`: the rows of the
@@ -354,11 +360,11 @@ fn the_page_of_the_format_is_right() {
     let header_crc = crc(&bytes[..header - 4]);
     let order = i128::from(u32::from_le_bytes(0x0102_0304u32.to_ne_bytes()));
     let start = [1 << 60, 77, 4];
-    let of_header = [2, order, header as i128, 2, 9, 7, 9, 3, 4, 5, 1_800_000_000];
+    let of_header = [3, order, header as i128, 2, 9, 7, 9, 3, 4, 5, 1_800_000_000];
     let of_header = [&of_header[..], &start].concat();
     assert_eq!(documented("Header", &bytes, HEADER), of_header);
     let payload = &bytes[header + 5..index];
-    let of_record = [1, 3, 1, header as i128 + 5, 100, 200, crc(payload)];
+    let of_record = [1, 3, 1, header as i128 + 5, 100, 200, crc(payload), 9, 9];
     assert_eq!(documented("Index", &bytes[index + ENTRY..], ENTRY), of_record);
     let of_footer = [
         bytes.len() as i128,

@@ -2,10 +2,11 @@
 //! records have the byte order of the machine that wrote them. `docs/persist-format.md` describes
 //! the format for readers of the file; a test keeps its tables equal to this file's constants.
 //!
-//! A container is: header, payloads of all records without gaps, index, footer. Every byte belongs
-//! to exactly one of the four, and each of the four has a checksum (CRC32C), so that no changed
-//! byte goes unnoticed. The footer repeats the header's checksum and holds the index's: parts of
-//! two containers do not fit together.
+//! A container is: header, payloads without gaps, index, footer. Every byte belongs to exactly one of the
+//! four, and each of the four has a checksum (CRC32C), so that no changed byte goes unnoticed. The footer
+//! repeats the header's checksum and holds the index's: parts of two containers do not fit together. The
+//! index says of each record in which container its payload is: this one, or that of an older generation of
+//! the rank, if the record has not changed since.
 
 use super::fingerprint::{Fingerprint, MOST_VALUES};
 use super::name::{Name, LONGEST_NAME};
@@ -20,7 +21,7 @@ pub const MAGIC: [u8; 8] = *b"\x89gpzgen\n";
 /// The last bytes of a container.
 pub const END: [u8; 8] = *b"gpzgend\n";
 /// The version of this format.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The byte order of payloads: this number in the order of the machine that wrote them.
 pub const BYTE_ORDER: u32 = u32::from_le_bytes(0x0102_0304u32.to_ne_bytes());
 
@@ -31,11 +32,14 @@ pub const VALUE: usize = LONGEST_NAME + 8;
 /// Bytes of the header behind the fingerprint: the checksum.
 pub const HEADER_END: usize = 8;
 /// Bytes of a record in the index.
-pub const ENTRY: usize = 48 + LONGEST_NAME;
+pub const ENTRY: usize = 64 + LONGEST_NAME;
 /// Bytes of the footer.
 pub const FOOTER: usize = 56;
 /// Most records of a container.
 pub const MOST_RECORDS: u64 = 1 << 20;
+
+/// Most bytes of payloads that are in memory at a time: 1 MiB.
+pub const PIECE: usize = 1 << 20;
 
 /// Most ranks of a run.
 pub const MOST_RANKS: u32 = 1 << 24;
@@ -117,10 +121,19 @@ pub struct RecordHead {
 pub struct Record {
     /// What was known before the bytes were written.
     pub head: RecordHead,
-    /// Where the payload begins in the file, in bytes.
-    pub offset: u64,
     /// CRC32C of the payload.
     pub crc: u32,
+    /// The generation that was the first one to hold this record with these bytes.
+    pub since: u64,
+}
+
+/// Where the payload of a record is: in the file of its generation or of an older one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The generation whose file holds the payload.
+    pub generation: u64,
+    /// Where the payload begins in that file, in bytes.
+    pub offset: u64,
 }
 
 /// The end of a container.
@@ -291,35 +304,40 @@ fn check_numbers(origin: &Origin, shot: i64, it: i64) -> Result<()> {
 }
 
 impl Record {
-    pub(super) fn to_bytes(self) -> [u8; ENTRY] {
+    pub(super) fn to_bytes(self, place: Place) -> [u8; ENTRY] {
         let head = &self.head;
         let mut bytes = [0; ENTRY];
         bytes[..4].copy_from_slice(&(head.kind as u32).to_le_bytes());
         bytes[4..8].copy_from_slice(&head.codec.to_le_bytes());
         bytes[8..16].copy_from_slice(&head.ts.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.offset.to_le_bytes());
+        bytes[16..24].copy_from_slice(&place.offset.to_le_bytes());
         bytes[24..32].copy_from_slice(&head.stored_bytes.to_le_bytes());
         bytes[32..40].copy_from_slice(&head.raw_bytes.to_le_bytes());
         bytes[40..44].copy_from_slice(&self.crc.to_le_bytes());
-        bytes[48..].copy_from_slice(head.name.bytes());
+        bytes[48..56].copy_from_slice(&place.generation.to_le_bytes());
+        bytes[56..64].copy_from_slice(&self.since.to_le_bytes());
+        bytes[64..].copy_from_slice(head.name.bytes());
         bytes
     }
 
-    /// Reads record `k` of the index, whose payload must begin at `offset`.
-    pub(super) fn from_bytes(bytes: &[u8; ENTRY], k: u64, offset: u64) -> Result<Record> {
+    /// Reads record `k` of the index of generation `of`, and the place of its payload.
+    pub(super) fn from_bytes(bytes: &[u8; ENTRY], k: u64, of: u64) -> Result<(Record, Place)> {
         let mut fields = Fields(bytes);
         let (kind, codec, ts) = (fields.u32(), fields.u32(), fields.i64());
         let kind = Kind::ALL.into_iter().find(|known| *known as u32 == kind);
         let (begin, stored_bytes, raw_bytes) = (fields.u64(), fields.u64(), fields.u64());
-        let (crc, zero, name) = (fields.u32(), fields.u32(), fields.name());
+        let (crc, zero) = (fields.u32(), fields.u32());
+        let (generation, since, name) = (fields.u64(), fields.u64(), fields.name());
         let is_sized = codec != 0 || raw_bytes == stored_bytes;
-        match (kind, name, begin == offset && zero == 0 && is_sized) {
+        let is_numbered = 0 < since && since <= generation && generation <= of;
+        let is_placed = begin.checked_add(stored_bytes).is_some();
+        match (kind, name, zero == 0 && is_sized && is_numbered && is_placed) {
             (Some(kind), Some(name), true) => {
                 let head = RecordHead { kind, name, ts, codec, raw_bytes, stored_bytes };
-                Ok(Record { head, offset, crc })
+                Ok((Record { head, crc, since }, Place { generation, offset: begin }))
             }
             _ => damaged(format_args!(
-                "entry {k} of its index, with offset {begin}, {stored_bytes} bytes ({raw_bytes} bytes before codec {codec}), is no record"
+                "entry {k} of its index, with offset {begin} in generation {generation}, since {since}, {stored_bytes} bytes ({raw_bytes} bytes before codec {codec}), is no record"
             )),
         }
     }

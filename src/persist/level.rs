@@ -2,6 +2,7 @@
 //! disk of the node, and a shared one that outlives the node.
 
 use super::container::{check_origin, Container, Reader};
+use super::format::{Footer, Origin};
 use super::journal::{self, Line};
 use super::names::{files_in, FileName, LAST_GENERATION};
 use crate::error::{fail, text, Code, Error, Result};
@@ -115,9 +116,30 @@ impl Level {
         if from_disk {
             files::forget_cached(&file);
         }
-        let reader = Container::open(file)?;
+        let mut reader = Container::open(file)?;
         check_origin(reader.origin, self.rank, generation)?;
+        reader.open_others(&mut |other| self.open_file(other))?;
         Ok(reader)
+    }
+
+    /// Opens the file of a generation.
+    pub fn open_file(&self, generation: u64) -> Result<File> {
+        let name = FileName::Generation(generation);
+        let opened = self.folder.open_to_read(name.text(self.rank).as_ref());
+        opened.map_err(|e| Error::from(e).within(self.place(name)))
+    }
+
+    /// Returns the newest generation before `generation` of which this is a copy or a successor: of its start.
+    pub fn newest_like(&self, of: &Reader) -> Result<Option<Reader>> {
+        let older = |number: &u64| *number < of.origin.generation;
+        for number in self.generations()?.into_iter().rev().filter(older) {
+            match self.read(number, false) {
+                Ok(reader) if reader.origin.start == of.origin.start => return Ok(Some(reader)),
+                Err(e) if e.code == Code::Memory => return Err(e),
+                _ => {}
+            }
+        }
+        Ok(None)
     }
 
     /// Opens a generation and reads all of it.
@@ -157,15 +179,20 @@ impl Level {
         Temporary { folder, name: Some(name), process: Process::current() }
     }
 
+    /// Puts the bytes of a file on the disk, gives it the name of a generation, and puts the name on the disk.
+    fn settle(&self, file: &File, mut temporary: Temporary, generation: u64) -> io::Result<()> {
+        file.sync_all()?;
+        temporary.rename(&FileName::Generation(generation).text(self.rank))?;
+        self.folder.sync()
+    }
+
     /// Publishes a generation whose bytes are written: puts them on the disk, gives the file its name, puts
-    /// the name on the disk, appends a line to the journal, and reads the generation back. If this fails,
-    /// the other generations are as they were.
-    pub fn publish(&self, file: File, mut temporary: Temporary, line: Line) -> Result<()> {
+    /// the name on the disk, appends a line to the journal, and reads the file back. If this fails, the
+    /// other generations are as they were.
+    pub fn publish(&self, file: File, temporary: Temporary, line: Line) -> Result<()> {
         let generation = line.generation;
         let name = FileName::Generation(generation);
-        file.sync_all()?;
-        temporary.rename(&name.text(self.rank))?;
-        self.folder.sync()?;
+        self.settle(&file, temporary, generation)?;
         if let Err(e) = journal::append(&self.folder, &self.journal(), line) {
             let place = self.place(FileName::Journal);
             log::warn!(
@@ -173,7 +200,8 @@ impl Level {
             );
         }
         drop(file);
-        self.read_right(generation, true).map(drop).map_err(|e| {
+        let reread = self.read(generation, true).and_then(|reader| reader.verify_own());
+        reread.map_err(|e| {
             // A generation that can be read and is wrong is of no use to anybody.
             if e.code == Code::Stream {
                 let _ = self.remove(name);
@@ -182,20 +210,42 @@ impl Level {
         })
     }
 
-    /// Removes the generations before `oldest`, but for `kept`. One that cannot be removed stays; returns
-    /// whether all went.
+    /// Removes the generations before `oldest`, but for `kept` and those that others refer to. One that cannot
+    /// be removed stays; returns whether all went.
     pub fn remove_before(&self, oldest: u64, kept: Option<u64>) -> bool {
-        let removed = self.generations().and_then(|all| {
-            let is_old = |generation: &u64| *generation < oldest && Some(*generation) != kept;
-            let mut older = all.into_iter().filter(is_old);
-            older.try_for_each(|generation| {
-                self.remove(FileName::Generation(generation)).map_err(Error::from)
-            })
-        });
+        let removed = self.remove_all(&mut |number| number < oldest && Some(number) != kept);
         let path = self.path.display();
         removed
             .map_err(|e| log::warn!("{path}: generations that are no longer needed stay: {e}"))
             .is_ok()
+    }
+
+    /// Removes the generations for which `is_old` holds, but for those that the others refer to.
+    pub fn remove_all(&self, is_old: &mut dyn FnMut(u64) -> bool) -> Result<()> {
+        let (all, mut needed) = (self.generations()?, Vec::new());
+        if !all.iter().any(|number| is_old(*number)) {
+            return Ok(());
+        }
+        // A generation refers to older ones, so that it is known of each one by then whether others refer to it.
+        for number in all.into_iter().rev() {
+            if is_old(number) && !needed.contains(&number) {
+                self.remove(FileName::Generation(number))?;
+                continue;
+            }
+            match self.open_file(number).and_then(Container::open) {
+                Ok(reader) => {
+                    for place in &reader.places {
+                        if place.generation != number && !needed.contains(&place.generation) {
+                            fallible_vec::push(&mut needed, place.generation)?;
+                        }
+                    }
+                }
+                // Nothing goes on from it, so that it needs no other.
+                Err(e) if e.code == Code::Stream => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
     }
 
     /// Removes the rank's temporary files: their writers died. The caller has the rank's lock.
@@ -225,25 +275,18 @@ impl Level {
 }
 
 impl Reader {
-    /// Writes the bytes of this generation, unchecked, into a temporary file of a level. `pace` is called before
-    /// each piece with its bytes: it may wait, and ends the copying by an error.
+    /// Writes this generation into a temporary file of a level. A payload that the container `there`, which is
+    /// on that level, holds is referred to. `pace` is called before each piece with its bytes: it may wait, and
+    /// ends the copying by an error.
     pub(super) fn copy_to(
         &self,
         to: &Level,
+        there: Option<&Reader>,
         pace: &mut dyn FnMut(u64) -> Result<()>,
-    ) -> Result<(File, Temporary)> {
-        let generation = self.origin.generation;
-        let place =
-            |e: io::Error| Error::from(e).within(to.place(FileName::Generation(generation)));
-        let (file, temporary) = to.create(generation).map_err(place)?;
-        let mut offset = 0;
-        self.copy(&mut |piece| {
-            pace(piece.len() as u64)?;
-            files::quietly(|| file.write_all_at(piece, offset)).map_err(place)?;
-            offset += piece.len() as u64;
-            Ok(())
-        })?;
-        Ok((file, temporary))
+    ) -> Result<(File, Temporary, Footer)> {
+        let (file, temporary) = to.create(self.origin.generation)?;
+        let (file, footer) = self.copy_into(file, there, pace)?;
+        Ok((file, temporary, footer))
     }
 }
 
@@ -272,23 +315,54 @@ impl Drop for Temporary {
     }
 }
 
-/// Reads all of the file of a generation, published or temporary, and fails if it is not right or is not the
-/// one that its name says.
-pub fn check(path: &Path) -> Result<()> {
-    let named = path.file_name().and_then(FileName::read);
-    let Some((rank, FileName::Generation(generation) | FileName::Temporary(generation))) = named
-    else {
-        return fail!(
+/// Opens the file of a generation, and those of older generations beside it that hold parts of it. Fails if it is
+/// not of rank and generation `of`, where they are given.
+pub fn open(path: &Path, of: Option<(u32, u64)>) -> Result<Reader> {
+    let open_file = |path: &Path| files::open(path, u64::MAX).map_err(Error::from);
+    let opened = open_file(path).and_then(Container::open).and_then(|mut reader| {
+        let Origin { rank, generation, .. } = reader.origin;
+        let (rank, generation) = of.unwrap_or((rank, generation));
+        check_origin(reader.origin, rank, generation)?;
+        reader.open_others(&mut |other| {
+            open_file(&path.with_file_name(FileName::Generation(other).text(rank)))
+        })?;
+        Ok(reader)
+    });
+    opened.map_err(|e| e.within(path.display()))
+}
+
+/// Opens a generation, published or temporary, of the rank and the number that its name says.
+fn open_named(path: &Path) -> Result<Reader> {
+    match path.file_name().and_then(FileName::read) {
+        Some((rank, FileName::Generation(number) | FileName::Temporary(number))) => {
+            open(path, Some((rank, number)))
+        }
+        _ => fail!(
             Argument,
             "{} is no name of a generation, such as gpuzip-r000003-g000000000017.gen",
             path.display()
-        );
-    };
+        ),
+    }
+}
+
+/// Reads all of a generation, published or temporary, and fails if it is not right or is not the one that its
+/// name says.
+pub fn check(path: &Path) -> Result<()> {
+    open_named(path)?.verify().map_err(|e| e.within(path.display()))
+}
+
+/// Writes the file of a generation anew, with all that older generations hold of it. One that refers to none
+/// stays as it is. The caller has the rank's lock, and no generation is being written or published.
+pub fn make_whole(path: &Path) -> Result<()> {
+    let reader = open_named(path)?;
+    if reader.is_whole() {
+        return Ok(());
+    }
     let of = |e: Error| e.within(path.display());
-    let reader =
-        files::open(path, u64::MAX).map_err(Error::from).and_then(Container::open).map_err(of)?;
-    check_origin(reader.origin, rank, generation).map_err(of)?;
-    reader.verify().map_err(of)
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let level = Level::open(folder.unwrap_or(".".as_ref()), reader.origin.rank, false)?;
+    let (file, temporary, _) = reader.copy_to(&level, None, &mut |_| Ok(())).map_err(of)?;
+    level.settle(&file, temporary, reader.origin.generation).map_err(|e| of(e.into()))
 }
 
 fn identity(found: Metadata) -> u64 {

@@ -6,8 +6,10 @@
 //! A *shipper* carries the order out: a thread of the run, or the command `gpuzip flushd`, which goes on when
 //! the run is killed. The run holds no lock of the shared folder; a shipper holds that of the rank.
 //!
-//! A copy is the same bytes under the same name, published in the same way: complete or not there at all.
+//! A copy holds the same records under the same name, and is published in the same way: complete or not there
+//! at all. It refers to older copies for the records that they hold.
 
+use super::format::Header;
 use super::journal::Line;
 use super::level::{is_locked, Level, Lock};
 use super::names::{files_in, FileName};
@@ -100,8 +102,7 @@ impl Order {
 pub(super) fn is_copied(near: &Level, shared: &Level, generation: u64) -> bool {
     let open = |level: &Level| level.read(generation, false).ok();
     let (Some(near), Some(copy)) = (open(near), open(shared)) else { return false };
-    (near.origin, near.length, &near.header, &near.records)
-        == (copy.origin, copy.length, &copy.header, &copy.records)
+    (near.origin, &near.header, &near.records) == (copy.origin, &copy.header, &copy.records)
 }
 
 /// What a shipper has copied.
@@ -187,15 +188,15 @@ impl Shipper {
             Err(_) if !self.near.has(generation) => return Ok(None),
             Err(e) => return self.damaged(generation, e),
         };
-        let (file, temporary) = reader.copy_to(shared, pace)?;
-        let line = Line {
-            generation,
-            shot: reader.header.shot,
-            it: reader.header.it,
-            bytes: reader.length,
-        };
-        match shared.publish(file, temporary, line) {
-            Ok(()) => Ok(Some(reader.length)),
+        let there = shared.newest_like(&reader)?;
+        let copied = reader.copy_to(shared, there.as_ref(), pace).and_then(|copied| {
+            let (file, temporary, footer) = copied;
+            let (Header { shot, it, .. }, bytes) = (&reader.header, footer.length);
+            let line = Line { generation, shot: *shot, it: *it, bytes };
+            shared.publish(file, temporary, line).map(|()| bytes)
+        });
+        match copied {
+            Ok(bytes) => Ok(Some(bytes)),
             Err(e) if e.code == Code::Stream => match self.near.read_right(generation, true) {
                 Err(e) => self.damaged(generation, e),
                 Ok(_) => Err(e.within(shared.place(FileName::Generation(generation)))),

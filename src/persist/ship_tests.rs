@@ -322,6 +322,26 @@ fn newest_common(nodes: &[PathBuf], shared: &Path, last: u64) -> (u64, i64) {
     (1..=last).rev().find_map(|number| common(&number)).unwrap_or((0, 0))
 }
 
+/// Whether the ranks have no generation in common and must say so instead of beginning anew: each rank has files,
+/// or a file that is right tells of a generation that all ranks had.
+fn is_lost(nodes: &[PathBuf], shared: &Path, last: u64) -> bool {
+    let mut each_has_files = true;
+    for (rank, node) in (0..).zip(nodes) {
+        let files = || {
+            let of = |folder: &Path| (1..=last).map(|number| file(folder, rank, number)).collect();
+            let files: [Vec<PathBuf>; 2] = [of(node), of(shared)];
+            files.into_iter().flatten()
+        };
+        each_has_files &= files().any(|path| path.exists());
+        let open = |path| Container::open(File::open(path).ok()?).ok();
+        let mut right = files().filter_map(open).filter(|container| container.verify().is_ok());
+        if right.any(|container| container.origin.confirmed > 0) {
+            return true;
+        }
+    }
+    each_has_files
+}
+
 /// Runs of one to four ranks on a node each that are killed anywhere: between ranks' publications, with
 /// copies made by some ranks, begun by others. Then nodes are lost. The next run finds the newest generation
 /// that is still whole on any mix of the levels; never less than what all ranks had on the levels that are
@@ -340,6 +360,15 @@ fn the_newest_generation_on_any_mix_of_levels_is_found() {
             let last = 200;
             let (number, shot) = newest_common(&nodes, &shared, last);
             assert!(number >= safe, "seed {seed}: {number} < {safe}");
+            if number == 0 && is_lost(&nodes, &shared, last) {
+                ranks(count, |rank, agree| {
+                    let mut store = Store::open(&nodes[rank as usize], rank, count, false).unwrap();
+                    store.share(&shared).unwrap();
+                    let error = store.newest(&fingerprint(300), agree).err().unwrap();
+                    assert!(error.message.contains("is complete on all ranks"), "{error}");
+                });
+                break;
+            }
             let seeds: Vec<u64> = (0..count).map(|_| random.below(1 << 30)).collect();
             let (rounds, killed_at) = (1 + random.below(4), random.below(5));
             let told = ranks(count, |rank, agree| {

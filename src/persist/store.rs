@@ -6,6 +6,7 @@ use super::format::{Header, Origin, RecordHead, Start, MOST_RANKS};
 use super::journal::Line;
 use super::level::{Level, Lock, Temporary};
 use super::names::{FileName, LAST_GENERATION};
+use super::older::{Held, Notes, Older};
 use super::ship::{is_copied, Order, Shipper};
 use crate::error::{fail, Code, Error, Result};
 use crate::fallible_vec;
@@ -38,6 +39,10 @@ pub struct Store {
     /// All ranks have published this generation or a newer one.
     pub(super) confirmed: u64,
     pub(super) start: Start,
+    /// Every generation whose number is a multiple of this is written whole, and the others refer to older ones.
+    whole_every: u64,
+    /// What the last generation holds, if it was published.
+    held: Option<Held>,
     _lock: Lock,
     pub(super) strict: bool,
     process: Process,
@@ -77,6 +82,8 @@ impl Store {
             verified: Vec::new(),
             confirmed: 0,
             start: Start { number: random(), ..Start::default() },
+            whole_every: 1,
+            held: None,
             strict,
             process: Process::current(),
         };
@@ -116,6 +123,12 @@ impl Store {
         Ok(())
     }
 
+    /// Has generations whose number is no multiple of `every` refer to older ones for the records that have not
+    /// changed since, instead of holding them.
+    pub fn whole_every(&mut self, every: u32) {
+        self.whole_every = every.max(1).into();
+    }
+
     /// Whether the store has a second level.
     pub fn is_shared(&self) -> bool {
         self.shared.is_some()
@@ -143,12 +156,24 @@ impl Store {
         let name = FileName::Temporary(self.next);
         // The number is used up even if this fails: other ranks give it to their part.
         self.next += 1;
+        let held = self.held.take().filter(|held| {
+            let mut files = held.generations();
+            origin.generation % self.whole_every != 0 && files.all(|number| self.near.has(number))
+        });
+        let notes = match self.whole_every {
+            1 => None,
+            _ => {
+                let near = self.near.clone();
+                let open = Box::new(move |number| near.open_file(number));
+                Some(Notes::new(held.map(|held| Older { held, open }))?)
+            }
+        };
         let created = self.near.create(origin.generation).map_err(Error::from);
         let made = created.and_then(|(file, temporary)| {
             let Header { shot, it, .. } = header;
             let line = Line { generation: origin.generation, shot, it, bytes: 0 };
             Ok(Writer {
-                writer: ContainerWriter::new(file, &header, &origin)?,
+                writer: ContainerWriter::new(file, &header, &origin, notes)?,
                 temporary,
                 line,
                 path: self.near.path.clone(),
@@ -160,11 +185,11 @@ impl Store {
     /// Publishes a generation: puts its bytes on the disk, gives the file its name, puts the name
     /// on the disk, and appends a line to the journal. Then reads the generation back and removes
     /// generations that are no longer needed: those older than the `KEPT` newest that this process
-    /// has read completely, and older than the one that all ranks have (`confirm`). Returns the
+    /// has read completely, older than the one that all ranks have (`confirm`), and referred to by none. Returns the
     /// number of the generation. If this fails, the older generations are as they were.
     pub fn publish(&mut self, finished: Finished) -> Result<u64> {
         self.process.check()?;
-        let Finished { file, temporary, line } = finished;
+        let Finished { file, temporary, line, held, .. } = finished;
         let generation = line.generation;
         if !Arc::ptr_eq(&temporary.folder, &self.near.folder) {
             return fail!(Argument, "a generation is published by the store that began it");
@@ -175,6 +200,7 @@ impl Store {
                 self.near.place(FileName::Generation(generation))
             ))
         })?;
+        self.held = held;
         self.verified(generation)?;
         if self.ranks == 1 {
             self.confirmed = self.confirmed.max(generation);
@@ -198,12 +224,13 @@ impl Store {
     /// publishing.
     pub fn keep_common(&mut self) {
         let Some(newest) = self.verified.last().copied() else { return };
-        let (near, confirmed) = (&self.near, self.confirmed);
-        self.verified.retain(|generation| {
-            *generation <= confirmed
-                || *generation == newest
-                || near.remove(FileName::Generation(*generation)).is_err()
-        });
+        let (verified, confirmed) = (&mut self.verified, self.confirmed);
+        let is_lost = |number| number > confirmed && number != newest;
+        let removed =
+            self.near.remove_all(&mut |number| is_lost(number) && verified.contains(&number));
+        if removed.is_ok() {
+            verified.retain(|number| !is_lost(*number) || self.near.has(*number));
+        }
     }
 
     /// Notes that the run goes on from a generation: what is written from now on is of a start whose parent
@@ -213,6 +240,7 @@ impl Store {
         let numbers = [self.start.number, parent, from];
         let number = files::hash(numbers.into_iter().flat_map(u64::to_le_bytes));
         self.start = Start { number: start_number(number), parent, from };
+        self.held = None;
     }
 
     /// Notes that this process has read a generation completely.
@@ -355,9 +383,11 @@ impl Writer {
 
     /// Ends the generation. The result is not visible yet: `Store::publish` makes it so.
     pub fn finish(mut self) -> Result<Finished> {
-        let footer = self.writer.finish().map_err(|e| self.within(e))?;
-        let line = Line { bytes: footer.length, ..self.line };
-        Ok(Finished { file: self.writer.to, temporary: self.temporary, line })
+        let finished = self.writer.finish().and_then(|footer| Ok((footer, self.writer.held()?)));
+        let (footer, held) = finished.map_err(|e| self.within(e))?;
+        let (line, held_bytes) =
+            (Line { bytes: footer.length, ..self.line }, self.writer.held_bytes());
+        Ok(Finished { file: self.writer.to, temporary: self.temporary, line, held, held_bytes })
     }
 
     fn within(&self, e: Error) -> Error {
@@ -370,6 +400,8 @@ pub struct Finished {
     file: File,
     temporary: Temporary,
     line: Line,
+    held: Option<Held>,
+    held_bytes: u64,
 }
 
 impl Finished {
@@ -381,6 +413,11 @@ impl Finished {
     /// Returns the bytes of the file.
     pub fn bytes(&self) -> u64 {
         self.line.bytes
+    }
+
+    /// Returns the bytes that older generations hold, which were not written.
+    pub fn held_bytes(&self) -> u64 {
+        self.held_bytes
     }
 
     /// Returns what the journal will say of it.

@@ -43,7 +43,8 @@ impl Session {
     pub fn stats(&mut self) -> Result<Stats> {
         self.process.check()?;
         let mut stats = self.shot.stats.clone();
-        (stats.generations, stats.persist_bytes, stats.persist) = self.persisted();
+        (stats.generations, stats.persist_bytes, stats.persist_held_bytes, stats.persist) =
+            self.persisted();
         if let Some(Engine { tiers, spec, before, .. }) = &mut self.engine {
             let now = Counted::by(tiers.device())?;
             let traffic = now.traffic - before.traffic;

@@ -248,8 +248,11 @@ impl Session {
         put_own(POSITION, &position.to_bytes())?;
         let finished = writer.finish()?;
         let (generation, bytes) = (finished.generation(), finished.bytes());
+        let held = finished.held_bytes();
         persist.publish(finished, begin.elapsed().as_secs_f64(), shot)?;
-        log::info!("generation {generation}: {bytes} bytes, shot {shot}, action {it}");
+        log::info!(
+            "generation {generation}: {bytes} bytes, and {held} that older ones hold, shot {shot}, action {it}"
+        );
         Ok(())
     }
 

@@ -60,9 +60,11 @@ pub struct Persist {
     shipping: Option<(Thread, Arc<AtomicBool>)>,
     /// The last published generation; 0: none.
     published: u64,
-    /// Number of generations written, their bytes, and the seconds that the application waited.
+    /// Number of generations written, their bytes, those that older ones hold, and the seconds that the
+    /// application waited.
     generations: u64,
     bytes: u64,
+    held_bytes: u64,
     seconds: f64,
     process: Process,
 }
@@ -71,8 +73,9 @@ pub struct Persist {
 struct Publishing {
     thread: Option<Thread>,
     shared: Arc<Mutex<Publication>>,
-    /// Bytes of the generation, and the seconds that writing it took.
+    /// Bytes of the generation, those that older ones hold, and the seconds that writing it took.
     bytes: u64,
+    held_bytes: u64,
     seconds: f64,
     /// The shot of the generation.
     held_shot: i64,
@@ -154,6 +157,7 @@ impl Persist {
             published: 0,
             generations: 0,
             bytes: 0,
+            held_bytes: 0,
             seconds: 0.0,
             process: Process::current(),
         }
@@ -210,7 +214,7 @@ impl Persist {
         seconds: f64,
         held_shot: i64,
     ) -> Result<()> {
-        let bytes = finished.bytes();
+        let (bytes, held_bytes) = (finished.bytes(), finished.held_bytes());
         self.store()?;
         let (store, finished) = (self.store.take(), Some(finished));
         let told = self.told.take();
@@ -227,14 +231,15 @@ impl Persist {
                 None
             }
         };
-        self.publishing = Some(Publishing { thread, shared, bytes, seconds, held_shot });
+        self.publishing =
+            Some(Publishing { thread, shared, bytes, held_bytes, seconds, held_shot });
         Ok(())
     }
 
     /// Waits for the publication under way, and returns its error.
     pub(super) fn settle(&mut self) -> Result<()> {
         let Some(publishing) = self.publishing.take() else { return Ok(()) };
-        let Publishing { thread, shared, bytes, seconds, held_shot } = publishing;
+        let Publishing { thread, shared, bytes, held_bytes, seconds, held_shot } = publishing;
         thread.into_iter().for_each(Thread::join);
         let mut left = locked(&shared);
         let (Some(store), Some(generation)) = (left.store.take(), left.generation.take()) else {
@@ -244,6 +249,7 @@ impl Persist {
         self.told = left.told.take();
         self.published = generation?;
         (self.generations, self.bytes) = (self.generations + 1, self.bytes + bytes);
+        self.held_bytes += held_bytes;
         self.held_shot = Some(held_shot);
         self.measured(bytes, seconds + left.time.as_secs_f64());
         drop(left);
@@ -423,6 +429,7 @@ impl Session {
         }
         let overhead = if restart.overhead == 0.0 { DEFAULT_OVERHEAD } else { restart.overhead };
         let mut store = Store::open(dir, rank, ranks, restart.strict)?;
+        store.whole_every(restart.whole_every);
         if let Some(dir) = &restart.shared_folder {
             store.share(dir)?;
         }
@@ -485,18 +492,20 @@ impl Session {
         })
     }
 
-    /// Number of generations that this session published, their bytes, and the seconds that the application
-    /// waited for them.
-    pub(super) fn persisted(&self) -> (u64, u64, f64) {
+    /// Number of generations that this session published, their bytes, those that older ones hold, and the seconds
+    /// that the application waited for them.
+    pub(super) fn persisted(&self) -> (u64, u64, u64, f64) {
         let numbers = |persist: &Persist| {
             let is_published = |publishing: &&Publishing| {
                 matches!(locked(&publishing.shared).generation, Some(Ok(_)))
             };
             let last = persist.publishing.as_ref().filter(is_published);
-            let (more, bytes) = last.map_or((0, 0), |publishing| (1, publishing.bytes));
-            (persist.generations + more, persist.bytes + bytes, persist.seconds)
+            let (more, bytes, held) =
+                last.map_or((0, 0, 0), |publishing| (1, publishing.bytes, publishing.held_bytes));
+            let (generations, bytes) = (persist.generations + more, persist.bytes + bytes);
+            (generations, bytes, persist.held_bytes + held, persist.seconds)
         };
-        self.persist.as_deref().map_or((0, 0, 0.0), numbers)
+        self.persist.as_deref().map_or((0, 0, 0, 0.0), numbers)
     }
 }
 
@@ -525,8 +534,9 @@ mod tests {
     #[test]
     fn the_processor_time_of_a_publication_counts() {
         let shared = Arc::new(Mutex::new(Publication::default()));
-        let (thread, bytes, seconds, held_shot) = (None, 0, 0.0, 0);
-        let publishing = Publishing { thread, shared: shared.clone(), bytes, seconds, held_shot };
+        let (thread, bytes, held_bytes, seconds, held_shot) = (None, 0, 0, 0.0, 0);
+        let of = shared.clone();
+        let publishing = Publishing { thread, shared: of, bytes, held_bytes, seconds, held_shot };
         let begin = Instant::now();
         let mut persist = Persist::new(None, 0.5, 1, Box::new(Ok));
         (persist.publishing, persist.next) = (Some(publishing), Some(begin));

@@ -42,11 +42,11 @@ layouts! {
         disk_budget 136, policy 144, error_bound_mode 148, error_bound 152, nonfinite 160, max_in_flight 164, range_actions 168,
         snapshot_rule 172, schedule_chunk 176, uniform_reading 180, zero_copy 184, link_bandwidth 192, profile_path 200, trace_out 208, persist_dir 216,
         persist_overhead 224, stop_budget_s 232, shared_levels 240, mixed_storage 244, adjoint_every 248, difference_bound 252, reserved_huge_pages 256, strict 260,
-        disk_path 264, device_reserve 272, codec_threads 280, sequences 284, quality 288, fill_value 296, sweeps 304, check 308, persist_shared_dir 312, reserved 320;
+        disk_path 264, device_reserve 272, codec_threads 280, sequences 284, quality 288, fill_value 296, sweeps 304, check 308, persist_shared_dir 312, persist_whole_every 320, reserved0 324, reserved 328;
     gpuzip_stats_t, 280: struct_size 0, forward_steps 8, saves 16, restores 24, backward_steps 32, hits 40, misses 48, prefetches 56,
         late_prefetches 64, h2d 72, d2h 80, h2d_bytes 88, d2h_bytes 96, disk_bytes 104, write_backs_avoided 112, raw_bytes 120,
         stored_bytes 128, peak_device_bytes 136, peak_host_bytes 144, forward 152, backward 160, save 168, restore 176, compress 184,
-        decompress 192, stall 200, run_ahead_wait 208, generations 216, persist_bytes 224, persist 232, stop_left 240, disk_reads 248, disk_writes 256, pageable_bytes 264, reserved 272;
+        decompress 192, stall 200, run_ahead_wait 208, generations 216, persist_bytes 224, persist 232, stop_left 240, disk_reads 248, disk_writes 256, pageable_bytes 264, persist_held_bytes 272;
     gpuzip_summary_t, 224: struct_size 0, algorithm 8, policy 12, steps 16, snapshots 20, cache 24, chunk 28, forward_steps 32, saves 40,
         restores 48, backward_steps 56, max_live 64, actions 72, h2d 80, d2h 88, hits 96, misses 104, prefetches 112, min_lead 120,
         mean_lead 128, slot_bytes 136, device_bytes 144, host_bytes 152, compressor 160, raw_slots 164, device_budget 168,

@@ -210,6 +210,8 @@ static void parity(void)
   CHECK(gpuzip_persist_checksum(7, NULL, 5) == 7);
   FAILS(gpuzip_persist_check("/nonexistent/gpuzip-r000000-g000000000001.gen"), GPUZIP_ERR_IO, "No such file");
   FAILS(gpuzip_persist_check("gpuzip-r000000-g000000000001.parity"), GPUZIP_ERR_ARGUMENT, "no name of a generation");
+  FAILS(gpuzip_persist_whole("/nonexistent/gpuzip-r000000-g000000000001.gen"), GPUZIP_ERR_IO, "No such file");
+  FAILS(gpuzip_persist_whole("gpuzip-r000000-g000000000001.parity"), GPUZIP_ERR_ARGUMENT, "no name of a generation");
 }
 
 int main(void)

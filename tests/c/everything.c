@@ -79,7 +79,8 @@ void count_refusal(int32_t status)
       "compression_factor", "trace_file_path", "zfp_bit_rate", "device_budget", "host_budget",
       "disk_budget", "disk_path", "policy", "error_bound", "nonfinite", "snapshot_rule",
       "schedule_chunk", "zero_copy", "shared_levels", "mixed_storage", "adjoint_every", "steps",
-      "codec_threads", "sequences", "quality", "fill_value", "sweeps", "check", "persist_shared_dir"};
+      "codec_threads", "sequences", "quality", "fill_value", "sweeps", "check", "persist_shared_dir",
+      "persist_whole_every"};
   char text[200];
   size_t n = 0;
   int named = 0;

@@ -274,4 +274,5 @@ void choose(job_t *job)
   if (job->persist) c->persist_dir = job->folder;
   random_t random = *r; /* the choices of the rest stay as they are */
   if (job->persist && once_in(&random, 3)) c->persist_shared_dir = job->shared;
+  if (job->persist && once_in(&random, 2)) c->persist_whole_every = (int32_t)between(&random, 2, 6);
 }

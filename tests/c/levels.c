@@ -119,7 +119,7 @@ static void check_begin(job_t *job, int64_t expected, const file_t *files, int n
     int is_near = 0;
     /* The fault may have come before the run looked. What comes late from a node that the run has left,
      * or is computed from parity, may be newer. */
-    const int may_be_newer = job->has_late || job->run.parity > 0;
+    const int may_be_newer = job->has_late || job->is_unclear || job->run.parity > 0;
     if (!job->is_early && (found < expected || (found > expected && !may_be_newer)))
       wrong(job, "rank %d went on from generation %lld, and the newest of all ranks is %lld", r,
             (long long)found, (long long)expected);
@@ -218,6 +218,7 @@ static void choose(job_t *job)
   job->has_flushd = job->command != NULL && (!once_in(random, 3) || job->first == KILL_FLUSHD);
   for (int r = 0; r < RANKS; r++) snprintf(run->node[r], LONGEST_PATH, "%s/node%d", job->base, r);
   snprintf(run->shared, LONGEST_PATH, "%s/disk/shared", job->base);
+  run->whole_every = once_in(random, 2) ? (int)between(random, 2, MOST_NEEDED) : 0;
 }
 
 static void clear_away(job_t *job)
@@ -239,6 +240,7 @@ static void run_job(job_t *job)
   job->promised = job->has_late = job->ndamaged = job->nold = 0, job->did[0] = 0;
   const run_t *run = &job->run;
   if (run->parity > 0) note(job, " parity %d of %d,", run->parity, run->group);
+  if (run->whole_every > 0) note(job, " whole every %d,", run->whole_every);
   note(job, " %d shots of %d steps, codec %d%s%s", run->shots, run->steps, run->compressor,
        run->algorithm == GPUZIP_ALGORITHM_ONLINE ? ", online" : "", job->has_flushd ? ", flushd" : "");
   begin_ranks(job, run);

@@ -23,6 +23,7 @@ typedef struct {
   int persists;     /* writes restart files */
   int finalizes;    /* closes the session after a stop */
   int group, parity; /* of gpuzip_mpi_protect; 0: it is not called */
+  int whole_every;   /* persist_whole_every */
   int plants_error; /* for the test of this program: changes a value after a restart */
   char node[RANKS][LONGEST_PATH], shared[LONGEST_PATH];
 } run_t;
@@ -64,7 +65,7 @@ typedef struct {
 
 /* ---- The driver ---- */
 
-enum { WATCHDOG_S = 60, MOST_WORKERS = 16, MOST_DAMAGED = 100, MOST_FILES = 400, MOST_NEAR = 6, MOST_OLD = 20 };
+enum { WATCHDOG_S = 60, MOST_WORKERS = 16, MOST_DAMAGED = 100, MOST_FILES = 400, MOST_NEAR = 6, MOST_NEEDED = 8, MOST_OLD = 20 };
 
 /* Faults. Those from FULL on need a file system of the job's own for the shared folder. */
 typedef enum {
@@ -115,12 +116,14 @@ typedef struct {
    * since, and whether other files on nodes were. */
   int64_t protected;
   int lost, is_spoiled;
+  int is_unclear; /* a generation refers to a damaged file, whose damage may be elsewhere */
 } job_t;
 
 /* A generation. */
 typedef struct {
   int rank, is_shared, is_damaged;
   int64_t generation, shot, it, run;
+  int64_t needed[MOST_NEEDED]; /* older generations that hold a part of it; 0: no more */
   char path[2 * LONGEST_PATH];
 } file_t;
 

@@ -147,6 +147,23 @@ identity_t identity_of(int descriptor)
   return identity;
 }
 
+/* Notes which older generations hold a part of a generation: its index says so, from byte 48 of each entry on. */
+static void note_needed(file_t *file, int descriptor)
+{
+  enum { ENTRY = 144, FOOTER = 56 };
+  const off_t end = lseek(descriptor, 0, SEEK_END) - FOOTER;
+  int64_t index[2] = {0, 0}, number;
+  int n = 0;
+  memset(file->needed, 0, sizeof file->needed);
+  if (end < 0 || pread(descriptor, index, 16, end + 8) != 16) return;
+  for (int64_t at = index[0]; at >= 0 && at + ENTRY <= end && n < MOST_NEEDED; at += ENTRY) {
+    if (pread(descriptor, &number, 8, at + 48) != 8 || number == file->generation) continue;
+    int k = 0;
+    while (k < n && file->needed[k] != number) k++;
+    if (k == n) file->needed[n++] = number;
+  }
+}
+
 /* Adds the generations in a folder to a list. */
 static int list(const job_t *job, const char *path, int is_shared, file_t *files, int n)
 {
@@ -166,12 +183,13 @@ static int list(const job_t *job, const char *path, int is_shared, file_t *files
     /* Shot and action of a generation are at byte 32, and the start of the program is at byte 72. */
     file->is_damaged = pread(descriptor, place, 16, 32) != 16 || pread(descriptor, place + 2, 8, 72) != 8;
     const identity_t identity = identity_of(descriptor);
-    close(descriptor);
     for (int k = 0; k < job->ndamaged; k++)
       file->is_damaged |= memcmp(&job->damaged[k], &identity, sizeof identity) == 0;
     file->rank = (int)rank, file->is_shared = is_shared, file->generation = generation;
     file->shot = place[0], file->it = place[1], file->run = place[2];
     n++;
+    note_needed(file, descriptor);
+    close(descriptor);
   }
   if (folder != NULL) closedir(folder);
   return n;
@@ -182,6 +200,31 @@ int list_all(const job_t *job, file_t *files)
   int n = list(job, job->run.shared, 1, files, 0);
   for (int r = 0; r < RANKS; r++) n = list(job, job->run.node[r], 0, files, n);
   return n;
+}
+
+/* Whether a file of the list has this generation of the rank and the folder of `of`, and of its run. */
+static const file_t *needed(const file_t *files, int n, const file_t *of, int64_t generation)
+{
+  for (int k = 0; k < n; k++)
+    if (files[k].generation == generation && files[k].rank == of->rank && files[k].is_shared == of->is_shared &&
+        files[k].run == of->run)
+      return &files[k];
+  return NULL;
+}
+
+/* What refers to a file that is missing or damaged is damaged, too, unless the damage is elsewhere in that file. */
+static void follow_needed(job_t *job, file_t *files, int n)
+{
+  static file_t was[MOST_FILES];
+  memcpy(was, files, (size_t)n * sizeof *files);
+  job->is_unclear = 0;
+  for (int k = 0; k < n; k++)
+    for (int i = 0; i < MOST_NEEDED && files[k].needed[i] != 0 && !was[k].is_damaged; i++) {
+      const file_t *other = needed(was, n, &files[k], files[k].needed[i]);
+      if (other != NULL && !other->is_damaged) continue;
+      files[k].is_damaged = 1;
+      job->is_unclear |= other != NULL;
+    }
 }
 
 /* Whether all ranks have a generation, of one run, shot and action, if they take their files on the level
@@ -215,10 +258,11 @@ static int64_t newest_common(const file_t *files, int n, int only_shared)
 int64_t expect(job_t *job, file_t *files, int *n)
 {
   *n = list_all(job, files);
+  follow_needed(job, files, *n);
   for (int r = 0; r < RANKS; r++) {
     int near = 0;
     for (int k = 0; k < *n; k++) near += files[k].rank == r && !files[k].is_shared;
-    if (near > MOST_NEAR) wrong(job, "rank %d has %d generations on its node", r, near);
+    if (near > MOST_NEAR + job->run.whole_every) wrong(job, "rank %d has %d generations on its node", r, near);
   }
   const int64_t common = newest_common(files, *n, 1);
   if (!job->is_hidden) {

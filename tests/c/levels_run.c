@@ -181,7 +181,7 @@ static gpuzip_t *open_session(rank_t *self, const gpuzip_field_t *state)
   WORKS(gpuzip_config_init(&config));
   config.checkpointing_algorithm = run->algorithm, config.checkpointing_snaps = run->snapshots;
   config.cache_capacity = 2, config.compressor = run->compressor, config.backend = 1;
-  config.log_level = 1, config.persist_overhead = 1.0;
+  config.log_level = 1, config.persist_overhead = 1.0, config.persist_whole_every = run->whole_every;
   if (run->persists) config.persist_dir = run->node[self->rank], config.persist_shared_dir = run->shared;
   WORKS(gpuzip_set_log_callback(on_log, self));
   WORKS(gpuzip_init(&config, run->steps, state, 1, &session));

@@ -9,7 +9,7 @@ use super::draw::Draw;
 const HEADER: usize = 96;
 const HEADER_END: usize = 8;
 const VALUE: usize = 88;
-const ENTRY: usize = 128;
+const ENTRY: usize = 144;
 const FOOTER: usize = 56;
 
 /// Returns a number in place of `was`: an extreme one, or one that differs little.
@@ -44,7 +44,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 }
 
 impl Hostile {
-    /// Takes the bytes of a real generation apart.
+    /// Takes the bytes of a real generation apart, which refers to no other.
     pub fn of(bytes: &[u8]) -> Self {
         let footer = bytes.last_chunk().unwrap();
         let index = &bytes[u64_at(footer, 8) as usize..bytes.len() - FOOTER];
@@ -139,7 +139,8 @@ impl Hostile {
             }
             _ if self.records.is_empty() => {}
             3 | 4 => {
-                let fields = [(0, 4), (4, 4), (8, 8), (32, 8), (48, 1), (48, 8), (127, 1)];
+                let fields =
+                    [(0, 4), (4, 4), (8, 8), (32, 8), (48, 8), (56, 8), (64, 1), (64, 8), (143, 1)];
                 let (at, width) = fields[draw.below(fields.len())];
                 put(&mut self.records[record].0, at, width, draw);
             }

@@ -9,12 +9,9 @@ use crate::codec::dims;
 use crate::options::{at_least_one, refuse};
 use clap::Args;
 use gpuzip::error::{Code, Error, Result};
-use gpuzip::files;
 use gpuzip::layout::{aligned, Field, Layout};
 use gpuzip::npy;
-use gpuzip::persist::{
-    check_origin, Container, FileName, Header, Kind, Reader, Record, RecordHead,
-};
+use gpuzip::persist::{self, FileName, Header, Kind, Reader, Record, RecordHead};
 use gpuzip::scalar::Scalar;
 use gpuzip::session::PREVIOUS_LEVEL;
 use serde_json::{json, Value};
@@ -111,14 +108,7 @@ struct Source {
 
 impl Source {
     fn open(&self) -> Result<Reader> {
-        let opened = files::open(&self.path, u64::MAX).map_err(Error::from).and_then(|file| {
-            let reader = Container::open(file)?;
-            if let Some((rank, generation)) = self.of {
-                check_origin(reader.origin, rank, generation)?;
-            }
-            Ok(reader)
-        });
-        opened.map_err(|e| e.within(self.path.display()))
+        persist::open(&self.path, self.of)
     }
 }
 

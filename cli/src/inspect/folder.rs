@@ -60,6 +60,8 @@ pub struct Content {
     pub length: u64,
     /// The records, each with why its bytes cannot be used; `None`: they are right.
     pub records: Vec<(Record, Option<String>)>,
+    /// Of each record, the generation whose file holds its bytes.
+    pub held_by: Vec<u64>,
 }
 
 /// What a restart goes on from.
@@ -167,6 +169,7 @@ impl Content {
         let records = reader.records.iter().enumerate().map(|(k, record)| (*record, verdict(k)));
         Ok(Some(Ok(Content {
             records: records.collect(),
+            held_by: reader.places.iter().map(|place| place.generation).collect(),
             header: reader.header.clone(),
             origin: reader.origin,
             length: reader.length,

@@ -3,7 +3,7 @@
 
 use gpuzip::error::{Error, Result};
 use gpuzip::files::{self, Folder};
-use gpuzip::persist::{check_origin, files_in, read_journal, Container, FileName, Line, Reader};
+use gpuzip::persist::{self, files_in, read_journal, FileName, Line, Reader};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
@@ -54,12 +54,8 @@ impl Listing {
 
     /// Opens a generation; checks all of it but the payloads.
     pub fn open(&self, rank: u32, generation: u64) -> Result<Reader> {
-        let name = OsString::from(FileName::Generation(generation).text(rank));
-        let opened = self.folder.open_to_read(&name).map_err(Error::from).and_then(|file| {
-            let reader = Container::open(file)?;
-            check_origin(reader.origin, rank, generation).map(|()| reader)
-        });
-        opened.map_err(|e| e.within(self.path.join(&name).display()))
+        let name = FileName::Generation(generation).text(rank);
+        persist::open(&self.path.join(name), Some((rank, generation)))
     }
 
     /// Returns the valid lines of a rank's journal, oldest first; none if there is no journal.

@@ -182,11 +182,8 @@ mod tests {
             (vec![image, level, level, other], vec![level, before(level, 0), other]),
             (vec![other, level, image], vec![other, level]),
         ] {
-            let record = |field: &Field| Record {
-                head: head(field, shape_number(field)),
-                offset: 0,
-                crc: 0,
-            };
+            let record =
+                |field: &Field| Record { head: head(field, shape_number(field)), crc: 0, since: 1 };
             let records: Vec<Record> = arrays.iter().map(record).collect();
             let of = |state: &[Field], bytes| {
                 let mut fingerprint = Fingerprint::new();

@@ -29,7 +29,7 @@ pub fn codec(number: u32) -> String {
     known.map_or_else(|| format!("codec {number}"), |codec| codec.name.into())
 }
 
-fn record_line(record: &Record, damage: Option<&str>) -> String {
+fn record_line(record: &Record, held_by: Option<u64>, damage: Option<&str>) -> String {
     let head = &record.head;
     let (kind, name, number) = (head.kind.name(), head.name, head.ts);
     let what = match head.kind {
@@ -48,7 +48,8 @@ fn record_line(record: &Record, damage: Option<&str>) -> String {
             size(head.raw_bytes)
         ),
     };
-    format!("{what}, {bytes}: {}", damage.unwrap_or("right"))
+    let place = held_by.map_or(String::new(), |older| format!(", in generation {older}"));
+    format!("{what}, {bytes}{place}: {}", damage.unwrap_or("right"))
 }
 
 fn generation_lines(
@@ -66,16 +67,19 @@ fn generation_lines(
         0 => "right".into(),
         count => format!("{count} of {} records damaged", content.records.len()),
     };
+    let held = content.held_by.iter().filter(|older| **older != number).count();
+    let held = if held > 0 { format!(", {held} of them in older files") } else { String::new() };
     writeln!(
         out,
-        "  generation {number}: {}, {}, {} records: {verdict}",
+        "  generation {number}: {}, {}, {} records{held}: {verdict}",
         place(header.shot, header.it),
         size(content.length),
         content.records.len()
     )?;
-    for (record, damage) in &content.records {
+    for ((record, damage), held_by) in content.records.iter().zip(&content.held_by) {
         if all_records || damage.is_some() {
-            writeln!(out, "    {}", record_line(record, damage.as_deref()))?;
+            let held_by = Some(*held_by).filter(|older| *older != number);
+            writeln!(out, "    {}", record_line(record, held_by, damage.as_deref()))?;
         }
     }
     Ok(())
@@ -158,7 +162,7 @@ pub fn text(found: &Found, all_records: bool) -> io::Result<()> {
     out.flush()
 }
 
-fn record_json(record: &Record, damage: Option<&str>) -> Value {
+fn record_json(record: &Record, held_by: u64, damage: Option<&str>) -> Value {
     let head = &record.head;
     json!({
         "kind": head.kind.name(),
@@ -167,6 +171,7 @@ fn record_json(record: &Record, damage: Option<&str>) -> Value {
         "codec": head.codec,
         "raw_bytes": head.raw_bytes,
         "stored_bytes": head.stored_bytes,
+        "in_generation": held_by,
         "right": damage.is_none(),
         "reason": damage,
     })
@@ -180,9 +185,12 @@ fn content_json(content: &Content) -> Map<String, Value> {
         .iter()
         .map(|(name, value)| (name.as_str().to_owned(), (*value).into()))
         .collect();
-    let records = content.records.iter();
-    let records: Vec<Value> =
-        records.map(|(record, damage)| record_json(record, damage.as_deref())).collect();
+    let records = content
+        .records
+        .iter()
+        .zip(&content.held_by)
+        .map(|((record, damage), held_by)| record_json(record, *held_by, damage.as_deref()));
+    let records: Vec<Value> = records.collect();
     [
         ("shot", header.shot.into()),
         ("it", header.it.into()),

@@ -83,7 +83,34 @@ pub(super) fn damage(file: &Path, before_end: usize) {
 }
 
 /// Bytes of the index and the footer of a generation of two records.
-pub(super) const END: usize = 2 * 128 + 56;
+pub(super) const END: usize = 2 * 144 + 56;
+
+/// What older files hold is shown, and missing with them.
+#[test]
+fn records_in_older_files_are_shown() {
+    let path = folder("older");
+    let mut store = opened(&path, 0, 1);
+    store.whole_every(9);
+    (1..=2).for_each(|shot| assert_eq!(publish(&mut store, shot, -1), shot as u64));
+    let size = std::fs::metadata(generation(&path, 0, 2)).unwrap().len();
+    assert_eq!(size, std::fs::metadata(generation(&path, 0, 1)).unwrap().len() - 2148);
+    let found = lines(&path, &["--records"]);
+    assert_eq!(
+        found[1..4],
+        [
+            format!("  generation 2: start of shot 2, {size} B, 2 records, 2 of them in older files: right"),
+            "    array image, 2.0 KiB, in generation 1: right".into(),
+            "    snapshot of time step 17, 100 B by lorenzo (4.0 KiB raw), in generation 1: right".into(),
+        ]
+    );
+    let records = &json_of(&path)["ranks"][0]["generations"][0]["records"];
+    assert_eq!(records[1]["in_generation"], json!(1));
+    std::fs::remove_file(generation(&path, 0, 1)).unwrap();
+    let found = text(&inspect(&path, &[]).stdout);
+    let text = "generation 2: cannot be used: ";
+    assert!(found.contains(text) && found.contains("is in the file of generation 1"), "{found}");
+    std::fs::remove_dir_all(path).unwrap();
+}
 
 #[test]
 fn the_newest_generation_that_is_right_on_all_ranks_would_be_restored() {
@@ -135,7 +162,7 @@ fn the_newest_generation_that_is_right_on_all_ranks_would_be_restored() {
     assert_eq!(value["ranks"][0]["journal"], json!([1, 2, 3, 4]));
     let record = json!({
         "kind": "snapshot", "name": "snapshot", "ts": 17, "codec": 4, "raw_bytes": 4096,
-        "stored_bytes": 100, "right": true, "reason": null,
+        "stored_bytes": 100, "in_generation": 3, "right": true, "reason": null,
     });
     assert_eq!(value["ranks"][0]["generations"][1]["records"][1], record);
     // All records.

@@ -204,7 +204,9 @@ gpuzip_config_t._fields_ = [
     ("sweeps", ctypes.c_int32),
     ("check", ctypes.c_int32),
     ("persist_shared_dir", ctypes.c_char_p),
-    ("reserved", ctypes.c_uint64 * 6),
+    ("persist_whole_every", ctypes.c_int32),
+    ("reserved0", ctypes.c_int32),
+    ("reserved", ctypes.c_uint64 * 5),
 ]
 
 gpuzip_action_t._fields_ = [
@@ -297,7 +299,7 @@ gpuzip_stats_t._fields_ = [
     ("disk_reads", ctypes.c_uint64),
     ("disk_writes", ctypes.c_uint64),
     ("pageable_bytes", ctypes.c_uint64),
-    ("reserved", ctypes.c_uint64 * 1),
+    ("persist_held_bytes", ctypes.c_uint64),
 ]
 
 gpuzip_callbacks_t._fields_ = [
@@ -490,6 +492,7 @@ FUNCTIONS = {
     "gpuzip_persist_find": (ctypes.c_int32, (ctypes.c_void_p, ctypes.POINTER(gpuzip_generation_t),)),
     "gpuzip_persist_read": (ctypes.c_int32, (ctypes.c_void_p, ctypes.POINTER(gpuzip_array_t), ctypes.c_uint32, ctypes.c_void_p,)),
     "gpuzip_persist_check": (ctypes.c_int32, (ctypes.c_char_p,)),
+    "gpuzip_persist_whole": (ctypes.c_int32, (ctypes.c_char_p,)),
     "gpuzip_persist_parity": (ctypes.c_int32, (ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_int32), ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint64,)),
     "gpuzip_persist_checksum": (ctypes.c_uint32, (ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint64,)),
     "gpuzip_request_stop": (None, ()),
@@ -824,5 +827,11 @@ KEYS = {
         "a path",
         {},
         "a second folder for restart files, which outlives the node: generations of persist_dir are copied there in the background",
+    ),
+    "persist_whole_every": (
+        "generations",
+        "a whole number from 0 to 2147483647",
+        {},
+        "every k-th generation of restart files holds everything; the others refer to older ones for what has not changed; 0 and 1: all hold everything",
     ),
 }

@@ -227,6 +227,10 @@ class Stats(NamedTuple):
     copies from and to them are slower, and block the host. 0: all that was wanted is
     page-locked, or the session is on the host backend."""
 
+    persist_held_bytes: int
+    """Bytes of restart files that were not written, because an older generation holds them
+    (`persist_whole_every`)."""
+
 
 class ProfileInfo(NamedTuple):
     """The content of a profile. Times are for a state of `state_bytes` bytes; GB/s are 1e9 bytes

@@ -456,7 +456,7 @@ void configurations(const std::string &folder) {
   CHECK(copy.checkpointing_algorithm == GPUZIP_ALGORITHM_AUTO && copy.log_level == 2 && copy.trace_file_path.empty());
   {
     const gpuzip::config loaded = gpuzip::config::load(file);
-    CHECK(loaded.trace_file_path == trace && loaded.checkpointing_snaps == 7 && loaded.reserved[5] == 0);
+    CHECK(loaded.trace_file_path == trace && loaded.checkpointing_snaps == 7 && loaded.reserved[4] == 0);
     copy = loaded;
   }
   CHECK(gpuzip::schedule(copy, 3).summary().forward_steps == 3 && copy.c_config().float_kind == nullptr);
@@ -695,6 +695,7 @@ void restart(const std::string &folder) {
   session.finalize();
   CHECK(std::ifstream(folder + "/other/gpuzip-r000000-g000000000001.gen").good());
   gpuzip::persist_check(folder + "/restart/gpuzip-r000000-g000000000001.gen");
+  gpuzip::persist_whole(folder + "/restart/gpuzip-r000000-g000000000001.gen");
   CHECK(thrown("no name of a generation", [&] { gpuzip::persist_check(folder + "/restart"); }) == GPUZIP_ERR_ARGUMENT);
   std::string one = "abc", two = "xyz", both(3, 0);
   gpuzip::persist_parity({&one[0], &two[0], &both[0]}, {1, 1, 0}, 1, 3);

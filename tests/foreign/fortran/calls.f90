@@ -169,6 +169,7 @@ contains
     call gpuzip_persist_check(trim(folder(:index(folder, c_null_char) - 1)) // '/gpuzip-r000000-g000000000001.gen')
     call gpuzip_persist_check(trim(folder(:index(folder, c_null_char) - 1)) // '/gpuzip-r000000-g000000000009.gen', stat, errmsg)
     call refused(stat, errmsg, gpuzip_err_io, 'No such file')
+    call gpuzip_persist_whole(trim(folder(:index(folder, c_null_char) - 1)) // '/gpuzip-r000000-g000000000001.gen')
     call parity_of_blocks
     call gpuzip_catch_signals()
     call gpuzip_catch_signals([23_c_int32_t])

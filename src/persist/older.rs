@@ -1,0 +1,156 @@
+//! What the last generation holds, so that the next one need not write it again.
+//!
+//! A record is known again by its head, a hash of each block of its bytes (64 bits, SipHash with random keys)
+//! and the checksum of all of them (32 bits): nothing is read. While a record is equal to the older one, nothing
+//! of it is written. From the first block that differs on it is written; the blocks before it come out of the
+//! older file.
+
+use super::format::{Place, Record, RecordHead, PIECE};
+use crate::error::{fail, Result};
+use crate::fallible_vec;
+use std::fs::File;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::os::unix::fs::FileExt;
+
+/// What a generation holds, by its records' heads in rising order.
+pub(super) struct Held {
+    records: Vec<HeldRecord>,
+    keys: RandomState,
+}
+
+struct HeldRecord {
+    record: Record,
+    place: Place,
+    /// The hashes of the record's blocks, each of `PIECE` bytes but for the last one.
+    hashes: Vec<u64>,
+}
+
+impl Held {
+    /// Returns the generations whose files hold the records.
+    pub fn generations(&self) -> impl Iterator<Item = u64> + '_ {
+        self.records.iter().map(|held| held.place.generation)
+    }
+
+    fn find(&self, head: &RecordHead) -> Option<usize> {
+        let found = self.records.binary_search_by_key(&key(head), |held| key(&held.record.head));
+        found.ok().filter(|k| self.records[*k].record.head == *head)
+    }
+}
+
+fn key(head: &RecordHead) -> impl Ord {
+    (head.kind as u32, head.ts, *head.name.bytes())
+}
+
+/// Opens the file of a generation of the rank.
+pub(super) type Open = Box<dyn Fn(u64) -> Result<File> + Send>;
+
+/// The last generation, and its files.
+pub(super) struct Older {
+    pub held: Held,
+    pub open: Open,
+}
+
+/// Notes the blocks of the records that are written, and compares them with those of the last generation.
+pub(super) struct Notes {
+    older: Option<Older>,
+    keys: RandomState,
+    /// The record of the last generation that this one is equal to so far.
+    like: Option<usize>,
+    /// The hashes of the blocks of each record.
+    hashes: Vec<Vec<u64>>,
+    /// The begin of a block, with room for `PIECE` bytes.
+    pub block: Vec<u8>,
+}
+
+/// Where the bytes of a block are.
+pub(super) enum Block {
+    /// The last generation holds it, and the blocks before it.
+    Held,
+    /// The last generation holds the whole record, at this place, and it is this old.
+    AllHeld(Place, u64),
+    /// Nowhere yet; the last generation holds so many blocks before it, from this place on.
+    New(u64, Place),
+}
+
+impl Notes {
+    pub fn new(older: Option<Older>) -> Result<Notes> {
+        let block = fallible_vec::with_room(PIECE)?;
+        let keys = older.as_ref().map_or_else(RandomState::new, |older| older.held.keys.clone());
+        Ok(Notes { older, keys, like: None, hashes: Vec::new(), block })
+    }
+
+    /// Begins the next record.
+    pub fn begin(&mut self, head: &RecordHead) -> Result<()> {
+        self.like = self.older.as_ref().and_then(|older| older.held.find(head));
+        fallible_vec::push(&mut self.hashes, Vec::new())
+    }
+
+    /// Notes the next block of the record. `crc`, with the last block, is the checksum of the whole record.
+    pub fn note(&mut self, block: &[u8], crc: Option<u32>) -> Result<Block> {
+        let mut hasher = self.keys.build_hasher();
+        hasher.write(block);
+        let hash = hasher.finish();
+        let mut place = Place { generation: 0, offset: 0 };
+        let Some(hashes) = self.hashes.last_mut() else { return Ok(Block::New(0, place)) };
+        let mut number = hashes.len();
+        fallible_vec::push(hashes, hash)?;
+        match (self.like.take(), &self.older) {
+            (Some(like), Some(older)) => {
+                let held = &older.held.records[like];
+                place = held.place;
+                let is_same = held.hashes.get(number) == Some(&hash);
+                match crc {
+                    None if is_same => {
+                        self.like = Some(like);
+                        return Ok(Block::Held);
+                    }
+                    Some(crc) if is_same && crc == held.record.crc => {
+                        return Ok(Block::AllHeld(place, held.record.since));
+                    }
+                    _ => {}
+                }
+            }
+            _ => number = 0,
+        }
+        Ok(Block::New(number as u64, place))
+    }
+
+    /// Reads the first `count` blocks of the record, which the last generation holds from `place` on.
+    pub fn read(
+        &self,
+        count: u64,
+        place: Place,
+        sink: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let (Some(older), Some(hashes)) = (&self.older, self.hashes.last()) else { return Ok(()) };
+        let generation = place.generation;
+        let file = (older.open)(generation)?;
+        let mut block = fallible_vec::filled(0, PIECE)?;
+        for (k, known) in (0..count).zip(hashes) {
+            file.read_exact_at(&mut block, place.offset + k * PIECE as u64)?;
+            let mut hasher = self.keys.build_hasher();
+            hasher.write(&block);
+            if hasher.finish() != *known {
+                return fail!(
+                    Stream,
+                    "the file of generation {generation}, which holds a part of this one, was changed"
+                );
+            }
+            sink(&block)?;
+        }
+        Ok(())
+    }
+
+    /// Returns what the next generation compares with.
+    pub fn held(&mut self, records: &[Record], places: &[Place]) -> Result<Held> {
+        let mut held = fallible_vec::with_room(records.len())?;
+        let all = records.iter().zip(places).zip(std::mem::take(&mut self.hashes));
+        held.extend(all.map(|((record, place), hashes)| HeldRecord {
+            record: *record,
+            place: *place,
+            hashes,
+        }));
+        held.sort_unstable_by_key(|held| key(&held.record.head));
+        Ok(Held { records: held, keys: self.keys.clone() })
+    }
+}
