@@ -12,7 +12,8 @@ use std::sync::Arc;
 /// A schedule, as asked for. Zero means "not set", as in the library's configuration.
 #[derive(Args)]
 pub struct ScheduleOptions {
-    /// The algorithm; auto: `plan` finds the quickest
+    /// The algorithm; auto: the plan that a session with auto chooses. Without the option `plan` finds the
+    /// quickest, for which it tries more
     #[arg(long, value_parser = algorithms())]
     algorithm: Option<Named>,
     /// The same as --algorithm online: as if the number of time steps were unknown until the forward
@@ -132,6 +133,11 @@ impl ScheduleOptions {
             return Some(Algorithm::Online);
         }
         self.algorithm.and_then(|named| named.0)
+    }
+
+    /// Whether the algorithm auto was named.
+    pub fn is_auto(&self) -> bool {
+        self.algorithm.is_some_and(|named| named.0.is_none())
     }
 
     /// Makes the schedule. `inner` is the number of slots inside a two-level interval if --inner is

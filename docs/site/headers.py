@@ -14,9 +14,9 @@ from reference import ROOT, Declaration, fenced, pages_with, split_classes, writ
 DROPIN = """common/GPUZIPBuilders.cpp checkpointing/Checkpointing.hpp prefetch/Prefetch.cuh Compressor.hpp CompressorZFP.hpp
 CompressorBitcomp.hpp CompressorCuSZp.hpp common/structs.h common/real_t.h common/GPUZIPError.h common/GPUZIPLogger.cpp
 common/cudaUtils.cuh""".split()
-C = ("gpuzip_revolve.h", "gpuzip_gradient.h", "gpuzip_mpi.h")
+C = ("gpuzip_revolve.h", "gpuzip_gradient.h", "gpuzip_mpi.h", "gpuzip_interrupt.cuh")
 # The pages with their titles and headers.
-PAGES = {f"c-{name[:-2]}": (f"C: {name}", [name]) for name in C}
+PAGES = {f"c-{name.split('.')[0]}": (f"{'CUDA' if name.endswith('cuh') else 'C'}: {name}", [name]) for name in C}
 PAGES["cxx-gpuzip"] = ("C++: gpuzip.hpp", ["gpuzip.hpp"])
 PAGES["cxx-dropin"] = ("C++: names of GPUZIP 2.x", [f"gpuzip-dropin/{name}" for name in DROPIN])
 

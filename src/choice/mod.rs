@@ -28,6 +28,7 @@ pub(crate) use budgets::{are_left, take, Free, Promise};
 pub use certificate::{certify, lower_bound, Certificate};
 pub use choose::{choose_among, choose_schedule, Choice};
 pub use job::{Job, State};
+pub use refine::search_and_refine;
 pub use search::{search, Candidate, Keep};
 pub use shared_schedule::{Here, SharedSchedule, Tick, Why};
 pub use storage::{Coded, Cut, Storage};

@@ -98,7 +98,9 @@ impl Climb<'_> {
 /// Up to this number of time steps sessions refine their plan, which takes 0.05 s at most.
 const FEW_FOR_SESSIONS: u32 = 24;
 
-/// Returns the plan with the shortest predicted time, as [`search`] finds it, refined if it has few steps.
+/// Returns the plan that a session with the algorithm `auto` chooses: the one with the shortest predicted
+/// time, as [`search`] finds it, refined if it has few steps. `most` and `alternatives` are those of
+/// [`search`].
 pub fn search_and_refine(
     steps: u32,
     most: u32,

@@ -203,10 +203,9 @@ impl Storage {
     /// by a typical machine of the backend.
     pub(super) fn costs(&self, job: &Job, slot_bytes: u64) -> Costs {
         let (state, is_host) = (job.state.bytes(), job.backend == Backend::Host);
-        let profile = job.profile.clone().unwrap_or_else(|| match is_host {
-            true => Profile::typical_host(state, job.config.device.link_bandwidth),
-            false => Profile::typical_gpu(state),
-        });
+        let link = job.config.device.link_bandwidth;
+        let typical = || Profile::typical(is_host, state, link);
+        let profile = job.profile.clone().unwrap_or_else(typical);
         let ratio = state as f64 / slot_bytes.max(1) as f64;
         let number = self.codec.method.number().into();
         let codec = (self.coded != Coded::None).then(|| {

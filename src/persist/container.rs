@@ -309,6 +309,11 @@ impl<S: Source> Container<S> {
         }
         let mut fixed = [0; HEADER];
         source.read_at(0, &mut fixed)?;
+        if let Some(bytes) = Header::length_of_other(&fixed).filter(|n| *n as u64 <= length) {
+            let mut header = fallible_vec::filled(0, bytes)?;
+            source.read_at(0, &mut header)?;
+            Header::check_other(&header)?;
+        }
         let header_bytes = Header::length(&fixed)?;
         if length < (header_bytes + FOOTER) as u64 {
             return damaged(format_args!(
@@ -386,7 +391,12 @@ impl<S: Source> Container<S> {
         let mut crc = 0;
         while missing > 0 {
             let piece = &mut buffer[..missing.min(PIECE as u64) as usize];
-            source.read_at(offset, piece)?;
+            source.read_at(offset, piece).or_else(|e| match e.kind() {
+                io::ErrorKind::UnexpectedEof => {
+                    damaged(format_args!("the file of generation {generation} was cut short"))
+                }
+                _ => Err(e.into()),
+            })?;
             crc = crc32c::crc32c_append(crc, piece);
             sink(piece)?;
             offset += piece.len() as u64;

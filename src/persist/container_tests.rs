@@ -231,14 +231,33 @@ fn a_header_of_another_container_is_noticed() {
 #[test]
 fn other_versions_and_byte_orders_are_told_from_damage() {
     let good = written(&[5], 1, 1);
-    let error = |offset: usize, bytes: &[u8]| {
+    let error = |offset: usize, number: &[u8], is_sealed: bool| {
         let mut changed = good.clone();
-        changed[offset..offset + bytes.len()].copy_from_slice(bytes);
-        check(&changed).err().unwrap().to_string()
+        changed[offset..offset + number.len()].copy_from_slice(number);
+        let header = HEADER + 2 * VALUE + 4;
+        let crc = crc32c::crc32c(&changed[..header]).to_le_bytes();
+        if is_sealed {
+            changed[header..header + 4].copy_from_slice(&crc);
+        }
+        check(&changed).err().unwrap()
     };
-    assert!(error(8, &(VERSION + 1).to_le_bytes()).contains("has version 4 of the format"));
-    assert!(error(12, &0x0102_0304u32.to_be_bytes()).contains("has the byte order 0x04030201"));
-    assert!(error(0, b"GIF89a").contains("is no restart file of gpuzip"));
+    let [next, order] = [(VERSION + 1).to_le_bytes(), 0x0102_0304u32.to_be_bytes()];
+    for (offset, number, is_sealed, code, text) in [
+        (
+            8,
+            &next[..],
+            true,
+            Code::Config,
+            "has version 4 of the format, and this gpuzip reads version 3",
+        ),
+        (8, &next, false, Code::Stream, "is damaged: its header says version 4"),
+        (12, &order, true, Code::Config, "of another byte order, 0x04030201"),
+        (12, &order, false, Code::Stream, "is damaged: its header says byte order 0x04030201"),
+        (0, b"GIF89a", true, Code::Stream, "is no restart file of gpuzip"),
+    ] {
+        let error = error(offset, number, is_sealed);
+        assert!(error.code == code && error.message.contains(text), "{text}: {error}");
+    }
 }
 
 /// Numbers in a file that are right by their checksums and absurd: no panic, and no memory for what

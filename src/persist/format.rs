@@ -41,6 +41,9 @@ pub const MOST_RECORDS: u64 = 1 << 20;
 /// Most bytes of payloads that are in memory at a time: 1 MiB.
 pub const PIECE: usize = 1 << 20;
 
+/// Most bytes of a header, of any version.
+const LONGEST_HEADER: usize = 1 << 16;
+
 /// Most ranks of a run.
 pub const MOST_RANKS: u32 = 1 << 24;
 
@@ -221,6 +224,36 @@ impl Header {
         Ok((bytes, crc))
     }
 
+    /// Returns the bytes of a header, if its fixed part is not of this version or byte order.
+    pub(super) fn length_of_other(fixed: &[u8; HEADER]) -> Option<usize> {
+        let mut fields = Fields(fixed);
+        let is_own = fields.array() == MAGIC;
+        let (version, order, length) = (fields.u32(), fields.u32(), fields.u32() as usize);
+        let is_other = (version, order) != (VERSION, BYTE_ORDER);
+        (is_own && is_other && (HEADER_END + 20..=LONGEST_HEADER).contains(&length))
+            .then_some(length)
+    }
+
+    /// Fails if a header that is not of this version or byte order is right by its checksum: all versions have it
+    /// at the end of the header.
+    pub(super) fn check_other(bytes: &[u8]) -> Result<()> {
+        let (covered, end) = bytes.split_at(bytes.len() - 4);
+        if crc32c::crc32c(covered) != Fields(end).u32() {
+            return Ok(());
+        }
+        let mut fields = Fields(&covered[MAGIC.len()..]);
+        match (fields.u32(), fields.u32()) {
+            (VERSION, order) => fail!(
+                Config,
+                "was written by a machine of another byte order, {order:#010x}; this machine's is {BYTE_ORDER:#010x}"
+            ),
+            (version, _) => fail!(
+                Config,
+                "has version {version} of the format, and this gpuzip reads version {VERSION}: use the gpuzip that wrote it"
+            ),
+        }
+    }
+
     /// Checks the fixed part of a header and returns the bytes of the whole header.
     pub(super) fn length(fixed: &[u8; HEADER]) -> Result<usize> {
         let mut fields = Fields(fixed);
@@ -229,16 +262,10 @@ impl Header {
         }
         let (version, order) = (fields.u32(), fields.u32());
         if version != VERSION {
-            return fail!(
-                Stream,
-                "has version {version} of the format, or is damaged: this version of gpuzip reads version {VERSION}"
-            );
+            return damaged(format_args!("its header says version {version} of the format"));
         }
         if order != BYTE_ORDER {
-            return fail!(
-                Stream,
-                "has the byte order {order:#010x}, or is damaged: this machine's is {BYTE_ORDER:#010x}"
-            );
+            return damaged(format_args!("its header says byte order {order:#010x}"));
         }
         let (length, values) = (fields.u32() as usize, fields.u32() as usize);
         if values > MOST_VALUES || length != HEADER + values * VALUE + HEADER_END {

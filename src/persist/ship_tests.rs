@@ -322,6 +322,25 @@ fn newest_common(nodes: &[PathBuf], shared: &Path, last: u64) -> (u64, i64) {
     (1..=last).rev().find_map(|number| common(&number)).unwrap_or((0, 0))
 }
 
+/// A process of another version of gpuzip copies nothing, and removes nothing.
+#[test]
+fn a_generation_of_another_version_is_left_alone() {
+    let (path, mut store) = two_levels("other-version");
+    let (number, shipper) = next(&mut store, 1);
+    let own = file(&path.join("node"), 0, number);
+    let mut bytes = fs::read(&own).unwrap();
+    bytes[8] += 1;
+    let header = u32::from_le_bytes(bytes[16..20].try_into().unwrap()) as usize - 4;
+    let crc = crc32c::crc32c(&bytes[..header]).to_le_bytes();
+    bytes[header..header + 4].copy_from_slice(&crc);
+    fs::write(&own, &bytes).unwrap();
+    let error = shipper.unwrap().ship(&mut all).unwrap_err();
+    assert!(error.message.contains("use the gpuzip that wrote it"), "{error}");
+    assert_eq!(fs::read(&own).unwrap(), bytes);
+    drop(store);
+    fs::remove_dir_all(path).unwrap();
+}
+
 /// Whether the ranks have no generation in common and must say so instead of beginning anew: each rank has files,
 /// or a file that is right tells of a generation that all ranks had.
 fn is_lost(nodes: &[PathBuf], shared: &Path, last: u64) -> bool {

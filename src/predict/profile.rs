@@ -88,6 +88,16 @@ pub struct CodecProfile {
 }
 
 impl Profile {
+    /// The assumed profile of a code on the host backend or, where `on_host` is false, on a GPU: sessions
+    /// without a profile and `gpuzip plan` without measured speeds plan by it. `link` is that of
+    /// [`Profile::typical_host`].
+    pub fn typical(on_host: bool, state_bytes: u64, link: f64) -> Self {
+        match on_host {
+            true => Self::typical_host(state_bytes, link),
+            false => Self::typical_gpu(state_bytes),
+        }
+    }
+
     /// The assumed profile of a GPU behind PCIe, if nothing is measured, for states of
     /// `state_bytes` bytes.
     ///

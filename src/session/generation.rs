@@ -290,7 +290,8 @@ impl Session {
         let places = match_arrays(reader, arrays, within)?;
         self.expect_arrays(arrays)?;
         // Nothing is changed if the file was damaged since it was found.
-        reader.verify()?;
+        let number = reader.origin.generation;
+        reader.verify().map_err(|e| e.within(format_args!("generation {number}")))?;
         self.setup()?;
         let gone_on = self.go_on_with(reader, &position, &places, stream);
         let gone_on = gone_on.map_err(|error| match self.on_less_disk(error) {

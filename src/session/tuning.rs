@@ -120,10 +120,10 @@ impl Session {
         // The profile of the plan: one that was measured since is not used before it is imported.
         let profile = match (&self.basis.job.profile, self.basis.target) {
             (Some(profile), _) => profile.clone(),
-            (_, Some(Target::Host)) => {
-                Profile::typical_host(state_bytes, self.basis.job.config.device.link_bandwidth)
+            (_, Some(target)) => {
+                let link = self.basis.job.config.device.link_bandwidth;
+                Profile::typical(target == Target::Host, state_bytes, link)
             }
-            (_, Some(Target::Cuda(_))) => Profile::typical_gpu(state_bytes),
             (_, None) => {
                 return fail!(State, "the session does not know its backend yet, whose speeds go with the times of steps: set backend, or give the fields with their data at init")
             }

@@ -174,6 +174,7 @@ fn every_name_of_the_other_headers_has_its_whole_text_in_the_reference() {
         ("gpuzip_revolve.h".into(), "c-gpuzip_revolve", "numforw"),
         ("gpuzip_gradient.h".into(), "c-gpuzip_gradient", "GPUZIP_TAYLOR_LEAST"),
         ("gpuzip_mpi.h".into(), "c-gpuzip_mpi", "gpuzip_mpi_recover"),
+        ("gpuzip_interrupt.cuh".into(), "c-gpuzip_interrupt", "gpuzip_kernel_pending"),
     ];
     headers.extend(kept.map(|name| (format!("gpuzip-dropin/{name}"), "cxx-dropin", "")));
     assert!(headers.iter().any(|(name, ..)| name.ends_with("/Prefetch.cuh")), "{headers:?}");

@@ -140,7 +140,13 @@ impl Sandbox<'_> {
         }
         match block.language.as_str() {
             "c" => self.compiled(block, "cc", &["-std=c99", "-pedantic"], "c"),
-            "cpp" => self.compiled(block, "c++", &["-std=c++14"], "cpp"),
+            "cpp" => {
+                // What is used of CUDA is declared by a stand-in for its runtime.
+                let runtime = root().join("c-examples/rtm3d_cuda/tests/cuda-runtime");
+                let include = format!("-I{}", runtime.display());
+                let cuda = ["-std=c++14", &include, "-D__CUDACC__", "-DKERNELS=\"\""];
+                self.compiled(block, "c++", &cuda, "cpp");
+            }
             "fortran" => self.fortran(block),
             "sh" => {
                 let exact = EXACT.contains(&self.page.name.as_str());

@@ -190,6 +190,7 @@ fn install_is_idempotent_and_uninstall_leaves_what_is_not_ours() {
         "bin/gpuzip",
         "include/gpuzip.h",
         "include/gpuzip_gradient.h",
+        "include/gpuzip_interrupt.cuh",
         "include/gpuzip_mpi.h",
         "include/gpuzip_revolve.h",
         "include/gpuzip-dropin/common/structs.h",

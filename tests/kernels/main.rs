@@ -7,6 +7,7 @@ mod common;
 mod builds;
 mod bundle;
 mod counts;
+mod interrupt;
 mod order;
 mod ptx;
 mod rtm3d;

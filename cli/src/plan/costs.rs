@@ -10,6 +10,7 @@ use gpuzip::choice::{storage_options, Coded, Cut, Job, State, Storage, TierSpec}
 use gpuzip::codec::{Method, Settings, CODECS};
 use gpuzip::config::{Backend, Config};
 use gpuzip::error::{Code, Error, Result};
+use gpuzip::layout::{Field, Layout, MAX_FIELDS};
 use gpuzip::plan::SPARE_SLOTS;
 use gpuzip::predict::{Budgets, CodecProfile, Profile};
 use gpuzip::scalar::Scalar;
@@ -33,8 +34,8 @@ pub struct CostOptions {
     state_bytes: Option<u64>,
     /// The fields of a state in place of its bytes: extents, fastest first, and before a * how many fields
     /// have them; 2*400x400x400,400x400
-    #[arg(long, value_name = "[COUNT*]N1[xN2[xN3]],...", value_parser = values, group = "state", allow_hyphen_values = true)]
-    fields: Option<u64>,
+    #[arg(long, value_name = "[COUNT*]N1[xN2[xN3]],...", value_parser = extents, group = "state", allow_hyphen_values = true)]
+    fields: Option<Extents>,
     /// Type of the values of --fields
     #[arg(long = "type", requires = "fields", conflicts_with_all = ["state_bytes", "profile"], default_value = "f32", value_parser = types())]
     scalar: Scalar,
@@ -170,18 +171,28 @@ fn pair(text: &str) -> std::result::Result<Pair, String> {
     .map_err(|_| "give one number greater than 0, or two with a comma between them".into())
 }
 
-/// Counts the values of fields such as `2*400x400x400,400x400`.
-fn values(text: &str) -> std::result::Result<u64, String> {
+/// The extents of each field of a state.
+#[derive(Clone)]
+struct Extents(Vec<[u64; 3]>);
+
+/// Parses the extents of fields such as `2*400x400x400,400x400`.
+fn extents(text: &str) -> std::result::Result<Extents, String> {
     let number = |text: &str| text.parse::<u64>().ok().filter(|&n| n > 0);
-    let of_fields = |text: &str| {
-        let (count, extents) = text.split_once('*').unwrap_or(("1", text));
-        let extents: Vec<&str> = extents.split('x').collect();
-        let mut numbers = extents.iter().chain([&count]).map(|text| number(text));
-        let product = numbers.try_fold(1u64, |all, number| all.checked_mul(number?));
-        product.filter(|_| extents.len() <= 3)
+    let alike = |text: &str| {
+        let (count, of_field) = text.split_once('*').unwrap_or(("1", text));
+        let numbers = of_field.split('x').map(number).collect::<Option<Vec<u64>>>()?;
+        let mut n = [1; 3];
+        n.get_mut(..numbers.len())?.copy_from_slice(&numbers);
+        Some((number(count)?, n))
     };
-    let all = text.split(',').try_fold(0u64, |all, text| all.checked_add(of_fields(text)?));
-    all.ok_or_else(|| "give for each field one to three extents with an x between them, all whole numbers from 1 on: 400x400x400; 2*400x400x400 stands for two such fields".into())
+    let mut fields = Vec::new();
+    for text in text.split(',') {
+        let (count, n) = alike(text).ok_or("give for each field one to three extents with an x between them, all whole numbers from 1 on: 400x400x400; 2*400x400x400 stands for two such fields")?;
+        let more = usize::try_from(count).ok().filter(|&count| count <= MAX_FIELDS - fields.len());
+        let more = more.ok_or_else(|| format!("a state has at most {MAX_FIELDS} fields"))?;
+        fields.extend(std::iter::repeat_n(n, more));
+    }
+    Ok(Extents(fields))
 }
 
 fn bytes(text: &str) -> std::result::Result<u64, String> {
@@ -207,10 +218,14 @@ pub struct Machine {
     pub codec_threads: Option<u32>,
     /// Whether it runs on a CPU, with one memory and no link.
     pub cpu: bool,
-    /// The file of the profile, if one was given.
+    /// The profile that was given, if one was.
+    pub measured: Option<Profile>,
+    /// Its file.
     pub profile_file: Option<PathBuf>,
     /// Bytes of a state that its successor's snapshot has too: the shared time level; 0: none.
     pub previous_bytes: u64,
+    /// The fields of a state, if they are told.
+    pub layout: Option<Layout>,
     /// The macro-steps that a plan is for; `None`: its steps are time steps.
     pub macro_steps: Option<MacroSteps>,
     /// The time steps, if their number is known, joined to macro-steps or not.
@@ -259,7 +274,7 @@ impl fmt::Display for Way {
 impl CostOptions {
     /// Whether any of these options was given.
     pub fn are_given(&self) -> bool {
-        self.state_bytes.or(self.fields).is_some() || self.profile.is_some()
+        self.state_bytes.is_some() || self.fields.is_some() || self.profile.is_some()
     }
 
     /// Returns the speeds and the memory of one rank.
@@ -272,7 +287,9 @@ impl CostOptions {
         let macro_steps = steps.filter(|steps| steps.every() > 1);
         let measured = self.profile.as_deref().map(read_profile).transpose()?;
         let of_profile = measured.as_ref().map(|profile| profile.state_bytes);
-        let state_bytes = self.state_bytes.or(self.bytes_of_fields()?).or(of_profile).unwrap_or(0);
+        let layout = self.layout()?;
+        let of_fields = layout.as_ref().map(|layout| layout.slot_bytes);
+        let state_bytes = self.state_bytes.or(of_fields).or(of_profile).unwrap_or(0);
         if state_bytes == 0 {
             return refuse("--state-bytes 0: a state has at least one byte".into());
         }
@@ -312,7 +329,7 @@ impl CostOptions {
         };
         let codecs = self.codecs(measured.as_ref(), cpu);
         let is_measured = measured.is_some();
-        let profile = self.speeds(measured, state_bytes, cpu)?;
+        let profile = self.speeds(measured.clone(), state_bytes, cpu)?;
         Profile {
             codecs: codecs.iter().map(|codec| codec.figures.clone()).collect(),
             ..profile.clone()
@@ -320,7 +337,8 @@ impl CostOptions {
         .check()?;
         let mut origins = self.origins(&profile, is_measured, cpu);
         if self.fields.is_some() {
-            let of_values = "the bytes of a state: all values of --fields, each of --type";
+            let of_values =
+                "the bytes of a state: --fields of --type, each in whole units of 256 bytes";
             origins.push(("--state-bytes", state_bytes.to_string(), of_values));
         }
         origins.extend(origin_of_cpu.map(|source| ("--cpu", "one memory, no link".into(), source)));
@@ -341,8 +359,10 @@ impl CostOptions {
             zero_copy: self.zero_copy,
             codec_threads: self.codec_threads,
             cpu,
+            measured,
             profile_file: self.profile.clone(),
             previous_bytes: self.shared_bytes.unwrap_or(0),
+            layout,
             steps,
             macro_steps,
             sweeps,
@@ -353,18 +373,14 @@ impl CostOptions {
         machine.with(budgets, cache)
     }
 
-    /// The bytes of a state whose fields are told.
-    fn bytes_of_fields(&self) -> Result<Option<u64>> {
-        let Some(values) = self.fields else { return Ok(None) };
-        let bytes = values.checked_mul(self.scalar.bytes());
-        bytes.map_or_else(
-            || {
-                refuse(format!(
-                    "--fields: {values} values are more than 2^64 bytes: give smaller extents"
-                ))
-            },
-            |bytes| Ok(Some(bytes)),
-        )
+    /// The layout of a state whose fields are told, as a session places them in a snapshot.
+    fn layout(&self) -> Result<Option<Layout>> {
+        let Some(Extents(fields)) = &self.fields else { return Ok(None) };
+        let field = |n: &[u64; 3]| Field { n: *n, scalar: self.scalar, previous_of: None };
+        match Layout::new(fields.iter().map(field).collect()) {
+            Ok(layout) => Ok(Some(layout)),
+            Err(error) => refuse(format!("--fields: {error}: give smaller extents")),
+        }
     }
 
     /// Where it comes from that the application runs on a CPU with one memory; `None`: it has a device. An
@@ -403,10 +419,9 @@ impl CostOptions {
                     ..profile
                 }
             }
-            None if cpu => Profile::typical_host(state_bytes, 0.0),
             None => match self.gpu {
                 Some(gpu) => gpu.profile(state_bytes),
-                None => Profile::typical_gpu(state_bytes),
+                None => Profile::typical(cpu, state_bytes, 0.0),
             },
         };
         let known = if cpu { Profile { backend: 1, ..known } } else { known };
@@ -621,7 +636,7 @@ fn no_budgets() -> String {
 impl Machine {
     /// Returns this machine with other budgets and another limit for the slots of the device cache.
     /// The ways to store snapshots are those of sessions: without a codec, with each codec, and with
-    /// each codec and mixed storage if there is room for both kinds of snapshots.
+    /// each codec and mixed storage, if there is room for their snapshots.
     pub fn with(mut self, budgets: Budgets, cache: Option<u32>) -> Result<Machine> {
         (self.budgets, self.cache) = (budgets, cache);
         (self.alternatives, self.ways) = (Vec::new(), Vec::new());
@@ -630,7 +645,8 @@ impl Machine {
             let in_sequence = codec.figures.sequences;
             for is_mixed in [false, true].into_iter().filter(|mixed| !(*mixed && in_sequence)) {
                 match storage_options(&self.job(Some(&codec), is_mixed)) {
-                    Err(error) if is_mixed && error.code == Code::Budget => {}
+                    // A session with compressor = auto leaves out what does not fit, too.
+                    Err(error) if error.code == Code::Budget => {}
                     options => self.add(options?, Some(&codec)),
                 }
             }
@@ -647,6 +663,25 @@ impl Machine {
                 Some(steps) => tiers.in_macro_steps(steps),
                 None => tiers,
             }]);
+        }
+    }
+
+    /// Says from where a session has these costs. `is_written`: this command writes them to a file.
+    pub fn costs_of_session(&self, is_written: bool) -> &'static str {
+        let is_profile = |other: &Profile| {
+            self.profile == Profile { backend: self.profile.backend, ..other.clone() }
+        };
+        let is_typical = |NamedCodec { figures, is_told, .. }: &NamedCodec| {
+            *is_told && *figures == CodecProfile::typical(0, figures.ratio, self.cpu)
+        };
+        if is_written || self.measured.as_ref().is_some_and(is_profile) {
+            "It has these costs from the profile_path below."
+        } else if is_profile(&Profile::typical(self.cpu, self.state_bytes, 0.0))
+            && self.codecs.iter().all(is_typical)
+        {
+            "Without a profile it assumes these costs."
+        } else {
+            "Without a profile it assumes others: --profile-out FILE writes these, for profile_path."
         }
     }
 
@@ -691,7 +726,12 @@ impl Machine {
             }
             c.device.profile = Some(profile);
         });
-        Job::new(config, State::Bytes { all: self.state_bytes, previous: self.previous_bytes })
+        let state = match &self.layout {
+            // Which fields are time levels is not told.
+            Some(layout) if self.previous_bytes == 0 => State::Fields(layout.clone()),
+            _ => State::Bytes { all: self.state_bytes, previous: self.previous_bytes },
+        };
+        Job::new(config, state)
     }
 
     /// Returns one line for each cost: its name, its value and its source.

@@ -12,7 +12,9 @@ use crate::output::{emit, emit_json, folder_of_drawings, write_drawing};
 use crate::schedule::announce;
 use crate::units::{seconds, size};
 use crate::{complain, Failure};
-use gpuzip::choice::{certify, search, Candidate, Certificate, Cut, Keep, Storage, TierSpec};
+use gpuzip::choice::{
+    certify, search, search_and_refine, Candidate, Certificate, Cut, Keep, Storage, TierSpec,
+};
 use gpuzip::error::{Code, Error, Result};
 use gpuzip::plan::{Plan, Policy};
 use gpuzip::predict::{simulate, Simulation};
@@ -43,8 +45,8 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     let for_steps = (arguments.schedule.macro_steps(), arguments.schedule.sweeps);
     let machine = arguments.costs.machine(arguments.cache, survey, for_steps)?;
     arguments.svg.as_deref().map_or(Ok(()), folder_of_drawings)?;
-    let (ranked, proved) = planned(arguments, &machine)?;
-    let (certificate, searched) = proved.unzip();
+    let (ranked, searched) = planned(arguments, &machine)?;
+    let certificate = searched.as_ref().map(|searched| &searched.certificate);
     let Some(best) = ranked.first() else { return Ok(()) };
     let is_shown =
         |c: &Candidate| arguments.all || c.simulation.makespan <= 1.1 * best.simulation.makespan;
@@ -54,7 +56,7 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
         write_drawing(&folder.join("timeline.svg"), &timeline::draw(best, &machine)?)?;
         write_drawing(&folder.join("memory.svg"), &curves::draw(best.schedule.steps, &machine)?)?;
     }
-    let over_bound = certificate.as_ref().map(|certificate| over(best, certificate.seconds));
+    let over_bound = certificate.map(|certificate| over(best, certificate.seconds));
     let binding = binding(best, &machine)?;
     let answer = sentence(best, &machine, binding.as_ref(), over_bound);
     let mut values = object([("answer", answer.clone().into())]);
@@ -67,12 +69,14 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
     if machine.sweeps > 1 {
         values.insert("sweeps".into(), machine.sweeps.into());
     }
-    if let Some(Certificate { seconds, .. }) = &certificate {
+    if let Some(Certificate { seconds, .. }) = certificate {
         values.insert("bound_s".into(), json!(seconds));
         values.insert("over_bound".into(), json!(over_bound));
     }
     let levers = match &searched {
-        Some(now) => Levers::of(&machine, now, most_snapshots(arguments), arguments.thorough)?,
+        Some(Searched { now, .. }) => {
+            Levers::of(&machine, now, most_snapshots(arguments), arguments.thorough)?
+        }
         None => Levers::default(),
     };
     if let Some(survey) = survey {
@@ -94,6 +98,11 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
             "ranked".into(),
             shown.iter().map(|c| Value::Object(row(c, &machine))).collect(),
         );
+        if let Some(Searched { auto, .. }) = &searched {
+            values.insert("auto_s".into(), json!(auto.simulation.makespan));
+            let text = of_session(arguments, best, &machine, auto);
+            values.insert("session".into(), text.replace('\n', " ").into());
+        }
         values.insert("levers".into(), levers.json());
         values.insert("levers_left_out".into(), json!(levers.left_out));
         values.insert("costs".into(), machine.costs_json());
@@ -120,19 +129,31 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
         &arguments.output,
     )?;
     if !arguments.output.print {
-        closing(arguments, best, &machine, certificate.as_ref())?;
+        closing(arguments, best, &machine, searched.as_ref())?;
         lines.iter().try_for_each(|line| writeln!(io::stdout(), "{line}"))?;
     }
     Ok(())
 }
 
-/// Plans, the quickest first; and if they were searched for, the bound of all plans and the best plan that
-/// the search alone found.
-type Planned = (Vec<Candidate>, Option<(Certificate, Simulation)>);
+/// What a search found beside the plans.
+struct Searched {
+    /// The bound of all plans.
+    certificate: Certificate,
+    /// The best plan that the search alone found.
+    now: Simulation,
+    /// The plan that a session with the algorithm auto chooses by the same costs and budgets.
+    auto: Candidate,
+}
+
+/// Plans, the quickest first; and what was found beside them if they were searched for.
+type Planned = (Vec<Candidate>, Option<Searched>);
 
 /// Returns the plans of the schedule that the options name, or those found.
 fn planned(arguments: &Arguments, machine: &Machine) -> Result<Planned> {
     match arguments.schedule.algorithm() {
+        None if arguments.thorough && arguments.schedule.is_auto() => refuse(
+            "--thorough with --algorithm auto: a session tries no more schedules; leave out one of them".into(),
+        ),
         Some(algorithm) if arguments.thorough => {
             let name = algorithm.name();
             refuse(format!(
@@ -186,10 +207,10 @@ fn closing(
     arguments: &Arguments,
     best: &Candidate,
     machine: &Machine,
-    certificate: Option<&Certificate>,
+    searched: Option<&Searched>,
 ) -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
-    if let Some(certificate) = certificate {
+    if let Some(Searched { certificate, .. }) = searched {
         writeln!(
             out,
             "\nNo nested schedule, which stores snapshots as a stack (revolve, two-level, hrevolve and all others here), takes less than {}\n\
@@ -219,11 +240,59 @@ fn closing(
             "Where states have the previous time level of their fields, --shared-bytes ranks plans that keep it once, too (shared_levels)."
         )?;
     }
-    writeln!(out, "\nThe quickest plan as a configuration, for gpuzip_config_load:")?;
+    if let Some(Searched { auto, .. }) = searched {
+        writeln!(out, "\n{}", of_session(arguments, best, machine, auto))?;
+    }
+    let which = if arguments.schedule.is_auto() { "This" } else { "The quickest" };
+    writeln!(out, "\n{which} plan as a configuration, for gpuzip_config_load:")?;
     for line in paste::lines(best, machine, arguments) {
         writeln!(out, "{line}")?;
     }
     out.flush()
+}
+
+/// Says which plan a session chooses that is not told the schedule, and what it knows that this command does
+/// not.
+fn of_session(
+    arguments: &Arguments,
+    best: &Candidate,
+    machine: &Machine,
+    auto: &Candidate,
+) -> String {
+    let plan = match is_no_slower(auto, best) {
+        true => "this plan".into(),
+        false => format!(
+            "{} with {} snapshots, {:.2} % slower, which --algorithm auto shows",
+            name(auto),
+            auto.schedule.snapshots,
+            100.0 * (auto.simulation.makespan / best.simulation.makespan - 1.0)
+        ),
+    };
+    format!(
+        "With checkpointing_algorithm = auto, these costs and the budgets below a session chooses {plan}.\n\
+         {}\n\
+         It plans otherwise by what it alone knows: speeds that gpuzip_autotune has measured, free memory where no budget is set, a disk with less\n\
+         room than disk_budget.",
+        machine.costs_of_session(arguments.profile_out.is_some())
+    )
+}
+
+/// Whether the first plan takes no longer than the second one, but for rounding errors.
+fn is_no_slower(first: &Candidate, second: &Candidate) -> bool {
+    first.simulation.makespan * (1.0 - 1e-9) <= second.simulation.makespan
+}
+
+/// Puts the plan that a session chooses before all plans that are not quicker.
+fn put_first(auto: &Candidate, ranked: &mut Vec<Candidate>) {
+    let parameters = |c: &Candidate| {
+        let schedule = &c.schedule;
+        let numbers = [schedule.snapshots, schedule.chunk, schedule.inner(), schedule.cache()];
+        (c.alternative, schedule.algorithm, numbers, c.simulation.makespan.to_bits())
+    };
+    if ranked.first().is_none_or(|best| is_no_slower(auto, best)) {
+        ranked.retain(|c| parameters(c) != parameters(auto));
+        ranked.insert(0, auto.clone());
+    }
 }
 
 /// Plans the schedule that the options name, with raw and with compressed snapshots.
@@ -268,7 +337,8 @@ fn given_with(
     Ok(Some((schedule, plan, simulation)))
 }
 
-/// Finds the best schedule of each algorithm, and with --all GPUZIP 2.x's recipes.
+/// Finds the plan that a session chooses, and without --algorithm auto the best schedule of each algorithm, too,
+/// and with --all GPUZIP 2.x's recipes.
 fn found(arguments: &Arguments, machine: &Machine) -> Result<Planned> {
     let options = &arguments.schedule;
     options.check_options(None)?;
@@ -291,13 +361,19 @@ fn found(arguments: &Arguments, machine: &Machine) -> Result<Planned> {
             seconds(about)
         ));
     }
-    let mut ranked = search(steps, most, alternatives, Keep::Families)?;
+    let mut auto = search_and_refine(steps, most, alternatives)?;
+    let mut ranked = match options.is_auto() {
+        true => Vec::new(),
+        false => search(steps, most, alternatives, Keep::Families)?,
+    };
+    put_first(&auto, &mut ranked);
     let work = if arguments.thorough { THOROUGH } else { QUICK };
     let mut certificate = certify(steps, alternatives, &ranked[0], work)?;
-    let searched = ranked[0].simulation.clone();
+    let now = ranked[0].simulation.clone();
     // The dynamic program knows the slots of the tiers, and not --snapshots.
-    ranked.extend(certificate.better.take().filter(|better| better.schedule.snapshots <= most));
-    let is_shown = |tiers: &TierSpec| arguments.all && is_published(tiers);
+    let better = certificate.better.take().filter(|better| better.schedule.snapshots <= most);
+    ranked.extend(better.filter(|_| !options.is_auto()));
+    let is_shown = |tiers: &TierSpec| arguments.all && !options.is_auto() && is_published(tiers);
     for (alternative, tiers) in
         alternatives.iter().flatten().enumerate().filter(|(_, tiers)| is_shown(tiers))
     {
@@ -305,11 +381,12 @@ fn found(arguments: &Arguments, machine: &Machine) -> Result<Planned> {
             published(steps, tiers)?.into_iter().map(|recipe| Candidate { alternative, ..recipe }),
         );
     }
-    for candidate in &mut ranked {
+    for candidate in ranked.iter_mut().chain([&mut auto]) {
         candidate.schedule = candidate.schedule.clone().in_macro_steps(macro_steps);
     }
     sort(&mut ranked);
-    Ok((ranked, Some((certificate, searched))))
+    put_first(&auto, &mut ranked);
+    Ok((ranked, Some(Searched { certificate, now, auto })))
 }
 
 /// The most snapshots that a plan that is searched for may store.

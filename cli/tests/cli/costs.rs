@@ -341,7 +341,7 @@ fn without_a_device_a_cpu_is_planned_for() {
     }
 }
 
-/// Fields and the type of their values stand for the bytes of a state.
+/// Fields and the type of their values stand for the bytes of a snapshot.
 #[test]
 fn fields_have_bytes() {
     let rest = "--steps 60 --device-budget 1G --host-budget 4G";
@@ -350,6 +350,8 @@ fn fields_have_bytes() {
         ("--fields 2*400x400x100 --type f64", 2 * 8 * 16_000_000),
         ("--fields 400x400x100,400x400x100", 2 * 4 * 16_000_000),
         ("--fields 3*512x512,4096 --type f32", 4 * (3 * 512 * 512 + 4096)),
+        // Each field takes whole units of 256 bytes, as in a session.
+        ("--fields 3*707", 3 * 3072),
     ] {
         let by_fields = json(&format!("plan {fields} {rest}"));
         let by_bytes = json(&format!("plan --state-bytes {bytes} {rest}"));
@@ -362,7 +364,8 @@ fn fields_have_bytes() {
         ("--fields 4x4x4x4", "one to three extents"),
         ("--fields 4x4,", "one to three extents"),
         ("--fields 0*4x4", "one to three extents"),
-        ("--fields 4294967296x4294967296x4294967296", "one to three extents"),
+        ("--fields 4294967296x4294967296x4294967296", "smaller extents"),
+        ("--fields 1000*4x4,25*4", "at most 1024 fields"),
         ("--fields 4294967296x4000000000 --type f64", "smaller extents"),
         ("--fields 4x4 --state-bytes 64", "--state-bytes"),
         ("--fields 4x4 --type half", "possible values: f32, f64"),

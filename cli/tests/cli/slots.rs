@@ -14,7 +14,7 @@ use gpuzip::plan::Plan;
 use gpuzip::predict::{simulate, CodecProfile, Profile};
 use gpuzip::scalar::Scalar;
 use gpuzip::schedule::{Algorithm, MacroSteps};
-use gpuzip::session::Session;
+use gpuzip::session::{estimate, Session};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -273,6 +273,164 @@ fn what_is_printed_is_played() {
     ];
     let kinds = names.map(count);
     assert!(kinds.iter().all(|count| *count > 0) && kinds[0] + kinds[1] >= 25, "{kinds:?}");
+}
+
+/// An option of the command, and the change of a configuration that says the same.
+type Same = (&'static str, fn(&mut Config));
+
+/// Jobs without a profile: steps, the number of fields and the values of each, budgets, and what else is told.
+/// Without a budget for a device they are for a CPU.
+fn without_profile() -> Vec<(i64, [u64; 2], &'static str, Vec<Same>)> {
+    let zero_copy: Same = ("--zero-copy", |c| c.tiers.zero_copy = true);
+    let levels: Same = ("--shared-bytes 256000", |c| c.tiers.shared_levels = true);
+    let coded: Same = ("--ratio 4", |c| {
+        (c.codec.any_codec, c.codec.compression_factor) = (true, 4.0);
+    });
+    let sweeps: Same = ("--sweeps 3", |c| c.schedule.sweeps = 3);
+    let every: Same = ("--every 4", |c| c.schedule.adjoint_every = 4);
+    let few: Same = ("--snapshots 9", |c| c.schedule.snapshots = 9);
+    let slots: Same = ("--cache 3", |c| c.tiers.cache = 3);
+    // 512,000 bytes; and fields that a snapshot pads.
+    let (even, padded) = ([2, 64_000], [3, 707]);
+    vec![
+        (100, even, "--device-budget 3M --host-budget 20M", vec![]),
+        (100, even, "--device-budget 6M --host-budget 20M", vec![]),
+        (600, even, "--device-budget 3495996 --host-budget 3865521", vec![]),
+        (2100, even, "--device-budget 9M --host-budget 70M", vec![]),
+        (300, even, "--device-budget 9M", vec![]),
+        (20, even, "--device-budget 2M --host-budget 3M", vec![]),
+        (300, padded, "--device-budget 92160 --host-budget 184320", vec![]),
+        (400, even, "--device-budget 4M --host-budget 8M --disk-budget 60M", vec![]),
+        (300, even, "--device-budget 4M --host-budget 20M", vec![zero_copy]),
+        (300, even, "--device-budget 4M --host-budget 20M", vec![levels]),
+        (300, even, "--device-budget 4500K --host-budget 4M", vec![coded]),
+        (600, even, "--device-budget 2500K --host-budget 1500K", vec![coded]),
+        // A device without room for the work space of the codec.
+        (90, even, "--device-budget 1050K --host-budget 9M", vec![coded]),
+        (100, padded, "--device-budget 400K --host-budget 1M", vec![coded, zero_copy]),
+        (900, even, "--device-budget 4M --host-budget 20M", vec![every, slots]),
+        (200, even, "--device-budget 4M --host-budget 20M", vec![sweeps]),
+        (200, even, "--device-budget 3M --host-budget 20M", vec![few]),
+        (600, even, "--host-budget 9M", vec![]),
+        (300, padded, "--host-budget 92160", vec![]),
+        (300, even, "--host-budget 9M --disk-budget 60M", vec![]),
+        (300, even, "--host-budget 9M", vec![zero_copy, every]),
+        (300, even, "--host-budget 9M", vec![levels]),
+        (1000, even, "--host-budget 3M", vec![coded]),
+        (60, even, "--host-budget 4M --disk-budget 9M", vec![coded, sweeps]),
+    ]
+}
+
+/// Without a profile a session with the algorithm auto chooses the plan that the command shows with --algorithm
+/// auto: schedule, slots, the place of every snapshot at every time, and predicted time. Without this option the
+/// command shows the same plan or a quicker one, and says which.
+#[test]
+fn a_session_without_a_profile_chooses_the_plan_that_is_shown() {
+    let (mut same, mut quicker, mut stored) = (0, 0, BTreeMap::new());
+    for (steps, [count, values], budgets, told) in without_profile() {
+        let mut line = format!("plan --steps {steps} --fields {count}*{values} {budgets}");
+        told.iter().for_each(|(option, _)| line += &format!(" {option}"));
+        let of_auto = format!("{line} --algorithm auto");
+        let shown = json(&of_auto);
+        // The budgets are those of the configuration that is printed.
+        let of_config = |key: &str| -> u64 {
+            let lines = shown["config"].as_array().unwrap().iter().filter_map(Value::as_str);
+            let mut values = lines.filter_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));
+            values.next().map_or(0, |text| text.split(' ').next().unwrap().parse().unwrap())
+        };
+        let on_disk = budgets.split_once("--disk-budget ").map_or("0", |(_, bytes)| bytes);
+        let is_on_gpu = budgets.contains("--device-budget");
+        let config = Config::default().with(|c| {
+            c.tiers.device_budget = of_config("device_budget");
+            c.tiers.host_budget = of_config("host_budget");
+            c.tiers.disk_budget = gpuzip::numbers::bytes(on_disk).unwrap();
+            c.device.backend = if is_on_gpu { Backend::Cuda } else { Backend::Host };
+            told.iter().for_each(|(_, change)| change(c));
+        });
+        let has_levels = config.tiers.shared_levels;
+        let field = |k: u64| AppField {
+            field: Field {
+                n: [values, 1, 1],
+                scalar: Scalar::F32,
+                previous_of: (has_levels && k == 1).then_some(0),
+            },
+            memory: None,
+        };
+        let fields: Vec<AppField> = (0..count).map(field).collect();
+        // What a session decides, without a GPU.
+        let found = estimate(config.clone(), steps, &fields).unwrap();
+        let (schedule, plan) = (&found.choice.schedule, &found.choice.plans[0]);
+        let of_session = (
+            schedule.algorithm.name(),
+            [
+                schedule.snapshots.into(),
+                plan.cached_snapshots().into(),
+                plan.raw_slots.into(),
+                found.tiers.slot_bytes,
+            ],
+            [plan.counts.h2d, plan.counts.d2h],
+        );
+        let configuration = &shown["configuration"];
+        *stored.entry(configuration["stored"].to_string()).or_insert(0) += 1;
+        let names = ["checkpointing_snaps", "cache_capacity", "raw_slots", "slot_bytes"];
+        let of_command = (
+            configuration["checkpointing_algorithm"].as_str().unwrap(),
+            super::numbers(configuration, names),
+            super::numbers(&shown, ["h2d", "d2h"]),
+        );
+        assert_eq!(of_session, of_command, "{line}");
+        let seconds = found.choice.predicted.unwrap();
+        assert!((number(&shown, "predicted_s") / seconds - 1.0).abs() < 1e-12, "{line}");
+        assert_eq!(super::succeeds(&format!("{of_auto} --print")), plan.to_string(), "{line}");
+        if !is_on_gpu {
+            let session = Session::new(config, steps, &fields).unwrap();
+            assert_eq!(session.plan().unwrap().to_string(), plan.to_string(), "{line}");
+        }
+        let best = json(&line);
+        let text = best["session"].as_str().unwrap();
+        assert_eq!(best["auto_s"], shown["predicted_s"], "{line}");
+        assert!(text.contains("Without a profile it assumes these costs."), "{text}");
+        if number(&best, "predicted_s") < number(&shown, "predicted_s") * (1.0 - 1e-9) {
+            assert!(text.contains("slower, which --algorithm auto shows."), "{text}");
+            quicker += 1;
+        } else {
+            assert_eq!(best["configuration"], shown["configuration"], "{line}");
+            assert!(text.contains("a session chooses this plan."), "{text}");
+            same += 1;
+        }
+    }
+    println!("the same plan {same} times, a quicker one {quicker} times: {stored:?}");
+    assert!(same >= 10 && quicker >= 2, "{same} and {quicker}");
+    assert!(["ratio 4", "raw, shared"].iter().all(|part| {
+        let has_part = |(name, _): &(&String, &i32)| name.contains(part);
+        stored.iter().filter(has_part).map(|(_, count)| count).sum::<i32>() >= 2
+    }));
+}
+
+/// The command says from where a session has the costs that it planned with.
+#[test]
+fn a_session_may_assume_other_costs() {
+    let file = temporary("other-costs.profile", &Profile::typical_gpu(4096).to_bytes());
+    let [rest, file] =
+        ["plan --steps 40 --device-budget 20K --host-budget 40K", file.to_str().unwrap()];
+    for (told, part) in [
+        ("--state-bytes 4096".into(), "Without a profile it assumes these costs."),
+        ("--state-bytes 4096 --gpu a100-40".into(), "Without a profile it assumes these costs."),
+        ("--state-bytes 4096 --link-gbs 24".into(), "assumes others: --profile-out FILE writes"),
+        ("--state-bytes 4096 --ratio 4 --codec-gbs 9".into(), "assumes others: --profile-out"),
+        ("--state-bytes 4096 --ranks 4 --ranks-per-node 4".into(), "assumes others"),
+        (format!("--profile {file}"), "from the profile_path below."),
+        (format!("--profile {file} --link-gbs 24"), "assumes others: --profile-out FILE writes"),
+        (format!("--profile {file} --link-gbs 24 --profile-out {file}"), "the profile_path below."),
+    ] {
+        let text = super::succeeds(&format!("{rest} {told}"));
+        assert!(text.contains(part), "{told}: {text}");
+        let auto = super::succeeds(&format!("{rest} {told} --algorithm auto"));
+        assert!(auto.contains("a session chooses this plan.\n"), "{told}: {auto}");
+    }
+    let auto = format!("{rest} --state-bytes 4096 --algorithm auto");
+    super::is_refused(&format!("{auto} --thorough"), "--thorough with --algorithm auto");
+    assert!(super::succeeds(&auto).contains("This plan as a configuration"));
 }
 
 #[test]

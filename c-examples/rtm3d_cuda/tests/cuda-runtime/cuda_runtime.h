@@ -7,6 +7,7 @@
 #ifndef CUDA_DRIVER_RUNTIME_H
 #define CUDA_DRIVER_RUNTIME_H
 
+#include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -27,7 +28,9 @@ using std::min;
 #define __device__ __attribute__((unused))
 #define __shared__ static
 #define __launch_bounds__(...)
+#define __forceinline__ inline
 static inline void __syncthreads() {}
+static inline int __syncthreads_or(int value) { return value; }
 
 struct dim3 {
     unsigned x, y, z;
@@ -39,7 +42,7 @@ typedef struct cuda_stream *cudaStream_t;
 typedef struct cuda_event *cudaEvent_t;
 typedef int cudaError_t;
 typedef uint64_t cuda_address;
-enum { cudaSuccess = 0 };
+enum { cudaSuccess = 0, cudaErrorMemoryAllocation = 2, cudaErrorNotReady = 600 };
 enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault };
 enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaDevAttrMultiProcessorCount = 16 };
 struct cudaDeviceProp {
@@ -64,6 +67,7 @@ int cuMemsetD8Async(cuda_address to, unsigned char value, size_t bytes, cudaStre
 int cuStreamCreate(cudaStream_t *stream, unsigned flags);
 int cuStreamDestroy_v2(cudaStream_t stream);
 int cuStreamSynchronize(cudaStream_t stream);
+int cuStreamQuery(cudaStream_t stream);
 int cuStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
 int cuEventCreate(cudaEvent_t *event, unsigned flags);
 int cuEventDestroy_v2(cudaEvent_t event);
@@ -146,6 +150,14 @@ template <typename... Parameters> cuda_launcher<Parameters...> cuda_launcher_of(
 #define CUDA_UNPACK(...) __VA_ARGS__
 #define CUDA_LAUNCH(kernel, place, arguments) cuda_launcher_of(kernel##_kernel)(#kernel, CUDA_UNPACK place, CUDA_UNPACK arguments)
 
+/* `kernel` is a function that the program exports under the kernel's name (-rdynamic). */
+static inline cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared, cudaStream_t stream)
+{
+    Dl_info found = {};
+    cuda_must(dladdr(kernel, &found) == 0 || found.dli_sname == NULL, "cudaLaunchKernel: no name of a kernel");
+    return cuLaunchKernel(cuda_kernel(found.dli_sname), grid.x, grid.y, grid.z, block.x, block.y, block.z, (unsigned)shared, stream, arguments, NULL);
+}
+
 static inline const char *cudaGetErrorString(cudaError_t code)
 {
     const char *name = NULL;
@@ -180,6 +192,7 @@ static inline cudaError_t cudaMemset(void *to, int value, size_t bytes) { return
 static inline cudaError_t cudaStreamCreate(cudaStream_t *s) { return CUDA_CALL(cuStreamCreate(s, 0)); }
 static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, int flags) { return CUDA_CALL(cuStreamCreate(s, (unsigned)flags)); }
 static inline cudaError_t cudaStreamDestroy(cudaStream_t s) { return CUDA_CALL(cuStreamDestroy_v2(s)); }
+static inline cudaError_t cudaStreamQuery(cudaStream_t s) { return CUDA_CALL(cuStreamQuery(s)); }
 static inline cudaError_t cudaStreamSynchronize(cudaStream_t s) { return CUDA_CALL(cuStreamSynchronize(s)); }
 static inline cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, int flags) { return CUDA_CALL(cuStreamWaitEvent(s, e, (unsigned)flags)); }
 static inline cudaError_t cudaEventCreate(cudaEvent_t *e) { return CUDA_CALL(cuEventCreate(e, 0)); }
