@@ -1235,6 +1235,16 @@ module gpuzip
       type(c_ptr), value :: stream
     end function
 
+    integer(c_int32_t) function c_gpuzip_export(handle, dir, ts, fields, nfields, stream) bind(c, name='gpuzip_export')
+      import
+      type(c_ptr), value :: handle
+      type(c_ptr), value :: dir
+      integer(c_int32_t), value :: ts
+      type(gpuzip_field_t), intent(in) :: fields(*)
+      integer(c_int32_t), value :: nfields
+      type(c_ptr), value :: stream
+    end function
+
     integer(c_int32_t) function c_gpuzip_save_begin(handle, ts, data, nfields, stream) bind(c, name='gpuzip_save_begin')
       import
       type(c_ptr), value :: handle
@@ -1650,6 +1660,7 @@ module gpuzip
   public :: gpuzip_schedule_release, gpuzip_init, gpuzip_attach, gpuzip_get_schedule, gpuzip_setup, gpuzip_get_action
   public :: gpuzip_end_forward, gpuzip_setup_steps, gpuzip_rewind, gpuzip_name_fields
   public :: gpuzip_dispatch, gpuzip_save, gpuzip_retrieve, gpuzip_save_begin, gpuzip_save_commit, gpuzip_retrieve_acquire
+  public :: gpuzip_export
   public :: gpuzip_retrieve_release, gpuzip_view, gpuzip_synchronize, gpuzip_stats, gpuzip_summary, gpuzip_memory_required
   public :: gpuzip_run_forward, gpuzip_run_reverse, gpuzip_peek_action, gpuzip_schedule_peek_action
   public :: gpuzip_fingerprint, gpuzip_schedule_fingerprint, gpuzip_agree
@@ -2349,6 +2360,22 @@ contains
     character(*), intent(inout), optional :: errmsg
     if (.not. is_described(fields, 'gpuzip_retrieve', stat, errmsg)) return
     call finish(c_gpuzip_retrieve(handle%handle, ts, fields, size(fields, kind=c_int32_t), stream_or_null(stream)), stat, errmsg)
+  end subroutine
+
+  ! Writes u(ts), which `fields` hold, as files of NumPy into the folder `dir`.
+  subroutine gpuzip_export(handle, dir, ts, fields, stream, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    character(*), intent(in) :: dir
+    integer(c_int32_t), intent(in) :: ts
+    type(gpuzip_field_t), intent(in), target :: fields(:)
+    type(c_ptr), intent(in), optional :: stream
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(len(dir) + 1, c_char), target :: text
+    if (.not. is_described(fields, 'gpuzip_export', stat, errmsg)) return
+    text = trim(dir) // c_null_char
+    call finish(c_gpuzip_export(handle%handle, c_loc(text), ts, fields, size(fields, kind=c_int32_t), &
+                                stream_or_null(stream)), stat, errmsg)
   end subroutine
 
   ! Zero copy: sets the data of `fields`, which are contiguous and whose shapes are not checked.

@@ -665,6 +665,13 @@ class session : private detail::reduction, public detail::handle<gpuzip_t, gpuzi
     call(out, gpuzip_retrieve, ts, fields.data(), detail::count(fields), stream);
   }
 
+  /* Writes u(ts), which `fields` hold, as files of NumPy into the folder `dir`, as gpuzip_export. A state
+   * whose files are there is not written again. On return the fields have been read. */
+  void export_state(const std::string &dir, std::int32_t ts, const const_field_list &fields, void *stream = nullptr,
+                    status *out = nullptr) {
+    call(out, gpuzip_export, dir.c_str(), ts, fields.data(), detail::count(fields), stream);
+  }
+
   /* Zero copy: returns the address of each of `count` fields, as gpuzip_save_begin. */
   std::vector<void *> save_begin(std::int32_t ts, std::size_t count, void *stream = nullptr, status *out = nullptr) {
     return handed(out, gpuzip_save_begin, ts, count, stream);

@@ -24,6 +24,7 @@ mod guarded;
 pub mod layout;
 mod named;
 mod nearest;
+pub mod npy;
 pub mod numbers;
 pub mod persist;
 pub mod plan;

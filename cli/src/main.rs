@@ -11,7 +11,6 @@ mod info;
 mod inspect;
 mod kernels;
 mod metrics;
-mod npy;
 mod options;
 mod output;
 mod pages;

@@ -516,6 +516,7 @@ fn strangers(input: &mut Input) {
             gpuzip_dispatch(handle, 0),
             gpuzip_finalize(handle),
             gpuzip_synchronize(handle),
+            gpuzip_export(handle, std::ptr::null(), 0, std::ptr::null(), 0, null_mut()),
             gpuzip_schedule_get_action(schedule, &mut action),
             gpuzip_schedule_rewind(schedule),
             gpuzip_schedule_release(schedule),

@@ -114,6 +114,70 @@ class Adjoint(unittest.TestCase):
                     self.assertEqual(run.steps.count(N - 1), 1)
                     self.assertEqual(run.reversed, list(reversed(range(N))))
 
+    def test_states_are_exported_once_as_they_were(self):
+        for kind in KINDS:
+            run = Problem(*kind)
+            state, states = run.initial(), []
+            for t in range(N + 1):
+                states.append([part.copy() for part in run.parts(state)])
+                if t < N:
+                    run.step(state, t)
+            # A lossy codec changes the states that are computed again.
+            lossy = {"compressor": "fp16", "checkpointing_snaps": 2}
+            for keys, expected in (
+                ({"export_every": 7}, range(0, N + 1, 7)),
+                ({"export_every": 1, **lossy}, range(N + 1)),
+                ({"export_states": iter([N, 3])}, [3, N]),
+                ({"export_states": numpy.array([0])}, [0]),
+            ):
+                names = {"array": ["field0"], "list": ["field0", "field1"], "dict": ["u", "v"]}[kind[0]]
+                files = {f"{name}-{ts:09}.npy" for name in names for ts in expected}
+                with self.subTest(kind=kind, keys=keys), tempfile.TemporaryDirectory() as folder:
+                    written = []
+
+                    def export(session, folder, ts, *arrays):
+                        written.append(ts)
+                        exported(session, folder, ts, *arrays)
+
+                    exported = gpuzip.Session.export
+                    with mock.patch.object(gpuzip.Session, "export", export):
+                        Problem(*kind).run(export_dir=folder, **keys)
+                    self.assertEqual((written, set(os.listdir(folder))), (list(expected), files))
+                    for ts in expected:
+                        found = [numpy.load(f"{folder}/{name}-{ts:09}.npy") for name in names]
+                        parts = [numpy.stack(states[ts])] if kind[0] == "array" else states[ts]
+                        for one, other in zip(found, parts):
+                            self.assertEqual((one.shape, one.tobytes()), (other.shape, other.tobytes()))
+
+    def test_a_run_that_goes_on_exports_the_rest(self):
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as states:
+            keys = {"persist_dir": folder, "checkpointing_snaps": 4, "export_dir": states, "export_every": 1}
+            run = Problem("list")
+            run.killed(N // 2, **keys)
+            before = {name: os.stat(os.path.join(states, name)).st_ino for name in os.listdir(states)}
+            self.assertEqual(len(before), 2 * (N // 2 + 1))
+            run.fails_at = None
+            run.run(**keys)
+            after = {name: os.stat(os.path.join(states, name)).st_ino for name in os.listdir(states)}
+            self.assertEqual(len(after), 2 * (N + 1))
+            self.assertEqual({name: after[name] for name in before}, before)
+
+    def test_impossible_exports_are_refused(self):
+        run = Problem("list")
+        for keys, part in (
+            ({"export_every": 2}, "give export_dir"),
+            ({"export_states": []}, "give export_dir"),
+            ({"export_dir": "x"}, "give export_every=k"),
+            ({"export_dir": "x", "export_every": 1, "export_states": [1]}, "give export_every=k"),
+            ({"export_dir": "x", "export_every": 0}, "export_every = 0"),
+            ({"export_dir": "x", "export_states": [N + 1]}, f"export_states has {N + 1}"),
+            ({"export_dir": "x", "export_states": [-1]}, "export_states has -1"),
+        ):
+            with self.subTest(keys=keys), self.assertRaisesRegex(gpuzip.ArgumentError, part):
+                run.run(**keys)
+        with self.assertRaisesRegex(TypeError, "whole number"):
+            run.run(export_dir="x", export_states=[0.5])
+
     def test_the_states_of_the_caller_stay_as_they_are(self):
         run = Problem("dict", True)
         state = run.initial()

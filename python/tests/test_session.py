@@ -4,6 +4,7 @@ import array
 import copy
 import gc
 import os
+import pathlib
 import pickle
 import re
 import signal
@@ -331,6 +332,42 @@ class ZeroCopy(unittest.TestCase):
     def test_memory_has_a_place(self):
         with self.assertRaisesRegex(gpuzip.ConfigError, "set backend"):
             gpuzip.Session(gpuzip.Field(shape=(3, 4), dtype="f4"), 3, zero_copy=True)
+
+
+@needs_numpy
+class Export(unittest.TestCase):
+    def test_numpy_reads_every_state_as_it_was(self):
+        expected = states(12)
+        with tempfile.TemporaryDirectory() as folder:
+            u = initial()
+            half, pair = numpy.arange(6, dtype="f2").reshape(2, 3), numpy.zeros((4, 2), "c16", order="F")
+            of_state = (u, half, gpuzip.Field(pair, order="F"))
+            with gpuzip.Session(of_state, 12, checkpointing_snaps=2, **REVOLVE) as session:
+                session.name_fields("u", "half", "pair")
+                session.export(folder, 0)  # the arrays of the session
+                for action in session:
+                    if action.type == gpuzip.FORWARD:
+                        for ts in range(action.ts, action.ts_end + 1):
+                            step(u)
+                            pair += 1j
+                            session.export(pathlib.Path(folder), ts, u, half, pair)
+                    elif action.type == gpuzip.SAVE:
+                        session.save(action.ts)
+                    elif action.type == gpuzip.RESTORE:
+                        session.retrieve(action.ts)
+                with self.assertRaisesRegex(gpuzip.ArgumentError, "ts = -1"):
+                    session.export(folder, -1)
+                with self.assertRaisesRegex(gpuzip.ShapeError, r"field 0 \(u\).*has the shape \(3,\)"):
+                    session.export(folder, 0, array.array("d", [0.0] * 3), half, pair)
+                with self.assertRaisesRegex(gpuzip.FileError, "/proc/nowhere: .*name another folder"):
+                    session.export("/proc/nowhere", 0)
+            self.assertEqual(len(os.listdir(folder)), 3 * 12)
+            for ts in range(12):
+                found = {name: numpy.load(f"{folder}/{name}-{ts:09}.npy") for name in ("u", "half", "pair")}
+                self.assertEqual((found["u"].dtype, found["u"].tobytes()), (numpy.dtype("f8"), expected[ts]))
+                self.assertEqual(found["half"].view("f2").tolist(), half.tolist())
+                self.assertEqual(found["pair"].shape, (2, 4))
+                self.assertTrue((found["pair"] == ts * 1j).all())
 
 
 class Restart(unittest.TestCase):

@@ -1,7 +1,7 @@
 //! The calls on sessions: the core loop over the actions.
 
-use super::checked::{adopted, checked};
-use super::entry::{entry, entry_that_frees, not_null, text_of, zero_words, Out};
+use super::checked::{adopted, checked, file_of};
+use super::entry::{entry, entry_that_frees, not_null, text, text_of, zero_words, Out};
 use super::handles::{self, with_session};
 use super::schedule::{action_of, summarize, Planned};
 use super::types::*;
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn gpuzip_attach(
 }
 
 /// Gives the fields of a session names, such as "temperature": the texts of later errors tell them beside
-/// the numbers of the fields. `names` are `nfields` strings of 1 to 80 bytes in the order of the fields,
+/// the numbers of the fields, and files of `gpuzip_export` have them. `names` are `nfields` strings of 1 to 80 bytes in the order of the fields,
 /// which the call copies; `nfields` is the number of fields of the session. Another call replaces the
 /// names.
 ///
@@ -319,6 +319,43 @@ pub unsafe extern "C" fn gpuzip_retrieve(
         // SAFETY: by this function's contract.
         let fields = unsafe { app_fields(fields, nfields) }?;
         with_session(handle, |session| session.retrieve(ts as i64, &fields, Stream(stream)))
+    })
+}
+
+/// Writes u(ts), which the fields hold, for other programs: each field as a file of NumPy (`.npy`) in the
+/// folder `dir`, which is made if it is missing. The session stays as it is: the call may come wherever
+/// the fields hold u(ts), between two steps or at an action.
+///
+/// The file of field k is NAME-TS.npy, with `ts` in at least 9 digits. NAME is the name of the field
+/// (`gpuzip_name_fields`), with a `-` in the place of each character but letters, digits, `-`, `_` and
+/// `.`, and a `_` before a name that begins with `-` or `.`; without names it is field0, field1, ... Two
+/// fields of one NAME are GPUZIP_ERR_ARGUMENT. The array has the extents (n3, n2, n1), without an n3 and
+/// an n2 that are 1, and the type of the field.
+///
+/// A state is computed several times. If `dir` has all files, each with the length that its field needs,
+/// the call reads no field and writes nothing. Each run, and each of its ranks, therefore has a folder of
+/// its own.
+///
+/// A file is written under a temporary name and gets its name when it is complete. The call does not wait
+/// until the bytes are on the disk (fsync). If it fails, no part of a file is left, and the session goes
+/// on. Fields are read as by `gpuzip_persist_write`: on the host or, for a session on a GPU, on the
+/// device, in the order of `stream`, and have been read on return.
+///
+/// # Safety
+/// `dir` is NULL or points to a string; `fields` points to `nfields` fields whose data is readable.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_export(
+    handle: *mut gpuzip_t,
+    dir: *const c_char,
+    ts: i32,
+    fields: *const gpuzip_field_t,
+    nfields: u32,
+    stream: *mut c_void,
+) -> gpuzip_status_t {
+    entry("gpuzip_export", || {
+        // SAFETY: by this function's contract.
+        let (dir, fields) = unsafe { (file_of(text(dir, "dir")?), app_fields(fields, nfields)?) };
+        with_session(handle, |session| session.export(&dir, ts as i64, &fields, Stream(stream)))
     })
 }
 

@@ -103,6 +103,7 @@ fn entries() -> Vec<(&'static str, Box<dyn Fn() -> i32>)> {
         gpuzip_dispatch(null_mut(), 0);
         gpuzip_save(null_mut(), 0, null(), 0, null_mut());
         gpuzip_retrieve(null_mut(), 0, null(), 0, null_mut());
+        gpuzip_export(null_mut(), null(), 0, null(), 0, null_mut());
         gpuzip_save_begin(null_mut(), 0, null_mut(), 0, null_mut());
         gpuzip_save_commit(null_mut(), 0, null_mut());
         gpuzip_retrieve_acquire(null_mut(), 0, null_mut(), 0, null_mut());

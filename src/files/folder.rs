@@ -198,20 +198,29 @@ impl Folder {
         parts: &[&[u8]],
         permissions: Option<Permissions>,
     ) -> io::Result<()> {
-        let (temporary, file) = self.create(libc::O_WRONLY, self.mode())?;
-        let written = quietly(|| {
-            parts.iter().try_for_each(|part| (&file).write_all(part))?;
+        self.replace_by(name, |mut file| {
+            parts.iter().try_for_each(|part| file.write_all(part))?;
             permissions.map_or(Ok(()), |permissions| file.set_permissions(permissions))?;
             file.sync_all()
-        });
+        })?;
+        // Puts the new name on the disk, too. A failure does not matter: the file is complete under
+        // its old name or its new one.
+        drop(self.file.sync_all());
+        Ok(())
+    }
+
+    /// Replaces the file `name` by one whose bytes `write` writes: a temporary file, which gets the name
+    /// `name` when it is complete. It need not be on the disk then. If anything fails, the temporary file
+    /// is removed, and the file `name` is as it was.
+    pub fn replace_by(
+        &self,
+        name: &OsStr,
+        write: impl FnOnce(&File) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let (temporary, file) = self.create(libc::O_WRONLY, self.mode())?;
+        let written = quietly(|| write(&file)).and_then(|()| close(file));
         let renamed = written.and_then(|()| self.rename(&temporary, name));
-        match renamed {
-            // Puts the new name on the disk, too. A failure does not matter: the file is complete
-            // under its old name or its new one.
-            Ok(_) => drop(self.file.sync_all()),
-            Err(_) => drop(self.remove(&temporary)),
-        }
-        renamed
+        renamed.inspect_err(|_| drop(self.remove(&temporary)))
     }
 
     /// Creates a file for reading and writing by this user alone, and removes its name at once.
@@ -268,6 +277,15 @@ impl Folder {
         })?;
         // SAFETY: `openat` has just returned the descriptor, and only this file owns it.
         above_standard(unsafe { File::from_raw_fd(descriptor) })
+    }
+}
+
+/// Closes a file. A file system that writes later, such as NFS, may tell only now that it had no room.
+fn close(file: File) -> io::Result<()> {
+    // SAFETY: the descriptor of an open file, which nothing uses from now on.
+    match unsafe { libc::close(IntoRawFd::into_raw_fd(file)) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 

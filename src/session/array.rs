@@ -2,7 +2,7 @@
 //! and back.
 
 use crate::device::{AppField, AppMemory, Device, Place, PIECE};
-use crate::error::{fail, Result};
+use crate::error::{fail, Error, Result};
 use crate::fallible_vec::{filled, push};
 use crate::files::hash;
 use crate::layout::Field;
@@ -63,28 +63,40 @@ fn shape_of_record(head: &RecordHead, field: &Field) -> String {
     }
 }
 
-/// Writes the record of an array. The device copies the bytes of the application, or, before a session
-/// has one, this thread copies them as host memory.
+/// Writes the record of an array.
 pub(super) fn put(
     writer: &mut Writer,
-    mut device: Option<&mut (dyn Device + '_)>,
+    device: Option<&mut (dyn Device + '_)>,
     array: &Array,
 ) -> Result<()> {
     writer.record(array.head())?;
-    let memory = array.memory()?;
-    let mut buffer = filled(0u8, memory.bytes().min(PIECE))?;
+    read(device, array.memory()?, &mut |piece| writer.write(piece))
+}
+
+/// Passes the bytes of the application's memory to `sink`, piece by piece. The device copies them, or,
+/// before a session has one, this thread copies them as host memory.
+pub(super) fn read<E: From<Error>>(
+    mut device: Option<&mut (dyn Device + '_)>,
+    memory: AppMemory,
+    sink: &mut dyn FnMut(&[u8]) -> std::result::Result<(), E>,
+) -> std::result::Result<(), E> {
+    let (mut buffer, mut used) = (filled(0u8, memory.bytes().min(PIECE))?, 0);
     for part in memory.parts(PIECE) {
-        let piece = &mut buffer[..part.bytes()];
+        // A piece has many rows.
+        if used + part.bytes() > buffer.len() {
+            sink(&buffer[..std::mem::take(&mut used)])?;
+        }
+        let to = &mut buffer[used..used + part.bytes()];
         match &mut device {
-            Some(device) => device.read(Place::App(part), piece)?,
-            // SAFETY: memory of the application, as long as `piece`, by the promise of `AppMemory`.
+            Some(device) => device.read(Place::App(part), to)?,
+            // SAFETY: memory of the application, as long as `to`, by the promise of `AppMemory`.
             None => unsafe {
-                std::ptr::copy_nonoverlapping(part.address(), piece.as_mut_ptr(), piece.len())
+                std::ptr::copy_nonoverlapping(part.address(), to.as_mut_ptr(), to.len())
             },
         }
-        writer.write(piece)?;
+        used += part.bytes();
     }
-    Ok(())
+    sink(&buffer[..used])
 }
 
 /// Returns the record of each array that the generation holds. The generation must hold the arrays that

@@ -4,7 +4,7 @@ use super::array::{fill, match_arrays, put, Array};
 use super::persist::Persist;
 use super::restart::{state_and_part, Position};
 use super::Session;
-use crate::choice::{Cut, Target};
+use crate::choice::Cut;
 use crate::codec::{Method, Settings, CODECS};
 use crate::device::Stream;
 use crate::error::{fail, text, Code, Result};
@@ -86,11 +86,7 @@ impl Session {
             }
             push(&mut fields, array.field)?;
         }
-        // A session on a GPU copies from memory of either kind.
-        if !matches!(self.basis.target, Some(Target::Cuda(_))) {
-            self.place(&fields)?;
-        }
-        self.open()
+        self.reach(&fields)
     }
 
     /// Writes a generation: between shots, of the start of shot `shot`; within a shot, of the current

@@ -9,6 +9,7 @@ mod basis;
 mod calls;
 mod check;
 mod engine;
+mod export;
 mod generation;
 mod memory;
 mod names;

@@ -1,4 +1,4 @@
-//! Names of fields, in the texts of errors.
+//! Names of fields, in the texts of errors and in exported files.
 
 use super::Session;
 use crate::error::{Error, Result};
@@ -8,7 +8,7 @@ use crate::persist::Name;
 const FIELD: &str = "field ";
 
 impl Session {
-    /// Gives the fields of the session names, one for each field, for the texts of errors.
+    /// Gives the fields of the session names, one for each field, for the texts of errors and for exported files.
     pub fn name_fields(&mut self, names: Vec<Name>) -> Result<()> {
         self.process.check()?;
         self.check_count(names.len())?;

@@ -73,6 +73,15 @@ impl Session {
         Ok(())
     }
 
+    /// Opens the device that copies the memory of `fields` to files and back. A session on a GPU copies
+    /// from memory of either kind.
+    pub(super) fn reach(&mut self, fields: &[AppField]) -> Result<()> {
+        if !matches!(self.basis.target, Some(Target::Cuda(_))) {
+            self.place(fields)?;
+        }
+        self.open()
+    }
+
     /// Makes the engine if there is none. Before the first action of a shot, leaves an engine whose plan
     /// is an old one.
     pub(super) fn open(&mut self) -> Result<()> {

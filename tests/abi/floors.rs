@@ -16,7 +16,7 @@ use syn::{Attribute, Item, UseTree};
 
 /// The modules of the library from the ground up: a module may use the modules that precede it in
 /// this list.
-const FLOORS: [&str; 32] = [
+const FLOORS: [&str; 33] = [
     "named",
     "error",
     "environment",
@@ -32,6 +32,7 @@ const FLOORS: [&str; 32] = [
     "files",
     "available",
     "scalar",
+    "npy",
     "layout",
     "stats",
     "timeline",

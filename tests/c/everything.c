@@ -226,6 +226,7 @@ void run_job(uint64_t number, random_t random, int worker, int alone, counts_t *
   snprintf(job->folder, sizeof job->folder, "%s/restart-%d", everything_place, worker);
   snprintf(job->shared, sizeof job->shared, "%s/shared-%d", everything_place, worker);
   snprintf(job->clone, sizeof job->clone, "%s/clone-%d", everything_place, worker);
+  snprintf(job->states, sizeof job->states, "%s/states-%d", everything_place, worker);
   snprintf(job->trace, sizeof job->trace, "%s/everything-%d.trace", everything_place, worker);
   counts->jobs++, job->restarts_left = 5;
   choose(job);
@@ -347,10 +348,10 @@ int main(int argc, char **argv)
          "%llu ended by an error that was due, %llu by faults, %llu actions, %llu saves, "
          "%llu restores compared, %llu misused calls, %llu questions, %llu generations, "
          "%llu of them while memory was out, %llu restarts, "
-         "%llu of them from an older generation, %llu nodes lost, %llu begun with clones, %llu faults\n",
+         "%llu of them from an older generation, %llu nodes lost, %llu begun with clones, %llu states exported, %llu faults\n",
          U(jobs), U(refused), U(sessions), U(shots), U(due), U(faulted), U(actions), U(saves),
          U(restores), U(misused), U(asked), U(written), U(out), U(restarts), U(older), U(nodes_lost),
-         U(clones),
+         U(clones), U(exported),
          (unsigned long long)faults_made());
   for (int k = 0; k < KINDS && kinds[k].count; k++)
     printf("refused %llu: %s\n", (unsigned long long)kinds[k].count, kinds[k].text);

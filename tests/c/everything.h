@@ -9,7 +9,7 @@
 /* The results of the jobs of one thread. */
 typedef struct {
   uint64_t jobs, refused, sessions, shots, due, faulted, actions, saves, restores, misused, asked,
-      written, out, restarts, older, nodes_lost, clones;
+      written, out, restarts, older, nodes_lost, clones, exported;
 } counts_t;
 
 /* What the program knows of a shot. It is kept with every generation, and a restart brings it
@@ -62,7 +62,7 @@ typedef struct {
   int cloned;                        /* the run has begun with a clone, and has not found it yet */
   int64_t image[2], wave[3];         /* arrays in the restart files, */
   unsigned char *live;               /* and the live state, if the program has no copy of it */
-  char folder[320], shared[320], clone[320], trace[320], disks[640];
+  char folder[320], shared[320], clone[320], states[320], trace[320], disks[640];
   counts_t *counts;
 } job_t;
 
@@ -110,6 +110,9 @@ int32_t write_generation(job_t *job, int within);
  * generation. On success the job stands where that generation was written. */
 int32_t restart(job_t *job);
 void remove_folder(const job_t *job);
+/* Exports the live state now and then, and compares the files with it. Returns the status, if no fault was
+ * made. */
+int32_t export_live(job_t *job);
 /* Forgets what was known when generations were written. */
 void forget_generations(job_t *job);
 

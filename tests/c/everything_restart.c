@@ -1,5 +1,5 @@
 /* Restart files of a job: generations within a shot and between shots, and runs that go on from
- * them. */
+ * them. Files of states for other programs. */
 #define _POSIX_C_SOURCE 200809L
 #include "everything.h"
 
@@ -198,13 +198,14 @@ static int enlarge(gpuzip_config_t *c)
   return memcmp(&before, c, sizeof before) != 0;
 }
 
-static void unlink_all(const char *path)
+/* Removes the files of a folder, with `hidden` also those whose names begin with a dot. */
+static void unlink_all(const char *path, int hidden)
 {
   char file[640];
   DIR *folder = opendir(path);
   for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
     snprintf(file, sizeof file, "%s/%s", path, entry->d_name);
-    if (entry->d_name[0] != '.') unlink(file);
+    if (hidden || entry->d_name[0] != '.') unlink(file);
   }
   if (folder != NULL) closedir(folder);
 }
@@ -215,7 +216,7 @@ static void lose_node(job_t *job)
 {
   random_t random = job->random; /* the choices of the rest stay as they are */
   if (job->config.persist_shared_dir == NULL || faults_made() != job->faults_before || job->cloned) return;
-  if (once_in(&random, 2)) unlink_all(job->folder), job->counts->nodes_lost++;
+  if (once_in(&random, 2)) unlink_all(job->folder, 0), job->counts->nodes_lost++;
 }
 
 /* Puts the newest generation into a folder of its own. Returns whether it is there. */
@@ -226,7 +227,7 @@ static int clone(job_t *job)
   (void)once_in(&random, 2); /* the choice of lose_node */
   if (job->handles[0] == NULL || !job->holds || faults_made() != job->faults_before) return 0;
   if (!once_in(&random, 3)) return 0;
-  unlink_all(job->clone);
+  unlink_all(job->clone, 0);
   IN(job, status, gpuzip_persist_clone(job->handles[0], job->clone));
   CHECK(status == GPUZIP_OK || faults_made() != job->faults_before, "no clone: %s", gpuzip_last_error());
   return status == GPUZIP_OK;
@@ -238,7 +239,7 @@ static void begin_with_clone(job_t *job)
   int is_moved = 0;
   for (uint64_t before = UINT64_MAX; !is_moved && before != faults_made();) {
     before = faults_made();
-    unlink_all(job->folder), unlink_all(job->shared);
+    unlink_all(job->folder, 0), unlink_all(job->shared, 0);
     is_moved = (rmdir(job->folder) == 0 || errno == ENOENT) && rename(job->clone, job->folder) == 0;
   }
   CHECK(is_moved, "%s cannot be moved", job->clone);
@@ -310,8 +311,54 @@ void remove_folder(const job_t *job)
     before = faults_made();
     const char *const folders[] = {job->folder, job->shared, job->clone};
     int left = 0;
-    for (int k = 0; k < 3; k++) unlink_all(folders[k]), left += rmdir(folders[k]) != 0 && errno != ENOENT;
+    for (int k = 0; k < 3; k++) unlink_all(folders[k], 0), left += rmdir(folders[k]) != 0 && errno != ENOENT;
     if (left == 0) return;
   }
   CHECK(0, "%s or %s cannot be removed", job->folder, job->shared);
+}
+
+/* Compares the file of a field with `values`, and removes the file. Returns whether it was there. */
+static int is_exported(const job_t *job, uint32_t k, const unsigned char *values)
+{
+  const size_t bytes = job->apps[0].bytes[k];
+  unsigned char *found = malloc(bytes);
+  char name[400];
+  snprintf(name, sizeof name, "%s/field%u-%09d.npy", job->states, k, job->now.live);
+  FILE *file = fopen(name, "rb");
+  if (file != NULL) {
+    CHECK(found != NULL && fseek(file, -(long)bytes, SEEK_END) == 0 && fread(found, 1, bytes, file) == bytes &&
+              memcmp(found, values, bytes) == 0,
+          "%s has other bytes than the state", name);
+    fclose(file);
+  }
+  free(found);
+  return file != NULL;
+}
+
+int32_t export_live(job_t *job)
+{
+  random_t random = job->random; /* the choices of the rest stay as they are */
+  const app_t *app = &job->apps[0];
+  const uint64_t before = faults_made();
+  int32_t status;
+  (void)once_in(&random, 2);
+  if (job->now.live < 0 || !once_in(&random, 50)) return GPUZIP_OK;
+  IN(job, status,
+     gpuzip_export(job->handles[0], job->states, job->now.live, app->fields, app->nfields, NULL));
+  unsigned char *live = malloc(app_live_bytes(app)), *at = live;
+  CHECK(live != NULL, "no memory");
+  app_get_live(app, live);
+  for (uint32_t k = 0; k < app->nfields && before == faults_made(); at += app->bytes[k++])
+    CHECK(is_exported(job, k, at) == (status == GPUZIP_OK), "the file of field %u", k);
+  free(live);
+  int is_removed = 0;
+  for (uint64_t seen = UINT64_MAX; !is_removed && seen != faults_made();) {
+    seen = faults_made();
+    unlink_all(job->states, seen != job->faults_before); /* a fault may keep a temporary file */
+    is_removed = rmdir(job->states) == 0 || errno == ENOENT;
+  }
+  CHECK(is_removed, "a part of a file is left in %s", job->states);
+  job->counts->exported += status == GPUZIP_OK;
+  /* After a fault the session goes on, unless an earlier call has failed. */
+  return faults_made() == job->faults_before ? status : GPUZIP_OK;
 }

@@ -455,7 +455,8 @@ static int pull(job_t *job)
     job->now.it = a.it;
     if (once_in(&job->random, 40)) misuse(job, &a, 1);
     if (once_in(&job->random, 20)) ask(job);
-    status = persist(job);
+    status = export_live(job);
+    if (status == GPUZIP_OK) status = persist(job);
     if (status == GPUZIP_OK) status = give_back(job);
     if (status != GPUZIP_OK) return check_failure(job, status), 0;
   }

@@ -184,7 +184,7 @@ pub fn not_run(command: &str) -> Option<&'static str> {
 /// Pages with programs in Python, and the tests in python/tests that take these programs from the page and fail if
 /// the page has more. The programs need packages from the network: tests/foreign/python.rs installs these
 /// packages and runs the tests.
-pub const PYTHON: [(&str, &str); 8] = [
+pub const PYTHON: [(&str, &str); 9] = [
     ("docs/python.md", "test_docs.py"),
     ("python/README.md", "test_docs.py"),
     ("docs/jax.md", "adapter_jax_scan.py"),
@@ -192,6 +192,7 @@ pub const PYTHON: [(&str, &str); 8] = [
     ("docs/torch.md", "adapter_torch_layers.py"),
     ("docs/pyrevolve.md", "adapter_pyrevolve.py"),
     ("docs/devito.md", "adapter_devito.py"),
+    ("docs/restart.md", "adapter_netcdf.py"),
     ("docs/checkpoint_schedules.md", "adapter_checkpoint_schedules.py"),
 ];
 

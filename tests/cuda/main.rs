@@ -12,6 +12,7 @@ mod codecs;
 mod compressed;
 mod device_codecs;
 mod disk;
+mod export;
 mod faults;
 mod images;
 mod levels;

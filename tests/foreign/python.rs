@@ -175,6 +175,11 @@ fn configurations_and_results_on_workers_of_dask() {
 }
 
 #[test]
+fn exported_states_in_netcdf() {
+    adapter("netcdf", &["scipy"]);
+}
+
+#[test]
 fn restart_files_in_an_object_store() {
     adapter("object_store", &["moto[server]", "boto3"]);
 }

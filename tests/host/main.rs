@@ -9,6 +9,7 @@ mod compression;
 mod cut_anywhere;
 mod default_budgets;
 mod disk;
+mod export;
 mod files;
 mod levels;
 mod memory;

@@ -122,6 +122,7 @@ fn calls_on(Handles { session: h, schedule: s }: Handles) -> Vec<(&'static str, 
         gpuzip_dispatch(h, 1);
         gpuzip_save(h, 0, &field, 1, null_mut());
         gpuzip_retrieve(h, 0, &field, 1, null_mut());
+        gpuzip_export(h, c"states".as_ptr(), 0, &field, 1, null_mut());
         gpuzip_save_begin(h, 0, places.as_mut_ptr(), 1, null_mut());
         gpuzip_save_commit(h, 0, null_mut());
         gpuzip_retrieve_acquire(h, 0, places.as_mut_ptr(), 1, null_mut());

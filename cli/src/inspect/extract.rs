@@ -6,11 +6,11 @@ use super::out::{Npy, Out};
 use super::shapes;
 use super::show::{codec, place};
 use crate::codec::dims;
-use crate::npy;
 use crate::options::{at_least_one, refuse};
 use clap::Args;
 use gpuzip::error::{Code, Error, Result};
 use gpuzip::layout::{aligned, Field, Layout};
+use gpuzip::npy;
 use gpuzip::persist::{self, FileName, Header, Kind, Reader, Record, RecordHead};
 use gpuzip::scalar::Scalar;
 use gpuzip::session::PREVIOUS_LEVEL;
@@ -441,11 +441,7 @@ fn placed(head: &RecordHead, given: Vec<Field>) -> Result<Vec<At>> {
 
 /// Returns the name of a file without its ending.
 fn name_of(head: &RecordHead, number: Option<u16>) -> String {
-    let plain = |c: char| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '-' };
-    let mut name: String = head.name.as_str().chars().map(plain).collect();
-    if name.starts_with(['-', '.']) {
-        name.insert(0, '_');
-    }
+    let mut name = npy::file_name(head.name.as_str());
     if head.kind == Kind::Snapshot {
         name += &format!("-{:06}", head.ts);
     }

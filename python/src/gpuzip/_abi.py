@@ -456,6 +456,7 @@ FUNCTIONS = {
     "gpuzip_dispatch": (ctypes.c_int32, (ctypes.c_void_p, ctypes.c_int64,)),
     "gpuzip_save": (ctypes.c_int32, (ctypes.c_void_p, ctypes.c_int32, ctypes.POINTER(gpuzip_field_t), ctypes.c_uint32, ctypes.c_void_p,)),
     "gpuzip_retrieve": (ctypes.c_int32, (ctypes.c_void_p, ctypes.c_int32, ctypes.POINTER(gpuzip_field_t), ctypes.c_uint32, ctypes.c_void_p,)),
+    "gpuzip_export": (ctypes.c_int32, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32, ctypes.POINTER(gpuzip_field_t), ctypes.c_uint32, ctypes.c_void_p,)),
     "gpuzip_save_begin": (ctypes.c_int32, (ctypes.c_void_p, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p), ctypes.c_uint32, ctypes.c_void_p,)),
     "gpuzip_save_commit": (ctypes.c_int32, (ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p,)),
     "gpuzip_retrieve_acquire": (ctypes.c_int32, (ctypes.c_void_p, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p), ctypes.c_uint32, ctypes.c_void_p,)),

@@ -5,7 +5,7 @@ import os
 import sys
 from fnmatch import fnmatch
 from numbers import Number
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, Optional, Union
 
 from . import _abi
 from . import config as _config
@@ -123,6 +123,7 @@ class _Restart:
         self.run: Dict[str, Any] = {f"run {run}": bytearray(8)}
         session.persist_open()
         found = session.persist_find()
+        self.goes_on = bool(found and found.it >= 0)
         if found and found.it >= 0:  # else of the start of the run
             try:
                 session.persist_read(self.run, self._within())
@@ -168,6 +169,30 @@ def _identity(arrays: _Arrays) -> str:
     return digest.hexdigest()
 
 
+class _Exported:
+    """The states that are still to be written as files of NumPy."""
+
+    def __init__(self, folder: Any, every: Optional[int], states: Optional[Iterable[int]], n: int) -> None:
+        if folder is None and (every is not None or states is not None):
+            raise ArgumentError("export_every and export_states are for files of NumPy: give export_dir, too")
+        if folder is not None and (every is None) == (states is None):
+            raise ArgumentError("export_dir: give export_every=k, or the time steps as export_states=[...]")
+        if every is not None and int32("export_every", every) < 1:
+            raise ArgumentError(f"export_every = {every}: every k-th state is written, with k at least 1")
+        given = () if states is None else states
+        given = given if every is None else range(0, n + 1, every)
+        self.folder, self.due = folder, {int32("export_states", ts) for ts in given}
+        beyond = [ts for ts in self.due if not 0 <= ts <= n]
+        if beyond:
+            raise ArgumentError(f"export_states has {beyond[0]}: the states are u(0) to u({n})")
+
+    def passed(self, session: Session, ts: int, arrays: List[Any]) -> None:
+        """Writes u(ts), which `arrays` hold, the first time."""
+        if ts in self.due:
+            session.export(self.folder, ts, *arrays)
+            self.due.discard(ts)
+
+
 def _configured(config: Optional[Config], keys: Mapping[str, Any], memory: Any, budget: str) -> Config:
     config = _config.of(config, keys)
     if memory is not None:
@@ -191,6 +216,9 @@ def adjoint(
     memory: Union[int, str, None] = None,
     keep: Optional[Mapping[str, Any]] = None,
     progress: bool = False,
+    export_dir: "str | os.PathLike[str] | None" = None,
+    export_every: Optional[int] = None,
+    export_states: Optional[Iterable[int]] = None,
     config: Optional[Config] = None,
     **keys: "Unpack[ConfigKeys]",
 ) -> Any:
@@ -215,6 +243,11 @@ def adjoint(
     `progress` shows a bar of the package tqdm. With the key `check=3` a step that reads something outside `state` is
     found: docs/faq.md.
 
+    With `export_dir` the run writes states into this folder, as files of NumPy, when it computes them first: every k-th
+    one with `export_every=k`, or u(t) for each t in `export_states`, of 0, ..., n. For names and shapes see
+    `Session.export`; of a dict the keys are the names. States whose files are there stay: each run has a folder of its
+    own.
+
     With the key `persist_dir` the run writes restart files into this folder, and the same call goes on from them. `keep`
     names the arrays that `step`, `adjoint_step` and `final_adjoint` write beside their arguments: they are stored and
     restored, too. A run that goes on after u(n) does not call `final_adjoint` again. These arrays must be changed in
@@ -230,6 +263,7 @@ def adjoint(
     on_device = any(hasattr(array, "__cuda_array_interface__") for array in live.arrays())
     budget = "device_budget" if on_device else "host_budget"
     config = _configured(config, keys, memory, budget)
+    exported = _Exported(export_dir, export_every, export_states, n)
     if keep and not config.persist_dir:
         raise ArgumentError("keep is for restart files: give persist_dir, too, or leave keep out")
     for array in back.arrays():
@@ -241,17 +275,20 @@ def adjoint(
         if config.persist_dir:
             parts = {"state": live, "adjoint": back, "keep": keep or {}}
             files = _Restart(session, config, _identity(live), parts)
+        if not files or not files.goes_on:
+            exported.passed(session, 0, live.arrays())
         for action in _progress(session) if progress else session:
             if action.type == FORWARD:
                 for t in range(action.ts - 1, action.ts_end):
                     _call("state", step, live.value, t)
+                    exported.passed(session, t + 1, live.arrays())
             elif action.type == SAVE:
                 session.save(action.ts, *live.arrays())
             elif action.type == RESTORE:
                 session.retrieve(action.ts, *live.arrays())
             elif action.type == BACKWARD:
                 if action.first_backward:
-                    _turn(step, live, n, final_adjoint, back)
+                    _turn(step, live, n, final_adjoint, back, lambda: exported.passed(session, n, live.arrays()))
                 _call("adjoint", adjoint_step, live.value, action.ts, back.value)
             if files:
                 files.after()
@@ -260,10 +297,11 @@ def adjoint(
     return back.value
 
 
-def _turn(step: Step, live: _Arrays, n: int, final: Any, back: _Arrays) -> None:
-    """Computes u(n), sets its adjoint, and leaves u(n-1) in `live`."""
+def _turn(step: Step, live: _Arrays, n: int, final: Any, back: _Arrays, passed: Callable[[], None]) -> None:
+    """Computes u(n), where it calls `passed`, sets its adjoint, and leaves u(n-1) in `live`."""
     kept = [array.copy() for array in live.arrays()]
     _call("state", step, live.value, n - 1)
+    passed()
     if final is not None:
         back.fill(final(live.value) if callable(final) else final, "final_adjoint")
     for array, values in zip(live.arrays(), kept):

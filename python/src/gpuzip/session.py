@@ -268,8 +268,22 @@ class Session(Unshared):
         if self._on_device or fields.device:
             self._keep(fields.stream, fields.owners)
 
+    def export(self, folder: "str | os.PathLike[str]", ts: int, *arrays: Any, stream: Any = None) -> None:
+        """Writes u(ts), which `arrays` hold, or without arrays those given to the session, as files of NumPy
+        into `folder`, which is made if it is missing: `NAME-000000012.npy` for each field, NAME as given to
+        `name_fields`, or field0, field1, ... A state whose files are there is not written again. On return
+        the arrays have been read; `stream` is as for `save`. A file has the extents of an array in order
+        "C" without ones in front, at most three, and types that the C interface does not know as integers
+        of their bytes (`view` gives them back)."""
+        fields = self._fields(arrays, False, stream)
+        given = os.fsencode(folder)
+        status = library.gpuzip_export(self._handle, given, int32("ts", ts), fields.array, fields.count, fields.stream)
+        if status < 0:
+            raise self._failed(status, fields)
+
     def name_fields(self, *names: str) -> None:
-        """Gives the fields names, one for each field in their order, which the texts of errors tell."""
+        """Gives the fields names, one for each field in their order, which the texts of errors and the files
+        of `export` tell."""
         texts = (ctypes.c_char_p * len(names))(*(name.encode() for name in names))
         check(library.gpuzip_name_fields(self._handle, texts, len(names)))
 

@@ -2,6 +2,7 @@
 // the library, configurations, codecs. The program exits with 1 at the first failed check.
 #include <gpuzip.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -664,6 +665,14 @@ void restart(const std::string &folder) {
     CHECK(session.persist_find().generation == 0 && *calls > 0);
     CHECK(session.get_action().type == GPUZIP_ACTION_SAVE);
     session.save(0, {gpuzip::field(u)});
+    session.name_fields({"u"});
+    const std::vector<double> &state = u;
+    session.export_state(folder + "/states", 7, {gpuzip::field(state)});
+    double values[4] = {};
+    std::ifstream file(folder + "/states/u-000000007.npy", std::ios::binary);
+    file.seekg(128);
+    CHECK(file.read(reinterpret_cast<char *>(values), sizeof values) && std::equal(u.begin(), u.end(), values));
+    CHECK(thrown("ts = -1", [&] { session.export_state(folder, -1, {gpuzip::field(u)}); }) == GPUZIP_ERR_ARGUMENT);
     CHECK(session.persist_due() == GPUZIP_DUE_YES);
     session.persist_write(5, kept);
     session.persist_wait();

@@ -145,6 +145,7 @@ contains
     call expect(found%generation == 0 .and. found%it == -1, 'no restart files')
     call gpuzip_get_action(session, action)
     call gpuzip_save(session, action%ts, u)
+    call exported(folder(:index(folder, c_null_char) - 1) // '/states', u)
     u = 5
     call gpuzip_persist_due(session, due)
     call expect(due == gpuzip_due_yes, 'restart files are due')
@@ -182,6 +183,25 @@ contains
     call gpuzip_persist_due(session, due)
     call expect(due == gpuzip_due_stop, 'a stop')
     call gpuzip_finalize(session)
+  end subroutine
+
+  ! Writes a state as a file of NumPy, and reads its values behind the header.
+  subroutine exported(dir, u)
+    character(*), intent(in) :: dir
+    real(c_double), intent(in), target :: u(:, :)
+    real(c_double) :: found(size(u, 1), size(u, 2))
+    character(128) :: header
+    integer :: unit
+    call gpuzip_export(session, dir // '  ', 4, [gpuzip_field(u)])
+    open(newunit=unit, file=dir // '/field0-000000004.npy', access='stream', form='unformatted', status='old')
+    read(unit) header, found
+    close(unit)
+    call expect(index(header, "'<f8', 'fortran_order': False, 'shape': (2, 4), }") > 0, 'the header of an exported state')
+    call expect(all(found == u), 'the values of an exported state')
+    call gpuzip_export(session, dir, -1, [gpuzip_field(u)], stat=stat, errmsg=errmsg)
+    call refused(stat, errmsg, gpuzip_err_argument, 'ts = -1')
+    call gpuzip_export(session, dir, 5, [gpuzip_field(u(::2, :))], stat=stat, errmsg=errmsg)
+    call refused(stat, errmsg, gpuzip_err_argument, 'gpuzip_export: field 1 is a strided section')
   end subroutine
 
   ! Two blocks of data and one of parity; the first is lost and computed again.

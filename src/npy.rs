@@ -1,7 +1,7 @@
 //! Files of NumPy (`.npy`), format 1.0: a header that tells type and extents, then the values
 //! (numpy.lib.format).
 
-use gpuzip::scalar::Scalar;
+use crate::scalar::Scalar;
 
 /// The header, with all that stands before the values, has a multiple of so many bytes.
 const ALIGNMENT: usize = 64;
@@ -10,6 +10,17 @@ const ALIGNMENT: usize = 64;
 pub fn shape(n: [u64; 3]) -> Vec<u64> {
     let used = n.iter().rposition(|n| *n > 1).map_or(1, |last| last + 1);
     n[..used].iter().rev().copied().collect()
+}
+
+/// Returns a name as the beginning of a file's name: letters, digits, `-`, `_` and `.` stay, and other
+/// characters become `-`. No file's name begins with `-` or `.`: it gets a `_` before them.
+pub fn file_name(name: &str) -> String {
+    let plain = |c: char| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+    let mut name: String = name.chars().map(plain).collect();
+    if name.starts_with(['-', '.']) {
+        name.insert(0, '_');
+    }
+    name
 }
 
 /// Returns NumPy's name of a type of values, in the byte order of this machine.
@@ -48,6 +59,19 @@ pub fn header(scalar: Scalar, n: [u64; 3]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_files_stay_in_their_folder() {
+        for (name, expected) in [
+            ("u", "u"),
+            ("v_x.2", "v_x.2"),
+            ("../a b", "_..-a-b"),
+            ("-x", "_-x"),
+            ("\u{e9}ch\n", "\u{e9}ch-"),
+        ] {
+            assert_eq!(file_name(name), expected);
+        }
+    }
 
     /// The bytes that numpy.save of NumPy 2 writes before the values of these arrays.
     #[test]
