@@ -421,8 +421,9 @@ module gpuzip
     type(c_ptr) :: persist_shared_dir = c_null_ptr
     ! k > 1: generations of restart files are incremental, but for those whose number is a multiple of k: an array or a
     ! snapshot that an older generation holds unchanged is referred to and not written again. The older file stays as
-    ! long as one refers to it, and what is damaged in it is damaged in all of these: at most k + 2 files. 0 and 1:
-    ! every generation holds all that a restart needs.
+    ! long as one refers to it, and what is damaged in it is damaged in all of these. When the files since the last
+    ! whole one have more bytes than two whole ones, the next one is whole, too. At most 100; 0 and 1: every generation
+    ! holds all that a restart needs.
     integer(c_int32_t) :: persist_whole_every = 0
     ! Reserved: must be zero.
     integer(c_int32_t) :: reserved0 = 0

@@ -767,8 +767,9 @@ typedef struct gpuzip_config_t {
   /*
    k > 1: generations of restart files are incremental, but for those whose number is a multiple of k: an
    array or a snapshot that an older generation holds unchanged is referred to and not written again. The
-   older file stays as long as one refers to it, and what is damaged in it is damaged in all of these: at
-   most k + 2 files. 0 and 1: every generation holds all that a restart needs.
+   older file stays as long as one refers to it, and what is damaged in it is damaged in all of these. When
+   the files since the last whole one have more bytes than two whole ones, the next one is whole, too. At
+   most 100; 0 and 1: every generation holds all that a restart needs.
    */
   int32_t persist_whole_every GPUZIP_DEFAULT(0);
   /*
@@ -2125,9 +2126,9 @@ gpuzip_status_t gpuzip_retrieve(struct gpuzip_t *handle,
  fields of one NAME are GPUZIP_ERR_ARGUMENT. The array has the extents (n3, n2, n1), without an n3 and
  an n2 that are 1, and the type of the field.
 
- A state is computed several times. If `dir` has all files, each with the length that its field needs,
- the call reads no field and writes nothing. Each run, and each of its ranks, therefore has a folder of
- its own.
+ A state is computed several times in a shot: the first call for it writes its files, and later ones do
+ nothing if the files are there, with their lengths. Another shot writes its states in their place; each run
+ and each of its ranks has a folder of its own.
 
  A file is written under a temporary name and gets its name when it is complete. The call does not wait
  until the bytes are on the disk (fsync). If it fails, no part of a file is left, and the session goes

@@ -666,7 +666,7 @@ class session : private detail::reduction, public detail::handle<gpuzip_t, gpuzi
   }
 
   /* Writes u(ts), which `fields` hold, as files of NumPy into the folder `dir`, as gpuzip_export. A state
-   * whose files are there is not written again. On return the fields have been read. */
+   * that this shot has written is not written again. On return the fields have been read. */
   void export_state(const std::string &dir, std::int32_t ts, const const_field_list &fields, void *stream = nullptr,
                     status *out = nullptr) {
     call(out, gpuzip_export, dir.c_str(), ts, fields.data(), detail::count(fields), stream);

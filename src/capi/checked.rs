@@ -15,6 +15,7 @@ use crate::environment;
 use crate::error::{fail, Code, Error, Result};
 use crate::files;
 use crate::numbers;
+use crate::persist::MOST_INCREMENTAL;
 use crate::plan::Policy;
 use crate::predict::Profile;
 use crate::quality;
@@ -150,7 +151,7 @@ unsafe fn checked_copy(given: &gpuzip_config_t) -> Result<Config> {
         restart: RestartOptions {
             folder: path(given.persist_dir),
             shared_folder: path(given.persist_shared_dir),
-            whole_every: count("persist_whole_every", given.persist_whole_every)?,
+            whole_every: whole_every(given.persist_whole_every)?,
             strict: one_of!(given.strict, "0 (a warning) or 1 (an error)"),
             overhead: within(
                 "persist_overhead",
@@ -337,6 +338,16 @@ fn algorithm_of(number: i32) -> Result<Option<Algorithm>> {
              budgets, for which every plan places snapshots on both levels with no more transfers, or 8 (hrevolve)"
         ),
         None => fail!(Config, "checkpointing_algorithm = {number}: use 0 to 6, 8 or 9 (GPUZIP_ALGORITHM_*)"),
+    }
+}
+
+fn whole_every(every: i32) -> Result<u32> {
+    match u32::try_from(every) {
+        Ok(every) if every <= MOST_INCREMENTAL => Ok(every),
+        _ => fail!(
+            Config,
+            "persist_whole_every = {every}: use 0 (every generation holds everything) to {MOST_INCREMENTAL}"
+        ),
     }
 }
 

@@ -11,7 +11,7 @@ fn bad_configurations_name_the_field() {
     let mut data = vec![0f32; 4];
     let fields = [field(&mut data)];
     type Change = fn(&mut gpuzip_config_t);
-    let cases: [(Change, i32, &str); 52] = [
+    let cases: [(Change, i32, &str); 53] = [
         (|c| c.checkpointing_algorithm = 17, GPUZIP_ERR_CONFIG, "checkpointing_algorithm = 17"),
         (|c| c.checkpointing_algorithm = 7, GPUZIP_ERR_UNSUPPORTED, "checkpointing_algorithm = 7"),
         (|c| c.checkpointing_algorithm = 0, GPUZIP_ERR_CONFIG, "trace_file_path"),
@@ -92,6 +92,7 @@ fn bad_configurations_name_the_field() {
         (|c| c.stop_budget_s = -1.5, GPUZIP_ERR_CONFIG, "stop_budget_s = -1.5"),
         (|c| c.persist_overhead = f64::NAN, GPUZIP_ERR_CONFIG, "persist_overhead"),
         (|c| c.persist_overhead = 1.5, GPUZIP_ERR_CONFIG, "persist_overhead = 1.5"),
+        (|c| c.persist_whole_every = 101, GPUZIP_ERR_CONFIG, "persist_whole_every = 101"),
         (|c| c.enable_performance_log = -7, GPUZIP_ERR_CONFIG, "enable_performance_log = -7"),
         (
             |c| c.enable_compression_rate_log = 2,

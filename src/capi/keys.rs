@@ -8,6 +8,7 @@ use crate::codec;
 use crate::config::shown;
 use crate::error::{fail, Result};
 use crate::numbers;
+use crate::persist::MOST_INCREMENTAL;
 use crate::schedule::{Algorithm, MOST_CHECKS};
 use std::ffi::c_char;
 
@@ -156,7 +157,7 @@ keys! {
     sweeps: Int, "", COUNT, "reverse sweeps over the states of one forward sweep, each after gpuzip_rewind; 0 and 1: one";
     check: Int, "times", Numbers(0.0, MOST_CHECKS as f64), "every state is computed so many times again and compared with the first time, which finds incomplete states; 3 or more: and steps that are not deterministic";
     persist_shared_dir: Text, "", Files, "a second folder for restart files, which outlives the node: generations of persist_dir are copied there in the background";
-    persist_whole_every: Int, "generations", COUNT, "every k-th generation of restart files holds everything; the others refer to older ones for what has not changed; 0 and 1: all hold everything";
+    persist_whole_every: Int, "generations", Numbers(0.0, MOST_INCREMENTAL as f64), "every k-th generation of restart files holds everything; the others refer to older ones for what has not changed; 0 and 1: all hold everything";
 }
 
 /// Keys that earlier versions had. Files and variables may still set them to anything, without

@@ -332,9 +332,9 @@ pub unsafe extern "C" fn gpuzip_retrieve(
 /// fields of one NAME are GPUZIP_ERR_ARGUMENT. The array has the extents (n3, n2, n1), without an n3 and
 /// an n2 that are 1, and the type of the field.
 ///
-/// A state is computed several times. If `dir` has all files, each with the length that its field needs,
-/// the call reads no field and writes nothing. Each run, and each of its ranks, therefore has a folder of
-/// its own.
+/// A state is computed several times in a shot: the first call for it writes its files, and later ones do
+/// nothing if the files are there, with their lengths. Another shot writes its states in their place; each run
+/// and each of its ranks has a folder of its own.
 ///
 /// A file is written under a temporary name and gets its name when it is complete. The call does not wait
 /// until the bytes are on the disk (fsync). If it fails, no part of a file is left, and the session goes

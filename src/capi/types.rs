@@ -502,8 +502,9 @@ pub struct gpuzip_config_t {
     pub persist_shared_dir: *const c_char,
     /// k > 1: generations of restart files are incremental, but for those whose number is a multiple of k: an
     /// array or a snapshot that an older generation holds unchanged is referred to and not written again. The
-    /// older file stays as long as one refers to it, and what is damaged in it is damaged in all of these: at
-    /// most k + 2 files. 0 and 1: every generation holds all that a restart needs.
+    /// older file stays as long as one refers to it, and what is damaged in it is damaged in all of these. When
+    /// the files since the last whole one have more bytes than two whole ones, the next one is whole, too. At
+    /// most 100; 0 and 1: every generation holds all that a restart needs.
     pub persist_whole_every: i32,
     /// Reserved: must be zero.
     pub reserved0: i32,

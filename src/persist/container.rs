@@ -6,7 +6,7 @@ use super::format::{
     MOST_RECORDS, PIECE,
 };
 use super::older::{Block, Held, Notes};
-use crate::error::{fail, Code, Result};
+use crate::error::{fail, Error, Result};
 use crate::fallible_vec;
 use crate::files::quietly;
 use std::fs::File;
@@ -199,8 +199,9 @@ impl<W: Write> ContainerWriter<W> {
 
     /// Returns what the container holds, for the next generation to compare with; `None` if nothing was noted.
     pub fn held(&mut self) -> Result<Option<Held>> {
+        let whole_bytes = self.length + self.held_bytes();
         let Some(notes) = &mut self.notes else { return Ok(None) };
-        notes.held(&self.records, &self.places).map(Some)
+        notes.held(&self.records, &self.places, whole_bytes).map(Some)
     }
 
     /// Returns the bytes of the records that older containers hold.
@@ -338,28 +339,35 @@ impl<S: Source> Container<S> {
     }
 
     /// Opens the older generations that hold payloads of this one.
-    pub fn open_others(&mut self, open: &mut dyn FnMut(u64) -> Result<S>) -> Result<()> {
+    pub fn open_others(&mut self, open: &mut dyn FnMut(u64) -> io::Result<S>) -> Result<()> {
         let of = self.origin;
         for Place { generation, .. } in &self.places {
             let is_open = |(number, _): &(u64, S)| number == generation;
             if *generation == of.generation || self.others.iter().any(is_open) {
                 continue;
             }
-            let opened = open(*generation).and_then(Container::open);
-            let is_it = |other: &Self| {
-                let Origin { generation: number, rank, ranks, start, .. } = other.origin;
-                (number, rank, ranks, start) == (*generation, of.rank, of.ranks, of.start)
+            let of_part = |e: Error| {
+                e.within(format_args!(
+                    "a part of it is in the file of generation {generation}, which"
+                ))
             };
-            let other = match opened {
-                Ok(other) if is_it(&other) => other,
-                Ok(_) => return damaged(format_args!(
+            let source = match open(*generation) {
+                Ok(source) => source,
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                    return damaged(format_args!(
+                        "a part of it is in the file of generation {generation}, which is missing"
+                    ))
+                }
+                // That a file cannot be opened now does not say that it is not right.
+                Err(e) => return Err(of_part(e.into())),
+            };
+            let other = Container::open(source).map_err(of_part)?;
+            let Origin { generation: number, rank, ranks, start, .. } = other.origin;
+            if (number, rank, ranks, start) != (*generation, of.rank, of.ranks, of.start) {
+                return damaged(format_args!(
                     "a part of it is in the file of generation {generation}, and the file of this name is another one"
-                )),
-                Err(e) if e.code == Code::Memory => return Err(e),
-                Err(e) => return damaged(format_args!(
-                    "a part of it is in the file of generation {generation}, which cannot be read: {e}"
-                )),
-            };
+                ));
+            }
             fallible_vec::push(&mut self.others, (*generation, other.source))?;
         }
         Ok(())

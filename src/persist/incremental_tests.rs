@@ -65,6 +65,12 @@ fn generations(folder: &Path) -> Vec<u64> {
     numbers
 }
 
+/// Bytes of the files of the generations from `first` on.
+fn bytes_since(folder: &Path, first: u64) -> u64 {
+    let numbers = generations(folder).into_iter().filter(|number| *number >= first);
+    numbers.map(|number| fs::metadata(file(folder, 0, number)).unwrap().len()).sum()
+}
+
 /// Bytes of a file with so many records, without payloads.
 fn frame(records: usize) -> u64 {
     (HEADER + VALUE + HEADER_END + records * ENTRY + FOOTER) as u64
@@ -104,15 +110,21 @@ proptest! {
         store.share(&shared).unwrap();
         store.whole_every(every);
         let (mut state, mut states, mut before) = (State::new(), BTreeMap::new(), State::new());
+        let (mut last_whole, mut most) = (0, 0);
         for (k, changes) in all.iter().enumerate() {
             changes.iter().for_each(|change| apply(&mut state, *change));
+            let since = bytes_since(&near, last_whole);
             let (number, bytes, held) = publish(&mut store, &state);
-            let is_whole = number == 1 || number % u64::from(every) == 0;
+            let is_whole = number == 1 || number % u64::from(every) == 0 || since > most;
+            if is_whole {
+                last_whole = number;
+            }
             let is_held = |(ts, bytes): &(&i64, &Vec<u8>)| !is_whole && before.get(ts) == Some(bytes);
             let expected: usize = state.iter().filter(is_held).map(|(_, bytes)| bytes.len()).sum();
             prop_assert_eq!(held, expected as u64);
             let whole = frame(state.len()) + state.values().map(|b| b.len() as u64).sum::<u64>();
             prop_assert_eq!(bytes, whole - held);
+            most = 2 * whole;
             states.insert(number, state.clone());
             before.clone_from(&state);
             match (ship[k], store.ship(number, &mut alone).unwrap()) {
@@ -224,13 +236,61 @@ fn a_generation_without_its_older_file_is_passed_over() {
     let found = newest("");
     assert_eq!(found, Some(1), "the other generation itself is right");
     fs::remove_file(file(&path, 0, 1)).unwrap();
-    assert_eq!(newest("generation 1, which cannot be read"), None);
+    assert_eq!(newest("generation 1, which is missing"), None);
     fs::write(file(&path, 0, 1), &first).unwrap();
     assert_eq!(newest(""), Some(4));
     // What is damaged in the older file is damaged in all that refer to it.
     damage(&path, 0, 1);
     assert_eq!(newest("the checksum of record"), None);
     [path, other].iter().for_each(|path| fs::remove_dir_all(path).unwrap());
+}
+
+/// A file of which little is needed is not kept for ever: the files have room as five whole generations.
+#[test]
+fn files_of_which_little_is_needed_go() {
+    let path = folder("little-needed");
+    let mut store = Store::open(&path, 0, 1, false).unwrap();
+    store.whole_every(100);
+    let mut state: State = (0..20).map(|ts| (ts, vec![0; 1000])).collect();
+    for k in 0..100u8 {
+        state.insert(20, vec![k; 100_000]);
+        state.insert(i64::from(k % 20), vec![k; 1000]);
+        let (number, bytes, _) = publish(&mut store, &state);
+        let whole = frame(21) + 120_000;
+        let all = bytes_since(&path, 0);
+        assert!(bytes <= whole && all <= 4 * whole, "generation {number}: {all} bytes");
+    }
+    fs::remove_dir_all(&path).unwrap();
+}
+
+/// That an older file cannot be opened does not say that what refers to it is damaged: nothing is removed.
+#[test]
+fn what_cannot_be_opened_is_not_damaged() {
+    let path = folder("not-opened");
+    let (near, shared) = (path.join("near"), path.join("shared"));
+    let mut store = Store::open(&near, 0, 1, false).unwrap();
+    store.share(&shared).unwrap();
+    store.whole_every(9);
+    let state = |k: u8| State::from([(0, vec![1; 999]), (1, vec![k; 10])]);
+    publish(&mut store, &state(1));
+    let (number, ..) = publish(&mut store, &state(2));
+    let shipper = store.ship(number, &mut alone).unwrap().unwrap();
+    fs::rename(file(&near, 0, 1), path.join("away")).unwrap();
+    fs::create_dir(file(&near, 0, 1)).unwrap();
+    let error = shipper.ship(&mut |_| Ok(())).unwrap_err();
+    assert!(error.message.contains("is in the file of generation 1, which"), "{error}");
+    fs::remove_dir(file(&near, 0, 1)).unwrap();
+    fs::rename(path.join("away"), file(&near, 0, 1)).unwrap();
+    assert_eq!(shipper.ship(&mut |_| Ok(())).unwrap().generations, 1);
+    assert_eq!(state_of(&shared, 2), state(2));
+    // Missing, it is: then the generation is of no use, and goes.
+    publish(&mut store, &state(3));
+    let shipper = store.ship(3, &mut alone).unwrap().unwrap();
+    fs::remove_file(file(&near, 0, 1)).unwrap();
+    assert_eq!(shipper.ship(&mut |_| Ok(())).unwrap().generations, 0);
+    assert!(!file(&near, 0, 3).exists());
+    drop(store);
+    fs::remove_dir_all(&path).unwrap();
 }
 
 /// A generation that was made whole is a copy by itself, and the next ones may still refer to it and to what it
@@ -247,6 +307,7 @@ fn a_generation_can_be_made_whole() {
     for k in 1..=3 {
         publish(&mut store, &state(k));
     }
+    let mut last_whole = 1;
     for number in 3..=8 {
         let newest = file(&path, 0, number);
         make_whole(&newest).unwrap();
@@ -257,9 +318,13 @@ fn a_generation_can_be_made_whole() {
         assert_eq!(state_of(&path, number), state(number as u8));
         make_whole(&newest).unwrap();
         assert_eq!(fs::read(&newest).unwrap(), bytes, "a whole one stays as it is");
+        let is_whole = bytes_since(&path, last_whole) > 2 * (frame(4) + 1159);
         let (next, _, held) = publish(&mut store, &state(number as u8 + 1));
         let unchanged = 999 + 50 + if next % 2 == 1 { 100 } else { 0 };
-        assert_eq!((next, held), (number + 1, unchanged));
+        assert_eq!((next, held), (number + 1, if is_whole { 0 } else { unchanged }));
+        if is_whole {
+            last_whole = next;
+        }
         assert_eq!(state_of(&path, number), state(number as u8));
         assert_eq!(state_of(&path, next), state(next as u8));
     }

@@ -123,10 +123,14 @@ impl Level {
     }
 
     /// Opens the file of a generation.
-    pub fn open_file(&self, generation: u64) -> Result<File> {
-        let name = FileName::Generation(generation);
-        let opened = self.folder.open_to_read(name.text(self.rank).as_ref());
-        opened.map_err(|e| Error::from(e).within(self.place(name)))
+    pub fn open_file(&self, generation: u64) -> io::Result<File> {
+        self.folder.open_to_read(FileName::Generation(generation).text(self.rank).as_ref())
+    }
+
+    /// Returns the bytes of the rank's generations from `first` on.
+    pub fn bytes_since(&self, first: u64) -> Result<u64> {
+        let numbers = self.generations()?.into_iter().filter(|number| *number >= first);
+        numbers.map(|number| Ok(self.open_file(number)?.metadata()?.len())).sum()
     }
 
     /// Returns the newest generation before `generation` of which this is a copy or a successor: of its start.
@@ -232,7 +236,7 @@ impl Level {
                 self.remove(FileName::Generation(number))?;
                 continue;
             }
-            match self.open_file(number).and_then(Container::open) {
+            match self.open_file(number).map_err(Error::from).and_then(Container::open) {
                 Ok(reader) => {
                     for place in &reader.places {
                         if place.generation != number && !needed.contains(&place.generation) {
@@ -318,8 +322,9 @@ impl Drop for Temporary {
 /// Opens the file of a generation, and those of older generations beside it that hold parts of it. Fails if it is
 /// not of rank and generation `of`, where they are given.
 pub fn open(path: &Path, of: Option<(u32, u64)>) -> Result<Reader> {
-    let open_file = |path: &Path| files::open(path, u64::MAX).map_err(Error::from);
-    let opened = open_file(path).and_then(Container::open).and_then(|mut reader| {
+    let open_file = |path: &Path| files::open(path, u64::MAX);
+    let opened = open_file(path).map_err(Error::from).and_then(Container::open);
+    let opened = opened.and_then(|mut reader| {
         let Origin { rank, generation, .. } = reader.origin;
         let (rank, generation) = of.unwrap_or((rank, generation));
         check_origin(reader.origin, rank, generation)?;

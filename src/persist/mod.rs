@@ -83,4 +83,4 @@ pub use name::{Name, LONGEST_NAME};
 pub use names::{files_in, FileName, LAST_GENERATION};
 pub use parity::{complete, Block, MOST_BLOCKS};
 pub use ship::{shared_folder, Flusher, Shipped, Shipper};
-pub use store::{AgreeMin, Finished, Store, Writer, KEPT};
+pub use store::{AgreeMin, Finished, Store, Writer, KEPT, MOST_INCREMENTAL};

@@ -10,11 +10,14 @@ use crate::error::{fail, Result};
 use crate::fallible_vec;
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
 use std::os::unix::fs::FileExt;
 
 /// What a generation holds, by its records' heads in rising order.
 pub(super) struct Held {
     records: Vec<HeldRecord>,
+    /// Bytes of a file that holds all of the generation.
+    pub whole_bytes: u64,
     keys: RandomState,
 }
 
@@ -42,7 +45,7 @@ fn key(head: &RecordHead) -> impl Ord {
 }
 
 /// Opens the file of a generation of the rank.
-pub(super) type Open = Box<dyn Fn(u64) -> Result<File> + Send>;
+pub(super) type Open = Box<dyn Fn(u64) -> io::Result<File> + Send>;
 
 /// The last generation, and its files.
 pub(super) struct Older {
@@ -142,7 +145,7 @@ impl Notes {
     }
 
     /// Returns what the next generation compares with.
-    pub fn held(&mut self, records: &[Record], places: &[Place]) -> Result<Held> {
+    pub fn held(&mut self, records: &[Record], places: &[Place], whole_bytes: u64) -> Result<Held> {
         let mut held = fallible_vec::with_room(records.len())?;
         let all = records.iter().zip(places).zip(std::mem::take(&mut self.hashes));
         held.extend(all.map(|((record, place), hashes)| HeldRecord {
@@ -151,6 +154,6 @@ impl Notes {
             hashes,
         }));
         held.sort_unstable_by_key(|held| key(&held.record.head));
-        Ok(Held { records: held, keys: self.keys.clone() })
+        Ok(Held { records: held, whole_bytes, keys: self.keys.clone() })
     }
 }

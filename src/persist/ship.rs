@@ -210,6 +210,12 @@ impl Shipper {
         if e.code != Code::Stream {
             return Err(e);
         }
+        // It may have been written anew meanwhile, or what it refers to removed with it.
+        match self.near.read_right(generation, true) {
+            Ok(_) => return Err(e),
+            Err(again) if again.code != Code::Stream => return Err(again),
+            Err(_) => {}
+        }
         let name = FileName::Generation(generation);
         log::warn!("{} {e}: it is removed", self.near.place(name));
         self.near.remove(name)?;

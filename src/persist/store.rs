@@ -21,6 +21,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Generations that stay in the folder: if the newest cannot be read, the one before it is there.
 pub const KEPT: usize = 2;
+/// Most generations of which one may be in the files: each of them is open while it is read.
+pub const MOST_INCREMENTAL: u32 = 100;
 
 /// Returns the minimum over all ranks of a number that each rank gives. All ranks call it equally
 /// often. With one rank, it returns its argument.
@@ -41,6 +43,8 @@ pub struct Store {
     pub(super) start: Start,
     /// Every generation whose number is a multiple of this is written whole, and the others refer to older ones.
     whole_every: u64,
+    /// The last generation that was written whole.
+    whole: u64,
     /// What the last generation holds, if it was published.
     held: Option<Held>,
     _lock: Lock,
@@ -83,6 +87,7 @@ impl Store {
             confirmed: 0,
             start: Start { number: random(), ..Start::default() },
             whole_every: 1,
+            whole: 0,
             held: None,
             strict,
             process: Process::current(),
@@ -124,7 +129,8 @@ impl Store {
     }
 
     /// Has generations whose number is no multiple of `every` refer to older ones for the records that have not
-    /// changed since, instead of holding them.
+    /// changed since, instead of holding them. When the files since the last one that holds everything have more
+    /// bytes than `KEPT` such generations, the next one holds everything, too.
     pub fn whole_every(&mut self, every: u32) {
         self.whole_every = every.max(1).into();
     }
@@ -158,8 +164,15 @@ impl Store {
         self.next += 1;
         let held = self.held.take().filter(|held| {
             let mut files = held.generations();
-            origin.generation % self.whole_every != 0 && files.all(|number| self.near.has(number))
+            // Files of which little is needed may have many bytes.
+            let most = (KEPT as u64).saturating_mul(held.whole_bytes);
+            origin.generation % self.whole_every != 0
+                && self.near.bytes_since(self.whole).is_ok_and(|bytes| bytes <= most)
+                && files.all(|number| self.near.has(number))
         });
+        if held.is_none() {
+            self.whole = origin.generation;
+        }
         let notes = match self.whole_every {
             1 => None,
             _ => {

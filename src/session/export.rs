@@ -3,11 +3,12 @@
 use super::{array, Session};
 use crate::device::{AppField, AppMemory, Device, Stream};
 use crate::error::{fail, of, Code, Error, Result};
-use crate::files::Folder;
+use crate::files::{hash, Folder};
 use crate::npy;
 use std::collections::HashMap;
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, Metadata};
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -20,8 +21,8 @@ struct File {
 }
 
 impl Session {
-    /// Writes each field of u(ts) as a file of NumPy into the folder `to`. Nothing is read or written if
-    /// all of the files are there.
+    /// Writes each field of u(ts) as a file of NumPy into the folder `to`. Nothing is read or written if this
+    /// shot has written the files and they are there.
     pub fn export(
         &mut self,
         to: &Path,
@@ -37,7 +38,9 @@ impl Session {
             return fail!(Argument, "dir is empty: name a folder");
         }
         self.check_shapes(fields)?;
-        let files = self.missing(to, ts, fields)?;
+        let key = hash(to.as_os_str().as_bytes().iter().copied().chain(ts.to_le_bytes()));
+        let place = self.shot.exported.binary_search(&key);
+        let files = self.missing(to, ts, fields, place.is_ok())?;
         if files.is_empty() {
             return Ok(());
         }
@@ -60,12 +63,25 @@ impl Session {
         if let Some(since) = &mut self.shot.since {
             *since += begin.elapsed();
         }
-        written
+        written?;
+        if let Err(place) = place {
+            // Without memory for the note, the state is written again when it passes again.
+            if self.shot.exported.try_reserve(1).is_ok() {
+                self.shot.exported.insert(place, key);
+            }
+        }
+        Ok(())
     }
 
-    /// Returns the files that the folder does not have yet: a file is there if it has the length that
-    /// the field needs.
-    fn missing(&self, to: &Path, ts: i64, fields: &[AppField]) -> Result<Vec<File>> {
+    /// Returns the files that are to be written: all, or if this shot `has_written` them, those that are not
+    /// there any more with the length that the field needs.
+    fn missing(
+        &self,
+        to: &Path,
+        ts: i64,
+        fields: &[AppField],
+        has_written: bool,
+    ) -> Result<Vec<File>> {
         let (mut names, mut files) = (HashMap::new(), Vec::new());
         for (k, AppField { field, memory }) in fields.iter().enumerate() {
             let name = match self.names.get(k) {
@@ -79,8 +95,8 @@ impl Session {
             let Some(memory) = *memory else { return fail!(Argument, "field {k}: data is NULL") };
             let header = npy::header(field.scalar, field.n);
             let length = (header.len() + memory.bytes()) as u64;
-            let found = std::fs::metadata(to.join(&name));
-            if !found.is_ok_and(|found| found.is_file() && found.len() == length) {
+            let is_there = |found: Metadata| found.is_file() && found.len() == length;
+            if !has_written || !std::fs::metadata(to.join(&name)).is_ok_and(is_there) {
                 files.push(File { name, header, memory });
             }
         }

@@ -34,6 +34,8 @@ pub(super) struct Shot {
     pub(super) largest_before: u64,
     /// The memory of the fields of the last save or retrieve; its fields were found not to overlap.
     pub(super) disjoint: Vec<AppMemory>,
+    /// States that were exported in this shot, each with its folder: hashes in rising order.
+    pub(super) exported: Vec<u64>,
     /// The states of this shot, if they are checked.
     pub(super) check: Check,
     /// Number of shots of this session that reached TERMINATE.

@@ -162,6 +162,25 @@ fn names_of_fields_are_names_of_files() {
     assert_eq!(files(&dir).len(), 6);
 }
 
+/// Another shot writes its states in the place of those of the shot before, and so does another session.
+#[test]
+fn another_shot_writes_its_own_states() {
+    let dir = tempdir("export-shots");
+    let mut u = [0f32; 4];
+    for _ in 0..2 {
+        let mut session = session(&[floats(&mut u)]);
+        for shot in 0..3 {
+            session.setup().unwrap();
+            for pass in 0..2 {
+                u.fill((10 * shot + pass) as f32);
+                session.export(&dir, 5, &[floats(&mut u)], HOST).unwrap();
+                let found = fs::read(dir.join("field0-000000005.npy")).unwrap();
+                assert_eq!(found, npy_f32(&[10.0 * shot as f32; 4]), "shot {shot}, pass {pass}");
+            }
+        }
+    }
+}
+
 /// What a dead process has left, or what was damaged since: a temporary file, and files of another length.
 #[test]
 fn leftovers_are_not_in_the_way() {

@@ -11,7 +11,8 @@ use std::path::Path;
 /// Returns `key = value` lines that `gpuzip_config_load` accepts, and a comment for each property
 /// of the plan that has no key.
 pub fn lines(best: &Candidate, machine: &Machine, arguments: &Arguments) -> Vec<String> {
-    let mut lines = schedule(best, arguments.trace_out.as_deref());
+    let is_auto = arguments.schedule.is_auto();
+    let mut lines = schedule(best, arguments.trace_out.as_deref(), is_auto);
     if machine.profile.backend == 1 {
         lines.push("backend = host".into());
     }
@@ -67,8 +68,9 @@ pub fn lines(best: &Candidate, machine: &Machine, arguments: &Arguments) -> Vec<
 }
 
 /// Returns the keys of the schedule. A schedule with parameters that have no key, such as the number of
-/// slots inside intervals, is a recorded one, which `--trace-out` writes to a file.
-fn schedule(best: &Candidate, file: Option<&Path>) -> Vec<String> {
+/// slots inside intervals, is a recorded one, which `--trace-out` writes to a file. With `is_auto` a session finds
+/// it by itself.
+fn schedule(best: &Candidate, file: Option<&Path>, is_auto: bool) -> Vec<String> {
     let (schedule, plan) = (&best.schedule, best.plans.first());
     let cache = plan.map_or(0, |plan| plan.cached_snapshots());
     let has_inner = matches!(schedule.algorithm, Algorithm::TwoLevel | Algorithm::Hrevolve);
@@ -86,6 +88,7 @@ fn schedule(best: &Candidate, file: Option<&Path>) -> Vec<String> {
             "checkpointing_algorithm = trace".into(),
             format!("trace_file_path = \"{}\"", file.display()),
         ],
+        None if is_auto => return vec!["checkpointing_algorithm = auto".into()],
         None => vec![
             "checkpointing_algorithm = trace".into(),
             "# trace_file_path = ...: the file that `gpuzip plan --trace-out FILE` writes with the same options".into(),

@@ -16,6 +16,7 @@ use gpuzip::choice::{
     certify, search, search_and_refine, Candidate, Certificate, Cut, Keep, Storage, TierSpec,
 };
 use gpuzip::error::{Code, Error, Result};
+use gpuzip::layout::aligned;
 use gpuzip::plan::{Plan, Policy};
 use gpuzip::predict::{simulate, Simulation};
 use gpuzip::schedule::{trace, Algorithm, Schedule};
@@ -259,6 +260,13 @@ fn of_session(
     machine: &Machine,
     auto: &Candidate,
 ) -> String {
+    let padded = aligned(machine.state_bytes);
+    if machine.layout.is_none() && padded != machine.state_bytes {
+        return format!(
+            "A session keeps each field at a multiple of 256 bytes, so that it needs at least {padded} bytes for a state and may choose another plan:\n\
+             give --fields, or --state-bytes {padded}."
+        );
+    }
     let plan = match is_no_slower(auto, best) {
         true => "this plan".into(),
         false => format!(

@@ -830,7 +830,7 @@ KEYS = {
     ),
     "persist_whole_every": (
         "generations",
-        "a whole number from 0 to 2147483647",
+        "a whole number from 0 to 100",
         {},
         "every k-th generation of restart files holds everything; the others refer to older ones for what has not changed; 0 and 1: all hold everything",
     ),

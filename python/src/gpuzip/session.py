@@ -271,7 +271,7 @@ class Session(Unshared):
     def export(self, folder: "str | os.PathLike[str]", ts: int, *arrays: Any, stream: Any = None) -> None:
         """Writes u(ts), which `arrays` hold, or without arrays those given to the session, as files of NumPy
         into `folder`, which is made if it is missing: `NAME-000000012.npy` for each field, NAME as given to
-        `name_fields`, or field0, field1, ... A state whose files are there is not written again. On return
+        `name_fields`, or field0, field1, ... A state that this shot has written is not written again. On return
         the arrays have been read; `stream` is as for `save`. A file has the extents of an array in order
         "C" without ones in front, at most three, and types that the C interface does not know as integers
         of their bytes (`view` gives them back)."""
