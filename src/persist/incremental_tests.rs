@@ -43,7 +43,11 @@ fn publish(store: &mut Store, state: &State) -> (u64, u64, u64) {
 fn read(reader: &super::Reader) -> State {
     let bytes = |k| {
         let mut bytes = Vec::new();
-        reader.read(k, &mut |piece| Ok(bytes.extend_from_slice(piece))).unwrap();
+        let sink = &mut |piece: &[u8]| {
+            bytes.extend_from_slice(piece);
+            Ok(())
+        };
+        reader.read(k, sink).unwrap();
         bytes
     };
     reader.records.iter().enumerate().map(|(k, record)| (record.head.ts, bytes(k))).collect()
