@@ -2127,8 +2127,8 @@ gpuzip_status_t gpuzip_retrieve(struct gpuzip_t *handle,
  an n2 that are 1, and the type of the field.
 
  A state is computed several times in a shot: the first call for it writes its files, and later ones do
- nothing if the files are there, with their lengths. Another shot writes its states in their place; each run
- and each of its ranks has a folder of its own.
+ nothing if the files are there, with their lengths; so does the rest of a shot that goes on from a restart
+ file. Another shot writes its states in their place; each run and each of its ranks has a folder of its own.
 
  A file is written under a temporary name and gets its name when it is complete. The call does not wait
  until the bytes are on the disk (fsync). If it fails, no part of a file is left, and the session goes

@@ -1,6 +1,7 @@
 """`gpuzip.adjoint`: bits and counts of a loop that keeps every state, restart, progress."""
 
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -154,13 +155,31 @@ class Adjoint(unittest.TestCase):
             keys = {"persist_dir": folder, "checkpointing_snaps": 4, "export_dir": states, "export_every": 1}
             run = Problem("list")
             run.killed(N // 2, **keys)
-            before = {name: os.stat(os.path.join(states, name)).st_ino for name in os.listdir(states)}
+            before = {name: pathlib.Path(states, name).read_bytes() for name in os.listdir(states)}
             self.assertEqual(len(before), 2 * (N // 2 + 1))
             run.fails_at = None
             run.run(**keys)
-            after = {name: os.stat(os.path.join(states, name)).st_ino for name in os.listdir(states)}
+            after = {name: pathlib.Path(states, name).read_bytes() for name in os.listdir(states)}
             self.assertEqual(len(after), 2 * (N + 1))
             self.assertEqual({name: after[name] for name in before}, before)
+
+    def test_another_call_writes_its_own_states(self):
+        with tempfile.TemporaryDirectory() as states:
+            for start in (0.25, 0.5):
+                ends = []
+
+                def step(u, t):
+                    u *= 0.9
+
+                def final_adjoint(u):
+                    ends.append(u.copy())
+                    return u.copy()
+
+                keys = {"export_dir": states, "export_every": 20, "checkpointing_snaps": 3}
+                state = numpy.full(5, start)
+                gpuzip.adjoint(step, lambda u, back, t: None, state, 20, final_adjoint=final_adjoint, **keys)
+                found = [numpy.load(os.path.join(states, f"field0-{ts:09}.npy")) for ts in (0, 20)]
+                self.assertEqual([one.tolist() for one in found], [[start] * 5, ends[0].tolist()])
 
     def test_impossible_exports_are_refused(self):
         run = Problem("list")

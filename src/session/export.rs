@@ -5,6 +5,7 @@ use crate::device::{AppField, AppMemory, Device, Stream};
 use crate::error::{fail, of, Code, Error, Result};
 use crate::files::{hash, Folder};
 use crate::npy;
+use crate::stats::Stats;
 use std::collections::HashMap;
 use std::fs::{DirBuilder, Metadata};
 use std::io::{self, ErrorKind, Write};
@@ -22,7 +23,7 @@ struct File {
 
 impl Session {
     /// Writes each field of u(ts) as a file of NumPy into the folder `to`. Nothing is read or written if this
-    /// shot has written the files and they are there.
+    /// shot has written the files, or may have before it went on from a restart file, and they are there.
     pub fn export(
         &mut self,
         to: &Path,
@@ -40,7 +41,8 @@ impl Session {
         self.check_shapes(fields)?;
         let key = hash(to.as_os_str().as_bytes().iter().copied().chain(ts.to_le_bytes()));
         let place = self.shot.exported.binary_search(&key);
-        let files = self.missing(to, ts, fields, place.is_ok())?;
+        let went_on = self.shot.carried != Stats::default();
+        let files = self.missing(to, ts, fields, place.is_ok() || went_on)?;
         if files.is_empty() {
             return Ok(());
         }

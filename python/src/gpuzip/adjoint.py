@@ -245,8 +245,7 @@ def adjoint(
 
     With `export_dir` the run writes states into this folder, as files of NumPy, when it computes them first: every k-th
     one with `export_every=k`, or u(t) for each t in `export_states`, of 0, ..., n. For names and shapes see
-    `Session.export`; of a dict the keys are the names. States whose files are there stay: each run has a folder of its
-    own.
+    `Session.export`; of a dict the keys are the names. Another call writes its states in their place.
 
     With the key `persist_dir` the run writes restart files into this folder, and the same call goes on from them. `keep`
     names the arrays that `step`, `adjoint_step` and `final_adjoint` write beside their arguments: they are stored and
