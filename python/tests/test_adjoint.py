@@ -189,6 +189,7 @@ class Adjoint(unittest.TestCase):
             ({"export_dir": "x"}, "give export_every=k"),
             ({"export_dir": "x", "export_every": 1, "export_states": [1]}, "give export_every=k"),
             ({"export_dir": "x", "export_every": 0}, "export_every = 0"),
+            ({"export_dir": "x", "export_states": 5}, "export_states = 5"),
             ({"export_dir": "x", "export_states": [N + 1]}, f"export_states has {N + 1}"),
             ({"export_dir": "x", "export_states": [-1]}, "export_states has -1"),
         ):

@@ -171,3 +171,6 @@ class ConfigKeys(TypedDict, total=False):
 
     persist_shared_dir: Path
     """A second folder for restart files, which outlives the node: generations of persist_dir are copied there in the background."""
+
+    persist_whole_every: int
+    """Every k-th generation of restart files holds everything; the others refer to older ones for what has not changed; 0 and 1: all hold everything [generations]."""

@@ -177,6 +177,8 @@ class _Exported:
             raise ArgumentError("export_every and export_states are for files of NumPy: give export_dir, too")
         if folder is not None and (every is None) == (states is None):
             raise ArgumentError("export_dir: give export_every=k, or the time steps as export_states=[...]")
+        if states is not None and not isinstance(states, Iterable):
+            raise ArgumentError(f"export_states = {states!r}: give a list of time steps, such as [{states!r}]")
         if every is not None and int32("export_every", every) < 1:
             raise ArgumentError(f"export_every = {every}: every k-th state is written, with k at least 1")
         given = () if states is None else states
