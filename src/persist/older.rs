@@ -67,11 +67,11 @@ pub(super) struct Notes {
 
 /// Where the bytes of a block are.
 pub(super) enum Block {
-    /// The last generation holds it, and the blocks before it.
+    /// The last generation holds the block, and those before it.
     Held,
-    /// The last generation holds the whole record, at this place, and it is this old.
+    /// The last generation holds the whole record, at this place, and this generation was the first to hold it.
     AllHeld(Place, u64),
-    /// Nowhere yet; the last generation holds so many blocks before it, from this place on.
+    /// No file has the block. The last generation holds so many blocks before it, from this place on.
     New(u64, Place),
 }
 

@@ -220,7 +220,7 @@ pub struct Machine {
     pub cpu: bool,
     /// The profile that was given, if one was.
     pub measured: Option<Profile>,
-    /// Its file.
+    /// The file of the profile that was given, if one was.
     pub profile_file: Option<PathBuf>,
     /// Bytes of a state that its successor's snapshot has too: the shared time level; 0: none.
     pub previous_bytes: u64,
