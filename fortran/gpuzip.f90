@@ -427,8 +427,12 @@ module gpuzip
     integer(c_int32_t) :: persist_whole_every = 0
     ! Reserved: must be zero.
     integer(c_int32_t) :: reserved0 = 0
+    ! The stages that generations of restart files pass beside being written, read back and, with `persist_shared_dir`,
+    ! copied: names with commas or spaces between them. `compress`: the copies are packed without loss, by those who
+    ! copy; all other names are of `gpuzip_persist_stage_register`. NULL or empty: all stages that are registered.
+    type(c_ptr) :: persist_stages = c_null_ptr
     ! Reserved: must be zero.
-    integer(c_int64_t) :: reserved(5) = 0
+    integer(c_int64_t) :: reserved(4) = 0
   end type
 
   ! What the application must do next.
@@ -742,6 +746,22 @@ module gpuzip
     integer(c_int64_t) :: reserved(4) = 0
   end type
 
+  ! Options of `gpuzip_persist_open`.
+  type, bind(c), public :: gpuzip_persist_options_t
+    ! sizeof(gpuzip_persist_options_t), set by the caller.
+    integer(c_int64_t) :: struct_size = 64
+    ! Number of this rank, from 0.
+    integer(c_int32_t) :: rank = 0
+    ! Number of ranks; 0 stands for 1.
+    integer(c_int32_t) :: ranks = 0
+    ! Finds the minimum over all ranks. May be NULL with one rank.
+    type(c_funptr) :: agree_min = c_null_funptr
+    ! Passed to `agree_min` unchanged.
+    type(c_ptr) :: user = c_null_ptr
+    ! Reserved: must be zero.
+    integer(c_int64_t) :: reserved(4) = 0
+  end type
+
   ! A generation of restart files.
   type, bind(c), public :: gpuzip_generation_t
     ! sizeof(gpuzip_generation_t), set by the caller.
@@ -756,24 +776,6 @@ module gpuzip
     integer(c_int64_t) :: bytes = 0
     ! Reserved; the library writes zero.
     integer(c_int64_t) :: reserved(4) = 0
-  end type
-
-  ! Options of `gpuzip_persist_open`.
-  type, bind(c), public :: gpuzip_persist_options_t
-    ! sizeof(gpuzip_persist_options_t), set by the caller.
-    integer(c_int64_t) :: struct_size = 64
-    ! Number of this rank, from 0.
-    integer(c_int32_t) :: rank = 0
-    ! Number of ranks; 0 stands for 1.
-    integer(c_int32_t) :: ranks = 0
-    ! Finds the minimum over all ranks. May be NULL with one rank.
-    type(c_funptr) :: agree_min = c_null_funptr
-    ! Passed to `agree_min` and `published` unchanged.
-    type(c_ptr) :: user = c_null_ptr
-    ! Called for each generation that is on the disk. May be NULL.
-    type(c_funptr) :: published = c_null_funptr
-    ! Reserved: must be zero.
-    integer(c_int64_t) :: reserved(3) = 0
   end type
 
   ! Memory of the application that restart files keep.
@@ -962,12 +964,13 @@ module gpuzip
       integer(c_int64_t), intent(inout) :: value
     end function
 
-    ! Called when this rank's part of a generation is on the disk under its name and was read back, for example to copy
-    ! the file to an object store. `file` is its path, and both pointers are valid during the call. Runs in a thread of
-    ! the library while the application computes; the next generation is written after it has returned, and none is due
-    ! before. Must not call the library with this session. Returns 0, or another number if it failed: the library then
-    ! logs a warning, and the generation counts all the same.
-    integer(c_int32_t) function gpuzip_published_t(user, file, generation) bind(c)
+    ! A stage that a generation passes (`gpuzip_persist_stage_register`), for example one that copies the file to an
+    ! object store. Called when this rank's part of the generation is on the disk under its name and was read back;
+    ! `file` is its path, and both pointers are valid during the call. Runs in a thread of the library while the
+    ! application computes; the next generation is written after it has returned, and none is due before. Must not call
+    ! the library with this session. Returns 0, or another number if it failed: the library then logs a warning, the
+    ! generation passes no further stage, and it counts all the same.
+    integer(c_int32_t) function gpuzip_persist_stage_t(user, file, generation) bind(c)
       import
       type(c_ptr), value :: user
       type(c_ptr), value :: file
@@ -1053,7 +1056,7 @@ module gpuzip
   public :: gpuzip_observe_t
   public :: gpuzip_backward_range_t
   public :: gpuzip_least_t
-  public :: gpuzip_published_t
+  public :: gpuzip_persist_stage_t
   public :: gpuzip_codec_max_bytes_t
   public :: gpuzip_codec_compress_t
   public :: gpuzip_codec_decompress_t
@@ -1450,6 +1453,16 @@ module gpuzip
       type(gpuzip_persist_options_t), intent(in) :: options
     end function
 
+    integer(c_int32_t) function c_gpuzip_persist_stage_register(handle, name, priority, run, user) &
+        bind(c, name='gpuzip_persist_stage_register')
+      import
+      type(c_ptr), value :: handle
+      type(c_ptr), value :: name
+      integer(c_int32_t), value :: priority
+      type(c_funptr), value :: run
+      type(c_ptr), value :: user
+    end function
+
     integer(c_int32_t) function c_gpuzip_persist_due(handle, due) bind(c, name='gpuzip_persist_due')
       import
       type(c_ptr), value :: handle
@@ -1673,6 +1686,7 @@ module gpuzip
   public :: gpuzip_quality_check, gpuzip_quality_info, gpuzip_quality_close
   public :: gpuzip_persist_open, gpuzip_persist_due, gpuzip_persist_write, gpuzip_persist_wait, gpuzip_persist_find
   public :: gpuzip_persist_clone
+  public :: gpuzip_persist_stage_register
   public :: gpuzip_persist_read, gpuzip_request_stop, gpuzip_stop_requested, gpuzip_catch_signals
   public :: gpuzip_persist_check, gpuzip_persist_whole, gpuzip_persist_parity, gpuzip_persist_checksum
 
@@ -2138,23 +2152,36 @@ contains
   end subroutine
 
   ! Opens the folder of restart files. With several ranks, `rank` counts from 0, and `agree_min` replaces its value by the
-  ! least value over all ranks. `published` is called in a thread of the library for each generation that is on the disk.
-  ! `user` is passed to both.
-  subroutine gpuzip_persist_open(handle, rank, ranks, agree_min, user, stat, errmsg, published)
+  ! least value over all ranks; `user` is passed to it.
+  subroutine gpuzip_persist_open(handle, rank, ranks, agree_min, user, stat, errmsg)
     type(gpuzip_t), intent(in) :: handle
     integer(c_int32_t), intent(in), optional :: rank, ranks
     procedure(gpuzip_least_t), optional :: agree_min
     type(c_ptr), intent(in), optional :: user
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    procedure(gpuzip_published_t), optional :: published
     type(gpuzip_persist_options_t), target :: options
     if (present(rank)) options%rank = rank
     if (present(ranks)) options%ranks = ranks
     if (present(agree_min)) options%agree_min = c_funloc(agree_min)
-    if (present(published)) options%published = c_funloc(published)
     options%user = stream_or_null(user)
     call finish(c_gpuzip_persist_open(handle%handle, options), stat, errmsg)
+  end subroutine
+
+  ! Adds a stage to those that every generation passes when it is on the disk, in the order of rising priority. `run` is
+  ! called in a thread of the library, with `user`.
+  subroutine gpuzip_persist_stage_register(handle, name, priority, run, user, stat, errmsg)
+    type(gpuzip_t), intent(in) :: handle
+    character(*), intent(in) :: name
+    integer(c_int32_t), intent(in) :: priority
+    procedure(gpuzip_persist_stage_t) :: run
+    type(c_ptr), intent(in), optional :: user
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(len_trim(name) + 1, c_char), target :: text
+    text = trim(name) // c_null_char
+    call finish(c_gpuzip_persist_stage_register(handle%handle, c_loc(text), priority, c_funloc(run), &
+                                                stream_or_null(user)), stat, errmsg)
   end subroutine
 
   ! Returns gpuzip_due_no, gpuzip_due_yes or gpuzip_due_stop.

@@ -777,9 +777,16 @@ typedef struct gpuzip_config_t {
    */
   int32_t reserved0 GPUZIP_DEFAULT(0);
   /*
+   The stages that generations of restart files pass beside being written, read back and, with
+   `persist_shared_dir`, copied: names with commas or spaces between them. `compress`: the copies are packed
+   without loss, by those who copy; all other names are of `gpuzip_persist_stage_register`. NULL or empty: all
+   stages that are registered.
+   */
+  const char *persist_stages GPUZIP_DEFAULT(0);
+  /*
    Reserved: must be zero.
    */
-  uint64_t reserved[5] GPUZIP_DEFAULT({0});
+  uint64_t reserved[4] GPUZIP_DEFAULT({0});
 #if defined(__cplusplus) && __cplusplus < 201402L
   gpuzip_config_t()
   {
@@ -1429,6 +1436,36 @@ typedef struct gpuzip_quality_info_t {
 } gpuzip_quality_info_t;
 
 /*
+ Options of `gpuzip_persist_open`.
+ */
+typedef struct gpuzip_persist_options_t {
+  /*
+   sizeof(gpuzip_persist_options_t), set by the caller.
+   */
+  uint64_t struct_size;
+  /*
+   Number of this rank, from 0.
+   */
+  int32_t rank;
+  /*
+   Number of ranks; 0 stands for 1.
+   */
+  int32_t ranks;
+  /*
+   Finds the minimum over all ranks. May be NULL with one rank.
+   */
+  gpuzip_least_t agree_min;
+  /*
+   Passed to `agree_min` unchanged.
+   */
+  void *user;
+  /*
+   Reserved: must be zero.
+   */
+  uint64_t reserved[4];
+} gpuzip_persist_options_t;
+
+/*
  A generation of restart files.
  */
 typedef struct gpuzip_generation_t {
@@ -1459,49 +1496,16 @@ typedef struct gpuzip_generation_t {
 } gpuzip_generation_t;
 
 /*
- Called when this rank's part of a generation is on the disk under its name and was read back, for example to
- copy the file to an object store. `file` is its path, and both pointers are valid during the call. Runs in a
- thread of the library while the application computes; the next generation is written after it has returned,
- and none is due before. Must not call the library with this session. Returns 0, or another number if it failed:
- the library then logs a warning, and the generation counts all the same.
+ A stage that a generation passes (`gpuzip_persist_stage_register`), for example one that copies the file to an
+ object store. Called when this rank's part of the generation is on the disk under its name and was read back;
+ `file` is its path, and both pointers are valid during the call. Runs in a thread of the library while the
+ application computes; the next generation is written after it has returned, and none is due before. Must not
+ call the library with this session. Returns 0, or another number if it failed: the library then logs a warning,
+ the generation passes no further stage, and it counts all the same.
  */
-typedef int32_t (*gpuzip_published_t)(void *user,
-                                      const char *file,
-                                      const struct gpuzip_generation_t *generation);
-
-/*
- Options of `gpuzip_persist_open`.
- */
-typedef struct gpuzip_persist_options_t {
-  /*
-   sizeof(gpuzip_persist_options_t), set by the caller.
-   */
-  uint64_t struct_size;
-  /*
-   Number of this rank, from 0.
-   */
-  int32_t rank;
-  /*
-   Number of ranks; 0 stands for 1.
-   */
-  int32_t ranks;
-  /*
-   Finds the minimum over all ranks. May be NULL with one rank.
-   */
-  gpuzip_least_t agree_min;
-  /*
-   Passed to `agree_min` and `published` unchanged.
-   */
-  void *user;
-  /*
-   Called for each generation that is on the disk. May be NULL.
-   */
-  gpuzip_published_t published;
-  /*
-   Reserved: must be zero.
-   */
-  uint64_t reserved[3];
-} gpuzip_persist_options_t;
+typedef int32_t (*gpuzip_persist_stage_t)(void *user,
+                                          const char *file,
+                                          const struct gpuzip_generation_t *generation);
 
 /*
  Memory of the application that restart files keep.
@@ -2539,11 +2543,27 @@ gpuzip_status_t gpuzip_quality_close(struct gpuzip_quality_t *quality);
 
  Pointers:
  `options` is NULL or points to options whose `struct_size` is set, and `agree_min` does what
- `gpuzip_least_t` says, and `published` what `gpuzip_published_t` says, with `user`, until the session is
- finalized.
+ `gpuzip_least_t` says, with `user`, until the session is finalized.
  */
 gpuzip_status_t gpuzip_persist_open(struct gpuzip_t *handle,
                                     const struct gpuzip_persist_options_t *options);
+
+/*
+ Adds a stage to those that every generation of this session passes when it is on the disk, in the order of rising
+ `priority`, and of equal ones in the order in which they were added. `name` is the stage's name in the configuration
+ key `persist_stages`, which switches stages on: at most 80 bytes of UTF-8 without commas and spaces, and not
+ `compress`. To be called after `gpuzip_persist_open` and before the first `gpuzip_persist_write`. `user` is passed to
+ `run` unchanged.
+
+ Pointers:
+ `name` is NULL or a text that ends with NUL, and `run` does what `gpuzip_persist_stage_t` says, with `user`, until the
+ session is finalized.
+ */
+gpuzip_status_t gpuzip_persist_stage_register(struct gpuzip_t *handle,
+                                              const char *name,
+                                              int32_t priority,
+                                              gpuzip_persist_stage_t run,
+                                              void *user);
 
 /*
  Says whether a generation is to be written now: `*due` becomes GPUZIP_DUE_NO (0), GPUZIP_DUE_YES (1)

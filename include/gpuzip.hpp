@@ -241,7 +241,7 @@ using field_of = typename std::conditional<std::is_const<T>::value, const_field,
 struct config : gpuzip_config_t {
   /* The strings of gpuzip_config_t, whose comments in gpuzip.h say what each is for; "": not set. They
    * hide the members of gpuzip_config_t with these names. */
-  std::string trace_file_path, float_kind, profile_path, trace_out, persist_dir, disk_path, quality, fill_value, persist_shared_dir;
+  std::string trace_file_path, float_kind, profile_path, trace_out, persist_dir, disk_path, quality, fill_value, persist_shared_dir, persist_stages;
 
   /* Makes a configuration with the defaults of gpuzip_config_init. Reads no file and no environment
    * variable. */
@@ -268,6 +268,7 @@ struct config : gpuzip_config_t {
     detail::take(loaded.quality, c.quality);
     detail::take(loaded.fill_value, c.fill_value);
     detail::take(loaded.persist_shared_dir, c.persist_shared_dir);
+    detail::take(loaded.persist_stages, c.persist_stages);
     return loaded;
   }
 
@@ -285,6 +286,7 @@ struct config : gpuzip_config_t {
     c.quality = detail::c_string(self.quality);
     c.fill_value = detail::c_string(self.fill_value);
     c.persist_shared_dir = detail::c_string(self.persist_shared_dir);
+    c.persist_stages = detail::c_string(self.persist_stages);
     return c;
   }
 };
@@ -447,10 +449,11 @@ struct persist_options {
   std::int32_t rank = 0, ranks = 1;
   /* Returns the least of a value over all ranks. Not needed with one rank. */
   std::function<std::int64_t(std::int64_t value)> agree_min = nullptr;
-  /* Called in a thread of the library for each generation that is on the disk, with its file. May be empty;
-   * if it throws, the library logs a warning. */
-  std::function<void(const std::string &file, const gpuzip_generation_t &generation)> published = nullptr;
 };
+
+/* A stage of session::persist_stage: called in a thread of the library for each generation that is on the disk, with its
+ * file. If it throws, the library logs a warning, and the generation passes no further stage. */
+using persist_stage_function = std::function<void(const std::string &file, const gpuzip_generation_t &generation)>;
 
 namespace detail {
 
@@ -485,8 +488,8 @@ inline std::int32_t persist_least(void *user, std::int64_t *value) {
   return guarded(1, [&] { return *value = static_cast<const persist_options *>(user)->agree_min(*value), 0; });
 }
 
-inline std::int32_t persist_published(void *user, const char *file, const gpuzip_generation_t *generation) {
-  return guarded(1, [&] { return static_cast<const persist_options *>(user)->published(file, *generation), 0; });
+inline std::int32_t persist_stage(void *user, const char *file, const gpuzip_generation_t *generation) {
+  return guarded(1, [&] { return (*static_cast<const persist_stage_function *>(user))(file, *generation), 0; });
 }
 
 inline std::int32_t agree_least(void *user, std::int64_t *value) {
@@ -567,6 +570,7 @@ namespace detail {
 /* The reduction over ranks that a session calls. As the first base it is there until the session is finalized. */
 struct reduction {
   std::unique_ptr<persist_options> kept_options;
+  std::vector<std::unique_ptr<persist_stage_function>> kept_stages;
 };
 }  // namespace detail
 
@@ -729,7 +733,7 @@ class session : private detail::reduction, public detail::handle<gpuzip_t, gpuzi
    * session keeps it. */
   void persist_open(std::int32_t rank, std::int32_t ranks, std::function<std::int64_t(std::int64_t value)> agree_min,
                     status *out = nullptr) {
-    persist_open(persist_options{rank, ranks, std::move(agree_min), nullptr}, out);
+    persist_open(persist_options{rank, ranks, std::move(agree_min)}, out);
   }
 
   /* The same with all options, which the session keeps. */
@@ -739,9 +743,16 @@ class session : private detail::reduction, public detail::handle<gpuzip_t, gpuzi
     c.rank = kept->rank;
     c.ranks = kept->ranks;
     if (kept->agree_min) c.agree_min = detail::persist_least;
-    if (kept->published) c.published = detail::persist_published;
     c.user = kept.get();
     if (call(out, gpuzip_persist_open, &c)) kept_options = std::move(kept);
+  }
+
+  /* Adds a stage, which the session keeps, as gpuzip_persist_stage_register. */
+  void persist_stage(const std::string &name, std::int32_t priority, persist_stage_function run, status *out = nullptr) {
+    auto kept = std::make_unique<persist_stage_function>(std::move(run));
+    persist_stage_function *user = kept.get();
+    kept_stages.push_back(std::move(kept));
+    call(out, gpuzip_persist_stage_register, name.c_str(), priority, *user ? detail::persist_stage : nullptr, user);
   }
 
   /* Returns GPUZIP_DUE_*, as gpuzip_persist_due. */

@@ -3,6 +3,7 @@
 use crate::codec::{Method, Settings};
 use crate::environment;
 use crate::error::{fail, Result};
+use crate::persist::Name;
 use crate::plan::Policy;
 use crate::predict::Profile;
 use crate::quality::Target;
@@ -154,6 +155,8 @@ pub struct RestartOptions {
     pub shared_folder: Option<PathBuf>,
     /// Every generation whose number is a multiple of this holds everything; 0 and 1: all do.
     pub whole_every: u32,
+    /// The stages that generations pass; none: all that the application registers.
+    pub stages: Vec<Name>,
     pub strict: bool,
     /// Most of the run time that restart files may take; 0: the default.
     pub overhead: f64,

@@ -521,6 +521,7 @@ fn strangers(input: &mut Input) {
             gpuzip_schedule_rewind(schedule),
             gpuzip_schedule_release(schedule),
             gpuzip_persist_open(handle, std::ptr::null()),
+            gpuzip_persist_stage_register(handle, std::ptr::null(), 0, None, null_mut()),
             gpuzip_persist_write(handle, number as i64, std::ptr::null(), 0, null_mut()),
             gpuzip_persist_wait(handle),
             gpuzip_persist_clone(handle, std::ptr::null()),

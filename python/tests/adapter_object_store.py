@@ -59,7 +59,8 @@ class ObjectStore(unittest.TestCase):
             keys = {"checkpointing_algorithm": "revolve", "checkpointing_snaps": 4, "persist_dir": node}
             u = initial()
             with gpuzip.Session(u, STEPS, **keys) as session:
-                session.persist_open(published=self.upload)
+                session.persist_open()
+                session.persist_stage("objects", self.upload)
                 self.shot(session, u, stop=40)
                 self.assertEqual(len(self.names()), 2)
             shutil.rmtree(node)
@@ -68,7 +69,8 @@ class ObjectStore(unittest.TestCase):
             self.store.download_file(BUCKET, newest, os.path.join(node, newest))
             u = initial()
             with gpuzip.Session(u, STEPS, **keys) as session:
-                session.persist_open(published=self.upload)
+                session.persist_open()
+                session.persist_stage("objects", self.upload)
                 self.assertEqual(session.persist_find().it, 40)
                 session.persist_read({}, {"u": u})
                 self.shot(session, u, stop=-1)
@@ -78,7 +80,8 @@ class ObjectStore(unittest.TestCase):
         with tempfile.TemporaryDirectory() as node:
             u = initial()
             with gpuzip.Session(u, STEPS, checkpointing_snaps=4, persist_dir=node) as session:
-                session.persist_open(published=self.upload)
+                session.persist_open()
+                session.persist_stage("objects", self.upload)
                 self.shot(session, u, stop=10)
                 self.assertEqual(session.stats().generations, 2)
 

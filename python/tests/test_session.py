@@ -395,7 +395,11 @@ class Restart(unittest.TestCase):
 
             published = []
             with gpuzip.Session(u, 30, **keys) as session:
-                session.persist_open(published=lambda file, of: published.append((file, of.shot, os.stat(file).st_size)))
+                session.persist_open()
+                session.persist_stage("last", lambda file, of: published.append((file, of.shot, os.stat(file).st_size)), 2)
+                session.persist_stage("first", lambda file, of: self.assertEqual(published, []), 1)
+                with self.assertRaisesRegex(gpuzip.Error, "a stage of the name first is registered already"):
+                    session.persist_stage("first", print)
                 self.assertIsNone(session.persist_find())
                 self.assertIn(session.persist_due(), (gpuzip.DUE_NO, gpuzip.DUE_YES))
                 shot(session, until=11)

@@ -15,7 +15,7 @@ use crate::environment;
 use crate::error::{fail, Code, Error, Result};
 use crate::files;
 use crate::numbers;
-use crate::persist::MOST_INCREMENTAL;
+use crate::persist::{Name, MOST_INCREMENTAL};
 use crate::plan::Policy;
 use crate::predict::Profile;
 use crate::quality;
@@ -152,6 +152,7 @@ unsafe fn checked_copy(given: &gpuzip_config_t) -> Result<Config> {
             folder: path(given.persist_dir),
             shared_folder: path(given.persist_shared_dir),
             whole_every: whole_every(given.persist_whole_every)?,
+            stages: stages(text(given.persist_stages))?,
             strict: one_of!(given.strict, "0 (a warning) or 1 (an error)"),
             overhead: within(
                 "persist_overhead",
@@ -349,6 +350,21 @@ fn whole_every(every: i32) -> Result<u32> {
             "persist_whole_every = {every}: use 0 (every generation holds everything) to {MOST_INCREMENTAL}"
         ),
     }
+}
+
+/// Returns the names in a list with commas or spaces between.
+fn stages(list: Option<&CStr>) -> Result<Vec<Name>> {
+    let list = list.unwrap_or_default();
+    let Ok(list) = list.to_str() else {
+        return fail!(
+            Config,
+            "persist_stages = \"{}\": it is no text",
+            list.to_bytes().escape_ascii()
+        );
+    };
+    let is_between = |c: char| c == ',' || c.is_whitespace();
+    let names = list.split(is_between).filter(|name| !name.is_empty());
+    names.map(|name| Name::new(name).map_err(|e| e.within("persist_stages"))).collect()
 }
 
 fn count(name: &str, value: i32) -> Result<u32> {

@@ -141,7 +141,7 @@ keys! {
     profile_path: Text, "", Files, "the file with measured costs: auto reads the file if it exists, gpuzip_autotune writes it";
     trace_out: Text, "", Files, "the file for a timeline of the run, for ui.perfetto.dev and gpuzip report; %r: rank, %p: process";
     persist_dir: Text, "", Files, "the folder of restart files, which the application asks for (gpuzip_persist_open)";
-    persist_overhead: Double, "of the run time", POSITIVE, "most of the run time that restart files take: the application's wait, and the processor time of the thread that writes; 0: 0.035";
+    persist_overhead: Double, "of the run time", Numbers(0.0, 1.0), "most of the run time that restart files take: the application's wait, and the processor time of the thread that writes; 0: 0.035";
     stop_budget_s: Double, "s", POSITIVE, "most time that a requested stop may take; 0: 1.5";
     shared_levels: Int, "", NO_YES, "two consecutive snapshots store the time level that they share once";
     mixed_storage: Int, "", Names(&[("planned", 0), ("always", 1), ("never", 2)]), "snapshots that stay on the device are raw, those that go to the host compressed; planned: with compressor auto and without zero_copy, where it is faster";
@@ -158,6 +158,7 @@ keys! {
     check: Int, "times", Numbers(0.0, MOST_CHECKS as f64), "every state is computed so many times again and compared with the first time, which finds incomplete states; 3 or more: and steps that are not deterministic";
     persist_shared_dir: Text, "", Files, "a second folder for restart files, which outlives the node: generations of persist_dir are copied there in the background";
     persist_whole_every: Int, "generations", Numbers(0.0, MOST_INCREMENTAL as f64), "every k-th generation of restart files holds everything; the others refer to older ones for what has not changed; 0 and 1: all hold everything";
+    persist_stages: Text, "", Texts("names with commas or spaces between"), "the stages that generations of restart files pass: compress, which packs the copies in persist_shared_dir without loss, and those that the application registers; not set: all that it registers";
 }
 
 /// Keys that earlier versions had. Files and variables may still set them to anything, without

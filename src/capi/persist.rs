@@ -9,7 +9,7 @@ use crate::device::Stream;
 use crate::error::{fail, Code, Result};
 use crate::fallible_vec;
 use crate::persist::{Block, Name, MOST_BLOCKS};
-use crate::session::{AgreeMin, Array, Published};
+use crate::session::{AgreeMin, Array, RunStage};
 use crate::stop;
 use std::ffi::{c_char, c_void, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -22,14 +22,14 @@ const MOST_SIGNALS: u32 = 64;
 /// The caller's reduction in texts of errors.
 const AGREE_MIN: &str = "callback agree_min";
 
-/// The caller's function for generations that are on the disk, in texts of errors.
-const PUBLISHED: &str = "callback published";
+/// The caller's function of a stage, in texts of errors.
+const STAGE: &str = "callback run";
 
 /// The pointer that the caller's functions get.
 struct User(*mut c_void);
 
 // SAFETY: the pointer is only handed to the caller's functions. The header says that `agree_min` is called in the
-// threads that make persist calls, and `published` in a thread of the library.
+// threads that make persist calls, and `run` in a thread of the library.
 unsafe impl Send for User {}
 
 /// Returns the reduction of the options.
@@ -46,10 +46,10 @@ fn agree_min(least: gpuzip_least_t, user: User, ranks: u32) -> Result<AgreeMin> 
     }
 }
 
-/// Returns the caller's function for generations that are on the disk.
-fn published(function: gpuzip_published_t, user: User) -> Option<Published> {
-    let function = function?;
-    Some(Box::new(move |file, of| {
+/// Returns the caller's function of a stage.
+fn stage(function: gpuzip_persist_stage_t, user: User) -> Result<RunStage> {
+    let Some(function) = function else { return fail!(Argument, "run is NULL") };
+    Ok(Box::new(move |file, of| {
         let user = &user;
         let Ok(path) = CString::new(file.as_os_str().as_bytes()) else {
             return fail!(Io, "the path of the file contains a NUL");
@@ -62,10 +62,10 @@ fn published(function: gpuzip_published_t, user: User) -> Option<Published> {
             bytes: of.bytes,
             ..Default::default()
         };
-        // SAFETY: by the contract of `gpuzip_persist_open`.
-        match in_inner(PUBLISHED, || unsafe { function(user.0, path.as_ptr(), &generation) }) {
+        // SAFETY: by the contract of `gpuzip_persist_stage_register`.
+        match in_inner(STAGE, || unsafe { function(user.0, path.as_ptr(), &generation) }) {
             0 => Ok(()),
-            status => fail!(Callback, "{PUBLISHED} returned {status}"),
+            status => fail!(Callback, "{STAGE} returned {status}"),
         }
     }))
 }
@@ -84,8 +84,7 @@ fn published(function: gpuzip_published_t, user: User) -> Option<Published> {
 ///
 /// # Safety
 /// `options` is NULL or points to options whose `struct_size` is set, and `agree_min` does what
-/// `gpuzip_least_t` says, and `published` what `gpuzip_published_t` says, with `user`, until the session is
-/// finalized.
+/// `gpuzip_least_t` says, with `user`, until the session is finalized.
 #[no_mangle]
 pub unsafe extern "C" fn gpuzip_persist_open(
     handle: *mut gpuzip_t,
@@ -104,11 +103,33 @@ pub unsafe extern "C" fn gpuzip_persist_open(
         }
         let (rank, ranks) = (rank as u32, ranks as u32);
         let least = agree_min(given.agree_min, User(given.user), ranks)?;
-        let published = published(given.published, User(given.user));
-        with_session(handle, |session| {
-            session.persist_open((rank, ranks), least)?;
-            session.persist_published(published)
-        })
+        with_session(handle, |session| session.persist_open((rank, ranks), least))
+    })
+}
+
+/// Adds a stage to those that every generation of this session passes when it is on the disk, in the order of rising
+/// `priority`, and of equal ones in the order in which they were added. `name` is the stage's name in the configuration
+/// key `persist_stages`, which switches stages on: at most 80 bytes of UTF-8 without commas and spaces, and not
+/// `compress`. To be called after `gpuzip_persist_open` and before the first `gpuzip_persist_write`. `user` is passed to
+/// `run` unchanged.
+///
+/// # Safety
+/// `name` is NULL or a text that ends with NUL, and `run` does what `gpuzip_persist_stage_t` says, with `user`, until the
+/// session is finalized.
+#[no_mangle]
+pub unsafe extern "C" fn gpuzip_persist_stage_register(
+    handle: *mut gpuzip_t,
+    name: *const c_char,
+    priority: i32,
+    run: gpuzip_persist_stage_t,
+    user: *mut c_void,
+) -> gpuzip_status_t {
+    entry("gpuzip_persist_stage_register", || {
+        // SAFETY: by this function's contract.
+        let name = unsafe { text(name, "name") }?;
+        let name = Name::new(&name.to_string_lossy())?;
+        let run = stage(run, User(user))?;
+        with_session(handle, |session| session.persist_stage(name, priority, run))
     })
 }
 

@@ -142,6 +142,7 @@ fn entries() -> Vec<(&'static str, Box<dyn Fn() -> i32>)> {
         gpuzip_codec_encode(null(), null(), 0, null_mut(), 0, null_mut(), 0, null_mut(), null_mut());
         gpuzip_codec_decode(null(), null(), 0, null(), 0, null_mut(), 0, null_mut(), null_mut());
         gpuzip_persist_open(null_mut(), null());
+        gpuzip_persist_stage_register(null_mut(), c"stage".as_ptr(), 0, None, null_mut());
         gpuzip_persist_due(null_mut(), null_mut());
         gpuzip_persist_write(null_mut(), 0, null(), 0, null_mut());
         gpuzip_persist_wait(null_mut());

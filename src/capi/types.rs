@@ -508,8 +508,13 @@ pub struct gpuzip_config_t {
     pub persist_whole_every: i32,
     /// Reserved: must be zero.
     pub reserved0: i32,
+    /// The stages that generations of restart files pass beside being written, read back and, with
+    /// `persist_shared_dir`, copied: names with commas or spaces between them. `compress`: the copies are packed
+    /// without loss, by those who copy; all other names are of `gpuzip_persist_stage_register`. NULL or empty: all
+    /// stages that are registered.
+    pub persist_stages: *const c_char,
     /// Reserved: must be zero.
-    pub reserved: [u64; 5],
+    pub reserved: [u64; 4],
 }
 
 /// What `gpuzip_quality_open` has begun, as told by `gpuzip_quality_info`. Errors are in the unit of the
@@ -984,12 +989,13 @@ pub type gpuzip_observe_t =
 /// Returns 0, or another number on failure.
 pub type gpuzip_least_t = Option<unsafe extern "C" fn(user: *mut c_void, value: *mut i64) -> i32>;
 
-/// Called when this rank's part of a generation is on the disk under its name and was read back, for example to
-/// copy the file to an object store. `file` is its path, and both pointers are valid during the call. Runs in a
-/// thread of the library while the application computes; the next generation is written after it has returned,
-/// and none is due before. Must not call the library with this session. Returns 0, or another number if it failed:
-/// the library then logs a warning, and the generation counts all the same.
-pub type gpuzip_published_t = Option<
+/// A stage that a generation passes (`gpuzip_persist_stage_register`), for example one that copies the file to an
+/// object store. Called when this rank's part of the generation is on the disk under its name and was read back;
+/// `file` is its path, and both pointers are valid during the call. Runs in a thread of the library while the
+/// application computes; the next generation is written after it has returned, and none is due before. Must not
+/// call the library with this session. Returns 0, or another number if it failed: the library then logs a warning,
+/// the generation passes no further stage, and it counts all the same.
+pub type gpuzip_persist_stage_t = Option<
     unsafe extern "C" fn(
         user: *mut c_void,
         file: *const c_char,
@@ -1027,12 +1033,10 @@ pub struct gpuzip_persist_options_t {
     pub ranks: i32,
     /// Finds the minimum over all ranks. May be NULL with one rank.
     pub agree_min: gpuzip_least_t,
-    /// Passed to `agree_min` and `published` unchanged.
+    /// Passed to `agree_min` unchanged.
     pub user: *mut c_void,
-    /// Called for each generation that is on the disk. May be NULL.
-    pub published: gpuzip_published_t,
     /// Reserved: must be zero.
-    pub reserved: [u64; 3],
+    pub reserved: [u64; 4],
 }
 
 /// A generation of restart files.

@@ -84,7 +84,7 @@ fn clone_level(
         let (file, temporary, bytes) = match linked {
             Some((file, temporary)) => (file, temporary, reader.length),
             None => {
-                let copied = reader.copy_to(&to, None, &mut |_| Ok(()));
+                let copied = reader.copy_to(&to, None, false, &mut |_| Ok(()));
                 let (file, temporary, footer) = copied.map_err(place)?;
                 (file, temporary, footer.length)
             }

@@ -2,10 +2,13 @@
 //! pieces of at most `PIECE` bytes, however long a record is.
 
 use super::format::{
-    damaged, Footer, Header, Origin, Place, Record, RecordHead, ENTRY, FOOTER, HEADER, HEADER_END,
-    MOST_RECORDS, PIECE,
+    damaged, Footer, Header, Kind, Origin, Place, Record, RecordHead, ENTRY, FOOTER, HEADER,
+    HEADER_END, MOST_RECORDS, PIECE,
 };
 use super::older::{Block, Held, Notes};
+use super::pack::{slabs, Packer};
+use super::shapes::FieldAt;
+use crate::codec::HEADER as STREAM_HEADER;
 use crate::error::{fail, Error, Result};
 use crate::fallible_vec;
 use crate::files::quietly;
@@ -85,7 +88,8 @@ impl<W: Write> ContainerWriter<W> {
 
     /// Begins the next record.
     pub fn record(&mut self, head: RecordHead) -> Result<()> {
-        self.push(Record { head, crc: 0, since: self.generation }, self.here())?;
+        let place = self.here(head.stored_bytes);
+        self.push(Record { head, crc: 0, since: self.generation }, place)?;
         self.missing = head.stored_bytes;
         match &mut self.notes {
             Some(notes) => notes.begin(&head),
@@ -100,9 +104,17 @@ impl<W: Write> ContainerWriter<W> {
 
     /// Begins the next record, whose bytes an older generation was the first to hold.
     pub fn copied(&mut self, record: Record) -> Result<()> {
-        self.push(Record { crc: 0, ..record }, self.here())?;
+        self.push(Record { crc: 0, ..record }, self.here(record.head.stored_bytes))?;
         self.missing = record.head.stored_bytes;
         Ok(())
+    }
+
+    /// Writes the next bytes of a record that is packed, whose checksum is known.
+    fn put_packed(&mut self, bytes: &[u8]) -> Result<()> {
+        if let Some(place) = self.places.last_mut() {
+            place.bytes += bytes.len() as u64;
+        }
+        self.put(bytes)
     }
 
     fn push(&mut self, record: Record, place: Place) -> Result<()> {
@@ -126,9 +138,10 @@ impl<W: Write> ContainerWriter<W> {
         Ok(())
     }
 
-    /// The place of the next payload in this container.
-    fn here(&self) -> Place {
-        Place { generation: self.generation, offset: self.length }
+    /// The place of the next payload, of `bytes` bytes, in this container.
+    fn here(&self, bytes: u64) -> Place {
+        let (generation, offset) = (self.generation, self.length);
+        Place { generation, offset, bytes, is_packed: false }
     }
 
     /// Writes the next bytes of the record.
@@ -385,7 +398,8 @@ impl<S: Source> Container<S> {
         let Some(record) = self.records.get(k) else {
             return fail!(Argument, "record {k} of a generation with {}", self.records.len());
         };
-        let Place { generation, mut offset } = self.places[k];
+        let place = self.places[k];
+        let generation = place.generation;
         let other = self.others.iter().find(|(number, _)| *number == generation);
         let source = match other {
             Some((_, source)) => source,
@@ -394,21 +408,30 @@ impl<S: Source> Container<S> {
                 return fail!(State, "record {k} is in generation {generation}, which is not open")
             }
         };
-        let mut missing = record.head.stored_bytes;
-        let mut buffer = fallible_vec::filled(0, missing.min(PIECE as u64) as usize)?;
-        let mut crc = 0;
-        while missing > 0 {
-            let piece = &mut buffer[..missing.min(PIECE as u64) as usize];
+        let read_at = |offset, piece: &mut [u8]| {
             source.read_at(offset, piece).or_else(|e| match e.kind() {
                 io::ErrorKind::UnexpectedEof => {
                     damaged(format_args!("the file of generation {generation} was cut short"))
                 }
                 _ => Err(e.into()),
-            })?;
+            })
+        };
+        let mut crc = 0;
+        let mut take = |piece: &[u8]| {
             crc = crc32c::crc32c_append(crc, piece);
-            sink(piece)?;
-            offset += piece.len() as u64;
-            missing -= piece.len() as u64;
+            sink(piece)
+        };
+        match place.is_packed {
+            true => unpack(place, record.head.stored_bytes, &read_at, &mut take)?,
+            false => {
+                let longest = place.bytes.min(PIECE as u64);
+                let mut buffer = fallible_vec::filled(0, longest as usize)?;
+                for begin in (0..place.bytes).step_by(PIECE) {
+                    let piece = &mut buffer[..longest.min(place.bytes - begin) as usize];
+                    read_at(place.offset + begin, piece)?;
+                    take(piece)?;
+                }
+            }
         }
         match crc == record.crc {
             true => Ok(()),
@@ -423,20 +446,23 @@ impl<S: Source> Container<S> {
 
     /// Writes this generation into `to`. A payload that the container `there` holds is referred to and not
     /// written. Payloads that are in this container come first: they have the same places in a copy of all.
-    /// `pace` is called before each piece with its bytes: it may wait, and ends the copying by an error.
+    /// With `packs`, arrays and snapshots that no codec made are packed where that makes them shorter. `pace` is
+    /// called before each piece with its bytes: it may wait, and ends the copying by an error.
     pub(super) fn copy_into<W: Write>(
         &self,
         to: W,
         there: Option<&Self>,
+        packs: bool,
         pace: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<(W, Footer)> {
         let mut writer = ContainerWriter::new(to, &self.header, &self.origin, None)?;
         let mut order = fallible_vec::with_room(self.records.len())?;
         order.extend(0..self.records.len());
         order.sort_unstable_by_key(|k| {
-            let Place { generation, offset } = self.places[*k];
-            (u64::MAX - generation, offset, self.records[*k].head.stored_bytes, *k)
+            let Place { generation, offset, .. } = self.places[*k];
+            (u64::MAX - generation, offset, self.places[*k].bytes, *k)
         });
+        let mut packing = if packs { Some((self.shapes()?, Packer::new()?)) } else { None };
         let mut next = 0;
         for &k in &order {
             let record = &self.records[k];
@@ -452,6 +478,12 @@ impl<S: Source> Container<S> {
                 writer.refer(*record, place)?;
                 continue;
             }
+            let is_packed = record.head.codec == 0 && record.head.kind != Kind::Other;
+            if let Some((shapes, packer)) = packing.as_mut().filter(|_| is_packed) {
+                let fields = shapes.of_raw(&self.records, k);
+                self.pack(k, &fields, &mut writer, packer, pace)?;
+                continue;
+            }
             writer.copied(*record)?;
             self.read(k, &mut |piece| {
                 pace(piece.len() as u64)?;
@@ -461,6 +493,51 @@ impl<S: Source> Container<S> {
         writer.arrange(&order)?;
         let footer = writer.finish()?;
         Ok((writer.to, footer))
+    }
+
+    /// Writes record `k`, with these fields, as the next one of `writer`: packed, if its first slab becomes shorter.
+    fn pack<W: Write>(
+        &self,
+        k: usize,
+        fields: &[FieldAt],
+        writer: &mut ContainerWriter<W>,
+        packer: &mut Packer,
+        pace: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<()> {
+        let record = self.records[k];
+        let mut slabs = slabs(fields, record.head.stored_bytes);
+        let (mut slab, mut is_packed) = (slabs.next(), None);
+        if slab.is_none() {
+            return writer.copied(record);
+        }
+        self.read(k, &mut |mut piece| {
+            pace(piece.len() as u64)?;
+            while let Some(of) = slab.filter(|_| is_packed != Some(false) && !piece.is_empty()) {
+                let (taken, is_complete) = packer.fill(&of, piece);
+                piece = &piece[taken..];
+                if !is_complete {
+                    continue;
+                }
+                slab = slabs.next();
+                let packed = packer.pack(of)?;
+                let bytes = of.bytes().unwrap_or(0) as usize;
+                match is_packed.replace(packed.len() < bytes || is_packed.is_some()) {
+                    None if packed.len() < bytes => {
+                        writer.push(record, Place { is_packed: true, ..writer.here(0) })?;
+                        writer.put_packed(packed)?;
+                    }
+                    None => {
+                        writer.copied(record)?;
+                        writer.write(&packer.values()[..bytes])?;
+                    }
+                    Some(_) => writer.put_packed(packed)?,
+                }
+            }
+            match piece.is_empty() {
+                true => Ok(()),
+                false => writer.write(piece),
+            }
+        })
     }
 
     /// Reads all payloads and checks them.
@@ -487,6 +564,41 @@ pub fn check_origin(origin: Origin, rank: u32, generation: u64) -> Result<()> {
     )
 }
 
+/// Gives the bytes of a packed payload, of a record of `missing` bytes, to `take`, one slab after the other.
+fn unpack(
+    place: Place,
+    mut missing: u64,
+    read_at: &dyn Fn(u64, &mut [u8]) -> Result<()>,
+    take: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    let (mut packer, mut stream) = (Packer::new()?, Vec::new());
+    let (mut offset, end) = (place.offset, place.offset + place.bytes);
+    while offset < end {
+        let mut header = [0; STREAM_HEADER];
+        let left = usize::try_from(end - offset).unwrap_or(usize::MAX);
+        if left < header.len() {
+            return damaged(format_args!("a packed record was cut short"));
+        }
+        read_at(offset, &mut header)?;
+        let (slab, bytes) = Packer::peek(&header, missing)?;
+        if bytes > left {
+            return damaged(format_args!("a packed record was cut short"));
+        }
+        fallible_vec::up_to(&mut stream, bytes)?;
+        stream.resize(bytes, 0);
+        read_at(offset, &mut stream)?;
+        let values = packer.unpack(slab, &stream);
+        let values = values.map_err(|e| e.within("is damaged: a packed record"))?;
+        take(values)?;
+        offset += bytes as u64;
+        missing -= values.len() as u64;
+    }
+    match missing {
+        0 => Ok(()),
+        _ => damaged(format_args!("a packed record lacks {missing} bytes")),
+    }
+}
+
 /// Reads the index, whose checksum must be the footer's. The payloads of this container, in any order, lie behind
 /// the header without gaps and end where the index begins.
 fn read_index(
@@ -507,7 +619,7 @@ fn read_index(
         for (k, entry) in (begin..).zip(piece.as_chunks::<ENTRY>().0) {
             let (record, place) = Record::from_bytes(entry, k, footer.generation)?;
             if place.generation == footer.generation {
-                fallible_vec::push(&mut own, (place.offset, record.head.stored_bytes))?;
+                fallible_vec::push(&mut own, (place.offset, place.bytes))?;
             }
             fallible_vec::push(&mut records, record)?;
             fallible_vec::push(&mut places, place)?;

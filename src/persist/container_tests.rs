@@ -248,9 +248,9 @@ fn other_versions_and_byte_orders_are_told_from_damage() {
             &next[..],
             true,
             Code::Config,
-            "has version 4 of the format, and this gpuzip reads version 3",
+            "has version 5 of the format, and this gpuzip reads version 4",
         ),
-        (8, &next, false, Code::Stream, "is damaged: its header says version 4"),
+        (8, &next, false, Code::Stream, "is damaged: its header says version 5"),
         (12, &order, true, Code::Config, "of another byte order, 0x04030201"),
         (12, &order, false, Code::Stream, "is damaged: its header says byte order 0x04030201"),
         (0, b"GIF89a", true, Code::Stream, "is no restart file of gpuzip"),
@@ -292,7 +292,7 @@ fn absurd_numbers_with_right_checksums_are_refused() {
         check(&bytes).err().unwrap()
     };
     for number in [0, 4, 6, 1 << 40, u64::MAX] {
-        for (name, offset) in [("offset", 16), ("stored bytes", 24)] {
+        for (name, offset) in [("offset", 16), ("stored bytes", 24), ("bytes", 64)] {
             let error = with_entry(offset, number);
             assert_eq!(error.code, Code::Stream, "{name} = {number}: {error}");
         }
@@ -327,7 +327,8 @@ fn absurd_numbers_with_right_checksums_are_refused() {
     }
     assert_eq!(with_entry(0, 3).code, Code::Stream, "an unknown kind");
     assert_eq!(with_entry(4, 0).code, Code::Stream, "a length before the codec, without a codec");
-    assert_eq!(with_entry(64, 0).code, Code::Stream, "no name");
+    assert_eq!(with_entry(72, 0).code, Code::Stream, "no name");
+    assert_eq!(with_entry(44, 1).code, Code::Stream, "packed, of a codec");
     for (name, offset) in [("generation", 48), ("since", 56)] {
         for number in [0, 2, u64::MAX] {
             let error = with_entry(offset, number);
@@ -336,11 +337,11 @@ fn absurd_numbers_with_right_checksums_are_refused() {
     }
 }
 
-/// A change of the format needs a new version: these bytes are version 3.
+/// A change of the format needs a new version: these bytes are version 4.
 #[test]
 fn the_format_stays_what_it_is() {
     let bytes = written(&[5, 100], 9, 1);
-    assert_eq!((VERSION, bytes.len(), crc32c::crc32c(&bytes)), (3, 729, 58_445_190));
+    assert_eq!((VERSION, bytes.len(), crc32c::crc32c(&bytes)), (4, 745, 803_393_574));
 }
 
 /// Returns the numbers that a table of docs/persist-format.md finds in `bytes`: the rows of the
@@ -379,11 +380,11 @@ fn the_page_of_the_format_is_right() {
     let header_crc = crc(&bytes[..header - 4]);
     let order = i128::from(u32::from_le_bytes(0x0102_0304u32.to_ne_bytes()));
     let start = [1 << 60, 77, 4];
-    let of_header = [3, order, header as i128, 2, 9, 7, 9, 3, 4, 5, 1_800_000_000];
+    let of_header = [4, order, header as i128, 2, 9, 7, 9, 3, 4, 5, 1_800_000_000];
     let of_header = [&of_header[..], &start].concat();
     assert_eq!(documented("Header", &bytes, HEADER), of_header);
     let payload = &bytes[header + 5..index];
-    let of_record = [1, 3, 1, header as i128 + 5, 100, 200, crc(payload), 9, 9];
+    let of_record = [1, 3, 1, header as i128 + 5, 100, 200, crc(payload), 0, 9, 9, 100];
     assert_eq!(documented("Index", &bytes[index + ENTRY..], ENTRY), of_record);
     let of_footer = [
         bytes.len() as i128,

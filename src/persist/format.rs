@@ -21,7 +21,7 @@ pub const MAGIC: [u8; 8] = *b"\x89gpzgen\n";
 /// The last bytes of a container.
 pub const END: [u8; 8] = *b"gpzgend\n";
 /// The version of this format.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// The byte order of payloads: this number in the order of the machine that wrote them.
 pub const BYTE_ORDER: u32 = u32::from_le_bytes(0x0102_0304u32.to_ne_bytes());
 
@@ -32,7 +32,7 @@ pub const VALUE: usize = LONGEST_NAME + 8;
 /// Bytes of the header behind the fingerprint: the checksum.
 pub const HEADER_END: usize = 8;
 /// Bytes of a record in the index.
-pub const ENTRY: usize = 64 + LONGEST_NAME;
+pub const ENTRY: usize = 72 + LONGEST_NAME;
 /// Bytes of the footer.
 pub const FOOTER: usize = 56;
 /// Most records of a container.
@@ -137,6 +137,10 @@ pub struct Place {
     pub generation: u64,
     /// Where the payload begins in that file, in bytes.
     pub offset: u64,
+    /// The bytes that it takes there.
+    pub bytes: u64,
+    /// Whether it is packed there without loss (`pack.rs`); if not, it has the bytes of the record.
+    pub is_packed: bool,
 }
 
 /// The end of a container.
@@ -341,9 +345,11 @@ impl Record {
         bytes[24..32].copy_from_slice(&head.stored_bytes.to_le_bytes());
         bytes[32..40].copy_from_slice(&head.raw_bytes.to_le_bytes());
         bytes[40..44].copy_from_slice(&self.crc.to_le_bytes());
+        bytes[44..48].copy_from_slice(&u32::from(place.is_packed).to_le_bytes());
         bytes[48..56].copy_from_slice(&place.generation.to_le_bytes());
         bytes[56..64].copy_from_slice(&self.since.to_le_bytes());
-        bytes[64..].copy_from_slice(head.name.bytes());
+        bytes[64..72].copy_from_slice(&place.bytes.to_le_bytes());
+        bytes[72..].copy_from_slice(head.name.bytes());
         bytes
     }
 
@@ -353,18 +359,22 @@ impl Record {
         let (kind, codec, ts) = (fields.u32(), fields.u32(), fields.i64());
         let kind = Kind::ALL.into_iter().find(|known| *known as u32 == kind);
         let (begin, stored_bytes, raw_bytes) = (fields.u64(), fields.u64(), fields.u64());
-        let (crc, zero) = (fields.u32(), fields.u32());
-        let (generation, since, name) = (fields.u64(), fields.u64(), fields.name());
+        let (crc, packing) = (fields.u32(), fields.u32());
+        let (generation, since, bytes) = (fields.u64(), fields.u64(), fields.u64());
+        let name = fields.name();
         let is_sized = codec != 0 || raw_bytes == stored_bytes;
         let is_numbered = 0 < since && since <= generation && generation <= of;
-        let is_placed = begin.checked_add(stored_bytes).is_some();
-        match (kind, name, zero == 0 && is_sized && is_numbered && is_placed) {
+        let is_placed = begin.checked_add(bytes).is_some();
+        let is_packed = packing == 1 && codec == 0;
+        let is_whole = packing == 0 && bytes == stored_bytes;
+        let is_record = is_sized && is_numbered && is_placed && (is_packed || is_whole);
+        match (kind, name, is_record) {
             (Some(kind), Some(name), true) => {
                 let head = RecordHead { kind, name, ts, codec, raw_bytes, stored_bytes };
-                Ok((Record { head, crc, since }, Place { generation, offset: begin }))
+                Ok((Record { head, crc, since }, Place { generation, offset: begin, bytes, is_packed }))
             }
             _ => damaged(format_args!(
-                "entry {k} of its index, with offset {begin} in generation {generation}, since {since}, {stored_bytes} bytes ({raw_bytes} bytes before codec {codec}), is no record"
+                "entry {k} of its index, with offset {begin} in generation {generation}, since {since}, {stored_bytes} bytes ({raw_bytes} bytes before codec {codec}, {bytes} in packing {packing}), is no record"
             )),
         }
     }

@@ -111,7 +111,7 @@ proptest! {
         let path = folder("incremental");
         let (near, shared) = (path.join("near"), path.join("shared"));
         let mut store = Store::open(&near, 0, 1, false).unwrap();
-        store.share(&shared).unwrap();
+        store.share(&shared, false).unwrap();
         store.whole_every(every);
         let (mut state, mut states, mut before) = (State::new(), BTreeMap::new(), State::new());
         let (mut last_whole, mut most) = (0, 0);
@@ -273,7 +273,7 @@ fn what_cannot_be_opened_is_not_damaged() {
     let path = folder("not-opened");
     let (near, shared) = (path.join("near"), path.join("shared"));
     let mut store = Store::open(&near, 0, 1, false).unwrap();
-    store.share(&shared).unwrap();
+    store.share(&shared, false).unwrap();
     store.whole_every(9);
     let state = |k: u8| State::from([(0, vec![1; 999]), (1, vec![k; 10])]);
     publish(&mut store, &state(1));

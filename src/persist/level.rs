@@ -39,7 +39,11 @@ impl Level {
         let opened = if strict { Folder::trusted_or_new(dir) } else { open_folder(dir) };
         let opened = opened.map_err(|e| {
             let is_dangling = dir.is_symlink() && !dir.exists();
-            let hint = if is_dangling { " (a symbolic link to nothing)" } else { "" };
+            let hint = match is_dangling {
+                true => " (a symbolic link to nothing)",
+                false if dir.is_file() => " (a file: name a folder)",
+                false => "",
+            };
             Error::from(e).within(format_args!("folder of restart files {}{hint}", dir.display()))
         })?;
         Ok(Level { folder: Arc::new(opened), path: dir.to_path_buf(), rank })
@@ -280,16 +284,17 @@ impl Level {
 
 impl Reader {
     /// Writes this generation into a temporary file of a level. A payload that the container `there`, which is
-    /// on that level, holds is referred to. `pace` is called before each piece with its bytes: it may wait, and
-    /// ends the copying by an error.
+    /// on that level, holds is referred to. With `packs`, payloads are packed without loss. `pace` is called before
+    /// each piece with its bytes: it may wait, and ends the copying by an error.
     pub(super) fn copy_to(
         &self,
         to: &Level,
         there: Option<&Reader>,
+        packs: bool,
         pace: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<(File, Temporary, Footer)> {
         let (file, temporary) = to.create(self.origin.generation)?;
-        let (file, footer) = self.copy_into(file, there, pace)?;
+        let (file, footer) = self.copy_into(file, there, packs, pace)?;
         Ok((file, temporary, footer))
     }
 }
@@ -366,7 +371,7 @@ pub fn make_whole(path: &Path) -> Result<()> {
     let of = |e: Error| e.within(path.display());
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let level = Level::open(folder.unwrap_or(".".as_ref()), reader.origin.rank, false)?;
-    let (file, temporary, _) = reader.copy_to(&level, None, &mut |_| Ok(())).map_err(of)?;
+    let (file, temporary, _) = reader.copy_to(&level, None, false, &mut |_| Ok(())).map_err(of)?;
     level.settle(&file, temporary, reader.origin.generation).map_err(|e| of(e.into()))
 }
 

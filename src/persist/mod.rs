@@ -52,9 +52,9 @@
 //!   blocks of generations on other nodes.
 //! - With [`Store::whole_every`], a generation refers to older ones for the records that have not changed. Those
 //!   stay as long as one that is kept refers to them.
-//! - Memory: 2 MiB, 200 bytes for each record and, for references, 8 bytes for each MiB.
+//! - Memory: 2 MiB (while a copy is packed, or a packed one read, 5 MiB), 200 bytes for each record and, for references, 8 bytes for each MiB.
 //!
-//! This floor knows no session, no schedule and no codec.
+//! This floor knows no session and no schedule.
 
 mod clone;
 mod container;
@@ -66,12 +66,16 @@ mod name;
 mod names;
 mod newest;
 mod older;
+mod pack;
 mod parity;
+mod shapes;
 mod ship;
 mod store;
 
 #[cfg(test)]
 mod incremental_tests;
+#[cfg(test)]
+mod pack_tests;
 
 pub use clone::{clone_generation, Cloned};
 pub use container::{check_origin, Container, Reader, Source};
@@ -82,5 +86,6 @@ pub use level::{check, make_whole, open};
 pub use name::{Name, LONGEST_NAME};
 pub use names::{files_in, FileName, LAST_GENERATION};
 pub use parity::{complete, Block, MOST_BLOCKS};
+pub use shapes::{FieldAt, Shapes, PREVIOUS_LEVEL, SHAPES, SNAPSHOT};
 pub use ship::{shared_folder, Flusher, Shipped, Shipper};
 pub use store::{AgreeMin, Finished, Store, Writer, KEPT, MOST_INCREMENTAL};

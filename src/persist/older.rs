@@ -93,7 +93,7 @@ impl Notes {
         let mut hasher = self.keys.build_hasher();
         hasher.write(block);
         let hash = hasher.finish();
-        let mut place = Place { generation: 0, offset: 0 };
+        let mut place = Place { generation: 0, offset: 0, bytes: 0, is_packed: false };
         let Some(hashes) = self.hashes.last_mut() else { return Ok(Block::New(0, place)) };
         let mut number = hashes.len();
         fallible_vec::push(hashes, hash)?;

@@ -6,8 +6,8 @@
 //! A *shipper* carries the order out: a thread of the run, or the command `gpuzip flushd`, which goes on when
 //! the run is killed. The run holds no lock of the shared folder; a shipper holds that of the rank.
 //!
-//! A copy holds the same records under the same name, and is published in the same way: complete or not there
-//! at all. It refers to older copies for the records that they hold.
+//! A copy holds the same records under the same name, packed without loss if the order says so, and is published in
+//! the same way: complete or not there at all. It refers to older copies for the records that they hold.
 
 use super::format::Header;
 use super::journal::Line;
@@ -22,11 +22,11 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// The first bytes of an order.
-const MARK: &[u8] = b"gpzo2 ";
+const MARK: &[u8] = b"gpzo3 ";
 /// Bytes of the checksum behind the mark, in hexadecimal, and the space behind it.
 const CHECKSUM: usize = 9;
-/// Most bytes of an order: mark, checksum, three numbers and a path.
-const LONGEST: u64 = 96 + libc::PATH_MAX as u64;
+/// Most bytes of an order: mark, checksum, four numbers and a path.
+const LONGEST: u64 = 100 + libc::PATH_MAX as u64;
 /// The file whose lock the process holds that copies for all ranks of a folder.
 const FLUSHER: &str = "gpuzip-flushd.lock";
 
@@ -41,21 +41,28 @@ pub(super) struct Order {
     pub complete: u64,
     /// Which folder had it, as [`Level::identity`] tells: another one may have been mounted since.
     pub folder: u64,
+    /// Whether copies are packed without loss.
+    pub packs: bool,
 }
 
 impl Order {
     /// Returns the order of a run that begins with this shared folder: the one that an earlier run has left
     /// for the same folder, or a new one that asks for nothing.
-    pub fn begin(near: &Level, shared: &Level) -> Result<Order> {
+    pub fn begin(near: &Level, shared: &Level, packs: bool) -> Result<Order> {
         let path = std::fs::canonicalize(&shared.path).map_err(|e| {
             Error::from(e).within(format_args!("folder of restart files {}", shared.path.display()))
         })?;
-        match Order::read(near) {
-            Ok(Some(order)) if order.shared == path => return Ok(order),
-            Ok(_) => {}
-            Err(e) => log::warn!("{}: {e}", near.place(FileName::Order)),
+        let known = Order::read(near).unwrap_or_else(|e| {
+            log::warn!("{}: {e}", near.place(FileName::Order));
+            None
+        });
+        let known = known.filter(|order| order.shared == path);
+        if let Some(order) = known.as_ref().filter(|order| order.packs == packs) {
+            return Ok(order.clone());
         }
-        let order = Order { shared: path, generation: 0, complete: 0, folder: shared.identity() };
+        let folder = shared.identity();
+        let new = Order { shared: path, generation: 0, complete: 0, folder, packs };
+        let order = known.map_or(new, |order| Order { packs, ..order });
         order.write(near).map_err(|e| Error::from(e).within(near.place(FileName::Order)))?;
         Ok(order)
     }
@@ -79,8 +86,9 @@ impl Order {
     }
 
     fn to_bytes(&self) -> Vec<u8> {
-        let Order { shared, generation, complete, folder } = self;
-        let mut rest = format!("{generation} {complete} {folder} ").into_bytes();
+        let Order { shared, generation, complete, folder, packs } = self;
+        let mut rest =
+            format!("{generation} {complete} {folder} {} ", u8::from(*packs)).into_bytes();
         rest.extend_from_slice(shared.as_os_str().as_bytes());
         let checksum = format!("{:08x} ", crc32c::crc32c(&rest));
         [MARK, checksum.as_bytes(), &rest].concat()
@@ -88,11 +96,12 @@ impl Order {
 
     fn of_bytes(bytes: &[u8]) -> Option<Order> {
         let rest = bytes.strip_prefix(MARK)?.get(CHECKSUM..)?;
-        let mut parts = rest.splitn(4, |byte| *byte == b' ');
+        let mut parts = rest.splitn(5, |byte| *byte == b' ');
         let mut number = || std::str::from_utf8(parts.next()?).ok()?.parse().ok();
-        let (generation, complete, folder) = (number()?, number()?, number()?);
+        let (generation, complete, folder, packs) =
+            (number()?, number()?, number()?, number()? == 1);
         let shared = Path::new(OsStr::from_bytes(parts.next()?)).to_path_buf();
-        let order = Order { shared, generation, complete, folder };
+        let order = Order { shared, generation, complete, folder, packs };
         (order.shared.is_absolute() && order.to_bytes() == bytes).then_some(order)
     }
 }
@@ -164,7 +173,7 @@ impl Shipper {
                 lock = Some(shared.lock()?);
                 shared.sweep()?;
             }
-            if let Some(bytes) = self.copy(&shared, generation, pace)? {
+            if let Some(bytes) = self.copy(&shared, generation, order.packs, pace)? {
                 shipped.generations += 1;
                 shipped.bytes += bytes;
             }
@@ -181,6 +190,7 @@ impl Shipper {
         &self,
         shared: &Level,
         generation: u64,
+        packs: bool,
         pace: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<Option<u64>> {
         let reader = match self.near.read(generation, false) {
@@ -189,7 +199,7 @@ impl Shipper {
             Err(e) => return self.damaged(generation, e),
         };
         let there = shared.newest_like(&reader)?;
-        let copied = reader.copy_to(shared, there.as_ref(), pace).and_then(|copied| {
+        let copied = reader.copy_to(shared, there.as_ref(), packs, pace).and_then(|copied| {
             let (file, temporary, footer) = copied;
             let (Header { shot, it, .. }, bytes) = (&reader.header, footer.length);
             let line = Line { generation, shot: *shot, it: *it, bytes };

@@ -13,7 +13,7 @@ use std::path::Path;
 #[test]
 fn every_changed_bit_of_an_order_is_noticed() {
     let shared = PathBuf::from("/scratch/a run\n of two");
-    let order = Order { shared, generation: 17, complete: 15, folder: u64::MAX };
+    let order = Order { shared, generation: 17, complete: 15, folder: u64::MAX, packs: true };
     let bytes = order.to_bytes();
     assert_eq!(Order::of_bytes(&bytes), Some(order));
     for bit in 0..8 * bytes.len() {
@@ -22,7 +22,8 @@ fn every_changed_bit_of_an_order_is_noticed() {
         assert_eq!(Order::of_bytes(&changed), None, "bit {bit}");
     }
     (0..bytes.len()).for_each(|length| assert_eq!(Order::of_bytes(&bytes[..length]), None));
-    let relative = Order { shared: "scratch".into(), generation: 0, complete: 0, folder: 0 };
+    let relative =
+        Order { shared: "scratch".into(), generation: 0, complete: 0, folder: 0, packs: false };
     assert_eq!(Order::of_bytes(&relative.to_bytes()), None);
 }
 
@@ -38,7 +39,7 @@ fn alone(value: i64) -> Result<i64> {
 fn two_levels(name: &str) -> (PathBuf, Store) {
     let path = folder(name);
     let mut store = Store::open(&path.join("node"), 0, 1, false).unwrap();
-    store.share(&path.join("shared")).unwrap();
+    store.share(&path.join("shared"), false).unwrap();
     (path, store)
 }
 
@@ -86,7 +87,7 @@ fn a_copy_has_the_bytes_of_the_generation_and_two_are_kept() {
     drop(store);
     fs::remove_dir_all(&near).unwrap();
     let mut store = Store::open(&near, 0, 1, false).unwrap();
-    store.share(&shared).unwrap();
+    store.share(&shared, false).unwrap();
     let found = store.newest(&fingerprint(300), &mut alone).unwrap().unwrap();
     assert_eq!((found.header.shot, found.origin.generation), (6, number));
     assert!(publish(&mut store, 7) > number, "a number is given once");
@@ -134,9 +135,9 @@ fn folders_that_cannot_be_levels_are_named() {
     let path = folder("one-level");
     let mut store = Store::open(&path, 0, 1, false).unwrap();
     let same = path.join("..").join(path.file_name().unwrap());
-    let error = store.share(&same).unwrap_err();
+    let error = store.share(&same, false).unwrap_err();
     assert!(error.message.contains("are one folder"), "{error}");
-    let error = store.share("/proc/none".as_ref()).unwrap_err();
+    let error = store.share("/proc/none".as_ref(), false).unwrap_err();
     assert!(error.message.contains("/proc/none"), "{error}");
     fs::remove_dir_all(path).unwrap();
 }
@@ -150,7 +151,7 @@ fn a_clone_gets_a_shared_folder_of_its_own() {
     next(&mut store, 1).1.unwrap().ship(&mut all).unwrap();
     store.clone_to(&kept).unwrap();
     let mut begun = Store::open(&kept, 0, 1, false).unwrap();
-    let error = begun.share(&shared).unwrap_err();
+    let error = begun.share(&shared, false).unwrap_err();
     for text in [
         "shared has restart files of a run",
         "kept, such as a clone",
@@ -158,13 +159,13 @@ fn a_clone_gets_a_shared_folder_of_its_own() {
     ] {
         assert!(error.message.contains(text), "{text}: {error}");
     }
-    begun.share(&path.join("other")).unwrap();
+    begun.share(&path.join("other"), false).unwrap();
     drop((store, begun));
     // The run itself, also with a torn order, and one without files of its own.
     let node = path.join("node");
     fs::write(node.join(FileName::Order.text(0)), "torn").unwrap();
-    Store::open(&node, 0, 1, false).unwrap().share(&shared).unwrap();
-    Store::open(&path.join("new"), 0, 1, false).unwrap().share(&shared).unwrap();
+    Store::open(&node, 0, 1, false).unwrap().share(&shared, false).unwrap();
+    Store::open(&path.join("new"), 0, 1, false).unwrap().share(&shared, false).unwrap();
     fs::remove_dir_all(path).unwrap();
 }
 
@@ -198,7 +199,7 @@ fn copies_of_a_node_that_was_taken_for_lost_are_not_those_of_the_run() {
     let old: Vec<_> = (1..=3).map(|shot| next(&mut store, shot).1.unwrap()).collect();
     drop(store);
     let mut store = Store::open(&path.join("other node"), 0, 1, false).unwrap();
-    store.share(&shared).unwrap();
+    store.share(&shared, false).unwrap();
     assert_eq!(old[0].ship(&mut all).unwrap().generations, 3, "the late copies");
     let copy = |number| right(&shared, 0, number);
     for shot in 11..=14 {
@@ -214,7 +215,7 @@ fn copies_of_a_node_that_was_taken_for_lost_are_not_those_of_the_run() {
 /// Opens the store of a rank of two that has its node in `near`.
 fn open(near: &Path, shared: &Path, rank: u32) -> Store {
     let mut store = Store::open(near, rank, 2, false).unwrap();
-    store.share(shared).unwrap();
+    store.share(shared, false).unwrap();
     store
 }
 
@@ -259,7 +260,7 @@ fn a_shared_folder_that_was_away_keeps_what_it_has() {
     let (near, shared, away) = (path.join("node"), path.join("shared"), path.join("away"));
     let again = || {
         let mut store = Store::open(&near, 0, 1, false).unwrap();
-        store.share(&shared).unwrap();
+        store.share(&shared, false).unwrap();
         store
     };
     next(&mut store, 1).1.unwrap().ship(&mut all).unwrap();
@@ -382,7 +383,7 @@ fn the_newest_generation_on_any_mix_of_levels_is_found() {
             if number == 0 && is_lost(&nodes, &shared, last) {
                 ranks(count, |rank, agree| {
                     let mut store = Store::open(&nodes[rank as usize], rank, count, false).unwrap();
-                    store.share(&shared).unwrap();
+                    store.share(&shared, false).unwrap();
                     let error = store.newest(&fingerprint(300), agree).err().unwrap();
                     assert!(error.message.contains("is complete on all ranks"), "{error}");
                 });
@@ -393,7 +394,7 @@ fn the_newest_generation_on_any_mix_of_levels_is_found() {
             let told = ranks(count, |rank, agree| {
                 let random = &mut Random(seeds[rank as usize]);
                 let mut store = Store::open(&nodes[rank as usize], rank, count, false).unwrap();
-                store.share(&shared).unwrap();
+                store.share(&shared, false).unwrap();
                 let found = store.newest(&fingerprint(300), agree).unwrap();
                 let found = found.map_or((0, 0), |r| (r.origin.generation, r.header.shot));
                 assert_eq!(found, (number, shot), "seed {seed}");

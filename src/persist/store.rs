@@ -100,7 +100,8 @@ impl Store {
     /// Gives the store a second level: a folder that outlives the node, such as one of a parallel file
     /// system. A [`Shipper`] copies generations there. To be called before the first generation is begun. Fails if
     /// both folders have generations and nothing was to be copied from the one to the other: they are of two runs.
-    pub fn share(&mut self, dir: &Path) -> Result<()> {
+    /// With `packs`, the copies are packed without loss.
+    pub fn share(&mut self, dir: &Path, packs: bool) -> Result<()> {
         let level = Level::open(dir, self.near.rank, self.strict)?;
         if level.is_same_folder(&self.near)? {
             return fail!(
@@ -122,7 +123,7 @@ impl Store {
             );
         }
         self.next = self.next.max(1 + level.last_number()?);
-        let order = Order::begin(&self.near, &level)?;
+        let order = Order::begin(&self.near, &level, packs)?;
         let is_shipped = is_copied(&self.near, &level, order.generation);
         self.shared = Some(Shared { level, order, is_shipped });
         Ok(())

@@ -4,10 +4,8 @@
 use crate::device::{AppField, AppMemory, Device, Place, PIECE};
 use crate::error::{fail, Error, Result};
 use crate::fallible_vec::{filled, push};
-use crate::files::hash;
 use crate::layout::Field;
 use crate::persist::{Kind, Name, Reader, RecordHead, Writer};
-use crate::scalar::Scalar;
 
 /// Memory of the application that restart files keep.
 pub struct Array {
@@ -25,41 +23,17 @@ impl Array {
         self.field.memory.map_or_else(none, Ok)
     }
 
-    /// The head of the array's record. Its number `ts` tells the shape.
+    /// The head of the array's record.
     fn head(&self) -> RecordHead {
         let bytes = self.field.field.bytes().unwrap_or(0);
         RecordHead {
             kind: Kind::Array,
             name: self.name,
-            ts: shape_number(&self.field.field),
+            ts: 0,
             codec: 0,
             raw_bytes: bytes,
             stored_bytes: bytes,
         }
-    }
-}
-
-/// Returns the number that stands for type and extents of an array in its record: a hash of them.
-pub fn shape_number(Field { n, scalar, .. }: &Field) -> i64 {
-    hash(n.iter().flat_map(|n| n.to_le_bytes()).chain([*scalar as u8])) as i64
-}
-
-/// Describes the array of a record, which has another shape than `field`. The record holds the number
-/// of bytes and a hash of the shape, which is found if the array has the extents of `field` in some
-/// order, or has them but for the first one.
-fn shape_of_record(head: &RecordHead, field: &Field) -> String {
-    let [n1, n2, n3] = field.n;
-    let orders =
-        [[n1, n2, n3], [n1, n3, n2], [n2, n1, n3], [n2, n3, n1], [n3, n1, n2], [n3, n2, n1]];
-    let shapes = Scalar::ALL.into_iter().flat_map(|scalar| {
-        let line = head.stored_bytes / scalar.bytes();
-        let others = orders.map(|[_, b, c]| [line.checked_div(b * c).unwrap_or(0), b, c]);
-        let all = orders.into_iter().chain(others).chain([[line, 1, 1]]);
-        all.map(move |n| Field { n, scalar, previous_of: None })
-    });
-    match shapes.into_iter().find(|shape| shape_number(shape) == head.ts) {
-        Some(shape) => format!("as {shape}"),
-        None => format!("with {} bytes and in another shape", head.stored_bytes),
     }
 }
 
@@ -110,20 +84,27 @@ pub(super) fn match_arrays<'a>(
         let records = reader.records.iter().enumerate();
         records.filter(|(_, record)| record.head.kind == Kind::Array)
     };
+    let shapes = reader.shapes()?;
     let mut found = Vec::new();
     for array in arrays.iter().filter(|array| within || !array.changes_within) {
-        let (name, head) = (array.name, array.head());
-        let Some((k, record)) = records().find(|(_, record)| record.head.name == name) else {
+        let (name, field) = (array.name, Field { previous_of: None, ..array.field.field });
+        let Some((k, _)) = records().find(|(_, record)| record.head.name == name) else {
             return fail!(Shape, "array {name}: the generation does not hold it; give the arrays with which it was written");
         };
-        if (record.head.ts, record.head.stored_bytes) != (head.ts, head.stored_bytes) {
-            return fail!(
-                Shape,
-                "array {name} is {} ({} bytes), and was written {}: give it the extents and the type with which it was written",
-                array.field.field,
-                head.stored_bytes,
-                shape_of_record(&record.head, &array.field.field)
-            );
+        match shapes.of_raw(&reader.records, k).first().map(|at| at.field) {
+            Some(written) if written == field => {}
+            Some(written) => {
+                return fail!(
+                    Shape,
+                    "array {name} is {field}, and was written as {written}: give it the extents and the type with which it was written"
+                )
+            }
+            None => {
+                return fail!(
+                    Stream,
+                    "array {name}: the generation does not tell its type and extents: another program wrote it"
+                )
+            }
         }
         push(&mut found, (k, array))?;
     }

@@ -132,6 +132,9 @@ fn failed(path: PathBuf, error: io::Error) -> Error {
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
             "name a folder in which this process may write"
         }
+        ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
+            "a file has this name, and states go into a folder: name another one"
+        }
         _ => "name another folder",
     };
     of(Code::Io, format_args!("{}: {error}: {remedy}", path.display()))

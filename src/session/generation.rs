@@ -8,10 +8,13 @@ use crate::choice::Cut;
 use crate::codec::{Method, Settings, CODECS};
 use crate::device::Stream;
 use crate::error::{fail, text, Code, Result};
-use crate::fallible_vec::{copied, push};
+use crate::fallible_vec::push;
 use crate::files::hash;
 use crate::layout::Field;
-use crate::persist::{Fingerprint, Header, Kind, Meaning, Name, Reader, RecordHead};
+use crate::persist::{
+    Fingerprint, Header, Kind, Meaning, Name, Reader, RecordHead, Shapes, PREVIOUS_LEVEL, SHAPES,
+    SNAPSHOT,
+};
 use crate::plan::Kept;
 use crate::stop;
 use crate::tier::Stored;
@@ -19,20 +22,14 @@ use std::time::Instant;
 
 /// The name of the record that holds the position of the shot.
 const POSITION: &str = "gpuzip position";
-/// The name of a record that holds a state, or its time level alone.
-pub const SNAPSHOT: &str = "snapshot";
-/// The name of a record that holds the previous time level of a state.
-pub const PREVIOUS_LEVEL: &str = "previous level";
 /// The name of the fingerprint's value that stands for types, extents and roles of the fields of a state.
-pub const FIELDS: &str = "fields";
+const FIELDS: &str = "fields";
 /// The start of the names that arrays of the application cannot have.
 const OWN_NAMES: &str = "gpuzip ";
 /// The name of the record that holds the checksums of the live state's level, 8 bytes each.
 const LEVEL_SUMS: &str = "gpuzip level checksums";
 /// Most shapes of fields that a message lists.
 const MOST_SHAPES: usize = 8;
-/// Most bytes of a record of the library's own.
-const LONGEST_RECORD: u64 = 1 << 16;
 
 /// What `persist_write` is asked to write.
 #[derive(Clone, Copy)]
@@ -122,7 +119,8 @@ impl Session {
     /// ask it.
     fn write_now(&mut self, persist: &mut Persist, asked: Asked, is_stopping: bool) -> Result<()> {
         let is_between = self.is_between_shots();
-        let prepared = self.prepare(asked, is_between || is_stopping);
+        let kept = self.keep_stages(persist);
+        let prepared = kept.and_then(|()| self.prepare(asked, is_between || is_stopping));
         let begin = persist.together(prepared)?;
         let (all, none) = (persist.all(is_between)?, persist.all(!is_between)?);
         if !all && !none {
@@ -202,6 +200,10 @@ impl Session {
         let header = Header { fingerprint: self.fingerprint()?, shot, it };
         let mut writer = persist.store()?.begin(header)?;
         let mut arrays = arrays.iter().filter(|array| it >= 0 || !array.changes_within);
+        let shape = |array: &Array| Field { previous_of: None, ..array.field.field };
+        let of_arrays = arrays.clone().map(shape);
+        let shapes =
+            Shapes { state: self.basis.layout.fields.clone(), arrays: of_arrays.collect() };
         let codec = self.codec_number();
         let parts = match self.tiers().storage.cut {
             Cut::Whole => vec![self.basis.layout.raw_bytes],
@@ -245,6 +247,7 @@ impl Session {
         if !sums.is_empty() {
             put_own(LEVEL_SUMS, &sums)?;
         }
+        put_own(SHAPES, &shapes.to_bytes()?)?;
         put_own(POSITION, &position.to_bytes())?;
         let finished = writer.finish()?;
         let (generation, bytes) = (finished.generation(), finished.bytes());
@@ -332,7 +335,7 @@ impl Session {
                 }
             }
             self.resume(position, &snapshots, stream, |k, sink| reader.read(numbers[k], sink))?;
-            let words = own_record(reader, LEVEL_SUMS)?.unwrap_or_default();
+            let words = reader.own(LEVEL_SUMS)?.unwrap_or_default();
             let words: Vec<u64> =
                 words.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
             self.engine()?.call(stream, "restart", |engine| engine.tiers.take_sums(&words))?;
@@ -352,7 +355,7 @@ impl Session {
 
 /// Returns the number that stands for types, extents and roles of the fields of a state in the fingerprint of a
 /// generation: a hash of them.
-pub fn fields_number(fields: &[Field]) -> u64 {
+fn fields_number(fields: &[Field]) -> u64 {
     let numbers = fields.iter().flat_map(|field| {
         let role = field.previous_of.map_or(0, |field| field + 1);
         field.n.into_iter().chain([field.scalar as u64, role.into()])
@@ -403,24 +406,9 @@ fn head_of(stored: Stored, codec: u32, raw_bytes: u64) -> Result<RecordHead> {
     })
 }
 
-/// Reads a record of the library's own; `None` if the generation does not hold it.
-fn own_record(reader: &Reader, name: &str) -> Result<Option<Vec<u8>>> {
-    let name = Name::new(name)?;
-    let is_it = |head: &RecordHead| head.kind == Kind::Other && head.name == name;
-    let found = reader.records.iter().position(|record| is_it(&record.head));
-    let is_short = |k: &usize| reader.records[*k].head.stored_bytes <= LONGEST_RECORD;
-    let Some(k) = found.filter(is_short) else { return Ok(None) };
-    let mut bytes = Vec::new();
-    reader.read(k, &mut |piece| {
-        bytes.extend_from_slice(&copied(piece)?);
-        Ok(())
-    })?;
-    Ok(Some(bytes))
-}
-
 /// Reads the position of the shot.
 fn position_of(reader: &Reader) -> Result<Position> {
-    let Some(bytes) = own_record(reader, POSITION)? else {
+    let Some(bytes) = reader.own(POSITION)? else {
         return fail!(
             Stream,
             "the generation does not say where the run stopped: another program wrote it"

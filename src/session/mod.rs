@@ -38,10 +38,9 @@ use std::sync::Arc;
 use std::time::Instant;
 use timeline::Watch;
 
-pub use array::{shape_number, Array};
+pub use array::Array;
 pub use basis::{estimate, Estimate};
-pub use generation::{fields_number, FIELDS, PREVIOUS_LEVEL, SNAPSHOT};
-pub use persist::{AgreeMin, Due, Persist, Published};
+pub use persist::{AgreeMin, Due, Persist, RunStage};
 pub use restart::Position;
 
 /// A session: what the C handle `gpuzip_t` stands for.

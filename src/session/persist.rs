@@ -3,8 +3,9 @@
 use super::Session;
 use crate::device::{in_background, processor_time, Thread};
 use crate::error::{fail, Result};
+use crate::fallible_vec::push;
 use crate::guarded::locked;
-use crate::persist::{Fingerprint, Finished, Line, Reader, Shipper, Store};
+use crate::persist::{Fingerprint, Finished, Line, Name, Reader, Shipper, Store};
 use crate::process::Process;
 use crate::stop;
 use std::path::Path;
@@ -15,8 +16,18 @@ use std::time::{Duration, Instant};
 /// Finds the minimum over all ranks of a number that each rank gives.
 pub type AgreeMin = Box<dyn FnMut(i64) -> Result<i64> + Send>;
 
-/// Is told of each generation that is on the disk: its file, and what it is of.
-pub type Published = Box<dyn FnMut(&Path, Line) -> Result<()> + Send>;
+/// What a stage does with each generation that is on the disk: its file, and what it is of.
+pub type RunStage = Box<dyn FnMut(&Path, Line) -> Result<()> + Send>;
+
+/// The stage that packs copies without loss, in the key `persist_stages`.
+const COMPRESS: &str = "compress";
+
+/// A stage that generations pass when they are on the disk.
+struct Stage {
+    name: Name,
+    priority: i32,
+    run: RunStage,
+}
 
 /// What `persist_due` found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +52,8 @@ pub struct Persist {
     overhead: f64,
     ranks: u32,
     agree_min: AgreeMin,
-    /// The application's function for published generations, when no publication is under way.
-    told: Option<Published>,
+    /// The application's stages by their priority, when no publication is under way.
+    stages: Vec<Stage>,
     /// Whether there is a shared level, and whether all ranks are known to say the same.
     is_shared: bool,
     has_agreed: bool,
@@ -86,7 +97,7 @@ struct Publishing {
 struct Publication {
     store: Option<Store>,
     finished: Option<Finished>,
-    told: Option<Published>,
+    stages: Vec<Stage>,
     /// The number of the published generation.
     generation: Option<Result<u64>>,
     time: Duration,
@@ -115,10 +126,15 @@ fn publish(shared: &Mutex<Publication>) {
     if let (Some(store), Some(finished)) = (&mut given.store, given.finished.take()) {
         let line = finished.line();
         let published = store.publish(finished);
-        if let (Ok(generation), Some(told)) = (&published, &mut given.told) {
-            let file = store.file(*generation);
-            let (place, result) = (file.display(), told(&file, line));
-            result.unwrap_or_else(|error| log::warn!("{place}: {error}"));
+        if let Ok(generation) = published {
+            let file = store.file(generation);
+            let place = file.display();
+            for Stage { name, run, .. } in &mut given.stages {
+                if let Err(error) = run(&file, line) {
+                    log::warn!("{place}: stage {name}: {error}");
+                    break;
+                }
+            }
         }
         given.generation = Some(published);
         given.processor = processor_time().saturating_sub(processor);
@@ -146,7 +162,7 @@ impl Persist {
             overhead,
             ranks,
             agree_min,
-            told: None,
+            stages: Vec::new(),
             has_agreed: ranks == 1,
             next: None,
             bandwidth: ASSUMED_BANDWIDTH,
@@ -217,8 +233,8 @@ impl Persist {
         let (bytes, held_bytes) = (finished.bytes(), finished.held_bytes());
         self.store()?;
         let (store, finished) = (self.store.take(), Some(finished));
-        let told = self.told.take();
-        let given = Publication { store, finished, told, ..Publication::default() };
+        let stages = std::mem::take(&mut self.stages);
+        let given = Publication { store, finished, stages, ..Publication::default() };
         let shared = Arc::new(Mutex::new(given));
         let theirs = shared.clone();
         let thread = match Thread::start(c"gpuzip-persist", move || publish(&theirs)) {
@@ -246,7 +262,7 @@ impl Persist {
             return fail!(Panic, "internal error, please report it: a generation was not published, and this session writes no more of them");
         };
         self.store = Some(store);
-        self.told = left.told.take();
+        self.stages = std::mem::take(&mut left.stages);
         self.published = generation?;
         (self.generations, self.bytes) = (self.generations + 1, self.bytes + bytes);
         self.held_bytes += held_bytes;
@@ -430,19 +446,60 @@ impl Session {
         let overhead = if restart.overhead == 0.0 { DEFAULT_OVERHEAD } else { restart.overhead };
         let mut store = Store::open(dir, rank, ranks, restart.strict)?;
         store.whole_every(restart.whole_every);
-        if let Some(dir) = &restart.shared_folder {
-            store.share(dir)?;
+        let packs = restart.stages.iter().any(|name| name.as_str() == COMPRESS);
+        match &restart.shared_folder {
+            Some(dir) => store.share(dir, packs)?,
+            None if packs => {
+                return fail!(
+                    Config,
+                    "persist_stages has the stage {COMPRESS}, which packs copies, and persist_shared_dir is not set: name the folder of the copies, or leave {COMPRESS} out"
+                )
+            }
+            None => {}
         }
         self.persist = Some(Box::new(Persist::new(Some(store), overhead, ranks, agree_min)));
         Ok(())
     }
 
-    /// Has `published` told of every generation that is on the disk, in the thread that has put it there.
-    pub fn persist_published(&mut self, published: Option<Published>) -> Result<()> {
+    /// Has every generation pass a stage when it is on the disk, in the thread that has put it there.
+    pub fn persist_stage(&mut self, name: Name, priority: i32, run: RunStage) -> Result<()> {
         self.with_persist(|_, persist| {
-            persist.told = published;
+            let is_between = |c: char| c == ',' || c.is_whitespace();
+            if name.as_str() == COMPRESS || name.as_str().contains(is_between) {
+                return fail!(
+                    Argument,
+                    "a stage of the name \"{name}\": {COMPRESS} is the library's own, and names have no commas and no spaces"
+                );
+            }
+            if persist.stages.iter().any(|stage| stage.name == name) {
+                return fail!(Argument, "a stage of the name {name} is registered already");
+            }
+            if persist.generations > 0 || persist.publishing.is_some() {
+                return fail!(State, "a generation was written already: register stages before the first gpuzip_persist_write");
+            }
+            push(&mut persist.stages, Stage { name, priority, run })?;
+            persist.stages.sort_by_key(|stage| stage.priority);
             Ok(())
         })
+    }
+
+    /// Keeps the stages that the configuration asks for. Fails if it asks for one that nobody has registered.
+    pub(super) fn keep_stages(&self, persist: &mut Persist) -> Result<()> {
+        let asked = &self.basis.job.config.restart.stages;
+        if asked.is_empty() || persist.generations > 0 || persist.publishing.is_some() {
+            return Ok(());
+        }
+        let is_known = |name: &&Name| {
+            name.as_str() == COMPRESS || persist.stages.iter().any(|stage| stage.name == **name)
+        };
+        if let Some(name) = asked.iter().find(|name| !is_known(name)) {
+            return fail!(
+                Config,
+                "persist_stages has the stage {name}, which is not registered: call gpuzip_persist_stage_register, or leave {name} out"
+            );
+        }
+        persist.stages.retain(|stage| asked.contains(&stage.name));
+        Ok(())
     }
 
     /// Lends the restart files to `body`.

@@ -42,7 +42,7 @@ layouts! {
         disk_budget 136, policy 144, error_bound_mode 148, error_bound 152, nonfinite 160, max_in_flight 164, range_actions 168,
         snapshot_rule 172, schedule_chunk 176, uniform_reading 180, zero_copy 184, link_bandwidth 192, profile_path 200, trace_out 208, persist_dir 216,
         persist_overhead 224, stop_budget_s 232, shared_levels 240, mixed_storage 244, adjoint_every 248, difference_bound 252, reserved_huge_pages 256, strict 260,
-        disk_path 264, device_reserve 272, codec_threads 280, sequences 284, quality 288, fill_value 296, sweeps 304, check 308, persist_shared_dir 312, persist_whole_every 320, reserved0 324, reserved 328;
+        disk_path 264, device_reserve 272, codec_threads 280, sequences 284, quality 288, fill_value 296, sweeps 304, check 308, persist_shared_dir 312, persist_whole_every 320, reserved0 324, persist_stages 328, reserved 336;
     gpuzip_stats_t, 280: struct_size 0, forward_steps 8, saves 16, restores 24, backward_steps 32, hits 40, misses 48, prefetches 56,
         late_prefetches 64, h2d 72, d2h 80, h2d_bytes 88, d2h_bytes 96, disk_bytes 104, write_backs_avoided 112, raw_bytes 120,
         stored_bytes 128, peak_device_bytes 136, peak_host_bytes 144, forward 152, backward 160, save 168, restore 176, compress 184,
@@ -58,7 +58,7 @@ layouts! {
         decompress_gbs 104, ratio 112, worst_ratio 120, both_gbs 128, idle_processors 136, sequences 144, reserved0 148, reserved 152;
     gpuzip_callbacks_t, 80: struct_size 0, user 8, forward 16, backward 24, locate 32, observe 40, backward_range 48, reserved 56;
     gpuzip_array_t, 104: name 0, field 8, scope 80, reserved0 84, reserved 88;
-    gpuzip_persist_options_t, 64: struct_size 0, rank 8, ranks 12, agree_min 16, user 24, published 32, reserved 40;
+    gpuzip_persist_options_t, 64: struct_size 0, rank 8, ranks 12, agree_min 16, user 24, reserved 32;
     gpuzip_generation_t, 72: struct_size 0, generation 8, shot 16, it 24, bytes 32, reserved 40;
     gpuzip_codec_result_t, 32: bytes 0, status 8, field 12, count 16, reserved 24;
     gpuzip_codec_plugin_t, 80: struct_size 0, name 8, user 16, max_bytes 24, compress 32, decompress 40, device_compress 48,

@@ -80,7 +80,7 @@ void count_refusal(int32_t status)
       "disk_budget", "disk_path", "policy", "error_bound", "nonfinite", "snapshot_rule",
       "schedule_chunk", "zero_copy", "shared_levels", "mixed_storage", "adjoint_every", "steps",
       "codec_threads", "sequences", "quality", "fill_value", "sweeps", "check", "persist_shared_dir",
-      "persist_whole_every"};
+      "persist_whole_every", "persist_stages"};
   char text[200];
   size_t n = 0;
   int named = 0;

@@ -275,4 +275,5 @@ void choose(job_t *job)
   random_t random = *r; /* the choices of the rest stay as they are */
   if (job->persist && once_in(&random, 3)) c->persist_shared_dir = job->shared;
   if (job->persist && once_in(&random, 2)) c->persist_whole_every = (int32_t)between(&random, 2, 6);
+  if (c->persist_shared_dir != NULL && once_in(&random, 2)) c->persist_stages = "compress";
 }

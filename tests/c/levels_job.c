@@ -150,7 +150,7 @@ identity_t identity_of(int descriptor)
 /* Notes which older generations hold a part of a generation: its index says so, from byte 48 of each entry on. */
 static void note_needed(file_t *file, int descriptor)
 {
-  enum { ENTRY = 144, FOOTER = 56 };
+  enum { ENTRY = 152, FOOTER = 56 };
   const off_t end = lseek(descriptor, 0, SEEK_END) - FOOTER;
   int64_t index[2] = {0, 0}, number;
   int n = 0;

@@ -9,7 +9,7 @@ use super::draw::Draw;
 const HEADER: usize = 96;
 const HEADER_END: usize = 8;
 const VALUE: usize = 88;
-const ENTRY: usize = 144;
+const ENTRY: usize = 152;
 const FOOTER: usize = 56;
 
 /// Returns a number in place of `was`: an extreme one, or one that differs little.
@@ -49,7 +49,7 @@ impl Hostile {
         let footer = bytes.last_chunk().unwrap();
         let index = &bytes[u64_at(footer, 8) as usize..bytes.len() - FOOTER];
         let record = |entry: &[u8; ENTRY]| {
-            let (offset, stored) = (u64_at(entry, 16) as usize, u64_at(entry, 24) as usize);
+            let (offset, stored) = (u64_at(entry, 16) as usize, u64_at(entry, 64) as usize);
             (*entry, bytes[offset..offset + stored].to_vec())
         };
         let header = u32::from_le_bytes(bytes[16..20].try_into().unwrap()) as usize;
@@ -83,8 +83,13 @@ impl Hostile {
         let mut bytes = self.header.clone();
         for (entry, payload) in &mut self.records {
             entry[16..24].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
-            entry[24..32].copy_from_slice(&(payload.len() as u64).to_le_bytes());
-            entry[40..44].copy_from_slice(&crc32c::crc32c(payload).to_le_bytes());
+            let length = (payload.len() as u64).to_le_bytes();
+            entry[64..72].copy_from_slice(&length);
+            // What a packed record is before it was packed is not known here.
+            if entry[44] == 0 {
+                entry[24..32].copy_from_slice(&length);
+                entry[40..44].copy_from_slice(&crc32c::crc32c(payload).to_le_bytes());
+            }
             bytes.extend_from_slice(payload);
             entries.push(*entry);
         }
@@ -92,7 +97,7 @@ impl Hostile {
         // One time in four, an entry lies about where its payload is, or how long.
         if draw.below(4) == 0 && !entries.is_empty() {
             let entry = draw.below(entries.len());
-            put(&mut entries[entry], [16, 24][draw.below(2)], 8, draw);
+            put(&mut entries[entry], [16, 24, 64][draw.below(3)], 8, draw);
         }
         entries.iter().for_each(|entry| bytes.extend_from_slice(entry));
         self.seal(bytes, index, draw)
@@ -139,9 +144,10 @@ impl Hostile {
             }
             _ if self.records.is_empty() => {}
             3 | 4 => {
-                let fields =
-                    [(0, 4), (4, 4), (8, 8), (32, 8), (48, 8), (56, 8), (64, 1), (64, 8), (143, 1)];
-                let (at, width) = fields[draw.below(fields.len())];
+                let names = [(72, 1), (72, 8), (151, 1)];
+                let numbers = [(0, 4), (4, 4), (8, 8), (32, 8), (44, 1), (48, 8), (56, 8)];
+                let at = draw.below(names.len() + numbers.len());
+                let (at, width) = *names.iter().chain(&numbers).nth(at).unwrap();
                 put(&mut self.records[record].0, at, width, draw);
             }
             5 => drop(self.records.remove(record)),

@@ -140,6 +140,7 @@ fn calls_on(Handles { session: h, schedule: s }: Handles) -> Vec<(&'static str, 
         gpuzip_fingerprint(h, &mut bytes);
         gpuzip_agree(h, Some(alone), null_mut());
         gpuzip_persist_open(h, std::ptr::null());
+        gpuzip_persist_stage_register(h, c"stage".as_ptr(), 0, None, null_mut());
         gpuzip_persist_due(h, &mut due);
         gpuzip_persist_write(h, 0, std::ptr::null(), 0, null_mut());
         gpuzip_persist_wait(h);

@@ -3,17 +3,16 @@
 use super::decode::{Decoder, Values};
 use super::folder::{Found, Generation};
 use super::out::{Npy, Out};
-use super::shapes;
 use super::show::{codec, place};
-use crate::codec::dims;
 use crate::options::{at_least_one, refuse};
 use clap::Args;
 use gpuzip::error::{Code, Error, Result};
-use gpuzip::layout::{aligned, Field, Layout};
+use gpuzip::layout::Field;
 use gpuzip::npy;
-use gpuzip::persist::{self, FileName, Header, Kind, Reader, Record, RecordHead};
+use gpuzip::persist::{
+    self, FieldAt, FileName, Header, Kind, Reader, Record, RecordHead, Shapes, PREVIOUS_LEVEL,
+};
 use gpuzip::scalar::Scalar;
-use gpuzip::session::PREVIOUS_LEVEL;
 use serde_json::{json, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -31,38 +30,10 @@ pub struct ExtractOptions {
     /// Extract the snapshots of every K-th stored state only
     #[arg(long, value_name = "K", requires = "extract", value_parser = at_least_one, default_value_t = 1, hide_default_value = true, allow_hyphen_values = true)]
     every: u32,
-    /// Type and extents, the fastest first, of a raw record that does not tell them; of snapshots once for
-    /// each field, in order
-    #[arg(long, value_name = "NAME=TYPE:N1,N2,N3", requires = "extract", value_parser = shape)]
-    shape: Vec<(String, Field)>,
 }
 
 fn type_name(scalar: Scalar) -> String {
     scalar.name().trim_start_matches("GPUZIP_TYPE_").to_lowercase()
-}
-
-/// Parses `NAME=TYPE:N1,N2,N3`.
-fn shape(text: &str) -> std::result::Result<(String, Field), String> {
-    let parts =
-        text.rsplit_once('=').and_then(|(name, shape)| Some((name, shape.split_once(':')?)));
-    let Some((name, (of, extents))) = parts else {
-        return Err("write NAME=TYPE:N1,N2,N3, such as image=f32:300,200".into());
-    };
-    let names = Scalar::ALL.map(type_name).join(", ");
-    let scalar = Scalar::ALL.into_iter().find(|scalar| type_name(*scalar) == of);
-    let scalar = scalar.ok_or_else(|| format!("type {of:?}: use one of {names}"))?;
-    Ok((name.into(), Field { n: dims(extents)?, scalar, previous_of: None }))
-}
-
-/// Where type and extents of a file are from.
-#[derive(Clone, Copy, PartialEq)]
-enum Told {
-    /// From the generation.
-    Here,
-    /// From `--shape`.
-    Option,
-    /// From nothing: the file has bytes.
-    Nowhere,
 }
 
 /// A file that was written.
@@ -73,14 +44,8 @@ struct Written {
     /// The number of the field in the state, where a snapshot has several.
     number: Option<u16>,
     field: Field,
-    told: Told,
-}
-
-/// A field in a raw record: its number, and where it begins.
-struct At {
-    number: u16,
-    field: Field,
-    offset: u64,
+    /// Whether the generation tells the shape; if not, the file has bytes.
+    is_known: bool,
 }
 
 /// The generation of a rank.
@@ -128,7 +93,9 @@ pub fn run(path: &Path, to: &Path, options: &ExtractOptions) -> Result<Vec<Extra
             1 => PathBuf::new(),
             _ => out.folder(&format!("rank-{rank:06}"))?,
         };
-        let mut extraction = Extraction { reader, options, out: &mut out, folder, files: vec![] };
+        let shapes = reader.shapes()?;
+        let mut extraction =
+            Extraction { reader, options, shapes, out: &mut out, folder, files: vec![] };
         extraction.arrays()?;
         extraction.snapshots()?;
         let mut files = extraction.files;
@@ -170,9 +137,7 @@ fn of_folder(path: &Path) -> Result<Vec<Source>> {
 impl ExtractOptions {
     /// Fails if an option names a record that no file has: it is probably a mistake.
     fn check_names(&self, sources: &[Source]) -> Result<()> {
-        let shapes = self.shape.iter().map(|(name, _)| ("--shape", name));
-        let records = self.record.iter().map(|name| ("--record", name));
-        let mut missing: Vec<(&str, &String)> = records.chain(shapes).collect();
+        let mut missing: Vec<&String> = self.record.iter().collect();
         for source in sources {
             if missing.is_empty() {
                 break;
@@ -181,12 +146,12 @@ impl ExtractOptions {
             let is_it = |record: &Record, name: &str| {
                 record.head.kind != Kind::Other && record.head.name.as_str() == name
             };
-            missing.retain(|(_, name)| !records.iter().any(|record| is_it(record, name)));
+            missing.retain(|name| !records.iter().any(|record| is_it(record, name)));
         }
         match missing.first() {
             None => Ok(()),
-            Some((option, name)) => refuse(format!(
-                "{option} {name}: the generation has no array and no snapshot of this name; --records lists them"
+            Some(name) => refuse(format!(
+                "--record {name}: the generation has no array and no snapshot of this name; --records lists them"
             )),
         }
     }
@@ -194,39 +159,13 @@ impl ExtractOptions {
     fn takes(&self, head: &RecordHead) -> bool {
         self.record.is_empty() || self.record.iter().any(|name| name == head.name.as_str())
     }
-
-    /// The fields that `--shape` says a record has.
-    fn given(&self, head: &RecordHead) -> Vec<Field> {
-        let given = self.shape.iter().filter(|(name, _)| name == head.name.as_str());
-        given.map(|(_, field)| *field).collect()
-    }
-
-    /// Fails if `--shape` says something else of a record than the generation.
-    fn check_given(&self, head: &RecordHead, known: impl Iterator<Item = Field>) -> Result<()> {
-        let (given, known) = (self.given(head), known.map(shape_of).collect::<Vec<_>>());
-        if given.is_empty() || given == known {
-            return Ok(());
-        }
-        let known: Vec<String> = known.iter().map(text).collect();
-        refuse(format!("--shape {}: the generation says {}", head.name, known.join(" and ")))
-    }
-}
-
-/// A field without its role.
-fn shape_of(field: Field) -> Field {
-    Field { previous_of: None, ..field }
-}
-
-/// Type and extents as `--shape` takes them.
-fn text(field: &Field) -> String {
-    let [n1, n2, n3] = field.n;
-    format!("{}:{n1},{n2},{n3}", type_name(field.scalar))
 }
 
 /// The extraction of one file.
 struct Extraction<'a> {
     reader: &'a Reader,
     options: &'a ExtractOptions,
+    shapes: Shapes,
     out: &'a mut Out,
     /// Below the folder of the output.
     folder: PathBuf,
@@ -240,19 +179,13 @@ impl Extraction<'_> {
             if head.kind != Kind::Array || !self.options.takes(head) {
                 continue;
             }
-            // No session writes arrays through a codec.
-            let field = shapes::of_array(head).filter(|_| head.codec == 0);
-            self.raw(k, field.map(|field| vec![At { number: 0, field, offset: 0 }]))?;
+            self.raw(k)?;
         }
         Ok(())
     }
 
     fn snapshots(&mut self) -> Result<()> {
         let records = &self.reader.records;
-        let mut raw = records.iter().filter(|r| r.head.kind == Kind::Snapshot && r.head.codec == 0);
-        let bytes = raw.next().map(|record| record.head.stored_bytes);
-        let fingerprint = &self.reader.header.fingerprint;
-        let layout = bytes.and_then(|bytes| shapes::of_state(fingerprint, records, bytes));
         let mut decoder = Decoder::default();
         for (number, state) in states(records).iter().enumerate().rev() {
             let is_due = number % self.options.every as usize == 0;
@@ -265,7 +198,7 @@ impl Extraction<'_> {
                     state.previous.as_ref().is_some_and(due) || Decoder::may_lean(head.codec);
                 let due = due(&k);
                 match head.codec {
-                    0 if due => self.snapshot(k, layout.as_ref())?,
+                    0 if due => self.raw(k)?,
                     0 => {}
                     _ if due || is_needed => {
                         let values = self.decoded(&mut decoder, k, None)?;
@@ -279,7 +212,7 @@ impl Extraction<'_> {
             }
             if let Some(k) = state.previous.filter(due) {
                 match records[k].head.codec {
-                    0 => self.snapshot(k, layout.as_ref())?,
+                    0 => self.raw(k)?,
                     _ => {
                         let values =
                             self.decoded(&mut decoder, k, Some(&mut level.unwrap_or_default()))?;
@@ -291,45 +224,23 @@ impl Extraction<'_> {
         Ok(())
     }
 
-    /// Writes a raw snapshot of a state of `layout`.
-    fn snapshot(&mut self, k: usize, layout: Option<&Layout>) -> Result<()> {
-        let head = &self.reader.records[k].head;
-        let part = layout.and_then(|layout| Some((layout, shapes::part_of(layout, head)?)));
-        let known = part.map(|(layout, part)| {
-            let places = part.fields.iter().zip(part.offsets);
-            let at = |(&number, offset)| At {
-                number: number as u16,
-                field: layout.fields[number],
-                offset,
-            };
-            places.map(at).collect()
-        });
-        self.raw(k, known)
-    }
-
-    /// Writes a raw record: its fields, where they are known or given, and otherwise its bytes.
-    fn raw(&mut self, k: usize, known: Option<Vec<At>>) -> Result<()> {
-        let head = &self.reader.records[k].head;
-        let (places, told) = match (known, self.options.given(head)) {
-            (Some(known), _) => {
-                self.options.check_given(head, known.iter().map(|at| at.field))?;
-                (known, Told::Here)
-            }
-            (None, given) if given.is_empty() => {
-                let n = [head.stored_bytes, 1, 1];
-                let field = Field { n, scalar: Scalar::Byte, previous_of: None };
-                (vec![At { number: 0, field, offset: 0 }], Told::Nowhere)
-            }
-            (None, given) => (placed(head, given)?, Told::Option),
-        };
+    /// Writes a raw record: its fields, or its bytes if the generation does not tell the fields.
+    fn raw(&mut self, k: usize) -> Result<()> {
+        let mut places = self.shapes.of_raw(&self.reader.records, k);
+        let is_known = !places.is_empty();
+        if !is_known {
+            let n = [self.reader.records[k].head.stored_bytes, 1, 1];
+            let field = Field { n, scalar: Scalar::Byte, previous_of: None };
+            places.push(FieldAt { number: 0, field, offset: 0 });
+        }
         let mut files = Vec::new();
-        for At { number, field, .. } in &places {
-            let number = (places.len() > 1).then_some(*number);
-            files.push(self.file(k, number, *field, told)?);
+        for FieldAt { number, field, .. } in &places {
+            let number = (places.len() > 1).then_some(*number as u16);
+            files.push(self.file(k, number, *field, is_known)?);
         }
         let mut begin = 0;
         let read = self.reader.read(k, &mut |piece| {
-            for (At { field, offset, .. }, file) in places.iter().zip(&mut files) {
+            for (FieldAt { field, offset, .. }, file) in places.iter().zip(&mut files) {
                 let inside = |at: u64| at.clamp(begin, begin + piece.len() as u64) - begin;
                 let end = offset + field.bytes().unwrap_or(0);
                 file.write(&piece[inside(*offset) as usize..inside(end) as usize])?;
@@ -357,30 +268,28 @@ impl Extraction<'_> {
         });
         read.map_err(|e| self.within(e))?;
         let values = decoder.decode(head.ts, &stream, later);
-        let values = values.map_err(|e| {
+        values.map_err(|e| {
             self.within(e.within(format_args!("{} of time step {}", head.name, head.ts)))
-        })?;
-        let fields = values.iter().map(|values| values.field);
-        self.options.check_given(head, fields).map(|()| values)
+        })
     }
 
     /// Writes decoded fields.
     fn fields(&mut self, k: usize, all: &[Values]) -> Result<()> {
         for values in all {
             let number = (all.len() > 1).then_some(values.number);
-            let mut file = self.file(k, number, values.field, Told::Here)?;
+            let mut file = self.file(k, number, values.field, true)?;
             file.write_words(&values.words, values.field.bytes().unwrap_or(0))?;
         }
         Ok(())
     }
 
     /// Begins a file of record `k`.
-    fn file(&mut self, k: usize, number: Option<u16>, field: Field, told: Told) -> Result<Npy> {
+    fn file(&mut self, k: usize, number: Option<u16>, field: Field, is_known: bool) -> Result<Npy> {
         let head = self.reader.records[k].head;
         let name = name_of(&head, number);
         let (file, npy) =
             self.out.file(&self.folder, &name, &npy::header(field.scalar, field.n))?;
-        self.files.push((k, Written { file, head, number, field, told }));
+        self.files.push((k, Written { file, head, number, field, is_known }));
         Ok(npy)
     }
 
@@ -417,28 +326,6 @@ fn states(records: &[Record]) -> Vec<State> {
     states
 }
 
-/// Returns the places of given fields in a raw record, if they fill it.
-fn placed(head: &RecordHead, given: Vec<Field>) -> Result<Vec<At>> {
-    let (mut places, mut end) = (Vec::new(), 0u64);
-    for (number, field) in (0..).zip(given) {
-        places.push(At { number, field, offset: end });
-        let bytes = field.bytes().unwrap_or(u64::MAX);
-        // Fields of a snapshot begin at multiples of a number of bytes.
-        let bytes = if head.kind == Kind::Snapshot { aligned(bytes) } else { bytes };
-        end = end.saturating_add(bytes);
-    }
-    if end == head.stored_bytes && (head.kind == Kind::Snapshot || places.len() == 1) {
-        return Ok(places);
-    }
-    let (name, bytes) = (head.name, head.stored_bytes);
-    refuse(match head.kind {
-        Kind::Snapshot => format!(
-            "--shape {name}: its fields, each filled up to a multiple of 256 bytes, have {end} bytes, and the record has {bytes}"
-        ),
-        _ => format!("--shape {name}: an array of {end} bytes, and the record has {bytes}"),
-    })
-}
-
 /// Returns the name of a file without its ending.
 fn name_of(head: &RecordHead, number: Option<u16>) -> String {
     let mut name = npy::file_name(head.name.as_str());
@@ -456,13 +343,10 @@ impl Written {
             _ => format!("{} {}", head.kind.name(), head.name),
         };
         let number = self.number.map_or(String::new(), |number| format!(", field {number}"));
-        let how = match (self.told, head.codec) {
-            (Told::Here, 0) => String::new(),
-            (Told::Here, number) => format!(", decoded by {}", codec(number)),
-            (Told::Option, _) => ", as --shape says".into(),
-            (Told::Nowhere, _) => {
-                ": bytes, since type and extents are not known; --shape gives them".into()
-            }
+        let how = match (self.is_known, head.codec) {
+            (true, 0) => String::new(),
+            (true, number) => format!(", decoded by {}", codec(number)),
+            (false, _) => ": bytes, because another program wrote the generation".into(),
         };
         let shape: Vec<String> = npy::shape(field.n).iter().map(u64::to_string).collect();
         format!(
@@ -484,11 +368,7 @@ impl Written {
             "type": type_name(field.scalar),
             "shape": npy::shape(field.n),
             "codec": head.codec,
-            "shape_from": match self.told {
-                Told::Here => Some("generation"),
-                Told::Option => Some("--shape"),
-                Told::Nowhere => None,
-            },
+            "is_shape_known": self.is_known,
         })
     }
 }

@@ -79,6 +79,13 @@ pub struct Restored {
 impl Found {
     /// Reads and verifies all generations.
     pub fn read(path: &Path) -> Result<Self> {
+        if path.is_file() {
+            let text = format!(
+                "{}: a file: name its folder, or with --extract OUT what is to be written of it",
+                path.display()
+            );
+            return Err(Error::new(Code::Argument, text));
+        }
         let near = Folder::read(path)?;
         let shared = shared_folder(path)?;
         if near.ranks.is_empty() {

@@ -7,7 +7,6 @@ mod extract;
 pub mod folder;
 mod listing;
 mod out;
-mod shapes;
 mod show;
 mod tree;
 

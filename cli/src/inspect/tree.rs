@@ -93,12 +93,12 @@ impl Tree {
                     write!(out, "{:indent$}generation {generation}: {place};", "")?;
                     for (k, (folder, right)) in found.right.iter().enumerate() {
                         let comma = if k > 0 { "," } else { "" };
-                        write!(
-                            out,
-                            "{comma} {} of {} ranks in {folder}",
-                            right.len(),
-                            found.ranks
-                        )?;
+                        match right.len() {
+                            0 => write!(out, "{comma} damaged in {folder}")?,
+                            count => {
+                                write!(out, "{comma} {count} of {} ranks in {folder}", found.ranks)?
+                            }
+                        }
                     }
                     writeln!(out)?;
                 }

@@ -8,7 +8,9 @@ use gpuzip::codec::{FillValue, Method};
 use gpuzip::config::{Backend, Config};
 use gpuzip::device::{AppField, AppMemory, Stream};
 use gpuzip::layout::{Field, Layout};
-use gpuzip::persist::{FileName, Fingerprint, Header, Kind as RecordKind, Name, RecordHead, Store};
+use gpuzip::persist::{
+    FileName, Fingerprint, Header, Kind as RecordKind, Name, RecordHead, Shapes, Store, SHAPES,
+};
 use gpuzip::scalar::Scalar;
 use gpuzip::schedule::{Algorithm, Kind};
 use gpuzip::session::{Array, Session};
@@ -307,12 +309,9 @@ fn a_part_is_extracted_and_told() {
     assert_eq!(lines[1], "  image.npy: array image, f32 5 x 7");
     let first = &lines[2];
     assert!(first.ends_with(", field 0, f64 9 x 12, decoded by lorenzo"), "{first}");
-    // What the generation says is not to be said otherwise.
     let none = run.folder.join("none");
-    fails(&file, &none, &["--shape", "image=f32:5,7"], "the generation says f32:7,5,1");
     fails(&file, &none, &["--record", "picture"], "no array and no snapshot of this name");
-    fails(&file, &none, &["--shape", "snapshot=f64:12,9"], "the generation says f64:12,9,1 and");
-    extracts(&file, &none, &["--shape", "image=f32:7,5"]);
+    extracts(&file, &none, &[]);
     let line =
         format!("inspect {} --extract {}", file.display(), run.folder.join("json").display());
     let value = json(&line);
@@ -320,7 +319,7 @@ fn a_part_is_extracted_and_told() {
     assert_eq!((&found["generation"], &found["shot"]), (&1.into(), &0.into()));
     let first = &found["files"][0];
     assert_eq!((&first["file"], &first["shape"]), (&"image.npy".into(), &vec![5, 7].into()));
-    assert_eq!((&first["type"], &first["shape_from"]), (&"f32".into(), &"generation".into()));
+    assert_eq!((&first["type"], &first["is_shape_known"]), (&"f32".into(), &true.into()));
     // A folder with files is left alone.
     let output = extract(&file, &none, &[]);
     assert!(text(&output.stderr).contains("the folder is not empty"), "{}", text(&output.stderr));
@@ -362,8 +361,8 @@ fn content(k: u64, range: Range<u64>) -> Vec<u8> {
     range.map(|i| (k + i / 1000) as u8).collect()
 }
 
-/// Publishes a generation of records of another writer than a session, whose shapes nobody knows.
-fn foreign(folder: &Path, names: &[(RecordKind, &str, u64)]) {
+/// Publishes a generation of records of another writer than a session, with these shapes.
+fn foreign(folder: &Path, names: &[(RecordKind, &str, u64)], shapes: Option<Shapes>) {
     let mut store = Store::open(folder, 0, 1, false).unwrap();
     let header = Header { fingerprint: Fingerprint::new(), shot: 3, it: 7 };
     let mut writer = store.begin(header).unwrap();
@@ -372,6 +371,14 @@ fn foreign(folder: &Path, names: &[(RecordKind, &str, u64)]) {
         let head = RecordHead { kind, name, ts, codec: 0, raw_bytes: bytes, stored_bytes: bytes };
         writer.record(head).unwrap();
         writer.write(&content(k as u64, 0..bytes)).unwrap();
+    }
+    if let Some(bytes) = shapes.map(|shapes| shapes.to_bytes().unwrap()) {
+        let (kind, name, count) =
+            (RecordKind::Other, Name::new(SHAPES).unwrap(), bytes.len() as u64);
+        let (ts, codec) = (0, 0);
+        let head = RecordHead { kind, name, ts, codec, raw_bytes: count, stored_bytes: count };
+        writer.record(head).unwrap();
+        writer.write(&bytes).unwrap();
     }
     let finished = writer.finish().unwrap();
     store.publish(finished).unwrap();
@@ -385,7 +392,7 @@ fn scratch(name: &str) -> PathBuf {
 }
 
 #[test]
-fn unknown_shapes_are_bytes_or_given() {
+fn unknown_shapes_are_bytes() {
     let folder = scratch("foreign");
     let (from, to) = (folder.join("restart"), |name: &str| folder.join(name));
     let array = RecordKind::Array;
@@ -399,9 +406,9 @@ fn unknown_shapes_are_bytes_or_given() {
         (RecordKind::Other, "gpuzip position", 3),
         (snapshot, "snapshot", 512),
     ];
-    foreign(&from, &records);
+    foreign(&from, &records, None);
     let lines = extracts(&from, &to("bytes"), &[]);
-    let end = ": bytes, since type and extents are not known; --shape gives them";
+    let end = ": bytes, because another program wrote the generation";
     assert_eq!(
         lines,
         [
@@ -419,20 +426,8 @@ fn unknown_shapes_are_bytes_or_given() {
         let (found, values) = npy(&to("bytes").join(format!("{name}.npy")));
         assert_eq!((found, values), (header("u1", "24,"), vec![k; 24]));
     }
-    let given =
-        ["--shape", "a b/c=f32:3,2", "--shape", "snapshot=f32:4", "--shape", "snapshot=i16:9,2"];
-    let lines = extracts(&from, &to("given"), &given);
-    assert_eq!(lines[1], "  a-b-c.npy: array a b/c, f32 2 x 3, as --shape says");
-    assert_eq!(npy(&to("given").join("a-b-c.npy")), (header("f4", "2, 3"), vec![0; 24]));
-    let of = |name: &str| npy(&to("given").join(name));
-    assert_eq!(of("snapshot-000004-field1.npy"), (header("i2", "2, 9"), vec![4; 36]));
-    assert_eq!(of("snapshot-000004-field1-2.npy"), (header("i2", "2, 9"), vec![6; 36]));
     for (options, part) in [
-        (&["--shape", "a-b-c=f32:3"][..], "an array of 12 bytes, and the record has 24"),
-        (&["--shape", "snapshot=f32:4"], "have 256 bytes, and the record has 512"),
-        (&["--shape", "gpuzip position=byte:3"], "no array and no snapshot"),
-        (&["--shape", "image"], "NAME=TYPE:N1,N2,N3"),
-        (&["--shape", "image=f16:3"], "use one of f32, f64, i8"),
+        (&["--record", "gpuzip position"][..], "no array and no snapshot"),
         (&["--every", "0"], "from 1"),
         (&["--records"], "cannot be used with"),
     ] {
@@ -449,7 +444,7 @@ fn every_rank_s_newest_right_generation_is_extracted() {
     let (node, shared, to) = (folder.join("node"), folder.join("shared"), folder.join("out"));
     for rank in [0, 3] {
         let mut store = opened(&node, rank, 4);
-        store.share(&shared).unwrap();
+        store.share(&shared, false).unwrap();
         for shot in 1..=2 {
             publish(&mut store, shot, -1);
         }
@@ -512,9 +507,9 @@ fn large_records_are_written_piece_by_piece() {
     let (from, to) = (folder.join("restart"), folder.join("out"));
     let field = Field { n: [300_007, 1, 1], scalar: Scalar::F32, previous_of: None };
     let layout = Layout::new(vec![field; 5]).unwrap();
-    foreign(&from, &[(RecordKind::Snapshot, "snapshot", layout.slot_bytes)]);
-    let given = ["--shape", "snapshot=f32:300007"].repeat(5);
-    extracts(&from, &to, &given);
+    let shapes = Shapes { state: layout.fields.clone(), arrays: vec![] };
+    foreign(&from, &[(RecordKind::Snapshot, "snapshot", layout.slot_bytes)], Some(shapes));
+    extracts(&from, &to, &[]);
     for k in 0..5 {
         let (found, values) = npy(&to.join(format!("snapshot-000004-field{k}.npy")));
         assert_eq!(found, header("f4", "300007,"));

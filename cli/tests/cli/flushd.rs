@@ -19,7 +19,7 @@ fn folders(name: &str) -> (PathBuf, PathBuf) {
 
 fn open(node: &Path, shared: &Path, rank: u32, ranks: u32) -> Store {
     let mut store = opened(node, rank, ranks);
-    store.share(shared).unwrap();
+    store.share(shared, false).unwrap();
     store
 }
 

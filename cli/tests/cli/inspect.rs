@@ -83,7 +83,7 @@ pub(super) fn damage(file: &Path, before_end: usize) {
 }
 
 /// Bytes of the index and the footer of a generation of two records.
-pub(super) const END: usize = 2 * 144 + 56;
+pub(super) const END: usize = 2 * 152 + 56;
 
 /// What older files hold is shown, and missing with them.
 #[test]

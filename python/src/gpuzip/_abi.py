@@ -105,11 +105,11 @@ class gpuzip_quality_info_t(ctypes.Structure):
     pass
 
 
-class gpuzip_generation_t(ctypes.Structure):
+class gpuzip_persist_options_t(ctypes.Structure):
     pass
 
 
-class gpuzip_persist_options_t(ctypes.Structure):
+class gpuzip_generation_t(ctypes.Structure):
     pass
 
 
@@ -140,7 +140,7 @@ gpuzip_locate_t = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int
 gpuzip_observe_t = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32, ctypes.c_uint32)
 gpuzip_backward_range_t = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32, ctypes.c_uint32)
 gpuzip_least_t = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64))
-gpuzip_published_t = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(gpuzip_generation_t))
+gpuzip_persist_stage_t = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(gpuzip_generation_t))
 gpuzip_codec_max_bytes_t = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.POINTER(gpuzip_field_t))
 gpuzip_codec_compress_t = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(gpuzip_field_t), ctypes.c_int32, ctypes.c_double, ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(ctypes.c_uint64))
 gpuzip_codec_decompress_t = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(gpuzip_field_t))
@@ -206,7 +206,8 @@ gpuzip_config_t._fields_ = [
     ("persist_shared_dir", ctypes.c_char_p),
     ("persist_whole_every", ctypes.c_int32),
     ("reserved0", ctypes.c_int32),
-    ("reserved", ctypes.c_uint64 * 5),
+    ("persist_stages", ctypes.c_char_p),
+    ("reserved", ctypes.c_uint64 * 4),
 ]
 
 gpuzip_action_t._fields_ = [
@@ -352,6 +353,15 @@ gpuzip_quality_info_t._fields_ = [
     ("reserved", ctypes.c_uint64 * 4),
 ]
 
+gpuzip_persist_options_t._fields_ = [
+    ("struct_size", ctypes.c_uint64),
+    ("rank", ctypes.c_int32),
+    ("ranks", ctypes.c_int32),
+    ("agree_min", gpuzip_least_t),
+    ("user", ctypes.c_void_p),
+    ("reserved", ctypes.c_uint64 * 4),
+]
+
 gpuzip_generation_t._fields_ = [
     ("struct_size", ctypes.c_uint64),
     ("generation", ctypes.c_int64),
@@ -359,16 +369,6 @@ gpuzip_generation_t._fields_ = [
     ("it", ctypes.c_int64),
     ("bytes", ctypes.c_uint64),
     ("reserved", ctypes.c_uint64 * 4),
-]
-
-gpuzip_persist_options_t._fields_ = [
-    ("struct_size", ctypes.c_uint64),
-    ("rank", ctypes.c_int32),
-    ("ranks", ctypes.c_int32),
-    ("agree_min", gpuzip_least_t),
-    ("user", ctypes.c_void_p),
-    ("published", gpuzip_published_t),
-    ("reserved", ctypes.c_uint64 * 3),
 ]
 
 gpuzip_array_t._fields_ = [
@@ -485,6 +485,7 @@ FUNCTIONS = {
     "gpuzip_quality_info": (ctypes.c_int32, (ctypes.c_void_p, ctypes.POINTER(gpuzip_quality_info_t),)),
     "gpuzip_quality_close": (ctypes.c_int32, (ctypes.c_void_p,)),
     "gpuzip_persist_open": (ctypes.c_int32, (ctypes.c_void_p, ctypes.POINTER(gpuzip_persist_options_t),)),
+    "gpuzip_persist_stage_register": (ctypes.c_int32, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32, gpuzip_persist_stage_t, ctypes.c_void_p,)),
     "gpuzip_persist_due": (ctypes.c_int32, (ctypes.c_void_p, ctypes.POINTER(ctypes.c_int32),)),
     "gpuzip_persist_write": (ctypes.c_int32, (ctypes.c_void_p, ctypes.c_int64, ctypes.POINTER(gpuzip_array_t), ctypes.c_uint32, ctypes.c_void_p,)),
     "gpuzip_persist_wait": (ctypes.c_int32, (ctypes.c_void_p,)),
@@ -833,5 +834,11 @@ KEYS = {
         "a whole number from 0 to 100",
         {},
         "every k-th generation of restart files holds everything; the others refer to older ones for what has not changed; 0 and 1: all hold everything",
+    ),
+    "persist_stages": (
+        "",
+        "names with commas or spaces between",
+        {},
+        "the stages that generations of restart files pass: compress, which packs the copies in persist_shared_dir without loss, and those that the application registers; not set: all that it registers",
     ),
 }

@@ -474,28 +474,29 @@ class Session(Unshared):
         rank: int = 0,
         ranks: int = 1,
         minimum: Optional[Callable[[int], int]] = None,
-        published: Optional[Callable[[str, Generation], Any]] = None,
     ) -> None:
         """Opens the folder `persist_dir` for restart files. With several ranks, all ranks make the
         calls of restart files together, and `minimum(value)` returns the least value of all
-        ranks; it is called until the session is finalized.
-
-        `published(file, generation)` is called in a thread of the library for each generation that is
-        on the disk, while the program goes on, for example to copy the file to an object store. It must
-        not use the session. What it raises is printed, and the generation counts all the same."""
+        ranks; it is called until the session is finalized."""
         options = _abi.gpuzip_persist_options_t()
         options.struct_size = ctypes.sizeof(options)
         options.rank, options.ranks = rank, ranks
         if minimum is not None:
             options.agree_min = least(self._carrier, _abi.gpuzip_least_t, minimum)
             self._kept.append(options.agree_min)
-        if published is not None:
-            tell = published
-            options.published = told(
-                _abi.gpuzip_published_t, lambda file, raw: tell(file, of_struct(Generation, raw))
-            )
-            self._kept.append(options.published)
         self._carrier.check(library.gpuzip_persist_open(self._handle, options))
+
+    def persist_stage(self, name: str, run: Callable[[str, Generation], Any], priority: int = 0) -> None:
+        """Adds a stage to those that every generation passes when it is on the disk, in the order of
+        rising `priority`: `run(file, generation)` is called in a thread of the library, while the
+        program goes on, for example to copy the file to an object store. It must not use the session.
+        What it raises is printed, the generation passes no further stage, and it counts all the same.
+        `name` is the stage's name in the key `persist_stages`. Call it between `persist_open` and the
+        first `persist_write`."""
+        stage = told(_abi.gpuzip_persist_stage_t, lambda file, raw: run(file, of_struct(Generation, raw)))
+        self._kept.append(stage)
+        register = library.gpuzip_persist_stage_register
+        self._carrier.check(register(self._handle, name.encode(), priority, stage, None))
 
     def persist_due(self) -> int:
         """Returns DUE_NO (0), DUE_YES (1) if the time that restart files may take permits to write

@@ -456,7 +456,7 @@ void configurations(const std::string &folder) {
   CHECK(copy.checkpointing_algorithm == GPUZIP_ALGORITHM_AUTO && copy.log_level == 2 && copy.trace_file_path.empty());
   {
     const gpuzip::config loaded = gpuzip::config::load(file);
-    CHECK(loaded.trace_file_path == trace && loaded.checkpointing_snaps == 7 && loaded.reserved[4] == 0);
+    CHECK(loaded.trace_file_path == trace && loaded.checkpointing_snaps == 7 && loaded.reserved[3] == 0);
     copy = loaded;
   }
   CHECK(gpuzip::schedule(copy, 3).summary().forward_steps == 3 && copy.c_config().float_kind == nullptr);
@@ -646,6 +646,7 @@ void restart(const std::string &folder) {
   gpuzip::config config = revolve(3, 0);
   config.persist_dir = folder + "/restart";
   config.persist_shared_dir = folder + "/shared";
+  config.persist_stages = "first, second third,compress";
   gpuzip::arrays kept;
   kept.add("stack", gpuzip::field(stack)).add("u", gpuzip::field(u), 1);
   std::string told;
@@ -657,11 +658,17 @@ void restart(const std::string &folder) {
     gpuzip::persist_options options;
     options.ranks = 2;
     options.agree_min = [calls](std::int64_t value) { return ++*calls, value; };
-    options.published = [&told](const std::string &file, const gpuzip_generation_t &of) {
-      told = file + " " + std::to_string(of.shot) + " " + std::to_string(of.it);
-      throw std::runtime_error("which is a warning");
-    };
     session.persist_open(options);
+    session.persist_stage("second", 2, [&told](const std::string &file, const gpuzip_generation_t &of) {
+      told += file + " " + std::to_string(of.shot) + " " + std::to_string(of.it);
+      throw std::runtime_error("which is a warning");
+    });
+    session.persist_stage("first", -1, [&told](const std::string &, const gpuzip_generation_t &) { told += "1: "; });
+    session.persist_stage("third", 2, [&told](const std::string &, const gpuzip_generation_t &) { told += " wrong"; });
+    session.persist_stage("off", 0, [&told](const std::string &, const gpuzip_generation_t &) { told += "off"; });
+    CHECK(thrown("is registered already", [&] { session.persist_stage("off", 1, [](auto &&...) {}); }) == GPUZIP_ERR_ARGUMENT);
+    CHECK(thrown("compress is the library's own", [&] { session.persist_stage("compress", 1, [](auto &&...) {}); }) == GPUZIP_ERR_ARGUMENT);
+    CHECK(thrown("run is NULL", [&] { session.persist_stage("none", 1, nullptr); }) == GPUZIP_ERR_ARGUMENT);
     CHECK(session.persist_find().generation == 0 && *calls > 0);
     CHECK(session.get_action().type == GPUZIP_ACTION_SAVE);
     session.save(0, {gpuzip::field(u)});
@@ -677,7 +684,8 @@ void restart(const std::string &folder) {
     session.persist_write(5, kept);
     session.persist_wait();
     CHECK(session.stats().generations == 1);
-    CHECK(told == folder + "/restart/gpuzip-r000000-g000000000001.gen 5 0");
+    CHECK(thrown("a generation was written already", [&] { session.persist_stage("late", 1, [](auto &&...) {}); }) == GPUZIP_ERR_STATE);
+    CHECK(told == "1: " + folder + "/restart/gpuzip-r000000-g000000000001.gen 5 0");
     session.persist_clone(folder + "/kept");
     CHECK(thrown("folder of its own", [&] { session.persist_clone(folder + "/kept"); }) == GPUZIP_ERR_IO);
   }
@@ -685,6 +693,7 @@ void restart(const std::string &folder) {
   stack.assign(2, 0.0);
   config.persist_dir = folder + "/kept";
   config.persist_shared_dir = folder + "/other";
+  config.persist_stages.clear();
   gpuzip::session moved(config, 9, {gpuzip::field(u)});
   moved.persist_open(0, 2, [](std::int64_t value) { return value; });
   gpuzip::session session = std::move(moved);
