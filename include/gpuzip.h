@@ -2617,8 +2617,9 @@ gpuzip_status_t gpuzip_persist_wait(struct gpuzip_t *handle);
  Puts the last generation, once it is on the disk on all ranks, into the folder `dir`, where it stays when
  the run removes it; before the first `gpuzip_persist_write` the one that `gpuzip_persist_find` found. The
  folder is made, for this user alone, if it is missing, and holds no generation of this rank. On one file
- system with `persist_dir` the file gets a second name (a hard link) and takes no more room. Other runs
- begin with this generation if the folder is their `persist_dir`, or a clone of it (`gpuzip clone`).
+ system with `persist_dir` the file of a whole generation (`persist_whole_every`) gets a second name (a hard link)
+ and takes no more room. Other runs begin with this generation if the folder is their `persist_dir`, or a clone of it
+ (`gpuzip clone`).
 
  Pointers:
  `dir` is NULL or points to a string.
@@ -2673,8 +2674,8 @@ gpuzip_status_t gpuzip_persist_check(const char *path);
 /*
  Writes the file of a generation anew with all that older generations hold of it (`persist_whole_every`): it
  can then be copied by itself. A file that refers to no other stays as it is. To be called by the process that
- wrote it, after `gpuzip_persist_wait`, or when no process uses the folder. Needs no session; `gpuzip_mpi.h`
- calls it for the generations that it protects.
+ wrote it, in a stage or after `gpuzip_persist_wait`, or when no process uses the folder. Needs no session;
+ `gpuzip_mpi.h` calls it for the generations that it protects.
 
  Pointers:
  `path` is NULL or a string.

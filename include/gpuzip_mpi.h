@@ -1088,7 +1088,10 @@ static inline int gpuzip_mpi_seek(gpuzip_mpi_job_t *job, int64_t generation, int
 
       if (!gpuzip_mpi_is(entry->d_name, gpuzip_mpi_end(kind), &rank, &of) || of != generation || rank >= job->size || !(lacks[rank] >> kind & 1)) continue;
       if (lock[rank] < 0) lock[rank] = gpuzip_mpi_lock(job, rank, 1);
-      if (lock[rank] >= 0) holders[2 * rank + kind] = job->rank; /* else a process uses these files */
+      if (lock[rank] < 0) continue; /* a process uses these files */
+      /* What older files hold of it is here, too, and stays here. A file that is damaged is no better for it. */
+      if (kind == GPUZIP_MPI_GEN) gpuzip_mpi_call(job, entry->d_name, gpuzip_persist_whole);
+      holders[2 * rank + kind] = job->rank;
     }
   if (list != NULL) closedir(list);
   if (!gpuzip_mpi_did(job, MPI_Allreduce(MPI_IN_PLACE, holders, 2 * job->size, MPI_INT, MPI_MIN, job->comm))) return 0;
@@ -1342,7 +1345,7 @@ static inline gpuzip_status_t gpuzip_mpi_recover(MPI_Comm comm, const char *dir,
   gpuzip_mpi_job_t job;
   int *holders = NULL, *lock = NULL, mine = -1, i;
   unsigned char *bytes = NULL;
-  int64_t newest = 0;
+  int64_t newest = 0, top = 0;
 
   memset(&done, 0, sizeof done);
   gpuzip_mpi_make_folder(dir);
@@ -1362,8 +1365,15 @@ static inline gpuzip_status_t gpuzip_mpi_recover(MPI_Comm comm, const char *dir,
   if (gpuzip_mpi_all(&job) && gpuzip_mpi_did(&job, MPI_Comm_dup(comm, &job.comm))) {
     newest = -newest;
     while (gpuzip_mpi_least(&job, &newest, 1) && newest < 0) {
-      int whole = gpuzip_mpi_restore(&job, -newest, holders, bytes, lock, &done);
+      int whole;
 
+      if (!top) top = newest;
+      whole = gpuzip_mpi_restore(&job, -newest, holders, bytes, lock, &done);
+      if (whole && done.generation == 0 && newest != top) {
+        /* What came back may hold a part of a newer one (persist_whole_every): all are looked at once more. */
+        done.generation = -newest, newest = top, done.text[0] = 0;
+        continue;
+      }
       if (whole) done.generation = -newest;
       if (whole || job.status < 0) break;
       newest = -gpuzip_mpi_newest(&job, GPUZIP_MPI_GEN, 1, -newest - 1);

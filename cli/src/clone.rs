@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub struct Arguments {
     /// The folder of restart files (persist_dir); the shared one of its runs is read, too
     from: PathBuf,
-    /// The new folder; on the same file system the files get a second name and take no more room
+    /// The new folder; on the same file system the files of whole generations get a second name and take no more room
     to: PathBuf,
     /// The number of the generation; by default the newest that every rank has right
     #[arg(long, value_name = "NUMBER")]

@@ -361,7 +361,7 @@ impl<S: Source> Container<S> {
             }
             let of_part = |e: Error| {
                 e.within(format_args!(
-                    "a part of it is in the file of generation {generation}, which"
+                    "the file of generation {generation}, which holds a part of it"
                 ))
             };
             let source = match open(*generation) {

@@ -179,6 +179,44 @@ fn an_array_of_eight_that_changes() {
     fs::remove_dir_all(&path).unwrap();
 }
 
+/// Where there is no room for a generation that holds everything, the next one refers to older ones all the same.
+#[test]
+fn a_whole_generation_without_room_is_no_end() {
+    let path = folder("no-room-for-a-whole-one");
+    let mut store = Store::open(&path, 0, 1, false).unwrap();
+    store.whole_every(100);
+    let mut state = State::from([(0, vec![7; 40_000]), (2, vec![0; 40_000])]);
+    let mut number = 1;
+    publish(&mut store, &state);
+    loop {
+        state.get_mut(&2).unwrap()[number] = 1;
+        number += 1;
+        // This one is too large for the disk, if it is the one that holds everything.
+        let header = Header { fingerprint: fingerprint(300), shot: 1, it: 7 };
+        let mut writer = store.begin(header).unwrap();
+        for (ts, bytes) in &state {
+            writer.record(head(*ts, bytes)).unwrap();
+            writer.write(bytes).unwrap();
+        }
+        let finished = writer.finish().unwrap();
+        if finished.held_bytes() == 0 {
+            break;
+        }
+        store.publish(finished).unwrap();
+        assert!(number < 20);
+    }
+    state.get_mut(&2).unwrap()[0] = 9;
+    let (number, _, held) = publish(&mut store, &state);
+    assert_eq!(held, 40_000);
+    assert_eq!(state_of(&path, number), state);
+    // The hundredth one holds everything again.
+    for _ in number + 1..100 {
+        publish(&mut store, &state);
+    }
+    assert_eq!(publish(&mut store, &state).2, 0);
+    fs::remove_dir_all(&path).unwrap();
+}
+
 /// A record that differs in its last block is whole again: the blocks before come out of the older file, and if
 /// that was damaged meanwhile, the generation fails and the next one is whole.
 #[test]
@@ -282,7 +320,7 @@ fn what_cannot_be_opened_is_not_damaged() {
     fs::rename(file(&near, 0, 1), path.join("away")).unwrap();
     fs::create_dir(file(&near, 0, 1)).unwrap();
     let error = shipper.ship(&mut |_| Ok(())).unwrap_err();
-    assert!(error.message.contains("is in the file of generation 1, which"), "{error}");
+    assert!(error.message.contains("the file of generation 1, which holds a part"), "{error}");
     fs::remove_dir(file(&near, 0, 1)).unwrap();
     fs::rename(path.join("away"), file(&near, 0, 1)).unwrap();
     assert_eq!(shipper.ship(&mut |_| Ok(())).unwrap().generations, 1);

@@ -234,10 +234,14 @@ impl Level {
         if !all.iter().any(|number| is_old(*number)) {
             return Ok(());
         }
+        let mut removed = Ok(());
         // A generation refers to older ones, so that it is known of each one by then whether others refer to it.
         for number in all.into_iter().rev() {
             if is_old(number) && !needed.contains(&number) {
-                self.remove(FileName::Generation(number))?;
+                let name = FileName::Generation(number);
+                let kept =
+                    self.remove(name).map_err(|e| Error::from(e).within(name.text(self.rank)));
+                removed = removed.and(kept);
                 continue;
             }
             match self.open_file(number).map_err(Error::from).and_then(Container::open) {
@@ -250,10 +254,10 @@ impl Level {
                 }
                 // Nothing goes on from it, so that it needs no other.
                 Err(e) if e.code == Code::Stream => {}
-                Err(e) => return Err(e),
+                Err(e) => return Err(e.within(FileName::Generation(number).text(self.rank))),
             }
         }
-        Ok(())
+        removed
     }
 
     /// Removes the rank's temporary files: their writers died. The caller has the rank's lock.

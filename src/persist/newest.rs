@@ -158,7 +158,7 @@ impl Search {
         match begin_anew && !all.is_empty() {
             true => fail!(
                 Stream,
-                "{}: no generation can be read{}: begin anew in an empty folder",
+                "{}: no generation can be read{}: bring back what is missing, or begin anew in an empty folder",
                 store.near.path.display(),
                 self.passed_over
             ),

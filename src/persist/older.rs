@@ -6,12 +6,14 @@
 //! older file.
 
 use super::format::{Place, Record, RecordHead, PIECE};
-use crate::error::{fail, Result};
+use crate::error::{text, Code, Error, Result};
 use crate::fallible_vec;
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 
 /// What a generation holds, by its records' heads in rising order.
 pub(super) struct Held {
@@ -19,6 +21,8 @@ pub(super) struct Held {
     /// Bytes of a file that holds all of the generation.
     pub whole_bytes: u64,
     keys: RandomState,
+    /// Whether a file of it could not be read when a block of it was needed.
+    is_unreadable: AtomicBool,
 }
 
 struct HeldRecord {
@@ -32,6 +36,11 @@ impl Held {
     /// Returns the generations whose files hold the records.
     pub fn generations(&self) -> impl Iterator<Item = u64> + '_ {
         self.records.iter().map(|held| held.place.generation)
+    }
+
+    /// Whether no file of it was found to be unreadable.
+    pub fn is_readable(&self) -> bool {
+        !self.is_unreadable.load(Ordering::Relaxed)
     }
 
     fn find(&self, head: &RecordHead) -> Option<usize> {
@@ -49,7 +58,7 @@ pub(super) type Open = Box<dyn Fn(u64) -> io::Result<File> + Send>;
 
 /// The last generation, and its files.
 pub(super) struct Older {
-    pub held: Held,
+    pub held: Arc<Held>,
     pub open: Open,
 }
 
@@ -126,19 +135,30 @@ impl Notes {
         sink: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
         let (Some(older), Some(hashes)) = (&self.older, self.hashes.last()) else { return Ok(()) };
-        let generation = place.generation;
-        let file = (older.open)(generation)?;
         let mut block = fallible_vec::filled(0, PIECE)?;
-        for (k, known) in (0..count).zip(hashes) {
-            file.read_exact_at(&mut block, place.offset + k * PIECE as u64)?;
+        let read = |file: &File, k: u64, known: u64, block: &mut [u8]| {
+            file.read_exact_at(block, place.offset + k * PIECE as u64)?;
             let mut hasher = self.keys.build_hasher();
-            hasher.write(&block);
-            if hasher.finish() != *known {
-                return fail!(
-                    Stream,
-                    "the file of generation {generation}, which holds a part of this one, was changed"
-                );
-            }
+            hasher.write(block);
+            let is_right = hasher.finish() == known;
+            is_right.then_some(()).ok_or(io::ErrorKind::InvalidData.into())
+        };
+        let failed = |error: io::Error| {
+            older.held.is_unreadable.store(true, Ordering::Relaxed);
+            let why = match error.kind() {
+                io::ErrorKind::UnexpectedEof => "was cut short".to_owned(),
+                io::ErrorKind::InvalidData => "was changed".to_owned(),
+                _ => format!("cannot be read: {error}"),
+            };
+            text(format_args!(
+                "the file of generation {}, which holds a part of this one, {why}; the next generation holds everything",
+                place.generation
+            ))
+        };
+        let failed = |error| Error::new(Code::Stream, failed(error));
+        let file = (older.open)(place.generation).map_err(failed)?;
+        for (k, known) in (0..count).zip(hashes) {
+            read(&file, k, *known, &mut block).map_err(failed)?;
             sink(&block)?;
         }
         Ok(())
@@ -154,6 +174,7 @@ impl Notes {
             hashes,
         }));
         held.sort_unstable_by_key(|held| key(&held.record.head));
-        Ok(Held { records: held, whole_bytes, keys: self.keys.clone() })
+        let is_unreadable = AtomicBool::new(false);
+        Ok(Held { records: held, whole_bytes, keys: self.keys.clone(), is_unreadable })
     }
 }

@@ -43,10 +43,11 @@ pub struct Store {
     pub(super) start: Start,
     /// Every generation whose number is a multiple of this is written whole, and the others refer to older ones.
     whole_every: u64,
-    /// The last generation that was written whole.
+    /// The last generation that was published whole, and the last one that was begun to be.
     whole: u64,
-    /// What the last generation holds, if it was published.
-    held: Option<Held>,
+    begun_whole: u64,
+    /// What the last published generation holds.
+    held: Option<Arc<Held>>,
     _lock: Lock,
     pub(super) strict: bool,
     process: Process,
@@ -88,6 +89,7 @@ impl Store {
             start: Start { number: random(), ..Start::default() },
             whole_every: 1,
             whole: 0,
+            begun_whole: 0,
             held: None,
             strict,
             process: Process::current(),
@@ -131,7 +133,8 @@ impl Store {
 
     /// Has generations whose number is no multiple of `every` refer to older ones for the records that have not
     /// changed since, instead of holding them. When the files since the last one that holds everything have more
-    /// bytes than `KEPT` such generations, the next one holds everything, too.
+    /// bytes than `KEPT` such generations, the next one holds everything, too, unless there was no room for the last
+    /// such one.
     pub fn whole_every(&mut self, every: u32) {
         self.whole_every = every.max(1).into();
     }
@@ -148,7 +151,7 @@ impl Store {
         if self.next > LAST_GENERATION {
             return fail!(
                 Io,
-                "{}: there are no more numbers for generations",
+                "{}: there are no more numbers for generations: remove the file with the number {LAST_GENERATION}, if it is a copy, or name another folder",
                 self.near.path.display()
             );
         }
@@ -163,16 +166,18 @@ impl Store {
         let name = FileName::Temporary(self.next);
         // The number is used up even if this fails: other ranks give it to their part.
         self.next += 1;
-        let held = self.held.take().filter(|held| {
+        let held = self.held.clone().filter(|held| {
             let mut files = held.generations();
             // Files of which little is needed may have many bytes.
             let most = (KEPT as u64).saturating_mul(held.whole_bytes);
+            let is_short = self.begun_whole != self.whole;
             origin.generation % self.whole_every != 0
-                && self.near.bytes_since(self.whole).is_ok_and(|bytes| bytes <= most)
+                && (is_short || self.near.bytes_since(self.whole).is_ok_and(|bytes| bytes <= most))
+                && held.is_readable()
                 && files.all(|number| self.near.has(number))
         });
         if held.is_none() {
-            self.whole = origin.generation;
+            self.begun_whole = origin.generation;
         }
         let notes = match self.whole_every {
             1 => None,
@@ -214,7 +219,10 @@ impl Store {
                 self.near.place(FileName::Generation(generation))
             ))
         })?;
-        self.held = held;
+        self.held = held.map(Arc::new);
+        if self.begun_whole == generation {
+            self.whole = generation;
+        }
         self.verified(generation)?;
         if self.ranks == 1 {
             self.confirmed = self.confirmed.max(generation);

@@ -219,6 +219,7 @@ static void choose(job_t *job)
   for (int r = 0; r < RANKS; r++) snprintf(run->node[r], LONGEST_PATH, "%s/node%d", job->base, r);
   snprintf(run->shared, LONGEST_PATH, "%s/disk/shared", job->base);
   run->whole_every = once_in(random, 2) ? (int)between(random, 2, MOST_NEEDED) : 0;
+  run->packs = once_in(random, 2);
 }
 
 static void clear_away(job_t *job)
@@ -241,6 +242,7 @@ static void run_job(job_t *job)
   const run_t *run = &job->run;
   if (run->parity > 0) note(job, " parity %d of %d,", run->parity, run->group);
   if (run->whole_every > 0) note(job, " whole every %d,", run->whole_every);
+  if (run->packs) note(job, " packed,");
   note(job, " %d shots of %d steps, codec %d%s%s", run->shots, run->steps, run->compressor,
        run->algorithm == GPUZIP_ALGORITHM_ONLINE ? ", online" : "", job->has_flushd ? ", flushd" : "");
   begin_ranks(job, run);

@@ -24,6 +24,7 @@ typedef struct {
   int finalizes;    /* closes the session after a stop */
   int group, parity; /* of gpuzip_mpi_protect; 0: it is not called */
   int whole_every;   /* persist_whole_every */
+  int packs;         /* persist_stages = compress */
   int plants_error; /* for the test of this program: changes a value after a restart */
   char node[RANKS][LONGEST_PATH], shared[LONGEST_PATH];
 } run_t;

@@ -183,6 +183,7 @@ static gpuzip_t *open_session(rank_t *self, const gpuzip_field_t *state)
   config.cache_capacity = 2, config.compressor = run->compressor, config.backend = 1;
   config.log_level = 1, config.persist_overhead = 1.0, config.persist_whole_every = run->whole_every;
   if (run->persists) config.persist_dir = run->node[self->rank], config.persist_shared_dir = run->shared;
+  if (run->persists && run->packs) config.persist_stages = "compress";
   WORKS(gpuzip_set_log_callback(on_log, self));
   WORKS(gpuzip_init(&config, run->steps, state, 1, &session));
   WORKS(gpuzip_agree(session, agree_min, self));

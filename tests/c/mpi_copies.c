@@ -16,6 +16,7 @@ static MPI_Comm world;
 static char base[2000];
 static gpuzip_mpi_options_t options;
 static gpuzip_mpi_result_t result;
+static int32_t whole_every;
 
 /* The files of this rank as they were before losses. */
 static struct {
@@ -194,6 +195,7 @@ static gpuzip_t *open_session(const char *in)
   persist.struct_size = sizeof persist, persist.rank = rank, persist.ranks = ranks;
   persist.agree_min = least, persist.user = &world;
   config.persist_dir = in;
+  config.persist_whole_every = whole_every;
   WORKS(gpuzip_init(&config, 10, &field, 1, &session));
   WORKS(gpuzip_persist_open(session, &persist));
   return session;
@@ -376,6 +378,33 @@ static void other_nodes(double *array, size_t n)
   }
 }
 
+/* The ranks run on other nodes than before, and the newest generation refers to older ones and is not protected. */
+static void incremental_on_other_nodes(double *array, size_t n)
+{
+  char in[2100];
+  gpuzip_array_t entry;
+  gpuzip_t *session;
+  int64_t shot;
+  memset((void *)&entry, 0, sizeof entry);
+  entry.name = "array";
+  entry.field = field_of(array, n, GPUZIP_TYPE_F64);
+  if (rank % per_node == 0) lose(own());
+  together();
+  whole_every = 50;
+  session = open_session(own());
+  fill(array, n, GENERATIONS);
+  for (shot = 1; shot <= GENERATIONS; shot++) {
+    WORKS(gpuzip_persist_write(session, shot, &entry, 1, NULL));
+    WORKS(gpuzip_persist_wait(session));
+  }
+  WORKS(gpuzip_finalize(session));
+  strcpy(in, folder((node_of(rank) + 1) % nodes()));
+  together();
+  WORKS(gpuzip_mpi_recover(world, in, &result));
+  CHECK(result.generation == GENERATIONS && result.moved == ranks && result.text[0] == 0);
+  check_restart(in, array, n, GENERATIONS);
+}
+
 /* Parity of another time, under the same number, is not used, and right files stay. */
 static void parity_of_another_time(void)
 {
@@ -506,6 +535,7 @@ int main(int argc, char **argv)
     if (per_node == 1 && ranks >= 4) other_machines();
   }
   other_nodes(array, n);
+  incremental_on_other_nodes(array, n);
   free(array);
   for (; nfiles > 0; nfiles--) free(files[nfiles - 1].bytes);
   MPI_Comm_free(&world);
