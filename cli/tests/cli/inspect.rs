@@ -329,7 +329,7 @@ fn nothing_to_restore_is_an_error_with_the_reason() {
     std::fs::create_dir(&path).unwrap();
     fails(&path, "the folder has no restart files");
     std::fs::write(path.join("other"), "").unwrap();
-    fails(&path.join("other"), "Not a directory");
+    fails(&path.join("other"), ": a file: name its folder");
     let mut store = Store::open(&path, 0, 1, false).unwrap();
     fails(&path, "nothing can be restored: no generation was published");
     publish(&mut store, 1, -1);

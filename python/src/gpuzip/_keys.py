@@ -174,3 +174,6 @@ class ConfigKeys(TypedDict, total=False):
 
     persist_whole_every: int
     """Every k-th generation of restart files holds everything; the others refer to older ones for what has not changed; 0 and 1: all hold everything [generations]."""
+
+    persist_stages: str
+    """The stages that generations of restart files pass: compress, which packs the copies in persist_shared_dir without loss, and those that the application registers; not set: all that it registers."""
