@@ -10,7 +10,7 @@
 use super::bound::{bound, stream, LowerBound};
 use super::portfolio::{neighbours, portfolio, Spacing};
 use super::storage::Cut;
-use super::tier_spec::TierSpec;
+use super::tier_spec::{slots_for_part, TierSpec};
 use crate::error::{fail, Code, Error, Result};
 use crate::fallible_vec;
 use crate::plan::{Index, Level, Plan};
@@ -358,7 +358,8 @@ impl Search<'_> {
         let (part, mut like) = (steps.div_ceil(PART), Vec::new());
         for &alternative in &self.stage {
             let sessions = &self.alternatives[alternative];
-            let smaller = [sessions.iter().map(|tiers| tiers.for_part(PART)).collect::<Vec<_>>()];
+            let smaller =
+                [sessions.iter().map(|tiers| tiers.for_part(PART, steps)).collect::<Vec<_>>()];
             let is_short_part = part <= SHORT;
             let mut search = Search {
                 alternatives: &smaller,
@@ -368,7 +369,8 @@ impl Search<'_> {
                 is_short_part,
                 ..Search::default()
             };
-            search.run(part, most.div_ceil(PART))?;
+            let fewer = most.div_ceil(PART).max(slots_for_part(PART, steps, most));
+            search.run(part, fewer)?;
             let (most, cache) = limits(sessions, most);
             let (_, cache_of_part) = limits(&smaller[0], most);
             for found in search.found {
