@@ -38,6 +38,8 @@ pub struct TierSpec {
     pub costs: Costs,
     /// The limits of the tiers in bytes that the simulator must keep.
     pub budgets: Budgets,
+    /// The bytes of device memory and of host memory that the tiers are made of; 0: no limit.
+    pub memory: (u64, u64),
     /// Number of folders over which snapshots on disk are striped.
     pub folders: usize,
     /// Which states may share a record with the state before.
@@ -107,6 +109,7 @@ impl TierSpec {
             beside_cache,
             costs: storage.costs(job, slot_bytes),
             budgets: if job.disk_budget == 0 { Budgets::NONE } else { outside },
+            memory: (job.device_budget, job.host_budget),
             folders,
             claims: match storage.coded {
                 Coded::None => Claims::All,
@@ -162,10 +165,26 @@ impl TierSpec {
             packed_bytes: None,
             pool_bytes: is_limited.then_some(pool),
             beside_cache: 0,
+            memory: (job.device_budget, job.host_budget),
             costs: storage.costs(job, slot_bytes),
             claims: if parts > 1 { of_all.claims } else { Claims::None },
             ..of_all
         })
+    }
+
+    /// Returns `job` with the memory that these tiers are made of.
+    pub fn job_of(&self, job: &Job) -> Job {
+        let (device_budget, host_budget) = self.memory;
+        Job { device_budget, host_budget, ..job.clone() }
+    }
+
+    /// Returns the key and the bytes of the budget that these tiers are made of, if it is only one.
+    pub(super) fn only_budget(&self) -> Option<(&'static str, u64)> {
+        match self.memory {
+            (0, host @ 1..) => Some(("host_budget", host)),
+            (device @ 1.., 0) => Some(("device_budget", device)),
+            _ => None,
+        }
     }
 
     /// Returns the tiers for a schedule whose steps are macro-steps.
