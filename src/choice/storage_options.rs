@@ -35,15 +35,15 @@ pub fn storage_options(job: &Job) -> Result<Vec<TierSpec>> {
     Ok(options)
 }
 
-/// Returns the options of a code on a CPU that divide its one memory, of which `host_budget` alone tells the
-/// bytes, otherwise: all of it is the device cache, from which snapshots are handed over or read without a
-/// copy; or, beside a disk, all that the disk leaves. An option that can be no quicker is left out.
+/// Returns the options of `auto` for a code on a CPU that divide its one memory, of which `host_budget` alone
+/// tells the bytes, otherwise: all of it is the device cache, from which snapshots are handed over or read
+/// without a copy; or, beside a disk, all that the disk leaves. Options that can be no quicker are left out.
 fn of_one_memory(job: &Job, options: &[TierSpec]) -> Result<Vec<TierSpec>> {
     let (TierOptions { cache, policy, .. }, all) = (&job.config.tiers, job.host_budget);
     let is_one = job.backend == Backend::Host && job.config.device.link_bandwidth == 0.0;
-    let is_online = job.config.schedule.algorithm == Some(Algorithm::Online);
     let is_told = job.device_budget == 0 && all > 0 && *cache == 0;
-    if !(is_one && is_told) || is_online || *policy == Policy::Lru {
+    // A schedule that is named is played in the memory that is named.
+    if !(is_one && is_told) || job.config.schedule.algorithm.is_some() || *policy == Policy::Lru {
         return Ok(Vec::new());
     }
     let mut divided = Vec::new();
