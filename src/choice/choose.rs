@@ -164,7 +164,7 @@ fn online_snapshots(config: &Config, sessions: &[TierSpec]) -> Result<u32> {
     }
     let held = |tiers: &TierSpec| Some(tiers.host?.max(tiers.cache.unwrap_or(0)));
     match sessions.iter().filter_map(held).min() {
-        Some(0) => fail_least(sessions.iter().map(|s| s.slot_bytes).max()),
+        Some(0) => fail_least(sessions),
         Some(snapshots) => Ok(snapshots),
         None => default_snapshots(config, 0),
     }
@@ -376,16 +376,21 @@ fn most_that_fits(config: &Config, steps: u32, sessions: &[TierSpec]) -> Result<
     if let Some((_, best)) = best {
         return Ok(Some(best));
     }
-    let one = sessions.iter().map(|s| s.slot_bytes).max().unwrap_or(0);
     if config.schedule.algorithm == Some(Algorithm::StoreAll) {
+        let one = sessions.iter().map(|s| s.slot_bytes).max().unwrap_or(0);
+        let raised = sessions.first().and_then(TierSpec::only_budget);
+        let raised = raised
+            .map_or("device_budget and host_budget to that together".into(), |(key, _)| {
+                format!("{key} to that")
+            });
         return fail!(
             Budget,
-            "store-all keeps {all} states of {one} bytes, {} bytes in all, and the budgets hold fewer: raise device_budget and host_budget to that \
-             together, or use checkpointing_algorithm = 4 (auto), which keeps as many states as fit",
+            "store-all keeps {all} states of {one} bytes, {} bytes in all, and the budgets hold fewer: raise {raised}, \
+             or use checkpointing_algorithm = 4 (auto), which keeps as many states as fit",
             u64::from(all).saturating_mul(one)
         );
     }
-    fail_least(Some(one))
+    fail_least(sessions)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@
 use super::bound::{bound, stream, LowerBound};
 use super::portfolio::{neighbours, portfolio, Spacing};
 use super::storage::Cut;
-use super::tier_spec::TierSpec;
+use super::tier_spec::{slots_for_part, TierSpec};
 use crate::error::{fail, Code, Error, Result};
 use crate::fallible_vec;
 use crate::plan::{Index, Level, Plan};
@@ -82,8 +82,8 @@ pub fn search(
         found = stage(alternatives, true, [&whole, &found])?;
     }
     if found.is_empty() {
-        let largest = |sessions: &Vec<TierSpec>| sessions.iter().map(|s| s.slot_bytes).max();
-        let least = || fail_least(alternatives.iter().filter_map(largest).min());
+        let largest = |sessions: &&Vec<TierSpec>| sessions.iter().map(|s| s.slot_bytes).max();
+        let least = || fail_least(alternatives.iter().min_by_key(largest).into_iter().flatten());
         return too_long.map_or_else(least, Err);
     }
     found.sort_by(|a, b| a.simulation.makespan.total_cmp(&b.simulation.makespan));
@@ -107,10 +107,17 @@ pub(super) fn limits(sessions: &[TierSpec], most: u32) -> (u32, u32) {
     (most, sessions.iter().filter_map(TierSpec::inner_slots).min().unwrap_or(most))
 }
 
-/// Returns the error of budgets that hold no snapshot of `least` bytes.
-pub(super) fn fail_least<T>(least: Option<u64>) -> Result<T> {
-    let least = least.unwrap_or(0);
-    fail!(Budget, "no schedule fits the budgets: one snapshot has {least} bytes; raise device_budget or host_budget to at least that")
+/// Returns the error of budgets that hold no snapshot of these sessions, each with the first of its storage
+/// options.
+pub(super) fn fail_least<'a, T>(sessions: impl IntoIterator<Item = &'a TierSpec>) -> Result<T> {
+    let Some(largest) = sessions.into_iter().max_by_key(|tiers| tiers.slot_bytes) else {
+        return fail!(Budget, "no schedule fits the budgets");
+    };
+    let (least, raised) = (largest.slot_bytes, largest.only_budget());
+    let raised = raised.map_or("device_budget or host_budget".into(), |(key, bytes)| {
+        format!("{key}, {bytes} bytes,")
+    });
+    fail!(Budget, "no schedule fits the budgets: one snapshot has {least} bytes; raise {raised} to at least that")
 }
 
 /// Up to this number of time steps a search for the best plan simulates every schedule that may be the
@@ -358,7 +365,8 @@ impl Search<'_> {
         let (part, mut like) = (steps.div_ceil(PART), Vec::new());
         for &alternative in &self.stage {
             let sessions = &self.alternatives[alternative];
-            let smaller = [sessions.iter().map(|tiers| tiers.for_part(PART)).collect::<Vec<_>>()];
+            let smaller =
+                [sessions.iter().map(|tiers| tiers.for_part(PART, steps)).collect::<Vec<_>>()];
             let is_short_part = part <= SHORT;
             let mut search = Search {
                 alternatives: &smaller,
@@ -368,7 +376,8 @@ impl Search<'_> {
                 is_short_part,
                 ..Search::default()
             };
-            search.run(part, most.div_ceil(PART))?;
+            let fewer = most.div_ceil(PART).max(slots_for_part(PART, steps, most));
+            search.run(part, fewer)?;
             let (most, cache) = limits(sessions, most);
             let (_, cache_of_part) = limits(&smaller[0], most);
             for found in search.found {

@@ -489,6 +489,32 @@ fn long_sweeps_with_uneven_steps_are_searched_well() {
     assert!(long <= 1.03 * short, "{long} beside {short}");
 }
 
+/// What is found for a long problem in little work is hardly slower than what a search of all families finds,
+/// which simulates more: the part that is searched first computes a step as often as the whole problem, with
+/// few slots and with many.
+#[test]
+fn long_problems_are_searched_well_with_few_slots() {
+    let told = [(23.68, 0.22, false, 5, 21), (4.73, 0.04, true, 4, 21)];
+    let told = told.map(|(transfer, op, compressed, cache, host)| {
+        (600_000, tiers(balance(transfer, op, compressed), cache, host))
+    });
+    let drawn = (1..=cases(3u64, 300)).map(|seed| {
+        let mut random = numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let steps = 60_000 + (random() * 200_000.0) as u32;
+        let few = (random() * random() * 200.0) as u32 + 4;
+        (steps, TierSpec { host: Some(few), ..random_tiers(&mut random, steps) })
+    });
+    for (steps, tiers) in told.into_iter().chain(drawn) {
+        let tiers = TierSpec { budgets: Budgets::NONE, ..tiers };
+        let sessions = [vec![tiers]];
+        let [ours, all] = [Keep::Best, Keep::Families].map(|keep| {
+            search(steps, u32::MAX, &sessions, keep).unwrap().swap_remove(0).simulation.makespan
+        });
+        println!("{steps} steps: {ours} beside {all}: {}", ours / all);
+        assert!(ours <= 1.03 * all, "{steps} steps, {sessions:?}: {ours} beside {all}");
+    }
+}
+
 /// An event for each of two equal fields would let a restore read the first field while the second one
 /// is uploaded: a late restore would end half of its copy or decoding earlier, or half of the upload if
 /// that is shorter. Few restores are late (docs/performance.md, Transfers).

@@ -2,9 +2,9 @@
 //! planner chooses from.
 
 use super::job::Job;
-use super::storage::{Coded, Storage};
+use super::storage::{Coded, Cut, Storage};
 use super::tier_spec::TierSpec;
-use crate::config::TierOptions;
+use crate::config::{Backend, TierOptions};
 use crate::error::{fail, Code, Result};
 use crate::files::PAGE;
 use crate::plan::Policy;
@@ -30,9 +30,51 @@ pub fn storage_options(job: &Job) -> Result<Vec<TierSpec>> {
     }
     check_disk(job, &options)?;
     warn_of_sizes(job, &options);
-    let around = around_cache(job, &options)?;
-    options.extend(around);
+    let others = [around_cache(job, &options)?, of_one_memory(job, &options)?];
+    options.extend(others.into_iter().flatten());
     Ok(options)
+}
+
+/// Returns the options of `auto` for a code on a CPU that divide its one memory, of which `host_budget` alone
+/// tells the bytes, otherwise: all of it is the device cache, from which snapshots are handed over or read
+/// without a copy; or, beside a disk, all that the disk leaves. Options that can be no quicker are left out.
+fn of_one_memory(job: &Job, options: &[TierSpec]) -> Result<Vec<TierSpec>> {
+    let (TierOptions { cache, policy, .. }, all) = (&job.config.tiers, job.host_budget);
+    let is_one = job.backend == Backend::Host && job.config.device.link_bandwidth == 0.0;
+    let is_told = job.device_budget == 0 && all > 0 && *cache == 0;
+    // A schedule that is named is played in the memory that is named.
+    if !(is_one && is_told) || job.config.schedule.algorithm.is_some() || *policy == Policy::Lru {
+        return Ok(Vec::new());
+    }
+    let mut divided = Vec::new();
+    for TierSpec { storage, slot_bytes, costs, .. } in options {
+        let Storage { cut, coded, zero_copy, .. } = storage;
+        let may_gain = *zero_copy
+            || *cut == Cut::Levels
+            || *coded == Coded::All
+            || job.disk_budget > 0
+            || costs.copy < costs.upload.max(costs.download);
+        if !may_gain || !matches!(coded, Coded::None | Coded::All) {
+            continue;
+        }
+        // The disk needs its staging buffers and the places of two snapshots that come from it.
+        let of_disk = staging_bytes(*slot_bytes).saturating_add(2 * slot_bytes);
+        let beside = (job.disk_budget > 0 && of_disk < all).then_some((of_disk, job.disk_budget));
+        for (host_budget, disk_budget) in [(0, 0)].into_iter().chain(beside) {
+            let device_budget = all - host_budget;
+            let job = Job { device_budget, host_budget, disk_budget, ..job.clone() };
+            match TierSpec::of(storage, &job) {
+                // No memory is left for the states that the application works in.
+                Err(error) if error.code == Code::Budget => {}
+                // Also a number of snapshots that is told has no other memory.
+                tiers => divided.push(match (tiers?, host_budget) {
+                    (tiers, 0) => TierSpec { host: Some(0), ..tiers },
+                    (tiers, _) => tiers,
+                }),
+            }
+        }
+    }
+    Ok(divided)
 }
 
 /// Returns the options without a device cache, where a copy within the device takes longer than a transfer:
@@ -100,11 +142,114 @@ fn warn_of_sizes(job: &Job, options: &[TierSpec]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cases::cases;
     use crate::choice::{choose_among, State};
-    use crate::config::{Backend, Config};
+    use crate::config::Config;
     use crate::layout::{Field, Layout};
     use crate::predict::Profile;
     use crate::scalar::Scalar;
+
+    /// A CPU has one memory: of all the ways to divide it into device and host memory, `host_budget` alone gives
+    /// the plan that is predicted to be the quickest, with and without copies, shared levels, a codec and a disk.
+    #[test]
+    fn one_memory_is_divided_as_is_quickest() {
+        const STATE: u64 = 1 << 20;
+        for seed in 1..=cases(40u64, 2_000) {
+            let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let mut below = |most: u64| {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                (state >> 11) % most
+            };
+            let (steps, all) =
+                (5 + below(20) as u32 * below(30) as u32, (9 + below(400)) * STATE / 8);
+            let (zero_copy, shares, coded, with_disk) =
+                (below(2) == 0, below(3) == 0, below(4) == 0, below(3) == 0);
+            let disk = if with_disk { (8 + below(400)) * STATE } else { 0 };
+            let speeds = [(10.0, 10.0), (4.0, 10.0), (10.0, 4.0)][below(3) as usize];
+            let profile = Profile {
+                d2d_gbs: speeds.0,
+                h2d_gbs: speeds.1,
+                d2h_gbs: speeds.1,
+                disk_read_gbs: 0.5 + below(10) as f64,
+                disk_write_gbs: 0.5 + below(10) as f64,
+                backend: 1,
+                ..Profile::typical_host(STATE, 0.0)
+            };
+            let of = |device: u64, host: u64, disk: u64| {
+                let config = Config::default().with(|c| {
+                    (c.tiers.device_budget, c.tiers.host_budget) = (device, host);
+                    c.tiers.disk_budget = disk;
+                    (c.tiers.zero_copy, c.tiers.shared_levels) = (zero_copy, shares);
+                    c.codec.any_codec = coded;
+                    c.codec.compression_factor = if coded { 3.0 } else { 0.0 };
+                    c.device.backend = Backend::Host;
+                    c.device.profile = Some(profile.clone());
+                });
+                let state = State::Bytes { all: STATE, previous: STATE / 2 };
+                let job = Job::new(config.clone(), state);
+                let choice = choose_among(&config, steps, &[storage_options(&job).ok()?]).ok()?;
+                choice.predicted
+            };
+            let Some(alone) = of(0, all, disk) else { continue };
+            let mut others = vec![of(all, 0, 0), of(0, all, 0)];
+            if with_disk {
+                let least = staging_bytes(STATE) + 2 * STATE;
+                others.extend([of(all.saturating_sub(least), least.min(all), disk)]);
+            }
+            let least = others.into_iter().flatten().fold(f64::INFINITY, f64::min);
+            assert!(
+                alone <= least * (1.0 + 1e-9),
+                "seed {seed}, {steps} steps, {all} bytes, {disk} of disk, zero copy {zero_copy}, levels {shares}, codec {coded}: {alone} and {least}"
+            );
+        }
+    }
+
+    /// Budgets that are too small are an error that names the one that was given, and no other, with and
+    /// without a disk.
+    #[test]
+    fn too_little_memory_names_the_key_that_was_given() {
+        const STATE: u64 = 1 << 20;
+        let (mut refused, mut draw) = (0, 0);
+        for backend in [Backend::Host, Backend::Cuda] {
+            for (device, host) in [(0, 1), (0, 4), (0, 7), (1, 0), (7, 0)] {
+                for algorithm in [None, Some(Algorithm::Revolve), Some(Algorithm::StoreAll)] {
+                    draw += 1;
+                    for bits in 0..16 {
+                        let is = |bit: u32| bits >> bit & 1 == 1;
+                        let disk = if is(0) && host > 0 { 90 * STATE } else { 0 };
+                        let config = Config::default().with(|c| {
+                            let bytes = |eighths: u64| eighths * STATE / 8;
+                            (c.tiers.device_budget, c.tiers.host_budget) =
+                                (bytes(device), bytes(host));
+                            c.tiers.disk_budget = disk;
+                            (c.tiers.zero_copy, c.tiers.shared_levels) = (is(1), is(2));
+                            c.codec.any_codec = is(3);
+                            c.device.backend = backend;
+                            c.schedule.algorithm = algorithm;
+                        });
+                        // A time level takes 7 parts of 8.
+                        let state = State::Bytes { all: STATE, previous: STATE / 8 };
+                        let job = Job::new(config.clone(), state);
+                        let chosen = storage_options(&job)
+                            .and_then(|options| choose_among(&config, 20 + draw, &[options]));
+                        let Err(error) = chosen else { continue };
+                        let names = |key: &str| error.message.contains(key);
+                        let (given, other) = match host {
+                            0 => ("device_budget", "host_budget"),
+                            _ => ("host_budget", "device_budget"),
+                        };
+                        let text =
+                            format!("{device} and {host} eighths, {algorithm:?}, {bits}: {error}");
+                        assert!(names(given) && !names(other), "{text}");
+                        refused += 1;
+                    }
+                }
+            }
+        }
+        assert!(refused > 300, "{refused}");
+    }
 
     /// Where copies within the device take longer than transfers, snapshots go around the cache: device
     /// memory makes no plan slower than the plan without it.

@@ -38,6 +38,8 @@ pub struct TierSpec {
     pub costs: Costs,
     /// The limits of the tiers in bytes that the simulator must keep.
     pub budgets: Budgets,
+    /// The bytes of device memory and of host memory that the tiers are made of; 0: no limit.
+    pub memory: (u64, u64),
     /// Number of folders over which snapshots on disk are striped.
     pub folders: usize,
     /// Which states may share a record with the state before.
@@ -107,6 +109,7 @@ impl TierSpec {
             beside_cache,
             costs: storage.costs(job, slot_bytes),
             budgets: if job.disk_budget == 0 { Budgets::NONE } else { outside },
+            memory: (job.device_budget, job.host_budget),
             folders,
             claims: match storage.coded {
                 Coded::None => Claims::All,
@@ -162,10 +165,26 @@ impl TierSpec {
             packed_bytes: None,
             pool_bytes: is_limited.then_some(pool),
             beside_cache: 0,
+            memory: (job.device_budget, job.host_budget),
             costs: storage.costs(job, slot_bytes),
             claims: if parts > 1 { of_all.claims } else { Claims::None },
             ..of_all
         })
+    }
+
+    /// Returns `job` with the memory that these tiers are made of.
+    pub fn job_of(&self, job: &Job) -> Job {
+        let (device_budget, host_budget) = self.memory;
+        Job { device_budget, host_budget, ..job.clone() }
+    }
+
+    /// Returns the key and the bytes of the budget that these tiers are made of, if it is only one.
+    pub(super) fn only_budget(&self) -> Option<(&'static str, u64)> {
+        match self.memory {
+            (0, host @ 1..) => Some(("host_budget", host)),
+            (device @ 1.., 0) => Some(("device_budget", device)),
+            _ => None,
+        }
     }
 
     /// Returns the tiers for a schedule whose steps are macro-steps.
@@ -259,10 +278,10 @@ impl TierSpec {
         }
     }
 
-    /// Returns tiers that stand for these in a problem with one `part`-th of the time steps: the best
-    /// intervals depend on the ratio of host slots and steps, and on the slots of the device cache,
-    /// whose number stays unless it is large.
-    pub(super) fn for_part(&self, part: u32) -> Self {
+    /// Returns tiers that stand for these in a problem with one `part`-th of the `steps` time steps: the best
+    /// intervals depend on how often a time step is computed, and on the slots of the device cache, whose
+    /// number stays unless it is large.
+    pub(super) fn for_part(&self, part: u32, steps: u32) -> Self {
         const FEW_SLOTS: u32 = 16;
         let cache = |slots: u32| slots.min(FEW_SLOTS.max(slots.div_ceil(part)));
         // Compressed snapshots only pass through the device cache.
@@ -280,7 +299,13 @@ impl TierSpec {
             raw_slots,
             host: match self.has_disk() {
                 true => Some(budgets.slots_outside(self.slot_bytes)),
-                false => self.host.map(|slots| slots.div_ceil(part)),
+                false => self.host.map(|slots| {
+                    let parts = self.storage.cut as u32;
+                    let all = slots.saturating_add(self.cache.unwrap_or(0)) / parts;
+                    let held = slots_for_part(part, steps, all).saturating_mul(parts);
+                    let beside = held.saturating_sub(self.cache.map_or(0, cache));
+                    beside.clamp(slots.div_ceil(part), slots)
+                }),
             },
             packed_bytes: None,
             costs: self.costs.for_part(part),
@@ -475,6 +500,27 @@ impl TierSpec {
             (plan.host_slots as u64).saturating_mul(self.slot_bytes)
         )
     }
+}
+
+/// Returns the least number of slots with which Revolve computes a time step of one `part`-th of the `steps`
+/// time steps no more often, on average, than a time step of all of them with `slots` slots: one `part`-th
+/// of the slots if there are many, and nearly all of them if there are few.
+pub(super) fn slots_for_part(part: u32, steps: u32, slots: u32) -> u32 {
+    let fewer = steps.div_ceil(part);
+    let computed = |steps: u32, slots: u32| {
+        let most = steps.saturating_sub(1).max(1);
+        Schedule::revolve(steps, slots.clamp(1, most)).map_or(0, |s| u128::from(s.forward_steps()))
+    };
+    let all = computed(steps, slots) * u128::from(fewer);
+    let (mut least, mut enough) = (1, slots.max(1));
+    while least < enough {
+        let middle = least + (enough - least) / 2;
+        match computed(fewer, middle) * u128::from(steps) <= all {
+            true => enough = middle,
+            false => least = middle + 1,
+        }
+    }
+    least
 }
 
 #[cfg(test)]

@@ -117,7 +117,7 @@ impl Session {
     /// are compressed: the restored bits of a shot do not depend on the shots before it.
     pub(super) fn replan(&mut self, largest: u64) -> Result<()> {
         let Some(engine) = &mut self.engine else { return Ok(()) };
-        let job = &self.basis.job;
+        let job = engine.spec.job_of(&self.basis.job);
         // The slots on disk have the size that the plan at the start of the session gave them. A
         // session without a slot on disk has opened no file, and its new plan must do without, too.
         // The record of the last state of a sequence is by far the largest.
@@ -129,7 +129,7 @@ impl Session {
             disk_budget: 0,
             coded_bytes: Some(aligned(largest)),
             beside_cache: Some(engine.spec.beside_cache),
-            ..job.clone()
+            ..job
         };
         let storage = Storage { coded: Coded::All, ..engine.spec.storage.clone() };
         let tiers = TierSpec::of(&storage, &job)?;

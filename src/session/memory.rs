@@ -149,15 +149,16 @@ impl<'a> Memory<'a> {
         let tiers = &mut self.spec;
         // The staging buffers and the work space of the codec count in the budget, too.
         let of_codec = self.storage.device_bytes().saturating_add(self.storage.own_bytes());
-        let beside_cache = tiers.storage.spare_bytes(&self.basis.job).saturating_add(of_codec);
+        let job = tiers.job_of(&self.basis.job);
+        let beside_cache = tiers.storage.spare_bytes(&job).saturating_add(of_codec);
         if tiers.beside_cache != beside_cache {
             // The options were made before the backend was known, for other bytes beside the cache.
             let (coded_bytes, beside_cache) = (Some(tiers.slot_bytes), Some(beside_cache));
-            let job = Job { coded_bytes, beside_cache, ..self.basis.job.clone() };
+            let job = Job { coded_bytes, beside_cache, ..job };
             let fitted = TierSpec::of(&tiers.storage, &job)?;
             *tiers = match tiers.raw_slots {
                 Some(_) => fitted,
-                None => TierSpec { cache: tiers.cache, ..fitted },
+                None => TierSpec { cache: tiers.cache, host: tiers.host, ..fitted },
             };
         }
         Ok(())
@@ -172,10 +173,12 @@ impl<'a> Memory<'a> {
         let staged = if has_disk { staging_bytes(tiers.slot_bytes) } else { 0 };
         let is_coded = self.storage.coder.is_some();
         let by_lanes = matches!(tiers.storage.coded, Coded::ByLanes(_));
-        let budget = if by_lanes { tiers.pool_bytes.unwrap_or(0) } else { job.host_budget };
+        let budget = if by_lanes { tiers.pool_bytes.unwrap_or(0) } else { tiers.memory.1 };
+        // Of a host_budget that is all device memory, nothing is left for the pool.
+        let is_unlimited = budget == 0 && (by_lanes || job.host_budget == 0);
         let pool = match (is_coded, budget) {
             (false, _) => tiers.bytes_of(plan).1.saturating_sub(staged),
-            (true, 0) => {
+            (true, _) if is_unlimited => {
                 let snapshots = plan.host_slots.saturating_add(plan.device_slots);
                 // On a GPU the pool has twice the addresses that snapshots can take, so that there
                 // always is a free range for one more (`Arena`); an address takes no memory.
@@ -187,7 +190,7 @@ impl<'a> Memory<'a> {
         };
         self.device.reserve(Tier::Host, pool.saturating_add(staged))?;
         // Without a budget, a pool of compressed snapshots grows as the snapshots need it.
-        let grows = is_coded && (budget == 0 || self.basis.promise.is_some());
+        let grows = is_coded && (is_unlimited || self.basis.promise.is_some());
         self.device.lock(match (grows, job.config.codec.compression_factor > 1.0) {
             (false, _) => pool.saturating_add(staged),
             (true, true) => times(plan.host_slots, tiers.slot_bytes),

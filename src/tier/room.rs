@@ -128,7 +128,7 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
         if is_in_use && self.pool.slots[host as usize].extent == own {
             return fail!(
                 Budget,
-                "a snapshot on disk would be overwritten before its last use, because compressed snapshots do not fit device_budget: raise device_budget"
+                "a snapshot on disk would be overwritten before its last use, because compressed snapshots do not fit the device cache: raise device_budget, or host_budget if that alone is set"
             );
         }
         self.leave(false, host);

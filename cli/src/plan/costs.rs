@@ -346,7 +346,7 @@ impl CostOptions {
             Some(survey) => survey.share(&profile, budgets, cpu),
             None => (profile, budgets),
         };
-        let budgets = if cpu { of_cpu(budgets, state_bytes) } else { budgets };
+        let budgets = if cpu { of_cpu(budgets, state_bytes, self.zero_copy) } else { budgets };
         if budgets.device == 0 && budgets.host == 0 {
             return refuse(no_budgets());
         }
@@ -577,11 +577,16 @@ fn typical_codec(cpu: bool) -> Pair {
 }
 
 /// The budgets of a session on a CPU, whose main memory is its device memory; with a disk, some of it is
-/// for staging buffers and for two states that come from disk.
-fn of_cpu(Budgets { host: all, disk, .. }: Budgets, state_bytes: u64) -> Budgets {
+/// for staging buffers and for two states that come from disk. Where too little is left for the device, the
+/// session has the host budget alone, and divides it.
+fn of_cpu(Budgets { host: all, disk, .. }: Budgets, state_bytes: u64, zero_copy: bool) -> Budgets {
     let for_disk = staging_bytes(state_bytes).saturating_add(2 * state_bytes.min(u64::MAX / 2));
-    let host = if disk > 0 { for_disk.min(all) } else { 0 };
-    Budgets { device: all - host, host, disk }
+    let spare = if zero_copy { SPARE_SLOTS } else { 0 };
+    let least = state_bytes.saturating_mul(u64::from(spare) + 1);
+    match all.checked_sub(if disk > 0 { for_disk } else { 0 }) {
+        Some(device) if device >= least => Budgets { device, host: all - device, disk },
+        _ => Budgets { device: 0, host: all, disk },
+    }
 }
 
 fn read_profile(file: &Path) -> Result<Profile> {
@@ -641,6 +646,12 @@ impl Machine {
         (self.budgets, self.cache) = (budgets, cache);
         (self.alternatives, self.ways) = (Vec::new(), Vec::new());
         self.add(storage_options(&self.job(None, false))?, None);
+        // On a CPU all memory is the device's without the disk, which then is no loss.
+        if self.cpu && budgets.disk > 0 && budgets.device > 0 {
+            let device = budgets.device.saturating_add(budgets.host);
+            let whole = Machine { budgets: Budgets { device, host: 0, disk: 0 }, ..self.clone() };
+            self.add(storage_options(&whole.job(None, false))?, None);
+        }
         for codec in self.codecs.clone() {
             let in_sequence = codec.figures.sequences;
             for is_mixed in [false, true].into_iter().filter(|mixed| !(*mixed && in_sequence)) {
@@ -707,6 +718,8 @@ impl Machine {
             let is_said = is_mixed || !may_lanes_code;
             c.tiers.mixed_storage = is_said.then_some(is_mixed);
             c.device.backend = if profile.backend == 1 { Backend::Host } else { Backend::Cuda };
+            // A device on the host backend that is no CPU is behind a link.
+            c.device.link_bandwidth = if self.cpu { 0.0 } else { profile.h2d_gbs * 1e9 };
             if let Some(NamedCodec { figures, is_told, .. }) = codec {
                 // A codec that is not gpuzip's own counts as one that keeps a bound, as Lorenzo does.
                 let own = Method::of_number(figures.compressor).filter(|own| *own != Method::None);

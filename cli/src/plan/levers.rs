@@ -100,25 +100,28 @@ fn work_of(machine: &Machine, steps: u32) -> u64 {
 /// there, too, and the machine.
 fn changes(machine: &Machine, now: &Simulation) -> Result<Vec<(String, bool, Machine)>> {
     let mut all = Vec::new();
-    let planned = |changed: Machine| {
+    // A change for which there is too little memory is no lever.
+    let mut add = |name: String, is_gain: bool, changed: Machine| {
         let (budgets, cache) = (changed.budgets, changed.cache);
-        changed.with(budgets, cache)
+        match changed.with(budgets, cache) {
+            Err(error) if error.code == Code::Budget => Ok(()),
+            changed => changed.map(|changed| all.push((name, is_gain, changed))),
+        }
     };
     if !machine.zero_copy {
-        let changed = planned(Machine { zero_copy: true, ..machine.clone() })?;
-        all.push(("zero copy (--zero-copy)".into(), false, changed));
+        let changed = Machine { zero_copy: true, ..machine.clone() };
+        add("zero copy (--zero-copy)".into(), false, changed)?;
     }
     let has_codec = machine.ways.iter().any(|way| way.codec.is_some());
     if machine.cpu && has_codec && machine.threads() == 0 {
-        let changed = planned(Machine { codec_threads: Some(1), ..machine.clone() })?;
-        all.push(("a thread that codes (--codec-threads 1)".into(), false, changed));
+        let changed = Machine { codec_threads: Some(1), ..machine.clone() };
+        add("a thread that codes (--codec-threads 1)".into(), false, changed)?;
     }
     for ratio in [4.0, 10.0].into_iter().filter(|_| machine.codecs.is_empty()) {
         let figures = CodecProfile::typical(0, ratio, machine.profile.backend == 1);
         let name = format!("a codec of ratio {ratio} at {} GB/s (--ratio)", figures.compress_gbs);
         let codec = NamedCodec { name: format!("ratio {ratio}"), figures, is_told: true };
-        let changed = planned(Machine { codecs: vec![codec], ..machine.clone() })?;
-        all.push((name, true, changed));
+        add(name, true, Machine { codecs: vec![codec], ..machine.clone() })?;
     }
     let Budgets { device, host, disk } = machine.budgets;
     let more = |bytes: u64| bytes.saturating_add(bytes / 4);
@@ -131,20 +134,19 @@ fn changes(machine: &Machine, now: &Simulation) -> Result<Vec<(String, bool, Mac
     for (memory, used, budgets) in memories {
         // The host memory of a code on a CPU only stages snapshots for the disk.
         if used > 0 && !(machine.cpu && memory == "host memory") {
-            let changed = machine.clone().with(budgets, machine.cache)?;
-            all.push((format!("25 % more {memory}"), true, changed));
+            add(format!("25 % more {memory}"), true, Machine { budgets, ..machine.clone() })?;
         }
     }
     if now.disk_peak > 0 {
         let host_of = |device: u64| if machine.cpu { (device + host, 0) } else { (device, host) };
         let (device, host) = host_of(device);
-        let changed = machine.clone().with(Budgets { device, host, disk: 0 }, machine.cache)?;
-        all.push(("without the disk".into(), false, changed));
+        let budgets = Budgets { device, host, disk: 0 };
+        add("without the disk".into(), false, Machine { budgets, ..machine.clone() })?;
     }
     if let Some(steps) = machine.steps.filter(|steps| steps.every() == 1 && steps.count() > 1) {
         let steps = Some(MacroSteps::new(2, steps.time_steps()));
-        let changed = planned(Machine { steps, macro_steps: steps, ..machine.clone() })?;
-        all.push(("if the adjoint needs only every 2nd state (--every 2)".into(), true, changed));
+        let changed = Machine { steps, macro_steps: steps, ..machine.clone() };
+        add("if the adjoint needs only every 2nd state (--every 2)".into(), true, changed)?;
     }
     Ok(all)
 }

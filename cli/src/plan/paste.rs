@@ -19,12 +19,12 @@ pub fn lines(best: &Candidate, machine: &Machine, arguments: &Arguments) -> Vec<
     let every = best.schedule.macro_steps().every();
     lines.extend((every > 1).then(|| format!("adjoint_every = {every}")));
     let uses_disk = best.simulation.disk_peak > 0;
-    let has_cache = machine.alternatives[best.alternative].iter().all(|t| t.cache != Some(0));
+    // Without device memory a session, too, goes around the cache; a CPU's one memory is divided in many ways.
+    let (device, host) = machine.alternatives[best.alternative][0].memory;
     lines.extend((machine.sweeps > 1).then(|| format!("sweeps = {}", machine.sweeps)));
     let budgets = [
-        // Without device memory a session, too, goes around the cache.
-        ("device_budget", if has_cache { machine.budgets.device } else { 0 }),
-        ("host_budget", machine.budgets.host),
+        ("device_budget", device),
+        ("host_budget", host),
         ("disk_budget", if uses_disk { machine.budgets.disk } else { 0 }),
     ];
     let of_budgets = budgets.into_iter().filter(|(_, bytes)| (1..u64::MAX).contains(bytes));

@@ -31,9 +31,9 @@ const QUICK: u64 = 300_000_000;
 const THOROUGH: u64 = 30_000_000_000;
 
 /// Steps of a search that takes more than a few seconds, and the seconds of each step with one way to store
-/// snapshots.
+/// snapshots, in the search for the plans of all algorithms and in the search for the plan of a session.
 const LONG: u32 = 2_000_000;
-const SECONDS_OF_STEP: f64 = 1.2e-6;
+const SECONDS_OF_STEP: (f64, f64) = (1.2e-6, 0.5e-6);
 
 /// Ranks the given schedule or the schedules found, and prints the predictions.
 pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
@@ -362,8 +362,9 @@ fn found(arguments: &Arguments, machine: &Machine) -> Result<Planned> {
     let sweeps = f64::from(machine.sweeps);
     if f64::from(steps) * sweeps > f64::from(LONG) {
         let stages = if machine.budgets.disk > 0 { 2.0 } else { 1.0 };
-        let about =
-            f64::from(steps) * sweeps * alternatives.len() as f64 * stages * SECONDS_OF_STEP;
+        let (of_all, of_session) = SECONDS_OF_STEP;
+        let each = of_session + if options.is_auto() { 0.0 } else { of_all };
+        let about = f64::from(steps) * sweeps * alternatives.len() as f64 * stages * each;
         complain(format_args!(
             "the search for {steps} steps takes about {}; with --every K there are fewer steps, and one schedule is planned sooner: --algorithm\n",
             seconds(about)

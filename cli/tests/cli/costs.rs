@@ -293,6 +293,37 @@ fn a_cpu_has_one_memory_and_no_link() {
     }
 }
 
+/// Of a code on a CPU the memory that is given is the only key that an error names, also beside a disk, which
+/// never makes a plan slower.
+#[test]
+fn a_disk_of_a_cpu_is_no_loss_with_little_memory() {
+    let (mut refused, mut planned) = (0, 0);
+    for more in ["", " --zero-copy", " --shared-bytes 50M", " --ratio 4", " --zero-copy --ratio 4"]
+    {
+        for memory in ["30M", "90M", "150M", "450M", "590M", "650M", "750M", "1G"] {
+            let line =
+                format!("plan --steps 60 --state-bytes 100M --cpu --host-budget {memory}{more}");
+            let with_disk = format!("{line} --disk-budget 20G --disk-gbs 0.2");
+            for line in [&line, &with_disk] {
+                let output = gpuzip(line);
+                let message = String::from_utf8_lossy(&output.stderr);
+                if !output.status.success() {
+                    let names = |key: &str| message.contains(key);
+                    assert!(names("host_budget") && !names("device_budget"), "{line}: {message}");
+                    refused += 1;
+                }
+            }
+            if gpuzip(&line).status.success() {
+                let [without, with] =
+                    [&line, &with_disk].map(|line| json(line)["predicted_s"].as_f64().unwrap());
+                assert!(with <= without * (1.0 + 1e-9), "{with_disk}: {with} beside {without}");
+                planned += 1;
+            }
+        }
+    }
+    assert!(refused > 5 && planned > 20, "{refused} refused, {planned} planned");
+}
+
 /// Where no option names a device, the plan is for a CPU and says so; each option of a device, or the
 /// profile of a GPU, means a GPU.
 #[test]
