@@ -1,7 +1,7 @@
 //! Containers in memory: what is written is read, and no damage goes unnoticed.
 
 use super::super::fingerprint::Fingerprint;
-use super::super::format::{Kind, Start, VALUE, VERSION};
+use super::super::format::{RecordHead, Start, VALUE, VERSION};
 use super::super::name::Name;
 use super::*;
 use crate::error::Code;

@@ -71,6 +71,7 @@ mod parity;
 mod shapes;
 mod ship;
 mod store;
+mod writer;
 
 #[cfg(test)]
 mod incremental_tests;

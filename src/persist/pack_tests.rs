@@ -1,6 +1,6 @@
 //! Packed payloads: what is packed is read, and no damage goes unnoticed.
 
-use super::container::{Container, ContainerWriter};
+use super::container::Container;
 use super::format::{Header, Kind, Origin, RecordHead, Start, PIECE};
 use super::level::Level;
 use super::name::Name;
@@ -9,6 +9,7 @@ use super::pack::slabs;
 use super::shapes::{FieldAt, Shapes, SHAPES, SNAPSHOT};
 use super::store::tests::{fingerprint, folder};
 use super::store::Store;
+use super::writer::ContainerWriter;
 use crate::cases::cases;
 use crate::layout::{Field, Layout};
 use crate::scalar::Scalar;
@@ -39,7 +40,7 @@ fn values(field: &Field, noise: u64) -> Vec<u8> {
     let mut bytes: Vec<u8> = match field.scalar {
         Scalar::F32 => (0..count).flat_map(|k| (smooth(k) as f32).to_le_bytes()).collect(),
         Scalar::F64 => (0..count).flat_map(|k| smooth(k).to_le_bytes()).collect(),
-        scalar => (0..count * scalar.bytes()).map(|k| (k * k >> 3) as u8).collect(),
+        scalar => (0..count * scalar.bytes()).map(|k| ((k * k) >> 3) as u8).collect(),
     };
     for k in 0..noise {
         let at = (k * 7919) as usize % bytes.len();
@@ -215,7 +216,11 @@ fn copies_that_refer_to_packed_ones_read_the_same() {
         packed_before += reader.places.iter().filter(is_held).count();
         for (k, record) in all.iter().enumerate() {
             let mut read = Vec::new();
-            reader.read(k, &mut |piece| Ok(read.extend_from_slice(piece))).unwrap();
+            let sink = &mut |piece: &[u8]| {
+                read.extend_from_slice(piece);
+                Ok(())
+            };
+            reader.read(k, sink).unwrap();
             assert!(read == record.bytes, "record {k} of generation {generation}");
         }
         let to = path.join(format!("clone {generation}"));

@@ -1,8 +1,6 @@
 //! Types and extents of what a generation holds: of the application's arrays, and of the fields of a state.
 
-use super::container::{Container, Source};
 use super::format::{damaged, Kind, Record};
-use super::name::Name;
 use crate::error::Result;
 use crate::fallible_vec;
 use crate::layout::{Field, Layout, MAX_FIELDS};
@@ -15,8 +13,6 @@ pub const PREVIOUS_LEVEL: &str = "previous level";
 /// The name of the record that holds the shapes.
 pub const SHAPES: &str = "gpuzip shapes";
 
-/// Most bytes of a record of the library's own that is read as a whole.
-const LONGEST_OWN: u64 = 1 << 18;
 /// Bytes of a shape: three extents, type and role.
 const SHAPE: usize = 32;
 
@@ -109,34 +105,10 @@ impl Shapes {
     }
 }
 
-impl<S: Source> Container<S> {
-    /// Reads a record of the library's own; `None` if the generation does not hold it.
-    pub fn own(&self, name: &str) -> Result<Option<Vec<u8>>> {
-        let name = Name::new(name)?;
-        let is_it = |record: &Record| record.head.kind == Kind::Other && record.head.name == name;
-        let Some(k) = self.records.iter().position(is_it) else { return Ok(None) };
-        let bytes = self.records[k].head.stored_bytes;
-        if bytes > LONGEST_OWN {
-            return damaged(format_args!("its record {name} has {bytes} bytes"));
-        }
-        let mut all = fallible_vec::with_room(bytes as usize)?;
-        self.read(k, &mut |piece| {
-            // There is room for all bytes of the record.
-            all.extend_from_slice(piece);
-            Ok(())
-        })?;
-        Ok(Some(all))
-    }
-
-    /// Reads the shapes of what the generation holds; none if another program than a session wrote it.
-    pub fn shapes(&self) -> Result<Shapes> {
-        self.own(SHAPES)?.map_or_else(|| Ok(Shapes::default()), |bytes| Shapes::of_bytes(&bytes))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::format::RecordHead;
+    use super::super::name::Name;
     use super::*;
 
     fn record(kind: Kind, name: &str, bytes: u64) -> Record {

@@ -1,13 +1,14 @@
 //! One rank's generations in a folder: written beside the older ones, published in one step, and
 //! removed when newer ones were read back.
 
-use super::container::{ContainerWriter, Reader};
+use super::container::Reader;
 use super::format::{Header, Origin, RecordHead, Start, MOST_RANKS};
 use super::journal::Line;
 use super::level::{Level, Lock, Temporary};
 use super::names::{FileName, LAST_GENERATION};
 use super::older::{Held, Notes, Older};
 use super::ship::{is_copied, Order, Shipper};
+use super::writer::ContainerWriter;
 use crate::error::{fail, Code, Error, Result};
 use crate::fallible_vec;
 use crate::files;
