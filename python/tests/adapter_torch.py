@@ -348,7 +348,7 @@ class Scan(unittest.TestCase):
             ("1M", {"host_budget": "1M"}, gpuzip.ArgumentError, "memory is host_budget where the state is"),
             ("2 parsecs", {}, gpuzip.ConfigError, "memory = '2 parsecs': use a byte count"),
             (0, {}, gpuzip.ConfigError, "memory = 0: give a number"),
-            (64, {}, gpuzip.BudgetError, "host_budget to at least that; memory is host_budget here"),
+            (64, {}, gpuzip.BudgetError, "host_budget, 64 bytes, to at least that; memory is host_budget here"),
         ):
             with self.assertRaisesRegex(kind, text):
                 ours(self.u, self.speed, memory=memory, **keys)

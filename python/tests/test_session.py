@@ -393,11 +393,12 @@ class Restart(unittest.TestCase):
                         if action.ts == until:
                             return
 
-            published = []
+            published, statuses = [], []
             with gpuzip.Session(u, 30, **keys) as session:
                 session.persist_open()
                 session.persist_stage("last", lambda file, of: published.append((file, of.shot, os.stat(file).st_size)), 2)
-                session.persist_stage("first", lambda file, of: self.assertEqual(published, []), 1)
+                finalize = gpuzip.session.library.gpuzip_finalize
+                session.persist_stage("first", lambda file, of: statuses.append(finalize(session._handle)), 1)
                 with self.assertRaisesRegex(gpuzip.Error, "a stage of the name first is registered already"):
                     session.persist_stage("first", print)
                 self.assertIsNone(session.persist_find())
@@ -407,6 +408,7 @@ class Restart(unittest.TestCase):
                 session.persist_wait()
                 session.persist_clone(kept_folder)
                 [(file, number, size)] = published
+                self.assertEqual(statuses, [-201])  # the session waits for its stages
                 self.assertEqual((os.path.dirname(file), number), (folder, 7))
                 self.assertEqual(session.stats().persist_bytes, size)
                 kept = bytes(image)

@@ -364,7 +364,11 @@ fn stages(list: Option<&CStr>) -> Result<Vec<Name>> {
     };
     let is_between = |c: char| c == ',' || c.is_whitespace();
     let names = list.split(is_between).filter(|name| !name.is_empty());
-    names.map(|name| Name::new(name).map_err(|e| e.within("persist_stages"))).collect()
+    let read = |name| match Name::new(name) {
+        Err(e) => fail!(Config, "persist_stages: {e}"),
+        name => name,
+    };
+    names.map(read).collect()
 }
 
 fn count(name: &str, value: i32) -> Result<u32> {

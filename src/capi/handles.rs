@@ -99,6 +99,9 @@ thread_local! {
     static INNER: Cell<Option<&'static str>> = const { Cell::new(None) };
 }
 
+/// The caller's function of a stage, in texts of errors.
+pub(super) const STAGE: &str = "callback run";
+
 /// Runs `body`, which calls the function `name` of the application, in the middle of a call. Until
 /// `body` returns, calls of this thread on sessions and schedules are errors: they might wait for
 /// ever for a lock that this thread holds itself, or for a thread that waits for this one.

@@ -2,7 +2,7 @@
 
 use super::agree::in_step;
 use super::entry::{entry, not_null, read_options, text, zero_words, Out};
-use super::handles::{in_inner, with_session};
+use super::handles::{in_inner, with_session, STAGE};
 use super::session::app_fields;
 use super::types::*;
 use crate::device::Stream;
@@ -21,9 +21,6 @@ const MOST_ARRAYS: u32 = 4096;
 const MOST_SIGNALS: u32 = 64;
 /// The caller's reduction in texts of errors.
 const AGREE_MIN: &str = "callback agree_min";
-
-/// The caller's function of a stage, in texts of errors.
-const STAGE: &str = "callback run";
 
 /// The pointer that the caller's functions get.
 struct User(*mut c_void);
@@ -127,7 +124,14 @@ pub unsafe extern "C" fn gpuzip_persist_stage_register(
     entry("gpuzip_persist_stage_register", || {
         // SAFETY: by this function's contract.
         let name = unsafe { text(name, "name") }?;
-        let name = Name::new(&name.to_string_lossy())?;
+        let Ok(name) = name.to_str() else {
+            return fail!(
+                Argument,
+                "name = \"{}\": it is no UTF-8",
+                name.to_bytes().escape_ascii()
+            );
+        };
+        let name = Name::new(name)?;
         let run = stage(run, User(user))?;
         with_session(handle, |session| session.persist_stage(name, priority, run))
     })

@@ -554,6 +554,10 @@ pub unsafe extern "C" fn gpuzip_memory_required(
 #[no_mangle]
 pub extern "C" fn gpuzip_finalize(handle: *mut gpuzip_t) -> gpuzip_status_t {
     entry_that_frees("gpuzip_finalize", || {
+        if handles::inner() == Some(handles::STAGE) {
+            // The session waits for the thread of its stages, which is this one.
+            handles::refuse_inner()?;
+        }
         let session = handles::remove_session(handle)?;
         // A session that another thread uses, or that a panic has poisoned, is not closed here: its
         // last user frees it and logs its errors.

@@ -2,14 +2,15 @@
 //! pieces of at most `PIECE` bytes, however long a record is.
 
 use super::format::{
-    damaged, Footer, Header, Kind, Origin, Place, Record, ENTRY, FOOTER, HEADER, HEADER_END, PIECE,
+    damaged, Footer, Header, Kind, Origin, Place, Record, RecordHead, ENTRY, FOOTER, HEADER,
+    HEADER_END, PIECE,
 };
 use super::name::Name;
 use super::pack::{slabs, Packer};
 use super::shapes::{FieldAt, Shapes, SHAPES};
 use super::writer::ContainerWriter;
 use crate::codec::HEADER as STREAM_HEADER;
-use crate::error::{fail, Error, Result};
+use crate::error::{fail, Code, Error, Result};
 use crate::fallible_vec;
 use std::fs::File;
 use std::io::{self, Write};
@@ -179,7 +180,15 @@ impl<S: Source> Container<S> {
             sink(piece)
         };
         match place.is_packed {
-            true => unpack(place, record.head.stored_bytes, &read_at, &mut take)?,
+            true => unpack(place, record.head.stored_bytes, &read_at, &mut take).map_err(|e| {
+                let RecordHead { kind, name, .. } = record.head;
+                match e.code {
+                    Code::Stream => {
+                        e.within(format_args!("is damaged: record {k} ({} {name})", kind.name()))
+                    }
+                    _ => e,
+                }
+            })?,
             false => {
                 let longest = place.bytes.min(PIECE as u64);
                 let mut buffer = fallible_vec::filled(0, longest as usize)?;
@@ -275,7 +284,8 @@ impl<S: Source> Container<S> {
         self.own(SHAPES)?.map_or_else(|| Ok(Shapes::default()), |bytes| Shapes::of_bytes(&bytes))
     }
 
-    /// Writes record `k`, with these fields, as the next one of `writer`: packed, if its first slab becomes shorter.
+    /// Writes record `k`, with these fields, as the next one of `writer`: packed, if that makes it shorter or if it is
+    /// longer than a piece.
     fn pack<W: Write>(
         &self,
         k: usize,
@@ -284,40 +294,32 @@ impl<S: Source> Container<S> {
         packer: &mut Packer,
         pace: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<()> {
-        let record = self.records[k];
+        let (record, mut has_begun) = (self.records[k], false);
+        let mut put = |has_begun: &mut bool, bytes: &[u8]| {
+            if !std::mem::replace(has_begun, true) {
+                writer.push(record, Place { is_packed: true, ..writer.here(0) })?;
+            }
+            writer.put_packed(bytes)
+        };
         let mut slabs = slabs(fields, record.head.stored_bytes);
-        let (mut slab, mut is_packed) = (slabs.next(), None);
-        if slab.is_none() {
-            return writer.copied(record);
-        }
+        let mut slab = slabs.next();
         self.read(k, &mut |mut piece| {
             pace(piece.len() as u64)?;
-            while let Some(of) = slab.filter(|_| is_packed != Some(false) && !piece.is_empty()) {
+            while let Some(of) = slab.filter(|_| !piece.is_empty()) {
                 let (taken, is_complete) = packer.fill(&of, piece);
                 piece = &piece[taken..];
-                if !is_complete {
-                    continue;
-                }
-                slab = slabs.next();
-                let packed = packer.pack(of)?;
-                let bytes = of.bytes().unwrap_or(0) as usize;
-                match is_packed.replace(packed.len() < bytes || is_packed.is_some()) {
-                    None if packed.len() < bytes => {
-                        writer.push(record, Place { is_packed: true, ..writer.here(0) })?;
-                        writer.put_packed(packed)?;
-                    }
-                    None => {
-                        writer.copied(record)?;
-                        writer.write(&packer.values()[..bytes])?;
-                    }
-                    Some(_) => writer.put_packed(packed)?,
+                if is_complete {
+                    slab = slabs.next();
+                    packer.add(of, &mut |bytes| put(&mut has_begun, bytes))?;
                 }
             }
-            match piece.is_empty() {
-                true => Ok(()),
-                false => writer.write(piece),
-            }
-        })
+            Ok(())
+        })?;
+        if has_begun {
+            return packer.flush(&mut |bytes| put(&mut has_begun, bytes));
+        }
+        writer.copied(record)?;
+        packer.take_uncoded(&mut |bytes| writer.write(bytes))
     }
 
     /// Reads all payloads and checks them.
@@ -357,25 +359,24 @@ fn unpack(
         let mut header = [0; STREAM_HEADER];
         let left = usize::try_from(end - offset).unwrap_or(usize::MAX);
         if left < header.len() {
-            return damaged(format_args!("a packed record was cut short"));
+            return fail!(Stream, "its packed bytes were cut short");
         }
         read_at(offset, &mut header)?;
         let (slab, bytes) = Packer::peek(&header, missing)?;
         if bytes > left {
-            return damaged(format_args!("a packed record was cut short"));
+            return fail!(Stream, "its packed bytes were cut short");
         }
         fallible_vec::up_to(&mut stream, bytes)?;
         stream.resize(bytes, 0);
         read_at(offset, &mut stream)?;
-        let values = packer.unpack(slab, &stream);
-        let values = values.map_err(|e| e.within("is damaged: a packed record"))?;
+        let values = packer.unpack(slab, &stream)?;
         take(values)?;
         offset += bytes as u64;
         missing -= values.len() as u64;
     }
     match missing {
         0 => Ok(()),
-        _ => damaged(format_args!("a packed record lacks {missing} bytes")),
+        _ => fail!(Stream, "its packed bytes lack {missing} of it"),
     }
 }
 

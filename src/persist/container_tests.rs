@@ -1,10 +1,9 @@
 //! Containers in memory: what is written is read, and no damage goes unnoticed.
 
 use super::super::fingerprint::Fingerprint;
-use super::super::format::{RecordHead, Start, VALUE, VERSION};
+use super::super::format::{Start, VALUE, VERSION};
 use super::super::name::Name;
 use super::*;
-use crate::error::Code;
 
 fn head(name: &str, ts: i64, stored: u64) -> RecordHead {
     RecordHead {

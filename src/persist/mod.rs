@@ -52,7 +52,7 @@
 //!   blocks of generations on other nodes.
 //! - With [`Store::whole_every`], a generation refers to older ones for the records that have not changed. Those
 //!   stay as long as one that is kept refers to them.
-//! - Memory: 2 MiB (while a copy is packed, or a packed one read, 5 MiB), 200 bytes for each record and, for references, 8 bytes for each MiB.
+//! - Memory: 2 MiB (while a copy is packed, or a packed one read, 6 MiB), 200 bytes for each record and, for references, 8 bytes for each MiB.
 //!
 //! This floor knows no session and no schedule.
 

@@ -3,7 +3,7 @@
 use super::container::Reader;
 use super::fingerprint::Fingerprint;
 use super::store::{AgreeMin, Store};
-use crate::error::{fail, Code, Error, Result};
+use crate::error::{fail, text, Code, Error, Result};
 use crate::fallible_vec;
 
 /// What a rank gives that cannot go on.
@@ -102,6 +102,15 @@ impl Store {
         Ok(fewest_files == 0 && most_known == 0)
     }
 
+    /// Returns the paths of the folders for a message.
+    fn folders(&self) -> String {
+        let near = self.near.path.display();
+        match &self.shared {
+            Some(shared) => text(format_args!("{near} and {}", shared.level.path.display())),
+            None => text(format_args!("{near}")),
+        }
+    }
+
     fn check_run(&self, reader: &Reader, expected: &Fingerprint) -> Result<()> {
         let found = reader.origin.ranks;
         if found != self.ranks {
@@ -159,7 +168,7 @@ impl Search {
             true => fail!(
                 Stream,
                 "{}: no generation can be read{}: bring back what is missing, or begin anew in an empty folder",
-                store.near.path.display(),
+                store.folders(),
                 self.passed_over
             ),
             false => Ok(()),
@@ -177,7 +186,7 @@ impl Search {
     }
 
     fn pass_over(&mut self, store: &Store, generation: u64, e: &Error) -> Result<()> {
-        log::warn!("{}: generation {generation} is passed over: {e}", store.near.path.display());
+        log::warn!("{}: generation {generation} is passed over: {e}", store.folders());
         fallible_vec::write(&mut self.passed_over, format_args!("; generation {generation} {e}"))
     }
 

@@ -1,12 +1,13 @@
 //! Payloads that are packed without loss, as those of copies on the shared level may be.
 //!
 //! A packed payload is a sequence of streams of the codec `lossless` (codec/stream.rs), each of a *slab*: at most
-//! `PIECE` bytes of the record, with their type and extents. What the codec does not code, such as integers and the
-//! bytes between fields, is in streams as it is.
+//! `PIECE` bytes of the record, with their type and extents. What is not shorter when it is coded, such as integers and
+//! the bytes between fields, is in streams of up to `PIECE` bytes as it is. A record that is shorter than that and has
+//! nothing else is not packed; others take at most 256 bytes more for each `PIECE` bytes.
 
-use super::format::{damaged, PIECE};
+use super::format::PIECE;
 use super::shapes::FieldAt;
-use crate::codec::{Content, Header, Method, Settings, SnapshotCodec, HEADER};
+use crate::codec::{Content, Header, Method, Settings, Shape, SnapshotCodec, HEADER};
 use crate::device::AppMemory;
 use crate::error::{fail, Result};
 use crate::fallible_vec;
@@ -56,16 +57,19 @@ pub(super) struct Packer {
     values: Vec<u64>,
     filled: usize,
     packed: Vec<u8>,
+    /// Room for a header, and the bytes since the last stream that are not coded.
+    uncoded: Vec<u8>,
 }
 
 impl Packer {
     pub fn new() -> Result<Self> {
         let values = fallible_vec::filled(0, PIECE / 8)?;
-        Ok(Packer { codec: None, values, filled: 0, packed: Vec::new() })
+        let (packed, uncoded) = (Vec::new(), Vec::new());
+        Ok(Packer { codec: None, values, filled: 0, packed, uncoded })
     }
 
     /// The bytes of the slab.
-    pub fn values(&mut self) -> &mut [u8] {
+    fn values(&mut self) -> &mut [u8] {
         // SAFETY: `values` has `PIECE` bytes, which may have any value, and is borrowed.
         unsafe { std::slice::from_raw_parts_mut(self.values.as_mut_ptr().cast(), PIECE) }
     }
@@ -80,18 +84,68 @@ impl Packer {
         (count, self.filled == 0)
     }
 
-    /// Codes a slab that is complete. Returns its stream.
-    pub fn pack(&mut self, slab: Field) -> Result<&[u8]> {
+    /// Adds a slab that is complete. Gives the streams that are complete then to `put`.
+    pub fn add(&mut self, slab: Field, put: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let bytes = slab.bytes().unwrap_or(0) as usize;
+        // A stream pays for a header of its own and one of the bytes before it.
+        let most = bytes.saturating_sub(2 * HEADER);
+        if slab.scalar.is_coded() && most > HEADER {
+            let coded = self.code(slab)?;
+            if coded <= most {
+                self.flush(put)?;
+                return put(&self.packed[..coded]);
+            }
+        }
+        if self.uncoded.len() + bytes > HEADER + PIECE {
+            self.flush(put)?;
+        }
+        if self.uncoded.is_empty() {
+            fallible_vec::up_to(&mut self.uncoded, PIECE + 2 * HEADER)?;
+            self.uncoded.resize(HEADER, 0);
+        }
+        let (begin, end) = (self.uncoded.len(), self.uncoded.len() + bytes);
+        self.uncoded.resize(end, 0);
+        let mut uncoded = std::mem::take(&mut self.uncoded);
+        uncoded[begin..].copy_from_slice(&self.values()[..bytes]);
+        self.uncoded = uncoded;
+        Ok(())
+    }
+
+    /// Gives the bytes that are not coded to `put`, as a stream.
+    pub fn flush(&mut self, put: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let payload = self.uncoded.len().saturating_sub(HEADER);
+        if payload == 0 {
+            return Ok(());
+        }
+        let shape = Shape { n: [payload, 1, 1], scalar: Scalar::Byte };
+        let (codec, content) = (Method::Lossless.number(), Content::Raw);
+        let (field, reference, parameter, bound) = (0, None, 0, 0.0);
+        let header = Header { codec, content, field, reference, parameter, shape, bound, payload };
+        self.uncoded.resize((HEADER + payload).next_multiple_of(HEADER), 0);
+        let bytes = header.seal(&mut self.uncoded);
+        put(&self.uncoded[..bytes])?;
+        self.uncoded.truncate(HEADER);
+        Ok(())
+    }
+
+    /// Takes the bytes that are not coded: those of a record of which no stream is complete.
+    pub fn take_uncoded(&mut self, put: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        put(self.uncoded.get(HEADER..).unwrap_or_default())?;
+        self.uncoded.truncate(HEADER);
+        Ok(())
+    }
+
+    /// Codes a slab. Returns the bytes of its stream.
+    fn code(&mut self, slab: Field) -> Result<usize> {
         let memory = self.memory(slab);
         let codec = self.codec(slab)?;
         let most = codec.capacity();
         let missing = most.saturating_sub(self.packed.len());
         fallible_vec::more(&mut self.packed, missing)?;
         self.packed.resize(most.max(self.packed.len()), 0);
-        let Some((_, codec)) = &mut self.codec else { return Ok(&[]) };
+        let Some((_, codec)) = &mut self.codec else { return Ok(usize::MAX) };
         // SAFETY: the memory of the slab, which nothing else uses now.
-        let bytes = unsafe { codec.compress(&[memory], &mut self.packed) }?;
-        Ok(&self.packed[..bytes])
+        unsafe { codec.compress(&[memory], &mut self.packed) }
     }
 
     /// Reads the header of the stream of a slab of at most `most` bytes. Returns the slab and the bytes of the stream.
@@ -104,7 +158,7 @@ impl Packer {
             && header.payload <= header.shape.bytes().max(size_of::<f64>());
         match is_slab {
             true => Ok((slab, bytes)),
-            false => damaged(format_args!("a packed record holds a stream that is no slab")),
+            false => fail!(Stream, "it holds a stream that is no slab"),
         }
     }
 

@@ -138,7 +138,7 @@ proptest! {
     /// the codec is as it was. A copy of a copy is the same file, packed or not.
     #[test]
     fn packed_records_read_as_they_were_written(
-        state in prop::collection::vec(any_field(), 1..4),
+        state in prop::collection::vec(any_field(), 1..9),
         arrays in prop::collection::vec(any_field(), 0..4),
         noise in prop_oneof![Just(0u64), 0u64..100_000],
     ) {
@@ -149,10 +149,14 @@ proptest! {
         prop_assert!(packed(&copy, true) == copy);
         prop_assert!(packed(&copy, false) == packed(&plain, false));
         let reader = Container::open(&copy[..]).unwrap();
+        for (place, record) in reader.places.iter().zip(&records) {
+            let (bytes, pieces) = (record.bytes.len(), record.bytes.len() / PIECE);
+            prop_assert!(place.bytes as usize <= bytes + 256 * pieces);
+        }
         for (k, array) in arrays.iter().enumerate() {
             let (place, bytes) = (reader.places[k], records[k].bytes.len() as u64);
             if !array.scalar.is_coded() {
-                prop_assert!(!place.is_packed);
+                prop_assert!(!place.is_packed || bytes > PIECE as u64);
             } else if noise == 0 && bytes > 4096 {
                 prop_assert!(place.is_packed && place.bytes < bytes);
             }

@@ -131,7 +131,7 @@ fn publish(shared: &Mutex<Publication>) {
             let place = file.display();
             for Stage { name, run, .. } in &mut given.stages {
                 if let Err(error) = run(&file, line) {
-                    log::warn!("{place}: stage {name}: {error}");
+                    log::warn!("{place}: stage {name}: {error}: the generation counts, and passes no further stage");
                     break;
                 }
             }
@@ -495,7 +495,7 @@ impl Session {
         if let Some(name) = asked.iter().find(|name| !is_known(name)) {
             return fail!(
                 Config,
-                "persist_stages has the stage {name}, which is not registered: call gpuzip_persist_stage_register, or leave {name} out"
+                "persist_stages has the stage {name}, which is not registered, and is not {COMPRESS}, the library's own: call gpuzip_persist_stage_register, or leave {name} out"
             );
         }
         persist.stages.retain(|stage| asked.contains(&stage.name));

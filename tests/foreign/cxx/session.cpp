@@ -668,6 +668,7 @@ void restart(const std::string &folder) {
     session.persist_stage("off", 0, [&told](const std::string &, const gpuzip_generation_t &) { told += "off"; });
     CHECK(thrown("is registered already", [&] { session.persist_stage("off", 1, [](auto &&...) {}); }) == GPUZIP_ERR_ARGUMENT);
     CHECK(thrown("compress is the library's own", [&] { session.persist_stage("compress", 1, [](auto &&...) {}); }) == GPUZIP_ERR_ARGUMENT);
+    CHECK(thrown("it is no UTF-8", [&] { session.persist_stage("\xff", 1, [](auto &&...) {}); }) == GPUZIP_ERR_ARGUMENT);
     CHECK(thrown("run is NULL", [&] { session.persist_stage("none", 1, nullptr); }) == GPUZIP_ERR_ARGUMENT);
     CHECK(session.persist_find().generation == 0 && *calls > 0);
     CHECK(session.get_action().type == GPUZIP_ACTION_SAVE);
