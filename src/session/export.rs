@@ -133,7 +133,7 @@ fn failed(path: PathBuf, error: io::Error) -> Error {
             "name a folder in which this process may write"
         }
         ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
-            "a file has this name, and states go into a folder: name another one"
+            "a file has this name: name another folder"
         }
         _ => "name another folder",
     };
