@@ -3,7 +3,7 @@
 //! A packed payload is a sequence of streams of the codec `lossless` (codec/stream.rs), each of a *slab*: at most
 //! `PIECE` bytes of the record, with their type and extents. What is not shorter when it is coded, such as integers and
 //! the bytes between fields, is in streams of up to `PIECE` bytes as it is. A record that is shorter than that and has
-//! nothing else is not packed; others take at most 256 bytes more for each `PIECE` bytes.
+//! nothing else is not packed; others take at most 256 bytes more for each begun `PIECE`.
 
 use super::format::PIECE;
 use super::shapes::FieldAt;

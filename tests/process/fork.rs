@@ -84,6 +84,10 @@ unsafe extern "C" fn alone(_: *mut c_void, _: *mut i64) -> i32 {
     0
 }
 
+unsafe extern "C" fn stage(_: *mut c_void, _: *const c_char, _: *const gpuzip_generation_t) -> i32 {
+    0
+}
+
 /// Makes every call that takes a handle, with the parent's handles; returns names and statuses.
 fn calls_on(Handles { session: h, schedule: s }: Handles) -> Vec<(&'static str, i32)> {
     let mut data = vec![0f32; LARGE];
@@ -140,7 +144,7 @@ fn calls_on(Handles { session: h, schedule: s }: Handles) -> Vec<(&'static str, 
         gpuzip_fingerprint(h, &mut bytes);
         gpuzip_agree(h, Some(alone), null_mut());
         gpuzip_persist_open(h, std::ptr::null());
-        gpuzip_persist_stage_register(h, c"stage".as_ptr(), 0, None, null_mut());
+        gpuzip_persist_stage_register(h, c"stage".as_ptr(), 0, Some(stage), null_mut());
         gpuzip_persist_due(h, &mut due);
         gpuzip_persist_write(h, 0, std::ptr::null(), 0, null_mut());
         gpuzip_persist_wait(h);
